@@ -57,7 +57,7 @@ func timelineOf(j *stateread.Job) Timeline {
 			e.WorkerID = workerOf(j, i)
 		case records.WasFailed, records.WasLeaseExpired:
 			failed := errorAt(j.Errors, m)
-			e.Error, e.WorkerID = failed.Error, failed.Worker
+			e.Error, e.WorkerID = failed.Text(), failed.Worker
 		case records.WasScheduled:
 			e.Until = when(j.Body.ScheduledAt)
 		case records.WasDead:
@@ -82,7 +82,7 @@ func holdReason(j *stateread.Job, i int) string {
 	if j.Hold == nil || later {
 		return ""
 	}
-	return j.Hold.Reason
+	return j.Hold.Cause.String()
 }
 
 // workerOf is the worker of the attempt that began at a line: the head has the

@@ -41,7 +41,7 @@ func viewJob(id job.ID, j *stateread.Job) Job {
 		v.Hold = viewHold(j.Hold)
 	}
 	for _, e := range j.Errors {
-		v.Errors = append(v.Errors, AttemptError{Attempt: int(e.Attempt), Error: e.Error, Backtrace: e.Backtrace, At: when(e.At)})
+		v.Errors = append(v.Errors, AttemptError{Attempt: int(e.Attempt), Error: e.Text(), Backtrace: e.Backtrace, At: when(e.At)})
 	}
 	for _, m := range h.Timeline {
 		v.Timeline = append(v.Timeline, TimelineEvent{Event: m.What.String(), At: when(m.At), Attempt: int(m.Attempt)})
@@ -51,7 +51,7 @@ func viewJob(id job.ID, j *stateread.Job) Job {
 
 func viewHold(h *records.Hold) *Hold {
 	v := &Hold{
-		Reason: h.Reason, By: h.By, At: when(h.At), Until: when(h.Until), Approvers: h.Approvers,
+		Reason: h.Cause.String(), By: h.By, At: when(h.At), Until: when(h.Until), Approvers: h.Approvers,
 		Decision: h.Decision.String(), DecidedBy: h.DecidedBy, Comment: h.Comment, DecidedAt: when(h.DecidedAt),
 	}
 	if !h.Policy.IsZero() {

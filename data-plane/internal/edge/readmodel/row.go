@@ -63,7 +63,7 @@ func rowFrom(store *statedb.Group, ns job.Namespace, id job.ID, h *records.Head,
 		if err != nil {
 			return Row{}, err
 		}
-		r.HoldReason = cut(hold.Reason)
+		r.HoldReason = cut(hold.Cause.String())
 	}
 	return r, nil
 }
@@ -77,7 +77,7 @@ func lastError(store *statedb.Group, ns job.Namespace, id job.ID, h *records.Hea
 	if err != nil {
 		return "", fmt.Errorf("errors of job %s: %w", id, err)
 	}
-	return cut(e.Error), nil
+	return cut(e.Text()), nil
 }
 
 func cut(s string) string { return cutTo(s, errorBytesMax) }

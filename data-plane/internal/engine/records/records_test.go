@@ -64,10 +64,10 @@ func records() []record {
 	}
 	m := SweepMark{Gen: 300, At: epoch}
 	held := Hold{
-		Reason: "r", By: "b", At: epoch, Until: epoch + 1, ApproveAtLast: true, Policy: job.PolicyID{3}, Approvers: []string{"a", "c"},
+		Cause: HoldCause{Text: "r"}, By: "b", At: epoch, Until: epoch + 1, ApproveAtLast: true, Policy: job.PolicyID{3}, Approvers: []string{"a", "c"},
 		Decision: Approved, DecidedBy: "d", Comment: "c", DecidedAt: epoch + 2,
 	}
-	e := AttemptError{Attempt: 3, At: epoch, Error: "boom", Backtrace: "trace", Worker: "w"}
+	e := AttemptError{Attempt: 3, At: epoch, Cause: IterationRanOut, Error: "boom", Backtrace: "trace", Worker: "w"}
 	meter := Meter{Input: 1, Output: 2, CacheCreation: 3, CacheRead: 4, Cost: -5, Attempts: 6}
 	used := JobUsage{
 		Lease: keys.Position{Index: 9, Ordinal: 1}, Iteration: meter, Provider: "p", Model: "m",

@@ -44,7 +44,11 @@ func (x *entry) beginIteration(ns job.Namespace, id job.ID, h *records.Head, lea
 // settled nothing.
 func (x *entry) timeOut(ns job.Namespace, id job.ID, h *records.Head) error {
 	h.Flags |= records.FlagReclaimed | records.FlagRanOut
-	return x.endAttempt(&command.Fail{NS: ns, ID: id, Error: iterationTimeoutText}, h)
+	x.addError(ns, id, h, records.AttemptError{Attempt: h.Attempt, At: x.now, Cause: records.IterationRanOut, Worker: h.Worker})
+	if err := x.countFailure(ns, h); err != nil {
+		return err
+	}
+	return x.endAttempt(&command.Fail{NS: ns, ID: id, Error: records.IterationRanOut.String()}, h)
 }
 
 // ackAgent ends an iteration of an agent job that left its former state, and does
@@ -72,7 +76,7 @@ func (x *entry) ackAgent(c *command.Ack, h *records.Head, cancelling bool) error
 		}
 		return x.hold(c.NS, c.ID, h, why)
 	case c.Agent == command.AgentHold:
-		return x.hold(c.NS, c.ID, h, records.Hold{Reason: c.HoldReason, At: x.now})
+		return x.hold(c.NS, c.ID, h, records.Hold{Cause: records.HoldCause{Text: c.HoldReason}, At: x.now})
 	default:
 		return x.continueAgent(c.NS, c.ID, h, used)
 	}
@@ -119,8 +123,8 @@ func (x *entry) continueAgent(ns job.Namespace, id job.ID, h *records.Head, cost
 	if err != nil {
 		return err
 	}
-	if why := reached(limits, h.Iteration, cost); why != "" {
-		return x.hold(ns, id, h, records.Hold{Reason: why, At: x.now})
+	if why, over := reached(limits, h.Iteration, cost); over {
+		return x.hold(ns, id, h, records.Hold{Cause: why, At: x.now})
 	}
 	h.Iteration++
 	h.Flags &^= records.FlagIterated
@@ -132,15 +136,15 @@ func (x *entry) continueAgent(ns job.Namespace, id job.ID, h *records.Head, cost
 	return nil
 }
 
-// reached says which limit of an agent is reached; "" if none is.
-func reached(a command.AgentLimits, iterations uint32, cost int64) string {
+// reached says which limit of an agent is reached, if one is.
+func reached(a command.AgentLimits, iterations uint32, cost int64) (why records.HoldCause, over bool) {
 	switch {
 	case a.MaxIterations > 0 && iterations >= a.MaxIterations:
-		return iterationsReachedText(iterations, a.MaxIterations)
+		return records.HoldCause{Rule: records.HeldAtIterations, Reached: int64(iterations), Limit: int64(a.MaxIterations)}, true
 	case a.MaxCost > 0 && cost >= a.MaxCost:
-		return costReachedText(cost, a.MaxCost)
+		return records.HoldCause{Rule: records.HeldAtCost, Reached: cost, Limit: a.MaxCost}, true
 	}
-	return ""
+	return records.HoldCause{}, false
 }
 
 // ackedIteration reports whether a token is that of the lease whose ack ended the

@@ -63,7 +63,7 @@ func TestTrap39_IterationTimeoutEndsTheLease(t *testing.T) {
 	}
 	r.do(t, r.now, &command.Extend{NS: ns, ID: id, Epoch: g.Epoch, Until: end + int64(time.Hour)})
 	res := r.do(t, end, &command.Fire{Due: keys.Due{At: end, Kind: dueKind(job.Active), NS: ns, ID: id}})
-	if j, err := stateread.ReadJob(r.store, ns, id); err != nil || res.State != job.Retrying || j.Crashes != 0 || j.Errors[0].Error != "iteration timed out" {
+	if j, err := stateread.ReadJob(r.store, ns, id); err != nil || res.State != job.Retrying || j.Crashes != 0 || j.Errors[0].Text() != "iteration timed out" {
 		t.Fatalf("after its time: %+v, %+v, %v", res, j, err)
 	}
 	r.audit(t)

@@ -32,7 +32,9 @@ func (x *entry) fail(c *command.Fail) (Result, error) {
 	case c.Release:
 		err = x.release(c, &h)
 	default:
-		err = x.endAttempt(c, &h)
+		if err = x.recordError(c, &h); err == nil {
+			err = x.endAttempt(c, &h)
+		}
 	}
 	if err != nil {
 		return Result{}, err
@@ -105,12 +107,8 @@ func (x *entry) release(c *command.Fail, h *records.Head) error {
 	return nil
 }
 
-// endAttempt retries the job after its backoff, or ends it when its attempts are spent.
-func (x *entry) endAttempt(c *command.Fail, h *records.Head) error {
-	err := x.recordError(c, h)
-	if err != nil {
-		return err
-	}
+// endAttempt retries a failed job after its backoff, or ends it when its attempts are spent.
+func (x *entry) endAttempt(c *command.Fail, h *records.Head) (err error) {
 	h.Note(records.WasFailed, x.now)
 	after := feed.Dead
 	switch {

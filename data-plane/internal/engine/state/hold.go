@@ -13,7 +13,7 @@ func (x *entry) holdJob(c *command.Hold) (Result, error) {
 	if err != nil || !ok {
 		return Result{Refusal: NotFound}, err
 	}
-	why := records.Hold{Reason: c.Reason, By: c.By, At: x.now}
+	why := records.Hold{Cause: records.HoldCause{Text: c.Reason}, By: c.By, At: x.now}
 	switch h.State {
 	case job.Held:
 		return Result{State: h.State}, nil

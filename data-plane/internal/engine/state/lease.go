@@ -56,7 +56,7 @@ func (x *entry) expireLease(ns job.Namespace, id job.ID, h *records.Head) error 
 	h.Flags |= records.FlagReclaimed
 	h.Note(records.WasLeaseExpired, x.now)
 	x.addError(ns, id, h, records.AttemptError{
-		Attempt: h.Attempt, At: x.now, Error: leaseExpiredText, Worker: h.Worker,
+		Attempt: h.Attempt, At: x.now, Cause: records.LeaseRanOut, Worker: h.Worker,
 	})
 	err := x.countFailure(ns, h)
 	if err != nil {
@@ -64,9 +64,9 @@ func (x *entry) expireLease(ns job.Namespace, id job.ID, h *records.Head) error 
 	}
 	done := h.Crashes >= CrashLimit
 	if done {
-		err = x.endDead(ns, id, h, records.DeadCrashes, leaseExpiredText)
+		err = x.endDead(ns, id, h, records.DeadCrashes, records.LeaseRanOut.String())
 	} else {
-		done, err = x.endOverspent(ns, id, h, leaseExpiredText)
+		done, err = x.endOverspent(ns, id, h, records.LeaseRanOut.String())
 	}
 	if !done && err == nil {
 		err = x.enterPending(ns, id, h)

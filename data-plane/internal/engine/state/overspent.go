@@ -41,7 +41,9 @@ func severity(on command.OnExceed) int {
 	}
 }
 
-func whyHeld(b *records.Budget) string { return overspentText(b.PerJob, b.Scope, b.Target) }
+func (x *entry) heldForCost(b *records.Budget) records.Hold {
+	return records.Hold{Cause: records.HoldCause{Rule: records.HeldForCost, Text: b.Target, Scope: b.Scope, Limit: b.PerJob}, At: x.now}
+}
 
 // tellOverspent tells, once, that a job costs more than a budget allows for one.
 func (x *entry) tellOverspent(ns job.Namespace, id job.ID, h *records.Head) error {
@@ -61,7 +63,7 @@ func (x *entry) tellOverspent(ns job.Namespace, id job.ID, h *records.Head) erro
 func (x *entry) stopOverspent(ns job.Namespace, id job.ID, h *records.Head, over *records.Budget) error {
 	switch over.On {
 	case command.ExceedHold:
-		return x.holdNext(ns, id, h, records.Hold{Reason: whyHeld(over), At: x.now})
+		return x.holdNext(ns, id, h, x.heldForCost(over))
 	case command.ExceedReject:
 		if err := x.askToLetGo(ns, id, h); err != nil {
 			return err
@@ -80,7 +82,7 @@ func (x *entry) endOverspent(ns job.Namespace, id job.ID, h *records.Head, failu
 	}
 	switch over.On {
 	case command.ExceedHold:
-		return true, x.hold(ns, id, h, records.Hold{Reason: whyHeld(over), At: x.now})
+		return true, x.hold(ns, id, h, x.heldForCost(over))
 	case command.ExceedReject:
 		return true, x.endDead(ns, id, h, records.DeadBudget, failure)
 	}

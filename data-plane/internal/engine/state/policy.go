@@ -46,7 +46,8 @@ func (x *entry) policyFor(ns job.Namespace, queue string, tags []command.Tag) (*
 // approved, it runs.
 func (x *entry) enterApproval(ns job.Namespace, id job.ID, h *records.Head, p *records.Policy) error {
 	why := records.Hold{
-		Reason: policyText(p.Name), At: x.now, Policy: p.ID, Approvers: p.Approvers, ApproveAtLast: p.ApproveAtLast,
+		Cause: records.HoldCause{Rule: records.HeldByPolicy, Text: p.Name}, At: x.now, Policy: p.ID,
+		Approvers: p.Approvers, ApproveAtLast: p.ApproveAtLast,
 	}
 	if p.Expires > 0 {
 		why.Until = x.after(int64(p.Expires))

@@ -306,7 +306,7 @@ func (d *dumper) namespaceRow(family byte, k, v []byte) error {
 		return err
 	case 'e':
 		e, err := records.DecodeAttemptError(v)
-		fmt.Fprintf(&d.b, "error of %s: attempt %d by %s at %s %q %q\n", idText([16]byte(k[:16])), e.Attempt, e.Worker, timeText(e.At), e.Error, e.Backtrace)
+		fmt.Fprintf(&d.b, "error of %s: attempt %d by %s at %s %q %q\n", idText([16]byte(k[:16])), e.Attempt, e.Worker, timeText(e.At), e.Text(), e.Backtrace)
 		return err
 	case keys.Hold:
 		return d.hold(k, v)
@@ -420,7 +420,7 @@ func (d *dumper) head(k, v []byte) error {
 
 func (d *dumper) hold(k, v []byte) error {
 	h, err := records.DecodeHold(v)
-	fmt.Fprintf(&d.b, "hold of %s: %q by %q at %s", idText([16]byte(k)), h.Reason, h.By, timeText(h.At))
+	fmt.Fprintf(&d.b, "hold of %s: %q by %q at %s", idText([16]byte(k)), h.Cause.String(), h.By, timeText(h.At))
 	if h.Until != 0 {
 		fmt.Fprintf(&d.b, " until %s", timeText(h.Until))
 	}

@@ -140,7 +140,9 @@ func (x *entry) holdForTag(ns job.Namespace, id job.ID, h *records.Head) (held b
 		if err := x.leave(ns, id, h); err != nil {
 			return false, err
 		}
-		why := records.Hold{Reason: tagSpentText(b.Target), At: x.now, Until: records.EndOfDay(x.now), ApproveAtLast: true}
+		why := records.Hold{
+			Cause: records.HoldCause{Rule: records.HeldForTag, Text: b.Target}, At: x.now, Until: records.EndOfDay(x.now), ApproveAtLast: true,
+		}
 		if err := x.hold(ns, id, h, why); err != nil {
 			return false, err
 		}

@@ -3,23 +3,17 @@ package state
 import (
 	"testing"
 
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 )
 
-// A text that differs here differs between the replicas of two builds: leave it, and add
-// another one that a version of the cell switches on.
+// Apply stores no words of its own, but the payload of an on_failure job tells the error
+// of the step before, which may be one of these. A text that differs here differs between
+// the replicas of two builds: leave it, and choose another one by the version of the entry.
 func TestStored_TextsOfVersion1AreFixedForEver(t *testing.T) {
 	for got, want := range map[string]string{
-		leaseExpiredText:                                 "lease expired: the worker did not renew it in time",
-		iterationTimeoutText:                             "iteration timed out",
-		iterationsReachedText(7, 5):                      "max_iterations reached: 7 of 5",
-		costReachedText(1_500_000_000, 1_000_000_000):    "max_cost_usd reached: 1.5 of 1",
-		tagSpentText("team=a"):                           "the budget of tag team=a is spent for today",
-		overspentText(2, command.BudgetGlobal, ""):       "cost more than 0.000000002 dollars, the limit for one job of the namespace",
-		overspentText(1e9, command.BudgetQueue, "mails"): "cost more than 1 dollars, the limit for one job of queue mails",
-		overspentText(1e9, command.BudgetTag, "team=a"):  "cost more than 1 dollars, the limit for one job of tag team=a",
-		policyText(`big "ones" \ é`):                     `approval policy "big \"ones\" \\ é"`,
-		string(appendText(nil, "<a>\x01\u2028\xff")):     `"\u003ca\u003e\u0001\u2028\ufffd"`,
+		records.LeaseRanOut.String():                 "lease expired: the worker did not renew it in time",
+		records.IterationRanOut.String():             "iteration timed out",
+		string(appendText(nil, "<a>\x01\u2028\xff")): `"\u003ca\u003e\u0001\u2028\ufffd"`,
 	} {
 		if got != want {
 			t.Errorf("stored %q, want %q", got, want)
