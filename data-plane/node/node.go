@@ -28,10 +28,10 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/disk"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/peerstate"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/transport"
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/witness"
 )
 
 // Node is a running node.
@@ -41,15 +41,15 @@ type Node struct {
 	signer *identity.Signer
 	peers  map[string]Peer
 
-	fitness  *health.Health
-	clocks   *cellclock.Watch // Nil for a node alone.
-	prover   *cellclock.Prover
-	recordMu sync.Mutex // Guards record; held while it is stored.
-	record   record     // The folder's record.
-	book     *witness.Book
-	begin    sync.Once
-	begun    chan struct{}             // Closed when the node was told to take part in its cell.
-	stored   atomic.Pointer[cell.View] // The cell's records as the folder had them at the start.
+	fitness   *health.Health
+	clocks    *cellclock.Watch // Nil for a node alone.
+	prover    *cellclock.Prover
+	recordMu  sync.Mutex // Guards record; held while it is stored.
+	record    record     // The folder's record.
+	peerState *peerstate.Records
+	begin     sync.Once
+	begun     chan struct{}             // Closed when the node was told to take part in its cell.
+	stored    atomic.Pointer[cell.View] // The cell's records as the folder had them at the start.
 	// entering is the work that brings a node into a cell after Start; stopEntering
 	// ends it.
 	entering     sync.WaitGroup
@@ -145,9 +145,9 @@ func (n *Node) listenRaft(secret []byte) error {
 	if err := os.MkdirAll(spool, dirMode); err != nil {
 		return fmt.Errorf("make spool directory: %w", err)
 	}
-	n.book = witness.New(n.log, n.record.FolderID, n, n.logger)
+	n.peerState = peerstate.New(n.log, n.record.FolderID, n, n.logger)
 	n.mux = transport.Listen(n.cfg.Raft, transport.Options{
-		NodeID: n.cfg.ID, Secret: secret, TLS: n.cfg.TLS, Resolve: n.resolve, SpoolDir: spool, Guard: n.book, Health: n.fitness, Logger: n.logger,
+		NodeID: n.cfg.ID, Secret: secret, TLS: n.cfg.TLS, Resolve: n.resolve, SpoolDir: spool, Guard: n.peerState, Health: n.fitness, Logger: n.logger,
 		Heartbeat: group.HeartbeatOf(n.timings()),
 	})
 	return nil

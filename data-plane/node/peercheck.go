@@ -143,7 +143,7 @@ func (n *Node) tellOnce(last map[string]string) {
 	}
 }
 
-// LogStates implements witness.Self.
+// LogStates implements peerstate.Self.
 func (n *Node) LogStates(id uint32) []transport.LogState {
 	if id != 0 {
 		s, err := n.logState(id)
@@ -172,7 +172,7 @@ func (n *Node) logState(id uint32) (transport.LogState, error) {
 	return group.LogStateOf(n.state.Group(id), n.log.Group(id))
 }
 
-// Folder implements witness.Self.
+// Folder implements peerstate.Self.
 func (n *Node) Folder(id string) (folder string, removed bool) {
 	if v := n.view(); v != nil {
 		if v.NodeRemoved(id) {
@@ -186,10 +186,10 @@ func (n *Node) Folder(id string) (folder string, removed bool) {
 	return k.FolderID, false
 }
 
-// Speaks implements witness.Self.
+// Speaks implements peerstate.Self.
 func (*Node) Speaks() cellversion.Range { return cellversion.Spoken() }
 
-// CellVersion implements witness.Self.
+// CellVersion implements peerstate.Self.
 func (n *Node) CellVersion() cellversion.Version {
 	if v := n.view(); v != nil {
 		return v.Version()
@@ -197,7 +197,7 @@ func (n *Node) CellVersion() cellversion.Version {
 	return 0
 }
 
-// Refused implements witness.Self. It is called on a goroutine of raft's.
+// Refused implements peerstate.Self. It is called on a goroutine of raft's.
 func (n *Node) Refused(r *transport.Refusal) {
 	if errors.Is(r, transport.ErrWrongCell) {
 		n.logger.Warn("a peer belongs to another cell", "err", r)

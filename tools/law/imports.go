@@ -97,7 +97,7 @@ var Rooms = []Room{
 		"log and stable store of all groups; an entry is bytes"},
 	{"data-plane/internal/floor/transport", []string{"data-plane/internal/floor/health"},
 		"raft messages of all groups over one listener; it knows addresses, not jobs"},
-	{"data-plane/internal/floor/witness", []string{"data-plane/internal/engine/cellversion", "data-plane/internal/floor/transport"},
+	{"data-plane/internal/floor/peerstate", []string{"data-plane/internal/engine/cellversion", "data-plane/internal/floor/transport"},
 		"what other nodes have said of themselves; it knows terms and indexes, not what they count"},
 	{"data-plane/internal/floor/group", []string{"data-plane/internal/engine/cellversion", "data-plane/internal/fault", "data-plane/internal/floor/health", "data-plane/internal/floor/statedb", "data-plane/internal/floor/transport"},
 		"one replica of one raft group; its machine is an interface, so that the meta group and the shards share it"},

@@ -11,12 +11,12 @@ import (
 type Guard interface {
 	// Statement is what this node says of itself: of one group, or of all for group 0.
 	Statement(group uint32) Statement
-	// Memory returns a check of a peer's later statement against what is known of
+	// Check returns a check of a peer's later statement against what is known of
 	// the peer now. The check returns nil if it has no objection.
-	Memory(peer string) func(Statement) *Refusal
-	// Told records a peer's statement of all its groups, after it passed Memory's
+	Check(peer string) func(Statement) *Refusal
+	// Remember records a peer's statement of all its groups, after it passed Check's
 	// check.
-	Told(peer string, s Statement)
+	Remember(peer string, s Statement)
 	// Refused is called when a peer refuses this node.
 	Refused(*Refusal)
 }
@@ -139,8 +139,8 @@ func DecodeStatement(b []byte) (Statement, error) {
 type everybody struct{}
 
 func (everybody) Statement(uint32) Statement { return Statement{} }
-func (everybody) Memory(string) func(Statement) *Refusal {
+func (everybody) Check(string) func(Statement) *Refusal {
 	return func(Statement) *Refusal { return nil }
 }
-func (everybody) Told(string, Statement) {}
-func (everybody) Refused(*Refusal)       {}
+func (everybody) Remember(string, Statement) {}
+func (everybody) Refused(*Refusal)           {}

@@ -183,7 +183,7 @@ func dialHandshake(c io.ReadWriter, secret []byte, h hello, guard Guard) error {
 	if !hmac.Equal(theirs, proof(secret, listenerLabel, raw, nonce)) {
 		return errBadProof
 	}
-	judge := guard.Memory(h.to)
+	judge := guard.Check(h.to)
 	said := appendFrame(nil, guard.Statement(h.group).Encode())
 	if _, err := c.Write(append(said, proof(secret, dialerLabel, raw, nonce, said)...)); err != nil {
 		return fmt.Errorf("send proof: %w", err)
@@ -219,7 +219,7 @@ func listenHandshake(c io.ReadWriter, secret []byte, guard Guard) (h hello, s St
 	if err != nil {
 		return fail(err)
 	}
-	judge = guard.Memory(h.from)
+	judge = guard.Check(h.from)
 	nonce := newNonce()
 	if _, err := c.Write(append(nonce[:], proof(secret, listenerLabel, raw, nonce[:])...)); err != nil {
 		return fail(fmt.Errorf("send challenge: %w", err))

@@ -382,7 +382,7 @@ func (m *Mux) judge(h hello, said Statement, known func(Statement) *Refusal) (*G
 		return nil, r
 	}
 	if h.lane == laneAsk {
-		m.opts.Guard.Told(h.from, said)
+		m.opts.Guard.Remember(h.from, said)
 		return nil, nil
 	}
 	g := m.lookup(h.group)

@@ -1,4 +1,4 @@
-package witness
+package peerstate
 
 import (
 	"errors"
@@ -37,15 +37,15 @@ func said(folder string, term, last, committed uint64) transport.Statement {
 	return transport.Statement{Folder: folder, Groups: []transport.LogState{{Group: 2, Term: term, Last: last, Committed: committed}}}
 }
 
-func TestBook_HoldsANodeAgainstItsOwnWords(t *testing.T) {
+func TestRecords_HoldANodeAgainstItsOwnWords(t *testing.T) {
 	t.Parallel()
 	disk := shelf{}
-	of := func() *Book {
+	of := func() *Records {
 		return New(disk, "mine", self{folders: map[string]string{"n3": "f3"}, removed: map[string]bool{"n4": true}}, slog.New(slog.DiscardHandler))
 	}
 	b := of()
-	b.Told("n2", said("f2", 5, 120, 100))
-	b.Told("n2", said("f2", 4, 90, 90)) // Overtaken on the way: takes nothing back.
+	b.Remember("n2", said("f2", 5, 120, 100))
+	b.Remember("n2", said("f2", 4, 90, 90)) // Overtaken on the way: takes nothing back.
 	for name, c := range map[string]struct {
 		peer string
 		s    transport.Statement
@@ -62,8 +62,8 @@ func TestBook_HoldsANodeAgainstItsOwnWords(t *testing.T) {
 		"removed":                    {"n4", said("f4", 9, 900, 900), transport.ErrRemoved},
 		"never heard of":             {"n5", said("f5", 1, 1, 1), nil},
 	} {
-		for when, book := range map[string]*Book{"": b, " after a restart": of()} {
-			r := book.Memory(c.peer)(c.s)
+		for when, records := range map[string]*Records{"": b, " after a restart": of()} {
+			r := records.Check(c.peer)(c.s)
 			if (r == nil) != (c.want == nil) || r != nil && !errors.Is(r, c.want) {
 				t.Errorf("%s%s: %v, want %v", name, when, r, c.want)
 			}
@@ -72,16 +72,16 @@ func TestBook_HoldsANodeAgainstItsOwnWords(t *testing.T) {
 }
 
 // What is heard after the question is no reason to refuse the answer.
-func TestBook_AStatementIsNotHeldAgainstSomethingNewer(t *testing.T) {
+func TestRecords_AStatementIsNotHeldAgainstSomethingNewer(t *testing.T) {
 	t.Parallel()
 	b := New(shelf{}, "mine", self{}, slog.New(slog.DiscardHandler))
-	b.Told("n2", said("f2", 5, 100, 100))
-	judge := b.Memory("n2")
-	b.Told("n2", said("f2", 6, 200, 200))
+	b.Remember("n2", said("f2", 5, 100, 100))
+	judge := b.Check("n2")
+	b.Remember("n2", said("f2", 6, 200, 200))
 	if r := judge(said("f2", 5, 110, 105)); r != nil {
 		t.Errorf("a statement of before: %v", r)
 	}
-	if r := b.Memory("n2")(said("f2", 5, 110, 105)); r == nil {
+	if r := b.Check("n2")(said("f2", 5, 110, 105)); r == nil {
 		t.Error("an older copy was not refused")
 	}
 }

@@ -1,4 +1,4 @@
-// Package witness remembers what the other nodes of the cell have said of themselves,
+// Package peerstate remembers what the other nodes of the cell have said of themselves,
 // and keeps out a node whose folder has less than that.
 //
 // It owns the records of the peers, which are stored with a sync beside the raft log,
@@ -8,7 +8,7 @@
 //
 // Surprising: a record is what a node has said of itself, not what others saw of
 // it. A node that lost data is found out by its own words.
-package witness
+package peerstate
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ type Store interface {
 	SetNodeValue(name string, value []byte) error
 }
 
-// Self is what a Book needs to know of its own node and cell.
+// Self is what Records need to know of its own node and cell.
 type Self interface {
 	// LogStates is how far this node is in one group, or in all for group 0.
 	LogStates(group uint32) []transport.LogState
@@ -40,8 +40,8 @@ type Self interface {
 	Refused(*transport.Refusal)
 }
 
-// Book is one node's records of its peers. It is a transport.Guard.
-type Book struct {
+// Records are what one node has heard from its peers. They are a transport.Guard.
+type Records struct {
 	store  Store
 	folder string
 	self   Self
@@ -57,24 +57,24 @@ type record struct {
 	groups map[uint32]transport.LogState // Without Last.
 }
 
-// New makes the book of the node with that folder.
-func New(store Store, folder string, self Self, log *slog.Logger) *Book {
-	return &Book{store: store, folder: folder, self: self, log: log, known: make(map[string]record)}
+// New makes the records of the node with that folder.
+func New(store Store, folder string, self Self, log *slog.Logger) *Records {
+	return &Records{store: store, folder: folder, self: self, log: log, known: make(map[string]record)}
 }
 
 // Statement implements transport.Guard.
-func (b *Book) Statement(group uint32) transport.Statement {
-	speaks := b.self.Speaks()
-	return transport.Statement{Folder: b.folder, Lowest: speaks.Lowest, Highest: speaks.Highest, Groups: b.self.LogStates(group)}
+func (rs *Records) Statement(group uint32) transport.Statement {
+	speaks := rs.self.Speaks()
+	return transport.Statement{Folder: rs.folder, Lowest: speaks.Lowest, Highest: speaks.Highest, Groups: rs.self.LogStates(group)}
 }
 
-// Memory implements transport.Guard: it checks a later statement against what is
+// Check implements transport.Guard: it checks a later statement against what is
 // known now.
-func (b *Book) Memory(peer string) func(transport.Statement) *transport.Refusal {
-	b.mu.Lock()
-	rec, err := b.recordOf(peer)
-	b.mu.Unlock()
-	folder, removed := b.self.Folder(peer)
+func (rs *Records) Check(peer string) func(transport.Statement) *transport.Refusal {
+	rs.mu.Lock()
+	rec, err := rs.recordOf(peer)
+	rs.mu.Unlock()
+	folder, removed := rs.self.Folder(peer)
 	return func(s transport.Statement) *transport.Refusal {
 		switch {
 		case err != nil:
@@ -84,7 +84,7 @@ func (b *Book) Memory(peer string) func(transport.Statement) *transport.Refusal 
 		case folder != "" && s.Folder != folder:
 			return otherFolder(peer, folder, s.Folder)
 		}
-		if err := (cellversion.Range{Lowest: s.Lowest, Highest: s.Highest}).Check(b.self.CellVersion()); err != nil {
+		if err := (cellversion.Range{Lowest: s.Lowest, Highest: s.Highest}).Check(rs.self.CellVersion()); err != nil {
 			return transport.Refuse(transport.ErrVersion, "%v", err)
 		}
 		return rec.judge(peer, s)
@@ -112,34 +112,34 @@ func (r record) judge(peer string, s transport.Statement) *transport.Refusal {
 	return nil
 }
 
-// Told implements transport.Guard: it returns when the record is durable.
-func (b *Book) Told(peer string, s transport.Statement) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	rec, err := b.recordOf(peer)
+// Remember implements transport.Guard: it returns when the record is durable.
+func (rs *Records) Remember(peer string, s transport.Statement) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rec, err := rs.recordOf(peer)
 	if err == nil {
 		var grown bool
 		if rec, grown = rec.with(s); !grown {
 			return
 		}
-		err = b.store.SetNodeValue(name(peer), rec.encode())
+		err = rs.store.SetNodeValue(name(peer), rec.encode())
 	}
 	if err != nil {
-		b.log.Error("what another node said is not remembered", "peer", peer, "err", err)
+		rs.log.Error("what another node said is not remembered", "peer", peer, "err", err)
 		return
 	}
-	b.known[peer] = rec
+	rs.known[peer] = rec
 }
 
 // Refused implements transport.Guard.
-func (b *Book) Refused(r *transport.Refusal) { b.self.Refused(r) }
+func (rs *Records) Refused(r *transport.Refusal) { rs.self.Refused(r) }
 
 // recordOf reads a peer's record. The caller holds mu.
-func (b *Book) recordOf(peer string) (record, error) {
-	if rec, ok := b.known[peer]; ok {
+func (rs *Records) recordOf(peer string) (record, error) {
+	if rec, ok := rs.known[peer]; ok {
 		return rec, nil
 	}
-	stored, err := b.store.NodeValue(name(peer))
+	stored, err := rs.store.NodeValue(name(peer))
 	if err != nil {
 		return record{}, err
 	}
@@ -151,7 +151,7 @@ func (b *Book) recordOf(peer string) (record, error) {
 		}
 		rec, _ = rec.with(s)
 	}
-	b.known[peer] = rec
+	rs.known[peer] = rec
 	return rec, nil
 }
 
