@@ -30,7 +30,7 @@ func (s *Service) Frame(ctx context.Context, c Caller, in FrameInput) (FrameResu
 	if b.empty() {
 		return b.res, nil
 	}
-	s.hearOf(c, &in)
+	s.touchWorkers(c, &in)
 	rep, err := s.do(ctx, b.caller, b.req)
 	if err != nil {
 		return FrameResult{}, err
@@ -226,7 +226,7 @@ func (b *frameBuilder) heartbeats(in []HeartbeatInput) {
 		b.renewed = append(b.renewed, func(r shard.RenewalResult) {
 			b.res.Heartbeats[i] = heartbeatStatus(r)
 			if h.WorkerID == "" { // Clients of generation 1 do not send it; a lost lease has none.
-				b.service.workers.hear(b.caller.Namespace, r.Worker, "", nil, time.Now())
+				b.service.workers.touch(b.caller.Namespace, r.Worker, "", nil, time.Now())
 			}
 		})
 		progress, checkpoint := said(h.Progress), said(h.Checkpoint)

@@ -29,7 +29,7 @@ type Service struct {
 	shard   *shard.Shard
 	ids     *idSource
 	gate    *admission
-	workers *roster
+	workers *workerRegistry
 }
 
 // New makes the service of a shard without rate limits.
@@ -40,7 +40,7 @@ func New(s *shard.Shard) *Service {
 // NewLimited makes the service of a shard whose namespaces may enqueue no more
 // jobs a second than perSecond says; 0 is unlimited.
 func NewLimited(s *shard.Shard, perSecond func(job.Namespace) int64) *Service {
-	return &Service{shard: s, ids: newIDSource(), gate: newAdmission(perSecond), workers: newRoster()}
+	return &Service{shard: s, ids: newIDSource(), gate: newAdmission(perSecond), workers: newWorkerRegistry()}
 }
 
 // releaseTimeout bounds the return of jobs whose fetcher did not wait.
@@ -154,7 +154,7 @@ func (s *Service) Fetch(ctx context.Context, c Caller, in FetchInput) ([]Grant, 
 	if fields := in.validate(); len(fields) > 0 {
 		return nil, fault.InvalidFields(fields)
 	}
-	s.workers.hear(c.Namespace, in.WorkerID, in.Hostname, in.Queues, time.Now())
+	s.workers.touch(c.Namespace, in.WorkerID, in.Hostname, in.Queues, time.Now())
 	f := s.fetchOf(c, &in)
 	f.Wait = in.Wait > 0
 	waitCtx, cancel := ctx, context.CancelFunc(func() {})

@@ -31,19 +31,21 @@ type Worker struct {
 	LastSeen  time.Time // Fetch or heartbeat.
 }
 
-// roster is the leader's list of workers, taken from fetches and heartbeats and
+// workerRegistry is the leader's list of workers, taken from fetches and heartbeats and
 // stored nowhere. After a change of leader it fills again within a minute.
-type roster struct {
+type workerRegistry struct {
 	mu    sync.Mutex // Guards the rest.
 	of    map[job.Namespace]map[string]*Worker
 	n     int
 	swept time.Time
 }
 
-func newRoster() *roster { return &roster{of: make(map[job.Namespace]map[string]*Worker)} }
+func newWorkerRegistry() *workerRegistry {
+	return &workerRegistry{of: make(map[job.Namespace]map[string]*Worker)}
+}
 
-// hear records that a worker is alive; hostname and queues are those of a fetch.
-func (r *roster) hear(ns job.Namespace, id, hostname string, queues []string, now time.Time) {
+// touch records that a worker is alive; hostname and queues are those of a fetch.
+func (r *workerRegistry) touch(ns job.Namespace, id, hostname string, queues []string, now time.Time) {
 	if id == "" {
 		return
 	}
@@ -61,7 +63,7 @@ func (r *roster) hear(ns job.Namespace, id, hostname string, queues []string, no
 	}
 }
 
-func (r *roster) add(ns job.Namespace, id string, now time.Time) *Worker {
+func (r *workerRegistry) add(ns job.Namespace, id string, now time.Time) *Worker {
 	if now.Sub(r.swept) > workerSilent || r.n >= workersAllMax {
 		r.sweep(now)
 	}
@@ -81,9 +83,9 @@ func (r *roster) add(ns job.Namespace, id string, now time.Time) *Worker {
 }
 
 // sweep forgets silent workers.
-func (r *roster) sweep(now time.Time) {
+func (r *workerRegistry) sweep(now time.Time) {
 	if now.Sub(r.swept) < time.Second {
-		return // Do not walk a full roster for each new worker.
+		return // Do not walk a full registry for each new worker.
 	}
 	r.swept = now
 	for ns, workers := range r.of {
@@ -99,7 +101,7 @@ func (r *roster) sweep(now time.Time) {
 	}
 }
 
-func (r *roster) forgetOne(ns job.Namespace) {
+func (r *workerRegistry) forgetOne(ns job.Namespace) {
 	var silent *Worker
 	for _, w := range r.of[ns] {
 		if silent == nil || w.LastSeen.Before(silent.LastSeen) {
@@ -111,7 +113,7 @@ func (r *roster) forgetOne(ns job.Namespace) {
 }
 
 // list is the workers seen recently, by id.
-func (r *roster) list(ns job.Namespace, now time.Time) []Worker {
+func (r *workerRegistry) list(ns job.Namespace, now time.Time) []Worker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := make([]Worker, 0, len(r.of[ns]))
@@ -133,18 +135,18 @@ func (v *Views) Workers(_ context.Context, c Caller) ([]Worker, error) {
 	return v.service.workers.list(c.Namespace, time.Now()), nil
 }
 
-// hearOf records the workers that a frame names. A renewal without a name is
+// touchWorkers records the workers that a frame names. A renewal without a name is
 // recorded once the lease's worker is known.
-func (s *Service) hearOf(c Caller, in *FrameInput) {
+func (s *Service) touchWorkers(c Caller, in *FrameInput) {
 	now := time.Now()
 	last := ""
 	for i := range in.Heartbeats {
 		if id := in.Heartbeats[i].WorkerID; id != last { // Mostly all are of one worker.
-			s.workers.hear(c.Namespace, id, "", nil, now)
+			s.workers.touch(c.Namespace, id, "", nil, now)
 			last = id
 		}
 	}
 	if f := in.Fetch; f != nil {
-		s.workers.hear(c.Namespace, f.WorkerID, f.Hostname, f.Queues, now)
+		s.workers.touch(c.Namespace, f.WorkerID, f.Hostname, f.Queues, now)
 	}
 }

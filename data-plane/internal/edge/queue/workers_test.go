@@ -10,13 +10,13 @@ import (
 
 func TestWorkers_AreThoseWhoFetchAndBeat(t *testing.T) {
 	t.Parallel()
-	r, nsA, nsB := newRoster(), job.Namespace{0xa}, job.Namespace{0xb}
+	r, nsA, nsB := newWorkerRegistry(), job.Namespace{0xa}, job.Namespace{0xb}
 	began := time.Unix(1_700_000_000, 0)
-	r.hear(nsA, "b", "host", []string{"mail", "print"}, began)
-	r.hear(nsA, "a", "", nil, began.Add(time.Second))
-	r.hear(nsA, "b", "", nil, began.Add(2*time.Second))
-	r.hear(nsA, "", "nameless", []string{"mail"}, began)
-	r.hear(nsB, "c", "other", []string{"mail"}, began)
+	r.touch(nsA, "b", "host", []string{"mail", "print"}, began)
+	r.touch(nsA, "a", "", nil, began.Add(time.Second))
+	r.touch(nsA, "b", "", nil, began.Add(2*time.Second))
+	r.touch(nsA, "", "nameless", []string{"mail"}, began)
+	r.touch(nsB, "c", "other", []string{"mail"}, began)
 	got := r.list(nsA, began.Add(3*time.Second))
 	if len(got) != 2 || got[0].ID != "a" || got[1].ID != "b" {
 		t.Fatalf("listed %+v", got)
@@ -51,22 +51,22 @@ func TestWorkers_ARenewalWithoutANameIsOfItsHolder(t *testing.T) {
 
 func TestWorkers_AreBounded(t *testing.T) {
 	t.Parallel()
-	r, nsA, nsB := newRoster(), job.Namespace{0xa}, job.Namespace{0xb}
+	r, nsA, nsB := newWorkerRegistry(), job.Namespace{0xa}, job.Namespace{0xb}
 	now := time.Unix(1_700_000_000, 0)
 	for i := range workersMax + 5 {
-		r.hear(nsA, fmt.Sprintf("w%04d", i), "h", []string{"q"}, now.Add(time.Duration(i)))
+		r.touch(nsA, fmt.Sprintf("w%04d", i), "h", []string{"q"}, now.Add(time.Duration(i)))
 	}
 	got := r.list(nsA, now)
 	if len(got) != workersMax || got[0].ID != "w0005" || r.n != workersMax {
 		t.Fatalf("%d are listed from %s, %d counted", len(got), got[0].ID, r.n)
 	}
 	r.n = workersAllMax
-	r.hear(nsB, "one too many", "h", []string{"q"}, now)
+	r.touch(nsB, "one too many", "h", []string{"q"}, now)
 	if len(r.list(nsB, now)) != 0 {
 		t.Error("more than the shard's bound are listed")
 	}
 	r.n = workersMax
-	r.hear(nsB, "first", "h", []string{"q"}, now.Add(2*workerSilent))
+	r.touch(nsB, "first", "h", []string{"q"}, now.Add(2*workerSilent))
 	if r.n != 1 || len(r.of) != 1 {
 		t.Errorf("after a silence %d are counted in %d namespaces", r.n, len(r.of))
 	}
