@@ -187,7 +187,7 @@ func (n *Node) Folder(id string) (folder string, removed bool) {
 }
 
 // Speaks implements peerstate.Self.
-func (*Node) Speaks() cellversion.Range { return cellversion.Spoken() }
+func (*Node) Speaks() cellversion.Range { return cellversion.Supported() }
 
 // CellVersion implements peerstate.Self.
 func (n *Node) CellVersion() cellversion.Version {

@@ -13,25 +13,25 @@ const plainRefusal = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; char
 var refuseUnread = refuse(http.StatusBadRequest, "VALIDATION_ERROR", refuseBadRequest.rpc, titleInvalid,
 	"the request can't be read: check the URL, where % must be written as %25, and the headers")
 
-// Spoken replaces net/http's own refusals on ln by answers in the usual form. Under TLS
+// ProblemListener replaces net/http's own refusals on ln by problem details. Under TLS
 // it changes nothing, because it sees only ciphertext.
-func Spoken(ln net.Listener) net.Listener { return spokenListener{ln} }
+func ProblemListener(ln net.Listener) net.Listener { return problemListener{ln} }
 
-type spokenListener struct{ net.Listener }
+type problemListener struct{ net.Listener }
 
 // Accept implements net.Listener.
-func (l spokenListener) Accept() (net.Conn, error) {
+func (l problemListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err // Unwrapped: http.Server asks what kind it is.
 	}
-	return spokenConn{conn}, nil
+	return problemConn{conn}, nil
 }
 
-type spokenConn struct{ net.Conn }
+type problemConn struct{ net.Conn }
 
 // Write implements net.Conn. Answers of handlers have a date, so none is taken for net/http's.
-func (c spokenConn) Write(p []byte) (int, error) {
+func (c problemConn) Write(p []byte) (int, error) {
 	if string(p) != plainRefusal {
 		return c.Conn.Write(p)
 	}
@@ -42,7 +42,7 @@ func (c spokenConn) Write(p []byte) (int, error) {
 }
 
 // CloseWrite is called by http.Server to end the connection of a refused request.
-func (c spokenConn) CloseWrite() error {
+func (c problemConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}

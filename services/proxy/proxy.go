@@ -285,7 +285,7 @@ func (p *Proxy) Serve(ln net.Listener) error {
 	if p.server.TLSConfig != nil {
 		err = p.server.ServeTLS(ln, "", "")
 	} else {
-		err = p.server.Serve(Spoken(ln))
+		err = p.server.Serve(ProblemListener(ln))
 	}
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil

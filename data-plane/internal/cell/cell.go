@@ -87,7 +87,7 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 	if o.HeartbeatEvery == 0 {
 		o.HeartbeatEvery = heartbeatEvery
 	}
-	o.Speaks = cmp.Or(o.Speaks, cellversion.Spoken())
+	o.Speaks = cmp.Or(o.Speaks, cellversion.Supported())
 	if o.ForgetEvery == 0 {
 		o.ForgetEvery = forgetEvery
 	}

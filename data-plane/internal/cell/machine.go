@@ -53,7 +53,7 @@ type changeSet struct {
 // NewMachine makes the machine of the meta group whose state is in store. Its view
 // is empty until Reset.
 func NewMachine(store *statedb.Group) *Machine {
-	m := &Machine{layout: layout{prefix: store.Prefix()}, store: store, speaks: cellversion.Spoken()}
+	m := &Machine{layout: layout{prefix: store.Prefix()}, store: store, speaks: cellversion.Supported()}
 	m.view.Store(&View{})
 	return m
 }

@@ -34,8 +34,8 @@ const (
 // Range is what a program speaks, both ends included.
 type Range struct{ Lowest, Highest Version }
 
-// Spoken is what this program speaks.
-func Spoken() Range { return Range{Lowest, Highest} }
+// Supported is what this program speaks.
+func Supported() Range { return Range{Lowest, Highest} }
 
 // ErrSkew: the program is too old, or too new, for the cell's version.
 var ErrSkew = errors.New("this program doesn't speak the cell's version")

@@ -21,8 +21,8 @@ func TestCheck_SaysWhichProgramToStart(t *testing.T) {
 	}
 }
 
-func TestSpoken_EndsAreInOrder(t *testing.T) {
-	if r := cellversion.Spoken(); r.Lowest < cellversion.First || r.Highest < r.Lowest {
+func TestSupported_EndsAreInOrder(t *testing.T) {
+	if r := cellversion.Supported(); r.Lowest < cellversion.First || r.Highest < r.Lowest {
 		t.Error(r)
 	}
 }

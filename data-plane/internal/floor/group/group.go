@@ -94,7 +94,7 @@ type Options struct {
 	// CellVersion is the version of the cell as this node knows it; nil: it knows none but
 	// that of the group's own entries.
 	CellVersion func() cellversion.Version
-	// Speaks is what the program speaks; the zero value is cellversion.Spoken.
+	// Speaks is what the program speaks; the zero value is cellversion.Supported.
 	Speaks cellversion.Range
 
 	commitBytes int // For tests; 0 means commitBytesMax.
@@ -192,7 +192,7 @@ func withDefaults(o Options) Options {
 	if o.CellVersion == nil {
 		o.CellVersion = func() cellversion.Version { return 0 }
 	}
-	o.Speaks = cmp.Or(o.Speaks, cellversion.Spoken())
+	o.Speaks = cmp.Or(o.Speaks, cellversion.Supported())
 	o.commitBytes = cmp.Or(o.commitBytes, commitBytesMax)
 	o.Timings.Heartbeat = HeartbeatOf(o.Timings)
 	if o.Timings.Commit == 0 {

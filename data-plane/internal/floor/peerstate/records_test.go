@@ -28,7 +28,7 @@ type self struct {
 
 func (self) LogStates(uint32) []transport.LogState { return nil }
 func (self) Refused(*transport.Refusal)            {}
-func (self) Speaks() cellversion.Range             { return cellversion.Spoken() }
+func (self) Speaks() cellversion.Range             { return cellversion.Supported() }
 func (s self) CellVersion() cellversion.Version    { return s.version }
 
 func (s self) Folder(node string) (string, bool) { return s.folders[node], s.removed[node] }

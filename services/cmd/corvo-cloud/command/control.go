@@ -135,7 +135,7 @@ func (s *session) serveControl(ctx context.Context, control *server.Server, fron
 		if front.TLSConfig != nil {
 			failed <- front.ServeTLS(listener, "", "")
 		} else {
-			failed <- front.Serve(proxy.Spoken(listener))
+			failed <- front.Serve(proxy.ProblemListener(listener))
 		}
 	}()
 	url := hostURL(front.TLSConfig, listener.Addr().String())
