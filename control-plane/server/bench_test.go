@@ -20,7 +20,7 @@ func BenchmarkCalls(b *testing.B) {
 	s := newStage(b)
 	s.unlimited()
 	p := s.newFixture(b, "acme")
-	p.in(b, func(ctx context.Context, tx store.Tx) error {
+	p.in(b, func(ctx context.Context, tx *store.Tx) error {
 		for i := range tenants {
 			now := p.kit.Now()
 			t := store.Tenant{ID: p.id(ids.Tenant), Name: fmt.Sprintf("tenant-%d-x", i), Plan: tenancy.PlanFree, Cell: "cell-1", CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1}

@@ -100,7 +100,7 @@ func (p *fixture) started(t testing.TB) string {
 	s := store.Signup{ID: p.id(ids.Signup), Digest: digest, CodeDigest: "x", Peer: "127.0.0.1", CreatedAt: p.kit.Now(), ExpiresAt: p.kit.Now().Add(30 * time.Minute)}
 	s.TenantName = "t-" + strings.ToLower(s.ID[10:])
 	s.Email = s.TenantName + "@corvo.test"
-	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertSignup(ctx, s) })
+	p.in(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertSignup(ctx, s) })
 	return token
 }
 

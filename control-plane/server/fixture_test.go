@@ -67,12 +67,12 @@ func (p *fixture) nowhere() *fixture {
 }
 
 // in runs a transaction, unless nothing is to be made.
-func (p *fixture) in(t testing.TB, f func(context.Context, store.Tx) error) {
+func (p *fixture) in(t testing.TB, f func(context.Context, *store.Tx) error) {
 	t.Helper()
 	if p.gone {
 		return
 	}
-	if err := p.kit.Store.Service(t.Context(), func(tx store.Tx) error { return f(t.Context(), tx) }); err != nil {
+	if err := p.kit.Store.Service(t.Context(), func(tx *store.Tx) error { return f(t.Context(), tx) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -82,7 +82,7 @@ func (p *fixture) id(k ids.Kind) string { return p.kit.IDs.New(k, p.kit.Now()) }
 func (p *fixture) namespace(t testing.TB) string {
 	n := store.Namespace{TenantID: p.TenantID, ID: p.id(ids.Namespace), CreatedAt: p.kit.Now(), UpdatedAt: p.kit.Now(), Version: 1, Generation: 1}
 	n.Name = "n-" + strings.ToLower(n.ID[len(n.ID)-20:])
-	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertNamespace(ctx, n) })
+	p.in(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertNamespace(ctx, n) })
 	return n.ID
 }
 
@@ -96,7 +96,7 @@ func (p *fixture) insertKey(t testing.TB, edit func(*store.Key)) apikey.Key {
 	made := newKey(t, apikey.Management)
 	k := p.keyOf(made)
 	edit(&k)
-	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertKey(ctx, k) })
+	p.in(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertKey(ctx, k) })
 	return made
 }
 
@@ -116,14 +116,14 @@ func (p *fixture) expiredKey(t testing.TB) []string {
 func (p *fixture) jobsKey(t testing.TB) string {
 	made := newKey(t, apikey.DataPlane)
 	k := p.keyOf(made, cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER)
-	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertKey(ctx, k) })
+	p.in(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertKey(ctx, k) })
 	return made.ID()
 }
 
 func (p *fixture) user(t testing.TB, r cloudv1.TenantRole) store.User {
 	u := store.User{ID: p.id(ids.User), CreatedAt: p.kit.Now()}
 	u.Email = strings.ToLower(u.ID) + "@corvo.test"
-	p.in(t, func(ctx context.Context, tx store.Tx) error {
+	p.in(t, func(ctx context.Context, tx *store.Tx) error {
 		if err := tx.InsertUser(ctx, u); err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (p *fixture) session(t testing.TB, r cloudv1.TenantRole, ssoTenantID string
 func (p *fixture) sessionOf(t testing.TB, u store.User, onlyTenantID string) (cookie string) {
 	t.Helper()
 	var opened session.Opened
-	p.in(t, func(ctx context.Context, tx store.Tx) (err error) {
+	p.in(t, func(ctx context.Context, tx *store.Tx) (err error) {
 		opened, err = session.Open(ctx, tx, p.kit.IDs, p.kit.Now(), u.ID, onlyTenantID, "")
 		return err
 	})
@@ -152,7 +152,7 @@ func (p *fixture) expiredSession(t testing.TB) (cookie string) {
 	u := p.user(t, owner)
 	token, digest := seal.NewToken("corvo_session_")
 	long := p.kit.Now().Add(-2 * session.LifeMax)
-	p.in(t, func(ctx context.Context, tx store.Tx) error {
+	p.in(t, func(ctx context.Context, tx *store.Tx) error {
 		return tx.InsertSession(ctx, store.Session{
 			Digest: digest, ID: p.id(ids.Session), UserID: u.ID, CreatedAt: long, SeenAt: p.kit.Now(), ExpiresAt: long.Add(session.LifeMax),
 		})
@@ -167,7 +167,7 @@ func (p *fixture) invitation(t testing.TB) (id, token string) {
 		CreatedAt: p.kit.Now(), ExpiresAt: p.kit.Now().Add(time.Hour),
 	}
 	i.Email = strings.ToLower(i.ID) + "@corvo.test"
-	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.PutInvitation(ctx, i) })
+	p.in(t, func(ctx context.Context, tx *store.Tx) error { return tx.PutInvitation(ctx, i) })
 	return i.ID, token
 }
 
@@ -183,7 +183,7 @@ func (p *fixture) connectionWith(t testing.TB, staged string) string {
 		TenantID: p.TenantID, ID: p.id(ids.Connection), Name: "Test", Issuer: issuer(t), ClientID: "client", GroupsClaim: "groups",
 		DefaultRole: viewer, CreatedAt: p.kit.Now(), UpdatedAt: p.kit.Now(), Version: 1, Settings: 1, Staged: staged,
 	}
-	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertConnection(ctx, c) })
+	p.in(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertConnection(ctx, c) })
 	return c.ID
 }
 

@@ -27,7 +27,7 @@ func (p *fixture) invitationFor(t testing.TB, email string) string {
 		TenantID: p.TenantID, ID: p.id(ids.Invitation), Role: viewer, Email: email, Digest: digest, InvitedBy: "the owner",
 		CreatedAt: p.kit.Now(), ExpiresAt: p.kit.Now().Add(time.Hour),
 	}
-	p.in(t, func(ctx context.Context, tx store.Tx) error { return tx.PutInvitation(ctx, i) })
+	p.in(t, func(ctx context.Context, tx *store.Tx) error { return tx.PutInvitation(ctx, i) })
 	return token
 }
 
@@ -81,7 +81,7 @@ func TestInvitation_LinkOpensNoAccountThatIsThere(t *testing.T) {
 func (p *fixture) limitedSession(t testing.TB) string {
 	t.Helper()
 	var u store.User
-	p.in(t, func(ctx context.Context, tx store.Tx) (err error) {
+	p.in(t, func(ctx context.Context, tx *store.Tx) (err error) {
 		u, err = tx.GetUserByEmail(ctx, p.Email)
 		return err
 	})
@@ -101,7 +101,7 @@ func TestInvitation_NewAccountEntersTheInvitingTenantOnly(t *testing.T) {
 	}
 	// The address's owner makes a tenant of their own afterwards; the link's holder sees none of it.
 	token, digest := seal.NewToken("corvo_signup_")
-	inviting.in(t, func(ctx context.Context, tx store.Tx) error {
+	inviting.in(t, func(ctx context.Context, tx *store.Tx) error {
 		return tx.InsertSignup(ctx, store.Signup{
 			ID: inviting.id(ids.Signup), Email: email, TenantName: "mine", Digest: digest, CodeDigest: "x", CreatedAt: s.kit.Now(), ExpiresAt: s.kit.Now().Add(30 * time.Minute),
 		})
@@ -129,7 +129,7 @@ func TestInvitation_NewAccountEntersTheInvitingTenantOnly(t *testing.T) {
 // lastLetter takes the newest letter to an address out of the outbox.
 func (s *stage) lastLetter(t testing.TB, to string) (letter mail.Message) {
 	t.Helper()
-	err := s.kit.Store.Service(t.Context(), func(tx store.Tx) error {
+	err := s.kit.Store.Service(t.Context(), func(tx *store.Tx) error {
 		rows, err := tx.ClaimOutbox(t.Context(), "test", s.kit.Now(), s.kit.Now(), 1000)
 		for _, row := range rows {
 			if row.Kind != store.OutboxMail {

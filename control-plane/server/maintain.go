@@ -51,7 +51,7 @@ func RotateTokenKeys(ctx context.Context, m Maintenance, patience time.Duration)
 	defer func() { err = errors.Join(err, s.Close()) }()
 	keys := tokenkeys.Keys{Store: s, Seal: box, Now: time.Now, Calendar: func(context.Context) time.Time { return time.Now() }}
 	var done tokenkeys.Rotation
-	err = s.Service(ctx, func(tx store.Tx) (err error) {
+	err = s.Service(ctx, func(tx *store.Tx) (err error) {
 		done, err = keys.Rotate(ctx, tx)
 		return err
 	})
@@ -71,7 +71,7 @@ func carried(ctx context.Context, s store.Store, keys tokenkeys.Keys, patience t
 	defer cancel()
 	loop := reconcile.New(s, nil, nil, reconcile.Options{})
 	watching.Go(func() { loop.Watch(ctx) })
-	is, err := loop.Await(ctx, "", func(tx store.Tx) (bool, error) { return keys.Carried(ctx, tx) })
+	is, err := loop.Await(ctx, "", func(tx *store.Tx) (bool, error) { return keys.Carried(ctx, tx) })
 	return err == nil && is
 }
 

@@ -26,7 +26,7 @@ func newStageOf(t testing.TB, peer func(*http.Request) string) *stage {
 // onPlan gives a tenant a plan with limits.
 func (s *stage) onPlan(t testing.TB, p *fixture, plan string) {
 	t.Helper()
-	p.in(t, func(ctx context.Context, tx store.Tx) error {
+	p.in(t, func(ctx context.Context, tx *store.Tx) error {
 		tn, err := tx.GetTenant(ctx, p.TenantID)
 		if err != nil {
 			return err

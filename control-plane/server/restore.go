@@ -67,7 +67,7 @@ func AfterRestore(ctx context.Context, c Config, dryRun bool) (_ RestoreReport, 
 		}
 		r.generation = max(r.generation, known[i].Generation)
 	}
-	err = s.kit.Store.Service(ctx, func(tx store.Tx) error {
+	err = s.kit.Store.Service(ctx, func(tx *store.Tx) error {
 		r.report.Items = r.report.Items[:0]
 		if err := r.write(ctx, tx, states); err != nil {
 			return err
@@ -101,7 +101,7 @@ type restore struct {
 	report     RestoreReport
 }
 
-func (r *restore) write(ctx context.Context, tx store.Tx, states []*cellv1.State) (err error) {
+func (r *restore) write(ctx context.Context, tx *store.Tx, states []*cellv1.State) (err error) {
 	drawn, err := reconcile.Generation(ctx, tx)
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func (r *restore) write(ctx context.Context, tx store.Tx, states []*cellv1.State
 
 // audit tells every living tenant that its sign-ins ended, and the tenant of each item
 // what became of it.
-func (r *restore) audit(ctx context.Context, tx store.Tx) error {
+func (r *restore) audit(ctx context.Context, tx *store.Tx) error {
 	for after := ""; ; {
 		page, err := tx.ListTenants(ctx, store.Page{After: after})
 		if err != nil {
@@ -173,7 +173,7 @@ const whyForgotten = "the cell deleted it long ago"
 // endForgotten ends what the copy has as living and its cell went by once, but knows
 // nothing of: it was deleted since, and the record of that has ended, too. The cell would
 // take it for new.
-func (r *restore) endForgotten(ctx context.Context, tx store.Tx, cell string, state *cellv1.State) error {
+func (r *restore) endForgotten(ctx context.Context, tx *store.Tx, cell string, state *cellv1.State) error {
 	known := make(map[string]bool)
 	for _, t := range state.GetTenants() {
 		known[t.GetId()] = true
@@ -200,7 +200,7 @@ func (r *restore) endForgotten(ctx context.Context, tx store.Tx, cell string, st
 	})
 }
 
-func (r *restore) endForgottenOf(ctx context.Context, tx store.Tx, tenant string, known map[string]bool) error {
+func (r *restore) endForgottenOf(ctx context.Context, tx *store.Tx, tenant string, known map[string]bool) error {
 	err := walk(func(after string) ([]store.Namespace, error) {
 		return tx.ListNamespaces(ctx, tenant, store.Page{After: after, Limit: restorePage})
 	}, func(n store.Namespace) (string, error) {
@@ -254,7 +254,7 @@ func (r *restore) note(action, kind, tenant, id, name, why string) {
 	r.report.Items = append(r.report.Items, RestoreItem{action, kind, tenant, id, name, why})
 }
 
-func (r *restore) adopt(ctx context.Context, tx store.Tx, cell string, state *cellv1.State) error {
+func (r *restore) adopt(ctx context.Context, tx *store.Tx, cell string, state *cellv1.State) error {
 	unowned := make(map[string]bool) // Tenants that nobody is a member of.
 	gone := make(map[string]bool)    // Ended, and not in the database: nothing of theirs is of use.
 	for _, t := range inOrderOfEnd(state.GetTenants()) {
@@ -312,7 +312,7 @@ const otherNameMax = 30
 func cut(name string, most int) string { return name[:min(len(name), most)] } // Names are ASCII.
 
 // tenant adopts one that only the cell knows, so that its name and its jobs stay its own.
-func (r *restore) tenant(ctx context.Context, tx store.Tx, cell string, t *cellv1.Tenant) (added, known bool, err error) {
+func (r *restore) tenant(ctx context.Context, tx *store.Tx, cell string, t *cellv1.Tenant) (added, known bool, err error) {
 	is, err := tx.FindTenant(ctx, t.GetId())
 	switch {
 	case errors.Is(err, store.ErrNotFound) && t.GetDeleted():
@@ -340,7 +340,7 @@ func (r *restore) tenant(ctx context.Context, tx store.Tx, cell string, t *cellv
 
 // freeName takes a namespace's name of the copy away if the cell knows another, before any
 // is given: two may have exchanged theirs.
-func (r *restore) freeName(ctx context.Context, tx store.Tx, n *cellv1.Namespace) error {
+func (r *restore) freeName(ctx context.Context, tx *store.Tx, n *cellv1.Namespace) error {
 	if n.GetDeleted() {
 		return nil
 	}
@@ -357,7 +357,7 @@ func (r *restore) freeName(ctx context.Context, tx store.Tx, n *cellv1.Namespace
 
 // freeNamespaceName is the cell's name of a namespace, or another if the copy has given it
 // to one that the cell does not know.
-func freeNamespaceName(ctx context.Context, tx store.Tx, n *cellv1.Namespace) (name, why string, _ error) {
+func freeNamespaceName(ctx context.Context, tx *store.Tx, n *cellv1.Namespace) (name, why string, _ error) {
 	other, err := tx.GetNamespaceByName(ctx, n.GetTenantId(), n.GetName())
 	if errors.Is(err, store.ErrNotFound) || err == nil && other.ID == n.GetId() {
 		return n.GetName(), "", nil
@@ -365,7 +365,7 @@ func freeNamespaceName(ctx context.Context, tx store.Tx, n *cellv1.Namespace) (n
 	return otherName(n.GetName(), n.GetId()), "; its name " + n.GetName() + " belongs to namespace " + other.ID, err
 }
 
-func (r *restore) namespace(ctx context.Context, tx store.Tx, n *cellv1.Namespace) error {
+func (r *restore) namespace(ctx context.Context, tx *store.Tx, n *cellv1.Namespace) error {
 	is, err := tx.FindNamespace(ctx, n.GetId())
 	switch {
 	case errors.Is(err, store.ErrNotFound) && n.GetDeleted():
@@ -400,7 +400,7 @@ func (r *restore) namespace(ctx context.Context, tx store.Tx, n *cellv1.Namespac
 
 // key takes over what the cell knows of a key: it is newer than the copy. One whose
 // owner is unknown is revoked.
-func (r *restore) key(ctx context.Context, tx store.Tx, k *cellv1.Key, unowned bool) error {
+func (r *restore) key(ctx context.Context, tx *store.Tx, k *cellv1.Key, unowned bool) error {
 	is, err := tx.FindKey(ctx, k.GetId())
 	if errors.Is(err, store.ErrNotFound) {
 		if k.GetRevoked() {
@@ -426,7 +426,7 @@ func (r *restore) key(ctx context.Context, tx store.Tx, k *cellv1.Key, unowned b
 	return tx.UpdateKey(ctx, &is)
 }
 
-func (r *restore) unknownKey(ctx context.Context, tx store.Tx, k *cellv1.Key, unowned bool) error {
+func (r *restore) unknownKey(ctx context.Context, tx *store.Tx, k *cellv1.Key, unowned bool) error {
 	row := store.Key{
 		TenantID: k.GetTenantId(), ID: k.GetId(), Name: k.GetName(), Kind: cloudv1.KeyKind_KEY_KIND_JOBS, NamespaceIDs: k.GetNamespaceIds(),
 		Versions: versionsOf(k, r.now), CreatedBy: "restore", CreatedAt: r.now, UpdatedAt: r.now, Version: 1, Generation: 1,

@@ -27,13 +27,13 @@ func TestAfterRestore_WhatTheCellForgotIsNotBroughtBack(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
 			seed, _, jobs := s.seed(t, "acme")
-			err := s.kit.Store.Service(t.Context(), func(tx store.Tx) error {
+			err := s.kit.Store.Service(t.Context(), func(tx *store.Tx) error {
 				return writeRestored(t.Context(), s, tx, seed.TenantID, jobs.ID(), tc.forgotten, tc.observed)
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = s.kit.Store.ReadService(t.Context(), func(tx store.Tx) error {
+			err = s.kit.Store.ReadService(t.Context(), func(tx *store.Tx) error {
 				k, err := tx.FindKey(t.Context(), jobs.ID())
 				if err == nil && k.RevokedAt.IsZero() == tc.revoked {
 					t.Errorf("the key was revoked at %v, want it %v", k.RevokedAt, tc.revoked)
@@ -48,7 +48,7 @@ func TestAfterRestore_WhatTheCellForgotIsNotBroughtBack(t *testing.T) {
 }
 
 // writeRestored takes over a cell that knows the tenant, and not the key.
-func writeRestored(ctx context.Context, s *stage, tx store.Tx, tenant, key string, forgotten uint64, observed bool) error {
+func writeRestored(ctx context.Context, s *stage, tx *store.Tx, tenant, key string, forgotten uint64, observed bool) error {
 	if observed {
 		k, err := tx.GetKey(ctx, tenant, key)
 		if err != nil {

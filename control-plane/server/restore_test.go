@@ -18,15 +18,15 @@ import (
 func (s *stage) takeOver(t *testing.T, state *cellv1.State) RestoreReport {
 	t.Helper()
 	r := &restore{s: s.Server, now: s.kit.Now(), known: make([]celladmin.Control, 1), report: RestoreReport{Incarnation: "inc_test"}}
-	if err := s.kit.Store.Service(t.Context(), func(tx store.Tx) error { return r.write(t.Context(), tx, []*cellv1.State{state}) }); err != nil {
+	if err := s.kit.Store.Service(t.Context(), func(tx *store.Tx) error { return r.write(t.Context(), tx, []*cellv1.State{state}) }); err != nil {
 		t.Fatal(err)
 	}
 	return r.report
 }
 
-func (s *stage) read(t *testing.T, f func(ctx context.Context, tx store.Tx) error) {
+func (s *stage) read(t *testing.T, f func(ctx context.Context, tx *store.Tx) error) {
 	t.Helper()
-	if err := s.kit.Store.ReadService(t.Context(), func(tx store.Tx) error { return f(t.Context(), tx) }); err != nil {
+	if err := s.kit.Store.ReadService(t.Context(), func(tx *store.Tx) error { return f(t.Context(), tx) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -39,7 +39,7 @@ func TestRestore_ATakenNameStopsNothing(t *testing.T) {
 	p := s.newFixture(t, "acme")
 	one, two, unsent := p.namespace(t), p.namespace(t), p.namespace(t)
 	names := make(map[string]string)
-	s.read(t, func(ctx context.Context, tx store.Tx) error {
+	s.read(t, func(ctx context.Context, tx *store.Tx) error {
 		for _, id := range []string{one, two, unsent} {
 			n, err := tx.FindNamespace(ctx, id)
 			if err != nil {
@@ -60,7 +60,7 @@ func TestRestore_ATakenNameStopsNothing(t *testing.T) {
 		},
 		Keys: []*cellv1.Key{{Id: "key_aaaaaaaaaaaa", TenantId: ended, Name: "left", Roles: []string{"viewer"}, Digests: [][]byte{bytes.Repeat([]byte{1}, 32)}}},
 	})
-	s.read(t, func(ctx context.Context, tx store.Tx) error {
+	s.read(t, func(ctx context.Context, tx *store.Tx) error {
 		for id, want := range map[string]string{one: names[two], two: names[one], unsent: names[unsent], added: otherName(names[unsent], added)} {
 			if n, err := tx.FindNamespace(ctx, id); err != nil || n.Name != want {
 				t.Errorf("%s is called %q, want %q (%v)", id, n.Name, want, err)
@@ -101,7 +101,7 @@ func TestRestore_IsInTheAuditLogOfEveryTenantItTouched(t *testing.T) {
 	if r := s.call(t, whoami, "{}", browser(cookie)...); r.status != 401 {
 		t.Errorf("the session is good still: %d %s", r.status, r.body)
 	}
-	s.read(t, func(ctx context.Context, tx store.Tx) error {
+	s.read(t, func(ctx context.Context, tx *store.Tx) error {
 		rows, err := tx.ListAudit(ctx, p.TenantID, store.AuditFilter{}, store.Page{})
 		for _, want := range []struct{ action, target string }{{"tenant.restore", p.TenantID}, {"key.restore", key}} {
 			if !slices.ContainsFunc(rows, func(e store.AuditEvent) bool {

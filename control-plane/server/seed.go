@@ -49,7 +49,7 @@ func (s *Server) Ensure(ctx context.Context, seed Seed) error {
 	}
 	// No request: the audit log says that the system did it.
 	ctx = access.With(ctx, access.Caller{TenantID: seed.TenantID, Tenant: seed.Tenant})
-	err := s.kit.Store.Service(ctx, func(tx store.Tx) error { return s.found(ctx, tx, seed) })
+	err := s.kit.Store.Service(ctx, func(tx *store.Tx) error { return s.found(ctx, tx, seed) })
 	if err != nil {
 		return fmt.Errorf("make tenant %s: %w", seed.Tenant, err)
 	}
@@ -57,7 +57,7 @@ func (s *Server) Ensure(ctx context.Context, seed Seed) error {
 	return nil
 }
 
-func (s *Server) found(ctx context.Context, tx store.Tx, seed Seed) error {
+func (s *Server) found(ctx context.Context, tx *store.Tx, seed Seed) error {
 	f := tenancy.Founding{
 		Tenant:    store.Tenant{ID: seed.TenantID, Name: seed.Tenant, Plan: tenancy.PlanUnlimited, Cell: s.config.Cells[0].Name},
 		Namespace: store.Namespace{ID: seed.NamespaceID, Name: seed.Namespace},

@@ -190,7 +190,7 @@ func cellLimits(plan string) *cellv1.Limits {
 }
 
 // tokenKeys are the keys whose tokens cells shall take.
-func (s *Server) tokenKeys(ctx context.Context, tx store.Tx) ([]*cellv1.TokenKey, error) {
+func (s *Server) tokenKeys(ctx context.Context, tx *store.Tx) ([]*cellv1.TokenKey, error) {
 	keys, err := s.keys.Public(ctx, tx)
 	if err != nil {
 		return nil, err

@@ -41,7 +41,7 @@ type Fields map[string]store.Change
 
 // Make records that the caller of ctx did action (for example namespace.create), and writes
 // r.
-func Make(ctx context.Context, k kit.Kit, tx store.Tx, action string, r Record, fields Fields) error {
+func Make(ctx context.Context, k kit.Kit, tx *store.Tx, action string, r Record, fields Fields) error {
 	now := k.Now()
 	if r.write != nil {
 		if err := r.write(ctx, tx, now); err != nil {
@@ -61,7 +61,7 @@ func Make(ctx context.Context, k kit.Kit, tx store.Tx, action string, r Record, 
 }
 
 // enter writes the entry of the audit log.
-func enter(ctx context.Context, k kit.Kit, tx store.Tx, now time.Time, action string, t Target, fields Fields) error {
+func enter(ctx context.Context, k kit.Kit, tx *store.Tx, now time.Time, action string, t Target, fields Fields) error {
 	if t.TenantID == "" {
 		return fmt.Errorf("record %s: no tenant", action)
 	}

@@ -11,7 +11,7 @@ import (
 // they are; Update ones get the time of the change and, with it, a new version.
 type Record struct {
 	Target
-	write      func(context.Context, store.Tx, time.Time) error
+	write      func(context.Context, *store.Tx, time.Time) error
 	generation *int64
 	kind       store.OutboxKind // Of the row that tells the cell; empty: it is not told.
 	tell       []notice
@@ -59,7 +59,7 @@ func Only(t Target) Record { return Record{Target: t} }
 func InsertTenant(t store.Tenant) Record {
 	return Record{
 		Target: Target{"tenant", t.ID, t.Name, t.ID}, kind: store.OutboxTenant,
-		write: func(ctx context.Context, tx store.Tx, _ time.Time) error { return tx.InsertTenant(ctx, t) },
+		write: func(ctx context.Context, tx *store.Tx, _ time.Time) error { return tx.InsertTenant(ctx, t) },
 	}.told()
 }
 
@@ -67,7 +67,7 @@ func InsertTenant(t store.Tenant) Record {
 func UpdateTenant(t *store.Tenant) Record {
 	return Record{
 		Target: Target{"tenant", t.ID, t.Name, t.ID}, kind: store.OutboxTenant, generation: &t.Generation,
-		write: func(ctx context.Context, tx store.Tx, now time.Time) error {
+		write: func(ctx context.Context, tx *store.Tx, now time.Time) error {
 			t.UpdatedAt = now
 			return tx.UpdateTenant(ctx, t)
 		},
@@ -78,7 +78,7 @@ func UpdateTenant(t *store.Tenant) Record {
 func InsertNamespace(n store.Namespace) Record {
 	return Record{
 		Target: Target{"namespace", n.ID, n.Name, n.TenantID}, kind: store.OutboxNamespace,
-		write: func(ctx context.Context, tx store.Tx, _ time.Time) error { return tx.InsertNamespace(ctx, n) },
+		write: func(ctx context.Context, tx *store.Tx, _ time.Time) error { return tx.InsertNamespace(ctx, n) },
 	}.told()
 }
 
@@ -86,7 +86,7 @@ func InsertNamespace(n store.Namespace) Record {
 func UpdateNamespace(n *store.Namespace) Record {
 	return Record{
 		Target: Target{"namespace", n.ID, n.Name, n.TenantID}, kind: store.OutboxNamespace, generation: &n.Generation,
-		write: func(ctx context.Context, tx store.Tx, now time.Time) error {
+		write: func(ctx context.Context, tx *store.Tx, now time.Time) error {
 			n.UpdatedAt = now
 			return tx.UpdateNamespace(ctx, n)
 		},
@@ -97,7 +97,7 @@ func UpdateNamespace(n *store.Namespace) Record {
 func InsertKey(k store.Key) Record {
 	return Record{
 		Target: Target{"key", k.ID, k.Name, k.TenantID}, kind: store.OutboxKey,
-		write: func(ctx context.Context, tx store.Tx, _ time.Time) error { return tx.InsertKey(ctx, k) },
+		write: func(ctx context.Context, tx *store.Tx, _ time.Time) error { return tx.InsertKey(ctx, k) },
 	}.told(secretEnds(k)...)
 }
 
@@ -106,7 +106,7 @@ func UpdateKey(k *store.Key) Record {
 	k.Generation++
 	return Record{
 		Target: Target{"key", k.ID, k.Name, k.TenantID}, kind: store.OutboxKey,
-		write: func(ctx context.Context, tx store.Tx, now time.Time) error {
+		write: func(ctx context.Context, tx *store.Tx, now time.Time) error {
 			k.UpdatedAt = now
 			return tx.UpdateKey(ctx, k)
 		},
@@ -130,7 +130,7 @@ func member(tenantID string, u store.User) Target { return Target{"member", u.ID
 func InsertMember(m store.Membership, u store.User) Record {
 	return Record{
 		Target: member(m.TenantID, u),
-		write:  func(ctx context.Context, tx store.Tx, _ time.Time) error { return tx.InsertMembership(ctx, m) },
+		write:  func(ctx context.Context, tx *store.Tx, _ time.Time) error { return tx.InsertMembership(ctx, m) },
 	}
 }
 
@@ -139,7 +139,7 @@ func InsertMember(m store.Membership, u store.User) Record {
 func AcceptInvitation(i store.Invitation, m store.Membership, u store.User) Record {
 	r := InsertMember(m, u)
 	insert := r.write
-	r.write = func(ctx context.Context, tx store.Tx, now time.Time) error {
+	r.write = func(ctx context.Context, tx *store.Tx, now time.Time) error {
 		if err := tx.DeleteInvitation(ctx, i.TenantID, i.ID); err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func AcceptInvitation(i store.Invitation, m store.Membership, u store.User) Reco
 func UpdateMember(m *store.Membership, u store.User) Record {
 	return Record{
 		Target: member(m.TenantID, u),
-		write:  func(ctx context.Context, tx store.Tx, _ time.Time) error { return tx.UpdateMembership(ctx, m) },
+		write:  func(ctx context.Context, tx *store.Tx, _ time.Time) error { return tx.UpdateMembership(ctx, m) },
 	}.CutOff(u.ID)
 }
 
@@ -160,7 +160,7 @@ func UpdateMember(m *store.Membership, u store.User) Record {
 func DeleteMember(m store.Membership, u store.User) Record {
 	return Record{
 		Target: member(m.TenantID, u),
-		write: func(ctx context.Context, tx store.Tx, _ time.Time) error {
+		write: func(ctx context.Context, tx *store.Tx, _ time.Time) error {
 			return tx.DeleteMembership(ctx, m.TenantID, m.UserID)
 		},
 	}.CutOff(u.ID)
@@ -170,7 +170,7 @@ func DeleteMember(m store.Membership, u store.User) Record {
 func PutInvitation(i store.Invitation) Record {
 	return Record{
 		Target: Target{"invitation", i.ID, i.Email, i.TenantID},
-		write:  func(ctx context.Context, tx store.Tx, _ time.Time) error { return tx.PutInvitation(ctx, i) },
+		write:  func(ctx context.Context, tx *store.Tx, _ time.Time) error { return tx.PutInvitation(ctx, i) },
 	}
 }
 
@@ -178,7 +178,7 @@ func PutInvitation(i store.Invitation) Record {
 func DeleteInvitation(i store.Invitation) Record {
 	return Record{
 		Target: Target{"invitation", i.ID, i.Email, i.TenantID},
-		write: func(ctx context.Context, tx store.Tx, _ time.Time) error {
+		write: func(ctx context.Context, tx *store.Tx, _ time.Time) error {
 			return tx.DeleteInvitation(ctx, i.TenantID, i.ID)
 		},
 	}
@@ -190,7 +190,7 @@ func connection(c store.Connection) Target { return Target{"sso_connection", c.I
 func InsertConnection(c store.Connection) Record {
 	return Record{
 		Target: connection(c),
-		write:  func(ctx context.Context, tx store.Tx, _ time.Time) error { return tx.InsertConnection(ctx, c) },
+		write:  func(ctx context.Context, tx *store.Tx, _ time.Time) error { return tx.InsertConnection(ctx, c) },
 	}
 }
 
@@ -198,7 +198,7 @@ func InsertConnection(c store.Connection) Record {
 func UpdateConnection(c *store.Connection) Record {
 	return Record{
 		Target: connection(*c),
-		write: func(ctx context.Context, tx store.Tx, now time.Time) error {
+		write: func(ctx context.Context, tx *store.Tx, now time.Time) error {
 			c.UpdatedAt = now
 			return tx.UpdateConnection(ctx, c)
 		},
@@ -209,7 +209,7 @@ func UpdateConnection(c *store.Connection) Record {
 func DeleteConnection(c store.Connection) Record {
 	return Record{
 		Target: connection(c),
-		write: func(ctx context.Context, tx store.Tx, _ time.Time) error {
+		write: func(ctx context.Context, tx *store.Tx, _ time.Time) error {
 			return tx.DeleteConnection(ctx, c.TenantID, c.ID)
 		},
 	}

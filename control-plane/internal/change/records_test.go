@@ -59,7 +59,7 @@ func TestMake_LeavesTheEntryAndTheOutboxRowsOfItsRecord(t *testing.T) {
 	} {
 		var entries []store.AuditEvent
 		var rows []store.Outbox
-		err := s.Service(access.With(t.Context(), access.Caller{}), func(tx store.Tx) (err error) {
+		err := s.Service(access.With(t.Context(), access.Caller{}), func(tx *store.Tx) (err error) {
 			if step.what == "a member" {
 				err = tx.InsertUser(t.Context(), user)
 			}

@@ -98,9 +98,9 @@ func (w *World) Advance(d time.Duration) {
 }
 
 // Service runs f in a transaction of the service.
-func (w *World) Service(t testing.TB, f func(context.Context, store.Tx) error) {
+func (w *World) Service(t testing.TB, f func(context.Context, *store.Tx) error) {
 	t.Helper()
-	if err := w.Store.Service(t.Context(), func(tx store.Tx) error { return f(t.Context(), tx) }); err != nil {
+	if err := w.Store.Service(t.Context(), func(tx *store.Tx) error { return f(t.Context(), tx) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -109,7 +109,7 @@ func (w *World) Service(t testing.TB, f func(context.Context, store.Tx) error) {
 func (w *World) Outbox(t testing.TB) (rows []store.Outbox) {
 	t.Helper()
 	const far = 1000 * time.Hour
-	w.Service(t, func(ctx context.Context, tx store.Tx) (err error) {
+	w.Service(t, func(ctx context.Context, tx *store.Tx) (err error) {
 		rows, err = tx.ClaimOutbox(ctx, "cloudtest", w.Now(), w.Now().Add(far), 1000)
 		return err
 	})
@@ -163,7 +163,7 @@ func (w *World) Tenant(t testing.TB, name, email string) (store.Tenant, store.Us
 	tn := store.Tenant{
 		ID: w.IDs.New(ids.Tenant, now), Name: name, DisplayName: name, Plan: "free", Cell: "test", CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1,
 	}
-	w.Service(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertTenant(ctx, tn) })
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertTenant(ctx, tn) })
 	return tn, w.Member(t, tn.ID, email, cloudv1.TenantRole_TENANT_ROLE_OWNER)
 }
 
@@ -172,7 +172,7 @@ func (w *World) Member(t testing.TB, tenantID, email string, role cloudv1.Tenant
 	t.Helper()
 	now := w.Now()
 	u := store.User{ID: w.IDs.New(ids.User, now), Email: email, CreatedAt: now}
-	w.Service(t, func(ctx context.Context, tx store.Tx) error {
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 		if err := tx.InsertUser(ctx, u); err != nil {
 			return err
 		}
@@ -229,7 +229,7 @@ func SessionOf(jar *cookies.Jar) string {
 // Audit lists the actions written into a tenant's log, oldest first.
 func (w *World) Audit(t testing.TB, tenantID string) (actions []string) {
 	t.Helper()
-	w.Service(t, func(ctx context.Context, tx store.Tx) error {
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 		all, err := tx.ListAudit(ctx, tenantID, store.AuditFilter{}, store.Page{Limit: 1000})
 		for _, e := range slices.Backward(all) {
 			actions = append(actions, e.Action)

@@ -29,5 +29,5 @@ type Kit struct {
 	Wake func()
 	// Await waits until seen reports true of a tenant's records, or ctx ends: false. It
 	// does not poll: the loops report when they have recorded something.
-	Await func(ctx context.Context, tenantID string, seen func(store.Tx) (bool, error)) (bool, error)
+	Await func(ctx context.Context, tenantID string, seen func(*store.Tx) (bool, error)) (bool, error)
 }

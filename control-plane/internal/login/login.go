@@ -67,8 +67,8 @@ type Needs struct {
 // Invitations looks invitations up by the digest of their token, and accepts them.
 type Invitations interface {
 	// OpenInvitation refuses one that cannot be accepted any more.
-	OpenInvitation(ctx context.Context, tx store.Tx, digest string) (store.Invitation, store.Tenant, error)
-	Join(ctx context.Context, tx store.Tx, t store.Tenant, u store.User, i store.Invitation, sessionID string) error
+	OpenInvitation(ctx context.Context, tx *store.Tx, digest string) (store.Invitation, store.Tenant, error)
+	Join(ctx context.Context, tx *store.Tx, t store.Tenant, u store.User, i store.Invitation, sessionID string) error
 }
 
 // Service is the use cases of signing in and out.
@@ -97,7 +97,7 @@ func (s *Service) StartLogin(ctx context.Context, r *cloudv1.StartLoginRequest) 
 		return nil, fault.InvalidField("email", "%s", err)
 	}
 	var refusal *fault.Error
-	err = s.Store.Service(ctx, func(tx store.Tx) (err error) {
+	err = s.Store.Service(ctx, func(tx *store.Tx) (err error) {
 		var joins string
 		if what.Invitation != "" {
 			i, t, err := s.Invitations.OpenInvitation(ctx, tx, what.Invitation)
@@ -138,7 +138,7 @@ func (s *Service) limits(ctx context.Context, email string) []ratelimit.Limit {
 
 // mailLink writes the same rows for known and unknown addresses: a token (one that
 // nobody was told, and that names nobody, for the unknown) and a letter.
-func (s *Service) mailLink(ctx context.Context, tx store.Tx, email, joins string, what asked, now time.Time) error {
+func (s *Service) mailLink(ctx context.Context, tx *store.Tx, email, joins string, what asked, now time.Time) error {
 	u, err := tx.GetUserByEmail(ctx, email)
 	known := err == nil
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -166,7 +166,7 @@ func (s *Service) letter(email, token, joins string, known bool, now time.Time) 
 	return mail.Login(email, link, life, now)
 }
 
-func (s *Service) newLink(ctx context.Context, tx store.Tx, userID string, what asked, now time.Time) (token string, _ error) {
+func (s *Service) newLink(ctx context.Context, tx *store.Tx, userID string, what asked, now time.Time) (token string, _ error) {
 	data, err := json.Marshal(what)
 	if err != nil {
 		return "", fmt.Errorf("keep what a link is for: %w", err)
@@ -184,7 +184,7 @@ func (s *Service) SignInLink(ctx context.Context, email string) (string, error) 
 		return "", fault.InvalidField("email", "%s", err)
 	}
 	var token string
-	err = s.Store.Service(ctx, func(tx store.Tx) error {
+	err = s.Store.Service(ctx, func(tx *store.Tx) error {
 		u, err := tx.GetUserByEmail(ctx, email)
 		if err != nil {
 			return err
@@ -207,7 +207,7 @@ func (s *Service) PreviewLogin(ctx context.Context, r *cloudv1.PreviewLoginReque
 	now := s.Now()
 	var refusal *fault.Error
 	res := &cloudv1.PreviewLoginResponse{}
-	err := s.Store.ReadService(ctx, func(tx store.Tx) error {
+	err := s.Store.ReadService(ctx, func(tx *store.Tx) error {
 		t, err := tx.GetToken(ctx, seal.Digest(r.GetToken()), purpose)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
@@ -249,7 +249,7 @@ func askedOf(t store.Token) (what asked, _ error) {
 
 // invitation gives the invitation that comes with a link and its tenant. One that was
 // withdrawn since is none: the link still signs in.
-func (s *Service) invitation(ctx context.Context, tx store.Tx, what asked) (i store.Invitation, t store.Tenant, err error) {
+func (s *Service) invitation(ctx context.Context, tx *store.Tx, what asked) (i store.Invitation, t store.Tenant, err error) {
 	if what.Invitation == "" {
 		return i, t, nil
 	}
@@ -269,7 +269,7 @@ func (s *Service) FinishLogin(ctx context.Context, r *cloudv1.FinishLoginRequest
 	var refusal *fault.Error
 	var opened session.Opened
 	var res *cloudv1.FinishLoginResponse
-	err := s.Store.Service(ctx, func(tx store.Tx) error {
+	err := s.Store.Service(ctx, func(tx *store.Tx) error {
 		t, err := tx.UseToken(ctx, seal.Digest(r.GetToken()), purpose, now)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
@@ -307,7 +307,7 @@ func worthless(t store.Token, err error, now time.Time) *fault.Error {
 	return nil
 }
 
-func (s *Service) signIn(ctx context.Context, tx store.Tx, userID string, what asked, now time.Time) (*cloudv1.FinishLoginResponse, session.Opened, error) {
+func (s *Service) signIn(ctx context.Context, tx *store.Tx, userID string, what asked, now time.Time) (*cloudv1.FinishLoginResponse, session.Opened, error) {
 	u, err := tx.GetUser(ctx, userID)
 	if err != nil {
 		return nil, session.Opened{}, err
@@ -352,7 +352,7 @@ func (s *Service) Logout(ctx context.Context, r *cloudv1.LogoutRequest) (*cloudv
 		return nil, fault.New(fault.Invalid, "NO_SESSION", "a key has no session to sign out of; revoke the key instead")
 	}
 	now, ended := s.Now(), 0
-	err := s.Store.Service(ctx, func(tx store.Tx) (err error) {
+	err := s.Store.Service(ctx, func(tx *store.Tx) (err error) {
 		if r.GetEverywhere() {
 			ended, err = s.logoutEverywhere(ctx, tx, c)
 			return err
@@ -373,7 +373,7 @@ func (s *Service) Logout(ctx context.Context, r *cloudv1.LogoutRequest) (*cloudv
 // logoutEverywhere also cuts off the tokens with which browsers read jobs.
 // A session that is good in one tenant only ends others of its kind: it must not reach
 // further than it is good for.
-func (s *Service) logoutEverywhere(ctx context.Context, tx store.Tx, c access.Caller) (int, error) {
+func (s *Service) logoutEverywhere(ctx context.Context, tx *store.Tx, c access.Caller) (int, error) {
 	ended, err := tx.DeleteSessionsOfUser(ctx, c.UserID, c.OnlyTenantID)
 	if err != nil {
 		return 0, err

@@ -45,7 +45,7 @@ func finish(t *testing.T, s *Service, token, came string) (*cloudv1.FinishLoginR
 func alive(t *testing.T, w *cloudtest.World, token string) bool {
 	t.Helper()
 	ok := false
-	w.Service(t, func(ctx context.Context, tx store.Tx) error {
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 		_, err := session.Find(ctx, tx, token, w.Now())
 		ok = err == nil
 		return nil
@@ -137,7 +137,7 @@ func TestStartLogin_PeopleOfAProviderAreUnknown(t *testing.T) {
 	w := cloudtest.New(t)
 	s := newService(w)
 	tn, _ := w.Tenant(t, "acme", "ada@example.com")
-	w.Service(t, func(ctx context.Context, tx store.Tx) error {
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 		return tx.InsertUser(ctx, store.User{ID: w.IDs.New(ids.User, w.Now()), Email: "ceo@victim.example", HomeTenant: tn.ID, CreatedAt: w.Now()})
 	})
 	if letter := start(t, w, s, "ceo@victim.example"); strings.Contains(letter.Text, "#token=") {
@@ -226,7 +226,7 @@ func TestSession_EndsIdleAndEndsOld(t *testing.T) {
 	old := signIn()
 	for range 4 {
 		w.Advance(session.LifeMax / 4)
-		w.Service(t, func(ctx context.Context, tx store.Tx) error {
+		w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 			found, err := session.Find(ctx, tx, old, w.Now())
 			if err != nil {
 				return nil // Ended; checked below.

@@ -13,7 +13,7 @@ import (
 
 // Put writes a letter into the outbox, in the transaction of what caused it. tenantID is
 // empty before there is one; subject is the id of the record that the letter is about.
-func Put(ctx context.Context, k kit.Kit, tx store.Tx, tenantID, subject string, m Message) error {
+func Put(ctx context.Context, k kit.Kit, tx *store.Tx, tenantID, subject string, m Message) error {
 	row, err := newRow(k.Seal, m)
 	if err != nil {
 		return fmt.Errorf("queue email about %s: %w", subject, err)

@@ -35,7 +35,7 @@ const (
 
 // Beat says that this process seals with the first key of the box.
 func Beat(ctx context.Context, s store.Store, box *seal.Box, now time.Time) error {
-	err := s.Service(ctx, func(tx store.Tx) error {
+	err := s.Service(ctx, func(tx *store.Tx) error {
 		_, _, err := tx.TakeLease(ctx, leasePrefix+box.KeyIDs()[0], leaseHolder, now, now.Add(leaseFor))
 		return err
 	})
@@ -112,7 +112,7 @@ func (c Change) Run(ctx context.Context) (Report, error) {
 // everything that was sealed with an old key.
 func (c Change) checkUse(ctx context.Context, first string) error {
 	var held []store.Lease
-	err := c.Store.ReadService(ctx, func(tx store.Tx) (err error) {
+	err := c.Store.ReadService(ctx, func(tx *store.Tx) (err error) {
 		held, err = tx.HeldLeases(ctx, leasePrefix, c.Now())
 		return err
 	})
@@ -136,7 +136,7 @@ func (c Change) reseal(ctx context.Context, p seal.Purpose, old string, r *Repor
 	table, columns := p.Place()
 	for unreadable := 0; ; {
 		var changed, bad int
-		err := c.Store.Service(ctx, func(tx store.Tx) error {
+		err := c.Store.Service(ctx, func(tx *store.Tx) error {
 			changed, bad = 0, 0
 			rows, err := tx.SealedRows(ctx, table, columns, seal.Prefix(old), batch+unreadable)
 			if err != nil {
@@ -206,7 +206,7 @@ func (c Change) lookThrough(ctx context.Context, r *Report) error {
 	if err := c.checkUse(ctx, ids[0]); err != nil {
 		return err
 	}
-	return c.Store.ReadService(ctx, func(tx store.Tx) error {
+	return c.Store.ReadService(ctx, func(tx *store.Tx) error {
 		r.OldKeys, r.Unknown = r.OldKeys[:0], make(map[string]int)
 		all, err := tx.Containing(ctx, seal.Prefix(""))
 		if err != nil {

@@ -57,9 +57,9 @@ func box(t *testing.T, keys ...[]byte) *seal.Box {
 	return b
 }
 
-func service(t *testing.T, s store.Store, f func(ctx context.Context, tx store.Tx) error) {
+func service(t *testing.T, s store.Store, f func(ctx context.Context, tx *store.Tx) error) {
 	t.Helper()
-	if err := s.Service(t.Context(), func(tx store.Tx) error { return f(t.Context(), tx) }); err != nil {
+	if err := s.Service(t.Context(), func(tx *store.Tx) error { return f(t.Context(), tx) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -69,7 +69,7 @@ const perPurpose = 5
 // fill seals some secrets for every purpose there is, where the use cases put them.
 func fill(t *testing.T, s store.Store, b *seal.Box, now time.Time) {
 	t.Helper()
-	service(t, s, func(ctx context.Context, tx store.Tx) error {
+	service(t, s, func(ctx context.Context, tx *store.Tx) error {
 		if _, err := tx.FindTenant(ctx, tenantID); errors.Is(err, store.ErrNotFound) {
 			err := tx.InsertTenant(ctx, store.Tenant{ID: tenantID, Name: "acme", DisplayName: "s1.00000000.AAAA", Plan: "free", Cell: "cell-1",
 				CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1})
@@ -111,7 +111,7 @@ func fill(t *testing.T, s store.Store, b *seal.Box, now time.Time) {
 func texts(t *testing.T, s store.Store, p seal.Purpose) (rows []store.SealedRow) {
 	t.Helper()
 	table, columns := p.Place()
-	service(t, s, func(ctx context.Context, tx store.Tx) (err error) {
+	service(t, s, func(ctx context.Context, tx *store.Tx) (err error) {
 		rows, err = tx.SealedRows(ctx, table, columns, seal.Prefix(""), 1000)
 		return err
 	})
@@ -120,7 +120,7 @@ func texts(t *testing.T, s store.Store, p seal.Purpose) (rows []store.SealedRow)
 
 func containing(t *testing.T, s store.Store, text string) (found map[string]int) {
 	t.Helper()
-	service(t, s, func(ctx context.Context, tx store.Tx) (err error) {
+	service(t, s, func(ctx context.Context, tx *store.Tx) (err error) {
 		found, err = tx.Containing(ctx, text)
 		return err
 	})
@@ -240,7 +240,7 @@ func TestChange_NeverCallsAKeyRemovableThatIsNeeded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			return errors.Join(
 				tx.InsertUser(ctx, store.User{ID: "usr_1", Email: "a@b.test", Name: "kept by mistake: " + stray, CreatedAt: now}),
 				tx.InsertOutbox(ctx, store.Outbox{ID: "damaged", Kind: store.OutboxMail, Payload: stray + "AAAA", CreatedAt: now, DueAt: now}),
@@ -257,7 +257,7 @@ func TestChange_NeverCallsAKeyRemovableThatIsNeeded(t *testing.T) {
 		if n := perPurpose * len(seal.Purposes()); r.Total() != n {
 			t.Errorf("%d rows, want the other %d", r.Total(), n)
 		}
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			rows, err := tx.SealedRows(ctx, "users", []string{"name"}, stray, 10)
 			for _, row := range rows {
 				row.Values = slices.Repeat([]string{"Ada"}, 1)

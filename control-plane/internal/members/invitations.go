@@ -43,7 +43,7 @@ func (s *Service) ListInvitations(ctx context.Context, r *cloudv1.ListInvitation
 		return nil, err
 	}
 	var found []store.Invitation
-	err = s.Store.ReadTenant(ctx, access.From(ctx).TenantID, func(tx store.Tx) (err error) {
+	err = s.Store.ReadTenant(ctx, access.From(ctx).TenantID, func(tx *store.Tx) (err error) {
 		found, err = tx.ListInvitations(ctx, access.From(ctx).TenantID, l.Page())
 		return err
 	})
@@ -80,7 +80,7 @@ func (s *Service) CreateInvitation(ctx context.Context, r *cloudv1.CreateInvitat
 		return nil, err
 	}
 	var refusal *fault.Error
-	err = s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) (err error) {
+	err = s.Store.Tenant(ctx, c.TenantID, func(tx *store.Tx) (err error) {
 		refusal, err = s.invite(ctx, tx, i, letter)
 		return err
 	})
@@ -112,7 +112,7 @@ func (s *Service) validateInvitation(ctx context.Context, r *cloudv1.CreateInvit
 	return email, nil
 }
 
-func (s *Service) invite(ctx context.Context, tx store.Tx, i store.Invitation, letter mail.Message) (*fault.Error, error) {
+func (s *Service) invite(ctx context.Context, tx *store.Tx, i store.Invitation, letter mail.Message) (*fault.Error, error) {
 	refusal, err := ratelimit.Count(ctx, tx, i.CreatedAt, ratelimit.Limit{
 		Bucket: "invite.tenant:" + i.TenantID, Window: time.Hour, Max: s.InvitationsPerHour, What: "invitations from this tenant",
 	})
@@ -138,7 +138,7 @@ func (s *Service) invite(ctx context.Context, tx store.Tx, i store.Invitation, l
 	return nil, change.Make(ctx, s.Kit, tx, "invitation.create", change.PutInvitation(i), change.Fields{"role": {After: access.RoleName(i.Role)}})
 }
 
-func notYetMember(ctx context.Context, tx store.Tx, i store.Invitation) error {
+func notYetMember(ctx context.Context, tx *store.Tx, i store.Invitation) error {
 	u, err := tx.GetUserByEmail(ctx, i.Email)
 	if err == nil {
 		_, err = tx.GetMembership(ctx, i.TenantID, u.ID)
@@ -155,7 +155,7 @@ func notYetMember(ctx context.Context, tx store.Tx, i store.Invitation) error {
 // RevokeInvitation invalidates a link.
 func (s *Service) RevokeInvitation(ctx context.Context, r *cloudv1.RevokeInvitationRequest) (*cloudv1.RevokeInvitationResponse, error) {
 	c := access.From(ctx)
-	err := s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) error {
+	err := s.Store.Tenant(ctx, c.TenantID, func(tx *store.Tx) error {
 		i, err := tx.GetInvitation(ctx, c.TenantID, r.GetInvitationId())
 		if errors.Is(err, store.ErrNotFound) {
 			return fault.Missing("invitation")
@@ -178,7 +178,7 @@ func (s *Service) PreviewInvitation(ctx context.Context, r *cloudv1.PreviewInvit
 		return nil, errNoToken
 	}
 	res := &cloudv1.PreviewInvitationResponse{}
-	err := s.Store.ReadService(ctx, func(tx store.Tx) error {
+	err := s.Store.ReadService(ctx, func(tx *store.Tx) error {
 		i, t, err := s.OpenInvitation(ctx, tx, seal.Digest(r.GetToken()))
 		if err != nil {
 			return err
@@ -213,7 +213,7 @@ func (s *Service) AcceptInvitation(ctx context.Context, r *cloudv1.AcceptInvitat
 	}
 	var opened session.Opened
 	res := &cloudv1.AcceptInvitationResponse{}
-	err = s.Store.Service(ctx, func(tx store.Tx) error {
+	err = s.Store.Service(ctx, func(tx *store.Tx) error {
 		opened = session.Opened{}
 		i, t, err := s.OpenInvitation(ctx, tx, seal.Digest(r.GetToken()))
 		if err != nil {
@@ -247,7 +247,7 @@ func (s *Service) AcceptInvitation(ctx context.Context, r *cloudv1.AcceptInvitat
 
 // newcomer makes the user of an address that nobody has, and a session for the inviting
 // tenant alone: the address's owner may come later, and have other tenants then.
-func (s *Service) newcomer(ctx context.Context, tx store.Tx, t store.Tenant, email, name string) (store.User, session.Opened, error) {
+func (s *Service) newcomer(ctx context.Context, tx *store.Tx, t store.Tenant, email, name string) (store.User, session.Opened, error) {
 	now := s.Now()
 	u := store.User{ID: s.IDs.New(ids.User, now), Email: email, Name: name, CreatedAt: now, SeenAt: now}
 	err := tx.InsertUser(ctx, u)
@@ -263,7 +263,7 @@ func (s *Service) newcomer(ctx context.Context, tx store.Tx, t store.Tenant, ema
 
 // sessionOf gives the session with which the browser proves to be the user; one that is
 // good in a single tenant does not.
-func (s *Service) sessionOf(ctx context.Context, tx store.Tx, u store.User) (id string, _ error) {
+func (s *Service) sessionOf(ctx context.Context, tx *store.Tx, u store.User) (id string, _ error) {
 	found, err := session.Find(ctx, tx, cookies.From(ctx).Came(), s.Now())
 	if err != nil && !errors.Is(err, session.ErrNone) {
 		return "", err
@@ -277,7 +277,7 @@ func (s *Service) sessionOf(ctx context.Context, tx store.Tx, u store.User) (id 
 
 // OpenInvitation gives an invitation that can be accepted and its tenant, or says why it
 // cannot.
-func (s *Service) OpenInvitation(ctx context.Context, tx store.Tx, digest string) (store.Invitation, store.Tenant, error) {
+func (s *Service) OpenInvitation(ctx context.Context, tx *store.Tx, digest string) (store.Invitation, store.Tenant, error) {
 	i, err := tx.GetInvitationByDigest(ctx, digest)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -305,7 +305,7 @@ func inviter(i store.Invitation) string {
 
 // Join makes a user a member, as an invitation says. Somebody who became one in another
 // way meanwhile keeps their role.
-func (s *Service) Join(ctx context.Context, tx store.Tx, t store.Tenant, u store.User, i store.Invitation, sessionID string) error {
+func (s *Service) Join(ctx context.Context, tx *store.Tx, t store.Tenant, u store.User, i store.Invitation, sessionID string) error {
 	c := access.From(ctx)
 	c.TenantID, c.Tenant, c.UserID, c.KeyID, c.Name, c.SessionID = t.ID, t.Name, u.ID, "", u.Email, sessionID
 	ctx = access.With(ctx, c)

@@ -32,7 +32,7 @@ func (s *Service) ListMemberKeys(ctx context.Context, r *cloudv1.ListMemberKeysR
 		}
 	}
 	var keys []store.Key
-	err := s.Store.ReadTenant(ctx, c.TenantID, func(tx store.Tx) error {
+	err := s.Store.ReadTenant(ctx, c.TenantID, func(tx *store.Tx) error {
 		_, u, err := find(ctx, tx, c.TenantID, r.GetUserId())
 		if err != nil {
 			return err
@@ -52,7 +52,7 @@ func (s *Service) ListMemberKeys(ctx context.Context, r *cloudv1.ListMemberKeysR
 
 // lost lists the living keys that a user made, directly or through keys of theirs, and
 // could not make in a role.
-func lost(ctx context.Context, tx store.Tx, tenantID, userID string, to cloudv1.TenantRole) (keys []store.Key, _ error) {
+func lost(ctx context.Context, tx *store.Tx, tenantID, userID string, to cloudv1.TenantRole) (keys []store.Key, _ error) {
 	const page = 500
 	after := ""
 	for {
@@ -75,7 +75,7 @@ func lost(ctx context.Context, tx store.Tx, tenantID, userID string, to cloudv1.
 // revokeKeys ends the keys that a member made and loses, but for those to keep, and
 // writes both into fields.
 func revokeKeys(
-	ctx context.Context, use kit.Kit, tx store.Tx, tenantID string, u store.User, to cloudv1.TenantRole, keep Keep, fields change.Fields,
+	ctx context.Context, use kit.Kit, tx *store.Tx, tenantID string, u store.User, to cloudv1.TenantRole, keep Keep, fields change.Fields,
 ) (revoked []string, _ error) {
 	keys, err := lost(ctx, tx, tenantID, u.ID, to)
 	if err != nil {
@@ -111,7 +111,7 @@ func revokeKeys(
 }
 
 // mayInvite refuses a key whose maker is no longer a member: it could invite them back.
-func mayInvite(ctx context.Context, tx store.Tx) error {
+func mayInvite(ctx context.Context, tx *store.Tx) error {
 	c := access.From(ctx)
 	const hopsMax = 100
 	by := c.KeyID

@@ -40,7 +40,7 @@ func (s *Service) ListMembers(ctx context.Context, r *cloudv1.ListMembersRequest
 		return nil, err
 	}
 	var found []store.Member
-	err = s.Store.ReadTenant(ctx, access.From(ctx).TenantID, func(tx store.Tx) (err error) {
+	err = s.Store.ReadTenant(ctx, access.From(ctx).TenantID, func(tx *store.Tx) (err error) {
 		found, err = tx.ListMembers(ctx, access.From(ctx).TenantID, l.Page())
 		return err
 	})
@@ -62,7 +62,7 @@ func (s *Service) UpdateMember(ctx context.Context, r *cloudv1.UpdateMemberReque
 		return nil, err
 	}
 	res := &cloudv1.UpdateMemberResponse{}
-	err := s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) error {
+	err := s.Store.Tenant(ctx, c.TenantID, func(tx *store.Tx) error {
 		m, u, err := find(ctx, tx, c.TenantID, r.GetUserId())
 		if err != nil {
 			return err
@@ -89,7 +89,7 @@ func (s *Service) UpdateMember(ctx context.Context, r *cloudv1.UpdateMemberReque
 
 // mayChange applies the rules that stand above permissions. An unspecified role is a
 // removal.
-func (s *Service) mayChange(ctx context.Context, tx store.Tx, m store.Membership, to cloudv1.TenantRole) error {
+func (s *Service) mayChange(ctx context.Context, tx *store.Tx, m store.Membership, to cloudv1.TenantRole) error {
 	holder := access.From(ctx).Role
 	if !access.MayGrant(holder, m.Role) {
 		return fault.New(fault.Denied, "ABOVE_CALLER", "your role is %s, so you can't change a member with the role %s; ask an owner", access.RoleName(holder), access.RoleName(m.Role))
@@ -106,7 +106,7 @@ func (s *Service) mayChange(ctx context.Context, tx store.Tx, m store.Membership
 }
 
 // CheckLastOwner refuses to take the role owner from the only one who has it.
-func CheckLastOwner(ctx context.Context, tx store.Tx, m store.Membership, to cloudv1.TenantRole) error {
+func CheckLastOwner(ctx context.Context, tx *store.Tx, m store.Membership, to cloudv1.TenantRole) error {
 	const owner = cloudv1.TenantRole_TENANT_ROLE_OWNER
 	if m.Role != owner || to == owner {
 		return nil
@@ -123,7 +123,7 @@ func CheckLastOwner(ctx context.Context, tx store.Tx, m store.Membership, to clo
 
 // SetRole writes a role, cuts off tokens that carry the old one, and revokes the keys
 // that the member made and could not make any more.
-func SetRole(ctx context.Context, k kit.Kit, tx store.Tx, m *store.Membership, u store.User, to cloudv1.TenantRole, keep Keep) (revoked []string, err error) {
+func SetRole(ctx context.Context, k kit.Kit, tx *store.Tx, m *store.Membership, u store.User, to cloudv1.TenantRole, keep Keep) (revoked []string, err error) {
 	if m.Role == to {
 		return nil, nil
 	}
@@ -139,7 +139,7 @@ func SetRole(ctx context.Context, k kit.Kit, tx store.Tx, m *store.Membership, u
 func (s *Service) RemoveMember(ctx context.Context, r *cloudv1.RemoveMemberRequest) (*cloudv1.RemoveMemberResponse, error) {
 	c := access.From(ctx)
 	res := &cloudv1.RemoveMemberResponse{}
-	err := s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) error {
+	err := s.Store.Tenant(ctx, c.TenantID, func(tx *store.Tx) error {
 		m, u, err := find(ctx, tx, c.TenantID, r.GetUserId())
 		if err != nil {
 			return err
@@ -164,7 +164,7 @@ func (s *Service) RemoveMember(ctx context.Context, r *cloudv1.RemoveMemberReque
 }
 
 // Remove ends a membership without asking whether that may be.
-func Remove(ctx context.Context, k kit.Kit, tx store.Tx, m store.Membership, u store.User, keep Keep) (revoked []string, err error) {
+func Remove(ctx context.Context, k kit.Kit, tx *store.Tx, m store.Membership, u store.User, keep Keep) (revoked []string, err error) {
 	if _, err := tx.DeleteSessionsOfUser(ctx, m.UserID, m.TenantID); err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func Remove(ctx context.Context, k kit.Kit, tx store.Tx, m store.Membership, u s
 }
 
 // takeAway ends what a member of another role could not have made: invitations and keys.
-func takeAway(ctx context.Context, k kit.Kit, tx store.Tx, m store.Membership, u store.User, to cloudv1.TenantRole, keep Keep, fields change.Fields) (revoked []string, _ error) {
+func takeAway(ctx context.Context, k kit.Kit, tx *store.Tx, m store.Membership, u store.User, to cloudv1.TenantRole, keep Keep, fields change.Fields) (revoked []string, _ error) {
 	if err := withdraw(ctx, k, tx, m, u, to); err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func takeAway(ctx context.Context, k kit.Kit, tx store.Tx, m store.Membership, u
 
 // withdraw revokes the member's open invitations that somebody of the new role could not
 // make: one to an address of their own would bring back what was taken.
-func withdraw(ctx context.Context, k kit.Kit, tx store.Tx, m store.Membership, u store.User, to cloudv1.TenantRole) error {
+func withdraw(ctx context.Context, k kit.Kit, tx *store.Tx, m store.Membership, u store.User, to cloudv1.TenantRole) error {
 	open, err := tx.ListInvitations(ctx, m.TenantID, store.Page{Limit: InvitationsMax})
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func withdraw(ctx context.Context, k kit.Kit, tx store.Tx, m store.Membership, u
 }
 
 // find gives a member; a user of other tenants only is nobody here.
-func find(ctx context.Context, tx store.Tx, tenantID, userID string) (store.Membership, store.User, error) {
+func find(ctx context.Context, tx *store.Tx, tenantID, userID string) (store.Membership, store.User, error) {
 	m, err := tx.GetMembership(ctx, tenantID, userID)
 	if err == nil {
 		u, err := tx.GetUser(ctx, userID)

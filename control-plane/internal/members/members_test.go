@@ -76,7 +76,7 @@ func TestMembers_LastOwnerStays(t *testing.T) {
 		if (errs[0] == nil) == (errs[1] == nil) {
 			t.Errorf("both ended alike: %v, %v", errs[0], errs[1])
 		}
-		w.Service(t, func(ctx context.Context, tx store.Tx) error {
+		w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 			n, err := tx.CountOwners(ctx, tn.ID)
 			if n != 1 {
 				t.Errorf("%d owners", n)
@@ -93,7 +93,7 @@ func TestRemoveMember_EndsWhatRestsOnTheMembership(t *testing.T) {
 		tn, ada := w.Tenant(t, "acme", "ada@example.com")
 		dev := w.Member(t, tn.ID, "dev@example.com", developer)
 		var bySSO, byMail session.Opened
-		w.Service(t, func(ctx context.Context, tx store.Tx) (err error) {
+		w.Service(t, func(ctx context.Context, tx *store.Tx) (err error) {
 			if bySSO, err = session.Open(ctx, tx, w.IDs, w.Now(), dev.ID, tn.ID, ""); err != nil {
 				return err
 			}
@@ -113,7 +113,7 @@ func TestRemoveMember_EndsWhatRestsOnTheMembership(t *testing.T) {
 		if len(rows) != 2 || rows[0].Kind != store.OutboxKey || rows[1].Kind != store.OutboxUser || rows[1].Subject != dev.ID {
 			t.Errorf("the cell is told %+v", rows)
 		}
-		w.Service(t, func(ctx context.Context, tx store.Tx) error {
+		w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 			if _, err := session.Find(ctx, tx, bySSO.Token, w.Now()); err == nil {
 				t.Error("the session of the tenant's provider lives on")
 			}
@@ -178,7 +178,7 @@ func TestUpdateMember_ChangesOnceAndTellsTheCell(t *testing.T) {
 	}
 	_, err = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: dev.ID, Role: admin, Etag: stale})
 	cloudtest.Refused(t, err, "ETAG_MISMATCH")
-	w.Service(t, func(ctx context.Context, tx store.Tx) error {
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 		m, err := tx.GetMembership(ctx, tn.ID, dev.ID)
 		if err != nil {
 			return err
@@ -257,7 +257,7 @@ func TestAcceptInvitation_NewAndOldUsersJoin(t *testing.T) {
 		_, bob := w.Tenant(t, "bobs", "bob@example.com")
 		ctx, _ := w.As(t, tn, ada, owner)
 		var own session.Opened
-		w.Service(t, func(ctx context.Context, tx store.Tx) (err error) {
+		w.Service(t, func(ctx context.Context, tx *store.Tx) (err error) {
 			own, err = session.Open(ctx, tx, w.IDs, w.Now(), bob.ID, "", "")
 			return err
 		})
@@ -300,7 +300,7 @@ func TestAcceptInvitation_NewAndOldUsersJoin(t *testing.T) {
 
 func checkJoined(t *testing.T, w *cloudtest.World, tn store.Tenant, userID, cookie, only string) {
 	t.Helper()
-	w.Service(t, func(ctx context.Context, tx store.Tx) error {
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 		found, err := session.Find(ctx, tx, cookie, w.Now())
 		if err != nil {
 			return err
@@ -432,7 +432,7 @@ func TestCreateInvitation_LetterCarriesNoChosenText(t *testing.T) {
 	ctx, _ := w.As(t, tn, ada, owner)
 	c := access.From(ctx)
 	c.UserID, c.KeyID, c.Name = "", "key_000000000001", "You have won! http://evil.example"
-	w.Service(t, func(ctx context.Context, tx store.Tx) error {
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 		return tx.InsertKey(ctx, store.Key{TenantID: tn.ID, ID: c.KeyID, Name: c.Name, CreatedBy: ada.ID, CreatedAt: w.Now(), UpdatedAt: w.Now(), Version: 1, Generation: 1})
 	})
 	if _, err := s.CreateInvitation(access.With(ctx, c), &cloudv1.CreateInvitationRequest{Email: "x@example.com", Role: viewer}); err != nil {
@@ -447,12 +447,12 @@ func TestCreateInvitation_LetterCarriesNoChosenText(t *testing.T) {
 func keyBy(t *testing.T, w *cloudtest.World, tn store.Tenant, id, by string, k store.Key) {
 	t.Helper()
 	k.TenantID, k.ID, k.Name, k.CreatedBy, k.CreatedAt, k.UpdatedAt, k.Version, k.Generation = tn.ID, id, id, by, w.Now(), w.Now(), 1, 1
-	w.Service(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertKey(ctx, k) })
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertKey(ctx, k) })
 }
 
 func alive(t *testing.T, w *cloudtest.World, tn store.Tenant) (ids string) {
 	t.Helper()
-	w.Service(t, func(ctx context.Context, tx store.Tx) error {
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 		for _, id := range []string{"key_000000000001", "key_000000000002", "key_000000000003", "key_000000000004"} {
 			k, err := tx.GetKey(ctx, tn.ID, id)
 			if err == nil && k.RevokedAt.IsZero() {

@@ -66,7 +66,7 @@ func (c Call) Answered(ctx context.Context, k kit.Kit, into proto.Message) (repe
 	if c.first.RequestID == "" {
 		return false, nil
 	}
-	err := k.Store.ReadTenant(ctx, c.first.TenantID, func(tx store.Tx) (err error) {
+	err := k.Store.ReadTenant(ctx, c.first.TenantID, func(tx *store.Tx) (err error) {
 		repeated, err = c.replay(ctx, tx, into)
 		return err
 	})
@@ -75,8 +75,8 @@ func (c Call) Answered(ctx context.Context, k kit.Kit, into proto.Message) (repe
 
 // Do runs the call in a transaction of its tenant, unless it was answered before: then
 // into holds the first answer. do fills into, with no secret in it.
-func (c Call) Do(ctx context.Context, k kit.Kit, into proto.Message, do func(store.Tx) error) (repeated bool, _ error) {
-	write := func(tx store.Tx) (err error) {
+func (c Call) Do(ctx context.Context, k kit.Kit, into proto.Message, do func(*store.Tx) error) (repeated bool, _ error) {
+	write := func(tx *store.Tx) (err error) {
 		if repeated, err = c.replay(ctx, tx, into); repeated || err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (c Call) Do(ctx context.Context, k kit.Kit, into proto.Message, do func(sto
 	return repeated, err
 }
 
-func (c Call) replay(ctx context.Context, tx store.Tx, into proto.Message) (bool, error) {
+func (c Call) replay(ctx context.Context, tx *store.Tx, into proto.Message) (bool, error) {
 	if c.first.RequestID == "" {
 		return false, nil
 	}
@@ -113,7 +113,7 @@ func (c Call) replay(ctx context.Context, tx store.Tx, into proto.Message) (bool
 	return true, nil
 }
 
-func (c Call) keep(ctx context.Context, tx store.Tx, k kit.Kit, answer proto.Message) error {
+func (c Call) keep(ctx context.Context, tx *store.Tx, k kit.Kit, answer proto.Message) error {
 	if c.first.RequestID == "" {
 		return nil
 	}

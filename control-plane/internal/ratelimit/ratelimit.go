@@ -34,7 +34,7 @@ type Limit struct {
 // Count adds one to each limit until one is exceeded and returns its refusal, or nil. Limits
 // after the one that refuses are not counted. List the caller's own limits first and shared
 // ones last, or a single caller could use up a shared limit.
-func Count(ctx context.Context, tx store.Tx, now time.Time, limits ...Limit) (*fault.Error, error) {
+func Count(ctx context.Context, tx *store.Tx, now time.Time, limits ...Limit) (*fault.Error, error) {
 	for _, l := range limits {
 		if l.Max <= 0 {
 			continue

@@ -61,7 +61,7 @@ func (b *shardBook) get(ctx context.Context, name string, cell Cell) ([]uint32, 
 func (l *Loop) takeActs(ctx context.Context) error {
 	now := l.o.Now()
 	var mine bool
-	err := l.store.Service(ctx, func(tx store.Tx) (err error) {
+	err := l.store.Service(ctx, func(tx *store.Tx) (err error) {
 		_, mine, err = tx.TakeLease(ctx, actsLease, l.holder, now, now.Add(3*l.o.Acts))
 		return err
 	})
@@ -94,7 +94,7 @@ func (l *Loop) takeActsOf(ctx context.Context, name string, cell Cell, shard uin
 		if err != nil || len(events) == 0 {
 			return err
 		}
-		err = l.store.Service(ctx, func(tx store.Tx) error {
+		err = l.store.Service(ctx, func(tx *store.Tx) error {
 			for _, e := range events {
 				if err := l.writeAct(ctx, tx, name, shard, e); err != nil {
 					return fmt.Errorf("act %d: %w", e.GetNumber(), err)
@@ -109,7 +109,7 @@ func (l *Loop) takeActsOf(ctx context.Context, name string, cell Cell, shard uin
 }
 
 func (l *Loop) actsTaken(ctx context.Context, setting string) (after uint64, _ error) {
-	err := l.store.ReadService(ctx, func(tx store.Tx) (err error) {
+	err := l.store.ReadService(ctx, func(tx *store.Tx) (err error) {
 		after, err = numberSetting(ctx, tx, setting)
 		return err
 	})
@@ -117,7 +117,7 @@ func (l *Loop) actsTaken(ctx context.Context, setting string) (after uint64, _ e
 }
 
 // numberSetting is 0 if the setting does not exist.
-func numberSetting(ctx context.Context, tx store.Tx, name string) (uint64, error) {
+func numberSetting(ctx context.Context, tx *store.Tx, name string) (uint64, error) {
 	text, err := tx.GetSetting(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
 		return 0, nil
@@ -129,7 +129,7 @@ func numberSetting(ctx context.Context, tx store.Tx, name string) (uint64, error
 }
 
 // raiseNumber never lowers a number: another loop may be further.
-func raiseNumber(ctx context.Context, tx store.Tx, name string, to uint64, now time.Time) error {
+func raiseNumber(ctx context.Context, tx *store.Tx, name string, to uint64, now time.Time) error {
 	is, err := numberSetting(ctx, tx, name)
 	if err != nil || is >= to {
 		return err
@@ -139,7 +139,7 @@ func raiseNumber(ctx context.Context, tx store.Tx, name string, to uint64, now t
 
 // writeAct writes one act into the log of its tenant. Its id is derived from its origin,
 // so that a repetition is the same row.
-func (l *Loop) writeAct(ctx context.Context, tx store.Tx, cell string, shard uint32, e *cellv1.AuditEvent) error {
+func (l *Loop) writeAct(ctx context.Context, tx *store.Tx, cell string, shard uint32, e *cellv1.AuditEvent) error {
 	ns, err := tx.FindNamespace(ctx, e.GetNamespaceId())
 	if errors.Is(err, store.ErrNotFound) {
 		l.o.Log.WarnContext(ctx, "an action isn't in any audit log, because the database doesn't have its namespace",
@@ -167,7 +167,7 @@ func (l *Loop) writeAct(ctx context.Context, tx store.Tx, cell string, shard uin
 
 // nameActor fills in the actor's name for people. A key of another tenant is not
 // named.
-func nameActor(ctx context.Context, tx store.Tx, row *store.AuditEvent, principal string) (err error) {
+func nameActor(ctx context.Context, tx *store.Tx, row *store.AuditEvent, principal string) (err error) {
 	row.ActorType, row.ActorID, row.Actor = "system", principal, principal
 	user, isUser := strings.CutPrefix(principal, identity.UserPrefix)
 	switch {

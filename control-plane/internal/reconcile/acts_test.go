@@ -27,7 +27,7 @@ const (
 func (r *rig) administered(t *testing.T) {
 	t.Helper()
 	r.signUp(t)
-	r.write(t, func(ctx context.Context, tx store.Tx) error {
+	r.write(t, func(ctx context.Context, tx *store.Tx) error {
 		other := aTenant()
 		other.ID, other.Name = otherTenant, "globex"
 		ns := aNamespace(otherTenantNS, "default")
@@ -58,7 +58,7 @@ func (r *rig) administered(t *testing.T) {
 // log is a tenant's audit log, oldest first, one line each.
 func (r *rig) logOf(t *testing.T, tenant string) (lines []string) {
 	t.Helper()
-	r.write(t, func(ctx context.Context, tx store.Tx) error {
+	r.write(t, func(ctx context.Context, tx *store.Tx) error {
 		list, err := tx.ListAudit(ctx, tenant, store.AuditFilter{}, store.Page{})
 		for _, e := range list {
 			lines = append(lines, fmt.Sprintf("%s %s(%s) %s %s %v", e.Namespace, e.Actor, e.ActorType, e.Action, e.TargetID, e.Changes))
@@ -110,7 +110,7 @@ func TestActs_ReachTheAuditLogOfTheirTenant(t *testing.T) {
 			if r.cell.kept[2] != 4 || r.cell.kept[3] != 3 {
 				t.Errorf("the cell was told %v", r.cell.kept)
 			}
-			r.write(t, func(ctx context.Context, tx store.Tx) error {
+			r.write(t, func(ctx context.Context, tx *store.Tx) error {
 				for _, f := range []store.AuditFilter{{Namespace: "default", ActionPrefix: "queue.pause"}, {Namespace: nsID, TargetID: "old"}} {
 					if list, err := tx.ListAudit(ctx, tenantID, f, store.Page{}); err != nil || len(list) != 1 {
 						t.Errorf("filter %+v finds %d, %v", f, len(list), err)
@@ -154,7 +154,7 @@ func TestActs_AnOlderDatabaseTakesThemAgain(t *testing.T) {
 	if err := reconcile.TakeActs(t.Context(), r.loopOver(r.store)); err != nil {
 		t.Fatal(err)
 	}
-	r.write(t, func(ctx context.Context, tx store.Tx) error { return tx.PutSetting(ctx, "acts/main/2", "1", r.now()) })
+	r.write(t, func(ctx context.Context, tx *store.Tx) error { return tx.PutSetting(ctx, "acts/main/2", "1", r.now()) })
 	r.ahead.Add(int64(time.Minute))
 	if err := reconcile.TakeActs(t.Context(), r.loopOver(r.store)); err != nil {
 		t.Fatal(err)

@@ -118,7 +118,7 @@ func (l *Loop) carryOnce(ctx context.Context, rows []store.Outbox, together bool
 // records with the higher generation are not older.
 func (l *Loop) look(ctx context.Context, rows []store.Outbox, together bool) (p desired, generation uint64, err error) {
 	now := l.o.Now()
-	err = l.store.Service(ctx, func(tx store.Tx) error {
+	err = l.store.Service(ctx, func(tx *store.Tx) error {
 		n, err := tx.RaiseSetting(ctx, generationSetting, now)
 		if err != nil {
 			return err
@@ -164,7 +164,7 @@ type observed struct {
 	generation   int64
 }
 
-func (o observed) note(ctx context.Context, tx store.Tx) error {
+func (o observed) note(ctx context.Context, tx *store.Tx) error {
 	switch o.kind {
 	case store.OutboxTenant:
 		return tx.ObserveTenant(ctx, o.tenantID, o.generation)
@@ -239,7 +239,7 @@ func (l *Loop) lookAtTokenKeys(ctx context.Context, state *cellv1.State) (change
 	if err := l.mayDraw(ctx); err != nil {
 		return nil, w, err
 	}
-	err := l.store.Service(ctx, func(tx store.Tx) error {
+	err := l.store.Service(ctx, func(tx *store.Tx) error {
 		keys, err := l.o.TokenKeys(ctx, tx)
 		if err != nil {
 			return fmt.Errorf("read token keys: %w", err)

@@ -29,7 +29,7 @@ const alongMax = 500
 
 // read makes the desired state for rows of one tenant. Missing records mean nothing:
 // what ended has a record that says so.
-func (l *Loop) read(ctx context.Context, tx store.Tx, rows []store.Outbox, together bool) (desired, error) {
+func (l *Loop) read(ctx context.Context, tx *store.Tx, rows []store.Outbox, together bool) (desired, error) {
 	t, err := tx.FindTenant(ctx, rows[0].TenantID)
 	if errors.Is(err, store.ErrNotFound) {
 		return desired{}, nil
@@ -80,7 +80,7 @@ func subjectsOf(rows []store.Outbox) map[store.OutboxKind][]string {
 
 // readNamespaces adds those asked for, and those that the cell does not have in their
 // current form: keys may depend on them, and they may have exchanged names.
-func (p *desired) readNamespaces(ctx context.Context, tx store.Tx, asked []string, together bool) error {
+func (p *desired) readNamespaces(ctx context.Context, tx *store.Tx, asked []string, together bool) error {
 	var list []store.Namespace
 	if together {
 		unknown, err := tx.UnobservedNamespacesOf(ctx, p.tenantID, store.Page{Limit: alongMax})

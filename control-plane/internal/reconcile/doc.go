@@ -16,7 +16,7 @@
 //
 //	err := s.Tenant(ctx, id, ...) // A use case writes records and outbox rows.
 //	loop.Wake()                   // Else the loop sees them at its next poll.
-//	seen, err := loop.Await(ctx, id, func(tx store.Tx) (bool, error) {
+//	seen, err := loop.Await(ctx, id, func(tx *store.Tx) (bool, error) {
 //		... // Reports whether the cell has the change.
 //	})
 //

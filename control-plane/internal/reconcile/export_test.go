@@ -21,13 +21,13 @@ func (l *Loop) WaitObserved(ctx context.Context, kind store.OutboxKind, tenantID
 	l.Wake()
 	ctx, cancel := context.WithTimeout(ctx, max)
 	defer cancel()
-	return l.Await(ctx, tenantID, func(tx store.Tx) (bool, error) {
+	return l.Await(ctx, tenantID, func(tx *store.Tx) (bool, error) {
 		is, err := observedOf(ctx, tx, kind, tenantID, id)
 		return is >= generation, err
 	})
 }
 
-func observedOf(ctx context.Context, tx store.Tx, kind store.OutboxKind, tenantID, id string) (int64, error) {
+func observedOf(ctx context.Context, tx *store.Tx, kind store.OutboxKind, tenantID, id string) (int64, error) {
 	switch kind {
 	case store.OutboxTenant:
 		t, err := tx.FindTenant(ctx, id)

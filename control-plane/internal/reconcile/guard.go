@@ -50,7 +50,7 @@ type guarded struct {
 }
 
 // Incarnation reads the database's incarnation, and sets it at the first start.
-func Incarnation(ctx context.Context, tx store.Tx, now time.Time) (string, error) {
+func Incarnation(ctx context.Context, tx *store.Tx, now time.Time) (string, error) {
 	id, err := tx.GetSetting(ctx, IncarnationSetting)
 	if !errors.Is(err, store.ErrNotFound) {
 		return id, err
@@ -119,7 +119,7 @@ func (l *Loop) guard(ctx context.Context, name string, cell Cell, now bool) erro
 	}
 	var id string
 	var generation uint64
-	err = l.store.Service(ctx, func(tx store.Tx) (err error) {
+	err = l.store.Service(ctx, func(tx *store.Tx) (err error) {
 		if id, err = Incarnation(ctx, tx, l.o.Now()); err != nil {
 			return err
 		}
@@ -144,11 +144,11 @@ func (l *Loop) guard(ctx context.Context, name string, cell Cell, now bool) erro
 }
 
 // Generation is the highest generation that the database has drawn.
-func Generation(ctx context.Context, tx store.Tx) (uint64, error) {
+func Generation(ctx context.Context, tx *store.Tx) (uint64, error) {
 	return numberSetting(ctx, tx, generationSetting)
 }
 
 // SetGeneration makes the next generation n+1.
-func SetGeneration(ctx context.Context, tx store.Tx, n uint64, now time.Time) error {
+func SetGeneration(ctx context.Context, tx *store.Tx, n uint64, now time.Time) error {
 	return tx.PutSetting(ctx, generationSetting, strconv.FormatUint(n, 10), now)
 }

@@ -14,11 +14,11 @@ import (
 // cell learned since would be undone.
 func TestGuard_AnOlderCopyOfTheDatabaseIsNoticedAndWritesNothing(t *testing.T) {
 	t.Parallel()
-	for name, older := range map[string]func(ctx context.Context, tx store.Tx, now time.Time) error{
-		"generations that it has not drawn": func(ctx context.Context, tx store.Tx, now time.Time) error {
+	for name, older := range map[string]func(ctx context.Context, tx *store.Tx, now time.Time) error{
+		"generations that it has not drawn": func(ctx context.Context, tx *store.Tx, now time.Time) error {
 			return reconcile.SetGeneration(ctx, tx, 0, now)
 		},
-		"another incarnation": func(ctx context.Context, tx store.Tx, now time.Time) error {
+		"another incarnation": func(ctx context.Context, tx *store.Tx, now time.Time) error {
 			return tx.PutSetting(ctx, reconcile.IncarnationSetting, "inc_older", now)
 		},
 	} {
@@ -30,7 +30,7 @@ func TestGuard_AnOlderCopyOfTheDatabaseIsNoticedAndWritesNothing(t *testing.T) {
 			r.done(t)
 			stop()
 			before := r.cell.appliedCalls()
-			r.write(t, func(ctx context.Context, tx store.Tx) error {
+			r.write(t, func(ctx context.Context, tx *store.Tx) error {
 				k, err := tx.GetKey(ctx, tenantID, keyID)
 				if err != nil {
 					return err

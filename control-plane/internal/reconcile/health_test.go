@@ -38,7 +38,7 @@ func TestMail_ALockedLetterIsParkedAndSentWhenTheKeyIsBack(t *testing.T) {
 	o := r.options()
 	o.Scan, o.LockedFor = 20*time.Millisecond, time.Minute
 	o.MailLocked = func(err error) bool { return errors.Is(err, errLocked) }
-	r.write(t, func(ctx context.Context, tx store.Tx) error {
+	r.write(t, func(ctx context.Context, tx *store.Tx) error {
 		return tx.InsertOutbox(ctx, r.outbox(store.OutboxMail, "sign-in", r.now()))
 	})
 	l, stop := r.start(t, o)

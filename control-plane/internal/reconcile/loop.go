@@ -45,7 +45,7 @@ type Options struct {
 	Limits func(plan string) *cellv1.Limits
 	// TokenKeys are the public keys that every cell should have, and no others; nil
 	// leaves the cells' keys alone.
-	TokenKeys func(ctx context.Context, tx store.Tx) ([]*cellv1.TokenKey, error)
+	TokenKeys func(ctx context.Context, tx *store.Tx) ([]*cellv1.TokenKey, error)
 	// MailRefused reports whether an error means that a letter must not be retried.
 	MailRefused func(error) bool
 	// MailLocked reports whether an error lasts until this process's settings change:
@@ -260,7 +260,7 @@ func (l *Loop) claimAll(ctx context.Context, wake <-chan struct{}, many int, wor
 
 func (l *Loop) claim(ctx context.Context, kinds []store.OutboxKind) (rows []store.Outbox, err error) {
 	now, kept := l.o.Now(), l.kept.take()
-	err = l.store.Service(ctx, func(tx store.Tx) (err error) {
+	err = l.store.Service(ctx, func(tx *store.Tx) (err error) {
 		for _, r := range kept {
 			if err := deferRow(ctx, tx, r, now, r.LastError); err != nil {
 				return err
@@ -276,7 +276,7 @@ func (l *Loop) claim(ctx context.Context, kinds []store.OutboxKind) (rows []stor
 }
 
 // deferRow gives a row back. Another loop may have it by now, or have finished it.
-func deferRow(ctx context.Context, tx store.Tx, r store.Outbox, due time.Time, problem string) error {
+func deferRow(ctx context.Context, tx *store.Tx, r store.Outbox, due time.Time, problem string) error {
 	err := tx.DeferOutbox(ctx, r, due, problem)
 	if errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrNotFound) {
 		return nil
@@ -287,7 +287,7 @@ func deferRow(ctx context.Context, tx store.Tx, r store.Outbox, due time.Time, p
 // finish removes rows that are done, and records in the same transaction what the
 // cell has applied.
 func (l *Loop) finish(ctx context.Context, rows []store.Outbox, seen []observed) error {
-	err := l.store.Service(ctx, func(tx store.Tx) error {
+	err := l.store.Service(ctx, func(tx *store.Tx) error {
 		for _, s := range seen {
 			if err := s.note(ctx, tx); err != nil {
 				return err
@@ -332,7 +332,7 @@ func (l *Loop) letGo(ctx context.Context, row store.Outbox, due time.Time, probl
 	// A failure by timeout must still be recorded.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
-	err := l.store.Service(ctx, func(tx store.Tx) error { return deferRow(ctx, tx, row, due, problem) })
+	err := l.store.Service(ctx, func(tx *store.Tx) error { return deferRow(ctx, tx, row, due, problem) })
 	if err != nil {
 		row.LastError = problem
 		l.kept.add(row)

@@ -13,7 +13,7 @@ import (
 // wait is a caller that waits until cells have applied something.
 type wait struct {
 	tenantID string
-	seen     func(store.Tx) (bool, error)
+	seen     func(*store.Tx) (bool, error)
 	due      bool      // To be checked. Guarded by the book's mu.
 	over     chan over // Has room for the one answer.
 }
@@ -79,12 +79,12 @@ func (b *waitBook) take(all bool) (due []*wait) {
 // Await waits until seen reports true of a tenant's records, or ctx ends: false. It asks
 // the database once; then the loop checks whenever it has carried something of the
 // tenant, and every Poll for what another process has carried.
-func (l *Loop) Await(ctx context.Context, tenantID string, seen func(store.Tx) (bool, error)) (bool, error) {
+func (l *Loop) Await(ctx context.Context, tenantID string, seen func(*store.Tx) (bool, error)) (bool, error) {
 	w := &wait{tenantID: tenantID, seen: seen, over: make(chan over, 1)}
 	l.waits.add(w)
 	defer l.waits.remove(w)
 	var is bool
-	look := func(tx store.Tx) (err error) {
+	look := func(tx *store.Tx) (err error) {
 		is, err = seen(tx)
 		return err
 	}
@@ -134,7 +134,7 @@ func (l *Loop) answer(ctx context.Context, waits []*wait) {
 		return
 	}
 	answers := make([]over, len(waits))
-	err := l.store.ReadService(ctx, func(tx store.Tx) error {
+	err := l.store.ReadService(ctx, func(tx *store.Tx) error {
 		for i, w := range waits {
 			is, err := w.seen(tx)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -130,10 +130,10 @@ func (r *rig) startOver(t *testing.T, s store.Store, o reconcile.Options) (l *re
 	return l, stop
 }
 
-func (r *rig) write(t *testing.T, f func(ctx context.Context, tx store.Tx) error) {
+func (r *rig) write(t *testing.T, f func(ctx context.Context, tx *store.Tx) error) {
 	t.Helper()
 	ctx := t.Context()
-	if err := r.store.Service(ctx, func(tx store.Tx) error { return f(ctx, tx) }); err != nil {
+	if err := r.store.Service(ctx, func(tx *store.Tx) error { return f(ctx, tx) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -143,7 +143,7 @@ func (r *rig) outbox(kind store.OutboxKind, subject string, due time.Time) store
 }
 
 // tell writes rows for subjects by kind.
-func (r *rig) tell(ctx context.Context, tx store.Tx, kind store.OutboxKind, subjects ...string) error {
+func (r *rig) tell(ctx context.Context, tx *store.Tx, kind store.OutboxKind, subjects ...string) error {
 	var errs []error
 	for _, s := range subjects {
 		errs = append(errs, tx.InsertOutbox(ctx, r.outbox(kind, s, r.now())))
@@ -170,7 +170,7 @@ func aKey() store.Key {
 // signUp writes what a sign-up does; the rows stand in the wrong order on purpose.
 func (r *rig) signUp(t *testing.T) {
 	t.Helper()
-	r.write(t, func(ctx context.Context, tx store.Tx) error {
+	r.write(t, func(ctx context.Context, tx *store.Tx) error {
 		return errors.Join(
 			tx.InsertTenant(ctx, aTenant()), tx.InsertNamespace(ctx, aNamespace(nsID, "default")), tx.InsertKey(ctx, aKey()),
 			r.tell(ctx, tx, store.OutboxKey, keyID), r.tell(ctx, tx, store.OutboxNamespace, nsID), r.tell(ctx, tx, store.OutboxTenant, tenantID),
@@ -201,7 +201,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // waiting counts the rows of the outbox.
 func (r *rig) waiting(t *testing.T) (n int) {
 	t.Helper()
-	r.write(t, func(ctx context.Context, tx store.Tx) (err error) {
+	r.write(t, func(ctx context.Context, tx *store.Tx) (err error) {
 		n, _, err = tx.CountOutbox(ctx, r.now().Add(1000*time.Hour))
 		return err
 	})
@@ -222,7 +222,7 @@ func (r *rig) wantCell(t *testing.T, want *cellv1.State) {
 
 func (r *rig) key(t *testing.T) (k store.Key) {
 	t.Helper()
-	r.write(t, func(ctx context.Context, tx store.Tx) (err error) {
+	r.write(t, func(ctx context.Context, tx *store.Tx) (err error) {
 		k, err = tx.GetKey(ctx, tenantID, keyID)
 		return err
 	})
@@ -284,7 +284,7 @@ type interrupted struct {
 
 var errKilled = errors.New("killed")
 
-func (i interrupted) Service(ctx context.Context, f func(store.Tx) error) error {
+func (i interrupted) Service(ctx context.Context, f func(*store.Tx) error) error {
 	n := i.calls.Add(1)
 	if n < i.at {
 		return i.Store.Service(ctx, f)
@@ -395,7 +395,7 @@ type shaky struct {
 	away atomic.Bool
 }
 
-func (s *shaky) Service(ctx context.Context, f func(store.Tx) error) error {
+func (s *shaky) Service(ctx context.Context, f func(*store.Tx) error) error {
 	if s.away.Load() {
 		return errors.New("the database is away")
 	}
@@ -444,7 +444,7 @@ func TestLoops_ManyAtOnceDoNoHarm(t *testing.T) {
 			r.start(t, r.options())
 			const rounds = 20
 			for i := range rounds {
-				r.write(t, func(ctx context.Context, tx store.Tx) error {
+				r.write(t, func(ctx context.Context, tx *store.Tx) error {
 					k, err := tx.GetKey(ctx, tenantID, keyID)
 					if err != nil {
 						return err
@@ -489,7 +489,7 @@ func TestGeneration_WhoeverIsLateIsRefusedAndLooksAgain(t *testing.T) {
 	defer cancel()
 	<-late.held
 	// Meanwhile the key is revoked and another loop carries that.
-	r.write(t, func(ctx context.Context, tx store.Tx) error {
+	r.write(t, func(ctx context.Context, tx *store.Tx) error {
 		k, err := tx.GetKey(ctx, tenantID, keyID)
 		if err != nil {
 			return err
@@ -517,7 +517,7 @@ func TestPoison_IsParkedVisiblyAndBlocksNobody(t *testing.T) {
 	o := r.options()
 	o.Scan = 20 * time.Millisecond
 	l, _ := r.start(t, o)
-	r.write(t, func(ctx context.Context, tx store.Tx) error {
+	r.write(t, func(ctx context.Context, tx *store.Tx) error {
 		bad := aTenant()
 		bad.ID, bad.Name = "tn_01JD0000000000000000000009", "poison"
 		row := r.outbox(store.OutboxTenant, bad.ID, r.now())
@@ -525,7 +525,7 @@ func TestPoison_IsParkedVisiblyAndBlocksNobody(t *testing.T) {
 		return errors.Join(tx.InsertTenant(ctx, bad), tx.InsertOutbox(ctx, row))
 	})
 	r.signUp(t)
-	r.write(t, func(ctx context.Context, tx store.Tx) error { // A bad namespace of the good tenant too.
+	r.write(t, func(ctx context.Context, tx *store.Tx) error { // A bad namespace of the good tenant too.
 		return errors.Join(tx.InsertNamespace(ctx, aNamespace(otherNS, "poison")), r.tell(ctx, tx, store.OutboxNamespace, otherNS))
 	})
 	l.Wake()
@@ -541,7 +541,7 @@ func TestPoison_IsParkedVisiblyAndBlocksNobody(t *testing.T) {
 		t.Errorf("health %+v: what is parked counts as waiting", h)
 	}
 	r.ahead.Add(int64(2 * time.Hour))
-	r.write(t, func(ctx context.Context, tx store.Tx) error {
+	r.write(t, func(ctx context.Context, tx *store.Tx) error {
 		n, err := tx.GetNamespace(ctx, tenantID, otherNS)
 		if err != nil {
 			return err
@@ -558,7 +558,7 @@ func TestUnknownCell_IsARefusalNotACrash(t *testing.T) {
 	t.Parallel()
 	r := onSQLite(t)
 	l, _ := r.start(t, r.options())
-	r.write(t, func(ctx context.Context, tx store.Tx) error {
+	r.write(t, func(ctx context.Context, tx *store.Tx) error {
 		lost := aTenant()
 		lost.Cell = "mars"
 		return errors.Join(tx.InsertTenant(ctx, lost), r.tell(ctx, tx, store.OutboxTenant, tenantID))
@@ -574,7 +574,7 @@ func TestKey_TheEndOfASecretIsInTheCell(t *testing.T) {
 	l, _ := r.start(t, r.options())
 	r.signUp(t)
 	end := r.now().Add(time.Hour)
-	r.write(t, func(ctx context.Context, tx store.Tx) error {
+	r.write(t, func(ctx context.Context, tx *store.Tx) error {
 		k, err := tx.GetKey(ctx, tenantID, keyID)
 		if err != nil {
 			return err
@@ -598,14 +598,14 @@ func TestNamespaces_MayExchangeTheirNamesAndTakeThoseOfTheEnded(t *testing.T) {
 	t.Parallel()
 	r := onSQLite(t)
 	r.signUp(t)
-	r.write(t, func(ctx context.Context, tx store.Tx) error {
+	r.write(t, func(ctx context.Context, tx *store.Tx) error {
 		return errors.Join(tx.InsertNamespace(ctx, aNamespace(otherNS, "other")), r.tell(ctx, tx, store.OutboxNamespace, otherNS))
 	})
 	_, stop := r.start(t, r.options())
 	r.done(t)
 	stop()
 	rename := func(id, name string) {
-		r.write(t, func(ctx context.Context, tx store.Tx) error {
+		r.write(t, func(ctx context.Context, tx *store.Tx) error {
 			n, err := tx.GetNamespace(ctx, tenantID, id)
 			if err != nil {
 				return err
@@ -625,7 +625,7 @@ func TestNamespaces_MayExchangeTheirNamesAndTakeThoseOfTheEnded(t *testing.T) {
 	want.Namespaces[0].Name = "other"
 	want.Namespaces = append(want.Namespaces, &cellv1.Namespace{Id: otherNS, TenantId: tenantID, Name: "default", Shard: 2})
 	r.wantCell(t, want)
-	r.write(t, func(ctx context.Context, tx store.Tx) error {
+	r.write(t, func(ctx context.Context, tx *store.Tx) error {
 		n, err := tx.GetNamespace(ctx, tenantID, nsID)
 		if err != nil {
 			return err
@@ -648,7 +648,7 @@ func TestUser_WhoLostTheTenantIsCutOff(t *testing.T) {
 	r := onSQLite(t)
 	r.signUp(t)
 	row := r.outbox(store.OutboxUser, "usr_1", r.now())
-	r.write(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertOutbox(ctx, row) })
+	r.write(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertOutbox(ctx, row) })
 	r.start(t, r.options())
 	r.done(t)
 	want := signedUp()
@@ -663,7 +663,7 @@ func TestUser_IsCutOffInTheTimeOfTheCell(t *testing.T) {
 		r := onSQLite(t)
 		r.signUp(t)
 		row := r.outbox(store.OutboxUser, "usr_1", r.now())
-		r.write(t, func(ctx context.Context, tx store.Tx) error { return tx.InsertOutbox(ctx, row) })
+		r.write(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertOutbox(ctx, row) })
 		o := r.options()
 		o.CellAhead = func(context.Context, string) time.Duration { return ahead }
 		r.start(t, o)
@@ -677,7 +677,7 @@ func TestUser_IsCutOffInTheTimeOfTheCell(t *testing.T) {
 func TestScan_FindsWhatNoRowPointsTo(t *testing.T) {
 	t.Parallel()
 	r := onSQLite(t)
-	r.write(t, func(ctx context.Context, tx store.Tx) error {
+	r.write(t, func(ctx context.Context, tx *store.Tx) error {
 		return errors.Join(tx.InsertTenant(ctx, aTenant()), tx.InsertNamespace(ctx, aNamespace(nsID, "default")), tx.InsertKey(ctx, aKey()))
 	})
 	public, _, err := ed25519.GenerateKey(nil)
@@ -686,7 +686,7 @@ func TestScan_FindsWhatNoRowPointsTo(t *testing.T) {
 	}
 	o := r.options()
 	o.Scan = 20 * time.Millisecond
-	o.TokenKeys = func(context.Context, store.Tx) ([]*cellv1.TokenKey, error) {
+	o.TokenKeys = func(context.Context, *store.Tx) ([]*cellv1.TokenKey, error) {
 		return []*cellv1.TokenKey{celladmin.TokenKey(public, time.Time{})}, nil
 	}
 	l, _ := r.start(t, o)
@@ -707,7 +707,7 @@ func TestCompare_MendsACellThatHoldsSomethingElseAndDeletesNothing(t *testing.T)
 	t.Parallel()
 	r := onSQLite(t)
 	r.signUp(t)
-	r.write(t, func(ctx context.Context, tx store.Tx) error {
+	r.write(t, func(ctx context.Context, tx *store.Tx) error {
 		ended := aNamespace(otherNS, "ended")
 		ended.DeletedAt = r.now()
 		return errors.Join(tx.InsertNamespace(ctx, ended), r.tell(ctx, tx, store.OutboxNamespace, otherNS))
@@ -741,7 +741,7 @@ func TestCompare_WhatTheCellHasForgottenIsNoDifference(t *testing.T) {
 	r.signUp(t)
 	_, stop := r.start(t, r.options())
 	r.done(t)
-	r.write(t, func(ctx context.Context, tx store.Tx) error {
+	r.write(t, func(ctx context.Context, tx *store.Tx) error {
 		tenant, err := tx.FindTenant(ctx, tenantID)
 		if err != nil {
 			return err
@@ -801,7 +801,7 @@ func TestCompare_ChangesThatAreUnderWayAreNoDifference(t *testing.T) {
 			if changes.Load() >= enough { // The test is ending, and its context with it.
 				return
 			}
-			r.write(t, func(ctx context.Context, tx store.Tx) error {
+			r.write(t, func(ctx context.Context, tx *store.Tx) error {
 				k, err := tx.GetKey(ctx, tenantID, keyID)
 				if err != nil {
 					return err
@@ -838,7 +838,7 @@ func TestMail_IsSentTriedAgainAndDroppedWhenRefused(t *testing.T) {
 		}
 		return nil
 	}
-	r.write(t, func(ctx context.Context, tx store.Tx) error {
+	r.write(t, func(ctx context.Context, tx *store.Tx) error {
 		return r.tell(ctx, tx, store.OutboxMail, "now", "never", "later")
 	})
 	l, _ := r.start(t, r.options())
@@ -860,7 +860,7 @@ func TestSweep_RemovesWhatHasExpiredAndNothingElse(t *testing.T) {
 	r := onSQLite(t)
 	now := r.now()
 	long, soon := now.Add(-30*24*time.Hour), now.Add(time.Hour)
-	r.write(t, func(ctx context.Context, tx store.Tx) error {
+	r.write(t, func(ctx context.Context, tx *store.Tx) error {
 		session := func(d string, expires time.Time) store.Session {
 			return store.Session{Digest: d, ID: d, UserID: "usr_1", ExpiresAt: expires}
 		}
@@ -881,22 +881,22 @@ func TestSweep_RemovesWhatHasExpiredAndNothingElse(t *testing.T) {
 		)
 	})
 	r.start(t, r.options())
-	has := func(f func(ctx context.Context, tx store.Tx) error) bool {
-		err := r.store.ReadService(t.Context(), func(tx store.Tx) error { return f(t.Context(), tx) })
+	has := func(f func(ctx context.Context, tx *store.Tx) error) bool {
+		err := r.store.ReadService(t.Context(), func(tx *store.Tx) error { return f(t.Context(), tx) })
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			t.Fatal(err)
 		}
 		return err == nil
 	}
-	for what, get := range map[string]func(string) func(ctx context.Context, tx store.Tx) error{
-		"session": func(d string) func(ctx context.Context, tx store.Tx) error {
-			return func(ctx context.Context, tx store.Tx) error { _, err := tx.GetSession(ctx, d); return err }
+	for what, get := range map[string]func(string) func(ctx context.Context, tx *store.Tx) error{
+		"session": func(d string) func(ctx context.Context, tx *store.Tx) error {
+			return func(ctx context.Context, tx *store.Tx) error { _, err := tx.GetSession(ctx, d); return err }
 		},
-		"sign-up": func(d string) func(ctx context.Context, tx store.Tx) error {
-			return func(ctx context.Context, tx store.Tx) error { _, err := tx.GetSignup(ctx, d); return err }
+		"sign-up": func(d string) func(ctx context.Context, tx *store.Tx) error {
+			return func(ctx context.Context, tx *store.Tx) error { _, err := tx.GetSignup(ctx, d); return err }
 		},
-		"answer": func(d string) func(ctx context.Context, tx store.Tx) error {
-			return func(ctx context.Context, tx store.Tx) error {
+		"answer": func(d string) func(ctx context.Context, tx *store.Tx) error {
+			return func(ctx context.Context, tx *store.Tx) error {
 				_, err := tx.GetAnswer(ctx, tenantID, "", "", d)
 				return err
 			}
@@ -907,10 +907,10 @@ func TestSweep_RemovesWhatHasExpiredAndNothingElse(t *testing.T) {
 			t.Errorf("new %s gone", what)
 		}
 	}
-	if !has(func(ctx context.Context, tx store.Tx) error { _, err := tx.GetSignup(ctx, "just expired"); return err }) {
+	if !has(func(ctx context.Context, tx *store.Tx) error { _, err := tx.GetSignup(ctx, "just expired"); return err }) {
 		t.Error("a sign-up that has just expired is gone: its link would not say so")
 	}
-	r.write(t, func(ctx context.Context, tx store.Tx) error {
+	r.write(t, func(ctx context.Context, tx *store.Tx) error {
 		n, err := tx.CountRate(ctx, "b", now)
 		if n != 2 {
 			t.Errorf("the running window counts %d, want 2", n)
@@ -932,7 +932,7 @@ func TestAwait_NobodyPolls(t *testing.T) {
 	var looks atomic.Int64
 	over := make(chan error, 1)
 	go func() {
-		seen, err := l.Await(t.Context(), tenantID, func(tx store.Tx) (bool, error) {
+		seen, err := l.Await(t.Context(), tenantID, func(tx *store.Tx) (bool, error) {
 			k, err := tx.GetKey(t.Context(), tenantID, keyID)
 			looks.Add(1)
 			return k.Observed >= 1, err

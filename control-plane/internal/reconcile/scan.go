@@ -25,15 +25,15 @@ func (l *Loop) scan(ctx context.Context) error {
 // scanUnobserved leaves a row for each record whose generation its cell has not
 // applied.
 func (l *Loop) scanUnobserved(ctx context.Context) error {
-	tenants := pages(ctx, l, func(tx store.Tx, p store.Page) ([]store.Tenant, error) { return tx.UnobservedTenants(ctx, p) },
+	tenants := pages(ctx, l, func(tx *store.Tx, p store.Page) ([]store.Tenant, error) { return tx.UnobservedTenants(ctx, p) },
 		func(t store.Tenant) (string, observed) {
 			return t.ID, observed{store.OutboxTenant, t.ID, t.ID, t.Generation}
 		})
-	namespaces := pages(ctx, l, func(tx store.Tx, p store.Page) ([]store.Namespace, error) { return tx.UnobservedNamespaces(ctx, p) },
+	namespaces := pages(ctx, l, func(tx *store.Tx, p store.Page) ([]store.Namespace, error) { return tx.UnobservedNamespaces(ctx, p) },
 		func(n store.Namespace) (string, observed) {
 			return n.ID, observed{store.OutboxNamespace, n.TenantID, n.ID, n.Generation}
 		})
-	keys := pages(ctx, l, func(tx store.Tx, p store.Page) ([]store.Key, error) { return tx.UnobservedKeys(ctx, p) },
+	keys := pages(ctx, l, func(tx *store.Tx, p store.Page) ([]store.Key, error) { return tx.UnobservedKeys(ctx, p) },
 		func(k store.Key) (string, observed) {
 			return k.ID, observed{store.OutboxKey, k.TenantID, k.ID, k.Generation}
 		})
@@ -44,11 +44,11 @@ func (l *Loop) scanUnobserved(ctx context.Context) error {
 }
 
 // pages walks a listing and leaves a row for each record.
-func pages[T any](ctx context.Context, l *Loop, list func(store.Tx, store.Page) ([]T, error), of func(T) (string, observed)) error {
+func pages[T any](ctx context.Context, l *Loop, list func(*store.Tx, store.Page) ([]T, error), of func(T) (string, observed)) error {
 	for after := ""; ; {
 		var n int
 		next := after
-		err := l.store.Service(ctx, func(tx store.Tx) error {
+		err := l.store.Service(ctx, func(tx *store.Tx) error {
 			page, err := list(tx, store.Page{After: after, Limit: scanPage})
 			if err != nil {
 				return err
@@ -72,7 +72,7 @@ func pages[T any](ctx context.Context, l *Loop, list func(store.Tx, store.Page) 
 
 // leave puts a row into the outbox unless one is already waiting. Rows due later are
 // about something else.
-func (l *Loop) leave(ctx context.Context, tx store.Tx, o observed) error {
+func (l *Loop) leave(ctx context.Context, tx *store.Tx, o observed) error {
 	now := l.o.Now()
 	waits, err := tx.HasOutbox(ctx, o.tenantID, o.kind, o.id, now.Add(l.o.ParkFor+l.o.BackoffMax))
 	if err != nil || waits {
@@ -137,7 +137,7 @@ func newIndex(s *cellv1.State) index {
 func (l *Loop) compare(ctx context.Context, name string, cell Cell, x index) error {
 	for after := ""; ; {
 		var page []store.Tenant
-		err := l.store.ReadService(ctx, func(tx store.Tx) (err error) {
+		err := l.store.ReadService(ctx, func(tx *store.Tx) (err error) {
 			page, err = tx.ListTenants(ctx, store.Page{After: after, Limit: scanPage})
 			return err
 		})
@@ -187,7 +187,7 @@ func (l *Loop) mend(ctx context.Context, cell Cell, suspects map[string][]observ
 			continue
 		}
 		l.o.Log.WarnContext(ctx, "the cell differs from the database; writing the database's records again", "tenant", id, "records", len(differ), "first", differ[0])
-		err = l.store.Tenant(ctx, id, func(tx store.Tx) error {
+		err = l.store.Tenant(ctx, id, func(tx *store.Tx) error {
 			for _, d := range differ {
 				if err := l.leave(ctx, tx, d); err != nil {
 					return err
@@ -205,7 +205,7 @@ func (l *Loop) mend(ctx context.Context, cell Cell, suspects map[string][]observ
 
 // differences of one tenant between the database and a state of its cell.
 func (l *Loop) differences(ctx context.Context, tenantID string, x index) (differ []observed, err error) {
-	err = l.store.ReadTenant(ctx, tenantID, func(tx store.Tx) error {
+	err = l.store.ReadTenant(ctx, tenantID, func(tx *store.Tx) error {
 		differ = nil
 		t, err := tx.FindTenant(ctx, tenantID)
 		if err != nil || t.Observed < t.Generation {
@@ -231,7 +231,7 @@ func (l *Loop) differences(ctx context.Context, tenantID string, x index) (diffe
 
 // compareNamespaces finds live ones that differ, and ended ones that are live in the
 // cell.
-func compareNamespaces(ctx context.Context, tx store.Tx, tenantID string, x index) (differ []observed, err error) {
+func compareNamespaces(ctx context.Context, tx *store.Tx, tenantID string, x index) (differ []observed, err error) {
 	for after := ""; ; {
 		page, err := tx.ListNamespaces(ctx, tenantID, store.Page{After: after, Limit: scanPage})
 		if err != nil {
@@ -259,7 +259,7 @@ func compareNamespaces(ctx context.Context, tx store.Tx, tenantID string, x inde
 	return differ, nil
 }
 
-func compareKeys(ctx context.Context, tx store.Tx, tenantID string, x index) (differ []observed, err error) {
+func compareKeys(ctx context.Context, tx *store.Tx, tenantID string, x index) (differ []observed, err error) {
 	for after := ""; ; {
 		page, err := tx.ListKeys(ctx, tenantID, true, store.Page{After: after, Limit: scanPage})
 		if err != nil {
@@ -340,7 +340,7 @@ func (b *healthBook) fail(now time.Time, err error) {
 func (l *Loop) takeHealth(ctx context.Context) error {
 	var n, parked int
 	var oldest, change time.Time
-	err := l.store.ReadService(ctx, func(tx store.Tx) (err error) {
+	err := l.store.ReadService(ctx, func(tx *store.Tx) (err error) {
 		// Rows with a longer wait after a failure are parked; the others are due
 		// later.
 		soon := l.o.Now().Add(l.o.BackoffMax)

@@ -24,22 +24,22 @@ const (
 func (l *Loop) sweep(ctx context.Context) error {
 	now := l.o.Now()
 	var mine bool
-	err := l.store.Service(ctx, func(tx store.Tx) (err error) {
+	err := l.store.Service(ctx, func(tx *store.Tx) (err error) {
 		_, mine, err = tx.TakeLease(ctx, sweepLease, l.holder, now, now.Add(2*l.o.Scan))
 		return err
 	})
 	if err != nil || !mine {
 		return err
 	}
-	for what, remove := range map[string]func(tx store.Tx) (int, error){
-		"sessions": func(tx store.Tx) (int, error) { return tx.DeleteSessionsBefore(ctx, now) },
-		"sign-ups": func(tx store.Tx) (int, error) { return tx.DeleteSignupsBefore(ctx, now.Add(-keepLinks)) },
-		"tokens":   func(tx store.Tx) (int, error) { return tx.DeleteTokensBefore(ctx, now.Add(-keepLinks)) },
-		"answers":  func(tx store.Tx) (int, error) { return tx.DeleteAnswersBefore(ctx, now.Add(-keepAnswers)) },
-		"rates":    func(tx store.Tx) (int, error) { return tx.DeleteRatesBefore(ctx, now.Add(-keepRates)) },
+	for what, remove := range map[string]func(tx *store.Tx) (int, error){
+		"sessions": func(tx *store.Tx) (int, error) { return tx.DeleteSessionsBefore(ctx, now) },
+		"sign-ups": func(tx *store.Tx) (int, error) { return tx.DeleteSignupsBefore(ctx, now.Add(-keepLinks)) },
+		"tokens":   func(tx *store.Tx) (int, error) { return tx.DeleteTokensBefore(ctx, now.Add(-keepLinks)) },
+		"answers":  func(tx *store.Tx) (int, error) { return tx.DeleteAnswersBefore(ctx, now.Add(-keepAnswers)) },
+		"rates":    func(tx *store.Tx) (int, error) { return tx.DeleteRatesBefore(ctx, now.Add(-keepRates)) },
 	} {
 		var n int
-		failed := l.store.Service(ctx, func(tx store.Tx) (err error) {
+		failed := l.store.Service(ctx, func(tx *store.Tx) (err error) {
 			n, err = remove(tx)
 			return err
 		})

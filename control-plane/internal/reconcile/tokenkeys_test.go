@@ -32,7 +32,7 @@ func withTokenKeys(t *testing.T) *signed {
 
 func (r *signed) options() reconcile.Options {
 	o := r.rig.options()
-	o.TokenKeys = func(ctx context.Context, tx store.Tx) (out []*cellv1.TokenKey, _ error) {
+	o.TokenKeys = func(ctx context.Context, tx *store.Tx) (out []*cellv1.TokenKey, _ error) {
 		keys, err := r.keys.Public(ctx, tx)
 		for _, k := range keys {
 			out = append(out, celladmin.TokenKey(k.Key, k.NotAfter))
@@ -44,7 +44,7 @@ func (r *signed) options() reconcile.Options {
 
 func (r *signed) carried(t *testing.T) (is bool) {
 	t.Helper()
-	err := r.store.ReadService(t.Context(), func(tx store.Tx) (err error) {
+	err := r.store.ReadService(t.Context(), func(tx *store.Tx) (err error) {
 		is, err = r.keys.Carried(t.Context(), tx)
 		return err
 	})
@@ -56,7 +56,7 @@ func (r *signed) carried(t *testing.T) (is bool) {
 
 func (r *signed) rotate(t *testing.T) (out tokenkeys.Rotation) {
 	t.Helper()
-	r.write(t, func(ctx context.Context, tx store.Tx) (err error) {
+	r.write(t, func(ctx context.Context, tx *store.Tx) (err error) {
 		out, err = r.keys.Rotate(ctx, tx)
 		return err
 	})
@@ -157,7 +157,7 @@ func TestTokenKeys_ReplicasThatRotateAtTheSameTimeAgree(t *testing.T) {
 	for range 4 {
 		go func() {
 			var done tokenkeys.Rotation
-			err := r.store.Service(t.Context(), func(tx store.Tx) (err error) {
+			err := r.store.Service(t.Context(), func(tx *store.Tx) (err error) {
 				done, err = r.keys.Rotate(t.Context(), tx)
 				return err
 			})

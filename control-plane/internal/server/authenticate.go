@@ -84,7 +84,7 @@ func (a *authenticator) byKey(ctx context.Context, values []string, bare access.
 // findKey returns a key without secrets and an empty tenant for an unknown id. It makes
 // the same queries as for a known one.
 func (a *authenticator) findKey(ctx context.Context, id string) (k store.Key, t store.Tenant, _ error) {
-	err := a.store.ReadService(ctx, func(tx store.Tx) error {
+	err := a.store.ReadService(ctx, func(tx *store.Tx) error {
 		var noKey, noTenant error
 		k, noKey = tx.FindKey(ctx, id)
 		t, noTenant = tx.GetTenant(ctx, k.TenantID)
@@ -126,7 +126,7 @@ func (a *authenticator) bySession(ctx context.Context, token string, bare access
 	var s store.Session
 	var u store.User
 	now := a.now()
-	err := a.store.ReadService(ctx, func(tx store.Tx) (err error) {
+	err := a.store.ReadService(ctx, func(tx *store.Tx) (err error) {
 		if s, err = session.Find(ctx, tx, token, now); err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (a *authenticator) bySession(ctx context.Context, token string, bare access
 		return access.Caller{}, fmt.Errorf("look up session: %w", err)
 	}
 	if session.TouchDue(s, now) {
-		if err := a.store.Service(ctx, func(tx store.Tx) error { return tx.TouchSession(ctx, s.Digest, now) }); err != nil {
+		if err := a.store.Service(ctx, func(tx *store.Tx) error { return tx.TouchSession(ctx, s.Digest, now) }); err != nil {
 			return access.Caller{}, fmt.Errorf("note that a session is used: %w", err)
 		}
 	}

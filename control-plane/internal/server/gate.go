@@ -204,7 +204,7 @@ func (g *gate) inTenant(ctx context.Context, c access.Caller, named string) (acc
 		return c, nil
 	}
 	var own []store.Access
-	err := g.store.ReadService(ctx, func(tx store.Tx) (err error) {
+	err := g.store.ReadService(ctx, func(tx *store.Tx) (err error) {
 		own, err = tenancy.Own(ctx, tx, c)
 		return err
 	})

@@ -42,7 +42,7 @@ type Opened struct {
 // Open makes a session of a user. onlyTenantID limits it to the tenant whose provider
 // vouched for the user, or whose invitation made them; it is empty for a sign-in by mail.
 // The session that the call came with ends.
-func Open(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, userID, onlyTenantID, replaces string) (Opened, error) {
+func Open(ctx context.Context, tx *store.Tx, maker *ids.Maker, now time.Time, userID, onlyTenantID, replaces string) (Opened, error) {
 	if err := End(ctx, tx, replaces); err != nil {
 		return Opened{}, err
 	}
@@ -64,7 +64,7 @@ func Open(ctx context.Context, tx store.Tx, maker *ids.Maker, now time.Time, use
 }
 
 // Find gives the session that a token stands for, or ErrNone.
-func Find(ctx context.Context, tx store.Tx, token string, now time.Time) (store.Session, error) {
+func Find(ctx context.Context, tx *store.Tx, token string, now time.Time) (store.Session, error) {
 	if token == "" {
 		return store.Session{}, ErrNone
 	}
@@ -89,7 +89,7 @@ func Ended(s store.Session, now time.Time) bool {
 func TouchDue(s store.Session, now time.Time) bool { return now.Sub(s.SeenAt) >= touchEvery }
 
 // End ends the session of a token; no token and no session are fine.
-func End(ctx context.Context, tx store.Tx, token string) error {
+func End(ctx context.Context, tx *store.Tx, token string) error {
 	if token == "" {
 		return nil
 	}

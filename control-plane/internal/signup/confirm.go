@@ -29,7 +29,7 @@ func (s *Service) PreviewConfirm(ctx context.Context, r *cloudv1.PreviewConfirmR
 	}
 	var su store.Signup
 	var refusal *fault.Error
-	err := s.Store.ReadService(ctx, func(tx store.Tx) (err error) {
+	err := s.Store.ReadService(ctx, func(tx *store.Tx) (err error) {
 		su, refusal, err = s.find(ctx, tx, &cloudv1.ConfirmRequest{Token: r.GetToken()}, s.Now())
 		return err
 	})
@@ -56,7 +56,7 @@ func (s *Service) Confirm(ctx context.Context, r *cloudv1.ConfirmRequest) (*clou
 		return nil, err
 	}
 	var refusal *fault.Error
-	err = s.Store.Service(ctx, func(tx store.Tx) (err error) {
+	err = s.Store.Service(ctx, func(tx *store.Tx) (err error) {
 		made.opened = session.Opened{}
 		refusal, err = s.confirm(ctx, tx, r, made)
 		return err
@@ -128,7 +128,7 @@ func (s *Service) newMaterial() (*material, error) {
 
 // confirm gives a refusal, which leaves what was counted in place, or an error, which
 // undoes everything.
-func (s *Service) confirm(ctx context.Context, tx store.Tx, r *cloudv1.ConfirmRequest, m *material) (*fault.Error, error) {
+func (s *Service) confirm(ctx context.Context, tx *store.Tx, r *cloudv1.ConfirmRequest, m *material) (*fault.Error, error) {
 	su, refusal, err := s.find(ctx, tx, r, m.now)
 	if err != nil || refusal != nil {
 		return refusal, err
@@ -162,7 +162,7 @@ func (s *Service) confirm(ctx context.Context, tx store.Tx, r *cloudv1.ConfirmRe
 }
 
 // find gives the sign-up that may be confirmed now, or says why it may not.
-func (s *Service) find(ctx context.Context, tx store.Tx, r *cloudv1.ConfirmRequest, now time.Time) (store.Signup, *fault.Error, error) {
+func (s *Service) find(ctx context.Context, tx *store.Tx, r *cloudv1.ConfirmRequest, now time.Time) (store.Signup, *fault.Error, error) {
 	var su store.Signup
 	var err error
 	if r.GetToken() != "" {
@@ -201,7 +201,7 @@ func (s *Service) ended(su store.Signup, now time.Time) *fault.Error {
 
 // checkCode counts every code that is tried for an address, right or wrong: otherwise a
 // new mail would bring whoever guesses new attempts for ever.
-func (s *Service) checkCode(ctx context.Context, tx store.Tx, su *store.Signup, code string, now time.Time) (*fault.Error, error) {
+func (s *Service) checkCode(ctx context.Context, tx *store.Tx, su *store.Signup, code string, now time.Time) (*fault.Error, error) {
 	if su.Attempts >= attemptsMax {
 		return fault.New(fault.Exhausted, "TOO_MANY_CODES", "too many wrong codes; open the link in the email, or sign up again for a new code"), nil
 	}
@@ -226,7 +226,7 @@ func (s *Service) checkCode(ctx context.Context, tx store.Tx, su *store.Signup, 
 	return fault.New(fault.Invalid, "WRONG_CODE", "the code is wrong; attempts left: %d. You can also open the link in the email", attemptsMax-su.Attempts), nil
 }
 
-func ownsTooMany(ctx context.Context, tx store.Tx, u store.User) (*fault.Error, error) {
+func ownsTooMany(ctx context.Context, tx *store.Tx, u store.User) (*fault.Error, error) {
 	all, err := tx.ListAccess(ctx, u.ID)
 	if err != nil {
 		return nil, err
@@ -244,7 +244,7 @@ func ownsTooMany(ctx context.Context, tx store.Tx, u store.User) (*fault.Error, 
 }
 
 // found makes the tenant, with the owner as the actor.
-func (s *Service) found(ctx context.Context, tx store.Tx, m *material) error {
+func (s *Service) found(ctx context.Context, tx *store.Tx, m *material) error {
 	c := access.From(ctx)
 	c.TenantID, c.Tenant, c.Role = m.Tenant.ID, m.Tenant.Name, cloudv1.TenantRole_TENANT_ROLE_OWNER
 	c.UserID, c.KeyID, c.Name, c.OnlyTenantID, c.BySSO = m.Owner.ID, "", m.Owner.Email, "", false

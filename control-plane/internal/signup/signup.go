@@ -80,7 +80,7 @@ func (s *Service) CheckName(ctx context.Context, r *cloudv1.CheckNameRequest) (*
 	if res.GetProblem() != "" {
 		return res, nil
 	}
-	err := s.Store.ReadService(ctx, func(tx store.Tx) error {
+	err := s.Store.ReadService(ctx, func(tx *store.Tx) error {
 		taken, err := isTaken(ctx, tx, r.GetTenant())
 		if err != nil || !taken {
 			return err
@@ -143,7 +143,7 @@ func validate(r *cloudv1.StartRequest) (email string, _ error) {
 
 func (s *Service) start(ctx context.Context, su store.Signup, letter mail.Message) error {
 	var refusal *fault.Error
-	err := s.Store.Service(ctx, func(tx store.Tx) (err error) {
+	err := s.Store.Service(ctx, func(tx *store.Tx) (err error) {
 		if refusal, err = ratelimit.Count(ctx, tx, su.CreatedAt, s.limits(su)...); err != nil || refusal != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ func nameProblem(name string) string {
 	return ""
 }
 
-func isTaken(ctx context.Context, tx store.Tx, name string) (bool, error) {
+func isTaken(ctx context.Context, tx *store.Tx, name string) (bool, error) {
 	_, err := tx.GetTenantByName(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
@@ -201,7 +201,7 @@ func isTaken(ctx context.Context, tx store.Tx, name string) (bool, error) {
 }
 
 // takenRefusal is nil if the name can be had.
-func takenRefusal(ctx context.Context, tx store.Tx, name string) (*fault.Error, error) {
+func takenRefusal(ctx context.Context, tx *store.Tx, name string) (*fault.Error, error) {
 	taken, err := isTaken(ctx, tx, name)
 	if err != nil || !taken {
 		return nil, err
@@ -228,7 +228,7 @@ func takenText(name string, free []string) string {
 }
 
 // suggestions are names like the one given that nobody has at the moment.
-func suggestions(ctx context.Context, tx store.Tx, name string) (free []string, _ error) {
+func suggestions(ctx context.Context, tx *store.Tx, name string) (free []string, _ error) {
 	const wanted = 3
 	for _, suffix := range []string{"-hq", "-app", "-team", "-jobs", "-cloud", "-2", "-3"} {
 		candidate := name + suffix

@@ -60,7 +60,7 @@ func TestConfirm_MakesEverythingAtOnce(t *testing.T) {
 		if res.GetTenant() != "acme" || res.GetNamespace() != "default" || !res.GetReady() || res.GetTenantUrl() != "http://corvo.test:8080/t/acme" {
 			t.Errorf("answer %v", res)
 		}
-		w.Service(t, func(ctx context.Context, tx store.Tx) error {
+		w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 			checkMade(t, ctx, tx, w, res, cookie)
 			return nil
 		})
@@ -80,7 +80,7 @@ func TestConfirm_MakesEverythingAtOnce(t *testing.T) {
 	})
 }
 
-func checkMade(t *testing.T, ctx context.Context, tx store.Tx, w *cloudtest.World, res *cloudv1.ConfirmResponse, cookie string) {
+func checkMade(t *testing.T, ctx context.Context, tx *store.Tx, w *cloudtest.World, res *cloudv1.ConfirmResponse, cookie string) {
 	t.Helper()
 	tn, err := tx.GetTenantByName(ctx, "acme")
 	if err != nil || tn.ID != res.GetTenantId() || tn.Cell != "eu-1" || tn.Plan != "free" {
@@ -164,7 +164,7 @@ func TestConfirm_NameTakenMeanwhileMakesNothing(t *testing.T) {
 	if !strings.Contains(f.Error(), "acme-hq") || cookie != "" {
 		t.Errorf("refused with %s, cookie %q", f.Error(), cookie)
 	}
-	w.Service(t, func(ctx context.Context, tx store.Tx) error {
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 		if _, err := tx.GetUserByEmail(ctx, "ada@example.com"); err == nil {
 			t.Error("a user was made")
 		}
@@ -274,7 +274,7 @@ func TestConfirm_EndsTheSessionThatTheBrowserCameWith(t *testing.T) {
 	if _, err := s.Confirm(ctx, &cloudv1.ConfirmRequest{Token: token}); err != nil {
 		t.Fatal(err)
 	}
-	w.Service(t, func(ctx context.Context, tx store.Tx) error {
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 		if _, err := session.Find(ctx, tx, planted, w.Now()); err == nil {
 			t.Error("the old session lives on")
 		}
@@ -402,7 +402,7 @@ func TestLetter_HoldsTheSecretsAndNothingElseDoes(t *testing.T) {
 	if strings.Contains(rows[0].Payload, "corvo_signup_") || strings.Contains(res.String(), "corvo_signup_") {
 		t.Error("the link is readable outside the letter")
 	}
-	w.Service(t, func(ctx context.Context, tx store.Tx) error {
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 		su, err := tx.GetSignup(ctx, res.GetSignupId())
 		if err == nil && (len(su.Digest) != 64 || len(su.CodeDigest) != 64) {
 			t.Errorf("stored %+v", su)

@@ -116,7 +116,7 @@ func notOffered() *problem {
 // entrance finds the tenant and connection to sign in with, and counts the attempt.
 func (s *Service) entrance(ctx context.Context, name string, r *http.Request, isTrial bool) (t store.Tenant, all []store.Connection, err error) {
 	var refusal *fault.Error
-	err = s.Store.Service(ctx, func(tx store.Tx) error {
+	err = s.Store.Service(ctx, func(tx *store.Tx) error {
 		refusal, err = ratelimit.Count(ctx, tx, s.Now(), ratelimit.Limit{
 			Bucket: "sso.start:" + ratelimit.Peer(access.From(ctx).Peer), Window: time.Minute, Max: s.StartsPerMinute, What: "sign-ins from your network",
 		})
@@ -144,7 +144,7 @@ func (s *Service) entrance(ctx context.Context, name string, r *http.Request, is
 }
 
 // mayTry asks for a session, in this browser, of somebody who may set up single sign-on.
-func (s *Service) mayTry(ctx context.Context, tx store.Tx, t store.Tenant, r *http.Request) error {
+func (s *Service) mayTry(ctx context.Context, tx *store.Tx, t store.Tenant, r *http.Request) error {
 	denied := &problem{
 		status: http.StatusForbidden, title: "You can't start this test sign-in",
 		text: "Start it from the console, in the browser where you're signed in, with a role that can set up single sign-on.",
@@ -205,7 +205,7 @@ func (s *Service) depart(ctx context.Context, w http.ResponseWriter, t store.Ten
 	if err != nil {
 		return "", fmt.Errorf("keep the sign-in: %w", err)
 	}
-	err = s.Store.Service(ctx, func(tx store.Tx) error {
+	err = s.Store.Service(ctx, func(tx *store.Tx) error {
 		return tx.InsertToken(ctx, store.Token{Digest: digest, Purpose: purpose, Subject: c.ID, Data: data, CreatedAt: now, ExpiresAt: now.Add(flowLife)})
 	})
 	if err != nil {
@@ -257,7 +257,7 @@ func (s *Service) resume(ctx context.Context, w http.ResponseWriter, r *http.Req
 	s.policy.Set(w.Header(), cookieFor(state), "", time.Time{})
 	now := s.Now()
 	var t store.Token
-	err := s.Store.Service(ctx, func(tx store.Tx) (err error) {
+	err := s.Store.Service(ctx, func(tx *store.Tx) (err error) {
 		t, err = tx.UseToken(ctx, seal.Digest(state), purpose, now)
 		return err
 	})
@@ -287,7 +287,7 @@ func (s *Service) resume(ctx context.Context, w http.ResponseWriter, r *http.Req
 // identify asks the provider who came back.
 func (s *Service) identify(ctx context.Context, f flow, q url.Values) (store.Connection, person, error) {
 	var conn store.Connection
-	err := s.Store.ReadTenant(ctx, f.TenantID, func(tx store.Tx) (err error) {
+	err := s.Store.ReadTenant(ctx, f.TenantID, func(tx *store.Tx) (err error) {
 		conn, err = tx.GetConnection(ctx, f.TenantID, f.ConnectionID)
 		if err == nil && f.Trial {
 			conn, err = next(conn)

@@ -116,7 +116,7 @@ func (b *bundle) try(c *cloudv1.SsoConnection) (int, string) {
 func (b *bundle) stored(id string) store.Connection {
 	b.t.Helper()
 	var c store.Connection
-	b.Service(b.t, func(ctx context.Context, tx store.Tx) (err error) {
+	b.Service(b.t, func(ctx context.Context, tx *store.Tx) (err error) {
 		c, err = tx.GetConnection(ctx, b.tenant.ID, id)
 		return err
 	})
@@ -166,7 +166,7 @@ func (br *browser) session() string { return br.cookies[(cookies.Policy{}).Sessi
 // signIn gives the browser a session of a user.
 func (br *browser) signIn(userID, ssoTenantID string) {
 	br.b.t.Helper()
-	br.b.Service(br.b.t, func(ctx context.Context, tx store.Tx) error {
+	br.b.Service(br.b.t, func(ctx context.Context, tx *store.Tx) error {
 		opened, err := session.Open(ctx, tx, br.b.IDs, br.b.Now(), userID, ssoTenantID, "")
 		br.cookies[(cookies.Policy{}).SessionName()] = opened.Token
 		return err
@@ -195,7 +195,7 @@ func (br *browser) found() (store.Session, store.User, bool) {
 	var s store.Session
 	var u store.User
 	ok := false
-	br.b.Service(br.b.t, func(ctx context.Context, tx store.Tx) (err error) {
+	br.b.Service(br.b.t, func(ctx context.Context, tx *store.Tx) (err error) {
 		if s, err = session.Find(ctx, tx, br.session(), br.b.Now()); err != nil {
 			return nil // None: that is an answer.
 		}
@@ -242,7 +242,7 @@ func checkRefusal(t *testing.T, br *browser, page *httptest.ResponseRecorder, wo
 func (b *bundle) role(userID string) cloudv1.TenantRole {
 	b.t.Helper()
 	role := nobody
-	b.Service(b.t, func(ctx context.Context, tx store.Tx) error {
+	b.Service(b.t, func(ctx context.Context, tx *store.Tx) error {
 		m, err := tx.GetMembership(ctx, b.tenant.ID, userID)
 		if err == nil {
 			role = m.Role

@@ -24,7 +24,7 @@ const connectionsMax = 10
 func (s *Service) ListSsoConnections(ctx context.Context, _ *cloudv1.ListSsoConnectionsRequest) (*cloudv1.ListSsoConnectionsResponse, error) {
 	c := access.From(ctx)
 	res := &cloudv1.ListSsoConnectionsResponse{}
-	err := s.Store.ReadTenant(ctx, c.TenantID, func(tx store.Tx) error {
+	err := s.Store.ReadTenant(ctx, c.TenantID, func(tx *store.Tx) error {
 		res.Connections = nil
 		all, err := tx.ListConnections(ctx, c.TenantID)
 		for _, conn := range all {
@@ -57,7 +57,7 @@ func (s *Service) CreateSsoConnection(ctx context.Context, r *cloudv1.CreateSsoC
 	if _, err := s.providers.discover(ctx, conn.Issuer); err != nil {
 		return nil, fault.InvalidField("issuer", "%s", problemOf(err).text)
 	}
-	_, err = call.Do(ctx, s.Kit, res, func(tx store.Tx) error {
+	_, err = call.Do(ctx, s.Kit, res, func(tx *store.Tx) error {
 		all, err := tx.ListConnections(ctx, c.TenantID)
 		if err != nil {
 			return err
@@ -107,7 +107,7 @@ func (s *Service) UpdateSsoConnection(ctx context.Context, r *cloudv1.UpdateSsoC
 		}
 	}
 	res := &cloudv1.UpdateSsoConnectionResponse{}
-	err := s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) error {
+	err := s.Store.Tenant(ctx, c.TenantID, func(tx *store.Tx) error {
 		before, err := find(ctx, tx, r.GetConnectionId())
 		if err != nil {
 			return err
@@ -201,7 +201,7 @@ func settle(before store.Connection, after *store.Connection) error {
 // DeleteSsoConnection removes a connection with the people who came through it.
 func (s *Service) DeleteSsoConnection(ctx context.Context, r *cloudv1.DeleteSsoConnectionRequest) (*cloudv1.DeleteSsoConnectionResponse, error) {
 	c := access.From(ctx)
-	err := s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) error {
+	err := s.Store.Tenant(ctx, c.TenantID, func(tx *store.Tx) error {
 		conn, err := find(ctx, tx, r.GetConnectionId())
 		if err != nil {
 			return err
@@ -226,7 +226,7 @@ func (s *Service) DeleteSsoConnection(ctx context.Context, r *cloudv1.DeleteSsoC
 func (s *Service) StartTestLogin(ctx context.Context, r *cloudv1.StartTestLoginRequest) (*cloudv1.StartTestLoginResponse, error) {
 	c := access.From(ctx)
 	var conn store.Connection
-	err := s.Store.ReadTenant(ctx, c.TenantID, func(tx store.Tx) (err error) {
+	err := s.Store.ReadTenant(ctx, c.TenantID, func(tx *store.Tx) (err error) {
 		conn, err = find(ctx, tx, r.GetConnectionId())
 		return err
 	})
@@ -238,7 +238,7 @@ func (s *Service) StartTestLogin(ctx context.Context, r *cloudv1.StartTestLoginR
 
 // ofConnection lists the members who came through a connection, and counts the other
 // owners.
-func ofConnection(ctx context.Context, tx store.Tx, conn store.Connection) (came []store.Member, otherOwners int, _ error) {
+func ofConnection(ctx context.Context, tx *store.Tx, conn store.Connection) (came []store.Member, otherOwners int, _ error) {
 	const page = 500
 	after := ""
 	for {
@@ -263,7 +263,7 @@ func ofConnection(ctx context.Context, tx store.Tx, conn store.Connection) (came
 
 // endSessions ends the sessions of those who came through a connection, and gives who they
 // are: their tokens have to be cut off, too.
-func endSessions(ctx context.Context, tx store.Tx, conn store.Connection) (userIDs []string, _ error) {
+func endSessions(ctx context.Context, tx *store.Tx, conn store.Connection) (userIDs []string, _ error) {
 	came, _, err := ofConnection(ctx, tx, conn)
 	if err != nil {
 		return nil, err
@@ -277,7 +277,7 @@ func endSessions(ctx context.Context, tx store.Tx, conn store.Connection) (userI
 	return userIDs, nil
 }
 
-func (s *Service) removeMembers(ctx context.Context, tx store.Tx, conn store.Connection, keep members.Keep) error {
+func (s *Service) removeMembers(ctx context.Context, tx *store.Tx, conn store.Connection, keep members.Keep) error {
 	if _, err := tx.CountOwners(ctx, conn.TenantID); err != nil { // Locks them.
 		return err
 	}

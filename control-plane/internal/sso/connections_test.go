@@ -138,7 +138,7 @@ func TestSecret_IsSealedAndNeverShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown := protojson.Format(list) + protojson.Format(c)
-	b.Service(t, func(ctx context.Context, tx store.Tx) error {
+	b.Service(t, func(ctx context.Context, tx *store.Tx) error {
 		stored, err := tx.GetConnection(ctx, b.tenant.ID, c.GetId())
 		if err != nil {
 			return err
@@ -206,7 +206,7 @@ func TestTrial_NotesItsResultAndChangesNothingElse(t *testing.T) {
 		if n := len(b.Audit(t, b.tenant.ID)); n != audit {
 			t.Errorf("%d audit rows more", n-audit)
 		}
-		b.Service(t, func(ctx context.Context, tx store.Tx) error {
+		b.Service(t, func(ctx context.Context, tx *store.Tx) error {
 			if _, err := tx.GetIdentity(ctx, b.tenant.ID, c.GetId(), b.idp.issuer(), "subject-1"); err == nil {
 				t.Error("the trial made a user")
 			}
@@ -448,10 +448,12 @@ func TestDelete_TakesItsPeopleAlongButNotTheLastOwner(t *testing.T) {
 		c := b.enabled(func(r *cloudv1.CreateSsoConnectionRequest) { r.DefaultRole = owner })
 		br := b.mustEnter()
 		_, u, _ := br.found()
-		b.Service(t, func(ctx context.Context, tx store.Tx) error { return tx.DeleteMembership(ctx, b.tenant.ID, b.owner.ID) })
+		b.Service(t, func(ctx context.Context, tx *store.Tx) error {
+			return tx.DeleteMembership(ctx, b.tenant.ID, b.owner.ID)
+		})
 		_, err := b.s.DeleteSsoConnection(b.ctx, &cloudv1.DeleteSsoConnectionRequest{ConnectionId: c.GetId()})
 		cloudtest.Refused(t, err, "LAST_OWNER")
-		b.Service(t, func(ctx context.Context, tx store.Tx) error {
+		b.Service(t, func(ctx context.Context, tx *store.Tx) error {
 			return tx.InsertMembership(ctx, store.Membership{TenantID: b.tenant.ID, UserID: b.owner.ID, Role: owner, CreatedAt: b.Now(), Version: 1})
 		})
 		if _, err := b.s.DeleteSsoConnection(b.ctx, &cloudv1.DeleteSsoConnectionRequest{ConnectionId: c.GetId()}); err != nil {

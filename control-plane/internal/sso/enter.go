@@ -41,7 +41,7 @@ func roleOf(c store.Connection, groups []string) cloudv1.TenantRole {
 func (s *Service) enter(ctx context.Context, w http.ResponseWriter, r *http.Request, f flow, who person) error {
 	var opened session.Opened
 	var refusal *problem
-	err := s.Store.Service(ctx, func(tx store.Tx) error {
+	err := s.Store.Service(ctx, func(tx *store.Tx) error {
 		refusal = nil
 		conn, err := tx.GetConnection(ctx, f.TenantID, f.ConnectionID)
 		if errors.Is(err, store.ErrNotFound) || err == nil && changedSince(conn, f) {
@@ -65,7 +65,7 @@ func (s *Service) enter(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	return nil
 }
 
-func (s *Service) admit(ctx context.Context, tx store.Tx, conn store.Connection, f flow, who person, came string) (session.Opened, *problem, error) {
+func (s *Service) admit(ctx context.Context, tx *store.Tx, conn store.Connection, f flow, who person, came string) (session.Opened, *problem, error) {
 	now := s.Now()
 	role := roleOf(conn, who.groups)
 	gone, err := s.removedPerson(ctx, tx, conn, who)
@@ -111,7 +111,7 @@ func label(who person) string {
 
 // user finds the user of (connection, issuer, subject), or makes one, unless there is no
 // role for them. Users with the same address are other people.
-func (s *Service) user(ctx context.Context, tx store.Tx, conn store.Connection, who person, role cloudv1.TenantRole) (u store.User, known bool, _ error) {
+func (s *Service) user(ctx context.Context, tx *store.Tx, conn store.Connection, who person, role cloudv1.TenantRole) (u store.User, known bool, _ error) {
 	now := s.Now()
 	id, err := tx.GetIdentity(ctx, conn.TenantID, conn.ID, conn.Issuer, who.subject)
 	if err == nil {
@@ -149,7 +149,7 @@ func ignoreMissing(err error) error {
 
 // bringUpToDate sets the membership to what the provider's groups say now. It returns
 // false if there is none any more.
-func (s *Service) bringUpToDate(ctx context.Context, tx store.Tx, conn store.Connection, u store.User, role cloudv1.TenantRole) (bool, error) {
+func (s *Service) bringUpToDate(ctx context.Context, tx *store.Tx, conn store.Connection, u store.User, role cloudv1.TenantRole) (bool, error) {
 	m, err := tx.GetMembership(ctx, conn.TenantID, u.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		if role == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
@@ -179,7 +179,7 @@ func (s *Service) bringUpToDate(ctx context.Context, tx store.Tx, conn store.Con
 }
 
 // removedPerson is checked before a user is made.
-func (s *Service) removedPerson(ctx context.Context, tx store.Tx, conn store.Connection, who person) (bool, error) {
+func (s *Service) removedPerson(ctx context.Context, tx *store.Tx, conn store.Connection, who person) (bool, error) {
 	id, err := tx.GetIdentity(ctx, conn.TenantID, conn.ID, conn.Issuer, who.subject)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return false, err
@@ -189,7 +189,7 @@ func (s *Service) removedPerson(ctx context.Context, tx store.Tx, conn store.Con
 
 // removed reports whether this person was removed from the tenant, as this user or
 // another with the same address, and not invited since.
-func (s *Service) removed(ctx context.Context, tx store.Tx, conn store.Connection, userID, email string) (bool, error) {
+func (s *Service) removed(ctx context.Context, tx *store.Tx, conn store.Connection, userID, email string) (bool, error) {
 	gone, err := tx.IsRemoved(ctx, conn.TenantID, userID, email)
 	if err != nil || !gone {
 		return false, err
@@ -279,7 +279,7 @@ func (s *Service) note(ctx context.Context, conn store.Connection, t trial) {
 	t.Groups = t.Groups[:min(len(t.Groups), trialGroupsMax)]
 	text, err := json.Marshal(t)
 	if err == nil {
-		err = s.Store.Tenant(context.WithoutCancel(ctx), conn.TenantID, func(tx store.Tx) error {
+		err = s.Store.Tenant(context.WithoutCancel(ctx), conn.TenantID, func(tx *store.Tx) error {
 			now, err := tx.GetConnection(ctx, conn.TenantID, conn.ID)
 			if err != nil {
 				return err

@@ -366,7 +366,7 @@ func TestIdentity_IsNeverFoundByAddress(t *testing.T) {
 		if _, second, _ := b.mustEnter().found(); second.ID == mallory.ID {
 			t.Error("two subjects with one address became one user")
 		}
-		b.Service(t, func(ctx context.Context, tx store.Tx) error {
+		b.Service(t, func(ctx context.Context, tx *store.Tx) error {
 			u, err := tx.GetUserByEmail(ctx, "victim@acme.example")
 			if u.ID != victim.ID {
 				t.Errorf("by mail the address is %s's now", u.ID)
@@ -446,7 +446,7 @@ func TestRole_FollowsTheGroups(t *testing.T) {
 		}
 		b.idp.with(func(p *idp) { p.person["sub"] = "stranger" })
 		b.mustRefuse("Ask your administrator")
-		b.Service(t, func(ctx context.Context, tx store.Tx) error {
+		b.Service(t, func(ctx context.Context, tx *store.Tx) error {
 			if _, err := tx.GetIdentity(ctx, b.tenant.ID, conn.GetId(), b.idp.issuer(), "stranger"); err == nil {
 				t.Error("somebody without a role was made a user")
 			}
@@ -463,7 +463,9 @@ func TestRole_LastOwnerKeepsIt(t *testing.T) {
 		r.DefaultRole, r.GroupMappings = nobody, []*cloudv1.GroupMapping{{Group: "owners", Role: owner}}
 	})
 	_, u, _ := b.mustEnter().found()
-	b.Service(t, func(ctx context.Context, tx store.Tx) error { return tx.DeleteMembership(ctx, b.tenant.ID, b.owner.ID) })
+	b.Service(t, func(ctx context.Context, tx *store.Tx) error {
+		return tx.DeleteMembership(ctx, b.tenant.ID, b.owner.ID)
+	})
 	b.idp.with(func(p *idp) { p.person["groups"] = nil })
 	b.mustEnter()
 	if got := b.role(u.ID); got != owner {

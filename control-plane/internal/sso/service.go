@@ -97,7 +97,7 @@ func lastTest(c store.Connection) *cloudv1.SsoTest {
 func tag(c store.Connection) string { return etag.Of(c.UpdatedAt.UnixNano(), c.ID) }
 
 // find gives a connection of the caller's tenant.
-func find(ctx context.Context, tx store.Tx, id string) (store.Connection, error) {
+func find(ctx context.Context, tx *store.Tx, id string) (store.Connection, error) {
 	c, err := tx.GetConnection(ctx, access.From(ctx).TenantID, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return c, fault.Missing("connection")

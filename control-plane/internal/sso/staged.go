@@ -82,7 +82,7 @@ func changeMessage(c store.Connection) *cloudv1.SsoChange {
 func (s *Service) SwitchSsoConnection(ctx context.Context, r *cloudv1.SwitchSsoConnectionRequest) (*cloudv1.SwitchSsoConnectionResponse, error) {
 	c := access.From(ctx)
 	res := &cloudv1.SwitchSsoConnectionResponse{}
-	err := s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) error {
+	err := s.Store.Tenant(ctx, c.TenantID, func(tx *store.Tx) error {
 		before, err := s.findToChange(ctx, tx, r.GetConnectionId(), r.GetEtag())
 		if err != nil {
 			return err
@@ -117,7 +117,7 @@ func (s *Service) SwitchSsoConnection(ctx context.Context, r *cloudv1.SwitchSsoC
 func (s *Service) DiscardSsoChange(ctx context.Context, r *cloudv1.DiscardSsoChangeRequest) (*cloudv1.DiscardSsoChangeResponse, error) {
 	c := access.From(ctx)
 	res := &cloudv1.DiscardSsoChangeResponse{}
-	err := s.Store.Tenant(ctx, c.TenantID, func(tx store.Tx) error {
+	err := s.Store.Tenant(ctx, c.TenantID, func(tx *store.Tx) error {
 		conn, err := s.findToChange(ctx, tx, r.GetConnectionId(), "")
 		if err != nil {
 			return err
@@ -138,7 +138,7 @@ func (s *Service) DiscardSsoChange(ctx context.Context, r *cloudv1.DiscardSsoCha
 }
 
 // findToChange finds a connection that the caller may change, as they read it.
-func (s *Service) findToChange(ctx context.Context, tx store.Tx, id, readEtag string) (store.Connection, error) {
+func (s *Service) findToChange(ctx context.Context, tx *store.Tx, id, readEtag string) (store.Connection, error) {
 	conn, err := find(ctx, tx, id)
 	if err != nil {
 		return conn, err

@@ -5,30 +5,24 @@ import (
 	"time"
 )
 
-const (
-	auditColumns  = "tenant_id, id, at, actor_type, actor_id, actor, action, target_type, target_id, target, request_id, peer, user_agent, changes, namespace_id, namespace"
-	answerColumns = "tenant_id, principal, method, request_id, body, answer, created_at"
-)
-
-func scanAudit(s scanner) (v AuditEvent, err error) {
-	return v, s.Scan(&v.TenantID, &v.ID, toTime{&v.At}, &v.ActorType, &v.ActorID, &v.Actor, &v.Action, &v.TargetType, &v.TargetID, &v.Target,
-		&v.RequestID, &v.Peer, &v.UserAgent, asJSON{&v.Changes}, &v.NamespaceID, &v.Namespace)
+var auditLog = table[AuditEvent]{
+	name:    "audit",
+	columns: "tenant_id, id, at, actor_type, actor_id, actor, action, target_type, target_id, target, request_id, peer, user_agent, changes, namespace_id, namespace",
+	fields: func(v *AuditEvent) []any {
+		return []any{&v.TenantID, &v.ID, asTime{&v.At}, &v.ActorType, &v.ActorID, &v.Actor, &v.Action, &v.TargetType, &v.TargetID, &v.Target,
+			&v.RequestID, &v.Peer, &v.UserAgent, asJSON{&v.Changes}, &v.NamespaceID, &v.Namespace}
+	},
 }
 
-func (t *tx) InsertAudit(ctx context.Context, v AuditEvent) error {
-	if err := t.in(v.TenantID); err != nil {
-		return err
-	}
-	return t.insert(ctx, "audit", auditColumns, v.TenantID, v.ID, v.At, v.ActorType, v.ActorID, v.Actor, v.Action, v.TargetType, v.TargetID, v.Target,
-		v.RequestID, v.Peer, v.UserAgent, asJSON{v.Changes}, v.NamespaceID, v.Namespace)
+// InsertAudit adds to the audit log, which is append only.
+func (t *Tx) InsertAudit(ctx context.Context, v AuditEvent) error {
+	return auditLog.insert(ctx, t.of(v.TenantID), v)
 }
 
-func (t *tx) ListAudit(ctx context.Context, tenantID string, f AuditFilter, p Page) ([]AuditEvent, error) {
-	if !t.sees(tenantID) {
-		return nil, nil
-	}
-	text, args := "SELECT "+auditColumns+" FROM audit WHERE tenant_id = ?", []any{tenantID}
-	where := func(condition string, arg any) { text, args = text+" AND "+condition, append(args, arg) }
+// ListAudit lists newest first; Page.After is the id of the last one seen.
+func (t *Tx) ListAudit(ctx context.Context, tenantID string, f AuditFilter, p Page) ([]AuditEvent, error) {
+	which, args := "", []any{tenantID}
+	where := func(condition string, arg any) { which, args = which+" AND "+condition, append(args, arg) }
 	if p.After != "" {
 		where("id < ?", p.After)
 	}
@@ -53,30 +47,29 @@ func (t *tx) ListAudit(ctx context.Context, tenantID string, f AuditFilter, p Pa
 		where("at < ?", f.Before)
 	}
 	// Ids are made in the order of time.
-	return many(ctx, t, "list audit", scanAudit, text+" ORDER BY id DESC LIMIT ?", append(args, p.limit())...)
+	return auditLog.list(ctx, t.of(tenantID), p.limit(), "tenant_id = ?"+which+" ORDER BY id DESC", args...)
 }
 
-func (t *tx) GetAnswer(ctx context.Context, tenantID, principal, method, requestID string) (Answer, error) {
-	if !t.sees(tenantID) {
-		return Answer{}, ErrNotFound
-	}
-	scan := func(s scanner) (v Answer, err error) {
-		return v, s.Scan(&v.TenantID, &v.Principal, &v.Method, &v.RequestID, &v.Body, &v.Answer, toTime{&v.CreatedAt})
-	}
-	return one(ctx, t, "get first answer", scan,
-		"SELECT "+answerColumns+" FROM idempotency WHERE tenant_id = ? AND principal = ? AND method = ? AND request_id = ?", tenantID, principal, method, requestID)
+// answers is the first answers to idempotent calls.
+var answers = table[Answer]{
+	name:    "idempotency",
+	columns: "tenant_id, principal, method, request_id, body, answer, created_at",
+	fields: func(v *Answer) []any {
+		return []any{&v.TenantID, &v.Principal, &v.Method, &v.RequestID, &v.Body, &v.Answer, asTime{&v.CreatedAt}}
+	},
 }
 
-func (t *tx) InsertAnswer(ctx context.Context, v Answer) error {
-	if err := t.in(v.TenantID); err != nil {
-		return err
-	}
-	return t.insert(ctx, "idempotency", answerColumns, v.TenantID, v.Principal, v.Method, v.RequestID, v.Body, v.Answer, v.CreatedAt)
+// GetAnswer finds the first answer to a call.
+func (t *Tx) GetAnswer(ctx context.Context, tenantID, principal, method, requestID string) (Answer, error) {
+	return answers.get(ctx, t.of(tenantID), "tenant_id = ? AND principal = ? AND method = ? AND request_id = ?", tenantID, principal, method, requestID)
 }
 
-func (t *tx) DeleteAnswersBefore(ctx context.Context, before time.Time) (int, error) {
-	if err := t.service(); err != nil {
-		return 0, err
-	}
-	return t.exec(ctx, "delete old answers", "DELETE FROM idempotency WHERE created_at < ?", before)
+// InsertAnswer keeps the first answer to a call.
+func (t *Tx) InsertAnswer(ctx context.Context, v Answer) error {
+	return answers.insert(ctx, t.of(v.TenantID), v)
+}
+
+// DeleteAnswersBefore forgets old answers and counts them.
+func (t *Tx) DeleteAnswersBefore(ctx context.Context, before time.Time) (int, error) {
+	return t.across().exec(ctx, "delete old answers", "DELETE FROM idempotency WHERE created_at < ?", before)
 }

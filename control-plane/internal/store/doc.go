@@ -10,7 +10,7 @@
 // A program opens one Store and does everything in transactions:
 //
 //	s, err := store.Open(ctx, url, options) // Migrates the database.
-//	err = s.Tenant(ctx, tenantID, func(tx store.Tx) error {
+//	err = s.Tenant(ctx, tenantID, func(tx *store.Tx) error {
 //		n, err := tx.GetNamespace(ctx, tenantID, id) // Read here what you change:
 //		...                                          // f runs again if it lost a race.
 //		return tx.UpdateNamespace(ctx, &n)           // ErrStale if n is not the stored version.

@@ -2,98 +2,65 @@ package store
 
 import "context"
 
-const (
-	namespaceColumns = "tenant_id, id, name, labels, delete_protection, region, created_at, updated_at, deleted_at, version, generation, observed"
-	namespaceExists  = "SELECT 1 FROM namespaces WHERE tenant_id = ? AND id = ?"
-)
-
-func scanNamespace(s scanner) (v Namespace, err error) {
-	return v, s.Scan(&v.TenantID, &v.ID, &v.Name, asJSON{&v.Labels}, toBool{&v.DeleteProtection}, &v.Region,
-		toTime{&v.CreatedAt}, toTime{&v.UpdatedAt}, toTime{&v.DeletedAt}, &v.Version, &v.Generation, &v.Observed)
+var namespaces = table[Namespace]{
+	name:    "namespaces",
+	columns: "tenant_id, id, name, labels, delete_protection, region, created_at, updated_at, deleted_at, version, generation, observed",
+	fields: func(v *Namespace) []any {
+		return []any{&v.TenantID, &v.ID, &v.Name, asJSON{&v.Labels}, asBool{&v.DeleteProtection}, &v.Region,
+			asTime{&v.CreatedAt}, asTime{&v.UpdatedAt}, asTime{&v.DeletedAt}, &v.Version, &v.Generation, &v.Observed}
+	},
+	key: "tenant_id, id", changes: "name, labels, delete_protection, region, updated_at, deleted_at, generation",
 }
 
-func (t *tx) InsertNamespace(ctx context.Context, v Namespace) error {
-	if err := t.in(v.TenantID); err != nil {
-		return err
-	}
-	return t.insert(ctx, "namespaces", namespaceColumns, v.TenantID, v.ID, v.Name, asJSON{v.Labels}, v.DeleteProtection, v.Region,
-		v.CreatedAt, v.UpdatedAt, v.DeletedAt, v.Version, v.Generation, v.Observed)
+// InsertNamespace adds a namespace.
+func (t *Tx) InsertNamespace(ctx context.Context, v Namespace) error {
+	return namespaces.insert(ctx, t.of(v.TenantID), v)
 }
 
-func (t *tx) GetNamespace(ctx context.Context, tenantID, id string) (Namespace, error) {
-	if !t.sees(tenantID) {
-		return Namespace{}, ErrNotFound
-	}
-	return one(ctx, t, "get namespace", scanNamespace, "SELECT "+namespaceColumns+" FROM namespaces WHERE tenant_id = ? AND id = ?", tenantID, id)
+// GetNamespace finds deleted ones too; see DeletedAt.
+func (t *Tx) GetNamespace(ctx context.Context, tenantID, id string) (Namespace, error) {
+	return namespaces.get(ctx, t.of(tenantID), "tenant_id = ? AND id = ?", tenantID, id)
 }
 
-func (t *tx) FindNamespace(ctx context.Context, id string) (Namespace, error) {
-	if err := t.service(); err != nil {
-		return Namespace{}, err
-	}
-	return one(ctx, t, "find namespace", scanNamespace, "SELECT "+namespaceColumns+" FROM namespaces WHERE id = ?", id)
+// FindNamespace finds one of any tenant, for the service's own loops.
+func (t *Tx) FindNamespace(ctx context.Context, id string) (Namespace, error) {
+	return namespaces.get(ctx, t.across(), "id = ?", id)
 }
 
-func (t *tx) GetNamespaceByName(ctx context.Context, tenantID, name string) (Namespace, error) {
-	if !t.sees(tenantID) {
-		return Namespace{}, ErrNotFound
-	}
-	return one(ctx, t, "get namespace by name", scanNamespace,
-		"SELECT "+namespaceColumns+" FROM namespaces WHERE tenant_id = ? AND name = ? AND deleted_at = 0", tenantID, name)
+// GetNamespaceByName finds live ones only.
+func (t *Tx) GetNamespaceByName(ctx context.Context, tenantID, name string) (Namespace, error) {
+	return namespaces.get(ctx, t.of(tenantID), "tenant_id = ? AND name = ? AND deleted_at = 0", tenantID, name)
 }
 
-func (t *tx) ListNamespaces(ctx context.Context, tenantID string, p Page) ([]Namespace, error) {
-	if !t.sees(tenantID) {
-		return nil, nil
-	}
-	return many(ctx, t, "list namespaces", scanNamespace,
-		"SELECT "+namespaceColumns+" FROM namespaces WHERE tenant_id = ? AND deleted_at = 0 AND name > ? ORDER BY name LIMIT ?", tenantID, p.After, p.limit())
+// ListNamespaces lists live ones by name.
+func (t *Tx) ListNamespaces(ctx context.Context, tenantID string, p Page) ([]Namespace, error) {
+	return namespaces.list(ctx, t.of(tenantID), p.limit(), "tenant_id = ? AND deleted_at = 0 AND name > ? ORDER BY name", tenantID, p.After)
 }
 
-func (t *tx) CountNamespaces(ctx context.Context, tenantID string) (int, error) {
-	if !t.sees(tenantID) {
-		return 0, nil
-	}
-	n, err := one(ctx, t, "count namespaces", number, "SELECT COUNT(*) FROM namespaces WHERE tenant_id = ? AND deleted_at = 0", tenantID)
-	return int(n), err
+// CountNamespaces counts live ones.
+func (t *Tx) CountNamespaces(ctx context.Context, tenantID string) (int, error) {
+	return t.of(tenantID).count(ctx, "count namespaces", "SELECT COUNT(*) FROM namespaces WHERE tenant_id = ? AND deleted_at = 0", tenantID)
 }
 
-func (t *tx) UpdateNamespace(ctx context.Context, v *Namespace) error {
-	if !t.sees(v.TenantID) {
-		return ErrNotFound
-	}
-	err := t.update(ctx, "update namespace",
-		`UPDATE namespaces SET name = ?, labels = ?, delete_protection = ?, region = ?, updated_at = ?, deleted_at = ?, generation = ?, version = version + 1
-		 WHERE tenant_id = ? AND id = ? AND version = ?`,
-		[]any{v.Name, asJSON{v.Labels}, v.DeleteProtection, v.Region, v.UpdatedAt, v.DeletedAt, v.Generation, v.TenantID, v.ID, v.Version},
-		namespaceExists, v.TenantID, v.ID)
-	if err == nil {
-		v.Version++
-	}
-	return err
+// UpdateNamespace changes a namespace at the version it was read at.
+func (t *Tx) UpdateNamespace(ctx context.Context, v *Namespace) error {
+	return namespaces.update(ctx, t.of(v.TenantID), v, &v.Version)
 }
 
-func (t *tx) ObserveNamespace(ctx context.Context, tenantID, id string, generation int64) error {
-	if err := t.in(tenantID); err != nil {
-		return err
-	}
-	_, err := t.exec(ctx, "observe namespace", "UPDATE namespaces SET observed = ? WHERE tenant_id = ? AND id = ? AND observed < ?",
+// ObserveNamespace records that the cell has applied a generation.
+func (t *Tx) ObserveNamespace(ctx context.Context, tenantID, id string, generation int64) error {
+	_, err := t.of(tenantID).exec(ctx, "observe namespace", "UPDATE namespaces SET observed = ? WHERE tenant_id = ? AND id = ? AND observed < ?",
 		generation, tenantID, id, generation)
 	return err
 }
 
-func (t *tx) UnobservedNamespaces(ctx context.Context, p Page) ([]Namespace, error) {
-	if err := t.service(); err != nil {
-		return nil, err
-	}
-	return many(ctx, t, "list unobserved namespaces", scanNamespace,
-		"SELECT "+namespaceColumns+" FROM namespaces WHERE observed < generation AND id > ? ORDER BY id LIMIT ?", p.After, p.limit())
+// UnobservedNamespaces are those of all tenants, deleted or not, whose generation the
+// cell has not applied yet, by id.
+func (t *Tx) UnobservedNamespaces(ctx context.Context, p Page) ([]Namespace, error) {
+	return namespaces.list(ctx, t.across(), p.limit(), "observed < generation AND id > ? ORDER BY id", p.After)
 }
 
-func (t *tx) UnobservedNamespacesOf(ctx context.Context, tenantID string, p Page) ([]Namespace, error) {
-	if !t.sees(tenantID) {
-		return nil, nil
-	}
-	return many(ctx, t, "list unobserved namespaces of a tenant", scanNamespace,
-		"SELECT "+namespaceColumns+" FROM namespaces WHERE tenant_id = ? AND observed < generation AND id > ? ORDER BY id LIMIT ?", tenantID, p.After, p.limit())
+// UnobservedNamespacesOf are those of one tenant.
+func (t *Tx) UnobservedNamespacesOf(ctx context.Context, tenantID string, p Page) ([]Namespace, error) {
+	return namespaces.list(ctx, t.of(tenantID), p.limit(), "tenant_id = ? AND observed < generation AND id > ? ORDER BY id", tenantID, p.After)
 }

@@ -87,25 +87,25 @@ var errRace = errors.New("lost a race against another transaction")
 // allTenants is the scope of the service's own transactions.
 const allTenants = "*"
 
-func (d *database) Tenant(ctx context.Context, tenantID string, f func(Tx) error) error {
+func (d *database) Tenant(ctx context.Context, tenantID string, f func(*Tx) error) error {
 	if err := checkTenant(tenantID); err != nil {
 		return err
 	}
 	return d.run(ctx, d.write, d.writes, tenantID, f)
 }
 
-func (d *database) ReadTenant(ctx context.Context, tenantID string, f func(Tx) error) error {
+func (d *database) ReadTenant(ctx context.Context, tenantID string, f func(*Tx) error) error {
 	if err := checkTenant(tenantID); err != nil {
 		return err
 	}
 	return d.run(ctx, d.read, d.reads, tenantID, f)
 }
 
-func (d *database) Service(ctx context.Context, f func(Tx) error) error {
+func (d *database) Service(ctx context.Context, f func(*Tx) error) error {
 	return d.run(ctx, d.write, d.writes, allTenants, f)
 }
 
-func (d *database) ReadService(ctx context.Context, f func(Tx) error) error {
+func (d *database) ReadService(ctx context.Context, f func(*Tx) error) error {
 	return d.run(ctx, d.read, d.reads, allTenants, f)
 }
 
@@ -136,7 +136,7 @@ func (d *database) Close() error {
 }
 
 // run runs f in a transaction, again if it lost a race.
-func (d *database) run(ctx context.Context, pool *sql.DB, begin sql.TxOptions, tenantID string, f func(Tx) error) error {
+func (d *database) run(ctx context.Context, pool *sql.DB, begin sql.TxOptions, tenantID string, f func(*Tx) error) error {
 	for attempt := 1; ; attempt++ {
 		err := d.once(ctx, pool, begin, tenantID, f)
 		if !errors.Is(err, errRace) || attempt == attemptsMax {
@@ -157,12 +157,12 @@ func pause(attempt int) time.Duration {
 	return p/2 + rand.N(p/2)
 }
 
-func (d *database) once(ctx context.Context, pool *sql.DB, begin sql.TxOptions, tenantID string, f func(Tx) error) (err error) {
+func (d *database) once(ctx context.Context, pool *sql.DB, begin sql.TxOptions, tenantID string, f func(*Tx) error) (err error) {
 	q, err := pool.BeginTx(ctx, &begin)
 	if err != nil {
 		return d.named("begin transaction", err)
 	}
-	t := &tx{q: q, dialect: &d.dialect, tenant: tenantID}
+	t := &Tx{q: q, dialect: &d.dialect, tenant: tenantID}
 	done := false
 	defer func() {
 		if done {

@@ -4,12 +4,16 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,13 +32,13 @@ func TestOpen_SecondStartFindsEverything(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			service(t, first, func(ctx context.Context, tx store.Tx) error { return tx.InsertTenant(ctx, tenant("tn_a", "acme")) })
+			service(t, first, func(ctx context.Context, tx *store.Tx) error { return tx.InsertTenant(ctx, tenant("tn_a", "acme")) })
 			if err := first.Close(); err != nil {
 				t.Fatal(err)
 			}
 			second := open(t, url)
 			wantErr(t, "ping", second.Ping(t.Context()), nil)
-			service(t, second, func(ctx context.Context, tx store.Tx) error {
+			service(t, second, func(ctx context.Context, tx *store.Tx) error {
 				got, err := tx.GetTenant(ctx, "tn_a")
 				wantEqual(t, "tenant", got, tenant("tn_a", "acme"))
 				return err
@@ -80,13 +84,13 @@ func TestOpen_SQLiteFreesWhatADeadProcessHadClaimed(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
 	row := store.Outbox{TenantID: "tn_a", ID: "out_1", Kind: store.OutboxKey, Subject: "key_1", CreatedAt: now, DueAt: now}
 	claim := func(s store.Store, holder string) (rows []store.Outbox) {
-		service(t, s, func(ctx context.Context, tx store.Tx) (err error) {
+		service(t, s, func(ctx context.Context, tx *store.Tx) (err error) {
 			rows, err = tx.ClaimOutbox(ctx, holder, now, now.Add(time.Hour), 10)
 			return err
 		})
 		return rows
 	}
-	service(t, first, func(ctx context.Context, tx store.Tx) error { return tx.InsertOutbox(ctx, row) })
+	service(t, first, func(ctx context.Context, tx *store.Tx) error { return tx.InsertOutbox(ctx, row) })
 	if n := len(claim(first, "first")); n != 1 {
 		t.Fatalf("claimed %d rows", n)
 	}
@@ -247,41 +251,165 @@ func waivers(t *testing.T) map[string]bool {
 	return out
 }
 
-// A statement that leaves the tenant out works until somebody guesses an id.
+// A statement that leaves the tenant out works until somebody guesses an id. A statement of
+// one tenant names it; one across tenants is behind a check that the transaction is the
+// service's; one about what is common reads no tenant's table.
 func TestStatements_AboutATenantsTableNameTheTenant(t *testing.T) {
 	t.Parallel()
-	// Those of the service's own loops and look-ups, each behind a check that the transaction is the service's.
-	across := []string{
-		"UPDATE outbox SET claimed_by = '', claimed_till = 0 WHERE claimed_till > 0",
-		"FROM tenants WHERE name = ?", "FROM namespaces WHERE observed < generation", "FROM memberships m JOIN tenants", "FROM invitations WHERE digest = ?",
-		"FROM api_keys WHERE id = ?", "FROM api_keys WHERE observed < generation", "sessions WHERE digest = ?", "UPDATE sessions SET seen_at", "sessions WHERE user_id = ?\"",
-		"sessions WHERE expires_at < ?", "idempotency WHERE created_at < ?", "FROM outbox WHERE due_at", "FROM outbox WHERE last_error",
-		"FROM namespaces WHERE id = ?", "FROM outbox WHERE wanted_at <= ?", "DELETE FROM sessions\"}", "DELETE FROM invitations\"}", "DELETE FROM outbox WHERE kind = 'mail'\"}",
+	elsewhere := []string{
+		"UPDATE outbox SET claimed_by = '', claimed_till = 0 WHERE claimed_till > 0", // At the start, of all tenants.
+		"DELETE FROM sessions", "DELETE FROM invitations", "DELETE FROM outbox WHERE kind = 'mail'", // EndSignIns.
+		"DELETE FROM outbox", "UPDATE outbox SET due_at = ?, last_error = ?, claimed_by = '', claimed_till = 0", // claimed adds the tenant.
 	}
-	statement := regexp.MustCompile("(?s)(?:FROM|UPDATE|JOIN) (" + strings.Join(tenantTables, "|") + `)\b[^` + "`" + `]*?(?:",|"\+|` + "`|\"\\)|\"\n)")
-	files, err := filepath.Glob("*.go")
+	about := regexp.MustCompile(`\b(?:FROM|UPDATE|JOIN|INTO) (` + strings.Join(tenantTables, "|") + `)\b`)
+	p := parsed(t)
+	tables := tablesOf(t, p)
+	seen := 0
+	for _, c := range p.calls {
+		text := strings.Join(literals(c.call), " ")
+		switch own := slices.Contains(tenantTables, tables[c.receiver]) || about.MatchString(text); {
+		case c.scope == "of" && c.method != "insert" && c.method != "update" && !strings.Contains(text, "tenant_id = ?"):
+			t.Errorf("no tenant in %s of %q", c.method, text)
+		case c.scope == "common" && own:
+			t.Errorf("%s of %q is about a tenant's table, and not checked", c.method, text)
+		}
+		seen++
+	}
+	if seen < 80 || seen != p.scopes {
+		t.Errorf("%d statements found, %d scopes: the test is blind", seen, p.scopes)
+	}
+	for _, text := range p.texts {
+		if about.MatchString(text) && !slices.Contains(elsewhere, text) {
+			t.Errorf("%q is run nowhere that this test sees", text)
+		}
+	}
+}
+
+// source is the statements of this room.
+type source struct {
+	files  []*ast.File
+	calls  []statement
+	scopes int      // Calls of of, across and common.
+	texts  []string // What stands outside of calls.
+}
+
+// statement is a call that has a scope as its receiver or argument.
+type statement struct {
+	call                    *ast.CallExpr
+	receiver, method, scope string
+}
+
+func parsed(t *testing.T) source {
+	t.Helper()
+	var p source
+	names, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := 0
-	for _, f := range files {
-		if strings.HasSuffix(f, "_test.go") {
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		text, err := os.ReadFile(f)
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range statement.FindAllString(string(text), -1) {
-			seen++
-			if !strings.Contains(m, "tenant_id = ?") && !strings.Contains(m, "tenant_id > ?") && !slices.ContainsFunc(across, func(a string) bool { return strings.Contains("DELETE "+m, a) }) {
-				t.Errorf("%s: no tenant in %q", f, m)
+		p.files = append(p.files, f)
+		ast.Inspect(f, p.visit)
+	}
+	return p
+}
+
+func (p *source) visit(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.CallExpr:
+		if scopeOf(n) != "" {
+			p.scopes++
+		}
+		c := statement{call: n}
+		around := n.Args
+		switch fun := n.Fun.(type) {
+		case *ast.SelectorExpr:
+			c.method, around = fun.Sel.Name, append(slices.Clone(around), fun.X)
+			if id, ok := fun.X.(*ast.Ident); ok {
+				c.receiver = id.Name
+			}
+		case *ast.Ident:
+			c.method = fun.Name
+		}
+		for _, a := range around {
+			if inner, ok := a.(*ast.CallExpr); ok && scopeOf(inner) != "" {
+				c.scope = scopeOf(inner)
 			}
 		}
+		if c.scope != "" {
+			p.calls = append(p.calls, c)
+			for _, a := range around {
+				if inner, ok := a.(*ast.CallExpr); ok && scopeOf(inner) != "" {
+					p.scopes++
+				}
+			}
+			return false
+		}
+	case *ast.BasicLit:
+		if text, err := strconv.Unquote(n.Value); err == nil {
+			p.texts = append(p.texts, text)
+		}
 	}
-	if seen < 40 {
-		t.Errorf("only %d statements found: the test is blind", seen)
+	return true
+}
+
+// scopeOf is of, across or common if a call makes a scope.
+func scopeOf(c *ast.CallExpr) string {
+	if s, ok := c.Fun.(*ast.SelectorExpr); ok && slices.Contains([]string{"of", "across", "common"}, s.Sel.Name) {
+		return s.Sel.Name
 	}
+	return ""
+}
+
+func literals(n ast.Node) (out []string) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+			text, _ := strconv.Unquote(l.Value)
+			out = append(out, text)
+		}
+		return true
+	})
+	return out
+}
+
+// tablesOf maps variables to the tables that they are. That of a tenant's records begins
+// with the tenant, and so does its key.
+func tablesOf(t *testing.T, p source) map[string]string {
+	t.Helper()
+	out := make(map[string]string)
+	for _, f := range p.files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			v, ok := n.(*ast.ValueSpec)
+			if !ok || len(v.Values) != 1 {
+				return true
+			}
+			made, ok := v.Values[0].(*ast.CompositeLit)
+			if !ok {
+				return true
+			}
+			fields := make(map[string]string)
+			for _, e := range made.Elts {
+				if kv, ok := e.(*ast.KeyValueExpr); ok {
+					fields[kv.Key.(*ast.Ident).Name] = strings.Join(literals(kv.Value), "")
+				}
+			}
+			out[v.Names[0].Name] = fields["name"]
+			if key, has := fields["key"]; slices.Contains(tenantTables, fields["name"]) && (!strings.HasPrefix(fields["columns"], "tenant_id, ") || has && !strings.HasPrefix(key, "tenant_id")) {
+				t.Errorf("table %s: its columns or key do not begin with the tenant: %q, %q", fields["name"], fields["columns"], key)
+			}
+			return true
+		})
+	}
+	if len(out) < 12 {
+		t.Errorf("only %d tables found: the test is blind", len(out))
+	}
+	return out
 }
 
 func sorted(in []string) []string { return slices.Sorted(slices.Values(in)) }

@@ -9,25 +9,28 @@ import (
 	"time"
 )
 
-const outboxColumns = "tenant_id, id, kind, subject, payload, created_at, due_at, attempts, last_error, claimed_by, claimed_till"
+var (
+	outbox = table[Outbox]{
+		name: "outbox", columns: "tenant_id, id, kind, subject, payload, created_at, due_at, attempts, last_error, claimed_by, claimed_till",
+		fields: func(v *Outbox) []any {
+			return []any{&v.TenantID, &v.ID, &v.Kind, &v.Subject, &v.Payload, asTime{&v.CreatedAt}, asTime{&v.DueAt}, &v.Attempts, &v.LastError,
+				&v.ClaimedBy, asTime{&v.ClaimedTill}}
+		},
+	}
+	leases = table[Lease]{
+		name: "leases", columns: "name, holder, token, expires_at",
+		fields: func(v *Lease) []any { return []any{&v.Name, &v.Holder, &v.Token, asTime{&v.ExpiresAt}} },
+	}
+)
 
-func scanOutbox(s scanner) (v Outbox, err error) {
-	return v, s.Scan(&v.TenantID, &v.ID, &v.Kind, &v.Subject, &v.Payload, toTime{&v.CreatedAt}, toTime{&v.DueAt}, &v.Attempts, &v.LastError,
-		&v.ClaimedBy, toTime{&v.ClaimedTill})
+// InsertOutbox adds something to be done outside the database.
+func (t *Tx) InsertOutbox(ctx context.Context, v Outbox) error {
+	return t.of(v.TenantID).insert(ctx, outbox.name, outbox.columns+", wanted_at", append(outbox.fields(&v), v.DueAt)...)
 }
 
-func (t *tx) InsertOutbox(ctx context.Context, v Outbox) error {
-	if err := t.in(v.TenantID); err != nil {
-		return err
-	}
-	return t.insert(ctx, "outbox", outboxColumns+", wanted_at", v.TenantID, v.ID, v.Kind, v.Subject, v.Payload, v.CreatedAt, v.DueAt, v.Attempts, v.LastError,
-		v.ClaimedBy, v.ClaimedTill, v.DueAt)
-}
-
-func (t *tx) ClaimOutbox(ctx context.Context, holder string, now, till time.Time, limit int, kinds ...OutboxKind) ([]Outbox, error) {
-	if err := t.service(); err != nil {
-		return nil, err
-	}
+// ClaimOutbox takes up to limit due rows, of all tenants, in the order they were made;
+// no other holder gets them before till. A claim counts as an attempt. No kinds means all.
+func (t *Tx) ClaimOutbox(ctx context.Context, holder string, now, till time.Time, limit int, kinds ...OutboxKind) ([]Outbox, error) {
 	args, which := []any{holder, till, now, now, now, now}, ""
 	if len(kinds) > 0 {
 		which = " AND kind IN (" + places(len(kinds)) + ")"
@@ -37,131 +40,128 @@ func (t *tx) ClaimOutbox(ctx context.Context, holder string, now, till time.Time
 	}
 	// In turns: every tenant's first row, then every tenant's second. PostgreSQL cannot lock
 	// rows that it numbers, so the chosen rows are checked again once they are locked.
-	rows, err := many(ctx, t, "claim outbox rows", scanOutbox,
+	rows, err := query(ctx, t.across(), "claim outbox rows", outbox.fields,
 		`UPDATE outbox SET claimed_by = ?, claimed_till = ?, attempts = attempts + 1 WHERE (tenant_id, id) IN (
 		   SELECT tenant_id, id FROM outbox WHERE due_at <= ? AND claimed_till <= ? AND (tenant_id, id) IN (
 		     SELECT tenant_id, id FROM (
 		       SELECT tenant_id, id, ROW_NUMBER() OVER (PARTITION BY tenant_id ORDER BY id) AS turn
 		       FROM outbox WHERE due_at <= ? AND claimed_till <= ?`+which+`) AS due
 		     ORDER BY turn, id LIMIT ?)`+t.dialect.skipLocked+`)
-		 RETURNING `+outboxColumns, append(args, Page{Limit: limit}.limit())...)
+		 RETURNING `+outbox.columns, append(args, Page{Limit: limit}.limit())...)
 	// RETURNING promises no order.
 	slices.SortFunc(rows, func(a, b Outbox) int { return cmp.Compare(a.ID, b.ID) })
 	return rows, err
 }
 
-func (t *tx) HasOutbox(ctx context.Context, tenantID string, kind OutboxKind, subject string, due time.Time) (bool, error) {
-	if !t.sees(tenantID) {
-		return false, nil
-	}
-	found, err := many(ctx, t, "look for an outbox row", number,
+// HasOutbox reports whether a row about a subject is waiting and due by then.
+func (t *Tx) HasOutbox(ctx context.Context, tenantID string, kind OutboxKind, subject string, due time.Time) (bool, error) {
+	n, err := t.of(tenantID).count(ctx, "look for an outbox row",
 		"SELECT 1 FROM outbox WHERE tenant_id = ? AND kind = ? AND subject = ? AND due_at <= ? LIMIT 1", tenantID, kind, subject, due)
-	return len(found) > 0, err
+	return n > 0, err
 }
 
-func (t *tx) FinishOutbox(ctx context.Context, v Outbox) error {
-	if err := t.in(v.TenantID); err != nil {
-		return err
-	}
-	return t.update(ctx, "finish outbox row", "DELETE FROM outbox WHERE tenant_id = ? AND id = ? AND claimed_by = ? AND attempts = ?",
-		[]any{v.TenantID, v.ID, v.ClaimedBy, v.Attempts}, outboxExists, v.TenantID, v.ID)
+// FinishOutbox removes a row that is done, as it was claimed: ErrStale if another holder
+// has claimed it since.
+func (t *Tx) FinishOutbox(ctx context.Context, v Outbox) error {
+	return t.claimed(ctx, v, "finish outbox row", "DELETE FROM outbox")
 }
 
-const outboxExists = "SELECT 1 FROM outbox WHERE tenant_id = ? AND id = ?"
-
-func (t *tx) DeferOutbox(ctx context.Context, v Outbox, due time.Time, problem string) error {
-	if err := t.in(v.TenantID); err != nil {
-		return err
-	}
-	return t.update(ctx, "defer outbox row",
-		"UPDATE outbox SET due_at = ?, last_error = ?, claimed_by = '', claimed_till = 0 WHERE tenant_id = ? AND id = ? AND claimed_by = ? AND attempts = ?",
-		[]any{due, problem, v.TenantID, v.ID, v.ClaimedBy, v.Attempts}, outboxExists, v.TenantID, v.ID)
+// DeferOutbox puts back a row, as it was claimed, and records why it failed.
+func (t *Tx) DeferOutbox(ctx context.Context, v Outbox, due time.Time, problem string) error {
+	return t.claimed(ctx, v, "defer outbox row", "UPDATE outbox SET due_at = ?, last_error = ?, claimed_by = '', claimed_till = 0", due, problem)
 }
 
-func (t *tx) CountOutbox(ctx context.Context, before time.Time) (int, time.Time, error) {
-	if err := t.service(); err != nil {
-		return 0, time.Time{}, err
+// claimed does something to a row that nobody has claimed since.
+func (t *Tx) claimed(ctx context.Context, v Outbox, doing, text string, args ...any) error {
+	n, err := t.of(v.TenantID).exec(ctx, doing, text+" WHERE tenant_id = ? AND id = ? AND claimed_by = ? AND attempts = ?",
+		append(args, v.TenantID, v.ID, v.ClaimedBy, v.Attempts)...)
+	if err == nil && n == 0 {
+		err = t.of(v.TenantID).stale(ctx, doing, outbox.name, "tenant_id = ? AND id = ?", v.TenantID, v.ID)
 	}
+	return err
+}
+
+// CountOutbox counts the rows of all tenants that are due before a time, failures
+// included, and returns since when the oldest has been due.
+func (t *Tx) CountOutbox(ctx context.Context, before time.Time) (int, time.Time, error) {
 	type sum struct {
 		n      int
 		oldest time.Time
 	}
-	v, err := one(ctx, t, "count outbox", func(s scanner) (v sum, err error) { return v, s.Scan(&v.n, toTime{&v.oldest}) },
+	v, err := first(ctx, t.across(), "count outbox", func(v *sum) []any { return []any{&v.n, asTime{&v.oldest}} },
 		"SELECT COUNT(*), COALESCE(MIN(wanted_at), 0) FROM outbox WHERE due_at < ?", before)
 	return v.n, v.oldest, err
 }
 
-func (t *tx) OldestOutbox(ctx context.Context, now time.Time, kinds ...OutboxKind) (time.Time, error) {
-	if err := t.service(); err != nil {
-		return time.Time{}, err
-	}
+// OldestOutbox is since when the oldest row of some kinds has been due, parked or not;
+// zero: none is.
+func (t *Tx) OldestOutbox(ctx context.Context, now time.Time, kinds ...OutboxKind) (time.Time, error) {
 	args := []any{now}
 	for _, k := range kinds {
 		args = append(args, k)
 	}
-	return one(ctx, t, "oldest outbox row", func(s scanner) (at time.Time, err error) { return at, s.Scan(toTime{&at}) },
+	return first(ctx, t.across(), "oldest outbox row", func(v *time.Time) []any { return []any{asTime{v}} },
 		"SELECT COALESCE(MIN(wanted_at), 0) FROM outbox WHERE wanted_at <= ? AND kind IN ("+places(len(kinds))+")", args...)
 }
 
-func (t *tx) CountParked(ctx context.Context, before time.Time) (int, error) {
-	if err := t.service(); err != nil {
-		return 0, err
-	}
-	n, err := one(ctx, t, "count parked outbox rows", number, "SELECT COUNT(*) FROM outbox WHERE last_error <> '' AND due_at > ?", before)
-	return int(n), err
+// CountParked counts rows that failed and are not retried before a time.
+func (t *Tx) CountParked(ctx context.Context, before time.Time) (int, error) {
+	return t.across().count(ctx, "count parked outbox rows", "SELECT COUNT(*) FROM outbox WHERE last_error <> '' AND due_at > ?", before)
 }
 
-func scanLease(s scanner) (v Lease, err error) {
-	return v, s.Scan(&v.Name, &v.Holder, &v.Token, toTime{&v.ExpiresAt})
-}
-
-func (t *tx) TakeLease(ctx context.Context, name, holder string, now, till time.Time) (Lease, bool, error) {
-	l, err := one(ctx, t, "take lease", scanLease,
+// TakeLease takes or renews a lease; false if another holder has it.
+func (t *Tx) TakeLease(ctx context.Context, name, holder string, now, till time.Time) (Lease, bool, error) {
+	l, err := first(ctx, t.common(), "take lease", leases.fields,
 		`INSERT INTO leases (name, holder, token, expires_at) VALUES (?, ?, 1, ?)
 		 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at,
 		   token = CASE WHEN leases.holder = excluded.holder AND leases.expires_at > ? THEN leases.token ELSE leases.token + 1 END
 		   WHERE leases.holder = excluded.holder OR leases.expires_at <= ?
-		 RETURNING name, holder, token, expires_at`, name, holder, till, now, now)
+		 RETURNING `+leases.columns, name, holder, till, now, now)
 	if !errors.Is(err, ErrNotFound) {
 		return l, err == nil, err
 	}
-	l, err = one(ctx, t, "read lease", scanLease, "SELECT name, holder, token, expires_at FROM leases WHERE name = ?", name)
+	l, err = leases.get(ctx, t.common(), "name = ?", name)
 	return l, false, err
 }
 
-func (t *tx) ReleaseLease(ctx context.Context, name, holder string) error {
+// ReleaseLease ends a lease early.
+func (t *Tx) ReleaseLease(ctx context.Context, name, holder string) error {
 	// The row stays: its token only grows.
-	_, err := t.exec(ctx, "release lease", "UPDATE leases SET expires_at = 0 WHERE name = ? AND holder = ?", name, holder)
+	_, err := t.common().exec(ctx, "release lease", "UPDATE leases SET expires_at = 0 WHERE name = ? AND holder = ?", name, holder)
 	return err
 }
 
-func (t *tx) HeldLeases(ctx context.Context, prefix string, now time.Time) ([]Lease, error) {
-	return many(ctx, t, "list leases", scanLease,
-		"SELECT name, holder, token, expires_at FROM leases WHERE substr(name, 1, length(CAST(? AS TEXT))) = ? AND expires_at > ? ORDER BY name LIMIT ?",
-		prefix, prefix, now, Page{}.limit())
+// HeldLeases lists held leases whose names begin with prefix.
+func (t *Tx) HeldLeases(ctx context.Context, prefix string, now time.Time) ([]Lease, error) {
+	return leases.list(ctx, t.common(), pageMax, "substr(name, 1, length(CAST(? AS TEXT))) = ? AND expires_at > ? ORDER BY name", prefix, prefix, now)
 }
 
-func (t *tx) GetSetting(ctx context.Context, name string) (string, error) {
-	return one(ctx, t, "get setting", text, "SELECT value FROM settings WHERE name = ?", name)
+// GetSetting reads one of the service's own keys and numbers.
+func (t *Tx) GetSetting(ctx context.Context, name string) (string, error) {
+	return first(ctx, t.common(), "get setting", single[string], "SELECT value FROM settings WHERE name = ?", name)
 }
 
-func (t *tx) InsertSetting(ctx context.Context, name, value string, now time.Time) error {
-	return t.insert(ctx, "settings", "name, value, created_at", name, value, now)
+// InsertSetting fails with ErrExists if the setting exists.
+func (t *Tx) InsertSetting(ctx context.Context, name, value string, now time.Time) error {
+	return t.common().insert(ctx, "settings", "name, value, created_at", name, value, now)
 }
 
-func (t *tx) PutSetting(ctx context.Context, name, value string, now time.Time) error {
-	_, err := t.exec(ctx, "put setting",
+// PutSetting overwrites.
+func (t *Tx) PutSetting(ctx context.Context, name, value string, now time.Time) error {
+	_, err := t.common().exec(ctx, "put setting",
 		"INSERT INTO settings (name, value, created_at) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value, now)
 	return err
 }
 
-func (t *tx) SettingNames(ctx context.Context, prefix string) ([]string, error) {
-	return many(ctx, t, "list settings", text,
-		"SELECT name FROM settings WHERE substr(name, 1, length(CAST(? AS TEXT))) = ? ORDER BY name LIMIT ?", prefix, prefix, Page{}.limit())
+// SettingNames lists those that begin with a text.
+func (t *Tx) SettingNames(ctx context.Context, prefix string) ([]string, error) {
+	return query(ctx, t.common(), "list settings", single[string],
+		"SELECT name FROM settings WHERE substr(name, 1, length(CAST(? AS TEXT))) = ? ORDER BY name LIMIT ?", prefix, prefix, pageMax)
 }
 
-func (t *tx) RaiseSetting(ctx context.Context, name string, now time.Time) (int64, error) {
-	n, err := one(ctx, t, "raise setting", number,
+// RaiseSetting adds one to a number, 0 at first, and returns it.
+func (t *Tx) RaiseSetting(ctx context.Context, name string, now time.Time) (int64, error) {
+	n, err := first(ctx, t.common(), "raise setting", single[int64],
 		`INSERT INTO settings (name, value, created_at) VALUES (?, '1', ?)
 		 ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(settings.value AS BIGINT) + 1 AS TEXT)
 		 RETURNING CAST(value AS BIGINT)`, name, now)
@@ -171,10 +171,9 @@ func (t *tx) RaiseSetting(ctx context.Context, name string, now time.Time) (int6
 	return n, nil
 }
 
-func (t *tx) EndSignIns(ctx context.Context) (map[string]int, error) {
-	if err := t.service(); err != nil {
-		return nil, err
-	}
+// EndSignIns, for a database that was restored from a backup, removes sessions, one-time
+// tokens, invitations, sign-ups and unsent letters of all tenants, and counts them by name.
+func (t *Tx) EndSignIns(ctx context.Context) (map[string]int, error) {
 	ended := make(map[string]int)
 	for _, what := range []struct{ name, text string }{
 		{"sessions", "DELETE FROM sessions"},
@@ -183,7 +182,7 @@ func (t *tx) EndSignIns(ctx context.Context) (map[string]int, error) {
 		{"sign_ups", "DELETE FROM signups WHERE confirmed_at = 0"},
 		{"letters", "DELETE FROM outbox WHERE kind = 'mail'"},
 	} {
-		n, err := t.exec(ctx, "end "+what.name, what.text)
+		n, err := t.across().exec(ctx, "end "+what.name, what.text)
 		if err != nil {
 			return nil, err
 		}
@@ -192,13 +191,14 @@ func (t *tx) EndSignIns(ctx context.Context) (map[string]int, error) {
 	return ended, nil
 }
 
-func (t *tx) CountRate(ctx context.Context, bucket string, window time.Time) (int, error) {
-	n, err := one(ctx, t, "count rate", number,
+// CountRate adds one to a bucket's window and returns the sum.
+func (t *Tx) CountRate(ctx context.Context, bucket string, window time.Time) (int, error) {
+	return t.common().count(ctx, "count rate",
 		`INSERT INTO rates (bucket, window_at, count) VALUES (?, ?, 1)
 		 ON CONFLICT (bucket, window_at) DO UPDATE SET count = rates.count + 1 RETURNING count`, bucket, window)
-	return int(n), err
 }
 
-func (t *tx) DeleteRatesBefore(ctx context.Context, window time.Time) (int, error) {
-	return t.exec(ctx, "delete old rates", "DELETE FROM rates WHERE window_at < ?", window)
+// DeleteRatesBefore forgets old windows and counts them.
+func (t *Tx) DeleteRatesBefore(ctx context.Context, window time.Time) (int, error) {
+	return t.common().exec(ctx, "delete old rates", "DELETE FROM rates WHERE window_at < ?", window)
 }

@@ -33,7 +33,7 @@ func TestUpdate_NoneIsLostWhenManyReadAndWrite(t *testing.T) {
 		twoTenants(t, s)
 		const writers = 12
 		errs := together(writers, func(int) error {
-			return inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) error {
+			return inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {
 				n, err := tx.GetNamespace(ctx, "tn_a", "ns_1")
 				if err != nil {
 					return err
@@ -43,7 +43,7 @@ func TestUpdate_NoneIsLostWhenManyReadAndWrite(t *testing.T) {
 			})
 		})
 		wantErr(t, "update", errors.Join(errs...), nil)
-		wantErr(t, "read", inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) error {
+		wantErr(t, "read", inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {
 			n, err := tx.GetNamespace(ctx, "tn_a", "ns_1")
 			wantEqual(t, "generation and version", []int64{n.Generation, n.Version}, []int64{1 + writers, 1 + writers})
 			return err
@@ -55,14 +55,14 @@ func TestUpdate_OfWhatSomebodyElseChangedIsStale(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		twoTenants(t, s)
 		read := func() (n store.Namespace) {
-			wantErr(t, "read", inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) (err error) {
+			wantErr(t, "read", inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) (err error) {
 				n, err = tx.GetNamespace(ctx, "tn_a", "ns_1")
 				return err
 			}), nil)
 			return n
 		}
 		write := func(n store.Namespace) error {
-			return inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) error { return tx.UpdateNamespace(ctx, &n) })
+			return inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error { return tx.UpdateNamespace(ctx, &n) })
 		}
 		mine, theirs := read(), read()
 		wantErr(t, "first", write(mine), nil)
@@ -75,7 +75,7 @@ func TestOwners_TheLastCannotGoHoweverManyTry(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		twoTenants(t, s)
 		const owners = 6
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			for i := range owners {
 				id := fmt.Sprintf("usr_o%d", i)
 				if err := errors.Join(tx.InsertUser(ctx, user(id, id+"@example.com")), tx.InsertMembership(ctx, membership("tn_a", id, cloudv1.TenantRole_TENANT_ROLE_OWNER))); err != nil {
@@ -86,7 +86,7 @@ func TestOwners_TheLastCannotGoHoweverManyTry(t *testing.T) {
 		})
 		errLast := errors.New("the last owner")
 		errs := together(owners, func(i int) error {
-			return inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) error {
+			return inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {
 				if n, err := tx.CountOwners(ctx, "tn_a"); err != nil || n <= 1 {
 					return errors.Join(err, errLast)
 				}
@@ -108,7 +108,7 @@ func TestOwners_TheLastCannotGoHoweverManyTry(t *testing.T) {
 func TestOutbox_NoRowIsClaimedByTwo(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		const rows, holders = 60, 4
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			for i := range rows {
 				if err := tx.InsertOutbox(ctx, outbox("tn_a", fmt.Sprintf("out_%03d", i), at(1))); err != nil {
 					return err
@@ -123,7 +123,7 @@ func TestOutbox_NoRowIsClaimedByTwo(t *testing.T) {
 		got := together(holders, func(i int) (c claimed) {
 			for {
 				var page []store.Outbox
-				c.err = s.Service(t.Context(), func(tx store.Tx) (err error) {
+				c.err = s.Service(t.Context(), func(tx *store.Tx) (err error) {
 					page, err = tx.ClaimOutbox(t.Context(), fmt.Sprint("holder ", i), at(2), at(1000), 7)
 					return err
 				})
@@ -149,11 +149,11 @@ func TestOutbox_NoRowIsClaimedByTwo(t *testing.T) {
 
 func TestToken_UsedByManyIsUnusedForOne(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			return tx.InsertToken(ctx, store.Token{Digest: "d", Purpose: "login", Subject: "usr_1", CreatedAt: at(1), ExpiresAt: at(9)})
 		})
 		used := together(8, func(i int) (v store.Token) {
-			err := s.Service(t.Context(), func(tx store.Tx) (err error) {
+			err := s.Service(t.Context(), func(tx *store.Tx) (err error) {
 				v, err = tx.UseToken(t.Context(), "d", "login", at(2+i))
 				return err
 			})
@@ -168,11 +168,11 @@ func TestToken_UsedByManyIsUnusedForOne(t *testing.T) {
 func TestSignup_WrongCodesAtOnceAreAllCounted(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		const tries = 10
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			return tx.InsertSignup(ctx, store.Signup{ID: "1", Email: "e", TenantName: "n", Digest: "d", CreatedAt: at(1), ExpiresAt: at(2)})
 		})
 		errs := together(tries, func(int) error {
-			return s.Service(t.Context(), func(tx store.Tx) error {
+			return s.Service(t.Context(), func(tx *store.Tx) error {
 				v, err := tx.GetSignup(t.Context(), "1")
 				if err != nil {
 					return err
@@ -182,7 +182,7 @@ func TestSignup_WrongCodesAtOnceAreAllCounted(t *testing.T) {
 			})
 		})
 		wantErr(t, "try", errors.Join(errs...), nil)
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			v, err := tx.GetSignup(ctx, "1")
 			wantEqual(t, "attempts", v.Attempts, tries)
 			return err
@@ -193,7 +193,7 @@ func TestSignup_WrongCodesAtOnceAreAllCounted(t *testing.T) {
 func TestNames_OfManyWhoWantOneGoesToOne(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		errs := together(8, func(i int) error {
-			return s.Service(t.Context(), func(tx store.Tx) error {
+			return s.Service(t.Context(), func(tx *store.Tx) error {
 				_, err := tx.GetTenantByName(t.Context(), "acme")
 				if err == nil {
 					return store.ErrExists
@@ -214,7 +214,7 @@ func TestNames_OfManyWhoWantOneGoesToOne(t *testing.T) {
 func TestSettings_NumbersAreGivenOnce(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		got := together(10, func(int) (n int64) {
-			err := s.Service(t.Context(), func(tx store.Tx) (err error) {
+			err := s.Service(t.Context(), func(tx *store.Tx) (err error) {
 				n, err = tx.RaiseSetting(t.Context(), "gen", at(1))
 				return err
 			})
@@ -229,7 +229,7 @@ func TestSettings_NumbersAreGivenOnce(t *testing.T) {
 func TestLease_OfManyOneHoldsIt(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		held := together(6, func(i int) (ok bool) {
-			err := s.Service(t.Context(), func(tx store.Tx) (err error) {
+			err := s.Service(t.Context(), func(tx *store.Tx) (err error) {
 				_, ok, err = tx.TakeLease(t.Context(), "sweep", fmt.Sprint(i), at(1), at(9))
 				return err
 			})
@@ -243,12 +243,12 @@ func TestLease_OfManyOneHoldsIt(t *testing.T) {
 func TestRead_SeesOnePictureWhileOthersWrite(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		twoTenants(t, s)
-		err := s.ReadTenant(t.Context(), "tn_a", func(tx store.Tx) error {
+		err := s.ReadTenant(t.Context(), "tn_a", func(tx *store.Tx) error {
 			before, err := tx.CountNamespaces(t.Context(), "tn_a")
 			if err != nil {
 				return err
 			}
-			err = inTenant(t, s, "tn_a", func(ctx context.Context, w store.Tx) error {
+			err = inTenant(t, s, "tn_a", func(ctx context.Context, w *store.Tx) error {
 				return w.InsertNamespace(ctx, namespace("tn_a", "ns_9", "new"))
 			})
 			if err != nil {
@@ -259,11 +259,11 @@ func TestRead_SeesOnePictureWhileOthersWrite(t *testing.T) {
 			return err
 		})
 		wantErr(t, "read", err, nil)
-		for what, read := range map[string]func(context.Context, func(store.Tx) error) error{
+		for what, read := range map[string]func(context.Context, func(*store.Tx) error) error{
 			"ReadService": s.ReadService,
-			"ReadTenant":  func(ctx context.Context, f func(store.Tx) error) error { return s.ReadTenant(ctx, "tn_a", f) },
+			"ReadTenant":  func(ctx context.Context, f func(*store.Tx) error) error { return s.ReadTenant(ctx, "tn_a", f) },
 		} {
-			err := read(t.Context(), func(tx store.Tx) error { return tx.InsertNamespace(t.Context(), namespace("tn_a", "ns_8", "other")) })
+			err := read(t.Context(), func(tx *store.Tx) error { return tx.InsertNamespace(t.Context(), namespace("tn_a", "ns_8", "other")) })
 			if err == nil {
 				t.Errorf("%s wrote", what)
 			}
@@ -274,7 +274,7 @@ func TestRead_SeesOnePictureWhileOthersWrite(t *testing.T) {
 func TestTransaction_ThatFailsOrPanicsLeavesNothing(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		errMine := errors.New("mine")
-		err := s.Service(t.Context(), func(tx store.Tx) error {
+		err := s.Service(t.Context(), func(tx *store.Tx) error {
 			return errors.Join(tx.InsertTenant(t.Context(), tenant("tn_a", "acme")), errMine)
 		})
 		wantErr(t, "the caller's error", err, errMine)
@@ -284,12 +284,12 @@ func TestTransaction_ThatFailsOrPanicsLeavesNothing(t *testing.T) {
 					t.Error("the panic was swallowed")
 				}
 			}()
-			_ = s.Service(t.Context(), func(tx store.Tx) error { // It panics.
+			_ = s.Service(t.Context(), func(tx *store.Tx) error { // It panics.
 				_ = tx.InsertTenant(t.Context(), tenant("tn_a", "acme")) // Seen below.
 				panic("mine")
 			})
 		}()
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			_, err := tx.GetTenant(ctx, "tn_a")
 			wantErr(t, "afterwards", err, store.ErrNotFound)
 			return nil
@@ -302,7 +302,7 @@ func TestSignups_ManyAtOnceAllSucceed(t *testing.T) {
 		const many = 40
 		errs := together(many, func(i int) error {
 			tn, usr := fmt.Sprintf("tn_%02d", i), fmt.Sprintf("usr_%02d", i)
-			return s.Service(t.Context(), func(tx store.Tx) error {
+			return s.Service(t.Context(), func(tx *store.Tx) error {
 				ctx := t.Context()
 				if _, err := tx.GetTenantByName(ctx, tn); !errors.Is(err, store.ErrNotFound) {
 					return errors.Join(err, store.ErrExists)
@@ -321,7 +321,7 @@ func TestSignups_ManyAtOnceAllSucceed(t *testing.T) {
 			})
 		})
 		wantErr(t, "sign up", errors.Join(errs...), nil)
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			list, err := tx.ListTenants(ctx, store.Page{})
 			wantEqual(t, "tenants", len(list), many)
 			n, rateErr := tx.CountRate(ctx, "signups", at(1))

@@ -14,63 +14,55 @@ type SealedRow struct {
 	Values []string
 }
 
-func (t *tx) SealedRows(ctx context.Context, table string, columns []string, containing string, limit int) ([]SealedRow, error) {
-	if err := t.service(); err != nil {
-		return nil, err
-	}
+// SealedRows lists up to limit rows of a table in which a column contains a text, and
+// locks them until the transaction ends.
+func (t *Tx) SealedRows(ctx context.Context, table string, columns []string, containing string, limit int) ([]SealedRow, error) {
 	var names, where []string
 	var args []any
 	for _, c := range columns {
 		names, where, args = append(names, quoted(c)), append(where, t.dialect.contains(quoted(c))), append(args, containing)
 	}
-	scan := func(s scanner) (v SealedRow, err error) {
+	fields := func(v *SealedRow) []any {
 		v.Values = make([]string, len(columns))
 		into := []any{&v.Row}
 		for i := range v.Values {
 			into = append(into, &v.Values[i])
 		}
-		return v, s.Scan(into...)
+		return into
 	}
-	return many(ctx, t, "list what is sealed in "+table, scan,
+	return query(ctx, t.across(), "list what is sealed in "+table, fields,
 		"SELECT CAST("+t.dialect.rowID+" AS TEXT), "+strings.Join(names, ", ")+" FROM "+quoted(table)+
 			" WHERE "+strings.Join(where, " OR ")+" LIMIT ?"+t.dialect.lockRows, append(args, limit)...)
 }
 
-func (t *tx) UpdateSealed(ctx context.Context, table string, columns []string, row SealedRow) error {
-	if err := t.service(); err != nil {
-		return err
-	}
+// UpdateSealed writes the columns of a row that SealedRows gave in this transaction.
+func (t *Tx) UpdateSealed(ctx context.Context, table string, columns []string, row SealedRow) error {
 	var set []string
 	var args []any
 	for i, c := range columns {
 		set, args = append(set, quoted(c)+" = ?"), append(args, row.Values[i])
 	}
-	return t.change(ctx, "seal anew in "+table, "UPDATE "+quoted(table)+" SET "+strings.Join(set, ", ")+
+	return t.across().change(ctx, "seal anew in "+table, "UPDATE "+quoted(table)+" SET "+strings.Join(set, ", ")+
 		" WHERE "+t.dialect.rowID+" = CAST(? AS "+t.dialect.rowIDType+")", append(args, row.Row)...)
 }
 
-// textColumn is one of the database.
-type textColumn struct{ table, column string }
-
-func scanColumn(s scanner) (v textColumn, err error) { return v, s.Scan(&v.table, &v.column) }
-
-func (t *tx) Containing(ctx context.Context, part string) (map[string]int, error) {
-	if err := t.service(); err != nil {
-		return nil, err
-	}
-	columns, err := many(ctx, t, "list text columns", scanColumn, t.dialect.textColumns)
+// Containing counts the rows that contain a text, in every text column of every table
+// that there is: "table.column". Columns without one are left out.
+func (t *Tx) Containing(ctx context.Context, part string) (map[string]int, error) {
+	type textColumn struct{ table, column string }
+	columns, err := query(ctx, t.across(), "list text columns", func(v *textColumn) []any { return []any{&v.table, &v.column} }, t.dialect.textColumns)
 	if err != nil {
 		return nil, err
 	}
 	found := make(map[string]int)
 	for _, c := range columns {
-		n, err := one(ctx, t, fmt.Sprintf("look through %s.%s", c.table, c.column), number,
+		n, err := t.across().count(ctx, fmt.Sprintf("look through %s.%s", c.table, c.column),
 			"SELECT COUNT(*) FROM "+quoted(c.table)+" WHERE "+t.dialect.contains(quoted(c.column)), part)
 		if err != nil {
 			return nil, err
 		}
 		if n > 0 {
-			found[c.table+"."+c.column] = int(n)
+			found[c.table+"."+c.column] = n
 		}
 	}
 	return found, nil

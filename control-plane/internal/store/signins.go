@@ -5,196 +5,181 @@ import (
 	"time"
 )
 
-const (
-	sessionColumns    = "tenant_id, digest, id, user_id, peer, user_agent, created_at, seen_at, expires_at"
-	signupColumns     = "id, email, tenant_name, digest, code_digest, attempts, peer, browser, created_at, expires_at, confirmed_at, tenant_id"
-	tokenColumns      = "digest, purpose, subject, data, created_at, expires_at, used_at"
-	connectionColumns = `tenant_id, id, name, issuer, client_id, client_secret, scopes, groups_claim, default_role, group_mappings, enabled, last_test,
-		tested_version, settings, staged, created_at, updated_at, version`
-	connectionExists = "SELECT 1 FROM sso_connections WHERE tenant_id = ? AND id = ?"
-	identityColumns  = "tenant_id, connection_id, issuer, subject, user_id, created_at"
+var (
+	sessions = table[Session]{
+		name: "sessions", columns: "tenant_id, digest, id, user_id, peer, user_agent, created_at, seen_at, expires_at",
+		fields: func(v *Session) []any {
+			return []any{&v.TenantID, &v.Digest, &v.ID, &v.UserID, &v.Peer, &v.UserAgent, asTime{&v.CreatedAt}, asTime{&v.SeenAt}, asTime{&v.ExpiresAt}}
+		},
+	}
+	signups = table[Signup]{
+		name:    "signups",
+		columns: "id, email, tenant_name, digest, code_digest, attempts, peer, browser, created_at, expires_at, confirmed_at, tenant_id",
+		fields: func(v *Signup) []any {
+			return []any{&v.ID, &v.Email, &v.TenantName, &v.Digest, &v.CodeDigest, &v.Attempts, &v.Peer, &v.Browser,
+				asTime{&v.CreatedAt}, asTime{&v.ExpiresAt}, asTime{&v.ConfirmedAt}, &v.TenantID}
+		},
+	}
+	tokens = table[Token]{
+		name: "one_time_tokens", columns: "digest, purpose, subject, data, created_at, expires_at, used_at",
+		fields: func(v *Token) []any {
+			return []any{&v.Digest, &v.Purpose, &v.Subject, &v.Data, asTime{&v.CreatedAt}, asTime{&v.ExpiresAt}, asTime{&v.UsedAt}}
+		},
+	}
+	connections = table[Connection]{
+		name: "sso_connections",
+		columns: "tenant_id, id, name, issuer, client_id, client_secret, scopes, groups_claim, default_role, group_mappings, enabled, last_test, " +
+			"tested_version, settings, staged, created_at, updated_at, version",
+		fields: func(v *Connection) []any {
+			return []any{&v.TenantID, &v.ID, &v.Name, &v.Issuer, &v.ClientID, &v.ClientSecret, asJSON{&v.Scopes}, &v.GroupsClaim, &v.DefaultRole,
+				asJSON{&v.GroupMappings}, asBool{&v.Enabled}, &v.LastTest, &v.Tested, &v.Settings, &v.Staged, asTime{&v.CreatedAt}, asTime{&v.UpdatedAt}, &v.Version}
+		},
+		key: "tenant_id, id",
+		changes: "name, issuer, client_id, client_secret, scopes, groups_claim, default_role, group_mappings, enabled, last_test, tested_version, settings, " +
+			"staged, updated_at",
+	}
+	identities = table[Identity]{
+		name: "identities", columns: "tenant_id, connection_id, issuer, subject, user_id, created_at",
+		fields: func(v *Identity) []any {
+			return []any{&v.TenantID, &v.ConnectionID, &v.Issuer, &v.Subject, &v.UserID, asTime{&v.CreatedAt}}
+		},
+	}
 )
 
-func scanSession(s scanner) (v Session, err error) {
-	return v, s.Scan(&v.TenantID, &v.Digest, &v.ID, &v.UserID, &v.Peer, &v.UserAgent, toTime{&v.CreatedAt}, toTime{&v.SeenAt}, toTime{&v.ExpiresAt})
+// InsertSession signs a browser in.
+func (t *Tx) InsertSession(ctx context.Context, v Session) error {
+	return sessions.insert(ctx, t.of(v.TenantID), v)
 }
 
-func (t *tx) InsertSession(ctx context.Context, v Session) error {
-	if err := t.in(v.TenantID); err != nil {
-		return err
-	}
-	return t.insert(ctx, "sessions", sessionColumns, v.TenantID, v.Digest, v.ID, v.UserID, v.Peer, v.UserAgent, v.CreatedAt, v.SeenAt, v.ExpiresAt)
+// GetSession finds the session of a cookie.
+func (t *Tx) GetSession(ctx context.Context, digest string) (Session, error) {
+	return sessions.get(ctx, t.across(), "digest = ?", digest)
 }
 
-func (t *tx) GetSession(ctx context.Context, digest string) (Session, error) {
-	if err := t.service(); err != nil {
-		return Session{}, err
-	}
-	return one(ctx, t, "get session", scanSession, "SELECT "+sessionColumns+" FROM sessions WHERE digest = ?", digest)
+// TouchSession records when a session was last used.
+func (t *Tx) TouchSession(ctx context.Context, digest string, seen time.Time) error {
+	return t.across().change(ctx, "touch session", "UPDATE sessions SET seen_at = ? WHERE digest = ?", seen, digest)
 }
 
-func (t *tx) TouchSession(ctx context.Context, digest string, seen time.Time) error {
-	if err := t.service(); err != nil {
-		return err
-	}
-	return t.change(ctx, "touch session", "UPDATE sessions SET seen_at = ? WHERE digest = ?", seen, digest)
+// DeleteSession signs a browser out.
+func (t *Tx) DeleteSession(ctx context.Context, digest string) error {
+	return t.across().change(ctx, "delete session", "DELETE FROM sessions WHERE digest = ?", digest)
 }
 
-func (t *tx) DeleteSession(ctx context.Context, digest string) error {
-	if err := t.service(); err != nil {
-		return err
-	}
-	return t.change(ctx, "delete session", "DELETE FROM sessions WHERE digest = ?", digest)
-}
-
-func (t *tx) DeleteSessionsOfUser(ctx context.Context, userID, ssoTenantID string) (int, error) {
+// DeleteSessionsOfUser ends all of a user's, or those of one tenant's provider, and
+// counts them.
+func (t *Tx) DeleteSessionsOfUser(ctx context.Context, userID, ssoTenantID string) (int, error) {
 	const doing = "delete sessions of a user"
 	if ssoTenantID != "" {
-		if err := t.in(ssoTenantID); err != nil {
-			return 0, err
-		}
-		return t.exec(ctx, doing, "DELETE FROM sessions WHERE user_id = ? AND tenant_id = ?", userID, ssoTenantID)
+		return t.of(ssoTenantID).exec(ctx, doing, "DELETE FROM sessions WHERE user_id = ? AND tenant_id = ?", userID, ssoTenantID)
 	}
-	if err := t.service(); err != nil {
-		return 0, err
-	}
-	return t.exec(ctx, doing, "DELETE FROM sessions WHERE user_id = ?", userID)
+	return t.across().exec(ctx, doing, "DELETE FROM sessions WHERE user_id = ?", userID)
 }
 
-func (t *tx) DeleteSessionsBefore(ctx context.Context, expired time.Time) (int, error) {
-	if err := t.service(); err != nil {
-		return 0, err
-	}
-	return t.exec(ctx, "delete expired sessions", "DELETE FROM sessions WHERE expires_at < ?", expired)
+// DeleteSessionsBefore deletes expired ones and counts them.
+func (t *Tx) DeleteSessionsBefore(ctx context.Context, expired time.Time) (int, error) {
+	return t.across().exec(ctx, "delete expired sessions", "DELETE FROM sessions WHERE expires_at < ?", expired)
 }
 
-func scanSignup(s scanner) (v Signup, err error) {
-	return v, s.Scan(&v.ID, &v.Email, &v.TenantName, &v.Digest, &v.CodeDigest, &v.Attempts, &v.Peer, &v.Browser,
-		toTime{&v.CreatedAt}, toTime{&v.ExpiresAt}, toTime{&v.ConfirmedAt}, &v.TenantID)
+// InsertSignup begins a sign-up.
+func (t *Tx) InsertSignup(ctx context.Context, v Signup) error {
+	return signups.insert(ctx, t.common(), v)
 }
 
-func (t *tx) InsertSignup(ctx context.Context, v Signup) error {
-	return t.insert(ctx, "signups", signupColumns, v.ID, v.Email, v.TenantName, v.Digest, v.CodeDigest, v.Attempts, v.Peer, v.Browser,
-		v.CreatedAt, v.ExpiresAt, v.ConfirmedAt, v.TenantID)
+// GetSignup finds one by id.
+func (t *Tx) GetSignup(ctx context.Context, id string) (Signup, error) {
+	return signups.get(ctx, t.common(), "id = ?", id)
 }
 
-func (t *tx) GetSignup(ctx context.Context, id string) (Signup, error) {
-	return one(ctx, t, "get sign-up", scanSignup, "SELECT "+signupColumns+" FROM signups WHERE id = ?", id)
+// GetSignupByDigest finds the one of a link.
+func (t *Tx) GetSignupByDigest(ctx context.Context, digest string) (Signup, error) {
+	return signups.get(ctx, t.common(), "digest = ?", digest)
 }
 
-func (t *tx) GetSignupByDigest(ctx context.Context, digest string) (Signup, error) {
-	return one(ctx, t, "get sign-up by link", scanSignup, "SELECT "+signupColumns+" FROM signups WHERE digest = ?", digest)
-}
-
-func (t *tx) UpdateSignup(ctx context.Context, v Signup) error {
-	return t.change(ctx, "update sign-up", "UPDATE signups SET attempts = ?, expires_at = ?, confirmed_at = ?, tenant_id = ? WHERE id = ?",
+// UpdateSignup records wrong codes, the confirmation and the end.
+func (t *Tx) UpdateSignup(ctx context.Context, v Signup) error {
+	return t.common().change(ctx, "update sign-up", "UPDATE signups SET attempts = ?, expires_at = ?, confirmed_at = ?, tenant_id = ? WHERE id = ?",
 		v.Attempts, v.ExpiresAt, v.ConfirmedAt, v.TenantID, v.ID)
 }
 
-func (t *tx) VoidSignups(ctx context.Context, email, tenantName, peer string, now time.Time) error {
-	_, err := t.exec(ctx, "void sign-ups", "UPDATE signups SET expires_at = ? WHERE email = ? AND tenant_name = ? AND peer = ? AND confirmed_at = 0 AND expires_at > ?",
+// VoidSignups invalidates the unconfirmed links for an address and name that one client
+// asked for; links of other clients stay valid.
+func (t *Tx) VoidSignups(ctx context.Context, email, tenantName, peer string, now time.Time) error {
+	_, err := t.common().exec(ctx, "void sign-ups",
+		"UPDATE signups SET expires_at = ? WHERE email = ? AND tenant_name = ? AND peer = ? AND confirmed_at = 0 AND expires_at > ?",
 		now, email, tenantName, peer, now)
 	return err
 }
 
-func (t *tx) DeleteSignupsBefore(ctx context.Context, expired time.Time) (int, error) {
-	return t.exec(ctx, "delete expired sign-ups", "DELETE FROM signups WHERE expires_at < ?", expired)
+// DeleteSignupsBefore deletes expired ones and counts them.
+func (t *Tx) DeleteSignupsBefore(ctx context.Context, expired time.Time) (int, error) {
+	return t.common().exec(ctx, "delete expired sign-ups", "DELETE FROM signups WHERE expires_at < ?", expired)
 }
 
-func scanToken(s scanner) (v Token, err error) {
-	return v, s.Scan(&v.Digest, &v.Purpose, &v.Subject, &v.Data, toTime{&v.CreatedAt}, toTime{&v.ExpiresAt}, toTime{&v.UsedAt})
+// InsertToken keeps a secret that works once.
+func (t *Tx) InsertToken(ctx context.Context, v Token) error {
+	return tokens.insert(ctx, t.common(), v)
 }
 
-func (t *tx) InsertToken(ctx context.Context, v Token) error {
-	return t.insert(ctx, "one_time_tokens", tokenColumns, v.Digest, v.Purpose, v.Subject, v.Data, v.CreatedAt, v.ExpiresAt, v.UsedAt)
+// GetToken reads a token without using it.
+func (t *Tx) GetToken(ctx context.Context, digest, purpose string) (Token, error) {
+	return tokens.get(ctx, t.common(), "digest = ? AND purpose = ?", digest, purpose)
 }
 
-func (t *tx) GetToken(ctx context.Context, digest, purpose string) (Token, error) {
-	return one(ctx, t, "get token", scanToken, "SELECT "+tokenColumns+" FROM one_time_tokens WHERE digest = ? AND purpose = ?", digest, purpose)
-}
-
-func (t *tx) UseToken(ctx context.Context, digest, purpose string, now time.Time) (Token, error) {
-	v, err := one(ctx, t, "use token", scanToken, "SELECT "+tokenColumns+" FROM one_time_tokens WHERE digest = ? AND purpose = ?"+t.dialect.lockRows, digest, purpose)
+// UseToken marks a token used and returns it as it was before: the caller decides by
+// UsedAt and ExpiresAt. Of two concurrent calls, one sees it unused.
+func (t *Tx) UseToken(ctx context.Context, digest, purpose string, now time.Time) (Token, error) {
+	v, err := tokens.get(ctx, t.common(), "digest = ? AND purpose = ?"+t.dialect.lockRows, digest, purpose)
 	if err != nil {
 		return Token{}, err
 	}
-	if _, err := t.exec(ctx, "use token", "UPDATE one_time_tokens SET used_at = ? WHERE digest = ? AND used_at = 0", now, digest); err != nil {
-		return Token{}, err
-	}
-	return v, nil
+	_, err = t.common().exec(ctx, "use token", "UPDATE one_time_tokens SET used_at = ? WHERE digest = ? AND used_at = 0", now, digest)
+	return v, err
 }
 
-func (t *tx) DeleteTokensBefore(ctx context.Context, expired time.Time) (int, error) {
-	return t.exec(ctx, "delete expired tokens", "DELETE FROM one_time_tokens WHERE expires_at < ?", expired)
+// DeleteTokensBefore deletes expired ones and counts them.
+func (t *Tx) DeleteTokensBefore(ctx context.Context, expired time.Time) (int, error) {
+	return t.common().exec(ctx, "delete expired tokens", "DELETE FROM one_time_tokens WHERE expires_at < ?", expired)
 }
 
-func scanConnection(s scanner) (v Connection, err error) {
-	return v, s.Scan(&v.TenantID, &v.ID, &v.Name, &v.Issuer, &v.ClientID, &v.ClientSecret, asJSON{&v.Scopes}, &v.GroupsClaim, &v.DefaultRole,
-		asJSON{&v.GroupMappings}, toBool{&v.Enabled}, &v.LastTest, &v.Tested, &v.Settings, &v.Staged, toTime{&v.CreatedAt}, toTime{&v.UpdatedAt}, &v.Version)
+// InsertConnection adds a tenant's identity provider.
+func (t *Tx) InsertConnection(ctx context.Context, v Connection) error {
+	return connections.insert(ctx, t.of(v.TenantID), v)
 }
 
-func (t *tx) InsertConnection(ctx context.Context, v Connection) error {
-	if err := t.in(v.TenantID); err != nil {
+// GetConnection finds one by id.
+func (t *Tx) GetConnection(ctx context.Context, tenantID, id string) (Connection, error) {
+	return connections.get(ctx, t.of(tenantID), "tenant_id = ? AND id = ?", tenantID, id)
+}
+
+// ListConnections lists by id.
+func (t *Tx) ListConnections(ctx context.Context, tenantID string) ([]Connection, error) {
+	return connections.list(ctx, t.of(tenantID), pageMax, "tenant_id = ? ORDER BY id", tenantID)
+}
+
+// UpdateConnection changes a connection at the version it was read at.
+func (t *Tx) UpdateConnection(ctx context.Context, v *Connection) error {
+	return connections.update(ctx, t.of(v.TenantID), v, &v.Version)
+}
+
+// DeleteConnection deletes its identities too.
+func (t *Tx) DeleteConnection(ctx context.Context, tenantID, id string) error {
+	if _, err := t.GetConnection(ctx, tenantID, id); err != nil {
 		return err
 	}
-	return t.insert(ctx, "sso_connections", connectionColumns, v.TenantID, v.ID, v.Name, v.Issuer, v.ClientID, v.ClientSecret, asJSON{v.Scopes},
-		v.GroupsClaim, v.DefaultRole, asJSON{v.GroupMappings}, v.Enabled, v.LastTest, v.Tested, v.Settings, v.Staged, v.CreatedAt, v.UpdatedAt, v.Version)
-}
-
-func (t *tx) GetConnection(ctx context.Context, tenantID, id string) (Connection, error) {
-	if !t.sees(tenantID) {
-		return Connection{}, ErrNotFound
-	}
-	return one(ctx, t, "get connection", scanConnection, "SELECT "+connectionColumns+" FROM sso_connections WHERE tenant_id = ? AND id = ?", tenantID, id)
-}
-
-func (t *tx) ListConnections(ctx context.Context, tenantID string) ([]Connection, error) {
-	if !t.sees(tenantID) {
-		return nil, nil
-	}
-	return many(ctx, t, "list connections", scanConnection,
-		"SELECT "+connectionColumns+" FROM sso_connections WHERE tenant_id = ? ORDER BY id LIMIT ?", tenantID, pageMax)
-}
-
-func (t *tx) UpdateConnection(ctx context.Context, v *Connection) error {
-	if !t.sees(v.TenantID) {
-		return ErrNotFound
-	}
-	err := t.update(ctx, "update connection",
-		`UPDATE sso_connections SET name = ?, issuer = ?, client_id = ?, client_secret = ?, scopes = ?, groups_claim = ?, default_role = ?, group_mappings = ?,
-		 enabled = ?, last_test = ?, tested_version = ?, settings = ?, staged = ?, updated_at = ?, version = version + 1 WHERE tenant_id = ? AND id = ? AND version = ?`,
-		[]any{v.Name, v.Issuer, v.ClientID, v.ClientSecret, asJSON{v.Scopes}, v.GroupsClaim, v.DefaultRole, asJSON{v.GroupMappings}, v.Enabled, v.LastTest,
-			v.Tested, v.Settings, v.Staged, v.UpdatedAt, v.TenantID, v.ID, v.Version}, connectionExists, v.TenantID, v.ID)
-	if err == nil {
-		v.Version++
-	}
-	return err
-}
-
-func (t *tx) DeleteConnection(ctx context.Context, tenantID, id string) error {
-	if !t.sees(tenantID) {
-		return ErrNotFound
-	}
-	if _, err := t.exec(ctx, "delete identities", "DELETE FROM identities WHERE tenant_id = ? AND connection_id = ?", tenantID, id); err != nil {
+	_, err := t.of(tenantID).exec(ctx, "delete identities", "DELETE FROM identities WHERE tenant_id = ? AND connection_id = ?", tenantID, id)
+	if err != nil {
 		return err
 	}
-	return t.change(ctx, "delete connection", "DELETE FROM sso_connections WHERE tenant_id = ? AND id = ?", tenantID, id)
+	return t.of(tenantID).change(ctx, "delete connection", "DELETE FROM sso_connections WHERE tenant_id = ? AND id = ?", tenantID, id)
 }
 
-func (t *tx) InsertIdentity(ctx context.Context, v Identity) error {
-	if err := t.in(v.TenantID); err != nil {
-		return err
-	}
-	return t.insert(ctx, "identities", identityColumns, v.TenantID, v.ConnectionID, v.Issuer, v.Subject, v.UserID, v.CreatedAt)
+// InsertIdentity ties a provider's user to one of ours.
+func (t *Tx) InsertIdentity(ctx context.Context, v Identity) error {
+	return identities.insert(ctx, t.of(v.TenantID), v)
 }
 
-func (t *tx) GetIdentity(ctx context.Context, tenantID, connectionID, issuer, subject string) (Identity, error) {
-	if !t.sees(tenantID) {
-		return Identity{}, ErrNotFound
-	}
-	scan := func(s scanner) (v Identity, err error) {
-		return v, s.Scan(&v.TenantID, &v.ConnectionID, &v.Issuer, &v.Subject, &v.UserID, toTime{&v.CreatedAt})
-	}
-	return one(ctx, t, "get identity", scan,
-		"SELECT "+identityColumns+" FROM identities WHERE tenant_id = ? AND connection_id = ? AND issuer = ? AND subject = ?", tenantID, connectionID, issuer, subject)
+// GetIdentity finds a provider's user.
+func (t *Tx) GetIdentity(ctx context.Context, tenantID, connectionID, issuer, subject string) (Identity, error) {
+	return identities.get(ctx, t.of(tenantID), "tenant_id = ? AND connection_id = ? AND issuer = ? AND subject = ?", tenantID, connectionID, issuer, subject)
 }

@@ -44,19 +44,19 @@ func open(t *testing.T, url string) store.Store {
 }
 
 // service runs f in a transaction of the service that must succeed.
-func service(t *testing.T, s store.Store, f func(ctx context.Context, tx store.Tx) error) {
+func service(t *testing.T, s store.Store, f func(ctx context.Context, tx *store.Tx) error) {
 	t.Helper()
 	ctx := t.Context()
-	if err := s.Service(ctx, func(tx store.Tx) error { return f(ctx, tx) }); err != nil {
+	if err := s.Service(ctx, func(tx *store.Tx) error { return f(ctx, tx) }); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // inTenant runs f in a transaction of one tenant and returns what f says.
-func inTenant(t *testing.T, s store.Store, id string, f func(ctx context.Context, tx store.Tx) error) error {
+func inTenant(t *testing.T, s store.Store, id string, f func(ctx context.Context, tx *store.Tx) error) error {
 	t.Helper()
 	ctx := t.Context()
-	return s.Tenant(ctx, id, func(tx store.Tx) error { return f(ctx, tx) })
+	return s.Tenant(ctx, id, func(tx *store.Tx) error { return f(ctx, tx) })
 }
 
 func wantErr(t *testing.T, what string, err, want error) {
@@ -114,7 +114,7 @@ func outbox(tenantID, id string, due time.Time) store.Outbox {
 // twoTenants makes tn_a and tn_b with a member each, who has the same names in both.
 func twoTenants(t *testing.T, s store.Store) {
 	t.Helper()
-	service(t, s, func(ctx context.Context, tx store.Tx) error {
+	service(t, s, func(ctx context.Context, tx *store.Tx) error {
 		return errors.Join(
 			tx.InsertTenant(ctx, tenant("tn_a", "acme")), tx.InsertTenant(ctx, tenant("tn_b", "globex")),
 			tx.InsertUser(ctx, user("usr_1", "one@example.com")), tx.InsertUser(ctx, user("usr_2", "two@example.com")),
@@ -128,7 +128,7 @@ func twoTenants(t *testing.T, s store.Store) {
 func TestTenants_AreKeptAndFound(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		want := tenant("tn_a", "acme")
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			if err := tx.InsertTenant(ctx, want); err != nil {
 				return err
 			}
@@ -143,7 +143,7 @@ func TestTenants_AreKeptAndFound(t *testing.T) {
 			wantErr(t, "missing", missing, store.ErrNotFound)
 			return err
 		})
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			v, err := tx.GetTenant(ctx, "tn_a")
 			if err != nil {
 				return err
@@ -185,7 +185,7 @@ func TestTenants_AreKeptAndFound(t *testing.T) {
 func TestNamespaces_AreKeptAndFound(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		twoTenants(t, s)
-		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) error {
+		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {
 			v, err := tx.GetNamespace(ctx, "tn_a", "ns_1")
 			wantEqual(t, "by id", v, namespace("tn_a", "ns_1", "default"))
 			byName, nameErr := tx.GetNamespaceByName(ctx, "tn_a", "default")
@@ -213,12 +213,12 @@ func TestNamespaces_AreKeptAndFound(t *testing.T) {
 			return errors.Join(err, listErr, tx.ObserveNamespace(ctx, "tn_a", "ns_4", 1), tx.InsertNamespace(ctx, namespace("tn_a", "ns_5", "default")))
 		})
 		wantErr(t, "namespaces", err, nil)
-		wantErr(t, "unobserved", inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) error {
+		wantErr(t, "unobserved", inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {
 			list, err := tx.UnobservedNamespacesOf(ctx, "tn_a", store.Page{})
 			wantEqual(t, "unobserved of one tenant", names(list), []string{"default", "default"})
 			return err
 		}), nil)
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			var ids []string
 			after := ""
 			for {
@@ -245,7 +245,7 @@ func names(list []store.Namespace) (out []string) {
 func TestPeople_AreKeptAndFound(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		twoTenants(t, s)
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			wantErr(t, "the same address", tx.InsertUser(ctx, user("usr_3", "one@example.com")), store.ErrExists)
 			foreign := user("usr_4", "one@example.com")
 			foreign.HomeTenant = "tn_b"
@@ -264,7 +264,7 @@ func TestPeople_AreKeptAndFound(t *testing.T) {
 			wantEqual(t, "access", access, []store.Access{{Membership: membership("tn_a", "usr_1", cloudv1.TenantRole_TENANT_ROLE_OWNER), Tenant: tenant("tn_a", "acme")}})
 			return errors.Join(err, accessErr)
 		})
-		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) error {
+		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {
 			viewer := membership("tn_a", "usr_2", cloudv1.TenantRole_TENANT_ROLE_VIEWER)
 			if err := tx.InsertMembership(ctx, viewer); err != nil {
 				return err
@@ -294,7 +294,7 @@ func TestInvitations_OnePerAddress(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		twoTenants(t, s)
 		in := store.Invitation{TenantID: "tn_a", ID: "inv_1", Email: "x@example.com", Role: cloudv1.TenantRole_TENANT_ROLE_VIEWER, Digest: "d1", InvitedBy: "one", CreatedAt: at(1), ExpiresAt: at(2)}
-		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) error {
+		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {
 			if err := tx.PutInvitation(ctx, in); err != nil {
 				return err
 			}
@@ -311,7 +311,7 @@ func TestInvitations_OnePerAddress(t *testing.T) {
 			return errors.Join(err, listErr)
 		})
 		wantErr(t, "invite", err, nil)
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			_, err := tx.GetInvitationByDigest(ctx, "d1")
 			wantErr(t, "the replaced link", err, store.ErrNotFound)
 			got, err := tx.GetInvitationByDigest(ctx, "d2")
@@ -326,7 +326,7 @@ func TestInvitations_OnePerAddress(t *testing.T) {
 func TestKeys_AreKeptAndFound(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		twoTenants(t, s)
-		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) error {
+		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {
 			if err := errors.Join(tx.InsertKey(ctx, key("tn_a", "key_1")), tx.InsertKey(ctx, key("tn_a", "key_2"))); err != nil {
 				return err
 			}
@@ -352,7 +352,7 @@ func TestKeys_AreKeptAndFound(t *testing.T) {
 			return errors.Join(err, livingErr, allErr, mineErr, countErr, tx.ObserveKey(ctx, "tn_a", "key_1", 2))
 		})
 		wantErr(t, "keys", err, nil)
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			wantErr(t, "an id of another tenant's key", tx.InsertKey(ctx, key("tn_b", "key_1")), store.ErrExists)
 			got, err := tx.FindKey(ctx, "key_2")
 			wantEqual(t, "of any tenant", got, key("tn_a", "key_2"))
@@ -369,7 +369,7 @@ func TestSessions_EndAloneTogetherAndByTime(t *testing.T) {
 		session := func(digest, tenantID, userID string, expires time.Time) store.Session {
 			return store.Session{TenantID: tenantID, Digest: digest, ID: "ses_" + digest, UserID: userID, Peer: "127.0.0.1", UserAgent: "test", CreatedAt: at(1), SeenAt: at(1), ExpiresAt: expires}
 		}
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			for _, v := range []store.Session{session("1", "", "usr_1", at(10)), session("2", "tn_a", "usr_1", at(10)), session("3", "", "usr_2", at(5)), session("4", "", "usr_2", at(10))} {
 				if err := tx.InsertSession(ctx, v); err != nil {
 					return err
@@ -402,7 +402,7 @@ func TestSignups_AreVoidedByANewOne(t *testing.T) {
 		signup := func(id string) store.Signup {
 			return store.Signup{ID: id, Email: "x@example.com", TenantName: "acme", Digest: "d" + id, CodeDigest: "c", Peer: "p", CreatedAt: at(1), ExpiresAt: at(10)}
 		}
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			if err := errors.Join(tx.InsertSignup(ctx, signup("1")), tx.InsertSignup(ctx, signup("2"))); err != nil {
 				return err
 			}
@@ -428,7 +428,7 @@ func TestSignups_AreVoidedByANewOne(t *testing.T) {
 func TestTokens_WorkOnce(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		token := store.Token{Digest: "d", Purpose: "login", Subject: "usr_1", Data: "{}", CreatedAt: at(1), ExpiresAt: at(9)}
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			if err := tx.InsertToken(ctx, token); err != nil {
 				return err
 			}
@@ -448,7 +448,7 @@ func TestTokens_WorkOnce(t *testing.T) {
 func TestConnections_TakeTheirIdentitiesAlong(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		twoTenants(t, s)
-		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) error {
+		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {
 			id := store.Identity{TenantID: "tn_a", ConnectionID: "sso_1", Issuer: "i", Subject: "s", UserID: "usr_1", CreatedAt: at(1)}
 			if err := errors.Join(tx.InsertConnection(ctx, connection("tn_a", "sso_1")), tx.InsertIdentity(ctx, id)); err != nil {
 				return err
@@ -483,7 +483,7 @@ func TestAudit_IsListedNewestFirstAndFiltered(t *testing.T) {
 			return store.AuditEvent{TenantID: "tn_a", ID: "aud_" + string(rune('0'+n)), At: at(n), ActorType: "user", ActorID: "usr_1", Actor: "one", Action: action,
 				TargetType: "key", TargetID: "key_" + action, Target: "t", RequestID: "r", Peer: "p", UserAgent: "bad\xff\x00agent", Changes: map[string]store.Change{"name": {Before: "a", After: "b"}}}
 		}
-		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) error {
+		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {
 			return errors.Join(tx.InsertAudit(ctx, event(1, "key.create")), tx.InsertAudit(ctx, event(2, "key.revoke")), tx.InsertAudit(ctx, event(3, "member_x")))
 		})
 		wantErr(t, "insert", err, nil)
@@ -502,7 +502,7 @@ func TestAudit_IsListedNewestFirstAndFiltered(t *testing.T) {
 			{"time", store.AuditFilter{After: at(2), Before: at(3)}, store.Page{}, []string{"aud_2"}},
 		} {
 			var got []string
-			err := s.ReadTenant(t.Context(), "tn_a", func(tx store.Tx) error {
+			err := s.ReadTenant(t.Context(), "tn_a", func(tx *store.Tx) error {
 				list, err := tx.ListAudit(t.Context(), "tn_a", tc.f, tc.p)
 				for _, e := range list {
 					got = append(got, e.ID)
@@ -520,7 +520,7 @@ func TestAnswers_TheFirstCounts(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		twoTenants(t, s)
 		a := store.Answer{TenantID: "tn_a", Principal: "usr_1", Method: "m", RequestID: "r", Body: "b", Answer: "{}", CreatedAt: at(1)}
-		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) error {
+		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {
 			if err := tx.InsertAnswer(ctx, a); err != nil {
 				return err
 			}
@@ -532,7 +532,7 @@ func TestAnswers_TheFirstCounts(t *testing.T) {
 			return err
 		})
 		wantErr(t, "answers", err, nil)
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			n, err := tx.DeleteAnswersBefore(ctx, at(2))
 			wantEqual(t, "old ones", n, 1)
 			return err
@@ -542,13 +542,13 @@ func TestAnswers_TheFirstCounts(t *testing.T) {
 
 func TestOutbox_IsClaimedInOrderDeferredAndFinished(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			return errors.Join(tx.InsertOutbox(ctx, outbox("tn_b", "out_1", at(1))), tx.InsertOutbox(ctx, outbox("tn_a", "out_2", at(2))), tx.InsertOutbox(ctx, outbox("tn_a", "out_3", at(50))))
 		})
 		var rows []store.Outbox
 		claim := func(holder string, now, till time.Time, want ...string) {
 			t.Helper()
-			service(t, s, func(ctx context.Context, tx store.Tx) (err error) {
+			service(t, s, func(ctx context.Context, tx *store.Tx) (err error) {
 				rows, err = tx.ClaimOutbox(ctx, holder, now, till, 10)
 				return err
 			})
@@ -568,7 +568,7 @@ func TestOutbox_IsClaimedInOrderDeferredAndFinished(t *testing.T) {
 		claim("y", at(19), at(40))
 		claim("y", at(20), at(40), "out_1", "out_2")
 		theirs := rows
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			wantErr(t, "finish what another one claimed", tx.FinishOutbox(ctx, mine[0]), store.ErrStale)
 			wantErr(t, "defer what another one claimed", tx.DeferOutbox(ctx, mine[0], at(60), "late"), store.ErrStale)
 			err := errors.Join(tx.FinishOutbox(ctx, theirs[0]), tx.DeferOutbox(ctx, theirs[1], at(30), "refused"))
@@ -600,7 +600,7 @@ func TestOutbox_IsClaimedInOrderDeferredAndFinished(t *testing.T) {
 		claim("y", at(30), at(40), "out_2")
 		wantEqual(t, "why it failed", rows[0].LastError, "refused")
 		wantEqual(t, "attempts", rows[0].Attempts, 3)
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			mail, err := tx.ClaimOutbox(ctx, "z", at(60), at(70), 10, store.OutboxMail)
 			wantEqual(t, "letters", len(mail), 0)
 			keys, keysErr := tx.ClaimOutbox(ctx, "z", at(60), at(70), 10, store.OutboxMail, store.OutboxKey)
@@ -614,7 +614,7 @@ func TestLease_TokenGrowsWithEveryHolder(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		take := func(holder string, now, till time.Time, wantHeld bool, wantToken int64) {
 			t.Helper()
-			service(t, s, func(ctx context.Context, tx store.Tx) error {
+			service(t, s, func(ctx context.Context, tx *store.Tx) error {
 				l, held, err := tx.TakeLease(ctx, "sweep", holder, now, till)
 				if held != wantHeld || l.Token != wantToken || held && l.Holder != holder {
 					t.Errorf("%s takes it: %+v, %v, want token %d, %v", holder, l, held, wantToken, wantHeld)
@@ -627,7 +627,7 @@ func TestLease_TokenGrowsWithEveryHolder(t *testing.T) {
 		take("x", at(3), at(13), true, 1)  // Renewed.
 		take("y", at(13), at(20), true, 2) // Expired.
 		take("x", at(14), at(20), false, 2)
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			return errors.Join(tx.ReleaseLease(ctx, "sweep", "x"), tx.ReleaseLease(ctx, "sweep", "y"))
 		})
 		take("y", at(15), at(20), true, 3) // Not the same tenure: something may have happened between.
@@ -637,7 +637,7 @@ func TestLease_TokenGrowsWithEveryHolder(t *testing.T) {
 
 func TestSettings_FirstValueStaysAndNumbersGrow(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			_, err := tx.GetSetting(ctx, "key")
 			wantErr(t, "none yet", err, store.ErrNotFound)
 			if err := tx.InsertSetting(ctx, "key", "first", at(1)); err != nil {
@@ -656,7 +656,7 @@ func TestSettings_FirstValueStaysAndNumbersGrow(t *testing.T) {
 
 func TestRates_AreCountedByWindow(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			a, aErr := tx.CountRate(ctx, "x", at(1))
 			b, bErr := tx.CountRate(ctx, "x", at(1))
 			c, cErr := tx.CountRate(ctx, "x", at(2))
@@ -670,12 +670,12 @@ func TestRates_AreCountedByWindow(t *testing.T) {
 
 func TestPages_SkipAndRepeatNothingWhileRowsAreAdded(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
-		service(t, s, func(ctx context.Context, tx store.Tx) error { return tx.InsertTenant(ctx, tenant("tn_a", "acme")) })
+		service(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.InsertTenant(ctx, tenant("tn_a", "acme")) })
 		// Orders that people and bytes do not agree on.
 		start := []string{"B-x", "Ba", "a-b", "ab", "b", "b-a"}
 		add := func(name string) {
 			t.Helper()
-			err := inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) error {
+			err := inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {
 				return tx.InsertNamespace(ctx, namespace("tn_a", "ns_"+name, name))
 			})
 			wantErr(t, "add "+name, err, nil)
@@ -686,7 +686,7 @@ func TestPages_SkipAndRepeatNothingWhileRowsAreAdded(t *testing.T) {
 		var got []string
 		for after := ""; ; {
 			var page []store.Namespace
-			err := s.ReadTenant(t.Context(), "tn_a", func(tx store.Tx) (err error) {
+			err := s.ReadTenant(t.Context(), "tn_a", func(tx *store.Tx) (err error) {
 				page, err = tx.ListNamespaces(t.Context(), "tn_a", store.Page{After: after, Limit: 2})
 				return err
 			})
@@ -710,7 +710,7 @@ func TestPages_SkipAndRepeatNothingWhileRowsAreAdded(t *testing.T) {
 // the key used to be claimed when all of them were.
 func TestOutbox_ClaimsGoRoundTheTenants(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
-		service(t, s, func(ctx context.Context, tx store.Tx) error {
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			for i := range 10_000 {
 				if err := tx.InsertOutbox(ctx, outbox("tn_a", fmt.Sprintf("out_%05d", i), at(1))); err != nil {
 					return err
@@ -719,7 +719,7 @@ func TestOutbox_ClaimsGoRoundTheTenants(t *testing.T) {
 			return errors.Join(tx.InsertOutbox(ctx, outbox("tn_b", "out_late", at(2))), tx.InsertOutbox(ctx, outbox("tn_c", "out_later", at(3))))
 		})
 		claim := func(holder string) (rows []store.Outbox) {
-			service(t, s, func(ctx context.Context, tx store.Tx) (err error) {
+			service(t, s, func(ctx context.Context, tx *store.Tx) (err error) {
 				rows, err = tx.ClaimOutbox(ctx, holder, at(10), at(20), 100)
 				return err
 			})

@@ -12,7 +12,7 @@ import (
 // fullTenants gives both tenants one record of every kind; ids end in a or b.
 func fullTenants(t *testing.T, s store.Store) {
 	t.Helper()
-	service(t, s, func(ctx context.Context, tx store.Tx) error {
+	service(t, s, func(ctx context.Context, tx *store.Tx) error {
 		for _, x := range []string{"a", "b"} {
 			tn := "tn_" + x
 			err := errors.Join(
@@ -41,7 +41,7 @@ func TestIsolation_AForeignRecordIsNotThere(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		fullTenants(t, s)
 		for _, as := range []string{"tn_a", "tn_b"} {
-			err := inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) error {
+			err := inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {
 				tn, ns, k, c := tenant("tn_b", "x"), namespace(as, "ns_b", "x"), key(as, "key_b"), connection(as, "sso_b")
 				m := membership(as, "usr_b", cloudv1.TenantRole_TENANT_ROLE_VIEWER)
 				_, getTenant := tx.GetTenant(ctx, "tn_b")
@@ -74,7 +74,7 @@ func TestIsolation_AForeignRecordIsNotThere(t *testing.T) {
 func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		fullTenants(t, s)
-		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) error {
+		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {
 			namespaces, _ := tx.ListNamespaces(ctx, "tn_b", store.Page{})
 			members, _ := tx.ListMembers(ctx, "tn_b", store.Page{})
 			invitations, _ := tx.ListInvitations(ctx, "tn_b", store.Page{})
@@ -110,7 +110,7 @@ func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
 func TestIsolation_WhatLooksAcrossTenantsIsForTheServiceAlone(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		fullTenants(t, s)
-		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx store.Tx) error {
+		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {
 			_, byName := tx.GetTenantByName(ctx, "tenant-b")
 			_, tenants := tx.ListTenants(ctx, store.Page{})
 			_, unTenants := tx.UnobservedTenants(ctx, store.Page{})
@@ -147,7 +147,7 @@ func TestIsolation_WhatLooksAcrossTenantsIsForTheServiceAlone(t *testing.T) {
 // unchanged checks that the second tenant has its records and nothing else.
 func unchanged(t *testing.T, s store.Store) {
 	t.Helper()
-	err := inTenant(t, s, "tn_b", func(ctx context.Context, tx store.Tx) error {
+	err := inTenant(t, s, "tn_b", func(ctx context.Context, tx *store.Tx) error {
 		tn, tnErr := tx.GetTenant(ctx, "tn_b")
 		wantEqual(t, "tenant", tn, tenant("tn_b", "tenant-b"))
 		ns, nsErr := tx.ListNamespaces(ctx, "tn_b", store.Page{})
@@ -171,25 +171,25 @@ func unchanged(t *testing.T, s store.Store) {
 func TestIsolation_TheDatabaseRefusesReferencesAcrossTenants(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		fullTenants(t, s)
-		for what, f := range map[string]func(ctx context.Context, tx store.Tx) error{
-			"identity of another tenant's connection": func(ctx context.Context, tx store.Tx) error {
+		for what, f := range map[string]func(ctx context.Context, tx *store.Tx) error{
+			"identity of another tenant's connection": func(ctx context.Context, tx *store.Tx) error {
 				return tx.InsertIdentity(ctx, store.Identity{TenantID: "tn_a", ConnectionID: "sso_b", Issuer: "i", Subject: "s", UserID: "usr_a"})
 			},
-			"namespace of no tenant": func(ctx context.Context, tx store.Tx) error {
+			"namespace of no tenant": func(ctx context.Context, tx *store.Tx) error {
 				return tx.InsertNamespace(ctx, namespace("tn_x", "ns_x", "x"))
 			},
-			"key of no tenant": func(ctx context.Context, tx store.Tx) error { return tx.InsertKey(ctx, key("tn_x", "key_x")) },
-			"connection of no tenant": func(ctx context.Context, tx store.Tx) error {
+			"key of no tenant": func(ctx context.Context, tx *store.Tx) error { return tx.InsertKey(ctx, key("tn_x", "key_x")) },
+			"connection of no tenant": func(ctx context.Context, tx *store.Tx) error {
 				return tx.InsertConnection(ctx, connection("tn_x", "sso_x"))
 			},
-			"membership of nobody": func(ctx context.Context, tx store.Tx) error {
+			"membership of nobody": func(ctx context.Context, tx *store.Tx) error {
 				return tx.InsertMembership(ctx, membership("tn_a", "usr_x", cloudv1.TenantRole_TENANT_ROLE_OWNER))
 			},
-			"session of nobody": func(ctx context.Context, tx store.Tx) error {
+			"session of nobody": func(ctx context.Context, tx *store.Tx) error {
 				return tx.InsertSession(ctx, store.Session{Digest: "x", ID: "ses_x", UserID: "usr_x"})
 			},
 		} {
-			err := s.Service(t.Context(), func(tx store.Tx) error { return f(t.Context(), tx) })
+			err := s.Service(t.Context(), func(tx *store.Tx) error { return f(t.Context(), tx) })
 			wantErr(t, what, err, store.ErrReference)
 		}
 	})
@@ -198,7 +198,7 @@ func TestIsolation_TheDatabaseRefusesReferencesAcrossTenants(t *testing.T) {
 func TestTransaction_WithoutATenantIsRefused(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		for _, id := range []string{"", "*"} {
-			never := func(store.Tx) error { t.Error("it ran"); return nil }
+			never := func(*store.Tx) error { t.Error("it ran"); return nil }
 			if s.Tenant(t.Context(), id, never) == nil || s.ReadTenant(t.Context(), id, never) == nil {
 				t.Errorf("a transaction for tenant %q was opened", id)
 			}

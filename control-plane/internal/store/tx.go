@@ -20,35 +20,47 @@ var (
 	errScope   = errors.New("this needs a transaction of the service, not of one tenant")
 )
 
-// tx implements Tx. Its methods on one tenant's rows call in, those across tenants call
-// service, so that SQLite separates tenants as PostgreSQL's policies do.
-type tx struct {
+// Tx is one transaction. In one opened for a tenant, other tenants' records do not
+// exist, and methods across tenants (by name, link or key id; for the loops) fail.
+// Insert methods fail with ErrExists, Get methods with ErrNotFound, Update methods with
+// ErrStale if Version is not the stored one; an Update raises Version in the record it
+// was given.
+type Tx struct {
 	q       *sql.Tx
 	dialect *dialect
 	tenant  string // allTenants for the service.
 	race    error  // The first statement that lost a race; nothing after it counts.
 }
 
-// sees reports whether the tenant's rows are visible to this transaction.
-func (t *tx) sees(tenantID string) bool { return t.tenant == allTenants || t.tenant == tenantID }
-
-// in refuses to write another tenant's rows.
-func (t *tx) in(tenantID string) error {
-	if !t.sees(tenantID) {
-		return errForeign
-	}
-	return nil
+// scope is the rows that a statement is about, so that SQLite separates tenants as
+// PostgreSQL's policies do.
+type scope struct {
+	*Tx
+	// refused: they are not this transaction's. errForeign hides them from reads too.
+	refused error
 }
 
-func (t *tx) service() error {
+// of is the rows of one tenant.
+func (t *Tx) of(tenantID string) scope {
+	if t.tenant != allTenants && t.tenant != tenantID {
+		return scope{t, errForeign}
+	}
+	return scope{t, nil}
+}
+
+// across is the rows of all tenants.
+func (t *Tx) across() scope {
 	if t.tenant != allTenants {
-		return errScope
+		return scope{t, errScope}
 	}
-	return nil
+	return scope{t, nil}
 }
+
+// common is rows that belong to no tenant.
+func (t *Tx) common() scope { return scope{t, nil} }
 
 // failed names a statement's error and remembers a lost race.
-func (t *tx) failed(doing string, err error) error {
+func (t *Tx) failed(doing string, err error) error {
 	kind := t.dialect.problem(err)
 	if kind == nil {
 		return fmt.Errorf("%s: %w", doing, err)
@@ -61,26 +73,29 @@ func (t *tx) failed(doing string, err error) error {
 }
 
 // exec runs a statement and counts the rows it changed.
-func (t *tx) exec(ctx context.Context, doing, text string, args ...any) (int, error) {
+func (s scope) exec(ctx context.Context, doing, text string, args ...any) (int, error) {
+	if s.refused != nil {
+		return 0, fmt.Errorf("%s: %w", doing, s.refused)
+	}
 	bound, err := bind(args)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", doing, err)
 	}
-	res, err := t.q.ExecContext(ctx, t.dialect.text(text), bound...)
+	res, err := s.q.ExecContext(ctx, s.dialect.text(text), bound...)
 	if err != nil {
-		return 0, t.failed(doing, err)
+		return 0, s.failed(doing, err)
 	}
 	n, err := res.RowsAffected()
 	if err != nil {
-		return 0, t.failed(doing, err)
+		return 0, s.failed(doing, err)
 	}
 	return int(n), nil
 }
 
 // insert adds a row. An existing row is not an error of the database, which would end
 // the whole transaction on PostgreSQL.
-func (t *tx) insert(ctx context.Context, table, columns string, args ...any) error {
-	n, err := t.exec(ctx, "insert into "+table, "INSERT INTO "+table+" ("+columns+") VALUES ("+places(len(args))+") ON CONFLICT DO NOTHING", args...)
+func (s scope) insert(ctx context.Context, table, columns string, args ...any) error {
+	n, err := s.exec(ctx, "insert into "+table, "INSERT INTO "+table+" ("+columns+") VALUES ("+places(len(args))+") ON CONFLICT DO NOTHING", args...)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("insert into %s: %w", table, ErrExists)
 	}
@@ -90,75 +105,85 @@ func (t *tx) insert(ctx context.Context, table, columns string, args ...any) err
 // places is n parameters.
 func places(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
 
-// change runs a statement that must affect a row.
-func (t *tx) change(ctx context.Context, doing, text string, args ...any) error {
-	n, err := t.exec(ctx, doing, text, args...)
-	if err == nil && n == 0 {
+// change runs a statement that must affect a row; another tenant's is not there.
+func (s scope) change(ctx context.Context, doing, text string, args ...any) error {
+	n, err := s.exec(ctx, doing, text, args...)
+	if err == nil && n == 0 || errors.Is(err, errForeign) {
 		err = fmt.Errorf("%s: %w", doing, ErrNotFound)
 	}
 	return err
 }
 
-// update runs a statement that affects a row only at the version that was read;
-// exists finds the row at any version.
-func (t *tx) update(ctx context.Context, doing, text string, args []any, exists string, key ...any) error {
-	n, err := t.exec(ctx, doing, text, args...)
-	if err != nil || n > 0 {
+// stale tells why a statement that names a row as it was read affected none: the row of
+// that key is another one by now, or gone.
+func (s scope) stale(ctx context.Context, doing, table, where string, key ...any) error {
+	n, err := s.count(ctx, doing, "SELECT 1 FROM "+table+" WHERE "+where, key...)
+	if err != nil {
 		return err
 	}
-	if _, err := one(ctx, t, doing, number, exists, key...); err != nil {
-		return err
+	if n == 0 {
+		return fmt.Errorf("%s: %w", doing, ErrNotFound)
 	}
 	return fmt.Errorf("%s: %w", doing, ErrStale)
 }
 
-// scanner is *sql.Rows, as far as reading one row goes.
-type scanner interface{ Scan(into ...any) error }
-
-// one reads one row.
-func one[T any](ctx context.Context, t *tx, doing string, scan func(scanner) (T, error), text string, args ...any) (T, error) {
-	var none T
-	found, err := many(ctx, t, doing, scan, text, args...)
-	if err != nil {
-		return none, err
-	}
-	if len(found) == 0 {
-		return none, fmt.Errorf("%s: %w", doing, ErrNotFound)
+// count reads one number; 0 if there is no row.
+func (s scope) count(ctx context.Context, doing, text string, args ...any) (int, error) {
+	found, err := query(ctx, s, doing, single[int], text, args...)
+	if err != nil || len(found) == 0 {
+		return 0, err
 	}
 	return found[0], nil
 }
 
-// many reads all rows; the statement has a limit.
-func many[T any](ctx context.Context, t *tx, doing string, scan func(scanner) (T, error), text string, args ...any) (out []T, err error) {
+// query reads all rows; the statement has a limit. into is where a row's columns go.
+func query[T any](ctx context.Context, s scope, doing string, into func(*T) []any, text string, args ...any) (out []T, err error) {
+	if errors.Is(s.refused, errForeign) {
+		return nil, nil
+	}
+	if s.refused != nil {
+		return nil, fmt.Errorf("%s: %w", doing, s.refused)
+	}
 	bound, err := bind(args)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
-	rows, err := t.q.QueryContext(ctx, t.dialect.text(text), bound...)
+	rows, err := s.q.QueryContext(ctx, s.dialect.text(text), bound...)
 	if err != nil {
-		return nil, t.failed(doing, err)
+		return nil, s.failed(doing, err)
 	}
 	defer func() {
 		if closed := rows.Close(); closed != nil && err == nil {
-			err = t.failed(doing, closed)
+			err = s.failed(doing, closed)
 		}
 	}()
 	for rows.Next() {
-		r, err := scan(rows)
-		if err != nil {
-			return nil, t.failed(doing, err)
+		var r T
+		if err := rows.Scan(into(&r)...); err != nil {
+			return nil, s.failed(doing, err)
 		}
 		out = append(out, r)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, t.failed(doing, err)
+		return nil, s.failed(doing, err)
 	}
 	return out, nil
 }
 
-func number(s scanner) (n int64, err error) { return n, s.Scan(&n) }
+// first reads the one row that a statement gives.
+func first[T any](ctx context.Context, s scope, doing string, into func(*T) []any, text string, args ...any) (v T, err error) {
+	found, err := query(ctx, s, doing, into, text, args...)
+	if err != nil {
+		return v, err
+	}
+	if len(found) == 0 {
+		return v, fmt.Errorf("%s: %w", doing, ErrNotFound)
+	}
+	return found[0], nil
+}
 
-func text(s scanner) (v string, err error) { return v, s.Scan(&v) }
+// single is a row of one column.
+func single[T any](v *T) []any { return []any{v} }
 
 // limit of a page.
 func (p Page) limit() int {
@@ -168,9 +193,6 @@ func (p Page) limit() int {
 	return p.Limit
 }
 
-// asJSON is a column of JSON text, to write and to read.
-type asJSON struct{ v any }
-
 // bind turns arguments into the two types of our columns, text and whole numbers.
 func bind(args []any) ([]any, error) {
 	out := make([]any, len(args))
@@ -178,11 +200,15 @@ func bind(args []any) ([]any, error) {
 		switch a := a.(type) {
 		case string:
 			out[i] = clean(a)
+		case *string:
+			out[i] = clean(*a)
 		case time.Time:
 			out[i] = nanos(a)
-		case bool:
+		case asTime:
+			out[i] = nanos(*a.t)
+		case asBool:
 			out[i] = int64(0)
-			if a {
+			if *a.b {
 				out[i] = int64(1)
 			}
 		case asJSON:
@@ -193,14 +219,22 @@ func bind(args []any) ([]any, error) {
 			out[i] = string(b)
 		case cloudv1.TenantRole:
 			out[i] = int64(a)
-		case cloudv1.KeyKind:
-			out[i] = int64(a)
+		case *cloudv1.TenantRole:
+			out[i] = int64(*a)
+		case *cloudv1.KeyKind:
+			out[i] = int64(*a)
 		case OutboxKind:
 			out[i] = string(a)
+		case *OutboxKind:
+			out[i] = string(*a)
 		case int:
 			out[i] = int64(a)
+		case *int:
+			out[i] = int64(*a)
 		case int64:
 			out[i] = a
+		case *int64:
+			out[i] = *a
 		default:
 			return nil, fmt.Errorf("column %d has type %T, which no column of ours has", i+1, a)
 		}
@@ -222,11 +256,11 @@ func nanos(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// toTime reads such a column.
-type toTime struct{ t *time.Time }
+// asTime is such a column, to write and to read.
+type asTime struct{ t *time.Time }
 
 // Scan implements sql.Scanner.
-func (c toTime) Scan(v any) error {
+func (c asTime) Scan(v any) error {
 	n, ok := v.(int64)
 	if !ok {
 		return fmt.Errorf("a time column holds a %T", v)
@@ -238,11 +272,11 @@ func (c toTime) Scan(v any) error {
 	return nil
 }
 
-// toBool reads a column of 0 and 1.
-type toBool struct{ b *bool }
+// asBool is a column of 0 and 1, to write and to read.
+type asBool struct{ b *bool }
 
 // Scan implements sql.Scanner.
-func (c toBool) Scan(v any) error {
+func (c asBool) Scan(v any) error {
 	n, ok := v.(int64)
 	if !ok {
 		return fmt.Errorf("a yes-or-no column holds a %T", v)
@@ -250,6 +284,9 @@ func (c toBool) Scan(v any) error {
 	*c.b = n != 0
 	return nil
 }
+
+// asJSON is a column of JSON text, to write and to read.
+type asJSON struct{ v any }
 
 // Scan implements sql.Scanner.
 func (c asJSON) Scan(v any) error {

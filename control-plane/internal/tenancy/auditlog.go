@@ -27,7 +27,7 @@ func (s *Service) ListAuditEvents(ctx context.Context, r *cloudv1.ListAuditEvent
 		return nil, err
 	}
 	var found []store.AuditEvent
-	err = s.read(ctx, func(tx store.Tx) (err error) {
+	err = s.read(ctx, func(tx *store.Tx) (err error) {
 		found, err = tx.ListAudit(ctx, access.From(ctx).TenantID, f, l.Page())
 		return err
 	})

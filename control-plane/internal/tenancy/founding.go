@@ -38,7 +38,7 @@ func FirstKey(made apikey.Key, name string, roles ...cloudv1.NamespaceRole) stor
 
 // Found makes a tenant with its first namespace, owner and keys, as far as they are
 // missing; what is there stays as it is. store.ErrExists: another tenant has the name.
-func Found(ctx context.Context, k kit.Kit, tx store.Tx, f Founding) error {
+func Found(ctx context.Context, k kit.Kit, tx *store.Tx, f Founding) error {
 	now := k.Now()
 	t, n := f.Tenant, f.Namespace
 	t.DisplayName, t.CreatedAt, t.UpdatedAt, t.Version, t.Generation = t.Name, now, now, 1, 1
@@ -69,7 +69,7 @@ func Found(ctx context.Context, k kit.Kit, tx store.Tx, f Founding) error {
 }
 
 // makeMissing makes a record that was looked for and not found.
-func makeMissing(ctx context.Context, k kit.Kit, tx store.Tx, found error, action string, r change.Record) error {
+func makeMissing(ctx context.Context, k kit.Kit, tx *store.Tx, found error, action string, r change.Record) error {
 	if errors.Is(found, store.ErrNotFound) {
 		return change.Make(ctx, k, tx, action, r, nil)
 	}
@@ -78,7 +78,7 @@ func makeMissing(ctx context.Context, k kit.Kit, tx store.Tx, found error, actio
 
 // FindOrInsertUser fills in the user of u's address, or makes it of u. store.ErrExists:
 // somebody else makes it at this moment.
-func FindOrInsertUser(ctx context.Context, tx store.Tx, u *store.User) (isNew bool, _ error) {
+func FindOrInsertUser(ctx context.Context, tx *store.Tx, u *store.User) (isNew bool, _ error) {
 	found, err := tx.GetUserByEmail(ctx, u.Email)
 	if errors.Is(err, store.ErrNotFound) {
 		return true, tx.InsertUser(ctx, *u)

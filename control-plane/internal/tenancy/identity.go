@@ -16,7 +16,7 @@ import (
 
 // Own lists where a signed-in user may go: everywhere they are a member, but only to
 // the one tenant that the session is limited to.
-func Own(ctx context.Context, tx store.Tx, c access.Caller) ([]store.Access, error) {
+func Own(ctx context.Context, tx *store.Tx, c access.Caller) ([]store.Access, error) {
 	own, err := tx.ListAccess(ctx, c.UserID)
 	if err != nil {
 		return nil, fmt.Errorf("list the caller's tenants: %w", err)
@@ -38,7 +38,7 @@ func (s *Service) GetCurrentIdentity(ctx context.Context, _ *cloudv1.GetCurrentI
 	}
 	var u store.User
 	var own []store.Access
-	err := s.Store.ReadService(ctx, func(tx store.Tx) (err error) {
+	err := s.Store.ReadService(ctx, func(tx *store.Tx) (err error) {
 		if u, err = tx.GetUser(ctx, c.UserID); err != nil {
 			return missing(err, "user")
 		}
@@ -86,7 +86,7 @@ func (s *Service) awaitTokenKeys(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.ObserveWait)
 	defer cancel()
 	s.Wake()
-	_, err := s.Await(ctx, "", func(tx store.Tx) (bool, error) { return s.Keys.Carried(ctx, tx) })
+	_, err := s.Await(ctx, "", func(tx *store.Tx) (bool, error) { return s.Keys.Carried(ctx, tx) })
 	if err != nil {
 		s.Log.WarnContext(ctx, "wait for token keys", "error", err)
 	}

@@ -20,7 +20,7 @@ func TestMintToken_SaysWhatTheRoleMayInOneNamespace(t *testing.T) {
 	people := w.tenant(t, "acme", PlanFree)
 	n := w.namespaceFor(t, people(owner), "orders")
 	var keys []tokenkeys.Public
-	err := w.Store.Service(t.Context(), func(tx store.Tx) (err error) {
+	err := w.Store.Service(t.Context(), func(tx *store.Tx) (err error) {
 		keys, err = w.Keys.Public(t.Context(), tx)
 		return err
 	})
@@ -72,7 +72,7 @@ func TestOwn_ASessionOfATenantsProviderIsGoodThereAlone(t *testing.T) {
 	for _, name := range []string{"acme", "other"} {
 		ids = append(ids, access.From(w.tenant(t, name, PlanFree)(owner)).TenantID)
 	}
-	err := w.Store.Service(t.Context(), func(tx store.Tx) error {
+	err := w.Store.Service(t.Context(), func(tx *store.Tx) error {
 		if err := tx.InsertUser(t.Context(), user); err != nil {
 			return err
 		}
@@ -151,12 +151,12 @@ func TestMintToken_WaitsUntilARotationIsCarried(t *testing.T) {
 	people := w.tenant(t, "acme", PlanFree)
 	w.namespaceFor(t, people(owner), "orders")
 	rotate := func() {
-		if err := w.Store.Service(t.Context(), func(tx store.Tx) error { _, err := w.Keys.Rotate(t.Context(), tx); return err }); err != nil {
+		if err := w.Store.Service(t.Context(), func(tx *store.Tx) error { _, err := w.Keys.Rotate(t.Context(), tx); return err }); err != nil {
 			t.Fatal(err)
 		}
 	}
 	carry := func() error {
-		return w.Store.Service(t.Context(), func(tx store.Tx) error {
+		return w.Store.Service(t.Context(), func(tx *store.Tx) error {
 			rows, err := tx.ClaimOutbox(t.Context(), "test", w.now, w.now.Add(time.Minute), 10, store.OutboxTokenKeys)
 			for _, r := range rows {
 				err = errors.Join(err, tx.FinishOutbox(t.Context(), r))
@@ -205,7 +205,7 @@ func TestMintToken_GoesByTheTimeOfTheCell(t *testing.T) {
 		w.namespaceFor(t, people(owner), "orders")
 		res := must(w.MintToken(people(owner), &cloudv1.MintTokenRequest{Namespace: "orders"}))(t)
 		known := make(map[string]ed25519.PublicKey)
-		err := w.Store.Service(t.Context(), func(tx store.Tx) error {
+		err := w.Store.Service(t.Context(), func(tx *store.Tx) error {
 			keys, err := w.Keys.Public(t.Context(), tx)
 			for _, k := range keys {
 				if k.NotAfter.After(w.cellNow()) {

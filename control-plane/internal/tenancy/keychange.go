@@ -21,7 +21,7 @@ import (
 const overlapMax = 7 * 24 * time.Hour
 
 // changeable reads a key that the caller may change: it lives and is not broader.
-func changeable(ctx context.Context, tx store.Tx, id string) (store.Key, error) {
+func changeable(ctx context.Context, tx *store.Tx, id string) (store.Key, error) {
 	k, err := findKey(ctx, tx, id)
 	if err != nil {
 		return k, err
@@ -42,7 +42,7 @@ func (s *Service) UpdateApiKey(ctx context.Context, r *cloudv1.UpdateApiKeyReque
 		return nil, fault.InvalidField("expires_at", "must be a valid time")
 	}
 	var k store.Key
-	err = s.write(ctx, func(tx store.Tx) (err error) {
+	err = s.write(ctx, func(tx *store.Tx) (err error) {
 		if k, err = changeable(ctx, tx, r.GetKeyId()); err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (s *Service) UpdateApiKey(ctx context.Context, r *cloudv1.UpdateApiKeyReque
 	return &cloudv1.UpdateApiKeyResponse{ApiKey: m}, err
 }
 
-func edit(ctx context.Context, tx store.Tx, k *store.Key, r *cloudv1.UpdateApiKeyRequest, paths []string) (change.Fields, error) {
+func edit(ctx context.Context, tx *store.Tx, k *store.Key, r *cloudv1.UpdateApiKeyRequest, paths []string) (change.Fields, error) {
 	was, changes := *k, change.Fields{}
 	for _, p := range paths {
 		switch p {
@@ -125,7 +125,7 @@ func (s *Service) RotateApiKey(ctx context.Context, r *cloudv1.RotateApiKeyReque
 	var k store.Key
 	var secret string
 	res := new(cloudv1.RotateApiKeyResponse)
-	repeated, err := call.Do(ctx, s.Kit, res, func(tx store.Tx) error {
+	repeated, err := call.Do(ctx, s.Kit, res, func(tx *store.Tx) error {
 		if k, err = changeable(ctx, tx, r.GetKeyId()); err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func (s *Service) addVersion(k *store.Key, r *cloudv1.RotateApiKeyRequest, now t
 func (s *Service) RevokeApiKey(ctx context.Context, r *cloudv1.RevokeApiKeyRequest) (*cloudv1.RevokeApiKeyResponse, error) {
 	var k store.Key
 	var absent bool
-	err := s.write(ctx, func(tx store.Tx) (err error) {
+	err := s.write(ctx, func(tx *store.Tx) (err error) {
 		absent = false
 		k, err = findKey(ctx, tx, r.GetKeyId())
 		if gone(err) && r.GetAllowMissing() {
@@ -204,7 +204,7 @@ func (s *Service) RevokeApiKey(ctx context.Context, r *cloudv1.RevokeApiKeyReque
 }
 
 // endKey revokes; why is for the audit log and may be empty.
-func (s *Service) endKey(ctx context.Context, tx store.Tx, k *store.Key, why string) error {
+func (s *Service) endKey(ctx context.Context, tx *store.Tx, k *store.Key, why string) error {
 	k.RevokedAt = s.Now()
 	changes := change.Fields{}
 	if why != "" {
@@ -215,7 +215,7 @@ func (s *Service) endKey(ctx context.Context, tx store.Tx, k *store.Key, why str
 
 // leaveNamespace takes a namespace from every key. One that was good for it alone is
 // revoked: without it, its list would be empty and mean every namespace.
-func (s *Service) leaveNamespace(ctx context.Context, tx store.Tx, id string) error {
+func (s *Service) leaveNamespace(ctx context.Context, tx *store.Tx, id string) error {
 	p := store.Page{Limit: listing.SizeMax}
 	for {
 		keys, err := tx.ListKeys(ctx, access.From(ctx).TenantID, false, p)
@@ -234,7 +234,7 @@ func (s *Service) leaveNamespace(ctx context.Context, tx store.Tx, id string) er
 	}
 }
 
-func (s *Service) leave(ctx context.Context, tx store.Tx, k store.Key, id string) error {
+func (s *Service) leave(ctx context.Context, tx *store.Tx, k store.Key, id string) error {
 	if !slices.Contains(k.NamespaceIDs, id) {
 		return nil
 	}

@@ -97,7 +97,7 @@ func broader(c access.Caller, what string) error {
 }
 
 // namespaceIDs resolves names and ids of living namespaces, without repetition.
-func namespaceIDs(ctx context.Context, tx store.Tx, namesOrIDs []string) ([]string, error) {
+func namespaceIDs(ctx context.Context, tx *store.Tx, namesOrIDs []string) ([]string, error) {
 	if len(namesOrIDs) > keyNamespacesMax {
 		return nil, fault.InvalidField("namespaces", "can't have more than %d; leave it empty for all namespaces", keyNamespacesMax)
 	}

@@ -49,7 +49,7 @@ func (s *Service) CreateApiKey(ctx context.Context, r *cloudv1.CreateApiKeyReque
 		return nil, err
 	}
 	res := new(cloudv1.CreateApiKeyResponse)
-	repeated, err := call.Do(ctx, s.Kit, res, func(tx store.Tx) error {
+	repeated, err := call.Do(ctx, s.Kit, res, func(tx *store.Tx) error {
 		k := wanted
 		if k.NamespaceIDs, err = namespaceIDs(ctx, tx, r.GetNamespaces()); err != nil {
 			return err
@@ -131,7 +131,7 @@ func checkDigest(digest []byte) []fault.Field {
 	return nil
 }
 
-func (s *Service) insertKey(ctx context.Context, tx store.Tx, k store.Key) error {
+func (s *Service) insertKey(ctx context.Context, tx *store.Tx, k store.Key) error {
 	if err := s.within(ctx, tx, k.TenantID, "keys", tx.CountKeys, func(l limits) quota { return l.keys }); err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ const timeForm = "2006-01-02T15:04:05Z07:00"
 // keyObserved waits for a generation and gives the key as it is then.
 func (s *Service) keyObserved(ctx context.Context, id string, generation int64) (*cloudv1.ApiKey, error) {
 	tenantID := access.From(ctx).TenantID
-	err := s.awaited(ctx, func(tx store.Tx) (bool, error) {
+	err := s.awaited(ctx, func(tx *store.Tx) (bool, error) {
 		k, err := tx.GetKey(ctx, tenantID, id)
 		return k.Observed >= generation, err
 	})
@@ -172,14 +172,14 @@ func (s *Service) keyObserved(ctx context.Context, id string, generation int64) 
 }
 
 func (s *Service) key(ctx context.Context, id string) (k store.Key, _ error) {
-	err := s.read(ctx, func(tx store.Tx) (err error) {
+	err := s.read(ctx, func(tx *store.Tx) (err error) {
 		k, err = findKey(ctx, tx, id)
 		return err
 	})
 	return k, err
 }
 
-func findKey(ctx context.Context, tx store.Tx, id string) (store.Key, error) {
+func findKey(ctx context.Context, tx *store.Tx, id string) (store.Key, error) {
 	k, err := tx.GetKey(ctx, access.From(ctx).TenantID, id)
 	return k, missing(err, "key")
 }
@@ -200,7 +200,7 @@ func (s *Service) ListApiKeys(ctx context.Context, r *cloudv1.ListApiKeysRequest
 		return nil, err
 	}
 	var found []store.Key
-	err = s.read(ctx, func(tx store.Tx) (err error) {
+	err = s.read(ctx, func(tx *store.Tx) (err error) {
 		found, err = tx.ListKeys(ctx, access.From(ctx).TenantID, r.GetShowRevoked(), l.Page())
 		return err
 	})

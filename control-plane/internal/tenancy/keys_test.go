@@ -41,7 +41,7 @@ func (w *world) keyFor(t *testing.T, ctx context.Context, r *cloudv1.CreateApiKe
 
 func (w *world) stored(t *testing.T, ctx context.Context, id string) (k store.Key) {
 	t.Helper()
-	err := w.Store.ReadTenant(t.Context(), access.From(ctx).TenantID, func(tx store.Tx) (err error) {
+	err := w.Store.ReadTenant(t.Context(), access.From(ctx).TenantID, func(tx *store.Tx) (err error) {
 		k, err = tx.GetKey(t.Context(), access.From(ctx).TenantID, id)
 		return err
 	})
@@ -325,7 +325,7 @@ func TestCreateApiKey_MakingAndRevokingEndsForTheDay(t *testing.T) {
 	w := newWorld(t)
 	ctx := w.tenant(t, "acme", PlanFree)(owner)
 	id := access.From(ctx).TenantID
-	err := w.Store.Tenant(ctx, id, func(tx store.Tx) error {
+	err := w.Store.Tenant(ctx, id, func(tx *store.Tx) error {
 		for range freeKeysPerDay - 1 {
 			if _, err := tx.CountRate(ctx, "make.keys:"+id, w.now.Truncate(24*time.Hour)); err != nil {
 				return err

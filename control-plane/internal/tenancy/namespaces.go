@@ -48,7 +48,7 @@ func (s *Service) CreateNamespace(ctx context.Context, r *cloudv1.CreateNamespac
 		return nil, err
 	}
 	res := new(cloudv1.CreateNamespaceResponse)
-	repeated, err := call.Do(ctx, s.Kit, res, func(tx store.Tx) error {
+	repeated, err := call.Do(ctx, s.Kit, res, func(tx *store.Tx) error {
 		n, err := s.insertNamespace(ctx, tx, r)
 		if err != nil {
 			return err
@@ -111,7 +111,7 @@ func sortedKeys(m map[string]string) []string {
 	return keys
 }
 
-func (s *Service) insertNamespace(ctx context.Context, tx store.Tx, r *cloudv1.CreateNamespaceRequest) (store.Namespace, error) {
+func (s *Service) insertNamespace(ctx context.Context, tx *store.Tx, r *cloudv1.CreateNamespaceRequest) (store.Namespace, error) {
 	tenantID, now := access.From(ctx).TenantID, s.Now()
 	t, err := tx.GetTenant(ctx, tenantID)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Service) insertNamespace(ctx context.Context, tx store.Tx, r *cloudv1.C
 	return n, err
 }
 
-func (s *Service) freeName(ctx context.Context, tx store.Tx, tenantID, name string) error {
+func (s *Service) freeName(ctx context.Context, tx *store.Tx, tenantID, name string) error {
 	_, err := tx.GetNamespaceByName(ctx, tenantID, name)
 	switch {
 	case err == nil:
@@ -168,7 +168,7 @@ func (s *Service) namespaceObserved(ctx context.Context, id string, generation i
 }
 
 func (s *Service) awaitNamespace(ctx context.Context, tenantID, id string, generation int64) error {
-	return s.awaited(ctx, func(tx store.Tx) (bool, error) {
+	return s.awaited(ctx, func(tx *store.Tx) (bool, error) {
 		n, err := tx.GetNamespace(ctx, tenantID, id)
 		return n.Observed >= generation, err
 	})
@@ -176,7 +176,7 @@ func (s *Service) awaitNamespace(ctx context.Context, tenantID, id string, gener
 
 // namespace reads a namespace and its tenant.
 func (s *Service) namespace(ctx context.Context, nameOrID string) (n store.Namespace, t store.Tenant, _ error) {
-	err := s.read(ctx, func(tx store.Tx) (err error) {
+	err := s.read(ctx, func(tx *store.Tx) (err error) {
 		if t, err = tx.GetTenant(ctx, access.From(ctx).TenantID); err != nil {
 			return missing(err, "tenant")
 		}
@@ -187,7 +187,7 @@ func (s *Service) namespace(ctx context.Context, nameOrID string) (n store.Names
 }
 
 // findNamespace finds a living namespace of the caller's tenant by name or id.
-func findNamespace(ctx context.Context, tx store.Tx, nameOrID string) (n store.Namespace, err error) {
+func findNamespace(ctx context.Context, tx *store.Tx, nameOrID string) (n store.Namespace, err error) {
 	tenantID := access.From(ctx).TenantID
 	// No name has the form of an id: names have no capital letters and no underscore.
 	if ids.Is(ids.Namespace, nameOrID) {
@@ -218,7 +218,7 @@ func (s *Service) ListNamespaces(ctx context.Context, r *cloudv1.ListNamespacesR
 	}
 	var found []store.Namespace
 	var t store.Tenant
-	err = s.read(ctx, func(tx store.Tx) (err error) {
+	err = s.read(ctx, func(tx *store.Tx) (err error) {
 		if t, err = tx.GetTenant(ctx, access.From(ctx).TenantID); err != nil {
 			return missing(err, "tenant")
 		}
@@ -244,7 +244,7 @@ func (s *Service) UpdateNamespace(ctx context.Context, r *cloudv1.UpdateNamespac
 	}
 	var n store.Namespace
 	var t store.Tenant
-	err = s.write(ctx, func(tx store.Tx) (err error) {
+	err = s.write(ctx, func(tx *store.Tx) (err error) {
 		if n, err = findNamespace(ctx, tx, r.GetNamespace()); err != nil {
 			return err
 		}
@@ -266,7 +266,7 @@ func (s *Service) UpdateNamespace(ctx context.Context, r *cloudv1.UpdateNamespac
 	return &cloudv1.UpdateNamespaceResponse{Namespace: m}, err
 }
 
-func (s *Service) changeNamespace(ctx context.Context, tx store.Tx, n *store.Namespace, r *cloudv1.UpdateNamespaceRequest, paths []string) error {
+func (s *Service) changeNamespace(ctx context.Context, tx *store.Tx, n *store.Namespace, r *cloudv1.UpdateNamespaceRequest, paths []string) error {
 	was, record, changes := *n, change.UpdateNamespace(n), change.Fields{}
 	for _, p := range paths {
 		switch p {
@@ -300,7 +300,7 @@ func (s *Service) changeNamespace(ctx context.Context, tx store.Tx, n *store.Nam
 // DeleteNamespace ends a namespace, and the keys that were good for it alone.
 func (s *Service) DeleteNamespace(ctx context.Context, r *cloudv1.DeleteNamespaceRequest) (*cloudv1.DeleteNamespaceResponse, error) {
 	var ended store.Namespace
-	err := s.write(ctx, func(tx store.Tx) error {
+	err := s.write(ctx, func(tx *store.Tx) error {
 		n, err := findNamespace(ctx, tx, r.GetNamespace())
 		if err != nil {
 			return err
@@ -323,7 +323,7 @@ func (s *Service) DeleteNamespace(ctx context.Context, r *cloudv1.DeleteNamespac
 	return &cloudv1.DeleteNamespaceResponse{}, s.awaitNamespace(ctx, ended.TenantID, ended.ID, ended.Generation)
 }
 
-func (s *Service) endNamespace(ctx context.Context, tx store.Tx, n store.Namespace) (store.Namespace, error) {
+func (s *Service) endNamespace(ctx context.Context, tx *store.Tx, n store.Namespace) (store.Namespace, error) {
 	if err := s.leaveNamespace(ctx, tx, n.ID); err != nil {
 		return n, err
 	}

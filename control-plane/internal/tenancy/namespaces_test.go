@@ -57,7 +57,7 @@ func TestCreateNamespace_IsReadyWhenTheCellHasConfirmed(t *testing.T) {
 	// A cell that confirms everything as soon as it is told.
 	w.Wake = func() {
 		for _, o := range w.outbox(t) {
-			if err := w.Store.Tenant(t.Context(), o.TenantID, func(tx store.Tx) error { return tx.ObserveNamespace(t.Context(), o.TenantID, o.Subject, 1) }); err != nil {
+			if err := w.Store.Tenant(t.Context(), o.TenantID, func(tx *store.Tx) error { return tx.ObserveNamespace(t.Context(), o.TenantID, o.Subject, 1) }); err != nil {
 				t.Error(err)
 			}
 		}
@@ -77,7 +77,7 @@ func TestDeleteNamespace_WaitsForTheCellToo(t *testing.T) {
 	w.Wake = func() {
 		time.AfterFunc(50*time.Millisecond, func() { // A cell that takes its time.
 			tenantID := access.From(ctx).TenantID
-			if err := w.Store.Tenant(t.Context(), tenantID, func(tx store.Tx) error { return tx.ObserveNamespace(t.Context(), tenantID, n.GetId(), 2) }); err != nil {
+			if err := w.Store.Tenant(t.Context(), tenantID, func(tx *store.Tx) error { return tx.ObserveNamespace(t.Context(), tenantID, n.GetId(), 2) }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -91,7 +91,7 @@ func TestDeleteNamespace_WaitsForTheCellToo(t *testing.T) {
 // observed is the generation that the cell confirmed.
 func (w *world) observed(t *testing.T, ctx context.Context, id string) (g int64) {
 	t.Helper()
-	err := w.Store.ReadTenant(t.Context(), access.From(ctx).TenantID, func(tx store.Tx) error {
+	err := w.Store.ReadTenant(t.Context(), access.From(ctx).TenantID, func(tx *store.Tx) error {
 		n, err := tx.GetNamespace(t.Context(), access.From(ctx).TenantID, id)
 		g = n.Observed
 		return err

@@ -72,7 +72,7 @@ func limitsOf(plan string) limits {
 func CellLimitsOf(plan string) CellLimits { return limitsOf(plan).cell }
 
 // within refuses one more of what a plan limits, and counts it if it may be.
-func (s *Service) within(ctx context.Context, tx store.Tx, tenantID, what string, count func(context.Context, string) (int, error), limit func(limits) quota) error {
+func (s *Service) within(ctx context.Context, tx *store.Tx, tenantID, what string, count func(context.Context, string) (int, error), limit func(limits) quota) error {
 	t, err := tx.GetTenant(ctx, tenantID)
 	if err != nil {
 		return missing(err, "tenant")

@@ -10,7 +10,7 @@ import (
 // ends before.
 func (s *Service) KeysReady(ctx context.Context, tenantID string, keyIDs ...string) bool {
 	s.Wake()
-	ready, err := s.Await(ctx, tenantID, func(tx store.Tx) (bool, error) {
+	ready, err := s.Await(ctx, tenantID, func(tx *store.Tx) (bool, error) {
 		for _, id := range keyIDs {
 			k, err := tx.GetKey(ctx, tenantID, id)
 			if err != nil || k.Observed < k.Generation {

@@ -34,7 +34,7 @@ const ObserveWaitDefault = 5 * time.Second
 
 // awaited waits until seen reports true, the wait is over, or ctx ends. Not seen in time
 // is no error: the answer then says pending.
-func (s *Service) awaited(ctx context.Context, seen func(store.Tx) (bool, error)) error {
+func (s *Service) awaited(ctx context.Context, seen func(*store.Tx) (bool, error)) error {
 	s.Wake()
 	ctx, cancel := context.WithTimeout(ctx, s.ObserveWait)
 	defer cancel()
@@ -43,18 +43,18 @@ func (s *Service) awaited(ctx context.Context, seen func(store.Tx) (bool, error)
 }
 
 // read and write are transactions in the caller's tenant.
-func (s *Service) read(ctx context.Context, f func(store.Tx) error) error {
+func (s *Service) read(ctx context.Context, f func(*store.Tx) error) error {
 	return s.Store.ReadTenant(ctx, access.From(ctx).TenantID, f)
 }
 
-func (s *Service) write(ctx context.Context, f func(store.Tx) error) error {
+func (s *Service) write(ctx context.Context, f func(*store.Tx) error) error {
 	return s.Store.Tenant(ctx, access.From(ctx).TenantID, f)
 }
 
 // cellNow is the time of the caller's cell.
 func (s *Service) cellNow(ctx context.Context) (time.Time, error) {
 	var t store.Tenant
-	err := s.read(ctx, func(tx store.Tx) (err error) {
+	err := s.read(ctx, func(tx *store.Tx) (err error) {
 		t, err = tx.GetTenant(ctx, access.From(ctx).TenantID)
 		return missing(err, "tenant")
 	})

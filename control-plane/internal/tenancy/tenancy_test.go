@@ -69,9 +69,9 @@ func newWorld(t *testing.T) *world {
 }
 
 // await stands for the loop of package reconcile: it looks now and then.
-func (w *world) await(ctx context.Context, _ string, seen func(store.Tx) (is bool, err error)) (is bool, err error) {
+func (w *world) await(ctx context.Context, _ string, seen func(*store.Tx) (is bool, err error)) (is bool, err error) {
 	for {
-		err = w.Store.ReadService(ctx, func(tx store.Tx) (err error) {
+		err = w.Store.ReadService(ctx, func(tx *store.Tx) (err error) {
 			is, err = seen(tx)
 			return err
 		})
@@ -89,7 +89,7 @@ func (w *world) await(ctx context.Context, _ string, seen func(store.Tx) (is boo
 func (w *world) tenant(t *testing.T, name, plan string) func(cloudv1.TenantRole) context.Context {
 	t.Helper()
 	id := w.IDs.New(ids.Tenant, w.now)
-	err := w.Store.Service(t.Context(), func(tx store.Tx) error {
+	err := w.Store.Service(t.Context(), func(tx *store.Tx) error {
 		return tx.InsertTenant(t.Context(), store.Tenant{ID: id, Name: name, Plan: plan, Cell: "cell-1", CreatedAt: w.now, UpdatedAt: w.now, Version: 1, Generation: 1})
 	})
 	if err != nil {
@@ -146,7 +146,7 @@ func (w *world) auditOf(t *testing.T, ctx context.Context) []*cloudv1.AuditEvent
 // outbox empties the outbox and gives what was in it.
 func (w *world) outbox(t *testing.T) (rows []store.Outbox) {
 	t.Helper()
-	err := w.Store.Service(t.Context(), func(tx store.Tx) (err error) {
+	err := w.Store.Service(t.Context(), func(tx *store.Tx) (err error) {
 		if rows, err = tx.ClaimOutbox(t.Context(), "test", w.now.Add(30*24*time.Hour), w.now.Add(60*24*time.Hour), 1000); err != nil {
 			return err
 		}

@@ -46,7 +46,7 @@ func (s *Service) tenantMessage(t store.Tenant) *cloudv1.Tenant {
 // GetTenant tells about the tenant.
 func (s *Service) GetTenant(ctx context.Context, _ *cloudv1.GetTenantRequest) (*cloudv1.GetTenantResponse, error) {
 	var t store.Tenant
-	err := s.read(ctx, func(tx store.Tx) (err error) {
+	err := s.read(ctx, func(tx *store.Tx) (err error) {
 		t, err = tx.GetTenant(ctx, access.From(ctx).TenantID)
 		return err
 	})
@@ -62,7 +62,7 @@ func (s *Service) UpdateTenant(ctx context.Context, r *cloudv1.UpdateTenantReque
 		return nil, fault.InvalidField("display_name", "%s", p)
 	}
 	var t store.Tenant
-	err := s.write(ctx, func(tx store.Tx) (err error) {
+	err := s.write(ctx, func(tx *store.Tx) (err error) {
 		if t, err = tx.GetTenant(ctx, access.From(ctx).TenantID); err != nil {
 			return missing(err, "tenant")
 		}

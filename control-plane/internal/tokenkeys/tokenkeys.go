@@ -52,12 +52,12 @@ type Public struct {
 func (k Keys) Signing(ctx context.Context) (ed25519.PrivateKey, string, error) {
 	name := nameOf(k.Calendar(ctx).UTC().Year())
 	var private ed25519.PrivateKey
-	err := k.Store.ReadService(ctx, func(tx store.Tx) (err error) {
+	err := k.Store.ReadService(ctx, func(tx *store.Tx) (err error) {
 		private, err = k.find(ctx, tx, name)
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		err = k.Store.Service(ctx, func(tx store.Tx) (err error) {
+		err = k.Store.Service(ctx, func(tx *store.Tx) (err error) {
 			private, err = k.findOrMake(ctx, tx, name)
 			return err
 		})
@@ -70,7 +70,7 @@ func (k Keys) Signing(ctx context.Context) (ed25519.PrivateKey, string, error) {
 
 // Public lists the keys whose tokens cells should accept. Call it regularly: it also
 // makes the next year's key in time.
-func (k Keys) Public(ctx context.Context, tx store.Tx) (out []Public, _ error) {
+func (k Keys) Public(ctx context.Context, tx *store.Tx) (out []Public, _ error) {
 	for _, y := range years(k.Calendar(ctx).UTC()) {
 		private, err := k.findOrMake(ctx, tx, nameOf(y))
 		if err != nil {
@@ -88,7 +88,7 @@ type Rotation struct {
 
 // Rotate replaces every key, so that no older token is valid once cells know. Its
 // outbox row tells them at once.
-func (k Keys) Rotate(ctx context.Context, tx store.Tx) (r Rotation, _ error) {
+func (k Keys) Rotate(ctx context.Context, tx *store.Tx) (r Rotation, _ error) {
 	names, err := tx.SettingNames(ctx, settingPrefix)
 	if err != nil {
 		return r, fmt.Errorf("list token keys: %w", err)
@@ -117,7 +117,7 @@ func (k Keys) Rotate(ctx context.Context, tx store.Tx) (r Rotation, _ error) {
 }
 
 // Carried reports whether every proxy has the keys of the last Rotate.
-func (k Keys) Carried(ctx context.Context, tx store.Tx) (bool, error) {
+func (k Keys) Carried(ctx context.Context, tx *store.Tx) (bool, error) {
 	waits, err := tx.HasOutbox(ctx, "", store.OutboxTokenKeys, outboxSubject, endOf(k.Now().UTC().Year()+1))
 	return err == nil && !waits, err
 }
@@ -149,7 +149,7 @@ func idOf(k ed25519.PrivateKey) string { return usertoken.KeyID(public(k)) }
 func endOf(year int) time.Time { return time.Date(year+1, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
 // findOrMake reads a year's key, or makes it; of two that make it at a time, the first counts.
-func (k Keys) findOrMake(ctx context.Context, tx store.Tx, name string) (ed25519.PrivateKey, error) {
+func (k Keys) findOrMake(ctx context.Context, tx *store.Tx, name string) (ed25519.PrivateKey, error) {
 	private, err := k.find(ctx, tx, name)
 	if !errors.Is(err, store.ErrNotFound) {
 		return private, err
@@ -168,7 +168,7 @@ func (k Keys) findOrMake(ctx context.Context, tx store.Tx, name string) (ed25519
 	return private, nil
 }
 
-func (k Keys) find(ctx context.Context, tx store.Tx, name string) (ed25519.PrivateKey, error) {
+func (k Keys) find(ctx context.Context, tx *store.Tx, name string) (ed25519.PrivateKey, error) {
 	text, err := tx.GetSetting(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)

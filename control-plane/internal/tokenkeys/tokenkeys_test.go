@@ -45,7 +45,7 @@ func signing(t *testing.T, k Keys) (ed25519.PrivateKey, string) {
 func publics(t *testing.T, k Keys) (list []string) {
 	t.Helper()
 	var all []Public
-	err := k.Store.Service(t.Context(), func(tx store.Tx) (err error) {
+	err := k.Store.Service(t.Context(), func(tx *store.Tx) (err error) {
 		all, err = k.Public(t.Context(), tx)
 		return err
 	})
@@ -110,7 +110,7 @@ func TestKeys_LieSealedInTheDatabase(t *testing.T) {
 	k := newKeys(t, &now)
 	private, _ := signing(t, k)
 	var text string
-	err := k.Store.ReadService(t.Context(), func(tx store.Tx) (err error) {
+	err := k.Store.ReadService(t.Context(), func(tx *store.Tx) (err error) {
 		text, err = tx.GetSetting(t.Context(), settingPrefix+"2026")
 		return err
 	})
@@ -127,7 +127,7 @@ func TestKeys_LieSealedInTheDatabase(t *testing.T) {
 
 func rotate(t *testing.T, k Keys) (r Rotation) {
 	t.Helper()
-	err := k.Store.Service(t.Context(), func(tx store.Tx) (err error) {
+	err := k.Store.Service(t.Context(), func(tx *store.Tx) (err error) {
 		r, err = k.Rotate(t.Context(), tx)
 		return err
 	})
@@ -139,7 +139,7 @@ func rotate(t *testing.T, k Keys) (r Rotation) {
 
 func carried(t *testing.T, k Keys) (is bool) {
 	t.Helper()
-	err := k.Store.ReadService(t.Context(), func(tx store.Tx) (err error) {
+	err := k.Store.ReadService(t.Context(), func(tx *store.Tx) (err error) {
 		is, err = k.Carried(t.Context(), tx)
 		return err
 	})
