@@ -166,8 +166,8 @@ func TestCell_StreamsAreBackSoonAfterAProxyRestart(t *testing.T) {
 				defer w.stop()
 				workers = append(workers, w)
 			}
-			books := rig.NewBooks()
-			load := rig.StartLoad(books, rig.LoadOptions{Workers: -1}, tenant)
+			history := rig.NewHistory()
+			load := rig.StartLoad(history, rig.LoadOptions{Workers: -1}, tenant)
 			defer load.Stop()
 			for _, w := range workers {
 				w.waitHandled(t, 20*time.Second)
@@ -185,7 +185,7 @@ func TestCell_StreamsAreBackSoonAfterAProxyRestart(t *testing.T) {
 			}
 			t.Logf("all streams are back %s after the start", time.Since(restarted).Round(time.Millisecond))
 			load.Stop()
-			books.Audit(ctx, t, tenant)
+			history.Audit(ctx, t, tenant)
 		})
 	}
 }
@@ -241,8 +241,8 @@ func TestCell_ANodeToldToStopGivesItsLeadershipAway(t *testing.T) {
 	tenant := c.Tenant(0)
 	w := startWorker(ctx, t, newClient(t, tenant), "load")
 	defer w.stop()
-	books := rig.NewBooks()
-	load := rig.StartLoad(books, rig.LoadOptions{Workers: -1}, tenant)
+	history := rig.NewHistory()
+	load := rig.StartLoad(history, rig.LoadOptions{Workers: -1}, tenant)
 	defer load.Stop()
 	w.waitHandled(t, 20*time.Second)
 
@@ -256,7 +256,7 @@ func TestCell_ANodeToldToStopGivesItsLeadershipAway(t *testing.T) {
 	w.forget()
 	t.Logf("a worker had a job %s later", w.waitHandled(t, 5*time.Second).Round(time.Millisecond))
 	load.Stop()
-	books.Audit(ctx, t, tenant)
+	history.Audit(ctx, t, tenant)
 	leader.Start()
 	leader.WaitReady(30 * time.Second)
 }

@@ -116,9 +116,9 @@ func TestUp_RestartKeepsJobsAndKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	books := rig.NewBooks()
-	load := rig.StartLoad(books, rig.LoadOptions{}, first.Tenant)
-	waitForBooks(t, books, 50)
+	history := rig.NewHistory()
+	load := rig.StartLoad(history, rig.LoadOptions{}, first.Tenant)
+	waitForCounts(t, history, 50)
 	asked := time.Now()
 	first.Signal(syscall.SIGINT)
 	if code := first.WaitExit(stopLimit); code != 0 {
@@ -138,7 +138,7 @@ func TestUp_RestartKeepsJobsAndKey(t *testing.T) {
 	if err := second.Ack(ctx, job); err != nil {
 		t.Fatal(err)
 	}
-	books.Audit(ctx, t, second.Tenant)
+	history.Audit(ctx, t, second.Tenant)
 	info, err := os.Stat(filepath.Join(data, "credentials.json"))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("credentials: %v %v", info, err)
@@ -183,12 +183,12 @@ func TestUp_CtrlCEndsWorkersAndLongPollsInTime(t *testing.T) {
 func TestUp_KilledWholeFiveTimesLosesNothingAcknowledged(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	books := rig.NewBooks()
+	history := rig.NewHistory()
 	const kills = 5
 	for kill := range kills {
 		u := rig.StartUp(t, data)
-		load := rig.StartLoad(books, rig.LoadOptions{}, u.Tenant)
-		waitForBooks(t, books, 100)
+		load := rig.StartLoad(history, rig.LoadOptions{}, u.Tenant)
+		waitForCounts(t, history, 100)
 		u.Kill()
 		load.Stop()
 		if kill == kills-1 {
@@ -196,18 +196,18 @@ func TestUp_KilledWholeFiveTimesLosesNothingAcknowledged(t *testing.T) {
 		}
 	}
 	u := rig.StartUp(t, data)
-	books.Audit(ctxFor(t, time.Minute), t, u.Tenant)
-	enqueued, acked := books.Counts()
+	history.Audit(ctxFor(t, time.Minute), t, u.Tenant)
+	enqueued, acked := history.Counts()
 	t.Logf("%d enqueues and %d acks were acknowledged over %d kills", enqueued, acked, kills)
 }
 
-// waitForBooks waits until n more jobs have gone in and out.
-func waitForBooks(t *testing.T, books *rig.Books, n int) {
+// waitForCounts waits until n more jobs have gone in and out.
+func waitForCounts(t *testing.T, history *rig.History, n int) {
 	t.Helper()
-	enqueued, acked := books.Counts()
+	enqueued, acked := history.Counts()
 	deadline := time.Now().Add(30 * time.Second)
 	for {
-		e, a := books.Counts()
+		e, a := history.Counts()
 		if e >= enqueued+n && a >= acked+n {
 			return
 		}

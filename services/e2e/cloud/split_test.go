@@ -118,18 +118,18 @@ func TestSplit_DeadControlPlaneDisturbsNoJob(t *testing.T) {
 		n.Start()
 		n.WaitReady(30 * time.Second)
 	}
-	books := rig.NewBooks()
-	load := rig.StartLoad(books, rig.LoadOptions{}, tenant(0), tenant(1))
-	waitAcked(t, books, 100)
+	history := rig.NewHistory()
+	load := rig.StartLoad(history, rig.LoadOptions{}, tenant(0), tenant(1))
+	waitAcked(t, history, 100)
 	load.Stop()
-	books.Audit(ctx, t, tenant(0))
+	history.Audit(ctx, t, tenant(0))
 }
 
-func waitAcked(t *testing.T, books *rig.Books, least int) {
+func waitAcked(t *testing.T, history *rig.History, least int) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for {
-		if _, acked := books.Counts(); acked >= least {
+		if _, acked := history.Counts(); acked >= least {
 			return
 		}
 		if time.Now().After(deadline) {

@@ -230,8 +230,8 @@ func TestUp_CtrlCEndsOpenConsolesInTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	books := rig.NewBooks()
-	load := rig.StartLoad(books, rig.LoadOptions{}, u.Tenant)
+	history := rig.NewHistory()
+	load := rig.StartLoad(history, rig.LoadOptions{}, u.Tenant)
 	var reading sync.WaitGroup
 	for i := range 20 {
 		res, err := b.watch(ctx, u.Tenant.URL, token)
@@ -257,7 +257,7 @@ func TestUp_CtrlCEndsOpenConsolesInTime(t *testing.T) {
 		for b.call(ctx, "NamespaceService/ListNamespaces", map[string]any{"tenant": "demo"}, nil) == nil {
 		}
 	})
-	waitAcked(t, books, 300)
+	waitAcked(t, history, 300)
 	asked := time.Now()
 	u.Signal(syscall.SIGINT)
 	if code := u.WaitExit(3 * time.Second); code != 0 {

@@ -2,7 +2,7 @@
 // starts processes, kills them, and speaks to them as a client would.
 //
 // It owns processes (none outlives its test), ports, data directories and the
-// books of what was acknowledged. It must not know anything of the product beside
+// history of what was acknowledged. It must not know anything of the product beside
 // its command line and its wire.
 //
 // Surprising: ports are taken from below the range that the kernel gives to

@@ -18,7 +18,7 @@ type LoadOptions struct {
 
 // Load is producers and workers over HTTP that go on whatever answer they get.
 type Load struct {
-	Books *Books
+	History *History
 
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -26,10 +26,10 @@ type Load struct {
 
 // StartLoad begins; every producer and worker has its own choice of tenants, which
 // are clients of the same tenant, perhaps through different proxies.
-func StartLoad(books *Books, o LoadOptions, tenants ...Tenant) *Load {
+func StartLoad(history *History, o LoadOptions, tenants ...Tenant) *Load {
 	o = o.withDefaults()
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &Load{Books: books, stop: cancel}
+	l := &Load{History: history, stop: cancel}
 	for i := range o.Producers {
 		l.done.Go(func() { l.produce(ctx, tenants[i%len(tenants)], o, i) })
 	}
@@ -68,7 +68,7 @@ func (l *Load) produce(ctx context.Context, tenant Tenant, o LoadOptions, number
 	for n := 0; ctx.Err() == nil; n++ {
 		id, err := tenant.Enqueue(ctx, o.Queue, map[string]any{"producer": number, "n": n})
 		if err == nil {
-			l.Books.Enqueued(id)
+			l.History.Enqueued(id)
 		}
 		pause(ctx, o.Pace)
 	}
@@ -84,9 +84,9 @@ func (l *Load) work(ctx context.Context, tenant Tenant, o LoadOptions, number in
 		if !ok {
 			continue
 		}
-		l.Books.Fetched(job.JobID, asked)
+		l.History.Fetched(job.JobID, asked)
 		if err := tenant.Ack(ctx, job); err == nil {
-			l.Books.Acked(job.JobID)
+			l.History.Acked(job.JobID)
 		}
 	}
 }

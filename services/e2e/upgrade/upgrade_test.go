@@ -31,7 +31,7 @@ func long() bool { return os.Getenv("CORVO_TEST_LONG") != "" }
 // stay equal all the time, and nothing acknowledged is lost.
 func TestUpgrade_NodeByNodeBackAndForthAndThenForGood(t *testing.T) {
 	cell := rig.StartCell(t, rig.CellOptions{Binary: older})
-	u := &upgrade{t: t, cell: cell, books: rig.NewBooks(), digests: map[at]map[string]uint64{}}
+	u := &upgrade{t: t, cell: cell, history: rig.NewHistory(), digests: map[at]map[string]uint64{}}
 	load := u.load()
 	u.wantVersion(1)
 
@@ -66,16 +66,16 @@ func TestUpgrade_NodeByNodeBackAndForthAndThenForGood(t *testing.T) {
 	load.Stop()
 	ctx, cancel := context.WithTimeout(t.Context(), settleLimit)
 	defer cancel()
-	u.books.Audit(ctx, t, cell.Tenant(0))
+	u.history.Audit(ctx, t, cell.Tenant(0))
 	u.equal()
-	enqueued, acked := u.books.Counts()
+	enqueued, acked := u.history.Counts()
 	t.Logf("%d enqueues and %d ends acknowledged", enqueued, acked)
 }
 
 type upgrade struct {
 	t       *testing.T
 	cell    *rig.Cell
-	books   *rig.Books
+	history *rig.History
 	digests map[at]map[string]uint64 // What each node said of itself.
 }
 
@@ -86,7 +86,7 @@ type at struct {
 }
 
 func (u *upgrade) load() *rig.Load {
-	return rig.StartLoad(u.books, rig.LoadOptions{Pace: 20 * time.Millisecond}, u.cell.Tenant(0))
+	return rig.StartLoad(u.history, rig.LoadOptions{Pace: 20 * time.Millisecond}, u.cell.Tenant(0))
 }
 
 // replace starts other programs in the folders of some nodes, one node after the other.
@@ -122,9 +122,9 @@ func (u *upgrade) leadEach() {
 			_, _, exit := u.cell.Command("transfer", "--group", fmt.Sprint(u.cell.Shard), "--to", n.ID)
 			return exit == 0
 		})
-		before, _ := u.books.Counts()
+		before, _ := u.history.Counts()
 		u.poll("enqueues under "+n.ID, leaderLimit, func() bool {
-			now, _ := u.books.Counts()
+			now, _ := u.history.Counts()
 			return now >= before+enqueuesEach
 		})
 		u.look()

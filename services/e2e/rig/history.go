@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Books hold what the service has acknowledged. "Acknowledged" means that the
+// History is what the service has acknowledged. "Acknowledged" means that the
 // client has read a 2xx; everything else may have happened or not.
-type Books struct {
+type History struct {
 	mu sync.Mutex // Guards the rest.
 	// enqueued and acked are by job id, with the time of the answer.
 	enqueued map[string]time.Time
@@ -21,46 +21,46 @@ type Books struct {
 	wrong    []string
 }
 
-// NewBooks are empty.
-func NewBooks() *Books {
-	return &Books{enqueued: map[string]time.Time{}, acked: map[string]time.Time{}}
+// NewHistory returns an empty one.
+func NewHistory() *History {
+	return &History{enqueued: map[string]time.Time{}, acked: map[string]time.Time{}}
 }
 
 // Enqueued notes an acknowledged enqueue.
-func (b *Books) Enqueued(id string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.enqueued[id] = time.Now()
+func (h *History) Enqueued(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.enqueued[id] = time.Now()
 }
 
 // Fetched notes a job that was handed out to a call that began at asked.
-func (b *Books) Fetched(id string, asked time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if at, ok := b.acked[id]; ok && at.Before(asked) {
-		b.wrong = append(b.wrong, fmt.Sprintf("%s was handed out again %s after its acknowledged end", id, asked.Sub(at)))
+func (h *History) Fetched(id string, asked time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if at, ok := h.acked[id]; ok && at.Before(asked) {
+		h.wrong = append(h.wrong, fmt.Sprintf("%s was handed out again %s after its acknowledged end", id, asked.Sub(at)))
 	}
 }
 
 // Acked notes an acknowledged end of a job.
-func (b *Books) Acked(id string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.acked[id] = time.Now()
+func (h *History) Acked(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.acked[id] = time.Now()
 }
 
 // Counts says how much was acknowledged so far.
-func (b *Books) Counts() (enqueued, acked int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.enqueued), len(b.acked)
+func (h *History) Counts() (enqueued, acked int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.enqueued), len(h.acked)
 }
 
 // FirstEnqueueAfter is the first enqueue that was acknowledged after at.
-func (b *Books) FirstEnqueueAfter(at time.Time) (first time.Time, ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, t := range b.enqueued {
+func (h *History) FirstEnqueueAfter(at time.Time) (first time.Time, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, t := range h.enqueued {
 		if t.After(at) && (!ok || t.Before(first)) {
 			first, ok = t, true
 		}
@@ -75,51 +75,51 @@ const (
 
 // Audit looks every acknowledged job up and fails the test for each that is lost:
 // an acknowledged enqueue that is in no state, an acknowledged end that is not.
-func (b *Books) Audit(ctx context.Context, t testing.TB, tenant Tenant) {
+func (h *History) Audit(ctx context.Context, t testing.TB, tenant Tenant) {
 	t.Helper()
-	b.mu.Lock()
-	ids := make(chan string, len(b.enqueued)+len(b.acked))
-	for id := range b.enqueued {
+	h.mu.Lock()
+	ids := make(chan string, len(h.enqueued)+len(h.acked))
+	for id := range h.enqueued {
 		ids <- id
 	}
-	for id := range b.acked {
-		if _, seen := b.enqueued[id]; !seen { // Its enqueue was never answered.
+	for id := range h.acked {
+		if _, seen := h.enqueued[id]; !seen { // Its enqueue was never answered.
 			ids <- id
 		}
 	}
-	b.mu.Unlock()
+	h.mu.Unlock()
 	close(ids)
 	var auditing sync.WaitGroup
 	for range auditors {
 		auditing.Go(func() {
 			for id := range ids {
-				b.audit(ctx, tenant, id)
+				h.audit(ctx, tenant, id)
 			}
 		})
 	}
 	auditing.Wait()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	slices.Sort(b.wrong)
-	for i, w := range b.wrong {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	slices.Sort(h.wrong)
+	for i, w := range h.wrong {
 		if i == wrongsShown {
-			t.Errorf("... and %d more", len(b.wrong)-i)
+			t.Errorf("... and %d more", len(h.wrong)-i)
 			break
 		}
 		t.Error(w)
 	}
 }
 
-func (b *Books) audit(ctx context.Context, tenant Tenant, id string) {
+func (h *History) audit(ctx context.Context, tenant Tenant, id string) {
 	job, err := patiently(ctx, func() (Job, error) { return tenant.Job(ctx, id) })
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	_, acked := b.acked[id]
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, acked := h.acked[id]
 	switch {
 	case err != nil:
-		b.wrong = append(b.wrong, fmt.Sprintf("%s (end acknowledged: %v) is lost: %v", id, acked, err))
+		h.wrong = append(h.wrong, fmt.Sprintf("%s (end acknowledged: %v) is lost: %v", id, acked, err))
 	case acked && job.State != "completed":
-		b.wrong = append(b.wrong, fmt.Sprintf("%s was acknowledged as done and is %s", id, job.State))
+		h.wrong = append(h.wrong, fmt.Sprintf("%s was acknowledged as done and is %s", id, job.State))
 	}
 }
 
