@@ -94,7 +94,7 @@ func Reseal(ctx context.Context, m Maintenance, progress func(rows int)) (r Rese
 
 // beat tells now and then which master key this process seals with.
 func (s *Server) beat(ctx context.Context) {
-	tick := time.NewTicker(masterkey.BeatEvery)
+	tick := time.NewTicker(masterkey.ReportEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -102,7 +102,7 @@ func (s *Server) beat(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if err := masterkey.Beat(ctx, s.kit.Store, s.kit.Seal, s.kit.Now()); err != nil && ctx.Err() == nil {
+		if err := masterkey.ReportKey(ctx, s.kit.Store, s.kit.Seal, s.kit.Now()); err != nil && ctx.Err() == nil {
 			s.kit.Log.WarnContext(ctx, "can't renew this control plane's lease", "error", err)
 		}
 	}

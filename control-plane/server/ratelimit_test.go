@@ -36,9 +36,9 @@ func (s *stage) onPlan(t testing.TB, p *fixture, plan string) {
 	})
 }
 
-// TestStrangers_MeetALimitBeforeTheDatabase floods what needs no credential, and what is
+// TestAnonymous_MeetALimitBeforeTheDatabase floods what needs no credential, and what is
 // sent with a bad one, from one network.
-func TestStrangers_MeetALimitBeforeTheDatabase(t *testing.T) {
+func TestAnonymous_MeetALimitBeforeTheDatabase(t *testing.T) {
 	t.Parallel()
 	bad := newKey(t, apikey.Management)
 	for name, flood := range map[string]func(s *stage) reply{

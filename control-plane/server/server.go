@@ -127,7 +127,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 func (s *Server) build(ctx context.Context) error {
 	s.keys = tokenkeys.Keys{Store: s.kit.Store, Seal: s.kit.Seal, Now: s.kit.Now, Calendar: s.calendar}
 	// Before the first thing is sealed.
-	if err := masterkey.Beat(ctx, s.kit.Store, s.kit.Seal, s.kit.Now()); err != nil {
+	if err := masterkey.ReportKey(ctx, s.kit.Store, s.kit.Seal, s.kit.Now()); err != nil {
 		return err
 	}
 	// Made at the first start, so that it fails here and not at the first sign-in.

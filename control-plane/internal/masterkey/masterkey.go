@@ -25,16 +25,16 @@ const (
 	leasePrefix = "master-key/"
 	// leaseHolder is one for all of them: they share it.
 	leaseHolder = "control"
-	// BeatEvery is how often a process reports which key it seals with; a report counts
+	// ReportEvery is how often a process reports which key it seals with; a report counts
 	// for leaseFor.
-	BeatEvery = 10 * time.Second
-	leaseFor  = 30 * time.Second
+	ReportEvery = 10 * time.Second
+	leaseFor    = 30 * time.Second
 
 	batchDefault = 100
 )
 
-// Beat says that this process seals with the first key of the box.
-func Beat(ctx context.Context, s store.Store, box *seal.Box, now time.Time) error {
+// ReportKey says that this process seals with the first key of the box.
+func ReportKey(ctx context.Context, s store.Store, box *seal.Box, now time.Time) error {
 	err := s.Service(ctx, func(tx *store.Tx) error {
 		_, _, err := tx.TakeLease(ctx, leasePrefix+box.KeyIDs()[0], leaseHolder, now, now.Add(leaseFor))
 		return err

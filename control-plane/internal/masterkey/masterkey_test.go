@@ -135,7 +135,7 @@ func TestChange_SealsEverythingAnewBesideARunningProcess(t *testing.T) {
 		fill(t, running, before, time.Now())
 		was := containing(t, running, seal.Prefix(before.KeyIDs()[0]))
 		// The process was restarted with the new file.
-		if err := Beat(t.Context(), running, both, time.Now()); err != nil {
+		if err := ReportKey(t.Context(), running, both, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		r, err := Change{Store: open(t, url, store.Options{Beside: true}), Seal: both, Now: time.Now, Batch: 2}.Run(t.Context())
@@ -226,7 +226,7 @@ func TestChange_NeverCallsAKeyRemovableThatIsNeeded(t *testing.T) {
 			return Change{Store: s, Seal: both, Now: func() time.Time { return now }}.Run(t.Context())
 		}
 		// A process that was not restarted.
-		if err := Beat(t.Context(), s, before, now); err != nil {
+		if err := ReportKey(t.Context(), s, before, now); err != nil {
 			t.Fatal(err)
 		}
 		r, err := run()

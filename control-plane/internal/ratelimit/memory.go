@@ -94,25 +94,25 @@ func TooMany(reason, what string, wait time.Duration) *fault.Error {
 	return refusal
 }
 
-// Strangers are callers of whom only the address is known. Their calls are counted in
+// Anonymous limits callers of whom only the address is known. Their calls are counted in
 // memory, before anything is asked of the database: for one customer of a network and
 // for the network around.
-type Strangers struct{ narrow, wide *Buckets }
+type Anonymous struct{ narrow, wide *Buckets }
 
 // Rates of calls without a credential: an office behind one address types, signs up and
 // signs in without meeting them. The wide one is for whoever moves inside a network.
 var (
-	strangersNarrow = Rate{PerSecond: 10, Burst: 300}
-	strangersWide   = Rate{PerSecond: 40, Burst: 1200}
+	anonymousNarrow = Rate{PerSecond: 10, Burst: 300}
+	anonymousWide   = Rate{PerSecond: 40, Burst: 1200}
 )
 
-// NewStrangers makes Strangers at the usual rates.
-func NewStrangers() *Strangers {
-	return &Strangers{narrow: NewBuckets(strangersNarrow), wide: NewBuckets(strangersWide)}
+// NewAnonymous limits at the usual rates.
+func NewAnonymous() *Anonymous {
+	return &Anonymous{narrow: NewBuckets(anonymousNarrow), wide: NewBuckets(anonymousWide)}
 }
 
 // Take counts a call from an address; its refusal, or nil.
-func (s *Strangers) Take(addr string, now time.Time) *fault.Error {
+func (s *Anonymous) Take(addr string, now time.Time) *fault.Error {
 	wait := s.narrow.Take(Peer(addr), now)
 	if wait == 0 {
 		wait = s.wide.Take(Network(addr), now)
@@ -125,7 +125,7 @@ func (s *Strangers) Take(addr string, now time.Time) *fault.Error {
 
 // Check refuses like Take, and counts nothing: what is counted is only known afterwards,
 // as with credentials that turn out to be none.
-func (s *Strangers) Check(addr string, now time.Time) *fault.Error {
+func (s *Anonymous) Check(addr string, now time.Time) *fault.Error {
 	if wait := s.narrow.Wait(Peer(addr), now); wait > 0 {
 		return TooMany("TOO_MANY_REQUESTS", fmt.Sprintf("requests with invalid credentials from %s", Peer(addr)), wait)
 	}

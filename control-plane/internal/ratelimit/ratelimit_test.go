@@ -19,14 +19,14 @@ func TestWords_AreForPeople(t *testing.T) {
 	}
 }
 
-func TestStrangers_AFloodMeetsItsOwnNetworkOnly(t *testing.T) {
+func TestAnonymous_AFloodMeetsItsOwnNetworkOnly(t *testing.T) {
 	t.Parallel()
-	s, now := NewStrangers(), time.Unix(1000, 0)
+	s, now := NewAnonymous(), time.Unix(1000, 0)
 	taken := 0
 	for s.Take("203.0.113.7", now) == nil {
 		taken++
 	}
-	if taken != int(strangersNarrow.Burst) {
+	if taken != int(anonymousNarrow.Burst) {
 		t.Errorf("%d at once", taken)
 	}
 	refusal := s.Take("203.0.113.7:99", now)
@@ -45,7 +45,7 @@ func TestStrangers_AFloodMeetsItsOwnNetworkOnly(t *testing.T) {
 	for i := 0; s.Take(fmt.Sprintf("2001:db8:1:%x::1", i), now) == nil; i++ {
 		taken++
 	}
-	if taken != int(strangersWide.Burst) {
+	if taken != int(anonymousWide.Burst) {
 		t.Errorf("%d from one /48", taken)
 	}
 	if s.Take("2001:db8:2::1", now) != nil {

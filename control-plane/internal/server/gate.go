@@ -55,7 +55,7 @@ func (g *gate) authenticate(r *http.Request) (context.Context, error) {
 	ctx := r.Context()
 	bare := access.From(ctx)
 	if g.rule.permission == cloudv1.Permission_PERMISSION_PUBLIC {
-		if refusal := g.limits.strangers.Take(bare.Peer, g.now()); refusal != nil {
+		if refusal := g.limits.anonymous.Take(bare.Peer, g.now()); refusal != nil {
 			return ctx, refusal
 		}
 		// Another site must not sign a browser in, or out, as somebody of its choice.
@@ -164,8 +164,8 @@ func (g *gate) enter(ctx context.Context, request any) (context.Context, error) 
 
 // limits are rate limits, counted in memory.
 type limits struct {
-	// strangers are calls without a credential, guesses those with a bad one.
-	strangers, guesses *ratelimit.Strangers
+	// anonymous are calls without a credential, guesses those with a bad one.
+	anonymous, guesses *ratelimit.Anonymous
 	// writes are changes, per tenant, so that no tenant keeps the database from the
 	// others.
 	writes *ratelimit.Buckets
@@ -183,7 +183,7 @@ func credentialOf(h http.Header, policy cookies.Policy) string {
 var writesRate = ratelimit.Rate{PerSecond: 20, Burst: 500}
 
 func newLimits() *limits {
-	return &limits{strangers: ratelimit.NewStrangers(), guesses: ratelimit.NewStrangers(), writes: ratelimit.NewBuckets(writesRate), good: ratelimit.NewRecent()}
+	return &limits{anonymous: ratelimit.NewAnonymous(), guesses: ratelimit.NewAnonymous(), writes: ratelimit.NewBuckets(writesRate), good: ratelimit.NewRecent()}
 }
 
 func tenantOf(request any) string {

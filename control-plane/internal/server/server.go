@@ -95,7 +95,7 @@ func (s *Server) guarded(m Method, r rule) http.Handler {
 // database is asked.
 func (s *Server) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if refusal := s.limits.strangers.Take(access.From(r.Context()).Peer, s.options.Now()); refusal != nil {
+		if refusal := s.limits.anonymous.Take(access.From(r.Context()).Peer, s.options.Now()); refusal != nil {
 			w.Header().Set("Retry-After", strconv.Itoa(int(seconds(refusal.RetryAfter))))
 			http.Error(w, refusal.Error(), http.StatusTooManyRequests)
 			return
