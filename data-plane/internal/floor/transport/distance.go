@@ -26,22 +26,22 @@ const (
 	adviceStep = 500 * time.Millisecond
 )
 
-// Far is a node that is too far away for the heartbeat time-out.
-type Far struct {
+// DistantNode is one that is too far away for the heartbeat time-out.
+type DistantNode struct {
 	Node      string
 	RoundTrip time.Duration
 	Heartbeat time.Duration
 }
 
 // Allowed is the longest round trip for the heartbeat.
-func (f Far) Allowed() time.Duration { return f.Heartbeat / nearEnough }
+func (f DistantNode) Allowed() time.Duration { return f.Heartbeat / nearEnough }
 
 // Needed is the heartbeat for the round trip.
-func (f Far) Needed() time.Duration {
+func (f DistantNode) Needed() time.Duration {
 	return (f.RoundTrip*nearEnough + adviceStep - 1) / adviceStep * adviceStep
 }
 
-func (f Far) String() string {
+func (f DistantNode) String() string {
 	return fmt.Sprintf("a round trip to %s takes %v, and a heartbeat of %v allows %v; start all nodes with --heartbeat %v",
 		f.Node, f.RoundTrip.Round(time.Millisecond), f.Heartbeat, f.Allowed(), f.Needed())
 }
@@ -129,13 +129,13 @@ func (d *distances) note(node string, trip time.Duration, now time.Time) {
 }
 
 // far says whether p is too far away; the caller holds mu.
-func (d *distances) far(node string, p *distance) (Far, bool) {
+func (d *distances) far(node string, p *distance) (DistantNode, bool) {
 	trip, known := p.trip()
-	return Far{Node: node, RoundTrip: trip, Heartbeat: d.heartbeat}, known && trip*nearEnough > d.heartbeat
+	return DistantNode{Node: node, RoundTrip: trip, Heartbeat: d.heartbeat}, known && trip*nearEnough > d.heartbeat
 }
 
 // farthest is the farthest of the nodes now known to be too far away.
-func (d *distances) farthest(now time.Time) (most Far, ok bool) {
+func (d *distances) farthest(now time.Time) (most DistantNode, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for node, p := range d.peers {
@@ -149,7 +149,7 @@ func (d *distances) farthest(now time.Time) (most Far, ok bool) {
 }
 
 // TooFar is the farthest of the nodes that are too far away for the heartbeat time-out.
-func (m *Mux) TooFar() (Far, bool) { return m.far.farthest(time.Now()) }
+func (m *Mux) TooFar() (DistantNode, bool) { return m.far.farthest(time.Now()) }
 
 // timed measures the round trip of a request that touches no disk.
 func (g *Group) timed(target raft.ServerAddress, request func() error) error {
