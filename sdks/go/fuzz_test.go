@@ -97,7 +97,7 @@ func FuzzOutcomes(f *testing.F) {
 		for i := range int(acks) + int(fails) {
 			tk := w.admitForTest(l, i)
 			if i >= int(acks) {
-				tk.out.verdict = verdictFail
+				tk.out.kind = outcomeFail
 			}
 			tk.phase = phaseSent
 			batch = append(batch, tk)

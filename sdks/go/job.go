@@ -177,7 +177,7 @@ func zeroArgs[A Args]() A {
 
 // outcome is what is to be told to the server about an attempt.
 type outcome struct {
-	verdict   verdict
+	kind      outcomeKind
 	result    json.RawMessage
 	message   string
 	backtrace string
@@ -187,12 +187,12 @@ type outcome struct {
 	ack       *corvov1.AckBatchItem // What else an ack says.
 }
 
-type verdict uint8
+type outcomeKind uint8
 
 const (
-	verdictAck verdict = iota
-	verdictFail
-	verdictRelease
+	outcomeAck outcomeKind = iota
+	outcomeFail
+	outcomeRelease
 )
 
 // invoke runs the handler and turns whatever it does into an outcome.
@@ -207,7 +207,7 @@ func (t *task) invoke(h handler, out *outcome) {
 		if reason == nil {
 			message = "the handler ended its goroutine (runtime.Goexit)"
 		}
-		*out = outcome{verdict: verdictFail, message: message, backtrace: string(debug.Stack()), panicked: true}
+		*out = outcome{kind: outcomeFail, message: message, backtrace: string(debug.Stack()), panicked: true}
 	}()
 	result, err := h(t.ctx, t)
 	returned = true
@@ -216,19 +216,19 @@ func (t *task) invoke(h handler, out *outcome) {
 
 func (t *task) outcomeOf(result json.RawMessage, err error) outcome {
 	if err == nil {
-		return outcome{verdict: verdictAck, result: result}
+		return outcome{kind: outcomeAck, result: result}
 	}
-	if out, ok := verdictOf(err); ok {
+	if out, ok := requestedOutcome(err); ok {
 		return out
 	}
 	var rel *releaseError
 	if errors.As(err, &rel) {
-		return outcome{verdict: verdictRelease, message: rel.reason}
+		return outcome{kind: outcomeRelease, message: rel.reason}
 	}
 	// An error after the soft timeout is the shutdown's doing, and the job's next
 	// worker should have the attempt.
 	if errors.Is(context.Cause(t.ctx), ErrShutdown) {
-		return outcome{verdict: verdictRelease, message: "worker shutting down: " + err.Error()}
+		return outcome{kind: outcomeRelease, message: "worker shutting down: " + err.Error()}
 	}
-	return outcome{verdict: verdictFail, message: err.Error()}
+	return outcome{kind: outcomeFail, message: err.Error()}
 }

@@ -31,12 +31,12 @@ func (e *outcomeError) Unwrap() error { return e.cause }
 
 // Terminal fails the attempt for good: the job is dead, whatever attempts are left.
 func Terminal(err error) error {
-	return &outcomeError{word: "terminal", cause: err, out: outcome{verdict: verdictFail, message: err.Error(), terminal: true}}
+	return &outcomeError{word: "terminal", cause: err, out: outcome{kind: outcomeFail, message: err.Error(), terminal: true}}
 }
 
 // RetryIn fails the attempt; the next one is due after d instead of the backoff.
 func RetryIn(d time.Duration, err error) error {
-	return &outcomeError{word: "retry in " + d.String(), cause: err, out: outcome{verdict: verdictFail, message: err.Error(), delay: &d}}
+	return &outcomeError{word: "retry in " + d.String(), cause: err, out: outcome{kind: outcomeFail, message: err.Error(), delay: &d}}
 }
 
 // Continue asks for another iteration of an agent job, which finds checkpoint.
@@ -52,7 +52,7 @@ func iterate(status wire.AgentStatus, reason string, checkpoint any) error {
 		return fmt.Errorf("encode checkpoint: %w", err)
 	}
 	return &outcomeError{word: string(status), out: outcome{
-		verdict: verdictAck, ack: &corvov1.AckBatchItem{AgentStatus: string(status), HoldReason: reason, CheckpointJson: string(raw)},
+		kind: outcomeAck, ack: &corvov1.AckBatchItem{AgentStatus: string(status), HoldReason: reason, CheckpointJson: string(raw)},
 	}}
 }
 
@@ -64,12 +64,12 @@ func ExitChain(result any, reason string) error {
 		return err
 	}
 	return &outcomeError{word: string(wire.StepExit), out: outcome{
-		verdict: verdictAck, result: raw, ack: &corvov1.AckBatchItem{StepStatus: string(wire.StepExit), ExitReason: reason},
+		kind: outcomeAck, result: raw, ack: &corvov1.AckBatchItem{StepStatus: string(wire.StepExit), ExitReason: reason},
 	}}
 }
 
-// verdictOf is the outcome that a handler's error asks for, if it does.
-func verdictOf(err error) (outcome, bool) {
+// requestedOutcome is the outcome that a handler's error asks for, if it does.
+func requestedOutcome(err error) (outcome, bool) {
 	var v *outcomeError
 	if !errors.As(err, &v) {
 		return outcome{}, false
@@ -90,7 +90,7 @@ func (t *task) ackItem() *corvov1.AckBatchItem {
 func (t *task) failItem() *corvov1.LifecycleFailItem {
 	f := &corvov1.LifecycleFailItem{
 		JobId: t.lease.GetJobId(), LeaseToken: t.lease.GetLeaseToken(), Error: t.out.message, Backtrace: t.out.backtrace,
-		Release: t.out.verdict == verdictRelease, Terminal: t.out.terminal, Usage: t.usage(),
+		Release: t.out.kind == outcomeRelease, Terminal: t.out.terminal, Usage: t.usage(),
 	}
 	if t.out.delay != nil {
 		f.DelayMs = new(t.out.delay.Milliseconds())

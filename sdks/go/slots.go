@@ -199,7 +199,7 @@ func (w *Worker) takeBatch(l *pool) ([]*task, int) {
 func (w *Worker) settleFrame(l *pool, batch []*task, want int) *stream.Request {
 	f := w.frame()
 	for _, t := range batch {
-		if t.out.verdict == verdictAck {
+		if t.out.kind == outcomeAck {
 			f.Acks = append(f.Acks, t.ackItem())
 			continue
 		}
@@ -246,9 +246,9 @@ func (w *Worker) settled(l *pool, batch []*task, reply *stream.Response) error {
 	for _, t := range batch {
 		var o itemOutcome
 		switch {
-		case t.out.verdict == verdictAck && len(acks) > 0:
+		case t.out.kind == outcomeAck && len(acks) > 0:
 			o, acks = acks[0], acks[1:]
-		case t.out.verdict != verdictAck && len(fails) > 0:
+		case t.out.kind != outcomeAck && len(fails) > 0:
 			o, fails = fails[0], fails[1:]
 		default:
 			w.again(t, err)
@@ -269,7 +269,7 @@ type itemOutcome struct{ code, message, status string }
 func outcomes(batch []*task, reply *stream.Response) (acks, fails []itemOutcome, err error) {
 	sentAcks, sentFails := 0, 0
 	for _, t := range batch {
-		if t.out.verdict == verdictAck {
+		if t.out.kind == outcomeAck {
 			sentAcks++
 		} else {
 			sentFails++
@@ -354,9 +354,9 @@ func (w *Worker) conclude(t *task, o itemOutcome) error {
 
 func (w *Worker) confirmed(t *task, status string) {
 	switch {
-	case t.out.verdict == verdictAck:
+	case t.out.kind == outcomeAck:
 		w.count.completed.Add(1)
-	case t.out.verdict == verdictRelease:
+	case t.out.kind == outcomeRelease:
 		w.count.released.Add(1)
 	default:
 		w.count.failed.Add(1)
@@ -368,13 +368,13 @@ func (w *Worker) confirmed(t *task, status string) {
 // refused: the result itself is not acceptable, so the attempt has failed; a
 // failure that is refused too cannot be told at all.
 func (w *Worker) refused(t *task, o itemOutcome) {
-	if t.out.verdict != verdictAck {
+	if t.out.kind != outcomeAck {
 		w.log().Error("corvo: failure report refused, the lease will expire", "job", t.lease.GetJobId(), "error", o.message)
 		w.drop(t)
 		return
 	}
 	w.log().Error("corvo: result refused", "job", t.lease.GetJobId(), "error", o.message)
-	t.out = outcome{verdict: verdictFail, message: "the result was refused: " + o.message}
+	t.out = outcome{kind: outcomeFail, message: "the result was refused: " + o.message}
 	w.requeue(t)
 }
 
@@ -478,7 +478,7 @@ func (w *Worker) granted(l *pool, want int, jobs []*corvov1.FetchBatchJob) {
 	for _, j := range jobs {
 		t := w.admit(l, j, now)
 		if w.isDraining || l.running >= l.slots {
-			w.enqueueSettlement(t, outcome{verdict: verdictRelease, message: "no slot"})
+			w.enqueueSettlement(t, outcome{kind: outcomeRelease, message: "no slot"})
 			continue
 		}
 		l.running++

@@ -133,7 +133,7 @@ func (w *Worker) unhandled(t *task) outcome {
 	case <-w.draining:
 	case <-t.ctx.Done():
 	}
-	return outcome{verdict: verdictRelease, message: "no handler for kind " + t.kind}
+	return outcome{kind: outcomeRelease, message: "no handler for kind " + t.kind}
 }
 
 // finish frees the slot and queues the outcome, unless the attempt is over already.

@@ -532,7 +532,7 @@ func (w *Worker) abandonRunning() {
 		}
 		w.abandoned++
 		t.pool.running--
-		w.enqueueSettlement(t, outcome{verdict: verdictRelease, message: "worker_shutdown"})
+		w.enqueueSettlement(t, outcome{kind: outcomeRelease, message: "worker_shutdown"})
 	}
 	// A handler whose lease was lost has nothing to give back; it is not waited for.
 	for _, l := range w.pools {
