@@ -13,6 +13,7 @@ require (
 	github.com/corvo-cloud/corvo/web v0.0.0
 	github.com/emersion/go-message v0.18.2
 	github.com/emersion/go-smtp v0.25.1
+	github.com/gofrs/flock v0.13.1
 	github.com/spf13/cobra v1.10.2
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.24.0

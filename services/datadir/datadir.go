@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/gofrs/flock"
 )
 
 // Version of the layout of every kind of directory. Raised when a program can not
@@ -32,7 +34,7 @@ var (
 type Dir struct {
 	// Path is absolute.
 	Path string
-	lock *os.File
+	lock *flock.Flock
 }
 
 // Claim makes dir if it is not there and takes it for this process. kind says
@@ -47,10 +49,13 @@ func Claim(dir, kind string) (*Dir, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
-	d := &Dir{Path: path}
+	d := &Dir{Path: path, lock: flock.New(filepath.Join(path, lockFile), flock.SetPermissions(fileMode))}
 	// The lock comes first: two processes must not both find the directory empty.
-	if d.lock, err = lock(filepath.Join(path, lockFile)); err != nil {
-		return nil, fmt.Errorf("data directory %s: %w", path, err)
+	switch mine, err := d.lock.TryLock(); {
+	case err != nil:
+		return nil, fmt.Errorf("data directory %s: take its lock: %w", path, err)
+	case !mine:
+		return nil, fmt.Errorf("data directory %s: %w", path, ErrInUse)
 	}
 	if err := d.check(kind); err != nil {
 		return nil, errors.Join(fmt.Errorf("data directory %s: %w", path, err), d.Release())

@@ -257,6 +257,8 @@ var Libraries = []Library{
 		"flags belong to programs"},
 	{"github.com/coreos/go-oidc", []string{"control-plane/internal/sso"},
 		"what a provider says is checked in one room"},
+	{"github.com/gofrs/flock", []string{"control-plane/internal/store", "services/datadir"},
+		"only what owns files on disk takes them"},
 	{"github.com/wneessen/go-mail", []string{"control-plane/internal/mail"},
 		"one room writes letters"},
 	{"github.com/go-json-experiment/json", []string{"data-plane/internal/edge/shape"},

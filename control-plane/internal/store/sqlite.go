@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/gofrs/flock"
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -37,9 +38,12 @@ func openSQLite(ctx context.Context, path string, o Options) (Store, error) {
 		}
 		return d, nil
 	}
-	lock, err := lockFile(path + ".lock")
-	if err != nil {
-		return nil, fmt.Errorf("open database %s: %w", path, err)
+	lock := flock.New(path+".lock", flock.SetPermissions(fileMode))
+	switch mine, err := lock.TryLock(); {
+	case err != nil:
+		return nil, fmt.Errorf("open database %s: take its lock: %w", path, err)
+	case !mine:
+		return nil, fmt.Errorf("open database %s: %w: stop that process, or use PostgreSQL to run several control planes", path, ErrInUse)
 	}
 	d.release = lock.Close
 	if err := d.openFile(ctx, path, o); err != nil {
