@@ -10,60 +10,60 @@ import (
 
 // ack completes a job. The same token again gets the same answer.
 func (x *entry) ack(c *command.Ack) (Result, error) {
-	h, res, err := x.leased(c.NS, c.ID, c.By)
+	j, res, err := x.leased(c.NS, c.ID, c.By)
 	if err != nil {
 		return Result{}, err
 	}
 	if res.Refusal != Accepted {
-		return x.ackedBefore(c, &h, res)
+		return x.ackedBefore(c, &j, res)
 	}
-	if c.Agent != command.AgentUnsaid && !h.Has(records.FlagAgent) {
+	if c.Agent != command.AgentUnsaid && !j.Has(records.FlagAgent) {
 		res.Refusal = NotAgent
 		return res, nil
 	}
-	if err := x.report(c.NS, c.ID, &h, c.Usage); err != nil {
+	if err := x.report(&j, c.Usage); err != nil {
 		return Result{}, err
 	}
-	cancelling := h.State == job.Cancelling
-	if err := x.leave(c.NS, c.ID, &h); err != nil {
+	cancelling := j.State == job.Cancelling
+	if err := x.leave(&j); err != nil {
 		return Result{}, err
 	}
-	x.storeCheckpoint(c.NS, c.ID, &h, c.Checkpoint)
-	if h.Has(records.FlagAgent) {
-		err = x.ackAgent(c, &h, cancelling)
+	x.storeCheckpoint(&j, c.Checkpoint)
+	if j.Has(records.FlagAgent) {
+		err = x.ackAgent(c, &j, cancelling)
 	} else {
-		err = x.complete(c, &h)
+		err = x.complete(c, &j)
 	}
 	if err != nil {
 		return Result{}, err
 	}
-	x.putHead(c.NS, c.ID, &h)
-	res.State = h.State
+	x.put(&j)
+	res.State = j.State
 	return res, nil
 }
 
-func (x *entry) complete(c *command.Ack, h *records.Head) error {
+func (x *entry) complete(c *command.Ack, j *subject) error {
 	if c.Result != nil {
 		x.txn.Set(x.m.space.Job(c.NS, keys.Result, c.ID), c.Result)
-		h.Flags |= records.FlagResult
+		j.Flags |= records.FlagResult
 	}
-	if err := x.end(c.NS, c.ID, h, job.Completed, ending{exit: c.Step == command.StepExit, reason: c.ExitReason}); err != nil {
+	if err := x.end(j, job.Completed, ending{exit: c.Step == command.StepExit, reason: c.ExitReason}); err != nil {
 		return err
 	}
-	h.Note(records.WasCompleted, x.now)
-	x.event(feed.Completed, c.NS, c.ID, h)
+	j.Note(records.WasCompleted, x.now)
+	x.event(feed.Completed, j)
 	return nil
 }
 
 // ackedBefore answers a repeated ack with the same token as the first time.
-func (x *entry) ackedBefore(c *command.Ack, h *records.Head, res Result) (Result, error) {
+func (x *entry) ackedBefore(c *command.Ack, j *subject, res Result) (Result, error) {
 	if res.Refusal != LeaseLost {
 		return res, nil
 	}
-	again := h.State == job.Completed && records.Holds(h, c.By)
+	again := j.State == job.Completed && records.Holds(&j.Head, c.By)
 	if !again {
 		var err error
-		if again, err = x.ackedIteration(c.NS, c.ID, h, c.By.Token); err != nil {
+		if again, err = x.ackedIteration(j, c.By.Token); err != nil {
 			return Result{}, err
 		}
 	}

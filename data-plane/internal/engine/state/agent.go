@@ -28,12 +28,12 @@ func (x *entry) agentLimits(ns job.Namespace, id job.ID) (command.AgentLimits, e
 
 // beginIteration goes on to the next iteration if the last one is over, and keeps the
 // lease within the time of one.
-func (x *entry) beginIteration(ns job.Namespace, id job.ID, h *records.Head, lease time.Duration) (time.Duration, error) {
-	if h.Has(records.FlagIterated) {
-		h.Iteration++
-		h.Flags &^= records.FlagIterated
+func (x *entry) beginIteration(j *subject, lease time.Duration) (time.Duration, error) {
+	if j.Has(records.FlagIterated) {
+		j.Iteration++
+		j.Flags &^= records.FlagIterated
 	}
-	limits, err := x.agentLimits(ns, id)
+	limits, err := x.agentLimits(j.ns, j.id)
 	if limits.IterationTimeout > 0 {
 		lease = min(lease, limits.IterationTimeout)
 	}
@@ -42,56 +42,56 @@ func (x *entry) beginIteration(ns job.Namespace, id job.ID, h *records.Head, lea
 
 // timeOut fails the attempt of an iteration that took too long (trap 39). Its worker
 // settled nothing.
-func (x *entry) timeOut(ns job.Namespace, id job.ID, h *records.Head) error {
-	h.Flags |= records.FlagReclaimed | records.FlagRanOut
-	x.addError(ns, id, h, records.AttemptError{Attempt: h.Attempt, At: x.now, Cause: records.IterationRanOut, Worker: h.Worker})
-	if err := x.countFailure(ns, h); err != nil {
+func (x *entry) timeOut(j *subject) error {
+	j.Flags |= records.FlagReclaimed | records.FlagRanOut
+	x.addError(j, records.AttemptError{Attempt: j.Attempt, At: x.now, Cause: records.IterationRanOut, Worker: j.Worker})
+	if err := x.countFailure(j); err != nil {
 		return err
 	}
-	return x.endAttempt(&command.Fail{NS: ns, ID: id, Error: records.IterationRanOut.String()}, h)
+	return x.endAttempt(&command.Fail{Error: records.IterationRanOut.String()}, j)
 }
 
 // ackAgent ends an iteration of an agent job that left its former state, and does
 // what its worker says of the loop.
-func (x *entry) ackAgent(c *command.Ack, h *records.Head, cancelling bool) error {
-	used, err := x.endIteration(c, h)
+func (x *entry) ackAgent(c *command.Ack, j *subject, cancelling bool) error {
+	used, err := x.endIteration(c, j)
 	if err != nil {
 		return err
 	}
 	switch {
 	case c.Agent == command.AgentUnsaid, c.Agent == command.AgentDone:
-		return x.complete(c, h)
-	case cancelling && !h.Has(records.FlagHoldNext):
-		return x.endLetGo(c.NS, c.ID, h, "")
+		return x.complete(c, j)
+	case cancelling && !j.Has(records.FlagHoldNext):
+		return x.endLetGo(j, "")
 	}
-	if h.Crashes > 0 {
-		h.Flags |= records.FlagRanOut
+	if j.Crashes > 0 {
+		j.Flags |= records.FlagRanOut
 	}
-	h.Attempt, h.Crashes = 0, 0
+	j.Attempt, j.Crashes = 0, 0
 	switch {
 	case cancelling:
 		why, err := x.heldFor(c.NS, c.ID)
 		if err != nil {
 			return err
 		}
-		return x.hold(c.NS, c.ID, h, why)
+		return x.hold(j, why)
 	case c.Agent == command.AgentHold:
-		return x.hold(c.NS, c.ID, h, records.Hold{Cause: records.HoldCause{Text: c.HoldReason}, At: x.now})
+		return x.hold(j, records.Hold{Cause: records.HoldCause{Text: c.HoldReason}, At: x.now})
 	default:
-		return x.continueAgent(c.NS, c.ID, h, used)
+		return x.continueAgent(j, used)
 	}
 }
 
 // endIteration writes down how the iteration went and answers what the job cost so far.
-func (x *entry) endIteration(c *command.Ack, h *records.Head) (cost int64, err error) {
-	u, err := x.jobUsage(c.NS, c.ID, h)
+func (x *entry) endIteration(c *command.Ack, j *subject) (cost int64, err error) {
+	u, err := x.jobUsage(j)
 	if err != nil {
 		return 0, err
 	}
 	it := records.Iteration{
-		Status: c.Agent, At: x.now, Result: c.Result, HoldReason: c.HoldReason, Usage: u.Iteration, Lease: h.Epoch,
+		Status: c.Agent, At: x.now, Result: c.Result, HoldReason: c.HoldReason, Usage: u.Iteration, Lease: j.Epoch,
 	}
-	if h.Has(records.FlagCheckpoint) { // Of the ack, or one that came before it.
+	if j.Has(records.FlagCheckpoint) { // Of the ack, or one that came before it.
 		if it.Checkpoint, err = x.txn.Get(x.m.space.Job(c.NS, keys.Checkpoint, c.ID)); err != nil {
 			return 0, fmt.Errorf("checkpoint of job %s: %w", c.ID, err)
 		}
@@ -102,37 +102,37 @@ func (x *entry) endIteration(c *command.Ack, h *records.Head) (cost int64, err e
 	if u.Iteration != (records.Meter{}) {
 		it.Provider, it.Model = u.Provider, u.Model
 		u.Iteration = records.Meter{}
-		x.putJobUsage(c.NS, c.ID, h, u)
+		x.putJobUsage(j, u)
 	}
-	x.txn.Set(x.m.space.Iteration(c.NS, c.ID, h.Iteration), it.Encode())
-	if h.Iteration > IterationsKept {
-		x.txn.Delete(x.m.space.Iteration(c.NS, c.ID, h.Iteration-IterationsKept))
+	x.txn.Set(x.m.space.Iteration(j.ns, j.id, j.Iteration), it.Encode())
+	if j.Iteration > IterationsKept {
+		x.txn.Delete(x.m.space.Iteration(j.ns, j.id, j.Iteration-IterationsKept))
 	}
-	h.Flags |= records.FlagIterations | records.FlagIterated
+	j.Flags |= records.FlagIterations | records.FlagIterated
 	return u.Sum().Cost, nil
 }
 
 // continueAgent lets the job run once more, at the end of its order, or holds it when
 // it has reached a limit: a person may let it run once more.
-func (x *entry) continueAgent(ns job.Namespace, id job.ID, h *records.Head, cost int64) error {
-	if done, err := x.endOverspent(ns, id, h, ""); err != nil || done {
-		x.tellDead(ns, id, h)
+func (x *entry) continueAgent(j *subject, cost int64) error {
+	if done, err := x.endOverspent(j, ""); err != nil || done {
+		x.tellDead(j)
 		return err
 	}
-	limits, err := x.agentLimits(ns, id)
+	limits, err := x.agentLimits(j.ns, j.id)
 	if err != nil {
 		return err
 	}
-	if why, over := reached(limits, h.Iteration, cost); over {
-		return x.hold(ns, id, h, records.Hold{Cause: why, At: x.now})
+	if why, over := reached(limits, j.Iteration, cost); over {
+		return x.hold(j, records.Hold{Cause: why, At: x.now})
 	}
-	h.Iteration++
-	h.Flags &^= records.FlagIterated
-	if err := x.enterPending(ns, id, h); err != nil {
+	j.Iteration++
+	j.Flags &^= records.FlagIterated
+	if err := x.enterPending(j); err != nil {
 		return err
 	}
-	h.Note(records.WasContinued, x.now)
-	x.event(feed.Continued, ns, id, h)
+	j.Note(records.WasContinued, x.now)
+	x.event(feed.Continued, j)
 	return nil
 }
 
@@ -149,17 +149,17 @@ func reached(a command.AgentLimits, iterations uint32, cost int64) (why records.
 
 // ackedIteration reports whether a token is that of the lease whose ack ended the
 // latest iteration: its answer may have been lost.
-func (x *entry) ackedIteration(ns job.Namespace, id job.ID, h *records.Head, by command.Token) (bool, error) {
-	if !h.Has(records.FlagIterations) || by.IsZero() {
+func (x *entry) ackedIteration(j *subject, by command.Token) (bool, error) {
+	if !j.Has(records.FlagIterations) || by.IsZero() {
 		return false, nil
 	}
-	latest := h.Iteration
-	if !h.Has(records.FlagIterated) { // The next one was begun.
+	latest := j.Iteration
+	if !j.Has(records.FlagIterated) { // The next one was begun.
 		latest--
 	}
-	v, err := x.txn.Get(x.m.space.Iteration(ns, id, latest))
+	v, err := x.txn.Get(x.m.space.Iteration(j.ns, j.id, latest))
 	if err != nil {
-		return false, fmt.Errorf("iteration %d of job %s: %w", latest, id, err)
+		return false, fmt.Errorf("iteration %d of job %s: %w", latest, j.id, err)
 	}
 	it, err := records.DecodeIteration(latest, v)
 	return err == nil && it.Lease == by.Epoch, err

@@ -9,33 +9,33 @@ import (
 // cancel ends a waiting job, or asks the worker of a leased one to let go; the
 // slot stays taken until it does or its lease ends. Again is the same answer.
 func (x *entry) cancel(c *command.Cancel) (Result, error) {
-	h, ok, err := x.head(c.NS, c.ID)
+	j, ok, err := x.job(c.NS, c.ID)
 	if err != nil || !ok {
 		return Result{Refusal: NotFound}, err
 	}
-	switch h.State {
+	switch j.State {
 	case job.Cancelled:
-		return Result{State: h.State}, nil
+		return Result{State: j.State}, nil
 	case job.Completed, job.Dead:
-		return Result{Refusal: WrongState, State: h.State}, nil
+		return Result{Refusal: WrongState, State: j.State}, nil
 	case job.Cancelling:
-		h.Flags &^= records.FlagHoldNext // It ends instead.
+		j.Flags &^= records.FlagHoldNext // It ends instead.
 	case job.Active:
-		err = x.askToLetGo(c.NS, c.ID, &h)
+		err = x.askToLetGo(&j)
 	default:
-		err = x.cancelWaiting(c, &h)
+		err = x.cancelWaiting(c, &j)
 	}
 	if err != nil {
 		return Result{}, err
 	}
-	x.putHead(c.NS, c.ID, &h)
-	return Result{State: h.State}, nil
+	x.put(&j)
+	return Result{State: j.State}, nil
 }
 
-func (x *entry) cancelWaiting(c *command.Cancel, h *records.Head) error {
-	x.leavingReady(c.NS, c.ID, h)
-	if err := x.leave(c.NS, c.ID, h); err != nil {
+func (x *entry) cancelWaiting(c *command.Cancel, j *subject) error {
+	x.leavingReady(j)
+	if err := x.leave(j); err != nil {
 		return err
 	}
-	return x.endCancelled(c.NS, c.ID, h)
+	return x.endCancelled(j)
 }

@@ -88,7 +88,7 @@ func (x *entry) nextStep(d *delivery, c *command.Chain, s *records.ChainState) e
 // followStep enqueues a job that is told what the one before brought.
 func (x *entry) followStep(d *delivery, id job.ID, step *command.Step, place chainPlace) error {
 	base := []member{textMember("previous_job_id", d.id.String())}
-	if d.outcome == records.OutcomeCompleted && d.head.Has(records.FlagResult) {
+	if d.outcome == records.OutcomeCompleted && d.Has(records.FlagResult) {
 		result, err := x.txn.Get(x.m.space.Job(d.ns, keys.Result, d.id))
 		if err != nil {
 			return fmt.Errorf("result of job %s: %w", d.id, err)

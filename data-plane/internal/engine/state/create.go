@@ -31,23 +31,23 @@ func (x *entry) createAt(c *command.Enqueue, place chainPlace) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	h := records.Head{Queue: c.Queue, Priority: c.Priority, Retry: retryOf(c, &q.config), Gen: q.gen}
+	j := subject{ns: c.NS, id: c.ID, Head: records.Head{Queue: c.Queue, Priority: c.Priority, Retry: retryOf(c, &q.config), Gen: q.gen}}
 	if c.UniqueKey != "" {
-		h.Flags |= records.FlagUnique
+		j.Flags |= records.FlagUnique
 	}
 	if c.ExpireAt != 0 {
-		h.ExpireAt = max(c.ExpireAt, x.now)
-		x.watchExpiry(c.NS, c.ID, &h)
+		j.ExpireAt = max(c.ExpireAt, x.now)
+		x.watchExpiry(&j)
 	}
 	if c.Agent != nil {
-		h.Flags |= records.FlagAgent
-		h.Iteration = 1
+		j.Flags |= records.FlagAgent
+		j.Iteration = 1
 	}
-	unmet, err := x.join(c, &h, place)
+	unmet, err := x.join(c, &j, place)
 	if err != nil {
 		return Result{}, err
 	}
-	x.storeCheckpoint(c.NS, c.ID, &h, c.Checkpoint)
+	x.storeCheckpoint(&j, c.Checkpoint)
 	x.touched(q).Enqueued++
 	approval, err := x.policyFor(c.NS, c.Queue, c.Tags)
 	if err != nil {
@@ -55,34 +55,34 @@ func (x *entry) createAt(c *command.Enqueue, place chainPlace) (Result, error) {
 	}
 	switch {
 	case approval != nil:
-		err = x.enterApproval(c.NS, c.ID, &h, approval)
+		err = x.enterApproval(&j, approval)
 	case c.ScheduledAt > x.now:
-		err = x.enterTimed(c.NS, c.ID, &h, job.Scheduled, c.ScheduledAt)
-		h.Note(records.WasScheduled, x.now)
-		x.event(feed.Scheduled, c.NS, c.ID, &h)
+		err = x.enterTimed(&j, job.Scheduled, c.ScheduledAt)
+		j.Note(records.WasScheduled, x.now)
+		x.event(feed.Scheduled, &j)
 	default:
-		err = x.enterPending(c.NS, c.ID, &h)
-		h.Note(records.WasEnqueued, x.now)
-		x.event(feed.Enqueued, c.NS, c.ID, &h)
+		err = x.enterPending(&j)
+		j.Note(records.WasEnqueued, x.now)
+		x.event(feed.Enqueued, &j)
 	}
 	if err == nil && unmet {
-		err = x.endUnmet(c.NS, c.ID, &h, c.OnDependency)
+		err = x.endUnmet(&j, c.OnDependency)
 	}
 	if err != nil {
 		return Result{}, err
 	}
-	x.putHead(c.NS, c.ID, &h)
-	return Result{ID: c.ID, State: h.State, Batch: c.Batch, Chain: place.id}, nil
+	x.put(&j)
+	return Result{ID: c.ID, State: j.State, Batch: c.Batch, Chain: place.id}, nil
 }
 
 // join ties a new job to its batch, its chain and the jobs that it waits for. It
 // reports whether one of those has ended as the job does not allow.
-func (x *entry) join(c *command.Enqueue, h *records.Head, place chainPlace) (unmet bool, err error) {
+func (x *entry) join(c *command.Enqueue, j *subject, place chainPlace) (unmet bool, err error) {
 	if !place.id.IsZero() {
-		h.Flags |= records.FlagChain
+		j.Flags |= records.FlagChain
 	}
 	if !c.Batch.IsZero() {
-		h.Flags |= records.FlagBatch
+		j.Flags |= records.FlagBatch
 		if err := x.joinBatch(c.NS, c.Batch, c.ID); err != nil {
 			return false, err
 		}
@@ -90,5 +90,5 @@ func (x *entry) join(c *command.Enqueue, h *records.Head, place chainPlace) (unm
 	if len(c.DependsOn) == 0 {
 		return false, nil
 	}
-	return x.block(c, h)
+	return x.block(c, j)
 }

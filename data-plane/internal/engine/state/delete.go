@@ -3,7 +3,6 @@ package state
 import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 )
@@ -11,34 +10,34 @@ import (
 // delete removes every trace of a job that no worker holds. Its idempotency
 // record stays until it ends: a late repetition must not create the job again.
 func (x *entry) delete(c *command.Delete) (Result, error) {
-	h, ok, err := x.head(c.NS, c.ID)
+	j, ok, err := x.job(c.NS, c.ID)
 	if err != nil || !ok {
 		return Result{Refusal: NotFound}, err
 	}
-	if h.State.Leased() {
-		return Result{Refusal: WrongState, State: h.State}, nil
+	if j.State.Leased() {
+		return Result{Refusal: WrongState, State: j.State}, nil
 	}
-	x.leavingReady(c.NS, c.ID, &h)
-	if err := x.leave(c.NS, c.ID, &h); err != nil {
+	x.leavingReady(&j)
+	if err := x.leave(&j); err != nil {
 		return Result{}, err
 	}
-	x.dropExpiry(c.NS, c.ID, &h)
-	if h.Has(records.FlagUnique) {
-		if err := x.releaseUnique(c.NS, c.ID, &h); err != nil {
+	x.dropExpiry(&j)
+	if j.Has(records.FlagUnique) {
+		if err := x.releaseUnique(&j); err != nil {
 			return Result{}, err
 		}
 	}
-	if !h.State.Terminal() {
-		if err := x.deliver(c.NS, c.ID, &h, records.OutcomeDeleted, ending{}); err != nil {
+	if !j.State.Terminal() {
+		if err := x.deliver(&j, records.OutcomeDeleted, ending{}); err != nil {
 			return Result{}, err
 		}
 	}
-	h.State = 0
-	x.event(feed.Deleted, c.NS, c.ID, &h)
-	return Result{}, x.removeRecords(c.NS, c.ID, &h)
+	j.State = 0
+	x.event(feed.Deleted, &j)
+	return Result{}, x.removeRecords(&j)
 }
 
-func (x *entry) removeRecords(ns job.Namespace, id job.ID, h *records.Head) error {
+func (x *entry) removeRecords(j *subject) error {
 	families := []byte{keys.Body, keys.Head}
 	for _, f := range []struct {
 		flag   uint32
@@ -47,18 +46,18 @@ func (x *entry) removeRecords(ns job.Namespace, id job.ID, h *records.Head) erro
 		{records.FlagResult, keys.Result}, {records.FlagCheckpoint, keys.Checkpoint}, {records.FlagProgress, keys.Progress}, {records.FlagHold, keys.Hold}, {records.FlagUsage, keys.JobUsage},
 		{records.FlagBlocked, keys.Waits},
 	} {
-		if h.Has(f.flag) {
+		if j.Has(f.flag) {
 			families = append(families, f.family)
 		}
 	}
 	for _, f := range families {
-		x.txn.Delete(x.m.space.Job(ns, f, id))
+		x.txn.Delete(x.m.space.Job(j.ns, f, j.id))
 	}
-	if h.Has(records.FlagErrors) {
-		x.txn.DeleteRange(x.m.space.AttemptErrors(ns, id))
+	if j.Has(records.FlagErrors) {
+		x.txn.DeleteRange(x.m.space.AttemptErrors(j.ns, j.id))
 	}
-	if h.Has(records.FlagIterations) {
-		x.txn.DeleteRange(x.m.space.Iterations(ns, id))
+	if j.Has(records.FlagIterations) {
+		x.txn.DeleteRange(x.m.space.Iterations(j.ns, j.id))
 	}
 	return nil
 }

@@ -15,9 +15,7 @@ import (
 
 // delivery is an ending that others are still to learn of.
 type delivery struct {
-	ns      job.Namespace
-	id      job.ID
-	head    records.Head
+	subject
 	body    records.Body // Only of jobs that follow-ups, a batch or a chain need it of.
 	outcome records.Outcome
 	ending
@@ -26,17 +24,17 @@ type delivery struct {
 // deliver notes that a job ended or is removed. What that does to others is done
 // when its command is: a job is written, and told to the feed, before what follows
 // on it. Of nearly all jobs nothing follows, and nothing is read for them.
-func (x *entry) deliver(ns job.Namespace, id job.ID, h *records.Head, o records.Outcome, how ending) error {
-	d := delivery{ns: ns, id: id, head: *h, outcome: o, ending: how}
+func (x *entry) deliver(j *subject, o records.Outcome, how ending) error {
+	d := delivery{subject: *j, outcome: o, ending: how}
 	if d.failure == "" {
-		d.failure = h.Reason.String()
+		d.failure = j.Reason.String()
 	}
-	if h.Has(records.FlagChain | records.FlagBatch) {
+	if j.Has(records.FlagChain | records.FlagBatch) {
 		var err error
-		if d.body, err = x.body(ns, id); err != nil {
+		if d.body, err = x.body(j.ns, j.id); err != nil {
 			return err
 		}
-	} else if !h.Has(records.FlagDependents) {
+	} else if !j.Has(records.FlagDependents) {
 		return nil
 	}
 	x.ended = append(x.ended, d)
@@ -49,17 +47,17 @@ func (x *entry) deliver(ns job.Namespace, id job.ID, h *records.Head, o records.
 func (x *entry) carryOut() error {
 	for i := 0; i < len(x.ended); i++ {
 		d := x.ended[i]
-		if d.head.Has(records.FlagChain) {
+		if d.Has(records.FlagChain) {
 			if err := x.advance(&d); err != nil {
 				return fmt.Errorf("chain of job %s: %w", d.id, err)
 			}
 		}
-		if d.head.Has(records.FlagBatch) {
+		if d.Has(records.FlagBatch) {
 			if err := x.countMember(&d); err != nil {
 				return fmt.Errorf("batch of job %s: %w", d.id, err)
 			}
 		}
-		if d.head.Has(records.FlagDependents) {
+		if d.Has(records.FlagDependents) {
 			x.addDue(keys.Due{At: x.now, Kind: keys.DueDeliver, NS: d.ns, ID: d.id}, records.EncodeOutcome(d.outcome))
 		}
 	}
@@ -69,24 +67,24 @@ func (x *entry) carryOut() error {
 
 // revived tells the batch, the chain and the dependents of a job that its end did not
 // last. It is called before the head forgets when that was.
-func (x *entry) revived(ns job.Namespace, id job.ID, h *records.Head) error {
-	if h.Has(records.FlagDependents) { // They learn of its next end instead.
-		x.txn.Delete(x.m.space.Due(keys.Due{At: h.Finished, Kind: keys.DueDeliver, NS: ns, ID: id}))
+func (x *entry) revived(j *subject) error {
+	if j.Has(records.FlagDependents) { // They learn of its next end instead.
+		x.txn.Delete(x.m.space.Due(j.due(j.Finished, keys.DueDeliver)))
 	}
-	if !h.Has(records.FlagChain | records.FlagBatch) {
+	if !j.Has(records.FlagChain | records.FlagBatch) {
 		return nil
 	}
-	body, err := x.body(ns, id)
+	body, err := x.body(j.ns, j.id)
 	if err != nil {
 		return err
 	}
-	if h.Has(records.FlagChain) {
-		if err := x.resumeChain(ns, id, &body); err != nil {
+	if j.Has(records.FlagChain) {
+		if err := x.resumeChain(j.ns, j.id, &body); err != nil {
 			return err
 		}
 	}
-	if h.Has(records.FlagBatch) {
-		return x.reopenMember(ns, id, body.Batch)
+	if j.Has(records.FlagBatch) {
+		return x.reopenMember(j.ns, j.id, body.Batch)
 	}
 	return nil
 }
@@ -95,7 +93,7 @@ func (x *entry) revived(ns job.Namespace, id job.ID, h *records.Head) error {
 // other one was given, its time to live anew, and takes the ordinary way in.
 func (x *entry) follow(d *delivery, id job.ID, s *command.Step, payload []byte, place chainPlace) error {
 	c := &command.Enqueue{
-		NS: d.ns, ID: id, Queue: s.Queue, Payload: payload, Priority: d.head.Priority, Retry: d.head.Retry,
+		NS: d.ns, ID: id, Queue: s.Queue, Payload: payload, Priority: d.Priority, Retry: d.Retry,
 		Tags: d.body.Tags, TraceParent: d.body.TraceParent, Parent: d.id, Agent: d.body.Agent,
 	}
 	if d.body.ExpireAt != 0 {

@@ -47,14 +47,14 @@ func (x *entry) putWaiters(ns job.Namespace, on job.ID, w records.Waiters) {
 // dependable reports why a job of a list can not be waited for, and which.
 func (x *entry) dependable(ns job.Namespace, on []job.ID) (Refusal, job.ID, error) {
 	for _, id := range on {
-		h, ok, err := x.head(ns, id)
+		j, ok, err := x.job(ns, id)
 		if err != nil {
 			return Accepted, id, err
 		}
 		if !ok {
 			return NoDependency, id, nil
 		}
-		if !h.Has(records.FlagDependents) || h.State.Terminal() {
+		if !j.Has(records.FlagDependents) || j.State.Terminal() {
 			continue
 		}
 		w, err := x.waiters(ns, id)
@@ -70,10 +70,10 @@ func (x *entry) dependable(ns job.Namespace, on []job.ID) (Refusal, job.ID, erro
 
 // block lets a new job wait for others that have not ended. It reports whether one has
 // ended in another way than the job allows: then the job is to end as well.
-func (x *entry) block(c *command.Enqueue, h *records.Head) (failed bool, err error) {
+func (x *entry) block(c *command.Enqueue, j *subject) (failed bool, err error) {
 	var open []job.ID
 	for _, on := range c.DependsOn {
-		dep, there, err := x.head(c.NS, on)
+		dep, there, err := x.job(c.NS, on)
 		switch {
 		case err != nil:
 			return false, err
@@ -84,7 +84,7 @@ func (x *entry) block(c *command.Enqueue, h *records.Head) (failed bool, err err
 		}
 	}
 	if failed {
-		h.Flags |= records.FlagBlocked // Until it ends, which is next.
+		j.Flags |= records.FlagBlocked // Until it ends, which is next.
 		return true, nil
 	}
 	for _, on := range open {
@@ -94,7 +94,7 @@ func (x *entry) block(c *command.Enqueue, h *records.Head) (failed bool, err err
 	}
 	if len(open) > 0 {
 		x.txn.Set(x.m.space.Job(c.NS, keys.Waits, c.ID), records.EncodeIDs(open))
-		h.Flags |= records.FlagBlocked
+		j.Flags |= records.FlagBlocked
 	}
 	return false, nil
 }
@@ -107,19 +107,19 @@ func (x *entry) addDependent(ns job.Namespace, on, waiter job.ID) error {
 	x.txn.Set(x.m.space.Dependent(ns, on, w.Made), waiter[:])
 	w.Made++
 	x.putWaiters(ns, on, w)
-	h, _, err := x.head(ns, on)
-	if err == nil && !h.Has(records.FlagDependents) {
-		h.Flags |= records.FlagDependents
-		x.putHead(ns, on, &h)
+	j, _, err := x.job(ns, on)
+	if err == nil && !j.Has(records.FlagDependents) {
+		j.Flags |= records.FlagDependents
+		x.put(&j)
 	}
 	return err
 }
 
 // dropWaits forgets what the job waits for: it ends, or it is gone.
-func (x *entry) dropWaits(ns job.Namespace, id job.ID, h *records.Head) {
-	if h.Has(records.FlagBlocked) {
-		h.Flags &^= records.FlagBlocked
-		x.txn.Delete(x.m.space.Job(ns, keys.Waits, id))
+func (x *entry) dropWaits(j *subject) {
+	if j.Has(records.FlagBlocked) {
+		j.Flags &^= records.FlagBlocked
+		x.txn.Delete(x.m.space.Job(j.ns, keys.Waits, j.id))
 	}
 }
 
@@ -139,15 +139,15 @@ func (x *entry) fireDeliver(d keys.Due) (Result, error) {
 		return Result{}, err
 	}
 	x.txn.Delete(row)
-	h, there, err := x.head(d.NS, d.ID)
+	j, there, err := x.job(d.NS, d.ID)
 	if err != nil {
 		return Result{}, err
 	}
 	if there {
-		outcome = records.OutcomeOf(h.State)
+		outcome = records.OutcomeOf(j.State)
 	}
 	if outcome == records.NoOutcome {
-		return Result{Refusal: WrongState, State: h.State}, nil
+		return Result{Refusal: WrongState, State: j.State}, nil
 	}
 	w, err := x.waiters(d.NS, d.ID)
 	if err != nil {
@@ -163,10 +163,10 @@ func (x *entry) fireDeliver(d keys.Due) (Result, error) {
 	case w.Count() > 0: // At the same time, where a retry of the job looks for it.
 		x.addDue(d, records.EncodeOutcome(outcome))
 	case there:
-		h.Flags &^= records.FlagDependents
-		x.putHead(d.NS, d.ID, &h)
+		j.Flags &^= records.FlagDependents
+		x.put(&j)
 	}
-	return Result{ID: d.ID, State: h.State}, nil
+	return Result{ID: d.ID, State: j.State}, nil
 }
 
 // tellDependent tells the job of one row how the one it waits for ended.
@@ -185,8 +185,8 @@ func (x *entry) tellDependent(d keys.Due, n uint64, o records.Outcome) error {
 
 // resolve takes one job off the list of those that another one waits for.
 func (x *entry) resolve(ns job.Namespace, id, on job.ID, o records.Outcome) error {
-	h, ok, err := x.head(ns, id)
-	if err != nil || !ok || !h.Has(records.FlagBlocked) {
+	j, ok, err := x.job(ns, id)
+	if err != nil || !ok || !j.Has(records.FlagBlocked) {
 		return err
 	}
 	open, err := x.waits(ns, id)
@@ -206,48 +206,48 @@ func (x *entry) resolve(ns job.Namespace, id, on job.ID, o records.Outcome) erro
 		policy = body.OnDependency
 	}
 	if policy != command.DependencyRun {
-		err = x.endUnmet(ns, id, &h, policy)
+		err = x.endUnmet(&j, policy)
 	} else if open = slices.Delete(open, at, at+1); len(open) > 0 {
 		x.txn.Set(x.m.space.Job(ns, keys.Waits, id), records.EncodeIDs(open))
 		return nil
 	} else {
-		err = x.unblock(ns, id, &h)
+		err = x.unblock(&j)
 	}
 	if err != nil {
 		return err
 	}
-	x.putHead(ns, id, &h)
+	x.put(&j)
 	return nil
 }
 
 // unblock lets a job go on that waits for nothing any more.
-func (x *entry) unblock(ns job.Namespace, id job.ID, h *records.Head) error {
-	if h.State == job.Pending {
-		if err := x.leave(ns, id, h); err != nil {
+func (x *entry) unblock(j *subject) error {
+	if j.State == job.Pending {
+		if err := x.leave(j); err != nil {
 			return err
 		}
-		x.dropWaits(ns, id, h)
-		if err := x.enterPending(ns, id, h); err != nil {
+		x.dropWaits(j)
+		if err := x.enterPending(j); err != nil {
 			return err
 		}
 	}
-	x.dropWaits(ns, id, h)
-	h.Note(records.WasUnblocked, x.now)
-	x.event(feed.Unblocked, ns, id, h)
+	x.dropWaits(j)
+	j.Note(records.WasUnblocked, x.now)
+	x.event(feed.Unblocked, j)
 	return nil
 }
 
 // endUnmet ends a job that waits for one which ended as the job does not allow.
-func (x *entry) endUnmet(ns job.Namespace, id job.ID, h *records.Head, p command.DependencyPolicy) error {
-	if err := x.leave(ns, id, h); err != nil {
+func (x *entry) endUnmet(j *subject, p command.DependencyPolicy) error {
+	if err := x.leave(j); err != nil {
 		return err
 	}
 	if p == command.DependencyCancel {
-		return x.endCancelled(ns, id, h)
+		return x.endCancelled(j)
 	}
-	if err := x.endDead(ns, id, h, records.DeadDependency, ""); err != nil {
+	if err := x.endDead(j, records.DeadDependency, ""); err != nil {
 		return err
 	}
-	x.event(feed.Dead, ns, id, h)
+	x.event(feed.Dead, j)
 	return nil
 }

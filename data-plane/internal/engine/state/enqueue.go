@@ -53,8 +53,8 @@ func (x *entry) known(c *command.Enqueue) (Result, bool, error) {
 	if err != nil || !held {
 		return Result{}, false, err
 	}
-	h, _, err := x.head(c.NS, l.Owner)
-	return Result{ID: l.Owner, State: h.State, Duplicate: true}, true, err
+	j, _, err := x.job(c.NS, l.Owner)
+	return Result{ID: l.Owner, State: j.State, Duplicate: true}, true, err
 }
 
 func (x *entry) enqueueUnique(c *command.Enqueue) (Result, error) {
@@ -73,7 +73,7 @@ func (x *entry) groupsOf(c *command.Enqueue, res *Result) error {
 	if c.Batch.IsZero() && c.Chain == nil {
 		return nil
 	}
-	_, there, err := x.head(c.NS, res.ID)
+	_, there, err := x.job(c.NS, res.ID)
 	if err != nil || !there {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
@@ -21,11 +20,9 @@ type chainEnd struct {
 
 // event notes a fact about a job. The first event of a change tells the state
 // before it.
-func (x *entry) event(t feed.Type, ns job.Namespace, id job.ID, h *records.Head) {
-	e := feed.Event{Type: t, NS: ns, Queue: h.Queue, ID: id, State: h.State, Attempt: h.Attempt}
-	if x.leftID == id {
-		e.From, x.left, x.leftID = x.left, 0, job.ID{}
-	}
+func (x *entry) event(t feed.Type, j *subject) {
+	e := feed.Event{Type: t, NS: j.ns, Queue: j.Queue, ID: j.id, State: j.State, Attempt: j.Attempt}
+	e.From, j.left = j.left, 0
 	x.events = append(x.events, e)
 }
 

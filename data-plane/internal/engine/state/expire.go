@@ -10,77 +10,73 @@ import (
 // A job with a time to live has a due row for its end until it is finished, whatever
 // its state is meanwhile.
 
-func expiry(ns job.Namespace, id job.ID, h *records.Head) keys.Due {
-	return keys.Due{At: h.ExpireAt, Kind: keys.DueExpire, NS: ns, ID: id}
-}
-
-func (x *entry) watchExpiry(ns job.Namespace, id job.ID, h *records.Head) {
-	if h.ExpireAt != 0 {
-		x.addDue(expiry(ns, id, h), nil)
+func (x *entry) watchExpiry(j *subject) {
+	if j.ExpireAt != 0 {
+		x.addDue(j.due(j.ExpireAt, keys.DueExpire), nil)
 	}
 }
 
-func (x *entry) dropExpiry(ns job.Namespace, id job.ID, h *records.Head) {
-	if h.ExpireAt != 0 {
-		x.txn.Delete(x.m.space.Due(expiry(ns, id, h)))
+func (x *entry) dropExpiry(j *subject) {
+	if j.ExpireAt != 0 {
+		x.txn.Delete(x.m.space.Due(j.due(j.ExpireAt, keys.DueExpire)))
 	}
 }
 
 // renewExpiry is for a job that a person lets run again: what is left of its time
 // counts, and an end that is past does not.
-func (x *entry) renewExpiry(ns job.Namespace, id job.ID, h *records.Head) {
-	x.dropExpiry(ns, id, h)
-	if h.ExpireAt <= x.now {
-		h.ExpireAt = 0
+func (x *entry) renewExpiry(j *subject) {
+	x.dropExpiry(j)
+	if j.ExpireAt <= x.now {
+		j.ExpireAt = 0
 	}
-	x.watchExpiry(ns, id, h)
+	x.watchExpiry(j)
 }
 
 // fireExpiry ends a job whose time is over: at once if it waits, else when its worker
 // lets go of it. What is to be cancelled then is cancelled all the same.
 func (x *entry) fireExpiry(d keys.Due) (Result, error) {
 	x.txn.Delete(x.m.space.Due(d))
-	h, ok, err := x.head(d.NS, d.ID)
+	j, ok, err := x.job(d.NS, d.ID)
 	if err != nil {
 		return Result{}, err
 	}
-	if !ok || h.State.Terminal() || h.ExpireAt != d.At || h.State == job.Cancelling && !h.Has(records.FlagHoldNext) {
-		return Result{Refusal: WrongState, State: h.State}, nil
+	if !ok || j.State.Terminal() || j.ExpireAt != d.At || j.State == job.Cancelling && !j.Has(records.FlagHoldNext) {
+		return Result{Refusal: WrongState, State: j.State}, nil
 	}
-	if h.State.Leased() {
-		err = x.expireLeased(d.NS, d.ID, &h)
+	if j.State.Leased() {
+		err = x.expireLeased(&j)
 	} else {
-		err = x.expireWaiting(d.NS, d.ID, &h)
+		err = x.expireWaiting(&j)
 	}
 	if err != nil {
 		return Result{}, err
 	}
-	x.putHead(d.NS, d.ID, &h)
-	return Result{ID: d.ID, State: h.State}, nil
+	x.put(&j)
+	return Result{ID: d.ID, State: j.State}, nil
 }
 
-func (x *entry) expireLeased(ns job.Namespace, id job.ID, h *records.Head) error {
-	if h.State == job.Active {
-		if err := x.askToLetGo(ns, id, h); err != nil {
+func (x *entry) expireLeased(j *subject) error {
+	if j.State == job.Active {
+		if err := x.askToLetGo(j); err != nil {
 			return err
 		}
 	}
-	h.Flags = h.Flags&^records.FlagHoldNext | records.FlagExpired
-	h.Note(records.WasExpired, x.now)
-	x.event(feed.Expired, ns, id, h)
+	j.Flags = j.Flags&^records.FlagHoldNext | records.FlagExpired
+	j.Note(records.WasExpired, x.now)
+	x.event(feed.Expired, j)
 	return nil
 }
 
-func (x *entry) expireWaiting(ns job.Namespace, id job.ID, h *records.Head) error {
-	x.leavingReady(ns, id, h)
-	if err := x.leave(ns, id, h); err != nil {
+func (x *entry) expireWaiting(j *subject) error {
+	x.leavingReady(j)
+	if err := x.leave(j); err != nil {
 		return err
 	}
-	h.Note(records.WasExpired, x.now)
-	if err := x.endDead(ns, id, h, records.DeadExpired, ""); err != nil {
+	j.Note(records.WasExpired, x.now)
+	if err := x.endDead(j, records.DeadExpired, ""); err != nil {
 		return err
 	}
-	x.event(feed.Expired, ns, id, h)
-	x.event(feed.Dead, ns, id, h)
+	x.event(feed.Expired, j)
+	x.event(feed.Dead, j)
 	return nil
 }

@@ -7,22 +7,21 @@ import (
 
 // extend moves the end of a lease that its holder renewed with the leader.
 func (x *entry) extend(c *command.Extend) (Result, error) {
-	h, ok, err := x.head(c.NS, c.ID)
+	j, ok, err := x.job(c.NS, c.ID)
 	if err != nil {
 		return Result{}, err
 	}
-	limit, err := x.leaseLimit(c.NS, c.ID, &h)
+	limit, err := x.leaseLimit(&j)
 	if err != nil {
 		return Result{}, err
 	}
 	until := min(c.Until, limit)
-	if !ok || !h.State.Leased() || h.Epoch != c.Epoch || until <= h.Due {
-		return Result{Refusal: WrongState, State: h.State}, nil
+	if !ok || !j.State.Leased() || j.Epoch != c.Epoch || until <= j.Due {
+		return Result{Refusal: WrongState, State: j.State}, nil
 	}
-	kind := keys.DueLease
-	x.txn.Delete(x.m.space.Due(keys.Due{At: h.Due, Kind: kind, NS: c.NS, ID: c.ID}))
-	h.Due = until
-	x.addDue(keys.Due{At: h.Due, Kind: kind, NS: c.NS, ID: c.ID}, nil)
-	x.putHead(c.NS, c.ID, &h)
-	return Result{State: h.State}, nil
+	x.txn.Delete(x.m.space.Due(j.due(j.Due, keys.DueLease)))
+	j.Due = until
+	x.addDue(j.due(until, keys.DueLease), nil)
+	x.put(&j)
+	return Result{State: j.State}, nil
 }

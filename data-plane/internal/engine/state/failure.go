@@ -2,29 +2,28 @@ package state
 
 import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 )
 
 // recordError counts a failed attempt, and keeps what the worker said of it.
-func (x *entry) recordError(c *command.Fail, h *records.Head) error {
+func (x *entry) recordError(c *command.Fail, j *subject) error {
 	if c.Error != "" || c.Backtrace != "" {
-		x.addError(c.NS, c.ID, h, records.AttemptError{Attempt: h.Attempt, At: x.now, Error: c.Error, Backtrace: c.Backtrace, Worker: h.Worker})
+		x.addError(j, records.AttemptError{Attempt: j.Attempt, At: x.now, Error: c.Error, Backtrace: c.Backtrace, Worker: j.Worker})
 	}
-	return x.countFailure(c.NS, h)
+	return x.countFailure(j)
 }
 
-func (x *entry) countFailure(ns job.Namespace, h *records.Head) error {
-	q, err := x.queue(ns, h.Queue)
+func (x *entry) countFailure(j *subject) error {
+	q, err := x.queue(j.ns, j.Queue)
 	if err != nil {
 		return err
 	}
-	h.FailedAt = x.now
+	j.FailedAt = x.now
 	x.touched(q).Failed++
 	return nil
 }
 
-func (x *entry) addError(ns job.Namespace, id job.ID, h *records.Head, e records.AttemptError) {
-	h.Flags |= records.FlagErrors
-	x.txn.SetNew(x.m.space.AttemptError(ns, id, x.place()), e.Encode())
+func (x *entry) addError(j *subject, e records.AttemptError) {
+	j.Flags |= records.FlagErrors
+	x.txn.SetNew(x.m.space.AttemptError(j.ns, j.id, x.place()), e.Encode())
 }

@@ -27,47 +27,47 @@ func (x *entry) fetch(c *command.Fetch) (Result, error) {
 }
 
 func (x *entry) grant(c *command.Fetch, id job.ID) (Grant, bool, error) {
-	h, ok, err := x.head(c.NS, id)
-	if err != nil || !ok || h.State != job.Pending || h.Blocked() {
+	j, ok, err := x.job(c.NS, id)
+	if err != nil || !ok || j.State != job.Pending || j.Blocked() {
 		return Grant{}, false, err
 	}
-	if len(c.Queues) > 0 && !slices.Contains(c.Queues, h.Queue) {
+	if len(c.Queues) > 0 && !slices.Contains(c.Queues, j.Queue) {
 		return Grant{}, false, nil // It was moved.
 	}
-	q, err := x.queue(c.NS, h.Queue)
+	q, err := x.queue(c.NS, j.Queue)
 	if err != nil || q.config.Paused {
 		return Grant{}, false, err
 	}
 	if may, err := x.mayStart(q); err != nil || !may {
 		return Grant{}, false, err
 	}
-	if held, err := x.holdForTag(c.NS, id, &h); err != nil || held {
+	if held, err := x.holdForTag(&j); err != nil || held {
 		return Grant{}, false, err
 	}
-	if err := x.leave(c.NS, id, &h); err != nil {
+	if err := x.leave(&j); err != nil {
 		return Grant{}, false, err
 	}
 	lease := c.Lease
-	if h.Has(records.FlagAgent) {
-		if lease, err = x.beginIteration(c.NS, id, &h, lease); err != nil {
+	if j.Has(records.FlagAgent) {
+		if lease, err = x.beginIteration(&j, lease); err != nil {
 			return Grant{}, false, err
 		}
 	}
-	h.Attempt++
-	h.Epoch, h.Lease = x.place(), lease
-	h.Worker, h.Hostname, h.Peer = c.Worker, c.Hostname, c.Peer
-	h.Started = x.now
-	h.Flags &^= records.FlagReclaimed
-	if err := x.enterFor(c.NS, id, &h, job.Active, lease); err != nil {
+	j.Attempt++
+	j.Epoch, j.Lease = x.place(), lease
+	j.Worker, j.Hostname, j.Peer = c.Worker, c.Hostname, c.Peer
+	j.Started = x.now
+	j.Flags &^= records.FlagReclaimed
+	if err := x.enterFor(&j, job.Active, lease); err != nil {
 		return Grant{}, false, err
 	}
 	x.started(q)
-	h.Note(records.WasStarted, x.now)
-	x.event(feed.Started, c.NS, id, &h)
-	x.putHead(c.NS, id, &h)
+	j.Note(records.WasStarted, x.now)
+	x.event(feed.Started, &j)
+	x.put(&j)
 	return Grant{
-		ID: id, Queue: h.Queue, Attempt: h.Attempt, MaxRetries: h.Retry.MaxRetries,
-		Epoch: h.Epoch, Lease: h.Lease, HasCheckpoint: h.HasCheckpoint(), ExpireAt: h.ExpireAt, Iteration: h.Iteration,
+		ID: id, Queue: j.Queue, Attempt: j.Attempt, MaxRetries: j.Retry.MaxRetries,
+		Epoch: j.Epoch, Lease: j.Lease, HasCheckpoint: j.HasCheckpoint(), ExpireAt: j.ExpireAt, Iteration: j.Iteration,
 	}, true, nil
 }
 

@@ -37,46 +37,46 @@ func (x *entry) fire(c *command.Fire) (Result, error) {
 }
 
 func (x *entry) fireJob(d keys.Due) (Result, error) {
-	h, ok, err := x.head(d.NS, d.ID)
+	j, ok, err := x.job(d.NS, d.ID)
 	if err != nil {
 		return Result{}, err
 	}
-	if !ok || h.Due == 0 || h.Due != d.At || dueKind(h.State) != d.Kind {
+	if !ok || j.Due == 0 || j.Due != d.At || dueKind(j.State) != d.Kind {
 		// Settled earlier in this entry. Deleting also makes sure that a row nobody
 		// answers for cannot fire for ever.
 		x.txn.Delete(x.m.space.Due(d))
-		return Result{Refusal: WrongState, State: h.State}, nil
+		return Result{Refusal: WrongState, State: j.State}, nil
 	}
-	was := h.State
-	if err := x.leave(d.NS, d.ID, &h); err != nil {
+	was := j.State
+	if err := x.leave(&j); err != nil {
 		return Result{}, err
 	}
 	switch was {
 	case job.Scheduled, job.Retrying:
-		err = x.promote(d.NS, d.ID, &h)
+		err = x.promote(&j)
 	case job.Cancelling:
-		h.Flags |= records.FlagReclaimed
-		if h.Has(records.FlagHoldNext) {
-			h.Flags |= records.FlagRanOut // It goes on, and without a crash.
+		j.Flags |= records.FlagReclaimed
+		if j.Has(records.FlagHoldNext) {
+			j.Flags |= records.FlagRanOut // It goes on, and without a crash.
 		}
-		err = x.endLetGo(d.NS, d.ID, &h, "")
+		err = x.endLetGo(&j, "")
 	case job.Held:
-		err = x.holdTimedOut(d.NS, d.ID, &h)
+		err = x.holdTimedOut(&j)
 	default:
-		err = x.endLease(d, &h)
+		err = x.endLease(d, &j)
 	}
 	if err != nil {
 		return Result{}, err
 	}
-	x.putHead(d.NS, d.ID, &h)
-	return Result{ID: d.ID, State: h.State}, nil
+	x.put(&j)
+	return Result{ID: d.ID, State: j.State}, nil
 }
 
-func (x *entry) promote(ns job.Namespace, id job.ID, h *records.Head) error {
-	if err := x.enterPending(ns, id, h); err != nil {
+func (x *entry) promote(j *subject) error {
+	if err := x.enterPending(j); err != nil {
 		return err
 	}
-	h.Note(records.WasPromoted, x.now)
-	x.event(feed.Promoted, ns, id, h)
+	j.Note(records.WasPromoted, x.now)
+	x.event(feed.Promoted, j)
 	return nil
 }

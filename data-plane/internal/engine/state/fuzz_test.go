@@ -121,7 +121,7 @@ func TestAssertHead_PanicsWithTheJobsName(t *testing.T) {
 					t.Errorf("%s: %v", name, v)
 				}
 			}()
-			assertHead(job.ID{7}, &h)
+			(&subject{Head: h, id: job.ID{7}}).assert()
 		}()
 	}
 }

@@ -360,7 +360,7 @@ func (a *auditor) leftovers() {
 		if h.Due != 0 { // Its row may have fired: nobody missed it.
 			delete(a.due, keys.Due{At: h.Due, Kind: dueKind(h.State), NS: k.ns, ID: id})
 		}
-		delete(a.due, expiry(k.ns, id, &h))
+		delete(a.due, keys.Due{At: h.ExpireAt, Kind: keys.DueExpire, NS: k.ns, ID: id})
 	}
 }
 
@@ -390,7 +390,7 @@ func (a *auditor) records() {
 
 func (a *auditor) jobs() {
 	for id, h := range a.heads {
-		assertHead(id, &h)
+		(&subject{Head: h, id: id}).assert()
 		if h.State == job.Pending && !h.Blocked() {
 			want := a.space.Ready(a.ns[id], h.Queue, h.Priority, h.Pos)
 			if !bytes.Equal(a.ready[id], want) {
@@ -416,7 +416,7 @@ func (a *auditor) jobs() {
 // finished; of one that is cancelling the row may have come up.
 func (a *auditor) expiries() {
 	for id, h := range a.heads {
-		d := expiry(a.ns[id], id, &h)
+		d := keys.Due{At: h.ExpireAt, Kind: keys.DueExpire, NS: a.ns[id], ID: id}
 		if _, ok := a.due[d]; ok != (h.ExpireAt != 0 && !h.State.Terminal()) && h.State != job.Cancelling {
 			a.t.Fatalf("job %s is %s and expires at %d, it has a row %v", id, h.State, h.ExpireAt, ok)
 		}

@@ -11,43 +11,43 @@ import (
 // reportRunning counts what the worker of a running job reports, and stops the job with
 // the report that makes it too dear, or dearer than a stricter budget allows. Once a
 // person let it run again, it may end its attempt.
-func (x *entry) reportRunning(c *command.Heartbeat, h *records.Head) error {
-	told := h.Has(records.FlagOverBudget)
-	before, err := x.overspent(c.NS, c.ID, h)
+func (x *entry) reportRunning(c *command.Heartbeat, j *subject) error {
+	told := j.Has(records.FlagOverBudget)
+	before, err := x.overspent(j)
 	if err != nil {
 		return err
 	}
-	if err := x.report(c.NS, c.ID, h, c.Usage); err != nil || !h.Has(records.FlagOverBudget) {
+	if err := x.report(j, c.Usage); err != nil || !j.Has(records.FlagOverBudget) {
 		return err
 	}
-	over, err := x.overspent(c.NS, c.ID, h)
-	if err != nil || over == nil || h.State != job.Active {
+	over, err := x.overspent(j)
+	if err != nil || over == nil || j.State != job.Active {
 		return err
 	}
 	if told && before != nil && severity(before.On) >= severity(over.On) {
 		return nil
 	}
-	return x.stopOverspent(c.NS, c.ID, h, over)
+	return x.stopOverspent(j, over)
 }
 
 // heartbeat confirms a lease and stores the news it brings.
 func (x *entry) heartbeat(c *command.Heartbeat) (Result, error) {
-	h, res, err := x.leased(c.NS, c.ID, c.By)
+	j, res, err := x.leased(c.NS, c.ID, c.By)
 	if err != nil || res.Refusal != Accepted {
 		return res, err
 	}
 	if c.Progress != nil {
 		x.txn.Set(x.m.space.Job(c.NS, keys.Progress, c.ID), c.Progress)
-		h.Flags |= records.FlagProgress
-		x.event(feed.Progress, c.NS, c.ID, &h)
+		j.Flags |= records.FlagProgress
+		x.event(feed.Progress, &j)
 	}
-	x.storeCheckpoint(c.NS, c.ID, &h, c.Checkpoint)
+	x.storeCheckpoint(&j, c.Checkpoint)
 	if c.Usage != nil {
-		if err := x.reportRunning(c, &h); err != nil {
+		if err := x.reportRunning(c, &j); err != nil {
 			return Result{}, err
 		}
 	}
-	x.putHead(c.NS, c.ID, &h)
-	res.State, res.Cancel, res.Over = h.State, h.State == job.Cancelling, h.StoppedByBudget()
+	x.put(&j)
+	res.State, res.Cancel, res.Over = j.State, j.State == job.Cancelling, j.StoppedByBudget()
 	return res, nil
 }

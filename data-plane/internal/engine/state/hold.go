@@ -9,32 +9,32 @@ import (
 // holdJob stops a job: at once if it waits, else when its worker lets go of it. Again
 // is the same answer.
 func (x *entry) holdJob(c *command.Hold) (Result, error) {
-	h, ok, err := x.head(c.NS, c.ID)
+	j, ok, err := x.job(c.NS, c.ID)
 	if err != nil || !ok {
 		return Result{Refusal: NotFound}, err
 	}
 	why := records.Hold{Cause: records.HoldCause{Text: c.Reason}, By: c.By, At: x.now}
-	switch h.State {
+	switch j.State {
 	case job.Held:
-		return Result{State: h.State}, nil
+		return Result{State: j.State}, nil
 	case job.Cancelling:
-		if h.Has(records.FlagHoldNext) {
-			return Result{State: h.State}, nil
+		if j.Has(records.FlagHoldNext) {
+			return Result{State: j.State}, nil
 		}
-		return Result{Refusal: WrongState, State: h.State}, nil
+		return Result{Refusal: WrongState, State: j.State}, nil
 	case job.Active:
-		err = x.holdNext(c.NS, c.ID, &h, why)
+		err = x.holdNext(&j, why)
 	case job.Pending, job.Scheduled, job.Retrying:
-		x.leavingReady(c.NS, c.ID, &h)
-		if err = x.leave(c.NS, c.ID, &h); err == nil {
-			err = x.hold(c.NS, c.ID, &h, why)
+		x.leavingReady(&j)
+		if err = x.leave(&j); err == nil {
+			err = x.hold(&j, why)
 		}
 	default:
-		return Result{Refusal: WrongState, State: h.State}, nil
+		return Result{Refusal: WrongState, State: j.State}, nil
 	}
 	if err != nil {
 		return Result{}, err
 	}
-	x.putHead(c.NS, c.ID, &h)
-	return Result{State: h.State}, nil
+	x.put(&j)
+	return Result{State: j.State}, nil
 }

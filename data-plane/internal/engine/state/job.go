@@ -11,10 +11,10 @@ import (
 )
 
 // storeCheckpoint replaces the job's checkpoint; nil leaves it.
-func (x *entry) storeCheckpoint(ns job.Namespace, id job.ID, h *records.Head, v []byte) {
+func (x *entry) storeCheckpoint(j *subject, v []byte) {
 	if v != nil {
-		x.txn.Set(x.m.space.Job(ns, keys.Checkpoint, id), v)
-		h.Flags |= records.FlagCheckpoint
+		x.txn.Set(x.m.space.Job(j.ns, keys.Checkpoint, j.id), v)
+		j.Flags |= records.FlagCheckpoint
 	}
 }
 
@@ -31,56 +31,72 @@ type jobKey struct {
 	id job.ID
 }
 
-// head reads the head of a job; ok is false if there is none, or if the job was
-// deleted with its queue.
-func (x *entry) head(ns job.Namespace, id job.ID) (h records.Head, ok bool, err error) {
-	h, ok, err = x.anyHead(ns, id)
-	if err != nil || !ok {
-		return h, ok, err
-	}
-	q, err := x.queue(ns, h.Queue)
-	if err != nil || !q.generation().Has(h.Gen, h.State.Leased()) {
-		return records.Head{}, false, err
-	}
-	return h, true, nil
+// subject is a job under change: its head as it is to be written, and whose that is.
+type subject struct {
+	records.Head
+	ns job.Namespace
+	id job.ID
+	// left is the state that the job left and no event has told yet.
+	left job.State
 }
 
-// anyHead is head without a look at the queue.
-func (x *entry) anyHead(ns job.Namespace, id job.ID) (h records.Head, ok bool, err error) {
-	if h, ok := x.m.leased[jobKey{ns, id}]; ok {
-		return h, true, nil
+// due is a row by which something happens to the job at a time.
+func (j *subject) due(at int64, kind keys.DueKind) keys.Due {
+	return keys.Due{At: at, Kind: kind, NS: j.ns, ID: j.id}
+}
+
+// job reads the head of a job; ok is false if there is none, or if the job was
+// deleted with its queue.
+func (x *entry) job(ns job.Namespace, id job.ID) (j subject, ok bool, err error) {
+	j, ok, err = x.anyJob(ns, id)
+	if err != nil || !ok {
+		return j, ok, err
+	}
+	q, err := x.queue(ns, j.Queue)
+	if err != nil || !q.generation().Has(j.Gen, j.State.Leased()) {
+		return subject{}, false, err
+	}
+	return j, true, nil
+}
+
+// anyJob is job without a look at the queue.
+func (x *entry) anyJob(ns job.Namespace, id job.ID) (j subject, ok bool, err error) {
+	j = subject{ns: ns, id: id}
+	if j.Head, ok = x.m.leased[jobKey{ns, id}]; ok {
+		return j, true, nil
 	}
 	v, err := x.txn.Get(x.m.space.Job(ns, keys.Head, id))
 	if errors.Is(err, statedb.ErrNotFound) {
-		return records.Head{}, false, nil
+		return subject{}, false, nil
 	}
 	if err != nil {
-		return records.Head{}, false, err
+		return subject{}, false, err
 	}
-	h, err = records.DecodeHead(v)
+	j.Head, err = records.DecodeHead(v)
 	if err != nil {
-		return records.Head{}, false, fmt.Errorf("job %s: %w", id, err)
+		return subject{}, false, fmt.Errorf("job %s: %w", id, err)
 	}
-	return h, true, nil
+	return j, true, nil
 }
 
-func (x *entry) putHead(ns job.Namespace, id job.ID, h *records.Head) {
-	assertHead(id, h)
-	if k := (jobKey{ns, id}); h.State.Leased() {
-		x.m.leased[k] = *h
+// put writes the head of a job.
+func (x *entry) put(j *subject) {
+	j.assert()
+	if k := (jobKey{j.ns, j.id}); j.State.Leased() {
+		x.m.leased[k] = j.Head
 	} else {
 		delete(x.m.leased, k)
 	}
-	x.txn.Set(x.m.space.Job(ns, keys.Head, id), h.Encode())
+	x.txn.Set(x.m.space.Job(j.ns, keys.Head, j.id), j.Encode())
 }
 
-// assertHead checks the invariants of Head before it is written.
-func assertHead(id job.ID, h *records.Head) {
-	if h.Pos.IsZero() == (h.State == job.Pending && !h.Blocked()) {
-		panic(fmt.Sprintf("state: job %s is %s with ready position %v", id, h.State, h.Pos))
+// assert checks the invariants of a head before it is written.
+func (j *subject) assert() {
+	if j.Pos.IsZero() == (j.State == job.Pending && !j.Blocked()) {
+		panic(fmt.Sprintf("state: job %s is %s with ready position %v", j.id, j.State, j.Pos))
 	}
-	timed := h.State == job.Scheduled || h.State == job.Retrying || h.State.Leased()
-	if timed != (h.Due != 0) && h.State != job.Held { // A hold may have an end.
-		panic(fmt.Sprintf("state: job %s is %s with due time %d", id, h.State, h.Due))
+	timed := j.State == job.Scheduled || j.State == job.Retrying || j.State.Leased()
+	if timed != (j.Due != 0) && j.State != job.Held { // A hold may have an end.
+		panic(fmt.Sprintf("state: job %s is %s with due time %d", j.id, j.State, j.Due))
 	}
 }

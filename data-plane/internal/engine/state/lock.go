@@ -31,7 +31,7 @@ func (x *entry) isHeld(ns job.Namespace, family byte, queue string, l *records.L
 	if err != nil || l.Gen == q.gen || !q.generation().Keeps(l.Gen) || family == keys.Idempotency {
 		return err == nil && q.generation().Keeps(l.Gen), err
 	}
-	_, there, err := x.head(ns, l.Owner)
+	_, there, err := x.job(ns, l.Owner)
 	return there, err
 }
 

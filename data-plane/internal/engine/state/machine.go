@@ -99,9 +99,6 @@ type entry struct {
 	events  []feed.Event
 	links   []feed.Link    // One per namespace of the events.
 	dirty   []*queueRecord // In the order of their first change.
-	// left is the state that the job leftID left last and no event has told yet.
-	left   job.State
-	leftID job.ID
 	// ended are the endings of the command being applied that others must learn of.
 	ended []delivery
 }

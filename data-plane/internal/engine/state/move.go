@@ -12,40 +12,40 @@ import (
 // time and its priority, and takes a new place at the end. Its unique key goes along,
 // if it is free there. Draining is about producers: who moves a job knows where to.
 func (x *entry) move(c *command.Move) (Result, error) {
-	h, ok, err := x.head(c.NS, c.ID)
+	j, ok, err := x.job(c.NS, c.ID)
 	if err != nil || !ok {
 		return Result{Refusal: NotFound}, err
 	}
-	if h.State.Leased() {
-		return Result{Refusal: WrongState, State: h.State}, nil
+	if j.State.Leased() {
+		return Result{Refusal: WrongState, State: j.State}, nil
 	}
-	if h.Queue == c.Queue {
-		return Result{State: h.State}, nil
+	if j.Queue == c.Queue {
+		return Result{State: j.State}, nil
 	}
-	if owner, free, err := x.moveKey(c, &h); err != nil || !free {
-		return Result{Refusal: Exists, ID: owner, State: h.State}, err
+	if owner, free, err := x.moveKey(c, &j); err != nil || !free {
+		return Result{Refusal: Exists, ID: owner, State: j.State}, err
 	}
-	if err := x.replace(c.NS, c.ID, &h, c.Queue, h.Priority); err != nil {
+	if err := x.replace(&j, c.Queue, j.Priority); err != nil {
 		return Result{}, err
 	}
-	h.Note(records.WasMoved, x.now)
-	x.event(feed.Moved, c.NS, c.ID, &h)
-	x.putHead(c.NS, c.ID, &h)
-	return Result{State: h.State}, nil
+	j.Note(records.WasMoved, x.now)
+	x.event(feed.Moved, &j)
+	x.put(&j)
+	return Result{State: j.State}, nil
 }
 
 // moveKey takes the unique key of a job along to the queue it is moved to; free is
 // false, and owner who has it, if it is taken there. One whose time is over stays
 // behind.
-func (x *entry) moveKey(c *command.Move, h *records.Head) (owner job.ID, free bool, err error) {
-	if !h.Has(records.FlagUnique) {
+func (x *entry) moveKey(c *command.Move, j *subject) (owner job.ID, free bool, err error) {
+	if !j.Has(records.FlagUnique) {
 		return job.ID{}, true, nil
 	}
 	body, err := x.body(c.NS, c.ID)
 	if err != nil {
 		return job.ID{}, false, err
 	}
-	l, held, err := x.lock(c.NS, keys.Unique, h.Queue, body.UniqueKey)
+	l, held, err := x.lock(c.NS, keys.Unique, j.Queue, body.UniqueKey)
 	if err != nil {
 		return job.ID{}, false, err
 	}
@@ -54,11 +54,11 @@ func (x *entry) moveKey(c *command.Move, h *records.Head) (owner job.ID, free bo
 			return there.Owner, false, err
 		}
 	}
-	if err := x.dropLock(c.NS, keys.Unique, keys.DueUnique, h.Queue, body.UniqueKey, c.ID); err != nil {
+	if err := x.dropLock(c.NS, keys.Unique, keys.DueUnique, j.Queue, body.UniqueKey, c.ID); err != nil {
 		return job.ID{}, false, err
 	}
 	if !held {
-		h.Flags &^= records.FlagUnique
+		j.Flags &^= records.FlagUnique
 		return job.ID{}, true, nil
 	}
 	return job.ID{}, true, x.takeLock(c.NS, keys.Unique, keys.DueUnique, c.Queue, body.UniqueKey, l)

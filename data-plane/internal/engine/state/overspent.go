@@ -3,26 +3,25 @@ package state
 import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 )
 
 // overspent finds the strictest budget that a job alone is over; nil if there is none.
-func (x *entry) overspent(ns job.Namespace, id job.ID, h *records.Head) (*records.Budget, error) {
-	p, err := x.budgets(ns)
-	if err != nil || p.perJob == 0 || !h.Has(records.FlagUsage) {
+func (x *entry) overspent(j *subject) (*records.Budget, error) {
+	p, err := x.budgets(j.ns)
+	if err != nil || p.perJob == 0 || !j.Has(records.FlagUsage) {
 		return nil, err
 	}
-	body, err := x.body(ns, id)
+	body, err := x.body(j.ns, j.id)
 	if err != nil {
 		return nil, err
 	}
-	u, err := x.jobUsage(ns, id, h)
+	u, err := x.jobUsage(j)
 	if err != nil {
 		return nil, err
 	}
 	var worst *records.Budget
-	for _, b := range p.of(h.Queue, body.Tags) {
+	for _, b := range p.of(j.Queue, body.Tags) {
 		if b.PerJob > 0 && u.Sum().Cost > b.PerJob && (worst == nil || severity(b.On) > severity(worst.On)) {
 			worst = &b
 		}
@@ -46,45 +45,45 @@ func (x *entry) heldForCost(b *records.Budget) records.Hold {
 }
 
 // tellOverspent tells, once, that a job costs more than a budget allows for one.
-func (x *entry) tellOverspent(ns job.Namespace, id job.ID, h *records.Head) error {
-	if h.Has(records.FlagOverBudget) {
+func (x *entry) tellOverspent(j *subject) error {
+	if j.Has(records.FlagOverBudget) {
 		return nil
 	}
-	over, err := x.overspent(ns, id, h)
+	over, err := x.overspent(j)
 	if err != nil || over == nil {
 		return err
 	}
-	h.Flags |= records.FlagOverBudget
-	x.event(feed.BudgetExceeded, ns, id, h)
+	j.Flags |= records.FlagOverBudget
+	x.event(feed.BudgetExceeded, j)
 	return nil
 }
 
 // stopOverspent asks the worker of a job to let go of it, because of a budget.
-func (x *entry) stopOverspent(ns job.Namespace, id job.ID, h *records.Head, over *records.Budget) error {
+func (x *entry) stopOverspent(j *subject, over *records.Budget) error {
 	switch over.On {
 	case command.ExceedHold:
-		return x.holdNext(ns, id, h, x.heldForCost(over))
+		return x.holdNext(j, x.heldForCost(over))
 	case command.ExceedReject:
-		if err := x.askToLetGo(ns, id, h); err != nil {
+		if err := x.askToLetGo(j); err != nil {
 			return err
 		}
-		h.Flags |= records.FlagDeadNext
+		j.Flags |= records.FlagDeadNext
 	}
 	return nil
 }
 
 // endOverspent holds or ends a job that left its state, and would run again, if it is
 // over its budget; done tells that it did. A death is still to be told.
-func (x *entry) endOverspent(ns job.Namespace, id job.ID, h *records.Head, failure string) (done bool, err error) {
-	over, err := x.overspent(ns, id, h)
+func (x *entry) endOverspent(j *subject, failure string) (done bool, err error) {
+	over, err := x.overspent(j)
 	if err != nil || over == nil {
 		return false, err
 	}
 	switch over.On {
 	case command.ExceedHold:
-		return true, x.hold(ns, id, h, x.heldForCost(over))
+		return true, x.hold(j, x.heldForCost(over))
 	case command.ExceedReject:
-		return true, x.endDead(ns, id, h, records.DeadBudget, failure)
+		return true, x.endDead(j, records.DeadBudget, failure)
 	}
 	return false, nil
 }

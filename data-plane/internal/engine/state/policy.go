@@ -44,7 +44,7 @@ func (x *entry) policyFor(ns job.Namespace, queue string, tags []command.Tag) (*
 
 // enterApproval holds a new job for a policy. A time it was scheduled for is given up:
 // approved, it runs.
-func (x *entry) enterApproval(ns job.Namespace, id job.ID, h *records.Head, p *records.Policy) error {
+func (x *entry) enterApproval(j *subject, p *records.Policy) error {
 	why := records.Hold{
 		Cause: records.HoldCause{Rule: records.HeldByPolicy, Text: p.Name}, At: x.now, Policy: p.ID,
 		Approvers: p.Approvers, ApproveAtLast: p.ApproveAtLast,
@@ -52,8 +52,8 @@ func (x *entry) enterApproval(ns job.Namespace, id job.ID, h *records.Head, p *r
 	if p.Expires > 0 {
 		why.Until = x.after(int64(p.Expires))
 	}
-	h.State = job.Held
-	h.Note(records.WasEnqueued, x.now)
-	x.event(feed.Enqueued, ns, id, h)
-	return x.hold(ns, id, h, why)
+	j.State = job.Held
+	j.Note(records.WasEnqueued, x.now)
+	x.event(feed.Enqueued, j)
+	return x.hold(j, why)
 }

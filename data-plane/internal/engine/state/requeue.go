@@ -10,11 +10,11 @@ import (
 func (x *entry) requeue(c *command.Requeue) (Result, error) {
 	var res Result
 	for _, id := range c.Jobs {
-		h, ok, err := x.head(c.NS, id)
+		j, ok, err := x.job(c.NS, id)
 		if err != nil {
 			return Result{}, err
 		}
-		if !ok || h.State != job.Dead || h.Queue != c.Queue {
+		if !ok || j.State != job.Dead || j.Queue != c.Queue {
 			continue
 		}
 		if _, err := x.retry(&command.Retry{NS: c.NS, ID: id}); err != nil {

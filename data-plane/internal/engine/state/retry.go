@@ -11,48 +11,48 @@ import (
 // retry makes a job pending that has ended, from its first attempt, or that waits for its
 // time, which it then does not wait for.
 func (x *entry) retry(c *command.Retry) (Result, error) {
-	h, ok, err := x.head(c.NS, c.ID)
+	j, ok, err := x.job(c.NS, c.ID)
 	if err != nil || !ok {
 		return Result{Refusal: NotFound}, err
 	}
-	switch h.State {
+	switch j.State {
 	case job.Dead, job.Cancelled, job.Completed:
-		err = x.startOver(c.NS, c.ID, &h)
+		err = x.startOver(&j)
 	case job.Scheduled, job.Retrying: // As when its time comes: its attempts count on.
-		err = x.leave(c.NS, c.ID, &h)
+		err = x.leave(&j)
 	default:
-		return Result{Refusal: WrongState, State: h.State}, nil
+		return Result{Refusal: WrongState, State: j.State}, nil
 	}
 	if err != nil {
 		return Result{}, err
 	}
-	if err := x.enterPending(c.NS, c.ID, &h); err != nil {
+	if err := x.enterPending(&j); err != nil {
 		return Result{}, err
 	}
-	h.Note(records.WasRetried, x.now)
-	x.event(feed.Retried, c.NS, c.ID, &h)
-	x.putHead(c.NS, c.ID, &h)
-	return Result{State: h.State}, nil
+	j.Note(records.WasRetried, x.now)
+	x.event(feed.Retried, &j)
+	x.put(&j)
+	return Result{State: j.State}, nil
 }
 
 // startOver takes a job out of its end with fresh counters, without the result and the
 // last lease of its former life; the checkpoint stays, to go on from. A unique key it once held
 // is not taken again: another job may have it by now.
-func (x *entry) startOver(ns job.Namespace, id job.ID, h *records.Head) error {
-	if err := x.leave(ns, id, h); err != nil {
+func (x *entry) startOver(j *subject) error {
+	if err := x.leave(j); err != nil {
 		return err
 	}
-	x.renewExpiry(ns, id, h)
-	if err := x.revived(ns, id, h); err != nil {
+	x.renewExpiry(j)
+	if err := x.revived(j); err != nil {
 		return err
 	}
-	if h.Crashes > 0 || h.Has(records.FlagReclaimed) {
-		h.Flags |= records.FlagRanOut // Who lost it may still come back.
+	if j.Crashes > 0 || j.Has(records.FlagReclaimed) {
+		j.Flags |= records.FlagRanOut // Who lost it may still come back.
 	}
-	h.Attempt, h.Crashes, h.Reason, h.Finished, h.Epoch = 0, 0, records.NotDead, 0, keys.Position{}
-	if h.Has(records.FlagResult) {
-		x.txn.Delete(x.m.space.Job(ns, keys.Result, id))
-		h.Flags &^= records.FlagResult
+	j.Attempt, j.Crashes, j.Reason, j.Finished, j.Epoch = 0, 0, records.NotDead, 0, keys.Position{}
+	if j.Has(records.FlagResult) {
+		x.txn.Delete(x.m.space.Job(j.ns, keys.Result, j.id))
+		j.Flags &^= records.FlagResult
 	}
 	return nil
 }

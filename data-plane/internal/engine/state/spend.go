@@ -25,25 +25,25 @@ func (x *entry) putBudgetDay(ns job.Namespace, k records.BudgetKey, d *records.B
 // spend adds a cost to the day of the namespace and of the queue, which are counted
 // whether there is a budget or not, so that one that is made at noon knows the
 // morning; and to the days of the job's tags that have a budget.
-func (x *entry) spend(ns job.Namespace, id job.ID, h *records.Head, cost int64) error {
-	p, err := x.budgets(ns)
+func (x *entry) spend(j *subject, cost int64) error {
+	p, err := x.budgets(j.ns)
 	if err != nil {
 		return err
 	}
-	began, err := x.addDay(ns, id, h, p, records.NamespaceBudget(), cost)
+	began, err := x.addDay(j, p, records.NamespaceBudget(), cost)
 	if err != nil {
 		return err
 	}
 	if began {
-		x.forgetDays(ns)
+		x.forgetDays(j.ns)
 	}
-	if _, err := x.addDay(ns, id, h, p, records.QueueBudget(h.Queue), cost); err != nil {
+	if _, err := x.addDay(j, p, records.QueueBudget(j.Queue), cost); err != nil {
 		return err
 	}
 	if len(p.budgets) == 0 {
 		return nil
 	}
-	body, err := x.body(ns, id)
+	body, err := x.body(j.ns, j.id)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (x *entry) spend(ns job.Namespace, id job.ID, h *records.Head, cost int64) 
 		if _, ok := p.budgets[k]; !ok {
 			continue
 		}
-		if _, err := x.addDay(ns, id, h, p, k, cost); err != nil {
+		if _, err := x.addDay(j, p, k, cost); err != nil {
 			return err
 		}
 	}
@@ -61,8 +61,8 @@ func (x *entry) spend(ns job.Namespace, id job.ID, h *records.Head, cost int64) 
 
 // addDay adds to the day's count of a scope, and tells once a day that its budget is
 // spent. Began tells that the day had no count.
-func (x *entry) addDay(ns job.Namespace, id job.ID, h *records.Head, p *budgetSet, k records.BudgetKey, cost int64) (began bool, err error) {
-	d, there, err := x.budgetDay(ns, k)
+func (x *entry) addDay(j *subject, p *budgetSet, k records.BudgetKey, cost int64) (began bool, err error) {
+	d, there, err := x.budgetDay(j.ns, k)
 	if err != nil {
 		return false, err
 	}
@@ -71,13 +71,13 @@ func (x *entry) addDay(ns job.Namespace, id job.ID, h *records.Head, p *budgetSe
 	if b, ok := p.budgets[k]; ok && b.Daily > 0 {
 		if d.Cost >= b.Daily && !d.Told {
 			d.Told = true
-			x.event(feed.BudgetExceeded, ns, id, h)
+			x.event(feed.BudgetExceeded, j)
 		}
 		if b.Closes() && (was >= b.Daily) != (d.Cost >= b.Daily) {
-			x.out.Budgets = append(x.out.Budgets, ns)
+			x.out.Budgets = append(x.out.Budgets, j.ns)
 		}
 	}
-	x.putBudgetDay(ns, k, &d)
+	x.putBudgetDay(j.ns, k, &d)
 	return !there, nil
 }
 
@@ -116,37 +116,37 @@ func (x *entry) shutUntil(ns job.Namespace, queue string) (int64, error) {
 
 // holdForTag holds a job that is about to start, until the day ends, if the budget of
 // one of its tags is spent. The job is still in its ready order.
-func (x *entry) holdForTag(ns job.Namespace, id job.ID, h *records.Head) (held bool, err error) {
-	p, err := x.budgets(ns)
+func (x *entry) holdForTag(j *subject) (held bool, err error) {
+	p, err := x.budgets(j.ns)
 	if err != nil || p.closingTags == 0 {
 		return false, err
 	}
-	body, err := x.body(ns, id)
+	body, err := x.body(j.ns, j.id)
 	if err != nil {
 		return false, err
 	}
-	for _, b := range p.of(h.Queue, body.Tags) {
+	for _, b := range p.of(j.Queue, body.Tags) {
 		if !b.Closes() || b.Scope != command.BudgetTag {
 			continue
 		}
-		spent, err := x.spent(ns, &b)
+		spent, err := x.spent(j.ns, &b)
 		if err != nil {
 			return false, err
 		}
 		if !spent {
 			continue
 		}
-		x.leavingReady(ns, id, h)
-		if err := x.leave(ns, id, h); err != nil {
+		x.leavingReady(j)
+		if err := x.leave(j); err != nil {
 			return false, err
 		}
 		why := records.Hold{
 			Cause: records.HoldCause{Rule: records.HeldForTag, Text: b.Target}, At: x.now, Until: records.EndOfDay(x.now), ApproveAtLast: true,
 		}
-		if err := x.hold(ns, id, h, why); err != nil {
+		if err := x.hold(j, why); err != nil {
 			return false, err
 		}
-		x.putHead(ns, id, h)
+		x.put(j)
 		return true, nil
 	}
 	return false, nil

@@ -41,22 +41,22 @@ func (x *entry) sweep(c *command.Sweep) (Result, error) {
 // state. Its ready row went with the
 // queue, its counters too, its locks are swept on their own.
 func (x *entry) sweepJob(q *queueRecord, id job.ID) error {
-	h, ok, err := x.anyHead(q.key.ns, id)
-	if err != nil || !ok || h.Queue != q.key.name || q.generation().Has(h.Gen, h.State.Leased()) {
+	j, ok, err := x.anyJob(q.key.ns, id)
+	if err != nil || !ok || j.Queue != q.key.name || q.generation().Has(j.Gen, j.State.Leased()) {
 		return err
 	}
-	if h.Due != 0 {
-		x.txn.Delete(x.m.space.Due(keys.Due{At: h.Due, Kind: dueKind(h.State), NS: q.key.ns, ID: id}))
+	if j.Due != 0 {
+		x.txn.Delete(x.m.space.Due(j.due(j.Due, dueKind(j.State))))
 	}
-	x.dropExpiry(q.key.ns, id, &h)
-	x.events = append(x.events, feed.Event{Type: feed.Deleted, NS: q.key.ns, Queue: q.key.name, ID: id, Attempt: h.Attempt})
+	x.dropExpiry(&j)
+	x.events = append(x.events, feed.Event{Type: feed.Deleted, NS: q.key.ns, Queue: q.key.name, ID: id, Attempt: j.Attempt})
 	delete(x.m.leased, jobKey{q.key.ns, id})
-	if !h.State.Terminal() {
-		if err := x.deliver(q.key.ns, id, &h, records.OutcomeDeleted, ending{}); err != nil {
+	if !j.State.Terminal() {
+		if err := x.deliver(&j, records.OutcomeDeleted, ending{}); err != nil {
 			return err
 		}
 	}
-	return x.removeRecords(q.key.ns, id, &h)
+	return x.removeRecords(&j)
 }
 
 func (x *entry) sweepLock(q *queueRecord, family byte, kind keys.DueKind, key string) error {

@@ -100,12 +100,12 @@ func (x *entry) run(ns job.Namespace, id job.ScheduleID, s *records.Schedule, at
 }
 
 // lastRun finds the job of the tick before, if it is not finished and matters.
-func (x *entry) lastRun(ns job.Namespace, s *records.Schedule) (records.Head, bool, error) {
+func (x *entry) lastRun(ns job.Namespace, s *records.Schedule) (subject, bool, error) {
 	if s.Overlap == command.OverlapAllow || s.LastJob.IsZero() {
-		return records.Head{}, false, nil
+		return subject{}, false, nil
 	}
-	h, ok, err := x.head(ns, s.LastJob)
-	return h, ok && !h.State.Terminal(), err
+	j, ok, err := x.job(ns, s.LastJob)
+	return j, ok && !j.State.Terminal(), err
 }
 
 // lateBy is by how much the job of a tick is late: the same on every replica, and not

@@ -12,40 +12,40 @@ import (
 
 // leavingReady tells the leader's memory that a pending job goes by another way
 // than a fetch.
-func (x *entry) leavingReady(ns job.Namespace, id job.ID, h *records.Head) {
-	if !h.Pos.IsZero() {
-		x.out.Unready = append(x.out.Unready, Ready{NS: ns, Queue: h.Queue, Priority: h.Priority, Pos: h.Pos, ID: id})
+func (x *entry) leavingReady(j *subject) {
+	if !j.Pos.IsZero() {
+		x.out.Unready = append(x.out.Unready, Ready{NS: j.ns, Queue: j.Queue, Priority: j.Priority, Pos: j.Pos, ID: j.id})
 	}
 }
 
 // tellDead is the last event of a job that may have died.
-func (x *entry) tellDead(ns job.Namespace, id job.ID, h *records.Head) {
-	if h.State == job.Dead {
-		x.event(feed.Dead, ns, id, h)
+func (x *entry) tellDead(j *subject) {
+	if j.State == job.Dead {
+		x.event(feed.Dead, j)
 	}
 }
 
 // replace gives a job its place in another order, in the state and at the time it has.
-func (x *entry) replace(ns job.Namespace, id job.ID, h *records.Head, queue string, p job.Priority) error {
-	state, due := h.State, h.Due
-	x.leavingReady(ns, id, h)
-	if err := x.leave(ns, id, h); err != nil {
+func (x *entry) replace(j *subject, queue string, p job.Priority) error {
+	state, due := j.State, j.Due
+	x.leavingReady(j)
+	if err := x.leave(j); err != nil {
 		return err
 	}
-	to, err := x.queue(ns, queue)
+	to, err := x.queue(j.ns, queue)
 	if err != nil {
 		return err
 	}
-	h.Queue, h.Priority, h.Gen = queue, p, to.gen
+	j.Queue, j.Priority, j.Gen = queue, p, to.gen
 	switch {
-	case state == job.Pending && !h.Blocked():
-		err = x.enterReady(ns, id, h)
+	case state == job.Pending && !j.Blocked():
+		err = x.enterReady(j)
 	case due != 0:
-		err = x.enterTimed(ns, id, h, state, due)
+		err = x.enterTimed(j, state, due)
 	default:
-		err = x.enter(ns, h, state)
+		err = x.enter(j, state)
 	}
-	x.left, x.leftID = 0, job.ID{} // The state is what it was.
+	j.left = 0 // The state is what it was.
 	return err
 }
 
@@ -54,40 +54,40 @@ func (x *entry) replace(ns job.Namespace, id job.ID, h *records.Head, queue stri
 // in step with the head. Nothing else writes those keys.
 
 // leave takes the job out of what its current state put it in.
-func (x *entry) leave(ns job.Namespace, id job.ID, h *records.Head) error {
-	q, err := x.queue(ns, h.Queue)
+func (x *entry) leave(j *subject) error {
+	q, err := x.queue(j.ns, j.Queue)
 	if err != nil {
 		return err
 	}
-	x.left, x.leftID = h.State, id
-	h.Gen = q.gen
+	j.left = j.State
+	j.Gen = q.gen
 	c := x.touched(q)
-	c.Jobs[h.State]--
-	if c.Jobs[h.State] < 0 {
-		panic(fmt.Sprintf("state: queue %q of %s has %d jobs %s", h.Queue, ns, c.Jobs[h.State], h.State))
+	c.Jobs[j.State]--
+	if c.Jobs[j.State] < 0 {
+		panic(fmt.Sprintf("state: queue %q of %s has %d jobs %s", j.Queue, j.ns, c.Jobs[j.State], j.State))
 	}
-	if !h.Pos.IsZero() {
-		x.txn.Delete(x.m.space.Ready(ns, h.Queue, h.Priority, h.Pos))
-		h.Pos = keys.Position{}
+	if !j.Pos.IsZero() {
+		x.txn.Delete(x.m.space.Ready(j.ns, j.Queue, j.Priority, j.Pos))
+		j.Pos = keys.Position{}
 	}
-	if h.Due != 0 {
-		x.txn.Delete(x.m.space.Due(keys.Due{At: h.Due, Kind: dueKind(h.State), NS: ns, ID: id}))
-		h.Due = 0
+	if j.Due != 0 {
+		x.txn.Delete(x.m.space.Due(j.due(j.Due, dueKind(j.State))))
+		j.Due = 0
 	}
 	return nil
 }
 
 // enter counts the job in its new state. What its worker was to let go for ends with
 // the state cancelling.
-func (x *entry) enter(ns job.Namespace, h *records.Head, s job.State) error {
-	q, err := x.queue(ns, h.Queue)
+func (x *entry) enter(j *subject, s job.State) error {
+	q, err := x.queue(j.ns, j.Queue)
 	if err != nil {
 		return err
 	}
 	if s != job.Cancelling {
-		h.Flags &^= records.FlagHoldNext | records.FlagExpired | records.FlagDeadNext
+		j.Flags &^= records.FlagHoldNext | records.FlagExpired | records.FlagDeadNext
 	}
-	h.State = s
+	j.State = s
 	x.touched(q).Jobs[s]++
 	return nil
 }
@@ -108,33 +108,34 @@ func dueKind(s job.State) keys.DueKind {
 }
 
 // enterPending makes the job pending: ready, or blocked while it waits for others.
-func (x *entry) enterPending(ns job.Namespace, id job.ID, h *records.Head) error {
-	if h.Has(records.FlagBlocked) {
-		return x.enter(ns, h, job.Pending)
+func (x *entry) enterPending(j *subject) error {
+	if j.Has(records.FlagBlocked) {
+		return x.enter(j, job.Pending)
 	}
-	return x.enterReady(ns, id, h)
+	return x.enterReady(j)
 }
 
 // enterReady puts the job at the end of its ready order.
-func (x *entry) enterReady(ns job.Namespace, id job.ID, h *records.Head) error {
-	h.Pos = x.place()
-	x.txn.SetNew(x.m.space.Ready(ns, h.Queue, h.Priority, h.Pos), id[:])
-	x.out.Ready = append(x.out.Ready, Ready{NS: ns, Queue: h.Queue, Priority: h.Priority, Pos: h.Pos, ID: id})
-	return x.enter(ns, h, job.Pending)
+func (x *entry) enterReady(j *subject) error {
+	j.Pos = x.place()
+	id := j.id // The whole subject would be kept with the row.
+	x.txn.SetNew(x.m.space.Ready(j.ns, j.Queue, j.Priority, j.Pos), id[:])
+	x.out.Ready = append(x.out.Ready, Ready{NS: j.ns, Queue: j.Queue, Priority: j.Priority, Pos: j.Pos, ID: j.id})
+	return x.enter(j, job.Pending)
 }
 
 // enterTimed puts the job into a state that something ends at a time.
-func (x *entry) enterTimed(ns job.Namespace, id job.ID, h *records.Head, s job.State, at int64) error {
-	h.Due = at
-	x.addDue(keys.Due{At: at, Kind: dueKind(s), NS: ns, ID: id}, nil)
-	return x.enter(ns, h, s)
+func (x *entry) enterTimed(j *subject, s job.State, at int64) error {
+	j.Due = at
+	x.addDue(j.due(at, dueKind(s)), nil)
+	return x.enter(j, s)
 }
 
 // enterFor puts the job into a state that ends after a duration, which lease time
 // measures.
-func (x *entry) enterFor(ns job.Namespace, id job.ID, h *records.Head, s job.State, d time.Duration) error {
-	h.Shift = x.now - x.lease
-	return x.enterTimed(ns, id, h, s, records.SaturatingAdd(x.lease, int64(d)))
+func (x *entry) enterFor(j *subject, s job.State, d time.Duration) error {
+	j.Shift = x.now - x.lease
+	return x.enterTimed(j, s, records.SaturatingAdd(x.lease, int64(d)))
 }
 
 // ending is what others learn of a job's end besides its state.
@@ -146,46 +147,46 @@ type ending struct {
 
 // end ends the job: it keeps no lease, frees its unique key (R-C4), waits for nothing any
 // more, and others learn of it. Every terminal transition comes through here.
-func (x *entry) end(ns job.Namespace, id job.ID, h *records.Head, s job.State, how ending) error {
+func (x *entry) end(j *subject, s job.State, how ending) error {
 	if !s.Terminal() {
 		panic(fmt.Sprintf("state: %s is not terminal", s))
 	}
-	h.Finished = x.now
-	x.dropExpiry(ns, id, h)
-	if h.Has(records.FlagUnique) {
-		if err := x.releaseUnique(ns, id, h); err != nil {
+	j.Finished = x.now
+	x.dropExpiry(j)
+	if j.Has(records.FlagUnique) {
+		if err := x.releaseUnique(j); err != nil {
 			return err
 		}
 	}
-	x.dropWaits(ns, id, h)
-	if err := x.enter(ns, h, s); err != nil {
+	x.dropWaits(j)
+	if err := x.enter(j, s); err != nil {
 		return err
 	}
-	return x.deliver(ns, id, h, records.OutcomeOf(s), how)
+	return x.deliver(j, records.OutcomeOf(s), how)
 }
 
 // releaseUnique frees the job's unique key if the job still owns it.
-func (x *entry) releaseUnique(ns job.Namespace, id job.ID, h *records.Head) error {
-	body, err := x.body(ns, id)
+func (x *entry) releaseUnique(j *subject) error {
+	body, err := x.body(j.ns, j.id)
 	if err != nil {
 		return err
 	}
-	h.Flags &^= records.FlagUnique
-	return x.dropLock(ns, keys.Unique, keys.DueUnique, h.Queue, body.UniqueKey, id)
+	j.Flags &^= records.FlagUnique
+	return x.dropLock(j.ns, keys.Unique, keys.DueUnique, j.Queue, body.UniqueKey, j.id)
 }
 
 // endDead ends a job for a reason; failure is the error of its last attempt, if it died of one.
-func (x *entry) endDead(ns job.Namespace, id job.ID, h *records.Head, why records.DeadReason, failure string) error {
-	h.Reason = why
-	h.Note(records.WasDead, x.now)
-	return x.end(ns, id, h, job.Dead, ending{failure: failure})
+func (x *entry) endDead(j *subject, why records.DeadReason, failure string) error {
+	j.Reason = why
+	j.Note(records.WasDead, x.now)
+	return x.end(j, job.Dead, ending{failure: failure})
 }
 
-func (x *entry) endCancelled(ns job.Namespace, id job.ID, h *records.Head) error {
-	if err := x.end(ns, id, h, job.Cancelled, ending{}); err != nil {
+func (x *entry) endCancelled(j *subject) error {
+	if err := x.end(j, job.Cancelled, ending{}); err != nil {
 		return err
 	}
-	h.Note(records.WasCancelled, x.now)
-	x.event(feed.Cancelled, ns, id, h)
+	j.Note(records.WasCancelled, x.now)
+	x.event(feed.Cancelled, j)
 	return nil
 }

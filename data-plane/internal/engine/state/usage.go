@@ -19,43 +19,43 @@ import (
 const UsageKept = 400 * 24 * time.Hour
 
 // report counts what the holder of a job's lease reports; nil is nothing.
-func (x *entry) report(ns job.Namespace, id job.ID, h *records.Head, c *command.Usage) error {
+func (x *entry) report(j *subject, c *command.Usage) error {
 	if c == nil {
 		return nil
 	}
-	u, err := x.jobUsage(ns, id, h)
+	u, err := x.jobUsage(j)
 	if err != nil {
 		return err
 	}
-	news := u.Add(h.Epoch, c)
-	x.putJobUsage(ns, id, h, u)
+	news := u.Add(j.Epoch, c)
+	x.putJobUsage(j, u)
 	if news == (records.Meter{}) {
 		return nil // Said before.
 	}
-	if err := x.addHour(ns, h.Queue, c, news); err != nil {
+	if err := x.addHour(j.ns, j.Queue, c, news); err != nil {
 		return err
 	}
-	if err := x.spend(ns, id, h, news.Cost); err != nil {
+	if err := x.spend(j, news.Cost); err != nil {
 		return err
 	}
-	return x.tellOverspent(ns, id, h)
+	return x.tellOverspent(j)
 }
 
 // jobUsage reads what a job reported so far.
-func (x *entry) jobUsage(ns job.Namespace, id job.ID, h *records.Head) (*records.JobUsage, error) {
-	if !h.Has(records.FlagUsage) {
+func (x *entry) jobUsage(j *subject) (*records.JobUsage, error) {
+	if !j.Has(records.FlagUsage) {
 		return &records.JobUsage{}, nil
 	}
-	v, err := x.txn.Get(x.m.space.Job(ns, keys.JobUsage, id))
+	v, err := x.txn.Get(x.m.space.Job(j.ns, keys.JobUsage, j.id))
 	if err != nil {
-		return nil, fmt.Errorf("usage of job %s: %w", id, err)
+		return nil, fmt.Errorf("usage of job %s: %w", j.id, err)
 	}
 	return records.DecodeJobUsage(v)
 }
 
-func (x *entry) putJobUsage(ns job.Namespace, id job.ID, h *records.Head, u *records.JobUsage) {
-	h.Flags |= records.FlagUsage
-	x.txn.Set(x.m.space.Job(ns, keys.JobUsage, id), u.Encode())
+func (x *entry) putJobUsage(j *subject, u *records.JobUsage) {
+	j.Flags |= records.FlagUsage
+	x.txn.Set(x.m.space.Job(j.ns, keys.JobUsage, j.id), u.Encode())
 }
 
 func (x *entry) addHour(ns job.Namespace, queue string, c *command.Usage, news records.Meter) error {
