@@ -55,7 +55,11 @@ type call struct {
 	repeatable bool
 }
 
+// api is made once: a key may come from standard input.
 func (s *session) api() (*api, error) {
+	if s.made != nil {
+		return s.made, nil
+	}
 	base, err := s.serverURL()
 	if err != nil {
 		return nil, err
@@ -68,8 +72,9 @@ func (s *session) api() (*api, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &api{base: base, key: key, namespace: first(s.namespace, s.proc.Env("CORVO_NAMESPACE")), manage: manage,
-		timeout: s.timeout, http: newHTTPClient(), log: s.logger()}, nil
+	s.made = &api{base: base, key: key, namespace: first(s.namespace, s.proc.Env("CORVO_NAMESPACE")), manage: manage,
+		timeout: s.timeout, http: newHTTPClient(), log: s.logger()}
+	return s.made, nil
 }
 
 func newHTTPClient() *http.Client {
@@ -84,12 +89,33 @@ func newHTTPClient() *http.Client {
 	}
 }
 
-func (a *api) get(ctx context.Context, path string) (*reply, error) {
-	return a.send(ctx, call{method: http.MethodGet, path: path, repeatable: true})
+func get(path string) call { return call{method: http.MethodGet, path: path, repeatable: true} }
+
+func post(path string, body any) call { return call{method: http.MethodPost, path: path, body: body} }
+
+func del(path string) call { return call{method: http.MethodDelete, path: path} }
+
+// nothing is the body of calls that say all with their path.
+type nothing struct{}
+
+// again is a call that may be sent twice: the second time changes nothing.
+func (c call) again() call {
+	c.repeatable = true
+	return c
 }
 
-func (a *api) post(ctx context.Context, path string, body any) (*reply, error) {
-	return a.send(ctx, call{method: http.MethodPost, path: path, body: body})
+// answerOf makes one call and reads its answer, which raw is as it came.
+func answerOf[T any](ctx context.Context, s *session, c call) (thing T, raw json.RawMessage, err error) {
+	a, err := s.api()
+	if err != nil {
+		return thing, nil, err
+	}
+	r, err := a.send(ctx, c)
+	if err != nil {
+		return thing, nil, err
+	}
+	err = a.decode(r, &thing)
+	return thing, r.body, err
 }
 
 // send makes the call, repeating it while the server says that nothing was done

@@ -7,12 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
-// details is everything that has no column, in the order of its names.
+// auditDetails is everything that has no column, in the order of its names.
 func auditDetails(a *wire.AuditEntry) string {
 	var detail map[string]string
 	_ = json.Unmarshal(a.Detail, &detail) // Shown as none.
@@ -36,26 +34,18 @@ func auditDetails(a *wire.AuditEntry) string {
 	return strings.Join(parts, ", ")
 }
 
-func (s *session) auditCommand(use string) *cobra.Command {
-	var limit int
-	c := &cobra.Command{
-		Use:   use,
-		Short: "List who changed queues, jobs and schedules, newest first",
-		Long: `Lists what people and keys did to queues, jobs, schedules, budgets and approval policies
+func (s *session) auditVerb() verb {
+	return lists(s, verb{
+		root: "audit", short: "List who changed queues, jobs and schedules, newest first",
+		long: `Lists what people and keys did to queues, jobs, schedules, budgets and approval policies
 of the namespace: pause, clear, delete, retry and so on. Enqueue, fetch and ack aren't in it.
 This needs the role admin. The audit log in the console also has keys and members.`,
-		Example: "  {cmd}\n  {cmd} --limit 0 -o jsonl | jq -r 'select(.action == \"queue.delete\") | .principal'",
-		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return list(c.Context(), s, collection[wire.AuditEntry]{
-				path: "/audit", member: "entries", header: []string{"WHEN", "WHO", "ACTION", "TARGET", "CHANGED", "DETAILS"},
-				row: func(a *wire.AuditEntry) []any {
-					return []any{a.At, a.Principal, a.Action, a.Target, a.Affected, auditDetails(a)}
-				},
-				empty: "no entries yet; pausing a queue or retrying a job makes one",
-			}, limit)
+		example: "  {cmd}\n  {cmd} --limit 0 -o jsonl | jq -r 'select(.action == \"queue.delete\") | .principal'",
+	}, collection[wire.AuditEntry]{
+		path: "/audit", member: "entries", header: []string{"WHEN", "WHO", "ACTION", "TARGET", "CHANGED", "DETAILS"},
+		row: func(a *wire.AuditEntry) []any {
+			return []any{a.At, a.Principal, a.Action, a.Target, a.Affected, auditDetails(a)}
 		},
-	}
-	limitFlag(c, &limit)
-	return c
+		empty: "no entries yet; pausing a queue or retrying a job makes one",
+	})
 }

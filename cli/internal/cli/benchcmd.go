@@ -34,12 +34,11 @@ type benchFlags struct {
 	only      string
 }
 
-func (s *session) benchCommand() *cobra.Command {
+func (s *session) benchVerb() verb {
 	f := benchFlags{options: bench.Default()}
-	c := &cobra.Command{
-		Use:   "bench",
-		Short: "Measure the throughput and latency of a server",
-		Long: `Puts a fixed amount of work through a server and reports throughput, percentiles, and
+	return verb{
+		root: "bench", short: "Measure the throughput and latency of a server",
+		long: `Puts a fixed amount of work through a server and reports throughput, percentiles, and
 the CPU and memory of the server. Every job is accounted for: if one was lost or handed
 out twice, the run is INVALID and exits with 1.
 
@@ -47,17 +46,15 @@ With --spawn it starts a server of its own in a temporary directory; --sync-dela
 adds the latency of a real disk to every sync of its log, because the disk of a
 development machine often answers before anything is safe. Without --spawn it
 measures the server of --server, in queues of its own named bench-….`,
-		Example: `  corvo bench --spawn                                   # 10 handlers on one stream
+		example: `  corvo bench --spawn                                   # 10 handlers on one stream
   corvo bench --spawn --sync-delay 0 --batch 64 --connections 10 --concurrency 1
   corvo bench --workload enqueue --protocol http --connections 50 --concurrency 1
   corvo bench --spawn --workload latency --jobs 1000
   corvo bench --spawn --workload steady --rate 2000     # also measures how far lists lag
   corvo bench --suite aims --quick                      # compares with the project's aims`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return s.bench(c, f) },
+		flags: f.register,
+		run:   func(c *cobra.Command, _ []string) error { return s.bench(c, f) },
 	}
-	f.register(c)
-	return c
 }
 
 func (f *benchFlags) register(c *cobra.Command) {

@@ -17,6 +17,7 @@ import (
 )
 
 const (
+	bulkPath = "/api/v1/jobs/bulk"
 	// bulkIDsMax is how many ids one call takes.
 	bulkIDsMax = 10_000
 	// bulkInputMax bounds what is read from standard input.
@@ -33,45 +34,44 @@ type bulkFlags struct {
 	yes    bool
 }
 
-func (s *session) bulkCommand(use string) *cobra.Command {
+func (s *session) bulkVerb() verb {
 	var f bulkFlags
-	c := &cobra.Command{
-		Use:   use + " ACTION [JOB...]",
-		Short: "Act on many jobs, by id or by filter",
-		Long: "ACTION is " + oneOf(wire.BulkActions()) + `,
+	return verb{
+		root: "bulk", noun: "job bulk", args: "ACTION [JOB...]", short: "Act on many jobs, by id or by filter",
+		long: "ACTION is " + oneOf(wire.BulkActions()) + `,
 and does what the command for a single job does. Jobs in a state that doesn't allow it are
 skipped, with the reason.
 
 Choose jobs by id (as arguments, or on stdin as lines or as the JSON of another command) or by
 a filter (as flags, or as the JSON of POST /api/v1/jobs/search). A filter asks for confirmation
 and runs on the server, which keeps going if you stop this command.`,
-		Example: `  {cmd} retry job_01JD0Z5W6T8RXVQ4K2M3N7P9SB job_01JD0Z5W6T8RXVQ4K2M3N7P9SC
+		example: `  {cmd} retry job_01JD0Z5W6T8RXVQ4K2M3N7P9SB job_01JD0Z5W6T8RXVQ4K2M3N7P9SC
   {cmd} retry --queue emails --state dead --after 24h
   {cmd} move --to emails.v2 --filter '{"queue":"emails","state":["pending"],"priority":"high"}'
   corvo jobs --state dead --limit 0 -o jsonl | {cmd} delete --yes`,
-		Args:      cobra.MinimumNArgs(1),
-		ValidArgs: texts(wire.BulkActions()),
-		RunE: func(c *cobra.Command, args []string) error {
+		flags: func(c *cobra.Command) {
+			c.ValidArgs = texts(wire.BulkActions())
+			fs := c.Flags()
+			fs.StringVar(&f.MoveToQueue, "to", "", "`QUEUE` to move jobs to")
+			wordFlag(c, &f.Priority, "priority", "new priority: %s", wire.Priorities())
+			fs.StringVar(&f.filter, "filter", "", "jobs that match this `JSON` filter")
+			fs.StringVar(&f.list.queue, "queue", "", "jobs in this `QUEUE`")
+			fs.StringSliceVar(&f.list.states, "state", nil, "jobs in these `STATES`")
+			fs.StringArrayVar(&f.list.tags, "tag", nil, "jobs with this tag, `KEY:VALUE`; can be repeated")
+			fs.StringVar(&f.list.after, "after", "", "jobs created after this `TIME`, or within this duration, such as 24h")
+			fs.StringVar(&f.list.before, "before", "", "jobs created before this `TIME`")
+			fs.IntVar(&f.list.limit, "limit", 0, "at most `N` of the jobs that match, newest first")
+			yesFlag(c, &f.yes)
+			completeFlag(c, "queue", s.completeQueues)
+			fs.StringVar(&f.group, "error-group", "", "dead jobs of this group; `corvo dead --groups` shows their IDs")
+			completeFlag(c, "to", s.completeQueues)
+			completeWords(c, "state", wire.States()...)
+		},
+		run: func(c *cobra.Command, args []string) error {
 			f.Action = wire.BulkAction(args[0])
 			return s.bulk(c.Context(), args[1:], f)
 		},
 	}
-	fs := c.Flags()
-	fs.StringVar(&f.MoveToQueue, "to", "", "`QUEUE` to move jobs to")
-	wordFlag(c, &f.Priority, "priority", "new priority: %s", wire.Priorities())
-	fs.StringVar(&f.filter, "filter", "", "jobs that match this `JSON` filter")
-	fs.StringVar(&f.list.queue, "queue", "", "jobs in this `QUEUE`")
-	fs.StringSliceVar(&f.list.states, "state", nil, "jobs in these `STATES`")
-	fs.StringArrayVar(&f.list.tags, "tag", nil, "jobs with this tag, `KEY:VALUE`; can be repeated")
-	fs.StringVar(&f.list.after, "after", "", "jobs created after this `TIME`, or within this duration, such as 24h")
-	fs.StringVar(&f.list.before, "before", "", "jobs created before this `TIME`")
-	fs.IntVar(&f.list.limit, "limit", 0, "at most `N` of the jobs that match, newest first")
-	fs.BoolVarP(&f.yes, "yes", "y", false, "don't ask for confirmation")
-	completeFlag(c, "queue", s.completeQueues)
-	fs.StringVar(&f.group, "error-group", "", "dead jobs of this group; `corvo dead --groups` shows their IDs")
-	completeFlag(c, "to", s.completeQueues)
-	completeWords(c, "state", wire.States()...)
-	return c
 }
 
 func (s *session) bulk(ctx context.Context, ids []string, f bulkFlags) error {
@@ -82,10 +82,6 @@ func (s *session) bulk(ctx context.Context, ids []string, f bulkFlags) error {
 	if err != nil {
 		return err
 	}
-	a, err := s.api()
-	if err != nil {
-		return err
-	}
 	switch {
 	case filter != nil && len(ids) > 0:
 		return usagef("choose jobs by id or by filter, not by both")
@@ -93,7 +89,7 @@ func (s *session) bulk(ctx context.Context, ids []string, f bulkFlags) error {
 		if err := s.confirmBulk(f, true, "every job that matches the filter"); err != nil {
 			return err
 		}
-		return s.bulkByFilter(ctx, a, f.BulkRequest, filter)
+		return s.bulkByFilter(ctx, f.BulkRequest, filter)
 	case len(ids) == 0 || len(ids) == 1 && ids[0] == "-":
 		if ids, err = s.idsFromStdin(); err != nil {
 			return err
@@ -102,7 +98,7 @@ func (s *session) bulk(ctx context.Context, ids []string, f bulkFlags) error {
 	if err := s.confirmBulk(f, false, count(len(ids), "job")); err != nil {
 		return err
 	}
-	return s.bulkByID(ctx, a, f.BulkRequest, ids)
+	return s.bulkByID(ctx, f.BulkRequest, ids)
 }
 
 // checkAction refuses an action that does not exist or lacks its flag, before anything is
@@ -240,17 +236,13 @@ func appendIDs(ids []string, v any) ([]string, error) {
 	return nil, errors.New("an object without an id")
 }
 
-func (s *session) bulkByID(ctx context.Context, a *api, ask wire.BulkRequest, ids []string) error {
+func (s *session) bulkByID(ctx context.Context, ask wire.BulkRequest, ids []string) error {
 	var sum wire.BulkResult
 	for some := range slices.Chunk(ids, bulkIDsMax) {
 		ask.JobIDs = some
-		r, err := a.post(ctx, "/api/v1/jobs/bulk", ask)
+		done, _, err := answerOf[wire.BulkResult](ctx, s, post(bulkPath, ask))
 		if err != nil {
 			return errors.Join(err, s.showBulk(&sum))
-		}
-		var done wire.BulkResult
-		if err := a.decode(r, &done); err != nil {
-			return err
 		}
 		sum.Affected += done.Affected
 		sum.Errors += done.Errors
@@ -294,32 +286,24 @@ func (s *session) endBulk(raw json.RawMessage, done *wire.BulkResult) error {
 }
 
 // bulkByFilter lets the server do it, and watches: no call lasts long.
-func (s *session) bulkByFilter(ctx context.Context, a *api, ask wire.BulkRequest, filter any) error {
+func (s *session) bulkByFilter(ctx context.Context, ask wire.BulkRequest, filter any) error {
 	ask.Async = true
-	r, err := a.post(ctx, "/api/v1/jobs/bulk", struct {
+	begun, _, err := answerOf[wire.BulkBegun](ctx, s, post(bulkPath, struct {
 		wire.BulkRequest
 		Filter any `json:"filter"` // As it was given: it may have members of a newer server.
-	}{ask, filter})
+	}{ask, filter}))
 	if err != nil {
-		return err
-	}
-	var begun wire.BulkBegun
-	if err := a.decode(r, &begun); err != nil {
 		return err
 	}
 	path := pathf("/bulk/%s", begun.OperationID)
 	for {
-		r, err := a.get(ctx, path)
+		op, raw, err := answerOf[wire.BulkOperation](ctx, s, get(path))
 		if err != nil {
 			s.talkf("check its progress with: corvo api GET %s", path)
 			return err
 		}
-		var op wire.BulkOperation
-		if err := a.decode(r, &op); err != nil {
-			return err
-		}
 		if op.Status.Ended() {
-			err := s.endBulk(r.body, &wire.BulkResult{Affected: op.Affected, Errors: op.Errors, Refused: op.Refused})
+			err := s.endBulk(raw, &wire.BulkResult{Affected: op.Affected, Errors: op.Errors, Refused: op.Refused})
 			if op.Status == wire.BulkFailed {
 				err = errors.Join(err, &Failure{Exit: ExitFail, Code: "BULK_FAILED", What: "the operation failed", Why: op.Error})
 			}

@@ -317,3 +317,19 @@ func TestHeartbeat_ALostLeaseIsNoCancel(t *testing.T) {
 		}
 	}
 }
+
+func TestKeyFile_StandardInputServesACommandOfSeveralCalls(t *testing.T) {
+	t.Parallel()
+	var keys []string
+	url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+		keys = append(keys, r.Header.Get("X-API-Key"))
+		_, _ = w.Write([]byte(`{"schedules":[{"id":"sched_1","name":"nightly"}],"id":"sched_1"}`))
+	})
+	var stdout, stderr bytes.Buffer
+	exit := Main(t.Context(), []string{"schedule", "get", "nightly", "--server", url, "--api-key-file", "-"}, Process{
+		Stdin: strings.NewReader("key-1\n"), Stdout: &stdout, Stderr: &stderr, Env: func(string) string { return "" },
+	})
+	if exit != ExitOK || !slices.Equal(keys, []string{"key-1", "key-1"}) {
+		t.Fatalf("exit %d, keys %v: %s", exit, keys, stderr.String())
+	}
+}

@@ -33,15 +33,7 @@ func list[T any](ctx context.Context, s *session, c collection[T], limit int) er
 	if limit < 0 {
 		return usagef("--limit can't be negative")
 	}
-	a, err := s.api()
-	if err != nil {
-		return err
-	}
-	raw, last, err := c.read(ctx, a, limit)
-	if err != nil {
-		return err
-	}
-	things, err := decodeAll[T](a, raw)
+	raw, things, last, err := c.read(ctx, s, limit)
 	if err != nil {
 		return err
 	}
@@ -79,6 +71,11 @@ func (c collection[T]) print(w io.Writer, s *session, things []T) {
 	s.table(w, c.header, rows)
 }
 
+// printOne is print for the one thing of an answer.
+func (c collection[T]) printOne(s *session) func(w io.Writer, thing *T, _ time.Time) {
+	return func(w io.Writer, thing *T, _ time.Time) { c.print(w, s, []T{*thing}) }
+}
+
 // cell is a value as tables show it.
 func cell(v any, now time.Time) string {
 	switch v := v.(type) {
@@ -98,8 +95,12 @@ func cell(v any, now time.Time) string {
 	return first(fmt.Sprint(v), "-")
 }
 
-// read gets the things page by page, and what the last page says beside.
-func (c collection[T]) read(ctx context.Context, a *api, limit int) (raw []json.RawMessage, last wire.Page, err error) {
+// read gets the things page by page, raw as they came, and what the last page says beside.
+func (c collection[T]) read(ctx context.Context, s *session, limit int) (raw []json.RawMessage, things []T, last wire.Page, err error) {
+	a, err := s.api()
+	if err != nil {
+		return nil, nil, last, err
+	}
 	query := url.Values{}
 	for name, values := range c.query {
 		query[name] = values
@@ -112,17 +113,18 @@ func (c collection[T]) read(ctx context.Context, a *api, limit int) (raw []json.
 		if c.member != "" {
 			query.Set("limit", strconv.Itoa(size))
 		}
-		r, err := a.get(ctx, strings.TrimSuffix("/api/v1"+c.path+"?"+query.Encode(), "?"))
+		r, err := a.send(ctx, get(strings.TrimSuffix("/api/v1"+c.path+"?"+query.Encode(), "?")))
 		if err != nil {
-			return nil, last, err
+			return nil, nil, last, err
 		}
 		page, says, err := c.page(a, r)
 		if err != nil {
-			return nil, last, err
+			return nil, nil, last, err
 		}
 		raw, last = append(raw, page...), says
 		if !last.HasMore || last.Cursor == "" || limit > 0 && len(raw) >= limit {
-			return raw, last, nil
+			things, err = decodeAll[T](a, raw)
+			return raw, things, last, err
 		}
 		query.Set("cursor", last.Cursor)
 	}
@@ -154,25 +156,28 @@ func decodeAll[T any](a *api, raw []json.RawMessage) ([]T, error) {
 
 // show prints the one thing that a call answers with.
 func show[T any](ctx context.Context, s *session, ask call, text func(w io.Writer, thing *T, now time.Time)) error {
-	a, err := s.api()
+	thing, raw, err := answerOf[T](ctx, s, ask)
 	if err != nil {
 		return err
 	}
-	r, err := a.send(ctx, ask)
-	if err != nil {
-		return err
-	}
-	var thing T
-	if err := a.decode(r, &thing); err != nil {
-		return err
-	}
-	return s.emit(r.body, func(w io.Writer) { text(w, &thing, time.Now()) })
+	return s.emit(raw, func(w io.Writer) { text(w, &thing, time.Now()) })
 }
 
-// eachThing makes a call for each of the names, and prints what became of them.
-func (s *session) eachThing(ctx context.Context, names []string, ask func(name string) call) error {
-	_, err := s.forEachNamed(ctx, "id", names, ask)
-	return err
+// lists makes v print a collection, with a limit if that comes in pages.
+func lists[T any](s *session, v verb, c collection[T]) verb {
+	v.example = first(v.example, "  {cmd}")
+	limit := 0
+	if c.member != "" {
+		v.flags = func(c *cobra.Command) { limitFlag(c, &limit) }
+	}
+	v.run = func(cmd *cobra.Command, _ []string) error { return list(cmd.Context(), s, c, limit) }
+	return v
+}
+
+// shows makes v print the one thing that a call answers with.
+func shows[T any](s *session, v verb, ask func(args []string) call, text func(w io.Writer, thing *T, now time.Time)) verb {
+	v.run = func(c *cobra.Command, args []string) error { return show(c.Context(), s, ask(args), text) }
+	return v
 }
 
 func limitFlag(c *cobra.Command, limit *int) {

@@ -14,30 +14,29 @@ import (
 	"github.com/corvo-cloud/corvo/cli/conformance"
 )
 
-func (s *session) conformanceCommand() *cobra.Command {
+func (s *session) conformanceVerb() verb {
 	var o conformance.Options
-	c := &cobra.Command{
-		Use:   "conformance",
-		Short: "Check that a server follows every rule on every protocol",
-		Long: `Checks each rule of jobs and queues over HTTP/JSON, Connect, gRPC and the worker stream
+	return verb{
+		root: "conformance", short: "Check that a server follows every rule on every protocol",
+		long: `Checks each rule of jobs and queues over HTTP/JSON, Connect, gRPC and the worker stream
 against --server, and prints a table. Exits with 1 if a rule fails.
 
 It creates queues named conformance-… and deletes them afterwards, so it can run beside
 other work. The key needs every permission, because rules also configure queues. A few rules affect or count everything in the namespace. They run only with
 --whole-namespace; use it when nobody else is using the namespace.`,
-		Example: `  corvo conformance
+		example: `  corvo conformance
   corvo conformance --only "a unique key"
   corvo conformance --protocol http,stream --output json`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return s.conformance(c, o) },
+		flags: func(c *cobra.Command) {
+			fs := c.Flags()
+			fs.StringSliceVar(&o.Protocols, "protocol", nil, strings.Join(conformance.Protocols, ", ")+" (default: all)")
+			fs.StringVar(&o.Only, "only", "", "run the rules whose subject or name contains `TEXT`")
+			fs.StringSliceVar(&o.Without, "without", nil, "skip rules of features that the server doesn't have")
+			fs.BoolVar(&o.Whole, "whole-namespace", false, "also run the rules that affect the whole namespace")
+			fs.IntVar(&o.Parallel, "parallel", 0, "rules to run at the same time (default 16)")
+		},
+		run: func(c *cobra.Command, _ []string) error { return s.conformance(c, o) },
 	}
-	fs := c.Flags()
-	fs.StringSliceVar(&o.Protocols, "protocol", nil, strings.Join(conformance.Protocols, ", ")+" (default: all)")
-	fs.StringVar(&o.Only, "only", "", "run the rules whose subject or name contains `TEXT`")
-	fs.StringSliceVar(&o.Without, "without", nil, "skip rules of features that the server doesn't have")
-	fs.BoolVar(&o.Whole, "whole-namespace", false, "also run the rules that affect the whole namespace")
-	fs.IntVar(&o.Parallel, "parallel", 0, "rules to run at the same time (default 16)")
-	return c
 }
 
 func (s *session) conformance(c *cobra.Command, o conformance.Options) error {

@@ -45,27 +45,23 @@ type enqueueFlags struct {
 	maxCost                                   float64
 }
 
-func (s *session) enqueueCommand(use string) *cobra.Command {
+func (s *session) enqueueVerb() verb {
 	var f enqueueFlags
-	c := &cobra.Command{
-		Use:   use + " QUEUE [PAYLOAD]",
-		Short: "Add a job and print its id",
-		Long: `Adds a job. When the command returns, the job is on disk. PAYLOAD is JSON: - reads it
+	return verb{
+		root: "enqueue", noun: "job enqueue", args: "QUEUE [PAYLOAD]", short: "Add a job and print its id",
+		long: `Adds a job. When the command returns, the job is on disk. PAYLOAD is JSON: - reads it
 from stdin, and the default is {}.
 
 A request that gets no clear answer is repeated with the same idempotency key, so a
 command never adds more than one job.`,
-		Example: `  {cmd} emails '{"to":"ada@example.com"}'
+		example: `  {cmd} emails '{"to":"ada@example.com"}'
   {cmd} reports --delay 10m --priority high --tag customer:acme
   {cmd} sync '{"id":7}' --unique-key account-7     # one at a time
   {cmd} extract '{"doc":7}' --chain '{"steps":[{"queue":"extract"},{"queue":"summarize"}]}'
   jq -c . big.json | {cmd} imports -`,
-		Args:              cobra.RangeArgs(1, 2),
-		ValidArgsFunction: s.completeFirstQueue,
-		RunE:              func(c *cobra.Command, args []string) error { return s.enqueue(c.Context(), args, f) },
+		flags: f.register,
+		run:   func(c *cobra.Command, args []string) error { return s.enqueue(c.Context(), args, f) },
 	}
-	f.register(c)
-	return c
 }
 
 func (f *enqueueFlags) register(c *cobra.Command) {
@@ -95,13 +91,6 @@ func (f *enqueueFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.limits.IterationTimeout, "agent-iteration-timeout", "", "longest `DURATION` of an iteration")
 }
 
-func (s *session) completeFirstQueue(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return s.completeQueues(c, args, prefix)
-}
-
 func (s *session) enqueue(ctx context.Context, args []string, f enqueueFlags) error {
 	req, err := f.request(args[0])
 	if err != nil {
@@ -113,19 +102,11 @@ func (s *session) enqueue(ctx context.Context, args []string, f enqueueFlags) er
 	if req.IdempotencyKey == "" {
 		req.IdempotencyKey = "cli-" + ulid.Make().String()
 	}
-	a, err := s.api()
+	done, raw, err := answerOf[wire.Enqueued](ctx, s, post("/api/v1/enqueue", req).again())
 	if err != nil {
 		return err
 	}
-	r, err := a.send(ctx, call{method: "POST", path: "/api/v1/enqueue", body: req, repeatable: true})
-	if err != nil {
-		return err
-	}
-	var done wire.Enqueued
-	if err := a.decode(r, &done); err != nil {
-		return err
-	}
-	if err := s.emit(r.body, func(w io.Writer) { fmt.Fprintln(w, done.JobID) }); err != nil {
+	if err := s.emit(raw, func(w io.Writer) { fmt.Fprintln(w, done.JobID) }); err != nil {
 		return err
 	}
 	s.hintf("%s in %s; to see it: corvo inspect %s", done.Status, req.Queue, done.JobID)
@@ -233,27 +214,26 @@ type batchFlags struct {
 	chunk    int
 }
 
-func (s *session) enqueueBatchCommand(use string) *cobra.Command {
+func (s *session) enqueueBatchVerb() verb {
 	var f batchFlags
-	c := &cobra.Command{
-		Use:   use + " [FILE]",
-		Short: "Add many jobs from JSON lines and print their ids",
-		Long: `Adds one job per line of FILE, or of stdin. A line is an enqueue request such as
+	return verb{
+		root: "enqueue-batch", noun: "job enqueue-batch", args: "[FILE]", short: "Add many jobs from JSON lines and print their ids",
+		long: `Adds one job per line of FILE, or of stdin. A line is an enqueue request such as
 {"queue":"emails","payload":{"to":"ada"},"priority":"high"}; with --payloads it is
 the payload alone. Each chunk is accepted whole or not at all. If a chunk is
 refused, ids of the chunks before it have been printed, and the error names the
 first line that was not accepted.`,
-		Example: `  {cmd} jobs.jsonl
+		example: `  {cmd} jobs.jsonl
   {cmd} --queue emails --payloads < addresses.jsonl
   jq -c '.users[] | {queue:"welcome", payload:.}' dump.json | {cmd} -`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return s.enqueueBatch(c.Context(), args, f) },
+		flags: func(c *cobra.Command) {
+			c.Flags().StringVar(&f.queue, "queue", "", "queue for lines that don't name one")
+			c.Flags().BoolVar(&f.payloads, "payloads", false, "each line is a payload (requires --queue)")
+			c.Flags().IntVar(&f.chunk, "chunk", 500, "jobs per request, at most 1000")
+			completeFlag(c, "queue", s.completeQueues)
+		},
+		run: func(c *cobra.Command, args []string) error { return s.enqueueBatch(c.Context(), args, f) },
 	}
-	c.Flags().StringVar(&f.queue, "queue", "", "queue for lines that don't name one")
-	c.Flags().BoolVar(&f.payloads, "payloads", false, "each line is a payload (requires --queue)")
-	c.Flags().IntVar(&f.chunk, "chunk", 500, "jobs per request, at most 1000")
-	completeFlag(c, "queue", s.completeQueues)
-	return c
 }
 
 func (s *session) enqueueBatch(ctx context.Context, args []string, f batchFlags) error {
@@ -268,11 +248,7 @@ func (s *session) enqueueBatch(ctx context.Context, args []string, f batchFlags)
 		return err
 	}
 	defer in.Close()
-	a, err := s.api()
-	if err != nil {
-		return err
-	}
-	b := batchSender{session: s, api: a, chunk: f.chunk}
+	b := batchSender{session: s, chunk: f.chunk}
 	if err := b.sendLines(ctx, in, f); err != nil {
 		return b.explain(err)
 	}
@@ -294,7 +270,6 @@ func (s *session) openLines(args []string) (io.ReadCloser, error) {
 // batchSender gathers lines into chunks and prints ids as chunks are accepted.
 type batchSender struct {
 	session   *session
-	api       *api
 	chunk     int
 	jobs      []json.RawMessage
 	bytes     int
@@ -369,12 +344,8 @@ func (b *batchSender) flush(ctx context.Context) error {
 	if len(b.jobs) == 0 {
 		return nil
 	}
-	r, err := b.api.post(ctx, "/api/v1/enqueue/batch", map[string]any{"jobs": b.jobs})
+	done, _, err := answerOf[wire.EnqueuedBatch](ctx, b.session, post("/api/v1/enqueue/batch", map[string]any{"jobs": b.jobs}))
 	if err != nil {
-		return err
-	}
-	var done wire.EnqueuedBatch
-	if err := b.api.decode(r, &done); err != nil {
 		return err
 	}
 	if len(done.JobIDs) != len(b.jobs) {

@@ -15,38 +15,41 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
-func (s *session) inspectCommand(use string) *cobra.Command {
-	return &cobra.Command{
-		Use:   use + " JOB...",
-		Short: "Show everything about jobs",
-		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB
-  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB -o json | jq .state`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, ids []string) error { return s.inspect(c.Context(), ids) },
-	}
+// twoJobs is the example of verbs that take jobs and nothing else.
+const twoJobs = `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB
+  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB job_01JD0Z5W6T8RXVQ4K2M3N7P9SC`
+
+func (s *session) jobVerbs() []verb {
+	return append(s.stateVerbs(),
+		s.enqueueVerb(), s.enqueueBatchVerb(), s.jobsVerb(), s.whyVerb(), s.deleteVerb(), s.moveVerb(), s.iterationsVerb(), s.replayVerb(), s.bulkVerb(),
+		verb{root: "inspect", noun: "job get", args: "JOB...", short: "Show everything about jobs", run: s.inspect, example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB
+  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB -o json | jq .state`},
+		s.jobVerb("retry", "Retry dead, cancelled or completed jobs; run scheduled and retrying ones now", "corvo cancel"),
+		s.jobVerb("cancel", "Cancel jobs; the worker of an active job is asked to stop", "corvo retry"),
+		s.decision("hold", "reason", "looks large", "Hold jobs until they are approved or rejected",
+			"An active job is cancelling until its worker gives it back, and is held then."),
+		s.decision("approve", "comment", "asked the customer", "Approve held jobs so that they can run", ""),
+		s.decision("reject", "comment", "not what was ordered", "Reject held jobs; they become dead", ""),
+	)
 }
 
-func (s *session) inspect(ctx context.Context, ids []string) error {
+func (s *session) inspect(c *cobra.Command, ids []string) error {
 	if len(ids) == 1 {
-		return show(ctx, s, inspectCall(ids[0]), printJob)
+		return show(c.Context(), s, inspectCall(ids[0]), printJob)
 	}
-	a, err := s.api()
-	if err != nil {
-		return err
+	if _, err := s.api(); err != nil {
+		return err // The same for all of them.
 	}
 	var rows []json.RawMessage
+	var jobs []wire.Job
 	failed := each(ids, func(id string) error {
-		r, err := a.send(ctx, inspectCall(id))
+		job, raw, err := answerOf[wire.Job](c.Context(), s, inspectCall(id))
 		if err == nil {
-			rows = append(rows, r.body)
+			rows, jobs = append(rows, raw), append(jobs, job)
 		}
 		return err
 	})
-	jobs, err := decodeAll[wire.Job](a, rows)
-	if err != nil {
-		return err
-	}
-	err = s.emitAll(rows, func(w io.Writer) {
+	err := s.emitAll(rows, func(w io.Writer) {
 		for i := range jobs {
 			if i > 0 {
 				fmt.Fprintln(w)
@@ -57,9 +60,7 @@ func (s *session) inspect(ctx context.Context, ids []string) error {
 	return errors.Join(err, s.settle(failed, len(ids)))
 }
 
-func inspectCall(id string) call {
-	return call{method: "GET", path: pathf("/jobs/%s", id), repeatable: true}
-}
+func inspectCall(id string) call { return get(pathf("/jobs/%s", id)) }
 
 func printJob(w io.Writer, j *wire.Job, now time.Time) {
 	f := facts{w, now, 12}
@@ -110,25 +111,12 @@ func tagsText(tags map[string]string) string {
 	return strings.Join(pairs, " ")
 }
 
-func (s *session) retryCommand(use string) *cobra.Command {
-	return s.jobVerb(use, "retry", "Retry dead, cancelled or completed jobs; run scheduled and retrying ones now", "corvo cancel")
-}
-
-func (s *session) cancelCommand(use string) *cobra.Command {
-	return s.jobVerb(use, "cancel", "Cancel jobs; the worker of an active job is asked to stop", "corvo retry")
-}
-
-func (s *session) jobVerb(use, verb, short, undo string) *cobra.Command {
-	return &cobra.Command{
-		Use:   use + " JOB...",
-		Short: short,
-		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB
-  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB job_01JD0Z5W6T8RXVQ4K2M3N7P9SC`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, ids []string) error {
-			done, err := s.forEachJob(c.Context(), ids, func(id string) call {
-				return call{method: "POST", path: pathf("/jobs/%s/"+verb, id), body: struct{}{}}
-			})
+// jobVerb does the same to each of some jobs; undo is the command that takes it back.
+func (s *session) jobVerb(name, short, undo string) verb {
+	return verb{
+		root: name, noun: "job " + name, args: "JOB...", short: short, example: twoJobs,
+		run: func(c *cobra.Command, ids []string) error {
+			done, err := s.forEachJob(c.Context(), ids, func(id string) call { return post(pathf("/jobs/%s/"+name, id), nothing{}) })
 			if done > 0 {
 				s.hintf("undo: %s %s", undo, strings.Join(ids, " "))
 			}
@@ -137,25 +125,27 @@ func (s *session) jobVerb(use, verb, short, undo string) *cobra.Command {
 	}
 }
 
-func (s *session) deleteCommand(use string) *cobra.Command {
+func (s *session) deleteVerb() verb {
 	var yes bool
-	c := &cobra.Command{
-		Use:   use + " JOB...",
-		Short: "Permanently delete jobs",
-		Long:  "Deletes jobs and their history. This can't be undone. To only stop a job, use `corvo cancel`.",
-		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB
+	return verb{
+		root: "delete", noun: "job delete", args: "JOB...",
+		short: "Permanently delete jobs",
+		long:  "Deletes jobs and their history. This can't be undone. To only stop a job, use `corvo cancel`.",
+		example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB
   {cmd} --yes job_01JD0Z5W6T8RXVQ4K2M3N7P9SB`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, ids []string) error {
+		flags: func(c *cobra.Command) { yesFlag(c, &yes) },
+		run: func(c *cobra.Command, ids []string) error {
 			if !yes && !s.confirm(fmt.Sprintf("Permanently delete %s?", count(len(ids), "job"))) {
 				return &Failure{Exit: ExitFail, Code: "NOT_CONFIRMED", What: "nothing was deleted", Fix: "answer y, or add --yes"}
 			}
-			_, err := s.forEachJob(c.Context(), ids, func(id string) call { return call{method: "DELETE", path: pathf("/jobs/%s", id)} })
+			_, err := s.forEachJob(c.Context(), ids, func(id string) call { return del(pathf("/jobs/%s", id)) })
 			return err
 		},
 	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "don't ask for confirmation")
-	return c
+}
+
+func yesFlag(c *cobra.Command, yes *bool) {
+	c.Flags().BoolVarP(yes, "yes", "y", false, "don't ask for confirmation")
 }
 
 // confirm asks on a terminal. Without one there is nobody to ask, and the ids
@@ -201,19 +191,14 @@ func (s *session) forEachNamed(ctx context.Context, called string, names []strin
 // forEach runs one call over many items: prints what row makes of each answer, reports
 // one error per failure. It returns how many succeeded.
 func (s *session) forEach(ctx context.Context, items []string, ask func(item string) call, row func(item string, answer map[string]json.RawMessage) any) (int, error) {
-	a, err := s.api()
-	if err != nil {
-		return 0, err
+	if _, err := s.api(); err != nil {
+		return 0, err // The same for all of them.
 	}
 	var rows []json.RawMessage
 	var lines []string
 	failed := each(items, func(item string) error {
-		r, err := a.send(ctx, ask(item))
+		answer, _, err := answerOf[map[string]json.RawMessage](ctx, s, ask(item))
 		if err != nil {
-			return err
-		}
-		answer := map[string]json.RawMessage{}
-		if err := a.decode(r, &answer); err != nil {
 			return err
 		}
 		raw, err := marshal(row(item, answer))
@@ -224,6 +209,7 @@ func (s *session) forEach(ctx context.Context, items []string, ask func(item str
 		return nil
 	})
 	text := func(w io.Writer) { fmt.Fprint(w, strings.Join(lines, "")) }
+	var err error
 	if len(items) == 1 && len(rows) == 1 {
 		err = s.emit(rows[0], text)
 	} else if len(rows) > 0 || s.machine() && len(items) > 1 {

@@ -19,20 +19,29 @@ type listFlags struct {
 	limit  int
 }
 
-func (s *session) jobsCommand(use string) *cobra.Command {
+func (s *session) jobsVerb() verb {
 	var f listFlags
-	c := &cobra.Command{
-		Use:   use,
-		Short: "List jobs, newest first",
-		Long: `Lists jobs by state, queue, tags and creation time, newest first. The list can be a
+	return verb{
+		root: "jobs", noun: "job list", short: "List jobs, newest first",
+		long: `Lists jobs by state, queue, tags and creation time, newest first. The list can be a
 moment behind; "corvo inspect" shows a job as it is now.
 
 A time is RFC 3339, or how long ago, such as 90m.`,
-		Example: `  {cmd} --state dead --queue emails
+		example: `  {cmd} --state dead --queue emails
   {cmd} --tag customer:acme --after 24h
   {cmd} --state dead -o jsonl | jq -r .id | xargs corvo retry`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		flags: func(c *cobra.Command) {
+			fs := c.Flags()
+			fs.StringVar(&f.queue, "queue", "", "only jobs in this `QUEUE`")
+			fs.StringSliceVar(&f.states, "state", nil, "only jobs in these `STATES`: "+strings.Join(texts(wire.States()), ", "))
+			fs.StringArrayVar(&f.tags, "tag", nil, "only jobs with this tag, `KEY:VALUE`; can be repeated")
+			fs.StringVar(&f.after, "after", "", "only jobs created after this `TIME`")
+			fs.StringVar(&f.before, "before", "", "only jobs created before this `TIME`")
+			fs.IntVar(&f.limit, "limit", 50, "show at most `N` jobs; 0 means all")
+			completeFlag(c, "queue", s.completeQueues)
+			completeWords(c, "state", wire.States()...)
+		},
+		run: func(c *cobra.Command, _ []string) error {
 			query, err := f.query(time.Now())
 			if err != nil {
 				return err
@@ -46,16 +55,6 @@ A time is RFC 3339, or how long ago, such as 90m.`,
 			}, f.limit)
 		},
 	}
-	fs := c.Flags()
-	fs.StringVar(&f.queue, "queue", "", "only jobs in this `QUEUE`")
-	fs.StringSliceVar(&f.states, "state", nil, "only jobs in these `STATES`: "+strings.Join(texts(wire.States()), ", "))
-	fs.StringArrayVar(&f.tags, "tag", nil, "only jobs with this tag, `KEY:VALUE`; can be repeated")
-	fs.StringVar(&f.after, "after", "", "only jobs created after this `TIME`")
-	fs.StringVar(&f.before, "before", "", "only jobs created before this `TIME`")
-	fs.IntVar(&f.limit, "limit", 50, "show at most `N` jobs; 0 means all")
-	completeFlag(c, "queue", s.completeQueues)
-	completeWords(c, "state", wire.States()...)
-	return c
 }
 
 func (f listFlags) query(now time.Time) (url.Values, error) {

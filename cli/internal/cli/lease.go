@@ -22,26 +22,28 @@ type fetchFlags struct {
 	workerID    string
 }
 
-func (s *session) fetchCommand(use string) *cobra.Command {
+func (s *session) workerVerbs() []verb {
+	return []verb{s.workVerb(), s.fetchVerb(), s.ackVerb(), s.failVerb(), s.heartbeatVerb(), s.workersVerb()}
+}
+
+func (s *session) fetchVerb() verb {
 	var f fetchFlags
-	c := &cobra.Command{
-		Use:   use + " QUEUE...",
-		Short: "Lease jobs, then complete them with ack or fail",
-		Long: `Leases up to --count jobs. If a job is neither acked nor failed before its lease ends,
+	return verb{
+		root: "fetch", noun: "job fetch", args: "QUEUE...", short: "Lease jobs, then complete them with ack or fail",
+		long: `Leases up to --count jobs. If a job is neither acked nor failed before its lease ends,
 it goes back to the queue; ` + "`corvo heartbeat`" + ` renews the lease. Exits with 3 if no job is
 ready. ` + "`corvo work`" + ` does all of this in a loop.`,
-		Example: `  {cmd} emails --wait 30s
+		example: `  {cmd} emails --wait 30s
   {cmd} emails reports --count 10 --lease 5m -o jsonl
   job=$({cmd} emails -o json) && corvo ack --token "$(jq -r '.[0].lease_token' <<<"$job")" "$(jq -r '.[0].job_id' <<<"$job")"`,
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: s.completeQueues,
-		RunE:              func(c *cobra.Command, queues []string) error { return s.fetch(c.Context(), queues, f) },
+		flags: func(c *cobra.Command) {
+			c.Flags().IntVar(&f.count, "count", 1, "largest number of jobs to lease")
+			c.Flags().DurationVar(&f.wait, "wait", 0, "how long to wait for the first job (at most 1m)")
+			c.Flags().DurationVar(&f.lease, "lease", time.Minute, "how long the lease lasts")
+			c.Flags().StringVar(&f.workerID, "worker-id", "", "`NAME` shown with its jobs (default corvo-cli@HOST)")
+		},
+		run: func(c *cobra.Command, queues []string) error { return s.fetch(c.Context(), queues, f) },
 	}
-	c.Flags().IntVar(&f.count, "count", 1, "largest number of jobs to lease")
-	c.Flags().DurationVar(&f.wait, "wait", 0, "how long to wait for the first job (at most 1m)")
-	c.Flags().DurationVar(&f.lease, "lease", time.Minute, "how long the lease lasts")
-	c.Flags().StringVar(&f.workerID, "worker-id", "", "`NAME` shown with its jobs (default corvo-cli@HOST)")
-	return c
 }
 
 func (s *session) fetch(ctx context.Context, queues []string, f fetchFlags) error {
@@ -94,217 +96,172 @@ func (a *api) fetch(ctx context.Context, queues []string, f fetchFlags) ([]json.
 	return batch.Jobs, a.decode(r, &batch)
 }
 
-type settleFlags struct {
-	token, workerID                       string
-	result, checkpoint, errText, backtrac string
-	progress                              string
-	release, terminal                     bool
-	lease, delay                          time.Duration
-	agent                                 wire.AgentStatus
-	step                                  wire.StepStatus
-	holdReason, exitReason                string
-	usage                                 string
+// leaseFlags prove that a job is the caller's.
+func leaseFlags(c *cobra.Command, token, workerID *string) {
+	c.Flags().StringVar(token, "token", "", "lease `TOKEN` from the fetch; proves that you still hold the job")
+	c.Flags().StringVar(workerID, "worker-id", "", "`NAME` given to fetch, for requests without a token")
 }
 
-func (f *settleFlags) register(c *cobra.Command) {
-	c.Flags().StringVar(&f.token, "token", "", "lease `TOKEN` from the fetch; proves that you still hold the job")
-	c.Flags().StringVar(&f.workerID, "worker-id", "", "`NAME` given to fetch, for requests without a token")
-}
-
-// checkTokens: one token belongs to one job.
-func (f *settleFlags) checkTokens(ids []string) error {
-	if f.token != "" && len(ids) > 1 {
+// checkToken: one token belongs to one job.
+func checkToken(token string, ids []string) error {
+	if token != "" && len(ids) > 1 {
 		return usagef("--token is for one job, but %d were given", len(ids))
 	}
 	return nil
 }
 
-func (s *session) ackCommand(use string) *cobra.Command {
-	var f settleFlags
-	c := &cobra.Command{
-		Use:   use + " JOB...",
-		Short: "Complete leased jobs",
-		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --token TOKEN
+// ackFlags are an ack. Usage goes out as it was given.
+type ackFlags struct {
+	wire.AckRequest
+	Usage json.RawMessage `json:"usage,omitempty"`
+
+	result, checkpoint, usage string
+}
+
+func (s *session) ackVerb() verb {
+	var f ackFlags
+	return verb{
+		root: "ack", noun: "job ack", args: "JOB...", short: "Complete leased jobs",
+		example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --token TOKEN
   {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --result '{"rows":12}'
   {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --agent-status continue --checkpoint '{"page":2}'
   {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --step-status exit --exit-reason "nothing to do"`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, ids []string) error {
-			body, err := f.ackBody(ids)
+		flags: func(c *cobra.Command) {
+			leaseFlags(c, &f.LeaseToken, &f.WorkerID)
+			c.Flags().StringVar(&f.result, "result", "", "`JSON` stored with the job")
+			c.Flags().StringVar(&f.checkpoint, "checkpoint", "", "`JSON` to store as the final checkpoint")
+			wordFlag(c, &f.AgentStatus, "agent-status", "agent jobs only: %s", wire.AgentStatuses())
+			c.Flags().StringVar(&f.HoldReason, "hold-reason", "", "why the job needs approval, with --agent-status hold")
+			wordFlag(c, &f.StepStatus, "step-status", "chain steps only: continue, or exit to skip the remaining steps", wire.StepStatuses())
+			c.Flags().StringVar(&f.ExitReason, "exit-reason", "", "why the remaining steps are skipped")
+			usageFlag(c, &f.usage)
+		},
+		run: func(c *cobra.Command, ids []string) error {
+			err := errors.Join(checkToken(f.LeaseToken, ids),
+				readJSON("result", f.result, &f.Result), readJSON("checkpoint", f.checkpoint, &f.Checkpoint), readJSON("usage", f.usage, &f.Usage))
 			if err != nil {
 				return err
 			}
-			return s.settleJobs(c.Context(), ids, "/ack/%s", body)
+			return s.settleJobs(c.Context(), ids, "/ack/%s", f.LeaseToken, f)
 		},
 	}
-	f.register(c)
-	c.Flags().StringVar(&f.result, "result", "", "`JSON` stored with the job")
-	c.Flags().StringVar(&f.checkpoint, "checkpoint", "", "`JSON` to store as the final checkpoint")
-	wordFlag(c, &f.agent, "agent-status", "agent jobs only: %s", wire.AgentStatuses())
-	c.Flags().StringVar(&f.holdReason, "hold-reason", "", "why the job needs approval, with --agent-status hold")
-	wordFlag(c, &f.step, "step-status", "chain steps only: continue, or exit to skip the remaining steps", wire.StepStatuses())
-	c.Flags().StringVar(&f.exitReason, "exit-reason", "", "why the remaining steps are skipped")
-	usageFlag(c, &f.usage)
-	return c
-}
-
-func (f *settleFlags) ackBody(ids []string) (map[string]any, error) {
-	body := f.holder()
-	for member, text := range map[string]string{
-		"agent_status": string(f.agent), "hold_reason": f.holdReason, "step_status": string(f.step), "exit_reason": f.exitReason,
-	} {
-		if text != "" {
-			body[member] = text
-		}
-	}
-	return body, errors.Join(f.checkTokens(ids), putJSON(body, "result", f.result), putJSON(body, "checkpoint", f.checkpoint),
-		putJSON(body, "usage", f.usage))
 }
 
 func usageFlag(c *cobra.Command, usage *string) {
 	c.Flags().StringVar(usage, "usage", "", "model usage, as a JSON `OBJECT`: {\"model\":…,\"input_tokens\":…,\"cost_usd\":…}")
 }
 
-func (s *session) failCommand(use string) *cobra.Command {
-	var f settleFlags
-	c := &cobra.Command{
-		Use:   use + " JOB...",
-		Short: "Fail leased jobs, or give them back with --release",
-		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --error "smtp: connection refused"
+// failFlags are a failure. Usage goes out as it was given.
+type failFlags struct {
+	wire.FailRequest
+	DelayMS int64           `json:"delay_ms,omitempty"`
+	Usage   json.RawMessage `json:"usage,omitempty"`
+
+	delay time.Duration
+	usage string
+}
+
+func (s *session) failVerb() verb {
+	var f failFlags
+	return verb{
+		root: "fail", noun: "job fail", args: "JOB...", short: "Fail leased jobs, or give them back with --release",
+		example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --error "smtp: connection refused"
   {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --error "slow down" --delay 90s
   {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --release      # doesn't use up an attempt`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, ids []string) error {
-			body, err := f.failBody(ids)
-			if err != nil {
+		flags: func(c *cobra.Command) {
+			leaseFlags(c, &f.LeaseToken, &f.WorkerID)
+			c.Flags().StringVar(&f.Error, "error", "", "what went wrong (required without --release)")
+			c.Flags().StringVar(&f.Backtrace, "backtrace", "", "where it went wrong")
+			c.Flags().BoolVar(&f.Release, "release", false, "give the job back without using up an attempt")
+			c.Flags().BoolVar(&f.Terminal, "terminal", false, "don't retry: the job becomes dead")
+			c.Flags().DurationVar(&f.delay, "delay", 0, "retry after this `DURATION` instead of the backoff")
+			usageFlag(c, &f.usage)
+		},
+		run: func(c *cobra.Command, ids []string) error {
+			if err := checkToken(f.LeaseToken, ids); err != nil {
 				return err
 			}
-			return s.settleJobs(c.Context(), ids, "/fail/%s", body)
+			if f.Error == "" && !f.Release {
+				return usagef("--error is required, unless you use --release")
+			}
+			if err := readJSON("usage", f.usage, &f.Usage); err != nil {
+				return err
+			}
+			f.Error, f.DelayMS = first(f.Error, "released"), f.delay.Milliseconds()
+			return s.settleJobs(c.Context(), ids, "/fail/%s", f.LeaseToken, f)
 		},
 	}
-	f.register(c)
-	c.Flags().StringVar(&f.errText, "error", "", "what went wrong (required without --release)")
-	c.Flags().StringVar(&f.backtrac, "backtrace", "", "where it went wrong")
-	c.Flags().BoolVar(&f.release, "release", false, "give the job back without using up an attempt")
-	c.Flags().BoolVar(&f.terminal, "terminal", false, "don't retry: the job becomes dead")
-	c.Flags().DurationVar(&f.delay, "delay", 0, "retry after this `DURATION` instead of the backoff")
-	usageFlag(c, &f.usage)
-	return c
 }
 
-func (f *settleFlags) failBody(ids []string) (map[string]any, error) {
-	if err := f.checkTokens(ids); err != nil {
-		return nil, err
+// readJSON reads a flag whose value is JSON; nothing was given for no text.
+func readJSON(flag, text string, into *json.RawMessage) (err error) {
+	if text != "" {
+		*into, err = checkJSON("--"+flag, []byte(text))
 	}
-	if f.errText == "" && !f.release {
-		return nil, usagef("--error is required, unless you use --release")
-	}
-	body := f.holder()
-	body["error"] = first(f.errText, "released")
-	if f.backtrac != "" {
-		body["backtrace"] = f.backtrac
-	}
-	if f.release {
-		body["release"] = true
-	}
-	if f.terminal {
-		body["terminal"] = true
-	}
-	if f.delay != 0 {
-		body["delay_ms"] = f.delay.Milliseconds()
-	}
-	return body, putJSON(body, "usage", f.usage)
+	return err
 }
 
-func (f *settleFlags) holder() map[string]any {
-	body := map[string]any{}
-	if f.token != "" {
-		body["lease_token"] = f.token
-	}
-	if f.workerID != "" {
-		body["worker_id"] = f.workerID
-	}
-	return body
-}
-
-func putJSON(body map[string]any, field, text string) error {
-	if text == "" {
-		return nil
-	}
-	raw, err := checkJSON("--"+field, []byte(text))
-	if err != nil {
-		return err
-	}
-	body[field] = raw
-	return nil
-}
-
-func (s *session) settleJobs(ctx context.Context, ids []string, path string, body map[string]any) error {
+// settleJobs ends attempts. A settlement that carries its token answers the same when it
+// is repeated.
+func (s *session) settleJobs(ctx context.Context, ids []string, path, token string, body any) error {
 	_, err := s.forEachJob(ctx, ids, func(id string) call {
-		// A settlement that carries its token answers the same when repeated.
-		_, proven := body["lease_token"]
-		return call{method: "POST", path: pathf(path, id), body: body, repeatable: proven}
+		c := post(pathf(path, id), body)
+		c.repeatable = token != ""
+		return c
 	})
 	return err
 }
 
-func (s *session) heartbeatCommand(use string) *cobra.Command {
-	var f settleFlags
-	c := &cobra.Command{
-		Use:   use + " JOB...",
-		Short: "Renew leases, and learn which jobs were cancelled or lost",
-		Long: `Renews leases, and stores progress or a checkpoint if given. Prints ok, cancel (stop
+// heartbeatJob is what a heartbeat says of each job. Usage goes out as it was given.
+type heartbeatJob struct {
+	wire.HeartbeatJob
+	Usage json.RawMessage `json:"usage,omitempty"`
+}
+
+func (s *session) heartbeatVerb() verb {
+	var job heartbeatJob
+	var workerID, progress, checkpoint, usage string
+	var lease time.Duration
+	return verb{
+		root: "heartbeat", noun: "job heartbeat", args: "JOB...", short: "Renew leases, and learn which jobs were cancelled or lost",
+		long: `Renews leases, and stores progress or a checkpoint if given. Prints ok, cancel (stop
 working on the job) or lost (you no longer hold the job; exit code 5).`,
-		Example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --token TOKEN
+		example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --token TOKEN
   {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --progress '{"done":40}' --lease 5m`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, ids []string) error { return s.heartbeat(c.Context(), ids, f) },
+		flags: func(c *cobra.Command) {
+			leaseFlags(c, &job.LeaseToken, &workerID)
+			c.Flags().StringVar(&progress, "progress", "", "`JSON` shown as progress")
+			c.Flags().StringVar(&checkpoint, "checkpoint", "", "`JSON` that the next attempt starts from")
+			c.Flags().DurationVar(&lease, "lease", 0, "new length of the lease (default: the one given to fetch)")
+			usageFlag(c, &usage)
+		},
+		run: func(c *cobra.Command, ids []string) error {
+			if err := checkToken(job.LeaseToken, ids); err != nil {
+				return err
+			}
+			err := errors.Join(readJSON("progress", progress, &job.Progress), readJSON("checkpoint", checkpoint, &job.Checkpoint), readJSON("usage", usage, &job.Usage))
+			if err != nil {
+				return err
+			}
+			jobs := make(map[string]heartbeatJob, len(ids))
+			for _, id := range ids {
+				jobs[id] = job
+			}
+			body := map[string]any{"jobs": jobs}
+			if workerID != "" {
+				body["worker_id"] = workerID
+			}
+			if lease > 0 {
+				body["lease"] = lease.String()
+			}
+			return s.heartbeat(c.Context(), ids, body)
+		},
 	}
-	f.register(c)
-	c.Flags().StringVar(&f.progress, "progress", "", "`JSON` shown as progress")
-	c.Flags().StringVar(&f.checkpoint, "checkpoint", "", "`JSON` that the next attempt starts from")
-	c.Flags().DurationVar(&f.lease, "lease", 0, "new length of the lease (default: the one given to fetch)")
-	usageFlag(c, &f.usage)
-	return c
 }
 
-func (s *session) heartbeat(ctx context.Context, ids []string, f settleFlags) error {
-	if err := f.checkTokens(ids); err != nil {
-		return err
-	}
-	update := map[string]any{}
-	if f.token != "" {
-		update["lease_token"] = f.token
-	}
-	if err := errors.Join(putJSON(update, "progress", f.progress), putJSON(update, "checkpoint", f.checkpoint),
-		putJSON(update, "usage", f.usage)); err != nil {
-		return err
-	}
-	jobs := make(map[string]any, len(ids))
-	for _, id := range ids {
-		jobs[id] = update
-	}
-	body := map[string]any{"jobs": jobs}
-	if f.workerID != "" {
-		body["worker_id"] = f.workerID
-	}
-	if f.lease > 0 {
-		body["lease"] = f.lease.String()
-	}
-	a, err := s.api()
+func (s *session) heartbeat(ctx context.Context, ids []string, body any) error {
+	answer, raw, err := answerOf[wire.HeartbeatResult](ctx, s, post("/api/v1/heartbeat", body).again())
 	if err != nil {
-		return err
-	}
-	r, err := a.send(ctx, call{method: "POST", path: "/api/v1/heartbeat", body: body, repeatable: true})
-	if err != nil {
-		return err
-	}
-	return s.printHeartbeat(a, r, ids)
-}
-
-func (s *session) printHeartbeat(a *api, r *reply, ids []string) error {
-	var answer wire.HeartbeatResult
-	if err := a.decode(r, &answer); err != nil {
 		return err
 	}
 	lost, status := 0, make([]wire.HeartbeatStatus, len(ids))
@@ -322,7 +279,7 @@ func (s *session) printHeartbeat(a *api, r *reply, ids []string) error {
 	case lost > 0:
 		s.exit = ExitPartial
 	}
-	return s.emit(r.body, func(w io.Writer) {
+	return s.emit(raw, func(w io.Writer) {
 		for i, id := range ids {
 			fmt.Fprintf(w, "%s  %s\n", id, status[i])
 		}

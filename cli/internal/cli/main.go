@@ -55,6 +55,8 @@ type session struct {
 	timeout    time.Duration
 	logLevel   string
 
+	made *api // The one connection of the invocation, once it is wanted.
+
 	// exit is the code of a command that printed its data but has more to say
 	// with its exit status, such as partial success.
 	exit int

@@ -19,18 +19,47 @@ func dollars(d float64) wire.Dollars { return wire.Dollars(strconv.FormatFloat(d
 
 func attempts(n, most int) string { return fmt.Sprintf("%d/%d", n, most) }
 
-func (s *session) usageCommand(use string) *cobra.Command {
+func (s *session) moneyVerbs() []verb {
+	return []verb{
+		s.usageVerb(), lists(s, verb{noun: "budget list", short: "List budgets"}, budgetTable()), s.budgetSetVerb(), s.budgetDeleteVerb(),
+		lists(s, verb{noun: "approval-policy list", short: "List approval policies"}, policyTable()), s.policySetVerb(),
+		s.deletes(verb{noun: "approval-policy delete", args: "POLICY...", short: "Delete approval policies; held jobs stay held", example: "  {cmd} apol_01JD0Z5W6T8RXVQ4K2M3N7P9SB"},
+			func(_ context.Context, id string) (string, error) { return pathf("/approval-policies/%s", id), nil }),
+	}
+}
+
+// deletes makes v delete what its arguments name; at finds the address of one.
+func (s *session) deletes(v verb, at func(ctx context.Context, name string) (string, error)) verb {
+	v.run = func(c *cobra.Command, names []string) error {
+		paths := map[string]string{}
+		for _, name := range names {
+			path, err := at(c.Context(), name)
+			if err != nil {
+				return err
+			}
+			paths[name] = path
+		}
+		_, err := s.forEachNamed(c.Context(), "id", names, func(name string) call { return del(paths[name]) })
+		return err
+	}
+	return v
+}
+
+func (s *session) usageVerb() verb {
 	var period, group string
-	c := &cobra.Command{
-		Use: use, Short: "Show model usage and cost",
-		Example: "  {cmd}\n  {cmd} --period 7d --group-by model", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+	return verb{
+		root: "usage", short: "Show model usage and cost", example: "  {cmd}\n  {cmd} --period 7d --group-by model",
+		flags: func(c *cobra.Command) {
+			c.Flags().StringVar(&period, "period", "24h", "how far back, such as 24h or 7d")
+			c.Flags().StringVar(&group, "group-by", "", "queue, model or provider")
+			completeWords(c, "group-by", "queue", "model", "provider")
+		},
+		run: func(c *cobra.Command, _ []string) error {
 			query := url.Values{"period": {period}}
 			if group != "" {
 				query.Set("group_by", group)
 			}
-			ask := call{method: "GET", path: "/api/v1/usage/summary?" + query.Encode(), repeatable: true}
-			return show(c.Context(), s, ask, func(w io.Writer, v *wire.UsageSummary, _ time.Time) {
+			return show(c.Context(), s, get("/api/v1/usage/summary?"+query.Encode()), func(w io.Writer, v *wire.UsageSummary, _ time.Time) {
 				collection[wire.UsageGroup]{
 					header: []string{strings.ToUpper(first(group, "usage")), "REPORTS", "INPUT", "OUTPUT", "CACHE WRITE", "CACHE READ", "COST"},
 					row: func(u *wire.UsageGroup) []any {
@@ -40,10 +69,6 @@ func (s *session) usageCommand(use string) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&period, "period", "24h", "how far back, such as 24h or 7d")
-	c.Flags().StringVar(&group, "group-by", "", "queue, model or provider")
-	completeWords(c, "group-by", "queue", "model", "provider")
-	return c
 }
 
 // budgetTable is budgets as lists show them.
@@ -57,30 +82,22 @@ func budgetTable() collection[wire.Budget] {
 	}
 }
 
-func (s *session) budgetNoun() *cobra.Command {
-	return noun("budget", "Manage budgets: limits on model cost", s.budgetsCommand("list"), s.budgetSetCommand("set"), s.budgetDeleteCommand("delete"))
-}
-
-func (s *session) budgetsCommand(use string) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: "List budgets", Example: "  {cmd}", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return list(c.Context(), s, budgetTable(), 0) },
-	}
-}
-
-func (s *session) budgetSetCommand(use string) *cobra.Command {
+func (s *session) budgetSetVerb() verb {
 	var daily, perJob float64
 	body := wire.BudgetRequest{OnExceed: wire.ExceedHold}
-	c := &cobra.Command{
-		Use:   use + " SCOPE TARGET",
-		Short: "Create or change a budget",
-		Long: `SCOPE is global (TARGET *), queue (TARGET is its name) or tag (TARGET is KEY:VALUE).
+	return verb{
+		noun: "budget set", args: "SCOPE TARGET", short: "Create or change a budget",
+		long: `SCOPE is global (TARGET *), queue (TARGET is its name) or tag (TARGET is KEY:VALUE).
 Daily budgets reset at 00:00 UTC. When a budget is spent, --on-exceed hold starts no more
 jobs until the reset, reject also refuses new ones, and alert_only only sends an event.
 This replaces any budget of the target; settings you don't give get their defaults.`,
-		Example: "  {cmd} queue summarize --daily 20\n  {cmd} tag customer:acme --per-job 0.5 --on-exceed reject",
-		Args:    cobra.ExactArgs(2),
-		RunE: func(c *cobra.Command, args []string) error {
+		example: "  {cmd} queue summarize --daily 20\n  {cmd} tag customer:acme --per-job 0.5 --on-exceed reject",
+		flags: func(c *cobra.Command) {
+			c.Flags().Float64Var(&daily, "daily", 0, "`DOLLARS` per day")
+			c.Flags().Float64Var(&perJob, "per-job", 0, "`DOLLARS` per job")
+			wordFlag(c, &body.OnExceed, "on-exceed", "%s", wire.OnExceeds())
+		},
+		run: func(c *cobra.Command, args []string) error {
 			body.Scope, body.Target = wire.BudgetScope(args[0]), args[1]
 			if c.Flags().Changed("daily") {
 				body.DailyUSD = dollars(daily)
@@ -88,26 +105,21 @@ This replaces any budget of the target; settings you don't give get their defaul
 			if c.Flags().Changed("per-job") {
 				body.PerJobUSD = dollars(perJob)
 			}
-			return show(c.Context(), s, call{method: "POST", path: "/api/v1/budgets", body: body, repeatable: true}, func(w io.Writer, b *wire.Budget, _ time.Time) {
-				budgetTable().print(w, s, []wire.Budget{*b})
-			})
+			return show(c.Context(), s, post("/api/v1/budgets", body).again(), budgetTable().printOne(s))
 		},
 	}
-	c.Flags().Float64Var(&daily, "daily", 0, "`DOLLARS` per day")
-	c.Flags().Float64Var(&perJob, "per-job", 0, "`DOLLARS` per job")
-	wordFlag(c, &body.OnExceed, "on-exceed", "%s", wire.OnExceeds())
-	return c
 }
 
-func (s *session) budgetDeleteCommand(use string) *cobra.Command {
-	return &cobra.Command{
-		Use: use + " SCOPE TARGET", Short: "Delete a budget", Example: "  {cmd} queue summarize", Args: cobra.ExactArgs(2),
-		RunE: func(c *cobra.Command, args []string) error {
+func (s *session) budgetDeleteVerb() verb {
+	return verb{
+		noun: "budget delete", args: "SCOPE TARGET", short: "Delete a budget", example: "  {cmd} queue summarize",
+		run: func(c *cobra.Command, args []string) error {
 			path, err := s.budgetPath(c.Context(), args[0], args[1])
 			if err != nil {
 				return err
 			}
-			return s.eachThing(c.Context(), args[1:], func(string) call { return call{method: "DELETE", path: path} })
+			_, err = s.forEachNamed(c.Context(), "id", args[1:], func(string) call { return del(path) })
+			return err
 		},
 	}
 }
@@ -118,16 +130,8 @@ func (s *session) budgetPath(ctx context.Context, scope, target string) (string,
 	if !strings.ContainsAny(target, `/\;%`) {
 		return path, nil
 	}
-	a, err := s.api()
+	all, _, err := answerOf[[]wire.Budget](ctx, s, get("/api/v1/budgets"))
 	if err != nil {
-		return "", err
-	}
-	r, err := a.get(ctx, "/api/v1/budgets")
-	if err != nil {
-		return "", err
-	}
-	var all []wire.Budget
-	if err := a.decode(r, &all); err != nil {
 		return "", err
 	}
 	for i := range all {
@@ -156,53 +160,30 @@ func policyTable() collection[wire.ApprovalPolicy] {
 	}
 }
 
-func (s *session) policyNoun() *cobra.Command {
-	return noun("approval-policy", "Manage approval policies: which jobs need approval", s.policiesCommand("list"), s.policySetCommand("set"), s.policyDeleteCommand("delete"))
-}
-
-func (s *session) policiesCommand(use string) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: "List approval policies", Example: "  {cmd}", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return list(c.Context(), s, policyTable(), 0) },
-	}
-}
-
-func (s *session) policySetCommand(use string) *cobra.Command {
+func (s *session) policySetVerb() verb {
 	body := wire.ApprovalPolicyRequest{Mode: wire.PolicyAny}
 	var tag string
 	var disabled bool
-	c := &cobra.Command{
-		Use:     use + " NAME",
-		Short:   "Create an approval policy",
-		Long:    "Jobs that match are held when they are enqueued, until they are approved or rejected.",
-		Example: "  {cmd} refunds --queue refunds\n  {cmd} large --tag size:large --approver key_1cf5YrM7hEQ0 --expires 24h",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
+	return verb{
+		noun: "approval-policy set", args: "NAME", short: "Create an approval policy",
+		long:    "Jobs that match are held when they are enqueued, until they are approved or rejected.",
+		example: "  {cmd} refunds --queue refunds\n  {cmd} large --tag size:large --approver key_1cf5YrM7hEQ0 --expires 24h",
+		flags: func(c *cobra.Command) {
+			wordFlag(c, &body.Mode, "mode", "match any condition, or all", wire.PolicyModes())
+			c.Flags().StringVar(&body.Queue, "queue", "", "jobs in this `QUEUE`")
+			c.Flags().StringVar(&tag, "tag", "", "jobs with this tag, `KEY:VALUE`")
+			c.Flags().StringSliceVar(&body.Approvers, "approver", nil, "`NAMES` of users or key ids that can decide; can be repeated (default every operator)")
+			c.Flags().StringVar(&body.ExpiresAfter, "expires", "", "decide automatically after this `DURATION`")
+			wordFlag(c, &body.OnExpire, "on-expire", "automatic decision: reject (default) or approve", wire.OnExpires())
+			c.Flags().BoolVar(&disabled, "disabled", false, "create it disabled")
+		},
+		run: func(c *cobra.Command, args []string) error {
 			body.Name, body.Enabled = args[0], new(!disabled)
 			var ok bool
 			if body.TagKey, body.TagValue, ok = strings.Cut(tag, ":"); !ok && tag != "" {
 				return usagef("--tag %q must be KEY:VALUE", tag)
 			}
-			return show(c.Context(), s, call{method: "POST", path: "/api/v1/approval-policies", body: body}, func(w io.Writer, p *wire.ApprovalPolicy, _ time.Time) {
-				policyTable().print(w, s, []wire.ApprovalPolicy{*p})
-			})
-		},
-	}
-	wordFlag(c, &body.Mode, "mode", "match any condition, or all", wire.PolicyModes())
-	c.Flags().StringVar(&body.Queue, "queue", "", "jobs in this `QUEUE`")
-	c.Flags().StringVar(&tag, "tag", "", "jobs with this tag, `KEY:VALUE`")
-	c.Flags().StringSliceVar(&body.Approvers, "approver", nil, "`NAMES` of users or key ids that can decide; can be repeated (default every operator)")
-	c.Flags().StringVar(&body.ExpiresAfter, "expires", "", "decide automatically after this `DURATION`")
-	wordFlag(c, &body.OnExpire, "on-expire", "automatic decision: reject (default) or approve", wire.OnExpires())
-	c.Flags().BoolVar(&disabled, "disabled", false, "create it disabled")
-	return c
-}
-
-func (s *session) policyDeleteCommand(use string) *cobra.Command {
-	return &cobra.Command{
-		Use: use + " POLICY...", Short: "Delete approval policies; held jobs stay held", Example: "  {cmd} apol_01JD0Z5W6T8RXVQ4K2M3N7P9SB", Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, ids []string) error {
-			return s.eachThing(c.Context(), ids, func(id string) call { return call{method: "DELETE", path: pathf("/approval-policies/%s", id)} })
+			return show(c.Context(), s, post("/api/v1/approval-policies", body), policyTable().printOne(s))
 		},
 	}
 }

@@ -101,15 +101,16 @@ func (s *session) saveProfile(name string, p profile) (string, error) {
 	return path, replaceFile(path, text.Bytes())
 }
 
-// replaceFile writes a file whole or not at all.
+// replaceFile writes a file whole or not at all, readable by its owner only.
 func replaceFile(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".config-*") // Mode 0600.
+	f, err := os.CreateTemp(filepath.Dir(path), ".corvo-*") // Mode 0600.
 	if err != nil {
 		return err
 	}
+	defer func() { _ = os.Remove(f.Name()) }() // Gone already when the rename was done.
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+		return err
 	}
 	return os.Rename(f.Name(), path)
 }

@@ -24,14 +24,15 @@ func queueTable() collection[wire.Queue] {
 	}
 }
 
-func (s *session) queuesCommand(use string) *cobra.Command {
-	return &cobra.Command{
-		Use:   use,
-		Short: "List queues with exact counts",
-		Example: `  {cmd}
-  {cmd} -o jsonl | jq -r 'select(.dead > 0) | .name'`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return list(c.Context(), s, queueTable(), 0) },
+func (s *session) queueVerbs() []verb {
+	return []verb{
+		lists(s, verb{root: "queues", noun: "queue list", short: "List queues with exact counts", example: "  {cmd}\n  {cmd} -o jsonl | jq -r 'select(.dead > 0) | .name'"}, queueTable()),
+		{noun: "queue get", args: "QUEUE", short: "Show one queue", example: "  {cmd} emails\n  {cmd} emails -o json | jq .pending",
+			run: func(c *cobra.Command, args []string) error { return s.getQueue(c.Context(), args[0]) }},
+		s.queueSetVerb(), s.queueLimitVerb(), s.queueThrottleVerb(),
+		s.queueVerb("pause", "Pause queues; they still take new jobs", "corvo resume"),
+		s.queueVerb("resume", "Resume paused or draining queues", "corvo pause"),
+		s.drainVerb(), s.clearVerb(), s.requeueVerb(), s.queueDeleteVerb(),
 	}
 }
 
@@ -48,58 +49,26 @@ func queueState(q *wire.Queue) string {
 	return "-"
 }
 
-func (s *session) queueGetCommand(use string) *cobra.Command {
-	return &cobra.Command{
-		Use:               use + " QUEUE",
-		Short:             "Show one queue",
-		Example:           "  {cmd} emails\n  {cmd} emails -o json | jq .pending",
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: s.completeFirstQueue,
-		RunE:              func(c *cobra.Command, args []string) error { return s.getQueue(c.Context(), args[0]) },
-	}
-}
-
 func (s *session) getQueue(ctx context.Context, name string) error {
-	a, err := s.api()
+	q, raw, err := s.queue(ctx, name)
 	if err != nil {
 		return err
 	}
-	q, raw, err := a.queue(ctx, name)
-	if err != nil {
-		return err
-	}
-	return s.emit(raw, func(w io.Writer) { s.printQueue(w, &q, time.Now()) })
+	return s.emit(raw, func(w io.Writer) { queueTable().print(w, s, []wire.Queue{q}) })
 }
 
-func (s *session) pauseCommand(use string) *cobra.Command {
-	return s.queueVerb(use, "pause", "Pause queues; they still take new jobs", "corvo resume")
-}
-
-func (s *session) resumeCommand(use string) *cobra.Command {
-	return s.queueVerb(use, "resume", "Resume paused or draining queues", "corvo pause")
-}
-
-func (s *session) queueVerb(use, verb, short, undo string) *cobra.Command {
-	return &cobra.Command{
-		Use:               use + " QUEUE...",
-		Short:             short,
-		Example:           "  {cmd} emails\n  {cmd} emails reports",
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: s.completeQueues,
-		RunE: func(c *cobra.Command, names []string) error {
-			done, err := s.forEachQueue(c.Context(), names, func(name string) call {
-				return call{method: "POST", path: pathf("/queues/%s/"+verb, name), body: struct{}{}, repeatable: true}
-			})
+// queueVerb does the same to each of some queues; undo is the command that takes it back.
+func (s *session) queueVerb(name, short, undo string) verb {
+	return verb{
+		root: name, noun: "queue " + name, args: "QUEUE...", short: short, example: "  {cmd} emails\n  {cmd} emails reports",
+		run: func(c *cobra.Command, names []string) error {
+			done, err := s.forEachNamed(c.Context(), "queue", names, func(queue string) call { return post(pathf("/queues/%s/"+name, queue), nothing{}).again() })
 			if done > 0 {
-				for _, name := range names {
-					s.hintf("undo: %s %s", undo, name)
+				for _, queue := range names {
+					s.hintf("undo: %s %s", undo, queue)
 				}
 			}
 			return err
 		},
 	}
-}
-
-func (s *session) forEachQueue(ctx context.Context, names []string, ask func(name string) call) (int, error) {
-	return s.forEachNamed(ctx, "queue", names, ask)
 }

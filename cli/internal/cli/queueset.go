@@ -3,8 +3,8 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -18,20 +18,13 @@ import (
 const off = "off"
 
 // queue reads one queue; one that does not exist is a Failure with ExitNotFound.
-func (a *api) queue(ctx context.Context, name string) (q wire.Queue, raw json.RawMessage, err error) {
-	r, err := a.get(ctx, pathf("/queues/%s", name))
-	if err != nil {
-		if f := toFailure(err); f.Exit == ExitNotFound && f.Code == wire.CodeNotFound {
-			f.Fix = "`corvo queues` lists them"
-			return q, nil, f
-		}
-		return q, nil, err
+func (s *session) queue(ctx context.Context, name string) (q wire.Queue, raw json.RawMessage, err error) {
+	q, raw, err = answerOf[wire.Queue](ctx, s, get(pathf("/queues/%s", name)))
+	var f *Failure
+	if errors.As(err, &f) && f.Exit == ExitNotFound && f.Code == wire.CodeNotFound {
+		f.Fix = "`corvo queues` lists them"
 	}
-	return q, r.body, a.decode(r, &q)
-}
-
-func (s *session) printQueue(w io.Writer, q *wire.Queue, _ time.Time) {
-	queueTable().print(w, s, []wire.Queue{*q})
+	return q, raw, err
 }
 
 // queueLimits is for example "3 at a time, 100/1m, 7 attempts".
@@ -123,48 +116,42 @@ func queueSettings(q *wire.Queue) wire.QueueRequest {
 	return in
 }
 
-func (s *session) queueSetCommand(use string) *cobra.Command {
+func (s *session) queueSetVerb() verb {
 	var paused bool
 	var limit, rate string
 	var retry retryFlags
-	c := &cobra.Command{
-		Use:   use + " QUEUE",
-		Short: "Make a queue, or change its settings",
-		Long:  "Changes the settings that you give and keeps the others. Creates the queue if it doesn't exist.",
-		Example: `  {cmd} emails --max-concurrency 10
+	return verb{
+		noun: "queue set", args: "QUEUE", short: "Make a queue, or change its settings",
+		long: "Changes the settings that you give and keeps the others. Creates the queue if it doesn't exist.",
+		example: `  {cmd} emails --max-concurrency 10
   {cmd} emails --throttle 100/1m --paused=false
   {cmd} emails --max-concurrency off
   {cmd} emails --max-retries 7 --retry-backoff linear`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: s.completeFirstQueue,
-		RunE: func(c *cobra.Command, args []string) error {
-			return s.setQueue(c.Context(), args[0], func(in *wire.QueueRequest) error {
+		flags: func(c *cobra.Command) {
+			c.Flags().StringVar(&limit, "max-concurrency", "", "most jobs that can be active at the same time, or off")
+			c.Flags().StringVar(&rate, "throttle", "", "most jobs that can start in a period, such as 100/1m, or off")
+			retry.register(c)
+			c.Flags().BoolVar(&paused, "paused", false, "pause the queue; --paused=false resumes it")
+		},
+		run: func(c *cobra.Command, args []string) error {
+			return s.setQueue(c.Context(), args[0], func(in *wire.QueueRequest) (err error) {
 				if c.Flags().Changed("paused") {
 					in.Paused = &paused
 				}
 				if c.Flags().Changed("max-concurrency") {
-					n, err := readLimit("--max-concurrency", limit)
-					if err != nil {
+					if in.MaxConcurrency, err = readLimit("--max-concurrency", limit); err != nil {
 						return err
 					}
-					in.MaxConcurrency = n
 				}
 				if c.Flags().Changed("throttle") {
-					t, err := readThrottle("--throttle", rate)
-					if err != nil {
+					if in.Throttle, err = readThrottle("--throttle", rate); err != nil {
 						return err
 					}
-					in.Throttle = t
 				}
 				return retry.into(c, in)
 			})
 		},
 	}
-	c.Flags().StringVar(&limit, "max-concurrency", "", "most jobs that can be active at the same time, or off")
-	c.Flags().StringVar(&rate, "throttle", "", "most jobs that can start in a period, such as 100/1m, or off")
-	retry.register(c)
-	c.Flags().BoolVar(&paused, "paused", false, "pause the queue; --paused=false resumes it")
-	return c
 }
 
 // setQueue reads what the queue has and puts it back changed.
@@ -173,11 +160,7 @@ func (s *session) setQueue(ctx context.Context, name string, change func(*wire.Q
 	if err := change(&in); err != nil { // Before anything is asked.
 		return err
 	}
-	a, err := s.api()
-	if err != nil {
-		return err
-	}
-	q, _, err := a.queue(ctx, name)
+	q, _, err := s.queue(ctx, name)
 	if err != nil && toFailure(err).Exit != ExitNotFound {
 		return err
 	}
@@ -185,46 +168,39 @@ func (s *session) setQueue(ctx context.Context, name string, change func(*wire.Q
 	if err := change(&in); err != nil {
 		return err
 	}
-	return show(ctx, s, call{method: "PUT", path: pathf("/queues/%s", name), body: in, repeatable: true}, s.printQueue)
+	return show(ctx, s, call{method: "PUT", path: pathf("/queues/%s", name), body: in, repeatable: true}, queueTable().printOne(s))
 }
 
-func (s *session) queueLimitCommand(use string) *cobra.Command {
-	return &cobra.Command{
-		Use:               use + " QUEUE MAX",
-		Short:             "Limit how many jobs of a queue workers hold at a time",
-		Long:              "Limits how many jobs can be active at the same time. MAX off removes the limit.",
-		Example:           "  {cmd} emails 10\n  {cmd} emails off",
-		Args:              cobra.ExactArgs(2),
-		ValidArgsFunction: s.completeFirstQueue,
-		RunE: func(c *cobra.Command, args []string) error {
+func (s *session) queueLimitVerb() verb {
+	return verb{
+		noun: "queue limit", args: "QUEUE MAX", short: "Limit how many jobs of a queue workers hold at a time",
+		long:    "Limits how many jobs can be active at the same time. MAX off removes the limit.",
+		example: "  {cmd} emails 10\n  {cmd} emails off",
+		run: func(c *cobra.Command, args []string) error {
 			n, err := readLimit("MAX", args[1])
 			if err != nil {
 				return err
 			}
-			ask := call{method: "POST", path: pathf("/queues/%s/concurrency", args[0]), body: map[string]int{"max": n}, repeatable: true}
-			return s.changeQueue(c.Context(), args[0], ask)
+			return s.changeQueue(c.Context(), args[0], post(pathf("/queues/%s/concurrency", args[0]), map[string]int{"max": n}).again())
 		},
 	}
 }
 
-func (s *session) queueThrottleCommand(use string) *cobra.Command {
-	return &cobra.Command{
-		Use:               use + " QUEUE RATE",
-		Short:             "Limit how many jobs of a queue start in a period",
-		Long:              "Limits how many jobs can start in a period. RATE is a number and a duration: with 100/1m, at most\n100 jobs start in any window of one minute. RATE off removes the limit.",
-		Example:           "  {cmd} emails 100/1m\n  {cmd} emails off",
-		Args:              cobra.ExactArgs(2),
-		ValidArgsFunction: s.completeFirstQueue,
-		RunE: func(c *cobra.Command, args []string) error {
+func (s *session) queueThrottleVerb() verb {
+	return verb{
+		noun: "queue throttle", args: "QUEUE RATE", short: "Limit how many jobs of a queue start in a period",
+		long:    "Limits how many jobs can start in a period. RATE is a number and a duration: with 100/1m, at most\n100 jobs start in any window of one minute. RATE off removes the limit.",
+		example: "  {cmd} emails 100/1m\n  {cmd} emails off",
+		run: func(c *cobra.Command, args []string) error {
 			t, err := readThrottle("RATE", args[1])
 			if err != nil {
 				return err
 			}
-			ask := call{method: "DELETE", path: pathf("/queues/%s/throttle", args[0]), repeatable: true}
-			if t != nil {
-				ask.method, ask.body = "POST", map[string]int64{"rate": int64(t.Limit), "window_ms": t.WindowMS}
+			path := pathf("/queues/%s/throttle", args[0])
+			if t == nil {
+				return s.changeQueue(c.Context(), args[0], del(path).again())
 			}
-			return s.changeQueue(c.Context(), args[0], ask)
+			return s.changeQueue(c.Context(), args[0], post(path, map[string]int64{"rate": int64(t.Limit), "window_ms": t.WindowMS}).again())
 		},
 	}
 }
@@ -241,30 +217,26 @@ func (s *session) changeQueue(ctx context.Context, name string, ask call) error 
 	return s.getQueue(ctx, name)
 }
 
-func (s *session) queueDeleteCommand(use string) *cobra.Command {
+func (s *session) queueDeleteVerb() verb {
 	var yes bool
-	c := &cobra.Command{
-		Use:   use + " QUEUE...",
-		Short: "Permanently delete queues and all their jobs",
-		Long: "Deletes the queue and every job in it, including active ones, whose workers are told to stop.\n" +
+	return verb{
+		root: "destroy", noun: "queue delete", args: "QUEUE...", short: "Permanently delete queues and all their jobs",
+		long: "Deletes the queue and every job in it, including active ones, whose workers are told to stop.\n" +
 			"You can reuse the name right away. This can't be undone.",
-		Example:           "  {cmd} emails --yes",
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: s.completeQueues,
-		RunE: func(c *cobra.Command, names []string) error {
+		example: "  {cmd} emails --yes",
+		flags: func(c *cobra.Command) {
+			yesFlag(c, &yes)
+			c.Flags().BoolVar(&yes, "confirm", false, "same as --yes")
+		},
+		run: func(c *cobra.Command, names []string) error {
 			question := fmt.Sprintf("Permanently delete %s and all its jobs?", strings.Join(names, ", "))
 			if err := s.mustConfirm(yes, question, "deleting a queue deletes all its jobs"); err != nil {
 				return err
 			}
-			_, err := s.forEachQueue(c.Context(), names, func(name string) call {
-				return call{method: "DELETE", path: pathf("/queues/%s", name) + "?confirm=true"}
-			})
+			_, err := s.forEachNamed(c.Context(), "queue", names, func(name string) call { return del(pathf("/queues/%s", name) + "?confirm=true") })
 			return err
 		},
 	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "don't ask for confirmation")
-	c.Flags().BoolVar(&yes, "confirm", false, "same as --yes")
-	return c
 }
 
 // readLimit reads a number of jobs; off is 0.

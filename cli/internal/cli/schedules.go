@@ -13,36 +13,55 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
-func (s *session) scheduleNoun() *cobra.Command {
-	return noun("schedule", "Manage cron schedules", s.schedulesCommand("list"), s.scheduleGetCommand("get"), s.scheduleCreateCommand("create"),
-		s.scheduleUpdateCommand("update"), s.scheduleVerb("pause", "Pause schedules"), s.scheduleVerb("resume", "Resume paused schedules"),
-		s.scheduleVerb("run", "Run a schedule now"), s.scheduleDeleteCommand("delete"), s.schedulePreviewCommand("preview"))
-}
-
-func (s *session) schedulesCommand(use string) *cobra.Command {
-	var limit int
-	c := &cobra.Command{
-		Use: use, Short: "List cron schedules", Example: "  {cmd}", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return list(c.Context(), s, collection[wire.Schedule]{
-				path: "/schedules", member: "schedules", header: []string{"SCHEDULE", "NAME", "CRON", "TIME ZONE", "QUEUE", "NEXT", "LAST"},
-				row: func(v *wire.Schedule) []any {
-					var next any = v.NextRunAt
-					if v.Paused {
-						next = "paused"
-					}
-					return []any{v.ID, v.Name, v.Cron, v.Timezone, v.Queue, next, v.LastRunAt}
-				},
-				empty: `no schedules; create one with: corvo schedule create nightly "0 2 * * *" reports`,
-			}, limit)
-		},
-	}
-	limitFlag(c, &limit)
-	return c
-}
-
 // scheduleExample is that of every command that takes a schedule.
 const scheduleExample = "  {cmd} nightly\n  {cmd} sched_01JD0Z5W6T8RXVQ4K2M3N7P9SB"
+
+func scheduleTable() collection[wire.Schedule] {
+	return collection[wire.Schedule]{
+		path: "/schedules", member: "schedules", header: []string{"SCHEDULE", "NAME", "CRON", "TIME ZONE", "QUEUE", "NEXT", "LAST"},
+		row: func(v *wire.Schedule) []any {
+			var next any = v.NextRunAt
+			if v.Paused {
+				next = "paused"
+			}
+			return []any{v.ID, v.Name, v.Cron, v.Timezone, v.Queue, next, v.LastRunAt}
+		},
+		empty: `no schedules; create one with: corvo schedule create nightly "0 2 * * *" reports`,
+	}
+}
+
+func (s *session) scheduleVerbs() []verb {
+	changes := func(name string) func(string) call {
+		return func(id string) call { return post(pathf("/schedules/%s/"+name, id), nothing{}) }
+	}
+	return []verb{
+		lists(s, verb{noun: "schedule list", short: "List cron schedules"}, scheduleTable()),
+		scheduleVerb(s, "get", "Show a schedule with its next runs", func(id string) call { return get(pathf("/schedules/%s", id)) }, printSchedule),
+		scheduleVerb(s, "pause", "Pause schedules", changes("pause"), printSchedule),
+		scheduleVerb(s, "resume", "Resume paused schedules", changes("resume"), printSchedule),
+		scheduleVerb(s, "run", "Run a schedule now", changes("run"), func(w io.Writer, j *wire.ScheduleRun, _ time.Time) { fmt.Fprintln(w, j.JobID) }),
+		s.scheduleCreateVerb(), s.scheduleUpdateVerb(), s.schedulePreviewVerb(),
+		s.deletes(verb{noun: "schedule delete", args: "SCHEDULE...", short: "Delete schedules; the jobs they created stay", example: scheduleExample},
+			func(ctx context.Context, word string) (string, error) {
+				id, err := s.scheduleID(ctx, word)
+				return pathf("/schedules/%s", id), err
+			}),
+	}
+}
+
+// scheduleVerb makes a call about one schedule, which is given by its name or id.
+func scheduleVerb[T any](s *session, name, short string, ask func(id string) call, text func(w io.Writer, thing *T, now time.Time)) verb {
+	return verb{
+		noun: "schedule " + name, args: "SCHEDULE", short: short, example: scheduleExample,
+		run: func(c *cobra.Command, args []string) error {
+			id, err := s.scheduleID(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return show(c.Context(), s, ask(id), text)
+		},
+	}
+}
 
 // scheduleID finds a schedule by its name, which is unique in the namespace. What looks
 // like an id is one.
@@ -50,15 +69,7 @@ func (s *session) scheduleID(ctx context.Context, word string) (string, error) {
 	if strings.HasPrefix(word, "sched_") {
 		return word, nil
 	}
-	a, err := s.api()
-	if err != nil {
-		return "", err
-	}
-	raw, _, err := collection[wire.Schedule]{path: "/schedules", member: "schedules"}.read(ctx, a, 0)
-	if err != nil {
-		return "", err
-	}
-	schedules, err := decodeAll[wire.Schedule](a, raw)
+	_, schedules, _, err := scheduleTable().read(ctx, s, 0)
 	if err != nil {
 		return "", err
 	}
@@ -68,19 +79,6 @@ func (s *session) scheduleID(ctx context.Context, word string) (string, error) {
 		}
 	}
 	return "", &Failure{Exit: ExitNotFound, Code: wire.CodeNotFound, What: fmt.Sprintf("no schedule %q in this namespace", word), Fix: "`corvo schedule list` lists them"}
-}
-
-func (s *session) scheduleGetCommand(use string) *cobra.Command {
-	return &cobra.Command{
-		Use: use + " SCHEDULE", Short: "Show a schedule with its next runs", Example: scheduleExample, Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			id, err := s.scheduleID(c.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return show(c.Context(), s, call{method: "GET", path: pathf("/schedules/%s", id), repeatable: true}, printSchedule)
-		},
-	}
 }
 
 func printSchedule(w io.Writer, v *wire.Schedule, now time.Time) {
@@ -158,44 +156,44 @@ func (f *scheduleFlags) fill() (err error) {
 	return err
 }
 
-func (s *session) scheduleCreateCommand(use string) *cobra.Command {
+func (s *session) scheduleCreateVerb() verb {
 	var f scheduleFlags
 	var paused bool
-	c := &cobra.Command{
-		Use:   use + " NAME CRON QUEUE",
-		Short: "Create a schedule from a cron expression",
-		Long: `CRON has five fields (minute, hour, day of month, month, day of week), or six with
+	return verb{
+		noun: "schedule create", args: "NAME CRON QUEUE", short: "Create a schedule from a cron expression",
+		long: `CRON has five fields (minute, hour, day of month, month, day of week), or six with
 seconds first, or is a word such as @daily. It is read in --timezone: a run in an hour
 that is skipped in spring happens at the end of that hour, and a run in an hour that
 happens twice in autumn runs once.`,
-		Example: `  {cmd} nightly "0 2 * * *" reports --timezone Europe/Berlin
+		example: `  {cmd} nightly "0 2 * * *" reports --timezone Europe/Berlin
   {cmd} poll "*/5 * * * *" sync --payload '{"account":7}' --overlap skip`,
-		Args: cobra.ExactArgs(3),
-		RunE: func(c *cobra.Command, args []string) error {
+		flags: func(c *cobra.Command) {
+			f.register(c)
+			c.Flags().BoolVar(&paused, "paused", false, "create it paused")
+		},
+		run: func(c *cobra.Command, args []string) error {
 			f.Name, f.Cron, f.Queue, f.Paused = args[0], args[1], args[2], &paused
 			if err := f.fill(); err != nil {
 				return err
 			}
-			return show(c.Context(), s, call{method: "POST", path: "/api/v1/schedules", body: f.ScheduleRequest}, printSchedule)
+			return show(c.Context(), s, post("/api/v1/schedules", f.ScheduleRequest), printSchedule)
 		},
 	}
-	f.register(c)
-	c.Flags().BoolVar(&paused, "paused", false, "create it paused")
-	return c
 }
 
-func (s *session) scheduleUpdateCommand(use string) *cobra.Command {
+func (s *session) scheduleUpdateVerb() verb {
 	var f scheduleFlags
-	c := &cobra.Command{
-		Use: use + " SCHEDULE", Short: "Change a schedule; settings you don't give stay the same",
-		Example: `  {cmd} nightly --cron "30 2 * * *"`, Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return s.updateSchedule(c.Context(), args[0], &f) },
+	return verb{
+		noun: "schedule update", args: "SCHEDULE", short: "Change a schedule; settings you don't give stay the same",
+		example: `  {cmd} nightly --cron "30 2 * * *"`,
+		flags: func(c *cobra.Command) {
+			c.Flags().StringVar(&f.Name, "name", "", "new `NAME`")
+			c.Flags().StringVar(&f.Cron, "cron", "", "new cron `EXPRESSION`")
+			c.Flags().StringVar(&f.Queue, "queue", "", "new `QUEUE`")
+			f.register(c)
+		},
+		run: func(c *cobra.Command, args []string) error { return s.updateSchedule(c.Context(), args[0], &f) },
 	}
-	c.Flags().StringVar(&f.Name, "name", "", "new `NAME`")
-	c.Flags().StringVar(&f.Cron, "cron", "", "new cron `EXPRESSION`")
-	c.Flags().StringVar(&f.Queue, "queue", "", "new `QUEUE`")
-	f.register(c)
-	return c
 }
 
 // scheduleSettings is what the schedule has now, as PUT takes it. Paused is left out: it
@@ -223,16 +221,8 @@ func (s *session) updateSchedule(ctx context.Context, schedule string, f *schedu
 	if err != nil {
 		return err
 	}
-	a, err := s.api()
+	is, _, err := answerOf[wire.Schedule](ctx, s, get(pathf("/schedules/%s", id)))
 	if err != nil {
-		return err
-	}
-	r, err := a.get(ctx, pathf("/schedules/%s", id))
-	if err != nil {
-		return err
-	}
-	var is wire.Schedule
-	if err := a.decode(r, &is); err != nil {
 		return err
 	}
 	body := scheduleSettings(&is)
@@ -249,57 +239,24 @@ func (s *session) updateSchedule(ctx context.Context, schedule string, f *schedu
 	}
 	return show(ctx, s, call{method: "PUT", path: pathf("/schedules/%s", id), body: body, repeatable: true}, printSchedule)
 }
-func (s *session) scheduleVerb(verb, short string) *cobra.Command {
-	return &cobra.Command{
-		Use: verb + " SCHEDULE", Short: short, Example: scheduleExample, Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			id, err := s.scheduleID(c.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			ask := call{method: "POST", path: pathf("/schedules/%s/"+verb, id), body: struct{}{}}
-			if verb == "run" {
-				return show(c.Context(), s, ask, func(w io.Writer, j *wire.ScheduleRun, _ time.Time) { fmt.Fprintln(w, j.JobID) })
-			}
-			return show(c.Context(), s, ask, printSchedule)
-		},
-	}
-}
 
-func (s *session) scheduleDeleteCommand(use string) *cobra.Command {
-	return &cobra.Command{
-		Use: use + " SCHEDULE...", Short: "Delete schedules; the jobs they created stay", Example: scheduleExample, Args: cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, words []string) error {
-			ids := map[string]string{}
-			for _, word := range words {
-				id, err := s.scheduleID(c.Context(), word)
-				if err != nil {
-					return err
-				}
-				ids[word] = id
-			}
-			return s.eachThing(c.Context(), words, func(word string) call { return call{method: "DELETE", path: pathf("/schedules/%s", ids[word])} })
-		},
-	}
-}
-
-func (s *session) schedulePreviewCommand(use string) *cobra.Command {
+func (s *session) schedulePreviewVerb() verb {
 	var zone string
-	c := &cobra.Command{
-		Use: use + " CRON", Short: "Show the next runs of a cron expression", Example: `  {cmd} "0 2 * * 1-5" --timezone Europe/Berlin`, Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
+	return verb{
+		noun: "schedule preview", args: "CRON", short: "Show the next runs of a cron expression", example: `  {cmd} "0 2 * * 1-5" --timezone Europe/Berlin`,
+		flags: func(c *cobra.Command) {
+			c.Flags().StringVar(&zone, "timezone", "", "IANA time zone `NAME` (default UTC)")
+		},
+		run: func(c *cobra.Command, args []string) error {
 			body := map[string]string{"cron": args[0]}
 			if zone != "" {
 				body["timezone"] = zone
 			}
-			ask := call{method: "POST", path: "/api/v1/schedules/preview", body: body, repeatable: true}
-			return show(c.Context(), s, ask, func(w io.Writer, v *wire.SchedulePreview, now time.Time) {
+			return show(c.Context(), s, post("/api/v1/schedules/preview", body).again(), func(w io.Writer, v *wire.SchedulePreview, now time.Time) {
 				for _, at := range inZone(v.NextRuns, zone) {
 					fmt.Fprintf(w, "%s  %s\n", at.Format(time.RFC3339), ago(at, now))
 				}
 			})
 		},
 	}
-	c.Flags().StringVar(&zone, "timezone", "", "IANA time zone `NAME` (default UTC)")
-	return c
 }

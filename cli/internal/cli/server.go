@@ -10,7 +10,6 @@ import (
 	"net/http/pprof"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -45,23 +44,25 @@ type serverEvents struct {
 	ready func(url, key, keyFile string) error
 }
 
-func (s *session) serverCommand() *cobra.Command {
+func (s *session) serverVerb() verb {
 	var f serverFlags
-	c := &cobra.Command{
-		Use:   "server",
-		Short: "Run a node",
-		Long: `Runs a single node with its own data directory. Everything it acknowledges is on disk.
+	return verb{
+		root: "server", short: "Run a node",
+		long: `Runs a single node with its own data directory. Everything it acknowledges is on disk.
 Without --require-key, anyone who can reach the port has full access, so the node only
 listens on this machine.
 
 SIGTERM or Ctrl-C shuts down cleanly: running requests are answered and streams are told
 to reconnect.`,
-		Example: `  corvo server
+		example: `  corvo server
   corvo server --bind 127.0.0.1:9090 --data-dir /var/lib/corvo
   corvo server --bind 127.0.0.1:0 --env-file .env && . .env   # picks a free port`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return s.serve(c.Context(), f) },
+		flags: f.register,
+		run:   func(c *cobra.Command, _ []string) error { return s.serve(c.Context(), f) },
 	}
+}
+
+func (f *serverFlags) register(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVar(&f.bind, "bind", "127.0.0.1:8080", "`ADDRESS` for HTTP and RPC; port 0 picks a free one")
 	fs.StringVar(&f.dataDir, "data-dir", "data", "data directory `DIR`")
@@ -77,7 +78,6 @@ to reconnect.`,
 	fs.StringVar(&f.pprofBind, "pprof", "", "serve the Go profiler on this loopback `ADDRESS`")
 	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development only: add this delay to every sync of the log")
 	c.SetFlagErrorFunc(explainServerFlag)
-	return c
 }
 
 // olderFlags are flags of earlier servers that mean nothing here, with what to
@@ -213,16 +213,7 @@ func writeEnvFile(path string, vars [][2]string) error {
 			text += v[0] + "=" + v[1] + "\n"
 		}
 	}
-	temp, err := os.CreateTemp(filepath.Dir(path), ".corvo-env-")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer func() { _ = os.Remove(temp.Name()) }() // Gone already when the rename was done.
-	_, werr := temp.WriteString(text)
-	if err := errors.Join(werr, temp.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := os.Rename(temp.Name(), path); err != nil {
+	if err := replaceFile(path, []byte(text)); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil

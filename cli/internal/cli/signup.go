@@ -26,32 +26,35 @@ type signupFlags struct {
 	noSave   bool
 }
 
-func (s *session) signupCommand(use string) *cobra.Command {
+func (s *session) signupVerb() verb {
 	var f signupFlags
-	c := &cobra.Command{
-		Use:   use,
-		Short: "Create a tenant with a URL, a namespace and an API key",
-		Long: `Sends an email with a link and a code, asks for either, and creates the tenant. The keys
+	return verb{
+		root: "signup", short: "Create a tenant with a URL, a namespace and an API key",
+		long: `Sends an email with a link and a code, asks for either, and creates the tenant. The keys
 are shown once and saved in your profile (~/.config/corvo/config.toml, readable only by
 you), so that the other commands work right away.
 
 Without a terminal, sign up in two steps: the first prints signup_id, the second takes
 --signup-id and --code.`,
-		Example: `  {cmd} --email ada@example.com --tenant acme
+		example: `  {cmd} --email ada@example.com --tenant acme
   {cmd} --email ada@example.com --tenant acme -o json < /dev/null   # prints signup_id
   {cmd} --signup-id sgn_... --code 123456 -o json`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return s.signup(c.Context(), f) },
+		flags: func(c *cobra.Command) {
+			fs := c.Flags()
+			endpointFlag(c, &f.endpoint)
+			fs.StringVar(&f.email, "email", "", "your email `ADDRESS`")
+			fs.StringVar(&f.tenant, "tenant", "", "`NAME` of the tenant: 3 to 40 lowercase letters, digits and -")
+			fs.StringVar(&f.token, "token", "", "second step: `LINK` from the email, or its part after #token=")
+			fs.StringVar(&f.id, "signup-id", "", "second step: `ID` printed by the first step")
+			fs.StringVar(&f.code, "code", "", "second step: `CODE` from the email")
+			fs.BoolVar(&f.noSave, "no-save", false, "don't save the keys in your profile")
+		},
+		run: func(c *cobra.Command, _ []string) error { return s.signup(c.Context(), f) },
 	}
-	fs := c.Flags()
-	fs.StringVar(&f.endpoint, "endpoint", "", "`URL` of the service (env CORVO_ENDPOINT, then your profile; default "+DefaultServer+")")
-	fs.StringVar(&f.email, "email", "", "your email `ADDRESS`")
-	fs.StringVar(&f.tenant, "tenant", "", "`NAME` of the tenant: 3 to 40 lowercase letters, digits and -")
-	fs.StringVar(&f.token, "token", "", "second step: `LINK` from the email, or its part after #token=")
-	fs.StringVar(&f.id, "signup-id", "", "second step: `ID` printed by the first step")
-	fs.StringVar(&f.code, "code", "", "second step: `CODE` from the email")
-	fs.BoolVar(&f.noSave, "no-save", false, "don't save the keys in your profile")
-	return c
+}
+
+func endpointFlag(c *cobra.Command, endpoint *string) {
+	c.Flags().StringVar(endpoint, "endpoint", "", "`URL` of the service (env CORVO_ENDPOINT, then your profile; default "+DefaultServer+")")
 }
 
 func (s *session) signup(ctx context.Context, f signupFlags) error {
@@ -196,17 +199,13 @@ console     %s
 	}
 }
 
-func (s *session) whoamiCommand(use string) *cobra.Command {
+func (s *session) whoamiVerb() verb {
 	var endpoint string
-	c := &cobra.Command{
-		Use:     use,
-		Short:   "Show who you are signed in as and your role",
-		Example: "  {cmd}\n  {cmd} -o json | jq -r '.tenants[].role'",
-		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return s.whoami(c.Context(), endpoint) },
+	return verb{
+		root: "whoami", short: "Show who you are signed in as and your role", example: "  {cmd}\n  {cmd} -o json | jq -r '.tenants[].role'",
+		flags: func(c *cobra.Command) { endpointFlag(c, &endpoint) },
+		run:   func(c *cobra.Command, _ []string) error { return s.whoami(c.Context(), endpoint) },
 	}
-	c.Flags().StringVar(&endpoint, "endpoint", "", "`URL` of the service (env CORVO_ENDPOINT, then your profile; default "+DefaultServer+")")
-	return c
 }
 
 func (s *session) whoami(ctx context.Context, endpoint string) error {

@@ -36,31 +36,30 @@ func commit() string {
 	return ""
 }
 
-func (s *session) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version of this program",
-		Example: "  {cmd}\n  {cmd} -o json",
-		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			v := map[string]string{"version": Version(), "commit": commit(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
-			return s.emitValue(v, func(w io.Writer) {
-				fmt.Fprintf(w, "corvo %s %s (%s, %s)\n", v["version"], v["commit"], v["go"], v["platform"])
-			})
-		},
+func (s *session) serverVerbs() []verb {
+	var body string
+	return []verb{
+		s.serverVerb(), s.benchVerb(), s.conformanceVerb(), s.auditVerb(),
+		{root: "status", noun: "cluster status", short: "Show the health of the server and its cluster",
+			long: `Shows the version and health of the server and, if the key allows it, the state of its
+cluster. Exits with 0 only if the server is healthy and accepts the key.`,
+			example: "  {cmd}\n  {cmd} -o json | jq .health.status",
+			run:     func(c *cobra.Command, _ []string) error { return s.status(c.Context()) }},
+		{root: "version", short: "Print the version of this program", example: "  {cmd}\n  {cmd} -o json",
+			run: func(*cobra.Command, []string) error { return s.version() }},
+		{root: "api", args: "METHOD PATH", short: "Send a request to the API and print the response",
+			example: `  {cmd} GET /queues
+  {cmd} POST /enqueue --body '{"queue":"emails","payload":{}}'`,
+			flags: func(c *cobra.Command) { c.Flags().StringVar(&body, "body", "", "`JSON` to send, - for stdin") },
+			run:   func(c *cobra.Command, args []string) error { return s.rawCall(c.Context(), args[0], args[1], body) }},
 	}
 }
 
-func (s *session) statusCommand(use string) *cobra.Command {
-	return &cobra.Command{
-		Use:   use,
-		Short: "Show the health of the server and its cluster",
-		Long: `Shows the version and health of the server and, if the key allows it, the state of its
-cluster. Exits with 0 only if the server is healthy and accepts the key.`,
-		Example: "  {cmd}\n  {cmd} -o json | jq .health.status",
-		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return s.status(c.Context()) },
-	}
+func (s *session) version() error {
+	v := map[string]string{"version": Version(), "commit": commit(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+	return s.emitValue(v, func(w io.Writer) {
+		fmt.Fprintf(w, "corvo %s %s (%s, %s)\n", v["version"], v["commit"], v["go"], v["platform"])
+	})
 }
 
 type statusView struct {
@@ -77,7 +76,7 @@ func (s *session) status(ctx context.Context) error {
 		return err
 	}
 	view := statusView{URL: a.base.String()}
-	info, err := a.get(ctx, "/api/v1/info")
+	info, err := a.send(ctx, get("/api/v1/info"))
 	if err != nil {
 		return err
 	}
@@ -105,7 +104,7 @@ func (s *session) status(ctx context.Context) error {
 // proxy, or with a lesser key, its absence says nothing; only a key that is not
 // accepted at all is an error.
 func (s *session) clusterPart(ctx context.Context, a *api, view *statusView) error {
-	cluster, err := a.get(ctx, "/api/v1/cluster/status")
+	cluster, err := a.send(ctx, get("/api/v1/cluster/status"))
 	var f *Failure
 	switch {
 	case err == nil:
@@ -154,20 +153,6 @@ func printScalars(w io.Writer, raw json.RawMessage) {
 	for _, name := range names {
 		fmt.Fprintf(w, "%-14s %v\n", name, members[name])
 	}
-}
-
-func (s *session) apiCommand() *cobra.Command {
-	var body string
-	c := &cobra.Command{
-		Use:   "api METHOD PATH",
-		Short: "Send a request to the API and print the response",
-		Example: `  {cmd} GET /queues
-  {cmd} POST /enqueue --body '{"queue":"emails","payload":{}}'`,
-		Args: cobra.ExactArgs(2),
-		RunE: func(c *cobra.Command, args []string) error { return s.rawCall(c.Context(), args[0], args[1], body) },
-	}
-	c.Flags().StringVar(&body, "body", "", "`JSON` to send, - for stdin")
-	return c
 }
 
 func (s *session) rawCall(ctx context.Context, method, path, body string) error {

@@ -1,73 +1,94 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
-// mount hangs every verb in the tree: short at the root, and under its noun.
-func (s *session) mount(root *cobra.Command) {
-	root.AddGroup(
-		&cobra.Group{ID: "jobs", Title: "Jobs:"},
-		&cobra.Group{ID: "worker", Title: "Workers:"},
-		&cobra.Group{ID: "queues", Title: "Queues:"},
-		&cobra.Group{ID: "groups", Title: "Schedules, batches and chains:"},
-		&cobra.Group{ID: "money", Title: "Model usage and cost:"},
-		&cobra.Group{ID: "cloud", Title: "Corvo Cloud:"},
-		&cobra.Group{ID: "server", Title: "Server:"},
-		&cobra.Group{ID: "nouns", Title: "Commands by noun:"},
-	)
-	add(root, "jobs", s.enqueueCommand("enqueue"), s.enqueueBatchCommand("enqueue-batch"), s.jobsCommand("jobs"), s.inspectCommand("inspect"), s.whyCommand("why"),
-		s.retryCommand("retry"), s.cancelCommand("cancel"), s.deleteCommand("delete"), s.moveCommand("move"), s.deadCommand("dead"),
-		s.heldCommand("held"), s.holdCommand("hold"), s.approveCommand("approve"), s.rejectCommand("reject"),
-		s.iterationsCommand("iterations"), s.replayCommand("replay"), s.bulkCommand("bulk"))
-	add(root, "worker", s.workCommand("work"), s.fetchCommand("fetch"), s.ackCommand("ack"), s.failCommand("fail"),
-		s.heartbeatCommand("heartbeat"), s.workersCommand("workers"))
-	add(root, "queues", s.queuesCommand("queues"), s.pauseCommand("pause"), s.resumeCommand("resume"), s.drainCommand("drain"),
-		s.clearCommand("clear"), s.requeueCommand("requeue"), s.queueDeleteCommand("destroy"))
-	add(root, "groups", s.scheduleNoun(), s.batchNoun(), s.chainNoun())
-	add(root, "money", s.usageCommand("usage"), s.budgetNoun(), s.policyNoun())
-	add(root, "cloud", s.signupCommand("signup"), s.whoamiCommand("whoami"))
-	add(root, "server", s.serverCommand(), s.benchCommand(), s.conformanceCommand(), s.statusCommand("status"), s.auditCommand("audit"), s.versionCommand(), s.apiCommand())
-	add(root, "nouns", s.jobNoun(), s.queueNoun(), s.workerNoun(), s.clusterNoun())
+// verb is a command, and where it hangs: short at the root, and under its noun.
+type verb struct {
+	root string // Its name at the root; "" keeps it under its noun.
+	noun string // Such as "job get"; "" if it has no noun.
+
+	args, short, long, example string // As its help shows them. args also says how many there must be.
+
+	flags func(c *cobra.Command) // nil if it has none.
+	run   func(c *cobra.Command, args []string) error
 }
 
-func (s *session) jobNoun() *cobra.Command {
-	return noun("job", "Manage jobs", s.enqueueCommand("enqueue"), s.enqueueBatchCommand("enqueue-batch"), s.jobsCommand("list"), s.inspectCommand("get"), s.whyCommand("why"),
-		s.retryCommand("retry"), s.cancelCommand("cancel"), s.deleteCommand("delete"), s.fetchCommand("fetch"), s.ackCommand("ack"),
-		s.failCommand("fail"), s.heartbeatCommand("heartbeat"), s.moveCommand("move"), s.deadCommand("dead"), s.heldCommand("held"),
-		s.holdCommand("hold"), s.approveCommand("approve"), s.rejectCommand("reject"), s.iterationsCommand("iterations"), s.replayCommand("replay"),
-		s.bulkCommand("bulk"))
+// group is a part of the root's help.
+type group struct {
+	id, title string
+	verbs     []verb
 }
 
-func (s *session) queueNoun() *cobra.Command {
-	return noun("queue", "Manage queues", s.queuesCommand("list"), s.queueGetCommand("get"), s.queueSetCommand("set"),
-		s.queueLimitCommand("limit"), s.queueThrottleCommand("throttle"), s.pauseCommand("pause"), s.resumeCommand("resume"),
-		s.drainCommand("drain"), s.clearCommand("clear"), s.requeueCommand("requeue"), s.queueDeleteCommand("delete"))
-}
-
-func (s *session) workerNoun() *cobra.Command {
-	return noun("worker", "Manage workers", s.workCommand("run"), s.workersCommand("list"))
-}
-
-func (s *session) clusterNoun() *cobra.Command {
-	return noun("cluster", "Manage the cluster", s.statusCommand("status"))
-}
-
-func noun(word, short string, verbs ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: word, Short: short, Args: noSuchCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	c.AddCommand(verbs...)
-	return c
-}
-
-func add(root *cobra.Command, group string, commands ...*cobra.Command) {
-	for _, c := range commands {
-		c.GroupID = group
-		root.AddCommand(c)
+func (s *session) groups() []group {
+	return []group{
+		{"jobs", "Jobs:", s.jobVerbs()},
+		{"worker", "Workers:", s.workerVerbs()},
+		{"queues", "Queues:", s.queueVerbs()},
+		{"groups", "Schedules, batches and chains:", slices.Concat(s.scheduleVerbs(), s.batchVerbs(), s.chainVerbs())},
+		{"money", "Model usage and cost:", s.moneyVerbs()},
+		{"cloud", "Corvo Cloud:", []verb{s.signupVerb(), s.whoamiVerb()}},
+		{"server", "Server:", s.serverVerbs()},
+		{"nouns", "Commands by noun:", nil},
 	}
+}
+
+// nouns are the commands that only hold others, with the group in which the root shows them.
+func nouns() []*cobra.Command {
+	return []*cobra.Command{
+		{Use: "job", GroupID: "nouns", Short: "Manage jobs"},
+		{Use: "queue", GroupID: "nouns", Short: "Manage queues"},
+		{Use: "worker", GroupID: "nouns", Short: "Manage workers"},
+		{Use: "cluster", GroupID: "nouns", Short: "Manage the cluster"},
+		{Use: "schedule", GroupID: "groups", Short: "Manage cron schedules"},
+		{Use: "batch", GroupID: "groups", Short: "Manage batches: groups of jobs with a callback when all are finished"},
+		{Use: "chain", GroupID: "groups", Short: "Manage chains: jobs that run one after another"},
+		{Use: "budget", GroupID: "money", Short: "Manage budgets: limits on model cost"},
+		{Use: "approval-policy", GroupID: "money", Short: "Manage approval policies: which jobs need approval"},
+	}
+}
+
+// mount hangs every verb in the tree.
+func (s *session) mount(root *cobra.Command) {
+	of := map[string]*cobra.Command{}
+	for _, noun := range nouns() {
+		noun.Args, noun.RunE = noSuchCommand, root.RunE
+		of[noun.Use] = noun
+		root.AddCommand(noun)
+	}
+	for _, g := range s.groups() {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, v := range g.verbs {
+			if v.root != "" {
+				c := s.command(v, v.root)
+				c.GroupID = g.id
+				root.AddCommand(c)
+			}
+			if noun, name, ok := strings.Cut(v.noun, " "); ok {
+				of[noun].AddCommand(s.command(v, name))
+			}
+		}
+	}
+}
+
+func (s *session) command(v verb, name string) *cobra.Command {
+	c := &cobra.Command{
+		Use: strings.TrimSpace(name + " " + v.args), Short: v.short, Long: v.long, Example: v.example, Args: argumentsFit, RunE: v.run,
+	}
+	switch {
+	case strings.HasPrefix(v.args, "QUEUE..."):
+		c.ValidArgsFunction = s.completeQueues
+	case strings.HasPrefix(v.args, "QUEUE"):
+		c.ValidArgsFunction = s.completeFirstQueue
+	}
+	if v.flags != nil {
+		v.flags(c)
+	}
+	return c
 }
 
 // helpTemplate puts examples first: most people copy one and change it.
@@ -112,7 +133,6 @@ func polishHelp(root *cobra.Command) {
 	shellCompletion(root)
 	walk(root, func(c *cobra.Command) {
 		c.DisableFlagsInUseLine = true
-		politely(c)
 		c.SuggestionsMinimumDistance = 2
 		c.Example = strings.ReplaceAll(strings.TrimRight(c.Example, "\n "), "{cmd}", c.CommandPath())
 		c.Long = strings.ReplaceAll(c.Long, "{cmd}", c.CommandPath())
@@ -139,6 +159,9 @@ func shellCompletion(root *cobra.Command) {
 			return f
 		}
 		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		for _, shell := range c.Commands() {
+			shell.Args = argumentsFit
+		}
 	}
 }
 
@@ -152,16 +175,8 @@ func walk(c *cobra.Command, visit func(*cobra.Command)) {
 // completeQueues offers the names of the server's queues; it stays silent when
 // the server cannot be asked, because a completion must not print errors.
 func (s *session) completeQueues(c *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	a, err := s.api()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	a.timeout = completionTimeout
-	rows, _, err := queueTable().read(c.Context(), a, 0)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	queues, err := decodeAll[wire.Queue](a, rows)
+	s.timeout = completionTimeout
+	_, queues, _, err := queueTable().read(c.Context(), s, 0)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -172,6 +187,13 @@ func (s *session) completeQueues(c *cobra.Command, _ []string, prefix string) ([
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (s *session) completeFirstQueue(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return s.completeQueues(c, args, prefix)
 }
 
 // completeFlag names the flag's completion; a flag that does not exist is a bug.

@@ -2,51 +2,44 @@ package cli
 
 import (
 	"errors"
-	"fmt"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// politely lets a command say itself which of its arguments is missing or too much.
-func politely(c *cobra.Command) {
-	check := c.Args
-	if check == nil {
-		return
-	}
-	c.Args = func(c *cobra.Command, args []string) error {
-		err := check(c, args)
-		var f *Failure
-		if err == nil || errors.As(err, &f) {
-			return err
-		}
-		f = usagef("%s", wrongArguments(c, args))
-		f.Fix = "use `" + c.UseLine() + "`; see --help for examples"
-		return f
-	}
-}
-
-// wrongArguments compares what was given with what the usage line asks for.
-func wrongArguments(c *cobra.Command, args []string) string {
+// argumentsFit compares what was given with what the usage line asks for, and says which
+// argument is missing or too much.
+func argumentsFit(c *cobra.Command, args []string) error {
 	var needed []string
 	most := 0
 	for _, word := range strings.Fields(c.Use)[1:] {
-		if strings.HasPrefix(word, "-") { // The rest are flags, or another program's arguments.
+		if word == "--" { // The rest are another program's arguments.
+			return nil
+		}
+		if strings.HasPrefix(word, "-") { // The rest are flags.
 			break
 		}
 		most++
+		if strings.Contains(word, "...") {
+			most = math.MaxInt
+		}
 		if !strings.HasPrefix(word, "[") {
 			needed = append(needed, strings.TrimSuffix(word, "..."))
 		}
 	}
+	var wrong *Failure
 	switch {
 	case len(args) < len(needed):
-		return c.CommandPath() + " needs " + strings.Join(needed[len(args):], " and ")
+		wrong = usagef("%s needs %s", c.CommandPath(), strings.Join(needed[len(args):], " and "))
 	case len(args) > most:
-		return fmt.Sprintf("%q is one argument too many for %s", args[most], c.CommandPath())
+		wrong = usagef("%q is one argument too many for %s", args[most], c.CommandPath())
+	default:
+		return nil
 	}
-	return "the arguments don't fit " + c.CommandPath()
+	wrong.Fix = "use `" + c.UseLine() + "`; see --help for examples"
+	return wrong
 }
 
 // flagFailure says of a flag's value what it should have been.

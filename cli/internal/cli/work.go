@@ -39,36 +39,35 @@ type workFlags struct {
 	jobTimeout  time.Duration
 }
 
-func (s *session) workCommand(use string) *cobra.Command {
+func (s *session) workVerb() verb {
 	var f workFlags
-	c := &cobra.Command{
-		Use:   use + " QUEUE... -- COMMAND [ARG...]",
-		Short: "Run a command for each job",
-		Long: `Fetches jobs and runs COMMAND once for each, with the payload on stdin. Exit code 0
+	return verb{
+		root: "work", noun: "worker run", args: "QUEUE... -- COMMAND [ARG...]", short: "Run a command for each job",
+		long: `Fetches jobs and runs COMMAND once for each, with the payload on stdin. Exit code 0
 completes the job, with stdout as its result if that is JSON. Any other exit code fails
 the attempt and stores the end of stderr as its error.
 
 CORVO_JOB_ID, CORVO_QUEUE, CORVO_ATTEMPT and CORVO_MAX_RETRIES are set for
 the command. If a job is cancelled, its command gets SIGTERM. Ctrl-C stops fetching and
 waits for running commands; a second Ctrl-C doesn't wait.`,
-		Example: `  {cmd} emails -- ./send-email.sh
+		example: `  {cmd} emails -- ./send-email.sh
   {cmd} thumbnails --concurrency 4 --job-timeout 2m -- convert-image
   {cmd} emails --jobs 1 -- jq .to                # one job, then exit`,
-		RunE: func(c *cobra.Command, args []string) error {
+		flags: func(c *cobra.Command) {
+			c.Flags().IntVar(&f.concurrency, "concurrency", 1, "commands to run at the same time")
+			c.Flags().DurationVar(&f.lease, "lease", corvo.DefaultLease, "how long the server waits for a heartbeat from this worker")
+			c.Flags().StringVar(&f.workerID, "worker-id", "", "`NAME` shown with its jobs")
+			c.Flags().IntVar(&f.jobs, "jobs", 0, "stop after this many jobs; 0 means run until Ctrl-C")
+			c.Flags().DurationVar(&f.jobTimeout, "job-timeout", 0, "fail a job whose command takes longer; 0 means no limit")
+		},
+		run: func(c *cobra.Command, args []string) error {
 			queues, command, err := splitWork(args, c.ArgsLenAtDash())
 			if err != nil {
 				return err
 			}
 			return s.work(c.Context(), queues, command, f)
 		},
-		ValidArgsFunction: s.completeQueues,
 	}
-	c.Flags().IntVar(&f.concurrency, "concurrency", 1, "commands to run at the same time")
-	c.Flags().DurationVar(&f.lease, "lease", corvo.DefaultLease, "how long the server waits for a heartbeat from this worker")
-	c.Flags().StringVar(&f.workerID, "worker-id", "", "`NAME` shown with its jobs")
-	c.Flags().IntVar(&f.jobs, "jobs", 0, "stop after this many jobs; 0 means run until Ctrl-C")
-	c.Flags().DurationVar(&f.jobTimeout, "job-timeout", 0, "fail a job whose command takes longer; 0 means no limit")
-	return c
 }
 
 func splitWork(args []string, dash int) (queues, command []string, err error) {
