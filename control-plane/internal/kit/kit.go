@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -30,4 +31,23 @@ type Kit struct {
 	// Await waits until seen reports true of a tenant's records, or ctx ends: false. It
 	// does not poll: the loops report when they have recorded something.
 	Await func(ctx context.Context, tenantID string, seen func(*store.Tx) (bool, error)) (bool, error)
+}
+
+// Read reads something of the caller's tenant.
+func Read[T any](ctx context.Context, k Kit, f func(*store.Tx) (T, error)) (v T, _ error) {
+	err := k.Store.ReadTenant(ctx, access.From(ctx).TenantID, func(tx *store.Tx) (err error) {
+		v, err = f(tx)
+		return err
+	})
+	return v, err
+}
+
+// Write changes something of the caller's tenant, and wakes the background loops for what
+// that left them.
+func (k Kit) Write(ctx context.Context, f func(*store.Tx) error) error {
+	err := k.Store.Tenant(ctx, access.From(ctx).TenantID, f)
+	if err == nil {
+		k.Wake()
+	}
+	return err
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -27,40 +27,41 @@ type Request interface {
 	GetPageToken() string
 }
 
-// Listing is a request for one page: by whom, of what, with which filters.
-type Listing struct {
-	box            *seal.Box
-	caller, filter string
-	size           int
-	after          string
+// Of is one listing: its records, and how they are shown.
+type Of[R, M any] struct {
+	// Method and Filter bind the tokens of its pages.
+	Method string
+	Filter []any
+	// Page reads records of the caller's tenant, in the order of their keys.
+	Page func(tx *store.Tx, tenantID string, p store.Page) ([]R, error)
+	Key  func(R) string
+	Show func(R) M
 }
 
-// Of reads size and token of a request. method and filter bind the token to this listing.
-func Of(ctx context.Context, box *seal.Box, method string, r Request, filter ...any) (Listing, error) {
+// Read answers a request for a page; next is the token of the page after it.
+func (o Of[R, M]) Read(ctx context.Context, k kit.Kit, r Request) (shown []M, next string, err error) {
 	if r.GetPageSize() < 0 {
-		return Listing{}, fault.InvalidField("page_size", "can't be negative")
+		return nil, "", fault.InvalidField("page_size", "can't be negative")
 	}
 	c := access.From(ctx)
-	l := Listing{box: box, caller: c.TenantID + " " + c.ID(), filter: method + " " + fmt.Sprintf("%q", filter), size: min(int(r.GetPageSize()), SizeMax)}
-	if l.size == 0 {
-		l.size = sizeDefault
+	caller, filter := c.TenantID+" "+c.ID(), o.Method+" "+fmt.Sprintf("%q", o.Filter)
+	after, err := k.Seal.ParsePageToken(caller, filter, r.GetPageToken())
+	if err != nil {
+		return nil, "", fault.InvalidField("page_token", "must be the next_page_token of an earlier call by the same caller with the same filters")
 	}
-	var err error
-	if l.after, err = box.ParsePageToken(l.caller, l.filter, r.GetPageToken()); err != nil {
-		return Listing{}, fault.InvalidField("page_token", "must be the next_page_token of an earlier call by the same caller with the same filters")
+	size := min(int(r.GetPageSize()), SizeMax)
+	if size == 0 {
+		size = sizeDefault
 	}
-	return l, nil
-}
-
-// Page asks for one record more than is shown, to see whether there is a next page.
-func (l Listing) Page() store.Page { return store.Page{After: l.after, Limit: l.size + 1} }
-
-// Cut returns the records to show and the token of the next page, which continues after
-// the key of the last one.
-func Cut[T any](l Listing, records []T, key func(T) string) (shown []T, next string) {
-	if len(records) <= l.size {
-		return records, ""
+	records, err := kit.Read(ctx, k, func(tx *store.Tx) ([]R, error) {
+		return o.Page(tx, c.TenantID, store.Page{After: after, Limit: size + 1}) // One more shows whether there is a next page.
+	})
+	if len(records) > size {
+		records = records[:size]
+		next = k.Seal.PageToken(caller, filter, o.Key(records[size-1]))
 	}
-	records = records[:l.size]
-	return records, l.box.PageToken(l.caller, l.filter, key(records[l.size-1]))
+	for _, record := range records {
+		shown = append(shown, o.Show(record))
+	}
+	return shown, next, err
 }

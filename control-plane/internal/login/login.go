@@ -96,8 +96,7 @@ func (s *Service) StartLogin(ctx context.Context, r *cloudv1.StartLoginRequest) 
 	} else if err != nil {
 		return nil, fault.InvalidField("email", "%s", err)
 	}
-	var refusal *fault.Error
-	err = s.Store.Service(ctx, func(tx *store.Tx) (err error) {
+	err = s.Store.Service(ctx, func(tx *store.Tx) error {
 		var joins string
 		if what.Invitation != "" {
 			i, t, err := s.Invitations.OpenInvitation(ctx, tx, what.Invitation)
@@ -106,16 +105,13 @@ func (s *Service) StartLogin(ctx context.Context, r *cloudv1.StartLoginRequest) 
 			}
 			email, joins = i.Email, t.Name
 		}
-		if refusal, err = ratelimit.Count(ctx, tx, now, s.limits(ctx, email)...); err != nil || refusal != nil {
+		if err := ratelimit.Count(ctx, tx, now, s.limits(ctx, email)...); err != nil {
 			return err
 		}
 		return s.mailLink(ctx, tx, email, joins, what, now)
 	})
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("start login: %w", err)
-	case refusal != nil:
-		return nil, refusal
+	if err != nil {
+		return nil, err
 	}
 	s.Wake()
 	cookies.From(ctx).SetStarted(started, now.Add(life))
@@ -204,16 +200,11 @@ func (s *Service) PreviewLogin(ctx context.Context, r *cloudv1.PreviewLoginReque
 	if r.GetToken() == "" {
 		return nil, errNoToken
 	}
-	now := s.Now()
-	var refusal *fault.Error
 	res := &cloudv1.PreviewLoginResponse{}
-	err := s.Store.ReadService(ctx, func(tx *store.Tx) error {
+	return res, s.Store.ReadService(ctx, func(tx *store.Tx) error {
 		t, err := tx.GetToken(ctx, seal.Digest(r.GetToken()), purpose)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
+		if err := worthless(t, err, s.Now()); err != nil {
 			return err
-		}
-		if refusal = worthless(t, err, now); refusal != nil {
-			return nil
 		}
 		u, err := tx.GetUser(ctx, t.Subject)
 		if err != nil {
@@ -229,13 +220,6 @@ func (s *Service) PreviewLogin(ctx context.Context, r *cloudv1.PreviewLoginReque
 		res.Joins = to.Name
 		return err
 	})
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("preview login: %w", err)
-	case refusal != nil:
-		return nil, refusal
-	}
-	return res, nil
 }
 
 var errNoToken = fault.InvalidField("token", "use the token from the link in the email")
@@ -266,16 +250,12 @@ func (s *Service) FinishLogin(ctx context.Context, r *cloudv1.FinishLoginRequest
 		return nil, errNoToken
 	}
 	now := s.Now()
-	var refusal *fault.Error
 	var opened session.Opened
 	var res *cloudv1.FinishLoginResponse
 	err := s.Store.Service(ctx, func(tx *store.Tx) error {
 		t, err := tx.UseToken(ctx, seal.Digest(r.GetToken()), purpose, now)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
+		if err := worthless(t, err, now); err != nil {
 			return err
-		}
-		if refusal = worthless(t, err, now); refusal != nil {
-			return nil
 		}
 		what, err := askedOf(t)
 		if err != nil {
@@ -284,25 +264,25 @@ func (s *Service) FinishLogin(ctx context.Context, r *cloudv1.FinishLoginRequest
 		res, opened, err = s.signIn(ctx, tx, t.Subject, what, now)
 		return err
 	})
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("finish login: %w", err)
-	case refusal != nil:
-		return nil, refusal
+	if err != nil {
+		return nil, err
 	}
 	cookies.From(ctx).SetSession(opened.Token, opened.ExpiresAt)
 	return res, nil
 }
 
-// worthless says why a token does not sign in; nil if it does.
-func worthless(t store.Token, err error, now time.Time) *fault.Error {
+// worthless says why a token that was looked for does not sign in; nil if it does. What
+// was used stays used.
+func worthless(t store.Token, err error, now time.Time) error {
 	switch {
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return err
 	case err != nil || t.Subject == "":
-		return fault.New(fault.NotFound, "LINK_UNKNOWN", "this sign-in link is incomplete or too old; request a new one")
+		return store.Kept(fault.New(fault.NotFound, "LINK_UNKNOWN", "this sign-in link is incomplete or too old; request a new one"))
 	case !t.UsedAt.IsZero():
-		return fault.New(fault.Conflict, "LINK_USED", "this sign-in link has already been used; if you aren't signed in, request a new one")
+		return store.Kept(fault.New(fault.Conflict, "LINK_USED", "this sign-in link has already been used; if you aren't signed in, request a new one"))
 	case !now.Before(t.ExpiresAt):
-		return fault.New(fault.Conflict, "LINK_EXPIRED", "this sign-in link expired after %d minutes; request a new one", int(life.Minutes()))
+		return store.Kept(fault.New(fault.Conflict, "LINK_EXPIRED", "this sign-in link expired after %d minutes; request a new one", int(life.Minutes())))
 	}
 	return nil
 }
@@ -361,7 +341,7 @@ func (s *Service) Logout(ctx context.Context, r *cloudv1.LogoutRequest) (*cloudv
 		return session.End(ctx, tx, jar.Came())
 	})
 	if err != nil {
-		return nil, fmt.Errorf("log out: %w", err)
+		return nil, err
 	}
 	jar.SetSession("", now)
 	if r.GetEverywhere() {

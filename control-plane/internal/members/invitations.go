@@ -3,7 +3,6 @@ package members
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -38,24 +37,13 @@ const (
 
 // ListInvitations lists those not accepted yet, oldest first, expired ones included.
 func (s *Service) ListInvitations(ctx context.Context, r *cloudv1.ListInvitationsRequest) (*cloudv1.ListInvitationsResponse, error) {
-	l, err := listing.Of(ctx, s.Seal, "ListInvitations", r)
-	if err != nil {
-		return nil, err
-	}
-	var found []store.Invitation
-	err = s.Store.ReadTenant(ctx, access.From(ctx).TenantID, func(tx *store.Tx) (err error) {
-		found, err = tx.ListInvitations(ctx, access.From(ctx).TenantID, l.Page())
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list invitations: %w", err)
-	}
-	res := &cloudv1.ListInvitationsResponse{}
-	found, res.NextPageToken = listing.Cut(l, found, func(i store.Invitation) string { return i.ID })
-	for _, i := range found {
-		res.Invitations = append(res.Invitations, invitationMessage(i))
-	}
-	return res, nil
+	shown, next, err := listing.Of[store.Invitation, *cloudv1.Invitation]{
+		Method: "ListInvitations", Show: invitationMessage, Key: func(i store.Invitation) string { return i.ID },
+		Page: func(tx *store.Tx, tenantID string, p store.Page) ([]store.Invitation, error) {
+			return tx.ListInvitations(ctx, tenantID, p)
+		},
+	}.Read(ctx, s.Kit, r)
+	return &cloudv1.ListInvitationsResponse{Invitations: shown, NextPageToken: next}, err
 }
 
 // CreateInvitation mails a link; an older one for the same address no longer works.
@@ -79,19 +67,8 @@ func (s *Service) CreateInvitation(ctx context.Context, r *cloudv1.CreateInvitat
 	if err != nil {
 		return nil, err
 	}
-	var refusal *fault.Error
-	err = s.Store.Tenant(ctx, c.TenantID, func(tx *store.Tx) (err error) {
-		refusal, err = s.invite(ctx, tx, i, letter)
-		return err
-	})
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("create invitation: %w", err)
-	case refusal != nil:
-		return nil, refusal
-	}
-	s.Wake()
-	return &cloudv1.CreateInvitationResponse{Invitation: invitationMessage(i)}, nil
+	return &cloudv1.CreateInvitationResponse{Invitation: invitationMessage(i)},
+		s.Write(ctx, func(tx *store.Tx) error { return s.invite(ctx, tx, i, letter) })
 }
 
 func (s *Service) validateInvitation(ctx context.Context, r *cloudv1.CreateInvitationRequest) (email string, _ error) {
@@ -112,30 +89,30 @@ func (s *Service) validateInvitation(ctx context.Context, r *cloudv1.CreateInvit
 	return email, nil
 }
 
-func (s *Service) invite(ctx context.Context, tx *store.Tx, i store.Invitation, letter mail.Message) (*fault.Error, error) {
-	refusal, err := ratelimit.Count(ctx, tx, i.CreatedAt, ratelimit.Limit{
+func (s *Service) invite(ctx context.Context, tx *store.Tx, i store.Invitation, letter mail.Message) error {
+	err := ratelimit.Count(ctx, tx, i.CreatedAt, ratelimit.Limit{
 		Bucket: "invite.tenant:" + i.TenantID, Window: time.Hour, Max: s.InvitationsPerHour, What: "invitations from this tenant",
 	})
-	if err != nil || refusal != nil {
-		return refusal, err
+	if err != nil {
+		return err
 	}
 	if err := mayInvite(ctx, tx); err != nil {
-		return nil, err
+		return err
 	}
 	if err := notYetMember(ctx, tx, i); err != nil {
-		return nil, err
+		return err
 	}
 	open, err := tx.ListInvitations(ctx, i.TenantID, store.Page{Limit: InvitationsMax})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(open) >= InvitationsMax {
-		return fault.New(fault.Exhausted, "INVITATION_LIMIT", "%d invitations are already open; revoke the ones that you no longer need", len(open)), nil
+		return store.Kept(fault.New(fault.Exhausted, "INVITATION_LIMIT", "%d invitations are already open; revoke the ones that you no longer need", len(open)))
 	}
 	if err := mail.Put(ctx, s.Kit, tx, i.TenantID, i.ID, letter); err != nil {
-		return nil, err
+		return err
 	}
-	return nil, change.Make(ctx, s.Kit, tx, "invitation.create", change.PutInvitation(i), change.Fields{"role": {After: access.RoleName(i.Role)}})
+	return change.Make(ctx, s.Kit, tx, "invitation.create", change.PutInvitation(i), change.Fields{"role": {After: access.RoleName(i.Role)}})
 }
 
 func notYetMember(ctx context.Context, tx *store.Tx, i store.Invitation) error {
@@ -154,9 +131,8 @@ func notYetMember(ctx context.Context, tx *store.Tx, i store.Invitation) error {
 
 // RevokeInvitation invalidates a link.
 func (s *Service) RevokeInvitation(ctx context.Context, r *cloudv1.RevokeInvitationRequest) (*cloudv1.RevokeInvitationResponse, error) {
-	c := access.From(ctx)
-	err := s.Store.Tenant(ctx, c.TenantID, func(tx *store.Tx) error {
-		i, err := tx.GetInvitation(ctx, c.TenantID, r.GetInvitationId())
+	return &cloudv1.RevokeInvitationResponse{}, s.Write(ctx, func(tx *store.Tx) error {
+		i, err := tx.GetInvitation(ctx, access.From(ctx).TenantID, r.GetInvitationId())
 		if errors.Is(err, store.ErrNotFound) {
 			return fault.Missing("invitation")
 		}
@@ -165,10 +141,6 @@ func (s *Service) RevokeInvitation(ctx context.Context, r *cloudv1.RevokeInvitat
 		}
 		return change.Make(ctx, s.Kit, tx, "invitation.delete", change.DeleteInvitation(i), nil)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("revoke invitation: %w", err)
-	}
-	return &cloudv1.RevokeInvitationResponse{}, nil
 }
 
 // PreviewInvitation tells what a link asks. Whoever has the link may know: it is what the
@@ -178,7 +150,7 @@ func (s *Service) PreviewInvitation(ctx context.Context, r *cloudv1.PreviewInvit
 		return nil, errNoToken
 	}
 	res := &cloudv1.PreviewInvitationResponse{}
-	err := s.Store.ReadService(ctx, func(tx *store.Tx) error {
+	return res, s.Store.ReadService(ctx, func(tx *store.Tx) error {
 		i, t, err := s.OpenInvitation(ctx, tx, seal.Digest(r.GetToken()))
 		if err != nil {
 			return err
@@ -191,10 +163,6 @@ func (s *Service) PreviewInvitation(ctx context.Context, r *cloudv1.PreviewInvit
 		res.ExpiresAt, res.HasAccount = timestamppb.New(i.ExpiresAt), err == nil
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("preview invitation: %w", err)
-	}
-	return res, nil
 }
 
 var errNoToken = fault.InvalidField("token", "use the token from the link in the email")
@@ -237,7 +205,7 @@ func (s *Service) AcceptInvitation(ctx context.Context, r *cloudv1.AcceptInvitat
 		return s.Join(ctx, tx, t, u, i, sessionID)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("accept invitation: %w", err)
+		return nil, err
 	}
 	if opened.Token != "" {
 		cookies.From(ctx).SetSession(opened.Token, opened.ExpiresAt)

@@ -31,23 +31,18 @@ func (s *Service) ListMemberKeys(ctx context.Context, r *cloudv1.ListMemberKeysR
 			return nil, err
 		}
 	}
-	var keys []store.Key
-	err := s.Store.ReadTenant(ctx, c.TenantID, func(tx *store.Tx) error {
+	keys, err := kit.Read(ctx, s.Kit, func(tx *store.Tx) ([]store.Key, error) {
 		_, u, err := find(ctx, tx, c.TenantID, r.GetUserId())
 		if err != nil {
-			return err
+			return nil, err
 		}
-		keys, err = lost(ctx, tx, c.TenantID, u.ID, r.GetRole())
-		return err
+		return lost(ctx, tx, c.TenantID, u.ID, r.GetRole())
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list keys of member %s: %w", r.GetUserId(), err)
-	}
 	res := &cloudv1.ListMemberKeysResponse{}
 	for _, k := range keys {
 		res.Keys = append(res.Keys, keyMessage(k))
 	}
-	return res, nil
+	return res, err
 }
 
 // lost lists the living keys that a user made, directly or through keys of theirs, and

@@ -3,7 +3,6 @@ package members
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -35,24 +34,14 @@ func New(n Needs) *Service { return &Service{Needs: n} }
 
 // ListMembers lists in the order in which people came to the service.
 func (s *Service) ListMembers(ctx context.Context, r *cloudv1.ListMembersRequest) (*cloudv1.ListMembersResponse, error) {
-	l, err := listing.Of(ctx, s.Seal, "ListMembers", r)
-	if err != nil {
-		return nil, err
-	}
-	var found []store.Member
-	err = s.Store.ReadTenant(ctx, access.From(ctx).TenantID, func(tx *store.Tx) (err error) {
-		found, err = tx.ListMembers(ctx, access.From(ctx).TenantID, l.Page())
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list members: %w", err)
-	}
-	res := &cloudv1.ListMembersResponse{}
-	found, res.NextPageToken = listing.Cut(l, found, func(m store.Member) string { return m.UserID })
-	for _, m := range found {
-		res.Members = append(res.Members, message(m.Membership, m.User))
-	}
-	return res, nil
+	shown, next, err := listing.Of[store.Member, *cloudv1.Member]{
+		Method: "ListMembers", Key: func(m store.Member) string { return m.UserID },
+		Show: func(m store.Member) *cloudv1.Member { return message(m.Membership, m.User) },
+		Page: func(tx *store.Tx, tenantID string, p store.Page) ([]store.Member, error) {
+			return tx.ListMembers(ctx, tenantID, p)
+		},
+	}.Read(ctx, s.Kit, r)
+	return &cloudv1.ListMembersResponse{Members: shown, NextPageToken: next}, err
 }
 
 // UpdateMember changes a role.
@@ -62,7 +51,7 @@ func (s *Service) UpdateMember(ctx context.Context, r *cloudv1.UpdateMemberReque
 		return nil, err
 	}
 	res := &cloudv1.UpdateMemberResponse{}
-	err := s.Store.Tenant(ctx, c.TenantID, func(tx *store.Tx) error {
+	return res, s.Write(ctx, func(tx *store.Tx) error {
 		m, u, err := find(ctx, tx, c.TenantID, r.GetUserId())
 		if err != nil {
 			return err
@@ -80,11 +69,6 @@ func (s *Service) UpdateMember(ctx context.Context, r *cloudv1.UpdateMemberReque
 		res.Member = message(m, u)
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("update member %s: %w", r.GetUserId(), err)
-	}
-	s.Wake()
-	return res, nil
 }
 
 // mayChange applies the rules that stand above permissions. An unspecified role is a
@@ -139,7 +123,7 @@ func SetRole(ctx context.Context, k kit.Kit, tx *store.Tx, m *store.Membership, 
 func (s *Service) RemoveMember(ctx context.Context, r *cloudv1.RemoveMemberRequest) (*cloudv1.RemoveMemberResponse, error) {
 	c := access.From(ctx)
 	res := &cloudv1.RemoveMemberResponse{}
-	err := s.Store.Tenant(ctx, c.TenantID, func(tx *store.Tx) error {
+	return res, s.Write(ctx, func(tx *store.Tx) error {
 		m, u, err := find(ctx, tx, c.TenantID, r.GetUserId())
 		if err != nil {
 			return err
@@ -156,11 +140,6 @@ func (s *Service) RemoveMember(ctx context.Context, r *cloudv1.RemoveMemberReque
 		res.RevokedKeys, err = Remove(ctx, s.Kit, tx, m, u, Keep{All: r.GetKeepAllKeys(), IDs: r.GetKeepKeys()})
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("remove member %s: %w", r.GetUserId(), err)
-	}
-	s.Wake()
-	return res, nil
 }
 
 // Remove ends a membership without asking whether that may be.

@@ -7,7 +7,7 @@
 //
 // It must not know what is counted. Surprising: refused calls count too, so that retrying
 // in a loop does not help. The counts must therefore be committed although the call is
-// refused: the caller returns nil from its transaction and the refusal afterwards.
+// refused: the refusal is store.Kept.
 package ratelimit
 
 import (
@@ -31,10 +31,10 @@ type Limit struct {
 	What, Help string
 }
 
-// Count adds one to each limit until one is exceeded and returns its refusal, or nil. Limits
+// Count adds one to each limit until one is exceeded, which is a refusal. Limits
 // after the one that refuses are not counted. List the caller's own limits first and shared
 // ones last, or a single caller could use up a shared limit.
-func Count(ctx context.Context, tx *store.Tx, now time.Time, limits ...Limit) (*fault.Error, error) {
+func Count(ctx context.Context, tx *store.Tx, now time.Time, limits ...Limit) error {
 	for _, l := range limits {
 		if l.Max <= 0 {
 			continue
@@ -42,7 +42,7 @@ func Count(ctx context.Context, tx *store.Tx, now time.Time, limits ...Limit) (*
 		window := now.Truncate(l.Window)
 		n, err := tx.CountRate(ctx, l.Bucket, window)
 		if err != nil {
-			return nil, fmt.Errorf("count %s: %w", l.What, err)
+			return fmt.Errorf("count %s: %w", l.What, err)
 		}
 		if n <= l.Max {
 			continue
@@ -54,9 +54,9 @@ func Count(ctx context.Context, tx *store.Tx, now time.Time, limits ...Limit) (*
 		if l.Help != "" {
 			refusal.Message += "; " + l.Help
 		}
-		return refusal, nil
+		return store.Kept(refusal)
 	}
-	return nil, nil
+	return nil
 }
 
 // Peer is the bucket of a client's address.

@@ -28,16 +28,12 @@ func (s *Service) PreviewConfirm(ctx context.Context, r *cloudv1.PreviewConfirmR
 		return nil, fault.InvalidField("token", "use the token from the link in the email")
 	}
 	var su store.Signup
-	var refusal *fault.Error
 	err := s.Store.ReadService(ctx, func(tx *store.Tx) (err error) {
-		su, refusal, err = s.find(ctx, tx, &cloudv1.ConfirmRequest{Token: r.GetToken()}, s.Now())
+		su, err = s.find(ctx, tx, &cloudv1.ConfirmRequest{Token: r.GetToken()}, s.Now())
 		return err
 	})
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("preview sign-up: %w", err)
-	case refusal != nil:
-		return nil, refusal
+	if err != nil {
+		return nil, err
 	}
 	return &cloudv1.PreviewConfirmResponse{
 		Email: su.Email, Tenant: su.TenantName,
@@ -55,17 +51,12 @@ func (s *Service) Confirm(ctx context.Context, r *cloudv1.ConfirmRequest) (*clou
 	if err != nil {
 		return nil, err
 	}
-	var refusal *fault.Error
-	err = s.Store.Service(ctx, func(tx *store.Tx) (err error) {
+	err = s.Store.Service(ctx, func(tx *store.Tx) error {
 		made.opened = session.Opened{}
-		refusal, err = s.confirm(ctx, tx, r, made)
-		return err
+		return s.confirm(ctx, tx, r, made)
 	})
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("confirm sign-up: %w", err)
-	case refusal != nil:
-		return nil, refusal
+	if err != nil {
+		return nil, err
 	}
 	s.Wake()
 	if made.opened.Token != "" {
@@ -126,110 +117,104 @@ func (s *Service) newMaterial() (*material, error) {
 	return m, nil
 }
 
-// confirm gives a refusal, which leaves what was counted in place, or an error, which
-// undoes everything.
-func (s *Service) confirm(ctx context.Context, tx *store.Tx, r *cloudv1.ConfirmRequest, m *material) (*fault.Error, error) {
-	su, refusal, err := s.find(ctx, tx, r, m.now)
-	if err != nil || refusal != nil {
-		return refusal, err
+// confirm keeps what was counted if it refuses before it makes anything.
+func (s *Service) confirm(ctx context.Context, tx *store.Tx, r *cloudv1.ConfirmRequest, m *material) error {
+	su, err := s.find(ctx, tx, r, m.now)
+	if err != nil {
+		return err
 	}
-	if refusal, err := takenRefusal(ctx, tx, su.TenantName); err != nil || refusal != nil {
-		return refusal, err
+	if err := checkFree(ctx, tx, su.TenantName); err != nil {
+		return err
 	}
 	m.Tenant.Name, m.Owner.Email = su.TenantName, su.Email
 	isNew, err := tenancy.FindOrInsertUser(ctx, tx, &m.Owner)
 	if errors.Is(err, store.ErrExists) { // Another confirmation for the same address was faster.
-		return nil, fault.New(fault.Unavailable, "TRY_AGAIN", "another sign-up with %s is being confirmed right now; try again", su.Email)
+		return fault.New(fault.Unavailable, "TRY_AGAIN", "another sign-up with %s is being confirmed right now; try again", su.Email)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !isNew {
-		if refusal, err := ownsTooMany(ctx, tx, m.Owner); err != nil || refusal != nil {
-			return refusal, err
+		if err := ownsTooMany(ctx, tx, m.Owner); err != nil {
+			return err
 		}
 	}
 	if err := s.found(ctx, tx, m); err != nil {
-		return nil, err
+		return err
 	}
 	if r.GetToken() != "" || isNew {
 		if m.opened, err = session.Open(ctx, tx, s.IDs, m.now, m.Owner.ID, "", cookies.From(ctx).Came()); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	su.ConfirmedAt, su.TenantID = m.now, m.Tenant.ID
-	return nil, tx.UpdateSignup(ctx, su)
+	return tx.UpdateSignup(ctx, su)
 }
 
 // find gives the sign-up that may be confirmed now, or says why it may not.
-func (s *Service) find(ctx context.Context, tx *store.Tx, r *cloudv1.ConfirmRequest, now time.Time) (store.Signup, *fault.Error, error) {
-	var su store.Signup
-	var err error
+func (s *Service) find(ctx context.Context, tx *store.Tx, r *cloudv1.ConfirmRequest, now time.Time) (su store.Signup, err error) {
 	if r.GetToken() != "" {
 		su, err = tx.GetSignupByDigest(ctx, seal.Digest(r.GetToken()))
 	} else {
 		su, err = tx.GetSignup(ctx, r.GetSignupId())
 	}
 	if errors.Is(err, store.ErrNotFound) {
-		return su, fault.New(fault.NotFound, "LINK_UNKNOWN", "this link is incomplete or too old; sign up again"), nil
+		return su, fault.New(fault.NotFound, "LINK_UNKNOWN", "this link is incomplete or too old; sign up again")
+	}
+	if err == nil && r.GetToken() == "" {
+		err = s.checkCode(ctx, tx, &su, r.GetCode(), now)
 	}
 	if err != nil {
-		return su, nil, err
+		return su, err
 	}
-	if r.GetToken() == "" {
-		if refusal, err := s.checkCode(ctx, tx, &su, r.GetCode(), now); err != nil || refusal != nil {
-			return su, refusal, err
-		}
-	}
-	return su, s.ended(su, now), nil
+	return su, s.ended(su, now)
 }
 
 // ended says why a sign-up is over; nil if it is not.
-func (s *Service) ended(su store.Signup, now time.Time) *fault.Error {
+func (s *Service) ended(su store.Signup, now time.Time) error {
 	switch {
 	case !su.ConfirmedAt.IsZero():
-		return fault.New(fault.Conflict, "LINK_USED",
+		return store.Kept(fault.New(fault.Conflict, "LINK_USED",
 			"this sign-up is already confirmed, and %s exists; its keys can't be shown again. Sign in at %s with the same address and create a new key",
-			su.TenantName, s.URLs.Console("/signin"))
+			su.TenantName, s.URLs.Console("/signin")))
 	case su.ExpiresAt.Before(su.CreatedAt.Add(life)):
-		return fault.New(fault.Conflict, "LINK_REPLACED", "a newer email was sent for %s; use its link or code instead", su.TenantName)
+		return store.Kept(fault.New(fault.Conflict, "LINK_REPLACED", "a newer email was sent for %s; use its link or code instead", su.TenantName))
 	case !now.Before(su.ExpiresAt):
-		return fault.New(fault.Conflict, "LINK_EXPIRED", "this link expired after %d minutes; sign up again to get a new one", int(life.Minutes()))
+		return store.Kept(fault.New(fault.Conflict, "LINK_EXPIRED", "this link expired after %d minutes; sign up again to get a new one", int(life.Minutes())))
 	}
 	return nil
 }
 
 // checkCode counts every code that is tried for an address, right or wrong: otherwise a
 // new mail would bring whoever guesses new attempts for ever.
-func (s *Service) checkCode(ctx context.Context, tx *store.Tx, su *store.Signup, code string, now time.Time) (*fault.Error, error) {
+func (s *Service) checkCode(ctx context.Context, tx *store.Tx, su *store.Signup, code string, now time.Time) error {
 	if su.Attempts >= attemptsMax {
-		return fault.New(fault.Exhausted, "TOO_MANY_CODES", "too many wrong codes; open the link in the email, or sign up again for a new code"), nil
+		return fault.New(fault.Exhausted, "TOO_MANY_CODES", "too many wrong codes; open the link in the email, or sign up again for a new code")
 	}
-	refusal, err := ratelimit.Count(ctx, tx, now, ratelimit.Limit{
+	err := ratelimit.Count(ctx, tx, now, ratelimit.Limit{
 		Bucket: "signup.code:" + su.Email, Window: 24 * time.Hour, Max: s.Limits.CodesPerDay, What: "codes for this email address",
 	})
-	if err != nil {
-		return nil, err
-	}
-	if refusal != nil {
+	if refusal, ok := fault.As(err); ok {
 		refusal.Reason = "TOO_MANY_CODES"
 		refusal.Message += "; the link in the email still works"
-		return refusal, nil
+	}
+	if err != nil {
+		return err
 	}
 	if subtle.ConstantTimeCompare([]byte(su.CodeDigest), []byte(codeDigest(su.ID, code))) == 1 {
-		return nil, nil
+		return nil
 	}
 	su.Attempts++
 	if err := tx.UpdateSignup(ctx, *su); err != nil {
-		return nil, err
+		return err
 	}
-	return fault.New(fault.Invalid, "WRONG_CODE", "the code is wrong; attempts left: %d. You can also open the link in the email", attemptsMax-su.Attempts), nil
+	return store.Kept(fault.New(fault.Invalid, "WRONG_CODE", "the code is wrong; attempts left: %d. You can also open the link in the email", attemptsMax-su.Attempts))
 }
 
-func ownsTooMany(ctx context.Context, tx *store.Tx, u store.User) (*fault.Error, error) {
+func ownsTooMany(ctx context.Context, tx *store.Tx, u store.User) error {
 	all, err := tx.ListAccess(ctx, u.ID)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	owned := 0
 	for _, a := range all {
@@ -238,9 +223,9 @@ func ownsTooMany(ctx context.Context, tx *store.Tx, u store.User) (*fault.Error,
 		}
 	}
 	if owned < tenantsMax {
-		return nil, nil
+		return nil
 	}
-	return fault.New(fault.Exhausted, "TENANT_LIMIT", "%s already owns %d tenants, the most that one person can own; use namespaces instead, or contact support", u.Email, owned), nil
+	return store.Kept(fault.New(fault.Exhausted, "TENANT_LIMIT", "%s already owns %d tenants, the most that one person can own; use namespaces instead, or contact support", u.Email, owned))
 }
 
 // found makes the tenant, with the owner as the actor.

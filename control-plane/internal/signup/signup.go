@@ -90,7 +90,7 @@ func (s *Service) CheckName(ctx context.Context, r *cloudv1.CheckNameRequest) (*
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("check name: %w", err)
+		return nil, err
 	}
 	res.Available = res.GetProblem() == ""
 	if res.GetAvailable() {
@@ -142,12 +142,11 @@ func validate(r *cloudv1.StartRequest) (email string, _ error) {
 }
 
 func (s *Service) start(ctx context.Context, su store.Signup, letter mail.Message) error {
-	var refusal *fault.Error
-	err := s.Store.Service(ctx, func(tx *store.Tx) (err error) {
-		if refusal, err = ratelimit.Count(ctx, tx, su.CreatedAt, s.limits(su)...); err != nil || refusal != nil {
+	return s.Store.Service(ctx, func(tx *store.Tx) error {
+		if err := ratelimit.Count(ctx, tx, su.CreatedAt, s.limits(su)...); err != nil {
 			return err
 		}
-		if refusal, err = takenRefusal(ctx, tx, su.TenantName); err != nil || refusal != nil {
+		if err := checkFree(ctx, tx, su.TenantName); err != nil {
 			return err
 		}
 		if err := tx.VoidSignups(ctx, su.Email, su.TenantName, su.Peer, su.CreatedAt); err != nil {
@@ -158,13 +157,6 @@ func (s *Service) start(ctx context.Context, su store.Signup, letter mail.Messag
 		}
 		return mail.Put(ctx, s.Kit, tx, "", su.ID, letter)
 	})
-	switch {
-	case err != nil:
-		return fmt.Errorf("start sign-up: %w", err)
-	case refusal != nil:
-		return refusal
-	}
-	return nil
 }
 
 func (s *Service) limits(su store.Signup) []ratelimit.Limit {
@@ -200,17 +192,17 @@ func isTaken(ctx context.Context, tx *store.Tx, name string) (bool, error) {
 	return err == nil, err
 }
 
-// takenRefusal is nil if the name can be had.
-func takenRefusal(ctx context.Context, tx *store.Tx, name string) (*fault.Error, error) {
+// checkFree refuses a name that somebody has.
+func checkFree(ctx context.Context, tx *store.Tx, name string) error {
 	taken, err := isTaken(ctx, tx, name)
 	if err != nil || !taken {
-		return nil, err
+		return err
 	}
 	free, err := suggestions(ctx, tx, name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return nameTaken(name, free), nil
+	return store.Kept(nameTaken(name, free))
 }
 
 func nameTaken(name string, free []string) *fault.Error {

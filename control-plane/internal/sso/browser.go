@@ -115,12 +115,11 @@ func notOffered() *problem {
 
 // entrance finds the tenant and connection to sign in with, and counts the attempt.
 func (s *Service) entrance(ctx context.Context, name string, r *http.Request, isTrial bool) (t store.Tenant, all []store.Connection, err error) {
-	var refusal *fault.Error
 	err = s.Store.Service(ctx, func(tx *store.Tx) error {
-		refusal, err = ratelimit.Count(ctx, tx, s.Now(), ratelimit.Limit{
+		err := ratelimit.Count(ctx, tx, s.Now(), ratelimit.Limit{
 			Bucket: "sso.start:" + ratelimit.Peer(access.From(ctx).Peer), Window: time.Minute, Max: s.StartsPerMinute, What: "sign-ins from your network",
 		})
-		if err != nil || refusal != nil {
+		if err != nil {
 			return err
 		}
 		if t, err = tx.GetTenantByName(ctx, name); err != nil {
@@ -134,10 +133,10 @@ func (s *Service) entrance(ctx context.Context, name string, r *http.Request, is
 		all, err = tx.ListConnections(ctx, t.ID)
 		return err
 	})
-	switch {
-	case refusal != nil:
+	if refusal, ok := fault.As(err); ok {
 		return t, nil, &problem{status: http.StatusTooManyRequests, title: "Too many sign-ins", text: refusal.Message, retryAfter: refusal.RetryAfter}
-	case errors.Is(err, store.ErrNotFound):
+	}
+	if errors.Is(err, store.ErrNotFound) {
 		return t, nil, notOffered()
 	}
 	return t, all, err

@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/members"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -24,18 +25,11 @@ const connectionsMax = 10
 func (s *Service) ListSsoConnections(ctx context.Context, _ *cloudv1.ListSsoConnectionsRequest) (*cloudv1.ListSsoConnectionsResponse, error) {
 	c := access.From(ctx)
 	res := &cloudv1.ListSsoConnectionsResponse{}
-	err := s.Store.ReadTenant(ctx, c.TenantID, func(tx *store.Tx) error {
-		res.Connections = nil
-		all, err := tx.ListConnections(ctx, c.TenantID)
-		for _, conn := range all {
-			res.Connections = append(res.Connections, s.message(conn, c.Tenant))
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list connections: %w", err)
+	all, err := kit.Read(ctx, s.Kit, func(tx *store.Tx) ([]store.Connection, error) { return tx.ListConnections(ctx, c.TenantID) })
+	for _, conn := range all {
+		res.Connections = append(res.Connections, s.message(conn, c.Tenant))
 	}
-	return res, nil
+	return res, err
 }
 
 // CreateSsoConnection stores a connection whose issuer answered as OpenID Connect
@@ -68,10 +62,7 @@ func (s *Service) CreateSsoConnection(ctx context.Context, r *cloudv1.CreateSsoC
 		res.Connection = s.message(conn, c.Tenant)
 		return change.Make(ctx, s.Kit, tx, "sso.create", change.InsertConnection(conn), differences(store.Connection{}, conn))
 	})
-	if err != nil {
-		return nil, fmt.Errorf("create connection: %w", err)
-	}
-	return res, nil
+	return res, err
 }
 
 func (s *Service) fromCreate(ctx context.Context, r *cloudv1.CreateSsoConnectionRequest) (store.Connection, error) {
@@ -107,7 +98,7 @@ func (s *Service) UpdateSsoConnection(ctx context.Context, r *cloudv1.UpdateSsoC
 		}
 	}
 	res := &cloudv1.UpdateSsoConnectionResponse{}
-	err := s.Store.Tenant(ctx, c.TenantID, func(tx *store.Tx) error {
+	return res, s.Write(ctx, func(tx *store.Tx) error {
 		before, err := find(ctx, tx, r.GetConnectionId())
 		if err != nil {
 			return err
@@ -129,11 +120,6 @@ func (s *Service) UpdateSsoConnection(ctx context.Context, r *cloudv1.UpdateSsoC
 		res.Connection = s.message(after, c.Tenant)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("update connection %s: %w", r.GetConnectionId(), err)
-	}
-	s.Wake()
-	return res, nil
 }
 
 // changed applies a request to a connection.
@@ -200,8 +186,7 @@ func settle(before store.Connection, after *store.Connection) error {
 
 // DeleteSsoConnection removes a connection with the people who came through it.
 func (s *Service) DeleteSsoConnection(ctx context.Context, r *cloudv1.DeleteSsoConnectionRequest) (*cloudv1.DeleteSsoConnectionResponse, error) {
-	c := access.From(ctx)
-	err := s.Store.Tenant(ctx, c.TenantID, func(tx *store.Tx) error {
+	return &cloudv1.DeleteSsoConnectionResponse{}, s.Write(ctx, func(tx *store.Tx) error {
 		conn, err := find(ctx, tx, r.GetConnectionId())
 		if err != nil {
 			return err
@@ -214,26 +199,13 @@ func (s *Service) DeleteSsoConnection(ctx context.Context, r *cloudv1.DeleteSsoC
 		}
 		return change.Make(ctx, s.Kit, tx, "sso.delete", change.DeleteConnection(conn), nil)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("delete connection %s: %w", r.GetConnectionId(), err)
-	}
-	s.Wake()
-	return &cloudv1.DeleteSsoConnectionResponse{}, nil
 }
 
 // StartTestLogin gives the address of a trial, for the browser that the caller is signed
 // in with.
 func (s *Service) StartTestLogin(ctx context.Context, r *cloudv1.StartTestLoginRequest) (*cloudv1.StartTestLoginResponse, error) {
-	c := access.From(ctx)
-	var conn store.Connection
-	err := s.Store.ReadTenant(ctx, c.TenantID, func(tx *store.Tx) (err error) {
-		conn, err = find(ctx, tx, r.GetConnectionId())
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("start test sign-in: %w", err)
-	}
-	return &cloudv1.StartTestLoginResponse{Url: s.URLs.OIDCStart(c.Tenant) + "&connection=" + conn.ID + "&test=1"}, nil
+	conn, err := kit.Read(ctx, s.Kit, func(tx *store.Tx) (store.Connection, error) { return find(ctx, tx, r.GetConnectionId()) })
+	return &cloudv1.StartTestLoginResponse{Url: s.URLs.OIDCStart(access.From(ctx).Tenant) + "&connection=" + conn.ID + "&test=1"}, err
 }
 
 // ofConnection lists the members who came through a connection, and counts the other

@@ -40,65 +40,46 @@ func roleOf(c store.Connection, groups []string) cloudv1.TenantRole {
 // enter makes or finds the user, brings the role up to date and opens a session.
 func (s *Service) enter(ctx context.Context, w http.ResponseWriter, r *http.Request, f flow, who person) error {
 	var opened session.Opened
-	var refusal *problem
 	err := s.Store.Service(ctx, func(tx *store.Tx) error {
-		refusal = nil
 		conn, err := tx.GetConnection(ctx, f.TenantID, f.ConnectionID)
 		if errors.Is(err, store.ErrNotFound) || err == nil && changedSince(conn, f) {
-			refusal = stale("Single sign-on was changed while you were signing in. Sign in again.")
-			return nil
+			return stale("Single sign-on was changed while you were signing in. Sign in again.")
 		}
 		if err != nil {
 			return err
 		}
-		opened, refusal, err = s.admit(ctx, tx, conn, f, who, s.policy.Session(r.Header))
+		opened, err = s.admit(ctx, tx, conn, f, who, s.policy.Session(r.Header))
 		return err
 	})
 	s.Wake()
-	switch {
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("enter by single sign-on: %w", err)
-	case refusal != nil:
-		return refusal
 	}
 	s.policy.SetSession(w.Header(), opened.Token, opened.ExpiresAt)
 	return nil
 }
 
-func (s *Service) admit(ctx context.Context, tx *store.Tx, conn store.Connection, f flow, who person, came string) (session.Opened, *problem, error) {
-	now := s.Now()
+func (s *Service) admit(ctx context.Context, tx *store.Tx, conn store.Connection, f flow, who person, came string) (opened session.Opened, err error) {
 	role := roleOf(conn, who.groups)
-	gone, err := s.removedPerson(ctx, tx, conn, who)
+	if err := s.checkRemoved(ctx, tx, conn, f.Tenant, who); err != nil {
+		return opened, err
+	}
+	u, err := s.user(ctx, tx, conn, who, role)
 	if err != nil {
-		return session.Opened{}, nil, err
-	}
-	if gone {
-		return session.Opened{}, wasRemoved(f.Tenant), nil
-	}
-	u, known, err := s.user(ctx, tx, conn, who, role)
-	if err != nil || !known && role == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
-		return session.Opened{}, noRoleUnless(err), err
+		return opened, err
 	}
 	c := access.From(ctx)
 	c.TenantID, c.Tenant, c.UserID, c.KeyID, c.Name, c.OnlyTenantID, c.BySSO = f.TenantID, f.Tenant, u.ID, "", label(who), f.TenantID, true
 	ctx = access.With(ctx, c)
-	if admitted, err := s.bringUpToDate(ctx, tx, conn, u, role); err != nil || !admitted {
-		return session.Opened{}, noRoleUnless(err), err
+	if err := s.bringUpToDate(ctx, tx, conn, u, role); err != nil {
+		return opened, err
 	}
-	opened, err := session.Open(ctx, tx, s.IDs, now, u.ID, f.TenantID, came)
-	if err != nil {
-		return opened, nil, err
+	if opened, err = session.Open(ctx, tx, s.IDs, s.Now(), u.ID, f.TenantID, came); err != nil {
+		return opened, err
 	}
 	c.SessionID = opened.ID
 	target := change.Target{Type: "session", ID: opened.ID, Name: label(who), TenantID: f.TenantID}
-	return opened, nil, change.Make(access.With(ctx, c), s.Kit, tx, "session.create", change.Only(target), nil)
-}
-
-func noRoleUnless(err error) *problem {
-	if err != nil {
-		return nil
-	}
-	return noRole()
+	return opened, change.Make(access.With(ctx, c), s.Kit, tx, "session.create", change.Only(target), nil)
 }
 
 // label names a person in the audit log.
@@ -111,102 +92,91 @@ func label(who person) string {
 
 // user finds the user of (connection, issuer, subject), or makes one, unless there is no
 // role for them. Users with the same address are other people.
-func (s *Service) user(ctx context.Context, tx *store.Tx, conn store.Connection, who person, role cloudv1.TenantRole) (u store.User, known bool, _ error) {
+func (s *Service) user(ctx context.Context, tx *store.Tx, conn store.Connection, who person, role cloudv1.TenantRole) (u store.User, _ error) {
 	now := s.Now()
 	id, err := tx.GetIdentity(ctx, conn.TenantID, conn.ID, conn.Issuer, who.subject)
 	if err == nil {
 		if u, err = tx.GetUser(ctx, id.UserID); err != nil {
-			return u, false, err
+			return u, err
 		}
 		if u.HomeTenant != conn.TenantID {
-			return u, false, fmt.Errorf("identity of user %s is in tenant %s, but the user isn't", u.ID, conn.TenantID)
+			return u, fmt.Errorf("identity of user %s is in tenant %s, but the user isn't", u.ID, conn.TenantID)
 		}
 		u.Email, u.Name, u.SeenAt = who.email, who.name, now
-		return u, true, tx.UpdateUser(ctx, u)
+		return u, tx.UpdateUser(ctx, u)
 	}
-	if !errors.Is(err, store.ErrNotFound) || role == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
-		return u, false, ignoreMissing(err)
+	if !errors.Is(err, store.ErrNotFound) {
+		return u, err
+	}
+	if role == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
+		return u, store.Kept(noRole())
 	}
 	u = store.User{ID: s.IDs.New(ids.User, now), Email: who.email, Name: who.name, HomeTenant: conn.TenantID, CreatedAt: now, SeenAt: now}
 	if err := tx.InsertUser(ctx, u); err != nil {
-		return u, false, err
+		return u, err
 	}
 	err = tx.InsertIdentity(ctx, store.Identity{
 		TenantID: conn.TenantID, ConnectionID: conn.ID, Issuer: conn.Issuer, Subject: who.subject, UserID: u.ID, CreatedAt: now,
 	})
 	if errors.Is(err, store.ErrExists) { // The same person signs in twice at this moment.
-		return u, false, stale("You're signing in twice at the same time. Sign in again.")
+		return u, stale("You're signing in twice at the same time. Sign in again.")
 	}
-	return u, true, err
+	return u, err
 }
 
-func ignoreMissing(err error) error {
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	return err
-}
-
-// bringUpToDate sets the membership to what the provider's groups say now. It returns
-// false if there is none any more.
-func (s *Service) bringUpToDate(ctx context.Context, tx *store.Tx, conn store.Connection, u store.User, role cloudv1.TenantRole) (bool, error) {
+// bringUpToDate sets the membership to what the provider's groups say now. If there is none
+// any more, that is kept, and the person is refused.
+func (s *Service) bringUpToDate(ctx context.Context, tx *store.Tx, conn store.Connection, u store.User, role cloudv1.TenantRole) error {
 	m, err := tx.GetMembership(ctx, conn.TenantID, u.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		if role == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
-			return false, nil
+			return store.Kept(noRole())
 		}
 		m = store.Membership{TenantID: conn.TenantID, UserID: u.ID, Role: role, ConnectionID: conn.ID, CreatedAt: s.Now(), Version: 1}
-		return true, change.Make(ctx, s.Kit, tx, "member.create", change.InsertMember(m, u), change.Fields{"role": {After: access.RoleName(role)}})
+		return change.Make(ctx, s.Kit, tx, "member.create", change.InsertMember(m, u), change.Fields{"role": {After: access.RoleName(role)}})
 	}
 	if err != nil || m.Role == role {
-		return err == nil, err
+		return err
 	}
 	if err := members.CheckLastOwner(ctx, tx, m, role); err != nil {
 		if _, ok := fault.As(err); !ok {
-			return false, err
+			return err
 		}
 		// Without an owner, nobody could repair the tenant.
 		s.Log.WarnContext(ctx, "the last owner keeps the role, although the provider's groups no longer give it", "tenant", m.TenantID, "user", m.UserID, "connection", conn.ID)
-		return true, nil
+		return nil
 	}
 	// There is nobody to ask which keys to keep, so none are.
 	if role == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
-		_, err := members.Remove(ctx, s.Kit, tx, m, u, members.Keep{})
-		return false, err
+		if _, err := members.Remove(ctx, s.Kit, tx, m, u, members.Keep{}); err != nil {
+			return err
+		}
+		return store.Kept(noRole())
 	}
 	_, err = members.SetRole(ctx, s.Kit, tx, &m, u, role, members.Keep{})
-	return true, err
+	return err
 }
 
-// removedPerson is checked before a user is made.
-func (s *Service) removedPerson(ctx context.Context, tx *store.Tx, conn store.Connection, who person) (bool, error) {
+// checkRemoved refuses, before a user is made, a person who was removed from the tenant, as
+// this user or another with the same address, and not invited since.
+func (s *Service) checkRemoved(ctx context.Context, tx *store.Tx, conn store.Connection, tenant string, who person) error {
 	id, err := tx.GetIdentity(ctx, conn.TenantID, conn.ID, conn.Issuer, who.subject)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return false, err
+		return err
 	}
-	return s.removed(ctx, tx, conn, id.UserID, who.email)
-}
-
-// removed reports whether this person was removed from the tenant, as this user or
-// another with the same address, and not invited since.
-func (s *Service) removed(ctx context.Context, tx *store.Tx, conn store.Connection, userID, email string) (bool, error) {
-	gone, err := tx.IsRemoved(ctx, conn.TenantID, userID, email)
+	gone, err := tx.IsRemoved(ctx, conn.TenantID, id.UserID, who.email)
 	if err != nil || !gone {
-		return false, err
+		return err
 	}
 	open, err := tx.ListInvitations(ctx, conn.TenantID, store.Page{Limit: members.InvitationsMax})
 	if err != nil {
-		return true, err
+		return err
 	}
 	for _, i := range open {
-		if email != "" && i.Email == email && s.Now().Before(i.ExpiresAt) {
-			return false, tx.DeleteRemovals(ctx, conn.TenantID, userID, email)
+		if who.email != "" && i.Email == who.email && s.Now().Before(i.ExpiresAt) {
+			return tx.DeleteRemovals(ctx, conn.TenantID, id.UserID, who.email)
 		}
 	}
-	return true, nil
-}
-
-func wasRemoved(tenant string) *problem {
 	return refused(nil, "you were removed from %s; to come back, ask an owner or admin to invite you", tenant)
 }
 

@@ -82,7 +82,7 @@ func changeMessage(c store.Connection) *cloudv1.SsoChange {
 func (s *Service) SwitchSsoConnection(ctx context.Context, r *cloudv1.SwitchSsoConnectionRequest) (*cloudv1.SwitchSsoConnectionResponse, error) {
 	c := access.From(ctx)
 	res := &cloudv1.SwitchSsoConnectionResponse{}
-	err := s.Store.Tenant(ctx, c.TenantID, func(tx *store.Tx) error {
+	return res, s.Write(ctx, func(tx *store.Tx) error {
 		before, err := s.findToChange(ctx, tx, r.GetConnectionId(), r.GetEtag())
 		if err != nil {
 			return err
@@ -106,18 +106,13 @@ func (s *Service) SwitchSsoConnection(ctx context.Context, r *cloudv1.SwitchSsoC
 		res.Connection = s.message(after, c.Tenant)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("switch connection %s: %w", r.GetConnectionId(), err)
-	}
-	s.Wake()
-	return res, nil
 }
 
 // DiscardSsoChange deletes a staged change.
 func (s *Service) DiscardSsoChange(ctx context.Context, r *cloudv1.DiscardSsoChangeRequest) (*cloudv1.DiscardSsoChangeResponse, error) {
 	c := access.From(ctx)
 	res := &cloudv1.DiscardSsoChangeResponse{}
-	err := s.Store.Tenant(ctx, c.TenantID, func(tx *store.Tx) error {
+	return res, s.Write(ctx, func(tx *store.Tx) error {
 		conn, err := s.findToChange(ctx, tx, r.GetConnectionId(), "")
 		if err != nil {
 			return err
@@ -131,10 +126,6 @@ func (s *Service) DiscardSsoChange(ctx context.Context, r *cloudv1.DiscardSsoCha
 		res.Connection = s.message(conn, c.Tenant)
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("discard the change of connection %s: %w", r.GetConnectionId(), err)
-	}
-	return res, nil
 }
 
 // findToChange finds a connection that the caller may change, as they read it.

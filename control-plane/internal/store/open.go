@@ -182,15 +182,25 @@ func (d *database) once(ctx context.Context, pool *sql.DB, begin sql.TxOptions, 
 		// Whatever f returned, this attempt does not count.
 		return t.race
 	}
-	if err != nil {
+	var kept keptError
+	if err != nil && !errors.As(err, &kept) {
 		return err
 	}
 	done = true
 	if err := q.Commit(); err != nil {
 		return d.named("commit", err)
 	}
-	return nil
+	return err
 }
+
+// Kept makes err one that does not undo the transaction it ends: a refusal whose count
+// has to stay.
+func Kept(err error) error { return keptError{err} }
+
+type keptError struct{ error }
+
+// Unwrap gives the error.
+func (e keptError) Unwrap() error { return e.error }
 
 func (d *database) named(doing string, err error) error {
 	if kind := d.dialect.problem(err); kind != nil {

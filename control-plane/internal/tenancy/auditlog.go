@@ -3,6 +3,7 @@ package tenancy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -10,7 +11,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
-	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -22,28 +22,20 @@ func (s *Service) ListAuditEvents(ctx context.Context, r *cloudv1.ListAuditEvent
 	if err != nil {
 		return nil, err
 	}
-	l, err := listing.Of(ctx, s.Seal, "ListAuditEvents", r, f.ActorID, f.ActionPrefix, f.TargetID, f.Namespace, f.After.UnixNano(), f.Before.UnixNano())
-	if err != nil {
-		return nil, err
-	}
-	var found []store.AuditEvent
-	err = s.read(ctx, func(tx *store.Tx) (err error) {
-		found, err = tx.ListAudit(ctx, access.From(ctx).TenantID, f, l.Page())
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	res := new(cloudv1.ListAuditEventsResponse)
-	found, res.NextPageToken = listing.Cut(l, found, func(e store.AuditEvent) string { return e.ID })
-	for _, e := range found {
-		m, err := auditMessage(e)
-		if err != nil {
-			return nil, err
-		}
-		res.Events = append(res.Events, m)
-	}
-	return res, nil
+	var unreadable error
+	shown, next, err := listing.Of[store.AuditEvent, *cloudv1.AuditEvent]{
+		Method: "ListAuditEvents", Filter: []any{f.ActorID, f.ActionPrefix, f.TargetID, f.Namespace, f.After.UnixNano(), f.Before.UnixNano()},
+		Key: func(e store.AuditEvent) string { return e.ID },
+		Page: func(tx *store.Tx, tenantID string, p store.Page) ([]store.AuditEvent, error) {
+			return tx.ListAudit(ctx, tenantID, f, p)
+		},
+		Show: func(e store.AuditEvent) *cloudv1.AuditEvent {
+			m, err := auditMessage(e)
+			unreadable = errors.Join(unreadable, err)
+			return m
+		},
+	}.Read(ctx, s.Kit, r)
+	return &cloudv1.ListAuditEventsResponse{Events: shown, NextPageToken: next}, errors.Join(err, unreadable)
 }
 
 func auditFilter(r *cloudv1.ListAuditEventsRequest) (store.AuditFilter, error) {

@@ -42,7 +42,7 @@ func (s *Service) UpdateApiKey(ctx context.Context, r *cloudv1.UpdateApiKeyReque
 		return nil, fault.InvalidField("expires_at", "must be a valid time")
 	}
 	var k store.Key
-	err = s.write(ctx, func(tx *store.Tx) (err error) {
+	err = s.Write(ctx, func(tx *store.Tx) (err error) {
 		if k, err = changeable(ctx, tx, r.GetKeyId()); err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func (s *Service) addVersion(k *store.Key, r *cloudv1.RotateApiKeyRequest, now t
 func (s *Service) RevokeApiKey(ctx context.Context, r *cloudv1.RevokeApiKeyRequest) (*cloudv1.RevokeApiKeyResponse, error) {
 	var k store.Key
 	var absent bool
-	err := s.write(ctx, func(tx *store.Tx) (err error) {
+	err := s.Write(ctx, func(tx *store.Tx) (err error) {
 		absent = false
 		k, err = findKey(ctx, tx, r.GetKeyId())
 		if gone(err) && r.GetAllowMissing() {

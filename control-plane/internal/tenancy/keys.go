@@ -11,6 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -165,18 +166,11 @@ func (s *Service) keyObserved(ctx context.Context, id string, generation int64) 
 		return nil, err
 	}
 	k, err := s.key(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return s.keyMessage(k), nil
+	return s.keyMessage(k), err
 }
 
-func (s *Service) key(ctx context.Context, id string) (k store.Key, _ error) {
-	err := s.read(ctx, func(tx *store.Tx) (err error) {
-		k, err = findKey(ctx, tx, id)
-		return err
-	})
-	return k, err
+func (s *Service) key(ctx context.Context, id string) (store.Key, error) {
+	return kit.Read(ctx, s.Kit, func(tx *store.Tx) (store.Key, error) { return findKey(ctx, tx, id) })
 }
 
 func findKey(ctx context.Context, tx *store.Tx, id string) (store.Key, error) {
@@ -187,30 +181,16 @@ func findKey(ctx context.Context, tx *store.Tx, id string) (store.Key, error) {
 // GetApiKey tells about one key, revoked or not.
 func (s *Service) GetApiKey(ctx context.Context, r *cloudv1.GetApiKeyRequest) (*cloudv1.GetApiKeyResponse, error) {
 	k, err := s.key(ctx, r.GetKeyId())
-	if err != nil {
-		return nil, err
-	}
-	return &cloudv1.GetApiKeyResponse{ApiKey: s.keyMessage(k)}, nil
+	return &cloudv1.GetApiKeyResponse{ApiKey: s.keyMessage(k)}, err
 }
 
 // ListApiKeys lists by id.
 func (s *Service) ListApiKeys(ctx context.Context, r *cloudv1.ListApiKeysRequest) (*cloudv1.ListApiKeysResponse, error) {
-	l, err := listing.Of(ctx, s.Seal, "ListApiKeys", r, r.GetShowRevoked())
-	if err != nil {
-		return nil, err
-	}
-	var found []store.Key
-	err = s.read(ctx, func(tx *store.Tx) (err error) {
-		found, err = tx.ListKeys(ctx, access.From(ctx).TenantID, r.GetShowRevoked(), l.Page())
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	res := new(cloudv1.ListApiKeysResponse)
-	found, res.NextPageToken = listing.Cut(l, found, func(k store.Key) string { return k.ID })
-	for _, k := range found {
-		res.ApiKeys = append(res.ApiKeys, s.keyMessage(k))
-	}
-	return res, nil
+	shown, next, err := listing.Of[store.Key, *cloudv1.ApiKey]{
+		Method: "ListApiKeys", Filter: []any{r.GetShowRevoked()}, Key: func(k store.Key) string { return k.ID }, Show: s.keyMessage,
+		Page: func(tx *store.Tx, tenantID string, p store.Page) ([]store.Key, error) {
+			return tx.ListKeys(ctx, tenantID, r.GetShowRevoked(), p)
+		},
+	}.Read(ctx, s.Kit, r)
+	return &cloudv1.ListApiKeysResponse{ApiKeys: shown, NextPageToken: next}, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"unicode/utf8"
@@ -14,6 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/names"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
@@ -91,7 +93,7 @@ func checkLabels(labels map[string]string) (wrong []fault.Field) {
 		wrong = append(wrong, fault.Field{Name: "labels", Problem: fmt.Sprintf("can't have more than %d", labelsMax)})
 	}
 	form := regexp.MustCompile(labelKeyForm)
-	for _, k := range sortedKeys(labels) {
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		if !form.MatchString(k) {
 			wrong = append(wrong, fault.Field{Name: "labels", Problem: fmt.Sprintf("key %q must match %s", k, labelKeyForm)})
 		}
@@ -102,20 +104,11 @@ func checkLabels(labels map[string]string) (wrong []fault.Field) {
 	return wrong
 }
 
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 func (s *Service) insertNamespace(ctx context.Context, tx *store.Tx, r *cloudv1.CreateNamespaceRequest) (store.Namespace, error) {
 	tenantID, now := access.From(ctx).TenantID, s.Now()
-	t, err := tx.GetTenant(ctx, tenantID)
+	t, err := findTenant(ctx, tx)
 	if err != nil {
-		return store.Namespace{}, missing(err, "tenant")
+		return store.Namespace{}, err
 	}
 	if r.GetRegion() != "" && r.GetRegion() != t.Cell {
 		return store.Namespace{}, fault.InvalidField("region", "the namespaces of tenant %s are in %s; leave region out", t.Name, t.Cell)
@@ -176,12 +169,11 @@ func (s *Service) awaitNamespace(ctx context.Context, tenantID, id string, gener
 
 // namespace reads a namespace and its tenant.
 func (s *Service) namespace(ctx context.Context, nameOrID string) (n store.Namespace, t store.Tenant, _ error) {
-	err := s.read(ctx, func(tx *store.Tx) (err error) {
-		if t, err = tx.GetTenant(ctx, access.From(ctx).TenantID); err != nil {
-			return missing(err, "tenant")
+	n, err := kit.Read(ctx, s.Kit, func(tx *store.Tx) (n store.Namespace, err error) {
+		if t, err = findTenant(ctx, tx); err != nil {
+			return n, err
 		}
-		n, err = findNamespace(ctx, tx, nameOrID)
-		return err
+		return findNamespace(ctx, tx, nameOrID)
 	})
 	return n, t, err
 }
@@ -204,36 +196,23 @@ func findNamespace(ctx context.Context, tx *store.Tx, nameOrID string) (n store.
 // GetNamespace tells about one namespace.
 func (s *Service) GetNamespace(ctx context.Context, r *cloudv1.GetNamespaceRequest) (*cloudv1.GetNamespaceResponse, error) {
 	n, t, err := s.namespace(ctx, r.GetNamespace())
-	if err != nil {
-		return nil, err
-	}
-	return &cloudv1.GetNamespaceResponse{Namespace: s.namespaceMessage(n, t)}, nil
+	return &cloudv1.GetNamespaceResponse{Namespace: s.namespaceMessage(n, t)}, err
 }
 
 // ListNamespaces lists by name.
 func (s *Service) ListNamespaces(ctx context.Context, r *cloudv1.ListNamespacesRequest) (*cloudv1.ListNamespacesResponse, error) {
-	l, err := listing.Of(ctx, s.Seal, "ListNamespaces", r)
-	if err != nil {
-		return nil, err
-	}
-	var found []store.Namespace
 	var t store.Tenant
-	err = s.read(ctx, func(tx *store.Tx) (err error) {
-		if t, err = tx.GetTenant(ctx, access.From(ctx).TenantID); err != nil {
-			return missing(err, "tenant")
-		}
-		found, err = tx.ListNamespaces(ctx, t.ID, l.Page())
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	res := new(cloudv1.ListNamespacesResponse)
-	found, res.NextPageToken = listing.Cut(l, found, func(n store.Namespace) string { return n.Name })
-	for _, n := range found {
-		res.Namespaces = append(res.Namespaces, s.namespaceMessage(n, t))
-	}
-	return res, nil
+	shown, next, err := listing.Of[store.Namespace, *cloudv1.Namespace]{
+		Method: "ListNamespaces", Key: func(n store.Namespace) string { return n.Name },
+		Show: func(n store.Namespace) *cloudv1.Namespace { return s.namespaceMessage(n, t) },
+		Page: func(tx *store.Tx, tenantID string, p store.Page) (_ []store.Namespace, err error) {
+			if t, err = findTenant(ctx, tx); err != nil {
+				return nil, err
+			}
+			return tx.ListNamespaces(ctx, tenantID, p)
+		},
+	}.Read(ctx, s.Kit, r)
+	return &cloudv1.ListNamespacesResponse{Namespaces: shown, NextPageToken: next}, err
 }
 
 // UpdateNamespace changes the fields that the mask names.
@@ -244,12 +223,12 @@ func (s *Service) UpdateNamespace(ctx context.Context, r *cloudv1.UpdateNamespac
 	}
 	var n store.Namespace
 	var t store.Tenant
-	err = s.write(ctx, func(tx *store.Tx) (err error) {
+	err = s.Write(ctx, func(tx *store.Tx) (err error) {
 		if n, err = findNamespace(ctx, tx, r.GetNamespace()); err != nil {
 			return err
 		}
-		if t, err = tx.GetTenant(ctx, n.TenantID); err != nil {
-			return missing(err, "tenant")
+		if t, err = findTenant(ctx, tx); err != nil {
+			return err
 		}
 		if err := etag.Check(r.GetEtag(), etag.Of(n.Version, n.ID), "this"); err != nil {
 			return err
@@ -300,7 +279,7 @@ func (s *Service) changeNamespace(ctx context.Context, tx *store.Tx, n *store.Na
 // DeleteNamespace ends a namespace, and the keys that were good for it alone.
 func (s *Service) DeleteNamespace(ctx context.Context, r *cloudv1.DeleteNamespaceRequest) (*cloudv1.DeleteNamespaceResponse, error) {
 	var ended store.Namespace
-	err := s.write(ctx, func(tx *store.Tx) error {
+	err := s.Write(ctx, func(tx *store.Tx) error {
 		n, err := findNamespace(ctx, tx, r.GetNamespace())
 		if err != nil {
 			return err

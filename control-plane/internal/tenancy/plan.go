@@ -86,12 +86,12 @@ func (s *Service) within(ctx context.Context, tx *store.Tx, tenantID, what strin
 		// Not Exhausted: programs would wait and try again, and waiting does not help.
 		return fault.New(fault.Conflict, "PLAN_LIMIT", "the plan %s of tenant %s allows %d %s; delete one that you don't need, or change the plan", t.Plan, t.Name, most.living, what)
 	}
-	refusal, err := ratelimit.Count(ctx, tx, s.Now(), ratelimit.Limit{
+	err = ratelimit.Count(ctx, tx, s.Now(), ratelimit.Limit{
 		Bucket: "make." + what + ":" + tenantID, Window: 24 * time.Hour, Max: most.perDay, What: "new " + what + " in this tenant",
 	})
-	if err != nil || refusal == nil {
-		return err
+	if refusal, ok := fault.As(err); ok {
+		refusal.Code, refusal.Reason = fault.Conflict, "PLAN_LIMIT" // As above, for hours.
+		return refusal
 	}
-	refusal.Code, refusal.Reason = fault.Conflict, "PLAN_LIMIT" // As above, for hours.
-	return refusal
+	return err
 }

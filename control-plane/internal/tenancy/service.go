@@ -42,26 +42,19 @@ func (s *Service) awaited(ctx context.Context, seen func(*store.Tx) (bool, error
 	return err
 }
 
-// read and write are transactions in the caller's tenant.
-func (s *Service) read(ctx context.Context, f func(*store.Tx) error) error {
-	return s.Store.ReadTenant(ctx, access.From(ctx).TenantID, f)
-}
-
-func (s *Service) write(ctx context.Context, f func(*store.Tx) error) error {
-	return s.Store.Tenant(ctx, access.From(ctx).TenantID, f)
-}
-
 // cellNow is the time of the caller's cell.
 func (s *Service) cellNow(ctx context.Context) (time.Time, error) {
-	var t store.Tenant
-	err := s.read(ctx, func(tx *store.Tx) (err error) {
-		t, err = tx.GetTenant(ctx, access.From(ctx).TenantID)
-		return missing(err, "tenant")
-	})
+	t, err := kit.Read(ctx, s.Kit, func(tx *store.Tx) (store.Tenant, error) { return findTenant(ctx, tx) })
 	if err != nil {
 		return time.Time{}, err
 	}
 	return s.CellNow(ctx, t.Cell), nil
+}
+
+// findTenant finds the caller's tenant.
+func findTenant(ctx context.Context, tx *store.Tx) (store.Tenant, error) {
+	t, err := tx.GetTenant(ctx, access.From(ctx).TenantID)
+	return t, missing(err, "tenant")
 }
 
 // missing turns the store's word for what is not there into the one answer for it.

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
-	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 )
@@ -45,15 +45,8 @@ func (s *Service) tenantMessage(t store.Tenant) *cloudv1.Tenant {
 
 // GetTenant tells about the tenant.
 func (s *Service) GetTenant(ctx context.Context, _ *cloudv1.GetTenantRequest) (*cloudv1.GetTenantResponse, error) {
-	var t store.Tenant
-	err := s.read(ctx, func(tx *store.Tx) (err error) {
-		t, err = tx.GetTenant(ctx, access.From(ctx).TenantID)
-		return err
-	})
-	if err != nil {
-		return nil, missing(err, "tenant")
-	}
-	return &cloudv1.GetTenantResponse{Tenant: s.tenantMessage(t)}, nil
+	t, err := kit.Read(ctx, s.Kit, func(tx *store.Tx) (store.Tenant, error) { return findTenant(ctx, tx) })
+	return &cloudv1.GetTenantResponse{Tenant: s.tenantMessage(t)}, err
 }
 
 // UpdateTenant changes the name that people see.
@@ -62,9 +55,9 @@ func (s *Service) UpdateTenant(ctx context.Context, r *cloudv1.UpdateTenantReque
 		return nil, fault.InvalidField("display_name", "%s", p)
 	}
 	var t store.Tenant
-	err := s.write(ctx, func(tx *store.Tx) (err error) {
-		if t, err = tx.GetTenant(ctx, access.From(ctx).TenantID); err != nil {
-			return missing(err, "tenant")
+	err := s.Write(ctx, func(tx *store.Tx) (err error) {
+		if t, err = findTenant(ctx, tx); err != nil {
+			return err
 		}
 		if err := etag.Check(r.GetEtag(), etag.Of(t.Version, t.ID), "this"); err != nil {
 			return err
@@ -73,8 +66,5 @@ func (s *Service) UpdateTenant(ctx context.Context, r *cloudv1.UpdateTenantReque
 		t.DisplayName = r.GetDisplayName()
 		return change.Make(ctx, s.Kit, tx, "tenant.update", change.UpdateTenant(&t), change.Fields{"display_name": {Before: was, After: t.DisplayName}})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &cloudv1.UpdateTenantResponse{Tenant: s.tenantMessage(t)}, nil
+	return &cloudv1.UpdateTenantResponse{Tenant: s.tenantMessage(t)}, err
 }
