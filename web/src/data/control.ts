@@ -41,9 +41,15 @@ function refusal(error: unknown): Refusal | undefined {
 
 /** The server's complaint about each field of a request, by the field's name. */
 export function fieldErrors(error: unknown): Record<string, string> {
+  if (error instanceof DataError) return error.fields;
   return Object.fromEntries(
     (refusal(error)?.fields ?? []).map((field) => [field.name, sentence(field.problem)]),
   );
+}
+
+/** A refusal that is about no field, in words; undefined if there is none. */
+export function otherError(error: unknown): string | undefined {
+  return error && Object.keys(fieldErrors(error)).length === 0 ? describeError(error) : undefined;
 }
 
 /** The stable word of a refusal, for example LAST_OWNER; empty if there is none. */

@@ -17,7 +17,6 @@ import { toast } from "~/components/ui/toast";
 import { Outcomes } from "~/components/work/outcomes";
 import { Back, Id, JobLink, More } from "~/components/work/parts";
 import { BatchStatus } from "~/components/work/status";
-import { describeError } from "~/data/control";
 import { DataError } from "~/data/jobs-api";
 import { type Batch, type BatchMember, pageApi } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
@@ -109,13 +108,11 @@ function Seal({ scope, batch }: { scope: Scope; batch: Batch }) {
       <Suspense>
         {asking ? (
           <Confirm
-            open
-            onOpenChange={() => setAsking(false)}
+            onClose={() => setAsking(false)}
             title="Seal this batch?"
             confirmLabel="Seal batch"
             variant="primary"
             onConfirm={seal}
-            describeError={describeError}
           >
             No job can join it any more. Its callback is enqueued when the last of its{" "}
             {plural(batch.total, "job")} has ended. This can't be undone.

@@ -275,8 +275,7 @@ export function DeadPage() {
         ) : null}
         {asking && asking.what !== "group" ? (
           <Confirm
-            open
-            onOpenChange={() => setAsking(null)}
+            onClose={() => setAsking(null)}
             title={
               asking.what === "job"
                 ? "Delete this job?"
@@ -284,7 +283,6 @@ export function DeadPage() {
             }
             variant={asking.what === "job" ? "danger" : "primary"}
             confirmLabel={asking.what === "job" ? "Delete job" : "Retry jobs"}
-            describeError={describeError}
             onConfirm={() => confirmed(asking)}
           >
             {asking.what === "job"

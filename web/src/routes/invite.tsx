@@ -98,14 +98,7 @@ function Invitation({ token, invitation, signedInAs }: InvitationProps) {
         ) : null}
         {hasAccount ? null : (
           <Field label="Your name" note="optional" hint="Your team sees it next to your address.">
-            <Input
-              size="lg"
-              name="name"
-              autoComplete="name"
-              autoFocus
-              value={name}
-              onChange={(event) => setName(event.target.value)}
-            />
+            <Input size="lg" name="name" autoComplete="name" autoFocus value={name} onChange={setName} />
           </Field>
         )}
         <Button type="submit" variant="primary" size="lg" busy={accept.isPending} className="w-full">

@@ -9,7 +9,6 @@ import { Button } from "~/components/ui/button";
 import { Card, Facts } from "~/components/ui/card";
 import { CodeBlock } from "~/components/ui/code";
 import { CopyButton } from "~/components/ui/copy";
-import { ConfirmDialog } from "~/components/ui/dialog";
 import { Page } from "~/components/ui/page";
 import { ProgressBar } from "~/components/ui/progress";
 import { Skeleton, SkeletonRows } from "~/components/ui/skeleton";
@@ -36,6 +35,7 @@ import { canCancel, canRetry, startsEarly } from "~/lib/states";
 import { duration } from "~/lib/time";
 
 const route = getRouteApi("/$tenant/$namespace/jobs/$job");
+const Confirm = lazy(() => import("~/features/confirm"));
 const DecideDialog = lazy(() => import("~/features/approvals/decide-dialog"));
 const MoveDialog = lazy(() => import("~/features/jobs/move-dialog"));
 const Iterations = lazy(() => import("~/features/jobs/iterations"));
@@ -355,30 +355,30 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
           <DecideDialog scope={scope} job={job} verb={asking} onClose={() => setAsking(null)} />
         ) : null}
         {asking === "move" ? <MoveDialog scope={scope} job={job} onClose={() => setAsking(null)} /> : null}
+        {asking === "cancel" ? (
+          <Confirm
+            onClose={() => setAsking(null)}
+            title="Cancel this job?"
+            confirmLabel="Cancel job"
+            cancelLabel="Keep job"
+            onConfirm={cancel}
+          >
+            {job.state === "active"
+              ? `${job.worker_id ?? "The worker"} is asked to stop at its next heartbeat. Work it has done by then isn't undone.`
+              : "This job won't run. You can retry it later."}
+          </Confirm>
+        ) : null}
+        {asking === "delete" ? (
+          <Confirm
+            onClose={() => setAsking(null)}
+            title="Delete this job?"
+            confirmLabel="Delete job"
+            onConfirm={remove}
+          >
+            This deletes its payload, result and errors, and can't be undone.
+          </Confirm>
+        ) : null}
       </Suspense>
-      <ConfirmDialog
-        open={asking === "cancel"}
-        onOpenChange={() => setAsking(null)}
-        title="Cancel this job?"
-        confirmLabel="Cancel job"
-        cancelLabel="Keep job"
-        onConfirm={cancel}
-        describeError={describeError}
-      >
-        {job.state === "active"
-          ? `${job.worker_id ?? "The worker"} is asked to stop at its next heartbeat. Work it has done by then isn't undone.`
-          : "This job won't run. You can retry it later."}
-      </ConfirmDialog>
-      <ConfirmDialog
-        open={asking === "delete"}
-        onOpenChange={() => setAsking(null)}
-        title="Delete this job?"
-        confirmLabel="Delete job"
-        onConfirm={remove}
-        describeError={describeError}
-      >
-        This deletes its payload, result and errors, and can't be undone.
-      </ConfirmDialog>
     </Page>
   );
 }

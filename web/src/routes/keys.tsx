@@ -15,7 +15,6 @@ import { Time } from "~/components/ui/time";
 import type { Access } from "~/data/access";
 import { admin } from "~/data/admin";
 import { adminReads, useChange } from "~/data/admin-queries";
-import { describeError } from "~/data/control";
 import { reads } from "~/data/queries";
 import { rolesOf } from "~/features/keys/roles";
 import { Permission, Sync } from "~/gen/corvo/cloud/v1/access_pb";
@@ -259,11 +258,9 @@ function OpenDialog({ tenant, namespace, access, namespaces, open, setOpen }: Op
     case "revoke":
       return (
         <Confirm
-          open
-          onOpenChange={close}
+          onClose={close}
           title={`Revoke ${open.key.name}?`}
           confirmLabel="Revoke key"
-          describeError={describeError}
           onConfirm={() => revoke.mutateAsync(open.key.id)}
         >
           Anything using <Code>{open.key.prefix}…</Code> loses access within a second. This can't be undone.

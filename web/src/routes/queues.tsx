@@ -221,7 +221,7 @@ export function QueuesPage() {
             icon={<Search aria-hidden />}
             className="w-56"
             value={filter}
-            onChange={(event) => setFilter(event.target.value)}
+            onChange={setFilter}
           />
         ) : null
       }
@@ -282,13 +282,10 @@ export function QueuesPage() {
         {edited ? <QueueDialog scope={scope} queue={edited} onClose={() => setEdited(null)} /> : null}
         {revived ? (
           <Confirm
-            open
-            onOpenChange={() => setRevived(null)}
+            onClose={() => setRevived(null)}
             title={`Retry ${plural(revived.dead, "dead job")} in ${revived.name}?`}
             variant="primary"
             confirmLabel="Retry jobs"
-            cancelLabel="Cancel"
-            describeError={describeError}
             onConfirm={() => requeue(revived)}
           >
             Each job starts over at its first attempt. Jobs that keep failing become dead again.

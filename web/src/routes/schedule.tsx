@@ -12,7 +12,6 @@ import { Page } from "~/components/ui/page";
 import { SkeletonRows } from "~/components/ui/skeleton";
 import { Time } from "~/components/ui/time";
 import { Back, JobLink } from "~/components/work/parts";
-import { describeError } from "~/data/control";
 import { DataError } from "~/data/jobs-api";
 import type { Schedule } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
@@ -141,11 +140,9 @@ function Loaded({ scope, schedule, back }: { scope: Scope; schedule: Schedule; b
         ) : null}
         {open === "delete" ? (
           <Confirm
-            open
-            onOpenChange={() => setOpen(null)}
+            onClose={() => setOpen(null)}
             title={`Delete ${schedule.name}?`}
             confirmLabel="Delete schedule"
-            describeError={describeError}
             onConfirm={async () => {
               await remove(schedule);
               await navigate({ to: "/$tenant/$namespace/schedules", params: scope });

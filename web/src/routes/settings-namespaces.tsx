@@ -14,7 +14,7 @@ import { Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
 import type { Access } from "~/data/access";
 import { useChange } from "~/data/admin-queries";
-import { control, describeError } from "~/data/control";
+import { control } from "~/data/control";
 import { reads } from "~/data/queries";
 import { Permission, Sync } from "~/gen/corvo/cloud/v1/access_pb";
 import type { Namespace } from "~/gen/corvo/cloud/v1/tenant_pb";
@@ -191,12 +191,10 @@ function NamespaceTable({ tenant, access, rows, create }: NamespaceTableProps) {
       <Suspense>
         {deleting ? (
           <Confirm
-            open
-            onOpenChange={() => setDeleting(undefined)}
+            onClose={() => setDeleting(undefined)}
             title={`Delete ${deleting.name}?`}
             confirmLabel="Delete namespace"
             typeToConfirm={deleting.name}
-            describeError={describeError}
             onConfirm={() => remove.mutateAsync(deleting)}
           >
             This deletes its jobs and queues, and its keys stop working within a second. This can't be undone.

@@ -12,7 +12,6 @@ import { SkeletonRows } from "~/components/ui/skeleton";
 import type { Access } from "~/data/access";
 import { admin } from "~/data/admin";
 import { adminReads, useChange } from "~/data/admin-queries";
-import { describeError } from "~/data/control";
 import { ConnectionForm } from "~/features/sso/connection-form";
 import { Step } from "~/features/sso/step";
 import { Copyable, ProviderCard, TestCard } from "~/features/sso/test-card";
@@ -183,14 +182,12 @@ function SwitchOn({ tenant, connection, blocked }: SwitchOnProps) {
       <Suspense>
         {deleting ? (
           <Confirm
-            open
-            onOpenChange={() => {
+            onClose={() => {
               setDeleting(false);
               setKeepKeys(false);
             }}
             title={`Delete ${connection.name}?`}
             confirmLabel="Delete connection"
-            describeError={describeError}
             onConfirm={() => remove.mutateAsync(undefined)}
           >
             <div className="flex flex-col gap-3">

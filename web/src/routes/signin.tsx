@@ -110,8 +110,8 @@ function ByMail({ next, problem, below, other }: WayProps & { next: string | und
             autoFocus
             placeholder="name@company.com"
             value={email}
-            onChange={(event) => {
-              setEmail(event.target.value);
+            onChange={(text) => {
+              setEmail(text);
               setInvalid(false);
             }}
           />
@@ -158,7 +158,7 @@ function BySso({ initial, problem, below, other }: WayProps & { initial: string 
             autoComplete="organization"
             placeholder="acme"
             value={tenant}
-            onChange={(event) => setTenant(event.target.value)}
+            onChange={setTenant}
           />
         </Field>
         <Button type="submit" variant="primary" size="lg" className="w-full">

@@ -106,7 +106,7 @@ export function SignupPage() {
             autoFocus
             placeholder="you@company.com"
             value={email}
-            onChange={(event) => setEmail(event.target.value)}
+            onChange={setEmail}
             onBlur={() => setLeft((was) => ({ ...was, email: true }))}
           />
         </Field>
@@ -123,7 +123,7 @@ export function SignupPage() {
             required
             placeholder="acme"
             value={tenant}
-            onChange={(event) => setTyped(event.target.value.trim())}
+            onChange={(text) => setTyped(text.trim())}
             onBlur={() => setLeft((was) => ({ ...was, tenant: true }))}
           />
         </Field>

@@ -67,7 +67,7 @@ export function WorkersPage() {
             icon={<Search aria-hidden />}
             className="w-56"
             value={filter}
-            onChange={(event) => setFilter(event.target.value)}
+            onChange={setFilter}
           />
         ) : null
       }

@@ -1,18 +1,18 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { CircleArrowDown, Eraser, Trash2 } from "lucide-react";
-import { type FormEvent, useState } from "react";
-import { Banner } from "~/components/ui/banner";
+import { useState } from "react";
 import { Button } from "~/components/ui/button";
 import { CodeBlock } from "~/components/ui/code";
-import { ConfirmDialog, Dialog } from "~/components/ui/dialog";
+import { FormDialog } from "~/components/ui/dialog";
 import { Field, Input, NativeSelect } from "~/components/ui/field";
 import { Tabs } from "~/components/ui/tabs";
 import { toast } from "~/components/ui/toast";
-import { describeError } from "~/data/control";
-import { DataError, jobsApi, type Queue } from "~/data/jobs-api";
+import { fieldErrors, otherError } from "~/data/control";
+import { jobsApi, type Queue } from "~/data/jobs-api";
 import { pageApi } from "~/data/page-api";
 import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
+import Confirm from "~/features/confirm";
 import { type QueueSettings, queueSettingsCurl, queueTerraform } from "~/lib/equivalents";
 import { plural } from "~/lib/numbers";
 import { wireDuration, wireMilliseconds } from "~/lib/wire-duration";
@@ -86,12 +86,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
       onClose();
     },
   });
-  const refused = save.error instanceof DataError ? save.error.fields : {};
-
-  function submit(event: FormEvent) {
-    event.preventDefault();
-    if (!wrong && !save.isPending) save.mutate();
-  }
+  const refused = fieldErrors(save.error);
 
   async function changed() {
     await client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace] });
@@ -123,20 +118,18 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
 
   if (asking === "drain") {
     return (
-      <ConfirmDialog
-        open
-        onOpenChange={() => setAsking(null)}
+      <Confirm
+        onClose={() => setAsking(null)}
         title={`Drain ${queue.name}?`}
         confirmLabel="Drain queue"
         variant="primary"
         onConfirm={drain}
-        describeError={describeError}
       >
         The queue stops accepting new jobs.{" "}
         {queue.paused
           ? `The queue is also paused, so its ${plural(busy, "job")} won't run until you resume it. Resuming ends both.`
           : `Workers finish the ${plural(busy, "job")} it has, including their follow-up jobs. Resume the queue to accept new jobs again.`}
-      </ConfirmDialog>
+      </Confirm>
     );
   }
   async function clear() {
@@ -147,184 +140,148 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
 
   if (asking === "clear") {
     return (
-      <ConfirmDialog
-        open
-        onOpenChange={() => setAsking(null)}
+      <Confirm
+        onClose={() => setAsking(null)}
         title={`Clear ${queue.name}?`}
         confirmLabel="Clear queue"
         typeToConfirm={queue.name}
         onConfirm={clear}
-        describeError={describeError}
       >
         This deletes {plural(idle, "job")} and can't be undone. Jobs that a worker has now stay, and so do the
         queue's settings.
-      </ConfirmDialog>
+      </Confirm>
     );
   }
   if (asking === "delete") {
     return (
-      <ConfirmDialog
-        open
-        onOpenChange={() => setAsking(null)}
+      <Confirm
+        onClose={() => setAsking(null)}
         title={`Delete ${queue.name}?`}
         confirmLabel="Delete queue"
         typeToConfirm={queue.name}
         onConfirm={remove}
-        describeError={describeError}
       >
         This deletes its {plural(idle + leased, "job")} and settings, and can't be undone. You can reuse the
         name.
-      </ConfirmDialog>
+      </Confirm>
     );
   }
 
   return (
-    <Dialog
-      open
-      onOpenChange={onClose}
+    <FormDialog
+      onClose={onClose}
       title={`Edit ${queue.name}`}
       description="Limits apply across all workers, from the next job."
-      footer={
-        <>
-          <span className="mr-auto -ml-3 flex flex-wrap max-sm:w-full">
-            {queue.draining ? null : (
-              <Button
-                variant="ghost"
-                icon={<CircleArrowDown aria-hidden />}
-                onClick={() => setAsking("drain")}
-              >
-                Drain
-              </Button>
-            )}
-            <Button variant="danger-ghost" icon={<Eraser aria-hidden />} onClick={() => setAsking("clear")}>
-              Clear
+      submit="Save"
+      onSubmit={() => (wrong ? undefined : save.mutate())}
+      busy={save.isPending}
+      failure={otherError(save.error)}
+      more={
+        <span className="mr-auto -ml-3 flex flex-wrap max-sm:w-full">
+          {queue.draining ? null : (
+            <Button variant="ghost" icon={<CircleArrowDown aria-hidden />} onClick={() => setAsking("drain")}>
+              Drain
             </Button>
-            <Button variant="danger-ghost" icon={<Trash2 aria-hidden />} onClick={() => setAsking("delete")}>
-              Delete
-            </Button>
-          </span>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" form="queue-settings" variant="primary" busy={save.isPending}>
-            Save
+          )}
+          <Button variant="danger-ghost" icon={<Eraser aria-hidden />} onClick={() => setAsking("clear")}>
+            Clear
           </Button>
-        </>
+          <Button variant="danger-ghost" icon={<Trash2 aria-hidden />} onClick={() => setAsking("delete")}>
+            Delete
+          </Button>
+        </span>
       }
     >
-      <form id="queue-settings" onSubmit={submit} className="flex flex-col gap-4">
-        {save.error && Object.keys(refused).length === 0 ? (
-          <Banner tone="danger" title={describeError(save.error)} />
-        ) : null}
+      <Field
+        label="Maximum active jobs"
+        hint="Leave empty for no limit. Jobs that are already active keep running."
+        error={problems.max ?? refused.max_concurrency}
+      >
+        <Input inputMode="numeric" placeholder="No limit" value={max} onChange={setMax} />
+      </Field>
+      <div className="grid grid-cols-[1fr_9rem] items-start gap-2">
         <Field
-          label="Maximum active jobs"
-          hint="Leave empty for no limit. Jobs that are already active keep running."
-          error={problems.max ?? refused.max_concurrency}
+          label="Rate limit"
+          hint="Leave empty for no limit. Retries count too."
+          error={problems.rate ?? refused["throttle.limit"] ?? refused.throttle}
         >
-          <Input
-            inputMode="numeric"
-            placeholder="No limit"
-            value={max}
-            onChange={(event) => setMax(event.target.value)}
-          />
+          <Input inputMode="numeric" placeholder="No limit" value={rate} onChange={setRate} />
         </Field>
-        <div className="grid grid-cols-[1fr_9rem] items-start gap-2">
-          <Field
-            label="Rate limit"
-            hint="Leave empty for no limit. Retries count too."
-            error={problems.rate ?? refused["throttle.limit"] ?? refused.throttle}
-          >
+        <Field label="Per">
+          <WindowSelect value={windowMs} onChange={setWindowMs} />
+        </Field>
+      </div>
+      <fieldset className="flex flex-col gap-3">
+        <legend className="pb-1 text-13 font-medium">
+          Retries <span className="font-normal text-ink-3">(defaults for new jobs)</span>
+        </legend>
+        <div className="grid items-start gap-3 sm:grid-cols-2">
+          <Field label="Attempts" error={problems.attempts ?? refused.max_retries}>
             <Input
               inputMode="numeric"
-              placeholder="No limit"
-              value={rate}
-              onChange={(event) => setRate(event.target.value)}
+              placeholder="3"
+              value={retry.attempts}
+              onChange={(attempts) => setRetry({ ...retry, attempts })}
             />
           </Field>
-          <Field label="Per">
-            <WindowSelect value={windowMs} onChange={setWindowMs} />
+          <Field label="Backoff" error={refused.retry_backoff}>
+            <NativeSelect value={retry.backoff} onChange={(backoff) => setRetry({ ...retry, backoff })}>
+              <option value="">exponential (default)</option>
+              {["exponential", "linear", "fixed", "none"].map((backoff) => (
+                <option key={backoff} value={backoff}>
+                  {backoff}
+                </option>
+              ))}
+            </NativeSelect>
+          </Field>
+          <Field label="First delay" error={refused.retry_base_delay}>
+            <Input placeholder="5s" value={retry.base} onChange={(base) => setRetry({ ...retry, base })} />
+          </Field>
+          <Field label="Longest delay" error={refused.retry_max_delay}>
+            <Input placeholder="10m" value={retry.most} onChange={(most) => setRetry({ ...retry, most })} />
           </Field>
         </div>
-        <fieldset className="flex flex-col gap-3">
-          <legend className="pb-1 text-13 font-medium">
-            Retries <span className="font-normal text-ink-3">(defaults for new jobs)</span>
-          </legend>
-          <div className="grid items-start gap-3 sm:grid-cols-2">
-            <Field label="Attempts" error={problems.attempts ?? refused.max_retries}>
-              <Input
-                inputMode="numeric"
-                placeholder="3"
-                value={retry.attempts}
-                onChange={(event) => setRetry({ ...retry, attempts: event.target.value })}
+      </fieldset>
+      <Tabs
+        label="Copy as"
+        value={form}
+        onChange={setForm}
+        panelClassName="pt-3!"
+        tabs={[
+          {
+            value: "terraform",
+            label: "Terraform",
+            content: (
+              <CodeBlock
+                label="Terraform"
+                language="hcl"
+                code={queueTerraform(
+                  {
+                    name: queue.name,
+                    paused: queue.paused,
+                    max_concurrency: settings.max_concurrency,
+                    rate_limit: settings.throttle?.limit,
+                    rate_window_ms: settings.throttle?.window_ms,
+                    max_retries: settings.max_retries,
+                    retry_backoff: settings.retry_backoff,
+                    retry_base_delay_ms: wireMilliseconds(settings.retry_base_delay ?? ""),
+                    retry_max_delay_ms: wireMilliseconds(settings.retry_max_delay ?? ""),
+                  },
+                  scope.namespace,
+                )}
               />
-            </Field>
-            <Field label="Backoff" error={refused.retry_backoff}>
-              <NativeSelect value={retry.backoff} onChange={(backoff) => setRetry({ ...retry, backoff })}>
-                <option value="">exponential (default)</option>
-                {["exponential", "linear", "fixed", "none"].map((backoff) => (
-                  <option key={backoff} value={backoff}>
-                    {backoff}
-                  </option>
-                ))}
-              </NativeSelect>
-            </Field>
-            <Field label="First delay" error={refused.retry_base_delay}>
-              <Input
-                autoComplete="off"
-                placeholder="5s"
-                value={retry.base}
-                onChange={(event) => setRetry({ ...retry, base: event.target.value })}
-              />
-            </Field>
-            <Field label="Longest delay" error={refused.retry_max_delay}>
-              <Input
-                autoComplete="off"
-                placeholder="10m"
-                value={retry.most}
-                onChange={(event) => setRetry({ ...retry, most: event.target.value })}
-              />
-            </Field>
-          </div>
-        </fieldset>
-        <Tabs
-          label="Copy as"
-          value={form}
-          onChange={setForm}
-          panelClassName="pt-3!"
-          tabs={[
-            {
-              value: "terraform",
-              label: "Terraform",
-              content: (
-                <CodeBlock
-                  label="Terraform"
-                  language="hcl"
-                  code={queueTerraform(
-                    {
-                      name: queue.name,
-                      paused: queue.paused,
-                      max_concurrency: settings.max_concurrency,
-                      rate_limit: settings.throttle?.limit,
-                      rate_window_ms: settings.throttle?.window_ms,
-                      max_retries: settings.max_retries,
-                      retry_backoff: settings.retry_backoff,
-                      retry_base_delay_ms: wireMilliseconds(settings.retry_base_delay ?? ""),
-                      retry_max_delay_ms: wireMilliseconds(settings.retry_max_delay ?? ""),
-                    },
-                    scope.namespace,
-                  )}
-                />
-              ),
-            },
-            {
-              value: "curl",
-              label: "curl",
-              content: (
-                <CodeBlock label="curl" language="shell" code={queueSettingsCurl(queue.name, settings)} />
-              ),
-            },
-          ]}
-        />
-      </form>
-    </Dialog>
+            ),
+          },
+          {
+            value: "curl",
+            label: "curl",
+            content: (
+              <CodeBlock label="curl" language="shell" code={queueSettingsCurl(queue.name, settings)} />
+            ),
+          },
+        ]}
+      />
+    </FormDialog>
   );
 }
 

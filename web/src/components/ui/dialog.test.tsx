@@ -2,7 +2,7 @@
 import { cleanup, configure, fireEvent, render, screen, waitFor } from "@testing-library/react";
 import { useState } from "react";
 import { afterEach, expect, it, vi } from "vitest";
-import { ConfirmDialog, type ConfirmDialogProps, Dialog } from "./dialog";
+import { Dialog, FormDialog, type FormDialogProps } from "./dialog";
 
 // A busy machine may need longer for what is awaited than a second.
 configure({ asyncUtilTimeout: 10_000 });
@@ -53,35 +53,36 @@ it("what is shown once stays until its own button closes it", async () => {
   expect(screen.getByRole("dialog")).toBe(dialog);
 });
 
-function confirmation(more: Partial<ConfirmDialogProps> = {}) {
-  const props = { onConfirm: vi.fn(() => Promise.resolve()), onOpenChange: vi.fn(), ...more };
+function form(more: Partial<FormDialogProps> = {}) {
+  const props = { onSubmit: vi.fn(), onClose: vi.fn(), ...more };
   render(
-    <ConfirmDialog open title="Delete sandbox?" confirmLabel="Delete" typeToConfirm="sandbox" {...props}>
-      It can't be undone.
-    </ConfirmDialog>,
+    <FormDialog title="New queue" submit="Create" busy={false} {...props}>
+      <input aria-label="Name" />
+    </FormDialog>,
   );
   return props;
 }
 
-const confirm = () => fireEvent.click(screen.getByRole("button", { name: "Delete" }));
-const type = (value: string) => fireEvent.change(screen.getByRole("textbox"), { target: { value } });
+const enter = () => fireEvent.submit(screen.getByLabelText("Name"));
 
-it("does nothing until the name is typed", async () => {
-  const { onConfirm, onOpenChange } = confirmation();
-  confirm();
-  type("sandbo");
-  confirm();
-  expect(onConfirm).not.toHaveBeenCalled();
-  type("sandbox");
-  confirm();
-  await waitFor(() => expect(onOpenChange).toHaveBeenCalledWith(false));
-  expect(onConfirm).toHaveBeenCalledOnce();
+it("a form is sent by its button and by Enter, and closed by the other button", () => {
+  const { onSubmit, onClose } = form();
+  fireEvent.click(screen.getByRole("button", { name: "Create" }));
+  expect(onSubmit).toHaveBeenCalledTimes(1);
+  enter();
+  expect(onSubmit).toHaveBeenCalledTimes(2);
+  fireEvent.click(screen.getByRole("button", { name: "Cancel" }));
+  expect(onClose).toHaveBeenCalledOnce();
 });
 
-it("stays open and says why when the action is refused", async () => {
-  const { onOpenChange } = confirmation({ onConfirm: () => Promise.reject(new Error("It holds jobs.")) });
-  type("sandbox");
-  confirm();
-  expect((await screen.findByRole("alert")).textContent).toBe("It holds jobs.");
-  expect(onOpenChange).not.toHaveBeenCalled();
+it.each([{ busy: true }, { blockedBecause: "Enter a name." }])("a form is not sent while %o", (more) => {
+  const { onSubmit } = form(more);
+  fireEvent.click(screen.getByRole("button", { name: "Create" }));
+  enter();
+  expect(onSubmit).not.toHaveBeenCalled();
+});
+
+it("a refusal that is about no field is announced", () => {
+  form({ failure: "It exists." });
+  expect(screen.getByRole("alert").textContent).toBe("It exists.");
 });

@@ -1,10 +1,9 @@
 import { Dialog as Base } from "@base-ui/react/dialog";
 import { clsx } from "clsx";
 import { X } from "lucide-react";
-import { type ReactNode, useRef, useState } from "react";
+import { type ReactNode, useId, useRef } from "react";
+import { Banner } from "./banner";
 import { Button, type ButtonVariant } from "./button";
-import { CopyButton } from "./copy";
-import { Field, Input } from "./field";
 
 export interface DialogProps {
   open: boolean;
@@ -96,107 +95,64 @@ function useOpener(open: boolean): () => HTMLElement | null {
   return () => (opener.current?.isConnected ? opener.current : null);
 }
 
-export interface ConfirmDialogProps {
-  open: boolean;
-  onOpenChange: (open: boolean) => void;
-  title: string;
-  /** What will happen, to what, and whether it can be undone. */
-  children: ReactNode;
-  confirmLabel: string;
-  /** What the other button says. */
-  cancelLabel?: string;
+export interface FormDialogProps extends Omit<DialogProps, "open" | "onOpenChange" | "footer"> {
+  onClose: () => void;
+  /** What the button says. */
+  submit: string;
+  /** By the button or by Enter, while nothing is in the way. */
+  onSubmit: () => void;
+  busy: boolean;
+  blockedBecause?: string | undefined;
   variant?: ButtonVariant;
-  /** The text to type before the button works; for what cannot be undone. */
-  typeToConfirm?: string;
-  /** Resolves when done; a rejection is shown in the dialog, which stays open. */
-  onConfirm: () => Promise<unknown> | undefined;
-  describeError?: (error: unknown) => string;
+  /** Why it was refused, if that is about no field. */
+  failure?: string | undefined;
+  /** More buttons, at the left. */
+  more?: ReactNode;
+  formClass?: string;
 }
 
-/** Asks before an action that somebody would regret. */
-export function ConfirmDialog(props: ConfirmDialogProps) {
-  // The inner part holds what was typed; it is made anew each time the dialog opens.
-  return props.open ? <ConfirmInner {...props} /> : null;
-}
-
-function ConfirmInner({
-  open,
-  onOpenChange,
-  title,
+/** A form to fill in, with a button that sends it and one that does not. */
+export function FormDialog({
+  onClose,
+  submit,
+  onSubmit,
+  busy,
+  blockedBecause,
+  variant = "primary",
+  failure,
+  more,
+  formClass = "flex flex-col gap-4",
   children,
-  confirmLabel,
-  cancelLabel = "Cancel",
-  variant = "danger",
-  typeToConfirm,
-  onConfirm,
-  describeError = (error) => (error instanceof Error ? error.message : String(error)),
-}: ConfirmDialogProps) {
-  const [typed, setTyped] = useState("");
-  const [busy, setBusy] = useState(false);
-  const [failure, setFailure] = useState<string>();
-  const ready = !typeToConfirm || typed.trim() === typeToConfirm;
-
-  async function confirm() {
-    if (!ready || busy) return;
-    setBusy(true);
-    setFailure(undefined);
-    try {
-      await onConfirm();
-      onOpenChange(false);
-    } catch (error) {
-      setFailure(describeError(error));
-    } finally {
-      setBusy(false);
-    }
-  }
-
+  ...rest
+}: FormDialogProps) {
+  const id = useId();
   return (
     <Dialog
-      open={open}
-      onOpenChange={onOpenChange}
-      title={title}
+      {...rest}
+      open
+      onOpenChange={() => onClose()}
       footer={
         <>
-          <Button onClick={() => onOpenChange(false)}>{cancelLabel}</Button>
-          <Button
-            variant={variant}
-            busy={busy}
-            onClick={confirm}
-            blockedBecause={ready ? undefined : `Type ${typeToConfirm} first.`}
-          >
-            {confirmLabel}
+          {more}
+          <Button onClick={() => onClose()}>Cancel</Button>
+          <Button type="submit" form={id} variant={variant} busy={busy} blockedBecause={blockedBecause}>
+            {submit}
           </Button>
         </>
       }
     >
-      <div className="text-13 text-ink-2">{children}</div>
-      {typeToConfirm ? (
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            void confirm();
-          }}
-        >
-          <Field
-            label={
-              <>
-                Type <code className="rounded-sm bg-sunken px-1 font-mono text-12">{typeToConfirm}</code>{" "}
-                <CopyButton text={typeToConfirm} label="Copy name" /> to confirm
-              </>
-            }
-          >
-            <Input mono autoComplete="off" value={typed} onChange={(event) => setTyped(event.target.value)} />
-          </Field>
-        </form>
-      ) : null}
-      {failure ? (
-        <p
-          role="alert"
-          className="rounded-md border border-danger-line bg-danger-soft px-3 py-2 text-13 text-danger-text"
-        >
-          {failure}
-        </p>
-      ) : null}
+      <form
+        id={id}
+        noValidate
+        className={formClass}
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (!busy && !blockedBecause) onSubmit();
+        }}
+      >
+        {failure ? <Banner tone="danger" title={failure} className="col-span-full" /> : null}
+        {children}
+      </form>
     </Dialog>
   );
 }

@@ -1,6 +1,6 @@
 import { clsx } from "clsx";
 import { ChevronDown, CircleAlert } from "lucide-react";
-import { type ComponentProps, createContext, type ReactNode, use, useId } from "react";
+import { type ChangeEvent, type ComponentProps, createContext, type ReactNode, use, useId } from "react";
 
 interface FieldContext {
   id: string;
@@ -65,7 +65,8 @@ export const controlClass =
   "w-full min-w-0 rounded-md border border-field-line bg-surface text-ink shadow-1 transition-colors duration-100 hover:border-ink-3 " +
   "focus-visible:outline-2 focus-visible:-outline-offset-1 aria-invalid:border-danger off:bg-sunken off:text-ink-3 off:border-line";
 
-export interface InputProps extends Omit<ComponentProps<"input">, "size"> {
+export interface InputProps extends Omit<ComponentProps<"input">, "size" | "onChange"> {
+  onChange: (text: string) => void;
   size?: "md" | "lg";
   mono?: boolean;
   /** Fixed text in front, inside the frame. */
@@ -78,14 +79,17 @@ export interface InputProps extends Omit<ComponentProps<"input">, "size"> {
 // iOS zooms into a page when a focused input is smaller than 16 px.
 const touch = "pointer-coarse:text-16";
 
-export function Input({ size = "md", mono, prefix, suffix, icon, className, ...rest }: InputProps) {
+/** A line of text. The browser fills in only what it is told what it is. */
+export function Input({ size = "md", mono, prefix, suffix, icon, className, onChange, ...rest }: InputProps) {
   const field = use(Context);
   const attributes = {
     id: field?.id,
     "aria-describedby": field?.describedBy,
     "aria-invalid": field?.invalid || undefined,
     spellCheck: false,
+    autoComplete: "off",
     ...rest,
+    onChange: (event: ChangeEvent<HTMLInputElement>) => onChange(event.target.value),
   };
   const height = size === "lg" ? "h-10 text-14" : "h-8 text-13";
   if (!prefix && !suffix && !icon) {
@@ -121,7 +125,11 @@ export function Input({ size = "md", mono, prefix, suffix, icon, className, ...r
   );
 }
 
-export function Textarea({ className, ...rest }: ComponentProps<"textarea">) {
+interface TextareaProps extends Omit<ComponentProps<"textarea">, "onChange"> {
+  onChange: (text: string) => void;
+}
+
+export function Textarea({ className, onChange, ...rest }: TextareaProps) {
   const field = use(Context);
   return (
     <textarea
@@ -130,6 +138,7 @@ export function Textarea({ className, ...rest }: ComponentProps<"textarea">) {
       aria-invalid={field?.invalid || undefined}
       spellCheck={false}
       {...rest}
+      onChange={(event) => onChange(event.target.value)}
       className={clsx(controlClass, touch, "min-h-24 px-2.5 py-2 font-mono text-13", className)}
     />
   );

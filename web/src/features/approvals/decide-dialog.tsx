@@ -1,8 +1,6 @@
-import { useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
-import { Banner } from "~/components/ui/banner";
-import { Button } from "~/components/ui/button";
-import { Dialog } from "~/components/ui/dialog";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { FormDialog } from "~/components/ui/dialog";
 import { Field, Input } from "~/components/ui/field";
 import { toast } from "~/components/ui/toast";
 import { describeError } from "~/data/control";
@@ -51,60 +49,36 @@ interface DecideDialogProps {
 export default function DecideDialog({ scope, job, verb, onClose, onDone }: DecideDialogProps) {
   const client = useQueryClient();
   const [text, setText] = useState("");
-  const [busy, setBusy] = useState(false);
-  const [failure, setFailure] = useState<string>();
   const word = words[verb];
 
-  async function submit(event: FormEvent) {
-    event.preventDefault();
-    if (busy) return;
-    setBusy(true);
-    setFailure(undefined);
-    try {
-      const why = text.trim();
-      const { status } = await (verb === "hold"
-        ? pageApi.hold(scope, job.id, why)
-        : pageApi.decide(scope, job.id, verb, why));
+  const decide = useMutation({
+    mutationFn: (why: string) =>
+      verb === "hold" ? pageApi.hold(scope, job.id, why) : pageApi.decide(scope, job.id, verb, why),
+    onSuccess: ({ status }) => {
       toast({
         title: status === "cancelling" ? "Asked the worker to stop" : word.done,
         description: `${job.id} of ${job.queue}`,
       });
       onDone?.();
       onClose();
-      await client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace] });
-    } catch (error) {
-      setFailure(describeError(error));
-    } finally {
-      setBusy(false);
-    }
-  }
+      return client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace] });
+    },
+  });
 
   return (
-    <Dialog
-      open
-      onOpenChange={onClose}
+    <FormDialog
+      onClose={onClose}
       title={word.title}
       description={word.explain}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" form="decide" variant={verb === "reject" ? "danger" : "primary"} busy={busy}>
-            {word.button}
-          </Button>
-        </>
-      }
+      submit={word.button}
+      onSubmit={() => decide.mutate(text.trim())}
+      busy={decide.isPending}
+      variant={verb === "reject" ? "danger" : "primary"}
+      failure={decide.error ? describeError(decide.error) : undefined}
     >
-      <form id="decide" onSubmit={submit} className="flex flex-col gap-4">
-        {failure ? <Banner tone="danger" title={failure} /> : null}
-        <Field label={word.field} note="optional" hint={word.hint}>
-          <Input
-            autoComplete="off"
-            maxLength={1024}
-            value={text}
-            onChange={(event) => setText(event.target.value)}
-          />
-        </Field>
-      </form>
-    </Dialog>
+      <Field label={word.field} note="optional" hint={word.hint}>
+        <Input maxLength={1024} value={text} onChange={setText} />
+      </Field>
+    </FormDialog>
   );
 }

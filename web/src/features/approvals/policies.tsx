@@ -9,7 +9,6 @@ import { CodeBlock } from "~/components/ui/code";
 import { EmptyState } from "~/components/ui/empty";
 import { type Column, Table } from "~/components/ui/table";
 import { toast } from "~/components/ui/toast";
-import { describeError } from "~/data/control";
 import { type Policy, pageApi } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
 import type { Scope } from "~/data/token";
@@ -109,11 +108,9 @@ export function Policies({ scope, blocked, create }: PoliciesProps) {
       <Suspense>
         {deleted ? (
           <Confirm
-            open
-            onOpenChange={() => setDeleted(null)}
+            onClose={() => setDeleted(null)}
             title={`Delete ${deleted.name}?`}
             confirmLabel="Delete policy"
-            describeError={describeError}
             onConfirm={async () => {
               await pageApi.deletePolicy(scope, deleted.id);
               toast({ title: `Deleted ${deleted.name}` });

@@ -1,15 +1,12 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
-import { Banner } from "~/components/ui/banner";
-import { Button } from "~/components/ui/button";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { QueueInput } from "~/components/queues/queue-input";
 import { Choice } from "~/components/ui/choice";
-import { Dialog } from "~/components/ui/dialog";
+import { FormDialog } from "~/components/ui/dialog";
 import { Field, Input } from "~/components/ui/field";
 import { toast } from "~/components/ui/toast";
-import { describeError } from "~/data/control";
-import { DataError } from "~/data/jobs-api";
+import { fieldErrors, otherError } from "~/data/control";
 import { type PolicySettings, pageApi } from "~/data/page-api";
-import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
 
 const modes = [
@@ -25,7 +22,6 @@ const expiries = [
 /** Makes an approval policy. */
 export default function PolicyDialog({ scope, onClose }: { scope: Scope; onClose: () => void }) {
   const client = useQueryClient();
-  const queues = useQuery(reads.queues(scope));
   const [name, setName] = useState("");
   const [queue, setQueue] = useState("");
   const [tag, setTag] = useState("");
@@ -66,98 +62,62 @@ export default function PolicyDialog({ scope, onClose }: { scope: Scope; onClose
       onClose();
     },
   });
-  const refused: Record<string, string> = save.error instanceof DataError ? save.error.fields : {};
+  const refused = fieldErrors(save.error);
   const problem = (field: keyof typeof own) => (tried ? own[field] : undefined) ?? refused[field];
 
-  function submit(event: FormEvent) {
-    event.preventDefault();
+  function submit() {
     setTried(true);
-    if (!own.name && !own.queue && !own.tag && !save.isPending) save.mutate();
+    if (!own.name && !own.queue && !own.tag) save.mutate();
   }
 
   return (
-    <Dialog
-      open
-      onOpenChange={onClose}
+    <FormDialog
+      onClose={onClose}
       size="md"
       title="New approval policy"
       description="Matching jobs are held until someone approves them."
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" form="policy" variant="primary" busy={save.isPending}>
-            Create
-          </Button>
-        </>
-      }
+      submit="Create"
+      onSubmit={submit}
+      busy={save.isPending}
+      failure={otherError(save.error)}
+      formClass="grid items-start gap-4 sm:grid-cols-2"
     >
-      <form id="policy" onSubmit={submit} noValidate className="grid items-start gap-4 sm:grid-cols-2">
-        {save.error && Object.keys(refused).length === 0 ? (
-          <Banner tone="danger" title={describeError(save.error)} className="sm:col-span-2" />
-        ) : null}
-        <Field label="Name" className="sm:col-span-2" error={problem("name")}>
-          <Input
-            autoFocus
-            autoComplete="off"
-            placeholder="large-refunds"
-            value={name}
-            onChange={(event) => setName(event.target.value)}
-          />
+      <Field label="Name" className="sm:col-span-2" error={problem("name")}>
+        <Input autoFocus placeholder="large-refunds" value={name} onChange={setName} />
+      </Field>
+      <Field label="Queue" note="optional" error={problem("queue")}>
+        <QueueInput scope={scope} placeholder="refunds" value={queue} onChange={setQueue} />
+      </Field>
+      <Field label="Tag" note="optional" error={problem("tag") ?? refused.tag_key ?? refused.tag_value}>
+        <Input placeholder="size:large" value={tag} onChange={setTag} />
+      </Field>
+      {queue.trim() && tag.trim() ? (
+        <Field label="It matches when" className="sm:col-span-2">
+          <Choice options={modes} value={mode} onChange={setMode} />
         </Field>
-        <Field label="Queue" note="optional" error={problem("queue")}>
-          <Input
-            autoComplete="off"
-            list="policy-queues"
-            placeholder="refunds"
-            value={queue}
-            onChange={(event) => setQueue(event.target.value)}
-          />
+      ) : null}
+      <Field
+        label="Approvers"
+        note="optional"
+        className="sm:col-span-2"
+        hint="IDs of users or keys, separated by commas. Leave empty to allow anyone who can manage jobs."
+        error={refused.approvers}
+      >
+        <Input value={approvers} onChange={setApprovers} />
+      </Field>
+      <Field
+        label="Time limit"
+        note="optional"
+        hint="For example, 24h. Leave empty for no limit."
+        error={refused.expires_after}
+      >
+        <Input value={expires} onChange={setExpires} />
+      </Field>
+      {expires.trim() ? (
+        <Field label="When time runs out" error={refused.on_expire}>
+          <Choice options={expiries} value={onExpiry} onChange={setOnExpiry} />
         </Field>
-        <Field label="Tag" note="optional" error={problem("tag") ?? refused.tag_key ?? refused.tag_value}>
-          <Input
-            autoComplete="off"
-            placeholder="size:large"
-            value={tag}
-            onChange={(event) => setTag(event.target.value)}
-          />
-        </Field>
-        <datalist id="policy-queues">
-          {(queues.data ?? []).map((entry) => (
-            <option key={entry.name} value={entry.name} />
-          ))}
-        </datalist>
-        {queue.trim() && tag.trim() ? (
-          <Field label="It matches when" className="sm:col-span-2">
-            <Choice options={modes} value={mode} onChange={setMode} />
-          </Field>
-        ) : null}
-        <Field
-          label="Approvers"
-          note="optional"
-          className="sm:col-span-2"
-          hint="IDs of users or keys, separated by commas. Leave empty to allow anyone who can manage jobs."
-          error={refused.approvers}
-        >
-          <Input
-            autoComplete="off"
-            value={approvers}
-            onChange={(event) => setApprovers(event.target.value)}
-          />
-        </Field>
-        <Field
-          label="Time limit"
-          note="optional"
-          hint="For example, 24h. Leave empty for no limit."
-          error={refused.expires_after}
-        >
-          <Input autoComplete="off" value={expires} onChange={(event) => setExpires(event.target.value)} />
-        </Field>
-        {expires.trim() ? (
-          <Field label="When time runs out" error={refused.on_expire}>
-            <Choice options={expiries} value={onExpiry} onChange={setOnExpiry} />
-          </Field>
-        ) : null}
-      </form>
-    </Dialog>
+      ) : null}
+    </FormDialog>
   );
 }

@@ -1,17 +1,16 @@
-import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useId, useRef, useState } from "react";
+import { useQueryClient } from "@tanstack/react-query";
+import { useRef, useState } from "react";
+import { QueueInput, useTarget } from "~/components/queues/queue-input";
 import { Banner } from "~/components/ui/banner";
 import { Button } from "~/components/ui/button";
-import { Dialog } from "~/components/ui/dialog";
+import { Dialog, FormDialog } from "~/components/ui/dialog";
 import { Field, Input } from "~/components/ui/field";
 import { ProgressBar } from "~/components/ui/progress";
 import { toast } from "~/components/ui/toast";
 import { type BulkAction, type BulkOperation, followBulk, startBulk } from "~/data/bulk";
 import { describeError } from "~/data/control";
 import type { JobFilter } from "~/data/jobs-api";
-import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
-import { queueNameProblem } from "~/lib/names";
 import { count, plural } from "~/lib/numbers";
 
 // From here on a deletion asks for the queue's name: few jobs are looked through before, many are not.
@@ -56,8 +55,6 @@ const words = {
 /** Asks before one action on all jobs of a filter, and shows how far it is. */
 export default function BulkDialog({ scope, verb, filter, about, jobs, onClose, onDone }: BulkDialogProps) {
   const client = useQueryClient();
-  const queues = useQuery({ ...reads.queues(scope), enabled: verb === "move" });
-  const formId = useId();
   const [value, setValue] = useState("");
   const [running, setRunning] = useState<BulkOperation | "starting">();
   const [failure, setFailure] = useState<string>();
@@ -68,15 +65,13 @@ export default function BulkDialog({ scope, verb, filter, about, jobs, onClose, 
   const word = words[verb];
   const mustType = verb === "delete" && (jobs === undefined || jobs >= TYPED_FROM);
   const name = value.trim();
-  const problem = verb === "move" ? (queueNameProblem(name) ?? undefined) : undefined;
-  const blocked = blockedBecause();
-
-  function blockedBecause(): string | undefined {
-    if (mustType && name !== about.queue) return `Type ${about.queue} first.`;
-    if (verb !== "move") return undefined;
-    if (name === "") return "Enter a queue.";
-    return problem ?? (name === about.queue ? "The jobs are already in this queue." : undefined);
-  }
+  const target = useTarget(scope, name, about.queue, "The jobs are already in this queue.");
+  const blocked =
+    verb === "move"
+      ? target.blocked
+      : mustType && name !== about.queue
+        ? `Type ${about.queue} first.`
+        : undefined;
 
   async function run() {
     setRunning("starting");
@@ -117,11 +112,6 @@ export default function BulkDialog({ scope, verb, filter, about, jobs, onClose, 
     onClose();
   }
 
-  function submit(event: FormEvent) {
-    event.preventDefault();
-    if (!blocked && !running) void run();
-  }
-
   if (skipped)
     return (
       <Dialog
@@ -154,73 +144,47 @@ export default function BulkDialog({ scope, verb, filter, about, jobs, onClose, 
     );
 
   return (
-    <Dialog
-      open
-      onOpenChange={close}
+    <FormDialog
+      onClose={close}
       title={`${word.ask} ${jobs === undefined ? "all jobs with this error" : plural(jobs, "job")}?`}
-      footer={
-        <>
-          <Button onClick={close}>Cancel</Button>
-          <Button
-            type="submit"
-            form={formId}
-            variant={verb === "delete" ? "danger" : "primary"}
-            blockedBecause={blocked}
-          >
-            {word.label}
-          </Button>
-        </>
-      }
+      submit={word.label}
+      onSubmit={() => void run()}
+      busy={false}
+      blockedBecause={blocked}
+      variant={verb === "delete" ? "danger" : "primary"}
+      failure={failure}
     >
-      <form id={formId} onSubmit={submit} className="flex flex-col gap-4">
-        {failure ? <Banner tone="danger" title={failure} /> : null}
-        <p className="text-13 text-ink-2">
-          All dead jobs in <span className="font-medium text-ink">{about.queue}</span> with this error:
-        </p>
-        <p className="line-clamp-3 rounded-md bg-sunken px-3 py-2 font-mono text-12 wrap-anywhere text-danger-text">
-          {about.text}
-        </p>
-        <p className="text-13 text-ink-2">{word.what}</p>
-        {verb === "move" ? (
-          <Field
-            label="Queue"
-            error={problem}
-            hint={
-              name !== "" && !problem && queues.data && !queues.data.some((queue) => queue.name === name)
-                ? `This creates the queue ${name}.`
-                : undefined
-            }
-          >
-            <Input
-              autoFocus
-              autoComplete="off"
-              placeholder="emails.send"
-              list={`${formId}-queues`}
-              value={value}
-              onChange={(event) => setValue(event.target.value)}
-            />
-          </Field>
-        ) : mustType ? (
-          <Field
-            label={
-              <>
-                Type <code className="rounded-sm bg-sunken px-1 font-mono text-12">{about.queue}</code> to
-                confirm
-              </>
-            }
-          >
-            <Input mono autoComplete="off" value={value} onChange={(event) => setValue(event.target.value)} />
-          </Field>
-        ) : null}
-        {verb === "move" ? (
-          <datalist id={`${formId}-queues`}>
-            {queues.data?.map((queue) =>
-              queue.name === about.queue ? null : <option key={queue.name} value={queue.name} />,
-            )}
-          </datalist>
-        ) : null}
-      </form>
-    </Dialog>
+      <p className="text-13 text-ink-2">
+        All dead jobs in <span className="font-medium text-ink">{about.queue}</span> with this error:
+      </p>
+      <p className="line-clamp-3 rounded-md bg-sunken px-3 py-2 font-mono text-12 wrap-anywhere text-danger-text">
+        {about.text}
+      </p>
+      <p className="text-13 text-ink-2">{word.what}</p>
+      {verb === "move" ? (
+        <Field label="Queue" error={target.problem} hint={target.hint}>
+          <QueueInput
+            autoFocus
+            scope={scope}
+            except={about.queue}
+            placeholder="emails.send"
+            value={value}
+            onChange={setValue}
+          />
+        </Field>
+      ) : mustType ? (
+        <Field
+          label={
+            <>
+              Type <code className="rounded-sm bg-sunken px-1 font-mono text-12">{about.queue}</code> to
+              confirm
+            </>
+          }
+        >
+          <Input mono value={value} onChange={setValue} />
+        </Field>
+      ) : null}
+    </FormDialog>
   );
 }
 

@@ -1,17 +1,15 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { ChevronRight, CircleCheck, CirclePause, History, Repeat } from "lucide-react";
-import { type ReactNode, useState } from "react";
+import { lazy, type ReactNode, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
 import { Badge, type Tone } from "~/components/ui/badge";
 import { Button } from "~/components/ui/button";
 import { CodeBlock } from "~/components/ui/code";
-import { ConfirmDialog } from "~/components/ui/dialog";
 import { SkeletonRows } from "~/components/ui/skeleton";
 import { Time } from "~/components/ui/time";
 import { toast } from "~/components/ui/toast";
 import { More } from "~/components/work/parts";
-import { describeError } from "~/data/control";
 import type { Agent, Job } from "~/data/jobs-api";
 import { type Iteration, pageApi } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
@@ -19,6 +17,8 @@ import { useRefresh } from "~/data/refresh";
 import type { Scope } from "~/data/token";
 import { dollars } from "~/lib/money";
 import { compact, count } from "~/lib/numbers";
+
+const Confirm = lazy(() => import("~/features/confirm"));
 
 interface IterationsProps {
   scope: Scope;
@@ -65,37 +65,38 @@ export default function Iterations({ scope, job, agent, blockedBecause }: Iterat
         </ol>
       )}
       <More list={list} />
-      {from ? (
-        <ConfirmDialog
-          open
-          onOpenChange={() => setFrom(null)}
-          title={`Replay from iteration ${from.iteration}?`}
-          confirmLabel="Replay job"
-          cancelLabel="Cancel"
-          variant="primary"
-          onConfirm={() => replay(from)}
-          describeError={describeError}
-        >
-          <p>
-            This creates a new job in {job.queue} with the same payload and limits, starting where iteration{" "}
-            {from.iteration} ended. This job isn't changed.
-          </p>
-          {from.checkpoint === undefined ? (
-            <p className="mt-3">That iteration left no checkpoint, so the new job starts from its payload.</p>
-          ) : (
-            <div className="mt-3">
-              <CodeBlock
-                code={from.checkpoint}
-                language="json"
-                label={`Checkpoint of iteration ${from.iteration}`}
-                title="Checkpoint"
-                wrap
-                maxHeight="max-h-60"
-              />
-            </div>
-          )}
-        </ConfirmDialog>
-      ) : null}
+      <Suspense>
+        {from ? (
+          <Confirm
+            onClose={() => setFrom(null)}
+            title={`Replay from iteration ${from.iteration}?`}
+            confirmLabel="Replay job"
+            variant="primary"
+            onConfirm={() => replay(from)}
+          >
+            <p>
+              This creates a new job in {job.queue} with the same payload and limits, starting where iteration{" "}
+              {from.iteration} ended. This job isn't changed.
+            </p>
+            {from.checkpoint === undefined ? (
+              <p className="mt-3">
+                That iteration left no checkpoint, so the new job starts from its payload.
+              </p>
+            ) : (
+              <div className="mt-3">
+                <CodeBlock
+                  code={from.checkpoint}
+                  language="json"
+                  label={`Checkpoint of iteration ${from.iteration}`}
+                  title="Checkpoint"
+                  wrap
+                  maxHeight="max-h-60"
+                />
+              </div>
+            )}
+          </Confirm>
+        ) : null}
+      </Suspense>
     </div>
   );
 }

@@ -1,15 +1,12 @@
-import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useId, useState } from "react";
-import { Banner } from "~/components/ui/banner";
-import { Button } from "~/components/ui/button";
-import { Dialog } from "~/components/ui/dialog";
-import { Field, Input } from "~/components/ui/field";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { QueueInput, useTarget } from "~/components/queues/queue-input";
+import { FormDialog } from "~/components/ui/dialog";
+import { Field } from "~/components/ui/field";
 import { toast } from "~/components/ui/toast";
 import { describeError } from "~/data/control";
 import { pageApi } from "~/data/page-api";
-import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
-import { queueNameProblem } from "~/lib/names";
 
 interface MoveDialogProps {
   scope: Scope;
@@ -20,16 +17,9 @@ interface MoveDialogProps {
 /** Puts a job into another queue. */
 export default function MoveDialog({ scope, job, onClose }: MoveDialogProps) {
   const client = useQueryClient();
-  const queues = useQuery(reads.queues(scope));
-  const listId = useId();
   const [to, setTo] = useState("");
-  const [busy, setBusy] = useState(false);
-  const [failure, setFailure] = useState<string>();
   const name = to.trim();
-  const problem = queueNameProblem(name);
-  const here = job.queue === name;
-  const known = queues.data?.some((queue) => queue.name === name) ?? true;
-
+  const { problem, blocked, hint } = useTarget(scope, name, job.queue, "The job is already in this queue.");
   const refresh = () => client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace] });
 
   async function back() {
@@ -42,13 +32,9 @@ export default function MoveDialog({ scope, job, onClose }: MoveDialogProps) {
     await refresh();
   }
 
-  async function submit(event: FormEvent) {
-    event.preventDefault();
-    if (busy || name === "" || problem || here) return;
-    setBusy(true);
-    setFailure(undefined);
-    try {
-      await pageApi.move(scope, job.id, name);
+  const move = useMutation({
+    mutationFn: () => pageApi.move(scope, job.id, name),
+    onSuccess: async () => {
       toast({
         title: `Moved to ${name}`,
         description: job.id,
@@ -56,63 +42,30 @@ export default function MoveDialog({ scope, job, onClose }: MoveDialogProps) {
       });
       await refresh();
       onClose();
-    } catch (error) {
-      setFailure(describeError(error));
-      setBusy(false);
-    }
-  }
+    },
+  });
 
   return (
-    <Dialog
-      open
-      onOpenChange={onClose}
+    <FormDialog
+      onClose={onClose}
       title="Move this job?"
       description="It keeps its state, schedule and priority, and goes to the end of the queue."
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            type="submit"
-            form="move"
-            variant="primary"
-            busy={busy}
-            blockedBecause={
-              name === ""
-                ? "Enter a queue."
-                : (problem ?? (here ? "The job is already in this queue." : undefined))
-            }
-          >
-            Move job
-          </Button>
-        </>
-      }
+      submit="Move job"
+      onSubmit={() => move.mutate()}
+      busy={move.isPending}
+      blockedBecause={blocked}
+      failure={move.error ? describeError(move.error) : undefined}
     >
-      <form id="move" onSubmit={submit} className="flex flex-col gap-4">
-        {failure ? <Banner tone="danger" title={failure} /> : null}
-        <Field
-          label="Queue"
-          error={problem ?? undefined}
-          hint={
-            name !== "" && !problem && !known
-              ? `This creates the queue ${name}.`
-              : `Currently in ${job.queue}.`
-          }
-        >
-          <Input
-            autoFocus
-            autoComplete="off"
-            placeholder="emails.send"
-            list={listId}
-            value={to}
-            onChange={(event) => setTo(event.target.value)}
-          />
-        </Field>
-        <datalist id={listId}>
-          {queues.data?.map((queue) =>
-            queue.name === job.queue ? null : <option key={queue.name} value={queue.name} />,
-          )}
-        </datalist>
-      </form>
-    </Dialog>
+      <Field label="Queue" error={problem} hint={hint ?? `Currently in ${job.queue}.`}>
+        <QueueInput
+          autoFocus
+          scope={scope}
+          except={job.queue}
+          placeholder="emails.send"
+          value={to}
+          onChange={setTo}
+        />
+      </Field>
+    </FormDialog>
   );
 }

@@ -1,11 +1,10 @@
 import { useState } from "react";
-import { Button } from "~/components/ui/button";
 import { Choice } from "~/components/ui/choice";
-import { Dialog } from "~/components/ui/dialog";
+import { FormDialog } from "~/components/ui/dialog";
 import { Field, Input } from "~/components/ui/field";
 import { admin } from "~/data/admin";
 import { newRequestId, useChange } from "~/data/admin-queries";
-import { describeError, fieldErrors } from "~/data/control";
+import { fieldErrors, otherError } from "~/data/control";
 import { roleOptions } from "~/features/members/roles";
 import type { TenantRole } from "~/gen/corvo/cloud/v1/access_pb";
 import { KeyKind } from "~/gen/corvo/cloud/v1/apikey_pb";
@@ -54,85 +53,60 @@ export default function CreateDialog(props: CreateDialogProps) {
     { quiet: true },
   );
   const wrong = fieldErrors(create.error);
-  const refused = create.error && Object.keys(wrong).length === 0 ? describeError(create.error) : undefined;
 
   function send() {
     create.mutate(undefined, { onSuccess: (answer) => onCreated(name, answer.secret) });
   }
 
   return (
-    <Dialog
-      open
+    <FormDialog
       size="md"
-      onOpenChange={onClose}
+      onClose={onClose}
       title="New API key"
       description="You'll see the key once. It works right away."
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            variant="primary"
-            busy={create.isPending}
-            onClick={send}
-            blockedBecause={name ? undefined : "Enter a name."}
-          >
-            Create key
-          </Button>
-        </>
-      }
+      submit="Create key"
+      onSubmit={send}
+      busy={create.isPending}
+      blockedBecause={name ? undefined : "Enter a name."}
     >
-      <form
-        className="flex flex-col gap-4"
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (name) send();
-        }}
-      >
-        <Field label="Name" hint="Describe what uses this key." error={wrong.name ?? refused}>
-          <Input
-            autoFocus
-            autoComplete="off"
-            placeholder="billing worker"
-            value={name}
-            onChange={(event) => setName(event.target.value)}
-          />
-        </Field>
-        <Field label="Kind" error={wrong.kind}>
-          <Choice
-            options={[
-              { value: "jobs", label: "Jobs", description: "Enqueue and run jobs." },
-              { value: "management", label: "Management", description: "Terraform and the control API." },
-            ]}
-            value={kind}
-            onChange={setKind}
-          />
-        </Field>
-        {kind === "jobs" ? (
-          <>
-            <Field label="Permissions" error={wrong.roles}>
-              <Choice options={presetOptions} value={preset} onChange={setPreset} />
-            </Field>
-            <Field label="Namespace" error={wrong.namespaces}>
-              <Choice
-                options={namespaces.map((value) => ({ value, label: value }))}
-                value={where}
-                onChange={setWhere}
-              />
-            </Field>
-          </>
-        ) : (
-          <Field label="Role" error={wrong.tenant_role}>
+      <Field label="Name" hint="Describe what uses this key." error={wrong.name ?? otherError(create.error)}>
+        <Input autoFocus placeholder="billing worker" value={name} onChange={setName} />
+      </Field>
+      <Field label="Kind" error={wrong.kind}>
+        <Choice
+          options={[
+            { value: "jobs", label: "Jobs", description: "Enqueue and run jobs." },
+            { value: "management", label: "Management", description: "Terraform and the control API." },
+          ]}
+          value={kind}
+          onChange={setKind}
+        />
+      </Field>
+      {kind === "jobs" ? (
+        <>
+          <Field label="Permissions" error={wrong.roles}>
+            <Choice options={presetOptions} value={preset} onChange={setPreset} />
+          </Field>
+          <Field label="Namespace" error={wrong.namespaces}>
             <Choice
-              options={roleOptions(holder)}
-              value={String(tenantRole)}
-              onChange={(value) => setTenantRole(Number(value) as TenantRole)}
+              options={namespaces.map((value) => ({ value, label: value }))}
+              value={where}
+              onChange={setWhere}
             />
           </Field>
-        )}
-        <Field label="Expires" error={wrong.expires_at}>
-          <Choice options={lives} value={life} onChange={setLife} />
+        </>
+      ) : (
+        <Field label="Role" error={wrong.tenant_role}>
+          <Choice
+            options={roleOptions(holder)}
+            value={String(tenantRole)}
+            onChange={(value) => setTenantRole(Number(value) as TenantRole)}
+          />
         </Field>
-      </form>
-    </Dialog>
+      )}
+      <Field label="Expires" error={wrong.expires_at}>
+        <Choice options={lives} value={life} onChange={setLife} />
+      </Field>
+    </FormDialog>
   );
 }

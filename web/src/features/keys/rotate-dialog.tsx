@@ -1,7 +1,6 @@
 import { useState } from "react";
-import { Button } from "~/components/ui/button";
 import { Choice } from "~/components/ui/choice";
-import { Dialog } from "~/components/ui/dialog";
+import { FormDialog } from "~/components/ui/dialog";
 import { Field } from "~/components/ui/field";
 import { admin } from "~/data/admin";
 import { newRequestId, useChange } from "~/data/admin-queries";
@@ -31,27 +30,17 @@ export default function RotateDialog({ tenant, apiKey, onClose, onRotated }: Rot
     { quiet: true },
   );
   return (
-    <Dialog
-      open
-      onOpenChange={onClose}
+    <FormDialog
+      onClose={onClose}
       title={`Rotate ${apiKey.name}`}
       description="The key keeps its ID and permissions and gets a new secret."
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            variant="primary"
-            busy={rotate.isPending}
-            onClick={() => rotate.mutate(undefined, { onSuccess: (answer) => onRotated(answer.secret) })}
-          >
-            Rotate secret
-          </Button>
-        </>
-      }
+      submit="Rotate secret"
+      onSubmit={() => rotate.mutate(undefined, { onSuccess: (answer) => onRotated(answer.secret) })}
+      busy={rotate.isPending}
     >
       <Field label="Keep the old secret for" error={rotate.error ? describeError(rotate.error) : undefined}>
         <Choice options={overlaps} value={overlap} onChange={setOverlap} />
       </Field>
-    </Dialog>
+    </FormDialog>
   );
 }

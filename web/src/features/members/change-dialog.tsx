@@ -1,11 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Banner } from "~/components/ui/banner";
-import { ConfirmDialog } from "~/components/ui/dialog";
 import { roleNames } from "~/data/access";
 import { admin } from "~/data/admin";
 import { adminReads, useChange } from "~/data/admin-queries";
 import { describeError } from "~/data/control";
+import Confirm from "~/features/confirm";
 import { TenantRole } from "~/gen/corvo/cloud/v1/access_pb";
 import type { Member } from "~/gen/corvo/cloud/v1/member_pb";
 
@@ -34,9 +34,8 @@ export default function ChangeDialog({ tenant, member, role, onClose }: ChangeDi
   );
   const list = keys.data ?? [];
   return (
-    <ConfirmDialog
-      open
-      onOpenChange={onClose}
+    <Confirm
+      onClose={onClose}
       title={
         removal
           ? `Remove ${member.email}?`
@@ -44,7 +43,6 @@ export default function ChangeDialog({ tenant, member, role, onClose }: ChangeDi
       }
       variant={removal || list.length > 0 ? "danger" : "primary"}
       confirmLabel={removal ? "Remove member" : "Change role"}
-      describeError={describeError}
       onConfirm={() => change.mutateAsync(undefined)}
     >
       <div className="flex flex-col gap-3">
@@ -83,6 +81,6 @@ export default function ChangeDialog({ tenant, member, role, onClose }: ChangeDi
           <p>No API keys are revoked.</p>
         ) : null}
       </div>
-    </ConfirmDialog>
+    </Confirm>
   );
 }

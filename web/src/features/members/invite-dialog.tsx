@@ -1,11 +1,10 @@
 import { useState } from "react";
-import { Button } from "~/components/ui/button";
 import { Choice } from "~/components/ui/choice";
-import { Dialog } from "~/components/ui/dialog";
+import { FormDialog } from "~/components/ui/dialog";
 import { Field, Input } from "~/components/ui/field";
 import { admin } from "~/data/admin";
 import { useChange } from "~/data/admin-queries";
-import { describeError, fieldErrors } from "~/data/control";
+import { fieldErrors, otherError } from "~/data/control";
 import { TenantRole } from "~/gen/corvo/cloud/v1/access_pb";
 import { roleOptions } from "./roles";
 
@@ -25,56 +24,32 @@ export default function InviteDialog({ tenant, holder, onClose }: InviteDialogPr
   });
   const wrong = fieldErrors(invite.error);
 
-  function send() {
-    invite.mutate(undefined, { onSuccess: onClose });
-  }
-
   return (
-    <Dialog
-      open
-      onOpenChange={onClose}
+    <FormDialog
+      onClose={onClose}
       title="Invite member"
       description="They get an email with a link that expires in 7 days."
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button variant="primary" busy={invite.isPending} onClick={send}>
-            Send invitation
-          </Button>
-        </>
-      }
+      submit="Send invitation"
+      onSubmit={() => invite.mutate(undefined, { onSuccess: onClose })}
+      busy={invite.isPending}
     >
-      <form
-        className="flex flex-col gap-4"
-        onSubmit={(event) => {
-          event.preventDefault();
-          send();
-        }}
-      >
-        <Field label="Email" error={wrong.email ?? otherProblem(invite.error, wrong)}>
-          <Input
-            type="email"
-            autoComplete="off"
-            autoFocus
-            required
-            placeholder="name@company.com"
-            value={email}
-            onChange={(event) => setEmail(event.target.value)}
-          />
-        </Field>
-        <Field label="Role" error={wrong.role}>
-          <Choice
-            options={roleOptions(holder)}
-            value={String(role)}
-            onChange={(value) => setRole(Number(value) as TenantRole)}
-          />
-        </Field>
-      </form>
-    </Dialog>
+      <Field label="Email" error={wrong.email ?? otherError(invite.error)}>
+        <Input
+          type="email"
+          autoFocus
+          required
+          placeholder="name@company.com"
+          value={email}
+          onChange={setEmail}
+        />
+      </Field>
+      <Field label="Role" error={wrong.role}>
+        <Choice
+          options={roleOptions(holder)}
+          value={String(role)}
+          onChange={(value) => setRole(Number(value) as TenantRole)}
+        />
+      </Field>
+    </FormDialog>
   );
-}
-
-/** A refusal that is about no field stands under the first one. */
-function otherProblem(error: unknown, fields: Record<string, string>): string | undefined {
-  return error && Object.keys(fields).length === 0 ? describeError(error) : undefined;
 }

@@ -1,15 +1,12 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, type ReactNode, useState } from "react";
-import { Banner } from "~/components/ui/banner";
-import { Button } from "~/components/ui/button";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { type ReactNode, useState } from "react";
+import { QueueInput } from "~/components/queues/queue-input";
 import { Choice } from "~/components/ui/choice";
-import { Dialog } from "~/components/ui/dialog";
+import { FormDialog } from "~/components/ui/dialog";
 import { Field, Input, Textarea } from "~/components/ui/field";
 import { toast } from "~/components/ui/toast";
-import { describeError } from "~/data/control";
-import { DataError } from "~/data/jobs-api";
+import { fieldErrors, otherError } from "~/data/control";
 import { pageApi, type Schedule } from "~/data/page-api";
-import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
 import { formOf, type Problems, problemsOf, type ScheduleForm, settingsOf } from "~/lib/schedule-form";
 
@@ -39,7 +36,6 @@ interface ScheduleDialogProps {
 /** Makes or changes a schedule, and shows when it would run while it is typed. */
 export default function ScheduleDialog({ scope, schedule, preview, onClose }: ScheduleDialogProps) {
   const client = useQueryClient();
-  const queues = useQuery(reads.queues(scope));
   const [form, setForm] = useState<ScheduleForm>(() =>
     formOf(schedule, Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC"),
   );
@@ -57,7 +53,7 @@ export default function ScheduleDialog({ scope, schedule, preview, onClose }: Sc
       onClose();
     },
   });
-  const refused: Problems = save.error instanceof DataError ? save.error.fields : {};
+  const refused: Problems = fieldErrors(save.error);
   const own = problemsOf(form);
   const problem = (name: keyof ScheduleForm) => (tried ? own[name] : undefined) ?? refused[name];
   const set = (name: keyof ScheduleForm) => (value: string) => {
@@ -65,116 +61,97 @@ export default function ScheduleDialog({ scope, schedule, preview, onClose }: Sc
     // A refusal is about what was sent, not about what is typed now.
     if (save.error) save.reset();
   };
-  const input = (name: keyof ScheduleForm) => ({
-    value: form[name],
-    onChange: (event: { target: { value: string } }) => set(name)(event.target.value),
-  });
+  const input = (name: keyof ScheduleForm) => ({ value: form[name], onChange: set(name) });
 
-  function submit(event: FormEvent) {
-    event.preventDefault();
+  function submit() {
     setTried(true);
-    if (Object.keys(own).length === 0 && !save.isPending) save.mutate();
+    if (Object.keys(own).length === 0) save.mutate();
   }
 
   return (
-    <Dialog
-      open
-      onOpenChange={onClose}
+    <FormDialog
+      onClose={onClose}
       size="md"
       title={schedule ? `Edit ${schedule.name}` : "New schedule"}
       description="Enqueues a job each time its cron expression matches, exactly once."
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" form="schedule" variant="primary" busy={save.isPending}>
-            {schedule ? "Save" : "Create"}
-          </Button>
-        </>
-      }
+      submit={schedule ? "Save" : "Create"}
+      onSubmit={submit}
+      busy={save.isPending}
+      failure={otherError(save.error)}
     >
-      <form id="schedule" onSubmit={submit} className="flex flex-col gap-4" noValidate>
-        {save.error && Object.keys(refused).length === 0 ? (
-          <Banner tone="danger" title={describeError(save.error)} />
-        ) : null}
-        <div className="grid items-start gap-4 sm:grid-cols-2">
-          <Field label="Name" error={problem("name")}>
-            <Input autoFocus autoComplete="off" placeholder="nightly-report" {...input("name")} />
+      <div className="grid items-start gap-4 sm:grid-cols-2">
+        <Field label="Name" error={problem("name")}>
+          <Input autoFocus placeholder="nightly-report" {...input("name")} />
+        </Field>
+        <Field label="Queue" error={problem("queue")}>
+          <QueueInput scope={scope} placeholder="reports" {...input("queue")} />
+        </Field>
+        <Field label="Cron expression" error={problem("cron")}>
+          <Input mono placeholder="0 2 * * 1-5" {...input("cron")} />
+        </Field>
+        <Field label="Time zone" error={problem("timezone")}>
+          <Input list="schedule-zones" placeholder="UTC" {...input("timezone")} />
+        </Field>
+      </div>
+      <datalist id="schedule-zones">
+        {zones().map((zone) => (
+          <option key={zone} value={zone} />
+        ))}
+      </datalist>
+      {preview(form.cron, form.timezone)}
+      <Field label="Payload" hint="JSON, passed to every job." error={problem("payload")}>
+        <Textarea className="min-h-20" {...input("payload")} />
+      </Field>
+      <details className="group" open={Boolean(schedule)}>
+        <summary className="min-h-6 cursor-pointer rounded-sm text-13 font-medium text-ink-2 hover:text-ink">
+          Overlap, missed runs and job options
+        </summary>
+        <div className="grid items-start gap-4 pt-3 sm:grid-cols-2">
+          <Field label="If the previous job is still running">
+            <Choice options={overlaps} value={form.overlap} onChange={set("overlap")} />
           </Field>
-          <Field label="Queue" error={problem("queue")}>
-            <Input autoComplete="off" list="schedule-queues" placeholder="reports" {...input("queue")} />
+          <Field label="Missed runs">
+            <Choice options={catchUps} value={form.catch_up} onChange={set("catch_up")} />
           </Field>
-          <Field label="Cron expression" error={problem("cron")}>
-            <Input mono autoComplete="off" placeholder="0 2 * * 1-5" {...input("cron")} />
+          <Field
+            label="Jitter"
+            note="optional"
+            hint="Random delay up to this long, for example 30s."
+            error={problem("jitter")}
+          >
+            <Input {...input("jitter")} />
           </Field>
-          <Field label="Time zone" error={problem("timezone")}>
-            <Input autoComplete="off" list="schedule-zones" placeholder="UTC" {...input("timezone")} />
+          <Field
+            label="Expires after"
+            note="optional"
+            hint="Jobs not completed by then become dead, for example 1h."
+            error={problem("expire_after")}
+          >
+            <Input {...input("expire_after")} />
+          </Field>
+          <Field label="Priority">
+            <Choice options={priorities} value={form.priority} onChange={set("priority")} />
+          </Field>
+          <Field
+            label="Attempts"
+            note="optional"
+            hint="Leave empty to use the queue's default."
+            error={problem("max_retries")}
+          >
+            <Input inputMode="numeric" {...input("max_retries")} />
+          </Field>
+          <Field
+            label="Tags"
+            note="optional"
+            className="sm:col-span-2"
+            hint="Use key:value, separated by commas."
+            error={problem("tags")}
+          >
+            <Input placeholder="team:ops, kind:report" {...input("tags")} />
           </Field>
         </div>
-        <datalist id="schedule-queues">
-          {(queues.data ?? []).map((queue) => (
-            <option key={queue.name} value={queue.name} />
-          ))}
-        </datalist>
-        <datalist id="schedule-zones">
-          {zones().map((zone) => (
-            <option key={zone} value={zone} />
-          ))}
-        </datalist>
-        {preview(form.cron, form.timezone)}
-        <Field label="Payload" hint="JSON, passed to every job." error={problem("payload")}>
-          <Textarea className="min-h-20" {...input("payload")} />
-        </Field>
-        <details className="group" open={Boolean(schedule)}>
-          <summary className="min-h-6 cursor-pointer rounded-sm text-13 font-medium text-ink-2 hover:text-ink">
-            Overlap, missed runs and job options
-          </summary>
-          <div className="grid items-start gap-4 pt-3 sm:grid-cols-2">
-            <Field label="If the previous job is still running">
-              <Choice options={overlaps} value={form.overlap} onChange={set("overlap")} />
-            </Field>
-            <Field label="Missed runs">
-              <Choice options={catchUps} value={form.catch_up} onChange={set("catch_up")} />
-            </Field>
-            <Field
-              label="Jitter"
-              note="optional"
-              hint="Random delay up to this long, for example 30s."
-              error={problem("jitter")}
-            >
-              <Input autoComplete="off" {...input("jitter")} />
-            </Field>
-            <Field
-              label="Expires after"
-              note="optional"
-              hint="Jobs not completed by then become dead, for example 1h."
-              error={problem("expire_after")}
-            >
-              <Input autoComplete="off" {...input("expire_after")} />
-            </Field>
-            <Field label="Priority">
-              <Choice options={priorities} value={form.priority} onChange={set("priority")} />
-            </Field>
-            <Field
-              label="Attempts"
-              note="optional"
-              hint="Leave empty to use the queue's default."
-              error={problem("max_retries")}
-            >
-              <Input inputMode="numeric" autoComplete="off" {...input("max_retries")} />
-            </Field>
-            <Field
-              label="Tags"
-              note="optional"
-              className="sm:col-span-2"
-              hint="Use key:value, separated by commas."
-              error={problem("tags")}
-            >
-              <Input autoComplete="off" placeholder="team:ops, kind:report" {...input("tags")} />
-            </Field>
-          </div>
-        </details>
-      </form>
-    </Dialog>
+      </details>
+    </FormDialog>
   );
 }
 

@@ -6,7 +6,7 @@ import { Choice } from "~/components/ui/choice";
 import { Field, Input } from "~/components/ui/field";
 import { admin } from "~/data/admin";
 import { newRequestId, useChange } from "~/data/admin-queries";
-import { describeError, fieldErrors } from "~/data/control";
+import { fieldErrors, otherError } from "~/data/control";
 import { roleOptions } from "~/features/members/roles";
 import { TenantRole } from "~/gen/corvo/cloud/v1/access_pb";
 import type { SsoConnection } from "~/gen/corvo/cloud/v1/sso_pb";
@@ -48,7 +48,7 @@ export function ConnectionForm({ tenant, holder, connection, blocked }: Connecti
     { quiet: true, done: () => "Saved. Try it with a test sign-in" },
   );
   const wrong = fieldErrors(save.error);
-  const refused = save.error && Object.keys(wrong).length === 0 ? describeError(save.error) : undefined;
+  const refused = otherError(save.error);
   const set = (change: Partial<SsoForm>) => setForm((was) => ({ ...was, ...change }));
 
   return (
@@ -79,7 +79,7 @@ export function ConnectionForm({ tenant, holder, connection, blocked }: Connecti
           ) : null}
           <div className="grid gap-4 sm:grid-cols-2">
             <Field label="Name" hint="Shown to your team." error={wrong.name}>
-              <Input value={form.name} onChange={(event) => set({ name: event.target.value })} />
+              <Input value={form.name} onChange={(name) => set({ name })} />
             </Field>
             <Field
               label="Issuer"
@@ -91,16 +91,11 @@ export function ConnectionForm({ tenant, holder, connection, blocked }: Connecti
                 type="url"
                 placeholder="https://login.example.com"
                 value={form.issuer}
-                onChange={(event) => set({ issuer: event.target.value })}
+                onChange={(issuer) => set({ issuer })}
               />
             </Field>
             <Field label="Client ID" error={wrong.client_id}>
-              <Input
-                mono
-                autoComplete="off"
-                value={form.clientId}
-                onChange={(event) => set({ clientId: event.target.value })}
-              />
+              <Input mono value={form.clientId} onChange={(clientId) => set({ clientId })} />
             </Field>
             <Field
               label="Client secret"
@@ -113,7 +108,7 @@ export function ConnectionForm({ tenant, holder, connection, blocked }: Connecti
                 type="password"
                 autoComplete="new-password"
                 value={form.clientSecret}
-                onChange={(event) => set({ clientSecret: event.target.value })}
+                onChange={(clientSecret) => set({ clientSecret })}
               />
             </Field>
           </div>
@@ -145,11 +140,7 @@ function Mappings({ form, set, holder, wrong }: MappingsProps) {
       </div>
       <div className="grid gap-4 sm:grid-cols-2">
         <Field label="Groups claim" hint="In the ID token or the user info." error={wrong.groups_claim}>
-          <Input
-            mono
-            value={form.groupsClaim}
-            onChange={(event) => set({ groupsClaim: event.target.value })}
-          />
+          <Input mono value={form.groupsClaim} onChange={(groupsClaim) => set({ groupsClaim })} />
         </Field>
         <Field label="Role for everyone else" error={wrong.default_role}>
           <Choice
@@ -166,7 +157,7 @@ function Mappings({ form, set, holder, wrong }: MappingsProps) {
               mono
               placeholder="engineering"
               value={mapping.group}
-              onChange={(event) => change(mapping.key, { group: event.target.value })}
+              onChange={(group) => change(mapping.key, { group })}
             />
           </Field>
           <Field label="Role" hideLabel={index > 0} error={wrong[`group_mappings[${index}].role`]}>

@@ -1,15 +1,12 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
-import { Banner } from "~/components/ui/banner";
-import { Button } from "~/components/ui/button";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { QueueInput } from "~/components/queues/queue-input";
 import { Choice } from "~/components/ui/choice";
-import { Dialog } from "~/components/ui/dialog";
+import { FormDialog } from "~/components/ui/dialog";
 import { Field, Input } from "~/components/ui/field";
 import { toast } from "~/components/ui/toast";
-import { describeError } from "~/data/control";
-import { DataError } from "~/data/jobs-api";
+import { fieldErrors, otherError } from "~/data/control";
 import { type Budget, type BudgetSettings, pageApi } from "~/data/page-api";
-import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
 
 const scopes = [
@@ -37,7 +34,6 @@ interface BudgetDialogProps {
 /** Makes or changes a budget: what models may cost. */
 export default function BudgetDialog({ scope, budget, onClose }: BudgetDialogProps) {
   const client = useQueryClient();
-  const queues = useQuery(reads.queues(scope));
   const [kind, setKind] = useState<Budget["scope"]>(budget?.scope ?? "global");
   const [target, setTarget] = useState(budget && budget.scope !== "global" ? budget.target : "");
   const [daily, setDaily] = useState(budget?.daily_usd ? String(budget.daily_usd) : "");
@@ -76,87 +72,65 @@ export default function BudgetDialog({ scope, budget, onClose }: BudgetDialogPro
       onClose();
     },
   });
-  const refused: Record<string, string> = save.error instanceof DataError ? save.error.fields : {};
+  const refused = fieldErrors(save.error);
 
-  function submit(event: FormEvent) {
-    event.preventDefault();
+  function submit() {
     setTried(true);
-    if (!own.target && !own.daily && !own.perJob && !save.isPending) save.mutate();
+    if (!own.target && !own.daily && !own.perJob) save.mutate();
   }
 
   return (
-    <Dialog
-      open
-      onOpenChange={onClose}
+    <FormDialog
+      onClose={onClose}
       title={budget ? "Edit budget" : "New budget"}
       description="Limits what jobs spend on models, as reported by workers."
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" form="budget" variant="primary" busy={save.isPending}>
-            {budget ? "Save" : "Create"}
-          </Button>
-        </>
-      }
+      submit={budget ? "Save" : "Create"}
+      onSubmit={submit}
+      busy={save.isPending}
+      failure={otherError(save.error)}
     >
-      <form id="budget" onSubmit={submit} noValidate className="flex flex-col gap-4">
-        {save.error && Object.keys(refused).length === 0 ? (
-          <Banner tone="danger" title={describeError(save.error)} />
-        ) : null}
-        <Field label="Applies to" error={refused.scope}>
-          <Choice options={scopes} value={kind} onChange={setKind} disabled={budget !== undefined} />
+      <Field label="Applies to" error={refused.scope}>
+        <Choice options={scopes} value={kind} onChange={setKind} disabled={budget !== undefined} />
+      </Field>
+      {kind === "queue" ? (
+        <Field label="Queue" error={(tried ? own.target : undefined) ?? refused.target}>
+          <QueueInput
+            scope={scope}
+            placeholder="summarize"
+            disabled={budget !== undefined}
+            value={target}
+            onChange={setTarget}
+          />
         </Field>
-        {kind === "global" ? null : (
-          <Field
-            label={kind === "queue" ? "Queue" : "Tag"}
-            hint={kind === "tag" ? "As key:value." : undefined}
-            error={(tried ? own.target : undefined) ?? refused.target}
-          >
-            <Input
-              autoComplete="off"
-              list={kind === "queue" ? "budget-queues" : undefined}
-              placeholder={kind === "queue" ? "summarize" : "customer:acme"}
-              disabled={budget !== undefined}
-              value={target}
-              onChange={(event) => setTarget(event.target.value)}
-            />
-          </Field>
-        )}
-        <datalist id="budget-queues">
-          {(queues.data ?? []).map((queue) => (
-            <option key={queue.name} value={queue.name} />
-          ))}
-        </datalist>
-        <div className="grid items-start gap-4 sm:grid-cols-2">
-          <Field
-            label="Daily limit"
-            note="in UTC, optional"
-            error={(tried ? own.daily : undefined) ?? refused.daily_usd}
-          >
-            <Input
-              inputMode="decimal"
-              prefix="$"
-              value={daily}
-              onChange={(event) => setDaily(event.target.value)}
-            />
-          </Field>
-          <Field
-            label="Limit per job"
-            note="optional"
-            error={(tried ? own.perJob : undefined) ?? refused.per_job_usd}
-          >
-            <Input
-              inputMode="decimal"
-              prefix="$"
-              value={perJob}
-              onChange={(event) => setPerJob(event.target.value)}
-            />
-          </Field>
-        </div>
-        <Field label="When the limit is reached" error={refused.on_exceed}>
-          <Choice options={deeds} value={on} onChange={setOn} />
+      ) : kind === "tag" ? (
+        <Field label="Tag" hint="As key:value." error={(tried ? own.target : undefined) ?? refused.target}>
+          <Input
+            placeholder="customer:acme"
+            disabled={budget !== undefined}
+            value={target}
+            onChange={setTarget}
+          />
         </Field>
-      </form>
-    </Dialog>
+      ) : null}
+      <div className="grid items-start gap-4 sm:grid-cols-2">
+        <Field
+          label="Daily limit"
+          note="in UTC, optional"
+          error={(tried ? own.daily : undefined) ?? refused.daily_usd}
+        >
+          <Input inputMode="decimal" prefix="$" value={daily} onChange={setDaily} />
+        </Field>
+        <Field
+          label="Limit per job"
+          note="optional"
+          error={(tried ? own.perJob : undefined) ?? refused.per_job_usd}
+        >
+          <Input inputMode="decimal" prefix="$" value={perJob} onChange={setPerJob} />
+        </Field>
+      </div>
+      <Field label="When the limit is reached" error={refused.on_exceed}>
+        <Choice options={deeds} value={on} onChange={setOn} />
+      </Field>
+    </FormDialog>
   );
 }

@@ -10,7 +10,6 @@ import { CodeBlock } from "~/components/ui/code";
 import { EmptyState } from "~/components/ui/empty";
 import { type Column, Table } from "~/components/ui/table";
 import { toast } from "~/components/ui/toast";
-import { describeError } from "~/data/control";
 import { type Budget, pageApi } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
 import type { Scope } from "~/data/token";
@@ -138,11 +137,9 @@ export function Budgets({ scope, blocked }: { scope: Scope; blocked: string | un
         ) : null}
         {open?.what === "delete" && open.budget ? (
           <Confirm
-            open
-            onOpenChange={() => setOpen(null)}
+            onClose={() => setOpen(null)}
             title={`Delete budget for ${nameOf(open.budget)}?`}
             confirmLabel="Delete budget"
-            describeError={describeError}
             onConfirm={async () => {
               if (open.budget) await pageApi.deleteBudget(scope, open.budget);
               toast({ title: "Budget deleted" });
