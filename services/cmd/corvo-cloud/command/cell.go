@@ -59,31 +59,34 @@ func (s *session) cellCommand() *cobra.Command {
 	return c
 }
 
-// with runs one call to the cell.
-func (s *session) with(f *adminFlags, run func(context.Context, *celladmin.Client) error) func(*cobra.Command, []string) error {
-	return func(c *cobra.Command, _ []string) error {
+// asking runs what asks the nodes of the cell for something.
+func (f *adminFlags) asking(run func(ctx context.Context, secret []byte, o celladmin.Options, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
 		if len(list(f.nodes)) == 0 {
 			return usagef("--nodes is required")
 		}
-		secret, err := f.cell.secret()
+		secret, cellTLS, err := f.cell.load()
 		if err != nil {
 			return err
 		}
-		cellTLS, err := f.cell.config()
-		if err != nil {
-			return err
-		}
-		client, err := celladmin.New(secret, list(f.nodes), celladmin.Options{Name: "operator", TLS: cellTLS})
-		if err != nil {
-			return usagef("%v", err)
-		}
-		defer client.Close()
 		ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 		defer cancel()
 		ctx, stop := untilSignal(ctx)
 		defer stop()
-		return cellFailure(run(ctx, client))
+		return run(ctx, secret, celladmin.Options{Name: "operator", TLS: cellTLS}, args)
 	}
+}
+
+// with runs one call to the cell.
+func (f *adminFlags) with(run func(ctx context.Context, c *celladmin.Client, args []string) error) func(*cobra.Command, []string) error {
+	return f.asking(func(ctx context.Context, secret []byte, o celladmin.Options, args []string) error {
+		client, err := celladmin.New(secret, list(f.nodes), o)
+		if err != nil {
+			return usagef("%v", err)
+		}
+		defer client.Close()
+		return cellFailure(run(ctx, client, args))
+	})
 }
 
 func (s *session) formCommand(f *adminFlags) *cobra.Command {
@@ -95,23 +98,8 @@ cell. If the command is interrupted, run it again with the same nodes.
 
 Do this once in the life of a cell. Replace a node that loses its folder later
 with one that has a new id (remove-node, then a node with --join); forming never brings it back.`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if len(list(f.nodes)) == 0 {
-				return usagef("--nodes is required")
-			}
-			secret, err := f.cell.secret()
-			if err != nil {
-				return err
-			}
-			cellTLS, err := f.cell.config()
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
-			defer cancel()
-			ctx, stop := untilSignal(ctx)
-			defer stop()
-			formed, err := celladmin.Form(ctx, secret, list(f.nodes), celladmin.Options{Name: "operator", TLS: cellTLS})
+		RunE: f.asking(func(ctx context.Context, secret []byte, o celladmin.Options, _ []string) error {
+			formed, err := celladmin.Form(ctx, secret, list(f.nodes), o)
 			if err != nil {
 				return formFailure(err)
 			}
@@ -120,7 +108,7 @@ with one that has a new id (remove-node, then a node with --join); forming never
 				out.Nodes = append(out.Nodes, n.GetId())
 			}
 			return s.emitJSON(out, out.write)
-		},
+		}),
 	}
 }
 
@@ -154,7 +142,7 @@ func formFailure(err error) error {
 func (s *session) statusCommand(f *adminFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show the nodes and which groups they lead", Args: cobra.NoArgs,
-		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
+		RunE: f.with(func(ctx context.Context, c *celladmin.Client, _ []string) error {
 			status, err := c.Status(ctx)
 			if err != nil {
 				return err
@@ -223,7 +211,7 @@ func (s *session) raiseVersionCommand(f *adminFlags) *cobra.Command {
 		Long: `Switches the cell to the forms of stored data that the new program brings. Until then, all
 nodes can go back to the program of before; afterwards none can. Every node has to be running the
 new program, and must respond. Run it when the upgrade has proved itself.`,
-		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
+		RunE: f.with(func(ctx context.Context, c *celladmin.Client, _ []string) error {
 			version, raised, err := c.RaiseVersion(ctx, to)
 			if err != nil {
 				return err
@@ -244,7 +232,7 @@ new program, and must respond. Run it when the upgrade has proved itself.`,
 func (s *session) proxiesCommand(f *adminFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "proxies", Short: "Show the proxies and how up to date each one is", Args: cobra.NoArgs,
-		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
+		RunE: f.with(func(ctx context.Context, c *celladmin.Client, _ []string) error {
 			index, err := c.Index(ctx)
 			if err != nil {
 				return err
@@ -311,7 +299,7 @@ func (s *session) addNodeCommand(f *adminFlags) *cobra.Command {
 	var n cellv1.Node
 	c := &cobra.Command{
 		Use: "add-node", Short: "Add a node that runs with --join (it also asks on its own)", Args: cobra.NoArgs,
-		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
+		RunE: f.with(func(ctx context.Context, c *celladmin.Client, _ []string) error {
 			if n.Id == "" || n.RaftAddress == "" || n.ApiUrl == "" {
 				return usagef("--id, --raft and --api are required")
 			}
@@ -334,7 +322,7 @@ func (s *session) removeNodeCommand(f *adminFlags) *cobra.Command {
 	var id string
 	c := &cobra.Command{
 		Use: "remove-node", Short: "Permanently remove a node from the cell", Args: cobra.NoArgs,
-		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
+		RunE: f.with(func(ctx context.Context, c *celladmin.Client, _ []string) error {
 			if id == "" {
 				return usagef("--id is required")
 			}
@@ -353,7 +341,7 @@ func (s *session) transferCommand(f *adminFlags) *cobra.Command {
 	var to string
 	c := &cobra.Command{
 		Use: "transfer", Short: "Move the leadership of a group", Args: cobra.NoArgs,
-		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
+		RunE: f.with(func(ctx context.Context, c *celladmin.Client, _ []string) error {
 			if group == 0 {
 				return usagef("--group is required")
 			}
@@ -370,19 +358,15 @@ func (s *session) transferCommand(f *adminFlags) *cobra.Command {
 
 func (s *session) tenantCommand(f *adminFlags) *cobra.Command {
 	var limits cellv1.Limits
-	var name string
 	create := &cobra.Command{
 		Use: "create NAME", Short: "Create a tenant with a namespace called default", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			name = args[0]
-			return s.with(f, func(ctx context.Context, c *celladmin.Client) error {
-				t, err := c.CreateTenant(ctx, name, &limits)
-				if err != nil {
-					return err
-				}
-				return s.emit(t, func(w io.Writer) { fmt.Fprintf(w, "tenant %s is %s\n", name, t.GetId()) })
-			})(c, args)
-		},
+		RunE: f.with(func(ctx context.Context, c *celladmin.Client, args []string) error {
+			t, err := c.CreateTenant(ctx, args[0], &limits)
+			if err != nil {
+				return err
+			}
+			return s.emit(t, func(w io.Writer) { fmt.Fprintf(w, "tenant %s is %s\n", args[0], t.GetId()) })
+		}),
 	}
 	create.Flags().Int64Var(&limits.PayloadBytesMax, "payload-bytes-max", 0, "largest payload in `BYTES`; 0 is unlimited")
 	create.Flags().Int64Var(&limits.StreamsMax, "streams-max", 0, "open streams and waiting fetches at a time through one proxy; 0 is unlimited")
@@ -394,18 +378,19 @@ func (s *session) namespaceCommand(f *adminFlags) *cobra.Command {
 	var tenant string
 	create := &cobra.Command{
 		Use: "create NAME", Short: "Create a namespace of a tenant", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if tenant == "" {
 				return usagef("--tenant is required")
 			}
-			return s.with(f, func(ctx context.Context, c *celladmin.Client) error {
-				n, err := c.CreateNamespace(ctx, tenant, args[0])
-				if err != nil {
-					return err
-				}
-				return s.emit(n, func(w io.Writer) { fmt.Fprintf(w, "namespace %s is %s\n", args[0], n.GetId()) })
-			})(c, args)
+			return nil
 		},
+		RunE: f.with(func(ctx context.Context, c *celladmin.Client, args []string) error {
+			n, err := c.CreateNamespace(ctx, tenant, args[0])
+			if err != nil {
+				return err
+			}
+			return s.emit(n, func(w io.Writer) { fmt.Fprintf(w, "namespace %s is %s\n", args[0], n.GetId()) })
+		}),
 	}
 	create.Flags().StringVar(&tenant, "tenant", "", "`NAME` of the tenant")
 	return group("namespace", "Create namespaces", create)
@@ -420,7 +405,7 @@ func (s *session) createKeyCommand(f *adminFlags) *cobra.Command {
 	var kind string
 	c := &cobra.Command{
 		Use: "create", Short: "Create an API key; it is printed once and not stored", Args: cobra.NoArgs,
-		RunE: s.with(f, func(ctx context.Context, c *celladmin.Client) error {
+		RunE: f.with(func(ctx context.Context, c *celladmin.Client, _ []string) error {
 			if in.Tenant == "" {
 				return usagef("--tenant is required")
 			}
@@ -449,19 +434,17 @@ func (s *session) createKeyCommand(f *adminFlags) *cobra.Command {
 func (s *session) revokeKeyCommand(f *adminFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke KEY_ID", Short: "Revoke a key; it stops working within a second", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: f.with(func(ctx context.Context, c *celladmin.Client, args []string) error {
 			id := args[0]
 			if k, err := apikey.Parse(id); err == nil {
 				id = k.ID() // A whole key names itself.
 			}
-			return s.with(f, func(ctx context.Context, c *celladmin.Client) error {
-				if err := c.RevokeKey(ctx, id); err != nil {
-					return err
-				}
-				s.everywhere(ctx, c)
-				return s.emitJSON(map[string]any{"id": id, "revoked": true}, func(w io.Writer) { fmt.Fprintf(w, "%s is revoked\n", id) })
-			})(c, args)
-		},
+			if err := c.RevokeKey(ctx, id); err != nil {
+				return err
+			}
+			s.everywhere(ctx, c)
+			return s.emitJSON(map[string]any{"id": id, "revoked": true}, func(w io.Writer) { fmt.Fprintf(w, "%s is revoked\n", id) })
+		}),
 	}
 }
 

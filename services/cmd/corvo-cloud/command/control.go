@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -139,14 +138,7 @@ func (s *session) serveControl(ctx context.Context, control *server.Server, fron
 		}
 	}()
 	url := hostURL(front.TLSConfig, listener.Addr().String())
-	fmt.Fprintf(s.proc.Stdout, "ready: control plane %s\n", url)
-	err := writeEnvFile(f.envFile, [][2]string{{"CORVO_CONTROL_URL", url}})
-	if err == nil {
-		select {
-		case <-ctx.Done():
-		case err = <-failed:
-		}
-	}
+	err := s.serving(ctx, "control plane "+url, f.envFile, "CORVO_CONTROL_URL", url, failed)
 	shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.shutdownTimeout)
 	defer cancel()
 	err = errors.Join(err, front.Shutdown(shutdown))
@@ -173,11 +165,7 @@ func (s *session) controlConfig(f controlFlags) (server.Config, error) {
 	if !strings.Contains(f.tenantURL, "{tenant}") {
 		return server.Config{}, usagef("--tenant-url %q must contain {tenant}", f.tenantURL)
 	}
-	secret, err := f.cell.secret()
-	if err != nil {
-		return server.Config{}, err
-	}
-	cellTLS, err := f.cell.config()
+	secret, cellTLS, err := f.cell.load()
 	if err != nil {
 		return server.Config{}, err
 	}

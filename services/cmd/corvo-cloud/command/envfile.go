@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +19,21 @@ func forgetEnvFile(path string) error {
 		return fmt.Errorf("remove %s of an earlier run: %w", path, err)
 	}
 	return nil
+}
+
+// serving says in one line that a process serves and where, writes that for whoever waits
+// for the file, and returns when ctx ends or a part of the process fails.
+func (s *session) serving(ctx context.Context, line, envFile, variable, url string, failed <-chan error) error {
+	fmt.Fprintln(s.proc.Stdout, "ready: "+line)
+	if err := writeEnvFile(envFile, [][2]string{{variable, url}}); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-failed:
+		return err
+	}
 }
 
 // writeEnvFile writes variables for a shell, whole or not at all, readable by its

@@ -66,40 +66,41 @@ func serverFailure(what string, err error) error {
 		return err
 	}
 	f := &Failure{Exit: ExitFail, Code: "SERVER", What: what, Why: err.Error()}
-	switch {
-	case errors.Is(err, datadir.ErrInUse):
-		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_IN_USE", "stop the process that uses it, or use another --data"
-	case errors.Is(err, datadir.ErrOtherVersion):
-		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_VERSION", "start the version that wrote it, or use another --data"
-	case errors.Is(err, datadir.ErrForeign):
-		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_FOREIGN", "use a --data that is empty or was made by this command"
-	case errors.Is(err, up.ErrIncomplete):
-		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_INCOMPLETE", "put it back, or use another --data; up can't replace a node"
-	case errors.Is(err, up.ErrMasterKeys):
-		f.Exit, f.Code, f.Fix = ExitConflict, "KEY_FILE", "restore it from a backup: one key of 64 hex digits per line, the current one first"
-	case errors.Is(err, node.ErrFolder):
-		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_FOREIGN", "check --data and --id: a node keeps its folder and its id for life"
-	case errors.Is(err, node.ErrRefused):
-		f.Exit, f.Code = ExitConflict, "NODE_REFUSED"
-		f.Fix = "remove its id with `corvo-cloud cell remove-node` if it is still in the cell, then start a node with a new id, an empty --data and --join"
-	case errors.Is(err, node.ErrWiped):
-		f.Exit, f.Code = ExitConflict, "DATA_INCOMPLETE"
-		f.Fix = "put it back, or remove its id with `corvo-cloud cell remove-node` and start a node with a new id, an empty --data and --join"
-	case errors.Is(err, up.ErrShape):
-		f.Exit, f.Code, f.Fix = ExitConflict, "DATA_SHAPE", "use the same --nodes and --shards as before, or another --data"
-	case errors.Is(err, up.ErrStuck), errors.Is(err, node.ErrStuck):
-		f.Exit, f.Code, f.Fix = ExitStuck, "STUCK", "nothing that was acknowledged is lost; start it again"
-	case errors.Is(err, node.ErrVersion):
-		f.Exit, f.Code = ExitVersion, "CELL_VERSION"
-		f.Fix = "the data is as it should be: start it with the version of corvo-cloud that the other nodes run (docs/upgrades.md)"
-	case errors.Is(err, node.ErrStorage):
-		f.Exit, f.Code = ExitStopped, "STORAGE"
-		f.Fix = "don't restart it in a loop: copy the folder and check the disk; in a cell, replace it with a node that has a new id and an empty folder (docs/operations.md)"
-	case errors.Is(err, node.ErrKeyFile):
-		f.Exit, f.Code = ExitConflict, "KEY_FILE"
+	for _, k := range serverFailures {
+		if errors.Is(err, k.err) {
+			f.Exit, f.Code, f.Fix = k.exit, k.code, k.fix
+			break
+		}
 	}
 	return f
 }
+
+const newNode = "start a node with a new id, an empty --data and --join"
+
+// serverFailures are looked through from the top.
+var serverFailures = []struct {
+	err  error
+	exit int
+	code string
+	fix  string
+}{
+	{datadir.ErrInUse, ExitConflict, "DATA_IN_USE", "stop the process that uses it, or use another --data"},
+	{datadir.ErrOtherVersion, ExitConflict, "DATA_VERSION", "start the version that wrote it, or use another --data"},
+	{datadir.ErrForeign, ExitConflict, "DATA_FOREIGN", "use a --data that is empty or was made by this command"},
+	{up.ErrIncomplete, ExitConflict, "DATA_INCOMPLETE", "put it back, or use another --data; up can't replace a node"},
+	{up.ErrMasterKeys, ExitConflict, "KEY_FILE", "restore it from a backup: one key of 64 hex digits per line, the current one first"},
+	{node.ErrFolder, ExitConflict, "DATA_FOREIGN", "check --data and --id: a node keeps its folder and its id for life"},
+	{node.ErrRefused, ExitConflict, "NODE_REFUSED", "remove its id with `corvo-cloud cell remove-node` if it is still in the cell, then " + newNode},
+	{node.ErrWiped, ExitConflict, "DATA_INCOMPLETE", "put it back, or remove its id with `corvo-cloud cell remove-node` and " + newNode},
+	{up.ErrShape, ExitConflict, "DATA_SHAPE", "use the same --nodes and --shards as before, or another --data"},
+	{up.ErrStuck, ExitStuck, "STUCK", againSafe},
+	{node.ErrStuck, ExitStuck, "STUCK", againSafe},
+	{node.ErrVersion, ExitVersion, "CELL_VERSION", "the data is as it should be: start it with the version of corvo-cloud that the other nodes run (docs/upgrades.md)"},
+	{node.ErrStorage, ExitStopped, "STORAGE", "don't restart it in a loop: copy the folder and check the disk; in a cell, replace it with a node that has a new id and an empty folder (docs/operations.md)"},
+	{node.ErrKeyFile, ExitConflict, "KEY_FILE", ""},
+}
+
+const againSafe = "nothing that was acknowledged is lost; start it again"
 
 // listenFailure explains why an address can not be used.
 func listenFailure(flag, address string, err error) error {

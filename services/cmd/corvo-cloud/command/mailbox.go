@@ -53,14 +53,7 @@ func (s *session) mailbox(ctx context.Context, f mailboxFlags) error {
 	go func() { failed <- box.Run(ctx) }()          // Ends with ctx.
 	go func() { failed <- front.Serve(listener) }() // Ends with Close.
 	url := "http://" + listener.Addr().String() + box.Path()
-	fmt.Fprintf(s.proc.Stdout, "ready: mailbox %s, smtp %s\n", url, box.Addr())
-	err = writeEnvFile(f.envFile, [][2]string{{"CORVO_MAILBOX_URL", url}})
-	if err == nil {
-		select {
-		case <-ctx.Done():
-		case err = <-failed:
-		}
-	}
+	err = s.serving(ctx, fmt.Sprintf("mailbox %s, smtp %s", url, box.Addr()), f.envFile, "CORVO_MAILBOX_URL", url, failed)
 	if ctx.Err() != nil {
 		err = nil
 	}

@@ -1,12 +1,13 @@
 package command
 
 import (
+	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,20 +21,11 @@ import (
 const nodeMemory = 0.7
 
 type nodeFlags struct {
-	id              string
-	data            string
-	api             string
-	raft            string
-	peers           string
-	join            string
-	advertiseAPI    string
-	advertiseRaft   string
-	shards          int
-	cell            cellFlags
-	syncDelay       time.Duration
-	heartbeat       time.Duration
-	shutdownTimeout time.Duration
-	envFile         string
+	node.Config
+	api, raft, peers string
+	cell             cellFlags
+	shutdownTimeout  time.Duration
+	envFile          string
 }
 
 func (s *session) nodeCommand() *cobra.Command {
@@ -60,58 +52,50 @@ folder isn't the one it had.`,
 		RunE: func(c *cobra.Command, _ []string) error { return s.node(c.Context(), f) },
 	}
 	fs := c.Flags()
-	fs.StringVar(&f.id, "id", "", "`NAME` of this node; can't change once there is data")
-	fs.StringVar(&f.data, "data", "", "`DIR` of this node's data")
+	fs.StringVar(&f.ID, "id", "", "`NAME` of this node; can't change once there is data")
+	fs.StringVar(&f.Dir, "data", "", "`DIR` of this node's data")
 	fs.StringVar(&f.api, "api", "127.0.0.1:7101", "`ADDRESS` for proxies and other nodes")
 	fs.StringVar(&f.raft, "raft", "127.0.0.1:7001", "`ADDRESS` for raft")
 	fs.StringVar(&f.peers, "peers", "", "where the nodes of the cell are, including this one: `ID=RAFT/URL,...`")
-	fs.StringVar(&f.join, "join", "", "API `URL` of any node of the cell to join")
-	fs.StringVar(&f.advertiseAPI, "advertise-api", "", "`URL` at which others reach --api, if it is another")
-	fs.StringVar(&f.advertiseRaft, "advertise-raft", "", "`ADDRESS` at which others reach --raft, if it is another")
-	fs.IntVar(&f.shards, "shards", 2, "number of shards of a new cell; can't change once there is data")
+	fs.StringVar(&f.Join, "join", "", "API `URL` of any node of the cell to join")
+	fs.StringVar(&f.Self.APIURL, "advertise-api", "", "`URL` at which others reach --api, if it is another")
+	fs.StringVar(&f.Self.RaftAddress, "advertise-raft", "", "`ADDRESS` at which others reach --raft, if it is another")
+	fs.IntVar(&f.Shards, "shards", 2, "number of shards of a new cell; can't change once there is data")
 	f.cell.add(c)
-	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development only: add this delay to every sync of the log")
-	fs.DurationVar(&f.heartbeat, "heartbeat", 0, "raft heartbeat and election timeout, the same for all nodes and at least four round trips between them; 0 means the default, 500ms")
+	fs.DurationVar(&f.SyncDelay, "sync-delay", 0, "development only: add this delay to every sync of the log")
+	fs.DurationVar(&f.Heartbeat, "heartbeat", 0, "raft heartbeat and election timeout, the same for all nodes and at least four round trips between them; 0 means the default, 500ms")
 	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "longest time from SIGTERM to the end of the process")
 	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_NODE_URL to `FILE` when ready")
 	return c
 }
 
 func (s *session) node(ctx context.Context, f nodeFlags) error {
-	peers, err := f.check()
+	err := f.check()
 	if err != nil {
 		return err
 	}
-	secret, err := f.cell.secret()
-	if err != nil {
-		return err
-	}
-	cellTLS, err := f.cell.config()
-	if err != nil {
+	if f.Secret, f.TLS, err = f.cell.load(); err != nil {
 		return err
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	s.limitMemory(nodeMemory)
-	dir, err := datadir.Claim(f.data, "node")
+	dir, err := datadir.Claim(f.Dir, "node")
 	if err != nil {
 		return serverFailure("the node didn't start", err)
 	}
-	cfg := node.Config{
-		ID: f.id, Dir: dir.Path, Peers: peers, Join: f.join, Shards: f.shards, Secret: secret, TLS: cellTLS,
-		SyncDelay: f.syncDelay, Heartbeat: f.heartbeat, Version: version(), Logger: s.logger(),
-	}
-	if err := f.listen(&cfg, cellTLS); err != nil {
+	f.Dir, f.Version, f.Logger = dir.Path, version(), s.logger()
+	if err := f.open(); err != nil {
 		return errors.Join(err, dir.Release())
 	}
-	err = s.runNode(ctx, cfg, f)
+	err = s.runNode(ctx, f)
 	return serverFailure("the node stopped", errors.Join(err, dir.Release()))
 }
 
-func (s *session) runNode(ctx context.Context, cfg node.Config, f nodeFlags) (err error) {
-	n, err := node.Start(ctx, cfg)
+func (s *session) runNode(ctx context.Context, f nodeFlags) (err error) {
+	n, err := node.Start(ctx, f.Config)
 	if err != nil {
-		return fmt.Errorf("start node %s: %w", f.id, err)
+		return fmt.Errorf("start node %s: %w", f.ID, err)
 	}
 	defer func() {
 		shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.shutdownTimeout)
@@ -121,16 +105,7 @@ func (s *session) runNode(ctx context.Context, cfg node.Config, f nodeFlags) (er
 	if err := untilReady(ctx, n); err != nil || ctx.Err() != nil {
 		return err
 	}
-	fmt.Fprintf(s.proc.Stdout, "ready: node %s, api %s, raft %s\n", n.ID(), n.URL(), cfg.Raft.Addr())
-	if err := writeEnvFile(f.envFile, [][2]string{{"CORVO_NODE_URL", n.URL()}}); err != nil {
-		return err
-	}
-	select {
-	case <-ctx.Done():
-		return nil
-	case err := <-n.Ended():
-		return err
-	}
+	return s.serving(ctx, fmt.Sprintf("node %s, api %s, raft %s", n.ID(), n.URL(), f.Raft.Addr()), f.envFile, "CORVO_NODE_URL", n.URL(), n.Ended())
 }
 
 // untilReady waits until the node can take work, was told to stop, or cannot go on.
@@ -152,49 +127,33 @@ func untilReady(ctx context.Context, n *node.Node) error {
 	}
 }
 
-func (f *nodeFlags) check() ([]node.Peer, error) {
-	if f.id == "" || f.data == "" {
-		return nil, usagef("--id and --data are required")
+func (f *nodeFlags) check() (err error) {
+	if f.ID == "" || f.Dir == "" {
+		return usagef("--id and --data are required")
 	}
-	if f.peers != "" && f.join != "" {
-		return nil, usagef("use --peers or --join, not both: a node that joins learns from the cell where the others are")
+	if f.peers != "" && f.Join != "" {
+		return usagef("use --peers or --join, not both: a node that joins learns from the cell where the others are")
 	}
-	if f.shards < 1 || f.syncDelay < 0 || f.heartbeat < 0 || f.shutdownTimeout <= 0 {
-		return nil, usagef("--shards and --shutdown-timeout must be more than zero, and --sync-delay and --heartbeat can't be negative")
+	if f.Shards < 1 || f.SyncDelay < 0 || f.Heartbeat < 0 || f.shutdownTimeout <= 0 {
+		return usagef("--shards and --shutdown-timeout must be more than zero, and --sync-delay and --heartbeat can't be negative")
 	}
-	peers, err := parsePeers(f.peers)
-	if err != nil {
-		return nil, err
+	f.Peers, err = parsePeers(f.peers)
+	if err == nil && f.peers != "" && !slices.ContainsFunc(f.Peers, func(p node.Peer) bool { return p.ID == f.ID }) {
+		err = usagef("--peers doesn't list this node, %s", f.ID)
 	}
-	for _, p := range peers {
-		if p.ID == f.id {
-			return peers, nil
-		}
-	}
-	if f.peers != "" {
-		return nil, usagef("--peers doesn't list this node, %s", f.id)
-	}
-	return nil, nil
+	return err
 }
 
-// listen opens both doors and, for a node that joins, says where they are.
-func (f *nodeFlags) listen(cfg *node.Config, cellTLS *tls.Config) error {
-	api, err := net.Listen("tcp", f.api)
-	if err != nil {
+// open opens both doors and, for a node that joins, says where they are.
+func (f *nodeFlags) open() (err error) {
+	if f.API, err = net.Listen("tcp", f.api); err != nil {
 		return listenFailure("--api", f.api, err)
 	}
-	raft, err := net.Listen("tcp", f.raft)
-	if err != nil {
-		return errors.Join(listenFailure("--raft", f.raft, err), api.Close())
+	if f.Raft, err = net.Listen("tcp", f.raft); err != nil {
+		return errors.Join(listenFailure("--raft", f.raft, err), f.API.Close())
 	}
-	cfg.API, cfg.Raft = api, raft
-	cfg.Self = node.Peer{RaftAddress: f.advertiseRaft, APIURL: f.advertiseAPI}
-	if cfg.Self.RaftAddress == "" {
-		cfg.Self.RaftAddress = raft.Addr().String()
-	}
-	if cfg.Self.APIURL == "" {
-		cfg.Self.APIURL = hostURL(cellTLS, api.Addr().String())
-	}
+	f.Self.RaftAddress = cmp.Or(f.Self.RaftAddress, f.Raft.Addr().String())
+	f.Self.APIURL = cmp.Or(f.Self.APIURL, hostURL(f.TLS, f.API.Addr().String()))
 	return nil
 }
 

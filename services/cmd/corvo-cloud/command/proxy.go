@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -68,14 +67,11 @@ func (s *session) proxy(ctx context.Context, f proxyFlags) error {
 	if len(list(f.nodes)) == 0 {
 		return usagef("--nodes is required")
 	}
-	secret, err := f.cell.secret()
+	secret, cellTLS, err := f.cell.load()
 	if err != nil {
 		return err
 	}
-	opts := proxy.Options{Domain: f.domain, Name: f.name, CellSecret: secret, Nodes: list(f.nodes), Logger: s.logger()}
-	if opts.CellTLS, err = f.cell.config(); err != nil {
-		return err
-	}
+	opts := proxy.Options{Domain: f.domain, Name: f.name, CellSecret: secret, CellTLS: cellTLS, Nodes: list(f.nodes), Logger: s.logger()}
 	if opts.TLS, err = publicTLS(f.cert, f.key); err != nil {
 		return err
 	}
@@ -141,14 +137,5 @@ func (s *session) superviseProxy(ctx context.Context, p *proxy.Proxy, served <-c
 			return nil
 		}
 	}
-	fmt.Fprintf(s.proc.Stdout, "ready: proxy %s\n", url)
-	if err := writeEnvFile(envFile, [][2]string{{"CORVO_PROXY_URL", url}}); err != nil {
-		return err
-	}
-	select {
-	case <-ctx.Done():
-		return nil
-	case err := <-served:
-		return err
-	}
+	return s.serving(ctx, "proxy "+url, envFile, "CORVO_PROXY_URL", url, served)
 }

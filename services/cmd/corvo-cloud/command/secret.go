@@ -31,6 +31,14 @@ func (f *cellFlags) add(c *cobra.Command) {
 	fs.StringVar(&f.ca, "cell-ca", "", "CA of the cell's certificates, PEM `FILE`")
 }
 
+// load reads the files that the flags name. Without --cell-tls there is no tls.Config.
+func (f *cellFlags) load() (secret []byte, cellTLS *tls.Config, err error) {
+	if secret, err = f.secret(); err == nil {
+		cellTLS, err = f.config()
+	}
+	return secret, cellTLS, err
+}
+
 func (f *cellFlags) secret() ([]byte, error) {
 	if f.secretFile == "" {
 		return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "--cell-secret-file is required",

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,22 +22,12 @@ import (
 const upMemory = 0.5
 
 type upFlags struct {
+	up.Config
 	proxies   string
-	data      string
 	listen    string
-	domain    string
-	nodes     int
-	shards    int
 	envFile   string
-	syncDelay time.Duration
-	heartbeat time.Duration
-	database  string
-	smtp      string
-	mailFrom  string
 	mailbox   bool
-	publicURL string
 	cert, key string
-	private   bool
 }
 
 func (s *session) upCommand() *cobra.Command {
@@ -72,62 +61,55 @@ jobs are never lost.`,
 		RunE: func(c *cobra.Command, _ []string) error { return s.up(c.Context(), f) },
 	}
 	fs := c.Flags()
-	fs.StringVar(&f.data, "data", ".run/up", "data directory `DIR`")
+	fs.StringVar(&f.Dir, "data", ".run/up", "data directory `DIR`")
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:8080", "public `ADDRESS`; port 0 picks a free one")
 	fs.StringVar(&f.proxies, "trusted-proxies", "", trustedProxiesUsage)
-	fs.StringVar(&f.domain, "domain", "localhost", "`DOMAIN` under which each tenant also has a host")
-	fs.IntVar(&f.nodes, "nodes", 3, "number of nodes: 1, 3 or 5; can't change once there is data")
-	fs.IntVar(&f.shards, "shards", 2, "number of shards; can't change once there is data")
-	fs.StringVar(&f.database, "database", "", "control plane's database `URL`: postgres://…; default SQLite under --data (env CORVO_DATABASE)")
-	fs.StringVar(&f.publicURL, "public-url", "", "`URL` at which people and workers reach --listen; default its address on this machine")
+	fs.StringVar(&f.Domain, "domain", "localhost", "`DOMAIN` under which each tenant also has a host")
+	fs.IntVar(&f.Nodes, "nodes", 3, "number of nodes: 1, 3 or 5; can't change once there is data")
+	fs.IntVar(&f.Shards, "shards", 2, "number of shards; can't change once there is data")
+	fs.StringVar(&f.Database, "database", "", "control plane's database `URL`: postgres://…; default SQLite under --data (env CORVO_DATABASE)")
+	fs.StringVar(&f.PublicURL, "public-url", "", "`URL` at which people and workers reach --listen; default its address on this machine")
 	fs.StringVar(&f.cert, "tls-cert", "", "certificate of --listen, PEM `FILE`")
 	fs.StringVar(&f.key, "tls-key", "", "private key of the certificate, PEM `FILE`")
-	fs.StringVar(&f.smtp, "smtp", "", "mail server, `HOST:PORT` or smtp(s)://[user:password@]host:port; default the built-in mailbox (env CORVO_SMTP)")
-	fs.StringVar(&f.mailFrom, "mail-from", "", "sender `ADDRESS` of emails; default no-reply at the host of --public-url")
+	fs.StringVar(&f.MailURL, "smtp", "", "mail server, `HOST:PORT` or smtp(s)://[user:password@]host:port; default the built-in mailbox (env CORVO_SMTP)")
+	fs.StringVar(&f.MailFrom, "mail-from", "", "sender `ADDRESS` of emails; default no-reply at the host of --public-url")
 	fs.BoolVar(&f.mailbox, "mailbox", false, "keep emails in the built-in mailbox even if others can reach the service; nobody else gets them")
-	fs.BoolVar(&f.private, "allow-private-issuers", false, "allow tenants' identity providers at private addresses; always allowed on loopback")
+	fs.BoolVar(&f.AllowPrivateIssuers, "allow-private-issuers", false, "allow tenants' identity providers at private addresses; always allowed on loopback")
 	fs.StringVar(&f.envFile, "env-file", "", "write shell variables to `FILE` when ready")
-	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development only: add this delay to every sync of the logs")
-	fs.DurationVar(&f.heartbeat, "heartbeat", 0, "raft heartbeat and election timeout; 0 means the default")
+	fs.DurationVar(&f.SyncDelay, "sync-delay", 0, "development only: add this delay to every sync of the logs")
+	fs.DurationVar(&f.Heartbeat, "heartbeat", 0, "raft heartbeat and election timeout; 0 means the default")
 	return c
 }
 
 func (s *session) up(ctx context.Context, f upFlags) error {
-	if f.nodes != 1 && f.nodes != 3 && f.nodes != 5 {
-		return usagef("--nodes %d: use 1, 3 or 5", f.nodes)
+	if f.Nodes != 1 && f.Nodes != 3 && f.Nodes != 5 {
+		return usagef("--nodes %d: use 1, 3 or 5", f.Nodes)
 	}
-	if f.shards < 1 || f.syncDelay < 0 || f.heartbeat < 0 {
+	if f.Shards < 1 || f.SyncDelay < 0 || f.Heartbeat < 0 {
 		return usagef("--shards must be at least 1, and --sync-delay and --heartbeat can't be negative")
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	defer s.hushAtEnd(ctx)()
 	s.limitMemory(upMemory)
-	smtp := mailURL(s.orEnv(f.smtp, envSMTP))
-	public, err := f.public(smtp)
+	f.MailURL = mailURL(s.orEnv(f.MailURL, envSMTP))
+	public, err := f.public()
 	if err != nil {
 		return err
 	}
-	certificate, err := publicTLS(f.cert, f.key)
-	if err != nil {
+	if f.TLS, err = publicTLS(f.cert, f.key); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", f.listen)
-	if err != nil {
+	if f.Proxies, err = trustedProxies(f.proxies); err != nil {
+		return err
+	}
+	if f.Listener, err = net.Listen("tcp", f.listen); err != nil {
 		return listenFailure("--listen", f.listen, err)
 	}
-	fmt.Fprintf(s.proc.Stderr, "starting control plane, %d nodes and a proxy, data in %s ...\n", f.nodes, f.data)
-	trusted, err := trustedProxies(f.proxies)
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	service, err := up.New(up.Config{
-		Proxies: trusted,
-		Dir:     f.data, Listener: listener, Domain: f.domain, Nodes: f.nodes, Shards: f.shards,
-		SyncDelay: f.syncDelay, Heartbeat: f.heartbeat, Version: version(), Logger: s.logger(),
-		Database: s.orEnv(f.database, envDatabase), Console: web.Files(),
-		PublicURL: f.publicURL, TLS: certificate, MailURL: smtp, MailFrom: f.sender(), AllowPrivateIssuers: f.private || !public,
-	})
+	fmt.Fprintf(s.proc.Stderr, "starting control plane, %d nodes and a proxy, data in %s ...\n", f.Nodes, f.Dir)
+	f.Database, f.MailFrom, f.AllowPrivateIssuers = s.orEnv(f.Database, envDatabase), f.sender(), f.AllowPrivateIssuers || !public
+	f.Version, f.Logger, f.Console = version(), s.logger(), web.Files()
+	service, err := up.New(f.Config)
 	if err != nil {
 		return serverFailure("the service didn't start", err)
 	}
@@ -136,20 +118,20 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 
 // public reports whether others than people on this machine reach the service, and refuses
 // what is only safe, or only works, when they do not.
-func (f *upFlags) public(smtp string) (bool, error) {
+func (f *upFlags) public() (bool, error) {
 	public := !loopbackHost(hostOf(f.listen))
-	if f.publicURL != "" {
-		u, err := url.Parse(f.publicURL)
+	if f.PublicURL != "" {
+		u, err := url.Parse(f.PublicURL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.TrimSuffix(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-			return false, usagef("--public-url %q: use scheme and host only, such as https://jobs.example.com", f.publicURL)
+			return false, usagef("--public-url %q: use scheme and host only, such as https://jobs.example.com", f.PublicURL)
 		}
-		f.publicURL = strings.TrimSuffix(f.publicURL, "/")
+		f.PublicURL = strings.TrimSuffix(f.PublicURL, "/")
 		public = public || !loopbackHost(u.Hostname())
 	}
 	switch {
-	case smtp != "" && f.mailbox:
+	case f.MailURL != "" && f.mailbox:
 		return false, usagef("use --smtp or --mailbox, not both")
-	case public && smtp == "" && !f.mailbox:
+	case public && f.MailURL == "" && !f.mailbox:
 		return false, &Failure{Exit: ExitUsage, Code: "USAGE", What: "others can reach this service, so it needs a mail server for sign-up and sign-in",
 			Fix: "add --smtp HOST:PORT; to only try it out, --mailbox keeps emails on this machine"}
 	}
@@ -158,11 +140,11 @@ func (f *upFlags) public(smtp string) (bool, error) {
 
 // sender is who writes mails.
 func (f *upFlags) sender() string {
-	if f.mailFrom != "" {
-		return f.mailFrom
+	if f.MailFrom != "" {
+		return f.MailFrom
 	}
 	host := "corvo.localhost"
-	if u, err := url.Parse(f.publicURL); err == nil && u.Hostname() != "" {
+	if u, err := url.Parse(f.PublicURL); err == nil && u.Hostname() != "" {
 		host = u.Hostname()
 	}
 	return "Corvo Cloud <no-reply@" + host + ">"
