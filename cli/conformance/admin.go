@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"time"
@@ -15,7 +14,7 @@ type JobView struct {
 	ID             string            `json:"id"`
 	Queue          string            `json:"queue"`
 	State          string            `json:"state"`
-	Payload        json.RawMessage   `json:"payload"`
+	Payload        JSON              `json:"payload"`
 	Priority       int               `json:"priority"`
 	Attempt        int               `json:"attempt"`
 	MaxRetries     int               `json:"max_retries"`
@@ -26,9 +25,9 @@ type JobView struct {
 	WorkerID       string            `json:"worker_id"`
 	Hostname       string            `json:"hostname"`
 	Tags           map[string]string `json:"tags"`
-	Progress       json.RawMessage   `json:"progress"`
-	Checkpoint     json.RawMessage   `json:"checkpoint"`
-	Result         json.RawMessage   `json:"result"`
+	Progress       JSON              `json:"progress"`
+	Checkpoint     JSON              `json:"checkpoint"`
+	Result         JSON              `json:"result"`
 	LeaseExpiresAt time.Time         `json:"lease_expires_at"`
 	ScheduledAt    time.Time         `json:"scheduled_at"`
 	ExpireAt       time.Time         `json:"expire_at"`
@@ -52,14 +51,14 @@ type JobView struct {
 		DecidedBy string    `json:"decided_by"`
 		Comment   string    `json:"comment"`
 	} `json:"hold"`
-	WaitingOn  int        `json:"waiting_on"`
-	DependsOn  []string   `json:"depends_on"`
-	BatchID    string     `json:"batch_id"`
-	ChainID    string     `json:"chain_id"`
-	ChainStep  *int       `json:"chain_step"`
-	ParentID   string     `json:"parent_id"`
-	ScheduleID string     `json:"schedule_id"`
-	Agent      *agentBody `json:"agent"`
+	WaitingOn  int      `json:"waiting_on"`
+	DependsOn  []string `json:"depends_on"`
+	BatchID    string   `json:"batch_id"`
+	ChainID    string   `json:"chain_id"`
+	ChainStep  *int     `json:"chain_step"`
+	ParentID   string   `json:"parent_id"`
+	ScheduleID string   `json:"schedule_id"`
+	Agent      *Agent   `json:"agent"`
 	Timeline   []struct {
 		Event string `json:"event"`
 	} `json:"timeline"`
@@ -99,13 +98,32 @@ func (t *T) Call(method, path string, in, out any) {
 	t.must(method+" "+path, t.Try(method, path, in, out))
 }
 
+// Get shows what is at a path.
+func Get[V any](t *T, path string) (v V) {
+	t.Call(http.MethodGet, path, nil, &v)
+	return v
+}
+
+// Post makes a call and reads its answer.
+func Post[V any](t *T, path string, in any) (v V) {
+	t.Call(http.MethodPost, path, in, &v)
+	return v
+}
+
+// Status makes a call and wants the status that it answers.
+func (t *T) Status(path string, in any, want string) {
+	out := Post[struct {
+		Status string `json:"status"`
+	}](t, path, in)
+	Equal(t, "status that "+path+" answers", out.Status, want)
+}
+
 func jobPath(id, rest string) string     { return "/api/v1/jobs/" + url.PathEscape(id) + rest }
 func queuePath(name, rest string) string { return "/api/v1/queues/" + url.PathEscape(name) + rest }
 
 // Job shows a job.
 func (t *T) Job(id string) JobView {
-	var j JobView
-	t.Call(http.MethodGet, jobPath(id, ""), nil, &j)
+	j := Get[JobView](t, jobPath(id, ""))
 	return j
 }
 
@@ -149,8 +167,7 @@ func (t *T) Delete(id string) { t.Call(http.MethodDelete, jobPath(id, ""), nil, 
 
 // QueueNow shows a queue.
 func (t *T) QueueNow(name string) QueueView {
-	var q QueueView
-	t.Call(http.MethodGet, queuePath(name, ""), nil, &q)
+	q := Get[QueueView](t, queuePath(name, ""))
 	return q
 }
 

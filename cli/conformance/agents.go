@@ -27,8 +27,7 @@ func (t *T) Usage(id string) usageView {
 var agentRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "a report of a total takes the place of the one before, a delta is added", Needs: "usage", Run: func(t *T) {
 		q := t.Queue()
-		t.Enqueue(Job{Queue: q, Backoff: "none"})
-		l := t.Fetch(q)
+		l := t.Leased(Job{Queue: q, Backoff: "none"})
 		say := func(u Usage) {
 			t.BeatAs(Heartbeat{Worker: "w1", Jobs: map[string]News{l.ID: {Token: l.Token, Usage: &u}}})
 		}
@@ -46,19 +45,15 @@ var agentRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		Equal(t, "tokens of both attempts", t.Usage(l.ID).InputTokens, 136)
 	}},
 	{Name: "acks in a batch bring their reports", Needs: "usage", Run: func(t *T) {
-		q := t.Queue()
-		t.Enqueue(Job{Queue: q})
-		l := t.Fetch(q)
-		_, err := t.Client.AckBatch(t.Context, "", []Ack{{ID: l.ID, Token: l.Token, Usage: &Usage{Input: 9, CostUSD: 0.25, Model: "m"}}})
-		t.must("ack", err)
+		l := t.Leased(Job{})
+		t.AckBatch(Ack{ID: l.ID, Token: l.Token, Usage: &Usage{Input: 9, CostUSD: 0.25, Model: "m"}})
 		u := t.Usage(l.ID)
 		Equal(t, "tokens and cost", [2]float64{float64(u.InputTokens), u.CostUSD}, [2]float64{9, 0.25})
 	}},
 	{Name: "the summary counts every report of a queue once", Needs: "usage", Run: func(t *T) {
 		q := t.Queue()
 		for range 2 {
-			t.Enqueue(Job{Queue: q})
-			l := t.Fetch(q)
+			l := t.Leased(Job{Queue: q})
 			t.BeatAs(Heartbeat{Worker: "w1", Jobs: map[string]News{l.ID: {Token: l.Token, Usage: &Usage{Input: 4, Model: "m"}}}})
 			t.AckAs(Ack{ID: l.ID, Token: l.Token, Usage: &Usage{Input: 10, Model: "m"}})
 		}
@@ -80,9 +75,7 @@ var agentRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		}
 	}},
 	{Name: "a report that is wrong is refused by field", Needs: "usage", Run: func(t *T) {
-		q := t.Queue()
-		t.Enqueue(Job{Queue: q})
-		l := t.Fetch(q)
+		l := t.Leased(Job{})
 		err := t.Client.Ack(t.Context, Ack{ID: l.ID, Token: l.Token, Usage: &Usage{Input: -1, CostUSD: -0.5, Model: "m", Kind: "some"}})
 		if r := AsRefusal(err); r == nil || r.Code != invalid {
 			t.Fatalf("%v", err)
@@ -108,16 +101,14 @@ var agentRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.AckAs(Ack{ID: l.ID, Token: l.Token, AgentStatus: "done", Result: "7"})
 		Equal(t, "result", string(t.State(e.ID, "completed").Result), "7")
 		t.Nothing(q)
-		var list iterationsView
-		t.Call(http.MethodGet, jobPath(e.ID, "/iterations"), nil, &list)
+		list := Get[iterationsView](t, jobPath(e.ID, "/iterations"))
 		if len(list.Iterations) != 2 || list.Iterations[0].Status != "continue" || list.Iterations[0].InputTokens != 3 || list.Iterations[1].Iteration != 2 {
 			t.Fatalf("iterations %+v", list.Iterations)
 		}
 	}},
 	{Name: "a repeated continue with the same token is the same success", Needs: "agents", Run: func(t *T) {
 		q := t.Queue()
-		t.Enqueue(Job{Queue: q, Agent: &Agent{MaxIterations: 5}})
-		l := t.Fetch(q)
+		l := t.Leased(Job{Queue: q, Agent: &Agent{MaxIterations: 5}})
 		for range 2 {
 			t.AckAs(Ack{ID: l.ID, Token: l.Token, AgentStatus: "continue"})
 		}
@@ -125,10 +116,8 @@ var agentRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	}},
 	{Name: "acks in a batch end iterations", Needs: "agents", Run: func(t *T) {
 		q := t.Queue()
-		t.Enqueue(Job{Queue: q, Agent: &Agent{MaxIterations: 5}})
-		l := t.Fetch(q)
-		_, err := t.Client.AckBatch(t.Context, "", []Ack{{ID: l.ID, Token: l.Token, AgentStatus: "continue", Checkpoint: "1"}})
-		t.must("ack", err)
+		l := t.Leased(Job{Queue: q, Agent: &Agent{MaxIterations: 5}})
+		t.AckBatch(Ack{ID: l.ID, Token: l.Token, AgentStatus: "continue", Checkpoint: "1"})
 		l = t.Fetch(q)
 		Equal(t, "iteration", l.Agent.Iteration, 2)
 		Equal(t, "checkpoint", l.Checkpoint, "1")
@@ -176,23 +165,20 @@ var agentRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "a job may be replayed from an iteration", Needs: "agents", Run: func(t *T) {
 		q := t.Queue()
 		e := t.Enqueue(Job{Queue: q, Payload: "5", Agent: &Agent{MaxIterations: 5}})
-		for _, checkpoint := range []string{"1", "2"} {
+		for _, checkpoint := range []JSON{"1", "2"} {
 			l := t.Fetch(q)
 			t.AckAs(Ack{ID: l.ID, Token: l.Token, AgentStatus: "continue", Checkpoint: checkpoint})
 		}
 		t.Ack(t.Fetch(q))
-		var out enqueuedBody
-		t.Call(http.MethodPost, jobPath(e.ID, "/replay"), object{"from": 1}, &out)
+		out := Post[Enqueued](t, jobPath(e.ID, "/replay"), object{"from": 1})
 		l := t.Fetch(q)
-		if l.ID != out.JobID || l.ID == e.ID || l.Checkpoint != "1" || l.Payload != "5" {
+		if l.ID != out.ID || l.ID == e.ID || l.Checkpoint != "1" || l.Payload != "5" {
 			t.Fatalf("the replay is %+v", l)
 		}
 		Equal(t, "parent", t.Job(l.ID).ParentID, e.ID)
 	}},
 	{Name: "a job that is no agent has no agent status", Needs: "agents", Run: func(t *T) {
-		q := t.Queue()
-		t.Enqueue(Job{Queue: q})
-		l := t.Fetch(q)
+		l := t.Leased(Job{})
 		err := t.Client.Ack(t.Context, Ack{ID: l.ID, Token: l.Token, AgentStatus: "continue"})
 		if r := AsRefusal(err); r == nil || r.Code == "" {
 			t.Fatalf("%v", err)

@@ -71,8 +71,7 @@ var batchRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.EnqueueBatch(nil, Job{Queue: q, BatchID: batch}, Job{Queue: q, BatchID: batch}, Job{Queue: q, BatchID: batch})
 		t.seal(batch)
 		a, b, c := t.Fetch(q), t.Fetch(q), t.Fetch(q)
-		_, err := t.Client.AckBatch(t.Context, "", []Ack{{ID: a.ID, Token: a.Token}, {ID: a.ID, Token: a.Token}, {ID: b.ID, Token: b.Token}, {ID: c.ID, Token: c.Token}})
-		t.must("ack", err)
+		t.AckBatch(Ack{ID: a.ID, Token: a.Token}, Ack{ID: a.ID, Token: a.Token}, Ack{ID: b.ID, Token: b.Token}, Ack{ID: c.ID, Token: c.Token})
 		t.callback(back, batch, batchView{Total: 3, Completed: 3})
 	}},
 	{Name: "an open batch takes jobs in until it is sealed", Needs: "batches", Run: func(t *T) {
@@ -86,8 +85,7 @@ var batchRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Enqueue(Job{Queue: q, BatchID: batch})
 		t.seal(batch)
 		t.seal(batch)
-		_, err := t.Client.Enqueue(t.Context, Job{Queue: q, BatchID: batch})
-		t.Refused(err, "BATCH_CLOSED", "batch_id")
+		t.EnqueueRefused(Job{Queue: q, BatchID: batch}, "BATCH_CLOSED", "batch_id")
 		t.Ack(t.Fetch(q))
 		t.callback(back, batch, batchView{Total: 2, Completed: 2})
 	}},
@@ -100,8 +98,7 @@ var batchRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "a retry before the end opens a job of the batch again, after it changes nothing", Needs: "batches", Run: func(t *T) {
 		q, back := t.Queue(), t.Queue()
 		batch := t.openBatch(back)
-		t.Enqueue(Job{Queue: q, BatchID: batch, MaxRetries: new(1)})
-		l := t.Fetch(q)
+		l := t.Leased(Job{Queue: q, BatchID: batch, MaxRetries: new(1)})
 		t.Failed(l, "dead")
 		t.Do(l.ID, "retry", "retried")
 		t.seal(batch)

@@ -33,8 +33,7 @@ func (t *T) Budget(scope, target string, limits object) budgetView {
 		o[name] = v
 	}
 	t.Made(budgetPath(scope, target)) // Also if the answer is lost.
-	var b budgetView
-	t.Call(http.MethodPost, budgetsPath, o, &b)
+	b := Post[budgetView](t, budgetsPath, o)
 	return b
 }
 
@@ -45,8 +44,7 @@ func (t *T) NoBudget(scope, target string) {
 
 // BudgetNow shows a budget.
 func (t *T) BudgetNow(scope, target string) budgetView {
-	var list []budgetView
-	t.Call(http.MethodGet, budgetsPath, nil, &list)
+	list := Get[[]budgetView](t, budgetsPath)
 	at := slices.IndexFunc(list, func(b budgetView) bool { return b.Scope == scope && b.Target == target })
 	if at < 0 {
 		t.Fatalf("no budget of %s %s in %+v", scope, target, list)
@@ -63,23 +61,14 @@ func (t *T) Cost(l Lease, kind string, usd float64) Beat {
 
 // spend lets a job of a queue cost something and end.
 func (t *T) spend(q string, tags map[string]string, usd float64) {
-	t.Enqueue(Job{Queue: q, Tags: tags})
-	l := t.Fetch(q)
+	l := t.Leased(Job{Queue: q, Tags: tags})
 	t.AckAs(Ack{ID: l.ID, Token: l.Token, Usage: &Usage{CostUSD: usd, Model: "m"}})
-}
-
-// FetchMany takes what there is now, up to five.
-func (t *T) FetchMany(queues ...string) []Lease {
-	leases, err := t.Client.Fetch(t.Context, Fetch{Queues: queues, Worker: "w1", Count: 5, Lease: time.Minute})
-	t.must("fetch", err)
-	return leases
 }
 
 // wholeNamespace wants the namespace to have no budget of its own, since a rule would
 // take its place.
 func (t *T) wholeNamespace() {
-	var list []budgetView
-	t.Call(http.MethodGet, budgetsPath, nil, &list)
+	list := Get[[]budgetView](t, budgetsPath)
 	for _, b := range list {
 		if b.Scope == "global" {
 			t.Unable("the namespace has a budget of its own")
@@ -91,8 +80,7 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "reports as total and as delta add up to what a day cost", Needs: "budgets", Run: func(t *T) {
 		q := t.Queue()
 		t.Budget("queue", q, object{"daily_usd": 100, "on_exceed": "hold"})
-		t.Enqueue(Job{Queue: q, Backoff: "none"})
-		l := t.Fetch(q)
+		l := t.Leased(Job{Queue: q, Backoff: "none"})
 		for _, r := range []struct {
 			kind       string
 			usd, spent float64
@@ -117,7 +105,7 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Cost(a, "total", 0.75)
 		t.Cost(b, "delta", 0.25) // Together they spend it.
 		t.Nothing(q)
-		Equal(t, "jobs in a batch", len(t.FetchMany(q)), 0)
+		Equal(t, "jobs in a batch", len(t.FetchMany(Fetch{Queues: []string{q}, Worker: "w1", Count: 5, Lease: time.Minute})), 0)
 		Equal(t, "status of a new job", t.Enqueue(Job{Queue: q}).Status, "pending")
 		Equal(t, "word of a heartbeat", t.Cost(a, "total", 1.5), Beat{Status: "ok"})
 		t.Ack(a)
@@ -138,13 +126,7 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			t.spend(q, nil, 1)
 			e := t.Enqueue(Job{Queue: q})
 			t.Nothing(q)
-			got := make(chan Lease, 1)
-			go func() { // Ends with its fetch, which waits no longer than soon.
-				leases, _ := t.Client.Fetch(t.Context, Fetch{Queues: []string{q}, Lease: time.Minute, Wait: soon})
-				got <- append(leases, Lease{})[0]
-			}()
-			open(q)
-			Equal(t, "job", (<-got).ID, e.ID)
+			t.Woken(q, e.ID, func() { open(q) })
 		}
 	}},
 	{Name: "a budget that is made late knows what the day cost, and a lower one shuts at once", Needs: "budgets", Run: func(t *T) {
@@ -164,10 +146,7 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Budget("queue", q, object{"daily_usd": 1})
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q}, Job{Queue: q})
 		a, b := t.Fetch(q), t.Fetch(q)
-		_, err := t.Client.AckBatch(t.Context, "", []Ack{
-			{ID: a.ID, Token: a.Token, Usage: &Usage{CostUSD: 0.5, Model: "m"}}, {ID: b.ID, Token: b.Token, Usage: &Usage{CostUSD: 0.5, Model: "m"}},
-		})
-		t.must("ack", err)
+		t.AckBatch(Ack{ID: a.ID, Token: a.Token, Usage: &Usage{CostUSD: 0.5, Model: "m"}}, Ack{ID: b.ID, Token: b.Token, Usage: &Usage{CostUSD: 0.5, Model: "m"}})
 		t.Nothing(q)
 		Equal(t, "spent", t.BudgetNow("queue", q).SpentUSD, 1)
 	}},
@@ -176,14 +155,12 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Budget("queue", q, object{"daily_usd": 1, "on_exceed": "reject"})
 		kept := t.Enqueue(Job{Queue: q, UniqueKey: "u", IdempotencyKey: "i"})
 		chain := &Chain{Steps: []Step{{Queue: free}, {Queue: q}}}
-		t.Enqueue(Job{Queue: free, Chain: chain})
-		first := t.Fetch(free)
+		first := t.Leased(Job{Queue: free, Chain: chain})
 		l := t.Fetch(q)
 		t.Fail(Fail{ID: l.ID, Token: l.Token, Release: true, Usage: &Usage{CostUSD: 1, Model: "m"}})
 		t.Nothing(q)
-		_, err := t.Client.Enqueue(t.Context, Job{Queue: q})
-		t.Refused(err, spent, "queue")
-		_, err = t.Client.EnqueueBatch(t.Context, []Job{{Queue: free}, {Queue: q}}, nil)
+		t.EnqueueRefused(Job{Queue: q}, spent, "queue")
+		_, err := t.Client.EnqueueBatch(t.Context, []Job{{Queue: free}, {Queue: q}}, nil)
 		t.Refused(err, spent, "queue")
 		t.Nothing(free) // All or none.
 		t.Refused(t.Try(http.MethodPost, "/api/v1/webhooks/"+q, verbatim("{}"), nil), spent, "queue")
@@ -193,7 +170,7 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		Equal(t, "enqueued", t.QueueNow(q).Enqueued, 2)
 		t.NoBudget("queue", q)
 		t.Enqueue(Job{Queue: q})
-		Equal(t, "jobs that go out", len(t.FetchMany(q)), 3)
+		Equal(t, "jobs that go out", len(t.FetchMany(Fetch{Queues: []string{q}, Worker: "w1", Count: 5, Lease: time.Minute})), 3)
 	}},
 	{Name: "alert: a spent budget is told once and changes nothing", Needs: "budgets", Run: func(t *T) {
 		q := t.Queue()
@@ -202,8 +179,7 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.spend(q, nil, 0.5)
 		t.spend(q, nil, 0.5)
 		t.spend(q, nil, 0.5)
-		t.Enqueue(Job{Queue: q})
-		l := t.Fetch(q)
+		l := t.Leased(Job{Queue: q})
 		if b := t.Cost(l, "total", 4); b.Status != "ok" {
 			t.Fatalf("word of a heartbeat is %+v", b)
 		}
@@ -237,8 +213,7 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		tags := map[string]string{"team": q, "size": "s"}
 		t.Budget("tag", "team:"+q, object{"daily_usd": 1, "on_exceed": "reject"})
 		t.spend(q, tags, 1)
-		_, err := t.Client.Enqueue(t.Context, Job{Queue: q, Tags: tags})
-		t.Refused(err, spent, "queue")
+		t.EnqueueRefused(Job{Queue: q, Tags: tags}, spent, "queue")
 		e := t.Enqueue(Job{Queue: q, Tags: map[string]string{"size": "s"}})
 		Equal(t, "job", t.Fetch(q).ID, e.ID)
 	}},
@@ -296,8 +271,7 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		for on, want := range map[string]string{"hold": "held", "reject": "dead", "alert_only": "retrying"} {
 			q := t.Queue()
 			t.Budget("queue", q, object{"per_job_usd": 0.5, "on_exceed": on})
-			t.Enqueue(Job{Queue: q})
-			l := t.Fetch(q)
+			l := t.Leased(Job{Queue: q})
 			out := t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "boom", Usage: &Usage{CostUSD: 1, Model: "m"}})
 			Equal(t, "status with "+on, out.Status, want)
 		}
@@ -323,8 +297,7 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Cost(b, "total", 0.5)
 		t.Nothing(q, other)
 		for _, queue := range []string{q, other, t.Queue()} {
-			_, err := t.Client.Enqueue(t.Context, Job{Queue: queue})
-			t.Refused(err, spent, "queue")
+			t.EnqueueRefused(Job{Queue: queue}, spent, "queue")
 		}
 		t.Budget("global", "", object{"daily_usd": before + 1, "on_exceed": "hold"})
 		t.Enqueue(Job{Queue: q})
@@ -353,9 +326,7 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			{object{"scope": "queue", "target": q, "daily_usd": -1, "per_job_usd": "much"}, []string{"daily_usd", "per_job_usd"}},
 			{object{"scope": "queue", "target": q, "daily_usd": 1, "on_exceed": "panic", "daily": 3}, []string{"daily", "on_exceed"}},
 		} {
-			if r := AsRefusal(t.Try(http.MethodPost, budgetsPath, w.budget, nil)); r == nil || r.Code != invalid || !slices.Equal(r.Fields, plainFields(w.fields)) {
-				t.Fatalf("%v: %v, want the fields %v", w.budget, r, w.fields)
-			}
+			t.RefusedFor(w.budget, t.Try(http.MethodPost, budgetsPath, w.budget, nil), invalid, w.fields...)
 		}
 		for _, path := range []string{budgetPath("queue", q), budgetPath("team", q), budgetPath("tag", "k="+q)} {
 			t.Refused(t.Try(http.MethodDelete, path, nil, nil), notFound)

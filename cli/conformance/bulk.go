@@ -28,8 +28,7 @@ type bulkView struct {
 
 // Bulk does an action on many jobs and wants so many to be done, and so many to be left.
 func (t *T) Bulk(in object, affected, errors int) bulkView {
-	var out bulkView
-	t.Call(http.MethodPost, bulkPath, in, &out)
+	out := Post[bulkView](t, bulkPath, in)
 	Equal(t, "affected and errors", [2]int{out.Affected, out.Errors}, [2]int{affected, errors})
 	if out.DurationMS == nil || len(out.Refused) != min(errors, 20) {
 		t.Fatalf("answer %+v", out)
@@ -189,8 +188,7 @@ var bulkRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "an asynchronous bulk call names an operation that can be asked until it is done", Needs: "bulk", Once: true, Run: func(t *T) {
 		q := t.Queue()
 		ids := t.bulkStates(q, "dead", "dead", "cancelled", "completed")
-		var begun bulkView
-		t.Call(http.MethodPost, bulkPath, object{"action": "requeue", "job_ids": ids, "async": true}, &begun)
+		begun := Post[bulkView](t, bulkPath, object{"action": "requeue", "job_ids": ids, "async": true})
 		if begun.OperationID == "" || begun.Total != 4 || begun.ProgressURL != "/api/v1/bulk/"+begun.OperationID+"/progress" {
 			t.Fatalf("answer %+v", begun)
 		}

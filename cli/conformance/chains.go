@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"net/http"
 	"time"
 )
 
@@ -11,13 +10,12 @@ type chainView struct {
 }
 
 func (t *T) chainStatus(id, want string) {
-	var c chainView
-	t.Call(http.MethodGet, "/api/v1/chains/"+id, nil, &c)
+	c := Get[chainView](t, "/api/v1/chains/"+id)
 	Equal(t, "status of the chain", c.Status, want)
 }
 
 // steps makes a chain over fresh queues.
-func (t *T) steps(n int, payload string) []Step {
+func (t *T) steps(n int, payload JSON) []Step {
 	steps := make([]Step, n)
 	for i := range steps {
 		steps[i] = Step{Queue: t.Queue(), Payload: payload}
@@ -53,15 +51,15 @@ var chainRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Nothing(c.Steps[1].Queue)
 		t.AckAs(Ack{ID: first.ID, Token: first.Token, Result: `[1,"two"]`})
 		second := t.step(c.Steps[1].Queue, first.ChainID, 1)
-		Equal(t, "payload", second.Payload, `{"previous_job_id":"`+first.ID+`","previous_result":[1,"two"],"own":1}`)
+		Equal(t, "payload", string(second.Payload), `{"previous_job_id":"`+first.ID+`","previous_result":[1,"two"],"own":1}`)
 		t.Nothing(c.Steps[1].Queue)
 		t.Ack(second)
 		third := t.step(c.Steps[2].Queue, first.ChainID, 2)
-		Equal(t, "payload", third.Payload, `{"previous_job_id":"`+second.ID+`","own":1}`)
+		Equal(t, "payload", string(third.Payload), `{"previous_job_id":"`+second.ID+`","own":1}`)
 		t.chainStatus(first.ChainID, "running")
 		t.Ack(third)
 		last := t.step(c.OnExit.Queue, first.ChainID, -1)
-		Equal(t, "payload", last.Payload, `{"previous_job_id":"`+third.ID+`"}`)
+		Equal(t, "payload", string(last.Payload), `{"previous_job_id":"`+third.ID+`"}`)
 		t.Ack(last)
 		t.Nothing(c.OnExit.Queue, c.OnFailure.Queue)
 		t.chainStatus(first.ChainID, "completed")
@@ -69,10 +67,9 @@ var chainRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "a chain goes on when acks come in a batch (trap 4.2)", Needs: "chains", Run: func(t *T) {
 		c := &Chain{Steps: t.steps(2, "")}
 		first := t.begin(c)
-		_, err := t.Client.AckBatch(t.Context, "", []Ack{{ID: first.ID, Token: first.Token, Result: "7"}, {ID: first.ID, Token: first.Token, Result: "7"}})
-		t.must("ack", err)
+		t.AckBatch(Ack{ID: first.ID, Token: first.Token, Result: "7"}, Ack{ID: first.ID, Token: first.Token, Result: "7"})
 		second := t.step(c.Steps[1].Queue, first.ChainID, 1)
-		Equal(t, "payload", second.Payload, `{"previous_job_id":"`+first.ID+`","previous_result":7}`)
+		Equal(t, "payload", string(second.Payload), `{"previous_job_id":"`+first.ID+`","previous_result":7}`)
 		t.Nothing(c.Steps[1].Queue)
 	}},
 	{Name: "the first step's payload is the job's, if the job has none", Needs: "chains", Run: func(t *T) {
@@ -82,17 +79,16 @@ var chainRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		Equal(t, "payload", first.Payload, `"text"`)
 		t.Enqueue(Job{Queue: c.Steps[0].Queue, Chain: c, Payload: "{}"}) // What a client sends that was given none.
 		Equal(t, "payload beside {}", t.Fetch(c.Steps[0].Queue).Payload, `"text"`)
-		_, err := t.Client.Enqueue(t.Context, Job{Queue: c.Steps[0].Queue, Chain: c, Payload: `"another"`})
-		t.Refused(err, "VALIDATION_ERROR", "chain.steps[0].payload")
+		t.EnqueueRefused(Job{Queue: c.Steps[0].Queue, Chain: c, Payload: `"another"`}, "VALIDATION_ERROR", "chain.steps[0].payload")
 		t.Ack(first)
-		Equal(t, "payload", t.Fetch(c.Steps[1].Queue).Payload, `{"previous_job_id":"`+first.ID+`","payload":"text"}`)
+		Equal(t, "payload", string(t.Fetch(c.Steps[1].Queue).Payload), `{"previous_job_id":"`+first.ID+`","payload":"text"}`)
 	}},
 	{Name: "exit leaves out the remaining steps and runs on_exit", Needs: "chains", Run: func(t *T) {
 		c := &Chain{Steps: t.steps(3, ""), OnExit: &Step{Queue: t.Queue(), Payload: `{"previous_result":"mine"}`}}
 		first := t.begin(c)
 		t.AckAs(Ack{ID: first.ID, Token: first.Token, Result: "1", StepStatus: "exit", ExitReason: "enough"})
 		last := t.step(c.OnExit.Queue, first.ChainID, -1)
-		Equal(t, "payload", last.Payload, `{"previous_job_id":"`+first.ID+`","previous_result":"mine"}`)
+		Equal(t, "payload", string(last.Payload), `{"previous_job_id":"`+first.ID+`","previous_result":"mine"}`)
 		t.Nothing(c.Steps[1].Queue, c.Steps[2].Queue)
 		t.chainStatus(first.ChainID, "exited")
 	}},
@@ -102,7 +98,7 @@ var chainRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		first := t.Fetch(c.Steps[0].Queue)
 		t.Failed(first, "dead")
 		handler := t.step(c.OnFailure.Queue, first.ChainID, -2)
-		Equal(t, "payload", handler.Payload, `{"failed_job_id":"`+first.ID+`","failed_step":0,"error":"boom","to":"us"}`)
+		Equal(t, "payload", string(handler.Payload), `{"failed_job_id":"`+first.ID+`","failed_step":0,"error":"boom","to":"us"}`)
 		t.Nothing(c.Steps[1].Queue)
 		t.chainStatus(first.ChainID, "failed")
 		t.Do(first.ID, "retry", "retried")

@@ -27,11 +27,25 @@ type Client interface {
 	Close()
 }
 
+// JSON is text that goes out and comes in as it stands; none is not sent.
+type JSON string
+
+// MarshalJSON is the text.
+func (j JSON) MarshalJSON() ([]byte, error) { return []byte(j), nil }
+
+// UnmarshalJSON keeps the text.
+func (j *JSON) UnmarshalJSON(text []byte) error {
+	*j = JSON(text)
+	return nil
+}
+
+// The tags of the types below are those of HTTP/JSON.
+
 // Job is an enqueue with every option there is. Zero values are not sent.
 type Job struct {
 	Queue              string
-	Payload            string // JSON.
-	Checkpoint         string // JSON.
+	Payload            JSON
+	Checkpoint         JSON
 	Priority           string
 	MaxRetries         *int
 	Backoff            string
@@ -55,8 +69,8 @@ type Job struct {
 
 // Step is a job that the end of another one calls for.
 type Step struct {
-	Queue   string
-	Payload string // JSON.
+	Queue   string `json:"queue"`
+	Payload JSON   `json:"payload,omitempty"`
 }
 
 // Chain is what follows on a job.
@@ -69,34 +83,34 @@ type Chain struct {
 
 // Agent bounds the loop of an agent job.
 type Agent struct {
-	MaxIterations    int
-	MaxCostUSD       float64
-	IterationTimeout string
+	MaxIterations    int     `json:"max_iterations"`
+	MaxCostUSD       float64 `json:"max_cost_usd"`
+	IterationTimeout string  `json:"iteration_timeout,omitempty"`
 	// Iteration and CostUSD are filled in by a fetch.
-	Iteration int
-	CostUSD   float64
+	Iteration int     `json:"iteration,omitempty"`
+	CostUSD   float64 `json:"total_cost_usd,omitempty"`
 }
 
 // Batch makes a batch of the jobs of one call.
 type Batch struct {
-	CallbackQueue   string
-	CallbackPayload string // JSON.
-	Open            bool
+	CallbackQueue   string `json:"callback_queue,omitempty"`
+	CallbackPayload JSON   `json:"callback_payload,omitempty"`
+	Open            bool   `json:"open,omitempty"`
 }
 
 // Enqueued answers an enqueue.
 type Enqueued struct {
-	ID       string
-	Status   string // pending, scheduled, held or duplicate.
-	Existing bool   // The unique key was held; ID is the holder.
-	ChainID  string // The chain that begins with the job.
-	BatchID  string // The batch that it joined.
+	ID       string `json:"job_id"`
+	Status   string `json:"status"`          // pending, scheduled, held or duplicate.
+	Existing bool   `json:"unique_existing"` // The unique key was held; ID is the holder.
+	ChainID  string `json:"chain_id"`        // The chain that begins with the job.
+	BatchID  string `json:"batch_id"`        // The batch that it joined.
 }
 
 // EnqueuedBatch answers an enqueue of many, in their order.
 type EnqueuedBatch struct {
-	Jobs    []Enqueued
-	BatchID string
+	Jobs    []Enqueued `json:"results"`
+	BatchID string     `json:"batch_id"`
 }
 
 // Fetch asks for up to Count jobs; more than one is another call on some protocols.
@@ -111,43 +125,45 @@ type Fetch struct {
 
 // Lease is one attempt that a worker holds.
 type Lease struct {
-	ID          string
-	Queue       string
-	Payload     string
-	Attempt     int
-	MaxRetries  int
-	Seconds     int
-	Checkpoint  string
-	Tags        map[string]string
-	Token       string
-	TraceParent string
-	BatchID     string
-	ChainID     string
-	ChainStep   *int
-	ExpireAt    time.Time
-	Agent       *Agent
+	ID          string            `json:"job_id"`
+	Queue       string            `json:"queue"`
+	Payload     JSON              `json:"payload"`
+	Attempt     int               `json:"attempt"`
+	MaxRetries  int               `json:"max_retries"`
+	Seconds     int               `json:"lease_duration"`
+	Checkpoint  JSON              `json:"checkpoint"`
+	Tags        map[string]string `json:"tags"`
+	Token       string            `json:"lease_token"`
+	TraceParent string            `json:"traceparent"`
+	BatchID     string            `json:"batch_id"`
+	ChainID     string            `json:"chain_id"`
+	ChainStep   *int              `json:"chain_step"`
+	ExpireAt    time.Time         `json:"expire_at"`
+	Agent       *Agent            `json:"agent"`
 }
 
 // Usage is what a model was used for.
 type Usage struct {
-	Input, Output   int64
-	CostUSD         float64
-	Model, Provider string
-	Kind            string // total or delta.
+	Input    int64   `json:"input_tokens"`
+	Output   int64   `json:"output_tokens"`
+	CostUSD  float64 `json:"cost_usd"`
+	Model    string  `json:"model,omitempty"`
+	Provider string  `json:"provider,omitempty"`
+	Kind     string  `json:"kind,omitempty"` // total or delta.
 }
 
 // Ack completes one attempt.
 type Ack struct {
-	ID          string
-	Token       string
-	Worker      string
-	Result      string // JSON.
-	Checkpoint  string // JSON.
-	AgentStatus string
-	HoldReason  string
-	StepStatus  string
-	ExitReason  string
-	Usage       *Usage
+	ID          string `json:"job_id,omitempty"` // In a batch.
+	Token       string `json:"lease_token,omitempty"`
+	Worker      string `json:"worker_id,omitempty"`
+	Result      JSON   `json:"result,omitempty"`
+	Checkpoint  JSON   `json:"checkpoint,omitempty"`
+	AgentStatus string `json:"agent_status,omitempty"`
+	HoldReason  string `json:"hold_reason,omitempty"`
+	StepStatus  string `json:"step_status,omitempty"`
+	ExitReason  string `json:"exit_reason,omitempty"`
+	Usage       *Usage `json:"usage,omitempty"`
 }
 
 // Fail ends one attempt without success.
@@ -165,9 +181,9 @@ type Fail struct {
 
 // Failed tells what became of the job.
 type Failed struct {
-	Status    string
-	NextAt    time.Time
-	Remaining int
+	Status    string    `json:"status"`
+	NextAt    time.Time `json:"next_attempt_at"`
+	Remaining int       `json:"attempts_remaining"`
 }
 
 // Heartbeat renews leases and brings news, by job id.
@@ -179,16 +195,16 @@ type Heartbeat struct {
 
 // News is what a heartbeat stores of one job.
 type News struct {
-	Token      string
-	Progress   string // JSON.
-	Checkpoint string // JSON.
-	Usage      *Usage
+	Token      string `json:"lease_token,omitempty"`
+	Progress   JSON   `json:"progress,omitempty"`
+	Checkpoint JSON   `json:"checkpoint,omitempty"`
+	Usage      *Usage `json:"usage,omitempty"`
 }
 
 // Beat answers a heartbeat of one job.
 type Beat struct {
-	Status         string // ok, cancel or lost.
-	BudgetExceeded bool
+	Status         string `json:"status"` // ok, cancel or lost.
+	BudgetExceeded bool   `json:"budget_exceeded"`
 }
 
 // Subscription says which events are wanted; empty lists want all.
@@ -205,14 +221,19 @@ type Events interface {
 
 // Event is something that happened. State and From are of its job, after and before.
 type Event struct {
-	Seq     uint64
-	Type    string
-	Job     string
-	Queue   string
-	At      time.Time
-	State   string
-	From    string
-	Attempt int
+	Seq       uint64 `json:"seq"`
+	Type      string `json:"type"`
+	Job       string `json:"job_id"`
+	Queue     string `json:"queue"`
+	AtNS      int64  `json:"at_ns"`
+	EventData `json:"data"`
+}
+
+// EventData is what an event says of its job.
+type EventData struct {
+	State   string `json:"state"`
+	From    string `json:"from"`
+	Attempt int    `json:"attempt"`
 }
 
 // ErrCannot marks what a protocol has no words for; the table names it.

@@ -39,8 +39,7 @@ type errorGroupsView struct {
 // Dead lists all dead jobs of a queue, some at a time.
 func (t *T) Dead(q string, limit int) (all []string) {
 	for cursor, more := "", true; more; {
-		var page rowsView
-		t.Call(http.MethodGet, fmt.Sprintf("/api/v1/dead?queue=%s&limit=%d&cursor=%s", q, limit, cursor), nil, &page)
+		page := Get[rowsView](t, fmt.Sprintf("/api/v1/dead?queue=%s&limit=%d&cursor=%s", q, limit, cursor))
 		for _, j := range page.Jobs {
 			Equal(t, "queue and state", [2]string{j.Queue, j.State}, [2]string{q, "dead"})
 			all = append(all, j.ID)
@@ -80,8 +79,7 @@ var deadRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 				t.Fatalf("%d at a time: %v, want %v", limit, got, want)
 			}
 		}
-		var page rowsView
-		t.Call(http.MethodGet, "/api/v1/dead?limit=1&queue="+q, nil, &page)
+		page := Get[rowsView](t, "/api/v1/dead?limit=1&queue="+q)
 		Equal(t, "reason and error", [2]string{page.Jobs[0].DeadReason, page.Jobs[0].LastError}, [2]string{"max_retries", "boom"})
 		t.Do(want[0], "retry", "retried")
 		t.Delete(want[1])
@@ -136,13 +134,7 @@ var deadRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "requeueing wakes who waits for the queue", Needs: "dead letters", Run: func(t *T) {
 		q := t.Queue()
 		id, _ := t.inState(q, "dead")
-		got := make(chan Lease, 1)
-		go func() { // Ends with its fetch, which waits no longer than soon.
-			leases, _ := t.Client.Fetch(t.Context, Fetch{Queues: []string{q}, Wait: soon})
-			got <- append(leases, Lease{})[0]
-		}()
-		t.Requeue(q, 1)
-		Equal(t, "job", (<-got).ID, id)
+		t.Woken(q, id, func() { t.Requeue(q, 1) })
 	}},
 	{Name: "dead jobs are counted by queue and error, and a group is listed, retried and deleted as one", Needs: "dead letters", Run: func(t *T) {
 		q := t.Queue()
@@ -166,8 +158,7 @@ var deadRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		Equal(t, "largest group", [4]string{g.Queue, g.Error, g.Sample.JobID, g.Sample.Error}, [4]string{q, "order … is lost", lost[0], "order 4 is lost"})
 		Equal(t, "its jobs", g.Count, 2)
 		for _, path := range []string{"/api/v1/dead?error_group=", "/api/v1/jobs?state=dead&error_group="} {
-			var rows rowsView
-			t.Call(http.MethodGet, path+g.ID, nil, &rows)
+			rows := Get[rowsView](t, path+g.ID)
 			if len(rows.Jobs) != 2 || rows.Jobs[0].ID != lost[0] || rows.Jobs[1].ID != lost[1] {
 				t.Fatalf("%s: %+v, want %v", path, rows.Jobs, lost)
 			}

@@ -73,8 +73,7 @@ var dependencyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Nothing(waiting)
 		t.Ack(t.Fetch(q))
 		for n := 0; n < len(jobs); {
-			leases, err := t.Client.Fetch(t.Context, Fetch{Queues: []string{waiting}, Count: 512, Worker: "w1", Lease: time.Hour, Wait: soon})
-			t.must("fetch", err)
+			leases := t.FetchMany(Fetch{Queues: []string{waiting}, Count: 512, Worker: "w1", Lease: time.Hour, Wait: soon})
 			if n += len(leases); len(leases) == 0 {
 				t.Fatalf("%d of %d jobs go on", n, len(jobs))
 			}
@@ -109,7 +108,6 @@ var dependencyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 				t.Fatalf("waiting for %q: %v", id, err)
 			}
 		}
-		_, err := t.Client.Enqueue(t.Context, Job{Queue: q, OnDependencyFailed: "hope", DependsOn: []string{t.Enqueue(Job{Queue: q}).ID}})
-		t.Refused(err, invalid, "on_dependency_failed")
+		t.EnqueueRefused(Job{Queue: q, OnDependencyFailed: "hope", DependsOn: []string{t.Enqueue(Job{Queue: q}).ID}}, invalid, "on_dependency_failed")
 	}},
 }

@@ -40,8 +40,7 @@ var enqueueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		q := t.Queue()
 		parent := t.Enqueue(Job{Queue: q}).ID
 		Equal(t, "parent", t.Job(t.Enqueue(Job{Queue: q, ParentID: parent}).ID).ParentID, parent)
-		_, err := t.Client.Enqueue(t.Context, Job{Queue: q, ParentID: "nonsense"})
-		t.Refused(err, invalid, "parent_id")
+		t.EnqueueRefused(Job{Queue: q, ParentID: "nonsense"}, invalid, "parent_id")
 	}},
 	{Name: "what is not said has the documented defaults", Run: func(t *T) {
 		q := t.Queue()
@@ -59,7 +58,7 @@ var enqueueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	}},
 	{Name: "any JSON is a payload and comes back as it was sent", Run: func(t *T) {
 		q := t.Queue()
-		for _, payload := range []string{`"text"`, `[1,2]`, `1e2`, `true`, `{"<&>":" \u00e4"}`, `123456789012345678901234567890`} {
+		for _, payload := range []JSON{`"text"`, `[1,2]`, `1e2`, `true`, `{"<&>":" \u00e4"}`, `123456789012345678901234567890`} {
 			t.Enqueue(Job{Queue: q, Payload: payload})
 			Equal(t, "payload", t.Fetch(q).Payload, payload)
 		}
@@ -199,7 +198,7 @@ var enqueueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		if j := t.Job(out.Jobs[1].ID); j.MaxRetries != 8 || j.Backoff != "fixed" || j.BaseDelayMS != 2000 || j.UniqueKey != "u" {
 			t.Fatalf("the batch made %+v", j)
 		}
-		for _, want := range []string{"4", "0", "1"} { // The critical one first.
+		for _, want := range []JSON{"4", "0", "1"} { // The critical one first.
 			l := t.Fetch(q)
 			Equal(t, "payload", l.Payload, want)
 			if want == "0" && (l.Checkpoint != "5" || l.Tags["k"] != "v") {
@@ -217,24 +216,23 @@ var enqueueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "the header Idempotency-Key means the same as the field", Once: true, Run: func(t *T) {
 		q := t.Queue()
 		one := t.Enqueue(Job{Queue: q, IdempotencyKey: "i"})
-		var two enqueuedBody
+		var two Enqueued
 		h := *t.admin
 		h.target = h.target.with("Idempotency-Key", "i")
 		_, err := h.call(t.Context, http.MethodPost, "/api/v1/enqueue", object{"queue": q}, &two)
 		t.must("enqueue", err)
-		Equal(t, "repetition", two.enqueued(), one)
+		Equal(t, "repetition", two, one)
 	}},
 	{Name: "what another server posts to a webhook becomes a job", Needs: "webhooks", Once: true, Run: func(t *T) {
 		q := t.Queue()
-		for _, w := range []struct{ body, payload string }{{`{"a":[1]}`, `{"a":[1]}`}, {"plain text", `"plain text"`}} {
-			var out enqueuedBody
-			t.Call(http.MethodPost, "/api/v1/webhooks/"+q+"?priority=high&max_retries=2&tags=k:v,l:w&unique_key="+w.payload[:2], verbatim(w.body), &out)
+		for _, w := range []struct{ body, payload JSON }{{`{"a":[1]}`, `{"a":[1]}`}, {"plain text", `"plain text"`}} {
+			out := Post[Enqueued](t, "/api/v1/webhooks/"+q+"?priority=high&max_retries=2&tags=k:v,l:w&unique_key="+string(w.payload[:2]), verbatim(w.body))
 			Equal(t, "status", out.Status, "pending")
 			l := t.Fetch(q)
 			Equal(t, "payload", l.Payload, w.payload)
 			Equal(t, "attempts at most", l.MaxRetries, 2)
 			Equal(t, "tags", l.Tags["k"]+l.Tags["l"], "vw")
-			Equal(t, "priority", t.Job(out.JobID).Priority, 1)
+			Equal(t, "priority", t.Job(out.ID).Priority, 1)
 		}
 		t.Refused(t.Try(http.MethodPost, "/api/v1/webhooks/"+q+"?priority=urgent", verbatim("{}"), nil), invalid, "priority")
 	}},

@@ -61,8 +61,8 @@ func (t *T) lastSeq() uint64 {
 
 // recentView is a page of events.
 type recentView struct {
-	Events []eventBody `json:"events"`
-	Lost   bool        `json:"lost"`
+	Events []Event `json:"events"`
+	Lost   bool    `json:"lost"`
 }
 
 var eventRules = []Rule{ //nolint:gochecknoglobals // A constant table.
@@ -74,16 +74,16 @@ var eventRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			"enqueued": {"", "pending"}, "started": {"pending", "active"}, "failed": {"active", "retrying"},
 			"promoted": {"retrying", "pending"}, "completed": {"active", "completed"},
 		}
-		var at time.Time
+		var at int64
 		var seq uint64
 		for _, e := range t.Told(from, lifeTold...) {
 			if want, ok := states[e.Type]; ok && (want != [2]string{e.From, e.State}) {
 				t.Fatalf("%+v, want %v", e, want)
 			}
-			if e.Job != id || e.Queue != q || e.Seq <= seq || e.At.Before(at) {
-				t.Fatalf("%+v, after number %d at %s", e, seq, at)
+			if e.Job != id || e.Queue != q || e.Seq <= seq || e.AtNS < at {
+				t.Fatalf("%+v, after number %d at %d", e, seq, at)
 			}
-			seq, at = e.Seq, e.At
+			seq, at = e.Seq, e.AtNS
 		}
 	}},
 	{Name: "whatever is done to a job or a queue is told under its own name", Needs: "events", Run: func(t *T) {
@@ -226,13 +226,13 @@ var eventRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.EnqueueBatch(nil, slices.Repeat([]Job{{Queue: q}}, 20)...)
 		from := t.Subscribe(Subscription{After: seq}) // All that happens, also to others.
 		t.life(q)
-		var at time.Time
+		var at int64
 		for mine := 0; mine < 20+len(lifeTold); seq++ {
 			e := t.Next(from)
-			if e.Seq != seq+1 || e.At.Before(at) {
-				t.Fatalf("event %d at %s follows on %d at %s", e.Seq, e.At, seq, at)
+			if e.Seq != seq+1 || e.AtNS < at {
+				t.Fatalf("event %d at %d follows on %d at %d", e.Seq, e.AtNS, seq, at)
 			}
-			if at = e.At; e.Queue == q {
+			if at = e.AtNS; e.Queue == q {
 				mine++
 			}
 		}
@@ -298,10 +298,8 @@ var eventRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.life(q)
 		var paged []Event
 		for after := seq; len(paged) < len(lifeTold); {
-			var page recentView
-			t.Call(http.MethodGet, fmt.Sprintf("/api/v1/cluster/events?after_seq=%d&limit=3", after), nil, &page)
-			for i := range page.Events {
-				e := page.Events[i].event()
+			page := Get[recentView](t, fmt.Sprintf("/api/v1/cluster/events?after_seq=%d&limit=3", after))
+			for _, e := range page.Events {
 				Equal(t, "number", e.Seq, after+1)
 				if after = e.Seq; e.Queue == q {
 					paged = append(paged, e)

@@ -50,9 +50,7 @@ var limitRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		q := t.Queue()
 		for _, w := range wrongJobs(q) {
 			_, err := t.Client.Enqueue(t.Context, w.job)
-			if r := AsRefusal(err); r == nil || r.Code != invalid || !slices.Equal(r.Fields, w.fields) {
-				t.Fatalf("%s: %v, want the fields %v", w.what, err, w.fields)
-			}
+			t.RefusedFor(w.what, err, invalid, w.fields...)
 		}
 		t.Nothing(q)
 	}},
@@ -60,24 +58,21 @@ var limitRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		q := t.Queue()
 		for _, w := range wrongJobs(q) {
 			_, err := t.Client.EnqueueBatch(t.Context, []Job{{Queue: q}, w.job}, nil)
-			if r := AsRefusal(err); r == nil || r.Code != invalid || !slices.Equal(r.Fields, w.fields) {
-				t.Fatalf("%s: %v, want the fields %v", w.what, err, w.fields)
-			}
+			t.RefusedFor(w.what, err, invalid, w.fields...)
 		}
 		t.Nothing(q)
 	}},
 	{Name: "a payload or checkpoint above its limit is refused by name", Run: func(t *T) {
-		q, large := t.Queue(), `"`+strings.Repeat("x", 256<<10)+`"`
+		q, large := t.Queue(), quoted(strings.Repeat("x", 256<<10))
 		_, err := t.Client.Enqueue(t.Context, Job{Queue: q, Payload: large})
 		if r := AsRefusal(err); r == nil || r.Code != invalid && r.Code != "PAYLOAD_TOO_LARGE" || !slices.Equal(r.Fields, []string{"payload"}) {
 			t.Fatalf("payload: %v", err)
 		}
-		_, err = t.Client.Enqueue(t.Context, Job{Queue: q, Checkpoint: large})
-		t.Refused(err, invalid, "checkpoint")
+		t.EnqueueRefused(Job{Queue: q, Checkpoint: large}, invalid, "checkpoint")
 		t.Nothing(q)
 	}},
 	{Name: "a payload of exactly the limit goes through", Run: func(t *T) {
-		q, most := t.Queue(), `"`+strings.Repeat("x", 256<<10-2)+`"`
+		q, most := t.Queue(), quoted(strings.Repeat("x", 256<<10-2))
 		t.Enqueue(Job{Queue: q, Payload: most})
 		Equal(t, "length", len(t.Fetch(q).Payload), len(most))
 	}},
@@ -86,9 +81,8 @@ var limitRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			t.Unable("a payload is part of the JSON body: what is no JSON is no request")
 		}
 		q := t.Queue()
-		for _, text := range []string{"{", "'x'", "1 2", `{"a":}`, `{"a":1,"a":2}`, strings.Repeat("[", 20_000)} {
-			_, err := t.Client.Enqueue(t.Context, Job{Queue: q, Payload: text})
-			t.Refused(err, invalid, "payload")
+		for _, text := range []JSON{"{", "'x'", "1 2", `{"a":}`, `{"a":1,"a":2}`, JSON(strings.Repeat("[", 20_000))} {
+			t.EnqueueRefused(Job{Queue: q, Payload: text}, invalid, "payload")
 		}
 		t.Nothing(q)
 	}},
@@ -124,20 +118,16 @@ var limitRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			{"a lease of two days", Fetch{Queues: []string{q}, Lease: 48 * time.Hour}, []string{"lease"}},
 		} {
 			_, err := t.Client.Fetch(t.Context, w.fetch)
-			if r := AsRefusal(err); r == nil || r.Code != invalid || !slices.Equal(r.Fields, w.fields) {
-				t.Fatalf("%s: %v, want the fields %v", w.what, err, w.fields)
-			}
+			t.RefusedFor(w.what, err, invalid, w.fields...)
 		}
 	}},
 	{Name: "a wrong ack is refused by field, and the job stays its worker's", Run: func(t *T) {
-		q := t.Queue()
-		t.Enqueue(Job{Queue: q})
-		l := t.Fetch(q)
+		l := t.Leased(Job{})
 		err := t.Client.Ack(t.Context, Ack{ID: l.ID, Token: "not a token"})
 		if r := AsRefusal(err); r == nil || r.Code != invalid {
 			t.Fatalf("a token that is none: %v", err)
 		}
-		err = t.Client.Ack(t.Context, Ack{ID: l.ID, Token: l.Token, Result: `"` + strings.Repeat("x", 256<<10) + `"`})
+		err = t.Client.Ack(t.Context, Ack{ID: l.ID, Token: l.Token, Result: quoted(strings.Repeat("x", 256<<10))})
 		if r := AsRefusal(err); r == nil || r.Code != invalid {
 			t.Fatalf("a result above the limit: %v", err)
 		}

@@ -28,20 +28,14 @@ var moveRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Nothing(from)
 		Equal(t, "first job of the new queue", t.Fetch(to).ID, there.ID)
 		l := t.Fetch(to)
-		Equal(t, "job, its queue and payload", [3]string{l.ID, l.Queue, l.Payload}, [3]string{a.ID, to, "1"})
+		Equal(t, "job, its queue and payload", [3]string{l.ID, l.Queue, string(l.Payload)}, [3]string{a.ID, to, "1"})
 		t.Ack(l)
 		t.Nothing(from, to)
 	}},
 	{Name: "a moved job wakes who waits for its new queue", Needs: "move", Run: func(t *T) {
 		from, to := t.Queue(), t.Queue()
 		e := t.Enqueue(Job{Queue: from})
-		got := make(chan Lease, 1)
-		go func() { // Ends with its fetch, which waits no longer than soon.
-			leases, _ := t.Client.Fetch(t.Context, Fetch{Queues: []string{to}, Lease: time.Minute, Wait: soon})
-			got <- append(leases, Lease{})[0]
-		}()
-		t.Move(e.ID, to)
-		Equal(t, "job", (<-got).ID, e.ID)
+		t.Woken(to, e.ID, func() { t.Move(e.ID, to) })
 	}},
 	{Name: "a moved job keeps its state, and its time comes in the new queue", Needs: "move", Run: func(t *T) {
 		from, to := t.Queue(), t.Queue()

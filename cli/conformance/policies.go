@@ -28,8 +28,7 @@ func (t *T) Policy(o object) policyView {
 	if o["name"] == nil {
 		o["name"] = "conformance"
 	}
-	var p policyView
-	t.Call(http.MethodPost, policiesPath, o, &p)
+	p := Post[policyView](t, policiesPath, o)
 	t.Made(policiesPath + "/" + p.ID)
 	return p
 }
@@ -75,7 +74,7 @@ var policyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Call(http.MethodPost, jobPath(e.ID, "/approve"), object{"comment": "looked"}, &answer)
 		Equal(t, "status", answer.Status, "pending")
 		l := t.Fetch(q)
-		Equal(t, "job and payload", [2]string{l.ID, l.Payload}, [2]string{e.ID, "7"})
+		Equal(t, "job and payload", [2]string{l.ID, string(l.Payload)}, [2]string{e.ID, "7"})
 		if h := t.Job(e.ID).Hold; h.Decision != "approved" || h.Comment != "looked" || h.Policy != p.ID {
 			t.Fatalf("decided as %+v", h)
 		}
@@ -113,9 +112,8 @@ var policyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		l := t.Fetch(q)
 		t.AckAs(Ack{ID: l.ID, Token: l.Token, AgentStatus: "continue", Checkpoint: "1"})
 		t.Ack(t.Fetch(q)) // One who was approved is not asked for again.
-		var replay enqueuedBody
-		t.Call(http.MethodPost, jobPath(agent, "/replay"), object{"from": 1}, &replay)
-		t.Held(replay.JobID, p)
+		replay := Post[Enqueued](t, jobPath(agent, "/replay"), object{"from": 1})
+		t.Held(replay.ID, p)
 		wait(5)
 	}},
 	{Name: "an approved job that waits for others still waits", Needs: "approvals", Run: func(t *T) {
@@ -258,8 +256,7 @@ var policyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			"name": given.Name, "mode": given.Mode, "queue": q, "tag_key": "k", "tag_value": "v", "expires_after": "24h", "on_expire": "approve",
 			"approvers": []string{"a", "b"},
 		})
-		var list []policyView
-		t.Call(http.MethodGet, policiesPath, nil, &list)
+		list := Get[[]policyView](t, policiesPath)
 		at := slices.IndexFunc(list, func(o policyView) bool { return o.ID == p.ID })
 		if at < 0 || !slices.Equal(list[at].Approvers, []string{"a", "b"}) {
 			t.Fatalf("made %+v, listed %+v", p, list)
@@ -290,9 +287,7 @@ var policyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			{object{"name": "n", "queue": q, "approvers": []string{""}}, []string{"approvers[0]"}},
 			{object{"name": "n", "queue": q, "approvers": slices.Repeat([]string{"a"}, 51)}, []string{"approvers"}},
 		} {
-			if r := AsRefusal(t.Try(http.MethodPost, policiesPath, w.policy, nil)); r == nil || r.Code != invalid || !slices.Equal(r.Fields, w.fields) {
-				t.Fatalf("%v: %v, want the fields %v", w.policy, r, w.fields)
-			}
+			t.RefusedFor(w.policy, t.Try(http.MethodPost, policiesPath, w.policy, nil), invalid, w.fields...)
 		}
 		Equal(t, "status", t.Enqueue(Job{Queue: q}).Status, "pending")
 		gone := t.Policy(object{"queue": t.Queue()}).ID

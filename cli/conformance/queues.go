@@ -35,20 +35,13 @@ var queueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		q := t.Queue()
 		t.DoQueue(q, "pause", "paused")
 		e := t.Enqueue(Job{Queue: q})
-		got := make(chan Lease, 1)
-		go func() { // Ends with its fetch, which waits no longer than soon.
-			leases, _ := t.Client.Fetch(t.Context, Fetch{Queues: []string{q}, Lease: time.Minute, Wait: soon})
-			got <- append(leases, Lease{})[0]
-		}()
-		t.DoQueue(q, "resume", "resumed")
-		Equal(t, "job", (<-got).ID, e.ID)
+		t.Woken(q, e.ID, func() { t.DoQueue(q, "resume", "resumed") })
 	}},
 	{Name: "no more jobs are held than a queue's concurrency", Run: func(t *T) {
 		q := t.Queue()
 		t.Call(http.MethodPost, queuePath(q, "/concurrency"), object{"max": 2}, nil)
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q}, Job{Queue: q}, Job{Queue: q})
-		leases, err := t.Client.Fetch(t.Context, Fetch{Queues: []string{q}, Count: 4, Lease: time.Minute})
-		t.must("fetch", err)
+		leases := t.FetchMany(Fetch{Queues: []string{q}, Count: 4, Lease: time.Minute})
 		Equal(t, "jobs handed out", len(leases), 2)
 		t.Nothing(q)
 		t.Ack(leases[0])
@@ -137,15 +130,13 @@ var queueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		q := t.Queue()
 		kept := t.Enqueue(Job{Queue: q, MaxRetries: new(2), Backoff: "none", UniqueKey: "u"})
 		t.inState(q, "scheduled")
-		var out drainView
-		t.Call(http.MethodPost, queuePath(q, "/drain"), nil, &out)
+		out := Post[drainView](t, queuePath(q, "/drain"), nil)
 		Equal(t, "answer", out, drainView{"draining", 2})
 		if !t.QueueNow(q).Draining {
 			t.Fatalf("the queue is not shown as draining")
 		}
-		_, err := t.Client.Enqueue(t.Context, Job{Queue: q})
-		t.Refused(err, draining, "queue")
-		_, err = t.Client.EnqueueBatch(t.Context, []Job{{Queue: t.Queue()}, {Queue: q}}, nil)
+		t.EnqueueRefused(Job{Queue: q}, draining, "queue")
+		_, err := t.Client.EnqueueBatch(t.Context, []Job{{Queue: t.Queue()}, {Queue: q}}, nil)
 		t.Refused(err, draining, "queue")
 		t.Refused(t.Try(http.MethodPost, "/api/v1/webhooks/"+q, verbatim("{}"), nil), draining, "queue")
 		Equal(t, "holder of a key", t.Enqueue(Job{Queue: q, UniqueKey: "u"}).ID, kept.ID)
@@ -157,10 +148,8 @@ var queueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	}},
 	{Name: "a drain waits until the queue is empty, if it is asked to", Needs: "drain", Run: func(t *T) {
 		q := t.Queue()
-		t.Enqueue(Job{Queue: q})
-		l := t.Fetch(q)
-		var soonOut drainView
-		t.Call(http.MethodPost, queuePath(q, "/drain?wait=50ms"), nil, &soonOut)
+		l := t.Leased(Job{Queue: q})
+		soonOut := Post[drainView](t, queuePath(q, "/drain?wait=50ms"), nil)
 		Equal(t, "answer in time", soonOut, drainView{"draining", 1})
 		got := make(chan drainView, 1)
 		go func() { // Ends with the call, which waits no longer than soon.

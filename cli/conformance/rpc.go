@@ -77,7 +77,7 @@ func optionsToProto(j *Job) *corvov1.EnqueueOptions {
 	o := &corvov1.EnqueueOptions{
 		Priority: j.Priority, RetryBackoff: j.Backoff, RetryBaseDelayMs: millis(j.BaseDelay), RetryMaxDelayMs: millis(j.MaxDelay),
 		ExpireAfterMs: millis(j.ExpireAfter), Tags: j.Tags, UniqueKey: j.UniqueKey, IdempotencyKey: j.IdempotencyKey,
-		CheckpointJson: j.Checkpoint, Traceparent: j.TraceParent, DependsOn: j.DependsOn, OnDependencyFailed: j.OnDependencyFailed,
+		CheckpointJson: string(j.Checkpoint), Traceparent: j.TraceParent, DependsOn: j.DependsOn, OnDependencyFailed: j.OnDependencyFailed,
 		BatchId: j.BatchID, ParentId: j.ParentID,
 	}
 	if j.MaxRetries != nil {
@@ -105,7 +105,7 @@ func stepToProto(s *Step) *corvov1.ChainStep {
 	if s == nil {
 		return nil
 	}
-	return &corvov1.ChainStep{Queue: s.Queue, PayloadJson: s.Payload}
+	return &corvov1.ChainStep{Queue: s.Queue, PayloadJson: string(s.Payload)}
 }
 
 func millis(d *time.Duration) *int64 {
@@ -123,7 +123,7 @@ func agentToProto(a *Agent) *corvov1.AgentConfig {
 }
 
 func jobToProto(j *Job) *corvov1.EnqueueRequest {
-	return &corvov1.EnqueueRequest{Queue: j.Queue, PayloadJson: j.Payload, Agent: agentToProto(j.Agent), Options: optionsToProto(j)}
+	return &corvov1.EnqueueRequest{Queue: j.Queue, PayloadJson: string(j.Payload), Agent: agentToProto(j.Agent), Options: optionsToProto(j)}
 }
 
 func usageToProto(u *Usage) *corvov1.UsageReport {
@@ -137,31 +137,34 @@ func enqueuedFromProto(m *corvov1.EnqueueResponse) Enqueued {
 	return Enqueued{m.GetJobId(), m.GetStatus(), m.GetUniqueExisting(), m.GetChainId(), m.GetBatchId()}
 }
 
-func (c *overRPC) Enqueue(ctx context.Context, j Job) (Enqueued, error) {
-	res, err := c.client.Enqueue(ctx, connect.NewRequest(jobToProto(&j)))
+// unary makes a call. The getters of the answer that it has not got are empty.
+func unary[Req, Res any](ctx context.Context, call func(context.Context, *connect.Request[Req]) (*connect.Response[Res], error), req *Req) (*Res, error) {
+	res, err := call(ctx, connect.NewRequest(req))
 	if err != nil {
-		return Enqueued{}, refusedOverRPC(err)
+		return nil, refusedOverRPC(err)
 	}
-	return enqueuedFromProto(res.Msg), nil
+	return res.Msg, nil
+}
+
+func (c *overRPC) Enqueue(ctx context.Context, j Job) (Enqueued, error) {
+	m, err := unary(ctx, c.client.Enqueue, jobToProto(&j))
+	return enqueuedFromProto(m), err
 }
 
 func (c *overRPC) EnqueueBatch(ctx context.Context, jobs []Job, b *Batch) (EnqueuedBatch, error) {
-	m := &corvov1.EnqueueBatchRequest{}
+	in := &corvov1.EnqueueBatchRequest{}
 	for i := range jobs {
-		m.Jobs = append(m.Jobs, jobToProto(&jobs[i]))
+		in.Jobs = append(in.Jobs, jobToProto(&jobs[i]))
 	}
 	if b != nil {
-		m.Batch = &corvov1.BatchOptions{CallbackQueue: b.CallbackQueue, CallbackPayloadJson: b.CallbackPayload, Open: b.Open}
+		in.Batch = &corvov1.BatchOptions{CallbackQueue: b.CallbackQueue, CallbackPayloadJson: string(b.CallbackPayload), Open: b.Open}
 	}
-	res, err := c.client.EnqueueBatch(ctx, connect.NewRequest(m))
-	if err != nil {
-		return EnqueuedBatch{}, refusedOverRPC(err)
-	}
-	out := EnqueuedBatch{BatchID: res.Msg.GetBatchId()}
-	for _, r := range res.Msg.GetResults() {
+	m, err := unary(ctx, c.client.EnqueueBatch, in)
+	out := EnqueuedBatch{BatchID: m.GetBatchId()}
+	for _, r := range m.GetResults() {
 		out.Jobs = append(out.Jobs, enqueuedFromProto(r))
 	}
-	return out, nil
+	return out, err
 }
 
 // granted is what FetchResponse and FetchBatchJob have in common.
@@ -184,8 +187,8 @@ type granted interface {
 
 func leaseFromProto(m granted, step *int32) (Lease, error) {
 	l := Lease{
-		ID: m.GetJobId(), Queue: m.GetQueue(), Payload: m.GetPayloadJson(), Attempt: int(m.GetAttempt()), MaxRetries: int(m.GetMaxRetries()),
-		Seconds: int(m.GetLeaseDuration()), Checkpoint: m.GetCheckpointJson(), Token: m.GetLeaseToken(), TraceParent: m.GetTraceparent(),
+		ID: m.GetJobId(), Queue: m.GetQueue(), Payload: JSON(m.GetPayloadJson()), Attempt: int(m.GetAttempt()), MaxRetries: int(m.GetMaxRetries()),
+		Seconds: int(m.GetLeaseDuration()), Checkpoint: JSON(m.GetCheckpointJson()), Token: m.GetLeaseToken(), TraceParent: m.GetTraceparent(),
 		BatchID: m.GetBatchId(), ChainID: m.GetChainId(),
 	}
 	if step != nil {
@@ -222,37 +225,37 @@ func (c *overRPC) Fetch(ctx context.Context, f Fetch) ([]Lease, error) {
 	wait := new(f.Wait.Milliseconds())
 	seconds := int32(f.Lease / time.Second)
 	if f.Count > 1 {
-		res, err := c.client.FetchBatch(ctx, connect.NewRequest(&corvov1.FetchBatchRequest{
+		m, err := unary(ctx, c.client.FetchBatch, &corvov1.FetchBatchRequest{
 			Queues: f.Queues, WorkerId: f.Worker, Hostname: f.Hostname, LeaseDuration: seconds, Count: int32(f.Count), WaitMs: wait,
-		}))
+		})
 		if err != nil {
-			return nil, refusedOverRPC(err)
+			return nil, err
 		}
-		return leasesFromProto(res.Msg.GetJobs())
+		return leasesFromProto(m.GetJobs())
 	}
-	res, err := c.client.Fetch(ctx, connect.NewRequest(&corvov1.FetchRequest{
+	m, err := unary(ctx, c.client.Fetch, &corvov1.FetchRequest{
 		Queues: f.Queues, WorkerId: f.Worker, Hostname: f.Hostname, LeaseDuration: seconds, WaitMs: wait,
-	}))
-	if err != nil || !res.Msg.GetFound() {
-		return nil, refusedOverRPC(err)
+	})
+	if err != nil || !m.GetFound() {
+		return nil, err
 	}
-	l, err := leaseFromProto(res.Msg, res.Msg.ChainStep)
+	l, err := leaseFromProto(m, m.ChainStep)
 	return []Lease{l}, err
 }
 
 func (c *overRPC) Ack(ctx context.Context, a Ack) error {
-	_, err := c.client.Ack(ctx, connect.NewRequest(&corvov1.AckRequest{
-		JobId: a.ID, LeaseToken: a.Token, WorkerId: a.Worker, ResultJson: a.Result, CheckpointJson: a.Checkpoint, Usage: usageToProto(a.Usage),
+	_, err := unary(ctx, c.client.Ack, &corvov1.AckRequest{
+		JobId: a.ID, LeaseToken: a.Token, WorkerId: a.Worker, ResultJson: string(a.Result), CheckpointJson: string(a.Checkpoint), Usage: usageToProto(a.Usage),
 		AgentStatus: a.AgentStatus, HoldReason: a.HoldReason, StepStatus: a.StepStatus, ExitReason: a.ExitReason,
-	}))
-	return refusedOverRPC(err)
+	})
+	return err
 }
 
 func acksToProto(acks []Ack) []*corvov1.AckBatchItem {
 	var items []*corvov1.AckBatchItem
 	for _, a := range acks {
 		items = append(items, &corvov1.AckBatchItem{
-			JobId: a.ID, LeaseToken: a.Token, ResultJson: a.Result, CheckpointJson: a.Checkpoint, Usage: usageToProto(a.Usage),
+			JobId: a.ID, LeaseToken: a.Token, ResultJson: string(a.Result), CheckpointJson: string(a.Checkpoint), Usage: usageToProto(a.Usage),
 			AgentStatus: a.AgentStatus, HoldReason: a.HoldReason, StepStatus: a.StepStatus, ExitReason: a.ExitReason,
 		})
 	}
@@ -268,11 +271,8 @@ func outcomesFromProto(list []*corvov1.ItemOutcome) []error {
 }
 
 func (c *overRPC) AckBatch(ctx context.Context, worker string, acks []Ack) ([]error, error) {
-	res, err := c.client.AckBatch(ctx, connect.NewRequest(&corvov1.AckBatchRequest{WorkerId: worker, Items: acksToProto(acks)}))
-	if err != nil {
-		return nil, refusedOverRPC(err)
-	}
-	return outcomesFromProto(res.Msg.GetOutcomes()), nil
+	m, err := unary(ctx, c.client.AckBatch, &corvov1.AckBatchRequest{WorkerId: worker, Items: acksToProto(acks)})
+	return outcomesFromProto(m.GetOutcomes()), err
 }
 
 func failedFromProto(status string, next *timestamppb.Timestamp, remaining int32) Failed {
@@ -284,20 +284,17 @@ func failedFromProto(status string, next *timestamppb.Timestamp, remaining int32
 }
 
 func (c *overRPC) Fail(ctx context.Context, f Fail) (Failed, error) {
-	res, err := c.client.Fail(ctx, connect.NewRequest(&corvov1.FailRequest{
+	m, err := unary(ctx, c.client.Fail, &corvov1.FailRequest{
 		JobId: f.ID, LeaseToken: f.Token, WorkerId: f.Worker, Error: f.Error, Backtrace: f.Backtrace, Release: f.Release, Terminal: f.Terminal,
 		DelayMs: millis(f.Delay), Usage: usageToProto(f.Usage),
-	}))
-	if err != nil {
-		return Failed{}, refusedOverRPC(err)
-	}
-	return failedFromProto(res.Msg.GetStatus(), res.Msg.GetNextAttemptAt(), res.Msg.GetAttemptsRemaining()), nil
+	})
+	return failedFromProto(m.GetStatus(), m.GetNextAttemptAt(), m.GetAttemptsRemaining()), err
 }
 
 func newsToProto(jobs map[string]News) map[string]*corvov1.HeartbeatJobUpdate {
 	out := make(map[string]*corvov1.HeartbeatJobUpdate, len(jobs))
 	for id, n := range jobs {
-		out[id] = &corvov1.HeartbeatJobUpdate{LeaseToken: n.Token, ProgressJson: n.Progress, CheckpointJson: n.Checkpoint, Usage: usageToProto(n.Usage)}
+		out[id] = &corvov1.HeartbeatJobUpdate{LeaseToken: n.Token, ProgressJson: string(n.Progress), CheckpointJson: string(n.Checkpoint), Usage: usageToProto(n.Usage)}
 	}
 	return out
 }
@@ -311,13 +308,10 @@ func beatsFromProto(m map[string]*corvov1.HeartbeatJobResponse) map[string]Beat 
 }
 
 func (c *overRPC) Heartbeat(ctx context.Context, h Heartbeat) (map[string]Beat, error) {
-	res, err := c.client.Heartbeat(ctx, connect.NewRequest(&corvov1.HeartbeatRequest{
+	m, err := unary(ctx, c.client.Heartbeat, &corvov1.HeartbeatRequest{
 		WorkerId: h.Worker, LeaseDuration: int32(h.Lease / time.Second), Jobs: newsToProto(h.Jobs),
-	}))
-	if err != nil {
-		return nil, refusedOverRPC(err)
-	}
-	return beatsFromProto(res.Msg.GetJobs()), nil
+	})
+	return beatsFromProto(m.GetJobs()), err
 }
 
 // partOf is the word before the text of a stream's error.

@@ -176,8 +176,7 @@ var stateRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Call(http.MethodPost, jobPath(id, "/hold"), object{"reason": "look first"}, nil)
 		listed := func(reason string) func() bool {
 			return func() bool {
-				var page rowsView
-				t.Call(http.MethodGet, "/api/v1/jobs?queue="+q, nil, &page)
+				page := Get[rowsView](t, "/api/v1/jobs?queue="+q)
 				return len(page.Jobs) == 1 && page.Jobs[0].HoldReason == reason
 			}
 		}
@@ -188,8 +187,7 @@ var stateRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "an active job is held when its worker lets go, and the attempt does not count", Needs: "hold", Run: func(t *T) {
 		for _, release := range []bool{true, false} {
 			q := t.Queue()
-			t.Enqueue(Job{Queue: q, MaxRetries: new(1)})
-			l := t.Fetch(q)
+			l := t.Leased(Job{Queue: q, MaxRetries: new(1)})
 			t.Do(l.ID, "hold", "cancelling")
 			Equal(t, "word of a heartbeat", t.Beat(l), "cancel")
 			t.State(l.ID, "cancelling")

@@ -55,7 +55,7 @@ const (
 	reopenEvery = 50 * time.Millisecond
 )
 
-// do sends one frame and waits for its answer.
+// do sends one frame and waits for its answer, which may be a refusal.
 func (s *overStream) do(ctx context.Context, f *frame) (*answer, error) {
 	for range reopenings {
 		got, err := s.once(ctx, f)
@@ -70,7 +70,7 @@ func (s *overStream) do(ctx context.Context, f *frame) (*answer, error) {
 				return nil, ctx.Err()
 			}
 		}
-		return got, nil
+		return got, refusedOverStream(got)
 	}
 	return nil, errors.New("no leader takes the stream")
 }
@@ -151,13 +151,10 @@ func (s *overStream) enqueue(ctx context.Context, jobs []Job) ([]Enqueued, error
 	for i := range jobs {
 		j := &jobs[i]
 		f.Enqueues = append(f.Enqueues, &corvov1.LifecycleEnqueueItem{
-			Queue: j.Queue, PayloadJson: j.Payload, Agent: agentToProto(j.Agent), Options: optionsToProto(j),
+			Queue: j.Queue, PayloadJson: string(j.Payload), Agent: agentToProto(j.Agent), Options: optionsToProto(j),
 		})
 	}
 	a, err := s.do(ctx, f)
-	if err == nil {
-		err = refusedOverStream(a)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -192,9 +189,6 @@ func (s *overStream) Fetch(ctx context.Context, f Fetch) ([]Lease, error) {
 		Queues: f.Queues, WorkerId: f.Worker, Hostname: f.Hostname, LeaseDuration: int32(f.Lease / time.Second), FetchCount: int32(max(f.Count, 1)),
 		WaitMs: new(f.Wait.Milliseconds()),
 	})
-	if err == nil {
-		err = refusedOverStream(a)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -214,9 +208,6 @@ func (s *overStream) Ack(ctx context.Context, a Ack) error {
 
 func (s *overStream) AckBatch(ctx context.Context, worker string, acks []Ack) ([]error, error) {
 	a, err := s.do(ctx, &frame{WorkerId: worker, Acks: acksToProto(acks)})
-	if err == nil {
-		err = refusedOverStream(a)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -228,9 +219,6 @@ func (s *overStream) Fail(ctx context.Context, f Fail) (Failed, error) {
 		JobId: f.ID, LeaseToken: f.Token, Error: f.Error, Backtrace: f.Backtrace, Release: f.Release, Terminal: f.Terminal,
 		DelayMs: millis(f.Delay), Usage: usageToProto(f.Usage),
 	}}})
-	if err == nil {
-		err = refusedOverStream(a)
-	}
 	if err != nil {
 		return Failed{}, err
 	}
@@ -243,9 +231,6 @@ func (s *overStream) Fail(ctx context.Context, f Fail) (Failed, error) {
 
 func (s *overStream) Heartbeat(ctx context.Context, h Heartbeat) (map[string]Beat, error) {
 	a, err := s.do(ctx, &frame{WorkerId: h.Worker, LeaseDuration: int32(h.Lease / time.Second), Heartbeats: newsToProto(h.Jobs)})
-	if err == nil {
-		err = refusedOverStream(a)
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"connectrpc.com/connect"
 
@@ -18,26 +17,6 @@ import (
 
 // How events are told in each protocol: as server-sent events, or by Subscribe, which
 // the clients of the worker stream call beside it.
-
-// eventBody is an event in JSON.
-type eventBody struct {
-	Seq   uint64        `json:"seq"`
-	Type  string        `json:"type"`
-	AtNS  int64         `json:"at_ns"`
-	JobID string        `json:"job_id"`
-	Queue string        `json:"queue"`
-	Data  eventDataBody `json:"data"`
-}
-
-type eventDataBody struct {
-	State   string `json:"state"`
-	From    string `json:"from"`
-	Attempt int    `json:"attempt"`
-}
-
-func (b *eventBody) event() Event {
-	return Event{b.Seq, b.Type, b.JobID, b.Queue, time.Unix(0, b.AtNS), b.Data.State, b.Data.From, b.Data.Attempt}
-}
 
 // refusedEvents are those of a subscription that was refused.
 type refusedEvents struct{ why error }
@@ -104,14 +83,14 @@ func (e *sentEvents) Next() (Event, error) {
 			if data == "" {
 				continue // A comment came before.
 			}
-			var b eventBody
-			if err := json.Unmarshal([]byte(data), &b); err != nil {
+			var e Event
+			if err := json.Unmarshal([]byte(data), &e); err != nil {
 				return Event{}, fmt.Errorf("event %q: %w", data, err)
 			}
-			if b.Type != kind || id != "" && id != fmt.Sprint(b.Seq) {
+			if e.Type != kind || id != "" && id != fmt.Sprint(e.Seq) {
 				return Event{}, fmt.Errorf("the frame says %s %s, its data %q", id, kind, data)
 			}
-			return b.event(), nil
+			return e, nil
 		}
 	}
 }
@@ -138,13 +117,13 @@ func (e calledEvents) Next() (Event, error) {
 		if m.GetSeq() == 0 && m.GetType() == "" {
 			continue // It keeps the connection alive.
 		}
-		b := eventBody{Seq: m.GetSeq(), Type: m.GetType(), AtNS: int64(m.GetAtNs()), JobID: m.GetJobId(), Queue: m.GetQueue()}
+		told := Event{Seq: m.GetSeq(), Type: m.GetType(), AtNS: int64(m.GetAtNs()), Job: m.GetJobId(), Queue: m.GetQueue()}
 		if m.GetDataJson() != "" {
-			if err := json.Unmarshal([]byte(m.GetDataJson()), &b.Data); err != nil {
-				return Event{}, fmt.Errorf("event %d: %w", b.Seq, err)
+			if err := json.Unmarshal([]byte(m.GetDataJson()), &told.EventData); err != nil {
+				return Event{}, fmt.Errorf("event %d: %w", told.Seq, err)
 			}
 		}
-		return b.event(), nil
+		return told, nil
 	}
 	if err := e.stream.Err(); err != nil {
 		return Event{}, refusedOverRPC(err)

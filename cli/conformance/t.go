@@ -135,21 +135,45 @@ func (t *T) Fetch(queues ...string) Lease {
 
 // FetchAs is Fetch with all that can be said.
 func (t *T) FetchAs(f Fetch) Lease {
-	leases, err := t.Client.Fetch(t.Context, f)
-	t.must("fetch", err)
+	leases := t.FetchMany(f)
 	if len(leases) != 1 {
 		t.Fatalf("fetch from %v gave %d jobs, want one", f.Queues, len(leases))
 	}
 	return leases[0]
 }
 
+// FetchMany takes what a fetch gives.
+func (t *T) FetchMany(f Fetch) []Lease {
+	leases, err := t.Client.Fetch(t.Context, f)
+	t.must("fetch", err)
+	return leases
+}
+
 // Nothing wants the queues to hand out nothing now.
 func (t *T) Nothing(queues ...string) {
-	leases, err := t.Client.Fetch(t.Context, Fetch{Queues: queues, Worker: "w1", Lease: time.Minute})
-	t.must("fetch", err)
-	if len(leases) > 0 {
+	if leases := t.FetchMany(Fetch{Queues: queues, Worker: "w1", Lease: time.Minute}); len(leases) > 0 {
 		t.Fatalf("fetch gave %+v, want nothing", leases)
 	}
+}
+
+// Woken wants a fetch that waits for a queue to get the job that do makes ready.
+func (t *T) Woken(queue, job string, do func()) {
+	got := make(chan Lease, 1)
+	go func() { // Ends with its fetch, which waits no longer than soon.
+		leases, _ := t.Client.Fetch(t.Context, Fetch{Queues: []string{queue}, Lease: time.Minute, Wait: soon})
+		got <- append(leases, Lease{})[0]
+	}()
+	do()
+	Equal(t, "job", (<-got).ID, job)
+}
+
+// Leased is a job that a worker holds, of a queue of its own if it names none.
+func (t *T) Leased(j Job) Lease {
+	if j.Queue == "" {
+		j.Queue = t.Queue()
+	}
+	t.Enqueue(j)
+	return t.Fetch(j.Queue)
 }
 
 // Ack completes a job.
@@ -157,6 +181,13 @@ func (t *T) Ack(l Lease) { t.AckAs(Ack{ID: l.ID, Token: l.Token}) }
 
 // AckAs is Ack with all that can be said.
 func (t *T) AckAs(a Ack) { t.must("ack", t.Client.Ack(t.Context, a)) }
+
+// AckBatch completes jobs in one call, and returns an outcome each.
+func (t *T) AckBatch(acks ...Ack) []error {
+	outcomes, err := t.Client.AckBatch(t.Context, "", acks)
+	t.must("ack", err)
+	return outcomes
+}
 
 // Fail ends an attempt.
 func (t *T) Fail(f Fail) Failed {
@@ -187,23 +218,33 @@ func (t *T) BeatAs(h Heartbeat) map[string]Beat {
 }
 
 // Refused wants err to be a refusal with this word and these fields.
-func (t *T) Refused(err error, code string, fields ...string) *Refusal {
+func (t *T) Refused(err error, code string, fields ...string) {
+	t.RefusedFor("the call", err, code, fields...)
+}
+
+// RefusedFor is Refused of one of several calls; what tells which.
+func (t *T) RefusedFor(what any, err error, code string, fields ...string) {
 	r := AsRefusal(err)
 	switch {
 	case errors.Is(err, ErrCannot):
 		t.must("", err)
 	case r == nil:
-		t.Fatalf("got error %v, want a refusal %s %v", err, code, fields)
+		t.Fatalf("%v: got error %v, want a refusal %s %v", what, err, code, fields)
 	case r.Code != code:
-		t.Fatalf("%v, want %s %v", r, code, fields)
+		t.Fatalf("%v: %v, want %s %v", what, r, code, fields)
 	case r.Text == "":
-		t.Fatalf("%v has no text for people", r)
+		t.Fatalf("%v: %v has no text for people", what, r)
 	}
 	slices.Sort(fields)
 	if !slices.Equal(r.Fields, fields) && (len(r.Fields) > 0 || len(fields) > 0) {
-		t.Fatalf("%v, want the fields %v", r, fields)
+		t.Fatalf("%v: %v, want the fields %v", what, r, fields)
 	}
-	return r
+}
+
+// EnqueueRefused wants a job not to be taken.
+func (t *T) EnqueueRefused(j Job, code string, fields ...string) {
+	_, err := t.Client.Enqueue(t.Context, j)
+	t.Refused(err, code, fields...)
 }
 
 // Equal wants two values to be the same.

@@ -23,17 +23,17 @@ type kept struct {
 	read  func(j *JobView) string
 }
 
-func quoted(s string) string {
+func quoted(s string) JSON {
 	b, err := json.Marshal(s)
 	if err != nil {
 		panic(err) // A string has a JSON form.
 	}
-	return string(b)
+	return JSON(b)
 }
 
 // unquoted is the text of JSON; what is none has no text.
-func unquoted(raw json.RawMessage) (s string) {
-	_ = json.Unmarshal(raw, &s) // Then it stays empty, and is not what was sent.
+func unquoted(raw JSON) (s string) {
+	_ = json.Unmarshal([]byte(raw), &s) // Then it stays empty, and is not what was sent.
 	return s
 }
 

@@ -43,23 +43,24 @@ type timed struct {
 	watch *watch
 }
 
-func (c *timed) Enqueue(ctx context.Context, j Job) (Enqueued, error) {
-	defer c.watch.took(time.Now())
-	out, err := c.Client.Enqueue(ctx, j)
-	c.watch.met(err)
+func watched[R any](w *watch, call func() (R, error)) (R, error) {
+	defer w.took(time.Now())
+	out, err := call()
+	w.met(err)
 	return out, err
 }
 
+func (c *timed) Enqueue(ctx context.Context, j Job) (Enqueued, error) {
+	return watched(c.watch, func() (Enqueued, error) { return c.Client.Enqueue(ctx, j) })
+}
+
 func (c *timed) EnqueueBatch(ctx context.Context, jobs []Job, b *Batch) (EnqueuedBatch, error) {
-	defer c.watch.took(time.Now())
-	out, err := c.Client.EnqueueBatch(ctx, jobs, b)
-	c.watch.met(err)
-	return out, err
+	return watched(c.watch, func() (EnqueuedBatch, error) { return c.Client.EnqueueBatch(ctx, jobs, b) })
 }
 
 func (c *timed) Fetch(ctx context.Context, f Fetch) ([]Lease, error) {
 	if f.Wait == 0 {
-		defer c.watch.took(time.Now())
+		return watched(c.watch, func() ([]Lease, error) { return c.Client.Fetch(ctx, f) })
 	}
 	out, err := c.Client.Fetch(ctx, f)
 	c.watch.met(err)
@@ -67,29 +68,18 @@ func (c *timed) Fetch(ctx context.Context, f Fetch) ([]Lease, error) {
 }
 
 func (c *timed) Ack(ctx context.Context, a Ack) error {
-	defer c.watch.took(time.Now())
-	err := c.Client.Ack(ctx, a)
-	c.watch.met(err)
+	_, err := watched(c.watch, func() (struct{}, error) { return struct{}{}, c.Client.Ack(ctx, a) })
 	return err
 }
 
 func (c *timed) AckBatch(ctx context.Context, worker string, acks []Ack) ([]error, error) {
-	defer c.watch.took(time.Now())
-	out, err := c.Client.AckBatch(ctx, worker, acks)
-	c.watch.met(err)
-	return out, err
+	return watched(c.watch, func() ([]error, error) { return c.Client.AckBatch(ctx, worker, acks) })
 }
 
 func (c *timed) Fail(ctx context.Context, f Fail) (Failed, error) {
-	defer c.watch.took(time.Now())
-	out, err := c.Client.Fail(ctx, f)
-	c.watch.met(err)
-	return out, err
+	return watched(c.watch, func() (Failed, error) { return c.Client.Fail(ctx, f) })
 }
 
 func (c *timed) Heartbeat(ctx context.Context, h Heartbeat) (map[string]Beat, error) {
-	defer c.watch.took(time.Now())
-	out, err := c.Client.Heartbeat(ctx, h)
-	c.watch.met(err)
-	return out, err
+	return watched(c.watch, func() (map[string]Beat, error) { return c.Client.Heartbeat(ctx, h) })
 }

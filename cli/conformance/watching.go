@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"encoding/json"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -19,8 +18,7 @@ type workerView struct {
 
 // Workers lists who asks for jobs.
 func (t *T) Workers() []workerView {
-	var list []workerView
-	t.Call(http.MethodGet, "/api/v1/workers", nil, &list)
+	list := Get[[]workerView](t, "/api/v1/workers")
 	return list
 }
 
@@ -91,8 +89,7 @@ var workerRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "workers that fetch many are listed once each, those without a name not at all", Needs: "workers", Run: func(t *T) {
 		q := t.Queue()
 		for _, worker := range []string{q + "-a", q + "-b", q + "-a", ""} {
-			leases, err := t.Client.Fetch(t.Context, Fetch{Queues: []string{q}, Worker: worker, Count: 5})
-			t.must("fetch", err)
+			leases := t.FetchMany(Fetch{Queues: []string{q}, Worker: worker, Count: 5})
 			Equal(t, "jobs", len(leases), 0)
 		}
 		var got []string
@@ -117,8 +114,7 @@ type minuteView struct {
 
 // Throughput shows what happened in the last hour.
 func (t *T) Throughput() []minuteView {
-	var list []minuteView
-	t.Call(http.MethodGet, "/api/v1/metrics/throughput", nil, &list)
+	list := Get[[]minuteView](t, "/api/v1/metrics/throughput")
 	return list
 }
 
@@ -142,8 +138,7 @@ func (t *T) settled() []minuteView {
 	q := t.Queue()
 	t.Enqueue(Job{Queue: q})
 	t.Eventually("the job in the list", func() bool {
-		var page rowsView
-		t.Call(http.MethodGet, "/api/v1/jobs?queue="+q, nil, &page)
+		page := Get[rowsView](t, "/api/v1/jobs?queue="+q)
 		return len(page.Jobs) == 1
 	})
 	return t.Throughput()
@@ -173,8 +168,7 @@ var throughputRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		a, b := t.Fetch(q), t.Fetch(q)
 		t.Ack(t.Fetch(q))
 		t.Failed(t.Fetch(q), "retrying") // The one without a back-off: it is behind the others.
-		_, err := t.Client.AckBatch(t.Context, "", []Ack{{ID: a.ID, Token: a.Token}, {ID: a.ID, Token: a.Token}, {ID: b.ID, Token: b.Token}})
-		t.must("ack", err)
+		t.AckBatch(Ack{ID: a.ID, Token: a.Token}, Ack{ID: a.ID, Token: a.Token}, Ack{ID: b.ID, Token: b.Token})
 		l := t.Fetch(q)
 		t.Fail(Fail{ID: l.ID, Token: l.Token, Release: true}) // No attempt failed.
 		l = t.Fetch(q)

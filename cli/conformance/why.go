@@ -23,8 +23,7 @@ type reasonView struct {
 
 // Why asks why a job does not run, and wants these reasons in this order.
 func (t *T) Why(id string, codes ...string) whyView {
-	var w whyView
-	t.Call(http.MethodGet, jobPath(id, "/why"), nil, &w)
+	w := Get[whyView](t, jobPath(id, "/why"))
 	var got []string
 	for _, r := range w.Reasons {
 		if got = append(got, r.Code); r.Message == "" {
@@ -47,8 +46,7 @@ func (t *T) worked() string {
 // Asks lets a worker ask for jobs that are not there, under a name of its own: other
 // rules share theirs, and only the last queues that one asked for are known.
 func (t *T) Asks(worker string, queues ...string) {
-	leases, err := t.Client.Fetch(t.Context, Fetch{Queues: queues, Worker: worker, Hostname: "h1", Lease: time.Minute})
-	t.must("fetch", err)
+	leases := t.FetchMany(Fetch{Queues: queues, Worker: worker, Hostname: "h1", Lease: time.Minute})
 	Equal(t, "jobs for "+worker, len(leases), 0)
 }
 

@@ -12,18 +12,18 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "jobs of a queue go out in the order they came in", Run: func(t *T) {
 		q := t.Queue()
 		for i := range 10 {
-			t.Enqueue(Job{Queue: q, Payload: fmt.Sprint(i)})
+			t.Enqueue(Job{Queue: q, Payload: JSON(fmt.Sprint(i))})
 		}
 		for i := range 10 {
-			Equal(t, "payload", t.Fetch(q).Payload, fmt.Sprint(i))
+			Equal(t, "payload", t.Fetch(q).Payload, JSON(fmt.Sprint(i)))
 		}
 	}},
 	{Name: "a higher priority goes first, in its own order", Run: func(t *T) {
 		q := t.Queue()
 		for i, p := range []string{"normal", "critical", "high", "", "critical"} {
-			t.Enqueue(Job{Queue: q, Payload: fmt.Sprint(i), Priority: p})
+			t.Enqueue(Job{Queue: q, Payload: JSON(fmt.Sprint(i)), Priority: p})
 		}
-		for _, want := range []string{"1", "4", "2", "0", "3"} {
+		for _, want := range []JSON{"1", "4", "2", "0", "3"} {
 			Equal(t, "payload", t.Fetch(q).Payload, want)
 		}
 	}},
@@ -51,19 +51,18 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		q := t.Queue()
 		jobs := make([]Job, 7)
 		for i := range jobs {
-			jobs[i] = Job{Queue: q, Payload: fmt.Sprint(i)}
+			jobs[i] = Job{Queue: q, Payload: JSON(fmt.Sprint(i))}
 		}
 		t.EnqueueBatch(nil, jobs...)
-		var all []string
+		var all []JSON
 		for _, want := range []int{5, 2, 0} {
-			leases, err := t.Client.Fetch(t.Context, Fetch{Queues: []string{q}, Count: 5, Lease: time.Minute})
-			t.must("fetch", err)
+			leases := t.FetchMany(Fetch{Queues: []string{q}, Count: 5, Lease: time.Minute})
 			Equal(t, "jobs", len(leases), want)
 			for _, l := range leases {
 				all = append(all, l.Payload)
 			}
 		}
-		if want := []string{"0", "1", "2", "3", "4", "5", "6"}; !slices.Equal(all, want) {
+		if want := []JSON{"0", "1", "2", "3", "4", "5", "6"}; !slices.Equal(all, want) {
 			t.Fatalf("took %v", all)
 		}
 	}},
@@ -121,8 +120,7 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	}},
 	{Name: "an ack completes the job and keeps its result", Run: func(t *T) {
 		q := t.Queue()
-		t.Enqueue(Job{Queue: q})
-		l := t.Fetch(q)
+		l := t.Leased(Job{Queue: q})
 		t.AckAs(Ack{ID: l.ID, Token: l.Token, Result: `{"sent":[1]}`})
 		j := t.State(l.ID, "completed")
 		Equal(t, "result", string(j.Result), `{"sent":[1]}`)
@@ -136,14 +134,12 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q})
 		a, b := t.Fetch(q), t.Fetch(q)
 		t.AckAs(Ack{ID: a.ID, Token: a.Token, Checkpoint: "1"})
-		_, err := t.Client.AckBatch(t.Context, "", []Ack{{ID: b.ID, Token: b.Token, Checkpoint: "2"}})
-		t.must("ack", err)
+		t.AckBatch(Ack{ID: b.ID, Token: b.Token, Checkpoint: "2"})
 		Equal(t, "checkpoints", string(t.State(a.ID, "completed").Checkpoint)+string(t.State(b.ID, "completed").Checkpoint), "12")
 	}},
 	{Name: "a repeated ack with the same token is the same success", Run: func(t *T) {
 		q := t.Queue()
-		t.Enqueue(Job{Queue: q})
-		l := t.Fetch(q)
+		l := t.Leased(Job{Queue: q})
 		for range 3 {
 			t.AckAs(Ack{ID: l.ID, Token: l.Token, Result: "1"})
 		}
@@ -155,10 +151,7 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		a, b := t.Fetch(q), t.Fetch(q)
 		unknown := t.Enqueue(Job{Queue: q})
 		t.Delete(unknown.ID)
-		errs, err := t.Client.AckBatch(t.Context, "", []Ack{
-			{ID: a.ID, Token: a.Token, Result: "1"}, {ID: unknown.ID}, {ID: "nonsense"}, {ID: a.ID, Token: a.Token}, {ID: b.ID, Token: a.Token}, {ID: b.ID, Token: b.Token},
-		})
-		t.must("ack", err)
+		errs := t.AckBatch(Ack{ID: a.ID, Token: a.Token, Result: "1"}, Ack{ID: unknown.ID}, Ack{ID: "nonsense"}, Ack{ID: a.ID, Token: a.Token}, Ack{ID: b.ID, Token: a.Token}, Ack{ID: b.ID, Token: b.Token})
 		for i, want := range []string{"", notFound, notFound, "", leaseLost, ""} {
 			switch {
 			case want == "" && errs[i] != nil:
@@ -255,8 +248,7 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	}},
 	{Name: "a heartbeat stores progress and checkpoint, and the next attempt gets the checkpoint", Run: func(t *T) {
 		q := t.Queue()
-		t.Enqueue(Job{Queue: q, Backoff: "none"})
-		l := t.Fetch(q)
+		l := t.Leased(Job{Queue: q, Backoff: "none"})
 		t.BeatAs(Heartbeat{Worker: "w1", Jobs: map[string]News{l.ID: {Token: l.Token, Progress: "42", Checkpoint: `{"at":3}`}}})
 		j := t.State(l.ID, "active")
 		Equal(t, "progress and checkpoint", string(j.Progress)+string(j.Checkpoint), `42{"at":3}`)
@@ -278,8 +270,7 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	}},
 	{Name: "a failed attempt is tried again after its backoff", Run: func(t *T) {
 		q := t.Queue()
-		t.Enqueue(Job{Queue: q, MaxRetries: new(2), Backoff: "fixed", BaseDelay: new(time.Second)})
-		l := t.Fetch(q)
+		l := t.Leased(Job{Queue: q, MaxRetries: new(2), Backoff: "fixed", BaseDelay: new(time.Second)})
 		out := t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "boom", Backtrace: "here"})
 		if out.Status != "retrying" || out.Remaining != 1 || out.NextAt.IsZero() {
 			t.Fatalf("fail answered %+v", out)
@@ -302,16 +293,14 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	}},
 	{Name: "a repeated fail with the same token is answered as before", Run: func(t *T) {
 		q := t.Queue()
-		t.Enqueue(Job{Queue: q, MaxRetries: new(1)})
-		l := t.Fetch(q)
+		l := t.Leased(Job{Queue: q, MaxRetries: new(1)})
 		t.Failed(l, "dead")
 		t.Failed(l, "dead")
 		Equal(t, "failed attempts", t.QueueNow(q).Failed, 1)
 	}},
 	{Name: "a release spends no attempt", Run: func(t *T) {
 		q := t.Queue()
-		t.Enqueue(Job{Queue: q, MaxRetries: new(1)})
-		l := t.Fetch(q)
+		l := t.Leased(Job{Queue: q, MaxRetries: new(1)})
 		Equal(t, "status", t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "no time", Release: true}).Status, "pending")
 		l = t.Fetch(q)
 		Equal(t, "attempt", l.Attempt, 1)
@@ -320,8 +309,7 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	}},
 	{Name: "the error worker_shutdown is a release", Run: func(t *T) {
 		q := t.Queue()
-		t.Enqueue(Job{Queue: q, MaxRetries: new(1)})
-		l := t.Fetch(q)
+		l := t.Leased(Job{Queue: q, MaxRetries: new(1)})
 		Equal(t, "status", t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "worker_shutdown"}).Status, "pending")
 		Equal(t, "attempt", t.Fetch(q).Attempt, 1)
 	}},
@@ -334,17 +322,14 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		Equal(t, "payload", t.Fetch(q).Payload, "0")
 	}},
 	{Name: "a terminal failure is the last one", Needs: "nack", Run: func(t *T) {
-		q := t.Queue()
-		t.Enqueue(Job{Queue: q, MaxRetries: new(9)})
-		l := t.Fetch(q)
+		l := t.Leased(Job{MaxRetries: new(9)})
 		out := t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "no use", Terminal: true})
 		Equal(t, "answer", out, Failed{Status: "dead"})
 		Equal(t, "reason", t.State(l.ID, "dead").DeadReason, "terminal")
 	}},
 	{Name: "a failure with a delay is tried again after exactly that", Needs: "nack", Run: func(t *T) {
 		q := t.Queue()
-		t.Enqueue(Job{Queue: q, MaxRetries: new(3)})
-		l := t.Fetch(q)
+		l := t.Leased(Job{Queue: q, MaxRetries: new(3)})
 		before := time.Now()
 		out := t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "later", Delay: new(time.Minute)})
 		if out.Status != "retrying" || out.Remaining != 2 || !about(out.NextAt.Sub(before), time.Minute) {
@@ -359,8 +344,7 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	}},
 	{Name: "a release with a delay comes back after it, and spends nothing", Needs: "nack", Run: func(t *T) {
 		q := t.Queue()
-		t.Enqueue(Job{Queue: q, MaxRetries: new(1)})
-		l := t.Fetch(q)
+		l := t.Leased(Job{Queue: q, MaxRetries: new(1)})
 		out := t.Fail(Fail{ID: l.ID, Token: l.Token, Release: true, Delay: new(time.Second)})
 		Equal(t, "status", out.Status, "retrying")
 		t.Nothing(q)
