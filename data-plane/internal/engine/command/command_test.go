@@ -9,10 +9,8 @@ import (
 	"os"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -22,84 +20,45 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write golden files anew")
 
-// samples is one command of every kind with every field set.
+// samples is one command of every kind with every field set, to another value each.
 func samples() []Command {
-	ns := job.Namespace{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
-	id := job.ID{0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd, 0xfe, 0xff, 0}
-	by := Holder{Token: Token{Attempt: 3, Epoch: keys.Position{Index: 300, Ordinal: 2}}, Worker: "worker-1", Peer: 0xdeadbeefcafe}
-	retry := RetryPolicy{MaxRetries: 7, Backoff: job.BackoffLinear, BaseDelay: 2 * time.Second, MaxDelay: time.Minute}
-	usage := &Usage{Input: 1, Output: 2, CacheCreation: 3, CacheRead: 4, Cost: 5, Model: "m", Provider: "p", Total: true}
-	delay := time.Minute
-	chain := &Chain{
-		ID: job.ChainID{9}, Steps: []Step{{Queue: "emails"}, {Queue: "b", Payload: []byte(`{"x":1}`)}},
-		OnFailure: &Step{Queue: "f"}, OnExit: &Step{Queue: "e", Payload: []byte(`1`)}, GoOn: true,
+	all := zeros()
+	for _, c := range all {
+		n := 0
+		set(reflect.ValueOf(c).Elem(), &n)
 	}
-	all := []Command{
-		&Enqueue{
-			NS: ns, ID: id, Queue: "emails", Payload: []byte(`{"to":"a"}`), Checkpoint: []byte(`{"page":2}`), Priority: job.High,
-			Retry: retry, RetryOpen: RetryMax | RetryMaxDelay,
-			ScheduledAt: 1_700_000_000_123_456_789, ExpireAt: 1_700_000_000_123_456_789, Tags: []Tag{{"a", "1"}, {"b", ""}}, UniqueKey: "u", UniqueFor: time.Hour,
-			IdempotencyKey: "i", IdempotencyFor: 24 * time.Hour, TraceParent: "00-01-02-03",
-			Agent:  &AgentLimits{MaxIterations: 9, MaxCost: 1_500_000_000, IterationTimeout: time.Minute},
-			Parent: job.ID{1}, Batch: job.BatchID{2}, Chain: chain, DependsOn: []job.ID{{3}, {4}}, OnDependency: DependencyCancel,
-		},
-		&Fetch{
-			NS: ns, Jobs: []job.ID{id, {1}}, Queues: []string{"emails", "invoices"}, Worker: "worker-1", Hostname: "host-1", Peer: 0xdeadbeefcafe, Lease: 30 * time.Second,
-			Floors: []Floor{{Queue: "emails", Priority: job.Normal, Pos: keys.Position{Index: 12, Ordinal: 34}}},
-		},
-		&Ack{
-			NS: ns, ID: id, By: by, Result: []byte(`{"ok":true}`), Checkpoint: []byte(`1`), Usage: usage,
-			Agent: AgentHold, HoldReason: "look", Step: StepExit, ExitReason: "enough",
-		},
-		&Fail{NS: ns, ID: id, By: by, Error: "boom", Backtrace: "at line 1", Release: true, Terminal: true, Delay: &delay, Usage: usage},
-		&Heartbeat{NS: ns, ID: id, By: by, Progress: []byte(`{"p":1}`), Checkpoint: []byte(`2`), Usage: usage},
-		&Extend{NS: ns, ID: id, Epoch: keys.Position{Index: 300, Ordinal: 2}, Until: 1_700_000_060_000_000_000},
-		&Fire{Due: keys.Due{At: 1_700_000_060_000_000_000, Kind: keys.DueLease, NS: ns, ID: id}},
-		&Pause{NS: ns, Queue: "emails", Paused: true},
-		&Cancel{NS: ns, ID: id},
-		&Retry{NS: ns, ID: id},
-		&Delete{NS: ns, ID: id},
-		&TrimFeed{Before: 1 << 40},
-		&SetQueue{
-			NS: ns, Queue: "emails", Set: SetPaused | SetConcurrency | SetThrottle, Paused: true, MaxConcurrency: 300,
-			Throttle: Throttle{Limit: 1000, Window: time.Minute}, Draining: true, Retry: retry, RetrySet: RetryBackoff, IfSettings: 1 << 60,
-		},
-		&DeleteQueue{NS: ns, Queue: "emails"},
-		&Sweep{NS: ns, Queue: "emails", Jobs: []job.ID{id, {1}}, Unique: []string{"u", "v"}, Idempotency: []string{"i"}, Done: 1 << 33},
-		&Together{Count: 3},
-		&Hold{NS: ns, ID: id, Reason: "look", By: "key_1"},
-		&Decide{NS: ns, ID: id, Approve: true, Comment: "fine", By: "usr_1"},
-		&Move{NS: ns, ID: id, Queue: "letters"},
-		&ClearQueue{NS: ns, Queue: "emails"},
-		&MakeBatch{NS: ns, ID: job.BatchID{5}, Callback: &Step{Queue: "done", Payload: []byte(`{"album":1}`)}},
-		&SealBatch{NS: ns, ID: job.BatchID{5}},
-		&PutSchedule{NS: ns, ID: job.ScheduleID{6}, Next: 1_700_000_000_000_000_000, Change: true, Version: 3, Schedule: Schedule{
-			Name: "nightly", Cron: "0 2 * * *", Zone: "Europe/Berlin", Paused: true, Jitter: time.Second, Overlap: OverlapCancel, CatchUp: CatchUpAll,
-			Job: Template{
-				Queue: "reports", Payload: []byte(`{}`), Priority: job.High, Retry: retry, RetryOpen: RetryBaseDelay, ExpireAfter: time.Hour, Tags: []Tag{{"a", "1"}}, UniqueKey: "u", UniqueFor: time.Hour,
-			},
-		}},
-		&DeleteSchedule{NS: ns, ID: job.ScheduleID{6}},
-		&Tick{NS: ns, ID: job.ScheduleID{6}, Due: 7, Version: 8, Ticks: []int64{5, 7}, Missed: 2, Next: 9, Manual: true},
-		&PutBudget{NS: ns, Budget: Budget{ID: job.BudgetID{7}, Scope: BudgetTag, Target: "team:a", Daily: 5_000_000_000, PerJob: 1_000_000_000, On: ExceedReject}},
-		&DeleteBudget{NS: ns, Scope: BudgetQueue, Target: "emails"},
-		&PutPolicy{NS: ns, Policy: Policy{
-			ID: job.PolicyID{8}, Name: "large", Enabled: true, Any: true, Queue: "refunds", TagKey: "size", TagValue: "large",
-			Approvers: []string{"usr_1"}, Expires: time.Hour, ApproveAtLast: true,
-		}},
-		&DeletePolicy{NS: ns, ID: job.PolicyID{8}},
-		&Requeue{NS: ns, Queue: "q", Jobs: []job.ID{{1}, {2}}},
-		&Prioritize{NS: ns, ID: id, Priority: job.High},
-		&Audit{
-			NS: ns, By: "key_1", Peer: "192.0.2.1", Act: "queue.pause", Type: "queue", Target: "emails", Detail: []byte(`{"a":"b"}`),
-			Covers: 1, Op: id, Done: true,
-		},
-		&AuditTaken{Through: 9},
-		&EndNamespace{NS: ns},
-		&SweepNamespace{NS: ns, Due: []keys.Due{{At: 1_700_000_000_000_000_000, Kind: keys.DueSchedule, NS: ns, ID: id}}, Feed: []uint64{300, 1 << 40}, Done: true, Forget: true},
-	}
-	slices.SortFunc(all, func(a, b Command) int { return int(a.kind()) - int(b.kind()) })
 	return all
+}
+
+// set gives v and what is in it values that are not zero.
+func set(v reflect.Value, n *int) {
+	*n++
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			set(v.Field(i), n)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		set(v.Elem(), n)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		set(v.Index(0), n)
+		set(v.Index(1), n)
+	case reflect.Array:
+		set(v.Index(0), n)
+	case reflect.String:
+		v.SetString(fmt.Sprintf("text %d", *n))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Uint8:
+		end := max(ends[v.Type()], 2)
+		v.SetUint(uint64(1 + *n%(int(end)-1)))
+	case reflect.Uint32, reflect.Uint64:
+		v.SetUint(uint64(*n) << 7)
+	default:
+		v.SetInt(int64(*n) << 30)
+	}
 }
 
 // A command that nobody knows the namespace of would be taken for an ended one.
