@@ -80,7 +80,7 @@ var Rooms = []Room{
 		"what the log says, positions and due times included; it must decode in ten years, so it knows no store"},
 	{"data-plane/internal/engine/feed", []string{"data-plane/internal/floor/codec", "data-plane/internal/engine/job", "data-plane/internal/engine/keys", "data-plane/internal/floor/statedb"},
 		"facts that resulted, in order; it decides nothing"},
-	{"data-plane/internal/engine/records", []string{"data-plane/internal/floor/codec", "data-plane/internal/engine/command", "data-plane/internal/engine/job", "data-plane/internal/engine/keys"},
+	{"data-plane/internal/engine/records", []string{"data-plane/internal/floor/codec", "data-plane/internal/engine/command", "data-plane/internal/engine/feed", "data-plane/internal/engine/job", "data-plane/internal/engine/keys"},
 		"the values of the state and their bytes; they know neither store nor what changes them"},
 
 	{"data-plane/internal/engine/cron", nil,

@@ -120,5 +120,5 @@ var orderMutations = []mutation{
 	{"the priority that a job has costs it its place", prioritize, "if j.Priority == c.Priority {", "if j.Priority == c.Priority+9 {"},
 	{"what has ended gets another priority", prioritize, "j.State.Leased() || j.State.Terminal()", "j.State.Leased()"},
 	{"a job that a worker has gets another priority", prioritize, "j.State.Leased() || j.State.Terminal()", "j.State.Terminal()"},
-	{"another priority is not told", prioritize, "x.event(feed.Prioritized, &j)", "_ = feed.Prioritized"},
+	{"another priority is not told", prioritize, "x.happened(feed.Prioritized, &j)", "_ = feed.Prioritized"},
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
@@ -53,16 +54,16 @@ func timelineOf(j *stateread.Job) Timeline {
 		e := JobEvent{Type: m.What.String(), At: when(m.At), Attempt: int(m.Attempt)}
 		last := i == len(j.Timeline)-1
 		switch m.What {
-		case records.WasStarted:
+		case feed.Started:
 			e.WorkerID = workerOf(j, i)
-		case records.WasFailed, records.WasLeaseExpired:
+		case feed.Failed, feed.LeaseExpired:
 			failed := errorAt(j.Errors, m)
 			e.Error, e.WorkerID = failed.Text(), failed.Worker
-		case records.WasScheduled:
+		case feed.Scheduled:
 			e.Until = when(j.Body.ScheduledAt)
-		case records.WasDead:
+		case feed.Dead:
 			e.Reason = j.Reason.String()
-		case records.WasHeld:
+		case feed.Held:
 			e.Reason = holdReason(j, i)
 		}
 		t.Events = append(t.Events, e)
@@ -78,7 +79,7 @@ func timelineOf(j *stateread.Job) Timeline {
 
 // holdReason is known only for the latest hold.
 func holdReason(j *stateread.Job, i int) string {
-	later := slices.ContainsFunc(j.Timeline[i+1:], func(m records.Moment) bool { return m.What == records.WasHeld })
+	later := slices.ContainsFunc(j.Timeline[i+1:], func(m records.Moment) bool { return m.What == feed.Held })
 	if j.Hold == nil || later {
 		return ""
 	}
@@ -90,9 +91,9 @@ func holdReason(j *stateread.Job, i int) string {
 func workerOf(j *stateread.Job, i int) string {
 	for _, m := range j.Timeline[i+1:] {
 		switch m.What {
-		case records.WasFailed, records.WasLeaseExpired:
+		case feed.Failed, feed.LeaseExpired:
 			return errorAt(j.Errors, m).Worker
-		case records.WasStarted, records.WasReleased:
+		case feed.Started, feed.Released:
 			return "" // Released; its worker was not recorded.
 		}
 	}

@@ -6,7 +6,7 @@
 //
 //	v, err := store.Get(space.Job(ns, keys.Head, id))
 //	h, err := records.DecodeHead(v)
-//	h.Note(records.WasStarted, now)
+//	h.Note(feed.Started, now)
 //	txn.Set(space.Job(ns, keys.Head, id), h.Encode())
 //
 // The bytes begin with a version and are fixed for ever, one form for one value: what is

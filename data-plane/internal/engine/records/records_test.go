@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 )
@@ -24,7 +25,7 @@ func sampleHead() Head {
 		Attempt: 2, Crashes: 1, Pos: keys.Position{Index: 3, Ordinal: 4}, Due: epoch, Epoch: keys.Position{Index: 5, Ordinal: 6},
 		Lease: time.Minute, Worker: "w", Hostname: "h", Peer: 7, Flags: FlagUnique | FlagErrors, Started: epoch + 1, Finished: epoch + 2,
 		FailedAt: epoch + 3, Reason: DeadCrashes,
-		Timeline: []Moment{{WasEnqueued, epoch, 0}, {WasStarted, epoch + 5, 1}, {WasFailed, epoch + 3, 1}},
+		Timeline: []Moment{{feed.Enqueued, epoch, 0}, {feed.Started, epoch + 5, 1}, {feed.Failed, epoch + 3, 1}},
 		Shift:    9, Gen: 300, ExpireAt: epoch + 4, Iteration: 2,
 	}
 }
@@ -56,7 +57,7 @@ func records() []record {
 	l := Lock{Owner: job.ID{1}, By: job.ID{2}, Expires: epoch, State: job.Pending, Duplicate: true}
 	c2, l2 := c, l
 	l2.Gen = 300
-	ready := Head{Queue: "q", State: job.Pending, Pos: keys.Position{Index: 3, Ordinal: 4}, Timeline: []Moment{{WasEnqueued, epoch, 0}}}
+	ready := Head{Queue: "q", State: job.Pending, Pos: keys.Position{Index: 3, Ordinal: 4}, Timeline: []Moment{{feed.Enqueued, epoch, 0}}}
 	c2.Starts = Starts{{epoch, epoch + 5, 2}, {epoch + 7, epoch + 7, 1}}
 	q2 := QueueConfig{
 		CreatedAt: epoch, MaxConcurrency: 300, Throttle: command.Throttle{Limit: 1000, Window: time.Minute}, Gen: 7, Kept: 6,
@@ -176,7 +177,7 @@ func FuzzRecords(f *testing.F) {
 	// More moments than a head keeps.
 	h := sampleHead()
 	for range 40 {
-		h.Timeline = append(h.Timeline, Moment{WasStarted, epoch, 1})
+		h.Timeline = append(h.Timeline, Moment{feed.Started, epoch, 1})
 	}
 	f.Add(byte(0), h.Encode())
 	f.Fuzz(func(t *testing.T, which byte, b []byte) {
@@ -205,12 +206,12 @@ func TestNote_KeepsTheFirstAndTheLatest(t *testing.T) {
 		n := rapid.IntRange(1, 3*TimelineMax).Draw(t, "moments")
 		for i := range n {
 			copied, want := h, append([]Moment(nil), h.Timeline...)
-			h.Note(WasStarted, int64(i))
-			all = append(all, Moment{WasStarted, int64(i), 0})
+			h.Note(feed.Started, int64(i))
+			all = append(all, Moment{feed.Started, int64(i), 0})
 			if len(copied.Timeline) != len(want) || len(want) > 0 && !reflect.DeepEqual(copied.Timeline, want) {
 				t.Fatalf("an older copy became %v, was %v", copied.Timeline, want)
 			}
-			copied.Note(WasFailed, -1) // A copy that goes another way.
+			copied.Note(feed.Failed, -1) // A copy that goes another way.
 		}
 		if n > TimelineMax {
 			all = append(all[:1:1], all[n-TimelineMax+1:]...)

@@ -256,7 +256,7 @@ func TestTimers_ScheduledJobsBecomePendingOnTime(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			i := slices.IndexFunc(h.Timeline, func(m records.Moment) bool { return m.What == records.WasPromoted })
+			i := slices.IndexFunc(h.Timeline, func(m records.Moment) bool { return m.What == feed.Promoted })
 			if i < 0 || h.Timeline[i].At < due[g.ID] {
 				t.Fatalf("job %s due at %d: %+v", g.ID, due[g.ID], h.Timeline)
 			}

@@ -50,8 +50,7 @@ func (x *entry) complete(c *command.Ack, j *subject) error {
 	if err := x.end(j, job.Completed, ending{exit: c.Step == command.StepExit, reason: c.ExitReason}); err != nil {
 		return err
 	}
-	j.Note(records.WasCompleted, x.now)
-	x.event(feed.Completed, j)
+	x.happened(feed.Completed, j)
 	return nil
 }
 

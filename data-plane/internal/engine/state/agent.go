@@ -131,8 +131,7 @@ func (x *entry) continueAgent(j *subject, cost int64) error {
 	if err := x.enterPending(j); err != nil {
 		return err
 	}
-	j.Note(records.WasContinued, x.now)
-	x.event(feed.Continued, j)
+	x.happened(feed.Continued, j)
 	return nil
 }
 

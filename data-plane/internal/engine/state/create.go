@@ -58,12 +58,10 @@ func (x *entry) createAt(c *command.Enqueue, place chainPlace) (Result, error) {
 		err = x.enterApproval(&j, approval)
 	case c.ScheduledAt > x.now:
 		err = x.enterTimed(&j, job.Scheduled, c.ScheduledAt)
-		j.Note(records.WasScheduled, x.now)
-		x.event(feed.Scheduled, &j)
+		x.happened(feed.Scheduled, &j)
 	default:
 		err = x.enterPending(&j)
-		j.Note(records.WasEnqueued, x.now)
-		x.event(feed.Enqueued, &j)
+		x.happened(feed.Enqueued, &j)
 	}
 	if err == nil && unmet {
 		err = x.endUnmet(&j, c.OnDependency)

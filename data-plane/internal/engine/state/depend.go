@@ -232,8 +232,7 @@ func (x *entry) unblock(j *subject) error {
 		}
 	}
 	x.dropWaits(j)
-	j.Note(records.WasUnblocked, x.now)
-	x.event(feed.Unblocked, j)
+	x.happened(feed.Unblocked, j)
 	return nil
 }
 

@@ -26,6 +26,12 @@ func (x *entry) event(t feed.Type, j *subject) {
 	x.events = append(x.events, e)
 }
 
+// happened is event for what the job keeps in its own history, too.
+func (x *entry) happened(t feed.Type, j *subject) {
+	j.Note(t, x.now)
+	x.event(t, j)
+}
+
 // writeEvents numbers the entry's events, per namespace and without gaps, and
 // stores them with the marks they move.
 func (x *entry) writeEvents() error {

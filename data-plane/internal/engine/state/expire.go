@@ -62,8 +62,7 @@ func (x *entry) expireLeased(j *subject) error {
 		}
 	}
 	j.Flags = j.Flags&^records.FlagHoldNext | records.FlagExpired
-	j.Note(records.WasExpired, x.now)
-	x.event(feed.Expired, j)
+	x.happened(feed.Expired, j)
 	return nil
 }
 
@@ -72,7 +71,7 @@ func (x *entry) expireWaiting(j *subject) error {
 	if err := x.leave(j); err != nil {
 		return err
 	}
-	j.Note(records.WasExpired, x.now)
+	j.Note(feed.Expired, x.now)
 	if err := x.endDead(j, records.DeadExpired, ""); err != nil {
 		return err
 	}

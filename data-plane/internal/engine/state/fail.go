@@ -70,7 +70,7 @@ func (x *entry) failedBefore(c *command.Fail, j *subject, res Result) Result {
 
 // justReleased: giving the attempt back is the last thing that happened to the job.
 func justReleased(j *subject) bool {
-	return j.State == job.Pending && len(j.Timeline) > 0 && j.Timeline[len(j.Timeline)-1].What == records.WasReleased
+	return j.State == job.Pending && len(j.Timeline) > 0 && j.Timeline[len(j.Timeline)-1].What == feed.Released
 }
 
 // letGo is about a job whose worker was asked to stop. Giving it back is no failure,
@@ -102,14 +102,13 @@ func (x *entry) release(c *command.Fail, j *subject) error {
 	if err != nil {
 		return err
 	}
-	j.Note(records.WasReleased, x.now)
-	x.event(feed.Released, j)
+	x.happened(feed.Released, j)
 	return nil
 }
 
 // endAttempt retries a failed job after its backoff, or ends it when its attempts are spent.
 func (x *entry) endAttempt(c *command.Fail, j *subject) (err error) {
-	j.Note(records.WasFailed, x.now)
+	j.Note(feed.Failed, x.now)
 	after := feed.Dead
 	switch {
 	case c.Terminal:

@@ -62,8 +62,7 @@ func (x *entry) grant(c *command.Fetch, id job.ID) (Grant, bool, error) {
 		return Grant{}, false, err
 	}
 	x.started(q)
-	j.Note(records.WasStarted, x.now)
-	x.event(feed.Started, &j)
+	x.happened(feed.Started, &j)
 	x.put(&j)
 	return Grant{
 		ID: id, Queue: j.Queue, Attempt: j.Attempt, MaxRetries: j.Retry.MaxRetries,

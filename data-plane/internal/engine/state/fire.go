@@ -76,7 +76,6 @@ func (x *entry) promote(j *subject) error {
 	if err := x.enterPending(j); err != nil {
 		return err
 	}
-	j.Note(records.WasPromoted, x.now)
-	x.event(feed.Promoted, j)
+	x.happened(feed.Promoted, j)
 	return nil
 }

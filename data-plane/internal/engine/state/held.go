@@ -19,8 +19,7 @@ func (x *entry) hold(j *subject, why records.Hold) error {
 	if err := x.enter(j, job.Held); err != nil {
 		return err
 	}
-	j.Note(records.WasHeld, x.now)
-	x.event(feed.Held, j)
+	x.happened(feed.Held, j)
 	return nil
 }
 
@@ -68,13 +67,12 @@ func (x *entry) endHold(j *subject, why records.Hold, approve bool) error {
 		if err := x.enterPending(j); err != nil {
 			return err
 		}
-		j.Note(records.WasApproved, x.now)
-		x.event(feed.Approved, j)
+		x.happened(feed.Approved, j)
 		return nil
 	}
 	why.Decision = records.Rejected
 	x.putHold(j, &why)
-	j.Note(records.WasRejected, x.now)
+	j.Note(feed.Rejected, x.now)
 	if err := x.endDead(j, records.DeadRejected, ""); err != nil {
 		return err
 	}

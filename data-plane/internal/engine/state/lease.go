@@ -19,8 +19,7 @@ func (x *entry) askToLetGo(j *subject) error {
 	if err := x.enterTimed(j, job.Cancelling, until); err != nil {
 		return err
 	}
-	j.Note(records.WasCancelRequested, x.now)
-	x.event(feed.CancelRequested, j)
+	x.happened(feed.CancelRequested, j)
 	return nil
 }
 
@@ -54,7 +53,7 @@ func (x *entry) endLease(d keys.Due, j *subject) error {
 func (x *entry) expireLease(j *subject) error {
 	j.Crashes++
 	j.Flags |= records.FlagReclaimed
-	j.Note(records.WasLeaseExpired, x.now)
+	j.Note(feed.LeaseExpired, x.now)
 	x.addError(j, records.AttemptError{
 		Attempt: j.Attempt, At: x.now, Cause: records.LeaseRanOut, Worker: j.Worker,
 	})

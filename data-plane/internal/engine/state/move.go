@@ -28,8 +28,7 @@ func (x *entry) move(c *command.Move) (Result, error) {
 	if err := x.replace(&j, c.Queue, j.Priority); err != nil {
 		return Result{}, err
 	}
-	j.Note(records.WasMoved, x.now)
-	x.event(feed.Moved, &j)
+	x.happened(feed.Moved, &j)
 	x.put(&j)
 	return Result{State: j.State}, nil
 }

@@ -53,7 +53,6 @@ func (x *entry) enterApproval(j *subject, p *records.Policy) error {
 		why.Until = x.after(int64(p.Expires))
 	}
 	j.State = job.Held
-	j.Note(records.WasEnqueued, x.now)
-	x.event(feed.Enqueued, j)
+	x.happened(feed.Enqueued, j)
 	return x.hold(j, why)
 }

@@ -3,7 +3,6 @@ package state
 import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 )
 
 // prioritize gives a job that waits another priority. A pending one takes its place at
@@ -23,8 +22,7 @@ func (x *entry) prioritize(c *command.Prioritize) (Result, error) {
 	if err := x.replace(&j, j.Queue, c.Priority); err != nil {
 		return Result{}, err
 	}
-	j.Note(records.WasPrioritized, x.now)
-	x.event(feed.Prioritized, &j)
+	x.happened(feed.Prioritized, &j)
 	x.put(&j)
 	return Result{State: j.State}, nil
 }

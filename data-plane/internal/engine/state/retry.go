@@ -29,8 +29,7 @@ func (x *entry) retry(c *command.Retry) (Result, error) {
 	if err := x.enterPending(&j); err != nil {
 		return Result{}, err
 	}
-	j.Note(records.WasRetried, x.now)
-	x.event(feed.Retried, &j)
+	x.happened(feed.Retried, &j)
 	x.put(&j)
 	return Result{State: j.State}, nil
 }

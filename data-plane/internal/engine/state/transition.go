@@ -178,7 +178,7 @@ func (x *entry) releaseUnique(j *subject) error {
 // endDead ends a job for a reason; failure is the error of its last attempt, if it died of one.
 func (x *entry) endDead(j *subject, why records.DeadReason, failure string) error {
 	j.Reason = why
-	j.Note(records.WasDead, x.now)
+	j.Note(feed.Dead, x.now)
 	return x.end(j, job.Dead, ending{failure: failure})
 }
 
@@ -186,7 +186,6 @@ func (x *entry) endCancelled(j *subject) error {
 	if err := x.end(j, job.Cancelled, ending{}); err != nil {
 		return err
 	}
-	j.Note(records.WasCancelled, x.now)
-	x.event(feed.Cancelled, j)
+	x.happened(feed.Cancelled, j)
 	return nil
 }
