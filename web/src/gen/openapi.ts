@@ -1092,7 +1092,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get this document */
+        /** Get the OpenAPI document */
         get: operations["get_openapi_json"];
         put?: never;
         post?: never;

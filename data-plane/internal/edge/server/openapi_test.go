@@ -2,6 +2,8 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -65,6 +67,38 @@ func TestOpenAPI_DescribesExactlyTheRoutes(t *testing.T) {
 			}
 			ids[op.OperationID] = true
 		}
+	}
+}
+
+// The table of calls in docs/api.md is written from the routes, so that it cannot say something else.
+func TestDocs_TheTableOfCallsIsTheRoutes(t *testing.T) {
+	t.Parallel()
+	const file, begins, ends = "../../../../docs/api.md", "<!-- calls: ", "<!-- end of calls -->"
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(page), begins)
+	marker, rest, _ := strings.Cut(rest, "\n")
+	_, after, found := strings.Cut(rest, ends)
+	if !ok || !found {
+		t.Fatalf("%s has no place for the calls, between %q and %q", file, begins, ends)
+	}
+	table := "| call | what it does |\n|---|---|\n"
+	for _, rt := range Routes() {
+		if !rt.RPC {
+			table += fmt.Sprintf("| `%s %s` | %s |\n", rt.Method, rt.Pattern, strings.ToLower(rt.summary[:1])+rt.summary[1:])
+		}
+	}
+	want := before + begins + marker + "\n" + table + ends + after
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if want != string(page) {
+		t.Errorf("the table in %s is not the routes (rewrite with -rewrite); it should be\n%s", file, table)
 	}
 }
 

@@ -213,7 +213,7 @@ func httpRoutes() []Route {
 		{Method: get, Pattern: "/api/v1/info", handle: (*call).info, summary: "Get versions", answer: wire.Info{}},
 		{Method: get, Pattern: "/healthz", handle: (*call).healthz, summary: "Check whether this process works", answer: wire.Health{}},
 		{Method: get, Pattern: "/readyz", handle: (*call).readyz, summary: "Check whether to send this process traffic", answer: wire.Health{}},
-		{Method: get, Pattern: "/openapi.json", handle: (*call).openAPI, summary: "Get this document", answer: map[string]any{}},
+		{Method: get, Pattern: "/openapi.json", handle: (*call).openAPI, summary: "Get the OpenAPI document", answer: map[string]any{}},
 		{Method: get, Pattern: "/api/v1/debug/runtime", Action: identity.Administer, Process: true, handle: (*call).runtime,
 			summary: "Get goroutines, memory and CPU of this process", answer: wire.Runtime{}},
 		{Method: get, Pattern: "/api/v1/cluster/status", Action: identity.Administer, Process: true, handle: (*call).clusterStatus,

@@ -25,68 +25,49 @@ export function actionOptions(chosen: string): readonly Option[] {
   return [...actionGroups, { value: chosen, label: actionName(chosen) }];
 }
 
+/** What was done where the rule of actionName does not give the word that people use. */
 const names: Record<string, string> = {
-  "approval_policy.delete": "Approval policy deleted",
-  "approval_policy.set": "Approval policy saved",
   "audit.cut": "Entries missing",
-  "budget.delete": "Budget deleted",
-  "budget.set": "Budget saved",
   "invitation.create": "Invitation sent",
   "invitation.delete": "Invitation withdrawn",
-  "job.approve": "Job approved",
-  "job.cancel": "Job cancelled",
-  "job.delete": "Job deleted",
-  "job.hold": "Job held",
-  "job.move": "Job moved",
-  "job.reject": "Job rejected",
-  "job.replay": "Job replayed",
-  "job.retry": "Job retried",
-  "jobs.approve": "Jobs approved in bulk",
-  "jobs.cancel": "Jobs cancelled in bulk",
   "jobs.change_priority": "Job priority changed in bulk",
-  "jobs.delete": "Jobs deleted in bulk",
-  "jobs.hold": "Jobs held in bulk",
-  "jobs.move": "Jobs moved in bulk",
-  "jobs.reject": "Jobs rejected in bulk",
   "jobs.requeue": "Dead jobs retried in bulk",
-  "jobs.retry": "Jobs retried in bulk",
-  "key.create": "API key created",
-  "key.revoke": "API key revoked",
   "key.rotate": "API key secret rotated",
-  "key.update": "API key changed",
   "member.create": "Member joined",
   "member.delete": "Member removed",
   "member.update": "Member role changed",
-  "namespace.create": "Namespace created",
-  "namespace.delete": "Namespace deleted",
-  "namespace.update": "Namespace changed",
-  "queue.clear": "Queue cleared",
-  "queue.delete": "Queue deleted",
-  "queue.drain": "Queue drained",
-  "queue.pause": "Queue paused",
   "queue.requeue": "All dead jobs retried",
-  "queue.resume": "Queue resumed",
   "queue.update": "Queue settings changed",
-  "schedule.create": "Schedule created",
-  "schedule.delete": "Schedule deleted",
-  "schedule.pause": "Schedule paused",
-  "schedule.resume": "Schedule resumed",
-  "schedule.run": "Schedule run now",
-  "schedule.update": "Schedule changed",
   "session.create": "Signed in",
   "session.end_all": "Signed out everywhere",
   "sso.create": "Single sign-on set up",
-  "sso.delete": "Single sign-on deleted",
   "sso.discard": "Single sign-on changes discarded",
   "sso.switch": "Single sign-on turned on or off",
-  "sso.update": "Single sign-on changed",
-  "tenant.create": "Tenant created",
-  "tenant.update": "Tenant changed",
 };
 
-/** What was done, in words; an action that this page does not know is shown as it is. */
+const nouns: Record<string, string> = { key: "API key", sso: "Single sign-on" };
+
+/** Participles that are not the verb with "ed". */
+const participles: Record<string, string> = {
+  cancel: "cancelled",
+  hold: "held",
+  run: "run now",
+  set: "saved",
+  update: "changed",
+};
+
+/** What was done, in words: "job.retry" is "Job retried", "jobs.retry" is "Jobs retried in bulk". */
 export function actionName(action: string): string {
-  return names[action] ?? action;
+  const [kind = "", verb] = action.split(".");
+  const name = names[action];
+  if (name || !verb) return name ?? action;
+  const noun = nouns[kind] ?? kind.charAt(0).toUpperCase() + words(kind.slice(1));
+  const past =
+    participles[verb] ??
+    words(verb)
+      .replace(/([^aeiou])y$/, "$1i")
+      .replace(/e?$/, "ed");
+  return `${noun} ${past}${kind === "jobs" ? " in bulk" : ""}`;
 }
 
 /** What it was done to, as the line below the action; empty if there is nothing to add. */
