@@ -256,9 +256,6 @@ func eventuallyTrue(ctx context.Context, t *testing.T, what string, tenant rig.T
 // is what the state is, after a node's files were taken away or cut off, too.
 func TestViews_ListsEqualTheStateOnEveryNodeAfterKills(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("kills nodes")
-	}
 	c := rig.StartCell(t, rig.CellOptions{})
 	tenant := c.Tenant(0)
 	ctx := ctxFor(t, 2*time.Minute)
@@ -328,9 +325,6 @@ func lead(ctx context.Context, t *testing.T, c *rig.Cell, i int) {
 // order, and none is missed that was there before: unless a page says so.
 func TestViews_WalkOverAChangeOfLeaderMissesAndRepeatsNothing(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("kills nodes")
-	}
 	c := rig.StartCell(t, rig.CellOptions{})
 	tenant := c.Tenant(0)
 	ctx := ctxFor(t, 2*time.Minute)

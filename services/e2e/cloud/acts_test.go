@@ -88,9 +88,6 @@ func TestAudit_WhatIsDoneInTheConsoleIsEnteredUnderThePersonsAddress(t *testing.
 // is gone is one entry, whoever led when.
 func TestAudit_LeadersAreKilledBetweenActsAndEachIsEnteredOnce(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("many processes")
-	}
 	const queues, kills = 60, 3
 	s := startSplit(t)
 	ctx := ctxFor(t, 3*time.Minute)

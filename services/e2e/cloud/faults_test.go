@@ -162,9 +162,6 @@ func TestControl_OneNameAtTwoControlPlanesIsGivenOnce(t *testing.T) {
 // holds, and a call that was not is repeated.
 func TestControl_KilledAtRandomMomentsOnSQLite(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("many processes")
-	}
 	s := startOne(t, "sqlite:"+filepath.Join(t.TempDir(), "control.db"))
 	ctx := ctxFor(t, 2*time.Minute)
 	c := startChurn(ctx, t, false, s.signUpOne(ctx, t, "globex"), s.control.URL)
@@ -236,9 +233,6 @@ func wantStatus(url string, want int) error {
 // when the cell is back.
 func TestControl_KeysMadeWhileTheCellIsDownWorkAfterwards(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("many processes")
-	}
 	s := startOne(t, "sqlite:"+filepath.Join(t.TempDir(), "control.db"))
 	ctx := ctxFor(t, time.Minute)
 	done := s.signUpOne(ctx, t, "globex")
@@ -285,9 +279,6 @@ func jobsKey() map[string]any {
 // it works.
 func TestControl_KeyThatWaitsForAProxyIsConfirmedByItsNextLife(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("many processes")
-	}
 	s := startOne(t, "sqlite:"+filepath.Join(t.TempDir(), "control.db"))
 	ctx := ctxFor(t, time.Minute)
 	done := s.signUpOne(ctx, t, "globex")
@@ -336,9 +327,6 @@ func TestControl_KeyThatWaitsForAProxyIsConfirmedByItsNextLife(t *testing.T) {
 // the proxy, also right after the node came back and nobody follows it yet.
 func TestControl_ConfirmedKeysAreKnownWhileTheNodeRestarts(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("many processes")
-	}
 	s := startOne(t, "sqlite:"+filepath.Join(t.TempDir(), "control.db"))
 	ctx := ctxFor(t, time.Minute)
 	c := startChurn(ctx, t, true, s.signUpOne(ctx, t, "globex"), s.control.URL)
@@ -357,9 +345,6 @@ func TestControl_ConfirmedKeysAreKnownWhileTheNodeRestarts(t *testing.T) {
 // confirmed and revoked without it.
 func TestControl_DeadProxyHoldsUpNoKey(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("many processes")
-	}
 	s := startSmall(t, "sqlite:"+filepath.Join(t.TempDir(), "control.db"), 2)
 	ctx := ctxFor(t, time.Minute)
 	done := s.signUpOne(ctx, t, "globex")

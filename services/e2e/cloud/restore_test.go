@@ -44,9 +44,6 @@ type madeKey struct {
 // An hour-old copy of the database is put back: what happened since stays as the cell has it.
 func TestRestore_AnOlderCopyIsTakenOverAsTheCellHasIt(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("many processes")
-	}
 	ctx := ctxFor(t, 3*time.Minute)
 	s := &split{mail: startMailbox(t)}
 	listen, file := rig.Addresses(t, 1)[0], filepath.Join(t.TempDir(), "control.db")

@@ -73,9 +73,6 @@ func (s *split) signUp(ctx context.Context, t *testing.T, name string) rig.Signe
 
 func TestSplit_KeyOfASignUpWorksAtEveryProxyAtOnce(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("many processes")
-	}
 	s := startSplit(t)
 	ctx := ctxFor(t, time.Minute)
 	done := s.signUp(ctx, t, "globex")
@@ -90,9 +87,6 @@ func TestSplit_KeyOfASignUpWorksAtEveryProxyAtOnce(t *testing.T) {
 // flowing over a restart of every proxy and node.
 func TestSplit_DeadControlPlaneDisturbsNoJob(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("many processes")
-	}
 	s := startSplit(t)
 	ctx := ctxFor(t, 2*time.Minute)
 	done := s.signUp(ctx, t, "globex")
@@ -143,9 +137,6 @@ func waitAcked(t *testing.T, history *rig.History, least int) {
 // go on behind a TCP balancer. The SDK's own retries, the documented ones, hide all of it.
 func TestSplit_RollingRestartUnderLoad(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("restarts many processes")
-	}
 	s := startSplit(t)
 	ctx := ctxFor(t, 3*time.Minute)
 	done := s.signUp(ctx, t, "globex")

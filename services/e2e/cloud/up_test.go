@@ -24,9 +24,6 @@ import (
 // mail went down with the service can still be had.
 func TestUp_KilledDuringSignUpKeepsWhatItAnswered(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts a service several times")
-	}
 	data := t.TempDir()
 	ctx := ctxFor(t, 2*time.Minute)
 	var answered []rig.SignedUp
@@ -220,9 +217,6 @@ func (b *browser) watch(ctx context.Context, tenantURL, token string) (*http.Res
 // hold up a Ctrl-C.
 func TestUp_CtrlCEndsOpenConsolesInTime(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts a service")
-	}
 	u := rig.StartUp(t, t.TempDir())
 	ctx := ctxFor(t, time.Minute)
 	b := signIn(ctx, t, u)
@@ -273,9 +267,6 @@ func TestUp_CtrlCEndsOpenConsolesInTime(t *testing.T) {
 // left. SIGQUIT has the process tell what it has, and ends it.
 func TestUp_ClientsThatHangUpLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("a thousand clients")
-	}
 	if _, err := os.Stat("/proc/self/fd"); err != nil {
 		t.Skip("counts open files in /proc")
 	}
@@ -349,9 +340,6 @@ func goroutines(t *testing.T, u *rig.Up) int {
 // seals from the next start on, and the old one goes when reseal says so.
 func TestUp_ChangesItsMasterKey(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts a service several times")
-	}
 	data := t.TempDir()
 	file := filepath.Join(data, "control.key")
 	ctx := ctxFor(t, 3*time.Minute)

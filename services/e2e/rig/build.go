@@ -2,6 +2,7 @@ package rig
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,8 +12,8 @@ import (
 	"time"
 )
 
-// binaryVariable names a corvo-cloud to use instead of building one; Main sets it
-// for the tests of its own process.
+// binaryVariable names a corvo-cloud to use instead of building one, as make test-go does
+// for all packages; Main sets it for the tests of its own process.
 const binaryVariable = "CORVO_E2E_CLOUD"
 
 const buildTimeout = 10 * time.Minute
@@ -26,7 +27,8 @@ func Main(m *testing.M) int {
 // mainWith is Main with arguments for go build; they may name files in a folder that
 // stays until the tests have ended.
 func mainWith(m *testing.M, flags func(dir string) ([]string, error)) int {
-	if os.Getenv(binaryVariable) != "" {
+	flag.Parse()
+	if os.Getenv(binaryVariable) != "" || testing.Short() {
 		return m.Run()
 	}
 	dir, err := os.MkdirTemp("", "corvo-e2e-")

@@ -39,6 +39,9 @@ func Start(t testing.TB, name string, args ...string) *Process {
 // environment.
 func start(t testing.TB, name, bin string, env []string, args ...string) *Process {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it starts processes")
+	}
 	if bin == "" {
 		bin = os.Getenv(binaryVariable)
 	}
