@@ -72,7 +72,9 @@ function List() {
           <Base.Description className="text-12 wrap-anywhere text-ink-2" />
         </div>
         {item.actionProps ? <Base.Action className={buttonClass("secondary", "sm")} /> : null}
+        {/* The library hides it until the stack of toasts is unfolded; ours lie side by side, and Tab reaches it. */}
         <Base.Close
+          aria-hidden={false}
           aria-label="Dismiss"
           className="grid size-6 shrink-0 place-items-center rounded-md text-ink-3 hover:bg-hover hover:text-ink"
         >
