@@ -1,7 +1,7 @@
 // Rules that every page keeps, in every state that looks different: see
 // screens/manifest.ts.
-import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "@playwright/test";
+import axe from "axe-core";
 import { type Complaints, complaintsOf, expect, show, test } from "../screens/fixtures.ts";
 import { type View, views } from "../screens/manifest.ts";
 
@@ -10,12 +10,30 @@ const phone = { width: 390, height: 844 };
 const narrow = { width: 320, height: 640 };
 const wcag = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 
-// The same page, by the copy of Playwright's types that axe has.
-type AxePage = ConstructorParameters<typeof AxeBuilder>[0]["page"];
+// No test changes what another one sees.
+test.describe.configure({ mode: "parallel" });
+
+/** What a change of theme began has reached its end: colours fade, however fast, and those within them after them. */
+async function settled(page: Page): Promise<void> {
+  await page.evaluate(async () => {
+    for (let still = 0; still < 2; still++) {
+      await new Promise((resolve) => requestAnimationFrame(resolve));
+      const ending = document.getAnimations().filter((animation) => animation.effect?.getComputedTiming().endTime !== Number.POSITIVE_INFINITY);
+      if (ending.length > 0) still = -1;
+      await Promise.allSettled(ending.map((animation) => animation.finished));
+    }
+  });
+}
 
 /** What axe has against a page, in a form that tells where. */
 async function violations(page: Page): Promise<string[]> {
-  const { violations } = await new AxeBuilder({ page: page as AxePage }).setLegacyMode().withTags(wcag).analyze();
+  await settled(page);
+  const there = await page.evaluate(() => "axe" in window);
+  if (!there) await page.evaluate(`${axe.source}; 0`);
+  const { violations } = await page.evaluate(
+    (tags) => (window as unknown as { axe: typeof axe }).axe.run({ runOnly: tags, resultTypes: ["violations"] }),
+    wcag,
+  );
   return violations.flatMap((rule) => rule.nodes.map((node) => `${rule.id}: ${node.html.slice(0, 160)}\n${node.failureSummary}`));
 }
 
@@ -31,9 +49,10 @@ test.describe("every page", () => {
     // Every page has several views: in turn they are light at a desk and dark on a phone,
     // and the other way round.
     const [atDesk, onPhone] = n % 2 === 0 ? (["light", "dark"] as const) : (["dark", "light"] as const);
-    test(view.name, async ({ browser, stage, sessions }) => {
-      const context = await browser.newContext({ viewport: desktop, reducedMotion: "reduce", colorScheme: atDesk, storageState: sessions[view.as] });
-      const page = await context.newPage();
+    test(view.name, async ({ stage, open }) => {
+      const page = await open(view.as);
+      await page.setViewportSize(desktop);
+      await page.emulateMedia({ colorScheme: atDesk });
       const complaints = await complaintsOf(page, stage.service.url);
       await show(page, stage, view);
       await expect(page).toHaveTitle(/ · Corvo$/);
@@ -47,7 +66,6 @@ test.describe("every page", () => {
       const wider = () => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       await expect.poll(wider, "pixels to scroll sideways at 320").toBe(0);
       expectQuiet(complaints, view);
-      await context.close();
     });
   }
 });

@@ -1,5 +1,5 @@
 // What looking at pages needs: a service with a company in it, and people signed in.
-import { type Browser, type BrowserContextOptions, expect, type Page, test as base } from "@playwright/test";
+import { type Browser, type BrowserContext, type BrowserContextOptions, expect, type Page, test as base } from "@playwright/test";
 import { signIn } from "../journeys/fixtures.ts";
 import { MailServer } from "../rig/mail.ts";
 import { IdentityProvider } from "../rig/oidc.ts";
@@ -12,9 +12,15 @@ type Session = NonNullable<BrowserContextOptions["storageState"]>;
 interface World {
   stage: Stage;
   sessions: Record<Who, Session | undefined>;
+  contexts: Map<Who, BrowserContext>;
 }
 
-export const test = base.extend<object, World>({
+interface Opened {
+  /** Opens a page of somebody for the time of the test. */
+  open: (who: Who) => Promise<Page>;
+}
+
+export const test = base.extend<Opened, World>({
   stage: [
     // biome-ignore lint/correctness/noEmptyPattern: the form that Playwright asks for
     async ({}, use) => {
@@ -38,6 +44,27 @@ export const test = base.extend<object, World>({
     },
     { scope: "worker", timeout: 90_000 },
   ],
+  // Pages of one person share what the browser has fetched and compiled, which is half the
+  // time of a page. Nobody's visits are each a stranger's: sign-up leaves a cookie.
+  contexts: [
+    async ({ browser, sessions }, use) => {
+      const contexts = new Map<Who, BrowserContext>();
+      for (const who of ["owner", "viewer"] as const)
+        contexts.set(who, await browser.newContext({ reducedMotion: "reduce", storageState: sessions[who] }));
+      await use(contexts);
+      for (const context of contexts.values()) await context.close();
+    },
+    { scope: "worker" },
+  ],
+  open: async ({ browser, contexts }, use) => {
+    const opened: Page[] = [];
+    await use(async (who) => {
+      const context = contexts.get(who) ?? (await browser.newContext({ reducedMotion: "reduce" }));
+      opened.push(await context.newPage());
+      return opened.at(-1) as Page;
+    });
+    for (const page of opened) await ([...contexts.values()].includes(page.context()) ? page.close() : page.context().close());
+  },
 });
 
 async function signedIn(browser: Browser, stage: Stage, address: string): Promise<Page> {
