@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
@@ -225,11 +226,21 @@ func (c *Client) enqueue(ctx context.Context, spec *JobSpec) (*Enqueued, error) 
 	if err != nil {
 		return nil, err
 	}
-	var reply *corvov1.EnqueueResponse
+	reply, err := repeated(ctx, c, corvov1connect.WorkerServiceClient.Enqueue, msg)
+	if err != nil {
+		return nil, err
+	}
+	return enqueuedFromProto(reply), nil
+}
+
+// repeated makes a call that may be sent again, until it is answered or refused.
+func repeated[Req, Res any](
+	ctx context.Context, c *Client, call func(corvov1connect.WorkerServiceClient, context.Context, *connect.Request[Req]) (*connect.Response[Res], error), msg *Req,
+) (reply *Res, err error) {
 	err = c.retries.retry(ctx, true, func() error {
 		tryCtx, cancel := context.WithTimeout(ctx, rpcTimeout)
 		defer cancel()
-		resp, err := c.unary().Enqueue(tryCtx, connect.NewRequest(msg))
+		resp, err := call(c.unary(), tryCtx, connect.NewRequest(msg))
 		if err != nil {
 			c.noteTransport(err)
 			return err
@@ -237,10 +248,7 @@ func (c *Client) enqueue(ctx context.Context, spec *JobSpec) (*Enqueued, error) 
 		reply = resp.Msg
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return enqueuedFromProto(reply), nil
+	return reply, err
 }
 
 // EnqueueBatch adds all jobs in one commit, or none. Results are in the order of
@@ -254,11 +262,15 @@ func (c *Client) EnqueueBatch(ctx context.Context, jobs []*JobSpec) ([]*Enqueued
 	if err != nil {
 		return nil, err
 	}
-	out := make([]*Enqueued, len(jobs))
+	return enqueuedList(reply), nil
+}
+
+func enqueuedList(reply *corvov1.EnqueueBatchResponse) []*Enqueued {
+	out := make([]*Enqueued, len(reply.GetResults()))
 	for i, r := range reply.GetResults() {
 		out[i] = enqueuedFromProto(r)
 	}
-	return out, nil
+	return out
 }
 
 // message is the job as it goes out.

@@ -105,28 +105,14 @@ func (e *Error) Error() string {
 // Unwrap returns the transport's error, if there was one.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Is makes errors.Is work with the sentinels.
-func (e *Error) Is(target error) bool {
-	switch target {
-	case ErrInvalid:
-		return e.Code == CodeInvalid || e.Code == CodeTooLarge
-	case ErrNotFound:
-		return e.Code == CodeNotFound
-	case ErrConflict:
-		return e.Code == CodeConflict
-	case ErrLeaseLost:
-		return e.Code == CodeLeaseLost
-	case ErrUnauthorized:
-		return e.Code == CodeUnauthorized
-	case ErrForbidden:
-		return e.Code == CodeForbidden
-	case ErrExhausted:
-		return e.Code == CodeExhausted
-	case ErrUnavailable:
-		return e.Code == CodeUnavailable || e.Code == CodeUnknownOutcome
-	}
-	return false
+var sentinels = map[Code]error{
+	CodeInvalid: ErrInvalid, CodeTooLarge: ErrInvalid, CodeNotFound: ErrNotFound, CodeConflict: ErrConflict, CodeLeaseLost: ErrLeaseLost,
+	CodeUnauthorized: ErrUnauthorized, CodeForbidden: ErrForbidden, CodeExhausted: ErrExhausted, CodeUnavailable: ErrUnavailable,
+	CodeUnknownOutcome: ErrUnavailable,
 }
+
+// Is makes errors.Is work with the sentinels.
+func (e *Error) Is(target error) bool { return target != nil && sentinels[e.Code] == target }
 
 func retryable(c Code) bool {
 	return c == CodeUnavailable || c == CodeUnknownOutcome || c == CodeExhausted

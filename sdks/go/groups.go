@@ -7,9 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"connectrpc.com/connect"
-
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
@@ -151,11 +150,7 @@ func (c *Client) EnqueueWithCallback(ctx context.Context, callback *JobSpec, job
 	if err != nil {
 		return nil, err
 	}
-	b := &Batch{ID: reply.GetBatchId()}
-	for _, r := range reply.GetResults() {
-		b.Jobs = append(b.Jobs, enqueuedFromProto(r))
-	}
-	return b, nil
+	return &Batch{ID: reply.GetBatchId(), Jobs: enqueuedList(reply)}, nil
 }
 
 func batchMessage(jobs []*JobSpec) (*corvov1.EnqueueBatchRequest, error) {
@@ -171,18 +166,7 @@ func batchMessage(jobs []*JobSpec) (*corvov1.EnqueueBatchRequest, error) {
 }
 
 func (c *Client) enqueueBatch(ctx context.Context, msg *corvov1.EnqueueBatchRequest) (*corvov1.EnqueueBatchResponse, error) {
-	var reply *corvov1.EnqueueBatchResponse
-	err := c.retries.retry(ctx, true, func() error {
-		tryCtx, cancel := context.WithTimeout(ctx, rpcTimeout)
-		defer cancel()
-		resp, err := c.unary().EnqueueBatch(tryCtx, connect.NewRequest(msg))
-		if err != nil {
-			c.noteTransport(err)
-			return err
-		}
-		reply = resp.Msg
-		return nil
-	})
+	reply, err := repeated(ctx, c, corvov1connect.WorkerServiceClient.EnqueueBatch, msg)
 	if err == nil && len(reply.GetResults()) != len(msg.GetJobs()) {
 		err = &Error{Code: CodeInternal, Message: fmt.Sprintf("the server answered %d results for %d jobs", len(reply.GetResults()), len(msg.GetJobs()))}
 	}

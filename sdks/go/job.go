@@ -38,11 +38,8 @@ type Job[A any] struct {
 // lease renewals; only the latest value counts, so it may be called often. The
 // error is ErrLeaseLost or ErrCancelled once the attempt is no longer wanted.
 func (j *Job[A]) Progress(_ context.Context, v any) error {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode progress of %s: %w", j.ID, err)
-	}
-	if err := checkSize("progress", raw, progressBytesMax); err != nil || j.task == nil {
+	raw, err := j.encode("progress", v, progressBytesMax)
+	if err != nil || j.task == nil {
 		return err
 	}
 	return j.task.worker.progress(j.task, raw)
@@ -51,11 +48,8 @@ func (j *Job[A]) Progress(_ context.Context, v any) error {
 // Checkpoint stores v, as JSON, for the next attempt of this job. It returns when
 // the server has it, so what follows may rely on it.
 func (j *Job[A]) Checkpoint(ctx context.Context, v any) error {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode checkpoint of %s: %w", j.ID, err)
-	}
-	if err := checkSize("checkpoint", raw, checkpointBytesMax); err != nil || j.task == nil {
+	raw, err := j.encode("checkpoint", v, checkpointBytesMax)
+	if err != nil || j.task == nil {
 		return err
 	}
 	return j.task.worker.checkpoint(ctx, j.task, raw)
@@ -68,11 +62,15 @@ const (
 	checkpointBytesMax = 256 << 10
 )
 
-func checkSize(what string, raw json.RawMessage, limit int) error {
-	if len(raw) <= limit {
-		return nil
+func (j *Job[A]) encode(what string, v any, limit int) (json.RawMessage, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s of %s: %w", what, j.ID, err)
 	}
-	return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the %s is %d bytes long, at most %d are allowed", what, len(raw), limit)}
+	if len(raw) > limit {
+		return nil, &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the %s is %d bytes long, at most %d are allowed", what, len(raw), limit)}
+	}
+	return raw, nil
 }
 
 // LoadCheckpoint reads into v what an earlier attempt, or this one, stored last;

@@ -60,11 +60,15 @@ const (
 
 // Job reads a job.
 func (c *Client) Job(ctx context.Context, id string) (*JobInfo, error) {
-	var out JobInfo
-	if err := c.call(ctx, http.MethodGet, &out, "jobs", id); err != nil {
+	return read[JobInfo](ctx, c, "jobs", id)
+}
+
+func read[T any](ctx context.Context, c *Client, segments ...string) (*T, error) {
+	out := new(T)
+	if err := c.call(ctx, http.MethodGet, out, segments...); err != nil {
 		return nil, err
 	}
-	return &out, nil
+	return out, nil
 }
 
 // Queues lists the queues of the namespace.
@@ -109,11 +113,7 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 
 // Info asks for the server's versions, which also shows that the address is right.
 func (c *Client) Info(ctx context.Context) (*ServerInfo, error) {
-	var out ServerInfo
-	if err := c.call(ctx, http.MethodGet, &out, "info"); err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return read[ServerInfo](ctx, c, "info")
 }
 
 // answerBytesMax bounds an answer of the HTTP API.

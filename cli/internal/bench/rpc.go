@@ -31,12 +31,16 @@ type rpcCaller struct {
 	got []lease
 }
 
-// patiently repeats a call that was refused for overload.
-func patiently[T any](ctx context.Context, do func() (T, error)) (T, error) {
+// patiently makes a call, and repeats it while it is refused for overload. The getters of
+// the answer that it has not got are empty.
+func patiently[Req, Res any](ctx context.Context, call func(context.Context, *connect.Request[Req]) (*connect.Response[Res], error), req *Req) (*Res, error) {
 	for {
-		v, err := do()
+		r, err := call(ctx, connect.NewRequest(req))
+		if err == nil {
+			return r.Msg, nil
+		}
 		if connect.CodeOf(err) != connect.CodeResourceExhausted || ctx.Err() != nil {
-			return v, err
+			return nil, err
 		}
 		time.Sleep(overloadPause)
 	}
@@ -46,38 +50,25 @@ func (c *rpcCaller) enqueue(ctx context.Context, n int) ([]string, error) {
 	c.ids = c.ids[:0]
 	one := &corvov1.EnqueueRequest{Queue: c.dialer.queue, PayloadJson: c.dialer.payload}
 	if n == 1 {
-		r, err := patiently(ctx, func() (*connect.Response[corvov1.EnqueueResponse], error) {
-			return c.client.Enqueue(ctx, connect.NewRequest(one))
-		})
-		if err != nil {
-			return nil, err
-		}
-		c.ids = append(c.ids, r.Msg.GetJobId())
-		return c.ids, nil
+		r, err := patiently(ctx, c.client.Enqueue, one)
+		c.ids = append(c.ids, r.GetJobId())
+		return c.ids, err
 	}
 	batch := &corvov1.EnqueueBatchRequest{}
 	for range n {
 		batch.Jobs = append(batch.Jobs, one)
 	}
-	r, err := patiently(ctx, func() (*connect.Response[corvov1.EnqueueBatchResponse], error) {
-		return c.client.EnqueueBatch(ctx, connect.NewRequest(batch))
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, result := range r.Msg.GetResults() {
+	r, err := patiently(ctx, c.client.EnqueueBatch, batch)
+	for _, result := range r.GetResults() {
 		c.ids = append(c.ids, result.GetJobId())
 	}
-	return c.ids, nil
+	return c.ids, err
 }
 
 func (c *rpcCaller) work(ctx context.Context, settle []lease, n int) ([]lease, int, error) {
 	refused, err := c.settle(ctx, settle)
-	if err != nil {
-		return nil, 0, err
-	}
-	if n == 0 {
-		return nil, refused, nil
+	if err != nil || n == 0 {
+		return nil, refused, err
 	}
 	got, err := c.fetch(ctx, n, 0)
 	return got, refused, err
@@ -88,9 +79,7 @@ func (c *rpcCaller) settle(ctx context.Context, settle []lease) (refused int, er
 	case 0:
 		return 0, nil
 	case 1:
-		_, err = patiently(ctx, func() (*connect.Response[corvov1.AckResponse], error) {
-			return c.client.Ack(ctx, connect.NewRequest(&corvov1.AckRequest{JobId: settle[0].id, LeaseToken: settle[0].token}))
-		})
+		_, err = patiently(ctx, c.client.Ack, &corvov1.AckRequest{JobId: settle[0].id, LeaseToken: settle[0].token})
 		if connect.CodeOf(err) == connect.CodeFailedPrecondition || connect.CodeOf(err) == connect.CodeNotFound {
 			return 1, nil
 		}
@@ -100,13 +89,11 @@ func (c *rpcCaller) settle(ctx context.Context, settle []lease) (refused int, er
 	for _, l := range settle {
 		batch.Items = append(batch.Items, &corvov1.AckBatchItem{JobId: l.id, LeaseToken: l.token})
 	}
-	r, err := patiently(ctx, func() (*connect.Response[corvov1.AckBatchResponse], error) {
-		return c.client.AckBatch(ctx, connect.NewRequest(batch))
-	})
+	r, err := patiently(ctx, c.client.AckBatch, batch)
 	if err != nil {
 		return 0, err
 	}
-	return len(settle) - int(r.Msg.GetAcked()), nil
+	return len(settle) - int(r.GetAcked()), nil
 }
 
 func (c *rpcCaller) await(ctx context.Context, wait time.Duration) ([]lease, error) {
@@ -117,23 +104,18 @@ func (c *rpcCaller) fetch(ctx context.Context, n int, wait time.Duration) ([]lea
 	ms := wait.Milliseconds()
 	c.got = c.got[:0]
 	if n == 1 {
-		r, err := patiently(ctx, func() (*connect.Response[corvov1.FetchResponse], error) {
-			return c.client.Fetch(ctx, connect.NewRequest(&corvov1.FetchRequest{Queues: []string{c.dialer.queue}, WorkerId: "corvo-bench",
-				LeaseDuration: leaseSeconds, WaitMs: &ms}))
+		r, err := patiently(ctx, c.client.Fetch, &corvov1.FetchRequest{
+			Queues: []string{c.dialer.queue}, WorkerId: "corvo-bench", LeaseDuration: leaseSeconds, WaitMs: &ms,
 		})
-		if err != nil || !r.Msg.GetFound() {
+		if err != nil || !r.GetFound() {
 			return nil, err
 		}
-		c.got = append(c.got, lease{r.Msg.GetJobId(), r.Msg.GetLeaseToken()})
+		c.got = append(c.got, lease{r.GetJobId(), r.GetLeaseToken()})
 		return c.got, nil
 	}
-	r, err := patiently(ctx, func() (*connect.Response[corvov1.FetchBatchResponse], error) {
-		return c.client.FetchBatch(ctx, connect.NewRequest(&corvov1.FetchBatchRequest{Queues: []string{c.dialer.queue}, WorkerId: "corvo-bench",
-			LeaseDuration: leaseSeconds, Count: int32(n), WaitMs: &ms}))
+	r, err := patiently(ctx, c.client.FetchBatch, &corvov1.FetchBatchRequest{
+		Queues: []string{c.dialer.queue}, WorkerId: "corvo-bench", LeaseDuration: leaseSeconds, Count: int32(n), WaitMs: &ms,
 	})
-	if err != nil {
-		return nil, err
-	}
-	c.got = appendLeases(c.got, r.Msg.GetJobs())
-	return c.got, nil
+	c.got = appendLeases(c.got, r.GetJobs())
+	return c.got, err
 }

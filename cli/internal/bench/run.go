@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -402,13 +401,9 @@ func (r *run) verify(ctx context.Context, report *Report) {
 }
 
 func (r *run) counts(ctx context.Context) (*wire.Queue, error) {
-	raw, err := r.target.get(ctx, r.opts, "/api/v1/queues")
+	queues, err := ask[[]wire.Queue](ctx, r.target, r.opts, "/api/v1/queues")
 	if err != nil {
 		return nil, err
-	}
-	var queues []wire.Queue
-	if err := json.Unmarshal(raw, &queues); err != nil {
-		return nil, fmt.Errorf("read queues: %w", err)
 	}
 	for i := range queues {
 		if queues[i].Name == r.dialer.queue {

@@ -227,12 +227,8 @@ func (t *Target) sample(ctx context.Context, o Options) usage {
 		u.cpu, u.rss, u.peak = procUsage(t.pid)
 		return u
 	}
-	raw, err := t.get(ctx, o, "/api/v1/debug/runtime")
+	r, err := ask[wire.Runtime](ctx, t, o, "/api/v1/debug/runtime")
 	if err != nil {
-		return u
-	}
-	var r wire.Runtime
-	if json.Unmarshal(raw, &r) != nil {
 		return u
 	}
 	u.cpu = time.Duration(r.CPUUserNS + r.CPUSysNS)
@@ -289,9 +285,8 @@ func parseStatCPU(stat []byte) time.Duration {
 // status asks the server about itself; an administrator's key is needed. It is nil of a
 // server that does not answer.
 func (t *Target) status(ctx context.Context, o Options) *wire.ClusterStatus {
-	var s wire.ClusterStatus
-	raw, err := t.get(ctx, o, "/api/v1/cluster/status")
-	if err != nil || json.Unmarshal(raw, &s) != nil {
+	s, err := ask[wire.ClusterStatus](ctx, t, o, "/api/v1/cluster/status")
+	if err != nil {
 		return nil
 	}
 	return &s
@@ -307,15 +302,27 @@ func (t *Target) syncs(ctx context.Context, o Options) int64 {
 	return int64(s.LogCommits)
 }
 
-func (t *Target) get(ctx context.Context, o Options, path string) ([]byte, error) {
+// ask reads what the server answers to a GET.
+func ask[T any](ctx context.Context, t *Target, o Options, path string) (answer T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(t.URL.String(), "/")+path, nil)
+	d := dialer{apiKey: o.APIKey, namespace: o.Namespace}
+	raw, err := download(ctx, t.URL, path, d.credentials)
+	if err != nil {
+		return answer, err
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return answer, fmt.Errorf("read %s: %w", path, err)
+	}
+	return answer, nil
+}
+
+func download(ctx context.Context, base *url.URL, path string, credentials func(set func(name, value string))) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(base.String(), "/")+path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("build request: %w", err)
 	}
-	d := dialer{apiKey: o.APIKey, namespace: o.Namespace}
-	d.credentials(req.Header.Set)
+	credentials(req.Header.Set)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return nil, err
@@ -352,22 +359,10 @@ func (r *run) startProfile(ctx context.Context) func() error {
 }
 
 func (r *run) profile(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", strings.TrimRight(r.target.admin.String(), "/"), profileSeconds), nil)
-	if err != nil {
-		return fmt.Errorf("build profile request: %w", err)
-	}
-	resp, err := http.DefaultClient.Do(req)
+	none := func(func(name, value string)) {}
+	raw, err := download(ctx, r.target.admin, fmt.Sprintf("/debug/pprof/profile?seconds=%d", profileSeconds), none)
 	if err != nil {
 		return fmt.Errorf("take a profile: %w", err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("take a profile: status %d", resp.StatusCode)
-	}
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return fmt.Errorf("read the profile: %w", err)
 	}
 	if err := os.WriteFile(r.opts.ProfileFile, raw, 0o644); err != nil {
 		return fmt.Errorf("write the profile: %w", err)

@@ -25,14 +25,16 @@ func (s *Server) refusal() error {
 }
 
 // unary is the bad days of plain calls.
-func (s *Server) unary() error {
-	if err := s.refusal(); err != nil {
-		return err
+func (s *Server) unary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
+		if err := s.refusal(); err != nil {
+			return nil, err
+		}
+		if s.take(func(f *Faults) *int { return &f.Unavailable }) {
+			return nil, s.unavailable("LEADER_UNAVAILABLE")
+		}
+		return next(ctx, r)
 	}
-	if s.take(func(f *Faults) *int { return &f.Unavailable }) {
-		return s.unavailable("LEADER_UNAVAILABLE")
-	}
-	return nil
 }
 
 func (s *Server) unavailable(word string) error {
@@ -67,9 +69,6 @@ func (s *Server) enqueue(queue, payload string, o *corvov1.EnqueueOptions) *corv
 
 // Enqueue implements the service.
 func (s *Server) Enqueue(_ context.Context, r *connect.Request[corvov1.EnqueueRequest]) (*connect.Response[corvov1.EnqueueResponse], error) {
-	if err := s.unary(); err != nil {
-		return nil, err
-	}
 	if r.Msg.GetQueue() == "" || r.Msg.GetQueue()[0] == '-' {
 		return nil, invalid("queue", "is not a queue name")
 	}
@@ -94,9 +93,6 @@ func invalid(field, message string) error {
 
 // EnqueueBatch implements the service.
 func (s *Server) EnqueueBatch(_ context.Context, r *connect.Request[corvov1.EnqueueBatchRequest]) (*connect.Response[corvov1.EnqueueBatchResponse], error) {
-	if err := s.unary(); err != nil {
-		return nil, err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := &corvov1.EnqueueBatchResponse{}
@@ -108,9 +104,6 @@ func (s *Server) EnqueueBatch(_ context.Context, r *connect.Request[corvov1.Enqu
 
 // FetchBatch implements the service.
 func (s *Server) FetchBatch(ctx context.Context, r *connect.Request[corvov1.FetchBatchRequest]) (*connect.Response[corvov1.FetchBatchResponse], error) {
-	if err := s.unary(); err != nil {
-		return nil, err
-	}
 	m := r.Msg
 	wait := time.Duration(m.GetWaitMs()) * time.Millisecond
 	jobs := s.waitJobs(ctx, m.GetQueues(), m.GetWorkerId(), m.GetLeaseDuration(), int(m.GetCount()), wait)
@@ -119,9 +112,6 @@ func (s *Server) FetchBatch(ctx context.Context, r *connect.Request[corvov1.Fetc
 
 // AckBatch implements the service.
 func (s *Server) AckBatch(_ context.Context, r *connect.Request[corvov1.AckBatchRequest]) (*connect.Response[corvov1.AckBatchResponse], error) {
-	if err := s.unary(); err != nil {
-		return nil, err
-	}
 	out := &corvov1.AckBatchResponse{}
 	for _, a := range r.Msg.GetItems() {
 		out.Outcomes = append(out.Outcomes, s.ack(a))
@@ -131,9 +121,6 @@ func (s *Server) AckBatch(_ context.Context, r *connect.Request[corvov1.AckBatch
 
 // Fail implements the service.
 func (s *Server) Fail(_ context.Context, r *connect.Request[corvov1.FailRequest]) (*connect.Response[corvov1.FailResponse], error) {
-	if err := s.unary(); err != nil {
-		return nil, err
-	}
 	o := s.fail(&corvov1.LifecycleFailItem{
 		JobId: r.Msg.GetJobId(), Error: r.Msg.GetError(), Backtrace: r.Msg.GetBacktrace(),
 		LeaseToken: r.Msg.GetLeaseToken(), Release: r.Msg.GetRelease(),
@@ -148,9 +135,6 @@ func (s *Server) Fail(_ context.Context, r *connect.Request[corvov1.FailRequest]
 
 // Heartbeat implements the service.
 func (s *Server) Heartbeat(_ context.Context, r *connect.Request[corvov1.HeartbeatRequest]) (*connect.Response[corvov1.HeartbeatResponse], error) {
-	if err := s.unary(); err != nil {
-		return nil, err
-	}
 	out := &corvov1.HeartbeatResponse{Jobs: make(map[string]*corvov1.HeartbeatJobResponse)}
 	for id, u := range r.Msg.GetJobs() {
 		out.Jobs[id] = s.beat(id, u)
@@ -160,9 +144,6 @@ func (s *Server) Heartbeat(_ context.Context, r *connect.Request[corvov1.Heartbe
 
 // GetServerInfo implements the service.
 func (s *Server) GetServerInfo(context.Context, *connect.Request[corvov1.GetServerInfoRequest]) (*connect.Response[corvov1.GetServerInfoResponse], error) {
-	if err := s.unary(); err != nil {
-		return nil, err
-	}
 	return connect.NewResponse(&corvov1.GetServerInfoResponse{ServerVersion: "1.2.3", ApiVersion: "v1"}), nil
 }
 

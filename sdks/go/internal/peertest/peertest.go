@@ -133,7 +133,7 @@ func New(t testing.TB, opts Options) *Server {
 		streams: make(map[*streamState]struct{}), calls: make(map[string]int),
 	}
 	mux := http.NewServeMux()
-	path, h := corvov1connect.NewWorkerServiceHandler(s)
+	path, h := corvov1connect.NewWorkerServiceHandler(s, connect.WithInterceptors(connect.UnaryInterceptorFunc(s.unary)))
 	mux.Handle(path, h)
 	s.routes(mux)
 	var handler http.Handler = mux
