@@ -122,17 +122,12 @@ func jobPath(id, rest string) string     { return "/api/v1/jobs/" + url.PathEsca
 func queuePath(name, rest string) string { return "/api/v1/queues/" + url.PathEscape(name) + rest }
 
 // Job shows a job.
-func (t *T) Job(id string) JobView {
-	j := Get[JobView](t, jobPath(id, ""))
-	return j
-}
+func (t *T) Job(id string) JobView { return Get[JobView](t, jobPath(id, "")) }
 
 // State wants a job to be in a state now.
 func (t *T) State(id, want string) JobView {
 	j := t.Job(id)
-	if j.State != want {
-		t.Fatalf("job is %s (%s), want %s", j.State, j.DeadReason, want)
-	}
+	t.FailIf(j.State != want, "job is %s (%s), want %s", j.State, j.DeadReason, want)
 	return j
 }
 
@@ -152,35 +147,16 @@ func (t *T) Gone(id string) {
 }
 
 // Do asks for an action on a job and wants its status.
-func (t *T) Do(id, action, want string) {
-	var out struct {
-		Status string `json:"status"`
-	}
-	t.Call(http.MethodPost, jobPath(id, "/"+action), nil, &out)
-	if out.Status != want {
-		t.Fatalf("%s answered %q, want %q", action, out.Status, want)
-	}
-}
+func (t *T) Do(id, action, want string) { t.Status(jobPath(id, "/"+action), nil, want) }
 
 // Delete removes a job.
 func (t *T) Delete(id string) { t.Call(http.MethodDelete, jobPath(id, ""), nil, nil) }
 
 // QueueNow shows a queue.
-func (t *T) QueueNow(name string) QueueView {
-	q := Get[QueueView](t, queuePath(name, ""))
-	return q
-}
+func (t *T) QueueNow(name string) QueueView { return Get[QueueView](t, queuePath(name, "")) }
 
 // DoQueue asks for an action on a queue and wants its status.
-func (t *T) DoQueue(name, action, want string) {
-	var out struct {
-		Status string `json:"status"`
-	}
-	t.Call(http.MethodPost, queuePath(name, "/"+action), nil, &out)
-	if out.Status != want {
-		t.Fatalf("%s answered %q, want %q", action, out.Status, want)
-	}
-}
+func (t *T) DoQueue(name, action, want string) { t.Status(queuePath(name, "/"+action), nil, want) }
 
 // SetQueue describes a queue.
 func (t *T) SetQueue(name string, settings any) {

@@ -70,25 +70,20 @@ var agentRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		}) bool {
 			return g.Key == q
 		})
-		if at < 0 || sum.Groups[at].InputTokens != 20 {
-			t.Fatalf("groups %+v, want 20 tokens of %s", sum.Groups, q)
-		}
+		t.FailIf(at < 0 || sum.Groups[at].InputTokens != 20, "groups %+v, want 20 tokens of %s", sum.Groups, q)
 	}},
 	{Name: "a report that is wrong is refused by field", Needs: "usage", Run: func(t *T) {
 		l := t.Leased(Job{})
 		err := t.Client.Ack(t.Context, Ack{ID: l.ID, Token: l.Token, Usage: &Usage{Input: -1, CostUSD: -0.5, Model: "m", Kind: "some"}})
-		if r := AsRefusal(err); r == nil || r.Code != invalid {
-			t.Fatalf("%v", err)
-		}
+		r := AsRefusal(err)
+		t.FailIf(r == nil || r.Code != invalid, "%v", err)
 		t.State(l.ID, "active")
 	}},
 	{Name: "an agent goes round until it is done, with its checkpoint and fresh attempts", Needs: "agents", Run: func(t *T) {
 		q := t.Queue()
 		e := t.Enqueue(Job{Queue: q, MaxRetries: new(2), Backoff: "none", Agent: &Agent{MaxIterations: 5, MaxCostUSD: 2.5}})
 		l := t.Fetch(q)
-		if l.Agent == nil || l.Agent.Iteration != 1 || l.Agent.MaxIterations != 5 || l.Agent.MaxCostUSD != 2.5 {
-			t.Fatalf("the worker is told %+v", l.Agent)
-		}
+		t.FailIf(l.Agent == nil || l.Agent.Iteration != 1 || l.Agent.MaxIterations != 5 || l.Agent.MaxCostUSD != 2.5, "the worker is told %+v", l.Agent)
 		t.Failed(l, "retrying")
 		l = t.Fetch(q)
 		Equal(t, "attempt", l.Attempt, 2)
@@ -102,9 +97,7 @@ var agentRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		Equal(t, "result", string(t.State(e.ID, "completed").Result), "7")
 		t.Nothing(q)
 		list := Get[iterationsView](t, jobPath(e.ID, "/iterations"))
-		if len(list.Iterations) != 2 || list.Iterations[0].Status != "continue" || list.Iterations[0].InputTokens != 3 || list.Iterations[1].Iteration != 2 {
-			t.Fatalf("iterations %+v", list.Iterations)
-		}
+		t.FailIf(len(list.Iterations) != 2 || list.Iterations[0].Status != "continue" || list.Iterations[0].InputTokens != 3 || list.Iterations[1].Iteration != 2, "iterations %+v", list.Iterations)
 	}},
 	{Name: "a repeated continue with the same token is the same success", Needs: "agents", Run: func(t *T) {
 		q := t.Queue()
@@ -129,9 +122,8 @@ var agentRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			for range 2 {
 				l := t.Fetch(q)
 				t.AckAs(Ack{ID: l.ID, Token: l.Token, AgentStatus: "continue", Usage: &Usage{CostUSD: 1, Model: "m"}})
-				if j := t.State(e.ID, "held"); j.HoldReason == "" {
-					t.Fatalf("no reason for the hold of %+v", limits)
-				}
+				j := t.State(e.ID, "held")
+				t.FailIf(j.HoldReason == "", "no reason for the hold of %+v", limits)
 				t.Nothing(q)
 				t.Do(e.ID, "approve", "pending")
 			}
@@ -154,13 +146,9 @@ var agentRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		l := t.Fetch(q)
 		t.BeatAs(Heartbeat{Worker: "w1", Lease: hour, Jobs: map[string]News{l.ID: {Token: l.Token}}})
 		again := t.Fetch(q)
-		if again.ID != e.ID || again.Attempt != 2 || again.Agent.Iteration != 1 {
-			t.Fatalf("after the time-out: %+v", again)
-		}
+		t.FailIf(again.ID != e.ID || again.Attempt != 2 || again.Agent.Iteration != 1, "after the time-out: %+v", again)
 		j := t.Job(e.ID)
-		if j.Crashes != 0 || len(j.Errors) != 1 || j.Errors[0].Error != "iteration timed out" {
-			t.Fatalf("after the time-out: %d crashes, errors %+v", j.Crashes, j.Errors)
-		}
+		t.FailIf(j.Crashes != 0 || len(j.Errors) != 1 || j.Errors[0].Error != "iteration timed out", "after the time-out: %d crashes, errors %+v", j.Crashes, j.Errors)
 	}},
 	{Name: "a job may be replayed from an iteration", Needs: "agents", Run: func(t *T) {
 		q := t.Queue()
@@ -172,17 +160,14 @@ var agentRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Ack(t.Fetch(q))
 		out := Post[Enqueued](t, jobPath(e.ID, "/replay"), object{"from": 1})
 		l := t.Fetch(q)
-		if l.ID != out.ID || l.ID == e.ID || l.Checkpoint != "1" || l.Payload != "5" {
-			t.Fatalf("the replay is %+v", l)
-		}
+		t.FailIf(l.ID != out.ID || l.ID == e.ID || l.Checkpoint != "1" || l.Payload != "5", "the replay is %+v", l)
 		Equal(t, "parent", t.Job(l.ID).ParentID, e.ID)
 	}},
 	{Name: "a job that is no agent has no agent status", Needs: "agents", Run: func(t *T) {
 		l := t.Leased(Job{})
 		err := t.Client.Ack(t.Context, Ack{ID: l.ID, Token: l.Token, AgentStatus: "continue"})
-		if r := AsRefusal(err); r == nil || r.Code == "" {
-			t.Fatalf("%v", err)
-		}
+		r := AsRefusal(err)
+		t.FailIf(r == nil || r.Code == "", "%v", err)
 		t.State(l.ID, "active")
 	}},
 }

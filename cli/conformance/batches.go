@@ -19,14 +19,9 @@ type batchView struct {
 
 // openBatch makes a batch that jobs may join.
 func (t *T) openBatch(callback string) string {
-	var b struct {
-		ID string `json:"batch_id"`
-	}
-	t.Call(http.MethodPost, "/api/v1/batches", object{}.put("callback_queue", callback), &b)
-	if b.ID == "" {
-		t.Fatalf("a batch without an id")
-	}
-	return b.ID
+	b := Post[EnqueuedBatch](t, "/api/v1/batches", object{}.put("callback_queue", callback))
+	t.FailIf(b.BatchID == "", "a batch without an id")
+	return b.BatchID
 }
 
 func (t *T) seal(batch string) { t.Call(http.MethodPost, "/api/v1/batches/"+batch+"/seal", nil, nil) }
@@ -38,9 +33,8 @@ func (t *T) callback(q, batch string, want batchView) Lease {
 		ID string `json:"batch_id"`
 		batchView
 	}
-	if err := json.Unmarshal([]byte(l.Payload), &got); err != nil {
-		t.Fatalf("callback payload %s: %v", l.Payload, err)
-	}
+	err := json.Unmarshal([]byte(l.Payload), &got)
+	t.FailIf(err != nil, "callback payload %s: %v", l.Payload, err)
 	Equal(t, "batch of the callback", got.ID, batch)
 	got.batchView.ID = ""
 	Equal(t, "numbers of the callback", got.batchView, want)
@@ -53,9 +47,7 @@ var batchRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		q, back := t.Queue(), t.Queue()
 		out := t.EnqueueBatch(&Batch{CallbackQueue: back, CallbackPayload: `{"own":1}`},
 			Job{Queue: q}, Job{Queue: q, MaxRetries: new(1)}, Job{Queue: q}, Job{Queue: q})
-		if out.BatchID == "" {
-			t.Fatalf("no batch id in %+v", out)
-		}
+		t.FailIf(out.BatchID == "", "no batch id in %+v", out)
 		l := t.Fetch(q)
 		Equal(t, "batch of the job", l.BatchID, out.BatchID)
 		t.Ack(l)
@@ -125,18 +117,16 @@ var batchRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		gone := t.Enqueue(Job{Queue: q}).ID
 		t.Delete(gone)
 		_, err := t.Client.EnqueueBatch(t.Context, []Job{{Queue: q}, {Queue: q, DependsOn: []string{gone}}}, nil)
-		if r := AsRefusal(err); r == nil || len(r.Fields) != 1 || r.Fields[0] != "depends_on[0]" {
-			t.Fatalf("%v", err)
-		}
+		r := AsRefusal(err)
+		t.FailIf(r == nil || len(r.Fields) != 1 || r.Fields[0] != "depends_on[0]", "%v", err)
 		t.Nothing(q, back)
 	}},
 	{Name: "a batch that nobody made is refused by name", Needs: "batches", Run: func(t *T) {
 		q := t.Queue()
 		for _, id := range []string{"nonsense", "batch_01M806T77QD43SC8ARSPV7SS4M"} {
 			_, err := t.Client.Enqueue(t.Context, Job{Queue: q, BatchID: id})
-			if r := AsRefusal(err); r == nil || len(r.Fields) != 1 || r.Fields[0] != "batch_id" {
-				t.Fatalf("batch %s: %v", id, err)
-			}
+			r := AsRefusal(err)
+			t.FailIf(r == nil || len(r.Fields) != 1 || r.Fields[0] != "batch_id", "batch %s: %v", id, err)
 		}
 		t.Nothing(q)
 	}},
@@ -159,9 +149,7 @@ var batchRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		for i, id := range seen {
 			at[id] = i + 1
 		}
-		if at[one] == 0 || at[two] == 0 || at[two] > at[one] {
-			t.Fatalf("made %s, then %s; listed %v", one, two, seen)
-		}
+		t.FailIf(at[one] == 0 || at[two] == 0 || at[two] > at[one], "made %s, then %s; listed %v", one, two, seen)
 		t.seal(one)
 		t.seal(two)
 	}},

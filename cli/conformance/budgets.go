@@ -46,9 +46,7 @@ func (t *T) NoBudget(scope, target string) {
 func (t *T) BudgetNow(scope, target string) budgetView {
 	list := Get[[]budgetView](t, budgetsPath)
 	at := slices.IndexFunc(list, func(b budgetView) bool { return b.Scope == scope && b.Target == target })
-	if at < 0 {
-		t.Fatalf("no budget of %s %s in %+v", scope, target, list)
-	}
+	t.FailIf(at < 0, "no budget of %s %s in %+v", scope, target, list)
 	return list[at]
 }
 
@@ -180,9 +178,8 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.spend(q, nil, 0.5)
 		t.spend(q, nil, 0.5)
 		l := t.Leased(Job{Queue: q})
-		if b := t.Cost(l, "total", 4); b.Status != "ok" {
-			t.Fatalf("word of a heartbeat is %+v", b)
-		}
+		b := t.Cost(l, "total", 4)
+		t.FailIf(b.Status != "ok", "word of a heartbeat is %+v", b)
 		t.Ack(l)
 		t.DoQueue(q, "pause", "paused")
 		told := t.Told(from, "budget_exceeded", "budget_exceeded", "queue.paused") // Of the day, and of the job.
@@ -201,9 +198,7 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		Equal(t, "job", t.Fetch(other).ID, free.ID)
 		t.Nothing(other)
 		j := t.State(held.ID, "held")
-		if j.HoldReason == "" || !j.Hold.Until.After(j.CreatedAt) {
-			t.Fatalf("held as %+v", j)
-		}
+		t.FailIf(j.HoldReason == "" || !j.Hold.Until.After(j.CreatedAt), "held as %+v", j)
 		t.Budget("tag", target, object{"daily_usd": 5})
 		t.Do(held.ID, "approve", "pending")
 		Equal(t, "job", t.Fetch(other).ID, held.ID)
@@ -239,9 +234,8 @@ var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		Equal(t, "word at the limit", t.Cost(l, "total", 0.5), Beat{Status: "ok"})
 		Equal(t, "word above it", t.Cost(l, "delta", 0.000000001), Beat{Status: "cancel", BudgetExceeded: true})
 		Equal(t, "status", t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "stopped"}).Status, "held")
-		if j := t.State(e.ID, "held"); j.HoldReason == "" || j.Attempt != 0 {
-			t.Fatalf("held as %+v", j)
-		}
+		j := t.State(e.ID, "held")
+		t.FailIf(j.HoldReason == "" || j.Attempt != 0, "held as %+v", j)
 		cheap := t.Enqueue(Job{Queue: q})
 		Equal(t, "job", t.Fetch(q).ID, cheap.ID) // It is about one job alone.
 		t.Do(e.ID, "approve", "pending")

@@ -30,9 +30,7 @@ type bulkView struct {
 func (t *T) Bulk(in object, affected, errors int) bulkView {
 	out := Post[bulkView](t, bulkPath, in)
 	Equal(t, "affected and errors", [2]int{out.Affected, out.Errors}, [2]int{affected, errors})
-	if out.DurationMS == nil || len(out.Refused) != min(errors, 20) {
-		t.Fatalf("answer %+v", out)
-	}
+	t.FailIf(out.DurationMS == nil || len(out.Refused) != min(errors, 20), "answer %+v", out)
 	return out
 }
 
@@ -137,9 +135,7 @@ var bulkRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			codes := map[string]string{}
 			for _, r := range out.Refused {
 				codes[r.JobID] = r.Code
-				if r.Error == "" {
-					t.Fatalf("%s: no reason: %+v", c.action, r)
-				}
+				t.FailIf(r.Error == "", "%s: no reason: %+v", c.action, r)
 			}
 			Equal(t, c.action+": words for those that are left", [3]string{codes[left], codes[gone], codes["nonsense"]}, [3]string{conflict, notFound, notFound})
 			for i, was := range c.from {
@@ -189,9 +185,7 @@ var bulkRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		q := t.Queue()
 		ids := t.bulkStates(q, "dead", "dead", "cancelled", "completed")
 		begun := Post[bulkView](t, bulkPath, object{"action": "requeue", "job_ids": ids, "async": true})
-		if begun.OperationID == "" || begun.Total != 4 || begun.ProgressURL != "/api/v1/bulk/"+begun.OperationID+"/progress" {
-			t.Fatalf("answer %+v", begun)
-		}
+		t.FailIf(begun.OperationID == "" || begun.Total != 4 || begun.ProgressURL != "/api/v1/bulk/"+begun.OperationID+"/progress", "answer %+v", begun)
 		var op operationView
 		t.Eventually("the end of the operation", func() bool {
 			t.Call(http.MethodGet, "/api/v1/bulk/"+begun.OperationID, nil, &op)
@@ -204,11 +198,8 @@ var bulkRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "many jobs are got by their ids, and those that are not there are left out", Needs: "bulk", Once: true, Run: func(t *T) {
 		q := t.Queue()
 		a, b := t.Enqueue(Job{Queue: q, Payload: "1"}), t.Enqueue(Job{Queue: q, Payload: "2"})
-		var out struct {
-			Jobs []JobView `json:"jobs"`
-		}
 		in := object{"job_ids": []string{b.ID, "nonsense", "job_" + strings.Repeat("0", 26), a.ID}}
-		t.Call(http.MethodPost, "/api/v1/jobs/bulk-get", in, &out)
+		out := Post[foundView](t, "/api/v1/jobs/bulk-get", in)
 		got := ""
 		for _, j := range out.Jobs {
 			got += fmt.Sprintf("%s %s %s ", j.ID, j.State, j.Payload)

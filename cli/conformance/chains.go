@@ -28,18 +28,14 @@ func (t *T) begin(c *Chain) Lease {
 	e := t.Enqueue(Job{Queue: c.Steps[0].Queue, Chain: c, Payload: c.Steps[0].Payload})
 	l := t.Fetch(c.Steps[0].Queue)
 	Equal(t, "chain of the enqueue", e.ChainID, l.ChainID)
-	if l.ChainID == "" || l.ChainStep == nil || *l.ChainStep != 0 {
-		t.Fatalf("the first step is told %q, step %v", l.ChainID, l.ChainStep)
-	}
+	t.FailIf(l.ChainID == "" || l.ChainStep == nil || *l.ChainStep != 0, "the first step is told %q, step %v", l.ChainID, l.ChainStep)
 	return l
 }
 
 // step takes the next job of a chain and wants its place.
 func (t *T) step(queue, chain string, place int) Lease {
 	l := t.Fetch(queue)
-	if l.ChainID != chain || l.ChainStep == nil || *l.ChainStep != place {
-		t.Fatalf("step of %q is told %q, step %v, want step %d", chain, l.ChainID, l.ChainStep, place)
-	}
+	t.FailIf(l.ChainID != chain || l.ChainStep == nil || *l.ChainStep != place, "step of %q is told %q, step %v, want step %d", chain, l.ChainID, l.ChainStep, place)
 	return l
 }
 
@@ -146,9 +142,7 @@ var chainRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		})
 		t.Ack(t.Fetch(c.Steps[0].Queue))
 		j := t.Job(t.Fetch(c.Steps[1].Queue).ID)
-		if j.Priority != 0 || j.MaxRetries != 8 || j.Backoff != "linear" || j.Tags["k"] != "v" || !about(j.ExpireAt.Sub(j.CreatedAt), time.Hour) {
-			t.Fatalf("the second step is %+v", j)
-		}
+		t.FailIf(j.Priority != 0 || j.MaxRetries != 8 || j.Backoff != "linear" || j.Tags["k"] != "v" || !about(j.ExpireAt.Sub(j.CreatedAt), time.Hour), "the second step is %+v", j)
 	}},
 	{Name: "each job of a batch may carry a chain of its own", Needs: "chains", Run: func(t *T) {
 		a, b := &Chain{Steps: t.steps(2, "")}, &Chain{Steps: t.steps(2, "")}
@@ -172,9 +166,8 @@ var chainRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			"a step without queue": {Steps: []Step{steps[0], {Payload: "1"}}},
 		} {
 			_, err := t.Client.Enqueue(t.Context, Job{Queue: q, Chain: c})
-			if r := AsRefusal(err); r == nil || r.Code != invalid || len(r.Fields) == 0 {
-				t.Fatalf("%s: %v", what, err)
-			}
+			r := AsRefusal(err)
+			t.FailIf(r == nil || r.Code != invalid || len(r.Fields) == 0, "%s: %v", what, err)
 		}
 		t.Nothing(q)
 	}},

@@ -90,9 +90,8 @@ var clearRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		first := t.Enqueue(Job{Queue: q, UniqueKey: "u", IdempotencyKey: "i"})
 		t.Clear(q, 1)
 		Equal(t, "answer to a repetition", t.Enqueue(Job{Queue: q, UniqueKey: "u", IdempotencyKey: "i"}).ID, first.ID)
-		if e := t.Enqueue(Job{Queue: q, UniqueKey: "u"}); e.Existing || e.ID == first.ID {
-			t.Fatalf("the key of a job that is gone answered %+v", e)
-		}
+		e := t.Enqueue(Job{Queue: q, UniqueKey: "u"})
+		t.FailIf(e.Existing || e.ID == first.ID, "the key of a job that is gone answered %+v", e)
 		Equal(t, "holder of a key that a worker has", t.Enqueue(Job{Queue: q, UniqueKey: "held"}).ID, active.ID)
 		Equal(t, "concurrency", t.QueueNow(q).MaxConcurrency, 1)
 		t.Nothing(q)

@@ -44,9 +44,7 @@ func (t *T) Dead(q string, limit int) (all []string) {
 			Equal(t, "queue and state", [2]string{j.Queue, j.State}, [2]string{q, "dead"})
 			all = append(all, j.ID)
 		}
-		if page.HasMore && len(page.Jobs) == 0 {
-			t.Fatalf("an empty page, and there is more")
-		}
+		t.FailIf(page.HasMore && len(page.Jobs) == 0, "an empty page, and there is more")
 		cursor, more = page.Cursor, page.HasMore
 	}
 	return all
@@ -75,9 +73,8 @@ var deadRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		slices.Reverse(want)
 		t.Eventually("a list of three", func() bool { return len(t.Dead(q, 10)) == 3 })
 		for _, limit := range []int{1, 2, 3, 10} {
-			if got := t.Dead(q, limit); !slices.Equal(got, want) {
-				t.Fatalf("%d at a time: %v, want %v", limit, got, want)
-			}
+			got := t.Dead(q, limit)
+			t.FailIf(!slices.Equal(got, want), "%d at a time: %v, want %v", limit, got, want)
 		}
 		page := Get[rowsView](t, "/api/v1/dead?limit=1&queue="+q)
 		Equal(t, "reason and error", [2]string{page.Jobs[0].DeadReason, page.Jobs[0].LastError}, [2]string{"max_retries", "boom"})
@@ -101,9 +98,7 @@ var deadRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Requeue(q, 2)
 		for range 2 {
 			l := t.Fetch(q)
-			if !dead[l.ID] || l.Attempt != 1 || l.Payload != "7" {
-				t.Fatalf("fetched %+v, want one of %v at its first attempt", l, dead)
-			}
+			t.FailIf(!dead[l.ID] || l.Attempt != 1 || l.Payload != "7", "fetched %+v, want one of %v at its first attempt", l, dead)
 			delete(dead, l.ID)
 			t.Ack(l)
 		}
@@ -159,17 +154,10 @@ var deadRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		Equal(t, "its jobs", g.Count, 2)
 		for _, path := range []string{"/api/v1/dead?error_group=", "/api/v1/jobs?state=dead&error_group="} {
 			rows := Get[rowsView](t, path+g.ID)
-			if len(rows.Jobs) != 2 || rows.Jobs[0].ID != lost[0] || rows.Jobs[1].ID != lost[1] {
-				t.Fatalf("%s: %+v, want %v", path, rows.Jobs, lost)
-			}
+			t.FailIf(len(rows.Jobs) != 2 || rows.Jobs[0].ID != lost[0] || rows.Jobs[1].ID != lost[1], "%s: %+v, want %v", path, rows.Jobs, lost)
 		}
-		var done struct {
-			Affected int `json:"affected"`
-		}
-		t.Call(http.MethodPost, "/api/v1/jobs/bulk", object{"action": "retry", "filter": object{"error_group": g.ID}}, &done)
-		Equal(t, "jobs retried", done.Affected, 2)
-		t.Call(http.MethodPost, "/api/v1/jobs/bulk", object{"action": "delete", "filter": object{"error_group": page.Groups[1].ID}}, &done)
-		Equal(t, "jobs deleted", done.Affected, 1)
+		t.Bulk(object{"action": "retry", "filter": object{"error_group": g.ID}}, 2, 0)
+		t.Bulk(object{"action": "delete", "filter": object{"error_group": page.Groups[1].ID}}, 1, 0)
 		v := t.QueueNow(q)
 		Equal(t, "pending and dead", [2]int{v.Pending, v.Dead}, [2]int{2, 0})
 		t.Eventually("no groups", func() bool {

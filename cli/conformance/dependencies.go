@@ -49,9 +49,8 @@ var dependencyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 					Equal(t, "job", t.Fetch(q).ID, second.ID)
 					continue
 				}
-				if j := t.Becomes(second.ID, want); want == "dead" && j.DeadReason != "dependency_failed" {
-					t.Fatalf("reason %q", j.DeadReason)
-				}
+				j := t.Becomes(second.ID, want)
+				t.FailIf(want == "dead" && j.DeadReason != "dependency_failed", "reason %q", j.DeadReason)
 			}
 		}
 	}},
@@ -104,9 +103,8 @@ var dependencyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Delete(gone)
 		for _, id := range []string{gone, "nonsense"} {
 			_, err := t.Client.Enqueue(t.Context, Job{Queue: q, DependsOn: []string{id}})
-			if r := AsRefusal(err); r == nil || r.Code == conflict || len(r.Fields) != 1 || r.Fields[0] != "depends_on[0]" {
-				t.Fatalf("waiting for %q: %v", id, err)
-			}
+			r := AsRefusal(err)
+			t.FailIf(r == nil || r.Code == conflict || len(r.Fields) != 1 || r.Fields[0] != "depends_on[0]", "waiting for %q: %v", id, err)
 		}
 		t.EnqueueRefused(Job{Queue: q, OnDependencyFailed: "hope", DependsOn: []string{t.Enqueue(Job{Queue: q}).ID}}, invalid, "on_dependency_failed")
 	}},

@@ -23,9 +23,7 @@ var enqueueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		Equal(t, "attempt", l.Attempt, 1)
 		Equal(t, "attempts at most", l.MaxRetries, 7)
 		Equal(t, "lease in seconds", l.Seconds, 90)
-		if l.Token == "" {
-			t.Fatalf("no lease token")
-		}
+		t.FailIf(l.Token == "", "no lease token")
 		j := t.State(e.ID, "active")
 		Equal(t, "worker", j.WorkerID+" "+j.Hostname, "w1 h1")
 		Equal(t, "priority", j.Priority, 1)
@@ -52,9 +50,8 @@ var enqueueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		Equal(t, "longest delay", j.MaxDelayMS, 600_000)
 		Equal(t, "priority", j.Priority, 2)
 		Equal(t, "attempt", j.Attempt, 0)
-		if l := t.Fetch(q); l.Payload != "{}" || l.Checkpoint != "" || l.Tags != nil {
-			t.Fatalf("fetch gave %+v", l)
-		}
+		l := t.Fetch(q)
+		t.FailIf(l.Payload != "{}" || l.Checkpoint != "" || l.Tags != nil, "fetch gave %+v", l)
 	}},
 	{Name: "any JSON is a payload and comes back as it was sent", Run: func(t *T) {
 		q := t.Queue()
@@ -76,22 +73,19 @@ var enqueueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		q, at := t.Queue(), time.Now().Add(1500*time.Millisecond)
 		e := t.Enqueue(Job{Queue: q, ScheduledAt: at})
 		Equal(t, "status", e.Status, "scheduled")
-		if j := t.State(e.ID, "scheduled"); !j.ScheduledAt.Equal(at) {
-			t.Fatalf("scheduled at %s, asked for %s", j.ScheduledAt, at)
-		}
+		j := t.State(e.ID, "scheduled")
+		t.FailIf(!j.ScheduledAt.Equal(at), "scheduled at %s, asked for %s", j.ScheduledAt, at)
 		t.Nothing(q)
 		l := t.Fetch(q)
-		if j := t.Job(l.ID); l.ID != e.ID || j.StartedAt.Before(at) {
-			t.Fatalf("started at %s, was due at %s", j.StartedAt, at)
-		}
+		j = t.Job(l.ID)
+		t.FailIf(l.ID != e.ID || j.StartedAt.Before(at), "started at %s, was due at %s", j.StartedAt, at)
 	}},
 	{Name: "a delay is a time counted from the enqueue", Run: func(t *T) {
 		q := t.Queue()
 		e := t.Enqueue(Job{Queue: q, Delay: new(time.Hour)})
 		Equal(t, "status", e.Status, "scheduled")
-		if j := t.State(e.ID, "scheduled"); (j.ScheduledAt.Sub(j.CreatedAt) - time.Hour).Abs() > time.Minute {
-			t.Fatalf("made at %s and scheduled at %s, an hour later was asked for", j.CreatedAt, j.ScheduledAt)
-		}
+		j := t.State(e.ID, "scheduled")
+		t.FailIf((j.ScheduledAt.Sub(j.CreatedAt)-time.Hour).Abs() > time.Minute, "made at %s and scheduled at %s, an hour later was asked for", j.CreatedAt, j.ScheduledAt)
 		t.Nothing(q)
 		Equal(t, "status without a delay", t.Enqueue(Job{Queue: q, Delay: new(time.Duration(0))}).Status, "pending")
 	}},
@@ -105,9 +99,7 @@ var enqueueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		q := t.Queue()
 		err := t.Try(http.MethodPost, "/api/v1/enqueue", object{"queue": q, "prioritty": "high"}, nil)
 		t.Refused(err, invalid, "prioritty")
-		if !strings.Contains(err.Error(), `did you mean "priority"?`) {
-			t.Fatalf("%v does not say what may have been meant", err)
-		}
+		t.FailIf(!strings.Contains(err.Error(), `did you mean "priority"?`), "%v does not say what may have been meant", err)
 		t.Refused(t.Try(http.MethodPost, "/api/v1/enqueue/batch", object{"jobs": []any{object{"queue": q}, object{"queue": q, "dely": "1s"}}}, nil), invalid, "dely")
 		t.Refused(t.Try(http.MethodGet, queuePath(q, ""), nil, nil), notFound)
 	}},
@@ -119,31 +111,24 @@ var enqueueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		q := t.Queue()
 		one := t.Enqueue(Job{Queue: q, UniqueKey: "u"})
 		two := t.Enqueue(Job{Queue: q, UniqueKey: "u"})
-		if two.ID != one.ID || two.Status != "duplicate" || !two.Existing {
-			t.Fatalf("%+v, then %+v", one, two)
-		}
+		t.FailIf(two.ID != one.ID || two.Status != "duplicate" || !two.Existing, "%+v, then %+v", one, two)
 		Equal(t, "unique key", t.Job(one.ID).UniqueKey, "u")
 		l := t.Fetch(q)
 		Equal(t, "holder while it runs", t.Enqueue(Job{Queue: q, UniqueKey: "u"}).ID, one.ID)
 		t.Nothing(q)
 		t.Ack(l)
-		if three := t.Enqueue(Job{Queue: q, UniqueKey: "u"}); three.ID == one.ID || three.Existing {
-			t.Fatalf("after its end the key answered %+v", three)
-		}
+		three := t.Enqueue(Job{Queue: q, UniqueKey: "u"})
+		t.FailIf(three.ID == one.ID || three.Existing, "after its end the key answered %+v", three)
 	}},
 	{Name: "a unique key holds in its queue alone", Run: func(t *T) {
 		one, two := t.Enqueue(Job{Queue: t.Queue(), UniqueKey: "u"}), t.Enqueue(Job{Queue: t.Queue(), UniqueKey: "u"})
-		if one.ID == two.ID || two.Existing {
-			t.Fatalf("%+v, then in another queue %+v", one, two)
-		}
+		t.FailIf(one.ID == two.ID || two.Existing, "%+v, then in another queue %+v", one, two)
 	}},
 	{Name: "every ending frees a unique key: dead, cancelled, deleted", Run: func(t *T) {
 		q := t.Queue()
 		again := func(what, last string) string {
 			e := t.Enqueue(Job{Queue: q, UniqueKey: "u", MaxRetries: new(1)})
-			if e.ID == last || e.Existing {
-				t.Fatalf("a job that was %s still holds the key", what)
-			}
+			t.FailIf(e.ID == last || e.Existing, "a job that was %s still holds the key", what)
 			return e.ID
 		}
 		id := again("never there", "")
@@ -174,9 +159,8 @@ var enqueueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		one := t.Enqueue(Job{Queue: q, UniqueKey: "u"})
 		two := t.Enqueue(Job{Queue: q, UniqueKey: "u", IdempotencyKey: "i"})
 		t.Ack(t.Fetch(q))
-		if three := t.Enqueue(Job{Queue: q, UniqueKey: "u", IdempotencyKey: "i"}); three != two || three.ID != one.ID {
-			t.Fatalf("%+v, repeated %+v", two, three)
-		}
+		three := t.Enqueue(Job{Queue: q, UniqueKey: "u", IdempotencyKey: "i"})
+		t.FailIf(three != two || three.ID != one.ID, "%+v, repeated %+v", two, three)
 	}},
 	{Name: "a batch goes in whole and in order, with every option of a single job", Run: func(t *T) {
 		q, at := t.Queue(), time.Now().Add(time.Hour)
@@ -192,18 +176,15 @@ var enqueueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		}
 		Equal(t, "duplicate", out.Jobs[2].ID, out.Jobs[1].ID)
 		Equal(t, "repetition", out.Jobs[5].ID, out.Jobs[4].ID)
-		if j := t.Job(out.Jobs[3].ID); !j.ScheduledAt.Equal(at) {
-			t.Fatalf("scheduled at %s, asked for %s", j.ScheduledAt, at)
-		}
+		j := t.Job(out.Jobs[3].ID)
+		t.FailIf(!j.ScheduledAt.Equal(at), "scheduled at %s, asked for %s", j.ScheduledAt, at)
 		if j := t.Job(out.Jobs[1].ID); j.MaxRetries != 8 || j.Backoff != "fixed" || j.BaseDelayMS != 2000 || j.UniqueKey != "u" {
 			t.Fatalf("the batch made %+v", j)
 		}
 		for _, want := range []JSON{"4", "0", "1"} { // The critical one first.
 			l := t.Fetch(q)
 			Equal(t, "payload", l.Payload, want)
-			if want == "0" && (l.Checkpoint != "5" || l.Tags["k"] != "v") {
-				t.Fatalf("fetch gave %+v", l)
-			}
+			t.FailIf(want == "0" && (l.Checkpoint != "5" || l.Tags["k"] != "v"), "fetch gave %+v", l)
 		}
 		t.Nothing(q)
 	}},

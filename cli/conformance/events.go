@@ -77,12 +77,9 @@ var eventRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		var at int64
 		var seq uint64
 		for _, e := range t.Told(from, lifeTold...) {
-			if want, ok := states[e.Type]; ok && (want != [2]string{e.From, e.State}) {
-				t.Fatalf("%+v, want %v", e, want)
-			}
-			if e.Job != id || e.Queue != q || e.Seq <= seq || e.AtNS < at {
-				t.Fatalf("%+v, after number %d at %d", e, seq, at)
-			}
+			want, ok := states[e.Type]
+			t.FailIf(ok && (want != [2]string{e.From, e.State}), "%+v, want %v", e, want)
+			t.FailIf(e.Job != id || e.Queue != q || e.Seq <= seq || e.AtNS < at, "%+v, after number %d at %d", e, seq, at)
 			seq, at = e.Seq, e.AtNS
 		}
 	}},
@@ -229,9 +226,7 @@ var eventRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		var at int64
 		for mine := 0; mine < 20+len(lifeTold); seq++ {
 			e := t.Next(from)
-			if e.Seq != seq+1 || e.AtNS < at {
-				t.Fatalf("event %d at %d follows on %d at %d", e.Seq, e.AtNS, seq, at)
-			}
+			t.FailIf(e.Seq != seq+1 || e.AtNS < at, "event %d at %d follows on %d at %d", e.Seq, e.AtNS, seq, at)
 			if at = e.AtNS; e.Queue == q {
 				mine++
 			}
@@ -242,15 +237,11 @@ var eventRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		seq := t.lastSeq()
 		from := t.Subscribe(Subscription{Queues: []string{q}, After: seq + 1<<40})
 		gap := t.Told(from, "gap")[0]
-		if gap.Seq < seq || gap.Seq >= seq+1<<40 {
-			t.Fatalf("the gap goes on behind %d; the newest event was %d", gap.Seq, seq)
-		}
+		t.FailIf(gap.Seq < seq || gap.Seq >= seq+1<<40, "the gap goes on behind %d; the newest event was %d", gap.Seq, seq)
 		e := t.Enqueue(Job{Queue: q})
 		told := t.Told(from, "enqueued")[0]
 		Equal(t, "job", told.Job, e.ID)
-		if told.Seq <= gap.Seq {
-			t.Fatalf("event %d follows on a gap up to %d", told.Seq, gap.Seq)
-		}
+		t.FailIf(told.Seq <= gap.Seq, "event %d follows on a gap up to %d", told.Seq, gap.Seq)
 	}},
 	{Name: "a filter that is wrong is refused by name", Needs: "events", Run: func(t *T) {
 		for _, w := range []struct {
@@ -307,9 +298,7 @@ var eventRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			}
 		}
 		told := t.Told(t.Subscribe(Subscription{Queues: []string{q}, After: seq}), lifeTold...)
-		if !slices.Equal(paged, told) {
-			t.Fatalf("pages %+v, stream %+v", paged, told)
-		}
+		t.FailIf(!slices.Equal(paged, told), "pages %+v, stream %+v", paged, told)
 		t.Refused(t.Try(http.MethodGet, "/api/v1/cluster/events?after_seq=x&limit=0&after=1", nil, nil), invalid, "after", "after_seq", "limit")
 	}},
 }

@@ -65,9 +65,8 @@ var limitRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "a payload or checkpoint above its limit is refused by name", Run: func(t *T) {
 		q, large := t.Queue(), quoted(strings.Repeat("x", 256<<10))
 		_, err := t.Client.Enqueue(t.Context, Job{Queue: q, Payload: large})
-		if r := AsRefusal(err); r == nil || r.Code != invalid && r.Code != "PAYLOAD_TOO_LARGE" || !slices.Equal(r.Fields, []string{"payload"}) {
-			t.Fatalf("payload: %v", err)
-		}
+		r := AsRefusal(err)
+		t.FailIf(r == nil || r.Code != invalid && r.Code != "PAYLOAD_TOO_LARGE" || !slices.Equal(r.Fields, []string{"payload"}), "payload: %v", err)
 		t.EnqueueRefused(Job{Queue: q, Checkpoint: large}, invalid, "checkpoint")
 		t.Nothing(q)
 	}},
@@ -97,9 +96,8 @@ var limitRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 				continue // A frame without enqueues enqueues nothing.
 			}
 			_, err := t.Client.EnqueueBatch(t.Context, jobs, nil)
-			if r := AsRefusal(err); r == nil || r.Code != invalid || len(r.Fields) != 1 {
-				t.Fatalf("%d jobs: %v", len(jobs), err)
-			}
+			r := AsRefusal(err)
+			t.FailIf(r == nil || r.Code != invalid || len(r.Fields) != 1, "%d jobs: %v", len(jobs), err)
 		}
 		t.Nothing(q)
 	}},
@@ -124,13 +122,11 @@ var limitRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "a wrong ack is refused by field, and the job stays its worker's", Run: func(t *T) {
 		l := t.Leased(Job{})
 		err := t.Client.Ack(t.Context, Ack{ID: l.ID, Token: "not a token"})
-		if r := AsRefusal(err); r == nil || r.Code != invalid {
-			t.Fatalf("a token that is none: %v", err)
-		}
+		r := AsRefusal(err)
+		t.FailIf(r == nil || r.Code != invalid, "a token that is none: %v", err)
 		err = t.Client.Ack(t.Context, Ack{ID: l.ID, Token: l.Token, Result: quoted(strings.Repeat("x", 256<<10))})
-		if r := AsRefusal(err); r == nil || r.Code != invalid {
-			t.Fatalf("a result above the limit: %v", err)
-		}
+		r = AsRefusal(err)
+		t.FailIf(r == nil || r.Code != invalid, "a result above the limit: %v", err)
 		t.State(l.ID, "active")
 		t.Ack(l)
 	}},

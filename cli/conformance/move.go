@@ -6,13 +6,7 @@ import (
 )
 
 // Move puts a job into another queue.
-func (t *T) Move(id, to string) {
-	var out struct {
-		Status string `json:"status"`
-	}
-	t.Call(http.MethodPost, jobPath(id, "/move"), object{"queue": to}, &out)
-	Equal(t, "answer", out.Status, "moved")
-}
+func (t *T) Move(id, to string) { t.Status(jobPath(id, "/move"), object{"queue": to}, "moved") }
 
 func (t *T) tryMove(id, to string) error {
 	return t.Try(http.MethodPost, jobPath(id, "/move"), object{"queue": to}, nil)
@@ -89,9 +83,7 @@ var moveRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Move(e.ID, to)
 		Equal(t, "holder in the new queue", t.Enqueue(Job{Queue: to, UniqueKey: "u"}).ID, e.ID)
 		other := t.Enqueue(Job{Queue: from, UniqueKey: "u"})
-		if other.Existing {
-			t.Fatalf("the old queue still holds the key: %+v", other)
-		}
+		t.FailIf(other.Existing, "the old queue still holds the key: %+v", other)
 		t.Refused(t.tryMove(other.ID, to), conflict)
 		Equal(t, "queue", t.State(other.ID, "pending").Queue, from)
 		t.Ack(t.Fetch(to))

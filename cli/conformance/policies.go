@@ -36,9 +36,7 @@ func (t *T) Policy(o object) policyView {
 // Held wants a job to be held by a policy.
 func (t *T) Held(id string, by policyView) JobView {
 	j := t.State(id, "held")
-	if j.Hold.Policy != by.ID || j.HoldReason == "" {
-		t.Fatalf("held as %+v, want policy %s", j.Hold, by.ID)
-	}
+	t.FailIf(j.Hold.Policy != by.ID || j.HoldReason == "", "held as %+v, want policy %s", j.Hold, by.ID)
 	return j
 }
 
@@ -68,16 +66,11 @@ var policyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		}
 		Equal(t, "held", t.QueueNow(q).Held, 3)
 		t.Nothing(q)
-		var answer struct {
-			Status string `json:"status"`
-		}
-		t.Call(http.MethodPost, jobPath(e.ID, "/approve"), object{"comment": "looked"}, &answer)
-		Equal(t, "status", answer.Status, "pending")
+		t.Status(jobPath(e.ID, "/approve"), object{"comment": "looked"}, "pending")
 		l := t.Fetch(q)
 		Equal(t, "job and payload", [2]string{l.ID, string(l.Payload)}, [2]string{e.ID, "7"})
-		if h := t.Job(e.ID).Hold; h.Decision != "approved" || h.Comment != "looked" || h.Policy != p.ID {
-			t.Fatalf("decided as %+v", h)
-		}
+		h := t.Job(e.ID).Hold
+		t.FailIf(h.Decision != "approved" || h.Comment != "looked" || h.Policy != p.ID, "decided as %+v", h)
 		t.Ack(l)
 		t.Do(out.Jobs[0].ID, "reject", "dead")
 		Equal(t, "reason", t.State(out.Jobs[0].ID, "dead").DeadReason, "rejected")
@@ -98,14 +91,10 @@ var policyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		batch := t.openBatch(q)
 		t.seal(batch) // It is empty, and calls back.
 		wait(3)
-		var run struct {
-			JobID  string `json:"job_id"`
-			Status string `json:"status"`
-		}
 		s := t.Schedule(q, object{"cron": "@yearly"})
-		t.Call(http.MethodPost, schedulePath(s.ID, "/run"), nil, &run)
+		run := Post[Enqueued](t, schedulePath(s.ID, "/run"), nil)
 		Equal(t, "status of a run", run.Status, "held")
-		t.Held(run.JobID, p)
+		t.Held(run.ID, p)
 		wait(4)
 		agent := t.Enqueue(Job{Queue: q, Agent: &Agent{MaxIterations: 5}}).ID
 		t.Do(agent, "approve", "pending")
@@ -153,9 +142,7 @@ var policyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		e := t.Enqueue(Job{Queue: q, UniqueKey: "u", IdempotencyKey: "i"})
 		Equal(t, "job of the idempotency key", t.Enqueue(Job{Queue: q, UniqueKey: "u", IdempotencyKey: "i"}).ID, e.ID)
 		again := t.Enqueue(Job{Queue: q, UniqueKey: "u"})
-		if !again.Existing || again.ID != e.ID {
-			t.Fatalf("the key of a held job answered %+v", again)
-		}
+		t.FailIf(!again.Existing || again.ID != e.ID, "the key of a held job answered %+v", again)
 		Equal(t, "enqueued", t.QueueNow(q).Enqueued, 1)
 	}},
 	{Name: "a policy holds what meets its conditions: any or all of queue, tag and value", Needs: "approvals", Run: func(t *T) {
@@ -180,9 +167,8 @@ var policyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 				{Queue: q}, {Queue: q, Tags: tag("small")}, {Queue: q, Tags: tag("large")},
 				{Queue: other}, {Queue: other, Tags: tag("small")}, {Queue: other, Tags: tag("large")},
 			} {
-				if e := t.Enqueue(j); (e.Status == "held") != c.held[i] {
-					t.Fatalf("policy %v: job %d with tags %v is %s", c.policy, i, j.Tags, e.Status)
-				}
+				e := t.Enqueue(j)
+				t.FailIf((e.Status == "held") != c.held[i], "policy %v: job %d with tags %v is %s", c.policy, i, j.Tags, e.Status)
 			}
 			t.Call(http.MethodDelete, policiesPath+"/"+p.ID, nil, nil)
 		}
@@ -191,9 +177,8 @@ var policyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		q := t.Queue()
 		p := t.Policy(object{"queue": q, "approvers": []string{nobody}})
 		e := t.Enqueue(Job{Queue: q})
-		if j := t.Held(e.ID, p); !slices.Equal(j.Hold.Approvers, []string{nobody}) {
-			t.Fatalf("held as %+v", j.Hold)
-		}
+		j := t.Held(e.ID, p)
+		t.FailIf(!slices.Equal(j.Hold.Approvers, []string{nobody}), "held as %+v", j.Hold)
 		for _, action := range []string{"approve", "reject"} {
 			t.Refused(t.Try(http.MethodPost, jobPath(e.ID, "/"+action), nil, nil), forbidden)
 		}
@@ -213,9 +198,8 @@ var policyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			q := t.Queue()
 			p := t.Policy(object{"queue": q, "expires_after": "1s", "approvers": []string{nobody}}.put("on_expire", on))
 			e := t.Enqueue(Job{Queue: q})
-			if j := t.Held(e.ID, p); !about(j.Hold.Until.Sub(j.CreatedAt), time.Second) {
-				t.Fatalf("held at %s until %s", j.CreatedAt, j.Hold.Until)
-			}
+			j := t.Held(e.ID, p)
+			t.FailIf(!about(j.Hold.Until.Sub(j.CreatedAt), time.Second), "held at %s until %s", j.CreatedAt, j.Hold.Until)
 			if word == "approved" {
 				l := t.Fetch(q)
 				Equal(t, "job", l.ID, e.ID)
@@ -224,9 +208,8 @@ var policyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 				Equal(t, "reason", t.Becomes(e.ID, "dead").DeadReason, "rejected")
 				t.Nothing(q)
 			}
-			if j := t.Job(e.ID); j.Hold.Decision != word || j.Hold.DecidedBy != "" {
-				t.Fatalf("decided as %+v, want %s by nobody", j.Hold, word)
-			}
+			j = t.Job(e.ID)
+			t.FailIf(j.Hold.Decision != word || j.Hold.DecidedBy != "", "decided as %+v, want %s by nobody", j.Hold, word)
 		}
 	}},
 	{Name: "a change of a policy, or its end, is about new jobs", Needs: "approvals", Run: func(t *T) {
@@ -234,14 +217,11 @@ var policyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		p := t.Policy(object{"queue": q, "expires_after": "1h"})
 		before := t.Enqueue(Job{Queue: q})
 		changed := t.Policy(object{"id": p.ID, "queue": q, "name": "other", "enabled": false})
-		if changed.ID != p.ID || !changed.CreatedAt.Equal(p.CreatedAt) || changed.Name != "other" || changed.ExpiresAfter != "" {
-			t.Fatalf("changed as %+v", changed)
-		}
+		t.FailIf(changed.ID != p.ID || !changed.CreatedAt.Equal(p.CreatedAt) || changed.Name != "other" || changed.ExpiresAfter != "", "changed as %+v", changed)
 		after := t.Enqueue(Job{Queue: q})
 		Equal(t, "job", t.Fetch(q).ID, after.ID)
-		if j := t.Held(before.ID, p); j.Hold.Until.IsZero() {
-			t.Fatalf("held as %+v", j.Hold)
-		}
+		j := t.Held(before.ID, p)
+		t.FailIf(j.Hold.Until.IsZero(), "held as %+v", j.Hold)
 		t.Policy(object{"id": p.ID, "queue": q})
 		Equal(t, "status", t.Enqueue(Job{Queue: q}).Status, "held")
 		t.Call(http.MethodDelete, policiesPath+"/"+p.ID, nil, nil)
@@ -258,16 +238,12 @@ var policyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		})
 		list := Get[[]policyView](t, policiesPath)
 		at := slices.IndexFunc(list, func(o policyView) bool { return o.ID == p.ID })
-		if at < 0 || !slices.Equal(list[at].Approvers, []string{"a", "b"}) {
-			t.Fatalf("made %+v, listed %+v", p, list)
-		}
+		t.FailIf(at < 0 || !slices.Equal(list[at].Approvers, []string{"a", "b"}), "made %+v, listed %+v", p, list)
 		same := func(v policyView) bool {
 			return v.Name == given.Name && v.Mode == given.Mode && v.Enabled && v.Queue == q && v.TagKey == "k" && v.TagValue == "v" &&
 				v.ExpiresAfter == given.ExpiresAfter && v.OnExpire == given.OnExpire && !v.CreatedAt.IsZero()
 		}
-		if !same(p) || !same(list[at]) {
-			t.Fatalf("made %+v, listed %+v, want %+v", p, list[at], given)
-		}
+		t.FailIf(!same(p) || !same(list[at]), "made %+v, listed %+v, want %+v", p, list[at], given)
 		little := t.Policy(object{"queue": q})
 		Equal(t, "defaults", [3]any{little.Mode, little.Enabled, little.OnExpire}, [3]any{"any", true, "reject"})
 	}},

@@ -25,9 +25,7 @@ var queueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.DoQueue(q, "pause", "paused")
 		e := t.Enqueue(Job{Queue: q})
 		t.Nothing(q)
-		if !t.QueueNow(q).Paused {
-			t.Fatalf("the queue is not shown as paused")
-		}
+		t.FailIf(!t.QueueNow(q).Paused, "the queue is not shown as paused")
 		t.DoQueue(q, "resume", "resumed")
 		Equal(t, "job", t.Fetch(q).ID, e.ID)
 	}},
@@ -59,9 +57,8 @@ var queueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Ack(second)
 		t.Nothing(q)
 		third := t.Fetch(q)
-		if gap := t.Job(third.ID).StartedAt.Sub(t.Job(first.ID).StartedAt); gap < 1500*time.Millisecond {
-			t.Fatalf("the third job of two in 1.5 s started %s after the first", gap)
-		}
+		gap := t.Job(third.ID).StartedAt.Sub(t.Job(first.ID).StartedAt)
+		t.FailIf(gap < 1500*time.Millisecond, "the third job of two in 1.5 s started %s after the first", gap)
 		t.Call(http.MethodDelete, queuePath(q, "/throttle"), nil, nil)
 		t.Fetch(q)
 		t.Fetch(q)
@@ -77,14 +74,10 @@ var queueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		q := t.Queue()
 		t.SetQueue(q, object{"paused": true, "max_concurrency": 3, "throttle": object{"limit": 5, "window_ms": 1000}})
 		v := t.QueueNow(q)
-		if !v.Paused || v.MaxConcurrency != 3 || v.RateLimit != 5 || v.RateWindowMS != 1000 {
-			t.Fatalf("described as %+v", v)
-		}
+		t.FailIf(!v.Paused || v.MaxConcurrency != 3 || v.RateLimit != 5 || v.RateWindowMS != 1000, "described as %+v", v)
 		t.SetQueue(q, object{})
 		v = t.QueueNow(q)
-		if !v.Paused || v.MaxConcurrency != 0 || v.RateLimit != 0 {
-			t.Fatalf("described as nothing, it is %+v", v)
-		}
+		t.FailIf(!v.Paused || v.MaxConcurrency != 0 || v.RateLimit != 0, "described as nothing, it is %+v", v)
 	}},
 	{Name: "settings that are wrong are refused by name and change nothing", Once: true, Run: func(t *T) {
 		q := t.Queue()
@@ -117,9 +110,7 @@ var queueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Call(http.MethodPost, queuePath(q, "/concurrency"), object{"max": 1}, nil)
 		t.Call(http.MethodDelete, queuePath(q, ""), nil, nil) // As existing clients do.
 		e := t.Enqueue(Job{Queue: q, UniqueKey: "u"})
-		if e.Existing || e.ID == old {
-			t.Fatalf("the new queue answered %+v", e)
-		}
+		t.FailIf(e.Existing || e.ID == old, "the new queue answered %+v", e)
 		Equal(t, "job", t.Fetch(q).ID, e.ID)
 		t.Refused(t.Client.Ack(t.Context, Ack{ID: old, Token: l.Token}), notFound)
 		v := t.QueueNow(q)
@@ -132,9 +123,7 @@ var queueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.inState(q, "scheduled")
 		out := Post[drainView](t, queuePath(q, "/drain"), nil)
 		Equal(t, "answer", out, drainView{"draining", 2})
-		if !t.QueueNow(q).Draining {
-			t.Fatalf("the queue is not shown as draining")
-		}
+		t.FailIf(!t.QueueNow(q).Draining, "the queue is not shown as draining")
 		t.EnqueueRefused(Job{Queue: q}, draining, "queue")
 		_, err := t.Client.EnqueueBatch(t.Context, []Job{{Queue: t.Queue()}, {Queue: q}}, nil)
 		t.Refused(err, draining, "queue")
@@ -175,9 +164,7 @@ var queueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			{Job{Queue: q, Backoff: "linear", BaseDelay: new(time.Second)}, 7, "linear", 1000},
 		} {
 			j := t.Job(t.Enqueue(e.job).ID)
-			if j.MaxRetries != e.retries || j.Backoff != e.backoff || j.BaseDelayMS != e.base || j.MaxDelayMS != 600_000 {
-				t.Fatalf("asked for %+v, got %+v", e.job, j)
-			}
+			t.FailIf(j.MaxRetries != e.retries || j.Backoff != e.backoff || j.BaseDelayMS != e.base || j.MaxDelayMS != 600_000, "asked for %+v, got %+v", e.job, j)
 		}
 		Equal(t, "attempts of a job that was there", t.Job(before.ID).MaxRetries, 3)
 		t.SetQueue(q, object{})

@@ -56,29 +56,16 @@ func (t *T) Schedule(q string, more object) scheduleView {
 }
 
 // ScheduleNow shows a schedule.
-func (t *T) ScheduleNow(id string) scheduleView {
-	s := Get[scheduleView](t, schedulePath(id, ""))
-	return s
-}
+func (t *T) ScheduleNow(id string) scheduleView { return Get[scheduleView](t, schedulePath(id, "")) }
 
 // DoSchedule asks for an action on a schedule and wants its status.
-func (t *T) DoSchedule(id, action, want string) {
-	var out struct {
-		Status string `json:"status"`
-	}
-	t.Call(http.MethodPost, schedulePath(id, "/"+action), nil, &out)
-	Equal(t, "status", out.Status, want)
-}
+func (t *T) DoSchedule(id, action, want string) { t.Status(schedulePath(id, "/"+action), nil, want) }
 
 // RunSchedule makes a job of a schedule by hand.
 func (t *T) RunSchedule(id string) string {
-	var out struct {
-		JobID  string `json:"job_id"`
-		Status string `json:"status"`
-	}
-	t.Call(http.MethodPost, schedulePath(id, "/run"), nil, &out)
+	out := Post[Enqueued](t, schedulePath(id, "/run"), nil)
 	Equal(t, "status of a run", out.Status, "pending")
-	return out.JobID
+	return out.ID
 }
 
 // ticks waits until seconds have passed on the clock of the server, which makes ticks.
@@ -93,11 +80,7 @@ func (t *T) ticks(n int) {
 
 // Runs asks when an expression would run.
 func (t *T) Runs(cron, zone string) []time.Time {
-	var out struct {
-		NextRuns []time.Time `json:"next_runs"`
-	}
-	t.Call(http.MethodPost, schedulesPath+"/preview", object{"cron": cron, "timezone": zone}, &out)
-	return out.NextRuns
+	return Post[scheduleView](t, schedulesPath+"/preview", object{"cron": cron, "timezone": zone}).NextRuns
 }
 
 var scheduleRules = []Rule{ //nolint:gochecknoglobals // A constant table.
@@ -105,16 +88,13 @@ var scheduleRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		q := t.Queue()
 		s := t.Schedule(q, nil)
 		first := s.NextRunAt
-		if first.IsZero() || first.Nanosecond() != 0 || !s.LastRunAt.IsZero() || s.LastJobID != "" {
-			t.Fatalf("made as %+v", s)
-		}
+		t.FailIf(first.IsZero() || first.Nanosecond() != 0 || !s.LastRunAt.IsZero() || s.LastJobID != "", "made as %+v", s)
 		ticks := map[time.Time]bool{}
 		note := func(l Lease) {
 			j := t.Job(l.ID)
 			Equal(t, "schedule of the job", j.ScheduleID, s.ID)
-			if at := j.ScheduledAt; ticks[at] || at.Before(first) || j.StartedAt.Before(at) {
-				t.Fatalf("a job for the tick at %s, started at %s; the first tick was at %s, there were %v", at, j.StartedAt, first, ticks)
-			}
+			at := j.ScheduledAt
+			t.FailIf(ticks[at] || at.Before(first) || j.StartedAt.Before(at), "a job for the tick at %s, started at %s; the first tick was at %s, there were %v", at, j.StartedAt, first, ticks)
 			ticks[j.ScheduledAt] = true
 		}
 		for range 3 {
@@ -125,9 +105,8 @@ var scheduleRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			note(t.Fetch(q))
 		}
 		for i := range len(ticks) {
-			if at := first.Add(time.Duration(i) * time.Second); !ticks[at] {
-				t.Fatalf("no job for the tick at %s, but for %v", at, ticks)
-			}
+			at := first.Add(time.Duration(i) * time.Second)
+			t.FailIf(!ticks[at], "no job for the tick at %s, but for %v", at, ticks)
 		}
 		s = t.ScheduleNow(s.ID)
 		Equal(t, "missed", s.Missed, 0)
@@ -143,15 +122,12 @@ var scheduleRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		Equal(t, "payload, attempts and tag", [3]any{l.Payload, l.MaxRetries, l.Tags["k"]}, [3]any{JSON(`{"a":[1]}`), 7, "v"})
 		j := t.Job(l.ID)
 		Equal(t, "schedule and key", [2]string{j.ScheduleID, j.UniqueKey}, [2]string{s.ID, "u"})
-		if j.Priority != 1 || j.Backoff != "linear" || j.BaseDelayMS != 1500 || !about(j.ExpireAt.Sub(j.CreatedAt), time.Hour) {
-			t.Fatalf("its job is %+v", j)
-		}
+		t.FailIf(j.Priority != 1 || j.Backoff != "linear" || j.BaseDelayMS != 1500 || !about(j.ExpireAt.Sub(j.CreatedAt), time.Hour), "its job is %+v", j)
 		t.Eventually("a tick that makes no job, for the key is held", func() bool { return t.ScheduleNow(s.ID).Missed > 0 })
 		Equal(t, "enqueued", t.QueueNow(q).Enqueued, 1)
 		t.Ack(l)
-		if again := t.Fetch(q); again.ID == l.ID {
-			t.Fatalf("the key was not freed")
-		}
+		again := t.Fetch(q)
+		t.FailIf(again.ID == l.ID, "the key was not freed")
 	}},
 	{Name: "what a schedule leaves open about retries its queue decides", Needs: "schedules", Run: func(t *T) {
 		q := t.Queue()
@@ -164,17 +140,14 @@ var scheduleRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "a paused schedule makes no job, and what it left out is not made good", Needs: "schedules", Once: true, Run: func(t *T) {
 		q := t.Queue()
 		s := t.Schedule(q, object{"paused": true, "catch_up": "all"})
-		if !s.Paused || !s.NextRunAt.IsZero() || len(s.NextRuns) > 0 {
-			t.Fatalf("paused, it is %+v", s)
-		}
+		t.FailIf(!s.Paused || !s.NextRunAt.IsZero() || len(s.NextRuns) > 0, "paused, it is %+v", s)
 		t.ticks(2)
 		t.Refused(t.Try(http.MethodGet, queuePath(q, ""), nil, nil), notFound) // No job ever made it.
 		t.DoSchedule(s.ID, "resume", "resumed")
 		next := t.ScheduleNow(s.ID).NextRunAt
 		l := t.Fetch(q)
-		if at := t.Job(l.ID).ScheduledAt; at.Before(next.Add(-time.Second)) || at.Before(s.CreatedAt.Add(time.Second)) {
-			t.Fatalf("resumed, it runs for the tick at %s, want %s", at, next)
-		}
+		at := t.Job(l.ID).ScheduledAt
+		t.FailIf(at.Before(next.Add(-time.Second)) || at.Before(s.CreatedAt.Add(time.Second)), "resumed, it runs for the tick at %s, want %s", at, next)
 		t.DoSchedule(s.ID, "pause", "paused")
 		t.DoSchedule(s.ID, "pause", "paused")
 		made := t.QueueNow(q).Enqueued
@@ -193,9 +166,7 @@ var scheduleRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		Equal(t, "last job", now.LastJobID, id)
 		t.DoSchedule(s.ID, "pause", "paused")
 		again := t.RunSchedule(s.ID)
-		if again == id {
-			t.Fatalf("two runs are one job")
-		}
+		t.FailIf(again == id, "two runs are one job")
 		Equal(t, "job", t.Fetch(q).ID, again)
 		t.Nothing(q)
 	}},
@@ -208,9 +179,7 @@ var scheduleRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.Refused(t.Try(http.MethodPost, schedulePath(s.ID, "/run"), nil, nil), conflict)
 		t.Ack(l)
 		next := t.Fetch(q)
-		if next.ID == l.ID {
-			t.Fatalf("the same job again")
-		}
+		t.FailIf(next.ID == l.ID, "the same job again")
 		t.Do(next.ID, "cancel", "cancelling")
 		t.Fail(Fail{ID: next.ID, Token: next.Token, Error: "stopped"}) // Any end will do.
 		t.Fetch(q)
@@ -257,18 +226,13 @@ var scheduleRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		Equal(t, "runs", len(runs), 5)
 		for i, at := range runs {
 			hour := map[time.Month]int{time.January: 11, time.July: 10}[at.UTC().Month()]
-			if at.UTC().Hour() != hour || at.UTC().Minute() != 30 || at.UTC().Day() != 1 || i > 0 && at.Sub(runs[i-1]) < 180*24*time.Hour {
-				t.Fatalf("half past twelve in Berlin is %v", runs)
-			}
+			t.FailIf(at.UTC().Hour() != hour || at.UTC().Minute() != 30 || at.UTC().Day() != 1 || i > 0 && at.Sub(runs[i-1]) < 180*24*time.Hour, "half past twelve in Berlin is %v", runs)
 		}
 		q := t.Queue()
 		s := t.Schedule(q, object{"cron": "30 12 1 1,7 *", "timezone": "Europe/Berlin"})
-		if !slices.EqualFunc(s.NextRuns, runs, time.Time.Equal) || !s.NextRunAt.Equal(runs[0]) {
-			t.Fatalf("a preview of %v, a schedule of %v, next at %s", runs, s.NextRuns, s.NextRunAt)
-		}
-		if utc := t.Runs("30 12 1 1,7 *", ""); utc[0].UTC().Hour() != 12 {
-			t.Fatalf("without a zone it runs at %v", utc)
-		}
+		t.FailIf(!slices.EqualFunc(s.NextRuns, runs, time.Time.Equal) || !s.NextRunAt.Equal(runs[0]), "a preview of %v, a schedule of %v, next at %s", runs, s.NextRuns, s.NextRunAt)
+		utc := t.Runs("30 12 1 1,7 *", "")
+		t.FailIf(utc[0].UTC().Hour() != 12, "without a zone it runs at %v", utc)
 	}},
 	{Name: "expressions of five and six fields, macros and intervals are understood", Needs: "schedules", Once: true, Run: func(t *T) {
 		for cron, gap := range map[string]time.Duration{
@@ -281,9 +245,8 @@ var scheduleRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 				Equal(t, "time between runs of "+cron, runs[i+1].Sub(runs[i]), gap)
 			}
 		}
-		if runs := t.Runs("0 0 29 2 *", "UTC"); len(runs) == 0 || runs[0].Month() != time.February || runs[0].Day() != 29 {
-			t.Fatalf("leap days %v", runs)
-		}
+		runs := t.Runs("0 0 29 2 *", "UTC")
+		t.FailIf(len(runs) == 0 || runs[0].Month() != time.February || runs[0].Day() != 29, "leap days %v", runs)
 	}},
 	{Name: "a schedule that is wrong is refused with every wrong field named, and not made", Needs: "schedules", Once: true, Run: func(t *T) {
 		q := t.Queue()
@@ -347,12 +310,8 @@ var scheduleRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.DoSchedule(s.ID, "pause", "paused")
 		var put scheduleView
 		t.Call(http.MethodPut, schedulePath(s.ID, ""), object{"name": q + "-b", "queue": q, "cron": "@daily"}, &put)
-		if put.Name != q+"-b" || put.Timezone != "UTC" || put.MaxRetries != nil || put.UniqueKey != "" || put.Overlap != "allow" || put.CatchUp != "once" || string(put.Payload) != "{}" {
-			t.Fatalf("changed to little, it is %+v", put)
-		}
-		if !put.Paused || !put.CreatedAt.Equal(s.CreatedAt) || put.ID != s.ID {
-			t.Fatalf("changed, it is %+v; it was %+v", put, s)
-		}
+		t.FailIf(put.Name != q+"-b" || put.Timezone != "UTC" || put.MaxRetries != nil || put.UniqueKey != "" || put.Overlap != "allow" || put.CatchUp != "once" || string(put.Payload) != "{}", "changed to little, it is %+v", put)
+		t.FailIf(!put.Paused || !put.CreatedAt.Equal(s.CreatedAt) || put.ID != s.ID, "changed, it is %+v; it was %+v", put, s)
 	}},
 	{Name: "what somebody else changed meanwhile is not overwritten", Needs: "schedules", Once: true, Run: func(t *T) {
 		q := t.Queue()
@@ -396,9 +355,7 @@ var scheduleRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			}
 			cursor, more = page.Cursor, page.HasMore && len(page.Schedules) > 0
 		}
-		if !slices.Equal(got, want) {
-			t.Fatalf("listed %v, made %v", got, want)
-		}
+		t.FailIf(!slices.Equal(got, want), "listed %v, made %v", got, want)
 		t.Refused(t.Try(http.MethodGet, schedulesPath+"?limit=0&queue=q", nil, nil), invalid, "limit", "queue")
 	}},
 	{Name: "a deleted schedule makes no more jobs, and those it made stay", Needs: "schedules", Once: true, Run: func(t *T) {

@@ -17,9 +17,7 @@ type foundView struct {
 
 func (t *T) search(filter object) (page foundView) {
 	t.Call(http.MethodPost, "/api/v1/jobs/search", filter, &page)
-	if page.Total == nil || page.DurationMS == nil {
-		t.Fatalf("a page without a total or a duration: %+v", page)
-	}
+	t.FailIf(page.Total == nil || page.DurationMS == nil, "a page without a total or a duration: %+v", page)
 	return page
 }
 
@@ -36,13 +34,9 @@ var searchRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			page = t.search(object{"queue": q, "order": "asc", "limit": 1})
 			return *page.Total == 2
 		})
-		if !page.TotalExact || !page.HasMore || len(page.Jobs) != 1 {
-			t.Fatalf("page %+v", page)
-		}
+		t.FailIf(!page.TotalExact || !page.HasMore || len(page.Jobs) != 1, "page %+v", page)
 		j := page.Jobs[0]
-		if j.ChainStep == nil || j.ChainID == "" {
-			t.Fatalf("no chain: %+v", j)
-		}
+		t.FailIf(j.ChainStep == nil || j.ChainID == "", "no chain: %+v", j)
 		Equal(t, "job", fmt.Sprintf("%s %s %s %s %s %s %d %v", j.ID, j.State, j.Payload, j.UniqueKey, j.BatchID, j.ParentID, *j.ChainStep, j.Tags),
 			fmt.Sprintf(`%s pending {"n":1} u %s %s 0 map[k:v]`, e.ID, batch, parent))
 		rest := t.search(object{"queue": q, "order": "asc", "limit": 1, "cursor": page.Cursor})

@@ -73,9 +73,7 @@ var stateRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			t.Do(id, "retry", "retried")
 			t.State(id, "pending")
 			l := t.Fetch(q)
-			if l.ID != id || l.Attempt != 1 {
-				t.Fatalf("after a retry from %s: %+v", state, l)
-			}
+			t.FailIf(l.ID != id || l.Attempt != 1, "after a retry from %s: %+v", state, l)
 		}
 	}},
 	{Name: "a retry of a job that waits for its time runs it now, and its attempts go on counting", Run: func(t *T) {
@@ -85,9 +83,7 @@ var stateRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			t.Do(id, "retry", "retried")
 			Equal(t, "attempts so far", t.State(id, "pending").Attempt, attempt-1)
 			l := t.Fetch(q)
-			if l.ID != id || l.Attempt != attempt {
-				t.Fatalf("after a retry from %s: %+v", state, l)
-			}
+			t.FailIf(l.ID != id || l.Attempt != attempt, "after a retry from %s: %+v", state, l)
 		}
 	}},
 	{Name: "what is waiting or running cannot be retried", Run: func(t *T) {
@@ -228,9 +224,8 @@ var stateRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			if state == "held" {
 				t.Do(id, "hold", "held")
 			}
-			if j := t.State(id, state); !about(j.ExpireAt.Sub(j.CreatedAt), 1500*time.Millisecond) {
-				t.Fatalf("created at %s, expires at %s", j.CreatedAt, j.ExpireAt)
-			}
+			j := t.State(id, state)
+			t.FailIf(!about(j.ExpireAt.Sub(j.CreatedAt), 1500*time.Millisecond), "created at %s, expires at %s", j.CreatedAt, j.ExpireAt)
 			Equal(t, "reason", t.Becomes(id, "dead").DeadReason, "expired")
 			t.Nothing(q)
 			t.Do(id, "retry", "retried") // Without the time that is over.
@@ -242,9 +237,7 @@ var stateRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		for _, acks := range []bool{false, true} {
 			id := t.Enqueue(Job{Queue: q, ExpireAfter: new(time.Second)}).ID
 			l := t.Fetch(q)
-			if l.ExpireAt.IsZero() {
-				t.Fatalf("the worker is not told when the job expires")
-			}
+			t.FailIf(l.ExpireAt.IsZero(), "the worker is not told when the job expires")
 			t.Becomes(id, "cancelling")
 			Equal(t, "word of a heartbeat", t.Beat(l), "cancel")
 			if acks {

@@ -54,6 +54,13 @@ func (t *T) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
+// FailIf is Fatalf if what must not be is.
+func (t *T) FailIf(bad bool, format string, args ...any) {
+	if bad {
+		t.Fatalf(format, args...)
+	}
+}
+
 func fileIsHelper(file string) bool { return base(file) == "t.go" || base(file) == "admin.go" }
 
 func base(file string) string {
@@ -71,9 +78,7 @@ func (t *T) must(what string, err error) {
 		t.unable = err.Error()
 		runtime.Goexit()
 	}
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
+	t.FailIf(err != nil, "%s: %v", what, err)
 }
 
 // Unable ends the rule: the protocol cannot express it.
@@ -112,9 +117,7 @@ func (t *T) end() {
 func (t *T) Enqueue(j Job) Enqueued {
 	e, err := t.Client.Enqueue(t.Context, j)
 	t.must("enqueue", err)
-	if e.ID == "" || e.Status == "" {
-		t.Fatalf("enqueue answered %+v", e)
-	}
+	t.FailIf(e.ID == "" || e.Status == "", "enqueue answered %+v", e)
 	return e
 }
 
@@ -122,9 +125,7 @@ func (t *T) Enqueue(j Job) Enqueued {
 func (t *T) EnqueueBatch(b *Batch, jobs ...Job) EnqueuedBatch {
 	out, err := t.Client.EnqueueBatch(t.Context, jobs, b)
 	t.must("enqueue a batch", err)
-	if len(out.Jobs) != len(jobs) {
-		t.Fatalf("a batch of %d answered %+v", len(jobs), out)
-	}
+	t.FailIf(len(out.Jobs) != len(jobs), "a batch of %d answered %+v", len(jobs), out)
 	return out
 }
 
@@ -136,9 +137,7 @@ func (t *T) Fetch(queues ...string) Lease {
 // FetchAs is Fetch with all that can be said.
 func (t *T) FetchAs(f Fetch) Lease {
 	leases := t.FetchMany(f)
-	if len(leases) != 1 {
-		t.Fatalf("fetch from %v gave %d jobs, want one", f.Queues, len(leases))
-	}
+	t.FailIf(len(leases) != 1, "fetch from %v gave %d jobs, want one", f.Queues, len(leases))
 	return leases[0]
 }
 
@@ -199,9 +198,7 @@ func (t *T) Fail(f Fail) Failed {
 // Failed is Fail with an error text, and the state that must follow.
 func (t *T) Failed(l Lease, want string) Failed {
 	out := t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "boom"})
-	if out.Status != want {
-		t.Fatalf("fail made the job %s, want %s", out.Status, want)
-	}
+	t.FailIf(out.Status != want, "fail made the job %s, want %s", out.Status, want)
 	return out
 }
 
@@ -236,9 +233,7 @@ func (t *T) RefusedFor(what any, err error, code string, fields ...string) {
 		t.Fatalf("%v: %v has no text for people", what, r)
 	}
 	slices.Sort(fields)
-	if !slices.Equal(r.Fields, fields) && (len(r.Fields) > 0 || len(fields) > 0) {
-		t.Fatalf("%v: %v, want the fields %v", what, r, fields)
-	}
+	t.FailIf(!slices.Equal(r.Fields, fields) && (len(r.Fields) > 0 || len(fields) > 0), "%v: %v, want the fields %v", what, r, fields)
 }
 
 // EnqueueRefused wants a job not to be taken.
@@ -249,9 +244,7 @@ func (t *T) EnqueueRefused(j Job, code string, fields ...string) {
 
 // Equal wants two values to be the same.
 func Equal[V comparable](t *T, what string, got, want V) {
-	if got != want {
-		t.Fatalf("%s is %v, want %v", what, got, want)
-	}
+	t.FailIf(got != want, "%s is %v, want %v", what, got, want)
 }
 
 // Eventually polls for what no call waits for.
@@ -266,9 +259,7 @@ func (t *T) InTheEnd(what string, ok func() bool) {
 
 func (t *T) before(deadline time.Time, what string, ok func() bool) {
 	for !ok() {
-		if time.Now().After(deadline) || t.Context.Err() != nil {
-			t.Fatalf("%s did not come", what)
-		}
+		t.FailIf(time.Now().After(deadline) || t.Context.Err() != nil, "%s did not come", what)
 		select {
 		case <-time.After(20 * time.Millisecond): // Polling with a deadline.
 		case <-t.Context.Done():

@@ -150,9 +150,7 @@ var textRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 				tagged[s] = e.ID
 			}
 		}
-		if len(tagged) < len(hostile)/2 {
-			t.Fatalf("only %d of %d texts may be a tag", len(tagged), len(hostile))
-		}
+		t.FailIf(len(tagged) < len(hostile)/2, "only %d of %d texts may be a tag", len(tagged), len(hostile))
 		for _, s := range hostile {
 			if id, ok := tagged[s]; ok {
 				t.Eventually("the job with the tag", func() bool {
@@ -164,15 +162,12 @@ var textRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 				if err == nil && (strings.TrimSpace(s) == "" || param == "queue") {
 					continue // As if it was left out; or a name that a queue may have.
 				}
-				if AsRefusal(err) == nil || AsRefusal(err).Code != invalid {
-					t.Fatalf("%s=%q answered %v", param, s, err)
-				}
+				t.FailIf(AsRefusal(err) == nil || AsRefusal(err).Code != invalid, "%s=%q answered %v", param, s, err)
 			}
 			for _, path := range []string{"/api/v1/queues/", "/api/v1/jobs/", "/api/v1/batches/", "/api/v1/chains/", "/api/v1/schedules/"} {
 				err := t.Try(http.MethodGet, path+url.PathEscape(s), nil, nil)
-				if r := AsRefusal(err); r == nil || r.Code != invalid && r.Code != notFound {
-					t.Fatalf("%s%q answered %v", path, s, err)
-				}
+				r := AsRefusal(err)
+				t.FailIf(r == nil || r.Code != invalid && r.Code != notFound, "%s%q answered %v", path, s, err)
 			}
 		}
 	}},
@@ -183,18 +178,12 @@ func (t *T) fetchedBy(q, name string) Lease {
 	leases, err := t.Client.Fetch(t.Context, Fetch{Queues: []string{q}, Worker: name, Hostname: name, Wait: soon})
 	if err != nil {
 		r := AsRefusal(err)
-		if r == nil || r.Code != invalid || !slices.Contains(r.Fields, "worker_id") && !slices.Contains(r.Fields, "hostname") {
-			t.Fatalf("a worker called %q: %v", name, err)
-		}
+		t.FailIf(r == nil || r.Code != invalid || !slices.Contains(r.Fields, "worker_id") && !slices.Contains(r.Fields, "hostname"), "a worker called %q: %v", name, err)
 		return t.Fetch(q)
 	}
-	if len(leases) != 1 {
-		t.Fatalf("a worker called %q got %+v", name, leases)
-	}
+	t.FailIf(len(leases) != 1, "a worker called %q got %+v", name, leases)
 	j := t.Job(leases[0].ID)
-	if j.WorkerID != name || j.Hostname != name {
-		t.Fatalf("a worker called %q is shown as %q on %q", name, j.WorkerID, j.Hostname)
-	}
+	t.FailIf(j.WorkerID != name || j.Hostname != name, "a worker called %q is shown as %q on %q", name, j.WorkerID, j.Hostname)
 	return leases[0]
 }
 
@@ -206,8 +195,6 @@ func (t *T) failedWith(l *Lease, text string) {
 		return
 	}
 	errs := t.Job(l.ID).Errors
-	if len(errs) != 1 || errs[0].Error != text || errs[0].Backtrace != text {
-		t.Fatalf("the error %q is shown as %+v", text, errs)
-	}
+	t.FailIf(len(errs) != 1 || errs[0].Error != text || errs[0].Backtrace != text, "the error %q is shown as %+v", text, errs)
 	*l = Lease{}
 }

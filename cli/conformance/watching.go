@@ -17,10 +17,7 @@ type workerView struct {
 }
 
 // Workers lists who asks for jobs.
-func (t *T) Workers() []workerView {
-	list := Get[[]workerView](t, "/api/v1/workers")
-	return list
-}
+func (t *T) Workers() []workerView { return Get[[]workerView](t, "/api/v1/workers") }
 
 // Worker finds one in the list.
 func (t *T) Worker(id string) (workerView, bool) {
@@ -35,32 +32,24 @@ func (t *T) Worker(id string) (workerView, bool) {
 // Listed wants a worker to be listed with the queues it asked for last.
 func (t *T) Listed(id string, queues ...string) workerView {
 	w, ok := t.Worker(id)
-	if !ok {
-		t.Fatalf("worker %s is not listed", id)
-	}
+	t.FailIf(!ok, "worker %s is not listed", id)
 	var got []string
-	if err := json.Unmarshal([]byte(w.Queues), &got); err != nil || !slices.Equal(got, queues) {
-		t.Fatalf("worker %s asks for %q, want %v", id, w.Queues, queues)
-	}
+	err := json.Unmarshal([]byte(w.Queues), &got)
+	t.FailIf(err != nil || !slices.Equal(got, queues), "worker %s asks for %q, want %v", id, w.Queues, queues)
 	return w
 }
 
 var workerRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "a worker is listed from its first fetch on, with its host and the queues of its last", Needs: "workers", Run: func(t *T) {
 		a, b := t.Queue(), t.Queue()
-		if _, ok := t.Worker(a); ok {
-			t.Fatalf("listed before it came")
-		}
+		_, ok := t.Worker(a)
+		t.FailIf(ok, "listed before it came")
 		t.Asks(a, a, b)
 		first := t.Listed(a, a, b)
-		if first.Hostname != "h1" || first.StartedAt.IsZero() || first.LastHeartbeat.Before(first.StartedAt) {
-			t.Fatalf("listed as %+v", first)
-		}
+		t.FailIf(first.Hostname != "h1" || first.StartedAt.IsZero() || first.LastHeartbeat.Before(first.StartedAt), "listed as %+v", first)
 		t.Asks(a, b)
 		again := t.Listed(a, b)
-		if !again.StartedAt.Equal(first.StartedAt) || !again.LastHeartbeat.After(first.LastHeartbeat) {
-			t.Fatalf("listed as %+v, before as %+v", again, first)
-		}
+		t.FailIf(!again.StartedAt.Equal(first.StartedAt) || !again.LastHeartbeat.After(first.LastHeartbeat), "listed as %+v, before as %+v", again, first)
 	}},
 	{Name: "a worker is heard of by its heartbeats, and keeps its queues", Needs: "workers", Run: func(t *T) {
 		q := t.Queue()
@@ -69,9 +58,8 @@ var workerRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		Equal(t, "job", l.ID, e.ID)
 		before := t.Listed(q, q)
 		t.BeatAs(Heartbeat{Worker: q, Jobs: map[string]News{l.ID: {Token: l.Token}}})
-		if after := t.Listed(q, q); !after.LastHeartbeat.After(before.LastHeartbeat) {
-			t.Fatalf("listed as %+v, before its heartbeat as %+v", after, before)
-		}
+		after := t.Listed(q, q)
+		t.FailIf(!after.LastHeartbeat.After(before.LastHeartbeat), "listed as %+v, before its heartbeat as %+v", after, before)
 	}},
 	{Name: "a worker that waits for a job is listed", Needs: "workers", Run: func(t *T) {
 		q := t.Queue()
@@ -98,9 +86,7 @@ var workerRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 				got = append(got, w.ID)
 			}
 		}
-		if !slices.Equal(got, []string{q + "-a", q + "-b"}) {
-			t.Fatalf("listed are %v", got)
-		}
+		t.FailIf(!slices.Equal(got, []string{q + "-a", q + "-b"}), "listed are %v", got)
 	}},
 }
 
@@ -113,10 +99,7 @@ type minuteView struct {
 }
 
 // Throughput shows what happened in the last hour.
-func (t *T) Throughput() []minuteView {
-	list := Get[[]minuteView](t, "/api/v1/metrics/throughput")
-	return list
-}
+func (t *T) Throughput() []minuteView { return Get[[]minuteView](t, "/api/v1/metrics/throughput") }
 
 // since counts what happened after an earlier look: enqueued, completed, failed.
 func since(before, now []minuteView) (n [3]int) {
@@ -150,13 +133,10 @@ var throughputRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		list := t.Throughput()
 		Equal(t, "minutes", len(list), 60)
 		for i, m := range list {
-			if m.Minute.Second() != 0 || i > 0 && m.Minute.Sub(list[i-1].Minute) != time.Minute {
-				t.Fatalf("minute %d is %s", i, m.Minute)
-			}
+			t.FailIf(m.Minute.Second() != 0 || i > 0 && m.Minute.Sub(list[i-1].Minute) != time.Minute, "minute %d is %s", i, m.Minute)
 		}
-		if gap := list[59].Minute.Sub(t.Job(e.ID).CreatedAt.Truncate(time.Minute)); gap != 0 && gap != time.Minute {
-			t.Fatalf("the last minute is %s", list[59].Minute)
-		}
+		gap := list[59].Minute.Sub(t.Job(e.ID).CreatedAt.Truncate(time.Minute))
+		t.FailIf(gap != 0 && gap != time.Minute, "the last minute is %s", list[59].Minute)
 	}},
 	{Name: "every enqueue, completion and failed attempt is counted once, however it came", Needs: "throughput", Whole: true, Run: func(t *T) {
 		q := t.Queue()

@@ -30,9 +30,7 @@ func (t *T) Why(id string, codes ...string) whyView {
 			t.Fatalf("%s has no text for people", r.Code)
 		}
 	}
-	if w.JobID != id || !slices.Equal(got, codes) {
-		t.Fatalf("%s does not run because %v, want %v", w.JobID, got, codes)
-	}
+	t.FailIf(w.JobID != id || !slices.Equal(got, codes), "%s does not run because %v, want %v", w.JobID, got, codes)
 	return w
 }
 
@@ -57,16 +55,12 @@ func (t *T) FetchFor(q string) Lease {
 
 // noETA wants it not to be known when the job runs.
 func (t *T) noETA(w whyView) {
-	if !w.ETA.IsZero() {
-		t.Fatalf("it is to run at %s, for %+v", w.ETA, w.Reasons)
-	}
+	t.FailIf(!w.ETA.IsZero(), "it is to run at %s, for %+v", w.ETA, w.Reasons)
 }
 
 // endsAt wants the first reason to end at a time, and the job to be able to run then.
 func (t *T) endsAt(w whyView, at time.Time) {
-	if !w.Reasons[0].Until.Equal(at) || !w.ETA.Equal(at) {
-		t.Fatalf("until %s, to run at %s, want %s", w.Reasons[0].Until, w.ETA, at)
-	}
+	t.FailIf(!w.Reasons[0].Until.Equal(at) || !w.ETA.Equal(at), "until %s, to run at %s, want %s", w.Reasons[0].Until, w.ETA, at)
 }
 
 var whyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
@@ -77,9 +71,8 @@ var whyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		third := t.Enqueue(Job{Queue: q}).ID
 		urgent := t.Enqueue(Job{Queue: q, Priority: "critical"}).ID
 		t.DoQueue(q, "resume", "resumed")
-		if w := t.Why(urgent, "runs_next"); w.State != "pending" || w.ETA.IsZero() {
-			t.Fatalf("%+v", w)
-		}
+		w := t.Why(urgent, "runs_next")
+		t.FailIf(w.State != "pending" || w.ETA.IsZero(), "%+v", w)
 		for id, ahead := range map[string]float64{first: 1, second: 2, third: 3} {
 			w := t.Why(id, "behind_other_jobs")
 			Equal(t, "jobs ahead", w.Reasons[0].Detail["ahead"], any(ahead))
@@ -113,9 +106,8 @@ var whyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		l := t.FetchFor(q)
 		t.DoQueue(q, "pause", "paused") // That says nothing about a job that runs.
 		running := t.Why(id, "running").Reasons[0]
-		if j := t.Job(id); running.Detail["worker_id"] != q || running.Detail["attempt"] != 1.0 || !about(running.Until.Sub(j.StartedAt), time.Minute) {
-			t.Fatalf("%+v of a job started at %s", running, j.StartedAt)
-		}
+		j := t.Job(id)
+		t.FailIf(running.Detail["worker_id"] != q || running.Detail["attempt"] != 1.0 || !about(running.Until.Sub(j.StartedAt), time.Minute), "%+v of a job started at %s", running, j.StartedAt)
 		t.Do(id, "cancel", "cancelling")
 		t.Why(id, "cancelling")
 		t.Ack(l)
@@ -140,9 +132,8 @@ var whyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		q := t.worked()
 		id := t.Enqueue(Job{Queue: q}).ID
 		t.Call(http.MethodPost, queuePath(q, "/drain"), nil, nil)
-		if w := t.Why(id, "queue_draining", "runs_next"); w.ETA.IsZero() {
-			t.Fatalf("%+v", w)
-		}
+		w := t.Why(id, "queue_draining", "runs_next")
+		t.FailIf(w.ETA.IsZero(), "%+v", w)
 		Equal(t, "job", t.FetchFor(q).ID, id)
 	}},
 	{Name: "a throttled queue says until when", Needs: "why", Run: func(t *T) {
@@ -155,13 +146,10 @@ var whyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		w := t.Why(next, "throttled")
 		r := w.Reasons[0]
 		t.endsAt(w, r.Until)
-		if r.Until.Before(started.Add(2*time.Second)) || !about(r.Until.Sub(started), 2*time.Second) || r.Detail["rate"] != 1.0 || r.Detail["window_ms"] != 2000.0 {
-			t.Fatalf("%+v; the one before started at %s", r, started)
-		}
+		t.FailIf(r.Until.Before(started.Add(2*time.Second)) || !about(r.Until.Sub(started), 2*time.Second) || r.Detail["rate"] != 1.0 || r.Detail["window_ms"] != 2000.0, "%+v; the one before started at %s", r, started)
 		t.FetchFor(q)
-		if at := t.Job(next).StartedAt; at.Before(r.Until) {
-			t.Fatalf("throttled until %s, it started at %s", r.Until, at)
-		}
+		at := t.Job(next).StartedAt
+		t.FailIf(at.Before(r.Until), "throttled until %s, it started at %s", r.Until, at)
 	}},
 	{Name: "a queue at its concurrency says how many jobs are held", Needs: "why", Run: func(t *T) {
 		q := t.worked()

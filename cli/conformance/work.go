@@ -37,9 +37,7 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		for range 12 {
 			got[t.Fetch(a, b, c).Queue]++
 		}
-		if got[b] != 2 || got[c] != 2 {
-			t.Fatalf("12 fetches took %v", got)
-		}
+		t.FailIf(got[b] != 2 || got[c] != 2, "12 fetches took %v", got)
 	}},
 	{Name: "a fetch takes from the queues it names alone", Run: func(t *T) {
 		a, b := t.Queue(), t.Queue()
@@ -62,9 +60,8 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 				all = append(all, l.Payload)
 			}
 		}
-		if want := []JSON{"0", "1", "2", "3", "4", "5", "6"}; !slices.Equal(all, want) {
-			t.Fatalf("took %v", all)
-		}
+		want := []JSON{"0", "1", "2", "3", "4", "5", "6"}
+		t.FailIf(!slices.Equal(all, want), "took %v", all)
 	}},
 	{Name: "a waiting fetch is woken by the job it waits for", Run: func(t *T) {
 		q := t.Queue()
@@ -79,9 +76,7 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		e := t.Enqueue(Job{Queue: q})
 		wg.Wait()
 		t.must("fetch", err)
-		if len(got) != 1 || got[0].ID != e.ID {
-			t.Fatalf("the fetch got %+v, want %s", got, e.ID)
-		}
+		t.FailIf(len(got) != 1 || got[0].ID != e.ID, "the fetch got %+v, want %s", got, e.ID)
 	}},
 	{Name: "workers that fetch at the same time share no job", Run: func(t *T) {
 		q := t.Queue()
@@ -113,9 +108,7 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.must("fetch", failed)
 		Equal(t, "jobs", len(seen), jobs)
 		for id, n := range seen {
-			if n != 1 {
-				t.Fatalf("job %s was handed out %d times", id, n)
-			}
+			t.FailIf(n != 1, "job %s was handed out %d times", id, n)
 		}
 	}},
 	{Name: "an ack completes the job and keeps its result", Run: func(t *T) {
@@ -124,9 +117,7 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		t.AckAs(Ack{ID: l.ID, Token: l.Token, Result: `{"sent":[1]}`})
 		j := t.State(l.ID, "completed")
 		Equal(t, "result", string(j.Result), `{"sent":[1]}`)
-		if j.CompletedAt.IsZero() || j.Attempt != 1 {
-			t.Fatalf("completed job %+v", j)
-		}
+		t.FailIf(j.CompletedAt.IsZero() || j.Attempt != 1, "completed job %+v", j)
 		t.Nothing(q)
 	}},
 	{Name: "an ack keeps its checkpoint, alone and in a batch", Run: func(t *T) {
@@ -200,9 +191,7 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		l := t.FetchAs(Fetch{Queues: []string{q}, Worker: "w2", Lease: time.Minute, Wait: soon})
 		Equal(t, "id", l.ID, lost.ID)
 		Equal(t, "attempt", l.Attempt, 2)
-		if l.Token == lost.Token {
-			t.Fatalf("two leases have one token")
-		}
+		t.FailIf(l.Token == lost.Token, "two leases have one token")
 		Equal(t, "crashes", t.Job(l.ID).Crashes, 1)
 		t.Refused(t.Client.Ack(t.Context, Ack{ID: l.ID, Token: lost.Token}), leaseLost)
 		t.Refused(t.Client.Ack(t.Context, Ack{ID: l.ID, Worker: "w1"}), leaseLost)
@@ -264,27 +253,20 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			a.ID: {Token: a.Token}, b.ID: {Token: b.Token}, "nonsense": {Token: a.Token}, "old": {},
 		}})
 		// Who shows no token may know ok and cancel only.
-		if beats[a.ID].Status != "ok" || beats[b.ID].Status != "cancel" || beats["nonsense"].Status != "lost" || beats["old"].Status != "cancel" {
-			t.Fatalf("heartbeat answered %+v", beats)
-		}
+		t.FailIf(beats[a.ID].Status != "ok" || beats[b.ID].Status != "cancel" || beats["nonsense"].Status != "lost" || beats["old"].Status != "cancel", "heartbeat answered %+v", beats)
 	}},
 	{Name: "a failed attempt is tried again after its backoff", Run: func(t *T) {
 		q := t.Queue()
 		l := t.Leased(Job{Queue: q, MaxRetries: new(2), Backoff: "fixed", BaseDelay: new(time.Second)})
 		out := t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "boom", Backtrace: "here"})
-		if out.Status != "retrying" || out.Remaining != 1 || out.NextAt.IsZero() {
-			t.Fatalf("fail answered %+v", out)
-		}
+		t.FailIf(out.Status != "retrying" || out.Remaining != 1 || out.NextAt.IsZero(), "fail answered %+v", out)
 		j := t.State(l.ID, "retrying")
-		if len(j.Errors) != 1 || j.Errors[0].Error != "boom" || j.Errors[0].Backtrace != "here" || j.Errors[0].Attempt != 1 {
-			t.Fatalf("errors %+v", j.Errors)
-		}
+		t.FailIf(len(j.Errors) != 1 || j.Errors[0].Error != "boom" || j.Errors[0].Backtrace != "here" || j.Errors[0].Attempt != 1, "errors %+v", j.Errors)
 		t.Nothing(q)
 		l = t.Fetch(q)
 		Equal(t, "attempt", l.Attempt, 2)
-		if started := t.Job(l.ID).StartedAt; started.Before(out.NextAt) {
-			t.Fatalf("tried again at %s, was due at %s", started, out.NextAt)
-		}
+		started := t.Job(l.ID).StartedAt
+		t.FailIf(started.Before(out.NextAt), "tried again at %s, was due at %s", started, out.NextAt)
 		if out := t.Failed(l, "dead"); out.Remaining != 0 || !out.NextAt.IsZero() {
 			t.Fatalf("the last fail answered %+v", out)
 		}
@@ -332,9 +314,7 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		l := t.Leased(Job{Queue: q, MaxRetries: new(3)})
 		before := time.Now()
 		out := t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "later", Delay: new(time.Minute)})
-		if out.Status != "retrying" || out.Remaining != 2 || !about(out.NextAt.Sub(before), time.Minute) {
-			t.Fatalf("fail answered %+v", out)
-		}
+		t.FailIf(out.Status != "retrying" || out.Remaining != 2 || !about(out.NextAt.Sub(before), time.Minute), "fail answered %+v", out)
 		t.Do(l.ID, "retry", "retried")
 		l = t.Fetch(q)
 		Equal(t, "status", t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "now", Delay: new(time.Duration(0))}).Status, "retrying")
