@@ -138,24 +138,13 @@ func (r *restore) write(ctx context.Context, tx *store.Tx, states []*cellv1.Stat
 // audit tells every living tenant that its sign-ins ended, and the tenant of each item
 // what became of it.
 func (r *restore) audit(ctx context.Context, tx *store.Tx) error {
-	for after := ""; ; {
-		page, err := tx.ListTenants(ctx, store.Page{After: after})
+	for t, err := range tx.AllTenants(ctx) {
+		if err == nil && t.DeletedAt.IsZero() {
+			err = change.Make(ctx, r.s.kit, tx, "tenant.restore", change.Only(change.Target{Type: "tenant", ID: t.ID, Name: t.Name, TenantID: t.ID}),
+				change.Fields{"sessions": {After: "ended"}, "invitations": {After: "ended"}})
+		}
 		if err != nil {
 			return err
-		}
-		for _, t := range page {
-			after = t.ID
-			if !t.DeletedAt.IsZero() {
-				continue
-			}
-			err := change.Make(ctx, r.s.kit, tx, "tenant.restore", change.Only(change.Target{Type: "tenant", ID: t.ID, Name: t.Name, TenantID: t.ID}),
-				change.Fields{"sessions": {After: "ended"}, "invitations": {After: "ended"}})
-			if err != nil {
-				return err
-			}
-		}
-		if len(page) == 0 {
-			break
 		}
 	}
 	for _, i := range r.report.Items {
@@ -184,70 +173,51 @@ func (r *restore) endForgotten(ctx context.Context, tx *store.Tx, cell string, s
 	for _, k := range state.GetKeys() {
 		known[k.GetId()] = true
 	}
-	return walk(func(after string) ([]store.Tenant, error) {
-		return tx.ListTenants(ctx, store.Page{After: after, Limit: restorePage})
-	}, func(t store.Tenant) (string, error) {
-		if t.Cell != cell || !t.DeletedAt.IsZero() {
-			return t.ID, nil
-		}
-		if t.Observed > 0 && !known[t.ID] {
+	for t, err := range tx.AllTenants(ctx) {
+		switch {
+		case err != nil:
+			return err
+		case t.Cell != cell || !t.DeletedAt.IsZero():
+			continue
+		case t.Observed == 0 || known[t.ID]:
+			err = r.endForgottenOf(ctx, tx, t.ID, known)
+		default:
 			t.DeletedAt, t.UpdatedAt = r.now, r.now
 			t.Generation++
 			r.note("updated", "tenant", t.ID, t.ID, t.Name, whyForgotten)
-			return t.ID, tx.UpdateTenant(ctx, &t)
+			err = tx.UpdateTenant(ctx, &t)
 		}
-		return t.ID, r.endForgottenOf(ctx, tx, t.ID, known)
-	})
-}
-
-func (r *restore) endForgottenOf(ctx context.Context, tx *store.Tx, tenant string, known map[string]bool) error {
-	err := walk(func(after string) ([]store.Namespace, error) {
-		return tx.ListNamespaces(ctx, tenant, store.Page{After: after, Limit: restorePage})
-	}, func(n store.Namespace) (string, error) {
-		if n.Observed == 0 || known[n.ID] {
-			return n.Name, nil
-		}
-		after := n.Name
-		n.DeletedAt, n.UpdatedAt = r.now, r.now
-		n.Generation++
-		r.note("updated", "namespace", n.TenantID, n.ID, n.Name, whyForgotten)
-		return after, tx.UpdateNamespace(ctx, &n)
-	})
-	if err != nil {
-		return err
-	}
-	return walk(func(after string) ([]store.Key, error) {
-		return tx.ListKeys(ctx, tenant, false, store.Page{After: after, Limit: restorePage})
-	}, func(k store.Key) (string, error) {
-		if k.Observed == 0 || known[k.ID] {
-			return k.ID, nil
-		}
-		k.RevokedAt, k.UpdatedAt = r.now, r.now
-		k.Generation++
-		r.note("revoked", "key", k.TenantID, k.ID, k.Name, whyForgotten)
-		return k.ID, tx.UpdateKey(ctx, &k)
-	})
-}
-
-// restorePage records are read at a time.
-const restorePage = 500
-
-// walk hands every record of a listing to each, which returns where the next page begins.
-func walk[T any](list func(after string) ([]T, error), each func(T) (string, error)) error {
-	for after := ""; ; {
-		page, err := list(after)
 		if err != nil {
 			return err
 		}
-		for _, r := range page {
-			if after, err = each(r); err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+func (r *restore) endForgottenOf(ctx context.Context, tx *store.Tx, tenant string, known map[string]bool) error {
+	for n, err := range tx.AllNamespaces(ctx, tenant) {
+		if err == nil && n.Observed > 0 && !known[n.ID] {
+			n.DeletedAt, n.UpdatedAt = r.now, r.now
+			n.Generation++
+			r.note("updated", "namespace", n.TenantID, n.ID, n.Name, whyForgotten)
+			err = tx.UpdateNamespace(ctx, &n)
 		}
-		if len(page) < restorePage {
-			return nil
+		if err != nil {
+			return err
 		}
 	}
+	for k, err := range tx.AllKeys(ctx, tenant, false) {
+		if err == nil && k.Observed > 0 && !known[k.ID] {
+			k.RevokedAt, k.UpdatedAt = r.now, r.now
+			k.Generation++
+			r.note("revoked", "key", k.TenantID, k.ID, k.Name, whyForgotten)
+			err = tx.UpdateKey(ctx, &k)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *restore) note(action, kind, tenant, id, name, why string) {

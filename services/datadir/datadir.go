@@ -133,6 +133,20 @@ func WriteFile(path string, content []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
+// RemoveUnfinished deletes what a crash in the middle of WriteFile left in a directory.
+func RemoveUnfinished(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, tempPrefix+"*"))
+	if err != nil {
+		return fmt.Errorf("list unfinished files in %s: %w", dir, err)
+	}
+	for _, path := range left {
+		if err := os.Remove(path); err != nil {
+			return fmt.Errorf("remove an unfinished file: %w", err)
+		}
+	}
+	return nil
+}
+
 func syncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // parse, such as one with a broken % in its path. No handler sees such a request.
 const plainRefusal = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
 
-var refuseUnread = refuse(http.StatusBadRequest, "VALIDATION_ERROR", refuseBadRequest.rpc, titleInvalid,
+var refuseUnread = refuse(http.StatusBadRequest, "VALIDATION_ERROR",
 	"the request can't be read: check the URL, where % must be written as %25, and the headers")
 
 // ProblemListener replaces net/http's own refusals on ln by problem details. Under TLS

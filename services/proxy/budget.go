@@ -2,10 +2,11 @@ package proxy
 
 import "sync"
 
-// tenantPart: one tenant may hold this fraction of the memory for bodies.
+// tenantPart: one tenant may have this fraction of a budget.
 const tenantPart = 4
 
-// budget counts the bytes of bodies in memory, in all and for each tenant.
+// budget counts something, the bytes of bodies in memory or the calls that are held, in all
+// and for each tenant.
 type budget struct {
 	most, mostOfOne int64
 
@@ -15,15 +16,12 @@ type budget struct {
 	byTenant map[string]int64
 }
 
-// newBudget leaves one tenant room for two bodies whatever the limits are.
-func newBudget(l Limits) *budget {
-	return &budget{
-		most: l.BufferBytesMax, mostOfOne: max(l.BufferBytesMax/tenantPart, 2*l.BodyBytesMax),
-		byTenant: map[string]int64{},
-	}
+// newBudget leaves one tenant room for leastOfOne whatever the limit is.
+func newBudget(most, leastOfOne int64) *budget {
+	return &budget{most: most, mostOfOne: max(most/tenantPart, leastOfOne), byTenant: map[string]int64{}}
 }
 
-// add counts bytes that are held, or released if n is negative, and reports whether
+// add counts what is held, or released if n is negative, and reports whether
 // the total is within the limits.
 func (b *budget) add(tenant string, n int64) bool {
 	b.mu.Lock()

@@ -25,8 +25,7 @@ const (
 	resetsWithin = 10 * time.Second
 )
 
-var refuseHeaders = refuse(431, "HEADERS_TOO_LARGE", connect.CodeResourceExhausted, "Too large",
-	"the request has more than 200 headers, or more than 20 KiB of them")
+var refuseHeaders = refuse(431, "HEADERS_TOO_LARGE", "the request has more than 200 headers, or more than 20 KiB of them")
 
 // Strict is in front of everything on a public listener: it refuses requests with too many
 // headers, and keeps browsers from guessing an answer's type. After a body in chunks an

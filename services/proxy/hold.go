@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
@@ -32,38 +31,6 @@ var (
 	errMaybeDone = errors.New("the node doesn't know whether it was done")
 	errNoNode    = errors.New("no node could be reached")
 )
-
-// holds counts the calls that are held, in all and for each tenant.
-type holds struct {
-	most int
-
-	mu sync.Mutex
-	// Guarded by mu.
-	all      int
-	byTenant map[string]int
-}
-
-func newHolds(most int) *holds { return &holds{most: most, byTenant: map[string]int{}} }
-
-func (h *holds) enter(tenant string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.all >= h.most || h.byTenant[tenant] >= max(1, h.most/tenantPart) {
-		return false
-	}
-	h.all++
-	h.byTenant[tenant]++
-	return true
-}
-
-func (h *holds) leave(tenant string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.all--
-	if h.byTenant[tenant]--; h.byTenant[tenant] == 0 {
-		delete(h.byTenant, tenant)
-	}
-}
 
 // held is one call on its way, over however many tries.
 type held struct {
@@ -111,10 +78,10 @@ func (p *Proxy) hold(ctx context.Context, h *held, try func() (*refusal, error))
 		return ref
 	}
 	tenant := h.cl.caller.tenant.GetId()
-	if !p.holds.enter(tenant) {
+	defer p.holds.add(tenant, -1)
+	if !p.holds.add(tenant, 1) {
 		return ref
 	}
-	defer p.holds.leave(tenant)
 	until := time.Now().Add(HoldFor)
 	for pause := holdPause; ref != nil && err != nil && time.Now().Before(until); pause = min(2*pause, holdPauseMax) {
 		select {

@@ -111,10 +111,14 @@ func TestHold_AnUnknownOutcomeIsRepeatedWhereThatIsSafe(t *testing.T) {
 // A tenant has a quarter of the calls that may be held.
 func TestHold_IsBoundedForEachTenantAndInAll(t *testing.T) {
 	t.Parallel()
-	h := newHolds(8)
+	h := newBudget(8, 1)
 	enter := func(tenant string, want bool) {
 		t.Helper()
-		if got := h.enter(tenant); got != want {
+		got := h.add(tenant, 1)
+		if !got {
+			h.add(tenant, -1)
+		}
+		if got != want {
 			t.Errorf("%s is held: %v", tenant, got)
 		}
 	}
@@ -125,6 +129,6 @@ func TestHold_IsBoundedForEachTenantAndInAll(t *testing.T) {
 		enter(tenant, true)
 	}
 	enter("e", false)
-	h.leave("a")
+	h.add("a", -1)
 	enter("e", true)
 }

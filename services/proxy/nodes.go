@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -249,21 +250,12 @@ func (s *nodes) candidates(shard uint32, namespaceID string) []*node {
 	} {
 		for i := range list {
 			n := list[(first+i)%len(list)]
-			if want(n) && !contains(out, n) {
+			if want(n) && !slices.Contains(out, n) {
 				out = append(out, n)
 			}
 		}
 	}
 	return out
-}
-
-func contains(list []*node, n *node) bool {
-	for _, v := range list {
-		if v == n {
-			return true
-		}
-	}
-	return false
 }
 
 // anyAnswers reports whether some node answered a poll recently.

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/services/datadir"
 )
 
 // The state files: state-<sequence> holds a magic line, the SHA-256 of the rest,
@@ -24,7 +25,6 @@ const (
 	fileMagic  = "corvo proxy state 1\n"
 	filePrefix = "state-"
 	fileSuffix = ".bin"
-	tmpPattern = ".tmp-*"
 	filesKept  = 3
 	// fileBytesMax bounds what a damaged length can make us read: 100,000 keys are
 	// about 10 MB.
@@ -49,7 +49,7 @@ func openStateFiles(dir string, log *slog.Logger) (*stateFiles, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make state directory %s: %w", dir, err)
 	}
-	if err := f.removeUnfinished(); err != nil {
+	if err := datadir.RemoveUnfinished(dir); err != nil {
 		return nil, err
 	}
 	seqs, err := f.list()
@@ -60,20 +60,6 @@ func openStateFiles(dir string, log *slog.Logger) (*stateFiles, error) {
 		f.seq = seqs[0]
 	}
 	return f, nil
-}
-
-// removeUnfinished deletes what a crash in the middle of a save left.
-func (f *stateFiles) removeUnfinished() error {
-	left, err := filepath.Glob(filepath.Join(f.dir, tmpPattern))
-	if err != nil {
-		return fmt.Errorf("list unfinished state files: %w", err)
-	}
-	for _, path := range left {
-		if err := os.Remove(path); err != nil {
-			return fmt.Errorf("remove unfinished state file: %w", err)
-		}
-	}
-	return nil
 }
 
 // load returns the newest intact state, or nil.
@@ -100,12 +86,14 @@ func (f *stateFiles) save(state *cellv1.State) error {
 	if f.dir == "" {
 		return nil
 	}
-	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(state)
+	head := len(fileMagic) + sha256.Size
+	text, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(make([]byte, head), state)
 	if err != nil {
 		return fmt.Errorf("marshal state at index %d: %w", state.GetIndex(), err)
 	}
-	sum := sha256.Sum256(body)
-	if err := writeFileSynced(f.path(f.seq+1), fileMagic, sum[:], body); err != nil {
+	sum := sha256.Sum256(text[head:])
+	copy(text, fileMagic+string(sum[:]))
+	if err := datadir.WriteFile(f.path(f.seq+1), text); err != nil {
 		return err
 	}
 	f.seq++
@@ -174,48 +162,4 @@ func decodeState(data []byte) (*cellv1.State, error) {
 		return nil, fmt.Errorf("unmarshal: %w", err)
 	}
 	return state, nil
-}
-
-// writeFileSynced writes a file atomically, also across a power loss.
-func writeFileSynced(path, magic string, parts ...[]byte) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), tmpPattern)
-	if err != nil {
-		return fmt.Errorf("create state file: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			_ = tmp.Close()
-			_ = os.Remove(tmp.Name())
-		}
-	}()
-	if _, err = tmp.WriteString(magic); err != nil {
-		return fmt.Errorf("write state file: %w", err)
-	}
-	for _, p := range parts {
-		if _, err = tmp.Write(p); err != nil {
-			return fmt.Errorf("write state file: %w", err)
-		}
-	}
-	if err = tmp.Sync(); err != nil {
-		return fmt.Errorf("sync state file: %w", err)
-	}
-	if err = tmp.Close(); err != nil {
-		return fmt.Errorf("close state file: %w", err)
-	}
-	if err = os.Rename(tmp.Name(), path); err != nil {
-		return fmt.Errorf("name state file: %w", err)
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir) //nolint:gosec // Our own directory.
-	if err != nil {
-		return fmt.Errorf("open state directory: %w", err)
-	}
-	defer d.Close() //nolint:errcheck // Only synced.
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("sync state directory: %w", err)
-	}
-	return nil
 }

@@ -114,7 +114,7 @@ type Proxy struct {
 	server      *http.Server
 	unsaved     chan struct{} // One waiting note; never closed.
 	buffered    *budget       // Bytes of unary bodies in memory.
-	holds       *holds        // Calls that wait for a leader.
+	holds       *budget       // Calls that wait for a leader.
 	ending      atomic.Bool
 
 	// takeMu is held while one message becomes the state and takes effect, so that
@@ -166,8 +166,8 @@ func New(opts Options) (*Proxy, error) {
 		forwarder:   forward.New(transport),
 		rpcErrors:   connect.NewErrorWriter(),
 		crossOrigin: http.NewCrossOriginProtection(),
-		buffered:    newBudget(opts.Limits),
-		holds:       newHolds(heldMax),
+		buffered:    newBudget(opts.Limits.BufferBytesMax, 2*opts.Limits.BodyBytesMax),
+		holds:       newBudget(heldMax, 1),
 		unsaved:     make(chan struct{}, 1),
 		watched:     map[string]bool{},
 	}

@@ -33,8 +33,25 @@ type refusal struct {
 	ofTime bool
 }
 
-func refuse(status int, code string, rpc connect.Code, title, message string) *refusal {
-	return &refusal{status: status, code: code, rpc: rpc, title: title, message: message}
+// kinds is what a status is called in problems and RPCs.
+var kinds = map[int]struct {
+	rpc   connect.Code
+	title string
+}{
+	400: {connect.CodeInvalidArgument, "Invalid request"},
+	401: {connect.CodeUnauthenticated, "Not authenticated"},
+	403: {connect.CodePermissionDenied, "Not allowed"},
+	404: {connect.CodeNotFound, "Not found"},
+	405: {connect.CodeUnimplemented, "Method not allowed"},
+	408: {connect.CodeDeadlineExceeded, "Too slow"},
+	413: {connect.CodeResourceExhausted, "Too large"},
+	429: {connect.CodeResourceExhausted, "Limit reached"},
+	431: {connect.CodeResourceExhausted, "Too large"},
+	503: {connect.CodeUnavailable, "Try again"},
+}
+
+func refuse(status int, code, message string) *refusal {
+	return &refusal{status: status, code: code, rpc: kinds[status].rpc, title: kinds[status].title, message: message}
 }
 
 func (r *refusal) ofStranger() *refusal { r.stranger, r.mayBeNew = true, true; return r }
@@ -43,77 +60,44 @@ func (r *refusal) becauseOfTime() *refusal { r.ofTime = true; return r }
 
 func (r *refusal) orNew() *refusal { r.mayBeNew = true; return r }
 
+func (r *refusal) titled(title string) *refusal { r.title = title; return r }
+
 func (r *refusal) after(d time.Duration) *refusal { r.retryAfter = d; return r }
 
 // The refusals, with the texts and titles of the nodes.
 var (
-	refuseNoKey = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
-		"no API key: send it in X-API-Key or as a bearer token")
-	refuseBadKey = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
-		"the API key is invalid").ofStranger()
-	refuseRevoked = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
-		"the API key was revoked")
-	refuseExpired = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
-		"the API key has expired").becauseOfTime()
-	refuseBadToken = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
-		"the user token is invalid; sign in again")
+	refuseNoKey    = refuse(401, "UNAUTHORIZED", "no API key: send it in X-API-Key or as a bearer token")
+	refuseBadKey   = refuse(401, "UNAUTHORIZED", "the API key is invalid").ofStranger()
+	refuseRevoked  = refuse(401, "UNAUTHORIZED", "the API key was revoked")
+	refuseExpired  = refuse(401, "UNAUTHORIZED", "the API key has expired").becauseOfTime()
+	refuseBadToken = refuse(401, "UNAUTHORIZED", "the user token is invalid; sign in again")
 	// refuseUnknownSigner looks like refuseBadToken from outside.
-	refuseUnknownSigner = refuse(401, "UNAUTHORIZED", connect.CodeUnauthenticated, titleNoAuth,
-		"the user token is invalid; sign in again").ofStranger()
-	refuseTokenExpired = refuse(401, "TOKEN_EXPIRED", connect.CodeUnauthenticated, titleNoAuth,
-		"the user token has expired; request a new one").becauseOfTime()
-	refuseWithdrawn = refuse(401, "TOKEN_WITHDRAWN", connect.CodeUnauthenticated, titleNoAuth,
-		"the user's access to this tenant was withdrawn or changed; request a new token").orNew()
-	refuseCrossOrigin = refuse(403, "FORBIDDEN", connect.CodePermissionDenied, titleForbidden,
-		"a key in a cookie isn't accepted from another site")
-	refuseOtherTenant = refuse(403, "FORBIDDEN", connect.CodePermissionDenied, titleForbidden,
-		"the API key doesn't belong to the tenant of this URL")
-	refuseNoNamespace = refuse(404, "NOT_FOUND", connect.CodeNotFound, titleNotFound,
-		"this API key has no such namespace").orNew()
-	refuseNotFound = refuse(404, "NOT_FOUND", connect.CodeNotFound, titleNotFound,
-		"this path doesn't exist")
-	refuseBadPath = refuse(400, "VALIDATION_ERROR", connect.CodeInvalidArgument, titleInvalid,
-		"the path has empty or dot segments or encoded separators")
-	refuseBadMethod = refuse(405, "METHOD_NOT_ALLOWED", connect.CodeUnimplemented, "Method not allowed",
-		"this path doesn't support this method")
-	refuseBadRequest = refuse(400, "VALIDATION_ERROR", connect.CodeInvalidArgument, titleInvalid,
-		"the request can't be parsed")
-	refuseTooLarge = refuse(413, "PAYLOAD_TOO_LARGE", connect.CodeResourceExhausted, "Too large",
-		"the request body is too large")
-	refuseSlowBody = refuse(408, "REQUEST_TIMEOUT", connect.CodeDeadlineExceeded, "Too slow",
-		"the request body didn't arrive in time")
-	refuseBusy = refuse(429, "OVERLOADED", connect.CodeResourceExhausted, titleLimit,
-		"the cell is busy; try again").after(time.Second)
-	refuseStale = refuse(503, "AUTH_STATE_STALE", connect.CodeUnavailable, titleRetry,
-		"can't check the key at the moment; try again").after(time.Second)
-	refuseClock = refuse(503, "CLOCK_SKEW", connect.CodeUnavailable, titleRetry,
-		"this proxy doesn't know yet whether its clock is right; nothing was done, try again").after(time.Second)
-	refuseSkew = refuse(503, "CLOCK_SKEW", connect.CodeUnavailable, titleRetry,
-		"the clocks of two machines of this service differ too much; nothing was done, try again in a moment").after(time.Second)
-	refuseNoNode = refuse(503, "LEADER_UNAVAILABLE", connect.CodeUnavailable, titleRetry,
-		"no node can take the request at the moment; nothing was done, try again").after(time.Second)
-	refuseUnknown = refuse(503, "UNKNOWN_OUTCOME", connect.CodeUnavailable, "The outcome is unknown",
-		"the connection to the node was lost before it answered; retry with the same idempotency key").after(time.Second)
-	refuseUnhealthy = refuse(503, "UNHEALTHY", connect.CodeUnavailable, titleRetry,
-		"this proxy can't reach a node, or is shutting down").after(time.Second)
-	refuseEnding = refuse(503, "LEADER_UNAVAILABLE", connect.CodeUnavailable, titleRetry,
-		"this proxy is shutting down; try again").after(100 * time.Millisecond)
+	refuseUnknownSigner = refuse(401, "UNAUTHORIZED", "the user token is invalid; sign in again").ofStranger()
+	refuseTokenExpired  = refuse(401, "TOKEN_EXPIRED", "the user token has expired; request a new one").becauseOfTime()
+	refuseWithdrawn     = refuse(401, "TOKEN_WITHDRAWN", "the user's access to this tenant was withdrawn or changed; request a new token").orNew()
+	refuseCrossOrigin   = refuse(403, "FORBIDDEN", "a key in a cookie isn't accepted from another site")
+	refuseOtherTenant   = refuse(403, "FORBIDDEN", "the API key doesn't belong to the tenant of this URL")
+	refuseNoNamespace   = refuse(404, "NOT_FOUND", "this API key has no such namespace").orNew()
+	refuseNotFound      = refuse(404, "NOT_FOUND", "this path doesn't exist")
+	refuseBadPath       = refuse(400, "VALIDATION_ERROR", "the path has empty or dot segments or encoded separators")
+	refuseBadMethod     = refuse(405, "METHOD_NOT_ALLOWED", "this path doesn't support this method")
+	refuseBadRequest    = refuse(400, "VALIDATION_ERROR", "the request can't be parsed")
+	refuseTooLarge      = refuse(413, "PAYLOAD_TOO_LARGE", "the request body is too large")
+	refuseSlowBody      = refuse(408, "REQUEST_TIMEOUT", "the request body didn't arrive in time")
+	refuseBusy          = refuse(429, "OVERLOADED", "the cell is busy; try again").after(time.Second)
+	refuseStale         = refuse(503, "AUTH_STATE_STALE", "can't check the key at the moment; try again").after(time.Second)
+	refuseClock         = refuse(503, "CLOCK_SKEW", "this proxy doesn't know yet whether its clock is right; nothing was done, try again").after(time.Second)
+	refuseSkew          = refuse(503, "CLOCK_SKEW", "the clocks of two machines of this service differ too much; nothing was done, try again in a moment").after(time.Second)
+	refuseNoNode        = refuse(503, "LEADER_UNAVAILABLE", "no node can take the request at the moment; nothing was done, try again").after(time.Second)
+	refuseUnknown       = refuse(503, "UNKNOWN_OUTCOME", "the connection to the node was lost before it answered; retry with the same idempotency key").after(time.Second).titled("The outcome is unknown")
+	refuseUnhealthy     = refuse(503, "UNHEALTHY", "this proxy can't reach a node, or is shutting down").after(time.Second)
+	refuseEnding        = refuse(503, "LEADER_UNAVAILABLE", "this proxy is shutting down; try again").after(100 * time.Millisecond)
 )
 
 // refuseStreams names the limit of the plan that was reached.
 func refuseStreams(limit int64) *refusal {
-	return refuse(429, "OVERLOADED", connect.CodeResourceExhausted, titleLimit,
-		fmt.Sprintf("the plan allows %d open streams and waiting fetches at a time (streams_max)", limit)).after(time.Second)
+	return refuse(429, "OVERLOADED", fmt.Sprintf("the plan allows %d open streams and waiting fetches at a time (streams_max)", limit)).after(time.Second)
 }
-
-const (
-	titleNoAuth    = "Not authenticated"
-	titleForbidden = "Not allowed"
-	titleNotFound  = "Not found"
-	titleInvalid   = "Invalid request"
-	titleLimit     = "Limit reached"
-	titleRetry     = "Try again"
-)
 
 // Metadata of a refusal in an RPC, as the nodes send it.
 const (

@@ -2,10 +2,12 @@ package proxy
 
 import (
 	"crypto/sha256"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
@@ -78,30 +80,25 @@ func newKeyRecord(k *cellv1.Key) *keyRecord {
 
 // snapshotOf indexes a whole state.
 func snapshotOf(state *cellv1.State) *snapshot {
-	base := &snapshot{}
-	changes := make([]*cellv1.Change, 0, len(state.GetTenants())+len(state.GetNamespaces())+len(state.GetKeys())+
-		len(state.GetNodes())+len(state.GetTokenKeys())+len(state.GetUserCutoffs()))
-	for _, t := range state.GetTenants() {
-		changes = append(changes, &cellv1.Change{Change: &cellv1.Change_Tenant{Tenant: t}})
-	}
-	for _, n := range state.GetNamespaces() {
-		changes = append(changes, &cellv1.Change{Change: &cellv1.Change_Namespace{Namespace: n}})
-	}
-	for _, k := range state.GetKeys() {
-		changes = append(changes, &cellv1.Change{Change: &cellv1.Change_Key{Key: k}})
-	}
-	for _, n := range state.GetNodes() {
-		changes = append(changes, &cellv1.Change{Change: &cellv1.Change_Node{Node: n}})
-	}
-	for _, k := range state.GetTokenKeys() {
-		changes = append(changes, &cellv1.Change{Change: &cellv1.Change_TokenKey{TokenKey: k}})
-	}
+	changes := changesTo(state.GetTenants(), celladmin.TenantChange)
+	changes = append(changes, changesTo(state.GetNamespaces(), celladmin.NamespaceChange)...)
+	changes = append(changes, changesTo(state.GetKeys(), celladmin.KeyChange)...)
+	changes = append(changes, changesTo(state.GetNodes(), celladmin.NodeChange)...)
+	changes = append(changes, changesTo(state.GetTokenKeys(), celladmin.TokenKeyChange)...)
 	for _, c := range state.GetUserCutoffs() {
 		changes = append(changes, &cellv1.Change{Change: &cellv1.Change_UserCutoff{UserCutoff: c}})
 	}
-	s := base.with(changes, state.GetIndex())
+	s := new(snapshot).with(changes, state.GetIndex())
 	s.shards = state.GetShards()
 	return s
+}
+
+func changesTo[T any](records []T, change func(T) *cellv1.Change) []*cellv1.Change {
+	out := make([]*cellv1.Change, len(records))
+	for i, r := range records {
+		out[i] = change(r)
+	}
+	return out
 }
 
 // with is the successor of s after changes, as of index.
@@ -163,12 +160,8 @@ func (t *tenantRecord) clone() *tenantRecord {
 	c := &tenantRecord{byName: map[string]*cellv1.Namespace{}, byID: map[string]*cellv1.Namespace{}}
 	if t != nil {
 		c.proto = t.proto
-		for k, v := range t.byName {
-			c.byName[k] = v
-		}
-		for k, v := range t.byID {
-			c.byID[k] = v
-		}
+		maps.Copy(c.byName, t.byName)
+		maps.Copy(c.byID, t.byID)
 	}
 	return c
 }

@@ -236,7 +236,7 @@ func TestStateFiles_DamagedNewestGivesTheOneBefore(t *testing.T) {
 			if err := os.WriteFile(newest, damage(data), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(filepath.Join(dir, ".tmp-1"), []byte("torn"), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, ".corvo-tmp-1"), []byte("torn"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			again, err := openStateFiles(dir, slog.New(slog.NewTextHandler(&logged, nil)))
@@ -256,7 +256,7 @@ func TestStateFiles_DamagedNewestGivesTheOneBefore(t *testing.T) {
 			if state, err := again.load(); err != nil || state.GetIndex() != 9 {
 				t.Fatalf("after the next save: %v %v", state, err)
 			}
-			if _, err := os.Stat(filepath.Join(dir, ".tmp-1")); err == nil {
+			if _, err := os.Stat(filepath.Join(dir, ".corvo-tmp-1")); err == nil {
 				t.Error("an unfinished file was left")
 			}
 		})

@@ -222,7 +222,7 @@ var Rooms = []Room{
 		"tests with the real Terraform and the real service, as a user has them"},
 	{"terraform-provider", []string{"terraform-provider/internal/provider"},
 		"a thin main"},
-	{"services/proxy/...", []string{"data-plane/api/..."},
+	{"services/proxy/...", []string{"data-plane/api/...", "services/datadir"},
 		"the proxy of a cell meets the data plane through its contract alone"},
 	{"services/ingress", []string{"data-plane/api/...", "services/proxy"},
 		"the one public port: by host and path to the side whose it is; it authenticates nobody"},

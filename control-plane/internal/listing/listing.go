@@ -17,8 +17,7 @@ import (
 
 const (
 	sizeDefault = 50
-	// SizeMax is the most records that one page has.
-	SizeMax = 1000
+	sizeMax     = 1000
 )
 
 // Request is one for a page.
@@ -49,7 +48,7 @@ func (o Of[R, M]) Read(ctx context.Context, k kit.Kit, r Request) (shown []M, ne
 	if err != nil {
 		return nil, "", fault.InvalidField("page_token", "must be the next_page_token of an earlier call by the same caller with the same filters")
 	}
-	size := min(int(r.GetPageSize()), SizeMax)
+	size := min(int(r.GetPageSize()), sizeMax)
 	if size == 0 {
 		size = sizeDefault
 	}

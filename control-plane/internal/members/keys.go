@@ -48,23 +48,16 @@ func (s *Service) ListMemberKeys(ctx context.Context, r *cloudv1.ListMemberKeysR
 // lost lists the living keys that a user made, directly or through keys of theirs, and
 // could not make in a role.
 func lost(ctx context.Context, tx *store.Tx, tenantID, userID string, to cloudv1.TenantRole) (keys []store.Key, _ error) {
-	const page = 500
-	after := ""
-	for {
-		all, err := tx.KeysOfUser(ctx, tenantID, userID, store.Page{After: after, Limit: page})
+	made := store.All(func(p store.Page) ([]store.Key, error) { return tx.KeysOfUser(ctx, tenantID, userID, p) }, func(k store.Key) string { return k.ID })
+	for k, err := range made {
 		if err != nil {
 			return nil, err
 		}
-		for _, k := range all {
-			if !access.RoleMay(to, cloudv1.Permission_PERMISSION_KEY_WRITE) || tenancy.MayHold(access.Caller{Role: to}, k) != nil {
-				keys = append(keys, k)
-			}
+		if !access.RoleMay(to, cloudv1.Permission_PERMISSION_KEY_WRITE) || tenancy.MayHold(access.Caller{Role: to}, k) != nil {
+			keys = append(keys, k)
 		}
-		if len(all) < page {
-			return keys, nil
-		}
-		after = all[len(all)-1].ID
 	}
+	return keys, nil
 }
 
 // revokeKeys ends the keys that a member made and loses, but for those to keep, and

@@ -57,14 +57,9 @@ func (b *shardBook) get(ctx context.Context, name string, cell Cell) ([]uint32, 
 }
 
 // takeActs writes the acts of all cells into the audit logs of their tenants. One loop at
-// a time does, so that the others do not ask for the same; two do no harm.
+// a time does, so that the others do not ask for the same.
 func (l *Loop) takeActs(ctx context.Context) error {
-	now := l.o.Now()
-	var mine bool
-	err := l.store.Service(ctx, func(tx *store.Tx) (err error) {
-		_, mine, err = tx.TakeLease(ctx, actsLease, l.holder, now, now.Add(3*l.o.Acts))
-		return err
-	})
+	mine, err := l.mine(ctx, actsLease, 3*l.o.Acts)
 	if err != nil || !mine {
 		return err
 	}

@@ -221,6 +221,16 @@ func (l *Loop) every(ctx context.Context, period time.Duration, f func(context.C
 	}
 }
 
+// mine takes the lease on work that one loop at a time does; two do no harm.
+func (l *Loop) mine(ctx context.Context, lease string, life time.Duration) (mine bool, _ error) {
+	now := l.o.Now()
+	err := l.store.Service(ctx, func(tx *store.Tx) (err error) {
+		_, mine, err = tx.TakeLease(ctx, lease, l.holder, now, now.Add(life))
+		return err
+	})
+	return mine, err
+}
+
 // claimAll takes due rows and hands them to work in parts, at most many at a time. It
 // does not wait for one part to be done before it takes the next rows.
 func (l *Loop) claimAll(ctx context.Context, wake <-chan struct{}, many int, work func([]store.Outbox) []func(context.Context), kinds ...store.OutboxKind) {

@@ -232,19 +232,12 @@ func (l *Loop) differences(ctx context.Context, tenantID string, x index) (diffe
 // compareNamespaces finds live ones that differ, and ended ones that are live in the
 // cell.
 func compareNamespaces(ctx context.Context, tx *store.Tx, tenantID string, x index) (differ []observed, err error) {
-	for after := ""; ; {
-		page, err := tx.ListNamespaces(ctx, tenantID, store.Page{After: after, Limit: scanPage})
+	for n, err := range tx.AllNamespaces(ctx, tenantID) {
 		if err != nil {
 			return nil, err
 		}
-		for _, n := range page {
-			after = n.Name
-			if n.Observed >= n.Generation && !sameNamespace(x.namespaces[n.ID], namespace(n)) {
-				differ = append(differ, observed{store.OutboxNamespace, tenantID, n.ID, n.Generation})
-			}
-		}
-		if len(page) < scanPage {
-			break
+		if n.Observed >= n.Generation && !sameNamespace(x.namespaces[n.ID], namespace(n)) {
+			differ = append(differ, observed{store.OutboxNamespace, tenantID, n.ID, n.Generation})
 		}
 	}
 	for _, id := range x.living[tenantID] {
@@ -260,21 +253,15 @@ func compareNamespaces(ctx context.Context, tx *store.Tx, tenantID string, x ind
 }
 
 func compareKeys(ctx context.Context, tx *store.Tx, tenantID string, x index) (differ []observed, err error) {
-	for after := ""; ; {
-		page, err := tx.ListKeys(ctx, tenantID, true, store.Page{After: after, Limit: scanPage})
+	for k, err := range tx.AllKeys(ctx, tenantID, true) {
 		if err != nil {
 			return nil, err
 		}
-		for _, k := range page {
-			after = k.ID
-			if k.Observed >= k.Generation && !sameKey(x.keys[k.ID], Key(k)) {
-				differ = append(differ, observed{store.OutboxKey, tenantID, k.ID, k.Generation})
-			}
-		}
-		if len(page) < scanPage {
-			return differ, nil
+		if k.Observed >= k.Generation && !sameKey(x.keys[k.ID], Key(k)) {
+			differ = append(differ, observed{store.OutboxKey, tenantID, k.ID, k.Generation})
 		}
 	}
+	return differ, nil
 }
 
 // sameKey ignores ended secrets, which only the cell remembers, and a revoked key that the

@@ -20,14 +20,10 @@ const (
 	keepRates = 48 * time.Hour
 )
 
-// sweep removes what has expired. One loop at a time does it, and two do no harm.
+// sweep removes what has expired. One loop at a time does it.
 func (l *Loop) sweep(ctx context.Context) error {
 	now := l.o.Now()
-	var mine bool
-	err := l.store.Service(ctx, func(tx *store.Tx) (err error) {
-		_, mine, err = tx.TakeLease(ctx, sweepLease, l.holder, now, now.Add(2*l.o.Scan))
-		return err
-	})
+	mine, err := l.mine(ctx, sweepLease, 2*l.o.Scan)
 	if err != nil || !mine {
 		return err
 	}

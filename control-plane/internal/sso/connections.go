@@ -211,26 +211,18 @@ func (s *Service) StartTestLogin(ctx context.Context, r *cloudv1.StartTestLoginR
 // ofConnection lists the members who came through a connection, and counts the other
 // owners.
 func ofConnection(ctx context.Context, tx *store.Tx, conn store.Connection) (came []store.Member, otherOwners int, _ error) {
-	const page = 500
-	after := ""
-	for {
-		all, err := tx.ListMembers(ctx, conn.TenantID, store.Page{After: after, Limit: page})
-		if err != nil {
+	all := store.All(func(p store.Page) ([]store.Member, error) { return tx.ListMembers(ctx, conn.TenantID, p) }, func(m store.Member) string { return m.UserID })
+	for m, err := range all {
+		switch {
+		case err != nil:
 			return nil, 0, err
+		case m.ConnectionID == conn.ID:
+			came = append(came, m)
+		case m.Role == cloudv1.TenantRole_TENANT_ROLE_OWNER:
+			otherOwners++
 		}
-		for _, m := range all {
-			switch {
-			case m.ConnectionID == conn.ID:
-				came = append(came, m)
-			case m.Role == cloudv1.TenantRole_TENANT_ROLE_OWNER:
-				otherOwners++
-			}
-		}
-		if len(all) < page {
-			return came, otherOwners, nil
-		}
-		after = all[len(all)-1].UserID
 	}
+	return came, otherOwners, nil
 }
 
 // endSessions ends the sessions of those who came through a connection, and gives who they

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"iter"
 )
 
 // Errors that callers decide by.
@@ -37,4 +38,45 @@ type Store interface {
 type Page struct {
 	After string
 	Limit int
+}
+
+// allPage is how many records All reads at a time.
+const allPage = 500
+
+// All walks a listing to its end; key is what its pages go by.
+func All[T any](list func(Page) ([]T, error), key func(T) string) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for p := (Page{Limit: allPage}); ; {
+			page, err := list(p)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, r := range page {
+				if !yield(r, nil) {
+					return
+				}
+			}
+			if len(page) < allPage {
+				return
+			}
+			p.After = key(page[len(page)-1])
+		}
+	}
+}
+
+// AllTenants walks ListTenants.
+func (t *Tx) AllTenants(ctx context.Context) iter.Seq2[Tenant, error] {
+	return All(func(p Page) ([]Tenant, error) { return t.ListTenants(ctx, p) }, func(v Tenant) string { return v.ID })
+}
+
+// AllNamespaces walks ListNamespaces.
+func (t *Tx) AllNamespaces(ctx context.Context, tenantID string) iter.Seq2[Namespace, error] {
+	return All(func(p Page) ([]Namespace, error) { return t.ListNamespaces(ctx, tenantID, p) }, func(v Namespace) string { return v.Name })
+}
+
+// AllKeys walks ListKeys.
+func (t *Tx) AllKeys(ctx context.Context, tenantID string, revoked bool) iter.Seq2[Key, error] {
+	return All(func(p Page) ([]Key, error) { return t.ListKeys(ctx, tenantID, revoked, p) }, func(v Key) string { return v.ID })
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
@@ -216,22 +215,15 @@ func (s *Service) endKey(ctx context.Context, tx *store.Tx, k *store.Key, why st
 // leaveNamespace takes a namespace from every key. One that was good for it alone is
 // revoked: without it, its list would be empty and mean every namespace.
 func (s *Service) leaveNamespace(ctx context.Context, tx *store.Tx, id string) error {
-	p := store.Page{Limit: listing.SizeMax}
-	for {
-		keys, err := tx.ListKeys(ctx, access.From(ctx).TenantID, false, p)
+	for k, err := range tx.AllKeys(ctx, access.From(ctx).TenantID, false) {
+		if err == nil {
+			err = s.leave(ctx, tx, k, id)
+		}
 		if err != nil {
-			return fmt.Errorf("list the keys of namespace %s: %w", id, err)
+			return fmt.Errorf("take namespace %s from keys: %w", id, err)
 		}
-		for _, k := range keys {
-			if err := s.leave(ctx, tx, k, id); err != nil {
-				return err
-			}
-		}
-		if len(keys) < p.Limit {
-			return nil
-		}
-		p.After = keys[len(keys)-1].ID
 	}
+	return nil
 }
 
 func (s *Service) leave(ctx context.Context, tx *store.Tx, k store.Key, id string) error {
