@@ -160,7 +160,7 @@ var Rooms = []Room{
 		"addresses that people and programs are shown; it knows nobody who serves them"},
 	{"control-plane/internal/kit", []string{"control-plane/internal/access", "control-plane/internal/ids", "control-plane/internal/seal", "control-plane/internal/store", "control-plane/internal/urls"},
 		"what every use case is built of; it knows none of them"},
-	{"control-plane/internal/listing", []string{"control-plane/internal/access", "control-plane/internal/fault", "control-plane/internal/kit", "control-plane/internal/seal", "control-plane/internal/store"},
+	{"control-plane/internal/listing", []string{"control-plane/internal/access", "control-plane/internal/fault", "control-plane/internal/kit", "control-plane/internal/store"},
 		"the pages of a list; it knows not what is listed"},
 	{"control-plane/internal/etag", []string{"control-plane/internal/fault"},
 		"the tag of a version of a record; it knows no record"},

@@ -55,62 +55,58 @@ func (r Record) As(name string) Record {
 // Only is a change that writes no record of the tenant.
 func Only(t Target) Record { return Record{Target: t} }
 
+// record is one that a method of the store writes as it is.
+func record[T any](t Target, write func(*store.Tx, context.Context, T) error, v T) Record {
+	return Record{Target: t, write: func(ctx context.Context, tx *store.Tx, _ time.Time) error { return write(tx, ctx, v) }}
+}
+
+// updated is one that a method of the store writes with the time of the change.
+func updated[T any](t Target, at *time.Time, write func(*store.Tx, context.Context, T) error, v T) Record {
+	return Record{Target: t, write: func(ctx context.Context, tx *store.Tx, now time.Time) error {
+		*at = now
+		return write(tx, ctx, v)
+	}}
+}
+
+// of says what kind of row tells the cell, and what InCell raises.
+func (r Record) of(kind store.OutboxKind, generation *int64) Record {
+	r.kind, r.generation = kind, generation
+	return r
+}
+
+func tenant(t store.Tenant) Target       { return Target{"tenant", t.ID, t.Name, t.ID} }
+func namespace(n store.Namespace) Target { return Target{"namespace", n.ID, n.Name, n.TenantID} }
+func key(k store.Key) Target             { return Target{"key", k.ID, k.Name, k.TenantID} }
+
 // InsertTenant tells the cell.
 func InsertTenant(t store.Tenant) Record {
-	return Record{
-		Target: Target{"tenant", t.ID, t.Name, t.ID}, kind: store.OutboxTenant,
-		write: func(ctx context.Context, tx *store.Tx, _ time.Time) error { return tx.InsertTenant(ctx, t) },
-	}.told()
+	return record(tenant(t), (*store.Tx).InsertTenant, t).of(store.OutboxTenant, nil).told()
 }
 
 // UpdateTenant tells the cell only if it is InCell.
 func UpdateTenant(t *store.Tenant) Record {
-	return Record{
-		Target: Target{"tenant", t.ID, t.Name, t.ID}, kind: store.OutboxTenant, generation: &t.Generation,
-		write: func(ctx context.Context, tx *store.Tx, now time.Time) error {
-			t.UpdatedAt = now
-			return tx.UpdateTenant(ctx, t)
-		},
-	}
+	return updated(tenant(*t), &t.UpdatedAt, (*store.Tx).UpdateTenant, t).of(store.OutboxTenant, &t.Generation)
 }
 
 // InsertNamespace tells the cell.
 func InsertNamespace(n store.Namespace) Record {
-	return Record{
-		Target: Target{"namespace", n.ID, n.Name, n.TenantID}, kind: store.OutboxNamespace,
-		write: func(ctx context.Context, tx *store.Tx, _ time.Time) error { return tx.InsertNamespace(ctx, n) },
-	}.told()
+	return record(namespace(n), (*store.Tx).InsertNamespace, n).of(store.OutboxNamespace, nil).told()
 }
 
 // UpdateNamespace tells the cell only if it is InCell.
 func UpdateNamespace(n *store.Namespace) Record {
-	return Record{
-		Target: Target{"namespace", n.ID, n.Name, n.TenantID}, kind: store.OutboxNamespace, generation: &n.Generation,
-		write: func(ctx context.Context, tx *store.Tx, now time.Time) error {
-			n.UpdatedAt = now
-			return tx.UpdateNamespace(ctx, n)
-		},
-	}
+	return updated(namespace(*n), &n.UpdatedAt, (*store.Tx).UpdateNamespace, n).of(store.OutboxNamespace, &n.Generation)
 }
 
 // InsertKey tells the cell, as UpdateKey does.
 func InsertKey(k store.Key) Record {
-	return Record{
-		Target: Target{"key", k.ID, k.Name, k.TenantID}, kind: store.OutboxKey,
-		write: func(ctx context.Context, tx *store.Tx, _ time.Time) error { return tx.InsertKey(ctx, k) },
-	}.told(secretEnds(k)...)
+	return record(key(k), (*store.Tx).InsertKey, k).of(store.OutboxKey, nil).told(secretEnds(k)...)
 }
 
 // UpdateKey always tells the cell.
 func UpdateKey(k *store.Key) Record {
 	k.Generation++
-	return Record{
-		Target: Target{"key", k.ID, k.Name, k.TenantID}, kind: store.OutboxKey,
-		write: func(ctx context.Context, tx *store.Tx, now time.Time) error {
-			k.UpdatedAt = now
-			return tx.UpdateKey(ctx, k)
-		},
-	}.told(secretEnds(*k)...)
+	return updated(key(*k), &k.UpdatedAt, (*store.Tx).UpdateKey, k).of(store.OutboxKey, nil).told(secretEnds(*k)...)
 }
 
 // secretEnds is when the first of a key's secrets ends, if one does: the cell is told
@@ -128,10 +124,7 @@ func member(tenantID string, u store.User) Target { return Target{"member", u.ID
 
 // InsertMember makes a member of a user.
 func InsertMember(m store.Membership, u store.User) Record {
-	return Record{
-		Target: member(m.TenantID, u),
-		write:  func(ctx context.Context, tx *store.Tx, _ time.Time) error { return tx.InsertMembership(ctx, m) },
-	}
+	return record(member(m.TenantID, u), (*store.Tx).InsertMembership, m)
 }
 
 // AcceptInvitation makes a user a member and deletes the invitation; store.ErrNotFound
@@ -150,10 +143,7 @@ func AcceptInvitation(i store.Invitation, m store.Membership, u store.User) Reco
 
 // UpdateMember cuts off the member's tokens, which carry the old role.
 func UpdateMember(m *store.Membership, u store.User) Record {
-	return Record{
-		Target: member(m.TenantID, u),
-		write:  func(ctx context.Context, tx *store.Tx, _ time.Time) error { return tx.UpdateMembership(ctx, m) },
-	}.CutOff(u.ID)
+	return record(member(m.TenantID, u), (*store.Tx).UpdateMembership, m).CutOff(u.ID)
 }
 
 // DeleteMember cuts off the member's tokens.
@@ -168,10 +158,7 @@ func DeleteMember(m store.Membership, u store.User) Record {
 
 // PutInvitation replaces an older one for the same address.
 func PutInvitation(i store.Invitation) Record {
-	return Record{
-		Target: Target{"invitation", i.ID, i.Email, i.TenantID},
-		write:  func(ctx context.Context, tx *store.Tx, _ time.Time) error { return tx.PutInvitation(ctx, i) },
-	}
+	return record(Target{"invitation", i.ID, i.Email, i.TenantID}, (*store.Tx).PutInvitation, i)
 }
 
 // DeleteInvitation invalidates its link.
@@ -188,21 +175,12 @@ func connection(c store.Connection) Target { return Target{"sso_connection", c.I
 
 // InsertConnection is not told to the cell, like all of connections.
 func InsertConnection(c store.Connection) Record {
-	return Record{
-		Target: connection(c),
-		write:  func(ctx context.Context, tx *store.Tx, _ time.Time) error { return tx.InsertConnection(ctx, c) },
-	}
+	return record(connection(c), (*store.Tx).InsertConnection, c)
 }
 
 // UpdateConnection writes what people set.
 func UpdateConnection(c *store.Connection) Record {
-	return Record{
-		Target: connection(*c),
-		write: func(ctx context.Context, tx *store.Tx, now time.Time) error {
-			c.UpdatedAt = now
-			return tx.UpdateConnection(ctx, c)
-		},
-	}
+	return updated(connection(*c), &c.UpdatedAt, (*store.Tx).UpdateConnection, c)
 }
 
 // DeleteConnection deletes its identities too.

@@ -9,6 +9,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -73,6 +74,20 @@ func InvalidFields(fields []Field) error {
 // InvalidField refuses a request for one field.
 func InvalidField(name, format string, args ...any) error {
 	return InvalidFields([]Field{{Name: name, Problem: fmt.Sprintf(format, args...)}})
+}
+
+// InvalidMask refuses an update mask that names nothing, or what can't be changed.
+func InvalidMask(paths []string, allowed ...string) error {
+	var wrong []Field
+	for _, p := range paths {
+		if !slices.Contains(allowed, p) {
+			wrong = append(wrong, Field{Name: "update_mask", Problem: fmt.Sprintf("%q can't be changed; these can: %q", p, allowed)})
+		}
+	}
+	if len(paths) == 0 {
+		wrong = append(wrong, Field{Name: "update_mask", Problem: fmt.Sprintf("list the fields to change: %q", allowed)})
+	}
+	return InvalidFields(wrong)
 }
 
 // As gives the refusal in err, if there is one.

@@ -62,10 +62,7 @@ func Login(to, link string, life time.Duration, now time.Time) (Message, error) 
 		Title:   "Sign in to Corvo Cloud",
 		Intro:   []string{"Use this link to sign in."},
 		Link:    link, Label: "Sign in",
-		Outro: []string{
-			fmt.Sprintf("This link expires in %s and can be used once.", minutes(life)),
-			"If you didn't request this email, you can ignore it. Don't forward it: anyone with the link can sign in as you.",
-		},
+		Outro: afterSignIn(life),
 	})
 }
 
@@ -76,11 +73,15 @@ func LoginInvited(to, tenant, link string, life time.Duration, now time.Time) (M
 		Title:   "Sign in and join " + tenant,
 		Intro:   []string{fmt.Sprintf("You were invited to %s. This link signs you in to your account and accepts the invitation.", tenant)},
 		Link:    link, Label: "Sign in and join " + tenant,
-		Outro: []string{
-			fmt.Sprintf("This link expires in %s and can be used once.", minutes(life)),
-			"If you didn't request this email, you can ignore it. Don't forward it: anyone with the link can sign in as you.",
-		},
+		Outro: afterSignIn(life),
 	})
+}
+
+func afterSignIn(life time.Duration) []string {
+	return []string{
+		fmt.Sprintf("This link expires in %s and can be used once.", minutes(life)),
+		"If you didn't request this email, you can ignore it. Don't forward it: anyone with the link can sign in as you.",
+	}
 }
 
 // NoAccount answers a sign-in for an address that no account has, so that its owner is

@@ -100,14 +100,6 @@ func recovered(next http.Handler, log *slog.Logger) http.Handler {
 	})
 }
 
-// limited ends a request whose body is too large while it is read.
-func limited(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, bodyBytesMax)
-		next.ServeHTTP(w, r)
-	})
-}
-
 // unstored keeps personal answers out of every cache.
 func unstored(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

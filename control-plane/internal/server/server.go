@@ -73,7 +73,7 @@ func New(o Options) (*Server, error) {
 	if !built(o.Console) {
 		o.Log.Warn("the console isn't built into this program; build it with: make web")
 	}
-	s.handler = secured(introduced(recovered(limited(mux), o.Log), o.IDs, o.Now, o.Peer), o.URLs.Secure())
+	s.handler = secured(introduced(recovered(http.MaxBytesHandler(mux, bodyBytesMax), o.Log), o.IDs, o.Now, o.Peer), o.URLs.Secure())
 	return s, nil
 }
 

@@ -89,10 +89,12 @@ func (s *Service) fromCreate(ctx context.Context, r *cloudv1.CreateSsoConnection
 // UpdateSsoConnection changes the fields that the mask names.
 func (s *Service) UpdateSsoConnection(ctx context.Context, r *cloudv1.UpdateSsoConnectionRequest) (*cloudv1.UpdateSsoConnectionResponse, error) {
 	c := access.From(ctx)
-	if err := checkMask(r.GetUpdateMask().GetPaths()); err != nil {
+	paths := r.GetUpdateMask().GetPaths()
+	err := fault.InvalidMask(paths, "name", "issuer", "client_id", "client_secret", "scopes", "groups_claim", "default_role", "group_mappings", "enabled")
+	if err != nil {
 		return nil, err
 	}
-	if slices.Contains(r.GetUpdateMask().GetPaths(), "issuer") {
+	if slices.Contains(paths, "issuer") {
 		if err := s.checkIssuer(ctx, r.GetIssuer()); err != nil {
 			return nil, err
 		}

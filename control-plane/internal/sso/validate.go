@@ -149,20 +149,6 @@ func mayGrantAll(ctx context.Context, c store.Connection) error {
 	return nil
 }
 
-func checkMask(paths []string) error {
-	allowed := []string{"name", "issuer", "client_id", "client_secret", "scopes", "groups_claim", "default_role", "group_mappings", "enabled"}
-	var fields []fault.Field
-	for _, p := range paths {
-		if !slices.Contains(allowed, p) {
-			fields = append(fields, fault.Field{Name: "update_mask", Problem: fmt.Sprintf("%q can't be changed; these can: %q", p, allowed)})
-		}
-	}
-	if len(paths) == 0 {
-		fields = append(fields, fault.Field{Name: "update_mask", Problem: fmt.Sprintf("list the fields to change: %q", allowed)})
-	}
-	return fault.InvalidFields(fields)
-}
-
 func fromMappings(all []*cloudv1.GroupMapping) []store.GroupMapping {
 	out := make([]store.GroupMapping, len(all))
 	for i, m := range all {

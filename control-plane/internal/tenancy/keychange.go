@@ -33,7 +33,8 @@ func changeable(ctx context.Context, tx *store.Tx, id string) (store.Key, error)
 
 // UpdateApiKey changes the fields that the mask names.
 func (s *Service) UpdateApiKey(ctx context.Context, r *cloudv1.UpdateApiKeyRequest) (*cloudv1.UpdateApiKeyResponse, error) {
-	paths, err := masked(r.GetUpdateMask().GetPaths(), "name", "namespaces", "roles", "expires_at")
+	paths := r.GetUpdateMask().GetPaths()
+	err := fault.InvalidMask(paths, "name", "namespaces", "roles", "expires_at")
 	if err != nil {
 		return nil, err
 	}

@@ -217,7 +217,8 @@ func (s *Service) ListNamespaces(ctx context.Context, r *cloudv1.ListNamespacesR
 
 // UpdateNamespace changes the fields that the mask names.
 func (s *Service) UpdateNamespace(ctx context.Context, r *cloudv1.UpdateNamespaceRequest) (*cloudv1.UpdateNamespaceResponse, error) {
-	paths, err := masked(r.GetUpdateMask().GetPaths(), "name", "labels", "delete_protection")
+	paths := r.GetUpdateMask().GetPaths()
+	err := fault.InvalidMask(paths, "name", "labels", "delete_protection")
 	if err != nil {
 		return nil, err
 	}

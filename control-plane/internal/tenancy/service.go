@@ -3,8 +3,6 @@ package tenancy
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -92,18 +90,3 @@ func stamp(t time.Time) *timestamppb.Timestamp {
 
 // ended reports whether at has passed; a zero at never does.
 func ended(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
-
-// masked returns the paths of an update mask, after checking that each may be
-// changed.
-func masked(paths []string, allowed ...string) ([]string, error) {
-	var wrong []fault.Field
-	for _, p := range paths {
-		if !slices.Contains(allowed, p) {
-			wrong = append(wrong, fault.Field{Name: "update_mask", Problem: fmt.Sprintf("%q can't be changed; these can: %q", p, allowed)})
-		}
-	}
-	if len(paths) == 0 {
-		wrong = append(wrong, fault.Field{Name: "update_mask", Problem: fmt.Sprintf("list the fields to change: %q", allowed)})
-	}
-	return paths, fault.InvalidFields(wrong)
-}
