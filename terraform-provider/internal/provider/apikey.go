@@ -35,7 +35,7 @@ const (
 	overlapMax     = 7 * 24 * time.Hour
 )
 
-type apiKeyResource struct{ configured }
+type apiKeyResource struct{ managed[apiKeyModel] }
 
 type apiKeyModel struct {
 	KeyID           types.String         `tfsdk:"key_id"`
@@ -59,15 +59,18 @@ type apiKeyModel struct {
 	CreatedBy       types.String         `tfsdk:"created_by"`
 }
 
-// Metadata implements resource.Resource.
-func (r *apiKeyResource) Metadata(_ context.Context, _ resource.MetadataRequest, resp *resource.MetadataResponse) {
-	resp.TypeName = "corvo_api_key"
+func newAPIKey() resource.Resource {
+	r := new(apiKeyResource)
+	r.managed = managed[apiKeyModel]{
+		typeName: "corvo_api_key", schema: apiKeySchema, called: func(m apiKeyModel) string { return "API key " + m.KeyID.ValueString() },
+		create: r.create, read: r.read, update: r.update, remove: r.remove, adopt: r.adopt,
+	}
+	return r
 }
 
-// Schema implements resource.Resource.
-func (r *apiKeyResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+func apiKeySchema() schema.Schema {
 	stable := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
-	resp.Schema = schema.Schema{
+	return schema.Schema{
 		MarkdownDescription: "An API key whose secret is generated on this machine by the ephemeral resource `corvo_api_key_secret`. Corvo Cloud only receives the key's " +
 			"id and SHA-256 digest; the key itself is never stored in a plan or the state, and can't be read back.\n\n" +
 			"**Rotation.** Increase `secret_wo_version`: the key gets the secret of that run, and the old secret keeps working for `rotation_overlap`, so that " +
@@ -285,26 +288,21 @@ func rotates(plan, state apiKeyModel) bool {
 	return !state.SecretWOVersion.IsNull() && !plan.SecretWOVersion.Equal(state.SecretWOVersion)
 }
 
-// Create implements resource.Resource.
-func (r *apiKeyResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
-	ctx, cancel := r.cloud.Operation(ctx)
-	defer cancel()
-	var m apiKeyModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
-	secret := secretFrom(ctx, req.Config.GetAttribute, m, &resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
+func (r *apiKeyResource) create(ctx context.Context, o operation[apiKeyModel], m apiKeyModel) {
+	secret := secretFrom(ctx, o.config.GetAttribute, m, o.diags)
+	if o.diags.HasError() {
 		return
 	}
-	key, err := r.create(ctx, m, secret)
+	key, err := r.insert(ctx, m, secret)
 	if err != nil {
-		addFieldErrors(&resp.Diagnostics, "create API key "+m.Name.ValueString(), err, keyFields())
+		addFieldErrors(o.diags, "create API key "+m.Name.ValueString(), err, keyFields())
 		return
 	}
 	m.Retiring = noRetiring()
 	m.fill(key, m.Namespaces)
-	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
-	m.fill(r.await(ctx, key, &resp.Diagnostics), m.Namespaces)
-	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+	o.save(m)
+	m.fill(r.await(ctx, key, o.diags), m.Namespaces)
+	o.save(m)
 }
 
 // secretFrom takes the key out of the configuration: the only place where it stands.
@@ -324,9 +322,9 @@ func secretFrom(ctx context.Context, attribute func(context.Context, path.Path, 
 	return k
 }
 
-// create hands over id and digest. The request id follows from the key, so a repeated call
+// insert hands over id and digest. The request id follows from the key, so a repeated call
 // meets its own first one; a later run forms another key and has nothing to meet.
-func (r *apiKeyResource) create(ctx context.Context, m apiKeyModel, secret apikey.Key) (*cloudv1.ApiKey, error) {
+func (r *apiKeyResource) insert(ctx context.Context, m apiKeyModel, secret apikey.Key) (*cloudv1.ApiKey, error) {
 	digest := secret.Digest()
 	res, err := r.cloud.Keys().CreateApiKey(ctx, connect.NewRequest(&cloudv1.CreateApiKeyRequest{
 		RequestId: deriveRequestID("create key", secret.ID(), fmt.Sprintf("%x", digest)),
@@ -339,74 +337,58 @@ func (r *apiKeyResource) create(ctx context.Context, m apiKeyModel, secret apike
 	return res.Msg.GetApiKey(), nil
 }
 
-// Read implements resource.Resource.
-func (r *apiKeyResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	ctx, cancel := r.cloud.Operation(ctx)
-	defer cancel()
-	var m apiKeyModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
+func (r *apiKeyResource) read(ctx context.Context, m *apiKeyModel, diags *diag.Diagnostics) error {
 	key, err := r.get(ctx, m.KeyID.ValueString())
 	if cloud.Is(err, cloud.NotFound) {
-		resp.Diagnostics.AddWarning("API key "+m.Name.ValueString()+" is gone",
+		diags.AddWarning("API key "+m.Name.ValueString()+" is gone",
 			fmt.Sprintf("%s was revoked outside of Terraform, so the next apply creates a new key with a new secret. %s", m.KeyID.ValueString(), sameVersion))
-		resp.State.RemoveResource(ctx)
-		return
-	}
-	var namespaces types.Set
-	if err == nil {
-		namespaces, err = r.namespacesAsWritten(ctx, m.Namespaces, key.GetNamespaceIds())
 	}
 	if err != nil {
-		addError(&resp.Diagnostics, "read API key "+m.KeyID.ValueString(), err)
-		return
+		return err
+	}
+	namespaces, err := r.namespacesAsWritten(ctx, m.Namespaces, key.GetNamespaceIds())
+	if err != nil {
+		return err
 	}
 	m.fill(key, namespaces)
 	m.Retiring = stillRetiring(m.Retiring, time.Now())
-	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+	return nil
 }
 
-// Update changes the key, then rotates it, then waits; each step leaves a state from which
+// update changes the key, then rotates it, then waits; each step leaves a state from which
 // the next apply goes on.
-func (r *apiKeyResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
-	ctx, cancel := r.cloud.Operation(ctx)
-	defer cancel()
-	var plan, state apiKeyModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+func (r *apiKeyResource) update(ctx context.Context, o operation[apiKeyModel], plan, state apiKeyModel) {
 	var secret apikey.Key
 	if rotates(plan, state) {
-		secret = secretFrom(ctx, req.Config.GetAttribute, plan, &resp.Diagnostics)
+		secret = secretFrom(ctx, o.config.GetAttribute, plan, o.diags)
 	}
-	if resp.Diagnostics.HasError() {
+	if o.diags.HasError() {
 		return
 	}
 	key, err := r.change(ctx, plan, state)
 	if err != nil {
-		addFieldErrors(&resp.Diagnostics, "change API key "+state.KeyID.ValueString(), err, keyFields())
+		addFieldErrors(o.diags, "change API key "+state.KeyID.ValueString(), err, keyFields())
 		return
 	}
 	version := plan.SecretWOVersion
 	plan.Retiring, plan.SecretWOVersion = state.Retiring, state.SecretWOVersion
 	plan.fill(key, plan.Namespaces)
-	resp.Diagnostics.Append(resp.State.Set(ctx, plan)...)
+	o.save(plan)
 	if !secret.IsZero() {
 		if key, err = r.rotate(ctx, &plan, key, secret); err != nil {
-			addFieldErrors(&resp.Diagnostics, "rotate API key "+state.KeyID.ValueString(), err, keyFields())
+			addFieldErrors(o.diags, "rotate API key "+state.KeyID.ValueString(), err, keyFields())
 			return
 		}
 	}
 	plan.SecretWOVersion = version
 	plan.fill(key, plan.Namespaces)
-	resp.Diagnostics.Append(resp.State.Set(ctx, plan)...)
+	o.save(plan)
 	if err := r.retire(ctx, &plan); err != nil {
-		addError(&resp.Diagnostics, "revoke the previous key of API key "+plan.KeyID.ValueString()+" (the next apply tries again)", err)
+		addError(o.diags, "revoke the previous key of API key "+plan.KeyID.ValueString()+" (the next apply tries again)", err)
 	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, plan)...)
-	plan.fill(r.await(ctx, key, &resp.Diagnostics), plan.Namespaces)
-	resp.Diagnostics.Append(resp.State.Set(ctx, plan)...)
+	o.save(plan)
+	plan.fill(r.await(ctx, key, o.diags), plan.Namespaces)
+	o.save(plan)
 }
 
 func (r *apiKeyResource) change(ctx context.Context, plan, state apiKeyModel) (*cloudv1.ApiKey, error) {
@@ -456,7 +438,7 @@ func (r *apiKeyResource) isAsPlanned(ctx context.Context, key *cloudv1.ApiKey, p
 // key that takes the old one's place.
 func (r *apiKeyResource) rotate(ctx context.Context, plan *apiKeyModel, key *cloudv1.ApiKey, secret apikey.Key) (*cloudv1.ApiKey, error) {
 	if secret.ID() != key.GetId() {
-		successor, err := r.create(ctx, *plan, secret)
+		successor, err := r.insert(ctx, *plan, secret)
 		if err != nil {
 			return nil, err
 		}
@@ -527,22 +509,15 @@ func (r *apiKeyResource) end(ctx context.Context, id string, overlap time.Durati
 	}
 }
 
-// Delete ends the key and its predecessors.
-func (r *apiKeyResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
-	ctx, cancel := r.cloud.Operation(ctx)
-	defer cancel()
-	var m apiKeyModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
+// remove ends the key and its predecessors.
+func (r *apiKeyResource) remove(ctx context.Context, m apiKeyModel, diags *diag.Diagnostics) {
 	ids := []string{m.KeyID.ValueString()}
 	for _, item := range retiringItems(m.Retiring) {
 		ids = append(ids, item.KeyID.ValueString())
 	}
 	for _, id := range ids {
 		if err := r.revoke(ctx, id); err != nil {
-			addError(&resp.Diagnostics, "revoke API key "+id, err)
+			addError(diags, "revoke API key "+id, err)
 		}
 	}
 }
@@ -555,25 +530,23 @@ func (r *apiKeyResource) revoke(ctx context.Context, id string) error {
 	return err
 }
 
-// ImportState takes key_….
-func (r *apiKeyResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	ctx, cancel := r.cloud.Operation(ctx)
-	defer cancel()
-	if _, err := apikey.Parse(req.ID); err == nil {
-		resp.Diagnostics.AddError("Invalid import ID", "This is a whole key with its secret. Import it by its id, key_<12 characters>. The secret may now be in your shell history or logs: rotate the key.")
-		return
+// adopt takes key_….
+func (r *apiKeyResource) adopt(ctx context.Context, id string, diags *diag.Diagnostics) (m apiKeyModel, ok bool) {
+	if _, err := apikey.Parse(id); err == nil {
+		diags.AddError("Invalid import ID", "This is a whole key with its secret. Import it by its id, key_<12 characters>. The secret may now be in your shell history or logs: rotate the key.")
+		return m, false
 	}
-	key, err := r.get(ctx, req.ID)
+	key, err := r.get(ctx, id)
 	if err != nil {
-		addError(&resp.Diagnostics, fmt.Sprintf("import API key %q (use its id, key_…)", apikey.Redact(req.ID)), err)
-		return
+		addError(diags, fmt.Sprintf("import API key %q (use its id, key_…)", apikey.Redact(id)), err)
+		return m, false
 	}
-	m := apiKeyModel{
+	m = apiKeyModel{
 		RotationOverlap: timetypes.NewGoDurationValueFromStringMust(overlapDefault), Retiring: noRetiring(),
 		Namespaces: types.SetNull(types.StringType), Roles: types.SetNull(types.StringType),
 	}
 	m.fill(key, toSet(key.GetNamespaceIds(), m.Namespaces))
-	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+	return m, true
 }
 
 // get finds a key that has not been revoked.
@@ -591,18 +564,7 @@ func (r *apiKeyResource) get(ctx context.Context, id string) (*cloudv1.ApiKey, e
 // await returns the key as it is once it is ready, or as it was last seen with a warning.
 // What somebody else changed during the wait is left for the next plan to show.
 func (r *apiKeyResource) await(ctx context.Context, key *cloudv1.ApiKey, diags *diag.Diagnostics) *cloudv1.ApiKey {
-	if key.GetSync() != cloudv1.Sync_SYNC_PENDING {
-		return key
-	}
-	last := key
-	err := r.cloud.Wait(ctx, func(ctx context.Context) (bool, error) {
-		now, err := r.get(ctx, key.GetId())
-		if err != nil {
-			return false, err
-		}
-		last = now
-		return now.GetSync() != cloudv1.Sync_SYNC_PENDING, nil
-	})
+	last, err := awaitReady(ctx, r.cloud, key, func(ctx context.Context) (*cloudv1.ApiKey, error) { return r.get(ctx, key.GetId()) })
 	if err != nil {
 		warnPending(diags, "API key "+key.GetId(), err)
 	}
@@ -667,8 +629,6 @@ func (m *apiKeyModel) fill(key *cloudv1.ApiKey, namespaces types.Set) {
 }
 
 var (
-	_ resource.ResourceWithConfigure      = (*apiKeyResource)(nil)
-	_ resource.ResourceWithImportState    = (*apiKeyResource)(nil)
 	_ resource.ResourceWithModifyPlan     = (*apiKeyResource)(nil)
 	_ resource.ResourceWithValidateConfig = (*apiKeyResource)(nil)
 )

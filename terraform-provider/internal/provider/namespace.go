@@ -35,7 +35,7 @@ const replaysMax = 8
 // adoptedAfter: an answer about a namespace older than this was given to an earlier run.
 const adoptedAfter = time.Minute
 
-type namespaceResource struct{ configured }
+type namespaceResource struct{ managed[namespaceModel] }
 
 type namespaceModel struct {
 	ID               types.String `tfsdk:"id"`
@@ -52,15 +52,18 @@ type namespaceModel struct {
 	UpdatedAt        types.String `tfsdk:"updated_at"`
 }
 
-// Metadata implements resource.Resource.
-func (r *namespaceResource) Metadata(_ context.Context, _ resource.MetadataRequest, resp *resource.MetadataResponse) {
-	resp.TypeName = "corvo_namespace"
+func newNamespace() resource.Resource {
+	r := new(namespaceResource)
+	r.managed = managed[namespaceModel]{
+		typeName: "corvo_namespace", schema: namespaceSchema, called: func(m namespaceModel) string { return "namespace " + m.ID.ValueString() },
+		create: r.create, read: r.read, update: r.update, remove: r.remove, adopt: r.adopt,
+	}
+	return r
 }
 
-// Schema implements resource.Resource.
-func (r *namespaceResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+func namespaceSchema() schema.Schema {
 	stable := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
-	resp.Schema = schema.Schema{
+	return schema.Schema{
 		MarkdownDescription: "A namespace isolates queues, jobs and keys within a tenant.\n\n" +
 			"Destroying a namespace deletes its jobs and the keys that only work in it.",
 		Attributes: map[string]schema.Attribute{
@@ -133,36 +136,27 @@ func (r *namespaceResource) ModifyPlan(ctx context.Context, req resource.ModifyP
 	waitOnIfPending(ctx, req, resp, "etag", "updated_at")
 }
 
-// Create implements resource.Resource.
-func (r *namespaceResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
-	ctx, cancel := r.cloud.Operation(ctx)
-	defer cancel()
-	var m namespaceModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
+func (r *namespaceResource) create(ctx context.Context, o operation[namespaceModel], m namespaceModel) {
 	began := time.Now()
-	ns, err := r.create(ctx, m)
+	ns, err := r.insert(ctx, m)
 	if err != nil {
-		addFieldErrors(&resp.Diagnostics, "create namespace "+m.Name.ValueString(), r.explainTaken(ctx, m, err), namespaceFields())
+		addFieldErrors(o.diags, "create namespace "+m.Name.ValueString(), r.explainTaken(ctx, m, err), namespaceFields())
 		return
 	}
 	if created := ns.GetCreatedAt().AsTime(); began.Sub(created) > adoptedAfter {
-		resp.Diagnostics.AddWarning("An earlier run already created it",
+		o.diags.AddWarning("An earlier run already created it",
 			fmt.Sprintf("Namespace %s (%s) was created at %s by an identical request whose response never reached the state. Terraform manages it from now on.",
 				ns.GetName(), ns.GetId(), created.UTC().Format(time.RFC3339)))
 	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, m.from(ns))...)
-	ns = r.await(ctx, ns, &resp.Diagnostics)
-	resp.Diagnostics.Append(resp.State.Set(ctx, m.from(ns))...)
+	o.save(m.from(ns))
+	o.save(m.from(r.await(ctx, ns, o.diags)))
 }
 
-// create asks for the namespace under a request id that follows from what is asked, so
+// insert asks for the namespace under a request id that follows from what is asked, so
 // that a run whose predecessor died before the answer came meets what that one made. The
 // service keeps answers for a day: one about a namespace that has been destroyed since
 // is not ours, and the next id is tried.
-func (r *namespaceResource) create(ctx context.Context, m namespaceModel) (*cloudv1.Namespace, error) {
+func (r *namespaceResource) insert(ctx context.Context, m namespaceModel) (*cloudv1.Namespace, error) {
 	id, err := r.cloud.Identity(ctx)
 	if err != nil {
 		return nil, err
@@ -205,45 +199,22 @@ func (r *namespaceResource) explainTaken(ctx context.Context, m namespaceModel, 
 	return e
 }
 
-// Read implements resource.Resource.
-func (r *namespaceResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	ctx, cancel := r.cloud.Operation(ctx)
-	defer cancel()
-	var m namespaceModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
+func (r *namespaceResource) read(ctx context.Context, m *namespaceModel, _ *diag.Diagnostics) error {
 	ns, err := r.get(ctx, m.ID.ValueString())
-	if cloud.Is(err, cloud.NotFound) {
-		resp.State.RemoveResource(ctx)
-		return
+	if err == nil {
+		*m = m.from(ns)
 	}
-	if err != nil {
-		addError(&resp.Diagnostics, "read namespace "+m.ID.ValueString(), err)
-		return
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, m.from(ns))...)
+	return err
 }
 
-// Update implements resource.Resource.
-func (r *namespaceResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
-	ctx, cancel := r.cloud.Operation(ctx)
-	defer cancel()
-	var plan, state namespaceModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
+func (r *namespaceResource) update(ctx context.Context, o operation[namespaceModel], plan, state namespaceModel) {
 	ns, err := r.change(ctx, plan, state)
 	if err != nil {
-		addFieldErrors(&resp.Diagnostics, "change namespace "+state.Name.ValueString(), err, namespaceFields())
+		addFieldErrors(o.diags, "change namespace "+state.Name.ValueString(), err, namespaceFields())
 		return
 	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, plan.from(ns))...)
-	ns = r.await(ctx, ns, &resp.Diagnostics)
-	resp.Diagnostics.Append(resp.State.Set(ctx, plan.from(ns))...)
+	o.save(plan.from(ns))
+	o.save(plan.from(r.await(ctx, ns, o.diags)))
 }
 
 func (r *namespaceResource) change(ctx context.Context, plan, state namespaceModel) (*cloudv1.Namespace, error) {
@@ -278,17 +249,9 @@ func (r *namespaceResource) change(ctx context.Context, plan, state namespaceMod
 	return nil, err
 }
 
-// Delete implements resource.Resource.
-func (r *namespaceResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
-	ctx, cancel := r.cloud.Operation(ctx)
-	defer cancel()
-	var m namespaceModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
+func (r *namespaceResource) remove(ctx context.Context, m namespaceModel, diags *diag.Diagnostics) {
 	if m.DeleteProtection.ValueBool() {
-		resp.Diagnostics.AddAttributeError(path.Root("delete_protection"), "The namespace is protected from deletion",
+		diags.AddAttributeError(path.Root("delete_protection"), "The namespace is protected from deletion",
 			fmt.Sprintf("Namespace %s (%s) has delete_protection, so nothing was destroyed. To destroy it, set delete_protection = false, apply, and then destroy.",
 				m.Name.ValueString(), m.ID.ValueString()))
 		return
@@ -297,21 +260,17 @@ func (r *namespaceResource) Delete(ctx context.Context, req resource.DeleteReque
 		Namespace: m.ID.ValueString(), Etag: m.ETag.ValueString(), AllowMissing: true,
 	}))
 	if err != nil && !cloud.Is(err, cloud.NotFound) {
-		addError(&resp.Diagnostics, "destroy namespace "+m.Name.ValueString(), err)
+		addError(diags, "destroy namespace "+m.Name.ValueString(), err)
 	}
 }
 
-// ImportState takes ns_… or a name.
-func (r *namespaceResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	ctx, cancel := r.cloud.Operation(ctx)
-	defer cancel()
-	ns, err := r.get(ctx, req.ID)
+// adopt takes ns_… or a name.
+func (r *namespaceResource) adopt(ctx context.Context, id string, diags *diag.Diagnostics) (namespaceModel, bool) {
+	ns, err := r.get(ctx, id)
 	if err != nil {
-		addError(&resp.Diagnostics, fmt.Sprintf("import namespace %q (use its id, ns_…, or its name)", req.ID), err)
-		return
+		addError(diags, fmt.Sprintf("import namespace %q (use its id, ns_…, or its name)", id), err)
 	}
-	m := namespaceModel{Labels: types.MapNull(types.StringType)}
-	resp.Diagnostics.Append(resp.State.Set(ctx, m.from(ns))...)
+	return namespaceModel{Labels: types.MapNull(types.StringType)}.from(ns), err == nil
 }
 
 // get finds a living namespace by name or id.
@@ -346,18 +305,7 @@ func (r *namespaceResource) await(ctx context.Context, ns *cloudv1.Namespace, di
 }
 
 func awaitNamespace(ctx context.Context, c *cloud.Client, ns *cloudv1.Namespace) (*cloudv1.Namespace, error) {
-	if ns.GetSync() != cloudv1.Sync_SYNC_PENDING {
-		return ns, nil
-	}
-	err := c.Wait(ctx, func(ctx context.Context) (bool, error) {
-		now, err := findNamespace(ctx, c, ns.GetId())
-		if err != nil {
-			return false, err
-		}
-		ns = now
-		return now.GetSync() != cloudv1.Sync_SYNC_PENDING, nil
-	})
-	return ns, err
+	return awaitReady(ctx, c, ns, func(ctx context.Context) (*cloudv1.Namespace, error) { return findNamespace(ctx, c, ns.GetId()) })
 }
 
 // from is the state of ns, with labels as the user wrote them in m.
@@ -378,8 +326,4 @@ func (m namespaceModel) from(ns *cloudv1.Namespace) namespaceModel {
 	}
 }
 
-var (
-	_ resource.ResourceWithConfigure   = (*namespaceResource)(nil)
-	_ resource.ResourceWithImportState = (*namespaceResource)(nil)
-	_ resource.ResourceWithModifyPlan  = (*namespaceResource)(nil)
-)
+var _ resource.ResourceWithModifyPlan = (*namespaceResource)(nil)

@@ -203,11 +203,7 @@ func orDuration(v timetypes.GoDuration, otherwise time.Duration) time.Duration {
 
 // Resources implements provider.Provider.
 func (p *corvoProvider) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{
-		func() resource.Resource { return &namespaceResource{} },
-		func() resource.Resource { return &queueResource{} },
-		func() resource.Resource { return &apiKeyResource{} },
-	}
+	return []func() resource.Resource{newNamespace, newQueue, newAPIKey}
 }
 
 // DataSources implements provider.Provider.

@@ -27,7 +27,7 @@ import (
 // windowMaxMS is the engine's longest window: 31 days.
 const windowMaxMS = 31 * 24 * 3600 * 1000
 
-type queueResource struct{ configured }
+type queueResource struct{ managed[queueModel] }
 
 type queueModel struct {
 	ID             types.String   `tfsdk:"id"`
@@ -52,15 +52,18 @@ type throttleModel struct {
 	WindowMS types.Int64 `tfsdk:"window_ms"`
 }
 
-// Metadata implements resource.Resource.
-func (r *queueResource) Metadata(_ context.Context, _ resource.MetadataRequest, resp *resource.MetadataResponse) {
-	resp.TypeName = "corvo_queue"
+func newQueue() resource.Resource {
+	r := new(queueResource)
+	r.managed = managed[queueModel]{
+		typeName: "corvo_queue", schema: queueSchema, called: func(m queueModel) string { return "queue " + m.ID.ValueString() },
+		create: r.create, read: r.read, update: r.update, remove: r.remove, adopt: r.adopt,
+	}
+	return r
 }
 
-// Schema implements resource.Resource.
-func (r *queueResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+func queueSchema() schema.Schema {
 	stable := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
-	resp.Schema = schema.Schema{
+	return schema.Schema{
 		MarkdownDescription: "A queue's settings. A queue is created with its first job; if it already exists, Terraform takes over its settings and its jobs stay.\n\n" +
 			"**Destroying a queue deletes its jobs.**",
 		Attributes: map[string]schema.Attribute{
@@ -179,51 +182,30 @@ func (r *queueResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanR
 	resp.Diagnostics.Append(resp.Plan.SetAttribute(ctx, path.Root("id"), types.StringUnknown())...)
 }
 
-// Create implements resource.Resource.
-func (r *queueResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
-	ctx, cancel := r.cloud.Operation(ctx)
-	defer cancel()
-	var m queueModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	if r.put(ctx, "create", &m, nil, &resp.Diagnostics) {
-		resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
-	}
+func (r *queueResource) create(ctx context.Context, o operation[queueModel], m queueModel) {
+	r.put(ctx, o, "create", m, nil)
 }
 
-// Update implements resource.Resource.
-func (r *queueResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
-	ctx, cancel := r.cloud.Operation(ctx)
-	defer cancel()
-	var m, planned queueModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
-	resp.Diagnostics.Append(req.State.Get(ctx, &planned)...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	if r.put(ctx, "change", &m, &planned, &resp.Diagnostics) {
-		resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
-	}
+func (r *queueResource) update(ctx context.Context, o operation[queueModel], m, planned queueModel) {
+	r.put(ctx, o, "change", m, &planned)
 }
 
 // put writes the queue's settings. planned is the queue that the plan was made for; nil
 // takes over whatever there is.
-func (r *queueResource) put(ctx context.Context, verb string, m, planned *queueModel, diags *diag.Diagnostics) bool {
+func (r *queueResource) put(ctx context.Context, o operation[queueModel], verb string, m queueModel, planned *queueModel) {
 	doing := fmt.Sprintf("%s queue %s", verb, m.Name.ValueString())
 	ns, err := r.readyNamespace(ctx, m.Namespace.ValueString())
 	if err != nil {
-		addFieldErrors(diags, doing+": find its namespace", err, attributes{"namespace": "namespace"})
-		return false
+		addFieldErrors(o.diags, doing+": find its namespace", err, attributes{"namespace": "namespace"})
+		return
 	}
-	q, err := r.write(ctx, ns, m, planned)
+	q, err := r.write(ctx, ns, &m, planned)
 	if err != nil {
-		addFieldErrors(diags, doing, err, queueFields())
-		return false
+		addFieldErrors(o.diags, doing, err, queueFields())
+		return
 	}
 	m.fill(ns, q)
-	return true
+	o.save(m)
 }
 
 // errStale ends an apply whose plan was made for other settings.
@@ -277,28 +259,11 @@ func (r *queueResource) readyNamespace(ctx context.Context, nameOrID string) (*c
 	return ns, nil
 }
 
-// Read implements resource.Resource.
-func (r *queueResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
-	ctx, cancel := r.cloud.Operation(ctx)
-	defer cancel()
-	var m queueModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	err := r.read(ctx, m.NamespaceID.ValueString(), &m)
-	if cloud.Is(err, cloud.NotFound) {
-		resp.State.RemoveResource(ctx)
-		return
-	}
-	if err != nil {
-		addError(&resp.Diagnostics, "read queue "+m.ID.ValueString(), err)
-		return
-	}
-	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+func (r *queueResource) read(ctx context.Context, m *queueModel, _ *diag.Diagnostics) error {
+	return r.find(ctx, m.NamespaceID.ValueString(), m)
 }
 
-func (r *queueResource) read(ctx context.Context, namespace string, m *queueModel) error {
+func (r *queueResource) find(ctx context.Context, namespace string, m *queueModel) error {
 	ns, err := findNamespace(ctx, r.cloud, namespace)
 	if err != nil {
 		return err
@@ -311,15 +276,7 @@ func (r *queueResource) read(ctx context.Context, namespace string, m *queueMode
 	return nil
 }
 
-// Delete implements resource.Resource.
-func (r *queueResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
-	ctx, cancel := r.cloud.Operation(ctx)
-	defer cancel()
-	var m queueModel
-	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
+func (r *queueResource) remove(ctx context.Context, m queueModel, diags *diag.Diagnostics) {
 	ns, err := findNamespace(ctx, r.cloud, m.NamespaceID.ValueString())
 	if cloud.Is(err, cloud.NotFound) {
 		return // The queue ended with its namespace.
@@ -328,26 +285,24 @@ func (r *queueResource) Delete(ctx context.Context, req resource.DeleteRequest, 
 		err = r.cloud.DeleteQueue(ctx, ns.GetName(), m.Name.ValueString())
 	}
 	if err != nil {
-		addError(&resp.Diagnostics, "destroy queue "+m.ID.ValueString(), err)
+		addError(diags, "destroy queue "+m.ID.ValueString(), err)
 	}
 }
 
-// ImportState takes namespace/name, the namespace by name or id.
-func (r *queueResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	ctx, cancel := r.cloud.Operation(ctx)
-	defer cancel()
-	namespace, name, ok := strings.Cut(req.ID, "/")
+// adopt takes namespace/name, the namespace by name or id.
+func (r *queueResource) adopt(ctx context.Context, id string, diags *diag.Diagnostics) (m queueModel, ok bool) {
+	namespace, name, ok := strings.Cut(id, "/")
 	if !ok || namespace == "" || name == "" {
-		resp.Diagnostics.AddError("Invalid import ID", fmt.Sprintf("%q isn't namespace/name. The namespace can be a name or an id (ns_…).", req.ID))
-		return
+		diags.AddError("Invalid import ID", fmt.Sprintf("%q isn't namespace/name. The namespace can be a name or an id (ns_…).", id))
+		return m, false
 	}
-	m := queueModel{Namespace: types.StringValue(namespace), Name: types.StringValue(name)}
-	if err := r.read(ctx, namespace, &m); err != nil {
-		addError(&resp.Diagnostics, "import queue "+req.ID, err)
-		return
+	m.Name = types.StringValue(name)
+	if err := r.find(ctx, namespace, &m); err != nil {
+		addError(diags, "import queue "+id, err)
+		return m, false
 	}
 	m.Namespace = m.NamespaceID
-	resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+	return m, true
 }
 
 // settings is what is wanted. An unknown pause is one that the configuration leaves to
@@ -398,8 +353,4 @@ func (m *queueModel) fill(ns *cloudv1.Namespace, q wire.Queue) {
 // isNamespaceID tells ids from names: names have no underscore.
 func isNamespaceID(text string) bool { return strings.HasPrefix(text, "ns_") }
 
-var (
-	_ resource.ResourceWithConfigure   = (*queueResource)(nil)
-	_ resource.ResourceWithImportState = (*queueResource)(nil)
-	_ resource.ResourceWithModifyPlan  = (*queueResource)(nil)
-)
+var _ resource.ResourceWithModifyPlan = (*queueResource)(nil)
