@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
@@ -30,30 +29,17 @@ const (
 	actsLease   = "acts"
 )
 
-// shardBook remembers the shards of cells, which never change.
-type shardBook struct {
-	mu sync.Mutex
-	of map[string][]uint32 // Guarded by mu.
-}
-
-func (b *shardBook) get(ctx context.Context, name string, cell Cell) ([]uint32, error) {
-	b.mu.Lock()
-	known := b.of[name]
-	b.mu.Unlock()
-	if len(known) > 0 {
-		return known, nil
+// shardsOf asks a cell for its shards once: they never change.
+func (l *Loop) shardsOf(ctx context.Context, name string, cell Cell) ([]uint32, error) {
+	if known, ok := l.shards.Load(name); ok {
+		shards, _ := known.([]uint32)
+		return shards, nil
 	}
 	state, err := cell.State(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil && len(state.GetShards()) > 0 {
+		l.shards.Store(name, state.GetShards())
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.of == nil {
-		b.of = make(map[string][]uint32)
-	}
-	b.of[name] = state.GetShards()
-	return b.of[name], nil
+	return state.GetShards(), err
 }
 
 // takeActs writes the acts of all cells into the audit logs of their tenants. One loop at
@@ -65,7 +51,7 @@ func (l *Loop) takeActs(ctx context.Context) error {
 	}
 	var failed []error
 	for name, cell := range l.cells {
-		shards, err := l.shards.get(ctx, name, cell)
+		shards, err := l.shardsOf(ctx, name, cell)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("ask cell %s for its shards: %w", name, err))
 		}

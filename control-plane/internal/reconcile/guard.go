@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
@@ -39,11 +38,7 @@ func (e *RestoredError) Error() string {
 	return why + ": the database is an older copy, so nothing is written to the cell; stop this process and run the same command with --after-restore"
 }
 
-type guardBook struct {
-	mu sync.Mutex
-	of map[string]guarded // By cell. Guarded by mu.
-}
-
+// guarded is what a cell answered last.
 type guarded struct {
 	at  time.Time
 	err error // A *RestoredError, or nil.
@@ -76,24 +71,25 @@ func (l *Loop) guardAll(ctx context.Context) error {
 
 // restored is the error of the first cell that is ahead of the database.
 func (l *Loop) restored() error {
-	l.guards.mu.Lock()
-	defer l.guards.mu.Unlock()
-	for _, g := range l.guards.of {
-		if g.err != nil {
+	for name := range l.cells {
+		if g, _ := l.guarded(name); g.err != nil {
 			return g.err
 		}
 	}
 	return nil
 }
 
+func (l *Loop) guarded(cell string) (g guarded, asked bool) {
+	v, asked := l.guards.Load(cell)
+	g, _ = v.(guarded)
+	return g, asked
+}
+
 // mayDraw asks every cell once, and refuses while one is ahead.
 func (l *Loop) mayDraw(ctx context.Context) error {
 	for name, cell := range l.cells {
 		if err := l.guard(ctx, name, cell, false); err != nil {
-			l.guards.mu.Lock()
-			_, asked := l.guards.of[name]
-			l.guards.mu.Unlock()
-			if !asked {
+			if _, asked := l.guarded(name); !asked {
 				return err
 			}
 		}
@@ -107,9 +103,7 @@ func (l *Loop) Restored() error { return l.restored() }
 // guard refuses to write to a cell that has seen more than this database. The cell is
 // asked first: its generations were drawn from the database before.
 func (l *Loop) guard(ctx context.Context, name string, cell Cell, now bool) error {
-	l.guards.mu.Lock()
-	last, asked := l.guards.of[name]
-	l.guards.mu.Unlock()
+	last, asked := l.guarded(name)
 	if asked && !now && time.Since(last.at) < l.o.Guard*2 {
 		return last.err
 	}
@@ -134,12 +128,7 @@ func (l *Loop) guard(ctx context.Context, name string, cell Cell, now bool) erro
 	if other || knows.Generation > generation {
 		g.err = &RestoredError{Cell: name, Knows: knows, Incarnation: id, Generation: generation, otherInstanceOf: other}
 	}
-	l.guards.mu.Lock()
-	defer l.guards.mu.Unlock()
-	if l.guards.of == nil {
-		l.guards.of = make(map[string]guarded)
-	}
-	l.guards.of[name] = g
+	l.guards.Store(name, g)
 	return g.err
 }
 

@@ -133,8 +133,8 @@ type Loop struct {
 	waits               waitBook
 	health              healthBook
 	kept                keptRows
-	shards              shardBook
-	guards              guardBook
+	shards              sync.Map // Of a cell by its name: []uint32.
+	guards              sync.Map // By a cell's name: guarded.
 }
 
 // keptRows are rows that could not be given back because the database was

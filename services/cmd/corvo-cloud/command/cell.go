@@ -107,7 +107,7 @@ with one that has a new id (remove-node, then a node with --join); forming never
 			for _, n := range formed.Nodes {
 				out.Nodes = append(out.Nodes, n.GetId())
 			}
-			return s.emitJSON(out, out.write)
+			return s.emit(out, out.write)
 		}),
 	}
 }
@@ -245,7 +245,7 @@ func (s *session) proxiesCommand(f *adminFlags) *cobra.Command {
 			for _, p := range proxies {
 				out.Proxies = append(out.Proxies, proxyOutput{ID: p.GetProxyId(), Index: p.GetIndex(), Ready: p.GetReady()})
 			}
-			return s.emitJSON(out, out.write)
+			return s.emit(out, out.write)
 		}),
 	}
 }
@@ -418,7 +418,7 @@ func (s *session) createKeyCommand(f *adminFlags) *cobra.Command {
 				return err
 			}
 			s.everywhere(ctx, c)
-			return s.emitJSON(map[string]any{"id": k.ID(), "api_key": k.Reveal(), "roles": in.Roles},
+			return s.emit(map[string]any{"id": k.ID(), "api_key": k.Reveal(), "roles": in.Roles},
 				func(w io.Writer) { fmt.Fprintln(w, k.Reveal()) })
 		}),
 	}
@@ -443,7 +443,7 @@ func (s *session) revokeKeyCommand(f *adminFlags) *cobra.Command {
 				return err
 			}
 			s.everywhere(ctx, c)
-			return s.emitJSON(map[string]any{"id": id, "revoked": true}, func(w io.Writer) { fmt.Fprintf(w, "%s is revoked\n", id) })
+			return s.emit(map[string]any{"id": id, "revoked": true}, func(w io.Writer) { fmt.Fprintf(w, "%s is revoked\n", id) })
 		}),
 	}
 }
@@ -455,32 +455,17 @@ func group(use, short string, children ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// emit prints a message of the cell's protocol, with its field names as in the proto.
-func (s *session) emit(m proto.Message, text func(io.Writer)) error {
-	if s.output != outputJSON {
-		return s.write(text)
-	}
-	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
-	if err != nil {
-		return fmt.Errorf("encode output: %w", err)
-	}
-	return s.writeJSON(raw)
-}
-
-func (s *session) emitJSON(v any, text func(io.Writer)) error {
+// emit prints v, a message of the cell's protocol with its field names as in the proto.
+func (s *session) emit(v any, text func(io.Writer)) error {
 	if s.output != outputJSON {
 		return s.write(text)
 	}
 	raw, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode output: %w", err)
+	if m, ok := v.(proto.Message); ok {
+		raw, err = protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
 	}
-	return s.writeJSON(raw)
-}
-
-func (s *session) writeJSON(raw []byte) error {
 	var b bytes.Buffer
-	if err := json.Indent(&b, raw, "", "  "); err != nil {
+	if err := errors.Join(err, json.Indent(&b, raw, "", "  ")); err != nil {
 		return fmt.Errorf("encode output: %w", err)
 	}
 	return s.write(func(w io.Writer) { fmt.Fprintln(w, b.String()) })
