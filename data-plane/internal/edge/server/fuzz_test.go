@@ -167,7 +167,7 @@ func FuzzEventFilter(f *testing.F) {
 // FuzzWebhookBody: whatever is posted becomes a payload that every reader takes, or is
 // refused.
 func FuzzWebhookBody(f *testing.F) {
-	for _, s := range []string{"", "null", "{}", `{"a":1,"a":2}`, "a=b&c=d", "\xff", "\u2028\x00", `"\ud800"`, strings.Repeat("[", 200)} {
+	for _, s := range []string{"", "null", "{}", `{"a":1,"a":2}`, "a=b&c=d", "\xff", "\u2028\x00", `"\ud800"`, strings.Repeat("[", 200), "00 \n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -178,7 +178,7 @@ func FuzzWebhookBody(f *testing.F) {
 		if err := shape.Check(payload); err != nil {
 			t.Fatalf("%q became %q: %v", b, payload, err)
 		}
-		if trimmed := bytes.Trim(b, " \t\r\n"); !json.Valid(b) && shape.Unquote(payload) != string(trimmed) {
+		if !json.Valid(b) && shape.Unquote(payload) != string(b) { // Text keeps its line end: a signature may be over it.
 			t.Fatalf("%q became %q", b, payload)
 		}
 	})
