@@ -1,7 +1,7 @@
 // Package wire is the HTTP/JSON API in Go: its words, its answers, and the requests that
 // clients build.
 //
-// It is the one place where they are written down. The node encodes its answers from these
+// It is the one place where they are written down. The node's use cases answer with these
 // types, the OpenAPI document is made from them (and from it the console's types), and the
 // clients in this repository decode into them:
 //

@@ -3,6 +3,7 @@ package queue
 import (
 	"testing"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
@@ -49,7 +50,7 @@ func TestFrame_OnANearlyFullDiskItsSettlementsCount(t *testing.T) {
 	}
 	r.shard.RefuseJobs(true)
 	res, err := r.Frame(t.Context(), r.caller, FrameInput{
-		Acks:     []AckInput{{JobID: grants[0].JobID, Token: grants[0].Token}},
+		Acks:     []AckInput{{JobID: idOf(grants[0].JobID), Token: grants[0].LeaseToken}},
 		Enqueues: []EnqueueInput{in},
 	})
 	if err != nil || res.Acks[0] != nil {
@@ -58,7 +59,7 @@ func TestFrame_OnANearlyFullDiskItsSettlementsCount(t *testing.T) {
 	if f := fault.As(res.EnqueueErr); f == nil || f.Reason != "DISK_FULL" {
 		t.Fatalf("the enqueue: %v", res.EnqueueErr)
 	}
-	if j, err := r.Job(t.Context(), r.caller, grants[0].JobID); err != nil || j.State != job.Completed {
+	if j, err := r.Job(t.Context(), r.caller, idOf(grants[0].JobID)); err != nil || j.State != wire.Completed {
 		t.Fatalf("the job is %s, %v", j.State, err)
 	}
 }

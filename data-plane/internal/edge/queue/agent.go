@@ -2,13 +2,13 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
@@ -56,30 +56,24 @@ func (a *AgentLimits) command() *command.AgentLimits {
 	return &command.AgentLimits{MaxIterations: uint32(a.MaxIterations), MaxCost: a.MaxCost, IterationTimeout: a.IterationTimeout}
 }
 
-// AgentState is how far an agent job is.
-type AgentState struct {
-	AgentLimits
-	Iteration int   // From 1.
-	TotalCost int64 // Nano-dollars, over all iterations.
-}
-
 // viewAgent is nil for a job that is not an agent job.
-func viewAgent(b *records.Body, iteration uint32, used *records.JobUsage) *AgentState {
+func viewAgent(b *records.Body, iteration uint32, used *records.JobUsage) *wire.Agent {
 	if b.Agent == nil {
 		return nil
 	}
 	a := b.Agent
-	v := &AgentState{Iteration: int(iteration)}
-	v.MaxIterations, v.MaxCost, v.IterationTimeout = int(a.MaxIterations), a.MaxCost, a.IterationTimeout
+	v := &wire.Agent{
+		MaxIterations: int(a.MaxIterations), MaxCostUSD: dollars(a.MaxCost), IterationTimeout: spanOrNone(a.IterationTimeout), Iteration: int(iteration),
+	}
 	if used != nil {
-		v.TotalCost = used.Sum().Cost
+		v.TotalCostUSD = dollars(used.Sum().Cost)
 	}
 	return v
 }
 
 // agentStatuses are the words with which a worker reports the loop of its job.
-var agentStatuses = map[string]command.AgentStatus{ //nolint:gochecknoglobals // A constant table.
-	"": command.AgentUnsaid, "continue": command.AgentContinue, "done": command.AgentDone, "hold": command.AgentHold,
+var agentStatuses = map[wire.AgentStatus]command.AgentStatus{ //nolint:gochecknoglobals // A constant table.
+	"": command.AgentUnsaid, wire.AgentContinue: command.AgentContinue, wire.AgentDone: command.AgentDone, wire.AgentHold: command.AgentHold,
 }
 
 // checkAgent lists what is wrong with the agent part of an ack.
@@ -88,7 +82,7 @@ func (a *AckInput) checkAgent() []fault.Field {
 	if _, ok := agentStatuses[a.AgentStatus]; !ok {
 		bad.failf("agent_status", "is %q, must be continue, done or hold", clip(a.AgentStatus))
 	}
-	if a.HoldReason != "" && a.AgentStatus != "hold" {
+	if a.HoldReason != "" && a.AgentStatus != wire.AgentHold {
 		bad.failf("hold_reason", "requires agent_status hold")
 	}
 	bad.text("hold_reason", a.HoldReason, ReasonBytesMax)
@@ -103,27 +97,9 @@ func ackRefusal(id job.ID, r *state.Result) error {
 	return workRefusal(id, r)
 }
 
-// Iteration is one finished iteration of an agent job.
-type Iteration struct {
-	Number          int
-	Status          string // continue, done or hold.
-	At              time.Time
-	Checkpoint      json.RawMessage // nil if there is none.
-	Result          json.RawMessage
-	HoldReason      string
-	Usage           Usage
-	Provider, Model string // As reported last.
-}
-
-// IterationPage is part of a job's iterations, in their order.
-type IterationPage struct {
-	Iterations []Iteration
-	More       bool
-}
-
 // Iterations lists the finished iterations of a job after one; a limit of 0 is the
 // default.
-func (s *Service) Iterations(ctx context.Context, c Caller, id job.ID, after, limit int) (IterationPage, error) {
+func (s *Service) Iterations(ctx context.Context, c Caller, id job.ID, after, limit int) (wire.IterationList, error) {
 	var bad checker
 	if after < 0 || after > math.MaxUint32 {
 		bad.failf("after", "is %d, must be an iteration's number or 0", after)
@@ -132,32 +108,30 @@ func (s *Service) Iterations(ctx context.Context, c Caller, id job.ID, after, li
 		bad.failf("limit", "is %d, must be between 1 and %d", limit, IterationsListMax)
 	}
 	if len(bad) > 0 {
-		return IterationPage{}, fault.InvalidFields(bad)
+		return wire.IterationList{}, fault.InvalidFields(bad)
 	}
 	if limit == 0 {
 		limit = IterationsListMax
 	}
-	page, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (page IterationPage, err error) {
+	page, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (page wire.IterationList, err error) {
 		if _, err := stateread.ReadHead(g, c.Namespace, id); err != nil {
 			return page, err
 		}
 		list, more, err := stateread.ReadIterations(g, c.Namespace, id, uint32(after), limit)
-		page.More = more
-		for i := range list {
-			page.Iterations = append(page.Iterations, viewIteration(&list[i]))
-		}
+		page.HasMore = more
+		page.Iterations = each(list, func(it *records.Iteration) wire.Iteration { return viewIteration(id, it) })
 		return page, err
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
-		return IterationPage{}, errNoJob(id)
+		return wire.IterationList{}, errNoJob(id)
 	}
 	return page, err
 }
 
-func viewIteration(it *records.Iteration) Iteration {
-	v := Iteration{
-		Number: int(it.Number), At: when(it.At), Checkpoint: it.Checkpoint, Result: it.Result, HoldReason: it.HoldReason,
-		Usage: viewUsage(it.Usage), Provider: it.Provider, Model: it.Model,
+func viewIteration(id job.ID, it *records.Iteration) wire.Iteration {
+	v := wire.Iteration{
+		ID: int(it.Number), JobID: id.String(), Iteration: int(it.Number), Checkpoint: it.Checkpoint, HoldReason: it.HoldReason,
+		Result: it.Result, Model: it.Model, Provider: it.Provider, Usage: viewUsage(it.Usage), CreatedAt: when(it.At),
 	}
 	for word, status := range agentStatuses {
 		if status == it.Status {
@@ -193,7 +167,7 @@ func (s *Service) Replay(ctx context.Context, c Caller, id job.ID, from int, key
 	if err := enqueueRefusal("", &EnqueueInput{Queue: cmd.Queue}, made); err != nil {
 		return EnqueueResult{}, err
 	}
-	return enqueueResult(made), nil
+	return enqueueResult(cmd.Queue, made), nil
 }
 
 func (s *Service) replayOf(ctx context.Context, c Caller, id job.ID, from int) (*command.Enqueue, error) {

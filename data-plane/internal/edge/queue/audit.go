@@ -9,8 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
@@ -38,8 +40,8 @@ func queueAct(act, name string) adminAct { return adminAct{act: act, kind: "queu
 func jobAct(act string, id job.ID) adminAct {
 	return adminAct{act: act, kind: "job", target: id.String()}
 }
-func budgetAct(act, scope, on string) adminAct {
-	return adminAct{act: act, kind: "budget", target: scope + "/" + on}
+func budgetAct(act string, scope wire.BudgetScope, on string) adminAct {
+	return adminAct{act: act, kind: "budget", target: string(scope) + "/" + on}
 }
 
 func scheduleAct(act string, id job.ScheduleID) adminAct {
@@ -107,7 +109,7 @@ func (s *Service) actDone(ctx context.Context, part *command.Audit) error {
 
 // act describes which of a queue's settings change, compared with those at the time
 // of the call.
-func (in *QueueSettings) act(name string, was *QueueInfo) adminAct {
+func (in *QueueSettings) act(name string, was *stateread.Queue) adminAct {
 	a := queueAct("queue.update", name)
 	change := func(field, before, after string) {
 		if before != after {
@@ -118,13 +120,14 @@ func (in *QueueSettings) act(name string, was *QueueInfo) adminAct {
 		change("paused", strconv.FormatBool(was.Paused), strconv.FormatBool(*in.Paused))
 	}
 	if in.MaxConcurrency != nil {
-		change("max_concurrency", describeLimit(was.MaxConcurrency), describeLimit(*in.MaxConcurrency))
+		change("max_concurrency", describeLimit(int(was.MaxConcurrency)), describeLimit(*in.MaxConcurrency))
 	}
 	if in.Throttle != nil {
-		change("throttle", was.Throttle.describe(), in.Throttle.describe())
+		change("throttle", Throttle{Limit: int(was.Throttle.Limit), Window: was.Throttle.Window}.describe(), in.Throttle.describe())
 	}
 	if in.Retry != nil {
-		before := was.Retry.describe()
+		retry := viewRetry(was.Retry, was.RetrySet)
+		before := retry.describe()
 		for i, after := range in.Retry.describe() {
 			change(retryFields[i], before[i], after)
 		}
@@ -161,7 +164,7 @@ var retryFields = [...]string{"max_retries", "retry_backoff", "retry_base_delay"
 
 // describe says each of retryFields.
 func (r *RetrySettings) describe() [len(retryFields)]string {
-	out := [...]string{"default", cmp.Or(r.Backoff, "default"), "default", "default"}
+	out := [...]string{"default", cmp.Or(string(r.Backoff), "default"), "default", "default"}
 	if r.MaxRetries != nil {
 		out[0] = strconv.Itoa(*r.MaxRetries)
 	}
@@ -182,7 +185,7 @@ func (b *Budget) act() adminAct {
 	if b.PerJob != 0 {
 		a = a.with("per_job_usd", job.FormatDollars(b.PerJob))
 	}
-	return a.with("on_exceed", cmp.Or(b.OnExceed, onExceeds[0]))
+	return a.with("on_exceed", string(cmp.Or(b.OnExceed, wire.ExceedHold)))
 }
 
 // act describes an approval policy that is set.
@@ -196,7 +199,7 @@ func (p *Policy) act() adminAct {
 
 // act describes a bulk call: its action, its filter and how many ids it names.
 func (p *bulkPlan) act() adminAct {
-	a := adminAct{act: "jobs." + p.in.Action, kind: "jobs"}.with("to_queue", p.in.MoveTo).with("priority", p.in.Priority)
+	a := adminAct{act: "jobs." + string(p.in.Action), kind: "jobs"}.with("to_queue", p.in.MoveTo).with("priority", string(p.in.Priority))
 	if p.in.Filter == nil {
 		return a.with("job_ids", strconv.Itoa(len(p.in.JobIDs)))
 	}
@@ -217,7 +220,7 @@ func (f *JobFilter) describe() string {
 	for _, t := range f.Tags {
 		say("tag", t.Key+":"+t.Value)
 	}
-	say("priority", f.Priority)
+	say("priority", string(f.Priority))
 	say("worker_id", f.WorkerID)
 	for _, t := range []struct {
 		name string
@@ -246,46 +249,29 @@ func (f *JobFilter) describe() string {
 	return strings.Join(parts, " ")
 }
 
-// AuditEntry is one administrative act.
-type AuditEntry struct {
-	Number            uint64 // In the namespace.
-	At                time.Time
-	By, Peer          string
-	Act               string
-	Type, Target      string
-	Detail            json.RawMessage
-	Affected, Refused uint64
-	Interrupted       bool
-}
-
-// AuditPage is a page of acts, newest first; Next is 0 on the last page.
-type AuditPage struct {
-	Entries []AuditEntry
-	Next    uint64
-}
-
 // Audit lists the namespace's administrative acts before a number, newest first; 0
 // begins with the newest.
-func (s *Service) Audit(ctx context.Context, c Caller, before uint64, limit int) (AuditPage, error) {
+func (s *Service) Audit(ctx context.Context, c Caller, before uint64, limit int) (wire.AuditPage, error) {
 	limit = cmp.Or(limit, AuditPageDefault)
 	if limit < 1 || limit > AuditPageMax {
-		return AuditPage{}, fault.InvalidFields([]fault.Field{{Path: "limit", Message: fmt.Sprintf("must be between 1 and %d", AuditPageMax)}})
+		return wire.AuditPage{}, fault.InvalidFields([]fault.Field{{Path: "limit", Message: fmt.Sprintf("must be between 1 and %d", AuditPageMax)}})
 	}
-	return shard.Read(ctx, s.shard, func(g *statedb.Group) (page AuditPage, err error) {
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) (page wire.AuditPage, err error) {
 		list, err := stateread.ReadAuditOf(g, c.Namespace, before, limit+1)
 		if len(list) > limit {
 			list = list[:limit]
-			page.Next = list[limit-1].Of
+			page.HasMore, page.Cursor = true, strconv.FormatUint(list[limit-1].Of, 10)
 		}
-		for i := range list {
-			r := &list[i]
-			page.Entries = append(page.Entries, AuditEntry{
-				Number: r.Of, At: when(r.At), By: r.By, Peer: r.Peer, Act: r.Act, Type: r.Type, Target: r.Target, Detail: r.Detail,
-				Affected: r.Affected, Refused: r.Refused, Interrupted: r.Interrupted,
-			})
-		}
+		page.Entries = each(list, viewAudit)
 		return page, err
 	})
+}
+
+func viewAudit(r *records.AuditRecord) wire.AuditEntry {
+	return wire.AuditEntry{
+		At: when(r.At), Principal: r.By, Peer: r.Peer, Action: r.Act, TargetType: r.Type, Target: r.Target, Detail: r.Detail,
+		Affected: r.Affected, Refused: r.Refused, Interrupted: r.Interrupted,
+	}
 }
 
 // TakeAudit reads the acts of all namespaces of the shard after a number, oldest first.

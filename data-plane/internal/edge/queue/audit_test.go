@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
@@ -19,7 +21,7 @@ func (r *rig) audited(c Caller) (lines []string) {
 		r.t.Fatal(err)
 	}
 	for _, e := range slices.Backward(page.Entries) {
-		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %s %s %d/%d %s", e.By, e.Act, e.Target, e.Affected, e.Refused, e.Detail)))
+		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %s %s %d/%d %s", e.Principal, e.Action, e.Target, e.Affected, e.Refused, e.Detail)))
 	}
 	return lines
 }
@@ -42,9 +44,9 @@ func TestAudit_EveryAdministrativeActAndNoWork(t *testing.T) {
 	// Work: none of it is an act.
 	r.enqueue(EnqueueInput{Queue: "work"})
 	g := r.fetch(FetchInput{Queues: []string{"work"}})[0]
-	_, err := r.Heartbeat(ctx, r.caller, []HeartbeatInput{{JobID: g.JobID, Token: g.Token}})
+	_, err := r.Heartbeat(ctx, r.caller, []HeartbeatInput{{JobID: idOf(g.JobID), Token: g.LeaseToken}})
 	must(t, err)
-	_, err = r.Ack(ctx, r.caller, []AckInput{{JobID: g.JobID, Token: g.Token}})
+	_, err = r.Ack(ctx, r.caller, []AckInput{{JobID: idOf(g.JobID), Token: g.LeaseToken}})
 	must(t, err)
 
 	must(t, r.PauseQueue(ctx, c, "q"))
@@ -70,10 +72,10 @@ func TestAudit_EveryAdministrativeActAndNoWork(t *testing.T) {
 	must(t, r.DeleteQueue(ctx, c, "other"))
 	s, err := r.CreateSchedule(ctx, c, ScheduleInput{Name: "nightly", Cron: "0 3 * * *", Job: EnqueueInput{Queue: "q"}})
 	must(t, err)
-	must(t, r.PauseSchedule(ctx, c, s.ID))
-	_, err = r.RunSchedule(ctx, c, s.ID)
+	must(t, r.PauseSchedule(ctx, c, scheduleOf(s.ID)))
+	_, err = r.RunSchedule(ctx, c, scheduleOf(s.ID))
 	must(t, err)
-	must(t, r.DeleteSchedule(ctx, c, s.ID))
+	must(t, r.DeleteSchedule(ctx, c, scheduleOf(s.ID)))
 
 	equal(t, "the audit log", r.audited(c), []string{
 		"key_ops queue.pause q 1/0",
@@ -88,19 +90,21 @@ func TestAudit_EveryAdministrativeActAndNoWork(t *testing.T) {
 		"key_ops queue.drain other 1/0",
 		"key_ops queue.clear other 1/0",
 		"key_ops queue.delete other 1/0",
-		`key_ops schedule.create ` + s.ID.String() + ` 1/0 {"name":"nightly"}`,
-		`key_ops schedule.pause ` + s.ID.String() + ` 1/0 {"name":"nightly"}`,
-		"key_ops schedule.run " + s.ID.String() + " 1/0",
-		"key_ops schedule.delete " + s.ID.String() + " 1/0",
+		`key_ops schedule.create ` + s.ID + ` 1/0 {"name":"nightly"}`,
+		`key_ops schedule.pause ` + s.ID + ` 1/0 {"name":"nightly"}`,
+		"key_ops schedule.run " + s.ID + " 1/0",
+		"key_ops schedule.delete " + s.ID + " 1/0",
 	})
 	stranger := c
 	stranger.Namespace = job.Namespace{6}
 	equal(t, "another namespace's log", r.audited(stranger), nil)
 	page, err := r.Audit(ctx, c, 0, 2)
-	if err != nil || len(page.Entries) != 2 || page.Next == 0 {
+	if err != nil || len(page.Entries) != 2 || page.Cursor == "" {
 		t.Fatalf("a page: %+v, %v", page, err)
 	}
-	if next, err := r.Audit(ctx, c, page.Next, 1); err != nil || next.Entries[0].Act != "schedule.pause" {
+	before, err := strconv.ParseUint(page.Cursor, 10, 64)
+	must(t, err)
+	if next, err := r.Audit(ctx, c, before, 1); err != nil || next.Entries[0].Action != "schedule.pause" {
 		t.Errorf("the next page: %+v, %v", next, err)
 	}
 }
@@ -128,7 +132,7 @@ func TestAudit_RequeueingTheDeadIsOneEntry(t *testing.T) {
 	r := start(t)
 	r.enqueue(EnqueueInput{Queue: "q", MaxRetries: ptr(1)})
 	g := r.fetch(FetchInput{Queues: []string{"q"}})[0]
-	_, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: g.JobID, Token: g.Token, Error: "boom"}})
+	_, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: idOf(g.JobID), Token: g.LeaseToken, Error: "boom"}})
 	must(t, err)
 	for range 2 { // The second time there is nothing to do.
 		_, err = r.RequeueDead(r.ctx(), r.caller, "q")
@@ -143,7 +147,7 @@ func (r *rig) dead(queue string, n int) {
 	for range n {
 		r.enqueue(EnqueueInput{Queue: queue, MaxRetries: ptr(1)})
 		g := r.fetch(FetchInput{Queues: []string{queue}})[0]
-		_, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: g.JobID, Token: g.Token, Error: "boom"}})
+		_, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: idOf(g.JobID), Token: g.LeaseToken, Error: "boom"}})
 		must(r.t, err)
 	}
 }
@@ -192,13 +196,13 @@ func TestAudit_BudgetsAndPoliciesSayWhatWasSet(t *testing.T) {
 	}
 	p, err := r.SetPolicy(ctx, c, Policy{Name: "refunds", Enabled: true, Queue: "refunds", TagKey: "size", TagValue: "l", Approvers: []string{"usr_1"}})
 	must(t, err)
-	must(t, r.DeletePolicy(ctx, c, p.ID))
+	must(t, r.DeletePolicy(ctx, c, parsed(p.ID, job.ParsePolicyID)))
 	equal(t, "the audit log", r.audited(c), []string{
 		c.Principal + ` budget.set queue/ai 1/0 {"daily_usd":"20","on_exceed":"reject"}`,
 		c.Principal + ` budget.set global/* 1/0 {"on_exceed":"hold","per_job_usd":"0.5"}`,
 		c.Principal + " budget.delete queue/ai 1/0",
-		c.Principal + " approval_policy.set " + p.ID.String() + ` 1/0 {"approvers":"usr_1","enabled":"true","name":"refunds","queue":"refunds","tag":"size:l"}`,
-		c.Principal + " approval_policy.delete " + p.ID.String() + " 1/0",
+		c.Principal + " approval_policy.set " + p.ID + ` 1/0 {"approvers":"usr_1","enabled":"true","name":"refunds","queue":"refunds","tag":"size:l"}`,
+		c.Principal + " approval_policy.delete " + p.ID + " 1/0",
 	})
 }
 
@@ -209,7 +213,7 @@ func TestAudit_AReplayIsOneEntry(t *testing.T) {
 	c, ctx := r.caller, r.ctx()
 	id := r.enqueue(EnqueueInput{Queue: "ai", Agent: &AgentLimits{MaxIterations: 3}})
 	g := r.fetch(FetchInput{Queues: []string{"ai"}})[0]
-	_, err := r.Ack(ctx, c, []AckInput{{JobID: g.JobID, Token: g.Token, AgentStatus: "continue"}})
+	_, err := r.Ack(ctx, c, []AckInput{{JobID: idOf(g.JobID), Token: g.LeaseToken, AgentStatus: "continue"}})
 	must(t, err)
 	made, err := r.Replay(ctx, c, id, 1, "once")
 	must(t, err)
@@ -250,10 +254,10 @@ func TestAudit_SettingsThatStayedAreNotInTheEntry(t *testing.T) {
 func TestAudit_TellsEveryConditionOfAFilter(t *testing.T) {
 	t.Parallel()
 	// How the list is shown, not which jobs are in it.
-	const not = " Sort Order Cursor Whole "
+	const not = " Sort Order Cursor "
 	one, yes := 1, true
 	values := map[reflect.Type]any{
-		reflect.TypeFor[string](): "x", reflect.TypeFor[[]string](): []string{"x"}, reflect.TypeFor[[]JobTag](): []JobTag{{"k", "v"}},
+		reflect.TypeFor[string](): "x", reflect.TypeFor[wire.Priority](): wire.High, reflect.TypeFor[[]string](): []string{"x"}, reflect.TypeFor[[]JobTag](): []JobTag{{"k", "v"}},
 		reflect.TypeFor[time.Time](): time.Unix(1, 0), reflect.TypeFor[*int](): &one, reflect.TypeFor[*bool](): &yes, reflect.TypeFor[int](): 1,
 	}
 	told := map[string]string{}

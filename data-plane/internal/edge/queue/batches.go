@@ -1,10 +1,11 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
@@ -17,51 +18,8 @@ import (
 
 // BatchEnqueued is the result of enqueueing jobs as a batch.
 type BatchEnqueued struct {
-	Batch job.BatchID
+	Batch string
 	Jobs  []EnqueueResult
-}
-
-// Batch is a batch as it is shown.
-type Batch struct {
-	ID            job.BatchID
-	Status        string // open, sealed or finished.
-	Total, Open   int64
-	Completed     int64
-	Dead          int64
-	Cancelled     int64
-	Deleted       int64
-	CallbackQueue string
-	CallbackJob   job.ID // Zero: not enqueued, or not yet.
-	CreatedAt     time.Time
-	FinishedAt    time.Time
-}
-
-// Words of a batch's status.
-const (
-	BatchOpen     = "open"     // Jobs may join.
-	BatchSealed   = "sealed"   // Some of its jobs have not ended.
-	BatchFinished = "finished" // Its callback, if there is one, is enqueued.
-)
-
-// BatchMember is a job of a batch.
-type BatchMember struct {
-	JobID   job.ID
-	Queue   string    // Empty: the job is gone.
-	State   job.State // 0: the job is gone.
-	Outcome string    // As the batch counts it; empty: it has not ended.
-}
-
-// BatchView is a batch with a page of its jobs.
-type BatchView struct {
-	Batch
-	Members []BatchMember
-	Cursor  string // "" at the end.
-}
-
-// BatchPage is a page of batches, youngest first.
-type BatchPage struct {
-	Batches []Batch
-	Cursor  string // "" at the end.
 }
 
 // PageInput asks for a page of a list.
@@ -120,13 +78,13 @@ func batchEnqueued(in []EnqueueInput, results []state.Result) (BatchEnqueued, er
 		group.Culprit--
 	}
 	jobs, err := enqueueResults("jobs", in, append([]state.Result{group}, results[2:2+len(in)]...))
-	return BatchEnqueued{Batch: results[1].Batch, Jobs: jobs}, err
+	return BatchEnqueued{Batch: idOrNone(results[1].Batch), Jobs: jobs}, err
 }
 
 // MakeBatch opens a batch that jobs join when they are enqueued.
-func (s *Service) MakeBatch(ctx context.Context, c Caller, o BatchOptions) (Batch, error) {
+func (s *Service) MakeBatch(ctx context.Context, c Caller, o BatchOptions) (wire.Batch, error) {
 	if fields := o.check(c); len(fields) > 0 {
-		return Batch{}, fault.InvalidFields(fields)
+		return wire.Batch{}, fault.InvalidFields(fields)
 	}
 	id := job.BatchID(s.ids.next(s.now()))
 	res, err := s.one(ctx, &command.MakeBatch{NS: c.Namespace, ID: id, Callback: o.callback()})
@@ -134,7 +92,7 @@ func (s *Service) MakeBatch(ctx context.Context, c Caller, o BatchOptions) (Batc
 		err = makeRefusal(&res)
 	}
 	if err != nil {
-		return Batch{}, err
+		return wire.Batch{}, err
 	}
 	return s.batch(ctx, c, id)
 }
@@ -153,13 +111,13 @@ func makeRefusal(r *state.Result) error {
 }
 
 // SealBatch closes a batch to more jobs.
-func (s *Service) SealBatch(ctx context.Context, c Caller, id job.BatchID) (Batch, error) {
+func (s *Service) SealBatch(ctx context.Context, c Caller, id job.BatchID) (wire.Batch, error) {
 	res, err := s.one(ctx, &command.SealBatch{NS: c.Namespace, ID: id})
 	if err != nil {
-		return Batch{}, err
+		return wire.Batch{}, err
 	}
 	if res.Refusal == state.NotFound {
-		return Batch{}, errNoBatch(id)
+		return wire.Batch{}, errNoBatch(id)
 	}
 	return s.batch(ctx, c, id)
 }
@@ -168,100 +126,83 @@ func errNoBatch(id job.BatchID) error {
 	return fault.New(fault.NotFound, "NOT_FOUND", "there is no batch %s in this namespace", id)
 }
 
-func (s *Service) batch(ctx context.Context, c Caller, id job.BatchID) (Batch, error) {
+func (s *Service) batch(ctx context.Context, c Caller, id job.BatchID) (wire.Batch, error) {
 	b, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (records.Batch, error) {
 		return stateread.ReadBatch(g, c.Namespace, id)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
-		return Batch{}, errNoBatch(id)
+		return wire.Batch{}, errNoBatch(id)
 	}
 	return viewBatch(id, &b), err
 }
 
 // Batch reads a batch and a page of its jobs.
-func (s *Service) Batch(ctx context.Context, c Caller, id job.BatchID, page PageInput) (BatchView, error) {
-	var after job.ID
-	var bad checker
-	if page.Cursor != "" {
-		var err error
-		if after, err = job.ParseID(page.Cursor); err != nil {
-			bad.badCursor()
-		}
-	}
-	limit := bad.limit(page.Limit)
-	if len(bad) > 0 {
-		return BatchView{}, fault.InvalidFields(bad)
+func (s *Service) Batch(ctx context.Context, c Caller, id job.BatchID, page PageInput) (wire.BatchPage, error) {
+	after, limit, err := readPage(page, job.ParseID)
+	if err != nil {
+		return wire.BatchPage{}, err
 	}
 	b, err := s.batch(ctx, c, id)
 	if err != nil {
-		return BatchView{}, err
+		return wire.BatchPage{}, err
 	}
-	return shard.Read(ctx, s.shard, func(g *statedb.Group) (BatchView, error) {
-		v := BatchView{Batch: b}
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) (wire.BatchPage, error) {
 		members, more, err := stateread.ReadMembers(g, c.Namespace, id, after, limit)
-		for _, m := range members {
-			v.Members = append(v.Members, BatchMember{JobID: m.ID, Queue: m.Queue, State: m.State, Outcome: m.Outcome.String()})
-		}
+		v := wire.BatchPage{Batch: b, HasMore: more, Members: each(members, viewMember)}
 		if more {
-			v.Cursor = members[len(members)-1].ID.String()
+			v.Cursor = v.Members[len(members)-1].JobID
 		}
 		return v, err
 	})
 }
 
+func viewMember(m *stateread.BatchMember) wire.BatchMember {
+	return wire.BatchMember{JobID: m.ID.String(), Queue: m.Queue, State: stateOf(m.State), Outcome: wire.BatchOutcome(m.Outcome.String())}
+}
+
 // Batches lists batches, youngest first.
-func (s *Service) Batches(ctx context.Context, c Caller, page PageInput) (BatchPage, error) {
-	var before job.BatchID
-	var bad checker
-	if page.Cursor != "" {
-		var err error
-		if before, err = job.ParseBatchID(page.Cursor); err != nil {
-			bad.badCursor()
-		}
+func (s *Service) Batches(ctx context.Context, c Caller, page PageInput) (wire.BatchList, error) {
+	before, limit, err := readPage(page, job.ParseBatchID)
+	if err != nil {
+		return wire.BatchList{}, err
 	}
-	limit := bad.limit(page.Limit)
-	if len(bad) > 0 {
-		return BatchPage{}, fault.InvalidFields(bad)
-	}
-	return shard.Read(ctx, s.shard, func(g *statedb.Group) (out BatchPage, err error) {
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) (wire.BatchList, error) {
 		list, more, err := stateread.ReadBatches(g, c.Namespace, before, limit)
-		for i := range list {
-			out.Batches = append(out.Batches, viewBatch(list[i].ID, &list[i].Batch))
-		}
+		out := wire.BatchList{HasMore: more, Batches: each(list, func(b *stateread.IDBatch) wire.Batch { return viewBatch(b.ID, &b.Batch) })}
 		if more {
-			out.Cursor = list[len(list)-1].ID.String()
+			out.Cursor = out.Batches[len(list)-1].ID
 		}
 		return out, err
 	})
 }
 
-func (c *checker) badCursor() {
-	c.failf("cursor", "is not a cursor of this list; send the previous page's cursor unchanged, or leave it out to start over")
+// readPage reads where a page begins, in a list that is ordered by ids, and its size.
+func readPage[ID any](in PageInput, parse func(string) (ID, error)) (from ID, limit int, err error) {
+	var bad checker
+	if in.Cursor != "" {
+		if from, err = parse(in.Cursor); err != nil {
+			bad.failf("cursor", "%s", notACursor)
+		}
+	}
+	limit = cmp.Or(in.Limit, ListDefault)
+	bad.size(limit, ListMax)
+	return from, limit, bad.err()
 }
 
-// limit checks and defaults the size of a page.
-func (c *checker) limit(n int) int {
-	if n == 0 {
-		return ListDefault
-	}
-	if n < 1 || n > ListMax {
-		c.failf("limit", "must be between 1 and %d", ListMax)
-	}
-	return n
-}
+const notACursor = "is not a cursor of this list; send the previous page's cursor unchanged, or leave it out to start over"
 
-func viewBatch(id job.BatchID, b *records.Batch) Batch {
-	v := Batch{
-		ID: id, Status: BatchOpen, Total: int64(b.Total), Open: int64(b.Open),
+func viewBatch(id job.BatchID, b *records.Batch) wire.Batch {
+	v := wire.Batch{
+		ID: id.String(), Status: wire.BatchOpen, Total: int64(b.Total), Open: int64(b.Open),
 		Completed: int64(b.Counts[records.OutcomeCompleted]), Dead: int64(b.Counts[records.OutcomeDead]),
 		Cancelled: int64(b.Counts[records.OutcomeCancelled]), Deleted: int64(b.Counts[records.OutcomeDeleted]),
-		CallbackQueue: b.Callback, CallbackJob: b.CallbackID, CreatedAt: when(b.CreatedAt), FinishedAt: when(b.FinishedAt),
+		CallbackQueue: b.Callback, CallbackJobID: idOrNone(b.CallbackID), CreatedAt: when(b.CreatedAt), FinishedAt: when(b.FinishedAt),
 	}
 	switch {
 	case b.Fired():
-		v.Status = BatchFinished
+		v.Status = wire.BatchFinished
 	case b.Sealed:
-		v.Status = BatchSealed
+		v.Status = wire.BatchSealed
 	}
 	return v
 }

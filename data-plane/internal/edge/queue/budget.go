@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
@@ -19,22 +20,16 @@ import (
 
 // Budget limits the cost of models.
 type Budget struct {
-	ID        job.BudgetID
-	Scope     string // global, queue or tag.
-	Target    string // "*", a queue's name, or key=value.
-	Daily     int64  // Nano-dollars a UTC day; 0 is no limit.
-	PerJob    int64  // Nano-dollars; 0 is no limit.
-	OnExceed  string // hold, which is the default, reject or alert_only.
-	Spent     int64  // Nano-dollars, of the current UTC day.
-	CreatedAt time.Time
+	Scope    wire.BudgetScope
+	Target   string        // "*", a queue's name, or key:value.
+	Daily    int64         // Nano-dollars a UTC day; 0 is no limit.
+	PerJob   int64         // Nano-dollars; 0 is no limit.
+	OnExceed wire.OnExceed // "" is the default.
 }
 
-var budgetScopes = []string{"global", "queue", "tag"} //nolint:gochecknoglobals // In the order of command.BudgetScope.
-
-var onExceeds = []string{"hold", "reject", "alert_only"} //nolint:gochecknoglobals // In the order of command.OnExceed.
-
-func scopeOf(word string) (command.BudgetScope, bool) {
-	i := slices.Index(budgetScopes, word)
+// scopeOf reads a scope; the words are in the order of command.BudgetScope.
+func scopeOf(word wire.BudgetScope) (command.BudgetScope, bool) {
+	i := slices.Index(wire.BudgetScopes(), word)
 	return command.BudgetGlobal + command.BudgetScope(i), i >= 0
 }
 
@@ -45,15 +40,15 @@ func (b *Budget) CheckBudget() []fault.Field {
 		bad.failf("scope", "is %q, must be global, queue or tag", clip(b.Scope))
 	}
 	switch b.Scope {
-	case "global":
+	case wire.BudgetGlobal:
 		if b.Target != "" && b.Target != records.AllTarget {
 			bad.failf("target", "is %q, must be * for the whole namespace", clip(b.Target))
 		}
-	case "queue":
+	case wire.BudgetQueue:
 		if msg := checkQueueName(b.Target); msg != "" {
 			bad.failf("target", "%s", msg)
 		}
-	case "tag":
+	case wire.BudgetTag:
 		if key, _, ok := strings.Cut(b.Target, ":"); !ok || key == "" {
 			bad.failf("target", "is %q, must be a tag such as team:search", clip(b.Target))
 		}
@@ -64,7 +59,7 @@ func (b *Budget) CheckBudget() []fault.Field {
 	}
 	bad.dollars("daily_usd", b.Daily)
 	bad.dollars("per_job_usd", b.PerJob)
-	if b.OnExceed != "" && !slices.Contains(onExceeds, b.OnExceed) {
+	if _, ok := wordIn(wire.OnExceeds(), b.OnExceed); !ok {
 		bad.failf("on_exceed", "is %q, must be hold, reject or alert_only", clip(b.OnExceed))
 	}
 	return bad
@@ -72,54 +67,55 @@ func (b *Budget) CheckBudget() []fault.Field {
 
 // SetBudget makes a budget, or changes the one of the same scope and target. It
 // returns the result.
-func (s *Service) SetBudget(ctx context.Context, c Caller, in Budget) (Budget, error) {
+func (s *Service) SetBudget(ctx context.Context, c Caller, in Budget) (wire.Budget, error) {
 	if fields := in.CheckBudget(); len(fields) > 0 {
-		return Budget{}, fault.InvalidFields(fields)
+		return wire.Budget{}, fault.InvalidFields(fields)
 	}
-	scope, _ := scopeOf(in.Scope)
+	scope, _ := scopeOf(in.Scope) // Validated.
+	on, _ := wordIn(wire.OnExceeds(), in.OnExceed)
 	if scope == command.BudgetGlobal {
 		in.Target = records.AllTarget
 	}
 	b := command.Budget{
 		ID: job.BudgetID(s.ids.next(s.now())), Scope: scope, Target: in.Target, Daily: in.Daily, PerJob: in.PerJob,
-		On: command.OnExceed(max(slices.Index(onExceeds, in.OnExceed), 0)),
+		On: command.OnExceed(on),
 	}
 	res, err := s.act(ctx, c, in.act(), &command.PutBudget{NS: c.Namespace, Budget: b})
 	if err != nil {
-		return Budget{}, err
+		return wire.Budget{}, err
 	}
 	if res.Refusal == state.TooMany {
-		return Budget{}, fault.New(fault.Conflict, "CONFLICT", "this namespace has %d budgets, which is the limit; delete some of them first", state.BudgetsMax)
+		return wire.Budget{}, fault.New(fault.Conflict, "CONFLICT", "this namespace has %d budgets, which is the limit; delete some of them first", state.BudgetsMax)
 	}
 	all, err := s.Budgets(ctx, c)
 	if err != nil {
-		return Budget{}, err
+		return wire.Budget{}, err
 	}
 	for _, b := range all {
 		if b.Scope == in.Scope && b.Target == in.Target {
 			return b, nil
 		}
 	}
-	return Budget{}, errNoBudget(in.Scope, in.Target) // Deleted meanwhile.
+	return wire.Budget{}, errNoBudget(in.Scope, in.Target) // Deleted meanwhile.
 }
 
 // Budgets lists the namespace's budgets.
-func (s *Service) Budgets(ctx context.Context, c Caller) ([]Budget, error) {
-	return shard.Read(ctx, s.shard, func(g *statedb.Group) (out []Budget, err error) {
+func (s *Service) Budgets(ctx context.Context, c Caller) ([]wire.Budget, error) {
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) ([]wire.Budget, error) {
 		list, err := stateread.ReadBudgets(g, c.Namespace, s.now().UnixNano())
-		for i := range list {
-			b := &list[i]
-			out = append(out, Budget{
-				ID: b.ID, Scope: budgetScopes[b.Scope-command.BudgetGlobal], Target: b.Target, Daily: b.Daily, PerJob: b.PerJob,
-				OnExceed: onExceeds[b.On], Spent: b.Spent, CreatedAt: when(b.CreatedAt),
-			})
-		}
-		return out, err
+		return each(list, viewBudget), err
 	})
 }
 
+func viewBudget(b *records.Budget) wire.Budget {
+	return wire.Budget{
+		ID: b.ID.String(), Scope: wire.BudgetScopes()[b.Scope-command.BudgetGlobal], Target: b.Target, DailyUSD: dollars(b.Daily), PerJobUSD: dollars(b.PerJob),
+		OnExceed: wire.OnExceeds()[b.On], SpentUSD: dollars(b.Spent), CreatedAt: when(b.CreatedAt),
+	}
+}
+
 // DeleteBudget removes a budget; queues that it stopped go on.
-func (s *Service) DeleteBudget(ctx context.Context, c Caller, scope, target string) error {
+func (s *Service) DeleteBudget(ctx context.Context, c Caller, scope wire.BudgetScope, target string) error {
 	sc, ok := scopeOf(scope)
 	if !ok {
 		return errNoBudget(scope, target)
@@ -134,7 +130,7 @@ func (s *Service) DeleteBudget(ctx context.Context, c Caller, scope, target stri
 	return nil
 }
 
-func errNoBudget(scope, target string) error {
+func errNoBudget(scope wire.BudgetScope, target string) error {
 	return fault.New(fault.NotFound, "NOT_FOUND", "there is no budget for %s %s in this namespace", clip(scope), clip(target))
 }
 
@@ -159,15 +155,14 @@ const (
 type Policy struct {
 	ID        job.PolicyID // Zero makes a new one.
 	Name      string
-	Mode      string // any, which is the default, or all of the conditions.
+	Mode      wire.PolicyMode // "" is the default.
 	Enabled   bool
 	Queue     string // "" is no condition.
 	TagKey    string // "" is no condition.
 	TagValue  string // "" is any value.
 	Approvers []string
 	Expires   time.Duration // How long a job waits at most; 0: without limit.
-	OnExpire  string        // reject, which is the default, or approve.
-	CreatedAt time.Time
+	OnExpire  wire.OnExpire // "" is the default.
 }
 
 // CheckPolicy lists what SetPolicy would refuse.
@@ -177,7 +172,7 @@ func (p *Policy) CheckPolicy() []fault.Field {
 		bad.failf("name", "is required")
 	}
 	bad.text("name", p.Name, QueueNameBytesMax)
-	if p.Mode != "" && p.Mode != "any" && p.Mode != "all" {
+	if _, ok := wordIn(wire.PolicyModes(), p.Mode); !ok {
 		bad.failf("mode", "is %q, must be any or all", clip(p.Mode))
 	}
 	if p.Queue == "" && p.TagKey == "" {
@@ -202,66 +197,63 @@ func (p *Policy) CheckPolicy() []fault.Field {
 	if p.Expires != 0 {
 		bad.delay("expires_after", &p.Expires, PolicyExpiresMin, PolicyExpiresMax)
 	}
-	if p.OnExpire != "" && p.OnExpire != "reject" && p.OnExpire != "approve" {
+	if _, ok := wordIn(wire.OnExpires(), p.OnExpire); !ok {
 		bad.failf("on_expire", "is %q, must be reject or approve", clip(p.OnExpire))
 	}
 	return bad
 }
 
 // SetPolicy makes an approval policy, or changes the one of that id.
-func (s *Service) SetPolicy(ctx context.Context, c Caller, in Policy) (Policy, error) {
+func (s *Service) SetPolicy(ctx context.Context, c Caller, in Policy) (wire.ApprovalPolicy, error) {
 	if fields := in.CheckPolicy(); len(fields) > 0 {
-		return Policy{}, fault.InvalidFields(fields)
+		return wire.ApprovalPolicy{}, fault.InvalidFields(fields)
 	}
 	if in.ID.IsZero() {
 		in.ID = job.PolicyID(s.ids.next(s.now()))
 	} else if _, err := s.policy(ctx, c, in.ID); err != nil {
-		return Policy{}, err
+		return wire.ApprovalPolicy{}, err
 	}
 	res, err := s.act(ctx, c, in.act(), &command.PutPolicy{NS: c.Namespace, Policy: command.Policy{
-		ID: in.ID, Name: in.Name, Enabled: in.Enabled, Any: in.Mode != "all", Queue: in.Queue, TagKey: in.TagKey, TagValue: in.TagValue,
-		Approvers: in.Approvers, Expires: in.Expires, ApproveAtLast: in.OnExpire == "approve",
+		ID: in.ID, Name: in.Name, Enabled: in.Enabled, Any: in.Mode != wire.PolicyAll, Queue: in.Queue, TagKey: in.TagKey, TagValue: in.TagValue,
+		Approvers: in.Approvers, Expires: in.Expires, ApproveAtLast: in.OnExpire == wire.ExpireApprove,
 	}})
 	if err != nil {
-		return Policy{}, err
+		return wire.ApprovalPolicy{}, err
 	}
 	if res.Refusal == state.TooMany {
-		return Policy{}, fault.New(fault.Conflict, "CONFLICT", "this namespace has %d approval policies, which is the limit; delete some of them first", state.PoliciesMax)
+		return wire.ApprovalPolicy{}, fault.New(fault.Conflict, "CONFLICT", "this namespace has %d approval policies, which is the limit; delete some of them first", state.PoliciesMax)
 	}
 	return s.policy(ctx, c, in.ID)
 }
 
-func (s *Service) policy(ctx context.Context, c Caller, id job.PolicyID) (Policy, error) {
+func (s *Service) policy(ctx context.Context, c Caller, id job.PolicyID) (wire.ApprovalPolicy, error) {
 	all, err := s.Policies(ctx, c)
 	if err != nil {
-		return Policy{}, err
+		return wire.ApprovalPolicy{}, err
 	}
 	for _, p := range all {
-		if p.ID == id {
+		if p.ID == id.String() {
 			return p, nil
 		}
 	}
-	return Policy{}, errNoPolicy(id)
+	return wire.ApprovalPolicy{}, errNoPolicy(id)
 }
 
 // Policies lists the namespace's approval policies, the oldest first.
-func (s *Service) Policies(ctx context.Context, c Caller) ([]Policy, error) {
-	return shard.Read(ctx, s.shard, func(g *statedb.Group) (out []Policy, err error) {
+func (s *Service) Policies(ctx context.Context, c Caller) ([]wire.ApprovalPolicy, error) {
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) ([]wire.ApprovalPolicy, error) {
 		list, err := stateread.ReadPolicies(g, c.Namespace)
-		for i := range list {
-			out = append(out, viewPolicy(&list[i]))
-		}
-		return out, err
+		return each(list, viewPolicy), err
 	})
 }
 
-func viewPolicy(p *records.Policy) Policy {
-	v := Policy{
-		ID: p.ID, Name: p.Name, Mode: "all", Enabled: p.Enabled, Queue: p.Queue, TagKey: p.TagKey, TagValue: p.TagValue,
-		Approvers: p.Approvers, Expires: p.Expires, OnExpire: onExpire(p.ApproveAtLast), CreatedAt: when(p.CreatedAt),
+func viewPolicy(p *records.Policy) wire.ApprovalPolicy {
+	v := wire.ApprovalPolicy{
+		ID: p.ID.String(), Name: p.Name, Mode: wire.PolicyAll, Enabled: p.Enabled, Queue: p.Queue, TagKey: p.TagKey, TagValue: p.TagValue,
+		Approvers: p.Approvers, ExpiresAfter: spanOrNone(p.Expires), OnExpire: onExpire(p.ApproveAtLast), CreatedAt: when(p.CreatedAt),
 	}
 	if p.Any {
-		v.Mode = "any"
+		v.Mode = wire.PolicyAny
 	}
 	return v
 }

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -36,78 +36,57 @@ const (
 type BulkInput struct {
 	JobIDs   []string
 	Filter   *JobFilter
-	Action   string // One of BulkActions.
-	MoveTo   string // The queue, for move.
-	Priority string // For change_priority.
+	Action   wire.BulkAction
+	MoveTo   string        // The queue, for move.
+	Priority wire.Priority // For change_priority.
 	// Async makes it an operation even if it is small.
 	Async bool
 }
 
-// BulkDone is the result of a bulk action.
-type BulkDone struct {
-	Affected int
-	Errors   int // Jobs that were left unchanged.
-	// Refused names the first of those.
-	Refused []BulkRefusal
-}
-
-// BulkRefusal is why one job was left unchanged.
-type BulkRefusal struct {
-	JobID string
-	Err   error
-}
-
-func (d *BulkDone) refuse(id string, err error) {
+// refuse counts a job that was left as it is, and names the first of them.
+func refuse(d *wire.BulkResult, id string, err error) {
 	d.Errors++
-	if len(d.Refused) < BulkRefusedMax {
-		d.Refused = append(d.Refused, BulkRefusal{id, err})
+	if f := fault.As(err); len(d.Refused) < BulkRefusedMax {
+		d.Refused = append(d.Refused, wire.BulkRefusal{JobID: id, Code: wire.Code(f.Reason), Error: f.Error()})
 	}
 }
 
 // bulkAction is one action of the API.
 type bulkAction struct {
-	word string
+	word wire.BulkAction
 	verb string // As adminRefusal words it.
 	// ask makes the command for an existing job.
 	ask func(c Caller, in *bulkPlan, id job.ID, h *records.Head) command.Command
 }
 
 var bulkActions = []bulkAction{ //nolint:gochecknoglobals // A constant table.
-	{"retry", "retry", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
+	{wire.BulkRetry, "retry", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Retry{NS: c.Namespace, ID: id}
 	}},
-	{"delete", "delete", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
+	{wire.BulkDelete, "delete", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Delete{NS: c.Namespace, ID: id}
 	}},
-	{"cancel", "cancel", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
+	{wire.BulkCancel, "cancel", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Cancel{NS: c.Namespace, ID: id}
 	}},
-	{"move", "move", func(c Caller, p *bulkPlan, id job.ID, _ *records.Head) command.Command {
+	{wire.BulkMove, "move", func(c Caller, p *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Move{NS: c.Namespace, ID: id, Queue: p.in.MoveTo}
 	}},
-	{"requeue", "requeue", func(c Caller, _ *bulkPlan, id job.ID, h *records.Head) command.Command {
+	{wire.BulkRequeue, "requeue", func(c Caller, _ *bulkPlan, id job.ID, h *records.Head) command.Command {
 		return &command.Requeue{NS: c.Namespace, Queue: h.Queue, Jobs: []job.ID{id}}
 	}},
-	{"change_priority", "change the priority of", func(c Caller, p *bulkPlan, id job.ID, _ *records.Head) command.Command {
+	{wire.BulkChangePriority, "change the priority of", func(c Caller, p *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Prioritize{NS: c.Namespace, ID: id, Priority: p.priority}
 	}},
-	{"hold", "hold", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
+	{wire.BulkHold, "hold", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Hold{NS: c.Namespace, ID: id, By: c.Principal}
 	}},
-	{"approve", "approve", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
+	{wire.BulkApprove, "approve", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Decide{NS: c.Namespace, ID: id, Approve: true, By: c.Principal}
 	}},
-	{"reject", "reject", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
+	{wire.BulkReject, "reject", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Decide{NS: c.Namespace, ID: id, By: c.Principal}
 	}},
-}
-
-// BulkActions are the names of the actions.
-func BulkActions() (words []string) {
-	for _, a := range bulkActions {
-		words = append(words, a.word)
-	}
-	return words
 }
 
 // bulkPlan is a BulkInput that is valid.
@@ -125,18 +104,18 @@ func (in BulkInput) plan() (*bulkPlan, error) {
 	if i := slices.IndexFunc(bulkActions, func(a bulkAction) bool { return a.word == in.Action }); i >= 0 {
 		p.action = &bulkActions[i]
 	} else {
-		bad.failf("action", "is %q, must be one of %s", clip(in.Action), strings.Join(BulkActions(), ", "))
+		bad.failf("action", "is %q, must be one of %s", clip(in.Action), listed(wire.BulkActions()))
 	}
-	if in.Action == "move" {
+	if in.Action == wire.BulkMove {
 		if msg := checkQueueName(in.MoveTo); msg != "" {
 			bad.failf("move_to_queue", "%s", msg)
 		}
 	} else if in.MoveTo != "" {
 		bad.failf("move_to_queue", "is only for the action move")
 	}
-	if in.Action == "change_priority" {
+	if in.Action == wire.BulkChangePriority {
 		var known bool
-		if p.priority, known = job.ParsePriority(in.Priority); !known || in.Priority == "" {
+		if p.priority, known = job.ParsePriority(string(in.Priority)); !known || in.Priority == "" {
 			bad.failf("priority", "is %q, must be critical, high or normal", clip(in.Priority))
 		}
 	} else if in.Priority != "" {
@@ -152,10 +131,7 @@ func (in BulkInput) plan() (*bulkPlan, error) {
 	case len(in.JobIDs) == 0:
 		bad.failf("job_ids", "is required unless you send a filter")
 	}
-	if len(bad) > 0 {
-		return nil, fault.InvalidFields(bad)
-	}
-	return p, nil
+	return p, bad.err()
 }
 
 // checkFilter refuses a filter that matches everything: it is more often a mistake
@@ -187,7 +163,7 @@ type bulkRun struct {
 	bulk   *Bulk
 	caller Caller
 	plan   *bulkPlan
-	done   BulkDone
+	done   wire.BulkResult
 	walked int // Jobs visited, changed or not.
 	// part is its entry in the audit log; all parts become one record.
 	part *command.Audit
@@ -229,7 +205,7 @@ func (r *bulkRun) each(ctx context.Context) error {
 		id, err := job.ParseID(text)
 		if err != nil {
 			r.walked++
-			r.done.refuse(clip(text), fault.New(fault.NotFound, "NOT_FOUND", "the job does not exist"))
+			refuse(&r.done, clip(text), fault.New(fault.NotFound, "NOT_FOUND", "the job does not exist"))
 			continue
 		}
 		if !seen[id] {
@@ -260,10 +236,7 @@ func (r *bulkRun) byFilter(ctx context.Context) error {
 			return err
 		}
 		f.asItIs = true // It need not see its own changes.
-		ids := make([]job.ID, len(page.Jobs))
-		for i := range page.Jobs {
-			ids[i] = page.Jobs[i].ID
-		}
+		ids := each(page.Rows, func(r *readmodel.Row) job.ID { return r.ID })
 		if err := r.some(ctx, ids); err != nil {
 			return err
 		}
@@ -297,12 +270,12 @@ func (r *bulkRun) group(ctx context.Context, ids []job.ID) error {
 	}
 	var cmds []command.Command
 	var of []job.ID
-	var done BulkDone
+	var done wire.BulkResult
 	for _, id := range ids {
 		h, err := stateread.ReadHead(r.bulk.views.shard.Store(), r.caller.Namespace, id)
 		if errors.Is(err, statedb.ErrNotFound) {
 			if r.plan.in.Filter == nil {
-				done.refuse(id.String(), errNoJob(id))
+				refuse(&done, id.String(), errNoJob(id))
 			}
 			continue
 		}
@@ -325,7 +298,7 @@ func (r *bulkRun) group(ctx context.Context, ids []job.ID) error {
 		settled := rep.Settled[1:]
 		for i := range settled {
 			if err := r.refusal(of[i], cmds[i], &settled[i]); err != nil {
-				done.refuse(of[i].String(), err)
+				refuse(&done, of[i].String(), err)
 			} else {
 				done.Affected++
 			}

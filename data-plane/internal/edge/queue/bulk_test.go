@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
@@ -45,7 +46,7 @@ func (r *rig) do(b *Bulk, in BulkInput) BulkResult {
 	return res
 }
 
-func (r *rig) ended(b *Bulk, id string) (op BulkOperation) {
+func (r *rig) ended(b *Bulk, id string) (op wire.BulkOperation) {
 	r.t.Helper()
 	r.eventually("the end of "+id, func() bool {
 		var err error
@@ -57,13 +58,13 @@ func (r *rig) ended(b *Bulk, id string) (op BulkOperation) {
 	return op
 }
 
-func (r *rig) counts(queue string) map[job.State]int64 {
+func (r *rig) counts(queue string) wire.Queue {
 	r.t.Helper()
 	q, err := r.Queue(r.ctx(), r.caller, queue)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return q.Counts
+	return q
 }
 
 // "All" is all: more than a page, and more than a call does itself.
@@ -81,13 +82,13 @@ func TestBulk_AFilterThatFindsMoreThanACallDoesIsAnOperationOverAllOfThem(t *tes
 		t.Fatalf("%+v, want an operation over %d", res.Operation, many)
 	}
 	op := r.ended(b, res.Operation.ID)
-	if op.Status != BulkCompleted || op.Affected != many || op.Processed != many || op.Errors != 0 {
+	if op.Status != wire.BulkCompleted || op.Affected != many || op.Processed != many || op.Errors != 0 {
 		t.Errorf("operation %+v", op)
 	}
-	if got := r.counts("q"); got[job.Cancelled] != many {
+	if got := r.counts("q"); got.Cancelled != many {
 		t.Errorf("counts %v", got)
 	}
-	if got := r.counts("other"); got[job.Pending] != 1 {
+	if got := r.counts("other"); got.Pending != 1 {
 		t.Errorf("the other queue: %v", got)
 	}
 	// Jobs share entries of the log: 256 each, not one each.
@@ -109,7 +110,7 @@ func TestBulk_OperationsAreBoundedForgottenAndOneAtATime(t *testing.T) {
 	var first string
 	for i := range BulkWaitingMax {
 		op := r.do(b, in).Operation
-		if op.Status != BulkQueued {
+		if op.Status != wire.BulkQueued {
 			t.Fatalf("operation %d is %s", i, op.Status)
 		}
 		if i == 0 {
@@ -134,13 +135,13 @@ func TestBulk_OperationsAreBoundedForgottenAndOneAtATime(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("nothing is told")
 	}
-	if op := r.ended(b, first); op.Errors != 1 || op.Status != BulkCompleted {
+	if op := r.ended(b, first); op.Errors != 1 || op.Status != wire.BulkCompleted {
 		t.Errorf("the first: %+v", op)
 	}
 	var last string
 	for range bulkKept + 1 {
 		last = r.do(b, in).Operation.ID
-		if op := r.ended(b, last); op.Errors != 1 || fault.CodeOf(op.Refused[0].Err) != fault.Conflict {
+		if op := r.ended(b, last); op.Errors != 1 || op.Refused[0].Code != wire.CodeConflict {
 			t.Errorf("a later one: %+v", op)
 		}
 	}
@@ -182,7 +183,7 @@ func TestBulk_AJobThatNoLongerFitsTheFilterIsLeftAlone(t *testing.T) {
 	if run.done.Affected != 1 || run.done.Errors != 0 || run.walked != 3 {
 		t.Errorf("%+v", run.done)
 	}
-	if r.job(stay).State != job.Cancelled || r.job(gone).State != job.Pending {
+	if r.job(stay).State != wire.Cancelled || r.job(gone).State != wire.Pending {
 		t.Error("a job that does not fit is gone")
 	}
 }
@@ -200,8 +201,8 @@ func TestBulk_AFilterIsRefusedWhileTheListIsLate(t *testing.T) {
 		t.Fatalf("%+v", res)
 	}
 	r.eventually("the list has the hold", func() bool {
-		page, err := v.ListJobs(r.ctx(), r.caller, JobFilter{States: []string{"held"}})
-		return err == nil && len(page.Jobs) == 1
+		page, err := v.list(r.ctx(), r.caller, JobFilter{States: []string{"held"}})
+		return err == nil && len(page.Rows) == 1
 	})
 	stop()
 	r.enqueue(EnqueueInput{})
@@ -221,12 +222,12 @@ func TestBulk_OperationsSeeWhatThoseBeforeThemDid(t *testing.T) {
 	const many = 3000
 	r.fill("q", many)
 	var last string
-	for i, action := range []string{"hold", "approve", "cancel", "retry"} {
+	for i, action := range []wire.BulkAction{"hold", "approve", "cancel", "retry"} {
 		states := [][]string{{"pending"}, {"held"}, {"pending"}, {"cancelled"}}[i]
 		last = r.do(b, BulkInput{Action: action, Async: true, Filter: &JobFilter{Queue: "q", States: states}}).Operation.ID
 	}
 	work()
-	if op := r.ended(b, last); op.Status != BulkCompleted || op.Affected != many {
+	if op := r.ended(b, last); op.Status != wire.BulkCompleted || op.Affected != many {
 		t.Errorf("%+v", op)
 	}
 }
@@ -264,7 +265,7 @@ func TestBulk_NamesTheFirstOfManyThatAreLeft(t *testing.T) {
 		ids = append(ids, fmt.Sprintf("job_%026d", i))
 	}
 	res := r.do(b, BulkInput{Action: "retry", JobIDs: ids})
-	if res.Errors != 600 || len(res.Refused) != BulkRefusedMax || res.Refused[0].JobID != ids[0] || fault.CodeOf(res.Refused[0].Err) != fault.NotFound {
+	if res.Errors != 600 || len(res.Refused) != BulkRefusedMax || res.Refused[0].JobID != ids[0] || res.Refused[0].Code != wire.CodeNotFound {
 		t.Errorf("%d errors, %d named, first %+v", res.Errors, len(res.Refused), res.Refused[0])
 	}
 }
@@ -292,7 +293,7 @@ func TestBulk_AnOperationThatLosesItsShardFailsAndSaysHowFarItGot(t *testing.T) 
 	}
 	work()
 	got := r.ended(b, op.ID)
-	if got.Status != BulkFailed || got.Affected != bulkGroup || !strings.HasPrefix(got.Error, "stopped after 256 jobs, 256 of them done: ") {
+	if got.Status != wire.BulkFailed || got.Affected != bulkGroup || !strings.HasPrefix(got.Error, "stopped after 256 jobs, 256 of them done: ") {
 		t.Errorf("%+v", got)
 	}
 }

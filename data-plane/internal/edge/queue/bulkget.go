@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
@@ -20,11 +21,12 @@ const (
 
 // Jobs reads whole jobs, in the order of ids, each once. Ids of no job in the
 // namespace are left out.
-func (v *Views) Jobs(ctx context.Context, c Caller, ids []string) ([]Job, error) {
+func (v *Views) Jobs(ctx context.Context, c Caller, ids []string) (wire.Jobs, error) {
 	if len(ids) > BulkGetMax {
-		return nil, fault.InvalidFields([]fault.Field{{Path: "job_ids", Message: rangeMessage("items", 0, BulkGetMax, len(ids))}})
+		return wire.Jobs{}, fault.InvalidFields([]fault.Field{{Path: "job_ids", Message: rangeMessage("items", 0, BulkGetMax, len(ids))}})
 	}
-	return shard.Read(ctx, v.shard, func(g *statedb.Group) (out []Job, err error) {
+	return shard.Read(ctx, v.shard, func(g *statedb.Group) (wire.Jobs, error) {
+		out := wire.Jobs{Jobs: []wire.Job{}}
 		left := BulkGetBytesMax
 		seen := make(map[job.ID]bool, len(ids))
 		for _, text := range ids {
@@ -38,13 +40,13 @@ func (v *Views) Jobs(ctx context.Context, c Caller, ids []string) ([]Job, error)
 				continue
 			}
 			if err != nil {
-				return nil, err
+				return out, err
 			}
 			if left -= carried(&j); left < 0 {
-				return nil, fault.New(fault.TooLarge, "PAYLOAD_TOO_LARGE",
-					"these jobs add up to more than %d MiB; ask for at most %d of them at a time", BulkGetBytesMax>>20, max(len(out), 1))
+				return out, fault.New(fault.TooLarge, "PAYLOAD_TOO_LARGE",
+					"these jobs add up to more than %d MiB; ask for at most %d of them at a time", BulkGetBytesMax>>20, max(len(out.Jobs), 1))
 			}
-			out = append(out, viewJob(id, &j))
+			out.Jobs = append(out.Jobs, viewJob(id, &j))
 		}
 		return out, nil
 	})

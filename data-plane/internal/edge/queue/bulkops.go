@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
@@ -23,38 +25,10 @@ const (
 	bulkPatience = 10 * time.Second
 )
 
-// BulkStatus is the state of an operation.
-type BulkStatus string
-
-const (
-	BulkQueued    BulkStatus = "queued"
-	BulkRunning   BulkStatus = "running"
-	BulkCompleted BulkStatus = "completed"
-	BulkFailed    BulkStatus = "failed"
-)
-
-// Ended reports whether nothing more happens.
-func (s BulkStatus) Ended() bool { return s == BulkCompleted || s == BulkFailed }
-
-// BulkOperation is a large change under way, or its result.
-type BulkOperation struct {
-	ID     string
-	Action string
-	Status BulkStatus
-	// Total is how many jobs matched at the start. Jobs come and go meanwhile.
-	Total     int
-	Processed int
-	BulkDone
-	Error      string // Why it failed.
-	CreatedAt  time.Time
-	UpdatedAt  time.Time
-	FinishedAt time.Time
-}
-
 // BulkResult is the result of a call, or the operation that it started.
 type BulkResult struct {
-	BulkDone
-	Operation *BulkOperation
+	wire.BulkResult
+	Operation *wire.BulkOperation
 }
 
 // Bulk changes many jobs of one shard. Operations are in the memory of this process:
@@ -80,7 +54,7 @@ type bulkBook struct {
 }
 
 type bulkOp struct {
-	view    BulkOperation
+	view    wire.BulkOperation
 	run     *bulkRun      // Nil when it has ended.
 	changed chan struct{} // Closed, and made anew, when view changes.
 }
@@ -131,7 +105,7 @@ func (b *Bulk) Do(ctx context.Context, c Caller, in BulkInput) (BulkResult, erro
 	if err := run.all(ctx); err != nil {
 		return BulkResult{}, run.stopped(err)
 	}
-	return BulkResult{BulkDone: run.done}, nil
+	return BulkResult{BulkResult: run.done}, nil
 }
 
 // size counts the jobs that a filter finds, and says whether they are too many for a call.
@@ -146,41 +120,41 @@ func (b *Bulk) size(ctx context.Context, c Caller, p *bulkPlan) (total int, larg
 		return limit, false, nil
 	}
 	f.countTo = bulkCountMax
-	page, err := b.views.ListJobs(ctx, c, f)
+	page, err := b.views.list(ctx, c, f)
 	if broad := fault.As(err); broad != nil && broad.Reason == "SEARCH_TOO_BROAD" {
 		return BulkNowMax, true, nil // Counting them takes longer than a query may: make it an operation.
 	}
 	if err != nil {
 		return 0, false, err
 	}
-	if total = page.Total; limit > 0 {
+	if total = page.Total.Jobs; limit > 0 {
 		total = min(total, limit)
 	}
-	return total, page.Total > BulkNowMax || !page.TotalExact, nil
+	return total, page.Total.Jobs > BulkNowMax || !page.Total.Exact, nil
 }
 
 // upToDate lists jobs once the list has everything from before the call: missing
 // jobs would be skipped silently.
-func (b *Bulk) upToDate(ctx context.Context, c Caller, f JobFilter) (JobPage, error) {
+func (b *Bulk) upToDate(ctx context.Context, c Caller, f JobFilter) (readmodel.Page, error) {
 	for began := time.Now(); ; {
-		page, err := b.views.ListJobs(ctx, c, f) // Waits for a moment itself.
+		page, err := b.views.list(ctx, c, f) // Waits for a moment itself.
 		switch {
 		case err != nil:
-			return JobPage{}, err
+			return readmodel.Page{}, err
 		case !page.Rebuilding && (page.Lag == 0 || !page.AsOf.Before(began)):
 			return page, nil
 		case time.Since(began) <= b.patience: // A small list is complete again very soon.
 		case page.Rebuilding:
-			return JobPage{}, errBulkRebuilding()
+			return readmodel.Page{}, errBulkRebuilding()
 		default:
-			return JobPage{}, fault.New(fault.Unavailable, "LIST_BEHIND",
+			return readmodel.Page{}, fault.New(fault.Unavailable, "LIST_BEHIND",
 				"the list of jobs is %s behind, so some jobs would be missed; try again in a moment, or send job_ids", page.Lag.Round(time.Second))
 		}
 	}
 }
 
 // enlist adds an operation and wakes Run if need be.
-func (b *Bulk) enlist(run *bulkRun, total int) (BulkOperation, error) {
+func (b *Bulk) enlist(run *bulkRun, total int) (wire.BulkOperation, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ns := run.caller.Namespace
@@ -190,18 +164,18 @@ func (b *Bulk) enlist(run *bulkRun, total int) (BulkOperation, error) {
 		b.books[ns] = book
 	}
 	if n := book.unfinished(); n >= BulkWaitingMax {
-		return BulkOperation{}, &fault.Error{
+		return wire.BulkOperation{}, &fault.Error{
 			Code: fault.Exhausted, Reason: "TOO_MANY_OPERATIONS", RetryAfter: 5 * time.Second,
 			Message: fmt.Sprintf("%d bulk operations of this namespace are unfinished; wait for one of them to end", n),
 		}
 	}
 	now := time.Now().UTC()
 	book.last++
-	op := &bulkOp{run: run, changed: make(chan struct{}), view: BulkOperation{
+	op := &bulkOp{run: run, changed: make(chan struct{}), view: wire.BulkOperation{
 		ID: "bulk_" + strconv.FormatInt(now.UnixNano(), 36) + "_" + strconv.Itoa(book.last), Action: run.plan.in.Action,
-		Status: BulkQueued, Total: total, CreatedAt: now, UpdatedAt: now,
+		Status: wire.BulkQueued, Total: total, CreatedAt: now, UpdatedAt: now,
 	}}
-	run.told = func(*bulkRun) { b.update(op, BulkRunning, nil) }
+	run.told = func(*bulkRun) { b.update(op, wire.BulkRunning, nil) }
 	book.ops = append(book.ops, op)
 	if !book.running {
 		book.running = true
@@ -226,15 +200,15 @@ func (k *bulkBook) unfinished() (n int) {
 // work runs the operations of a namespace, one after the other, until there are none.
 func (b *Bulk) work(ctx context.Context, ns job.Namespace) {
 	for op := b.next(ns); op != nil; op = b.next(ns) {
-		b.update(op, BulkRunning, nil)
+		b.update(op, wire.BulkRunning, nil)
 		if err := op.run.all(ctx); err != nil {
 			if fault.As(err) == nil && ctx.Err() == nil {
 				b.logger.Error("bulk operation failed", "namespace", ns, "operation", op.view.ID, "err", err)
 			}
-			b.update(op, BulkFailed, op.run.stopped(err))
+			b.update(op, wire.BulkFailed, op.run.stopped(err))
 			continue
 		}
-		b.update(op, BulkCompleted, nil)
+		b.update(op, wire.BulkCompleted, nil)
 	}
 }
 
@@ -267,13 +241,13 @@ func (b *Bulk) forget(now time.Time) {
 }
 
 // update shows how far an operation is.
-func (b *Bulk) update(op *bulkOp, s BulkStatus, err error) {
+func (b *Bulk) update(op *bulkOp, s wire.BulkStatus, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	v := &op.view
 	v.Status, v.UpdatedAt = s, time.Now().UTC()
-	v.Processed, v.BulkDone = op.run.walked, op.run.done
-	v.Refused = slices.Clone(v.Refused)
+	done := &op.run.done
+	v.Processed, v.Affected, v.Errors, v.Refused = op.run.walked, done.Affected, done.Errors, slices.Clone(done.Refused)
 	if s.Ended() {
 		v.FinishedAt, op.run = v.UpdatedAt, nil
 	}
@@ -288,7 +262,7 @@ func (b *Bulk) update(op *bulkOp, s BulkStatus, err error) {
 }
 
 // Operation returns the state of an operation; changed is closed when it next changes.
-func (b *Bulk) Operation(c Caller, id string) (view BulkOperation, changed <-chan struct{}, err error) {
+func (b *Bulk) Operation(c Caller, id string) (view wire.BulkOperation, changed <-chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if book := b.books[c.Namespace]; book != nil {
@@ -298,6 +272,6 @@ func (b *Bulk) Operation(c Caller, id string) (view BulkOperation, changed <-cha
 			}
 		}
 	}
-	return BulkOperation{}, nil, fault.New(fault.NotFound, "NOT_FOUND",
+	return wire.BulkOperation{}, nil, fault.New(fault.NotFound, "NOT_FOUND",
 		"this bulk operation doesn't exist: it ended a while ago, or the node that ran it stopped. What it did is done; send the call again to do the rest")
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
@@ -50,10 +49,7 @@ func (s *Service) DrainQueue(ctx context.Context, c Caller, name string, wait ti
 }
 
 // remaining counts the jobs of a queue that will finish without help.
-func (s *Service) remaining(ctx context.Context, c Caller, name string) (n int64, err error) {
+func (s *Service) remaining(ctx context.Context, c Caller, name string) (int64, error) {
 	info, err := s.Queue(ctx, c, name)
-	for _, st := range []job.State{job.Pending, job.Scheduled, job.Retrying, job.Active, job.Cancelling} {
-		n += info.Counts[st]
-	}
-	return n, err
+	return info.Pending + info.Scheduled + info.Retrying + info.Active + info.Cancelling, err
 }

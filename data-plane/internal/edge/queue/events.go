@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/notify"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -25,18 +25,6 @@ type EventFilter struct {
 	// After is the number of the last event that was seen; nil begins with what
 	// happens next.
 	After *uint64
-}
-
-// NamespaceEvent is one event of a namespace, numbered without gaps.
-type NamespaceEvent struct {
-	Seq     uint64
-	Type    string // Such as job.started or queue.paused.
-	At      time.Time
-	JobID   job.ID // Zero for events of queues.
-	Queue   string
-	State   string // Of the job after the event; "" when it is gone.
-	From    string // Before it, if the event changed it; "" also for a new job.
-	Attempt int
 }
 
 // ErrEventsLost: events after the number asked for are no longer kept. The reader
@@ -95,7 +83,7 @@ func (r *EventReader) Seq() uint64 { return r.seq }
 // on past the rest. Its cost depends only on what the namespace itself does. A slow
 // reader reads later, from what is kept, and holds nothing in memory. When another
 // node leads, the error is a NotLeader fault.
-func (r *EventReader) Next(ctx context.Context) ([]NamespaceEvent, error) {
+func (r *EventReader) Next(ctx context.Context) ([]wire.Event, error) {
 	for {
 		if len(r.pending) > 0 {
 			return r.read()
@@ -136,7 +124,7 @@ func (r *EventReader) wait(ctx context.Context) error {
 }
 
 // read reads the next entry.
-func (r *EventReader) read() ([]NamespaceEvent, error) {
+func (r *EventReader) read() ([]wire.Event, error) {
 	b, err := feed.At(r.v.shard.Store(), r.pending[0])
 	if errors.Is(err, feed.ErrTrimmed) {
 		return nil, ErrEventsLost
@@ -145,7 +133,7 @@ func (r *EventReader) read() ([]NamespaceEvent, error) {
 		return nil, err
 	}
 	r.pending = r.pending[1:]
-	var out []NamespaceEvent
+	var out []wire.Event
 	for i := range b.Events {
 		e := &b.Events[i]
 		if e.NS != r.ns || e.Seq <= r.seq {
@@ -235,13 +223,17 @@ func eventType(t feed.Type) string {
 	return t.String()
 }
 
-func viewEvent(e *feed.Event, now int64) NamespaceEvent {
-	v := NamespaceEvent{Seq: e.Seq, Type: eventType(e.Type), At: when(now), JobID: e.ID, Queue: e.Queue, Attempt: int(e.Attempt)}
+func viewEvent(e *feed.Event, now int64) wire.Event {
+	v := wire.Event{Seq: e.Seq, Type: wire.EventType(eventType(e.Type)), AtNS: now, Queue: e.Queue, JobID: idOrNone(e.ID)}
+	if v.JobID == "" {
+		return v
+	}
+	v.Data = &wire.EventData{Attempt: int(e.Attempt)}
 	if e.State.Valid() {
-		v.State = e.State.String()
+		v.Data.State = stateOf(e.State)
 	}
 	if e.From.Valid() {
-		v.From = e.From.String()
+		v.Data.From = stateOf(e.From)
 	}
 	return v
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
@@ -111,24 +112,16 @@ func (b *frameBuilder) acks(in []AckInput) {
 	}
 }
 
-// Words of step_status.
-const (
-	stepContinue = "continue"
-	stepExit     = "exit"
-)
-
 // stepStatuses maps the words to state's values; "" is continue.
-var stepStatuses = map[string]command.StepStatus{stepContinue: command.StepContinue, stepExit: command.StepExit}
+var stepStatuses = map[wire.StepStatus]command.StepStatus{"": command.StepContinue, wire.StepContinue: command.StepContinue, wire.StepExit: command.StepExit}
 
 func (a *AckInput) checkStep() []fault.Field {
 	var bad checker
-	switch a.StepStatus {
-	case "", stepContinue, stepExit:
-	default:
+	if _, ok := stepStatuses[a.StepStatus]; !ok {
 		bad.failf("step_status", "is %q, must be continue or exit", clip(a.StepStatus))
 	}
 	bad.text("exit_reason", a.ExitReason, ExitReasonBytesMax)
-	if a.ExitReason != "" && a.StepStatus != stepExit {
+	if a.ExitReason != "" && a.StepStatus != wire.StepExit {
 		bad.failf("exit_reason", "requires step_status exit")
 	}
 	return bad
@@ -172,11 +165,7 @@ func failOutcome(id job.ID, r *state.Result) FailOutcome {
 	if err := workRefusal(id, r); err != nil {
 		return FailOutcome{Err: err}
 	}
-	out := FailOutcome{FailResult: FailResult{State: r.State, AttemptsRemaining: int(r.Remaining)}}
-	if r.NextAt != 0 {
-		out.NextAttemptAt = time.Unix(0, r.NextAt).UTC()
-	}
-	return out
+	return FailOutcome{FailResult: wire.FailResult{Status: stateOf(r.State), NextAttemptAt: when(r.NextAt), AttemptsRemaining: int(r.Remaining)}}
 }
 
 // workRefusal is why a settlement was refused, or nil.

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
@@ -67,7 +66,7 @@ func (in *EnqueueInput) validateGroups(c Caller) []fault.Field {
 		}
 		seen[text] = true
 	}
-	if _, ok := parseDependencyPolicy(in.OnDependencyFailed); !ok {
+	if _, ok := wordIn(wire.DependencyPolicies(), in.OnDependencyFailed); !ok {
 		bad.failf("on_dependency_failed", "is %q, must be fail, run or cancel", clip(in.OnDependencyFailed))
 	}
 	if in.OnDependencyFailed != "" && len(in.DependsOn) == 0 {
@@ -137,21 +136,6 @@ func (o *BatchOptions) callback() *command.Step {
 	return &command.Step{Queue: o.CallbackQueue, Payload: said(o.CallbackPayload)}
 }
 
-// dependencyPolicies are the words of the wire, by command.DependencyPolicy.
-var dependencyPolicies = [...]string{"fail", "run", "cancel"}
-
-func parseDependencyPolicy(word string) (command.DependencyPolicy, bool) {
-	if word == "" {
-		return command.DependencyFail, true
-	}
-	for i, w := range dependencyPolicies {
-		if w == word {
-			return command.DependencyPolicy(i), true
-		}
-	}
-	return 0, false
-}
-
 // stampGroups fills in a job's ties to others, which are validated.
 func (s *Service) stampGroups(in *EnqueueInput, cmd *command.Enqueue) {
 	if in.BatchID != "" {
@@ -161,7 +145,8 @@ func (s *Service) stampGroups(in *EnqueueInput, cmd *command.Enqueue) {
 		id, _ := job.ParseID(text) // Validated.
 		cmd.DependsOn = append(cmd.DependsOn, id)
 	}
-	cmd.OnDependency, _ = parseDependencyPolicy(in.OnDependencyFailed)
+	policy, _ := wordIn(wire.DependencyPolicies(), in.OnDependencyFailed)
+	cmd.OnDependency = command.DependencyPolicy(policy)
 	if in.Chain == nil {
 		return
 	}
@@ -234,31 +219,4 @@ func (in *EnqueueInput) dependencyPath(id job.ID) string {
 		}
 	}
 	return "depends_on"
-}
-
-// Places are the batch and chain that a job belongs to; zero ids for none.
-type Places struct {
-	Batch     job.BatchID
-	Chain     job.ChainID
-	ChainStep int // From 0; -1 is the chain's on_exit job, -2 its on_failure job.
-}
-
-// Groups are a job's ties to others.
-type Groups struct {
-	Places
-	DependsOn          []job.ID
-	OnDependencyFailed string // Empty without DependsOn.
-	WaitingOn          int    // How many of DependsOn have not ended.
-}
-
-func placesOf(b *records.Body) Places {
-	return Places{Batch: b.Batch, Chain: b.Chain, ChainStep: b.ChainStep}
-}
-
-func groupsOf(j *stateread.Job) Groups {
-	g := Groups{Places: placesOf(&j.Body), WaitingOn: j.WaitingOn}
-	if len(j.DependsOn) > 0 {
-		g.DependsOn, g.OnDependencyFailed = j.DependsOn, dependencyPolicies[j.OnDependency]
-	}
-	return g
 }

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/notify"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
@@ -75,10 +76,10 @@ func (r *rig) enqueue(in EnqueueInput) job.ID {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return res.JobID
+	return idOf(res.JobID)
 }
 
-func (r *rig) fetch(in FetchInput) []Grant {
+func (r *rig) fetch(in FetchInput) []wire.FetchedJob {
 	r.t.Helper()
 	if in.Queues == nil {
 		in.Queues = []string{"q"}
@@ -91,7 +92,7 @@ func (r *rig) fetch(in FetchInput) []Grant {
 }
 
 // one fetches exactly one job.
-func (r *rig) one() Grant {
+func (r *rig) one() wire.FetchedJob {
 	r.t.Helper()
 	g := r.fetch(FetchInput{WorkerID: "w1", Hostname: "h1"})
 	if len(g) != 1 {
@@ -100,7 +101,7 @@ func (r *rig) one() Grant {
 	return g[0]
 }
 
-func (r *rig) job(id job.ID) Job {
+func (r *rig) job(id job.ID) wire.Job {
 	r.t.Helper()
 	j, err := r.Job(r.ctx(), r.caller, id)
 	if err != nil {
@@ -139,5 +140,17 @@ func equal(t *testing.T, what string, got, want []string) {
 		t.Errorf("%s: got %q, want %q", what, got, want)
 	}
 }
+
+// parsed reads an id that the service wrote.
+func parsed[ID any](text string, parse func(string) (ID, error)) ID {
+	id, err := parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return id
+}
+
+func idOf(text string) job.ID               { return parsed(text, job.ParseID) }
+func scheduleOf(text string) job.ScheduleID { return parsed(text, job.ParseScheduleID) }
 
 func ptr[T any](v T) *T { return &v }

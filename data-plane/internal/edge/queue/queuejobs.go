@@ -55,7 +55,7 @@ func (s *Service) RequeueDead(ctx context.Context, c Caller, name string) (reque
 			_ = s.actDone(done, part) // If it fails, a timer of the shard does it.
 		}
 	}()
-	for more := info.Counts[job.Dead] > 0; more; {
+	for more := info.Dead > 0; more; {
 		at := walk // A repeated read begins where the first one did.
 		ids, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (ids []job.ID, err error) {
 			walk = at

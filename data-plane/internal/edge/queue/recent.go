@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -16,29 +17,22 @@ const (
 	RecentMax     = 1000
 )
 
-// Recent is a page of a namespace's events.
-type Recent struct {
-	Events []NamespaceEvent
-	// Lost: events after the number asked for are no longer kept.
-	Lost bool
-}
-
 // Recent reads the events after a number, oldest first; 0 begins with the oldest
 // kept.
-func (v *Views) Recent(_ context.Context, c Caller, after uint64, limit int) (Recent, error) {
+func (v *Views) Recent(_ context.Context, c Caller, after uint64, limit int) (wire.EventPage, error) {
 	if limit == 0 {
 		limit = RecentDefault
 	}
 	if limit < 1 || limit > RecentMax {
-		return Recent{}, fault.InvalidFields([]fault.Field{{Path: "limit", Message: rangeMessage("events", 1, RecentMax, limit)}})
+		return wire.EventPage{}, fault.InvalidFields([]fault.Field{{Path: "limit", Message: rangeMessage("events", 1, RecentMax, limit)}})
 	}
 	if err := v.leads(); err != nil {
-		return Recent{}, err
+		return wire.EventPage{}, err
 	}
-	var out Recent
+	out := wire.EventPage{Events: []*wire.Event{}}
 	entries, err := feed.Since(v.shard.Store(), c.Namespace, after, limit) // Each has one event at least.
 	if out.Lost = errors.Is(err, feed.ErrTrimmed) || errors.Is(err, feed.ErrAhead); err != nil && !out.Lost {
-		return Recent{}, err
+		return wire.EventPage{}, err
 	}
 	for _, index := range entries {
 		b, err := feed.At(v.shard.Store(), index)
@@ -47,7 +41,7 @@ func (v *Views) Recent(_ context.Context, c Caller, after uint64, limit int) (Re
 			continue
 		}
 		if err != nil {
-			return Recent{}, err
+			return wire.EventPage{}, err
 		}
 		for i := range b.Events {
 			e := &b.Events[i]
@@ -57,20 +51,21 @@ func (v *Views) Recent(_ context.Context, c Caller, after uint64, limit int) (Re
 			if len(out.Events) == limit {
 				return out, nil
 			}
-			out.Events = append(out.Events, viewEvent(e, b.Now))
+			event := viewEvent(e, b.Now)
+			out.Events = append(out.Events, &event)
 		}
 	}
 	return out, nil
 }
 
-// Minute is what happened in a namespace in one minute.
-type Minute = readmodel.Minute
-
 // Throughput counts what happened in the last hour, by minute, and returns the time
 // as of which the counts are true.
-func (v *Views) Throughput(ctx context.Context, c Caller) ([]Minute, time.Time, error) {
+func (v *Views) Throughput(ctx context.Context, c Caller) ([]wire.Minute, time.Time, error) {
 	if err := v.leads(); err != nil {
 		return nil, time.Time{}, err
 	}
-	return v.model.Throughput(ctx, c.Namespace, v.service.now())
+	list, asOf, err := v.model.Throughput(ctx, c.Namespace, v.service.now())
+	return each(list, func(m *readmodel.Minute) wire.Minute {
+		return wire.Minute{Minute: m.At.UTC(), Enqueued: m.Enqueued, Completed: m.Completed, Failed: m.Failed}
+	}), asOf, err
 }

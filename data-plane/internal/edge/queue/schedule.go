@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cron"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -27,8 +26,6 @@ const (
 	ScheduleNameBytesMax = 128
 	JitterMax            = 24 * time.Hour
 	NextRunsShown        = 5
-	SchedulesDefault     = 50 // Of one page.
-	SchedulesMax         = 1000
 )
 
 // onTime is how late a tick may be and still count as on time; the catch-up policy
@@ -41,8 +38,8 @@ type ScheduleInput struct {
 	Cron     string
 	Timezone string // "" is UTC.
 	Jitter   time.Duration
-	Overlap  string // "" is allow.
-	CatchUp  string // "" is once.
+	Overlap  wire.Overlap // "" is the default.
+	CatchUp  wire.CatchUp // "" is the default.
 	// Paused: nil leaves it as it is; a new schedule is not paused.
 	Paused *bool
 	// Job is what each tick enqueues, without a time or an idempotency key.
@@ -51,45 +48,9 @@ type ScheduleInput struct {
 
 // Schedule is a cron schedule as stored, with its next runs.
 type Schedule struct {
-	ID       job.ScheduleID
-	Version  uint64
-	Name     string
-	Cron     string
-	Timezone string
-	Jitter   time.Duration
-	Overlap  string
-	CatchUp  string
-	Paused   bool
-
-	Queue        string
-	Payload      json.RawMessage
-	Priority     job.Priority
-	Tags         map[string]string
-	UniqueKey    string
-	UniquePeriod time.Duration
-	ExpireAfter  time.Duration // 0: never.
-	Retry        RetrySettings // Fields not set are decided by the queue.
-
-	NextRunAt time.Time // Zero: paused, or no run is left.
-	NextRuns  []time.Time
-	LastRunAt time.Time // Zero: it never ran.
-	LastJob   job.ID
-	Missed    uint64 // Ticks that made no job.
-	CreatedAt time.Time
-	UpdatedAt time.Time
+	wire.Schedule
+	Version uint64
 }
-
-// SchedulePage is part of a list.
-type SchedulePage struct {
-	Schedules []Schedule // Without NextRuns.
-	Cursor    string     // "" at the end of the list.
-}
-
-//nolint:gochecknoglobals // Constant tables.
-var (
-	overlapWords = []string{command.OverlapAllow: "allow", command.OverlapSkip: "skip", command.OverlapCancel: "cancel"}
-	catchUpWords = []string{command.CatchUpOnce: "once", command.CatchUpSkip: "skip", command.CatchUpAll: "all"}
-)
 
 // CreateSchedule makes a schedule. Its name must be free.
 func (s *Service) CreateSchedule(ctx context.Context, c Caller, in ScheduleInput) (Schedule, error) {
@@ -210,30 +171,30 @@ func (s *Service) DeleteSchedule(ctx context.Context, c Caller, id job.ScheduleI
 }
 
 // RunSchedule enqueues a job of a schedule now, paused or not. The ticks do not change.
-func (s *Service) RunSchedule(ctx context.Context, c Caller, id job.ScheduleID) (EnqueueResult, error) {
+func (s *Service) RunSchedule(ctx context.Context, c Caller, id job.ScheduleID) (wire.ScheduleRun, error) {
 	if err := s.gate.admit(c.Namespace, 1, time.Now()); err != nil {
-		return EnqueueResult{}, err
+		return wire.ScheduleRun{}, err
 	}
 	rep, err := s.do(ctx, c, shard.Request{After: s.audited(c, scheduleAct("schedule.run", id), &command.Tick{NS: c.Namespace, ID: id, Manual: true})})
 	if err != nil {
-		return EnqueueResult{}, err
+		return wire.ScheduleRun{}, err
 	}
 	switch res := &rep.After[1]; res.Refusal {
 	case state.Accepted:
-		return enqueueResult(res), nil
+		return wire.ScheduleRun{JobID: res.ID.String(), Status: wire.EnqueueStatus(res.State.String())}, nil
 	case state.NotFound:
-		return EnqueueResult{}, errNoSchedule(id)
+		return wire.ScheduleRun{}, errNoSchedule(id)
 	case state.Exists:
-		return EnqueueResult{}, fault.New(fault.Conflict, "CONFLICT", "schedule %s enqueued no job: job %s has its unique key", id, res.ID)
+		return wire.ScheduleRun{}, fault.New(fault.Conflict, "CONFLICT", "schedule %s enqueued no job: job %s has its unique key", id, res.ID)
 	case state.WrongState:
-		return EnqueueResult{}, fault.New(fault.Conflict, "CONFLICT",
+		return wire.ScheduleRun{}, fault.New(fault.Conflict, "CONFLICT",
 			"schedule %s enqueued no job: its previous job %s is still %s, and its jobs can't overlap", id, res.ID, res.State)
 	default:
 		of, err := s.readSchedule(ctx, c, id)
 		if err != nil {
-			return EnqueueResult{}, err
+			return wire.ScheduleRun{}, err
 		}
-		return EnqueueResult{}, enqueueRefusal("", &EnqueueInput{Queue: of.Job.Queue}, res)
+		return wire.ScheduleRun{}, enqueueRefusal("", &EnqueueInput{Queue: of.Job.Queue}, res)
 	}
 }
 
@@ -243,7 +204,7 @@ func (s *Service) Schedule(ctx context.Context, c Caller, id job.ScheduleID) (Sc
 	if err != nil {
 		return Schedule{}, err
 	}
-	v := viewSchedule(id, &rec)
+	v := Schedule{viewSchedule(id, &rec), rec.Version}
 	if rule, err := ruleOf(id, rec.Cron, rec.Zone); err == nil && !rec.Paused {
 		v.NextRuns = nextRuns(rule, s.now())
 	}
@@ -251,34 +212,19 @@ func (s *Service) Schedule(ctx context.Context, c Caller, id job.ScheduleID) (Sc
 }
 
 // Schedules lists the schedules of a namespace in the order they were made.
-func (s *Service) Schedules(ctx context.Context, c Caller, cursor string, limit int) (SchedulePage, error) {
-	var bad checker
-	var after job.ScheduleID
-	if cursor != "" {
-		var err error
-		if after, err = job.ParseScheduleID(cursor); err != nil {
-			bad.failf("cursor", "is not a cursor of this list; send the previous page's cursor unchanged, or leave it out to start over")
-		}
+func (s *Service) Schedules(ctx context.Context, c Caller, page PageInput) (wire.ScheduleList, error) {
+	after, limit, err := readPage(page, job.ParseScheduleID)
+	if err != nil {
+		return wire.ScheduleList{}, err
 	}
-	if limit == 0 {
-		limit = SchedulesDefault
-	}
-	if limit < 1 || limit > SchedulesMax {
-		bad.failf("limit", "must be between 1 and %d", SchedulesMax)
-	}
-	if len(bad) > 0 {
-		return SchedulePage{}, fault.InvalidFields(bad)
-	}
-	return shard.Read(ctx, s.shard, func(g *statedb.Group) (page SchedulePage, err error) {
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) (out wire.ScheduleList, err error) {
 		list, err := stateread.ReadSchedules(g, c.Namespace, after, limit+1)
-		for i := range list {
-			if i == limit {
-				page.Cursor = list[i-1].ID.String()
-				break
-			}
-			page.Schedules = append(page.Schedules, viewSchedule(list[i].ID, &list[i].Schedule))
+		if out.HasMore = len(list) > limit; out.HasMore {
+			list = list[:limit]
+			out.Cursor = list[limit-1].ID.String()
 		}
-		return page, err
+		out.Schedules = each(list, func(s *stateread.IDSchedule) wire.Schedule { return viewSchedule(s.ID, &s.Schedule) })
+		return out, err
 	})
 }
 
@@ -330,13 +276,13 @@ func (in *ScheduleInput) Check(c Caller, now time.Time) []fault.Field {
 	bad.text("name", in.Name, ScheduleNameBytesMax)
 	bad.rule(in.Cron, in.Timezone, now)
 	bad.delay("jitter", &in.Jitter, 0, JitterMax)
-	if _, ok := wordIn(overlapWords, in.Overlap); !ok {
-		bad.failf("overlap", "is %q, must be %s", clip(in.Overlap), strings.Join(overlapWords, ", "))
+	if _, ok := wordIn(wire.Overlaps(), in.Overlap); !ok {
+		bad.failf("overlap", "is %q, must be %s", clip(in.Overlap), listed(wire.Overlaps()))
 	}
-	if _, ok := wordIn(catchUpWords, in.CatchUp); !ok {
-		bad.failf("catch_up", "is %q, must be %s", clip(in.CatchUp), strings.Join(catchUpWords, ", "))
+	if _, ok := wordIn(wire.CatchUps(), in.CatchUp); !ok {
+		bad.failf("catch_up", "is %q, must be %s", clip(in.CatchUp), listed(wire.CatchUps()))
 	}
-	if in.Overlap == overlapWords[command.OverlapCancel] && in.Job.UniqueKey != "" {
+	if in.Overlap == wire.OverlapCancel && in.Job.UniqueKey != "" {
 		bad.failf("unique_key", "can't be combined with overlap cancel, which would cancel the job that has this key; leave one of them out")
 	}
 	return append(bad, in.Job.validate(c, now)...)
@@ -360,20 +306,11 @@ func (c *checker) rule(expression, timezone string, now time.Time) *cron.Rule {
 	return rule
 }
 
-// wordIn finds a word; "" is the first.
-func wordIn(words []string, word string) (int, bool) {
-	if word == "" {
-		return 0, true
-	}
-	i := slices.Index(words, word)
-	return i, i >= 0
-}
-
 // stamp turns a valid input into what is stored.
 func (in *ScheduleInput) stamp() command.Schedule {
-	overlap, _ := wordIn(overlapWords, in.Overlap)
-	catchUp, _ := wordIn(catchUpWords, in.CatchUp)
-	priority, _ := job.ParsePriority(in.Job.Priority)
+	overlap, _ := wordIn(wire.Overlaps(), in.Overlap)
+	catchUp, _ := wordIn(wire.CatchUps(), in.CatchUp)
+	priority, _ := job.ParsePriority(string(in.Job.Priority))
 	put := command.Schedule{
 		Name: in.Name, Cron: strings.TrimSpace(in.Cron), Zone: in.Timezone, Jitter: in.Jitter,
 		Overlap: command.Overlap(overlap), CatchUp: command.CatchUp(catchUp),
@@ -395,17 +332,17 @@ func (in *ScheduleInput) stamp() command.Schedule {
 	return put
 }
 
-func viewSchedule(id job.ScheduleID, rec *records.Schedule) Schedule {
+func viewSchedule(id job.ScheduleID, rec *records.Schedule) wire.Schedule {
 	t := &rec.Job
-	v := Schedule{
-		ID: id, Version: rec.Version, Name: rec.Name, Cron: rec.Cron, Timezone: rec.Zone, Jitter: rec.Jitter,
-		Overlap: overlapWords[rec.Overlap], CatchUp: catchUpWords[rec.CatchUp], Paused: rec.Paused,
-		Queue: t.Queue, Payload: t.Payload, Priority: t.Priority, Tags: tagMap(t.Tags), UniqueKey: t.UniqueKey, UniquePeriod: t.UniqueFor,
-		ExpireAfter: t.ExpireAfter, NextRunAt: when(rec.Next), LastRunAt: when(rec.LastRun), LastJob: rec.LastJob,
+	retry := viewRetry(t.Retry, command.RetryAll&^t.RetryOpen)
+	return wire.Schedule{
+		ID: id.String(), Name: rec.Name, Cron: rec.Cron, Timezone: rec.Zone, Queue: t.Queue, Payload: t.Payload,
+		Priority: wire.Priority(t.Priority.String()), Tags: tagMap(t.Tags), UniqueKey: t.UniqueKey, UniquePeriod: int64(t.UniqueFor / time.Second),
+		MaxRetries: retry.MaxRetries, RetryBackoff: retry.Backoff, RetryBaseDelayMS: millisOrNone(retry.BaseDelay), RetryMaxDelayMS: millisOrNone(retry.MaxDelay),
+		ExpireAfter: spanOrNone(t.ExpireAfter), Jitter: spanOrNone(rec.Jitter), Overlap: wire.Overlaps()[rec.Overlap], CatchUp: wire.CatchUps()[rec.CatchUp],
+		Paused: rec.Paused, NextRunAt: whenOrNull(rec.Next), LastRunAt: whenOrNull(rec.LastRun), LastJobID: idOrNone(rec.LastJob),
 		Missed: rec.Missed, CreatedAt: when(rec.CreatedAt), UpdatedAt: when(rec.UpdatedAt),
-		Retry: viewRetry(t.Retry, command.RetryAll&^t.RetryOpen),
 	}
-	return v
 }
 
 // ruleOf is the rule of a stored schedule. "@every" counts from when the schedule

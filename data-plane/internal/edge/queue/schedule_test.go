@@ -63,7 +63,7 @@ func TestINV12_RestartsLoseAndDoubleNoTick(t *testing.T) {
 		r = open(t, d)
 	}
 	time.Sleep(1200 * time.Millisecond)
-	got := r.ticks(s.ID)
+	got := r.ticks(scheduleOf(s.ID))
 	first, last := s.NextRunAt.UnixNano(), int64(0)
 	for at, n := range got {
 		if n != 1 {
@@ -74,8 +74,8 @@ func TestINV12_RestartsLoseAndDoubleNoTick(t *testing.T) {
 	if want := int((last-first)/int64(time.Second)) + 1; len(got) != want || want < 4 {
 		t.Errorf("%d ticks have a job, want all %d from %d to %d", len(got), want, first, last)
 	}
-	now, err := r.Schedule(r.ctx(), r.caller, s.ID)
-	if err != nil || now.Missed != 0 || now.LastJob.IsZero() || len(now.NextRuns) != NextRunsShown {
+	now, err := r.Schedule(r.ctx(), r.caller, scheduleOf(s.ID))
+	if err != nil || now.Missed != 0 || now.LastJobID == "" || len(now.NextRuns) != NextRunsShown {
 		t.Errorf("afterwards it is %+v, %v", now, err)
 	}
 	r.stop()
@@ -88,12 +88,12 @@ func TestSchedule_AChangeToEarlierTicksBeginsAtOnce(t *testing.T) {
 	yearly := everySecond("changed")
 	yearly.Cron = "0 0 1 1 *"
 	s := r.schedule(yearly)
-	next, err := r.PutSchedule(r.ctx(), r.caller, s.ID, 0, everySecond("changed"))
+	next, err := r.PutSchedule(r.ctx(), r.caller, scheduleOf(s.ID), 0, everySecond("changed"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.eventually("the first tick of the new rule", func() bool { return len(r.ticks(s.ID)) > 0 })
-	if got := r.ticks(s.ID); got[next.NextRunAt.UnixNano()] != 1 {
+	r.eventually("the first tick of the new rule", func() bool { return len(r.ticks(scheduleOf(s.ID))) > 0 })
+	if got := r.ticks(scheduleOf(s.ID)); got[next.NextRunAt.UnixNano()] != 1 {
 		t.Errorf("ticks %v, want one at %d", got, next.NextRunAt.UnixNano())
 	}
 }
@@ -168,22 +168,22 @@ func TestSchedule_ChangesAtTheSameTimeUndoNothing(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			in := ScheduleInput{Name: "n", Cron: "@yearly", Job: EnqueueInput{Queue: "other"}}
-			if _, err := r.PutSchedule(r.ctx(), r.caller, s.ID, 0, in); err != nil {
+			if _, err := r.PutSchedule(r.ctx(), r.caller, scheduleOf(s.ID), 0, in); err != nil {
 				t.Errorf("change: %v", err)
 			}
 		})
 	}
 	all.Go(func() {
-		if err := r.PauseSchedule(r.ctx(), r.caller, s.ID); err != nil {
+		if err := r.PauseSchedule(r.ctx(), r.caller, scheduleOf(s.ID)); err != nil {
 			t.Errorf("pause: %v", err)
 		}
 	})
 	all.Wait()
-	now, err := r.Schedule(r.ctx(), r.caller, s.ID)
-	if err != nil || !now.Paused || now.Queue != "other" || now.Version != 6 || !now.NextRunAt.IsZero() {
+	now, err := r.Schedule(r.ctx(), r.caller, scheduleOf(s.ID))
+	if err != nil || !now.Paused || now.Queue != "other" || now.Version != 6 || now.NextRunAt != nil {
 		t.Errorf("it is %+v, %v", now, err)
 	}
-	if _, err := r.PutSchedule(r.ctx(), r.caller, s.ID, s.Version, everySecond("n")); fault.CodeOf(err) != fault.Conflict {
+	if _, err := r.PutSchedule(r.ctx(), r.caller, scheduleOf(s.ID), s.Version, everySecond("n")); fault.CodeOf(err) != fault.Conflict {
 		t.Errorf("a change of what was read long ago: %v", err)
 	}
 }
@@ -195,42 +195,42 @@ func TestSchedule_LifeAndOverlap(t *testing.T) {
 		Name: "nightly", Cron: "0 2 * * *", Timezone: "Europe/Berlin", Overlap: "skip", Paused: ptr(true),
 		Job: EnqueueInput{Queue: "q", Payload: []byte(`{"n":1}`), Priority: "high", MaxRetries: ptr(7), Tags: map[string]string{"k": "v"}},
 	})
-	if !s.NextRunAt.IsZero() || s.NextRuns != nil || !s.Paused {
+	if s.NextRunAt != nil || s.NextRuns != nil || !s.Paused {
 		t.Errorf("paused: %+v", s)
 	}
-	run, err := r.RunSchedule(r.ctx(), r.caller, s.ID)
+	run, err := r.RunSchedule(r.ctx(), r.caller, scheduleOf(s.ID))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if j := r.job(run.JobID); j.Schedule != s.ID || string(j.Payload) != `{"n":1}` || j.Priority != job.High || j.MaxRetries != 7 || j.Tags["k"] != "v" {
+	if j := r.job(idOf(run.JobID)); j.ScheduleID != s.ID || string(j.Payload) != `{"n":1}` || j.Priority != int(job.High) || j.MaxRetries != 7 || j.Tags["k"] != "v" {
 		t.Errorf("its job is %+v", j)
 	}
-	if _, err := r.RunSchedule(r.ctx(), r.caller, s.ID); reason(err) != "CONFLICT" {
+	if _, err := r.RunSchedule(r.ctx(), r.caller, scheduleOf(s.ID)); reason(err) != "CONFLICT" {
 		t.Errorf("a second run while the first is pending: %v", err)
 	}
 	if g := r.one(); g.JobID != run.JobID {
 		t.Errorf("handed out %s", g.JobID)
 	}
-	if err := r.ResumeSchedule(r.ctx(), r.caller, s.ID); err != nil {
+	if err := r.ResumeSchedule(r.ctx(), r.caller, scheduleOf(s.ID)); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = r.Schedule(r.ctx(), r.caller, s.ID); err != nil || s.NextRunAt.IsZero() || s.LastJob != run.JobID {
+	if s, err = r.Schedule(r.ctx(), r.caller, scheduleOf(s.ID)); err != nil || s.NextRunAt == nil || s.LastJobID != run.JobID {
 		t.Errorf("resumed: %+v, %v", s, err)
 	}
-	if err := r.DeleteSchedule(r.ctx(), r.caller, s.ID); err != nil {
+	if err := r.DeleteSchedule(r.ctx(), r.caller, scheduleOf(s.ID)); err != nil {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{
-		"read":   func() error { _, err := r.Schedule(r.ctx(), r.caller, s.ID); return err }(),
-		"delete": r.DeleteSchedule(r.ctx(), r.caller, s.ID),
-		"pause":  r.PauseSchedule(r.ctx(), r.caller, s.ID),
-		"run":    func() error { _, err := r.RunSchedule(r.ctx(), r.caller, s.ID); return err }(),
+		"read":   func() error { _, err := r.Schedule(r.ctx(), r.caller, scheduleOf(s.ID)); return err }(),
+		"delete": r.DeleteSchedule(r.ctx(), r.caller, scheduleOf(s.ID)),
+		"pause":  r.PauseSchedule(r.ctx(), r.caller, scheduleOf(s.ID)),
+		"run":    func() error { _, err := r.RunSchedule(r.ctx(), r.caller, scheduleOf(s.ID)); return err }(),
 	} {
 		if reason(err) != "NOT_FOUND" {
 			t.Errorf("%s of a deleted schedule: %v", what, err)
 		}
 	}
-	r.job(run.JobID) // Stays.
+	r.job(idOf(run.JobID)) // Stays.
 }
 
 // Pages are complete and in order, and another namespace sees none of it.
@@ -239,26 +239,26 @@ func TestSchedules_PageByPage(t *testing.T) {
 	r := start(t)
 	var want []string
 	for _, name := range []string{"e", "d", "c", "b", "a"} {
-		want = append(want, r.schedule(ScheduleInput{Name: name, Cron: "@daily", Job: EnqueueInput{Queue: "q"}}).ID.String())
+		want = append(want, r.schedule(ScheduleInput{Name: name, Cron: "@daily", Job: EnqueueInput{Queue: "q"}}).ID)
 	}
 	var got []string
 	for cursor := "first"; cursor != ""; {
 		if cursor == "first" {
 			cursor = ""
 		}
-		page, err := r.Schedules(r.ctx(), r.caller, cursor, 2)
+		page, err := r.Schedules(r.ctx(), r.caller, PageInput{Cursor: cursor, Limit: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range page.Schedules {
-			got = append(got, s.ID.String())
+			got = append(got, s.ID)
 		}
 		cursor = page.Cursor
 	}
 	equal(t, "ids", got, slices.Sorted(slices.Values(want)))
 	other := r.caller
 	other.Namespace = job.Namespace{6}
-	if page, err := r.Schedules(r.ctx(), other, "", 0); err != nil || len(page.Schedules) != 0 {
+	if page, err := r.Schedules(r.ctx(), other, PageInput{}); err != nil || len(page.Schedules) != 0 {
 		t.Errorf("another namespace sees %+v, %v", page, err)
 	}
 	id, err := job.ParseScheduleID(got[0])
@@ -268,7 +268,7 @@ func TestSchedules_PageByPage(t *testing.T) {
 	if _, err := r.Schedule(r.ctx(), other, id); reason(err) != "NOT_FOUND" {
 		t.Errorf("another namespace reads it: %v", err)
 	}
-	_, err = r.Schedules(r.ctx(), r.caller, "nonsense", -1)
+	_, err = r.Schedules(r.ctx(), r.caller, PageInput{Cursor: "nonsense", Limit: -1})
 	equal(t, "fields", paths(err), []string{"cursor", "limit"})
 }
 
@@ -279,16 +279,16 @@ func TestSchedule_FullDiskPutsTicksOff(t *testing.T) {
 	r.shard.RefuseJobs(true)
 	s := r.schedule(everySecond("often"))
 	r.eventually("the schedule is put off", func() bool {
-		now, err := r.Schedule(r.ctx(), r.caller, s.ID)
-		return err == nil && now.NextRunAt.Sub(s.NextRunAt) > 5*time.Second
+		now, err := r.Schedule(r.ctx(), r.caller, scheduleOf(s.ID))
+		return err == nil && now.NextRunAt.Sub(*s.NextRunAt) > 5*time.Second
 	})
-	if n := len(r.ticks(s.ID)); n != 0 {
+	if n := len(r.ticks(scheduleOf(s.ID))); n != 0 {
 		t.Errorf("%d jobs on a full disk", n)
 	}
-	if _, err := r.RunSchedule(r.ctx(), r.caller, s.ID); reason(err) != "DISK_FULL" {
+	if _, err := r.RunSchedule(r.ctx(), r.caller, scheduleOf(s.ID)); reason(err) != "DISK_FULL" {
 		t.Errorf("by hand: %v", err)
 	}
-	rec, err := r.readSchedule(t.Context(), r.caller, s.ID)
+	rec, err := r.readSchedule(t.Context(), r.caller, scheduleOf(s.ID))
 	if err != nil || rec.Since != s.NextRunAt.UnixNano() || rec.Missed != 0 {
 		t.Errorf("ticks since %d, missed %d, %v; want since %d", rec.Since, rec.Missed, err, s.NextRunAt.UnixNano())
 	}

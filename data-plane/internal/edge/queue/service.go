@@ -1,6 +1,7 @@
 // Package queue holds the use cases of one shard's jobs: validate everything at
 // once, stamp what replicas may not decide (id, time, defaults), propose, and
-// shape the answer. It knows no protocol and no storage layout.
+// answer with the types of package wire, so that an answer is said once. It knows no
+// protocol and no storage layout.
 //
 // An error that the caller may see is a *fault.Error. NotLeader means that the
 // leader moved: route again.
@@ -11,10 +12,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
@@ -61,7 +64,7 @@ func (s *Service) Enqueue(ctx context.Context, c Caller, in EnqueueInput) (Enque
 	if err := enqueueRefusal("", &in, &rep.After[0]); err != nil {
 		return EnqueueResult{}, err
 	}
-	return enqueueResult(&rep.After[0]), nil
+	return enqueueResult(in.Queue, &rep.After[0]), nil
 }
 
 // EnqueueBatch adds all jobs in one commit, or none if any is invalid.
@@ -132,25 +135,29 @@ func enqueueResults(list string, in []EnqueueInput, results []state.Result) ([]E
 	results = results[len(results)-len(in):] // Without the result of Together.
 	out := make([]EnqueueResult, len(in))
 	for i := range in {
-		out[i] = enqueueResult(&results[i])
+		out[i] = enqueueResult(in[i].Queue, &results[i])
 	}
 	return out, nil
 }
 
-func enqueueResult(r *state.Result) EnqueueResult {
-	res := EnqueueResult{
-		JobID: r.ID, Status: EnqueueStatus(r.State.String()), UniqueExisting: r.Duplicate, Replayed: r.Replayed,
-		Chain: r.Chain, Batch: r.Batch,
-	}
-	if r.Duplicate {
-		res.Status = StatusDuplicate
+func enqueueResult(queue string, r *state.Result) EnqueueResult {
+	id := r.ID.String()
+	res := EnqueueResult{Replayed: r.Replayed, Enqueued: wire.Enqueued{
+		JobID: id, Status: wire.EnqueueStatus(r.State.String()), UniqueExisting: r.Duplicate,
+		ChainID: idOrNone(r.Chain), BatchID: idOrNone(r.Batch), Job: wire.JobRef{ID: id, Queue: queue},
+	}}
+	switch {
+	case r.Duplicate:
+		res.Status, res.UniqueJobID = wire.EnqueueDuplicate, id
+	case !r.Replayed:
+		res.Job.State = stateOf(r.State)
 	}
 	return res
 }
 
 // Fetch leases up to in.Count jobs, waiting up to in.Wait for the first. No jobs
 // in time is an empty answer, not an error.
-func (s *Service) Fetch(ctx context.Context, c Caller, in FetchInput) ([]Grant, error) {
+func (s *Service) Fetch(ctx context.Context, c Caller, in FetchInput) ([]wire.FetchedJob, error) {
 	if fields := in.validate(); len(fields) > 0 {
 		return nil, fault.InvalidFields(fields)
 	}
@@ -192,8 +199,8 @@ func (s *Service) fetchOf(c Caller, in *FetchInput) *shard.Fetch {
 
 // load reads what a worker needs of the granted jobs. Bodies never change, so
 // this happens here, off the path of the log. A job deleted meanwhile is left out.
-func (s *Service) load(c Caller, grants []state.Grant) ([]Grant, error) {
-	out := make([]Grant, 0, len(grants))
+func (s *Service) load(c Caller, grants []state.Grant) ([]wire.FetchedJob, error) {
+	out := make([]wire.FetchedJob, 0, len(grants))
 	for i := range grants {
 		g := &grants[i]
 		body, err := stateread.ReadBody(s.shard.Store(), c.Namespace, g.ID)
@@ -203,11 +210,12 @@ func (s *Service) load(c Caller, grants []state.Grant) ([]Grant, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, Grant{
-			JobID: g.ID, Queue: g.Queue, Payload: body.Payload, Tags: tagMap(body.Tags),
-			Attempt: int(g.Attempt), MaxRetries: int(g.MaxRetries), Lease: g.Lease,
-			Token:       FormatToken(command.Token{Attempt: g.Attempt, Epoch: g.Epoch}),
-			TraceParent: body.TraceParent, ExpireAt: when(g.ExpireAt), Places: placesOf(&body),
+		out = append(out, wire.FetchedJob{
+			JobID: g.ID.String(), Queue: g.Queue, Payload: orEmpty(body.Payload), Tags: tagMap(body.Tags),
+			Attempt: int(g.Attempt), MaxRetries: int(g.MaxRetries), LeaseDuration: wholeSeconds(g.Lease),
+			LeaseToken:  FormatToken(command.Token{Attempt: g.Attempt, Epoch: g.Epoch}),
+			TraceParent: body.TraceParent, ExpireAt: when(g.ExpireAt),
+			BatchID: idOrNone(body.Batch), ChainID: idOrNone(body.Chain), ChainStep: chainStep(&body),
 		})
 		if g.Iteration > 0 {
 			used, err := stateread.ReadJobUsage(s.shard.Store(), c.Namespace, g.ID)
@@ -224,6 +232,10 @@ func (s *Service) load(c Caller, grants []state.Grant) ([]Grant, error) {
 	}
 	return out, nil
 }
+
+// wholeSeconds rounds up: a worker told less would only renew earlier, but told 0
+// it might not renew at all.
+func wholeSeconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
 
 func tagMap(tags []command.Tag) map[string]string {
 	if len(tags) == 0 {
@@ -280,32 +292,31 @@ func (s *Service) Heartbeat(ctx context.Context, c Caller, in []HeartbeatInput) 
 }
 
 // Job reads a whole job from the leader.
-func (s *Service) Job(ctx context.Context, c Caller, id job.ID) (Job, error) {
+func (s *Service) Job(ctx context.Context, c Caller, id job.ID) (wire.Job, error) {
 	j, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (stateread.Job, error) {
 		return stateread.ReadJob(g, c.Namespace, id)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
-		return Job{}, errNoJob(id)
+		return wire.Job{}, errNoJob(id)
 	}
 	if err != nil {
-		return Job{}, err
+		return wire.Job{}, err
 	}
 	return viewJob(id, &j), nil
 }
 
 // Queues lists the namespace's queues with exact counts.
-func (s *Service) Queues(ctx context.Context, c Caller) ([]QueueInfo, error) {
-	return shard.Read(ctx, s.shard, func(g *statedb.Group) (out []QueueInfo, err error) {
+func (s *Service) Queues(ctx context.Context, c Caller) ([]wire.Queue, error) {
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) (out []wire.Queue, err error) {
 		queues, err := stateread.ReadQueues(g, c.Namespace)
 		if err != nil {
 			return nil, err
 		}
+		out = make([]wire.Queue, len(queues))
 		for i := range queues {
-			info, err := viewQueue(g, c.Namespace, &queues[i])
-			if err != nil {
+			if out[i], err = viewQueue(g, c.Namespace, &queues[i]); err != nil {
 				return nil, err
 			}
-			out = append(out, info)
 		}
 		return out, nil
 	})

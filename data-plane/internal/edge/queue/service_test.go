@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
@@ -56,15 +57,15 @@ func TestEnqueue_AgainWithTheSameKeys(t *testing.T) {
 	r := start(t)
 	in := EnqueueInput{Queue: "q", IdempotencyKey: "i"}
 	first, err := r.Enqueue(r.ctx(), r.caller, in)
-	if err != nil || first.Status != StatusPending || first.Replayed {
+	if err != nil || first.Status != wire.EnqueuePending || first.Replayed {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	g := r.one()
-	if errs, err := r.Ack(r.ctx(), r.caller, []AckInput{{JobID: g.JobID, Token: g.Token}}); err != nil || errs[0] != nil {
+	if errs, err := r.Ack(r.ctx(), r.caller, []AckInput{{JobID: idOf(g.JobID), Token: g.LeaseToken}}); err != nil || errs[0] != nil {
 		t.Fatal(errs, err)
 	}
 	again, err := r.Enqueue(r.ctx(), r.caller, in)
-	if err != nil || again.JobID != first.JobID || again.Status != StatusPending || !again.Replayed {
+	if err != nil || again.JobID != first.JobID || again.Status != wire.EnqueuePending || !again.Replayed {
 		t.Fatalf("the first answer again: %+v, %v", again, err)
 	}
 	other := in
@@ -74,11 +75,11 @@ func TestEnqueue_AgainWithTheSameKeys(t *testing.T) {
 	}
 	unique := EnqueueInput{Queue: "q", UniqueKey: "u", ScheduledAt: time.Now().Add(time.Hour)}
 	holder, err := r.Enqueue(r.ctx(), r.caller, unique)
-	if err != nil || holder.Status != StatusScheduled {
+	if err != nil || holder.Status != wire.EnqueueScheduled {
 		t.Fatalf("%+v, %v", holder, err)
 	}
 	dup, err := r.Enqueue(r.ctx(), r.caller, unique)
-	if err != nil || dup.Status != StatusDuplicate || !dup.UniqueExisting || dup.JobID != holder.JobID {
+	if err != nil || dup.Status != wire.EnqueueDuplicate || !dup.UniqueExisting || dup.JobID != holder.JobID {
 		t.Fatalf("duplicate: %+v, %v", dup, err)
 	}
 	stranger := r.caller
@@ -86,7 +87,7 @@ func TestEnqueue_AgainWithTheSameKeys(t *testing.T) {
 	if res, err := r.Enqueue(r.ctx(), stranger, unique); err != nil || res.UniqueExisting {
 		t.Fatalf("another namespace: %+v, %v", res, err)
 	}
-	if _, err := r.Job(r.ctx(), stranger, holder.JobID); fault.CodeOf(err) != fault.NotFound {
+	if _, err := r.Job(r.ctx(), stranger, idOf(holder.JobID)); fault.CodeOf(err) != fault.NotFound {
 		t.Fatalf("another namespace reads the job: %v", err)
 	}
 }
@@ -102,7 +103,7 @@ func TestFetch_ReturnsWhenAJobArrivesAndEmptyWhenNoneDoes(t *testing.T) {
 	if r.shard.Group().Status().LastIndex != from {
 		t.Fatal("an empty fetch was written")
 	}
-	got := make(chan []Grant, 1)
+	got := make(chan []wire.FetchedJob, 1)
 	go func() {
 		g, err := r.Fetch(context.Background(), r.caller, FetchInput{Queues: []string{"q"}, Wait: WaitMax})
 		if err != nil {
@@ -114,8 +115,8 @@ func TestFetch_ReturnsWhenAJobArrivesAndEmptyWhenNoneDoes(t *testing.T) {
 	id := r.enqueue(EnqueueInput{Payload: json.RawMessage(`{"a":1}`), Tags: map[string]string{"k": "v"}, Checkpoint: json.RawMessage(`[1]`)})
 	select {
 	case g := <-got:
-		if len(g) != 1 || g[0].JobID != id || string(g[0].Payload) != `{"a":1}` || g[0].Tags["k"] != "v" || string(g[0].Checkpoint) != "[1]" ||
-			g[0].Attempt != 1 || g[0].MaxRetries != job.DefaultMaxRetries || g[0].Lease != job.DefaultLease || g[0].Token == "" {
+		if len(g) != 1 || g[0].JobID != id.String() || string(g[0].Payload) != `{"a":1}` || g[0].Tags["k"] != "v" || string(g[0].Checkpoint) != "[1]" ||
+			g[0].Attempt != 1 || g[0].MaxRetries != job.DefaultMaxRetries || g[0].LeaseDuration != int(job.DefaultLease/time.Second) || g[0].LeaseToken == "" {
 			t.Fatalf("grant %+v", g)
 		}
 	case <-time.After(patience):
@@ -138,17 +139,17 @@ func TestFetch_WithoutWaitingPassesJobsThatABudgetHolds(t *testing.T) {
 		r.enqueue(tagged)
 	}
 	first, second := r.enqueue(EnqueueInput{}), r.enqueue(EnqueueInput{})
-	_, err := r.Ack(r.ctx(), r.caller, []AckInput{{JobID: spender.JobID, Token: spender.Token, Usage: &UsageReport{Cost: 2 * job.NanosPerDollar}}})
+	_, err := r.Ack(r.ctx(), r.caller, []AckInput{{JobID: idOf(spender.JobID), Token: spender.LeaseToken, Usage: &UsageReport{Cost: 2 * job.NanosPerDollar}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g := r.one(); g.JobID != first {
+	if g := r.one(); g.JobID != first.String() {
 		t.Fatalf("got %s, want %s", g.JobID, first)
 	}
 	for range 3 {
 		r.enqueue(tagged)
 	}
-	if g := r.one(); g.JobID != second {
+	if g := r.one(); g.JobID != second.String() {
 		t.Fatalf("got %s, want %s", g.JobID, second)
 	}
 	if g := r.fetch(FetchInput{}); len(g) != 0 {
@@ -176,10 +177,10 @@ func TestFetch_WhatAGoneClientWasGrantedIsReleased(t *testing.T) {
 		} else if !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		if j := r.job(id); j.State != job.Pending || j.Attempt != 0 {
+		if j := r.job(id); j.State != wire.Pending || j.Attempt != 0 {
 			t.Fatalf("job is %s at attempt %d", j.State, j.Attempt)
 		}
-		if g := r.one(); g.JobID != id || g.Attempt != 1 {
+		if g := r.one(); g.JobID != id.String() || g.Attempt != 1 {
 			t.Fatalf("grant %+v", g)
 		}
 	}
@@ -195,14 +196,14 @@ func TestFrame_ItemsFailAloneAndShareOneCommit(t *testing.T) {
 	from := r.shard.Group().Status().LastIndex
 	res, err := r.Frame(r.ctx(), r.caller, FrameInput{
 		Acks: []AckInput{
-			{JobID: a.JobID, Token: "not a token"},
-			{JobID: a.JobID, Token: b.Token},
-			{JobID: a.JobID, Token: a.Token, Result: json.RawMessage("{")},
-			{JobID: a.JobID, Token: a.Token, Result: json.RawMessage(`{"ok":true}`)},
-			{JobID: job.ID{1}, Token: a.Token},
+			{JobID: idOf(a.JobID), Token: "not a token"},
+			{JobID: idOf(a.JobID), Token: b.LeaseToken},
+			{JobID: idOf(a.JobID), Token: a.LeaseToken, Result: json.RawMessage("{")},
+			{JobID: idOf(a.JobID), Token: a.LeaseToken, Result: json.RawMessage(`{"ok":true}`)},
+			{JobID: job.ID{1}, Token: a.LeaseToken},
 		},
-		Fails:      []FailInput{{JobID: b.JobID, Token: b.Token, Error: strings.Repeat("€", ErrorBytesMax)}, {JobID: b.JobID}},
-		Heartbeats: []HeartbeatInput{{JobID: c.JobID, Token: c.Token, Progress: json.RawMessage(`5`)}, {JobID: c.JobID, Token: a.Token}, {JobID: c.JobID, Token: c.Token, Lease: 1}},
+		Fails:      []FailInput{{JobID: idOf(b.JobID), Token: b.LeaseToken, Error: strings.Repeat("€", ErrorBytesMax)}, {JobID: idOf(b.JobID)}},
+		Heartbeats: []HeartbeatInput{{JobID: idOf(c.JobID), Token: c.LeaseToken, Progress: json.RawMessage(`5`)}, {JobID: idOf(c.JobID), Token: a.LeaseToken}, {JobID: idOf(c.JobID), Token: c.LeaseToken, Lease: 1}},
 		Fetch:      &FetchInput{Queues: []string{"q"}},
 		Enqueues:   []EnqueueInput{{Queue: "q2"}},
 	})
@@ -214,7 +215,7 @@ func TestFrame_ItemsFailAloneAndShareOneCommit(t *testing.T) {
 	if reason(res.Acks[1]) != "LEASE_LOST" || res.Acks[3] != nil || reason(res.Acks[4]) != "NOT_FOUND" {
 		t.Errorf("acks %v", res.Acks)
 	}
-	if f := res.Fails[0]; f.Err != nil || f.State != job.Retrying || f.AttemptsRemaining != 2 || f.NextAttemptAt.IsZero() {
+	if f := res.Fails[0]; f.Err != nil || f.Status != wire.Retrying || f.AttemptsRemaining != 2 || f.NextAttemptAt.IsZero() {
 		t.Errorf("fail %+v", f)
 	}
 	if reason(res.Fails[1].Err) != "NOT_ACTIVE" {
@@ -230,7 +231,7 @@ func TestFrame_ItemsFailAloneAndShareOneCommit(t *testing.T) {
 	if n := r.shard.Group().Status().LastIndex - from; n != 1 {
 		t.Errorf("the frame took %d entries", n)
 	}
-	if e := r.job(b.JobID).Errors; len(e) != 1 || len(e[0].Error) > ErrorBytesMax || !strings.HasPrefix(e[0].Error, "€€") {
+	if e := r.job(idOf(b.JobID)).Errors; len(e) != 1 || len(e[0].Error) > ErrorBytesMax || !strings.HasPrefix(e[0].Error, "€€") {
 		t.Errorf("errors %+v", e)
 	}
 }
@@ -241,7 +242,7 @@ func TestFrame_AnInvalidFetchOrEnqueueIsRefusedAlone(t *testing.T) {
 	r.enqueue(EnqueueInput{})
 	g := r.one()
 	res, err := r.Frame(r.ctx(), r.caller, FrameInput{
-		Acks: []AckInput{{JobID: g.JobID, Token: g.Token}}, Fetch: &FetchInput{}, Enqueues: []EnqueueInput{{Queue: "q"}, {Queue: "-"}},
+		Acks: []AckInput{{JobID: idOf(g.JobID), Token: g.LeaseToken}}, Fetch: &FetchInput{}, Enqueues: []EnqueueInput{{Queue: "q"}, {Queue: "-"}},
 	})
 	if err != nil || res.Acks[0] != nil {
 		t.Fatalf("%+v, %v", res, err)
@@ -270,10 +271,10 @@ func TestHeartbeat_TellsOkCancelAndLost(t *testing.T) {
 		return res[0]
 	}
 	from := r.shard.Group().Status().LastIndex
-	if s := beat(HeartbeatInput{JobID: id, Token: g.Token}); s != HeartbeatOK || r.shard.Group().Status().LastIndex != from {
+	if s := beat(HeartbeatInput{JobID: id, Token: g.LeaseToken}); s != HeartbeatOK || r.shard.Group().Status().LastIndex != from {
 		t.Fatalf("%s; a beat without news is not written", s)
 	}
-	if s := beat(HeartbeatInput{JobID: id, Token: g.Token, Progress: json.RawMessage(`{"p":1}`), Checkpoint: json.RawMessage(`2`)}); s != HeartbeatOK {
+	if s := beat(HeartbeatInput{JobID: id, Token: g.LeaseToken, Progress: json.RawMessage(`{"p":1}`), Checkpoint: json.RawMessage(`2`)}); s != HeartbeatOK {
 		t.Fatal(s)
 	}
 	if j := r.job(id); string(j.Progress) != `{"p":1}` || string(j.Checkpoint) != "2" {
@@ -282,14 +283,14 @@ func TestHeartbeat_TellsOkCancelAndLost(t *testing.T) {
 	if s, err := r.Cancel(r.ctx(), r.caller, id); err != nil || s != job.Cancelling {
 		t.Fatal(s, err)
 	}
-	if s := beat(HeartbeatInput{JobID: id, Token: g.Token}); s != HeartbeatCancel {
+	if s := beat(HeartbeatInput{JobID: id, Token: g.LeaseToken}); s != HeartbeatCancel {
 		t.Fatal(s)
 	}
-	out, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: id, Token: g.Token}})
-	if err != nil || out[0].Err != nil || out[0].State != job.Cancelled {
+	out, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: id, Token: g.LeaseToken}})
+	if err != nil || out[0].Err != nil || out[0].Status != wire.Cancelled {
 		t.Fatalf("%+v, %v", out, err)
 	}
-	if s := beat(HeartbeatInput{JobID: id, Token: g.Token}); s != HeartbeatLost {
+	if s := beat(HeartbeatInput{JobID: id, Token: g.LeaseToken}); s != HeartbeatLost {
 		t.Fatal(s)
 	}
 	if s := beat(HeartbeatInput{JobID: job.ID{9}}); s != HeartbeatLost {
@@ -303,9 +304,9 @@ func TestFail_AShutdownReleasesAndCostsNoAttempt(t *testing.T) {
 	id := r.enqueue(EnqueueInput{MaxRetries: ptr(1)})
 	for _, in := range []FailInput{{Error: workerShutdown}, {Release: true, Error: "leaving"}} {
 		g := r.one()
-		in.JobID, in.Token = id, g.Token
+		in.JobID, in.Token = id, g.LeaseToken
 		out, err := r.Fail(r.ctx(), r.caller, []FailInput{in})
-		if err != nil || out[0].Err != nil || out[0].State != job.Pending || out[0].AttemptsRemaining != 1 {
+		if err != nil || out[0].Err != nil || out[0].Status != wire.Pending || out[0].AttemptsRemaining != 1 {
 			t.Fatalf("%+v, %v", out, err)
 		}
 	}
@@ -313,8 +314,8 @@ func TestFail_AShutdownReleasesAndCostsNoAttempt(t *testing.T) {
 		t.Fatalf("job %+v", j)
 	}
 	g := r.one()
-	out, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: id, Token: g.Token, Error: "boom", Backtrace: "at x"}})
-	if err != nil || out[0].State != job.Dead || out[0].AttemptsRemaining != 0 || !out[0].NextAttemptAt.IsZero() {
+	out, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: id, Token: g.LeaseToken, Error: "boom", Backtrace: "at x"}})
+	if err != nil || out[0].Status != wire.Dead || out[0].AttemptsRemaining != 0 || !out[0].NextAttemptAt.IsZero() {
 		t.Fatalf("%+v, %v", out, err)
 	}
 	j := r.job(id)
@@ -331,29 +332,29 @@ func TestJob_ShowsItsWholeStory(t *testing.T) {
 		Payload: json.RawMessage(`{"x":1}`), Priority: "high", MaxRetries: ptr(5), RetryBackoff: "fixed", RetryBaseDelay: ptr(time.Duration(0)),
 		RetryMaxDelay: ptr(time.Minute), ScheduledAt: at, Tags: map[string]string{"a": "b"}, UniqueKey: "u",
 	})
-	if j := r.job(id); j.State != job.Scheduled || !j.ScheduledAt.Equal(at) || j.Priority != job.High || j.MaxRetries != 5 ||
-		j.RetryBackoff != job.BackoffFixed || j.RetryBaseDelay != 0 || j.RetryMaxDelay != time.Minute || j.UniqueKey != "u" || j.Tags["a"] != "b" {
+	if j := r.job(id); j.State != wire.Scheduled || !j.ScheduledAt.Equal(at) || j.Priority != int(job.High) || j.MaxRetries != 5 ||
+		j.RetryBackoff != wire.BackoffFixed || j.RetryBaseDelayMS != 0 || j.RetryMaxDelayMS != 60_000 || j.UniqueKey != "u" || j.Tags["a"] != "b" {
 		t.Fatalf("scheduled %+v", j)
 	}
 	g := r.fetch(FetchInput{WorkerID: "w1", Hostname: "h1", Wait: time.Minute, Lease: time.Minute})
-	if j := r.job(id); j.State != job.Active || j.WorkerID != "w1" || j.Hostname != "h1" || j.LeaseExpiresAt.Sub(j.StartedAt) != time.Minute {
+	if j := r.job(id); j.State != wire.Active || j.WorkerID != "w1" || j.Hostname != "h1" || j.LeaseExpiresAt.Sub(j.StartedAt) != time.Minute {
 		t.Fatalf("active %+v", j)
 	}
-	if _, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: id, Token: g[0].Token, Error: "one"}}); err != nil {
+	if _, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: id, Token: g[0].LeaseToken, Error: "one"}}); err != nil {
 		t.Fatal(err)
 	}
 	g = r.fetch(FetchInput{Wait: time.Minute})
-	if errs, err := r.Ack(r.ctx(), r.caller, []AckInput{{JobID: id, Token: g[0].Token, Result: json.RawMessage(`"done"`), Checkpoint: json.RawMessage(`1`)}}); err != nil || errs[0] != nil {
+	if errs, err := r.Ack(r.ctx(), r.caller, []AckInput{{JobID: id, Token: g[0].LeaseToken, Result: json.RawMessage(`"done"`), Checkpoint: json.RawMessage(`1`)}}); err != nil || errs[0] != nil {
 		t.Fatal(errs, err)
 	}
 	j := r.job(id)
-	if j.State != job.Completed || string(j.Result) != `"done"` || string(j.Checkpoint) != "1" || j.CompletedAt.IsZero() || j.Attempt != 2 || j.FailedAt.IsZero() || j.DeadReason != "" {
+	if j.State != wire.Completed || string(j.Result) != `"done"` || string(j.Checkpoint) != "1" || j.CompletedAt.IsZero() || j.Attempt != 2 || j.FailedAt.IsZero() || j.DeadReason != "" {
 		t.Fatalf("completed %+v", j)
 	}
 	var story []string
 	last := time.Time{}
 	for _, e := range j.Timeline {
-		story = append(story, e.Event)
+		story = append(story, string(e.Event))
 		if e.At.Before(last) {
 			t.Fatalf("timeline goes back: %+v", j.Timeline)
 		}
@@ -385,7 +386,7 @@ func TestAdmin_RefusesWhatTheStateDoesNotAllow(t *testing.T) {
 	if err := r.Delete(r.ctx(), r.caller, id); reason(err) != "CONFLICT" {
 		t.Error(err)
 	}
-	if _, err := r.Ack(r.ctx(), r.caller, []AckInput{{JobID: id, Token: g.Token}}); err != nil {
+	if _, err := r.Ack(r.ctx(), r.caller, []AckInput{{JobID: id, Token: g.LeaseToken}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Cancel(r.ctx(), r.caller, id); reason(err) != "CONFLICT" {
@@ -408,14 +409,14 @@ func TestQueues_CountExactlyAndKnowTheOldest(t *testing.T) {
 	if err := r.PauseQueue(r.ctx(), r.caller, "paused"); err != nil {
 		t.Fatal(err)
 	}
-	info := func() QueueInfo {
+	info := func() wire.Queue {
 		t.Helper()
 		all, err := r.Queues(r.ctx(), r.caller)
 		if err != nil || len(all) != 3 {
 			t.Fatalf("%+v, %v", all, err)
 		}
 		for _, q := range all {
-			if len(q.Counts) != len(job.States()) || q.CreatedAt.IsZero() || q.Paused != (q.Name == "paused") {
+			if q.CreatedAt.IsZero() || q.Paused != (q.Name == "paused") {
 				t.Fatalf("queue %+v", q)
 			}
 			if q.Name == "q" {
@@ -423,19 +424,19 @@ func TestQueues_CountExactlyAndKnowTheOldest(t *testing.T) {
 			}
 		}
 		t.Fatal("no queue q")
-		return QueueInfo{}
+		return wire.Queue{}
 	}
 	q := info()
-	if q.Counts[job.Pending] != 2 || q.Counts[job.Scheduled] != 1 || q.Enqueued != 3 || !q.OldestPendingAt.Equal(r.job(low).CreatedAt) {
+	if q.Pending != 2 || q.Scheduled != 1 || q.Enqueued != 3 || !q.OldestPendingAt.Equal(r.job(low).CreatedAt) {
 		t.Fatalf("queue %+v", q)
 	}
 	g := r.one() // The critical one.
-	out, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: g.JobID, Token: g.Token}})
+	out, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: idOf(g.JobID), Token: g.LeaseToken}})
 	if err != nil || out[0].Err != nil {
 		t.Fatal(out, err)
 	}
 	r.one()
-	if q = info(); q.Counts[job.Pending] != 0 || q.Counts[job.Active] != 1 || q.Counts[job.Retrying] != 1 || q.Failed != 1 || !q.OldestPendingAt.IsZero() {
+	if q = info(); q.Pending != 0 || q.Active != 1 || q.Retrying != 1 || q.Failed != 1 || !q.OldestPendingAt.IsZero() {
 		t.Fatalf("queue %+v", q)
 	}
 }
@@ -453,7 +454,7 @@ func TestPause_HandsOutNothingUntilResumed(t *testing.T) {
 	if err := r.ResumeQueue(r.ctx(), r.caller, "q"); err != nil {
 		t.Fatal(err)
 	}
-	if g := r.one(); g.JobID != id {
+	if g := r.one(); g.JobID != id.String() {
 		t.Fatalf("grant %+v", g)
 	}
 }
@@ -466,7 +467,7 @@ func TestAck_WithoutATokenAfterACrashIsTheHoldersAlone(t *testing.T) {
 	id := r.enqueue(EnqueueInput{})
 	r.fetch(FetchInput{WorkerID: "w1", Lease: LeaseMin})
 	g := r.fetch(FetchInput{WorkerID: "w2", Wait: time.Minute}) // After the first lease ran out.
-	if len(g) != 1 || g[0].JobID != id {
+	if len(g) != 1 || g[0].JobID != id.String() {
 		t.Fatalf("grants %+v", g)
 	}
 	ack := func(worker string) error {
@@ -483,7 +484,7 @@ func TestAck_WithoutATokenAfterACrashIsTheHoldersAlone(t *testing.T) {
 	if err := ack("w2"); err != nil {
 		t.Fatalf("the holder: %v", err)
 	}
-	if j := r.job(id); j.State != job.Completed || j.Crashes != 1 {
+	if j := r.job(id); j.State != wire.Completed || j.Crashes != 1 {
 		t.Fatalf("job %+v", j)
 	}
 }

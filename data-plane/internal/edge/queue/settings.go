@@ -3,7 +3,11 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
@@ -13,39 +17,50 @@ import (
 )
 
 // Queue reads one queue with exact counts.
-func (s *Service) Queue(ctx context.Context, c Caller, name string) (QueueInfo, error) {
+func (s *Service) Queue(ctx context.Context, c Caller, name string) (wire.Queue, error) {
 	if err := checkQueuePath(name); err != nil {
-		return QueueInfo{}, err
+		return wire.Queue{}, err
 	}
-	info, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (QueueInfo, error) {
+	info, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (wire.Queue, error) {
 		q, err := stateread.ReadQueue(g, c.Namespace, name)
 		if err != nil {
-			return QueueInfo{}, err
+			return wire.Queue{}, err
 		}
 		return viewQueue(g, c.Namespace, &q)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
-		return QueueInfo{}, errNoQueue(name)
+		return wire.Queue{}, errNoQueue(name)
 	}
 	return info, err
 }
 
+// etag is the fingerprint of a queue's settings on the wire.
+func etag(fingerprint uint64) string { return fmt.Sprintf(`"%016x"`, fingerprint) }
+
+// ParseETag reads the fingerprint of a queue's settings.
+func ParseETag(text string) (fingerprint uint64, ok bool) {
+	fingerprint, err := strconv.ParseUint(strings.Trim(text, `"`), 16, 64)
+	return fingerprint, err == nil && etag(fingerprint) == text
+}
+
 // SetQueue changes the settings of a queue, which it creates if need be. It returns
 // the result.
-func (s *Service) SetQueue(ctx context.Context, c Caller, name string, in QueueSettings) (QueueInfo, error) {
+func (s *Service) SetQueue(ctx context.Context, c Caller, name string, in QueueSettings) (wire.Queue, error) {
 	if fields := in.validate(name); len(fields) > 0 {
-		return QueueInfo{}, fault.InvalidFields(fields)
+		return wire.Queue{}, fault.InvalidFields(fields)
 	}
-	was, err := s.Queue(ctx, c, name)
-	if err != nil && fault.CodeOf(err) != fault.NotFound {
-		return QueueInfo{}, err
+	was, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (stateread.Queue, error) {
+		return stateread.ReadQueue(g, c.Namespace, name)
+	})
+	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
+		return wire.Queue{}, err
 	}
 	res, err := s.act(ctx, c, in.act(name, &was), in.command(c, name))
 	if err != nil {
-		return QueueInfo{}, err
+		return wire.Queue{}, err
 	}
 	if res.Refusal == state.Changed {
-		return QueueInfo{}, fault.New(fault.Conflict, "QUEUE_CHANGED", "the settings of queue %s have changed since you read them; read them again", name)
+		return wire.Queue{}, fault.New(fault.Conflict, "QUEUE_CHANGED", "the settings of queue %s have changed since you read them; read them again", name)
 	}
 	return s.Queue(ctx, c, name)
 }

@@ -47,7 +47,7 @@ func (s *idSource) next(now time.Time) job.ID {
 // job is undetermined.
 func (s *Service) stampEnqueue(c Caller, in *EnqueueInput) command.Command {
 	now := s.now()
-	priority, _ := job.ParsePriority(in.Priority) // Validated.
+	priority, _ := job.ParsePriority(string(in.Priority)) // Validated.
 	cmd := &command.Enqueue{
 		NS: c.Namespace, ID: s.ids.next(now), Queue: in.Queue,
 		Payload: said(in.Payload), Checkpoint: said(in.Checkpoint), Priority: priority,
@@ -105,7 +105,7 @@ func retryPolicy(in *RetrySettings) (p command.RetryPolicy, open command.RetryPa
 		open &^= command.RetryMax
 	}
 	if in.Backoff != "" {
-		p.Backoff, _ = job.ParseBackoff(in.Backoff) // Validated.
+		p.Backoff, _ = job.ParseBackoff(string(in.Backoff)) // Validated.
 		open &^= command.RetryBackoff
 	}
 	if in.BaseDelay != nil {

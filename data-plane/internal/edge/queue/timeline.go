@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
@@ -14,44 +14,25 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
-// JobEvent is one line of a job's timeline.
-type JobEvent struct {
-	Seq      int // From 1, in the order of the list.
-	Type     string
-	At       time.Time
-	Attempt  int
-	WorkerID string
-	Error    string
-	// Until is when the wait that began ends: the next attempt, or the time asked.
-	Until  time.Time
-	Reason string // Of a death or a hold.
-}
-
-// Timeline is the history of a job. From a long one, the oldest lines but the first
-// are dropped.
-type Timeline struct {
-	Events    []JobEvent
-	Truncated bool
-}
-
 // Timeline reads the history of a job from the leader's state; it is never late.
-func (v *Views) Timeline(ctx context.Context, c Caller, id job.ID) (Timeline, error) {
+func (v *Views) Timeline(ctx context.Context, c Caller, id job.ID) (wire.Timeline, error) {
 	j, err := shard.Read(ctx, v.shard, func(g *statedb.Group) (stateread.Job, error) {
 		return stateread.ReadJob(g, c.Namespace, id)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
-		return Timeline{}, errNoJob(id)
+		return wire.Timeline{}, errNoJob(id)
 	}
 	if err != nil {
-		return Timeline{}, err
+		return wire.Timeline{}, err
 	}
 	return timelineOf(&j), nil
 }
 
-func timelineOf(j *stateread.Job) Timeline {
-	t := Timeline{Truncated: len(j.Timeline) == records.TimelineMax}
+// timelineOf tells from a long history its first line and the latest.
+func timelineOf(j *stateread.Job) wire.Timeline {
+	t := wire.Timeline{Events: make([]wire.TimelineEvent, 0, len(j.Timeline)+1), Truncated: len(j.Timeline) == records.TimelineMax}
 	for i, m := range j.Timeline {
-		e := JobEvent{Type: m.What.String(), At: when(m.At), Attempt: int(m.Attempt)}
+		e := wire.TimelineEvent{Type: wire.EventType(m.What.String()), At: when(m.At), Attempt: int(m.Attempt)}
 		last := i == len(j.Timeline)-1
 		switch m.What {
 		case feed.Started:
@@ -60,21 +41,36 @@ func timelineOf(j *stateread.Job) Timeline {
 			failed := errorAt(j.Errors, m)
 			e.Error, e.WorkerID = failed.Text(), failed.Worker
 		case feed.Scheduled:
-			e.Until = when(j.Body.ScheduledAt)
+			e.Data = untilData(j.Body.ScheduledAt)
 		case feed.Dead:
-			e.Reason = j.Reason.String()
+			e.Data = reasonData(j.Reason.String())
 		case feed.Held:
-			e.Reason = holdReason(j, i)
+			e.Data = reasonData(holdReason(j, i))
 		}
 		t.Events = append(t.Events, e)
 		if last && j.State == job.Retrying {
-			t.Events = append(t.Events, JobEvent{Type: job.Retrying.String(), At: e.At, Attempt: e.Attempt, Until: when(j.DueAt())})
+			t.Events = append(t.Events, wire.TimelineEvent{Type: wire.EventRetrying, At: e.At, Attempt: e.Attempt, Data: untilData(j.DueAt())})
 		}
 	}
 	for i := range t.Events {
 		t.Events[i].Seq = i + 1
 	}
 	return t
+}
+
+// untilData is when the wait that began ends: the next attempt, or the time asked.
+func untilData(ns int64) *wire.TimelineData {
+	if ns == 0 {
+		return nil
+	}
+	return &wire.TimelineData{Until: when(ns)}
+}
+
+func reasonData(reason string) *wire.TimelineData {
+	if reason == "" {
+		return nil
+	}
+	return &wire.TimelineData{Reason: reason}
 }
 
 // holdReason is known only for the latest hold.

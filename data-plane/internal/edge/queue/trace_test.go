@@ -49,7 +49,7 @@ func TestEnqueue_NullIsWhatWasNotGiven(t *testing.T) {
 		t.Errorf("payload %s, checkpoint %s", j.Payload, j.Checkpoint)
 	}
 	g := r.one()
-	errs, err := r.Ack(r.ctx(), r.caller, []AckInput{{JobID: id, Token: g.Token, Result: null, Checkpoint: null}})
+	errs, err := r.Ack(r.ctx(), r.caller, []AckInput{{JobID: id, Token: g.LeaseToken, Result: null, Checkpoint: null}})
 	if err != nil || errs[0] != nil {
 		t.Fatal(err, errs)
 	}

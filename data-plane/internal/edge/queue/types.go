@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
@@ -57,9 +58,9 @@ type EnqueueInput struct {
 	Queue          string
 	Payload        json.RawMessage // Empty means {}.
 	Checkpoint     json.RawMessage // Initial checkpoint; empty means none.
-	Priority       string
+	Priority       wire.Priority
 	MaxRetries     *int // All attempts; 0 means 1.
-	RetryBackoff   string
+	RetryBackoff   wire.Backoff
 	RetryBaseDelay *time.Duration
 	RetryMaxDelay  *time.Duration
 	ScheduledAt    time.Time      // Zero or past: at once.
@@ -76,31 +77,16 @@ type EnqueueInput struct {
 	DependsOn      []string // Ids of jobs that must end first.
 	// OnDependencyFailed says what happens to the job when one of those does not
 	// complete: fail, which is the default, run or cancel.
-	OnDependencyFailed string
+	OnDependencyFailed wire.DependencyPolicy
 	BatchID            string // The job joins this open batch.
 }
 
-// EnqueueStatus is the word of an enqueue result.
-type EnqueueStatus string
-
-const (
-	StatusPending   EnqueueStatus = "pending"
-	StatusScheduled EnqueueStatus = "scheduled"
-	StatusHeld      EnqueueStatus = "held" // For an approval policy.
-	StatusDuplicate EnqueueStatus = "duplicate"
-)
-
 // EnqueueResult is the job that now exists for the request.
 type EnqueueResult struct {
-	JobID  job.ID
-	Status EnqueueStatus
-	// UniqueExisting: the unique key was held; JobID is the holder.
-	UniqueExisting bool
+	wire.Enqueued
 	// Replayed: the idempotency key was used before; this is the first answer
 	// again.
 	Replayed bool
-	Chain    job.ChainID // Zero if it is in none.
-	Batch    job.BatchID // Zero if it is in none.
 }
 
 // FetchInput asks for up to Count jobs of any of Queues.
@@ -113,24 +99,6 @@ type FetchInput struct {
 	Wait     time.Duration // 0 answers at once.
 }
 
-// Grant is one leased attempt, ready to be sent to a worker.
-type Grant struct {
-	JobID      job.ID
-	Queue      string
-	Payload    json.RawMessage
-	Checkpoint json.RawMessage // nil when there is none.
-	Tags       map[string]string
-	Attempt    int
-	MaxRetries int
-	Lease      time.Duration
-	Token      string
-	// TraceParent is the producer's, so that a trace goes on in the worker.
-	TraceParent string
-	ExpireAt    time.Time   // Zero: never.
-	Agent       *AgentState // nil if it is no agent job.
-	Places
-}
-
 // AckInput completes one attempt. Token may be empty (generation-1 clients).
 type AckInput struct {
 	JobID      job.ID
@@ -140,9 +108,9 @@ type AckInput struct {
 	Checkpoint json.RawMessage
 	Usage      *UsageReport
 	// AgentStatus is what an agent job's loop does next: continue, done or hold.
-	AgentStatus string
+	AgentStatus wire.AgentStatus
 	HoldReason  string
-	StepStatus  string // Of a chain: continue, which is the default, or exit.
+	StepStatus  wire.StepStatus // Of a chain; "" is continue.
 	ExitReason  string
 }
 
@@ -162,13 +130,6 @@ type FailInput struct {
 	// released job is handed out again; nil if not given.
 	Delay *time.Duration
 	Usage *UsageReport
-}
-
-// FailResult is what happened to the job.
-type FailResult struct {
-	State             job.State // Retrying, Dead, Pending (released), Cancelled or Held.
-	NextAttemptAt     time.Time // Zero unless Retrying.
-	AttemptsRemaining int
 }
 
 // HeartbeatInput renews one lease and may carry news to store.
@@ -210,7 +171,7 @@ type FrameResult struct {
 	Acks       []error
 	Fails      []FailOutcome
 	Heartbeats []HeartbeatStatus
-	Grants     []Grant
+	Grants     []wire.FetchedJob
 	Enqueues   []EnqueueResult
 	// FetchErr and EnqueueErr refuse only that part of the frame: a frame with an
 	// invalid enqueue adds none of its jobs, but its settlements count.
@@ -220,97 +181,10 @@ type FrameResult struct {
 	HeartbeatErr error
 }
 
-// FailOutcome is a FailResult or the reason there is none.
+// FailOutcome is what happened to the job, or the reason there is none.
 type FailOutcome struct {
-	FailResult
+	wire.FailResult
 	Err error
-}
-
-// TimelineEvent is one line of a job's recent history.
-type TimelineEvent struct {
-	Event   string
-	At      time.Time
-	Attempt int
-}
-
-// AttemptError is one failed attempt as it was reported.
-type AttemptError struct {
-	Attempt   int
-	Error     string
-	Backtrace string
-	At        time.Time
-}
-
-// Job is a whole job as stored.
-type Job struct {
-	ID             job.ID
-	Queue          string
-	State          job.State
-	Payload        json.RawMessage
-	Priority       job.Priority
-	Attempt        int
-	MaxRetries     int
-	Crashes        int
-	RetryBackoff   job.Backoff
-	RetryBaseDelay time.Duration
-	RetryMaxDelay  time.Duration
-	UniqueKey      string
-	Tags           map[string]string
-	WorkerID       string
-	Hostname       string
-	Progress       json.RawMessage
-	Checkpoint     json.RawMessage
-	Result         json.RawMessage
-	LeaseExpiresAt time.Time
-	ScheduledAt    time.Time
-	ExpireAt       time.Time // Zero: never.
-	CreatedAt      time.Time
-	StartedAt      time.Time
-	CompletedAt    time.Time
-	FinishedAt     time.Time // Completed, dead or cancelled.
-	FailedAt       time.Time
-	// DeadReason is a word such as "max_retries" when State is Dead.
-	DeadReason  string
-	Errors      []AttemptError
-	Timeline    []TimelineEvent
-	TraceParent string
-	Parent      job.ID    // Zero if it came out of no job.
-	Hold        *Hold     // The latest; nil if it never was held.
-	Usage       *JobUsage // nil if it reported none.
-	Agent       *AgentState
-	Groups
-	Schedule job.ScheduleID // That made it; zero for every other job.
-}
-
-// Hold is why a job waits or waited for a person, and what was decided.
-type Hold struct {
-	Reason    string
-	By        string // Who asked; "" if a rule did.
-	At        time.Time
-	Until     time.Time // Zero: for ever.
-	Policy    string    // Id of the approval policy that asked; "" if none did.
-	Approvers []string  // Who may decide; empty: every operator.
-	Decision  string    // "approved", "rejected", or "" as long as nobody decided.
-	DecidedBy string    // "" if the time was over.
-	Comment   string
-	DecidedAt time.Time
-}
-
-// QueueInfo is one queue with its exact counts.
-type QueueInfo struct {
-	Name            string
-	Paused          bool
-	Draining        bool // Takes no more jobs.
-	MaxConcurrency  int  // 0: no limit.
-	Throttle        Throttle
-	Retry           RetrySettings
-	CreatedAt       time.Time
-	Counts          map[job.State]int64 // Every state is present.
-	Enqueued        int64               // Ever.
-	Failed          int64               // Failed attempts, ever.
-	OldestPendingAt time.Time           // Zero when nothing is pending.
-	// Fingerprint identifies these settings; see QueueSettings.IfFingerprint.
-	Fingerprint uint64
 }
 
 // Throttle allows Limit jobs to start in any Window; zero is no limit.
@@ -334,7 +208,7 @@ type QueueSettings struct {
 // that are not set the engine's defaults apply.
 type RetrySettings struct {
 	MaxRetries *int
-	Backoff    string
+	Backoff    wire.Backoff
 	BaseDelay  *time.Duration
 	MaxDelay   *time.Duration
 }

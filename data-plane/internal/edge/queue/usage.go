@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
@@ -35,9 +37,7 @@ type UsageReport struct {
 	InputTokens, OutputTokens, CacheCreationTokens, CacheReadTokens int64
 	Cost                                                            int64 // Nano-dollars.
 	Model, Provider                                                 string
-	// Kind is "total", the default: the numbers count from the start of the attempt;
-	// or "delta": from the report before.
-	Kind string
+	Kind                                                            wire.UsageKind // "" is the default.
 }
 
 // CheckReport lists what is wrong with a report; nil is none.
@@ -60,7 +60,7 @@ func (u *UsageReport) CheckReport() []fault.Field {
 	bad.dollars("usage.cost_usd", u.Cost)
 	bad.text("usage.model", u.Model, UsageNameBytesMax)
 	bad.text("usage.provider", u.Provider, UsageNameBytesMax)
-	if u.Kind != "" && u.Kind != "total" && u.Kind != "delta" {
+	if _, ok := wordIn(wire.UsageKinds(), u.Kind); !ok {
 		bad.failf("usage.kind", "is %q, must be total or delta", clip(u.Kind))
 	}
 	return bad
@@ -79,46 +79,24 @@ func (u *UsageReport) command() *command.Usage {
 	}
 	return &command.Usage{
 		Input: u.InputTokens, Output: u.OutputTokens, CacheCreation: u.CacheCreationTokens, CacheRead: u.CacheReadTokens,
-		Cost: u.Cost, Model: u.Model, Provider: u.Provider, Total: u.Kind != "delta",
+		Cost: u.Cost, Model: u.Model, Provider: u.Provider, Total: u.Kind != wire.UsageDelta,
 	}
 }
 
-// Usage counts the use of models.
-type Usage struct {
-	InputTokens, OutputTokens, CacheCreationTokens, CacheReadTokens int64
-	Cost                                                            int64 // Nano-dollars.
-	Count                                                           int64 // Attempts that reported, each once per model.
-}
-
-func viewUsage(m records.Meter) Usage {
-	return Usage{
+func viewUsage(m records.Meter) wire.Usage {
+	return wire.Usage{
 		InputTokens: m.Input, OutputTokens: m.Output, CacheCreationTokens: m.CacheCreation, CacheReadTokens: m.CacheRead,
-		Cost: m.Cost, Count: m.Attempts,
+		CostUSD: dollars(m.Cost), Count: m.Attempts,
 	}
 }
 
-// JobUsage is what a job reported over all its attempts.
-type JobUsage struct {
-	Usage
-	Models []ModelUsage
-}
-
-// ModelUsage is a job's use of one model.
-type ModelUsage struct {
-	Provider, Model string
-	Usage
-}
-
-func viewJobUsage(u *records.JobUsage) *JobUsage {
+func viewJobUsage(u *records.JobUsage) *wire.JobUsage {
 	if u == nil {
 		return nil
 	}
-	v := &JobUsage{Usage: viewUsage(u.Sum())}
-	for i := range u.Lines {
-		l := &u.Lines[i]
-		v.Models = append(v.Models, ModelUsage{Provider: l.Provider, Model: l.Model, Usage: viewUsage(l.Sum)})
-	}
-	return v
+	return &wire.JobUsage{Usage: viewUsage(u.Sum()), Models: each(u.Lines, func(l *records.UsageLine) wire.ModelUsage {
+		return wire.ModelUsage{Provider: l.Provider, Model: l.Model, Usage: viewUsage(l.Sum)}
+	})}
 }
 
 // UsageQuery asks for a summary; empty members take their defaults.
@@ -127,33 +105,19 @@ type UsageQuery struct {
 	GroupBy string // queue, which is the default, model or provider.
 }
 
-// UsageGroup is the usage under one key.
-type UsageGroup struct {
-	Key string
-	Usage
-}
-
-// UsageSummary is a namespace's usage in whole hours, the current one included.
-type UsageSummary struct {
-	Period   string
-	From, To time.Time
-	Totals   Usage
-	Groups   []UsageGroup // The most expensive first.
-}
-
 // usageOther is the key of the groups beyond UsageGroupsMax, together.
 const usageOther = "(other)"
 
-// UsageSummary adds up the hours of a period.
-func (s *Service) UsageSummary(ctx context.Context, c Caller, in UsageQuery) (UsageSummary, error) {
+// UsageSummary adds up the hours of a period, the current one included.
+func (s *Service) UsageSummary(ctx context.Context, c Caller, in UsageQuery) (wire.UsageSummary, error) {
 	in.Period, in.GroupBy = cmp.Or(in.Period, "24h"), cmp.Or(in.GroupBy, "queue")
 	period, key, fields := in.read()
 	if len(fields) > 0 {
-		return UsageSummary{}, fault.InvalidFields(fields)
+		return wire.UsageSummary{}, fault.InvalidFields(fields)
 	}
 	now := s.now().UTC()
 	from := now.Add(-period).Truncate(time.Hour)
-	return shard.Read(ctx, s.shard, func(g *statedb.Group) (UsageSummary, error) {
+	return shard.Read(ctx, s.shard, func(g *statedb.Group) (wire.UsageSummary, error) {
 		var total records.Meter
 		groups := map[string]records.Meter{}
 		rows := 0
@@ -167,26 +131,24 @@ func (s *Service) UsageSummary(ctx context.Context, c Caller, in UsageQuery) (Us
 		if err == nil && rows > usageRowsMax {
 			err = fault.InvalidFields([]fault.Field{{Path: "period", Message: "covers too much data; use a shorter period"}})
 		}
-		return UsageSummary{Period: in.Period, From: from, To: now, Totals: viewUsage(total), Groups: usageGroups(groups)}, err
+		return wire.UsageSummary{Period: in.Period, From: from, To: now, Totals: viewUsage(total), Groups: usageGroups(groups)}, err
 	})
 }
 
-func usageGroups(groups map[string]records.Meter) []UsageGroup {
-	out := make([]UsageGroup, 0, len(groups))
-	for key, m := range groups {
-		out = append(out, UsageGroup{Key: key, Usage: viewUsage(m)})
-	}
-	slices.SortFunc(out, func(a, b UsageGroup) int {
-		return cmp.Or(cmp.Compare(b.Cost, a.Cost), cmp.Compare(b.InputTokens, a.InputTokens), cmp.Compare(a.Key, b.Key))
+// usageGroups has the most expensive first.
+func usageGroups(groups map[string]records.Meter) []wire.UsageGroup {
+	keys := slices.SortedFunc(maps.Keys(groups), func(a, b string) int {
+		return cmp.Or(cmp.Compare(groups[b].Cost, groups[a].Cost), cmp.Compare(groups[b].Input, groups[a].Input), cmp.Compare(a, b))
 	})
-	if len(out) <= UsageGroupsMax {
-		return out
+	view := func(key *string) wire.UsageGroup { return wire.UsageGroup{Key: *key, Usage: viewUsage(groups[*key])} }
+	if len(keys) <= UsageGroupsMax {
+		return each(keys, view)
 	}
 	var rest records.Meter
-	for _, g := range out[UsageGroupsMax-1:] {
-		rest = rest.Plus(groups[g.Key])
+	for _, key := range keys[UsageGroupsMax-1:] {
+		rest = rest.Plus(groups[key])
 	}
-	return append(out[:UsageGroupsMax-1], UsageGroup{Key: usageOther, Usage: viewUsage(rest)})
+	return append(each(keys[:UsageGroupsMax-1], view), wire.UsageGroup{Key: usageOther, Usage: viewUsage(rest)})
 }
 
 // read lists everything that is wrong.

@@ -59,6 +59,21 @@ func (c *checker) failf(path, format string, args ...any) {
 	*c = append(*c, fault.Field{Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
+// err is the refusal of everything that was found, or nil.
+func (c checker) err() error {
+	if len(c) == 0 {
+		return nil
+	}
+	return fault.InvalidFields(c)
+}
+
+// size checks how many a list is to have.
+func (c *checker) size(n, most int) {
+	if n < 1 || n > most {
+		c.failf("limit", "must be between 1 and %d", most)
+	}
+}
+
 func (c *checker) text(path, v string, bytesMax int) {
 	if len(v) > bytesMax {
 		c.failf(path, "is %d bytes long; at most %d are allowed", len(v), bytesMax)
@@ -78,7 +93,7 @@ func (c *checker) retry(in *RetrySettings) {
 	if n := in.MaxRetries; n != nil && (*n < 1 || *n > RetriesMax) {
 		c.failf("max_retries", "is %d, must be between 1 and %d (it counts all attempts)", *n, RetriesMax)
 	}
-	if _, ok := job.ParseBackoff(in.Backoff); !ok {
+	if _, ok := job.ParseBackoff(string(in.Backoff)); !ok {
 		c.failf("retry_backoff", "is %q, must be none, fixed, linear or exponential", clip(in.Backoff))
 	}
 	c.delay("retry_base_delay", in.BaseDelay, 0, DelayMax)
@@ -93,7 +108,7 @@ func (in *EnqueueInput) validate(c Caller, now time.Time) []fault.Field {
 	}
 	bad = append(bad, checkJSON("payload", in.Payload, c.payloadMax())...)
 	bad = append(bad, checkJSON("checkpoint", in.Checkpoint, CheckpointBytesMax)...)
-	if _, ok := job.ParsePriority(in.Priority); !ok {
+	if _, ok := job.ParsePriority(string(in.Priority)); !ok {
 		bad.failf("priority", "is %q, must be critical, high or normal", clip(in.Priority))
 	}
 	bad.retry(in.retrySettings())
@@ -158,7 +173,7 @@ func (c *checker) tags(tags map[string]string) {
 }
 
 // clip shortens a refused value for its message.
-func clip(s string) string { return cut(s, 64) }
+func clip[S ~string](s S) string { return cut(string(s), 64) }
 
 // cut shortens s to at most n bytes of valid UTF-8.
 func cut(s string, n int) string { return strings.ToValidUTF8(s[:min(len(s), n)], "") }

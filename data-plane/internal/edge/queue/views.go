@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/notify"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
@@ -56,7 +56,7 @@ type JobFilter struct {
 	ErrorGroup                      string // Of dead jobs: the ID of an ErrorGroup.
 	States                          []string
 	Tags                            []JobTag
-	Priority                        string
+	Priority                        wire.Priority
 	WorkerID                        string
 	CreatedAfter, CreatedBefore     time.Time
 	ScheduledAfter, ScheduledBefore time.Time
@@ -68,117 +68,84 @@ type JobFilter struct {
 	Order                           string // desc, which is the default, or asc.
 	Limit                           int    // 0 is ListDefault.
 	Cursor                          string
-	// Whole asks for the bodies of the jobs and for their total.
-	Whole bool
-
-	countTo int  // How many jobs may be counted for the total; 0 is none.
-	asItIs  bool // The list need not be up to date with the call.
+	countTo                         int  // How many jobs may be counted for the total; 0 is none.
+	asItIs                          bool // The list need not be up to date with the call.
 }
 
 // JobTag is one tag that a job must have.
 type JobTag struct{ Key, Value string }
 
-// JobRow is a job in a list: no result, and no Body unless it was asked for.
-type JobRow struct {
-	ID          job.ID
-	Queue       string
-	State       job.State
-	Priority    job.Priority
-	Attempt     int
-	MaxRetries  int
-	Crashes     int
-	Tags        map[string]string
-	CreatedAt   time.Time
-	ScheduledAt time.Time
-	StartedAt   time.Time
-	CompletedAt time.Time
-	FailedAt    time.Time
-	WorkerID    string
-	LastError   string
-	DeadReason  string
-	HoldReason  string
-	Body        *RowBody
+// List is a page of jobs, newest first.
+func (v *Views) List(ctx context.Context, c Caller, in JobFilter) (wire.JobList, error) {
+	p, err := v.list(ctx, c, in)
+	return wire.JobList{Jobs: each(p.Rows, viewRow), Page: viewPage(&p)}, err
 }
 
-// RowBody is what never changes about a job.
-type RowBody struct {
-	Payload json.RawMessage
-	// PayloadOmitted: the payload would have made the page larger than PagePayloadsMax, or
-	// the job was deleted since.
-	PayloadOmitted bool
-	UniqueKey      string
-	Parent         job.ID
-	Places
+// Search is a page of jobs with what they were enqueued with, and how many there are.
+func (v *Views) Search(ctx context.Context, c Caller, in JobFilter) (wire.JobSearch, error) {
+	in.countTo = TotalMax
+	p, err := v.list(ctx, c, in)
+	if err != nil {
+		return wire.JobSearch{}, err
+	}
+	jobs, err := v.withBodies(c, p.Rows)
+	// What the copy has may be exact; what there is, is not, while the copy is late.
+	return wire.JobSearch{Jobs: jobs, Page: viewPage(&p), Total: p.Total.Jobs, TotalExact: p.Total.Exact && p.Exact()}, err
 }
 
-// JobPage is part of a list.
-type JobPage struct {
-	Jobs   []JobRow
-	Cursor string // "" at the end of the list.
-	// AsOf is the time as of which the page is true, Lag how long ago that is.
-	AsOf time.Time
-	Lag  time.Duration
-	// Rebuilding: jobs may be missing or out of date, for as long as Lag.
-	Rebuilding bool
-	// Rebuilt jobs of about ToRebuild are done.
-	Rebuilt, ToRebuild uint64
-	// Total of all pages, if it was asked for; without TotalExact there are at least that many.
-	Total      int
-	TotalExact bool
-}
-
-// ListJobs lists jobs from the read model, newest first.
-func (v *Views) ListJobs(ctx context.Context, c Caller, in JobFilter) (JobPage, error) {
+// list reads a page from the read model.
+func (v *Views) list(ctx context.Context, c Caller, in JobFilter) (readmodel.Page, error) {
 	f, fields := in.filter()
 	if len(fields) > 0 {
-		return JobPage{}, fault.InvalidFields(fields)
+		return readmodel.Page{}, fault.InvalidFields(fields)
 	}
 	if err := v.leads(); err != nil {
-		return JobPage{}, err
+		return readmodel.Page{}, err
 	}
 	p, err := v.model.List(ctx, c.Namespace, &f)
 	switch {
 	case errors.Is(err, readmodel.ErrCursor):
-		return JobPage{}, fault.InvalidFields([]fault.Field{{Path: "cursor", Message: "is not a cursor of this list; send the previous page's cursor unchanged, or leave it out to start over"}})
+		err = fault.InvalidFields([]fault.Field{{Path: "cursor", Message: notACursor}})
 	case errors.Is(err, readmodel.ErrOtherFilter):
-		return JobPage{}, fault.InvalidFields([]fault.Field{{Path: "cursor", Message: "belongs to a list with other filters; leave it out to start over"}})
-	case err != nil:
-		return JobPage{}, err
+		err = fault.InvalidFields([]fault.Field{{Path: "cursor", Message: "belongs to a list with other filters; leave it out to start over"}})
 	}
-	out := JobPage{
-		Cursor: p.Cursor, AsOf: p.AsOf, Lag: p.Lag, Rebuilding: p.Rebuilding, Rebuilt: p.Rebuilt, ToRebuild: p.ToRebuild, Jobs: make([]JobRow, len(p.Rows)),
-		Total: p.Total.Jobs, TotalExact: p.Total.Exact,
-	}
-	for i := range p.Rows {
-		out.Jobs[i] = viewRow(&p.Rows[i])
-	}
-	if in.Whole {
-		err = v.addBodies(c, out.Jobs)
-	}
-	return out, err
+	return p, err
 }
 
-// addBodies reads what the copy does not have. Bodies never change, so they cannot
+func viewPage(p *readmodel.Page) wire.Page {
+	a := wire.Page{Cursor: p.Cursor, HasMore: p.Cursor != "", LagMS: p.Lag.Milliseconds(), Rebuilding: p.Rebuilding}
+	if !p.AsOf.IsZero() {
+		a.AsOf = new(p.AsOf.UTC())
+	}
+	if p.Rebuilding && p.ToRebuild > 0 {
+		a.Rebuild = &wire.Rebuild{JobsDone: p.Rebuilt, JobsTotal: p.ToRebuild}
+	}
+	return a
+}
+
+// withBodies reads what the copy does not have. Bodies never change, so they cannot
 // contradict the filter that found the jobs.
-func (v *Views) addBodies(c Caller, jobs []JobRow) error {
+func (v *Views) withBodies(c Caller, rows []readmodel.Row) ([]wire.FoundJob, error) {
+	out := make([]wire.FoundJob, len(rows))
 	left := PagePayloadsMax
-	for i := range jobs {
-		b, err := stateread.ReadBody(v.shard.Store(), c.Namespace, jobs[i].ID)
+	for i := range rows {
+		f := &out[i]
+		f.JobRow = viewRow(&rows[i])
+		b, err := stateread.ReadBody(v.shard.Store(), c.Namespace, rows[i].ID)
 		if errors.Is(err, statedb.ErrNotFound) {
-			jobs[i].Body = &RowBody{PayloadOmitted: true} // Deleted since.
+			f.PayloadOmitted = true // Deleted since.
 			continue
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		body := &RowBody{UniqueKey: b.UniqueKey, Parent: b.Parent, Places: placesOf(&b)}
-		if body.PayloadOmitted = len(b.Payload) > left; !body.PayloadOmitted {
-			body.Payload = b.Payload
+		f.UniqueKey, f.ParentID, f.BatchID, f.ChainID, f.ChainStep = b.UniqueKey, idOrNone(b.Parent), idOrNone(b.Batch), idOrNone(b.Chain), chainStep(&b)
+		if f.PayloadOmitted = len(b.Payload) > left; !f.PayloadOmitted {
+			f.Payload = orEmpty(b.Payload)
 			left -= len(b.Payload)
 		}
-		jobs[i].Body = body
 	}
-	return nil
+	return out, nil
 }
 
 // leads refuses on a node that does not lead: the leader's read model and feed are
@@ -190,11 +157,11 @@ func (v *Views) leads() error {
 	return nil
 }
 
-func viewRow(r *readmodel.Row) JobRow {
-	row := JobRow{
-		ID: r.ID, Queue: r.Queue, State: r.State, Priority: r.Priority, Attempt: int(r.Attempt), MaxRetries: int(r.MaxRetries),
+func viewRow(r *readmodel.Row) wire.JobRow {
+	row := wire.JobRow{
+		ID: r.ID.String(), Queue: r.Queue, State: stateOf(r.State), Priority: int(r.Priority), Attempt: int(r.Attempt), MaxRetries: int(r.MaxRetries),
 		Crashes: int(r.Crashes), Tags: tagMap(r.Tags), CreatedAt: when(r.CreatedAt), ScheduledAt: when(r.ScheduledAt),
-		StartedAt: when(r.StartedAt), FailedAt: when(r.FailedAt), WorkerID: r.Worker, LastError: r.LastError, DeadReason: r.Reason.String(), HoldReason: r.HoldReason,
+		StartedAt: when(r.StartedAt), FailedAt: when(r.FailedAt), WorkerID: r.Worker, LastError: r.LastError, DeadReason: wire.DeadReason(r.Reason.String()), HoldReason: r.HoldReason,
 	}
 	if r.State == job.Completed {
 		row.CompletedAt = when(r.FinishedAt)
@@ -209,10 +176,7 @@ func (in *JobFilter) filter() (readmodel.Filter, []fault.Field) {
 		Created: span(in.CreatedAfter, in.CreatedBefore), Scheduled: span(in.ScheduledAfter, in.ScheduledBefore),
 		Started: span(in.StartedAfter, in.StartedBefore), Completed: span(in.CompletedAfter, in.CompletedBefore),
 	}
-	f.AsItIs = in.asItIs
-	if f.CountTo = in.countTo; in.Whole {
-		f.CountTo = TotalMax
-	}
+	f.AsItIs, f.CountTo = in.asItIs, in.countTo
 	var fields []fault.Field
 	wrong := func(bad bool, path, format string, args ...any) {
 		if bad {
@@ -247,7 +211,7 @@ func (in *JobFilter) filter() (readmodel.Filter, []fault.Field) {
 		return f.Tags[i].Key < f.Tags[j].Key || f.Tags[i].Key == f.Tags[j].Key && f.Tags[i].Value < f.Tags[j].Value
 	})
 	if in.Priority != "" {
-		p, ok := job.ParsePriority(in.Priority)
+		p, ok := job.ParsePriority(string(in.Priority))
 		wrong(!ok, "priority", "must be critical, high or normal")
 		f.Priority = &p
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
@@ -48,11 +49,11 @@ func (r *rig) viewsUntil() (v *Views, stop func()) {
 }
 
 // next reads events until there are n.
-func next(t *testing.T, e *EventReader, n int) []NamespaceEvent {
+func next(t *testing.T, e *EventReader, n int) []wire.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	var all []NamespaceEvent
+	var all []wire.Event
 	for len(all) < n {
 		some, err := e.Next(ctx)
 		if err != nil {
@@ -73,10 +74,10 @@ func (r *rig) reader(v *Views, in EventFilter) *EventReader {
 	return e
 }
 
-func words(events []NamespaceEvent) []string {
+func words(events []wire.Event) []string {
 	var out []string
 	for _, e := range events {
-		out = append(out, e.Type)
+		out = append(out, string(e.Type))
 	}
 	return out
 }
@@ -97,7 +98,7 @@ func TestEvents_AreNumberedPerNamespaceWhateverTheNeighboursDo(t *testing.T) {
 		r.enqueue(EnqueueInput{})
 	}
 	for i, got := range next(t, e, 5) {
-		if got.Seq != uint64(i+1) || got.Type != "enqueued" || got.State != "pending" {
+		if got.Seq != uint64(i+1) || got.Type != "enqueued" || got.Data.State != "pending" {
 			t.Fatalf("event %d is %+v", i, got)
 		}
 	}
@@ -116,7 +117,7 @@ func TestEvents_TellTheWholeLifeOfAJob(t *testing.T) {
 	id := r.enqueue(EnqueueInput{MaxRetries: &one, RetryBaseDelay: &short, RetryMaxDelay: &short})
 	for i := range 2 {
 		g := r.fetch(FetchInput{Wait: patience, WorkerID: fmt.Sprint("w", i+1)})
-		if _, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: g[0].JobID, Token: g[0].Token, Error: "boom"}}); err != nil {
+		if _, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: idOf(g[0].JobID), Token: g[0].LeaseToken, Error: "boom"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,17 +132,20 @@ func TestEvents_TellTheWholeLifeOfAJob(t *testing.T) {
 		t.Fatalf("events %v, want %v", words(got), want)
 	}
 	// Counting by what the events tell gives the counts.
-	counts := map[string]int{}
+	counts := map[wire.State]int{}
 	for _, e := range got {
-		if made := e.Type == "enqueued"; e.From != "" || made {
-			counts[e.State]++
+		if e.Data == nil {
+			continue // Of the queue.
+		}
+		if made := e.Type == "enqueued"; e.Data.From != "" || made {
+			counts[e.Data.State]++
 			if !made {
-				counts[e.From]--
+				counts[e.Data.From]--
 			}
 		}
 	}
 	for state, n := range counts {
-		if want := map[string]int{"dead": 1}[state]; n != want {
+		if want := map[wire.State]int{"dead": 1}[state]; n != want {
 			t.Errorf("%d jobs are %s by the events, want %d", n, state, want)
 		}
 	}
@@ -151,8 +155,8 @@ func TestEvents_TellTheWholeLifeOfAJob(t *testing.T) {
 	}
 	var lines []string
 	for i, l := range line.Events {
-		lines = append(lines, l.Type+map[bool]string{true: " " + l.WorkerID}[l.WorkerID != ""])
-		if l.Seq != i+1 || l.At.IsZero() || l.Type == "failed" && l.Error != "boom" || l.Type == "dead" && l.Reason != "max_retries" {
+		lines = append(lines, string(l.Type)+map[bool]string{true: " " + l.WorkerID}[l.WorkerID != ""])
+		if l.Seq != i+1 || l.At.IsZero() || l.Type == "failed" && l.Error != "boom" || l.Type == "dead" && l.Data.Reason != "max_retries" {
 			t.Errorf("line %+v", l)
 		}
 	}
@@ -308,7 +312,7 @@ func TestEvents_EndWithTheLead(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("the reader waits for ever")
 	}
-	if _, err := v.ListJobs(r.ctx(), r.caller, JobFilter{}); fault.CodeOf(err) != fault.NotLeader {
+	if _, err := v.list(r.ctx(), r.caller, JobFilter{}); fault.CodeOf(err) != fault.NotLeader {
 		t.Errorf("list: %v", err)
 	}
 }
@@ -318,7 +322,7 @@ func TestListJobs_NamesEveryWrongField(t *testing.T) {
 	r := start(t)
 	v := r.views()
 	bad := -1
-	_, err := v.ListJobs(r.ctx(), r.caller, JobFilter{
+	_, err := v.list(r.ctx(), r.caller, JobFilter{
 		Queue: "a/b", States: []string{"pending", "sleeping"}, Tags: []JobTag{{"", "x"}}, Priority: "urgent", Sort: "attempt",
 		Order: "up", Limit: 1001, AttemptMin: &bad,
 	})
@@ -335,7 +339,7 @@ func TestListJobs_NamesEveryWrongField(t *testing.T) {
 		t.Fatalf("fields %v, want %s", got, want)
 	}
 	for _, cursor := range []string{"x", "AcykjI6uFJa6GOoK_RL0jp4Bof3NxYHipTNs7B2z0Eb4"} { // The second is that of a list of everything.
-		_, err := v.ListJobs(r.ctx(), r.caller, JobFilter{Cursor: cursor, Queue: "mail"})
+		_, err := v.list(r.ctx(), r.caller, JobFilter{Cursor: cursor, Queue: "mail"})
 		if f := fault.As(err); f == nil || f.Code != fault.Invalid || f.Fields[0].Path != "cursor" {
 			t.Errorf("cursor %s: %v", cursor, err)
 		}

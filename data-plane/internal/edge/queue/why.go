@@ -8,50 +8,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
-// Why answers why a job does not run. The reasons are ordered: those to act on come
-// first.
-type Why struct {
-	JobID   job.ID
-	State   job.State
-	Reasons []Reason
-	// ETA is when the last reason ends, if time alone decides; else zero.
-	ETA time.Time
-}
-
-// Reason is one thing that keeps a job from running, or tells its state.
-type Reason struct {
-	Code    string
-	Message string
-	Until   time.Time // Zero: not known.
-	Detail  map[string]any
+// whyReason is one thing that keeps a job from running, or tells its state.
+type whyReason struct {
+	wire.WhyReason
 	informs bool // It does not keep the job from running.
 	fatal   bool // When it ends the job is dead.
 }
-
-// Codes of reasons. Clients compare them.
-const (
-	WhyFinished    = "finished"
-	WhyRunning     = "running"
-	WhyCancelling  = "cancelling"
-	WhyPaused      = "queue_paused"
-	WhyDraining    = "queue_draining"
-	WhyThrottled   = "throttled"
-	WhyConcurrency = "at_concurrency"
-	WhyWaiting     = "waiting_for_dependencies"
-	WhyHeld        = "held"
-	WhyBudget      = "budget_spent"
-	WhyBackingOff  = "backing_off"
-	WhyScheduled   = "scheduled"
-	WhyBehind      = "behind_other_jobs"
-	WhyNoWorker    = "no_worker"
-	WhyNext        = "runs_next"
-)
 
 // conditions are all that decides whether a job runs, at one moment.
 type conditions struct {
@@ -68,7 +37,7 @@ type conditions struct {
 	deadReason     string
 	blocked        bool
 	waitsFor       []string
-	hold           *Hold
+	hold           *wire.Hold
 	approvedAtLast bool      // When its hold is over it is approved, else rejected.
 	shut           time.Time // Until then a spent budget stops the queue; zero: none does.
 	tagShut        string    // A tag of the job whose budget is spent; "": none is.
@@ -84,15 +53,15 @@ type conditions struct {
 }
 
 // Why looks at a job, its queue and its workers.
-func (v *Views) Why(ctx context.Context, c Caller, id job.ID) (Why, error) {
+func (v *Views) Why(ctx context.Context, c Caller, id job.ID) (wire.Why, error) {
 	s, err := shard.Read(ctx, v.shard, func(g *statedb.Group) (stateread.RunConditions, error) {
 		return stateread.ReadRunConditions(g, c.Namespace, id)
 	})
 	if errors.Is(err, statedb.ErrNotFound) {
-		return Why{}, errNoJob(id)
+		return wire.Why{}, errNoJob(id)
 	}
 	if err != nil {
-		return Why{}, err
+		return wire.Why{}, err
 	}
 	st := conditionsOf(&s, v.shard.Group().Now())
 	for _, w := range v.service.workers.list(c.Namespace, time.Now()) {
@@ -101,7 +70,7 @@ func (v *Views) Why(ctx context.Context, c Caller, id job.ID) (Why, error) {
 		}
 	}
 	out := st.why()
-	out.JobID = id
+	out.JobID = id.String()
 	return out, nil
 }
 
@@ -140,30 +109,45 @@ func conditionsOf(s *stateread.RunConditions, at stateread.Times) *conditions {
 	return st
 }
 
-// why lists every reason that applies, most important first.
-func (s *conditions) why() Why {
-	w := Why{State: s.state}
+// why lists every reason that applies: those to act on come first.
+func (s *conditions) why() wire.Why {
 	if r, ok := s.settled(); ok {
-		w.Reasons = []Reason{r}
-		return w
+		return wire.Why{State: stateOf(s.state), Reasons: []wire.WhyReason{r.WhyReason}}
 	}
-	for _, look := range []func() (Reason, bool){
+	reasons := s.reasons()
+	return wire.Why{State: stateOf(s.state), ETA: s.eta(reasons), Reasons: each(reasons, func(r *whyReason) wire.WhyReason { return r.WhyReason })}
+}
+
+func (s *conditions) reasons() (out []whyReason) {
+	for _, look := range []func() (whyReason, bool){
 		s.isPaused, s.isDraining, s.isThrottled, s.atConcurrency, s.isWaiting, s.isHeld, s.isOverBudget, s.isOverTagBudget, s.backsOff, s.isScheduled, s.isBehind, s.hasNoWorker,
 	} {
 		if r, ok := look(); ok {
-			w.Reasons = append(w.Reasons, r)
+			out = append(out, r)
 		}
 	}
-	if !slices.ContainsFunc(w.Reasons, func(r Reason) bool { return !r.informs }) {
-		w.Reasons = append(w.Reasons, Reason{Code: WhyNext, Message: "Ready to run: the next free worker of its queue gets it.", Until: s.now, informs: true})
+	if !slices.ContainsFunc(out, func(r whyReason) bool { return !r.informs }) {
+		next := because(wire.WhyRunsNext, nil, "Ready to run: the next free worker of its queue gets it.").until(s.now)
+		next.informs = true
+		out = append(out, next)
 	}
-	w.ETA = s.eta(w.Reasons)
-	return w
+	return out
 }
+
+// because is a reason in words; what stands in them is in detail for programs.
+func because(code wire.WhyCode, detail map[string]any, format string, args ...any) whyReason {
+	if detail == nil {
+		detail = map[string]any{}
+	}
+	return whyReason{WhyReason: wire.WhyReason{Code: code, Message: fmt.Sprintf(format, args...), Detail: detail}}
+}
+
+// until says when the reason ends.
+func (r whyReason) until(t time.Time) whyReason { r.Until = t; return r }
 
 // eta is when the last of the reasons ends; zero if the end of one is not known, or
 // if the job will not run then.
-func (s *conditions) eta(reasons []Reason) time.Time {
+func (s *conditions) eta(reasons []whyReason) time.Time {
 	at := s.now
 	for _, r := range reasons {
 		switch {
@@ -181,104 +165,88 @@ func (s *conditions) eta(reasons []Reason) time.Time {
 }
 
 // settled is the reason of a job that runs or will not run again.
-func (s *conditions) settled() (Reason, bool) {
+func (s *conditions) settled() (whyReason, bool) {
+	attempt := map[string]any{"worker_id": s.worker, "attempt": s.attempt}
 	switch {
+	case s.state == job.Dead:
+		return because(wire.WhyFinished, map[string]any{"finished_at": s.finished, "dead_reason": s.deadReason},
+			"This job is dead (%s) and won't run again unless you retry it.", s.deadReason), true
 	case s.state.Terminal():
-		r := Reason{Code: WhyFinished, Message: fmt.Sprintf("This job is %s and won't run again unless you retry it.", s.state), Detail: map[string]any{"finished_at": s.finished}}
-		if s.state == job.Dead {
-			r.Message = fmt.Sprintf("This job is dead (%s) and won't run again unless you retry it.", s.deadReason)
-			r.Detail["dead_reason"] = s.deadReason
-		}
-		return r, true
+		return because(wire.WhyFinished, map[string]any{"finished_at": s.finished}, "This job is %s and won't run again unless you retry it.", s.state), true
 	case s.state == job.Active:
-		return Reason{
-			Code: WhyRunning, Message: fmt.Sprintf("%s is running attempt %d of %d.", nameOr(s.worker, "A worker"), s.attempt, s.maxRetries),
-			Until: s.lease, Detail: map[string]any{"worker_id": s.worker, "attempt": s.attempt},
-		}, true
+		return because(wire.WhyRunning, attempt, "%s is running attempt %d of %d.", nameOr(s.worker, "A worker"), s.attempt, s.maxRetries).until(s.lease), true
 	case s.state == job.Cancelling:
-		return Reason{
-			Code: WhyCancelling, Message: fmt.Sprintf("%s was asked to stop.", nameOr(s.worker, "Its worker")),
-			Until: s.lease, Detail: map[string]any{"worker_id": s.worker, "attempt": s.attempt},
-		}, true
+		return because(wire.WhyCancelling, attempt, "%s was asked to stop.", nameOr(s.worker, "Its worker")).until(s.lease), true
 	}
-	return Reason{}, false
+	return whyReason{}, false
 }
 
-func (s *conditions) isPaused() (Reason, bool) {
-	return Reason{Code: WhyPaused, Message: fmt.Sprintf("Queue %s is paused. Its jobs start after it is resumed.", s.queue), Detail: map[string]any{"queue": s.queue}}, s.paused
+// ofQueue is the detail that names the job's queue.
+func (s *conditions) ofQueue() map[string]any { return map[string]any{"queue": s.queue} }
+
+func (s *conditions) isPaused() (whyReason, bool) {
+	return because(wire.WhyQueuePaused, s.ofQueue(), "Queue %s is paused. Its jobs start after it is resumed.", s.queue), s.paused
 }
 
-func (s *conditions) isDraining() (Reason, bool) {
-	return Reason{Code: WhyDraining, Message: fmt.Sprintf("Queue %s is draining: it takes no new jobs, but still runs the ones it has.", s.queue), Detail: map[string]any{"queue": s.queue}, informs: true}, s.draining
+func (s *conditions) isDraining() (whyReason, bool) {
+	r := because(wire.WhyQueueDraining, s.ofQueue(), "Queue %s is draining: it takes no new jobs, but still runs the ones it has.", s.queue)
+	r.informs = true
+	return r, s.draining
 }
 
-func (s *conditions) isThrottled() (Reason, bool) {
-	return Reason{
-		Code: WhyThrottled, Message: fmt.Sprintf("Queue %s reached its throttle of %d jobs in %s.", s.queue, s.throttle.Limit, s.throttle.Window),
-		Until: s.opens, Detail: map[string]any{"queue": s.queue, "rate": s.throttle.Limit, "window_ms": s.throttle.Window.Milliseconds()},
-	}, !s.opens.IsZero()
+func (s *conditions) isThrottled() (whyReason, bool) {
+	return because(wire.WhyThrottled, map[string]any{"queue": s.queue, "rate": s.throttle.Limit, "window_ms": s.throttle.Window.Milliseconds()},
+		"Queue %s reached its throttle of %d jobs in %s.", s.queue, s.throttle.Limit, s.throttle.Window).until(s.opens), !s.opens.IsZero()
 }
 
-func (s *conditions) atConcurrency() (Reason, bool) {
-	return Reason{
-		Code: WhyConcurrency, Message: fmt.Sprintf("%d jobs of queue %s are active, and its concurrency limit is %d.", s.leased, s.queue, s.maxConcurrency),
-		Detail: map[string]any{"queue": s.queue, "held": s.leased, "max": s.maxConcurrency},
-	}, s.maxConcurrency > 0 && s.leased >= int64(s.maxConcurrency)
+func (s *conditions) atConcurrency() (whyReason, bool) {
+	return because(wire.WhyAtConcurrency, map[string]any{"queue": s.queue, "held": s.leased, "max": s.maxConcurrency},
+		"%d jobs of queue %s are active, and its concurrency limit is %d.", s.leased, s.queue, s.maxConcurrency), s.maxConcurrency > 0 && s.leased >= int64(s.maxConcurrency)
 }
 
-func (s *conditions) isWaiting() (Reason, bool) {
-	return Reason{
-		Code: WhyWaiting, Message: fmt.Sprintf("It depends on jobs that aren't completed: %s.", nameOr(strings.Join(s.waitsFor, ", "), "not known yet")),
-		Detail: map[string]any{"job_ids": s.waitsFor},
-	}, s.blocked
+func (s *conditions) isWaiting() (whyReason, bool) {
+	return because(wire.WhyWaitingForOthers, map[string]any{"job_ids": s.waitsFor},
+		"It depends on jobs that aren't completed: %s.", nameOr(strings.Join(s.waitsFor, ", "), "not known yet")), s.blocked
 }
 
-func (s *conditions) isHeld() (Reason, bool) {
-	if s.state != job.Held {
-		return Reason{}, false
+func (s *conditions) isHeld() (whyReason, bool) {
+	r := because(wire.WhyHeld, nil, "It is held until it is approved or rejected.")
+	h := s.hold
+	if s.state != job.Held || h == nil {
+		return r, s.state == job.Held
 	}
-	r := Reason{Code: WhyHeld, Message: "It is held until it is approved or rejected.", Detail: map[string]any{}}
-	if h := s.hold; h != nil {
-		if r.Until = h.Until; !h.Until.IsZero() {
-			r.fatal, r.Detail["on_expire"] = !s.approvedAtLast, onExpire(s.approvedAtLast)
-		}
-		r.Detail["reason"], r.Detail["by"] = h.Reason, h.By
-		if h.Reason != "" {
-			r.Message = fmt.Sprintf("It is held until it is approved or rejected: %s.", strings.TrimSuffix(h.Reason, "."))
-		}
-		if h.Policy != "" {
-			r.Detail["policy"] = h.Policy
-		}
+	if r.Until = h.Until; !h.Until.IsZero() {
+		r.fatal, r.Detail["on_expire"] = !s.approvedAtLast, onExpire(s.approvedAtLast)
+	}
+	r.Detail["reason"], r.Detail["by"] = h.Reason, h.By
+	if h.Reason != "" {
+		r.Message = fmt.Sprintf("It is held until it is approved or rejected: %s.", strings.TrimSuffix(h.Reason, "."))
+	}
+	if h.Policy != "" {
+		r.Detail["policy"] = h.Policy
 	}
 	return r, true
 }
 
-func (s *conditions) isOverBudget() (Reason, bool) {
-	return Reason{
-		Code: WhyBudget, Message: fmt.Sprintf("A daily budget is spent. Queue %s starts no jobs until 00:00 UTC.", s.queue),
-		Until: s.shut, Detail: map[string]any{"queue": s.queue},
-	}, !s.shut.IsZero()
+func (s *conditions) isOverBudget() (whyReason, bool) {
+	return because(wire.WhyBudgetSpent, s.ofQueue(), "A daily budget is spent. Queue %s starts no jobs until 00:00 UTC.", s.queue).until(s.shut), !s.shut.IsZero()
 }
 
-func (s *conditions) isOverTagBudget() (Reason, bool) {
-	return Reason{
-		Code: WhyBudget, Message: fmt.Sprintf("The daily budget of tag %s is spent. Its jobs are held instead of starting until 00:00 UTC.", s.tagShut),
-		Until: s.tagShutUntil, Detail: map[string]any{"tag": s.tagShut},
-	}, s.tagShut != ""
+func (s *conditions) isOverTagBudget() (whyReason, bool) {
+	return because(wire.WhyBudgetSpent, map[string]any{"tag": s.tagShut},
+		"The daily budget of tag %s is spent. Its jobs are held instead of starting until 00:00 UTC.", s.tagShut).until(s.tagShutUntil), s.tagShut != ""
 }
 
-func (s *conditions) backsOff() (Reason, bool) {
-	return Reason{
-		Code: WhyBackingOff, Message: fmt.Sprintf("Attempt %d of %d failed. It is waiting for its next attempt.", s.attempt, s.maxRetries),
-		Until: s.due, Detail: map[string]any{"attempt": s.attempt, "max_retries": s.maxRetries},
-	}, s.state == job.Retrying
+func (s *conditions) backsOff() (whyReason, bool) {
+	return because(wire.WhyBackingOff, map[string]any{"attempt": s.attempt, "max_retries": s.maxRetries},
+		"Attempt %d of %d failed. It is waiting for its next attempt.", s.attempt, s.maxRetries).until(s.due), s.state == job.Retrying
 }
 
-func (s *conditions) isScheduled() (Reason, bool) {
-	return Reason{Code: WhyScheduled, Message: "It is scheduled to start later.", Until: s.due}, s.state == job.Scheduled
+func (s *conditions) isScheduled() (whyReason, bool) {
+	return because(wire.WhyScheduled, nil, "It is scheduled to start later.").until(s.due), s.state == job.Scheduled
 }
 
-func (s *conditions) isBehind() (Reason, bool) {
+func (s *conditions) isBehind() (whyReason, bool) {
 	count := fmt.Sprint(s.ahead)
 	if s.ahead >= stateread.AheadMax {
 		count = fmt.Sprintf("At least %d", s.ahead)
@@ -287,23 +255,19 @@ func (s *conditions) isBehind() (Reason, bool) {
 	if s.ahead == 1 {
 		verb = "job in the queue is ahead of it."
 	}
-	return Reason{
-		Code: WhyBehind, Message: count + " " + verb, Detail: map[string]any{"ahead": s.ahead, "at_least": s.ahead >= stateread.AheadMax},
-	}, s.ahead > 0
+	return because(wire.WhyBehindOtherJobs, map[string]any{"ahead": s.ahead, "at_least": s.ahead >= stateread.AheadMax}, "%s %s", count, verb), s.ahead > 0
 }
 
-func (s *conditions) hasNoWorker() (Reason, bool) {
-	return Reason{
-		Code: WhyNoWorker, Message: fmt.Sprintf("No worker has fetched from queue %s in the last %.0f minutes.", s.queue, workerSilent.Minutes()),
-		Detail: map[string]any{"queue": s.queue},
-	}, len(s.workers) == 0
+func (s *conditions) hasNoWorker() (whyReason, bool) {
+	return because(wire.WhyNoWorker, s.ofQueue(),
+		"No worker has fetched from queue %s in the last %.0f minutes.", s.queue, workerSilent.Minutes()), len(s.workers) == 0
 }
 
-func onExpire(approves bool) string {
+func onExpire(approves bool) wire.OnExpire {
 	if approves {
-		return "approve"
+		return wire.ExpireApprove
 	}
-	return "reject"
+	return wire.ExpireReject
 }
 
 func nameOr(name, other string) string {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -19,36 +20,36 @@ func TestWhy_ListsEveryReasonInOrder(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		is    conditions
-		codes string
+		codes wire.WhyCode
 		eta   time.Time
 		says  string
 	}{
-		{"completed", conditions{state: job.Completed, paused: true, finished: now}, WhyFinished, time.Time{}, "won't run again"},
-		{"dead", conditions{state: job.Dead, deadReason: "crash_loop"}, WhyFinished, time.Time{}, "(crash_loop)"},
-		{"running", conditions{state: job.Active, worker: "w1", attempt: 2, maxRetries: 3, lease: soon, paused: true}, WhyRunning, time.Time{}, "w1 is running attempt 2 of 3"},
-		{"let go", conditions{state: job.Cancelling}, WhyCancelling, time.Time{}, "Its worker was asked"},
-		{"next", conditions{state: job.Pending, workers: here}, WhyNext, now, "Ready to run"},
-		{"draining", conditions{state: job.Pending, workers: here, draining: true}, WhyDraining + " " + WhyNext, now, "still runs the ones it has"},
-		{"paused", conditions{state: job.Pending, workers: here, paused: true}, WhyPaused, time.Time{}, "after it is resumed"},
-		{"throttled", conditions{state: job.Pending, workers: here, opens: soon, throttle: Throttle{Limit: 5, Window: time.Minute}}, WhyThrottled, soon, "throttle of 5 jobs in 1m0s"},
-		{"concurrency", conditions{state: job.Pending, workers: here, leased: 3, maxConcurrency: 3}, WhyConcurrency, time.Time{}, "3 jobs of queue mail are active"},
-		{"room", conditions{state: job.Pending, workers: here, leased: 2, maxConcurrency: 3}, WhyNext, now, ""},
-		{"blocked", conditions{state: job.Pending, workers: here, blocked: true, waitsFor: []string{"job_a", "job_b"}}, WhyWaiting, time.Time{}, "job_a, job_b"},
-		{"held", conditions{state: job.Held, workers: here, hold: &Hold{Reason: "too dear."}}, WhyHeld, time.Time{}, "rejected: too dear."},
-		{"held for a time", conditions{state: job.Held, workers: here, hold: &Hold{Until: later}, approvedAtLast: true}, WhyHeld, later, ""},
-		{"held to its end", conditions{state: job.Held, workers: here, hold: &Hold{Until: later}}, WhyHeld, time.Time{}, ""},
-		{"budget", conditions{state: job.Pending, workers: here, shut: later}, WhyBudget, later, "A daily budget is spent"},
-		{"budget of a tag", conditions{state: job.Pending, workers: here, tagShut: "team:a", tagShutUntil: soon, shut: later}, WhyBudget + " " + WhyBudget, later, "of tag team:a is spent"},
-		{"backing off", conditions{state: job.Retrying, workers: here, attempt: 1, maxRetries: 3, due: soon}, WhyBackingOff, soon, "Attempt 1 of 3 failed"},
-		{"scheduled", conditions{state: job.Scheduled, workers: here, due: later}, WhyScheduled, later, "start later"},
-		{"expires before", conditions{state: job.Scheduled, workers: here, due: later, expires: soon}, WhyScheduled, time.Time{}, ""},
-		{"the latest counts", conditions{state: job.Scheduled, workers: here, due: soon, opens: later}, WhyThrottled + " " + WhyScheduled, later, ""},
-		{"one ahead", conditions{state: job.Pending, workers: here, ahead: 1}, WhyBehind, time.Time{}, "1 job in the queue is ahead"},
-		{"many ahead", conditions{state: job.Pending, workers: here, ahead: stateread.AheadMax}, WhyBehind, time.Time{}, "At least 1000 jobs"},
-		{"nobody there", conditions{state: job.Pending}, WhyNoWorker, time.Time{}, "No worker has fetched"},
+		{"completed", conditions{state: job.Completed, paused: true, finished: now}, wire.WhyFinished, time.Time{}, "won't run again"},
+		{"dead", conditions{state: job.Dead, deadReason: "crash_loop"}, wire.WhyFinished, time.Time{}, "(crash_loop)"},
+		{"running", conditions{state: job.Active, worker: "w1", attempt: 2, maxRetries: 3, lease: soon, paused: true}, wire.WhyRunning, time.Time{}, "w1 is running attempt 2 of 3"},
+		{"let go", conditions{state: job.Cancelling}, wire.WhyCancelling, time.Time{}, "Its worker was asked"},
+		{"next", conditions{state: job.Pending, workers: here}, wire.WhyRunsNext, now, "Ready to run"},
+		{"draining", conditions{state: job.Pending, workers: here, draining: true}, wire.WhyQueueDraining + " " + wire.WhyRunsNext, now, "still runs the ones it has"},
+		{"paused", conditions{state: job.Pending, workers: here, paused: true}, wire.WhyQueuePaused, time.Time{}, "after it is resumed"},
+		{"throttled", conditions{state: job.Pending, workers: here, opens: soon, throttle: Throttle{Limit: 5, Window: time.Minute}}, wire.WhyThrottled, soon, "throttle of 5 jobs in 1m0s"},
+		{"concurrency", conditions{state: job.Pending, workers: here, leased: 3, maxConcurrency: 3}, wire.WhyAtConcurrency, time.Time{}, "3 jobs of queue mail are active"},
+		{"room", conditions{state: job.Pending, workers: here, leased: 2, maxConcurrency: 3}, wire.WhyRunsNext, now, ""},
+		{"blocked", conditions{state: job.Pending, workers: here, blocked: true, waitsFor: []string{"job_a", "job_b"}}, wire.WhyWaitingForOthers, time.Time{}, "job_a, job_b"},
+		{"held", conditions{state: job.Held, workers: here, hold: &wire.Hold{Reason: "too dear."}}, wire.WhyHeld, time.Time{}, "rejected: too dear."},
+		{"held for a time", conditions{state: job.Held, workers: here, hold: &wire.Hold{Until: later}, approvedAtLast: true}, wire.WhyHeld, later, ""},
+		{"held to its end", conditions{state: job.Held, workers: here, hold: &wire.Hold{Until: later}}, wire.WhyHeld, time.Time{}, ""},
+		{"budget", conditions{state: job.Pending, workers: here, shut: later}, wire.WhyBudgetSpent, later, "A daily budget is spent"},
+		{"budget of a tag", conditions{state: job.Pending, workers: here, tagShut: "team:a", tagShutUntil: soon, shut: later}, wire.WhyBudgetSpent + " " + wire.WhyBudgetSpent, later, "of tag team:a is spent"},
+		{"backing off", conditions{state: job.Retrying, workers: here, attempt: 1, maxRetries: 3, due: soon}, wire.WhyBackingOff, soon, "Attempt 1 of 3 failed"},
+		{"scheduled", conditions{state: job.Scheduled, workers: here, due: later}, wire.WhyScheduled, later, "start later"},
+		{"expires before", conditions{state: job.Scheduled, workers: here, due: later, expires: soon}, wire.WhyScheduled, time.Time{}, ""},
+		{"the latest counts", conditions{state: job.Scheduled, workers: here, due: soon, opens: later}, wire.WhyThrottled + " " + wire.WhyScheduled, later, ""},
+		{"one ahead", conditions{state: job.Pending, workers: here, ahead: 1}, wire.WhyBehindOtherJobs, time.Time{}, "1 job in the queue is ahead"},
+		{"many ahead", conditions{state: job.Pending, workers: here, ahead: stateread.AheadMax}, wire.WhyBehindOtherJobs, time.Time{}, "At least 1000 jobs"},
+		{"nobody there", conditions{state: job.Pending}, wire.WhyNoWorker, time.Time{}, "No worker has fetched"},
 		{
 			"everything", conditions{state: job.Retrying, paused: true, draining: true, opens: soon, leased: 1, maxConcurrency: 1, due: soon},
-			strings.Join([]string{WhyPaused, WhyDraining, WhyThrottled, WhyConcurrency, WhyBackingOff, WhyNoWorker}, " "), time.Time{}, "",
+			wire.WhyQueuePaused + " " + wire.WhyQueueDraining + " " + wire.WhyThrottled + " " + wire.WhyAtConcurrency + " " + wire.WhyBackingOff + " " + wire.WhyNoWorker, time.Time{}, "",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -58,10 +59,10 @@ func TestWhy_ListsEveryReasonInOrder(t *testing.T) {
 			var codes []string
 			var all strings.Builder
 			for _, r := range w.Reasons {
-				codes = append(codes, r.Code)
+				codes = append(codes, string(r.Code))
 				all.WriteString(r.Message)
 			}
-			if got := strings.Join(codes, " "); got != c.codes {
+			if got := strings.Join(codes, " "); got != string(c.codes) {
 				t.Errorf("codes %s, want %s", got, c.codes)
 			}
 			if !w.ETA.Equal(c.eta) {
@@ -74,7 +75,7 @@ func TestWhy_ListsEveryReasonInOrder(t *testing.T) {
 	}
 }
 
-func (r *rig) why(v *Views, id job.ID) (codes []string) {
+func (r *rig) why(v *Views, id job.ID) (codes []wire.WhyCode) {
 	r.t.Helper()
 	w, err := v.Why(r.ctx(), r.caller, id)
 	if err != nil {
@@ -90,7 +91,7 @@ func TestWhy_OfARealShard(t *testing.T) {
 	t.Parallel()
 	r := start(t)
 	v := r.views()
-	wants := func(id job.ID, want ...string) {
+	wants := func(id job.ID, want ...wire.WhyCode) {
 		t.Helper()
 		if got := r.why(v, id); !slices.Equal(got, want) {
 			t.Fatalf("reasons %v, want %v", got, want)
@@ -98,22 +99,22 @@ func TestWhy_OfARealShard(t *testing.T) {
 	}
 	first := r.enqueue(EnqueueInput{Queue: "mail"})
 	second := r.enqueue(EnqueueInput{Queue: "mail"})
-	wants(first, WhyNoWorker)
-	wants(second, WhyBehind, WhyNoWorker)
+	wants(first, wire.WhyNoWorker)
+	wants(second, wire.WhyBehindOtherJobs, wire.WhyNoWorker)
 	urgent := r.enqueue(EnqueueInput{Queue: "mail", Priority: "critical"})
-	wants(first, WhyBehind, WhyNoWorker)
-	wants(urgent, WhyNoWorker)
+	wants(first, wire.WhyBehindOtherJobs, wire.WhyNoWorker)
+	wants(urgent, wire.WhyNoWorker)
 	r.fetch(FetchInput{Queues: []string{"mail"}, WorkerID: "w1", Count: 1})
-	wants(urgent, WhyRunning)
-	wants(first, WhyNext)
+	wants(urgent, wire.WhyRunning)
+	wants(first, wire.WhyRunsNext)
 	if err := r.PauseQueue(r.ctx(), r.caller, "mail"); err != nil {
 		t.Fatal(err)
 	}
-	wants(first, WhyPaused)
-	wants(second, WhyPaused, WhyBehind)
+	wants(first, wire.WhyQueuePaused)
+	wants(second, wire.WhyQueuePaused, wire.WhyBehindOtherJobs)
 	waits := r.enqueue(EnqueueInput{Queue: "print", DependsOn: []string{first.String(), second.String()}})
 	w, err := v.Why(r.ctx(), r.caller, waits)
-	if err != nil || w.Reasons[0].Code != WhyWaiting || !slices.Equal(w.Reasons[0].Detail["job_ids"].([]string), []string{first.String(), second.String()}) {
+	if err != nil || w.Reasons[0].Code != wire.WhyWaitingForOthers || !slices.Equal(w.Reasons[0].Detail["job_ids"].([]string), []string{first.String(), second.String()}) {
 		t.Fatalf("%+v, %v", w, err)
 	}
 	if _, err := v.Why(r.ctx(), r.caller, job.ID{1}); fault.CodeOf(err) != fault.NotFound {

@@ -3,10 +3,12 @@ package queue
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
@@ -22,8 +24,8 @@ const (
 	workerSilent = 2 * WaitMax
 )
 
-// Worker is a process that fetches jobs of a namespace.
-type Worker struct {
+// worker is a process that fetches jobs of a namespace.
+type worker struct {
 	ID        string
 	Hostname  string
 	Queues    []string // Of its last fetch.
@@ -35,13 +37,13 @@ type Worker struct {
 // stored nowhere. After a change of leader it fills again within a minute.
 type workerRegistry struct {
 	mu    sync.Mutex // Guards the rest.
-	of    map[job.Namespace]map[string]*Worker
+	of    map[job.Namespace]map[string]*worker
 	n     int
 	swept time.Time
 }
 
 func newWorkerRegistry() *workerRegistry {
-	return &workerRegistry{of: make(map[job.Namespace]map[string]*Worker)}
+	return &workerRegistry{of: make(map[job.Namespace]map[string]*worker)}
 }
 
 // touch records that a worker is alive; hostname and queues are those of a fetch.
@@ -63,7 +65,7 @@ func (r *workerRegistry) touch(ns job.Namespace, id, hostname string, queues []s
 	}
 }
 
-func (r *workerRegistry) add(ns job.Namespace, id string, now time.Time) *Worker {
+func (r *workerRegistry) add(ns job.Namespace, id string, now time.Time) *worker {
 	if now.Sub(r.swept) > workerSilent || r.n >= workersAllMax {
 		r.sweep(now)
 	}
@@ -74,9 +76,9 @@ func (r *workerRegistry) add(ns job.Namespace, id string, now time.Time) *Worker
 		return nil
 	}
 	if r.of[ns] == nil {
-		r.of[ns] = make(map[string]*Worker)
+		r.of[ns] = make(map[string]*worker)
 	}
-	w := &Worker{ID: id, StartedAt: now}
+	w := &worker{ID: id, StartedAt: now}
 	r.of[ns][id] = w
 	r.n++
 	return w
@@ -102,7 +104,7 @@ func (r *workerRegistry) sweep(now time.Time) {
 }
 
 func (r *workerRegistry) forgetOne(ns job.Namespace) {
-	var silent *Worker
+	var silent *worker
 	for _, w := range r.of[ns] {
 		if silent == nil || w.LastSeen.Before(silent.LastSeen) {
 			silent = w
@@ -113,26 +115,31 @@ func (r *workerRegistry) forgetOne(ns job.Namespace) {
 }
 
 // list is the workers seen recently, by id.
-func (r *workerRegistry) list(ns job.Namespace, now time.Time) []Worker {
+func (r *workerRegistry) list(ns job.Namespace, now time.Time) []worker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := make([]Worker, 0, len(r.of[ns]))
+	out := make([]worker, 0, len(r.of[ns]))
 	for _, w := range r.of[ns] {
 		if now.Sub(w.LastSeen) <= workerSilent {
 			out = append(out, *w)
 		}
 	}
-	slices.SortFunc(out, func(a, b Worker) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b worker) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 
 // Workers lists the workers of the namespace that this leader has seen; one without
 // a name is not listed.
-func (v *Views) Workers(_ context.Context, c Caller) ([]Worker, error) {
+func (v *Views) Workers(_ context.Context, c Caller) ([]wire.Worker, error) {
 	if err := v.leads(); err != nil {
 		return nil, err
 	}
-	return v.service.workers.list(c.Namespace, time.Now()), nil
+	return each(v.service.workers.list(c.Namespace, time.Now()), viewWorker), nil
+}
+
+func viewWorker(w *worker) wire.Worker {
+	queues, _ := json.Marshal(append([]string{}, w.Queues...)) // Texts have no error.
+	return wire.Worker{ID: w.ID, Hostname: w.Hostname, Queues: string(queues), LastHeartbeat: w.LastSeen.UTC(), StartedAt: w.StartedAt.UTC()}
 }
 
 // touchWorkers records the workers that a frame names. A renewal without a name is

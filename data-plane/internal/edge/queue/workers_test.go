@@ -82,7 +82,7 @@ func TestWorkers_OfARealShard(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := r.views().Workers(t.Context(), r.caller)
-	if err != nil || len(got) != 2 || got[0].ID != "w1" || got[0].Hostname != "h1" || got[1].Queues[0] != "print" {
+	if err != nil || len(got) != 2 || got[0].ID != "w1" || got[0].Hostname != "h1" || got[1].Queues != `["print"]` {
 		t.Fatalf("%+v, %v", got, err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -392,6 +391,3 @@ func missing(err error) error {
 	}
 	return err
 }
-
-// Exact reports whether the counts agree with the state.
-func (d *DeadGroups) Exact() bool { return !d.Rebuilding && d.Lag == time.Duration(0) }

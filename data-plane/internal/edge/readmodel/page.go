@@ -37,6 +37,10 @@ type Page struct {
 	Total Count
 }
 
+// Exact reports whether the page agrees with the state: it is neither late nor being
+// rebuilt.
+func (p *Page) Exact() bool { return !p.Rebuilding && p.Lag == 0 }
+
 // List reads a page of the namespace's jobs. ErrCursor and ErrOtherFilter are for
 // bad cursors.
 func (p *Projector) List(ctx context.Context, ns job.Namespace, f *Filter) (Page, error) {

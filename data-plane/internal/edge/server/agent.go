@@ -45,30 +45,13 @@ func agentFromProto(d *shape.Decoder, path string, m *corvov1.AgentConfig) *queu
 	return a
 }
 
-func agentToProto(a *queue.AgentState) *corvov1.AgentState {
+func agentToProto(a *wire.Agent) *corvov1.AgentState {
 	if a == nil {
 		return nil
 	}
 	return &corvov1.AgentState{
-		MaxIterations: int32(a.MaxIterations), MaxCostUsd: dollarsToProto(a.MaxCost), IterationTimeout: timeoutText(a.IterationTimeout),
-		Iteration: int32(a.Iteration), TotalCostUsd: dollarsToProto(a.TotalCost),
-	}
-}
-
-func timeoutText(d time.Duration) string {
-	if d == 0 {
-		return ""
-	}
-	return d.String()
-}
-
-func newAgentAnswer(a *queue.AgentState) *wire.Agent {
-	if a == nil {
-		return nil
-	}
-	return &wire.Agent{
-		MaxIterations: a.MaxIterations, MaxCostUSD: dollars(a.MaxCost), IterationTimeout: timeoutText(a.IterationTimeout),
-		Iteration: a.Iteration, TotalCostUSD: dollars(a.TotalCost),
+		MaxIterations: int32(a.MaxIterations), MaxCostUsd: dollarsToProto(a.MaxCostUSD), IterationTimeout: a.IterationTimeout,
+		Iteration: int32(a.Iteration), TotalCostUsd: dollarsToProto(a.TotalCostUSD),
 	}
 }
 
@@ -83,18 +66,7 @@ func (c *call) iterations() error {
 	if err := d.Err(); err != nil {
 		return err
 	}
-	page, err := c.place.Local.Iterations(c.r.Context(), c.who.Caller, id, after, limit)
-	if err != nil {
-		return err
-	}
-	a := wire.IterationList{Iterations: make([]wire.Iteration, len(page.Iterations)), HasMore: page.More}
-	for i, it := range page.Iterations {
-		a.Iterations[i] = wire.Iteration{
-			ID: it.Number, JobID: id.String(), Iteration: it.Number, Status: wire.AgentStatus(it.Status), Checkpoint: it.Checkpoint, HoldReason: it.HoldReason,
-			Result: it.Result, Model: it.Model, Provider: it.Provider, Usage: newUsageAnswer(it.Usage), CreatedAt: it.At.UTC(),
-		}
-	}
-	return c.reply(a)
+	return c.answer(c.place.Local.Iterations(c.r.Context(), c.who.Caller, id, after, limit))
 }
 
 // wholeParam reads an optional whole number; 0 if it is not given.
@@ -119,18 +91,9 @@ func (c *call) replay() error {
 	if err := decode(c, replayShape, &from); err != nil {
 		return err
 	}
-	former, err := c.place.Local.Job(c.r.Context(), c.who.Caller, id)
-	if err != nil {
-		return err
-	}
 	res, err := c.place.Local.Replay(c.r.Context(), c.who.Caller, id, from, c.r.Header.Get(headerIdempotencyKey))
 	if err != nil {
 		return err
 	}
-	c.markReplayed(res)
-	status := 201
-	if res.Replayed {
-		status = 200
-	}
-	return c.replyStatus(status, newEnqueueAnswer(former.Queue, res))
+	return c.replyEnqueued(&res)
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"strconv"
 
-	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
 )
@@ -27,19 +26,5 @@ func (c *call) audit() error {
 	if err := d.Err(); err != nil {
 		return err
 	}
-	page, err := c.place.Local.Audit(c.r.Context(), c.who.Caller, before, limit)
-	if err != nil {
-		return err
-	}
-	a := wire.AuditPage{Entries: make([]wire.AuditEntry, len(page.Entries))}
-	for i, e := range page.Entries {
-		a.Entries[i] = wire.AuditEntry{
-			At: e.At.UTC(), Principal: e.By, Peer: e.Peer, Action: e.Act, TargetType: e.Type, Target: e.Target,
-			Detail: e.Detail, Affected: e.Affected, Refused: e.Refused, Interrupted: e.Interrupted,
-		}
-	}
-	if page.Next > 0 {
-		a.HasMore, a.Cursor = true, strconv.FormatUint(page.Next, 10)
-	}
-	return c.reply(a)
+	return c.answer(c.place.Local.Audit(c.r.Context(), c.who.Caller, before, limit))
 }

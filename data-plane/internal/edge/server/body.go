@@ -6,9 +6,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
@@ -106,43 +104,4 @@ func decode[T any](c *call, sh *shape.Shape[T], into *T) error {
 	return d.Err()
 }
 
-// jobID is the {id} of the path.
-func (c *call) jobID() (job.ID, error) { return pathID(c, "id", job.ParseID, "the job does not exist") }
-
-// pathID reads an id of the path. What is not an id names nothing.
-func pathID[T any](c *call, name string, parse func(string) (T, error), missing string) (T, error) {
-	id, err := parse(c.r.PathValue(name))
-	if err != nil {
-		return id, fault.New(fault.NotFound, "NOT_FOUND", "%s", missing)
-	}
-	return id, nil
-}
-
-// done answers what became of it, unless err.
-func (c *call) done(word string, err error) error {
-	if err != nil {
-		return err
-	}
-	return c.reply(wire.Status{Status: word})
-}
-
-// each puts the elements of a list into other words.
-func each[A, B any](in []A, word func(*A) B) []B {
-	out := make([]B, len(in))
-	for i := range in {
-		out[i] = word(&in[i])
-	}
-	return out
-}
-
 func errNoJob() error { return fault.New(fault.NotFound, "NOT_FOUND", "the job does not exist") }
-
-// reply sends a 200 answer.
-func (c *call) reply(v any) error { return c.replyStatus(http.StatusOK, v) }
-
-func (c *call) replyStatus(status int, v any) error {
-	if err := writeAnswer(c.w, c.r, status, "application/json", v); err != nil {
-		c.s.log.Debug("answer not delivered", "request_id", c.id, "err", err)
-	}
-	return nil
-}

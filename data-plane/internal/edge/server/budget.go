@@ -1,7 +1,6 @@
 package server
 
 import (
-	"net/http"
 	"slices"
 	"time"
 
@@ -23,18 +22,18 @@ type policyRequest struct {
 //nolint:gochecknoglobals // Constant tables.
 var (
 	budgetShape = shape.New("BudgetRequest",
-		shape.Word("scope", "global, queue or tag.", wire.BudgetScopes(), func(in *queue.Budget) *string { return &in.Scope }).Must(),
+		shape.Word("scope", "global, queue or tag.", wire.BudgetScopes(), func(in *queue.Budget) *wire.BudgetScope { return &in.Scope }).Must(),
 		shape.Text("target", "A queue name, a tag as key:value, or * for the whole namespace.", func(in *queue.Budget) *string { return &in.Target }),
 		dollarsField("daily_usd", "Maximum model cost per UTC day; 0 means no limit.", func(in *queue.Budget) *int64 { return &in.Daily }),
 		dollarsField("per_job_usd", "Maximum model cost per job; 0 means no limit.", func(in *queue.Budget) *int64 { return &in.PerJob }),
 		shape.Word("on_exceed", "hold (default: start no jobs), reject (also refuse new jobs) or alert_only.", wire.OnExceeds(),
-			func(in *queue.Budget) *string { return &in.OnExceed }),
+			func(in *queue.Budget) *wire.OnExceed { return &in.OnExceed }),
 	).Strictly()
 
 	policyShape = shape.New("ApprovalPolicyRequest",
 		shape.Text("id", "Id of the policy to update; leave out to create one.", func(in *policyRequest) *string { return &in.id }),
 		shape.Text("name", "Name shown to people.", func(in *policyRequest) *string { return &in.in.Name }).Must(),
-		shape.Word("mode", "any (default: one condition is enough) or all.", wire.PolicyModes(), func(in *policyRequest) *string { return &in.in.Mode }),
+		shape.Word("mode", "any (default: one condition is enough) or all.", wire.PolicyModes(), func(in *policyRequest) *wire.PolicyMode { return &in.in.Mode }),
 		shape.Bool("enabled", "Default true.", func(in *policyRequest) *bool { return &in.in.Enabled }),
 		shape.Text("queue", "Jobs of this queue.", func(in *policyRequest) *string { return &in.in.Queue }),
 		shape.Text("tag_key", "Jobs with this tag.", func(in *policyRequest) *string { return &in.in.TagKey }),
@@ -42,24 +41,9 @@ var (
 		shape.Texts("approvers", "Ids of the keys or users that can decide; if empty, everybody with the operator role.",
 			func(in *policyRequest) *[]string { return &in.in.Approvers }),
 		shape.Duration("expires_after", "How long a job waits for a decision; leave out for no limit.", func(in *policyRequest, d time.Duration) { in.in.Expires = d }),
-		shape.Word("on_expire", "What happens when it expires: reject (default) or approve.", wire.OnExpires(), func(in *policyRequest) *string { return &in.in.OnExpire }),
+		shape.Word("on_expire", "What happens when it expires: reject (default) or approve.", wire.OnExpires(), func(in *policyRequest) *wire.OnExpire { return &in.in.OnExpire }),
 	).Strictly()
 )
-
-func newBudgetAnswer(b *queue.Budget) wire.Budget {
-	return wire.Budget{
-		ID: b.ID.String(), Scope: wire.BudgetScope(b.Scope), Target: b.Target, DailyUSD: dollars(b.Daily), PerJobUSD: dollars(b.PerJob),
-		OnExceed: wire.OnExceed(b.OnExceed), SpentUSD: dollars(b.Spent), CreatedAt: b.CreatedAt.UTC(),
-	}
-}
-
-func (c *call) budgets() error {
-	list, err := c.place.Local.Budgets(c.r.Context(), c.who.Caller)
-	if err != nil {
-		return err
-	}
-	return c.reply(each(list, newBudgetAnswer))
-}
 
 func (c *call) setBudget() error {
 	var in queue.Budget
@@ -71,15 +55,11 @@ func (c *call) setBudget() error {
 	if err := d.Err(); err != nil {
 		return err
 	}
-	b, err := c.place.Local.SetBudget(c.r.Context(), c.who.Caller, in)
-	if err != nil {
-		return err
-	}
-	return c.reply(newBudgetAnswer(&b))
+	return c.answer(c.place.Local.SetBudget(c.r.Context(), c.who.Caller, in))
 }
 
 func (c *call) deleteBudget() error {
-	return c.done("deleted", c.place.Local.DeleteBudget(c.r.Context(), c.who.Caller, c.r.PathValue("scope"), c.r.PathValue("target")))
+	return c.done("deleted", c.place.Local.DeleteBudget(c.r.Context(), c.who.Caller, wire.BudgetScope(c.r.PathValue("scope")), c.r.PathValue("target")))
 }
 
 // deleteBudgetByID is for targets that no address can hold: a proxy refuses a path with
@@ -89,26 +69,11 @@ func (c *call) deleteBudgetByID() error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(all, func(b queue.Budget) bool { return b.ID.String() == c.r.PathValue("budget") })
+	i := slices.IndexFunc(all, func(b wire.Budget) bool { return b.ID == c.r.PathValue("budget") })
 	if i < 0 {
 		return fault.New(fault.NotFound, "NOT_FOUND", "the budget does not exist in this namespace")
 	}
 	return c.done("deleted", c.place.Local.DeleteBudget(c.r.Context(), c.who.Caller, all[i].Scope, all[i].Target))
-}
-
-func newPolicyAnswer(p *queue.Policy) wire.ApprovalPolicy {
-	return wire.ApprovalPolicy{
-		ID: p.ID.String(), Name: p.Name, Mode: wire.PolicyMode(p.Mode), Enabled: p.Enabled, Queue: p.Queue, TagKey: p.TagKey, TagValue: p.TagValue,
-		Approvers: p.Approvers, ExpiresAfter: timeoutText(p.Expires), OnExpire: wire.OnExpire(p.OnExpire), CreatedAt: p.CreatedAt.UTC(),
-	}
-}
-
-func (c *call) policies() error {
-	list, err := c.place.Local.Policies(c.r.Context(), c.who.Caller)
-	if err != nil {
-		return err
-	}
-	return c.reply(each(list, newPolicyAnswer))
 }
 
 func (c *call) setPolicy() error {
@@ -119,29 +84,14 @@ func (c *call) setPolicy() error {
 	}
 	if req.id != "" {
 		if req.in.ID, err = job.ParsePolicyID(req.id); err != nil {
-			return errNoPolicy()
+			return fault.New(fault.NotFound, "NOT_FOUND", noPolicy)
 		}
 	}
 	d.Also("", req.in.CheckPolicy(), shape.AsIs)
 	if err := d.Err(); err != nil {
 		return err
 	}
-	p, err := c.place.Local.SetPolicy(c.r.Context(), c.who.Caller, req.in)
-	if err != nil {
-		return err
-	}
-	return c.replyStatus(http.StatusOK, newPolicyAnswer(&p))
+	return c.answer(c.place.Local.SetPolicy(c.r.Context(), c.who.Caller, req.in))
 }
 
-func (c *call) deletePolicy() error {
-	id, err := job.ParsePolicyID(c.r.PathValue("policy"))
-	if err != nil {
-		return errNoPolicy()
-	}
-	return c.done("deleted", c.place.Local.DeletePolicy(c.r.Context(), c.who.Caller, id))
-}
-
-// errNoPolicy names no id: that of another tenant is answered like one that never was.
-func errNoPolicy() error {
-	return fault.New(fault.NotFound, "NOT_FOUND", "the approval policy does not exist in this namespace")
-}
+const noPolicy = "the approval policy does not exist in this namespace"

@@ -10,7 +10,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
-	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
 var bulkGetShape = shape.New("BulkGetRequest", //nolint:gochecknoglobals // A constant table.
@@ -22,11 +21,7 @@ func (c *call) bulkGet() error {
 	if err := decode(c, bulkGetShape, &ids); err != nil {
 		return err
 	}
-	jobs, err := c.place.Views.Jobs(c.r.Context(), c.who.Caller, ids)
-	if err != nil {
-		return err
-	}
-	return c.reply(wire.Jobs{Jobs: each(jobs, newJobAnswer)})
+	return c.answer(c.place.Views.Jobs(c.r.Context(), c.who.Caller, ids))
 }
 
 var bulkShape = shape.New("BulkRequest", //nolint:gochecknoglobals // A constant table.
@@ -37,9 +32,9 @@ var bulkShape = shape.New("BulkRequest", //nolint:gochecknoglobals // A constant
 			return in.Filter
 		}),
 	shape.Word("action", "retry, delete, cancel, move, requeue, change_priority, hold, approve or reject.", wire.BulkActions(),
-		func(in *queue.BulkInput) *string { return &in.Action }).Must(),
+		func(in *queue.BulkInput) *wire.BulkAction { return &in.Action }).Must(),
 	shape.Text("move_to_queue", "Target queue, for move.", func(in *queue.BulkInput) *string { return &in.MoveTo }),
-	shape.Word("priority", "For change_priority: critical, high or normal.", wire.Priorities(), func(in *queue.BulkInput) *string { return &in.Priority }),
+	shape.Word("priority", "For change_priority: critical, high or normal.", wire.Priorities(), func(in *queue.BulkInput) *wire.Priority { return &in.Priority }),
 	shape.Bool("async", "Respond immediately and continue in the background. This is automatic if a filter matches more than 10000 jobs.",
 		func(in *queue.BulkInput) *bool { return &in.Async }),
 ).Strictly()
@@ -55,32 +50,16 @@ func (c *call) bulk() error {
 	}
 	if op := res.Operation; op != nil {
 		return c.replyStatus(http.StatusAccepted, wire.BulkBegun{
-			OperationID: op.ID, Status: wire.BulkStatus(op.Status), EstimatedTotal: op.Total, ProgressURL: "/api/v1/bulk/" + op.ID + "/progress",
+			OperationID: op.ID, Status: op.Status, EstimatedTotal: op.Total, ProgressURL: "/api/v1/bulk/" + op.ID + "/progress",
 		})
 	}
-	return c.reply(wire.BulkResult{
-		Affected: res.Affected, Errors: res.Errors, Refused: refusalsOf(&res.BulkDone), DurationMS: c.tookMS(),
-	})
-}
-
-func refusalsOf(d *queue.BulkDone) (out []wire.BulkRefusal) {
-	for _, r := range d.Refused {
-		f := fault.As(r.Err)
-		out = append(out, wire.BulkRefusal{JobID: r.JobID, Code: wire.Code(wordOf(f)), Error: f.Error()})
-	}
-	return out
+	res.DurationMS = c.tookMS()
+	return c.reply(res.BulkResult)
 }
 
 func (c *call) bulkStatus() error {
 	op, _, err := c.place.Bulk.Operation(c.who.Caller, c.r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	return c.reply(wire.BulkOperation{
-		ID: op.ID, Status: wire.BulkStatus(op.Status), Action: wire.BulkAction(op.Action), Total: op.Total, Processed: op.Processed,
-		Affected: op.Affected, Errors: op.Errors, Refused: refusalsOf(&op.BulkDone), Error: op.Error,
-		CreatedAt: op.CreatedAt.UTC(), UpdatedAt: op.UpdatedAt.UTC(), FinishedAt: op.FinishedAt.UTC(),
-	})
+	return c.answer(op, err)
 }
 
 // progressEvery is how often a listener is told, at most.
@@ -136,7 +115,7 @@ func (c *call) tellProgress(w *eventWriter, id string) error {
 }
 
 // nextProgress waits for news, keeping the connection alive and the credential honest.
-func (c *call) nextProgress(op *queue.BulkOperation, changed <-chan struct{}, w *eventWriter) error {
+func (c *call) nextProgress(op *wire.BulkOperation, changed <-chan struct{}, w *eventWriter) error {
 	if op.Status.Ended() {
 		return nil
 	}
@@ -170,13 +149,13 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func progressOf(op *queue.BulkOperation) wire.BulkProgress {
+func progressOf(op *wire.BulkOperation) wire.BulkProgress {
 	percent := 100
-	if op.Status != queue.BulkCompleted {
+	if op.Status != wire.BulkCompleted {
 		percent = min(100*op.Processed/max(op.Total, 1), 99)
 	}
 	return wire.BulkProgress{
-		TaskID: op.ID, Status: wire.BulkStatus(op.Status), Total: op.Total, Processed: op.Processed, Affected: op.Affected,
+		TaskID: op.ID, Status: op.Status, Total: op.Total, Processed: op.Processed, Affected: op.Affected,
 		Percent: percent, Error: op.Error, CreatedAtNS: op.CreatedAt.UnixNano(),
 	}
 }

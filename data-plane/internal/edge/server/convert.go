@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -33,7 +34,7 @@ func enqueueFromProto(d *shape.Decoder, path string, m enqueueItem) queue.Enqueu
 	o := m.GetOptions()
 	in := queue.EnqueueInput{
 		Queue: m.GetQueue(), Payload: jsonFromProto(d, shape.Join(path, "payload_json"), m.GetPayloadJson()),
-		Priority: o.GetPriority(), RetryBackoff: o.GetRetryBackoff(), Tags: o.GetTags(),
+		Priority: wire.Priority(o.GetPriority()), RetryBackoff: wire.Backoff(o.GetRetryBackoff()), Tags: o.GetTags(),
 		UniqueKey: o.GetUniqueKey(), IdempotencyKey: o.GetIdempotencyKey(),
 		TraceParent: o.GetTraceparent(), ParentID: o.GetParentId(), Agent: agentFromProto(d, shape.Join(path, "agent"), m.GetAgent()),
 	}
@@ -42,7 +43,7 @@ func enqueueFromProto(d *shape.Decoder, path string, m enqueueItem) queue.Enqueu
 	}
 	options := shape.Join(path, "options")
 	shape.RefuseUnknown(d, options, o)
-	in.DependsOn, in.OnDependencyFailed, in.BatchID = o.GetDependsOn(), o.GetOnDependencyFailed(), o.GetBatchId()
+	in.DependsOn, in.OnDependencyFailed, in.BatchID = o.GetDependsOn(), wire.DependencyPolicy(o.GetOnDependencyFailed()), o.GetBatchId()
 	in.Chain = chainFromProto(d, shape.Join(options, "chain"), o.GetChain())
 	in.Checkpoint = jsonFromProto(d, shape.Join(options, "checkpoint_json"), o.GetCheckpointJson())
 	if o.MaxRetries != nil {
@@ -139,16 +140,16 @@ func timeToProto(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-func enqueueToProto(r queue.EnqueueResult) *corvov1.EnqueueResponse {
+func enqueueToProto(r *queue.EnqueueResult) *corvov1.EnqueueResponse {
 	return &corvov1.EnqueueResponse{
-		JobId: r.JobID.String(), Status: string(r.Status), UniqueExisting: r.UniqueExisting, ChainId: idOrNone(r.Chain), BatchId: idOrNone(r.Batch),
+		JobId: r.JobID, Status: string(r.Status), UniqueExisting: r.UniqueExisting, ChainId: r.ChainID, BatchId: r.BatchID,
 	}
 }
 
 func enqueuesToProto(rs []queue.EnqueueResult) []*corvov1.EnqueueResponse {
 	out := make([]*corvov1.EnqueueResponse, len(rs))
 	for i := range rs {
-		out[i] = enqueueToProto(rs[i])
+		out[i] = enqueueToProto(&rs[i])
 	}
 	return out
 }
@@ -228,25 +229,24 @@ func tagsToProto(tags map[string]string) string {
 	return string(b)
 }
 
-func grantToProto(g *queue.Grant) *corvov1.FetchBatchJob {
+func grantToProto(g *wire.FetchedJob) *corvov1.FetchBatchJob {
 	return &corvov1.FetchBatchJob{
-		JobId: g.JobID.String(), Queue: g.Queue, PayloadJson: string(orEmpty(g.Payload)),
-		Attempt: int32(g.Attempt), MaxRetries: int32(g.MaxRetries), LeaseDuration: int32(wholeSeconds(g.Lease)),
-		CheckpointJson: string(g.Checkpoint), TagsJson: tagsToProto(g.Tags), LeaseToken: g.Token,
+		JobId: g.JobID, Queue: g.Queue, PayloadJson: string(g.Payload),
+		Attempt: int32(g.Attempt), MaxRetries: int32(g.MaxRetries), LeaseDuration: int32(g.LeaseDuration),
+		CheckpointJson: string(g.Checkpoint), TagsJson: tagsToProto(g.Tags), LeaseToken: g.LeaseToken,
 		Traceparent: g.TraceParent, ExpireAt: timeToProto(g.ExpireAt), Agent: agentToProto(g.Agent),
-		BatchId: idOrNone(g.Batch), ChainId: idOrNone(g.Chain), ChainStep: chainStepToProto(&g.Places),
+		BatchId: g.BatchID, ChainId: g.ChainID, ChainStep: chainStepToProto(g.ChainStep),
 	}
 }
 
-func chainStepToProto(p *queue.Places) *int32 {
-	if p.Chain.IsZero() {
+func chainStepToProto(step *int) *int32 {
+	if step == nil {
 		return nil
 	}
-	step := int32(p.ChainStep)
-	return &step
+	return new(int32(*step))
 }
 
-func grantsToProto(grants []queue.Grant) []*corvov1.FetchBatchJob {
+func grantsToProto(grants []wire.FetchedJob) []*corvov1.FetchBatchJob {
 	if len(grants) == 0 {
 		return nil
 	}
@@ -257,7 +257,7 @@ func grantsToProto(grants []queue.Grant) []*corvov1.FetchBatchJob {
 	return out
 }
 
-func foundToProto(g *queue.Grant) *corvov1.FetchResponse {
+func foundToProto(g *wire.FetchedJob) *corvov1.FetchResponse {
 	j := grantToProto(g)
 	return &corvov1.FetchResponse{
 		Found: true, JobId: j.GetJobId(), Queue: j.GetQueue(), PayloadJson: j.GetPayloadJson(),
@@ -287,8 +287,8 @@ func ackFromProto(d *shape.Decoder, id job.ID, m ackItem, workerID string) queue
 		Checkpoint: jsonFromProto(d, "checkpoint_json", m.GetCheckpointJson()),
 		Usage:      usageFromProto(d, "usage", m.GetUsage()),
 
-		AgentStatus: m.GetAgentStatus(), HoldReason: m.GetHoldReason(),
-		StepStatus: m.GetStepStatus(), ExitReason: m.GetExitReason(),
+		AgentStatus: wire.AgentStatus(m.GetAgentStatus()), HoldReason: m.GetHoldReason(),
+		StepStatus: wire.StepStatus(m.GetStepStatus()), ExitReason: m.GetExitReason(),
 	}
 }
 

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -19,23 +18,9 @@ func (c *call) deadGroups() error {
 	if err := d.Err(); err != nil {
 		return err
 	}
-	g, err := c.place.Views.ErrorGroups(c.r.Context(), c.who.Caller, q.Get("queue"), limit)
-	if err != nil {
-		return err
-	}
-	p := c.pageOf(&g.JobPage)
-	a := wire.ErrorGroupList{
-		Groups: make([]wire.ErrorGroup, len(g.Groups)), TotalGroups: g.All, TotalJobs: g.TotalJobs, TotalExact: g.Exact,
-		HasMore: g.All > len(g.Groups), LagMS: p.LagMS, Rebuilding: p.Rebuilding, Rebuild: p.Rebuild, AsOf: p.AsOf, DurationMS: p.DurationMS,
-	}
-	for i := range g.Groups {
-		one := &g.Groups[i]
-		a.Groups[i] = wire.ErrorGroup{
-			ID: one.ID, Queue: one.Queue, Error: one.Pattern, DeadReason: wire.DeadReason(one.DeadReason), Count: one.Jobs,
-			FirstAt: nullable(one.FirstAt), LastAt: nullable(one.LastAt), Sample: wire.ErrorSample{JobID: one.SampleID.String(), Error: one.SampleError},
-		}
-	}
-	return c.reply(a)
+	a, err := c.place.Views.ErrorGroups(c.r.Context(), c.who.Caller, q.Get("queue"), limit)
+	a.DurationMS = c.tookMS()
+	return c.answer(a, err)
 }
 
 // deadParams are those of the list that mean something of dead jobs.
@@ -57,5 +42,5 @@ func (c *call) deadJobs() error {
 		return err
 	}
 	in.States = []string{job.Dead.String()}
-	return c.list(in)
+	return c.listed(in)
 }

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
@@ -22,9 +22,9 @@ var enqueueShape = shape.New("EnqueueRequest", //nolint:gochecknoglobals // A co
 	shape.Text("queue", "Queue name.", func(in *queue.EnqueueInput) *string { return &in.Queue }).Must(),
 	shape.Any("payload", "Any JSON; default {}.", func(in *queue.EnqueueInput) *json.RawMessage { return &in.Payload }),
 	shape.Any("checkpoint", "Initial checkpoint, any JSON.", func(in *queue.EnqueueInput) *json.RawMessage { return &in.Checkpoint }),
-	shape.Word("priority", "critical, high or normal; low means normal.", wire.Priorities(), func(in *queue.EnqueueInput) *string { return &in.Priority }),
+	shape.Word("priority", "critical, high or normal; low means normal.", wire.Priorities(), func(in *queue.EnqueueInput) *wire.Priority { return &in.Priority }),
 	shape.Whole("max_retries", "Total number of attempts; default 3, and 0 means 1.", func(in *queue.EnqueueInput, n int) { in.MaxRetries = &n }),
-	shape.Word("retry_backoff", "none, fixed, linear or exponential.", wire.Backoffs(), func(in *queue.EnqueueInput) *string { return &in.RetryBackoff }),
+	shape.Word("retry_backoff", "none, fixed, linear or exponential.", wire.Backoffs(), func(in *queue.EnqueueInput) *wire.Backoff { return &in.RetryBackoff }),
 	shape.Duration("retry_base_delay", "Default 5s.", setBaseDelay),
 	shape.Duration("retry_max_delay", "Default 10m.", setMaxDelay),
 	shape.Millis("retry_base_delay_ms", "The same in milliseconds.", setBaseDelay),
@@ -52,7 +52,7 @@ var enqueueShape = shape.New("EnqueueRequest", //nolint:gochecknoglobals // A co
 	chainField(),
 	shape.Texts("depends_on", "Ids of the jobs that must complete before this one runs.", func(in *queue.EnqueueInput) *[]string { return &in.DependsOn }),
 	shape.Word("on_dependency_failed", "What happens if one of them doesn't complete: fail (default), run or cancel.", wire.DependencyPolicies(),
-		func(in *queue.EnqueueInput) *string { return &in.OnDependencyFailed }),
+		func(in *queue.EnqueueInput) *wire.DependencyPolicy { return &in.OnDependencyFailed }),
 	shape.Text("batch_id", "Id of an open batch to join.", func(in *queue.EnqueueInput) *string { return &in.BatchID }),
 	shape.Later[queue.EnqueueInput]("chain_id"),
 	shape.Later[queue.EnqueueInput]("chain_step"),
@@ -100,21 +100,6 @@ const (
 	headerReplayed = "Idempotent-Replayed"
 )
 
-func newEnqueueAnswer(queueName string, res queue.EnqueueResult) wire.Enqueued {
-	id := res.JobID.String()
-	a := wire.Enqueued{
-		JobID: id, Status: wire.EnqueueStatus(res.Status), UniqueExisting: res.UniqueExisting,
-		Job: wire.JobRef{ID: id, Queue: queueName}, ChainID: idOrNone(res.Chain), BatchID: idOrNone(res.Batch),
-	}
-	if res.UniqueExisting {
-		a.UniqueJobID = id
-	}
-	if !res.UniqueExisting && !res.Replayed {
-		a.Job.State = wire.State(res.Status)
-	}
-	return a
-}
-
 // enqueue takes one job, or in generation 2's form {"jobs": [...]} many.
 func (c *call) enqueue() error {
 	b, err := c.parse()
@@ -143,12 +128,17 @@ func (c *call) enqueueOne(d *shape.Decoder, in queue.EnqueueInput) error {
 	if err != nil {
 		return err
 	}
-	status := 201
+	return c.replyEnqueued(&res)
+}
+
+// replyEnqueued is 201 for a job that is new.
+func (c *call) replyEnqueued(res *queue.EnqueueResult) error {
+	status := http.StatusCreated
 	if res.UniqueExisting || res.Replayed {
-		status = 200
+		status = http.StatusOK
 	}
 	c.markReplayed(res)
-	return c.replyStatus(status, newEnqueueAnswer(in.Queue, res))
+	return c.replyStatus(status, res.Enqueued)
 }
 
 func (c *call) enqueueBatch() error {
@@ -177,23 +167,23 @@ func (c *call) enqueueMany(b []byte) error {
 	}
 	a := wire.EnqueuedBatch{
 		JobIDs: make([]string, len(results)), Jobs: make([]wire.JobRef, len(results)), Results: make([]wire.Enqueued, len(results)),
-		BatchID: idOrNone(batch),
+		BatchID: batch,
 	}
-	for i, res := range results {
-		a.Results[i] = newEnqueueAnswer(req.jobs[i].Queue, res)
+	for i := range results {
+		a.Results[i] = results[i].Enqueued
 		a.JobIDs[i], a.Jobs[i] = a.Results[i].JobID, a.Results[i].Job
 	}
 	if len(results) > 0 {
-		c.markReplayed(results[0])
+		c.markReplayed(&results[0])
 	}
 	return c.replyStatus(201, a)
 }
 
 // enqueueAll adds many jobs, as a batch if there are options of one.
-func (c *call) enqueueAll(in []queue.EnqueueInput, batch *queue.BatchOptions) (job.BatchID, []queue.EnqueueResult, error) {
+func (c *call) enqueueAll(in []queue.EnqueueInput, batch *queue.BatchOptions) (string, []queue.EnqueueResult, error) {
 	if batch == nil {
 		results, err := c.place.Local.EnqueueBatch(c.r.Context(), c.who.Caller, in)
-		return job.BatchID{}, results, err
+		return "", results, err
 	}
 	res, err := c.place.Local.EnqueueAsBatch(c.r.Context(), c.who.Caller, in, *batch)
 	return res.Batch, res.Jobs, err
@@ -252,7 +242,7 @@ func (c *call) noKey(instead string) error {
 	return fault.InvalidFields([]fault.Field{{Path: headerIdempotencyKey, Message: "is not accepted by this call: " + instead}})
 }
 
-func (c *call) markReplayed(res queue.EnqueueResult) {
+func (c *call) markReplayed(res *queue.EnqueueResult) {
 	if res.Replayed {
 		c.w.Header().Set(headerReplayed, "true")
 	}

@@ -100,7 +100,7 @@ func (c *call) follow(reader Events, l listener) error {
 		events, err := c.nextEvents(c.r.Context(), reader, l)
 		for i := range events {
 			if err == nil {
-				err = l.tell(answerEvent(&events[i]))
+				err = l.tell(&events[i])
 			}
 		}
 		if errors.Is(err, queue.ErrEventsLost) {
@@ -114,7 +114,7 @@ func (c *call) follow(reader Events, l listener) error {
 
 // nextEvents waits for events, keeping the connection alive and the credential
 // honest.
-func (c *call) nextEvents(ctx context.Context, reader Events, l listener) ([]queue.NamespaceEvent, error) {
+func (c *call) nextEvents(ctx context.Context, reader Events, l listener) ([]wire.Event, error) {
 	for {
 		patience := time.Until(l.heard().Add(c.s.opts.KeepaliveEvery))
 		if c.who.Recheck != nil {
@@ -149,16 +149,6 @@ func (c *call) skip(reader Events, l listener) error {
 		Seq: reader.Seq(), Type: "gap", AtNS: c.s.now().UnixNano(),
 		Data: &wire.EventData{Reason: "the events in between are no longer kept; reload what you display"},
 	})
-}
-
-// answerEvent words an event.
-func answerEvent(e *queue.NamespaceEvent) *wire.Event {
-	a := &wire.Event{Seq: e.Seq, Type: wire.EventType(e.Type), AtNS: e.At.UnixNano(), Queue: e.Queue}
-	if !e.JobID.IsZero() {
-		a.JobID = e.JobID.String()
-		a.Data = &wire.EventData{State: wire.State(e.State), From: wire.State(e.From), Attempt: e.Attempt}
-	}
-	return a
 }
 
 // eventWriter writes frames, each in one piece: some clients lose what comes in
@@ -275,13 +265,5 @@ func (c *call) recentEvents() error {
 	if err := d.Err(); err != nil {
 		return err
 	}
-	p, err := c.place.Views.Recent(c.r.Context(), c.who.Caller, after, limit)
-	if err != nil {
-		return err
-	}
-	a := wire.EventPage{Events: make([]*wire.Event, len(p.Events)), Lost: p.Lost}
-	for i := range p.Events {
-		a.Events[i] = answerEvent(&p.Events[i])
-	}
-	return c.reply(a)
+	return c.answer(c.place.Views.Recent(c.r.Context(), c.who.Caller, after, limit))
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -20,7 +21,7 @@ import (
 
 // told is one answer of scripted events.
 type told struct {
-	events []queue.NamespaceEvent
+	events []wire.Event
 	err    error
 }
 
@@ -45,7 +46,7 @@ func (s *scripted) open(_ *queue.Views, c queue.Caller, in queue.EventFilter) (E
 	return s, nil
 }
 
-func (s *scripted) Next(ctx context.Context) ([]queue.NamespaceEvent, error) {
+func (s *scripted) Next(ctx context.Context) ([]wire.Event, error) {
 	select {
 	case t := <-s.next:
 		return t.events, t.err
@@ -153,9 +154,9 @@ func TestEvents_FramesAreTheContracts(t *testing.T) {
 		t.Fatalf("asked for %+v", in)
 	}
 	at := time.Unix(0, 1_700_000_000_000_000_001)
-	s.next <- told{events: []queue.NamespaceEvent{
-		{Seq: 8, Type: "started", At: at, JobID: jobNumber(1), Queue: "a", State: "active", From: "pending", Attempt: 2},
-		{Seq: 9, Type: "queue.paused", At: at, Queue: "a"},
+	s.next <- told{events: []wire.Event{
+		{Seq: 8, Type: "started", AtNS: at.UnixNano(), JobID: jobNumber(1).String(), Queue: "a", Data: &wire.EventData{State: "active", From: "pending", Attempt: 2}},
+		{Seq: 9, Type: "queue.paused", AtNS: at.UnixNano(), Queue: "a"},
 	}}
 	l.hears("id: 8\nevent: started\ndata: " +
 		`{"seq":8,"type":"started","at_ns":1700000000000000001,"job_id":"` + jobNumber(1).String() + `","queue":"a","data":{"state":"active","from":"pending","attempt":2}}` + "\n\n" +
@@ -169,7 +170,7 @@ func TestEvents_WhatIsLostIsAGapAndTheStreamGoesOn(t *testing.T) {
 	l := b.listen("/api/v1/events")
 	s.next <- told{err: queue.ErrEventsLost}
 	l.hears("id: 40\nevent: gap\ndata: {\"seq\":40,\"type\":\"gap\",")
-	s.next <- told{events: []queue.NamespaceEvent{{Seq: 41, Type: "dead"}}}
+	s.next <- told{events: []wire.Event{{Seq: 41, Type: "dead"}}}
 	l.hears("id: 41\nevent: dead\n")
 }
 
@@ -259,7 +260,7 @@ func TestEvents_AreCarriedToTheLeader(t *testing.T) {
 	leader.srv.events = s.open
 	const path = "/api/v1/events"
 	l := follower.listen(path, headersFor(t, signed(nsA, "viewer"), path)...)
-	s.next <- told{events: []queue.NamespaceEvent{{Seq: 1, Type: "started"}}}
+	s.next <- told{events: []wire.Event{{Seq: 1, Type: "started"}}}
 	l.hears("id: 1\n")
 	s.mu.Lock()
 	if s.caller.Namespace != nsA {
@@ -283,9 +284,9 @@ func TestEvents_ClientThatReadsNothingIsDropped(t *testing.T) {
 		ew := newEventWriter(w)
 		defer ew.slow.put()
 		ew.patience = 50 * time.Millisecond
-		big := queue.NamespaceEvent{Queue: strings.Repeat("q", 1<<20)}
+		big := wire.Event{Queue: strings.Repeat("q", 1<<20)}
 		for {
-			if err := ew.tell(answerEvent(&big)); err != nil {
+			if err := ew.tell(&big); err != nil {
 				dropped <- err
 				return
 			}
@@ -330,7 +331,7 @@ func TestEvents_EachFrameIsOneWriteAndOneFlush(t *testing.T) {
 	ew := newEventWriter(w)
 	defer ew.slow.put()
 	for i := range 5 {
-		if err := ew.tell(answerEvent(&queue.NamespaceEvent{Seq: uint64(i), Type: "started", JobID: jobNumber(1)})); err != nil {
+		if err := ew.tell(&wire.Event{Seq: uint64(i), Type: "started", JobID: jobNumber(1).String(), Data: &wire.EventData{}}); err != nil {
 			t.Fatal(err)
 		}
 	}

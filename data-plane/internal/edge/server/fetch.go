@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
 // Waits of a long poll.
@@ -67,20 +67,6 @@ func early(wait time.Duration) time.Duration {
 	return wait
 }
 
-func newGrantAnswer(g *queue.Grant) wire.FetchedJob {
-	return wire.FetchedJob{
-		JobID: g.JobID.String(), Queue: g.Queue, Payload: orEmpty(g.Payload), Attempt: g.Attempt,
-		MaxRetries: g.MaxRetries, LeaseDuration: wholeSeconds(g.Lease), Checkpoint: g.Checkpoint,
-		Tags: g.Tags, LeaseToken: g.Token, TraceParent: g.TraceParent, ExpireAt: g.ExpireAt.UTC(),
-		Agent:   newAgentAnswer(g.Agent),
-		BatchID: idOrNone(g.Batch), ChainID: idOrNone(g.Chain), ChainStep: chainStep(&g.Places),
-	}
-}
-
-// wholeSeconds rounds up: a worker told less would only renew earlier, but told 0
-// it might not renew at all.
-func wholeSeconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
-
 func orEmpty(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return json.RawMessage("{}")
@@ -115,7 +101,7 @@ func (c *call) fetch() error {
 	case err != nil:
 		return err
 	case len(grants) > 0:
-		return c.deliver(grants, newGrantAnswer(&grants[0]))
+		return c.deliver(grants, &grants[0])
 	case wantsBody(c.r):
 		return c.reply(wire.FetchedJob{Payload: json.RawMessage("{}")})
 	}
@@ -140,11 +126,14 @@ func (c *call) fetchBatch() error {
 	if err != nil {
 		return err
 	}
-	return c.deliver(grants, wire.FetchedJobs{Jobs: each(grants, newGrantAnswer)})
+	if grants == nil {
+		grants = []wire.FetchedJob{} // Which is not null.
+	}
+	return c.deliver(grants, wire.FetchedJobs{Jobs: grants})
 }
 
 // longPoll fetches until the wait ends, the client leaves or the server drains.
-func (c *call) longPoll(in queue.FetchInput) ([]queue.Grant, error) {
+func (c *call) longPoll(in queue.FetchInput) ([]wire.FetchedJob, error) {
 	ctx, cancel := c.s.untilDrain(c.r.Context())
 	defer cancel()
 	if waited := c.waited(); waited > waitedFrom {
@@ -164,7 +153,7 @@ func (c *call) longPoll(in queue.FetchInput) ([]queue.Grant, error) {
 // deliver sends granted jobs, and gives them back at once when the client went before
 // it could read them all. What it may have read is never taken back: if it did not,
 // the leases end.
-func (c *call) deliver(grants []queue.Grant, answer any) error {
+func (c *call) deliver(grants []wire.FetchedJob, answer any) error {
 	buf := getBuffer()
 	defer putBuffer(buf)
 	err := encodeAnswer(buf, answer)
@@ -180,15 +169,16 @@ func (c *call) deliver(grants []queue.Grant, answer any) error {
 
 // release gives back jobs whose worker never saw them, without spending the
 // attempt; what can not be given back waits for its lease to end.
-func (s *Server) release(jobs *queue.Service, caller queue.Caller, workerID string, grants []queue.Grant) {
+func (s *Server) release(jobs *queue.Service, caller queue.Caller, workerID string, grants []wire.FetchedJob) {
 	if len(grants) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()
 	in := make([]queue.FailInput, len(grants))
-	for i, g := range grants {
-		in[i] = queue.FailInput{JobID: g.JobID, Token: g.Token, WorkerID: workerID, Release: true}
+	for i := range grants {
+		id, _ := job.ParseID(grants[i].JobID) // We wrote it.
+		in[i] = queue.FailInput{JobID: id, Token: grants[i].LeaseToken, WorkerID: workerID, Release: true}
 	}
 	if _, err := jobs.Fail(ctx, caller, in); err != nil {
 		s.log.Warn("undelivered jobs not released", "jobs", len(grants), "err", err)

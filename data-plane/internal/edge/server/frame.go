@@ -256,7 +256,7 @@ func (st *stream) failOutcomes(f *frame, results []queue.FailOutcome) []*corvov1
 			continue
 		}
 		o := out[f.fails.at[k]]
-		o.Status = r.State.String()
+		o.Status = string(r.Status)
 		o.NextAttemptAt = timeToProto(r.NextAttemptAt)
 		o.AttemptsRemaining = int32(r.AttemptsRemaining)
 	}

@@ -386,7 +386,7 @@ func TestFetch_JobsOfAClientThatLeftAreGivenBack(t *testing.T) {
 		r.Header.Set("Content-Type", "application/json")
 		b.srv.ServeHTTP(httptest.NewRecorder(), r)
 		j, err := b.jobs.Job(t.Context(), callerIn(nsA), b.jobs.ids()[0])
-		if err != nil || j.State != job.Pending || j.Attempt != 0 || b.jobs.commands() < before+2 {
+		if err != nil || j.State != wire.Pending || j.Attempt != 0 || b.jobs.commands() < before+2 {
 			t.Errorf("%s: the job is %s after %d attempts and %d commands, %v", path, j.State, j.Attempt, b.jobs.commands()-before, err)
 		}
 	}

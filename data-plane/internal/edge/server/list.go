@@ -18,72 +18,30 @@ func (c *call) listJobs() error {
 	if err != nil {
 		return err
 	}
-	return c.list(in)
+	return c.listed(in)
 }
 
 func (c *call) searchJobs() error {
-	in := queue.JobFilter{Whole: true}
+	var in queue.JobFilter
 	if err := decode(c, searchShape, &in); err != nil {
 		return err
 	}
 	if in.Limit > queue.ListMax {
 		in.Limit = 0 // The contract's answer to too many is the default.
 	}
-	p, err := c.place.Views.ListJobs(c.r.Context(), c.who.Caller, in)
-	if err != nil {
-		return err
-	}
-	a := wire.JobSearch{Jobs: make([]wire.FoundJob, len(p.Jobs)), Total: p.Total, Page: c.pageOf(&p)}
-	// What the copy has may be exact; what there is, is not, while the copy is late.
-	a.TotalExact = p.TotalExact && !p.Rebuilding && p.Lag == 0
-	for i := range p.Jobs {
-		a.Jobs[i] = newFoundAnswer(&p.Jobs[i])
-	}
-	return c.reply(a)
+	a, err := c.place.Views.Search(c.r.Context(), c.who.Caller, in)
+	a.DurationMS = c.tookMS()
+	return c.answer(a, err)
 }
 
-func (c *call) list(in queue.JobFilter) error {
-	p, err := c.place.Views.ListJobs(c.r.Context(), c.who.Caller, in)
-	if err != nil {
-		return err
-	}
-	return c.reply(wire.JobList{Jobs: each(p.Jobs, newRowAnswer), Page: c.pageOf(&p)})
-}
-
-func (c *call) pageOf(p *queue.JobPage) wire.Page {
-	a := wire.Page{
-		Cursor: p.Cursor, HasMore: p.Cursor != "", LagMS: p.Lag.Milliseconds(),
-		Rebuilding: p.Rebuilding, AsOf: nullable(p.AsOf), DurationMS: c.tookMS(),
-	}
-	if p.Rebuilding && p.ToRebuild > 0 {
-		a.Rebuild = &wire.Rebuild{JobsDone: p.Rebuilt, JobsTotal: p.ToRebuild}
-	}
-	return a
+func (c *call) listed(in queue.JobFilter) error {
+	a, err := c.place.Views.List(c.r.Context(), c.who.Caller, in)
+	a.DurationMS = c.tookMS()
+	return c.answer(a, err)
 }
 
 // tookMS is whole: clients in languages with strict types read it as an integer.
 func (c *call) tookMS() int64 { return c.s.now().Sub(c.start).Milliseconds() }
-
-func newFoundAnswer(r *queue.JobRow) wire.FoundJob {
-	a := wire.FoundJob{JobRow: newRowAnswer(r)}
-	if b := r.Body; b != nil {
-		a.PayloadOmitted, a.UniqueKey = b.PayloadOmitted, b.UniqueKey
-		a.BatchID, a.ParentID, a.ChainID, a.ChainStep = idOrNone(b.Batch), idOrNone(b.Parent), idOrNone(b.Chain), chainStep(&b.Places)
-		if !b.PayloadOmitted {
-			a.Payload = orEmpty(b.Payload)
-		}
-	}
-	return a
-}
-
-func newRowAnswer(r *queue.JobRow) wire.JobRow {
-	return wire.JobRow{
-		ID: r.ID.String(), Queue: r.Queue, State: stateOf(r.State), Priority: int(r.Priority), Attempt: r.Attempt,
-		MaxRetries: r.MaxRetries, Crashes: r.Crashes, Tags: r.Tags, CreatedAt: r.CreatedAt.UTC(),
-		ScheduledAt: r.ScheduledAt.UTC(), StartedAt: r.StartedAt.UTC(), CompletedAt: r.CompletedAt.UTC(),
-		FailedAt: r.FailedAt.UTC(), WorkerID: r.WorkerID, LastError: r.LastError, DeadReason: wire.DeadReason(r.DeadReason), HoldReason: r.HoldReason,
-	}
-}
 
 // searchShape is the contract's filter. What is not there yet is refused by name,
 // because ignoring it would find other jobs than were asked for.
@@ -92,7 +50,7 @@ var searchShape = shape.New("JobSearchRequest", //nolint:gochecknoglobals // A c
 	shape.Text("error_group", "Only the dead jobs of this group; GET /api/v1/dead/groups has its id.", func(f *queue.JobFilter) *string { return &f.ErrorGroup }),
 	statesField("state", "Only jobs in one of these states.", func(f *queue.JobFilter) *[]string { return &f.States }),
 	searchTags(),
-	shape.Word("priority", "critical, high or normal.", wire.Priorities(), func(f *queue.JobFilter) *string { return &f.Priority }),
+	shape.Word("priority", "critical, high or normal.", wire.Priorities(), func(f *queue.JobFilter) *wire.Priority { return &f.Priority }),
 	shape.Text("worker_id", "The worker of the latest attempt.", func(f *queue.JobFilter) *string { return &f.WorkerID }),
 	shape.Time("created_after", "After this time.", func(f *queue.JobFilter) *time.Time { return &f.CreatedAfter }),
 	shape.Time("created_before", "Before this time.", func(f *queue.JobFilter) *time.Time { return &f.CreatedBefore }),
@@ -240,24 +198,4 @@ func timeParam(d *shape.Decoder, q url.Values, name string) time.Time {
 		d.Problem(name, "must be a time such as 2026-11-30T12:00:00Z")
 	}
 	return t
-}
-
-func (c *call) jobEvents() error {
-	id, err := c.jobID()
-	if err != nil {
-		return err
-	}
-	t, err := c.place.Views.Timeline(c.r.Context(), c.who.Caller, id)
-	if err != nil {
-		return err
-	}
-	a := wire.Timeline{Events: make([]wire.TimelineEvent, len(t.Events)), Truncated: t.Truncated}
-	for i, e := range t.Events {
-		l := wire.TimelineEvent{Seq: e.Seq, Type: wire.EventType(e.Type), At: e.At.UTC(), Attempt: e.Attempt, WorkerID: e.WorkerID, Error: e.Error}
-		if !e.Until.IsZero() || e.Reason != "" {
-			l.Data = &wire.TimelineData{Until: e.Until.UTC(), Reason: e.Reason}
-		}
-		a.Events[i] = l
-	}
-	return c.reply(a)
 }

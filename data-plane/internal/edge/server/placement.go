@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
@@ -12,7 +13,7 @@ import (
 // Events reads what happens in a namespace, in order; it is for one goroutine.
 type Events interface {
 	// Next waits for events. queue.ErrEventsLost tells that some are no longer kept.
-	Next(ctx context.Context) ([]queue.NamespaceEvent, error)
+	Next(ctx context.Context) ([]wire.Event, error)
 	// GoOnFromNow passes over everything so far.
 	GoOnFromNow() error
 	// Seq is the number of the last event that was read or passed over.

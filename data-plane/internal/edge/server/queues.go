@@ -2,16 +2,11 @@ package server
 
 import (
 	"cmp"
-	"context"
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
@@ -45,7 +40,7 @@ var (
 			func(in *queueRequest) *queue.Throttle { in.throttle = new(queue.Throttle); return in.throttle }),
 		shape.Whole("max_retries", "Default for jobs that don't set max_retries; if left out, 3.",
 			func(in *queueRequest, n int) { in.retry.MaxRetries = &n }),
-		shape.Word("retry_backoff", "Default for jobs that don't set retry_backoff; if left out, exponential.", wire.Backoffs(), func(in *queueRequest) *string { return &in.retry.Backoff }),
+		shape.Word("retry_backoff", "Default for jobs that don't set retry_backoff; if left out, exponential.", wire.Backoffs(), func(in *queueRequest) *wire.Backoff { return &in.retry.Backoff }),
 		shape.Duration("retry_base_delay", "Default for jobs that don't set retry_base_delay; if left out, 5s.", setQueueBaseDelay),
 		shape.Duration("retry_max_delay", "Default for jobs that don't set retry_max_delay; if left out, 10m.", setQueueMaxDelay),
 		shape.Millis("retry_base_delay_ms", "The same in milliseconds.", setQueueBaseDelay),
@@ -69,14 +64,6 @@ func setQueueMaxDelay(in *queueRequest, d time.Duration)  { in.retry.MaxDelay = 
 
 func setWindow(in *queue.Throttle, d time.Duration) { in.Window = d }
 
-func (c *call) queue() error {
-	info, err := c.place.Local.Queue(c.r.Context(), c.who.Caller, c.r.PathValue("name"))
-	if err != nil {
-		return err
-	}
-	return c.reply(newQueueAnswer(&info))
-}
-
 func (c *call) putQueue() error {
 	var req queueRequest
 	d, err := decodeAll(c, queueShape, &req)
@@ -94,14 +81,11 @@ func (c *call) putQueue() error {
 	if in.IfFingerprint, err = ifMatch(c.r.Header.Get(headerIfMatch)); err != nil {
 		return err
 	}
-	return c.setQueue(d, in, shape.AsIs, func(info *queue.QueueInfo) any { return newQueueAnswer(info) })
+	return c.setQueue(d, in, shape.AsIs, func(q wire.Queue) any { return q })
 }
 
 // headerIfMatch makes a PUT of a queue depend on the settings that the caller has seen.
 const headerIfMatch = "If-Match"
-
-// queueETag is the fingerprint of a queue's settings on the wire.
-func queueETag(fingerprint uint64) string { return fmt.Sprintf(`"%016x"`, fingerprint) }
 
 // ifMatch reads the etag of a queue; 0 if none is given. An asterisk, any settings, would
 // refuse nothing but a queue that is not there, and PUT makes that one.
@@ -109,9 +93,8 @@ func ifMatch(text string) (uint64, error) {
 	if text == "" {
 		return 0, nil
 	}
-	digits, quoted := strings.CutPrefix(strings.TrimSuffix(text, `"`), `"`)
-	fingerprint, err := strconv.ParseUint(digits, 16, 64)
-	if !quoted || err != nil || queueETag(fingerprint) != text {
+	fingerprint, ok := queue.ParseETag(text)
+	if !ok {
 		return 0, fault.InvalidFields([]fault.Field{{Path: headerIfMatch, Message: "must be the queue's etag, as returned by GET /api/v1/queues/{name}"}})
 	}
 	return fingerprint, nil
@@ -157,7 +140,7 @@ func (c *call) unthrottleQueue() error {
 	return c.setQueue(&shape.Decoder{}, queue.QueueSettings{Throttle: &queue.Throttle{}}, shape.AsIs, ok)
 }
 
-func ok(*queue.QueueInfo) any { return wire.Status{Status: "ok"} }
+func ok(wire.Queue) any { return wire.Status{Status: "ok"} }
 
 // decodeAll reads the body and keeps its problems, so that those of the use case can
 // be told with them.
@@ -171,17 +154,14 @@ func decodeAll[T any](c *call, sh *shape.Shape[T], into *T) (*shape.Decoder, err
 	return d, nil
 }
 
-func (c *call) setQueue(d *shape.Decoder, in queue.QueueSettings, spell func(string) string, answer func(*queue.QueueInfo) any) error {
+func (c *call) setQueue(d *shape.Decoder, in queue.QueueSettings, spell func(string) string, answer func(wire.Queue) any) error {
 	name := c.r.PathValue("name")
 	d.Also("", in.Check(name), spell)
 	if err := d.Err(); err != nil {
 		return err
 	}
-	info, err := c.place.Local.SetQueue(c.r.Context(), c.who.Caller, name, in)
-	if err != nil {
-		return err
-	}
-	return c.reply(answer(&info))
+	q, err := c.place.Local.SetQueue(c.r.Context(), c.who.Caller, name, in)
+	return c.answer(answer(q), err)
 }
 
 var deleteParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
@@ -202,18 +182,12 @@ func (c *call) deleteQueue() error {
 
 func (c *call) clearQueue() error {
 	removed, err := c.place.Local.ClearQueue(c.r.Context(), c.who.Caller, c.r.PathValue("name"))
-	if err != nil {
-		return err
-	}
-	return c.reply(wire.Cleared{Status: "cleared", Removed: removed})
+	return c.answer(wire.Cleared{Status: "cleared", Removed: removed}, err)
 }
 
 func (c *call) requeueDead() error {
 	requeued, err := c.place.Local.RequeueDead(c.r.Context(), c.who.Caller, c.r.PathValue("name"))
-	if err != nil {
-		return err
-	}
-	return c.reply(wire.Requeued{Status: "requeued", Requeued: requeued})
+	return c.answer(wire.Requeued{Status: "requeued", Requeued: requeued}, err)
 }
 
 var drainParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
@@ -235,44 +209,5 @@ func (c *call) drainQueue() error {
 	ctx, cancel := c.s.untilDrain(c.r.Context())
 	defer cancel()
 	remaining, err := c.place.Local.DrainQueue(ctx, c.who.Caller, c.r.PathValue("name"), wait)
-	if err != nil {
-		return err
-	}
-	return c.reply(wire.Drained{Status: "draining", Remaining: remaining})
-}
-
-func (c *call) queues() error {
-	infos, err := c.place.Local.Queues(c.r.Context(), c.who.Caller)
-	if err != nil {
-		return err
-	}
-	return c.reply(each(infos, newQueueAnswer))
-}
-
-func optionalMillis(d *time.Duration) *int64 {
-	if d == nil {
-		return nil
-	}
-	ms := d.Milliseconds()
-	return &ms
-}
-
-func newQueueAnswer(q *queue.QueueInfo) wire.Queue {
-	return wire.Queue{
-		Name: q.Name, Paused: q.Paused, CreatedAt: q.CreatedAt.UTC(), MaxConcurrency: q.MaxConcurrency,
-		RateLimit: q.Throttle.Limit, RateWindowMS: q.Throttle.Window.Milliseconds(), Draining: q.Draining,
-		MaxRetries: q.Retry.MaxRetries, RetryBackoff: wire.Backoff(q.Retry.Backoff),
-		RetryBaseDelayMS: optionalMillis(q.Retry.BaseDelay), RetryMaxDelayMS: optionalMillis(q.Retry.MaxDelay),
-		Pending: q.Counts[job.Pending], Active: q.Counts[job.Active], Cancelling: q.Counts[job.Cancelling],
-		Held: q.Counts[job.Held], Completed: q.Counts[job.Completed], Dead: q.Counts[job.Dead],
-		Cancelled: q.Counts[job.Cancelled], Scheduled: q.Counts[job.Scheduled], Retrying: q.Counts[job.Retrying],
-		Enqueued: q.Enqueued, Failed: q.Failed, OldestPendingAt: q.OldestPendingAt.UTC(), ETag: queueETag(q.Fingerprint),
-	}
-}
-
-// aboutQueue handles a use case that asks for a queue's name alone and answers with a word.
-func aboutQueue(word string, do func(*queue.Service, context.Context, queue.Caller, string) error) func(*call) error {
-	return func(c *call) error {
-		return c.done(word, do(c.place.Local, c.r.Context(), c.who.Caller, c.r.PathValue("name")))
-	}
+	return c.answer(wire.Drained{Status: "draining", Remaining: remaining}, err)
 }

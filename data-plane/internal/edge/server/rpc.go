@@ -14,6 +14,7 @@ import (
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -123,7 +124,7 @@ func (h *workers) enqueue(c *call, req *connect.Request[corvov1.EnqueueRequest])
 	if err != nil {
 		return nil, respell(err, enqueuePath)
 	}
-	return enqueueToProto(res), nil
+	return enqueueToProto(&res), nil
 }
 
 func (h *workers) EnqueueBatch(ctx context.Context, req *connect.Request[corvov1.EnqueueBatchRequest]) (*connect.Response[corvov1.EnqueueBatchResponse], error) {
@@ -151,7 +152,7 @@ func (h *workers) enqueueBatch(c *call, req *connect.Request[corvov1.EnqueueBatc
 	if err != nil {
 		return nil, protoPaths(err)
 	}
-	return &corvov1.EnqueueBatchResponse{Results: enqueuesToProto(results), BatchId: idOrNone(batch)}, nil
+	return &corvov1.EnqueueBatchResponse{Results: enqueuesToProto(results), BatchId: batch}, nil
 }
 
 func (h *workers) Fetch(ctx context.Context, req *connect.Request[corvov1.FetchRequest]) (*connect.Response[corvov1.FetchResponse], error) {
@@ -179,7 +180,7 @@ const deadlineMargin = time.Second
 
 // rpcPoll is longPoll under the RPC's own deadline: the wait ends before it does,
 // so that the client reads an empty answer and not a timeout.
-func (c *call) rpcPoll(ctx context.Context, in queue.FetchInput) ([]queue.Grant, error) {
+func (c *call) rpcPoll(ctx context.Context, in queue.FetchInput) ([]wire.FetchedJob, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		left := deadline.Sub(c.s.now())
 		in.Wait = max(0, min(in.Wait, left-min(left/2, deadlineMargin)))
@@ -251,7 +252,7 @@ func (h *workers) fail(ctx context.Context, c *call, m *corvov1.FailRequest) (*c
 		return nil, protoPaths(out[0].Err)
 	}
 	return &corvov1.FailResponse{
-		Status: out[0].State.String(), NextAttemptAt: timeToProto(out[0].NextAttemptAt),
+		Status: string(out[0].Status), NextAttemptAt: timeToProto(out[0].NextAttemptAt),
 		AttemptsRemaining: int32(out[0].AttemptsRemaining),
 	}, nil
 }

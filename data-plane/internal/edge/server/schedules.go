@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -10,7 +9,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
@@ -24,9 +22,9 @@ var scheduleShape = shape.New("ScheduleRequest", append(append([]shape.Field[que
 	shape.Duration("jitter", "Delay each tick by less than this.", setJitter),
 	shape.Millis("jitter_ms", "The same in milliseconds.", setJitter),
 	shape.Word("overlap", "What to do while the previous job hasn't ended: allow (default), skip or cancel.", wire.Overlaps(),
-		func(in *queue.ScheduleInput) *string { return &in.Overlap }),
+		func(in *queue.ScheduleInput) *wire.Overlap { return &in.Overlap }),
 	shape.Word("catch_up", "Which missed ticks to run: once (default: the latest), skip or all.", wire.CatchUps(),
-		func(in *queue.ScheduleInput) *string { return &in.CatchUp }),
+		func(in *queue.ScheduleInput) *wire.CatchUp { return &in.CatchUp }),
 	shape.Bool("paused", "Whether the schedule is paused; leave out to keep the current value.",
 		func(in *queue.ScheduleInput) *bool { in.Paused = new(bool); return in.Paused }),
 }, jobOfSchedule(
@@ -61,43 +59,9 @@ func toldOnly(names ...string) []shape.Field[queue.ScheduleInput] {
 	return out
 }
 
-func newScheduleAnswer(s *queue.Schedule) wire.Schedule {
-	a := wire.Schedule{
-		ID: s.ID.String(), Name: s.Name, Cron: s.Cron, Timezone: s.Timezone, Queue: s.Queue, Payload: orEmpty(s.Payload),
-		Priority: wire.Priority(s.Priority.String()), Tags: s.Tags, MaxRetries: s.Retry.MaxRetries, UniqueKey: s.UniqueKey, UniquePeriod: int64(s.UniquePeriod / time.Second),
-		Overlap: wire.Overlap(s.Overlap), CatchUp: wire.CatchUp(s.CatchUp), Paused: s.Paused, NextRunAt: nullable(s.NextRunAt), NextRuns: s.NextRuns,
-		LastRunAt: nullable(s.LastRunAt), Missed: s.Missed, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
-		RetryBackoff: wire.Backoff(s.Retry.Backoff), RetryBaseDelayMS: optionalMillis(s.Retry.BaseDelay), RetryMaxDelayMS: optionalMillis(s.Retry.MaxDelay),
-	}
-	if s.ExpireAfter > 0 {
-		a.ExpireAfter = s.ExpireAfter.String()
-	}
-	if s.Jitter > 0 {
-		a.Jitter = s.Jitter.String()
-	}
-	if !s.LastJob.IsZero() {
-		a.LastJobID = s.LastJob.String()
-	}
-	return a
-}
-
 var scheduleParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
 	shape.WholeParam("limit", "Schedules per page, at most 1000; default 50."),
 	shape.TextParam("cursor", "The cursor of the previous page."),
-}
-
-func (c *call) schedules() error {
-	var d shape.Decoder
-	q := c.query(&d)
-	limit := limitParam(&d, q, 0, queue.SchedulesMax)
-	if err := d.Err(); err != nil {
-		return err
-	}
-	page, err := c.place.Local.Schedules(c.r.Context(), c.who.Caller, q.Get("cursor"), limit)
-	if err != nil {
-		return err
-	}
-	return c.reply(wire.ScheduleList{Schedules: each(page.Schedules, newScheduleAnswer), Cursor: page.Cursor, HasMore: page.Cursor != ""})
 }
 
 // scheduleInput reads the body; every problem is told at once.
@@ -118,10 +82,7 @@ func (c *call) createSchedule() error {
 		return err
 	}
 	s, err := c.place.Local.CreateSchedule(c.r.Context(), c.who.Caller, in)
-	if err != nil {
-		return err
-	}
-	return c.replySchedule(http.StatusCreated, &s)
+	return c.answerSchedule(http.StatusCreated, s, err)
 }
 
 func (c *call) putSchedule() error {
@@ -138,10 +99,7 @@ func (c *call) putSchedule() error {
 		return err
 	}
 	s, err := c.place.Local.PutSchedule(c.r.Context(), c.who.Caller, id, version, in)
-	if err != nil {
-		return err
-	}
-	return c.replySchedule(http.StatusOK, &s)
+	return c.answerSchedule(http.StatusOK, s, err)
 }
 
 func (c *call) schedule() error {
@@ -150,15 +108,14 @@ func (c *call) schedule() error {
 		return err
 	}
 	s, err := c.place.Local.Schedule(c.r.Context(), c.who.Caller, id)
-	if err != nil {
-		return err
-	}
-	return c.replySchedule(http.StatusOK, &s)
+	return c.answerSchedule(http.StatusOK, s, err)
 }
 
-func (c *call) replySchedule(status int, s *queue.Schedule) error {
-	c.w.Header().Set("ETag", fmt.Sprintf("%q", strconv.FormatUint(s.Version, 10)))
-	return c.replyStatus(status, newScheduleAnswer(s))
+func (c *call) answerSchedule(status int, s queue.Schedule, err error) error {
+	if err == nil {
+		c.w.Header().Set("ETag", fmt.Sprintf("%q", strconv.FormatUint(s.Version, 10)))
+	}
+	return c.answerAs(status, s.Schedule, err)
 }
 
 // ifMatch is the version that the caller has read; 0 if it does not say.
@@ -176,24 +133,6 @@ func (c *call) ifMatch() (uint64, error) {
 	return 0, fault.InvalidFields([]fault.Field{{Path: "If-Match", Message: "must be the ETag you got when you read the schedule"}})
 }
 
-func (c *call) deleteSchedule() error {
-	return c.aboutSchedule("deleted", c.place.Local.DeleteSchedule)
-}
-
-func (c *call) pauseSchedule() error { return c.aboutSchedule("paused", c.place.Local.PauseSchedule) }
-
-func (c *call) resumeSchedule() error {
-	return c.aboutSchedule("resumed", c.place.Local.ResumeSchedule)
-}
-
-func (c *call) aboutSchedule(done string, do func(context.Context, queue.Caller, job.ScheduleID) error) error {
-	id, err := c.scheduleID()
-	if err != nil {
-		return err
-	}
-	return c.done(done, do(c.r.Context(), c.who.Caller, id))
-}
-
 func (c *call) runSchedule() error {
 	id, err := c.scheduleID()
 	if err != nil {
@@ -203,10 +142,7 @@ func (c *call) runSchedule() error {
 		return err
 	}
 	res, err := c.place.Local.RunSchedule(c.r.Context(), c.who.Caller, id)
-	if err != nil {
-		return err
-	}
-	return c.replyStatus(http.StatusCreated, wire.ScheduleRun{JobID: res.JobID.String(), Status: wire.EnqueueStatus(res.Status)})
+	return c.answerAs(http.StatusCreated, res, err)
 }
 
 func (c *call) previewSchedule() error {
@@ -215,13 +151,5 @@ func (c *call) previewSchedule() error {
 		return err
 	}
 	runs, err := c.place.Local.PreviewSchedule(c.r.Context(), in.cron, in.timezone)
-	if err != nil {
-		return err
-	}
-	return c.reply(wire.SchedulePreview{NextRuns: runs})
-}
-
-// scheduleID is the {id} of the path. What is not an id names no schedule.
-func (c *call) scheduleID() (job.ScheduleID, error) {
-	return pathID(c, "id", job.ParseScheduleID, "the schedule does not exist")
+	return c.answer(wire.SchedulePreview{NextRuns: runs}, err)
 }

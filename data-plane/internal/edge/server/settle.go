@@ -29,10 +29,10 @@ func ackFields() []shape.Field[ackRequest] {
 		workerField(func(in *ackRequest) *string { return &in.in.WorkerID }),
 		usageField(func(in *ackRequest) **queue.UsageReport { return &in.in.Usage }),
 		shape.Word("agent_status", "For agent jobs: continue (one more iteration), done, or hold (for approval).", wire.AgentStatuses(),
-			func(in *ackRequest) *string { return &in.in.AgentStatus }),
+			func(in *ackRequest) *wire.AgentStatus { return &in.in.AgentStatus }),
 		shape.Text("hold_reason", "Why the job is held, with agent_status hold.", func(in *ackRequest) *string { return &in.in.HoldReason }),
 		shape.Word("step_status", "For chains: continue (default), or exit to skip the remaining steps.", wire.StepStatuses(),
-			func(in *ackRequest) *string { return &in.in.StepStatus }),
+			func(in *ackRequest) *wire.StepStatus { return &in.in.StepStatus }),
 		shape.Text("exit_reason", "Why the remaining steps are skipped.", func(in *ackRequest) *string { return &in.in.ExitReason }),
 	}
 }
@@ -109,10 +109,7 @@ func (c *call) ack() error {
 	if err != nil {
 		return err
 	}
-	if errs[0] != nil {
-		return errs[0]
-	}
-	return c.reply(wire.Status{Status: "ok"})
+	return c.done("ok", errs[0])
 }
 
 func (c *call) ackBatch() error {
@@ -201,13 +198,7 @@ func (c *call) fail() error {
 	if err != nil {
 		return err
 	}
-	if out[0].Err != nil {
-		return out[0].Err
-	}
-	return c.reply(wire.FailResult{
-		Status: stateOf(out[0].State), NextAttemptAt: out[0].NextAttemptAt.UTC(),
-		AttemptsRemaining: out[0].AttemptsRemaining,
-	})
+	return c.answer(out[0].FailResult, out[0].Err)
 }
 
 // heartbeatWord is how a status is called on the wire. Who shows no lease token is an
@@ -272,12 +263,4 @@ func addBeat(a *wire.HeartbeatResult, id, token string, st queue.HeartbeatStatus
 	default:
 		a.Unknown = append(a.Unknown, id)
 	}
-}
-
-func nullable(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
 }

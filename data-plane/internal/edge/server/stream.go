@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -66,7 +67,7 @@ type stream struct {
 // reply is one answer and what to undo when it can not be delivered.
 type reply struct {
 	msg    *frameOut
-	grants []queue.Grant
+	grants []wire.FetchedJob
 	jobs   *queue.Service
 	worker string
 	// last: close the stream after it.

@@ -9,6 +9,7 @@ import (
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
@@ -47,9 +48,9 @@ func TestSubscribe_TellsWhatServerSentEventsTellInEveryDialect(t *testing.T) {
 			b := newBench(t, benchOptions{router: newRouter(Placement{Local: here}), events: s})
 			id := jobNumber(1)
 			at := time.Unix(0, 1_700_000_000_000_000_001)
-			s.next <- told{events: []queue.NamespaceEvent{
-				{Seq: 8, Type: "started", At: at, JobID: id, Queue: "a", State: "active", From: "pending", Attempt: 2},
-				{Seq: 9, Type: "queue.paused", At: at, Queue: "a"},
+			s.next <- told{events: []wire.Event{
+				{Seq: 8, Type: "started", AtNS: at.UnixNano(), JobID: id.String(), Queue: "a", Data: &wire.EventData{State: "active", From: "pending", Attempt: 2}},
+				{Seq: 9, Type: "queue.paused", AtNS: at.UnixNano(), Queue: "a"},
 			}}
 			sub := b.subscribe(b.client(d.http2, d.options...), &corvov1.SubscribeRequest{
 				Queues: []string{"a", "b"}, Types: []string{"started"}, JobIds: []string{id.String()}, LastEventId: 7,
@@ -76,7 +77,7 @@ func TestSubscribe_BeginsNowTellsGapsAndWhyItEnds(t *testing.T) {
 	s := newScripted()
 	b := newBench(t, benchOptions{router: newRouter(Placement{Local: here}), events: s})
 	s.next <- told{err: queue.ErrEventsLost}
-	s.next <- told{events: []queue.NamespaceEvent{{Seq: 41, Type: "dead"}}}
+	s.next <- told{events: []wire.Event{{Seq: 41, Type: "dead"}}}
 	s.next <- told{err: fault.New(fault.NotLeader, "", "moved")}
 	sub := b.subscribe(b.client(true), &corvov1.SubscribeRequest{})
 	if e := heard(t, sub); e.GetSeq() != 40 || e.GetType() != "gap" || !strings.Contains(e.GetDataJson(), "no longer kept") {
@@ -142,7 +143,7 @@ func TestSubscribe_IsCarriedToTheLeader(t *testing.T) {
 	leader.router.set(Placement{Local: here})
 	leader.srv.events = s.open
 	header := headersFor(t, signed(nsA, "viewer"), corvov1connect.WorkerServiceSubscribeProcedure)
-	s.next <- told{events: []queue.NamespaceEvent{{Seq: 1, Type: "started"}}}
+	s.next <- told{events: []wire.Event{{Seq: 1, Type: "started"}}}
 	sub := follower.subscribe(follower.client(true), &corvov1.SubscribeRequest{}, header...)
 	if e := heard(t, sub); e.GetSeq() != 1 {
 		t.Errorf("heard %v", e)

@@ -11,14 +11,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
-// dollars writes nano-dollars as the exact decimal number.
-func dollars(nanos int64) wire.Dollars {
-	if nanos == 0 {
-		return "" // Which is left out where the member is optional, and 0 elsewhere.
-	}
-	return wire.Dollars(job.FormatDollars(nanos))
-}
-
 // dollarsField reads a number of dollars.
 func dollarsField[T any](name, doc string, at func(*T) *int64) shape.Field[T] {
 	return shape.Field[T]{Name: name, Doc: doc, Schema: shape.Schema{Type: "number"}, Read: func(_ *shape.Decoder, _ string, v []byte, into *T) string {
@@ -49,7 +41,10 @@ func dollarsFromProto(d *shape.Decoder, path string, v float64) int64 {
 }
 
 // dollarsToProto is the double nearest to the amount.
-func dollarsToProto(nanos int64) float64 { return float64(nanos) / job.NanosPerDollar }
+func dollarsToProto(d wire.Dollars) float64 {
+	v, _ := d.Float64() // "" is 0.
+	return v
+}
 
 var usageShape = shape.New("UsageReport", //nolint:gochecknoglobals // A constant table.
 	tokensField("input_tokens", func(in *queue.UsageReport) *int64 { return &in.InputTokens }),
@@ -60,7 +55,7 @@ var usageShape = shape.New("UsageReport", //nolint:gochecknoglobals // A constan
 	shape.Text("model", "Name of the model.", func(in *queue.UsageReport) *string { return &in.Model }),
 	shape.Text("provider", "Provider of the model.", func(in *queue.UsageReport) *string { return &in.Provider }),
 	shape.Word("kind", "total (default): the numbers count from the start of the attempt and replace earlier ones for the same model; "+
-		"delta: they are added.", wire.UsageKinds(), func(in *queue.UsageReport) *string { return &in.Kind }),
+		"delta: they are added.", wire.UsageKinds(), func(in *queue.UsageReport) *wire.UsageKind { return &in.Kind }),
 )
 
 func tokensField(name string, at func(*queue.UsageReport) *int64) shape.Field[queue.UsageReport] {
@@ -97,30 +92,12 @@ func usageFromProto(d *shape.Decoder, path string, m *corvov1.UsageReport) *queu
 		InputTokens: m.GetInputTokens(), OutputTokens: m.GetOutputTokens(),
 		CacheCreationTokens: m.GetCacheCreationTokens(), CacheReadTokens: m.GetCacheReadTokens(),
 		Cost:  dollarsFromProto(d, shape.Join(path, "cost_usd"), m.GetCostUsd()),
-		Model: m.GetModel(), Provider: m.GetProvider(), Kind: m.GetKind(),
+		Model: m.GetModel(), Provider: m.GetProvider(), Kind: wire.UsageKind(m.GetKind()),
 	}
 	if !usageSaid(u) {
 		return nil
 	}
 	return u
-}
-
-func newUsageAnswer(u queue.Usage) wire.Usage {
-	return wire.Usage{
-		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CacheCreationTokens: u.CacheCreationTokens,
-		CacheReadTokens: u.CacheReadTokens, CostUSD: dollars(u.Cost), Count: u.Count,
-	}
-}
-
-func newJobUsageAnswer(u *queue.JobUsage) *wire.JobUsage {
-	if u == nil {
-		return nil
-	}
-	a := &wire.JobUsage{Usage: newUsageAnswer(u.Usage), Models: make([]wire.ModelUsage, len(u.Models))}
-	for i, m := range u.Models {
-		a.Models[i] = wire.ModelUsage{Provider: m.Provider, Model: m.Model, Usage: newUsageAnswer(m.Usage)}
-	}
-	return a
 }
 
 var usageParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
@@ -134,16 +111,5 @@ func (c *call) usageSummary() error {
 	if err := d.Err(); err != nil {
 		return err
 	}
-	sum, err := c.place.Local.UsageSummary(c.r.Context(), c.who.Caller, queue.UsageQuery{Period: q.Get("period"), GroupBy: q.Get("group_by")})
-	if err != nil {
-		return err
-	}
-	a := wire.UsageSummary{
-		Period: sum.Period, From: sum.From.UTC(), To: sum.To.UTC(),
-		Totals: newUsageAnswer(sum.Totals), Groups: make([]wire.UsageGroup, len(sum.Groups)),
-	}
-	for i, g := range sum.Groups {
-		a.Groups[i] = wire.UsageGroup{Key: g.Key, Usage: newUsageAnswer(g.Usage)}
-	}
-	return c.reply(a)
+	return c.answer(c.place.Local.UsageSummary(c.r.Context(), c.who.Caller, queue.UsageQuery{Period: q.Get("period"), GroupBy: q.Get("group_by")}))
 }

@@ -1,14 +1,8 @@
 package server
 
 import (
-	"encoding/json"
-	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -33,26 +27,6 @@ func enumeration[E interface {
 	}
 }
 
-// constants are the values of the text constants of a file whose names have the prefix.
-func constants(t *testing.T, file, prefix string) (out []string) {
-	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ast.Inspect(f, func(n ast.Node) bool {
-		s, ok := n.(*ast.ValueSpec)
-		for i := 0; ok && i < len(s.Values); i++ {
-			if lit, isText := s.Values[i].(*ast.BasicLit); isText && lit.Kind == token.STRING && strings.HasPrefix(s.Names[i].Name, prefix) {
-				word, _ := strconv.Unquote(lit.Value)
-				out = append(out, word)
-			}
-		}
-		return true
-	})
-	return out
-}
-
 func TestWire_WordsAreTheEngines(t *testing.T) {
 	t.Parallel()
 	states := make([]string, 0, len(job.States()))
@@ -69,11 +43,6 @@ func TestWire_WordsAreTheEngines(t *testing.T) {
 		{"decisions", shape.TextsOf(wire.Decisions()), enumeration(records.Approved)},
 		{"chain statuses", shape.TextsOf(wire.ChainStatuses()), enumeration(records.ChainRunning)},
 		{"batch outcomes", shape.TextsOf(wire.BatchOutcomes()), enumeration(records.OutcomeCompleted)},
-		{"batch statuses", shape.TextsOf(wire.BatchStatuses()), constants(t, "../queue/batches.go", "Batch")},
-		{"bulk actions", shape.TextsOf(wire.BulkActions()), queue.BulkActions()},
-		{"bulk statuses", shape.TextsOf(wire.BulkStatuses()), constants(t, "../queue/bulkops.go", "Bulk")},
-		{"enqueue statuses", shape.TextsOf(wire.EnqueueStatuses()), constants(t, "../queue/types.go", "Status")},
-		{"why codes", shape.TextsOf(wire.WhyCodes()), constants(t, "../queue/why.go", "Why")},
 	} {
 		slices.Sort(row.wire)
 		slices.Sort(row.ours)
@@ -153,16 +122,6 @@ func TestWire_RequestsAreReadWhole(t *testing.T) {
 			if !slices.Contains(always, name) {
 				t.Errorf("%s: %s is required, and left out when it is empty", r.Name(), name)
 			}
-		}
-	}
-}
-
-func TestWire_DollarsKeepEveryDigit(t *testing.T) {
-	t.Parallel()
-	for nanos, want := range map[int64]string{0: `{"max_iterations":1,"iteration":0,"total_cost_usd":0}`, 1: `{"max_iterations":1,"max_cost_usd":0.000000001,"iteration":0,"total_cost_usd":0.000000001}`} {
-		got, err := json.Marshal(wire.Agent{MaxIterations: 1, MaxCostUSD: dollars(nanos), TotalCostUSD: dollars(nanos)})
-		if fmt.Sprint(string(got), err) != fmt.Sprint(want, nil) {
-			t.Errorf("%s, %v; want %s", got, err, want)
 		}
 	}
 }

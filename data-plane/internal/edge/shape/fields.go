@@ -214,25 +214,27 @@ func (f Field[T]) Must() Field[T] { f.Required = true; return f }
 // Text reads a string.
 func Text[T any](name, doc string, at func(*T) *string) Field[T] {
 	return Field[T]{Name: name, Doc: doc, Schema: Schema{Type: "string"}, Read: func(_ *Decoder, _ string, v []byte, into *T) string {
-		if KindOf(v) != '"' {
-			return "must be a string"
-		}
-		if halfPair(v) {
-			return halfPairMessage
-		}
-		*at(into) = Unquote(v)
-		return ""
+		return readText(v, at(into))
 	}}
 }
 
 // Word reads a text; which words mean something is the use case's to say.
-func Word[T any, W ~string](name, doc string, words []W, at func(*T) *string) Field[T] {
-	f := Text(name, doc, at)
-	f.Schema.Enum = TextsOf(words)
-	return f
+func Word[T any, W ~string](name, doc string, words []W, at func(*T) *W) Field[T] {
+	return Field[T]{Name: name, Doc: doc, Schema: Schema{Type: "string", Enum: TextsOf(words)}, Read: func(_ *Decoder, _ string, v []byte, into *T) string {
+		return readText(v, at(into))
+	}}
 }
 
-const halfPairMessage = "has half of a surrogate pair, which is not valid text"
+func readText[W ~string](v []byte, into *W) string {
+	if KindOf(v) != '"' {
+		return "must be a string"
+	}
+	if halfPair(v) {
+		return "has half of a surrogate pair, which is not valid text"
+	}
+	*into = W(Unquote(v))
+	return ""
+}
 
 // Whole reads a whole number.
 func Whole[T any](name, doc string, at func(*T, int)) Field[T] {
@@ -394,13 +396,11 @@ func Texts[T any](name, doc string, at func(*T) *[]string) Field[T] {
 		}
 		i := 0
 		Elements(v, func(e []byte) {
-			switch {
-			case KindOf(e) != '"':
-				d.Problem(fmt.Sprintf("%s[%d]", path, i), "must be a string")
-			case halfPair(e):
-				d.Problem(fmt.Sprintf("%s[%d]", path, i), halfPairMessage)
-			default:
-				*at(into) = append(*at(into), Unquote(e))
+			var text string
+			if msg := readText(e, &text); msg != "" {
+				d.Problem(fmt.Sprintf("%s[%d]", path, i), "%s", msg)
+			} else {
+				*at(into) = append(*at(into), text)
 			}
 			i++
 		})
@@ -417,15 +417,14 @@ func Tags[T any](name, doc string, limit int, at func(*T) *map[string]string) Fi
 		}
 		n := 0
 		Members(v, func(name string, e []byte) {
-			n++
-			switch {
-			case n > limit: // Counted only.
-			case KindOf(e) != '"':
-				d.Problem(Join(path, name), "must be a string")
-			case halfPair(e):
-				d.Problem(Join(path, name), halfPairMessage)
-			default:
-				AddTag(d, Join(path, name), at(into), name, Unquote(e))
+			if n++; n > limit {
+				return // Counted only.
+			}
+			var text string
+			if msg := readText(e, &text); msg != "" {
+				d.Problem(Join(path, name), "%s", msg)
+			} else {
+				AddTag(d, Join(path, name), at(into), name, text)
 			}
 		})
 		if n > limit {
