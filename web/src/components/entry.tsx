@@ -1,4 +1,6 @@
+import { LoaderCircle, MailCheck } from "lucide-react";
 import type { ReactNode } from "react";
+import { describeError } from "~/data/control";
 import { Mark } from "./logo";
 import { usePageTitle } from "./ui/page";
 
@@ -28,6 +30,42 @@ export function Entry({ title, description, children, below }: EntryProps) {
         </div>
       </main>
       <Side />
+    </div>
+  );
+}
+
+/** While it is asked whether a link is good. */
+export function CheckingLink(props: Pick<EntryProps, "title" | "description">) {
+  return (
+    <Entry {...props}>
+      <p role="status" className="flex items-center gap-2 text-13 text-ink-2">
+        <LoaderCircle aria-hidden className="size-4 animate-spin" /> Checking your link…
+      </p>
+    </Entry>
+  );
+}
+
+/** A link that does not work, by the error or because a part of it is missing, and other ways on. */
+export function InvalidLink({ error, children }: { error: unknown; children: ReactNode }) {
+  return (
+    <Entry
+      title="This link isn't valid"
+      description={
+        error
+          ? describeError(error)
+          : "The link is incomplete. Open it from the email, or copy the whole link."
+      }
+    >
+      <div className="flex flex-wrap gap-2">{children}</div>
+    </Entry>
+  );
+}
+
+/** Says at a glance that a mail is on its way. */
+export function MailMark() {
+  return (
+    <div className="grid size-12 place-items-center rounded-xl border border-line bg-surface text-accent-text shadow-1">
+      <MailCheck aria-hidden className="size-6" />
     </div>
   );
 }

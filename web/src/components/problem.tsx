@@ -2,7 +2,7 @@ import { Link, useRouter, useRouterState } from "@tanstack/react-router";
 import { CircleAlert, CloudAlert, Compass } from "lucide-react";
 import { createContext, type ReactNode, use, useEffect, useState } from "react";
 import { Button, buttonClass } from "~/components/ui/button";
-import { EmptyState } from "~/components/ui/empty";
+import { EmptyState, type EmptyStateProps } from "~/components/ui/empty";
 import { usePageTitle } from "~/components/ui/page";
 import { describeError, isRefusal } from "~/data/control";
 import { answers, isChunkLost, isUnreachable, reloadOnce } from "~/data/reach";
@@ -22,24 +22,44 @@ export function PageFrame({ children }: { children: ReactNode }) {
   );
 }
 
-/** What a part of a page shows when it could not be loaded: what happened, and a way on. */
-export function Problem({ error, onRetry, level }: { error: unknown; onRetry?: () => void; level?: 1 | 2 }) {
-  const router = useRouter();
+/** What went wrong, announced. Without more it is about the whole page, and about the network. */
+function Alert({ level = 1, icon = <CloudAlert aria-hidden />, ...rest }: EmptyStateProps) {
   return (
     <div role="alert">
-      <EmptyState
-        icon={<CloudAlert aria-hidden />}
-        level={level}
-        title={isUnreachable(error) ? "Can't reach Corvo" : "Couldn't load this"}
-        action={
-          <Button variant="primary" onClick={onRetry ?? (() => void router.invalidate())}>
-            Try again
-          </Button>
-        }
-      >
-        {describeError(error)}
-      </EmptyState>
+      <EmptyState level={level} icon={icon} {...rest} />
     </div>
+  );
+}
+
+const reload = (
+  <Button variant="primary" onClick={() => window.location.reload()}>
+    Reload page
+  </Button>
+);
+
+/** What a part of a page shows when it could not be loaded: what happened, and a way on. */
+export function Problem({
+  error,
+  onRetry,
+  level = 2,
+}: {
+  error: unknown;
+  onRetry?: () => void;
+  level?: 1 | 2;
+}) {
+  const router = useRouter();
+  return (
+    <Alert
+      level={level}
+      title={isUnreachable(error) ? "Can't reach Corvo" : "Couldn't load this"}
+      action={
+        <Button variant="primary" onClick={onRetry ?? (() => void router.invalidate())}>
+          Try again
+        </Button>
+      }
+    >
+      {describeError(error)}
+    </Alert>
   );
 }
 
@@ -65,20 +85,17 @@ function BadLink({ error }: { error: BadSearch }) {
   usePageTitle("Invalid link");
   const path = useRouterState({ select: (state) => state.location.pathname });
   return (
-    <div role="alert">
-      <EmptyState
-        level={1}
-        icon={<Compass aria-hidden />}
-        title="This link isn't valid"
-        action={
-          <Link to={path as "/"} search={{}} className={buttonClass("primary")}>
-            Clear filters
-          </Link>
-        }
-      >
-        <code className="font-mono">{error.param}</code> can't be “{error.value}”. Use {error.expected}.
-      </EmptyState>
-    </div>
+    <Alert
+      icon={<Compass aria-hidden />}
+      title="This link isn't valid"
+      action={
+        <Link to={path as "/"} search={{}} className={buttonClass("primary")}>
+          Clear filters
+        </Link>
+      }
+    >
+      <code className="font-mono">{error.param}</code> can't be “{error.value}”. Use {error.expected}.
+    </Alert>
   );
 }
 
@@ -105,37 +122,22 @@ function NoAnswer({ error }: { error: unknown }) {
 
   if (missing) {
     return (
-      <div role="alert">
-        <EmptyState
-          level={1}
-          icon={<CloudAlert aria-hidden />}
-          title="Couldn't load this page"
-          action={
-            <Button variant="primary" onClick={() => window.location.reload()}>
-              Reload page
-            </Button>
-          }
-        >
-          A part of the console is missing. Reload the page to get the current version.
-        </EmptyState>
-      </div>
+      <Alert title="Couldn't load this page" action={reload}>
+        A part of the console is missing. Reload the page to get the current version.
+      </Alert>
     );
   }
   return (
-    <div role="alert">
-      <EmptyState
-        level={1}
-        icon={<CloudAlert aria-hidden />}
-        title="Can't reach Corvo"
-        action={
-          <Button variant="primary" onClick={() => void again()}>
-            Try again
-          </Button>
-        }
-      >
-        Check your connection. This page loads as soon as Corvo responds.
-      </EmptyState>
-    </div>
+    <Alert
+      title="Can't reach Corvo"
+      action={
+        <Button variant="primary" onClick={() => void again()}>
+          Try again
+        </Button>
+      }
+    >
+      Check your connection. This page loads as soon as Corvo responds.
+    </Alert>
   );
 }
 
@@ -152,34 +154,29 @@ function Refused({ error }: { error: unknown }) {
 function Crashed({ error }: { error: unknown }) {
   usePageTitle("Something went wrong");
   return (
-    <div role="alert">
-      <EmptyState
-        level={1}
-        icon={<CircleAlert aria-hidden />}
-        title="Something went wrong"
-        action={
-          <>
-            <Button variant="primary" onClick={() => window.location.reload()}>
-              Reload page
-            </Button>
-            <Link to="/" className={buttonClass("secondary")}>
-              Go to overview
-            </Link>
-          </>
-        }
-        snippet={
-          <details className="text-12 text-ink-2">
-            <summary className="mx-auto w-fit">Error details</summary>
-            <pre className="mt-2 overflow-x-auto rounded-lg border border-line bg-sunken p-3 font-mono whitespace-pre-wrap wrap-anywhere">
-              {error instanceof Error ? (error.stack ?? String(error)) : String(error)}
-            </pre>
-          </details>
-        }
-      >
-        The console hit an error on this page. Your jobs aren't affected. If reloading doesn't help, send us
-        the error details.
-      </EmptyState>
-    </div>
+    <Alert
+      icon={<CircleAlert aria-hidden />}
+      title="Something went wrong"
+      action={
+        <>
+          {reload}
+          <Link to="/" className={buttonClass("secondary")}>
+            Go to overview
+          </Link>
+        </>
+      }
+      snippet={
+        <details className="text-12 text-ink-2">
+          <summary className="mx-auto w-fit">Error details</summary>
+          <pre className="mt-2 overflow-x-auto rounded-lg border border-line bg-sunken p-3 font-mono whitespace-pre-wrap wrap-anywhere">
+            {error instanceof Error ? (error.stack ?? String(error)) : String(error)}
+          </pre>
+        </details>
+      }
+    >
+      The console hit an error on this page. Your jobs aren't affected. If reloading doesn't help, send us the
+      error details.
+    </Alert>
   );
 }
 

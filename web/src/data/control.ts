@@ -73,7 +73,8 @@ export function describeError(error: unknown): string {
   return "Something went wrong. Try again.";
 }
 
-function sentence(text: string): string {
+/** Text of the server as a sentence. */
+export function sentence(text: string): string {
   const begun = text.charAt(0).toUpperCase() + text.slice(1);
   return /[.!?]$/.test(begun) ? begun : `${begun}.`;
 }

@@ -3,21 +3,19 @@ import { getRouteApi, useRouteContext } from "@tanstack/react-router";
 import { Stamp } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { type Edge, Graph, type Node } from "~/components/graph/graph";
-import { NotFound, Problem } from "~/components/problem";
 import { useCopyAs } from "~/components/shell/copy-as";
 import { Button } from "~/components/ui/button";
 import { Card, Facts } from "~/components/ui/card";
 import { CodeBlock } from "~/components/ui/code";
 import { Page } from "~/components/ui/page";
-import { SkeletonRows } from "~/components/ui/skeleton";
 import { StateBadge } from "~/components/ui/state-badge";
 import { type Column, Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
 import { toast } from "~/components/ui/toast";
+import { Detail } from "~/components/work/detail";
 import { Outcomes } from "~/components/work/outcomes";
 import { Back, Id, JobLink, More } from "~/components/work/parts";
 import { BatchStatus } from "~/components/work/status";
-import { DataError } from "~/data/jobs-api";
 import { type Batch, type BatchMember, pageApi } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
 import { reads } from "~/data/queries";
@@ -34,37 +32,22 @@ const Confirm = lazy(() => import("~/features/confirm"));
 export function BatchPage() {
   const { batch: id, ...scope } = route.useParams();
   const pages = useInfiniteQuery(pageReads.batch(scope, id));
-  const batch = pages.data?.pages[0]?.batch;
   useCopyAs(batchEquivalents(id));
   useRefresh(pageReads.batch(scope, id).queryKey, (event) => event.job_id !== undefined);
 
-  if (pages.error && !batch) {
-    if (pages.error instanceof DataError && pages.error.status === 404) return <NotFound what="batch" />;
-    return (
-      <Page
-        above={
-          <Back scope={scope} to="/$tenant/$namespace/batches">
-            Batches
-          </Back>
-        }
-      >
-        <Problem error={pages.error} onRetry={() => void pages.refetch()} />
-      </Page>
-    );
-  }
+  const frame = {
+    title: `Batch ${id}`,
+    heading: <Id id={id} />,
+    above: (
+      <Back scope={scope} to="/$tenant/$namespace/batches">
+        Batches
+      </Back>
+    ),
+  };
   return (
-    <Page
-      title={`Batch ${id}`}
-      heading={<Id id={id} />}
-      above={
-        <Back scope={scope} to="/$tenant/$namespace/batches">
-          Batches
-        </Back>
-      }
-      actions={batch?.status === "open" ? <Seal scope={scope} batch={batch} /> : null}
-    >
-      {batch ? (
-        <>
+    <Detail what="batch" query={{ ...pages, data: pages.data?.pages[0]?.batch }} {...frame}>
+      {(batch) => (
+        <Page {...frame} actions={batch.status === "open" ? <Seal scope={scope} batch={batch} /> : null}>
           <Loaded scope={scope} batch={batch} />
           <Card title="Jobs" flush>
             <Table
@@ -76,13 +59,9 @@ export function BatchPage() {
             />
           </Card>
           <More list={pages} />
-        </>
-      ) : (
-        <Card flush>
-          <SkeletonRows rows={5} columns={3} label="Loading batch" />
-        </Card>
+        </Page>
       )}
-    </Page>
+    </Detail>
   );
 }
 

@@ -1,23 +1,21 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { Package } from "lucide-react";
-import { Problem } from "~/components/problem";
 import { useCopyAs } from "~/components/shell/copy-as";
-import { Card } from "~/components/ui/card";
 import { CodeBlock } from "~/components/ui/code";
 import { EmptyState } from "~/components/ui/empty";
 import { Page } from "~/components/ui/page";
-import { type Column, Table } from "~/components/ui/table";
+import type { Column } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
 import { Outcomes } from "~/components/work/outcomes";
-import { JobLink, More } from "~/components/work/parts";
+import { PagedTable } from "~/components/work/paged-table";
+import { JobLink } from "~/components/work/parts";
 import { BatchStatus } from "~/components/work/status";
 import type { Batch } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
 import { useRefresh } from "~/data/refresh";
 import { count } from "~/lib/numbers";
 import { batchesEquivalents, firstBatch } from "~/lib/page-equivalents";
-import { useRowKeys } from "~/lib/row-keys";
 
 const route = getRouteApi("/$tenant/$namespace/batches");
 
@@ -25,8 +23,6 @@ const route = getRouteApi("/$tenant/$namespace/batches");
 export function BatchesPage() {
   const scope = route.useParams();
   const batches = useInfiniteQuery(pageReads.batches(scope));
-  const rows = batches.data?.pages.flatMap((page) => page.rows);
-  const list = useRowKeys<HTMLDivElement>({});
   useCopyAs(batchesEquivalents());
   useRefresh(pageReads.batches(scope).queryKey, (event) => event.job_id !== undefined);
 
@@ -86,32 +82,22 @@ export function BatchesPage() {
 
   return (
     <Page description="Groups of jobs with a callback when all have finished. Newest first.">
-      {batches.error && !rows ? (
-        <Problem error={batches.error} onRetry={() => void batches.refetch()} />
-      ) : (
-        <div ref={list} className="flex flex-col gap-3">
-          <Card flush>
-            <Table
-              label="Batches"
-              columns={columns}
-              rows={rows}
-              rowKey={(batch) => batch.id}
-              paged
-              empty={
-                <EmptyState
-                  icon={<Package aria-hidden />}
-                  title="No batches yet"
-                  snippet={<CodeBlock language="shell" label="Enqueue a batch" code={firstBatch} />}
-                >
-                  Enqueue jobs together and Corvo enqueues a callback job once all of them have finished. It
-                  gets the counts.
-                </EmptyState>
-              }
-            />
-          </Card>
-          <More list={batches} />
-        </div>
-      )}
+      <PagedTable
+        list={batches}
+        label="Batches"
+        columns={columns}
+        rowKey={(batch) => batch.id}
+        empty={
+          <EmptyState
+            icon={<Package aria-hidden />}
+            title="No batches yet"
+            snippet={<CodeBlock language="shell" label="Enqueue a batch" code={firstBatch} />}
+          >
+            Enqueue jobs together and Corvo enqueues a callback job once all of them have finished. It gets
+            the counts.
+          </EmptyState>
+        }
+      />
     </Page>
   );
 }

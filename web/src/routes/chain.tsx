@@ -1,15 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { Graph } from "~/components/graph/graph";
-import { NotFound, Problem } from "~/components/problem";
 import { useCopyAs } from "~/components/shell/copy-as";
 import { Card, Facts } from "~/components/ui/card";
 import { Page } from "~/components/ui/page";
-import { SkeletonRows } from "~/components/ui/skeleton";
 import { Time } from "~/components/ui/time";
+import { Detail } from "~/components/work/detail";
 import { Back, Id, JobLink } from "~/components/work/parts";
 import { ChainStatusBadge } from "~/components/work/status";
-import { DataError } from "~/data/jobs-api";
 import type { Chain } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
 import { useRefresh } from "~/data/refresh";
@@ -27,38 +25,23 @@ export function ChainPage() {
   useCopyAs(chainEquivalents(id));
   useRefresh(pageReads.chain(scope, id).queryKey, (event) => event.job_id !== undefined);
 
-  if (chain.error && !chain.data) {
-    if (chain.error instanceof DataError && chain.error.status === 404) return <NotFound what="chain" />;
-    return (
-      <Page
-        above={
-          <Back scope={scope} to="/$tenant/$namespace/chains">
-            Chains
-          </Back>
-        }
-      >
-        <Problem error={chain.error} onRetry={() => void chain.refetch()} />
-      </Page>
-    );
-  }
+  const frame = {
+    title: `Chain ${id}`,
+    heading: <Id id={id} />,
+    above: (
+      <Back scope={scope} to="/$tenant/$namespace/chains">
+        Chains
+      </Back>
+    ),
+  };
   return (
-    <Page
-      title={`Chain ${id}`}
-      heading={<Id id={id} />}
-      above={
-        <Back scope={scope} to="/$tenant/$namespace/chains">
-          Chains
-        </Back>
-      }
-    >
-      {chain.data ? (
-        <Loaded scope={scope} chain={chain.data} />
-      ) : (
-        <Card flush>
-          <SkeletonRows rows={5} columns={3} label="Loading chain" />
-        </Card>
+    <Detail what="chain" query={chain} {...frame}>
+      {(loaded) => (
+        <Page {...frame}>
+          <Loaded scope={scope} chain={loaded} />
+        </Page>
       )}
-    </Page>
+    </Detail>
   );
 }
 

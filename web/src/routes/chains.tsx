@@ -2,15 +2,13 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { clsx } from "clsx";
 import { Workflow } from "lucide-react";
-import { Problem } from "~/components/problem";
 import { useCopyAs } from "~/components/shell/copy-as";
-import { Card } from "~/components/ui/card";
 import { CodeBlock } from "~/components/ui/code";
 import { EmptyState } from "~/components/ui/empty";
 import { Page } from "~/components/ui/page";
-import { type Column, Table } from "~/components/ui/table";
+import type { Column } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
-import { More } from "~/components/work/parts";
+import { PagedTable } from "~/components/work/paged-table";
 import { ChainStatusBadge } from "~/components/work/status";
 import type { ChainRow, ChainStatus } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
@@ -18,7 +16,6 @@ import { useRefresh } from "~/data/refresh";
 import { stepsDone } from "~/lib/chain-graph";
 import { plural } from "~/lib/numbers";
 import { chainsEquivalents, firstChain } from "~/lib/page-equivalents";
-import { useRowKeys } from "~/lib/row-keys";
 
 const route = getRouteApi("/$tenant/$namespace/chains");
 
@@ -26,8 +23,6 @@ const route = getRouteApi("/$tenant/$namespace/chains");
 export function ChainsPage() {
   const scope = route.useParams();
   const chains = useInfiniteQuery(pageReads.chains(scope));
-  const rows = chains.data?.pages.flatMap((page) => page.rows);
-  const list = useRowKeys<HTMLDivElement>({});
   useCopyAs(chainsEquivalents());
   useRefresh(pageReads.chains(scope).queryKey, (event) => event.job_id !== undefined);
 
@@ -65,32 +60,22 @@ export function ChainsPage() {
 
   return (
     <Page description="Jobs that run in sequence, each with the result of the previous one. Newest first.">
-      {chains.error && !rows ? (
-        <Problem error={chains.error} onRetry={() => void chains.refetch()} />
-      ) : (
-        <div ref={list} className="flex flex-col gap-3">
-          <Card flush>
-            <Table
-              label="Chains"
-              columns={columns}
-              rows={rows}
-              rowKey={(chain) => chain.id}
-              paged
-              empty={
-                <EmptyState
-                  icon={<Workflow aria-hidden />}
-                  title="No chains yet"
-                  snippet={<CodeBlock language="shell" label="Enqueue a chain" code={firstChain} />}
-                >
-                  Enqueue a job with the steps that follow it. Each step starts when the previous one
-                  completes; a failure can trigger its own job.
-                </EmptyState>
-              }
-            />
-          </Card>
-          <More list={chains} />
-        </div>
-      )}
+      <PagedTable
+        list={chains}
+        label="Chains"
+        columns={columns}
+        rowKey={(chain) => chain.id}
+        empty={
+          <EmptyState
+            icon={<Workflow aria-hidden />}
+            title="No chains yet"
+            snippet={<CodeBlock language="shell" label="Enqueue a chain" code={firstChain} />}
+          >
+            Enqueue a job with the steps that follow it. Each step starts when the previous one completes; a
+            failure can trigger its own job.
+          </EmptyState>
+        }
+      />
     </Page>
   );
 }

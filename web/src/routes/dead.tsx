@@ -5,14 +5,14 @@ import { lazy, Suspense, useMemo, useState } from "react";
 import { Rebuilding, updated } from "~/components/jobs/freshness";
 import { Problem } from "~/components/problem";
 import { useCopyAs } from "~/components/shell/copy-as";
-import { Button, IconButton } from "~/components/ui/button";
+import { Button } from "~/components/ui/button";
 import { Card } from "~/components/ui/card";
 import { CodeBlock } from "~/components/ui/code";
 import { EmptyState } from "~/components/ui/empty";
 import { NativeSelect } from "~/components/ui/field";
 import { KeyboardHint } from "~/components/ui/kbd";
 import { Page } from "~/components/ui/page";
-import { type Column, Table } from "~/components/ui/table";
+import { actionsColumn, type Column, Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
 import { toast } from "~/components/ui/toast";
 import { More } from "~/components/work/parts";
@@ -142,37 +142,21 @@ export function DeadPage() {
       width: "w-28",
       cell: (row) => <Time at={row.failed_at ?? row.created_at} className="text-ink-2" />,
     },
-    {
-      id: "actions",
-      header: "Actions",
-      hideHeader: true,
-      align: "right",
-      width: "w-20",
-      phone: "corner",
-      cell: (row) => (
-        <span className="inline-flex gap-1">
-          <IconButton
-            size="sm"
-            label={`Retry ${row.id}`}
-            shortcut="r"
-            blockedBecause={blocked}
-            onClick={() => again.mutate(row.id)}
-          >
-            <RotateCw aria-hidden />
-          </IconButton>
-          <IconButton
-            size="sm"
-            variant="danger-ghost"
-            label={`Delete ${row.id}`}
-            shortcut="d"
-            blockedBecause={blocked}
-            onClick={() => setAsking({ what: "job", id: row.id })}
-          >
-            <Trash2 aria-hidden />
-          </IconButton>
-        </span>
-      ),
-    },
+    actionsColumn({ width: "w-20", phone: "corner", blockedBecause: blocked }, ({ id }) => [
+      {
+        label: `Retry ${id}`,
+        icon: <RotateCw aria-hidden />,
+        shortcut: "r",
+        onClick: () => again.mutate(id),
+      },
+      {
+        label: `Delete ${id}`,
+        icon: <Trash2 aria-hidden />,
+        shortcut: "d",
+        danger: true,
+        onClick: () => setAsking({ what: "job", id }),
+      },
+    ]),
   ];
 
   const none = rows?.length === 0;

@@ -1,8 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { LoaderCircle, MailCheck } from "lucide-react";
 import { type FormEvent, useState } from "react";
-import { Entry } from "~/components/entry";
+import { CheckingLink, Entry, InvalidLink, MailMark } from "~/components/entry";
 import { Banner } from "~/components/ui/banner";
 import { Button, buttonClass } from "~/components/ui/button";
 import { Field, Input } from "~/components/ui/field";
@@ -33,28 +32,15 @@ export function InvitePage() {
 
   if (!token || invitation.error) {
     return (
-      <Entry
-        title="This link isn't valid"
-        description={
-          invitation.error
-            ? describeError(invitation.error)
-            : "The link is incomplete. Open it from the email, or ask for a new invitation."
-        }
-      >
+      <InvalidLink error={invitation.error}>
         <Link to="/signin" className={buttonClass("primary", "lg")}>
           Sign in
         </Link>
-      </Entry>
+      </InvalidLink>
     );
   }
   if (!invitation.data || identity.isPending) {
-    return (
-      <Entry title="Opening your invitation">
-        <p role="status" className="flex items-center gap-2 text-13 text-ink-2">
-          <LoaderCircle aria-hidden className="size-4 animate-spin" /> Checking your link…
-        </p>
-      </Entry>
-    );
+    return <CheckingLink title="Opening your invitation" />;
   }
   return <Invitation token={token} invitation={invitation.data} signedInAs={identity.data?.user?.email} />;
 }
@@ -133,9 +119,7 @@ function SignInFirst({ token, invitation, signedInAs }: InvitationProps) {
           </>
         }
       >
-        <div className="grid size-12 place-items-center rounded-xl border border-line bg-surface text-accent-text shadow-1">
-          <MailCheck aria-hidden className="size-6" />
-        </div>
+        <MailMark />
       </Entry>
     );
   }

@@ -1,24 +1,24 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate, useRouteContext } from "@tanstack/react-router";
-import { ArrowLeft, ArrowRightLeft, Ban, Check, CirclePause, RotateCw, Trash2, X } from "lucide-react";
+import { ArrowRightLeft, Ban, Check, CirclePause, RotateCw, Trash2, X } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useState } from "react";
 import { Attempts, Timeline } from "~/components/jobs/timeline";
-import { NotFound, Problem } from "~/components/problem";
 import { useCopyAs } from "~/components/shell/copy-as";
 import { Button } from "~/components/ui/button";
 import { Card, Facts } from "~/components/ui/card";
 import { CodeBlock } from "~/components/ui/code";
-import { CopyButton } from "~/components/ui/copy";
 import { Page } from "~/components/ui/page";
 import { ProgressBar } from "~/components/ui/progress";
-import { Skeleton, SkeletonRows } from "~/components/ui/skeleton";
+import { SkeletonRows } from "~/components/ui/skeleton";
 import { StateBadge } from "~/components/ui/state-badge";
 import { type Tab, Tabs } from "~/components/ui/tabs";
 import { Time, useNow } from "~/components/ui/time";
 import { toast } from "~/components/ui/toast";
+import { Detail } from "~/components/work/detail";
+import { Back, Id } from "~/components/work/parts";
 import { Who } from "~/components/work/who";
 import { describeError } from "~/data/control";
-import { DataError, type Job, jobsApi, type TimelineEvent } from "~/data/jobs-api";
+import { type Job, jobsApi, type TimelineEvent } from "~/data/jobs-api";
 import { pageReads } from "~/data/page-queries";
 import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
@@ -48,51 +48,23 @@ export function JobPage() {
   const query = useQuery(reads.job(scope, id));
   useCopyAs(jobEquivalents(id));
 
-  if (query.error && !query.data) {
-    if (query.error instanceof DataError && query.error.status === 404) return <NotFound what="job" />;
-    return (
-      <Page above={<Back scope={scope} />}>
-        <Problem error={query.error} onRetry={() => void query.refetch()} />
-      </Page>
-    );
-  }
-  if (!query.data) {
-    return (
-      <Page
-        title={`Job ${id}`}
-        heading={<Id id={id} />}
-        above={<Back scope={scope} />}
-        description={<Skeleton className="mt-1.5 h-4 w-72" />}
-      >
-        <Card flush>
-          <SkeletonRows rows={6} columns={3} label="Loading job" />
-        </Card>
-      </Page>
-    );
-  }
-  return <Loaded scope={scope} job={query.data} />;
-}
-
-function Back({ scope }: { scope: Scope }) {
   return (
-    <Link
-      to="/$tenant/$namespace/jobs"
-      params={scope}
-      className="-mb-3 inline-flex min-h-6 items-center gap-1.5 self-start text-12 text-ink-3 hover:text-ink"
-    >
-      <ArrowLeft aria-hidden className="size-3.5" />
-      Jobs
-    </Link>
+    <Detail what="job" query={query} {...frameOf(scope, id)}>
+      {(job) => <Loaded scope={scope} job={job} />}
+    </Detail>
   );
 }
 
-function Id({ id }: { id: string }) {
-  return (
-    <span className="inline-flex flex-wrap items-center gap-1.5">
-      <span className="font-mono text-16 font-medium wrap-anywhere">{id}</span>
-      <CopyButton text={id} label="Copy ID" />
-    </span>
-  );
+function frameOf(scope: Scope, id: string) {
+  return {
+    title: `Job ${id}`,
+    heading: <Id id={id} />,
+    above: (
+      <Back scope={scope} to="/$tenant/$namespace/jobs">
+        Jobs
+      </Back>
+    ),
+  };
 }
 
 type Asking = "cancel" | "delete" | "move" | Verb | null;
@@ -246,9 +218,7 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
 
   return (
     <Page
-      title={`Job ${job.id}`}
-      heading={<Id id={job.id} />}
-      above={<Back scope={scope} />}
+      {...frameOf(scope, job.id)}
       actions={
         <>
           {held ? (

@@ -1,16 +1,16 @@
 import { useQuery } from "@tanstack/react-query";
 import { useParams, useRouteContext } from "@tanstack/react-router";
 import { Ban, KeyRound, Plus, RefreshCw } from "lucide-react";
-import { lazy, type ReactNode, Suspense, useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
 import { Badge } from "~/components/ui/badge";
-import { Button, IconButton } from "~/components/ui/button";
+import { Button } from "~/components/ui/button";
 import { Card } from "~/components/ui/card";
 import { Code, CodeBlock } from "~/components/ui/code";
 import { EmptyState } from "~/components/ui/empty";
 import { Page } from "~/components/ui/page";
 import { Switch } from "~/components/ui/switch";
-import { type Column, Table } from "~/components/ui/table";
+import { actionsColumn, type Column, Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
 import type { Access } from "~/data/access";
 import { admin } from "~/data/admin";
@@ -154,50 +154,32 @@ function columns(
       header: "Created",
       width: "w-32",
       sort: (key) => dateOf(key.createdAt)?.getTime() ?? 0,
-      cell: (key) => time(dateOf(key.createdAt)),
+      cell: (key) => <Time at={dateOf(key.createdAt)} className="text-ink-2" />,
     },
     {
       id: "expires",
       header: "Expires",
       width: "w-32",
-      cell: (key) =>
-        key.expiresAt ? time(dateOf(key.expiresAt)) : <span className="text-ink-3">never</span>,
+      cell: (key) => <Time at={dateOf(key.expiresAt)} none="never" className="text-ink-2" />,
     },
-    {
-      id: "actions",
-      header: "Actions",
-      hideHeader: true,
-      align: "right",
-      width: "w-20",
-      phone: "corner",
-      cell: (key) =>
-        key.revokedAt ? null : (
-          <span className="inline-flex gap-1">
-            <IconButton
-              size="sm"
-              label={`Rotate ${key.name}`}
-              blockedBecause={blocked}
-              onClick={() => setOpen({ what: "rotate", key })}
-            >
-              <RefreshCw aria-hidden />
-            </IconButton>
-            <IconButton
-              size="sm"
-              variant="danger-ghost"
-              label={`Revoke ${key.name}`}
-              blockedBecause={blocked}
-              onClick={() => setOpen({ what: "revoke", key })}
-            >
-              <Ban aria-hidden />
-            </IconButton>
-          </span>
-        ),
-    },
+    actionsColumn({ width: "w-20", phone: "corner", blockedBecause: blocked }, (key) =>
+      key.revokedAt
+        ? []
+        : [
+            {
+              label: `Rotate ${key.name}`,
+              icon: <RefreshCw aria-hidden />,
+              onClick: () => setOpen({ what: "rotate", key }),
+            },
+            {
+              label: `Revoke ${key.name}`,
+              icon: <Ban aria-hidden />,
+              danger: true,
+              onClick: () => setOpen({ what: "revoke", key }),
+            },
+          ],
+    ),
   ];
-}
-
-function time(at: Date | undefined): ReactNode {
-  return at ? <Time at={at} className="text-ink-2" /> : null;
 }
 
 function whereOf(key: ApiKey, names: Map<string, string>): string {

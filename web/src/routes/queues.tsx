@@ -12,17 +12,17 @@ import {
   Settings2,
 } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
+import { FirstJob } from "~/components/jobs/first-job";
 import { Problem } from "~/components/problem";
 import { useCopyAs } from "~/components/shell/copy-as";
 import { Badge } from "~/components/ui/badge";
-import { Button, buttonClass, IconButton } from "~/components/ui/button";
+import { Button } from "~/components/ui/button";
 import { Card } from "~/components/ui/card";
-import { CodeBlock } from "~/components/ui/code";
 import { EmptyState } from "~/components/ui/empty";
 import { Input } from "~/components/ui/field";
 import { Page } from "~/components/ui/page";
 import { Skeleton } from "~/components/ui/skeleton";
-import { type Column, Table } from "~/components/ui/table";
+import { actionsColumn, type Column, Table } from "~/components/ui/table";
 import { useNow } from "~/components/ui/time";
 import { toast } from "~/components/ui/toast";
 import { describeError } from "~/data/control";
@@ -163,42 +163,23 @@ export function QueuesPage() {
         queue.oldest_pending_at ? -Date.parse(queue.oldest_pending_at) : -Number.MAX_SAFE_INTEGER,
       cell: (queue) => <Age at={queue.oldest_pending_at} />,
     },
-    {
-      id: "actions",
-      header: "Actions",
-      hideHeader: true,
-      align: "right",
-      cell: (queue) => (
-        <span className="inline-flex gap-1">
-          {queue.dead > 0 ? (
-            <IconButton
-              label={`Retry dead jobs in ${queue.name}`}
-              size="sm"
-              blockedBecause={blocked}
-              onClick={() => setRevived(queue)}
-            >
-              <RotateCw aria-hidden />
-            </IconButton>
-          ) : null}
-          <IconButton
-            label={stopped(queue) ? `Resume ${queue.name}` : `Pause ${queue.name}`}
-            size="sm"
-            blockedBecause={blocked}
-            onClick={() => setPaused.mutate({ queue, paused: !stopped(queue) })}
-          >
-            {stopped(queue) ? <Play aria-hidden /> : <Pause aria-hidden />}
-          </IconButton>
-          <IconButton
-            label={`Edit ${queue.name}`}
-            size="sm"
-            blockedBecause={blocked}
-            onClick={() => setEdited(queue)}
-          >
-            <Settings2 aria-hidden />
-          </IconButton>
-        </span>
-      ),
-    },
+    actionsColumn({ blockedBecause: blocked }, (queue) => [
+      ...(queue.dead > 0
+        ? [
+            {
+              label: `Retry dead jobs in ${queue.name}`,
+              icon: <RotateCw aria-hidden />,
+              onClick: () => setRevived(queue),
+            },
+          ]
+        : []),
+      {
+        label: stopped(queue) ? `Resume ${queue.name}` : `Pause ${queue.name}`,
+        icon: stopped(queue) ? <Play aria-hidden /> : <Pause aria-hidden />,
+        onClick: () => setPaused.mutate({ queue, paused: !stopped(queue) }),
+      },
+      { label: `Edit ${queue.name}`, icon: <Settings2 aria-hidden />, onClick: () => setEdited(queue) },
+    ]),
   ];
 
   if (queues.error && !queues.data) {
@@ -227,29 +208,9 @@ export function QueuesPage() {
       }
     >
       {queues.data?.length === 0 ? (
-        <EmptyState
-          icon={<Layers aria-hidden />}
-          title="No queues yet"
-          action={
-            <Link
-              to="/$tenant/$namespace"
-              params={scope}
-              search={{ view: "start" }}
-              className={buttonClass("primary")}
-            >
-              Run your first job
-            </Link>
-          }
-          snippet={
-            <CodeBlock
-              language="shell"
-              label="Enqueue"
-              code={`curl "$CORVO_URL/api/v1/enqueue" -H "X-API-Key: $CORVO_API_KEY" \\\n  -d '{"queue": "emails", "payload": {"to": "ada@example.com"}}'`}
-            />
-          }
-        >
+        <FirstJob scope={scope} icon={<Layers aria-hidden />} title="No queues yet">
           A queue is created when you enqueue its first job. You don't need to set it up.
-        </EmptyState>
+        </FirstJob>
       ) : (
         <>
           <Suspense fallback={<Skeleton className="h-50 rounded-xl!" />}>

@@ -2,17 +2,15 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate, useRouteContext } from "@tanstack/react-router";
 import { Pause, Pencil, Play, Trash2, Zap } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useState } from "react";
-import { NotFound, Problem } from "~/components/problem";
 import { useCopyAs } from "~/components/shell/copy-as";
 import { Banner } from "~/components/ui/banner";
 import { Button } from "~/components/ui/button";
 import { Card, Facts } from "~/components/ui/card";
 import { CodeBlock } from "~/components/ui/code";
 import { Page } from "~/components/ui/page";
-import { SkeletonRows } from "~/components/ui/skeleton";
 import { Time } from "~/components/ui/time";
+import { Detail } from "~/components/work/detail";
 import { Back, JobLink } from "~/components/work/parts";
-import { DataError } from "~/data/jobs-api";
 import type { Schedule } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
 import { useRefresh } from "~/data/refresh";
@@ -44,25 +42,11 @@ export function SchedulePage() {
       Schedules
     </Back>
   );
-  if (schedule.error && !schedule.data) {
-    if (schedule.error instanceof DataError && schedule.error.status === 404)
-      return <NotFound what="schedule" />;
-    return (
-      <Page above={back}>
-        <Problem error={schedule.error} onRetry={() => void schedule.refetch()} />
-      </Page>
-    );
-  }
-  if (!schedule.data) {
-    return (
-      <Page above={back}>
-        <Card flush>
-          <SkeletonRows rows={5} columns={3} label="Loading schedule" />
-        </Card>
-      </Page>
-    );
-  }
-  return <Loaded scope={scope} schedule={schedule.data} back={back} />;
+  return (
+    <Detail what="schedule" query={schedule} above={back}>
+      {(loaded) => <Loaded scope={scope} schedule={loaded} back={back} />}
+    </Detail>
+  );
 }
 
 function Loaded({ scope, schedule, back }: { scope: Scope; schedule: Schedule; back: ReactNode }) {

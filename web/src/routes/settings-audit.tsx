@@ -137,10 +137,7 @@ function columns(narrow: (change: Search) => void): Column<AuditEvent>[] {
       header: "When",
       width: "w-32",
       phone: "corner",
-      cell: (event) => {
-        const at = dateOf(event.at);
-        return at ? <Time at={at} className="whitespace-nowrap text-ink-2" /> : null;
-      },
+      cell: (event) => <Time at={dateOf(event.at)} className="whitespace-nowrap text-ink-2" />,
     },
     {
       id: "action",

@@ -4,11 +4,11 @@ import { LogOut, Mail, ShieldCheck, Trash2, UserPlus } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
 import { Badge } from "~/components/ui/badge";
-import { Button, IconButton } from "~/components/ui/button";
+import { Button } from "~/components/ui/button";
 import { Card } from "~/components/ui/card";
 import { Choice } from "~/components/ui/choice";
 import { Page } from "~/components/ui/page";
-import { Table } from "~/components/ui/table";
+import { actionsColumn, Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
 import { type Access, roleNames } from "~/data/access";
 import { admin } from "~/data/admin";
@@ -109,34 +109,19 @@ function MemberTable({ tenant, access, self, rows }: MemberTableProps) {
             header: "Last seen",
             width: "w-36",
             sort: (member) => dateOf(member.lastSeenAt)?.getTime() ?? 0,
-            cell: (member) => {
-              const seen = dateOf(member.lastSeenAt);
-              return seen ? (
-                <Time at={seen} className="text-ink-2" />
-              ) : (
-                <span className="text-ink-3">never</span>
-              );
-            },
+            cell: (member) => <Time at={dateOf(member.lastSeenAt)} none="never" className="text-ink-2" />,
           },
-          {
-            id: "actions",
-            header: "Actions",
-            hideHeader: true,
-            align: "right",
-            width: "w-14",
-            phone: "corner",
-            cell: (member) => (
-              <IconButton
-                label={member.userId === self ? `Leave ${tenant}` : `Remove ${member.email}`}
-                size="sm"
-                variant="danger-ghost"
-                blockedBecause={access.blocked(Permission.MEMBER_WRITE)}
-                onClick={() => setRemoving(member)}
-              >
-                {member.userId === self ? <LogOut aria-hidden /> : <Trash2 aria-hidden />}
-              </IconButton>
-            ),
-          },
+          actionsColumn(
+            { width: "w-14", phone: "corner", blockedBecause: access.blocked(Permission.MEMBER_WRITE) },
+            (member: Member) => [
+              {
+                label: member.userId === self ? `Leave ${tenant}` : `Remove ${member.email}`,
+                icon: member.userId === self ? <LogOut aria-hidden /> : <Trash2 aria-hidden />,
+                danger: true,
+                onClick: () => setRemoving(member),
+              },
+            ],
+          ),
         ]}
       />
       <Suspense>
@@ -218,10 +203,7 @@ function Invitations({ tenant, access }: { tenant: string; access: Access }) {
           {
             id: "expires",
             header: "Expires",
-            cell: (invitation) => {
-              const at = dateOf(invitation.expiresAt);
-              return at ? <Time at={at} /> : null;
-            },
+            cell: (invitation) => <Time at={dateOf(invitation.expiresAt)} />,
           },
           {
             id: "actions",

@@ -4,13 +4,13 @@ import { Boxes, Lock, LockOpen, Plus, Trash2 } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
 import { Badge } from "~/components/ui/badge";
-import { Button, IconButton } from "~/components/ui/button";
+import { Button } from "~/components/ui/button";
 import { Card } from "~/components/ui/card";
 import { Code, CodeBlock } from "~/components/ui/code";
 import { CopyButton } from "~/components/ui/copy";
 import { EmptyState } from "~/components/ui/empty";
 import { Page } from "~/components/ui/page";
-import { Table } from "~/components/ui/table";
+import { actionsColumn, Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
 import type { Access } from "~/data/access";
 import { useChange } from "~/data/admin-queries";
@@ -145,47 +145,27 @@ function NamespaceTable({ tenant, access, rows, create }: NamespaceTableProps) {
             header: "Created",
             width: "w-36",
             sort: (namespace) => dateOf(namespace.createdAt)?.getTime() ?? 0,
-            cell: (namespace) => {
-              const at = dateOf(namespace.createdAt);
-              return at ? <Time at={at} className="text-ink-2" /> : null;
-            },
+            cell: (namespace) => <Time at={dateOf(namespace.createdAt)} className="text-ink-2" />,
           },
-          {
-            id: "actions",
-            header: "Actions",
-            hideHeader: true,
-            align: "right",
-            width: "w-20",
-            phone: "corner",
-            cell: (namespace) => (
-              <span className="inline-flex gap-1">
-                <IconButton
-                  size="sm"
-                  label={
-                    namespace.deleteProtection
-                      ? `Turn off deletion protection for ${namespace.name}`
-                      : `Turn on deletion protection for ${namespace.name}`
-                  }
-                  blockedBecause={access.blocked(Permission.NAMESPACE_WRITE)}
-                  onClick={() => protect.mutate(namespace)}
-                >
-                  {namespace.deleteProtection ? <LockOpen aria-hidden /> : <Lock aria-hidden />}
-                </IconButton>
-                <IconButton
-                  size="sm"
-                  variant="danger-ghost"
-                  label={`Delete ${namespace.name}`}
-                  blockedBecause={
-                    access.blocked(Permission.NAMESPACE_DELETE) ??
-                    (namespace.deleteProtection ? "Turn off deletion protection first." : undefined)
-                  }
-                  onClick={() => setDeleting(namespace)}
-                >
-                  <Trash2 aria-hidden />
-                </IconButton>
-              </span>
-            ),
-          },
+          actionsColumn(
+            { width: "w-20", phone: "corner", blockedBecause: access.blocked(Permission.NAMESPACE_WRITE) },
+            (namespace: Namespace) => [
+              {
+                label: `Turn ${namespace.deleteProtection ? "off" : "on"} deletion protection for ${namespace.name}`,
+                icon: namespace.deleteProtection ? <LockOpen aria-hidden /> : <Lock aria-hidden />,
+                onClick: () => protect.mutate(namespace),
+              },
+              {
+                label: `Delete ${namespace.name}`,
+                icon: <Trash2 aria-hidden />,
+                danger: true,
+                blockedBecause:
+                  access.blocked(Permission.NAMESPACE_DELETE) ??
+                  (namespace.deleteProtection ? "Turn off deletion protection first." : undefined),
+                onClick: () => setDeleting(namespace),
+              },
+            ],
+          ),
         ]}
       />
       <Suspense>

@@ -1,10 +1,10 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useRouter } from "@tanstack/react-router";
-import { LoaderCircle, LogIn } from "lucide-react";
+import { LogIn } from "lucide-react";
 import { useEffect, useState } from "react";
-import { Entry } from "~/components/entry";
+import { CheckingLink, Entry, InvalidLink } from "~/components/entry";
 import { Button, buttonClass } from "~/components/ui/button";
-import { control, describeError } from "~/data/control";
+import { control } from "~/data/control";
 import { forgetAllBut } from "~/data/queries";
 import { tokenHolder } from "~/lib/fragment";
 import { takeNext } from "~/lib/next";
@@ -45,23 +45,14 @@ export function SigninConfirmPage() {
   const error = preview.error ?? finish.error;
   if (!token || error) {
     return (
-      <Entry
-        title="This link isn't valid"
-        description={
-          error
-            ? describeError(error)
-            : "The link is incomplete. Open it from the email, or copy the whole link."
-        }
-      >
-        <div className="flex flex-wrap gap-3">
-          <Link to="/signin" className={buttonClass("primary", "lg")}>
-            Get a new link
-          </Link>
-          <Link to="/" className={buttonClass("ghost", "lg")}>
-            I'm signed in
-          </Link>
-        </div>
-      </Entry>
+      <InvalidLink error={error}>
+        <Link to="/signin" className={buttonClass("primary", "lg")}>
+          Get a new link
+        </Link>
+        <Link to="/" className={buttonClass("ghost", "lg")}>
+          I'm signed in
+        </Link>
+      </InvalidLink>
     );
   }
   if (preview.data && !startedHere) {
@@ -87,11 +78,5 @@ export function SigninConfirmPage() {
       </Entry>
     );
   }
-  return (
-    <Entry title="Signing you in" description="One moment.">
-      <p role="status" className="flex items-center gap-2 text-13 text-ink-2">
-        <LoaderCircle aria-hidden className="size-4 animate-spin" /> Checking your link…
-      </p>
-    </Entry>
-  );
+  return <CheckingLink title="Signing you in" description="One moment." />;
 }

@@ -1,9 +1,9 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { useMutation } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { ArrowLeft, ArrowRight, MailCheck, ShieldCheck } from "lucide-react";
+import { ArrowLeft, ArrowRight, ShieldCheck } from "lucide-react";
 import { type FormEvent, useState } from "react";
-import { Entry } from "~/components/entry";
+import { Entry, MailMark } from "~/components/entry";
 import { Banner } from "~/components/ui/banner";
 import { Button } from "~/components/ui/button";
 import { Field, Input } from "~/components/ui/field";
@@ -70,9 +70,7 @@ function ByMail({ next, problem, below, other }: WayProps & { next: string | und
         below={below}
       >
         <div className="flex flex-col gap-4">
-          <div className="grid size-12 place-items-center rounded-xl border border-line bg-surface text-accent-text shadow-1">
-            <MailCheck aria-hidden className="size-6" />
-          </div>
+          <MailMark />
           <Button
             variant="ghost"
             icon={<ArrowLeft aria-hidden />}

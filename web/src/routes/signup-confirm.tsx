@@ -1,13 +1,12 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { ArrowRight, KeyRound, LoaderCircle, TriangleAlert } from "lucide-react";
+import { ArrowRight, KeyRound, TriangleAlert } from "lucide-react";
 import { useState } from "react";
-import { Entry } from "~/components/entry";
+import { CheckingLink, Entry, InvalidLink } from "~/components/entry";
 import { Banner } from "~/components/ui/banner";
 import { Button, buttonClass } from "~/components/ui/button";
 import { CopyButton } from "~/components/ui/copy";
 import { admin } from "~/data/admin";
-import { describeError } from "~/data/control";
 import { type FreshKeys, holdKeys } from "~/data/onboarding";
 import { forgetAllBut, reads } from "~/data/queries";
 import { tokenHolder } from "~/lib/fragment";
@@ -48,33 +47,18 @@ export function SignupConfirmPage() {
   const error = preview.error ?? confirm.error;
   if (!token || error) {
     return (
-      <Entry
-        title="This link isn't valid"
-        description={
-          error
-            ? describeError(error)
-            : "The link is incomplete. Open it from the email, or copy the whole link."
-        }
-      >
-        <div className="flex flex-wrap gap-2">
-          <Link to="/signin" className={buttonClass("primary", "lg")}>
-            Sign in
-          </Link>
-          <Link to="/signup" className={buttonClass("secondary", "lg")}>
-            Sign up again
-          </Link>
-        </div>
-      </Entry>
+      <InvalidLink error={error}>
+        <Link to="/signin" className={buttonClass("primary", "lg")}>
+          Sign in
+        </Link>
+        <Link to="/signup" className={buttonClass("secondary", "lg")}>
+          Sign up again
+        </Link>
+      </InvalidLink>
     );
   }
   if (!preview.data || identity.isPending) {
-    return (
-      <Entry title="Confirm your sign-up">
-        <p role="status" className="flex items-center gap-2 text-13 text-ink-2">
-          <LoaderCircle aria-hidden className="size-4 animate-spin" /> Checking your link…
-        </p>
-      </Entry>
-    );
+    return <CheckingLink title="Confirm your sign-up" />;
   }
   const { email, tenant, startedHere } = preview.data;
   const signedInAs = identity.data?.user?.email;
@@ -129,7 +113,7 @@ function Keys({ keys, ready }: { keys: FreshKeys; ready: boolean }) {
             type="checkbox"
             checked={kept}
             onChange={(event) => setKept(event.target.checked)}
-            className="mt-0.5 size-4.5 accent-(--accent)"
+            className="mt-0.5 size-4.5 accent-accent"
           />
           I saved both keys.
         </label>

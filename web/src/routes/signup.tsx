@@ -1,15 +1,15 @@
 import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { ArrowRight, Check, MailCheck } from "lucide-react";
+import { ArrowRight, Check } from "lucide-react";
 import { type FormEvent, useDeferredValue, useState } from "react";
-import { Entry } from "~/components/entry";
+import { Entry, MailMark } from "~/components/entry";
 import { Banner } from "~/components/ui/banner";
 import { Button } from "~/components/ui/button";
 import { Field, Input } from "~/components/ui/field";
 import { Time } from "~/components/ui/time";
 import { admin } from "~/data/admin";
-import { describeError, fieldErrors } from "~/data/control";
+import { describeError, fieldErrors, sentence } from "~/data/control";
 import { nameProblem, suggestName } from "~/lib/names";
 
 const emailForm = /^[^\s@]+@[^\s@]+\.?[^\s@]*$/;
@@ -188,9 +188,7 @@ function MailSent({ email, expiresAt, again, busy, problem, change }: MailSentPr
       below="Didn't get it? Check your spam folder, or check the address above for typos."
     >
       <div className="flex flex-col gap-4">
-        <div className="grid size-12 place-items-center rounded-xl border border-line bg-surface text-accent-text shadow-1">
-          <MailCheck aria-hidden className="size-6" />
-        </div>
+        <MailMark />
         {problem ? <Banner tone="danger" title={problem} /> : null}
         <div className="flex flex-wrap gap-2">
           <Button busy={busy} disabled={asked} onClick={() => again(() => setAsked(true))}>
@@ -228,9 +226,4 @@ function suggestFrom(email: string): string {
   const domain = /@([^\s@]+)\.[a-z]{2,}$/i.exec(email.trim())?.[1] ?? "";
   const label = suggestName(domain.split(".").at(-1) ?? "");
   return label.length >= 3 && !providers.has(label) ? label : "";
-}
-
-function sentence(text: string): string {
-  const begun = text.charAt(0).toUpperCase() + text.slice(1);
-  return /[.!?]$/.test(begun) ? begun : `${begun}.`;
 }

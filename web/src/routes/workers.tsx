@@ -166,12 +166,7 @@ function columns(scope: Scope): Column<AtWork>[] {
       width: "w-28",
       phoneSkip: (worker) => !worker.since,
       sort: (worker) => (worker.since ? -Date.parse(worker.since) : 0),
-      cell: (worker) =>
-        worker.since ? (
-          <Time at={worker.since} className="text-ink-2" />
-        ) : (
-          <span className="text-ink-3">–</span>
-        ),
+      cell: (worker) => <Time at={worker.since} none="–" className="text-ink-2" />,
     },
     {
       id: "seen",
@@ -180,12 +175,13 @@ function columns(scope: Scope): Column<AtWork>[] {
       width: "w-28",
       phoneSkip: (worker) => !worker.lastSeen,
       sort: (worker) => (worker.lastSeen ? -Date.parse(worker.lastSeen) : Number.MAX_SAFE_INTEGER),
-      cell: (worker) =>
-        worker.lastSeen ? (
-          <Time at={worker.lastSeen} className={worker.state === "quiet" ? "text-warn-text" : "text-ink-2"} />
-        ) : (
-          <span className="text-ink-3">–</span>
-        ),
+      cell: (worker) => (
+        <Time
+          at={worker.lastSeen}
+          none="–"
+          className={worker.state === "quiet" ? "text-warn-text" : "text-ink-2"}
+        />
+      ),
     },
   ];
 }

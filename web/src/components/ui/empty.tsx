@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 
-interface EmptyStateProps {
+export interface EmptyStateProps {
   /** A drawing or an icon of about 24 px. */
   icon?: ReactNode;
   title: string;

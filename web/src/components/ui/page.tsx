@@ -2,7 +2,7 @@ import { useMatch } from "@tanstack/react-router";
 import { clsx } from "clsx";
 import { type ReactNode, useEffect } from "react";
 
-interface PageProps {
+export interface PageProps {
   /** The one h1 of the page, and the tab's title, when it is not that of the page's row. */
   title?: string;
   /** In place of the plain title, when it needs more than text. */

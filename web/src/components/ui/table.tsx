@@ -2,7 +2,7 @@ import { clsx } from "clsx";
 import { ArrowDown, ArrowUp } from "lucide-react";
 import { type ReactNode, useMemo, useState } from "react";
 import { count } from "~/lib/numbers";
-import { Button } from "./button";
+import { Button, IconButton } from "./button";
 import { SkeletonRows } from "./skeleton";
 
 export interface Column<Row> {
@@ -19,6 +19,48 @@ export interface Column<Row> {
   hideHeader?: boolean;
   /** Leaves the line out of this row's card, when it says nothing. */
   phoneSkip?: (row: Row) => boolean;
+}
+
+/** A button of a row. */
+export interface RowAction {
+  label: string;
+  icon: ReactNode;
+  onClick: () => void;
+  shortcut?: string;
+  danger?: boolean;
+  busy?: boolean;
+  /** In place of what keeps all of the column's buttons from being used. */
+  blockedBecause?: string | undefined;
+}
+
+/** The last column: what can be done to a row. */
+export function actionsColumn<Row>(
+  { blockedBecause, ...look }: Pick<Column<Row>, "width" | "phone"> & Pick<RowAction, "blockedBecause">,
+  actions: (row: Row) => RowAction[],
+): Column<Row> {
+  return {
+    ...look,
+    id: "actions",
+    header: "Actions",
+    hideHeader: true,
+    align: "right",
+    cell: (row) => (
+      <span className="inline-flex gap-1">
+        {actions(row).map(({ icon, danger, ...button }, index) => (
+          <IconButton
+            // Not the label: a button that turns into its opposite keeps the focus.
+            key={index}
+            size="sm"
+            variant={danger ? "danger-ghost" : "ghost"}
+            blockedBecause={blockedBecause}
+            {...button}
+          >
+            {icon}
+          </IconButton>
+        ))}
+      </span>
+    ),
+  };
 }
 
 export interface TableProps<Row> {

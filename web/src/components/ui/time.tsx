@@ -36,14 +36,18 @@ export function useNow(): number {
 
 interface TimeProps {
   /** RFC 3339, or milliseconds. */
-  at: string | number | Date;
+  at: string | number | Date | null | undefined;
+  /** What to say where there is no time; nothing otherwise. */
+  none?: string;
   /** relative: "3 min ago"; local: date and time of this place. The rest is in the tooltip. */
   format?: "relative" | "local";
   className?: string;
 }
 
-export function Time({ at, format = "relative", className }: TimeProps) {
+export function Time({ at, none, format = "relative", className }: TimeProps) {
   const present = useNow();
+  if (at === undefined || at === null || at === "")
+    return none ? <span className="text-ink-3">{none}</span> : null;
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return <span className={className}>unknown</span>;
   const local = timeLocal(date);

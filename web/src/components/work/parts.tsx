@@ -19,7 +19,11 @@ export function Back({ scope, to, children }: { scope: Scope; to: BackTo; childr
   );
 }
 
-type BackTo = "/$tenant/$namespace/schedules" | "/$tenant/$namespace/batches" | "/$tenant/$namespace/chains";
+type BackTo =
+  | "/$tenant/$namespace/jobs"
+  | "/$tenant/$namespace/schedules"
+  | "/$tenant/$namespace/batches"
+  | "/$tenant/$namespace/chains";
 
 /** An id as a heading, to copy. */
 export function Id({ id }: { id: string }) {
@@ -45,7 +49,7 @@ export function JobLink({ scope, id, children }: { scope: Scope; id: string; chi
   );
 }
 
-interface MoreProps {
+export interface MoreProps {
   list: { hasNextPage: boolean; isFetchingNextPage: boolean; fetchNextPage: () => Promise<unknown> };
 }
 

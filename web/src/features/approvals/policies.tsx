@@ -3,11 +3,10 @@ import { ShieldQuestionMark, Trash2 } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
 import { Badge } from "~/components/ui/badge";
-import { IconButton } from "~/components/ui/button";
 import { Card } from "~/components/ui/card";
 import { CodeBlock } from "~/components/ui/code";
 import { EmptyState } from "~/components/ui/empty";
-import { type Column, Table } from "~/components/ui/table";
+import { actionsColumn, type Column, Table } from "~/components/ui/table";
 import { toast } from "~/components/ui/toast";
 import { type Policy, pageApi } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
@@ -62,25 +61,14 @@ export function Policies({ scope, blocked, create }: PoliciesProps) {
           <span className="text-ink-3">none</span>
         ),
     },
-    {
-      id: "actions",
-      header: "Actions",
-      hideHeader: true,
-      align: "right",
-      width: "w-16",
-      phone: "corner",
-      cell: (policy) => (
-        <IconButton
-          size="sm"
-          variant="danger-ghost"
-          label={`Delete ${policy.name}`}
-          blockedBecause={blocked}
-          onClick={() => setDeleted(policy)}
-        >
-          <Trash2 aria-hidden />
-        </IconButton>
-      ),
-    },
+    actionsColumn({ width: "w-16", phone: "corner", blockedBecause: blocked }, (policy) => [
+      {
+        label: `Delete ${policy.name}`,
+        icon: <Trash2 aria-hidden />,
+        danger: true,
+        onClick: () => setDeleted(policy),
+      },
+    ]),
   ];
 
   if (policies.error && !policies.data)

@@ -4,11 +4,11 @@ import { Pencil, PiggyBank, Plus, Trash2, TriangleAlert } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
 import { Badge } from "~/components/ui/badge";
-import { Button, IconButton } from "~/components/ui/button";
+import { Button } from "~/components/ui/button";
 import { Card } from "~/components/ui/card";
 import { CodeBlock } from "~/components/ui/code";
 import { EmptyState } from "~/components/ui/empty";
-import { type Column, Table } from "~/components/ui/table";
+import { actionsColumn, type Column, Table } from "~/components/ui/table";
 import { toast } from "~/components/ui/toast";
 import { type Budget, pageApi } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
@@ -71,35 +71,19 @@ export function Budgets({ scope, blocked }: { scope: Scope; blocked: string | un
         ),
     },
     { id: "on", header: "When reached", cell: (budget) => deeds[budget.on_exceed] },
-    {
-      id: "actions",
-      header: "Actions",
-      hideHeader: true,
-      align: "right",
-      width: "w-20",
-      phone: "corner",
-      cell: (budget) => (
-        <span className="inline-flex gap-1">
-          <IconButton
-            size="sm"
-            label={`Edit budget for ${nameOf(budget)}`}
-            blockedBecause={blocked}
-            onClick={() => setOpen({ what: "put", budget })}
-          >
-            <Pencil aria-hidden />
-          </IconButton>
-          <IconButton
-            size="sm"
-            variant="danger-ghost"
-            label={`Delete budget for ${nameOf(budget)}`}
-            blockedBecause={blocked}
-            onClick={() => setOpen({ what: "delete", budget })}
-          >
-            <Trash2 aria-hidden />
-          </IconButton>
-        </span>
-      ),
-    },
+    actionsColumn({ width: "w-20", phone: "corner", blockedBecause: blocked }, (budget) => [
+      {
+        label: `Edit budget for ${nameOf(budget)}`,
+        icon: <Pencil aria-hidden />,
+        onClick: () => setOpen({ what: "put", budget }),
+      },
+      {
+        label: `Delete budget for ${nameOf(budget)}`,
+        icon: <Trash2 aria-hidden />,
+        danger: true,
+        onClick: () => setOpen({ what: "delete", budget }),
+      },
+    ]),
   ];
 
   return (
