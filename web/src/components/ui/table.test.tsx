@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
 import { cleanup, fireEvent, render, screen, within } from "@testing-library/react";
-import { afterEach, expect, it } from "vitest";
-import { type Column, Table } from "./table";
+import { afterEach, expect, it, vi } from "vitest";
+import { actionsColumn, type Column, Table } from "./table";
 
 afterEach(cleanup);
 
@@ -71,4 +71,42 @@ it("shows a hundred rows at once and more by a click; pages show all", () => {
   cleanup();
   show(many, true);
   expect(names()).toHaveLength(230);
+});
+
+it("a row's buttons act on that row; one that may not be used says why", () => {
+  const pause = vi.fn();
+  const remove = vi.fn();
+  const buttons = actionsColumn<Row>({ blockedBecause: "Your role can't." }, ({ name }) => [
+    { label: `Pause ${name}`, icon: "‖", blockedBecause: undefined, onClick: () => pause(name) },
+    { label: `Delete ${name}`, icon: "×", danger: true, onClick: () => remove(name) },
+  ]);
+  render(
+    <Table
+      label="Queues"
+      columns={[...columns, buttons]}
+      rows={queues("a", "b")}
+      rowKey={(row) => row.name}
+    />,
+  );
+  fireEvent.click(screen.getByRole("button", { name: "Pause b" }));
+  expect(pause.mock.calls).toEqual([["b"]]);
+  const blocked = screen.getByRole("button", { name: "Delete b" });
+  expect(blocked.getAttribute("aria-description")).toBe("Your role can't.");
+  fireEvent.click(blocked);
+  expect(remove).not.toHaveBeenCalled();
+});
+
+it("a button that turns into its opposite keeps the focus", () => {
+  const table = (verb: string) => (
+    <Table
+      label="Queues"
+      columns={[actionsColumn<Row>({}, () => [{ label: verb, icon: "‖", onClick: () => {} }])]}
+      rows={queues("a")}
+      rowKey={(row) => row.name}
+    />
+  );
+  const { rerender } = render(table("Pause"));
+  screen.getByRole("button", { name: "Pause" }).focus();
+  rerender(table("Resume"));
+  expect(document.activeElement).toBe(screen.getByRole("button", { name: "Resume" }));
 });
