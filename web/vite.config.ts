@@ -45,7 +45,7 @@ const listParts =
   /\/node_modules\/@(base-ui|floating-ui)\/|\/src\/components\/ui\/(menu|select|combobox)\.tsx/;
 const shared = /\/src\/(lib|data|gen|components)\/|\/node_modules\/(lossless-json|lucide-react)\//;
 // The dialogs of all pages together are smaller than one page.
-const dialogs = /\/src\/(features\/(confirm|.*-dialog)|components\/(shell|queues))/;
+const dialogs = /\/src\/(features\/.*-dialog|components\/(confirm|shell|queues))/;
 const groups = [
   { name: "libraries", test: libraries, priority: 50 },
   { name: ofFirstPage("base"), debugName: "base", priority: 40 },

@@ -26,7 +26,7 @@ import { count, plural } from "~/lib/numbers";
 import { batchEquivalents, joinBatch } from "~/lib/page-equivalents";
 
 const route = getRouteApi("/$tenant/$namespace/batches/$batch");
-const Confirm = lazy(() => import("~/features/confirm"));
+const Confirm = lazy(() => import("~/components/confirm"));
 
 /** One batch: how far it is, how its jobs ended, and what follows. */
 export function BatchPage() {

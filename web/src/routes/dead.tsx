@@ -33,7 +33,7 @@ import { deadEquivalents } from "~/lib/page-equivalents";
 import { useRowKeys } from "~/lib/row-keys";
 
 const route = getRouteApi("/$tenant/$namespace/dead");
-const Confirm = lazy(() => import("~/features/confirm"));
+const Confirm = lazy(() => import("~/components/confirm"));
 const BulkDialog = lazy(() => import("~/features/jobs/bulk-dialog"));
 
 const GROUPS_FIRST = 100;

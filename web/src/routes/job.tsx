@@ -35,7 +35,7 @@ import { canCancel, canRetry, startsEarly } from "~/lib/states";
 import { duration } from "~/lib/time";
 
 const route = getRouteApi("/$tenant/$namespace/jobs/$job");
-const Confirm = lazy(() => import("~/features/confirm"));
+const Confirm = lazy(() => import("~/components/confirm"));
 const DecideDialog = lazy(() => import("~/features/approvals/decide-dialog"));
 const MoveDialog = lazy(() => import("~/features/jobs/move-dialog"));
 const Iterations = lazy(() => import("~/features/jobs/iterations"));

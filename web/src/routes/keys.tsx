@@ -25,7 +25,7 @@ import { dateOf } from "~/lib/proto-time";
 const CreateDialog = lazy(() => import("~/features/keys/create-dialog"));
 const RotateDialog = lazy(() => import("~/features/keys/rotate-dialog"));
 const SecretDialog = lazy(() => import("~/features/keys/secret-dialog"));
-const Confirm = lazy(() => import("~/features/confirm"));
+const Confirm = lazy(() => import("~/components/confirm"));
 
 const snippet = `ephemeral "corvo_api_key_secret" "worker" {}
 

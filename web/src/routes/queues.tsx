@@ -38,7 +38,7 @@ import { duration } from "~/lib/time";
 const route = getRouteApi("/$tenant/$namespace/queues");
 const QueueDialog = lazy(() => import("~/components/queues/queue-dialog"));
 const Throughput = lazy(() => import("~/features/queues/throughput"));
-const Confirm = lazy(() => import("~/features/confirm"));
+const Confirm = lazy(() => import("~/components/confirm"));
 
 /** All queues with exact counts. */
 export function QueuesPage() {

@@ -26,7 +26,7 @@ import { scheduleEquivalents } from "~/lib/page-equivalents";
 import { shortDuration } from "~/lib/wire-duration";
 
 const route = getRouteApi("/$tenant/$namespace/schedules/$schedule");
-const Confirm = lazy(() => import("~/features/confirm"));
+const Confirm = lazy(() => import("~/components/confirm"));
 
 /** One schedule: when it runs, what it makes, and how it went. */
 export function SchedulePage() {

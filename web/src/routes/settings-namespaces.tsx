@@ -22,7 +22,7 @@ import { dateOf } from "~/lib/proto-time";
 
 // What opens on demand comes on demand.
 const NamespaceDialog = lazy(() => import("~/features/namespaces/namespace-dialog"));
-const Confirm = lazy(() => import("~/features/confirm"));
+const Confirm = lazy(() => import("~/components/confirm"));
 
 const snippet = `resource "corvo_namespace" "staging" {
   name = "staging"

@@ -18,7 +18,7 @@ import { Copyable, ProviderCard, TestCard } from "~/features/sso/test-card";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import type { SsoConnection } from "~/gen/corvo/cloud/v1/sso_pb";
 
-const Confirm = lazy(() => import("~/features/confirm"));
+const Confirm = lazy(() => import("~/components/confirm"));
 
 export function SsoPage() {
   const { tenant } = useParams({ from: "/$tenant" });
@@ -200,7 +200,7 @@ function SwitchOn({ tenant, connection, blocked }: SwitchOnProps) {
                   type="checkbox"
                   checked={keepKeys}
                   onChange={(event) => setKeepKeys(event.target.checked)}
-                  className="mt-0.5 size-4.5 accent-(--accent)"
+                  className="mt-0.5 size-4.5 accent-accent"
                 />
                 Keep the keys they created
               </label>

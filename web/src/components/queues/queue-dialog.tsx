@@ -1,6 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { CircleArrowDown, Eraser, Trash2 } from "lucide-react";
 import { useState } from "react";
+import Confirm from "~/components/confirm";
 import { Button } from "~/components/ui/button";
 import { CodeBlock } from "~/components/ui/code";
 import { FormDialog } from "~/components/ui/dialog";
@@ -12,7 +13,6 @@ import { jobsApi, type Queue } from "~/data/jobs-api";
 import { pageApi } from "~/data/page-api";
 import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
-import Confirm from "~/features/confirm";
 import { type QueueSettings, queueSettingsCurl, queueTerraform } from "~/lib/equivalents";
 import { plural } from "~/lib/numbers";
 import { wireDuration, wireMilliseconds } from "~/lib/wire-duration";

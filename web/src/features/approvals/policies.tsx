@@ -14,7 +14,7 @@ import type { Scope } from "~/data/token";
 import { firstPolicy } from "~/lib/page-equivalents";
 import { shortDuration } from "~/lib/wire-duration";
 
-const Confirm = lazy(() => import("~/features/confirm"));
+const Confirm = lazy(() => import("~/components/confirm"));
 
 interface PoliciesProps {
   scope: Scope;

@@ -18,7 +18,7 @@ import type { Scope } from "~/data/token";
 import { dollars } from "~/lib/money";
 import { compact, count } from "~/lib/numbers";
 
-const Confirm = lazy(() => import("~/features/confirm"));
+const Confirm = lazy(() => import("~/components/confirm"));
 
 interface IterationsProps {
   scope: Scope;

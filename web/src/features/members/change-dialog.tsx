@@ -1,11 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import Confirm from "~/components/confirm";
 import { Banner } from "~/components/ui/banner";
 import { roleNames } from "~/data/access";
 import { admin } from "~/data/admin";
 import { adminReads, useChange } from "~/data/admin-queries";
 import { describeError } from "~/data/control";
-import Confirm from "~/features/confirm";
 import { TenantRole } from "~/gen/corvo/cloud/v1/access_pb";
 import type { Member } from "~/gen/corvo/cloud/v1/member_pb";
 
@@ -69,7 +69,7 @@ export default function ChangeDialog({ tenant, member, role, onClose }: ChangeDi
                     else next.delete(key.id);
                     setKept(next);
                   }}
-                  className="mt-0.5 size-4.5 accent-(--accent)"
+                  className="mt-0.5 size-4.5 accent-accent"
                 />
                 <span className="min-w-0 wrap-anywhere">
                   Keep {key.name} <span className="font-mono text-12 text-ink-3">{key.prefix}…</span>

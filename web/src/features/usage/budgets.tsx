@@ -17,7 +17,7 @@ import { dollars } from "~/lib/money";
 import { firstBudget } from "~/lib/page-equivalents";
 
 const BudgetDialog = lazy(() => import("./budget-dialog"));
-const Confirm = lazy(() => import("~/features/confirm"));
+const Confirm = lazy(() => import("~/components/confirm"));
 
 const deeds: Record<Budget["on_exceed"], string> = {
   hold: "Hold jobs",
