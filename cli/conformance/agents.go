@@ -75,8 +75,7 @@ var agentRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "a report that is wrong is refused by field", Needs: "usage", Run: func(t *T) {
 		l := t.Leased(Job{})
 		err := t.Client.Ack(t.Context, Ack{ID: l.ID, Token: l.Token, Usage: &Usage{Input: -1, CostUSD: -0.5, Model: "m", Kind: "some"}})
-		r := AsRefusal(err)
-		t.FailIf(r == nil || r.Code != invalid, "%v", err)
+		t.RefusedAs("a wrong report", err, invalid)
 		t.State(l.ID, "active")
 	}},
 	{Name: "an agent goes round until it is done, with its checkpoint and fresh attempts", Needs: "agents", Run: func(t *T) {

@@ -166,8 +166,7 @@ var chainRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 			"a step without queue": {Steps: []Step{steps[0], {Payload: "1"}}},
 		} {
 			_, err := t.Client.Enqueue(t.Context, Job{Queue: q, Chain: c})
-			r := AsRefusal(err)
-			t.FailIf(r == nil || r.Code != invalid || len(r.Fields) == 0, "%s: %v", what, err)
+			t.FailIf(len(t.RefusedAs(what, err, invalid).Fields) == 0, "%s: %v", what, err)
 		}
 		t.Nothing(q)
 	}},

@@ -96,8 +96,7 @@ var limitRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 				continue // A frame without enqueues enqueues nothing.
 			}
 			_, err := t.Client.EnqueueBatch(t.Context, jobs, nil)
-			r := AsRefusal(err)
-			t.FailIf(r == nil || r.Code != invalid || len(r.Fields) != 1, "%d jobs: %v", len(jobs), err)
+			t.FailIf(len(t.RefusedAs(len(jobs), err, invalid).Fields) != 1, "%d jobs: %v", len(jobs), err)
 		}
 		t.Nothing(q)
 	}},
@@ -122,11 +121,9 @@ var limitRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "a wrong ack is refused by field, and the job stays its worker's", Run: func(t *T) {
 		l := t.Leased(Job{})
 		err := t.Client.Ack(t.Context, Ack{ID: l.ID, Token: "not a token"})
-		r := AsRefusal(err)
-		t.FailIf(r == nil || r.Code != invalid, "a token that is none: %v", err)
+		t.RefusedAs("a token that is none", err, invalid)
 		err = t.Client.Ack(t.Context, Ack{ID: l.ID, Token: l.Token, Result: quoted(strings.Repeat("x", 256<<10))})
-		r = AsRefusal(err)
-		t.FailIf(r == nil || r.Code != invalid, "a result above the limit: %v", err)
+		t.RefusedAs("a result above the limit", err, invalid)
 		t.State(l.ID, "active")
 		t.Ack(l)
 	}},

@@ -221,19 +221,25 @@ func (t *T) Refused(err error, code string, fields ...string) {
 
 // RefusedFor is Refused of one of several calls; what tells which.
 func (t *T) RefusedFor(what any, err error, code string, fields ...string) {
+	r := t.RefusedAs(what, err, code)
+	slices.Sort(fields)
+	t.FailIf(!slices.Equal(r.Fields, fields) && (len(r.Fields) > 0 || len(fields) > 0), "%v: %v, want the fields %v", what, r, fields)
+}
+
+// RefusedAs is RefusedFor whatever fields it names.
+func (t *T) RefusedAs(what any, err error, code string) *Refusal {
 	r := AsRefusal(err)
 	switch {
 	case errors.Is(err, ErrCannot):
 		t.must("", err)
 	case r == nil:
-		t.Fatalf("%v: got error %v, want a refusal %s %v", what, err, code, fields)
+		t.Fatalf("%v: got error %v, want a refusal %s", what, err, code)
 	case r.Code != code:
-		t.Fatalf("%v: %v, want %s %v", what, r, code, fields)
+		t.Fatalf("%v: %v, want %s", what, r, code)
 	case r.Text == "":
 		t.Fatalf("%v: %v has no text for people", what, r)
 	}
-	slices.Sort(fields)
-	t.FailIf(!slices.Equal(r.Fields, fields) && (len(r.Fields) > 0 || len(fields) > 0), "%v: %v, want the fields %v", what, r, fields)
+	return r
 }
 
 // EnqueueRefused wants a job not to be taken.

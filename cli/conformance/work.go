@@ -8,6 +8,21 @@ import (
 	"time"
 )
 
+// renews wants a heartbeat to renew a lease of one second.
+func (t *T) renews(beat func(h Heartbeat, id string)) {
+	q, clock := t.Queue(), t.Queue()
+	t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: clock})
+	second := func(queue string) Lease {
+		return t.FetchAs(Fetch{Queues: []string{queue}, Worker: "w1", Lease: time.Second, Wait: soon})
+	}
+	l := second(q)
+	beat(Heartbeat{Worker: "w1", Lease: time.Minute, Jobs: map[string]News{l.ID: {Token: l.Token}}}, l.ID)
+	second(clock)
+	t.Fetch(clock) // A lease of one second, taken later, has run out.
+	t.State(l.ID, "active")
+	t.Ack(l)
+}
+
 var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 	{Name: "jobs of a queue go out in the order they came in", Run: func(t *T) {
 		q := t.Queue()
@@ -207,33 +222,14 @@ var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
 		Equal(t, "reason", t.Becomes(e.ID, "dead").DeadReason, "crash_loop")
 	}},
 	{Name: "a heartbeat renews the lease", Run: func(t *T) {
-		q, clock := t.Queue(), t.Queue()
-		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: clock})
-		second := Fetch{Worker: "w1", Lease: time.Second, Wait: soon}
-		second.Queues = []string{q}
-		l := t.FetchAs(second)
-		beat := t.BeatAs(Heartbeat{Worker: "w1", Lease: time.Minute, Jobs: map[string]News{l.ID: {Token: l.Token}}})
-		Equal(t, "word", beat[l.ID].Status, "ok")
-		second.Queues = []string{clock}
-		t.FetchAs(second)
-		t.Fetch(clock) // A lease of one second, taken later, has run out.
-		t.State(l.ID, "active")
-		t.Ack(l)
+		t.renews(func(h Heartbeat, id string) { Equal(t, "word", t.BeatAs(h)[id].Status, "ok") })
 	}},
 	{Name: "a heartbeat whose news is refused renews the lease", Run: func(t *T) {
-		q, clock := t.Queue(), t.Queue()
-		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: clock})
-		second := Fetch{Worker: "w1", Lease: time.Second, Wait: soon}
-		second.Queues = []string{q}
-		l := t.FetchAs(second)
-		big := quoted(strings.Repeat("x", 64<<10))
-		_, err := t.Client.Heartbeat(t.Context, Heartbeat{Worker: "w1", Lease: time.Minute, Jobs: map[string]News{l.ID: {Token: l.Token, Progress: big}}})
-		t.Refused(err, invalid, "progress")
-		second.Queues = []string{clock}
-		t.FetchAs(second)
-		t.Fetch(clock) // A lease of one second, taken later, has run out.
-		t.State(l.ID, "active")
-		t.Ack(l)
+		t.renews(func(h Heartbeat, id string) {
+			h.Jobs[id] = News{Token: h.Jobs[id].Token, Progress: quoted(strings.Repeat("x", 64<<10))}
+			_, err := t.Client.Heartbeat(t.Context, h)
+			t.Refused(err, invalid, "progress")
+		})
 	}},
 	{Name: "a heartbeat stores progress and checkpoint, and the next attempt gets the checkpoint", Run: func(t *T) {
 		q := t.Queue()

@@ -126,10 +126,8 @@ func (w *Worker) run(t *task) {
 func (w *Worker) unhandled(t *task) outcome {
 	w.count.unhandled.Add(1)
 	w.log().Warn("corvo: no handler for this kind, the job is given back", "job", t.lease.GetJobId(), "queue", t.lease.GetQueue(), "kind", t.kind)
-	timer := time.NewTimer(w.hold)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(w.hold):
 	case <-w.draining:
 	case <-t.ctx.Done():
 	}

@@ -290,10 +290,8 @@ func (w *Worker) rest(err error, try int) {
 		}
 		w.log().Log(context.Background(), level, "corvo: worker reconnects", "worker", w.id, "error", err, "pause", pause)
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(pause):
 	case <-w.finished:
 	case <-w.giveUp:
 	}
@@ -445,10 +443,8 @@ func (s *session) watch(stopFetch func()) error {
 
 // pause waits d; false if the session ends.
 func (s *session) pause(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-s.quit:
 	case <-s.ctx.Done():
@@ -490,15 +486,13 @@ func (w *Worker) drainClock() {
 	case <-w.life.Done():
 		return
 	}
-	soft, hard := time.NewTimer(w.soft), time.NewTimer(w.hard)
-	defer soft.Stop()
-	defer hard.Stop()
+	soft, hard := time.After(w.soft), time.After(w.hard)
 	var last <-chan time.Time
 	for {
 		select {
-		case <-soft.C:
+		case <-soft:
 			w.cancelRunning()
-		case <-hard.C:
+		case <-hard:
 			w.cancelRunning()
 			w.abandonRunning()
 			last = time.After(settleGrace)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -19,6 +20,9 @@ const (
 	Steady    Workload = "steady"    // Producers add so many jobs a second, handlers take them meanwhile.
 )
 
+// Workloads lists them.
+func Workloads() []Workload { return []Workload{Enqueue, Lifecycle, Latency, Single, Steady} }
+
 // Protocol is how the load reaches the server.
 type Protocol string
 
@@ -27,6 +31,9 @@ const (
 	RPC    Protocol = "rpc"    // Unary Connect over HTTP/2.
 	Stream Protocol = "stream" // StreamLifecycle frames.
 )
+
+// Protocols lists them.
+func Protocols() []Protocol { return []Protocol{HTTP, RPC, Stream} }
 
 // Limits of a run, so that a mistyped number does not take the machine down.
 const (
@@ -83,16 +90,8 @@ func (o *Options) Validate() error {
 	within := func(name string, value, low, high int) {
 		check(value >= low && value <= high, "%s %d is not between %d and %d", name, value, low, high)
 	}
-	switch o.Workload {
-	case Enqueue, Lifecycle, Latency, Single, Steady:
-	default:
-		check(false, "workload %q is not enqueue, lifecycle, latency, single or steady", o.Workload)
-	}
-	switch o.Protocol {
-	case HTTP, RPC, Stream:
-	default:
-		check(false, "protocol %q is not http, rpc or stream", o.Protocol)
-	}
+	check(slices.Contains(Workloads(), o.Workload), "workload %q is not enqueue, lifecycle, latency, single or steady", o.Workload)
+	check(slices.Contains(Protocols(), o.Protocol), "protocol %q is not http, rpc or stream", o.Protocol)
 	within("jobs", o.Jobs, 1, jobsMax)
 	within("batch", o.Batch, 1, batchMax)
 	within("connections", o.Connections, 1, connectionsMax)

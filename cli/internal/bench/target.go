@@ -109,8 +109,7 @@ func spawnArgs(o SpawnOptions, dir, envFile string) []string {
 }
 
 func (t *Target) awaitReady(ctx context.Context, envFile string) error {
-	deadline := time.NewTimer(startTimeout)
-	defer deadline.Stop()
+	deadline := time.After(startTimeout)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -122,7 +121,7 @@ func (t *Target) awaitReady(ctx context.Context, envFile string) error {
 		case <-tick.C:
 		case <-t.child.exited:
 			return fmt.Errorf("the server ended before it was ready: %s", t.child.errors)
-		case <-deadline.C:
+		case <-deadline:
 			return fmt.Errorf("the server was not ready after %s: %s", startTimeout, t.child.errors)
 		case <-ctx.Done():
 			return ctx.Err()
@@ -168,12 +167,10 @@ func (t *Target) Close() error {
 	}
 	defer t.child.cleanup()
 	_ = t.child.cmd.Process.Signal(syscall.SIGTERM) // Gone already: the wait below ends at once.
-	timer := time.NewTimer(stopTimeout)
-	defer timer.Stop()
 	select {
 	case <-t.child.exited:
 		return nil
-	case <-timer.C:
+	case <-time.After(stopTimeout):
 		_ = t.child.cmd.Process.Kill() // Gone already is what is wanted.
 		<-t.child.exited
 		return fmt.Errorf("the server did not stop within %s and was killed", stopTimeout)

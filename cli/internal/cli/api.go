@@ -171,10 +171,8 @@ func retryPause(r *reply, f *Failure, c call, try int) (time.Duration, bool) {
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

@@ -21,8 +21,6 @@ import (
 
 type benchFlags struct {
 	options   bench.Options
-	workload  string
-	protocol  string
 	spawn     bool
 	syncDelay time.Duration
 	relaxed   bool
@@ -60,8 +58,8 @@ measures the server of --server, in queues of its own named bench-….`,
 func (f *benchFlags) register(c *cobra.Command) {
 	fs := c.Flags()
 	o := &f.options
-	fs.StringVar(&f.workload, "workload", string(o.Workload), "enqueue, lifecycle, latency, single or steady")
-	fs.StringVar(&f.protocol, "protocol", string(o.Protocol), "http, rpc or stream")
+	wordFlag(c, &o.Workload, "workload", "%s", bench.Workloads())
+	wordFlag(c, &o.Protocol, "protocol", "%s", bench.Protocols())
 	fs.IntVar(&o.Jobs, "jobs", o.Jobs, "number of jobs to measure")
 	fs.IntVar(&o.Batch, "batch", o.Batch, "jobs per frame or call")
 	fs.IntVar(&o.Connections, "connections", o.Connections, "connections, or streams")
@@ -79,11 +77,7 @@ func (f *benchFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.suite, "suite", "", "aims: run the table of the design's aims, each on a fresh server")
 	fs.BoolVar(&f.quick, "quick", false, "with --suite: a tenth of the work, and no large backlogs")
 	fs.StringVar(&f.only, "only", "", "with --suite: only rows whose name contains `TEXT`")
-	for flag, words := range map[string][]string{
-		"workload": {"enqueue", "lifecycle", "latency", "single", "steady"}, "protocol": {"http", "rpc", "stream"}, "suite": {"aims"},
-	} {
-		completeWords(c, flag, words...)
-	}
+	completeWords(c, "suite", "aims")
 }
 
 func (s *session) bench(c *cobra.Command, f benchFlags) error {
@@ -141,7 +135,7 @@ func (f *benchFlags) check(c *cobra.Command) error {
 	if f.nodes > 1 && (f.relaxed || f.options.ProfileFile != "") {
 		return usagef("--relaxed and --profile need --nodes 1")
 	}
-	if f.options.Backlog != 0 && f.workload != string(bench.Lifecycle) {
+	if f.options.Backlog != 0 && f.options.Workload != bench.Lifecycle {
 		return usagef("--backlog only works with --workload lifecycle")
 	}
 	return nil
@@ -149,7 +143,6 @@ func (f *benchFlags) check(c *cobra.Command) error {
 
 func (s *session) benchOptions(f benchFlags) (bench.Options, error) {
 	o := f.options
-	o.Workload, o.Protocol = bench.Workload(f.workload), bench.Protocol(f.protocol)
 	o.Progress = s.progress()
 	// A server on loopback that we start is open; our key is none of its business.
 	if !f.spawn {

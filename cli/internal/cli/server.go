@@ -149,18 +149,18 @@ func (s *session) serve(ctx context.Context, f serverFlags) error {
 	context.AfterFunc(ctx, stop)
 	log := s.logger()
 	s.announce(f)
-	profiler, err := serveProfiler(f.pprofBind, log)
+	profiler, stopProfiler, err := serveProfiler(f.pprofBind, log)
 	if err != nil {
 		return &Failure{Exit: ExitFail, Code: "SERVER", What: "can't serve the profiler", Why: err.Error()}
 	}
-	defer profiler.close()
+	defer stopProfiler()
 	ready := func(url, key, keyFile string) error {
 		s.talkf("ready on %s", url)
 		s.hintf("next, in another terminal: corvo enqueue hello '{}' && corvo queues")
 		if keyFile != "" {
 			s.talkf("the API key is in %s; try: corvo queues --server %s --api-key-file %s", keyFile, url, keyFile)
 		}
-		return writeEnvFile(f.envFile, [][2]string{{"CORVO_URL", url}, {"CORVO_API_KEY", key}, {"CORVO_PPROF_URL", profiler.url()}})
+		return writeEnvFile(f.envFile, [][2]string{{"CORVO_URL", url}, {"CORVO_API_KEY", key}, {"CORVO_PPROF_URL", profiler}})
 	}
 	err = runServer(ctx, f, log, serverEvents{ready: ready})
 	var failure *Failure
@@ -219,48 +219,32 @@ func writeEnvFile(path string, vars [][2]string) error {
 	return nil
 }
 
-// profiler is the Go profiler on a listener of its own.
-type profiler struct {
-	listener net.Listener
-	server   *http.Server
-	done     chan struct{} // Closed when the server has ended.
-}
-
-func serveProfiler(address string, log *slog.Logger) (*profiler, error) {
-	p := &profiler{}
+// serveProfiler serves the Go profiler on a listener of its own, until stop; without an
+// address it does nothing.
+func serveProfiler(address string, log *slog.Logger) (url string, stop func(), err error) {
 	if address == "" {
-		return p, nil
+		return "", func() {}, nil
 	}
-	var err error
-	if p.listener, err = net.Listen("tcp", address); err != nil {
-		return nil, err
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return "", nil, err
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	p.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	p.done = make(chan struct{})
-	go func() { // close waits for it.
-		defer close(p.done)
-		if err := p.server.Serve(p.listener); !errors.Is(err, http.ErrServerClosed) {
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	done := make(chan struct{}) // Closed when the server has ended.
+	go func() {                 // stop waits for it.
+		defer close(done)
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("the profiler stopped", "err", err)
 		}
 	}()
-	return p, nil
-}
-
-func (p *profiler) url() string {
-	if p.listener == nil {
-		return ""
+	stop = func() {
+		_ = server.Close() // Nothing that is profiled is lost.
+		<-done
 	}
-	return "http://" + p.listener.Addr().String()
-}
-
-func (p *profiler) close() {
-	if p.server != nil {
-		_ = p.server.Close() // Nothing that is profiled is lost.
-		<-p.done
-	}
+	return "http://" + listener.Addr().String(), stop, nil
 }

@@ -30,7 +30,7 @@ func (s *Server) unary(next connect.UnaryFunc) connect.UnaryFunc {
 		if err := s.refusal(); err != nil {
 			return nil, err
 		}
-		if s.take(func(f *Faults) *int { return &f.Unavailable }) {
+		if s.take(&s.faults.Unavailable) {
 			return nil, s.unavailable("LEADER_UNAVAILABLE")
 		}
 		return next(ctx, r)
@@ -75,7 +75,7 @@ func (s *Server) Enqueue(_ context.Context, r *connect.Request[corvov1.EnqueueRe
 	s.mu.Lock()
 	out := s.enqueue(r.Msg.GetQueue(), r.Msg.GetPayloadJson(), r.Msg.GetOptions())
 	s.mu.Unlock()
-	if s.take(func(f *Faults) *int { return &f.Unknown }) {
+	if s.take(&s.faults.Unknown) {
 		return nil, s.unavailable("UNKNOWN_OUTCOME")
 	}
 	return connect.NewResponse(out), nil
@@ -152,7 +152,7 @@ func (s *Server) routes(mux *http.ServeMux) {
 	handle := func(pattern string, h func(r *http.Request) (int, any)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			if s.take(func(f *Faults) *int { return &f.Unavailable }) {
+			if s.take(&s.faults.Unavailable) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 				s.write(w, apiError("LEADER_UNAVAILABLE", "try again"))
 				return

@@ -187,14 +187,13 @@ func (s *Server) Set(f Faults) {
 }
 
 // take uses up one of a counted fault.
-func (s *Server) take(count func(*Faults) *int) bool {
+func (s *Server) take(fault *int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := count(&s.faults)
-	if *n == 0 {
+	if *fault == 0 {
 		return false
 	}
-	*n--
+	*fault--
 	return true
 }
 

@@ -25,16 +25,16 @@ func (s *Server) StreamLifecycle(ctx context.Context, conn *connect.BidiStream[r
 	if err := s.refusal(); err != nil {
 		return err
 	}
-	if s.take(func(f *Faults) *int { return &f.RefuseStreams }) {
+	if s.take(&s.faults.RefuseStreams) {
 		return connect.NewError(connect.CodeUnavailable, errors.New("no leader"))
 	}
-	if s.take(func(f *Faults) *int { return &f.CutStreams }) {
+	if s.take(&s.faults.CutStreams) {
 		panic(errAbort)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	st := &streamState{ctx: ctx, cancel: cancel, conn: conn, parked: make(map[uint64]context.CancelFunc)}
-	if s.take(func(f *Faults) *int { return &f.NotLeader }) {
+	if s.take(&s.faults.NotLeader) {
 		st.send(&response{Error: "NOT_LEADER", LeaderAddr: "http://192.0.2.1:1"})
 		return nil
 	}
@@ -139,19 +139,19 @@ func (s *Server) settleFrame(ctx context.Context, st *streamState, f *request, r
 		}
 	}
 	switch {
-	case s.take(func(f *Faults) *int { return &f.Overload }):
+	case s.take(&s.faults.Overload):
 		reply.Error = "OVERLOADED: ack"
 		st.send(reply)
 		return true, nil
-	case s.take(func(f *Faults) *int { return &f.RefuseSettle }):
+	case s.take(&s.faults.RefuseSettle):
 		reply.Error = "ack: the shard has no leader"
 		st.send(reply)
 		return true, nil
-	case s.take(func(f *Faults) *int { return &f.CutBefore }):
+	case s.take(&s.faults.CutBefore):
 		return false, errCut
 	}
 	s.settlements(f, reply)
-	if s.take(func(f *Faults) *int { return &f.CutAfter }) {
+	if s.take(&s.faults.CutAfter) {
 		return false, errCut
 	}
 	return false, nil
