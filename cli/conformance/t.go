@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"runtime"
 	"slices"
 	"sync"
@@ -50,7 +51,7 @@ func (t *T) Fatalf(format string, args ...any) {
 	for depth := 2; fileIsHelper(file); depth++ {
 		_, file, line, _ = runtime.Caller(depth)
 	}
-	t.failure = fmt.Sprintf("%s:%d: ", base(file), line) + fmt.Sprintf(format, args...)
+	t.failure = fmt.Sprintf("%s:%d: ", path.Base(file), line) + fmt.Sprintf(format, args...)
 	runtime.Goexit()
 }
 
@@ -61,15 +62,8 @@ func (t *T) FailIf(bad bool, format string, args ...any) {
 	}
 }
 
-func fileIsHelper(file string) bool { return base(file) == "t.go" || base(file) == "admin.go" }
-
-func base(file string) string {
-	for i := len(file) - 1; i >= 0; i-- {
-		if file[i] == '/' {
-			return file[i+1:]
-		}
-	}
-	return file
+func fileIsHelper(file string) bool {
+	return path.Base(file) == "t.go" || path.Base(file) == "admin.go"
 }
 
 // must ends the rule if err is one; what the protocol cannot say is no failure.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -167,7 +166,7 @@ func (c *Client) path(segments []string) string {
 	return u
 }
 
-func (c *Client) try(ctx context.Context, method, address string, body []byte, out any) (err error) {
+func (c *Client) try(ctx context.Context, method, address string, body []byte, out any) error {
 	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
 		return &Error{Code: CodeInvalid, Message: err.Error()}
@@ -180,7 +179,7 @@ func (c *Client) try(ctx context.Context, method, address string, body []byte, o
 	if err != nil {
 		return errorFromTransport(err)
 	}
-	defer func() { err = errors.Join(err, closeBody(resp)) }()
+	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, answerBytesMax))
 	if err != nil {
 		return errorFromTransport(fmt.Errorf("read answer: %w", err))
@@ -193,13 +192,6 @@ func (c *Client) try(ctx context.Context, method, address string, body []byte, o
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
 		return &Error{Code: CodeInternal, Message: "the answer is not the JSON of this API: is the address right?", cause: err}
-	}
-	return nil
-}
-
-func closeBody(resp *http.Response) error {
-	if err := resp.Body.Close(); err != nil {
-		return fmt.Errorf("close answer: %w", err)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -41,7 +40,7 @@ func Run(ctx context.Context, o Options, t *Target) (*Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := &run{opts: o, target: t, stall: stallMax, dialer: &dialer{server: o.Server, apiKey: o.APIKey, namespace: o.Namespace,
-		queue: queueName(), payload: payload(o.PayloadBytes)}}
+		queue: "bench-" + strings.ToLower(rand.Text()[:8]), payload: payload(o.PayloadBytes)}}
 	report := newReport(o, t.durability(ctx, o))
 	if err := r.measure(ctx, report); err != nil {
 		return nil, err
@@ -82,12 +81,6 @@ func (r *run) measure(ctx context.Context, report *Report) error {
 		report.Phase, err = r.steady(ctx)
 	}
 	return err
-}
-
-func queueName() string {
-	var b [4]byte
-	_, _ = rand.Read(b[:]) // Never fails.
-	return "bench-" + hex.EncodeToString(b[:])
 }
 
 // payload is JSON of exactly n bytes, or {} when it does not fit.

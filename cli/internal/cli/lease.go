@@ -22,10 +22,6 @@ type fetchFlags struct {
 	workerID    string
 }
 
-func (s *session) workerVerbs() []verb {
-	return []verb{s.workVerb(), s.fetchVerb(), s.ackVerb(), s.failVerb(), s.heartbeatVerb(), s.workersVerb()}
-}
-
 func (s *session) fetchVerb() verb {
 	var f fetchFlags
 	return verb{

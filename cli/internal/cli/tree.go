@@ -27,7 +27,7 @@ type group struct {
 func (s *session) groups() []group {
 	return []group{
 		{"jobs", "Jobs:", s.jobVerbs()},
-		{"worker", "Workers:", s.workerVerbs()},
+		{"worker", "Workers:", []verb{s.workVerb(), s.fetchVerb(), s.ackVerb(), s.failVerb(), s.heartbeatVerb(), s.workersVerb()}},
 		{"queues", "Queues:", s.queueVerbs()},
 		{"groups", "Schedules, batches and chains:", slices.Concat(s.scheduleVerbs(), s.batchVerbs(), s.chainVerbs())},
 		{"money", "Model usage and cost:", s.moneyVerbs()},
