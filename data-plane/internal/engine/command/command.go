@@ -20,10 +20,9 @@ import (
 
 // Command is one of the types of this package.
 type Command interface {
-	kind() Kind // The same for all commands of a type, a nil pointer included.
-	// namespace is what the command is about; false for those that are about the shard,
-	// and for Together, which is about the commands behind it.
-	namespace() (job.Namespace, bool)
+	// about is the command's kind, and where it keeps the namespace that it is about; nil
+	// for those about the shard, and for Together, which is about the commands behind it.
+	about() (Kind, *job.Namespace)
 	Fields(f *codec.Fields)
 }
 
@@ -43,7 +42,7 @@ func Encode(cmds []Command) []byte {
 	w.Uint(uint64(len(cmds)))
 	f := codec.Writing(w)
 	for _, c := range cmds {
-		f.Writer().Byte(byte(c.kind()))
+		f.Writer().Byte(byte(KindOf(c)))
 		c.Fields(&f)
 	}
 	return f.Written()

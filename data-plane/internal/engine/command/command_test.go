@@ -200,8 +200,8 @@ func TestSamples_NameEveryKindOnceWithEveryFieldSet(t *testing.T) {
 		t.Fatalf("%d samples of %d kinds", len(got), len(all))
 	}
 	for i, c := range got {
-		if c.kind() != Kind(i+1) || c.kind() != all[i].kind() {
-			t.Errorf("%s has kind %d at place %d", nameOf(c), c.kind(), i)
+		if KindOf(c) != Kind(i+1) || KindOf(c) != KindOf(all[i]) {
+			t.Errorf("%s has kind %d at place %d", nameOf(c), KindOf(c), i)
 		}
 		v := reflect.ValueOf(c).Elem()
 		for f := range v.NumField() {
@@ -217,8 +217,8 @@ func TestKinds_EveryCommandTypeIsMadeForItsKind(t *testing.T) {
 	t.Parallel()
 	made := map[string]bool{}
 	for i, c := range zeros() {
-		if made[nameOf(c)] = true; c.kind() != Kind(i+1) {
-			t.Errorf("kind %d makes a %s, which has kind %d", i+1, nameOf(c), c.kind())
+		if made[nameOf(c)] = true; KindOf(c) != Kind(i+1) {
+			t.Errorf("kind %d makes a %s, which has kind %d", i+1, nameOf(c), KindOf(c))
 		}
 	}
 	if len(made) != Kinds-1 {
@@ -228,7 +228,7 @@ func TestKinds_EveryCommandTypeIsMadeForItsKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	methods := regexp.MustCompile(`func \(c \*(\w+)\) kind\(\) Kind`).FindAllStringSubmatch(string(src), -1)
+	methods := regexp.MustCompile(`func \(c \*(\w+)\) about\(\) \(Kind`).FindAllStringSubmatch(string(src), -1)
 	if len(methods) != len(made) {
 		t.Errorf("%d types have a kind, %d are made", len(methods), len(made))
 	}

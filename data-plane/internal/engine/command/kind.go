@@ -106,148 +106,87 @@ func newCommand(k Kind) (Command, error) {
 }
 
 // KindOf is the kind of a command.
-func KindOf(c Command) Kind { return c.kind() }
+func KindOf(c Command) Kind {
+	k, _ := c.about()
+	return k
+}
 
 // NamespaceOf is the namespace that a command is about; false for those that are about
 // the shard, and for Together, which is about the commands behind it.
-func NamespaceOf(c Command) (job.Namespace, bool) { return c.namespace() }
+func NamespaceOf(c Command) (job.Namespace, bool) {
+	_, ns := c.about()
+	if ns == nil {
+		return job.Namespace{}, false
+	}
+	return *ns, true
+}
 
-func (c *Enqueue) kind() Kind { return kindEnqueue }
+func (c *Enqueue) about() (Kind, *job.Namespace) { return kindEnqueue, &c.NS }
 
-func (c *Fetch) kind() Kind { return kindFetch }
+func (c *Fetch) about() (Kind, *job.Namespace) { return kindFetch, &c.NS }
 
-func (c *Ack) kind() Kind { return kindAck }
+func (c *Ack) about() (Kind, *job.Namespace) { return kindAck, &c.NS }
 
-func (c *Fail) kind() Kind { return kindFail }
+func (c *Fail) about() (Kind, *job.Namespace) { return kindFail, &c.NS }
 
-func (c *Heartbeat) kind() Kind { return kindHeartbeat }
+func (c *Heartbeat) about() (Kind, *job.Namespace) { return kindHeartbeat, &c.NS }
 
-func (c *Extend) kind() Kind { return kindExtend }
+func (c *Extend) about() (Kind, *job.Namespace) { return kindExtend, &c.NS }
 
-func (c *Fire) kind() Kind { return kindFire }
+func (c *Fire) about() (Kind, *job.Namespace) { return kindFire, &c.Due.NS }
 
-func (c *Cancel) kind() Kind { return kindCancel }
+func (c *Cancel) about() (Kind, *job.Namespace) { return kindCancel, &c.NS }
 
-func (c *Retry) kind() Kind { return kindRetry }
+func (c *Retry) about() (Kind, *job.Namespace) { return kindRetry, &c.NS }
 
-func (c *Delete) kind() Kind { return kindDelete }
+func (c *Delete) about() (Kind, *job.Namespace) { return kindDelete, &c.NS }
 
-func (c *Move) kind() Kind { return kindMove }
+func (c *Move) about() (Kind, *job.Namespace) { return kindMove, &c.NS }
 
-func (c *Prioritize) kind() Kind { return kindPrioritize }
+func (c *Prioritize) about() (Kind, *job.Namespace) { return kindPrioritize, &c.NS }
 
-func (c *Requeue) kind() Kind { return kindRequeue }
+func (c *Requeue) about() (Kind, *job.Namespace) { return kindRequeue, &c.NS }
 
-func (c *Hold) kind() Kind { return kindHold }
+func (c *Hold) about() (Kind, *job.Namespace) { return kindHold, &c.NS }
 
-func (c *Decide) kind() Kind { return kindDecide }
+func (c *Decide) about() (Kind, *job.Namespace) { return kindDecide, &c.NS }
 
-func (c *Pause) kind() Kind { return kindPause }
+func (c *Pause) about() (Kind, *job.Namespace) { return kindPause, &c.NS }
 
-func (c *SetQueue) kind() Kind { return kindSetQueue }
+func (c *SetQueue) about() (Kind, *job.Namespace) { return kindSetQueue, &c.NS }
 
-func (c *DeleteQueue) kind() Kind { return kindDeleteQueue }
+func (c *DeleteQueue) about() (Kind, *job.Namespace) { return kindDeleteQueue, &c.NS }
 
-func (c *ClearQueue) kind() Kind { return kindClearQueue }
+func (c *ClearQueue) about() (Kind, *job.Namespace) { return kindClearQueue, &c.NS }
 
-func (c *Sweep) kind() Kind { return kindSweep }
+func (c *Sweep) about() (Kind, *job.Namespace) { return kindSweep, &c.NS }
 
-func (c *Together) kind() Kind { return kindTogether }
+func (c *Together) about() (Kind, *job.Namespace) { return kindTogether, nil }
 
-func (c *MakeBatch) kind() Kind { return kindMakeBatch }
+func (c *MakeBatch) about() (Kind, *job.Namespace) { return kindMakeBatch, &c.NS }
 
-func (c *SealBatch) kind() Kind { return kindSealBatch }
+func (c *SealBatch) about() (Kind, *job.Namespace) { return kindSealBatch, &c.NS }
 
-func (c *PutSchedule) kind() Kind { return kindPutSchedule }
+func (c *PutSchedule) about() (Kind, *job.Namespace) { return kindPutSchedule, &c.NS }
 
-func (c *DeleteSchedule) kind() Kind { return kindDeleteSchedule }
+func (c *DeleteSchedule) about() (Kind, *job.Namespace) { return kindDeleteSchedule, &c.NS }
 
-func (c *Tick) kind() Kind { return kindTick }
+func (c *Tick) about() (Kind, *job.Namespace) { return kindTick, &c.NS }
 
-func (c *PutBudget) kind() Kind { return kindPutBudget }
+func (c *PutBudget) about() (Kind, *job.Namespace) { return kindPutBudget, &c.NS }
 
-func (c *DeleteBudget) kind() Kind { return kindDeleteBudget }
+func (c *DeleteBudget) about() (Kind, *job.Namespace) { return kindDeleteBudget, &c.NS }
 
-func (c *PutPolicy) kind() Kind { return kindPutPolicy }
+func (c *PutPolicy) about() (Kind, *job.Namespace) { return kindPutPolicy, &c.NS }
 
-func (c *DeletePolicy) kind() Kind { return kindDeletePolicy }
+func (c *DeletePolicy) about() (Kind, *job.Namespace) { return kindDeletePolicy, &c.NS }
 
-func (c *Audit) kind() Kind { return kindAudit }
+func (c *Audit) about() (Kind, *job.Namespace) { return kindAudit, &c.NS }
 
-func (c *AuditTaken) kind() Kind { return kindAuditTaken }
+func (c *AuditTaken) about() (Kind, *job.Namespace) { return kindAuditTaken, nil }
 
-func (c *EndNamespace) kind() Kind { return kindEndNamespace }
+func (c *EndNamespace) about() (Kind, *job.Namespace) { return kindEndNamespace, &c.NS }
 
-func (c *SweepNamespace) kind() Kind { return kindSweepNamespace }
+func (c *SweepNamespace) about() (Kind, *job.Namespace) { return kindSweepNamespace, &c.NS }
 
-func (c *TrimFeed) kind() Kind { return kindTrimFeed }
-
-func (c *Enqueue) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *Fetch) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *Ack) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *Fail) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *Heartbeat) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *Extend) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *Fire) namespace() (job.Namespace, bool) { return c.Due.NS, true }
-
-func (c *Cancel) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *Retry) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *Delete) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *Move) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *Prioritize) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *Requeue) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *Hold) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *Decide) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *Pause) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *SetQueue) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *DeleteQueue) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *ClearQueue) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *Sweep) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *Together) namespace() (job.Namespace, bool) { return job.Namespace{}, false }
-
-func (c *MakeBatch) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *SealBatch) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *PutSchedule) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *DeleteSchedule) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *Tick) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *PutBudget) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *DeleteBudget) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *PutPolicy) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *DeletePolicy) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *Audit) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *AuditTaken) namespace() (job.Namespace, bool) { return job.Namespace{}, false }
-
-func (c *EndNamespace) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *SweepNamespace) namespace() (job.Namespace, bool) { return c.NS, true }
-
-func (c *TrimFeed) namespace() (job.Namespace, bool) { return job.Namespace{}, false }
+func (c *TrimFeed) about() (Kind, *job.Namespace) { return kindTrimFeed, nil }

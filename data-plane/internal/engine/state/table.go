@@ -88,9 +88,11 @@ type row struct {
 // effect is something that commands of a type may do.
 type effect[C command.Command] func(*row)
 
-func on[C command.Command](apply func(*entry, C) (Result, error), effects ...effect[C]) row {
-	var none C
-	r := row{kind: command.KindOf(none), since: cellversion.First}
+func on[C interface {
+	*T
+	command.Command
+}, T any](apply func(*entry, C) (Result, error), effects ...effect[C]) row {
+	r := row{kind: command.KindOf(C(new(T))), since: cellversion.First}
 	if apply != nil {
 		r.apply = func(x *entry, c command.Command) (Result, error) { return apply(x, c.(C)) }
 	}
