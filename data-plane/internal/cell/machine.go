@@ -37,7 +37,7 @@ type Machine struct {
 	// committed is up to where view is known to be complete; 0 after a start, until
 	// the first commit.
 	committed atomic.Uint64
-	changed   notifier // Fires after view or committed moved.
+	changed   group.Notifier // Fires after view or committed moved.
 }
 
 var _ group.Machine = (*Machine)(nil)
@@ -63,7 +63,7 @@ func (m *Machine) View() *View { return m.view.Load() }
 
 // Changed returns a channel that is closed when the view next moves. Take it
 // before looking at View.
-func (m *Machine) Changed() <-chan struct{} { return m.changed.wait() }
+func (m *Machine) Changed() <-chan struct{} { return m.changed.Wait() }
 
 // reached reports whether View has everything up to index. The group's applied
 // index can not tell: it moves a moment before the view does.
@@ -145,7 +145,7 @@ func (m *Machine) Committed(index uint64) {
 		m.pending = append([]*changeSet(nil), m.pending[n:]...)
 	}
 	m.committed.Store(index)
-	m.changed.fire()
+	m.changed.Fire()
 }
 
 // Reset reads the view anew from the store.
@@ -156,7 +156,7 @@ func (m *Machine) Reset() error {
 		return fmt.Errorf("read the cell's state: %w", err)
 	}
 	m.view.Store(v)
-	m.changed.fire()
+	m.changed.Fire()
 	return nil
 }
 

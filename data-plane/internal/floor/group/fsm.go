@@ -62,7 +62,7 @@ type fsm struct {
 	appliedIndex atomic.Uint64 // Copy of applied.index for readers.
 	version      atomic.Uint32 // Copy of applied.version for readers.
 	bytes        atomic.Uint64 // Log bytes applied since start.
-	changed      notifier      // Fires when appliedIndex moves.
+	changed      Notifier      // Fires when appliedIndex moves.
 }
 
 var _ raft.BatchingFSM = (*fsm)(nil)
@@ -140,7 +140,7 @@ func (f *fsm) publish(a applied) {
 	_, f.at = f.clock.Now()
 	f.version.Store(a.version)
 	f.appliedIndex.Store(a.index)
-	f.changed.fire()
+	f.changed.Fire()
 }
 
 func (f *fsm) applyLog(txn *statedb.Txn, a *applied, l *raft.Log) (any, error) {
@@ -267,7 +267,7 @@ func (f *fsm) status() (index, digest uint64) {
 // waitApplied blocks until the applied index reaches index.
 func (f *fsm) waitApplied(ctx context.Context, index uint64) error {
 	for {
-		moved := f.changed.wait()
+		moved := f.changed.Wait()
 		if f.appliedIndex.Load() >= index {
 			return nil
 		}
@@ -276,29 +276,5 @@ func (f *fsm) waitApplied(ctx context.Context, index uint64) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-	}
-}
-
-// notifier wakes everybody who waits. The zero value is ready.
-type notifier struct {
-	mu sync.Mutex
-	ch chan struct{} // Closed and forgotten by fire; nil when nobody waits.
-}
-
-func (n *notifier) wait() <-chan struct{} {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.ch == nil {
-		n.ch = make(chan struct{})
-	}
-	return n.ch
-}
-
-func (n *notifier) fire() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.ch != nil {
-		close(n.ch)
-		n.ch = nil
 	}
 }

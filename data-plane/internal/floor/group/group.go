@@ -132,7 +132,7 @@ type Group struct {
 	leadSet chan struct{}                           // Closed by Lead, after onLead is set.
 	onLead  func(ctx context.Context, ready func()) // Read only after leadSet.
 	ready   atomic.Bool                             // Leader, and the barrier of this term has passed.
-	moved   notifier                                // Fires when leadership changes anywhere we can see.
+	moved   Notifier                                // Fires when leadership changes anywhere we can see.
 }
 
 var (
@@ -339,7 +339,7 @@ func (g *Group) Shutdown() error {
 		err = g.raft.Shutdown().Error()
 		close(g.dead)
 		<-ended
-		g.moved.fire()
+		g.moved.Fire()
 	})
 	return err
 }

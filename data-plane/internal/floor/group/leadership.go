@@ -27,19 +27,19 @@ func (g *Group) watchLeadership() {
 		switch leads := won && !g.health.Silent(); {
 		case leads && current == nil:
 			current = g.beginTerm()
-			g.moved.fire()
+			g.moved.Fire()
 		case !leads && current != nil:
 			g.endTerm(current)
 			current = nil
-			g.moved.fire()
+			g.moved.Fire()
 		}
 		select {
 		case won = <-g.notify:
-			g.moved.fire()
+			g.moved.Fire()
 		case <-changed:
-			g.moved.fire()
+			g.moved.Fire()
 		case <-g.seen:
-			g.moved.fire()
+			g.moved.Fire()
 		case <-g.stop:
 			if current != nil {
 				g.endTerm(current)
@@ -87,7 +87,7 @@ func (g *Group) runTerm(ctx context.Context) {
 	}
 	g.onLead(ctx, func() {
 		g.ready.Store(true)
-		g.moved.fire()
+		g.moved.Fire()
 	})
 	<-ctx.Done()
 	g.ready.Store(false)
@@ -107,7 +107,7 @@ func (g *Group) sending() (context.Context, context.CancelFunc) {
 		}
 		term := g.raft.CurrentTerm()
 		for {
-			moved := g.moved.wait()
+			moved := g.moved.Wait()
 			if g.raft.State() != raft.Leader || g.raft.CurrentTerm() != term {
 				return
 			}
@@ -147,4 +147,4 @@ func (g *Group) Silent() bool { return g.health.Silent() }
 
 // LeadershipChanged returns a channel that is closed at the next change this
 // replica notices. Take it before looking at Leader.
-func (g *Group) LeadershipChanged() <-chan struct{} { return g.moved.wait() }
+func (g *Group) LeadershipChanged() <-chan struct{} { return g.moved.Wait() }
