@@ -225,21 +225,6 @@ func TestAllows_IsTheWholeTable(t *testing.T) {
 	}
 }
 
-func TestRolesOf_NeverMakesMoreThanItsWord(t *testing.T) {
-	t.Parallel()
-	if roles, ok := RolesOf("worker"); !ok || !Allows(roles, Enqueue) || !Allows(roles, Work) || Allows(roles, Operate) {
-		t.Errorf("worker: %v", roles)
-	}
-	for _, word := range []string{"", "readonly"} {
-		if roles, ok := RolesOf(word); !ok || Allows(roles, Enqueue) || !Allows(roles, Read) {
-			t.Errorf("%q: %v", word, roles)
-		}
-	}
-	if roles, ok := RolesOf("cell"); ok || roles != nil {
-		t.Errorf("cell: %v", roles)
-	}
-}
-
 // FuzzVerify: whatever stands in the headers, an identity comes out only if the
 // same identity, signed again, gives the same headers.
 func FuzzVerify(f *testing.F) {

@@ -66,20 +66,6 @@ func LeastRole(a Action) string {
 	return RoleAdmin
 }
 
-// RolesOf translates a role of the worker API's key calls, where a worker may also
-// enqueue, into namespace roles.
-func RolesOf(word string) (roles []string, known bool) {
-	switch word {
-	case RoleAdmin, RoleOperator, RoleProducer, RoleViewer:
-		return []string{word}, true
-	case RoleWorker:
-		return []string{RoleProducer, RoleWorker}, true
-	case roleReadonly, "": // The contract's default for new keys.
-		return []string{RoleViewer}, true
-	}
-	return nil, false
-}
-
 func (a Action) String() string {
 	switch a {
 	case Enqueue:
