@@ -70,7 +70,7 @@ func rowFrom(store *statedb.Group, ns job.Namespace, id job.ID, h *records.Head,
 
 // lastError is what a list shows of a job's last error.
 func lastError(store *statedb.Group, ns job.Namespace, id job.ID, h *records.Head) (string, error) {
-	if !h.HasErrors() {
+	if !h.Has(records.FlagErrors) {
 		return "", nil
 	}
 	e, err := stateread.ReadLastError(store, ns, id)

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -236,7 +235,7 @@ func (t *Table) queue(ns job.Namespace, name string) (*queue, error) {
 // rewind forgets what is loaded; the next look starts at the floors again.
 func (t *Table) rewind(q *queue) error {
 	counts, err := stateread.ReadCounts(t.store, q.ns, q.name)
-	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
+	if err != nil {
 		return err
 	}
 	q.rewindTo(&counts)

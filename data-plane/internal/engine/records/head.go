@@ -96,9 +96,6 @@ func (h *Head) StoppedByBudget() bool {
 	return h.State == job.Cancelling && h.Has(FlagOverBudget)
 }
 
-// HasErrors reports whether an attempt of the job failed.
-func (h *Head) HasErrors() bool { return h.Has(FlagErrors) }
-
 // DeadReason says why a job is dead. Stored: append only.
 type DeadReason uint8
 

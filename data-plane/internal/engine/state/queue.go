@@ -1,13 +1,11 @@
 package state
 
 import (
-	"errors"
-
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 )
 
 func (q *queueRecord) generation() records.Generation {
@@ -50,23 +48,14 @@ func (x *entry) queue(ns job.Namespace, name string) (*queueRecord, error) {
 		return q, nil
 	}
 	q := &queueRecord{key: k}
-	v, err := x.txn.Get(x.m.space.Queue(ns, keys.QueueCounts, name))
-	if err == nil {
-		q.hasCounts = true
-		q.counts, err = records.DecodeCounts(v)
-	}
-	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
+	var err error
+	if q.counts, q.hasCounts, err = stateread.Get(x.txn, x.m.space.Queue(ns, keys.QueueCounts, name), records.DecodeCounts); err != nil {
 		return nil, err
 	}
-	v, err = x.txn.Get(x.m.space.Queue(ns, keys.QueueConfig, name))
-	if err == nil {
-		q.hasConfig = true
-		q.config, err = records.DecodeQueueConfig(v)
-		q.gen = q.config.Gen
-	}
-	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
+	if q.config, q.hasConfig, err = stateread.Get(x.txn, x.m.space.Queue(ns, keys.QueueConfig, name), records.DecodeQueueConfig); err != nil {
 		return nil, err
 	}
+	q.gen = q.config.Gen
 	if !q.hasConfig {
 		mark, _, err := x.sweepMark(ns, name)
 		if err != nil {

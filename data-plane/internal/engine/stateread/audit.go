@@ -20,15 +20,8 @@ type AuditPage struct {
 // ReadAudit reads the records behind a number.
 func ReadAudit(g *statedb.Group, after uint64, limit int) (p AuditPage, err error) {
 	space := keys.In(g.Prefix())
-	v, err := g.Get(space.AuditMark())
-	if errors.Is(err, statedb.ErrNotFound) {
-		return p, nil
-	}
-	if err != nil {
-		return p, err
-	}
-	mark, err := records.DecodeAuditEnds(v)
-	if err != nil {
+	mark, there, err := Get(g, space.AuditMark(), records.DecodeAuditEnds)
+	if err != nil || !there {
 		return p, err
 	}
 	p.Last, p.Taken = mark.Last, mark.Taken

@@ -165,12 +165,9 @@ func ReadLastError(g *statedb.Group, ns job.Namespace, id job.ID) (records.Attem
 // ReadHold reads why a job is or was held; zero if there is no record, which a job that
 // changes meanwhile may show.
 func ReadHold(g *statedb.Group, ns job.Namespace, id job.ID) (records.Hold, error) {
-	v, err := g.Get(keys.In(g.Prefix()).Job(ns, keys.Hold, id))
-	if errors.Is(err, statedb.ErrNotFound) {
-		return records.Hold{}, nil
-	}
+	h, _, err := Get(g, keys.In(g.Prefix()).Job(ns, keys.Hold, id), records.DecodeHold)
 	if err != nil {
 		return records.Hold{}, fmt.Errorf("hold of job %s: %w", id, err)
 	}
-	return records.DecodeHold(v)
+	return h, nil
 }

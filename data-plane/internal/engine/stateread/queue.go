@@ -10,22 +10,10 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
-// ReadQueueConfig reads a queue's record; statedb.ErrNotFound if it never was used.
-func ReadQueueConfig(g *statedb.Group, ns job.Namespace, queue string) (records.QueueConfig, error) {
-	v, err := g.Get(keys.In(g.Prefix()).Queue(ns, keys.QueueConfig, queue))
-	if err != nil {
-		return records.QueueConfig{}, err
-	}
-	return records.DecodeQueueConfig(v)
-}
-
-// ReadCounts reads a queue's counters; statedb.ErrNotFound if it has none.
+// ReadCounts reads a queue's counters; zeros if it has none.
 func ReadCounts(g *statedb.Group, ns job.Namespace, queue string) (records.Counts, error) {
-	v, err := g.Get(keys.In(g.Prefix()).Queue(ns, keys.QueueCounts, queue))
-	if err != nil {
-		return records.Counts{}, err
-	}
-	return records.DecodeCounts(v)
+	c, _, err := Get(g, keys.In(g.Prefix()).Queue(ns, keys.QueueCounts, queue), records.DecodeCounts)
+	return c, err
 }
 
 // readGeneration is the generation of a queue, whether it exists or not.

@@ -1,8 +1,6 @@
 package stateread
 
 import (
-	"errors"
-
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
@@ -78,14 +76,15 @@ func (q *QueueState) Opens(now Times) (at Times) {
 // ReadQueueState reads what the leader's memory keeps of a queue, and the floors of
 // its ready orders; a queue that does not exist has no limits.
 func ReadQueueState(g *statedb.Group, ns job.Namespace, queue string) (QueueState, records.Counts, error) {
-	cfg, err := ReadQueueConfig(g, ns, queue)
-	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
+	space := keys.In(g.Prefix())
+	cfg, _, err := Get(g, space.Queue(ns, keys.QueueConfig, queue), records.DecodeQueueConfig)
+	if err != nil {
 		return QueueState{}, records.Counts{}, err
 	}
 	c, err := ReadCounts(g, ns, queue)
-	if err != nil && !errors.Is(err, statedb.ErrNotFound) {
+	if err != nil {
 		return QueueState{}, records.Counts{}, err
 	}
-	shut, err := readShut(g, keys.In(g.Prefix()), ns, queue)
+	shut, err := readShut(g, space, ns, queue)
 	return QueueStateOf(ns, queue, &cfg, &c, shut), c, err
 }

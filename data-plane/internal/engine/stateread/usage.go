@@ -15,11 +15,7 @@ func ReadJobUsage(g *statedb.Group, ns job.Namespace, id job.ID) (*records.JobUs
 }
 
 func readJobUsage(r Reader, space keys.Space, ns job.Namespace, id job.ID) (*records.JobUsage, error) {
-	v, err := optional(r.Get(space.Job(ns, keys.JobUsage, id)))
-	if err != nil || v == nil {
-		return nil, err
-	}
-	u, err := records.DecodeJobUsage(v)
+	u, _, err := Get(r, space.Job(ns, keys.JobUsage, id), records.DecodeJobUsage)
 	if err != nil {
 		return nil, fmt.Errorf("job %s: %w", id, err)
 	}
