@@ -1,8 +1,6 @@
 package ingress
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"io"
 	"net/http"
@@ -122,13 +120,7 @@ func clean(r *http.Request, proxies clientnet.Proxies) {
 	r.Header.Set("X-Forwarded-Proto", proto)
 	r.Header.Set("X-Forwarded-Host", r.Host)
 	r.Header.Set("X-Forwarded-For", client)
-	r.Header.Set("X-Request-Id", newRequestID())
-}
-
-func newRequestID() string {
-	var b [12]byte
-	rand.Read(b[:])
-	return "req_" + hex.EncodeToString(b[:])
+	r.Header.Set("X-Request-Id", proxy.NewRequestID())
 }
 
 // timedBody ends the wait for a body with the body: the answer may take longer.

@@ -50,7 +50,7 @@ func (c problemConn) CloseWrite() error {
 }
 
 func unreadAnswer() []byte {
-	id := newRequestID()
+	id := NewRequestID()
 	body := refuseUnread.problem(id)
 	return fmt.Appendf(nil, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\n"+
 		"X-Content-Type-Options: nosniff\r\nX-Request-Id: %s\r\nConnection: close\r\n\r\n%s", len(body), id, body)

@@ -23,15 +23,6 @@ const (
 
 var longAgo = time.Unix(1, 0)
 
-// Causes with which the proxy itself ends a call.
-var (
-	errNoLongerAllowed = errors.New("the key isn't allowed to do this any more")
-	errExpired         = errors.New("the key has expired")
-	errTokenExpired    = errors.New("the user token has expired")
-	errWithdrawn       = errors.New("the user's access was withdrawn")
-	errEnding          = errors.New("the proxy is shutting down")
-)
-
 // call is one request under way.
 type call struct {
 	caller *caller // nil without a key.
@@ -118,16 +109,17 @@ func (s *calls) recheck(before, snap *snapshot, what touched, now time.Time) {
 	}
 }
 
-func (c *caller) whyNot(now time.Time) error {
+// whyNot is why a caller that was let in is not any more.
+func (c *caller) whyNot(now time.Time) *refusal {
 	switch {
 	case c.user != nil && c.expired(now):
-		return errTokenExpired
+		return refuseTokenExpired
 	case c.user != nil:
-		return errWithdrawn
+		return refuseWithdrawn
 	case c.expired(now):
-		return errExpired
+		return refuseExpired
 	default:
-		return errNoLongerAllowed
+		return refuseRevoked
 	}
 }
 
@@ -196,7 +188,7 @@ func (s *calls) endStreams() {
 		case c.body != nil:
 			c.body.end()
 		case c.stream.Load():
-			c.cancel(errEnding)
+			c.cancel(refuseEnding)
 		}
 	}
 }
@@ -207,7 +199,7 @@ func (s *calls) endAll(onlyStreams bool) {
 	defer s.mu.Unlock()
 	for c := range s.open {
 		if !onlyStreams || c.stream.Load() {
-			c.cancel(errEnding)
+			c.cancel(refuseEnding)
 		}
 	}
 }

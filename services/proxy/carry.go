@@ -254,20 +254,9 @@ func ended(r *http.Request) *refusal {
 }
 
 // endReason is nil for causes that the proxy does not report.
-func endReason(cause error) *refusal {
-	switch {
-	case errors.Is(cause, errNoLongerAllowed):
-		return refuseRevoked
-	case errors.Is(cause, errExpired):
-		return refuseExpired
-	case errors.Is(cause, errTokenExpired):
-		return refuseTokenExpired
-	case errors.Is(cause, errWithdrawn):
-		return refuseWithdrawn
-	case errors.Is(cause, errEnding):
-		return refuseEnding
-	}
-	return nil
+func endReason(cause error) (ref *refusal) {
+	errors.As(cause, &ref)
+	return ref
 }
 
 // prepare makes a client's headers those of a request inside the cell.

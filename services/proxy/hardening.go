@@ -45,7 +45,7 @@ func Strict(next http.Handler) http.Handler {
 			}
 		}
 		if tooManyHeaders(r.Header) {
-			w.Header().Set(headerRequestID, newRequestID())
+			w.Header().Set(headerRequestID, NewRequestID())
 			writeRefusal(w, r, errs, strings.HasPrefix(r.URL.Path, prefixRPC), refuseHeaders)
 			return
 		}

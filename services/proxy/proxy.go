@@ -335,7 +335,7 @@ func (p *Proxy) flushAndClose() error {
 
 // ServeHTTP implements http.Handler: every request comes through here.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header()[headerRequestID] = []string{newRequestID()}
+	w.Header()[headerRequestID] = []string{NewRequestID()}
 	addr, ref := parseAddress(r, p.domain)
 	if ref != nil {
 		p.write(w, r, false, ref)
@@ -405,7 +405,8 @@ func (p *Proxy) health(w http.ResponseWriter, r *http.Request, addr address, ok 
 	}
 }
 
-func newRequestID() string {
+// NewRequestID names one request.
+func NewRequestID() string {
 	var b [12]byte
 	rand.Read(b[:])
 	return "req_" + hex.EncodeToString(b[:])

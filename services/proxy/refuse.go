@@ -54,6 +54,9 @@ func refuse(status int, code, message string) *refusal {
 	return &refusal{status: status, code: code, rpc: kinds[status].rpc, title: kinds[status].title, message: message}
 }
 
+// Error implements error: a refusal is the cause with which the proxy ends a call.
+func (r *refusal) Error() string { return r.message }
+
 func (r *refusal) ofStranger() *refusal { r.stranger, r.mayBeNew = true, true; return r }
 
 func (r *refusal) becauseOfTime() *refusal { r.ofTime = true; return r }

@@ -15,6 +15,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/corvo-cloud/corvo/control-plane/server"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 )
 
@@ -89,7 +90,7 @@ func TestControl_TakesWhatHoldsAPasswordFromVariablesToo(t *testing.T) {
 			t.Errorf("--smtp %q: %q, want %q", flag, got, want)
 		}
 	}
-	_, err := s.controlConfig(controlFlags{publicURL: "http://localhost", nodes: "http://127.0.0.1:1", mailFrom: "a@b.test"})
+	_, err := s.controlConfig(controlFlags{Config: server.Config{PublicURL: "http://localhost", Mail: server.Mail{From: "a@b.test"}}, nodes: "http://127.0.0.1:1"})
 	if err == nil || !strings.Contains(toFailure(err).What, "--cell-secret-file") || strings.Contains(toFailure(err).What, "secret@") {
 		t.Errorf("with both variables: %v", err)
 	}

@@ -27,17 +27,13 @@ const (
 )
 
 type controlFlags struct {
+	server.Config
 	listen          string
-	database        string
-	publicURL       string
 	tenantURL       string
 	nodes           string
 	cellName        string
 	cell            cellFlags
 	masterKeyFile   string
-	smtp            string
-	mailFrom        string
-	privateIssuers  bool
 	proxies         string
 	cert, key       string
 	shutdownTimeout time.Duration
@@ -67,16 +63,16 @@ It prints a line when it is ready. SIGTERM finishes running requests and exits.`
 	}
 	fs := c.Flags()
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:8090", "`ADDRESS`; port 0 picks a free one")
-	fs.StringVar(&f.database, "database", "", "`URL`: sqlite:FILE or postgres://… (env CORVO_DATABASE keeps a password out of the process list)")
-	fs.StringVar(&f.publicURL, "public-url", "", "`URL` of the console; that of the proxies if they forward to this process")
+	fs.StringVar(&f.Database, "database", "", "`URL`: sqlite:FILE or postgres://… (env CORVO_DATABASE keeps a password out of the process list)")
+	fs.StringVar(&f.PublicURL, "public-url", "", "`URL` of the console; that of the proxies if they forward to this process")
 	fs.StringVar(&f.tenantURL, "tenant-url", "", "tenant `URL` pattern with {tenant} in it (default PUBLIC-URL/t/{tenant})")
 	fs.StringVar(&f.nodes, "nodes", "", "API `URL,...` of the cell's nodes")
 	fs.StringVar(&f.cellName, "cell-name", "cell-1", "`NAME` of the cell in the database")
 	f.cell.add(c)
 	fs.StringVar(&f.masterKeyFile, "master-key-file", "", "`FILE` with the key (64 hex digits) that encrypts secrets in the database; older keys follow, one per line")
-	fs.StringVar(&f.smtp, "smtp", "", "mail server, `HOST:PORT` or smtp(s)://[user:password@]host:port (env CORVO_SMTP)")
-	fs.StringVar(&f.mailFrom, "mail-from", "", "sender `ADDRESS` of emails")
-	fs.BoolVar(&f.privateIssuers, "allow-private-issuers", false, "allow tenants' identity providers at private addresses")
+	fs.StringVar(&f.Mail.URL, "smtp", "", "mail server, `HOST:PORT` or smtp(s)://[user:password@]host:port (env CORVO_SMTP)")
+	fs.StringVar(&f.Mail.From, "mail-from", "", "sender `ADDRESS` of emails")
+	fs.BoolVar(&f.AllowPrivateIssuers, "allow-private-issuers", false, "allow tenants' identity providers at private addresses")
 	fs.StringVar(&f.proxies, "trusted-proxies", "", trustedProxiesUsage)
 	fs.StringVar(&f.cert, "tls-cert", "", "certificate, PEM `FILE`")
 	fs.StringVar(&f.key, "tls-key", "", "private key of the certificate, PEM `FILE`")
@@ -148,19 +144,19 @@ func (s *session) serveControl(ctx context.Context, control *server.Server, fron
 }
 
 func (s *session) controlConfig(f controlFlags) (server.Config, error) {
-	f.database, f.smtp = s.orEnv(f.database, envDatabase), s.orEnv(f.smtp, envSMTP)
+	f.Database, f.Mail.URL = s.orEnv(f.Database, envDatabase), mailURL(s.orEnv(f.Mail.URL, envSMTP))
 	switch {
-	case f.database == "":
+	case f.Database == "":
 		return server.Config{}, usagef("--database is required: sqlite:FILE or postgres://…")
-	case f.publicURL == "":
+	case f.PublicURL == "":
 		return server.Config{}, usagef("--public-url is required: links in emails start with it")
 	case len(list(f.nodes)) == 0:
 		return server.Config{}, usagef("--nodes is required")
-	case f.smtp == "" || f.mailFrom == "":
+	case f.Mail.URL == "" || f.Mail.From == "":
 		return server.Config{}, usagef("--smtp and --mail-from are required: sign-up and sign-in use email")
 	}
 	if f.tenantURL == "" {
-		f.tenantURL = strings.TrimRight(f.publicURL, "/") + "/t/{tenant}"
+		f.tenantURL = strings.TrimRight(f.PublicURL, "/") + "/t/{tenant}"
 	}
 	if !strings.Contains(f.tenantURL, "{tenant}") {
 		return server.Config{}, usagef("--tenant-url %q must contain {tenant}", f.tenantURL)
@@ -169,21 +165,17 @@ func (s *session) controlConfig(f controlFlags) (server.Config, error) {
 	if err != nil {
 		return server.Config{}, err
 	}
-	keys, err := readMasterKeys(f.masterKeyFile)
-	if err != nil {
+	if f.MasterKeys, err = readMasterKeys(f.masterKeyFile); err != nil {
 		return server.Config{}, err
 	}
 	proxies, err := trustedProxies(f.proxies)
 	if err != nil {
 		return server.Config{}, err
 	}
-	return server.Config{
-		Database: f.database, PublicURL: f.publicURL,
-		TenantURL:  func(tenant string) string { return strings.ReplaceAll(f.tenantURL, "{tenant}", tenant) },
-		Cells:      []server.Cell{{Name: f.cellName, URLs: list(f.nodes), Secret: secret, TLS: cellTLS}},
-		MasterKeys: keys, Mail: server.Mail{URL: mailURL(f.smtp), From: f.mailFrom}, Console: web.Files(),
-		AllowPrivateIssuers: f.privateIssuers, Peer: proxies.Client, Version: version(), Logger: s.logger(),
-	}, nil
+	f.TenantURL = func(tenant string) string { return strings.ReplaceAll(f.tenantURL, "{tenant}", tenant) }
+	f.Cells = []server.Cell{{Name: f.cellName, URLs: list(f.nodes), Secret: secret, TLS: cellTLS}}
+	f.Console, f.Peer, f.Version, f.Logger = web.Files(), proxies.Client, version(), s.logger()
+	return f.Config, nil
 }
 
 // Variables for what may hold a password.
