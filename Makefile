@@ -14,6 +14,7 @@ BIN  := $(ROOT)/.bin
 # The product's modules come from go.work, so a new one is picked up everywhere.
 # tools is not in the workspace: its dependencies must not lift the product's.
 MODULES := $(shell awk '$$1 ~ /^\.\// {print substr($$1, 3)}' go.work)
+PACKAGES := $(MODULES:%=./%/...)
 
 # A clone owned by another user (containers, CI) makes `go build` refuse to stamp.
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
@@ -181,9 +182,8 @@ fmt-check:
 
 .PHONY: lint
 lint: setup fmt-check $(E2E_DEPS) ## gofmt, go vet, staticcheck, our analyzers, the types of the journeys, and the rules of the repository.
-	@$(call in-each,$(MODULES),go vet ./...)
-	@$(call in-each,$(MODULES),go vet -vettool=$(BIN)/corvovet ./...)
-	@$(call in-each,$(MODULES),$(BIN)/staticcheck ./...)
+	go vet -vettool=$(BIN)/corvovet $(PACKAGES)
+	$(BIN)/staticcheck $(PACKAGES)
 	@echo "== web/e2e: tsc"
 	@cd web/e2e && npx tsc
 	@echo "== tools: go vet, go test (analyzers, import law, citations, planted bugs that build)"

@@ -243,6 +243,7 @@ func TestUp_CtrlCEndsOpenConsolesInTime(t *testing.T) {
 			close(began)
 			for lines.Scan() {
 			}
+			_ = lines.Err() // The service has ended, in the middle of a line or not.
 		})
 		<-began
 	}

@@ -1,4 +1,5 @@
-// Command corvovet runs this repository's own analyzers as a vet tool:
+// Command corvovet runs what go vet runs and this repository's own analyzers, in one pass
+// over each package:
 //
 //	go vet -vettool=.bin/corvovet ./...
 //
@@ -7,11 +8,14 @@
 package main
 
 import (
+	"slices"
+
+	"golang.org/x/tools/go/analysis/suite/vet"
 	"golang.org/x/tools/go/analysis/unitchecker"
 
 	"github.com/corvo-cloud/corvo/tools/analyzers"
 )
 
 func main() {
-	unitchecker.Main(analyzers.All()...)
+	unitchecker.Main(slices.Concat(vet.Suite, analyzers.All())...)
 }
