@@ -1,10 +1,13 @@
 package e2e_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -266,6 +269,7 @@ func TestUp_SaysWhatToDoWhenItCannotStart(t *testing.T) {
 func TestUp_SecondCtrlCEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	u := rig.StartUp(t, t.TempDir())
+	holdUp(t, u)
 	u.Signal(syscall.SIGINT)
 	deadline := time.Now().Add(stopLimit)
 	for !u.Exited() && time.Now().Before(deadline) {
@@ -274,6 +278,28 @@ func TestUp_SecondCtrlCEndsAtOnce(t *testing.T) {
 	}
 	if code := u.WaitExit(time.Second); code != -1 {
 		t.Errorf("exit code %d: it ended in its own time, not by the signal", code)
+	}
+}
+
+// holdUp makes a call whose body never comes, so that the service has something to wait for
+// when it ends. It returns when the service waits for the body.
+func holdUp(t *testing.T, u *rig.Up) {
+	t.Helper()
+	address, err := url.Parse(u.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", address.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() }) // Broken by then.
+	if _, err := fmt.Fprintf(conn, "POST %s/api/v1/enqueue HTTP/1.1\r\nHost: %s\r\nX-API-Key: %s\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n",
+		address.Path, address.Host, u.Key); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatalf("the service says %q (%v) and wants no body", line, err)
 	}
 }
 
