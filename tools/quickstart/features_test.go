@@ -15,6 +15,7 @@ import (
 // marked `sh` are run, the `go` block is a program of sdks/go/examples and is run too,
 // and a `text` block behind either is what it prints. An … in it stands for anything.
 func TestFeatures_PagesDoWhatTheySay(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts the whole service")
 	}

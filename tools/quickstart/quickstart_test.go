@@ -26,6 +26,7 @@ import (
 const startLimit = 60 * time.Second
 
 func TestQuickstart_PageDoesWhatItSays(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts the whole service")
 	}
@@ -78,6 +79,7 @@ func TestQuickstart_PageDoesWhatItSays(t *testing.T) {
 }
 
 func TestArchitecture_PageDoesWhatItSays(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts the whole service")
 	}
@@ -95,6 +97,7 @@ func TestArchitecture_PageDoesWhatItSays(t *testing.T) {
 // The pages' addresses are replaced by free ones; everything else is run as it
 // stands.
 func TestOperations_PageDoesWhatItSays(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cell of processes")
 	}
@@ -102,6 +105,7 @@ func TestOperations_PageDoesWhatItSays(t *testing.T) {
 }
 
 func TestSelfHosting_PageDoesWhatItSays(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts the whole service as processes")
 	}
@@ -215,14 +219,21 @@ func newDesk(t *testing.T, root string) *desk {
 	t.Helper()
 	d := &desk{t: t, root: root, dir: t.TempDir()}
 	d.env = filepath.Join(d.dir, ".run", "env")
-	if err := os.MkdirAll(filepath.Dir(d.env), 0o755); err != nil {
+	bin := filepath.Join(root, ".bin", "docs")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(d.env), 0o755), os.MkdirAll(bin, 0o755), os.Symlink(bin, filepath.Join(d.dir, ".bin"))); err != nil {
 		t.Fatal(err)
 	}
-	d.build("cli", "./cmd/corvo", "corvo")
-	d.build("services", "./cmd/corvo-cloud", "corvo-cloud")
-	d.build("terraform-provider", ".", "terraform-provider-corvo")
+	built.Do(func() {
+		d.build("cli", "./cmd/corvo", "corvo")
+		d.build("services", "./cmd/corvo-cloud", "corvo-cloud")
+		d.build("terraform-provider", ".", "terraform-provider-corvo")
+	})
 	return d
 }
+
+// built is done once the programs are made that all pages use. They stay there: go build
+// leaves alone what is up to date.
+var built sync.Once
 
 func (d *desk) build(module, pkg, name string) {
 	d.t.Helper()
