@@ -23,24 +23,32 @@ func TestConformance_ThreeNodesBehindTheProxyFourShards(t *testing.T) {
 	behindProxy(t, 4, "second", "third")
 }
 
-func behindProxy(t *testing.T, shards int, namespaces ...string) {
+func behindProxy(t *testing.T, shards int, more ...string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("some ten seconds")
-	}
+	t.Parallel()
 	c := rig.StartCell(t, rig.CellOptions{NodeArgs: []string{"--shards", fmt.Sprint(shards)}})
-	tenant := c.Tenant(0)
-	conformance.Run(t, tenant.URL, c.Key, conformance.Options{Whole: true})
-	for _, name := range namespaces {
-		if _, err := c.Admin.CreateNamespace(t.Context(), rig.CellTenant, name); err != nil {
-			t.Fatal(err)
-		}
+	for _, name := range append([]string{""}, more...) { // "" is the key's own.
+		tenant := c.Tenant(0)
 		tenant.Namespace = name
-		for deadline := time.Now().Add(20 * time.Second); !tenant.Serving(); {
-			if time.Now().After(deadline) {
-				t.Fatalf("the proxy does not know namespace %s", name)
-			}
+		if name != "" {
+			makeNamespace(t, c, tenant)
 		}
-		conformance.Run(t, tenant.URL, c.Key, conformance.Options{Namespace: name, Whole: true})
+		t.Run("namespace "+name, func(t *testing.T) {
+			t.Parallel() // A namespace knows nothing of another.
+			conformance.Run(t, tenant.URL, c.Key, conformance.Options{Namespace: name, Whole: true})
+		})
+	}
+}
+
+// makeNamespace returns when the proxy knows the namespace.
+func makeNamespace(t *testing.T, c *rig.Cell, tenant rig.Tenant) {
+	t.Helper()
+	if _, err := c.Admin.CreateNamespace(t.Context(), rig.CellTenant, tenant.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); !tenant.Serving(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("the proxy does not know namespace %s", tenant.Namespace)
+		}
 	}
 }
