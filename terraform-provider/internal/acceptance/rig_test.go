@@ -26,7 +26,7 @@ import (
 )
 
 // binaryVariable names a corvo-cloud that was built already.
-const binaryVariable = "CORVO_CLOUD_BINARY"
+const binaryVariable = "CORVO_E2E_CLOUD"
 
 const (
 	startMax = 60 * time.Second
