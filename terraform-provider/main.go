@@ -16,7 +16,7 @@ import (
 )
 
 // version is set by the release build.
-var version = "dev" //nolint:gochecknoglobals // The linker writes it.
+var version = "dev" // The linker writes it.
 
 func main() {
 	debug := flag.Bool("debug", false, "wait for a debugger and print how Terraform can attach")

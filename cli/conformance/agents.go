@@ -24,7 +24,7 @@ func (t *T) Usage(id string) usageView {
 	return j.Usage
 }
 
-var agentRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var agentRules = []Rule{
 	{Name: "a report of a total takes the place of the one before, a delta is added", Needs: "usage", Run: func(t *T) {
 		q := t.Queue()
 		l := t.Leased(Job{Queue: q, Backoff: "none"})

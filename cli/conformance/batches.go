@@ -42,7 +42,7 @@ func (t *T) callback(q, batch string, want batchView) Lease {
 	return l
 }
 
-var batchRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var batchRules = []Rule{
 	{Name: "a batch calls back once, when its last job has ended, with the numbers", Needs: "batches", Run: func(t *T) {
 		q, back := t.Queue(), t.Queue()
 		out := t.EnqueueBatch(&Batch{CallbackQueue: back, CallbackPayload: `{"own":1}`},

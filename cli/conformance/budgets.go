@@ -74,7 +74,7 @@ func (t *T) wholeNamespace() {
 	}
 }
 
-var budgetRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var budgetRules = []Rule{
 	{Name: "reports as total and as delta add up to what a day cost", Needs: "budgets", Run: func(t *T) {
 		q := t.Queue()
 		t.Budget("queue", q, object{"daily_usd": 100, "on_exceed": "hold"})

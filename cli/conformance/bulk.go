@@ -123,7 +123,7 @@ func (c bulkCase) ask(with object) object {
 	return o
 }
 
-var bulkRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var bulkRules = []Rule{
 	{Name: "every action does to jobs by their ids what it does to one, and counts those it leaves", Needs: "bulk", Once: true, Run: func(t *T) {
 		elsewhere := t.Queue()
 		for _, c := range bulkCases(elsewhere) {

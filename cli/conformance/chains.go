@@ -39,7 +39,7 @@ func (t *T) step(queue, chain string, place int) Lease {
 	return l
 }
 
-var chainRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var chainRules = []Rule{
 	{Name: "each step follows on the ack of the one before and is told its result", Needs: "chains", Run: func(t *T) {
 		c := &Chain{Steps: t.steps(3, `{"own":1}`), OnExit: &Step{Queue: t.Queue()}, OnFailure: &Step{Queue: t.Queue()}}
 		first := t.begin(c)

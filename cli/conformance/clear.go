@@ -16,7 +16,7 @@ func (t *T) Clear(q string, want int) {
 	Equal(t, "jobs removed", out.Removed, want)
 }
 
-var clearRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var clearRules = []Rule{
 	{Name: "no job of a cleared queue is handed out or found again", Needs: "clear", Run: func(t *T) {
 		q := t.Queue()
 		var gone []string

@@ -61,7 +61,7 @@ func (t *T) Requeue(q string, want int) {
 	Equal(t, "jobs requeued", out.Requeued, want)
 }
 
-var deadRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var deadRules = []Rule{
 	{Name: "dead jobs are listed newest first, page by page, with the reason", Needs: "dead letters", Run: func(t *T) {
 		q := t.Queue()
 		var want []string

@@ -10,7 +10,7 @@ func (t *T) pairOf(policy string) (first, second Enqueued, q string) {
 	return first, second, q
 }
 
-var dependencyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var dependencyRules = []Rule{
 	{Name: "a job waits for all jobs that it depends on", Needs: "dependencies", Run: func(t *T) {
 		a, b, q := t.Queue(), t.Queue(), t.Queue()
 		one, two := t.Enqueue(Job{Queue: a}), t.Enqueue(Job{Queue: b})

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-var enqueueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var enqueueRules = []Rule{
 	{Name: "what a producer gives is what a worker gets", Run: func(t *T) {
 		q := t.Queue()
 		e := t.Enqueue(Job{

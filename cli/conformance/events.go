@@ -47,7 +47,7 @@ func (t *T) life(q string) (id string) {
 }
 
 // lifeTold are its events. A retry without back-off is pending in the same moment.
-var lifeTold = []string{ //nolint:gochecknoglobals // A constant.
+var lifeTold = []string{
 	"enqueued", "started", "failed", "retrying", "promoted", "started", "completed",
 }
 
@@ -65,7 +65,7 @@ type recentView struct {
 	Lost   bool    `json:"lost"`
 }
 
-var eventRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var eventRules = []Rule{
 	{Name: "what happens to a job is told as it happens, in order, with the state before and after", Needs: "events", Run: func(t *T) {
 		q := t.Queue()
 		from := t.Subscribe(Subscription{Queues: []string{q}})

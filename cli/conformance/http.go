@@ -80,7 +80,7 @@ func (h *overHTTP) call(ctx context.Context, method, path string, in, out any) (
 	if err != nil {
 		return 0, fmt.Errorf("%s %s: %w", method, path, err)
 	}
-	defer res.Body.Close() //nolint:errcheck // Read to its end below.
+	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	if err != nil {
 		return 0, fmt.Errorf("%s %s: read the answer: %w", method, path, err)

@@ -45,7 +45,7 @@ func wrongJobs(q string) []wrong {
 	}
 }
 
-var limitRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var limitRules = []Rule{
 	{Name: "a wrong enqueue is refused with every wrong field named", Run: func(t *T) {
 		q := t.Queue()
 		for _, w := range wrongJobs(q) {

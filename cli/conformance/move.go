@@ -12,7 +12,7 @@ func (t *T) tryMove(id, to string) error {
 	return t.Try(http.MethodPost, jobPath(id, "/move"), object{"queue": to}, nil)
 }
 
-var moveRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var moveRules = []Rule{
 	{Name: "a moved job is handed out by its new queue alone, behind what is there", Needs: "move", Run: func(t *T) {
 		from, to := t.Queue(), t.Queue()
 		a, b := t.Enqueue(Job{Queue: from, Payload: "1"}), t.Enqueue(Job{Queue: from})

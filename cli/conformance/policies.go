@@ -51,7 +51,7 @@ func (t *T) self() string {
 // nobody is an approver who never comes.
 const nobody = "user_nobody"
 
-var policyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var policyRules = []Rule{
 	{Name: "a job that a policy asks for is held from its enqueue, and runs when it is approved", Needs: "approvals", Run: func(t *T) {
 		q := t.Queue()
 		p := t.Policy(object{"queue": q})

@@ -8,7 +8,7 @@ import (
 // later is a time that does not come during a run.
 func later() time.Time { return time.Now().Add(24 * time.Hour) }
 
-var queueRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var queueRules = []Rule{
 	{Name: "counts are exact at every moment", Run: func(t *T) {
 		q := t.Queue()
 		for _, state := range []string{"retrying", "completed", "dead", "cancelled", "cancelling", "active", "scheduled", "pending"} {

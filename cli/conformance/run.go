@@ -66,7 +66,7 @@ func (t Target) identify(h http.Header) {
 }
 
 // Protocols are the ways to speak the worker protocol, as Options name them.
-var Protocols = []string{"http", "connect", "grpc", "stream"} //nolint:gochecknoglobals // A constant.
+var Protocols = []string{"http", "connect", "grpc", "stream"}
 
 func dial(protocol string, target Target) Client {
 	switch protocol {

@@ -83,7 +83,7 @@ func (t *T) Runs(cron, zone string) []time.Time {
 	return Post[scheduleView](t, schedulesPath+"/preview", object{"cron": cron, "timezone": zone}).NextRuns
 }
 
-var scheduleRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var scheduleRules = []Rule{
 	{Name: "each tick makes one job, and none is left out", Needs: "schedules", Run: func(t *T) {
 		q := t.Queue()
 		s := t.Schedule(q, nil)

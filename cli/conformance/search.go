@@ -21,7 +21,7 @@ func (t *T) search(filter object) (page foundView) {
 	return page
 }
 
-var searchRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var searchRules = []Rule{
 	{Name: "a search tells of each job what it carries and where it belongs, and how many there are on all pages", Needs: "search", Once: true, Run: func(t *T) {
 		q := t.Queue()
 		parent := t.Enqueue(Job{Queue: t.Queue()}).ID

@@ -30,7 +30,7 @@ func (t *T) inState(q, state string) (id string, l Lease) {
 	return id, l
 }
 
-var stateRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var stateRules = []Rule{
 	{Name: "a job that no worker holds is cancelled at once", Run: func(t *T) {
 		q := t.Queue()
 		for _, state := range []string{"pending", "scheduled", "retrying"} {

@@ -23,7 +23,7 @@ type (
 type overStream struct {
 	rpc  *overRPC
 	stop context.CancelFunc
-	ctx  context.Context //nolint:containedctx // The life of the stream, which is longer than a call's.
+	ctx  context.Context // The life of the stream, which is longer than a call's.
 
 	mu      sync.Mutex // Guards what follows, and sending.
 	open    *wire

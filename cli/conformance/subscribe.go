@@ -53,7 +53,7 @@ func (h *overHTTP) stream(ctx context.Context, path string, header http.Header) 
 	if res.StatusCode < http.StatusBadRequest {
 		return &sentEvents{bufio.NewReader(res.Body)}, nil // The body ends with ctx.
 	}
-	defer res.Body.Close() //nolint:errcheck // Read to its end below.
+	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	if err != nil {
 		return nil, fmt.Errorf("GET %s: read the answer: %w", path, err)

@@ -10,7 +10,7 @@ import (
 
 // hostile is what people and attackers put where a text is expected: words of SQL, of
 // shells, of headers, of templates, of paths, of terminals.
-var hostile = []string{ //nolint:gochecknoglobals // A constant table.
+var hostile = []string{
 	`'; DROP TABLE jobs; --`, `" OR "1"="1`, `\'; SELECT 1 --\`, `%' OR 1=1 --`, `_%*?[a-z]`, "x\r\nX-Corvo-Tenant: other\r\n\r\n", "line\nevent: end\ndata: {}\n\n",
 	`<script>alert(1)</script>`, `{{7*7}}${7*7}#{7*7}`, "$(id)`id`;|&", `../../../etc/passwd`, `..%2f%00%0a`, "nul\x00byte", "\x1b[2J\x1b]0;title\a", "\u202egnp.exe",
 	"\ufeff\u0000", `"}],"x":[{"`, "\U0001d573\U0001f71a e\u0301", " ", "-rf", "NaN", "null", strings.Repeat("é", 60),
@@ -38,7 +38,7 @@ func unquoted(raw JSON) (s string) {
 }
 
 // enqueueTexts are the texts that an enqueue stores.
-var enqueueTexts = []kept{ //nolint:gochecknoglobals // A constant table.
+var enqueueTexts = []kept{
 	{"payload", func(s string) Job { return Job{Payload: quoted(s)} }, func(j *JobView) string { return unquoted(j.Payload) }},
 	{"checkpoint", func(s string) Job { return Job{Checkpoint: quoted(s)} }, func(j *JobView) string { return unquoted(j.Checkpoint) }},
 	{"unique_key", func(s string) Job { return Job{UniqueKey: s} }, func(j *JobView) string { return j.UniqueKey }},
@@ -88,7 +88,7 @@ func (t *T) listed(query string) (ids []string) {
 	return ids
 }
 
-var textRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var textRules = []Rule{
 	{Name: "whatever text an enqueue has, it is kept letter by letter or refused by the name of its field", Run: func(t *T) {
 		neighbour := t.Queue()
 		id := t.Enqueue(Job{Queue: neighbour}).ID

@@ -39,7 +39,7 @@ func (t *T) Listed(id string, queues ...string) workerView {
 	return w
 }
 
-var workerRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var workerRules = []Rule{
 	{Name: "a worker is listed from its first fetch on, with its host and the queues of its last", Needs: "workers", Run: func(t *T) {
 		a, b := t.Queue(), t.Queue()
 		_, ok := t.Worker(a)
@@ -127,7 +127,7 @@ func (t *T) settled() []minuteView {
 	return t.Throughput()
 }
 
-var throughputRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var throughputRules = []Rule{
 	{Name: "the throughput is that of the last 60 minutes, the one that runs at last", Needs: "throughput", Once: true, Run: func(t *T) {
 		e := t.Enqueue(Job{Queue: t.Queue()})
 		list := t.Throughput()

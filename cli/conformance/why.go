@@ -63,7 +63,7 @@ func (t *T) endsAt(w whyView, at time.Time) {
 	t.FailIf(!w.Reasons[0].Until.Equal(at) || !w.ETA.Equal(at), "until %s, to run at %s, want %s", w.Reasons[0].Until, w.ETA, at)
 }
 
-var whyRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var whyRules = []Rule{
 	{Name: "nothing stands in the way of the next job, others are behind it", Needs: "why", Run: func(t *T) {
 		q := t.worked()
 		t.DoQueue(q, "pause", "paused") // Nobody takes them away.

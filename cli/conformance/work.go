@@ -23,7 +23,7 @@ func (t *T) renews(beat func(h Heartbeat, id string)) {
 	t.Ack(l)
 }
 
-var workRules = []Rule{ //nolint:gochecknoglobals // A constant table.
+var workRules = []Rule{
 	{Name: "jobs of a queue go out in the order they came in", Run: func(t *T) {
 		q := t.Queue()
 		for i := range 10 {

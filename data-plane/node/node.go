@@ -53,7 +53,7 @@ type Node struct {
 	// entering is the work that brings a node into a cell after Start; stopEntering
 	// ends it.
 	entering     sync.WaitGroup
-	enterCtx     context.Context //nolint:containedctx // The node's own life.
+	enterCtx     context.Context // The node's own life.
 	stopEntering context.CancelFunc
 	ending       sync.Once
 	ended        chan error // One place.
@@ -78,10 +78,10 @@ type Node struct {
 
 	// watching ends with endWatches: calls that follow the cell's state have no
 	// end of their own, and the API would wait for them.
-	watching   context.Context //nolint:containedctx // The node's own life.
+	watching   context.Context // The node's own life.
 	endWatches context.CancelFunc
 	// loopCtx ends with stopLoops; loops waits for the background loops.
-	loopCtx   context.Context //nolint:containedctx // The node's own life.
+	loopCtx   context.Context // The node's own life.
 	stopLoops context.CancelFunc
 	loops     sync.WaitGroup
 	served    chan error // The HTTP server's end.

@@ -59,7 +59,7 @@ func (f *eventFollower) once(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	defer resp.Body.Close() //nolint:errcheck // Read until it ends.
+	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		return
 	}

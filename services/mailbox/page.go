@@ -82,7 +82,7 @@ func forwarded(h http.Header) bool {
 }
 
 // carriers are headers that proxies and tunnels add, in canonical form.
-var carriers = []string{ //nolint:gochecknoglobals // A constant table.
+var carriers = []string{
 	"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "X-Envoy-External-Address",
 	"True-Client-Ip", "Cf-Connecting-Ip", "Cf-Ray", "Fastly-Client-Ip", "Fly-Client-Ip", "Tailscale-User-Login", "X-Original-Host",
 }

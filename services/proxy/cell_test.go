@@ -238,8 +238,8 @@ func (c *cell) checkStream(k apikey.Key) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
 	defer cancel()
 	s := c.worker(k).StreamLifecycle(ctx)
-	defer s.CloseResponse() //nolint:errcheck // Ended below.
-	defer s.CloseRequest()  //nolint:errcheck // Ended below.
+	defer s.CloseResponse()
+	defer s.CloseRequest()
 	ask := func(req *corvov1.LifecycleStreamRequest) *corvov1.LifecycleStreamResponse {
 		c.t.Helper()
 		if err := s.Send(req); err != nil && !errors.Is(err, io.EOF) {

@@ -136,11 +136,11 @@ func (f *stateFiles) path(seq uint64) string {
 }
 
 func readStateFile(path string) (*cellv1.State, error) {
-	file, err := os.Open(path) //nolint:gosec // We made the name.
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
-	defer file.Close() //nolint:errcheck // Only read.
+	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, fileBytesMax))
 	if err != nil {
 		return nil, fmt.Errorf("read: %w", err)

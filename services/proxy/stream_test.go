@@ -598,7 +598,7 @@ func TestLimits_BodiesOfStrangersAreNotHeld(t *testing.T) {
 
 // Measured over client, proxy and node together; not parallel, because the heap
 // is everybody's. With Go's default frame size one stream costs a megabyte.
-func TestStream_IdleOnesAreCheap(t *testing.T) { //nolint:paralleltest // See above.
+func TestStream_IdleOnesAreCheap(t *testing.T) {
 	const streams, bytesMax = 500, 150 << 10
 	r := startRig(t, rigOptions{})
 	w := r.worker(r.acme.key)

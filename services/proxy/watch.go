@@ -103,7 +103,7 @@ func (p *Proxy) watchNode(ctx context.Context, base string) (heard bool, err err
 	if err != nil {
 		return false, fmt.Errorf("watch: %w", err)
 	}
-	defer stream.Close() //nolint:errcheck // Ended by the node or given up.
+	defer stream.Close()
 	for lags := 0; stream.Receive(); {
 		silence.Reset(watchSilence)
 		if !p.take(life, stream.Msg()) {

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write testdata anew") //nolint:gochecknoglobals // Flags are.
+var rewrite = flag.Bool("rewrite", false, "write testdata anew")
 
 // underApply are the folders, with what lies in them, whose constants may decide what
 // apply stores.

@@ -113,7 +113,7 @@ func TestClient_NamesThatLeadInsideAreRefusedBeforeDialling(t *testing.T) {
 	}}
 	client := NewClient(Options{Resolver: r})
 	for host := range r.answers {
-		_, err := client.Get("https://" + host + "/.well-known/openid-configuration") //nolint:bodyclose // There is none.
+		_, err := client.Get("https://" + host + "/.well-known/openid-configuration")
 		if err == nil {
 			t.Errorf("%s was reached", host)
 			continue
@@ -158,7 +158,7 @@ func TestClient_RedirectsAreNotFollowed(t *testing.T) {
 		http.Redirect(w, r, "/secret", http.StatusFound)
 	}))
 	t.Cleanup(server.Close)
-	_, err := NewClient(Options{AllowPrivate: true}).Get(server.URL) //nolint:bodyclose // There is none.
+	_, err := NewClient(Options{AllowPrivate: true}).Get(server.URL)
 	if !errors.Is(err, ErrRedirect) || reached.Load() {
 		t.Errorf("%v; followed: %t", err, reached.Load())
 	}
@@ -219,7 +219,7 @@ func TestClient_IgnoresTheProxyOfTheEnvironment(t *testing.T) {
 	t.Setenv("HTTP_PROXY", proxy.URL)
 	r := &names{answers: map[string][][]string{"idp.example": {{"127.0.0.1"}}}}
 	// Nobody listens there; a proxy would have answered.
-	_, err := NewClient(Options{Resolver: r, AllowPrivate: true}).Get("https://idp.example:1/") //nolint:bodyclose // There is none.
+	_, err := NewClient(Options{Resolver: r, AllowPrivate: true}).Get("https://idp.example:1/")
 	if err == nil || asked.Load() {
 		t.Errorf("%v; through the proxy: %t", err, asked.Load())
 	}

@@ -123,7 +123,7 @@ func innermost(err error) error {
 			return err
 		}
 		// The layer right above a known error says what about the address is wrong.
-		if next == egress.ErrAddress { //nolint:errorlint // The very value is looked for.
+		if next == egress.ErrAddress { // The very value is looked for.
 			return err
 		}
 		err = next

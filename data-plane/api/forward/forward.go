@@ -60,7 +60,7 @@ type Options struct {
 	Body []byte
 	// HalfClose, when done, ends the request body as if the client had: the far
 	// side finishes what it has and closes the stream in order. Nil: never.
-	HalfClose context.Context //nolint:containedctx // A signal of the caller's life, not of the request's.
+	HalfClose context.Context // A signal of the caller's life, not of the request's.
 }
 
 // Forward sends r to target (scheme and host count) and copies the answer to w,
@@ -77,7 +77,7 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, target *url.
 	if err != nil {
 		return fmt.Errorf("forward to %s: %w", target.Host, err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // Read to its end or abandoned; there is nothing to lose.
+	defer resp.Body.Close()
 	if opts.Refused != nil {
 		if err := opts.Refused(resp.StatusCode, resp.Header); err != nil {
 			return err

@@ -325,7 +325,7 @@ func TestForward_ClientThatLeavesEndsTheTargetsRequest(t *testing.T) {
 	u := front(t, back, TransportOptions{}, Options{})
 	ctx, leave := context.WithCancel(t.Context())
 	pr, pw := io.Pipe()
-	defer pw.Close() //nolint:errcheck // A pipe.
+	defer pw.Close()
 	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), pr)
 	resp, err := h2cClient(t).Do(req)
 	if err != nil {
@@ -435,7 +435,7 @@ func TestForward_UnaryOverHTTP1WithAnUnreadBodyDoesNotHang(t *testing.T) {
 	}))
 	u := front(t, back, TransportOptions{}, Options{})
 	pr, pw := io.Pipe()
-	defer pw.Close() //nolint:errcheck // A pipe.
+	defer pw.Close()
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, u.String(), pr)
 	within(t, 3*time.Second, "the refusal", func() {
 		resp, err := http.DefaultClient.Do(req)

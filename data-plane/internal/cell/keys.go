@@ -75,7 +75,7 @@ func (l layout) parseTombstone(key []byte) (at int64, id string, err error) {
 	if len(rest) < 8 {
 		return 0, "", fmt.Errorf("the key of a deletion is too short: %x", key)
 	}
-	return int64(binary.BigEndian.Uint64(rest)), string(rest[8:]), nil //nolint:gosec // tombstone wrote it.
+	return int64(binary.BigEndian.Uint64(rest)), string(rest[8:]), nil // tombstone wrote it.
 }
 
 // span is every key of a family.

@@ -54,7 +54,7 @@ type quota struct {
 	reserved, each, shared uint64
 }
 
-var ( //nolint:gochecknoglobals // Constants.
+var (
 	keyQuota       = quota{famKey, "keys", keysReserved, keysEach, keysShared}
 	namespaceQuota = quota{famNamespace, "namespaces", namespacesReserved, namespacesEach, namespacesShared}
 )

@@ -18,7 +18,7 @@ const ReasonVersion = "CELL_VERSION"
 
 // sinceOf is the version of the cell that brought a kind of change. This program does
 // not know a kind that is not listed.
-var sinceOf = map[int]cellversion.Version{ //nolint:gochecknoglobals // A constant table, by field of message Change.
+var sinceOf = map[int]cellversion.Version{ // A constant table, by field of message Change.
 	1: cellversion.First, 2: cellversion.First, 3: cellversion.First, 4: cellversion.First, 5: cellversion.First, 6: cellversion.First,
 	7: cellversion.First, 8: cellversion.First, 9: cellversion.First, 10: cellversion.First, 11: cellversion.First,
 }

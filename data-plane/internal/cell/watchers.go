@@ -99,7 +99,7 @@ func (m *Membership) Watchers(ctx context.Context) *cellv1.ListWatchersResponse 
 		asked.Go(func() { answers[i], errs[i] = m.watchersOf(ctx, n) })
 	}
 	asked.Wait()
-	out := &cellv1.ListWatchersResponse{Nodes: uint32(len(nodes))} //nolint:gosec // At most nodesMax.
+	out := &cellv1.ListWatchersResponse{Nodes: uint32(len(nodes))} // At most nodesMax.
 	merged := make(map[string]*cellv1.Watcher)
 	for i := range nodes {
 		if errs[i] != nil {

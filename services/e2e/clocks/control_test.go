@@ -85,7 +85,7 @@ func get(t *testing.T, url string, headers ...[2]string) string {
 	if err != nil {
 		return err.Error()
 	}
-	defer res.Body.Close() //nolint:errcheck // Read to its end.
+	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	if err != nil {
 		return err.Error()
@@ -149,7 +149,7 @@ func (b *browser) call(ctx context.Context, t *testing.T, procedure string, in, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer res.Body.Close() //nolint:errcheck // Read to its end.
+	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)

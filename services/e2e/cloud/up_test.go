@@ -180,7 +180,7 @@ func (b *browser) call(ctx context.Context, procedure string, in, out any) error
 	if err != nil {
 		return err
 	}
-	defer res.Body.Close() //nolint:errcheck // Read below.
+	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		return notZero(procedure + ": " + res.Status)
 	}

@@ -27,7 +27,7 @@ const (
 type setting struct {
 	cell *rig.Cell
 	a, b *tenant
-	ctx  context.Context //nolint:containedctx // The test's own.
+	ctx  context.Context // The test's own.
 }
 
 // A tenant sees nothing of another, whose names are all the same, at any route, by

@@ -34,7 +34,7 @@ type matrix struct {
 	own, other *tenant
 	cast       []credential
 	entries    []entry
-	ctx        context.Context //nolint:containedctx // The test's own.
+	ctx        context.Context // The test's own.
 }
 
 // Every entry point of the service is tried with every credential. What each gets is compared

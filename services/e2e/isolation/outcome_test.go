@@ -158,7 +158,7 @@ func (q request) overGRPC(m *matrix) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	defer res.Body.Close()                                            //nolint:errcheck // Read to its end.
+	defer res.Body.Close()
 	end := time.AfterFunc(eventsFor, func() { _ = res.Body.Close() }) // A stream of events has none.
 	defer end.Stop()
 	body, _ := io.ReadAll(res.Body) // It may be cut off.
@@ -226,11 +226,11 @@ func (m *matrix) node(t *testing.T) string {
 			continue
 		}
 		client := &http.Client{Timeout: 2 * time.Second}
-		res, err := client.Get(base + "/openapi.json") //nolint:noctx // It has a time-out.
+		res, err := client.Get(base + "/openapi.json")
 		if err != nil {
 			continue // Raft, or the mail server.
 		}
-		_ = res.Body.Close() // Nothing is owed to it.
+		_ = res.Body.Close()
 		if res.StatusCode == http.StatusOK {
 			return base
 		}

@@ -109,7 +109,7 @@ func (q request) wire(ctx context.Context) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	defer conn.Close() //nolint:errcheck // Nothing is owed to it.
+	defer conn.Close()
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := conn.SetDeadline(deadline); err != nil {
 			return answer{}, err
@@ -141,7 +141,7 @@ const watchType = "application/connect+json"
 const eventsFor = 200 * time.Millisecond
 
 func read(res *http.Response) (answer, error) {
-	defer res.Body.Close() //nolint:errcheck // Read to its end.
+	defer res.Body.Close()
 	if t := res.Header.Get("Content-Type"); t == "text/event-stream" || t == watchType {
 		end := time.AfterFunc(eventsFor, func() { _ = res.Body.Close() }) // Ends the reading.
 		defer end.Stop()

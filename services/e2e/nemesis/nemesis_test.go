@@ -242,7 +242,7 @@ type digests map[[2]uint64]map[string]uint64
 func (d digests) look(c *rig.Cell) (complete bool, conflict error) {
 	status, err := c.Status()
 	if err != nil {
-		return false, nil //nolint:nilerr // Asked again.
+		return false, nil // Asked again.
 	}
 	whole := map[uint32]bool{}
 	for _, s := range status {

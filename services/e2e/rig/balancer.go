@@ -47,14 +47,14 @@ func (b *Balancer) accept() {
 }
 
 func (b *Balancer) carry(client net.Conn) {
-	defer client.Close() //nolint:errcheck // Either side may have gone.
+	defer client.Close()
 	first := int(b.next.Add(1))
 	for i := range b.backends {
 		backend, err := net.DialTimeout("tcp", b.backends[(first+i)%len(b.backends)], time.Second)
 		if err != nil {
 			continue
 		}
-		defer backend.Close() //nolint:errcheck // Either side may have gone.
+		defer backend.Close()
 		var both sync.WaitGroup
 		both.Go(func() { copyHalf(backend, client) })
 		both.Go(func() { copyHalf(client, backend) })

@@ -36,7 +36,7 @@ func mainWith(m *testing.M, flags func(dir string) ([]string, error)) int {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		return 1
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // A temporary folder.
+	defer os.RemoveAll(dir)
 	bin := filepath.Join(dir, "corvo-cloud")
 	more, err := flags(dir)
 	if err == nil {

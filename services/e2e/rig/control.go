@@ -107,7 +107,7 @@ func (a API) Call(ctx context.Context, procedure string, in, out any) error {
 	if err != nil {
 		return err
 	}
-	defer res.Body.Close() //nolint:errcheck // Read to its end below.
+	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func Mails(ctx context.Context, mailbox string) ([]Mail, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer res.Body.Close() //nolint:errcheck // Read to its end below.
+	defer res.Body.Close()
 	var mails []Mail
 	if err := json.NewDecoder(res.Body).Decode(&mails); err != nil {
 		return nil, fmt.Errorf("read the mailbox: %w", err)

@@ -70,7 +70,7 @@ func (t Tenant) Call(ctx context.Context, method, path string, in, out any) (sta
 	if err != nil {
 		return 0, err
 	}
-	defer res.Body.Close() //nolint:errcheck // Read to its end below.
+	defer res.Body.Close()
 	raw, err := io.ReadAll(res.Body)
 	if err != nil {
 		return 0, err

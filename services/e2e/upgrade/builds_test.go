@@ -20,7 +20,7 @@ import (
 var from string
 
 // older and newer are the programs of the test.
-var older, newer string //nolint:gochecknoglobals // Built once, by TestMain.
+var older, newer string // Built once, by TestMain.
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -35,7 +35,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "upgrade:", err)
 		return 1
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // A temporary folder.
+	defer os.RemoveAll(dir)
 	if older, err = buildOlder(); err == nil {
 		newer, err = buildNewer(dir)
 	}
@@ -72,7 +72,7 @@ func buildOlder() (string, error) {
 	if err := errors.Join(os.RemoveAll(source), os.MkdirAll(source, 0o700)); err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(source) //nolint:errcheck // Made anew the next time.
+	defer os.RemoveAll(source)
 	archive, err := exec.Command("git", "-C", root, "archive", commit).Output()
 	if err != nil {
 		return "", fmt.Errorf("read commit %s: %w", commit, err)

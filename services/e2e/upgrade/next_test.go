@@ -12,7 +12,7 @@ import (
 // and from then on its job keeps that as its trace context; so both a part of a command
 // and a rule of apply hang on the version. A real version is written like this. Each text
 // stands once in the product's sources, wherever the file is.
-var next = []struct{ old, new string }{ //nolint:gochecknoglobals // Constant.
+var next = []struct{ old, new string }{
 	{"Highest = First", "Highest Version = 2"},
 
 	// The command: a bit behind the last one.

@@ -12,7 +12,7 @@ import (
 )
 
 // update rewrites the documents: go test ./internal/acceptance -run TestDocs -update.
-var update = flag.Bool("update", false, "rewrite docs/ of the provider") //nolint:gochecknoglobals // A flag.
+var update = flag.Bool("update", false, "rewrite docs/ of the provider")
 
 const root = "../.."
 

@@ -44,7 +44,7 @@ type lab struct {
 	shared    *service
 }
 
-var theLab *lab //nolint:gochecknoglobals // Set by TestMain before any test runs.
+var theLab *lab // Set by TestMain before any test runs.
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 

@@ -198,7 +198,7 @@ func checkToken(token string) error {
 }
 
 func newTransport(caPEM string) (*http.Transport, error) {
-	t := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // The standard library's own.
+	t := http.DefaultTransport.(*http.Transport).Clone() // The standard library's own.
 	// Terraform changes ten resources at a time by default, and may be told to do more.
 	t.MaxIdleConnsPerHost = 64
 	if caPEM == "" {

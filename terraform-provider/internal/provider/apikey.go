@@ -622,7 +622,7 @@ func (m *apiKeyModel) fill(key *cloudv1.ApiKey, namespaces types.Set) {
 	m.Prefix = types.StringValue(key.GetPrefix())
 	m.Versions = toVersions(key.GetVersions())
 	m.Status = status(key.GetSync())
-	m.Generation = types.Int64Value(int64(key.GetGeneration())) //nolint:gosec // Counts from 1.
+	m.Generation = types.Int64Value(int64(key.GetGeneration())) // Counts from 1.
 	m.ETag = types.StringValue(key.GetEtag())
 	m.CreatedAt = timestamp(key.GetCreatedAt())
 	m.CreatedBy = types.StringValue(key.GetCreatedBy())

@@ -181,7 +181,7 @@ func (r *namespaceResource) insert(ctx context.Context, m namespaceModel) (*clou
 			return ns, nil
 		case !cloud.Is(err, cloud.NotFound) || attempt > replaysMax:
 			// The namespace exists; reading it again is what the next apply does.
-			return made.Msg.GetNamespace(), nil //nolint:nilerr // Creation succeeded, and that is what counts.
+			return made.Msg.GetNamespace(), nil // Creation succeeded, and that is what counts.
 		}
 	}
 }
@@ -319,7 +319,7 @@ func (m namespaceModel) from(ns *cloudv1.Namespace) namespaceModel {
 		DeleteProtection: types.BoolValue(ns.GetDeleteProtection()),
 		Endpoint:         types.StringValue(ns.GetEndpoint()),
 		Status:           status(ns.GetSync()),
-		Generation:       types.Int64Value(int64(ns.GetGeneration())), //nolint:gosec // Counts from 1.
+		Generation:       types.Int64Value(int64(ns.GetGeneration())), // Counts from 1.
 		ETag:             types.StringValue(ns.GetEtag()),
 		CreatedAt:        timestamp(ns.GetCreatedAt()),
 		UpdatedAt:        timestamp(ns.GetUpdatedAt()),

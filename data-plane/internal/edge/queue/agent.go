@@ -72,7 +72,7 @@ func viewAgent(b *records.Body, iteration uint32, used *records.JobUsage) *wire.
 }
 
 // agentStatuses are the words with which a worker reports the loop of its job.
-var agentStatuses = map[wire.AgentStatus]command.AgentStatus{ //nolint:gochecknoglobals // A constant table.
+var agentStatuses = map[wire.AgentStatus]command.AgentStatus{
 	"": command.AgentUnsaid, wire.AgentContinue: command.AgentContinue, wire.AgentDone: command.AgentDone, wire.AgentHold: command.AgentHold,
 }
 

@@ -160,7 +160,7 @@ func shortly(d time.Duration) string {
 	return text
 }
 
-var retryFields = [...]string{"max_retries", "retry_backoff", "retry_base_delay", "retry_max_delay"} //nolint:gochecknoglobals // The words of the API.
+var retryFields = [...]string{"max_retries", "retry_backoff", "retry_base_delay", "retry_max_delay"} // The words of the API.
 
 // describe says each of retryFields.
 func (r *RetrySettings) describe() [len(retryFields)]string {

@@ -59,7 +59,7 @@ type bulkAction struct {
 	ask func(c Caller, in *bulkPlan, id job.ID, h *records.Head) command.Command
 }
 
-var bulkActions = []bulkAction{ //nolint:gochecknoglobals // A constant table.
+var bulkActions = []bulkAction{
 	{wire.BulkRetry, "retry", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Retry{NS: c.Namespace, ID: id}
 	}},

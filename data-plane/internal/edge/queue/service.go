@@ -386,7 +386,7 @@ func errNoJob(id job.ID) error {
 }
 
 // mustBe is which states an action requires, in words.
-var mustBe = map[string]string{ //nolint:gochecknoglobals // A constant table.
+var mustBe = map[string]string{
 	"retry": "dead, cancelled, completed, scheduled or retrying", "cancel": "pending, scheduled, retrying, held or active",
 	"delete": "not leased by a worker (cancel it first)", "move": "not leased by a worker",
 	"hold": "pending, scheduled, retrying or active", "approve": "held", "reject": "held",

@@ -203,7 +203,7 @@ func writeWord(out *strings.Builder, w string) {
 }
 
 // idPrefixes are those of our own ids.
-var idPrefixes = map[string]bool{"job": true, "batch": true, "chn": true, "sched": true, "budget": true, "apol": true, "bulk": true} //nolint:gochecknoglobals // A constant table.
+var idPrefixes = map[string]bool{"job": true, "batch": true, "chn": true, "sched": true, "budget": true, "apol": true, "bulk": true}
 
 // CauseNow is the cause of a job in the state; 0 if it is not dead.
 func CauseNow(store *statedb.Group, ns job.Namespace, id job.ID, h *records.Head) (Cause, error) {

@@ -12,7 +12,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-//nolint:gochecknoglobals // Constant tables.
 var (
 	agentShape = shape.New("AgentConfig",
 		shape.Whole("max_iterations", "Iterations before the job is held for approval; 0 means no limit.", func(in *queue.AgentLimits, n int) { in.MaxIterations = n }),

@@ -7,7 +7,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
 )
 
-var auditParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+var auditParams = []shape.Param{
 	shape.WholeParam("limit", "Entries per page, 1 to 1000; default 100."),
 	shape.TextParam("cursor", "The cursor of the previous page."),
 }

@@ -41,7 +41,6 @@ func callbackFields() []shape.Field[queue.BatchOptions] {
 	}
 }
 
-//nolint:gochecknoglobals // Constant tables.
 var (
 	newBatchShape = shape.New("BatchRequest", callbackFields()...).Strictly()
 	batchShape    = shape.New("BatchOptions", append(callbackFields(),

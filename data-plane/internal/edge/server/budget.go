@@ -19,7 +19,6 @@ type policyRequest struct {
 	in queue.Policy
 }
 
-//nolint:gochecknoglobals // Constant tables.
 var (
 	budgetShape = shape.New("BudgetRequest",
 		shape.Word("scope", "global, queue or tag.", wire.BudgetScopes(), func(in *queue.Budget) *wire.BudgetScope { return &in.Scope }).Must(),

@@ -12,7 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
 )
 
-var bulkGetShape = shape.New("BulkGetRequest", //nolint:gochecknoglobals // A constant table.
+var bulkGetShape = shape.New("BulkGetRequest",
 	shape.Texts("job_ids", "Job ids, at most 1000.", func(in *[]string) *[]string { return in }).Must(),
 ).Strictly()
 
@@ -24,7 +24,7 @@ func (c *call) bulkGet() error {
 	return c.answer(c.place.Views.Jobs(c.r.Context(), c.who.Caller, ids))
 }
 
-var bulkShape = shape.New("BulkRequest", //nolint:gochecknoglobals // A constant table.
+var bulkShape = shape.New("BulkRequest",
 	shape.Texts("job_ids", "Job ids, at most 10000. Send either job_ids or filter.", func(in *queue.BulkInput) *[]string { return &in.JobIDs }),
 	shape.Object("filter", "All jobs that match this search; limit caps how many.", searchShape,
 		func(in *queue.BulkInput) *queue.JobFilter {
@@ -80,7 +80,7 @@ func (c *call) bulkProgress() error {
 	w := newEventWriter(c.w)
 	defer w.slow.put()
 	if err := w.begin(); err != nil {
-		return nil //nolint:nilerr // The client is gone.
+		return nil // The client is gone.
 	}
 	if err := c.tellProgress(w, id); err != nil {
 		w.goodbye(c.r.Context(), err)

@@ -99,7 +99,7 @@ func (r *real) progress(path string) (events []string) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // Read to its end.
+	defer resp.Body.Close()
 	late := time.AfterFunc(20*time.Second, func() { _ = resp.Body.Close() })
 	defer late.Stop()
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {

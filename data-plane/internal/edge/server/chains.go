@@ -40,8 +40,6 @@ func chainField() shape.Field[queue.EnqueueInput] {
 }
 
 // stepShape and chainShape are the part of an enqueue that is about the jobs after it.
-//
-//nolint:gochecknoglobals // Constant tables.
 var (
 	stepShape = shape.New("ChainStep",
 		shape.Text("queue", "Queue name. Optional for the first step, which uses the job's queue.", func(in *queue.StepInput) *string { return &in.Queue }),

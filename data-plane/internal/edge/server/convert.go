@@ -156,7 +156,7 @@ func enqueuesToProto(rs []queue.EnqueueResult) []*corvov1.EnqueueResponse {
 
 // optionNames are the members that stand under "options" in proto and at the top
 // in JSON, with their proto spelling.
-var optionNames = map[string]string{ //nolint:gochecknoglobals // A constant table.
+var optionNames = map[string]string{
 	"priority": "priority", "max_retries": "max_retries", "retry_backoff": "retry_backoff",
 	"retry_base_delay": "retry_base_delay_ms", "retry_max_delay": "retry_max_delay_ms",
 	"scheduled_at": "scheduled_at", "delay": "delay_ms", "expire_after": "expire_after_ms", "tags": "tags", "unique_key": "unique_key",
@@ -166,9 +166,9 @@ var optionNames = map[string]string{ //nolint:gochecknoglobals // A constant tab
 }
 
 // otherNames are members of a fetch or a fail whose proto spelling differs.
-var otherNames = map[string]string{"wait": "wait_ms", "lease": "lease_duration", "delay": "delay_ms"} //nolint:gochecknoglobals // A constant table.
+var otherNames = map[string]string{"wait": "wait_ms", "lease": "lease_duration", "delay": "delay_ms"}
 
-var jsonNames = []string{"callback_payload", "payload", "checkpoint", "result", "progress"} //nolint:gochecknoglobals // A constant table.
+var jsonNames = []string{"callback_payload", "payload", "checkpoint", "result", "progress"}
 
 // protoPaths respells the fields of a refusal as they are called in proto.
 func protoPaths(err error) error { return respell(err, protoPath) }

@@ -6,7 +6,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
-var deadGroupsParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+var deadGroupsParams = []shape.Param{
 	shape.TextParam("queue", "Only jobs of this queue."),
 	shape.WholeParam("limit", "How many groups, at most 1000; 100 if it is not given."),
 }
@@ -24,7 +24,7 @@ func (c *call) deadGroups() error {
 }
 
 // deadParams are those of the list that mean something of dead jobs.
-var deadParams = listParamsBut("state") //nolint:gochecknoglobals // A constant table.
+var deadParams = listParamsBut("state")
 
 func listParamsBut(name string) (out []shape.Param) {
 	for _, p := range listParams {

@@ -18,7 +18,7 @@ type enqueueBatchRequest struct {
 	batch *queue.BatchOptions
 }
 
-var enqueueShape = shape.New("EnqueueRequest", //nolint:gochecknoglobals // A constant table.
+var enqueueShape = shape.New("EnqueueRequest",
 	shape.Text("queue", "Queue name.", func(in *queue.EnqueueInput) *string { return &in.Queue }).Must(),
 	shape.Any("payload", "Any JSON; default {}.", func(in *queue.EnqueueInput) *json.RawMessage { return &in.Payload }),
 	shape.Any("checkpoint", "Initial checkpoint, any JSON.", func(in *queue.EnqueueInput) *json.RawMessage { return &in.Checkpoint }),
@@ -59,7 +59,7 @@ var enqueueShape = shape.New("EnqueueRequest", //nolint:gochecknoglobals // A co
 	shape.Later[queue.EnqueueInput]("chain_config"),
 ).Strictly()
 
-var enqueueBatchShape = shape.New("EnqueueBatchRequest", //nolint:gochecknoglobals // A constant table.
+var enqueueBatchShape = shape.New("EnqueueBatchRequest",
 	shape.List("jobs", "The jobs; all are enqueued or none.", queue.BatchMax, enqueueShape,
 		func(in *enqueueBatchRequest) *[]queue.EnqueueInput { return &in.jobs }).Must(),
 	shape.Object("batch", "Makes the jobs a batch.", batchShape, func(in *enqueueBatchRequest) *queue.BatchOptions {

@@ -25,9 +25,9 @@ const (
 )
 
 // keepalive is a comment, which every client's parser passes over.
-var keepalive = []byte(":keepalive\n\n") //nolint:gochecknoglobals // A constant.
+var keepalive = []byte(":keepalive\n\n")
 
-var eventParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+var eventParams = []shape.Param{
 	shape.WholeParam("last_event_id", "Start after this event. The header Last-Event-ID wins over it; without either, the stream starts with the next new event."),
 	shape.TextParam("queues", "Only events of these queues, separated by commas."),
 	shape.TextParam("job_ids", "Only events of these jobs, separated by commas."),
@@ -78,7 +78,7 @@ func (c *call) events() error {
 	w := newEventWriter(c.w)
 	defer w.slow.put()
 	if err := w.begin(); err != nil {
-		return nil //nolint:nilerr // The client is gone.
+		return nil // The client is gone.
 	}
 	w.goodbye(c.r.Context(), c.follow(reader, w))
 	return nil
@@ -246,7 +246,7 @@ func eventFilter(d *shape.Decoder, q url.Values, header string) queue.EventFilte
 	return in
 }
 
-var recentParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+var recentParams = []shape.Param{
 	shape.WholeParam("after_seq", "Only events after this number; 0 starts with the oldest one kept."),
 	shape.WholeParam("limit", "Maximum number of events, 1 to 1000; default 100."),
 }

@@ -98,7 +98,7 @@ func (b *bench) listen(path string, header ...string) *listening {
 	l := &listening{T: b.T, resp: resp, ended: make(chan struct{})}
 	go func() {
 		defer close(l.ended)
-		defer resp.Body.Close() //nolint:errcheck // Read to its end.
+		defer resp.Body.Close()
 		buf := make([]byte, 4096)
 		for {
 			n, err := resp.Body.Read(buf)
@@ -303,7 +303,7 @@ func TestEvents_ClientThatReadsNothingIsDropped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // Nothing is owed to it.
+	defer conn.Close()
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ type fetchRequest struct {
 	wait    *time.Duration
 }
 
-var fetchShape = shape.New("FetchRequest", //nolint:gochecknoglobals // A constant table.
+var fetchShape = shape.New("FetchRequest",
 	shape.Texts("queues", "Queues to fetch from, in turn.", func(in *fetchRequest) *[]string { return &in.in.Queues }).Must(),
 	shape.Text("worker_id", "Name of the worker.", func(in *fetchRequest) *string { return &in.in.WorkerID }),
 	shape.Text("hostname", "Host the worker runs on.", func(in *fetchRequest) *string { return &in.in.Hostname }),

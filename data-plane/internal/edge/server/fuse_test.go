@@ -15,7 +15,7 @@ func TestFuse_NothingBlowsAfterPut(t *testing.T) {
 			}
 		})
 		f.light(50 * time.Microsecond)
-		for start := time.Now(); time.Since(start) < 50*time.Microsecond; { //nolint:revive // Close to the moment on purpose.
+		for start := time.Now(); time.Since(start) < 50*time.Microsecond; { // Close to the moment on purpose.
 		}
 		f.put()
 		out = true

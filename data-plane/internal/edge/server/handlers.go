@@ -84,7 +84,7 @@ func pathID[T any](c *call, name string, parse func(string) (T, error), missing 
 }
 
 // pageParams are the parameters of a list without filters.
-var pageParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+var pageParams = []shape.Param{
 	shape.WholeParam("limit", "Items per page, at most 1000; default 50."),
 	shape.TextParam("cursor", "The cursor of the previous page."),
 }

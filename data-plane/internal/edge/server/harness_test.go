@@ -237,7 +237,7 @@ func (b *bench) doWith(c *http.Client, method, path, body string, header ...stri
 	if err != nil {
 		b.Fatalf("%s %s: %v", method, path, err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // Read below.
+	defer resp.Body.Close()
 	out, err := io.ReadAll(resp.Body)
 	if err != nil {
 		b.Fatalf("%s %s: read: %v", method, path, err)

@@ -8,7 +8,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
-//nolint:gochecknoglobals // Constant tables.
 var (
 	holdShape = shape.New("HoldRequest",
 		shape.Text("reason", "Reason, shown to the person who decides.", func(in *string) *string { return in }),

@@ -13,7 +13,7 @@ func (c *call) cancelJob() error {
 	return c.done(state.String(), err)
 }
 
-var moveShape = shape.New("MoveRequest", //nolint:gochecknoglobals // A constant table.
+var moveShape = shape.New("MoveRequest",
 	shape.Text("queue", "Target queue.", func(in *string) *string { return in }).Must(),
 )
 

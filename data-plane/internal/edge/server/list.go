@@ -45,7 +45,7 @@ func (c *call) tookMS() int64 { return c.s.now().Sub(c.start).Milliseconds() }
 
 // searchShape is the contract's filter. What is not there yet is refused by name,
 // because ignoring it would find other jobs than were asked for.
-var searchShape = shape.New("JobSearchRequest", //nolint:gochecknoglobals // A constant table.
+var searchShape = shape.New("JobSearchRequest",
 	shape.Text("queue", "Only jobs of this queue.", func(f *queue.JobFilter) *string { return &f.Queue }),
 	shape.Text("error_group", "Only the dead jobs of this group; GET /api/v1/dead/groups has its id.", func(f *queue.JobFilter) *string { return &f.ErrorGroup }),
 	statesField("state", "Only jobs in one of these states.", func(f *queue.JobFilter) *[]string { return &f.States }),
@@ -108,7 +108,7 @@ func searchTags() shape.Field[queue.JobFilter] {
 
 // listParams are the parameters of the list; any other is refused, because a
 // filter with a typing error in its name would find everything.
-var listParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+var listParams = []shape.Param{
 	shape.TextParam("queue", "Only jobs of this queue."),
 	shape.TextParam("state", "Only jobs in one of these states, separated by commas."),
 	shape.TextParam("error_group", "Only the dead jobs of this group; GET /api/v1/dead/groups has its id."),
@@ -160,7 +160,7 @@ func (c *call) query(d *shape.Decoder) url.Values {
 }
 
 // severalTimes are the parameters that may be repeated.
-var severalTimes = map[string]bool{"state": true, "tag": true, "queues": true, "job_ids": true, "types": true} //nolint:gochecknoglobals // A constant table.
+var severalTimes = map[string]bool{"state": true, "tag": true, "queues": true, "job_ids": true, "types": true}
 
 // words splits comma lists; empty words are left out.
 func words(lists []string) []string {

@@ -28,7 +28,7 @@ type answer struct {
 }
 
 // answers is the one table from fault codes to the wire.
-var answers = map[fault.Code]answer{ //nolint:gochecknoglobals // A constant table.
+var answers = map[fault.Code]answer{
 	fault.Internal:       {500, "INTERNAL_ERROR", connect.CodeInternal, "Internal error"},
 	fault.Invalid:        {400, "VALIDATION_ERROR", connect.CodeInvalidArgument, "Invalid request"},
 	fault.NotFound:       {404, "NOT_FOUND", connect.CodeNotFound, "Not found"},

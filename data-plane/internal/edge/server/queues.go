@@ -24,7 +24,6 @@ type queueRequest struct {
 	retry    queue.RetrySettings
 }
 
-//nolint:gochecknoglobals // Constant tables.
 var (
 	throttleShape = shape.New("QueueThrottle",
 		shape.Whole("limit", "How many jobs can start in any window.", func(in *queue.Throttle, n int) { in.Limit = n }).Must(),
@@ -164,7 +163,7 @@ func (c *call) setQueue(d *shape.Decoder, in queue.QueueSettings, spell func(str
 	return c.answer(answer(q), err)
 }
 
-var deleteParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+var deleteParams = []shape.Param{
 	shape.BoolParam("confirm", "True or left out. Deleting a queue can't be undone."),
 }
 
@@ -190,7 +189,7 @@ func (c *call) requeueDead() error {
 	return c.answer(wire.Requeued{Status: "requeued", Requeued: requeued}, err)
 }
 
-var drainParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+var drainParams = []shape.Param{
 	shape.TextParam("wait", `How long to wait for the queue to be empty, at most 60s; for example "30s".`),
 }
 

@@ -63,7 +63,7 @@ func (r *real) try(status int, method, path string, body any, header ...string) 
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // Read below.
+	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return nil, err

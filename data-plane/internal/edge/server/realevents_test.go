@@ -64,7 +64,7 @@ func (r *real) streamed(after uint64, n int) (all []fact) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // Cut off.
+	defer resp.Body.Close() // Cut off.
 	lines := bufio.NewScanner(resp.Body)
 	for len(all) < n && lines.Scan() {
 		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
@@ -180,7 +180,7 @@ func (r *real) list(path string) (all []object) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // Read below.
+	defer resp.Body.Close()
 	if err := json.NewDecoder(resp.Body).Decode(&all); err != nil || resp.StatusCode != 200 {
 		r.Fatalf("%s: %d, %v", path, resp.StatusCode, err)
 	}

@@ -123,7 +123,7 @@ func TestRPC_ForeignGRPCClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // A test.
+	defer conn.Close()
 	var enq corvov1.EnqueueResponse
 	err = conn.Invoke(t.Context(), corvov1connect.WorkerServiceEnqueueProcedure, &corvov1.EnqueueRequest{Queue: "q"}, &enq)
 	if err != nil || enq.GetJobId() == "" {

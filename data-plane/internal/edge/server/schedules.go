@@ -14,7 +14,7 @@ import (
 
 // scheduleShape is strict: a misspelt time zone that is passed over would be UTC. What
 // only the server says may stand in it, so that an answer can be changed and sent back.
-var scheduleShape = shape.New("ScheduleRequest", append(append([]shape.Field[queue.ScheduleInput]{ //nolint:gochecknoglobals // A constant table.
+var scheduleShape = shape.New("ScheduleRequest", append(append([]shape.Field[queue.ScheduleInput]{
 	shape.Text("name", "Name, unique in the namespace.", func(in *queue.ScheduleInput) *string { return &in.Name }).Must(),
 	shape.Text("cron", "Five fields, six with seconds first, or a macro such as @daily or @every 90s.",
 		func(in *queue.ScheduleInput) *string { return &in.Cron }).Must(),
@@ -34,7 +34,7 @@ var scheduleShape = shape.New("ScheduleRequest", append(append([]shape.Field[que
 
 type previewRequest struct{ cron, timezone string }
 
-var previewShape = shape.New("SchedulePreviewRequest", //nolint:gochecknoglobals // A constant table.
+var previewShape = shape.New("SchedulePreviewRequest",
 	shape.Text("cron", "Cron expression, as in a schedule.", func(in *previewRequest) *string { return &in.cron }).Must(),
 	shape.Text("timezone", "IANA name; default UTC.", func(in *previewRequest) *string { return &in.timezone }),
 ).Strictly()
@@ -59,7 +59,7 @@ func toldOnly(names ...string) []shape.Field[queue.ScheduleInput] {
 	return out
 }
 
-var scheduleParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+var scheduleParams = []shape.Param{
 	shape.WholeParam("limit", "Schedules per page, at most 1000; default 50."),
 	shape.TextParam("cursor", "The cursor of the previous page."),
 }

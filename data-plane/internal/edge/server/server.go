@@ -115,7 +115,7 @@ func New(log *slog.Logger, now func() time.Time, router Router, auth Authenticat
 }
 
 // nosniff is shared by all answers: nobody changes a header's values in place.
-var nosniff = []string{"nosniff"} //nolint:gochecknoglobals // A constant.
+var nosniff = []string{"nosniff"}
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -308,7 +308,7 @@ func stamp(ctx context.Context, h http.Header) {
 	}
 }
 
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }} //nolint:gochecknoglobals // A pool has no state.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // bufferKeepMax is the largest buffer that goes back to the pool.
 const bufferKeepMax = 256 << 10

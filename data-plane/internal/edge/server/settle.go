@@ -49,7 +49,6 @@ func jobIDField[T any](at func(*T) *string) shape.Field[T] {
 	return shape.Text("job_id", "Job id.", at).Must()
 }
 
-//nolint:gochecknoglobals // Constant tables.
 var (
 	ackShape     = shape.New("AckRequest", ackFields()...)
 	ackItemShape = shape.New("AckBatchItem", append(ackFields(), jobIDField(func(in *ackRequest) *string { return &in.jobID }))...)

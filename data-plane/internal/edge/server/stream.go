@@ -38,7 +38,7 @@ const (
 const textNotLeader = "NOT_LEADER"
 
 // past is a deadline that has passed: it unblocks a read or a write at once.
-var past = time.Unix(1, 0) //nolint:gochecknoglobals // A constant.
+var past = time.Unix(1, 0)
 
 // frames is what a stream is to us; connect's BidiStream is one. Receive and Send
 // may run at the same time, each from one goroutine.

@@ -560,14 +560,14 @@ func TestStream_ClientThatDoesNotReadLosesItsStreamAlone(t *testing.T) {
 	others := b.h2
 	die := b.mortal()
 	pr, pw := io.Pipe()
-	defer pw.Close() //nolint:errcheck // A pipe.
+	defer pw.Close()
 	req, _ := http.NewRequestWithContext(t.Context(), "POST", b.url+corvov1connect.WorkerServiceStreamLifecycleProcedure, pr)
 	req.Header.Set("Content-Type", "application/connect+proto")
 	resp, err := b.h2.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // Never read: that is the point.
+	defer resp.Body.Close() // Never read: that is the point.
 	for id := range uint64(40) {
 		frame, _ := proto.Marshal(&frameIn{RequestId: id + 1, Pipelined: true, Queues: []string{"q"}, FetchCount: 1})
 		envelope := append([]byte{0, 0, 0, 0, byte(len(frame))}, frame...)

@@ -46,7 +46,7 @@ func dollarsToProto(d wire.Dollars) float64 {
 	return v
 }
 
-var usageShape = shape.New("UsageReport", //nolint:gochecknoglobals // A constant table.
+var usageShape = shape.New("UsageReport",
 	tokensField("input_tokens", func(in *queue.UsageReport) *int64 { return &in.InputTokens }),
 	tokensField("output_tokens", func(in *queue.UsageReport) *int64 { return &in.OutputTokens }),
 	tokensField("cache_creation_tokens", func(in *queue.UsageReport) *int64 { return &in.CacheCreationTokens }),
@@ -100,7 +100,7 @@ func usageFromProto(d *shape.Decoder, path string, m *corvov1.UsageReport) *queu
 	return u
 }
 
-var usageParams = []shape.Param{ //nolint:gochecknoglobals // A constant table.
+var usageParams = []shape.Param{
 	shape.TextParam("period", "Period such as 24h (default) or 7d, in whole hours."),
 	shape.TextParam("group_by", "queue (default), model or provider."),
 }

@@ -53,7 +53,7 @@ func (r *real) follow(query string, header ...string) *follower {
 	f := &follower{T: r.T, frames: make(chan frame, 1000), cancel: cancel}
 	go func() {
 		defer close(f.frames)
-		defer resp.Body.Close() //nolint:errcheck // Read to its end or given up.
+		defer resp.Body.Close()
 		var one frame
 		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 			line := lines.Text()

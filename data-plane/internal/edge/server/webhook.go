@@ -17,7 +17,7 @@ const webhookPayload = "WebhookPayload"
 
 // webhookParams are the options of an enqueue that are one word each, and the tags:
 // a sender that can only be given an address says them there.
-var webhookParams = append(webhookWords(), shape.TextParam("tags", "Tags as key:value, separated by commas.")) //nolint:gochecknoglobals // A constant table.
+var webhookParams = append(webhookWords(), shape.TextParam("tags", "Tags as key:value, separated by commas."))
 
 func webhookWords() []shape.Param {
 	var out []shape.Param

@@ -38,7 +38,7 @@ func (r *real) send(method, path string, body []byte, header ...string) (int, st
 	if err != nil {
 		r.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // Read below.
+	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		r.Fatal(err)

@@ -57,12 +57,12 @@ func TestCodec_AFullBatchPassesAndAMillionElementsDoNot(t *testing.T) {
 	deep := append([]byte{0xa2, 0x01}, protowire.AppendBytes(nil, chain)...)
 	deep = append([]byte{0x0a}, protowire.AppendBytes(nil, deep)...)
 	for name, b := range map[string][]byte{"jobs": jobs, "steps": deep} {
-		if err := UnmarshalProto(b, &corvov1.EnqueueBatchRequest{}); err != errTooManyMessages { //nolint:errorlint // Is itself.
+		if err := UnmarshalProto(b, &corvov1.EnqueueBatchRequest{}); err != errTooManyMessages {
 			t.Errorf("a million %s as protobuf: %v", name, err)
 		}
 	}
 	million := []byte(`{"jobs":[` + strings.Repeat("{},", 1<<20) + `{}]}`)
-	if err := UnmarshalJSON(million, &corvov1.EnqueueBatchRequest{}); err != errTooManyMessages { //nolint:errorlint // Is itself.
+	if err := UnmarshalJSON(million, &corvov1.EnqueueBatchRequest{}); err != errTooManyMessages {
 		t.Errorf("a million jobs as JSON: %v", err)
 	}
 	// What stands in strings is no message.

@@ -18,7 +18,7 @@ import (
 const jsonDepthMax = 128
 
 // decoders are the library's readers.
-var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }} //nolint:gochecknoglobals // A pool has no state.
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
 // Check reports whether b is exactly one JSON value that every reader understands the
 // same way: valid UTF-8, no duplicate member names, bounded depth. encoding/json lets all

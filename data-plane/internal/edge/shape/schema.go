@@ -47,7 +47,7 @@ func (s *Shape[T]) Schema() Schema {
 }
 
 // WordLists has every type of words of the answers.
-var WordLists = lists( //nolint:gochecknoglobals // A constant table.
+var WordLists = lists(
 	listOf(wire.States()), listOf(append(wire.EventTypes(), wire.EventGap, wire.EventEnd)), listOf(wire.Priorities()), listOf(wire.Backoffs()),
 	listOf(wire.DeadReasons()), listOf(wire.DependencyPolicies()), listOf(wire.Decisions()), listOf(wire.EnqueueStatuses()),
 	listOf(wire.HeartbeatStatuses()), listOf(wire.AgentStatuses()), listOf(wire.ChainStatuses()), listOf(wire.BatchStatuses()),

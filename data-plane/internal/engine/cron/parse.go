@@ -25,7 +25,6 @@ const (
 	allDows  = 1<<7 - 1
 )
 
-//nolint:gochecknoglobals // Constant tables.
 var (
 	parser   = robfig.NewParser(robfig.SecondOptional | robfig.Minute | robfig.Hour | robfig.Dom | robfig.Month | robfig.Dow | robfig.Descriptor)
 	monthEnd = [...]int{1: 31, 2: 29, 3: 31, 4: 30, 5: 31, 6: 30, 7: 31, 8: 31, 9: 30, 10: 31, 11: 30, 12: 31}

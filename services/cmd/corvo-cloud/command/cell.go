@@ -128,7 +128,7 @@ func (o formOutput) write(w io.Writer) {
 
 // formFailure explains why no cell was formed.
 func formFailure(err error) error {
-	f, ok := cellFailure(err).(*Failure) //nolint:errorlint // It is one, or it passes unchanged.
+	f, ok := cellFailure(err).(*Failure) // It is one, or it passes unchanged.
 	if !ok || !errors.Is(err, celladmin.ErrNotFormed) {
 		return cellFailure(err)
 	}
