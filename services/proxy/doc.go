@@ -6,11 +6,6 @@
 // know jobs, queues or leaders: any node is right, since nodes carry a request on
 // to the leader. It never talks to a control plane.
 //
-//	p, err := proxy.New(options)        // Reads its file and begins to follow the cell.
-//	go func() { served <- p.Serve(listener) }()
-//	for !p.Ready() { ... }              // Until it knows the cell's state and a node that answers.
-//	err = p.Shutdown(ctx)               // Also after a failed Serve: it ends the loops.
-//
 // Surprising: a key that is known keeps working for 30 days without a word from a node, while
 // one that is unknown is answered 503 instead of 401 as soon as the state is older
 // than a minute, because the key may have been made since. See DESIGN.md.

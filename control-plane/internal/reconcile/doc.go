@@ -9,16 +9,7 @@
 // of a tenant only grow, and records are read in the transaction that draws the
 // generation, so that the cell refuses a late loop, which then reads again.
 //
-// The server makes one Loop; use cases get its Wake and Await:
-//
-//	loop := reconcile.New(s, cells, sender.Deliver, options)
-//	go loop.Run(ctx) // Until ctx ends and what it began has ended.
-//
-//	err := s.Tenant(ctx, id, ...) // A use case writes records and outbox rows.
-//	loop.Wake()                   // Else the loop sees them at its next poll.
-//	seen, err := loop.Await(ctx, id, func(tx *store.Tx) (bool, error) {
-//		... // Reports whether the cell has the change.
-//	})
+// The server makes one Loop; use cases get its Wake and Await: see the example.
 //
 // It must not know use cases, nor what a letter says. It never deletes anything in a
 // cell: a thing ends there because its record says that it has ended.

@@ -7,17 +7,8 @@
 // structs; times are time.Time here and Unix nanoseconds in the tables; the zero time
 // is "never" or "not yet".
 //
-// A program opens one Store and does everything in transactions:
-//
-//	s, err := store.Open(ctx, url, options) // Migrates the database.
-//	err = s.Tenant(ctx, tenantID, func(tx *store.Tx) error {
-//		n, err := tx.GetNamespace(ctx, tenantID, id) // Read here what you change:
-//		...                                          // f runs again if it lost a race.
-//		return tx.UpdateNamespace(ctx, &n)           // ErrStale if n is not the stored version.
-//	})
-//	err = s.Close()
-//
-// Use cases write through package change, which adds the audit entry and the outbox rows.
+// A program opens one Store and does everything in transactions: see the example. Use
+// cases write through package change, which adds the audit entry and the outbox rows.
 //
 // It must not know rules: who may do what, which names are good, what follows from a
 // change. Surprising: a changed record is written with the version it was read at, so

@@ -8,25 +8,8 @@
 // Cell the running group, Membership the changes of who belongs to which group,
 // Handler and Client the protocol corvo.cell.v1 between the processes of a cell.
 //
-// A node starts them in this order, before any shard:
-//
-//	c, err := cell.Open(state.Group(cell.GroupID), log.Group(cell.GroupID), mux.Group(cell.GroupID), options)
-//	peers := cell.NewPeers(c, signer, transport, urls)
-//	members := cell.NewMembership(c, groups, peers)            // groups has c.Group() and, later, the shards.
-//	path, handler := cell.NewHandler(c, members, peers, signer) // Serve it: joining nodes call it.
-//	shards, err := c.WaitShards(ctx)                           // Open these, then
-//	go members.KeepFit(ctx)                                    // run the loops until the node ends.
-//	go members.Spread(ctx, every)
-//
-// Anybody reads c.View(), and follows it so:
-//
-//	for ctx.Err() == nil {
-//		changed, v := c.Changed(), c.View() // The channel first.
-//		... // use v
-//		<-changed
-//	}
-//
-// c.Apply writes, on the leader only. c.Shutdown ends the replica.
+// The example starts them in their order, and follows the view. Apply writes, on the
+// leader only.
 //
 // It must not know what a job is, nor check API keys: it stores digests and
 // hands them out.

@@ -6,18 +6,8 @@
 // call returns (rule R1); only Options.Relaxed turns that off, for throw-away
 // single nodes.
 //
-// A node opens one Store. Each raft group has a Group of it, which is both of raft's
-// stores:
-//
-//	store, err := raftlog.Open(dir, options)    // Or ErrCorrupt, ErrRelaxedCrash, ErrInUse.
-//	record, err := store.NodeValue(name)        // What the node keeps beside its groups.
-//	log := store.Group(id)
-//	r, err := raft.NewRaft(config, fsm, log, log, snapshots, transport)
-//	                                            // Raft calls StoreLogs, GetLog, DeleteRange, Set.
-//	err = r.Shutdown().Error()
-//	err = store.Close()                         // After the groups.
-//
-// A failed write has no error that a caller could handle: Options.OnFatal ends the process.
+// A node opens one Store, and each raft group has a Group of it, which is both of
+// raft's stores: see the example.
 //
 // It must not know what an entry means, which groups exist, or who leads them.
 //

@@ -6,18 +6,7 @@
 // heartbeat filter of rule R3. The framing of raft messages is
 // raft.NetworkTransport's.
 //
-// A node has one Mux, and each raft group a Group of it:
-//
-//	mux := transport.Listen(ln, options) // Refuses every connection so far.
-//	mux.SetCell(cellID)                  // From here on it takes those of the cell.
-//	err := mux.Ask(peer, timeout)        // Does that node object to this one? A *Refusal if so.
-//
-//	t := mux.Group(id)
-//	r, err := raft.NewRaft(config, fsm, log, log, snapshots, t)
-//	t.Bind(r) // Heartbeats may take the fast path now.
-//
-//	err = r.Shutdown().Error() // Closes t.
-//	err = mux.Close()          // After the groups.
+// A node has one Mux, and each raft group a Group of it: see the example.
 //
 // It must not know what entries or snapshots contain, or who may lead. Server
 // addresses are node ids; Options.Resolve says where a node listens today.
