@@ -92,6 +92,24 @@ func (s *Service) act(ctx context.Context, c Caller, a adminAct, cmd command.Com
 	return rep.Settled[1], nil
 }
 
+// actOn is act on what must be there; its absence is missing.
+func (s *Service) actOn(ctx context.Context, c Caller, a adminAct, cmd command.Command, missing error) (state.Result, error) {
+	res, err := s.act(ctx, c, a, cmd)
+	if err == nil && res.Refusal == state.NotFound {
+		err = missing
+	}
+	return res, err
+}
+
+// actOnJob is act on one job, and tells the job's state after it.
+func (s *Service) actOnJob(ctx context.Context, c Caller, a adminAct, id job.ID, verb string, cmd command.Command) (job.State, error) {
+	res, err := s.act(ctx, c, a, cmd)
+	if err != nil {
+		return 0, err
+	}
+	return res.State, adminRefusal(id, &res, verb)
+}
+
 // audited puts the audit record in front of a command. The command's result comes
 // second.
 func (s *Service) audited(c Caller, a adminAct, cmd command.Command) []command.Command {

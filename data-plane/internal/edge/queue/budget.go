@@ -120,14 +120,9 @@ func (s *Service) DeleteBudget(ctx context.Context, c Caller, scope wire.BudgetS
 	if !ok {
 		return errNoBudget(scope, target)
 	}
-	res, err := s.act(ctx, c, budgetAct("budget.delete", scope, target), &command.DeleteBudget{NS: c.Namespace, Scope: sc, Target: target})
-	if err != nil {
-		return err
-	}
-	if res.Refusal == state.NotFound {
-		return errNoBudget(scope, target)
-	}
-	return nil
+	del := &command.DeleteBudget{NS: c.Namespace, Scope: sc, Target: target}
+	_, err := s.actOn(ctx, c, budgetAct("budget.delete", scope, target), del, errNoBudget(scope, target))
+	return err
 }
 
 func errNoBudget(scope wire.BudgetScope, target string) error {
@@ -260,14 +255,8 @@ func viewPolicy(p *records.Policy) wire.ApprovalPolicy {
 
 // DeletePolicy removes an approval policy; jobs that it holds stay held.
 func (s *Service) DeletePolicy(ctx context.Context, c Caller, id job.PolicyID) error {
-	res, err := s.act(ctx, c, policyAct("approval_policy.delete", id), &command.DeletePolicy{NS: c.Namespace, ID: id})
-	if err != nil {
-		return err
-	}
-	if res.Refusal == state.NotFound {
-		return errNoPolicy(id)
-	}
-	return nil
+	_, err := s.actOn(ctx, c, policyAct("approval_policy.delete", id), &command.DeletePolicy{NS: c.Namespace, ID: id}, errNoPolicy(id))
+	return err
 }
 
 func errNoPolicy(id job.PolicyID) error {

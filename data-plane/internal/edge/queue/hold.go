@@ -14,11 +14,8 @@ func (s *Service) Hold(ctx context.Context, c Caller, id job.ID, reason string) 
 	if err := checkReason("reason", reason); err != nil {
 		return 0, err
 	}
-	res, err := s.act(ctx, c, jobAct("job.hold", id).with("reason", reason), &command.Hold{NS: c.Namespace, ID: id, Reason: reason, By: c.Principal})
-	if err != nil {
-		return 0, err
-	}
-	return res.State, adminRefusal(id, &res, "hold")
+	hold := &command.Hold{NS: c.Namespace, ID: id, Reason: reason, By: c.Principal}
+	return s.actOnJob(ctx, c, jobAct("job.hold", id).with("reason", reason), id, "hold", hold)
 }
 
 // Approve lets a held job run.
@@ -36,11 +33,7 @@ func (s *Service) decide(ctx context.Context, c Caller, verb string, cmd *comman
 		return 0, err
 	}
 	cmd.NS, cmd.By = c.Namespace, c.Principal
-	res, err := s.act(ctx, c, jobAct("job."+verb, cmd.ID).with("comment", cmd.Comment), cmd)
-	if err != nil {
-		return 0, err
-	}
-	return res.State, adminRefusal(cmd.ID, &res, verb)
+	return s.actOnJob(ctx, c, jobAct("job."+verb, cmd.ID).with("comment", cmd.Comment), cmd.ID, verb, cmd)
 }
 
 func checkReason(path, text string) error {

@@ -7,7 +7,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
@@ -17,10 +16,7 @@ func (s *Service) ClearQueue(ctx context.Context, c Caller, name string) (remove
 	if err := checkQueuePath(name); err != nil {
 		return 0, err
 	}
-	res, err := s.act(ctx, c, queueAct("queue.clear", name), &command.ClearQueue{NS: c.Namespace, Queue: name})
-	if err == nil && res.Refusal == state.NotFound {
-		err = errNoQueue(name)
-	}
+	res, err := s.actOn(ctx, c, queueAct("queue.clear", name), &command.ClearQueue{NS: c.Namespace, Queue: name}, errNoQueue(name))
 	return res.Removed, err
 }
 
@@ -29,11 +25,8 @@ func (s *Service) MoveJob(ctx context.Context, c Caller, id job.ID, to string) e
 	if err := checkQueuePath(to); err != nil {
 		return err
 	}
-	res, err := s.act(ctx, c, jobAct("job.move", id).with("to_queue", to), &command.Move{NS: c.Namespace, ID: id, Queue: to})
-	if err != nil {
-		return err
-	}
-	return adminRefusal(id, &res, "move")
+	_, err := s.actOnJob(ctx, c, jobAct("job.move", id).with("to_queue", to), id, "move", &command.Move{NS: c.Namespace, ID: id, Queue: to})
+	return err
 }
 
 // RequeueDead retries all jobs of a queue that are dead when it begins, and returns

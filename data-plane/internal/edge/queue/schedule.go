@@ -163,10 +163,7 @@ func (s *Service) putSchedule(ctx context.Context, c Caller, act string, cmd *co
 
 // DeleteSchedule removes a schedule. Jobs that it made stay.
 func (s *Service) DeleteSchedule(ctx context.Context, c Caller, id job.ScheduleID) error {
-	res, err := s.act(ctx, c, scheduleAct("schedule.delete", id), &command.DeleteSchedule{NS: c.Namespace, ID: id})
-	if err == nil && res.Refusal == state.NotFound {
-		return errNoSchedule(id)
-	}
+	_, err := s.actOn(ctx, c, scheduleAct("schedule.delete", id), &command.DeleteSchedule{NS: c.Namespace, ID: id}, errNoSchedule(id))
 	return err
 }
 

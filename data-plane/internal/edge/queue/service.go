@@ -347,30 +347,20 @@ func (s *Service) setPaused(ctx context.Context, c Caller, name string, paused b
 // Cancel ends a waiting job, or asks the worker of an active one to stop; the state
 // says which: Cancelled or Cancelling.
 func (s *Service) Cancel(ctx context.Context, c Caller, id job.ID) (job.State, error) {
-	res, err := s.act(ctx, c, jobAct("job.cancel", id), &command.Cancel{NS: c.Namespace, ID: id})
-	if err != nil {
-		return 0, err
-	}
-	return res.State, adminRefusal(id, &res, "cancel")
+	return s.actOnJob(ctx, c, jobAct("job.cancel", id), id, "cancel", &command.Cancel{NS: c.Namespace, ID: id})
 }
 
 // Retry makes a finished job pending again with fresh counters, and a scheduled or
 // retrying one pending now.
 func (s *Service) Retry(ctx context.Context, c Caller, id job.ID) error {
-	res, err := s.act(ctx, c, jobAct("job.retry", id), &command.Retry{NS: c.Namespace, ID: id})
-	if err != nil {
-		return err
-	}
-	return adminRefusal(id, &res, "retry")
+	_, err := s.actOnJob(ctx, c, jobAct("job.retry", id), id, "retry", &command.Retry{NS: c.Namespace, ID: id})
+	return err
 }
 
 // Delete removes every trace of a job that no worker holds.
 func (s *Service) Delete(ctx context.Context, c Caller, id job.ID) error {
-	res, err := s.act(ctx, c, jobAct("job.delete", id), &command.Delete{NS: c.Namespace, ID: id})
-	if err != nil {
-		return err
-	}
-	return adminRefusal(id, &res, "delete")
+	_, err := s.actOnJob(ctx, c, jobAct("job.delete", id), id, "delete", &command.Delete{NS: c.Namespace, ID: id})
+	return err
 }
 
 func (s *Service) one(ctx context.Context, cmd command.Command) (state.Result, error) {

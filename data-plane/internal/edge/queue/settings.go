@@ -71,14 +71,8 @@ func (s *Service) DeleteQueue(ctx context.Context, c Caller, name string) error 
 	if err := checkQueuePath(name); err != nil {
 		return err
 	}
-	res, err := s.act(ctx, c, queueAct("queue.delete", name), &command.DeleteQueue{NS: c.Namespace, Queue: name})
-	if err != nil {
-		return err
-	}
-	if res.Refusal == state.NotFound {
-		return errNoQueue(name)
-	}
-	return nil
+	_, err := s.actOn(ctx, c, queueAct("queue.delete", name), &command.DeleteQueue{NS: c.Namespace, Queue: name}, errNoQueue(name))
+	return err
 }
 
 func checkQueuePath(name string) error {

@@ -14,8 +14,7 @@ import (
 func TestWire_WordsStandInTheOrderOfTheEngine(t *testing.T) {
 	t.Parallel()
 	equal(t, "scopes", texts(wire.BudgetScopes()), inOrder(map[int]wire.BudgetScope{
-		int(command.BudgetGlobal - command.BudgetGlobal): wire.BudgetGlobal, int(command.BudgetQueue - command.BudgetGlobal): wire.BudgetQueue,
-		int(command.BudgetTag - command.BudgetGlobal): wire.BudgetTag,
+		0: wire.BudgetGlobal, int(command.BudgetQueue - command.BudgetGlobal): wire.BudgetQueue, int(command.BudgetTag - command.BudgetGlobal): wire.BudgetTag,
 	}))
 	equal(t, "spent budgets", texts(wire.OnExceeds()), inOrder(map[int]wire.OnExceed{
 		int(command.ExceedHold): wire.ExceedHold, int(command.ExceedReject): wire.ExceedReject, int(command.ExceedAlert): wire.ExceedAlertOnly,
