@@ -48,8 +48,8 @@ var clearRules = []Rule{
 		t.Enqueue(Job{Queue: q, DependsOn: []string{first.ID}})
 		t.Clear(q, 3)
 		t.Ack(t.Fetch(t.Job(first.ID).Queue))
-		witness := t.Enqueue(Job{Queue: q, ScheduledAt: time.Now().Add(wait + 300*time.Millisecond)})
-		Equal(t, "job", t.Fetch(q).ID, witness.ID) // Its time is later than that of the others.
+		late := t.Enqueue(Job{Queue: q, ScheduledAt: time.Now().Add(wait + 300*time.Millisecond)})
+		Equal(t, "job", t.Fetch(q).ID, late.ID) // Its time is later than that of the others.
 		t.Nothing(q)
 	}},
 	{Name: "a job that a worker holds outlives a clear", Needs: "clear", Run: func(t *T) {

@@ -27,14 +27,14 @@ func (s *skewed) Now() (time.Time, time.Duration) {
 	return wall.Add(time.Duration(s.by.Load())), mono
 }
 
-// keeper is a node that says what time it is and whether calls were signed in its time.
-type keeper struct {
+// timeNode says what time it is and whether calls were signed in its time.
+type timeNode struct {
 	*httptest.Server
 
 	good, bad atomic.Int64
 }
 
-func startKeeper(t *testing.T, secret []byte) *keeper {
+func startTimeNode(t *testing.T, secret []byte) *timeNode {
 	t.Helper()
 	prover, err := cellclock.NewProver(secret)
 	if err != nil {
@@ -44,7 +44,7 @@ func startKeeper(t *testing.T, secret []byte) *keeper {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := new(keeper)
+	k := new(timeNode)
 	clock := prover.Handler(cellclock.NewMachineClock())
 	k.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == cellclock.Path {
@@ -95,9 +95,9 @@ func TestClock_AControlPlaneThatIsOffGoesByItsCellAndSaysSo(t *testing.T) {
 			t.Parallel()
 			clock := &skewed{Clock: cellclock.NewMachineClock()}
 			clock.by.Store(int64(by))
-			var node *keeper
+			var node *timeNode
 			s := newStageOn(t, "sqlite:"+filepath.Join(t.TempDir(), "control.db"), func(c *Config) {
-				node = startKeeper(t, c.Cells[0].Secret)
+				node = startTimeNode(t, c.Cells[0].Secret)
 				c.Clock, c.Cells[0].URLs = clock, []string{node.URL}
 			})
 			s.run(t)

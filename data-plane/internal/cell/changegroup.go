@@ -85,7 +85,7 @@ func (m *Membership) transferHere(ctx context.Context, g *group.Group, toNode st
 	nodes := m.Nodes(ctx)
 	if toNode == "" {
 		// With none known the library picks: an operator asked for the transfer.
-		toNode, _ = newSuccession(nodes, m.cell.NodeID()).pick(g.ID(), health.Unfit)
+		toNode, _ = newCandidates(nodes, m.cell.NodeID()).pick(g.ID(), health.Unfit)
 	} else if causes := causesOf(statusOf(nodes, toNode)); health.LevelOf(causes) > m.cell.health.Level() {
 		return fault.New(fault.Conflict, "NODE_UNFIT", "node %s can't lead right now: %s", toNode, health.Text(causes))
 	}

@@ -42,13 +42,13 @@ func (m *Membership) HandOver(ctx context.Context) {
 	if m.cell.health.Silent() || !m.leadsAny() {
 		return
 	}
-	heirs := newSuccession(m.Nodes(ctx), m.cell.NodeID())
+	next := newCandidates(m.Nodes(ctx), m.cell.NodeID())
 	for _, id := range m.local() {
 		g := m.group(id)
 		if g == nil || !g.Leading() || ctx.Err() != nil {
 			continue
 		}
-		to, ok := heirs.pick(id, m.cell.health.Level())
+		to, ok := next.pick(id, m.cell.health.Level())
 		if !ok {
 			continue
 		}
@@ -68,16 +68,16 @@ func (m *Membership) leadsAny() bool {
 	return false
 }
 
-// succession is what the nodes said of themselves, to choose from when one node
-// gives up its groups.
-type succession struct {
+// candidates are the nodes, with what they said of themselves, to choose from when one
+// of them gives up its groups.
+type candidates struct {
 	nodes []*cellv1.NodeStatus
 	from  string
 	leads map[string]int
 }
 
-func newSuccession(nodes []*cellv1.NodeStatus, from string) *succession {
-	s := &succession{nodes: nodes, from: from, leads: make(map[string]int)}
+func newCandidates(nodes []*cellv1.NodeStatus, from string) *candidates {
+	s := &candidates{nodes: nodes, from: from, leads: make(map[string]int)}
 	for _, n := range nodes {
 		for _, g := range n.GetGroups() {
 			if g.GetRole() == "leader" {
@@ -90,7 +90,7 @@ func newSuccession(nodes []*cellv1.NodeStatus, from string) *succession {
 
 // pick chooses a group's next leader: the best level below limit, then the node
 // that leads fewest, then the first in the records.
-func (s *succession) pick(id uint32, limit health.Level) (string, bool) {
+func (s *candidates) pick(id uint32, limit health.Level) (string, bool) {
 	best, bestLevel := "", limit
 	for _, n := range s.nodes {
 		to, level := n.GetNode().GetId(), health.LevelOf(causesOf(n))

@@ -95,7 +95,7 @@ func (p *pace) charge(began time.Time, worked time.Duration, least float64) {
 	if p.paid.Before(began) {
 		p.paid = began
 	}
-	p.paid = p.paid.Add(time.Duration(float64(worked)/max(p.share, least)) + nap)
+	p.paid = p.paid.Add(time.Duration(float64(worked)/max(p.share, least)) + pause)
 	if last := now.Add(restMax); p.paid.After(last) {
 		p.paid = last
 	}
@@ -120,8 +120,8 @@ func (p *pace) look(now time.Time) {
 }
 
 const (
-	// nap yields the processor even when it seems to be idle.
-	nap = time.Millisecond
+	// pause yields the processor even when it seems to be idle.
+	pause = time.Millisecond
 	// shareBlind is the share where the load is unknown.
 	shareBlind = 0.25
 )
