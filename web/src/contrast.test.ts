@@ -9,9 +9,9 @@ function tokens(selector: string): Map<string, [number, number, number]> {
   const begin = css.indexOf(selector);
   const block = css.slice(begin, css.indexOf("\n}", begin));
   const found = new Map<string, [number, number, number]>();
-  for (const match of block.matchAll(/--([\w-]+): oklch\(([\d.]+) ([\d.]+) ([\d.]+)\);/g))
+  for (const match of block.matchAll(/--color-([\w-]+): oklch\(([\d.]+) ([\d.]+) ([\d.]+)\);/g))
     found.set(match[1] ?? "", [Number(match[2]), Number(match[3]), Number(match[4])]);
-  for (const match of block.matchAll(/--([\w-]+): oklch\(([\d.]+) 0 0\);/g))
+  for (const match of block.matchAll(/--color-([\w-]+): oklch\(([\d.]+) 0 0\);/g))
     found.set(match[1] ?? "", [Number(match[2]), 0, 0]);
   return found;
 }
@@ -68,7 +68,7 @@ const pairs: [string, string, number][] = [
 ];
 
 describe.each([
-  ["light", ":root {"],
+  ["light", "@theme static {"],
   ["dark", '[data-theme="dark"] {'],
 ])("%s", (_, selector) => {
   const theme = tokens(selector);
