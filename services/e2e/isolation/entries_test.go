@@ -2,6 +2,7 @@ package isolation
 
 import (
 	"encoding/json"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,7 +14,6 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
-	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 )
 
 // side is the part of the service that answers.
@@ -51,7 +51,7 @@ func (m *matrix) allEntries(t *testing.T) []entry {
 			t.Fatalf("no entries of side %d: the service says nothing of itself", s)
 		}
 	}
-	all = append(all, nodeEntries(all, m.node(t))...)
+	all = append(all, m.nodeEntries(all, m.node(t))...)
 	slices.SortStableFunc(all, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	return all
 }
@@ -66,18 +66,9 @@ var reading = []string{
 // those over Connect and over gRPC.
 func (m *matrix) dataEntries(t *testing.T) (all []entry) {
 	t.Helper()
-	s := &setting{ctx: m.ctx}
-	routes := s.documented(t, m.up.API.URL)
-	services := corvov1.File_corvo_v1_worker_proto.Services()
-	for i := range services.Len() {
-		routes = append(routes, procedures(services.Get(i))...)
-	}
-	for _, route := range routes {
-		d, known := probes[route]
-		if !known {
-			t.Errorf("%s is not in the table of routes: say there what can be asked at it", route)
-			continue
-		}
+	m.probes = allProbes(m.ctx, t, m.up.API.URL)
+	for _, route := range slices.Sorted(maps.Keys(m.probes)) {
+		d := m.probes[route]
 		e := entry{
 			name: "data " + route, side: data, public: d.public, changes: !strings.HasPrefix(route, "GET ") && !slices.Contains(reading, route),
 		}
@@ -127,6 +118,8 @@ func (d probe) request(route, method, path string) request {
 		q.body = d.thing(id)
 	case d.names != nil:
 		q.body = d.names()
+	case d.queue:
+		q.body = d.body
 	}
 	q.path = strings.NewReplacer("{id}", id, "{name}", "nothing-"+crockford(12)).Replace(path) + d.query
 	return q
@@ -248,14 +241,14 @@ func (m *matrix) mailboxEntries(t *testing.T) (all []entry) {
 }
 
 // nodeEntries are those of the data plane and the cell at a node itself.
-func nodeEntries(all []entry, base string) (out []entry) {
+func (m *matrix) nodeEntries(all []entry, base string) (out []entry) {
 	for _, e := range all {
 		if e.side != data || e.public || e.grpc {
 			continue
 		}
 		_, route, _ := strings.Cut(e.name, " ")
 		method, path, _ := strings.Cut(route, " ")
-		q := probes[route].request(route, method, path)
+		q := m.probes[route].request(route, method, path)
 		q.watch = false
 		out = append(out, fixed("node "+route, inside, base, q))
 	}

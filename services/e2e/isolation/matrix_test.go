@@ -33,6 +33,7 @@ type matrix struct {
 	up         *rig.Up
 	own, other *tenant
 	cast       []credential
+	probes     map[string]probe
 	entries    []entry
 	ctx        context.Context // The test's own.
 }

@@ -17,24 +17,23 @@ type probe struct {
 	// queue: the path names a queue. The answer about a queue that only the other
 	// tenant has must be that about one that nobody has.
 	queue bool
+	body  any // Of a queue's route.
 	// thing asks about something else that has an id, and is of the kind that thingKind
 	// names. The answer about the other tenant's must be that about one that never was.
 	thing     func(id string) any
 	thingKind string
-	// makesNone: and asking makes no queue of that name.
-	makesNone bool
 	query     string // With its question mark.
 	// watch: an RPC whose answer has no end.
 	watch bool
 	// public routes need no key.
 	public bool
+	// derived from the document: what is asked must not be refused for its form.
+	derived bool
 }
 
 type o = map[string]any
 
-func noBody() any        { return nil }
-func noJob(job) any      { return nil }
-func noThing(string) any { return nil }
+func noBody() any { return nil }
 
 // Kinds of things that have an id of their own, as ids begin.
 const (
@@ -43,6 +42,9 @@ const (
 	aSchedule = "sched_"
 	aBulk     = "bulk_"
 )
+
+// things are the kinds by the part of a path in front of their ids.
+var things = map[string]string{"batches": aBatch, "chains": aChain, "schedules": aSchedule, "bulk": aBulk}
 
 func bulkByName() any {
 	return o{"filter": o{"queue": queue, "state": []string{"dead"}}, "action": "delete"}
@@ -59,7 +61,9 @@ const (
 
 const rpc = "POST /corvo.v1.WorkerService/"
 
-// probes has every route of the data plane. {id} is a job's or a thing's id, {name} a queue's.
+// probes are the routes at which more can be asked than the OpenAPI document tells, which
+// gives all others theirs (see document.probe), and the procedures. {id} is a job's or a
+// thing's id, {name} a queue's.
 var probes = map[string]probe{
 	"POST /api/v1/enqueue": {
 		names: enqueue, job: func(j job) any { return o{"queue": queue, "depends_on": []string{j.id}} },
@@ -79,83 +83,31 @@ var probes = map[string]probe{
 	"POST /api/v1/webhooks/{name}": {
 		queue: true, query: "?priority=high&tags=" + tagName + ":x",
 	},
-	"GET /api/v1/jobs":                          {names: noBody},
-	"POST /api/v1/jobs/search":                  {names: func() any { return o{"queue": queue, "tags": o{tagName: "x"}} }},
-	"POST /api/v1/jobs/bulk-get":                {job: func(j job) any { return o{"job_ids": []string{j.id}} }},
-	"POST /api/v1/jobs/bulk":                    {job: func(j job) any { return o{"job_ids": []string{j.id}, "action": "cancel"} }, names: bulkByName},
-	"GET /api/v1/bulk/{id}":                     {thing: noThing, thingKind: aBulk},
-	"GET /api/v1/bulk/{id}/progress":            {thing: noThing, thingKind: aBulk},
-	"GET /api/v1/jobs/{id}/events":              {job: noJob},
-	"GET /api/v1/events":                        {names: noBody, query: "?last_event_id=0"},
-	"GET /api/v1/jobs/{id}/why":                 {job: noJob},
-	"GET /api/v1/cluster/events":                {names: noBody, query: "?after_seq=0&limit=1000"},
-	"GET /api/v1/workers":                       {names: noBody},
-	"GET /api/v1/audit":                         {names: noBody},
-	"GET /api/v1/metrics/throughput":            {names: noBody},
-	"GET /api/v1/jobs/{id}":                     {job: noJob},
-	"DELETE /api/v1/jobs/{id}":                  {job: noJob},
-	"POST /api/v1/jobs/{id}/retry":              {job: noJob},
-	"POST /api/v1/jobs/{id}/cancel":             {job: noJob},
-	"POST /api/v1/jobs/{id}/hold":               {job: func(job) any { return o{"reason": "look"} }},
-	"POST /api/v1/jobs/{id}/approve":            {job: func(job) any { return o{"comment": "fine"} }},
-	"POST /api/v1/jobs/{id}/reject":             {job: func(job) any { return o{"comment": "no"} }},
-	"POST /api/v1/batches":                      {names: func() any { return o{"callback_queue": queue} }},
-	"GET /api/v1/batches":                       {names: noBody},
-	"GET /api/v1/batches/{id}":                  {thing: noThing, thingKind: aBatch},
-	"POST /api/v1/batches/{id}/seal":            {thing: noThing, thingKind: aBatch},
-	"GET /api/v1/chains":                        {names: noBody},
-	"GET /api/v1/chains/{id}":                   {thing: noThing, thingKind: aChain},
-	"GET /api/v1/queues":                        {names: noBody},
-	"POST /api/v1/queues/{name}/pause":          {queue: true},
-	"POST /api/v1/queues/{name}/resume":         {queue: true},
-	"POST /api/v1/queues/{name}/drain":          {queue: true, makesNone: true},
-	"POST /api/v1/queues/{name}/clear":          {queue: true, makesNone: true},
-	"POST /api/v1/queues/{name}/requeue":        {queue: true, makesNone: true},
-	"GET /api/v1/dead":                          {names: noBody},
-	"GET /api/v1/dead/groups":                   {names: noBody},
-	"POST /api/v1/jobs/{id}/move":               {job: func(job) any { return o{"queue": queue} }},
-	"GET /api/v1/queues/{name}":                 {queue: true, makesNone: true},
-	"PUT /api/v1/queues/{name}":                 {queue: true},
-	"DELETE /api/v1/queues/{name}":              {queue: true, makesNone: true, query: "?confirm=true"},
-	"POST /api/v1/queues/{name}/concurrency":    {queue: true},
-	"POST /api/v1/queues/{name}/throttle":       {queue: true},
-	"DELETE /api/v1/queues/{name}/throttle":     {queue: true},
-	"GET /api/v1/jobs/{id}/iterations":          {job: noJob},
-	"POST /api/v1/jobs/{id}/replay":             {job: func(job) any { return o{"from": 1} }},
-	"GET /api/v1/budgets":                       {names: noBody},
-	"POST /api/v1/budgets":                      {names: func() any { return o{"scope": "queue", "target": queue, "daily_usd": 1000} }},
-	"DELETE /api/v1/budgets/{scope}/{target}":   {names: noBody},
-	"DELETE /api/v1/budgets/{budget}":           {names: noBody},
-	"GET /api/v1/approval-policies":             {names: noBody},
-	"POST /api/v1/approval-policies":            {names: func() any { return o{"name": "p", "queue": "approved-only"} }},
-	"DELETE /api/v1/approval-policies/{policy}": {names: noBody},
-	"GET /api/v1/usage/summary":                 {names: noBody, query: "?period=7d"},
-	"GET /api/v1/schedules":                     {names: noBody},
-	"POST /api/v1/schedules":                    {names: schedule},
-	"POST /api/v1/schedules/preview":            {names: func() any { return o{"cron": "@daily"} }},
-	"GET /api/v1/schedules/{id}":                {thing: noThing, thingKind: aSchedule},
-	"PUT /api/v1/schedules/{id}":                {thing: func(string) any { return schedule() }, thingKind: aSchedule},
-	"DELETE /api/v1/schedules/{id}":             {thing: noThing, thingKind: aSchedule},
-	"POST /api/v1/schedules/{id}/pause":         {thing: noThing, thingKind: aSchedule},
-	"POST /api/v1/schedules/{id}/resume":        {thing: noThing, thingKind: aSchedule},
-	"POST /api/v1/schedules/{id}/run":           {thing: noThing, thingKind: aSchedule},
-	"GET /api/v1/info":                          {names: noBody, public: true},
-	"GET /healthz":                              {names: noBody, public: true},
-	"GET /readyz":                               {names: noBody, public: true},
-	"GET /openapi.json":                         {names: noBody, public: true},
-	"GET /api/v1/debug/runtime":                 {names: noBody},
-	"GET /api/v1/cluster/status":                {names: noBody},
-	rpc + "Enqueue":                             {names: enqueueRPC},
-	rpc + "EnqueueBatch":                        {names: func() any { return o{"jobs": []any{enqueueRPC()}} }},
-	rpc + "Fetch":                               {names: fetchRPC},
-	rpc + "FetchBatch":                          {names: fetchRPC},
-	rpc + "Ack":                                 {job: func(j job) any { return o{"jobId": j.id, "leaseToken": j.token, "workerId": worker} }},
-	rpc + "AckBatch":                            {job: func(j job) any { return o{"workerId": worker, "items": []any{item(j)}} }},
-	rpc + "Fail":                                {job: func(j job) any { return o{"jobId": j.id, "leaseToken": j.token, "error": "no"} }},
-	rpc + "Heartbeat":                           {job: func(j job) any { return o{"workerId": worker, "jobs": o{j.id: o{"leaseToken": j.token}}} }},
-	rpc + "StreamLifecycle":                     {job: frame, names: frameOfNames},
-	rpc + "Subscribe":                           {names: func() any { return o{"lastEventId": 1} }, watch: true},
-	rpc + "GetServerInfo":                       {names: func() any { return o{} }, public: true},
+	"POST /api/v1/jobs/search":            {names: func() any { return o{"queue": queue, "tags": o{tagName: "x"}} }},
+	"POST /api/v1/jobs/bulk-get":          {job: func(j job) any { return o{"job_ids": []string{j.id}} }},
+	"POST /api/v1/jobs/bulk":              {job: func(j job) any { return o{"job_ids": []string{j.id}, "action": "cancel"} }, names: bulkByName},
+	"GET /api/v1/events":                  {names: noBody, query: "?last_event_id=0"},
+	"GET /api/v1/cluster/events":          {names: noBody, query: "?after_seq=0&limit=1000"},
+	"POST /api/v1/batches":                {names: func() any { return o{"callback_queue": queue} }},
+	"POST /api/v1/queues/{name}/throttle": {queue: true, body: o{"rate": 1, "period": "1m"}},
+	"DELETE /api/v1/queues/{name}":        {queue: true, query: "?confirm=true"},
+	"POST /api/v1/jobs/{id}/replay":       {job: func(job) any { return o{"from": 1} }},
+	"POST /api/v1/budgets":                {names: func() any { return o{"scope": "queue", "target": queue, "daily_usd": 1000} }},
+	"POST /api/v1/approval-policies":      {names: func() any { return o{"name": "p", "queue": "approved-only"} }},
+	"GET /api/v1/usage/summary":           {names: noBody, query: "?period=7d"},
+	"POST /api/v1/schedules":              {names: schedule},
+	"PUT /api/v1/schedules/{id}":          {thing: func(string) any { return schedule() }, thingKind: aSchedule},
+	rpc + "Enqueue":                       {names: enqueueRPC},
+	rpc + "EnqueueBatch":                  {names: func() any { return o{"jobs": []any{enqueueRPC()}} }},
+	rpc + "Fetch":                         {names: fetchRPC},
+	rpc + "FetchBatch":                    {names: fetchRPC},
+	rpc + "Ack":                           {job: func(j job) any { return o{"jobId": j.id, "leaseToken": j.token, "workerId": worker} }},
+	rpc + "AckBatch":                      {job: func(j job) any { return o{"workerId": worker, "items": []any{item(j)}} }},
+	rpc + "Fail":                          {job: func(j job) any { return o{"jobId": j.id, "leaseToken": j.token, "error": "no"} }},
+	rpc + "Heartbeat":                     {job: func(j job) any { return o{"workerId": worker, "jobs": o{j.id: o{"leaseToken": j.token}}} }},
+	rpc + "StreamLifecycle":               {job: frame, names: frameOfNames},
+	rpc + "Subscribe":                     {names: func() any { return o{"lastEventId": 1} }, watch: true},
+	rpc + "GetServerInfo":                 {names: func() any { return o{} }, public: true},
 }
 
 func enqueue() any {

@@ -20,11 +20,10 @@ import (
 type tenant struct {
 	name       string
 	id         string
-	key        string // Admin, all namespaces.
-	canary     string // Stands in everything that the tenant wrote.
-	ledger     string // A queue that no other tenant has, and nobody speaks of.
-	books      string // Another, which others ask about.
-	shelf      string // Another, which others ask about and do not make.
+	key        string            // Admin, all namespaces.
+	canary     string            // Stands in everything that the tenant wrote.
+	ledger     string            // A queue that no other tenant has, and nobody speaks of.
+	asked      map[string]string // Another for each route, at which alone others ask about it.
 	namespaces []*namespace
 }
 
@@ -72,11 +71,11 @@ func onlyQueue(name string) string { return name + "-" + strings.ToLower(rand.Te
 func hexByte(b byte) string { return fmt.Sprintf("%02x", b) }
 
 // settle makes the tenant, its namespaces and jobs in every state.
-func settle(t *testing.T, c *rig.Cell, name string) *tenant {
+func settle(t *testing.T, c *rig.Cell, name string, asked map[string]string) *tenant {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	b := &tenant{name: name, canary: "CANARY" + rand.Text(), ledger: onlyQueue("ledger"), books: onlyQueue("books"), shelf: onlyQueue("shelf")}
+	b := &tenant{name: name, canary: "CANARY" + rand.Text(), ledger: onlyQueue("ledger"), asked: asked}
 	if name != rig.CellTenant { // The rig has made that one.
 		if _, err := c.Admin.CreateTenant(ctx, name, nil); err != nil {
 			t.Fatal(err)
@@ -187,8 +186,9 @@ func (b *tenant) work(ctx context.Context, t *testing.T, c *rig.Cell, ns *namesp
 	keep(j, "active")
 	keep(enqueue(queue, o{"unique_key": uniqueKey, "idempotency_key": idempotency}), "pending")
 	keep(enqueue(b.ledger, nil), "pending")
-	keep(enqueue(b.books, nil), "pending")
-	keep(enqueue(b.shelf, nil), "pending")
+	for _, queue := range b.asked {
+		enqueue(queue, nil)
+	}
 	b.group(call, ns)
 	for _, j := range ns.jobs {
 		var out rig.Job
