@@ -18,7 +18,10 @@ async function settled(page: Page): Promise<void> {
   await page.evaluate(async () => {
     for (let still = 0; still < 2; still++) {
       await new Promise((resolve) => requestAnimationFrame(resolve));
-      const ending = document.getAnimations().filter((animation) => animation.effect?.getComputedTiming().endTime !== Number.POSITIVE_INFINITY);
+      // One that keeps its last picture is listed although it is finished; some never finish.
+      const ending = document
+        .getAnimations()
+        .filter(({ playState, effect }) => playState === "running" && effect?.getComputedTiming().endTime !== Number.POSITIVE_INFINITY);
       if (ending.length > 0) still = -1;
       await Promise.allSettled(ending.map((animation) => animation.finished));
     }
