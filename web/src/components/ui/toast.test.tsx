@@ -12,7 +12,10 @@ it("shows what was said before the page of toasts was loaded, and what is said a
   const onClick = vi.fn();
   toast({ title: "Queue paused", action: { label: "Undo", onClick } });
   expect(await screen.findByText("Queue paused")).toBeTruthy();
-  expect(screen.getByRole("button", { name: "Dismiss" }), "Tab reaches it, so that a screen reader must know it").toBeTruthy();
+  expect(
+    screen.getByRole("button", { name: "Dismiss" }),
+    "Tab reaches it, so that a screen reader must know it",
+  ).toBeTruthy();
   fireEvent.click(screen.getByRole("button", { name: "Undo" }));
   expect(onClick).toHaveBeenCalledOnce();
 
