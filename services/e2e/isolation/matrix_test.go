@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -21,7 +20,6 @@ import (
 var update = flag.Bool("update", false, "rewrite testdata/matrix.txt")
 
 const (
-	matrixLimit = 3 * time.Minute
 	// entriesAtOnce keeps the service busy and its answers quick.
 	entriesAtOnce = 6
 	// nowhere is a tenant that is not there, as long as the demo tenant's name.
@@ -42,7 +40,7 @@ type matrix struct {
 // with a table that people read when it changes; the laws hold whatever the table says.
 func TestMatrix_ACredentialOpensItsOwnEntriesOnly(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), matrixLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), testLimit)
 	t.Cleanup(cancel)
 	m := &matrix{ctx: ctx, up: rig.StartUp(t, t.TempDir(), "--mailbox", "--trusted-proxies", "127.0.0.1")}
 	m.settle(t)
