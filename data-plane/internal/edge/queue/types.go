@@ -143,7 +143,7 @@ type HeartbeatInput struct {
 	Usage      *UsageReport
 }
 
-// HeartbeatStatus is the word a worker gets for one of its jobs.
+// HeartbeatStatus is what a worker is told about one of its jobs.
 type HeartbeatStatus string
 
 const (
@@ -154,6 +154,15 @@ const (
 	// HeartbeatLost: the lease is gone; stop working on it.
 	HeartbeatLost HeartbeatStatus = "lost"
 )
+
+// Word is how a status is called on the wire. Who shows no lease token is an
+// existing client, which knows ok and cancel: told anything else it would go on working.
+func (s HeartbeatStatus) Word(token string) (word string, overBudget bool) {
+	if s == HeartbeatOverBudget || s == HeartbeatLost && token == "" {
+		return string(HeartbeatCancel), s == HeartbeatOverBudget
+	}
+	return string(s), false
+}
 
 // FrameInput is one stream frame: settlements first, so that what they free is
 // usable by the fetch; then the fetch; then the enqueues. All share one commit.

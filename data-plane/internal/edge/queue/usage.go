@@ -40,6 +40,9 @@ type UsageReport struct {
 	Kind                                                            wire.UsageKind // "" is the default.
 }
 
+// Empty: clients send an empty report when their user gave none.
+func (u *UsageReport) Empty() bool { return *u == UsageReport{Kind: u.Kind} }
+
 // CheckReport lists what is wrong with a report; nil is none.
 func (u *UsageReport) CheckReport() []fault.Field {
 	var bad checker

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
-	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -27,32 +25,6 @@ var (
 		shape.WholeParam("limit", "Maximum number of iterations; default 1000, which is also how many are kept."),
 	}
 )
-
-func agentFromProto(d *shape.Decoder, path string, m *corvov1.AgentConfig) *queue.AgentLimits {
-	if m == nil {
-		return nil
-	}
-	shape.RefuseUnknown(d, path, m)
-	a := &queue.AgentLimits{MaxIterations: int(m.GetMaxIterations()), MaxCost: dollarsFromProto(d, shape.Join(path, "max_cost_usd"), m.GetMaxCostUsd())}
-	if text := m.GetIterationTimeout(); text != "" {
-		span, msg := shape.ParseDuration(text)
-		if msg != "" {
-			d.Problem(shape.Join(path, "iteration_timeout"), "%s", msg)
-		}
-		a.IterationTimeout = span
-	}
-	return a
-}
-
-func agentToProto(a *wire.Agent) *corvov1.AgentState {
-	if a == nil {
-		return nil
-	}
-	return &corvov1.AgentState{
-		MaxIterations: int32(a.MaxIterations), MaxCostUsd: dollarsToProto(a.MaxCostUSD), IterationTimeout: a.IterationTimeout,
-		Iteration: int32(a.Iteration), TotalCostUsd: dollarsToProto(a.TotalCostUSD),
-	}
-}
 
 func (c *call) iterations() error {
 	id, err := c.jobID()

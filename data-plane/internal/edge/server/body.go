@@ -103,5 +103,3 @@ func decode[T any](c *call, sh *shape.Shape[T], into *T) error {
 	sh.Read(&d, "", b, into)
 	return d.Err()
 }
-
-func errNoJob() error { return fault.New(fault.NotFound, "NOT_FOUND", "the job does not exist") }

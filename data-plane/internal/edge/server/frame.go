@@ -8,6 +8,7 @@ import (
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/messages"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -16,9 +17,9 @@ import (
 // frame is one stream frame in the words of the use cases.
 type frame struct {
 	req   *frameIn
-	acks  *items[queue.AckInput]
-	fails *items[queue.FailInput]
-	beats heartbeats
+	acks  *shape.Items[queue.AckInput]
+	fails *shape.Items[queue.FailInput]
+	beats messages.Heartbeats
 	adds  []queue.EnqueueInput
 	wait  time.Duration // Of the fetch.
 	// addsErr is a problem of their encoding; the other parts of the frame still count.
@@ -28,15 +29,15 @@ type frame struct {
 func parseFrame(req *frameIn) *frame {
 	f := &frame{
 		req:   req,
-		acks:  acksFromProto(req.GetAcks(), req.GetWorkerId()),
-		fails: failsFromProto(req.GetFails(), req.GetWorkerId()),
-		beats: heartbeatsFromProto("heartbeats", req.GetHeartbeats(), req.GetWorkerId(), req.GetLeaseDuration()),
+		acks:  messages.Acks(req.GetAcks(), req.GetWorkerId()),
+		fails: messages.Fails(req.GetFails(), req.GetWorkerId()),
+		beats: messages.ReadHeartbeats("heartbeats", req.GetHeartbeats(), req.GetWorkerId(), req.GetLeaseDuration()),
 	}
 	if n := len(req.GetEnqueues()); n > 0 {
 		var d shape.Decoder
 		f.adds = make([]queue.EnqueueInput, n)
 		for i, m := range req.GetEnqueues() {
-			f.adds[i] = enqueueFromProto(&d, fmt.Sprintf("enqueues[%d]", i), m)
+			f.adds[i] = messages.Enqueue(&d, fmt.Sprintf("enqueues[%d]", i), m)
 		}
 		f.addsErr = d.Err()
 	}
@@ -68,7 +69,7 @@ func (f *frame) fetchInput() *queue.FetchInput {
 // input leaves out the parts that could not be read; what fails in one part does
 // not cost the others.
 func (f *frame) input() queue.FrameInput {
-	in := queue.FrameInput{Acks: f.acks.in, Fails: f.fails.in, Heartbeats: f.beats.in, Fetch: f.fetchInput()}
+	in := queue.FrameInput{Acks: f.acks.In, Fails: f.fails.In, Heartbeats: f.beats.In, Fetch: f.fetchInput()}
 	if f.addsErr == nil {
 		in.Enqueues = f.adds
 	}
@@ -161,7 +162,7 @@ func (st *stream) do(ctx context.Context, jobs *queue.Service, f *frame) (reply,
 		st.word(msg, "ack", f.invalid()) // An old client reads no outcomes.
 	}
 	st.added(msg, res.Enqueues)
-	st.word(msg, "heartbeat", f.beats.err(res.HeartbeatErr))
+	st.word(msg, "heartbeat", f.beats.Err(res.HeartbeatErr))
 	st.word(msg, "enqueue", cmp.Or(f.addsErr, res.EnqueueErr))
 	st.word(msg, "fetch", res.FetchErr)
 	r := reply{msg: msg, grants: res.Grants, jobs: jobs, worker: f.req.GetWorkerId()}
@@ -170,7 +171,7 @@ func (st *stream) do(ctx context.Context, jobs *queue.Service, f *frame) (reply,
 		st.undo(r)
 		r.grants = nil
 	}
-	msg.Jobs = grantsToProto(r.grants)
+	msg.Jobs = messages.Jobs(r.grants)
 	return r, nil
 }
 
@@ -183,7 +184,7 @@ func (st *stream) fetch(ctx context.Context, jobs *queue.Service, f *frame) (rep
 	case err != nil:
 		return reply{}, err
 	}
-	msg.Jobs = grantsToProto(grants)
+	msg.Jobs = messages.Jobs(grants)
 	return reply{msg: msg, grants: grants, jobs: jobs, worker: f.req.GetWorkerId()}, nil
 }
 
@@ -198,7 +199,7 @@ func (st *stream) word(msg *frameOut, part string, err error) {
 	if err == nil {
 		return
 	}
-	f := shown(st.c.r.Context(), st.s.log, protoPaths(err))
+	f := shown(st.c.r.Context(), st.s.log, messages.Paths(err))
 	text := part + ": " + f.Error()
 	if f.Code == fault.Exhausted {
 		text = "OVERLOADED: " + text
@@ -214,14 +215,14 @@ func (st *stream) word(msg *frameOut, part string, err error) {
 
 // settled writes the outcomes of acks, fails and heartbeats.
 func (st *stream) settled(msg *frameOut, f *frame, res queue.FrameResult) {
-	if len(f.acks.errs) > 0 {
-		f.acks.settle(res.Acks)
-		msg.AckOutcomes, msg.Acked = st.c.outcomesToProto(f.req.GetAcks(), f.acks.errs)
+	if len(f.acks.Errs) > 0 {
+		f.acks.Settle(res.Acks)
+		msg.AckOutcomes, msg.Acked = messages.Outcomes(f.req.GetAcks(), f.acks.Errs, st.c.wordAndText)
 	}
-	if len(f.fails.errs) > 0 {
+	if len(f.fails.Errs) > 0 {
 		msg.FailOutcomes = st.failOutcomes(f, res.Fails)
 	}
-	msg.Heartbeats = f.beats.toProto(res.Heartbeats)
+	msg.Heartbeats = f.beats.Response(res.Heartbeats)
 }
 
 // invalid is the first refusal of an ack or a fail for what is wrong with it: its worker
@@ -230,10 +231,10 @@ func (f *frame) invalid() error {
 	for _, list := range [...]struct {
 		name string
 		errs []error
-	}{{"acks", f.acks.errs}, {"fails", f.fails.errs}} {
+	}{{"acks", f.acks.Errs}, {"fails", f.fails.Errs}} {
 		for i, err := range list.errs {
 			if err != nil && fault.CodeOf(err) == fault.Invalid {
-				return respell(err, func(path string) string { return fmt.Sprintf("%s[%d].%s", list.name, i, protoPath(path)) })
+				return messages.Respell(err, func(path string) string { return fmt.Sprintf("%s[%d].%s", list.name, i, messages.Path(path)) })
 			}
 		}
 	}
@@ -241,13 +242,13 @@ func (f *frame) invalid() error {
 }
 
 func (st *stream) failOutcomes(f *frame, results []queue.FailOutcome) []*corvov1.LifecycleFailOutcome {
-	out := make([]*corvov1.LifecycleFailOutcome, len(f.fails.errs))
+	out := make([]*corvov1.LifecycleFailOutcome, len(f.fails.Errs))
 	for k := range results {
-		f.fails.errs[f.fails.at[k]] = results[k].Err
+		f.fails.Errs[f.fails.At[k]] = results[k].Err
 	}
 	for i, m := range f.req.GetFails() {
 		out[i] = &corvov1.LifecycleFailOutcome{JobId: m.GetJobId()}
-		if err := f.fails.errs[i]; err != nil {
+		if err := f.fails.Errs[i]; err != nil {
 			out[i].Code, out[i].Error = st.c.wordAndText(err)
 		}
 	}
@@ -255,9 +256,9 @@ func (st *stream) failOutcomes(f *frame, results []queue.FailOutcome) []*corvov1
 		if r.Err != nil {
 			continue
 		}
-		o := out[f.fails.at[k]]
+		o := out[f.fails.At[k]]
 		o.Status = string(r.Status)
-		o.NextAttemptAt = timeToProto(r.NextAttemptAt)
+		o.NextAttemptAt = messages.Time(r.NextAttemptAt)
 		o.AttemptsRemaining = int32(r.AttemptsRemaining)
 	}
 	return out
@@ -267,7 +268,7 @@ func (st *stream) added(msg *frameOut, results []queue.EnqueueResult) {
 	if len(results) == 0 {
 		return
 	}
-	msg.EnqueueResults = enqueuesToProto(results)
+	msg.EnqueueResults = messages.EnqueueResponses(results)
 	msg.EnqueuedJobIds = make([]string, len(results))
 	for i := range results {
 		msg.EnqueuedJobIds[i] = msg.EnqueueResults[i].GetJobId()

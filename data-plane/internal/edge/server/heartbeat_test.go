@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/messages"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
 )
@@ -25,14 +26,14 @@ func TestHeartbeat_NewsThatCanNotBeReadCostsNoLease(t *testing.T) {
 		if err := shape.UnmarshalJSON([]byte(body), &m); err != nil {
 			t.Fatal(err)
 		}
-		return heartbeatsFromProto("jobs", m.GetJobs(), "", 0).in
+		return messages.ReadHeartbeats("jobs", m.GetJobs(), "", 0).In
 	}
 	inFrame := func(body string) []queue.HeartbeatInput {
 		var m frameIn
 		if err := shape.UnmarshalJSON([]byte(body), &m); err != nil {
 			t.Fatal(err)
 		}
-		return parseFrame(&m).beats.in
+		return parseFrame(&m).beats.In
 	}
 	const halves = `{"usage":{"input_tokens":1,"model":5}}`
 	for _, row := range []struct {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/messages"
 )
 
 // Bounds of one pipelined stream.
@@ -96,7 +98,7 @@ func (f *frame) waitFor() time.Duration {
 	if f.req.WaitMs == nil {
 		return waitDefault
 	}
-	return millis(f.req.GetWaitMs())
+	return messages.Millis(f.req.GetWaitMs())
 }
 
 // inSlot handles a frame when one of the stream's slots is free; until then no

@@ -16,6 +16,7 @@ import (
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/messages"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
@@ -78,6 +79,12 @@ func wordOf(f *fault.Error) string {
 		return f.Reason
 	}
 	return answers[f.Code].word
+}
+
+// wordAndText is an item's error as the proto form shows it.
+func (c *call) wordAndText(err error) (word, text string) {
+	f := shown(c.r.Context(), c.s.log, messages.Paths(err))
+	return wordOf(f), f.Error()
 }
 
 // retryAfter is when to come back; 0 when that is not for us to say.

@@ -15,6 +15,7 @@ import (
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/messages"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -112,19 +113,19 @@ func (h *workers) Enqueue(ctx context.Context, req *connect.Request[corvov1.Enqu
 
 func (h *workers) enqueue(c *call, req *connect.Request[corvov1.EnqueueRequest]) (*corvov1.EnqueueResponse, error) {
 	var d shape.Decoder
-	in := enqueueFromProto(&d, "", req.Msg)
+	in := messages.Enqueue(&d, "", req.Msg)
 	c.stampEnqueue(&d, "", &in, req.Header().Get(headerIdempotencyKey))
 	if len(d.Problems) > 0 {
-		d.Also("", in.Check(c.who.Caller, c.s.now()), enqueuePath)
+		d.Also("", in.Check(c.who.Caller, c.s.now()), messages.EnqueuePath)
 	}
 	if err := d.Err(); err != nil {
 		return nil, err
 	}
 	res, err := c.place.Local.Enqueue(c.r.Context(), c.who.Caller, in)
 	if err != nil {
-		return nil, respell(err, enqueuePath)
+		return nil, messages.Respell(err, messages.EnqueuePath)
 	}
-	return enqueueToProto(&res), nil
+	return messages.EnqueueResponse(&res), nil
 }
 
 func (h *workers) EnqueueBatch(ctx context.Context, req *connect.Request[corvov1.EnqueueBatchRequest]) (*connect.Response[corvov1.EnqueueBatchResponse], error) {
@@ -140,19 +141,19 @@ func (h *workers) enqueueBatch(c *call, req *connect.Request[corvov1.EnqueueBatc
 	}
 	in := make([]queue.EnqueueInput, len(req.Msg.GetJobs()))
 	for i, j := range req.Msg.GetJobs() {
-		in[i] = enqueueFromProto(&d, fmt.Sprintf("jobs[%d]", i), j)
+		in[i] = messages.Enqueue(&d, fmt.Sprintf("jobs[%d]", i), j)
 	}
 	shape.RefuseUnknown(&d, "", req.Msg)
-	options := batchFromProto(&d, req.Msg.GetBatch())
-	c.stampAll(&d, in, req.Header().Get(headerIdempotencyKey), protoPath)
+	options := messages.Batch(&d, req.Msg.GetBatch())
+	c.stampAll(&d, in, req.Header().Get(headerIdempotencyKey), messages.Path)
 	if err := d.Err(); err != nil {
 		return nil, err
 	}
 	batch, results, err := c.enqueueAll(in, options)
 	if err != nil {
-		return nil, protoPaths(err)
+		return nil, messages.Paths(err)
 	}
-	return &corvov1.EnqueueBatchResponse{Results: enqueuesToProto(results), BatchId: batch}, nil
+	return &corvov1.EnqueueBatchResponse{Results: messages.EnqueueResponses(results), BatchId: batch}, nil
 }
 
 func (h *workers) Fetch(ctx context.Context, req *connect.Request[corvov1.FetchRequest]) (*connect.Response[corvov1.FetchResponse], error) {
@@ -162,7 +163,7 @@ func (h *workers) Fetch(ctx context.Context, req *connect.Request[corvov1.FetchR
 	grants, err := c.rpcPoll(ctx, in)
 	msg := &corvov1.FetchResponse{}
 	if len(grants) > 0 {
-		msg = foundToProto(&grants[0])
+		msg = messages.Found(&grants[0])
 	}
 	return answerRPC(ctx, h.s, msg, err)
 }
@@ -172,7 +173,7 @@ func (h *workers) FetchBatch(ctx context.Context, req *connect.Request[corvov1.F
 	in := fetchFromProto(m.GetQueues(), m.GetWorkerId(), m.GetHostname(), m.GetLeaseDuration(), m.WaitMs)
 	in.Count = max(1, int(m.GetCount()))
 	grants, err := c.rpcPoll(ctx, in)
-	return answerRPC(ctx, h.s, &corvov1.FetchBatchResponse{Jobs: grantsToProto(grants)}, err)
+	return answerRPC(ctx, h.s, &corvov1.FetchBatchResponse{Jobs: messages.Jobs(grants)}, err)
 }
 
 // deadlineMargin is left of an RPC's deadline for the answer to travel.
@@ -197,18 +198,18 @@ func (h *workers) Ack(ctx context.Context, req *connect.Request[corvov1.AckReque
 func (h *workers) ack(ctx context.Context, c *call, m *corvov1.AckRequest) error {
 	var d shape.Decoder
 	id, notID := job.ParseID(m.GetJobId())
-	in := ackFromProto(&d, id, m, m.GetWorkerId())
+	in := messages.Ack(&d, id, m, m.GetWorkerId())
 	if err := d.Err(); err != nil {
 		return err
 	}
 	if notID != nil {
-		return errNoJob()
+		return shape.ErrNoJob()
 	}
 	errs, err := c.place.Local.Ack(ctx, c.who.Caller, []queue.AckInput{in})
 	if err != nil {
-		return protoPaths(err)
+		return messages.Paths(err)
 	}
-	return protoPaths(errs[0])
+	return messages.Paths(errs[0])
 }
 
 func (h *workers) AckBatch(ctx context.Context, req *connect.Request[corvov1.AckBatchRequest]) (*connect.Response[corvov1.AckBatchResponse], error) {
@@ -219,11 +220,11 @@ func (h *workers) AckBatch(ctx context.Context, req *connect.Request[corvov1.Ack
 		d.Problem("items", "has %d items; at most %d are allowed", n, queue.AckBatchMax)
 		return answerRPC(ctx, h.s, msg, d.Err())
 	}
-	acks := acksFromProto(req.Msg.GetItems(), req.Msg.GetWorkerId())
-	errs, err := c.place.Local.Ack(ctx, c.who.Caller, acks.in)
+	acks := messages.Acks(req.Msg.GetItems(), req.Msg.GetWorkerId())
+	errs, err := c.place.Local.Ack(ctx, c.who.Caller, acks.In)
 	if err == nil {
-		acks.settle(errs)
-		msg.Outcomes, msg.Acked = c.outcomesToProto(req.Msg.GetItems(), acks.errs)
+		acks.Settle(errs)
+		msg.Outcomes, msg.Acked = messages.Outcomes(req.Msg.GetItems(), acks.Errs, c.wordAndText)
 	}
 	return answerRPC(ctx, h.s, msg, err)
 }
@@ -236,10 +237,10 @@ func (h *workers) Fail(ctx context.Context, req *connect.Request[corvov1.FailReq
 func (h *workers) fail(ctx context.Context, c *call, m *corvov1.FailRequest) (*corvov1.FailResponse, error) {
 	id, err := job.ParseID(m.GetJobId())
 	if err != nil {
-		return nil, errNoJob()
+		return nil, shape.ErrNoJob()
 	}
 	var d shape.Decoder
-	in := failFromProto(&d, id, m, m.DelayMs)
+	in := messages.Fail(&d, id, m, m.DelayMs)
 	in.WorkerID = m.GetWorkerId()
 	if err := d.Err(); err != nil {
 		return nil, err
@@ -249,10 +250,10 @@ func (h *workers) fail(ctx context.Context, c *call, m *corvov1.FailRequest) (*c
 		return nil, err
 	}
 	if out[0].Err != nil {
-		return nil, protoPaths(out[0].Err)
+		return nil, messages.Paths(out[0].Err)
 	}
 	return &corvov1.FailResponse{
-		Status: string(out[0].Status), NextAttemptAt: timeToProto(out[0].NextAttemptAt),
+		Status: string(out[0].Status), NextAttemptAt: messages.Time(out[0].NextAttemptAt),
 		AttemptsRemaining: int32(out[0].AttemptsRemaining),
 	}, nil
 }
@@ -268,12 +269,12 @@ func (h *workers) heartbeat(ctx context.Context, c *call, m *corvov1.HeartbeatRe
 		d.Problem("jobs", "has %d members; at most %d are allowed", n, queue.AckBatchMax)
 		return nil, d.Err()
 	}
-	hb := heartbeatsFromProto("jobs", m.GetJobs(), m.GetWorkerId(), m.GetLeaseDuration())
-	statuses, err := c.place.Local.Heartbeat(ctx, c.who.Caller, hb.in)
-	if err := hb.err(err); err != nil {
+	hb := messages.ReadHeartbeats("jobs", m.GetJobs(), m.GetWorkerId(), m.GetLeaseDuration())
+	statuses, err := c.place.Local.Heartbeat(ctx, c.who.Caller, hb.In)
+	if err := hb.Err(err); err != nil {
 		return nil, err
 	}
-	return &corvov1.HeartbeatResponse{Jobs: hb.toProto(statuses)}, nil
+	return &corvov1.HeartbeatResponse{Jobs: hb.Response(statuses)}, nil
 }
 
 func (h *workers) GetServerInfo(context.Context, *connect.Request[corvov1.GetServerInfoRequest]) (*connect.Response[corvov1.GetServerInfoResponse], error) {
@@ -290,7 +291,7 @@ func fetchFromProto(queues []string, workerID, hostname string, leaseSeconds int
 	}
 	switch {
 	case waitMS != nil:
-		in.Wait = millis(*waitMS)
+		in.Wait = messages.Millis(*waitMS)
 	case leaseSeconds > 0:
 		in.Wait = early(min(in.Lease, queue.WaitMax))
 	default:

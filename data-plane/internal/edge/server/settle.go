@@ -116,24 +116,24 @@ func (c *call) ackBatch() error {
 	if err := decode(c, ackBatchShape, &req); err != nil {
 		return err
 	}
-	items := newItems[queue.AckInput](len(req.acks))
+	items := shape.NewItems[queue.AckInput](len(req.acks))
 	for i, a := range req.acks {
 		if a.in.WorkerID == "" {
 			a.in.WorkerID = req.workerID
 		}
-		id, ok := items.id(i, a.jobID)
+		id, ok := items.ID(i, a.jobID)
 		if ok {
 			a.in.JobID = id
-			items.add(i, a.in)
+			items.Add(i, a.in)
 		}
 	}
-	errs, err := c.place.Local.Ack(c.r.Context(), c.who.Caller, items.in)
+	errs, err := c.place.Local.Ack(c.r.Context(), c.who.Caller, items.In)
 	if err != nil {
 		return err
 	}
-	items.settle(errs)
+	items.Settle(errs)
 	a := wire.AckBatchResult{Outcomes: make([]wire.Outcome, len(req.acks))}
-	for i, ierr := range items.errs {
+	for i, ierr := range items.Errs {
 		a.Outcomes[i] = c.s.outcome(c, req.acks[i].jobID, ierr)
 		if ierr == nil {
 			a.Acked++
@@ -151,38 +151,6 @@ func (s *Server) outcome(c *call, id string, err error) wire.Outcome {
 	return wire.Outcome{JobID: id, Code: wire.Code(wordOf(f)), Error: f.Error()}
 }
 
-// items keeps a batch in step with its results when some items never reach the
-// use case, because what they name can not exist.
-type items[T any] struct {
-	in   []T
-	at   []int   // at[k] is the place of in[k] in the request.
-	errs []error // One per item of the request.
-}
-
-func newItems[T any](n int) *items[T] {
-	return &items[T]{in: make([]T, 0, n), at: make([]int, 0, n), errs: make([]error, n)}
-}
-
-func (b *items[T]) id(i int, text string) (job.ID, bool) {
-	id, err := job.ParseID(text)
-	if err != nil {
-		b.errs[i] = errNoJob()
-		return id, false
-	}
-	return id, true
-}
-
-func (b *items[T]) add(i int, in T) {
-	b.in = append(b.in, in)
-	b.at = append(b.at, i)
-}
-
-func (b *items[T]) settle(errs []error) {
-	for k, err := range errs {
-		b.errs[b.at[k]] = err
-	}
-}
-
 func (c *call) fail() error {
 	id, err := c.jobID()
 	if err != nil {
@@ -198,15 +166,6 @@ func (c *call) fail() error {
 		return err
 	}
 	return c.answer(out[0].FailResult, out[0].Err)
-}
-
-// heartbeatWord is how a status is called on the wire. Who shows no lease token is an
-// existing client, which knows ok and cancel: told anything else it would go on working.
-func heartbeatWord(st queue.HeartbeatStatus, token string) (word string, overBudget bool) {
-	if st == queue.HeartbeatOverBudget || st == queue.HeartbeatLost && token == "" {
-		return string(queue.HeartbeatCancel), st == queue.HeartbeatOverBudget
-	}
-	return string(st), false
 }
 
 func (c *call) heartbeat() error {
@@ -252,7 +211,7 @@ func readHeartbeats(d *shape.Decoder, b []byte) (a wire.HeartbeatResult, in []qu
 }
 
 func addBeat(a *wire.HeartbeatResult, id, token string, st queue.HeartbeatStatus) {
-	word, over := heartbeatWord(st, token)
+	word, over := st.Word(token)
 	a.Jobs[id] = wire.HeartbeatOutcome{Status: wire.HeartbeatStatus(word), BudgetExceeded: over}
 	switch st {
 	case queue.HeartbeatOK:

@@ -1,10 +1,6 @@
 package server
 
 import (
-	"math"
-	"strconv"
-
-	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
@@ -24,26 +20,6 @@ func dollarsField[T any](name, doc string, at func(*T) *int64) shape.Field[T] {
 		*at(into) = n
 		return ""
 	}}
-}
-
-// dollarsFromProto reads the shortest decimal number that the sender's double stands
-// for, so that 0.1 is exactly that.
-func dollarsFromProto(d *shape.Decoder, path string, v float64) int64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-		d.Problem(path, "must be an amount in dollars, 0 or more")
-		return 0
-	}
-	n, err := job.ParseDollars(strconv.FormatFloat(v, 'g', -1, 64))
-	if err != nil {
-		d.Problem(path, "%s", err)
-	}
-	return n
-}
-
-// dollarsToProto is the double nearest to the amount.
-func dollarsToProto(d wire.Dollars) float64 {
-	v, _ := d.Float64() // "" is 0.
-	return v
 }
 
 var usageShape = shape.New("UsageReport",
@@ -71,33 +47,12 @@ func usageField[T any](at func(*T) **queue.UsageReport) shape.Field[T] {
 	read := f.Read
 	f.Read = func(d *shape.Decoder, path string, v []byte, into *T) string {
 		msg := read(d, path, v, into)
-		if u := *at(into); u != nil && !usageSaid(u) {
+		if u := *at(into); u != nil && u.Empty() {
 			*at(into) = nil
 		}
 		return msg
 	}
 	return f
-}
-
-// usageSaid: clients send an empty report when their user gave none.
-func usageSaid(u *queue.UsageReport) bool {
-	return *u != queue.UsageReport{Kind: u.Kind}
-}
-
-func usageFromProto(d *shape.Decoder, path string, m *corvov1.UsageReport) *queue.UsageReport {
-	if m == nil {
-		return nil
-	}
-	u := &queue.UsageReport{
-		InputTokens: m.GetInputTokens(), OutputTokens: m.GetOutputTokens(),
-		CacheCreationTokens: m.GetCacheCreationTokens(), CacheReadTokens: m.GetCacheReadTokens(),
-		Cost:  dollarsFromProto(d, shape.Join(path, "cost_usd"), m.GetCostUsd()),
-		Model: m.GetModel(), Provider: m.GetProvider(), Kind: wire.UsageKind(m.GetKind()),
-	}
-	if !usageSaid(u) {
-		return nil
-	}
-	return u
 }
 
 var usageParams = []shape.Param{
