@@ -28,6 +28,7 @@ const (
 	FetchQueuesMax     = 64
 	LeaseMin           = time.Second
 	LeaseMax           = 24 * time.Hour
+	WaitDefault        = 30 * time.Second
 	WaitMax            = 60 * time.Second
 	RetriesMax         = 1000
 	DelayMax           = 30 * 24 * time.Hour

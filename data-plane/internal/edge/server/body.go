@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/streams"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
@@ -22,7 +23,7 @@ func (c *call) body() ([]byte, error) {
 		return nil, nil
 	}
 	late := c.bodyFuse()
-	defer late.put()
+	defer late.Put()
 	in := http.MaxBytesReader(c.w, c.r.Body, RequestBytesMax)
 	buf := bytes.NewBuffer(make([]byte, 0, max(c.r.ContentLength, 0)+bytes.MinRead))
 	if _, err := buf.ReadFrom(in); err != nil {
@@ -35,10 +36,10 @@ func (c *call) body() ([]byte, error) {
 // bodyFuse ends a body that comes too slowly. A timer instead of a deadline: on
 // HTTP/2 setting one is a round through the connection's loop, and nearly every
 // body is there already.
-func (c *call) bodyFuse() *fuse {
+func (c *call) bodyFuse() *streams.Fuse {
 	rc := http.NewResponseController(c.w)
-	f := newFuse(func() { _ = rc.SetReadDeadline(past) }) // Where it is not supported nothing can be done.
-	f.light(bodyTimeout)
+	f := streams.NewFuse(func() { streams.CutReads(rc) })
+	f.Light(bodyTimeout)
 	return f
 }
 
@@ -46,19 +47,19 @@ func (c *call) bodyFuse() *fuse {
 // deadline that outlived the body would end a long poll.
 type timedBody struct {
 	io.ReadCloser
-	late *fuse
+	late *streams.Fuse
 }
 
 func (b timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		b.late.put()
+		b.late.Put()
 	}
 	return n, err
 }
 
 func (b timedBody) Close() error {
-	b.late.put()
+	b.late.Put()
 	return b.ReadCloser.Close()
 }
 

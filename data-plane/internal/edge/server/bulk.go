@@ -10,6 +10,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/streams"
 )
 
 var bulkGetShape = shape.New("BulkGetRequest",
@@ -78,7 +79,7 @@ func (c *call) bulkProgress() error {
 		return nil
 	}
 	w := newEventWriter(c.w)
-	defer w.slow.put()
+	defer w.slow.Put()
 	if err := w.begin(); err != nil {
 		return nil // The client is gone.
 	}
@@ -119,7 +120,7 @@ func (c *call) nextProgress(op *wire.BulkOperation, changed <-chan struct{}, w *
 	if op.Status.Ended() {
 		return nil
 	}
-	beat := time.NewTicker(min(c.s.opts.KeepaliveEvery, recheckEvery))
+	beat := time.NewTicker(min(c.s.opts.KeepaliveEvery, streams.RecheckEvery))
 	defer beat.Stop()
 	for {
 		select {

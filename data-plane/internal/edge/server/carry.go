@@ -185,18 +185,18 @@ func (s *Server) leaveOnDrain(c *call, opts *forward.Options) context.CancelFunc
 // carried is a stream on its way through this node.
 type carried struct{ cancel context.CancelFunc }
 
-func (*carried) end()   {} // The server's own drain half-closes it.
-func (c *carried) cut() { c.cancel() }
+func (*carried) End()   {} // The server's own drain half-closes it.
+func (c *carried) Cut() { c.cancel() }
 
 // carryStream is carry for a stream, counted and ended with the others.
 func (s *Server) carryStream(c *call) error {
 	ctx, cancel := context.WithCancel(c.r.Context())
 	defer cancel()
 	through := &carried{cancel: cancel}
-	if !s.streams.add(through, s.opts.StreamsMax) {
-		return errTooManyStreams()
+	if err := s.streams.Add(through); err != nil {
+		return err
 	}
-	defer s.streams.remove(through)
+	defer s.streams.Remove(through)
 	passing := *c
 	passing.r = c.r.WithContext(ctx)
 	return s.carry(&passing)

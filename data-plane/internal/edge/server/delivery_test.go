@@ -164,11 +164,18 @@ type lastWire struct {
 }
 
 func (w *lastWire) Receive() (*frameIn, error) {
+	if first := w.first; first != nil {
+		w.first = nil
+		return first, nil
+	}
 	<-w.gone
 	return nil, io.EOF
 }
 
-func (w *lastWire) Send(*frameOut) error {
+func (w *lastWire) Send(m *frameOut) error {
+	if m == nil {
+		return nil // The headers.
+	}
 	w.leave()
 	return w.fail
 }
@@ -189,14 +196,9 @@ func (s *Server) streamOver(t *testing.T, w *lastWire, b *bench) {
 		t.Fatal(err)
 	}
 	c := &call{s: s, w: &lateReset{header: http.Header{}, leave: leave}, r: r, who: who, place: Placement{Local: b.jobs.Service}}
-	st := s.newStream(c, w)
-	defer st.cancel()
-	first, serve := w.first, st.serveLockstep
-	if first.GetPipelined() {
-		serve = st.servePipelined
-	}
-	w.first = nil
-	if err := serve(first); err != nil {
+	st := c.stream(w)
+	defer st.Close()
+	if err := st.Serve(); err != nil {
 		t.Logf("the stream ended: %v", err)
 	}
 }

@@ -4,8 +4,9 @@
 // It owns the route table, authentication at the door, which requests there are (a
 // shape each, read by package shape; messages of corvo.v1 by package messages), the
 // answers (types of package wire), the one table from fault codes to statuses, the
-// carrying of requests to the leader, and the life of streams. It must not know raft,
-// Pebble or how a job moves: package queue does the work, and the server only asks.
+// carrying of requests to the leader, and event streams; worker streams are package
+// streams'. It must not know raft, Pebble or how a job moves: package queue does the
+// work, and the server only asks.
 // Handlers stand in files by subject: jobs, queues, batches, chains, schedules, budget;
 // what a worker does in enqueue, fetch and settle.
 //

@@ -13,6 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/streams"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
@@ -41,8 +42,8 @@ type eventStream struct {
 
 var errDraining = errors.New("the server is shutting down")
 
-func (e *eventStream) end() { e.cancel(errDraining) }
-func (e *eventStream) cut() { e.cancel(nil) }
+func (e *eventStream) End() { e.cancel(errDraining) }
+func (e *eventStream) Cut() { e.cancel(nil) }
 
 // enterEvents serves an event stream at the leader, or carries it there. Both last
 // as long as the client likes, so both are counted and ended with the other streams.
@@ -54,10 +55,10 @@ func (s *Server) enterEvents(c *call) error {
 	defer cancel(nil)
 	c.r = c.r.WithContext(ctx)
 	st := &eventStream{cancel: cancel}
-	if !s.streams.add(st, s.opts.StreamsMax) {
-		return errTooManyStreams()
+	if err := s.streams.Add(st); err != nil {
+		return err
 	}
-	defer s.streams.remove(st)
+	defer s.streams.Remove(st)
 	if c.place.Local == nil {
 		return s.carry(c)
 	}
@@ -76,7 +77,7 @@ func (c *call) events() error {
 	}
 	defer reader.Close()
 	w := newEventWriter(c.w)
-	defer w.slow.put()
+	defer w.slow.Put()
 	if err := w.begin(); err != nil {
 		return nil // The client is gone.
 	}
@@ -118,7 +119,7 @@ func (c *call) nextEvents(ctx context.Context, reader Events, l listener) ([]wir
 	for {
 		patience := time.Until(l.heard().Add(c.s.opts.KeepaliveEvery))
 		if c.who.Recheck != nil {
-			patience = min(patience, recheckEvery)
+			patience = min(patience, streams.RecheckEvery)
 		}
 		waiting, cancel := context.WithTimeout(ctx, patience)
 		events, err := reader.Next(waiting)
@@ -156,7 +157,7 @@ func (c *call) skip(reader Events, l listener) error {
 type eventWriter struct {
 	w    http.ResponseWriter
 	rc   *http.ResponseController
-	slow *fuse // Lit while the client is waited for, at most for patience.
+	slow *streams.Fuse // Lit while the client is waited for, at most for patience.
 
 	patience time.Duration
 	last     time.Time // Of the last write.
@@ -165,7 +166,7 @@ type eventWriter struct {
 func newEventWriter(w http.ResponseWriter) *eventWriter {
 	rc := http.NewResponseController(w)
 	// Where it is not supported a slow client is found by the pings of its connection.
-	return &eventWriter{w: w, rc: rc, slow: newFuse(func() { _ = rc.SetWriteDeadline(past) }), patience: slowReader}
+	return &eventWriter{w: w, rc: rc, slow: streams.NewFuse(func() { streams.CutWrites(rc) }), patience: slowReader}
 }
 
 // begin answers, so that the client sees that it is connected.
@@ -192,8 +193,8 @@ func (w *eventWriter) alive() error     { return w.send(keepalive) }
 func (w *eventWriter) heard() time.Time { return w.last }
 
 func (w *eventWriter) send(b []byte) error {
-	w.slow.light(w.patience)
-	defer w.slow.put()
+	w.slow.Light(w.patience)
+	defer w.slow.Put()
 	if _, err := w.w.Write(b); err != nil {
 		return err
 	}

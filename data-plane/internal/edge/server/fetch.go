@@ -16,7 +16,6 @@ import (
 
 // Waits of a long poll.
 const (
-	waitDefault = 30 * time.Second
 	// waitEarly is taken off the wait of existing clients, whose own HTTP timeout
 	// equals the wait they ask for.
 	waitEarly     = 2 * time.Second
@@ -45,7 +44,7 @@ var fetchShape = shape.New("FetchRequest",
 // answer comes a little before a client with the same timeout gives up.
 func (f *fetchRequest) input() queue.FetchInput {
 	in := f.in
-	in.Wait = waitDefault
+	in.Wait = queue.WaitDefault
 	if f.timeout != nil && *f.timeout != 0 {
 		in.Lease, in.Wait = *f.timeout, min(*f.timeout, queue.WaitMax)
 	}

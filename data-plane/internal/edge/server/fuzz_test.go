@@ -89,19 +89,18 @@ func FuzzFrame(f *testing.F) {
 		}
 		who, _ := s.auth.Authenticate(httptest.NewRequest("POST", "/", nil))
 		c := &call{s: s, w: httptest.NewRecorder(), r: httptest.NewRequest("POST", "/", nil), who: who, start: time.Now()}
-		st := s.newStream(c, nil)
-		st.ending.Store(true)
-		close(st.ended) // No pauses.
-		defer st.cancel()
-		r := st.answer(&req)
-		if r.msg.GetRequestId() != req.GetRequestId() {
-			t.Fatalf("reply %d to %d", r.msg.GetRequestId(), req.GetRequestId())
+		st := c.stream(nil)
+		st.End() // No pauses.
+		defer st.Close()
+		r := st.Answer(&req)
+		if r.Msg.GetRequestId() != req.GetRequestId() {
+			t.Fatalf("reply %d to %d", r.Msg.GetRequestId(), req.GetRequestId())
 		}
-		if strings.Contains(r.msg.GetError(), "internal error") {
-			t.Fatalf("%v: %s", &req, r.msg.GetError())
+		if strings.Contains(r.Msg.GetError(), "internal error") {
+			t.Fatalf("%v: %s", &req, r.Msg.GetError())
 		}
-		if n := len(req.GetAcks()); n <= 512 && len(r.msg.GetAckOutcomes()) != n {
-			t.Fatalf("%d outcomes of %d acks", len(r.msg.GetAckOutcomes()), n)
+		if n := len(req.GetAcks()); n <= 512 && len(r.Msg.GetAckOutcomes()) != n {
+			t.Fatalf("%d outcomes of %d acks", len(r.Msg.GetAckOutcomes()), n)
 		}
 	})
 }

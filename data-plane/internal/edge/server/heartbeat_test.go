@@ -33,7 +33,7 @@ func TestHeartbeat_NewsThatCanNotBeReadCostsNoLease(t *testing.T) {
 		if err := shape.UnmarshalJSON([]byte(body), &m); err != nil {
 			t.Fatal(err)
 		}
-		return parseFrame(&m).beats.In
+		return messages.ReadHeartbeats("heartbeats", m.GetHeartbeats(), "", 0).In
 	}
 	const halves = `{"usage":{"input_tokens":1,"model":5}}`
 	for _, row := range []struct {

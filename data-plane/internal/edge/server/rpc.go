@@ -57,7 +57,7 @@ func (c *call) serveRPC(workers http.Handler) {
 		c.r.Body = io.NopCloser(bytes.NewReader(c.raw))
 	}
 	late := c.bodyFuse()
-	defer late.put()
+	defer late.Put()
 	c.r.Body = timedBody{ReadCloser: c.r.Body, late: late}
 	if c.route.events {
 		workers.ServeHTTP(c.w, c.r)
@@ -295,7 +295,7 @@ func fetchFromProto(queues []string, workerID, hostname string, leaseSeconds int
 	case leaseSeconds > 0:
 		in.Wait = early(min(in.Lease, queue.WaitMax))
 	default:
-		in.Wait = early(waitDefault)
+		in.Wait = early(queue.WaitDefault)
 	}
 	return in
 }

@@ -9,7 +9,6 @@ import (
 	"path"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -21,6 +20,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/streams"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
@@ -81,7 +81,7 @@ type Server struct {
 	// events opens a reader; a test says itself what happens.
 	events func(v *queue.Views, c queue.Caller, in queue.EventFilter) (Events, error)
 
-	streams  streamSet
+	streams  *streams.Set
 	draining context.Context // Ends when Drain is called.
 	drain    context.CancelFunc
 }
@@ -106,10 +106,10 @@ func New(log *slog.Logger, now func() time.Time, router Router, auth Authenticat
 	s := &Server{
 		log: log, router: router, auth: auth, opts: opts, now: now,
 		mux: http.NewServeMux(), forward: forward.New(opts.Transport), rpcErr: connect.NewErrorWriter(),
+		streams: streams.NewSet(opts.StreamsMax, opts.FramesMax),
 	}
 	s.events = func(v *queue.Views, c queue.Caller, in queue.EventFilter) (Events, error) { return v.Events(c, in) }
 	s.draining, s.drain = context.WithCancel(context.Background())
-	s.streams.open = make(map[openStream]struct{})
 	s.mount()
 	return s
 }
@@ -141,7 +141,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // first it cuts the rest. Unary calls go on until the http.Server is shut down.
 func (s *Server) Drain(ctx context.Context) error {
 	s.drain()
-	return s.streams.drain(ctx)
+	return s.streams.Drain(ctx)
 }
 
 func (s *Server) isDraining() bool { return s.draining.Err() != nil }
@@ -322,72 +322,5 @@ func getBuffer() *bytes.Buffer {
 func putBuffer(b *bytes.Buffer) {
 	if b.Cap() <= bufferKeepMax {
 		buffers.Put(b)
-	}
-}
-
-// openStream is a stream served here or carried to a leader. end asks it to close
-// in good order, cut closes it now; neither blocks.
-type openStream interface {
-	end()
-	cut()
-}
-
-// streamSet is the open streams of a server.
-type streamSet struct {
-	frames atomic.Int64 // In flight.
-
-	mu    sync.Mutex // Guards open and empty.
-	open  map[openStream]struct{}
-	empty chan struct{} // Closed when open becomes empty while draining; nil before.
-}
-
-func (t *streamSet) add(st openStream, limit int) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.open) >= limit {
-		return false
-	}
-	t.open[st] = struct{}{}
-	return true
-}
-
-func (t *streamSet) remove(st openStream) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.open, st)
-	if len(t.open) == 0 && t.empty != nil {
-		close(t.empty)
-		t.empty = nil
-	}
-}
-
-// drain tells every open stream to end and waits until none is left.
-func (t *streamSet) drain(ctx context.Context) error {
-	t.mu.Lock()
-	if len(t.open) == 0 {
-		t.mu.Unlock()
-		return nil
-	}
-	empty := make(chan struct{})
-	t.empty = empty
-	for st := range t.open {
-		st.end()
-	}
-	t.mu.Unlock()
-	select {
-	case <-empty:
-		return nil
-	case <-ctx.Done():
-		t.cut()
-		return ctx.Err()
-	}
-}
-
-// cut ends the streams whose clients did not leave when they were told.
-func (t *streamSet) cut() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for st := range t.open {
-		st.cut()
 	}
 }

@@ -81,8 +81,8 @@ func BenchmarkFrame(b *testing.B) {
 	s := benchServer(b, NewOpen(nsA))
 	r := httptest.NewRequest("POST", "/", nil)
 	who, _ := s.auth.Authenticate(r)
-	st := s.newStream(&call{s: s, w: httptest.NewRecorder(), r: r, who: who, start: time.Now()}, nil)
-	defer st.cancel()
+	st := (&call{s: s, w: httptest.NewRecorder(), r: r, who: who, start: time.Now()}).stream(nil)
+	defer st.Close()
 	ids := make([]string, 64)
 	for i := range ids {
 		ids[i] = job.ID{byte(i)}.String()
@@ -90,7 +90,7 @@ func BenchmarkFrame(b *testing.B) {
 	req := &frameIn{Acks: acks(ids...), FetchCount: 64, Queues: []string{"q"}}
 	b.ReportAllocs()
 	for b.Loop() {
-		st.answer(req)
+		st.Answer(req)
 	}
 	b.ReportMetric(64*float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
 }

@@ -18,6 +18,7 @@ import (
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/streams"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
@@ -158,12 +159,12 @@ func TestLockstep_IdleFramesArePacedAndFetchesAreWoken(t *testing.T) {
 	start := time.Now()
 	k.ask(&frameIn{RequestId: 1})
 	k.ask(&frameIn{RequestId: 2, Queues: []string{"q"}, FetchCount: 1})
-	if took := time.Since(start); took < 2*idlePause {
+	if took := time.Since(start); took < 2*streams.IdlePause {
 		t.Errorf("an empty frame and an empty fetch took %v together", took)
 	}
 	// On a busy machine a fetch may be over before its job is there: the next one waits.
 	came := func() bool {
-		queue, until := fmt.Sprintf("q%d", time.Now().UnixNano()), time.Now().Add(idlePause)
+		queue, until := fmt.Sprintf("q%d", time.Now().UnixNano()), time.Now().Add(streams.IdlePause)
 		k.send(&frameIn{RequestId: 3, Queues: []string{queue}, FetchCount: 1})
 		eventually(t, "the fetch waits, or has waited", func() bool { return b.jobs.parked() > 0 || time.Now().After(until) })
 		b.post("/api/v1/enqueue", `{"queue":"`+queue+`"}`).want(t, 201)
@@ -174,7 +175,7 @@ func TestLockstep_IdleFramesArePacedAndFetchesAreWoken(t *testing.T) {
 	eventually(t, "an ack is not held up by the empty fetch beside it", func() bool {
 		start := time.Now()
 		k.ask(&frameIn{RequestId: 4, Acks: acks(b.jobs.nth(1)), Queues: []string{"none"}, FetchCount: 1})
-		return time.Since(start) < idlePause
+		return time.Since(start) < streams.IdlePause
 	})
 }
 
@@ -208,7 +209,7 @@ func TestLockstep_ErrorTexts(t *testing.T) {
 
 func TestLockstep_ErrorTextsOfTheEngine(t *testing.T) {
 	t.Parallel()
-	st := newBench(t, benchOptions{}).frames(t)
+	b := newBench(t, benchOptions{})
 	for _, row := range []struct {
 		err  error
 		req  *frameIn
@@ -219,24 +220,34 @@ func TestLockstep_ErrorTextsOfTheEngine(t *testing.T) {
 		{fault.New(fault.UnknownOutcome, "", "unknown"), &frameIn{Enqueues: enqueues("q")}, "enqueue: unknown"},
 		{errors.New("disk /secret"), &frameIn{Acks: acks("x")}, "ack: internal error"},
 	} {
-		f := parseFrame(row.req)
-		r := st.failed(f, f.part(), row.err)
-		if got := r.msg.GetError(); !strings.HasPrefix(got, row.want) || strings.Contains(got, "secret") || r.last {
-			t.Errorf("%v: error %q, want %q; the last answer: %v", row.err, got, row.want, r.last)
+		st := b.frames(t)
+		st.Door = failingDoor{st.Door, row.err}
+		st.End() // No pauses.
+		r := st.Answer(row.req)
+		if got := r.Msg.GetError(); !strings.HasPrefix(got, row.want) || strings.Contains(got, "secret") || r.Last {
+			t.Errorf("%v: error %q, want %q; the last answer: %v", row.err, got, row.want, r.Last)
 		}
 	}
 }
 
+// failingDoor finds no leader, for a reason.
+type failingDoor struct {
+	streams.Door
+	err error
+}
+
+func (d failingDoor) Place(context.Context) (streams.Place, error) { return streams.Place{}, d.err }
+
 // frames is a stream whose frames the test handles itself.
-func (b *bench) frames(t *testing.T) *stream {
+func (b *bench) frames(t *testing.T) *streams.Stream {
 	t.Helper()
 	r := httptest.NewRequest("POST", "/", nil)
 	who, err := NewOpen(nsA).Authenticate(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := b.srv.newStream(&call{s: b.srv, w: httptest.NewRecorder(), r: r, who: who, start: time.Now()}, nil)
-	t.Cleanup(st.cancel)
+	st := (&call{s: b.srv, w: httptest.NewRecorder(), r: r, who: who, start: time.Now()}).stream(nil)
+	t.Cleanup(st.Close)
 	return st
 }
 
@@ -353,7 +364,7 @@ func TestStream_OpenBeyondTheBoundIsOverloaded(t *testing.T) {
 func TestStream_FramesBeyondTheBoundAreOverloaded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{Options: Options{FramesMax: 1}})
-	b.srv.streams.frames.Add(1)
+	b.srv.streams.BeginFrame()
 	k := b.open(t.Context())
 	if out := k.ask(&frameIn{RequestId: 1, Acks: acks("x")}); !strings.HasPrefix(out.GetError(), "OVERLOADED:") {
 		t.Errorf("frame: %v", out)
@@ -362,7 +373,7 @@ func TestStream_FramesBeyondTheBoundAreOverloaded(t *testing.T) {
 	if out := k.ask(&frameIn{RequestId: 2, Queues: []string{"q"}, FetchCount: 1}); out.GetError() != "" {
 		t.Errorf("idle frame: %v", out)
 	}
-	b.srv.streams.frames.Add(-1)
+	b.srv.streams.EndFrame()
 	if out := k.ask(&frameIn{RequestId: 3, Acks: acks("x")}); out.GetError() != "" {
 		t.Errorf("after: %v", out)
 	}
@@ -373,12 +384,12 @@ func TestStream_JobsOfAReplyThatCanNotBeSentAreGivenBack(t *testing.T) {
 	b := newBench(t, benchOptions{})
 	b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 201)
 	st := b.frames(t)
-	r := st.answer(&frameIn{RequestId: 1, Queues: []string{"q"}, FetchCount: 1})
-	if len(r.msg.GetJobs()) != 1 {
-		t.Fatalf("fetched %v", r.msg)
+	r := st.Answer(&frameIn{RequestId: 1, Queues: []string{"q"}, FetchCount: 1})
+	if len(r.Msg.GetJobs()) != 1 {
+		t.Fatalf("fetched %v", r.Msg)
 	}
-	st.cancel()
-	if err := st.deliver(r); err == nil {
+	st.Close()
+	if err := st.Deliver(r); err == nil {
 		t.Error("the answer went out")
 	}
 	if s := b.jobs.stateOf(b.jobs.ids()[0]); s != job.Pending {
@@ -477,12 +488,12 @@ func TestPipelined_ParkedFetchesAreBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})
 	k := b.open(t.Context())
-	for id := range uint64(parkedMax) {
+	for id := range uint64(streams.ParkedMax) {
 		k.send(&frameIn{RequestId: id + 1, Pipelined: true, Queues: []string{"q"}, FetchCount: 1, WaitMs: proto.Int64(20_000)})
 	}
 	out := k.ask(&frameIn{RequestId: 1000, Queues: []string{"q"}, FetchCount: 1, WaitMs: proto.Int64(20_000)})
 	if !strings.HasPrefix(out.GetError(), "OVERLOADED:") {
-		t.Errorf("fetch %d: %v", parkedMax+1, out)
+		t.Errorf("fetch %d: %v", streams.ParkedMax+1, out)
 	}
 }
 

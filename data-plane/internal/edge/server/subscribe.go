@@ -12,6 +12,7 @@ import (
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/streams"
 )
 
 // Subscribe tells the events of GET /api/v1/events to clients that speak RPC. The
@@ -29,7 +30,7 @@ func (h *workers) Subscribe(ctx context.Context, req *connect.Request[corvov1.Su
 	}
 	defer reader.Close()
 	s := newSubscriber(c.w, to)
-	defer s.slow.put()
+	defer s.slow.Put()
 	if err := to.Send(nil); err != nil { // The client sees that it is connected.
 		return err
 	}
@@ -43,13 +44,13 @@ func (h *workers) Subscribe(ctx context.Context, req *connect.Request[corvov1.Su
 // subscriber is a listener at an RPC.
 type subscriber struct {
 	to   *connect.ServerStream[corvov1.SubscribeEvent]
-	slow *fuse // Lit while the client is waited for.
+	slow *streams.Fuse // Lit while the client is waited for.
 	last time.Time
 }
 
 func newSubscriber(w http.ResponseWriter, to *connect.ServerStream[corvov1.SubscribeEvent]) *subscriber {
 	rc := http.NewResponseController(w)
-	return &subscriber{to: to, slow: newFuse(func() { _ = rc.SetWriteDeadline(past) }), last: time.Now()}
+	return &subscriber{to: to, slow: streams.NewFuse(func() { streams.CutWrites(rc) }), last: time.Now()}
 }
 
 func (s *subscriber) tell(e *wire.Event) error {
@@ -69,8 +70,8 @@ func (s *subscriber) alive() error     { return s.send(&corvov1.SubscribeEvent{}
 func (s *subscriber) heard() time.Time { return s.last }
 
 func (s *subscriber) send(e *corvov1.SubscribeEvent) error {
-	s.slow.light(slowReader)
-	defer s.slow.put()
+	s.slow.Light(slowReader)
+	defer s.slow.Put()
 	if err := s.to.Send(e); err != nil {
 		return err
 	}

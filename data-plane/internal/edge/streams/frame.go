@@ -1,4 +1,4 @@
-package server
+package streams
 
 import (
 	"cmp"
@@ -88,16 +88,15 @@ func (f *frame) part() string {
 }
 
 // handle does a frame: permission, leader, then the use case, and words the answer.
-func (st *stream) handle(ctx context.Context, f *frame) reply {
+func (st *Stream) handle(ctx context.Context, f *frame) Reply {
 	if err := st.permit(f); err != nil {
 		return st.failed(f, f.part(), err)
 	}
 	if f.works() {
-		if st.s.streams.frames.Add(1) > int64(st.s.opts.FramesMax) {
-			st.s.streams.frames.Add(-1)
-			return reply{msg: &frameOut{RequestId: f.req.GetRequestId(), Error: "OVERLOADED: too many frames in flight", Code: "OVERLOADED"}}
+		if !st.set.BeginFrame() {
+			return Reply{Msg: &frameOut{RequestId: f.req.GetRequestId(), Error: "OVERLOADED: too many frames in flight", Code: "OVERLOADED"}}
 		}
-		defer st.s.streams.frames.Add(-1)
+		defer st.set.EndFrame()
 	}
 	r, err := st.atLeader(ctx, f)
 	if err != nil {
@@ -107,26 +106,25 @@ func (st *stream) handle(ctx context.Context, f *frame) reply {
 }
 
 // atLeader does the frame here or says where the leader is.
-func (st *stream) atLeader(ctx context.Context, f *frame) (reply, error) {
-	ns := st.c.who.Caller.Namespace
-	p, err := st.s.place(ctx, ns)
+func (st *Stream) atLeader(ctx context.Context, f *frame) (Reply, error) {
+	p, err := st.Door.Place(ctx)
 	if err != nil {
-		return reply{}, err
+		return Reply{}, err
 	}
-	if p.Local != nil {
-		r, err := st.do(ctx, p.Local, f)
+	if p.Jobs != nil {
+		r, err := st.do(ctx, p.Jobs, f)
 		if !fault.NothingDone(err) {
 			return r, err
 		}
-		if p, err = st.s.router.Route(ns); err != nil {
-			return reply{}, err
+		if p, err = st.Door.Route(); err != nil {
+			return Reply{}, err
 		}
 	}
-	return reply{msg: st.notLeader(f.req.GetRequestId(), p), last: true}, nil
+	return Reply{Msg: st.notLeader(f.req.GetRequestId(), p), Last: true}, nil
 }
 
 // permit checks rights and sizes before anything is done.
-func (st *stream) permit(f *frame) error {
+func (st *Stream) permit(f *frame) error {
 	for _, list := range [...]struct {
 		name string
 		n    int
@@ -137,24 +135,26 @@ func (st *stream) permit(f *frame) error {
 			return d.Err()
 		}
 	}
-	if (f.settles() || f.fetches()) && !st.c.who.May(identity.Work) {
-		return mayNot(identity.Work)
+	if f.settles() || f.fetches() {
+		if err := st.Door.May(identity.Work); err != nil {
+			return err
+		}
 	}
-	if len(f.adds) > 0 && !st.c.who.May(identity.Enqueue) {
-		return mayNot(identity.Enqueue)
+	if len(f.adds) > 0 {
+		return st.Door.May(identity.Enqueue)
 	}
 	return nil
 }
 
 // do runs the frame. A fetch that came alone may wait; in a frame that does other
 // work it takes what is ready, so that the answers of the work are not held up.
-func (st *stream) do(ctx context.Context, jobs *queue.Service, f *frame) (reply, error) {
+func (st *Stream) do(ctx context.Context, jobs *queue.Service, f *frame) (Reply, error) {
 	if !f.works() && f.wait > 0 {
 		return st.fetch(ctx, jobs, f)
 	}
-	res, err := jobs.Frame(ctx, st.c.who.Caller, f.input())
+	res, err := jobs.Frame(ctx, st.Caller, f.input())
 	if err != nil {
-		return reply{}, err
+		return Reply{}, err
 	}
 	msg := &frameOut{RequestId: f.req.GetRequestId()}
 	st.settled(msg, f, res)
@@ -165,41 +165,41 @@ func (st *stream) do(ctx context.Context, jobs *queue.Service, f *frame) (reply,
 	st.word(msg, "heartbeat", f.beats.Err(res.HeartbeatErr))
 	st.word(msg, "enqueue", cmp.Or(f.addsErr, res.EnqueueErr))
 	st.word(msg, "fetch", res.FetchErr)
-	r := reply{msg: msg, grants: res.Grants, jobs: jobs, worker: f.req.GetWorkerId()}
+	r := Reply{Msg: msg, grants: res.Grants, jobs: jobs, worker: f.req.GetWorkerId()}
 	if msg.GetError() != "" && !st.pipelined.Load() {
 		// An old client that reads an error looks for no jobs.
-		st.undo(r)
+		st.Undo(r)
 		r.grants = nil
 	}
 	msg.Jobs = messages.Jobs(r.grants)
 	return r, nil
 }
 
-func (st *stream) fetch(ctx context.Context, jobs *queue.Service, f *frame) (reply, error) {
+func (st *Stream) fetch(ctx context.Context, jobs *queue.Service, f *frame) (Reply, error) {
 	msg := &frameOut{RequestId: f.req.GetRequestId()}
-	grants, err := jobs.Fetch(ctx, st.c.who.Caller, *f.fetchInput())
+	grants, err := jobs.Fetch(ctx, st.Caller, *f.fetchInput())
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return reply{msg: msg}, nil // Given up.
+		return Reply{Msg: msg}, nil // Given up.
 	case err != nil:
-		return reply{}, err
+		return Reply{}, err
 	}
 	msg.Jobs = messages.Jobs(grants)
-	return reply{msg: msg, grants: grants, jobs: jobs, worker: f.req.GetWorkerId()}, nil
+	return Reply{Msg: msg, grants: grants, jobs: jobs, worker: f.req.GetWorkerId()}, nil
 }
 
-func (st *stream) failed(f *frame, part string, err error) reply {
+func (st *Stream) failed(f *frame, part string, err error) Reply {
 	msg := &frameOut{RequestId: f.req.GetRequestId()}
 	st.word(msg, part, err)
-	return reply{msg: msg}
+	return Reply{Msg: msg}
 }
 
 // word adds err, if there is one, to msg as existing clients match it.
-func (st *stream) word(msg *frameOut, part string, err error) {
+func (st *Stream) word(msg *frameOut, part string, err error) {
 	if err == nil {
 		return
 	}
-	f := shown(st.c.r.Context(), st.s.log, messages.Paths(err))
+	f := st.Door.Show(messages.Paths(err))
 	text := part + ": " + f.Error()
 	if f.Code == fault.Exhausted {
 		text = "OVERLOADED: " + text
@@ -207,17 +207,23 @@ func (st *stream) word(msg *frameOut, part string, err error) {
 	if msg.Error != "" {
 		text = msg.Error + "; " + text
 	}
-	msg.Error, msg.Code = text, cmp.Or(msg.Code, wordOf(f))
+	msg.Error, msg.Code = text, cmp.Or(msg.Code, st.Door.Word(f))
 	for _, v := range f.Fields {
 		msg.Violations = append(msg.Violations, &corvov1.FieldViolation{Field: v.Path, Message: v.Message})
 	}
 }
 
+// wordAndText is an item's error as the wire shows it.
+func (st *Stream) wordAndText(err error) (word, text string) {
+	f := st.Door.Show(messages.Paths(err))
+	return st.Door.Word(f), f.Error()
+}
+
 // settled writes the outcomes of acks, fails and heartbeats.
-func (st *stream) settled(msg *frameOut, f *frame, res queue.FrameResult) {
+func (st *Stream) settled(msg *frameOut, f *frame, res queue.FrameResult) {
 	if len(f.acks.Errs) > 0 {
 		f.acks.Settle(res.Acks)
-		msg.AckOutcomes, msg.Acked = messages.Outcomes(f.req.GetAcks(), f.acks.Errs, st.c.wordAndText)
+		msg.AckOutcomes, msg.Acked = messages.Outcomes(f.req.GetAcks(), f.acks.Errs, st.wordAndText)
 	}
 	if len(f.fails.Errs) > 0 {
 		msg.FailOutcomes = st.failOutcomes(f, res.Fails)
@@ -241,7 +247,7 @@ func (f *frame) invalid() error {
 	return nil
 }
 
-func (st *stream) failOutcomes(f *frame, results []queue.FailOutcome) []*corvov1.LifecycleFailOutcome {
+func (st *Stream) failOutcomes(f *frame, results []queue.FailOutcome) []*corvov1.LifecycleFailOutcome {
 	out := make([]*corvov1.LifecycleFailOutcome, len(f.fails.Errs))
 	for k := range results {
 		f.fails.Errs[f.fails.At[k]] = results[k].Err
@@ -249,7 +255,7 @@ func (st *stream) failOutcomes(f *frame, results []queue.FailOutcome) []*corvov1
 	for i, m := range f.req.GetFails() {
 		out[i] = &corvov1.LifecycleFailOutcome{JobId: m.GetJobId()}
 		if err := f.fails.Errs[i]; err != nil {
-			out[i].Code, out[i].Error = st.c.wordAndText(err)
+			out[i].Code, out[i].Error = st.wordAndText(err)
 		}
 	}
 	for k, r := range results {
@@ -264,7 +270,7 @@ func (st *stream) failOutcomes(f *frame, results []queue.FailOutcome) []*corvov1
 	return out
 }
 
-func (st *stream) added(msg *frameOut, results []queue.EnqueueResult) {
+func (st *Stream) added(msg *frameOut, results []queue.EnqueueResult) {
 	if len(results) == 0 {
 		return
 	}

@@ -1,4 +1,4 @@
-package server
+package streams
 
 import (
 	"testing"
@@ -9,20 +9,24 @@ func TestFuse_NothingBlowsAfterPut(t *testing.T) {
 	t.Parallel()
 	for range 200 {
 		out := false // Written without a lock on purpose: the race detector would tell.
-		f := newFuse(func() {
+		f := NewFuse(func() {
 			if out {
 				t.Error("blew after put")
 			}
 		})
-		f.light(50 * time.Microsecond)
+		f.Light(50 * time.Microsecond)
 		for start := time.Now(); time.Since(start) < 50*time.Microsecond; { // Close to the moment on purpose.
 		}
-		f.put()
+		f.Put()
 		out = true
 	}
 	blown := make(chan struct{})
-	f := newFuse(func() { close(blown) })
-	f.light(time.Millisecond)
-	within(t, 5*time.Second, "the fuse", func() { <-blown })
-	f.put()
+	f := NewFuse(func() { close(blown) })
+	f.Light(time.Millisecond)
+	select {
+	case <-blown:
+	case <-time.After(5 * time.Second):
+		t.Error("it never blew")
+	}
+	f.Put()
 }

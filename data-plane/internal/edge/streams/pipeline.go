@@ -1,4 +1,4 @@
-package server
+package streams
 
 import (
 	"context"
@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/messages"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 )
 
 // Bounds of one pipelined stream.
 const (
-	parkedMax = 64
+	// ParkedMax is how many fetches may wait at a time.
+	ParkedMax = 64
 	// concurrentMax frames may wait for their commit; the next one is not read
 	// until one of them is answered.
 	concurrentMax = 64
@@ -24,8 +26,8 @@ const (
 // any order. Three kinds of goroutine: the handler's own reads frames, one each
 // handles a frame, one writes answers. Nothing is locked while anything is sent.
 type pipeline struct {
-	*stream
-	replies  chan reply         // Closed after the last handler is done.
+	*Stream
+	replies  chan Reply         // Closed after the last handler is done.
 	handlers sync.WaitGroup     // The goroutines that handle frames.
 	slots    chan struct{}      // Permits of frames that do not park.
 	parking  context.Context    // Parent of every parked fetch.
@@ -36,10 +38,10 @@ type pipeline struct {
 	parked map[uint64]context.CancelFunc
 }
 
-func (st *stream) servePipelined(first *frameIn) error {
+func (st *Stream) servePipelined(first *frameIn) error {
 	st.pipelined.Store(true)
 	p := &pipeline{
-		stream: st, replies: make(chan reply, repliesMax), slots: make(chan struct{}, concurrentMax),
+		Stream: st, replies: make(chan Reply, repliesMax), slots: make(chan struct{}, concurrentMax),
 		parked: make(map[uint64]context.CancelFunc),
 	}
 	p.parking, p.giveUp = context.WithCancel(st.ctx)
@@ -83,7 +85,7 @@ func (p *pipeline) dispatch(req *frameIn) {
 	f := parseFrame(req)
 	switch {
 	case f.empty():
-		p.reply(reply{msg: &frameOut{RequestId: req.GetRequestId()}})
+		p.reply(Reply{Msg: &frameOut{RequestId: req.GetRequestId()}})
 	case f.works():
 		p.inSlot(f) // With a fetch, the fetch takes what is ready and does not wait.
 	case f.waitFor() == 0 || p.ending.Load():
@@ -96,7 +98,7 @@ func (p *pipeline) dispatch(req *frameIn) {
 // waitFor is how long a fetch of its own may wait.
 func (f *frame) waitFor() time.Duration {
 	if f.req.WaitMs == nil {
-		return waitDefault
+		return queue.WaitDefault
 	}
 	return messages.Millis(f.req.GetWaitMs())
 }
@@ -121,7 +123,7 @@ func (p *pipeline) park(f *frame) {
 	ctx, cancel := context.WithCancel(p.parking)
 	if text := p.register(id, cancel); text != "" {
 		cancel()
-		p.reply(reply{msg: &frameOut{RequestId: id, Error: text}})
+		p.reply(Reply{Msg: &frameOut{RequestId: id, Error: text}})
 		return
 	}
 	f.wait = f.waitFor()
@@ -141,7 +143,7 @@ func (p *pipeline) register(id uint64, cancel context.CancelFunc) (refusal strin
 	if _, taken := p.parked[id]; taken {
 		return "fetch: request_id is already in use"
 	}
-	if len(p.parked) >= parkedMax {
+	if len(p.parked) >= ParkedMax {
 		return "OVERLOADED: fetch: too many parked fetches"
 	}
 	p.parked[id] = cancel
@@ -159,7 +161,7 @@ func (p *pipeline) cancelParked(id uint64) {
 
 // reply hands an answer to the writer, which takes answers until the channel is
 // closed, also after a failure.
-func (p *pipeline) reply(r reply) { p.replies <- r }
+func (p *pipeline) reply(r Reply) { p.replies <- r }
 
 // write sends answers; after the first that fails, it gives back the jobs of the
 // rest.
@@ -167,15 +169,15 @@ func (p *pipeline) write() {
 	broken := false
 	for r := range p.replies {
 		if broken {
-			p.undo(r)
+			p.Undo(r)
 			continue
 		}
-		if err := p.deliver(r); err != nil {
+		if err := p.Deliver(r); err != nil {
 			broken = true
-			p.cut()
+			p.Cut()
 			continue
 		}
-		if r.last {
+		if r.Last {
 			// What is in flight is answered; no further frame is read.
 			p.giveUp()
 			p.leaving.Store(true)
@@ -188,8 +190,8 @@ func (p *pipeline) write() {
 // when its credential is revoked.
 func (p *pipeline) watch(ctx context.Context) {
 	var tick <-chan time.Time
-	if p.c.who.Recheck != nil {
-		t := time.NewTicker(recheckEvery)
+	if p.Recheck != nil {
+		t := time.NewTicker(RecheckEvery)
 		defer t.Stop()
 		tick = t.C
 	}
@@ -204,7 +206,7 @@ func (p *pipeline) watch(ctx context.Context) {
 			p.tellDrain(ctx)
 		case <-tick:
 			if p.recheck() != nil {
-				p.cut()
+				p.Cut()
 			}
 		}
 	}
@@ -213,10 +215,10 @@ func (p *pipeline) watch(ctx context.Context) {
 // tellDrain sends the drain frame; the client closes its side when it is done,
 // and Drain's deadline cuts those that do not.
 func (p *pipeline) tellDrain(ctx context.Context) {
-	msg := p.notLeader(0, p.c.place)
+	msg := p.notLeader(0, p.Session.Place)
 	msg.Error, msg.Drain = "", true
 	select {
-	case p.replies <- reply{msg: msg}:
+	case p.replies <- Reply{Msg: msg}:
 	case <-ctx.Done():
 	}
 }

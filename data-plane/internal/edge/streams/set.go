@@ -1,0 +1,104 @@
+package streams
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+)
+
+// Open is a stream served here or carried to a leader. End asks it to close
+// in good order, Cut closes it now; neither blocks.
+type Open interface {
+	End()
+	Cut()
+}
+
+// Set is the open streams of a server.
+type Set struct {
+	streamsMax int
+	framesMax  int64
+	frames     atomic.Int64 // In flight.
+
+	mu       sync.Mutex // Guards what follows.
+	open     map[Open]struct{}
+	draining bool
+	empty    chan struct{} // Closed when open becomes empty while draining; nil before.
+}
+
+// NewSet makes a Set that takes so many streams, and frames in flight on all of them.
+func NewSet(streamsMax, framesMax int) *Set {
+	return &Set{streamsMax: streamsMax, framesMax: int64(framesMax), open: make(map[Open]struct{})}
+}
+
+// Add counts a stream in, or refuses it. While the set drains, the stream is told to end
+// at once.
+func (t *Set) Add(st Open) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.open) >= t.streamsMax {
+		return fault.New(fault.Exhausted, "OVERLOADED", "OVERLOADED: too many open streams")
+	}
+	t.open[st] = struct{}{}
+	if t.draining {
+		st.End()
+	}
+	return nil
+}
+
+// Remove counts a stream out.
+func (t *Set) Remove(st Open) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.open, st)
+	if len(t.open) == 0 && t.empty != nil {
+		close(t.empty)
+		t.empty = nil
+	}
+}
+
+// BeginFrame takes the permit of one frame, if there is one left; EndFrame gives it back.
+func (t *Set) BeginFrame() bool {
+	if t.frames.Add(1) > t.framesMax {
+		t.frames.Add(-1)
+		return false
+	}
+	return true
+}
+
+// EndFrame gives back the permit of a frame.
+func (t *Set) EndFrame() { t.frames.Add(-1) }
+
+// Drain tells every open stream to end and waits until none is left; when ctx ends first
+// it cuts the rest.
+func (t *Set) Drain(ctx context.Context) error {
+	t.mu.Lock()
+	t.draining = true
+	if len(t.open) == 0 {
+		t.mu.Unlock()
+		return nil
+	}
+	empty := make(chan struct{})
+	t.empty = empty
+	for st := range t.open {
+		st.End()
+	}
+	t.mu.Unlock()
+	select {
+	case <-empty:
+		return nil
+	case <-ctx.Done():
+		t.cut()
+		return ctx.Err()
+	}
+}
+
+// cut ends the streams whose clients did not leave when they were told.
+func (t *Set) cut() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for st := range t.open {
+		st.Cut()
+	}
+}
