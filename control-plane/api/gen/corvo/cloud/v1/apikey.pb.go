@@ -87,9 +87,9 @@ type ApiKey struct {
 	NamespaceIds []string `protobuf:"bytes,5,rep,name=namespace_ids,json=namespaceIds,proto3" json:"namespace_ids,omitempty"`
 	// What a key for jobs may do.
 	Roles []NamespaceRole `protobuf:"varint,6,rep,packed,name=roles,proto3,enum=corvo.cloud.v1.NamespaceRole" json:"roles,omitempty"`
-	// What a management key is.
+	// Role of a management key.
 	TenantRole TenantRole `protobuf:"varint,7,opt,name=tenant_role,json=tenantRole,proto3,enum=corvo.cloud.v1.TenantRole" json:"tenant_role,omitempty"`
-	// corvo_dp_<id12>: what people recognise it by.
+	// corvo_dp_<id12>: how people recognize it.
 	Prefix   string           `protobuf:"bytes,8,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	Versions []*ApiKeyVersion `protobuf:"bytes,9,rep,name=versions,proto3" json:"versions,omitempty"`
 	// Unset: never.
@@ -259,7 +259,7 @@ func (x *ApiKey) GetEtag() string {
 type ApiKeyVersion struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// Unset: as long as the key.
+	// Unset: with the key.
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -320,7 +320,7 @@ type CreateApiKeyRequest struct {
 	Roles      []NamespaceRole        `protobuf:"varint,6,rep,packed,name=roles,proto3,enum=corvo.cloud.v1.NamespaceRole" json:"roles,omitempty"`
 	TenantRole TenantRole             `protobuf:"varint,7,opt,name=tenant_role,json=tenantRole,proto3,enum=corvo.cloud.v1.TenantRole" json:"tenant_role,omitempty"`
 	ExpiresAt  *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// Both or none: id of a key made by the caller and the SHA-256 digest of it.
+	// Both or neither: id and SHA-256 digest of a key made by the caller.
 	KeyId         string `protobuf:"bytes,9,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	Digest        []byte `protobuf:"bytes,10,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -430,7 +430,7 @@ func (x *CreateApiKeyRequest) GetDigest() []byte {
 type CreateApiKeyResponse struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	ApiKey *ApiKey                `protobuf:"bytes,1,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
-	// The whole key, once; empty if the caller made it.
+	// The whole key, shown once; empty if the caller made it.
 	Secret        string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -846,7 +846,7 @@ type RotateApiKeyRequest struct {
 	Tenant    string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	KeyId     string                 `protobuf:"bytes,2,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	RequestId string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// How long the old secret works on, at most seven days.
+	// How long the old secret keeps working, at most seven days.
 	OverlapSeconds int64 `protobuf:"varint,4,opt,name=overlap_seconds,json=overlapSeconds,proto3" json:"overlap_seconds,omitempty"`
 	// Digest of a secret made by the caller, under the same key id.
 	Digest        []byte `protobuf:"bytes,5,opt,name=digest,proto3" json:"digest,omitempty"`

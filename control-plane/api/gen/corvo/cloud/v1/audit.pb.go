@@ -33,7 +33,7 @@ type AuditEvent struct {
 	// user, key, sso or system.
 	ActorType string `protobuf:"bytes,3,opt,name=actor_type,json=actorType,proto3" json:"actor_type,omitempty"`
 	ActorId   string `protobuf:"bytes,4,opt,name=actor_id,json=actorId,proto3" json:"actor_id,omitempty"`
-	// E-mail address or name at that time, for people.
+	// Email address or name at that time, for people.
 	Actor string `protobuf:"bytes,5,opt,name=actor,proto3" json:"actor,omitempty"`
 	// For example namespace.create.
 	Action     string `protobuf:"bytes,6,opt,name=action,proto3" json:"action,omitempty"`
@@ -44,9 +44,9 @@ type AuditEvent struct {
 	RequestId string `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Peer      string `protobuf:"bytes,11,opt,name=peer,proto3" json:"peer,omitempty"`
 	UserAgent string `protobuf:"bytes,12,opt,name=user_agent,json=userAgent,proto3" json:"user_agent,omitempty"`
-	// What changed: field → {before, after}; secrets never stand here.
+	// What changed: field → {before, after}; never contains secrets.
 	Changes *structpb.Struct `protobuf:"bytes,13,opt,name=changes,proto3" json:"changes,omitempty"`
-	// Where, for what was done to queues and jobs: a namespace, by its name at that time.
+	// Namespace of the queue or job, with its name at that time; empty for other targets.
 	NamespaceId   string `protobuf:"bytes,14,opt,name=namespace_id,json=namespaceId,proto3" json:"namespace_id,omitempty"`
 	Namespace     string `protobuf:"bytes,15,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -27,7 +27,7 @@ const (
 type StartLoginRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Email string                 `protobuf:"bytes,1,opt,name=email,proto3" json:"email,omitempty"`
-	// Token of an invitation, in place of the address: the link goes to the invited
+	// Token of an invitation, instead of the address: the link goes to the invited
 	// address, and whoever follows it has also accepted the invitation.
 	Invitation    string `protobuf:"bytes,2,opt,name=invitation,proto3" json:"invitation,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -169,7 +169,7 @@ func (x *PreviewLoginRequest) GetToken() string {
 type PreviewLoginResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Email string                 `protobuf:"bytes,1,opt,name=email,proto3" json:"email,omitempty"`
-	// Whether the browser that asks now is the one that asked for the link.
+	// Whether the calling browser is the one that requested the link.
 	StartedHere bool `protobuf:"varint,2,opt,name=started_here,json=startedHere,proto3" json:"started_here,omitempty"`
 	// Name of the tenant whose invitation is accepted with the sign-in; may be empty.
 	Joins         string `protobuf:"bytes,3,opt,name=joins,proto3" json:"joins,omitempty"`
@@ -452,7 +452,7 @@ func (*GetCurrentIdentityRequest) Descriptor() ([]byte, []int) {
 
 type GetCurrentIdentityResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One of the two.
+	// Either user or key.
 	User    *User           `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	Key     *KeyIdentity    `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	Tenants []*TenantAccess `protobuf:"bytes,3,rep,name=tenants,proto3" json:"tenants,omitempty"`

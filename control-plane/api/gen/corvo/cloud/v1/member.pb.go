@@ -31,7 +31,7 @@ type Member struct {
 	Email  string     `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
 	Name   string     `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	Role   TenantRole `protobuf:"varint,4,opt,name=role,proto3,enum=corvo.cloud.v1.TenantRole" json:"role,omitempty"`
-	// Signs in through this connection; empty: by mail.
+	// Signs in through this connection; empty: by email.
 	SsoConnectionId string                 `protobuf:"bytes,5,opt,name=sso_connection_id,json=ssoConnectionId,proto3" json:"sso_connection_id,omitempty"`
 	CreatedAt       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	LastSeenAt      *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
@@ -330,9 +330,9 @@ type UpdateMemberRequest struct {
 	UserId string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	Role   TenantRole             `protobuf:"varint,3,opt,name=role,proto3,enum=corvo.cloud.v1.TenantRole" json:"role,omitempty"`
 	Etag   string                 `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
-	// Ids of keys of ListMemberKeys that shall go on working.
+	// Ids of keys from ListMemberKeys that keep working.
 	KeepKeys []string `protobuf:"bytes,5,rep,name=keep_keys,json=keepKeys,proto3" json:"keep_keys,omitempty"`
-	// All of them shall.
+	// All of them keep working.
 	KeepAllKeys   bool `protobuf:"varint,6,opt,name=keep_all_keys,json=keepAllKeys,proto3" json:"keep_all_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -467,9 +467,9 @@ type RemoveMemberRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	UserId string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// Ids of keys of ListMemberKeys that shall go on working.
+	// Ids of keys from ListMemberKeys that keep working.
 	KeepKeys []string `protobuf:"bytes,3,rep,name=keep_keys,json=keepKeys,proto3" json:"keep_keys,omitempty"`
-	// All of them shall.
+	// All of them keep working.
 	KeepAllKeys   bool `protobuf:"varint,4,opt,name=keep_all_keys,json=keepAllKeys,proto3" json:"keep_all_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1142,7 +1142,7 @@ type PreviewInvitationResponse struct {
 	Role      TenantRole             `protobuf:"varint,3,opt,name=role,proto3,enum=corvo.cloud.v1.TenantRole" json:"role,omitempty"`
 	InvitedBy string                 `protobuf:"bytes,4,opt,name=invited_by,json=invitedBy,proto3" json:"invited_by,omitempty"`
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// There is an account of this address: it takes a session of it to accept.
+	// The address has an account: its user must be signed in to accept.
 	HasAccount    bool `protobuf:"varint,6,opt,name=has_account,json=hasAccount,proto3" json:"has_account,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

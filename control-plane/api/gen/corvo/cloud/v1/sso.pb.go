@@ -36,16 +36,16 @@ type SsoConnection struct {
 	ClientId string `protobuf:"bytes,5,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
 	// Whether a client secret is stored; it is never shown.
 	HasClientSecret bool `protobuf:"varint,6,opt,name=has_client_secret,json=hasClientSecret,proto3" json:"has_client_secret,omitempty"`
-	// Asked for beside openid, email and profile.
+	// Requested in addition to openid, email and profile.
 	Scopes []string `protobuf:"bytes,7,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// Claim that lists a user's groups; "groups" unless given.
 	GroupsClaim string `protobuf:"bytes,8,opt,name=groups_claim,json=groupsClaim,proto3" json:"groups_claim,omitempty"`
-	// Of somebody in none of the mapped groups; unspecified: no entry.
+	// Role of a user in none of the mapped groups; unspecified: they cannot sign in.
 	DefaultRole TenantRole `protobuf:"varint,9,opt,name=default_role,json=defaultRole,proto3,enum=corvo.cloud.v1.TenantRole" json:"default_role,omitempty"`
-	// The first that fits decides.
+	// The first match decides.
 	GroupMappings []*GroupMapping `protobuf:"bytes,10,rep,name=group_mappings,json=groupMappings,proto3" json:"group_mappings,omitempty"`
 	Enabled       bool            `protobuf:"varint,11,opt,name=enabled,proto3" json:"enabled,omitempty"`
-	// To be registered at the provider.
+	// To be registered with the provider.
 	RedirectUri string `protobuf:"bytes,12,opt,name=redirect_uri,json=redirectUri,proto3" json:"redirect_uri,omitempty"`
 	// Where users start: /auth/oidc/start?tenant=NAME
 	LoginUrl  string                 `protobuf:"bytes,13,opt,name=login_url,json=loginUrl,proto3" json:"login_url,omitempty"`
@@ -53,7 +53,7 @@ type SsoConnection struct {
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	Etag      string                 `protobuf:"bytes,17,opt,name=etag,proto3" json:"etag,omitempty"`
-	// A change of the settings of an enabled connection that is not in force yet.
+	// A change of an enabled connection's settings that is not in effect yet.
 	Staged        *SsoChange `protobuf:"bytes,18,opt,name=staged,proto3" json:"staged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -215,16 +215,16 @@ func (x *SsoConnection) GetStaged() *SsoChange {
 	return nil
 }
 
-// SsoChange is the settings of a connection as they would be.
+// SsoChange is a connection's settings after a staged change.
 type SsoChange struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Issuer   string                 `protobuf:"bytes,1,opt,name=issuer,proto3" json:"issuer,omitempty"`
 	ClientId string                 `protobuf:"bytes,2,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
-	// Another client secret than the one in force.
+	// Whether the change includes a new client secret.
 	NewClientSecret bool     `protobuf:"varint,3,opt,name=new_client_secret,json=newClientSecret,proto3" json:"new_client_secret,omitempty"`
 	Scopes          []string `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	GroupsClaim     string   `protobuf:"bytes,5,opt,name=groups_claim,json=groupsClaim,proto3" json:"groups_claim,omitempty"`
-	// Of a trial by these settings.
+	// The last test login with these settings.
 	LastTest      *SsoTest `protobuf:"bytes,6,opt,name=last_test,json=lastTest,proto3" json:"last_test,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -365,9 +365,9 @@ type SsoTest struct {
 	Groups  []string `protobuf:"bytes,6,rep,name=groups,proto3" json:"groups,omitempty"`
 	// What the user would become.
 	Role TenantRole `protobuf:"varint,7,opt,name=role,proto3,enum=corvo.cloud.v1.TenantRole" json:"role,omitempty"`
-	// The claim that the provider did not send, if that is why nobody would get in.
+	// The claim that the provider did not send, if that is why the login failed.
 	MissingClaim string `protobuf:"bytes,8,opt,name=missing_claim,json=missingClaim,proto3" json:"missing_claim,omitempty"`
-	// Names of the claims that the provider did send.
+	// Names of the claims that the provider sent.
 	Claims        []string `protobuf:"bytes,9,rep,name=claims,proto3" json:"claims,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1104,7 +1104,7 @@ type DeleteSsoConnectionRequest struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Tenant       string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	ConnectionId string                 `protobuf:"bytes,2,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
-	// Keys that its people made go on working; otherwise they are revoked.
+	// Keys that its users made keep working; otherwise they are revoked.
 	KeepKeys      bool `protobuf:"varint,3,opt,name=keep_keys,json=keepKeys,proto3" json:"keep_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -29,7 +29,7 @@ type Tenant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// tn_<ulid>
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// In the tenant's URL; fixed.
+	// Part of the tenant's URL; cannot be changed.
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	DisplayName   string                 `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	Plan          string                 `protobuf:"bytes,4,opt,name=plan,proto3" json:"plan,omitempty"`
@@ -121,8 +121,8 @@ func (x *Tenant) GetEtag() string {
 
 type GetTenantRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name or id; in every request of this API. Empty: the tenant of the key that
-	// calls, or of the user who is a member of one tenant only.
+	// Name or id, in every request of this API. Empty: the tenant of the calling key, or
+	// the only tenant that the user is a member of.
 	Tenant        string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -323,7 +323,7 @@ type Namespace struct {
 	Name             string            `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	Labels           map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	DeleteProtection bool              `protobuf:"varint,5,opt,name=delete_protection,json=deleteProtection,proto3" json:"delete_protection,omitempty"`
-	// Where it lives; decided by the tenant's placement if not given on creation.
+	// Unless given on creation, the tenant's placement decides.
 	Region             string                 `protobuf:"bytes,6,opt,name=region,proto3" json:"region,omitempty"`
 	Sync               Sync                   `protobuf:"varint,7,opt,name=sync,proto3,enum=corvo.cloud.v1.Sync" json:"sync,omitempty"`
 	Generation         uint64                 `protobuf:"varint,8,opt,name=generation,proto3" json:"generation,omitempty"`
@@ -331,7 +331,7 @@ type Namespace struct {
 	CreatedAt          *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	UpdatedAt          *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	Etag               string                 `protobuf:"bytes,12,opt,name=etag,proto3" json:"etag,omitempty"`
-	// Base URL for workers, to be used with X-Corvo-Namespace or a key of the namespace.
+	// Base URL for workers; use it with X-Corvo-Namespace or a key of the namespace.
 	Endpoint      string `protobuf:"bytes,13,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -461,7 +461,7 @@ func (x *Namespace) GetEndpoint() string {
 type CreateNamespaceRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	// UUID; the same id and body get the first answer again, for 24 hours.
+	// UUID; a repeated call with the same body gets the first answer again, for 24 hours.
 	RequestId        string            `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Name             string            `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	Labels           map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -689,7 +689,7 @@ type ListNamespacesRequest struct {
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// 50 unless given; at most 1000.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// From next_page_token; good for the same request and caller only.
+	// From next_page_token; valid for the same request and caller only.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -940,7 +940,7 @@ type DeleteNamespaceRequest struct {
 	Tenant    string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Namespace string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Etag      string                 `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
-	// No error if there is none.
+	// No error if the namespace does not exist.
 	AllowMissing  bool `protobuf:"varint,4,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

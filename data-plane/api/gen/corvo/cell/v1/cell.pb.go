@@ -1,5 +1,5 @@
 // Cell administration: the desired state of one cell, replicated in its meta
-// group, and the membership of its raft groups. Spoken by proxies, nodes and the
+// group, and the membership of its raft groups. Used by proxies, nodes and the
 // control plane's reconcilers, inside the cell only: every call is signed with
 // the cell's secret.
 
@@ -31,7 +31,7 @@ type GroupAction int32
 const (
 	GroupAction_GROUP_ACTION_UNSPECIFIED GroupAction = 0
 	GroupAction_GROUP_ACTION_ADD_LEARNER GroupAction = 1
-	// Gives a learner its vote; the caller has seen it caught up.
+	// Makes a learner a voter; the caller has checked that it has caught up.
 	GroupAction_GROUP_ACTION_PROMOTE GroupAction = 2
 	GroupAction_GROUP_ACTION_REMOVE  GroupAction = 3
 	// Moves the leadership to node_id; empty: the library chooses.
@@ -124,7 +124,7 @@ type DescribeResponse struct {
 	Node  *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	// Empty: the folder belongs to no cell.
 	CellId string `protobuf:"bytes,2,opt,name=cell_id,json=cellId,proto3" json:"cell_id,omitempty"`
-	// The node takes part in the cell. False with a cell id: prepared only.
+	// The node takes part in the cell. If false, a cell id means that it is only prepared.
 	Begun bool `protobuf:"varint,3,opt,name=begun,proto3" json:"begun,omitempty"`
 	// Ids of the first members, if the node is one.
 	MemberIds     []string `protobuf:"bytes,4,rep,name=member_ids,json=memberIds,proto3" json:"member_ids,omitempty"`
@@ -194,7 +194,7 @@ type PrepareRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// cell_<ulid>
 	CellId string `protobuf:"bytes,1,opt,name=cell_id,json=cellId,proto3" json:"cell_id,omitempty"`
-	// The first voters with their addresses and folders, this node among them.
+	// The first voters with their addresses and folders, including this node.
 	Members       []*Node `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -434,9 +434,9 @@ func (x *Tenant) GetLimits() *Limits {
 type Limits struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	PayloadBytesMax int64                  `protobuf:"varint,1,opt,name=payload_bytes_max,json=payloadBytesMax,proto3" json:"payload_bytes_max,omitempty"`
-	// Jobs enqueued a second in each namespace of the tenant.
+	// Jobs enqueued per second in each namespace of the tenant.
 	EnqueuePerSecond int64 `protobuf:"varint,2,opt,name=enqueue_per_second,json=enqueuePerSecond,proto3" json:"enqueue_per_second,omitempty"`
-	// Streams open and fetches waiting at a time through one proxy.
+	// Open streams and waiting fetches through one proxy, counted together.
 	StreamsMax    int64 `protobuf:"varint,3,opt,name=streams_max,json=streamsMax,proto3" json:"streams_max,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -499,11 +499,10 @@ type Namespace struct {
 	Id       string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	TenantId string `protobuf:"bytes,2,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
 	Name     string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// Raft group that holds the namespace; 0 lets the cell choose on creation.
+	// Raft group that holds the namespace; 0 on creation lets the cell choose.
 	Shard   uint32 `protobuf:"varint,4,opt,name=shard,proto3" json:"shard,omitempty"`
 	Deleted bool   `protobuf:"varint,5,opt,name=deleted,proto3" json:"deleted,omitempty"`
-	// Its shard has nothing of it any more. The cell's to know: what a caller says here is
-	// passed over.
+	// Its shard has deleted all of its data. Set by the cell; ignored in requests.
 	Swept         bool `protobuf:"varint,6,opt,name=swept,proto3" json:"swept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -596,12 +595,11 @@ type Key struct {
 	NotAfterNs int64  `protobuf:"varint,6,opt,name=not_after_ns,json=notAfterNs,proto3" json:"not_after_ns,omitempty"`
 	Revoked    bool   `protobuf:"varint,7,opt,name=revoked,proto3" json:"revoked,omitempty"`
 	Name       string `protobuf:"bytes,8,opt,name=name,proto3" json:"name,omitempty"`
-	// When each of digests ends, in their order: Unix nanoseconds, 0 for never, and 0 for
-	// those that are not listed. An end that was set once is never put off.
+	// When each digest expires, in the order of digests: Unix nanoseconds; 0 or missing is
+	// never. An expiry that has been set is never moved later.
 	DigestEndsNs []int64 `protobuf:"varint,9,rep,packed,name=digest_ends_ns,json=digestEndsNs,proto3" json:"digest_ends_ns,omitempty"`
-	// Digests that the key had and has no more. The cell keeps the latest of them, so that
-	// whoever writes from an old copy does not make one good again; what a caller says
-	// here is passed over.
+	// Digests that the key no longer accepts. The cell keeps the latest of them, so that a
+	// write from an old copy does not make one valid again. Ignored in requests.
 	RetiredDigests [][]byte `protobuf:"bytes,10,rep,name=retired_digests,json=retiredDigests,proto3" json:"retired_digests,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -714,12 +712,12 @@ type Node struct {
 	RaftAddress string `protobuf:"bytes,2,opt,name=raft_address,json=raftAddress,proto3" json:"raft_address,omitempty"`
 	// Base URL for proxies and other nodes.
 	ApiUrl string `protobuf:"bytes,3,opt,name=api_url,json=apiUrl,proto3" json:"api_url,omitempty"`
-	// Names the folder of the node's data, made with it: a node that comes with another
-	// folder has lost what it confirmed and may not come back under this id. Empty in a
-	// change that only tells an address.
+	// Id of the node's data folder, made with the folder: a node with another folder has
+	// lost what it acknowledged and may not come back under this id. Empty in a change
+	// that only sets an address.
 	FolderId string `protobuf:"bytes,4,opt,name=folder_id,json=folderId,proto3" json:"folder_id,omitempty"`
-	// The versions of the cell that the node's program speaks. 0 in a change that only tells
-	// an address.
+	// The cell versions that the node's binary supports. 0 in a change that only sets an
+	// address.
 	LowestVersion  uint32 `protobuf:"varint,5,opt,name=lowest_version,json=lowestVersion,proto3" json:"lowest_version,omitempty"`
 	HighestVersion uint32 `protobuf:"varint,6,opt,name=highest_version,json=highestVersion,proto3" json:"highest_version,omitempty"`
 	unknownFields  protoimpl.UnknownFields
@@ -806,7 +804,7 @@ type TokenKey struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Ed25519, 32 bytes.
 	PublicKey []byte `protobuf:"bytes,2,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
-	// Unix nanoseconds from which on no token of it is good; 0 never.
+	// Tokens of this key are refused from this time on, in Unix nanoseconds; 0 is never.
 	NotAfterNs int64 `protobuf:"varint,3,opt,name=not_after_ns,json=notAfterNs,proto3" json:"not_after_ns,omitempty"`
 	// Removes the record.
 	Deleted       bool `protobuf:"varint,4,opt,name=deleted,proto3" json:"deleted,omitempty"`
@@ -872,8 +870,8 @@ func (x *TokenKey) GetDeleted() bool {
 	return false
 }
 
-// UserCutoff ends the tokens of a user in a tenant that were issued before a time:
-// a removed member's die at once. The cell forgets it when no such token can live.
+// UserCutoff invalidates the tokens of a user in a tenant that were issued before a
+// time, such as those of a removed member. The cell drops it once they have all expired.
 type UserCutoff struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	TenantId string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
@@ -1175,17 +1173,17 @@ type Change_UserCutoff struct {
 }
 
 type Change_SweptNamespaceId struct {
-	// The shard of a deleted namespace has nothing of it any more.
+	// The shard of a deleted namespace has deleted all of its data.
 	SweptNamespaceId string `protobuf:"bytes,9,opt,name=swept_namespace_id,json=sweptNamespaceId,proto3,oneof"`
 }
 
 type Change_Forget struct {
-	// Ends the records of what was deleted long ago; the leader proposes it.
+	// Removes the records of what was deleted long ago; proposed by the leader.
 	Forget *Forget `protobuf:"bytes,10,opt,name=forget,proto3,oneof"`
 }
 
 type Change_Version struct {
-	// Raises the version of the cell. Refused unless every node has said that it speaks it.
+	// Raises the version of the cell. Refused unless every node has reported support.
 	Version uint32 `protobuf:"varint,11,opt,name=version,proto3,oneof"`
 }
 
@@ -1211,7 +1209,7 @@ func (*Change_Forget) isChange_Change() {}
 
 func (*Change_Version) isChange_Change() {}
 
-// CellVersion is the version of the cell, and what its nodes speak.
+// CellVersion is the version of the cell, and the versions that its nodes support.
 type CellVersion struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Version uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
@@ -1268,7 +1266,7 @@ func (x *CellVersion) GetNodes() []*NodeVersions {
 type NodeVersions struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// 0: it has not said.
+	// 0: not reported.
 	Lowest        uint32 `protobuf:"varint,2,opt,name=lowest,proto3" json:"lowest,omitempty"`
 	Highest       uint32 `protobuf:"varint,3,opt,name=highest,proto3" json:"highest,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1326,7 +1324,7 @@ func (x *NodeVersions) GetHighest() uint32 {
 	return 0
 }
 
-// Forget ends records of deleted tenants, namespaces and keys.
+// Forget removes the records of deleted tenants, namespaces and keys.
 type Forget struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Gone          []*Gone                `protobuf:"bytes,1,rep,name=gone,proto3" json:"gone,omitempty"`
@@ -1371,7 +1369,7 @@ func (x *Forget) GetGone() []*Gone {
 	return nil
 }
 
-// Gone is a record of something that was deleted.
+// Gone names the record of something that was deleted.
 type Gone struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of a tenant, a namespace or a key.
@@ -1426,7 +1424,7 @@ func (x *Gone) GetAtNs() int64 {
 	return 0
 }
 
-// Shards of the cluster: the raft groups that namespaces are put on.
+// Shards of the cluster: the raft groups that hold namespaces.
 type Shards struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ids           []uint32               `protobuf:"varint,1,rep,packed,name=ids,proto3" json:"ids,omitempty"`
@@ -1474,11 +1472,11 @@ func (x *Shards) GetIds() []uint32 {
 type ApplyRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Changes []*Change              `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
-	// Refused unless greater than the highest applied for this source. Empty source: not checked.
+	// The generation must be greater than the highest applied for this source. Empty: not checked.
 	Source     string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
 	Generation uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
 	// The incarnation of the control plane's database that this comes from; empty for
-	// others. The first one is taken as it is; another one is refused unless it says which
+	// other sources. The first is accepted; a different one is refused unless it names the
 	// one it replaces.
 	Incarnation         string `protobuf:"bytes,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	ReplacesIncarnation string `protobuf:"bytes,5,opt,name=replaces_incarnation,json=replacesIncarnation,proto3" json:"replaces_incarnation,omitempty"`
@@ -1651,8 +1649,8 @@ type State struct {
 	Shards      []uint32      `protobuf:"varint,6,rep,packed,name=shards,proto3" json:"shards,omitempty"`
 	TokenKeys   []*TokenKey   `protobuf:"bytes,7,rep,name=token_keys,json=tokenKeys,proto3" json:"token_keys,omitempty"`
 	UserCutoffs []*UserCutoff `protobuf:"bytes,8,rep,name=user_cutoffs,json=userCutoffs,proto3" json:"user_cutoffs,omitempty"`
-	// When a node last said that this is current, by the clock of the proxy that keeps it on
-	// its disk; 0 elsewhere. Unix nanoseconds.
+	// In a proxy's copy on disk: when a node last confirmed that it is current, by the
+	// proxy's clock, in Unix nanoseconds. Otherwise 0.
 	ConfirmedNs int64 `protobuf:"varint,9,opt,name=confirmed_ns,json=confirmedNs,proto3" json:"confirmed_ns,omitempty"`
 	// The version of the cell: which stored forms are in use.
 	Version       uint32 `protobuf:"varint,10,opt,name=version,proto3" json:"version,omitempty"`
@@ -1808,7 +1806,7 @@ type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Resume after this index; the server sends the whole state if it cannot.
 	AfterIndex uint64 `protobuf:"varint,1,opt,name=after_index,json=afterIndex,proto3" json:"after_index,omitempty"`
-	// Names the watching proxy, one name for one life of a process. Empty: a watcher
+	// Id of the watching proxy, new for each start of the process. Empty for a watcher
 	// that confirms nothing.
 	ProxyId       string `protobuf:"bytes,2,opt,name=proxy_id,json=proxyId,proto3" json:"proxy_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1959,12 +1957,12 @@ func (*GetIndexRequest) Descriptor() ([]byte, []int) {
 type GetIndexResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Index uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	// The incarnation of the control plane's database that the cell goes by; empty before
+	// The incarnation of the control plane's database that the cell accepts, empty before
 	// the first, and the highest generation that it wrote.
 	Incarnation string `protobuf:"bytes,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Generation  uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
-	// The highest generation that deleted something of which the cell knows nothing any
-	// more. A database that has not come as far may hold such things as if they lived.
+	// The highest generation whose deletions the cell no longer has records of. A database
+	// restored to an earlier generation may still list what was deleted.
 	ForgottenGeneration uint64 `protobuf:"varint,4,opt,name=forgotten_generation,json=forgottenGeneration,proto3" json:"forgotten_generation,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
@@ -2031,9 +2029,9 @@ func (x *GetIndexResponse) GetForgottenGeneration() uint64 {
 type ConfirmWatchRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	ProxyId string                 `protobuf:"bytes,1,opt,name=proxy_id,json=proxyId,proto3" json:"proxy_id,omitempty"`
-	// Everything up to here is applied, also to calls that are under way.
+	// Everything up to here is applied, including to calls in progress.
 	Index uint64 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
-	// Whether the proxy serves.
+	// Whether the proxy accepts requests.
 	Ready         bool `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2128,7 +2126,7 @@ func (*ConfirmWatchResponse) Descriptor() ([]byte, []int) {
 
 type ListWatchersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The asked node's own watchers; else those of all nodes.
+	// Only the called node's own watchers, not those of all nodes.
 	Local         bool `protobuf:"varint,1,opt,name=local,proto3" json:"local,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2174,9 +2172,9 @@ func (x *ListWatchersRequest) GetLocal() bool {
 type ListWatchersResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Watchers []*Watcher             `protobuf:"bytes,1,rep,name=watchers,proto3" json:"watchers,omitempty"`
-	// Nodes of the cell that did not answer; not for local.
+	// Nodes of the cell that did not answer; unset if local.
 	SilentNodeIds []string `protobuf:"bytes,2,rep,name=silent_node_ids,json=silentNodeIds,proto3" json:"silent_node_ids,omitempty"`
-	// Nodes of the cell, with the silent ones.
+	// Number of nodes of the cell, including the silent ones.
 	Nodes         uint32 `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2332,7 +2330,7 @@ func (*ListNodesRequest) Descriptor() ([]byte, []int) {
 type ListNodesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Nodes []*NodeStatus          `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	// The version of the cell, as the asked node knows it.
+	// The version of the cell, as the called node knows it.
 	Version       uint32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2463,7 +2461,7 @@ type HealthCause struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// disk_nearly_full, disk_full, disk_stalled, clock, shutting_down.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What was seen, for people.
+	// What was observed, for people.
 	Detail        string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3084,7 +3082,7 @@ func (x *GetNodeStatusResponse) GetStatus() *NodeStatus {
 
 type RaiseVersionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// 0: the newest that every node speaks.
+	// 0: the newest that every node supports.
 	Version       uint32 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3280,10 +3278,10 @@ type ListAuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The shard's raft group.
 	Group uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
-	// Only events behind this number. The caller keeps all up to it: the shard lets them
-	// go when they are old.
+	// Only events after this number. The caller has stored all up to it, so the shard may
+	// delete them when they are old.
 	After uint64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
-	// 0 takes the server's.
+	// 0: the server's default.
 	Limit         uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3393,10 +3391,10 @@ func (x *ListAuditResponse) GetLast() uint64 {
 	return 0
 }
 
-// AuditEvent is one administrative act in a namespace.
+// AuditEvent is one administrative action in a namespace.
 type AuditEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of the shard; an event and its number never part.
+	// Counted per shard; an event keeps its number.
 	Number      uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	NamespaceId string `protobuf:"bytes,2,opt,name=namespace_id,json=namespaceId,proto3" json:"namespace_id,omitempty"`
 	// Unix nanoseconds.
@@ -3404,16 +3402,16 @@ type AuditEvent struct {
 	// Key id or user id.
 	Principal string `protobuf:"bytes,4,opt,name=principal,proto3" json:"principal,omitempty"`
 	Peer      string `protobuf:"bytes,5,opt,name=peer,proto3" json:"peer,omitempty"`
-	// For example queue.pause; audit.cut stands for events that nobody took in time.
+	// For example queue.pause; audit.cut stands for events that nobody read in time.
 	Action     string `protobuf:"bytes,6,opt,name=action,proto3" json:"action,omitempty"`
 	TargetType string `protobuf:"bytes,7,opt,name=target_type,json=targetType,proto3" json:"target_type,omitempty"`
 	Target     string `protobuf:"bytes,8,opt,name=target,proto3" json:"target,omitempty"`
 	// JSON object of strings, or empty.
 	Detail []byte `protobuf:"bytes,9,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Things that were changed, and those that were left as they are.
+	// How many things were changed, and how many were left as they were.
 	Affected uint64 `protobuf:"varint,10,opt,name=affected,proto3" json:"affected,omitempty"`
 	Refused  uint64 `protobuf:"varint,11,opt,name=refused,proto3" json:"refused,omitempty"`
-	// Whoever worked on it stopped before it was done.
+	// The operation stopped before it was done.
 	Interrupted   bool `protobuf:"varint,12,opt,name=interrupted,proto3" json:"interrupted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -59,14 +59,14 @@ export type ApiKey = Message<"corvo.cloud.v1.ApiKey"> & {
   roles: NamespaceRole[];
 
   /**
-   * What a management key is.
+   * Role of a management key.
    *
    * @generated from field: corvo.cloud.v1.TenantRole tenant_role = 7;
    */
   tenantRole: TenantRole;
 
   /**
-   * corvo_dp_<id12>: what people recognise it by.
+   * corvo_dp_<id12>: how people recognize it.
    *
    * @generated from field: string prefix = 8;
    */
@@ -141,7 +141,7 @@ export type ApiKeyVersion = Message<"corvo.cloud.v1.ApiKeyVersion"> & {
   createdAt?: Timestamp | undefined;
 
   /**
-   * Unset: as long as the key.
+   * Unset: with the key.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 2;
    */
@@ -202,7 +202,7 @@ export type CreateApiKeyRequest = Message<"corvo.cloud.v1.CreateApiKeyRequest"> 
   expiresAt?: Timestamp | undefined;
 
   /**
-   * Both or none: id of a key made by the caller and the SHA-256 digest of it.
+   * Both or neither: id and SHA-256 digest of a key made by the caller.
    *
    * @generated from field: string key_id = 9;
    */
@@ -231,7 +231,7 @@ export type CreateApiKeyResponse = Message<"corvo.cloud.v1.CreateApiKeyResponse"
   apiKey?: ApiKey | undefined;
 
   /**
-   * The whole key, once; empty if the caller made it.
+   * The whole key, shown once; empty if the caller made it.
    *
    * @generated from field: string secret = 2;
    */
@@ -429,7 +429,7 @@ export type RotateApiKeyRequest = Message<"corvo.cloud.v1.RotateApiKeyRequest"> 
   requestId: string;
 
   /**
-   * How long the old secret works on, at most seven days.
+   * How long the old secret keeps working, at most seven days.
    *
    * @generated from field: int64 overlap_seconds = 4;
    */
@@ -551,10 +551,10 @@ export const KeyKindSchema: GenEnum<KeyKind> = /*@__PURE__*/
  */
 export const ApiKeyService: GenService<{
   /**
-   * CreateApiKey makes a key and shows it once, or, with key_id and digest, takes
-   * over a key that the caller made: then the secret never comes here. The answer
-   * waits some seconds for every proxy to know the key. Idempotent by request_id
-   * for 24 hours; a repeated call does not show the secret again.
+   * CreateApiKey makes a key and returns it once, or, with key_id and digest,
+   * registers a key that the caller made, whose secret is then never sent. It waits
+   * some seconds for every proxy to know the key. Idempotent by request_id for 24
+   * hours; a repeated call does not return the secret again.
    *
    * @generated from rpc corvo.cloud.v1.ApiKeyService.CreateApiKey
    */
@@ -588,8 +588,8 @@ export const ApiKeyService: GenService<{
     output: typeof UpdateApiKeyResponseSchema;
   },
   /**
-   * RotateApiKey gives the key a second secret; the first one works for overlap
-   * longer.
+   * RotateApiKey gives the key a second secret; the first keeps working for
+   * overlap_seconds.
    *
    * @generated from rpc corvo.cloud.v1.ApiKeyService.RotateApiKey
    */
@@ -599,7 +599,7 @@ export const ApiKeyService: GenService<{
     output: typeof RotateApiKeyResponseSchema;
   },
   /**
-   * RevokeApiKey ends a key for ever, within a second at every proxy.
+   * RevokeApiKey revokes a key for good, within a second at every proxy.
    *
    * @generated from rpc corvo.cloud.v1.ApiKeyService.RevokeApiKey
    */

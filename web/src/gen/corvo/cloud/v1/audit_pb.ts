@@ -46,7 +46,7 @@ export type AuditEvent = Message<"corvo.cloud.v1.AuditEvent"> & {
   actorId: string;
 
   /**
-   * E-mail address or name at that time, for people.
+   * Email address or name at that time, for people.
    *
    * @generated from field: string actor = 5;
    */
@@ -92,14 +92,14 @@ export type AuditEvent = Message<"corvo.cloud.v1.AuditEvent"> & {
   userAgent: string;
 
   /**
-   * What changed: field → {before, after}; secrets never stand here.
+   * What changed: field → {before, after}; never contains secrets.
    *
    * @generated from field: google.protobuf.Struct changes = 13;
    */
   changes?: JsonObject | undefined;
 
   /**
-   * Where, for what was done to queues and jobs: a namespace, by its name at that time.
+   * Namespace of the queue or job, with its name at that time; empty for other targets.
    *
    * @generated from field: string namespace_id = 14;
    */

@@ -28,7 +28,7 @@ export type StartLoginRequest = Message<"corvo.cloud.v1.StartLoginRequest"> & {
   email: string;
 
   /**
-   * Token of an invitation, in place of the address: the link goes to the invited
+   * Token of an invitation, instead of the address: the link goes to the invited
    * address, and whoever follows it has also accepted the invitation.
    *
    * @generated from field: string invitation = 2;
@@ -87,7 +87,7 @@ export type PreviewLoginResponse = Message<"corvo.cloud.v1.PreviewLoginResponse"
   email: string;
 
   /**
-   * Whether the browser that asks now is the one that asked for the link.
+   * Whether the calling browser is the one that requested the link.
    *
    * @generated from field: bool started_here = 2;
    */
@@ -203,7 +203,7 @@ export const GetCurrentIdentityRequestSchema: GenMessage<GetCurrentIdentityReque
  */
 export type GetCurrentIdentityResponse = Message<"corvo.cloud.v1.GetCurrentIdentityResponse"> & {
   /**
-   * One of the two.
+   * Either user or key.
    *
    * @generated from field: corvo.cloud.v1.User user = 1;
    */
@@ -394,7 +394,7 @@ export const MintTokenResponseSchema: GenMessage<MintTokenResponse> = /*@__PURE_
  */
 export const AuthService: GenService<{
   /**
-   * StartLogin mails a one-time link. The answer is the same whether or not the
+   * StartLogin emails a one-time link. The response is the same whether or not the
    * address is known.
    *
    * @generated from rpc corvo.cloud.v1.AuthService.StartLogin
@@ -405,8 +405,8 @@ export const AuthService: GenService<{
     output: typeof StartLoginResponseSchema;
   },
   /**
-   * PreviewLogin tells whose account a link signs in to, without using it up. A page
-   * shows that and asks, unless this very browser asked for the link.
+   * PreviewLogin returns whose account a link signs in to, without using it up. A page
+   * shows it and asks, unless the same browser requested the link.
    *
    * @generated from rpc corvo.cloud.v1.AuthService.PreviewLogin
    */
@@ -416,7 +416,7 @@ export const AuthService: GenService<{
     output: typeof PreviewLoginResponseSchema;
   },
   /**
-   * FinishLogin trades the link's token for a session cookie. It works once.
+   * FinishLogin exchanges the link's token for a session cookie. It works once.
    *
    * @generated from rpc corvo.cloud.v1.AuthService.FinishLogin
    */
@@ -436,7 +436,7 @@ export const AuthService: GenService<{
     output: typeof LogoutResponseSchema;
   },
   /**
-   * GetCurrentIdentity tells who calls and what the caller may do.
+   * GetCurrentIdentity returns who the caller is and what they may do.
    *
    * @generated from rpc corvo.cloud.v1.AuthService.GetCurrentIdentity
    */
@@ -446,7 +446,7 @@ export const AuthService: GenService<{
     output: typeof GetCurrentIdentityResponseSchema;
   },
   /**
-   * MintToken gives the signed-in user a token for the jobs of one namespace, good
+   * MintToken gives the signed-in user a token for the jobs of one namespace, valid
    * for five minutes at the tenant URL.
    *
    * @generated from rpc corvo.cloud.v1.AuthService.MintToken

@@ -47,7 +47,7 @@ export type Member = Message<"corvo.cloud.v1.Member"> & {
   role: TenantRole;
 
   /**
-   * Signs in through this connection; empty: by mail.
+   * Signs in through this connection; empty: by email.
    *
    * @generated from field: string sso_connection_id = 5;
    */
@@ -196,14 +196,14 @@ export type UpdateMemberRequest = Message<"corvo.cloud.v1.UpdateMemberRequest"> 
   etag: string;
 
   /**
-   * Ids of keys of ListMemberKeys that shall go on working.
+   * Ids of keys from ListMemberKeys that keep working.
    *
    * @generated from field: repeated string keep_keys = 5;
    */
   keepKeys: string[];
 
   /**
-   * All of them shall.
+   * All of them keep working.
    *
    * @generated from field: bool keep_all_keys = 6;
    */
@@ -256,14 +256,14 @@ export type RemoveMemberRequest = Message<"corvo.cloud.v1.RemoveMemberRequest"> 
   userId: string;
 
   /**
-   * Ids of keys of ListMemberKeys that shall go on working.
+   * Ids of keys from ListMemberKeys that keep working.
    *
    * @generated from field: repeated string keep_keys = 3;
    */
   keepKeys: string[];
 
   /**
-   * All of them shall.
+   * All of them keep working.
    *
    * @generated from field: bool keep_all_keys = 4;
    */
@@ -577,7 +577,7 @@ export type PreviewInvitationResponse = Message<"corvo.cloud.v1.PreviewInvitatio
   expiresAt?: Timestamp | undefined;
 
   /**
-   * There is an account of this address: it takes a session of it to accept.
+   * The address has an account: its user must be signed in to accept.
    *
    * @generated from field: bool has_account = 6;
    */
@@ -647,9 +647,9 @@ export const MemberService: GenService<{
     output: typeof ListMembersResponseSchema;
   },
   /**
-   * ListMemberKeys lists the living keys that a member made, directly or through a key
-   * of theirs, as far as somebody of the given role could not make them: those that
-   * UpdateMember and RemoveMember revoke.
+   * ListMemberKeys lists the valid keys that a member made, directly or through a key
+   * of theirs, and that the given role may not make: those that UpdateMember and
+   * RemoveMember revoke.
    *
    * @generated from rpc corvo.cloud.v1.MemberService.ListMemberKeys
    */
@@ -659,9 +659,9 @@ export const MemberService: GenService<{
     output: typeof ListMemberKeysResponseSchema;
   },
   /**
-   * UpdateMember changes a role. Nobody grants more than they hold, and the last
-   * owner stays one. Keys that the member made and could not make in the new role are
-   * revoked in the same step, but for those to be kept.
+   * UpdateMember changes a role. Nobody can grant more than they hold, and the last
+   * owner stays owner. Keys that the member made and could not make in the new role are
+   * revoked in the same step, except those listed to keep.
    *
    * @generated from rpc corvo.cloud.v1.MemberService.UpdateMember
    */
@@ -671,9 +671,9 @@ export const MemberService: GenService<{
     output: typeof UpdateMemberResponseSchema;
   },
   /**
-   * RemoveMember ends the membership, the user's sessions and tokens in the tenant, and
-   * the keys that they made, but for those to be kept. Nobody who was removed comes
-   * back by signing in through the tenant's provider before they are invited.
+   * RemoveMember ends the membership and the user's sessions and tokens in the tenant,
+   * and revokes the keys that they made, except those listed to keep. A removed member
+   * cannot sign in again through the tenant's provider until they are invited.
    *
    * @generated from rpc corvo.cloud.v1.MemberService.RemoveMember
    */
@@ -691,7 +691,7 @@ export const MemberService: GenService<{
     output: typeof ListInvitationsResponseSchema;
   },
   /**
-   * CreateInvitation mails a link, good for seven days. A second one for the same
+   * CreateInvitation emails a link that is valid for seven days. A second one for the same
    * address replaces the first.
    *
    * @generated from rpc corvo.cloud.v1.MemberService.CreateInvitation
@@ -710,7 +710,7 @@ export const MemberService: GenService<{
     output: typeof RevokeInvitationResponseSchema;
   },
   /**
-   * PreviewInvitation tells what the token of an invitation asks, without using it up.
+   * PreviewInvitation returns what a token invites to, without using it up.
    *
    * @generated from rpc corvo.cloud.v1.MemberService.PreviewInvitation
    */
@@ -720,10 +720,10 @@ export const MemberService: GenService<{
     output: typeof PreviewInvitationResponseSchema;
   },
   /**
-   * AcceptInvitation makes a member of the invited user. Somebody who has an account
-   * accepts in a session of it (or with a sign-in link: StartLogin with the invitation);
-   * for a new address an account is made, and the browser gets a session that is good in
-   * the inviting tenant only. The token proves no more than that somebody read the mail.
+   * AcceptInvitation makes the invited user a member. A user with an account must be
+   * signed in (or use a sign-in link: StartLogin with the invitation); for a new address
+   * an account is made, and the browser gets a session that is valid in the inviting
+   * tenant only. The token proves no more than that somebody read the email.
    *
    * @generated from rpc corvo.cloud.v1.MemberService.AcceptInvitation
    */

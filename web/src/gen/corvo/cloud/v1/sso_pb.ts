@@ -58,7 +58,7 @@ export type SsoConnection = Message<"corvo.cloud.v1.SsoConnection"> & {
   hasClientSecret: boolean;
 
   /**
-   * Asked for beside openid, email and profile.
+   * Requested in addition to openid, email and profile.
    *
    * @generated from field: repeated string scopes = 7;
    */
@@ -72,14 +72,14 @@ export type SsoConnection = Message<"corvo.cloud.v1.SsoConnection"> & {
   groupsClaim: string;
 
   /**
-   * Of somebody in none of the mapped groups; unspecified: no entry.
+   * Role of a user in none of the mapped groups; unspecified: they cannot sign in.
    *
    * @generated from field: corvo.cloud.v1.TenantRole default_role = 9;
    */
   defaultRole: TenantRole;
 
   /**
-   * The first that fits decides.
+   * The first match decides.
    *
    * @generated from field: repeated corvo.cloud.v1.GroupMapping group_mappings = 10;
    */
@@ -91,7 +91,7 @@ export type SsoConnection = Message<"corvo.cloud.v1.SsoConnection"> & {
   enabled: boolean;
 
   /**
-   * To be registered at the provider.
+   * To be registered with the provider.
    *
    * @generated from field: string redirect_uri = 12;
    */
@@ -125,7 +125,7 @@ export type SsoConnection = Message<"corvo.cloud.v1.SsoConnection"> & {
   etag: string;
 
   /**
-   * A change of the settings of an enabled connection that is not in force yet.
+   * A change of an enabled connection's settings that is not in effect yet.
    *
    * @generated from field: corvo.cloud.v1.SsoChange staged = 18;
    */
@@ -140,7 +140,7 @@ export const SsoConnectionSchema: GenMessage<SsoConnection> = /*@__PURE__*/
   messageDesc(file_corvo_cloud_v1_sso, 0);
 
 /**
- * SsoChange is the settings of a connection as they would be.
+ * SsoChange is a connection's settings after a staged change.
  *
  * @generated from message corvo.cloud.v1.SsoChange
  */
@@ -156,7 +156,7 @@ export type SsoChange = Message<"corvo.cloud.v1.SsoChange"> & {
   clientId: string;
 
   /**
-   * Another client secret than the one in force.
+   * Whether the change includes a new client secret.
    *
    * @generated from field: bool new_client_secret = 3;
    */
@@ -173,7 +173,7 @@ export type SsoChange = Message<"corvo.cloud.v1.SsoChange"> & {
   groupsClaim: string;
 
   /**
-   * Of a trial by these settings.
+   * The last test login with these settings.
    *
    * @generated from field: corvo.cloud.v1.SsoTest last_test = 6;
    */
@@ -253,14 +253,14 @@ export type SsoTest = Message<"corvo.cloud.v1.SsoTest"> & {
   role: TenantRole;
 
   /**
-   * The claim that the provider did not send, if that is why nobody would get in.
+   * The claim that the provider did not send, if that is why the login failed.
    *
    * @generated from field: string missing_claim = 8;
    */
   missingClaim: string;
 
   /**
-   * Names of the claims that the provider did send.
+   * Names of the claims that the provider sent.
    *
    * @generated from field: repeated string claims = 9;
    */
@@ -582,7 +582,7 @@ export type DeleteSsoConnectionRequest = Message<"corvo.cloud.v1.DeleteSsoConnec
   connectionId: string;
 
   /**
-   * Keys that its people made go on working; otherwise they are revoked.
+   * Keys that its users made keep working; otherwise they are revoked.
    *
    * @generated from field: bool keep_keys = 3;
    */
@@ -674,8 +674,8 @@ export const SsoService: GenService<{
   /**
    * UpdateSsoConnection changes a connection. While it is enabled, a change of issuer,
    * client_id, client_secret, scopes or groups_claim is staged beside the settings that
-   * people sign in with; a trial goes by the staged ones, and SwitchSsoConnection puts
-   * them into force.
+   * people sign in with; a test login uses the staged ones, and SwitchSsoConnection puts
+   * them into effect.
    *
    * @generated from rpc corvo.cloud.v1.SsoService.UpdateSsoConnection
    */
@@ -685,8 +685,8 @@ export const SsoService: GenService<{
     output: typeof UpdateSsoConnectionResponseSchema;
   },
   /**
-   * SwitchSsoConnection puts the staged settings into force, after a trial with them
-   * succeeded. Nobody is signed out by it, unless the issuer is another one.
+   * SwitchSsoConnection puts the staged settings into effect, after a test login with
+   * them has succeeded. It signs nobody out, unless the issuer changes.
    *
    * @generated from rpc corvo.cloud.v1.SsoService.SwitchSsoConnection
    */
@@ -696,7 +696,7 @@ export const SsoService: GenService<{
     output: typeof SwitchSsoConnectionResponseSchema;
   },
   /**
-   * DiscardSsoChange forgets the staged settings.
+   * DiscardSsoChange deletes the staged settings.
    *
    * @generated from rpc corvo.cloud.v1.SsoService.DiscardSsoChange
    */
@@ -714,10 +714,10 @@ export const SsoService: GenService<{
     output: typeof DeleteSsoConnectionResponseSchema;
   },
   /**
-   * StartTestLogin gives the address of a trial sign-in, to be opened in a window of
-   * its own, by the staged settings if there are any. It changes nothing but their
-   * last_test. Enabling a connection and switching to a staged change need a trial that
-   * succeeded after the last change.
+   * StartTestLogin returns the URL of a test login, to be opened in a window of its
+   * own. It uses the staged settings if there are any, and changes nothing but their
+   * last_test. Enabling a connection and switching to a staged change need a test login
+   * that succeeded after the last change.
    *
    * @generated from rpc corvo.cloud.v1.SsoService.StartTestLogin
    */

@@ -30,7 +30,7 @@ export type Tenant = Message<"corvo.cloud.v1.Tenant"> & {
   id: string;
 
   /**
-   * In the tenant's URL; fixed.
+   * Part of the tenant's URL; cannot be changed.
    *
    * @generated from field: string name = 2;
    */
@@ -74,8 +74,8 @@ export const TenantSchema: GenMessage<Tenant> = /*@__PURE__*/
  */
 export type GetTenantRequest = Message<"corvo.cloud.v1.GetTenantRequest"> & {
   /**
-   * Name or id; in every request of this API. Empty: the tenant of the key that
-   * calls, or of the user who is a member of one tenant only.
+   * Name or id, in every request of this API. Empty: the tenant of the calling key, or
+   * the only tenant that the user is a member of.
    *
    * @generated from field: string tenant = 1;
    */
@@ -186,7 +186,7 @@ export type Namespace = Message<"corvo.cloud.v1.Namespace"> & {
   deleteProtection: boolean;
 
   /**
-   * Where it lives; decided by the tenant's placement if not given on creation.
+   * Unless given on creation, the tenant's placement decides.
    *
    * @generated from field: string region = 6;
    */
@@ -223,7 +223,7 @@ export type Namespace = Message<"corvo.cloud.v1.Namespace"> & {
   etag: string;
 
   /**
-   * Base URL for workers, to be used with X-Corvo-Namespace or a key of the namespace.
+   * Base URL for workers; use it with X-Corvo-Namespace or a key of the namespace.
    *
    * @generated from field: string endpoint = 13;
    */
@@ -247,7 +247,7 @@ export type CreateNamespaceRequest = Message<"corvo.cloud.v1.CreateNamespaceRequ
   tenant: string;
 
   /**
-   * UUID; the same id and body get the first answer again, for 24 hours.
+   * UUID; a repeated call with the same body gets the first answer again, for 24 hours.
    *
    * @generated from field: string request_id = 2;
    */
@@ -356,7 +356,7 @@ export type ListNamespacesRequest = Message<"corvo.cloud.v1.ListNamespacesReques
   pageSize: number;
 
   /**
-   * From next_page_token; good for the same request and caller only.
+   * From next_page_token; valid for the same request and caller only.
    *
    * @generated from field: string page_token = 3;
    */
@@ -478,7 +478,7 @@ export type DeleteNamespaceRequest = Message<"corvo.cloud.v1.DeleteNamespaceRequ
   etag: string;
 
   /**
-   * No error if there is none.
+   * No error if the namespace does not exist.
    *
    * @generated from field: bool allow_missing = 4;
    */
@@ -567,7 +567,7 @@ export const NamespaceService: GenService<{
     output: typeof UpdateNamespaceResponseSchema;
   },
   /**
-   * DeleteNamespace ends a namespace with its jobs and keys. Refused while it is
+   * DeleteNamespace deletes a namespace with its jobs and keys. Refused while it is
    * protected.
    *
    * @generated from rpc corvo.cloud.v1.NamespaceService.DeleteNamespace

@@ -56,18 +56,18 @@ const (
 
 // ApiKeyServiceClient is a client for the corvo.cloud.v1.ApiKeyService service.
 type ApiKeyServiceClient interface {
-	// CreateApiKey makes a key and shows it once, or, with key_id and digest, takes
-	// over a key that the caller made: then the secret never comes here. The answer
-	// waits some seconds for every proxy to know the key. Idempotent by request_id
-	// for 24 hours; a repeated call does not show the secret again.
+	// CreateApiKey makes a key and returns it once, or, with key_id and digest,
+	// registers a key that the caller made, whose secret is then never sent. It waits
+	// some seconds for every proxy to know the key. Idempotent by request_id for 24
+	// hours; a repeated call does not return the secret again.
 	CreateApiKey(context.Context, *connect.Request[v1.CreateApiKeyRequest]) (*connect.Response[v1.CreateApiKeyResponse], error)
 	GetApiKey(context.Context, *connect.Request[v1.GetApiKeyRequest]) (*connect.Response[v1.GetApiKeyResponse], error)
 	ListApiKeys(context.Context, *connect.Request[v1.ListApiKeysRequest]) (*connect.Response[v1.ListApiKeysResponse], error)
 	UpdateApiKey(context.Context, *connect.Request[v1.UpdateApiKeyRequest]) (*connect.Response[v1.UpdateApiKeyResponse], error)
-	// RotateApiKey gives the key a second secret; the first one works for overlap
-	// longer.
+	// RotateApiKey gives the key a second secret; the first keeps working for
+	// overlap_seconds.
 	RotateApiKey(context.Context, *connect.Request[v1.RotateApiKeyRequest]) (*connect.Response[v1.RotateApiKeyResponse], error)
-	// RevokeApiKey ends a key for ever, within a second at every proxy.
+	// RevokeApiKey revokes a key for good, within a second at every proxy.
 	RevokeApiKey(context.Context, *connect.Request[v1.RevokeApiKeyRequest]) (*connect.Response[v1.RevokeApiKeyResponse], error)
 }
 
@@ -165,18 +165,18 @@ func (c *apiKeyServiceClient) RevokeApiKey(ctx context.Context, req *connect.Req
 
 // ApiKeyServiceHandler is an implementation of the corvo.cloud.v1.ApiKeyService service.
 type ApiKeyServiceHandler interface {
-	// CreateApiKey makes a key and shows it once, or, with key_id and digest, takes
-	// over a key that the caller made: then the secret never comes here. The answer
-	// waits some seconds for every proxy to know the key. Idempotent by request_id
-	// for 24 hours; a repeated call does not show the secret again.
+	// CreateApiKey makes a key and returns it once, or, with key_id and digest,
+	// registers a key that the caller made, whose secret is then never sent. It waits
+	// some seconds for every proxy to know the key. Idempotent by request_id for 24
+	// hours; a repeated call does not return the secret again.
 	CreateApiKey(context.Context, *connect.Request[v1.CreateApiKeyRequest]) (*connect.Response[v1.CreateApiKeyResponse], error)
 	GetApiKey(context.Context, *connect.Request[v1.GetApiKeyRequest]) (*connect.Response[v1.GetApiKeyResponse], error)
 	ListApiKeys(context.Context, *connect.Request[v1.ListApiKeysRequest]) (*connect.Response[v1.ListApiKeysResponse], error)
 	UpdateApiKey(context.Context, *connect.Request[v1.UpdateApiKeyRequest]) (*connect.Response[v1.UpdateApiKeyResponse], error)
-	// RotateApiKey gives the key a second secret; the first one works for overlap
-	// longer.
+	// RotateApiKey gives the key a second secret; the first keeps working for
+	// overlap_seconds.
 	RotateApiKey(context.Context, *connect.Request[v1.RotateApiKeyRequest]) (*connect.Response[v1.RotateApiKeyResponse], error)
-	// RevokeApiKey ends a key for ever, within a second at every proxy.
+	// RevokeApiKey revokes a key for good, within a second at every proxy.
 	RevokeApiKey(context.Context, *connect.Request[v1.RevokeApiKeyRequest]) (*connect.Response[v1.RevokeApiKeyResponse], error)
 }
 

@@ -53,19 +53,19 @@ const (
 
 // AuthServiceClient is a client for the corvo.cloud.v1.AuthService service.
 type AuthServiceClient interface {
-	// StartLogin mails a one-time link. The answer is the same whether or not the
+	// StartLogin emails a one-time link. The response is the same whether or not the
 	// address is known.
 	StartLogin(context.Context, *connect.Request[v1.StartLoginRequest]) (*connect.Response[v1.StartLoginResponse], error)
-	// PreviewLogin tells whose account a link signs in to, without using it up. A page
-	// shows that and asks, unless this very browser asked for the link.
+	// PreviewLogin returns whose account a link signs in to, without using it up. A page
+	// shows it and asks, unless the same browser requested the link.
 	PreviewLogin(context.Context, *connect.Request[v1.PreviewLoginRequest]) (*connect.Response[v1.PreviewLoginResponse], error)
-	// FinishLogin trades the link's token for a session cookie. It works once.
+	// FinishLogin exchanges the link's token for a session cookie. It works once.
 	FinishLogin(context.Context, *connect.Request[v1.FinishLoginRequest]) (*connect.Response[v1.FinishLoginResponse], error)
 	// Logout ends this session, or all of the user's.
 	Logout(context.Context, *connect.Request[v1.LogoutRequest]) (*connect.Response[v1.LogoutResponse], error)
-	// GetCurrentIdentity tells who calls and what the caller may do.
+	// GetCurrentIdentity returns who the caller is and what they may do.
 	GetCurrentIdentity(context.Context, *connect.Request[v1.GetCurrentIdentityRequest]) (*connect.Response[v1.GetCurrentIdentityResponse], error)
-	// MintToken gives the signed-in user a token for the jobs of one namespace, good
+	// MintToken gives the signed-in user a token for the jobs of one namespace, valid
 	// for five minutes at the tenant URL.
 	MintToken(context.Context, *connect.Request[v1.MintTokenRequest]) (*connect.Response[v1.MintTokenResponse], error)
 }
@@ -163,19 +163,19 @@ func (c *authServiceClient) MintToken(ctx context.Context, req *connect.Request[
 
 // AuthServiceHandler is an implementation of the corvo.cloud.v1.AuthService service.
 type AuthServiceHandler interface {
-	// StartLogin mails a one-time link. The answer is the same whether or not the
+	// StartLogin emails a one-time link. The response is the same whether or not the
 	// address is known.
 	StartLogin(context.Context, *connect.Request[v1.StartLoginRequest]) (*connect.Response[v1.StartLoginResponse], error)
-	// PreviewLogin tells whose account a link signs in to, without using it up. A page
-	// shows that and asks, unless this very browser asked for the link.
+	// PreviewLogin returns whose account a link signs in to, without using it up. A page
+	// shows it and asks, unless the same browser requested the link.
 	PreviewLogin(context.Context, *connect.Request[v1.PreviewLoginRequest]) (*connect.Response[v1.PreviewLoginResponse], error)
-	// FinishLogin trades the link's token for a session cookie. It works once.
+	// FinishLogin exchanges the link's token for a session cookie. It works once.
 	FinishLogin(context.Context, *connect.Request[v1.FinishLoginRequest]) (*connect.Response[v1.FinishLoginResponse], error)
 	// Logout ends this session, or all of the user's.
 	Logout(context.Context, *connect.Request[v1.LogoutRequest]) (*connect.Response[v1.LogoutResponse], error)
-	// GetCurrentIdentity tells who calls and what the caller may do.
+	// GetCurrentIdentity returns who the caller is and what they may do.
 	GetCurrentIdentity(context.Context, *connect.Request[v1.GetCurrentIdentityRequest]) (*connect.Response[v1.GetCurrentIdentityResponse], error)
-	// MintToken gives the signed-in user a token for the jobs of one namespace, good
+	// MintToken gives the signed-in user a token for the jobs of one namespace, valid
 	// for five minutes at the tenant URL.
 	MintToken(context.Context, *connect.Request[v1.MintTokenRequest]) (*connect.Response[v1.MintTokenResponse], error)
 }

@@ -67,29 +67,29 @@ const (
 // MemberServiceClient is a client for the corvo.cloud.v1.MemberService service.
 type MemberServiceClient interface {
 	ListMembers(context.Context, *connect.Request[v1.ListMembersRequest]) (*connect.Response[v1.ListMembersResponse], error)
-	// ListMemberKeys lists the living keys that a member made, directly or through a key
-	// of theirs, as far as somebody of the given role could not make them: those that
-	// UpdateMember and RemoveMember revoke.
+	// ListMemberKeys lists the valid keys that a member made, directly or through a key
+	// of theirs, and that the given role may not make: those that UpdateMember and
+	// RemoveMember revoke.
 	ListMemberKeys(context.Context, *connect.Request[v1.ListMemberKeysRequest]) (*connect.Response[v1.ListMemberKeysResponse], error)
-	// UpdateMember changes a role. Nobody grants more than they hold, and the last
-	// owner stays one. Keys that the member made and could not make in the new role are
-	// revoked in the same step, but for those to be kept.
+	// UpdateMember changes a role. Nobody can grant more than they hold, and the last
+	// owner stays owner. Keys that the member made and could not make in the new role are
+	// revoked in the same step, except those listed to keep.
 	UpdateMember(context.Context, *connect.Request[v1.UpdateMemberRequest]) (*connect.Response[v1.UpdateMemberResponse], error)
-	// RemoveMember ends the membership, the user's sessions and tokens in the tenant, and
-	// the keys that they made, but for those to be kept. Nobody who was removed comes
-	// back by signing in through the tenant's provider before they are invited.
+	// RemoveMember ends the membership and the user's sessions and tokens in the tenant,
+	// and revokes the keys that they made, except those listed to keep. A removed member
+	// cannot sign in again through the tenant's provider until they are invited.
 	RemoveMember(context.Context, *connect.Request[v1.RemoveMemberRequest]) (*connect.Response[v1.RemoveMemberResponse], error)
 	ListInvitations(context.Context, *connect.Request[v1.ListInvitationsRequest]) (*connect.Response[v1.ListInvitationsResponse], error)
-	// CreateInvitation mails a link, good for seven days. A second one for the same
+	// CreateInvitation emails a link that is valid for seven days. A second one for the same
 	// address replaces the first.
 	CreateInvitation(context.Context, *connect.Request[v1.CreateInvitationRequest]) (*connect.Response[v1.CreateInvitationResponse], error)
 	RevokeInvitation(context.Context, *connect.Request[v1.RevokeInvitationRequest]) (*connect.Response[v1.RevokeInvitationResponse], error)
-	// PreviewInvitation tells what the token of an invitation asks, without using it up.
+	// PreviewInvitation returns what a token invites to, without using it up.
 	PreviewInvitation(context.Context, *connect.Request[v1.PreviewInvitationRequest]) (*connect.Response[v1.PreviewInvitationResponse], error)
-	// AcceptInvitation makes a member of the invited user. Somebody who has an account
-	// accepts in a session of it (or with a sign-in link: StartLogin with the invitation);
-	// for a new address an account is made, and the browser gets a session that is good in
-	// the inviting tenant only. The token proves no more than that somebody read the mail.
+	// AcceptInvitation makes the invited user a member. A user with an account must be
+	// signed in (or use a sign-in link: StartLogin with the invitation); for a new address
+	// an account is made, and the browser gets a session that is valid in the inviting
+	// tenant only. The token proves no more than that somebody read the email.
 	AcceptInvitation(context.Context, *connect.Request[v1.AcceptInvitationRequest]) (*connect.Response[v1.AcceptInvitationResponse], error)
 }
 
@@ -225,29 +225,29 @@ func (c *memberServiceClient) AcceptInvitation(ctx context.Context, req *connect
 // MemberServiceHandler is an implementation of the corvo.cloud.v1.MemberService service.
 type MemberServiceHandler interface {
 	ListMembers(context.Context, *connect.Request[v1.ListMembersRequest]) (*connect.Response[v1.ListMembersResponse], error)
-	// ListMemberKeys lists the living keys that a member made, directly or through a key
-	// of theirs, as far as somebody of the given role could not make them: those that
-	// UpdateMember and RemoveMember revoke.
+	// ListMemberKeys lists the valid keys that a member made, directly or through a key
+	// of theirs, and that the given role may not make: those that UpdateMember and
+	// RemoveMember revoke.
 	ListMemberKeys(context.Context, *connect.Request[v1.ListMemberKeysRequest]) (*connect.Response[v1.ListMemberKeysResponse], error)
-	// UpdateMember changes a role. Nobody grants more than they hold, and the last
-	// owner stays one. Keys that the member made and could not make in the new role are
-	// revoked in the same step, but for those to be kept.
+	// UpdateMember changes a role. Nobody can grant more than they hold, and the last
+	// owner stays owner. Keys that the member made and could not make in the new role are
+	// revoked in the same step, except those listed to keep.
 	UpdateMember(context.Context, *connect.Request[v1.UpdateMemberRequest]) (*connect.Response[v1.UpdateMemberResponse], error)
-	// RemoveMember ends the membership, the user's sessions and tokens in the tenant, and
-	// the keys that they made, but for those to be kept. Nobody who was removed comes
-	// back by signing in through the tenant's provider before they are invited.
+	// RemoveMember ends the membership and the user's sessions and tokens in the tenant,
+	// and revokes the keys that they made, except those listed to keep. A removed member
+	// cannot sign in again through the tenant's provider until they are invited.
 	RemoveMember(context.Context, *connect.Request[v1.RemoveMemberRequest]) (*connect.Response[v1.RemoveMemberResponse], error)
 	ListInvitations(context.Context, *connect.Request[v1.ListInvitationsRequest]) (*connect.Response[v1.ListInvitationsResponse], error)
-	// CreateInvitation mails a link, good for seven days. A second one for the same
+	// CreateInvitation emails a link that is valid for seven days. A second one for the same
 	// address replaces the first.
 	CreateInvitation(context.Context, *connect.Request[v1.CreateInvitationRequest]) (*connect.Response[v1.CreateInvitationResponse], error)
 	RevokeInvitation(context.Context, *connect.Request[v1.RevokeInvitationRequest]) (*connect.Response[v1.RevokeInvitationResponse], error)
-	// PreviewInvitation tells what the token of an invitation asks, without using it up.
+	// PreviewInvitation returns what a token invites to, without using it up.
 	PreviewInvitation(context.Context, *connect.Request[v1.PreviewInvitationRequest]) (*connect.Response[v1.PreviewInvitationResponse], error)
-	// AcceptInvitation makes a member of the invited user. Somebody who has an account
-	// accepts in a session of it (or with a sign-in link: StartLogin with the invitation);
-	// for a new address an account is made, and the browser gets a session that is good in
-	// the inviting tenant only. The token proves no more than that somebody read the mail.
+	// AcceptInvitation makes the invited user a member. A user with an account must be
+	// signed in (or use a sign-in link: StartLogin with the invitation); for a new address
+	// an account is made, and the browser gets a session that is valid in the inviting
+	// tenant only. The token proves no more than that somebody read the email.
 	AcceptInvitation(context.Context, *connect.Request[v1.AcceptInvitationRequest]) (*connect.Response[v1.AcceptInvitationResponse], error)
 }
 

@@ -67,19 +67,19 @@ type SsoServiceClient interface {
 	CreateSsoConnection(context.Context, *connect.Request[v1.CreateSsoConnectionRequest]) (*connect.Response[v1.CreateSsoConnectionResponse], error)
 	// UpdateSsoConnection changes a connection. While it is enabled, a change of issuer,
 	// client_id, client_secret, scopes or groups_claim is staged beside the settings that
-	// people sign in with; a trial goes by the staged ones, and SwitchSsoConnection puts
-	// them into force.
+	// people sign in with; a test login uses the staged ones, and SwitchSsoConnection puts
+	// them into effect.
 	UpdateSsoConnection(context.Context, *connect.Request[v1.UpdateSsoConnectionRequest]) (*connect.Response[v1.UpdateSsoConnectionResponse], error)
-	// SwitchSsoConnection puts the staged settings into force, after a trial with them
-	// succeeded. Nobody is signed out by it, unless the issuer is another one.
+	// SwitchSsoConnection puts the staged settings into effect, after a test login with
+	// them has succeeded. It signs nobody out, unless the issuer changes.
 	SwitchSsoConnection(context.Context, *connect.Request[v1.SwitchSsoConnectionRequest]) (*connect.Response[v1.SwitchSsoConnectionResponse], error)
-	// DiscardSsoChange forgets the staged settings.
+	// DiscardSsoChange deletes the staged settings.
 	DiscardSsoChange(context.Context, *connect.Request[v1.DiscardSsoChangeRequest]) (*connect.Response[v1.DiscardSsoChangeResponse], error)
 	DeleteSsoConnection(context.Context, *connect.Request[v1.DeleteSsoConnectionRequest]) (*connect.Response[v1.DeleteSsoConnectionResponse], error)
-	// StartTestLogin gives the address of a trial sign-in, to be opened in a window of
-	// its own, by the staged settings if there are any. It changes nothing but their
-	// last_test. Enabling a connection and switching to a staged change need a trial that
-	// succeeded after the last change.
+	// StartTestLogin returns the URL of a test login, to be opened in a window of its
+	// own. It uses the staged settings if there are any, and changes nothing but their
+	// last_test. Enabling a connection and switching to a staged change need a test login
+	// that succeeded after the last change.
 	StartTestLogin(context.Context, *connect.Request[v1.StartTestLoginRequest]) (*connect.Response[v1.StartTestLoginResponse], error)
 }
 
@@ -194,19 +194,19 @@ type SsoServiceHandler interface {
 	CreateSsoConnection(context.Context, *connect.Request[v1.CreateSsoConnectionRequest]) (*connect.Response[v1.CreateSsoConnectionResponse], error)
 	// UpdateSsoConnection changes a connection. While it is enabled, a change of issuer,
 	// client_id, client_secret, scopes or groups_claim is staged beside the settings that
-	// people sign in with; a trial goes by the staged ones, and SwitchSsoConnection puts
-	// them into force.
+	// people sign in with; a test login uses the staged ones, and SwitchSsoConnection puts
+	// them into effect.
 	UpdateSsoConnection(context.Context, *connect.Request[v1.UpdateSsoConnectionRequest]) (*connect.Response[v1.UpdateSsoConnectionResponse], error)
-	// SwitchSsoConnection puts the staged settings into force, after a trial with them
-	// succeeded. Nobody is signed out by it, unless the issuer is another one.
+	// SwitchSsoConnection puts the staged settings into effect, after a test login with
+	// them has succeeded. It signs nobody out, unless the issuer changes.
 	SwitchSsoConnection(context.Context, *connect.Request[v1.SwitchSsoConnectionRequest]) (*connect.Response[v1.SwitchSsoConnectionResponse], error)
-	// DiscardSsoChange forgets the staged settings.
+	// DiscardSsoChange deletes the staged settings.
 	DiscardSsoChange(context.Context, *connect.Request[v1.DiscardSsoChangeRequest]) (*connect.Response[v1.DiscardSsoChangeResponse], error)
 	DeleteSsoConnection(context.Context, *connect.Request[v1.DeleteSsoConnectionRequest]) (*connect.Response[v1.DeleteSsoConnectionResponse], error)
-	// StartTestLogin gives the address of a trial sign-in, to be opened in a window of
-	// its own, by the staged settings if there are any. It changes nothing but their
-	// last_test. Enabling a connection and switching to a staged change need a trial that
-	// succeeded after the last change.
+	// StartTestLogin returns the URL of a test login, to be opened in a window of its
+	// own. It uses the staged settings if there are any, and changes nothing but their
+	// last_test. Enabling a connection and switching to a staged change need a test login
+	// that succeeded after the last change.
 	StartTestLogin(context.Context, *connect.Request[v1.StartTestLoginRequest]) (*connect.Response[v1.StartTestLoginResponse], error)
 }
 

@@ -1,5 +1,5 @@
 // Cell administration: the desired state of one cell, replicated in its meta
-// group, and the membership of its raft groups. Spoken by proxies, nodes and the
+// group, and the membership of its raft groups. Used by proxies, nodes and the
 // control plane's reconcilers, inside the cell only: every call is signed with
 // the cell's secret.
 
@@ -87,40 +87,40 @@ const (
 
 // CellServiceClient is a client for the corvo.cell.v1.CellService service.
 type CellServiceClient interface {
-	// Apply writes desired state. All changes of a call are one log entry: all or none.
+	// Apply writes desired state. The changes of a call are one log entry: all or none apply.
 	Apply(context.Context, *connect.Request[v1.ApplyRequest]) (*connect.Response[v1.ApplyResponse], error)
 	// GetState returns the whole desired state at one index.
 	GetState(context.Context, *connect.Request[v1.GetStateRequest]) (*connect.Response[v1.GetStateResponse], error)
 	// Watch sends the whole state first, then every change, and a heartbeat while idle.
 	Watch(context.Context, *connect.Request[v1.WatchRequest]) (*connect.ServerStreamForClient[v1.WatchResponse], error)
-	// GetIndex tells the index of the newest desired state, asked of the leader.
+	// GetIndex returns the index of the newest desired state, read from the leader.
 	GetIndex(context.Context, *connect.Request[v1.GetIndexRequest]) (*connect.Response[v1.GetIndexResponse], error)
-	// ConfirmWatch tells a watched node up to where a proxy has applied what it was
-	// sent. A proxy repeats it with every heartbeat.
+	// ConfirmWatch tells the watched node up to which index a proxy has applied the
+	// changes it was sent. A proxy repeats it with every heartbeat.
 	ConfirmWatch(context.Context, *connect.Request[v1.ConfirmWatchRequest]) (*connect.Response[v1.ConfirmWatchResponse], error)
-	// ListWatchers tells the proxies that watch and what they have confirmed.
+	// ListWatchers lists the watching proxies and what they have confirmed.
 	ListWatchers(context.Context, *connect.Request[v1.ListWatchersRequest]) (*connect.Response[v1.ListWatchersResponse], error)
-	// ListNodes tells the nodes of the cell and what each group of theirs is doing.
+	// ListNodes lists the nodes of the cell with the status of their raft groups.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
 	// AdmitNode records a node that wants to join, before it has a vote anywhere, and
-	// tells it the id of the cell. Refused for an id whose folder is another one.
+	// returns the id of the cell. Refused if the node's id is known with another folder.
 	AdmitNode(context.Context, *connect.Request[v1.AdmitNodeRequest]) (*connect.Response[v1.AdmitNodeResponse], error)
-	// AddNode takes a node in: learner in every group first, voter when caught up.
+	// AddNode adds a node to every group, first as a learner, then as a voter once caught up.
 	AddNode(context.Context, *connect.Request[v1.AddNodeRequest]) (*connect.Response[v1.AddNodeResponse], error)
-	// RemoveNode takes a node out of every group.
+	// RemoveNode removes a node from every group.
 	RemoveNode(context.Context, *connect.Request[v1.RemoveNodeRequest]) (*connect.Response[v1.RemoveNodeResponse], error)
 	// TransferLeadership moves the leadership of one group.
 	TransferLeadership(context.Context, *connect.Request[v1.TransferLeadershipRequest]) (*connect.Response[v1.TransferLeadershipResponse], error)
-	// GetNodeStatus answers for the asked node alone.
+	// GetNodeStatus returns the status of the called node alone.
 	GetNodeStatus(context.Context, *connect.Request[v1.GetNodeStatusRequest]) (*connect.Response[v1.GetNodeStatusResponse], error)
-	// RaiseVersion switches the cell to a newer version, once every node says that it
-	// speaks it. There is no way back.
+	// RaiseVersion switches the cell to a newer version, once every node supports it.
+	// This cannot be undone.
 	RaiseVersion(context.Context, *connect.Request[v1.RaiseVersionRequest]) (*connect.Response[v1.RaiseVersionResponse], error)
 	// ChangeGroup changes one raft group's members or leader. Nodes call it on the
-	// group's leader; it is never carried on to another node.
+	// group's leader; it is never forwarded to another node.
 	ChangeGroup(context.Context, *connect.Request[v1.ChangeGroupRequest]) (*connect.Response[v1.ChangeGroupResponse], error)
-	// ListAudit tells who administered queues and jobs of one shard, oldest first. It works
-	// from any node: the shard's leader answers.
+	// ListAudit lists who administered queues and jobs of one shard, oldest first. Any node
+	// can be asked: it forwards to the shard's leader.
 	ListAudit(context.Context, *connect.Request[v1.ListAuditRequest]) (*connect.Response[v1.ListAuditResponse], error)
 }
 
@@ -324,40 +324,40 @@ func (c *cellServiceClient) ListAudit(ctx context.Context, req *connect.Request[
 
 // CellServiceHandler is an implementation of the corvo.cell.v1.CellService service.
 type CellServiceHandler interface {
-	// Apply writes desired state. All changes of a call are one log entry: all or none.
+	// Apply writes desired state. The changes of a call are one log entry: all or none apply.
 	Apply(context.Context, *connect.Request[v1.ApplyRequest]) (*connect.Response[v1.ApplyResponse], error)
 	// GetState returns the whole desired state at one index.
 	GetState(context.Context, *connect.Request[v1.GetStateRequest]) (*connect.Response[v1.GetStateResponse], error)
 	// Watch sends the whole state first, then every change, and a heartbeat while idle.
 	Watch(context.Context, *connect.Request[v1.WatchRequest], *connect.ServerStream[v1.WatchResponse]) error
-	// GetIndex tells the index of the newest desired state, asked of the leader.
+	// GetIndex returns the index of the newest desired state, read from the leader.
 	GetIndex(context.Context, *connect.Request[v1.GetIndexRequest]) (*connect.Response[v1.GetIndexResponse], error)
-	// ConfirmWatch tells a watched node up to where a proxy has applied what it was
-	// sent. A proxy repeats it with every heartbeat.
+	// ConfirmWatch tells the watched node up to which index a proxy has applied the
+	// changes it was sent. A proxy repeats it with every heartbeat.
 	ConfirmWatch(context.Context, *connect.Request[v1.ConfirmWatchRequest]) (*connect.Response[v1.ConfirmWatchResponse], error)
-	// ListWatchers tells the proxies that watch and what they have confirmed.
+	// ListWatchers lists the watching proxies and what they have confirmed.
 	ListWatchers(context.Context, *connect.Request[v1.ListWatchersRequest]) (*connect.Response[v1.ListWatchersResponse], error)
-	// ListNodes tells the nodes of the cell and what each group of theirs is doing.
+	// ListNodes lists the nodes of the cell with the status of their raft groups.
 	ListNodes(context.Context, *connect.Request[v1.ListNodesRequest]) (*connect.Response[v1.ListNodesResponse], error)
 	// AdmitNode records a node that wants to join, before it has a vote anywhere, and
-	// tells it the id of the cell. Refused for an id whose folder is another one.
+	// returns the id of the cell. Refused if the node's id is known with another folder.
 	AdmitNode(context.Context, *connect.Request[v1.AdmitNodeRequest]) (*connect.Response[v1.AdmitNodeResponse], error)
-	// AddNode takes a node in: learner in every group first, voter when caught up.
+	// AddNode adds a node to every group, first as a learner, then as a voter once caught up.
 	AddNode(context.Context, *connect.Request[v1.AddNodeRequest]) (*connect.Response[v1.AddNodeResponse], error)
-	// RemoveNode takes a node out of every group.
+	// RemoveNode removes a node from every group.
 	RemoveNode(context.Context, *connect.Request[v1.RemoveNodeRequest]) (*connect.Response[v1.RemoveNodeResponse], error)
 	// TransferLeadership moves the leadership of one group.
 	TransferLeadership(context.Context, *connect.Request[v1.TransferLeadershipRequest]) (*connect.Response[v1.TransferLeadershipResponse], error)
-	// GetNodeStatus answers for the asked node alone.
+	// GetNodeStatus returns the status of the called node alone.
 	GetNodeStatus(context.Context, *connect.Request[v1.GetNodeStatusRequest]) (*connect.Response[v1.GetNodeStatusResponse], error)
-	// RaiseVersion switches the cell to a newer version, once every node says that it
-	// speaks it. There is no way back.
+	// RaiseVersion switches the cell to a newer version, once every node supports it.
+	// This cannot be undone.
 	RaiseVersion(context.Context, *connect.Request[v1.RaiseVersionRequest]) (*connect.Response[v1.RaiseVersionResponse], error)
 	// ChangeGroup changes one raft group's members or leader. Nodes call it on the
-	// group's leader; it is never carried on to another node.
+	// group's leader; it is never forwarded to another node.
 	ChangeGroup(context.Context, *connect.Request[v1.ChangeGroupRequest]) (*connect.Response[v1.ChangeGroupResponse], error)
-	// ListAudit tells who administered queues and jobs of one shard, oldest first. It works
-	// from any node: the shard's leader answers.
+	// ListAudit lists who administered queues and jobs of one shard, oldest first. Any node
+	// can be asked: it forwards to the shard's leader.
 	ListAudit(context.Context, *connect.Request[v1.ListAuditRequest]) (*connect.Response[v1.ListAuditResponse], error)
 }
 
@@ -561,11 +561,11 @@ func (UnimplementedCellServiceHandler) ListAudit(context.Context, *connect.Reque
 
 // FormationServiceClient is a client for the corvo.cell.v1.FormationService service.
 type FormationServiceClient interface {
-	// Describe tells where the node is and what its folder belongs to.
+	// Describe returns the node's addresses and the cell that its folder belongs to.
 	Describe(context.Context, *connect.Request[v1.DescribeRequest]) (*connect.Response[v1.DescribeResponse], error)
 	// Prepare stores the cell's id and first members in a folder that has none.
 	Prepare(context.Context, *connect.Request[v1.PrepareRequest]) (*connect.Response[v1.PrepareResponse], error)
-	// Begin lets a prepared node take part in the cell. It may be repeated.
+	// Begin lets a prepared node take part in the cell. It is idempotent.
 	Begin(context.Context, *connect.Request[v1.BeginRequest]) (*connect.Response[v1.BeginResponse], error)
 }
 
@@ -625,11 +625,11 @@ func (c *formationServiceClient) Begin(ctx context.Context, req *connect.Request
 
 // FormationServiceHandler is an implementation of the corvo.cell.v1.FormationService service.
 type FormationServiceHandler interface {
-	// Describe tells where the node is and what its folder belongs to.
+	// Describe returns the node's addresses and the cell that its folder belongs to.
 	Describe(context.Context, *connect.Request[v1.DescribeRequest]) (*connect.Response[v1.DescribeResponse], error)
 	// Prepare stores the cell's id and first members in a folder that has none.
 	Prepare(context.Context, *connect.Request[v1.PrepareRequest]) (*connect.Response[v1.PrepareResponse], error)
-	// Begin lets a prepared node take part in the cell. It may be repeated.
+	// Begin lets a prepared node take part in the cell. It is idempotent.
 	Begin(context.Context, *connect.Request[v1.BeginRequest]) (*connect.Response[v1.BeginResponse], error)
 }
 
