@@ -21,6 +21,10 @@ const (
 	smallBufferBytes = 2 << 10
 )
 
+// wholeBytesMax is the largest answer that is read to its end before any of it is
+// sent on. Batches of a hundred jobs fit.
+const wholeBytesMax = 32 << 10
+
 // hopHeaders concern one connection only (RFC 9110 7.6.1) and are never carried on.
 var hopHeaders = [...]string{
 	"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
@@ -67,9 +71,11 @@ type Options struct {
 // flushing after each read. Both directions run at the same time.
 //
 // A returned error means that nothing was written to w: the caller answers, and
-// NeverSent tells whether the far side may have seen the request. Once headers are
-// out, a broken far side aborts the response with http.ErrAbortHandler, so that the
-// client is told at once and cannot take it for a complete answer.
+// NeverSent tells whether the far side may have seen the request. An answer whose
+// length is known and small is sent on once it is complete, so one that breaks off is
+// an error as well. Of any other answer headers are sent at once; when the far side
+// breaks then, the response is aborted with http.ErrAbortHandler, so that the client
+// is told at once and cannot take it for a complete answer.
 func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, target *url.URL, opts Options) error {
 	out, body := f.outgoing(w, r, target, opts)
 	defer body.end()
@@ -83,8 +89,23 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, target *url.
 			return err
 		}
 	}
-	f.answer(w, resp, opts.Response)
+	whole, err := readWhole(resp)
+	if err != nil {
+		return fmt.Errorf("read answer of %s: %w", target.Host, err)
+	}
+	f.answer(w, resp, whole, opts.Response)
 	return nil
+}
+
+// readWhole is the body of an answer whose length is known and small, else nil.
+func readWhole(resp *http.Response) ([]byte, error) {
+	if resp.ContentLength <= 0 || resp.ContentLength > wholeBytesMax {
+		return nil, nil
+	}
+	var body bytes.Buffer
+	body.Grow(int(resp.ContentLength) + bytes.MinRead) // Or ReadFrom would grow it again.
+	_, err := body.ReadFrom(resp.Body)
+	return body.Bytes(), err
 }
 
 // requestBody is the outgoing body and the goroutine that feeds it.
@@ -189,7 +210,8 @@ func (b *requestBody) end() {
 	<-b.done
 }
 
-func (f *Forwarder) answer(w http.ResponseWriter, resp *http.Response, change func(int, http.Header)) {
+// answer sends whole or, when that is nil, what it reads from the far side.
+func (f *Forwarder) answer(w http.ResponseWriter, resp *http.Response, whole []byte, change func(int, http.Header)) {
 	stripHopHeaders(resp.Header)
 	if change != nil {
 		change(resp.StatusCode, resp.Header)
@@ -206,12 +228,20 @@ func (f *Forwarder) answer(w http.ResponseWriter, resp *http.Response, change fu
 			panic(http.ErrAbortHandler)
 		}
 	}
-	if err := f.copy(w, resp.Body, flush); err != nil {
+	if err := f.send(w, resp.Body, whole, flush); err != nil {
 		panic(http.ErrAbortHandler)
 	}
 	for name, values := range resp.Trailer {
 		h[http.TrailerPrefix+name] = values
 	}
+}
+
+func (f *Forwarder) send(w io.Writer, body io.Reader, whole []byte, flush func() error) error {
+	if whole == nil {
+		return f.copy(w, body, flush)
+	}
+	_, err := w.Write(whole)
+	return err
 }
 
 // copy passes on at once what it reads, and calls after for each piece.

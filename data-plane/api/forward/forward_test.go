@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -146,6 +147,60 @@ func TestForward_AllStreamsAreToldWhenTheTargetDies(t *testing.T) {
 	}
 	_ = srv.Close()
 	within(t, 2*time.Second, "telling all streams", told.Wait)
+}
+
+// An answer of known length that breaks off is an error while nothing of it was sent
+// on, so that the caller may ask again. One that is too large to be kept breaks off.
+func TestForward_AnswerThatBreaksOffIsAnErrorOrABrokenAnswer(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		length int
+		status int // 0: the connection breaks off.
+	}{
+		{"small", 10, http.StatusBadGateway},
+		{"the largest kept", wholeBytesMax, http.StatusBadGateway},
+		{"larger", wholeBytesMax + 1, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			_, back := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", strconv.Itoa(tc.length))
+				_, _ = io.WriteString(w, "half")
+				_ = http.NewResponseController(w).Flush()
+				panic(http.ErrAbortHandler)
+			}))
+			u := front(t, back, TransportOptions{}, Options{})
+			resp, err := h2cClient(t).Get(u.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			_, err = io.ReadAll(resp.Body)
+			if tc.status == 0 && err == nil {
+				t.Error("a broken answer looks complete")
+			}
+			if tc.status != 0 && (err != nil || resp.StatusCode != tc.status) {
+				t.Errorf("status %d, %v; want %d", resp.StatusCode, err, tc.status)
+			}
+		})
+	}
+}
+
+func TestForward_AnswerToHEADHasALengthAndNoBody(t *testing.T) {
+	t.Parallel()
+	_, back := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "10")
+	}))
+	u := front(t, back, TransportOptions{}, Options{})
+	resp, err := h2cClient(t).Head(u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || resp.ContentLength != 10 {
+		t.Errorf("status %d, length %d; want 200, 10", resp.StatusCode, resp.ContentLength)
+	}
 }
 
 func TestForward_TargetMayEndFirstWithTrailers(t *testing.T) {
