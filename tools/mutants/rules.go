@@ -42,7 +42,7 @@ var ruleMutations = []mutation{
 	// Draining, retry defaults, explicit failures.
 	{"a draining queue takes jobs in", admit, "if q.config.Draining {", "if q == nil {"},
 	{"a repetition is refused by a draining queue", enqueue, "\tif !known {\n\t\tif !admitted {", "\tif known || !known {\n\t\tif !admitted {"},
-	{"a refused job lets the others in", together, "g.why, res.Culprit = res.Refusal, uint32(i)", "res.Culprit = uint32(i)"},
+	{"a refused job lets the others in", atomic, "g.why, res.Culprit = res.Refusal, uint32(i)", "res.Culprit = uint32(i)"},
 	{"a group is refused behind its end", sequence, "\ts.group.left--\n", ""},
 	{"the queue says nothing of retries", retrypolicy, "take(&p, q.Retry, open&q.RetrySet)", "_ = q.RetrySet"},
 	{"the queue's word counts for parts that it has none of", retrypolicy, "open&q.RetrySet", "open"},

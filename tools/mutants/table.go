@@ -59,7 +59,7 @@ const (
 	generation             = "internal/engine/state/generation.go"
 	held                   = "internal/engine/state/held.go"
 	decide                 = "internal/engine/state/decide.go"
-	together               = "internal/engine/state/together.go"
+	atomic                 = "internal/engine/state/atomic.go"
 	putschedule            = "internal/engine/state/putschedule.go"
 	tick                   = "internal/engine/state/tick.go"
 	spend                  = "internal/engine/state/spend.go"

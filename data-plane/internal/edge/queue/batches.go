@@ -43,12 +43,12 @@ func (s *Service) EnqueueAsBatch(ctx context.Context, c Caller, in []EnqueueInpu
 	if err != nil {
 		return BatchEnqueued{}, err
 	}
-	group := []command.Command{&command.Together{}, &command.MakeBatch{NS: c.Namespace, ID: id, Callback: o.callback()}}
-	group = append(group, cmds[len(cmds)-len(jobs):]...) // Without their own Together command.
+	group := []command.Command{&command.Atomic{}, &command.MakeBatch{NS: c.Namespace, ID: id, Callback: o.callback()}}
+	group = append(group, cmds[len(cmds)-len(jobs):]...) // Without their own Atomic command.
 	if !o.Open {
 		group = append(group, &command.SealBatch{NS: c.Namespace, ID: id})
 	}
-	group[0] = &command.Together{Count: uint32(len(group) - 1)}
+	group[0] = &command.Atomic{Count: uint32(len(group) - 1)}
 	rep, err := s.do(ctx, c, shard.Request{After: group})
 	if err != nil {
 		return BatchEnqueued{}, err

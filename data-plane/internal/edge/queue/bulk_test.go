@@ -156,7 +156,7 @@ func TestBulk_OperationsAreBoundedForgottenAndOneAtATime(t *testing.T) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.forget(time.Now().Add(bulkKeptFor + time.Minute))
-		return len(b.books) == 0
+		return len(b.lists) == 0
 	})
 }
 

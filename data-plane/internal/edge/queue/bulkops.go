@@ -41,13 +41,13 @@ type Bulk struct {
 
 	patience time.Duration
 
-	mu    sync.Mutex // Guards begin, books and everything in them.
+	mu    sync.Mutex // Guards begin, lists and everything in them.
 	begin []job.Namespace
-	books map[job.Namespace]*bulkBook
+	lists map[job.Namespace]*bulkList
 }
 
-// bulkBook is the operations of one namespace, oldest first.
-type bulkBook struct {
+// bulkList is the operations of one namespace, oldest first.
+type bulkList struct {
 	last    int // Number of the latest.
 	running bool
 	ops     []*bulkOp
@@ -61,7 +61,7 @@ type bulkOp struct {
 
 // NewBulk makes the bulk use cases of the shard of v. Operations need Run.
 func NewBulk(v *Views, logger *slog.Logger) *Bulk {
-	return &Bulk{views: v, logger: logger, patience: bulkPatience, wake: make(chan struct{}, 1), books: make(map[job.Namespace]*bulkBook)}
+	return &Bulk{views: v, logger: logger, patience: bulkPatience, wake: make(chan struct{}, 1), lists: make(map[job.Namespace]*bulkList)}
 }
 
 // Run works on operations until ctx ends, one of a namespace at a time.
@@ -158,27 +158,27 @@ func (b *Bulk) enlist(run *bulkRun, total int) (wire.BulkOperation, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ns := run.caller.Namespace
-	book := b.books[ns]
-	if book == nil {
-		book = &bulkBook{}
-		b.books[ns] = book
+	list := b.lists[ns]
+	if list == nil {
+		list = &bulkList{}
+		b.lists[ns] = list
 	}
-	if n := book.unfinished(); n >= BulkWaitingMax {
+	if n := list.unfinished(); n >= BulkWaitingMax {
 		return wire.BulkOperation{}, &fault.Error{
 			Code: fault.Exhausted, Reason: "TOO_MANY_OPERATIONS", RetryAfter: 5 * time.Second,
 			Message: fmt.Sprintf("%d bulk operations of this namespace are unfinished; wait for one of them to end", n),
 		}
 	}
 	now := time.Now().UTC()
-	book.last++
+	list.last++
 	op := &bulkOp{run: run, changed: make(chan struct{}), view: wire.BulkOperation{
-		ID: "bulk_" + strconv.FormatInt(now.UnixNano(), 36) + "_" + strconv.Itoa(book.last), Action: run.plan.in.Action,
+		ID: "bulk_" + strconv.FormatInt(now.UnixNano(), 36) + "_" + strconv.Itoa(list.last), Action: run.plan.in.Action,
 		Status: wire.BulkQueued, Total: total, CreatedAt: now, UpdatedAt: now,
 	}}
 	run.told = func(*bulkRun) { b.update(op, wire.BulkRunning, nil) }
-	book.ops = append(book.ops, op)
-	if !book.running {
-		book.running = true
+	list.ops = append(list.ops, op)
+	if !list.running {
+		list.running = true
 		b.begin = append(b.begin, ns)
 		select {
 		case b.wake <- struct{}{}:
@@ -188,7 +188,7 @@ func (b *Bulk) enlist(run *bulkRun, total int) (wire.BulkOperation, error) {
 	return op.view, nil
 }
 
-func (k *bulkBook) unfinished() (n int) {
+func (k *bulkList) unfinished() (n int) {
 	for _, op := range k.ops {
 		if op.run != nil {
 			n++
@@ -216,26 +216,26 @@ func (b *Bulk) work(ctx context.Context, ns job.Namespace) {
 func (b *Bulk) next(ns job.Namespace) *bulkOp {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	book := b.books[ns]
-	for over := len(book.ops) - book.unfinished() - bulkKept; over > 0; over-- {
-		book.ops = slices.Delete(book.ops, 0, 1) // They end in order.
+	list := b.lists[ns]
+	for over := len(list.ops) - list.unfinished() - bulkKept; over > 0; over-- {
+		list.ops = slices.Delete(list.ops, 0, 1) // They end in order.
 	}
 	b.forget(time.Now())
-	for _, op := range book.ops {
+	for _, op := range list.ops {
 		if op.run != nil {
 			return op
 		}
 	}
-	book.running = false
+	list.running = false
 	return nil
 }
 
 // forget drops what ended long ago, of all namespaces. Its caller holds mu.
 func (b *Bulk) forget(now time.Time) {
-	for ns, book := range b.books {
-		book.ops = slices.DeleteFunc(book.ops, func(op *bulkOp) bool { return op.run == nil && now.Sub(op.view.FinishedAt) > bulkKeptFor })
-		if len(book.ops) == 0 && !book.running {
-			delete(b.books, ns)
+	for ns, list := range b.lists {
+		list.ops = slices.DeleteFunc(list.ops, func(op *bulkOp) bool { return op.run == nil && now.Sub(op.view.FinishedAt) > bulkKeptFor })
+		if len(list.ops) == 0 && !list.running {
+			delete(b.lists, ns)
 		}
 	}
 }
@@ -265,8 +265,8 @@ func (b *Bulk) update(op *bulkOp, s wire.BulkStatus, err error) {
 func (b *Bulk) Operation(c Caller, id string) (view wire.BulkOperation, changed <-chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if book := b.books[c.Namespace]; book != nil {
-		for _, op := range book.ops {
+	if list := b.lists[c.Namespace]; list != nil {
+		for _, op := range list.ops {
 			if op.view.ID == id {
 				return op.view, op.changed, nil
 			}

@@ -119,7 +119,7 @@ func (s *Service) stampEnqueues(c Caller, list string, in []EnqueueInput) ([]com
 	}
 	cmds := make([]command.Command, 0, len(in)+1)
 	if len(in) > 1 {
-		cmds = append(cmds, &command.Together{Count: uint32(len(in))})
+		cmds = append(cmds, &command.Atomic{Count: uint32(len(in))})
 	}
 	for i := range in {
 		cmds = append(cmds, s.stampEnqueue(c, &in[i]))
@@ -132,7 +132,7 @@ func enqueueResults(list string, in []EnqueueInput, results []state.Result) ([]E
 	if r := &results[0]; r.Refusal != state.Accepted {
 		return nil, enqueueRefusal(fmt.Sprintf("%s[%d].", list, r.Culprit), &in[r.Culprit], r)
 	}
-	results = results[len(results)-len(in):] // Without the result of Together.
+	results = results[len(results)-len(in):] // Without the result of Atomic.
 	out := make([]EnqueueResult, len(in))
 	for i := range in {
 		out[i] = enqueueResult(in[i].Queue, &results[i])

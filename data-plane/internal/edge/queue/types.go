@@ -47,7 +47,7 @@ const (
 type Caller struct {
 	Namespace job.Namespace
 	// Principal is the key id or user, Peer the client's address without the port.
-	// Together they identify a holder without a lease token.
+	// Atomic they identify a holder without a lease token.
 	Principal string
 	Peer      string
 	// PayloadBytesMax is the plan's limit; 0 means the default.

@@ -21,7 +21,7 @@ import (
 // Command is one of the types of this package.
 type Command interface {
 	// about is the command's kind, and where it keeps the namespace that it is about; nil
-	// for those about the shard, and for Together, which is about the commands behind it.
+	// for those about the shard, and for Atomic, which is about the commands behind it.
 	about() (Kind, *job.Namespace)
 	Fields(f *codec.Fields)
 }

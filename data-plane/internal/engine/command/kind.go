@@ -31,7 +31,7 @@ const (
 	kindDeleteQueue
 	kindClearQueue
 	kindSweep
-	kindTogether
+	kindAtomic
 	kindMakeBatch
 	kindSealBatch
 	kindPutSchedule
@@ -74,7 +74,7 @@ var makers = [Kinds]func() Command{
 	kindDeleteQueue:    made[DeleteQueue],
 	kindClearQueue:     made[ClearQueue],
 	kindSweep:          made[Sweep],
-	kindTogether:       made[Together],
+	kindAtomic:         made[Atomic],
 	kindMakeBatch:      made[MakeBatch],
 	kindSealBatch:      made[SealBatch],
 	kindPutSchedule:    made[PutSchedule],
@@ -112,7 +112,7 @@ func KindOf(c Command) Kind {
 }
 
 // NamespaceOf is the namespace that a command is about; false for those that are about
-// the shard, and for Together, which is about the commands behind it.
+// the shard, and for Atomic, which is about the commands behind it.
 func NamespaceOf(c Command) (job.Namespace, bool) {
 	_, ns := c.about()
 	if ns == nil {
@@ -161,7 +161,7 @@ func (c *ClearQueue) about() (Kind, *job.Namespace) { return kindClearQueue, &c.
 
 func (c *Sweep) about() (Kind, *job.Namespace) { return kindSweep, &c.NS }
 
-func (c *Together) about() (Kind, *job.Namespace) { return kindTogether, nil }
+func (c *Atomic) about() (Kind, *job.Namespace) { return kindAtomic, nil }
 
 func (c *MakeBatch) about() (Kind, *job.Namespace) { return kindMakeBatch, &c.NS }
 

@@ -5,7 +5,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
-// callGroup is what a Together said about the commands that follow it.
+// callGroup is what an Atomic said about the commands that follow it.
 type callGroup struct {
 	left int     // So many commands are still to come, all admitted
 	why  Refusal // unless they are refused for this.
@@ -22,10 +22,10 @@ type batchKey struct {
 	id job.BatchID
 }
 
-// together looks at all its commands before the first of them is applied. None of them
+// atomic looks at all its commands before the first of them is applied. None of them
 // can be refused for what another of them does: of a limit, a call goes over by less
 // than its own size.
-func (x *entry) together(c *command.Together, rest []command.Command) (g callGroup, _ Result, _ error) {
+func (x *entry) atomic(c *command.Atomic, rest []command.Command) (g callGroup, _ Result, _ error) {
 	g.left = min(int(c.Count), len(rest))
 	made, fresh := make(batches), false
 	for i, c := range rest[:g.left] {

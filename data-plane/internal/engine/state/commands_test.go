@@ -23,8 +23,8 @@ func (l *scriptLine) command() command.Command {
 		return l.ack()
 	case "fail", "release":
 		return l.failCommand()
-	case "together":
-		return &command.Together{Count: uint32(l.uint("count", 0))}
+	case "atomic":
+		return &command.Atomic{Count: uint32(l.uint("count", 0))}
 	case "heartbeat":
 		c := &command.Heartbeat{NS: l.ns(), ID: l.id(), By: l.holder(), Progress: l.bytes("progress"), Checkpoint: l.bytes("checkpoint")}
 		c.Usage = l.usage()
@@ -160,8 +160,8 @@ func commandText(c command.Command) string {
 		return "policy " + c.Policy.Name
 	case *command.DeletePolicy:
 		return "no policy " + idText(c.ID)
-	case *command.Together:
-		return fmt.Sprintf("together %d", c.Count)
+	case *command.Atomic:
+		return fmt.Sprintf("atomic %d", c.Count)
 	case *command.PutSchedule:
 		return "schedule " + idText(c.ID)
 	case *command.DeleteSchedule:

@@ -131,7 +131,7 @@ func TestDepend_ACallOfManyThatWaitForManyWritesARowForEachPair(t *testing.T) {
 	}
 	p.do(p.waiter(job.ID{0xfe}, on...))
 	p.dependents(on[targets-1], DependentsMax-jobs)
-	cmds := []command.Command{&command.Together{Count: jobs}}
+	cmds := []command.Command{&command.Atomic{Count: jobs}}
 	for i := range jobs {
 		cmds = append(cmds, p.waiter(job.ID{0xff, byte(i)}, on...))
 	}

@@ -98,11 +98,11 @@ func (g *generator) when(cmds []command.Command) int64 {
 	return now
 }
 
-// commands is one command, or a Together with its own.
+// commands is one command, or an Atomic with its own.
 func (g *generator) commands() []command.Command {
 	g.seen = g.r.look(g.t)
-	if g.one(16, "together") {
-		return g.together()
+	if g.one(16, "atomic") {
+		return g.atomic()
 	}
 	return []command.Command{g.command()}
 }
@@ -254,10 +254,10 @@ func (g *generator) batch() job.BatchID {
 	return job.BatchID{0xff}
 }
 
-// together is a call of many: jobs, perhaps as a batch.
-func (g *generator) together() []command.Command {
+// atomic is a call of many: jobs, perhaps as a batch.
+func (g *generator) atomic() []command.Command {
 	ns, batch := g.ns(), job.BatchID{0, g.fresh()}
-	cmds := []command.Command{&command.Together{}}
+	cmds := []command.Command{&command.Atomic{}}
 	asBatch := g.one(2, "as batch")
 	if asBatch {
 		cmds = append(cmds, &command.MakeBatch{NS: ns, ID: batch, Callback: g.step()})
@@ -272,7 +272,7 @@ func (g *generator) together() []command.Command {
 	if asBatch && g.one(2, "seal") {
 		cmds = append(cmds, &command.SealBatch{NS: ns, ID: batch})
 	}
-	cmds[0] = &command.Together{Count: uint32(len(cmds) - 1)}
+	cmds[0] = &command.Atomic{Count: uint32(len(cmds) - 1)}
 	return cmds
 }
 

@@ -286,7 +286,7 @@ func TestTrap25_D8_ManyAcksOfABatchInOneEntry(t *testing.T) {
 		cmds = append(cmds, groupJob(name, &command.Enqueue{Batch: job.BatchID{'b'}}))
 	}
 	cmds = append(cmds, &command.SealBatch{NS: groupNS, ID: job.BatchID{'b'}})
-	g.do(append([]command.Command{&command.Together{Count: uint32(len(cmds))}}, cmds...)...)
+	g.do(append([]command.Command{&command.Atomic{Count: uint32(len(cmds))}}, cmds...)...)
 	g.do(groupFetch(ids...))
 	var acks []command.Command
 	for _, id := range ids {
@@ -433,14 +433,14 @@ func TestBatch_AMemberCostsTheSameWhateverTheCallbackCarries(t *testing.T) {
 
 // A call that is repeated with its idempotency keys makes no second batch, and none
 // that is empty and calls back at once.
-func TestTogether_ARepeatedBatchIsTheFirst(t *testing.T) {
+func TestAtomic_ARepeatedBatchIsTheFirst(t *testing.T) {
 	t.Parallel()
 	g := newGroupRig(t)
 	call := func(batch byte, a, b string) []Result {
 		job1, job2 := groupJob(a, &command.Enqueue{Batch: job.BatchID{batch}}), groupJob(b, &command.Enqueue{Batch: job.BatchID{batch}})
 		job1.IdempotencyKey, job2.IdempotencyKey = "k#0", "k#1"
 		job1.IdempotencyFor, job2.IdempotencyFor = time.Hour, time.Hour
-		return g.do(&command.Together{Count: 4}, &command.MakeBatch{NS: groupNS, ID: job.BatchID{batch}, Callback: &command.Step{Queue: "cb"}},
+		return g.do(&command.Atomic{Count: 4}, &command.MakeBatch{NS: groupNS, ID: job.BatchID{batch}, Callback: &command.Step{Queue: "cb"}},
 			job1, job2, &command.SealBatch{NS: groupNS, ID: job.BatchID{batch}})
 	}
 	first, again := call('b', "A", "B"), call('c', "C", "D")
@@ -452,12 +452,12 @@ func TestTogether_ARepeatedBatchIsTheFirst(t *testing.T) {
 	}
 }
 
-func TestTogether_OneRefusalRefusesAll(t *testing.T) {
+func TestAtomic_OneRefusalRefusesAll(t *testing.T) {
 	t.Parallel()
 	g := newGroupRig(t)
 	g.do(&command.MakeBatch{NS: groupNS, ID: job.BatchID{'s'}}, &command.SealBatch{NS: groupNS, ID: job.BatchID{'s'}})
 	before := g.r.dump(t)
-	r := g.do(&command.Together{Count: 4}, &command.MakeBatch{NS: groupNS, ID: job.BatchID{'b'}},
+	r := g.do(&command.Atomic{Count: 4}, &command.MakeBatch{NS: groupNS, ID: job.BatchID{'b'}},
 		groupJob("A", &command.Enqueue{Batch: job.BatchID{'b'}}), groupJob("B", &command.Enqueue{DependsOn: []job.ID{idOf("Z")}}),
 		&command.SealBatch{NS: groupNS, ID: job.BatchID{'b'}})
 	if r[0].Refusal != NoDependency || r[0].Culprit != 2 || r[0].ID != idOf("Z") || r[1].Refusal != NoDependency || r[2].Refusal != NoDependency {
@@ -793,7 +793,7 @@ func wildGroup(t *rapid.T) command.Command {
 	case 1:
 		return &command.SealBatch{NS: ns, ID: batch}
 	case 2:
-		return &command.Together{Count: rapid.SampledFrom([]uint32{0, 1, 2, 3, 1<<32 - 1}).Draw(t, "count")}
+		return &command.Atomic{Count: rapid.SampledFrom([]uint32{0, 1, 2, 3, 1<<32 - 1}).Draw(t, "count")}
 	case 3:
 		return &command.Fire{Due: keys.Due{At: epoch + int64(rapid.IntRange(0, 3).Draw(t, "at")), Kind: keys.DueDeliver, NS: ns, ID: id}}
 	case 4, 5, 6:

@@ -39,9 +39,9 @@ func newOracle() *oracle {
 	}
 }
 
-// group is the commands of a Together.
+// group is the commands of an Atomic.
 func (m *oracle) group(cmds []command.Command) []Result {
-	why, again := m.together(cmds)
+	why, again := m.atomic(cmds)
 	out := make([]Result, len(cmds))
 	for i, c := range cmds {
 		e, enqueue := c.(*command.Enqueue)

@@ -80,9 +80,9 @@ func (m *oracle) refuses(c *command.Enqueue, made job.BatchID) Refusal {
 	return Accepted
 }
 
-// together asks for all before the first: one that is refused refuses all. A call of
+// atomic asks for all before the first: one that is refused refuses all. A call of
 // which all jobs are known is a repetition, which does nothing else either.
-func (m *oracle) together(cmds []command.Command) (why Refusal, again bool) {
+func (m *oracle) atomic(cmds []command.Command) (why Refusal, again bool) {
 	var made job.BatchID
 	fresh := false
 	for _, c := range cmds {

@@ -25,7 +25,7 @@ type pair struct {
 	m *oracle
 }
 
-// step applies one command, or a Together with its own, to both and compares the
+// step applies one command, or an Atomic with its own, to both and compares the
 // answers.
 func (p *pair) step(now int64, cmds ...command.Command) {
 	p.m.now, p.m.lease = max(p.now+1, now), max(p.lease+1, now-p.lag)
@@ -35,7 +35,7 @@ func (p *pair) step(now int64, cmds ...command.Command) {
 			l.Logf("%d %T%+v: refusal %d, %s is %s, grants %+v", p.now, c, c, got[i].Refusal, got[i].ID, got[i].State, got[i].Grants)
 		}
 	}
-	if _, together := cmds[0].(*command.Together); together {
+	if _, ok := cmds[0].(*command.Atomic); ok {
 		of := make([]command.Command, len(cmds)-1)
 		for i := range of {
 			of[i] = cmds[i+1]

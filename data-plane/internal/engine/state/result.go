@@ -48,7 +48,7 @@ type Result struct {
 	Skipped   []job.ID      // Fetch: no longer ready.
 	Removed   int64         // ClearQueue: how many jobs.
 	Requeued  uint32        // Requeue: how many jobs.
-	Culprit   uint32        // Together: which of its commands it was refused for, from 0.
+	Culprit   uint32        // Atomic: which of its commands it was refused for, from 0.
 	Batch     job.BatchID   // Enqueue, MakeBatch, SealBatch.
 	Chain     job.ChainID   // Enqueue.
 }

@@ -95,7 +95,7 @@ func resultText(c command.Command, r Result) string {
 	if _, move := c.(*command.Move); move {
 		add(r.Refusal == Exists, "by %s", idText(r.ID))
 	}
-	if _, group := c.(*command.Together); group {
+	if _, group := c.(*command.Atomic); group {
 		add(r.Refusal != Accepted, "for command %d", r.Culprit)
 	}
 	for _, g := range r.Grants {

@@ -4,7 +4,7 @@ import "github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 
 // sequence is what the commands of an entry say of those that follow them.
 type sequence struct {
-	group callGroup // What is left of the last Together.
+	group callGroup // What is left of the last Atomic.
 	act   *act      // The administrative act that the next commands are; nil: none.
 }
 
@@ -23,8 +23,8 @@ func (s *sequence) next(x *entry, cmds []command.Command) (Result, error) {
 
 func (s *sequence) apply(x *entry, cmds []command.Command) (res Result, err error) {
 	switch c := cmds[0].(type) {
-	case *command.Together:
-		s.group, res, err = x.together(c, cmds[1:])
+	case *command.Atomic:
+		s.group, res, err = x.atomic(c, cmds[1:])
 		return res, err
 	case *command.Audit:
 		if ended, err := x.isEnded(c); err != nil || ended {

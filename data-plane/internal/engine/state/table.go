@@ -49,7 +49,7 @@ var table = tableOf(
 				each(id)
 			}
 		})),
-	on[*command.Together](nil), // About the commands behind it: see next.
+	on[*command.Atomic](nil), // About the commands behind it: see next.
 	on((*entry).makeBatch),
 	on((*entry).sealBatch, requeues(always[*command.SealBatch])),
 	on((*entry).putSchedule),

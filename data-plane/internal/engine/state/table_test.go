@@ -11,7 +11,7 @@ import (
 
 func TestTable_EveryKindOfCommandHasARow(t *testing.T) {
 	t.Parallel()
-	behind := map[command.Kind]bool{command.KindOf(&command.Together{}): true, command.KindOf(&command.Audit{}): true}
+	behind := map[command.Kind]bool{command.KindOf(&command.Atomic{}): true, command.KindOf(&command.Audit{}): true}
 	for k := 1; k < command.Kinds; k++ {
 		r := &table[k]
 		switch kind := command.Kind(k); {
