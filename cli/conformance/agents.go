@@ -29,7 +29,7 @@ var agentRules = []Rule{
 		q := t.Queue()
 		l := t.Leased(Job{Queue: q, Backoff: "none"})
 		say := func(u Usage) {
-			t.BeatAs(Heartbeat{Worker: "w1", Jobs: map[string]News{l.ID: {Token: l.Token, Usage: &u}}})
+			t.HeartbeatAs(Heartbeat{Worker: "w1", Jobs: map[string]JobUpdate{l.ID: {Token: l.Token, Usage: &u}}})
 		}
 		say(Usage{Input: 10, Output: 1, CostUSD: 0.5, Model: "m"})
 		say(Usage{Input: 30, Output: 2, CostUSD: 1.25, Model: "m", Kind: "total"})
@@ -54,7 +54,7 @@ var agentRules = []Rule{
 		q := t.Queue()
 		for range 2 {
 			l := t.Leased(Job{Queue: q})
-			t.BeatAs(Heartbeat{Worker: "w1", Jobs: map[string]News{l.ID: {Token: l.Token, Usage: &Usage{Input: 4, Model: "m"}}}})
+			t.HeartbeatAs(Heartbeat{Worker: "w1", Jobs: map[string]JobUpdate{l.ID: {Token: l.Token, Usage: &Usage{Input: 4, Model: "m"}}}})
 			t.AckAs(Ack{ID: l.ID, Token: l.Token, Usage: &Usage{Input: 10, Model: "m"}})
 		}
 		var sum struct {
@@ -143,7 +143,7 @@ var agentRules = []Rule{
 		q := t.Queue()
 		e := t.Enqueue(Job{Queue: q, Backoff: "none", Agent: &Agent{IterationTimeout: "1s"}})
 		l := t.Fetch(q)
-		t.BeatAs(Heartbeat{Worker: "w1", Lease: hour, Jobs: map[string]News{l.ID: {Token: l.Token}}})
+		t.HeartbeatAs(Heartbeat{Worker: "w1", Lease: hour, Jobs: map[string]JobUpdate{l.ID: {Token: l.Token}}})
 		again := t.Fetch(q)
 		t.FailIf(again.ID != e.ID || again.Attempt != 2 || again.Agent.Iteration != 1, "after the time-out: %+v", again)
 		j := t.Job(e.ID)

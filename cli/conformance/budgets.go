@@ -51,8 +51,8 @@ func (t *T) BudgetNow(scope, target string) budgetView {
 }
 
 // Cost reports what a job cost with a heartbeat, and returns the word for it.
-func (t *T) Cost(l Lease, kind string, usd float64) Beat {
-	return t.BeatAs(Heartbeat{Worker: "w1", Jobs: map[string]News{
+func (t *T) Cost(l Lease, kind string, usd float64) HeartbeatResult {
+	return t.HeartbeatAs(Heartbeat{Worker: "w1", Jobs: map[string]JobUpdate{
 		l.ID: {Token: l.Token, Usage: &Usage{CostUSD: usd, Model: "m", Kind: kind}},
 	}})[l.ID]
 }
@@ -85,7 +85,7 @@ var budgetRules = []Rule{
 		}{
 			{"total", 0.25, 0.25}, {"total", 0.25, 0.25}, {"total", 0.5, 0.5}, {"delta", 0.25, 0.75}, {"delta", 0.25, 1}, {"", 2, 2}, {"total", 1.5, 1.5},
 		} {
-			Equal(t, "word of a heartbeat", t.Cost(l, r.kind, r.usd), Beat{Status: "ok"})
+			Equal(t, "word of a heartbeat", t.Cost(l, r.kind, r.usd), HeartbeatResult{Status: "ok"})
 			Equal(t, "spent after "+r.kind, t.BudgetNow("queue", q).SpentUSD, r.spent)
 		}
 		t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "boom", Usage: &Usage{CostUSD: 0.5, Model: "m", Kind: "delta"}})
@@ -105,7 +105,7 @@ var budgetRules = []Rule{
 		t.Nothing(q)
 		Equal(t, "jobs in a batch", len(t.FetchMany(Fetch{Queues: []string{q}, Worker: "w1", Count: 5, Lease: time.Minute})), 0)
 		Equal(t, "status of a new job", t.Enqueue(Job{Queue: q}).Status, "pending")
-		Equal(t, "word of a heartbeat", t.Cost(a, "total", 1.5), Beat{Status: "ok"})
+		Equal(t, "word of a heartbeat", t.Cost(a, "total", 1.5), HeartbeatResult{Status: "ok"})
 		t.Ack(a)
 		t.Nothing(q)
 		e := t.Enqueue(Job{Queue: other})
@@ -231,8 +231,8 @@ var budgetRules = []Rule{
 		t.Budget("queue", q, object{"per_job_usd": 0.5, "on_exceed": "hold"})
 		e := t.Enqueue(Job{Queue: q, MaxRetries: new(1)})
 		l := t.Fetch(q)
-		Equal(t, "word at the limit", t.Cost(l, "total", 0.5), Beat{Status: "ok"})
-		Equal(t, "word above it", t.Cost(l, "delta", 0.000000001), Beat{Status: "cancel", BudgetExceeded: true})
+		Equal(t, "word at the limit", t.Cost(l, "total", 0.5), HeartbeatResult{Status: "ok"})
+		Equal(t, "word above it", t.Cost(l, "delta", 0.000000001), HeartbeatResult{Status: "cancel", BudgetExceeded: true})
 		Equal(t, "status", t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "stopped"}).Status, "held")
 		j := t.State(e.ID, "held")
 		t.FailIf(j.HoldReason == "" || j.Attempt != 0, "held as %+v", j)
@@ -250,7 +250,7 @@ var budgetRules = []Rule{
 		for _, acks := range []bool{false, true} {
 			e := t.Enqueue(Job{Queue: q, Tags: map[string]string{"team": q}})
 			l := t.Fetch(q)
-			Equal(t, "word of a heartbeat", t.Cost(l, "total", 0.75), Beat{Status: "cancel", BudgetExceeded: true})
+			Equal(t, "word of a heartbeat", t.Cost(l, "total", 0.75), HeartbeatResult{Status: "cancel", BudgetExceeded: true})
 			t.State(e.ID, "cancelling")
 			if acks {
 				t.Ack(l)
@@ -299,7 +299,7 @@ var budgetRules = []Rule{
 		t.Budget("global", "*", object{"daily_usd": before + 1, "on_exceed": "alert_only"})
 		t.Fetch(q)
 		t.Budget("global", "*", object{"per_job_usd": 0.75})
-		Equal(t, "word of a heartbeat", t.Cost(a, "total", 1), Beat{Status: "cancel", BudgetExceeded: true})
+		Equal(t, "word of a heartbeat", t.Cost(a, "total", 1), HeartbeatResult{Status: "cancel", BudgetExceeded: true})
 		t.NoBudget("global", "*")
 		t.Fetch(other)
 	}},

@@ -20,7 +20,7 @@ type Client interface {
 	// AckBatch returns one outcome per item: nil or a *Refusal.
 	AckBatch(ctx context.Context, worker string, acks []Ack) ([]error, error)
 	Fail(ctx context.Context, f Fail) (Failed, error)
-	Heartbeat(ctx context.Context, h Heartbeat) (map[string]Beat, error)
+	Heartbeat(ctx context.Context, h Heartbeat) (map[string]HeartbeatResult, error)
 	// Subscribe returns when the server listens: what happens from then on is told. It
 	// lasts as long as ctx; a refusal comes with the first event.
 	Subscribe(ctx context.Context, s Subscription) (Events, error)
@@ -190,19 +190,19 @@ type Failed struct {
 type Heartbeat struct {
 	Worker string
 	Lease  time.Duration // Whole seconds; 0: that of the fetch.
-	Jobs   map[string]News
+	Jobs   map[string]JobUpdate
 }
 
-// News is what a heartbeat stores of one job.
-type News struct {
+// JobUpdate is what a heartbeat stores for one job.
+type JobUpdate struct {
 	Token      string `json:"lease_token,omitempty"`
 	Progress   JSON   `json:"progress,omitempty"`
 	Checkpoint JSON   `json:"checkpoint,omitempty"`
 	Usage      *Usage `json:"usage,omitempty"`
 }
 
-// Beat answers a heartbeat of one job.
-type Beat struct {
+// HeartbeatResult is the answer to a heartbeat for one job.
+type HeartbeatResult struct {
 	Status         string `json:"status"` // ok, cancel or lost.
 	BudgetExceeded bool   `json:"budget_exceeded"`
 }

@@ -102,7 +102,7 @@ var eventRules = []Rule{
 			}},
 			{"started progress released", func() {
 				l := t.Fetch(q)
-				t.BeatAs(Heartbeat{Worker: "w1", Jobs: map[string]News{l.ID: {Token: l.Token, Progress: "1"}}})
+				t.HeartbeatAs(Heartbeat{Worker: "w1", Jobs: map[string]JobUpdate{l.ID: {Token: l.Token, Progress: "1"}}})
 				t.Fail(Fail{ID: l.ID, Token: l.Token, Release: true})
 			}},
 			{"started cancel_requested cancelled retried moved", func() {

@@ -234,13 +234,13 @@ func (h *overHTTP) Fail(ctx context.Context, f Fail) (out Failed, err error) {
 	return out, err
 }
 
-func (h *overHTTP) Heartbeat(ctx context.Context, hb Heartbeat) (map[string]Beat, error) {
+func (h *overHTTP) Heartbeat(ctx context.Context, hb Heartbeat) (map[string]HeartbeatResult, error) {
 	in := object{"jobs": hb.Jobs}.put("worker_id", hb.Worker)
 	if hb.Lease != 0 {
 		in["lease"] = hb.Lease.String()
 	}
 	var out struct {
-		Jobs map[string]Beat `json:"jobs"`
+		Jobs map[string]HeartbeatResult `json:"jobs"`
 	}
 	_, err := h.call(ctx, http.MethodPost, "/api/v1/heartbeat", in, &out)
 	return out.Jobs, err

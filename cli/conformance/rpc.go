@@ -291,7 +291,7 @@ func (c *overRPC) Fail(ctx context.Context, f Fail) (Failed, error) {
 	return failedFromProto(m.GetStatus(), m.GetNextAttemptAt(), m.GetAttemptsRemaining()), err
 }
 
-func newsToProto(jobs map[string]News) map[string]*corvov1.HeartbeatJobUpdate {
+func updatesToProto(jobs map[string]JobUpdate) map[string]*corvov1.HeartbeatJobUpdate {
 	out := make(map[string]*corvov1.HeartbeatJobUpdate, len(jobs))
 	for id, n := range jobs {
 		out[id] = &corvov1.HeartbeatJobUpdate{LeaseToken: n.Token, ProgressJson: string(n.Progress), CheckpointJson: string(n.Checkpoint), Usage: usageToProto(n.Usage)}
@@ -299,19 +299,19 @@ func newsToProto(jobs map[string]News) map[string]*corvov1.HeartbeatJobUpdate {
 	return out
 }
 
-func beatsFromProto(m map[string]*corvov1.HeartbeatJobResponse) map[string]Beat {
-	out := make(map[string]Beat, len(m))
+func resultsFromProto(m map[string]*corvov1.HeartbeatJobResponse) map[string]HeartbeatResult {
+	out := make(map[string]HeartbeatResult, len(m))
 	for id, b := range m {
-		out[id] = Beat{b.GetStatus(), b.GetBudgetExceeded()}
+		out[id] = HeartbeatResult{b.GetStatus(), b.GetBudgetExceeded()}
 	}
 	return out
 }
 
-func (c *overRPC) Heartbeat(ctx context.Context, h Heartbeat) (map[string]Beat, error) {
+func (c *overRPC) Heartbeat(ctx context.Context, h Heartbeat) (map[string]HeartbeatResult, error) {
 	m, err := unary(ctx, c.client.Heartbeat, &corvov1.HeartbeatRequest{
-		WorkerId: h.Worker, LeaseDuration: int32(h.Lease / time.Second), Jobs: newsToProto(h.Jobs),
+		WorkerId: h.Worker, LeaseDuration: int32(h.Lease / time.Second), Jobs: updatesToProto(h.Jobs),
 	})
-	return beatsFromProto(m.GetJobs()), err
+	return resultsFromProto(m.GetJobs()), err
 }
 
 // partOf is the word before the text of a stream's error.

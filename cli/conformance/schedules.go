@@ -190,7 +190,7 @@ var scheduleRules = []Rule{
 		t.RunSchedule(s.ID)
 		running := t.Fetch(q)
 		waiting := t.RunSchedule(s.ID)
-		Equal(t, "word of a heartbeat", t.Beat(running), "cancel")
+		Equal(t, "word of a heartbeat", t.Heartbeat(running), "cancel")
 		Equal(t, "status", t.Fail(Fail{ID: running.ID, Token: running.Token, Error: "stopped"}).Status, "cancelled")
 		t.State(waiting, "pending")
 		last := t.RunSchedule(s.ID)

@@ -229,10 +229,10 @@ func (s *overStream) Fail(ctx context.Context, f Fail) (Failed, error) {
 	return failedFromProto(o.GetStatus(), o.GetNextAttemptAt(), o.GetAttemptsRemaining()), itemError(o.GetCode(), o.GetError())
 }
 
-func (s *overStream) Heartbeat(ctx context.Context, h Heartbeat) (map[string]Beat, error) {
-	a, err := s.do(ctx, &frame{WorkerId: h.Worker, LeaseDuration: int32(h.Lease / time.Second), Heartbeats: newsToProto(h.Jobs)})
+func (s *overStream) Heartbeat(ctx context.Context, h Heartbeat) (map[string]HeartbeatResult, error) {
+	a, err := s.do(ctx, &frame{WorkerId: h.Worker, LeaseDuration: int32(h.Lease / time.Second), Heartbeats: updatesToProto(h.Jobs)})
 	if err != nil {
 		return nil, err
 	}
-	return beatsFromProto(a.GetHeartbeats()), nil
+	return resultsFromProto(a.GetHeartbeats()), nil
 }

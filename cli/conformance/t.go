@@ -128,7 +128,7 @@ func (t *T) Fetch(queues ...string) Lease {
 	return t.FetchAs(Fetch{Queues: queues, Worker: "w1", Lease: time.Minute, Wait: soon})
 }
 
-// FetchAs is Fetch with all that can be said.
+// FetchAs is Fetch with every option.
 func (t *T) FetchAs(f Fetch) Lease {
 	leases := t.FetchMany(f)
 	t.FailIf(len(leases) != 1, "fetch from %v gave %d jobs, want one", f.Queues, len(leases))
@@ -172,7 +172,7 @@ func (t *T) Leased(j Job) Lease {
 // Ack completes a job.
 func (t *T) Ack(l Lease) { t.AckAs(Ack{ID: l.ID, Token: l.Token}) }
 
-// AckAs is Ack with all that can be said.
+// AckAs is Ack with every option.
 func (t *T) AckAs(a Ack) { t.must("ack", t.Client.Ack(t.Context, a)) }
 
 // AckBatch completes jobs in one call, and returns an outcome each.
@@ -196,13 +196,13 @@ func (t *T) Failed(l Lease, want string) Failed {
 	return out
 }
 
-// Beat renews one lease and returns the word for it.
-func (t *T) Beat(l Lease) string {
-	return t.BeatAs(Heartbeat{Worker: "w1", Jobs: map[string]News{l.ID: {Token: l.Token}}})[l.ID].Status
+// Heartbeat renews one lease and returns the word for it.
+func (t *T) Heartbeat(l Lease) string {
+	return t.HeartbeatAs(Heartbeat{Worker: "w1", Jobs: map[string]JobUpdate{l.ID: {Token: l.Token}}})[l.ID].Status
 }
 
-// BeatAs is Beat with all that can be said.
-func (t *T) BeatAs(h Heartbeat) map[string]Beat {
+// HeartbeatAs is Heartbeat with every option.
+func (t *T) HeartbeatAs(h Heartbeat) map[string]HeartbeatResult {
 	out, err := t.Client.Heartbeat(t.Context, h)
 	t.must("heartbeat", err)
 	return out

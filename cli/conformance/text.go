@@ -130,7 +130,7 @@ var textRules = []Rule{
 			if l.ID == "" {
 				l = t.Fetch(q)
 			}
-			t.BeatAs(Heartbeat{Worker: "w1", Jobs: map[string]News{l.ID: {Token: l.Token, Progress: quoted(s), Checkpoint: quoted(s)}}})
+			t.HeartbeatAs(Heartbeat{Worker: "w1", Jobs: map[string]JobUpdate{l.ID: {Token: l.Token, Progress: quoted(s), Checkpoint: quoted(s)}}})
 			err := t.Client.Ack(t.Context, Ack{ID: l.ID, Token: l.Token, Result: quoted(s), Usage: &Usage{CostUSD: 1, Model: s, Provider: s}})
 			if err != nil {
 				t.named(err, "usage", s)

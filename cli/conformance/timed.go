@@ -80,6 +80,6 @@ func (c *timed) Fail(ctx context.Context, f Fail) (Failed, error) {
 	return watched(c.watch, func() (Failed, error) { return c.Client.Fail(ctx, f) })
 }
 
-func (c *timed) Heartbeat(ctx context.Context, h Heartbeat) (map[string]Beat, error) {
-	return watched(c.watch, func() (map[string]Beat, error) { return c.Client.Heartbeat(ctx, h) })
+func (c *timed) Heartbeat(ctx context.Context, h Heartbeat) (map[string]HeartbeatResult, error) {
+	return watched(c.watch, func() (map[string]HeartbeatResult, error) { return c.Client.Heartbeat(ctx, h) })
 }

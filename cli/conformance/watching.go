@@ -57,7 +57,7 @@ var workerRules = []Rule{
 		l := t.FetchFor(q)
 		Equal(t, "job", l.ID, e.ID)
 		before := t.Listed(q, q)
-		t.BeatAs(Heartbeat{Worker: q, Jobs: map[string]News{l.ID: {Token: l.Token}}})
+		t.HeartbeatAs(Heartbeat{Worker: q, Jobs: map[string]JobUpdate{l.ID: {Token: l.Token}}})
 		after := t.Listed(q, q)
 		t.FailIf(!after.LastHeartbeat.After(before.LastHeartbeat), "listed as %+v, before its heartbeat as %+v", after, before)
 	}},

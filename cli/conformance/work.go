@@ -16,7 +16,7 @@ func (t *T) renews(beat func(h Heartbeat, id string)) {
 		return t.FetchAs(Fetch{Queues: []string{queue}, Worker: "w1", Lease: time.Second, Wait: soon})
 	}
 	l := second(q)
-	beat(Heartbeat{Worker: "w1", Lease: time.Minute, Jobs: map[string]News{l.ID: {Token: l.Token}}}, l.ID)
+	beat(Heartbeat{Worker: "w1", Lease: time.Minute, Jobs: map[string]JobUpdate{l.ID: {Token: l.Token}}}, l.ID)
 	second(clock)
 	t.Fetch(clock) // A lease of one second, taken later, has run out.
 	t.State(l.ID, "active")
@@ -187,7 +187,7 @@ var workRules = []Rule{
 		t.Refused(t.Client.Ack(t.Context, Ack{ID: l.ID, Token: l.Token}), leaseLost)
 		_, err = t.Client.Fail(t.Context, Fail{ID: l.ID, Token: l.Token, Error: "late"})
 		t.Refused(err, leaseLost)
-		Equal(t, "word of a heartbeat", t.Beat(l), "lost")
+		Equal(t, "word of a heartbeat", t.Heartbeat(l), "lost")
 		t.State(again.ID, "active")
 		t.Ack(again)
 	}},
@@ -210,7 +210,7 @@ var workRules = []Rule{
 		Equal(t, "crashes", t.Job(l.ID).Crashes, 1)
 		t.Refused(t.Client.Ack(t.Context, Ack{ID: l.ID, Token: lost.Token}), leaseLost)
 		t.Refused(t.Client.Ack(t.Context, Ack{ID: l.ID, Worker: "w1"}), leaseLost)
-		Equal(t, "word of a heartbeat", t.Beat(lost), "lost")
+		Equal(t, "word of a heartbeat", t.Heartbeat(lost), "lost")
 		t.AckAs(Ack{ID: l.ID, Worker: "w2"}) // Without a token, the holder by name.
 	}},
 	{Name: "three leases that run out make a job dead", Run: func(t *T) {
@@ -222,11 +222,11 @@ var workRules = []Rule{
 		Equal(t, "reason", t.Becomes(e.ID, "dead").DeadReason, "crash_loop")
 	}},
 	{Name: "a heartbeat renews the lease", Run: func(t *T) {
-		t.renews(func(h Heartbeat, id string) { Equal(t, "word", t.BeatAs(h)[id].Status, "ok") })
+		t.renews(func(h Heartbeat, id string) { Equal(t, "word", t.HeartbeatAs(h)[id].Status, "ok") })
 	}},
 	{Name: "a heartbeat whose news is refused renews the lease", Run: func(t *T) {
 		t.renews(func(h Heartbeat, id string) {
-			h.Jobs[id] = News{Token: h.Jobs[id].Token, Progress: quoted(strings.Repeat("x", 64<<10))}
+			h.Jobs[id] = JobUpdate{Token: h.Jobs[id].Token, Progress: quoted(strings.Repeat("x", 64<<10))}
 			_, err := t.Client.Heartbeat(t.Context, h)
 			t.Refused(err, invalid, "progress")
 		})
@@ -234,7 +234,7 @@ var workRules = []Rule{
 	{Name: "a heartbeat stores progress and checkpoint, and the next attempt gets the checkpoint", Run: func(t *T) {
 		q := t.Queue()
 		l := t.Leased(Job{Queue: q, Backoff: "none"})
-		t.BeatAs(Heartbeat{Worker: "w1", Jobs: map[string]News{l.ID: {Token: l.Token, Progress: "42", Checkpoint: `{"at":3}`}}})
+		t.HeartbeatAs(Heartbeat{Worker: "w1", Jobs: map[string]JobUpdate{l.ID: {Token: l.Token, Progress: "42", Checkpoint: `{"at":3}`}}})
 		j := t.State(l.ID, "active")
 		Equal(t, "progress and checkpoint", string(j.Progress)+string(j.Checkpoint), `42{"at":3}`)
 		t.Failed(l, "retrying")
@@ -245,7 +245,7 @@ var workRules = []Rule{
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q})
 		a, b := t.Fetch(q), t.Fetch(q)
 		t.Do(b.ID, "cancel", "cancelling")
-		beats := t.BeatAs(Heartbeat{Worker: "w1", Jobs: map[string]News{
+		beats := t.HeartbeatAs(Heartbeat{Worker: "w1", Jobs: map[string]JobUpdate{
 			a.ID: {Token: a.Token}, b.ID: {Token: b.Token}, "nonsense": {Token: a.Token}, "old": {},
 		}})
 		// Who shows no token may know ok and cancel only.
