@@ -25,8 +25,7 @@ func (t *T) Usage(id string) usageView {
 }
 
 var agentRules = []Rule{
-	{Name: "a report of a total takes the place of the one before, a delta is added", Needs: "usage", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a report of a total takes the place of the one before, a delta is added", Needs: "usage", Run: func(t *T, q string) {
 		l := t.Leased(Job{Queue: q, Backoff: "none"})
 		say := func(u Usage) {
 			t.HeartbeatAs(Heartbeat{Worker: "w1", Jobs: map[string]JobUpdate{l.ID: {Token: l.Token, Usage: &u}}})
@@ -44,14 +43,13 @@ var agentRules = []Rule{
 		t.AckAs(Ack{ID: l.ID, Token: l.Token, Usage: &Usage{Input: 1, Model: "m"}})
 		Equal(t, "tokens of both attempts", t.Usage(l.ID).InputTokens, 136)
 	}},
-	{Name: "acks in a batch bring their reports", Needs: "usage", Run: func(t *T) {
+	{Name: "acks in a batch bring their reports", Needs: "usage", Run: func(t *T, _ string) {
 		l := t.Leased(Job{})
 		t.AckBatch(Ack{ID: l.ID, Token: l.Token, Usage: &Usage{Input: 9, CostUSD: 0.25, Model: "m"}})
 		u := t.Usage(l.ID)
 		Equal(t, "tokens and cost", [2]float64{float64(u.InputTokens), u.CostUSD}, [2]float64{9, 0.25})
 	}},
-	{Name: "the summary counts every report of a queue once", Needs: "usage", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "the summary counts every report of a queue once", Needs: "usage", Run: func(t *T, q string) {
 		for range 2 {
 			l := t.Leased(Job{Queue: q})
 			t.HeartbeatAs(Heartbeat{Worker: "w1", Jobs: map[string]JobUpdate{l.ID: {Token: l.Token, Usage: &Usage{Input: 4, Model: "m"}}}})
@@ -72,14 +70,13 @@ var agentRules = []Rule{
 		})
 		t.FailIf(at < 0 || sum.Groups[at].InputTokens != 20, "groups %+v, want 20 tokens of %s", sum.Groups, q)
 	}},
-	{Name: "a report that is wrong is refused by field", Needs: "usage", Run: func(t *T) {
+	{Name: "a report that is wrong is refused by field", Needs: "usage", Run: func(t *T, _ string) {
 		l := t.Leased(Job{})
 		err := t.Client.Ack(t.Context, Ack{ID: l.ID, Token: l.Token, Usage: &Usage{Input: -1, CostUSD: -0.5, Model: "m", Kind: "some"}})
 		t.RefusedAs("a wrong report", err, invalid)
 		t.State(l.ID, "active")
 	}},
-	{Name: "an agent goes round until it is done, with its checkpoint and fresh attempts", Needs: "agents", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "an agent goes round until it is done, with its checkpoint and fresh attempts", Needs: "agents", Run: func(t *T, q string) {
 		e := t.Enqueue(Job{Queue: q, MaxRetries: new(2), Backoff: "none", Agent: &Agent{MaxIterations: 5, MaxCostUSD: 2.5}})
 		l := t.Fetch(q)
 		t.FailIf(l.Agent == nil || l.Agent.Iteration != 1 || l.Agent.MaxIterations != 5 || l.Agent.MaxCostUSD != 2.5, "the worker is told %+v", l.Agent)
@@ -98,23 +95,21 @@ var agentRules = []Rule{
 		list := Get[iterationsView](t, jobPath(e.ID, "/iterations"))
 		t.FailIf(len(list.Iterations) != 2 || list.Iterations[0].Status != "continue" || list.Iterations[0].InputTokens != 3 || list.Iterations[1].Iteration != 2, "iterations %+v", list.Iterations)
 	}},
-	{Name: "a repeated continue with the same token is the same success", Needs: "agents", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a repeated continue with the same token is the same success", Needs: "agents", Run: func(t *T, q string) {
 		l := t.Leased(Job{Queue: q, Agent: &Agent{MaxIterations: 5}})
 		for range 2 {
 			t.AckAs(Ack{ID: l.ID, Token: l.Token, AgentStatus: "continue"})
 		}
 		Equal(t, "iteration", t.Fetch(q).Agent.Iteration, 2)
 	}},
-	{Name: "acks in a batch end iterations", Needs: "agents", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "acks in a batch end iterations", Needs: "agents", Run: func(t *T, q string) {
 		l := t.Leased(Job{Queue: q, Agent: &Agent{MaxIterations: 5}})
 		t.AckBatch(Ack{ID: l.ID, Token: l.Token, AgentStatus: "continue", Checkpoint: "1"})
 		l = t.Fetch(q)
 		Equal(t, "iteration", l.Agent.Iteration, 2)
 		Equal(t, "checkpoint", l.Checkpoint, "1")
 	}},
-	{Name: "at its limit of iterations or cost an agent is held, and approved runs once more", Needs: "agents", Run: func(t *T) {
+	{Name: "at its limit of iterations or cost an agent is held, and approved runs once more", Needs: "agents", Run: func(t *T, _ string) {
 		for _, limits := range []Agent{{MaxIterations: 1}, {MaxCostUSD: 1}} {
 			q := t.Queue()
 			e := t.Enqueue(Job{Queue: q, Agent: &limits})
@@ -130,8 +125,7 @@ var agentRules = []Rule{
 			t.State(e.ID, "completed")
 		}
 	}},
-	{Name: "an agent may ask to be held", Needs: "agents", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "an agent may ask to be held", Needs: "agents", Run: func(t *T, q string) {
 		e := t.Enqueue(Job{Queue: q, Agent: &Agent{MaxIterations: 5}})
 		l := t.Fetch(q)
 		t.AckAs(Ack{ID: l.ID, Token: l.Token, AgentStatus: "hold", HoldReason: "not sure"})
@@ -139,8 +133,7 @@ var agentRules = []Rule{
 		t.Do(e.ID, "approve", "pending")
 		Equal(t, "iteration", t.Fetch(q).Agent.Iteration, 2)
 	}},
-	{Name: "an iteration that takes too long fails its attempt, however often its lease is renewed", Needs: "agents", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "an iteration that takes too long fails its attempt, however often its lease is renewed", Needs: "agents", Run: func(t *T, q string) {
 		e := t.Enqueue(Job{Queue: q, Backoff: "none", Agent: &Agent{IterationTimeout: "1s"}})
 		l := t.Fetch(q)
 		t.HeartbeatAs(Heartbeat{Worker: "w1", Lease: hour, Jobs: map[string]JobUpdate{l.ID: {Token: l.Token}}})
@@ -149,8 +142,7 @@ var agentRules = []Rule{
 		j := t.Job(e.ID)
 		t.FailIf(j.Crashes != 0 || len(j.Errors) != 1 || j.Errors[0].Error != "iteration timed out", "after the time-out: %d crashes, errors %+v", j.Crashes, j.Errors)
 	}},
-	{Name: "a job may be replayed from an iteration", Needs: "agents", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a job may be replayed from an iteration", Needs: "agents", Run: func(t *T, q string) {
 		e := t.Enqueue(Job{Queue: q, Payload: "5", Agent: &Agent{MaxIterations: 5}})
 		for _, checkpoint := range []JSON{"1", "2"} {
 			l := t.Fetch(q)
@@ -162,7 +154,7 @@ var agentRules = []Rule{
 		t.FailIf(l.ID != out.ID || l.ID == e.ID || l.Checkpoint != "1" || l.Payload != "5", "the replay is %+v", l)
 		Equal(t, "parent", t.Job(l.ID).ParentID, e.ID)
 	}},
-	{Name: "a job that is no agent has no agent status", Needs: "agents", Run: func(t *T) {
+	{Name: "a job that is no agent has no agent status", Needs: "agents", Run: func(t *T, _ string) {
 		l := t.Leased(Job{})
 		err := t.Client.Ack(t.Context, Ack{ID: l.ID, Token: l.Token, AgentStatus: "continue"})
 		r := AsRefusal(err)

@@ -43,8 +43,8 @@ func (t *T) callback(q, batch string, want batchView) Lease {
 }
 
 var batchRules = []Rule{
-	{Name: "a batch calls back once, when its last job has ended, with the numbers", Needs: "batches", Run: func(t *T) {
-		q, back := t.Queue(), t.Queue()
+	{Name: "a batch calls back once, when its last job has ended, with the numbers", Needs: "batches", Run: func(t *T, q string) {
+		back := t.Queue()
 		out := t.EnqueueBatch(&Batch{CallbackQueue: back, CallbackPayload: `{"own":1}`},
 			Job{Queue: q}, Job{Queue: q, MaxRetries: new(1)}, Job{Queue: q}, Job{Queue: q})
 		t.FailIf(out.BatchID == "", "no batch id in %+v", out)
@@ -57,8 +57,8 @@ var batchRules = []Rule{
 		t.Delete(out.Jobs[3].ID)
 		t.callback(back, out.BatchID, batchView{Total: 4, Completed: 1, Dead: 1, Cancelled: 1, Deleted: 1})
 	}},
-	{Name: "a batch calls back when its jobs end in one call", Needs: "batches", Run: func(t *T) {
-		q, back := t.Queue(), t.Queue()
+	{Name: "a batch calls back when its jobs end in one call", Needs: "batches", Run: func(t *T, q string) {
+		back := t.Queue()
 		batch := t.openBatch(back)
 		t.EnqueueBatch(nil, Job{Queue: q, BatchID: batch}, Job{Queue: q, BatchID: batch}, Job{Queue: q, BatchID: batch})
 		t.seal(batch)
@@ -66,8 +66,8 @@ var batchRules = []Rule{
 		t.AckBatch(Ack{ID: a.ID, Token: a.Token}, Ack{ID: a.ID, Token: a.Token}, Ack{ID: b.ID, Token: b.Token}, Ack{ID: c.ID, Token: c.Token})
 		t.callback(back, batch, batchView{Total: 3, Completed: 3})
 	}},
-	{Name: "an open batch takes jobs in until it is sealed", Needs: "batches", Run: func(t *T) {
-		q, back := t.Queue(), t.Queue()
+	{Name: "an open batch takes jobs in until it is sealed", Needs: "batches", Run: func(t *T, q string) {
+		back := t.Queue()
 		batch := t.openBatch(back)
 		e := t.Enqueue(Job{Queue: q, BatchID: batch})
 		Equal(t, "batch of the enqueue", e.BatchID, batch)
@@ -81,14 +81,14 @@ var batchRules = []Rule{
 		t.Ack(t.Fetch(q))
 		t.callback(back, batch, batchView{Total: 2, Completed: 2})
 	}},
-	{Name: "an empty batch calls back when it is sealed", Needs: "batches", Run: func(t *T) {
+	{Name: "an empty batch calls back when it is sealed", Needs: "batches", Run: func(t *T, _ string) {
 		back := t.Queue()
 		batch := t.openBatch(back)
 		t.seal(batch)
 		t.callback(back, batch, batchView{})
 	}},
-	{Name: "a retry before the end opens a job of the batch again, after it changes nothing", Needs: "batches", Run: func(t *T) {
-		q, back := t.Queue(), t.Queue()
+	{Name: "a retry before the end opens a job of the batch again, after it changes nothing", Needs: "batches", Run: func(t *T, q string) {
+		back := t.Queue()
 		batch := t.openBatch(back)
 		l := t.Leased(Job{Queue: q, BatchID: batch, MaxRetries: new(1)})
 		t.Failed(l, "dead")
@@ -101,7 +101,7 @@ var batchRules = []Rule{
 		t.Failed(t.Fetch(q), "dead")
 		t.Nothing(back)
 	}},
-	{Name: "the next step of a chain belongs to the batch before the one before is counted", Needs: "batches", Run: func(t *T) {
+	{Name: "the next step of a chain belongs to the batch before the one before is counted", Needs: "batches", Run: func(t *T, _ string) {
 		back := t.Queue()
 		c := &Chain{Steps: t.steps(2, "")}
 		batch := t.openBatch(back)
@@ -112,8 +112,8 @@ var batchRules = []Rule{
 		t.Ack(t.Fetch(c.Steps[1].Queue))
 		t.callback(back, batch, batchView{Total: 2, Completed: 2})
 	}},
-	{Name: "a batch of which one job is refused is not made", Needs: "batches", Run: func(t *T) {
-		q, back := t.Queue(), t.Queue()
+	{Name: "a batch of which one job is refused is not made", Needs: "batches", Run: func(t *T, q string) {
+		back := t.Queue()
 		gone := t.Enqueue(Job{Queue: q}).ID
 		t.Delete(gone)
 		_, err := t.Client.EnqueueBatch(t.Context, []Job{{Queue: q}, {Queue: q, DependsOn: []string{gone}}}, nil)
@@ -121,8 +121,7 @@ var batchRules = []Rule{
 		t.FailIf(r == nil || len(r.Fields) != 1 || r.Fields[0] != "depends_on[0]", "%v", err)
 		t.Nothing(q, back)
 	}},
-	{Name: "a batch that nobody made is refused by name", Needs: "batches", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a batch that nobody made is refused by name", Needs: "batches", Run: func(t *T, q string) {
 		for _, id := range []string{"nonsense", "batch_01M806T77QD43SC8ARSPV7SS4M"} {
 			_, err := t.Client.Enqueue(t.Context, Job{Queue: q, BatchID: id})
 			r := AsRefusal(err)
@@ -130,7 +129,7 @@ var batchRules = []Rule{
 		}
 		t.Nothing(q)
 	}},
-	{Name: "batches are listed page by page, newest first", Needs: "batches", Once: true, Run: func(t *T) {
+	{Name: "batches are listed page by page, newest first", Needs: "batches", Once: true, Run: func(t *T, _ string) {
 		one, two := t.openBatch(""), t.openBatch("")
 		var seen []string
 		for cursor, more := "", true; more; {

@@ -75,8 +75,7 @@ func (t *T) wholeNamespace() {
 }
 
 var budgetRules = []Rule{
-	{Name: "reports as total and as delta add up to what a day cost", Needs: "budgets", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "reports as total and as delta add up to what a day cost", Needs: "budgets", Run: func(t *T, q string) {
 		t.Budget("queue", q, object{"daily_usd": 100, "on_exceed": "hold"})
 		l := t.Leased(Job{Queue: q, Backoff: "none"})
 		for _, r := range []struct {
@@ -95,8 +94,8 @@ var budgetRules = []Rule{
 		t.AckAs(Ack{ID: l.ID, Token: l.Token, Usage: &Usage{CostUSD: 1, Model: "m", Kind: "total"}})
 		Equal(t, "spent after an ack and its repetition", t.BudgetNow("queue", q).SpentUSD, 3)
 	}},
-	{Name: "hold: a queue whose budget is spent starts nothing, takes jobs in, and finishes what runs", Needs: "budgets", Run: func(t *T) {
-		q, other := t.Queue(), t.Queue()
+	{Name: "hold: a queue whose budget is spent starts nothing, takes jobs in, and finishes what runs", Needs: "budgets", Run: func(t *T, q string) {
+		other := t.Queue()
 		t.Budget("queue", q, object{"daily_usd": 1})
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q}, Job{Queue: q, Priority: "critical"})
 		a, b := t.Fetch(q), t.Fetch(q)
@@ -113,7 +112,7 @@ var budgetRules = []Rule{
 		t.Ack(b)
 		Equal(t, "pending", t.QueueNow(q).Pending, 2)
 	}},
-	{Name: "a waiting fetch is served as soon as its budget is raised or gone", Needs: "budgets", Run: func(t *T) {
+	{Name: "a waiting fetch is served as soon as its budget is raised or gone", Needs: "budgets", Run: func(t *T, _ string) {
 		for _, open := range []func(q string){
 			func(q string) { t.Budget("queue", q, object{"daily_usd": 5}) },
 			func(q string) { t.NoBudget("queue", q) },
@@ -127,8 +126,7 @@ var budgetRules = []Rule{
 			t.Woken(q, e.ID, func() { open(q) })
 		}
 	}},
-	{Name: "a budget that is made late knows what the day cost, and a lower one shuts at once", Needs: "budgets", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a budget that is made late knows what the day cost, and a lower one shuts at once", Needs: "budgets", Run: func(t *T, q string) {
 		t.spend(q, nil, 0.5)
 		t.Enqueue(Job{Queue: q})
 		made := t.Budget("queue", q, object{"daily_usd": 0.75})
@@ -139,8 +137,7 @@ var budgetRules = []Rule{
 		Equal(t, "id of the changed budget", changed.ID, made.ID)
 		t.Nothing(q)
 	}},
-	{Name: "acks in a batch spend a budget together", Needs: "budgets", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "acks in a batch spend a budget together", Needs: "budgets", Run: func(t *T, q string) {
 		t.Budget("queue", q, object{"daily_usd": 1})
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q}, Job{Queue: q})
 		a, b := t.Fetch(q), t.Fetch(q)
@@ -148,8 +145,8 @@ var budgetRules = []Rule{
 		t.Nothing(q)
 		Equal(t, "spent", t.BudgetNow("queue", q).SpentUSD, 1)
 	}},
-	{Name: "reject: a spent budget refuses new jobs on every path, and starts nothing", Needs: "budgets", Run: func(t *T) {
-		q, free := t.Queue(), t.Queue()
+	{Name: "reject: a spent budget refuses new jobs on every path, and starts nothing", Needs: "budgets", Run: func(t *T, q string) {
+		free := t.Queue()
 		t.Budget("queue", q, object{"daily_usd": 1, "on_exceed": "reject"})
 		kept := t.Enqueue(Job{Queue: q, UniqueKey: "u", IdempotencyKey: "i"})
 		chain := &Chain{Steps: []Step{{Queue: free}, {Queue: q}}}
@@ -170,8 +167,7 @@ var budgetRules = []Rule{
 		t.Enqueue(Job{Queue: q})
 		Equal(t, "jobs that go out", len(t.FetchMany(Fetch{Queues: []string{q}, Worker: "w1", Count: 5, Lease: time.Minute})), 3)
 	}},
-	{Name: "alert: a spent budget is told once and changes nothing", Needs: "budgets", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "alert: a spent budget is told once and changes nothing", Needs: "budgets", Run: func(t *T, q string) {
 		t.Budget("queue", q, object{"daily_usd": 1, "per_job_usd": 3, "on_exceed": "alert_only"})
 		from := t.Subscribe(Subscription{Queues: []string{q}, Types: []string{"budget_exceeded", "queue.paused"}})
 		t.spend(q, nil, 0.5)
@@ -185,8 +181,8 @@ var budgetRules = []Rule{
 		told := t.Told(from, "budget_exceeded", "budget_exceeded", "queue.paused") // Of the day, and of the job.
 		Equal(t, "job that was too dear", told[1].Job, l.ID)
 	}},
-	{Name: "a tag's budget holds its jobs in every queue when they would start, and no other", Needs: "budgets", Run: func(t *T) {
-		q, other := t.Queue(), t.Queue()
+	{Name: "a tag's budget holds its jobs in every queue when they would start, and no other", Needs: "budgets", Run: func(t *T, q string) {
+		other := t.Queue()
 		tags, target := map[string]string{"team": q}, "team:"+q
 		t.Budget("tag", target, object{"daily_usd": 1})
 		t.spend(q, tags, 0.5)
@@ -203,8 +199,7 @@ var budgetRules = []Rule{
 		t.Do(held.ID, "approve", "pending")
 		Equal(t, "job", t.Fetch(other).ID, held.ID)
 	}},
-	{Name: "reject counts for a tag too", Needs: "budgets", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "reject counts for a tag too", Needs: "budgets", Run: func(t *T, q string) {
 		tags := map[string]string{"team": q, "size": "s"}
 		t.Budget("tag", "team:"+q, object{"daily_usd": 1, "on_exceed": "reject"})
 		t.spend(q, tags, 1)
@@ -212,8 +207,7 @@ var budgetRules = []Rule{
 		e := t.Enqueue(Job{Queue: q, Tags: map[string]string{"size": "s"}})
 		Equal(t, "job", t.Fetch(q).ID, e.ID)
 	}},
-	{Name: "a job counts for every budget that covers it", Needs: "budgets", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a job counts for every budget that covers it", Needs: "budgets", Run: func(t *T, q string) {
 		tags := map[string]string{"a": q, "b": q}
 		t.Budget("queue", q, object{"daily_usd": 100})
 		t.Budget("tag", "a:"+q, object{"daily_usd": 100})
@@ -226,8 +220,7 @@ var budgetRules = []Rule{
 		t.Nothing(q)
 		t.State(e.ID, "held") // The one that is spent decides.
 	}},
-	{Name: "hold per job: the worker of a job that costs too much is asked to let go, and it is held", Needs: "budgets", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "hold per job: the worker of a job that costs too much is asked to let go, and it is held", Needs: "budgets", Run: func(t *T, q string) {
 		t.Budget("queue", q, object{"per_job_usd": 0.5, "on_exceed": "hold"})
 		e := t.Enqueue(Job{Queue: q, MaxRetries: new(1)})
 		l := t.Fetch(q)
@@ -244,8 +237,7 @@ var budgetRules = []Rule{
 		t.Ack(l)
 		t.State(e.ID, "completed")
 	}},
-	{Name: "reject per job: a job that costs too much is dead when its worker lets go, and completed if it is done", Needs: "budgets", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "reject per job: a job that costs too much is dead when its worker lets go, and completed if it is done", Needs: "budgets", Run: func(t *T, q string) {
 		t.Budget("tag", "team:"+q, object{"per_job_usd": 0.5, "on_exceed": "reject"})
 		for _, acks := range []bool{false, true} {
 			e := t.Enqueue(Job{Queue: q, Tags: map[string]string{"team": q}})
@@ -261,7 +253,7 @@ var budgetRules = []Rule{
 			Equal(t, "reason", t.State(e.ID, "dead").DeadReason, "budget_exceeded")
 		}
 	}},
-	{Name: "a job that is too dear with its last report does not run again", Needs: "budgets", Run: func(t *T) {
+	{Name: "a job that is too dear with its last report does not run again", Needs: "budgets", Run: func(t *T, _ string) {
 		for on, want := range map[string]string{"hold": "held", "reject": "dead", "alert_only": "retrying"} {
 			q := t.Queue()
 			t.Budget("queue", q, object{"per_job_usd": 0.5, "on_exceed": on})
@@ -270,8 +262,7 @@ var budgetRules = []Rule{
 			Equal(t, "status with "+on, out.Status, want)
 		}
 	}},
-	{Name: "an agent's iterations count for its limit per job", Needs: "budgets", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "an agent's iterations count for its limit per job", Needs: "budgets", Run: func(t *T, q string) {
 		t.Budget("queue", q, object{"per_job_usd": 1})
 		e := t.Enqueue(Job{Queue: q, Agent: &Agent{MaxIterations: 9}})
 		for _, want := range []string{"pending", "held"} {
@@ -280,9 +271,9 @@ var budgetRules = []Rule{
 			t.State(e.ID, want)
 		}
 	}},
-	{Name: "a budget of the namespace counts all its queues and shuts them all", Needs: "budgets", Whole: true, Run: func(t *T) {
+	{Name: "a budget of the namespace counts all its queues and shuts them all", Needs: "budgets", Whole: true, Run: func(t *T, q string) {
 		t.wholeNamespace()
-		q, other := t.Queue(), t.Queue()
+		other := t.Queue()
 		before := t.Budget("global", "*", object{"daily_usd": 1_000_000}).SpentUSD
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: other}, Job{Queue: other})
 		a, b := t.Fetch(q), t.Fetch(other)
@@ -303,8 +294,7 @@ var budgetRules = []Rule{
 		t.NoBudget("global", "*")
 		t.Fetch(other)
 	}},
-	{Name: "a budget that is wrong is refused with every wrong field named", Needs: "budgets", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a budget that is wrong is refused with every wrong field named", Needs: "budgets", Once: true, Run: func(t *T, q string) {
 		for _, w := range []struct {
 			budget object
 			fields []string

@@ -124,7 +124,7 @@ func (c bulkCase) ask(with object) object {
 }
 
 var bulkRules = []Rule{
-	{Name: "every action does to jobs by their ids what it does to one, and counts those it leaves", Needs: "bulk", Once: true, Run: func(t *T) {
+	{Name: "every action does to jobs by their ids what it does to one, and counts those it leaves", Needs: "bulk", Once: true, Run: func(t *T, _ string) {
 		elsewhere := t.Queue()
 		for _, c := range bulkCases(elsewhere) {
 			q := t.Queue()
@@ -144,7 +144,7 @@ var bulkRules = []Rule{
 			t.State(left, c.not)
 		}
 	}},
-	{Name: "every action does it to all jobs that a filter finds, and to no other", Needs: "bulk", Once: true, Run: func(t *T) {
+	{Name: "every action does it to all jobs that a filter finds, and to no other", Needs: "bulk", Once: true, Run: func(t *T, _ string) {
 		elsewhere := t.Queue()
 		for _, c := range bulkCases(elsewhere) {
 			q, other := t.Queue(), t.Queue()
@@ -158,8 +158,7 @@ var bulkRules = []Rule{
 			t.State(others[0], c.from[0])
 		}
 	}},
-	{Name: "a bulk call means more jobs than a page holds, and no more than its limit", Needs: "bulk", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a bulk call means more jobs than a page holds, and no more than its limit", Needs: "bulk", Once: true, Run: func(t *T, q string) {
 		for range 2 {
 			jobs := make([]Job, 600)
 			for i := range jobs {
@@ -172,8 +171,7 @@ var bulkRules = []Rule{
 		t.Bulk(object{"action": "approve", "filter": object{"queue": q}}, 1100, 100)
 		Equal(t, "pending", t.QueueNow(q).Pending, 1200)
 	}},
-	{Name: "a job of another priority is handed out in its new order, behind what is there", Needs: "bulk", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a job of another priority is handed out in its new order, behind what is there", Needs: "bulk", Run: func(t *T, q string) {
 		first, second := t.Enqueue(Job{Queue: q}), t.Enqueue(Job{Queue: q})
 		high := t.Enqueue(Job{Queue: q, Priority: "high"})
 		t.Bulk(object{"action": "change_priority", "priority": "high", "job_ids": []string{second.ID}}, 1, 0)
@@ -181,8 +179,7 @@ var bulkRules = []Rule{
 			Equal(t, "job", t.Fetch(q).ID, want)
 		}
 	}},
-	{Name: "an asynchronous bulk call names an operation that can be asked until it is done", Needs: "bulk", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "an asynchronous bulk call names an operation that can be asked until it is done", Needs: "bulk", Once: true, Run: func(t *T, q string) {
 		ids := t.bulkStates(q, "dead", "dead", "cancelled", "completed")
 		begun := Post[bulkView](t, bulkPath, object{"action": "requeue", "job_ids": ids, "async": true})
 		t.FailIf(begun.OperationID == "" || begun.Total != 4 || begun.ProgressURL != "/api/v1/bulk/"+begun.OperationID+"/progress", "answer %+v", begun)
@@ -195,8 +192,7 @@ var bulkRules = []Rule{
 		Equal(t, "operation", got, fmt.Sprint(true, "completed", "requeue", 4, 4, 2, 2, ""))
 		Equal(t, "pending", t.QueueNow(q).Pending, 2)
 	}},
-	{Name: "many jobs are got by their ids, and those that are not there are left out", Needs: "bulk", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "many jobs are got by their ids, and those that are not there are left out", Needs: "bulk", Once: true, Run: func(t *T, q string) {
 		a, b := t.Enqueue(Job{Queue: q, Payload: "1"}), t.Enqueue(Job{Queue: q, Payload: "2"})
 		in := object{"job_ids": []string{b.ID, "nonsense", "job_" + strings.Repeat("0", 26), a.ID}}
 		out := Post[foundView](t, "/api/v1/jobs/bulk-get", in)
@@ -207,8 +203,7 @@ var bulkRules = []Rule{
 		Equal(t, "jobs", got, fmt.Sprintf("%s pending 2 %s pending 1 ", b.ID, a.ID))
 		t.Refused(t.Try(http.MethodPost, "/api/v1/jobs/bulk-get", object{"job_ids": make([]string, 1001)}, nil), invalid, "job_ids")
 	}},
-	{Name: "what is wrong about a bulk call is refused by name, and nothing is done", Needs: "bulk", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "what is wrong about a bulk call is refused by name, and nothing is done", Needs: "bulk", Once: true, Run: func(t *T, q string) {
 		id := t.Enqueue(Job{Queue: q}).ID
 		ids := []string{id}
 		for _, c := range []struct {

@@ -40,7 +40,7 @@ func (t *T) step(queue, chain string, place int) Lease {
 }
 
 var chainRules = []Rule{
-	{Name: "each step follows on the ack of the one before and is told its result", Needs: "chains", Run: func(t *T) {
+	{Name: "each step follows on the ack of the one before and is told its result", Needs: "chains", Run: func(t *T, _ string) {
 		c := &Chain{Steps: t.steps(3, `{"own":1}`), OnExit: &Step{Queue: t.Queue()}, OnFailure: &Step{Queue: t.Queue()}}
 		first := t.begin(c)
 		Equal(t, "payload", first.Payload, `{"own":1}`)
@@ -60,7 +60,7 @@ var chainRules = []Rule{
 		t.Nothing(c.OnExit.Queue, c.OnFailure.Queue)
 		t.chainStatus(first.ChainID, "completed")
 	}},
-	{Name: "a chain goes on when acks come in a batch (trap 4.2)", Needs: "chains", Run: func(t *T) {
+	{Name: "a chain goes on when acks come in a batch (trap 4.2)", Needs: "chains", Run: func(t *T, _ string) {
 		c := &Chain{Steps: t.steps(2, "")}
 		first := t.begin(c)
 		t.AckBatch(Ack{ID: first.ID, Token: first.Token, Result: "7"}, Ack{ID: first.ID, Token: first.Token, Result: "7"})
@@ -68,7 +68,7 @@ var chainRules = []Rule{
 		Equal(t, "payload", string(second.Payload), `{"previous_job_id":"`+first.ID+`","previous_result":7}`)
 		t.Nothing(c.Steps[1].Queue)
 	}},
-	{Name: "the first step's payload is the job's, if the job has none", Needs: "chains", Run: func(t *T) {
+	{Name: "the first step's payload is the job's, if the job has none", Needs: "chains", Run: func(t *T, _ string) {
 		c := &Chain{Steps: t.steps(2, `"text"`)}
 		t.Enqueue(Job{Queue: c.Steps[0].Queue, Chain: c})
 		first := t.Fetch(c.Steps[0].Queue)
@@ -79,7 +79,7 @@ var chainRules = []Rule{
 		t.Ack(first)
 		Equal(t, "payload", string(t.Fetch(c.Steps[1].Queue).Payload), `{"previous_job_id":"`+first.ID+`","payload":"text"}`)
 	}},
-	{Name: "exit leaves out the remaining steps and runs on_exit", Needs: "chains", Run: func(t *T) {
+	{Name: "exit leaves out the remaining steps and runs on_exit", Needs: "chains", Run: func(t *T, _ string) {
 		c := &Chain{Steps: t.steps(3, ""), OnExit: &Step{Queue: t.Queue(), Payload: `{"previous_result":"mine"}`}}
 		first := t.begin(c)
 		t.AckAs(Ack{ID: first.ID, Token: first.Token, Result: "1", StepStatus: "exit", ExitReason: "enough"})
@@ -88,7 +88,7 @@ var chainRules = []Rule{
 		t.Nothing(c.Steps[1].Queue, c.Steps[2].Queue)
 		t.chainStatus(first.ChainID, "exited")
 	}},
-	{Name: "a dead step runs on_failure, once, and a retry of it resumes the chain", Needs: "chains", Run: func(t *T) {
+	{Name: "a dead step runs on_failure, once, and a retry of it resumes the chain", Needs: "chains", Run: func(t *T, _ string) {
 		c := &Chain{Steps: t.steps(2, ""), OnFailure: &Step{Queue: t.Queue(), Payload: `{"to":"us"}`}}
 		t.Enqueue(Job{Queue: c.Steps[0].Queue, Chain: c, MaxRetries: new(1)})
 		first := t.Fetch(c.Steps[0].Queue)
@@ -103,7 +103,7 @@ var chainRules = []Rule{
 		t.step(c.Steps[1].Queue, first.ChainID, 1)
 		t.Nothing(c.OnFailure.Queue)
 	}},
-	{Name: "with on_failure continue the next step runs after a dead one", Needs: "chains", Run: func(t *T) {
+	{Name: "with on_failure continue the next step runs after a dead one", Needs: "chains", Run: func(t *T, _ string) {
 		c := &Chain{Steps: t.steps(2, ""), GoOn: true}
 		t.Enqueue(Job{Queue: c.Steps[0].Queue, Chain: c, MaxRetries: new(1)})
 		first := t.Fetch(c.Steps[0].Queue)
@@ -111,7 +111,7 @@ var chainRules = []Rule{
 		t.Ack(t.step(c.Steps[1].Queue, first.ChainID, 1))
 		t.chainStatus(first.ChainID, "completed")
 	}},
-	{Name: "after a step was cancelled or deleted nothing follows", Needs: "chains", Run: func(t *T) {
+	{Name: "after a step was cancelled or deleted nothing follows", Needs: "chains", Run: func(t *T, _ string) {
 		for _, how := range []string{"cancel", "delete"} {
 			c := &Chain{Steps: t.steps(2, ""), OnFailure: &Step{Queue: t.Queue()}, OnExit: &Step{Queue: t.Queue()}}
 			e := t.Enqueue(Job{Queue: c.Steps[0].Queue, Chain: c})
@@ -125,7 +125,7 @@ var chainRules = []Rule{
 			t.chainStatus(chain, "cancelled")
 		}
 	}},
-	{Name: "a completed step that is retried has no second follower", Needs: "chains", Run: func(t *T) {
+	{Name: "a completed step that is retried has no second follower", Needs: "chains", Run: func(t *T, _ string) {
 		c := &Chain{Steps: t.steps(2, "")}
 		first := t.begin(c)
 		t.Ack(first)
@@ -134,7 +134,7 @@ var chainRules = []Rule{
 		t.Ack(t.Fetch(c.Steps[0].Queue))
 		t.Nothing(c.Steps[1].Queue)
 	}},
-	{Name: "what follows has the options of the job before", Needs: "chains", Run: func(t *T) {
+	{Name: "what follows has the options of the job before", Needs: "chains", Run: func(t *T, _ string) {
 		c := &Chain{Steps: t.steps(2, "")}
 		t.Enqueue(Job{
 			Queue: c.Steps[0].Queue, Chain: c, Priority: "critical", MaxRetries: new(8), Backoff: "linear", Tags: map[string]string{"k": "v"},
@@ -144,7 +144,7 @@ var chainRules = []Rule{
 		j := t.Job(t.Fetch(c.Steps[1].Queue).ID)
 		t.FailIf(j.Priority != 0 || j.MaxRetries != 8 || j.Backoff != "linear" || j.Tags["k"] != "v" || !about(j.ExpireAt.Sub(j.CreatedAt), time.Hour), "the second step is %+v", j)
 	}},
-	{Name: "each job of a batch may carry a chain of its own", Needs: "chains", Run: func(t *T) {
+	{Name: "each job of a batch may carry a chain of its own", Needs: "chains", Run: func(t *T, _ string) {
 		a, b := &Chain{Steps: t.steps(2, "")}, &Chain{Steps: t.steps(2, "")}
 		t.EnqueueBatch(nil, Job{Queue: a.Steps[0].Queue, Chain: a}, Job{Queue: b.Steps[0].Queue, Chain: b})
 		for _, c := range []*Chain{a, b} {
@@ -152,7 +152,7 @@ var chainRules = []Rule{
 			t.Fetch(c.Steps[1].Queue)
 		}
 	}},
-	{Name: "a wrong chain is refused by field", Needs: "chains", Run: func(t *T) {
+	{Name: "a wrong chain is refused by field", Needs: "chains", Run: func(t *T, _ string) {
 		steps := t.steps(2, "")
 		q := steps[0].Queue
 		for what, c := range map[string]*Chain{

@@ -17,8 +17,7 @@ func (t *T) Clear(q string, want int) {
 }
 
 var clearRules = []Rule{
-	{Name: "no job of a cleared queue is handed out or found again", Needs: "clear", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "no job of a cleared queue is handed out or found again", Needs: "clear", Run: func(t *T, q string) {
 		var gone []string
 		for _, state := range []string{"dead", "completed", "cancelled", "scheduled", "pending"} {
 			id, _ := t.inState(q, state)
@@ -38,8 +37,7 @@ var clearRules = []Rule{
 		e := t.Enqueue(Job{Queue: q})
 		Equal(t, "job", t.Fetch(q).ID, e.ID)
 	}},
-	{Name: "what would have come back by itself does not, after its queue was cleared", Needs: "clear", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "what would have come back by itself does not, after its queue was cleared", Needs: "clear", Run: func(t *T, q string) {
 		const wait = 1200 * time.Millisecond
 		t.Enqueue(Job{Queue: q, MaxRetries: new(2), Backoff: "fixed", BaseDelay: new(wait)})
 		t.Failed(t.Fetch(q), "retrying")
@@ -52,8 +50,7 @@ var clearRules = []Rule{
 		Equal(t, "job", t.Fetch(q).ID, late.ID) // Its time is later than that of the others.
 		t.Nothing(q)
 	}},
-	{Name: "a job that a worker holds outlives a clear", Needs: "clear", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a job that a worker holds outlives a clear", Needs: "clear", Run: func(t *T, q string) {
 		t.SetQueue(q, object{"max_concurrency": 3})
 		done, l := t.inState(q, "active")
 		again, m := t.inState(q, "active")
@@ -71,8 +68,7 @@ var clearRules = []Rule{
 		Equal(t, "job", m.ID, again)
 		t.Ack(m)
 	}},
-	{Name: "the counts of a cleared queue are exact at once", Needs: "clear", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "the counts of a cleared queue are exact at once", Needs: "clear", Run: func(t *T, q string) {
 		for _, state := range []string{"retrying", "completed", "dead", "cancelled", "cancelling", "active", "scheduled", "pending"} {
 			t.inState(q, state)
 		}
@@ -82,8 +78,7 @@ var clearRules = []Rule{
 		Equal(t, "counts", got, [...]int{0, 0, 1, 1, 0, 0, 0, 0, 0})
 		Equal(t, "enqueued", v.Enqueued, 8) // What happened did happen.
 	}},
-	{Name: "a cleared queue keeps its settings, frees unique keys and knows what was enqueued", Needs: "clear", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a cleared queue keeps its settings, frees unique keys and knows what was enqueued", Needs: "clear", Run: func(t *T, q string) {
 		t.SetQueue(q, object{"max_concurrency": 1})
 		active := t.Enqueue(Job{Queue: q, UniqueKey: "held"})
 		t.Fetch(q)
@@ -96,8 +91,8 @@ var clearRules = []Rule{
 		Equal(t, "concurrency", t.QueueNow(q).MaxConcurrency, 1)
 		t.Nothing(q)
 	}},
-	{Name: "who waits for a job of a cleared queue hears that it is gone", Needs: "clear", Run: func(t *T) {
-		q, back := t.Queue(), t.Queue()
+	{Name: "who waits for a job of a cleared queue hears that it is gone", Needs: "clear", Run: func(t *T, q string) {
+		back := t.Queue()
 		batch := t.openBatch(back)
 		first := t.Enqueue(Job{Queue: q, BatchID: batch})
 		t.Enqueue(Job{Queue: q, BatchID: batch})
@@ -116,7 +111,7 @@ var clearRules = []Rule{
 		t.callback(back, batch, batchView{Total: 2, Deleted: 2})
 		Equal(t, "reason", t.Becomes(second.ID, "dead").DeadReason, "dependency_failed")
 	}},
-	{Name: "a queue that is not there cannot be cleared", Needs: "clear", Once: true, Run: func(t *T) {
+	{Name: "a queue that is not there cannot be cleared", Needs: "clear", Once: true, Run: func(t *T, _ string) {
 		t.Refused(t.Try(http.MethodPost, queuePath(t.Queue(), "/clear"), nil, nil), notFound)
 		t.Refused(t.Try(http.MethodPost, queuePath("a b", "/clear"), nil, nil), invalid, "queue")
 	}},

@@ -62,8 +62,7 @@ func (t *T) Requeue(q string, want int) {
 }
 
 var deadRules = []Rule{
-	{Name: "dead jobs are listed newest first, page by page, with the reason", Needs: "dead letters", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "dead jobs are listed newest first, page by page, with the reason", Needs: "dead letters", Run: func(t *T, q string) {
 		var want []string
 		for range 3 {
 			id, _ := t.inState(q, "dead")
@@ -82,8 +81,8 @@ var deadRules = []Rule{
 		t.Delete(want[1])
 		t.Eventually("a list of one", func() bool { return slices.Equal(t.Dead(q, 10), want[2:]) })
 	}},
-	{Name: "requeueing a queue runs all its dead jobs again, with fresh counters, and no other", Needs: "dead letters", Run: func(t *T) {
-		q, other := t.Queue(), t.Queue()
+	{Name: "requeueing a queue runs all its dead jobs again, with fresh counters, and no other", Needs: "dead letters", Run: func(t *T, q string) {
+		other := t.Queue()
 		dead := map[string]bool{}
 		for _, fail := range []Fail{{Error: "boom"}, {Error: "no use", Terminal: true}} {
 			e := t.Enqueue(Job{Queue: q, MaxRetries: new(1), Payload: "7"})
@@ -110,7 +109,7 @@ var deadRules = []Rule{
 		v := t.QueueNow(q)
 		Equal(t, "dead and completed", [2]int{v.Dead, v.Completed}, [2]int{0, 3})
 	}},
-	{Name: "a requeued step resumes its chain, a requeued job its batch", Needs: "dead letters", Run: func(t *T) {
+	{Name: "a requeued step resumes its chain, a requeued job its batch", Needs: "dead letters", Run: func(t *T, _ string) {
 		back := t.Queue()
 		c := &Chain{Steps: t.steps(2, "")}
 		batch := t.openBatch(back)
@@ -126,13 +125,11 @@ var deadRules = []Rule{
 		t.Ack(t.Fetch(c.Steps[1].Queue))
 		t.callback(back, batch, batchView{Total: 2, Completed: 2})
 	}},
-	{Name: "requeueing wakes who waits for the queue", Needs: "dead letters", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "requeueing wakes who waits for the queue", Needs: "dead letters", Run: func(t *T, q string) {
 		id, _ := t.inState(q, "dead")
 		t.Woken(q, id, func() { t.Requeue(q, 1) })
 	}},
-	{Name: "dead jobs are counted by queue and error, and a group is listed, retried and deleted as one", Needs: "dead letters", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "dead jobs are counted by queue and error, and a group is listed, retried and deleted as one", Needs: "dead letters", Run: func(t *T, q string) {
 		var lost []string
 		for i, text := range []string{"order 17 is lost", "answered 503", "order 4 is lost"} {
 			e := t.Enqueue(Job{Queue: q, MaxRetries: new(1)})
@@ -166,7 +163,7 @@ var deadRules = []Rule{
 			return page.TotalJobs == 0 && len(page.Groups) == 0
 		})
 	}},
-	{Name: "what is wrong about a list of dead jobs or a requeue is refused by name", Needs: "dead letters", Once: true, Run: func(t *T) {
+	{Name: "what is wrong about a list of dead jobs or a requeue is refused by name", Needs: "dead letters", Once: true, Run: func(t *T, _ string) {
 		t.Refused(t.Try(http.MethodPost, queuePath(t.Queue(), "/requeue"), nil, nil), notFound)
 		t.Refused(t.Try(http.MethodGet, "/api/v1/dead?state=pending&limit=0", nil, nil), invalid, "limit", "state")
 		t.Refused(t.Try(http.MethodGet, "/api/v1/dead?cursor=nonsense", nil, nil), invalid, "cursor")

@@ -11,8 +11,8 @@ func (t *T) pairOf(policy string) (first, second Enqueued, q string) {
 }
 
 var dependencyRules = []Rule{
-	{Name: "a job waits for all jobs that it depends on", Needs: "dependencies", Run: func(t *T) {
-		a, b, q := t.Queue(), t.Queue(), t.Queue()
+	{Name: "a job waits for all jobs that it depends on", Needs: "dependencies", Run: func(t *T, q string) {
+		a, b := t.Queue(), t.Queue()
 		one, two := t.Enqueue(Job{Queue: a}), t.Enqueue(Job{Queue: b})
 		e := t.Enqueue(Job{Queue: q, DependsOn: []string{one.ID, two.ID}})
 		Equal(t, "status", e.Status, "pending")
@@ -23,8 +23,7 @@ var dependencyRules = []Rule{
 		Equal(t, "job", t.Fetch(q).ID, e.ID)
 		Equal(t, "waiting on", t.Job(e.ID).WaitingOn, 0)
 	}},
-	{Name: "what has ended counts at once", Needs: "dependencies", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "what has ended counts at once", Needs: "dependencies", Run: func(t *T, q string) {
 		done, _ := t.inState(q, "completed")
 		e := t.Enqueue(Job{Queue: q, DependsOn: []string{done}})
 		Equal(t, "job", t.Fetch(q).ID, e.ID)
@@ -33,7 +32,7 @@ var dependencyRules = []Rule{
 		e = t.Enqueue(Job{Queue: q, DependsOn: []string{dead}, OnDependencyFailed: "run"})
 		Equal(t, "job", t.Fetch(q).ID, e.ID)
 	}},
-	{Name: "when one dies, is cancelled or deleted, the policy decides", Needs: "dependencies", Run: func(t *T) {
+	{Name: "when one dies, is cancelled or deleted, the policy decides", Needs: "dependencies", Run: func(t *T, _ string) {
 		for policy, want := range map[string]string{"": "dead", "fail": "dead", "cancel": "cancelled", "run": "pending"} {
 			for _, how := range []string{"die", "cancel", "delete"} {
 				first, second, q := t.pairOf(policy)
@@ -54,15 +53,15 @@ var dependencyRules = []Rule{
 			}
 		}
 	}},
-	{Name: "the end of a job that waits is passed on", Needs: "dependencies", Run: func(t *T) {
+	{Name: "the end of a job that waits is passed on", Needs: "dependencies", Run: func(t *T, _ string) {
 		first, second, q := t.pairOf("")
 		third := t.Enqueue(Job{Queue: q, DependsOn: []string{second.ID}})
 		t.Do(first.ID, "cancel", "cancelled")
 		t.Becomes(second.ID, "dead")
 		t.Becomes(third.ID, "dead")
 	}},
-	{Name: "many jobs may wait for one", Needs: "dependencies", Run: func(t *T) {
-		q, waiting := t.Queue(), t.Queue()
+	{Name: "many jobs may wait for one", Needs: "dependencies", Run: func(t *T, q string) {
+		waiting := t.Queue()
 		first := t.Enqueue(Job{Queue: q})
 		jobs := make([]Job, 600)
 		for i := range jobs {
@@ -78,8 +77,7 @@ var dependencyRules = []Rule{
 			}
 		}
 	}},
-	{Name: "a scheduled job waits for both, its time and the others", Needs: "dependencies", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a scheduled job waits for both, its time and the others", Needs: "dependencies", Run: func(t *T, q string) {
 		first := t.Enqueue(Job{Queue: q})
 		e := t.Enqueue(Job{Queue: q, DependsOn: []string{first.ID}, ScheduledAt: later()})
 		Equal(t, "status", e.Status, "scheduled")
@@ -88,7 +86,7 @@ var dependencyRules = []Rule{
 		t.Do(e.ID, "retry", "retried")
 		Equal(t, "job", t.Fetch(q).ID, e.ID)
 	}},
-	{Name: "an approved job still waits for the others", Needs: "dependencies", Run: func(t *T) {
+	{Name: "an approved job still waits for the others", Needs: "dependencies", Run: func(t *T, _ string) {
 		first, second, q := t.pairOf("")
 		t.Do(second.ID, "hold", "held")
 		t.Do(second.ID, "approve", "pending")
@@ -97,8 +95,7 @@ var dependencyRules = []Rule{
 		t.Ack(Lease{ID: first.ID})
 		Equal(t, "job", t.Fetch(q).ID, second.ID)
 	}},
-	{Name: "a job that is not there cannot be waited for", Needs: "dependencies", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a job that is not there cannot be waited for", Needs: "dependencies", Run: func(t *T, q string) {
 		gone := t.Enqueue(Job{Queue: q}).ID
 		t.Delete(gone)
 		for _, id := range []string{gone, "nonsense"} {

@@ -7,8 +7,7 @@ import (
 )
 
 var enqueueRules = []Rule{
-	{Name: "what a producer gives is what a worker gets", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "what a producer gives is what a worker gets", Run: func(t *T, q string) {
 		e := t.Enqueue(Job{
 			Queue: q, Payload: `{"b":[1.50,"ü"],"a":{"x":null}}`, Checkpoint: `{"at":7}`, Tags: map[string]string{"k": "v", "ключ": "ü"},
 			MaxRetries: new(7), Priority: "high",
@@ -28,20 +27,17 @@ var enqueueRules = []Rule{
 		Equal(t, "worker", j.WorkerID+" "+j.Hostname, "w1 h1")
 		Equal(t, "priority", j.Priority, 1)
 	}},
-	{Name: "the trace context of a producer reaches the worker", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "the trace context of a producer reaches the worker", Run: func(t *T, q string) {
 		const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 		t.Enqueue(Job{Queue: q, TraceParent: parent})
 		Equal(t, "trace context", t.Fetch(q).TraceParent, parent)
 	}},
-	{Name: "a job may name the job that it came out of", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a job may name the job that it came out of", Run: func(t *T, q string) {
 		parent := t.Enqueue(Job{Queue: q}).ID
 		Equal(t, "parent", t.Job(t.Enqueue(Job{Queue: q, ParentID: parent}).ID).ParentID, parent)
 		t.EnqueueRefused(Job{Queue: q, ParentID: "nonsense"}, invalid, "parent_id")
 	}},
-	{Name: "what is not said has the documented defaults", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "what is not said has the documented defaults", Run: func(t *T, q string) {
 		j := t.State(t.Enqueue(Job{Queue: q}).ID, "pending")
 		Equal(t, "payload", string(j.Payload), "{}")
 		Equal(t, "attempts at most", j.MaxRetries, 3)
@@ -53,14 +49,13 @@ var enqueueRules = []Rule{
 		l := t.Fetch(q)
 		t.FailIf(l.Payload != "{}" || l.Checkpoint != "" || l.Tags != nil, "fetch gave %+v", l)
 	}},
-	{Name: "any JSON is a payload and comes back as it was sent", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "any JSON is a payload and comes back as it was sent", Run: func(t *T, q string) {
 		for _, payload := range []JSON{`"text"`, `[1,2]`, `1e2`, `true`, `{"<&>":" \u00e4"}`, `123456789012345678901234567890`} {
 			t.Enqueue(Job{Queue: q, Payload: payload})
 			Equal(t, "payload", t.Fetch(q).Payload, payload)
 		}
 	}},
-	{Name: "the retry options are kept", Run: func(t *T) {
+	{Name: "the retry options are kept", Run: func(t *T, _ string) {
 		j := t.State(t.Enqueue(Job{
 			Queue: t.Queue(), MaxRetries: new(9), Backoff: "linear", BaseDelay: new(1500 * time.Millisecond), MaxDelay: new(time.Minute),
 		}).ID, "pending")
@@ -69,8 +64,8 @@ var enqueueRules = []Rule{
 		Equal(t, "base delay", j.BaseDelayMS, 1500)
 		Equal(t, "longest delay", j.MaxDelayMS, 60_000)
 	}},
-	{Name: "a scheduled job waits for its time and then goes out", Run: func(t *T) {
-		q, at := t.Queue(), time.Now().Add(1500*time.Millisecond)
+	{Name: "a scheduled job waits for its time and then goes out", Run: func(t *T, q string) {
+		at := time.Now().Add(1500 * time.Millisecond)
 		e := t.Enqueue(Job{Queue: q, ScheduledAt: at})
 		Equal(t, "status", e.Status, "scheduled")
 		j := t.State(e.ID, "scheduled")
@@ -80,8 +75,7 @@ var enqueueRules = []Rule{
 		j = t.Job(l.ID)
 		t.FailIf(l.ID != e.ID || j.StartedAt.Before(at), "started at %s, was due at %s", j.StartedAt, at)
 	}},
-	{Name: "a delay is a time counted from the enqueue", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a delay is a time counted from the enqueue", Run: func(t *T, q string) {
 		e := t.Enqueue(Job{Queue: q, Delay: new(time.Hour)})
 		Equal(t, "status", e.Status, "scheduled")
 		j := t.State(e.ID, "scheduled")
@@ -89,26 +83,24 @@ var enqueueRules = []Rule{
 		t.Nothing(q)
 		Equal(t, "status without a delay", t.Enqueue(Job{Queue: q, Delay: new(time.Duration(0))}).Status, "pending")
 	}},
-	{Name: "what existing clients say is taken: low is normal, and no retries are one attempt", Run: func(t *T) {
+	{Name: "what existing clients say is taken: low is normal, and no retries are one attempt", Run: func(t *T, _ string) {
 		e := t.Enqueue(Job{Queue: t.Queue(), Priority: "low", MaxRetries: new(0)})
 		j := t.Job(e.ID)
 		Equal(t, "priority", j.Priority, 2)
 		Equal(t, "attempts at most", j.MaxRetries, 1)
 	}},
-	{Name: "a member that an enqueue does not have is refused by name", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a member that an enqueue does not have is refused by name", Once: true, Run: func(t *T, q string) {
 		err := t.Try(http.MethodPost, "/api/v1/enqueue", object{"queue": q, "prioritty": "high"}, nil)
 		t.Refused(err, invalid, "prioritty")
 		t.FailIf(!strings.Contains(err.Error(), `did you mean "priority"?`), "%v does not say what may have been meant", err)
 		t.Refused(t.Try(http.MethodPost, "/api/v1/enqueue/batch", object{"jobs": []any{object{"queue": q}, object{"queue": q, "dely": "1s"}}}, nil), invalid, "dely")
 		t.Refused(t.Try(http.MethodGet, queuePath(q, ""), nil, nil), notFound)
 	}},
-	{Name: "a time that has passed is at once", Run: func(t *T) {
+	{Name: "a time that has passed is at once", Run: func(t *T, _ string) {
 		e := t.Enqueue(Job{Queue: t.Queue(), ScheduledAt: time.Now().Add(-time.Hour)})
 		Equal(t, "status", e.Status, "pending")
 	}},
-	{Name: "a unique key answers its job while that is alive", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a unique key answers its job while that is alive", Run: func(t *T, q string) {
 		one := t.Enqueue(Job{Queue: q, UniqueKey: "u"})
 		two := t.Enqueue(Job{Queue: q, UniqueKey: "u"})
 		t.FailIf(two.ID != one.ID || two.Status != "duplicate" || !two.Existing, "%+v, then %+v", one, two)
@@ -120,12 +112,11 @@ var enqueueRules = []Rule{
 		three := t.Enqueue(Job{Queue: q, UniqueKey: "u"})
 		t.FailIf(three.ID == one.ID || three.Existing, "after its end the key answered %+v", three)
 	}},
-	{Name: "a unique key holds in its queue alone", Run: func(t *T) {
+	{Name: "a unique key holds in its queue alone", Run: func(t *T, _ string) {
 		one, two := t.Enqueue(Job{Queue: t.Queue(), UniqueKey: "u"}), t.Enqueue(Job{Queue: t.Queue(), UniqueKey: "u"})
 		t.FailIf(one.ID == two.ID || two.Existing, "%+v, then in another queue %+v", one, two)
 	}},
-	{Name: "every ending frees a unique key: dead, cancelled, deleted", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "every ending frees a unique key: dead, cancelled, deleted", Run: func(t *T, q string) {
 		again := func(what, last string) string {
 			e := t.Enqueue(Job{Queue: q, UniqueKey: "u", MaxRetries: new(1)})
 			t.FailIf(e.ID == last || e.Existing, "a job that was %s still holds the key", what)
@@ -139,13 +130,11 @@ var enqueueRules = []Rule{
 		t.Delete(id)
 		again("deleted", id)
 	}},
-	{Name: "a unique key ends with its period", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a unique key ends with its period", Run: func(t *T, q string) {
 		one := t.Enqueue(Job{Queue: q, UniqueKey: "u", UniqueSeconds: new(1)})
 		t.Eventually("end of the period", func() bool { return t.Enqueue(Job{Queue: q, UniqueKey: "u"}).ID != one.ID })
 	}},
-	{Name: "an idempotency key answers the first result again", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "an idempotency key answers the first result again", Run: func(t *T, q string) {
 		one := t.Enqueue(Job{Queue: q, IdempotencyKey: "i"})
 		Equal(t, "second answer", t.Enqueue(Job{Queue: q, IdempotencyKey: "i"}), one)
 		t.Ack(t.Fetch(q))
@@ -154,16 +143,15 @@ var enqueueRules = []Rule{
 		Equal(t, "answer after the delete", t.Enqueue(Job{Queue: q, IdempotencyKey: "i"}), one)
 		t.Nothing(q)
 	}},
-	{Name: "an idempotency key also repeats that a job was a duplicate", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "an idempotency key also repeats that a job was a duplicate", Run: func(t *T, q string) {
 		one := t.Enqueue(Job{Queue: q, UniqueKey: "u"})
 		two := t.Enqueue(Job{Queue: q, UniqueKey: "u", IdempotencyKey: "i"})
 		t.Ack(t.Fetch(q))
 		three := t.Enqueue(Job{Queue: q, UniqueKey: "u", IdempotencyKey: "i"})
 		t.FailIf(three != two || three.ID != one.ID, "%+v, repeated %+v", two, three)
 	}},
-	{Name: "a batch goes in whole and in order, with every option of a single job", Run: func(t *T) {
-		q, at := t.Queue(), time.Now().Add(time.Hour)
+	{Name: "a batch goes in whole and in order, with every option of a single job", Run: func(t *T, q string) {
+		at := time.Now().Add(time.Hour)
 		out := t.EnqueueBatch(nil,
 			Job{Queue: q, Payload: "0", Tags: map[string]string{"k": "v"}, Checkpoint: "5"},
 			Job{Queue: q, Payload: "1", UniqueKey: "u", MaxRetries: new(8), Backoff: "fixed", BaseDelay: new(2 * time.Second)},
@@ -188,14 +176,12 @@ var enqueueRules = []Rule{
 		}
 		t.Nothing(q)
 	}},
-	{Name: "one bad job refuses the whole batch", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "one bad job refuses the whole batch", Run: func(t *T, q string) {
 		_, err := t.Client.EnqueueBatch(t.Context, []Job{{Queue: q}, {Queue: q, Priority: "urgent"}, {Queue: "no/slash"}}, nil)
 		t.Refused(err, invalid, "priority", "queue")
 		t.Refused(t.Try(http.MethodGet, queuePath(q, ""), nil, nil), notFound)
 	}},
-	{Name: "the header Idempotency-Key means the same as the field", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "the header Idempotency-Key means the same as the field", Once: true, Run: func(t *T, q string) {
 		one := t.Enqueue(Job{Queue: q, IdempotencyKey: "i"})
 		var two Enqueued
 		h := *t.admin
@@ -204,8 +190,7 @@ var enqueueRules = []Rule{
 		t.must("enqueue", err)
 		Equal(t, "repetition", two, one)
 	}},
-	{Name: "what another server posts to a webhook becomes a job", Needs: "webhooks", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "what another server posts to a webhook becomes a job", Needs: "webhooks", Once: true, Run: func(t *T, q string) {
 		for _, w := range []struct{ body, payload JSON }{{`{"a":[1]}`, `{"a":[1]}`}, {"plain text", `"plain text"`}} {
 			out := Post[Enqueued](t, "/api/v1/webhooks/"+q+"?priority=high&max_retries=2&tags=k:v,l:w&unique_key="+string(w.payload[:2]), verbatim(w.body))
 			Equal(t, "status", out.Status, "pending")

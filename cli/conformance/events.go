@@ -66,8 +66,7 @@ type recentView struct {
 }
 
 var eventRules = []Rule{
-	{Name: "what happens to a job is told as it happens, in order, with the state before and after", Needs: "events", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "what happens to a job is told as it happens, in order, with the state before and after", Needs: "events", Run: func(t *T, q string) {
 		from := t.Subscribe(Subscription{Queues: []string{q}})
 		id := t.life(q)
 		states := map[string][2]string{
@@ -83,8 +82,8 @@ var eventRules = []Rule{
 			seq, at = e.Seq, e.AtNS
 		}
 	}},
-	{Name: "whatever is done to a job or a queue is told under its own name", Needs: "events", Run: func(t *T) {
-		q, to := t.Queue(), t.Queue()
+	{Name: "whatever is done to a job or a queue is told under its own name", Needs: "events", Run: func(t *T, q string) {
+		to := t.Queue()
 		from := t.Subscribe(Subscription{Queues: []string{q, to}})
 		for _, step := range []struct {
 			told string
@@ -140,8 +139,7 @@ var eventRules = []Rule{
 			t.Told(from, strings.Fields(step.told)...)
 		}
 	}},
-	{Name: "who follows the states of the events knows the counts of a queue", Needs: "events", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "who follows the states of the events knows the counts of a queue", Needs: "events", Run: func(t *T, q string) {
 		counts := map[string]int{}
 		from := t.Subscribe(Subscription{Queues: []string{q}})
 		for _, state := range []string{"retrying", "completed", "dead", "cancelled", "cancelling", "active", "scheduled", "pending"} {
@@ -168,8 +166,8 @@ var eventRules = []Rule{
 			Equal(t, state+" jobs by the events", counts[state], n)
 		}
 	}},
-	{Name: "only what is asked for is told: by queue, job and type", Needs: "events", Run: func(t *T) {
-		q, other := t.Queue(), t.Queue()
+	{Name: "only what is asked for is told: by queue, job and type", Needs: "events", Run: func(t *T, q string) {
+		other := t.Queue()
 		mine, not := t.Enqueue(Job{Queue: q}).ID, t.Enqueue(Job{Queue: q}).ID
 		last := t.Queue() // Something that every filter lets through ends the rule.
 		end := t.Enqueue(Job{Queue: last}).ID
@@ -195,8 +193,7 @@ var eventRules = []Rule{
 			Equal(t, "job by all", e.Job, []string{mine, end}[i/2])
 		}
 	}},
-	{Name: "who comes again with the number of the last event misses none and hears none twice", Needs: "events", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "who comes again with the number of the last event misses none and hears none twice", Needs: "events", Run: func(t *T, q string) {
 		sub := Subscription{Queues: []string{q}, After: t.lastSeq()}
 		t.life(q)
 		from := t.Subscribe(sub)
@@ -217,8 +214,7 @@ var eventRules = []Rule{
 			}
 		}
 	}},
-	{Name: "the events of a namespace are numbered without gaps", Needs: "events", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "the events of a namespace are numbered without gaps", Needs: "events", Run: func(t *T, q string) {
 		seq := t.lastSeq()
 		t.EnqueueBatch(nil, slices.Repeat([]Job{{Queue: q}}, 20)...)
 		from := t.Subscribe(Subscription{After: seq}) // All that happens, also to others.
@@ -232,8 +228,7 @@ var eventRules = []Rule{
 			}
 		}
 	}},
-	{Name: "what is no longer kept, or never was, is a gap, and what happens next is told", Needs: "events", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "what is no longer kept, or never was, is a gap, and what happens next is told", Needs: "events", Run: func(t *T, q string) {
 		seq := t.lastSeq()
 		from := t.Subscribe(Subscription{Queues: []string{q}, After: seq + 1<<40})
 		gap := t.Told(from, "gap")[0]
@@ -243,7 +238,7 @@ var eventRules = []Rule{
 		Equal(t, "job", told.Job, e.ID)
 		t.FailIf(told.Seq <= gap.Seq, "event %d follows on a gap up to %d", told.Seq, gap.Seq)
 	}},
-	{Name: "a filter that is wrong is refused by name", Needs: "events", Run: func(t *T) {
+	{Name: "a filter that is wrong is refused by name", Needs: "events", Run: func(t *T, _ string) {
 		for _, w := range []struct {
 			sub    Subscription
 			fields []string
@@ -261,8 +256,7 @@ var eventRules = []Rule{
 			t.Refused(err, invalid, w.fields...)
 		}
 	}},
-	{Name: "the number may be a parameter, also 0, and the header wins", Needs: "events", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "the number may be a parameter, also 0, and the header wins", Needs: "events", Once: true, Run: func(t *T, q string) {
 		seq := t.lastSeq()
 		t.Enqueue(Job{Queue: q})
 		told := t.Next(t.Subscribe(Subscription{Queues: []string{q}, After: seq}))
@@ -283,8 +277,7 @@ var eventRules = []Rule{
 			t.Refused(err, invalid, strings.Split(wrong, "=")[0])
 		}
 	}},
-	{Name: "pages of events are the same events", Needs: "events", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "pages of events are the same events", Needs: "events", Once: true, Run: func(t *T, q string) {
 		seq := t.lastSeq()
 		t.life(q)
 		var paged []Event

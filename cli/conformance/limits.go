@@ -46,47 +46,43 @@ func wrongJobs(q string) []wrong {
 }
 
 var limitRules = []Rule{
-	{Name: "a wrong enqueue is refused with every wrong field named", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a wrong enqueue is refused with every wrong field named", Run: func(t *T, q string) {
 		for _, w := range wrongJobs(q) {
 			_, err := t.Client.Enqueue(t.Context, w.job)
 			t.RefusedFor(w.what, err, invalid, w.fields...)
 		}
 		t.Nothing(q)
 	}},
-	{Name: "a wrong enqueue in a batch is refused with the same fields", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a wrong enqueue in a batch is refused with the same fields", Run: func(t *T, q string) {
 		for _, w := range wrongJobs(q) {
 			_, err := t.Client.EnqueueBatch(t.Context, []Job{{Queue: q}, w.job}, nil)
 			t.RefusedFor(w.what, err, invalid, w.fields...)
 		}
 		t.Nothing(q)
 	}},
-	{Name: "a payload or checkpoint above its limit is refused by name", Run: func(t *T) {
-		q, large := t.Queue(), quoted(strings.Repeat("x", 256<<10))
+	{Name: "a payload or checkpoint above its limit is refused by name", Run: func(t *T, q string) {
+		large := quoted(strings.Repeat("x", 256<<10))
 		_, err := t.Client.Enqueue(t.Context, Job{Queue: q, Payload: large})
 		r := AsRefusal(err)
 		t.FailIf(r == nil || r.Code != invalid && r.Code != "PAYLOAD_TOO_LARGE" || !slices.Equal(r.Fields, []string{"payload"}), "payload: %v", err)
 		t.EnqueueRefused(Job{Queue: q, Checkpoint: large}, invalid, "checkpoint")
 		t.Nothing(q)
 	}},
-	{Name: "a payload of exactly the limit goes through", Run: func(t *T) {
-		q, most := t.Queue(), quoted(strings.Repeat("x", 256<<10-2))
+	{Name: "a payload of exactly the limit goes through", Run: func(t *T, q string) {
+		most := quoted(strings.Repeat("x", 256<<10-2))
 		t.Enqueue(Job{Queue: q, Payload: most})
 		Equal(t, "length", len(t.Fetch(q).Payload), len(most))
 	}},
-	{Name: "what is no JSON is refused by name", Run: func(t *T) {
+	{Name: "what is no JSON is refused by name", Run: func(t *T, q string) {
 		if t.Protocol == "http" {
 			t.Unable("a payload is part of the JSON body: what is no JSON is no request")
 		}
-		q := t.Queue()
 		for _, text := range []JSON{"{", "'x'", "1 2", `{"a":}`, `{"a":1,"a":2}`, JSON(strings.Repeat("[", 20_000))} {
 			t.EnqueueRefused(Job{Queue: q, Payload: text}, invalid, "payload")
 		}
 		t.Nothing(q)
 	}},
-	{Name: "a batch of none, and one above the limit, are refused", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a batch of none, and one above the limit, are refused", Run: func(t *T, q string) {
 		many := make([]Job, 1001)
 		for i := range many {
 			many[i].Queue = q
@@ -100,8 +96,7 @@ var limitRules = []Rule{
 		}
 		t.Nothing(q)
 	}},
-	{Name: "a wrong fetch is refused with every wrong field named", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a wrong fetch is refused with every wrong field named", Run: func(t *T, q string) {
 		for _, w := range []struct {
 			what   string
 			fetch  Fetch
@@ -118,7 +113,7 @@ var limitRules = []Rule{
 			t.RefusedFor(w.what, err, invalid, w.fields...)
 		}
 	}},
-	{Name: "a wrong ack is refused by field, and the job stays its worker's", Run: func(t *T) {
+	{Name: "a wrong ack is refused by field, and the job stays its worker's", Run: func(t *T, _ string) {
 		l := t.Leased(Job{})
 		err := t.Client.Ack(t.Context, Ack{ID: l.ID, Token: "not a token"})
 		t.RefusedAs("a token that is none", err, invalid)

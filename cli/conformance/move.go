@@ -13,7 +13,7 @@ func (t *T) tryMove(id, to string) error {
 }
 
 var moveRules = []Rule{
-	{Name: "a moved job is handed out by its new queue alone, behind what is there", Needs: "move", Run: func(t *T) {
+	{Name: "a moved job is handed out by its new queue alone, behind what is there", Needs: "move", Run: func(t *T, _ string) {
 		from, to := t.Queue(), t.Queue()
 		a, b := t.Enqueue(Job{Queue: from, Payload: "1"}), t.Enqueue(Job{Queue: from})
 		there := t.Enqueue(Job{Queue: to})
@@ -26,12 +26,12 @@ var moveRules = []Rule{
 		t.Ack(l)
 		t.Nothing(from, to)
 	}},
-	{Name: "a moved job wakes who waits for its new queue", Needs: "move", Run: func(t *T) {
+	{Name: "a moved job wakes who waits for its new queue", Needs: "move", Run: func(t *T, _ string) {
 		from, to := t.Queue(), t.Queue()
 		e := t.Enqueue(Job{Queue: from})
 		t.Woken(to, e.ID, func() { t.Move(e.ID, to) })
 	}},
-	{Name: "a moved job keeps its state, and its time comes in the new queue", Needs: "move", Run: func(t *T) {
+	{Name: "a moved job keeps its state, and its time comes in the new queue", Needs: "move", Run: func(t *T, _ string) {
 		from, to := t.Queue(), t.Queue()
 		const wait = 1500 * time.Millisecond
 		retrying := t.Enqueue(Job{Queue: from, Priority: "high", MaxRetries: new(2), Backoff: "fixed", BaseDelay: new(wait)}).ID
@@ -54,7 +54,7 @@ var moveRules = []Rule{
 		Equal(t, "job", t.Fetch(to).ID, held)
 		t.Nothing(from)
 	}},
-	{Name: "the counts of both queues follow a move", Needs: "move", Run: func(t *T) {
+	{Name: "the counts of both queues follow a move", Needs: "move", Run: func(t *T, _ string) {
 		from, to := t.Queue(), t.Queue()
 		for _, state := range []string{"retrying", "completed", "dead", "cancelled", "scheduled", "pending"} {
 			id, _ := t.inState(from, state)
@@ -67,7 +67,7 @@ var moveRules = []Rule{
 		got := [...]int{v.Pending, v.Scheduled, v.Retrying, v.Completed, v.Dead, v.Cancelled}
 		Equal(t, "counts", got, [...]int{1, 1, 1, 1, 1, 1})
 	}},
-	{Name: "a job that a worker holds cannot be moved", Needs: "move", Run: func(t *T) {
+	{Name: "a job that a worker holds cannot be moved", Needs: "move", Run: func(t *T, _ string) {
 		from, to := t.Queue(), t.Queue()
 		for _, state := range []string{"active", "cancelling"} {
 			id, l := t.inState(from, state)
@@ -77,7 +77,7 @@ var moveRules = []Rule{
 		}
 		t.Nothing(to)
 	}},
-	{Name: "a unique key goes along, and a move to where it is held is refused", Needs: "move", Run: func(t *T) {
+	{Name: "a unique key goes along, and a move to where it is held is refused", Needs: "move", Run: func(t *T, _ string) {
 		from, to := t.Queue(), t.Queue()
 		e := t.Enqueue(Job{Queue: from, UniqueKey: "u"})
 		t.Move(e.ID, to)
@@ -90,7 +90,7 @@ var moveRules = []Rule{
 		t.Move(other.ID, to) // The key is free.
 		Equal(t, "job", t.Fetch(to).ID, other.ID)
 	}},
-	{Name: "a moved job obeys the settings of its new queue", Needs: "move", Run: func(t *T) {
+	{Name: "a moved job obeys the settings of its new queue", Needs: "move", Run: func(t *T, _ string) {
 		from, to := t.Queue(), t.Queue()
 		t.SetQueue(to, object{"max_concurrency": 1})
 		a, b := t.Enqueue(Job{Queue: from}), t.Enqueue(Job{Queue: from})
@@ -105,7 +105,7 @@ var moveRules = []Rule{
 		t.Ack(l)
 		Equal(t, "job", t.Fetch(to).ID, b.ID)
 	}},
-	{Name: "a job of a chain or a batch may be moved, and what follows on it follows", Needs: "move", Run: func(t *T) {
+	{Name: "a job of a chain or a batch may be moved, and what follows on it follows", Needs: "move", Run: func(t *T, _ string) {
 		back, elsewhere := t.Queue(), t.Queue()
 		c := &Chain{Steps: t.steps(2, "")}
 		batch := t.openBatch(back)
@@ -116,8 +116,7 @@ var moveRules = []Rule{
 		t.Ack(t.Fetch(c.Steps[1].Queue))
 		t.callback(back, batch, batchView{Total: 2, Completed: 2})
 	}},
-	{Name: "a move that is wrong is refused by name", Needs: "move", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a move that is wrong is refused by name", Needs: "move", Once: true, Run: func(t *T, q string) {
 		id := t.Enqueue(Job{Queue: q}).ID
 		t.Refused(t.tryMove(id, "a/b"), invalid, "queue")
 		t.Refused(t.Try(http.MethodPost, jobPath(id, "/move"), object{}, nil), invalid, "queue")

@@ -52,8 +52,7 @@ func (t *T) self() string {
 const nobody = "user_nobody"
 
 var policyRules = []Rule{
-	{Name: "a job that a policy asks for is held from its enqueue, and runs when it is approved", Needs: "approvals", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a job that a policy asks for is held from its enqueue, and runs when it is approved", Needs: "approvals", Run: func(t *T, q string) {
 		p := t.Policy(object{"queue": q})
 		e := t.Enqueue(Job{Queue: q, Payload: "7"})
 		Equal(t, "status", e.Status, "held")
@@ -76,8 +75,8 @@ var policyRules = []Rule{
 		Equal(t, "reason", t.State(out.Jobs[0].ID, "dead").DeadReason, "rejected")
 		t.Nothing(q)
 	}},
-	{Name: "a policy holds jobs by whatever way they come", Needs: "approvals", Run: func(t *T) {
-		q, free := t.Queue(), t.Queue()
+	{Name: "a policy holds jobs by whatever way they come", Needs: "approvals", Run: func(t *T, q string) {
+		free := t.Queue()
 		p := t.Policy(object{"queue": q})
 		wait := func(n int) { // All that came so far is held.
 			t.Eventually("a held job", func() bool { return t.QueueNow(q).Held == n })
@@ -105,8 +104,8 @@ var policyRules = []Rule{
 		t.Held(replay.ID, p)
 		wait(5)
 	}},
-	{Name: "an approved job that waits for others still waits", Needs: "approvals", Run: func(t *T) {
-		q, free := t.Queue(), t.Queue()
+	{Name: "an approved job that waits for others still waits", Needs: "approvals", Run: func(t *T, q string) {
+		free := t.Queue()
 		p := t.Policy(object{"queue": q})
 		first := t.Enqueue(Job{Queue: free})
 		e := t.Enqueue(Job{Queue: q, DependsOn: []string{first.ID}})
@@ -116,8 +115,7 @@ var policyRules = []Rule{
 		t.Ack(t.Fetch(free))
 		Equal(t, "job", t.Fetch(q).ID, e.ID)
 	}},
-	{Name: "a scheduled job that needs approval is held, and runs when it is approved", Needs: "approvals", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a scheduled job that needs approval is held, and runs when it is approved", Needs: "approvals", Run: func(t *T, q string) {
 		p := t.Policy(object{"queue": q})
 		e := t.Enqueue(Job{Queue: q, ScheduledAt: later()})
 		Equal(t, "status", e.Status, "held")
@@ -125,8 +123,7 @@ var policyRules = []Rule{
 		t.Do(e.ID, "approve", "pending")
 		Equal(t, "job", t.Fetch(q).ID, e.ID)
 	}},
-	{Name: "a retry of a job that was approved asks nobody", Needs: "approvals", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a retry of a job that was approved asks nobody", Needs: "approvals", Run: func(t *T, q string) {
 		t.Policy(object{"queue": q})
 		e := t.Enqueue(Job{Queue: q, Backoff: "none"})
 		t.Do(e.ID, "approve", "pending")
@@ -136,8 +133,7 @@ var policyRules = []Rule{
 		t.Fail(Fail{ID: l.ID, Token: l.Token, Release: true})
 		Equal(t, "job", t.Fetch(q).ID, e.ID)
 	}},
-	{Name: "a repetition finds the held job and makes none", Needs: "approvals", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a repetition finds the held job and makes none", Needs: "approvals", Run: func(t *T, q string) {
 		t.Policy(object{"queue": q})
 		e := t.Enqueue(Job{Queue: q, UniqueKey: "u", IdempotencyKey: "i"})
 		Equal(t, "job of the idempotency key", t.Enqueue(Job{Queue: q, UniqueKey: "u", IdempotencyKey: "i"}).ID, e.ID)
@@ -145,8 +141,8 @@ var policyRules = []Rule{
 		t.FailIf(!again.Existing || again.ID != e.ID, "the key of a held job answered %+v", again)
 		Equal(t, "enqueued", t.QueueNow(q).Enqueued, 1)
 	}},
-	{Name: "a policy holds what meets its conditions: any or all of queue, tag and value", Needs: "approvals", Run: func(t *T) {
-		q, other := t.Queue(), t.Queue()
+	{Name: "a policy holds what meets its conditions: any or all of queue, tag and value", Needs: "approvals", Run: func(t *T, q string) {
+		other := t.Queue()
 		key := "k-" + q // Of this rule alone.
 		tag := func(v string) map[string]string { return map[string]string{key: v, "x": "y"} }
 		for _, c := range []struct {
@@ -173,8 +169,7 @@ var policyRules = []Rule{
 			t.Call(http.MethodDelete, policiesPath+"/"+p.ID, nil, nil)
 		}
 	}},
-	{Name: "only an approver decides", Needs: "approvals", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "only an approver decides", Needs: "approvals", Run: func(t *T, q string) {
 		p := t.Policy(object{"queue": q, "approvers": []string{nobody}})
 		e := t.Enqueue(Job{Queue: q})
 		j := t.Held(e.ID, p)
@@ -193,7 +188,7 @@ var policyRules = []Rule{
 		}
 		t.Refused(t.Try(http.MethodPost, jobPath(e.ID, "/approve"), nil, nil), forbidden) // Its hold is what it was.
 	}},
-	{Name: "if nobody decides in time, the policy does", Needs: "approvals", Run: func(t *T) {
+	{Name: "if nobody decides in time, the policy does", Needs: "approvals", Run: func(t *T, _ string) {
 		for on, word := range map[string]string{"": "rejected", "reject": "rejected", "approve": "approved"} {
 			q := t.Queue()
 			p := t.Policy(object{"queue": q, "expires_after": "1s", "approvers": []string{nobody}}.put("on_expire", on))
@@ -212,8 +207,7 @@ var policyRules = []Rule{
 			t.FailIf(j.Hold.Decision != word || j.Hold.DecidedBy != "", "decided as %+v, want %s by nobody", j.Hold, word)
 		}
 	}},
-	{Name: "a change of a policy, or its end, is about new jobs", Needs: "approvals", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a change of a policy, or its end, is about new jobs", Needs: "approvals", Run: func(t *T, q string) {
 		p := t.Policy(object{"queue": q, "expires_after": "1h"})
 		before := t.Enqueue(Job{Queue: q})
 		changed := t.Policy(object{"id": p.ID, "queue": q, "name": "other", "enabled": false})
@@ -229,8 +223,7 @@ var policyRules = []Rule{
 		t.State(before.ID, "held")
 		t.Do(before.ID, "approve", "pending")
 	}},
-	{Name: "a policy is shown as it was given", Needs: "approvals", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a policy is shown as it was given", Needs: "approvals", Once: true, Run: func(t *T, q string) {
 		given := policyView{Name: "refunds", Mode: "all", Enabled: true, Queue: q, TagKey: "k", TagValue: "v", ExpiresAfter: "24h0m0s", OnExpire: "approve"}
 		p := t.Policy(object{
 			"name": given.Name, "mode": given.Mode, "queue": q, "tag_key": "k", "tag_value": "v", "expires_after": "24h", "on_expire": "approve",
@@ -247,8 +240,7 @@ var policyRules = []Rule{
 		little := t.Policy(object{"queue": q})
 		Equal(t, "defaults", [3]any{little.Mode, little.Enabled, little.OnExpire}, [3]any{"any", true, "reject"})
 	}},
-	{Name: "a policy that is wrong is refused with every wrong field named", Needs: "approvals", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a policy that is wrong is refused with every wrong field named", Needs: "approvals", Once: true, Run: func(t *T, q string) {
 		for _, w := range []struct {
 			policy object
 			fields []string

@@ -9,8 +9,7 @@ import (
 func later() time.Time { return time.Now().Add(24 * time.Hour) }
 
 var queueRules = []Rule{
-	{Name: "counts are exact at every moment", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "counts are exact at every moment", Run: func(t *T, q string) {
 		for _, state := range []string{"retrying", "completed", "dead", "cancelled", "cancelling", "active", "scheduled", "pending"} {
 			t.inState(q, state)
 		}
@@ -20,8 +19,7 @@ var queueRules = []Rule{
 		Equal(t, "enqueued", v.Enqueued, 8)
 		Equal(t, "failed attempts", v.Failed, 2)
 	}},
-	{Name: "a paused queue takes jobs in and hands out none", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a paused queue takes jobs in and hands out none", Run: func(t *T, q string) {
 		t.DoQueue(q, "pause", "paused")
 		e := t.Enqueue(Job{Queue: q})
 		t.Nothing(q)
@@ -29,14 +27,12 @@ var queueRules = []Rule{
 		t.DoQueue(q, "resume", "resumed")
 		Equal(t, "job", t.Fetch(q).ID, e.ID)
 	}},
-	{Name: "a resumed queue wakes who waits for it", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a resumed queue wakes who waits for it", Run: func(t *T, q string) {
 		t.DoQueue(q, "pause", "paused")
 		e := t.Enqueue(Job{Queue: q})
 		t.Woken(q, e.ID, func() { t.DoQueue(q, "resume", "resumed") })
 	}},
-	{Name: "no more jobs are held than a queue's concurrency", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "no more jobs are held than a queue's concurrency", Run: func(t *T, q string) {
 		t.Call(http.MethodPost, queuePath(q, "/concurrency"), object{"max": 2}, nil)
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q}, Job{Queue: q}, Job{Queue: q})
 		leases := t.FetchMany(Fetch{Queues: []string{q}, Count: 4, Lease: time.Minute})
@@ -48,8 +44,7 @@ var queueRules = []Rule{
 		t.Call(http.MethodPost, queuePath(q, "/concurrency"), object{"max": 0}, nil)
 		t.Fetch(q)
 	}},
-	{Name: "no more jobs start in a window than a queue's throttle", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "no more jobs start in a window than a queue's throttle", Run: func(t *T, q string) {
 		t.Call(http.MethodPost, queuePath(q, "/throttle"), object{"rate": 2, "window_ms": 1500}, nil)
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q}, Job{Queue: q}, Job{Queue: q}, Job{Queue: q})
 		first, second := t.Fetch(q), t.Fetch(q)
@@ -63,15 +58,13 @@ var queueRules = []Rule{
 		t.Fetch(q)
 		t.Fetch(q)
 	}},
-	{Name: "a throttle may be said as rate and period", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a throttle may be said as rate and period", Once: true, Run: func(t *T, q string) {
 		t.Call(http.MethodPost, queuePath(q, "/throttle"), object{"rate": 5, "period": "2m"}, nil)
 		v := t.QueueNow(q)
 		Equal(t, "rate", v.RateLimit, 5)
 		Equal(t, "window", v.RateWindowMS, 120_000)
 	}},
-	{Name: "a queue can be described before it has jobs", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a queue can be described before it has jobs", Once: true, Run: func(t *T, q string) {
 		t.SetQueue(q, object{"paused": true, "max_concurrency": 3, "throttle": object{"limit": 5, "window_ms": 1000}})
 		v := t.QueueNow(q)
 		t.FailIf(!v.Paused || v.MaxConcurrency != 3 || v.RateLimit != 5 || v.RateWindowMS != 1000, "described as %+v", v)
@@ -79,16 +72,14 @@ var queueRules = []Rule{
 		v = t.QueueNow(q)
 		t.FailIf(!v.Paused || v.MaxConcurrency != 0 || v.RateLimit != 0, "described as nothing, it is %+v", v)
 	}},
-	{Name: "settings that are wrong are refused by name and change nothing", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "settings that are wrong are refused by name and change nothing", Once: true, Run: func(t *T, q string) {
 		t.Refused(t.Try(http.MethodPut, queuePath(q, ""), object{"max_concurrency": -1, "throttle": object{"limit": 0, "window_ms": 1000}, "mistyped": 1}, nil),
 			invalid, "max_concurrency", "mistyped", "throttle.limit")
 		t.Refused(t.Try(http.MethodPost, queuePath(q, "/throttle"), object{"rate": 1}, nil), invalid, "window_ms")
 		t.Refused(t.Try(http.MethodPost, queuePath("a b", "/pause"), nil, nil), invalid, "queue")
 		t.Refused(t.Try(http.MethodGet, queuePath(q, ""), nil, nil), notFound)
 	}},
-	{Name: "deleting a queue takes everything with it, unless it is not confirmed", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "deleting a queue takes everything with it, unless it is not confirmed", Run: func(t *T, q string) {
 		held, _ := t.inState(q, "active")
 		dead, _ := t.inState(q, "dead")
 		unique := t.Enqueue(Job{Queue: q, UniqueKey: "u"})
@@ -103,8 +94,7 @@ var queueRules = []Rule{
 		t.Refused(t.Try(http.MethodDelete, queuePath(q, "?confirm=true"), nil, nil), notFound)
 		t.Nothing(q)
 	}},
-	{Name: "a queue made again after its delete is a new one", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a queue made again after its delete is a new one", Run: func(t *T, q string) {
 		old, l := t.inState(q, "active")
 		t.Enqueue(Job{Queue: q, UniqueKey: "u"})
 		t.Call(http.MethodPost, queuePath(q, "/concurrency"), object{"max": 1}, nil)
@@ -117,8 +107,7 @@ var queueRules = []Rule{
 		Equal(t, "enqueued", v.Enqueued, 1)
 		Equal(t, "concurrency", v.MaxConcurrency, 0)
 	}},
-	{Name: "a draining queue takes no job in on any path, and hands out what it has", Needs: "drain", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a draining queue takes no job in on any path, and hands out what it has", Needs: "drain", Run: func(t *T, q string) {
 		kept := t.Enqueue(Job{Queue: q, MaxRetries: new(2), Backoff: "none", UniqueKey: "u"})
 		t.inState(q, "scheduled")
 		out := Post[drainView](t, queuePath(q, "/drain"), nil)
@@ -135,8 +124,7 @@ var queueRules = []Rule{
 		t.DoQueue(q, "resume", "resumed")
 		t.Enqueue(Job{Queue: q})
 	}},
-	{Name: "a drain waits until the queue is empty, if it is asked to", Needs: "drain", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a drain waits until the queue is empty, if it is asked to", Needs: "drain", Run: func(t *T, q string) {
 		l := t.Leased(Job{Queue: q})
 		soonOut := Post[drainView](t, queuePath(q, "/drain?wait=50ms"), nil)
 		Equal(t, "answer in time", soonOut, drainView{"draining", 1})
@@ -149,8 +137,7 @@ var queueRules = []Rule{
 		t.Ack(l)
 		Equal(t, "answer at the end", <-got, drainView{"draining", 0})
 	}},
-	{Name: "a queue's retry defaults are for jobs whose producers say nothing", Needs: "retry defaults", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a queue's retry defaults are for jobs whose producers say nothing", Needs: "retry defaults", Run: func(t *T, q string) {
 		before := t.Enqueue(Job{Queue: q})
 		t.SetQueue(q, object{"max_retries": 7, "retry_backoff": "fixed", "retry_base_delay_ms": 1500})
 		for _, e := range []struct {

@@ -30,7 +30,8 @@ type Rule struct {
 	// Whole: the rule stops the namespace for a moment or counts all of it, so it runs
 	// when no other does, and only if Options.Whole allows it.
 	Whole bool
-	Run   func(t *T)
+	// Run is handed a queue that nobody else has; T.Queue has more.
+	Run func(t *T, q string)
 }
 
 // Subject is a list of rules about one thing.
@@ -214,7 +215,7 @@ func (r *Rule) once(ctx context.Context, protocol string, target Target, queues 
 	t := &T{Context: ctx, Protocol: protocol, admin: newHTTP(target), queues: queues}
 	t.Client = &timed{Client: dial(protocol, target), watch: &t.watch}
 	var done sync.WaitGroup
-	done.Go(func() { r.Run(t) }) // Of its own, so that Fatalf can end it.
+	done.Go(func() { r.Run(t, t.Queue()) }) // Of its own, so that Fatalf can end it.
 	done.Wait()
 	t.end()
 	return t

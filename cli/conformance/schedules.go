@@ -84,8 +84,7 @@ func (t *T) Runs(cron, zone string) []time.Time {
 }
 
 var scheduleRules = []Rule{
-	{Name: "each tick makes one job, and none is left out", Needs: "schedules", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "each tick makes one job, and none is left out", Needs: "schedules", Run: func(t *T, q string) {
 		s := t.Schedule(q, nil)
 		first := s.NextRunAt
 		t.FailIf(first.IsZero() || first.Nanosecond() != 0 || !s.LastRunAt.IsZero() || s.LastJobID != "", "made as %+v", s)
@@ -112,8 +111,7 @@ var scheduleRules = []Rule{
 		Equal(t, "missed", s.Missed, 0)
 		Equal(t, "tick of the last job", t.Job(s.LastJobID).ScheduledAt, first.Add(time.Duration(len(ticks)-1)*time.Second))
 	}},
-	{Name: "the job of a tick has the options of its schedule", Needs: "schedules", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "the job of a tick has the options of its schedule", Needs: "schedules", Run: func(t *T, q string) {
 		s := t.Schedule(q, object{
 			"payload": JSON(`{"a":[1]}`), "priority": "high", "tags": object{"k": "v"}, "max_retries": 7, "retry_backoff": "linear",
 			"retry_base_delay_ms": 1500, "unique_key": "u", "expire_after": "1h",
@@ -129,16 +127,14 @@ var scheduleRules = []Rule{
 		again := t.Fetch(q)
 		t.FailIf(again.ID == l.ID, "the key was not freed")
 	}},
-	{Name: "what a schedule leaves open about retries its queue decides", Needs: "schedules", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "what a schedule leaves open about retries its queue decides", Needs: "schedules", Run: func(t *T, q string) {
 		t.SetQueue(q, object{"max_retries": 9, "retry_backoff": "fixed"})
 		s := t.Schedule(q, object{"max_retries": 2, "paused": true})
 		t.RunSchedule(s.ID)
 		l := t.Fetch(q)
 		Equal(t, "attempts and backoff", [2]any{l.MaxRetries, t.Job(l.ID).Backoff}, [2]any{2, "fixed"})
 	}},
-	{Name: "a paused schedule makes no job, and what it left out is not made good", Needs: "schedules", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a paused schedule makes no job, and what it left out is not made good", Needs: "schedules", Once: true, Run: func(t *T, q string) {
 		s := t.Schedule(q, object{"paused": true, "catch_up": "all"})
 		t.FailIf(!s.Paused || !s.NextRunAt.IsZero() || len(s.NextRuns) > 0, "paused, it is %+v", s)
 		t.ticks(2)
@@ -155,8 +151,7 @@ var scheduleRules = []Rule{
 		Equal(t, "enqueued while it is paused", t.QueueNow(q).Enqueued, made)
 		Equal(t, "missed", t.ScheduleNow(s.ID).Missed, 0) // Nobody wanted them.
 	}},
-	{Name: "run makes a job at once, paused or not, and moves no tick", Needs: "schedules", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "run makes a job at once, paused or not, and moves no tick", Needs: "schedules", Run: func(t *T, q string) {
 		s := t.Schedule(q, object{"cron": "@yearly", "payload": 5})
 		id := t.RunSchedule(s.ID)
 		l := t.Fetch(q)
@@ -170,8 +165,7 @@ var scheduleRules = []Rule{
 		Equal(t, "job", t.Fetch(q).ID, again)
 		t.Nothing(q)
 	}},
-	{Name: "overlap skip: no job while the one before has not ended", Needs: "schedules", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "overlap skip: no job while the one before has not ended", Needs: "schedules", Run: func(t *T, q string) {
 		s := t.Schedule(q, object{"overlap": "skip"})
 		l := t.Fetch(q)
 		t.Eventually("two ticks without a job", func() bool { return t.ScheduleNow(s.ID).Missed >= 2 })
@@ -184,8 +178,7 @@ var scheduleRules = []Rule{
 		t.Fail(Fail{ID: next.ID, Token: next.Token, Error: "stopped"}) // Any end will do.
 		t.Fetch(q)
 	}},
-	{Name: "overlap cancel: the job before is cancelled, and its worker asked to let go", Needs: "schedules", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "overlap cancel: the job before is cancelled, and its worker asked to let go", Needs: "schedules", Run: func(t *T, q string) {
 		s := t.Schedule(q, object{"cron": "@yearly", "overlap": "cancel"})
 		t.RunSchedule(s.ID)
 		running := t.Fetch(q)
@@ -198,8 +191,7 @@ var scheduleRules = []Rule{
 		Equal(t, "job", t.Fetch(q).ID, last)
 		t.Nothing(q)
 	}},
-	{Name: "overlap cancel holds for ticks", Needs: "schedules", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "overlap cancel holds for ticks", Needs: "schedules", Once: true, Run: func(t *T, q string) {
 		s := t.Schedule(q, object{"overlap": "cancel"})
 		t.Eventually("three ticks", func() bool {
 			v := t.ScheduleNow(s.ID)
@@ -210,8 +202,7 @@ var scheduleRules = []Rule{
 		Equal(t, "pending and cancelled", [2]int{v.Pending, v.Cancelled}, [2]int{1, v.Enqueued - 1})
 		Equal(t, "job", t.Fetch(q).ID, t.ScheduleNow(s.ID).LastJobID)
 	}},
-	{Name: "a tick that makes no job is counted as missed", Needs: "schedules", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a tick that makes no job is counted as missed", Needs: "schedules", Once: true, Run: func(t *T, q string) {
 		t.SetQueue(q, object{})
 		t.Call(http.MethodPost, queuePath(q, "/drain"), nil, nil)
 		s := t.Schedule(q, nil)
@@ -221,20 +212,19 @@ var scheduleRules = []Rule{
 		t.DoQueue(q, "resume", "resumed")
 		t.Fetch(q)
 	}},
-	{Name: "the next runs are those of the time zone, also over a change of its clocks", Needs: "schedules", Once: true, Run: func(t *T) {
+	{Name: "the next runs are those of the time zone, also over a change of its clocks", Needs: "schedules", Once: true, Run: func(t *T, q string) {
 		runs := t.Runs("30 12 1 1,7 *", "Europe/Berlin")
 		Equal(t, "runs", len(runs), 5)
 		for i, at := range runs {
 			hour := map[time.Month]int{time.January: 11, time.July: 10}[at.UTC().Month()]
 			t.FailIf(at.UTC().Hour() != hour || at.UTC().Minute() != 30 || at.UTC().Day() != 1 || i > 0 && at.Sub(runs[i-1]) < 180*24*time.Hour, "half past twelve in Berlin is %v", runs)
 		}
-		q := t.Queue()
 		s := t.Schedule(q, object{"cron": "30 12 1 1,7 *", "timezone": "Europe/Berlin"})
 		t.FailIf(!slices.EqualFunc(s.NextRuns, runs, time.Time.Equal) || !s.NextRunAt.Equal(runs[0]), "a preview of %v, a schedule of %v, next at %s", runs, s.NextRuns, s.NextRunAt)
 		utc := t.Runs("30 12 1 1,7 *", "")
 		t.FailIf(utc[0].UTC().Hour() != 12, "without a zone it runs at %v", utc)
 	}},
-	{Name: "expressions of five and six fields, macros and intervals are understood", Needs: "schedules", Once: true, Run: func(t *T) {
+	{Name: "expressions of five and six fields, macros and intervals are understood", Needs: "schedules", Once: true, Run: func(t *T, _ string) {
 		for cron, gap := range map[string]time.Duration{
 			"* * * * *": time.Minute, "*/20 * * * * *": 20 * time.Second, "@daily": 24 * time.Hour, "@hourly": time.Hour,
 			"@every 90s": 90 * time.Second, "0 6 * * MON": 7 * 24 * time.Hour, "15 3 * * *": 24 * time.Hour,
@@ -248,35 +238,33 @@ var scheduleRules = []Rule{
 		runs := t.Runs("0 0 29 2 *", "UTC")
 		t.FailIf(len(runs) == 0 || runs[0].Month() != time.February || runs[0].Day() != 29, "leap days %v", runs)
 	}},
-	{Name: "a schedule that is wrong is refused with every wrong field named, and not made", Needs: "schedules", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a schedule that is wrong is refused with every wrong field named, and not made", Needs: "schedules", Once: true, Run: func(t *T, q string) {
 		kept := t.Schedule(q, object{"cron": "@yearly"})
 		good := object{"queue": q, "name": q + "-new", "cron": "@yearly"}
 		for _, w := range []struct {
 			member string
 			value  any
-			field  string
 		}{
-			{"cron", "", "cron"},
-			{"cron", "61 * * * *", "cron"},
-			{"cron", "* * * *", "cron"},
-			{"cron", "@sometimes", "cron"},
-			{"cron", "@every 500ms", "cron"},
-			{"cron", "TZ=UTC * * * * *", "cron"},
-			{"cron", "0 0 31 2 *", "cron"},
-			{"timezone", "Mars/Olympus", "timezone"},
-			{"timezone", "Local", "timezone"},
-			{"name", "", "name"},
-			{"name", " x", "name"},
-			{"queue", "a b", "queue"},
-			{"overlap", "queue", "overlap"},
-			{"catch_up", "some", "catch_up"},
-			{"jitter", "25h", "jitter"},
-			{"priority", "urgent", "priority"},
-			{"max_retries", -1, "max_retries"},
-			{"expire_after", "-1s", "expire_after"},
-			{"time_zone", "UTC", "time_zone"},
-			{"scheduled_at", "2040-01-01T00:00:00Z", "scheduled_at"},
+			{"cron", ""},
+			{"cron", "61 * * * *"},
+			{"cron", "* * * *"},
+			{"cron", "@sometimes"},
+			{"cron", "@every 500ms"},
+			{"cron", "TZ=UTC * * * * *"},
+			{"cron", "0 0 31 2 *"},
+			{"timezone", "Mars/Olympus"},
+			{"timezone", "Local"},
+			{"name", ""},
+			{"name", " x"},
+			{"queue", "a b"},
+			{"overlap", "queue"},
+			{"catch_up", "some"},
+			{"jitter", "25h"},
+			{"priority", "urgent"},
+			{"max_retries", -1},
+			{"expire_after", "-1s"},
+			{"time_zone", "UTC"},
+			{"scheduled_at", "2040-01-01T00:00:00Z"},
 		} {
 			o := object{w.member: w.value}
 			for name, v := range good {
@@ -285,7 +273,7 @@ var scheduleRules = []Rule{
 				}
 			}
 			for method, path := range map[string]string{http.MethodPost: schedulesPath, http.MethodPut: schedulePath(kept.ID, "")} {
-				t.RefusedFor(fmt.Sprint(method, " with ", w.member, " ", w.value), t.Try(method, path, o, nil), invalid, w.field)
+				t.RefusedFor(fmt.Sprint(method, " with ", w.member, " ", w.value), t.Try(method, path, o, nil), invalid, w.member)
 			}
 		}
 		t.Refused(t.Try(http.MethodPost, schedulesPath, object{"cron": "x", "timezone": "y", "queue": "a b", "overlap": "z"}, nil),
@@ -294,8 +282,7 @@ var scheduleRules = []Rule{
 		now := t.ScheduleNow(kept.ID)
 		Equal(t, "expression and name", [2]string{now.Cron, now.Name}, [2]string{kept.Cron, kept.Name})
 	}},
-	{Name: "a schedule is shown as it was given, and changed as a whole", Needs: "schedules", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a schedule is shown as it was given, and changed as a whole", Needs: "schedules", Once: true, Run: func(t *T, q string) {
 		o := object{
 			"cron": "30 2 * * *", "timezone": "Asia/Tokyo", "payload": JSON(`[1]`), "priority": "high", "tags": object{"k": "v"}, "max_retries": 4,
 			"retry_backoff": "linear", "retry_base_delay_ms": 1500, "unique_key": "u", "unique_period": 60, "expire_after": "1h0m0s",
@@ -313,8 +300,7 @@ var scheduleRules = []Rule{
 		t.FailIf(put.Name != q+"-b" || put.Timezone != "UTC" || put.MaxRetries != nil || put.UniqueKey != "" || put.Overlap != "allow" || put.CatchUp != "once" || string(put.Payload) != "{}", "changed to little, it is %+v", put)
 		t.FailIf(!put.Paused || !put.CreatedAt.Equal(s.CreatedAt) || put.ID != s.ID, "changed, it is %+v; it was %+v", put, s)
 	}},
-	{Name: "what somebody else changed meanwhile is not overwritten", Needs: "schedules", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "what somebody else changed meanwhile is not overwritten", Needs: "schedules", Once: true, Run: func(t *T, q string) {
 		s := t.Schedule(q, object{"cron": "@yearly"})
 		put := object{"name": q, "queue": q, "cron": "@daily"}
 		late := *t.admin
@@ -326,8 +312,7 @@ var scheduleRules = []Rule{
 		_, err = late.call(t.Context, http.MethodPut, schedulePath(s.ID, ""), put, nil)
 		t.Refused(err, invalid, "If-Match")
 	}},
-	{Name: "two schedules do not have one name", Needs: "schedules", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "two schedules do not have one name", Needs: "schedules", Once: true, Run: func(t *T, q string) {
 		a, b := t.Schedule(q, object{"cron": "@yearly"}), t.Schedule(q, object{"cron": "@yearly", "name": q + "-b"})
 		put := object{"name": q, "queue": q, "cron": "@yearly"}
 		t.Refused(t.Try(http.MethodPost, schedulesPath, put, nil), conflict, "name")
@@ -335,8 +320,7 @@ var scheduleRules = []Rule{
 		t.Call(http.MethodDelete, schedulePath(a.ID, ""), nil, nil)
 		t.Call(http.MethodPut, schedulePath(b.ID, ""), put, nil)
 	}},
-	{Name: "schedules are listed page by page in the order they were made", Needs: "schedules", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "schedules are listed page by page in the order they were made", Needs: "schedules", Once: true, Run: func(t *T, q string) {
 		var want, got []string
 		for i := range 3 {
 			want = append(want, t.Schedule(q, object{"cron": "@yearly", "name": fmt.Sprint(q, i)}).ID)
@@ -358,8 +342,7 @@ var scheduleRules = []Rule{
 		t.FailIf(!slices.Equal(got, want), "listed %v, made %v", got, want)
 		t.Refused(t.Try(http.MethodGet, schedulesPath+"?limit=0&queue=q", nil, nil), invalid, "limit", "queue")
 	}},
-	{Name: "a deleted schedule makes no more jobs, and those it made stay", Needs: "schedules", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a deleted schedule makes no more jobs, and those it made stay", Needs: "schedules", Once: true, Run: func(t *T, q string) {
 		s := t.Schedule(q, nil)
 		t.Fetch(q)
 		t.Call(http.MethodDelete, schedulePath(s.ID, ""), nil, nil)

@@ -22,8 +22,7 @@ func (t *T) search(filter object) (page foundView) {
 }
 
 var searchRules = []Rule{
-	{Name: "a search tells of each job what it carries and where it belongs, and how many there are on all pages", Needs: "search", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a search tells of each job what it carries and where it belongs, and how many there are on all pages", Needs: "search", Once: true, Run: func(t *T, q string) {
 		parent := t.Enqueue(Job{Queue: t.Queue()}).ID
 		batch := t.openBatch(t.Queue())
 		c := &Chain{Steps: []Step{{Queue: q}, {Queue: t.Queue()}}}
@@ -42,7 +41,7 @@ var searchRules = []Rule{
 		rest := t.search(object{"queue": q, "order": "asc", "limit": 1, "cursor": page.Cursor})
 		Equal(t, "total on the second page, and whether there is a third", fmt.Sprint(*rest.Total, rest.HasMore), "2 false")
 	}},
-	{Name: "a search that is wrong is refused by name, also where it would find everything", Needs: "search", Once: true, Run: func(t *T) {
+	{Name: "a search that is wrong is refused by name, also where it would find everything", Needs: "search", Once: true, Run: func(t *T, _ string) {
 		try := func(filter object) error { return t.Try(http.MethodPost, "/api/v1/jobs/search", filter, nil) }
 		t.Refused(try(object{"states": []string{"dead"}}), invalid, "states")
 		t.Refused(try(object{"state": []string{"undead"}, "priority": "urgent"}), invalid, "priority", "state")

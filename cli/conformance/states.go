@@ -31,8 +31,7 @@ func (t *T) inState(q, state string) (id string, l Lease) {
 }
 
 var stateRules = []Rule{
-	{Name: "a job that no worker holds is cancelled at once", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a job that no worker holds is cancelled at once", Run: func(t *T, q string) {
 		for _, state := range []string{"pending", "scheduled", "retrying"} {
 			id, _ := t.inState(q, state)
 			t.Do(id, "cancel", "cancelled")
@@ -42,8 +41,7 @@ var stateRules = []Rule{
 		t.Nothing(q)
 		Equal(t, "cancelled", t.QueueNow(q).Cancelled, 3)
 	}},
-	{Name: "the worker of an active job is asked to let go, and its slot stays taken", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "the worker of an active job is asked to let go, and its slot stays taken", Run: func(t *T, q string) {
 		t.SetQueue(q, object{"max_concurrency": 1})
 		id, l := t.inState(q, "cancelling")
 		next := t.Enqueue(Job{Queue: q})
@@ -53,20 +51,19 @@ var stateRules = []Rule{
 		t.State(id, "cancelled")
 		Equal(t, "next job", t.Fetch(q).ID, next.ID)
 	}},
-	{Name: "a job that is done before its worker hears of the cancel is completed", Run: func(t *T) {
+	{Name: "a job that is done before its worker hears of the cancel is completed", Run: func(t *T, _ string) {
 		id, l := t.inState(t.Queue(), "cancelling")
 		t.Ack(l)
 		t.State(id, "completed")
 	}},
-	{Name: "what has ended cannot be cancelled", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "what has ended cannot be cancelled", Run: func(t *T, q string) {
 		for _, state := range []string{"completed", "dead"} {
 			id, _ := t.inState(q, state)
 			t.Refused(t.Try(http.MethodPost, jobPath(id, "/cancel"), nil, nil), conflict)
 			t.State(id, state)
 		}
 	}},
-	{Name: "a retry makes an ended job pending again with fresh counters", Run: func(t *T) {
+	{Name: "a retry makes an ended job pending again with fresh counters", Run: func(t *T, _ string) {
 		for _, state := range []string{"dead", "cancelled", "completed"} {
 			q := t.Queue()
 			id, _ := t.inState(q, state)
@@ -76,7 +73,7 @@ var stateRules = []Rule{
 			t.FailIf(l.ID != id || l.Attempt != 1, "after a retry from %s: %+v", state, l)
 		}
 	}},
-	{Name: "a retry of a job that waits for its time runs it now, and its attempts go on counting", Run: func(t *T) {
+	{Name: "a retry of a job that waits for its time runs it now, and its attempts go on counting", Run: func(t *T, _ string) {
 		for state, attempt := range map[string]int{"scheduled": 1, "retrying": 2} {
 			q := t.Queue()
 			id, _ := t.inState(q, state)
@@ -86,16 +83,14 @@ var stateRules = []Rule{
 			t.FailIf(l.ID != id || l.Attempt != attempt, "after a retry from %s: %+v", state, l)
 		}
 	}},
-	{Name: "what is waiting or running cannot be retried", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "what is waiting or running cannot be retried", Run: func(t *T, q string) {
 		for _, state := range []string{"active", "cancelling", "pending"} {
 			id, _ := t.inState(q, state)
 			t.Refused(t.Try(http.MethodPost, jobPath(id, "/retry"), nil, nil), conflict)
 			t.State(id, state)
 		}
 	}},
-	{Name: "a deleted job leaves nothing behind", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a deleted job leaves nothing behind", Run: func(t *T, q string) {
 		for _, state := range []string{"scheduled", "retrying", "completed", "dead", "cancelled", "pending"} {
 			id, _ := t.inState(q, state)
 			t.Delete(id)
@@ -106,15 +101,14 @@ var stateRules = []Rule{
 		Equal(t, "jobs left", v.Pending+v.Scheduled+v.Retrying+v.Completed+v.Dead+v.Cancelled+v.Active, 0)
 		t.Nothing(q)
 	}},
-	{Name: "a job that a worker holds cannot be deleted", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a job that a worker holds cannot be deleted", Run: func(t *T, q string) {
 		for _, state := range []string{"active", "cancelling"} {
 			id, l := t.inState(q, state)
 			t.Refused(t.Try(http.MethodDelete, jobPath(id, ""), nil, nil), conflict)
 			t.Ack(l)
 		}
 	}},
-	{Name: "an id of nothing is not found by any call", Once: true, Run: func(t *T) {
+	{Name: "an id of nothing is not found by any call", Once: true, Run: func(t *T, _ string) {
 		id := t.Enqueue(Job{Queue: t.Queue()}).ID
 		t.Delete(id)
 		for _, id := range []string{id, "nonsense"} {
@@ -124,8 +118,7 @@ var stateRules = []Rule{
 			}
 		}
 	}},
-	{Name: "a job tells its life in order", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a job tells its life in order", Run: func(t *T, q string) {
 		t.Enqueue(Job{Queue: q, Backoff: "none"})
 		t.Failed(t.Fetch(q), "retrying")
 		l := t.Fetch(q)
@@ -144,7 +137,7 @@ var stateRules = []Rule{
 			}
 		}
 	}},
-	{Name: "a held job waits for a person: approved it runs", Needs: "hold", Run: func(t *T) {
+	{Name: "a held job waits for a person: approved it runs", Needs: "hold", Run: func(t *T, _ string) {
 		for _, state := range []string{"pending", "scheduled", "retrying"} {
 			q := t.Queue()
 			id, _ := t.inState(q, state)
@@ -157,8 +150,7 @@ var stateRules = []Rule{
 			Equal(t, "job", t.Fetch(q).ID, id)
 		}
 	}},
-	{Name: "a held job waits for a person: rejected it is dead", Needs: "hold", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a held job waits for a person: rejected it is dead", Needs: "hold", Run: func(t *T, q string) {
 		id, _ := t.inState(q, "pending")
 		t.Call(http.MethodPost, jobPath(id, "/hold"), object{"reason": "look first"}, nil)
 		Equal(t, "hold reason", t.Job(id).HoldReason, "look first")
@@ -166,8 +158,7 @@ var stateRules = []Rule{
 		Equal(t, "reason", t.State(id, "dead").DeadReason, "rejected")
 		t.Nothing(q)
 	}},
-	{Name: "a list of held jobs says why each is held, for as long as it is", Needs: "hold", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a list of held jobs says why each is held, for as long as it is", Needs: "hold", Run: func(t *T, q string) {
 		id, _ := t.inState(q, "pending")
 		t.Call(http.MethodPost, jobPath(id, "/hold"), object{"reason": "look first"}, nil)
 		listed := func(reason string) func() bool {
@@ -180,7 +171,7 @@ var stateRules = []Rule{
 		t.Do(id, "approve", "pending")
 		t.Eventually("a list without a reason", listed(""))
 	}},
-	{Name: "an active job is held when its worker lets go, and the attempt does not count", Needs: "hold", Run: func(t *T) {
+	{Name: "an active job is held when its worker lets go, and the attempt does not count", Needs: "hold", Run: func(t *T, _ string) {
 		for _, release := range []bool{true, false} {
 			q := t.Queue()
 			l := t.Leased(Job{Queue: q, MaxRetries: new(1)})
@@ -193,13 +184,13 @@ var stateRules = []Rule{
 			Equal(t, "attempt", t.Fetch(q).Attempt, 1)
 		}
 	}},
-	{Name: "a job that is done before its worker hears of the hold is completed", Needs: "hold", Run: func(t *T) {
+	{Name: "a job that is done before its worker hears of the hold is completed", Needs: "hold", Run: func(t *T, _ string) {
 		id, l := t.inState(t.Queue(), "active")
 		t.Do(id, "hold", "cancelling")
 		t.Ack(l)
 		t.State(id, "completed")
 	}},
-	{Name: "only a held job is approved or rejected, and what has ended is not held", Needs: "hold", Run: func(t *T) {
+	{Name: "only a held job is approved or rejected, and what has ended is not held", Needs: "hold", Run: func(t *T, _ string) {
 		for _, state := range []string{"pending", "completed", "dead", "cancelled"} {
 			id, _ := t.inState(t.Queue(), state)
 			for _, action := range []string{"approve", "reject", "hold"} {
@@ -210,7 +201,7 @@ var stateRules = []Rule{
 			t.State(id, state)
 		}
 	}},
-	{Name: "a job that is not finished in its time to live is dead", Needs: "ttl", Run: func(t *T) {
+	{Name: "a job that is not finished in its time to live is dead", Needs: "ttl", Run: func(t *T, _ string) {
 		for _, state := range []string{"pending", "scheduled", "retrying", "held"} {
 			q := t.Queue()
 			job := Job{Queue: q, ExpireAfter: new(1500 * time.Millisecond)}
@@ -232,8 +223,7 @@ var stateRules = []Rule{
 			Equal(t, "job", t.Fetch(q).ID, id)
 		}
 	}},
-	{Name: "the time to live reaches an active job: its worker is asked to let go", Needs: "ttl", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "the time to live reaches an active job: its worker is asked to let go", Needs: "ttl", Run: func(t *T, q string) {
 		for _, acks := range []bool{false, true} {
 			id := t.Enqueue(Job{Queue: q, ExpireAfter: new(time.Second)}).ID
 			l := t.Fetch(q)

@@ -89,7 +89,7 @@ func (t *T) listed(query string) (ids []string) {
 }
 
 var textRules = []Rule{
-	{Name: "whatever text an enqueue has, it is kept letter by letter or refused by the name of its field", Run: func(t *T) {
+	{Name: "whatever text an enqueue has, it is kept letter by letter or refused by the name of its field", Run: func(t *T, _ string) {
 		neighbour := t.Queue()
 		id := t.Enqueue(Job{Queue: neighbour}).ID
 		for _, k := range enqueueTexts {
@@ -120,8 +120,8 @@ var textRules = []Rule{
 		}
 		t.unharmed(neighbour, id)
 	}},
-	{Name: "whatever text a worker has, it is kept letter by letter or refused by the name of its field", Run: func(t *T) {
-		q, neighbour := t.Queue(), t.Queue()
+	{Name: "whatever text a worker has, it is kept letter by letter or refused by the name of its field", Run: func(t *T, q string) {
+		neighbour := t.Queue()
 		id := t.Enqueue(Job{Queue: neighbour}).ID
 		for _, s := range hostile {
 			t.Enqueue(Job{Queue: q, Backoff: "none"})
@@ -142,8 +142,7 @@ var textRules = []Rule{
 		}
 		t.unharmed(neighbour, id)
 	}},
-	{Name: "whatever is looked for, a list finds that and nothing else, or the request is refused by name", Once: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "whatever is looked for, a list finds that and nothing else, or the request is refused by name", Once: true, Run: func(t *T, q string) {
 		tagged := make(map[string]string)
 		for _, s := range hostile {
 			if e, err := t.Client.Enqueue(t.Context, Job{Queue: q, Tags: map[string]string{"look": s}}); err == nil {

@@ -40,7 +40,7 @@ func (t *T) Listed(id string, queues ...string) workerView {
 }
 
 var workerRules = []Rule{
-	{Name: "a worker is listed from its first fetch on, with its host and the queues of its last", Needs: "workers", Run: func(t *T) {
+	{Name: "a worker is listed from its first fetch on, with its host and the queues of its last", Needs: "workers", Run: func(t *T, _ string) {
 		a, b := t.Queue(), t.Queue()
 		_, ok := t.Worker(a)
 		t.FailIf(ok, "listed before it came")
@@ -51,8 +51,7 @@ var workerRules = []Rule{
 		again := t.Listed(a, b)
 		t.FailIf(!again.StartedAt.Equal(first.StartedAt) || !again.LastHeartbeat.After(first.LastHeartbeat), "listed as %+v, before as %+v", again, first)
 	}},
-	{Name: "a worker is heard of by its heartbeats, and keeps its queues", Needs: "workers", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a worker is heard of by its heartbeats, and keeps its queues", Needs: "workers", Run: func(t *T, q string) {
 		e := t.Enqueue(Job{Queue: q})
 		l := t.FetchFor(q)
 		Equal(t, "job", l.ID, e.ID)
@@ -61,8 +60,7 @@ var workerRules = []Rule{
 		after := t.Listed(q, q)
 		t.FailIf(!after.LastHeartbeat.After(before.LastHeartbeat), "listed as %+v, before its heartbeat as %+v", after, before)
 	}},
-	{Name: "a worker that waits for a job is listed", Needs: "workers", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a worker that waits for a job is listed", Needs: "workers", Run: func(t *T, q string) {
 		var done sync.WaitGroup
 		done.Go(func() { // Ends with its job below, or after soon.
 			_, _ = t.Client.Fetch(t.Context, Fetch{Queues: []string{q}, Worker: q, Lease: time.Minute, Wait: soon})
@@ -74,8 +72,7 @@ var workerRules = []Rule{
 		t.Enqueue(Job{Queue: q})
 		done.Wait()
 	}},
-	{Name: "workers that fetch many are listed once each, those without a name not at all", Needs: "workers", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "workers that fetch many are listed once each, those without a name not at all", Needs: "workers", Run: func(t *T, q string) {
 		for _, worker := range []string{q + "-a", q + "-b", q + "-a", ""} {
 			leases := t.FetchMany(Fetch{Queues: []string{q}, Worker: worker, Count: 5})
 			Equal(t, "jobs", len(leases), 0)
@@ -128,7 +125,7 @@ func (t *T) settled() []minuteView {
 }
 
 var throughputRules = []Rule{
-	{Name: "the throughput is that of the last 60 minutes, the one that runs at last", Needs: "throughput", Once: true, Run: func(t *T) {
+	{Name: "the throughput is that of the last 60 minutes, the one that runs at last", Needs: "throughput", Once: true, Run: func(t *T, _ string) {
 		e := t.Enqueue(Job{Queue: t.Queue()})
 		list := t.Throughput()
 		Equal(t, "minutes", len(list), 60)
@@ -138,8 +135,7 @@ var throughputRules = []Rule{
 		gap := list[59].Minute.Sub(t.Job(e.ID).CreatedAt.Truncate(time.Minute))
 		t.FailIf(gap != 0 && gap != time.Minute, "the last minute is %s", list[59].Minute)
 	}},
-	{Name: "every enqueue, completion and failed attempt is counted once, however it came", Needs: "throughput", Whole: true, Run: func(t *T) {
-		q := t.Queue()
+	{Name: "every enqueue, completion and failed attempt is counted once, however it came", Needs: "throughput", Whole: true, Run: func(t *T, q string) {
 		before := t.settled()
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q}, Job{Queue: q}, Job{Queue: q, Backoff: "none"})
 		t.Enqueue(Job{Queue: q, ScheduledAt: later()})

@@ -64,7 +64,7 @@ func (t *T) endsAt(w whyView, at time.Time) {
 }
 
 var whyRules = []Rule{
-	{Name: "nothing stands in the way of the next job, others are behind it", Needs: "why", Run: func(t *T) {
+	{Name: "nothing stands in the way of the next job, others are behind it", Needs: "why", Run: func(t *T, _ string) {
 		q := t.worked()
 		t.DoQueue(q, "pause", "paused") // Nobody takes them away.
 		first, second := t.Enqueue(Job{Queue: q}).ID, t.Enqueue(Job{Queue: q}).ID
@@ -81,7 +81,7 @@ var whyRules = []Rule{
 		Equal(t, "job", t.FetchFor(q).ID, urgent)
 		t.Why(first, "runs_next")
 	}},
-	{Name: "who is gone from a queue stands in front of nobody", Needs: "why", Run: func(t *T) {
+	{Name: "who is gone from a queue stands in front of nobody", Needs: "why", Run: func(t *T, _ string) {
 		q, to := t.worked(), t.Queue()
 		t.DoQueue(q, "pause", "paused") // Nobody takes them away.
 		ahead := [4]string{}
@@ -100,7 +100,7 @@ var whyRules = []Rule{
 		t.Clear(q, 3)
 		t.Why(t.Enqueue(Job{Queue: q}).ID, "runs_next")
 	}},
-	{Name: "a job that runs, is asked to stop, or has ended says so", Needs: "why", Run: func(t *T) {
+	{Name: "a job that runs, is asked to stop, or has ended says so", Needs: "why", Run: func(t *T, _ string) {
 		q := t.worked()
 		id := t.Enqueue(Job{Queue: q}).ID
 		l := t.FetchFor(q)
@@ -118,7 +118,7 @@ var whyRules = []Rule{
 		cancelled, _ := t.inState(other, "cancelled")
 		t.noETA(t.Why(cancelled, "finished"))
 	}},
-	{Name: "a queue that is paused says so, and nobody knows until when", Needs: "why", Run: func(t *T) {
+	{Name: "a queue that is paused says so, and nobody knows until when", Needs: "why", Run: func(t *T, _ string) {
 		q := t.worked()
 		id := t.Enqueue(Job{Queue: q}).ID
 		t.DoQueue(q, "pause", "paused")
@@ -128,7 +128,7 @@ var whyRules = []Rule{
 		t.DoQueue(q, "resume", "resumed")
 		t.Why(id, "runs_next")
 	}},
-	{Name: "a queue that is draining says so, and stands in nobody's way", Needs: "why", Run: func(t *T) {
+	{Name: "a queue that is draining says so, and stands in nobody's way", Needs: "why", Run: func(t *T, _ string) {
 		q := t.worked()
 		id := t.Enqueue(Job{Queue: q}).ID
 		t.Call(http.MethodPost, queuePath(q, "/drain"), nil, nil)
@@ -136,7 +136,7 @@ var whyRules = []Rule{
 		t.FailIf(w.ETA.IsZero(), "%+v", w)
 		Equal(t, "job", t.FetchFor(q).ID, id)
 	}},
-	{Name: "a throttled queue says until when", Needs: "why", Run: func(t *T) {
+	{Name: "a throttled queue says until when", Needs: "why", Run: func(t *T, _ string) {
 		q := t.worked()
 		t.Call(http.MethodPost, queuePath(q, "/throttle"), object{"rate": 1, "window_ms": 2000}, nil)
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q})
@@ -151,7 +151,7 @@ var whyRules = []Rule{
 		at := t.Job(next).StartedAt
 		t.FailIf(at.Before(r.Until), "throttled until %s, it started at %s", r.Until, at)
 	}},
-	{Name: "a queue at its concurrency says how many jobs are held", Needs: "why", Run: func(t *T) {
+	{Name: "a queue at its concurrency says how many jobs are held", Needs: "why", Run: func(t *T, _ string) {
 		q := t.worked()
 		t.SetQueue(q, object{"max_concurrency": 2})
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q}, Job{Queue: q})
@@ -164,7 +164,7 @@ var whyRules = []Rule{
 		t.Ack(l)
 		t.Why(id, "runs_next")
 	}},
-	{Name: "a job that waits for others says for which", Needs: "why", Run: func(t *T) {
+	{Name: "a job that waits for others says for which", Needs: "why", Run: func(t *T, _ string) {
 		a, b, q := t.Queue(), t.Queue(), t.worked()
 		one, two := t.Enqueue(Job{Queue: a}).ID, t.Enqueue(Job{Queue: b}).ID
 		id := t.Enqueue(Job{Queue: q, DependsOn: []string{one, two}}).ID
@@ -189,7 +189,7 @@ var whyRules = []Rule{
 		t.Eventually("the end of the second", func() bool { return t.Job(id).WaitingOn == 0 })
 		t.Why(id, "runs_next")
 	}},
-	{Name: "a held job says why, and only one that is approved in the end has a time", Needs: "why", Run: func(t *T) {
+	{Name: "a held job says why, and only one that is approved in the end has a time", Needs: "why", Run: func(t *T, _ string) {
 		q := t.worked()
 		id := t.Enqueue(Job{Queue: q}).ID
 		t.Call(http.MethodPost, jobPath(id, "/hold"), object{"reason": "look first"}, nil)
@@ -211,7 +211,7 @@ var whyRules = []Rule{
 			t.Call(http.MethodDelete, policiesPath+"/"+p.ID, nil, nil)
 		}
 	}},
-	{Name: "a queue whose budget is spent says so, until the day ends", Needs: "why", Run: func(t *T) {
+	{Name: "a queue whose budget is spent says so, until the day ends", Needs: "why", Run: func(t *T, _ string) {
 		q := t.worked()
 		t.Budget("queue", q, object{"daily_usd": 1})
 		t.Enqueue(Job{Queue: q})
@@ -223,7 +223,7 @@ var whyRules = []Rule{
 		t.NoBudget("queue", q)
 		t.Why(id, "runs_next")
 	}},
-	{Name: "a job of a tag whose budget is spent says so, before it is held and then", Needs: "why", Run: func(t *T) {
+	{Name: "a job of a tag whose budget is spent says so, before it is held and then", Needs: "why", Run: func(t *T, _ string) {
 		q := t.worked()
 		tags := map[string]string{"team": q}
 		t.Budget("tag", "team:"+q, object{"daily_usd": 1})
@@ -239,7 +239,7 @@ var whyRules = []Rule{
 		t.State(id, "held")
 		t.endsAt(t.Why(id, "held", "budget_spent"), endOfDay(t.Job(id).CreatedAt)) // It is approved by itself.
 	}},
-	{Name: "a job that is scheduled or backs off says until when", Needs: "why", Run: func(t *T) {
+	{Name: "a job that is scheduled or backs off says until when", Needs: "why", Run: func(t *T, _ string) {
 		q := t.worked()
 		scheduled := t.Enqueue(Job{Queue: q, ScheduledAt: later()}).ID
 		t.endsAt(t.Why(scheduled, "scheduled"), t.Job(scheduled).ScheduledAt)
@@ -250,15 +250,14 @@ var whyRules = []Rule{
 		t.endsAt(w, next)
 		Equal(t, "attempts", [2]any{w.Reasons[0].Detail["attempt"], w.Reasons[0].Detail["max_retries"]}, [2]any{1.0, 3.0})
 	}},
-	{Name: "a job that will have expired by then has no time", Needs: "why", Run: func(t *T) {
+	{Name: "a job that will have expired by then has no time", Needs: "why", Run: func(t *T, _ string) {
 		q := t.worked()
 		dies := t.Enqueue(Job{Queue: q, ScheduledAt: later(), ExpireAfter: new(time.Hour)}).ID
 		t.noETA(t.Why(dies, "scheduled"))
 		lives := t.Enqueue(Job{Queue: q, ScheduledAt: later(), ExpireAfter: new(48 * time.Hour)}).ID
 		t.endsAt(t.Why(lives, "scheduled"), t.Job(lives).ScheduledAt)
 	}},
-	{Name: "a queue that no worker asks says so, until one does", Needs: "why", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a queue that no worker asks says so, until one does", Needs: "why", Run: func(t *T, q string) {
 		t.DoQueue(q, "pause", "paused") // So that the worker gets nothing.
 		id := t.Enqueue(Job{Queue: q}).ID
 		t.noETA(t.Why(id, "queue_paused", "no_worker"))
@@ -267,7 +266,7 @@ var whyRules = []Rule{
 		t.DoQueue(q, "resume", "resumed")
 		t.Why(id, "runs_next")
 	}},
-	{Name: "all reasons that apply are told, in order, and the last to end decides the time", Needs: "why", Run: func(t *T) {
+	{Name: "all reasons that apply are told, in order, and the last to end decides the time", Needs: "why", Run: func(t *T, _ string) {
 		q := t.Queue() // Only workers without a name ask for its jobs.
 		fetch := func() Lease {
 			return t.FetchAs(Fetch{Queues: []string{q}, Lease: time.Minute, Wait: soon})
@@ -300,7 +299,7 @@ var whyRules = []Rule{
 		w := t.Why(scheduled, "throttled", "budget_spent", "scheduled")
 		Equal(t, "time to run", w.ETA, t.Job(scheduled).ScheduledAt)
 	}},
-	{Name: "a job that is not there has no reasons", Needs: "why", Once: true, Run: func(t *T) {
+	{Name: "a job that is not there has no reasons", Needs: "why", Once: true, Run: func(t *T, _ string) {
 		id := t.Enqueue(Job{Queue: t.Queue()}).ID
 		t.Delete(id)
 		for _, id := range []string{id, "nonsense"} {

@@ -24,8 +24,7 @@ func (t *T) renews(beat func(h Heartbeat, id string)) {
 }
 
 var workRules = []Rule{
-	{Name: "jobs of a queue go out in the order they came in", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "jobs of a queue go out in the order they came in", Run: func(t *T, q string) {
 		for i := range 10 {
 			t.Enqueue(Job{Queue: q, Payload: JSON(fmt.Sprint(i))})
 		}
@@ -33,8 +32,7 @@ var workRules = []Rule{
 			Equal(t, "payload", t.Fetch(q).Payload, JSON(fmt.Sprint(i)))
 		}
 	}},
-	{Name: "a higher priority goes first, in its own order", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a higher priority goes first, in its own order", Run: func(t *T, q string) {
 		for i, p := range []string{"normal", "critical", "high", "", "critical"} {
 			t.Enqueue(Job{Queue: q, Payload: JSON(fmt.Sprint(i)), Priority: p})
 		}
@@ -42,7 +40,7 @@ var workRules = []Rule{
 			Equal(t, "payload", t.Fetch(q).Payload, want)
 		}
 	}},
-	{Name: "a fetch from several queues starves none of them", Run: func(t *T) {
+	{Name: "a fetch from several queues starves none of them", Run: func(t *T, _ string) {
 		a, b, c := t.Queue(), t.Queue(), t.Queue()
 		for range 20 {
 			t.Enqueue(Job{Queue: a})
@@ -54,14 +52,13 @@ var workRules = []Rule{
 		}
 		t.FailIf(got[b] != 2 || got[c] != 2, "12 fetches took %v", got)
 	}},
-	{Name: "a fetch takes from the queues it names alone", Run: func(t *T) {
+	{Name: "a fetch takes from the queues it names alone", Run: func(t *T, _ string) {
 		a, b := t.Queue(), t.Queue()
 		t.Enqueue(Job{Queue: a})
 		t.Nothing(b)
 		Equal(t, "queue", t.Fetch(b, a).Queue, a)
 	}},
-	{Name: "a fetch of many takes what there is, up to its count, each once", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a fetch of many takes what there is, up to its count, each once", Run: func(t *T, q string) {
 		jobs := make([]Job, 7)
 		for i := range jobs {
 			jobs[i] = Job{Queue: q, Payload: JSON(fmt.Sprint(i))}
@@ -78,8 +75,7 @@ var workRules = []Rule{
 		want := []JSON{"0", "1", "2", "3", "4", "5", "6"}
 		t.FailIf(!slices.Equal(all, want), "took %v", all)
 	}},
-	{Name: "a waiting fetch is woken by the job it waits for", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a waiting fetch is woken by the job it waits for", Run: func(t *T, q string) {
 		t.Enqueue(Job{Queue: q}) // So that the queue is there.
 		t.Fetch(q)
 		var got []Lease
@@ -93,8 +89,7 @@ var workRules = []Rule{
 		t.must("fetch", err)
 		t.FailIf(len(got) != 1 || got[0].ID != e.ID, "the fetch got %+v, want %s", got, e.ID)
 	}},
-	{Name: "workers that fetch at the same time share no job", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "workers that fetch at the same time share no job", Run: func(t *T, q string) {
 		const jobs = 40
 		t.EnqueueBatch(nil, slices.Repeat([]Job{{Queue: q}}, jobs)...)
 		var mu sync.Mutex
@@ -126,8 +121,7 @@ var workRules = []Rule{
 			t.FailIf(n != 1, "job %s was handed out %d times", id, n)
 		}
 	}},
-	{Name: "an ack completes the job and keeps its result", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "an ack completes the job and keeps its result", Run: func(t *T, q string) {
 		l := t.Leased(Job{Queue: q})
 		t.AckAs(Ack{ID: l.ID, Token: l.Token, Result: `{"sent":[1]}`})
 		j := t.State(l.ID, "completed")
@@ -135,24 +129,21 @@ var workRules = []Rule{
 		t.FailIf(j.CompletedAt.IsZero() || j.Attempt != 1, "completed job %+v", j)
 		t.Nothing(q)
 	}},
-	{Name: "an ack keeps its checkpoint, alone and in a batch", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "an ack keeps its checkpoint, alone and in a batch", Run: func(t *T, q string) {
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q})
 		a, b := t.Fetch(q), t.Fetch(q)
 		t.AckAs(Ack{ID: a.ID, Token: a.Token, Checkpoint: "1"})
 		t.AckBatch(Ack{ID: b.ID, Token: b.Token, Checkpoint: "2"})
 		Equal(t, "checkpoints", string(t.State(a.ID, "completed").Checkpoint)+string(t.State(b.ID, "completed").Checkpoint), "12")
 	}},
-	{Name: "a repeated ack with the same token is the same success", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a repeated ack with the same token is the same success", Run: func(t *T, q string) {
 		l := t.Leased(Job{Queue: q})
 		for range 3 {
 			t.AckAs(Ack{ID: l.ID, Token: l.Token, Result: "1"})
 		}
 		Equal(t, "completed", t.QueueNow(q).Completed, 1)
 	}},
-	{Name: "acks in a batch have an outcome each", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "acks in a batch have an outcome each", Run: func(t *T, q string) {
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q})
 		a, b := t.Fetch(q), t.Fetch(q)
 		unknown := t.Enqueue(Job{Queue: q})
@@ -170,8 +161,7 @@ var workRules = []Rule{
 		t.State(b.ID, "completed")
 		Equal(t, "completed", t.QueueNow(q).Completed, 2)
 	}},
-	{Name: "settling what is not there, not active or not yours is refused by name", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "settling what is not there, not active or not yours is refused by name", Run: func(t *T, q string) {
 		e := t.Enqueue(Job{Queue: q})
 		other := t.Enqueue(Job{Queue: t.Queue()})
 		t.Refused(t.Client.Ack(t.Context, Ack{ID: e.ID}), notActive)
@@ -191,16 +181,14 @@ var workRules = []Rule{
 		t.State(again.ID, "active")
 		t.Ack(again)
 	}},
-	{Name: "while no lease has run out a call without a token is taken", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "while no lease has run out a call without a token is taken", Run: func(t *T, q string) {
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q, MaxRetries: new(1)})
 		a, b := t.Fetch(q), t.Fetch(q)
 		t.AckAs(Ack{ID: a.ID})
 		Equal(t, "status", t.Fail(Fail{ID: b.ID, Error: "boom"}).Status, "dead")
 		t.State(a.ID, "completed")
 	}},
-	{Name: "a lease that runs out counts as a crash, and its token is worth nothing", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a lease that runs out counts as a crash, and its token is worth nothing", Run: func(t *T, q string) {
 		t.Enqueue(Job{Queue: q})
 		lost := t.FetchAs(Fetch{Queues: []string{q}, Worker: "w1", Lease: time.Second, Wait: soon})
 		l := t.FetchAs(Fetch{Queues: []string{q}, Worker: "w2", Lease: time.Minute, Wait: soon})
@@ -213,26 +201,24 @@ var workRules = []Rule{
 		Equal(t, "word of a heartbeat", t.Heartbeat(lost), "lost")
 		t.AckAs(Ack{ID: l.ID, Worker: "w2"}) // Without a token, the holder by name.
 	}},
-	{Name: "three leases that run out make a job dead", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "three leases that run out make a job dead", Run: func(t *T, q string) {
 		e := t.Enqueue(Job{Queue: q, MaxRetries: new(10)})
 		for range 3 {
 			t.FetchAs(Fetch{Queues: []string{q}, Lease: time.Second, Wait: soon})
 		}
 		Equal(t, "reason", t.Becomes(e.ID, "dead").DeadReason, "crash_loop")
 	}},
-	{Name: "a heartbeat renews the lease", Run: func(t *T) {
+	{Name: "a heartbeat renews the lease", Run: func(t *T, _ string) {
 		t.renews(func(h Heartbeat, id string) { Equal(t, "word", t.HeartbeatAs(h)[id].Status, "ok") })
 	}},
-	{Name: "a heartbeat whose news is refused renews the lease", Run: func(t *T) {
+	{Name: "a heartbeat whose news is refused renews the lease", Run: func(t *T, _ string) {
 		t.renews(func(h Heartbeat, id string) {
 			h.Jobs[id] = JobUpdate{Token: h.Jobs[id].Token, Progress: quoted(strings.Repeat("x", 64<<10))}
 			_, err := t.Client.Heartbeat(t.Context, h)
 			t.Refused(err, invalid, "progress")
 		})
 	}},
-	{Name: "a heartbeat stores progress and checkpoint, and the next attempt gets the checkpoint", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a heartbeat stores progress and checkpoint, and the next attempt gets the checkpoint", Run: func(t *T, q string) {
 		l := t.Leased(Job{Queue: q, Backoff: "none"})
 		t.HeartbeatAs(Heartbeat{Worker: "w1", Jobs: map[string]JobUpdate{l.ID: {Token: l.Token, Progress: "42", Checkpoint: `{"at":3}`}}})
 		j := t.State(l.ID, "active")
@@ -240,8 +226,7 @@ var workRules = []Rule{
 		t.Failed(l, "retrying")
 		Equal(t, "checkpoint", t.Fetch(q).Checkpoint, `{"at":3}`)
 	}},
-	{Name: "a heartbeat has a word for each of its jobs", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a heartbeat has a word for each of its jobs", Run: func(t *T, q string) {
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q})
 		a, b := t.Fetch(q), t.Fetch(q)
 		t.Do(b.ID, "cancel", "cancelling")
@@ -251,8 +236,7 @@ var workRules = []Rule{
 		// Who shows no token may know ok and cancel only.
 		t.FailIf(beats[a.ID].Status != "ok" || beats[b.ID].Status != "cancel" || beats["nonsense"].Status != "lost" || beats["old"].Status != "cancel", "heartbeat answered %+v", beats)
 	}},
-	{Name: "a failed attempt is tried again after its backoff", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a failed attempt is tried again after its backoff", Run: func(t *T, q string) {
 		l := t.Leased(Job{Queue: q, MaxRetries: new(2), Backoff: "fixed", BaseDelay: new(time.Second)})
 		out := t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "boom", Backtrace: "here"})
 		t.FailIf(out.Status != "retrying" || out.Remaining != 1 || out.NextAt.IsZero(), "fail answered %+v", out)
@@ -269,15 +253,13 @@ var workRules = []Rule{
 		Equal(t, "reason", t.State(l.ID, "dead").DeadReason, "max_retries")
 		t.Nothing(q)
 	}},
-	{Name: "a repeated fail with the same token is answered as before", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a repeated fail with the same token is answered as before", Run: func(t *T, q string) {
 		l := t.Leased(Job{Queue: q, MaxRetries: new(1)})
 		t.Failed(l, "dead")
 		t.Failed(l, "dead")
 		Equal(t, "failed attempts", t.QueueNow(q).Failed, 1)
 	}},
-	{Name: "a release spends no attempt", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a release spends no attempt", Run: func(t *T, q string) {
 		l := t.Leased(Job{Queue: q, MaxRetries: new(1)})
 		Equal(t, "status", t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "no time", Release: true}).Status, "pending")
 		l = t.Fetch(q)
@@ -285,28 +267,25 @@ var workRules = []Rule{
 		Equal(t, "failed attempts", t.QueueNow(q).Failed, 0)
 		t.Ack(l)
 	}},
-	{Name: "the error worker_shutdown is a release", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "the error worker_shutdown is a release", Run: func(t *T, q string) {
 		l := t.Leased(Job{Queue: q, MaxRetries: new(1)})
 		Equal(t, "status", t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "worker_shutdown"}).Status, "pending")
 		Equal(t, "attempt", t.Fetch(q).Attempt, 1)
 	}},
-	{Name: "a job that was given back goes to the end of its queue", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a job that was given back goes to the end of its queue", Run: func(t *T, q string) {
 		t.EnqueueBatch(nil, Job{Queue: q, Payload: "0"}, Job{Queue: q, Payload: "1"})
 		l := t.Fetch(q)
 		t.Fail(Fail{ID: l.ID, Token: l.Token, Release: true})
 		Equal(t, "payload", t.Fetch(q).Payload, "1")
 		Equal(t, "payload", t.Fetch(q).Payload, "0")
 	}},
-	{Name: "a terminal failure is the last one", Needs: "nack", Run: func(t *T) {
+	{Name: "a terminal failure is the last one", Needs: "nack", Run: func(t *T, _ string) {
 		l := t.Leased(Job{MaxRetries: new(9)})
 		out := t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "no use", Terminal: true})
 		Equal(t, "answer", out, Failed{Status: "dead"})
 		Equal(t, "reason", t.State(l.ID, "dead").DeadReason, "terminal")
 	}},
-	{Name: "a failure with a delay is tried again after exactly that", Needs: "nack", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a failure with a delay is tried again after exactly that", Needs: "nack", Run: func(t *T, q string) {
 		l := t.Leased(Job{Queue: q, MaxRetries: new(3)})
 		before := time.Now()
 		out := t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "later", Delay: new(time.Minute)})
@@ -318,8 +297,7 @@ var workRules = []Rule{
 		Equal(t, "attempt", l.Attempt, 3)
 		Equal(t, "status of the last attempt", t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "later", Delay: new(time.Minute)}).Status, "dead")
 	}},
-	{Name: "a release with a delay comes back after it, and spends nothing", Needs: "nack", Run: func(t *T) {
-		q := t.Queue()
+	{Name: "a release with a delay comes back after it, and spends nothing", Needs: "nack", Run: func(t *T, q string) {
 		l := t.Leased(Job{Queue: q, MaxRetries: new(1)})
 		out := t.Fail(Fail{ID: l.ID, Token: l.Token, Release: true, Delay: new(time.Second)})
 		Equal(t, "status", out.Status, "retrying")
