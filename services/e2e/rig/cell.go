@@ -40,7 +40,7 @@ type CellOptions struct {
 // "default" and an admin key.
 type Cell struct {
 	Nodes   []*CellNode
-	Proxies []*CellProxy
+	Proxies []*Place
 	Admin   *celladmin.Client
 	Key     string
 	// Shard is the raft group that holds the namespace.
@@ -52,28 +52,36 @@ type Cell struct {
 	walls      bool       // Every process has a Wall.
 }
 
-// CellNode is a place for a node: it may be started, killed and started again.
-type CellNode struct {
+// Place is a place for a process of a cell: that may be started, killed and started again.
+type Place struct {
 	*Process // The latest.
-	ID       string
 	URL      string
-	Dir      string
 	Wall     *Wall // Nil unless asked for.
 	// Binary is the program of the next start; empty: the one that Main built.
 	Binary string
 
 	t    testing.TB
+	name string
 	args []string
 }
 
-// CellProxy is a place for a proxy.
-type CellProxy struct {
-	*Process // The latest.
-	URL      string
-	Wall     *Wall // Nil unless asked for.
+// Start starts the process, also again.
+func (p *Place) Start() {
+	p.t.Helper()
+	p.Process = start(p.t, p.name, p.Binary, p.Wall.env(), p.args...)
+}
 
-	t    testing.TB
-	args []string
+// WaitReady waits for the line that a process prints when it can take work.
+func (p *Place) WaitReady(limit time.Duration) {
+	p.t.Helper()
+	p.waitFor("become ready", limit, func() bool { return strings.Contains(p.Stdout(), "ready: ") })
+}
+
+// CellNode is a place for a node.
+type CellNode struct {
+	Place
+	ID  string
+	Dir string
 }
 
 // StartCell starts the processes and returns when a job can go in at every proxy.
@@ -138,7 +146,8 @@ func (c *Cell) plan(o CellOptions) {
 	api, raft, public := Addresses(c.t, o.Nodes), Addresses(c.t, o.Nodes), Addresses(c.t, o.Proxies)
 	var peers []string
 	for i := range o.Nodes {
-		n := &CellNode{ID: fmt.Sprintf("n%d", i+1), URL: c.url(api[i]), Dir: c.t.TempDir(), Binary: o.Binary, t: c.t}
+		n := c.newNode(i+1, api[i])
+		n.Binary = o.Binary
 		peers = append(peers, fmt.Sprintf("%s=%s/%s", n.ID, raft[i], n.URL))
 		c.Nodes = append(c.Nodes, n)
 	}
@@ -153,7 +162,7 @@ func (c *Cell) plan(o CellOptions) {
 		}
 	}
 	for i := range o.Proxies {
-		p := &CellProxy{URL: "http://" + public[i], t: c.t}
+		p := &Place{URL: "http://" + public[i], t: c.t, name: "proxy"}
 		p.args = append([]string{"proxy", "--listen", public[i], "--nodes", strings.Join(c.URLs(), ","), "--data", c.t.TempDir(),
 			"--name", fmt.Sprint(i + 1)}, c.flags(fmt.Sprintf("proxy%d", i+1))...)
 		p.args = append(p.args, o.ProxyArgs...)
@@ -162,6 +171,11 @@ func (c *Cell) plan(o CellOptions) {
 		}
 		c.Proxies = append(c.Proxies, p)
 	}
+}
+
+func (c *Cell) newNode(number int, api string) *CellNode {
+	id := fmt.Sprintf("n%d", number)
+	return &CellNode{Place: Place{URL: c.url(api), t: c.t, name: id}, ID: id, Dir: c.t.TempDir()}
 }
 
 func (c *Cell) nodeArgs(n *CellNode, api, raft, how, whom string) []string {
@@ -189,7 +203,7 @@ func (c *Cell) url(address string) string {
 func (c *Cell) Join(limit time.Duration) *CellNode {
 	c.t.Helper()
 	api, raft := Addresses(c.t, 1)[0], Addresses(c.t, 1)[0]
-	n := &CellNode{ID: fmt.Sprintf("n%d", len(c.Nodes)+1), URL: c.url(api), Dir: c.t.TempDir(), t: c.t}
+	n := c.newNode(len(c.Nodes)+1, api)
 	n.args = c.nodeArgs(n, api, raft, "--join", c.Nodes[0].URL)
 	c.Nodes = append(c.Nodes, n)
 	n.Start()
@@ -294,28 +308,4 @@ func (c *Cell) number(id string) int {
 		}
 	}
 	return -1
-}
-
-// Start starts the node's process, also again.
-func (n *CellNode) Start() {
-	n.t.Helper()
-	n.Process = start(n.t, n.ID, n.Binary, n.Wall.env(), n.args...)
-}
-
-// WaitReady waits for the line that a node prints when it can take work.
-func (n *CellNode) WaitReady(limit time.Duration) {
-	n.t.Helper()
-	n.waitFor("become ready", limit, func() bool { return strings.Contains(n.Stdout(), "ready: ") })
-}
-
-// Start starts the proxy's process, also again.
-func (p *CellProxy) Start() {
-	p.t.Helper()
-	p.Process = start(p.t, "proxy", "", p.Wall.env(), p.args...)
-}
-
-// WaitReady waits for the line that a proxy prints when it serves.
-func (p *CellProxy) WaitReady(limit time.Duration) {
-	p.t.Helper()
-	p.waitFor("become ready", limit, func() bool { return strings.Contains(p.Stdout(), "ready: ") })
 }

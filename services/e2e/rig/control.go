@@ -1,16 +1,12 @@
 package rig
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 )
 
@@ -29,21 +25,14 @@ type ControlOptions struct {
 }
 
 // CellControl is a place for a control plane beside a Cell.
-type CellControl struct {
-	*Process // The latest.
-	URL      string
-	Wall     *Wall // Nil unless the Cell has Walls.
-
-	t    testing.TB
-	args []string
-}
+type CellControl struct{ Place }
 
 // StartControl starts a control plane over the cell and returns when it serves.
 func (c *Cell) StartControl(o ControlOptions) *CellControl {
 	c.t.Helper()
 	key := filepath.Join(c.t.TempDir(), "control.key")
 	writeFile(c.t, key, strings.Repeat("5a", 32)+"\n")
-	p := &CellControl{URL: "http://" + o.Listen, t: c.t}
+	p := &CellControl{Place{URL: "http://" + o.Listen, t: c.t, name: "control"}}
 	p.args = append([]string{"control", "--listen", o.Listen, "--database", o.Database, "--public-url", o.PublicURL,
 		"--nodes", strings.Join(c.URLs(), ","), "--master-key-file", key, "--smtp", o.SMTP, "--mail-from", "corvo@corvo.test",
 		"--allow-private-issuers", "--trusted-proxies", "127.0.0.1"}, c.flags("control")...)
@@ -56,22 +45,10 @@ func (c *Cell) StartControl(o ControlOptions) *CellControl {
 	return p
 }
 
-// Start starts the control plane's process, also again.
-func (p *CellControl) Start() {
-	p.t.Helper()
-	p.Process = start(p.t, "control", "", p.Wall.env(), p.args...)
-}
-
 // Run starts the control plane's command line with more flags; it is another process.
 func (p *CellControl) Run(flags ...string) *Process {
 	p.t.Helper()
 	return Start(p.t, "control-command", append(slices.Clone(p.args), flags...)...)
-}
-
-// WaitReady waits for the line that it prints when it serves.
-func (p *CellControl) WaitReady(limit time.Duration) {
-	p.t.Helper()
-	p.waitFor("become ready", limit, func() bool { return strings.Contains(p.Stdout(), "ready: ") })
 }
 
 // API speaks JSON to a control API, as curl would.
@@ -91,34 +68,12 @@ func NewAPI(url, token string) API {
 // Call posts in to a procedure, "SignupService/Start", and decodes a 2xx answer into
 // out. A refusal is a *Refusal.
 func (a API) Call(ctx context.Context, procedure string, in, out any) error {
-	raw, err := json.Marshal(in)
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.URL+"/corvo.cloud.v1."+procedure, bytes.NewReader(raw))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
+	header := http.Header{"Content-Type": {"application/json"}}
 	if a.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+a.Token)
+		header.Set("Authorization", "Bearer "+a.Token)
 	}
-	res, err := a.client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		return err
-	}
-	if res.StatusCode >= http.StatusBadRequest {
-		return &Refusal{Status: res.StatusCode, Body: string(body)}
-	}
-	if out == nil {
-		return nil
-	}
-	return json.Unmarshal(body, out)
+	_, err := exchange(ctx, a.client, http.MethodPost, a.URL+"/corvo.cloud.v1."+procedure, header, in, out)
+	return err
 }
 
 // Mail is a mail as the development mailbox shows it.
@@ -131,20 +86,9 @@ type Mail struct {
 
 // Mails lists what is in the mailbox whose page is at an address, newest first.
 func Mails(ctx context.Context, mailbox string) ([]Mail, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, mailbox+"/messages", nil)
-	if err != nil {
-		return nil, err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
 	var mails []Mail
-	if err := json.NewDecoder(res.Body).Decode(&mails); err != nil {
-		return nil, fmt.Errorf("read the mailbox: %w", err)
-	}
-	return mails, nil
+	_, err := exchange(ctx, http.DefaultClient, http.MethodGet, mailbox+"/messages", nil, nil, &mails)
+	return mails, err
 }
 
 // LinkToken waits for a mail to an address and returns the token of its link.

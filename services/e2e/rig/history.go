@@ -56,18 +56,6 @@ func (h *History) Counts() (enqueued, acked int) {
 	return len(h.enqueued), len(h.acked)
 }
 
-// FirstEnqueueAfter is the first enqueue that was acknowledged after at.
-func (h *History) FirstEnqueueAfter(at time.Time) (first time.Time, ok bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, t := range h.enqueued {
-		if t.After(at) && (!ok || t.Before(first)) {
-			first, ok = t, true
-		}
-	}
-	return first, ok
-}
-
 const (
 	auditors    = 8
 	wrongsShown = 10

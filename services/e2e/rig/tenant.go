@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 )
@@ -50,6 +51,16 @@ func (r *Refusal) Error() string { return fmt.Sprintf("status %d: %s", r.Status,
 // Call makes one call and decodes a 2xx answer into out. An error that is no
 // *Refusal means that no answer was read: it may or may not have happened.
 func (t Tenant) Call(ctx context.Context, method, path string, in, out any) (status int, err error) {
+	header := http.Header{"X-Api-Key": {t.Key}}
+	if t.Namespace != "" {
+		header.Set("X-Corvo-Namespace", t.Namespace)
+	}
+	return exchange(ctx, t.client, method, t.URL+path, header, in, out)
+}
+
+// exchange makes one call with JSON both ways; in may be nil for no body, out to drop the
+// answer.
+func exchange(ctx context.Context, client *http.Client, method, url string, header http.Header, in, out any) (status int, err error) {
 	var body io.Reader
 	if in != nil {
 		raw, err := json.Marshal(in)
@@ -58,15 +69,12 @@ func (t Tenant) Call(ctx context.Context, method, path string, in, out any) (sta
 		}
 		body = bytes.NewReader(raw)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, t.URL+path, body)
+	req, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
 		return 0, err
 	}
-	req.Header.Set("X-API-Key", t.Key)
-	if t.Namespace != "" {
-		req.Header.Set("X-Corvo-Namespace", t.Namespace)
-	}
-	res, err := t.client.Do(req)
+	maps.Copy(req.Header, header)
+	res, err := client.Do(req)
 	if err != nil {
 		return 0, err
 	}
