@@ -8,23 +8,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/textproto"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
 )
 
 // httpConn is one HTTP/1.1 connection with one call at a time. net/http costs
-// several times what the server spends on a call, so requests are written and
-// answers read here; only what our server and proxies send is understood.
+// several times what the server spends on a call, so requests are written here, and
+// answers are parsed by the caller itself.
 type httpConn struct {
 	dialer *dialer
 	net    net.Conn
 	in     *bufio.Reader
 	out    []byte
-	body   []byte
+	body   bytes.Buffer
 
 	head     string // Everything of a request after the path, up to the length.
 	basePath string
@@ -51,7 +50,11 @@ func (d *dialer) dialHTTP(ctx context.Context) (conn, error) {
 	}
 	var head strings.Builder
 	fmt.Fprintf(&head, " HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nUser-Agent: corvo-bench\r\n", d.server.Host)
-	d.credentials(func(name, value string) { fmt.Fprintf(&head, "%s: %s\r\n", name, value) })
+	for _, h := range [][2]string{{"X-API-Key", d.apiKey}, {"X-Corvo-Namespace", d.namespace}} {
+		if h[1] != "" {
+			fmt.Fprintf(&head, "%s: %s\r\n", h[0], h[1])
+		}
+	}
 	head.WriteString("Content-Length: ")
 	c := &httpConn{dialer: d, net: nc, in: bufio.NewReaderSize(nc, 64<<10), head: head.String(), basePath: strings.TrimRight(d.server.Path, "/") + "/api/v1"}
 	c.enqueueOne = fmt.Appendf(nil, `{"queue":%q,"payload":%s}`, d.queue, d.payload)
@@ -82,9 +85,9 @@ func (c *httpConn) post(path string, body []byte) ([]byte, error) {
 		case status == 429:
 			time.Sleep(overloadPause)
 		case status >= 300:
-			return nil, &statusError{status, string(c.body)}
+			return nil, &statusError{status, c.body.String()}
 		default:
-			return c.body, nil
+			return c.body.Bytes(), nil
 		}
 	}
 }
@@ -100,96 +103,15 @@ func (c *httpConn) exchange(path string, body []byte) (int, error) {
 	if _, err := c.net.Write(c.out); err != nil {
 		return 0, fmt.Errorf("write request: %w", err)
 	}
-	return c.readReply()
-}
-
-func (c *httpConn) readReply() (int, error) {
-	line, err := c.line()
+	reply, err := http.ReadResponse(c.in, nil)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("read answer: %w", err)
 	}
-	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.1 ")) {
-		return 0, fmt.Errorf("status line %q is not HTTP/1.1", line)
+	c.body.Reset()
+	if _, err := c.body.ReadFrom(http.MaxBytesReader(nil, reply.Body, replyBytesMax)); err != nil {
+		return 0, fmt.Errorf("read answer: %w", err)
 	}
-	status, err := strconv.Atoi(string(line[9:12]))
-	if err != nil {
-		return 0, fmt.Errorf("status line %q: %w", line, err)
-	}
-	length, chunked, err := c.readHeaders()
-	if err != nil {
-		return 0, err
-	}
-	c.body = c.body[:0]
-	if chunked {
-		return status, c.readChunks()
-	}
-	return status, c.readBytes(length)
-}
-
-func (c *httpConn) line() ([]byte, error) {
-	line, err := c.in.ReadSlice('\n')
-	if err != nil {
-		return nil, fmt.Errorf("read answer: %w", err)
-	}
-	return bytes.TrimRight(line, "\r\n"), nil
-}
-
-func (c *httpConn) readHeaders() (length int, chunked bool, err error) {
-	for {
-		line, err := c.line()
-		if err != nil {
-			return 0, false, err
-		}
-		if len(line) == 0 {
-			return length, chunked, nil
-		}
-		name, value, _ := bytes.Cut(line, []byte(":"))
-		switch {
-		case bytes.EqualFold(name, []byte("Content-Length")):
-			length, err = strconv.Atoi(string(bytes.TrimSpace(value)))
-			if err != nil || length < 0 || length > replyBytesMax {
-				return 0, false, fmt.Errorf("content length %q", value)
-			}
-		case bytes.EqualFold(name, []byte("Transfer-Encoding")):
-			chunked = bytes.EqualFold(bytes.TrimSpace(value), []byte("chunked"))
-		}
-	}
-}
-
-func (c *httpConn) readBytes(n int) error {
-	start := len(c.body)
-	if start+n > replyBytesMax {
-		return errors.New("the answer is too long")
-	}
-	c.body = append(c.body, make([]byte, n)...)
-	if _, err := io.ReadFull(c.in, c.body[start:]); err != nil {
-		return fmt.Errorf("read body: %w", err)
-	}
-	return nil
-}
-
-func (c *httpConn) readChunks() error {
-	for {
-		line, err := c.line()
-		if err != nil {
-			return err
-		}
-		size, _, _ := strings.Cut(string(line), ";")
-		n, err := strconv.ParseUint(strings.TrimSpace(size), 16, 31)
-		if err != nil {
-			return fmt.Errorf("chunk size %q: %w", line, err)
-		}
-		if n == 0 {
-			_, err := textproto.NewReader(c.in).ReadMIMEHeader() // Trailers, up to the empty line.
-			return err
-		}
-		if err := c.readBytes(int(n)); err != nil {
-			return err
-		}
-		if _, err := c.line(); err != nil {
-			return err
-		}
-	}
+	return reply.StatusCode, nil
 }
 
 func (c *httpConn) enqueue(_ context.Context, n int) ([]string, error) {

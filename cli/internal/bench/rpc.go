@@ -16,9 +16,12 @@ type rpcConn struct {
 	closeIdle func()
 }
 
-func (d *dialer) dialRPC() conn {
-	client, closeIdle := d.client()
-	return &rpcConn{dialer: d, client: client, closeIdle: closeIdle}
+func (d *dialer) dialRPC() (conn, error) {
+	client, err := d.client()
+	if err != nil {
+		return nil, err
+	}
+	return &rpcConn{dialer: d, client: client.RPC(), closeIdle: client.Close}, nil
 }
 
 func (c *rpcConn) close() { c.closeIdle() }

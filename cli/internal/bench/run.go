@@ -394,7 +394,7 @@ func (r *run) verify(ctx context.Context, report *Report) {
 }
 
 func (r *run) counts(ctx context.Context) (*wire.Queue, error) {
-	queues, err := ask[[]wire.Queue](ctx, r.target, r.opts, "/api/v1/queues")
+	queues, err := ask[[]wire.Queue](ctx, r.target, r.opts, "/queues")
 	if err != nil {
 		return nil, err
 	}

@@ -50,17 +50,20 @@ type turn struct {
 	ready   chan struct{} // One token when the turn was answered.
 }
 
-func (d *dialer) dialStream(ctx context.Context) conn {
-	client, closeIdle := d.client()
+func (d *dialer) dialStream(ctx context.Context) (conn, error) {
+	client, err := d.client()
+	if err != nil {
+		return nil, err
+	}
 	ctx, stop := context.WithCancel(ctx)
-	open := func() *stream.Stream { return stream.Open(ctx, client, stream.Options{Pipelined: true}) }
+	open := func() *stream.Stream { return stream.Open(ctx, client.RPC(), stream.Options{Pipelined: true}) }
 	c := &streamConn{
-		dialer: d, open: open, stream: open(), closeIdle: closeIdle,
+		dialer: d, open: open, stream: open(), closeIdle: client.Close,
 		item:   &corvov1.LifecycleEnqueueItem{Queue: d.queue, PayloadJson: d.payload},
 		queues: []string{d.queue}, wake: make(chan struct{}, 1), done: make(chan struct{}), stop: stop,
 	}
 	go c.frames(ctx) // close waits for it.
-	return c
+	return c, nil
 }
 
 func (c *streamConn) close() {

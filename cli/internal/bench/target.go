@@ -3,7 +3,6 @@ package bench
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -224,7 +223,7 @@ func (t *Target) sample(ctx context.Context, o Options) usage {
 		u.cpu, u.rss, u.peak = procUsage(t.pid)
 		return u
 	}
-	r, err := ask[wire.Runtime](ctx, t, o, "/api/v1/debug/runtime")
+	r, err := ask[wire.Runtime](ctx, t, o, "/debug/runtime")
 	if err != nil {
 		return u
 	}
@@ -282,7 +281,7 @@ func parseStatCPU(stat []byte) time.Duration {
 // status asks the server about itself; an administrator's key is needed. It is nil of a
 // server that does not answer.
 func (t *Target) status(ctx context.Context, o Options) *wire.ClusterStatus {
-	s, err := ask[wire.ClusterStatus](ctx, t, o, "/api/v1/cluster/status")
+	s, err := ask[wire.ClusterStatus](ctx, t, o, "/cluster/status")
 	if err != nil {
 		return nil
 	}
@@ -303,36 +302,13 @@ func (t *Target) syncs(ctx context.Context, o Options) int64 {
 func ask[T any](ctx context.Context, t *Target, o Options, path string) (answer T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	d := dialer{apiKey: o.APIKey, namespace: o.Namespace}
-	raw, err := download(ctx, t.URL, path, d.credentials)
+	client, err := (&dialer{server: t.URL, apiKey: o.APIKey, namespace: o.Namespace}).client()
 	if err != nil {
 		return answer, err
 	}
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		return answer, fmt.Errorf("read %s: %w", path, err)
-	}
-	return answer, nil
-}
-
-func download(ctx context.Context, base *url.URL, path string, credentials func(set func(name, value string))) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(base.String(), "/")+path, nil)
-	if err != nil {
-		return nil, fmt.Errorf("build request: %w", err)
-	}
-	credentials(req.Header.Set)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answered status %d", path, resp.StatusCode)
-	}
-	return raw, nil
+	defer client.Close()
+	err = client.API(ctx, http.MethodGet, path, nil, &answer)
+	return answer, err
 }
 
 // profileSeconds is the length of a CPU profile. It starts with the measured
@@ -356,8 +332,20 @@ func (r *run) startProfile(ctx context.Context) func() error {
 }
 
 func (r *run) profile(ctx context.Context) error {
-	none := func(func(name, value string)) {}
-	raw, err := download(ctx, r.target.admin, fmt.Sprintf("/debug/pprof/profile?seconds=%d", profileSeconds), none)
+	address := fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", strings.TrimRight(r.target.admin.String(), "/"), profileSeconds)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return fmt.Errorf("take a profile: %w", err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("take a profile: %w", err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("the profiler answered %s", resp.Status)
+	}
 	if err != nil {
 		return fmt.Errorf("take a profile: %w", err)
 	}

@@ -3,17 +3,11 @@ package bench
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/http"
 	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
 
-	"connectrpc.com/connect"
-
-	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
-	"github.com/corvo-cloud/corvo/sdks/go/stream"
+	corvo "github.com/corvo-cloud/corvo/sdks/go"
 )
 
 // lease is one job in the hands of a caller.
@@ -52,47 +46,14 @@ func (d *dialer) dial(ctx context.Context, p Protocol) (conn, error) {
 	case HTTP:
 		return d.dialHTTP(ctx)
 	case RPC:
-		return d.dialRPC(), nil
+		return d.dialRPC()
 	case Stream:
-		return d.dialStream(ctx), nil
+		return d.dialStream(ctx)
 	}
 	return nil, fmt.Errorf("unknown protocol %q", p)
 }
 
-// client speaks the RPC protocol over one HTTP/2 connection of its own.
-func (d *dialer) client() (corvov1connect.WorkerServiceClient, func()) {
-	var protocols http.Protocols
-	protocols.SetUnencryptedHTTP2(true)
-	protocols.SetHTTP2(true)
-	transport := &http.Transport{
-		Protocols:           &protocols,
-		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-		DisableCompression:  true,
-		MaxIdleConnsPerHost: 1,
-	}
-	base := strings.TrimRight(d.server.String(), "/")
-	client := corvov1connect.NewWorkerServiceClient(&http.Client{Transport: &keyed{next: stream.Join(transport), dialer: d}}, base,
-		connect.WithAcceptCompression("gzip", nil, nil))
-	return client, transport.CloseIdleConnections
-}
-
-// keyed adds the credentials to every request and joins the messages of streams.
-type keyed struct {
-	next   http.RoundTripper
-	dialer *dialer
-}
-
-func (k *keyed) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	k.dialer.credentials(r.Header.Set)
-	return k.next.RoundTrip(r)
-}
-
-func (d *dialer) credentials(set func(name, value string)) {
-	if d.apiKey != "" {
-		set("X-API-Key", d.apiKey)
-	}
-	if d.namespace != "" {
-		set("X-Corvo-Namespace", d.namespace)
-	}
+// client has connections of its own: one over HTTP/2 for unary calls and streams.
+func (d *dialer) client() (*corvo.Client, error) {
+	return corvo.New(corvo.WithURL(d.server.String()), corvo.WithAPIKey(d.apiKey), corvo.WithNamespace(d.namespace), corvo.WithUserAgent("corvo-bench"))
 }
