@@ -15,7 +15,7 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
-	"github.com/corvo-cloud/corvo/control-plane/internal/login"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/signup"
@@ -40,7 +40,7 @@ func roles() (all []cloudv1.TenantRole) {
 
 // unlimited removes the rate limits, which the tests would exceed.
 func (s *stage) unlimited() {
-	s.signup.Limits, s.login.Limits, s.members.InvitationsPerHour = signup.Limits{}, login.Limits{}, 0
+	s.signup.Limits, s.login.Limits, s.members.InvitationsPerHour = signup.Limits{}, ratelimit.Letters{}, 0
 }
 
 // fixture is a tenant with one of everything that a call can be about. Everything is made

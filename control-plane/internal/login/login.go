@@ -35,20 +35,9 @@ const (
 	signupPath  = "/signup"
 )
 
-// Limits are how many links are mailed; 0: no limit. None is shared by all, and none lets
-// a stranger keep somebody out: see addressWindow.
-type Limits struct {
-	// PeerPerHour is of one client, NetworkPerHour of the network around it.
-	PeerPerHour, NetworkPerHour int
-	// EmailPerHour is of one network for one address.
-	EmailPerHour int
-	// AddressPerWindow is for one address, whoever asks.
-	AddressPerWindow int
-}
-
 // DefaultLimits stop a mail flood.
-func DefaultLimits() Limits {
-	return Limits{PeerPerHour: 60, NetworkPerHour: 300, EmailPerHour: 10, AddressPerWindow: 5}
+func DefaultLimits() ratelimit.Letters {
+	return ratelimit.Letters{PeerPerHour: 60, NetworkPerHour: 300, EmailPerHour: 10, PerAddress: 5, AddressWindow: addressWindow}
 }
 
 // addressWindow is shorter than the life of a link: when an address gets no more mail in
@@ -59,7 +48,7 @@ const addressWindow = 10 * time.Minute
 // Needs are what a Service is built of.
 type Needs struct {
 	kit.Kit
-	Limits Limits
+	Limits ratelimit.Letters
 	// Invitations are those that a sign-in may accept.
 	Invitations Invitations
 }
@@ -105,7 +94,10 @@ func (s *Service) StartLogin(ctx context.Context, r *cloudv1.StartLoginRequest) 
 			}
 			email, joins = i.Email, t.Name
 		}
-		if err := ratelimit.Count(ctx, tx, now, s.limits(ctx, email)...); err != nil {
+		words := [3]string{
+			"sign-in emails requested from your network", "sign-in emails for this address requested from your network", "sign-in emails for this address",
+		}
+		if err := ratelimit.Count(ctx, tx, now, s.Limits.Limits("login", access.From(ctx).Peer, email, words)...); err != nil {
 			return err
 		}
 		return s.mailLink(ctx, tx, email, joins, what, now)
@@ -116,20 +108,6 @@ func (s *Service) StartLogin(ctx context.Context, r *cloudv1.StartLoginRequest) 
 	s.Wake()
 	cookies.From(ctx).SetStarted(started, now.Add(life))
 	return &cloudv1.StartLoginResponse{ExpiresAt: timestamppb.New(now.Add(life))}, nil
-}
-
-func (s *Service) limits(ctx context.Context, email string) []ratelimit.Limit {
-	peer := access.From(ctx).Peer
-	network := ratelimit.Network(peer)
-	return []ratelimit.Limit{
-		{Bucket: "login.peer:" + ratelimit.Peer(peer), Window: time.Hour, Max: s.Limits.PeerPerHour, What: "sign-in emails requested from your network"},
-		{Bucket: "login.network:" + network, Window: time.Hour, Max: s.Limits.NetworkPerHour, What: "sign-in emails requested from your network"},
-		{Bucket: "login.email:" + network + " " + email, Window: time.Hour, Max: s.Limits.EmailPerHour, What: "sign-in emails for this address requested from your network"},
-		{
-			Bucket: "login.address:" + email, Window: addressWindow, Max: s.Limits.AddressPerWindow, What: "sign-in emails for this address",
-			Help: "the link in the newest email still works",
-		},
-	}
 }
 
 // mailLink writes the same rows for known and unknown addresses: a token (one that

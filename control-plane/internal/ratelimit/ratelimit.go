@@ -59,6 +59,29 @@ func Count(ctx context.Context, tx *store.Tx, now time.Time, limits ...Limit) er
 	return nil
 }
 
+// Letters are how many letters are mailed to addresses that anybody may give; 0: no limit.
+// None is shared by all, and none lets a stranger keep somebody out.
+type Letters struct {
+	// PeerPerHour is of one client, NetworkPerHour of the network around it.
+	PeerPerHour, NetworkPerHour int
+	// EmailPerHour is of one network for one address, PerAddress for one address in
+	// AddressWindow, whoever asks.
+	EmailPerHour, PerAddress int
+	AddressWindow            time.Duration
+}
+
+// Limits are those of one letter. The words say what people read that there were too many
+// of: from their network, from it for the address, and for the address.
+func (l Letters) Limits(room, peer, email string, words [3]string) []Limit {
+	network := Network(peer)
+	return []Limit{
+		{Bucket: room + ".peer:" + Peer(peer), Window: time.Hour, Max: l.PeerPerHour, What: words[0]},
+		{Bucket: room + ".network:" + network, Window: time.Hour, Max: l.NetworkPerHour, What: words[0]},
+		{Bucket: room + ".email:" + network + " " + email, Window: time.Hour, Max: l.EmailPerHour, What: words[1]},
+		{Bucket: room + ".address:" + email, Window: l.AddressWindow, Max: l.PerAddress, What: words[2], Help: "the link in the newest email still works"},
+	}
+}
+
 // Peer is the bucket of a client's address.
 func Peer(addr string) string { return clientnet.Narrow(addr) }
 

@@ -43,18 +43,14 @@ const (
 
 // Limits are how many sign-ups are taken; 0: no limit. None is shared by all.
 type Limits struct {
-	// PeerPerHour is of one client, NetworkPerHour of the network around it.
-	PeerPerHour, NetworkPerHour int
-	// EmailPerHour is of one network for one address, AddressPerHour for one address,
-	// whoever asks.
-	EmailPerHour, AddressPerHour int
+	ratelimit.Letters
 	// CodesPerDay is how many codes may be tried for an address in all its sign-ups.
 	CodesPerDay int
 }
 
 // DefaultLimits stop a mail flood and leave room for a class behind one address.
 func DefaultLimits() Limits {
-	return Limits{PeerPerHour: 60, NetworkPerHour: 300, EmailPerHour: 5, AddressPerHour: 30, CodesPerDay: 15}
+	return Limits{ratelimit.Letters{PeerPerHour: 60, NetworkPerHour: 300, EmailPerHour: 5, PerAddress: 30, AddressWindow: time.Hour}, 15}
 }
 
 // Needs are what a Service is built of.
@@ -143,7 +139,8 @@ func validate(r *cloudv1.StartRequest) (email string, _ error) {
 
 func (s *Service) start(ctx context.Context, su store.Signup, letter mail.Message) error {
 	return s.Store.Service(ctx, func(tx *store.Tx) error {
-		if err := ratelimit.Count(ctx, tx, su.CreatedAt, s.limits(su)...); err != nil {
+		words := [3]string{"sign-ups from your network", "sign-ups for this email address from your network", "sign-ups for this email address"}
+		if err := ratelimit.Count(ctx, tx, su.CreatedAt, s.Limits.Letters.Limits("signup", su.Peer, su.Email, words)...); err != nil {
 			return err
 		}
 		if err := checkFree(ctx, tx, su.TenantName); err != nil {
@@ -157,19 +154,6 @@ func (s *Service) start(ctx context.Context, su store.Signup, letter mail.Messag
 		}
 		return mail.Put(ctx, s.Kit, tx, "", su.ID, letter)
 	})
-}
-
-func (s *Service) limits(su store.Signup) []ratelimit.Limit {
-	network := ratelimit.Network(su.Peer)
-	return []ratelimit.Limit{
-		{Bucket: "signup.peer:" + ratelimit.Peer(su.Peer), Window: time.Hour, Max: s.Limits.PeerPerHour, What: "sign-ups from your network"},
-		{Bucket: "signup.network:" + network, Window: time.Hour, Max: s.Limits.NetworkPerHour, What: "sign-ups from your network"},
-		{Bucket: "signup.email:" + network + " " + su.Email, Window: time.Hour, Max: s.Limits.EmailPerHour, What: "sign-ups for this email address from your network"},
-		{
-			Bucket: "signup.address:" + su.Email, Window: time.Hour, Max: s.Limits.AddressPerHour, What: "sign-ups for this email address",
-			Help: "the link in the newest email still works",
-		},
-	}
 }
 
 // nameProblem tells what is wrong with a name whoever has it.
