@@ -12,17 +12,17 @@ import (
 
 var (
 	agentShape = shape.New("AgentConfig",
-		shape.Whole("max_iterations", "Iterations before the job is held for approval; 0 means no limit.", func(in *queue.AgentLimits, n int) { in.MaxIterations = n }),
+		shape.Int("max_iterations", "Iterations before the job is held for approval; 0 means no limit.", func(in *queue.AgentLimits, n int) { in.MaxIterations = n }),
 		dollarsField("max_cost_usd", "Cost before the job is held for approval; 0 means no limit.", func(in *queue.AgentLimits) *int64 { return &in.MaxCost }),
 		shape.Span("iteration_timeout", "How long one attempt of an iteration can take, even if its lease is renewed; 0 means no limit.",
 			func(in *queue.AgentLimits, d time.Duration) { in.IterationTimeout = d }),
 	).Strictly()
 	replayShape = shape.New("ReplayRequest",
-		shape.Whole("from", "Number of the iteration to continue from.", func(in *int, n int) { *in = n }),
+		shape.Int("from", "Number of the iteration to continue from.", func(in *int, n int) { *in = n }),
 	).Strictly()
 	iterationParams = []shape.Param{
-		shape.WholeParam("after", "Only iterations after this one."),
-		shape.WholeParam("limit", "Maximum number of iterations; default 1000, which is also how many are kept."),
+		shape.IntParam("after", "Only iterations after this one."),
+		shape.IntParam("limit", "Maximum number of iterations; default 1000, which is also how many are kept."),
 	}
 )
 

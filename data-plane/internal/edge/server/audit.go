@@ -8,7 +8,7 @@ import (
 )
 
 var auditParams = []shape.Param{
-	shape.WholeParam("limit", "Entries per page, 1 to 1000; default 100."),
+	shape.IntParam("limit", "Entries per page, 1 to 1000; default 100."),
 	shape.TextParam("cursor", "The cursor of the previous page."),
 }
 

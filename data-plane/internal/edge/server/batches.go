@@ -36,7 +36,7 @@ func callbackFields() []shape.Field[queue.BatchOptions] {
 	return []shape.Field[queue.BatchOptions]{
 		shape.Text("callback_queue", "Queue of the callback job, which is enqueued when all jobs of the batch have ended; leave out for no callback.",
 			func(in *queue.BatchOptions) *string { return &in.CallbackQueue }),
-		shape.Any("callback_payload", "An object, to which the batch's counts are added. Any other value is moved to payload.",
+		shape.RawJSON("callback_payload", "An object, to which the batch's counts are added. Any other value is moved to payload.",
 			func(in *queue.BatchOptions) *json.RawMessage { return &in.CallbackPayload }),
 	}
 }

@@ -21,18 +21,18 @@ type policyRequest struct {
 
 var (
 	budgetShape = shape.New("BudgetRequest",
-		shape.Word("scope", "global, queue or tag.", wire.BudgetScopes(), func(in *queue.Budget) *wire.BudgetScope { return &in.Scope }).Must(),
+		shape.Enum("scope", "global, queue or tag.", wire.BudgetScopes(), func(in *queue.Budget) *wire.BudgetScope { return &in.Scope }).Must(),
 		shape.Text("target", "A queue name, a tag as key:value, or * for the whole namespace.", func(in *queue.Budget) *string { return &in.Target }),
 		dollarsField("daily_usd", "Maximum model cost per UTC day; 0 means no limit.", func(in *queue.Budget) *int64 { return &in.Daily }),
 		dollarsField("per_job_usd", "Maximum model cost per job; 0 means no limit.", func(in *queue.Budget) *int64 { return &in.PerJob }),
-		shape.Word("on_exceed", "hold (default: start no jobs), reject (also refuse new jobs) or alert_only.", wire.OnExceeds(),
+		shape.Enum("on_exceed", "hold (default: start no jobs), reject (also refuse new jobs) or alert_only.", wire.OnExceeds(),
 			func(in *queue.Budget) *wire.OnExceed { return &in.OnExceed }),
 	).Strictly()
 
 	policyShape = shape.New("ApprovalPolicyRequest",
 		shape.Text("id", "Id of the policy to update; leave out to create one.", func(in *policyRequest) *string { return &in.id }),
 		shape.Text("name", "Name shown to people.", func(in *policyRequest) *string { return &in.in.Name }).Must(),
-		shape.Word("mode", "any (default: one condition is enough) or all.", wire.PolicyModes(), func(in *policyRequest) *wire.PolicyMode { return &in.in.Mode }),
+		shape.Enum("mode", "any (default: one condition is enough) or all.", wire.PolicyModes(), func(in *policyRequest) *wire.PolicyMode { return &in.in.Mode }),
 		shape.Bool("enabled", "Default true.", func(in *policyRequest) *bool { return &in.in.Enabled }),
 		shape.Text("queue", "Jobs of this queue.", func(in *policyRequest) *string { return &in.in.Queue }),
 		shape.Text("tag_key", "Jobs with this tag.", func(in *policyRequest) *string { return &in.in.TagKey }),
@@ -40,7 +40,7 @@ var (
 		shape.Texts("approvers", "Ids of the keys or users that can decide; if empty, everybody with the operator role.",
 			func(in *policyRequest) *[]string { return &in.in.Approvers }),
 		shape.Duration("expires_after", "How long a job waits for a decision; leave out for no limit.", func(in *policyRequest, d time.Duration) { in.in.Expires = d }),
-		shape.Word("on_expire", "What happens when it expires: reject (default) or approve.", wire.OnExpires(), func(in *policyRequest) *wire.OnExpire { return &in.in.OnExpire }),
+		shape.Enum("on_expire", "What happens when it expires: reject (default) or approve.", wire.OnExpires(), func(in *policyRequest) *wire.OnExpire { return &in.in.OnExpire }),
 	).Strictly()
 )
 

@@ -32,10 +32,10 @@ var bulkShape = shape.New("BulkRequest",
 			in.Filter = new(queue.JobFilter)
 			return in.Filter
 		}),
-	shape.Word("action", "retry, delete, cancel, move, requeue, change_priority, hold, approve or reject.", wire.BulkActions(),
+	shape.Enum("action", "retry, delete, cancel, move, requeue, change_priority, hold, approve or reject.", wire.BulkActions(),
 		func(in *queue.BulkInput) *wire.BulkAction { return &in.Action }).Must(),
 	shape.Text("move_to_queue", "Target queue, for move.", func(in *queue.BulkInput) *string { return &in.MoveTo }),
-	shape.Word("priority", "For change_priority: critical, high or normal.", wire.Priorities(), func(in *queue.BulkInput) *wire.Priority { return &in.Priority }),
+	shape.Enum("priority", "For change_priority: critical, high or normal.", wire.Priorities(), func(in *queue.BulkInput) *wire.Priority { return &in.Priority }),
 	shape.Bool("async", "Respond immediately and continue in the background. This is automatic if a filter matches more than 10000 jobs.",
 		func(in *queue.BulkInput) *bool { return &in.Async }),
 ).Strictly()

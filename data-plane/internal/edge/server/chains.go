@@ -43,7 +43,7 @@ func chainField() shape.Field[queue.EnqueueInput] {
 var (
 	stepShape = shape.New("ChainStep",
 		shape.Text("queue", "Queue name. Optional for the first step, which uses the job's queue.", func(in *queue.StepInput) *string { return &in.Queue }),
-		shape.Any("payload", "An object, to which the previous job's id and result are added. Any other value is moved to payload.",
+		shape.RawJSON("payload", "An object, to which the previous job's id and result are added. Any other value is moved to payload.",
 			func(in *queue.StepInput) *json.RawMessage { return &in.Payload }),
 	).Strictly()
 

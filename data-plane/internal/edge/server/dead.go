@@ -8,7 +8,7 @@ import (
 
 var deadGroupsParams = []shape.Param{
 	shape.TextParam("queue", "Only jobs of this queue."),
-	shape.WholeParam("limit", "How many groups, at most 1000; 100 if it is not given."),
+	shape.IntParam("limit", "How many groups, at most 1000; 100 if it is not given."),
 }
 
 func (c *call) deadGroups() error {

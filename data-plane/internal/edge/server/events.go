@@ -29,7 +29,7 @@ const (
 var keepalive = []byte(":keepalive\n\n")
 
 var eventParams = []shape.Param{
-	shape.WholeParam("last_event_id", "Start after this event. The header Last-Event-ID wins over it; without either, the stream starts with the next new event."),
+	shape.IntParam("last_event_id", "Start after this event. The header Last-Event-ID wins over it; without either, the stream starts with the next new event."),
 	shape.TextParam("queues", "Only events of these queues, separated by commas."),
 	shape.TextParam("job_ids", "Only events of these jobs, separated by commas."),
 	shape.TextParam("types", "Only events of these types, separated by commas."),
@@ -248,8 +248,8 @@ func eventFilter(d *shape.Decoder, q url.Values, header string) queue.EventFilte
 }
 
 var recentParams = []shape.Param{
-	shape.WholeParam("after_seq", "Only events after this number; 0 starts with the oldest one kept."),
-	shape.WholeParam("limit", "Maximum number of events, 1 to 1000; default 100."),
+	shape.IntParam("after_seq", "Only events after this number; 0 starts with the oldest one kept."),
+	shape.IntParam("limit", "Maximum number of events, 1 to 1000; default 100."),
 }
 
 func (c *call) recentEvents() error {

@@ -85,7 +85,7 @@ func pathID[T any](c *call, name string, parse func(string) (T, error), missing 
 
 // pageParams are the parameters of a list without filters.
 var pageParams = []shape.Param{
-	shape.WholeParam("limit", "Items per page, at most 1000; default 50."),
+	shape.IntParam("limit", "Items per page, at most 1000; default 50."),
 	shape.TextParam("cursor", "The cursor of the previous page."),
 }
 

@@ -50,7 +50,7 @@ var searchShape = shape.New("JobSearchRequest",
 	shape.Text("error_group", "Only the dead jobs of this group; GET /api/v1/dead/groups has its id.", func(f *queue.JobFilter) *string { return &f.ErrorGroup }),
 	statesField("state", "Only jobs in one of these states.", func(f *queue.JobFilter) *[]string { return &f.States }),
 	searchTags(),
-	shape.Word("priority", "critical, high or normal.", wire.Priorities(), func(f *queue.JobFilter) *wire.Priority { return &f.Priority }),
+	shape.Enum("priority", "critical, high or normal.", wire.Priorities(), func(f *queue.JobFilter) *wire.Priority { return &f.Priority }),
 	shape.Text("worker_id", "The worker of the latest attempt.", func(f *queue.JobFilter) *string { return &f.WorkerID }),
 	shape.Time("created_after", "After this time.", func(f *queue.JobFilter) *time.Time { return &f.CreatedAfter }),
 	shape.Time("created_before", "Before this time.", func(f *queue.JobFilter) *time.Time { return &f.CreatedBefore }),
@@ -60,30 +60,30 @@ var searchShape = shape.New("JobSearchRequest",
 	shape.Time("started_before", "Before this time.", func(f *queue.JobFilter) *time.Time { return &f.StartedBefore }),
 	shape.Time("completed_after", "After this time.", func(f *queue.JobFilter) *time.Time { return &f.CompletedAfter }),
 	shape.Time("completed_before", "Before this time.", func(f *queue.JobFilter) *time.Time { return &f.CompletedBefore }),
-	shape.Whole("attempt_min", "At least this many attempts.", func(f *queue.JobFilter, n int) { f.AttemptMin = &n }),
-	shape.Whole("attempt_max", "At most this many attempts.", func(f *queue.JobFilter, n int) { f.AttemptMax = &n }),
+	shape.Int("attempt_min", "At least this many attempts.", func(f *queue.JobFilter, n int) { f.AttemptMin = &n }),
+	shape.Int("attempt_max", "At most this many attempts.", func(f *queue.JobFilter, n int) { f.AttemptMax = &n }),
 	shape.Bool("has_errors", "Whether an attempt has failed.", func(f *queue.JobFilter) *bool {
 		f.HasErrors = new(bool)
 		return f.HasErrors
 	}),
 	shape.Text("sort", "Must be created_at.", func(f *queue.JobFilter) *string { return &f.Sort }),
 	shape.Text("order", "desc (default) or asc.", func(f *queue.JobFilter) *string { return &f.Order }),
-	shape.Whole("limit", "Jobs per page, at most 1000; 50 if left out or larger.", func(f *queue.JobFilter, n int) {
+	shape.Int("limit", "Jobs per page, at most 1000; 50 if left out or larger.", func(f *queue.JobFilter, n int) {
 		if f.Limit = n; n == 0 {
 			f.Limit = -1 // Asked for nothing, which is refused.
 		}
 	}),
 	shape.Text("cursor", "The cursor of the previous page; the filters must be the same.", func(f *queue.JobFilter) *string { return &f.Cursor }),
-	shape.Later[queue.JobFilter]("payload_contains"),
-	shape.Later[queue.JobFilter]("payload_jq"),
-	shape.Later[queue.JobFilter]("expire_after"),
-	shape.Later[queue.JobFilter]("expire_before"),
-	shape.Later[queue.JobFilter]("unique_key"),
-	shape.Later[queue.JobFilter]("batch_id"),
-	shape.Later[queue.JobFilter]("parent_id"),
-	shape.Later[queue.JobFilter]("chain_id"),
-	shape.Later[queue.JobFilter]("error_contains"),
-	shape.Later[queue.JobFilter]("job_id_prefix"),
+	shape.Reserved[queue.JobFilter]("payload_contains"),
+	shape.Reserved[queue.JobFilter]("payload_jq"),
+	shape.Reserved[queue.JobFilter]("expire_after"),
+	shape.Reserved[queue.JobFilter]("expire_before"),
+	shape.Reserved[queue.JobFilter]("unique_key"),
+	shape.Reserved[queue.JobFilter]("batch_id"),
+	shape.Reserved[queue.JobFilter]("parent_id"),
+	shape.Reserved[queue.JobFilter]("chain_id"),
+	shape.Reserved[queue.JobFilter]("error_contains"),
+	shape.Reserved[queue.JobFilter]("job_id_prefix"),
 ).Strictly()
 
 func statesField(name, doc string, at func(*queue.JobFilter) *[]string) shape.Field[queue.JobFilter] {
@@ -116,7 +116,7 @@ var listParams = []shape.Param{
 	shape.TimeParam("created_after", "After this time."),
 	shape.TimeParam("created_before", "Before this time."),
 	shape.TextParam("order", "desc (default) or asc, by creation time."),
-	shape.WholeParam("limit", "Jobs per page, at most 1000; default 50."),
+	shape.IntParam("limit", "Jobs per page, at most 1000; default 50."),
 	shape.TextParam("cursor", "The cursor of the previous page; the filters must be the same."),
 }
 

@@ -206,23 +206,23 @@ func TestEveryOption_IsInTheTable(t *testing.T) {
 		}
 	}
 	for _, f := range enqueueShape.Fields() {
-		if !f.Later && !members[f.Name] {
+		if !f.Reserved && !members[f.Name] {
 			t.Errorf("a JSON enqueue has the member %s, which no entry of enqueueOptions says", f.Name)
 		}
 	}
 	for _, d := range []proto.Message{&corvov1.EnqueueOptions{}, &corvov1.EnqueueRequest{}, &corvov1.LifecycleEnqueueItem{}} {
 		list := d.ProtoReflect().Descriptor().Fields()
 		for i := range list.Len() {
-			if f := list.Get(i); !options[string(f.Name())] && !options[f.JSONName()] && !enqueueLater(string(f.Name())) {
+			if f := list.Get(i); !options[string(f.Name())] && !options[f.JSONName()] && !enqueueReserved(string(f.Name())) {
 				t.Errorf("%s has the option %s, which no entry of enqueueOptions says", d.ProtoReflect().Descriptor().Name(), f.Name())
 			}
 		}
 	}
 }
 
-func enqueueLater(name string) bool {
-	later := slices.ContainsFunc(enqueueShape.Fields(), func(f shape.Field[queue.EnqueueInput]) bool { return f.Name == name && f.Later })
-	return later || name == "on_dependency_failed" && !slices.ContainsFunc(enqueueOptions, func(o enqueueOption) bool { return o.field == "DependsOn" })
+func enqueueReserved(name string) bool {
+	reserved := slices.ContainsFunc(enqueueShape.Fields(), func(f shape.Field[queue.EnqueueInput]) bool { return f.Name == name && f.Reserved })
+	return reserved || name == "on_dependency_failed" && !slices.ContainsFunc(enqueueOptions, func(o enqueueOption) bool { return o.field == "DependsOn" })
 }
 
 func (o *enqueueOption) request() object {

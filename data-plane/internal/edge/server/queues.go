@@ -26,20 +26,20 @@ type queueRequest struct {
 
 var (
 	throttleShape = shape.New("QueueThrottle",
-		shape.Whole("limit", "How many jobs can start in any window.", func(in *queue.Throttle, n int) { in.Limit = n }).Must(),
+		shape.Int("limit", "How many jobs can start in any window.", func(in *queue.Throttle, n int) { in.Limit = n }).Must(),
 		shape.Millis("window_ms", "Length of the window in milliseconds.", func(in *queue.Throttle, d time.Duration) { in.Window = d }).Must(),
 	).Strictly()
 
 	queueShape = shape.New("QueueRequest",
 		shape.Bool("paused", "Whether the queue is paused; leave out to keep the current value.",
 			func(in *queueRequest) *bool { in.setsIt = true; return &in.paused }),
-		shape.Whole("max_concurrency", "How many of its jobs can be leased at a time; 0 or left out means no limit.",
+		shape.Int("max_concurrency", "How many of its jobs can be leased at a time; 0 or left out means no limit.",
 			func(in *queueRequest, n int) { in.max = n }),
 		shape.Object("throttle", "How many of its jobs can start in a time window; leave out for no limit.", throttleShape,
 			func(in *queueRequest) *queue.Throttle { in.throttle = new(queue.Throttle); return in.throttle }),
-		shape.Whole("max_retries", "Default for jobs that don't set max_retries; if left out, 3.",
+		shape.Int("max_retries", "Default for jobs that don't set max_retries; if left out, 3.",
 			func(in *queueRequest, n int) { in.retry.MaxRetries = &n }),
-		shape.Word("retry_backoff", "Default for jobs that don't set retry_backoff; if left out, exponential.", wire.Backoffs(), func(in *queueRequest) *wire.Backoff { return &in.retry.Backoff }),
+		shape.Enum("retry_backoff", "Default for jobs that don't set retry_backoff; if left out, exponential.", wire.Backoffs(), func(in *queueRequest) *wire.Backoff { return &in.retry.Backoff }),
 		shape.Duration("retry_base_delay", "Default for jobs that don't set retry_base_delay; if left out, 5s.", setQueueBaseDelay),
 		shape.Duration("retry_max_delay", "Default for jobs that don't set retry_max_delay; if left out, 10m.", setQueueMaxDelay),
 		shape.Millis("retry_base_delay_ms", "The same in milliseconds.", setQueueBaseDelay),
@@ -47,12 +47,12 @@ var (
 	).Strictly()
 
 	concurrencyShape = shape.New("QueueConcurrencyRequest",
-		shape.Whole("max", "How many of the queue's jobs can be leased at a time; 0 removes the limit.",
+		shape.Int("max", "How many of the queue's jobs can be leased at a time; 0 removes the limit.",
 			func(in *int, n int) { *in = n }).Must(),
 	).Strictly()
 
 	rateShape = shape.New("QueueThrottleRequest",
-		shape.Whole("rate", "How many jobs can start in any window.", func(in *queue.Throttle, n int) { in.Limit = n }).Must(),
+		shape.Int("rate", "How many jobs can start in any window.", func(in *queue.Throttle, n int) { in.Limit = n }).Must(),
 		shape.Millis("window_ms", "Length of the window in milliseconds.", setWindow),
 		shape.Duration("period", "The same as a duration, such as 1m.", setWindow),
 	).Strictly()

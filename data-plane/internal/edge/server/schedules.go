@@ -21,9 +21,9 @@ var scheduleShape = shape.New("ScheduleRequest", append(append([]shape.Field[que
 	shape.Text("timezone", "IANA name; default UTC.", func(in *queue.ScheduleInput) *string { return &in.Timezone }),
 	shape.Duration("jitter", "Delay each tick by less than this.", setJitter),
 	shape.Millis("jitter_ms", "The same in milliseconds.", setJitter),
-	shape.Word("overlap", "What to do while the previous job hasn't ended: allow (default), skip or cancel.", wire.Overlaps(),
+	shape.Enum("overlap", "What to do while the previous job hasn't ended: allow (default), skip or cancel.", wire.Overlaps(),
 		func(in *queue.ScheduleInput) *wire.Overlap { return &in.Overlap }),
-	shape.Word("catch_up", "Which missed ticks to run: once (default: the latest), skip or all.", wire.CatchUps(),
+	shape.Enum("catch_up", "Which missed ticks to run: once (default: the latest), skip or all.", wire.CatchUps(),
 		func(in *queue.ScheduleInput) *wire.CatchUp { return &in.CatchUp }),
 	shape.Bool("paused", "Whether the schedule is paused; leave out to keep the current value.",
 		func(in *queue.ScheduleInput) *bool { in.Paused = new(bool); return in.Paused }),
@@ -45,7 +45,7 @@ func setJitter(in *queue.ScheduleInput, d time.Duration) { in.Jitter = d }
 func jobOfSchedule(names ...string) []shape.Field[queue.ScheduleInput] {
 	out := make([]shape.Field[queue.ScheduleInput], len(names))
 	for i, name := range names {
-		out[i] = shape.Of(enqueueShape.Field(name), func(in *queue.ScheduleInput) *queue.EnqueueInput { return &in.Job })
+		out[i] = shape.Embed(enqueueShape.Field(name), func(in *queue.ScheduleInput) *queue.EnqueueInput { return &in.Job })
 	}
 	return out
 }
@@ -60,7 +60,7 @@ func toldOnly(names ...string) []shape.Field[queue.ScheduleInput] {
 }
 
 var scheduleParams = []shape.Param{
-	shape.WholeParam("limit", "Schedules per page, at most 1000; default 50."),
+	shape.IntParam("limit", "Schedules per page, at most 1000; default 50."),
 	shape.TextParam("cursor", "The cursor of the previous page."),
 }
 

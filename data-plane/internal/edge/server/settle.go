@@ -23,15 +23,15 @@ type ackBatchRequest struct {
 
 func ackFields() []shape.Field[ackRequest] {
 	return []shape.Field[ackRequest]{
-		shape.Any("result", "Any JSON.", func(in *ackRequest) *json.RawMessage { return &in.in.Result }),
-		shape.Any("checkpoint", "Last checkpoint, any JSON.", func(in *ackRequest) *json.RawMessage { return &in.in.Checkpoint }),
+		shape.RawJSON("result", "Any JSON.", func(in *ackRequest) *json.RawMessage { return &in.in.Result }),
+		shape.RawJSON("checkpoint", "Last checkpoint, any JSON.", func(in *ackRequest) *json.RawMessage { return &in.in.Checkpoint }),
 		leaseTokenField(func(in *ackRequest) *string { return &in.in.Token }),
 		workerField(func(in *ackRequest) *string { return &in.in.WorkerID }),
 		usageField(func(in *ackRequest) **queue.UsageReport { return &in.in.Usage }),
-		shape.Word("agent_status", "For agent jobs: continue (one more iteration), done, or hold (for approval).", wire.AgentStatuses(),
+		shape.Enum("agent_status", "For agent jobs: continue (one more iteration), done, or hold (for approval).", wire.AgentStatuses(),
 			func(in *ackRequest) *wire.AgentStatus { return &in.in.AgentStatus }),
 		shape.Text("hold_reason", "Why the job is held, with agent_status hold.", func(in *ackRequest) *string { return &in.in.HoldReason }),
-		shape.Word("step_status", "For chains: continue (default), or exit to skip the remaining steps.", wire.StepStatuses(),
+		shape.Enum("step_status", "For chains: continue (default), or exit to skip the remaining steps.", wire.StepStatuses(),
 			func(in *ackRequest) *wire.StepStatus { return &in.in.StepStatus }),
 		shape.Text("exit_reason", "Why the remaining steps are skipped.", func(in *ackRequest) *string { return &in.in.ExitReason }),
 	}
@@ -71,8 +71,8 @@ var (
 	)
 
 	heartbeatItemShape = shape.New("HeartbeatJob",
-		shape.Any("progress", "Any JSON.", func(in *queue.HeartbeatInput) *json.RawMessage { return &in.Progress }),
-		shape.Any("checkpoint", "Any JSON.", func(in *queue.HeartbeatInput) *json.RawMessage { return &in.Checkpoint }),
+		shape.RawJSON("progress", "Any JSON.", func(in *queue.HeartbeatInput) *json.RawMessage { return &in.Progress }),
+		shape.RawJSON("checkpoint", "Any JSON.", func(in *queue.HeartbeatInput) *json.RawMessage { return &in.Checkpoint }),
 		leaseTokenField(func(in *queue.HeartbeatInput) *string { return &in.Token }),
 		usageField(func(in *queue.HeartbeatInput) **queue.UsageReport { return &in.Usage }),
 	)

@@ -30,12 +30,12 @@ var usageShape = shape.New("UsageReport",
 	dollarsField("cost_usd", "Cost in dollars.", func(in *queue.UsageReport) *int64 { return &in.Cost }),
 	shape.Text("model", "Name of the model.", func(in *queue.UsageReport) *string { return &in.Model }),
 	shape.Text("provider", "Provider of the model.", func(in *queue.UsageReport) *string { return &in.Provider }),
-	shape.Word("kind", "total (default): the numbers count from the start of the attempt and replace earlier ones for the same model; "+
+	shape.Enum("kind", "total (default): the numbers count from the start of the attempt and replace earlier ones for the same model; "+
 		"delta: they are added.", wire.UsageKinds(), func(in *queue.UsageReport) *wire.UsageKind { return &in.Kind }),
 )
 
 func tokensField(name string, at func(*queue.UsageReport) *int64) shape.Field[queue.UsageReport] {
-	return shape.Whole(name, "Tokens.", func(in *queue.UsageReport, n int) { *at(in) = int64(n) })
+	return shape.Int(name, "Tokens.", func(in *queue.UsageReport, n int) { *at(in) = int64(n) })
 }
 
 // usageField reads a report; one of zeros and no name says nothing.

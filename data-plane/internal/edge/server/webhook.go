@@ -31,7 +31,7 @@ func webhookWords() []shape.Param {
 
 // isWebhookWord: the queue stands in the path, the payload is the body.
 func isWebhookWord(f *shape.Field[queue.EnqueueInput]) bool {
-	return !f.Later && f.Name != "queue" && (f.Schema.Type == "string" || f.Schema.Type == "integer")
+	return !f.Reserved && f.Name != "queue" && (f.Schema.Type == "string" || f.Schema.Type == "integer")
 }
 
 // webhook enqueues whatever somebody else's server posts.

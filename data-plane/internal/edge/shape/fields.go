@@ -27,10 +27,10 @@ type Field[T any] struct {
 	Doc      string
 	Schema   Schema
 	Required bool
-	// Later marks an option of the contract that does not exist yet: it is refused
+	// Reserved marks an option of the contract that does not exist yet: it is refused
 	// by name, because ignoring it would do something else than was asked.
-	Later bool
-	Read  func(d *Decoder, path string, value []byte, into *T) string
+	Reserved bool
+	Read     func(d *Decoder, path string, value []byte, into *T) string
 }
 
 // New makes a shape of its members.
@@ -48,8 +48,8 @@ func (s *Shape[T]) Fields() []Field[T] { return s.fields }
 // Field is the member of that name, which there must be.
 func (s *Shape[T]) Field(name string) Field[T] { return s.fields[s.byName[name]] }
 
-// Of is a member of an E that is read into the T around it.
-func Of[T, E any](f Field[E], at func(*T) *E) Field[T] {
+// Embed is a member of an E that is read into the T around it.
+func Embed[T, E any](f Field[E], at func(*T) *E) Field[T] {
 	return Field[T]{Name: f.Name, Doc: f.Doc, Schema: f.Schema, Required: f.Required, Read: func(d *Decoder, path string, v []byte, into *T) string {
 		return f.Read(d, path, v, at(into))
 	}}
@@ -127,7 +127,7 @@ func (d *Decoder) ErrOr(tooLarge []fault.Field) error {
 func (s *Shape[T]) names() []string {
 	var names []string
 	for _, f := range s.fields {
-		if !f.Later {
+		if !f.Reserved {
 			names = append(names, f.Name)
 		}
 	}
@@ -152,7 +152,7 @@ func (s *Shape[T]) Read(d *Decoder, path string, value []byte, into *T) {
 		}
 		seen |= 1 << i
 		f := &s.fields[i]
-		if f.Later {
+		if f.Reserved {
 			if !isBlank(v) {
 				d.Problem(Join(path, name), "is not available yet")
 			}
@@ -218,8 +218,8 @@ func Text[T any](name, doc string, at func(*T) *string) Field[T] {
 	}}
 }
 
-// Word reads a text; which words mean something is the use case's to say.
-func Word[T any, W ~string](name, doc string, words []W, at func(*T) *W) Field[T] {
+// Enum reads a string; the use case decides which values it accepts.
+func Enum[T any, W ~string](name, doc string, words []W, at func(*T) *W) Field[T] {
 	return Field[T]{Name: name, Doc: doc, Schema: Schema{Type: "string", Enum: TextsOf(words)}, Read: func(_ *Decoder, _ string, v []byte, into *T) string {
 		return readText(v, at(into))
 	}}
@@ -236,8 +236,8 @@ func readText[W ~string](v []byte, into *W) string {
 	return ""
 }
 
-// Whole reads a whole number.
-func Whole[T any](name, doc string, at func(*T, int)) Field[T] {
+// Int reads a whole number.
+func Int[T any](name, doc string, at func(*T, int)) Field[T] {
 	return Field[T]{Name: name, Doc: doc, Schema: Schema{Type: "integer"}, Read: func(_ *Decoder, _ string, v []byte, into *T) string {
 		n, msg := whole(v)
 		if msg == "" {
@@ -270,8 +270,8 @@ func Bool[T any](name, doc string, at func(*T) *bool) Field[T] {
 	}}
 }
 
-// Any keeps the JSON as it was sent; it stays part of the request body.
-func Any[T any](name, doc string, at func(*T) *json.RawMessage) Field[T] {
+// RawJSON keeps the JSON as it was sent; it stays part of the request body.
+func RawJSON[T any](name, doc string, at func(*T) *json.RawMessage) Field[T] {
 	return Field[T]{Name: name, Doc: doc, Read: func(_ *Decoder, _ string, v []byte, into *T) string {
 		*at(into) = v
 		return ""
@@ -523,7 +523,7 @@ func Ignored[T any](name string) Field[T] {
 	return Field[T]{Name: name, Doc: "Set by the server; ignored in a request.", Read: func(*Decoder, string, []byte, *T) string { return "" }}
 }
 
-// Later is an option of the contract that this server refuses by name.
-func Later[T any](name string) Field[T] {
-	return Field[T]{Name: name, Doc: "Not available yet; refused.", Later: true}
+// Reserved is an option of the contract that this server refuses by name.
+func Reserved[T any](name string) Field[T] {
+	return Field[T]{Name: name, Doc: "Not available yet; refused.", Reserved: true}
 }

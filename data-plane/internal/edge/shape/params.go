@@ -10,8 +10,8 @@ type Param struct {
 // TextParam is any text.
 func TextParam(name, doc string) Param { return Param{name, doc, Schema{Type: "string"}} }
 
-// WholeParam is a whole number.
-func WholeParam(name, doc string) Param { return Param{name, doc, Schema{Type: "integer"}} }
+// IntParam is a whole number.
+func IntParam(name, doc string) Param { return Param{name, doc, Schema{Type: "integer"}} }
 
 // BoolParam is true or false.
 func BoolParam(name, doc string) Param { return Param{name, doc, Schema{Type: "boolean"}} }

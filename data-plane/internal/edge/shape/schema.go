@@ -34,7 +34,7 @@ func (s *Shape[T]) Schema() Schema {
 	for _, f := range s.fields {
 		p := f.Schema
 		p.Description = f.Doc
-		p.Deprecated = f.Later // The nearest word the format has for "do not send".
+		p.Deprecated = f.Reserved // The nearest word the format has for "do not send".
 		out.Properties[f.Name] = p
 		if f.Required {
 			out.Required = append(out.Required, f.Name)
