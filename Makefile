@@ -228,9 +228,9 @@ web/dist/index.html: $(WEB_DEPS) $(shell find web/src web/public web/index.html 
 	@touch $@
 
 # A browser from the system's packages; the servers of the journeys from npm.
-$(BIN)/.console-tools.stamp: $(E2E_DEPS)
+$(BIN)/.console-tools.stamp: $(E2E_DEPS) tools/install-chromium
 	@mkdir -p $(BIN)
-	@command -v chromium >/dev/null || tools/install-chromium
+	@command -v chromium-headless-shell >/dev/null || tools/install-chromium
 	@touch $@
 
 $(E2E_DEPS): web/e2e/package.json web/e2e/package-lock.json

@@ -1,10 +1,11 @@
 import { defineConfig, devices } from "@playwright/test";
+import { browser } from "./rig/browser.ts";
 
 const chromium = {
   ...devices["Desktop Chrome"],
   viewport: { width: 1280, height: 800 },
   launchOptions: {
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    executablePath: browser,
     // As root there is no sandbox; the rest keeps the browser from calling home.
     args: [
       "--no-sandbox",
