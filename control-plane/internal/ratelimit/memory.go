@@ -5,11 +5,16 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 )
 
 // Rate is how often something may happen: Burst at once, and PerSecond from then on.
-type Rate struct{ PerSecond, Burst float64 }
+type Rate struct {
+	PerSecond float64
+	Burst     int
+}
 
 // bucketsMax bounds the memory of one Buckets. An entry that has filled up again says
 // nothing and is dropped; if none has, any one is: whoever has that many networks is not
@@ -21,53 +26,41 @@ type Buckets struct {
 	rate Rate
 
 	mu  sync.Mutex
-	all map[string]bucket // Guarded by mu.
-}
-
-// bucket is how much was left at a time.
-type bucket struct {
-	left float64
-	at   time.Time
+	all map[string]*rate.Limiter // Guarded by mu.
 }
 
 // NewBuckets makes Buckets of a rate.
-func NewBuckets(r Rate) *Buckets { return &Buckets{rate: r, all: map[string]bucket{}} }
+func NewBuckets(r Rate) *Buckets { return &Buckets{rate: r, all: map[string]*rate.Limiter{}} }
 
 // Take takes one, or returns how long to wait until there is one.
 func (b *Buckets) Take(key string, now time.Time) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	left := b.left(key, now)
-	if left < 1 {
-		return b.until(left)
+	if b.all[key] == nil {
+		if len(b.all) >= bucketsMax {
+			b.makeRoom(now)
+		}
+		b.all[key] = rate.NewLimiter(rate.Limit(b.rate.PerSecond), b.rate.Burst)
 	}
-	if _, known := b.all[key]; !known && len(b.all) >= bucketsMax {
-		b.makeRoom(now)
+	if b.all[key].AllowN(now, 1) {
+		return 0
 	}
-	b.all[key] = bucket{left: left - 1, at: now}
-	return 0
+	return b.wait(key, now)
 }
 
 // Wait returns how long Take would have to wait, and takes nothing.
 func (b *Buckets) Wait(key string, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if left := b.left(key, now); left < 1 {
-		return b.until(left)
-	}
-	return 0
+	return b.wait(key, now)
 }
 
-func (b *Buckets) left(key string, now time.Time) float64 {
-	was, ok := b.all[key]
+func (b *Buckets) wait(key string, now time.Time) time.Duration {
+	l, ok := b.all[key]
 	if !ok {
-		return b.rate.Burst
+		return 0
 	}
-	return min(b.rate.Burst, was.left+max(0, now.Sub(was.at).Seconds())*b.rate.PerSecond)
-}
-
-func (b *Buckets) until(left float64) time.Duration {
-	return time.Duration((1 - left) / b.rate.PerSecond * float64(time.Second))
+	return max(0, time.Duration((1-l.TokensAt(now))/b.rate.PerSecond*float64(time.Second)))
 }
 
 // makeRoom looks at some entries only: a call must not pay for all of them.
@@ -75,7 +68,7 @@ func (b *Buckets) makeRoom(now time.Time) {
 	const looked = 64
 	seen, any := 0, ""
 	for key := range b.all {
-		if b.left(key, now) >= b.rate.Burst {
+		if b.all[key].TokensAt(now) >= float64(b.rate.Burst) {
 			delete(b.all, key)
 		}
 		if any, seen = key, seen+1; seen == looked {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+	"golang.org/x/time/rate"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/egress"
 )
@@ -207,7 +208,7 @@ var errKeysTooOften = errors.New("the key set was read a moment ago; it isn't re
 // keyClient is the client for one key set, with a limit on how often it is read.
 func (p *providers) keyClient() *http.Client {
 	c := *p.client
-	c.Transport = &keyFetches{next: p.client.Transport, now: p.now, left: keyFetchesBurst}
+	c.Transport = &keyFetches{next: p.client.Transport, now: p.now, rate: rate.NewLimiter(rate.Every(keyFetchEvery), keyFetchesBurst)}
 	return &c
 }
 
@@ -215,34 +216,13 @@ func (p *providers) keyClient() *http.Client {
 type keyFetches struct {
 	next http.RoundTripper
 	now  func() time.Time
-
-	mu   sync.Mutex
-	left int       // Guarded by mu.
-	last time.Time // Guarded by mu. When left was last raised.
+	rate *rate.Limiter
 }
 
 // RoundTrip implements http.RoundTripper.
 func (k *keyFetches) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !k.take() {
+	if !k.rate.AllowN(k.now(), 1) {
 		return nil, errKeysTooOften
 	}
 	return k.next.RoundTrip(r)
-}
-
-func (k *keyFetches) take() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := k.now()
-	if k.last.IsZero() {
-		k.last = now
-	}
-	if more := int(now.Sub(k.last) / keyFetchEvery); more > 0 {
-		k.left = min(k.left+more, keyFetchesBurst)
-		k.last = k.last.Add(time.Duration(more) * keyFetchEvery)
-	}
-	if k.left == 0 {
-		return false
-	}
-	k.left--
-	return true
 }
