@@ -71,8 +71,6 @@ func (f *adminFlags) asking(run func(ctx context.Context, secret []byte, o cella
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 		defer cancel()
-		ctx, stop := untilSignal(ctx)
-		defer stop()
 		return run(ctx, secret, celladmin.Options{Name: "operator", TLS: cellTLS}, args)
 	}
 }

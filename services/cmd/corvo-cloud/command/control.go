@@ -94,8 +94,6 @@ func (s *session) control(ctx context.Context, f controlFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(ctx)
-	defer stop()
 	if f.dryRun && !f.afterRestore {
 		return usagef("--dry-run only works with --after-restore")
 	}

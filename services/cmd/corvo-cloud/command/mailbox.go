@@ -38,8 +38,6 @@ holds a secret, because these emails can sign people in. "up" has a mailbox buil
 }
 
 func (s *session) mailbox(ctx context.Context, f mailboxFlags) error {
-	ctx, stop := untilSignal(ctx)
-	defer stop()
 	box, err := mailbox.New(mailbox.Options{Addr: f.smtp, Logger: s.logger()})
 	if err != nil {
 		return listenFailure("--smtp", f.smtp, err)

@@ -65,8 +65,6 @@ func (s *session) rotateTokenKeys(ctx context.Context, f maintainFlags, wait tim
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(ctx)
-	defer stop()
 	r, err := server.RotateTokenKeys(ctx, m, wait)
 	if err != nil {
 		return serverFailure("couldn't rotate the token keys", err)
@@ -117,8 +115,6 @@ func (s *session) reseal(ctx context.Context, f maintainFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(ctx)
-	defer stop()
 	total := 0
 	r, err := server.Reseal(ctx, m, func(rows int) { total += rows })
 	var inUse *server.MasterKeyInUseError

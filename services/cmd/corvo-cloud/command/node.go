@@ -77,8 +77,6 @@ func (s *session) node(ctx context.Context, f nodeFlags) error {
 	if f.Secret, f.TLS, err = f.cell.load(); err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(ctx)
-	defer stop()
 	s.limitMemory(nodeMemory)
 	dir, err := datadir.Claim(f.Dir, "node")
 	if err != nil {

@@ -89,8 +89,6 @@ func (s *session) proxy(ctx context.Context, f proxyFlags) error {
 			return ingress.New(data, ingress.Options{Domain: f.domain, Control: carrier, Proxies: trusted})
 		}
 	}
-	ctx, stop := untilSignal(ctx)
-	defer stop()
 	s.limitMemory(nodeMemory)
 	if f.data == "" {
 		return serverFailure("the proxy stopped", s.runProxy(ctx, opts, f))

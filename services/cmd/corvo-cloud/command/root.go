@@ -21,8 +21,12 @@ type Process struct {
 // OS is the Process of the running program.
 func OS() Process { return Process{Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Getenv} }
 
-// Main runs one invocation and returns its exit code.
+// Main runs one invocation and returns its exit code. Every command ends in order with the
+// first SIGINT or SIGTERM; a second one ends the process at once, as it does by default.
 func Main(ctx context.Context, args []string, p Process) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
 	s := &session{proc: p}
 	root := s.rootCommand()
 	root.SetArgs(args)
@@ -88,14 +92,6 @@ func (s *session) checkGlobals(command string) error {
 
 func (s *session) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(s.proc.Stderr, &slog.HandlerOptions{Level: &s.level}))
-}
-
-// untilSignal ends with the first SIGINT or SIGTERM; a second one ends the process
-// at once, as it does by default.
-func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
 }
 
 // list splits a comma list and drops empty items.

@@ -88,8 +88,6 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 	if f.Shards < 1 || f.SyncDelay < 0 || f.Heartbeat < 0 {
 		return usagef("--shards must be at least 1, and --sync-delay and --heartbeat can't be negative")
 	}
-	ctx, stop := untilSignal(ctx)
-	defer stop()
 	defer s.hushAtEnd(ctx)()
 	s.limitMemory(upMemory)
 	f.MailURL = mailURL(s.orEnv(f.MailURL, envSMTP))
