@@ -11,7 +11,6 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
-	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -31,29 +30,22 @@ var (
 		"your session has ended; sign in again")
 )
 
-// authenticator identifies callers.
-type authenticator struct {
-	store  store.Store
-	policy cookies.Policy
-	now    func() time.Time
-}
-
 // caller adds to a bare caller who it is. A credential in the header wins over a cookie:
 // a program that sends one means it. byCookie tells that a browser sent the
 // credential by itself, so that the call needs a proof of its origin.
-func (a *authenticator) caller(ctx context.Context, h http.Header, bare access.Caller) (_ access.Caller, byCookie bool, _ error) {
+func (g *gate) caller(ctx context.Context, h http.Header, bare access.Caller) (_ access.Caller, byCookie bool, _ error) {
 	if values := h.Values("Authorization"); len(values) > 0 {
-		c, err := a.byKey(ctx, values, bare)
+		c, err := g.byKey(ctx, values, bare)
 		return c, false, err
 	}
-	if token := a.policy.Session(h); token != "" {
-		c, err := a.bySession(ctx, token, bare)
+	if token := g.policy.Session(h); token != "" {
+		c, err := g.bySession(ctx, token, bare)
 		return c, true, err
 	}
 	return access.Caller{}, false, errNoCredential
 }
 
-func (a *authenticator) byKey(ctx context.Context, values []string, bare access.Caller) (access.Caller, error) {
+func (g *gate) byKey(ctx context.Context, values []string, bare access.Caller) (access.Caller, error) {
 	scheme, text, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") {
 		return access.Caller{}, errNoCredential
@@ -65,11 +57,11 @@ func (a *authenticator) byKey(ctx context.Context, values []string, bare access.
 	case key.Kind() == apikey.DataPlane:
 		return access.Caller{}, errJobsKey
 	}
-	k, t, err := a.findKey(ctx, key.ID())
+	k, t, err := g.findKey(ctx, key.ID())
 	if err != nil {
 		return access.Caller{}, err
 	}
-	now := a.now()
+	now := g.Now()
 	// All checks are always made, so that an unknown key takes as long as a wrong
 	// secret.
 	good := matches(k.Versions, key, now)
@@ -83,8 +75,8 @@ func (a *authenticator) byKey(ctx context.Context, values []string, bare access.
 
 // findKey returns a key without secrets and an empty tenant for an unknown id. It makes
 // the same queries as for a known one.
-func (a *authenticator) findKey(ctx context.Context, id string) (k store.Key, t store.Tenant, _ error) {
-	err := a.store.ReadService(ctx, func(tx *store.Tx) error {
+func (g *gate) findKey(ctx context.Context, id string) (k store.Key, t store.Tenant, _ error) {
+	err := g.Store.ReadService(ctx, func(tx *store.Tx) error {
 		var noKey, noTenant error
 		k, noKey = tx.FindKey(ctx, id)
 		t, noTenant = tx.GetTenant(ctx, k.TenantID)
@@ -122,11 +114,11 @@ func matches(versions []store.KeyVersion, key apikey.Key, now time.Time) bool {
 
 func ended(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
-func (a *authenticator) bySession(ctx context.Context, token string, bare access.Caller) (access.Caller, error) {
+func (g *gate) bySession(ctx context.Context, token string, bare access.Caller) (access.Caller, error) {
 	var s store.Session
 	var u store.User
-	now := a.now()
-	err := a.store.ReadService(ctx, func(tx *store.Tx) (err error) {
+	now := g.Now()
+	err := g.Store.ReadService(ctx, func(tx *store.Tx) (err error) {
 		if s, err = session.Find(ctx, tx, token, now); err != nil {
 			return err
 		}
@@ -140,7 +132,7 @@ func (a *authenticator) bySession(ctx context.Context, token string, bare access
 		return access.Caller{}, fmt.Errorf("look up session: %w", err)
 	}
 	if session.TouchDue(s, now) {
-		if err := a.store.Service(ctx, func(tx *store.Tx) error { return tx.TouchSession(ctx, s.Digest, now) }); err != nil {
+		if err := g.Store.Service(ctx, func(tx *store.Tx) error { return tx.TouchSession(ctx, s.Digest, now) }); err != nil {
 			return access.Caller{}, fmt.Errorf("note that a session is used: %w", err)
 		}
 	}

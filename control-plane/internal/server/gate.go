@@ -2,11 +2,9 @@ package server
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -15,6 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -23,14 +22,10 @@ import (
 
 // gate lets a call through to its use case if its caller may make it.
 type gate struct {
+	kit.Kit
 	rule   rule
-	auth   *authenticator
-	store  store.Store
 	policy cookies.Policy
-	public string // Origin of the console.
 	limits *limits
-	log    *slog.Logger
-	now    func() time.Time
 }
 
 // before authenticates by the headers alone, so that a stranger's body is not read.
@@ -38,12 +33,12 @@ func (g *gate) before(next http.Handler, errs *connect.ErrorWriter) http.Handler
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, err := g.authenticate(r)
 		if err != nil {
-			refused := refuse(r.Context(), g.log, g.rule.procedure, err)
+			refused := refuse(r.Context(), g.Log, g.rule.procedure, err)
 			if refused.Code() == connect.CodeUnauthenticated {
 				refused.Meta().Set("WWW-Authenticate", `Bearer realm="corvo"`)
 			}
 			if err := errs.Write(w, r, refused); err != nil {
-				g.log.DebugContext(ctx, "refusal not sent", "error", err)
+				g.Log.DebugContext(ctx, "refusal not sent", "error", err)
 			}
 			return
 		}
@@ -55,27 +50,27 @@ func (g *gate) authenticate(r *http.Request) (context.Context, error) {
 	ctx := r.Context()
 	bare := access.From(ctx)
 	if g.rule.permission == cloudv1.Permission_PERMISSION_PUBLIC {
-		if refusal := g.limits.anonymous.Take(bare.Peer, g.now()); refusal != nil {
+		if refusal := g.limits.anonymous.Take(bare.Peer, g.Now()); refusal != nil {
 			return ctx, refusal
 		}
 		// Another site must not sign a browser in, or out, as somebody of its choice.
-		return ctx, foreignSite(r.Header, g.public)
+		return ctx, foreignSite(r.Header, g.URLs.Public)
 	}
 	// A bad credential costs a database query too. One that was good recently is let
 	// through, so that a neighbour's guesses do not lock its owner out.
 	shown := credentialOf(r.Header, g.policy)
-	if refusal := g.limits.guesses.Check(bare.Peer, g.now()); refusal != nil && !g.limits.good.Has(shown) {
+	if refusal := g.limits.guesses.Check(bare.Peer, g.Now()); refusal != nil && !g.limits.good.Has(shown) {
 		return ctx, refusal
 	}
-	c, byCookie, err := g.auth.caller(ctx, r.Header, bare)
+	c, byCookie, err := g.caller(ctx, r.Header, bare)
 	if err != nil {
 		if f, ok := fault.As(err); ok && f.Code == fault.Unauthenticated {
-			_ = g.limits.guesses.Take(bare.Peer, g.now()) // Counted; this one is answered.
+			_ = g.limits.guesses.Take(bare.Peer, g.Now()) // Counted; this one is answered.
 		}
 		return ctx, err
 	}
 	g.limits.good.Add(shown)
-	if byCookie && !sameOrigin(r.Header, g.public) {
+	if byCookie && !sameOrigin(r.Header, g.URLs.Public) {
 		return ctx, errCrossSite
 	}
 	return access.With(ctx, c), nil
@@ -110,7 +105,7 @@ func foreignSite(h http.Header, public string) error {
 // into refusals.
 func (g *gate) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
-		began := g.now()
+		began := g.Now()
 		jar := cookies.NewJar(g.policy.Session(r.Header()), g.policy.Started(r.Header()))
 		ctx, err := g.enter(cookies.With(ctx, jar), r.Any())
 		var res connect.AnyResponse
@@ -118,14 +113,14 @@ func (g *gate) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			res, err = next(ctx, r)
 		}
 		c := access.From(ctx)
-		attrs := []any{"procedure", g.rule.procedure, "request_id", c.RequestID, "tenant", c.TenantID, "caller", c.ID(), "took", g.now().Sub(began)}
+		attrs := []any{"procedure", g.rule.procedure, "request_id", c.RequestID, "tenant", c.TenantID, "caller", c.ID(), "took", g.Now().Sub(began)}
 		if err != nil {
-			refused := refuse(ctx, g.log, g.rule.procedure, err)
-			g.log.InfoContext(ctx, "request refused", append(attrs, "code", refused.Code().String())...)
+			refused := refuse(ctx, g.Log, g.rule.procedure, err)
+			g.Log.InfoContext(ctx, "request refused", append(attrs, "code", refused.Code().String())...)
 			return nil, refused
 		}
 		jar.Write(g.policy, res.Header())
-		g.log.DebugContext(ctx, "call", attrs...)
+		g.Log.DebugContext(ctx, "call", attrs...)
 		return res, nil
 	}
 }
@@ -155,7 +150,7 @@ func (g *gate) enter(ctx context.Context, request any) (context.Context, error) 
 		return ctx, denied(c, g.rule.permission)
 	}
 	if !g.rule.safe && c.Plan != tenancy.PlanUnlimited {
-		if wait := g.limits.writes.Take(c.TenantID, g.now()); wait > 0 {
+		if wait := g.limits.writes.Take(c.TenantID, g.Now()); wait > 0 {
 			return ctx, ratelimit.TooMany("TOO_MANY_WRITES", "changes in tenant "+c.Tenant, wait)
 		}
 	}
@@ -204,7 +199,7 @@ func (g *gate) inTenant(ctx context.Context, c access.Caller, named string) (acc
 		return c, nil
 	}
 	var own []store.Access
-	err := g.store.ReadService(ctx, func(tx *store.Tx) (err error) {
+	err := g.Store.ReadService(ctx, func(tx *store.Tx) (err error) {
 		own, err = tenancy.Own(ctx, tx, c)
 		return err
 	})

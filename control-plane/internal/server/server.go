@@ -79,11 +79,7 @@ func New(o Options) (*Server, error) {
 
 func (s *Server) guarded(m Method, r rule) http.Handler {
 	o := s.options
-	policy := cookies.Policy{Secure: o.URLs.Secure()}
-	g := &gate{
-		rule: r, store: o.Store, policy: policy, public: o.URLs.Public, limits: s.limits, log: o.Log, now: o.Now,
-		auth: &authenticator{store: o.Store, policy: policy, now: o.Now},
-	}
+	g := &gate{Kit: o.Kit, rule: r, policy: cookies.Policy{Secure: o.URLs.Secure()}, limits: s.limits}
 	options := []connect.HandlerOption{connect.WithInterceptors(g), connect.WithReadMaxBytes(bodyBytesMax)}
 	if r.safe {
 		options = append(options, connect.WithIdempotency(connect.IdempotencyNoSideEffects))
