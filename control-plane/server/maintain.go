@@ -50,11 +50,7 @@ func RotateTokenKeys(ctx context.Context, m Maintenance, patience time.Duration)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	keys := tokenkeys.Keys{Store: s, Seal: box, Now: time.Now, Calendar: func(context.Context) time.Time { return time.Now() }}
-	var done tokenkeys.Rotation
-	err = s.Service(ctx, func(tx *store.Tx) (err error) {
-		done, err = keys.Rotate(ctx, tx)
-		return err
-	})
+	done, err := store.Get(ctx, s.Service, func(tx *store.Tx) (tokenkeys.Rotation, error) { return keys.Rotate(ctx, tx) })
 	if err != nil {
 		return r, fmt.Errorf("rotate token keys: %w", err)
 	}

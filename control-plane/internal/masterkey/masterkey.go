@@ -111,11 +111,7 @@ func (c Change) Run(ctx context.Context) (Report, error) {
 // checkUse also comes before the search for what is left, so that the search finds
 // everything that was sealed with an old key.
 func (c Change) checkUse(ctx context.Context, first string) error {
-	var held []store.Lease
-	err := c.Store.ReadService(ctx, func(tx *store.Tx) (err error) {
-		held, err = tx.HeldLeases(ctx, leasePrefix, c.Now())
-		return err
-	})
+	held, err := store.Get(ctx, c.Store.ReadService, func(tx *store.Tx) ([]store.Lease, error) { return tx.HeldLeases(ctx, leasePrefix, c.Now()) })
 	if err != nil {
 		return fmt.Errorf("ask which master keys seal: %w", err)
 	}

@@ -67,7 +67,7 @@ func (l *Loop) takeActs(ctx context.Context) error {
 func (l *Loop) takeActsOf(ctx context.Context, name string, cell Cell, shard uint32) error {
 	setting := actsSetting + name + "/" + strconv.FormatUint(uint64(shard), 10)
 	for {
-		after, err := l.actsTaken(ctx, setting)
+		after, err := store.Get(ctx, l.store.ReadService, func(tx *store.Tx) (uint64, error) { return numberSetting(ctx, tx, setting) })
 		if err != nil {
 			return err
 		}
@@ -87,14 +87,6 @@ func (l *Loop) takeActsOf(ctx context.Context, name string, cell Cell, shard uin
 			return err
 		}
 	}
-}
-
-func (l *Loop) actsTaken(ctx context.Context, setting string) (after uint64, _ error) {
-	err := l.store.ReadService(ctx, func(tx *store.Tx) (err error) {
-		after, err = numberSetting(ctx, tx, setting)
-		return err
-	})
-	return after, err
 }
 
 // numberSetting is 0 if the setting does not exist.

@@ -136,10 +136,8 @@ func newIndex(s *cellv1.State) index {
 // rest is on its way.
 func (l *Loop) compare(ctx context.Context, name string, cell Cell, x index) error {
 	for after := ""; ; {
-		var page []store.Tenant
-		err := l.store.ReadService(ctx, func(tx *store.Tx) (err error) {
-			page, err = tx.ListTenants(ctx, store.Page{After: after, Limit: scanPage})
-			return err
+		page, err := store.Get(ctx, l.store.ReadService, func(tx *store.Tx) ([]store.Tenant, error) {
+			return tx.ListTenants(ctx, store.Page{After: after, Limit: scanPage})
 		})
 		if err != nil {
 			return err

@@ -34,11 +34,7 @@ func (l *Loop) sweep(ctx context.Context) error {
 		"answers":  func(tx *store.Tx) (int, error) { return tx.DeleteAnswersBefore(ctx, now.Add(-keepAnswers)) },
 		"rates":    func(tx *store.Tx) (int, error) { return tx.DeleteRatesBefore(ctx, now.Add(-keepRates)) },
 	} {
-		var n int
-		failed := l.store.Service(ctx, func(tx *store.Tx) (err error) {
-			n, err = remove(tx)
-			return err
-		})
+		n, failed := store.Get(ctx, l.store.Service, remove)
 		if failed != nil {
 			err = errors.Join(err, fmt.Errorf("sweep %s: %w", what, failed))
 		} else if n > 0 {

@@ -198,11 +198,7 @@ func (g *gate) inTenant(ctx context.Context, c access.Caller, named string) (acc
 		}
 		return c, nil
 	}
-	var own []store.Access
-	err := g.Store.ReadService(ctx, func(tx *store.Tx) (err error) {
-		own, err = tenancy.Own(ctx, tx, c)
-		return err
-	})
+	own, err := store.Get(ctx, g.Store.ReadService, func(tx *store.Tx) ([]store.Access, error) { return tenancy.Own(ctx, tx, c) })
 	if err != nil {
 		return c, err
 	}

@@ -27,10 +27,8 @@ func (s *Service) PreviewConfirm(ctx context.Context, r *cloudv1.PreviewConfirmR
 	if r.GetToken() == "" {
 		return nil, fault.InvalidField("token", "use the token from the link in the email")
 	}
-	var su store.Signup
-	err := s.Store.ReadService(ctx, func(tx *store.Tx) (err error) {
-		su, err = s.find(ctx, tx, &cloudv1.ConfirmRequest{Token: r.GetToken()}, s.Now())
-		return err
+	su, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) (store.Signup, error) {
+		return s.find(ctx, tx, &cloudv1.ConfirmRequest{Token: r.GetToken()}, s.Now())
 	})
 	if err != nil {
 		return nil, err

@@ -255,11 +255,7 @@ func (s *Service) resume(ctx context.Context, w http.ResponseWriter, r *http.Req
 	cookie := s.policy.Read(r.Header, cookieFor(state))
 	s.policy.Set(w.Header(), cookieFor(state), "", time.Time{})
 	now := s.Now()
-	var t store.Token
-	err := s.Store.Service(ctx, func(tx *store.Tx) (err error) {
-		t, err = tx.UseToken(ctx, seal.Digest(state), purpose, now)
-		return err
-	})
+	t, err := store.Get(ctx, s.Store.Service, func(tx *store.Tx) (store.Token, error) { return tx.UseToken(ctx, seal.Digest(state), purpose, now) })
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return f, stale("This sign-in is too old or was never started. Sign in again.")

@@ -33,6 +33,15 @@ type Store interface {
 	Close() error
 }
 
+// Get reads one thing in a transaction of its own; run opens it: Store.Service, say.
+func Get[T any](ctx context.Context, run func(context.Context, func(*Tx) error) error, f func(*Tx) (T, error)) (v T, _ error) {
+	err := run(ctx, func(tx *Tx) (err error) {
+		v, err = f(tx)
+		return err
+	})
+	return v, err
+}
+
 // Page asks for up to Limit records after a key: the name or id of the last one seen.
 // No limit means 1001, which is also the most.
 type Page struct {

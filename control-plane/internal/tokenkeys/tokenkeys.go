@@ -51,16 +51,9 @@ type Public struct {
 // Signing gives the key that signs now, and its id.
 func (k Keys) Signing(ctx context.Context) (ed25519.PrivateKey, string, error) {
 	name := nameOf(k.Calendar(ctx).UTC().Year())
-	var private ed25519.PrivateKey
-	err := k.Store.ReadService(ctx, func(tx *store.Tx) (err error) {
-		private, err = k.find(ctx, tx, name)
-		return err
-	})
+	private, err := store.Get(ctx, k.Store.ReadService, func(tx *store.Tx) (ed25519.PrivateKey, error) { return k.find(ctx, tx, name) })
 	if errors.Is(err, store.ErrNotFound) {
-		err = k.Store.Service(ctx, func(tx *store.Tx) (err error) {
-			private, err = k.findOrMake(ctx, tx, name)
-			return err
-		})
+		private, err = store.Get(ctx, k.Store.Service, func(tx *store.Tx) (ed25519.PrivateKey, error) { return k.findOrMake(ctx, tx, name) })
 	}
 	if err != nil {
 		return nil, "", err
