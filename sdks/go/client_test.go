@@ -305,8 +305,8 @@ func TestAdministration(t *testing.T) {
 			t.Errorf("job %q: %v", bad, err)
 		}
 	}
-	if got := c.path([]string{"queues", "a/b c"}); got != s.URL()+"/api/v1/queues/a%2Fb%20c" {
-		t.Errorf("path %s", got)
+	if err := c.Pause(ctx, "a/b c"); err != nil { // As one part of the path, or nothing answers it.
+		t.Errorf("pause a queue with a slash: %v", err)
 	}
 }
 

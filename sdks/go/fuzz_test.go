@@ -110,7 +110,7 @@ func FuzzOutcomes(f *testing.F) {
 			reply.FailOutcomes = append(reply.FailOutcomes, &corvov1.LifecycleFailOutcome{Code: code})
 		}
 		_ = w.settled(l, batch, reply)
-		settled := w.count.completed.Load() + w.count.failed.Load()
+		settled := w.stats.Completed + w.stats.Failed
 		if code == "" && gotAcks == acks && gotFails == fails && settled != int64(len(batch)) {
 			t.Errorf("%d of %d settled", settled, len(batch))
 		}

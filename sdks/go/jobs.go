@@ -125,12 +125,13 @@ const webTimeout = 30 * time.Second
 // read or a pause can be repeated after anything; cancel, retry and delete only
 // while it is known that nothing was done.
 func (c *Client) call(ctx context.Context, method string, out any, segments ...string) error {
+	path := ""
 	for _, s := range segments {
 		if s == "" || s == "." || s == ".." {
 			return &Error{Code: CodeInvalid, Message: fmt.Sprintf("%q is no name of a job or queue", s)}
 		}
+		path += "/" + url.PathEscape(s)
 	}
-	path := c.path(segments)
 	repeatable := method == http.MethodGet || segments[0] == "queues"
 	return c.ask(ctx, repeatable, method, path, nil, out)
 }
@@ -147,23 +148,15 @@ func (c *Client) API(ctx context.Context, method, path string, body, out any) er
 			return fmt.Errorf("encode body of %s: %w", path, err)
 		}
 	}
-	return c.ask(ctx, method != http.MethodPost, method, c.base.String()+"/api/v1"+path, raw, out)
+	return c.ask(ctx, method != http.MethodPost, method, path, raw, out)
 }
 
-func (c *Client) ask(ctx context.Context, repeatable bool, method, address string, body []byte, out any) error {
+func (c *Client) ask(ctx context.Context, repeatable bool, method, path string, body []byte, out any) error {
 	return c.retries.retry(ctx, repeatable, func() error {
 		tryCtx, cancel := context.WithTimeout(ctx, webTimeout)
 		defer cancel()
-		return c.try(tryCtx, method, address, body, out)
+		return c.try(tryCtx, method, c.base.String()+"/api/v1"+path, body, out)
 	})
-}
-
-func (c *Client) path(segments []string) string {
-	u := c.base.String() + "/api/v1"
-	for _, s := range segments {
-		u += "/" + url.PathEscape(s)
-	}
-	return u
 }
 
 func (c *Client) try(ctx context.Context, method, address string, body []byte, out any) error {

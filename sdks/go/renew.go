@@ -215,7 +215,7 @@ func (w *Worker) renewed(batch []*task, statuses map[string]*corvov1.HeartbeatJo
 		case statusCancel:
 			t.sent.tell(nil)
 			if t.phase == phaseRunning && t.ctx.Err() == nil {
-				w.count.cancelled.Add(1)
+				w.stats.Cancelled++
 				t.cancel(ErrCancelled)
 			}
 		default:

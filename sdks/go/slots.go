@@ -339,7 +339,7 @@ func (w *Worker) conclude(t *task, o itemOutcome) error {
 	}
 	switch code, _ := codeOfReason(wire.Code(o.code)); code {
 	case CodeLeaseLost, CodeNotFound, CodeConflict:
-		w.count.lost.Add(1)
+		w.stats.Lost++
 		w.log().Warn("corvo: the attempt was no longer this worker's", "job", t.lease.GetJobId(), "code", o.code)
 		w.drop(t)
 		return nil
@@ -355,11 +355,11 @@ func (w *Worker) conclude(t *task, o itemOutcome) error {
 func (w *Worker) confirmed(t *task, status string) {
 	switch {
 	case t.out.kind == outcomeAck:
-		w.count.completed.Add(1)
+		w.stats.Completed++
 	case t.out.kind == outcomeRelease:
-		w.count.released.Add(1)
+		w.stats.Released++
 	default:
-		w.count.failed.Add(1)
+		w.stats.Failed++
 		w.log().Debug("corvo: attempt failed", "job", t.lease.GetJobId(), "status", status, "error", t.out.message)
 	}
 	w.drop(t)

@@ -113,7 +113,7 @@ func (w *Worker) run(t *task) {
 	var out outcome
 	defer func() { // Deferred, because a handler may end this goroutine.
 		if out.panicked {
-			w.count.panics.Add(1)
+			w.count(&w.stats.Panics)
 			w.log().Error("corvo: handler panicked", "job", t.lease.GetJobId(), "kind", t.kind, "panic", out.message)
 		}
 		w.finish(t, out)
@@ -124,7 +124,7 @@ func (w *Worker) run(t *task) {
 // unhandled gives a job back whose kind is not known here, after a pause that keeps
 // it from coming straight back.
 func (w *Worker) unhandled(t *task) outcome {
-	w.count.unhandled.Add(1)
+	w.count(&w.stats.Unhandled)
 	w.log().Warn("corvo: no handler for this kind, the job is given back", "job", t.lease.GetJobId(), "queue", t.lease.GetQueue(), "kind", t.kind)
 	select {
 	case <-time.After(w.hold):
@@ -156,7 +156,7 @@ func (w *Worker) lose(t *task) {
 	if t.phase == phaseSent || t.phase == phaseOver {
 		return
 	}
-	w.count.lost.Add(1)
+	w.stats.Lost++
 	w.log().Warn("corvo: lease lost", "job", t.lease.GetJobId(), "attempt", t.lease.GetAttempt())
 	w.drop(t)
 	t.cancel(ErrLeaseLost)

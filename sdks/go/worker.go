@@ -91,10 +91,6 @@ type Stats struct {
 	Reconnects int64
 }
 
-type counters struct {
-	completed, failed, released, unhandled, cancelled, lost, panics, reconnects atomic.Int64
-}
-
 // Worker runs handlers for the jobs of some queues.
 type Worker struct {
 	client     *Client
@@ -108,7 +104,6 @@ type Worker struct {
 	pools      []*pool
 	handlers   map[string]handler
 	errs       []error // Of options and registrations; Run reports them.
-	count      counters
 	started    atomic.Bool
 
 	// Set by Run before anything else starts.
@@ -121,6 +116,7 @@ type Worker struct {
 
 	// mu guards all below, and the marked fields of pools and tasks.
 	mu          sync.Mutex
+	stats       Stats            // All but Running.
 	tasks       map[string]*task // By job id: leases held, until settled.
 	isDraining  bool
 	isFinished  bool
@@ -174,16 +170,19 @@ func (w *Worker) ID() string { return w.id }
 // Stats is a snapshot of the counters.
 func (w *Worker) Stats() Stats {
 	w.mu.Lock()
-	running := 0
+	defer w.mu.Unlock()
+	now := w.stats
 	for _, l := range w.pools {
-		running += l.running
+		now.Running += int64(l.running)
 	}
-	w.mu.Unlock()
-	return Stats{
-		Running: int64(running), Completed: w.count.completed.Load(), Failed: w.count.failed.Load(),
-		Released: w.count.released.Load(), Unhandled: w.count.unhandled.Load(), Cancelled: w.count.cancelled.Load(),
-		Lost: w.count.lost.Load(), Panics: w.count.panics.Load(), Reconnects: w.count.reconnects.Load(),
-	}
+	return now
+}
+
+// count adds one to a counter.
+func (w *Worker) count(counter *int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	*counter++
 }
 
 func (w *Worker) check() error {
@@ -254,7 +253,7 @@ func (w *Worker) serve() error {
 			return refusal
 		}
 		ladder.note(l, err)
-		w.count.reconnects.Add(1)
+		w.count(&w.stats.Reconnects)
 		w.rest(err, try)
 	}
 }
