@@ -28,7 +28,7 @@ const (
 	// answerTimeout is how long the control plane may take to begin an answer.
 	answerTimeout = 30 * time.Second
 	// carriedMax bounds the requests on their way to the control plane: one that
-	// hangs must not take the memory of the data plane's door.
+	// hangs must not use up the memory that the data plane's requests need.
 	carriedMax = 512
 	// carriedPeerMax and carriedNetworkMax are how many of them one client and the
 	// network around it may have: whoever is slow or many keeps nobody else out.

@@ -69,7 +69,7 @@ func (s *Service) startControl(ctx context.Context) error {
 		Cells:      []server.Cell{{Name: cellName, URLs: s.urls, Secret: s.secret}},
 		MasterKeys: s.masters, Mail: mail, Console: s.cfg.Console,
 		AllowPrivateIssuers: s.cfg.AllowPrivateIssuers,
-		// The door in front of it, in this process, has written who the client is.
+		// The listener in front of it, in this process, has written who the client is.
 		Peer:    func(r *http.Request) string { return r.Header.Get("X-Forwarded-For") },
 		Version: s.cfg.Version, Logger: s.log.With("part", "control"),
 	})
@@ -81,7 +81,7 @@ func (s *Service) startControl(ctx context.Context) error {
 	return nil
 }
 
-// ensureDemo makes the demo tenant, through the same door as everybody's.
+// ensureDemo makes the demo tenant, through the same API as everybody's.
 func (s *Service) ensureDemo(ctx context.Context, cell *cellv1.State, creds credentials) error {
 	demo, err := seed(cell, creds)
 	if err != nil {

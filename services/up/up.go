@@ -512,7 +512,7 @@ func (s *Service) stop() error {
 	}
 }
 
-// stopFront closes the door first and the database behind it last.
+// stopFront closes the public listener first and the database behind it last.
 func (s *Service) stopFront(ctx context.Context) error {
 	var errs []error
 	if s.proxy != nil {

@@ -184,8 +184,7 @@ func reportOwnerless(pass *analysis.Pass, pos token.Pos, text string) {
 	}
 }
 
-// ExportedDoc asks every exported name for a comment: a door without a sign is
-// opened to see what is behind it.
+// ExportedDoc asks every exported name for a comment.
 var ExportedDoc = &analysis.Analyzer{
 	Name: "exporteddoc",
 	Doc:  "exported functions, types, variables and constants have a comment (a group's comment counts for its members)",

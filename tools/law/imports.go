@@ -133,7 +133,7 @@ var Rooms = []Room{
 	{"data-plane/internal/edge/messages", []string{"data-plane/api/gen/...", "data-plane/api/wire", "data-plane/internal/fault", "data-plane/internal/engine/job", "data-plane/internal/edge/queue", "data-plane/internal/edge/shape"},
 		"messages of corvo.v1 to inputs and answers of the use cases; it knows neither callers nor connections"},
 	{"data-plane/internal/edge/streams", []string{"data-plane/api/gen/...", "data-plane/api/identity", "data-plane/api/wire", "data-plane/internal/edge/messages", "data-plane/internal/fault", "data-plane/internal/edge/queue", "data-plane/internal/edge/shape"},
-		"worker streams, from their first frame to their end; it asks the server through Door and knows neither requests nor routes"},
+		"worker streams, from their first frame to their end; it asks the server through Backend and knows neither requests nor routes"},
 	{"data-plane/internal/edge/server", []string{"data-plane/api/...", "data-plane/internal/edge/messages", "data-plane/internal/fault", "data-plane/internal/engine/job", "data-plane/internal/edge/queue", "data-plane/internal/edge/shape", "data-plane/internal/edge/streams"},
 		"wire to use case and back; it must not know storage, raft or commands"},
 	{"data-plane/node", []string{"data-plane/api/...", "data-plane/internal/..."},

@@ -22,8 +22,8 @@ func (c *call) body() ([]byte, error) {
 	if c.r.ContentLength == 0 {
 		return nil, nil
 	}
-	late := c.bodyFuse()
-	defer late.Put()
+	late := c.startBodyTimeout()
+	defer late.Stop()
 	in := http.MaxBytesReader(c.w, c.r.Body, RequestBytesMax)
 	buf := bytes.NewBuffer(make([]byte, 0, max(c.r.ContentLength, 0)+bytes.MinRead))
 	if _, err := buf.ReadFrom(in); err != nil {
@@ -33,33 +33,33 @@ func (c *call) body() ([]byte, error) {
 	return c.raw, nil
 }
 
-// bodyFuse ends a body that comes too slowly. A timer instead of a deadline: on
+// startBodyTimeout ends a body that comes too slowly. A timer instead of a deadline: on
 // HTTP/2 setting one is a round through the connection's loop, and nearly every
 // body is there already.
-func (c *call) bodyFuse() *streams.Fuse {
+func (c *call) startBodyTimeout() *streams.Timeout {
 	rc := http.NewResponseController(c.w)
-	f := streams.NewFuse(func() { streams.CutReads(rc) })
-	f.Light(bodyTimeout)
-	return f
+	t := streams.NewTimeout(func() { streams.CutReads(rc) })
+	t.Start(bodyTimeout)
+	return t
 }
 
-// timedBody is a body that somebody else reads, under bodyFuse until its end: a
+// timedBody is a body that somebody else reads, under a timeout until its end: a
 // deadline that outlived the body would end a long poll.
 type timedBody struct {
 	io.ReadCloser
-	late *streams.Fuse
+	late *streams.Timeout
 }
 
 func (b timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		b.late.Put()
+		b.late.Stop()
 	}
 	return n, err
 }
 
 func (b timedBody) Close() error {
-	b.late.Put()
+	b.late.Stop()
 	return b.ReadCloser.Close()
 }
 

@@ -79,7 +79,7 @@ func (c *call) bulkProgress() error {
 		return nil
 	}
 	w := newEventWriter(c.w)
-	defer w.slow.Put()
+	defer w.slow.Stop()
 	if err := w.begin(); err != nil {
 		return nil // The client is gone.
 	}

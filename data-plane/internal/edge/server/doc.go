@@ -1,7 +1,7 @@
 // Package server translates between the wire and the use cases: HTTP/JSON,
 // Connect, gRPC and worker streams on one port.
 //
-// It owns the route table, authentication at the door, which requests there are (a
+// It owns the route table, authentication, which requests there are (a
 // shape each, read by package shape; messages of corvo.v1 by package messages), the
 // answers (types of package wire), the one table from fault codes to statuses, the
 // carrying of requests to the leader, and event streams; worker streams are package
@@ -13,7 +13,7 @@
 // One request walks: route table, authenticate, may this role do this action, is
 // the shard led here (else carry the whole request to the leader), decode,
 // use case, encode. The table in routes.go is the only way in, so that a test can
-// walk every door.
+// walk every route.
 //
 // Surprising: a stream that opens at a node which does not lead is either carried
 // on (the caller came through a proxy that signed for it) or told NOT_LEADER as an

@@ -77,7 +77,7 @@ func (c *call) events() error {
 	}
 	defer reader.Close()
 	w := newEventWriter(c.w)
-	defer w.slow.Put()
+	defer w.slow.Stop()
 	if err := w.begin(); err != nil {
 		return nil // The client is gone.
 	}
@@ -157,7 +157,7 @@ func (c *call) skip(reader Events, l listener) error {
 type eventWriter struct {
 	w    http.ResponseWriter
 	rc   *http.ResponseController
-	slow *streams.Fuse // Lit while the client is waited for, at most for patience.
+	slow *streams.Timeout // Runs while the client is waited for, at most for patience.
 
 	patience time.Duration
 	last     time.Time // Of the last write.
@@ -166,7 +166,7 @@ type eventWriter struct {
 func newEventWriter(w http.ResponseWriter) *eventWriter {
 	rc := http.NewResponseController(w)
 	// Where it is not supported a slow client is found by the pings of its connection.
-	return &eventWriter{w: w, rc: rc, slow: streams.NewFuse(func() { streams.CutWrites(rc) }), patience: slowReader}
+	return &eventWriter{w: w, rc: rc, slow: streams.NewTimeout(func() { streams.CutWrites(rc) }), patience: slowReader}
 }
 
 // begin answers, so that the client sees that it is connected.
@@ -193,8 +193,8 @@ func (w *eventWriter) alive() error     { return w.send(keepalive) }
 func (w *eventWriter) heard() time.Time { return w.last }
 
 func (w *eventWriter) send(b []byte) error {
-	w.slow.Light(w.patience)
-	defer w.slow.Put()
+	w.slow.Start(w.patience)
+	defer w.slow.Stop()
 	if _, err := w.w.Write(b); err != nil {
 		return err
 	}

@@ -282,7 +282,7 @@ func TestEvents_ClientThatReadsNothingIsDropped(t *testing.T) {
 	dropped := make(chan error, 1)
 	srv := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		ew := newEventWriter(w)
-		defer ew.slow.Put()
+		defer ew.slow.Stop()
 		ew.patience = 50 * time.Millisecond
 		big := wire.Event{Queue: strings.Repeat("q", 1<<20)}
 		for {
@@ -329,7 +329,7 @@ func TestEvents_EachFrameIsOneWriteAndOneFlush(t *testing.T) {
 	t.Parallel()
 	w := &flushes{}
 	ew := newEventWriter(w)
-	defer ew.slow.Put()
+	defer ew.slow.Stop()
 	for i := range 5 {
 		if err := ew.tell(&wire.Event{Seq: uint64(i), Type: "started", JobID: jobNumber(1).String(), Data: &wire.EventData{}}); err != nil {
 			t.Fatal(err)

@@ -211,7 +211,7 @@ func TestUnknownAddressesAndMethods(t *testing.T) {
 func (b *bench) failing(err error) answerOf {
 	w := httptest.NewRecorder()
 	route := &Route{Method: "GET", Pattern: "/", Action: identity.Read, handle: func(*call) error { return err }}
-	b.srv.door(route).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	b.srv.handler(route).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	return answerOf{status: w.Code, header: w.Header(), body: w.Body.Bytes()}
 }
 

@@ -17,13 +17,13 @@ import (
 // public marks the few routes that ask for no credential.
 const public identity.Action = 0
 
-// Route is one door of the server.
+// Route is one route of the server.
 type Route struct {
 	Method  string
 	Pattern string // As http.ServeMux understands it, without the method.
 	// Action is what the caller's role must allow; 0 is a public route.
 	Action identity.Action
-	// Or is a second action that opens the same door (a stream works and enqueues;
+	// Or is a second action that allows the same route (a stream works and enqueues;
 	// each frame is checked again).
 	Or identity.Action
 	// Leader routes are carried to the leader of the caller's shard.
@@ -55,7 +55,7 @@ func (rt *Route) allows(who *Principal) bool {
 	return who.May(rt.Action) || rt.Or != 0 && who.May(rt.Or)
 }
 
-// Routes lists every door. Tests of isolation and the OpenAPI document walk it.
+// Routes lists every route. Tests of isolation and the OpenAPI document walk it.
 func Routes() []Route { return append(httpRoutes(), rpcRoutes()...) }
 
 func httpRoutes() []Route {
@@ -256,7 +256,7 @@ func (s *Server) mount() {
 		if rt.RPC {
 			rt.handle = func(c *call) error { c.serveRPC(workers); return nil }
 		}
-		s.mux.Handle(rt.Method+" "+rt.Pattern, s.door(rt))
+		s.mux.Handle(rt.Method+" "+rt.Pattern, s.handler(rt))
 	}
 	s.mountReflection()
 	s.nothing = s.unknown(routes)

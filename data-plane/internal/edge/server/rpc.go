@@ -21,7 +21,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
-// workers is corvo.v1.WorkerService. The door has authenticated the caller and
+// workers is corvo.v1.WorkerService. The route has authenticated the caller and
 // found the leader before any method runs; both stand in the call of the context.
 type workers struct{ s *Server }
 
@@ -56,8 +56,8 @@ func (c *call) serveRPC(workers http.Handler) {
 	if c.raw != nil { // It was carried elsewhere and came back.
 		c.r.Body = io.NopCloser(bytes.NewReader(c.raw))
 	}
-	late := c.bodyFuse()
-	defer late.Put()
+	late := c.startBodyTimeout()
+	defer late.Stop()
 	c.r.Body = timedBody{ReadCloser: c.r.Body, late: late}
 	if c.route.events {
 		workers.ServeHTTP(c.w, c.r)

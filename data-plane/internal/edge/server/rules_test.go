@@ -252,7 +252,7 @@ func TestReal_FailTerminalAndDelay(t *testing.T) {
 	}
 }
 
-// A draining queue refuses jobs by whatever door they come, all or none, and says when
+// A draining queue refuses jobs by whatever route they come, all or none, and says when
 // it is empty.
 func TestTrap124_DrainRefusesEnqueuesWaitsAndReports(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-// Limits of the door. What is inside a request has limits of its own in queue.
+// Limits of requests and streams. What is inside a request has limits of its own in queue.
 const (
 	// RequestBytesMax bounds a request body and one stream frame.
 	RequestBytesMax = 4 << 20
@@ -128,7 +128,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if p := r.URL.Path; path.Clean(p) != p {
-		// The mux would redirect; two spellings of one door only help attackers.
+		// The mux would redirect; two spellings of one route only help attackers.
 		s.nothing.ServeHTTP(w, r)
 		return
 	}
@@ -153,7 +153,7 @@ func (s *Server) untilDrain(ctx context.Context) (context.Context, context.Cance
 	return ctx, func() { stop(); cancel() }
 }
 
-// call is one request on its way through the door.
+// call is one request on its way through the server.
 type call struct {
 	s     *Server
 	w     http.ResponseWriter
@@ -184,8 +184,8 @@ func requestID(ctx context.Context) string {
 	return ""
 }
 
-// door wraps a route: authenticate, authorise, find the leader, then handle.
-func (s *Server) door(rt *Route) http.Handler {
+// handler wraps a route: authenticate, authorize, find the leader, then handle.
+func (s *Server) handler(rt *Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{s: s, w: w, route: rt, start: s.now()}
 		c.r = contextWithCall(r, c)

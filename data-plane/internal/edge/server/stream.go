@@ -96,39 +96,39 @@ func (h *workers) StreamLifecycle(ctx context.Context, bidi *connect.BidiStream[
 
 func (c *call) stream(f streams.Frames) *streams.Stream {
 	return streams.New(c.r.Context(), c.w, f, c.s.streams, streams.Session{
-		Door: streamDoor{c}, Caller: c.who.Caller, Recheck: c.who.Recheck, TenantURL: c.who.Identity.TenantURL,
-		Forwarded: c.who.Forwarded, Place: streamPlace(c.place),
+		Backend: streamBackend{c}, Caller: c.who.Caller, Recheck: c.who.Recheck, TenantURL: c.who.Identity.TenantURL,
+		Forwarded: c.who.Forwarded, Placement: streamPlacement(c.place),
 	})
 }
 
-// streamDoor is a call as its stream sees it.
-type streamDoor struct{ c *call }
+// streamBackend is a call as its stream sees it.
+type streamBackend struct{ c *call }
 
-func streamPlace(p Placement) streams.Place {
-	return streams.Place{Jobs: p.Local, LeaderURL: p.LeaderURL}
+func streamPlacement(p Placement) streams.Placement {
+	return streams.Placement{Jobs: p.Local, LeaderURL: p.LeaderURL}
 }
 
-func (d streamDoor) May(a identity.Action) error {
+func (d streamBackend) May(a identity.Action) error {
 	if !d.c.who.May(a) {
 		return mayNot(a)
 	}
 	return nil
 }
 
-func (d streamDoor) Place(ctx context.Context) (streams.Place, error) {
+func (d streamBackend) Place(ctx context.Context) (streams.Placement, error) {
 	p, err := d.c.s.place(ctx, d.c.who.Caller.Namespace)
-	return streamPlace(p), err
+	return streamPlacement(p), err
 }
 
-func (d streamDoor) Route() (streams.Place, error) {
+func (d streamBackend) Route() (streams.Placement, error) {
 	p, err := d.c.s.router.Route(d.c.who.Caller.Namespace)
-	return streamPlace(p), err
+	return streamPlacement(p), err
 }
 
-func (d streamDoor) Release(jobs *queue.Service, workerID string, grants []wire.FetchedJob) {
+func (d streamBackend) Release(jobs *queue.Service, workerID string, grants []wire.FetchedJob) {
 	d.c.s.release(jobs, d.c.who.Caller, workerID, grants)
 }
 
-func (d streamDoor) Show(err error) *fault.Error { return shown(d.c.r.Context(), d.c.s.log, err) }
-func (d streamDoor) Word(f *fault.Error) string  { return wordOf(f) }
-func (d streamDoor) RPC(err error) error         { return rpcError(d.c.r.Context(), d.c.s.log, err) }
+func (d streamBackend) Show(err error) *fault.Error { return shown(d.c.r.Context(), d.c.s.log, err) }
+func (d streamBackend) Word(f *fault.Error) string  { return wordOf(f) }
+func (d streamBackend) RPC(err error) error         { return rpcError(d.c.r.Context(), d.c.s.log, err) }

@@ -221,7 +221,7 @@ func TestLockstep_ErrorTextsOfTheEngine(t *testing.T) {
 		{errors.New("disk /secret"), &frameIn{Acks: acks("x")}, "ack: internal error"},
 	} {
 		st := b.frames(t)
-		st.Door = failingDoor{st.Door, row.err}
+		st.Backend = failingBackend{st.Backend, row.err}
 		st.End() // No pauses.
 		r := st.Answer(row.req)
 		if got := r.Msg.GetError(); !strings.HasPrefix(got, row.want) || strings.Contains(got, "secret") || r.Last {
@@ -230,13 +230,15 @@ func TestLockstep_ErrorTextsOfTheEngine(t *testing.T) {
 	}
 }
 
-// failingDoor finds no leader, for a reason.
-type failingDoor struct {
-	streams.Door
+// failingBackend finds no leader, for a reason.
+type failingBackend struct {
+	streams.Backend
 	err error
 }
 
-func (d failingDoor) Place(context.Context) (streams.Place, error) { return streams.Place{}, d.err }
+func (d failingBackend) Place(context.Context) (streams.Placement, error) {
+	return streams.Placement{}, d.err
+}
 
 // frames is a stream whose frames the test handles itself.
 func (b *bench) frames(t *testing.T) *streams.Stream {

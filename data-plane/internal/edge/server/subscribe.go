@@ -16,7 +16,7 @@ import (
 )
 
 // Subscribe tells the events of GET /api/v1/events to clients that speak RPC. The
-// door has counted the stream.
+// route has counted the stream.
 func (h *workers) Subscribe(ctx context.Context, req *connect.Request[corvov1.SubscribeRequest], to *connect.ServerStream[corvov1.SubscribeEvent]) error {
 	c, m := callOf(ctx), req.Msg
 	c.r = c.r.WithContext(ctx)
@@ -30,7 +30,7 @@ func (h *workers) Subscribe(ctx context.Context, req *connect.Request[corvov1.Su
 	}
 	defer reader.Close()
 	s := newSubscriber(c.w, to)
-	defer s.slow.Put()
+	defer s.slow.Stop()
 	if err := to.Send(nil); err != nil { // The client sees that it is connected.
 		return err
 	}
@@ -44,13 +44,13 @@ func (h *workers) Subscribe(ctx context.Context, req *connect.Request[corvov1.Su
 // subscriber is a listener at an RPC.
 type subscriber struct {
 	to   *connect.ServerStream[corvov1.SubscribeEvent]
-	slow *streams.Fuse // Lit while the client is waited for.
+	slow *streams.Timeout // Runs while the client is waited for.
 	last time.Time
 }
 
 func newSubscriber(w http.ResponseWriter, to *connect.ServerStream[corvov1.SubscribeEvent]) *subscriber {
 	rc := http.NewResponseController(w)
-	return &subscriber{to: to, slow: streams.NewFuse(func() { streams.CutWrites(rc) }), last: time.Now()}
+	return &subscriber{to: to, slow: streams.NewTimeout(func() { streams.CutWrites(rc) }), last: time.Now()}
 }
 
 func (s *subscriber) tell(e *wire.Event) error {
@@ -70,8 +70,8 @@ func (s *subscriber) alive() error     { return s.send(&corvov1.SubscribeEvent{}
 func (s *subscriber) heard() time.Time { return s.last }
 
 func (s *subscriber) send(e *corvov1.SubscribeEvent) error {
-	s.slow.Light(slowReader)
-	defer s.slow.Put()
+	s.slow.Start(slowReader)
+	defer s.slow.Stop()
 	if err := s.to.Send(e); err != nil {
 		return err
 	}

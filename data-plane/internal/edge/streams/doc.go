@@ -5,7 +5,7 @@
 // It owns the life of a stream (how it opens, is told to go elsewhere, drains and is cut),
 // its bounds (streams, frames in flight, parked fetches) and what becomes of jobs whose
 // answer did not arrive. It must not know requests, routes or how a caller is found: the
-// server hands it a Session and answers through Door.
+// server hands it a Session and answers through Backend.
 //
 //	st := streams.New(ctx, w, frames, set, session)
 //	defer st.Close()

@@ -107,7 +107,7 @@ func (st *Stream) handle(ctx context.Context, f *frame) Reply {
 
 // atLeader does the frame here or says where the leader is.
 func (st *Stream) atLeader(ctx context.Context, f *frame) (Reply, error) {
-	p, err := st.Door.Place(ctx)
+	p, err := st.Backend.Place(ctx)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -116,7 +116,7 @@ func (st *Stream) atLeader(ctx context.Context, f *frame) (Reply, error) {
 		if !fault.NothingDone(err) {
 			return r, err
 		}
-		if p, err = st.Door.Route(); err != nil {
+		if p, err = st.Backend.Route(); err != nil {
 			return Reply{}, err
 		}
 	}
@@ -136,12 +136,12 @@ func (st *Stream) permit(f *frame) error {
 		}
 	}
 	if f.settles() || f.fetches() {
-		if err := st.Door.May(identity.Work); err != nil {
+		if err := st.Backend.May(identity.Work); err != nil {
 			return err
 		}
 	}
 	if len(f.adds) > 0 {
-		return st.Door.May(identity.Enqueue)
+		return st.Backend.May(identity.Enqueue)
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (st *Stream) word(msg *frameOut, part string, err error) {
 	if err == nil {
 		return
 	}
-	f := st.Door.Show(messages.Paths(err))
+	f := st.Backend.Show(messages.Paths(err))
 	text := part + ": " + f.Error()
 	if f.Code == fault.Exhausted {
 		text = "OVERLOADED: " + text
@@ -207,7 +207,7 @@ func (st *Stream) word(msg *frameOut, part string, err error) {
 	if msg.Error != "" {
 		text = msg.Error + "; " + text
 	}
-	msg.Error, msg.Code = text, cmp.Or(msg.Code, st.Door.Word(f))
+	msg.Error, msg.Code = text, cmp.Or(msg.Code, st.Backend.Word(f))
 	for _, v := range f.Fields {
 		msg.Violations = append(msg.Violations, &corvov1.FieldViolation{Field: v.Path, Message: v.Message})
 	}
@@ -215,8 +215,8 @@ func (st *Stream) word(msg *frameOut, part string, err error) {
 
 // wordAndText is an item's error as the wire shows it.
 func (st *Stream) wordAndText(err error) (word, text string) {
-	f := st.Door.Show(messages.Paths(err))
-	return st.Door.Word(f), f.Error()
+	f := st.Backend.Show(messages.Paths(err))
+	return st.Backend.Word(f), f.Error()
 }
 
 // settled writes the outcomes of acks, fails and heartbeats.

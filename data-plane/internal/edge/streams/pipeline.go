@@ -215,7 +215,7 @@ func (p *pipeline) watch(ctx context.Context) {
 // tellDrain sends the drain frame; the client closes its side when it is done,
 // and Drain's deadline cuts those that do not.
 func (p *pipeline) tellDrain(ctx context.Context) {
-	msg := p.notLeader(0, p.Session.Place)
+	msg := p.notLeader(0, p.Session.Placement)
 	msg.Error, msg.Drain = "", true
 	select {
 	case p.replies <- Reply{Msg: msg}:

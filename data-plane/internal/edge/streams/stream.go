@@ -41,8 +41,8 @@ type Frames interface {
 
 // Session is who opened a stream, and what the stream may ask of the server.
 type Session struct {
-	Door   Door
-	Caller queue.Caller
+	Backend Backend
+	Caller  queue.Caller
 	// Recheck asks whether the credential still holds; nil when somebody in front watches
 	// that.
 	Recheck func() error
@@ -50,18 +50,18 @@ type Session struct {
 	TenantURL string
 	// Forwarded: another node sits between the client and this one.
 	Forwarded bool
-	// Place is who served the namespace when the stream came.
-	Place Place
+	// Placement is who served the namespace when the stream came.
+	Placement Placement
 }
 
-// Door is the server that let a stream in.
-type Door interface {
+// Backend is the server that accepted the stream.
+type Backend interface {
 	// May refuses what the caller's roles do not allow.
 	May(a identity.Action) error
 	// Place finds who serves the caller's namespace, and waits a moment for a leader;
 	// Route answers from memory.
-	Place(ctx context.Context) (Place, error)
-	Route() (Place, error)
+	Place(ctx context.Context) (Placement, error)
+	Route() (Placement, error)
 	// Release gives back jobs that never reached their worker.
 	Release(jobs *queue.Service, workerID string, grants []wire.FetchedJob)
 	// Show is what of an error may be shown, Word its stable word, and RPC how it ends a
@@ -71,8 +71,8 @@ type Door interface {
 	RPC(err error) error
 }
 
-// Place is who serves a namespace.
-type Place struct {
+// Placement is who serves a namespace.
+type Placement struct {
 	Jobs      *queue.Service // Nil when another node leads.
 	LeaderURL string
 }
@@ -91,8 +91,8 @@ type Stream struct {
 	ending    atomic.Bool   // Set by End: the server wants this stream closed.
 	ended     chan struct{} // Closed by End.
 	pipelined atomic.Bool
-	stuck     *Fuse // Lit while a Send runs.
-	strikes   int   // Frames in a row that failed; lock-step only.
+	stuck     *Timeout // Started for each Send.
+	strikes   int      // Frames in a row that failed; lock-step only.
 }
 
 // Reply is one answer and what to undo when it can not be delivered.
@@ -109,7 +109,7 @@ type Reply struct {
 func New(ctx context.Context, w http.ResponseWriter, f Frames, set *Set, s Session) *Stream {
 	st := &Stream{Session: s, set: set, wire: f, rc: http.NewResponseController(w), ended: make(chan struct{})}
 	st.ctx, st.cancel = context.WithCancel(ctx)
-	st.stuck = NewFuse(func() {
+	st.stuck = NewTimeout(func() {
 		st.cancel()
 		CutWrites(st.rc)
 	})
@@ -121,11 +121,11 @@ func (st *Stream) Close() { st.cancel() }
 
 // Serve serves the stream in the mode its first frame asks for, until it ends.
 func (st *Stream) Serve() error {
-	if st.Session.Place.Jobs == nil {
-		return st.send(st.notLeader(0, st.Session.Place))
+	if st.Session.Placement.Jobs == nil {
+		return st.send(st.notLeader(0, st.Session.Placement))
 	}
 	if err := st.set.Add(st); err != nil {
-		return st.Door.RPC(err)
+		return st.Backend.RPC(err)
 	}
 	defer st.set.Remove(st)
 	// Some clients send their first frame only after the response headers.
@@ -167,9 +167,9 @@ func (st *Stream) Cut() {
 func (st *Stream) closing(err error) error {
 	if st.ending.Load() && st.ctx.Err() == nil {
 		// Tell old clients where to go: they reopen on nothing else.
-		p, perr := st.Door.Route()
+		p, perr := st.Backend.Route()
 		if perr != nil {
-			return st.Door.RPC(perr)
+			return st.Backend.RPC(perr)
 		}
 		return st.send(st.notLeader(0, p))
 	}
@@ -186,14 +186,14 @@ func (st *Stream) passedOn() error {
 	if !st.Forwarded || st.ctx.Err() != nil {
 		return nil
 	}
-	return st.send(st.notLeader(0, Place{}))
+	return st.send(st.notLeader(0, Placement{}))
 }
 
 // serveLockstep answers frame by frame, in order.
 func (st *Stream) serveLockstep(req *frameIn) error {
 	for {
 		if err := st.recheck(); err != nil {
-			return st.Door.RPC(err)
+			return st.Backend.RPC(err)
 		}
 		r := st.Answer(req)
 		if err := st.Deliver(r); err != nil {
@@ -263,9 +263,9 @@ func (st *Stream) Deliver(r Reply) error {
 
 // send writes one answer within writeTimeout. Only one goroutine may call it.
 func (st *Stream) send(msg *frameOut) error {
-	st.stuck.Light(writeTimeout)
+	st.stuck.Start(writeTimeout)
 	err := st.wire.Send(msg)
-	st.stuck.Put()
+	st.stuck.Stop()
 	if err == nil && st.ctx.Err() != nil {
 		err = context.Cause(st.ctx)
 	}
@@ -275,13 +275,13 @@ func (st *Stream) send(msg *frameOut) error {
 // Undo gives back the jobs of an answer that did not reach its client.
 func (st *Stream) Undo(r Reply) {
 	if len(r.grants) > 0 {
-		st.Door.Release(r.jobs, r.worker, r.grants)
+		st.Backend.Release(r.jobs, r.worker, r.grants)
 	}
 }
 
 // notLeader tells a client where the leader is: through a proxy that is the
 // tenant's own URL, since node addresses are nobody's business outside.
-func (st *Stream) notLeader(requestID uint64, p Place) *frameOut {
+func (st *Stream) notLeader(requestID uint64, p Placement) *frameOut {
 	addr := st.TenantURL
 	if addr == "" {
 		addr = p.LeaderURL

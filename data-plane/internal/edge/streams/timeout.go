@@ -6,48 +6,48 @@ import (
 	"time"
 )
 
-// Fuse is a timer whose stop is final: when Put returns, blow neither runs nor will
-// run. A plain timer may still be on its way then, and touching a ResponseWriter
-// after its handler has returned ends the process.
-type Fuse struct {
-	blow func()
+// Timeout is a timer whose Stop is final: once it returns, expired neither runs nor
+// will run. The function of a plain timer may still be running then, and touching a
+// ResponseWriter after its handler has returned ends the process.
+type Timeout struct {
+	expired func()
 
-	mu    sync.Mutex // Guards timer and lit, and is held while blow runs.
-	timer *time.Timer
-	lit   bool
+	mu      sync.Mutex // Guards timer and running, and is held while expired runs.
+	timer   *time.Timer
+	running bool
 }
 
-// NewFuse makes a fuse that is not lit.
-func NewFuse(blow func()) *Fuse { return &Fuse{blow: blow} }
+// NewTimeout makes a timeout that is not running.
+func NewTimeout(expired func()) *Timeout { return &Timeout{expired: expired} }
 
-// Light starts, or starts again, the time until blow.
-func (f *Fuse) Light(d time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.lit = true
-	if f.timer == nil {
-		f.timer = time.AfterFunc(d, f.burn)
+// Start starts the timeout, or starts it again.
+func (t *Timeout) Start(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.running = true
+	if t.timer == nil {
+		t.timer = time.AfterFunc(d, t.fire)
 		return
 	}
-	f.timer.Reset(d)
+	t.timer.Reset(d)
 }
 
-func (f *Fuse) burn() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.lit {
-		f.lit = false
-		f.blow()
+func (t *Timeout) fire() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.running {
+		t.running = false
+		t.expired()
 	}
 }
 
-// Put puts the fuse out; it may be called more than once.
-func (f *Fuse) Put() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.lit = false
-	if f.timer != nil {
-		f.timer.Stop()
+// Stop may be called more than once.
+func (t *Timeout) Stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.running = false
+	if t.timer != nil {
+		t.timer.Stop()
 	}
 }
 

@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-func TestFuse_NothingBlowsAfterPut(t *testing.T) {
+func TestTimeout_NothingRunsAfterStop(t *testing.T) {
 	t.Parallel()
 	for range 200 {
 		out := false // Written without a lock on purpose: the race detector would tell.
-		f := NewFuse(func() {
+		f := NewTimeout(func() {
 			if out {
-				t.Error("blew after put")
+				t.Error("ran after Stop")
 			}
 		})
-		f.Light(50 * time.Microsecond)
+		f.Start(50 * time.Microsecond)
 		for start := time.Now(); time.Since(start) < 50*time.Microsecond; { // Close to the moment on purpose.
 		}
-		f.Put()
+		f.Stop()
 		out = true
 	}
-	blown := make(chan struct{})
-	f := NewFuse(func() { close(blown) })
-	f.Light(time.Millisecond)
+	expired := make(chan struct{})
+	f := NewTimeout(func() { close(expired) })
+	f.Start(time.Millisecond)
 	select {
-	case <-blown:
+	case <-expired:
 	case <-time.After(5 * time.Second):
-		t.Error("it never blew")
+		t.Error("it never expired")
 	}
-	f.Put()
+	f.Stop()
 }

@@ -100,7 +100,7 @@ func TestRequest_WithTooManyPartsIsRefused(t *testing.T) {
 	}
 }
 
-// No door lets such a request in. If one ever does, followers would never take its entry.
+// No route lets such a request in. If one ever did, followers would never take its entry.
 func TestRequest_AnEntryThatIsTooLargeForAMessageIsRefusedAndTheTermGoesOn(t *testing.T) {
 	t.Parallel()
 	s := step(t, Options{})

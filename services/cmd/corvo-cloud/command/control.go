@@ -118,7 +118,7 @@ func (s *session) control(ctx context.Context, f controlFlags) error {
 	return serverFailure("the control plane stopped", errors.Join(err, control.Close()))
 }
 
-// serveControl runs door and loops until ctx ends or one of them fails.
+// serveControl runs server and loops until ctx ends or one of them fails.
 func (s *session) serveControl(ctx context.Context, control *server.Server, front *http.Server, listener net.Listener, f controlFlags) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	failed := make(chan error, 2)

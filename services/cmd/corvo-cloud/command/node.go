@@ -142,7 +142,7 @@ func (f *nodeFlags) check() (err error) {
 	return err
 }
 
-// open opens both doors and, for a node that joins, says where they are.
+// open opens both listeners and, for a node that joins, sets their addresses.
 func (f *nodeFlags) open() (err error) {
 	if f.API, err = net.Listen("tcp", f.api); err != nil {
 		return listenFailure("--api", f.api, err)
