@@ -9,65 +9,45 @@ import (
 )
 
 // ack completes a job. The same token again gets the same answer.
-func (x *entry) ack(c *command.Ack) (Result, error) {
-	j, res, err := x.leased(c.NS, c.ID, c.By)
-	if err != nil {
-		return Result{}, err
-	}
+func (x *entry) ack(c *command.Ack) Result {
+	j, res := x.leased(c.NS, c.ID, c.By)
 	if res.Refusal != Accepted {
 		return x.ackedBefore(c, &j, res)
 	}
 	if c.Agent != command.AgentUnsaid && !j.Has(records.FlagAgent) {
 		res.Refusal = NotAgent
-		return res, nil
+		return res
 	}
-	if err := x.report(&j, c.Usage); err != nil {
-		return Result{}, err
-	}
+	x.report(&j, c.Usage)
 	cancelling := j.State == job.Cancelling
-	if err := x.leave(&j); err != nil {
-		return Result{}, err
-	}
+	x.leave(&j)
 	x.storeCheckpoint(&j, c.Checkpoint)
 	if j.Has(records.FlagAgent) {
-		err = x.ackAgent(c, &j, cancelling)
+		x.ackAgent(c, &j, cancelling)
 	} else {
-		err = x.complete(c, &j)
-	}
-	if err != nil {
-		return Result{}, err
+		x.complete(c, &j)
 	}
 	x.put(&j)
 	res.State = j.State
-	return res, nil
+	return res
 }
 
-func (x *entry) complete(c *command.Ack, j *subject) error {
+func (x *entry) complete(c *command.Ack, j *subject) {
 	if c.Result != nil {
 		x.txn.Set(x.m.space.Job(c.NS, keys.Result, c.ID), c.Result)
 		j.Flags |= records.FlagResult
 	}
-	if err := x.end(j, job.Completed, ending{exit: c.Step == command.StepExit, reason: c.ExitReason}); err != nil {
-		return err
-	}
+	x.end(j, job.Completed, ending{exit: c.Step == command.StepExit, reason: c.ExitReason})
 	x.happened(feed.Completed, j)
-	return nil
 }
 
 // ackedBefore answers a repeated ack with the same token as the first time.
-func (x *entry) ackedBefore(c *command.Ack, j *subject, res Result) (Result, error) {
+func (x *entry) ackedBefore(c *command.Ack, j *subject, res Result) Result {
 	if res.Refusal != LeaseLost {
-		return res, nil
+		return res
 	}
-	again := j.State == job.Completed && records.Holds(&j.Head, c.By)
-	if !again {
-		var err error
-		if again, err = x.ackedIteration(j, c.By.Token); err != nil {
-			return Result{}, err
-		}
-	}
-	if again {
+	if j.State == job.Completed && records.Holds(&j.Head, c.By) || x.ackedIteration(j, c.By.Token) {
 		res.Refusal = Accepted
 	}
-	return res, nil
+	return res
 }

@@ -9,20 +9,17 @@ import (
 // names allow; Accepted if so. Asking changes nothing. It is asked about jobs of
 // producers only: what follows from a job that is there always comes in. Batches that are
 // made along with it count as there; of is the job for which another one is refused.
-func (x *entry) admits(c *command.Enqueue, made batches) (why Refusal, of job.ID, err error) {
-	q, err := x.queue(c.NS, c.Queue)
-	if err != nil {
-		return Accepted, of, err
-	}
+func (x *entry) admits(c *command.Enqueue, made batches) (why Refusal, of job.ID) {
+	q := x.queue(c.NS, c.Queue)
 	if q.config.Draining {
-		return Draining, of, nil
+		return Draining, of
 	}
-	if refused, err := x.budgetRefuses(c); refused || err != nil {
-		return BudgetSpent, of, err
+	if x.budgetRefuses(c) {
+		return BudgetSpent, of
 	}
 	if !c.Batch.IsZero() && !made[batchKey{c.NS, c.Batch}] {
-		if why, err = x.joinable(c.NS, c.Batch); err != nil || why != Accepted {
-			return why, of, err
+		if why = x.joinable(c.NS, c.Batch); why != Accepted {
+			return why, of
 		}
 	}
 	return x.dependable(c.NS, c.DependsOn)

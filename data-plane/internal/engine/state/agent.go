@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
@@ -18,51 +17,44 @@ import (
 const IterationsKept = 1000
 
 // agentLimits are the limits of an agent job.
-func (x *entry) agentLimits(ns job.Namespace, id job.ID) (command.AgentLimits, error) {
-	body, err := x.body(ns, id)
-	if err != nil {
-		return command.AgentLimits{}, err
-	}
-	return body.AgentLimits(), nil
+func (x *entry) agentLimits(ns job.Namespace, id job.ID) command.AgentLimits {
+	body := x.body(ns, id)
+	return body.AgentLimits()
 }
 
 // beginIteration goes on to the next iteration if the last one is over, and keeps the
 // lease within the time of one.
-func (x *entry) beginIteration(j *subject, lease time.Duration) (time.Duration, error) {
+func (x *entry) beginIteration(j *subject, lease time.Duration) time.Duration {
 	if j.Has(records.FlagIterated) {
 		j.Iteration++
 		j.Flags &^= records.FlagIterated
 	}
-	limits, err := x.agentLimits(j.ns, j.id)
-	if limits.IterationTimeout > 0 {
-		lease = min(lease, limits.IterationTimeout)
+	if limit := x.agentLimits(j.ns, j.id).IterationTimeout; limit > 0 {
+		lease = min(lease, limit)
 	}
-	return lease, err
+	return lease
 }
 
 // timeOut fails the attempt of an iteration that took too long (trap 39). Its worker
 // settled nothing.
-func (x *entry) timeOut(j *subject) error {
+func (x *entry) timeOut(j *subject) {
 	j.Flags |= records.FlagReclaimed | records.FlagRanOut
 	x.addError(j, records.AttemptError{Attempt: j.Attempt, At: x.now, Cause: records.IterationRanOut, Worker: j.Worker})
-	if err := x.countFailure(j); err != nil {
-		return err
-	}
-	return x.endAttempt(&command.Fail{Error: records.IterationRanOut.String()}, j)
+	x.countFailure(j)
+	x.endAttempt(&command.Fail{Error: records.IterationRanOut.String()}, j)
 }
 
 // ackAgent ends an iteration of an agent job that left its former state, and does
 // what its worker says of the loop.
-func (x *entry) ackAgent(c *command.Ack, j *subject, cancelling bool) error {
-	used, err := x.endIteration(c, j)
-	if err != nil {
-		return err
-	}
+func (x *entry) ackAgent(c *command.Ack, j *subject, cancelling bool) {
+	used := x.endIteration(c, j)
 	switch {
 	case c.Agent == command.AgentUnsaid, c.Agent == command.AgentDone:
-		return x.complete(c, j)
+		x.complete(c, j)
+		return
 	case cancelling && !j.Has(records.FlagHoldNext):
-		return x.endLetGo(j, "")
+		x.endLetGo(j, "")
+		return
 	}
 	if j.Crashes > 0 {
 		j.Flags |= records.FlagRanOut
@@ -70,31 +62,22 @@ func (x *entry) ackAgent(c *command.Ack, j *subject, cancelling bool) error {
 	j.Attempt, j.Crashes = 0, 0
 	switch {
 	case cancelling:
-		why, err := x.heldFor(c.NS, c.ID)
-		if err != nil {
-			return err
-		}
-		return x.hold(j, why)
+		x.hold(j, x.heldFor(c.NS, c.ID))
 	case c.Agent == command.AgentHold:
-		return x.hold(j, records.Hold{Cause: records.HoldCause{Text: c.HoldReason}, At: x.now})
+		x.hold(j, records.Hold{Cause: records.HoldCause{Text: c.HoldReason}, At: x.now})
 	default:
-		return x.continueAgent(j, used)
+		x.continueAgent(j, used)
 	}
 }
 
 // endIteration writes down how the iteration went and answers what the job cost so far.
-func (x *entry) endIteration(c *command.Ack, j *subject) (cost int64, err error) {
-	u, err := x.jobUsage(j)
-	if err != nil {
-		return 0, err
-	}
+func (x *entry) endIteration(c *command.Ack, j *subject) (cost int64) {
+	u := x.jobUsage(j)
 	it := records.Iteration{
 		Status: c.Agent, At: x.now, Result: c.Result, HoldReason: c.HoldReason, Usage: u.Iteration, Lease: j.Epoch,
 	}
 	if j.Has(records.FlagCheckpoint) { // Of the ack, or one that came before it.
-		if it.Checkpoint, err = x.txn.Get(x.m.space.Job(c.NS, keys.Checkpoint, c.ID)); err != nil {
-			return 0, fmt.Errorf("checkpoint of job %s: %w", c.ID, err)
-		}
+		it.Checkpoint = read(x, x.m.space.Job(c.NS, keys.Checkpoint, c.ID), "checkpoint", asIs)
 	}
 	if it.Status == command.AgentUnsaid {
 		it.Status = command.AgentDone
@@ -109,30 +92,24 @@ func (x *entry) endIteration(c *command.Ack, j *subject) (cost int64, err error)
 		x.txn.Delete(x.m.space.Iteration(j.ns, j.id, j.Iteration-IterationsKept))
 	}
 	j.Flags |= records.FlagIterations | records.FlagIterated
-	return u.Sum().Cost, nil
+	return u.Sum().Cost
 }
 
 // continueAgent lets the job run once more, at the end of its order, or holds it when
 // it has reached a limit: a person may let it run once more.
-func (x *entry) continueAgent(j *subject, cost int64) error {
-	if done, err := x.endOverspent(j, ""); err != nil || done {
+func (x *entry) continueAgent(j *subject, cost int64) {
+	if x.endOverspent(j, "") {
 		x.tellDead(j)
-		return err
+		return
 	}
-	limits, err := x.agentLimits(j.ns, j.id)
-	if err != nil {
-		return err
-	}
-	if why, over := reached(limits, j.Iteration, cost); over {
-		return x.hold(j, records.Hold{Cause: why, At: x.now})
+	if why, over := reached(x.agentLimits(j.ns, j.id), j.Iteration, cost); over {
+		x.hold(j, records.Hold{Cause: why, At: x.now})
+		return
 	}
 	j.Iteration++
 	j.Flags &^= records.FlagIterated
-	if err := x.enterPending(j); err != nil {
-		return err
-	}
+	x.enterPending(j)
 	x.happened(feed.Continued, j)
-	return nil
 }
 
 // reached says which limit of an agent is reached, if one is.
@@ -148,18 +125,14 @@ func reached(a command.AgentLimits, iterations uint32, cost int64) (why records.
 
 // ackedIteration reports whether a token is that of the lease whose ack ended the
 // latest iteration: its answer may have been lost.
-func (x *entry) ackedIteration(j *subject, by command.Token) (bool, error) {
+func (x *entry) ackedIteration(j *subject, by command.Token) bool {
 	if !j.Has(records.FlagIterations) || by.IsZero() {
-		return false, nil
+		return false
 	}
 	latest := j.Iteration
 	if !j.Has(records.FlagIterated) { // The next one was begun.
 		latest--
 	}
-	v, err := x.txn.Get(x.m.space.Iteration(j.ns, j.id, latest))
-	if err != nil {
-		return false, fmt.Errorf("iteration %d of job %s: %w", latest, j.id, err)
-	}
-	it, err := records.DecodeIteration(latest, v)
-	return err == nil && it.Lease == by.Epoch, err
+	it := must(records.DecodeIteration(latest, read(x, x.m.space.Iteration(j.ns, j.id, latest), "iteration", asIs)))
+	return it.Lease == by.Epoch
 }

@@ -25,17 +25,14 @@ type batchKey struct {
 // atomic looks at all its commands before the first of them is applied. None of them
 // can be refused for what another of them does: of a limit, a call goes over by less
 // than its own size.
-func (x *entry) atomic(c *command.Atomic, rest []command.Command) (g callGroup, _ Result, _ error) {
+func (x *entry) atomic(c *command.Atomic, rest []command.Command) (g callGroup, _ Result) {
 	g.left = min(int(c.Count), len(rest))
 	made, fresh := make(batches), false
 	for i, c := range rest[:g.left] {
-		res, repeated, err := x.foresee(c, made)
-		if err != nil {
-			return g, Result{}, err
-		}
+		res, repeated := x.foresee(c, made)
 		if res.Refusal != Accepted {
 			g.why, res.Culprit = res.Refusal, uint32(i)
-			return g, res, nil
+			return g, res
 		}
 		if _, enqueue := c.(*command.Enqueue); enqueue && !repeated {
 			fresh = true
@@ -46,29 +43,29 @@ func (x *entry) atomic(c *command.Atomic, rest []command.Command) (g callGroup, 
 	if fresh {
 		g.first = nil
 	}
-	return g, Result{}, nil
+	return g, Result{}
 }
 
 // foresee reports whether a command would be refused as the state is now, or the first
 // answer to an enqueue that is repeated.
-func (x *entry) foresee(c command.Command, made batches) (res Result, repeated bool, err error) {
-	if ended, err := x.isEnded(c); err != nil || ended {
-		return Result{Refusal: NamespaceGone}, false, err
+func (x *entry) foresee(c command.Command, made batches) (res Result, repeated bool) {
+	if x.isEnded(c) {
+		return Result{Refusal: NamespaceGone}, false
 	}
 	switch c := c.(type) {
 	case *command.Enqueue:
-		res, known, err := x.known(c)
-		if err != nil || res.Replayed {
-			return res, known, err
+		res, known := x.known(c)
+		if res.Replayed {
+			return res, known
 		}
 		if !known {
-			res.Refusal, res.ID, err = x.admits(c, made)
-			return res, false, err
+			res.Refusal, res.ID = x.admits(c, made)
+			return res, false
 		}
 	case *command.MakeBatch:
 		made[batchKey{c.NS, c.ID}] = true
-		res.Refusal, err = x.refusesBatch(c)
-		return res, false, err
+		res.Refusal = x.refusesBatch(c)
+		return res, false
 	}
-	return Result{}, false, nil
+	return Result{}, false
 }

@@ -1,12 +1,9 @@
 package state
 
 import (
-	"errors"
-
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // act is an Audit whose commands are being applied.
@@ -41,27 +38,25 @@ func (a *act) count(c command.Command, res *Result) {
 	}
 }
 
-func (x *entry) recordAct(a *act) error {
+func (x *entry) recordAct(a *act) {
 	rec := records.AuditRecord{
 		NS: a.said.NS, At: x.now, By: a.said.By, Peer: a.said.Peer, Act: a.said.Act, Type: a.said.Type, Target: a.said.Target,
 		Detail: a.said.Detail, Affected: a.affected, Refused: a.refused, Op: a.said.Op,
 	}
 	if a.said.Op.IsZero() {
 		if a.refused > 0 && a.affected == 0 {
-			return nil
+			return
 		}
-		return x.writeAudit(&rec)
+		x.writeAudit(&rec)
+		return
 	}
-	return x.recordPart(&rec, a.said.Done)
+	x.recordPart(&rec, a.said.Done)
 }
 
 // recordPart adds a part of an act to what is known of it.
-func (x *entry) recordPart(rec *records.AuditRecord, done bool) error {
+func (x *entry) recordPart(rec *records.AuditRecord, done bool) {
 	key := x.m.space.AuditOpen(rec.NS, rec.Op)
-	open, touched, err := x.openAct(key)
-	if err != nil {
-		return err
-	}
+	open, touched := x.openAct(key)
 	if open != nil {
 		rec.At = open.At
 		rec.Affected += open.Affected
@@ -70,45 +65,45 @@ func (x *entry) recordPart(rec *records.AuditRecord, done bool) error {
 	if done {
 		x.txn.Delete(key)
 		if rec.Affected == 0 {
-			return nil
+			return
 		}
-		return x.writeAudit(rec)
+		x.writeAudit(rec)
+		return
 	}
 	if touched == 0 {
 		x.addDue(keys.Due{At: x.now + auditOpenFor, Kind: keys.DueAudit, NS: rec.NS, ID: rec.Op}, nil)
 	}
 	x.txn.Set(key, records.EncodeOpenAct(rec, x.now))
-	return nil
 }
 
-func (x *entry) openAct(key []byte) (rec *records.AuditRecord, touched int64, err error) {
-	v, err := x.txn.Get(key)
-	if errors.Is(err, statedb.ErrNotFound) {
-		return nil, 0, nil
+func (x *entry) openAct(key []byte) (rec *records.AuditRecord, touched int64) {
+	v, there := find(x, key, "open act", asIs)
+	if !there {
+		return nil, 0
 	}
-	if err != nil {
-		return nil, 0, err
-	}
-	return records.DecodeOpenAct(v)
+	rec, touched, err := records.DecodeOpenAct(v)
+	check(err)
+	return rec, touched
 }
 
 // fireAudit records an act of which nothing was heard for a while: whoever worked on it
 // is gone.
-func (x *entry) fireAudit(d keys.Due) (Result, error) {
+func (x *entry) fireAudit(d keys.Due) Result {
 	x.txn.Delete(x.m.space.Due(d))
 	key := x.m.space.AuditOpen(d.NS, d.ID)
-	rec, touched, err := x.openAct(key)
-	if err != nil || rec == nil {
-		return Result{Refusal: WrongState}, err
+	rec, touched := x.openAct(key)
+	if rec == nil {
+		return Result{Refusal: WrongState}
 	}
 	if until := touched + auditOpenFor; until > x.now {
 		x.addDue(keys.Due{At: until, Kind: keys.DueAudit, NS: d.NS, ID: d.ID}, nil)
-		return Result{}, nil
+		return Result{}
 	}
 	x.txn.Delete(key)
 	if rec.Affected == 0 {
-		return Result{}, nil
+		return Result{}
 	}
 	rec.Interrupted = true
-	return Result{}, x.writeAudit(rec)
+	x.writeAudit(rec)
+	return Result{}
 }

@@ -1,13 +1,10 @@
 package state
 
 import (
-	"errors"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // Who administered what. A record is written by the entry that does the act, and stays
@@ -33,15 +30,9 @@ const (
 )
 
 // writeAudit numbers a record and stores it, and lets the oldest go if there are too many.
-func (x *entry) writeAudit(rec *records.AuditRecord) error {
-	mark, err := x.auditEnds(x.m.space.AuditMark())
-	if err != nil {
-		return err
-	}
-	book, err := x.auditEnds(x.m.space.AuditBook(rec.NS))
-	if err != nil {
-		return err
-	}
+func (x *entry) writeAudit(rec *records.AuditRecord) {
+	mark := x.auditEnds(x.m.space.AuditMark())
+	book := x.auditEnds(x.m.space.AuditBook(rec.NS))
 	mark.Last++
 	book.Last++
 	if mark.First == 0 {
@@ -54,13 +45,10 @@ func (x *entry) writeAudit(rec *records.AuditRecord) error {
 	x.putAudit(rec, &mark, &book)
 	// A full group costs whoever writes their own records, never another namespace's.
 	for book.First < book.Last && (book.Bytes > AuditNamespaceBytesMax || mark.Bytes > AuditGroupBytesMax && book.Last-book.First >= auditKeepMin) {
-		if err := x.cutAudit(rec.NS, &mark, &book); err != nil {
-			return err
-		}
+		x.cutAudit(rec.NS, &mark, &book)
 	}
 	x.txn.Set(x.m.space.AuditBook(rec.NS), book.Encode())
 	x.txn.Set(x.m.space.AuditMark(), mark.Encode())
-	return nil
 }
 
 func (x *entry) putAudit(rec *records.AuditRecord, mark, book *records.AuditEnds) {
@@ -73,15 +61,15 @@ func (x *entry) putAudit(rec *records.AuditRecord, mark, book *records.AuditEnds
 
 // cutAudit lets the oldest records of a namespace go. If nobody had taken them, the last
 // one of them becomes a record that says so.
-func (x *entry) cutAudit(ns job.Namespace, mark, book *records.AuditEnds) error {
-	old, err := x.popAudit(ns, mark, book)
-	if err != nil || old == nil || old.Number <= mark.Taken {
-		return err
+func (x *entry) cutAudit(ns job.Namespace, mark, book *records.AuditEnds) {
+	old := x.popAudit(ns, mark, book)
+	if old == nil || old.Number <= mark.Taken {
+		return
 	}
 	cut := *old
 	if cut.Act == ActCut && book.First < book.Last { // It moves on to the next.
-		if old, err = x.popAudit(ns, mark, book); err != nil || old == nil {
-			return err
+		if old = x.popAudit(ns, mark, book); old == nil {
+			return
 		}
 		cut.Number, cut.Of = old.Number, old.Of
 		cut.Affected++
@@ -90,55 +78,44 @@ func (x *entry) cutAudit(ns job.Namespace, mark, book *records.AuditEnds) error 
 	}
 	book.First = cut.Of
 	x.putAudit(&cut, mark, book)
-	return nil
 }
 
 // popAudit removes the oldest record of a namespace; nil if it is not there.
-func (x *entry) popAudit(ns job.Namespace, mark, book *records.AuditEnds) (*records.AuditRecord, error) {
+func (x *entry) popAudit(ns job.Namespace, mark, book *records.AuditEnds) *records.AuditRecord {
 	key := x.m.space.AuditOf(ns, book.First)
-	number, there, err := stateread.Get(x.txn, key, records.DecodeNumber)
+	number, there := find(x, key, "number of an audit record", records.DecodeNumber)
 	book.First++
-	if err != nil || !there {
-		return nil, err
+	if !there {
+		return nil
 	}
 	x.txn.Delete(key)
-	rec, size, err := x.audit(number)
-	if err != nil || rec == nil {
-		return nil, err
+	rec, size := x.audit(number)
+	if rec == nil {
+		return nil
 	}
 	x.txn.Delete(x.m.space.Audit(number))
 	mark.Bytes -= size
 	book.Bytes -= size
-	return rec, nil
+	return rec
 }
 
-func (x *entry) audit(number uint64) (*records.AuditRecord, uint64, error) {
-	v, err := x.txn.Get(x.m.space.Audit(number))
-	if errors.Is(err, statedb.ErrNotFound) {
-		return nil, 0, nil
+func (x *entry) audit(number uint64) (rec *records.AuditRecord, size uint64) {
+	v, there := find(x, x.m.space.Audit(number), "audit record", asIs)
+	if !there {
+		return nil, 0
 	}
-	if err != nil {
-		return nil, 0, err
-	}
-	rec, err := records.DecodeAudit(number, v)
-	return &rec, uint64(len(v)), err
+	return new(must(records.DecodeAudit(number, v))), uint64(len(v))
 }
 
 // dropOld removes the oldest record of the group, unless it is recent, and goes one
 // number on.
-func (x *entry) dropOld(mark *records.AuditEnds) (dropped bool, err error) {
-	rec, size, err := x.audit(mark.First)
-	if err != nil {
-		return false, err
-	}
+func (x *entry) dropOld(mark *records.AuditEnds) (dropped bool) {
+	rec, size := x.audit(mark.First)
 	if rec != nil {
 		if rec.At > x.now-auditKeep {
-			return false, nil
+			return false
 		}
-		book, err := x.auditEnds(x.m.space.AuditBook(rec.NS))
-		if err != nil {
-			return false, err
-		}
+		book := x.auditEnds(x.m.space.AuditBook(rec.NS))
 		if book.First == rec.Of { // Else the namespace was emptied, and counts anew.
 			book.First++
 			book.Bytes -= size
@@ -149,10 +126,10 @@ func (x *entry) dropOld(mark *records.AuditEnds) (dropped bool, err error) {
 		mark.Bytes -= size
 	}
 	mark.First++
-	return true, nil
+	return true
 }
 
-func (x *entry) auditEnds(key []byte) (records.AuditEnds, error) {
-	ends, _, err := stateread.Get(x.txn, key, records.DecodeAuditEnds)
-	return ends, err
+func (x *entry) auditEnds(key []byte) records.AuditEnds {
+	ends, _ := find(x, key, "audit mark", records.DecodeAuditEnds)
+	return ends
 }

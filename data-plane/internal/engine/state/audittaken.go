@@ -4,22 +4,14 @@ import "github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 
 // auditTaken notes up to where the records are kept elsewhere, and removes old ones of
 // those.
-func (x *entry) auditTaken(c *command.AuditTaken) (Result, error) {
-	mark, err := x.auditEnds(x.m.space.AuditMark())
-	if err != nil {
-		return Result{}, err
-	}
+func (x *entry) auditTaken(c *command.AuditTaken) Result {
+	mark := x.auditEnds(x.m.space.AuditMark())
 	mark.Taken = max(mark.Taken, min(c.Through, mark.Last))
 	for range auditDropMax {
-		if mark.First == 0 || mark.First > mark.Taken {
-			break
-		}
-		if dropped, err := x.dropOld(&mark); err != nil {
-			return Result{}, err
-		} else if !dropped {
+		if mark.First == 0 || mark.First > mark.Taken || !x.dropOld(&mark) {
 			break
 		}
 	}
 	x.txn.Set(x.m.space.AuditMark(), mark.Encode())
-	return Result{}, nil
+	return Result{}
 }

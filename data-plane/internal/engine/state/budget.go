@@ -1,8 +1,6 @@
 package state
 
 import (
-	"fmt"
-
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
@@ -38,6 +36,8 @@ func (p *budgetSet) drop(k records.BudgetKey) {
 	}
 }
 
+func (p *budgetSet) has(k records.BudgetKey) bool { _, ok := p.budgets[k]; return ok }
+
 func (p *budgetSet) count(b *records.Budget, n int) {
 	if b.Closes() && b.Scope == command.BudgetTag {
 		p.closingTags += n
@@ -69,24 +69,21 @@ func (p *budgetSet) of(queue string, tags []command.Tag) []records.Budget {
 // budgets returns the budgets of a namespace. They are read as of the last commit, which
 // is the truth: a command that changes one asks for them first, and nothing is
 // forgotten before the next commit.
-func (x *entry) budgets(ns job.Namespace) (*budgetSet, error) {
+func (x *entry) budgets(ns job.Namespace) *budgetSet {
 	if p, ok := x.m.budgets[ns]; ok {
-		return p, nil
+		return p
 	}
 	p := &budgetSet{budgets: make(map[records.BudgetKey]records.Budget)}
 	from, to := x.m.space.Budgets(ns)
-	err := x.m.store.Scan(from, to, func(_, v []byte) (bool, error) {
+	check(x.m.store.Scan(from, to, func(_, v []byte) (bool, error) {
 		b, err := records.DecodeBudget(v)
 		if err == nil {
 			p.set(b)
 		}
 		return true, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("budgets of %s: %w", ns, err)
-	}
+	}))
 	x.m.budgets[ns] = p
-	return p, nil
+	return p
 }
 
 // trimBudgets bounds the cache, between two commits.

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
@@ -23,97 +22,77 @@ func (x *entry) beginChain(ns job.Namespace, first job.ID, c *command.Chain) {
 	x.txn.Set(x.m.space.ChainState(ns, c.ID), s.Encode())
 }
 
-func (x *entry) chainState(ns job.Namespace, id job.ChainID) (records.ChainState, error) {
-	v, err := x.txn.Get(x.m.space.ChainState(ns, id))
-	if err != nil {
-		return records.ChainState{}, fmt.Errorf("state of %s: %w", id, err)
-	}
-	return records.DecodeChainState(v)
+func (x *entry) chainState(ns job.Namespace, id job.ChainID) records.ChainState {
+	return read(x, x.m.space.ChainState(ns, id), "chain state", records.DecodeChainState)
 }
 
-func (x *entry) chainSteps(ns job.Namespace, id job.ChainID) (*command.Chain, error) {
-	v, err := x.txn.Get(x.m.space.Chain(ns, id))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", id, err)
-	}
-	return records.DecodeChain(v)
+func (x *entry) chainSteps(ns job.Namespace, id job.ChainID) *command.Chain {
+	return read(x, x.m.space.Chain(ns, id), "chain", records.DecodeChain)
 }
 
 // advance takes a chain on from a step that ended. Only the furthest step can, and
 // only once: a step that is retried after that has no second follower.
-func (x *entry) advance(d *delivery) error {
+func (x *entry) advance(d *delivery) {
 	id, step := d.body.Chain, d.body.ChainStep
 	if step < 0 {
-		return nil // Nothing follows on what comes last.
+		return // Nothing follows on what comes last.
 	}
-	s, err := x.chainState(d.ns, id)
-	if err != nil {
-		return err
-	}
+	s := x.chainState(d.ns, id)
 	if step != len(s.Jobs)-1 || s.Status != records.ChainRunning {
-		return nil
+		return
 	}
-	c, err := x.chainSteps(d.ns, id)
-	if err != nil {
-		return err
-	}
+	c := x.chainSteps(d.ns, id)
 	switch {
 	case d.outcome == records.OutcomeCompleted && d.exit:
-		err = x.endChain(d, c, &s, records.ChainExited)
+		x.endChain(d, c, &s, records.ChainExited)
 	case d.outcome == records.OutcomeCompleted, d.outcome == records.OutcomeDead && c.GoOn:
-		err = x.nextStep(d, c, &s)
+		x.nextStep(d, c, &s)
 	case d.outcome == records.OutcomeDead:
-		err = x.failChain(d, c, &s)
+		x.failChain(d, c, &s)
 	default:
 		s.Status, s.FinishedAt = records.ChainCancelled, x.now
 	}
-	if err != nil {
-		return err
-	}
 	x.txn.Set(x.m.space.ChainState(d.ns, id), s.Encode())
-	return nil
 }
 
 // nextStep makes the step after d's, or ends the chain after its last.
-func (x *entry) nextStep(d *delivery, c *command.Chain, s *records.ChainState) error {
+func (x *entry) nextStep(d *delivery, c *command.Chain, s *records.ChainState) {
 	n := len(s.Jobs)
 	if n == s.Steps {
-		return x.endChain(d, c, s, records.ChainCompleted)
+		x.endChain(d, c, s, records.ChainCompleted)
+		return
 	}
 	id := job.Derived(x.now, c.ID, uint64(n))
 	s.Jobs = append(s.Jobs, id)
-	return x.followStep(d, id, &c.Steps[n], chainPlace{c.ID, n})
+	x.followStep(d, id, &c.Steps[n], chainPlace{c.ID, n})
 }
 
 // followStep enqueues a job that is told what the one before brought.
-func (x *entry) followStep(d *delivery, id job.ID, step *command.Step, place chainPlace) error {
+func (x *entry) followStep(d *delivery, id job.ID, step *command.Step, place chainPlace) {
 	base := []member{textMember("previous_job_id", d.id.String())}
 	if d.outcome == records.OutcomeCompleted && d.Has(records.FlagResult) {
-		result, err := x.txn.Get(x.m.space.Job(d.ns, keys.Result, d.id))
-		if err != nil {
-			return fmt.Errorf("result of job %s: %w", d.id, err)
-		}
+		result := read(x, x.m.space.Job(d.ns, keys.Result, d.id), "result", asIs)
 		base = append(base, member{"previous_result", result})
 	}
-	return x.follow(d, id, step, overlay(base, step.Payload), place)
+	x.follow(d, id, step, overlay(base, step.Payload), place)
 }
 
 // endChain ends a chain as it was meant to.
-func (x *entry) endChain(d *delivery, c *command.Chain, s *records.ChainState, status records.ChainStatus) error {
+func (x *entry) endChain(d *delivery, c *command.Chain, s *records.ChainState, status records.ChainStatus) {
 	s.Status, s.FinishedAt, s.ExitReason = status, x.now, d.reason
 	if c.OnExit == nil || !s.OnExit.IsZero() {
-		return nil
+		return
 	}
 	s.OnExit = job.Derived(x.now, c.ID, derivedOnExit)
-	return x.followStep(d, s.OnExit, c.OnExit, chainPlace{c.ID, records.ChainOnExit})
+	x.followStep(d, s.OnExit, c.OnExit, chainPlace{c.ID, records.ChainOnExit})
 }
 
 // failChain ends a chain at a dead step. When the step is retried the chain goes on,
 // but its on_failure job runs once in the chain's life.
-func (x *entry) failChain(d *delivery, c *command.Chain, s *records.ChainState) error {
+func (x *entry) failChain(d *delivery, c *command.Chain, s *records.ChainState) {
 	s.Status, s.FinishedAt = records.ChainFailed, x.now
 	if c.OnFailure == nil || !s.OnFailure.IsZero() {
-		return nil
+		return
 	}
 	s.OnFailure = job.Derived(x.now, c.ID, derivedOnFailure)
 	base := []member{
@@ -121,7 +100,7 @@ func (x *entry) failChain(d *delivery, c *command.Chain, s *records.ChainState) 
 		{"failed_step", strconv.AppendInt(nil, int64(d.body.ChainStep), 10)},
 		textMember("error", d.failure),
 	}
-	return x.follow(d, s.OnFailure, c.OnFailure, overlay(base, c.OnFailure.Payload), chainPlace{c.ID, records.ChainOnFailure})
+	x.follow(d, s.OnFailure, c.OnFailure, overlay(base, c.OnFailure.Payload), chainPlace{c.ID, records.ChainOnFailure})
 }
 
 // Numbers by which the jobs of a chain that are no steps are derived.
@@ -131,18 +110,14 @@ const (
 )
 
 // resumeChain lets a chain go on whose furthest step runs again.
-func (x *entry) resumeChain(ns job.Namespace, id job.ID, b *records.Body) error {
+func (x *entry) resumeChain(ns job.Namespace, id job.ID, b *records.Body) {
 	if b.ChainStep < 0 {
-		return nil
+		return
 	}
-	s, err := x.chainState(ns, b.Chain)
-	if err != nil {
-		return err
-	}
+	s := x.chainState(ns, b.Chain)
 	if s.Jobs[len(s.Jobs)-1] != id || s.Status != records.ChainFailed && s.Status != records.ChainCancelled {
-		return nil
+		return
 	}
 	s.Status, s.FinishedAt = records.ChainRunning, 0
 	x.txn.Set(x.m.space.ChainState(ns, b.Chain), s.Encode())
-	return nil
 }

@@ -7,17 +7,14 @@ import (
 
 // clearQueue removes all jobs of a queue that no worker holds, the way deleteQueue
 // removes all: the generation passes, and jobs that are held outlive it.
-func (x *entry) clearQueue(c *command.ClearQueue) (Result, error) {
-	q, err := x.queue(c.NS, c.Queue)
-	if err != nil {
-		return Result{}, err
-	}
+func (x *entry) clearQueue(c *command.ClearQueue) Result {
+	q := x.queue(c.NS, c.Queue)
 	if !q.hasConfig {
-		return Result{Refusal: NotFound}, nil
+		return Result{Refusal: NotFound}
 	}
 	removed := q.counts.ForgetWaiting()
 	if removed == 0 {
-		return Result{}, nil
+		return Result{}
 	}
 	x.touched(q)
 	if q.config.Kept == 0 {
@@ -26,5 +23,5 @@ func (x *entry) clearQueue(c *command.ClearQueue) (Result, error) {
 	x.passGeneration(q)
 	q.config.Gen = q.gen
 	x.queueEvent(feed.QueueCleared, q)
-	return Result{Removed: removed}, nil
+	return Result{Removed: removed}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // create makes a job, the first of its chain if it carries one.
-func (x *entry) create(c *command.Enqueue) (Result, error) {
+func (x *entry) create(c *command.Enqueue) Result {
 	var place chainPlace
 	if c.Chain != nil && len(c.Chain.Steps) > 0 {
 		place.id = c.Chain.ID
@@ -19,7 +19,7 @@ func (x *entry) create(c *command.Enqueue) (Result, error) {
 }
 
 // createAt makes a job at its place in a chain. Every job is made here.
-func (x *entry) createAt(c *command.Enqueue, place chainPlace) (Result, error) {
+func (x *entry) createAt(c *command.Enqueue, place chainPlace) Result {
 	body := records.Body{
 		Queue: c.Queue, Payload: c.Payload, CreatedAt: x.now, ScheduledAt: c.ScheduledAt,
 		Tags: c.Tags, UniqueKey: c.UniqueKey, IdempotencyKey: c.IdempotencyKey, TraceParent: c.TraceParent,
@@ -27,10 +27,7 @@ func (x *entry) createAt(c *command.Enqueue, place chainPlace) (Result, error) {
 		DependsOn: c.DependsOn, OnDependency: c.OnDependency,
 	}
 	x.txn.Set(x.m.space.Job(c.NS, keys.Body, c.ID), body.Encode())
-	q, err := x.queue(c.NS, c.Queue)
-	if err != nil {
-		return Result{}, err
-	}
+	q := x.queue(c.NS, c.Queue)
 	j := subject{ns: c.NS, id: c.ID, Head: records.Head{Queue: c.Queue, Priority: c.Priority, Retry: retryOf(c, &q.config), Gen: q.gen}}
 	if c.UniqueKey != "" {
 		j.Flags |= records.FlagUnique
@@ -43,50 +40,39 @@ func (x *entry) createAt(c *command.Enqueue, place chainPlace) (Result, error) {
 		j.Flags |= records.FlagAgent
 		j.Iteration = 1
 	}
-	unmet, err := x.join(c, &j, place)
-	if err != nil {
-		return Result{}, err
-	}
+	unmet := x.join(c, &j, place)
 	x.storeCheckpoint(&j, c.Checkpoint)
 	x.touched(q).Enqueued++
-	approval, err := x.policyFor(c.NS, c.Queue, c.Tags)
-	if err != nil {
-		return Result{}, err
-	}
+	approval := x.policyFor(c.NS, c.Queue, c.Tags)
 	switch {
 	case approval != nil:
-		err = x.enterApproval(&j, approval)
+		x.enterApproval(&j, approval)
 	case c.ScheduledAt > x.now:
-		err = x.enterTimed(&j, job.Scheduled, c.ScheduledAt)
+		x.enterTimed(&j, job.Scheduled, c.ScheduledAt)
 		x.happened(feed.Scheduled, &j)
 	default:
-		err = x.enterPending(&j)
+		x.enterPending(&j)
 		x.happened(feed.Enqueued, &j)
 	}
-	if err == nil && unmet {
-		err = x.endUnmet(&j, c.OnDependency)
-	}
-	if err != nil {
-		return Result{}, err
+	if unmet {
+		x.endUnmet(&j, c.OnDependency)
 	}
 	x.put(&j)
-	return Result{ID: c.ID, State: j.State, Batch: c.Batch, Chain: place.id}, nil
+	return Result{ID: c.ID, State: j.State, Batch: c.Batch, Chain: place.id}
 }
 
 // join ties a new job to its batch, its chain and the jobs that it waits for. It
 // reports whether one of those has ended as the job does not allow.
-func (x *entry) join(c *command.Enqueue, j *subject, place chainPlace) (unmet bool, err error) {
+func (x *entry) join(c *command.Enqueue, j *subject, place chainPlace) (unmet bool) {
 	if !place.id.IsZero() {
 		j.Flags |= records.FlagChain
 	}
 	if !c.Batch.IsZero() {
 		j.Flags |= records.FlagBatch
-		if err := x.joinBatch(c.NS, c.Batch, c.ID); err != nil {
-			return false, err
-		}
+		x.joinBatch(c.NS, c.Batch, c.ID)
 	}
 	if len(c.DependsOn) == 0 {
-		return false, nil
+		return false
 	}
 	return x.block(c, j)
 }

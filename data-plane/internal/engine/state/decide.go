@@ -8,28 +8,21 @@ import (
 )
 
 // decide ends the hold of a job by what a person says.
-func (x *entry) decide(c *command.Decide) (Result, error) {
-	j, ok, err := x.job(c.NS, c.ID)
-	if err != nil || !ok {
-		return Result{Refusal: NotFound}, err
+func (x *entry) decide(c *command.Decide) Result {
+	j, ok := x.job(c.NS, c.ID)
+	if !ok {
+		return Result{Refusal: NotFound}
 	}
 	if j.State != job.Held {
-		return Result{Refusal: WrongState, State: j.State}, nil
+		return Result{Refusal: WrongState, State: j.State}
 	}
-	why, err := x.heldFor(c.NS, c.ID)
-	if err != nil {
-		return Result{}, err
-	}
+	why := x.heldFor(c.NS, c.ID)
 	if len(why.Approvers) > 0 && !slices.Contains(why.Approvers, c.By) {
-		return Result{Refusal: NotApprover, State: j.State}, nil
+		return Result{Refusal: NotApprover, State: j.State}
 	}
-	if err := x.leave(&j); err != nil {
-		return Result{}, err
-	}
+	x.leave(&j)
 	why.DecidedBy, why.Comment = c.By, c.Comment
-	if err := x.endHold(&j, why, c.Approve); err != nil {
-		return Result{}, err
-	}
+	x.endHold(&j, why, c.Approve)
 	x.put(&j)
-	return Result{State: j.State}, nil
+	return Result{State: j.State}
 }

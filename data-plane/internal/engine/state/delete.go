@@ -9,35 +9,30 @@ import (
 
 // delete removes every trace of a job that no worker holds. Its idempotency
 // record stays until it ends: a late repetition must not create the job again.
-func (x *entry) delete(c *command.Delete) (Result, error) {
-	j, ok, err := x.job(c.NS, c.ID)
-	if err != nil || !ok {
-		return Result{Refusal: NotFound}, err
+func (x *entry) delete(c *command.Delete) Result {
+	j, ok := x.job(c.NS, c.ID)
+	if !ok {
+		return Result{Refusal: NotFound}
 	}
 	if j.State.Leased() {
-		return Result{Refusal: WrongState, State: j.State}, nil
+		return Result{Refusal: WrongState, State: j.State}
 	}
 	x.leavingReady(&j)
-	if err := x.leave(&j); err != nil {
-		return Result{}, err
-	}
+	x.leave(&j)
 	x.dropExpiry(&j)
 	if j.Has(records.FlagUnique) {
-		if err := x.releaseUnique(&j); err != nil {
-			return Result{}, err
-		}
+		x.releaseUnique(&j)
 	}
 	if !j.State.Terminal() {
-		if err := x.deliver(&j, records.OutcomeDeleted, ending{}); err != nil {
-			return Result{}, err
-		}
+		x.deliver(&j, records.OutcomeDeleted, ending{})
 	}
 	j.State = 0
 	x.event(feed.Deleted, &j)
-	return Result{}, x.removeRecords(&j)
+	x.removeRecords(&j)
+	return Result{}
 }
 
-func (x *entry) removeRecords(j *subject) error {
+func (x *entry) removeRecords(j *subject) {
 	families := []byte{keys.Body, keys.Head}
 	for _, f := range []struct {
 		flag   uint32
@@ -59,5 +54,4 @@ func (x *entry) removeRecords(j *subject) error {
 	if j.Has(records.FlagIterations) {
 		x.txn.DeleteRange(x.m.space.Iterations(j.ns, j.id))
 	}
-	return nil
 }

@@ -11,24 +11,19 @@ import (
 // there are: the queue's generation passes, and whatever carries another generation
 // than its queue is not there for any command or reader. The ready order goes at
 // once, as a range; the rest waits for sweep. The name is free at once.
-func (x *entry) deleteQueue(c *command.DeleteQueue) (Result, error) {
-	q, err := x.queue(c.NS, c.Queue)
-	if err != nil {
-		return Result{}, err
-	}
+func (x *entry) deleteQueue(c *command.DeleteQueue) Result {
+	q := x.queue(c.NS, c.Queue)
 	if !q.hasConfig {
-		return Result{Refusal: NotFound}, nil
+		return Result{Refusal: NotFound}
 	}
 	if q.hasCounts { // Also what only passed through may have left a key.
 		x.passGeneration(q)
-	} else if _, pending, err := x.sweepMark(c.NS, c.Queue); err != nil {
-		return Result{}, err
-	} else if !pending {
+	} else if _, pending := x.sweepMark(c.NS, c.Queue); !pending {
 		q.gen = 0 // Nothing of any generation is left.
 	}
 	x.forgetQueue(q)
 	x.events = append(x.events, feed.Event{Type: feed.QueueDeleted, NS: c.NS, Queue: c.Queue})
-	return Result{}, nil
+	return Result{}
 }
 
 // forgetQueue removes the queue's own records.

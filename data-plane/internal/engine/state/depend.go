@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // A job that waits for others has a record of those still open (Waits), and a row at
@@ -26,13 +24,13 @@ const (
 )
 
 // waits reads which jobs one waits for; none if there is no record.
-func (x *entry) waits(ns job.Namespace, id job.ID) ([]job.ID, error) {
-	return stateread.ReadWaits(x.txn, x.m.space, ns, id)
+func (x *entry) waits(ns job.Namespace, id job.ID) []job.ID {
+	return must(stateread.ReadWaits(x.txn, x.m.space, ns, id))
 }
 
 // waiters reads what waits for a job; nothing does if there is no record.
-func (x *entry) waiters(ns job.Namespace, on job.ID) (records.Waiters, error) {
-	return stateread.ReadWaiters(x.txn, x.m.space, ns, on)
+func (x *entry) waiters(ns job.Namespace, on job.ID) records.Waiters {
+	return must(stateread.ReadWaiters(x.txn, x.m.space, ns, on))
 }
 
 func (x *entry) putWaiters(ns job.Namespace, on job.ID, w records.Waiters) {
@@ -45,38 +43,29 @@ func (x *entry) putWaiters(ns job.Namespace, on job.ID, w records.Waiters) {
 }
 
 // dependable reports why a job of a list can not be waited for, and which.
-func (x *entry) dependable(ns job.Namespace, on []job.ID) (Refusal, job.ID, error) {
+func (x *entry) dependable(ns job.Namespace, on []job.ID) (Refusal, job.ID) {
 	for _, id := range on {
-		j, ok, err := x.job(ns, id)
-		if err != nil {
-			return Accepted, id, err
-		}
+		j, ok := x.job(ns, id)
 		if !ok {
-			return NoDependency, id, nil
+			return NoDependency, id
 		}
 		if !j.Has(records.FlagDependents) || j.State.Terminal() {
 			continue
 		}
-		w, err := x.waiters(ns, id)
-		if err != nil {
-			return Accepted, id, err
-		}
-		if w.Count() >= DependentsMax {
-			return TooMany, id, nil
+		if x.waiters(ns, id).Count() >= DependentsMax {
+			return TooMany, id
 		}
 	}
-	return Accepted, job.ID{}, nil
+	return Accepted, job.ID{}
 }
 
 // block lets a new job wait for others that have not ended. It reports whether one has
 // ended in another way than the job allows: then the job is to end as well.
-func (x *entry) block(c *command.Enqueue, j *subject) (failed bool, err error) {
+func (x *entry) block(c *command.Enqueue, j *subject) (failed bool) {
 	var open []job.ID
 	for _, on := range c.DependsOn {
-		dep, there, err := x.job(c.NS, on)
+		dep, there := x.job(c.NS, on)
 		switch {
-		case err != nil:
-			return false, err
 		case there && !dep.State.Terminal():
 			open = append(open, on)
 		case !there || dep.State != job.Completed:
@@ -85,34 +74,28 @@ func (x *entry) block(c *command.Enqueue, j *subject) (failed bool, err error) {
 	}
 	if failed {
 		j.Flags |= records.FlagBlocked // Until it ends, which is next.
-		return true, nil
+		return true
 	}
 	for _, on := range open {
-		if err := x.addDependent(c.NS, on, c.ID); err != nil {
-			return false, err
-		}
+		x.addDependent(c.NS, on, c.ID)
 	}
 	if len(open) > 0 {
 		x.txn.Set(x.m.space.Job(c.NS, keys.Waits, c.ID), records.EncodeIDs(open))
 		j.Flags |= records.FlagBlocked
 	}
-	return false, nil
+	return false
 }
 
-func (x *entry) addDependent(ns job.Namespace, on, waiter job.ID) error {
-	w, err := x.waiters(ns, on)
-	if err != nil {
-		return err
-	}
+func (x *entry) addDependent(ns job.Namespace, on, waiter job.ID) {
+	w := x.waiters(ns, on)
 	x.txn.Set(x.m.space.Dependent(ns, on, w.Made), waiter[:])
 	w.Made++
 	x.putWaiters(ns, on, w)
-	j, _, err := x.job(ns, on)
-	if err == nil && !j.Has(records.FlagDependents) {
+	j, _ := x.job(ns, on)
+	if !j.Has(records.FlagDependents) {
 		j.Flags |= records.FlagDependents
 		x.put(&j)
 	}
-	return err
 }
 
 // dropWaits forgets what the job waits for: it ends, or it is gone.
@@ -125,38 +108,23 @@ func (x *entry) dropWaits(j *subject) {
 
 // fireDeliver tells some of the jobs that wait for one how it ended. A job that was
 // retried meanwhile tells them when it ends again.
-func (x *entry) fireDeliver(d keys.Due) (Result, error) {
+func (x *entry) fireDeliver(d keys.Due) Result {
 	row := x.m.space.Due(d)
-	v, err := x.txn.Get(row)
-	if errors.Is(err, statedb.ErrNotFound) {
-		return Result{Refusal: WrongState}, nil
-	}
-	if err != nil {
-		return Result{}, err
-	}
-	outcome, err := records.DecodeOutcome(v)
-	if err != nil {
-		return Result{}, err
+	outcome, waits := find(x, row, "outcome", records.DecodeOutcome)
+	if !waits {
+		return Result{Refusal: WrongState}
 	}
 	x.txn.Delete(row)
-	j, there, err := x.job(d.NS, d.ID)
-	if err != nil {
-		return Result{}, err
-	}
+	j, there := x.job(d.NS, d.ID)
 	if there {
 		outcome = records.OutcomeOf(j.State)
 	}
 	if outcome == records.NoOutcome {
-		return Result{Refusal: WrongState, State: j.State}, nil
+		return Result{Refusal: WrongState, State: j.State}
 	}
-	w, err := x.waiters(d.NS, d.ID)
-	if err != nil {
-		return Result{}, err
-	}
+	w := x.waiters(d.NS, d.ID)
 	for end := w.Told + w.Next(); w.Told < end; w.Told++ {
-		if err := x.tellDependent(d, w.Told, outcome); err != nil {
-			return Result{}, err
-		}
+		x.tellDependent(d, w.Told, outcome)
 	}
 	x.putWaiters(d.NS, d.ID, w)
 	switch {
@@ -166,87 +134,65 @@ func (x *entry) fireDeliver(d keys.Due) (Result, error) {
 		j.Flags &^= records.FlagDependents
 		x.put(&j)
 	}
-	return Result{ID: d.ID, State: j.State}, nil
+	return Result{ID: d.ID, State: j.State}
 }
 
 // tellDependent tells the job of one row how the one it waits for ended.
-func (x *entry) tellDependent(d keys.Due, n uint64, o records.Outcome) error {
+func (x *entry) tellDependent(d keys.Due, n uint64, o records.Outcome) {
 	row := x.m.space.Dependent(d.NS, d.ID, n)
-	v, err := x.txn.Get(row)
-	if err != nil || len(v) != len(job.ID{}) {
-		return errors.Join(err, fmt.Errorf("%w: dependent %d of job %s: %x", records.ErrRecord, n, d.ID, v))
+	v := read(x, row, "dependent", asIs)
+	if len(v) != len(job.ID{}) {
+		check(fmt.Errorf("%w: dependent %d of job %s: %x", records.ErrRecord, n, d.ID, v))
 	}
 	x.txn.Delete(row)
-	if err := x.resolve(d.NS, job.ID(v), d.ID, o); err != nil {
-		return fmt.Errorf("dependent %x: %w", v, err)
-	}
-	return nil
+	x.resolve(d.NS, job.ID(v), d.ID, o)
 }
 
 // resolve takes one job off the list of those that another one waits for.
-func (x *entry) resolve(ns job.Namespace, id, on job.ID, o records.Outcome) error {
-	j, ok, err := x.job(ns, id)
-	if err != nil || !ok || !j.Has(records.FlagBlocked) {
-		return err
+func (x *entry) resolve(ns job.Namespace, id, on job.ID, o records.Outcome) {
+	j, ok := x.job(ns, id)
+	if !ok || !j.Has(records.FlagBlocked) {
+		return
 	}
-	open, err := x.waits(ns, id)
-	if err != nil {
-		return err
-	}
+	open := x.waits(ns, id)
 	at := slices.Index(open, on)
 	if at < 0 {
-		return nil
+		return
 	}
 	policy := command.DependencyRun
 	if o != records.OutcomeCompleted {
-		body, err := x.body(ns, id)
-		if err != nil {
-			return err
-		}
+		body := x.body(ns, id)
 		policy = body.OnDependency
 	}
 	if policy != command.DependencyRun {
-		err = x.endUnmet(&j, policy)
+		x.endUnmet(&j, policy)
 	} else if open = slices.Delete(open, at, at+1); len(open) > 0 {
 		x.txn.Set(x.m.space.Job(ns, keys.Waits, id), records.EncodeIDs(open))
-		return nil
+		return
 	} else {
-		err = x.unblock(&j)
-	}
-	if err != nil {
-		return err
+		x.unblock(&j)
 	}
 	x.put(&j)
-	return nil
 }
 
 // unblock lets a job go on that waits for nothing any more.
-func (x *entry) unblock(j *subject) error {
+func (x *entry) unblock(j *subject) {
 	if j.State == job.Pending {
-		if err := x.leave(j); err != nil {
-			return err
-		}
+		x.leave(j)
 		x.dropWaits(j)
-		if err := x.enterPending(j); err != nil {
-			return err
-		}
+		x.enterPending(j)
 	}
 	x.dropWaits(j)
 	x.happened(feed.Unblocked, j)
-	return nil
 }
 
 // endUnmet ends a job that waits for one which ended as the job does not allow.
-func (x *entry) endUnmet(j *subject, p command.DependencyPolicy) error {
-	if err := x.leave(j); err != nil {
-		return err
-	}
+func (x *entry) endUnmet(j *subject, p command.DependencyPolicy) {
+	x.leave(j)
 	if p == command.DependencyCancel {
-		return x.endCancelled(j)
+		x.endCancelled(j)
+		return
 	}
-	if err := x.endDead(j, records.DeadDependency, ""); err != nil {
-		return err
-	}
+	x.endDead(j, records.DeadDependency, "")
 	x.event(feed.Dead, j)
-	return nil
 }

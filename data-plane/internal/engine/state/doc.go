@@ -28,7 +28,8 @@
 // A command has a file of its name (ack.go, setqueue.go) with one function that says in
 // order what happens. What several commands do stands in files named after their subject:
 // transition.go is the only way from one state to another, deliver.go the only place where
-// a job's end touches other jobs, events.go where facts are told. Stored values and their
+// a job's end touches other jobs, events.go where facts are told, stored.go where
+// records are read: one that can not be read ends the entry there. Stored values and their
 // bytes are package records; reading what was committed is package stateread.
 //
 // The surprising fact: nothing here ever scans. Which jobs a fetch gets was chosen

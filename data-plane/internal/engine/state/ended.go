@@ -10,42 +10,36 @@ import (
 
 // isEnded reports whether a command's namespace was ended. Mostly none is, and then it
 // costs a command nothing.
-func (x *entry) isEnded(c command.Command) (bool, error) {
+func (x *entry) isEnded(c command.Command) bool {
 	if x.m.ended == nil {
-		if err := x.m.loadEnded(); err != nil {
-			return false, err
-		}
+		x.m.loadEnded()
 	}
 	if len(x.m.ended) == 0 {
-		return false, nil
+		return false
 	}
 	ns, ok := command.NamespaceOf(c)
 	if !ok {
-		return false, nil
+		return false
 	}
 	_, ended := x.m.ended[ns]
-	return ended, nil
+	return ended
 }
 
 // loadEnded reads which namespaces were ended; apply keeps them from then on.
-func (m *Machine) loadEnded() error {
-	list, err := stateread.ReadEndedNamespaces(m.store)
-	if err != nil {
-		return err
-	}
+func (m *Machine) loadEnded() {
+	list := must(stateread.ReadEndedNamespaces(m.store))
 	m.ended = make(map[job.Namespace]records.EndedMark, len(list))
 	for _, e := range list {
 		m.ended[e.NS] = records.EndedMark{At: e.At, Swept: e.Swept}
 	}
-	return nil
 }
 
 // afterTheEnd answers a command about a namespace that was ended. Of all of them only the
 // sweep does anything; a due row that comes up before the sweep goes.
-func (x *entry) afterTheEnd(c command.Command) (Result, error) {
+func (x *entry) afterTheEnd(c command.Command) Result {
 	switch c := c.(type) {
 	case *command.EndNamespace:
-		return Result{}, nil // Repeated.
+		return Result{} // Repeated.
 	case *command.SweepNamespace:
 		return x.sweepNamespace(c)
 	case *command.Fire:
@@ -56,5 +50,5 @@ func (x *entry) afterTheEnd(c command.Command) (Result, error) {
 	case *command.Tick:
 		x.txn.Delete(x.m.space.Due(keys.Due{At: c.Due, Kind: keys.DueSchedule, NS: c.NS, ID: job.ID(c.ID)}))
 	}
-	return Result{Refusal: NamespaceGone}, nil
+	return Result{Refusal: NamespaceGone}
 }

@@ -14,7 +14,7 @@ import (
 // span, and so are the marks of its deleted queues. Rows of the group that name it (due
 // rows, events) do nothing from now on, and wait for sweepNamespace. Records of who did
 // what stay until they were taken and are old.
-func (x *entry) endNamespace(c *command.EndNamespace) (Result, error) {
+func (x *entry) endNamespace(c *command.EndNamespace) Result {
 	ns := c.NS
 	for _, span := range x.m.space.NamespaceButAudit(ns) {
 		x.txn.DeleteRange(span[0], span[1])
@@ -25,7 +25,7 @@ func (x *entry) endNamespace(c *command.EndNamespace) (Result, error) {
 	x.txn.Set(x.m.space.Ended(ns), mark.Encode())
 	x.m.ended[ns] = mark
 	x.out.Ended = append(x.out.Ended, ns)
-	return Result{}, nil
+	return Result{}
 }
 
 // forgetNamespace drops what caches and the entry itself hold of a namespace: the end of

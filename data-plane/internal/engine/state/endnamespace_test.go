@@ -43,7 +43,7 @@ func acts(c command.Command) bool {
 	return ok && f.Due.Kind == keys.DueAudit
 }
 
-func must[V any](v V, err error) func(tb) V {
+func mustRead[V any](v V, err error) func(tb) V {
 	return func(t tb) V {
 		t.Helper()
 		if err != nil {
@@ -141,13 +141,13 @@ func TestEndNamespace_NothingOfItHappensAndNothingIsLeft(t *testing.T) {
 		}
 		// Who did what is kept until it was taken, and then for a while.
 		later := r.now + 2*auditKeep
-		for _, d := range must(bothDue(r.store, 0, later, 1000))(t) {
+		for _, d := range mustRead(bothDue(r.store, 0, later, 1000))(t) {
 			if d.NS == ended {
 				r.do(t, later, &command.Fire{Due: d})
 			}
 		}
 		r.do(t, later+2*auditKeep, &command.AuditTaken{Through: 1 << 40})
-		if audited := must(stateread.IsAudited(r.store, ended))(t); audited {
+		if audited := mustRead(stateread.IsAudited(r.store, ended))(t); audited {
 			t.Fatal("old records are left that were taken")
 		}
 		r.do(t, r.now, &command.SweepNamespace{NS: ended, Forget: true})

@@ -1,12 +1,8 @@
 package state
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // marksCached bounds the event marks kept between entries.
@@ -34,20 +30,16 @@ func (x *entry) happened(t feed.Type, j *subject) {
 
 // writeEvents numbers the entry's events, per namespace and without gaps, and
 // stores them with the marks they move.
-func (x *entry) writeEvents() error {
+func (x *entry) writeEvents() {
 	if len(x.events) == 0 {
-		return nil
+		return
 	}
 	var end *chainEnd
 	var last job.Namespace
 	for i := range x.events {
 		ns := x.events[i].NS
 		if end == nil || ns != last { // Neighbours mostly share a namespace.
-			var err error
-			if end, err = x.chain(ns); err != nil {
-				return err
-			}
-			last = ns
+			end, last = x.chain(ns), ns
 		}
 		end.Seq++
 	}
@@ -60,26 +52,19 @@ func (x *entry) writeEvents() error {
 	}
 	x.txn.SetNew(x.m.space.Feed(x.index), feed.Encode(x.now, x.links, x.events))
 	x.m.events = x.events
-	return nil
 }
 
 // chain returns the end of a namespace's chain, linked into this entry.
-func (x *entry) chain(ns job.Namespace) (*chainEnd, error) {
+func (x *entry) chain(ns job.Namespace) *chainEnd {
 	end, ok := x.m.marks[ns]
 	if !ok {
 		end = new(chainEnd)
-		v, err := x.txn.Get(x.m.space.EventMark(ns))
-		if err == nil {
-			end.Mark, err = feed.DecodeMark(v)
-		}
-		if err != nil && !errors.Is(err, statedb.ErrNotFound) {
-			return nil, fmt.Errorf("event mark of %s: %w", ns, err)
-		}
+		end.Mark, _ = find(x, x.m.space.EventMark(ns), "event mark", feed.DecodeMark)
 		x.m.marks[ns] = end
 	}
 	if end.entry != x.index {
 		end.entry = x.index
 		x.links = append(x.links, end.Next(ns, x.index))
 	}
-	return end, nil
+	return end
 }

@@ -34,48 +34,34 @@ func (x *entry) renewExpiry(j *subject) {
 
 // fireExpiry ends a job whose time is over: at once if it waits, else when its worker
 // lets go of it. What is to be cancelled then is cancelled all the same.
-func (x *entry) fireExpiry(d keys.Due) (Result, error) {
+func (x *entry) fireExpiry(d keys.Due) Result {
 	x.txn.Delete(x.m.space.Due(d))
-	j, ok, err := x.job(d.NS, d.ID)
-	if err != nil {
-		return Result{}, err
-	}
+	j, ok := x.job(d.NS, d.ID)
 	if !ok || j.State.Terminal() || j.ExpireAt != d.At || j.State == job.Cancelling && !j.Has(records.FlagHoldNext) {
-		return Result{Refusal: WrongState, State: j.State}, nil
+		return Result{Refusal: WrongState, State: j.State}
 	}
 	if j.State.Leased() {
-		err = x.expireLeased(&j)
+		x.expireLeased(&j)
 	} else {
-		err = x.expireWaiting(&j)
-	}
-	if err != nil {
-		return Result{}, err
+		x.expireWaiting(&j)
 	}
 	x.put(&j)
-	return Result{ID: d.ID, State: j.State}, nil
+	return Result{ID: d.ID, State: j.State}
 }
 
-func (x *entry) expireLeased(j *subject) error {
+func (x *entry) expireLeased(j *subject) {
 	if j.State == job.Active {
-		if err := x.askToLetGo(j); err != nil {
-			return err
-		}
+		x.askToLetGo(j)
 	}
 	j.Flags = j.Flags&^records.FlagHoldNext | records.FlagExpired
 	x.happened(feed.Expired, j)
-	return nil
 }
 
-func (x *entry) expireWaiting(j *subject) error {
+func (x *entry) expireWaiting(j *subject) {
 	x.leavingReady(j)
-	if err := x.leave(j); err != nil {
-		return err
-	}
+	x.leave(j)
 	j.Note(feed.Expired, x.now)
-	if err := x.endDead(j, records.DeadExpired, ""); err != nil {
-		return err
-	}
+	x.endDead(j, records.DeadExpired, "")
 	x.event(feed.Expired, j)
 	x.event(feed.Dead, j)
-	return nil
 }

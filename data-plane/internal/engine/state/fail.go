@@ -11,36 +11,25 @@ import (
 
 // fail ends an attempt: released, cancelled if that was asked, retried after its
 // backoff, or dead.
-func (x *entry) fail(c *command.Fail) (Result, error) {
-	j, res, err := x.leased(c.NS, c.ID, c.By)
-	if err != nil {
-		return Result{}, err
-	}
+func (x *entry) fail(c *command.Fail) Result {
+	j, res := x.leased(c.NS, c.ID, c.By)
 	if res.Refusal != Accepted {
-		return x.failedBefore(c, &j, res), nil
+		return x.failedBefore(c, &j, res)
 	}
-	if err := x.report(&j, c.Usage); err != nil {
-		return Result{}, err
-	}
+	x.report(&j, c.Usage)
 	cancelling := j.State == job.Cancelling
-	if err := x.leave(&j); err != nil {
-		return Result{}, err
-	}
+	x.leave(&j)
 	switch {
 	case cancelling:
-		err = x.letGo(c, &j)
+		x.letGo(c, &j)
 	case c.Release:
-		err = x.release(c, &j)
+		x.release(c, &j)
 	default:
-		if err = x.recordError(c, &j); err == nil {
-			err = x.endAttempt(c, &j)
-		}
-	}
-	if err != nil {
-		return Result{}, err
+		x.recordError(c, &j)
+		x.endAttempt(c, &j)
 	}
 	x.put(&j)
-	return failAnswer(res, &j), nil
+	return failAnswer(res, &j)
 }
 
 func failAnswer(res Result, j *subject) Result {
@@ -75,58 +64,51 @@ func justReleased(j *subject) bool {
 
 // letGo is about a job whose worker was asked to stop. Giving it back is no failure,
 // and one that is to be held has not failed.
-func (x *entry) letGo(c *command.Fail, j *subject) error {
+func (x *entry) letGo(c *command.Fail, j *subject) {
 	if c.Release || j.Has(records.FlagHoldNext) {
-		return x.endLetGo(j, "")
+		x.endLetGo(j, "")
+		return
 	}
-	if err := x.recordError(c, j); err != nil {
-		return err
-	}
-	return x.endLetGo(j, c.Error)
+	x.recordError(c, j)
+	x.endLetGo(j, c.Error)
 }
 
 // release gives the attempt back: it does not count, and the job takes a new
 // place in the order, at once or after the delay that the worker asked for.
-func (x *entry) release(c *command.Fail, j *subject) error {
+func (x *entry) release(c *command.Fail, j *subject) {
 	j.Attempt--
-	if done, err := x.endOverspent(j, ""); err != nil || done {
+	if x.endOverspent(j, "") {
 		x.tellDead(j)
-		return err
+		return
 	}
-	var err error
 	if c.Delay != nil && *c.Delay > 0 {
-		err = x.enterFor(j, job.Retrying, *c.Delay)
+		x.enterFor(j, job.Retrying, *c.Delay)
 	} else {
-		err = x.enterPending(j)
-	}
-	if err != nil {
-		return err
+		x.enterPending(j)
 	}
 	x.happened(feed.Released, j)
-	return nil
 }
 
 // endAttempt retries a failed job after its backoff, or ends it when its attempts are spent.
-func (x *entry) endAttempt(c *command.Fail, j *subject) (err error) {
+func (x *entry) endAttempt(c *command.Fail, j *subject) {
 	j.Note(feed.Failed, x.now)
 	after := feed.Dead
 	switch {
 	case c.Terminal:
-		err = x.endDead(j, records.DeadTerminal, c.Error)
+		x.endDead(j, records.DeadTerminal, c.Error)
 	case j.Attempt >= j.Retry.MaxRetries:
-		err = x.endDead(j, records.DeadRetries, c.Error)
+		x.endDead(j, records.DeadRetries, c.Error)
 	default:
-		if done, err := x.endOverspent(j, c.Error); err != nil || done {
+		if x.endOverspent(j, c.Error) {
 			x.event(feed.Failed, j)
 			x.tellDead(j)
-			return err
+			return
 		}
 		after = feed.Retrying
-		err = x.enterFor(j, job.Retrying, max(retryDelay(c, j), 1))
+		x.enterFor(j, job.Retrying, max(retryDelay(c, j), 1))
 	}
 	x.event(feed.Failed, j)
 	x.event(after, j)
-	return err
 }
 
 // retryDelay is how long a job waits for its next attempt: as its worker said, to the

@@ -6,21 +6,17 @@ import (
 )
 
 // recordError counts a failed attempt, and keeps what the worker said of it.
-func (x *entry) recordError(c *command.Fail, j *subject) error {
+func (x *entry) recordError(c *command.Fail, j *subject) {
 	if c.Error != "" || c.Backtrace != "" {
 		x.addError(j, records.AttemptError{Attempt: j.Attempt, At: x.now, Error: c.Error, Backtrace: c.Backtrace, Worker: j.Worker})
 	}
-	return x.countFailure(j)
+	x.countFailure(j)
 }
 
-func (x *entry) countFailure(j *subject) error {
-	q, err := x.queue(j.ns, j.Queue)
-	if err != nil {
-		return err
-	}
+func (x *entry) countFailure(j *subject) {
+	q := x.queue(j.ns, j.Queue)
 	j.FailedAt = x.now
 	x.touched(q).Failed++
-	return nil
 }
 
 func (x *entry) addError(j *subject, e records.AttemptError) {

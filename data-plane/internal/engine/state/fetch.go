@@ -10,80 +10,58 @@ import (
 )
 
 // fetch leases the jobs the leader chose, if they are still ready.
-func (x *entry) fetch(c *command.Fetch) (Result, error) {
+func (x *entry) fetch(c *command.Fetch) Result {
 	res := Result{Grants: make([]Grant, 0, len(c.Jobs))}
 	for _, id := range c.Jobs {
-		g, ok, err := x.grant(c, id)
-		if err != nil {
-			return Result{}, err
-		}
-		if ok {
+		if g, ok := x.grant(c, id); ok {
 			res.Grants = append(res.Grants, g)
 		} else {
 			res.Skipped = append(res.Skipped, id)
 		}
 	}
-	return res, x.raiseFloors(c)
+	x.raiseFloors(c)
+	return res
 }
 
-func (x *entry) grant(c *command.Fetch, id job.ID) (Grant, bool, error) {
-	j, ok, err := x.job(c.NS, id)
-	if err != nil || !ok || j.State != job.Pending || j.Blocked() {
-		return Grant{}, false, err
+func (x *entry) grant(c *command.Fetch, id job.ID) (Grant, bool) {
+	j, ok := x.job(c.NS, id)
+	if !ok || j.State != job.Pending || j.Blocked() {
+		return Grant{}, false
 	}
 	if len(c.Queues) > 0 && !slices.Contains(c.Queues, j.Queue) {
-		return Grant{}, false, nil // It was moved.
+		return Grant{}, false // It was moved.
 	}
-	q, err := x.queue(c.NS, j.Queue)
-	if err != nil || q.config.Paused {
-		return Grant{}, false, err
+	q := x.queue(c.NS, j.Queue)
+	if q.config.Paused || !x.mayStart(q) || x.holdForTag(&j) {
+		return Grant{}, false
 	}
-	if may, err := x.mayStart(q); err != nil || !may {
-		return Grant{}, false, err
-	}
-	if held, err := x.holdForTag(&j); err != nil || held {
-		return Grant{}, false, err
-	}
-	if err := x.leave(&j); err != nil {
-		return Grant{}, false, err
-	}
+	x.leave(&j)
 	lease := c.Lease
 	if j.Has(records.FlagAgent) {
-		if lease, err = x.beginIteration(&j, lease); err != nil {
-			return Grant{}, false, err
-		}
+		lease = x.beginIteration(&j, lease)
 	}
 	j.Attempt++
 	j.Epoch, j.Lease = x.place(), lease
 	j.Worker, j.Hostname, j.Peer = c.Worker, c.Hostname, c.Peer
 	j.Started = x.now
 	j.Flags &^= records.FlagReclaimed
-	if err := x.enterFor(&j, job.Active, lease); err != nil {
-		return Grant{}, false, err
-	}
+	x.enterFor(&j, job.Active, lease)
 	x.started(q)
 	x.happened(feed.Started, &j)
 	x.put(&j)
 	return Grant{
 		ID: id, Queue: j.Queue, Attempt: j.Attempt, MaxRetries: j.Retry.MaxRetries,
 		Epoch: j.Epoch, Lease: j.Lease, HasCheckpoint: j.HasCheckpoint(), ExpireAt: j.ExpireAt, Iteration: j.Iteration,
-	}, true, nil
+	}, true
 }
 
 // raiseFloors remembers from where on the ready orders have jobs.
-func (x *entry) raiseFloors(c *command.Fetch) error {
+func (x *entry) raiseFloors(c *command.Fetch) {
 	for _, f := range c.Floors {
-		q, err := x.queue(c.NS, f.Queue)
-		if err != nil {
-			return err
+		q := x.queue(c.NS, f.Queue)
+		deleted := !q.hasConfig
+		if !deleted && int(f.Priority) < job.Priorities && q.counts.Floor[f.Priority].Less(f.Pos) {
+			x.touched(q).Floor[f.Priority] = f.Pos
 		}
-		if !q.hasConfig { // It was deleted.
-			continue
-		}
-		if int(f.Priority) >= job.Priorities || !q.counts.Floor[f.Priority].Less(f.Pos) {
-			continue
-		}
-		x.touched(q).Floor[f.Priority] = f.Pos
 	}
-	return nil
 }

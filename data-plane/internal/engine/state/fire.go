@@ -12,9 +12,9 @@ import (
 
 // fire does what a due row announces. A row whose job moved on is gone or does
 // not match the head any more: then nothing happens.
-func (x *entry) fire(c *command.Fire) (Result, error) {
+func (x *entry) fire(c *command.Fire) Result {
 	if c.Due.At > x.nowOf(c.Due.Kind) {
-		return Result{Refusal: WrongState}, nil
+		return Result{Refusal: WrongState}
 	}
 	switch c.Due.Kind {
 	case keys.DueUnique:
@@ -32,50 +32,40 @@ func (x *entry) fire(c *command.Fire) (Result, error) {
 	case keys.DueSchedule:
 		return x.fireSchedule(c.Due)
 	default:
-		return Result{}, fmt.Errorf("%w: due kind %d", command.ErrMalformed, c.Due.Kind)
+		check(fmt.Errorf("%w: due kind %d", command.ErrMalformed, c.Due.Kind))
+		return Result{}
 	}
 }
 
-func (x *entry) fireJob(d keys.Due) (Result, error) {
-	j, ok, err := x.job(d.NS, d.ID)
-	if err != nil {
-		return Result{}, err
-	}
+func (x *entry) fireJob(d keys.Due) Result {
+	j, ok := x.job(d.NS, d.ID)
 	if !ok || j.Due == 0 || j.Due != d.At || dueKind(j.State) != d.Kind {
 		// Settled earlier in this entry. Deleting also makes sure that a row nobody
 		// answers for cannot fire for ever.
 		x.txn.Delete(x.m.space.Due(d))
-		return Result{Refusal: WrongState, State: j.State}, nil
+		return Result{Refusal: WrongState, State: j.State}
 	}
 	was := j.State
-	if err := x.leave(&j); err != nil {
-		return Result{}, err
-	}
+	x.leave(&j)
 	switch was {
 	case job.Scheduled, job.Retrying:
-		err = x.promote(&j)
+		x.promote(&j)
 	case job.Cancelling:
 		j.Flags |= records.FlagReclaimed
 		if j.Has(records.FlagHoldNext) {
 			j.Flags |= records.FlagRanOut // It goes on, and without a crash.
 		}
-		err = x.endLetGo(&j, "")
+		x.endLetGo(&j, "")
 	case job.Held:
-		err = x.holdTimedOut(&j)
+		x.holdTimedOut(&j)
 	default:
-		err = x.endLease(d, &j)
-	}
-	if err != nil {
-		return Result{}, err
+		x.endLease(d, &j)
 	}
 	x.put(&j)
-	return Result{ID: d.ID, State: j.State}, nil
+	return Result{ID: d.ID, State: j.State}
 }
 
-func (x *entry) promote(j *subject) error {
-	if err := x.enterPending(j); err != nil {
-		return err
-	}
+func (x *entry) promote(j *subject) {
+	x.enterPending(j)
 	x.happened(feed.Promoted, j)
-	return nil
 }

@@ -3,7 +3,6 @@ package state
 import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 )
 
 // passGeneration makes what is there of a queue's name a thing of the past; the rows
@@ -17,6 +16,6 @@ func (x *entry) passGeneration(q *queueRecord) {
 }
 
 // sweepMark reads whether a queue's name is still to be swept.
-func (x *entry) sweepMark(ns job.Namespace, queue string) (records.SweepMark, bool, error) {
-	return stateread.Get(x.txn, x.m.space.Sweep(ns, queue), records.DecodeSweepMark)
+func (x *entry) sweepMark(ns job.Namespace, queue string) (records.SweepMark, bool) {
+	return find(x, x.m.space.Sweep(ns, queue), "sweep mark", records.DecodeSweepMark)
 }

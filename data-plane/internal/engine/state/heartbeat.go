@@ -11,30 +11,28 @@ import (
 // reportRunning counts what the worker of a running job reports, and stops the job with
 // the report that makes it too dear, or dearer than a stricter budget allows. Once a
 // person let it run again, it may end its attempt.
-func (x *entry) reportRunning(c *command.Heartbeat, j *subject) error {
+func (x *entry) reportRunning(c *command.Heartbeat, j *subject) {
 	told := j.Has(records.FlagOverBudget)
-	before, err := x.overspent(j)
-	if err != nil {
-		return err
+	before := x.overspent(j)
+	x.report(j, c.Usage)
+	if !j.Has(records.FlagOverBudget) {
+		return
 	}
-	if err := x.report(j, c.Usage); err != nil || !j.Has(records.FlagOverBudget) {
-		return err
-	}
-	over, err := x.overspent(j)
-	if err != nil || over == nil || j.State != job.Active {
-		return err
+	over := x.overspent(j)
+	if over == nil || j.State != job.Active {
+		return
 	}
 	if told && before != nil && severity(before.On) >= severity(over.On) {
-		return nil
+		return
 	}
-	return x.stopOverspent(j, over)
+	x.stopOverspent(j, over)
 }
 
 // heartbeat confirms a lease and stores the news it brings.
-func (x *entry) heartbeat(c *command.Heartbeat) (Result, error) {
-	j, res, err := x.leased(c.NS, c.ID, c.By)
-	if err != nil || res.Refusal != Accepted {
-		return res, err
+func (x *entry) heartbeat(c *command.Heartbeat) Result {
+	j, res := x.leased(c.NS, c.ID, c.By)
+	if res.Refusal != Accepted {
+		return res
 	}
 	if c.Progress != nil {
 		x.txn.Set(x.m.space.Job(c.NS, keys.Progress, c.ID), c.Progress)
@@ -43,11 +41,9 @@ func (x *entry) heartbeat(c *command.Heartbeat) (Result, error) {
 	}
 	x.storeCheckpoint(&j, c.Checkpoint)
 	if c.Usage != nil {
-		if err := x.reportRunning(c, &j); err != nil {
-			return Result{}, err
-		}
+		x.reportRunning(c, &j)
 	}
 	x.put(&j)
 	res.State, res.Cancel, res.Over = j.State, j.State == job.Cancelling, j.StoppedByBudget()
-	return res, nil
+	return res
 }

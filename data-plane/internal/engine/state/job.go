@@ -1,13 +1,11 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // storeCheckpoint replaces the job's checkpoint; nil leaves it.
@@ -18,12 +16,8 @@ func (x *entry) storeCheckpoint(j *subject, v []byte) {
 	}
 }
 
-func (x *entry) body(ns job.Namespace, id job.ID) (records.Body, error) {
-	v, err := x.txn.Get(x.m.space.Job(ns, keys.Body, id))
-	if err != nil {
-		return records.Body{}, fmt.Errorf("body of job %s: %w", id, err)
-	}
-	return records.DecodeBody(v)
+func (x *entry) body(ns job.Namespace, id job.ID) records.Body {
+	return read(x, x.m.space.Job(ns, keys.Body, id), "body", records.DecodeBody)
 }
 
 type jobKey struct {
@@ -47,36 +41,23 @@ func (j *subject) due(at int64, kind keys.DueKind) keys.Due {
 
 // job reads the head of a job; ok is false if there is none, or if the job was
 // deleted with its queue.
-func (x *entry) job(ns job.Namespace, id job.ID) (j subject, ok bool, err error) {
-	j, ok, err = x.anyJob(ns, id)
-	if err != nil || !ok {
-		return j, ok, err
+func (x *entry) job(ns job.Namespace, id job.ID) (j subject, ok bool) {
+	if j, ok = x.anyJob(ns, id); !ok || !x.queue(ns, j.Queue).generation().Has(j.Gen, j.State.Leased()) {
+		return subject{}, false
 	}
-	q, err := x.queue(ns, j.Queue)
-	if err != nil || !q.generation().Has(j.Gen, j.State.Leased()) {
-		return subject{}, false, err
-	}
-	return j, true, nil
+	return j, true
 }
 
 // anyJob is job without a look at the queue.
-func (x *entry) anyJob(ns job.Namespace, id job.ID) (j subject, ok bool, err error) {
+func (x *entry) anyJob(ns job.Namespace, id job.ID) (j subject, ok bool) {
 	j = subject{ns: ns, id: id}
 	if j.Head, ok = x.m.leased[jobKey{ns, id}]; ok {
-		return j, true, nil
+		return j, true
 	}
-	v, err := x.txn.Get(x.m.space.Job(ns, keys.Head, id))
-	if errors.Is(err, statedb.ErrNotFound) {
-		return subject{}, false, nil
+	if j.Head, ok = find(x, x.m.space.Job(ns, keys.Head, id), "head", records.DecodeHead); !ok {
+		return subject{}, false
 	}
-	if err != nil {
-		return subject{}, false, err
-	}
-	j.Head, err = records.DecodeHead(v)
-	if err != nil {
-		return subject{}, false, fmt.Errorf("job %s: %w", id, err)
-	}
-	return j, true, nil
+	return j, true
 }
 
 // put writes the head of a job.

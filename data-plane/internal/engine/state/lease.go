@@ -11,25 +11,19 @@ import (
 )
 
 // askToLetGo keeps the lease and its due row: both states use the same kind.
-func (x *entry) askToLetGo(j *subject) error {
+func (x *entry) askToLetGo(j *subject) {
 	until := j.Due
-	if err := x.leave(j); err != nil {
-		return err
-	}
-	if err := x.enterTimed(j, job.Cancelling, until); err != nil {
-		return err
-	}
+	x.leave(j)
+	x.enterTimed(j, job.Cancelling, until)
 	x.happened(feed.CancelRequested, j)
-	return nil
 }
 
 // leaseLimit is when a lease ends at the latest, in lease time, however often it is renewed.
-func (x *entry) leaseLimit(j *subject) (int64, error) {
+func (x *entry) leaseLimit(j *subject) int64 {
 	if !j.Has(records.FlagAgent) {
-		return math.MaxInt64, nil
+		return math.MaxInt64
 	}
-	limits, err := x.agentLimits(j.ns, j.id)
-	return records.LeaseLimit(&j.Head, limits), err
+	return records.LeaseLimit(&j.Head, x.agentLimits(j.ns, j.id))
 }
 
 // CrashLimit expired leases make a job dead with reason crash_loop (R-L5).
@@ -37,53 +31,45 @@ const CrashLimit = 3
 
 // endLease is about a lease that nobody settled: its worker is lost, or, at the limit
 // of an iteration, too slow.
-func (x *entry) endLease(d keys.Due, j *subject) error {
-	limit, err := x.leaseLimit(j)
-	if err != nil {
-		return err
+func (x *entry) endLease(d keys.Due, j *subject) {
+	if d.At >= x.leaseLimit(j) {
+		x.timeOut(j)
+	} else {
+		x.expireLease(j)
 	}
-	if d.At >= limit {
-		return x.timeOut(j)
-	}
-	return x.expireLease(j)
 }
 
 // expireLease counts a crash of the attempt: the job is ready again at once, or
 // dead when it has taken CrashLimit workers with it.
-func (x *entry) expireLease(j *subject) error {
+func (x *entry) expireLease(j *subject) {
 	j.Crashes++
 	j.Flags |= records.FlagReclaimed
 	j.Note(feed.LeaseExpired, x.now)
 	x.addError(j, records.AttemptError{
 		Attempt: j.Attempt, At: x.now, Cause: records.LeaseRanOut, Worker: j.Worker,
 	})
-	err := x.countFailure(j)
-	if err != nil {
-		return err
-	}
+	x.countFailure(j)
 	done := j.Crashes >= CrashLimit
 	if done {
-		err = x.endDead(j, records.DeadCrashes, records.LeaseRanOut.String())
+		x.endDead(j, records.DeadCrashes, records.LeaseRanOut.String())
 	} else {
-		done, err = x.endOverspent(j, records.LeaseRanOut.String())
+		done = x.endOverspent(j, records.LeaseRanOut.String())
 	}
-	if !done && err == nil {
-		err = x.enterPending(j)
+	if !done {
+		x.enterPending(j)
 	}
 	x.event(feed.LeaseExpired, j)
 	if j.State == job.Dead {
 		x.event(feed.Dead, j)
 	}
-	return err
 }
 
 // leased finds the job whose lease by wants to settle. If there is none, the
 // refusal says why.
-func (x *entry) leased(ns job.Namespace, id job.ID, by command.Holder) (subject, Result, error) {
-	j, ok, err := x.job(ns, id)
+func (x *entry) leased(ns job.Namespace, id job.ID, by command.Holder) (subject, Result) {
+	j, ok := x.job(ns, id)
 	res := Result{ID: id, State: j.State, Epoch: j.Epoch, Lease: j.Lease}
 	switch {
-	case err != nil:
 	case !ok:
 		res.Refusal = NotFound
 	case !j.State.Leased() && by.Token.IsZero():
@@ -91,26 +77,22 @@ func (x *entry) leased(ns job.Namespace, id job.ID, by command.Holder) (subject,
 	case !j.State.Leased(), !records.Holds(&j.Head, by):
 		res.Refusal = LeaseLost
 	}
-	return j, res, err
+	return j, res
 }
 
 // endLetGo does with a job that its worker let go of, with an error or with none, what it
 // was asked to do so for.
-func (x *entry) endLetGo(j *subject, failure string) error {
+func (x *entry) endLetGo(j *subject, failure string) {
 	switch {
 	case j.Has(records.FlagHoldNext):
-		return x.holdLetGo(j)
+		x.holdLetGo(j)
 	case j.Has(records.FlagDeadNext):
-		err := x.endDead(j, records.DeadBudget, failure)
+		x.endDead(j, records.DeadBudget, failure)
 		x.tellDead(j)
-		return err
 	case j.Has(records.FlagExpired):
-		if err := x.endDead(j, records.DeadExpired, failure); err != nil {
-			return err
-		}
+		x.endDead(j, records.DeadExpired, failure)
 		x.event(feed.Dead, j)
-		return nil
 	default:
-		return x.endCancelled(j)
+		x.endCancelled(j)
 	}
 }

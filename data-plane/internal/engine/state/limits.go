@@ -6,17 +6,14 @@ package state
 // mayStart reports whether one more lease of the queue may begin. Once an entry was
 // refused one, it gets no other job of the queue: a slot that a later command of the
 // entry frees must not be taken by a younger job (INV-8).
-func (x *entry) mayStart(q *queueRecord) (bool, error) {
-	shut, err := x.shutUntil(q.key.ns, q.key.name)
-	if err != nil {
-		return false, err
-	}
+func (x *entry) mayStart(q *queueRecord) bool {
+	shut := x.shutUntil(q.key.ns, q.key.name)
 	if q.refused || shut != 0 || !q.config.HasRoom(&q.counts, x.lease) {
 		q.refused = true
 		x.tell(q)
-		return false, nil
+		return false
 	}
-	return true, nil
+	return true
 }
 
 // started counts a lease that begins.

@@ -1,8 +1,6 @@
 package state
 
 import (
-	"fmt"
-
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
@@ -95,6 +93,7 @@ type entry struct {
 	// version of the cell. What is stored hangs on it and never on what this program could do.
 	version cellversion.Version
 	ordinal uint32 // Of the place to give out next: jobs made ready, leases, errors.
+	at      int    // Which of the commands is being applied.
 	out     *Applied
 	events  []feed.Event
 	links   []feed.Link    // One per namespace of the events.
@@ -105,7 +104,7 @@ type entry struct {
 
 // Apply runs the commands of one entry in order, then writes the counters and
 // the events they caused.
-func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (any, error) {
+func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (_ any, err error) {
 	cmds, err := command.Decode(e.Payload)
 	if err != nil {
 		return nil, err
@@ -127,20 +126,17 @@ func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (any, error) {
 		out:    &Applied{Now: stateread.Times{Lease: e.Lease, Calendar: e.Now.UnixNano()}, Results: make([]Result, len(cmds))},
 		events: m.events[:0],
 	}
+	defer func() { err = x.unread(recover(), cmds) }()
 	var seq sequence
-	for i, c := range cmds {
-		if x.out.Results[i], err = seq.next(x, cmds[i:]); err != nil {
-			return nil, fmt.Errorf("command %d (%T): %w", i, c, err)
-		}
+	for ; x.at < len(cmds); x.at++ {
+		x.out.Results[x.at] = seq.next(x, cmds[x.at:])
 	}
-	if err := x.finish(); err != nil {
-		return nil, err
-	}
+	x.finish()
 	return x.out, nil
 }
 
 // finish writes what belongs to the entry as a whole.
-func (x *entry) finish() error {
+func (x *entry) finish() {
 	for _, q := range x.dirty {
 		if q.dirty {
 			x.txn.Set(x.m.space.Queue(q.key.ns, keys.QueueCounts, q.key.name), q.counts.Encode())
@@ -149,17 +145,14 @@ func (x *entry) finish() error {
 			x.txn.Set(x.m.space.Queue(q.key.ns, keys.QueueConfig, q.key.name), q.config.Encode())
 		}
 		if q.tell || q.config.Limited() {
-			shut, err := x.shutUntil(q.key.ns, q.key.name)
-			if err != nil {
-				return err
-			}
+			shut := x.shutUntil(q.key.ns, q.key.name)
 			qs := stateread.QueueStateOf(q.key.ns, q.key.name, &q.config, &q.counts, shut)
 			qs.Rewind = q.tell
 			x.out.Queues = append(x.out.Queues, qs)
 		}
 		q.dirty, q.dirtyConf, q.inDirtyLst, q.refused, q.tell = false, false, false, false, false
 	}
-	return x.writeEvents()
+	x.writeEvents()
 }
 
 // place gives out the next place of this entry.

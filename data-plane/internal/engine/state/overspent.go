@@ -7,26 +7,20 @@ import (
 )
 
 // overspent finds the strictest budget that a job alone is over; nil if there is none.
-func (x *entry) overspent(j *subject) (*records.Budget, error) {
-	p, err := x.budgets(j.ns)
-	if err != nil || p.perJob == 0 || !j.Has(records.FlagUsage) {
-		return nil, err
+func (x *entry) overspent(j *subject) *records.Budget {
+	p := x.budgets(j.ns)
+	if p.perJob == 0 || !j.Has(records.FlagUsage) {
+		return nil
 	}
-	body, err := x.body(j.ns, j.id)
-	if err != nil {
-		return nil, err
-	}
-	u, err := x.jobUsage(j)
-	if err != nil {
-		return nil, err
-	}
+	body := x.body(j.ns, j.id)
+	u := x.jobUsage(j)
 	var worst *records.Budget
 	for _, b := range p.of(j.Queue, body.Tags) {
 		if b.PerJob > 0 && u.Sum().Cost > b.PerJob && (worst == nil || severity(b.On) > severity(worst.On)) {
 			worst = &b
 		}
 	}
-	return worst, nil
+	return worst
 }
 
 func severity(on command.OnExceed) int {
@@ -45,45 +39,41 @@ func (x *entry) heldForCost(b *records.Budget) records.Hold {
 }
 
 // tellOverspent tells, once, that a job costs more than a budget allows for one.
-func (x *entry) tellOverspent(j *subject) error {
+func (x *entry) tellOverspent(j *subject) {
 	if j.Has(records.FlagOverBudget) {
-		return nil
+		return
 	}
-	over, err := x.overspent(j)
-	if err != nil || over == nil {
-		return err
+	if x.overspent(j) != nil {
+		j.Flags |= records.FlagOverBudget
+		x.event(feed.BudgetExceeded, j)
 	}
-	j.Flags |= records.FlagOverBudget
-	x.event(feed.BudgetExceeded, j)
-	return nil
 }
 
 // stopOverspent asks the worker of a job to let go of it, because of a budget.
-func (x *entry) stopOverspent(j *subject, over *records.Budget) error {
+func (x *entry) stopOverspent(j *subject, over *records.Budget) {
 	switch over.On {
 	case command.ExceedHold:
-		return x.holdNext(j, x.heldForCost(over))
+		x.holdNext(j, x.heldForCost(over))
 	case command.ExceedReject:
-		if err := x.askToLetGo(j); err != nil {
-			return err
-		}
+		x.askToLetGo(j)
 		j.Flags |= records.FlagDeadNext
 	}
-	return nil
 }
 
 // endOverspent holds or ends a job that left its state, and would run again, if it is
 // over its budget; done tells that it did. A death is still to be told.
-func (x *entry) endOverspent(j *subject, failure string) (done bool, err error) {
-	over, err := x.overspent(j)
-	if err != nil || over == nil {
-		return false, err
+func (x *entry) endOverspent(j *subject, failure string) (done bool) {
+	over := x.overspent(j)
+	if over == nil {
+		return false
 	}
 	switch over.On {
 	case command.ExceedHold:
-		return true, x.hold(j, x.heldForCost(over))
+		x.hold(j, x.heldForCost(over))
+		return true
 	case command.ExceedReject:
-		return true, x.endDead(j, records.DeadBudget, failure)
+		x.endDead(j, records.DeadBudget, failure)
+		return true
 	}
-	return false, nil
+	return false
 }

@@ -1,8 +1,6 @@
 package state
 
 import (
-	"fmt"
-
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -16,35 +14,29 @@ const PoliciesMax = 100
 
 // policies are the approval policies of a namespace, the oldest first; cached like
 // budgets.
-func (x *entry) policies(ns job.Namespace) ([]records.Policy, error) {
+func (x *entry) policies(ns job.Namespace) []records.Policy {
 	if list, ok := x.m.policies[ns]; ok {
-		return list, nil
+		return list
 	}
-	list, err := stateread.ReadPolicies(x.m.store, ns)
-	if err != nil {
-		return nil, fmt.Errorf("policies of %s: %w", ns, err)
-	}
+	list := must(stateread.ReadPolicies(x.m.store, ns))
 	x.m.policies[ns] = list
-	return list, nil
+	return list
 }
 
 // policyFor finds the oldest policy that a new job must be approved by; nil if none.
-func (x *entry) policyFor(ns job.Namespace, queue string, tags []command.Tag) (*records.Policy, error) {
-	list, err := x.policies(ns)
-	if err != nil {
-		return nil, err
-	}
+func (x *entry) policyFor(ns job.Namespace, queue string, tags []command.Tag) *records.Policy {
+	list := x.policies(ns)
 	for i := range list {
 		if list[i].Enabled && list[i].Matches(queue, tags) {
-			return &list[i], nil
+			return &list[i]
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // enterApproval holds a new job for a policy. A time it was scheduled for is given up:
 // approved, it runs.
-func (x *entry) enterApproval(j *subject, p *records.Policy) error {
+func (x *entry) enterApproval(j *subject, p *records.Policy) {
 	why := records.Hold{
 		Cause: records.HoldCause{Rule: records.HeldByPolicy, Text: p.Name}, At: x.now, Policy: p.ID,
 		Approvers: p.Approvers, ApproveAtLast: p.ApproveAtLast,
@@ -54,5 +46,5 @@ func (x *entry) enterApproval(j *subject, p *records.Policy) error {
 	}
 	j.State = job.Held
 	x.happened(feed.Enqueued, j)
-	return x.hold(j, why)
+	x.hold(j, why)
 }

@@ -7,11 +7,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 )
 
-func (x *entry) putPolicy(c *command.PutPolicy) (Result, error) {
-	list, err := x.policies(c.NS)
-	if err != nil {
-		return Result{}, err
-	}
+func (x *entry) putPolicy(c *command.PutPolicy) Result {
+	list := x.policies(c.NS)
 	p := records.Policy{Policy: c.Policy, CreatedAt: x.now}
 	list = slices.Clone(list)
 	at := slices.IndexFunc(list, func(o records.Policy) bool { return o.ID == p.ID })
@@ -20,12 +17,12 @@ func (x *entry) putPolicy(c *command.PutPolicy) (Result, error) {
 		p.CreatedAt = list[at].CreatedAt
 		list[at] = p
 	case len(list) >= PoliciesMax:
-		return Result{Refusal: TooMany}, nil
+		return Result{Refusal: TooMany}
 	default:
 		list = append(list, p)
 		slices.SortFunc(list, func(a, b records.Policy) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	}
 	x.m.policies[c.NS] = list
 	x.txn.Set(x.m.space.Policy(c.NS, p.ID), p.Encode())
-	return Result{}, nil
+	return Result{}
 }

@@ -1,38 +1,29 @@
 package state
 
 import (
-	"errors"
-
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // putSchedule makes a schedule or changes it. A change that leaves the ticks where
 // they are leaves the one that is due, too.
-func (x *entry) putSchedule(c *command.PutSchedule) (Result, error) {
-	old, there, err := x.schedule(c.NS, c.ID)
+func (x *entry) putSchedule(c *command.PutSchedule) Result {
+	old, there := x.schedule(c.NS, c.ID)
 	switch {
-	case err != nil:
-		return Result{}, err
 	case there && !c.Change:
-		return Result{Refusal: Exists}, nil
+		return Result{Refusal: Exists}
 	case c.Change && !there:
-		return Result{Refusal: NotFound}, nil
+		return Result{Refusal: NotFound}
 	case there && old.Version != c.Version:
-		return Result{Refusal: WrongState}, nil
+		return Result{Refusal: WrongState}
 	}
-	n, err := x.tally(x.m.space.ScheduleTally(c.NS))
-	if err != nil {
-		return Result{}, err
-	}
+	n := x.tally(x.m.space.ScheduleTally(c.NS))
 	if !there && n >= SchedulesMax {
-		return Result{Refusal: TooMany}, nil
+		return Result{Refusal: TooMany}
 	}
-	free, err := x.renameSchedule(c.NS, c.ID, old.Name, c.Schedule.Name)
-	if err != nil || !free {
-		return Result{Refusal: Exists}, err
+	if !x.renameSchedule(c.NS, c.ID, old.Name, c.Schedule.Name) {
+		return Result{Refusal: Exists}
 	}
 	s := old
 	s.Schedule, s.Version, s.UpdatedAt = c.Schedule, old.Version+1, x.now
@@ -49,24 +40,18 @@ func (x *entry) putSchedule(c *command.PutSchedule) (Result, error) {
 		x.waitFor(c.NS, c.ID, &s, c.Next)
 	}
 	x.putScheduleRecord(c.NS, c.ID, &s)
-	return Result{}, nil
+	return Result{}
 }
 
 // renameSchedule gives a schedule its name, if no other one has it.
-func (x *entry) renameSchedule(ns job.Namespace, id job.ScheduleID, old, name string) (free bool, err error) {
+func (x *entry) renameSchedule(ns job.Namespace, id job.ScheduleID, old, name string) (free bool) {
 	k := x.m.space.ScheduleName(ns, name)
-	v, err := x.txn.Get(k)
-	if err == nil {
-		owner, err := records.DecodeScheduleID(v)
-		if err != nil || owner != id {
-			return false, err
-		}
-	} else if !errors.Is(err, statedb.ErrNotFound) {
-		return false, err
+	if owner, taken := find(x, k, "name of a schedule", records.DecodeScheduleID); taken && owner != id {
+		return false
 	}
 	if old != name && old != "" {
 		x.txn.Delete(x.m.space.ScheduleName(ns, old))
 	}
 	x.txn.Set(k, id[:])
-	return true, nil
+	return true
 }

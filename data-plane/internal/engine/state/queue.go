@@ -5,7 +5,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 )
 
 func (q *queueRecord) generation() records.Generation {
@@ -42,29 +41,21 @@ type queueRecord struct {
 }
 
 // queue returns the record of a queue; a queue exists from its first use on.
-func (x *entry) queue(ns job.Namespace, name string) (*queueRecord, error) {
+func (x *entry) queue(ns job.Namespace, name string) *queueRecord {
 	k := queueKey{ns, name}
 	if q, ok := x.m.queues[k]; ok {
-		return q, nil
+		return q
 	}
 	q := &queueRecord{key: k}
-	var err error
-	if q.counts, q.hasCounts, err = stateread.Get(x.txn, x.m.space.Queue(ns, keys.QueueCounts, name), records.DecodeCounts); err != nil {
-		return nil, err
-	}
-	if q.config, q.hasConfig, err = stateread.Get(x.txn, x.m.space.Queue(ns, keys.QueueConfig, name), records.DecodeQueueConfig); err != nil {
-		return nil, err
-	}
+	q.counts, q.hasCounts = find(x, x.m.space.Queue(ns, keys.QueueCounts, name), "counts", records.DecodeCounts)
+	q.config, q.hasConfig = find(x, x.m.space.Queue(ns, keys.QueueConfig, name), "queue", records.DecodeQueueConfig)
 	q.gen = q.config.Gen
 	if !q.hasConfig {
-		mark, _, err := x.sweepMark(ns, name)
-		if err != nil {
-			return nil, err
-		}
+		mark, _ := x.sweepMark(ns, name)
 		q.gen = mark.Gen
 	}
 	x.m.queues[k] = q
-	return q, nil
+	return q
 }
 
 // touched notes that the queue's counters change.

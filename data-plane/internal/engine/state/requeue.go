@@ -7,20 +7,15 @@ import (
 
 // requeue retries those of the named jobs that are dead in the queue now. Who is alive
 // again, or elsewhere, since the leader looked is left alone.
-func (x *entry) requeue(c *command.Requeue) (Result, error) {
+func (x *entry) requeue(c *command.Requeue) Result {
 	var res Result
 	for _, id := range c.Jobs {
-		j, ok, err := x.job(c.NS, id)
-		if err != nil {
-			return Result{}, err
-		}
+		j, ok := x.job(c.NS, id)
 		if !ok || j.State != job.Dead || j.Queue != c.Queue {
 			continue
 		}
-		if _, err := x.retry(&command.Retry{NS: c.NS, ID: id}); err != nil {
-			return Result{}, err
-		}
+		x.retry(&command.Retry{NS: c.NS, ID: id})
 		res.Requeued++
 	}
-	return res, nil
+	return res
 }

@@ -1,22 +1,16 @@
 package state
 
 import (
-	"fmt"
-
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 )
 
 // SchedulesMax bounds the schedules of a namespace.
 const SchedulesMax = 1000
 
-func (x *entry) schedule(ns job.Namespace, id job.ScheduleID) (s records.Schedule, ok bool, err error) {
-	if s, ok, err = stateread.Get(x.txn, x.m.space.Schedule(ns, id), records.DecodeSchedule); err != nil {
-		return records.Schedule{}, false, fmt.Errorf("schedule %s: %w", id, err)
-	}
-	return s, ok, nil
+func (x *entry) schedule(ns job.Namespace, id job.ScheduleID) (s records.Schedule, ok bool) {
+	return find(x, x.m.space.Schedule(ns, id), "schedule", records.DecodeSchedule)
 }
 
 // waitFor replaces the due row of a schedule; 0 waits for nothing.
@@ -35,13 +29,10 @@ func (x *entry) putScheduleRecord(ns job.Namespace, id job.ScheduleID, s *record
 
 // fireSchedule removes a due row that no schedule answers for. One that does has its
 // Tick.
-func (x *entry) fireSchedule(d keys.Due) (Result, error) {
-	s, ok, err := x.schedule(d.NS, job.ScheduleID(d.ID))
-	if err != nil {
-		return Result{}, err
-	}
+func (x *entry) fireSchedule(d keys.Due) Result {
+	s, ok := x.schedule(d.NS, job.ScheduleID(d.ID))
 	if !ok || s.Next != d.At {
 		x.txn.Delete(x.m.space.Due(d))
 	}
-	return Result{Refusal: WrongState}, nil
+	return Result{Refusal: WrongState}
 }

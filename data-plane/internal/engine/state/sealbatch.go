@@ -3,23 +3,18 @@ package state
 import "github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 
 // sealBatch says that nothing joins any more. Again is the same answer.
-func (x *entry) sealBatch(c *command.SealBatch) (Result, error) {
-	b, ok, err := x.batch(c.NS, c.ID)
-	if err != nil || !ok {
-		return Result{Refusal: NotFound}, err
+func (x *entry) sealBatch(c *command.SealBatch) Result {
+	b, ok := x.batch(c.NS, c.ID)
+	if !ok {
+		return Result{Refusal: NotFound}
 	}
 	if b.Sealed {
-		return Result{Batch: c.ID}, nil
+		return Result{Batch: c.ID}
 	}
-	n, err := x.tally(x.m.space.OpenBatches(c.NS))
-	if err != nil {
-		return Result{}, err
-	}
-	x.setTally(x.m.space.OpenBatches(c.NS), n-1)
+	open := x.m.space.OpenBatches(c.NS)
+	x.setTally(open, x.tally(open)-1)
 	b.Sealed = true
-	if err := x.fireBatch(c.NS, c.ID, &b); err != nil {
-		return Result{}, err
-	}
+	x.fireBatch(c.NS, c.ID, &b)
 	x.putBatch(c.NS, c.ID, &b)
-	return Result{Batch: c.ID}, nil
+	return Result{Batch: c.ID}
 }

@@ -10,66 +10,60 @@ type sequence struct {
 
 // next applies the first of the commands of the entry that are left, and what follows
 // from it.
-func (s *sequence) next(x *entry, cmds []command.Command) (Result, error) {
-	res, err := s.apply(x, cmds)
-	if err == nil {
-		err = x.carryOut()
-	}
-	if err == nil {
-		err = s.countAct(x, cmds[0], &res)
-	}
-	return res, err
+func (s *sequence) next(x *entry, cmds []command.Command) Result {
+	res := s.apply(x, cmds)
+	x.carryOut()
+	s.countAct(x, cmds[0], &res)
+	return res
 }
 
-func (s *sequence) apply(x *entry, cmds []command.Command) (res Result, err error) {
+func (s *sequence) apply(x *entry, cmds []command.Command) (res Result) {
 	switch c := cmds[0].(type) {
 	case *command.Atomic:
-		s.group, res, err = x.atomic(c, cmds[1:])
-		return res, err
+		s.group, res = x.atomic(c, cmds[1:])
+		return res
 	case *command.Audit:
-		if ended, err := x.isEnded(c); err != nil || ended {
-			return Result{Refusal: NamespaceGone}, err
+		if x.isEnded(c) {
+			return Result{Refusal: NamespaceGone}
 		}
 		s.act = newAct(c, len(cmds)-1)
-		return Result{}, nil
+		return Result{}
 	}
 	if s.group.left == 0 {
 		return x.take(cmds[0], false)
 	}
 	s.group.left--
 	if s.group.why != Accepted {
-		return Result{Refusal: s.group.why}, nil
+		return Result{Refusal: s.group.why}
 	}
 	if _, enqueue := cmds[0].(*command.Enqueue); !enqueue && s.group.first != nil {
-		return Result{Batch: s.group.first.Batch, Replayed: true}, nil
+		return Result{Batch: s.group.first.Batch, Replayed: true}
 	}
 	return x.take(cmds[0], true)
 }
 
 // countAct counts what became of a command that belongs to an act, and records the act
 // after its last one.
-func (s *sequence) countAct(x *entry, c command.Command, res *Result) error {
+func (s *sequence) countAct(x *entry, c command.Command, res *Result) {
 	a := s.act
 	if a == nil {
-		return nil
+		return
 	}
 	if a.said != c {
 		a.left--
 		a.count(c, res)
 	}
 	if a.left > 0 {
-		return nil
+		return
 	}
 	s.act = nil
-	return x.recordAct(a)
+	x.recordAct(a)
 }
 
 // take applies a command, unless its namespace was ended. A new job may have been admitted
 // along with its group.
-func (x *entry) take(c command.Command, admitted bool) (Result, error) {
-	if ended, err := x.isEnded(c); err != nil {
-		return Result{}, err
-	} else if ended {
+func (x *entry) take(c command.Command, admitted bool) Result {
+	if x.isEnded(c) {
 		return x.afterTheEnd(c)
 	}
 	if e, ok := c.(*command.Enqueue); ok && admitted {

@@ -7,13 +7,10 @@ import (
 
 // setQueue makes a queue exist, jobs or none, and changes the settings the command
 // names, unless the caller has seen others. What changes nothing is no event.
-func (x *entry) setQueue(c *command.SetQueue) (Result, error) {
-	q, err := x.queue(c.NS, c.Queue)
-	if err != nil {
-		return Result{}, err
-	}
+func (x *entry) setQueue(c *command.SetQueue) Result {
+	q := x.queue(c.NS, c.Queue)
 	if c.IfSettings != 0 && (!q.hasConfig || q.config.Fingerprint() != c.IfSettings) {
-		return Result{Refusal: Changed}, nil
+		return Result{Refusal: Changed}
 	}
 	made := !q.hasConfig
 	x.exist(q)
@@ -44,7 +41,7 @@ func (x *entry) setQueue(c *command.SetQueue) (Result, error) {
 	if made || q.config != was {
 		x.queueEvent(feed.QueueUpdated, q)
 	}
-	return Result{}, nil
+	return Result{}
 }
 
 // setThrottle keeps what was counted: a throttle that is changed does not begin anew.

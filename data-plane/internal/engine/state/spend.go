@@ -1,21 +1,14 @@
 package state
 
 import (
-	"fmt"
-
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 )
 
-func (x *entry) budgetDay(ns job.Namespace, k records.BudgetKey) (d records.BudgetDay, there bool, err error) {
-	d, there, err = stateread.Get(x.txn, x.m.space.BudgetDay(ns, records.DayOf(x.now), byte(k.Scope), k.Target), records.DecodeBudgetDay)
-	if err != nil {
-		return records.BudgetDay{}, false, fmt.Errorf("budget day of %q: %w", k.Target, err)
-	}
-	return d, there, nil
+func (x *entry) budgetDay(ns job.Namespace, k records.BudgetKey) (d records.BudgetDay, there bool) {
+	return find(x, x.m.space.BudgetDay(ns, records.DayOf(x.now), byte(k.Scope), k.Target), "budget day", records.DecodeBudgetDay)
 }
 
 func (x *entry) putBudgetDay(ns job.Namespace, k records.BudgetKey, d *records.BudgetDay) {
@@ -25,47 +18,27 @@ func (x *entry) putBudgetDay(ns job.Namespace, k records.BudgetKey, d *records.B
 // spend adds a cost to the day of the namespace and of the queue, which are counted
 // whether there is a budget or not, so that one that is made at noon knows the
 // morning; and to the days of the job's tags that have a budget.
-func (x *entry) spend(j *subject, cost int64) error {
-	p, err := x.budgets(j.ns)
-	if err != nil {
-		return err
-	}
-	began, err := x.addDay(j, p, records.NamespaceBudget(), cost)
-	if err != nil {
-		return err
-	}
-	if began {
+func (x *entry) spend(j *subject, cost int64) {
+	p := x.budgets(j.ns)
+	if began := x.addDay(j, p, records.NamespaceBudget(), cost); began {
 		x.forgetDays(j.ns)
 	}
-	if _, err := x.addDay(j, p, records.QueueBudget(j.Queue), cost); err != nil {
-		return err
-	}
+	x.addDay(j, p, records.QueueBudget(j.Queue), cost)
 	if len(p.budgets) == 0 {
-		return nil
+		return
 	}
-	body, err := x.body(j.ns, j.id)
-	if err != nil {
-		return err
-	}
+	body := x.body(j.ns, j.id)
 	for _, t := range body.Tags {
-		k := records.TagBudget(t)
-		if _, ok := p.budgets[k]; !ok {
-			continue
-		}
-		if _, err := x.addDay(j, p, k, cost); err != nil {
-			return err
+		if k := records.TagBudget(t); p.has(k) {
+			x.addDay(j, p, k, cost)
 		}
 	}
-	return nil
 }
 
 // addDay adds to the day's count of a scope, and tells once a day that its budget is
 // spent. Began tells that the day had no count.
-func (x *entry) addDay(j *subject, p *budgetSet, k records.BudgetKey, cost int64) (began bool, err error) {
-	d, there, err := x.budgetDay(j.ns, k)
-	if err != nil {
-		return false, err
-	}
+func (x *entry) addDay(j *subject, p *budgetSet, k records.BudgetKey, cost int64) (began bool) {
+	d, there := x.budgetDay(j.ns, k)
 	was := d.Cost
 	d.Cost = records.SaturatingAdd(d.Cost, cost)
 	if b, ok := p.budgets[k]; ok && b.Daily > 0 {
@@ -78,7 +51,7 @@ func (x *entry) addDay(j *subject, p *budgetSet, k records.BudgetKey, cost int64
 		}
 	}
 	x.putBudgetDay(j.ns, k, &d)
-	return !there, nil
+	return !there
 }
 
 // forgetDays removes, with the first cost of a new day, the days before it and the
@@ -92,79 +65,59 @@ func (x *entry) forgetDays(ns job.Namespace) {
 }
 
 // spent reports whether the day of a budget is spent.
-func (x *entry) spent(ns job.Namespace, b *records.Budget) (bool, error) {
-	d, _, err := x.budgetDay(ns, b.Key())
-	return d.Cost >= b.Daily, err
+func (x *entry) spent(ns job.Namespace, b *records.Budget) bool {
+	d, _ := x.budgetDay(ns, b.Key())
+	return d.Cost >= b.Daily
 }
 
 // shutUntil is until when spent budgets let no job of a queue start; 0 if they do.
-func (x *entry) shutUntil(ns job.Namespace, queue string) (int64, error) {
-	p, err := x.budgets(ns)
-	if err != nil || len(p.budgets) == 0 {
-		return 0, err
+func (x *entry) shutUntil(ns job.Namespace, queue string) int64 {
+	p := x.budgets(ns)
+	if len(p.budgets) == 0 {
+		return 0
 	}
 	for _, b := range p.of(queue, nil) {
-		if !b.Closes() {
-			continue
-		}
-		if spent, err := x.spent(ns, &b); spent || err != nil {
-			return records.EndOfDay(x.now), err
+		if b.Closes() && x.spent(ns, &b) {
+			return records.EndOfDay(x.now)
 		}
 	}
-	return 0, nil
+	return 0
 }
 
 // holdForTag holds a job that is about to start, until the day ends, if the budget of
 // one of its tags is spent. The job is still in its ready order.
-func (x *entry) holdForTag(j *subject) (held bool, err error) {
-	p, err := x.budgets(j.ns)
-	if err != nil || p.closingTags == 0 {
-		return false, err
+func (x *entry) holdForTag(j *subject) (held bool) {
+	p := x.budgets(j.ns)
+	if p.closingTags == 0 {
+		return false
 	}
-	body, err := x.body(j.ns, j.id)
-	if err != nil {
-		return false, err
-	}
+	body := x.body(j.ns, j.id)
 	for _, b := range p.of(j.Queue, body.Tags) {
-		if !b.Closes() || b.Scope != command.BudgetTag {
-			continue
-		}
-		spent, err := x.spent(j.ns, &b)
-		if err != nil {
-			return false, err
-		}
-		if !spent {
+		if !b.Closes() || b.Scope != command.BudgetTag || !x.spent(j.ns, &b) {
 			continue
 		}
 		x.leavingReady(j)
-		if err := x.leave(j); err != nil {
-			return false, err
-		}
+		x.leave(j)
 		why := records.Hold{
 			Cause: records.HoldCause{Rule: records.HeldForTag, Text: b.Target}, At: x.now, Until: records.EndOfDay(x.now), ApproveAtLast: true,
 		}
-		if err := x.hold(j, why); err != nil {
-			return false, err
-		}
+		x.hold(j, why)
 		x.put(j)
-		return true, nil
+		return true
 	}
-	return false, nil
+	return false
 }
 
 // budgetRefuses reports whether a spent budget refuses a new job.
-func (x *entry) budgetRefuses(c *command.Enqueue) (bool, error) {
-	p, err := x.budgets(c.NS)
-	if err != nil || p.rejecting == 0 {
-		return false, err
+func (x *entry) budgetRefuses(c *command.Enqueue) bool {
+	p := x.budgets(c.NS)
+	if p.rejecting == 0 {
+		return false
 	}
 	for _, b := range p.of(c.Queue, c.Tags) {
-		if !b.Closes() || b.On != command.ExceedReject {
-			continue
-		}
-		if spent, err := x.spent(c.NS, &b); spent || err != nil {
-			return err == nil, err
+		if b.Closes() && b.On == command.ExceedReject && x.spent(c.NS, &b) {
+			return true
 		}
 	}
-	return false, nil
+	return false
 }

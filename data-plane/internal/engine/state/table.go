@@ -78,7 +78,7 @@ type row struct {
 	// parts of a single command need, where there are newer ones.
 	since    cellversion.Version
 	parts    func(command.Command) cellversion.Version
-	apply    func(*entry, command.Command) (Result, error)
+	apply    func(*entry, command.Command) Result
 	requeues func(command.Command) bool
 	ends     func(command.Command) job.ID
 	settles  func(command.Command) (job.ID, command.Holder)
@@ -91,10 +91,10 @@ type effect[C command.Command] func(*row)
 func on[C interface {
 	*T
 	command.Command
-}, T any](apply func(*entry, C) (Result, error), effects ...effect[C]) row {
+}, T any](apply func(*entry, C) Result, effects ...effect[C]) row {
 	r := row{kind: command.KindOf(C(new(T))), since: cellversion.First}
 	if apply != nil {
-		r.apply = func(x *entry, c command.Command) (Result, error) { return apply(x, c.(C)) }
+		r.apply = func(x *entry, c command.Command) Result { return apply(x, c.(C)) }
 	}
 	for _, e := range effects {
 		e(&r)
@@ -142,10 +142,10 @@ func tableOf(rows ...row) (t [command.Kinds]row) {
 	return t
 }
 
-func (x *entry) apply(c command.Command) (Result, error) {
+func (x *entry) apply(c command.Command) Result {
 	apply := table[command.KindOf(c)].apply
 	if apply == nil {
-		return Result{}, fmt.Errorf("%w: no apply function", command.ErrMalformed)
+		check(fmt.Errorf("%w: no apply function", command.ErrMalformed))
 	}
 	return apply(x, c)
 }

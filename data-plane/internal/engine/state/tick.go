@@ -12,16 +12,16 @@ import (
 
 // tick makes the jobs of a schedule whose time has come, or one by hand. A tick that
 // was proposed for another version or another time is late or a repetition.
-func (x *entry) tick(c *command.Tick) (Result, error) {
-	s, ok, err := x.schedule(c.NS, c.ID)
-	if err != nil || !ok {
-		return Result{Refusal: NotFound}, err
+func (x *entry) tick(c *command.Tick) Result {
+	s, ok := x.schedule(c.NS, c.ID)
+	if !ok {
+		return Result{Refusal: NotFound}
 	}
 	if c.Manual {
 		return x.runByHand(c, &s)
 	}
 	if c.Version != s.Version || c.Due != s.Next || c.Due > x.now || s.Next == 0 {
-		return Result{Refusal: WrongState}, nil
+		return Result{Refusal: WrongState}
 	}
 	s.Missed += c.Missed
 	var last Result
@@ -29,10 +29,7 @@ func (x *entry) tick(c *command.Tick) (Result, error) {
 		if at < s.Since {
 			continue
 		}
-		res, err := x.run(c.NS, c.ID, &s, at)
-		if err != nil {
-			return Result{}, err
-		}
+		res := x.run(c.NS, c.ID, &s, at)
 		if res.Refusal == Accepted {
 			last = res
 		} else {
@@ -45,28 +42,24 @@ func (x *entry) tick(c *command.Tick) (Result, error) {
 	}
 	x.waitFor(c.NS, c.ID, &s, c.Next)
 	x.putScheduleRecord(c.NS, c.ID, &s)
-	return last, nil
+	return last
 }
 
-func (x *entry) runByHand(c *command.Tick, s *records.Schedule) (Result, error) {
-	res, err := x.run(c.NS, c.ID, s, 0)
-	if err != nil || res.Refusal != Accepted {
-		return res, err
+func (x *entry) runByHand(c *command.Tick, s *records.Schedule) Result {
+	res := x.run(c.NS, c.ID, s, 0)
+	if res.Refusal == Accepted {
+		x.putScheduleRecord(c.NS, c.ID, s)
 	}
-	x.putScheduleRecord(c.NS, c.ID, s)
-	return res, nil
+	return res
 }
 
 // run makes one job of a schedule, for a tick or (0) by hand, unless its policy of
 // overlaps, its queue or its unique key is against it. Then the refusal says so, and
 // the answer names the job that is in the way.
-func (x *entry) run(ns job.Namespace, id job.ScheduleID, s *records.Schedule, at int64) (Result, error) {
-	before, running, err := x.lastRun(ns, s)
-	if err != nil {
-		return Result{}, err
-	}
+func (x *entry) run(ns job.Namespace, id job.ScheduleID, s *records.Schedule, at int64) Result {
+	before, running := x.lastRun(ns, s)
 	if running && s.Overlap == command.OverlapSkip {
-		return Result{Refusal: WrongState, ID: s.LastJob, State: before.State}, nil
+		return Result{Refusal: WrongState, ID: s.LastJob, State: before.State}
 	}
 	c := &command.Enqueue{
 		NS: ns, Queue: s.Job.Queue, Payload: s.Job.Payload, Priority: s.Job.Priority, Retry: s.Job.Retry, Tags: s.Job.Tags,
@@ -82,30 +75,29 @@ func (x *entry) run(ns job.Namespace, id job.ScheduleID, s *records.Schedule, at
 		c.ID = job.Derived(at, id, uint64(at))
 		c.ScheduledAt = at + lateBy(c.ID, s.Jitter)
 	}
-	res, err := x.enqueue(c)
-	if err != nil || res.Refusal != Accepted {
-		return res, err
+	res := x.enqueue(c)
+	if res.Refusal != Accepted {
+		return res
 	}
 	if res.Duplicate {
 		res.Refusal = Exists
-		return res, nil
+		return res
 	}
 	if running && s.Overlap == command.OverlapCancel {
-		if _, err := x.cancel(&command.Cancel{NS: ns, ID: s.LastJob}); err != nil {
-			return Result{}, err
-		}
+		x.cancel(&command.Cancel{NS: ns, ID: s.LastJob})
 	}
 	s.LastRun, s.LastJob = x.now, c.ID
-	return res, x.noteSchedule(ns, c.ID, id, at)
+	x.noteSchedule(ns, c.ID, id, at)
+	return res
 }
 
 // lastRun finds the job of the tick before, if it is not finished and matters.
-func (x *entry) lastRun(ns job.Namespace, s *records.Schedule) (subject, bool, error) {
+func (x *entry) lastRun(ns job.Namespace, s *records.Schedule) (subject, bool) {
 	if s.Overlap == command.OverlapAllow || s.LastJob.IsZero() {
-		return subject{}, false, nil
+		return subject{}, false
 	}
-	j, ok, err := x.job(ns, s.LastJob)
-	return j, ok && !j.State.Terminal(), err
+	j, ok := x.job(ns, s.LastJob)
+	return j, ok && !j.State.Terminal()
 }
 
 // lateBy is by how much the job of a tick is late: the same on every replica, and not
@@ -118,12 +110,8 @@ func lateBy(id job.ID, jitter time.Duration) int64 {
 }
 
 // noteSchedule writes into a new job which tick of which schedule it is for.
-func (x *entry) noteSchedule(ns job.Namespace, id job.ID, of job.ScheduleID, tick int64) error {
-	b, err := x.body(ns, id)
-	if err != nil {
-		return err
-	}
+func (x *entry) noteSchedule(ns job.Namespace, id job.ID, of job.ScheduleID, tick int64) {
+	b := x.body(ns, id)
 	b.Schedule, b.Tick = of, tick
 	x.txn.Set(x.m.space.Job(ns, keys.Body, id), b.Encode())
-	return nil
 }

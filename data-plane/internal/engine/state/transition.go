@@ -26,27 +26,21 @@ func (x *entry) tellDead(j *subject) {
 }
 
 // replace gives a job its place in another order, in the state and at the time it has.
-func (x *entry) replace(j *subject, queue string, p job.Priority) error {
+func (x *entry) replace(j *subject, queue string, p job.Priority) {
 	state, due := j.State, j.Due
 	x.leavingReady(j)
-	if err := x.leave(j); err != nil {
-		return err
-	}
-	to, err := x.queue(j.ns, queue)
-	if err != nil {
-		return err
-	}
+	x.leave(j)
+	to := x.queue(j.ns, queue)
 	j.Queue, j.Priority, j.Gen = queue, p, to.gen
 	switch {
 	case state == job.Pending && !j.Blocked():
-		err = x.enterReady(j)
+		x.enterReady(j)
 	case due != 0:
-		err = x.enterTimed(j, state, due)
+		x.enterTimed(j, state, due)
 	default:
-		err = x.enter(j, state)
+		x.enter(j, state)
 	}
 	j.left = 0 // The state is what it was.
-	return err
 }
 
 // Every change of a job's state goes through leave and one of the enter
@@ -54,11 +48,8 @@ func (x *entry) replace(j *subject, queue string, p job.Priority) error {
 // in step with the head. Nothing else writes those keys.
 
 // leave takes the job out of what its current state put it in.
-func (x *entry) leave(j *subject) error {
-	q, err := x.queue(j.ns, j.Queue)
-	if err != nil {
-		return err
-	}
+func (x *entry) leave(j *subject) {
+	q := x.queue(j.ns, j.Queue)
 	j.left = j.State
 	j.Gen = q.gen
 	c := x.touched(q)
@@ -74,22 +65,17 @@ func (x *entry) leave(j *subject) error {
 		x.txn.Delete(x.m.space.Due(j.due(j.Due, dueKind(j.State))))
 		j.Due = 0
 	}
-	return nil
 }
 
 // enter counts the job in its new state. What its worker was to let go for ends with
 // the state cancelling.
-func (x *entry) enter(j *subject, s job.State) error {
-	q, err := x.queue(j.ns, j.Queue)
-	if err != nil {
-		return err
-	}
+func (x *entry) enter(j *subject, s job.State) {
+	q := x.queue(j.ns, j.Queue)
 	if s != job.Cancelling {
 		j.Flags &^= records.FlagHoldNext | records.FlagExpired | records.FlagDeadNext
 	}
 	j.State = s
 	x.touched(q).Jobs[s]++
-	return nil
 }
 
 func dueKind(s job.State) keys.DueKind {
@@ -108,34 +94,35 @@ func dueKind(s job.State) keys.DueKind {
 }
 
 // enterPending makes the job pending: ready, or blocked while it waits for others.
-func (x *entry) enterPending(j *subject) error {
+func (x *entry) enterPending(j *subject) {
 	if j.Has(records.FlagBlocked) {
-		return x.enter(j, job.Pending)
+		x.enter(j, job.Pending)
+		return
 	}
-	return x.enterReady(j)
+	x.enterReady(j)
 }
 
 // enterReady puts the job at the end of its ready order.
-func (x *entry) enterReady(j *subject) error {
+func (x *entry) enterReady(j *subject) {
 	j.Pos = x.place()
 	id := j.id // The whole subject would be kept with the row.
 	x.txn.SetNew(x.m.space.Ready(j.ns, j.Queue, j.Priority, j.Pos), id[:])
 	x.out.Ready = append(x.out.Ready, Ready{NS: j.ns, Queue: j.Queue, Priority: j.Priority, Pos: j.Pos, ID: j.id})
-	return x.enter(j, job.Pending)
+	x.enter(j, job.Pending)
 }
 
 // enterTimed puts the job into a state that something ends at a time.
-func (x *entry) enterTimed(j *subject, s job.State, at int64) error {
+func (x *entry) enterTimed(j *subject, s job.State, at int64) {
 	j.Due = at
 	x.addDue(j.due(at, dueKind(s)), nil)
-	return x.enter(j, s)
+	x.enter(j, s)
 }
 
 // enterFor puts the job into a state that ends after a duration, which lease time
 // measures.
-func (x *entry) enterFor(j *subject, s job.State, d time.Duration) error {
+func (x *entry) enterFor(j *subject, s job.State, d time.Duration) {
 	j.Shift = x.now - x.lease
-	return x.enterTimed(j, s, records.SaturatingAdd(x.lease, int64(d)))
+	x.enterTimed(j, s, records.SaturatingAdd(x.lease, int64(d)))
 }
 
 // ending is what others learn of a job's end besides its state.
@@ -147,45 +134,35 @@ type ending struct {
 
 // end ends the job: it keeps no lease, frees its unique key (R-C4), waits for nothing any
 // more, and others learn of it. Every terminal transition comes through here.
-func (x *entry) end(j *subject, s job.State, how ending) error {
+func (x *entry) end(j *subject, s job.State, how ending) {
 	if !s.Terminal() {
 		panic(fmt.Sprintf("state: %s is not terminal", s))
 	}
 	j.Finished = x.now
 	x.dropExpiry(j)
 	if j.Has(records.FlagUnique) {
-		if err := x.releaseUnique(j); err != nil {
-			return err
-		}
+		x.releaseUnique(j)
 	}
 	x.dropWaits(j)
-	if err := x.enter(j, s); err != nil {
-		return err
-	}
-	return x.deliver(j, records.OutcomeOf(s), how)
+	x.enter(j, s)
+	x.deliver(j, records.OutcomeOf(s), how)
 }
 
 // releaseUnique frees the job's unique key if the job still owns it.
-func (x *entry) releaseUnique(j *subject) error {
-	body, err := x.body(j.ns, j.id)
-	if err != nil {
-		return err
-	}
+func (x *entry) releaseUnique(j *subject) {
+	body := x.body(j.ns, j.id)
 	j.Flags &^= records.FlagUnique
-	return x.dropLock(j.ns, keys.Unique, keys.DueUnique, j.Queue, body.UniqueKey, j.id)
+	x.dropLock(j.ns, keys.Unique, keys.DueUnique, j.Queue, body.UniqueKey, j.id)
 }
 
 // endDead ends a job for a reason; failure is the error of its last attempt, if it died of one.
-func (x *entry) endDead(j *subject, why records.DeadReason, failure string) error {
+func (x *entry) endDead(j *subject, why records.DeadReason, failure string) {
 	j.Reason = why
 	j.Note(feed.Dead, x.now)
-	return x.end(j, job.Dead, ending{failure: failure})
+	x.end(j, job.Dead, ending{failure: failure})
 }
 
-func (x *entry) endCancelled(j *subject) error {
-	if err := x.end(j, job.Cancelled, ending{}); err != nil {
-		return err
-	}
+func (x *entry) endCancelled(j *subject) {
+	x.end(j, job.Cancelled, ending{})
 	x.happened(feed.Cancelled, j)
-	return nil
 }
