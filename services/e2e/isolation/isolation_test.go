@@ -228,8 +228,9 @@ func (s *setting) compare(t *testing.T, at string, q question, as func(request) 
 
 func (s *setting) noSecrets(t *testing.T, at string, a answer, named []string) {
 	t.Helper()
+	told := a.told()
 	for _, secret := range s.b.secrets() {
-		if !slices.Contains(named, secret) && a.has(secret) {
+		if !slices.Contains(named, secret) && strings.Contains(told, secret) {
 			t.Errorf("%s: the answer tells %q of the other tenant:\n%s", at, secret, a.body)
 		}
 	}
