@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 )
 
@@ -77,15 +78,6 @@ func (s *stage) run(t *testing.T) {
 	t.Cleanup(func() { cancel(); running.Wait() })
 }
 
-func soon(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) { // A poll with a deadline.
-		if time.Now().After(deadline) {
-			t.Fatal("not in time: " + what)
-		}
-	}
-}
-
 // A control plane whose clock is wrong signs calls to its cell in the cell's time, and
 // says that its clock is wrong.
 func TestClock_AControlPlaneThatIsOffGoesByItsCellAndSaysSo(t *testing.T) {
@@ -101,21 +93,21 @@ func TestClock_AControlPlaneThatIsOffGoesByItsCellAndSaysSo(t *testing.T) {
 				c.Clock, c.Cells[0].URLs = clock, []string{node.URL}
 			})
 			s.run(t)
-			soon(t, "the cell is called", func() bool { return node.good.Load() > 0 })
+			eventually.True(t, 20*time.Second, "the cell is called", func() bool { return node.good.Load() > 0 })
 			ready := func() string { return s.do(t, "GET", "/readyz", "").body }
-			soon(t, "/readyz says so", func() bool { return strings.Contains(ready(), "wrong clock: the clock is 8h0m0s "+name) })
+			eventually.True(t, 20*time.Second, "/readyz says so", func() bool { return strings.Contains(ready(), "wrong clock: the clock is 8h0m0s "+name) })
 			if text := ready(); !strings.HasPrefix(text, "ok\n") || !strings.Contains(text, "oldest_change_seconds 0\n") || !strings.Contains(text, "(cell cell-1)") {
 				t.Errorf("readyz: %s", text)
 			}
-			soon(t, "the log says so", func() bool { return strings.Contains(s.log.String(), "this machine's clock is wrong") })
+			eventually.True(t, 20*time.Second, "the log says so", func() bool { return strings.Contains(s.log.String(), "this machine's clock is wrong") })
 			if d := time.Until(s.cellNow(t.Context(), "cell-1")); d > time.Minute || d < -time.Minute {
 				t.Errorf("the cell's time is %s off", d)
 			}
 			clock.by.Store(int64(-by))
 			before := node.good.Load()
-			soon(t, "the cell is called after a jump", func() bool { return node.good.Load() > before+3 })
+			eventually.True(t, 20*time.Second, "the cell is called after a jump", func() bool { return node.good.Load() > before+3 })
 			clock.by.Store(0)
-			soon(t, "nothing is wrong any more", func() bool { return !strings.Contains(ready(), "wrong clock") })
+			eventually.True(t, 20*time.Second, "nothing is wrong any more", func() bool { return !strings.Contains(ready(), "wrong clock") })
 			if n := node.bad.Load(); n > 0 {
 				t.Errorf("%d calls were signed in another time", n)
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/node"
@@ -100,7 +101,7 @@ func clockedCell(t *testing.T, off ...time.Duration) *clockedRig {
 		t.Fatal(err)
 	}
 	var ns *cellv1.Namespace
-	soon(t, "the tenant's namespace is known", func() bool {
+	eventually.True(t, patience, "the tenant's namespace is known", func() bool {
 		state, err := admin.State(ctx)
 		if err == nil {
 			ns, err = celladmin.FindNamespace(state, tenant.GetId(), "default")
@@ -128,20 +129,11 @@ func (r *clockedRig) clock(t *testing.T, i int) (state string, leads int) {
 	return fmt.Sprint(st["clock"].(map[string]any)["state"]), leads
 }
 
-func soon(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) { // A poll.
-		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-}
-
 // enqueueAt enqueues over any node and returns the job as it is shown.
 func (r *clockedRig) enqueue(t *testing.T, i int, body map[string]any) map[string]any {
 	t.Helper()
 	var job map[string]any
-	soon(t, "an enqueue is taken", func() bool {
+	eventually.True(t, patience, "an enqueue is taken", func() bool {
 		code, got := r.call(t, "POST", r.nodes[i].URL(), "/api/v1/enqueue", r.caller, body)
 		if code == http.StatusUnauthorized {
 			t.Fatalf("a wrong clock was answered with 401: %v", got)
@@ -150,7 +142,7 @@ func (r *clockedRig) enqueue(t *testing.T, i int, body map[string]any) map[strin
 		return code == http.StatusCreated
 	})
 	var shown map[string]any
-	soon(t, "the job is shown", func() bool {
+	eventually.True(t, patience, "the job is shown", func() bool {
 		code, got := r.call(t, "GET", r.nodes[i].URL(), "/api/v1/jobs/"+job["job_id"].(string), r.caller, nil)
 		shown = got
 		return code == http.StatusOK
@@ -174,7 +166,7 @@ func wantNow(t *testing.T, job map[string]any) {
 func TestClock_ANodeThatIsAnHourAheadDoesNotLead(t *testing.T) {
 	t.Parallel()
 	r := clockedCell(t, 0, 0, time.Hour)
-	soon(t, "the odd one out knows, and the others agree", func() bool {
+	eventually.True(t, patience, "the odd one out knows, and the others agree", func() bool {
 		a, _ := r.clock(t, 0)
 		b, _ := r.clock(t, 1)
 		return a == "agreed" && b == "agreed" && r.off(t, 2)
@@ -183,7 +175,7 @@ func TestClock_ANodeThatIsAnHourAheadDoesNotLead(t *testing.T) {
 	if code != http.StatusServiceUnavailable || !strings.Contains(fmt.Sprint(got["detail"]), "1h0m0s ahead of") {
 		t.Fatalf("/readyz of the odd one out: %d %v", code, got)
 	}
-	soon(t, "the others say why it is not reachable for them", func() bool {
+	eventually.True(t, patience, "the others say why it is not reachable for them", func() bool {
 		nodes, err := r.admin.Nodes(t.Context())
 		return err == nil && len(nodes[2].GetCauses()) == 1 && nodes[2].GetCauses()[0].GetReason() == "clock"
 	})
@@ -193,7 +185,7 @@ func TestClock_ANodeThatIsAnHourAheadDoesNotLead(t *testing.T) {
 		t.Fatalf("the odd one out answered %d %v", code, got)
 	}
 	r.clocks[2].off.Store(0)
-	soon(t, "set right, it is fit again", func() bool {
+	eventually.True(t, patience, "set right, it is fit again", func() bool {
 		state, _ := r.clock(t, 2)
 		code, _ := r.call(t, "GET", r.nodes[2].URL(), "/readyz", r.caller, nil)
 		return state == "agreed" && code == http.StatusOK
@@ -226,10 +218,10 @@ func TestClock_ALeaderWhoseClockJumpsLosesLeadershipAndNothingFires(t *testing.T
 	job := r.enqueue(t, 0, map[string]any{"queue": "q", "scheduled_at": time.Now().Add(30 * time.Minute).Format(time.RFC3339)})
 	for i := range r.nodes {
 		r.clocks[i].off.Store(int64(time.Hour))
-		soon(t, "the node that jumped leads nothing", func() bool { return r.off(t, i) })
+		eventually.True(t, patience, "the node that jumped leads nothing", func() bool { return r.off(t, i) })
 		wantNow(t, r.enqueue(t, (i+1)%3, map[string]any{"queue": "q"}))
 		r.clocks[i].off.Store(0)
-		soon(t, "it is fit again", func() bool { state, _ := r.clock(t, i); return state == "agreed" })
+		eventually.True(t, patience, "it is fit again", func() bool { state, _ := r.clock(t, i); return state == "agreed" })
 	}
 	code, shown := r.call(t, "GET", r.nodes[0].URL(), "/api/v1/jobs/"+job["id"].(string), r.caller, nil)
 	if code != http.StatusOK || shown["state"] != "scheduled" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 )
 
@@ -55,7 +56,7 @@ func TestDistance_ANodeWithoutALeaderSaysThatTheOthersAreTooFarAway(t *testing.T
 		t.Fatal(err)
 	}
 	var said string
-	eventually(t, patience, "the reason at /readyz", func() bool {
+	eventually.True(t, patience, "the reason at /readyz", func() bool {
 		res, err := http.Get(r.peers[0].APIURL + "/readyz")
 		if err != nil {
 			return false

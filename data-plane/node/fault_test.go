@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/oklog/ulid/v2"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 	"github.com/corvo-cloud/corvo/data-plane/node/nodetest"
@@ -58,16 +59,6 @@ func (s *stallable) stop(t *testing.T) (release func()) {
 	return release
 }
 
-func eventually(t *testing.T, limit time.Duration, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(limit); !ok(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", limit, what)
-		}
-		time.Sleep(5 * time.Millisecond) // Polling with a deadline.
-	}
-}
-
 // ledByFirst starts three nodes of which the first leads everything, on a disk that
 // can be stopped.
 func ledByFirst(t *testing.T) (*cellRig, *stallable) {
@@ -97,7 +88,7 @@ func ledByFirst(t *testing.T) (*cellRig, *stallable) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, 20*time.Second, "the first node to lead everything", func() bool {
+	eventually.True(t, 20*time.Second, "the first node to lead everything", func() bool {
 		_ = r.nodes[0].TakeAll(ctx) // Tried again.
 		return r.nodes[0].Leads() == r.nodes[0].Groups()
 	})
@@ -108,7 +99,7 @@ func ledByFirst(t *testing.T) (*cellRig, *stallable) {
 func (r *cellRig) writeSomewhere(t *testing.T, nodes ...int) {
 	t.Helper()
 	id := ulid.Make().String()
-	eventually(t, 20*time.Second, "a write", func() bool {
+	eventually.True(t, 20*time.Second, "a write", func() bool {
 		for _, i := range nodes {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			err := r.nodes[i].Write(ctx, &cellv1.Tenant{Id: "tn_" + id, Name: "t" + strings.ToLower(id)})
@@ -145,13 +136,13 @@ func TestStall_AnotherNodeTakesWritesBeforeTheProcessEnds(t *testing.T) {
 	if n := first.Leads(); n != 0 {
 		t.Errorf("the stalled node says that it leads %d groups", n)
 	}
-	eventually(t, 5*time.Second, "the others to lead everything", func() bool {
+	eventually.True(t, 5*time.Second, "the others to lead everything", func() bool {
 		return r.nodes[1].Leads()+r.nodes[2].Leads() == first.Groups()
 	})
 	release()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	eventually(t, 20*time.Second, "the node to lead again when it is asked to", func() bool {
+	eventually.True(t, 20*time.Second, "the node to lead again when it is asked to", func() bool {
 		_ = first.TakeAll(ctx) // Tried again.
 		return first.Leads() > 0
 	})
@@ -178,7 +169,7 @@ func TestShutdown_ADiskThatHangsNeitherHoldsItUpNorLetsItLead(t *testing.T) {
 		t.Errorf("a node whose API is closed leads %d groups", n)
 	}
 	r.writeSomewhere(t, 1, 2)
-	eventually(t, 10*time.Second, "the others to lead everything", func() bool {
+	eventually.True(t, 10*time.Second, "the others to lead everything", func() bool {
 		return r.nodes[1].Leads()+r.nodes[2].Leads() == first.Groups()
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
 // The live tests run against the server of CORVO_TEST_URL (and CORVO_TEST_API_KEY),
@@ -53,19 +55,6 @@ func runLive(t *testing.T, w *Worker) (stop func() error) {
 	return stop
 }
 
-func awaitLive(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
-	for !cond() {
-		if time.Now().After(deadline) {
-			t.Fatalf("timed out waiting until %s", what)
-		}
-		if !sleep(t.Context(), 10*time.Millisecond) {
-			t.Fatal("the test is over")
-		}
-	}
-}
-
 func TestLive_EveryJobRunsOnceAndIsCompleted(t *testing.T) {
 	c, queue, ctx := liveClient(t), liveQueue("once"), t.Context()
 	for name, opts := range map[string][]WorkerOption{"stream": nil, "polling": {Polling()}} {
@@ -91,7 +80,7 @@ func TestLive_EveryJobRunsOnceAndIsCompleted(t *testing.T) {
 				t.Fatalf("enqueue: %v", err)
 			}
 			last = out[jobs-1]
-			awaitLive(t, "all are done", func() bool { return w.Stats().Completed == jobs })
+			eventually.True(t, time.Minute, "all are done", func() bool { return w.Stats().Completed == jobs })
 			if err := stop(); err != nil {
 				t.Errorf("Run: %v", err)
 			}
@@ -153,7 +142,7 @@ func TestLive_OutcomesAreStored(t *testing.T) {
 		}
 		return j
 	}
-	awaitLive(t, "the checkpoint is stored", func() bool { return string(state(4).Checkpoint) == `"half"` })
+	eventually.True(t, time.Minute, "the checkpoint is stored", func() bool { return string(state(4).Checkpoint) == `"half"` })
 	if status, err := c.Cancel(ctx, ids[4]); err != nil || status != "cancelling" {
 		t.Errorf("cancel: %q, %v", status, err)
 	}
@@ -161,7 +150,7 @@ func TestLive_OutcomesAreStored(t *testing.T) {
 		t.Errorf("cause %v", cause)
 	}
 	for n, want := range map[int]JobState{0: StateCompleted, 1: StateDead, 2: StateDead, 3: StateCompleted, 4: StateCancelled} {
-		awaitLive(t, fmt.Sprintf("job %d is %s", n, want), func() bool { return state(n).State == want })
+		eventually.True(t, time.Minute, fmt.Sprintf("job %d is %s", n, want), func() bool { return state(n).State == want })
 	}
 	if j := state(2); len(j.Errors) != 1 || j.Errors[0].Error != "panic: no sense" || !strings.Contains(j.Errors[0].Backtrace, "live_test.go") {
 		t.Errorf("panicked job %+v", j)

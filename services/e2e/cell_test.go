@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 
 	corvo "github.com/corvo-cloud/corvo/sdks/go"
@@ -222,16 +223,13 @@ func TestCell_ProxyStartsFromItsDiskWhileNoNodeAnswers(t *testing.T) {
 // waitStatus asks until the answer has that status.
 func waitStatus(ctx context.Context, t *testing.T, tenant rig.Tenant, want int) {
 	t.Helper()
-	for {
+	eventually.NoError(t, time.Minute, fmt.Sprintf("status %d", want), func() error {
 		status, err := tenant.Call(ctx, http.MethodGet, "/api/v1/queues", nil, nil)
 		if status == want {
-			return
+			return nil
 		}
-		if ctx.Err() != nil {
-			t.Fatalf("status %d (%v), want %d", status, err, want)
-		}
-		time.Sleep(10 * time.Millisecond) // Polling; ctx bounds it.
-	}
+		return fmt.Errorf("%d (%v)", status, err)
+	})
 }
 
 func TestCell_ANodeToldToStopGivesItsLeadershipAway(t *testing.T) {

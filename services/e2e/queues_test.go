@@ -11,6 +11,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
@@ -53,24 +54,17 @@ func TestQueues_AreSetUpByAManagementKeyAtTheTenantsAddress(t *testing.T) {
 	management := as(apikey.Management, "operator")
 	want := map[string]any{"max_concurrency": 2, "throttle": map[string]any{"limit": 100, "window_ms": 60000}, "paused": true}
 	var q queueRow
-	for deadline := time.Now().Add(20 * time.Second); ; { // Until the proxy knows key and namespace.
-		if call(management, http.MethodPut, "/api/v1/queues/mail", want, &q) == http.StatusOK {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the management key sets up no queue")
-		}
-	}
+	eventually.True(t, 20*time.Second, "the proxy knows key and namespace, and the management key sets up a queue", func() bool {
+		return call(management, http.MethodPut, "/api/v1/queues/mail", want, &q) == http.StatusOK
+	})
 	if q.MaxConcurrency != 2 || q.RateLimit != 100 || q.RateWindowMS != 60000 || !q.Paused {
 		t.Fatalf("set up %+v", q)
 	}
 	for _, role := range []string{"worker", "producer", "viewer"} {
 		who := as(apikey.DataPlane, role)
-		for deadline := time.Now().Add(20 * time.Second); call(who, http.MethodGet, "/api/v1/queues/mail", nil, nil) == http.StatusUnauthorized; {
-			if time.Now().After(deadline) {
-				t.Fatalf("the %s's key is not known", role)
-			}
-		}
+		eventually.True(t, 20*time.Second, "the "+role+"'s key is known", func() bool {
+			return call(who, http.MethodGet, "/api/v1/queues/mail", nil, nil) != http.StatusUnauthorized
+		})
 		for _, change := range [][2]string{
 			{http.MethodPut, ""}, {http.MethodDelete, "?confirm=true"}, {http.MethodPost, "/concurrency"}, {http.MethodPost, "/throttle"}, {http.MethodDelete, "/throttle"},
 		} {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 
 	corvo "github.com/corvo-cloud/corvo/sdks/go"
@@ -208,17 +209,13 @@ func TestUp_KilledWholeFiveTimesLosesNothingAcknowledged(t *testing.T) {
 func waitForCounts(t *testing.T, history *rig.History, n int) {
 	t.Helper()
 	enqueued, acked := history.Counts()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	eventually.NoError(t, 30*time.Second, "jobs go in and out", func() error {
 		e, a := history.Counts()
-		if e >= enqueued+n && a >= acked+n {
-			return
+		if e < enqueued+n || a < acked+n {
+			return fmt.Errorf("%d of %d enqueues, %d acks", e-enqueued, n, a-acked)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("only %d enqueues and %d acks in 30 s", e-enqueued, a-acked)
-		}
-		time.Sleep(10 * time.Millisecond) // Polling with a deadline.
-	}
+		return nil
+	})
 }
 
 func TestUp_SaysWhatToDoWhenItCannotStart(t *testing.T) {

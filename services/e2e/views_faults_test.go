@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
@@ -134,13 +135,8 @@ func (m *mixer) more(t *testing.T, n int) {
 		defer m.mu.Unlock()
 		return len(m.settled)
 	}
-	deadline := time.Now().Add(30 * time.Second)
-	for before := count(); count() < before+n; {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d jobs in 30 s", count()-before, n)
-		}
-		time.Sleep(5 * time.Millisecond) // Polling with a deadline.
-	}
+	before := count()
+	eventually.True(t, 30*time.Second, fmt.Sprintf("%d more jobs", n), func() bool { return count() >= before+n })
 }
 
 // walk reads every page. What was there before asOf is in them, unless whole is false:
@@ -239,17 +235,7 @@ func wantTruth(ctx context.Context, tenant rig.Tenant) error {
 
 func eventuallyTrue(ctx context.Context, t *testing.T, what string, tenant rig.Tenant) {
 	t.Helper()
-	deadline := time.Now().Add(40 * time.Second)
-	for {
-		err := wantTruth(ctx, tenant)
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(20 * time.Millisecond) // Polling with a deadline.
-	}
+	eventually.NoError(t, 40*time.Second, what, func() error { return wantTruth(ctx, tenant) })
 }
 
 // Nodes are killed while everything is done to jobs. Afterwards the list on every node
@@ -311,14 +297,12 @@ func eachFile(dir, suffix string, f func(string) error) error {
 // lead gives the shard to node number i.
 func lead(ctx context.Context, t *testing.T, c *rig.Cell, i int) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for c.Leader(c.Shard, 20*time.Second) != i {
-		err := c.Admin.Transfer(ctx, c.Shard, c.Nodes[i].ID)
-		if time.Now().After(deadline) {
-			t.Fatalf("%s does not lead: %v", c.Nodes[i].ID, err)
+	eventually.NoError(t, 30*time.Second, c.Nodes[i].ID+" leads", func() error {
+		if c.Leader(c.Shard, 20*time.Second) == i {
+			return nil
 		}
-		time.Sleep(50 * time.Millisecond) // Polling with a deadline.
-	}
+		return errors.Join(errors.New("another does"), c.Admin.Transfer(ctx, c.Shard, c.Nodes[i].ID))
+	})
 }
 
 // Somebody pages through a list while leaders change. No job comes twice or out of

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -439,11 +441,7 @@ func TestCarrier_BodiesAreBounded(t *testing.T) {
 		}
 	}
 	// A client has its answer a moment before the carrier is done.
-	for deadline := time.Now().Add(10 * time.Second); carrier.held.Load() != 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes are still counted", carrier.held.Load())
-		}
-	}
+	eventually.True(t, 10*time.Second, "no bytes are counted", func() bool { return carrier.held.Load() == 0 })
 }
 
 // begun opens a connection, announces a body and sends one byte of it.
@@ -482,11 +480,7 @@ func TestCarrier_BodiesThatNeverEndHinderNobody(t *testing.T) {
 		conn := begun(t, base)
 		defer func() { _ = conn.Close() }()
 	}
-	for deadline := time.Now().Add(20 * time.Second); entered.Load() < slow; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d requests came in", entered.Load(), slow)
-		}
-	}
+	eventually.True(t, 20*time.Second, "all requests come in", func() bool { return entered.Load() >= slow })
 	resp, err := client(t, false).Post(base+"/x", "application/json", io.MultiReader(strings.NewReader("{}")))
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -298,11 +300,7 @@ func TestMailbox_ConnectionsAreBoundedAndGivenBack(t *testing.T) {
 	}
 	m.sessions.Store(0)
 	mustSend(t, m, "ada@example.com", "Subject: x\n\nx\n")
-	for deadline := time.Now().Add(5 * time.Second); m.sessions.Load() != 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d connections are still counted", m.sessions.Load())
-		}
-	}
+	eventually.True(t, 5*time.Second, "no connection is counted", func() bool { return m.sessions.Load() == 0 })
 }
 
 func FuzzParse(f *testing.F) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
@@ -104,7 +105,7 @@ func TestLookouts_ANewcomerIsNotAnsweredByAnOlderQuestion(t *testing.T) {
 	go func() { first <- l.caughtUp(ctx) }()
 	<-asking
 	go func() { second <- l.caughtUp(ctx) }()
-	eventually(t, "the second waits", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.waiting == 2 })
+	eventually.True(t, patience, "the second waits", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.waiting == 2 })
 	answer <- nil
 	if !<-first {
 		t.Error("the first was not answered")
@@ -137,11 +138,11 @@ func TestConfirm_FollowsTheStateAndTellsWhenTheProxyServes(t *testing.T) {
 		defer r.state.mu.Unlock()
 		return r.state.confirmed[r.proxy.id]
 	}
-	eventually(t, "it says that it serves", func() bool { c := said(); return c.GetReady() && c.GetIndex() == r.state.index })
+	eventually.True(t, patience, "it says that it serves", func() bool { c := said(); return c.GetReady() && c.GetIndex() == r.state.index })
 	r.apply(keyChange(r.acme.record))
-	eventually(t, "it confirms a change", func() bool { return said().GetIndex() == r.state.index })
+	eventually.True(t, patience, "it confirms a change", func() bool { return said().GetIndex() == r.state.index })
 	r.proxy.ending.Store(true)
-	eventually(t, "it says that it leaves", func() bool { return !said().GetReady() })
+	eventually.True(t, patience, "it says that it leaves", func() bool { return !said().GetReady() })
 }
 
 func TestConfirm_OnlyAfterOpenCallsWereEnded(t *testing.T) {
@@ -153,12 +154,12 @@ func TestConfirm_OnlyAfterOpenCallsWereEnded(t *testing.T) {
 	r.proxy.calls.mu.Lock() // What ends calls waits for this.
 	r.acme.record.Revoked = true
 	r.state.apply(keyChange(r.acme.record))
-	eventually(t, "the state is taken", func() bool { return r.proxy.view.current().index == r.state.index })
+	eventually.True(t, patience, "the state is taken", func() bool { return r.proxy.view.current().index == r.state.index })
 	if at, _ := r.proxy.applied.now(); at == r.state.index {
 		t.Error("confirmed before the revoked key's call was ended")
 	}
 	r.proxy.calls.mu.Unlock()
-	eventually(t, "it is confirmed", func() bool { at, _ := r.proxy.applied.now(); return at == r.state.index })
+	eventually.True(t, patience, "it is confirmed", func() bool { at, _ := r.proxy.applied.now(); return at == r.state.index })
 	for {
 		if _, err := lines.ReadByte(); err != nil {
 			break

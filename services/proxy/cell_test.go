@@ -22,6 +22,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
@@ -34,6 +35,9 @@ import (
 	"github.com/corvo-cloud/corvo/services/ingress"
 	"github.com/corvo-cloud/corvo/services/proxy"
 )
+
+// patience is how long a test waits for what must happen.
+const patience = 10 * time.Second
 
 // cell is three real nodes and a proxy in this process.
 type cell struct {
@@ -112,7 +116,7 @@ func (c *cell) startProxyBehind(front func(http.Handler) http.Handler) string {
 			c.t.Error(err)
 		}
 	})
-	eventually(c.t, "the proxy is ready", p.Ready)
+	eventually.True(c.t, patience, "the proxy is ready", p.Ready)
 	return c.base
 }
 
@@ -208,7 +212,7 @@ func TestCell_JobGoesInAtATenantURLAndComesOutOfAWorker(t *testing.T) {
 	}
 	for i, k := range keys {
 		path := fmt.Sprintf("/t/tenant-%d/api/v1", i)
-		eventually(t, "the tenant's shard is led", func() bool { status, _ := c.call(k, "GET", "/api/v1/queues", nil); return status != 503 })
+		eventually.True(t, patience, "the tenant's shard is led", func() bool { status, _ := c.call(k, "GET", "/api/v1/queues", nil); return status != 503 })
 		status, job := c.call(k, "POST", path+"/enqueue", map[string]any{"queue": "mail", "payload": map[string]any{"tenant": i}})
 		if status != 201 {
 			t.Fatalf("enqueue: %d %v", status, job)
@@ -273,14 +277,14 @@ func TestCell_WritesResumeWhenANodeLeavesAndRevokedKeysStayOut(t *testing.T) {
 		status, _ := c.call(k, "POST", "/api/v1/enqueue", map[string]any{"queue": "q"})
 		return status == 201
 	}
-	eventually(t, "writes work", enqueue)
+	eventually.True(t, patience, "writes work", enqueue)
 	c.stop(0)
 	start := time.Now()
-	eventually(t, "writes resume", enqueue)
+	eventually.True(t, patience, "writes resume", enqueue)
 	t.Logf("resumed after %v", time.Since(start))
 	c.checkStream(k)
 	client := cellv1connect.NewCellServiceClient(c.admin, c.urls[1])
-	eventually(t, "the key is revoked", func() bool {
+	eventually.True(t, patience, "the key is revoked", func() bool {
 		state, err := client.GetState(t.Context(), connect.NewRequest(&cellv1.GetStateRequest{}))
 		if err != nil {
 			return false
@@ -291,7 +295,7 @@ func TestCell_WritesResumeWhenANodeLeavesAndRevokedKeysStayOut(t *testing.T) {
 		return err == nil
 	})
 	start = time.Now()
-	eventually(t, "it is refused", func() bool { status, _ := c.call(k, "GET", "/api/v1/queues", nil); return status == 401 })
+	eventually.True(t, patience, "it is refused", func() bool { status, _ := c.call(k, "GET", "/api/v1/queues", nil); return status == 401 })
 	if took := time.Since(start); took > time.Second {
 		t.Errorf("refused after %v", took)
 	}
@@ -304,7 +308,7 @@ func TestCell_WhatEveryProxyConfirmedIsSoAtEveryProxy(t *testing.T) {
 	admin := c.adminClient()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	eventually(t, "both proxies count", func() bool { _, live, err := admin.WaitProxies(ctx, 1); return err == nil && live == 2 })
+	eventually.True(t, patience, "both proxies count", func() bool { _, live, err := admin.WaitProxies(ctx, 1); return err == nil && live == 2 })
 
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -383,7 +387,7 @@ func (f *follower) open() {
 	f.close()
 	ctx, cancel := context.WithTimeout(f.c.t.Context(), 20*time.Second)
 	f.end = cancel
-	eventually(f.c.t, "the events are told", func() bool {
+	eventually.True(f.c.t, patience, "the events are told", func() bool {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.c.base+"/t/acme/api/v1/events", nil)
 		if err != nil {
 			f.c.t.Fatal(err)
@@ -459,14 +463,14 @@ func TestCell_ADeadControlPlaneTouchesNoJob(t *testing.T) {
 		return ingress.New(data, ingress.Options{Domain: "corvo.test", Control: carrier})
 	})
 	k := c.tenant("acme")
-	eventually(t, "writes work", func() bool { status, _ := c.call(k, "GET", "/t/acme/api/v1/queues", nil); return status == 200 })
+	eventually.True(t, patience, "writes work", func() bool { status, _ := c.call(k, "GET", "/t/acme/api/v1/queues", nil); return status == 200 })
 	f := &follower{c: c, key: k}
 	defer f.close()
 	f.open()
 	round := func(when string) {
 		t.Helper()
 		var job any
-		eventually(t, when+" a job goes in", func() bool { // A young cell still moves its leaders: 503.
+		eventually.True(t, patience, when+" a job goes in", func() bool { // A young cell still moves its leaders: 503.
 			status, got := c.call(k, "POST", "/t/acme/api/v1/enqueue", map[string]any{"queue": "q"})
 			job = got["job_id"]
 			return status == 201
@@ -504,7 +508,7 @@ func TestCell_AKeyWorksTheMomentItWasMade(t *testing.T) {
 	c := startCell(t)
 	for i := range 20 {
 		k := c.tenant(fmt.Sprintf("tenant-%d", i))
-		eventually(t, "the key works", func() bool { // A young cell still moves its leaders: 503.
+		eventually.True(t, patience, "the key works", func() bool { // A young cell still moves its leaders: 503.
 			status, got := c.call(k, "GET", "/api/v1/queues", nil)
 			if status == 401 {
 				t.Fatalf("key %d: %v", i, got)
@@ -518,7 +522,7 @@ func TestCell_AKeyWorksTheMomentItWasMade(t *testing.T) {
 // young cell still moves its leaders.
 func (c *cell) status(credential, path string) (got int) {
 	c.t.Helper()
-	eventually(c.t, "an answer", func() bool { got = c.statusNow(credential, path); return got != 503 })
+	eventually.True(c.t, patience, "an answer", func() bool { got = c.statusNow(credential, path); return got != 503 })
 	return got
 }
 
@@ -557,13 +561,4 @@ func listen(t *testing.T) net.Listener {
 		t.Fatal(err)
 	}
 	return ln
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("not in time: " + what)
-		}
-	}
 }

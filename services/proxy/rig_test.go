@@ -23,6 +23,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
@@ -33,6 +34,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const testDomain = "corvo.test"
+
+// patience is how long a test waits for what must happen.
+const patience = 5 * time.Second
 
 var testSecret = []byte("a secret of the cell under test.")
 
@@ -398,7 +402,7 @@ func startRig(t testing.TB, o rigOptions) *rig {
 	}
 	r.serve(opts)
 	if !o.noWait {
-		eventually(t, "the proxy is ready", func() bool {
+		eventually.True(t, patience, "the proxy is ready", func() bool {
 			for _, n := range *r.proxy.nodes.list.Load() {
 				if !n.good() || n.id == "" {
 					return false
@@ -501,28 +505,11 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// eventually polls a condition.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	within(t, 5*time.Second, what, ok)
-}
-
-func within(t testing.TB, limit time.Duration, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(limit)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", limit, what)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
 // apply changes the state and waits until the proxy has it.
 func (r *rig) apply(changes ...*cellv1.Change) {
 	r.t.Helper()
 	r.state.apply(changes...)
-	eventually(r.t, "the proxy follows", func() bool { return r.proxy.view.current().index == r.state.index })
+	eventually.True(r.t, patience, "the proxy follows", func() bool { return r.proxy.view.current().index == r.state.index })
 }
 
 func mustParse(t testing.TB, text string) apikey.Key {

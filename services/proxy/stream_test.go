@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
@@ -185,7 +186,7 @@ func TestRevocation_ClosesOpenStreamsWithinASecond(t *testing.T) {
 	if got := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)); got.status != 401 {
 		t.Errorf("after: %d", got.status)
 	}
-	eventually(t, "the node's streams end", func() bool { return r.up[0].streams.Load()+r.up[1].streams.Load() == 0 })
+	eventually.True(t, patience, "the node's streams end", func() bool { return r.up[0].streams.Load()+r.up[1].streams.Load() == 0 })
 }
 
 func TestExpiry_ClosesOpenStreams(t *testing.T) {
@@ -248,7 +249,7 @@ func TestNodeDeath_EveryStreamIsToldWithinASecond(t *testing.T) {
 		}
 	}
 	t.Logf("all told in %v", time.Since(start))
-	eventually(t, "no call is left", func() bool {
+	eventually.True(t, patience, "no call is left", func() bool {
 		r.proxy.calls.mu.Lock()
 		defer r.proxy.calls.mu.Unlock()
 		return len(r.proxy.calls.open) == 0 && len(r.proxy.calls.streams) == 0
@@ -269,7 +270,7 @@ func TestNodeDeath_BlackHoleIsFoundByPings(t *testing.T) {
 	r.acme = a
 	state.apply(changes...)
 	r.serve(Options{Domain: testDomain, CellSecret: testSecret, Nodes: []string{"http://" + hole.addr}})
-	eventually(t, "ready", func() bool { return r.proxy.Ready() })
+	eventually.True(t, patience, "ready", func() bool { return r.proxy.Ready() })
 	var streams []*lifecycle
 	for range 10 {
 		streams = append(streams, open(t, r))
@@ -311,7 +312,7 @@ func TestUnary_AllNodesDeadIsRetryable(t *testing.T) {
 	for _, u := range r.up {
 		u.kill()
 	}
-	eventually(t, "the proxy noticed", func() bool { return !r.proxy.Ready() })
+	eventually.True(t, patience, "the proxy noticed", func() bool { return !r.proxy.Ready() })
 	got := r.ask(r.http1, "POST", "/api/v1/enqueue", "x", withKey(r.acme.key))
 	if got.status != 503 || !strings.Contains(got.body, "LEADER_UNAVAILABLE") || got.header.Get("Retry-After") == "" {
 		t.Errorf("%d %s", got.status, got.body)
@@ -365,7 +366,7 @@ func TestLeader_IsPreferredWhileItLives(t *testing.T) {
 		for _, other := range r.up {
 			other.leads.Store(other == u)
 		}
-		eventually(t, "the leader is taken", func() bool { return ask().seen.Node == u.id })
+		eventually.True(t, patience, "the leader is taken", func() bool { return ask().seen.Node == u.id })
 		for range 5 {
 			if got := ask().seen.Node; got != u.id {
 				t.Fatalf("went to %s, the leader is %s", got, u.id)
@@ -391,7 +392,7 @@ func TestNotReadyNodes_AreTriedBeforeDeadOnes(t *testing.T) {
 		u.ready.Store(false) // As while a shard has no leader.
 	}
 	r.up[0].kill()
-	eventually(t, "the polls tell", func() bool {
+	eventually.True(t, patience, "the polls tell", func() bool {
 		for _, n := range *r.proxy.nodes.list.Load() {
 			if n.ready.Load() || n.answers.Load() == (n.id == "n1") {
 				return false
@@ -526,7 +527,7 @@ func TestSubscribe_IsAStreamOfItsTenant(t *testing.T) {
 	if last.Receive() || last.Err() == nil {
 		t.Errorf("after the proxy: %v, %v", last.Msg(), last.Err())
 	}
-	eventually(t, "the nodes' streams end", func() bool { return r.up[0].streams.Load()+r.up[1].streams.Load() == 0 })
+	eventually.True(t, patience, "the nodes' streams end", func() bool { return r.up[0].streams.Load()+r.up[1].streams.Load() == 0 })
 }
 
 func TestLimits_Bodies(t *testing.T) {
@@ -632,7 +633,7 @@ func TestClient_ThatLeavesEndsTheNodesRequest(t *testing.T) {
 	// A client with an open body sees its own cancelled context only here.
 	_ = s.CloseResponse()
 	_ = s.CloseRequest()
-	eventually(t, "the node's stream ends", func() bool { return r.up[0].streams.Load() == 0 })
+	eventually.True(t, patience, "the node's stream ends", func() bool { return r.up[0].streams.Load() == 0 })
 }
 
 func TestShutdown_StreamsEndWellAndUnaryCallsFinish(t *testing.T) {
@@ -706,12 +707,12 @@ func TestReady_StaysWhileNodesElectALeader(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{})
 	r.up[0].ready.Store(false)
-	eventually(t, "the poll tells", func() bool { return !(*r.proxy.nodes.list.Load())[0].ready.Load() })
+	eventually.True(t, patience, "the poll tells", func() bool { return !(*r.proxy.nodes.list.Load())[0].ready.Load() })
 	if got := r.ask(r.http1, "GET", "/readyz", "", nil); got.status != 200 {
 		t.Errorf("%d", got.status)
 	}
 	r.up[0].kill()
-	eventually(t, "a proxy without nodes is not ready", func() bool { return r.ask(r.http1, "GET", "/readyz", "", nil).status == 503 })
+	eventually.True(t, patience, "a proxy without nodes is not ready", func() bool { return r.ask(r.http1, "GET", "/readyz", "", nil).status == 503 })
 }
 
 func TestSignature_FitsTheStrippedPath(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 )
@@ -47,7 +48,7 @@ func TestStaleState_KnownKeysWorkAndUnknownAreAskedToRetry(t *testing.T) {
 	r.apply(changes...)
 	r.state.muted.Store(true)
 	heard := r.proxy.view.heard.Load()
-	eventually(t, "heartbeats end", func() bool {
+	eventually.True(t, patience, "heartbeats end", func() bool {
 		was := heard
 		heard = r.proxy.view.heard.Load()
 		time.Sleep(120 * time.Millisecond) // Twice the heartbeat.
@@ -78,7 +79,7 @@ func TestStaleState_KnownKeysWorkAndUnknownAreAskedToRetry(t *testing.T) {
 		t.Errorf("stale, RPC: %v", err)
 	}
 	r.state.muted.Store(false)
-	eventually(t, "fresh again", func() bool { return status(stranger).status == 401 })
+	eventually.True(t, patience, "fresh again", func() bool { return status(stranger).status == 401 })
 }
 
 func TestStart_WithoutAnyStateNobodyIsCalledWrong(t *testing.T) {
@@ -103,7 +104,7 @@ func TestRestart_ServesFromDiskWhileTheMetaGroupIsAway(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	r := startRig(t, rigOptions{options: func(o *Options) { o.DataDir = dir }})
-	eventually(t, "the state is on disk", func() bool {
+	eventually.True(t, patience, "the state is on disk", func() bool {
 		// Not by openStateFiles: there is one owner of the directory.
 		state, err := (&stateFiles{dir: dir, log: slog.New(slog.DiscardHandler)}).load()
 		return err == nil && state.GetIndex() == r.state.index
@@ -112,7 +113,7 @@ func TestRestart_ServesFromDiskWhileTheMetaGroupIsAway(t *testing.T) {
 	r.state.muted.Store(true) // Nodes serve, their watch says nothing.
 	r2 := &rig{t: t, state: r.state, acme: r.acme, beta: r.beta, up: r.up}
 	r2.serve(Options{Domain: testDomain, CellSecret: testSecret, DataDir: dir, Nodes: []string{r.up[0].url}})
-	eventually(t, "ready", r2.proxy.Ready)
+	eventually.True(t, patience, "ready", r2.proxy.Ready)
 	if got := r2.ask(r2.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)); got.status != 200 || got.seen.Identity.TenantName != "acme" {
 		t.Errorf("known: %d %s", got.status, got.body)
 	}
@@ -124,7 +125,7 @@ func TestRestart_ServesFromDiskWhileTheMetaGroupIsAway(t *testing.T) {
 	k.Revoked = true
 	r.state.apply(keyChange(k))
 	r.state.muted.Store(false)
-	eventually(t, "the revocation arrives", func() bool {
+	eventually.True(t, patience, "the revocation arrives", func() bool {
 		return r2.ask(r2.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)).status == 401
 	})
 }
@@ -148,7 +149,7 @@ func TestWatch_NodeDeathDelaysNoRevocation(t *testing.T) {
 		start := time.Now()
 		r.state.apply(keyChange(k))
 		want := map[bool]int{true: 401, false: 200}[k.GetRevoked()]
-		within(t, time.Second, "the change is followed", func() bool {
+		eventually.True(t, time.Second, "the change is followed", func() bool {
 			return r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)).status == want
 		})
 		t.Logf("after %v", time.Since(start))
@@ -163,7 +164,7 @@ func TestWatch_NodeThatIsNotReadyIsLeft(t *testing.T) {
 		defer r.proxy.watchedMu.Unlock()
 		return maps.Clone(r.proxy.watched)
 	}
-	eventually(t, "two nodes are watched", func() bool { return len(watched()) == watchers })
+	eventually.True(t, patience, "two nodes are watched", func() bool { return len(watched()) == watchers })
 	var left *upstream
 	for _, u := range r.up {
 		if watched()[u.url] {
@@ -171,7 +172,7 @@ func TestWatch_NodeThatIsNotReadyIsLeft(t *testing.T) {
 		}
 	}
 	left.ready.Store(false)
-	eventually(t, "it is left for another", func() bool { now := watched(); return len(now) == watchers && !now[left.url] })
+	eventually.True(t, patience, "it is left for another", func() bool { now := watched(); return len(now) == watchers && !now[left.url] })
 }
 
 func TestView_OlderStateIsNeverTaken(t *testing.T) {
@@ -347,7 +348,7 @@ func TestRestart_AProxyThatWasAwayForLong(t *testing.T) {
 				}
 				return state
 			}
-			eventually(t, "the state is on disk", func() bool { return onDisk().GetIndex() == r.state.index })
+			eventually.True(t, patience, "the state is on disk", func() bool { return onDisk().GetIndex() == r.state.index })
 			end(t, r.proxy)
 			state := onDisk()
 			if at := time.Unix(0, state.GetConfirmedNs()); time.Since(at) > time.Minute {
@@ -369,12 +370,12 @@ func TestRestart_AProxyThatWasAwayForLong(t *testing.T) {
 			r2.serve(Options{Domain: testDomain, CellSecret: testSecret, DataDir: dir, Nodes: []string{r.up[0].url}})
 			status := func(of tenantRig) answer { return r2.ask(r2.http1, "GET", "/api/v1/queues", "", withKey(of.key)) }
 			if tc.alone {
-				eventually(t, "it serves", func() bool { return status(r.beta).status == 200 })
+				eventually.True(t, patience, "it serves", func() bool { return status(r.beta).status == 200 })
 			} else if got := status(r.acme); got.status != 503 || !strings.Contains(got.body, "AUTH_STATE_STALE") || r2.proxy.Ready() {
 				t.Errorf("from a copy that is too old: %d %s", got.status, got.body)
 			}
 			r.state.muted.Store(false)
-			eventually(t, "a key that still is", func() bool { return status(r.beta).status == 200 && r2.proxy.view.current().index == r.state.index })
+			eventually.True(t, patience, "a key that still is", func() bool { return status(r.beta).status == 200 && r2.proxy.view.current().index == r.state.index })
 			if got := status(r.acme); got.status != 401 {
 				t.Errorf("the forgotten key: %d %s", got.status, got.body)
 			}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
 // raw sends bytes on a new connection and returns everything until the server
@@ -132,7 +134,7 @@ func TestWire_StuckClientsAreEnded(t *testing.T) {
 		}
 		return false
 	}
-	eventually(t, "the body is waited for", waiting)
+	eventually.True(t, patience, "the body is waited for", waiting)
 	before := r.up[0].served.Load()
 	clock.ahead.Store(int64(stuckAfter + time.Second))
 	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
@@ -176,7 +178,7 @@ func TestWire_ClientThatReadsNothingIsEnded(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	var since int64
-	eventually(t, "the write is stuck", func() bool {
+	eventually.True(t, patience, "the write is stuck", func() bool {
 		r.proxy.calls.mu.Lock()
 		defer r.proxy.calls.mu.Unlock()
 		for c := range r.proxy.calls.open {
@@ -192,7 +194,7 @@ func TestWire_ClientThatReadsNothingIsEnded(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Fatal("the node still sends")
 	}
-	eventually(t, "the handler is free", func() bool {
+	eventually.True(t, patience, "the handler is free", func() bool {
 		r.proxy.calls.mu.Lock()
 		defer r.proxy.calls.mu.Unlock()
 		return len(r.proxy.calls.open) == 0

@@ -62,6 +62,8 @@ var Rooms = []Room{
 		"words, answers and requests of the HTTP/JSON API, for the node and for clients; it knows nothing of either"},
 	{"data-plane/api/repeat", []string{"data-plane/api/gen/..."},
 		"which calls may be sent twice, told from their bytes; it knows no connection and no store"},
+	{"data-plane/api/eventually", nil,
+		"how tests of every module wait; it knows not for what"},
 	{"data-plane/api/celladmin", []string{"data-plane/api/..."},
 		"client of a cell's administration; it never sees a job"},
 

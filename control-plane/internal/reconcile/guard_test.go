@@ -8,6 +8,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
 // A database that was restored from an older copy without a word writes nothing: what the
@@ -47,11 +48,11 @@ func TestGuard_AnOlderCopyOfTheDatabaseIsNoticedAndWritesNothing(t *testing.T) {
 			o := r.options()
 			o.Guard = 20 * time.Millisecond
 			l, _ := r.start(t, o)
-			eventually(t, "noticed", func() bool { return l.Restored() != nil })
+			eventually.True(t, patience, "noticed", func() bool { return l.Restored() != nil })
 			if err := l.Restored(); !strings.Contains(err.Error(), "--after-restore") {
 				t.Errorf("it does not say what to do: %v", err)
 			}
-			eventually(t, "a failed try", func() bool { return strings.Contains(l.Health().LastProblem, "older copy") })
+			eventually.True(t, patience, "a failed try", func() bool { return strings.Contains(l.Health().LastProblem, "older copy") })
 			if n := r.cell.appliedCalls(); n != before {
 				t.Errorf("%d entries were written", n-before)
 			}

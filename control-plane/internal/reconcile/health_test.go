@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
 // The age of the oldest change is told however often the cell refused it.
@@ -22,7 +23,7 @@ func TestHealth_TellsTheOldestChangeThatNoCellTook(t *testing.T) {
 	began := r.now()
 	r.signUp(t)
 	l, _ := r.start(t, o)
-	eventually(t, "all parked", func() bool { return l.Health().Parked == 3 })
+	eventually.True(t, patience, "all parked", func() bool { return l.Health().Parked == 3 })
 	if h := l.Health(); h.OldestChange.IsZero() || h.OldestChange.Before(began.Add(-time.Second)) || h.OldestChange.After(r.now()) {
 		t.Errorf("the oldest change waits since %v, want %v", h.OldestChange, began)
 	}
@@ -42,7 +43,7 @@ func TestMail_ALockedLetterIsParkedAndSentWhenTheKeyIsBack(t *testing.T) {
 		return tx.InsertOutbox(ctx, r.outbox(store.OutboxMail, "sign-in", r.now()))
 	})
 	l, stop := r.start(t, o)
-	eventually(t, "parked", func() bool { return l.Health().Parked == 1 })
+	eventually.True(t, patience, "parked", func() bool { return l.Health().Parked == 1 })
 	if n := strings.Count(r.log.String(), "was parked"); n != 1 {
 		t.Errorf("said %d times: %s", n, r.log.String())
 	}

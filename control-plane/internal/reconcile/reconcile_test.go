@@ -23,6 +23,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/pgtest"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
@@ -187,17 +188,6 @@ func signedUp() *cellv1.State {
 	}
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-		time.Sleep(look)
-	}
-}
-
 // waiting counts the rows of the outbox.
 func (r *rig) waiting(t *testing.T) (n int) {
 	t.Helper()
@@ -210,7 +200,7 @@ func (r *rig) waiting(t *testing.T) (n int) {
 
 func (r *rig) done(t *testing.T) {
 	t.Helper()
-	eventually(t, "an empty outbox\n"+r.log.String(), func() bool { return r.waiting(t) == 0 })
+	eventually.True(t, patience, "an empty outbox\n"+r.log.String(), func() bool { return r.waiting(t) == 0 })
 }
 
 func (r *rig) wantCell(t *testing.T, want *cellv1.State) {
@@ -260,7 +250,7 @@ func TestWaitObserved_IsOverInTime(t *testing.T) {
 	if ok, err := l.WaitObserved(t.Context(), store.OutboxKey, tenantID, keyID, 1, 200*time.Millisecond); ok || err != nil {
 		t.Errorf("observed %v, %v although a proxy is behind", ok, err)
 	}
-	eventually(t, "the cell has it", func() bool { return r.cell.appliedCalls() > 0 })
+	eventually.True(t, patience, "the cell has it", func() bool { return r.cell.appliedCalls() > 0 })
 	if k := r.key(t); k.Observed != 0 {
 		t.Errorf("observed %d although a proxy is behind", k.Observed)
 	}
@@ -374,7 +364,7 @@ func TestCell_ThatWasAwayGetsEverythingWhenItIsBack(t *testing.T) {
 	l, _ := r.start(t, r.options())
 	r.signUp(t)
 	l.Wake()
-	eventually(t, "ten tries", func() bool { return tries.Load() >= 10 })
+	eventually.True(t, patience, "ten tries", func() bool { return tries.Load() >= 10 })
 	if n := r.waiting(t); n != 3 {
 		t.Errorf("%d rows wait, want 3", n)
 	}
@@ -421,7 +411,7 @@ func TestClaim_EndsWithAnOutageOfTheDatabase(t *testing.T) {
 	o := r.options()
 	o.Claim = time.Hour
 	r.start(t, o)
-	eventually(t, "it could not note what became of the rows", func() bool { return strings.Contains(r.log.String(), "can't record why") })
+	eventually.True(t, patience, "it could not note what became of the rows", func() bool { return strings.Contains(r.log.String(), "can't record why") })
 	s.away.Store(false)
 	r.done(t)
 	r.wantCell(t, signedUp())
@@ -454,7 +444,7 @@ func TestLoops_ManyAtOnceDoNoHarm(t *testing.T) {
 					return errors.Join(tx.UpdateKey(ctx, &k), r.tell(ctx, tx, store.OutboxKey, keyID))
 				})
 			}
-			eventually(t, "everything observed", func() bool { return r.waiting(t) == 0 && r.key(t).Observed == 1+rounds })
+			eventually.True(t, patience, "everything observed", func() bool { return r.waiting(t) == 0 && r.key(t).Observed == 1+rounds })
 			want := signedUp()
 			want.Keys[0].Name = fmt.Sprint("name ", rounds-1)
 			r.wantCell(t, want)
@@ -532,7 +522,7 @@ func TestPoison_IsParkedVisiblyAndBlocksNobody(t *testing.T) {
 	if ok, err := l.WaitObserved(t.Context(), store.OutboxKey, tenantID, keyID, 1, patience); !ok || err != nil {
 		t.Fatalf("the good ones were not observed: %v", err)
 	}
-	eventually(t, "both parked", func() bool { return strings.Count(r.log.String(), "was parked") == 2 && l.Health().Parked == 2 })
+	eventually.True(t, patience, "both parked", func() bool { return strings.Count(r.log.String(), "was parked") == 2 && l.Health().Parked == 2 })
 	r.wantCell(t, signedUp())
 	if n := r.waiting(t); n != 2 {
 		t.Errorf("%d rows wait, want the two bad ones", n)
@@ -564,7 +554,7 @@ func TestUnknownCell_IsARefusalNotACrash(t *testing.T) {
 		return errors.Join(tx.InsertTenant(ctx, lost), r.tell(ctx, tx, store.OutboxTenant, tenantID))
 	})
 	l.Wake()
-	eventually(t, "a log line naming the cell", func() bool { return strings.Contains(r.log.String(), `\"mars\"`) })
+	eventually.True(t, patience, "a log line naming the cell", func() bool { return strings.Contains(r.log.String(), `\"mars\"`) })
 }
 
 // The end of a rotated secret goes to the cell with it, which needs nobody to end it.
@@ -692,12 +682,12 @@ func TestScan_FindsWhatNoRowPointsTo(t *testing.T) {
 	l, _ := r.start(t, o)
 	want := signedUp()
 	want.TokenKeys = []*cellv1.TokenKey{celladmin.TokenKey(public, time.Time{})}
-	eventually(t, "the cell knows all of it", func() bool { return proto.Equal(r.cell.current(), want) })
+	eventually.True(t, patience, "the cell knows all of it", func() bool { return proto.Equal(r.cell.current(), want) })
 	r.done(t)
-	eventually(t, "its health says so", func() bool { h := l.Health(); return !h.TakenAt.IsZero() && h.Waiting == 0 })
+	eventually.True(t, patience, "its health says so", func() bool { h := l.Health(); return !h.TakenAt.IsZero() && h.Waiting == 0 })
 	before := r.cell.appliedCalls()
 	taken := l.Health().TakenAt
-	eventually(t, "more scans", func() bool { return l.Health().TakenAt.After(taken) })
+	eventually.True(t, patience, "more scans", func() bool { return l.Health().TakenAt.After(taken) })
 	if after := r.cell.appliedCalls(); after != before {
 		t.Errorf("%d entries were written for nothing", after-before)
 	}
@@ -730,7 +720,7 @@ func TestCompare_MendsACellThatHoldsSomethingElseAndDeletesNothing(t *testing.T)
 	want := signedUp()
 	want.Tenants = append(want.Tenants, stranger)
 	want.Namespaces = append(want.Namespaces, &cellv1.Namespace{Id: otherNS, TenantId: tenantID, Name: "ended", Deleted: true, Shard: 2})
-	eventually(t, "the cell is mended", func() bool { return proto.Equal(r.cell.current(), want) })
+	eventually.True(t, patience, "the cell is mended", func() bool { return proto.Equal(r.cell.current(), want) })
 }
 
 // What was deleted long ago only the database knows: written again, the cell would keep a
@@ -766,7 +756,7 @@ func TestCompare_WhatTheCellHasForgottenIsNoDifference(t *testing.T) {
 	o := r.options()
 	o.Compare = 5 * time.Millisecond
 	r.start(t, o)
-	eventually(t, "compared", func() bool { return asked.Load() > 5 })
+	eventually.True(t, patience, "compared", func() bool { return asked.Load() > 5 })
 	r.done(t)
 	if n := r.cell.appliedCalls() - before; n != 0 {
 		t.Errorf("%d entries were written: %v", n, r.cell.current())
@@ -819,7 +809,7 @@ func TestCompare_ChangesThatAreUnderWayAreNoDifference(t *testing.T) {
 	o := r.options()
 	o.Compare = 5 * time.Millisecond
 	r.start(t, o)
-	eventually(t, "some comparisons", func() bool { return changes.Load() >= enough })
+	eventually.True(t, patience, "some comparisons", func() bool { return changes.Load() >= enough })
 	if strings.Contains(r.log.String(), "something else") {
 		t.Errorf("a false alarm:\n%s", r.log)
 	}
@@ -902,7 +892,7 @@ func TestSweep_RemovesWhatHasExpiredAndNothingElse(t *testing.T) {
 			}
 		},
 	} {
-		eventually(t, "old "+what+" gone", func() bool { return !has(get("old")) })
+		eventually.True(t, patience, "old "+what+" gone", func() bool { return !has(get("old")) })
 		if !has(get("new")) {
 			t.Errorf("new %s gone", what)
 		}
@@ -942,7 +932,7 @@ func TestAwait_NobodyPolls(t *testing.T) {
 		}
 		over <- err
 	}()
-	eventually(t, "somebody waits", func() bool { return looks.Load() == 1 })
+	eventually.True(t, patience, "somebody waits", func() bool { return looks.Load() == 1 })
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan struct{})
 	go func() { defer close(ran); l.Run(ctx) }()

@@ -11,6 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
@@ -75,19 +76,19 @@ func TestTokenKeys_ARotationReachesTheCellAtOnceAndWaitsForProxies(t *testing.T)
 	t.Parallel()
 	r := withTokenKeys(t)
 	r.start(t, r.options())
-	eventually(t, "the first key is known", func() bool { return len(r.inCell()) == 1 })
+	eventually.True(t, patience, "the first key is known", func() bool { return len(r.inCell()) == 1 })
 	first := r.inCell()
 	r.cell.set(func(f *fakeCell) { f.behind = true })
 	done := r.rotate(t)
 	if !slices.Equal(done.Old, first) {
 		t.Errorf("%+v, the cell had %v", done, first)
 	}
-	eventually(t, "the cell has the new key and not the old", func() bool { return slices.Equal(r.inCell(), done.New) })
+	eventually.True(t, patience, "the cell has the new key and not the old", func() bool { return slices.Equal(r.inCell(), done.New) })
 	if r.carried(t) {
 		t.Error("said to be carried while a proxy is behind")
 	}
 	r.cell.set(func(f *fakeCell) { f.behind, f.proxyAt = false, f.state.GetIndex() })
-	eventually(t, "carried", func() bool { return r.carried(t) })
+	eventually.True(t, patience, "carried", func() bool { return r.carried(t) })
 }
 
 // A replica that looked at the keys before a rotation and writes after it must not bring
@@ -96,7 +97,7 @@ func TestTokenKeys_ASlowReplicaDoesNotBringOldOnesBack(t *testing.T) {
 	t.Parallel()
 	r := withTokenKeys(t)
 	_, stop := r.start(t, r.options())
-	eventually(t, "the first key is known", func() bool { return len(r.inCell()) == 1 })
+	eventually.True(t, patience, "the first key is known", func() bool { return len(r.inCell()) == 1 })
 	stop()
 
 	// The slow one has something to write, too: a key that it does not know.
@@ -112,7 +113,7 @@ func TestTokenKeys_ASlowReplicaDoesNotBringOldOnesBack(t *testing.T) {
 	r.cells = slow
 	done := r.rotate(t)
 	r.start(t, r.options())
-	eventually(t, "the other replica brought the rotation", func() bool { return slices.Equal(r.inCell(), done.New) })
+	eventually.True(t, patience, "the other replica brought the rotation", func() bool { return slices.Equal(r.inCell(), done.New) })
 	r.cell.set(func(f *fakeCell) {
 		f.after = func() error {
 			if got := r.inCell(); slices.Contains(got, done.Old[0]) {
@@ -123,7 +124,7 @@ func TestTokenKeys_ASlowReplicaDoesNotBringOldOnesBack(t *testing.T) {
 	})
 	before := r.cell.appliedCalls()
 	close(goOn)
-	eventually(t, "the slow one wrote", func() bool { return r.cell.appliedCalls() > before })
+	eventually.True(t, patience, "the slow one wrote", func() bool { return r.cell.appliedCalls() > before })
 	stopSlow()
 	if got := r.inCell(); !slices.Equal(got, done.New) {
 		t.Errorf("the cell has %v, want %v alone", got, done.New)
@@ -177,7 +178,7 @@ func TestTokenKeys_ReplicasThatRotateAtTheSameTimeAgree(t *testing.T) {
 	if err != nil || len(made) != 4 || !made[last] {
 		t.Fatalf("%v signs of %v (%v)", last, made, err)
 	}
-	eventually(t, "carried", func() bool { return r.carried(t) })
+	eventually.True(t, patience, "carried", func() bool { return r.carried(t) })
 	if got := r.inCell(); !slices.Equal(got, []string{last}) {
 		t.Errorf("the cell has %v, want %s alone", got, last)
 	}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
 // serve starts an h2c and HTTP/1.1 server on loopback and returns its URL.
@@ -91,17 +93,6 @@ func openStream(t *testing.T, c *http.Client, u *url.URL) (*http.Response, *io.P
 	return resp, pw
 }
 
-func within(t *testing.T, d time.Duration, what string, f func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() { defer close(done); f() }()
-	select {
-	case <-done:
-	case <-time.After(d):
-		t.Fatalf("%s took more than %v", what, d)
-	}
-}
-
 func TestForward_CarriesBothDirectionsOfAStream(t *testing.T) {
 	t.Parallel()
 	_, back := serve(t, http.HandlerFunc(echo))
@@ -127,7 +118,7 @@ func TestForward_HeadersArriveBeforeTheFirstByteOfTheBody(t *testing.T) {
 	t.Parallel()
 	_, back := serve(t, http.HandlerFunc(echo))
 	u := front(t, back, TransportOptions{}, Options{})
-	within(t, 3*time.Second, "open", func() { openStream(t, h2cClient(t), u) })
+	eventually.Returns(t, 3*time.Second, "open", func() { openStream(t, h2cClient(t), u) })
 }
 
 func TestForward_AllStreamsAreToldWhenTheTargetDies(t *testing.T) {
@@ -146,7 +137,7 @@ func TestForward_AllStreamsAreToldWhenTheTargetDies(t *testing.T) {
 		})
 	}
 	_ = srv.Close()
-	within(t, 2*time.Second, "telling all streams", told.Wait)
+	eventually.Returns(t, 2*time.Second, "telling all streams", told.Wait)
 }
 
 // An answer of known length that breaks off is an error while nothing of it was sent
@@ -212,7 +203,7 @@ func TestForward_TargetMayEndFirstWithTrailers(t *testing.T) {
 	}))
 	u := front(t, back, TransportOptions{}, Options{})
 	resp, _ := openStream(t, h2cClient(t), u)
-	within(t, 2*time.Second, "end of stream", func() {
+	eventually.Returns(t, 2*time.Second, "end of stream", func() {
 		if b, err := io.ReadAll(resp.Body); err != nil || len(b) != 0 {
 			t.Errorf("body %q, %v", b, err)
 		}
@@ -244,7 +235,7 @@ func TestForward_PingsFindASilentTarget(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(r.silent)
-	within(t, 5*time.Second, "noticing the silent target", func() {
+	eventually.Returns(t, 5*time.Second, "noticing the silent target", func() {
 		if _, err := lines.ReadByte(); err == nil {
 			t.Error("read a byte from a silent target")
 		}
@@ -388,7 +379,7 @@ func TestForward_ClientThatLeavesEndsTheTargetsRequest(t *testing.T) {
 	}
 	leave()
 	_ = resp.Body.Close()
-	within(t, 3*time.Second, "ending the target's request", func() { <-ended })
+	eventually.Returns(t, 3*time.Second, "ending the target's request", func() { <-ended })
 }
 
 // The caller of Forward may end a stream for reasons of its own, while the client
@@ -418,7 +409,7 @@ func TestForward_CancelledContextEndsAStreamWithAnOpenBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	(<-cancels)()
-	within(t, time.Second, "telling the client and the target", func() {
+	eventually.Returns(t, time.Second, "telling the client and the target", func() {
 		if _, err := lines.ReadByte(); err == nil || errors.Is(err, io.EOF) {
 			t.Errorf("the client read %v", err)
 		}
@@ -492,7 +483,7 @@ func TestForward_UnaryOverHTTP1WithAnUnreadBodyDoesNotHang(t *testing.T) {
 	pr, pw := io.Pipe()
 	defer pw.Close()
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, u.String(), pr)
-	within(t, 3*time.Second, "the refusal", func() {
+	eventually.Returns(t, 3*time.Second, "the refusal", func() {
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Error(err)
@@ -518,7 +509,7 @@ func TestForward_HalfCloseEndsAStreamInGoodOrder(t *testing.T) {
 		t.Fatalf("%q, %v", got, err)
 	}
 	leave()
-	within(t, 3*time.Second, "the end of the stream", func() {
+	eventually.Returns(t, 3*time.Second, "the end of the stream", func() {
 		if _, err := lines.ReadByte(); !errors.Is(err, io.EOF) {
 			t.Errorf("ended with %v, want EOF", err)
 		}

@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
@@ -52,7 +53,7 @@ func TestApply_AnyNodeCarriesToTheLeader(t *testing.T) {
 			t.Fatalf("by %s: %v", id, err)
 		}
 		for _, n := range c.nodes {
-			eventually(t, "the tenant everywhere", func() bool { return n.cell.View().Index() >= res.GetIndex() })
+			eventually.True(t, patience, "the tenant everywhere", func() bool { return n.cell.View().Index() >= res.GetIndex() })
 			if _, ok := n.cell.View().TenantByName("by-" + id); !ok {
 				t.Errorf("%s does not know the tenant made by %s", n.id, id)
 			}
@@ -122,7 +123,7 @@ func TestApply_AcknowledgedSurvivesLeaderKills(t *testing.T) {
 	}
 	for _, node := range c.nodes {
 		for i, name := range acked {
-			eventually(t, name+" on "+node.id, func() bool {
+			eventually.True(t, patience, name+" on "+node.id, func() bool {
 				_, ok := node.cell.View().TenantByName(name)
 				return ok
 			})
@@ -221,7 +222,7 @@ func TestWatch_EveryChangeExactlyOnceAcrossLeaderKills(t *testing.T) {
 		}
 		c.restart(leader.id)
 	}
-	eventually(t, "the watcher to catch up", func() bool { return r.position() >= last || r.failed() != nil })
+	eventually.True(t, patience, "the watcher to catch up", func() bool { return r.position() >= last || r.failed() != nil })
 	stop()
 	following.Wait()
 	if err := r.failed(); err != nil {
@@ -307,7 +308,7 @@ func TestWatch_EndsOnANodeWithoutALeader(t *testing.T) {
 			c.kill(id)
 		}
 	}
-	eventually(t, "the leader to be missed", func() bool { return left.cell.Group().Leader() == "" })
+	eventually.True(t, patience, "the leader to be missed", func() bool { return left.cell.Group().Leader() == "" })
 	n := 0
 	err := left.cell.Watch(testContext(t), 0, func(m *cellv1.WatchResponse) error {
 		if n++; m.GetState() == nil {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -223,11 +224,11 @@ func TestSwept_ReachesTheLeaderAndIsSaidOnce(t *testing.T) {
 		ns, known := n.cell.View().NamespaceByID(id)
 		return known && ns.GetSwept()
 	}
-	eventually(t, "the follower knows it", func() bool { _, known := f.cell.View().NamespaceByID(id); return known })
+	eventually.True(t, patience, "the follower knows it", func() bool { _, known := f.cell.View().NamespaceByID(id); return known })
 	if err := f.members.Swept(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "every node knows that it is swept", func() bool { return swept(f) && swept(c.leader()) })
+	eventually.True(t, patience, "every node knows that it is swept", func() bool { return swept(f) && swept(c.leader()) })
 	before := f.cell.View().Index()
 	if err := f.members.Swept(t.Context(), id); err != nil {
 		t.Fatal(err)
@@ -272,5 +273,5 @@ func TestForget_TheLeaderEndsRecordsByTheCalendarOfTheLog(t *testing.T) {
 		t.Fatalf("an entry too soon: %d, then %d, known %v", before, n.cell.View().Index(), known)
 	}
 	clock.ahead.Store(int64(celladmin.TombstonesKept))
-	eventually(t, "the key is forgotten", func() bool { _, known := n.cell.View().KeyByID(key.GetId()); return !known })
+	eventually.True(t, patience, "the key is forgotten", func() bool { _, known := n.cell.View().KeyByID(key.GetId()); return !known })
 }

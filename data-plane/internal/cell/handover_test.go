@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 )
@@ -23,7 +24,7 @@ func (n *testNode) leads() (count int) {
 func (c *testCell) takeAll(ctx context.Context, id string) {
 	c.t.Helper()
 	for _, g := range append([]uint32{GroupID}, testShards...) {
-		eventually(c.t, id+" to lead", func() bool {
+		eventually.True(c.t, patience, id+" to lead", func() bool {
 			if c.nodes[id].members.group(g).Leading() {
 				return true
 			}
@@ -47,7 +48,7 @@ func TestKeepFit_WhatAFullDiskGaveAwayDoesNotComeBack(t *testing.T) {
 		n.opened.Go(func() { n.members.KeepFit(watching) })
 		n.opened.Go(func() { n.members.Spread(watching, 5*time.Millisecond) })
 	}
-	eventually(t, "node-1 to lead nothing", func() bool { return n.leads() == 0 })
+	eventually.True(t, patience, "node-1 to lead nothing", func() bool { return n.leads() == 0 })
 	for range 50 { // The balancer looks as often, and more.
 		nodes := c.leader().members.Nodes(ctx)
 		for _, g := range statusOf(nodes, "node-1").GetGroups() {
@@ -62,7 +63,7 @@ func TestKeepFit_WhatAFullDiskGaveAwayDoesNotComeBack(t *testing.T) {
 		t.Errorf("transfer to a full node: %v, want NODE_UNFIT", err)
 	}
 	n.health.Clear(health.DiskFull)
-	eventually(t, "node-1 to lead again", func() bool {
+	eventually.True(t, patience, "node-1 to lead again", func() bool {
 		return c.leader().members.TransferLeadership(ctx, GroupID, "node-1") == nil
 	})
 	stop()
@@ -82,6 +83,6 @@ func TestKeepFit_TheLeastFullLeadsWhenAllAreFull(t *testing.T) {
 	for _, n := range c.nodes {
 		n.opened.Go(func() { n.members.KeepFit(watching) })
 	}
-	eventually(t, "node-3 to lead everything", func() bool { return c.nodes["node-3"].leads() == 1+len(testShards) })
+	eventually.True(t, patience, "node-3 to lead everything", func() bool { return c.nodes["node-3"].leads() == 1+len(testShards) })
 	stop()
 }

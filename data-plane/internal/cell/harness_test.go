@@ -16,6 +16,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
@@ -306,23 +307,11 @@ func (c *testCell) client(id string) cellv1connect.CellServiceClient {
 	return NewClient(c.signer, "", "test", c.trans, c.nodes[id].record().GetApiUrl())
 }
 
-// eventually polls until f holds.
-func eventually(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !f() {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
 // leader is the node that leads the meta group and has recorded the shards.
 func (c *testCell) leader() *testNode {
 	c.t.Helper()
 	var found *testNode
-	eventually(c.t, "a leader of the cell", func() bool {
+	eventually.True(c.t, patience, "a leader of the cell", func() bool {
 		for _, n := range c.nodes {
 			if n.up && n.cell.Group().Leading() && len(n.cell.View().Shards()) > 0 {
 				found = n

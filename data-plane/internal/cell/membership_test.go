@@ -9,6 +9,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
@@ -19,7 +20,7 @@ import (
 func (c *testCell) ready() {
 	c.t.Helper()
 	c.leader()
-	eventually(c.t, "leaders of all groups", func() bool {
+	eventually.True(c.t, patience, "leaders of all groups", func() bool {
 		for _, id := range append([]uint32{GroupID}, testShards...) {
 			if c.shardLeader(id) == "" {
 				return false
@@ -46,7 +47,7 @@ func (c *testCell) shardLeader(id uint32) string {
 func (c *testCell) membersOf(id uint32) group.Status {
 	c.t.Helper()
 	var st group.Status
-	eventually(c.t, fmt.Sprintf("a leader of group %d", id), func() bool {
+	eventually.True(c.t, patience, fmt.Sprintf("a leader of group %d", id), func() bool {
 		leader := c.shardLeader(id)
 		if leader != "" {
 			st = c.nodes[leader].members.group(id).Status()
@@ -104,7 +105,7 @@ func TestAddNode_BecomesAVoterOfEveryGroup(t *testing.T) {
 			t.Errorf("group %d has voters %v", id, st.Voters)
 		}
 	}
-	eventually(t, "the tenant on the new node", func() bool {
+	eventually.True(t, patience, "the tenant on the new node", func() bool {
 		_, ok := joining.cell.View().TenantByName("acme")
 		return ok
 	})
@@ -134,7 +135,7 @@ func TestAddNode_OneThatIsNotThereStaysALearnerAndIsResumed(t *testing.T) {
 	}
 	c.start("node-4", nil)
 	ctx := testContext(t)
-	eventually(t, "the repeated call to succeed", func() bool {
+	eventually.True(t, patience, "the repeated call to succeed", func() bool {
 		_, err := addNode(ctx, c, c.follower().id, joining.record())
 		if err != nil && !again(err) {
 			t.Fatal(err)
@@ -160,7 +161,7 @@ func TestAddNode_ResumedAfterItsLeaderDied(t *testing.T) {
 		_, err := addNode(ctx, c, by, joining.record())
 		first <- err
 	}()
-	eventually(t, "node-4 to be a learner", func() bool {
+	eventually.True(t, patience, "node-4 to be a learner", func() bool {
 		return slices.Contains(leader.cell.Group().Status().Learners, "node-4")
 	})
 	c.kill(leader.id)
@@ -170,7 +171,7 @@ func TestAddNode_ResumedAfterItsLeaderDied(t *testing.T) {
 		t.Fatal("a node that never ran has a vote")
 	}
 	c.start("node-4", nil)
-	eventually(t, "the repeated call to succeed", func() bool {
+	eventually.True(t, patience, "the repeated call to succeed", func() bool {
 		_, err := addNode(ctx, c, by, joining.record())
 		if err != nil && !again(err) {
 			t.Fatal(err)
@@ -198,7 +199,7 @@ func TestAnnounce_NodeThatMovedIsFoundAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, other := range c.nodes {
-		eventually(t, "the new address on "+other.id, func() bool {
+		eventually.True(t, patience, "the new address on "+other.id, func() bool {
 			got, _ := other.cell.View().NodeByID(moved)
 			return got.GetApiUrl() == n.record().GetApiUrl() && got.GetApiUrl() != old.GetApiUrl()
 		})
@@ -240,7 +241,7 @@ func TestRemoveNode_LeavesEveryGroupAlsoTheLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range append([]uint32{GroupID}, testShards...) {
-		eventually(t, fmt.Sprintf("group %d without %s", id, gone), func() bool {
+		eventually.True(t, patience, fmt.Sprintf("group %d without %s", id, gone), func() bool {
 			st := c.membersOf(id)
 			return len(st.Voters) == 2 && !slices.Contains(st.Voters, gone)
 		})
@@ -295,7 +296,7 @@ func TestTransferLeadership_ByAnyNode(t *testing.T) {
 			if err != nil {
 				t.Fatalf("group %d to %s: %v", id, to, Fault(err))
 			}
-			eventually(t, fmt.Sprintf("%s to lead group %d", to, id), func() bool { return c.shardLeader(id) == to })
+			eventually.True(t, patience, fmt.Sprintf("%s to lead group %d", to, id), func() bool { return c.shardLeader(id) == to })
 			break
 		}
 	}
@@ -351,7 +352,7 @@ func TestSpread_MovesLeadersApart(t *testing.T) {
 				if err := c.leader().members.TransferLeadership(ctx, id, "node-1"); err != nil {
 					t.Fatal(err)
 				}
-				eventually(t, "node-1 to lead", func() bool { return c.shardLeader(id) == "node-1" })
+				eventually.True(t, patience, "node-1 to lead", func() bool { return c.shardLeader(id) == "node-1" })
 			}
 			if c.leader().members.Even(ctx) {
 				t.Error("one node leads both shards, and that is called even")
@@ -362,11 +363,11 @@ func TestSpread_MovesLeadersApart(t *testing.T) {
 			for _, n := range c.nodes {
 				n.opened.Go(func() { n.members.Spread(spreading, every) })
 			}
-			eventually(t, "the shards to have two leaders", func() bool {
+			eventually.True(t, patience, "the shards to have two leaders", func() bool {
 				a, b := c.shardLeader(2), c.shardLeader(3)
 				return a != "" && b != "" && a != b
 			})
-			eventually(t, "all nodes to know", func() bool { return c.leader().members.Even(ctx) })
+			eventually.True(t, patience, "all nodes to know", func() bool { return c.leader().members.Even(ctx) })
 			t.Log("even after", time.Since(began))
 		})
 	}
@@ -481,7 +482,7 @@ func TestAddNode_FromASnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the watcher to catch up", func() bool { return r.position() >= end.GetIndex() })
+	eventually.True(t, patience, "the watcher to catch up", func() bool { return r.position() >= end.GetIndex() })
 	stop()
 	<-done
 	if first, err := joining.log(GroupID).FirstIndex(); err != nil || first <= last {
@@ -495,7 +496,7 @@ func TestAddNode_FromASnapshot(t *testing.T) {
 	// What was installed is what a restart finds.
 	c.kill("node-4")
 	c.restart("node-4")
-	eventually(t, "the restarted node to have everything", func() bool {
+	eventually.True(t, patience, "the restarted node to have everything", func() bool {
 		return len(c.nodes["node-4"].cell.State().GetTenants()) == 6
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
@@ -64,7 +65,7 @@ func TestWaitProxies_CountsWhoServesAndFollows(t *testing.T) {
 	c.leader()
 	admin := c.admin()
 	for _, n := range c.nodes { // A node that has applied nothing knows nobody to ask.
-		eventually(t, "every node knows the others", func() bool { return len(n.cell.View().Nodes()) == 3 })
+		eventually.True(t, patience, "every node knows the others", func() bool { return len(n.cell.View().Nodes()) == 3 })
 	}
 	for attempt := 1; ; attempt++ {
 		var lost atomic.Bool
@@ -90,7 +91,7 @@ func countingStory(t *testing.T, c *testCell, admin *celladmin.Client, lost *ato
 			wrong = append(wrong, fmt.Sprintf("%s: %d of %d, unconfirmed %v; want %d of %d, %v", what, gotConfirmed, gotLive, gotUnconfirmed, confirmed, live, unconfirmed))
 		}
 	}
-	eventually(t, "nobody follows", func() bool { _, live, _ := waitProxies(t, admin, 5); return live == 0 })
+	eventually.True(t, patience, "nobody follows", func() bool { _, live, _ := waitProxies(t, admin, 5); return live == 0 })
 
 	endA1, endA2 := c.follow("node-1", "a", lost), c.follow("node-2", "a", lost)
 	defer endA1()
@@ -112,7 +113,7 @@ func countingStory(t *testing.T, c *testCell, admin *celladmin.Client, lost *ato
 	c.confirm("node-1", "b", 9, true)
 	expect("a word to a node that it does not follow", 5, 1, 2, true)
 	endB()
-	eventually(t, "one that is gone is not waited for", func() bool { _, live, _ := waitProxies(t, admin, 5); return live <= 1 })
+	eventually.True(t, patience, "one that is gone is not waited for", func() bool { _, live, _ := waitProxies(t, admin, 5); return live <= 1 })
 	endA1()
 	expect("one watch is left", 5, 1, 1, false)
 	return wrong
@@ -123,7 +124,7 @@ func TestWaitProxies_OneSilentNodeIsNotWaitedFor(t *testing.T) {
 	c := newTestCell(t, 3)
 	c.leader()
 	for _, n := range c.nodes {
-		eventually(t, "every node knows the others", func() bool { return len(n.cell.View().Nodes()) == 3 })
+		eventually.True(t, patience, "every node knows the others", func() bool { return len(n.cell.View().Nodes()) == 3 })
 	}
 	admin := c.admin()
 	c.kill("node-1")

@@ -11,27 +11,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
 const hours = 8 * time.Hour
+
+// patience is how long a test waits for what must happen.
+const patience = 3 * time.Minute
 
 func ctxFor(t *testing.T, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// soon polls until ok.
-func soon(ctx context.Context, t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for !ok() {
-		if ctx.Err() != nil {
-			t.Fatalf("not in time: %s", what)
-		}
-		time.Sleep(20 * time.Millisecond) // A poll, bounded by ctx.
-	}
 }
 
 // customers go on calling through the proxy and write down what they are told.
@@ -103,7 +96,7 @@ func (c *customers) goOn(ctx context.Context, n int) {
 	c.t.Helper()
 	count := func() int { c.mu.Lock(); defer c.mu.Unlock(); return c.done }
 	from := count()
-	soon(ctx, c.t, "calls go on", func() bool { return count() >= from+n })
+	eventually.True(c.t, patience, "calls go on", func() bool { return count() >= from+n })
 }
 
 // pause keeps the customers away while f runs.
@@ -132,14 +125,14 @@ func (c *customers) expectNoRefusal(what string) {
 // odd waits until a node says that its clock is off and leads nothing.
 func odd(ctx context.Context, t *testing.T, c *rig.Cell, i int) {
 	t.Helper()
-	soon(ctx, t, "the odd one says so and leads nothing", func() bool {
+	eventually.True(t, patience, "the odd one says so and leads nothing", func() bool {
 		return strings.Contains(ready(t, c, i), "those of most nodes") && leads(t, c, i) == 0
 	})
 }
 
 func fit(ctx context.Context, t *testing.T, c *rig.Cell, i int) {
 	t.Helper()
-	soon(ctx, t, "it is ready again", func() bool { return strings.HasPrefix(ready(t, c, i), "200") })
+	eventually.True(t, patience, "it is ready again", func() bool { return strings.HasPrefix(ready(t, c, i), "200") })
 }
 
 func ready(t *testing.T, c *rig.Cell, i int) string { return get(t, c.Nodes[i].URL+"/readyz") }
@@ -312,7 +305,7 @@ func TestWalls_ACellThatSleptFiresEachScheduleOnce(t *testing.T) {
 	c.Proxies[0].Signal(syscall.SIGCONT)
 	woken := time.Now()
 
-	soon(ctx, t, "what was due is due", func() bool { return state(ctx, t, tenant, due) == "pending" })
+	eventually.True(t, patience, "what was due is due", func() bool { return state(ctx, t, tenant, due) == "pending" })
 	job, ok, err := tenant.Fetch(ctx, "once", "w", followed)
 	if err != nil || !ok {
 		t.Fatalf("the late run of the schedule: %v, %v", ok, err)
@@ -322,7 +315,7 @@ func TestWalls_ACellThatSleptFiresEachScheduleOnce(t *testing.T) {
 	if took > followed {
 		t.Errorf("the calendar followed after %s", took)
 	}
-	soon(ctx, t, "what has ended has ended", func() bool { s := state(ctx, t, tenant, ends); return s != "pending" })
+	eventually.True(t, patience, "what has ended has ended", func() bool { s := state(ctx, t, tenant, ends); return s != "pending" })
 	if err := tenant.Ack(ctx, held); err != nil {
 		t.Errorf("a lease of two minutes ended in a suspend: %v", err)
 	}
@@ -334,7 +327,7 @@ func TestWalls_ACellThatSleptFiresEachScheduleOnce(t *testing.T) {
 			Missed    uint64    `json:"missed"`
 			NextRunAt time.Time `json:"next_run_at"`
 		}
-		soon(ctx, t, "the schedule "+policy+" has gone on", func() bool {
+		eventually.True(t, patience, "the schedule "+policy+" has gone on", func() bool {
 			_, err := tenant.Call(ctx, http.MethodGet, "/api/v1/schedules/"+schedules[policy], nil, &s)
 			return err == nil && s.NextRunAt.After(time.Now().Add(hours))
 		})

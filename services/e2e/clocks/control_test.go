@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 	"github.com/corvo-cloud/corvo/services/mailbox"
 )
@@ -59,12 +60,12 @@ func TestWalls_AControlPlaneWhoseClockIsOffLocksNobodyOut(t *testing.T) {
 				!strings.Contains(got, "oldest_change_seconds 0\n") {
 				t.Errorf("readyz: %s", got)
 			}
-			soon(ctx, t, "the log says so", func() bool { return strings.Contains(control.Stderr(), "this machine's clock is wrong") })
+			eventually.True(t, patience, "the log says so", func() bool { return strings.Contains(control.Stderr(), "this machine's clock is wrong") })
 			control.Wall.Move(-by)
 			works("jumped")
 			control.Wall.Move(0)
 			works("set-right")
-			soon(ctx, t, "nothing is wrong", func() bool { return !strings.Contains(get(t, control.URL+"/readyz"), "wrong clock") })
+			eventually.True(t, patience, "nothing is wrong", func() bool { return !strings.Contains(get(t, control.URL+"/readyz"), "wrong clock") })
 			if n := strings.Count(control.Stderr(), "this machine's clock is wrong"); n > 2 {
 				t.Errorf("the log says %d times that the clock is wrong", n)
 			}
@@ -110,7 +111,7 @@ func signUp(ctx context.Context, t *testing.T, base string, box *mailbox.Mailbox
 	email := tenant + "@example.com"
 	b.call(ctx, t, "SignupService/Start", map[string]any{"email": email, "tenant": tenant}, nil)
 	var link string
-	soon(ctx, t, "the mail to "+email, func() bool {
+	eventually.True(t, patience, "the mail to "+email, func() bool {
 		for _, m := range box.Messages() {
 			if _, after, ok := strings.Cut(m.Text, "#token="); ok && strings.Contains(fmt.Sprint(m.To), email) {
 				link = strings.Fields(after)[0]

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
@@ -66,7 +67,7 @@ func TestAudit_WhatIsDoneInTheConsoleIsEnteredUnderThePersonsAddress(t *testing.
 		"by-person": {ActorType: "user", Actor: "demo@corvo.localhost", Action: "queue.pause", TargetID: "by-person", Namespace: "default"},
 		"by-key":    {ActorType: "key", Actor: "development", Action: "queue.pause", TargetID: "by-key", Namespace: "default"},
 	}
-	eventually(t, "both entries", func() error {
+	eventually.NoError(t, patience, "both entries", func() error {
 		got, err := entries(ctx, b.call, "demo", "queue.pause")
 		if err == nil && len(got) != len(want) {
 			err = fmt.Errorf("there are %d entries", len(got))
@@ -121,7 +122,7 @@ func TestAudit_LeadersAreKilledBetweenActsAndEachIsEnteredOnce(t *testing.T) {
 			n.Kill()
 			back = n
 		}
-		eventually(t, "the deletion of "+name(i), func() error {
+		eventually.NoError(t, patience, "the deletion of "+name(i), func() error {
 			_, err := tenant.Call(ctx, http.MethodDelete, "/api/v1/queues/"+name(i)+"?confirm=true", nil, nil)
 			var refused *rig.Refusal
 			if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
@@ -132,7 +133,7 @@ func TestAudit_LeadersAreKilledBetweenActsAndEachIsEnteredOnce(t *testing.T) {
 	}
 	api := rig.NewAPI(s.control.URL, done.Token)
 	var got []entry
-	eventually(t, "the last entry", func() (err error) {
+	eventually.NoError(t, patience, "the last entry", func() (err error) {
 		got, err = entries(ctx, api.Call, "globex", "queue.delete")
 		if err == nil && !slices.ContainsFunc(got, func(e entry) bool { return e.TargetID == name(queues-1) }) {
 			err = fmt.Errorf("there are %d entries", len(got))

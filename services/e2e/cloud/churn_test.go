@@ -13,8 +13,12 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
+
+// patience is how long a test waits: a dead loop holds what it claimed for half of it.
+const patience = time.Minute
 
 // churn makes and revokes keys of one tenant through control planes that come and go.
 // Each call is repeated under its request id until it is answered, as the SDKs' and
@@ -178,32 +182,12 @@ func (c *churn) count() int {
 func (c *churn) more(n int) {
 	c.t.Helper()
 	before := c.count()
-	c.eventually(fmt.Sprintf("%d more keys", n), func() error {
+	eventually.NoError(c.t, patience, fmt.Sprintf("%d more keys", n), func() error {
 		if now := c.count(); now < before+n {
 			return fmt.Errorf("%d", now-before)
 		}
 		return nil
 	})
-}
-
-func (c *churn) eventually(what string, try func() error) {
-	c.t.Helper()
-	eventually(c.t, what, try)
-}
-
-func eventually(t *testing.T, what string, try func() error) {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute) // A dead loop holds what it claimed for half of it.
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) || t.Failed() {
-			t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(20 * time.Millisecond) // Polling with a deadline.
-	}
 }
 
 // try is a read with a key.
@@ -221,7 +205,7 @@ func (c *churn) audit(ctx context.Context, signedUp int) {
 	c.t.Helper()
 	c.stop()
 	for _, url := range c.urls {
-		c.eventually("the list of "+url, func() error { return c.compare(ctx, url, signedUp) })
+		eventually.NoError(c.t, patience, "the list of "+url, func() error { return c.compare(ctx, url, signedUp) })
 	}
 	for id, secret := range c.live {
 		if status, err := c.try(ctx, secret); secret != "" && status != http.StatusOK {

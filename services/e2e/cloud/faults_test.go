@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/pgtest"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
@@ -60,7 +61,7 @@ var whole = map[string]string{
 func wantWhole(t *testing.T, database string) {
 	t.Helper()
 	for what, count := range whole {
-		eventually(t, what, func() error { return wantZero(pgtest.Query(t, database, count)) })
+		eventually.NoError(t, patience, what, func() error { return wantZero(pgtest.Query(t, database, count)) })
 	}
 }
 
@@ -107,7 +108,7 @@ func TestControl_TwoOnOneDatabaseAndOneIsKilled(t *testing.T) {
 	signing.Wait()
 	c.audit(ctx, 2)
 	for _, done := range append(made[0], made[1]...) {
-		eventually(t, "the key of "+done.Tenant, func() error { _, err := tryKey(ctx, rig.NewTenant(done.TenantURL, ""), done.APIKey); return err })
+		eventually.NoError(t, patience, "the key of "+done.Tenant, func() error { _, err := tryKey(ctx, rig.NewTenant(done.TenantURL, ""), done.APIKey); return err })
 	}
 	wantWhole(t, database)
 	t.Logf("%d and %d sign-ups", len(made[0]), len(made[1]))
@@ -178,7 +179,7 @@ func TestControl_KilledAtRandomMomentsOnSQLite(t *testing.T) {
 	signing.Wait()
 	c.audit(ctx, 2)
 	for _, done := range made {
-		eventually(t, "the key of "+done.Tenant, func() error { _, err := tryKey(ctx, rig.NewTenant(done.TenantURL, ""), done.APIKey); return err })
+		eventually.NoError(t, patience, "the key of "+done.Tenant, func() error { _, err := tryKey(ctx, rig.NewTenant(done.TenantURL, ""), done.APIKey); return err })
 	}
 	t.Logf("%d sign-ups", len(made))
 }
@@ -197,7 +198,7 @@ func TestControl_OutlivesItsDatabaseServer(t *testing.T) {
 	for range 2 {
 		c.more(5)
 		server.Stop(t)
-		eventually(t, "not ready", func() error { return wantStatus(s.control.URL+"/readyz", http.StatusServiceUnavailable) })
+		eventually.NoError(t, patience, "not ready", func() error { return wantStatus(s.control.URL+"/readyz", http.StatusServiceUnavailable) })
 		if err := wantStatus(s.control.URL+"/healthz", http.StatusOK); err != nil {
 			t.Errorf("it is alive: %v", err)
 		}
@@ -207,7 +208,7 @@ func TestControl_OutlivesItsDatabaseServer(t *testing.T) {
 			t.Errorf("a caller is told of the database's place: %v", err)
 		}
 		server.Start(t)
-		eventually(t, "ready", func() error { return wantStatus(s.control.URL+"/readyz", http.StatusOK) })
+		eventually.NoError(t, patience, "ready", func() error { return wantStatus(s.control.URL+"/readyz", http.StatusOK) })
 	}
 	c.more(5)
 	c.audit(ctx, 2)
@@ -261,7 +262,7 @@ func TestControl_KeysMadeWhileTheCellIsDownWorkAfterwards(t *testing.T) {
 	s.Nodes[0].WaitReady(30 * time.Second)
 	tenant := rig.NewTenant(done.TenantURL, "")
 	for _, m := range made[1:] {
-		eventually(t, "key "+m.APIKey.ID, func() error { _, err := tryKey(ctx, tenant, m.Secret); return err })
+		eventually.NoError(t, patience, "key "+m.APIKey.ID, func() error { _, err := tryKey(ctx, tenant, m.Secret); return err })
 	}
 	if status, err := tryKey(ctx, tenant, made[0].Secret); status != http.StatusUnauthorized {
 		t.Errorf("a key that was revoked before the cell knew it: %d %v", status, err)
@@ -310,8 +311,8 @@ func TestControl_KeyThatWaitsForAProxyIsConfirmedByItsNextLife(t *testing.T) {
 			t.Fatalf("a confirmed key: %v", err)
 		}
 	}
-	eventually(t, "the key works", func() error { _, err := tryKey(ctx, rig.NewTenant(done.TenantURL, ""), made.Secret); return err })
-	eventually(t, "the key is confirmed", func() error {
+	eventually.NoError(t, patience, "the key works", func() error { _, err := tryKey(ctx, rig.NewTenant(done.TenantURL, ""), made.Secret); return err })
+	eventually.NoError(t, patience, "the key is confirmed", func() error {
 		var now keyAnswer
 		if err := api.Call(ctx, "ApiKeyService/GetApiKey", map[string]any{"keyId": made.APIKey.ID}, &now); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
@@ -243,12 +245,9 @@ func (s *split) wantStatus(ctx context.Context, t *testing.T, tenant, key string
 
 func (s *split) eventuallyStatus(ctx context.Context, t *testing.T, tenant, key string, want int) {
 	t.Helper()
-	for s.status(ctx, t, tenant, key) != want {
-		if ctx.Err() != nil {
-			t.Fatalf("key %s of %s never answered %d", keyID(key), tenant, want)
-		}
-		time.Sleep(5 * time.Millisecond) // Bounded by ctx.
-	}
+	eventually.True(t, patience, fmt.Sprintf("key %s of %s is answered %d", keyID(key), tenant, want), func() bool {
+		return s.status(ctx, t, tenant, key) == want
+	})
 }
 
 // copyDatabase copies a SQLite database that no process has open.

@@ -3,6 +3,7 @@ package cloud_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync"
 	"syscall"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/pgtest"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 	"github.com/corvo-cloud/corvo/services/mailbox"
 
@@ -121,16 +123,7 @@ func TestSplit_DeadControlPlaneDisturbsNoJob(t *testing.T) {
 
 func waitAcked(t *testing.T, history *rig.History, least int) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		if _, acked := history.Counts(); acked >= least {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("no progress")
-		}
-		time.Sleep(10 * time.Millisecond) // Polling with a deadline.
-	}
+	eventually.True(t, 30*time.Second, fmt.Sprintf("%d acks", least), func() bool { _, acked := history.Counts(); return acked >= least })
 }
 
 // Every process is restarted, one after the other, while an SDK's producers and worker
@@ -230,25 +223,20 @@ func (l *sdkLoad) finish(t *testing.T) {
 	t.Helper()
 	l.stopProducing()
 	l.producing.Wait()
-	deadline := time.Now().Add(60 * time.Second)
-	for {
+	eventually.NoError(t, time.Minute, "every job runs", func() error {
 		l.mu.Lock()
+		defer l.mu.Unlock()
 		left := 0
 		for _, id := range l.enqueued {
 			if l.ran[id] == 0 {
 				left++
 			}
 		}
-		enqueued := len(l.enqueued)
-		l.mu.Unlock()
-		if left == 0 && enqueued > 0 {
-			break
+		if left > 0 || len(l.enqueued) == 0 {
+			return fmt.Errorf("%d of %d are left", left, len(l.enqueued))
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d jobs did not run", left, enqueued)
-		}
-		time.Sleep(20 * time.Millisecond) // Polling with a deadline.
-	}
+		return nil
+	})
 	l.stopWorking()
 	l.working.Wait()
 	l.mu.Lock()

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
@@ -60,7 +61,7 @@ func TestUp_KilledDuringSignUpKeepsWhatItAnswered(t *testing.T) {
 				mu.Unlock()
 			}
 		})
-		eventually(t, "some sign-ups", func() error {
+		eventually.NoError(t, patience, "some sign-ups", func() error {
 			mu.Lock()
 			defer mu.Unlock()
 			if len(answered) < 3*(round+1) {
@@ -73,14 +74,14 @@ func TestUp_KilledDuringSignUpKeepsWhatItAnswered(t *testing.T) {
 		u = rig.StartUp(t, data)
 	}
 	for _, done := range answered {
-		eventually(t, "the key of "+done.Tenant, func() error {
+		eventually.NoError(t, patience, "the key of "+done.Tenant, func() error {
 			_, err := tryKey(ctx, rig.NewTenant(u.API.URL+"/t/"+done.Tenant, ""), done.APIKey)
 			return err
 		})
 		wantWholeTenant(ctx, t, rig.NewAPI(u.API.URL, done.Token))
 	}
 	for id, secret := range keys {
-		eventually(t, "key "+id, func() error { _, err := tryKey(ctx, u.Tenant, secret); return err })
+		eventually.NoError(t, patience, "key "+id, func() error { _, err := tryKey(ctx, u.Tenant, secret); return err })
 	}
 	for _, name := range unanswered {
 		wantAllOrNothing(ctx, t, u, name)
@@ -91,7 +92,7 @@ func TestUp_KilledDuringSignUpKeepsWhatItAnswered(t *testing.T) {
 // wantWholeTenant: a sign-up makes one namespace and two keys, confirmed.
 func wantWholeTenant(ctx context.Context, t *testing.T, api rig.API) {
 	t.Helper()
-	eventually(t, "a whole tenant", func() error {
+	eventually.NoError(t, patience, "a whole tenant", func() error {
 		var list struct {
 			APIKeys    []keyShown `json:"apiKeys"`
 			Namespaces []keyShown `json:"namespaces"`
@@ -126,7 +127,7 @@ func wantAllOrNothing(ctx context.Context, t *testing.T, u *rig.Up, name string)
 		t.Fatal(err)
 	}
 	var token string
-	eventually(t, name+" is taken, so its owner can sign in", func() (err error) {
+	eventually.NoError(t, patience, name+" is taken, so its owner can sign in", func() (err error) {
 		token, err = u.LinkToken(ctx, name+"@example.com")
 		if err == nil && !strings.HasPrefix(token, "corvo_login_") { // A mail of before the kill may still arrive.
 			err = notZero("another mail")
@@ -298,7 +299,7 @@ func TestUp_ClientsThatHangUpLeaveNothingBehind(t *testing.T) {
 	}
 	clients.Wait()
 	b.client.CloseIdleConnections()
-	eventually(t, "every connection is closed", func() error {
+	eventually.NoError(t, patience, "every connection is closed", func() error {
 		if now := openFiles(t, u); now > before+100 { // A thousand clients came; the databases keep some files open.
 			return notZero(fmt.Sprintf("%d open files, %d before", now, before))
 		}
@@ -362,7 +363,7 @@ func TestUp_ChangesItsMasterKey(t *testing.T) {
 	first, second := strings.TrimSpace(string(text)), strings.Repeat("5e", 32)
 	restart(second, first)
 	database := "sqlite:" + filepath.Join(data, "control.db")
-	eventually(t, "the old key is removable", func() error {
+	eventually.NoError(t, patience, "the old key is removable", func() error {
 		out, talk, exit := rig.Run(t, time.Minute, "control", "reseal", "--database", database, "--master-key-file", file, "-o", "json")
 		if exit != 0 {
 			return fmt.Errorf("exit %d\n%s%s", exit, out, talk)

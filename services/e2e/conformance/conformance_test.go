@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/cli/conformance"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
@@ -46,9 +47,5 @@ func makeNamespace(t *testing.T, c *rig.Cell, tenant rig.Tenant) {
 	if _, err := c.Admin.CreateNamespace(t.Context(), rig.CellTenant, tenant.Namespace); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); !tenant.Serving(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("the proxy does not know namespace %s", tenant.Namespace)
-		}
-	}
+	eventually.True(t, 20*time.Second, "the proxy knows namespace "+tenant.Namespace, tenant.Serving)
 }

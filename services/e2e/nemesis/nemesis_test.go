@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 
 	corvo "github.com/corvo-cloud/corvo/sdks/go"
@@ -153,7 +154,7 @@ func (n *nemesis) waitEnqueues(count int) {
 // ready. A kill before that would measure its catching up.
 func (n *nemesis) waitCaughtUp(id string) {
 	n.t.Helper()
-	n.poll("catch up of "+id, restartLimit, func() bool {
+	eventually.True(n.t, restartLimit, "catch up of "+id, func() bool {
 		var best, own uint64
 		status, err := n.cell.Status()
 		if err != nil {
@@ -180,22 +181,23 @@ func (n *nemesis) waitFinished() {
 	ctx, cancel := context.WithTimeout(n.t.Context(), settleLimit)
 	defer cancel()
 	client := n.client()
-	n.poll("end of all jobs", settleLimit, func() bool {
-		if len(n.history.unfinished()) == 0 {
-			return true
+	eventually.NoError(n.t, settleLimit, "end of all jobs", func() error {
+		left := n.history.unfinished()
+		if len(left) == 0 {
+			return nil
 		}
 		// A confirmation that died with a node cannot be had again: the job's state
 		// counts then, and check looks at every one of them.
 		queues, err := client.Queues(ctx)
 		if err != nil {
-			return false
+			return err
 		}
 		for _, q := range queues {
 			if q.Pending+q.Active+q.Retrying+q.Scheduled+q.Held > 0 {
-				return false
+				return fmt.Errorf("not confirmed: %q", first(left, 5))
 			}
 		}
-		return true
+		return nil
 	})
 }
 
@@ -271,26 +273,13 @@ func (d digests) look(c *rig.Cell) (complete bool, conflict error) {
 
 func (n *nemesis) waitEqualReplicas() {
 	n.t.Helper()
-	n.poll("equal replicas", settleLimit, func() bool {
+	eventually.True(n.t, settleLimit, "equal replicas", func() bool {
 		complete, conflict := n.digests.look(n.cell)
 		if conflict != nil {
 			n.t.Fatal(conflict)
 		}
 		return complete
 	})
-}
-
-func (n *nemesis) poll(what string, limit time.Duration, done func() bool) {
-	n.t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(limit); !done(); {
-		select {
-		case <-tick.C:
-		case <-late:
-			n.t.Fatalf("waited %s for the %s; not confirmed: %q", limit, what, first(n.history.unfinished(), 5))
-		}
-	}
 }
 
 func first(ids []string, most int) []string { return ids[:min(most, len(ids))] }

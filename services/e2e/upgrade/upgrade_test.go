@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
@@ -118,12 +119,12 @@ func (u *upgrade) restart(i int) {
 func (u *upgrade) leadEach() {
 	u.t.Helper()
 	for _, n := range u.cell.Nodes {
-		u.poll("lead of "+n.ID, leaderLimit, func() bool {
+		eventually.True(u.t, leaderLimit, "lead of "+n.ID, func() bool {
 			_, _, exit := u.cell.Command("transfer", "--group", fmt.Sprint(u.cell.Shard), "--to", n.ID)
 			return exit == 0
 		})
 		before, _ := u.history.Counts()
-		u.poll("enqueues under "+n.ID, leaderLimit, func() bool {
+		eventually.True(u.t, leaderLimit, "enqueues under "+n.ID, func() bool {
 			now, _ := u.history.Counts()
 			return now >= before+enqueuesEach
 		})
@@ -168,7 +169,7 @@ func (u *upgrade) refusesOlder(i int) {
 // wantVersion waits until the shard has applied an entry at the cell's version, on all nodes.
 func (u *upgrade) wantVersion(want uint32) {
 	u.t.Helper()
-	u.poll(fmt.Sprintf("version %d everywhere", want), leaderLimit, func() bool {
+	eventually.True(u.t, leaderLimit, fmt.Sprintf("version %d everywhere", want), func() bool {
 		status, err := u.cell.Status()
 		if err != nil {
 			return false
@@ -227,15 +228,5 @@ func (u *upgrade) look() (complete bool) {
 // equal waits until all replicas of every group have been seen at one place.
 func (u *upgrade) equal() {
 	u.t.Helper()
-	u.poll("equal replicas", settleLimit, u.look)
-}
-
-func (u *upgrade) poll(what string, limit time.Duration, done func() bool) {
-	u.t.Helper()
-	for late := time.Now().Add(limit); !done(); {
-		if time.Now().After(late) {
-			u.t.Fatalf("waited %s for: %s", limit, what)
-		}
-		time.Sleep(20 * time.Millisecond) // A poll with a deadline.
-	}
+	eventually.True(u.t, settleLimit, "equal replicas", u.look)
 }

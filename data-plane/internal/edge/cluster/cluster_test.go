@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
@@ -57,7 +58,7 @@ func start(t *testing.T) *rig {
 		}
 		return nil
 	}, r.opened)
-	grouptest.Eventually(t, "the cell and the shard lead", func() bool { return c.Group().Leading() && g.Leading() && len(c.View().Nodes()) == 1 })
+	eventually.True(t, patience, "the cell and the shard lead", func() bool { return c.Group().Leading() && g.Leading() && len(c.View().Nodes()) == 1 })
 	r.put(&cellv1.Change{Change: &cellv1.Change_Tenant{Tenant: &cellv1.Tenant{Id: tenantID, Name: "acme"}}})
 	return r
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
@@ -71,7 +72,7 @@ func (r *rig) follow() {
 	s := shard.New(g.Group, g.Store, shard.Options{})
 	r.shard = &Shard{Shard: s, Service: queue.New(s)}
 	r.peers = cell.NewPeers(r.cell, nil, nil, nil)
-	grouptest.Eventually(r.t, "n2 leads", func() bool { return g.Leader() == "n2" })
+	eventually.True(r.t, patience, "n2 leads", func() bool { return g.Leader() == "n2" })
 }
 
 // A node that joined later may lead before this one has heard where it is.

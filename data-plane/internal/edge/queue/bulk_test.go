@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -48,7 +49,7 @@ func (r *rig) do(b *Bulk, in BulkInput) BulkResult {
 
 func (r *rig) ended(b *Bulk, id string) (op wire.BulkOperation) {
 	r.t.Helper()
-	r.eventually("the end of "+id, func() bool {
+	eventually.True(r.t, patience, "the end of "+id, func() bool {
 		var err error
 		if op, _, err = b.Operation(r.caller, id); err != nil {
 			r.t.Fatal(err)
@@ -145,14 +146,14 @@ func TestBulk_OperationsAreBoundedForgottenAndOneAtATime(t *testing.T) {
 			t.Errorf("a later one: %+v", op)
 		}
 	}
-	r.eventually("the first is forgotten", func() bool {
+	eventually.True(r.t, patience, "the first is forgotten", func() bool {
 		_, _, err := b.Operation(r.caller, first)
 		return reason(err) == "NOT_FOUND"
 	})
 	if _, _, err := b.Operation(r.caller, last); err != nil {
 		t.Errorf("the last: %v", err)
 	}
-	r.eventually("a namespace that did nothing for long is forgotten", func() bool {
+	eventually.True(r.t, patience, "a namespace that did nothing for long is forgotten", func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.forget(time.Now().Add(bulkKeptFor + time.Minute))
@@ -200,7 +201,7 @@ func TestBulk_AFilterIsRefusedWhileTheListIsLate(t *testing.T) {
 	if res := r.do(b, in); res.Affected != 1 {
 		t.Fatalf("%+v", res)
 	}
-	r.eventually("the list has the hold", func() bool {
+	eventually.True(r.t, patience, "the list has the hold", func() bool {
 		page, err := v.list(r.ctx(), r.caller, JobFilter{States: []string{"held"}})
 		return err == nil && len(page.Rows) == 1
 	})

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/notify"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -46,7 +47,7 @@ func open(t *testing.T, d grouptest.Disks) *rig {
 		Service: New(shard.New(g.Group, g.Store, shard.Options{Plan: Plan})), t: t, stores: stores, hub: hub,
 		caller: Caller{Namespace: job.Namespace{5}, Principal: "key_1", Peer: "10.0.0.1"},
 	}
-	r.eventually("the shard leads", g.Leading)
+	eventually.True(r.t, patience, "the shard leads", g.Leading)
 	return r
 }
 
@@ -54,11 +55,6 @@ func (r *rig) stop() {
 	if err := errors.Join(r.shard.Group().Shutdown(), r.stores.Close()); err != nil {
 		r.t.Error(err)
 	}
-}
-
-func (r *rig) eventually(what string, ok func() bool) {
-	r.t.Helper()
-	grouptest.Eventually(r.t, what, ok)
 }
 
 func (r *rig) ctx() context.Context {

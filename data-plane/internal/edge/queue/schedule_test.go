@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
@@ -92,7 +93,7 @@ func TestSchedule_AChangeToEarlierTicksBeginsAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.eventually("the first tick of the new rule", func() bool { return len(r.ticks(scheduleOf(s.ID))) > 0 })
+	eventually.True(r.t, patience, "the first tick of the new rule", func() bool { return len(r.ticks(scheduleOf(s.ID))) > 0 })
 	if got := r.ticks(scheduleOf(s.ID)); got[next.NextRunAt.UnixNano()] != 1 {
 		t.Errorf("ticks %v, want one at %d", got, next.NextRunAt.UnixNano())
 	}
@@ -278,7 +279,7 @@ func TestSchedule_FullDiskPutsTicksOff(t *testing.T) {
 	r := start(t)
 	r.shard.RefuseJobs(true)
 	s := r.schedule(everySecond("often"))
-	r.eventually("the schedule is put off", func() bool {
+	eventually.True(r.t, patience, "the schedule is put off", func() bool {
 		now, err := r.Schedule(r.ctx(), r.caller, scheduleOf(s.ID))
 		return err == nil && now.NextRunAt.Sub(*s.NextRunAt) > 5*time.Second
 	})

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -111,7 +112,7 @@ func TestFetch_ReturnsWhenAJobArrivesAndEmptyWhenNoneDoes(t *testing.T) {
 		}
 		got <- g
 	}()
-	r.eventually("it is parked", func() bool { return r.shard.Stats().Parked.Load() == 1 })
+	eventually.True(r.t, patience, "it is parked", func() bool { return r.shard.Stats().Parked.Load() == 1 })
 	id := r.enqueue(EnqueueInput{Payload: json.RawMessage(`{"a":1}`), Tags: map[string]string{"k": "v"}, Checkpoint: json.RawMessage(`[1]`)})
 	select {
 	case g := <-got:
@@ -169,7 +170,7 @@ func TestFetch_WhatAGoneClientWasGrantedIsReleased(t *testing.T) {
 			_, err := r.Fetch(ctx, r.caller, FetchInput{Queues: []string{"q"}, Wait: WaitMax})
 			done <- err
 		}()
-		r.eventually("it is parked", func() bool { return r.shard.Stats().Parked.Load() == 1 })
+		eventually.True(r.t, patience, "it is parked", func() bool { return r.shard.Stats().Parked.Load() == 1 })
 		go cancel() // At the same time as the job.
 		id := r.enqueue(EnqueueInput{})
 		if err := <-done; err == nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
@@ -138,7 +139,7 @@ func TestLimits_AWaitingFetchGetsTheSlotThatIsFreed(t *testing.T) {
 			}
 			got <- grants
 		}()
-		r.eventually("the fetch waits", func() bool { return r.shard.Stats().Parked.Load() == 1 })
+		eventually.True(r.t, patience, "the fetch waits", func() bool { return r.shard.Stats().Parked.Load() == 1 })
 		if errs, err := r.Ack(r.ctx(), r.caller, []AckInput{{JobID: idOf(g.JobID), Token: g.LeaseToken}}); err != nil || errs[0] != nil {
 			t.Fatal(errs, err)
 		}

@@ -2,6 +2,7 @@ package readmodel
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/notify"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -169,15 +171,12 @@ func (r *rig) settled(ns job.Namespace) { r.Helper(); r.settledWithin(ns, patien
 
 func (r *rig) settledWithin(ns job.Namespace, limit time.Duration) {
 	r.Helper()
-	for deadline := time.Now().Add(limit); ; {
-		p := r.page(ns, Filter{Limit: 1})
-		if p.Lag == 0 && !p.Rebuilding {
-			return
+	eventually.NoError(r, limit, "the model settles", func() error {
+		if p := r.page(ns, Filter{Limit: 1}); p.Lag != 0 || p.Rebuilding {
+			return fmt.Errorf("%+v", p)
 		}
-		if time.Now().After(deadline) {
-			r.Fatalf("not settled: %+v", p)
-		}
-	}
+		return nil
+	})
 }
 
 func ids(p Page) []job.ID {

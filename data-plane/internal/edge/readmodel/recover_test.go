@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
@@ -508,15 +509,13 @@ func TestRun_AFileThatCanNotBeOpenedIsTriedAgain(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	eventually.NoError(t, patience, "a whole list", func() error {
 		p, err := r.List(r.ctx(), nsA, &f)
-		if err == nil && !p.Rebuilding && p.Lag == 0 {
-			break
+		if err == nil && (p.Rebuilding || p.Lag != 0) {
+			err = fmt.Errorf("%+v", p)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%+v, %v", p, err)
-		}
-	}
+		return err
+	})
 	r.wantTruth(nsA)
 }
 

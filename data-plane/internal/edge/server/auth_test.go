@@ -14,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -371,7 +372,7 @@ func TestKeyAuth_RevokedKeyLosesItsOpenStreams(t *testing.T) {
 		if !pipelined {
 			k.send(&frameIn{RequestId: 2, Enqueues: enqueues("q")})
 		}
-		within(t, 3*time.Second, "the end of the stream", func() {
+		eventually.Returns(t, 3*time.Second, "the end of the stream", func() {
 			if out, err := s.Receive(); err == nil {
 				t.Errorf("pipelined %v: a revoked key is answered %v", pipelined, out)
 			}

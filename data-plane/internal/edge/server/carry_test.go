@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
@@ -128,13 +129,13 @@ func TestCarry_FollowsTheLeaderWhileLeadershipMoves(t *testing.T) {
 			go func() {
 				got <- follower.post(path, `{"queue":"q"}`, headersFor(t, signed(nsA, "admin"), path)...)
 			}()
-			eventually(t, "the follower has asked for the leader", func() bool { return follower.router.asked() > 1 })
+			eventually.True(t, patience, "the follower has asked for the leader", func() bool { return follower.router.asked() > 1 })
 			if here {
 				follower.router.set(Placement{Local: startLocal(t).Service})
 			} else {
 				follower.router.set(Placement{LeaderURL: next.url})
 			}
-			within(t, 5*time.Second, name, func() { (<-got).want(t, 201) })
+			eventually.Returns(t, 5*time.Second, name, func() { (<-got).want(t, 201) })
 		}
 	}
 }
@@ -149,12 +150,12 @@ func TestCarry_RepeatsWhatDoesNoHarmTwice(t *testing.T) {
 	go func() {
 		got <- follower.post(path, `{"queues":["q"],"wait":20}`, headersFor(t, signed(nsA, "admin"), path)...)
 	}()
-	eventually(t, "the fetch waits at the leader", func() bool { return leader.jobs.parked() == 1 })
+	eventually.True(t, patience, "the fetch waits at the leader", func() bool { return leader.jobs.parked() == 1 })
 	_ = leader.http.Close()
 	follower.router.set(Placement{LeaderURL: next.url})
-	eventually(t, "the fetch waits at the next leader", func() bool { return next.jobs.parked() == 1 })
+	eventually.True(t, patience, "the fetch waits at the next leader", func() bool { return next.jobs.parked() == 1 })
 	next.post("/api/v1/enqueue", `{"queue":"q"}`, headersFor(t, signed(nsA, "admin"), "/api/v1/enqueue")...).want(t, 201)
-	within(t, 5*time.Second, "the answer", func() { (<-got).want(t, 200) })
+	eventually.Returns(t, 5*time.Second, "the answer", func() { (<-got).want(t, 200) })
 }
 
 func TestCarry_LoopGuardOfAClientMeansNothing(t *testing.T) {
@@ -186,9 +187,9 @@ func TestCarry_LeaderLostDuringACallIsAnUnknownOutcome(t *testing.T) {
 	go func() {
 		got <- follower.post(path, `{"queues":["q"],"wait":20}`, headersFor(t, signed(nsA, "admin"), path)...)
 	}()
-	eventually(t, "the fetch waits at the leader", func() bool { return leader.jobs.parked() == 1 })
+	eventually.True(t, patience, "the fetch waits at the leader", func() bool { return leader.jobs.parked() == 1 })
 	_ = leader.http.Close()
-	within(t, 5*time.Second, "the answer", func() {
+	eventually.Returns(t, 5*time.Second, "the answer", func() {
 		a := <-got
 		if a.status != 503 || a.problem(t).Code != "UNKNOWN_OUTCOME" {
 			t.Errorf("answer %d %s", a.status, a.body)
@@ -207,7 +208,7 @@ func TestCarry_NoLeaderIsHeldThenRefused(t *testing.T) {
 	got := make(chan answerOf, 1)
 	go func() { got <- b.do("GET", "/api/v1/queues", "") }()
 	b.router.set(Placement{Local: startLocal(t).Service})
-	within(t, 5*time.Second, "the held call", func() { (<-got).want(t, 200) })
+	eventually.Returns(t, 5*time.Second, "the held call", func() { (<-got).want(t, 200) })
 }
 
 // openSigned opens a stream at b as a proxy would.
@@ -279,7 +280,7 @@ func TestCarry_StreamIsToldWhenTheLeaderDies(t *testing.T) {
 	k := openSigned(t, follower, true)
 	k.ask(&frameIn{RequestId: 1, Pipelined: true, Enqueues: enqueues("q")})
 	_ = leader.http.Close()
-	within(t, 2*time.Second, "the end of the stream", func() {
+	eventually.Returns(t, 2*time.Second, "the end of the stream", func() {
 		if out, err := k.s.Receive(); err == nil {
 			t.Errorf("received %v from a dead leader", out)
 		}
@@ -326,7 +327,7 @@ func TestCarry_CallGoesAfterALeaderThatMoved(t *testing.T) {
 	former.router.set(Placement{Local: lostLead(t)})
 	former.router.then(Placement{LeaderURL: leader.url})
 	const path = "/api/v1/enqueue"
-	within(t, 5*time.Second, "the call", func() {
+	eventually.Returns(t, 5*time.Second, "the call", func() {
 		former.post(path, `{"queue":"q"}`, headersFor(t, signed(nsA, "admin"), path)...).want(t, 201)
 	})
 }
@@ -339,9 +340,9 @@ func TestCarry_DrainOfTheNodeBetweenEndsTheStreamInGoodOrder(t *testing.T) {
 		k.ask(&frameIn{RequestId: 1, Pipelined: pipelined, Enqueues: enqueues("q")})
 		if pipelined {
 			k.send(&frameIn{RequestId: 2, Queues: []string{"none"}, FetchCount: 1})
-			eventually(t, "the fetch is parked", func() bool { return leader.jobs.parked() == 1 })
+			eventually.True(t, patience, "the fetch is parked", func() bool { return leader.jobs.parked() == 1 })
 		}
-		within(t, 5*time.Second, "Drain", func() {
+		eventually.Returns(t, 5*time.Second, "Drain", func() {
 			if err := follower.srv.Drain(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -366,12 +367,12 @@ func TestCarry_LongPollLeavesANodeThatDrains(t *testing.T) {
 	go func() {
 		got <- follower.post(path, `{"queues":["q"],"timeout":30}`, headersFor(t, signed(nsA, "admin"), path)...)
 	}()
-	eventually(t, "the fetch waits at the leader", func() bool { return leader.jobs.parked() == 1 })
+	eventually.True(t, patience, "the fetch waits at the leader", func() bool { return leader.jobs.parked() == 1 })
 	if err := follower.srv.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 5*time.Second, "the long poll", func() { (<-got).want(t, 503) })
-	eventually(t, "the leader forgets the fetch", func() bool { return leader.jobs.parked() == 0 })
+	eventually.Returns(t, 5*time.Second, "the long poll", func() { (<-got).want(t, 503) })
+	eventually.True(t, patience, "the leader forgets the fetch", func() bool { return leader.jobs.parked() == 0 })
 }
 
 // A node whose disk stalls does not learn who leads now. Held there, a call would wait
@@ -379,7 +380,7 @@ func TestCarry_LongPollLeavesANodeThatDrains(t *testing.T) {
 func TestCarry_ANodeThatCannotKnowTheLeaderHoldsNoCall(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{router: newRouter(Placement{Silent: true}), Options: Options{Signer: newSigner(t), LeaderWait: time.Minute}})
-	within(t, 5*time.Second, "the answer", func() {
+	eventually.Returns(t, 5*time.Second, "the answer", func() {
 		b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 503)
 	})
 }

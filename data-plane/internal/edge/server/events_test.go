@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -122,11 +124,12 @@ func (l *listening) so() string {
 // hears waits until the text contains want.
 func (l *listening) hears(want string) {
 	l.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !strings.Contains(l.so(), want); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			l.Fatalf("%q was not heard:\n%s", want, l.so())
+	eventually.NoError(l, patience, "words", func() error {
+		if so := l.so(); !strings.Contains(so, want) {
+			return fmt.Errorf("%q was not heard:\n%s", want, so)
 		}
-	}
+		return nil
+	})
 }
 
 func (l *listening) ends() {
@@ -205,7 +208,7 @@ func TestEvents_DrainEndsThem(t *testing.T) {
 	b := newBench(t, benchOptions{router: newRouter(Placement{Local: here}), events: s})
 	l := b.listen("/api/v1/events")
 	l.hears(":keepalive")
-	within(t, 5*time.Second, "the drain", func() {
+	eventually.Returns(t, 5*time.Second, "the drain", func() {
 		if err := b.srv.Drain(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -237,7 +240,7 @@ func TestEvents_AreBoundedAndTheirFiltersChecked(t *testing.T) {
 	b := newBench(t, benchOptions{Options: Options{StreamsMax: 2}, router: newRouter(Placement{Local: here}), events: s})
 	one, _ := b.listen("/api/v1/events"), b.listen("/api/v1/events")
 	one.hears(":keepalive")
-	eventually(t, "two are open", func() bool { return s.readers() == 2 })
+	eventually.True(t, patience, "two are open", func() bool { return s.readers() == 2 })
 	b.do("GET", "/api/v1/events", "").want(t, 429)
 	for path, field := range map[string]string{
 		"/api/v1/events?last_event_id=x": "last_event_id", "/api/v1/events?queue=a": "queue", "/api/v1/events?last_event_id=1&last_event_id=2": "last_event_id",
@@ -267,13 +270,13 @@ func TestEvents_AreCarriedToTheLeader(t *testing.T) {
 		t.Errorf("asked for %s", s.caller.Namespace)
 	}
 	s.mu.Unlock()
-	within(t, 5*time.Second, "the drain", func() {
+	eventually.Returns(t, 5*time.Second, "the drain", func() {
 		if err := follower.srv.Drain(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
 	l.ends()
-	eventually(t, "the leader's reader is gone", func() bool { return s.readers() == 0 })
+	eventually.True(t, patience, "the leader's reader is gone", func() bool { return s.readers() == 0 })
 }
 
 // A client that takes nothing is dropped; nothing is kept for it.

@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
@@ -92,7 +93,7 @@ func TestGen1_StreamHeadersComeBeforeTheFirstFrame(t *testing.T) {
 		}
 		req.Header.Set("Content-Type", contentType)
 		req.Header.Set("Te", "trailers")
-		within(t, 5*time.Second, "headers of "+contentType, func() {
+		eventually.Returns(t, 5*time.Second, "headers of "+contentType, func() {
 			resp, err := b.h2.Do(req)
 			if err != nil {
 				t.Error(err)

@@ -39,6 +39,9 @@ var (
 	nsB = job.Namespace{15: 2}
 )
 
+// patience is how long a test waits for what must happen.
+const patience = 5 * time.Second
+
 var cellSecret = []byte("0123456789abcdef0123456789abcdef")
 
 func newSigner(t testing.TB) *identity.Signer {
@@ -296,29 +299,6 @@ func golden(t *testing.T, name string, body []byte) {
 	}
 	if !bytes.Equal(want, pretty.Bytes()) {
 		t.Errorf("%s differs (rewrite with -rewrite):\n%s", file, pretty.Bytes())
-	}
-}
-
-// eventually polls until ok or the deadline.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 5 s: %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
-func within(t testing.TB, d time.Duration, what string, f func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() { defer close(done); f() }()
-	select {
-	case <-done:
-	case <-time.After(d):
-		t.Fatalf("%s took more than %v", what, d)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
@@ -338,9 +339,9 @@ func TestFetch_LongPollIsWokenByAnEnqueue(t *testing.T) {
 	b := newBench(t, benchOptions{})
 	got := make(chan answerOf, 1)
 	go func() { got <- b.post("/api/v1/fetch", `{"queues":["q"],"wait":20}`) }()
-	eventually(t, "the fetch waits", func() bool { return b.jobs.parked() == 1 })
+	eventually.True(t, patience, "the fetch waits", func() bool { return b.jobs.parked() == 1 })
 	b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 201)
-	within(t, 5*time.Second, "the long poll", func() { (<-got).want(t, 200) })
+	eventually.Returns(t, 5*time.Second, "the long poll", func() { (<-got).want(t, 200) })
 }
 
 func TestFetch_LongPollEndsOnDrain(t *testing.T) {
@@ -349,11 +350,11 @@ func TestFetch_LongPollEndsOnDrain(t *testing.T) {
 	got := make(chan answerOf, 2)
 	go func() { got <- b.post("/api/v1/fetch", `{"queues":["q"],"timeout":30}`) }()
 	go func() { got <- b.post("/api/v1/fetch/batch", `{"queues":["q"],"timeout":30}`) }()
-	eventually(t, "both fetches wait", func() bool { return b.jobs.parked() == 2 })
+	eventually.True(t, patience, "both fetches wait", func() bool { return b.jobs.parked() == 2 })
 	if err := b.srv.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 5*time.Second, "the long polls", func() {
+	eventually.Returns(t, 5*time.Second, "the long polls", func() {
 		one, two := <-got, <-got
 		if one.status+two.status != 204+200 {
 			t.Errorf("status %d and %d, want 204 and 200", one.status, two.status)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/notify"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/readmodel"
@@ -45,7 +46,7 @@ func startLocal(t testing.TB) *local {
 	g := stores.Replica(t, 2, grouptest.Setup{Group: group.Options{Alone: true}, Ring: hub.Notify})
 	t.Cleanup(func() { fail(errors.Join(g.Shutdown(), stores.Close())) })
 	s := shard.New(g.Group, g.Store, shard.Options{Plan: queue.Plan})
-	eventually(t, "the shard leads", g.Leading)
+	eventually.True(t, patience, "the shard leads", g.Leading)
 	models, err := readmodel.OpenDir(t.TempDir(), quiet())
 	fail(err)
 	model := readmodel.NewProjector(models, g.Store, hub, g.AppliedIndex, quiet())

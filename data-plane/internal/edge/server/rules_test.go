@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 )
 
@@ -32,11 +33,12 @@ func (r *real) state(id string) string {
 
 func (r *real) become(id, state string) {
 	r.Helper()
-	for deadline := time.Now().Add(20 * time.Second); r.state(id) != state; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			r.Fatalf("job %s is %s, never %s", id, r.state(id), state)
+	eventually.NoError(r, 20*time.Second, "job "+id+" becomes "+state, func() error {
+		if is := r.state(id); is != state {
+			return fmt.Errorf("it is %s", is)
 		}
-	}
+		return nil
+	})
 }
 
 // wordOf is the code word that an RPC was refused with.
@@ -392,11 +394,7 @@ func TestTrap87_RequeueReachesEveryDeadJob(t *testing.T) {
 	}
 	other := r.enqueued(object{"queue": "other", "expire_after_ms": 1})
 	r.become(other, "dead")
-	for deadline := time.Now().Add(20 * time.Second); r.call(200, "GET", "/api/v1/queues/q", nil)["dead"] != float64(dead); {
-		if time.Now().After(deadline) {
-			t.Fatal("they do not expire")
-		}
-	}
+	eventually.True(t, 20*time.Second, "they expire", func() bool { return r.call(200, "GET", "/api/v1/queues/q", nil)["dead"] == float64(dead) })
 	page := r.call(200, "GET", "/api/v1/dead?queue=q&limit=3", nil)
 	if jobs, _ := page["jobs"].([]any); len(jobs) != 3 || jobs[0].(object)["dead_reason"] != "expired" || page["has_more"] != true {
 		t.Errorf("dead letters: %v", page)

@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
@@ -51,7 +52,7 @@ func (k *talk) send(req *frameIn) {
 func (k *talk) receive() *frameOut {
 	k.Helper()
 	var out *frameOut
-	within(k.TB, 10*time.Second, "a reply", func() {
+	eventually.Returns(k.TB, 10*time.Second, "a reply", func() {
 		var err error
 		if out, err = k.s.Receive(); err != nil {
 			k.Errorf("receive: %v", err)
@@ -64,7 +65,7 @@ func (k *talk) receive() *frameOut {
 // ended asserts that the server closed the stream without an error.
 func (k *talk) ended() {
 	k.Helper()
-	within(k.TB, 10*time.Second, "the end of the stream", func() {
+	eventually.Returns(k.TB, 10*time.Second, "the end of the stream", func() {
 		if out, err := k.s.Receive(); !errors.Is(err, io.EOF) {
 			k.Errorf("stream goes on with %v, %v", out, err)
 		}
@@ -166,13 +167,13 @@ func TestLockstep_IdleFramesArePacedAndFetchesAreWoken(t *testing.T) {
 	came := func() bool {
 		queue, until := fmt.Sprintf("q%d", time.Now().UnixNano()), time.Now().Add(streams.IdlePause)
 		k.send(&frameIn{RequestId: 3, Queues: []string{queue}, FetchCount: 1})
-		eventually(t, "the fetch waits, or has waited", func() bool { return b.jobs.parked() > 0 || time.Now().After(until) })
+		eventually.True(t, patience, "the fetch waits, or has waited", func() bool { return b.jobs.parked() > 0 || time.Now().After(until) })
 		b.post("/api/v1/enqueue", `{"queue":"`+queue+`"}`).want(t, 201)
 		return len(k.receive().GetJobs()) == 1
 	}
-	eventually(t, "a job comes in a parked frame", came)
+	eventually.True(t, patience, "a job comes in a parked frame", came)
 	// A frame that did other work is not held up.
-	eventually(t, "an ack is not held up by the empty fetch beside it", func() bool {
+	eventually.True(t, patience, "an ack is not held up by the empty fetch beside it", func() bool {
 		start := time.Now()
 		k.ask(&frameIn{RequestId: 4, Acks: acks(b.jobs.nth(1)), Queues: []string{"none"}, FetchCount: 1})
 		return time.Since(start) < streams.IdlePause
@@ -438,7 +439,7 @@ func TestPipelined_ParkedFetchHoldsNothingBack(t *testing.T) {
 			b := newBench(t, benchOptions{})
 			k := b.open(t.Context(), opts...)
 			k.send(&frameIn{RequestId: 1, Pipelined: true, Queues: []string{"q"}, FetchCount: 1, WaitMs: proto.Int64(20_000)})
-			eventually(t, "the fetch is parked", func() bool { return b.jobs.parked() == 1 })
+			eventually.True(t, patience, "the fetch is parked", func() bool { return b.jobs.parked() == 1 })
 			if out := k.ask(&frameIn{RequestId: 2, Enqueues: enqueues("other")}); len(out.GetEnqueueResults()) != 1 {
 				t.Fatalf("enqueue beside a parked fetch: %v", out)
 			}
@@ -468,7 +469,7 @@ func TestPipelined_CancelledFetchIsAnsweredEmpty(t *testing.T) {
 		return &frameIn{RequestId: id, Pipelined: true, Queues: []string{"q"}, FetchCount: 1, WaitMs: proto.Int64(20_000)}
 	}
 	k.send(park(1))
-	eventually(t, "the fetch is parked", func() bool { return b.jobs.parked() == 1 })
+	eventually.True(t, patience, "the fetch is parked", func() bool { return b.jobs.parked() == 1 })
 	if out := k.ask(park(1)); out.GetError() != "fetch: request_id is already in use" {
 		t.Errorf("second use of a request_id: %v", out)
 	}
@@ -506,7 +507,7 @@ func TestPipelined_DrainIsToldAndAcksAreStillTaken(t *testing.T) {
 	k := b.open(t.Context())
 	got := k.ask(&frameIn{RequestId: 1, Pipelined: true, Queues: []string{"q"}, FetchCount: 1})
 	k.send(&frameIn{RequestId: 2, Queues: []string{"q"}, FetchCount: 1, WaitMs: proto.Int64(20_000)})
-	eventually(t, "the fetch is parked", func() bool { return b.jobs.parked() == 1 })
+	eventually.True(t, patience, "the fetch is parked", func() bool { return b.jobs.parked() == 1 })
 	drained := make(chan error, 1)
 	go func() { drained <- b.srv.Drain(t.Context()) }()
 	var told, empty bool
@@ -523,7 +524,7 @@ func TestPipelined_DrainIsToldAndAcksAreStillTaken(t *testing.T) {
 	}
 	_ = k.s.CloseRequest()
 	k.ended()
-	within(t, 5*time.Second, "Drain", func() {
+	eventually.Returns(t, 5*time.Second, "Drain", func() {
 		if err := <-drained; err != nil {
 			t.Error(err)
 		}
@@ -543,7 +544,7 @@ func TestPipelined_DrainCutsAClientThatStays(t *testing.T) {
 	if out := k.receive(); !out.GetDrain() {
 		t.Errorf("told %v", out)
 	}
-	within(t, 5*time.Second, "the cut", func() {
+	eventually.Returns(t, 5*time.Second, "the cut", func() {
 		if _, err := k.s.Receive(); err == nil {
 			t.Error("the stream goes on")
 		}
@@ -588,7 +589,7 @@ func TestStream_ClientThatDoesNotReadLosesItsStreamAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "all jobs are granted", func() bool {
+	eventually.True(t, patience, "all jobs are granted", func() bool {
 		var q []wire.Queue
 		b.do("GET", "/api/v1/queues", "").want(t, 200).into(t, &q)
 		return q[0].Pending == 0
@@ -597,7 +598,7 @@ func TestStream_ClientThatDoesNotReadLosesItsStreamAlone(t *testing.T) {
 	b.h2 = others
 	b.open(t.Context()).ask(&frameIn{RequestId: 1, Enqueues: enqueues("other")})
 	die()
-	eventually(t, "jobs that were not sent are pending again", func() bool {
+	eventually.True(t, patience, "jobs that were not sent are pending again", func() bool {
 		var q []wire.Queue
 		_ = json.Unmarshal(b.do("GET", "/api/v1/queues", "").body, &q)
 		for _, one := range q {

@@ -7,6 +7,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
@@ -89,7 +90,7 @@ func TestSubscribe_BeginsNowTellsGapsAndWhyItEnds(t *testing.T) {
 	if sub.Receive() || connect.CodeOf(sub.Err()) != connect.CodeUnavailable || !strings.Contains(sub.Err().Error(), "another node serves") {
 		t.Errorf("ended with %v", sub.Err())
 	}
-	eventually(t, "its reader is gone", func() bool { return s.readers() == 0 })
+	eventually.True(t, patience, "its reader is gone", func() bool { return s.readers() == 0 })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.in.After != nil {
@@ -117,12 +118,12 @@ func TestSubscribe_IsCountedAndDrainedLikeOtherStreams(t *testing.T) {
 	s := newScripted()
 	b := newBench(t, benchOptions{Options: Options{StreamsMax: 2}, router: newRouter(Placement{Local: here}), events: s})
 	first, _ := b.subscribe(b.client(true), &corvov1.SubscribeRequest{}), b.listen("/api/v1/events")
-	eventually(t, "two are open", func() bool { return s.readers() == 2 })
+	eventually.True(t, patience, "two are open", func() bool { return s.readers() == 2 })
 	third := b.subscribe(b.client(true), &corvov1.SubscribeRequest{})
 	if third.Receive() || connect.CodeOf(third.Err()) != connect.CodeResourceExhausted {
 		t.Errorf("the third: %v", third.Err())
 	}
-	within(t, 5*time.Second, "the drain", func() {
+	eventually.Returns(t, 5*time.Second, "the drain", func() {
 		if err := b.srv.Drain(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -153,7 +154,7 @@ func TestSubscribe_IsCarriedToTheLeader(t *testing.T) {
 		t.Errorf("asked for %s", s.caller.Namespace)
 	}
 	s.mu.Unlock()
-	within(t, 5*time.Second, "the drain", func() {
+	eventually.Returns(t, 5*time.Second, "the drain", func() {
 		if err := follower.srv.Drain(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -161,5 +162,5 @@ func TestSubscribe_IsCarriedToTheLeader(t *testing.T) {
 	if sub.Receive() {
 		t.Errorf("heard %v after the drain", sub.Msg())
 	}
-	eventually(t, "the leader's reader is gone", func() bool { return s.readers() == 0 })
+	eventually.True(t, patience, "the leader's reader is gone", func() bool { return s.readers() == 0 })
 }

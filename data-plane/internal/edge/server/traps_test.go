@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
@@ -139,7 +140,7 @@ func TestTrap32_AJobThatKillsItsWorkersDies(t *testing.T) {
 	for range 3 {
 		c.take(object{"lease": "1s", "wait": 30})
 	}
-	eventually(t, "the job is dead", func() bool { return c.state(id) == "dead" })
+	eventually.True(t, patience, "the job is dead", func() bool { return c.state(id) == "dead" })
 	if j := c.call(200, "GET", "/api/v1/jobs/"+id, nil); j["dead_reason"] != "crash_loop" || j["crashes"] != 3.0 {
 		t.Errorf("job %v", j)
 	}

@@ -3,6 +3,8 @@ package server
 import (
 	"fmt"
 	"testing"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
 // The mistakes on record about jobs that are about other jobs.
@@ -75,7 +77,7 @@ func TestTrap26_EveryEndCountsForTheBatch(t *testing.T) {
 	}
 	made := c.call(201, "POST", "/api/v1/enqueue/batch", object{"jobs": jobs, "batch": object{"callback_queue": "done"}})
 	ids := made["job_ids"].([]any)
-	eventually(t, "the last one is dead", func() bool { return c.state(ids[4].(string)) == "dead" })
+	eventually.True(t, patience, "the last one is dead", func() bool { return c.state(ids[4].(string)) == "dead" })
 	c.call(200, "POST", "/api/v1/jobs/"+ids[0].(string)+"/cancel", nil)
 	c.call(200, "DELETE", "/api/v1/jobs/"+ids[1].(string), nil)
 	g := c.grant("q")
@@ -120,7 +122,7 @@ func TestTrap40_ADependencyThatIsGoneBlocksNobody(t *testing.T) {
 			waits := c.add(object{"queue": "w", "depends_on": []string{first}, "on_dependency_failed": policy})
 			c.gone("w")
 			finish(first)
-			eventually(t, "it is "+want, func() bool { return c.state(waits) == want })
+			eventually.True(t, patience, "it is "+want, func() bool { return c.state(waits) == want })
 			if policy == "run" {
 				if g := c.grant("w"); g["job_id"] != waits {
 					t.Errorf("%s after %s: fetched %v", policy, end, g)

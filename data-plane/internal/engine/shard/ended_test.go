@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
@@ -119,9 +120,7 @@ func TestEnded_ADeletedNamespaceStopsAtOnceAndLeavesNothing(t *testing.T) {
 		return done
 	}
 	ends, waits := parked(gone), parked(stays)
-	for r.Stats().Parked.Load() < 2 {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.True(t, patience, "both are parked", func() bool { return r.Stats().Parked.Load() == 2 })
 	for <-ticks != (job.ScheduleID{0, 9}) { // It ticks.
 	}
 
@@ -153,11 +152,7 @@ func TestEnded_ADeletedNamespaceStopsAtOnceAndLeavesNothing(t *testing.T) {
 		t.Errorf("%d rows name the namespace, want the note of its end", rows)
 	}
 	cell.set() // The cell forgets it.
-	for deadline := time.Now().Add(20 * time.Second); r.rows(t, gone) > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the namespace is not forgotten")
-		}
-	}
+	eventually.True(t, patience, "the namespace is forgotten", func() bool { return r.rows(t, gone) == 0 })
 	r.must(t, Request{After: []command.Command{&command.Enqueue{NS: stays, ID: job.ID{78}, Queue: "nothing", Retry: command.DefaultRetry()}}})
 	if err := <-waits; err != nil {
 		t.Fatalf("the neighbour's fetch ended with %v", err)

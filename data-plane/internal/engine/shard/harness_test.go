@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/raftlog"
@@ -45,7 +46,7 @@ func startWith(tb testing.TB, d rigDisks, dir string, o raftlog.Options, of Opti
 
 func (r *rig) waitLeading(tb testing.TB) {
 	tb.Helper()
-	grouptest.Eventually(tb, "the shard leads", func() bool { return r.term.Load() != nil })
+	eventually.True(tb, patience, "the shard leads", func() bool { return r.term.Load() != nil })
 }
 
 func (r *rig) stop(tb testing.TB) {

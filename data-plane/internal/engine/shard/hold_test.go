@@ -8,10 +8,10 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
@@ -20,7 +20,7 @@ func leaderless(t *testing.T, wait time.Duration) (*rig, *peer) {
 	t.Helper()
 	r, other := pairedWith(t, Options{LeaderWait: wait})
 	other.deafen()
-	grouptest.Eventually(t, "the lead is lost", func() bool { return r.term.Load() == nil && !r.Group().Leading() })
+	eventually.True(t, patience, "the lead is lost", func() bool { return r.term.Load() == nil && !r.Group().Leading() })
 	return r, other
 }
 
@@ -32,7 +32,7 @@ func (r *rig) held(t *testing.T, calls ...func() error) <-chan error {
 	for _, call := range calls {
 		go func() { answers <- call() }()
 	}
-	grouptest.Eventually(t, "the calls are held", func() bool { return r.stats.Held.Load() == before+int64(len(calls)) })
+	eventually.True(t, patience, "the calls are held", func() bool { return r.stats.Held.Load() == before+int64(len(calls)) })
 	return answers
 }
 

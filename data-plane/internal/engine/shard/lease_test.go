@@ -4,11 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/grouptest"
 )
 
 const shortLease = 50 * time.Millisecond
@@ -102,7 +102,7 @@ func TestLease_ARenewalInTheEntryThatWouldEndItSavesIt(t *testing.T) {
 	id := s.enqueue()
 	g := s.fetch(shortLease)
 	due := s.head(id).Due
-	grouptest.Eventually(t, "the lease is over", func() bool { return s.group.Now().Lease > due })
+	eventually.True(t, patience, "the lease is over", func() bool { return s.group.Now().Lease > due })
 	rep := s.do(renew(g))
 	h := s.head(id)
 	if held := h.State == job.Active && h.Epoch == g.Epoch; held != rep.Renewals[0].Held {
@@ -120,7 +120,7 @@ func TestLease_ANewLeaderGivesAFreshFullLease(t *testing.T) {
 	const lease = 150 * time.Millisecond
 	g := s.fetch(lease)
 	old := s.head(id).Due
-	grouptest.Eventually(t, "the lease is over", func() bool { return s.group.Now().Lease > old })
+	eventually.True(t, patience, "the lease is over", func() bool { return s.group.Now().Lease > old })
 	s.nextTerm()
 	began := s.began
 	s.step()

@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
@@ -86,7 +86,7 @@ func TestLimits_ThreeSlotsNeverHoldFour(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		}
 	})
-	grouptest.Eventually(t, "every job ends", func() bool {
+	eventually.True(t, patience, "every job ends", func() bool {
 		c, err := stateread.ReadCounts(r.Store(), stepNS, "q")
 		n := c.Jobs[job.Completed] + c.Jobs[job.Dead] + c.Jobs[job.Cancelled]
 		return err == nil && n == int64(jobs)
@@ -277,7 +277,7 @@ func TestSweep_TakesADeletedQueueAwayInPieces(t *testing.T) {
 	r.stop(t) // Wherever the sweep stands.
 	r = start(t, d, "", raftlog.Options{})
 	defer r.stop(t)
-	grouptest.Eventually(t, "the queue is swept", func() bool {
+	eventually.True(t, patience, "the queue is swept", func() bool {
 		left, err := stateread.ReadSweeps(r.Store())
 		return err == nil && len(left) == 0
 	})

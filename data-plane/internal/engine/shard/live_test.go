@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -15,7 +16,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/transport"
 )
@@ -77,7 +77,7 @@ func TestOverload_TheInboxIsBoundedInBytesToo(t *testing.T) {
 		_, err := s.shard.Do(t.Context(), Request{After: []command.Command{big}})
 		done <- err
 	}()
-	grouptest.Eventually(t, "the request is queued", func() bool { return len(s.inbox) == 1 })
+	eventually.True(t, patience, "the request is queued", func() bool { return len(s.inbox) == 1 })
 	if s.queued.Load() < 200<<10 {
 		t.Fatalf("%d bytes counted for a large request", s.queued.Load())
 	}
@@ -141,11 +141,11 @@ func TestLeadershipLoss_NobodyHangsAndEverybodyIsToldTheTruth(t *testing.T) {
 	parked := fetchReq(1, time.Hour, true)
 	parked.Fetch.Queues = []string{"empty"}
 	call(parked)
-	grouptest.Eventually(t, "the fetch is parked", func() bool { return r.stats.Parked.Load() == 1 })
+	eventually.True(t, patience, "the fetch is parked", func() bool { return r.stats.Parked.Load() == 1 })
 	deafen()
 	from := r.Group().Status().LastIndex
 	call(Request{After: []command.Command{m.newJob()}})
-	grouptest.Eventually(t, "an entry is under way", func() bool { return r.Group().Status().LastIndex > from })
+	eventually.True(t, patience, "an entry is under way", func() bool { return r.Group().Status().LastIndex > from })
 	call(Request{After: []command.Command{m.newJob()}}) // Waits in the inbox.
 	codes := map[fault.Code]int{}
 	for range 3 {
@@ -178,7 +178,7 @@ func TestShutdown_AnswersWhoIsParked(t *testing.T) {
 			answers <- err
 		}()
 	}
-	grouptest.Eventually(t, "all are parked", func() bool { return r.stats.Parked.Load() == n })
+	eventually.True(t, patience, "all are parked", func() bool { return r.stats.Parked.Load() == n })
 	r.stop(t)
 	for range n {
 		if err := <-answers; fault.CodeOf(err) != fault.NotLeader {
@@ -197,12 +197,12 @@ func TestGiveUp_AParkedFetchReturnsWithTheContext(t *testing.T) {
 		_, err := r.Do(ctx, fetchReq(1, time.Hour, true))
 		answer <- err
 	}()
-	grouptest.Eventually(t, "it is parked", func() bool { return r.stats.Parked.Load() == 1 })
+	eventually.True(t, patience, "it is parked", func() bool { return r.stats.Parked.Load() == 1 })
 	cancel()
 	if err := <-answer; !errors.Is(err, context.Canceled) {
 		t.Fatalf("told %v", err)
 	}
-	grouptest.Eventually(t, "it left", func() bool { return r.stats.Parked.Load() == 0 })
+	eventually.True(t, patience, "it left", func() bool { return r.stats.Parked.Load() == 0 })
 }
 
 func TestHoldOff_ResumingWakesParkedFetches(t *testing.T) {
@@ -218,7 +218,7 @@ func TestHoldOff_ResumingWakesParkedFetches(t *testing.T) {
 		rep, _ := r.Do(context.Background(), fetchReq(1, time.Hour, true))
 		answer <- rep
 	}()
-	grouptest.Eventually(t, "it is parked", func() bool { return r.stats.Parked.Load() == 1 })
+	eventually.True(t, patience, "it is parked", func() bool { return r.stats.Parked.Load() == 1 })
 	r.HoldOff(false)
 	select {
 	case rep := <-answer:

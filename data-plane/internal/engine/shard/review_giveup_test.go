@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
@@ -29,7 +29,7 @@ func TestDo_AFetchWhoseCallerIsGoneStillTellsWhatItWasGranted(t *testing.T) {
 		rep, err := s.shard.Do(gone, fetchReq(1, time.Hour, false))
 		answer <- outcome{rep, err}
 	}()
-	grouptest.Eventually(t, "the request is in the inbox", func() bool { return len(s.inbox) == 1 || len(answer) == 1 })
+	eventually.True(t, patience, "the request is in the inbox", func() bool { return len(s.inbox) == 1 || len(answer) == 1 })
 	s.step()
 	o := <-answer
 	if o.err != nil || len(o.rep.Grants) != 1 || o.rep.Grants[0].ID != id {
@@ -42,7 +42,7 @@ func TestRead_ThatFindsNothingIsConfirmedToo(t *testing.T) {
 	t.Parallel()
 	r, deafen := paired(t)
 	deafen()
-	grouptest.Eventually(t, "the peer does not confirm", func() bool { return r.Group().VerifyLeader() != nil || !r.Group().Leading() })
+	eventually.True(t, patience, "the peer does not confirm", func() bool { return r.Group().VerifyLeader() != nil || !r.Group().Leading() })
 	_, err := Read(t.Context(), r.Shard, func(*statedb.Group) (struct{}, error) { return struct{}{}, statedb.ErrNotFound })
 	if fault.CodeOf(err) != fault.NotLeader {
 		t.Fatalf("a node that nobody confirms answers: %v", err)

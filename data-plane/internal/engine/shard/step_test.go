@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
@@ -47,7 +48,7 @@ func stepBy(tb testing.TB, o Options, clock group.Clock) *stepper {
 			tb.Error(err)
 		}
 	})
-	grouptest.Eventually(tb, "the group leads", g.Leading)
+	eventually.True(tb, patience, "the group leads", g.Leading)
 	o.Logger = slog.New(slog.DiscardHandler)
 	o.Fatal = func(err error) { panic(err) }
 	if o.FeedKeep == 0 {
@@ -171,7 +172,7 @@ func renew(g state.Grant) Request {
 
 // until steps until the time has come.
 func (s *stepper) until(at int64) {
-	grouptest.Eventually(s.tb, "the time comes", func() bool {
+	eventually.True(s.tb, patience, "the time comes", func() bool {
 		now := s.group.Now()
 		return min(now.Lease, now.Calendar) > at
 	})

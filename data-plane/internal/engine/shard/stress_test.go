@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/raftlog"
 )
 
@@ -147,7 +147,7 @@ func TestStress_LeasesAreExclusiveAndCompletionsAreSingle(t *testing.T) {
 		c, err := stateread.ReadCounts(r.Store(), stepNS, "q")
 		return err == nil && c.Jobs[job.Completed]+c.Jobs[job.Dead] == int64(jobs)
 	}
-	grouptest.Eventually(t, "every job ends", ended)
+	eventually.True(t, patience, "every job ends", ended)
 	cancel()
 	wg.Wait()
 	l.overlaps(t)

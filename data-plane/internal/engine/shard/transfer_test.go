@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
@@ -130,12 +131,12 @@ func TestTransfer_ThatFailsLeavesAServingLeader(t *testing.T) {
 		_, err := r.Do(context.Background(), f)
 		parked <- err
 	}()
-	grouptest.Eventually(t, "the fetch is parked", func() bool { return r.stats.Parked.Load() == 1 })
+	eventually.True(t, patience, "the fetch is parked", func() bool { return r.stats.Parked.Load() == 1 })
 	turnedAway := 0
 	for turnedAway == 0 { // A busy machine may let a transfer pass between two calls.
 		turnedAway = r.callsTurnedAwayBy(t, s, func() error { return r.Group().Transfer("n2") })
 	}
-	grouptest.Eventually(t, "the leader serves again", func() bool {
+	eventually.True(t, patience, "the leader serves again", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_, err := r.Do(ctx, Request{After: []command.Command{s.newJob()}})

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
@@ -115,7 +116,7 @@ func TestSnapshot_AFollowerFarBehindGetsTheStateAndKeepsItOverARestart(t *testin
 	last := leader.put(t, 5)
 
 	behind = mustOpen(t, setup{id: ids[at], disks: dd[at], bootstrap: ids, peers: []*replica{leader, other}})
-	eventually(t, "the follower catches up", func() bool { return behind.AppliedIndex() >= last })
+	eventually.True(t, patience, "the follower catches up", func() bool { return behind.AppliedIndex() >= last })
 	if got, want := behind.contents(t), leader.contents(t); got != want {
 		t.Fatalf("follower:\n%s\nleader:\n%s", got, want)
 	}
@@ -130,7 +131,7 @@ func TestSnapshot_AFollowerFarBehindGetsTheStateAndKeepsItOverARestart(t *testin
 	behind.stop(t)
 	behind = mustOpen(t, setup{id: ids[at], disks: dd[at], bootstrap: ids, peers: []*replica{leader, other}})
 	last = leaderOf(t, leader, other, behind).put(t, 1)
-	eventually(t, "the restarted follower goes on", func() bool { return behind.AppliedIndex() >= last })
+	eventually.True(t, patience, "the restarted follower goes on", func() bool { return behind.AppliedIndex() >= last })
 	for _, r := range []*replica{leader, other, behind} {
 		r.stop(t)
 	}

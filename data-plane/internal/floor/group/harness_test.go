@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
@@ -165,21 +166,10 @@ func (r *replica) stop(t *testing.T) {
 	r.closeStores(t)
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", patience, what)
-		}
-		time.Sleep(2 * time.Millisecond) // A poll, not a wait for luck.
-	}
-}
-
 func leaderOf(t *testing.T, all ...*replica) *replica {
 	t.Helper()
 	var leader *replica
-	eventually(t, "a leader", func() bool {
+	eventually.True(t, patience, "a leader", func() bool {
 		for _, r := range all {
 			if r.Leading() {
 				leader = r

@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
@@ -103,7 +104,7 @@ func powerLossAfterCut(t *testing.T, ids []string) {
 func appliedBy(t *testing.T, index uint64, all ...*replica) {
 	t.Helper()
 	for _, r := range all {
-		eventually(t, r.id+" applies", func() bool { return r.AppliedIndex() >= index })
+		eventually.True(t, patience, r.id+" applies", func() bool { return r.AppliedIndex() >= index })
 	}
 }
 
@@ -117,7 +118,7 @@ func TestCut_WhatWasAppliedBeforeAPowerLossStopsTheNodeToo(t *testing.T) {
 	keeper := mustOpen(t, setup{id: "n2", disks: on.running(), bootstrap: all, peers: []*replica{other}})
 	last := leaderOf(t, other, keeper).put(t, 20)
 	appliedBy(t, last, other, keeper)
-	eventually(t, "the keeper's log notes what is applied", func() bool {
+	eventually.True(t, patience, "the keeper's log notes what is applied", func() bool {
 		noted, err := keeper.log.Group(testGroup).GetUint64(appliedNote)
 		return err == nil && noted >= last
 	})
@@ -165,7 +166,7 @@ func TestLog_AnEntryThatCannotBeReadEndsTheNode(t *testing.T) {
 	failing.Store(true)
 	go func() { _ = r.Group.log.GetLog(1, new(raft.Log)) }()
 	var reason error
-	eventually(t, "the node ends", func() bool {
+	eventually.True(t, patience, "the node ends", func() bool {
 		select {
 		case reason = <-r.fatal:
 		default:

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
@@ -111,7 +112,7 @@ func TestSnapshot_FollowersOfAGroupShareOneTransfer(t *testing.T) {
 	})
 	behind := f.open(t)
 	for _, r := range behind {
-		eventually(t, "both catch up", func() bool { return r.AppliedIndex() >= f.leader.AppliedIndex() })
+		eventually.True(t, patience, "both catch up", func() bool { return r.AppliedIndex() >= f.leader.AppliedIndex() })
 		if got, want := r.contents(t), f.leader.contents(t); got != want {
 			t.Errorf("%s:\n%s\nleader:\n%s", r.id, got, want)
 		}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
 // deafWire never comes back from handing the leadership over, until the test ends.
@@ -48,7 +50,7 @@ func TestTransfer_OneThatNeverEndsIsNoticedByTheNextTerm(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, "a leads", func() bool { give(); return a.Leading() })
+	eventually.True(t, patience, "a leads", func() bool { give(); return a.Leading() })
 	_ = a.Transfer("b") // Times out; the library goes on waiting for the call.
 	<-deaf.asked
 
@@ -56,13 +58,13 @@ func TestTransfer_OneThatNeverEndsIsNoticedByTheNextTerm(t *testing.T) {
 	for _, r := range all[1:] {
 		r.wire.Disconnect("a")
 	}
-	eventually(t, "another leads", func() bool { return all[1].Leading() || all[2].Leading() })
-	eventually(t, "a knows", func() bool { return !a.Leading() })
+	eventually.True(t, patience, "another leads", func() bool { return all[1].Leading() || all[2].Leading() })
+	eventually.True(t, patience, "a knows", func() bool { return !a.Leading() })
 	for _, r := range all[1:] {
 		a.wire.Connect(raft.ServerAddress(r.id), r.wire.InmemTransport)
 		r.wire.Connect("a", a.wire.InmemTransport)
 	}
-	eventually(t, "a leads again and is refused", func() bool { give(); return a.transferring.Load() != 0 })
+	eventually.True(t, patience, "a leads again and is refused", func() bool { give(); return a.transferring.Load() != 0 })
 	if a.Leading() {
 		t.Fatal("a counts as leading although it takes no entries")
 	}

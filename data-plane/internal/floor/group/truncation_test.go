@@ -3,6 +3,8 @@ package group
 import (
 	"errors"
 	"testing"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
 // Two of three forget what they confirmed and elect each other. The one that has it
@@ -18,7 +20,7 @@ func TestCut_BelowWhatIsAppliedStopsTheNodeBeforeAnythingIsLost(t *testing.T) {
 	}
 	last := leaderOf(t, up...).put(t, 20)
 	keeper := up[1]
-	eventually(t, "both have applied", func() bool { return up[0].AppliedIndex() >= last && keeper.AppliedIndex() >= last })
+	eventually.True(t, patience, "both have applied", func() bool { return up[0].AppliedIndex() >= last && keeper.AppliedIndex() >= last })
 	term := keeper.raft.CurrentTerm()
 	for _, r := range up {
 		r.stop(t)
@@ -46,7 +48,7 @@ func forgottenUntil(t *testing.T, all []string, term, last uint64) []*replica {
 		if err := leader.Transfer(""); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the transfer", func() bool { return !leader.Leading() })
+		eventually.True(t, patience, "the transfer", func() bool { return !leader.Leading() })
 	}
 	leaderOf(t, forgetful...).put(t, int(last)+5)
 	return forgetful
@@ -55,7 +57,7 @@ func forgottenUntil(t *testing.T, all []string, term, last uint64) []*replica {
 func (r *replica) mustStopUntruncated(t *testing.T, last uint64) {
 	t.Helper()
 	var reason error
-	eventually(t, "the keeper stops", func() bool {
+	eventually.True(t, patience, "the keeper stops", func() bool {
 		select {
 		case reason = <-r.fatal:
 		default:

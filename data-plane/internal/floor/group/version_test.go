@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
 )
 
@@ -58,7 +59,7 @@ func TestVersion_AnOlderProgramStopsAtTheEntryAndDoesNotStartAgain(t *testing.T)
 		t.Fatal(err)
 	}
 	leader.put(t, 3)
-	eventually(t, "the older program follows", func() bool { return old.AppliedIndex() == leader.AppliedIndex() })
+	eventually.True(t, patience, "the older program follows", func() bool { return old.AppliedIndex() == leader.AppliedIndex() })
 	cell.Store(2)
 	leader.put(t, 1)
 	select {

@@ -8,7 +8,6 @@ package grouptest
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/hashicorp/raft"
@@ -104,15 +103,4 @@ func (s *Stores) Replica(tb testing.TB, shard uint32, o Setup) Replica {
 		tb.Fatal(err)
 	}
 	return Replica{g, store}
-}
-
-// Eventually waits until something that must happen has.
-func Eventually(tb testing.TB, what string, ok func() bool) {
-	tb.Helper()
-	const patience = 20 * time.Second
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			tb.Fatalf("not within %s: %s", patience, what)
-		}
-	}
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
 // patience is how long a test waits for what must happen.
@@ -75,20 +77,18 @@ func (d *gate) files() (made, most int) {
 // asked waits until so many readers wait for transfers of the store or have one.
 func asked(t *testing.T, db *DB, readers int) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	eventually.NoError(t, patience, "the readers", func() error {
 		n := 0
 		db.exports.mu.Lock()
+		defer db.exports.mu.Unlock()
 		for _, s := range db.exports.all {
 			n += s.readers
 		}
-		db.exports.mu.Unlock()
-		if n == readers {
-			return
+		if n != readers {
+			return fmt.Errorf("%d, want %d", n, readers)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d readers, want %d", n, readers)
-		}
-	}
+		return nil
+	})
 }
 
 // answer is what became of an Export.
@@ -131,11 +131,7 @@ func finishExport(t *testing.T, x *Export, err error) {
 func idle(t *testing.T, db *DB) {
 	t.Helper()
 	asked(t, db, 0)
-	for deadline := time.Now().Add(patience); len(db.exports.slots) > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d slots are taken", len(db.exports.slots))
-		}
-	}
+	eventually.True(t, patience, "no slot is taken", func() bool { return len(db.exports.slots) == 0 })
 	if names := staged(t, db); len(names) != 0 {
 		t.Fatalf("left in staging: %v", names)
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
 // An entry of a few hundred kilobytes, as a full one is under load.
@@ -30,9 +32,9 @@ func TestAppend_AFollowerThatWasAwayGetsBoundedMessages(t *testing.T) {
 				prepareLog(t, m, false)
 				m.wire.pipelines = pipelines
 			})
-			eventually(t, "leadership", func() bool { return leader.raft.State() == raft.Leader })
+			eventually.True(t, patience, "leadership", func() bool { return leader.raft.State() == raft.Leader })
 			leader.apply(t, "before")
-			eventually(t, "the follower", func() bool { return follower.fsm.has("before") })
+			eventually.True(t, patience, "the follower", func() bool { return follower.fsm.has("before") })
 
 			to := link{"n1", "n3"}
 			if !pipelines {
@@ -58,7 +60,7 @@ func TestAppend_AFollowerThatWasAwayGetsBoundedMessages(t *testing.T) {
 				follower.logs.gate.Unlock()
 			}
 			n.heal(to)
-			eventually(t, "catching up", func() bool { return follower.raft.AppliedIndex() >= last })
+			eventually.True(t, patience, "catching up", func() bool { return follower.raft.AppliedIndex() >= last })
 
 			most, reads := follower.logs.most.Load(), leader.logs.reads.Load()-reads
 			t.Logf("%d entries of %d KiB: at most %d KiB in a message of several, %d entries read", appends, bigEntry>>10, most>>10, reads)
@@ -90,16 +92,16 @@ func TestPipeline_AFollowerThatIsBehindCatchesUpWithoutWaitingForTicks(t *testin
 		m.wire.pipelines = true
 		m.conf.CommitTimeout = tick
 	})
-	eventually(t, "leadership", func() bool { return leader.raft.State() == raft.Leader })
+	eventually.True(t, patience, "leadership", func() bool { return leader.raft.State() == raft.Leader })
 	leader.apply(t, "before")
-	eventually(t, "the follower", func() bool { return follower.fsm.has("before") })
+	eventually.True(t, patience, "the follower", func() bool { return follower.fsm.has("before") })
 	follower.logs.gate.Lock()
 	for i := range messages * MessageEntriesMax {
 		leader.apply(t, fmt.Sprint(i))
 	}
 	last := leader.raft.LastIndex()
 	follower.logs.gate.Unlock()
-	eventually(t, "catching up", func() bool { return follower.raft.LastIndex() >= last })
+	eventually.True(t, patience, "catching up", func() bool { return follower.raft.LastIndex() >= last })
 	if err := sameLogs(leader, follower, last); err != nil {
 		t.Error(err)
 	}

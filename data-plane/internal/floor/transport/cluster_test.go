@@ -16,26 +16,20 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const testGroup = 7
 
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
+
 var testSecret = []byte("0123456789abcdef0123456789abcdef")
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
-
-// eventually polls until ok or fails the test.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s did not happen in time", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
 
 // link is the direction of requests: from dials, to answers.
 type link struct{ from, to string }
@@ -320,7 +314,7 @@ func (m *member) apply(t testing.TB, data string) {
 // leadership moves, and returns the leader that confirmed it.
 func applyOn(t testing.TB, data string, members ...*member) (leader *member) {
 	t.Helper()
-	eventually(t, "a confirmed write", func() bool {
+	eventually.True(t, patience, "a confirmed write", func() bool {
 		leader = leaderOf(members...)
 		return leader != nil && leader.raft.Apply([]byte(data), time.Second).Error() == nil
 	})

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
 // A follower commits no further than what a message proves to be its leader's. The
@@ -90,7 +92,7 @@ func TestCommitIndex_AStaleSuffixIsNotCommittedByWhatEndsBeforeIt(t *testing.T) 
 				if err != nil || !took {
 					t.Fatalf("taken %v, %v", took, err)
 				}
-				eventually(t, "the leader's entry", func() bool { return follower.fsm.has("the leader's") })
+				eventually.True(t, patience, "the leader's entry", func() bool { return follower.fsm.has("the leader's") })
 				for i, data := range follower.fsm.copy() {
 					if want := fmt.Sprintf("common %d", i); i <= commonEnd && data != want || i > commonEnd && data != "the leader's" {
 						t.Errorf("index %d: %q was applied", i, data)
@@ -162,15 +164,15 @@ func commitWhileMakingAMessage(t *testing.T, stock bool) error {
 				return
 			}
 			making.Add(1)
-			eventually(t, "a commit of the leader's own term", func() bool { return leader.raft.CommitIndex() > commonEnd })
+			eventually.True(t, patience, "a commit of the leader's own term", func() bool { return leader.raft.CommitIndex() > commonEnd })
 		}
 	})
 	close(started)
 	// A heartbeat and an append: the append has seen where the log ends.
-	eventually(t, "two messages in the making", func() bool { return making.Load() >= 2 })
+	eventually.True(t, patience, "two messages in the making", func() bool { return making.Load() >= 2 })
 	leader.logs.gate.Unlock()
 	leader.apply(t, "after")
-	eventually(t, "catching up", func() bool { return follower.fsm.has("after") || appliedStale(follower) != nil })
+	eventually.True(t, patience, "catching up", func() bool { return follower.fsm.has("after") || appliedStale(follower) != nil })
 	return errors.Join(appliedStale(follower), divergence(leader, follower))
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 )
 
@@ -32,7 +33,7 @@ func (m *member) stall(t *testing.T) {
 	m.logs.gate.Lock()
 	t.Cleanup(m.logs.gate.Unlock)
 	m.raft.Apply([]byte("stuck"), 0)
-	eventually(t, "a blocked write", func() bool { return m.logs.blocked.Load() > 0 })
+	eventually.True(t, patience, "a blocked write", func() bool { return m.logs.blocked.Load() > 0 })
 }
 
 // beats is how many heartbeats members have answered beside their loops.
@@ -58,7 +59,7 @@ func TestSilence_WithoutItAStuckLeaderKeepsItsGroup(t *testing.T) {
 	m[0].stall(t)
 	// A leader sends ten in each timeout, to each follower.
 	enough := beats(m[1], m[2]) + 200
-	eventually(t, "ten timeouts of heartbeats", func() bool { return beats(m[1], m[2]) > enough })
+	eventually.True(t, patience, "ten timeouts of heartbeats", func() bool { return beats(m[1], m[2]) > enough })
 	if leaderOf(m[1], m[2]) != nil {
 		t.Error("somebody replaced the leader: silence is not needed any more")
 	}
@@ -69,9 +70,9 @@ func TestSilence_ALeaderThatIsNotStuckStepsDown(t *testing.T) {
 	m, fitness := trio(t)
 	fitness[0].Set(health.Clock, "")
 	applyOn(t, "after", m[1], m[2])
-	eventually(t, "stepping down", func() bool { return m[0].raft.State() != raft.Leader })
+	eventually.True(t, patience, "stepping down", func() bool { return m[0].raft.State() != raft.Leader })
 	fitness[0].Clear(health.Clock)
-	eventually(t, "following again", func() bool { return m[0].fsm.has("after") })
+	eventually.True(t, patience, "following again", func() bool { return m[0].fsm.has("after") })
 }
 
 func TestUnfit_TakesNoLeadership(t *testing.T) {
@@ -83,7 +84,7 @@ func TestUnfit_TakesNoLeadership(t *testing.T) {
 	}
 	m[0].stall(t)
 	fitness[0].Set(health.DiskStalled, "")
-	eventually(t, "the third to lead", func() bool { return m[2].raft.State() == raft.Leader })
+	eventually.True(t, patience, "the third to lead", func() bool { return m[2].raft.State() == raft.Leader })
 }
 
 func TestDegraded_LeadsWhereNobodyElseCan(t *testing.T) {

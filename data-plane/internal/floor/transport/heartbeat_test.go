@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
 // hashicorp/raft#695, on the production transport: a heartbeat of a newer term
@@ -64,7 +66,7 @@ func isolateLeaderAndWrite(t *testing.T, stock bool) (diverged error) {
 		c.wire.set(true)
 		term := old.raft.CurrentTerm()
 		n.heal(link{"n2", "n1"}, link{"n3", "n1"})
-		eventually(t, "a heartbeat at the old leader", func() bool { return old.raft.CurrentTerm() > term })
+		eventually.True(t, patience, "a heartbeat at the old leader", func() bool { return old.raft.CurrentTerm() > term })
 		if m := old.wire.mux.Metrics(); !stock && m.HeartbeatsQueued == 0 {
 			t.Fatal("the newer heartbeat did not pass the filter")
 		}
@@ -73,7 +75,7 @@ func isolateLeaderAndWrite(t *testing.T, stock bool) (diverged error) {
 		b.wire.set(false)
 		c.wire.set(false)
 		next := applyOn(t, "after", b, c)
-		eventually(t, "catching up", func() bool { return old.fsm.has("after") })
+		eventually.True(t, patience, "catching up", func() bool { return old.fsm.has("after") })
 		diverged = divergence(old, next)
 		if err := lost.Error(); err == nil && diverged == nil {
 			t.Error("the old leader confirmed a write that nobody has")
@@ -88,7 +90,7 @@ func isolateLeaderAndWrite(t *testing.T, stock bool) (diverged error) {
 // lead makes want the leader.
 func lead(t *testing.T, want *member, others ...*member) {
 	t.Helper()
-	eventually(t, "leadership of "+want.id, func() bool {
+	eventually.True(t, patience, "leadership of "+want.id, func() bool {
 		if want.raft.State() == raft.Leader {
 			return true
 		}
@@ -123,9 +125,9 @@ func TestHeartbeatFilter_BlockedFollowersKeepTheirLeader(t *testing.T) {
 	// Heartbeats are at least a tenth of the timeout apart: a second and more.
 	const heartbeats = 12
 	for _, f := range followers {
-		eventually(t, "a blocked write", func() bool { return f.logs.blocked.Load() > 0 })
+		eventually.True(t, patience, "a blocked write", func() bool { return f.logs.blocked.Load() > 0 })
 		start := f.wire.mux.Metrics().HeartbeatsFast
-		eventually(t, "heartbeats answered beside the blocked loop", func() bool {
+		eventually.True(t, patience, "heartbeats answered beside the blocked loop", func() bool {
 			return f.wire.mux.Metrics().HeartbeatsFast >= start+heartbeats || leader.raft.State() != raft.Leader
 		})
 	}

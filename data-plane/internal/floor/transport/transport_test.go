@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
 // answer plays the raft loop of g: it grants every vote and takes every append
@@ -170,7 +172,7 @@ func TestMux_RefusesStrangers(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("vote: %v, want %q", err, c.want)
 			}
-			eventually(t, "the refusal", func() bool { return b.Metrics().Refused == 1 })
+			eventually.True(t, patience, "the refusal", func() bool { return b.Metrics().Refused == 1 })
 			if m := b.Metrics(); m.Accepted != 0 {
 				t.Errorf("metrics = %+v, want nothing accepted", m)
 			}
@@ -271,7 +273,7 @@ func TestMux_CutsOffGarbageAndSlowPeers(t *testing.T) {
 			}
 			close(stop)
 			<-trickled
-			eventually(t, "the refusal", func() bool { return m.Metrics().Refused == 1 })
+			eventually.True(t, patience, "the refusal", func() bool { return m.Metrics().Refused == 1 })
 			if m.Metrics().Accepted != 0 {
 				t.Error("connection was accepted")
 			}
@@ -292,7 +294,7 @@ func TestMux_BoundsHandshakesInProgress(t *testing.T) {
 		defer c.Close()
 		conns[i] = c
 	}
-	eventually(t, "refusal of what is over the limit", func() bool { return m.Metrics().Refused == 8 })
+	eventually.True(t, patience, "refusal of what is over the limit", func() bool { return m.Metrics().Refused == 8 })
 	// Close does not wait for the minute.
 	start := time.Now()
 	if err := m.Close(); err != nil {
@@ -472,7 +474,7 @@ func TestSpool_NewMemberCatchesUpBySnapshot(t *testing.T) {
 	t.Parallel()
 	n := newNetwork()
 	old := startMember(t, n, Options{NodeID: "n1", SpoolDir: t.TempDir()}, 200*time.Millisecond, []string{"n1"})
-	eventually(t, "leadership", func() bool { return old.raft.State() == raft.Leader })
+	eventually.True(t, patience, "leadership", func() bool { return old.raft.State() == raft.Leader })
 	for i := range 50 {
 		old.apply(t, strings.Repeat("x", i))
 	}
@@ -484,7 +486,7 @@ func TestSpool_NewMemberCatchesUpBySnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	old.apply(t, "after")
-	eventually(t, "catching up", func() bool { return joined.fsm.has("after") })
+	eventually.True(t, patience, "catching up", func() bool { return joined.fsm.has("after") })
 	if err := divergence(old, joined); err != nil {
 		t.Error(err)
 	}
