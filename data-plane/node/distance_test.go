@@ -47,17 +47,11 @@ func TestDistance_ANodeWithoutALeaderSaysThatTheOthersAreTooFarAway(t *testing.T
 	r := newCellRig(t, 3)
 	var late atomic.Int64
 	late.Store(int64(400 * time.Millisecond))
-	r.change = func(_ int, c *node.Config) { c.Raft = lateListener{c.Raft, &late} }
-	for i := range 3 {
-		r.mustStart(i)
-		t.Cleanup(func() { r.stop(i) })
-	}
-	if _, err := r.form(); err != nil {
-		t.Fatal(err)
-	}
+	r.Change = func(_ int, c *node.Config) { c.Raft = lateListener{c.Raft, &late} }
+	r.startAndForm()
 	var said string
 	eventually.True(t, patience, "the reason at /readyz", func() bool {
-		res, err := http.Get(r.peers[0].APIURL + "/readyz")
+		res, err := http.Get(r.Places[0].APIURL + "/readyz")
 		if err != nil {
 			return false
 		}
@@ -72,5 +66,5 @@ func TestDistance_ANodeWithoutALeaderSaysThatTheOthersAreTooFarAway(t *testing.T
 		t.Errorf("n1 is far from itself: %s", said)
 	}
 	late.Store(0)
-	r.ready(0, 1, 2)
+	r.Ready()
 }

@@ -64,33 +64,19 @@ func (s *stallable) stop(t *testing.T) (release func()) {
 func ledByFirst(t *testing.T) (*cellRig, *stallable) {
 	t.Helper()
 	r, s := newCellRig(t, 3), &stallable{}
-	r.change = func(i int, c *node.Config) {
+	r.Change = func(i int, c *node.Config) {
 		c.Fatal = func(err error) { t.Logf("node %d would end: %v", i+1, err); select {} }
 		if i == 0 {
 			c.SetFS(s.fs())
 		}
 	}
-	for i := range 3 {
-		if err := r.start(i); err != nil {
-			t.Fatal(err)
-		}
-		if i > 0 {
-			t.Cleanup(func() { r.stop(i) })
-		}
-	}
-	if _, err := r.form(); err != nil {
-		t.Fatal(err)
-	}
+	r.startAndForm()
+	r.Ready()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	for _, n := range r.nodes {
-		if err := n.Ready(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
 	eventually.True(t, 20*time.Second, "the first node to lead everything", func() bool {
-		_ = r.nodes[0].TakeAll(ctx) // Tried again.
-		return r.nodes[0].Leads() == r.nodes[0].Groups()
+		_ = r.Nodes[0].TakeAll(ctx) // Tried again.
+		return r.Nodes[0].Leads() == r.Nodes[0].Groups()
 	})
 	return r, s
 }
@@ -102,7 +88,7 @@ func (r *cellRig) writeSomewhere(t *testing.T, nodes ...int) {
 	eventually.True(t, 20*time.Second, "a write", func() bool {
 		for _, i := range nodes {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			err := r.nodes[i].Write(ctx, &cellv1.Tenant{Id: "tn_" + id, Name: "t" + strings.ToLower(id)})
+			err := r.Nodes[i].Write(ctx, &cellv1.Tenant{Id: "tn_" + id, Name: "t" + strings.ToLower(id)})
 			cancel()
 			if err == nil {
 				return true
@@ -119,8 +105,7 @@ const stallEnds = 10 * time.Second
 func TestStall_AnotherNodeTakesWritesBeforeTheProcessEnds(t *testing.T) {
 	t.Parallel()
 	r, s := ledByFirst(t)
-	first := r.nodes[0]
-	t.Cleanup(func() { r.stop(0) })
+	first := r.Nodes[0]
 	release := s.stop(t)
 	began := time.Now()
 	// Raft's loop is stuck in this write, as under any load.
@@ -137,7 +122,7 @@ func TestStall_AnotherNodeTakesWritesBeforeTheProcessEnds(t *testing.T) {
 		t.Errorf("the stalled node says that it leads %d groups", n)
 	}
 	eventually.True(t, 5*time.Second, "the others to lead everything", func() bool {
-		return r.nodes[1].Leads()+r.nodes[2].Leads() == first.Groups()
+		return r.Nodes[1].Leads()+r.Nodes[2].Leads() == first.Groups()
 	})
 	release()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -151,7 +136,7 @@ func TestStall_AnotherNodeTakesWritesBeforeTheProcessEnds(t *testing.T) {
 func TestShutdown_ADiskThatHangsNeitherHoldsItUpNorLetsItLead(t *testing.T) {
 	t.Parallel()
 	r, s := ledByFirst(t)
-	first := r.nodes[0]
+	first := r.Nodes[0]
 	s.stop(t)
 	go func() {
 		_ = first.Write(context.Background(), &cellv1.Tenant{Id: "tn_" + ulid.Make().String(), Name: "stuck"}) // Its outcome is unknown.
@@ -159,6 +144,7 @@ func TestShutdown_ADiskThatHangsNeitherHoldsItUpNorLetsItLead(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	began := time.Now()
+	r.Nodes[0] = nil // It is stopped here.
 	if err := first.Shutdown(ctx, true); !errors.Is(err, node.ErrStuck) {
 		t.Errorf("shutdown: %v, want ErrStuck", err)
 	}
@@ -170,7 +156,7 @@ func TestShutdown_ADiskThatHangsNeitherHoldsItUpNorLetsItLead(t *testing.T) {
 	}
 	r.writeSomewhere(t, 1, 2)
 	eventually.True(t, 10*time.Second, "the others to lead everything", func() bool {
-		return r.nodes[1].Leads()+r.nodes[2].Leads() == first.Groups()
+		return r.Nodes[1].Leads()+r.Nodes[2].Leads() == first.Groups()
 	})
 }
 

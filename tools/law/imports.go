@@ -140,7 +140,7 @@ var Rooms = []Room{
 		"wire to use case and back; it must not know storage, raft or commands"},
 	{"data-plane/node", []string{"data-plane/api/...", "data-plane/internal/..."},
 		"the public package: builds and starts a node, so it alone knows everybody"},
-	{"data-plane/node/nodetest", []string{"data-plane/node"},
+	{"data-plane/node/nodetest", []string{"data-plane/api/celladmin", "data-plane/node"},
 		"starts nodes for tests of any module; it knows not what is asked of them"},
 
 	// The control plane: it meets the data plane through the cell's contract alone.

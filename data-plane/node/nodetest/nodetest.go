@@ -1,4 +1,4 @@
-// Package nodetest owns the nodes that tests of any module start in their own process.
+// Package nodetest owns the nodes and cells that tests of any module start in their own process.
 //
 // It must not know what is asked of them. Surprising: a place's listeners are open before
 // its node is, so that the nodes of a cell know each other's addresses from the start.
@@ -19,11 +19,7 @@ import (
 // Listen opens a free port of this machine.
 func Listen(tb testing.TB) net.Listener {
 	tb.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return ln
+	return listenAt(tb, "127.0.0.1:0")
 }
 
 // Logger tells errors, and with CORVO_TEST_LOG everything.
@@ -38,14 +34,24 @@ func Logger() *slog.Logger {
 // Place is where a node will be.
 type Place struct {
 	node.Peer
+	Dir       string
 	API, Raft net.Listener
 }
 
-// NewPlace opens a node's listeners.
+// NewPlace makes a node's folder and opens its listeners.
 func NewPlace(tb testing.TB, id string) Place {
 	tb.Helper()
 	api, raft := Listen(tb), Listen(tb)
-	return Place{node.Peer{ID: id, RaftAddress: raft.Addr().String(), APIURL: "http://" + api.Addr().String()}, api, raft}
+	return Place{node.Peer{ID: id, RaftAddress: raft.Addr().String(), APIURL: "http://" + api.Addr().String()}, tb.TempDir(), api, raft}
+}
+
+// Leave closes the listeners: nobody is there. A node that starts later opens them again.
+func (p *Place) Leave(tb testing.TB) {
+	tb.Helper()
+	if err := errors.Join(p.API.Close(), p.Raft.Close()); err != nil {
+		tb.Fatal(err)
+	}
+	p.API, p.Raft = nil, nil
 }
 
 // Alone starts a node of one shard that asks for no key, ready, and stops it with the test.
