@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 )
 
 // Nodes would refuse the whole request, each of them, and the proxy would take them for
@@ -52,8 +54,7 @@ func TestStrict_TooManyHeadersAre431AndNoNodeIsLost(t *testing.T) {
 func TestStrict_AConnectionOfResetsIsEnded(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{})
-	held := http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
-	r.up[0].handle.Store(&held)
+	r.up[0].faults.Decide(func(string, int) faulttest.Fate { return faulttest.Fate{Hang: true} })
 	var dialled atomic.Int64
 	client := newClient(t, true)
 	transport, _ := client.Transport.(*http.Transport)

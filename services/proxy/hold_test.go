@@ -3,32 +3,34 @@ package proxy
 import (
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 )
+
+// refused is a node's, with what became of the call.
+func refused(outcome string) faulttest.Fate {
+	return faulttest.Fate{Status: http.StatusServiceUnavailable, Header: map[string]string{identity.HeaderOutcome: outcome}}
+}
 
 // A node that says that leadership is moving is asked again, and the client is not told.
 func TestHold_ACallOfWhichNothingWasDoneWaitsForALeader(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{})
-	var asked atomic.Int64
-	h := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if asked.Add(1) <= 3 {
-			w.Header().Set(identity.HeaderOutcome, identity.OutcomeNone)
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
+	node := r.up[0].faults
+	node.Decide(func(_ string, n int) (f faulttest.Fate) {
+		if n <= 3 {
+			f = refused(identity.OutcomeNone)
 		}
-		if req.Header.Get(identity.HeaderWaited) == "" {
-			t.Error("a call that waited does not say how long")
-		}
-		w.WriteHeader(http.StatusCreated)
+		return f
 	})
-	r.up[0].handle.Store(&h)
 	a := r.ask(r.http1, "POST", "/api/v1/enqueue", `{"queue":"q"}`, withKey(r.acme.key))
-	if a.status != http.StatusCreated || asked.Load() != 4 {
-		t.Errorf("%d %s after %d tries", a.status, a.body, asked.Load())
+	if a.status != http.StatusOK || node.Calls()[""] != 4 {
+		t.Errorf("%d %s after %v tries", a.status, a.body, node.Calls())
+	}
+	if a.seen.Header.Get(identity.HeaderWaited) == "" {
+		t.Error("a call that waited does not say how long")
 	}
 	for name := range a.header {
 		if name == identity.HeaderOutcome {
@@ -42,21 +44,17 @@ func TestHold_ACallOfWhichNothingWasDoneWaitsForALeader(t *testing.T) {
 func TestHold_ANodeThatLivesInAnotherTimeIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{})
-	var asked, off atomic.Int64
-	off.Store(3)
-	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if asked.Add(1) <= off.Load() {
-			w.Header().Set(identity.HeaderOutcome, identity.OutcomeClock)
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
+	node := r.up[0].faults
+	node.Decide(func(_ string, n int) (f faulttest.Fate) {
+		if n <= 3 {
+			f = refused(identity.OutcomeClock)
 		}
-		w.WriteHeader(http.StatusCreated)
+		return f
 	})
-	r.up[0].handle.Store(&h)
-	if a := r.ask(r.http1, "POST", "/api/v1/enqueue", `{"queue":"q"}`, withKey(r.acme.key)); a.status != http.StatusCreated || asked.Load() != 4 {
-		t.Errorf("%d %s after %d tries", a.status, a.body, asked.Load())
+	if a := r.ask(r.http1, "POST", "/api/v1/enqueue", `{"queue":"q"}`, withKey(r.acme.key)); a.status != http.StatusOK || node.Calls()[""] != 4 {
+		t.Errorf("%d %s after %v tries", a.status, a.body, node.Calls())
 	}
-	off.Store(1 << 60)
+	node.Decide(func(string, int) faulttest.Fate { return refused(identity.OutcomeClock) })
 	r.proxy.holds.most = 0 // Not for ever: as if HoldFor were over.
 	if a := r.ask(r.http1, "POST", "/api/v1/enqueue", `{"queue":"q"}`, withKey(r.acme.key)); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, `"CLOCK_SKEW"`) {
 		t.Errorf("in another time for good: %d %s", a.status, a.body)
@@ -78,31 +76,29 @@ func TestHold_AnUnknownOutcomeIsRepeatedWhereThatIsSafe(t *testing.T) {
 	} {
 		for _, lost := range []bool{true, false} {
 			r := startRig(t, rigOptions{})
-			var asked atomic.Int64
-			h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			node := r.up[0].faults
+			node.Decide(func(_ string, n int) (f faulttest.Fate) {
 				switch {
-				case asked.Add(1) > 1:
-					w.WriteHeader(http.StatusCreated)
+				case n > 1:
 				case lost:
-					panic(http.ErrAbortHandler) // As if the node had died.
+					f.Lose = true // As if the node had died.
 				default:
-					w.Header().Set(identity.HeaderOutcome, identity.OutcomeUnknown)
-					w.WriteHeader(http.StatusServiceUnavailable)
+					f = refused(identity.OutcomeUnknown)
 				}
+				return f
 			})
-			r.up[0].handle.Store(&h)
 			a := r.ask(r.http1, "POST", c.path, c.body, func(req *http.Request) {
 				withKey(r.acme.key)(req)
 				if c.key != "" {
 					req.Header.Set("Idempotency-Key", c.key)
 				}
 			})
-			want, tries := http.StatusServiceUnavailable, int64(1)
+			want, tries := http.StatusServiceUnavailable, 1
 			if c.again {
-				want, tries = http.StatusCreated, 2
+				want, tries = http.StatusOK, 2
 			}
-			if a.status != want || asked.Load() != tries {
-				t.Errorf("%s %s, lost %v: %d %s after %d tries", c.path, c.body, lost, a.status, a.body, asked.Load())
+			if a.status != want || node.Calls()[""] != tries {
+				t.Errorf("%s %s, lost %v: %d %s after %v tries", c.path, c.body, lost, a.status, a.body, node.Calls())
 			}
 		}
 	}

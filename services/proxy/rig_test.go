@@ -24,6 +24,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
@@ -113,6 +114,7 @@ type upstream struct {
 	leads   atomic.Bool // Shard 2.
 	stopped atomic.Bool
 	handle  atomic.Pointer[http.HandlerFunc] // Replaces the mirror.
+	faults  *faulttest.Peer                  // Before the mirror.
 }
 
 func startUpstream(t testing.TB, id string, state *cellState) *upstream {
@@ -131,7 +133,8 @@ func startUpstream(t testing.TB, id string, state *cellState) *upstream {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	mux.HandleFunc("/", u.mirror)
+	u.faults = faulttest.New(http.HandlerFunc(u.mirror), nil)
+	mux.Handle("/", u.faults)
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
 	ln := listen(t)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
@@ -331,12 +332,7 @@ func TestUnary_AllNodesDeadIsRetryable(t *testing.T) {
 func TestUnary_AnswerCutShortIsNeverTakenForWhole(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{})
-	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"half":`)
-		_ = http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
-	})
-	r.up[0].handle.Store(&h)
+	r.up[0].faults.Decide(func(string, int) faulttest.Fate { return faulttest.Fate{Half: true} })
 	for _, client := range []*http.Client{r.http1, r.h2c} {
 		req, err := http.NewRequest("GET", r.base+"/api/v1/queues", nil)
 		if err != nil {

@@ -64,6 +64,8 @@ var Rooms = []Room{
 		"which calls may be sent twice, told from their bytes; it knows no connection and no store"},
 	{"data-plane/api/eventually", nil,
 		"how tests of every module wait; it knows not for what"},
+	{"data-plane/api/faulttest", nil,
+		"a peer that misbehaves, for tests of every module; it knows not what is called"},
 	{"data-plane/api/celladmin", []string{"data-plane/api/..."},
 		"client of a cell's administration; it never sees a job"},
 

@@ -20,6 +20,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 )
 
 const keyAddr = "corvo_api_key.this"
@@ -253,20 +254,18 @@ func TestAPIKey_RotationThatStopsHalfWayIsFinished(t *testing.T) {
 			{Config: head + keyHCL("h", first, 1, roles)},
 			{
 				PreConfig: func() {
-					m.set(func(m *faultProxy) {
-						m.decide = func(call string, _ int) fate {
-							if call == "UpdateApiKey" {
-								return fate{status: http.StatusServiceUnavailable}
-							}
-							return fate{}
+					m.Decide(func(call string, _ int) (f faulttest.Fate) {
+						if call == "UpdateApiKey" {
+							f.Status = http.StatusServiceUnavailable
 						}
+						return f
 					})
 				},
 				Config:      head + keyHCL("h", second, 2, roles),
 				ExpectError: regexp.MustCompile(`(?s)revoke the previous key.*next\s+apply\s+tries\s+again`),
 			},
 			{
-				PreConfig:        func() { m.set(func(m *faultProxy) { m.decide = nil }) },
+				PreConfig:        func() { m.Decide(nil) },
 				Config:           head + keyHCL("h", second, 2, roles),
 				ConfigPlanChecks: updates(keyAddr),
 				Check: resource.ComposeAggregateTestCheckFunc(

@@ -18,6 +18,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 )
 
 // Every secret that exists is looked for in everything that Terraform keeps or shows:
@@ -279,15 +280,19 @@ provider "corvo" {
   operation_timeout = "8s"
 }
 `+namespaceHCL(ns, ``))
-	m.set(func(m *faultProxy) {
-		m.edit = pending
-		m.after = func(call string, status int) {
-			if call == "CreateNamespace" && status == http.StatusOK {
+	m.Decide(func(call string, _ int) faulttest.Fate {
+		edit := pending(call)
+		if call != "CreateNamespace" {
+			return faulttest.Fate{Edit: edit}
+		}
+		return faulttest.Fate{Edit: func(status int, body []byte) []byte {
+			if status == http.StatusOK {
 				if err := s.stop(syscall.SIGKILL); err != nil {
 					t.Error(err)
 				}
 			}
-		}
+			return edit(status, body)
+		}}
 	})
 	out := w.apply()
 	if !regexp.MustCompile(`status\s+is\s+"pending"`).MatchString(out) {
@@ -298,7 +303,7 @@ provider "corvo" {
 	if id == "" || !strings.Contains(state, `"status": "pending"`) || strings.Contains(state, "tainted") {
 		t.Fatalf("the state should have it as pending:\n%s", state)
 	}
-	m.set(func(m *faultProxy) { m.edit, m.after = nil, nil })
+	m.Decide(nil)
 	if err := s.start(); err != nil {
 		t.Fatal(err)
 	}
@@ -318,20 +323,21 @@ func TestCLI_ServiceThatDiesBeforeItsAnswerGetsOut(t *testing.T) {
 	m := startFaultProxy(t, s)
 	ns := name(t, "unheard")
 	w := newWorkspace(t, s, m.URL, "provider \"corvo\" {\n  max_retries = 0\n}\n"+namespaceHCL(ns, ``))
-	m.set(func(m *faultProxy) {
-		m.decide = func(call string, _ int) fate { return fate{lose: call == "CreateNamespace"} }
-		m.after = func(call string, _ int) {
-			if call == "CreateNamespace" {
-				if err := s.stop(syscall.SIGKILL); err != nil {
-					t.Error(err)
-				}
-			}
+	m.Decide(func(call string, _ int) faulttest.Fate {
+		if call != "CreateNamespace" {
+			return faulttest.Fate{}
 		}
+		return faulttest.Fate{Lose: true, Edit: func(_ int, body []byte) []byte {
+			if err := s.stop(syscall.SIGKILL); err != nil {
+				t.Error(err)
+			}
+			return body
+		}}
 	})
 	if out, code := w.run("apply", "-auto-approve", "-no-color", "-input=false"); code == 0 {
 		t.Fatalf("an apply without an answer succeeded:\n%s", out)
 	}
-	m.set(func(m *faultProxy) { m.decide, m.after = nil, nil })
+	m.Decide(nil)
 	if err := s.start(); err != nil {
 		t.Fatal(err)
 	}

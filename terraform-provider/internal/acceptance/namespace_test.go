@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 )
 
 const nsAddr = "corvo_namespace.this"
@@ -145,7 +146,7 @@ func TestNamespace_EmptyLabelsAreNoLabels(t *testing.T) {
 			{Config: head + namespaceHCL(n, `labels = {}`)},
 		},
 	})
-	if n := m.count("UpdateNamespace"); n != 2 {
+	if n := m.Calls()["UpdateNamespace"]; n != 2 {
 		t.Fatalf("changed %d times, want 2", n)
 	}
 }
@@ -216,16 +217,14 @@ func TestNamespace_LostAnswerIsFoundByTheNextRun(t *testing.T) {
 		Steps: []resource.TestStep{
 			{
 				PreConfig: func() {
-					m.set(func(m *faultProxy) {
-						m.decide = func(call string, _ int) fate { return fate{lose: call == "CreateNamespace"} }
-					})
+					m.Decide(func(call string, _ int) faulttest.Fate { return faulttest.Fate{Lose: call == "CreateNamespace"} })
 				},
 				Config:      config,
 				ExpectError: regexp.MustCompile(`the service can't be\s+reached`),
 			},
 			{
 				PreConfig: func() {
-					m.set(func(m *faultProxy) { m.decide = nil })
+					m.Decide(nil)
 					ns, err := s.other().find(t.Context(), n)
 					if err != nil || ns == nil {
 						t.Fatalf("the first run should have made it: %v %v", ns, err)
@@ -250,10 +249,8 @@ func TestNamespace_LostAnswersAreAskedForAgainInOneRun(t *testing.T) {
 	n := name(t, "again")
 	m := startFaultProxy(t, s)
 	head := block(s, m.URL)
-	m.set(func(m *faultProxy) {
-		m.decide = func(call string, n int) fate {
-			return fate{lose: n == 1 && (call == "CreateNamespace" || call == "UpdateNamespace" || call == "DeleteNamespace")}
-		}
+	m.Decide(func(call string, n int) faulttest.Fate {
+		return faulttest.Fate{Lose: n == 1 && (call == "CreateNamespace" || call == "UpdateNamespace" || call == "DeleteNamespace")}
 	})
 	resource.Test(t, resource.TestCase{
 		ProtoV6ProviderFactories: factories(),
@@ -264,8 +261,8 @@ func TestNamespace_LostAnswersAreAskedForAgainInOneRun(t *testing.T) {
 			{Config: head + namespaceHCL(n+"-2", `labels = { a = "1" }`), ConfigPlanChecks: updates(nsAddr)},
 		},
 	})
-	if m.count("CreateNamespace") != 2 || m.count("UpdateNamespace") != 2 || m.count("DeleteNamespace") != 2 {
-		t.Fatalf("calls: %v", m.calls)
+	if m.Calls()["CreateNamespace"] != 2 || m.Calls()["UpdateNamespace"] != 2 || m.Calls()["DeleteNamespace"] != 2 {
+		t.Fatalf("calls: %v", m.Calls())
 	}
 }
 
@@ -296,16 +293,14 @@ func TestNamespace_BusyServiceIsWaitedFor(t *testing.T) {
 	s := cloud(t)
 	n := name(t, "busy")
 	m := startFaultProxy(t, s)
-	m.set(func(m *faultProxy) {
-		m.decide = func(_ string, n int) fate {
-			switch n % 3 {
-			case 1:
-				return fate{status: http.StatusTooManyRequests, retryAfter: 1}
-			case 2:
-				return fate{status: http.StatusServiceUnavailable}
-			}
-			return fate{}
+	m.Decide(func(_ string, n int) faulttest.Fate {
+		switch n % 3 {
+		case 1:
+			return faulttest.Fate{Status: http.StatusTooManyRequests, Header: map[string]string{"Retry-After": "1"}}
+		case 2:
+			return faulttest.Fate{Status: http.StatusServiceUnavailable}
 		}
+		return faulttest.Fate{}
 	})
 	head := block(s, m.URL)
 	body := namespaceHCL(n, ``) + `
@@ -319,8 +314,8 @@ resource "corvo_queue" "q" {
 		CheckDestroy:             s.other().namespacesGone(n),
 		Steps:                    []resource.TestStep{{Config: head + body}},
 	})
-	if m.count("PUT queue") < 3 || m.count("CreateNamespace") < 3 {
-		t.Fatalf("nothing was refused: %v", m.calls)
+	if m.Calls()["PUT queue"] < 3 || m.Calls()["CreateNamespace"] < 3 {
+		t.Fatalf("nothing was refused: %v", m.Calls())
 	}
 }
 
@@ -338,7 +333,9 @@ func TestNamespace_WaitThatEndsTooEarlyIsGoneOnWith(t *testing.T) {
 		CheckDestroy:             s.other().namespacesGone(n),
 		Steps: []resource.TestStep{
 			{
-				PreConfig:          func() { m.set(func(m *faultProxy) { m.edit = pending }) },
+				PreConfig: func() {
+					m.Decide(func(call string, _ int) faulttest.Fate { return faulttest.Fate{Edit: pending(call)} })
+				},
 				Config:             config,
 				ExpectNonEmptyPlan: true, // It will wait.
 				ConfigStateChecks: []statecheck.StateCheck{
@@ -349,13 +346,11 @@ func TestNamespace_WaitThatEndsTooEarlyIsGoneOnWith(t *testing.T) {
 			{
 				// It becomes ready after some more looks.
 				PreConfig: func() {
-					m.set(func(m *faultProxy) {
-						m.edit = func(call string, body []byte) []byte {
-							if m.count("GetNamespace") < 5 {
-								return pending(call, body)
-							}
-							return body
+					m.Decide(func(call string, n int) (f faulttest.Fate) {
+						if call == "GetNamespace" && n < 5 {
+							f.Edit = pending(call)
 						}
+						return f
 					})
 				},
 				Config:           config,
@@ -370,16 +365,16 @@ func TestNamespace_WaitThatEndsTooEarlyIsGoneOnWith(t *testing.T) {
 }
 
 // pending makes namespaces look as if the cell had not learned of them.
-func pending(call string, body []byte) []byte {
+func pending(call string) func(int, []byte) []byte {
 	switch call {
 	case "CreateNamespace":
-		return rewrite(body, &cloudv1.CreateNamespaceResponse{}, func(r *cloudv1.CreateNamespaceResponse) {
+		return edited(&cloudv1.CreateNamespaceResponse{}, func(r *cloudv1.CreateNamespaceResponse) {
 			r.Namespace.Sync = cloudv1.Sync_SYNC_PENDING
 		})
 	case "GetNamespace":
-		return rewrite(body, &cloudv1.GetNamespaceResponse{}, func(r *cloudv1.GetNamespaceResponse) {
+		return edited(&cloudv1.GetNamespaceResponse{}, func(r *cloudv1.GetNamespaceResponse) {
 			r.Namespace.Sync = cloudv1.Sync_SYNC_PENDING
 		})
 	}
-	return body
+	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 )
 
 const queueAddr = "corvo_queue.this"
@@ -254,12 +255,12 @@ func TestQueue_AStalePlanIsRefused(t *testing.T) {
 	config := func(most int) string {
 		return head + queueHCL("q", nsAddr+".id", fmt.Sprintf("max_concurrency = %d", most))
 	}
-	change := func(what string, body any) func(string, int) fate {
-		return func(call string, n int) fate {
+	change := func(what string, body any) func(string, int) faulttest.Fate {
+		return func(call string, n int) faulttest.Fate {
 			if call == "PUT queue" && n == 1 {
 				o.mustQueue(t, http.MethodPost, ns, "/api/v1/queues/q/"+what, body)
 			}
-			return fate{}
+			return faulttest.Fate{}
 		}
 	}
 	resource.Test(t, resource.TestCase{
@@ -268,7 +269,7 @@ func TestQueue_AStalePlanIsRefused(t *testing.T) {
 		Steps: []resource.TestStep{
 			{Config: config(3)},
 			{
-				PreConfig:   func() { m.set(func(m *faultProxy) { m.decide = change("concurrency", map[string]int{"max": 9}) }) },
+				PreConfig:   func() { m.Decide(change("concurrency", map[string]int{"max": 9})) },
 				Config:      config(4),
 				ExpectError: regexp.MustCompile(`(?s)changed\s+after\s+this\s+plan`),
 			},
@@ -278,16 +279,14 @@ func TestQueue_AStalePlanIsRefused(t *testing.T) {
 						t.Error(err)
 					}
 					// A pause is left to people here, and the answer of a change may be lost.
-					m.set(func(m *faultProxy) { m.decide = change("pause", nil) })
+					m.Decide(change("pause", nil))
 				},
 				Config: config(4),
 				Check:  o.queueHas(ns, "q", map[string]any{"max_concurrency": 4.0, "paused": true}),
 			},
 			{
 				PreConfig: func() {
-					m.set(func(m *faultProxy) {
-						m.decide = func(call string, n int) fate { return fate{lose: call == "PUT queue" && n == 1} }
-					})
+					m.Decide(func(call string, n int) faulttest.Fate { return faulttest.Fate{Lose: call == "PUT queue" && n == 1} })
 				},
 				Config: config(5),
 				Check:  o.queueHas(ns, "q", map[string]any{"max_concurrency": 5.0}),

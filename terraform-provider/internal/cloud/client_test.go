@@ -16,6 +16,7 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1/cloudv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
@@ -65,6 +66,13 @@ func (s *namespaces) GetNamespace(context.Context, *connect.Request[cloudv1.GetN
 func (s *namespaces) handler() http.Handler {
 	_, h := cloudv1connect.NewNamespaceServiceHandler(s)
 	return h
+}
+
+// faulty is a service that has every namespace, behind something that misbehaves.
+func faulty(fate func(call string, n int) faulttest.Fate) *faulttest.Peer {
+	p := faulttest.New((&namespaces{get: func(int64) error { return nil }}).handler(), nil)
+	p.Decide(fate)
+	return p
 }
 
 func ask(ctx context.Context, c *Client) error {
@@ -174,22 +182,18 @@ func TestCall_AnotherServerIsCalledSo(t *testing.T) {
 
 func TestCall_RetryAfterIsHonoured(t *testing.T) {
 	t.Parallel()
-	var first, second time.Time
-	h := &namespaces{get: func(int64) error { return nil }}
-	srv := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if first.IsZero() {
-			first = time.Now()
-			w.Header().Set("Retry-After", "1")
-			w.WriteHeader(http.StatusTooManyRequests) // As something before the service does it.
-			return
+	var came []time.Time
+	srv := faulty(func(_ string, n int) (f faulttest.Fate) {
+		came = append(came, time.Now())
+		if n == 1 { // As something before the service does it.
+			f.Status, f.Header = http.StatusTooManyRequests, map[string]string{"Retry-After": "1"}
 		}
-		second = time.Now()
-		h.handler().ServeHTTP(w, r)
+		return f
 	})
 	if err := ask(t.Context(), newClient(t, srv, nil)); err != nil {
 		t.Fatal(err)
 	}
-	if waited := second.Sub(first); waited < time.Second {
+	if waited := came[1].Sub(came[0]); waited < time.Second {
 		t.Fatalf("came back after %s, asked for 1s", waited)
 	}
 }
@@ -210,34 +214,18 @@ func TestCall_GivesUpAtOnceIfTheWaitWouldMissTheDeadline(t *testing.T) {
 
 func TestCall_ConnectionThatBreaksIsRepeated(t *testing.T) {
 	t.Parallel()
-	h := &namespaces{get: func(int64) error { return nil }}
-	var n atomic.Int64
-	c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n.Add(1) < 3 {
-			panic(http.ErrAbortHandler)
-		}
-		h.handler().ServeHTTP(w, r)
-	}), nil)
-	if err := ask(t.Context(), c); err != nil {
+	srv := faulty(func(_ string, n int) faulttest.Fate { return faulttest.Fate{Lose: n < 3} })
+	if err := ask(t.Context(), newClient(t, srv, nil)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestCall_ServiceThatHangsIsLeftAfterTheRequestTimeout(t *testing.T) {
 	t.Parallel()
-	var n atomic.Int64
-	h := &namespaces{get: func(int64) error { return nil }}
-	c := newClient(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n.Add(1) == 1 {
-			// The server notices that the client left only once the body was read.
-			_, _ = io.Copy(io.Discard, r.Body)
-			<-r.Context().Done()
-			return
-		}
-		h.handler().ServeHTTP(w, r)
-	}), func(o *Options) { o.RequestTimeout = 100 * time.Millisecond })
-	if err := ask(t.Context(), c); err != nil || n.Load() != 2 {
-		t.Fatalf("after %d calls: %v", n.Load(), err)
+	srv := faulty(func(_ string, n int) faulttest.Fate { return faulttest.Fate{Hang: n == 1} })
+	c := newClient(t, srv, func(o *Options) { o.RequestTimeout = 100 * time.Millisecond })
+	if err := ask(t.Context(), c); err != nil || srv.Calls()[""] != 2 {
+		t.Fatalf("after %v calls: %v", srv.Calls(), err)
 	}
 }
 
