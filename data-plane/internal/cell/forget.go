@@ -14,6 +14,7 @@ import (
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 const (
@@ -36,13 +37,6 @@ func (g tombstone) encode() []byte {
 	return append(binary.BigEndian.AppendUint64(nil, g.generation), g.source...)
 }
 
-func decodeTombstone(b []byte) (tombstone, error) {
-	if len(b) < 8 {
-		return tombstone{}, fmt.Errorf("the record of a deletion has %d bytes", len(b))
-	}
-	return tombstone{binary.BigEndian.Uint64(b), string(b[8:])}, nil
-}
-
 // markDeleted writes a record's tombstone. Deleted records never return, so each has one
 // at most.
 func (e *edit) markDeleted(id string) {
@@ -50,35 +44,33 @@ func (e *edit) markDeleted(id string) {
 }
 
 // deletion reads a tombstone.
-func (e *edit) deletion(at int64, id string) (g tombstone, found bool, err error) {
-	b, err := e.get(e.tombstone(at, id))
-	if err != nil || b == nil {
-		return tombstone{}, false, err
+func (e *edit) deletion(at int64, id string) (g tombstone, found bool) {
+	b := e.get(e.tombstone(at, id))
+	if b == nil {
+		return tombstone{}, false
 	}
-	g, err = decodeTombstone(b)
-	return g, true, err
+	if len(b) < 8 {
+		statedb.Check(fmt.Errorf("the record of a deletion has %d bytes", len(b)))
+	}
+	return tombstone{binary.BigEndian.Uint64(b), string(b[8:])}, true
 }
 
 // forget removes the records of what was deleted long ago, and returns those removed. A
 // record that is not as the leader saw it stays.
-func (e *edit) forget(in *cellv1.Forget) (*cellv1.Forget, error) {
+func (e *edit) forget(in *cellv1.Forget) *cellv1.Forget {
 	out := &cellv1.Forget{}
 	for _, g := range in.GetGone() {
 		if g.GetAtNs() > e.now.Add(-celladmin.TombstonesKept).UnixNano() {
 			continue
 		}
-		ended, err := e.forgetOne(g.GetId(), g.GetAtNs())
-		if err != nil {
-			return nil, err
-		}
-		if ended {
+		if e.forgetOne(g.GetId(), g.GetAtNs()) {
 			out.Gone = append(out.Gone, g)
 		}
 	}
-	return out, nil
+	return out
 }
 
-func (e *edit) forgetOne(id string, at int64) (bool, error) {
+func (e *edit) forgetOne(id string, at int64) bool {
 	switch {
 	case strings.HasPrefix(id, tenantIDPrefix):
 		return e.forgetTenant(id, at)
@@ -90,134 +82,116 @@ func (e *edit) forgetOne(id string, at int64) (bool, error) {
 }
 
 // forgetTenant: everything in it must be gone first.
-func (e *edit) forgetTenant(id string, at int64) (bool, error) {
-	g, found, err := e.deletion(at, id)
-	if err != nil || !found {
-		return false, err
+func (e *edit) forgetTenant(id string, at int64) bool {
+	g, found := e.deletion(at, id)
+	if !found {
+		return false
 	}
 	for _, family := range []byte{famKey, famNamespace} {
-		if own, err := e.number(e.own(family, id)); err != nil || own > 0 {
-			return false, err
+		if e.number(e.own(family, id)) > 0 {
+			return false
 		}
 	}
 	if g.generation > 0 {
 		// A control plane numbers all its writes from one counter, so one floor serves the
 		// sources of all forgotten tenants.
-		seen, err := e.number(e.key(famSource, g.source))
-		if err != nil {
-			return false, err
-		}
+		seen := e.number(e.key(famSource, g.source))
 		g.generation = max(g.generation, seen)
 		e.remove(e.key(famSource, g.source))
 	}
 	e.remove(e.own(famKey, id))
 	e.remove(e.own(famNamespace, id))
 	e.remove(e.key(famTenant, id))
-	return true, e.close(g, at, id)
+	e.close(g, at, id)
+	return true
 }
 
-func (e *edit) forgetKey(id string, at int64) (bool, error) {
+func (e *edit) forgetKey(id string, at int64) bool {
 	var k cellv1.Key
-	known, err := e.record(e.key(famKey, id), &k)
-	if err != nil {
-		return false, err
-	}
+	known := e.record(e.key(famKey, id), &k)
 	if known && !k.GetRevoked() {
-		if _, found, err := e.deletion(at, k.GetTenantId()); err != nil || !found {
-			return false, err
+		if _, found := e.deletion(at, k.GetTenantId()); !found {
+			return false
 		}
 		e.remove(e.key(famKey, id))
-		return true, e.died(&keyQuota, k.GetTenantId())
+		e.died(&keyQuota, k.GetTenantId())
+		return true
 	}
-	g, found, err := e.deletion(at, id)
-	if err != nil || !found {
-		return false, err
+	g, found := e.deletion(at, id)
+	if !found {
+		return false
 	}
 	e.remove(e.key(famKey, id))
-	return true, e.close(g, at, id)
+	e.close(g, at, id)
+	return true
 }
 
 // forgetNamespace: only when its shard has nothing left of it.
-func (e *edit) forgetNamespace(text string, at int64) (bool, error) {
-	id, err := job.ParseNamespace(text)
-	if err != nil {
-		return false, err // validate has seen it.
-	}
+func (e *edit) forgetNamespace(text string, at int64) bool {
+	id := statedb.Must(job.ParseNamespace(text)) // validate has seen it.
 	var n cellv1.Namespace
-	known, err := e.record(e.layout.namespace(id), &n)
-	if err != nil || known && !n.GetSwept() {
-		return false, err
+	known := e.record(e.layout.namespace(id), &n)
+	if known && !n.GetSwept() {
+		return false
 	}
 	if known && !n.GetDeleted() {
-		if _, found, err := e.deletion(at, n.GetTenantId()); err != nil || !found {
-			return false, err
+		if _, found := e.deletion(at, n.GetTenantId()); !found {
+			return false
 		}
-		return true, e.forgetLivingNamespace(id, &n)
+		e.forgetLivingNamespace(id, &n)
+		return true
 	}
-	g, found, err := e.deletion(at, text)
-	if err != nil || !found {
-		return false, err
+	g, found := e.deletion(at, text)
+	if !found {
+		return false
 	}
 	e.remove(e.layout.namespace(id))
-	return true, e.close(g, at, text)
+	e.close(g, at, text)
+	return true
 }
 
 // forgetLivingNamespace ends one that goes with its tenant.
-func (e *edit) forgetLivingNamespace(id job.Namespace, n *cellv1.Namespace) error {
-	if err := e.died(&namespaceQuota, n.GetTenantId()); err != nil {
-		return err
-	}
+func (e *edit) forgetLivingNamespace(id job.Namespace, n *cellv1.Namespace) {
+	e.died(&namespaceQuota, n.GetTenantId())
 	ended := &cellv1.Namespace{Id: n.GetId(), TenantId: n.GetTenantId(), Name: n.GetName(), Shard: n.GetShard(), Deleted: true}
-	if err := e.liveNamespace(id, ended, n, true); err != nil {
-		return err
-	}
+	e.liveNamespace(id, ended, n, true)
 	e.remove(e.layout.namespace(id))
-	return nil
 }
 
 // close removes a tombstone, and keeps the generation of the deletion.
-func (e *edit) close(g tombstone, at int64, id string) error {
+func (e *edit) close(g tombstone, at int64, id string) {
 	e.remove(e.tombstone(at, id))
 	if g.generation == 0 {
-		return nil
+		return
 	}
 	key := e.key(famMeta, metaControl)
 	var known cellv1.GetIndexResponse
-	if _, err := e.record(key, &known); err != nil || known.GetForgottenGeneration() >= g.generation {
-		return err
+	if e.record(key, &known); known.GetForgottenGeneration() < g.generation {
+		known.ForgottenGeneration = g.generation
+		e.setRecord(key, &known)
 	}
-	known.ForgottenGeneration = g.generation
-	return e.setRecord(key, &known)
 }
 
 // forgotten is the highest generation of all that the cell has forgotten.
-func (e *edit) forgotten() (uint64, error) {
+func (e *edit) forgotten() uint64 {
 	var known cellv1.GetIndexResponse
-	_, err := e.record(e.key(famMeta, metaControl), &known)
-	return known.GetForgottenGeneration(), err
+	e.record(e.key(famMeta, metaControl), &known)
+	return known.GetForgottenGeneration()
 }
 
 // swept records that the shard of a deleted namespace has nothing left of it.
-func (e *edit) swept(text string) (*cellv1.Namespace, error) {
-	id, err := job.ParseNamespace(text)
-	if err != nil {
-		return nil, err // validate has seen it.
-	}
+func (e *edit) swept(text string) *cellv1.Namespace {
+	id := statedb.Must(job.ParseNamespace(text)) // validate has seen it.
 	n := &cellv1.Namespace{}
-	known, err := e.record(e.layout.namespace(id), n)
-	if err != nil {
-		return nil, err
-	}
+	known := e.record(e.layout.namespace(id), n)
 	var t cellv1.Tenant
-	tenant, err := e.record(e.key(famTenant, n.GetTenantId()), &t)
-	if err != nil {
-		return nil, err
-	}
+	tenant := e.record(e.key(famTenant, n.GetTenantId()), &t)
 	if !known || !n.GetDeleted() && tenant && !t.GetDeleted() {
-		return nil, fault.New(fault.NotFound, "NAMESPACE_NOT_FOUND", "deleted namespace %s not found", text)
+		refuse(fault.NotFound, "NAMESPACE_NOT_FOUND", "deleted namespace %s not found", text)
 	}
 	n.Swept = true
-	return n, e.setRecord(e.layout.namespace(id), n)
+	e.setRecord(e.layout.namespace(id), n)
+	return n
 }
 
 // Swept tells the meta group's leader that the shard of a deleted namespace has nothing

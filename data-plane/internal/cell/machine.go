@@ -106,31 +106,22 @@ func decode(payload []byte) (*cellv1.ApplyRequest, error) {
 	return req, nil
 }
 
-func (m *Machine) run(txn *statedb.Txn, req *cellv1.ApplyRequest, entry group.Entry) ([]*cellv1.Change, error) {
+func (m *Machine) run(txn *statedb.Txn, req *cellv1.ApplyRequest, entry group.Entry) (stored []*cellv1.Change, err error) {
 	if err := validate(req); err != nil {
 		return nil, err
 	}
 	if err := allowed(req, entry.Version); err != nil {
 		return nil, fmt.Errorf("%w: %s", cellversion.ErrSkew, fault.As(err).Message) // A correct leader never proposes it.
 	}
+	defer func() { err = statedb.Ended(recover()) }()
 	e := newEdit(m.layout, txn, entry.Now, m.speaks)
-	if err := e.control(req); err != nil {
-		return nil, err
-	}
-	if err := e.generation(req); err != nil {
-		return nil, err
-	}
-	stored := make([]*cellv1.Change, len(req.GetChanges()))
-	for i, c := range req.GetChanges() {
-		var err error
-		if stored[i], err = e.apply(c, entry.Index); err != nil {
-			return nil, fmt.Errorf("changes[%d]: %w", i, err)
-		}
+	e.control(req)
+	e.generation(req)
+	for _, c := range req.GetChanges() {
+		stored = append(stored, e.apply(c, entry.Index))
 	}
 	e.setNumber(m.key(famMeta, metaChanged), entry.Index)
-	if err := e.flush(); err != nil {
-		return nil, err
-	}
+	e.flush()
 	return stored, nil
 }
 

@@ -14,43 +14,35 @@ import (
 
 // tokenKey writes or removes a key that verifies user tokens. The id is derived
 // from the key, so one id never means two keys.
-func (e *edit) tokenKey(k *cellv1.TokenKey) error {
+func (e *edit) tokenKey(k *cellv1.TokenKey) {
 	key := e.key(famTokenKey, k.GetId())
 	var old cellv1.TokenKey
-	known, err := e.record(key, &old)
-	if err != nil {
-		return err
-	}
+	known := e.record(key, &old)
 	switch {
 	case k.GetDeleted() && !known:
-		return nil
+		return
 	case k.GetDeleted():
 		e.remove(key)
-		return e.uncount(famTokenKey, k.GetId())
+		e.uncount(famTokenKey, k.GetId())
+		return
 	case !known:
-		if err := e.count(famTokenKey, "token keys", tokenKeysMax); err != nil {
-			return err
-		}
+		e.count(famTokenKey, "token keys", tokenKeysMax)
 	case !bytes.Equal(old.GetPublicKey(), k.GetPublicKey()):
-		return fault.New(fault.Conflict, "KEY_CHANGED", "token key %s already has another public key; use a new id for a new key", k.GetId())
+		refuse(fault.Conflict, "KEY_CHANGED", "token key %s already has another public key; use a new id for a new key", k.GetId())
 	}
-	return e.setRecord(key, k)
+	e.setRecord(key, k)
 }
 
 // userCutoff ends a user's older tokens. A later call with an earlier time changes
 // nothing: what was cut off stays so.
-func (e *edit) userCutoff(in *cellv1.UserCutoff) (*cellv1.UserCutoff, error) {
-	if err := e.requireTenant(in.GetTenantId(), false); err != nil {
-		return nil, err
-	}
+func (e *edit) userCutoff(in *cellv1.UserCutoff) *cellv1.UserCutoff {
+	e.requireTenant(in.GetTenantId(), false)
 	if in.GetNotBeforeNs() > e.now.Add(cutoffAheadMax).UnixNano() {
-		return nil, fault.New(fault.Conflict, "TIME_AHEAD", "not_before_ns is more than %v ahead of the cell's clock", cutoffAheadMax)
+		refuse(fault.Conflict, "TIME_AHEAD", "not_before_ns is more than %v ahead of the cell's clock", cutoffAheadMax)
 	}
 	if e.cutoffs == nil {
 		e.cutoffs = &cellv1.UserCutoffs{}
-		if _, err := e.record(e.key(famMeta, metaCutoffs), e.cutoffs); err != nil {
-			return nil, err
-		}
+		e.record(e.key(famMeta, metaCutoffs), e.cutoffs)
 	}
 	out, _ := proto.Clone(in).(*cellv1.UserCutoff)
 	if i, ok := slices.BinarySearchFunc(e.cutoffs.GetList(), out, compareCutoffs); ok {
@@ -58,9 +50,9 @@ func (e *edit) userCutoff(in *cellv1.UserCutoff) (*cellv1.UserCutoff, error) {
 	}
 	e.cutoffs.List = withCutoff(e.cutoffs.GetList(), out, e.now)
 	if len(e.cutoffs.GetList()) > cutoffsMax {
-		return nil, fault.New(fault.Exhausted, "LIMIT_REACHED", "the cell already remembers %d cut-off users, its limit; try again in up to %v", cutoffsMax, cutoffKept)
+		refuse(fault.Exhausted, "LIMIT_REACHED", "the cell already remembers %d cut-off users, its limit; try again in up to %v", cutoffsMax, cutoffKept)
 	}
-	return out, nil
+	return out
 }
 
 // withCutoff returns list with c added, without cutoffs whose tokens have all

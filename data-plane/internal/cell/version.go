@@ -11,6 +11,7 @@ import (
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // ReasonVersion: a node's program does not speak the cell's version.
@@ -45,28 +46,25 @@ func allowed(req *cellv1.ApplyRequest, version cellversion.Version) error {
 	return nil
 }
 
-func (e *edit) version() (*cellv1.CellVersion, error) {
+func (e *edit) version() *cellv1.CellVersion {
 	v := &cellv1.CellVersion{}
-	_, err := e.record(e.key(famMeta, metaVersion), v)
-	return v, err
+	e.record(e.key(famMeta, metaVersion), v)
+	return v
 }
 
 // spoken records which versions a node's program speaks, in one record for all nodes,
 // because apply cannot scan. A change that has only an address leaves it as it is.
-func (e *edit) spoken(n *cellv1.Node) (*cellv1.Node, error) {
-	v, err := e.version()
-	if err != nil {
-		return nil, err
-	}
+func (e *edit) spoken(n *cellv1.Node) *cellv1.Node {
+	v := e.version()
 	i, known := slices.BinarySearchFunc(v.GetNodes(), n.GetId(), func(x *cellv1.NodeVersions, id string) int { return cmp.Compare(x.GetNodeId(), id) })
 	switch {
 	case n.GetHighestVersion() == 0 && known:
 		n = proto.CloneOf(n)
 		n.LowestVersion, n.HighestVersion = v.GetNodes()[i].GetLowest(), v.GetNodes()[i].GetHighest()
-		return n, nil
+		return n
 	case n.GetHighestVersion() != 0:
 		if err := (cellversion.Range{Lowest: n.GetLowestVersion(), Highest: n.GetHighestVersion()}).Check(v.GetVersion()); err != nil {
-			return nil, fault.New(fault.Conflict, ReasonVersion, "node %s: %v", n.GetId(), err)
+			refuse(fault.Conflict, ReasonVersion, "node %s: %v", n.GetId(), err)
 		}
 	}
 	said := &cellv1.NodeVersions{NodeId: n.GetId(), Lowest: n.GetLowestVersion(), Highest: n.GetHighestVersion()}
@@ -75,43 +73,39 @@ func (e *edit) spoken(n *cellv1.Node) (*cellv1.Node, error) {
 	} else {
 		v.Nodes = slices.Insert(v.Nodes, i, said)
 	}
-	return n, e.setRecord(e.key(famMeta, metaVersion), v)
+	e.setRecord(e.key(famMeta, metaVersion), v)
+	return n
 }
 
 // unspoken removes a leaving node from that record.
-func (e *edit) unspoken(id string) error {
-	v, err := e.version()
-	if err != nil {
-		return err
-	}
+func (e *edit) unspoken(id string) {
+	v := e.version()
 	v.Nodes = slices.DeleteFunc(v.Nodes, func(n *cellv1.NodeVersions) bool { return n.GetNodeId() == id })
-	return e.setRecord(e.key(famMeta, metaVersion), v)
+	e.setRecord(e.key(famMeta, metaVersion), v)
 }
 
 // raise switches the cell to a version that every node has said it speaks. A node whose
 // record is no longer true, because an older program was started meanwhile, stops here:
 // it could not apply what follows.
-func (e *edit) raise(to cellversion.Version) error {
-	v, err := e.version()
+func (e *edit) raise(to cellversion.Version) {
+	v := e.version()
 	switch {
-	case err != nil || v.GetVersion() == to:
-		return err
+	case v.GetVersion() == to:
+		return
 	case v.GetVersion() > to:
-		return fault.New(fault.Conflict, ReasonVersion, "the cell is at version %d and can't go back to %d", v.GetVersion(), to)
+		refuse(fault.Conflict, ReasonVersion, "the cell is at version %d and can't go back to %d", v.GetVersion(), to)
 	}
 	for _, n := range v.GetNodes() {
 		if v.GetVersion() == 0 && n.GetHighest() == 0 {
 			continue // The founder of the cell knows them.
 		}
 		if n.GetHighest() < to || n.GetLowest() > to {
-			return cannot(n.GetNodeId(), n.GetLowest(), n.GetHighest(), to)
+			statedb.Check(cannot(n.GetNodeId(), n.GetLowest(), n.GetHighest(), to))
 		}
 	}
-	if err := e.speaks.Check(to); err != nil {
-		return err
-	}
+	statedb.Check(e.speaks.Check(to))
 	v.Version = to
-	return e.setRecord(e.key(famMeta, metaVersion), v)
+	e.setRecord(e.key(famMeta, metaVersion), v)
 }
 
 func cannot(node string, lowest, highest, to cellversion.Version) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // An agent job runs in iterations: each is acked by itself and leaves a row. Attempts
@@ -133,6 +134,6 @@ func (x *entry) ackedIteration(j *subject, by command.Token) bool {
 	if !j.Has(records.FlagIterated) { // The next one was begun.
 		latest--
 	}
-	it := must(records.DecodeIteration(latest, read(x, x.m.space.Iteration(j.ns, j.id, latest), "iteration", asIs)))
+	it := statedb.Must(records.DecodeIteration(latest, read(x, x.m.space.Iteration(j.ns, j.id, latest), "iteration", asIs)))
 	return it.Lease == by.Epoch
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // act is an Audit whose commands are being applied.
@@ -82,7 +83,7 @@ func (x *entry) openAct(key []byte) (rec *records.AuditRecord, touched int64) {
 		return nil, 0
 	}
 	rec, touched, err := records.DecodeOpenAct(v)
-	check(err)
+	statedb.Check(err)
 	return rec, touched
 }
 

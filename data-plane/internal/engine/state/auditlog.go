@@ -5,6 +5,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // Who administered what. A record is written by the entry that does the act, and stays
@@ -104,7 +105,7 @@ func (x *entry) audit(number uint64) (rec *records.AuditRecord, size uint64) {
 	if !there {
 		return nil, 0
 	}
-	return new(must(records.DecodeAudit(number, v))), uint64(len(v))
+	return new(statedb.Must(records.DecodeAudit(number, v))), uint64(len(v))
 }
 
 // dropOld removes the oldest record of the group, unless it is recent, and goes one

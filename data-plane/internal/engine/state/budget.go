@@ -4,6 +4,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // A budget is enforced by apply from counters in the state, which every replica and
@@ -75,7 +76,7 @@ func (x *entry) budgets(ns job.Namespace) *budgetSet {
 	}
 	p := &budgetSet{budgets: make(map[records.BudgetKey]records.Budget)}
 	from, to := x.m.space.Budgets(ns)
-	check(x.m.store.Scan(from, to, func(_, v []byte) (bool, error) {
+	statedb.Check(x.m.store.Scan(from, to, func(_, v []byte) (bool, error) {
 		b, err := records.DecodeBudget(v)
 		if err == nil {
 			p.set(b)

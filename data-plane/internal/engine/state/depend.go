@@ -10,6 +10,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // A job that waits for others has a record of those still open (Waits), and a row at
@@ -25,12 +26,12 @@ const (
 
 // waits reads which jobs one waits for; none if there is no record.
 func (x *entry) waits(ns job.Namespace, id job.ID) []job.ID {
-	return must(stateread.ReadWaits(x.txn, x.m.space, ns, id))
+	return statedb.Must(stateread.ReadWaits(x.txn, x.m.space, ns, id))
 }
 
 // waiters reads what waits for a job; nothing does if there is no record.
 func (x *entry) waiters(ns job.Namespace, on job.ID) records.Waiters {
-	return must(stateread.ReadWaiters(x.txn, x.m.space, ns, on))
+	return statedb.Must(stateread.ReadWaiters(x.txn, x.m.space, ns, on))
 }
 
 func (x *entry) putWaiters(ns job.Namespace, on job.ID, w records.Waiters) {
@@ -142,7 +143,7 @@ func (x *entry) tellDependent(d keys.Due, n uint64, o records.Outcome) {
 	row := x.m.space.Dependent(d.NS, d.ID, n)
 	v := read(x, row, "dependent", asIs)
 	if len(v) != len(job.ID{}) {
-		check(fmt.Errorf("%w: dependent %d of job %s: %x", records.ErrRecord, n, d.ID, v))
+		statedb.Check(fmt.Errorf("%w: dependent %d of job %s: %x", records.ErrRecord, n, d.ID, v))
 	}
 	x.txn.Delete(row)
 	x.resolve(d.NS, job.ID(v), d.ID, o)

@@ -6,6 +6,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // isEnded reports whether a command's namespace was ended. Mostly none is, and then it
@@ -27,7 +28,7 @@ func (x *entry) isEnded(c command.Command) bool {
 
 // loadEnded reads which namespaces were ended; apply keeps them from then on.
 func (m *Machine) loadEnded() {
-	list := must(stateread.ReadEndedNamespaces(m.store))
+	list := statedb.Must(stateread.ReadEndedNamespaces(m.store))
 	m.ended = make(map[job.Namespace]records.EndedMark, len(list))
 	for _, e := range list {
 		m.ended[e.NS] = records.EndedMark{At: e.At, Swept: e.Swept}

@@ -8,6 +8,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // fire does what a due row announces. A row whose job moved on is gone or does
@@ -32,7 +33,7 @@ func (x *entry) fire(c *command.Fire) Result {
 	case keys.DueSchedule:
 		return x.fireSchedule(c.Due)
 	default:
-		check(fmt.Errorf("%w: due kind %d", command.ErrMalformed, c.Due.Kind))
+		statedb.Check(fmt.Errorf("%w: due kind %d", command.ErrMalformed, c.Due.Kind))
 		return Result{}
 	}
 }

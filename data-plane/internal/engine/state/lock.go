@@ -4,6 +4,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // lock reads a lock that is still in force.
@@ -60,7 +61,7 @@ func (x *entry) fireLock(d keys.Due, family byte) Result {
 		return Result{Refusal: WrongState}
 	}
 	queue, key, err := records.DecodeLockName(v)
-	check(err)
+	statedb.Check(err)
 	x.txn.Delete(k)
 	lockKey := x.m.space.Lock(d.NS, family, queue, key)
 	l, there := find(x, lockKey, "lock", records.DecodeLock)

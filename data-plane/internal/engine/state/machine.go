@@ -1,6 +1,8 @@
 package state
 
 import (
+	"fmt"
+
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
@@ -126,7 +128,11 @@ func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (_ any, err error) {
 		out:    &Applied{Now: stateread.Times{Lease: e.Lease, Calendar: e.Now.UnixNano()}, Results: make([]Result, len(cmds))},
 		events: m.events[:0],
 	}
-	defer func() { err = x.unread(recover(), cmds) }()
+	defer func() {
+		if err = statedb.Ended(recover()); err != nil && x.at < len(cmds) {
+			err = fmt.Errorf("command %d (%T): %w", x.at, cmds[x.at], err)
+		}
+	}()
 	var seq sequence
 	for ; x.at < len(cmds); x.at++ {
 		x.out.Results[x.at] = seq.next(x, cmds[x.at:])

@@ -6,6 +6,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // PoliciesMax bounds the approval policies of a namespace: each is compared with each
@@ -18,7 +19,7 @@ func (x *entry) policies(ns job.Namespace) []records.Policy {
 	if list, ok := x.m.policies[ns]; ok {
 		return list
 	}
-	list := must(stateread.ReadPolicies(x.m.store, ns))
+	list := statedb.Must(stateread.ReadPolicies(x.m.store, ns))
 	x.m.policies[ns] = list
 	return list
 }

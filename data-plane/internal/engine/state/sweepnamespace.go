@@ -4,6 +4,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // sweepNamespaceThatStands is a sweep of a namespace that was never ended, or of which that
@@ -42,7 +43,7 @@ func (x *entry) dropEvents(ns job.Namespace, index uint64) {
 	if !there || index == 0 || index >= x.index {
 		return // Trimmed since.
 	}
-	if rest := must(feed.Without(v, ns)); rest != nil {
+	if rest := statedb.Must(feed.Without(v, ns)); rest != nil {
 		x.txn.Set(key, rest)
 	} else {
 		x.txn.Delete(key)

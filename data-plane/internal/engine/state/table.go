@@ -7,6 +7,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // table says of each kind of command how it is applied, and what a proposer must know of
@@ -145,7 +146,7 @@ func tableOf(rows ...row) (t [command.Kinds]row) {
 func (x *entry) apply(c command.Command) Result {
 	apply := table[command.KindOf(c)].apply
 	if apply == nil {
-		check(fmt.Errorf("%w: no apply function", command.ErrMalformed))
+		statedb.Check(fmt.Errorf("%w: no apply function", command.ErrMalformed))
 	}
 	return apply(x, c)
 }
