@@ -95,7 +95,7 @@ func TestAgent_KeepsTheLatestIterations(t *testing.T) {
 	r.audit(t)
 }
 
-// An iteration that was acked is over, also if a person wanted the job held meanwhile:
+// An acked iteration is over, even if a person wanted the job held meanwhile:
 // the next one has all its attempts.
 func TestTrap38_AnIterationAckedWhileToBeHeldSpendsNoAttempts(t *testing.T) {
 	t.Parallel()
@@ -121,7 +121,7 @@ func TestTrap38_AnIterationAckedWhileToBeHeldSpendsNoAttempts(t *testing.T) {
 	}
 }
 
-// Only the ack that ended the latest iteration is answered again: an older one has
+// Only a repeat of the ack that ended the latest iteration succeeds: an older one has
 // lost its lease, whether the next iteration runs or a person is asked.
 func TestAgent_AnAckOfAnOlderIterationIsRefused(t *testing.T) {
 	t.Parallel()

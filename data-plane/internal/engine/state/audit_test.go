@@ -121,7 +121,7 @@ func TestAudit_AnActIsRecordedByTheEntryThatDoesIt(t *testing.T) {
 	ns, other, id := auditNS(1), auditNS(2), job.ID{1}
 	r.do(t, epoch, &command.Enqueue{NS: ns, ID: id, Queue: "q", Retry: command.DefaultRetry()})
 	r.apply(t, logEntry{now: epoch + 5, cmds: append(pauseAct(ns, "key_a"), pauseAct(other, "usr_b")...)})
-	// What is refused is no act; what follows on an act is not counted for it.
+	// A refused action is not recorded; what follows from an action is not counted.
 	r.apply(t, logEntry{now: epoch + 6, cmds: []command.Command{
 		&command.Audit{NS: ns, By: "key_a", Act: "job.retry", Type: "job", Target: "x", Covers: 1}, &command.Retry{NS: ns, ID: job.ID{9}},
 		&command.Audit{NS: ns, By: "key_a", Act: "job.cancel", Type: "job", Target: id.String(), Covers: 1}, &command.Cancel{NS: ns, ID: id},
@@ -146,7 +146,7 @@ func TestAudit_AnActIsRecordedByTheEntryThatDoesIt(t *testing.T) {
 	}
 }
 
-// A bulk operation is one record, whatever becomes of the node that works on it.
+// A bulk operation is one record, even if the node that runs it dies.
 func TestAudit_AnActInPartsIsOneRecord(t *testing.T) {
 	t.Parallel()
 	ns, op := auditNS(1), job.ID{7}
@@ -203,7 +203,7 @@ func TestAudit_AnActInPartsIsOneRecord(t *testing.T) {
 	})
 }
 
-// What is kept is bounded in bytes; what goes is told where nobody took it, and it is
+// The log is bounded in bytes; a record says how many uncollected records were deleted, and they are
 // never another namespace's.
 func TestAudit_IsBoundedAndSaysWhatWasCut(t *testing.T) {
 	t.Parallel()
@@ -234,7 +234,7 @@ func TestAudit_IsBoundedAndSaysWhatWasCut(t *testing.T) {
 	if size > AuditNamespaceBytesMax {
 		t.Errorf("%d bytes are kept", size)
 	}
-	// What somebody has taken may go without a word.
+	// Collected records may be deleted silently.
 	r.do(t, epoch, &command.AuditTaken{Through: p.Last})
 	for range acts {
 		cmds := pauseAct(noisy, "key_noisy")

@@ -86,7 +86,7 @@ func (r *replica) fetches(t tb, ns job.Namespace, now int64, names ...string) st
 }
 
 // The limit of a namespace counts all its queues, that of a tag counts; a replica that
-// takes over, or starts anew, has the counters; a budget made late counts the morning.
+// takes over, or restarts, has the counters; a budget created at noon counts the morning.
 func TestTrap111_BudgetsAreCountedTogetherAndOutliveTheLeader(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -145,7 +145,7 @@ func due(t *testing.T, r *replica, at int64) []keys.Due {
 	return holds
 }
 
-// A fetch reads a counter per budget: what was reported before may be any amount, and
+// A fetch reads a counter per budget: the usage reported before may be any amount, and
 // may even be gone.
 func TestTrap99_EnforcingReadsNoUsage(t *testing.T) {
 	t.Parallel()
@@ -171,7 +171,7 @@ func TestTrap99_EnforcingReadsNoUsage(t *testing.T) {
 	}
 }
 
-// One by one and gathered in one transaction are the same, also where budgets are made
+// One by one and batched in one transaction are the same, even where budgets are made
 // in the transaction that they are spent in.
 func TestBudgets_GatheredEntriesAreTheSame(t *testing.T) {
 	t.Parallel()
@@ -217,7 +217,7 @@ func TestBudgets_GatheredEntriesAreTheSame(t *testing.T) {
 	}
 }
 
-// The report that exceeds a limit per job stops the job, also if it was over a laxer
+// The report that exceeds a limit per job stops the job, even if it was over a laxer
 // one before.
 func TestBudget_AStricterLimitPerJobStopsTheJobToo(t *testing.T) {
 	t.Parallel()
@@ -247,7 +247,7 @@ func TestBudget_AStricterLimitPerJobStopsTheJobToo(t *testing.T) {
 }
 
 // A job over its limit that a person let run again is held before it runs once more,
-// also when its worker was lost.
+// even when its worker was lost.
 func TestBudget_AJobOverItsLimitIsHeldWhenItsLeaseRunsOut(t *testing.T) {
 	t.Parallel()
 	r := newReplica(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 )
 
-// So many jobs may wait for one and no more; the refusal names the one. What has ended
-// keeps nobody waiting, and is asked by any number.
+// A bounded number of jobs may wait for one; the refusal names it. A job that has ended
+// keeps nobody waiting, and any number may depend on it.
 func TestDepend_ThereIsALimitOfJobsThatWaitForOne(t *testing.T) {
 	t.Parallel()
 	p := newTrap(t)
@@ -55,8 +55,8 @@ func numbered(i int) (id job.ID) {
 	return id
 }
 
-// dependents writes rows of jobs that wait for one until there are n, most of which are
-// not there, as those that were deleted are not.
+// dependents writes rows of jobs that wait for one until there are n; most of those jobs
+// do not exist, as if they had been deleted.
 func (p *trap) dependents(on job.ID, n int) {
 	p.t.Helper()
 	had := len(p.look(p.t).groups.dependents[on])
@@ -76,7 +76,7 @@ func (p *trap) dependents(on job.ID, n int) {
 	}
 }
 
-// A job that waits for one for which many wait costs what the first one cost: nothing
+// The last of many jobs that wait for one costs the same as the first: nothing
 // is read or written that grows with them (law 8).
 func TestDepend_AWaiterCostsTheSameHoweverManyThereAre(t *testing.T) {
 	t.Parallel()

@@ -58,8 +58,8 @@ func (r *replica) tells(t tb, ns job.Namespace) bool {
 	return bytes.Contains(r.dump(t), []byte(hex.EncodeToString(ns[:])))
 }
 
-// Whatever a namespace had, nothing of it happens after its end: every command about it
-// is refused, what is due does nothing, and in the end no row tells that it ever was.
+// Nothing of a namespace happens after its end: every command about it
+// is refused, due rows do nothing, and in the end no row refers to it.
 // Its neighbour goes on.
 func TestEndNamespace_NothingOfItHappensAndNothingIsLeft(t *testing.T) {
 	t.Parallel()
@@ -80,7 +80,7 @@ func TestEndNamespace_NothingOfItHappensAndNothingIsLeft(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "before") {
 			apply(g.commands()...)
 		}
-		// Others in the same entry, before and behind: what they wrote must not come back.
+		// Other commands in the same entry, before and after: what they wrote must not come back.
 		first, last := g.commands(), g.commands()
 		at := len(first)
 		a := apply(slices.Concat(first, []command.Command{&command.EndNamespace{NS: ended}}, last)...)
@@ -120,7 +120,7 @@ func TestEndNamespace_NothingOfItHappensAndNothingIsLeft(t *testing.T) {
 			none()
 		}
 		apply(&command.Enqueue{NS: other, ID: job.ID{0xff}, Queue: "a", Retry: command.DefaultRetry()})
-		// However entries are gathered, it is the same.
+		// However entries are batched, it is the same.
 		gathered.apply(t, log...)
 		if !bytes.Equal(gathered.dump(t), r.dump(t)) || gathered.digest != r.digest {
 			t.Fatalf("entries that share a transaction came to something else:\n%s\none by one:\n%s", gathered.dump(t), r.dump(t))
@@ -139,7 +139,7 @@ func TestEndNamespace_NothingOfItHappensAndNothingIsLeft(t *testing.T) {
 				}
 			}
 		}
-		// Who did what is kept until it was taken, and then for a while.
+		// Audit records are kept until they were collected, and then for a while.
 		later := r.now + 2*auditKeep
 		for _, d := range mustRead(bothDue(r.store, 0, later, 1000))(t) {
 			if d.NS == ended {
@@ -161,7 +161,7 @@ func TestEndNamespace_NothingOfItHappensAndNothingIsLeft(t *testing.T) {
 	})
 }
 
-// A namespace is not forgotten before it is swept, nor swept piece by piece by one entry.
+// A namespace is not forgotten before it is swept, and one entry does not sweep all of it.
 func TestEndNamespace_IsForgottenOnlyWhenSwept(t *testing.T) {
 	t.Parallel()
 	r := newReplica(t)

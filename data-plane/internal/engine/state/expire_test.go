@@ -10,8 +10,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 )
 
-// What a worker is first asked to let go of a job for is what becomes of it: a job that
-// is to be cancelled does not expire, and one that expired is not cancelled.
+// The first reason to take a job from its worker decides: a job that is being cancelled
+// does not expire, and one that expired is not cancelled.
 func TestExpire_TheFirstOfCancelAndTheEndOfTheTimeCounts(t *testing.T) {
 	t.Parallel()
 	const hour = int64(time.Hour)

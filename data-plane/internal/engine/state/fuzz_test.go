@@ -78,8 +78,8 @@ func (r *replica) applyPayload(t tb, payload []byte) (any, error) {
 	return out, txn.Commit()
 }
 
-// No entry leaves a lock's due row behind. Should one be there all the same, it
-// removes itself and not the lock that stands there now.
+// No entry leaves a lock's due row behind. If there is one anyway, it
+// removes itself and not the current lock.
 func TestFire_StrayRowOfALockLeavesTheLock(t *testing.T) {
 	t.Parallel()
 	r := newReplica(t)

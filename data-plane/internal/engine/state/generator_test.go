@@ -22,7 +22,7 @@ type generator struct {
 	r    *replica
 	next byte
 	walk map[queueKey]*stateread.Sweeping // The leader's walks over what deleted queues left.
-	// calm leaves out limits, whose refusals last for an entry, and what carries a place
+	// calm leaves out limits, whose refusals last for an entry, and commands with a place
 	// in the log.
 	calm bool
 	// theme is what half of the commands is about, so that some runs get deep into it;
@@ -63,7 +63,7 @@ func (g *generator) seconds(n int, what string) time.Duration {
 	return time.Duration(g.pick(n, what)) * time.Second
 }
 
-// pass is by how much time passes until the next command: sometimes a day begins.
+// pass is how much time passes until the next command: sometimes a day begins.
 func (g *generator) pass() int64 {
 	ms := rapid.IntRange(0, 3000).Draw(g.t, "ms")
 	passed := int64(ms) * int64(time.Millisecond)
@@ -383,7 +383,7 @@ func (g *generator) money(ns job.Namespace) command.Command {
 	}
 }
 
-// govern is what an operator says of money and approvals.
+// govern draws an operator's budgets and approval policies.
 func (g *generator) govern(ns job.Namespace) command.Command {
 	scope := command.BudgetScope(3 - g.pick(3, "scope"))
 	target := map[command.BudgetScope]string{command.BudgetGlobal: records.AllTarget, command.BudgetQueue: g.queue(), command.BudgetTag: "k=v"}[scope]
@@ -426,7 +426,7 @@ func (g *generator) policies(ns job.Namespace) (ids []job.PolicyID) {
 }
 
 // schedule makes schedules, changes them and lets them tick, sometimes as a leader
-// would that has seen something older.
+// would that has an outdated view.
 func (g *generator) schedule(ns job.Namespace) command.Command {
 	list, err := stateread.ReadSchedules(g.r.store, ns, job.ScheduleID{}, 100)
 	if err != nil {
@@ -502,7 +502,7 @@ func (g *generator) due() command.Command {
 	return &command.Fire{Due: rows[g.pick(len(rows), "row")]}
 }
 
-// sweep walks on, or asks for what is alive to be swept, which must do nothing.
+// sweep continues the walk, or asks to sweep what still exists, which must do nothing.
 func (g *generator) sweep() command.Command {
 	if g.calm || g.one(2, "wrong") { // A generation is called after its entry.
 		ns, id := g.job()

@@ -93,7 +93,7 @@ func (a *auditor) groupTies() {
 	a.dependencies()
 }
 
-// there finds a job whose records are in the store, deleted with its queue or not.
+// there finds a job whose records are in the store, even if its queue was deleted.
 func (a *auditor) there(id job.ID) (records.Head, bool) {
 	if h, ok := a.heads[id]; ok {
 		return h, true
@@ -159,8 +159,8 @@ func (a *auditor) batches() {
 }
 
 // jobChains: every job of a chain is the one that the chain names for its step, so that no
-// step was made twice, and what follows is there if and only if what came before
-// called for it (INV-11).
+// step was made twice, and the next step exists if and only if the one before led to it
+// (INV-11).
 func (a *auditor) jobChains() {
 	for id, s := range a.groups.chains {
 		if a.groups.steps[id] != s.Steps {
@@ -202,7 +202,7 @@ func (a *auditor) jobChains() {
 	}
 }
 
-// dependencies: what a job waits for knows it, and tells it or is about to.
+// dependencies: a job that others wait for knows them, and has notified them or is about to.
 func (a *auditor) dependencies() {
 	for id, h := range a.heads {
 		if _, waits := a.groups.waits[id]; waits != h.Has(records.FlagBlocked) || waits && h.State.Terminal() {
@@ -217,7 +217,7 @@ func (a *auditor) dependencies() {
 		if len(open) == 0 {
 			a.t.Fatalf("job %s waits for nothing", id)
 		}
-		_, there := a.heads[id] // Of one whose queue is gone, a firing forgets the one half before the sweep does the other.
+		_, there := a.heads[id] // If its queue is gone, a firing removes one half before the sweep removes the other.
 		for _, on := range open {
 			if there && !slices.Contains(a.groups.dependents[on], id) {
 				a.t.Fatalf("job %s waits for %s, which does not know it", id, on)
@@ -239,7 +239,7 @@ func (a *auditor) dependencies() {
 	maps.DeleteFunc(a.due, func(d keys.Due, _ []byte) bool { return d.Kind == keys.DueDeliver })
 }
 
-// delivers: there is a row by which others learn how a job ended.
+// delivers reports whether there is a row by which others learn how a job ended.
 func (a *auditor) delivers(id job.ID) bool {
 	for d := range a.due {
 		if d.Kind == keys.DueDeliver && d.ID == id {

@@ -22,7 +22,7 @@ import (
 
 var groupNS = job.Namespace{'n', '1'}
 
-// groupRig drives one replica by short words.
+// groupRig drives one replica by short commands.
 type groupRig struct {
 	*testing.T
 	r *replica
@@ -101,7 +101,7 @@ func (g *groupRig) state(id string) job.State {
 	return g.job(idOf(id)).State
 }
 
-// deliver fires the rows by which jobs learn of others, until there are none.
+// deliver fires the due rows that notify dependents, until there are none.
 func (g *groupRig) deliver() (entries int) {
 	g.Helper()
 	for ; ; entries++ {
@@ -122,7 +122,7 @@ func (g *groupRig) deliver() (entries int) {
 	}
 }
 
-// A chain goes on however its acks come in: the use cases and protocols gather them
+// A chain continues however its acks arrive: use cases and protocols batch them
 // into entries, and apply has one way for all (D10: batched acks skipped chains; D2:
 // ids of steps derive from the chain, not from a counter of the replica).
 func TestTrap24_D2_D10_ChainGoesOnHoweverAcksAreGathered(t *testing.T) {
@@ -157,7 +157,7 @@ func TestTrap24_D2_D10_ChainGoesOnHoweverAcksAreGathered(t *testing.T) {
 	}
 }
 
-// D11: a next step stands in its namespace's shard, in the ready order of its queue,
+// D11: a next step is in its namespace's shard, in the ready order of its queue,
 // and is found by whoever fetches from it.
 func TestD11_ANextStepIsReadyInItsQueue(t *testing.T) {
 	t.Parallel()
@@ -173,7 +173,7 @@ func TestD11_ANextStepIsReadyInItsQueue(t *testing.T) {
 	}
 }
 
-// Trap 41: what follows inherits, and a payload or result that is no object is kept.
+// Trap 41: follow-up jobs inherit, and a payload or result that is not an object is kept.
 func TestTrap41_StepsInheritAndKeepEveryPayload(t *testing.T) {
 	t.Parallel()
 	g := newGroupRig(t)
@@ -344,7 +344,7 @@ func TestTrap26_EveryEndCountsForTheBatch(t *testing.T) {
 	if b.Total != 8 || b.Counts != [records.OutcomeSlots]uint64{records.OutcomeCompleted: 1, records.OutcomeDead: 4, records.OutcomeCancelled: 1, records.OutcomeDeleted: 2} {
 		t.Fatalf("%+v", b)
 	}
-	// What its members do now changes nothing.
+	// Its members change nothing any more.
 	g.do(&command.Retry{NS: groupNS, ID: id("dead")})
 	if again := g.batch('b'); again.Counts != b.Counts || again.CallbackID != b.CallbackID {
 		t.Fatalf("%+v", again)
@@ -352,7 +352,7 @@ func TestTrap26_EveryEndCountsForTheBatch(t *testing.T) {
 }
 
 // Trap 27: the callback is a job like any other: its queue exists, the retry policy
-// is the queue's, and it stands in the order of its priority.
+// is the queue's, and it is in the order of its priority.
 func TestTrap27_TheCallbackIsAnOrdinaryJob(t *testing.T) {
 	t.Parallel()
 	g := newGroupRig(t)
@@ -401,8 +401,8 @@ func TestBatch_JoinSealReopen(t *testing.T) {
 	}
 }
 
-// What the callback is to carry is written once: a member costs the same, whatever it
-// is, when it joins and when it ends (law 8).
+// The callback's payload is written once: joining and ending cost a member the same,
+// whatever its size (law 8).
 func TestBatch_AMemberCostsTheSameWhateverTheCallbackCarries(t *testing.T) {
 	t.Parallel()
 	const members = 50
@@ -431,8 +431,8 @@ func TestBatch_AMemberCostsTheSameWhateverTheCallbackCarries(t *testing.T) {
 	}
 }
 
-// A call that is repeated with its idempotency keys makes no second batch, and none
-// that is empty and calls back at once.
+// A call that is repeated with its idempotency keys makes no second batch, not even an
+// empty one that calls back at once.
 func TestAtomic_ARepeatedBatchIsTheFirst(t *testing.T) {
 	t.Parallel()
 	g := newGroupRig(t)
@@ -468,8 +468,8 @@ func TestAtomic_OneRefusalRefusesAll(t *testing.T) {
 	}
 }
 
-// Trap 40: what a job waits for wakes it when it ends, and nobody polls; when it ends
-// badly or is removed the policy decides. Trap 30: a job that waits stands in no order.
+// Trap 40: a job that ends wakes those that wait for it, and nothing polls; when it ends
+// badly or is removed the policy decides. Trap 30: a waiting job is in no ready order.
 func TestTrap40_DependenciesWakeByReverseEdges(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -503,8 +503,8 @@ func TestTrap40_DependenciesWakeByReverseEdges(t *testing.T) {
 	}
 }
 
-// A dependency that was purged or deleted blocks nobody for ever; one that completed
-// first did complete, however soon it is deleted.
+// A dependency that was cleared or deleted blocks nobody forever; one that completed
+// first has completed, however soon it is deleted.
 func TestTrap40_RemovedDependenciesAreNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	g := newGroupRig(t)
@@ -533,7 +533,7 @@ func TestTrap40_RemovedDependenciesAreNotWaitedFor(t *testing.T) {
 	}
 }
 
-// A job of a deleted queue is not told, and its sweep leaves nothing of what it waited for.
+// A job of a deleted queue is not notified, and its sweep removes its dependency rows.
 func TestDependency_AJobThatWaitsInADeletedQueueIsForgotten(t *testing.T) {
 	t.Parallel()
 	g := newGroupRig(t)
@@ -553,7 +553,7 @@ func TestDependency_AJobThatWaitsInADeletedQueueIsForgotten(t *testing.T) {
 	}
 }
 
-// A job with very many dependents tells them in pieces: no entry grows with them.
+// A job with very many dependents notifies them in pieces: no entry grows with them.
 func TestDependents_AreToldInPieces(t *testing.T) {
 	t.Parallel()
 	g := &groupRig{t, newReplica(t)}
@@ -574,8 +574,8 @@ func TestDependents_AreToldInPieces(t *testing.T) {
 	}
 }
 
-// What was said to some of the dependents and did not last is not said to the others:
-// they learn of the end that the job has after it was retried.
+// If a job is retried when only some of its dependents were notified, the others learn
+// of its next end instead.
 func TestDependents_OfARetriedJobLearnOfItsLastEnd(t *testing.T) {
 	t.Parallel()
 	g := &groupRig{t, newReplica(t)}
@@ -626,7 +626,7 @@ func TestDependency_AJobThatWaitsMayBeScheduledHeldAndRetried(t *testing.T) {
 	}
 }
 
-// Every command of a script of groups has the same outcome one by one as many in an
+// Every command of a script of groups has the same outcome one by one as several in an
 // entry, and every invariant holds in between (INV-9 to INV-11).
 func TestGroups_OneByOneEqualsTogether(t *testing.T) {
 	t.Parallel()
@@ -769,7 +769,7 @@ func groupSummary(t *rapid.T, r *replica) string {
 	return b.String()
 }
 
-// What follows on a job is told after it: its end first, then the jobs that it calls for.
+// The feed has a job's end before the jobs that follow from it.
 func TestDeliver_TellsTheEndFirst(t *testing.T) {
 	t.Parallel()
 	g := newGroupRig(t)

@@ -62,7 +62,7 @@ func bothDue(g *statedb.Group, from, to int64, limit int) ([]keys.Due, error) {
 	return rows[:min(limit, len(rows))], err
 }
 
-// ripe are the rows that are due at a calendar time and the lease time that goes with it.
+// ripe returns the rows that are due at a calendar time and the matching lease time.
 func (r *replica) ripe(t tb, now int64) []keys.Due {
 	t.Helper()
 	rows, err := stateread.ReadDue(r.store, true, 0, now-r.lag, 1000)
@@ -147,7 +147,7 @@ func (r *replica) audit(t tb) map[job.ID]records.Head {
 	return r.look(t).heads
 }
 
-// look is audit with all that it found.
+// look is audit and returns all that it found.
 func (r *replica) look(t tb) *auditor {
 	t.Helper()
 	a := &auditor{t: t, space: keys.In(r.store.Prefix()), heads: map[job.ID]records.Head{}, ready: map[job.ID][]byte{}, due: map[keys.Due][]byte{}, locks: map[string]records.Lock{}, events: map[job.Namespace][]uint64{},
@@ -412,8 +412,8 @@ func (a *auditor) jobs() {
 	}
 }
 
-// expiries checks that a job with a time to live has a row for its end until it is
-// finished; of one that is cancelling the row may have come up.
+// expiries checks that a job with a time to live has a row for its expiry until it ends;
+// while it is cancelling the row may have fired.
 func (a *auditor) expiries() {
 	for id, h := range a.heads {
 		d := keys.Due{At: h.ExpireAt, Kind: keys.DueExpire, NS: a.ns[id], ID: id}
@@ -490,8 +490,8 @@ func (a *auditor) lockRows() {
 	}
 }
 
-// limits checks INV-6 and INV-7 as far as the store shows them: what a lower limit
-// came too late for may still be over it.
+// limits checks INV-6 and INV-7 as far as the store shows them: jobs leased before a
+// limit was lowered may exceed it.
 func (a *auditor) limits(store *statedb.Group, k queueKey) {
 	qs, c, err := stateread.ReadQueueState(store, k.ns, k.name)
 	if err != nil {

@@ -5,16 +5,15 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
-// oracle is the job machine as one would explain it: lists of what there is, no index
-// and no counter, and what can be computed from them is computed anew each time. Only
-// places in the log are the engine's own: leases, and the id of a job that a schedule
-// makes by hand.
+// oracle is the job machine as one would explain it: plain lists, no index and no
+// counter, and everything derived is computed each time. Only places in the log come from
+// the engine: leases, and the id of a job that a schedule makes by hand.
 //
-// What becomes of one job is modeljob, all of it, in less than 400 lines. The others
-// add what is not about one job: who comes in (modelenqueue), queues (modelqueue), what
+// The life of one job is in modeljob, all of it, in less than 400 lines. The others
+// add what is not about one job: admission (modelenqueue), queues (modelqueue), what
 // the end of a job does to others (modelgroups), cron (modelschedule), and what models
 // cost, approvals and agents (modelmoney). How the model is compared with the engine
-// (modelpair) and what is drawn (generator) is no part of it. Which command does which of
+// (modelpair) and what is drawn (generator) is not part of it. Which command does which of
 // these is a list in commands_test.go, beside the other lists of commands.
 type oracle struct {
 	now       int64       // Calendar time.

@@ -7,7 +7,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
-// The oracle: who comes in, and who is known already.
+// The oracle: admission, and enqueues that are known already.
 
 type answerKey struct {
 	queueKey
@@ -19,7 +19,7 @@ type modelAnswer struct {
 	until int64
 }
 
-// enqueue makes a job; one that was asked for in a call of many was admitted before.
+// enqueue makes a job; one from a call of many was admitted before.
 func (m *oracle) enqueue(c *command.Enqueue, admitted bool) Result {
 	res, known := m.known(c)
 	if res.Replayed {
@@ -60,7 +60,7 @@ func (m *oracle) holder(k queueKey, key string) *modelJob {
 	return nil
 }
 
-// refuses is why a job may not come in; made is a batch that the same call makes.
+// refuses is why a job is not admitted; made is a batch that the same call makes.
 func (m *oracle) refuses(c *command.Enqueue, made job.BatchID) Refusal {
 	q, b := m.queues[queueKey{c.NS, c.Queue}], m.batches[c.Batch]
 	switch {
@@ -81,7 +81,7 @@ func (m *oracle) refuses(c *command.Enqueue, made job.BatchID) Refusal {
 }
 
 // atomic asks for all before the first: one that is refused refuses all. A call of
-// which all jobs are known is a repetition, which does nothing else either.
+// which all jobs are known is a repeated one, and does nothing else either.
 func (m *oracle) atomic(cmds []command.Command) (why Refusal, again bool) {
 	var made job.BatchID
 	fresh := false
@@ -106,7 +106,7 @@ func (m *oracle) atomic(cmds []command.Command) (why Refusal, again bool) {
 	return Accepted, again && !fresh
 }
 
-// retryOf gives the open parts of a policy what the queue says, else the defaults.
+// retryOf fills the unset parts of a policy from the queue, else from the defaults.
 func (m *oracle) retryOf(c *command.Enqueue) command.RetryPolicy {
 	q, p, open := m.queue(queueKey{c.NS, c.Queue}), c.Retry, c.RetryOpen
 	if open == 0 && p.MaxRetries == 0 {

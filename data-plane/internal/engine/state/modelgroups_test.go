@@ -26,7 +26,7 @@ type modelChain struct {
 
 func (c *modelChain) last() job.ID { return c.jobs[len(c.jobs)-1] }
 
-// follow does what follows on the jobs that ended: the chain first, so that a batch
+// follow does what follows from the jobs that ended: the chain first, so that a batch
 // does not end between two steps.
 func (m *oracle) follow() {
 	for len(m.ended) > 0 {
@@ -42,7 +42,7 @@ func (m *oracle) follow() {
 	}
 }
 
-// advance takes the chain of a job on, if the job is its furthest step.
+// advance continues the chain of a job, if the job is its furthest step.
 func (m *oracle) advance(j *modelJob, o records.Outcome) {
 	c := m.chains[j.chain]
 	if c == nil || c.status != records.ChainRunning || c.last() != j.ID {

@@ -12,8 +12,8 @@ import (
 
 // The oracle: the machine of one job, for producers, workers, people and clocks.
 
-// modelJob is a job: as it was asked for, but its queue, key and retry policy are
-// those it has now, and how it is.
+// modelJob is a job: as it was enqueued, except that queue, key and retry policy are the
+// current ones, and its state.
 type modelJob struct {
 	command.Enqueue
 	state                 job.State
@@ -52,7 +52,7 @@ func (m *oracle) find(ns job.Namespace, id job.ID) *modelJob {
 	return nil
 }
 
-// create makes a job, whoever asks for it.
+// create makes a job, from whatever source.
 func (m *oracle) create(c command.Enqueue) *modelJob {
 	c.Retry = m.retryOf(&c)
 	j := &modelJob{Enqueue: c, made: m.now, keyUntil: m.now + int64(c.UniqueFor), waits: map[job.ID]bool{}}
@@ -97,7 +97,7 @@ func (m *oracle) ready(j *modelJob) {
 	j.state, j.due, j.turn, j.released = job.Pending, 0, m.turn, false
 }
 
-// hold stops a job until somebody decides, within some time or (0) whenever.
+// hold stops a job until somebody decides, or until it times out (0: never).
 func (m *oracle) hold(j *modelJob, within time.Duration, approveAtLast bool, approvers []string) {
 	j.state, j.due, j.approveAtLast, j.approvers = job.Held, 0, approveAtLast, approvers
 	if within > 0 {
@@ -111,7 +111,7 @@ func (m *oracle) end(j *modelJob, s job.State, why records.DeadReason) {
 	m.ended = append(m.ended, j)
 }
 
-// ask asks the worker of a job to let go of it; letGo is what happens then.
+// ask asks the worker of a job to stop; letGo is what happens when it has.
 func (j *modelJob) ask(then job.State, why records.DeadReason) {
 	j.state, j.then, j.why = job.Cancelling, then, why
 }
@@ -125,7 +125,7 @@ func (m *oracle) letGo(j *modelJob) {
 	m.hold(j, 0, false, nil)
 }
 
-// fetch leases jobs; the leases are called as the engine called them.
+// fetch leases jobs, with the engine's names for the leases.
 func (m *oracle) fetch(c *command.Fetch, got []Grant) (out []Grant) {
 	for _, id := range c.Jobs {
 		j := m.find(c.NS, id)
@@ -149,7 +149,7 @@ func (m *oracle) fetch(c *command.Fetch, got []Grant) (out []Grant) {
 	return out
 }
 
-// holds reports whether the caller is the one who has the lease of a job.
+// holds reports whether the caller has the lease of a job.
 func (j *modelJob) holds(by command.Holder) bool {
 	if !by.Token.IsZero() {
 		return by.Token.Epoch == j.epoch
@@ -220,7 +220,7 @@ func (m *oracle) fail(c *command.Fail) Refusal {
 	return Accepted
 }
 
-// failed is an attempt that failed and is perhaps not the last one.
+// failed is a failed attempt, perhaps not the last one.
 func (m *oracle) failed(j *modelJob, delay *time.Duration) {
 	if j.attempt >= j.Retry.MaxRetries {
 		m.end(j, job.Dead, records.DeadRetries)
@@ -262,7 +262,7 @@ func (m *oracle) extend(c *command.Extend) Refusal {
 	return Accepted
 }
 
-// fire does what was to happen at a time, if it still is.
+// fire does what is due at a time, if it still applies.
 func (m *oracle) fire(d keys.Due) {
 	j := m.find(d.NS, d.ID)
 	switch {
@@ -288,7 +288,7 @@ func (m *oracle) fire(d keys.Due) {
 	}
 }
 
-// ranOut is a lease that nobody settled in time.
+// ranOut is the expiry of a lease.
 func (m *oracle) ranOut(j *modelJob) {
 	late := j.due >= j.limit()
 	j.reclaimed = true

@@ -65,8 +65,8 @@ func (m *oracle) today(b *modelBudget) (cost int64) {
 	return cost
 }
 
-// spent reports whether the day of a budget is spent that lets nothing more start or,
-// if rejecting, be enqueued.
+// spent reports whether a budget that stops jobs from starting or, if rejecting, from
+// being enqueued is spent for the day.
 func (m *oracle) spent(ns job.Namespace, queue string, tags []command.Tag, rejecting bool) bool {
 	for _, b := range m.budgets {
 		counts := b.Daily > 0 && (b.On == command.ExceedReject || b.On == command.ExceedHold && !rejecting)
@@ -77,7 +77,7 @@ func (m *oracle) spent(ns job.Namespace, queue string, tags []command.Tag, rejec
 	return false
 }
 
-// used is what a job reported from one report on.
+// used is what a job reported, starting at one report.
 func (m *oracle) used(j *modelJob, from int) (sum records.Meter) {
 	for _, r := range m.reports[from:] {
 		if r.of == j {
@@ -87,8 +87,8 @@ func (m *oracle) used(j *modelJob, from int) (sum records.Meter) {
 	return sum
 }
 
-// report takes in what is new in what the lease of a job says of a model: all of it,
-// or, of a total, what it did not say before.
+// report counts what is new in a report about a model by the lease of a job: all of it,
+// or, of a total, the part that it had not reported before.
 func (m *oracle) report(j *modelJob, u *command.Usage) {
 	if u == nil {
 		return
@@ -115,7 +115,7 @@ func (m *oracle) report(j *modelJob, u *command.Usage) {
 	j.dearer = j.dearer || m.over(j) > overNot
 }
 
-// What the strictest budget says of a job that costs more than it allows for one.
+// What the strictest budget says about a job that exceeds its limit per job.
 const overNot, overAlert, overHold, overReject = 0, 1, 2, 3
 
 func (m *oracle) over(j *modelJob) (worst int) {
@@ -167,7 +167,7 @@ type modelIteration struct {
 	reports int // That there were up to its end.
 }
 
-// limit is when the lease of a job ends at the latest.
+// limit is the latest end of a job's lease.
 func (j *modelJob) limit() int64 {
 	if a := j.Agent; a != nil && a.IterationTimeout > 0 {
 		return j.started + int64(a.IterationTimeout)

@@ -16,7 +16,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
-// What the oracle and the engine are compared in.
+// How the oracle and the engine are compared.
 
 // pair is an engine and the oracle that follows it.
 type pair struct {
@@ -71,7 +71,7 @@ func (p *pair) answers(c command.Command, got, want Result) {
 	}
 }
 
-// agree wants engine and oracle to hold the same.
+// agree fails unless engine and oracle hold the same.
 func (p *pair) agree() {
 	a := p.look(p.t) // INV-9, INV-13.
 	there := 0
@@ -174,7 +174,7 @@ func (p *pair) order(heads map[job.ID]records.Head) {
 	}
 }
 
-// unique checks INV-5: a unique key has one living holder at most, who knows it.
+// unique checks INV-5: a unique key has at most one live holder, which knows the key.
 func (p *pair) unique(heads map[job.ID]records.Head) {
 	holders := map[answerKey]job.ID{}
 	for _, j := range p.m.jobs {
@@ -267,7 +267,7 @@ func (p *pair) money(a *auditor) {
 	}
 }
 
-// causes checks INV-4 in the events: between two starts of a job stands what allowed
+// causes checks INV-4 in the events: between two starts of a job is an event that allows
 // the second.
 func (p *pair) causes() {
 	allowed := map[feed.Type]bool{feed.Retrying: true, feed.Released: true, feed.LeaseExpired: true, feed.Retried: true, feed.Approved: true, feed.Continued: true}
@@ -295,7 +295,7 @@ func (p *pair) causes() {
 }
 
 // sweepEverything removes what deleted queues left, as the leader does, until nothing
-// is left: what follows on a swept job may enter a queue, but none is deleted by it.
+// is left: jobs that follow from a swept job may enter a queue, but none is deleted.
 func (p *pair) sweepEverything() {
 	for {
 		queues, err := stateread.ReadSweeps(p.store)
@@ -352,7 +352,7 @@ func (p *pair) settle() {
 	p.t.Fatalf("jobs do not end (INV-2): %+v", p.m.jobs)
 }
 
-// open takes everything away that holds jobs back, or makes them.
+// open removes everything that holds jobs back, or makes new ones.
 func (p *pair) open() {
 	for k := range p.m.queues {
 		p.step(p.now, &command.SetQueue{NS: k.ns, Queue: k.name, Set: command.SetPaused | command.SetConcurrency | command.SetThrottle})

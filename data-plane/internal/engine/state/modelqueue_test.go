@@ -43,7 +43,7 @@ func (m *oracle) room(k queueKey) bool {
 	return !q.paused && (q.max == 0 || leased < q.max) && (q.rate.IsZero() || started < q.rate.Limit) && !m.spent(k.ns, k.name, nil, false)
 }
 
-// start counts a lease. Those closer together than a grain of the window leave it
+// start counts a lease. Those closer together than a 32nd of the window leave it
 // together, with the last, so that none counts for less than the window (INV-7).
 func (q *modelQueue) start(now int64) {
 	if q.rate.IsZero() {
@@ -77,7 +77,7 @@ func (m *oracle) setQueue(c *command.SetQueue, q *modelQueue) {
 	}
 }
 
-// empty takes the jobs of a queue away: all with the queue itself, or those that no
+// empty removes the jobs of a queue: all with the queue itself, or those that no
 // worker holds. What they leave is swept later.
 func (m *oracle) empty(k queueKey, whole bool) Refusal {
 	if m.queues[k] == nil {

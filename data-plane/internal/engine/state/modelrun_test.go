@@ -11,8 +11,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 )
 
-// Whatever comes in whatever order, the engine answers as the oracle does, every job
-// stands in exactly the indexes of its state, counters equal the sets (INV-9), and in
+// Whatever commands come in whatever order, the engine answers as the oracle does, every job
+// is in exactly the indexes of its state, counters equal the sets (INV-9), and in
 // the end every job ends.
 func TestModel_EngineAndModelAgreeAfterEveryCommand(t *testing.T) {
 	t.Parallel()
@@ -32,8 +32,8 @@ func TestModel_EngineAndModelAgreeAfterEveryCommand(t *testing.T) {
 	})
 }
 
-// The generator draws every kind of command that the log knows, also those that come
-// after this test was written.
+// The generator draws every kind of command that the log knows, including those
+// added after this test was written.
 func TestModel_EveryKindOfCommandIsDrawn(t *testing.T) {
 	t.Parallel()
 	drawn := map[command.Kind]int{}
@@ -62,7 +62,7 @@ func TestModel_EveryKindOfCommandIsDrawn(t *testing.T) {
 }
 
 // The same log gives the same bytes and the same digest (INV-16), however its entries
-// are gathered into transactions, and whether or not the machine was restarted between.
+// are batched into transactions, and whether or not the machine was restarted in between.
 func TestReplicas_AreByteEqualHoweverEntriesAreGathered(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
