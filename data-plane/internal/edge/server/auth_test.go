@@ -110,8 +110,8 @@ func TestRoutes_RolesAreHeldToTheTable(t *testing.T) {
 	}
 }
 
-// A parameter with a typing error would be passed over and something else be done than was
-// asked. Probes of the public routes may add what they like; an RPC has none.
+// A misspelt parameter that is ignored would change what the call does. Probes of the
+// public routes may add any parameter; an RPC has none.
 func TestRoutes_AParameterThatNobodyKnowsIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})
@@ -191,8 +191,8 @@ func TestSigned_WrongSignaturesAreRefused(t *testing.T) {
 	b.do("GET", path, "", headersFor(t, unknown, path)...).want(t, 404)
 }
 
-// The proxy's clock or ours is wrong: that is not the caller's doing, and a client that
-// hears 401 stops.
+// The proxy's clock or ours is wrong: that is not the caller's fault, and a client that
+// gets 401 stops.
 func TestSigned_ASignatureOfAnotherTimeIsTryAgain(t *testing.T) {
 	t.Parallel()
 	b := newCellBench(t, benchOptions{})
@@ -316,8 +316,8 @@ func TestKeyAuth_FailsClosed(t *testing.T) {
 	}
 }
 
-// A page of another origin may call with a key of its own, and read what it needs of the
-// answer; where no key is asked for, no such page is answered.
+// A page of another origin may call with a key of its own, and read the headers that it
+// needs; where no key is required, such a page gets no answer.
 func TestServer_PagesOfOtherOriginsNeedAKeyOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	page := []string{"Origin", "https://app.example", "Access-Control-Request-Method", "POST"}
@@ -346,7 +346,7 @@ func TestServer_PagesOfOtherOriginsNeedAKeyOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A job for a namespace that is not there must not land in the one that is.
+// A job for a namespace that does not exist must not end up in the one that does.
 func TestOpen_HasOneNamespaceAndNoOther(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})
@@ -409,7 +409,7 @@ func TestStream_FramesAreHeldToTheRole(t *testing.T) {
 	}
 }
 
-func TestRPC_RefusalAtTheDoorSpeaksTheDialect(t *testing.T) {
+func TestRPC_ARefusalBeforeTheMethodSpeaksTheDialect(t *testing.T) {
 	t.Parallel()
 	b := newCellBench(t, benchOptions{})
 	for _, d := range dialects {

@@ -86,8 +86,8 @@ func signing(t *testing.T) connect.Interceptor {
 	})
 }
 
-// Two nodes that take each other for the leader send a call to and fro, but not in
-// circles, and the loop is not the client's affair.
+// Two nodes that take each other for the leader do not forward a call in circles, and the
+// client does not see the loop.
 func TestCarry_HappensOnceATime(t *testing.T) {
 	t.Parallel()
 	short := Options{LeaderWait: 30 * time.Millisecond}
@@ -107,8 +107,8 @@ func TestCarry_HappensOnceATime(t *testing.T) {
 	}
 }
 
-// A follower that still believes in a dead leader, or in a node that does not lead (any
-// more), holds the call until it knows better.
+// A follower that still believes in a dead leader, or in a node that does not lead, holds
+// the call until it learns of the leader.
 func TestCarry_FollowsTheLeaderWhileLeadershipMoves(t *testing.T) {
 	t.Parallel()
 	const path = "/api/v1/enqueue"
@@ -140,7 +140,7 @@ func TestCarry_FollowsTheLeaderWhileLeadershipMoves(t *testing.T) {
 	}
 }
 
-// A fetch may be asked for twice; the leader that was lost may have done it once.
+// A fetch may be sent twice; the lost leader may have done it once.
 func TestCarry_RepeatsWhatDoesNoHarmTwice(t *testing.T) {
 	t.Parallel()
 	leader, follower := pair(t)

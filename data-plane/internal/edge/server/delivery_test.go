@@ -109,7 +109,7 @@ func TestFetch_ADeliveryThatWasReadIsNeverTakenBack(t *testing.T) {
 	}
 }
 
-// Of an answer that broke off, nobody has read the end: its jobs are given back.
+// If a response breaks off, its client has not read all of it: its jobs are released.
 func TestFetch_ADeliveryThatBrokeOffIsGivenBackAndNeverWhole(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})

@@ -21,7 +21,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-// told is one answer of scripted events.
+// told is one batch of scripted events.
 type told struct {
 	events []wire.Event
 	err    error

@@ -20,7 +20,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
 )
 
-// impatient is a clock by which every fetch has waited long enough.
+// impatient is a clock on which every fetch has waited long enough.
 func impatient() func() time.Time {
 	var calls atomic.Int64
 	began := time.Now()
@@ -163,7 +163,7 @@ func FuzzEventFilter(f *testing.F) {
 	})
 }
 
-// FuzzWebhookBody: whatever is posted becomes a payload that every reader takes, or is
+// FuzzWebhookBody: whatever is posted becomes a payload that every reader accepts, or is
 // refused.
 func FuzzWebhookBody(f *testing.F) {
 	for _, s := range []string{"", "null", "{}", `{"a":1,"a":2}`, "a=b&c=d", "\xff", "\u2028\x00", `"\ud800"`, strings.Repeat("[", 200), "00 \n"} {

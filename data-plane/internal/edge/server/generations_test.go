@@ -146,7 +146,7 @@ func TestGen1_UnaryLifeWithoutTokenOrOptions(t *testing.T) {
 	}
 }
 
-// Unary: overload is ResourceExhausted, and says in its text when to come back.
+// Unary: overload is ResourceExhausted, and its text says when to retry.
 func TestGen1_OverloadSaysRetryAfterInItsText(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})

@@ -12,9 +12,9 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
 )
 
-// A worker is alive whatever is wrong with what it says of a job: to lose the leases of
-// all its jobs would run them all again.
-func TestHeartbeat_NewsThatCanNotBeReadCostsNoLease(t *testing.T) {
+// A worker whose report about a job is invalid is still alive: losing the leases of all
+// its jobs would run them all again.
+func TestHeartbeat_AnInvalidUpdateCostsNoLease(t *testing.T) {
 	t.Parallel()
 	overHTTP := func(body string) []queue.HeartbeatInput {
 		var d shape.Decoder
@@ -38,7 +38,7 @@ func TestHeartbeat_NewsThatCanNotBeReadCostsNoLease(t *testing.T) {
 	const halves = `{"usage":{"input_tokens":1,"model":5}}`
 	for _, row := range []struct {
 		name, path, body, field string
-		none                    bool // The problem is of all jobs: no news counts.
+		none                    bool // The problem is about all jobs: no update counts.
 		read                    func(body string) []queue.HeartbeatInput
 	}{
 		{"a wrong type over HTTP", "/api/v1/heartbeat", `{"jobs":{"A":` + halves + `,"B":{"progress":1}}}`, `"jobs.A.usage.model"`, false, overHTTP},

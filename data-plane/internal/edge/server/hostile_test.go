@@ -78,7 +78,7 @@ func TestTrap55_TextsAreReadBackAsTheyWereSentAndFindOnlyTheirJob(t *testing.T) 
 	}
 }
 
-// A name that is none is refused by its field, wherever it stands.
+// An invalid name is refused by its field, wherever it is used.
 func TestTrap58_QueueNamesAreRefusedByFieldOnEveryPath(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)
@@ -142,9 +142,9 @@ func (r *real) get(path string) (int, string) {
 	return r.send("GET", path, nil)
 }
 
-// Ids, tokens, cursors, numbers and times that are none are refused by name or name
-// nothing; none of them is an internal error, and none does anything.
-func TestTrap113_WhatIsNotWhatItShouldBeIsRefused(t *testing.T) {
+// Malformed ids, tokens, cursors, numbers and times are refused by name or match nothing;
+// none of them is an internal error, and none changes anything.
+func TestTrap113_MalformedValuesAreRefused(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)
 	job := r.enqueue("q", nil)
@@ -316,8 +316,8 @@ func TestHostile_ReportsThatAreTooLargeAreRefusedAndTheLeaseIsKept(t *testing.T)
 	r.call(200, "POST", "/api/v1/ack/"+id, object{"lease_token": token})
 }
 
-// What the use case refuses is named as the message that was sent calls it.
-func TestHostile_RefusedHeartbeatNewsIsNamedAsItWasSent(t *testing.T) {
+// A field that the use case refuses is named as in the message that was sent.
+func TestHostile_RefusedHeartbeatFieldsAreNamedAsTheyWereSent(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)
 	id, token := r.lease("q", nil)
@@ -334,7 +334,7 @@ func TestHostile_RefusedHeartbeatNewsIsNamedAsItWasSent(t *testing.T) {
 	}
 }
 
-// A million elements cost a refusal and not the memory of the node.
+// A million elements are refused and do not cost the node its memory.
 func TestTrap70_AMillionElements(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)

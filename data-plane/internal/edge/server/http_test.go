@@ -22,7 +22,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-// One walk through every shape of the contract, in the order a life has.
+// One walk through every shape of the contract, in the order of a job's life.
 func TestHTTP_EveryAnswerHasItsGoldenShape(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})
@@ -62,7 +62,7 @@ var (
 	shownToken = regexp.MustCompile(`"lease_token":"[^"]*"`)
 )
 
-// plain puts what is the same at every run in the place of ids, times and lease tokens.
+// plain replaces ids, times and lease tokens by values that are the same in every run.
 func (b *bench) plain(body []byte) []byte {
 	for i, id := range b.jobs.ids() {
 		body = bytes.ReplaceAll(body, []byte(id.String()), []byte(jobNumber(byte(i+1)).String()))
@@ -165,7 +165,7 @@ func TestParse_AmbiguousJSONIsRefused(t *testing.T) {
 	}
 }
 
-func TestParse_BlankMembersOfOldClientsArePassedOver(t *testing.T) {
+func TestParse_BlankMembersOfOldClientsAreIgnored(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})
 	b.post("/api/v1/enqueue", `{"queue":"q","agent":null,"parent_id":"","depends_on":[],"retry_base_delay":""}`).want(t, 201)
@@ -208,7 +208,7 @@ func TestUnknownAddressesAndMethods(t *testing.T) {
 	}
 }
 
-// failing is the answer of a route whose use case ends with err.
+// failing is the response of a route whose use case fails with err.
 func (b *bench) failing(err error) answerOf {
 	w := httptest.NewRecorder()
 	route := &Route{Method: "GET", Pattern: "/", Action: identity.Read, handle: func(*call) error { return err }}
@@ -364,7 +364,7 @@ func TestFetch_LongPollEndsOnDrain(t *testing.T) {
 	b.do("GET", "/healthz", "").want(t, 200)
 }
 
-// leaving is the context of a client that is found to have left once its job is granted.
+// leaving is the context of a client that turns out to have left once its job is granted.
 type leaving struct {
 	context.Context
 	jobs *local
@@ -438,7 +438,7 @@ func TestRuntime_ReportsTheProcess(t *testing.T) {
 	b.do("GET", "/api/v1/cluster/status", "").want(t, 501)
 }
 
-// What a tenant stored, or a path says, is never taken for a page, refusals included.
+// Stored data and text from a path are never taken for a page, not even in a refusal.
 func TestHTTP_EveryAnswerSaysNosniff(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})

@@ -75,7 +75,7 @@ func (l *local) ids() (out []job.ID) {
 	return out
 }
 
-// nth is the id of the job that was made as the nth, from 1.
+// nth is the id of the nth job, from 1.
 func (l *local) nth(n int) string { return l.ids()[n-1].String() }
 
 func (l *local) stateOf(id job.ID) job.State {
@@ -92,7 +92,7 @@ func (l *local) commands() uint64 { return l.shard.Stats().Commands.Load() }
 // parked is how many fetches wait.
 func (l *local) parked() int64 { return l.shard.Stats().Parked.Load() }
 
-// lostLead is the use cases of a shard that does not lead any more.
+// lostLead is the use cases of a shard that no longer leads.
 func lostLead(t testing.TB) *queue.Service {
 	t.Helper()
 	l := startLocal(t)
@@ -102,10 +102,10 @@ func lostLead(t testing.TB) *queue.Service {
 	return l.Service
 }
 
-// here stands for use cases that a test does not call.
+// here stands in for use cases that a test does not call.
 var here = &queue.Service{}
 
-// noEvents refuses a reader: what one answers has no end.
+// noEvents refuses readers, whose streams would never end.
 func noEvents(*queue.Views, queue.Caller, queue.EventFilter) (Events, error) {
 	return nil, fault.New(fault.NotFound, "STILL", "nothing happens here")
 }

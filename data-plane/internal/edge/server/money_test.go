@@ -68,7 +68,7 @@ func asJSON(v any) string {
 	return string(b)
 }
 
-// Whatever carries a report, it counts the same: ten times 0.1 dollars are one dollar.
+// A report counts the same on every path: ten times 0.1 dollars is one dollar.
 func TestUsage_CountsTheSameOnEveryPath(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)
@@ -375,7 +375,7 @@ func TestAgent_StatusOfAnotherJobIsRefusedOnEveryPath(t *testing.T) {
 	r.call(200, "POST", "/api/v1/ack/"+id, object{"lease_token": token})
 }
 
-// A budget that is spent refuses new jobs on every path, and lets nothing start.
+// A spent budget refuses new jobs on every path, and lets no job start.
 func TestBudget_RejectsOnEveryPath(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)
@@ -413,7 +413,7 @@ func TestBudget_RejectsOnEveryPath(t *testing.T) {
 		t.Errorf("frame: %v", out)
 	}
 
-	// More money: what waits is handed out at once.
+	// A higher limit: waiting jobs are handed out at once.
 	again := r.call(200, "POST", "/api/v1/budgets", object{"scope": "queue", "target": "ai", "daily_usd": 5})
 	if again["id"] != b["id"] || again["on_exceed"] != "hold" || again["spent_usd"] != 0.3 {
 		t.Errorf("changed: %v", again)
@@ -537,7 +537,7 @@ func TestApprovalPolicy_HoldsWhatMatchesUntilAnApproverDecides(t *testing.T) {
 	r.call(404, "POST", "/api/v1/approval-policies", object{"id": "apol_x", "name": "n", "queue": "q"})
 }
 
-// A tag may hold what no address can: such a budget goes by its id.
+// A tag may contain characters that no URL can: such a budget is addressed by its id.
 func TestBudget_IsDeletedByItsID(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)

@@ -70,7 +70,7 @@ func TestOpenAPI_DescribesExactlyTheRoutes(t *testing.T) {
 	}
 }
 
-// The table of calls in docs/api.md is written from the routes, so that it cannot say something else.
+// The table of calls in docs/api.md is generated from the routes, so that they cannot differ.
 func TestDocs_TheTableOfCallsIsTheRoutes(t *testing.T) {
 	t.Parallel()
 	const file, begins, ends = "../../../../docs/api.md", "<!-- calls: ", "<!-- end of calls -->"
@@ -102,7 +102,7 @@ func TestDocs_TheTableOfCallsIsTheRoutes(t *testing.T) {
 	}
 }
 
-// A component that is only a reference to itself has a target and says nothing; generators stop at it.
+// A component that is only a reference to itself is meaningless, and generators stop at it.
 func TestOpenAPI_ComponentsAreNoReferences(t *testing.T) {
 	t.Parallel()
 	for name, s := range readDocument(t, newBench(t, benchOptions{})).Components.Schemas {
@@ -128,8 +128,8 @@ func TestOpenAPI_EveryReferenceHasATarget(t *testing.T) {
 	}
 }
 
-// What the document says is not available is refused, and what it says is
-// required is asked for, by the running server.
+// The running server refuses what the document calls not available, and requires what
+// the document calls required.
 func TestOpenAPI_AgreesWithTheRunningServer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})
@@ -193,7 +193,7 @@ func TestOpenAPI_EveryTypeOfWordsHasItsList(t *testing.T) {
 	}
 }
 
-// A component of an answer would take the place of a request of the same name.
+// A component of a response would overwrite a request of the same name.
 func TestOpenAPI_RequestsAndAnswersHaveNamesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	answers := make(map[string]shape.Schema)

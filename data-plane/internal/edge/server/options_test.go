@@ -26,7 +26,7 @@ import (
 
 type object = map[string]any
 
-// enqueueOption is one option of an enqueue in the words of every path.
+// enqueueOption is one option of an enqueue as every path spells it.
 type enqueueOption struct {
 	field string // Of queue.EnqueueInput.
 	json  object // Members of a JSON enqueue.
@@ -35,7 +35,7 @@ type enqueueOption struct {
 	// word can not stand there.
 	query   string
 	noQuery bool
-	// given, when set, makes what the option names, and says it then.
+	// given, when set, makes what the option refers to, and sets the option to it.
 	given func(c *optionClient) (json, proto object, query string)
 }
 
@@ -96,7 +96,7 @@ func optionSteps(payload string, value any) []any {
 	return []any{object{"queue": "q"}, object{"queue": "other", payload: value}}
 }
 
-// other makes what an option names.
+// other makes what an option refers to.
 func (c *optionClient) other(member, path string, body object) string {
 	if c.dry {
 		return ""
@@ -178,7 +178,7 @@ func TestEveryOption_MeansTheSameOnEveryPath(t *testing.T) {
 	}
 }
 
-// An option that is not in the table would be one that may get lost on some path.
+// An option that is not in the table may get lost on some path.
 func TestEveryOption_IsInTheTable(t *testing.T) {
 	t.Parallel()
 	fields, members, options := map[string]bool{}, map[string]bool{}, map[string]bool{}
@@ -271,7 +271,7 @@ func (byHeader) Authenticate(r *http.Request) (*Principal, error) {
 	return NewOpen(ns).Authenticate(r)
 }
 
-// stored enqueues by one path and reads what lies in the store, without what differs
+// stored enqueues by one path and reads the stored records, without what differs
 // between two enqueues of the same job: id, place and times.
 func (e *engine) stored(t *testing.T, option, path int, o *enqueueOption) (lying, bool) {
 	t.Helper()
@@ -291,7 +291,7 @@ func (e *engine) stored(t *testing.T, option, path int, o *enqueueOption) (lying
 	return e.read(t, c.ns, text), true
 }
 
-// lying is a job and what is to happen in its namespace, as they lie in the store.
+// lying is a job and the due rows of its namespace, as stored.
 type lying struct {
 	stateread.Job
 	due   map[keys.DueKind]time.Duration // After the job was made.
@@ -332,7 +332,7 @@ func (e *engine) read(t *testing.T, ns job.Namespace, text string) lying {
 	return l
 }
 
-// since is coarse enough for two runs to agree about it, however slow they are; the
+// since is coarse enough that two runs agree on it, however slow they are; the
 // delays of the options are minutes.
 func since(created, at int64) time.Duration {
 	if at == 0 {
@@ -341,7 +341,7 @@ func since(created, at int64) time.Duration {
 	return time.Duration(at - created).Round(time.Minute)
 }
 
-// timeless takes out of j what no two jobs have in common.
+// timeless removes from j what differs between any two jobs.
 func timeless(j *stateread.Job) {
 	created := j.CreatedAt
 	if j.Usage != nil {
@@ -378,7 +378,7 @@ func timeless(j *stateread.Job) {
 type optionClient struct {
 	*bench
 	ns job.Namespace
-	// dry: nothing is there to speak to; only the words of an option are asked for.
+	// dry: there is no server; only the spelling of an option is needed.
 	dry bool
 }
 

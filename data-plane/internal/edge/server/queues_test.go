@@ -19,8 +19,8 @@ func fieldsOf(p wire.Problem) []string {
 }
 
 // Everything that is wrong with a queue's settings is named at once, by the names of
-// the request; a member that is no setting is refused, because a limit that is
-// misspelt would be none.
+// the request; an unknown member is refused, because a misspelt limit would not limit
+// anything.
 func TestQueueSettings_NameEveryWrongFieldAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})
@@ -53,7 +53,7 @@ func TestQueueSettings_NameEveryWrongFieldAtOnce(t *testing.T) {
 	}
 }
 
-// PUT is the whole of a queue's settings, but for paused, which stays as it is when
+// PUT replaces all of a queue's settings, except that paused stays as it is when
 // it is left out. The calls of the worker protocol change one limit each.
 func TestQueueSettings_PutReplacesLimitsAndKeepsThePause(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/node/nodetest"
 )
 
-// real is a node alone: the wire over the engine itself.
+// real is a single node: the wire over the real engine.
 type real struct {
 	*testing.T
 	n   *node.Node

@@ -17,7 +17,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 )
 
-// fact is what both protocols tell of an event.
+// fact is what both protocols send about an event.
 type fact struct {
 	Seq   uint64          `json:"seq"`
 	Type  string          `json:"type"`
@@ -31,7 +31,7 @@ func (f fact) String() string {
 	return fmt.Sprintf("%d %s at %d %s %s %s", f.Seq, f.Type, f.AtNS, f.JobID, f.Queue, f.Data)
 }
 
-// subscribed reads n events behind the given one over RPC.
+// subscribed reads n events after the given one over RPC.
 func (r *real) subscribed(after uint64, n int) (all []fact) {
 	r.Helper()
 	ctx, cancel := context.WithCancel(r.Context())
@@ -51,7 +51,7 @@ func (r *real) subscribed(after uint64, n int) (all []fact) {
 	return all
 }
 
-// streamed reads n events behind the given one as server-sent events.
+// streamed reads n events after the given one as server-sent events.
 func (r *real) streamed(after uint64, n int) (all []fact) {
 	r.Helper()
 	ctx, cancel := context.WithCancel(r.Context())
@@ -81,7 +81,7 @@ func (r *real) streamed(after uint64, n int) (all []fact) {
 	return all
 }
 
-// live lets things happen and returns how many events they are.
+// live makes things happen and returns the number of their events.
 func (r *real) live() int {
 	r.Helper()
 	for range 3 {
@@ -100,7 +100,7 @@ func seqs(all []fact) (out []uint64) {
 	return out
 }
 
-// A server without a single flag tells what happens, in both protocols alike.
+// A server without any flag sends events, the same in both protocols.
 func TestTrap108_EventsAreOnByDefault(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)

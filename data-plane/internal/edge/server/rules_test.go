@@ -90,7 +90,7 @@ func TestReal_HoldApproveReject(t *testing.T) {
 	}
 }
 
-// All members of these are optional, so that one with a typing error would be passed over.
+// All members of these are optional, so that a misspelt one could be ignored.
 func TestReal_AMemberThatNobodyKnowsIsRefusedWhereAllAreOptional(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)
@@ -128,8 +128,8 @@ func TestTrap115_ActionsOnJobsTellMissingFromWrongState(t *testing.T) {
 	r.call(404, "POST", "/api/v1/jobs/"+nobody+"/cancel", object{})
 }
 
-// A job is made to live for a moment in every way that there is to enqueue, and each
-// time its end comes, with no worker near or with one that holds it.
+// A job is enqueued with a short time to live in every way that there is, and each time
+// it expires, with no worker or with one that holds it.
 func TestTrap43_TimeToLiveOnEveryPath(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)
@@ -184,7 +184,7 @@ func TestTrap43_TimeToLiveOnEveryPath(t *testing.T) {
 	}
 }
 
-// A queue's retry defaults are for what a producer leaves open, part by part.
+// A queue's retry defaults apply to what a producer leaves unset, part by part.
 func TestReal_RetryDefaultsOfAQueue(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)
@@ -319,8 +319,8 @@ func TestTrap124_DrainRefusesEnqueuesWaitsAndReports(t *testing.T) {
 	r.call(400, "POST", "/api/v1/queues/q/drain?wait=soon", object{})
 }
 
-// A cleared queue hands out nothing of what it had, its counters tell so at once, and
-// what a worker holds goes on.
+// A cleared queue hands out none of its jobs, its counters show it at once, and
+// jobs that workers hold go on.
 func TestTrap28_AClearedQueueHandsOutNothing(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)
@@ -380,7 +380,7 @@ func TestTrap42_MovedJobsAreNotStranded(t *testing.T) {
 	}
 }
 
-// Requeue means all of them, also when there are more than any page or batch holds.
+// Requeue means all of them, even if there are more than any page or batch holds.
 func TestTrap87_RequeueReachesEveryDeadJob(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)

@@ -254,8 +254,8 @@ func (b *bench) frames(t *testing.T) *streams.Stream {
 	return st
 }
 
-// Outcomes are a new field: a client that reads error alone must hear why its ack does
-// not count, or it believes that the job is done. That a job is gone is no error.
+// Outcomes are a new field: a client that only reads error must learn there why its ack
+// does not count, or it believes that the job is done. A missing job is not an error.
 func TestLockstep_AnInvalidAckIsAnErrorOfTheFrame(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})
@@ -594,7 +594,7 @@ func TestStream_ClientThatDoesNotReadLosesItsStreamAlone(t *testing.T) {
 		b.do("GET", "/api/v1/queues", "").want(t, 200).into(t, &q)
 		return q[0].Pending == 0
 	})
-	// Others are served meanwhile, and what was not sent comes back at the end.
+	// Others are served meanwhile, and jobs that were not sent come back at the end.
 	b.h2 = others
 	b.open(t.Context()).ask(&frameIn{RequestId: 1, Enqueues: enqueues("other")})
 	die()

@@ -15,7 +15,7 @@ const (
 	traceB = "00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-00"
 )
 
-// A trace goes on in the worker, whichever way the job came and went.
+// A trace continues in the worker, on every path of enqueue and fetch.
 func TestTrap121_TheTraceIsCarriedInTheJob(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)
@@ -63,7 +63,7 @@ func TestTrap121_TheTraceIsCarriedInTheJob(t *testing.T) {
 	}
 }
 
-// A checkpoint is kept whichever way the ack came.
+// A checkpoint is kept on every path of the ack.
 func TestReal_CheckpointOfAnAckIsKeptOnEveryPath(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)

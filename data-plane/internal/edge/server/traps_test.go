@@ -13,8 +13,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
-// Tests named after mistakes on record (docs/traps.md), asked over the wire of the
-// whole engine, in every way a call can be made.
+// Tests named after known mistakes (docs/traps.md), over the wire of the whole engine,
+// in every way a call can be made.
 
 func startTrap(t *testing.T) *optionClient {
 	t.Helper()
@@ -68,8 +68,8 @@ func (c *optionClient) state(id string) string {
 	return fmt.Sprint(c.call(200, "GET", "/api/v1/jobs/"+id, nil)["state"])
 }
 
-// settlements are the ways to ack or to fail with a token; each answers what was said
-// of the item, "" if it was taken.
+// settlements are the ways to ack or to fail with a token; each returns the error of
+// the item, "" if it was accepted.
 func (c *optionClient) settlements(id, token string) map[string]func() string {
 	word := func(path string, body object) func() string {
 		return func() string {
@@ -118,7 +118,7 @@ func TestTrap29_NothingIsLeftBehindInTheReadyOrder(t *testing.T) {
 	c.none()
 }
 
-// Trap 30: jobs that can not run stand in nobody's way.
+// Trap 30: jobs that cannot run block no other job.
 func TestTrap30_JobsThatCanNotRunBlockNoFetch(t *testing.T) {
 	t.Parallel()
 	c := startTrap(t)
@@ -132,7 +132,7 @@ func TestTrap30_JobsThatCanNotRunBlockNoFetch(t *testing.T) {
 	}
 }
 
-// Trap 32, D13: a lease that runs out counts, and the third is the end.
+// Trap 32, D13: an expired lease counts, and the third one makes the job dead.
 func TestTrap32_AJobThatKillsItsWorkersDies(t *testing.T) {
 	t.Parallel()
 	c := startTrap(t)
@@ -146,7 +146,7 @@ func TestTrap32_AJobThatKillsItsWorkersDies(t *testing.T) {
 	}
 }
 
-// Trap 33, D1: who lost his lease settles nothing, whichever way he asks.
+// Trap 33, D1: a worker that lost its lease settles nothing, on any path.
 func TestTrap33_ALostLeaseSettlesNothingOnAnyPath(t *testing.T) {
 	t.Parallel()
 	c := startTrap(t)
@@ -188,7 +188,7 @@ func TestTrap34_ACancelledJobKeepsItsSlotUntilItsWorkerLetsGo(t *testing.T) {
 	}
 }
 
-// Trap 35: every end of its owner frees a unique key, and only its owner's.
+// Trap 35: every end of its owner frees a unique key, and no other job's end does.
 func TestTrap35_AUniqueKeyIsFreedByEveryEndOfItsOwner(t *testing.T) {
 	t.Parallel()
 	c := startTrap(t)
@@ -204,7 +204,7 @@ func TestTrap35_AUniqueKeyIsFreedByEveryEndOfItsOwner(t *testing.T) {
 		}
 		finish(first)
 		second := c.add(object{"unique_key": "u"})
-		if end != "deleted" { // The first one's leaving must not free the second one's lock.
+		if end != "deleted" { // The end of the first must not free the lock of the second.
 			c.call(200, "DELETE", "/api/v1/jobs/"+first, nil)
 		}
 		if held := c.call(200, "POST", "/api/v1/enqueue", object{"queue": "q", "unique_key": "u"}); held["job_id"] != second {
@@ -214,7 +214,7 @@ func TestTrap35_AUniqueKeyIsFreedByEveryEndOfItsOwner(t *testing.T) {
 	}
 }
 
-// Trap 37: a late attempt waits for the limit, not for nothing.
+// Trap 37: a late attempt waits for the maximum delay, not for zero.
 func TestTrap37_BackoffSaturates(t *testing.T) {
 	t.Parallel()
 	for _, attempt := range []uint32{1, 2, 62, 63, 64, 65, 1 << 20, math.MaxUint32} {
@@ -237,8 +237,8 @@ func TestTrap48_AFetchOfSeveralQueuesAsksThemAll(t *testing.T) {
 	}
 }
 
-// Trap 49, D12: results stand in the order of the request, and a batch is whole or is
-// not.
+// Trap 49, D12: results are in the order of the request, and a batch is made whole or
+// not at all.
 func TestTrap49_ResultsKeepTheOrderAndABatchIsWhole(t *testing.T) {
 	t.Parallel()
 	c := startTrap(t)
@@ -256,8 +256,8 @@ func TestTrap49_ResultsKeepTheOrderAndABatchIsWhole(t *testing.T) {
 	c.none()
 }
 
-// Trap 60: what stands in a path decides nothing about roles.
-func TestTrap60_AQueueNamedAfterAnActionOpensNoDoor(t *testing.T) {
+// Trap 60: the text of a path has no influence on roles.
+func TestTrap60_AQueueNamedAfterAnActionGrantsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{auth: roles{"worker"}})
 	for _, name := range []string{"fetch-orders", "ack", "heartbeat", "enqueue"} {
@@ -269,7 +269,7 @@ func TestTrap60_AQueueNamedAfterAnActionOpensNoDoor(t *testing.T) {
 	b.post("/api/v1/fetch", `{"queues":["fetch-orders"],"wait":0}`).want(t, 204)
 }
 
-// Trap 114: a short wait is no short lease; a lone timeout means both, as ever.
+// Trap 114: a short wait is not a short lease; timeout alone still means both.
 func TestTrap114_LeaseAndWaitAreApart(t *testing.T) {
 	t.Parallel()
 	c := startTrap(t)
@@ -284,7 +284,7 @@ func TestTrap114_LeaseAndWaitAreApart(t *testing.T) {
 	}
 }
 
-// Trap 116: a settlement whose answer was lost can be sent again, by any way.
+// Trap 116: a settlement whose response was lost can be sent again, on any path.
 func TestTrap116_ARepeatedSettlementSucceeds(t *testing.T) {
 	t.Parallel()
 	c := startTrap(t)
@@ -305,7 +305,7 @@ func TestTrap116_ARepeatedSettlementSucceeds(t *testing.T) {
 	}
 }
 
-// Trap 117: a repeated enqueue is answered again, by any way and after the job's end.
+// Trap 117: a repeated enqueue gets the same answer, on any path and after the job's end.
 func TestTrap117_ARepeatedEnqueueAddsNothing(t *testing.T) {
 	t.Parallel()
 	e := startEngine(t)
@@ -340,7 +340,7 @@ func TestD9_TheSameIDTwiceInOneAckBatchCountsOnce(t *testing.T) {
 	}
 }
 
-// D17, trap 58: a name with a separator names nothing, here or at a neighbour.
+// D17, trap 58: a name with a separator matches nothing, in any tenant.
 func TestD17_ANameReachesNoOtherTenantsQueue(t *testing.T) {
 	t.Parallel()
 	e := startEngine(t)
@@ -357,7 +357,7 @@ func TestD17_ANameReachesNoOtherTenantsQueue(t *testing.T) {
 	}
 }
 
-// roles is who everybody is.
+// roles maps callers to their roles.
 type roles []string
 
 func (names roles) Authenticate(r *http.Request) (*Principal, error) {

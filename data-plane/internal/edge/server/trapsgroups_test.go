@@ -7,9 +7,9 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
-// The mistakes on record about jobs that are about other jobs.
+// Known mistakes about jobs that depend on other jobs.
 
-// gone fetches of a queue without waiting and fails if there is a job.
+// gone fetches from a queue without waiting and fails if there is a job.
 func (c *optionClient) gone(queue string) {
 	c.Helper()
 	c.call(204, "POST", "/api/v1/fetch", object{"queues": []string{queue}, "wait": 0})
@@ -26,7 +26,7 @@ func (c *optionClient) finish(g object) {
 	c.call(200, "POST", "/api/v1/ack/"+fmt.Sprint(g["job_id"]), object{"lease_token": g["lease_token"]})
 }
 
-// Trap 24, D10, D11: a chain goes on whichever way its step was acked, and its next
+// Trap 24, D10, D11: a chain continues on every path of the ack, and its next
 // step is where workers look.
 func TestTrap24_AChainGoesOnByEveryWayToAck(t *testing.T) {
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestTrap24_AChainGoesOnByEveryWayToAck(t *testing.T) {
 	}
 }
 
-// Trap 25, D8, D9: acks that share a commit are counted each, and each once.
+// Trap 25, D8, D9: acks that share a commit each count, once.
 func TestTrap25_AcksThatShareACommitAreCountedEach(t *testing.T) {
 	t.Parallel()
 	c := startTrap(t)
@@ -66,7 +66,7 @@ func TestTrap25_AcksThatShareACommitAreCountedEach(t *testing.T) {
 	c.gone("done")
 }
 
-// Trap 26: every end counts, also those that no worker makes.
+// Trap 26: every end counts, even without a worker.
 func TestTrap26_EveryEndCountsForTheBatch(t *testing.T) {
 	t.Parallel()
 	c := startTrap(t)
@@ -109,7 +109,7 @@ func TestTrap27_ACallbackIsAJobLikeAnyOther(t *testing.T) {
 	}
 }
 
-// Trap 40: who waits for a job that ends otherwise than well is not left waiting.
+// Trap 40: a job that waits for one that does not complete is not left waiting.
 func TestTrap40_ADependencyThatIsGoneBlocksNobody(t *testing.T) {
 	t.Parallel()
 	c := startTrap(t)
@@ -134,7 +134,7 @@ func TestTrap40_ADependencyThatIsGoneBlocksNobody(t *testing.T) {
 	}
 }
 
-// Trap 41: follow-up jobs keep what they were to keep, and results of every type.
+// Trap 41: follow-up jobs inherit what they should, and results of every type.
 func TestTrap41_FollowUpsInheritAndCarryEveryType(t *testing.T) {
 	t.Parallel()
 	c := startTrap(t)

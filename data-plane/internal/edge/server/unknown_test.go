@@ -12,7 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
-// A misspelt option must not become a job that runs otherwise than was meant.
+// A misspelt option must not become a job that runs with a default instead.
 func TestUnknown_AnEnqueueIsRefusedByTheNameOfTheMember(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})
@@ -71,8 +71,8 @@ func TestUnknown_AFieldThatThisServerDoesNotHaveIsRefusedByItsNumber(t *testing.
 	}
 }
 
-// What settles a job is done work: a member that means nothing does not undo it.
-func TestUnknown_SettlementsPassOver(t *testing.T) {
+// A settlement reports work that is done: an unknown member does not undo it.
+func TestUnknown_SettlementsIgnoreIt(t *testing.T) {
 	t.Parallel()
 	e := startEngine(t)
 	c := &optionClient{bench: e.bench.as(t), ns: nsA}
@@ -83,7 +83,7 @@ func TestUnknown_SettlementsPassOver(t *testing.T) {
 }
 
 // Every member that the contract gives to an existing client's enqueue.
-func TestUnknown_WhatExistingClientsSendIsTaken(t *testing.T) {
+func TestUnknown_WhatExistingClientsSendIsAccepted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})
 	b.post("/api/v1/enqueue", `{"queue":"q","payload":{},"checkpoint":{},"priority":"low","unique_key":"u","unique_period":60,"max_retries":0,
@@ -142,7 +142,7 @@ func TestEnqueue_DelayAndScheduledAtAreNotBothTaken(t *testing.T) {
 	b.post("/api/v1/enqueue", `{"queue":"q","delay":"1s","scheduled_at":""}`, optionHeader, nsA.String()).want(t, 201)
 }
 
-// Names with a colon do not move over; the refusal says what to do.
+// Queue names with a colon are no longer valid; the refusal says what to do.
 func TestQueueName_WithAColonIsToldHowToMove(t *testing.T) {
 	t.Parallel()
 	b := startEngine(t).bench

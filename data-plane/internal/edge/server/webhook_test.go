@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// post sends a body as it is and reads the answer.
+// post sends a body unchanged and reads the response.
 func (r *real) post(path string, body []byte, header ...string) (int, string) {
 	r.Helper()
 	return r.send("POST", path, body, header...)
@@ -71,7 +71,7 @@ func TestTrap118_AnInboundWebhooksBodyIsThePayload(t *testing.T) {
 	}
 }
 
-func TestReal_WebhookOptionsStandInTheAddress(t *testing.T) {
+func TestReal_WebhookOptionsAreInTheURL(t *testing.T) {
 	t.Parallel()
 	r := startReal(t)
 	const path = "/api/v1/webhooks/hook?priority=high&unique_key=u%26%3A%3A1&max_retries=7&scheduled_at=2031-01-02T03:04:05Z&tags=a:b:c,d:"
@@ -87,7 +87,7 @@ func TestReal_WebhookOptionsStandInTheAddress(t *testing.T) {
 	if again := r.call(200, "POST", path, object{"x": 2}); again["job_id"] != first["job_id"] || again["unique_existing"] != true {
 		t.Errorf("the same unique key: %v", again)
 	}
-	// A sender that repeats itself is answered again, whichever way it names its key.
+	// A repeated call gets the same answer, whichever way it sends its key.
 	one := r.call(201, "POST", "/api/v1/webhooks/hook?idempotency_key=k", object{})
 	two := r.call(200, "POST", "/api/v1/webhooks/hook", object{}, "Idempotency-Key", "k")
 	if one["job_id"] != two["job_id"] {

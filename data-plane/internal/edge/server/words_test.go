@@ -13,7 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 )
 
-// enumeration is the words of an enumeration of the engine, from first on.
+// enumeration lists the words of an enumeration of the engine, starting with first.
 func enumeration[E interface {
 	~uint8
 	String() string
@@ -55,7 +55,7 @@ func TestWire_WordsAreTheEngines(t *testing.T) {
 	}
 }
 
-// A word that is refused is answered with those that are not: they are the wire's.
+// The refusal of a word lists the accepted ones: they are the wire's.
 func TestWire_WordsAreThoseThatRequestsMayHave(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})

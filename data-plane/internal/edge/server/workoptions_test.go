@@ -14,7 +14,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
-// workOption is one thing a worker may say of its attempt, in the words of every path.
+// workOption is one thing a worker may report about its attempt, as every path spells it.
 type workOption struct {
 	verb  string // ack, fail or heartbeat.
 	field string // Of queue.AckInput, FailInput or HeartbeatInput.
@@ -60,7 +60,7 @@ var notOptions = []string{"JobID", "Token", "WorkerID", "Lease"}
 
 const service = "/corvo.v1.WorkerService/"
 
-// workPaths are the ways to settle an attempt or to send news of it.
+// workPaths are the ways to settle an attempt or to report on it.
 var workPaths = map[string][]struct {
 	name   string
 	settle func(c *optionClient, id, token string, o *workOption)
@@ -106,7 +106,7 @@ var workPaths = map[string][]struct {
 	},
 }
 
-// Whatever a worker says of its attempt stores the same, on every path.
+// What a worker reports about its attempt is stored the same on every path.
 func TestEveryWorkOption_MeansTheSameOnEveryPath(t *testing.T) {
 	t.Parallel()
 	e := startEngine(t)
@@ -149,7 +149,7 @@ func TestEveryWorkOption_IsInTheTable(t *testing.T) {
 func (o *workOption) said(with object) object    { maps.Copy(with, o.json); return with }
 func (o *workOption) spelled(with object) object { maps.Copy(with, o.proto); return with }
 
-// settled makes a job, leases it, and says o of the attempt by one path.
+// settled makes a job, leases it, and reports o about the attempt on one path.
 func (e *engine) settled(t *testing.T, option, path int, o *workOption) lying {
 	t.Helper()
 	c := &optionClient{bench: e.bench.as(t), ns: job.Namespace{13: 1, 14: byte(option), 15: byte(path)}}
@@ -162,7 +162,7 @@ func (e *engine) settled(t *testing.T, option, path int, o *workOption) lying {
 	return e.read(t, c.ns, id)
 }
 
-// done posts and wants every item of it taken.
+// done posts and fails unless every item is accepted.
 func (c *optionClient) done(path string, body object) {
 	c.Helper()
 	c.postFor("", path, body)
