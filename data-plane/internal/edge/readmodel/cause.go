@@ -250,19 +250,8 @@ func (p *Projector) DeadGroups(ctx context.Context, ns job.Namespace, queue stri
 	if err != nil {
 		return DeadGroups{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, queryMax)
-	defer cancel()
-	least := p.look(ns).seq
-	err = p.models.query(ctx, ns, func(file *file) error {
-		if err := file.reaches(ctx, least); err != nil {
-			return err
-		}
-		return out.read(ctx, file.read, queue, limit, gone)
-	})
-	if err = damagedBy(err); err != nil {
-		return DeadGroups{}, p.refuse(ctx, ns, err)
-	}
-	return out, nil
+	err = p.query(ctx, ns, func(ctx context.Context, db *sql.DB) error { return out.read(ctx, db, queue, limit, gone) })
+	return out, err
 }
 
 // read adds up the totals of queues and looks up the largest groups in one read
@@ -304,27 +293,20 @@ func (g groupKey) isGone(gone map[string]stateread.DeletedQueue) bool {
 }
 
 // readTotals reads a row per queue, however many groups there are.
-func (d *DeadGroups) readTotals(ctx context.Context, tx *sql.Tx, queue string, gone map[string]stateread.DeletedQueue) (err error) {
+func (d *DeadGroups) readTotals(ctx context.Context, tx *sql.Tx, queue string, gone map[string]stateread.DeletedQueue) error {
 	s := &statement{}
 	s.add(`SELECT queue, generation, causes, jobs FROM dead_total`)
 	s.oneQueue(queue)
-	rows, err := tx.QueryContext(ctx, s.sql.String(), s.args...)
-	if err != nil {
-		return fmt.Errorf("count dead jobs: %w", err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
+	return s.each(ctx, tx, "count dead jobs", func(rows *sql.Rows) (bool, error) {
 		var q groupKey
 		var causes, jobs int64
-		if err := rows.Scan(&q.queue, &q.generation, &causes, &jobs); err != nil {
-			return fmt.Errorf("count dead jobs: %w", err)
-		}
+		err := rows.Scan(&q.queue, &q.generation, &causes, &jobs)
 		if !q.isGone(gone) {
 			d.All += int(causes)
 			d.Jobs += jobs
 		}
-	}
-	return rows.Err()
+		return true, err
+	})
 }
 
 // goneGroupsMax is how many groups of deleted queues are skipped; groups after them are
@@ -343,21 +325,15 @@ func largestGroups(ctx context.Context, tx *sql.Tx, queue string, limit int, gon
 	s.add(`SELECT queue, generation, cause, jobs FROM cause`)
 	s.oneQueue(queue)
 	s.add(` ORDER BY jobs DESC, cause, generation LIMIT ?`, limit+goneGroupsMax)
-	rows, err := tx.QueryContext(ctx, s.sql.String(), s.args...)
-	if err != nil {
-		return nil, fmt.Errorf("read causes: %w", err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for len(out) < limit && rows.Next() {
+	err = s.each(ctx, tx, "read causes", func(rows *sql.Rows) (bool, error) {
 		var g sized
-		if err := rows.Scan(&g.queue, &g.generation, &g.cause, &g.jobs); err != nil {
-			return nil, fmt.Errorf("read causes: %w", err)
-		}
+		err := rows.Scan(&g.queue, &g.generation, &g.cause, &g.jobs)
 		if !g.isGone(gone) {
 			out = append(out, g)
 		}
-	}
-	return out, rows.Err()
+		return len(out) < limit, err
+	})
+	return out, err
 }
 
 // lookAt reads the oldest and the latest job of the group.

@@ -3,8 +3,6 @@ package readmodel
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
 	"reflect"
 	"strings"
 
@@ -54,27 +52,21 @@ func count(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread
 		}
 	}
 	s.add(` LIMIT ?) GROUP BY 1, 2, 3`, f.CountTo+1)
-	found, err := db.QueryContext(ctx, s.sql.String(), s.args...)
-	if err != nil {
-		return Count{}, fmt.Errorf("count jobs: %w", err)
-	}
-	defer func() { err = errors.Join(err, found.Close()) }()
 	walked, fits := 0, 0
-	for found.Next() {
+	err = s.each(ctx, db, "count jobs", func(rows *sql.Rows) (bool, error) {
 		var queue string
 		var generation uint64
 		var st job.State
 		var some, fit int
-		if err := found.Scan(&queue, &generation, &st, &some, &fit); err != nil {
-			return Count{}, fmt.Errorf("count jobs: %w", err)
-		}
+		err := rows.Scan(&queue, &generation, &st, &some, &fit)
 		walked += some
 		if q, deleted := gone[queue]; !deleted || q.Has(generation, st.Leased()) {
 			fits += fit
 		}
-	}
-	if err := found.Err(); err != nil {
-		return Count{}, fmt.Errorf("count jobs: %w", err)
+		return true, err
+	})
+	if err != nil {
+		return Count{}, err
 	}
 	return Count{Jobs: min(fits, f.CountTo), Exact: walked <= f.CountTo}, nil
 }
@@ -91,23 +83,18 @@ func (f *Filter) isGroup() bool {
 
 // countGroup reads the count of a cause, which is always exact.
 func countGroup(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread.DeletedQueue) (c Count, err error) {
-	rows, err := db.QueryContext(ctx, `SELECT queue, generation, jobs FROM cause WHERE cause = ?`, int64(f.Cause))
-	if err != nil {
-		return Count{}, fmt.Errorf("count cause: %w", err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
+	s := query(`SELECT queue, generation, jobs FROM cause WHERE cause = ?`, int64(f.Cause))
+	err = s.each(ctx, db, "count cause", func(rows *sql.Rows) (bool, error) {
 		g := groupKey{cause: f.Cause}
 		var jobs int
-		if err := rows.Scan(&g.queue, &g.generation, &jobs); err != nil {
-			return Count{}, fmt.Errorf("count cause: %w", err)
-		}
+		err := rows.Scan(&g.queue, &g.generation, &jobs)
 		if !g.isGone(gone) && (f.Queue == "" || f.Queue == g.queue) {
 			c.Jobs += jobs
 		}
-	}
+		return true, err
+	})
 	c.Exact = true
-	return c, rows.Err()
+	return c, err
 }
 
 // states are the states that f selects.

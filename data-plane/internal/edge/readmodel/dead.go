@@ -144,27 +144,19 @@ func (d *deaths) walk(ctx context.Context, ids []job.ID, found map[job.ID]death)
 }
 
 // clear removes the dead jobs of a span of ids.
-func (d *deaths) clear(ctx context.Context, s span) (err error) {
-	rows, err := d.tx.QueryContext(ctx, `SELECT queue, generation, cause, count(*) FROM dead WHERE `+s.where+` GROUP BY 1, 2, 3`, s.args...)
-	if err != nil {
-		return fmt.Errorf("clear dead jobs: %w", err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
+func (d *deaths) clear(ctx context.Context, s span) error {
+	groups := query(`SELECT queue, generation, cause, count(*) FROM dead WHERE `+s.where+` GROUP BY 1, 2, 3`, s.args...)
+	err := groups.each(ctx, d.tx, "clear dead jobs", func(rows *sql.Rows) (bool, error) {
 		var g groupKey
 		var jobs int64
-		if err := rows.Scan(&g.queue, &g.generation, &g.cause, &jobs); err != nil {
-			return fmt.Errorf("clear dead jobs: %w", err)
-		}
+		err := rows.Scan(&g.queue, &g.generation, &g.cause, &jobs)
 		d.delta[g] -= jobs
+		return true, err
+	})
+	if err != nil {
+		return err
 	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("clear dead jobs: %w", err)
-	}
-	if _, err := d.tx.ExecContext(ctx, `DELETE FROM dead WHERE `+s.where, s.args...); err != nil {
-		return fmt.Errorf("clear dead jobs: %w", err)
-	}
-	return nil
+	return query(`DELETE FROM dead WHERE `+s.where, s.args...).exec(ctx, d.tx, "clear dead jobs")
 }
 
 // count writes how many jobs the groups have, and how many groups the queues.

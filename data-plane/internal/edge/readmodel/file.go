@@ -370,10 +370,7 @@ func remove(ctx context.Context, tx *sql.Tx, id job.ID) error {
 	if err := removeTags(ctx, tx, id, created, tags); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, `DELETE FROM job WHERE id = ?`, id[:]); err != nil {
-		return fmt.Errorf("remove job %s: %w", id, err)
-	}
-	return nil
+	return query(`DELETE FROM job WHERE id = ?`, id[:]).exec(ctx, tx, "remove job")
 }
 
 func removeTags(ctx context.Context, tx *sql.Tx, id job.ID, created int64, tags []byte) error {
@@ -382,9 +379,9 @@ func removeTags(ctx context.Context, tx *sql.Tx, id job.ID, created int64, tags 
 		return fmt.Errorf("%w: tags of %s: %w", errDamaged, id, err)
 	}
 	for _, t := range list {
-		_, err := tx.ExecContext(ctx, `DELETE FROM tag WHERE key = ? AND value = ? AND created_at = ? AND id = ?`, t.Key, t.Value, created, id[:])
-		if err != nil {
-			return fmt.Errorf("remove tag of job %s: %w", id, err)
+		one := query(`DELETE FROM tag WHERE key = ? AND value = ? AND created_at = ? AND id = ?`, t.Key, t.Value, created, id[:])
+		if err := one.exec(ctx, tx, "remove tag"); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -397,12 +394,17 @@ type tagged struct {
 	tags    []byte
 }
 
-func clearSpan(ctx context.Context, tx *sql.Tx, s span) (err error) {
-	rows, err := tx.QueryContext(ctx, `SELECT id, created_at, tags FROM job WHERE tags IS NOT NULL AND `+s.where, s.args...)
-	if err != nil {
-		return fmt.Errorf("clear jobs: %w", err)
-	}
-	list, err := scanTagged(rows)
+func clearSpan(ctx context.Context, tx *sql.Tx, s span) error {
+	var list []tagged
+	rows := query(`SELECT id, created_at, tags FROM job WHERE tags IS NOT NULL AND `+s.where, s.args...)
+	err := rows.each(ctx, tx, "clear jobs", func(rows *sql.Rows) (bool, error) {
+		var t tagged
+		var id []byte
+		err := rows.Scan(&id, &t.created, &t.tags)
+		copy(t.id[:], id)
+		list = append(list, t)
+		return true, err
+	})
 	if err != nil {
 		return err
 	}
@@ -411,24 +413,7 @@ func clearSpan(ctx context.Context, tx *sql.Tx, s span) (err error) {
 			return err
 		}
 	}
-	if _, err := tx.ExecContext(ctx, `DELETE FROM job WHERE `+s.where, s.args...); err != nil {
-		return fmt.Errorf("clear jobs: %w", err)
-	}
-	return nil
-}
-
-func scanTagged(rows *sql.Rows) (list []tagged, err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var t tagged
-		var id []byte
-		if err := rows.Scan(&id, &t.created, &t.tags); err != nil {
-			return nil, fmt.Errorf("clear jobs: %w", err)
-		}
-		copy(t.id[:], id)
-		list = append(list, t)
-	}
-	return list, rows.Err()
+	return query(`DELETE FROM job WHERE `+s.where, s.args...).exec(ctx, tx, "clear jobs")
 }
 
 // damagedBy marks errors that a retry does not cure.

@@ -68,8 +68,8 @@ func (m *minutes) row(r *Row, until int64) {
 
 func (f *file) putMinutes(ctx context.Context, tx *sql.Tx, c *change) error {
 	if c.newMinutes {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM minute`); err != nil {
-			return fmt.Errorf("clear minutes: %w", err)
+		if err := query(`DELETE FROM minute`).exec(ctx, tx, "clear minutes"); err != nil {
+			return err
 		}
 	}
 	if len(c.minutes) == 0 {
@@ -83,10 +83,7 @@ func (f *file) putMinutes(ctx context.Context, tx *sql.Tx, c *change) error {
 			return fmt.Errorf("write minute: %w", err)
 		}
 	}
-	if _, err := tx.ExecContext(ctx, `DELETE FROM minute WHERE at < ?`, newest-Minutes*int64(time.Minute)); err != nil {
-		return fmt.Errorf("remove old minutes: %w", err)
-	}
-	return nil
+	return query(`DELETE FROM minute WHERE at < ?`, newest-Minutes*int64(time.Minute)).exec(ctx, tx, "remove old minutes")
 }
 
 // Throughput reads the last minutes of a namespace, oldest first, up to the current
@@ -97,45 +94,30 @@ func (p *Projector) Throughput(ctx context.Context, ns job.Namespace, now time.T
 		return nil, time.Time{}, err
 	}
 	page := p.freshen(ctx, ns, m.Seq)
-	ctx, cancel := context.WithTimeout(ctx, queryMax)
-	defer cancel()
 	out := make([]Minute, Minutes)
 	last := now.Truncate(time.Minute)
 	for i := range out {
 		out[i].At = last.Add(time.Duration(i-Minutes+1) * time.Minute).UTC()
 	}
-	least := p.look(ns).seq
-	err = p.models.query(ctx, ns, func(file *file) error {
-		if err := file.reaches(ctx, least); err != nil {
-			return err
-		}
-		return readMinutes(ctx, file.read, out)
-	})
-	if err = damagedBy(err); err != nil {
-		return nil, time.Time{}, p.refuse(ctx, ns, err)
+	if err := p.query(ctx, ns, func(ctx context.Context, db *sql.DB) error { return readMinutes(ctx, db, out) }); err != nil {
+		return nil, time.Time{}, err
 	}
 	return out, page.AsOf, nil
 }
 
-func readMinutes(ctx context.Context, db *sql.DB, to []Minute) (err error) {
+func readMinutes(ctx context.Context, db *sql.DB, to []Minute) error {
 	first := to[0].At.UnixNano()
-	rows, err := db.QueryContext(ctx, `SELECT at, enqueued, completed, failed FROM minute WHERE at >= ?`, first)
-	if err != nil {
-		return fmt.Errorf("read minutes: %w", err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var at int64
+	s := query(`SELECT at, enqueued, completed, failed FROM minute WHERE at >= ?`, first)
+	return s.each(ctx, db, "read minutes", func(rows *sql.Rows) (bool, error) {
+		at := first
 		var m Minute
-		if err := rows.Scan(&at, &m.Enqueued, &m.Completed, &m.Failed); err != nil {
-			return fmt.Errorf("read minutes: %w", err)
-		}
-		if i := (at - first) / int64(time.Minute); i < int64(len(to)) {
+		err := rows.Scan(&at, &m.Enqueued, &m.Completed, &m.Failed)
+		if i := (at - first) / int64(time.Minute); err == nil && i < int64(len(to)) {
 			m.At = to[i].At
 			to[i] = m
 		}
-	}
-	return rows.Err()
+		return true, err
+	})
 }
 
 // beginning is the log's time at a namespace's last event; 0 if that entry is no

@@ -2,6 +2,7 @@ package readmodel
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"time"
 
@@ -61,36 +62,48 @@ func (p *Projector) List(ctx context.Context, ns job.Namespace, f *Filter) (Page
 	if err != nil {
 		return Page{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, queryMax)
-	defer cancel()
 	var got found
-	least := p.look(ns).seq
-	err = p.models.query(ctx, ns, func(file *file) error {
-		if err := file.reaches(ctx, least); err != nil {
-			return err
-		}
-		if got, err = list(ctx, file.read, f, gone); err != nil || f.CountTo == 0 {
+	err = p.query(ctx, ns, func(ctx context.Context, db *sql.DB) error {
+		if got, err = list(ctx, db, f, gone); err != nil || f.CountTo == 0 {
 			return err
 		}
 		if f.Cursor == "" && !got.more {
 			page.Total = Count{Jobs: len(got.rows), Exact: true}
 			return nil
 		}
-		page.Total, err = count(ctx, file.read, f, gone)
+		page.Total, err = count(ctx, db, f, gone)
 		if ctx.Err() != nil {
 			page.Total, err = Count{}, nil // The page is good without its total.
 		}
 		page.Total.Jobs = max(page.Total.Jobs, len(got.rows))
 		return err
 	})
-	if err = damagedBy(err); err != nil {
-		return Page{}, p.refuse(ctx, ns, err)
+	if err != nil {
+		return Page{}, err
 	}
 	page.Rows = got.rows
 	if got.more {
 		page.Cursor = got.next.encode(f)
 	}
 	return page, nil
+}
+
+// query reads the file of a namespace, which has at least what was projected into it, for
+// no longer than queryMax.
+func (p *Projector) query(ctx context.Context, ns job.Namespace, read func(context.Context, *sql.DB) error) error {
+	ctx, cancel := context.WithTimeout(ctx, queryMax)
+	defer cancel()
+	least := p.look(ns).seq
+	err := p.models.query(ctx, ns, func(file *file) error {
+		if err := file.reaches(ctx, least); err != nil {
+			return err
+		}
+		return read(ctx, file.read)
+	})
+	if err = damagedBy(err); err != nil {
+		return p.refuse(ctx, ns, err)
+	}
+	return nil
 }
 
 // refuse translates the error of a failed query for the caller.

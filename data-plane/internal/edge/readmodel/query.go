@@ -61,6 +61,39 @@ func (s *statement) add(sql string, args ...any) {
 	s.args = append(s.args, args...)
 }
 
+// query is a statement of one piece.
+func query(sql string, args ...any) *statement {
+	s := &statement{args: args}
+	s.sql.WriteString(sql)
+	return s
+}
+
+// each calls row with each row that the statement finds, while it wants more; what says in
+// an error what it was for.
+func (s *statement) each(ctx context.Context, db interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}, what string, row func(*sql.Rows) (more bool, err error)) error {
+	rows, err := db.QueryContext(ctx, s.sql.String(), s.args...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	for more := true; more && err == nil && rows.Next(); {
+		more, err = row(rows)
+	}
+	if err = errors.Join(err, rows.Err(), rows.Close()); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// exec runs a statement that finds nothing.
+func (s *statement) exec(ctx context.Context, tx *sql.Tx, what string) error {
+	if _, err := tx.ExecContext(ctx, s.sql.String(), s.args...); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
 // walkMax rows are read at a time while a list passes over rows that are not shown.
 const walkMax = 4096
 
@@ -131,20 +164,13 @@ func listSome(ctx context.Context, db *sql.DB, f *Filter, byTag int, from *Posit
 	} else {
 		f.byState(s, from, n)
 	}
-	found, err := db.QueryContext(ctx, s.sql.String(), s.args...)
-	if err != nil {
-		return nil, fmt.Errorf("list jobs: %w", err)
-	}
-	defer func() { err = errors.Join(err, found.Close()) }()
-	for found.Next() {
+	err = s.each(ctx, db, "list jobs", func(found *sql.Rows) (bool, error) {
 		r, err := scanRow(found)
-		if err != nil {
-			return nil, err
-		}
 		rows = append(rows, r)
-	}
-	if err := found.Err(); err != nil {
-		return nil, fmt.Errorf("list jobs: %w", err)
+		return true, err
+	})
+	if err != nil {
+		return nil, err
 	}
 	return rows, nil
 }
