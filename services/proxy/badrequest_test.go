@@ -14,7 +14,7 @@ import (
 )
 
 // No handler sees a path with a broken escape: net/http answers by itself, in plain text.
-func TestProblemListener_WhatCannotBeReadIsRefusedAsEverythingElse(t *testing.T) {
+func TestProblemListener_UnreadableRequestsGetProblemDetails(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{})
 	for what, request := range map[string]string{

@@ -40,7 +40,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	p, keys := benchProxy(b, 100_000)
 	known := keys[len(keys)/2]
 	// An unknown id and a wrong secret take the same path: their times must agree. The
-	// second look that both get afterwards is the cell's time, not ours.
+	// second check that both get afterwards is the cell's time, not ours.
 	for name, k := range map[string]apikey.Key{"known": known, "unknown": generate(b), "wrong": withID(b, generate(b), known)} {
 		b.Run(name, func(b *testing.B) {
 			r := httptest.NewRequest("POST", "/t/"+"tenant-5000/api/v1/fetch", nil)

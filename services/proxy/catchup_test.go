@@ -52,7 +52,7 @@ func TestNewKey_IsNotRefusedWhileItIsOnItsWay(t *testing.T) {
 	asked.Wait()
 }
 
-func TestUnknownKeys_AskTheCellNoMoreOftenTheMoreTheyAre(t *testing.T) {
+func TestUnknownKeys_ManyDoNotQueryTheCellMoreOften(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{})
 	before, start := r.state.asked.Load(), time.Now()

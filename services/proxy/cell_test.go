@@ -251,7 +251,7 @@ func TestCell_WritesResumeWhenANodeLeavesAndRevokedKeysStayOut(t *testing.T) {
 	}
 }
 
-func TestCell_WhatEveryProxyConfirmedIsSoAtEveryProxy(t *testing.T) {
+func TestCell_ConfirmedChangesApplyAtEveryProxy(t *testing.T) {
 	t.Parallel()
 	c := startCell(t)
 	bases := []string{c.base, c.startProxy()}

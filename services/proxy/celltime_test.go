@@ -20,7 +20,7 @@ func (s *skewed) Now() (time.Time, time.Duration) {
 	return wall.Add(time.Duration(s.by.Load())), mono
 }
 
-// A customer never hears of a wrong clock: the nodes' time decides what has expired.
+// A wrong clock of the proxy is invisible to customers: the nodes' time decides what has expired.
 func TestClock_AProxyWhoseClockIsOffGoesByThatOfTheNodes(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour} {
@@ -50,7 +50,7 @@ func TestClock_AProxyWhoseClockIsOffGoesByThatOfTheNodes(t *testing.T) {
 	}
 }
 
-// Until a node has told the time nobody is told that his key has expired.
+// Until a node has answered with the time, no key is refused as expired.
 func TestClock_BeforeTheTimeIsKnownNothingHasExpired(t *testing.T) {
 	t.Parallel()
 	c := cellclock.NewTime(nil)

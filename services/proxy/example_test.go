@@ -11,7 +11,7 @@ import (
 )
 
 // A proxy reads its file and begins to follow the cell when it is made. It is ready once it
-// knows the cell's state and a node that answers. Shutdown also follows a failed Serve: it
+// knows the cell's state and a node that answers. Call Shutdown after a failed Serve too: it
 // ends the loops.
 func Example() {
 	p, err := proxy.New(proxy.Options{CellSecret: []byte("at least 16 bytes"), Nodes: []string{"http://127.0.0.1:1"}})

@@ -14,8 +14,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 )
 
-// Nodes would refuse the whole request, each of them, and the proxy would take them for
-// lost.
+// Every node would refuse the whole request, and the proxy would take the nodes for
+// dead.
 func TestStrict_TooManyHeadersAre431AndNoNodeIsLost(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{nodes: 2})
@@ -50,7 +50,7 @@ func TestStrict_TooManyHeadersAre431AndNoNodeIsLost(t *testing.T) {
 	}
 }
 
-// A connection whose client opens requests and gives them up is ended.
+// A connection whose client opens and resets many requests is closed.
 func TestStrict_AConnectionOfResetsIsEnded(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{})
@@ -82,7 +82,7 @@ func TestStrict_AConnectionOfResetsIsEnded(t *testing.T) {
 	}
 }
 
-// A body in chunks may have come with a length, too: nothing after it is a request.
+// A chunked body may have come with a length, too: nothing after it counts as a request.
 func TestStrict_NothingFollowsABodyInChunks(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{})
@@ -104,7 +104,7 @@ func TestStrict_EveryRefusalSaysNosniff(t *testing.T) {
 	}
 }
 
-// Whoever opens a stream with a bad key hears of it before he sends anything.
+// A stream with a bad key is refused before the client sends anything.
 func TestStream_ABadKeyFailsAtTheOpen(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{})

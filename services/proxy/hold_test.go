@@ -9,12 +9,12 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 )
 
-// refused is a node's, with what became of the call.
+// refused is a node's refusal, with the outcome of the call.
 func refused(outcome string) faulttest.Fate {
 	return faulttest.Fate{Status: http.StatusServiceUnavailable, Header: map[string]string{identity.HeaderOutcome: outcome}}
 }
 
-// A node that says that leadership is moving is asked again, and the client is not told.
+// A call refused because leadership is moving is sent again, and the client does not notice.
 func TestHold_ACallOfWhichNothingWasDoneWaitsForALeader(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{})
@@ -39,8 +39,8 @@ func TestHold_ACallOfWhichNothingWasDoneWaitsForALeader(t *testing.T) {
 	}
 }
 
-// A leader whose clock goes off is replaced within seconds: its refusals are not the
-// client's, unless they do not end.
+// A leader whose clock is wrong is replaced within seconds: the client does not see its
+// refusals, unless they do not end.
 func TestHold_ANodeThatLivesInAnotherTimeIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{})
@@ -55,13 +55,13 @@ func TestHold_ANodeThatLivesInAnotherTimeIsWaitedFor(t *testing.T) {
 		t.Errorf("%d %s after %v tries", a.status, a.body, node.Calls())
 	}
 	node.Decide(func(string, int) faulttest.Fate { return refused(identity.OutcomeClock) })
-	r.proxy.holds.most = 0 // Not for ever: as if HoldFor were over.
+	r.proxy.holds.most = 0 // Not forever: as if HoldFor were over.
 	if a := r.ask(r.http1, "POST", "/api/v1/enqueue", `{"queue":"q"}`, withKey(r.acme.key)); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, `"CLOCK_SKEW"`) {
 		t.Errorf("in another time for good: %d %s", a.status, a.body)
 	}
 }
 
-// What may have been done is done again only if that does no harm.
+// A call that may have been done is repeated only if that does no harm.
 func TestHold_AnUnknownOutcomeIsRepeatedWhereThatIsSafe(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

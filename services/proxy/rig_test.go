@@ -75,7 +75,7 @@ func (s *cellState) apply(changes ...*cellv1.Change) {
 	s.changed = make(chan struct{})
 }
 
-// cut lets go of the history: whoever has not followed it is sent the whole state.
+// cut drops the history: watchers that are behind are sent the whole state.
 func (s *cellState) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

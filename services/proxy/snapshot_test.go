@@ -60,7 +60,7 @@ func text(t *testing.T, s *snapshot) string {
 	return string(b)
 }
 
-// checkNames: every name leads to a living namespace of that name.
+// checkNames: every name leads to a live namespace of that name.
 func checkNames(t *testing.T, s *snapshot) {
 	t.Helper()
 	for id, tenant := range s.tenants.all {
@@ -95,7 +95,7 @@ func randomChange(rng *rand.Rand) *cellv1.Change {
 	case 4:
 		return &cellv1.Change{Change: &cellv1.Change_TokenKey{TokenKey: &cellv1.TokenKey{Id: fmt.Sprintf("tk_%d", rng.IntN(4)), Deleted: rng.IntN(3) == 0}}}
 	case 5:
-		// Close together: what is forgotten is another test's.
+		// Close together: forgetting is another test's subject.
 		return cutoffChange(tenant, fmt.Sprintf("usr_%d", rng.IntN(3)), time.Unix(100, rng.Int64N(1000)))
 	default:
 		return keyChange(&cellv1.Key{Id: fmt.Sprintf("key_%d", rng.IntN(40)), TenantId: tenant, Revoked: rng.IntN(2) == 0})

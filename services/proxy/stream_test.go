@@ -113,8 +113,8 @@ func TestStream_NodeThatEndsFirstDoesNotHang(t *testing.T) {
 	}
 }
 
-// As GET /api/v1/info does: clients ask before they have a key. A bad one is told to its
-// holder.
+// As GET /api/v1/info does: clients call it before they have a key. A bad key is
+// refused.
 func TestServerInfo_NeedsNoKey(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{})
@@ -574,7 +574,7 @@ func TestLimits_Bodies(t *testing.T) {
 	}
 }
 
-// Nobody is asked who they are there, so nothing is kept for them.
+// These routes need no key, so no body is kept for them.
 func TestLimits_BodiesOfStrangersAreNotHeld(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{})

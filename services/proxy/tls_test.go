@@ -82,7 +82,7 @@ func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
 }
 
 // What the proxy logs and answers, in good times and bad, never has a secret.
-func TestSecrets_StandInNoLogAndNoAnswer(t *testing.T) {
+func TestSecrets_AreInNoLogAndNoResponse(t *testing.T) {
 	t.Parallel()
 	var logged syncBuffer
 	r := startRig(t, rigOptions{options: func(o *Options) {

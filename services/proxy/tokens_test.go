@@ -84,7 +84,7 @@ func TestUserToken_NamesTenantNamespaceRolesAndPerson(t *testing.T) {
 	}
 }
 
-func TestUserToken_RefusedForReasonsThatTellAStrangerNothing(t *testing.T) {
+func TestUserToken_RefusalsTellAStrangerNothing(t *testing.T) {
 	t.Parallel()
 	r, m, forger := startRig(t, rigOptions{}), newMint(t), newMint(t)
 	ended := newMint(t)

@@ -82,7 +82,7 @@ func TestStaleState_KnownKeysWorkAndUnknownAreAskedToRetry(t *testing.T) {
 	eventually.True(t, patience, "fresh again", func() bool { return status(stranger).status == 401 })
 }
 
-func TestStart_WithoutAnyStateNobodyIsCalledWrong(t *testing.T) {
+func TestStart_WithoutAnyStateNoKeyIsRefusedForGood(t *testing.T) {
 	t.Parallel()
 	state := newCellState()
 	state.muted.Store(true)
@@ -325,13 +325,13 @@ func (s *syncBuffer) String() string {
 }
 
 // TestRestart_AProxyThatWasAwayForLong: while it was away a key was revoked and the cell has
-// forgotten it. A copy that is too old opens nothing until a node tells the state; one that
-// is younger than the cell's memory serves as ever, and is put right by the whole state.
+// forgotten it. A copy that is too old accepts no key until a node sends the state; one that
+// is younger than the cell's memory is served from, and corrected by the whole state.
 func TestRestart_AProxyThatWasAwayForLong(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		away  time.Duration
-		alone bool // Whether it serves before a node tells.
+		alone bool // Whether it serves before a node sends the state.
 	}{
 		"longer than a copy counts": {celladmin.CopyKept + time.Minute, false},
 		"not as long":               {celladmin.CopyKept - time.Minute, true},
@@ -398,7 +398,7 @@ func TestView_AStateThatNobodyConfirmedForLongIsDropped(t *testing.T) {
 	if !v.expire(late.Add(1)) || known() || v.loaded.Load() || v.current().index != 0 || len(v.current().nodes) != 1 {
 		t.Fatalf("not dropped: %+v", v.current())
 	}
-	// What a watch of before still says is no whole: the rest would be called wrong.
+	// Changes from an earlier watch are not a whole state: unknown keys would be refused for good.
 	for name, msg := range map[string]*cellv1.WatchResponse{
 		"a change":    {Index: 6, Changes: []*cellv1.Change{node}},
 		"a heartbeat": {Index: 5},
@@ -412,7 +412,7 @@ func TestView_AStateThatNobodyConfirmedForLongIsDropped(t *testing.T) {
 	}
 }
 
-func TestSnapshot_WhatTheCellForgotIsGone(t *testing.T) {
+func TestSnapshot_DropsWhatTheCellForgot(t *testing.T) {
 	t.Parallel()
 	tenant, changes := newTenant(t, "acme", 0)
 	full := (&snapshot{}).with(changes, 1)

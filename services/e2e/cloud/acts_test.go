@@ -41,8 +41,8 @@ func entries(ctx context.Context, call func(ctx context.Context, procedure strin
 	}
 }
 
-// A browser's token is a person's: what is done with it is entered under their address,
-// and what a key does under its name.
+// A browser's token belongs to a person: its actions are recorded under their email
+// address, those of a key under its name.
 func TestAudit_WhatIsDoneInTheConsoleIsEnteredUnderThePersonsAddress(t *testing.T) {
 	t.Parallel()
 	u := rig.StartUp(t, t.TempDir())
@@ -85,8 +85,8 @@ func TestAudit_WhatIsDoneInTheConsoleIsEnteredUnderThePersonsAddress(t *testing.
 }
 
 // Queues are deleted one after the other while the leader of their shard is killed three
-// times. A deletion is told once, so that calls can be repeated until it is: each queue that
-// is gone is one entry, whoever led when.
+// times. Calls are repeated until a deletion is confirmed, which happens once: each deleted
+// queue is one entry, whoever was the leader.
 func TestAudit_LeadersAreKilledBetweenActsAndEachIsEnteredOnce(t *testing.T) {
 	t.Parallel()
 	const queues, kills = 60, 3

@@ -21,8 +21,8 @@ import (
 const patience = time.Minute
 
 // churn makes and revokes keys of one tenant through control planes that come and go.
-// Each call is repeated under its request id until it is answered, as the SDKs' and
-// Terraform's are, and what was answered goes into books.
+// Each call is repeated under its request id until it is answered, as the SDKs and
+// Terraform do, and the answers are recorded in books.
 type churn struct {
 	t      *testing.T
 	urls   []string // Of the control planes.
@@ -35,7 +35,7 @@ type churn struct {
 	stopped chan struct{}
 
 	mu sync.Mutex // Guards the rest.
-	// live and revoked are the keys by id; a key that nobody was told is "".
+	// live and revoked are the keys by id; a key that was never shown is "".
 	live, revoked map[string]string
 	repeated      int
 }
@@ -53,7 +53,7 @@ type keyShown struct {
 	RevokedAt          string `json:"revokedAt"`
 }
 
-// observed: every proxy goes by it, says the answer.
+// observed: the response says that every proxy has it.
 func (k keyShown) observed() bool { return k.Generation == k.ObservedGeneration }
 
 func startChurn(ctx context.Context, t *testing.T, nodesDie bool, done rig.SignedUp, urls ...string) *churn {
@@ -79,7 +79,7 @@ func (c *churn) stop() {
 	c.working.Wait()
 }
 
-// A free tenant may make 300 keys a day: each worker paces itself, and ends before.
+// A free tenant may make 300 keys a day: each worker paces itself, and stops before that.
 const (
 	keysEach  = 70
 	keysEvery = 400 * time.Millisecond
@@ -131,7 +131,7 @@ func (c *churn) one(ctx context.Context, n int) error {
 	return nil
 }
 
-// create has the service make every third key, and makes the others itself.
+// create lets the service make every third key, and makes the others itself.
 func (c *churn) create(ctx context.Context, n int) (made keyAnswer, _ error) {
 	in := map[string]any{
 		"requestId": uuid(), "name": fmt.Sprintf("churn %d", n), "kind": "KEY_KIND_JOBS", "namespaces": []string{"default"},
@@ -220,7 +220,7 @@ func (c *churn) audit(ctx context.Context, signedUp int) {
 	c.t.Logf("%d keys live, %d revoked, %d calls repeated", len(c.live), len(c.revoked), c.repeated)
 }
 
-// compare walks the list. Besides the books' there are the keys of the sign-up.
+// compare walks the list. It has the recorded keys and those of the sign-up.
 func (c *churn) compare(ctx context.Context, url string, signedUp int) error {
 	var wrong []error
 	found := 0
@@ -252,8 +252,8 @@ func (c *churn) compare(ctx context.Context, url string, signedUp int) error {
 }
 
 // until repeats a call at one control plane after the other until it is answered.
-// Trouble is a lost connection, 5xx, and a limit of the caller's network, which is met by
-// all these people behind one address; any other refusal is an answer.
+// It retries after a lost connection, 5xx, or a rate limit of the caller's network, which
+// all these users behind one address share; any other refusal is an answer.
 func until(ctx context.Context, urls []string, first int, token, procedure string, in, out any) (tries int, err error) {
 	for {
 		err = rig.NewAPI(urls[(first+tries)%len(urls)], token).Call(ctx, procedure, in, out)
@@ -277,7 +277,7 @@ func until(ctx context.Context, urls []string, first int, token, procedure strin
 	}
 }
 
-// signUpsMax keeps two of them below what a network may have in an hour.
+// signUpsMax keeps two of them below the hourly limit of a network.
 const signUpsMax = 25
 
 // signUps makes tenants, one after the other, until stop is closed, and gives the
@@ -303,8 +303,8 @@ func signUps(ctx context.Context, t *testing.T, mails func(ctx context.Context, 
 	return made
 }
 
-// signUpUntil repeats both calls. If the answer of the second was lost the tenant is
-// there and nobody knows its keys: the zero answer.
+// signUpUntil repeats both calls. If the response to the second was lost, the tenant
+// exists and nobody knows its keys: the zero answer.
 func signUpUntil(ctx context.Context, mails func(ctx context.Context, address string) (string, error), name string, n int, urls []string) (done rig.SignedUp, _ error) {
 	in := map[string]any{"email": name + "@example.com", "tenant": name}
 	if _, err := until(ctx, urls, n, "", "SignupService/Start", in, nil); err != nil {

@@ -38,14 +38,14 @@ func (s *split) signUpOne(ctx context.Context, t *testing.T, name string) rig.Si
 	return done
 }
 
-// revive kills a control plane with no warning and starts it again.
+// revive kills a control plane without warning and starts it again.
 func (s *split) revive(p *rig.CellControl) {
 	p.Kill()
 	p.Start()
 	p.WaitReady(30 * time.Second)
 }
 
-// whole are statements that count what is half done: each must give zero.
+// whole are statements that count incomplete changes: each must return zero.
 var whole = map[string]string{
 	"tenants with another number of namespaces than one": "SELECT count(*) FROM tenants t WHERE (SELECT count(*) FROM namespaces n WHERE n.tenant_id = t.tenant_id) <> 1",
 	"tenants without an owner":                           "SELECT count(*) FROM tenants t WHERE NOT EXISTS (SELECT 1 FROM memberships m WHERE m.tenant_id = t.tenant_id)",
@@ -114,8 +114,8 @@ func TestControl_TwoOnOneDatabaseAndOneIsKilled(t *testing.T) {
 	t.Logf("%d and %d sign-ups", len(made[0]), len(made[1]))
 }
 
-// Two people want the same name at two control planes at once: one gets it, whole, and
-// the other is told.
+// Two people want the same name at two control planes at once: one gets it, complete, and
+// the other is refused.
 func TestControl_OneNameAtTwoControlPlanesIsGivenOnce(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -184,8 +184,8 @@ func TestControl_KilledAtRandomMomentsOnSQLite(t *testing.T) {
 	t.Logf("%d sign-ups", len(made))
 }
 
-// The database server goes away under a running control plane and comes back: the
-// control plane says so while it lasts, and needs nobody afterwards.
+// The database server goes away under a running control plane and comes back: the control
+// plane reports it, and recovers without help.
 func TestControl_OutlivesItsDatabaseServer(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -278,7 +278,7 @@ func jobsKey() map[string]any {
 
 // A key waits for a proxy that hangs. The proxy is restarted: the key is confirmed, and
 // it works.
-func TestControl_KeyThatWaitsForAProxyIsConfirmedByItsNextLife(t *testing.T) {
+func TestControl_KeyThatWaitsForAProxyIsConfirmedAfterItsRestart(t *testing.T) {
 	t.Parallel()
 	s := startOne(t, "sqlite:"+filepath.Join(t.TempDir(), "control.db"))
 	ctx := ctxFor(t, time.Minute)
@@ -325,7 +325,7 @@ func TestControl_KeyThatWaitsForAProxyIsConfirmedByItsNextLife(t *testing.T) {
 }
 
 // The cell's only node is killed again and again. A key that is confirmed is known to
-// the proxy, also right after the node came back and nobody follows it yet.
+// the proxy, even right after the node came back and nobody watches it yet.
 func TestControl_ConfirmedKeysAreKnownWhileTheNodeRestarts(t *testing.T) {
 	t.Parallel()
 	s := startOne(t, "sqlite:"+filepath.Join(t.TempDir(), "control.db"))
@@ -342,7 +342,7 @@ func TestControl_ConfirmedKeysAreKnownWhileTheNodeRestarts(t *testing.T) {
 	c.audit(ctx, 2)
 }
 
-// One of two proxies is gone. Keys wait for it only until the cell has noticed, and are
+// One of two proxies is gone. Keys wait for it only until the cell notices, and are then
 // confirmed and revoked without it.
 func TestControl_DeadProxyHoldsUpNoKey(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,7 @@ type madeKey struct {
 }
 
 // An hour-old copy of the database is put back: what happened since stays as the cell has it.
-func TestRestore_AnOlderCopyIsTakenOverAsTheCellHasIt(t *testing.T) {
+func TestRestore_AnOlderCopyIsBroughtUpToTheCell(t *testing.T) {
 	t.Parallel()
 	ctx := ctxFor(t, 3*time.Minute)
 	s := &split{mail: startMailbox(t)}
@@ -99,7 +99,7 @@ func TestRestore_AnOlderCopyIsTakenOverAsTheCellHasIt(t *testing.T) {
 	s.stopControl(t)
 	copyDatabase(t, older, file)
 
-	// Started as always, it notices: the incarnation is the same, its generations are older.
+	// Started normally, it notices: the incarnation is the same, its generations are older.
 	s.control.Start()
 	s.control.WaitReady(time.Minute)
 	s.waitUnready(ctx, t)

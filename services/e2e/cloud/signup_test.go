@@ -19,7 +19,7 @@ func ctxFor(t testing.TB, limit time.Duration) context.Context {
 	return ctx
 }
 
-// lifecycle puts a job in, takes it out and finishes it, without a second try.
+// lifecycle enqueues, fetches and acks a job, without a second attempt.
 func lifecycle(ctx context.Context, tenant rig.Tenant) error {
 	id, err := tenant.Enqueue(ctx, "hello", map[string]any{"name": "Ada"})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 // split is the service as separate processes: a control plane on PostgreSQL, three
-// nodes, two proxies that carry the console on.
+// nodes, two proxies that forward the console.
 type split struct {
 	*rig.Cell
 	control *rig.CellControl
@@ -85,8 +85,8 @@ func TestSplit_KeyOfASignUpWorksAtEveryProxyAtOnce(t *testing.T) {
 	}
 }
 
-// The control plane is on the path of no job: with it dead, jobs flow, and go on
-// flowing over a restart of every proxy and node.
+// No job depends on the control plane: without it, jobs flow, and keep
+// flowing through a restart of every proxy and node.
 func TestSplit_DeadControlPlaneDisturbsNoJob(t *testing.T) {
 	t.Parallel()
 	s := startSplit(t)
@@ -187,7 +187,7 @@ func startSDKLoad(ctx context.Context, t *testing.T, client *corvo.Client) *sdkL
 	for range 4 {
 		l.producing.Go(func() {
 			for produce.Err() == nil {
-				// The call outlives the wish to stop: each one gets its answer.
+				// Calls in progress are not cancelled: each one gets its answer.
 				job, err := client.EnqueueRaw(ctx, "load", json.RawMessage(`{}`))
 				l.mu.Lock()
 				if err != nil {

@@ -67,7 +67,7 @@ func TestUp_BehindAReverseProxyKeepsItsEmailsAndSecretsToItself(t *testing.T) {
 	}
 }
 
-// Others can reach it, so it refuses to start as a toy.
+// Others can reach it, so it refuses to start with development settings.
 func TestUp_InPublicWantsAMailServer(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--listen", "0.0.0.0:0"}, {"--public-url", "https://jobs.corvo.test"}, {"--public-url", "https://jobs.corvo.test", "--smtp", "localhost:1", "--mailbox"}} {

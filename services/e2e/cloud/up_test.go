@@ -21,8 +21,8 @@ import (
 )
 
 // A whole service is killed in the middle of sign-ups and keys. What was answered holds
-// after the next start, nobody's tenant is half made, and the name of a sign-up whose
-// mail went down with the service can still be had.
+// after the next start, no tenant is half made, and the name of a sign-up whose
+// email was lost with the service is still available.
 func TestUp_KilledDuringSignUpKeepsWhatItAnswered(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -326,7 +326,7 @@ func openFiles(t *testing.T, u *rig.Up) int {
 	return len(files)
 }
 
-// goroutines ends a service and counts what it had.
+// goroutines ends a service and counts its goroutines.
 func goroutines(t *testing.T, u *rig.Up) int {
 	t.Helper()
 	u.Signal(syscall.SIGQUIT)

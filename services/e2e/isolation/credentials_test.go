@@ -15,29 +15,29 @@ import (
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
-// kind is what a credential is good for.
+// kind is what a credential is valid for.
 type kind int
 
 const (
-	stranger   kind = iota + 1 // Nothing: none, invented, forged or shown in the wrong place.
+	stranger   kind = iota + 1 // Nothing: missing, invented, forged or used in the wrong place.
 	jobs                       // A data-plane key.
 	management                 // A key of the control API.
 	token                      // A browser's token for one namespace.
 	session                    // A console's cookie.
 )
 
-// credential is a way to ask for entry.
+// credential is a way to authenticate.
 type credential struct {
 	name    string
 	kind    kind
 	headers map[string]string
-	// ended was good once.
+	// ended was valid once.
 	ended bool
-	// foreign is good, in another tenant.
+	// foreign is valid, in another tenant.
 	foreign bool
-	// elsewhere asks for a namespace of the tenant that it is not for.
+	// elsewhere asks for another namespace of its tenant.
 	elsewhere bool
-	// viewer may look and no more.
+	// viewer may only read.
 	viewer bool
 }
 
@@ -46,10 +46,10 @@ var (
 	namespaceRoles = []string{"admin", "operator", "producer", "worker", "viewer"}
 )
 
-// endsWithin is how long an ended credential may go on.
+// endsWithin is how long an ended credential may still work.
 const endsWithin = time.Second
 
-// expiresIn is long enough for a key to be seen at work before its end.
+// expiresIn is long enough to see a key work before it expires.
 const expiresIn = 4 * time.Second
 
 func lookers(role string) bool { return role == "viewer" || role == "auditor" || role == "billing" }
@@ -68,7 +68,7 @@ func (m *matrix) add(name string, k kind, headers map[string]string) *credential
 	return &m.cast[len(m.cast)-1]
 }
 
-// settle makes everybody.
+// settle makes all credentials.
 func (m *matrix) settle(t *testing.T) {
 	t.Helper()
 	m.own = m.tenant(t, "demo", bearer(m.up.API.Token))
@@ -86,7 +86,7 @@ func linkToken(link string) string {
 	return text
 }
 
-// tenant is what the forgeries need to know of one.
+// tenant is what the forgeries need to know about a tenant.
 func (m *matrix) tenant(t *testing.T, name string, as map[string]string) *tenant {
 	t.Helper()
 	var got struct {
@@ -162,7 +162,7 @@ func (m *matrix) member(t *testing.T, name, role string) (whole, invited map[str
 	return m.console(m.signIn(t, email, "")), m.console(sessionOf(t, answer))
 }
 
-// signIn follows the letter to an address, or a link that is there already.
+// signIn follows the email to an address, or an existing link.
 func (m *matrix) signIn(t *testing.T, email, link string) (cookie string) {
 	t.Helper()
 	if link == "" {
@@ -183,7 +183,7 @@ func sessionOf(t *testing.T, a answer) string {
 	return ""
 }
 
-// letter waits for a mail whose link has a token of that kind.
+// letter waits for an email whose link has a token of that kind.
 func (m *matrix) letter(t *testing.T, email, prefix string) string {
 	t.Helper()
 	for {
@@ -256,7 +256,7 @@ func (m *matrix) letterIn(t *testing.T, email, tenant string) string {
 	}
 }
 
-// endedKeys were good until a moment ago.
+// endedKeys were valid until a moment ago.
 func (m *matrix) endedKeys(t *testing.T) {
 	t.Helper()
 	admin := bearer(m.up.API.Token)
@@ -281,8 +281,8 @@ func (m *matrix) wait(t *testing.T, d time.Duration) {
 	}
 }
 
-// endedPeople are a removed member with all that was theirs, one who is an admin no
-// longer, and one who signed out everywhere.
+// endedPeople are a removed member with all their credentials, one who is no longer an
+// admin, and one who signed out everywhere.
 func (m *matrix) endedPeople(t *testing.T) {
 	t.Helper()
 	admin := bearer(m.up.API.Token)
@@ -327,12 +327,12 @@ func (m *matrix) endedBy(t *testing.T, name string, headers map[string]string, e
 	m.endedTogether(t, map[string]map[string]string{name: headers}, end)
 }
 
-// endedTogether ends credentials that work, and holds their end against the clock.
+// endedTogether ends working credentials, and measures how long they still work.
 func (m *matrix) endedTogether(t *testing.T, all map[string]map[string]string, end func()) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		headers := all[name]
-		for m.tryOne(t, name, headers) >= http.StatusBadRequest { // A new key gets around.
+		for m.tryOne(t, name, headers) >= http.StatusBadRequest { // Until every proxy has the key.
 			m.pause(t)
 		}
 	}
@@ -378,8 +378,8 @@ func (m *matrix) tryOne(t *testing.T, name string, headers map[string]string) in
 	}
 }
 
-// strangers have nothing, something invented or forged, or something good in a place
-// where it does not count.
+// strangers have no credential, an invented or forged one, or a valid one in the wrong
+// place.
 func (m *matrix) strangers(t *testing.T) {
 	t.Helper()
 	m.add("nobody", stranger, nil)
@@ -401,7 +401,7 @@ func (m *matrix) strangers(t *testing.T) {
 	m.misplaced()
 }
 
-// inventedToken says the right things and is signed by a key of nobody's.
+// inventedToken has valid claims and is signed with an unknown key.
 func (m *matrix) inventedToken(t *testing.T) string {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
@@ -418,7 +418,7 @@ func (m *matrix) inventedToken(t *testing.T) string {
 	return text
 }
 
-// otherNamespace: a token and a key for one namespace, shown in another of the tenant.
+// otherNamespace: a token and a key for one namespace, used in another of the tenant.
 func (m *matrix) otherNamespace(t *testing.T) {
 	t.Helper()
 	admin := bearer(m.up.API.Token)
@@ -426,7 +426,7 @@ func (m *matrix) otherNamespace(t *testing.T) {
 	_, text := m.jobsKey(t, "admin", admin, o{"namespaces": []string{"default"}})
 	all := map[string]map[string]string{"jobs-in-other-namespace": bearer(text), "token-in-other-namespace": maps.Clone(m.find("token-owner").headers)}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		for m.tryOne(t, name, all[name]) >= http.StatusBadRequest { // A new key gets around.
+		for m.tryOne(t, name, all[name]) >= http.StatusBadRequest { // Until every proxy has the key.
 			m.pause(t)
 		}
 		headers := all[name]
@@ -451,7 +451,7 @@ func (m *matrix) forgeries() {
 	}
 }
 
-// misplaced are good credentials of an owner, shown as what they are not.
+// misplaced are valid credentials of an owner, used as another kind.
 func (m *matrix) misplaced() {
 	cookie := m.find("session-owner").headers["Cookie"]
 	_, secret, _ := strings.Cut(cookie, "=")
@@ -476,7 +476,7 @@ func (m *matrix) find(name string) *credential {
 	panic(name)
 }
 
-// must calls the control API and wants success.
+// must calls the control API and fails unless it succeeds.
 func (m *matrix) must(t *testing.T, procedure string, in o, as map[string]string, out any) answer {
 	t.Helper()
 	a := m.call(t, procedure, in, as)

@@ -11,7 +11,7 @@ import (
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 )
 
-// document is what the OpenAPI document says that can be asked.
+// document is the OpenAPI document, as far as it says what can be called.
 type document struct {
 	Paths      map[string]map[string]operation `json:"paths"`
 	Components struct {
@@ -36,8 +36,8 @@ type schema struct {
 	Enum       []any             `json:"enum"`
 }
 
-// allProbes are what can be asked at every route and procedure of a service: what probes
-// says, and for the other routes what the document does.
+// allProbes are the probes of every route and procedure of a service: those of probes,
+// and for the other routes those derived from the document.
 func allProbes(ctx context.Context, t *testing.T, base string) map[string]probe {
 	t.Helper()
 	a, err := request{method: http.MethodGet, base: base, path: "/openapi.json"}.send(ctx)
@@ -79,7 +79,7 @@ func allProbes(ctx context.Context, t *testing.T, base string) map[string]probe 
 	return all
 }
 
-// probe asks at a route with what must be in its body, by what its path names.
+// probe derives the probe of a route from its path and the required members of its body.
 func (d *document) probe(t *testing.T, path string, op operation) probe {
 	var body any
 	if content, ok := op.RequestBody.Content["application/json"]; ok {

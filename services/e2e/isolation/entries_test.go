@@ -23,7 +23,7 @@ const (
 	data    side = iota + 1
 	control      // The control API.
 	page         // Console, sign-in pages: the same for everybody.
-	closed       // Nobody is let in, or there is nothing.
+	closed       // Closed to everybody, or not there.
 	inside       // A node's own listener, for parts of the cell.
 )
 
@@ -42,7 +42,7 @@ type entry struct {
 	last     bool // Ends the session that it is called with.
 }
 
-// allEntries is what the service says of itself, and what it should not have.
+// allEntries is what the service documents, and what it should not have.
 func (m *matrix) allEntries(t *testing.T) []entry {
 	t.Helper()
 	all := slices.Concat(m.dataEntries(t), controlEntries(), pageEntries(), closedEntries(), m.mailboxEntries(t))
@@ -56,7 +56,7 @@ func (m *matrix) allEntries(t *testing.T) []entry {
 	return all
 }
 
-// reading are data-plane routes that change nothing although they are no GET.
+// reading are data-plane routes that change nothing although they are not GET.
 var reading = []string{
 	"POST /api/v1/jobs/search", "POST /api/v1/jobs/bulk-get", "POST /api/v1/schedules/preview",
 	rpc + "Subscribe", rpc + "GetServerInfo",
@@ -94,8 +94,8 @@ func overGRPC(e entry) entry {
 	return e
 }
 
-// knock asks about what is not there, so that whoever is let in breaks nothing that
-// somebody after him needs.
+// knock asks about things that do not exist, so that an accepted call changes nothing
+// that a later one needs.
 func (d probe) request(route, method, path string) request {
 	nobodys := job{id: "job_" + crockford(26), token: "1.1.1"}
 	id := nobodys.id

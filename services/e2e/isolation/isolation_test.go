@@ -18,7 +18,7 @@ import (
 
 const (
 	victimName = "bravo"
-	nobodyName = "nobdy" // As long, so that lengths tell nothing.
+	nobodyName = "nobdy" // As long, so that lengths reveal nothing.
 	// testLimit ends what hangs. Alone it takes 80 s; beside another package that works as
 	// hard on two cores, more than twice that.
 	testLimit = 10 * time.Minute
@@ -32,8 +32,8 @@ type setting struct {
 	ctx    context.Context // The test's own.
 }
 
-// A tenant sees nothing of another, whose names are all the same, at any route, by
-// any form of address, with any forged header.
+// A tenant sees nothing of another one that uses the same names: at any route, by any
+// form of address, with any forged header.
 func TestTenants_SeeNothingOfEachOther(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), testLimit)
@@ -70,7 +70,7 @@ func TestTenants_SeeNothingOfEachOther(t *testing.T) {
 	}
 }
 
-// everyRouteIsAsked holds the questions against what the service says it has.
+// everyRouteIsAsked compares the questions with the routes that the service documents.
 func (s *setting) everyRouteIsAsked(t *testing.T) {
 	for route, d := range s.probes {
 		if d.job == nil && d.thing == nil && d.names == nil && !d.queue {
@@ -82,8 +82,8 @@ func (s *setting) everyRouteIsAsked(t *testing.T) {
 	}
 }
 
-// queueRoutes gives each route that names a queue in its path one to ask about, since at
-// some of them asking makes it.
+// queueRoutes gives each route with a queue in its path a queue of its own, because some
+// of them create it.
 func (s *setting) queueRoutes() map[string]string {
 	asked := map[string]string{}
 	for route, d := range s.probes {
@@ -102,13 +102,13 @@ func procedures(d protoreflect.ServiceDescriptor) (routes []string) {
 	return routes
 }
 
-// question is one thing to ask: as it concerns the other tenant, and, if there is a
-// twin, as it concerns nobody.
+// question is one request about the other tenant; its twin, if there is one, is the same
+// request about something that does not exist.
 type question struct {
 	ask, twin request
 	hasTwin   bool
 	derived   bool
-	named     []string // What the question itself says of the other tenant.
+	named     []string // What the question itself contains of the other tenant.
 }
 
 // questions of one route. The first of a job stands for all where few are enough.
@@ -168,7 +168,7 @@ func forms(name string) map[string]func(request) request {
 	}
 }
 
-// forgeries are no forged header, each alone, all, and whole identities.
+// forgeries are: no forged header, each alone, all of them, and whole identities.
 func (s *setting) forgeries() []map[string]string {
 	all := forged(s.b)
 	list := []map[string]string{nil}
@@ -178,7 +178,7 @@ func (s *setting) forgeries() []map[string]string {
 	return append(append(list, all), credible(s.b)...)
 }
 
-// everyQuestion asks them all as tenant A, up to the first that is answered wrongly.
+// everyQuestion asks them all as tenant A, until the first wrong answer.
 func (s *setting) everyQuestion(t *testing.T, route string) {
 	for form, address := range forms(s.a.name) {
 		for i, q := range s.questions(route) {
@@ -291,7 +291,7 @@ func (s *setting) nodesAlone(t *testing.T, route string) {
 	}
 }
 
-// hosts spells the other tenant's host in every way, and those of nobody.
+// hosts spells the other tenant's host in every way, and that of no tenant.
 func (s *setting) hosts(t *testing.T) {
 	id := s.b.jobs()[0].id
 	others, nobodys := hosts(victimName), hosts(nobodyName)
@@ -378,7 +378,7 @@ func (s *setting) refused(t *testing.T, at string, q request, status int) {
 	s.noSecrets(t, at, a, nil)
 }
 
-// stream asks over a real stream what the table asks in one plain call.
+// stream asks over a real stream what the table asks in a unary call.
 func (s *setting) stream(t *testing.T) {
 	for form, url := range map[string]string{"path": s.cell.Proxies[0].URL + "/t/" + s.a.name, "bare": s.cell.Proxies[0].URL} {
 		for _, pipelined := range []bool{false, true} {

@@ -22,11 +22,11 @@ var update = flag.Bool("update", false, "rewrite testdata/matrix.txt")
 const (
 	// entriesAtOnce keeps the service busy and its answers quick.
 	entriesAtOnce = 6
-	// nowhere is a tenant that is not there, as long as the demo tenant's name.
+	// nowhere is a tenant that does not exist, with a name as long as the demo tenant's.
 	nowhere = "nope"
 )
 
-// matrix is one whole service, everybody who may come to it, and every entry point it has.
+// matrix is one whole service, every kind of caller, and every entry point.
 type matrix struct {
 	up         *rig.Up
 	own, other *tenant
@@ -36,8 +36,8 @@ type matrix struct {
 	ctx        context.Context // The test's own.
 }
 
-// Every entry point of the service is tried with every credential. What each gets is compared
-// with a table that people read when it changes; the laws hold whatever the table says.
+// Every entry point of the service is tried with every credential. The outcomes are compared
+// with a table that is reviewed when it changes; the laws hold whatever the table says.
 func TestMatrix_ACredentialOpensItsOwnEntriesOnly(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), testLimit)
@@ -51,7 +51,7 @@ func TestMatrix_ACredentialOpensItsOwnEntriesOnly(t *testing.T) {
 	}
 }
 
-// try sends every request with every credential. What ends sessions comes last.
+// try sends every request with every credential. Requests that end sessions come last.
 func (m *matrix) try(t *testing.T) string {
 	t.Helper()
 	lines := make([]string, len(m.entries))
@@ -105,8 +105,8 @@ func (m *matrix) line(t *testing.T, d entry) string {
 	return b.String()
 }
 
-// outcome asks, and has a foreigner's answer compared with that about a tenant that is
-// not there.
+// outcome asks, and compares a foreigner's answer with that about a tenant that does not
+// exist.
 func (m *matrix) outcome(t *testing.T, d entry, c credential) outcome {
 	o := m.ask(t, d, c, m.own.name)
 	if !c.foreign || !d.ofTenant {
@@ -119,12 +119,12 @@ func (m *matrix) outcome(t *testing.T, d entry, c credential) outcome {
 	return o
 }
 
-// keepsAccount is the session of somebody who was removed from the tenant: it is that of an
-// account, which goes on, with no tenant.
+// keepsAccount is the session of a user who was removed from the tenant: their account
+// stays, without a tenant.
 const keepsAccount = "removed-session"
 
-// lawBroken says which law an outcome breaks, or nothing. Rewriting the table changes
-// none of them.
+// lawBroken says which law an outcome breaks, if any. Rewriting the table does not change
+// the laws.
 func lawBroken(d entry, c credential, o outcome) string {
 	switch {
 	case o.status >= http.StatusInternalServerError || o.status == http.StatusTooManyRequests:
@@ -139,7 +139,7 @@ func lawBroken(d entry, c credential, o outcome) string {
 	case d.public:
 		return ""
 	case c.kind == stranger || c.ended && (d.ofTenant || c.name != keepsAccount) || c.foreign && d.ofTenant:
-		// What is another's is nowhere; see outcome for what it looks like.
+		// Another tenant's things look like missing ones; see outcome.
 		if !o.refused() && !(o.nothing() && (d.side == control || c.elsewhere)) {
 			return "neither a stranger, a foreigner nor an ended credential gets in"
 		}
@@ -148,7 +148,7 @@ func lawBroken(d entry, c credential, o outcome) string {
 	return lawOfSide(d, c, o)
 }
 
-// lawOfSide is for credentials that are good somewhere.
+// lawOfSide is for credentials that are valid somewhere.
 func lawOfSide(d entry, c credential, o outcome) string {
 	switch {
 	case d.side == control && (c.kind == jobs || c.kind == token) && o.status != http.StatusUnauthorized:
@@ -166,7 +166,7 @@ func lawOfSide(d entry, c credential, o outcome) string {
 func sameRoles(t *testing.T, d entry, in map[string]bool) {
 	t.Helper()
 	for _, role := range tenantRoles {
-		if in["management-"+role] != in["token-"+role] && !d.public { // Of auditor and billing there are no tokens.
+		if in["management-"+role] != in["token-"+role] && !d.public { // Auditors and billing users get no tokens.
 			t.Errorf("%s: a management key of role %s gets in: %v; its browser token: %v", d.name, role, in["management-"+role], in["token-"+role])
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// outcome is what came of a call.
+// outcome is the result of a call.
 type outcome struct {
 	answer
 
@@ -27,12 +27,12 @@ type outcome struct {
 	grpc bool
 }
 
-// refused: whoever asked was not let in.
+// refused: the caller was not admitted.
 func (o outcome) refused() bool {
 	return o.status == http.StatusUnauthorized || o.status == http.StatusForbidden
 }
 
-// nothing: there is nothing here, which is what an unknown route says, and what belongs to
+// nothing: not found, which is the answer for unknown routes and for what belongs to
 // somebody else.
 func (o outcome) nothing() bool {
 	return o.status == http.StatusNotFound || o.status == http.StatusMethodNotAllowed
@@ -45,7 +45,7 @@ func (o outcome) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", o.status, o.code))
 }
 
-// plain is the answer without what must differ.
+// plain is the answer without the parts that must differ.
 func (o outcome) plain(tenant string) string {
 	if o.grpc {
 		return o.String() // Its headers are of the transport.
@@ -60,8 +60,8 @@ var (
 	detailValues = regexp.MustCompile(`"value":"[^"]*"`) // The detail, a second time.
 )
 
-// ask sends a request with a credential, from an address that nobody else comes from: the
-// limits of strangers are not what is asked about.
+// ask sends a request with a credential, from an address of its own, so that rate limits
+// do not interfere.
 func (m *matrix) ask(t *testing.T, d entry, c credential, tenant string) outcome {
 	q := elsewhere(d.ask(tenant))
 	q.base = d.base
@@ -85,7 +85,7 @@ func (m *matrix) ask(t *testing.T, d entry, c credential, tenant string) outcome
 	}
 }
 
-// notBuilt is what stands for the console's page in a program without it. The table is the
+// notBuilt is what replaces the console's page in a program without it. The table is the
 // same for both.
 const notBuilt = "The console isn't built into this program."
 
@@ -203,7 +203,7 @@ func statusOf(code string) int {
 	return http.StatusBadRequest
 }
 
-// elsewhere has a request come from a network of its own, as the trusted proxy says.
+// elsewhere makes a request come from a network of its own, in the trusted proxy's words.
 func elsewhere(q request) request {
 	var ip [16]byte
 	if _, err := rand.Read(ip[:]); err != nil {
@@ -216,8 +216,8 @@ func elsewhere(q request) request {
 	return q
 }
 
-// node is where one of the service's nodes listens, which is told to nobody: of all that
-// the process listens at, it is what answers as a node.
+// node is the address of one of the service's nodes, which is not published: it is the
+// port of the process that answers as a node.
 func (m *matrix) node(t *testing.T) string {
 	t.Helper()
 	for _, port := range listening(t, m.up.PID()) {

@@ -18,7 +18,7 @@ import (
 	"github.com/corvo-cloud/corvo/sdks/go/stream"
 )
 
-// request is one call, spelled freely.
+// request is one call, spelled in any way.
 type request struct {
 	method  string
 	base    string // Where to connect to: a URL of scheme and address.
@@ -99,7 +99,7 @@ func (q request) once(ctx context.Context) (answer, error) {
 	return read(res)
 }
 
-// wire sends the path as it stands, which no HTTP client would.
+// wire sends the path unchanged, which no HTTP client would.
 func (q request) wire(ctx context.Context) (answer, error) {
 	u, err := url.Parse(q.base)
 	if err != nil {
@@ -136,8 +136,8 @@ func (q request) wire(ctx context.Context) (answer, error) {
 // watchType is of Connect streams, whose messages have their length in front.
 const watchType = "application/connect+json"
 
-// eventsFor is how long a stream of events, which has no end, is read: what there
-// is to tell comes at once.
+// eventsFor is how long an endless stream of events is read: existing events arrive at
+// once.
 const eventsFor = 200 * time.Millisecond
 
 func read(res *http.Response) (answer, error) {
@@ -161,8 +161,8 @@ var (
 	changing = map[string]bool{"Date": true, "Server-Timing": true, "X-Request-Id": true, "X-Corvo-Index": true}
 )
 
-// plain is the answer without what must differ: ids of requests, the ids and names
-// that were asked for.
+// plain is the answer without the parts that must differ: request ids, and the ids and
+// names that were asked for.
 func (a answer) plain(names ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d\n", a.status)
@@ -183,8 +183,8 @@ func (a answer) plain(names ...string) string {
 	return text
 }
 
-// told is the body and the values of the headers, to look for secrets in: without ids of
-// requests, which are random and may spell a lease token, which is short.
+// told is the body and the values of the headers, to look for secrets in: without request
+// ids, which are random and may contain a short lease token by chance.
 func (a answer) told() string {
 	var b strings.Builder
 	b.WriteString(requestIDs.ReplaceAllString(a.body, ""))

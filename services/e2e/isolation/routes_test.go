@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// probe says what can be asked at one route. At least one member is set.
+// probe says how one route is tested. At least one member is set.
 type probe struct {
 	// job asks about one job, by id and lease token; nil bodies are sent empty. The
 	// answer about another tenant's job must be that about a job that never was.
@@ -18,7 +18,7 @@ type probe struct {
 	// tenant has must be that about one that nobody has.
 	queue bool
 	body  any // Of a queue's route.
-	// thing asks about something else that has an id, and is of the kind that thingKind
+	// thing asks about something else with an id, of the kind that thingKind
 	// names. The answer about the other tenant's must be that about one that never was.
 	thing     func(id string) any
 	thingKind string
@@ -27,7 +27,7 @@ type probe struct {
 	watch bool
 	// public routes need no key.
 	public bool
-	// derived from the document: what is asked must not be refused for its form.
+	// derived from the document: the request must not be refused for its form.
 	derived bool
 }
 
@@ -43,7 +43,7 @@ const (
 	aBulk     = "bulk_"
 )
 
-// things are the kinds by the part of a path in front of their ids.
+// things are the kinds by the path segment before their ids.
 var things = map[string]string{"batches": aBatch, "chains": aChain, "schedules": aSchedule, "bulk": aBulk}
 
 func bulkByName() any {
@@ -151,7 +151,7 @@ func frameOfNames() any {
 	}
 }
 
-// forged is every header that a caller could try to be somebody else with.
+// forged is every header with which a caller could try to impersonate somebody.
 func forged(b *tenant) map[string]string {
 	return map[string]string{
 		"X-Corvo-Tenant":         b.id,
@@ -185,7 +185,7 @@ func forged(b *tenant) map[string]string {
 }
 
 // credible are whole identities as a proxy or a part of the cell would send them,
-// right in everything but the signature.
+// correct except for the signature.
 func credible(b *tenant) []map[string]string {
 	as := func(principal, roles string) map[string]string {
 		return map[string]string{

@@ -21,8 +21,8 @@ type tenant struct {
 	name       string
 	id         string
 	key        string            // Admin, all namespaces.
-	canary     string            // Stands in everything that the tenant wrote.
-	ledger     string            // A queue that no other tenant has, and nobody speaks of.
+	canary     string            // Is part of everything that the tenant wrote.
+	ledger     string            // A queue that no other tenant has or mentions.
 	asked      map[string]string // Another for each route, at which alone others ask about it.
 	namespaces []*namespace
 }
@@ -32,11 +32,11 @@ type namespace struct {
 	id    string
 	shard uint32
 	jobs  []job
-	// things are ids of what is no job, by their kind.
+	// things are ids of everything but jobs, by kind.
 	things map[string]string
 }
 
-// job is what somebody may know of a job.
+// job is what somebody may know about a job.
 type job struct {
 	id    string
 	token string // Of its latest lease, if there was one.
@@ -114,7 +114,7 @@ func settle(t *testing.T, c *rig.Cell, name string, asked map[string]string) *te
 	return b
 }
 
-// waitKnown waits until the proxy has heard of the key and the namespace.
+// waitKnown waits until the proxy knows the key and the namespace.
 func (b *tenant) waitKnown(ctx context.Context, t *testing.T, c *rig.Cell, ns *namespace) {
 	t.Helper()
 	for {
@@ -262,7 +262,7 @@ func (b *tenant) snapshot(t *testing.T, c *rig.Cell) string {
 	return all.String()
 }
 
-// secrets are texts that no answer to somebody else may have.
+// secrets are texts that no answer to somebody else may contain.
 func (b *tenant) secrets() []string {
 	secrets := []string{b.canary, b.id, b.key, b.ledger}
 	for _, ns := range b.namespaces {

@@ -187,7 +187,7 @@ func takeAppends(t testing.TB, g *Group, take func(*raft.AppendEntriesRequest) (
 	t.Cleanup(func() { close(done); work.Wait() })
 }
 
-// What the follower has taken counts, whatever becomes of the rest.
+// Entries that the follower has accepted count, whatever happens to the rest.
 func TestAppend_WhatWasTakenBeforeAFaultCounts(t *testing.T) {
 	t.Parallel()
 	big := []int{MessageBytesMax, MessageBytesMax, MessageBytesMax}
@@ -289,7 +289,7 @@ func TestReceive_ARequestBeyondTheBoundEndsItsConnection(t *testing.T) {
 		req := raft.AppendEntriesRequest{Term: 3, PrevLogEntry: 100, PrevLogTerm: 2, Entries: entries(101, sizes...)}
 		return sender.NetworkTransport.AppendEntries("n2", "n2", &req, new(raft.AppendEntriesResponse)) // Not in parts.
 	}
-	for range 3 { // Each for itself is within the bound, on one connection.
+	for range 3 { // Each is within the bound by itself, on one connection.
 		if err := send(1<<20, 2<<20); err != nil {
 			t.Fatal(err)
 		}

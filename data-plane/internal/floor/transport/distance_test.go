@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// 200 ms each way are 400 ms for a heartbeat and its answer, which a lease of 250 ms does
+// 200 ms each way makes 400 ms for a heartbeat and its answer, which a lease of 250 ms does
 // not survive: the cell says so, and what to do, and does not fill the log with it.
 func TestDistance_ANodeTooFarAwayIsToldOnceAMinute(t *testing.T) {
 	t.Parallel()
@@ -42,7 +42,7 @@ func TestDistance_ANodeTooFarAwayIsToldOnceAMinute(t *testing.T) {
 	}
 }
 
-// One slow answer is a busy processor, not a distance; and a distance is that of now.
+// One slow answer is a busy processor, not a distance; and only recent trips count.
 func TestDistance_IsTheLeastOfSeveralTripsOfLate(t *testing.T) {
 	t.Parallel()
 	d := newDistances(500*time.Millisecond, quiet())

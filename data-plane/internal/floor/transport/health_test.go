@@ -36,7 +36,7 @@ func (m *member) stall(t *testing.T) {
 	eventually.True(t, patience, "a blocked write", func() bool { return m.logs.blocked.Load() > 0 })
 }
 
-// beats is how many heartbeats members have answered beside their loops.
+// beats is how many heartbeats members have answered outside their main loops.
 func beats(members ...*member) (n uint64) {
 	for _, m := range members {
 		n += m.wire.mux.Metrics().HeartbeatsFast
@@ -52,7 +52,7 @@ func TestSilence_ALeaderStuckInAWriteIsReplaced(t *testing.T) {
 	applyOn(t, "after", m[1], m[2])
 }
 
-// The control of the test above: what a stuck leader does by itself.
+// The control of the test above: what a stuck leader does without it.
 func TestSilence_WithoutItAStuckLeaderKeepsItsGroup(t *testing.T) {
 	t.Parallel()
 	m, _ := trio(t)

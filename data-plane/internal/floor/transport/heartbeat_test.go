@@ -16,7 +16,7 @@ import (
 //
 // The second test is the control: without the filter the same steps do diverge.
 // Run both after every upgrade of the raft library. If only the control fails,
-// the library may have been mended.
+// the library may have been fixed.
 
 func TestHeartbeatFilter_OldLeaderNeverStampsTheNewTerm(t *testing.T) {
 	t.Parallel()
