@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"time"
@@ -108,6 +109,33 @@ func Get[V any](t *T, path string) (v V) {
 func Post[V any](t *T, path string, in any) (v V) {
 	t.Call(http.MethodPost, path, in, &v)
 	return v
+}
+
+// pages reads a list page by page, until there are enough; member is what its pages call
+// the list.
+func pages[V any](t *T, path, member string, enough int) (all []V) {
+	for cursor, more := "", true; more && len(all) < enough; {
+		page := Get[map[string]JSON](t, path+"&cursor="+cursor)
+		cursor, more = unquoted(page["cursor"]), page["has_more"] == "true"
+		var rows []V
+		err := json.Unmarshal([]byte(page[member]), &rows)
+		t.FailIf(err != nil || more && len(rows) == 0, "page %v: %v", page, err)
+		all = append(all, rows...)
+	}
+	return all
+}
+
+// refused is what a call must refuse, and the fields that it must name.
+type refused struct {
+	in     object
+	fields []string
+}
+
+// RefusesEach posts what is wrong.
+func (t *T) RefusesEach(path string, list []refused) {
+	for _, w := range list {
+		t.RefusedFor(w.in, t.Try(http.MethodPost, path, w.in, nil), invalid, w.fields...)
+	}
 }
 
 // Status makes a call and wants the status that it answers.

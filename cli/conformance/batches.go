@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 )
 
@@ -131,22 +130,9 @@ var batchRules = []Rule{
 	}},
 	{Name: "batches are listed page by page, newest first", Needs: "batches", Once: true, Run: func(t *T, _ string) {
 		one, two := t.openBatch(""), t.openBatch("")
-		var seen []string
-		for cursor, more := "", true; more; {
-			var page struct {
-				Batches []batchView `json:"batches"`
-				Cursor  string      `json:"cursor"`
-				HasMore bool        `json:"has_more"`
-			}
-			t.Call(http.MethodGet, fmt.Sprintf("/api/v1/batches?limit=1&cursor=%s", cursor), nil, &page)
-			for _, b := range page.Batches {
-				seen = append(seen, b.ID)
-			}
-			cursor, more = page.Cursor, page.HasMore && len(seen) < 1000 && len(page.Batches) > 0
-		}
-		at := map[string]int{}
-		for i, id := range seen {
-			at[id] = i + 1
+		seen, at := pages[batchView](t, "/api/v1/batches?limit=1", "batches", 1000), map[string]int{}
+		for i, b := range seen {
+			at[b.ID] = i + 1
 		}
 		t.FailIf(at[one] == 0 || at[two] == 0 || at[two] > at[one], "made %s, then %s; listed %v", one, two, seen)
 		t.seal(one)

@@ -28,13 +28,8 @@ func budgetPath(scope, target string) string {
 
 // Budget sets a budget.
 func (t *T) Budget(scope, target string, limits object) budgetView {
-	o := object{"scope": scope, "target": target}
-	for name, v := range limits {
-		o[name] = v
-	}
 	t.Made(budgetPath(scope, target)) // Also if the answer is lost.
-	b := Post[budgetView](t, budgetsPath, o)
-	return b
+	return Post[budgetView](t, budgetsPath, object{"scope": scope, "target": target}.with(limits))
 }
 
 // NoBudget deletes a budget.
@@ -222,35 +217,33 @@ var budgetRules = []Rule{
 	}},
 	{Name: "hold per job: the worker of a job that costs too much is asked to let go, and it is held", Needs: "budgets", Run: func(t *T, q string) {
 		t.Budget("queue", q, object{"per_job_usd": 0.5, "on_exceed": "hold"})
-		e := t.Enqueue(Job{Queue: q, MaxRetries: new(1)})
-		l := t.Fetch(q)
+		l := t.Leased(Job{Queue: q, MaxRetries: new(1)})
 		Equal(t, "word at the limit", t.Cost(l, "total", 0.5), HeartbeatResult{Status: "ok"})
 		Equal(t, "word above it", t.Cost(l, "delta", 0.000000001), HeartbeatResult{Status: "cancel", BudgetExceeded: true})
 		Equal(t, "status", t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "stopped"}).Status, "held")
-		j := t.State(e.ID, "held")
+		j := t.State(l.ID, "held")
 		t.FailIf(j.HoldReason == "" || j.Attempt != 0, "held as %+v", j)
 		cheap := t.Enqueue(Job{Queue: q})
 		Equal(t, "job", t.Fetch(q).ID, cheap.ID) // It is about one job alone.
-		t.Do(e.ID, "approve", "pending")
+		t.Do(l.ID, "approve", "pending")
 		l = t.Fetch(q) // A person let it finish.
 		Equal(t, "word once more", t.Cost(l, "delta", 5).Status, "ok")
 		t.Ack(l)
-		t.State(e.ID, "completed")
+		t.State(l.ID, "completed")
 	}},
 	{Name: "reject per job: a job that costs too much is dead when its worker lets go, and completed if it is done", Needs: "budgets", Run: func(t *T, q string) {
 		t.Budget("tag", "team:"+q, object{"per_job_usd": 0.5, "on_exceed": "reject"})
 		for _, acks := range []bool{false, true} {
-			e := t.Enqueue(Job{Queue: q, Tags: map[string]string{"team": q}})
-			l := t.Fetch(q)
+			l := t.Leased(Job{Queue: q, Tags: map[string]string{"team": q}})
 			Equal(t, "word of a heartbeat", t.Cost(l, "total", 0.75), HeartbeatResult{Status: "cancel", BudgetExceeded: true})
-			t.State(e.ID, "cancelling")
+			t.State(l.ID, "cancelling")
 			if acks {
 				t.Ack(l)
-				t.State(e.ID, "completed")
+				t.State(l.ID, "completed")
 				continue
 			}
 			Equal(t, "status", t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "stopped"}).Status, "dead")
-			Equal(t, "reason", t.State(e.ID, "dead").DeadReason, "budget_exceeded")
+			Equal(t, "reason", t.State(l.ID, "dead").DeadReason, "budget_exceeded")
 		}
 	}},
 	{Name: "a job that is too dear with its last report does not run again", Needs: "budgets", Run: func(t *T, _ string) {
@@ -295,10 +288,7 @@ var budgetRules = []Rule{
 		t.Fetch(other)
 	}},
 	{Name: "a budget that is wrong is refused with every wrong field named", Needs: "budgets", Once: true, Run: func(t *T, q string) {
-		for _, w := range []struct {
-			budget object
-			fields []string
-		}{
+		t.RefusesEach(budgetsPath, []refused{
 			{object{}, []string{"scope", "daily_usd"}},
 			{object{"scope": "team", "target": q, "daily_usd": 1}, []string{"scope"}},
 			{object{"scope": "queue", "target": "a b", "daily_usd": 1}, []string{"target"}},
@@ -309,9 +299,7 @@ var budgetRules = []Rule{
 			{object{"scope": "queue", "target": q}, []string{"daily_usd"}},
 			{object{"scope": "queue", "target": q, "daily_usd": -1, "per_job_usd": "much"}, []string{"daily_usd", "per_job_usd"}},
 			{object{"scope": "queue", "target": q, "daily_usd": 1, "on_exceed": "panic", "daily": 3}, []string{"daily", "on_exceed"}},
-		} {
-			t.RefusedFor(w.budget, t.Try(http.MethodPost, budgetsPath, w.budget, nil), invalid, w.fields...)
-		}
+		})
 		for _, path := range []string{budgetPath("queue", q), budgetPath("team", q), budgetPath("tag", "k="+q)} {
 			t.Refused(t.Try(http.MethodDelete, path, nil, nil), notFound)
 		}

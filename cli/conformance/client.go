@@ -43,28 +43,28 @@ func (j *JSON) UnmarshalJSON(text []byte) error {
 
 // Job is an enqueue with every option there is. Zero values are not sent.
 type Job struct {
-	Queue              string
-	Payload            JSON
-	Checkpoint         JSON
-	Priority           string
-	MaxRetries         *int
-	Backoff            string
-	BaseDelay          *time.Duration // Whole milliseconds.
-	MaxDelay           *time.Duration
-	ScheduledAt        time.Time
-	Delay              *time.Duration
-	ExpireAfter        *time.Duration
-	Tags               map[string]string
-	UniqueKey          string
-	UniqueSeconds      *int
-	IdempotencyKey     string
-	TraceParent        string
-	DependsOn          []string
-	OnDependencyFailed string
-	Chain              *Chain
-	BatchID            string
-	ParentID           string
-	Agent              *Agent
+	Queue              string            `json:"queue"`
+	Payload            JSON              `json:"payload,omitempty"`
+	Checkpoint         JSON              `json:"checkpoint,omitempty"`
+	Priority           string            `json:"priority,omitempty"`
+	MaxRetries         *int              `json:"max_retries,omitempty"`
+	Backoff            string            `json:"retry_backoff,omitempty"`
+	BaseDelay          *time.Duration    `json:"-"` // Whole milliseconds.
+	MaxDelay           *time.Duration    `json:"-"`
+	ScheduledAt        time.Time         `json:"scheduled_at,omitzero"`
+	Delay              *time.Duration    `json:"-"`
+	ExpireAfter        *time.Duration    `json:"-"`
+	Tags               map[string]string `json:"tags,omitzero"`
+	UniqueKey          string            `json:"unique_key,omitempty"`
+	UniqueSeconds      *int              `json:"unique_period,omitempty"`
+	IdempotencyKey     string            `json:"idempotency_key,omitempty"`
+	TraceParent        string            `json:"-"`
+	DependsOn          []string          `json:"depends_on,omitzero"`
+	OnDependencyFailed string            `json:"on_dependency_failed,omitempty"`
+	Chain              *Chain            `json:"-"`
+	BatchID            string            `json:"batch_id,omitempty"`
+	ParentID           string            `json:"parent_id,omitempty"`
+	Agent              *Agent            `json:"agent,omitempty"`
 }
 
 // Step is a job that the end of another one calls for.
@@ -168,15 +168,15 @@ type Ack struct {
 
 // Fail ends one attempt without success.
 type Fail struct {
-	ID        string
-	Token     string
-	Worker    string
-	Error     string
-	Backtrace string
-	Release   bool
-	Terminal  bool
-	Delay     *time.Duration // Whole milliseconds.
-	Usage     *Usage
+	ID        string         `json:"-"`
+	Token     string         `json:"lease_token,omitempty"`
+	Worker    string         `json:"worker_id,omitempty"`
+	Error     string         `json:"error,omitempty"`
+	Backtrace string         `json:"backtrace,omitempty"`
+	Release   bool           `json:"release,omitempty"`
+	Terminal  bool           `json:"terminal,omitempty"`
+	Delay     *time.Duration `json:"-"` // Whole milliseconds.
+	Usage     *Usage         `json:"usage,omitempty"`
 }
 
 // Failed tells what became of the job.

@@ -2,22 +2,24 @@ package conformance
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 )
 
 // rowsView is a page of jobs.
 type rowsView struct {
-	Jobs []struct {
-		ID         string `json:"id"`
-		Queue      string `json:"queue"`
-		State      string `json:"state"`
-		DeadReason string `json:"dead_reason"`
-		LastError  string `json:"last_error"`
-		HoldReason string `json:"hold_reason"`
-	} `json:"jobs"`
-	Cursor  string `json:"cursor"`
-	HasMore bool   `json:"has_more"`
+	Jobs []rowView `json:"jobs"`
+}
+
+// rowView is a job in a list.
+type rowView struct {
+	ID         string `json:"id"`
+	Queue      string `json:"queue"`
+	State      string `json:"state"`
+	DeadReason string `json:"dead_reason"`
+	LastError  string `json:"last_error"`
+	HoldReason string `json:"hold_reason"`
 }
 
 // errorGroupsView is dead jobs by what they died of.
@@ -38,14 +40,9 @@ type errorGroupsView struct {
 
 // Dead lists all dead jobs of a queue, some at a time.
 func (t *T) Dead(q string, limit int) (all []string) {
-	for cursor, more := "", true; more; {
-		page := Get[rowsView](t, fmt.Sprintf("/api/v1/dead?queue=%s&limit=%d&cursor=%s", q, limit, cursor))
-		for _, j := range page.Jobs {
-			Equal(t, "queue and state", [2]string{j.Queue, j.State}, [2]string{q, "dead"})
-			all = append(all, j.ID)
-		}
-		t.FailIf(page.HasMore && len(page.Jobs) == 0, "an empty page, and there is more")
-		cursor, more = page.Cursor, page.HasMore
+	for _, j := range pages[rowView](t, fmt.Sprintf("/api/v1/dead?queue=%s&limit=%d", q, limit), "jobs", math.MaxInt) {
+		Equal(t, "queue and state", [2]string{j.Queue, j.State}, [2]string{q, "dead"})
+		all = append(all, j.ID)
 	}
 	return all
 }
@@ -85,11 +82,10 @@ var deadRules = []Rule{
 		other := t.Queue()
 		dead := map[string]bool{}
 		for _, fail := range []Fail{{Error: "boom"}, {Error: "no use", Terminal: true}} {
-			e := t.Enqueue(Job{Queue: q, MaxRetries: new(1), Payload: "7"})
-			l := t.Fetch(q)
+			l := t.Leased(Job{Queue: q, MaxRetries: new(1), Payload: "7"})
 			fail.ID, fail.Token = l.ID, l.Token
 			Equal(t, "status", t.Fail(fail).Status, "dead")
-			dead[e.ID] = true
+			dead[l.ID] = true
 		}
 		cancelled, _ := t.inState(q, "cancelled")
 		completed, _ := t.inState(q, "completed")
@@ -132,17 +128,15 @@ var deadRules = []Rule{
 	{Name: "dead jobs are counted by queue and error, and a group is listed, retried and deleted as one", Needs: "dead letters", Run: func(t *T, q string) {
 		var lost []string
 		for i, text := range []string{"order 17 is lost", "answered 503", "order 4 is lost"} {
-			e := t.Enqueue(Job{Queue: q, MaxRetries: new(1)})
-			l := t.Fetch(q)
+			l := t.Leased(Job{Queue: q, MaxRetries: new(1)})
 			Equal(t, "status", t.Fail(Fail{ID: l.ID, Token: l.Token, Error: text}).Status, "dead")
 			if i != 1 {
-				lost = append([]string{e.ID}, lost...)
+				lost = append([]string{l.ID}, lost...)
 			}
 		}
 		var page errorGroupsView
 		t.Eventually("three jobs in groups", func() bool {
-			page = errorGroupsView{}
-			t.Call(http.MethodGet, "/api/v1/dead/groups?queue="+q, nil, &page)
+			page = Get[errorGroupsView](t, "/api/v1/dead/groups?queue="+q)
 			return page.TotalJobs == 3
 		})
 		Equal(t, "groups", [2]int{page.TotalGroups, len(page.Groups)}, [2]int{2, 2})
@@ -158,8 +152,7 @@ var deadRules = []Rule{
 		v := t.QueueNow(q)
 		Equal(t, "pending and dead", [2]int{v.Pending, v.Dead}, [2]int{2, 0})
 		t.Eventually("no groups", func() bool {
-			page = errorGroupsView{}
-			t.Call(http.MethodGet, "/api/v1/dead/groups?queue="+q, nil, &page)
+			page = Get[errorGroupsView](t, "/api/v1/dead/groups?queue="+q)
 			return page.TotalJobs == 0 && len(page.Groups) == 0
 		})
 	}},

@@ -29,8 +29,7 @@ var enqueueRules = []Rule{
 	}},
 	{Name: "the trace context of a producer reaches the worker", Run: func(t *T, q string) {
 		const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-		t.Enqueue(Job{Queue: q, TraceParent: parent})
-		Equal(t, "trace context", t.Fetch(q).TraceParent, parent)
+		Equal(t, "trace context", t.Leased(Job{Queue: q, TraceParent: parent}).TraceParent, parent)
 	}},
 	{Name: "a job may name the job that it came out of", Run: func(t *T, q string) {
 		parent := t.Enqueue(Job{Queue: q}).ID
@@ -51,8 +50,7 @@ var enqueueRules = []Rule{
 	}},
 	{Name: "any JSON is a payload and comes back as it was sent", Run: func(t *T, q string) {
 		for _, payload := range []JSON{`"text"`, `[1,2]`, `1e2`, `true`, `{"<&>":" \u00e4"}`, `123456789012345678901234567890`} {
-			t.Enqueue(Job{Queue: q, Payload: payload})
-			Equal(t, "payload", t.Fetch(q).Payload, payload)
+			Equal(t, "payload", t.Leased(Job{Queue: q, Payload: payload}).Payload, payload)
 		}
 	}},
 	{Name: "the retry options are kept", Run: func(t *T, _ string) {

@@ -40,10 +40,10 @@ func (t *T) Told(from Events, types ...string) []Event {
 
 // life runs a job through a failed attempt to its end.
 func (t *T) life(q string) (id string) {
-	id = t.Enqueue(Job{Queue: q, Backoff: "none"}).ID
-	t.Failed(t.Fetch(q), "retrying")
+	l := t.Leased(Job{Queue: q, Backoff: "none"})
+	t.Failed(l, "retrying")
 	t.Ack(t.Fetch(q))
-	return id
+	return l.ID
 }
 
 // lifeTold are its events. A retry without back-off is pending in the same moment.
@@ -93,10 +93,9 @@ var eventRules = []Rule{
 			{"queue.paused", func() { t.DoQueue(q, "pause", "paused") }},
 			{"queue.resumed", func() { t.DoQueue(q, "resume", "resumed") }},
 			{"scheduled", func() { t.inState(q, "scheduled") }},
-			{"enqueued held", func() { t.Do(t.Enqueue(Job{Queue: q}).ID, "hold", "held") }},
+			{"enqueued held", func() { t.inState(q, "held") }},
 			{"enqueued held approved", func() {
-				id := t.Enqueue(Job{Queue: q}).ID
-				t.Do(id, "hold", "held")
+				id, _ := t.inState(q, "held")
 				t.Do(id, "approve", "pending")
 			}},
 			{"started progress released", func() {
@@ -117,8 +116,7 @@ var eventRules = []Rule{
 				t.Delete(l.ID)
 			}},
 			{"enqueued held rejected dead", func() {
-				id := t.Enqueue(Job{Queue: to}).ID
-				t.Do(id, "hold", "held")
+				id, _ := t.inState(to, "held")
 				t.Do(id, "reject", "dead")
 			}},
 			{"enqueued enqueued started completed unblocked", func() {
@@ -142,11 +140,9 @@ var eventRules = []Rule{
 	{Name: "who follows the states of the events knows the counts of a queue", Needs: "events", Run: func(t *T, q string) {
 		counts := map[string]int{}
 		from := t.Subscribe(Subscription{Queues: []string{q}})
-		for _, state := range []string{"retrying", "completed", "dead", "cancelled", "cancelling", "active", "scheduled", "pending"} {
+		for _, state := range []string{"retrying", "completed", "dead", "cancelled", "cancelling", "active", "scheduled", "pending", "held"} {
 			t.inState(q, state)
 		}
-		held := t.Enqueue(Job{Queue: q}).ID
-		t.Do(held, "hold", "held")
 		t.Enqueue(Job{Queue: q, ExpireAfter: new(time.Millisecond)})
 		t.Eventually("a second dead job", func() bool { return t.QueueNow(q).Dead == 2 })
 		t.DoQueue(q, "pause", "paused") // The last event.

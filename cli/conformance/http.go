@@ -6,40 +6,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
-	"time"
 )
 
-// object is a JSON object under construction; put leaves out what says nothing.
+// object is a JSON object under construction; put leaves out a text that says nothing.
 type object map[string]any
 
-func (o object) put(name string, v any) object {
-	switch v := v.(type) {
-	case string:
-		if v != "" {
-			o[name] = v
-		}
-	case JSON:
-		if v != "" {
-			o[name] = v
-		}
-	case *int:
-		if v != nil {
-			o[name] = *v
-		}
-	case *time.Duration:
-		if v != nil {
-			o[name] = v.Milliseconds()
-		}
-	case bool:
-		if v {
-			o[name] = v
-		}
-	case time.Time:
-		if !v.IsZero() {
-			o[name] = v.UTC().Format(time.RFC3339Nano)
-		}
+func (o object) put(name, text string) object {
+	if text != "" {
+		o[name] = text
 	}
+	return o
+}
+
+// with adds members, and takes the place of those that are there.
+func (o object) with(more object) object {
+	maps.Copy(o, more)
 	return o
 }
 
@@ -115,30 +98,25 @@ func refusedOverHTTP(status int, text []byte) error {
 	return r
 }
 
-func enqueueObject(j *Job) object {
-	o := object{"queue": j.Queue}
-	o.put("payload", j.Payload).put("checkpoint", j.Checkpoint).put("priority", j.Priority)
-	o.put("max_retries", j.MaxRetries).put("retry_backoff", j.Backoff)
-	o.put("retry_base_delay_ms", j.BaseDelay).put("retry_max_delay_ms", j.MaxDelay)
-	o.put("scheduled_at", j.ScheduledAt).put("delay_ms", j.Delay).put("expire_after_ms", j.ExpireAfter)
-	o.put("unique_key", j.UniqueKey).put("unique_period", j.UniqueSeconds).put("idempotency_key", j.IdempotencyKey)
-	o.put("on_dependency_failed", j.OnDependencyFailed).put("batch_id", j.BatchID).put("parent_id", j.ParentID)
-	if j.Tags != nil {
-		o["tags"] = j.Tags
-	}
-	if j.DependsOn != nil {
-		o["depends_on"] = j.DependsOn
-	}
-	if j.Agent != nil {
-		o["agent"] = j.Agent
-	}
-	if j.Chain != nil {
-		o["chain"] = chainObject(j.Chain)
-	}
-	return o
+// jobBody is a job with what HTTP/JSON says otherwise than a rule.
+type jobBody struct {
+	Job
+	BaseDelay   *int64 `json:"retry_base_delay_ms,omitempty"`
+	MaxDelay    *int64 `json:"retry_max_delay_ms,omitempty"`
+	Delay       *int64 `json:"delay_ms,omitempty"`
+	ExpireAfter *int64 `json:"expire_after_ms,omitempty"`
+	Chain       object `json:"chain,omitempty"`
+}
+
+func newJobBody(j Job) jobBody {
+	j.ScheduledAt = j.ScheduledAt.UTC()
+	return jobBody{j, millis(j.BaseDelay), millis(j.MaxDelay), millis(j.Delay), millis(j.ExpireAfter), chainObject(j.Chain)}
 }
 
 func chainObject(c *Chain) object {
+	if c == nil {
+		return nil
+	}
 	o := object{"steps": c.Steps}
 	switch {
 	case c.OnFailure != nil:
@@ -157,14 +135,14 @@ func (h *overHTTP) Enqueue(ctx context.Context, j Job) (out Enqueued, err error)
 	if j.TraceParent != "" {
 		client.target = h.target.with("Traceparent", j.TraceParent)
 	}
-	_, err = client.call(ctx, http.MethodPost, "/api/v1/enqueue", enqueueObject(&j), &out)
+	_, err = client.call(ctx, http.MethodPost, "/api/v1/enqueue", newJobBody(j), &out)
 	return out, err
 }
 
 func (h *overHTTP) EnqueueBatch(ctx context.Context, jobs []Job, b *Batch) (out EnqueuedBatch, err error) {
-	list := make([]object, len(jobs))
-	for i := range jobs {
-		list[i] = enqueueObject(&jobs[i])
+	list := make([]jobBody, len(jobs))
+	for i, j := range jobs {
+		list[i] = newJobBody(j)
 	}
 	in := object{"jobs": list}
 	if b != nil {
@@ -225,12 +203,10 @@ func itemError(code, text string) error {
 }
 
 func (h *overHTTP) Fail(ctx context.Context, f Fail) (out Failed, err error) {
-	in := object{}.put("lease_token", f.Token).put("worker_id", f.Worker).put("error", f.Error).put("backtrace", f.Backtrace)
-	in.put("release", f.Release).put("terminal", f.Terminal).put("delay_ms", f.Delay)
-	if f.Usage != nil {
-		in["usage"] = f.Usage
-	}
-	_, err = h.call(ctx, http.MethodPost, "/api/v1/fail/"+f.ID, in, &out)
+	_, err = h.call(ctx, http.MethodPost, "/api/v1/fail/"+f.ID, struct {
+		Fail
+		Delay *int64 `json:"delay_ms,omitempty"`
+	}{f, millis(f.Delay)}, &out)
 	return out, err
 }
 

@@ -42,8 +42,7 @@ func (t *T) Held(id string, by policyView) JobView {
 
 // self is what the server calls who makes this call.
 func (t *T) self() string {
-	id := t.Enqueue(Job{Queue: t.Queue()}).ID
-	t.Do(id, "hold", "held")
+	id, _ := t.inState(t.Queue(), "held")
 	t.Do(id, "approve", "pending")
 	return t.Job(id).Hold.DecidedBy
 }
@@ -241,10 +240,7 @@ var policyRules = []Rule{
 		Equal(t, "defaults", [3]any{little.Mode, little.Enabled, little.OnExpire}, [3]any{"any", true, "reject"})
 	}},
 	{Name: "a policy that is wrong is refused with every wrong field named", Needs: "approvals", Once: true, Run: func(t *T, q string) {
-		for _, w := range []struct {
-			policy object
-			fields []string
-		}{
+		t.RefusesEach(policiesPath, []refused{
 			{object{}, []string{"name", "queue"}},
 			{object{"name": "n"}, []string{"queue"}}, // It would hold everything.
 			{object{"name": "n", "queue": "a b"}, []string{"queue"}},
@@ -254,9 +250,7 @@ var policyRules = []Rule{
 			{object{"name": "n", "queue": q, "expires_after": "soon", "approver": "x"}, []string{"approver", "expires_after"}},
 			{object{"name": "n", "queue": q, "approvers": []string{""}}, []string{"approvers[0]"}},
 			{object{"name": "n", "queue": q, "approvers": slices.Repeat([]string{"a"}, 51)}, []string{"approvers"}},
-		} {
-			t.RefusedFor(w.policy, t.Try(http.MethodPost, policiesPath, w.policy, nil), invalid, w.fields...)
-		}
+		})
 		Equal(t, "status", t.Enqueue(Job{Queue: q}).Status, "pending")
 		gone := t.Policy(object{"queue": t.Queue()}).ID
 		t.Call(http.MethodDelete, policiesPath+"/"+gone, nil, nil)

@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
@@ -167,32 +168,27 @@ func (c *overRPC) EnqueueBatch(ctx context.Context, jobs []Job, b *Batch) (Enque
 	return out, err
 }
 
-// granted is what FetchResponse and FetchBatchJob have in common.
-type granted interface {
-	GetJobId() string
-	GetQueue() string
-	GetPayloadJson() string
-	GetAttempt() int32
-	GetMaxRetries() int32
-	GetLeaseDuration() int32
-	GetCheckpointJson() string
-	GetTagsJson() string
-	GetAgent() *corvov1.AgentState
-	GetLeaseToken() string
-	GetTraceparent() string
-	GetBatchId() string
-	GetChainId() string
-	GetExpireAt() *timestamppb.Timestamp
+// like fills a message with the fields of another that have the same names: what the
+// protocol says twice differs in its numbers alone.
+func like[M proto.Message](to M, from proto.Message) M {
+	into := to.ProtoReflect()
+	from.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if same := into.Descriptor().Fields().ByName(f.Name()); same != nil {
+			into.Set(same, v)
+		}
+		return true
+	})
+	return to
 }
 
-func leaseFromProto(m granted, step *int32) (Lease, error) {
+func leaseFromProto(m *corvov1.FetchBatchJob) (Lease, error) {
 	l := Lease{
 		ID: m.GetJobId(), Queue: m.GetQueue(), Payload: JSON(m.GetPayloadJson()), Attempt: int(m.GetAttempt()), MaxRetries: int(m.GetMaxRetries()),
 		Seconds: int(m.GetLeaseDuration()), Checkpoint: JSON(m.GetCheckpointJson()), Token: m.GetLeaseToken(), TraceParent: m.GetTraceparent(),
 		BatchID: m.GetBatchId(), ChainID: m.GetChainId(),
 	}
-	if step != nil {
-		l.ChainStep = new(int(*step))
+	if m.ChainStep != nil {
+		l.ChainStep = new(int(*m.ChainStep))
 	}
 	if m.GetExpireAt() != nil {
 		l.ExpireAt = m.GetExpireAt().AsTime()
@@ -212,7 +208,7 @@ func leaseFromProto(m granted, step *int32) (Lease, error) {
 func leasesFromProto(list []*corvov1.FetchBatchJob) ([]Lease, error) {
 	var leases []Lease
 	for _, m := range list {
-		l, err := leaseFromProto(m, m.ChainStep)
+		l, err := leaseFromProto(m)
 		if err != nil {
 			return nil, err
 		}
@@ -222,32 +218,26 @@ func leasesFromProto(list []*corvov1.FetchBatchJob) ([]Lease, error) {
 }
 
 func (c *overRPC) Fetch(ctx context.Context, f Fetch) ([]Lease, error) {
-	wait := new(f.Wait.Milliseconds())
-	seconds := int32(f.Lease / time.Second)
+	in := &corvov1.FetchRequest{
+		Queues: f.Queues, WorkerId: f.Worker, Hostname: f.Hostname, LeaseDuration: int32(f.Lease / time.Second), WaitMs: new(f.Wait.Milliseconds()),
+	}
 	if f.Count > 1 {
-		m, err := unary(ctx, c.client.FetchBatch, &corvov1.FetchBatchRequest{
-			Queues: f.Queues, WorkerId: f.Worker, Hostname: f.Hostname, LeaseDuration: seconds, Count: int32(f.Count), WaitMs: wait,
-		})
+		m, err := unary(ctx, c.client.FetchBatch, like(&corvov1.FetchBatchRequest{Count: int32(f.Count)}, in))
 		if err != nil {
 			return nil, err
 		}
 		return leasesFromProto(m.GetJobs())
 	}
-	m, err := unary(ctx, c.client.Fetch, &corvov1.FetchRequest{
-		Queues: f.Queues, WorkerId: f.Worker, Hostname: f.Hostname, LeaseDuration: seconds, WaitMs: wait,
-	})
+	m, err := unary(ctx, c.client.Fetch, in)
 	if err != nil || !m.GetFound() {
 		return nil, err
 	}
-	l, err := leaseFromProto(m, m.ChainStep)
+	l, err := leaseFromProto(like(&corvov1.FetchBatchJob{}, m))
 	return []Lease{l}, err
 }
 
 func (c *overRPC) Ack(ctx context.Context, a Ack) error {
-	_, err := unary(ctx, c.client.Ack, &corvov1.AckRequest{
-		JobId: a.ID, LeaseToken: a.Token, WorkerId: a.Worker, ResultJson: string(a.Result), CheckpointJson: string(a.Checkpoint), Usage: usageToProto(a.Usage),
-		AgentStatus: a.AgentStatus, HoldReason: a.HoldReason, StepStatus: a.StepStatus, ExitReason: a.ExitReason,
-	})
+	_, err := unary(ctx, c.client.Ack, like(&corvov1.AckRequest{WorkerId: a.Worker}, acksToProto([]Ack{a})[0]))
 	return err
 }
 
@@ -275,20 +265,24 @@ func (c *overRPC) AckBatch(ctx context.Context, worker string, acks []Ack) ([]er
 	return outcomesFromProto(m.GetOutcomes()), err
 }
 
-func failedFromProto(status string, next *timestamppb.Timestamp, remaining int32) Failed {
-	f := Failed{Status: status, Remaining: int(remaining)}
-	if next != nil {
+func failToProto(f *Fail) *corvov1.FailRequest {
+	return &corvov1.FailRequest{
+		JobId: f.ID, LeaseToken: f.Token, WorkerId: f.Worker, Error: f.Error, Backtrace: f.Backtrace, Release: f.Release, Terminal: f.Terminal,
+		DelayMs: millis(f.Delay), Usage: usageToProto(f.Usage),
+	}
+}
+
+func failedFromProto(m *corvov1.FailResponse) Failed {
+	f := Failed{Status: m.GetStatus(), Remaining: int(m.GetAttemptsRemaining())}
+	if next := m.GetNextAttemptAt(); next != nil {
 		f.NextAt = next.AsTime()
 	}
 	return f
 }
 
 func (c *overRPC) Fail(ctx context.Context, f Fail) (Failed, error) {
-	m, err := unary(ctx, c.client.Fail, &corvov1.FailRequest{
-		JobId: f.ID, LeaseToken: f.Token, WorkerId: f.Worker, Error: f.Error, Backtrace: f.Backtrace, Release: f.Release, Terminal: f.Terminal,
-		DelayMs: millis(f.Delay), Usage: usageToProto(f.Usage),
-	})
-	return failedFromProto(m.GetStatus(), m.GetNextAttemptAt(), m.GetAttemptsRemaining()), err
+	m, err := unary(ctx, c.client.Fail, failToProto(&f))
+	return failedFromProto(m), err
 }
 
 func updatesToProto(jobs map[string]JobUpdate) map[string]*corvov1.HeartbeatJobUpdate {
@@ -312,10 +306,4 @@ func (c *overRPC) Heartbeat(ctx context.Context, h Heartbeat) (map[string]Heartb
 		WorkerId: h.Worker, LeaseDuration: int32(h.Lease / time.Second), Jobs: updatesToProto(h.Jobs),
 	})
 	return resultsFromProto(m.GetJobs()), err
-}
-
-// partOf is the word before the text of a stream's error.
-func partOf(text string) (part, rest string) {
-	part, rest, _ = strings.Cut(strings.TrimPrefix(text, "OVERLOADED: "), ": ")
-	return part, rest
 }

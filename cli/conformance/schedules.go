@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -46,11 +47,7 @@ func schedulePath(id, rest string) string { return schedulesPath + "/" + id + re
 // Schedule makes a schedule for a queue, by default every second and with the queue's
 // name.
 func (t *T) Schedule(q string, more object) scheduleView {
-	o := object{"queue": q, "name": q, "cron": everySecond}
-	for name, v := range more {
-		o[name] = v
-	}
-	s := Post[scheduleView](t, schedulesPath, o)
+	s := Post[scheduleView](t, schedulesPath, object{"queue": q, "name": q, "cron": everySecond}.with(more))
 	t.Made(schedulePath(s.ID, ""))
 	return s
 }
@@ -240,7 +237,6 @@ var scheduleRules = []Rule{
 	}},
 	{Name: "a schedule that is wrong is refused with every wrong field named, and not made", Needs: "schedules", Once: true, Run: func(t *T, q string) {
 		kept := t.Schedule(q, object{"cron": "@yearly"})
-		good := object{"queue": q, "name": q + "-new", "cron": "@yearly"}
 		for _, w := range []struct {
 			member string
 			value  any
@@ -266,12 +262,7 @@ var scheduleRules = []Rule{
 			{"time_zone", "UTC"},
 			{"scheduled_at", "2040-01-01T00:00:00Z"},
 		} {
-			o := object{w.member: w.value}
-			for name, v := range good {
-				if name != w.member {
-					o[name] = v
-				}
-			}
+			o := object{"queue": q, "name": q + "-new", "cron": "@yearly"}.with(object{w.member: w.value})
 			for method, path := range map[string]string{http.MethodPost: schedulesPath, http.MethodPut: schedulePath(kept.ID, "")} {
 				t.RefusedFor(fmt.Sprint(method, " with ", w.member, " ", w.value), t.Try(method, path, o, nil), invalid, w.member)
 			}
@@ -325,19 +316,10 @@ var scheduleRules = []Rule{
 		for i := range 3 {
 			want = append(want, t.Schedule(q, object{"cron": "@yearly", "name": fmt.Sprint(q, i)}).ID)
 		}
-		for cursor, more := "", true; more; {
-			var page struct {
-				Schedules []scheduleView `json:"schedules"`
-				Cursor    string         `json:"cursor"`
-				HasMore   bool           `json:"has_more"`
+		for _, s := range pages[scheduleView](t, schedulesPath+"?limit=2", "schedules", math.MaxInt) {
+			if s.Queue == q {
+				got = append(got, s.ID)
 			}
-			t.Call(http.MethodGet, schedulesPath+"?limit=2&cursor="+cursor, nil, &page)
-			for _, s := range page.Schedules {
-				if s.Queue == q {
-					got = append(got, s.ID)
-				}
-			}
-			cursor, more = page.Cursor, page.HasMore && len(page.Schedules) > 0
 		}
 		t.FailIf(!slices.Equal(got, want), "listed %v, made %v", got, want)
 		t.Refused(t.Try(http.MethodGet, schedulesPath+"?limit=0&queue=q", nil, nil), invalid, "limit", "queue")

@@ -12,9 +12,9 @@ func (t *T) inState(q, state string) (id string, l Lease) {
 		return t.Enqueue(Job{Queue: q}).ID, l
 	case "scheduled":
 		return t.Enqueue(Job{Queue: q, ScheduledAt: later()}).ID, l
-	case "cancelled":
+	case "cancelled", "held":
 		id = t.Enqueue(Job{Queue: q}).ID
-		t.Do(id, "cancel", "cancelled")
+		t.Do(id, map[string]string{"cancelled": "cancel", "held": "hold"}[state], state)
 		return id, l
 	}
 	id = t.Enqueue(Job{Queue: q, MaxRetries: new(map[string]int{"dead": 1}[state] + map[string]int{"retrying": 3, "active": 3, "cancelling": 3, "completed": 3}[state])}).ID
@@ -119,8 +119,7 @@ var stateRules = []Rule{
 		}
 	}},
 	{Name: "a job tells its life in order", Run: func(t *T, q string) {
-		t.Enqueue(Job{Queue: q, Backoff: "none"})
-		t.Failed(t.Fetch(q), "retrying")
+		t.Failed(t.Leased(Job{Queue: q, Backoff: "none"}), "retrying")
 		l := t.Fetch(q)
 		t.Ack(l)
 		var seen []string
@@ -225,18 +224,17 @@ var stateRules = []Rule{
 	}},
 	{Name: "the time to live reaches an active job: its worker is asked to let go", Needs: "ttl", Run: func(t *T, q string) {
 		for _, acks := range []bool{false, true} {
-			id := t.Enqueue(Job{Queue: q, ExpireAfter: new(time.Second)}).ID
-			l := t.Fetch(q)
+			l := t.Leased(Job{Queue: q, ExpireAfter: new(time.Second)})
 			t.FailIf(l.ExpireAt.IsZero(), "the worker is not told when the job expires")
-			t.Becomes(id, "cancelling")
+			t.Becomes(l.ID, "cancelling")
 			Equal(t, "word of a heartbeat", t.Heartbeat(l), "cancel")
 			if acks {
 				t.Ack(l)
-				t.State(id, "completed")
+				t.State(l.ID, "completed")
 				continue
 			}
-			Equal(t, "status", t.Fail(Fail{ID: id, Token: l.Token, Error: "late"}).Status, "dead")
-			Equal(t, "reason", t.State(id, "dead").DeadReason, "expired")
+			Equal(t, "status", t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "late"}).Status, "dead")
+			Equal(t, "reason", t.State(l.ID, "dead").DeadReason, "expired")
 		}
 	}},
 }

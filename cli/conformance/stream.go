@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -137,7 +138,7 @@ func refusedOverStream(a *answer) error {
 	if a.GetError() == "" {
 		return nil
 	}
-	_, text := partOf(a.GetError())
+	_, text, _ := strings.Cut(strings.TrimPrefix(a.GetError(), "OVERLOADED: "), ": ") // Behind the word for the part.
 	r := &Refusal{Code: a.GetCode(), Text: text}
 	for _, v := range a.GetViolations() {
 		r.Fields = append(r.Fields, v.GetField())
@@ -149,10 +150,7 @@ func refusedOverStream(a *answer) error {
 func (s *overStream) enqueue(ctx context.Context, jobs []Job) ([]Enqueued, error) {
 	f := &frame{}
 	for i := range jobs {
-		j := &jobs[i]
-		f.Enqueues = append(f.Enqueues, &corvov1.LifecycleEnqueueItem{
-			Queue: j.Queue, PayloadJson: string(j.Payload), Agent: agentToProto(j.Agent), Options: optionsToProto(j),
-		})
+		f.Enqueues = append(f.Enqueues, like(&corvov1.LifecycleEnqueueItem{}, jobToProto(&jobs[i])))
 	}
 	a, err := s.do(ctx, f)
 	if err != nil {
@@ -215,10 +213,7 @@ func (s *overStream) AckBatch(ctx context.Context, worker string, acks []Ack) ([
 }
 
 func (s *overStream) Fail(ctx context.Context, f Fail) (Failed, error) {
-	a, err := s.do(ctx, &frame{WorkerId: f.Worker, Fails: []*corvov1.LifecycleFailItem{{
-		JobId: f.ID, LeaseToken: f.Token, Error: f.Error, Backtrace: f.Backtrace, Release: f.Release, Terminal: f.Terminal,
-		DelayMs: millis(f.Delay), Usage: usageToProto(f.Usage),
-	}}})
+	a, err := s.do(ctx, &frame{WorkerId: f.Worker, Fails: []*corvov1.LifecycleFailItem{like(&corvov1.LifecycleFailItem{}, failToProto(&f))}})
 	if err != nil {
 		return Failed{}, err
 	}
@@ -226,7 +221,7 @@ func (s *overStream) Fail(ctx context.Context, f Fail) (Failed, error) {
 		return Failed{}, fmt.Errorf("%d outcomes of one fail", len(a.GetFailOutcomes()))
 	}
 	o := a.GetFailOutcomes()[0]
-	return failedFromProto(o.GetStatus(), o.GetNextAttemptAt(), o.GetAttemptsRemaining()), itemError(o.GetCode(), o.GetError())
+	return failedFromProto(like(&corvov1.FailResponse{}, o)), itemError(o.GetCode(), o.GetError())
 }
 
 func (s *overStream) Heartbeat(ctx context.Context, h Heartbeat) (map[string]HeartbeatResult, error) {

@@ -76,13 +76,7 @@ func (t *T) unharmed(queue, id string) {
 
 // listed are the ids of the first page of a list.
 func (t *T) listed(query string) (ids []string) {
-	var page struct {
-		Jobs []struct {
-			ID string `json:"id"`
-		} `json:"jobs"`
-	}
-	t.Call(http.MethodGet, "/api/v1/jobs?"+query, nil, &page)
-	for _, j := range page.Jobs {
+	for _, j := range Get[rowsView](t, "/api/v1/jobs?"+query).Jobs {
 		ids = append(ids, j.ID)
 	}
 	return ids

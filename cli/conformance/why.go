@@ -282,8 +282,7 @@ var whyRules = []Rule{
 		blocked := t.Enqueue(Job{Queue: q, DependsOn: []string{l.ID}}).ID
 		t.Enqueue(Job{Queue: q})
 		behind := t.Enqueue(Job{Queue: q}).ID
-		held := t.Enqueue(Job{Queue: q}).ID
-		t.Do(held, "hold", "held")
+		held, _ := t.inState(q, "held")
 		t.Call(http.MethodPost, queuePath(q, "/drain"), nil, nil)
 		t.DoQueue(q, "pause", "paused")
 		queue := []string{"queue_paused", "queue_draining", "throttled", "at_concurrency"}

@@ -76,8 +76,7 @@ var workRules = []Rule{
 		t.FailIf(!slices.Equal(all, want), "took %v", all)
 	}},
 	{Name: "a waiting fetch is woken by the job it waits for", Run: func(t *T, q string) {
-		t.Enqueue(Job{Queue: q}) // So that the queue is there.
-		t.Fetch(q)
+		t.Leased(Job{Queue: q}) // So that the queue is there.
 		var got []Lease
 		var err error
 		var wg sync.WaitGroup
