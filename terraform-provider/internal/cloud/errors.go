@@ -104,7 +104,8 @@ func fromRPC(spec connect.Spec, err error, heard http.Header) error {
 	}
 	addRefusal(e, ce)
 	e.Kind = kindOf(ce.Code())
-	e.transient = isTransient(ce.Code(), e) || isBroken(err)
+	// A limit that names no time to come back does not pass by waiting.
+	e.transient = e.Kind == Unavailable || e.Kind == Exhausted && e.RetryAfter > 0 || isBroken(err)
 	return e
 }
 
@@ -138,39 +139,16 @@ func addRefusal(e *Error, ce *connect.Error) {
 }
 
 func kindOf(c connect.Code) Kind {
-	switch c {
-	case connect.CodeInvalidArgument, connect.CodeOutOfRange:
-		return Invalid
-	case connect.CodeUnauthenticated:
-		return Unauthenticated
-	case connect.CodePermissionDenied:
-		return Denied
-	case connect.CodeNotFound:
-		return NotFound
-	case connect.CodeAlreadyExists:
-		return Exists
-	case connect.CodeAborted, connect.CodeFailedPrecondition:
-		return Conflict
-	case connect.CodeResourceExhausted:
-		return Exhausted
-	case connect.CodeUnavailable, connect.CodeDeadlineExceeded:
-		return Unavailable
-	case connect.CodeCanceled, connect.CodeUnknown, connect.CodeUnimplemented, connect.CodeInternal, connect.CodeDataLoss:
-		return Failed
-	}
-	return Failed
-}
-
-// isTransient: a limit that names no time to come back does not pass by waiting.
-func isTransient(c connect.Code, e *Error) bool {
-	switch c {
-	case connect.CodeUnavailable, connect.CodeDeadlineExceeded:
-		return true
-	case connect.CodeResourceExhausted:
-		return e.RetryAfter > 0
-	default:
-		return false
-	}
+	return map[connect.Code]Kind{
+		connect.CodeInvalidArgument: Invalid, connect.CodeOutOfRange: Invalid,
+		connect.CodeUnauthenticated:  Unauthenticated,
+		connect.CodePermissionDenied: Denied,
+		connect.CodeNotFound:         NotFound,
+		connect.CodeAlreadyExists:    Exists,
+		connect.CodeAborted:          Conflict, connect.CodeFailedPrecondition: Conflict,
+		connect.CodeResourceExhausted: Exhausted,
+		connect.CodeUnavailable:       Unavailable, connect.CodeDeadlineExceeded: Unavailable,
+	}[c]
 }
 
 // isBroken reports whether the connection, not the service, failed. Every call that is

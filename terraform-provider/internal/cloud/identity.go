@@ -8,16 +8,16 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 )
 
-// Identity is who the token is.
+// Identity is who the token is, as the data source shows it.
 type Identity struct {
-	TenantID, Tenant string
-	// TenantURL is where the tenant's jobs and queues are.
-	TenantURL      string
-	Role           string
-	Permissions    []string
-	KeyID, KeyName string
-	// Version is the service's.
-	Version string
+	TenantID    string   `tfsdk:"tenant_id"`
+	Tenant      string   `tfsdk:"tenant"`
+	TenantURL   string   `tfsdk:"tenant_url"` // Where the tenant's jobs and queues are.
+	Role        string   `tfsdk:"role"`
+	Permissions []string `tfsdk:"permissions"`
+	KeyID       string   `tfsdk:"key_id"`
+	KeyName     string   `tfsdk:"key_name"`
+	Version     string   `tfsdk:"service_version"`
 }
 
 // Identity asks once and remembers the answer: a key cannot change its tenant.

@@ -89,20 +89,11 @@ func (c *Client) Wait(ctx context.Context, ready func(context.Context) (bool, er
 			if err != nil {
 				return err
 			}
-			return context.Cause(timeUp(ctx))
+			if ctx.Err() == nil {
+				return context.DeadlineExceeded // A pause gives up before a deadline that it would miss.
+			}
+			return context.Cause(ctx)
 		}
 		d = min(d*2, c.patience.poll)
 	}
-}
-
-// timeUp is ctx if it has ended, and else one that has: pause gives up before a deadline
-// that it would miss.
-func timeUp(ctx context.Context) context.Context {
-	if ctx.Err() != nil {
-		return ctx
-	}
-	ended, cancel := context.WithDeadline(ctx, time.Now())
-	defer cancel()
-	<-ended.Done()
-	return ended
 }

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -12,24 +13,17 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 )
 
-func toKind(v types.String) cloudv1.KeyKind {
-	switch apikey.Kind(v.ValueString()) {
-	case apikey.DataPlane:
-		return cloudv1.KeyKind_KEY_KIND_JOBS
-	case apikey.Management:
-		return cloudv1.KeyKind_KEY_KIND_MANAGEMENT
-	default:
-		return cloudv1.KeyKind_KEY_KIND_UNSPECIFIED
-	}
+func kinds() map[apikey.Kind]cloudv1.KeyKind {
+	return map[apikey.Kind]cloudv1.KeyKind{apikey.DataPlane: cloudv1.KeyKind_KEY_KIND_JOBS, apikey.Management: cloudv1.KeyKind_KEY_KIND_MANAGEMENT}
 }
 
+func toKind(v types.String) cloudv1.KeyKind { return kinds()[apikey.Kind(v.ValueString())] }
+
 func fromKind(k cloudv1.KeyKind) types.String {
-	switch k {
-	case cloudv1.KeyKind_KEY_KIND_JOBS:
-		return types.StringValue(string(apikey.DataPlane))
-	case cloudv1.KeyKind_KEY_KIND_MANAGEMENT:
-		return types.StringValue(string(apikey.Management))
-	case cloudv1.KeyKind_KEY_KIND_UNSPECIFIED:
+	for word, kind := range kinds() {
+		if kind == k {
+			return types.StringValue(string(word))
+		}
 	}
 	return types.StringNull()
 }
@@ -75,7 +69,10 @@ func toVersions(versions []*cloudv1.ApiKeyVersion) types.List {
 }
 
 // retiringItem is a predecessor. ExpiresAt is null until its end is set.
-type retiringItem struct{ KeyID, ExpiresAt types.String }
+type retiringItem struct {
+	KeyID     types.String `tfsdk:"key_id"`
+	ExpiresAt types.String `tfsdk:"expires_at"`
+}
 
 func retiringType() types.ObjectType {
 	return types.ObjectType{AttrTypes: map[string]attr.Type{"key_id": types.StringType, "expires_at": types.StringType}}
@@ -93,17 +90,7 @@ func toRetiring(items []retiringItem) types.List {
 
 func retiringItems(l types.List) []retiringItem {
 	var out []retiringItem
-	for _, e := range l.Elements() {
-		o, ok := e.(types.Object)
-		if !ok {
-			continue
-		}
-		id, idOK := o.Attributes()["key_id"].(types.String)
-		at, atOK := o.Attributes()["expires_at"].(types.String)
-		if idOK && atOK {
-			out = append(out, retiringItem{KeyID: id, ExpiresAt: at})
-		}
-	}
+	_ = l.ElementsAs(context.Background(), &out, true) // Fails for a list that is unknown, which has none.
 	return out
 }
 

@@ -43,28 +43,17 @@ func addFieldErrors(diags *diag.Diagnostics, doing string, err error, known attr
 }
 
 func headline(k cloud.Kind) string {
-	switch k {
-	case cloud.Invalid:
-		return ": the request isn't valid"
-	case cloud.Unauthenticated:
-		return ": the token isn't valid"
-	case cloud.Denied:
-		return ": the token isn't allowed to do this"
-	case cloud.NotFound:
-		return ": not found"
-	case cloud.Exists:
-		return ": it already exists"
-	case cloud.Conflict:
-		return ": its current state doesn't allow it"
-	case cloud.Exhausted:
-		return ": a limit was reached"
-	case cloud.Unavailable:
-		return ": the service can't be reached"
-	case cloud.Elsewhere:
-		return ": the endpoint isn't a Corvo Cloud"
-	case cloud.Failed:
-	}
-	return ""
+	return map[cloud.Kind]string{
+		cloud.Invalid:         ": the request isn't valid",
+		cloud.Unauthenticated: ": the token isn't valid",
+		cloud.Denied:          ": the token isn't allowed to do this",
+		cloud.NotFound:        ": not found",
+		cloud.Exists:          ": it already exists",
+		cloud.Conflict:        ": its current state doesn't allow it",
+		cloud.Exhausted:       ": a limit was reached",
+		cloud.Unavailable:     ": the service can't be reached",
+		cloud.Elsewhere:       ": the endpoint isn't a Corvo Cloud",
+	}[k]
 }
 
 // trailer adds what to do and what to quote to a text.
@@ -100,12 +89,11 @@ func trailer(text string, e *cloud.Error) string {
 // reasonEtag is how the service says that something was changed in between.
 const reasonEtag = "ETAG_MISMATCH"
 
-func isQueueChanged(err error) bool {
-	var e *cloud.Error
-	return errors.As(err, &e) && e.Kind == cloud.Conflict && e.Reason == string(wire.CodeQueueChanged)
-}
+func isQueueChanged(err error) bool { return isConflict(err, string(wire.CodeQueueChanged)) }
 
-func isEtagConflict(err error) bool {
+func isEtagConflict(err error) bool { return isConflict(err, reasonEtag) }
+
+func isConflict(err error, reason string) bool {
 	var e *cloud.Error
-	return errors.As(err, &e) && e.Kind == cloud.Conflict && e.Reason == reasonEtag
+	return errors.As(err, &e) && e.Kind == cloud.Conflict && e.Reason == reason
 }

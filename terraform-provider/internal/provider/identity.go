@@ -10,17 +10,6 @@ import (
 
 type identitySource struct{ configured }
 
-type identityModel struct {
-	TenantID    types.String `tfsdk:"tenant_id"`
-	Tenant      types.String `tfsdk:"tenant"`
-	TenantURL   types.String `tfsdk:"tenant_url"`
-	Role        types.String `tfsdk:"role"`
-	Permissions types.Set    `tfsdk:"permissions"`
-	KeyID       types.String `tfsdk:"key_id"`
-	KeyName     types.String `tfsdk:"key_name"`
-	Version     types.String `tfsdk:"service_version"`
-}
-
 // Metadata implements datasource.DataSource.
 func (s *identitySource) Metadata(_ context.Context, _ datasource.MetadataRequest, resp *datasource.MetadataResponse) {
 	resp.TypeName = "corvo_current_identity"
@@ -57,13 +46,7 @@ func (s *identitySource) Read(ctx context.Context, _ datasource.ReadRequest, res
 		addError(&resp.Diagnostics, "identify the token", err)
 		return
 	}
-	permissions, diags := types.SetValueFrom(ctx, types.StringType, id.Permissions)
-	resp.Diagnostics.Append(diags...)
-	resp.Diagnostics.Append(resp.State.Set(ctx, identityModel{
-		TenantID: types.StringValue(id.TenantID), Tenant: types.StringValue(id.Tenant), TenantURL: types.StringValue(id.TenantURL),
-		Role: types.StringValue(id.Role), Permissions: permissions, KeyID: types.StringValue(id.KeyID),
-		KeyName: types.StringValue(id.KeyName), Version: types.StringValue(id.Version),
-	})...)
+	resp.Diagnostics.Append(resp.State.Set(ctx, id)...)
 }
 
 var _ datasource.DataSourceWithConfigure = (*identitySource)(nil)
