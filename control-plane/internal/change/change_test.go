@@ -1,12 +1,12 @@
 package change
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -15,15 +15,7 @@ import (
 
 func TestMake_SaysWhoAndHidesKeys(t *testing.T) {
 	t.Parallel()
-	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "control.db"), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := cloudtest.Store(t, cloudtest.SQLite(t), store.Options{})
 	key, err := apikey.Generate(apikey.Management)
 	if err != nil {
 		t.Fatal(err)

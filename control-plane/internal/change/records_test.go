@@ -3,12 +3,12 @@ package change
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -17,15 +17,7 @@ import (
 // What each record leaves behind: its entry in the audit log and what its cell is told.
 func TestMake_LeavesTheEntryAndTheOutboxRowsOfItsRecord(t *testing.T) {
 	t.Parallel()
-	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "control.db"), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := cloudtest.Store(t, cloudtest.SQLite(t), store.Options{})
 	now := time.Date(2026, time.November, 22, 12, 0, 0, 0, time.UTC)
 	k := kit.Kit{Store: s, IDs: ids.NewMaker(), Now: func() time.Time { return now }}
 	tenant := store.Tenant{ID: "tn_1", Name: "acme", Version: 1, Generation: 1}

@@ -40,7 +40,25 @@ type World struct {
 // New makes a World on SQLite.
 func New(t testing.TB) *World {
 	t.Helper()
-	return open(t, "sqlite:"+filepath.Join(t.TempDir(), "control.db"))
+	return open(t, SQLite(t))
+}
+
+// SQLite is the address of a database that is not there yet.
+func SQLite(t testing.TB) string { return "sqlite:" + filepath.Join(t.TempDir(), "control.db") }
+
+// Store opens a database and closes it with the test.
+func Store(t testing.TB, databaseURL string, o store.Options) store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), databaseURL, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }
 
 // Each runs a test on both databases; PostgreSQL is left out of short runs.
@@ -61,15 +79,7 @@ func Each(t *testing.T, test func(*testing.T, *World)) {
 
 func open(t testing.TB, databaseURL string) *World {
 	t.Helper()
-	s, err := store.Open(t.Context(), databaseURL, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := Store(t, databaseURL, store.Options{})
 	box, err := seal.New(seal.NewKey())
 	if err != nil {
 		t.Fatal(err)

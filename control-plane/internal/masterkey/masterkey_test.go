@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/pgtest"
@@ -23,29 +23,15 @@ const tenantID = "tn_01JD0000000000000000000001"
 func on(t *testing.T, f func(t *testing.T, url string, s store.Store)) {
 	t.Helper()
 	for name, url := range map[string]func() string{
-		"sqlite":   func() string { return "sqlite:" + filepath.Join(t.TempDir(), "control.db") },
+		"sqlite":   func() string { return cloudtest.SQLite(t) },
 		"postgres": func() string { return pgtest.Start(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			where := url()
-			f(t, where, open(t, where, store.Options{}))
+			f(t, where, cloudtest.Store(t, where, store.Options{}))
 		})
 	}
-}
-
-func open(t *testing.T, url string, o store.Options) store.Store {
-	t.Helper()
-	s, err := store.Open(t.Context(), url, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
 }
 
 func box(t *testing.T, keys ...[]byte) *seal.Box {
@@ -138,7 +124,7 @@ func TestChange_SealsEverythingAnewBesideARunningProcess(t *testing.T) {
 		if err := ReportKey(t.Context(), running, both, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		r, err := Change{Store: open(t, url, store.Options{Beside: true}), Seal: both, Now: time.Now, Batch: 2}.Run(t.Context())
+		r, err := Change{Store: cloudtest.Store(t, url, store.Options{Beside: true}), Seal: both, Now: time.Now, Batch: 2}.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

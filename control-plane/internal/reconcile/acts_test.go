@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/pgtest"
@@ -95,7 +95,7 @@ func (r *rig) loopOver(s store.Store) *reconcile.Loop {
 
 func TestActs_ReachTheAuditLogOfTheirTenant(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]string{"sqlite": "sqlite:" + filepath.Join(t.TempDir(), "control.db"), "postgres": pgtest.Start(t)} {
+	for name, url := range map[string]string{"sqlite": cloudtest.SQLite(t), "postgres": pgtest.Start(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, url)

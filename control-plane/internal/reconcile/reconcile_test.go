@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/pgtest"
@@ -68,22 +68,14 @@ func (l *lockedBuffer) String() string {
 
 func newRig(t *testing.T, url string) *rig {
 	t.Helper()
-	s, err := store.Open(t.Context(), url, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := cloudtest.Store(t, url, store.Options{})
 	cell, client := newFakeCell(t)
 	return &rig{store: s, cell: cell, cells: map[string]reconcile.Cell{"main": client}, log: &lockedBuffer{}, sent: make(chan string, 100)}
 }
 
 func onSQLite(t *testing.T) *rig {
 	t.Helper()
-	return newRig(t, "sqlite:"+filepath.Join(t.TempDir(), "control.db"))
+	return newRig(t, cloudtest.SQLite(t))
 }
 
 func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) }
@@ -221,7 +213,7 @@ func (r *rig) key(t *testing.T) (k store.Key) {
 
 func TestCarry_ASignUpIsOneEntryWhateverTheOrderOfItsRows(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]string{"sqlite": "sqlite:" + filepath.Join(t.TempDir(), "control.db"), "postgres": pgtest.Start(t)} {
+	for name, url := range map[string]string{"sqlite": cloudtest.SQLite(t), "postgres": pgtest.Start(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, url)
@@ -419,7 +411,7 @@ func TestClaim_EndsWithAnOutageOfTheDatabase(t *testing.T) {
 
 func TestLoops_ManyAtOnceDoNoHarm(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]string{"sqlite": "sqlite:" + filepath.Join(t.TempDir(), "control.db"), "postgres": pgtest.Start(t)} {
+	for name, url := range map[string]string{"sqlite": cloudtest.SQLite(t), "postgres": pgtest.Start(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, url)

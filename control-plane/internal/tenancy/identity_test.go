@@ -44,7 +44,7 @@ func TestMintToken_SaysWhatTheRoleMayInOneNamespace(t *testing.T) {
 		if c.NamespaceID != n.GetId() || c.TenantID != access.From(people(role)).TenantID || c.Roles[0] != want || !c.ExpiresAt.Equal(w.now.Add(5*time.Minute)) {
 			t.Errorf("%v gets %+v", role, c)
 		}
-		if res.GetTenantUrl() != "http://corvo.test/t/acme" || res.GetNamespace() != "orders" || !res.GetExpiresAt().AsTime().Equal(c.ExpiresAt) {
+		if res.GetTenantUrl() != "http://corvo.test:8080/t/acme" || res.GetNamespace() != "orders" || !res.GetExpiresAt().AsTime().Equal(c.ExpiresAt) {
 			t.Errorf("%v", res)
 		}
 	}
@@ -134,7 +134,7 @@ func TestUpdateTenant_ChangesWhatPeopleSee(t *testing.T) {
 	ctx := w.tenant(t, "acme", PlanFree)(owner)
 	was := must(w.GetTenant(ctx, nil))(t).GetTenant()
 	got := must(w.UpdateTenant(ctx, &cloudv1.UpdateTenantRequest{DisplayName: "Acme Ltd", Etag: was.GetEtag()}))(t).GetTenant()
-	if got.GetDisplayName() != "Acme Ltd" || got.GetName() != "acme" || got.GetEtag() == was.GetEtag() || got.GetUrl() != "http://corvo.test/t/acme" {
+	if got.GetDisplayName() != "Acme Ltd" || got.GetName() != "acme" || got.GetEtag() == was.GetEtag() || got.GetUrl() != "http://corvo.test:8080/t/acme" {
 		t.Errorf("%v", got)
 	}
 	_, err := w.UpdateTenant(ctx, &cloudv1.UpdateTenantRequest{DisplayName: "x", Etag: was.GetEtag()})

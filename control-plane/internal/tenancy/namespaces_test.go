@@ -27,7 +27,7 @@ func TestCreateNamespace_LeavesRowAuditAndOutboxTogether(t *testing.T) {
 	w := newWorld(t)
 	ctx := w.tenant(t, "acme", PlanFree)(owner)
 	n := w.namespaceFor(t, ctx, "orders")
-	if n.GetSync() != cloudv1.Sync_SYNC_PENDING || n.GetGeneration() != 1 || n.GetEndpoint() != "http://corvo.test/t/acme" || n.GetRegion() != "cell-1" {
+	if n.GetSync() != cloudv1.Sync_SYNC_PENDING || n.GetGeneration() != 1 || n.GetEndpoint() != "http://corvo.test:8080/t/acme" || n.GetRegion() != "cell-1" {
 		t.Errorf("%v", n)
 	}
 	if rows := w.outbox(t); len(rows) != 1 || rows[0].Kind != store.OutboxNamespace || rows[0].Subject != n.GetId() {

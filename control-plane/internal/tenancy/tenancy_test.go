@@ -2,21 +2,17 @@ package tenancy
 
 import (
 	"context"
-	"log/slog"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
-	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
-	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
-	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
 )
 
 const (
@@ -38,33 +34,14 @@ func (w *world) cellNow() time.Time { return w.now.Add(w.ahead) }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "control.db"), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	box, err := seal.New(seal.NewKey())
-	if err != nil {
-		t.Fatal(err)
-	}
-	u, err := urls.New("http://corvo.test", func(name string) string { return "http://corvo.test/t/" + name })
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := &world{now: time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)}
+	k := cloudtest.New(t).Kit
+	k.Now, k.Wake, k.Await = func() time.Time { return w.now }, func() { w.woken.Add(1) }, w.await
 	w.Service = &Service{
-		Kit: kit.Kit{
-			Store: s, IDs: ids.NewMaker(), Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler), Seal: box, URLs: u,
-			Wake: func() { w.woken.Add(1) }, Await: w.await,
-		},
-		CellNow:     func(context.Context, string) time.Time { return w.cellNow() },
+		Kit: k, CellNow: func(context.Context, string) time.Time { return w.cellNow() },
 		ObserveWait: time.Millisecond, Version: "test",
 	}
-	w.Keys = tokenkeys.Keys{Store: s, Seal: box, Now: w.Now, Calendar: func(context.Context) time.Time { return w.cellNow() }}
+	w.Keys = tokenkeys.Keys{Store: k.Store, Seal: k.Seal, Now: w.Now, Calendar: func(context.Context) time.Time { return w.cellNow() }}
 	return w
 }
 

@@ -3,13 +3,13 @@ package tokenkeys
 import (
 	"context"
 	"crypto/ed25519"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
@@ -17,20 +17,8 @@ import (
 
 func newKeys(t *testing.T, now *time.Time) Keys {
 	t.Helper()
-	s, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "control.db"), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	box, err := seal.New(seal.NewKey())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Keys{Store: s, Seal: box, Now: func() time.Time { return *now }, Calendar: func(context.Context) time.Time { return *now }}
+	w := cloudtest.New(t)
+	return Keys{Store: w.Store, Seal: w.Seal, Now: func() time.Time { return *now }, Calendar: func(context.Context) time.Time { return *now }}
 }
 
 func signing(t *testing.T, k Keys) (ed25519.PrivateKey, string) {
