@@ -141,6 +141,16 @@ func TestIngress_WithoutASideTheProxyRefuses(t *testing.T) {
 	}
 }
 
+func newCarrier(t *testing.T, to string) *Carrier {
+	t.Helper()
+	c, err := NewCarrier(to, CarrierOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
 // spoofed claims everything that a client may not say.
 func spoofed(t *testing.T, base, path string) *http.Request {
 	t.Helper()
@@ -161,11 +171,7 @@ func spoofed(t *testing.T, base, path string) *http.Request {
 func TestIngress_TheControlPlaneSeesTheTrueClientAndItsCookie(t *testing.T) {
 	t.Parallel()
 	_, behind := serve(t, named("control"))
-	carrier, err := NewCarrier(behind, CarrierOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(carrier.Close)
+	carrier := newCarrier(t, behind)
 	for shape, control := range map[string]http.Handler{"in one process": named("control"), "apart": carrier} {
 		_, base := serve(t, New(named("data"), Options{Control: control}))
 		resp, err := client(t, false).Do(spoofed(t, base, "/"))
@@ -191,11 +197,7 @@ func TestIngress_TheControlPlaneSeesTheTrueClientAndItsCookie(t *testing.T) {
 func TestCarrier_ADeadControlPlaneIsSaidInTheCallersLanguageAndTouchesNothingElse(t *testing.T) {
 	t.Parallel()
 	srv, behind := serve(t, named("control"))
-	carrier, err := NewCarrier(behind, CarrierOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(carrier.Close)
+	carrier := newCarrier(t, behind)
 	_, base := serve(t, New(named("data"), Options{Control: carrier}))
 	c := client(t, false)
 	ask := func(method, path string, header ...string) (*http.Response, string) {
@@ -248,11 +250,7 @@ func TestCarrier_ADeadControlPlaneIsSaidInTheCallersLanguageAndTouchesNothingEls
 func TestCarrier_ALostAnswerToAWriteIsNotCalledNothing(t *testing.T) {
 	t.Parallel()
 	_, behind := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
-	carrier, err := NewCarrier(behind, CarrierOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(carrier.Close)
+	carrier := newCarrier(t, behind)
 	_, base := serve(t, New(named("data"), Options{Control: carrier}))
 	for method, want := range map[string]string{"POST": "UNKNOWN_OUTCOME", "GET": "CONTROL_PLANE_UNAVAILABLE"} {
 		r, err := http.NewRequestWithContext(t.Context(), method, base+"/x", strings.NewReader("{}"))
@@ -289,11 +287,7 @@ func TestIngress_StreamsPassAsTheyAreWritten(t *testing.T) {
 		}
 	})
 	_, behind := serve(t, stream)
-	carrier, err := NewCarrier(behind, CarrierOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(carrier.Close)
+	carrier := newCarrier(t, behind)
 	_, base := serve(t, New(stream, Options{Control: carrier}))
 	for _, path := range []string{"/t/acme/api/v1/events", "/corvo.cloud.v1.X/Watch"} {
 		for _, h2 := range []bool{false, true} {
@@ -334,10 +328,7 @@ func TestCarrier_OnlyBareAddresses(t *testing.T) {
 
 func TestCarrier_RequestsOnTheirWayAreBounded(t *testing.T) {
 	t.Parallel()
-	c, err := NewCarrier("http://127.0.0.1:1", CarrierOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newCarrier(t, "http://127.0.0.1:1")
 	for i := range carriedMax {
 		if _, ref := c.slots.enter(fmt.Sprintf("10.%d.%d.1", i/256, i%256)); ref != nil {
 			t.Fatalf("slot %d: %+v", i, ref)
@@ -360,11 +351,7 @@ func TestCarrier_OneClientLeavesTheOthersTheirWay(t *testing.T) {
 			<-release
 		}
 	}))
-	carrier, err := NewCarrier(behind, CarrierOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(carrier.Close)
+	carrier := newCarrier(t, behind)
 	call := func(from, path string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r.Header.Set("X-Forwarded-For", from)
@@ -411,11 +398,7 @@ func TestCarrier_BodiesAreBounded(t *testing.T) {
 			t.Error(err)
 		}
 	}))
-	carrier, err := NewCarrier(behind, CarrierOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(carrier.Close)
+	carrier := newCarrier(t, behind)
 	_, base := serve(t, New(named("data"), Options{Control: carrier}))
 	for name, q := range map[string]struct {
 		body io.Reader
@@ -462,11 +445,7 @@ func begun(t *testing.T, base string) net.Conn {
 func TestCarrier_BodiesThatNeverEndHinderNobody(t *testing.T) {
 	t.Parallel()
 	_, behind := serve(t, named("control"))
-	carrier, err := NewCarrier(behind, CarrierOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(carrier.Close)
+	carrier := newCarrier(t, behind)
 	var entered atomic.Int64
 	var under sync.WaitGroup
 	_, base := serve(t, New(named("data"), Options{Control: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -493,10 +472,7 @@ func TestCarrier_BodiesThatNeverEndHinderNobody(t *testing.T) {
 
 func TestCarrier_ABodyThatBreaksOffIsNoLongerCounted(t *testing.T) {
 	t.Parallel()
-	carrier, err := NewCarrier("http://127.0.0.1:1", CarrierOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	carrier := newCarrier(t, "http://127.0.0.1:1")
 	broken := io.MultiReader(strings.NewReader(strings.Repeat("a", bodyBytesMax/2)), iotest.ErrReader(io.ErrUnexpectedEOF))
 	func() {
 		defer func() {
@@ -514,11 +490,7 @@ func TestCarrier_ABodyThatBreaksOffIsNoLongerCounted(t *testing.T) {
 func TestCarrier_LargeBodiesTogetherAreBounded(t *testing.T) {
 	t.Parallel()
 	_, behind := serve(t, named("control"))
-	carrier, err := NewCarrier(behind, CarrierOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(carrier.Close)
+	carrier := newCarrier(t, behind)
 	carrier.held.Store(heldBytesMax)
 	for size, want := range map[int]int{freeBytes / 2: 200, bodyBytesMax / 2: 503} {
 		w := httptest.NewRecorder()

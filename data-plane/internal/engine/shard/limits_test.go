@@ -62,15 +62,7 @@ func TestLimits_ThreeSlotsNeverHoldFour(t *testing.T) {
 	r := start(t, memDisks(), "", raftlog.Options{})
 	defer r.stop(t)
 	r.must(t, slotsOf(3))
-	var m maker
-	var q Request
-	var ids []job.ID
-	for range jobs {
-		c := m.newJob()
-		c.Retry = command.RetryPolicy{MaxRetries: 1000, Backoff: job.BackoffFixed, BaseDelay: time.Millisecond, MaxDelay: time.Millisecond}
-		ids, q.After = append(ids, c.ID), append(q.After, c)
-	}
-	r.must(t, q)
+	ids := r.stubborn(t, jobs)
 	l := &tenures{all: map[job.ID][]*tenure{}, acks: map[job.ID]int{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

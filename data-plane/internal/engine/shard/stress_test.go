@@ -119,6 +119,20 @@ func workOn(t *testing.T, r *rig, l *tenures, x *tenure, rng *rand.Rand) {
 	}
 }
 
+// stubborn enqueues jobs that are tried again at once, as often as it takes.
+func (r *rig) stubborn(tb testing.TB, jobs int) (ids []job.ID) {
+	tb.Helper()
+	var m maker
+	var q Request
+	for range jobs {
+		c := m.newJob()
+		c.Retry = command.RetryPolicy{MaxRetries: 1000, Backoff: job.BackoffFixed, BaseDelay: time.Millisecond, MaxDelay: time.Millisecond}
+		ids, q.After = append(ids, c.ID), append(q.After, c)
+	}
+	r.must(tb, q)
+	return ids
+}
+
 // INV-3: no two valid leases of a job overlap, and each job is completed once.
 func TestStress_LeasesAreExclusiveAndCompletionsAreSingle(t *testing.T) {
 	t.Parallel()
@@ -128,15 +142,7 @@ func TestStress_LeasesAreExclusiveAndCompletionsAreSingle(t *testing.T) {
 	}
 	r := start(t, memDisks(), "", raftlog.Options{})
 	defer r.stop(t)
-	var m maker
-	var ids []job.ID
-	var q Request
-	for range jobs {
-		c := m.newJob()
-		c.Retry = command.RetryPolicy{MaxRetries: 1000, Backoff: job.BackoffFixed, BaseDelay: time.Millisecond, MaxDelay: time.Millisecond}
-		ids, q.After = append(ids, c.ID), append(q.After, c)
-	}
-	r.must(t, q)
+	ids := r.stubborn(t, jobs)
 	l := &tenures{all: map[job.ID][]*tenure{}, acks: map[job.ID]int{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
