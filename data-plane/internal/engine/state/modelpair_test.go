@@ -29,7 +29,9 @@ type pair struct {
 // answers.
 func (p *pair) step(now int64, cmds ...command.Command) {
 	p.m.now, p.m.lease = max(p.now+1, now), max(p.lease+1, now-p.lag)
-	got := p.apply(p.t, logEntry{now: now, cmds: cmds})[0].Results
+	applied := p.apply(p.t, logEntry{now: now, cmds: cmds})[0]
+	p.effects(applied, cmds)
+	got := applied.Results
 	if l, ok := p.t.(interface{ Logf(string, ...any) }); ok { // What led to a failure.
 		for i, c := range cmds {
 			l.Logf("%d %T%+v: refusal %d, %s is %s, grants %+v", p.now, c, c, got[i].Refusal, got[i].ID, got[i].State, got[i].Grants)
@@ -46,6 +48,24 @@ func (p *pair) step(now int64, cmds ...command.Command) {
 		return
 	}
 	p.answers(cmds[0], got[0], p.m.apply(cmds[0], got[0]))
+}
+
+// effects wants the table to say what its commands do to ready orders: else an enqueue of
+// the same entry overtakes a job that was put back, or one that follows on a job that ended.
+func (p *pair) effects(a *Applied, cmds []command.Command) {
+	for _, r := range a.Ready {
+		effect, says := "requeues", MayRequeue
+		if p.m.find(r.NS, r.ID) == nil {
+			effect, says = "requeues or ends", func(c command.Command) bool {
+				e, enqueue := c.(*command.Enqueue)
+				_, ends := MayEnd(c)
+				return ends || MayRequeue(c) || enqueue && e.ID == r.ID
+			}
+		}
+		if !slices.ContainsFunc(cmds, says) {
+			p.t.Fatalf("%T%+v made job %s ready: its row in table.go lacks %s", cmds[0], cmds[0], r.ID, effect)
+		}
+	}
 }
 
 func (p *pair) answers(c command.Command, got, want Result) {

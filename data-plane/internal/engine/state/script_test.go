@@ -170,7 +170,7 @@ func parseCommands(text string) ([]command.Command, error) {
 		}
 		c := l.command()
 		for k := range l.opts {
-			l.fail("option %q means nothing here", k)
+			l.fail("option %q means nothing here; these do: %s", k, strings.Join(l.known, ", "))
 		}
 		if l.err != nil {
 			return nil, fmt.Errorf("%s: %w", strings.TrimSpace(line), l.err)
@@ -185,6 +185,7 @@ type scriptLine struct {
 	verb  string
 	names []string
 	opts  map[string]string
+	known []string // The options that were asked for.
 	err   error
 }
 
@@ -197,6 +198,7 @@ func (l *scriptLine) fail(format string, args ...any) {
 func (l *scriptLine) text(key, otherwise string) string {
 	v, ok := l.opts[key]
 	delete(l.opts, key)
+	l.known = append(l.known, key)
 	if !ok {
 		return otherwise
 	}
