@@ -158,7 +158,7 @@ func (s *Service) Replay(ctx context.Context, c Caller, id job.ID, from int, key
 	if err := s.gate.admit(c.Namespace, 1, time.Now()); err != nil {
 		return EnqueueResult{}, err
 	}
-	act := jobAct("job.replay", id).with("from", strconv.Itoa(from)).with("new_job", cmd.ID.String())
+	act := jobAct(jobVerb{word: "replay"}, id).with("from", strconv.Itoa(from)).with("new_job", cmd.ID.String())
 	rep, err := s.do(ctx, c, shard.Request{After: s.audited(c, act, cmd)})
 	if err != nil {
 		return EnqueueResult{}, err

@@ -34,11 +34,17 @@ const (
 type adminAct struct {
 	act, kind, target string
 	detail            map[string]string
+	// Of what is done to one job.
+	verb jobVerb
+	id   job.ID
 }
 
+// jobVerb is what is done to one job, as a refusal says it: cannot word job X, it must be of.
+type jobVerb struct{ word, of string }
+
 func queueAct(act, name string) adminAct { return adminAct{act: act, kind: "queue", target: name} }
-func jobAct(act string, id job.ID) adminAct {
-	return adminAct{act: act, kind: "job", target: id.String()}
+func jobAct(verb jobVerb, id job.ID) adminAct {
+	return adminAct{act: "job." + verb.word, kind: "job", target: id.String(), verb: verb, id: id}
 }
 func budgetAct(act string, scope wire.BudgetScope, on string) adminAct {
 	return adminAct{act: act, kind: "budget", target: string(scope) + "/" + on}
@@ -102,12 +108,12 @@ func (s *Service) actOn(ctx context.Context, c Caller, a adminAct, cmd command.C
 }
 
 // actOnJob is act on one job, and tells the job's state after it.
-func (s *Service) actOnJob(ctx context.Context, c Caller, a adminAct, id job.ID, verb string, cmd command.Command) (job.State, error) {
+func (s *Service) actOnJob(ctx context.Context, c Caller, a adminAct, cmd command.Command) (job.State, error) {
 	res, err := s.act(ctx, c, a, cmd)
 	if err != nil {
 		return 0, err
 	}
-	return res.State, adminRefusal(id, &res, verb)
+	return res.State, adminRefusal(a.id, &res, a.verb)
 }
 
 // audited puts the audit record in front of a command. The command's result comes

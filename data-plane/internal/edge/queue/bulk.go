@@ -54,37 +54,37 @@ func refuse(d *wire.BulkResult, id string, err error) {
 // bulkAction is one action of the API.
 type bulkAction struct {
 	word wire.BulkAction
-	verb string // As adminRefusal words it.
+	verb jobVerb
 	// ask makes the command for an existing job.
 	ask func(c Caller, in *bulkPlan, id job.ID, h *records.Head) command.Command
 }
 
 var bulkActions = []bulkAction{
-	{wire.BulkRetry, "retry", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
+	{wire.BulkRetry, retryJob, func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Retry{NS: c.Namespace, ID: id}
 	}},
-	{wire.BulkDelete, "delete", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
+	{wire.BulkDelete, deleteJob, func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Delete{NS: c.Namespace, ID: id}
 	}},
-	{wire.BulkCancel, "cancel", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
+	{wire.BulkCancel, cancelJob, func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Cancel{NS: c.Namespace, ID: id}
 	}},
-	{wire.BulkMove, "move", func(c Caller, p *bulkPlan, id job.ID, _ *records.Head) command.Command {
+	{wire.BulkMove, moveJob, func(c Caller, p *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Move{NS: c.Namespace, ID: id, Queue: p.in.MoveTo}
 	}},
-	{wire.BulkRequeue, "requeue", func(c Caller, _ *bulkPlan, id job.ID, h *records.Head) command.Command {
+	{wire.BulkRequeue, requeueJob, func(c Caller, _ *bulkPlan, id job.ID, h *records.Head) command.Command {
 		return &command.Requeue{NS: c.Namespace, Queue: h.Queue, Jobs: []job.ID{id}}
 	}},
-	{wire.BulkChangePriority, "change the priority of", func(c Caller, p *bulkPlan, id job.ID, _ *records.Head) command.Command {
+	{wire.BulkChangePriority, prioritize, func(c Caller, p *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Prioritize{NS: c.Namespace, ID: id, Priority: p.priority}
 	}},
-	{wire.BulkHold, "hold", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
+	{wire.BulkHold, holdJob, func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Hold{NS: c.Namespace, ID: id, By: c.Principal}
 	}},
-	{wire.BulkApprove, "approve", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
+	{wire.BulkApprove, approveJob, func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Decide{NS: c.Namespace, ID: id, Approve: true, By: c.Principal}
 	}},
-	{wire.BulkReject, "reject", func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
+	{wire.BulkReject, rejectJob, func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Decide{NS: c.Namespace, ID: id, By: c.Principal}
 	}},
 }
@@ -342,7 +342,7 @@ func (r *bulkRun) propose(ctx context.Context, cmds []command.Command) (shard.Re
 
 func (r *bulkRun) refusal(id job.ID, cmd command.Command, res *state.Result) error {
 	if _, requeue := cmd.(*command.Requeue); requeue && res.Requeued == 0 {
-		return fault.New(fault.Conflict, "CONFLICT", "cannot requeue job %s: it must be %s", id, mustBe["requeue"])
+		return fault.New(fault.Conflict, "CONFLICT", "cannot requeue job %s: it must be %s", id, requeueJob.of)
 	}
 	return adminRefusal(id, res, r.plan.action.verb)
 }

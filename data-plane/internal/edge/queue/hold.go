@@ -15,25 +15,25 @@ func (s *Service) Hold(ctx context.Context, c Caller, id job.ID, reason string) 
 		return 0, err
 	}
 	hold := &command.Hold{NS: c.Namespace, ID: id, Reason: reason, By: c.Principal}
-	return s.actOnJob(ctx, c, jobAct("job.hold", id).with("reason", reason), id, "hold", hold)
+	return s.actOnJob(ctx, c, jobAct(holdJob, id).with("reason", reason), hold)
 }
 
 // Approve lets a held job run.
 func (s *Service) Approve(ctx context.Context, c Caller, id job.ID, comment string) (job.State, error) {
-	return s.decide(ctx, c, "approve", &command.Decide{ID: id, Approve: true, Comment: comment})
+	return s.decide(ctx, c, approveJob, &command.Decide{ID: id, Approve: true, Comment: comment})
 }
 
 // Reject ends a held job: it is dead.
 func (s *Service) Reject(ctx context.Context, c Caller, id job.ID, comment string) (job.State, error) {
-	return s.decide(ctx, c, "reject", &command.Decide{ID: id, Comment: comment})
+	return s.decide(ctx, c, rejectJob, &command.Decide{ID: id, Comment: comment})
 }
 
-func (s *Service) decide(ctx context.Context, c Caller, verb string, cmd *command.Decide) (job.State, error) {
+func (s *Service) decide(ctx context.Context, c Caller, verb jobVerb, cmd *command.Decide) (job.State, error) {
 	if err := checkReason("comment", cmd.Comment); err != nil {
 		return 0, err
 	}
 	cmd.NS, cmd.By = c.Namespace, c.Principal
-	return s.actOnJob(ctx, c, jobAct("job."+verb, cmd.ID).with("comment", cmd.Comment), cmd.ID, verb, cmd)
+	return s.actOnJob(ctx, c, jobAct(verb, cmd.ID).with("comment", cmd.Comment), cmd)
 }
 
 func checkReason(path, text string) error {

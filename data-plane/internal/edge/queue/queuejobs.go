@@ -25,7 +25,7 @@ func (s *Service) MoveJob(ctx context.Context, c Caller, id job.ID, to string) e
 	if err := checkQueuePath(to); err != nil {
 		return err
 	}
-	_, err := s.actOnJob(ctx, c, jobAct("job.move", id).with("to_queue", to), id, "move", &command.Move{NS: c.Namespace, ID: id, Queue: to})
+	_, err := s.actOnJob(ctx, c, jobAct(moveJob, id).with("to_queue", to), &command.Move{NS: c.Namespace, ID: id, Queue: to})
 	return err
 }
 

@@ -347,19 +347,19 @@ func (s *Service) setPaused(ctx context.Context, c Caller, name string, paused b
 // Cancel ends a waiting job, or asks the worker of an active one to stop; the state
 // says which: Cancelled or Cancelling.
 func (s *Service) Cancel(ctx context.Context, c Caller, id job.ID) (job.State, error) {
-	return s.actOnJob(ctx, c, jobAct("job.cancel", id), id, "cancel", &command.Cancel{NS: c.Namespace, ID: id})
+	return s.actOnJob(ctx, c, jobAct(cancelJob, id), &command.Cancel{NS: c.Namespace, ID: id})
 }
 
 // Retry makes a finished job pending again with fresh counters, and a scheduled or
 // retrying one pending now.
 func (s *Service) Retry(ctx context.Context, c Caller, id job.ID) error {
-	_, err := s.actOnJob(ctx, c, jobAct("job.retry", id), id, "retry", &command.Retry{NS: c.Namespace, ID: id})
+	_, err := s.actOnJob(ctx, c, jobAct(retryJob, id), &command.Retry{NS: c.Namespace, ID: id})
 	return err
 }
 
 // Delete removes every trace of a job that no worker holds.
 func (s *Service) Delete(ctx context.Context, c Caller, id job.ID) error {
-	_, err := s.actOnJob(ctx, c, jobAct("job.delete", id), id, "delete", &command.Delete{NS: c.Namespace, ID: id})
+	_, err := s.actOnJob(ctx, c, jobAct(deleteJob, id), &command.Delete{NS: c.Namespace, ID: id})
 	return err
 }
 
@@ -375,27 +375,32 @@ func errNoJob(id job.ID) error {
 	return fault.New(fault.NotFound, "NOT_FOUND", "there is no job %s in this namespace", id)
 }
 
-// mustBe is which states an action requires, in words.
-var mustBe = map[string]string{
-	"retry": "dead, cancelled, completed, scheduled or retrying", "cancel": "pending, scheduled, retrying, held or active",
-	"delete": "not leased by a worker (cancel it first)", "move": "not leased by a worker",
-	"hold": "pending, scheduled, retrying or active", "approve": "held", "reject": "held",
-	"requeue": "dead", "change the priority of": "pending, scheduled, retrying or held",
-}
+// What is done to jobs, one by one or in bulk, and which states each requires.
+var (
+	retryJob   = jobVerb{"retry", "dead, cancelled, completed, scheduled or retrying"}
+	cancelJob  = jobVerb{"cancel", "pending, scheduled, retrying, held or active"}
+	deleteJob  = jobVerb{"delete", "not leased by a worker (cancel it first)"}
+	moveJob    = jobVerb{"move", "not leased by a worker"}
+	holdJob    = jobVerb{"hold", "pending, scheduled, retrying or active"}
+	approveJob = jobVerb{"approve", "held"}
+	rejectJob  = jobVerb{"reject", "held"}
+	requeueJob = jobVerb{"requeue", "dead"}
+	prioritize = jobVerb{"change the priority of", "pending, scheduled, retrying or held"}
+)
 
 // adminRefusal is why a job is left unchanged, or nil.
-func adminRefusal(id job.ID, r *state.Result, verb string) error {
+func adminRefusal(id job.ID, r *state.Result, verb jobVerb) error {
 	switch r.Refusal {
 	case state.Accepted:
 		return nil
 	case state.NotFound:
 		return errNoJob(id)
 	case state.Exists:
-		return fault.New(fault.Conflict, "CONFLICT", "cannot %s job %s: job %s has its unique key in the other queue", verb, id, r.ID)
+		return fault.New(fault.Conflict, "CONFLICT", "cannot %s job %s: job %s has its unique key in the other queue", verb.word, id, r.ID)
 	case state.NotApprover:
-		return fault.New(fault.Forbidden, "FORBIDDEN", "cannot %s job %s: you aren't one of its approvers", verb, id)
+		return fault.New(fault.Forbidden, "FORBIDDEN", "cannot %s job %s: you aren't one of its approvers", verb.word, id)
 	default:
-		return fault.New(fault.Conflict, "CONFLICT", "cannot %s job %s: it is %s; it must be %s", verb, id, r.State, mustBe[verb])
+		return fault.New(fault.Conflict, "CONFLICT", "cannot %s job %s: it is %s; it must be %s", verb.word, id, r.State, verb.of)
 	}
 }
 
