@@ -171,7 +171,7 @@ func (n *Node) openShard(id uint32) error {
 		LeaderWait: server.LeaderWait,
 	})
 	model := readmodel.NewProjector(n.models, store, hub, g.AppliedIndex, n.logger)
-	service := queue.NewLimited(s, n.enqueuePerSecond)
+	service := queue.New(s, n.enqueuePerSecond)
 	views := queue.NewViews(service, model, hub)
 	bulk := queue.NewBulk(views, n.logger)
 	n.groups.add(g, &cluster.Shard{Shard: s, Service: service, Views: views, Bulk: bulk})

@@ -74,15 +74,6 @@ func EventTypes() []EventType {
 	}
 }
 
-// TimelineTypes are the events that the life of a job is told in.
-func TimelineTypes() []EventType {
-	return []EventType{
-		EventEnqueued, EventScheduled, EventPromoted, EventStarted, EventCompleted, EventFailed, EventRetrying, EventReleased,
-		EventLeaseExpired, EventCancelRequested, EventCancelled, EventExpired, EventDead, EventRetried, EventMoved,
-		EventPriorityChanged, EventUnblocked, EventHeld, EventApproved, EventRejected, EventContinued,
-	}
-}
-
 // Priority is how urgent a job is. Jobs tell it as a number, its place in Priorities.
 type Priority string
 

@@ -51,7 +51,7 @@ func start(t *testing.T) *rig {
 		}
 	})
 	s := shard.New(g.Group, g.Store, shard.Options{})
-	r := &rig{t: t, shard: &Shard{Shard: s, Service: queue.New(s)}, opened: make(chan struct{})}
+	r := &rig{t: t, shard: &Shard{Shard: s, Service: queue.New(s, func(job.Namespace) int64 { return 0 })}, opened: make(chan struct{})}
 	r.Cluster = New(c, nil, func(id uint32) *Shard {
 		if id == 2 {
 			return r.shard

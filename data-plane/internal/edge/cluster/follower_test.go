@@ -13,6 +13,7 @@ import (
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/grouptest"
@@ -70,7 +71,7 @@ func (r *rig) follow() {
 		}
 	})
 	s := shard.New(g.Group, g.Store, shard.Options{})
-	r.shard = &Shard{Shard: s, Service: queue.New(s)}
+	r.shard = &Shard{Shard: s, Service: queue.New(s, func(job.Namespace) int64 { return 0 })}
 	r.peers = cell.NewPeers(r.cell, nil, nil, nil)
 	eventually.True(r.t, patience, "n2 leads", func() bool { return g.Leader() == "n2" })
 }

@@ -78,23 +78,23 @@ func chain(d *shape.Decoder, path string, m *corvov1.Chain) *queue.ChainInput {
 }
 
 // Batch reads the options of a batch; nil is none.
-func Batch(d *shape.Decoder, m *corvov1.BatchOptions) *queue.BatchOptions {
+func Batch(d *shape.Decoder, m *corvov1.BatchOptions) *wire.BatchOptions {
 	if m == nil {
 		return nil
 	}
 	shape.RefuseUnknown(d, "batch", m)
-	return &queue.BatchOptions{
+	return &wire.BatchOptions{
 		CallbackQueue: m.GetCallbackQueue(), Open: m.GetOpen(),
 		CallbackPayload: jsonText(d, "batch.callback_payload_json", m.GetCallbackPayloadJson()),
 	}
 }
 
-func step(d *shape.Decoder, path string, m *corvov1.ChainStep) *queue.StepInput {
+func step(d *shape.Decoder, path string, m *corvov1.ChainStep) *wire.ChainStep {
 	if m == nil {
 		return nil
 	}
 	shape.RefuseUnknown(d, path, m)
-	return &queue.StepInput{Queue: m.GetQueue(), Payload: jsonText(d, shape.Join(path, "payload_json"), m.GetPayloadJson())}
+	return &wire.ChainStep{Queue: m.GetQueue(), Payload: jsonText(d, shape.Join(path, "payload_json"), m.GetPayloadJson())}
 }
 
 func agentLimits(d *shape.Decoder, path string, m *corvov1.AgentConfig) *queue.AgentLimits {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,13 +108,11 @@ func (s *Service) Iterations(ctx context.Context, c Caller, id job.ID, after, li
 	if limit < 0 || limit > IterationsListMax {
 		bad.failf("limit", "is %d, must be between 1 and %d", limit, IterationsListMax)
 	}
-	if len(bad) > 0 {
-		return wire.IterationList{}, fault.InvalidFields(bad)
+	if err := bad.err(); err != nil {
+		return wire.IterationList{}, err
 	}
-	if limit == 0 {
-		limit = IterationsListMax
-	}
-	page, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (page wire.IterationList, err error) {
+	limit = cmp.Or(limit, IterationsListMax)
+	return look(ctx, s.shard, errNoJob(id), func(g *statedb.Group) (page wire.IterationList, err error) {
 		if _, err := stateread.ReadHead(g, c.Namespace, id); err != nil {
 			return page, err
 		}
@@ -122,10 +121,6 @@ func (s *Service) Iterations(ctx context.Context, c Caller, id job.ID, after, li
 		page.Iterations = each(list, func(it *records.Iteration) wire.Iteration { return viewIteration(id, it) })
 		return page, err
 	})
-	if errors.Is(err, statedb.ErrNotFound) {
-		return wire.IterationList{}, errNoJob(id)
-	}
-	return page, err
 }
 
 func viewIteration(id job.ID, it *records.Iteration) wire.Iteration {
@@ -176,7 +171,7 @@ func (s *Service) replayOf(ctx context.Context, c Caller, id job.ID, from int) (
 		it    records.Iteration
 		there bool
 	}
-	j, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (j former, err error) {
+	j, err := look(ctx, s.shard, errNoJob(id), func(g *statedb.Group) (j former, err error) {
 		if j.Job, err = stateread.ReadJob(g, c.Namespace, id); err != nil || from < 1 || from > math.MaxUint32 {
 			return j, err
 		}
@@ -187,9 +182,6 @@ func (s *Service) replayOf(ctx context.Context, c Caller, id job.ID, from int) (
 		}
 		return j, err
 	})
-	if errors.Is(err, statedb.ErrNotFound) {
-		return nil, errNoJob(id)
-	}
 	if err != nil {
 		return nil, err
 	}

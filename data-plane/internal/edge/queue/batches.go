@@ -3,7 +3,6 @@ package queue
 import (
 	"cmp"
 	"context"
-	"errors"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
@@ -29,7 +28,7 @@ type PageInput struct {
 }
 
 // EnqueueAsBatch adds all jobs in one commit, and makes a batch of them.
-func (s *Service) EnqueueAsBatch(ctx context.Context, c Caller, in []EnqueueInput, o BatchOptions) (BatchEnqueued, error) {
+func (s *Service) EnqueueAsBatch(ctx context.Context, c Caller, in []EnqueueInput, o wire.BatchOptions) (BatchEnqueued, error) {
 	if fields := checkAsBatch(c, in, &o); len(fields) > 0 {
 		return BatchEnqueued{}, fault.InvalidFields(fields)
 	}
@@ -43,7 +42,7 @@ func (s *Service) EnqueueAsBatch(ctx context.Context, c Caller, in []EnqueueInpu
 	if err != nil {
 		return BatchEnqueued{}, err
 	}
-	group := []command.Command{&command.Atomic{}, &command.MakeBatch{NS: c.Namespace, ID: id, Callback: o.callback()}}
+	group := []command.Command{&command.Atomic{}, &command.MakeBatch{NS: c.Namespace, ID: id, Callback: callbackOf(&o)}}
 	group = append(group, cmds[len(cmds)-len(jobs):]...) // Without their own Atomic command.
 	if !o.Open {
 		group = append(group, &command.SealBatch{NS: c.Namespace, ID: id})
@@ -57,8 +56,8 @@ func (s *Service) EnqueueAsBatch(ctx context.Context, c Caller, in []EnqueueInpu
 }
 
 // checkAsBatch lists what EnqueueAsBatch refuses besides what is wrong with each job.
-func checkAsBatch(c Caller, in []EnqueueInput, o *BatchOptions) []fault.Field {
-	bad := checker(under("batch", o.check(c)))
+func checkAsBatch(c Caller, in []EnqueueInput, o *wire.BatchOptions) []fault.Field {
+	bad := checker(under("batch", checkCallback(c, o)))
 	for i := range in {
 		if in[i].BatchID != "" {
 			bad = append(bad, at("jobs", i, []fault.Field{{Path: "batch_id", Message: "can't be set here: this call creates its own batch"}})...)
@@ -82,12 +81,12 @@ func batchEnqueued(in []EnqueueInput, results []state.Result) (BatchEnqueued, er
 }
 
 // MakeBatch opens a batch that jobs join when they are enqueued.
-func (s *Service) MakeBatch(ctx context.Context, c Caller, o BatchOptions) (wire.Batch, error) {
-	if fields := o.check(c); len(fields) > 0 {
-		return wire.Batch{}, fault.InvalidFields(fields)
+func (s *Service) MakeBatch(ctx context.Context, c Caller, o wire.BatchOptions) (wire.Batch, error) {
+	if err := checkCallback(c, &o).err(); err != nil {
+		return wire.Batch{}, err
 	}
 	id := job.BatchID(s.ids.next(s.now()))
-	res, err := s.one(ctx, &command.MakeBatch{NS: c.Namespace, ID: id, Callback: o.callback()})
+	res, err := s.one(ctx, &command.MakeBatch{NS: c.Namespace, ID: id, Callback: callbackOf(&o)})
 	if err == nil {
 		err = makeRefusal(&res)
 	}
@@ -112,14 +111,10 @@ func makeRefusal(r *state.Result) error {
 
 // SealBatch closes a batch to more jobs.
 func (s *Service) SealBatch(ctx context.Context, c Caller, id job.BatchID) (wire.Batch, error) {
-	res, err := s.one(ctx, &command.SealBatch{NS: c.Namespace, ID: id})
-	if err != nil {
+	if _, err := s.one(ctx, &command.SealBatch{NS: c.Namespace, ID: id}); err != nil {
 		return wire.Batch{}, err
 	}
-	if res.Refusal == state.NotFound {
-		return wire.Batch{}, errNoBatch(id)
-	}
-	return s.batch(ctx, c, id)
+	return s.batch(ctx, c, id) // If there is none, this says so.
 }
 
 func errNoBatch(id job.BatchID) error {
@@ -127,12 +122,9 @@ func errNoBatch(id job.BatchID) error {
 }
 
 func (s *Service) batch(ctx context.Context, c Caller, id job.BatchID) (wire.Batch, error) {
-	b, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (records.Batch, error) {
+	b, err := look(ctx, s.shard, errNoBatch(id), func(g *statedb.Group) (records.Batch, error) {
 		return stateread.ReadBatch(g, c.Namespace, id)
 	})
-	if errors.Is(err, statedb.ErrNotFound) {
-		return wire.Batch{}, errNoBatch(id)
-	}
 	return viewBatch(id, &b), err
 }
 

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -15,12 +14,10 @@ import (
 
 // Chain reads a chain and the states of its jobs.
 func (s *Service) Chain(ctx context.Context, c Caller, id job.ChainID) (wire.Chain, error) {
-	ch, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (stateread.Chain, error) {
+	missing := fault.New(fault.NotFound, "NOT_FOUND", "there is no chain %s in this namespace", id)
+	ch, err := look(ctx, s.shard, missing, func(g *statedb.Group) (stateread.Chain, error) {
 		return stateread.ReadChain(g, c.Namespace, id)
 	})
-	if errors.Is(err, statedb.ErrNotFound) {
-		return wire.Chain{}, fault.New(fault.NotFound, "NOT_FOUND", "there is no chain %s in this namespace", id)
-	}
 	if err != nil {
 		return wire.Chain{}, err
 	}

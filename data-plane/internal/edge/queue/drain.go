@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
-	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
 // drainLook is how often a drain that waits for a queue to run empty reads its
@@ -22,8 +21,8 @@ func (s *Service) DrainQueue(ctx context.Context, c Caller, name string, wait ti
 	if wait < 0 || wait > WaitMax {
 		bad.failf("wait", "is %s, must be between 0 and %s", wait, WaitMax)
 	}
-	if len(bad) > 0 {
-		return 0, fault.InvalidFields(bad)
+	if err := bad.err(); err != nil {
+		return 0, err
 	}
 	if _, err := s.Queue(ctx, c, name); err != nil {
 		return 0, err // Draining creates no queue, so there is nothing to wait for.

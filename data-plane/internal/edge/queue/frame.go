@@ -251,7 +251,7 @@ func (b *frameBuilder) fetch(in *FetchInput) {
 	if in == nil {
 		return
 	}
-	if fields := in.validate(); len(fields) > 0 {
+	if fields := in.Check(); len(fields) > 0 {
 		b.res.FetchErr = fault.InvalidFields(fields)
 		return
 	}

@@ -21,26 +21,13 @@ const (
 	ExitReasonBytesMax = 4 << 10
 )
 
-// StepInput is a job that is enqueued when another one ends.
-type StepInput struct {
-	Queue   string
-	Payload json.RawMessage // Empty means none.
-}
-
 // ChainInput is the steps after a job, which is itself the first step.
 type ChainInput struct {
-	Steps     []StepInput
-	OnFailure *StepInput
-	OnExit    *StepInput
+	Steps     []wire.ChainStep
+	OnFailure *wire.ChainStep
+	OnExit    *wire.ChainStep
 	// GoOn: the step after a dead one runs anyway.
 	GoOn bool
-}
-
-// BatchOptions make a batch of the jobs of one call.
-type BatchOptions struct {
-	CallbackQueue   string // Empty: nothing is enqueued when the batch ends.
-	CallbackPayload json.RawMessage
-	Open            bool // More jobs may join until it is sealed.
 }
 
 // validateGroups lists what is wrong with the parts of an enqueue that name other jobs.
@@ -108,18 +95,18 @@ func (c *checker) chain(in *ChainInput, queueName string, payloadMax int) {
 	}
 }
 
-func (c *checker) step(path string, s *StepInput, payloadMax int) {
+func (c *checker) step(path string, s *wire.ChainStep, payloadMax int) {
 	if msg := checkQueueName(s.Queue); msg != "" {
 		c.failf(path+".queue", "%s", msg)
 	}
 	*c = append(*c, checkJSON(path+".payload", s.Payload, payloadMax)...)
 }
 
-// check lists what is wrong with the options of a batch.
-func (o *BatchOptions) check(c Caller) []fault.Field {
+// checkCallback lists what is wrong with the options of a batch.
+func checkCallback(c Caller, o *wire.BatchOptions) checker {
 	var bad checker
 	if o.CallbackQueue != "" {
-		bad.step("callback", &StepInput{Queue: o.CallbackQueue, Payload: o.CallbackPayload}, c.payloadMax())
+		bad.step("callback", &wire.ChainStep{Queue: o.CallbackQueue, Payload: o.CallbackPayload}, c.payloadMax())
 		for i := range bad {
 			bad[i].Path = map[string]string{"callback.queue": "callback_queue", "callback.payload": "callback_payload"}[bad[i].Path]
 		}
@@ -129,7 +116,7 @@ func (o *BatchOptions) check(c Caller) []fault.Field {
 	return bad
 }
 
-func (o *BatchOptions) callback() *command.Step {
+func callbackOf(o *wire.BatchOptions) *command.Step {
 	if o.CallbackQueue == "" {
 		return nil
 	}
@@ -176,7 +163,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
 
-func stepOf(in *StepInput) *command.Step {
+func stepOf(in *wire.ChainStep) *command.Step {
 	if in == nil {
 		return nil
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
 // Hold stops a waiting job until a person decides. It asks the worker of an active
@@ -39,8 +38,5 @@ func (s *Service) decide(ctx context.Context, c Caller, verb jobVerb, cmd *comma
 func checkReason(path, text string) error {
 	var bad checker
 	bad.text(path, text, ReasonBytesMax)
-	if len(bad) > 0 {
-		return fault.InvalidFields(bad)
-	}
-	return nil
+	return bad.err()
 }

@@ -247,14 +247,10 @@ func nextRuns(rule *cron.Rule, after time.Time) []time.Time {
 	return runs
 }
 
-func (s *Service) readSchedule(ctx context.Context, c Caller, id job.ScheduleID) (rec records.Schedule, err error) {
-	rec, err = shard.Read(ctx, s.shard, func(g *statedb.Group) (records.Schedule, error) {
+func (s *Service) readSchedule(ctx context.Context, c Caller, id job.ScheduleID) (records.Schedule, error) {
+	return look(ctx, s.shard, errNoSchedule(id), func(g *statedb.Group) (records.Schedule, error) {
 		return stateread.ReadSchedule(g, c.Namespace, id)
 	})
-	if errors.Is(err, statedb.ErrNotFound) {
-		err = errNoSchedule(id)
-	}
-	return rec, err
 }
 
 func errNoSchedule(id job.ScheduleID) error {
@@ -282,7 +278,7 @@ func (in *ScheduleInput) Check(c Caller, now time.Time) []fault.Field {
 	if in.Overlap == wire.OverlapCancel && in.Job.UniqueKey != "" {
 		bad.failf("unique_key", "can't be combined with overlap cancel, which would cancel the job that has this key; leave one of them out")
 	}
-	return append(bad, in.Job.validate(c, now)...)
+	return append(bad, in.Job.Check(c, now)...)
 }
 
 // rule parses an expression and a time zone, or records what is wrong with them.

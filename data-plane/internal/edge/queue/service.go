@@ -35,14 +35,9 @@ type Service struct {
 	workers *workerRegistry
 }
 
-// New makes the service of a shard without rate limits.
-func New(s *shard.Shard) *Service {
-	return NewLimited(s, func(job.Namespace) int64 { return 0 })
-}
-
-// NewLimited makes the service of a shard whose namespaces may enqueue no more
+// New makes the service of a shard whose namespaces may enqueue no more
 // jobs a second than perSecond says; 0 is unlimited.
-func NewLimited(s *shard.Shard, perSecond func(job.Namespace) int64) *Service {
+func New(s *shard.Shard, perSecond func(job.Namespace) int64) *Service {
 	return &Service{shard: s, ids: newIDSource(), gate: newAdmission(perSecond), workers: newWorkerRegistry()}
 }
 
@@ -51,7 +46,7 @@ const releaseTimeout = 5 * time.Second
 
 // Enqueue adds one job. When it returns, a quorum has it on disk.
 func (s *Service) Enqueue(ctx context.Context, c Caller, in EnqueueInput) (EnqueueResult, error) {
-	if fields := in.validate(c, s.now()); len(fields) > 0 {
+	if fields := in.Check(c, s.now()); len(fields) > 0 {
 		return EnqueueResult{}, fault.InvalidFields(fields)
 	}
 	if err := s.gate.admit(c.Namespace, 1, time.Now()); err != nil {
@@ -109,7 +104,7 @@ func (s *Service) stampEnqueues(c Caller, list string, in []EnqueueInput) ([]com
 	var fields []fault.Field
 	now := s.now()
 	for i := range in {
-		fields = append(fields, at(list, i, in[i].validate(c, now))...)
+		fields = append(fields, at(list, i, in[i].Check(c, now))...)
 	}
 	if len(fields) > 0 {
 		return nil, fault.InvalidFields(fields)
@@ -158,7 +153,7 @@ func enqueueResult(queue string, r *state.Result) EnqueueResult {
 // Fetch leases up to in.Count jobs, waiting up to in.Wait for the first. No jobs
 // in time is an empty answer, not an error.
 func (s *Service) Fetch(ctx context.Context, c Caller, in FetchInput) ([]wire.FetchedJob, error) {
-	if fields := in.validate(); len(fields) > 0 {
+	if fields := in.Check(); len(fields) > 0 {
 		return nil, fault.InvalidFields(fields)
 	}
 	s.workers.touch(c.Namespace, in.WorkerID, in.Hostname, in.Queues, time.Now())
@@ -291,14 +286,24 @@ func (s *Service) Heartbeat(ctx context.Context, c Caller, in []HeartbeatInput) 
 	return res.Heartbeats, err
 }
 
+// look reads from the leader's state; missing is the refusal if what is asked for is not
+// there.
+func look[T any](ctx context.Context, s *shard.Shard, missing error, read func(*statedb.Group) (T, error)) (T, error) {
+	v, err := shard.Read(ctx, s, read)
+	if errors.Is(err, statedb.ErrNotFound) {
+		err = missing
+	}
+	return v, err
+}
+
+// whole reads everything about a job.
+func whole(ctx context.Context, s *shard.Shard, c Caller, id job.ID) (stateread.Job, error) {
+	return look(ctx, s, errNoJob(id), func(g *statedb.Group) (stateread.Job, error) { return stateread.ReadJob(g, c.Namespace, id) })
+}
+
 // Job reads a whole job from the leader.
 func (s *Service) Job(ctx context.Context, c Caller, id job.ID) (wire.Job, error) {
-	j, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (stateread.Job, error) {
-		return stateread.ReadJob(g, c.Namespace, id)
-	})
-	if errors.Is(err, statedb.ErrNotFound) {
-		return wire.Job{}, errNoJob(id)
-	}
+	j, err := whole(ctx, s.shard, c, id)
 	if err != nil {
 		return wire.Job{}, err
 	}
@@ -333,8 +338,8 @@ func (s *Service) ResumeQueue(ctx context.Context, c Caller, name string) error 
 }
 
 func (s *Service) setPaused(ctx context.Context, c Caller, name string, paused bool) error {
-	if msg := checkQueueName(name); msg != "" {
-		return fault.InvalidFields([]fault.Field{{Path: "queue", Message: msg}})
+	if err := checkQueuePath(name); err != nil {
+		return err
 	}
 	act := queueAct("queue.resume", name)
 	if paused {

@@ -21,17 +21,13 @@ func (s *Service) Queue(ctx context.Context, c Caller, name string) (wire.Queue,
 	if err := checkQueuePath(name); err != nil {
 		return wire.Queue{}, err
 	}
-	info, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (wire.Queue, error) {
+	return look(ctx, s.shard, errNoQueue(name), func(g *statedb.Group) (wire.Queue, error) {
 		q, err := stateread.ReadQueue(g, c.Namespace, name)
 		if err != nil {
 			return wire.Queue{}, err
 		}
 		return viewQueue(g, c.Namespace, &q)
 	})
-	if errors.Is(err, statedb.ErrNotFound) {
-		return wire.Queue{}, errNoQueue(name)
-	}
-	return info, err
 }
 
 // etag is the fingerprint of a queue's settings on the wire.
@@ -46,7 +42,7 @@ func ParseETag(text string) (fingerprint uint64, ok bool) {
 // SetQueue changes the settings of a queue, which it creates if need be. It returns
 // the result.
 func (s *Service) SetQueue(ctx context.Context, c Caller, name string, in QueueSettings) (wire.Queue, error) {
-	if fields := in.validate(name); len(fields) > 0 {
+	if fields := in.Check(name); len(fields) > 0 {
 		return wire.Queue{}, fault.InvalidFields(fields)
 	}
 	was, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (stateread.Queue, error) {
@@ -86,7 +82,8 @@ func errNoQueue(name string) error {
 	return fault.New(fault.NotFound, "NOT_FOUND", "there is no queue %s in this namespace", name)
 }
 
-func (in *QueueSettings) validate(name string) []fault.Field {
+// Check lists what SetQueue would refuse about the queue's name and the settings.
+func (in *QueueSettings) Check(name string) []fault.Field {
 	var bad checker
 	if msg := checkQueueName(name); msg != "" {
 		bad.failf("queue", "%s", msg)

@@ -2,26 +2,18 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // Timeline reads the history of a job from the leader's state; it is never late.
 func (v *Views) Timeline(ctx context.Context, c Caller, id job.ID) (wire.Timeline, error) {
-	j, err := shard.Read(ctx, v.shard, func(g *statedb.Group) (stateread.Job, error) {
-		return stateread.ReadJob(g, c.Namespace, id)
-	})
-	if errors.Is(err, statedb.ErrNotFound) {
-		return wire.Timeline{}, errNoJob(id)
-	}
+	j, err := whole(ctx, v.shard, c, id)
 	if err != nil {
 		return wire.Timeline{}, err
 	}

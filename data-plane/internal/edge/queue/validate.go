@@ -100,8 +100,9 @@ func (c *checker) retry(in *RetrySettings) {
 	c.delay("retry_max_delay", in.MaxDelay, 0, DelayMax)
 }
 
-// validate lists everything that is wrong with the input.
-func (in *EnqueueInput) validate(c Caller, now time.Time) []fault.Field {
+// Check lists what Enqueue would refuse about the input. A handler that found problems of
+// its own uses it to report all of them at once.
+func (in *EnqueueInput) Check(c Caller, now time.Time) []fault.Field {
 	var bad checker
 	if msg := checkQueueName(in.Queue); msg != "" {
 		bad.failf("queue", "%s", msg)
@@ -200,7 +201,8 @@ func checkLease(d time.Duration) []fault.Field {
 	return nil
 }
 
-func (in *FetchInput) validate() []fault.Field {
+// Check lists what Fetch would refuse about the input.
+func (in *FetchInput) Check() []fault.Field {
 	var bad checker
 	if len(in.Queues) == 0 || len(in.Queues) > FetchQueuesMax {
 		bad.failf("queues", "%s", rangeMessage("names", 1, FetchQueuesMax, len(in.Queues)))

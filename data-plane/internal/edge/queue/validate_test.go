@@ -92,7 +92,7 @@ func TestEnqueueInput_EveryFieldAtAndBeyondItsLimit(t *testing.T) {
 			if c.want != "" {
 				want = []string{c.want}
 			}
-			equal(t, "refused", fieldPaths(in.validate(Caller{}, validateNow)), want)
+			equal(t, "refused", fieldPaths(in.Check(Caller{}, validateNow)), want)
 		})
 	}
 }
@@ -109,12 +109,12 @@ func TestEnqueueInput_EverythingWrongIsNamedAtOnce(t *testing.T) {
 		"queue", "payload", "checkpoint", "priority", "max_retries", "retry_backoff", "retry_base_delay", "retry_max_delay",
 		"scheduled_at", "tags.t", "unique_period", "idempotency_key", "traceparent",
 	}
-	equal(t, "refused", fieldPaths(in.validate(Caller{}, validateNow)), want)
+	equal(t, "refused", fieldPaths(in.Check(Caller{}, validateNow)), want)
 	plan := Caller{PayloadBytesMax: 10}
 	in = EnqueueInput{Queue: "q", Payload: text(11)}
-	equal(t, "the plan's limit", fieldPaths(in.validate(plan, validateNow)), []string{"payload"})
+	equal(t, "the plan's limit", fieldPaths(in.Check(plan, validateNow)), []string{"payload"})
 	in.Payload = text(10)
-	equal(t, "at the plan's limit", fieldPaths(in.validate(plan, validateNow)), []string{})
+	equal(t, "at the plan's limit", fieldPaths(in.Check(plan, validateNow)), []string{})
 }
 
 func TestFetchInput_EveryFieldAtAndBeyondItsLimit(t *testing.T) {

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
@@ -54,12 +52,9 @@ type conditions struct {
 
 // Why looks at a job, its queue and its workers.
 func (v *Views) Why(ctx context.Context, c Caller, id job.ID) (wire.Why, error) {
-	s, err := shard.Read(ctx, v.shard, func(g *statedb.Group) (stateread.RunConditions, error) {
+	s, err := look(ctx, v.shard, errNoJob(id), func(g *statedb.Group) (stateread.RunConditions, error) {
 		return stateread.ReadRunConditions(g, c.Namespace, id)
 	})
-	if errors.Is(err, statedb.ErrNotFound) {
-		return wire.Why{}, errNoJob(id)
-	}
 	if err != nil {
 		return wire.Why{}, err
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
-	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
 )
 
@@ -12,7 +11,7 @@ func (c *call) makeBatch() error {
 	if err := c.noKey("create the batch with its first jobs in one call to /enqueue/batch, which accepts it"); err != nil {
 		return err
 	}
-	var in queue.BatchOptions
+	var in wire.BatchOptions
 	if err := decode(c, newBatchShape, &in); err != nil {
 		return err
 	}
@@ -32,18 +31,18 @@ func (c *call) batch() error {
 	return c.answer(c.place.Local.Batch(c.r.Context(), c.who.Caller, id, page))
 }
 
-func callbackFields() []shape.Field[queue.BatchOptions] {
-	return []shape.Field[queue.BatchOptions]{
+func callbackFields() []shape.Field[wire.BatchOptions] {
+	return []shape.Field[wire.BatchOptions]{
 		shape.Text("callback_queue", "Queue of the callback job, which is enqueued when all jobs of the batch have ended; leave out for no callback.",
-			func(in *queue.BatchOptions) *string { return &in.CallbackQueue }),
+			func(in *wire.BatchOptions) *string { return &in.CallbackQueue }),
 		shape.RawJSON("callback_payload", "An object, to which the batch's counts are added. Any other value is moved to payload.",
-			func(in *queue.BatchOptions) *json.RawMessage { return &in.CallbackPayload }),
+			func(in *wire.BatchOptions) *json.RawMessage { return &in.CallbackPayload }),
 	}
 }
 
 var (
 	newBatchShape = shape.New("BatchRequest", callbackFields()...).Strictly()
 	batchShape    = shape.New("BatchOptions", append(callbackFields(),
-		shape.Bool("open", "More jobs can join until you seal the batch.", func(in *queue.BatchOptions) *bool { return &in.Open }),
+		shape.Bool("open", "More jobs can join until you seal the batch.", func(in *wire.BatchOptions) *bool { return &in.Open }),
 	)...).Strictly()
 )

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
 )
@@ -10,8 +11,8 @@ import (
 // onFailureField reads a job, or the word that generation-1 clients send.
 func onFailureField() shape.Field[queue.ChainInput] {
 	f := shape.Object("on_failure", `Enqueued when a step becomes dead. Or a string: "stop" (enqueue nothing) or "continue" (run the next step anyway).`,
-		stepShape, func(in *queue.ChainInput) *queue.StepInput {
-			in.OnFailure = new(queue.StepInput)
+		stepShape, func(in *queue.ChainInput) *wire.ChainStep {
+			in.OnFailure = new(wire.ChainStep)
 			return in.OnFailure
 		})
 	f.Schema = shape.Schema{OneOf: []shape.Schema{{Ref: shape.Ref(stepShape.Name)}, {Type: "string", Examples: []any{"stop", "continue"}}}}
@@ -42,17 +43,17 @@ func chainField() shape.Field[queue.EnqueueInput] {
 // stepShape and chainShape are the part of an enqueue that is about the jobs after it.
 var (
 	stepShape = shape.New("ChainStep",
-		shape.Text("queue", "Queue name. Optional for the first step, which uses the job's queue.", func(in *queue.StepInput) *string { return &in.Queue }),
+		shape.Text("queue", "Queue name. Optional for the first step, which uses the job's queue.", func(in *wire.ChainStep) *string { return &in.Queue }),
 		shape.RawJSON("payload", "An object, to which the previous job's id and result are added. Any other value is moved to payload.",
-			func(in *queue.StepInput) *json.RawMessage { return &in.Payload }),
+			func(in *wire.ChainStep) *json.RawMessage { return &in.Payload }),
 	).Strictly()
 
 	chainShape = shape.New("ChainRequest",
 		shape.List("steps", "The steps in order; the enqueued job is the first.", queue.ChainStepsMax, stepShape,
-			func(in *queue.ChainInput) *[]queue.StepInput { return &in.Steps }).Must(),
+			func(in *queue.ChainInput) *[]wire.ChainStep { return &in.Steps }).Must(),
 		onFailureField(),
-		shape.Object("on_exit", "Enqueued after the last step, or when a worker acks with step_status exit.", stepShape, func(in *queue.ChainInput) *queue.StepInput {
-			in.OnExit = new(queue.StepInput)
+		shape.Object("on_exit", "Enqueued after the last step, or when a worker acks with step_status exit.", stepShape, func(in *queue.ChainInput) *wire.ChainStep {
+			in.OnExit = new(wire.ChainStep)
 			return in.OnExit
 		}),
 	).Strictly()

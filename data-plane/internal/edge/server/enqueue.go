@@ -15,7 +15,7 @@ import (
 
 type enqueueBatchRequest struct {
 	jobs  []queue.EnqueueInput
-	batch *queue.BatchOptions
+	batch *wire.BatchOptions
 }
 
 var enqueueShape = shape.New("EnqueueRequest",
@@ -62,8 +62,8 @@ var enqueueShape = shape.New("EnqueueRequest",
 var enqueueBatchShape = shape.New("EnqueueBatchRequest",
 	shape.List("jobs", "The jobs; all are enqueued or none.", queue.BatchMax, enqueueShape,
 		func(in *enqueueBatchRequest) *[]queue.EnqueueInput { return &in.jobs }).Must(),
-	shape.Object("batch", "Makes the jobs a batch.", batchShape, func(in *enqueueBatchRequest) *queue.BatchOptions {
-		in.batch = new(queue.BatchOptions)
+	shape.Object("batch", "Makes the jobs a batch.", batchShape, func(in *enqueueBatchRequest) *wire.BatchOptions {
+		in.batch = new(wire.BatchOptions)
 		return in.batch
 	}),
 ).Strictly()
@@ -180,7 +180,7 @@ func (c *call) enqueueMany(b []byte) error {
 }
 
 // enqueueAll adds many jobs, as a batch if there are options of one.
-func (c *call) enqueueAll(in []queue.EnqueueInput, batch *queue.BatchOptions) (string, []queue.EnqueueResult, error) {
+func (c *call) enqueueAll(in []queue.EnqueueInput, batch *wire.BatchOptions) (string, []queue.EnqueueResult, error) {
 	if batch == nil {
 		results, err := c.place.Local.EnqueueBatch(c.r.Context(), c.who.Caller, in)
 		return "", results, err

@@ -54,7 +54,7 @@ func startLocal(t testing.TB) *local {
 	var project sync.WaitGroup
 	project.Go(func() { model.Run(ctx) })
 	t.Cleanup(func() { cancel(); project.Wait(); fail(models.Close()) })
-	l := &local{Service: queue.New(s), shard: s, store: g.Store}
+	l := &local{Service: queue.New(s, func(job.Namespace) int64 { return 0 }), shard: s, store: g.Store}
 	l.views = queue.NewViews(l.Service, model, hub)
 	l.bulk = queue.NewBulk(l.views, quiet())
 	return l
