@@ -38,7 +38,7 @@ func TestHeaders_NothingFromOutsideIsBelieved(t *testing.T) {
 			t.Errorf("%s alone is accepted: %s", forged[0], r.body)
 		}
 	}
-	// What a client says of its address or its request stands in no audit row.
+	// What a client claims about its address or request is in no audit row.
 	s.call(t, "/corvo.cloud.v1.TenantService/UpdateTenant", `{"displayName":"x"}`, append(bearer(a.manage), "X-Forwarded-For", "6.6.6.6", "X-Request-Id", "forged", "Connect-Request-Id", "forged")...)
 	log := s.call(t, "/corvo.cloud.v1.AuditService/ListAuditEvents", `{"action":"tenant.update"}`, bearer(a.manage)...)
 	if !strings.Contains(log.body, "tenant.update") || strings.Contains(log.body, "6.6.6.6") || strings.Contains(log.body, "forged") {
@@ -46,7 +46,7 @@ func TestHeaders_NothingFromOutsideIsBelieved(t *testing.T) {
 	}
 }
 
-func TestPageTokens_AreGoodForTheirTenantAlone(t *testing.T) {
+func TestPageTokens_AreValidForTheirTenantOnly(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	a, b := s.newFixture(t, "tenant-a"), s.newFixture(t, "tenant-b")
@@ -119,7 +119,7 @@ func TestBody_LargeDeepAndStrange(t *testing.T) {
 	}
 }
 
-func TestBody_ThatUnpacksToMuchIsRefused(t *testing.T) {
+func TestBody_ThatDecompressesToTooMuchIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	_, manage, _ := s.seed(t, "acme")
@@ -135,7 +135,7 @@ func TestBody_ThatUnpacksToMuchIsRefused(t *testing.T) {
 	}
 }
 
-func TestPaths_UnknownOnesAreNobodysPage(t *testing.T) {
+func TestPaths_UnknownOnesAreNotFound(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	for _, path := range []string{
@@ -170,9 +170,9 @@ func TestPaths_UnknownOnesAreNobodysPage(t *testing.T) {
 	}
 }
 
-// TestSecrets_StandInNoLogAndNoAuditRow goes through a life of secrets with the log
-// open at its most talkative.
-func TestSecrets_StandInNoLogAndNoAuditRow(t *testing.T) {
+// TestSecrets_AreInNoLogAndNoAuditRow uses every kind of secret with the log at its most
+// verbose level.
+func TestSecrets_AreInNoLogAndNoAuditRow(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.unlimited()

@@ -57,7 +57,7 @@ func TestInvitation_LinkOpensNoAccountThatIsThere(t *testing.T) {
 	if stolen.status == http.StatusOK || !strings.Contains(stolen.body, "SIGN_IN_FIRST") {
 		t.Fatalf("%d %s", stolen.status, stolen.body)
 	}
-	// Nor in the session of somebody else, nor in one that another tenant's invitation opened.
+	// Not in the session of somebody else, nor in one that another tenant's invitation opened.
 	for name, cookie := range map[string]string{
 		"another user":      s.signIn(t, inviting.Email),
 		"a limited session": victim.limitedSession(t),
@@ -66,7 +66,7 @@ func TestInvitation_LinkOpensNoAccountThatIsThere(t *testing.T) {
 			t.Errorf("%s: %d %s", name, r.status, r.body)
 		}
 	}
-	// The account's owner accepts in the session that there is, and keeps it.
+	// The account's owner accepts in the existing session, and keeps it.
 	own := s.signIn(t, victim.Email)
 	r := s.call(t, acceptInvitation, fmt.Sprintf(`{"token":%q}`, token), browser(own)...)
 	if r.status != http.StatusOK || cookieOf(r) != "" {
@@ -77,7 +77,7 @@ func TestInvitation_LinkOpensNoAccountThatIsThere(t *testing.T) {
 	}
 }
 
-// limitedSession is a session of the fixture's owner that is good in another tenant only.
+// limitedSession is a session of the fixture's owner that is valid in another tenant only.
 func (p *fixture) limitedSession(t testing.TB) string {
 	t.Helper()
 	var u store.User
@@ -117,7 +117,7 @@ func TestInvitation_NewAccountEntersTheInvitingTenantOnly(t *testing.T) {
 	if r := s.call(t, createKey, `{"tenant":"mine","name":"stolen","kind":"KEY_KIND_JOBS","roles":["NAMESPACE_ROLE_WORKER"]}`, browser(cookie)...); r.status != http.StatusNotFound {
 		t.Errorf("the link's holder in the tenant made later: %d %s", r.status, r.body)
 	}
-	// Nor does signing out everywhere reach further than the session does.
+	// Signing out everywhere does not reach further than the session either.
 	if r := s.call(t, "/corvo.cloud.v1.AuthService/Logout", `{"everywhere":true}`, browser(cookie)...); r.status != http.StatusOK {
 		t.Errorf("%d %s", r.status, r.body)
 	}
@@ -126,8 +126,8 @@ func TestInvitation_NewAccountEntersTheInvitingTenantOnly(t *testing.T) {
 	}
 }
 
-// lastLetter takes the newest letter to an address out of the outbox.
-func (s *stage) lastLetter(t testing.TB, to string) (letter mail.Message) {
+// lastEmail takes the newest email to an address out of the outbox.
+func (s *stage) lastEmail(t testing.TB, to string) (letter mail.Message) {
 	t.Helper()
 	err := s.kit.Store.Service(t.Context(), func(tx *store.Tx) error {
 		rows, err := tx.ClaimOutbox(t.Context(), "test", s.kit.Now(), s.kit.Now(), 1000)
@@ -170,12 +170,12 @@ func TestInvitation_AccountJoinsByASignInLinkToItsAddress(t *testing.T) {
 	if m := seen.json(t); m["tenant"] != "inviting" || m["email"] != victim.Email || m["hasAccount"] != true || m["role"] != "TENANT_ROLE_VIEWER" {
 		t.Errorf("preview %s", seen.body)
 	}
-	// Whatever address is given beside it, the link goes to the invited one.
+	// Whatever address is given with it, the link goes to the invited one.
 	asked := s.call(t, "/corvo.cloud.v1.AuthService/StartLogin", fmt.Sprintf(`{"email":"mallory@evil.test","invitation":%q}`, token))
 	if asked.status != http.StatusOK {
 		t.Fatalf("%d %s", asked.status, asked.body)
 	}
-	link := tokenIn(t, s.lastLetter(t, victim.Email))
+	link := tokenIn(t, s.lastEmail(t, victim.Email))
 	if r := s.call(t, "/corvo.cloud.v1.AuthService/PreviewLogin", fmt.Sprintf(`{"token":%q}`, link)); r.json(t)["joins"] != "inviting" {
 		t.Errorf("preview %s", r.body)
 	}
@@ -216,11 +216,11 @@ func TestLinks_SayWhoseAccountAndWhichBrowserAsked(t *testing.T) {
 		if r.status != http.StatusOK {
 			t.Fatalf("%s: %d %s", name, r.status, r.body)
 		}
-		token := tokenIn(t, s.lastLetter(t, tc.to))
+		token := tokenIn(t, s.lastEmail(t, tc.to))
 		if strings.Contains(r.body, token) {
 			t.Errorf("%s: whoever asks for a letter is given its token", name)
 		}
-		// The browser of somebody who asked for a letter of their own at the same time.
+		// The browser of somebody who asked for an email of their own at the same time.
 		other := started(s.call(t, "/corvo.cloud.v1.AuthService/StartLogin", `{"email":"victim@people.test"}`))
 		for cookie, want := range map[string]any{started(r): true, other: nil, "corvo_started=x": nil, "a=b": nil} {
 			got := s.call(t, "/corvo.cloud.v1."+tc.preview, fmt.Sprintf(`{"token":%q}`, token), "Cookie", cookie, "Sec-Fetch-Site", "same-origin")
@@ -234,14 +234,14 @@ func TestLinks_SayWhoseAccountAndWhichBrowserAsked(t *testing.T) {
 	}
 }
 
-// The inviter reads every answer about the invitation; the token stands in the mail alone.
+// The inviter sees every response about the invitation; the token is in the email alone.
 func TestInvitation_InviterNeverSeesTheToken(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.unlimited()
 	p := s.newFixture(t, "acme")
 	made := s.call(t, "/corvo.cloud.v1.MemberService/CreateInvitation", `{"email":"new@people.test","role":"TENANT_ROLE_VIEWER"}`, bearer(p.manage)...)
-	token := tokenIn(t, s.lastLetter(t, "new@people.test"))
+	token := tokenIn(t, s.lastEmail(t, "new@people.test"))
 	listed := s.call(t, "/corvo.cloud.v1.MemberService/ListInvitations", `{}`, bearer(p.manage)...)
 	audit := s.call(t, "/corvo.cloud.v1.AuditService/ListAuditEvents", `{}`, bearer(p.manage)...)
 	for _, r := range []reply{made, listed, audit} {

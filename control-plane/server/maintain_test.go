@@ -15,8 +15,8 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/server"
 )
 
-// The command hears of what another process has carried, and without one it ends: the
-// rotation stands either way.
+// The command waits for another process to carry the rotation to the cell, and ends
+// without one: the rotation is kept either way.
 func TestRotateTokenKeys_WaitsForAControlPlaneThatCarriesIt(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

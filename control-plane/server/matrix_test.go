@@ -27,8 +27,8 @@ import (
 var update = flag.Bool("update", false, "rewrite testdata/matrix.txt")
 
 // TestMatrix_WhoMayCallWhat calls every RPC of the API as everybody: in the caller's own
-// tenant, in another tenant, and in the own one with the other's ids. What came of it is
-// compared with a table that people read when it changes.
+// tenant, in another tenant, and in the own one with the other's ids. The outcomes are
+// compared with a table that is reviewed when it changes.
 func TestMatrix_WhoMayCallWhat(t *testing.T) {
 	t.Parallel()
 	checkMatrix(t, newStage(t))
@@ -111,8 +111,7 @@ type rpc struct {
 	public   bool
 }
 
-// turn puts calls last that end the session they come with: logging out, and signing in
-// anew.
+// turn sorts calls last that end their own session: signing out, and signing in again.
 func (r rpc) turn() int {
 	switch {
 	case r.public:
@@ -246,7 +245,7 @@ func (m *matrix) outcome(t *testing.T, r rpc, b builder, about string, p princip
 	if about == own || got.status == http.StatusOK {
 		return m.code(t, got)
 	}
-	// What is another's looks like what is nowhere, to the last byte.
+	// Another tenant's things look like missing ones, to the last byte.
 	if code := m.code(t, got); code != "not_found" {
 		return code
 	}
@@ -261,7 +260,7 @@ func (m *matrix) outcome(t *testing.T, r rpc, b builder, about string, p princip
 	return "not_found"
 }
 
-// request is about something that no call has had success with.
+// request is about something that no call has changed yet.
 func (m *matrix) request(t *testing.T, r rpc, b builder, of *fixture) proto.Message {
 	t.Helper()
 	if m.unused[of.Tenant+r.procedure] == nil {

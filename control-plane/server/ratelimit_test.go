@@ -36,8 +36,8 @@ func (s *stage) onPlan(t testing.TB, p *fixture, plan string) {
 	})
 }
 
-// TestAnonymous_MeetALimitBeforeTheDatabase floods what needs no credential, and what is
-// sent with a bad one, from one network.
+// TestAnonymous_MeetALimitBeforeTheDatabase floods calls that need no credential, and
+// calls with a bad one, from one network.
 func TestAnonymous_MeetALimitBeforeTheDatabase(t *testing.T) {
 	t.Parallel()
 	bad := newKey(t, apikey.Management)
@@ -75,13 +75,13 @@ func TestAnonymous_MeetALimitBeforeTheDatabase(t *testing.T) {
 			if refused == 0 {
 				t.Errorf("all of %d calls reached the database", calls)
 			}
-			// Whoever sits behind the same address and has a credential that was good before goes on.
+			// Callers at the same address whose credential was valid before are not affected.
 			if name != "no credential" && name != "single sign-on" {
 				if r := s.call(t, whoami, "{}", append(bearer(p.manage), "Client", "203.0.113.7")...); r.status != http.StatusOK {
 					t.Errorf("a good key from the same address: %d %s", r.status, r.body)
 				}
 			}
-			// Whoever is elsewhere, and whoever has a credential, does not notice.
+			// Callers elsewhere, or with a credential, do not notice.
 			if r := s.call(t, "/corvo.cloud.v1.SignupService/CheckName", `{"tenant":"some-name"}`, "Client", "203.0.113.8"); r.status != http.StatusOK {
 				t.Errorf("a neighbour: %d %s", r.status, r.body)
 			}

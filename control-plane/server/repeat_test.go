@@ -64,7 +64,7 @@ func idOf(t *testing.T, r reply) any {
 	return nil
 }
 
-// count is how often an action stands in the audit log.
+// count is how often an action is in the audit log.
 func (s *stage) count(t *testing.T, p *fixture, action string) int {
 	t.Helper()
 	r := s.call(t, "/corvo.cloud.v1.AuditService/ListAuditEvents", fmt.Sprintf(`{"action":%q}`, action), bearer(p.manage)...)

@@ -31,8 +31,8 @@ func (s *stage) read(t *testing.T, f func(ctx context.Context, tx *store.Tx) err
 	}
 }
 
-// What the cell knows may have names that something else has in the copy: it is taken over
-// under another name, and nothing stops for it.
+// The cell's records may have names that something else has in the copy: they are taken
+// over under another name, and nothing stops.
 func TestRestore_ATakenNameStopsNothing(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -38,7 +38,7 @@ func newStage(t testing.TB) *stage {
 
 func newStageOn(t testing.TB, database string, edits ...func(*Config)) *stage {
 	t.Helper()
-	// The address is known before the handler: it stands in the configuration.
+	// The address is known before the handler: it is part of the configuration.
 	inner := new(atomic.Value)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { inner.Load().(http.Handler).ServeHTTP(w, r) }))
 	t.Cleanup(front.Close)
@@ -104,7 +104,7 @@ func newKey(t testing.TB, kind apikey.Kind) apikey.Key {
 	return k
 }
 
-// reply is what came back.
+// reply is a response.
 type reply struct {
 	status int
 	header http.Header

@@ -85,7 +85,7 @@ func TestSession_AFormOfAnotherSiteCannotCall(t *testing.T) {
 	seed, _, _ := s.seed(t, "acme")
 	cookie := s.signIn(t, seed.Email)
 	for _, contentType := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"} {
-		// Whatever a browser says of its origin: a form cannot send JSON.
+		// Whatever a browser claims as its origin: a form cannot send JSON.
 		r := s.do(t, http.MethodPost, "/corvo.cloud.v1.AuthService/Logout", "{}", append(browser(cookie), "Content-Type", contentType)...)
 		if r.status == http.StatusOK {
 			t.Errorf("content type %q: %d %s", contentType, r.status, r.body)

@@ -122,7 +122,7 @@ func TestActs_ReachTheAuditLogOfTheirTenant(t *testing.T) {
 	}
 }
 
-// Wherever a control plane dies on the way, no act is lost and none is there twice.
+// Wherever a control plane dies, no act is lost and none is recorded twice.
 func TestActs_KilledBetweenAnyTwoStepsNoneIsLostOrDoubled(t *testing.T) {
 	t.Parallel()
 	for n := int64(1); n <= 4; n++ {
@@ -146,7 +146,7 @@ func TestActs_KilledBetweenAnyTwoStepsNoneIsLostOrDoubled(t *testing.T) {
 	}
 }
 
-// A database that is older than what it had taken takes it again.
+// A database restored from before it collected acts collects them again.
 func TestActs_AnOlderDatabaseTakesThemAgain(t *testing.T) {
 	t.Parallel()
 	r := onSQLite(t)

@@ -19,7 +19,7 @@ import (
 
 // fakeCell answers the cell's administration with the rules that a reconciler meets:
 // generations of a source go upwards, all changes of a call or none, names are unique,
-// what something stands on must be there.
+// references must exist.
 type fakeCell struct {
 	cellv1connect.UnimplementedCellServiceHandler
 
@@ -31,7 +31,7 @@ type fakeCell struct {
 	highest     uint64
 	applied     int
 	acts        map[uint32][]*cellv1.AuditEvent
-	kept        map[uint32]uint64 // Up to where somebody said that they keep the acts.
+	kept        map[uint32]uint64 // Up to where acts are known to be stored elsewhere.
 	// proxyAt is the index that the one proxy has confirmed; behind says that it does
 	// not follow by itself.
 	proxyAt uint64

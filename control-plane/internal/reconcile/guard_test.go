@@ -11,8 +11,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
-// A database that was restored from an older copy without a word writes nothing: what the
-// cell learned since would be undone.
+// A database that was silently restored from an older copy writes nothing: it would undo
+// later changes.
 func TestGuard_AnOlderCopyOfTheDatabaseIsNoticedAndWritesNothing(t *testing.T) {
 	t.Parallel()
 	for name, older := range map[string]func(ctx context.Context, tx *store.Tx, now time.Time) error{

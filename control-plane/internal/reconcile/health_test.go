@@ -13,8 +13,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
-// The age of the oldest change is told however often the cell refused it.
-func TestHealth_TellsTheOldestChangeThatNoCellTook(t *testing.T) {
+// The age of the oldest change is reported, however often the cell refused it.
+func TestHealth_ReportsTheOldestChangeThatNoCellAccepted(t *testing.T) {
 	t.Parallel()
 	r := onSQLite(t)
 	r.cell.before = func() error { return refuse(connect.CodeInvalidArgument, "INVALID_ARGUMENT") }
@@ -31,8 +31,8 @@ func TestHealth_TellsTheOldestChangeThatNoCellTook(t *testing.T) {
 
 var errLocked = errors.New("sealed with a key that is not here")
 
-// A letter that can not be opened is set aside where it is seen, and sent when it can be.
-func TestMail_ALockedLetterIsParkedAndSentWhenTheKeyIsBack(t *testing.T) {
+// An email that cannot be decrypted is parked visibly, and sent when it can be.
+func TestMail_ALockedEmailIsParkedAndSentWhenTheKeyIsBack(t *testing.T) {
 	t.Parallel()
 	r := onSQLite(t)
 	r.mail = func(store.Outbox) error { return errLocked }

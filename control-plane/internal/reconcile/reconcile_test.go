@@ -160,7 +160,7 @@ func aKey() store.Key {
 		Versions: []store.KeyVersion{{Digest: digest(1)}}, Version: 1, Generation: 1}
 }
 
-// signUp writes what a sign-up does; the rows stand in the wrong order on purpose.
+// signUp writes what a sign-up does; the rows are in the wrong order on purpose.
 func (r *rig) signUp(t *testing.T) {
 	t.Helper()
 	r.write(t, func(ctx context.Context, tx *store.Tx) error {
@@ -278,7 +278,7 @@ func (i interrupted) Service(ctx context.Context, f func(*store.Tx) error) error
 	return errKilled
 }
 
-// Wherever a control plane dies on the way, the next one ends in the same state.
+// Wherever a control plane dies, the next one ends in the same state.
 func TestKill_BetweenAnyTwoStepsEndsInTheSameState(t *testing.T) {
 	t.Parallel()
 	type steps struct {
@@ -299,7 +299,7 @@ func TestKill_BetweenAnyTwoStepsEndsInTheSameState(t *testing.T) {
 			return s.r.store
 		},
 	}
-	// Transactions on the way: claim, look, note.
+	// The transactions: claim, read, record.
 	for n := int64(1); n <= 3; n++ {
 		for _, after := range []bool{false, true} {
 			cases[fmt.Sprintf("transaction %d, committed %v", n, after)] = func(s steps) store.Store {
@@ -384,8 +384,8 @@ func (s *shaky) Service(ctx context.Context, f func(*store.Tx) error) error {
 	return s.Store.Service(ctx, f)
 }
 
-// Rows that were claimed when the database went away are taken up when it is back, not
-// when their claim is over.
+// Rows that were claimed when the database went away are processed when it is back, not
+// when their claim expires.
 func TestClaim_EndsWithAnOutageOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	r := onSQLite(t)
@@ -444,7 +444,7 @@ func TestLoops_ManyAtOnceDoNoHarm(t *testing.T) {
 	}
 }
 
-// slow holds one call back until it is let go.
+// slow holds one call back until it is released.
 type slow struct {
 	reconcile.Cell
 	once       sync.Once
@@ -456,8 +456,8 @@ func (s *slow) ApplyFor(ctx context.Context, w celladmin.Writer, changes ...*cel
 	return s.Cell.ApplyFor(ctx, w, changes...)
 }
 
-// A picture that is overtaken must not take back what is newer.
-func TestGeneration_WhoeverIsLateIsRefusedAndLooksAgain(t *testing.T) {
+// An outdated state must not undo a newer one.
+func TestGeneration_ALateWriterIsRefusedAndReadsAgain(t *testing.T) {
 	t.Parallel()
 	r := onSQLite(t)
 	late := &slow{Cell: r.cells["main"], held: make(chan struct{}), free: make(chan struct{})}
@@ -549,8 +549,8 @@ func TestUnknownCell_IsARefusalNotACrash(t *testing.T) {
 	eventually.True(t, patience, "a log line naming the cell", func() bool { return strings.Contains(r.log.String(), `\"mars\"`) })
 }
 
-// The end of a rotated secret goes to the cell with it, which needs nobody to end it.
-func TestKey_TheEndOfASecretIsInTheCell(t *testing.T) {
+// The expiry of a rotated secret is sent with it, so the cell ends it by itself.
+func TestKey_TheExpiryOfASecretIsInTheCell(t *testing.T) {
 	t.Parallel()
 	r := onSQLite(t)
 	l, _ := r.start(t, r.options())
@@ -625,7 +625,7 @@ func TestNamespaces_MayExchangeTheirNamesAndTakeThoseOfTheEnded(t *testing.T) {
 	r.wantCell(t, want)
 }
 
-func TestUser_WhoLostTheTenantIsCutOff(t *testing.T) {
+func TestUser_ARemovedMemberIsCutOff(t *testing.T) {
 	t.Parallel()
 	r := onSQLite(t)
 	r.signUp(t)
@@ -685,7 +685,7 @@ func TestScan_FindsWhatNoRowPointsTo(t *testing.T) {
 	}
 }
 
-func TestCompare_MendsACellThatHoldsSomethingElseAndDeletesNothing(t *testing.T) {
+func TestCompare_CorrectsACellThatDiffersAndDeletesNothing(t *testing.T) {
 	t.Parallel()
 	r := onSQLite(t)
 	r.signUp(t)
@@ -715,8 +715,8 @@ func TestCompare_MendsACellThatHoldsSomethingElseAndDeletesNothing(t *testing.T)
 	eventually.True(t, patience, "the cell is mended", func() bool { return proto.Equal(r.cell.current(), want) })
 }
 
-// What was deleted long ago only the database knows: written again, the cell would keep a
-// record of it for another while, for ever and ever.
+// Only the database still knows what was deleted long ago: if it were written again, the
+// cell would keep a record of it for another while, forever.
 func TestCompare_WhatTheCellHasForgottenIsNoDifference(t *testing.T) {
 	t.Parallel()
 	r := onSQLite(t)
@@ -755,7 +755,7 @@ func TestCompare_WhatTheCellHasForgottenIsNoDifference(t *testing.T) {
 	}
 }
 
-// outdated runs during after each state that a cell told, and before anybody sees it.
+// outdated runs during after each state that a cell sent, and before it is used.
 type outdated struct {
 	reconcile.Cell
 	during func()
@@ -902,8 +902,8 @@ func TestSweep_RemovesWhatHasExpiredAndNothingElse(t *testing.T) {
 	})
 }
 
-// Whoever waits asks the database once, and hears of what is carried. The loop, which
-// would look by itself in an hour only, asks once more for all of them.
+// A waiter asks the database once, and is woken when a change is carried. The loop, which
+// would otherwise look in an hour, asks once more for all of them.
 func TestAwait_NobodyPolls(t *testing.T) {
 	t.Parallel()
 	r := onSQLite(t)

@@ -131,7 +131,7 @@ func TestTokenKeys_ASlowReplicaDoesNotBringOldOnesBack(t *testing.T) {
 	}
 }
 
-// heldState holds every answer about the state until somebody lets them go: those of the
+// heldState holds every answer about the state until they are released: those of the
 // scan and of the comparison at a loop's start.
 type heldState struct {
 	reconcile.Cell

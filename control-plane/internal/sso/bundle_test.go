@@ -67,7 +67,7 @@ func (b *bundle) create(change func(*cloudv1.CreateSsoConnectionRequest)) *cloud
 	return res.GetConnection()
 }
 
-// enabled makes a connection that people can use, by way of a trial.
+// enabled makes a connection that people can use, after a test login.
 func (b *bundle) enabled(change func(*cloudv1.CreateSsoConnectionRequest)) *cloudv1.SsoConnection {
 	b.t.Helper()
 	c := b.create(change)
@@ -93,7 +93,7 @@ func (b *bundle) update(c *cloudv1.SsoConnection, path string, set func(*cloudv1
 	return res.GetConnection(), err
 }
 
-// try makes a trial as the owner and gives the last page.
+// try makes a test login as the owner and returns the last page.
 func (b *bundle) try(c *cloudv1.SsoConnection) (int, string) {
 	b.t.Helper()
 	res, err := b.s.StartTestLogin(b.ctx, &cloudv1.StartTestLoginRequest{ConnectionId: c.GetId()})
@@ -163,7 +163,7 @@ func (br *browser) get(address string) *httptest.ResponseRecorder {
 
 func (br *browser) session() string { return br.cookies[(cookies.Policy{}).SessionName()] }
 
-// signIn gives the browser a session of a user.
+// signIn gives the browser a user's session.
 func (br *browser) signIn(userID, ssoTenantID string) {
 	br.b.t.Helper()
 	br.b.Service(br.b.t, func(ctx context.Context, tx *store.Tx) error {
@@ -173,7 +173,7 @@ func (br *browser) signIn(userID, ssoTenantID string) {
 	})
 }
 
-// depart begins a sign-in and gives the address at the provider.
+// depart begins a sign-in and returns the URL at the provider.
 func (br *browser) depart() string {
 	br.b.t.Helper()
 	page := br.get("/auth/oidc/start?tenant=acme")
@@ -183,7 +183,7 @@ func (br *browser) depart() string {
 	return page.Header().Get("Location")
 }
 
-// login signs in at the provider and gives the answer to the browser's return.
+// login signs in at the provider and returns the response to the callback.
 func (br *browser) login() *httptest.ResponseRecorder {
 	br.b.t.Helper()
 	return br.get(br.b.idp.authorize(br.depart()).String())
@@ -206,7 +206,7 @@ func (br *browser) found() (store.Session, store.User, bool) {
 	return s, u, ok
 }
 
-// mustEnter signs a fresh browser in and gives it.
+// mustEnter signs a new browser in and returns it.
 func (b *bundle) mustEnter() *browser {
 	b.t.Helper()
 	br := b.browser()
@@ -217,7 +217,7 @@ func (b *bundle) mustEnter() *browser {
 	return br
 }
 
-// mustRefuse expects that a fresh browser is shown a page with words, and no session.
+// mustRefuse expects a page with words, and no session, for a new browser.
 func (b *bundle) mustRefuse(words string) {
 	b.t.Helper()
 	br := b.browser()

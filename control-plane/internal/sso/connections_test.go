@@ -219,8 +219,8 @@ func TestTrial_NotesItsResultAndChangesNothingElse(t *testing.T) {
 	})
 }
 
-// Settings that changed while somebody stood at the provider were not tried.
-func TestTrial_OfOlderSettingsCountsForNothing(t *testing.T) {
+// Settings that changed while somebody was signing in at the provider were not tried.
+func TestTrial_OfOlderSettingsDoesNotCount(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, cloudtest.New(t))
 	c := b.create(nil)
@@ -287,7 +287,7 @@ func TestTrial_IsForThoseWhoMaySetUpSingleSignOn(t *testing.T) {
 	}
 }
 
-// A new client secret used to switch everybody off until somebody had tried it.
+// A new client secret used to lock everybody out until it was tested.
 func TestUpdate_NewSecretStagesBesideTheLiveSettings(t *testing.T) {
 	t.Parallel()
 	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
@@ -295,7 +295,7 @@ func TestUpdate_NewSecretStagesBesideTheLiveSettings(t *testing.T) {
 		c := b.enabled(nil)
 		br := b.mustEnter()
 		signedIn := func() bool { _, _, ok := br.found(); return ok }
-		// Who becomes what is no matter of trials.
+		// Role mappings need no trial.
 		c, err := b.update(c, "group_mappings,default_role,name", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Name, r.DefaultRole = "Staff 2", viewer })
 		if err != nil || !c.GetEnabled() || c.GetLastTest() == nil || c.GetStaged() != nil {
 			t.Fatalf("%v, %v", c, err)
@@ -357,8 +357,8 @@ func TestDiscard_ForgetsTheStagedChange(t *testing.T) {
 	cloudtest.Refused(t, err, "NOTHING_STAGED")
 }
 
-// Everything went well at the provider, and nobody could have come in.
-func TestTrial_InWhichNobodyGetsInFailsAndSaysWhatIsMissing(t *testing.T) {
+// The provider accepted the login, but nobody could sign in with these settings.
+func TestTrial_FailsAndNamesTheClaimIfNobodyCouldSignIn(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, cloudtest.New(t))
 	c := b.create(func(r *cloudv1.CreateSsoConnectionRequest) {

@@ -42,7 +42,7 @@ func TestCell_FirstLeaderRecordsShardsAndNodes(t *testing.T) {
 	}
 }
 
-func TestApply_AnyNodeCarriesToTheLeader(t *testing.T) {
+func TestApply_AnyNodeForwardsToTheLeader(t *testing.T) {
 	t.Parallel()
 	c := newTestCell(t, 3)
 	ctx := testContext(t)
@@ -70,7 +70,7 @@ func TestApply_AnyNodeCarriesToTheLeader(t *testing.T) {
 	}
 }
 
-func TestApply_CarriedCallGoesNoFurther(t *testing.T) {
+func TestApply_AForwardedCallIsNotForwardedAgain(t *testing.T) {
 	t.Parallel()
 	c := newTestCell(t, 3)
 	follower := c.follower()
@@ -100,7 +100,7 @@ func TestApply_AcknowledgedSurvivesLeaderKills(t *testing.T) {
 	write := func(by string) {
 		n++
 		name := fmt.Sprintf("tenant-%d", n)
-		// Repeated until known: an unknown outcome that did happen is repeated harmlessly.
+		// Repeated until known: repeating a call that did happen does no harm.
 		if _, err := applyOn(ctx, t, c, by, &cellv1.ApplyRequest{Changes: []*cellv1.Change{testTenant(n, name)}}); err != nil {
 			t.Fatalf("write %s by %s: %v", name, by, err)
 		}
@@ -295,7 +295,7 @@ func TestWatch_ResumingAheadOfTheNodeWaits(t *testing.T) {
 	}
 }
 
-// A node that may be cut off must not tell a proxy that its keys are current.
+// A node that may be partitioned must not tell a proxy that its keys are current.
 func TestWatch_EndsOnANodeWithoutALeader(t *testing.T) {
 	t.Parallel()
 	c := newTestCell(t, 3)
@@ -346,7 +346,7 @@ func TestWatch_EndsBeforeTheServerStops(t *testing.T) {
 	}
 }
 
-func TestPeers_WhatTheProcessWasToldBeatsTheRecord(t *testing.T) {
+func TestPeers_ConfiguredAddressesBeatTheRecord(t *testing.T) {
 	t.Parallel()
 	b := furnished(t)
 	for _, id := range []string{"moved", "recorded"} {

@@ -68,9 +68,9 @@ func revoked(k *cellv1.Key) *cellv1.Change {
 	return keyChange(k)
 }
 
-// Tenants and keys come and go for months, and what is
-// left is what was deleted within the horizon.
-func TestForget_WhatWasEverMadeDoesNotFillTheCell(t *testing.T) {
+// Tenants and keys come and go for months, and only records deleted within the horizon
+// are left.
+func TestForget_DeletedRecordsDoNotFillTheCell(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.must(shardsChange(2, 3))
@@ -126,7 +126,7 @@ func TestForget_NotBeforeTheHorizonAndNotBeforeTheShardIsDone(t *testing.T) {
 	if n := b.forgetAll(); n != 0 {
 		t.Errorf("%d entries before the horizon", n)
 	}
-	// Nor does an entry that says so: only the time of the log counts.
+	// Not even if an entry says so: only the time of the log counts.
 	b.must(forgetChange(&cellv1.Gone{Id: key.GetId(), AtNs: deletedAt.UnixNano() - 1}))
 	if _, known := b.machine.View().KeyByID(key.GetId()); !known {
 		t.Error("a key was forgotten by a time that is not its own")
@@ -153,7 +153,7 @@ func TestForget_NotBeforeTheHorizonAndNotBeforeTheShardIsDone(t *testing.T) {
 	}
 }
 
-// A key that names a namespace which is forgotten can still be changed.
+// A key that names a forgotten namespace can still be changed.
 func TestForget_AKeyOutlivesANamespaceItNames(t *testing.T) {
 	t.Parallel()
 	b := furnished(t)
@@ -200,7 +200,7 @@ func TestForget_AnOlderGenerationBringsNothingBack(t *testing.T) {
 			t.Errorf("generation %d: refused %q", generation, refused)
 		}
 	}
-	// Another tenant's first generation is newer than all that was ever drawn.
+	// Another tenant's first generation is newer than all drawn before.
 	if refused := b.as(4, 8, testTenant(4, "hooli")); refused != "" {
 		t.Error(refused)
 	}

@@ -34,7 +34,7 @@ func (c *testCell) takeAll(ctx context.Context, id string) {
 	}
 }
 
-func TestKeepFit_WhatAFullDiskGaveAwayDoesNotComeBack(t *testing.T) {
+func TestKeepFit_LeadershipGivenAwayByAFullDiskDoesNotComeBack(t *testing.T) {
 	t.Parallel()
 	c := newTestCell(t, 3)
 	c.ready()
@@ -57,7 +57,7 @@ func TestKeepFit_WhatAFullDiskGaveAwayDoesNotComeBack(t *testing.T) {
 			}
 		}
 	}
-	// A wish does not bring it back either.
+	// A requested transfer does not bring it back either.
 	err := c.leader().members.TransferLeadership(ctx, GroupID, "node-1")
 	if f := fault.As(err); f == nil || f.Reason != "NODE_UNFIT" {
 		t.Errorf("transfer to a full node: %v, want NODE_UNFIT", err)

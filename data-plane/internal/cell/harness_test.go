@@ -37,7 +37,7 @@ const testSecret = "a secret of sufficient length"
 
 var testShards = []uint32{2, 3}
 
-// nothing is the machine of a shard in these tests.
+// nothing is the state machine of a shard in these tests.
 type nothing struct{}
 
 func (nothing) Apply(*statedb.Txn, group.Entry) (any, error) { return nil, nil }
@@ -115,7 +115,7 @@ func newTestCell(t *testing.T, size int, set ...func(*testCell)) *testCell {
 	return c
 }
 
-// prepare gives a node its place: listener and empty disk.
+// prepare gives a node its listener and an empty disk.
 func (c *testCell) prepare(id string) *testNode {
 	c.t.Helper()
 	n := &testNode{id: id, dir: c.t.TempDir(), logs: make(map[uint32]*memLog)}
@@ -261,7 +261,7 @@ func (c *testCell) openShards(ctx context.Context, n *testNode, bootstrap []stri
 	}
 }
 
-// kill ends a node without telling anybody.
+// kill ends a node without a shutdown.
 func (c *testCell) kill(id string) {
 	n := c.nodes[id]
 	if !n.up {

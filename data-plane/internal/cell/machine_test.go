@@ -103,7 +103,7 @@ func (b *bench) request(req *cellv1.ApplyRequest) any {
 	return res[0]
 }
 
-// must applies changes that have to be accepted and returns them as stored.
+// must applies changes that must be accepted and returns them as stored.
 func (b *bench) must(changes ...*cellv1.Change) []*cellv1.Change {
 	b.t.Helper()
 	switch res := b.request(&cellv1.ApplyRequest{Changes: changes}).(type) {
@@ -470,8 +470,8 @@ func TestDecode_UnknownOutsideARecordStopsTheNode(t *testing.T) {
 	}
 }
 
-// What counts is what lives: keys that are made and revoked for ever do not fill a cell.
-func TestApply_CapsCountWhatLives(t *testing.T) {
+// Only live records count: keys that are made and revoked over and over do not fill a cell.
+func TestApply_CapsCountLiveRecords(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.must(shardsChange(2, 3), testTenant(1, "acme"), testTenant(2, "globex"))
@@ -497,7 +497,7 @@ func TestApply_CapsCountWhatLives(t *testing.T) {
 	b.must(keyChange(testKey(99_999, 1)), keyChange(testKey(99_998, 2)))
 }
 
-// However much others have, each tenant has its reserve; a deleted tenant holds nothing.
+// However much others use, each tenant has its reserve; a deleted tenant uses nothing.
 func TestApply_ATenantHasAReserveThatOthersCannotTake(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

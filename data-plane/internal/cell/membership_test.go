@@ -230,7 +230,7 @@ func TestAnnounce_RemovedNodeIsRefused(t *testing.T) {
 	}
 }
 
-func TestRemoveNode_LeavesEveryGroupAlsoTheLeader(t *testing.T) {
+func TestRemoveNode_EvenTheLeaderLeavesEveryGroup(t *testing.T) {
 	t.Parallel()
 	c := newTestCell(t, 3)
 	c.ready()
@@ -376,7 +376,7 @@ func TestSpread_MovesLeadersApart(t *testing.T) {
 func TestNextMove_OnlyTowardsEven(t *testing.T) {
 	t.Parallel()
 	voters := []string{"a", "b", "c"}
-	// leads gives a picture in which each shard is led by the node of that letter.
+	// leads describes a cell in which each shard is led by the node of that letter.
 	picture := func(leads string, change func(node string, g *cellv1.GroupStatus)) []*cellv1.NodeStatus {
 		var nodes []*cellv1.NodeStatus
 		for _, v := range voters {
@@ -572,7 +572,7 @@ func TestRemoveNode_LastVoterStays(t *testing.T) {
 	}
 }
 
-func TestBehind_VoteOnlyForWhoHasReachedTheStartAndIsClose(t *testing.T) {
+func TestBehind_OnlyALearnerThatCaughtUpGetsAVote(t *testing.T) {
 	t.Parallel()
 	start := group.Status{CommitIndex: 1000, AppliedIndex: 990} // The last ten were no-ops.
 	now := group.Status{CommitIndex: 1000 + lagEntriesMax}

@@ -19,7 +19,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
-// model says in the plainest way what a cell holds. It stores nothing twice, so it
+// model is the simplest form of what a cell holds. It stores nothing twice, so it
 // can not disagree with itself as counters and name indexes could.
 type model struct {
 	tenants    map[string]*cellv1.Tenant
@@ -159,8 +159,8 @@ func (m *model) sweep(id string) bool {
 	return true
 }
 
-// forget ends a record of what was deleted at a time, or whose tenant was: of a namespace
-// when it is swept, of a tenant when nothing lives in it any more.
+// forget removes a record that was deleted at a time, or whose tenant was: a namespace
+// once it is swept, a tenant once nothing in it is left.
 func (m *model) forget(id string, at int64) {
 	itself := func(of string) bool { d, ok := m.deleted[of]; return ok && d == at }
 	k, n := m.keys[id], m.namespaces[id]
@@ -332,7 +332,7 @@ func drawChange(t *rapid.T) *cellv1.Change {
 	}
 }
 
-// Whose deletion a drawn Gone tells the time of; settled when that is known.
+// The deletion that a drawn Gone refers to; settled when its time is known.
 const (
 	ofItself = 1 + iota
 	ofTenant1
@@ -346,7 +346,7 @@ func drawGone(t *rapid.T) *cellv1.Gone {
 	return &cellv1.Gone{Id: id, AtNs: rapid.SampledFrom([]int64{ofItself, ofItself, ofItself, ofTenant1, ofTenant2, ofNothing}).Draw(t, "at")}
 }
 
-// settle gives what a request forgets the times that were drawn for it.
+// settle fills in the drawn times of what a request forgets.
 func (m *model) settle(req *cellv1.ApplyRequest) *cellv1.ApplyRequest {
 	req = proto.CloneOf(req)
 	for _, c := range req.GetChanges() {
@@ -417,7 +417,7 @@ func TestApply_AgreesWithTheModel(t *testing.T) {
 	})
 }
 
-// allIsForgotten: what the leader finds to be due is all of it, in a few entries.
+// allIsForgotten: the leader finds everything that is due, in a few entries.
 func (m *model) allIsForgotten(t *rapid.T, b *bench, now time.Time) {
 	b.clock = func(uint64) time.Time { return now }
 	for _, n := range b.machine.View().State().GetNamespaces() {
@@ -516,7 +516,7 @@ func (m *model) compareCounters(t *rapid.T, b *bench) {
 	want := map[string]uint64{
 		string(l.count(famTokenKey)): uint64(len(m.tokenKeys)),
 	}
-	// What lives counts; of keys and namespaces, what their tenants have beyond the reserve.
+	// Live records count; of keys and namespaces, those beyond their tenants' reserves.
 	for id, tenant := range m.tenants {
 		keys, namespaces := uint64(0), uint64(0)
 		for _, k := range m.keys {

@@ -11,9 +11,9 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-// What a key's record says of its secrets is kept by the cell whatever an older copy of the
-// control plane's database says later.
-func TestKey_ASecretThatEndedIsNeverGoodAgain(t *testing.T) {
+// The cell keeps what a key's record says about its secrets, even if an older copy of the
+// control plane's database contradicts it later.
+func TestKey_AnExpiredSecretIsNeverValidAgain(t *testing.T) {
 	t.Parallel()
 	d := func(b byte) []byte { return bytes.Repeat([]byte{b}, digestBytes) }
 	secrets := func(ends []int64, digests ...[]byte) *cellv1.Key {

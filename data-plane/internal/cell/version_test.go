@@ -19,7 +19,7 @@ func removed(id string) *cellv1.Change {
 	return &cellv1.Change{Change: &cellv1.Change_RemoveNodeId{RemoveNodeId: id}}
 }
 
-func TestVersion_IsRaisedOnlyWhenEveryNodeSaysThatItCan(t *testing.T) {
+func TestVersion_IsRaisedOnlyWhenEveryNodeSupportsIt(t *testing.T) {
 	b := newBench(t)
 	b.machine.speaks.Highest = 3
 	b.must(speaking("n1", 1, 1), speaking("n2", 1, 1), versionChange(1))
@@ -27,7 +27,7 @@ func TestVersion_IsRaisedOnlyWhenEveryNodeSaysThatItCan(t *testing.T) {
 	b.must(speaking("n1", 1, 2))
 	b.refused(ReasonVersion, versionChange(2))
 	b.must(speaking("n2", 1, 3))
-	b.must(speaking("n1", 1, 1)) // It went back: the older program is as good as before.
+	b.must(speaking("n1", 1, 1)) // It went back: the older program works as before.
 	b.refused(ReasonVersion, versionChange(2))
 	b.must(speaking("n1", 1, 2))
 	b.refused(ReasonVersion, versionChange(3))

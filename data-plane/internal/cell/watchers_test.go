@@ -46,7 +46,7 @@ func (c *testCell) confirm(node, proxy string, index uint64, ready bool) {
 	}
 }
 
-// waitProxies asks once more or less: what is not so at once will not become so.
+// waitProxies hardly waits: what does not hold at once will not hold later.
 func waitProxies(t *testing.T, admin *celladmin.Client, index uint64) (confirmed, live int, unconfirmed bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -82,7 +82,7 @@ func TestWaitProxies_CountsWhoServesAndFollows(t *testing.T) {
 	}
 }
 
-// countingStory is what proxies do, and what of the counts was wrong on the way.
+// countingStory lets proxies come and go, and returns which counts were wrong.
 func countingStory(t *testing.T, c *testCell, admin *celladmin.Client, lost *atomic.Bool) (wrong []string) {
 	expect := func(what string, index uint64, confirmed, live int, unconfirmed bool) {
 		t.Helper()

@@ -14,7 +14,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-func TestFault_CrossesAsItWas(t *testing.T) {
+func TestFault_ArrivesUnchanged(t *testing.T) {
 	t.Parallel()
 	for code := fault.Internal; code <= fault.UnknownOutcome; code++ {
 		sent := fault.New(code, "SOME_REASON", "a sentence with 100%% of the text")

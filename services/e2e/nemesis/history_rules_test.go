@@ -8,7 +8,7 @@ import (
 	corvo "github.com/corvo-cloud/corvo/sdks/go"
 )
 
-// A check that finds nothing in a good history and nothing in a bad one is none.
+// A check that finds nothing in a bad history checks nothing.
 func TestHistory_EveryBreachIsFound(t *testing.T) {
 	t.Parallel()
 	begin := time.Now()

@@ -39,7 +39,7 @@ type run struct {
 	at      time.Time
 }
 
-// confirm is an acknowledgement that the worker was told to be done.
+// confirm is an ack that the worker knows to be confirmed.
 type confirm struct {
 	token string
 	at    time.Time
@@ -69,7 +69,7 @@ func (h *history) confirm(id, token string, at time.Time) {
 	h.confirms[id] = append(h.confirms[id], confirm{token, at})
 }
 
-// broken notes something that no history may contain.
+// broken records something that no history may contain.
 func (h *history) broken(what string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,7 +97,7 @@ func (h *history) resumed(kill time.Time) (any, sdk time.Duration, ok bool) {
 	}
 	for _, e := range slices.Backward(h.enqueues) {
 		if e.acked.Before(kill) {
-			break // They are in the order of their answers, all but a hair.
+			break // They are almost in the order of their responses.
 		}
 		if e.begun.Before(kill) {
 			continue
@@ -110,7 +110,7 @@ func (h *history) resumed(kill time.Time) (any, sdk time.Duration, ok bool) {
 	return any, sdk, any > 0 && sdk > 0
 }
 
-// unfinished are the acknowledged jobs that no worker has had confirmed.
+// unfinished are the acknowledged jobs of which no worker has a confirmed end.
 func (h *history) unfinished() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -123,7 +123,7 @@ func (h *history) unfinished() []string {
 	return ids
 }
 
-// ids are all jobs that anybody was told of.
+// ids are all jobs that any client knows.
 func (h *history) ids() map[string]string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -141,7 +141,7 @@ func (h *history) ids() map[string]string {
 // the handler starts a little later.
 const leaseSlack = 500 * time.Millisecond
 
-// check holds the history against the rules and returns every breach. stored is
+// check compares the history with the rules and returns every breach. stored is
 // every job of it as the service shows it at the end.
 func (h *history) check(stored map[string]*corvo.JobInfo, lease time.Duration) []string {
 	h.mu.Lock()
@@ -183,8 +183,8 @@ func (h *history) check(stored map[string]*corvo.JobInfo, lease time.Duration) [
 	return faults
 }
 
-// checkRuns: at least once is the promise, so a second run is no fault in itself.
-// It must come after a lease that ran out, and the job's record must say so.
+// checkRuns: delivery is at least once, so a second run is not a fault in itself.
+// It must come after an expired lease, and the job's record must say so.
 func (h *history) checkRuns(say func(string, ...any), id string, runs []run, job *corvo.JobInfo, lease time.Duration) {
 	slices.SortFunc(runs, func(a, b run) int { return a.at.Compare(b.at) })
 	for _, c := range h.confirms[id] {
@@ -214,7 +214,7 @@ func state(stored map[string]*corvo.JobInfo, id string) corvo.JobState {
 	return ""
 }
 
-// confirmed is how many acknowledgements workers were told to be done.
+// confirmed is how many acks were confirmed to workers.
 func (h *history) confirmed() (n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -224,7 +224,7 @@ func (h *history) confirmed() (n int64) {
 	return n
 }
 
-// duplicates is how many runs were not the first of their job.
+// duplicates is how many runs were not their job's first.
 func (h *history) duplicates() (runs, again int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -30,11 +30,11 @@ const (
 	producers = 10
 	workers   = 10
 	slots     = 4
-	// lease is short, so that the jobs which a kill took with it come back within
+	// lease is short, so that jobs whose worker was killed come back within
 	// the test; and still three elections long.
 	lease = 5 * time.Second
 	// producerPace and handlerTime make some 250 jobs a second of it: a load that
-	// leaves the machine room to elect.
+	// leaves the machine time to elect.
 	producerPace = 35 * time.Millisecond
 	handlerTime  = 50 * time.Millisecond
 
@@ -94,7 +94,7 @@ func killCount(t *testing.T) int {
 	return killsDefault
 }
 
-// nemesis is the killer and all that it keeps.
+// nemesis kills leaders and keeps the results.
 type nemesis struct {
 	t       *testing.T
 	cell    *rig.Cell
@@ -175,7 +175,7 @@ func (n *nemesis) waitCaughtUp(id string) {
 	})
 }
 
-// waitFinished waits until workers had the end of every acknowledged job confirmed.
+// waitFinished waits until the end of every acknowledged job was confirmed to a worker.
 func (n *nemesis) waitFinished() {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(n.t.Context(), settleLimit)
@@ -186,7 +186,7 @@ func (n *nemesis) waitFinished() {
 		if len(left) == 0 {
 			return nil
 		}
-		// A confirmation that died with a node cannot be had again: the job's state
+		// A confirmation that was lost with a node does not come again: the job's state
 		// counts then, and check looks at every one of them.
 		queues, err := client.Queues(ctx)
 		if err != nil {
@@ -236,7 +236,7 @@ func (n *nemesis) stored() map[string]*corvo.JobInfo {
 	return jobs
 }
 
-// digests are what replicas said of themselves: by group and index.
+// digests are what replicas reported: by group and index.
 type digests map[[2]uint64]map[string]uint64
 
 // look asks every replica. It reports whether at some index of every group all
@@ -314,7 +314,7 @@ func (n *nemesis) client(opts ...corvo.Option) *corvo.Client {
 	return c
 }
 
-// enqueue notes an enqueue if it was acknowledged.
+// enqueue records an enqueue if it was acknowledged.
 func (n *nemesis) enqueue(ctx context.Context, c *corvo.Client, key string, probe bool) {
 	begun := time.Now()
 	job, err := c.EnqueueRaw(ctx, queue, payload(key), corvo.IdempotencyKey(key), corvo.MaxRetries(20))
@@ -401,7 +401,7 @@ func (n *nemesis) produce(ctx context.Context, c *corvo.Client, number int) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			// What has begun is seen to its end.
+			// Calls in progress are finished.
 			n.enqueue(context.WithoutCancel(ctx), c, fmt.Sprintf("producer-%d-%d", number, i), false)
 		}
 	}

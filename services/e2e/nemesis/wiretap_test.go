@@ -14,8 +14,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 )
 
-// tap is a transport that notes in the history which acknowledgements the server
-// confirmed, at the moment the confirmation has arrived.
+// tap is a transport that records in the history which acks the server confirmed, when
+// the confirmation arrives.
 type tap struct {
 	next    http.RoundTripper
 	history *history

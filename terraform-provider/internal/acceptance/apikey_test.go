@@ -276,7 +276,7 @@ func TestAPIKey_RotationThatStopsHalfWayIsFinished(t *testing.T) {
 	})
 }
 
-func TestAPIKey_WhatOthersDidIsSeenAndMended(t *testing.T) {
+func TestAPIKey_DriftIsSeenAndCorrected(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
 	first, second := newKey(t, apikey.DataPlane), newKey(t, apikey.DataPlane)

@@ -21,7 +21,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 )
 
-// Every secret that exists is looked for in everything that Terraform keeps or shows:
+// Every secret is searched for in everything that Terraform keeps or shows:
 // the state and its backup, the plan file and its JSON, the state's JSON, the output.
 func TestCLI_NothingSecretIsKept(t *testing.T) {
 	t.Parallel()
@@ -91,8 +91,8 @@ resource "terraform_data" "vault" {
 	}
 }
 
-// A key that was revoked by hand is made anew, with a secret that nobody stores unless the
-// version is raised: the plan says so.
+// A key that was revoked by hand is created again, with a secret that is not stored anywhere
+// unless the version is raised: the plan says so.
 func TestCLI_AKeyMadeAnewUnderTheSameVersionIsExplained(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
@@ -110,7 +110,7 @@ func TestCLI_AKeyMadeAnewUnderTheSameVersionIsExplained(t *testing.T) {
 	}
 }
 
-// An address at which there is something else, and one of a tenant, are called so.
+// The error says if an endpoint is something else, or a tenant's URL.
 func TestCLI_AWrongEndpointIsToldFromARefusal(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
@@ -223,8 +223,8 @@ resource "corvo_namespace" "denied" {
 	}
 }
 
-// Two people plan from the same picture; the second one's apply must not overwrite what
-// the first one's did.
+// Two people plan from the same state; the second apply must not overwrite the changes of
+// the first.
 func TestCLI_SecondOfTwoPlansIsRefused(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
@@ -267,9 +267,9 @@ resource "corvo_namespace" "this" {
 	}
 }
 
-// The service is killed when it has made the namespace and before anybody could ask
-// about it. The run ends with what it knows, and the next one goes on.
-func TestCLI_ServiceThatDiesBetweenCreationAndTheFirstLook(t *testing.T) {
+// The service is killed after it made the namespace and before it can be read. The run
+// ends with what it knows, and the next one continues.
+func TestCLI_ServiceThatDiesBetweenCreationAndTheFirstRead(t *testing.T) {
 	t.Parallel()
 	s := ownCloud(t)
 	m := startFaultProxy(t, s)
@@ -316,7 +316,7 @@ provider "corvo" {
 }
 
 // The service is killed before its answer gets out. The run fails, and the next one finds
-// what it had made.
+// what it made.
 func TestCLI_ServiceThatDiesBeforeItsAnswerGetsOut(t *testing.T) {
 	t.Parallel()
 	s := ownCloud(t)

@@ -63,7 +63,7 @@ func (m *faultProxy) redirectTenants(res *cloudv1.GetCurrentIdentityResponse) {
 	}
 }
 
-// edited changes a good answer; one that is not what was expected stays as it is, and the
+// edited changes a successful response; an unexpected one stays as it is, and the
 // test that relies on the change fails by itself.
 func edited[M proto.Message](m M, change func(M)) func(int, []byte) []byte {
 	return func(status int, body []byte) []byte {

@@ -117,7 +117,7 @@ func TestNamespace_IsCreatedChangedImportedAndDestroyed(t *testing.T) {
 	})
 }
 
-// updates expects a change in place.
+// updates expects an in-place update.
 func updates(addr string) resource.ConfigPlanChecks {
 	return planned(addr, plancheck.ResourceActionUpdate)
 }
@@ -126,8 +126,8 @@ func planned(addr string, action plancheck.ResourceActionType) resource.ConfigPl
 	return resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{plancheck.ExpectResourceAction(addr, action)}}
 }
 
-// Terraform tells {} from nothing, the service does not: going from one to the other
-// changes the state only, and neither is planned for ever.
+// Terraform distinguishes {} from null, the service does not: going from one to the other
+// changes the state only, and there is no permanent diff.
 func TestNamespace_EmptyLabelsAreNoLabels(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
@@ -151,7 +151,7 @@ func TestNamespace_EmptyLabelsAreNoLabels(t *testing.T) {
 	}
 }
 
-func TestNamespace_WhatOthersDidIsSeenAndMended(t *testing.T) {
+func TestNamespace_DriftIsSeenAndCorrected(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
 	n := name(t, "drift")
@@ -203,7 +203,7 @@ func TestNamespace_NameThatIsTakenTellsHowToImport(t *testing.T) {
 	})
 }
 
-// A run that dies before the answer, and its successor, make one namespace.
+// A run that dies before the response, and the next run, make one namespace.
 func TestNamespace_LostAnswerIsFoundByTheNextRun(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
@@ -319,9 +319,9 @@ resource "corvo_queue" "q" {
 	}
 }
 
-// What is created but not in force yet stays in the state, untainted, and the next apply
-// waits on.
-func TestNamespace_WaitThatEndsTooEarlyIsGoneOnWith(t *testing.T) {
+// A resource that is created but not in effect yet stays in the state, untainted, and the
+// next apply continues to wait.
+func TestNamespace_AnInterruptedWaitContinues(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
 	n := name(t, "slow")
@@ -364,7 +364,7 @@ func TestNamespace_WaitThatEndsTooEarlyIsGoneOnWith(t *testing.T) {
 	})
 }
 
-// pending makes namespaces look as if the cell had not learned of them.
+// pending makes namespaces look as if the cell did not know them yet.
 func pending(call string) func(int, []byte) []byte {
 	switch call {
 	case "CreateNamespace":

@@ -29,7 +29,7 @@ func queueHCL(name, namespace, more string) string {
 	return fmt.Sprintf("resource \"corvo_queue\" \"this\" {\n  name = %q\n  namespace = %s\n  %s\n}\n", name, namespace, more)
 }
 
-// queueCall speaks to the tenant URL as another operator, and returns the status.
+// queueCall calls the tenant URL as another operator, and returns the status.
 func (o other) queueCall(ctx context.Context, method, namespace, path string, body, into any) (status int, err error) {
 	var raw []byte
 	if body != nil {
@@ -173,7 +173,7 @@ func TestQueue_IsCreatedChangedImportedAndDestroyed(t *testing.T) {
 	})
 }
 
-func TestQueue_NamingTheNamespaceOtherwiseKeepsTheQueue(t *testing.T) {
+func TestQueue_ADifferentReferenceToTheNamespaceKeepsTheQueue(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
 	a, b := name(t, "before"), name(t, "after")
@@ -188,7 +188,7 @@ func TestQueue_NamingTheNamespaceOtherwiseKeepsTheQueue(t *testing.T) {
 				Config:           head + namespaceHCL(b, ``) + queueHCL("q", nsAddr+".id", ``),
 				ConfigPlanChecks: planned(queueAddr, plancheck.ResourceActionNoop),
 			},
-			// A queue that follows the name would be replaced, jobs and all, by a mere renaming.
+			// A queue that is tied to the name would be replaced, with its jobs, by a mere rename.
 			{Config: head + namespaceHCL(b, ``) + queueHCL("q", nsAddr+".name", ``)},
 			{
 				Config:      head + namespaceHCL(a, ``) + queueHCL("q", nsAddr+".name", ``),
@@ -198,7 +198,7 @@ func TestQueue_NamingTheNamespaceOtherwiseKeepsTheQueue(t *testing.T) {
 	})
 }
 
-func TestQueue_WhatOthersDidIsSeenAndMended(t *testing.T) {
+func TestQueue_DriftIsSeenAndCorrected(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
 	ns := name(t, "qdrift")
@@ -218,7 +218,7 @@ func TestQueue_WhatOthersDidIsSeenAndMended(t *testing.T) {
 				Check:            resource.TestCheckResourceAttr(queueAddr, "max_concurrency", "3"),
 			},
 			{
-				// Not described, so people may pause by hand.
+				// Not in the configuration, so people may pause by hand.
 				PreConfig:        func() { o.mustQueue(t, http.MethodPost, ns, "/api/v1/queues/q/pause", nil) },
 				Config:           config,
 				ConfigPlanChecks: planned(queueAddr, plancheck.ResourceActionNoop),

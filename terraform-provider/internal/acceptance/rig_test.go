@@ -190,7 +190,7 @@ func (s *service) start() error {
 		return err
 	}
 	done := make(chan struct{})
-	go func() { // Ends with the process, which stop ends.
+	go func() { // Ends with the process, which stop stops.
 		_ = cmd.Wait() // How it ended is the test's doing.
 		close(done)
 	}()
@@ -261,7 +261,7 @@ func (s *service) endpoint() string { return s.env["CORVO_ENDPOINT"] }
 func (s *service) token() string    { return s.env["CORVO_TOKEN"] }
 func (s *service) url() string      { return s.env["CORVO_URL"] }
 
-// other is somebody else who works in the same tenant.
+// other is another user of the same tenant.
 type other struct {
 	namespaces cloudv1connect.NamespaceServiceClient
 	keys       cloudv1connect.ApiKeyServiceClient
@@ -292,7 +292,7 @@ func factories() map[string]func() (tfprotov6.ProviderServer, error) {
 	}
 }
 
-// block is the provider block for a service, or for whoever stands before it.
+// block is the provider block for a service, or for a proxy in front of it.
 func block(s *service, endpoint string, more ...string) string {
 	if endpoint == "" {
 		endpoint = s.endpoint()

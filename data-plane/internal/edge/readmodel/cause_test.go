@@ -13,7 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
-func TestErrorPattern_TakesOutWhatVaries(t *testing.T) {
+func TestErrorPattern_RemovesWhatVaries(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"order 48213 not found":                           "order … not found",
@@ -102,7 +102,7 @@ func TestDeadGroups_CountAllDeadJobsByCause(t *testing.T) {
 	}
 }
 
-// Whatever becomes of dead jobs, and however the rows are made, the counts are those of
+// Whatever happens to dead jobs, and however the rows are written, the counts are those of
 // the rows.
 func TestDeadGroups_AreTheRowsInTheEnd(t *testing.T) {
 	t.Parallel()
@@ -156,7 +156,7 @@ func TestDeadGroups_AreTheRowsInTheEnd(t *testing.T) {
 	check("rebuilt")
 }
 
-// Some of many dead jobs come back to life, others than those beside them.
+// Some of many dead jobs are retried, next to others that are not.
 func TestDeadGroups_FewOfManyDeadJobsChange(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -182,8 +182,8 @@ func TestDeadGroups_FewOfManyDeadJobsChange(t *testing.T) {
 	}
 }
 
-// The last job of a group may come back to life while the group is read.
-func TestDeadGroups_AreOfOnePicture(t *testing.T) {
+// The last job of a group may be retried while the group is read.
+func TestDeadGroups_AreOneSnapshot(t *testing.T) {
 	t.Parallel()
 	f, err := openFile(t.Context(), nsA, filepath.Join(t.TempDir(), "a.db"))
 	if err != nil {

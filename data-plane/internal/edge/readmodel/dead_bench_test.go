@@ -44,8 +44,8 @@ func word(n int) string {
 	return "host-" + string(w)
 }
 
-// BenchmarkWrite measures what rows cost that come into a file, and that change there:
-// what dead jobs cost must not be paid by others.
+// BenchmarkWrite measures the cost of inserting and changing rows: other jobs must not
+// pay for dead ones.
 func BenchmarkWrite(b *testing.B) {
 	const slices = 20
 	for _, kind := range []struct {
@@ -90,7 +90,7 @@ func write(b *testing.B, f *file, slices int, of func(int) *change) (used time.D
 	return used
 }
 
-// BenchmarkDead measures what people ask about many dead jobs.
+// BenchmarkDead measures the console's queries about many dead jobs.
 func BenchmarkDead(b *testing.B) {
 	n := 1_000_000
 	if testing.Short() {

@@ -12,7 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
-// However many slow searches one namespace has under way, another's list is not behind
+// However many slow searches one namespace runs, another's list does not wait for
 // them.
 func TestDir_OneNamespaceDoesNotTakeEverybodysTurns(t *testing.T) {
 	t.Parallel()
@@ -67,8 +67,8 @@ func (s *Dir) waiting(ns job.Namespace) int {
 	return 0
 }
 
-// The file of a deleted namespace goes, and what is still on its way into it does not make
-// another one; a file that nobody knows goes with the next start.
+// The file of a deleted namespace is removed, and late events do not create another one;
+// an unknown file is removed at the next start.
 func TestRetire_ADeletedNamespaceHasNoFile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

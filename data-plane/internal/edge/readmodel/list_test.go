@@ -144,8 +144,8 @@ func TestList_EveryFilterFindsWhatFits(t *testing.T) {
 	}
 }
 
-// A total that says it is exact is; one that does not is no more than there are, and
-// costs no more than it may.
+// A total that claims to be exact is; another one is at most the real one, and
+// costs no more than its bound.
 func TestTotal_IsExactOrSaysThatThereMayBeMore(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -294,7 +294,7 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// Who acts on what a list found looks at the job again, by all that may have changed.
+// Whoever acts on a list checks the job again, for everything that may have changed.
 func TestStillFits_SaysWhatTheListWouldSay(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -317,7 +317,7 @@ func TestStillFits_SaysWhatTheListWouldSay(t *testing.T) {
 			}
 			now := f
 			if row.State != job.Scheduled && row.State != job.Retrying {
-				now.Scheduled = Span{} // What was asked for does not, either.
+				now.Scheduled = Span{} // The filter does not, either.
 			}
 			if got, want := now.StillFits(&h), now.fits(row); got != want {
 				rt.Fatalf("%+v: %v, a list says %v of %+v", now, got, want, row)

@@ -84,8 +84,8 @@ func TestThroughput_SurvivesRestartsAndOtherLeaders(t *testing.T) {
 	r.wantMinutes(nsA, each, each, each)
 }
 
-// Where the feed does not reach back, the jobs tell: not of deleted ones, and of
-// several failures the last.
+// Where the feed does not reach back, the jobs are counted: without deleted ones, and
+// only the last of several failures.
 func TestThroughput_IsRebuiltFromTheJobs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

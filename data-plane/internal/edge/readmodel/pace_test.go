@@ -14,7 +14,7 @@ type machine struct {
 	free  float64 // Processors that nobody but read models wants, of two.
 	known bool
 
-	// held is how much longer than its processor time a piece takes, because others run.
+	// held is how much longer than its processor time a piece takes, because of other work.
 	held           float64
 	ran            time.Duration // Processor time.
 	worked, rested time.Duration // Since the last look.
@@ -61,7 +61,7 @@ func (m *machine) workFor(d time.Duration, least float64) float64 {
 	return worked.Seconds() / m.clock.Sub(began).Seconds()
 }
 
-// On a busy machine a piece of work is held up by others. That is no reason to rest.
+// On a busy machine other work delays a piece of work. That is no reason to pause longer.
 func TestPace_ARebuildGetsItsShareOfABusyNode(t *testing.T) {
 	t.Parallel()
 	m := newMachine(0)
@@ -115,7 +115,7 @@ func TestPace_CatchesUpWhenTheLoadIsOver(t *testing.T) {
 	}
 }
 
-// All read models of a node draw on one account.
+// All read models of a node share one limiter.
 func TestPace_IsSharedByTheShardsOfANode(t *testing.T) {
 	t.Parallel()
 	m := newMachine(0)
@@ -150,14 +150,14 @@ func TestProcessorLoad_IsAPartOfTheMachine(t *testing.T) {
 	}
 }
 
-// A saturated node drops nothing: what happened meanwhile is in the model once there
-// is time, and until then a list says how late it is.
+// A saturated node drops nothing: the changes are in the model once there is time, and
+// until then a list reports its lag.
 func TestRun_FallsBehindOnASaturatedNodeAndCatchesUp(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	resting, idle := make(chan struct{}), make(chan struct{})
 	began := time.Now()
-	r.models.pace.now = func() time.Time { return began } // What was done is never paid.
+	r.models.pace.now = func() time.Time { return began } // The work never gets its pause.
 	r.models.pace.sleep = func(ctx context.Context, d time.Duration) {
 		if d > 0 {
 			select {

@@ -246,7 +246,7 @@ func TestRun_RebuildsWhatTheFeedNoLongerHas(t *testing.T) {
 	r.wantTruth(nsA)
 }
 
-// A projector that is so slow that the feed is cut off in front of it starts over.
+// A projector that is so slow that the feed is trimmed before it reads it starts over.
 func TestRun_FeedCutWhileProjecting(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -394,7 +394,7 @@ func TestList_JobsThatOutliveAClearedQueueAreListed(t *testing.T) {
 	}
 }
 
-// Another node led in between: what it let happen is found, also without news.
+// Another node led in between: the changes of its term are found, even without new events.
 func TestRun_ANewTermFindsWhatHappenedInBetween(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -519,8 +519,8 @@ func TestRun_AFileThatCanNotBeOpenedIsTriedAgain(t *testing.T) {
 	r.wantTruth(nsA)
 }
 
-// However many queues are still to be swept, a list is right and no reason to make the
-// copy anew. Nor is it slower for each of them: 20,000 were more than a statement may bind.
+// However many queues are still to be swept, a list is right and the copy is not rebuilt.
+// Nor is it slower for each of them: 20,000 were more than a statement may bind.
 func TestList_ManyDeletedQueuesAreLeftOutAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -564,7 +564,7 @@ func TestList_ManyDeletedQueuesAreLeftOutAtOnce(t *testing.T) {
 }
 
 // The newest page is never refused: a walk over rows of deleted queues that takes too long
-// answers what it found, and a cursor that goes on there.
+// returns what it found, and a cursor to continue.
 func TestOnePage_AWalkThatTakesTooLongIsAPageToo(t *testing.T) {
 	t.Parallel()
 	gone := map[string]stateread.DeletedQueue{"gone": {Kept: 9, Alive: 9}}
@@ -591,8 +591,8 @@ func TestOnePage_AWalkThatTakesTooLongIsAPageToo(t *testing.T) {
 	}
 }
 
-// While a list is made anew it says for how long jobs may be missing, and how far it is;
-// the shard's lag says so too. A small namespace does not wait for a large one.
+// While a list is rebuilt it reports for how long jobs may be missing, and its progress;
+// the shard's lag includes it. A small namespace does not wait for a large one.
 func TestRebuild_IsLateSaysHowFarItIsAndLetsSmallOnesThrough(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -101,8 +101,8 @@ func (r *replica) digestAt(t *testing.T, last uint64) uint64 {
 	return digest
 }
 
-// However few entries fill the bytes that may stay, no more of them stay.
-func TestCutLog_WhatStaysIsBoundedInBytes(t *testing.T) {
+// However few entries fill the bytes that may be kept, no more of them are kept.
+func TestCutLog_TheRestIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	const size, trailing = 100 << 10, 1 << 20
 	r := mustOpen(t, setup{id: "n1", disks: memDisks(), bootstrap: []string{"n1"}})
@@ -119,7 +119,7 @@ func TestCutLog_WhatStaysIsBoundedInBytes(t *testing.T) {
 }
 
 // An entry that no follower would read is not proposed: it would stop replication.
-func TestPropose_WhatFollowersWouldNotReadIsRefused(t *testing.T) {
+func TestPropose_AnEntryThatFollowersWouldNotReadIsRefused(t *testing.T) {
 	t.Parallel()
 	r := mustOpen(t, setup{id: "n1", disks: memDisks(), bootstrap: []string{"n1"}})
 	defer r.stop(t)

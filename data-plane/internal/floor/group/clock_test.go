@@ -42,7 +42,7 @@ func TestLeaderClock_AWallThatJumpsAnHourMovesTheLogByMinutesOnly(t *testing.T) 
 	}
 }
 
-// A machine sleeps for eight hours: its monotonic clock stops, the wall goes on.
+// A machine sleeps for eight hours: its monotonic clock stops, the wall clock goes on.
 func TestLeaderClock_AfterASuspendTheCalendarIsRightWithinAMinuteAndNoLeaseEnds(t *testing.T) {
 	t.Parallel()
 	c, steps := clockAt(true)
@@ -112,7 +112,7 @@ func TestLeaderClock_ACalendarThatWasAheadStandsStillUntilTheWallHasCaughtUp(t *
 	}
 }
 
-// A wall that most peers do not agree with moves nothing, in neither direction.
+// A wall clock that most peers disagree with moves nothing, in either direction.
 func TestLeaderClock_AWallThatIsNotTrustedIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{time.Hour, -time.Hour} {
@@ -138,7 +138,7 @@ func TestLeaderClock_ANewTermNeverStartsBeforeTheLog(t *testing.T) {
 	}
 }
 
-// A node whose wall is an hour ahead wins before anybody could tell it so.
+// A node whose wall clock is an hour ahead wins before it could learn that.
 func TestLeaderClock_ANewTermGoesOnWhereTheLogWasUnlessTheWallIsTrusted(t *testing.T) {
 	t.Parallel()
 	c, steps := clockAt(false)

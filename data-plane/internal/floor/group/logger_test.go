@@ -11,7 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/transport"
 )
 
-func TestLogger_WhatIsWrongWithAPeerIsSaidOnce(t *testing.T) {
+func TestLogger_AProblemWithAPeerIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	l := newLogger(slog.New(slog.NewTextHandler(&out, nil)))

@@ -22,7 +22,7 @@ func (d slowExport) Create(name string, c vfs.DiskWriteCategory) (vfs.File, erro
 	return d.FS.Create(name, c)
 }
 
-// A large state takes a while to write out; the shard must not stand still for it.
+// A large state takes a while to write; the shard must not stall meanwhile.
 func TestSnapshot_EntriesAreAppliedWhileTheStateIsWrittenOut(t *testing.T) {
 	t.Parallel()
 	disk := slowExport{FS: vfs.NewMem(), begun: make(chan struct{}), goOn: make(chan struct{})}

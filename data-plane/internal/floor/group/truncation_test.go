@@ -32,7 +32,7 @@ func TestCut_BelowWhatIsAppliedStopsTheNodeBeforeAnythingIsLost(t *testing.T) {
 	for _, r := range forgetful {
 		r.stop(t)
 	}
-	// The keeper's raft loop is held for ever in Fatal, as by a process that ends.
+	// The keeper's raft loop is held forever in Fatal, as by a process that ends.
 }
 
 // forgottenUntil runs n1 and n3 on empty disks that vote, which a cell's nodes never

@@ -11,8 +11,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
 )
 
-// A version comes into force with an entry of the group. It stays over a restart and
-// under a leader that has not heard of it yet.
+// A version takes effect with an entry of the group. It stays after a restart and
+// under a leader that does not know it yet.
 func TestVersion_IsPartOfTheLogAndNeverGoesBack(t *testing.T) {
 	t.Parallel()
 	var cell atomic.Uint32
@@ -42,8 +42,8 @@ func TestVersion_IsPartOfTheLogAndNeverGoesBack(t *testing.T) {
 	}
 }
 
-// A follower whose program is too old stops at the first entry of the new version; what
-// stood before it is applied, and nothing is skipped.
+// A follower whose program is too old stops at the first entry of the new version; all
+// entries before it are applied, and nothing is skipped.
 func TestVersion_AnOlderProgramStopsAtTheEntryAndDoesNotStartAgain(t *testing.T) {
 	t.Parallel()
 	var cell atomic.Uint32
@@ -78,7 +78,7 @@ func TestVersion_AnOlderProgramStopsAtTheEntryAndDoesNotStartAgain(t *testing.T)
 	n1.stop(t)
 	n2.stop(t)
 
-	// Nor does it open a state that is at the new version.
+	// It does not open a state at the new version either.
 	_, err := open(t, setup{id: leader.id, disks: leader.disks, speaks: n3.speaks})
 	if !errors.Is(err, cellversion.ErrSkew) {
 		t.Errorf("opened a state of version 2: %v", err)
