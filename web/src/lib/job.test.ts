@@ -107,10 +107,10 @@ describe("timeline", () => {
     ]);
     expect(timelineEntries(events)[4]?.gap).toBe("after 5 s");
   });
-  it("shows an unknown event by its name", () => {
+  it("shows an event that it has no words for by its name", () => {
     expect(
       timelineEntries([{ seq: 1, type: "turned_blue" as TimelineEvent["type"], at: at(0) }])[0]?.title,
-    ).toBe("turned blue");
+    ).toBe("Turned blue");
   });
   it("ends an attempt with its iteration, when an agent job goes on", () => {
     const loop: TimelineEvent[] = [

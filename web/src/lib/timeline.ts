@@ -24,8 +24,8 @@ export interface Attempt {
   outcome: "running" | "completed" | "failed" | "ended";
 }
 
+/** The events that are not told in gray by the name of their type. */
 const titles: Record<string, [string, TimelineTone]> = {
-  enqueued: ["Enqueued", "neutral"],
   scheduled: ["Scheduled", "violet"],
   promoted: ["Pending", "neutral"],
   started: ["Started", "info"],
@@ -35,19 +35,15 @@ const titles: Record<string, [string, TimelineTone]> = {
   failed: ["Attempt failed", "danger"],
   retrying: ["Retry scheduled", "warn"],
   dead: ["Dead", "danger"],
-  cancelled: ["Cancelled", "neutral"],
   cancelling: ["Asked to stop", "warn"],
   cancel_requested: ["Asked to stop", "warn"],
   released: ["Released by worker", "neutral"],
   reclaimed: ["Lease expired", "warn"],
   lease_expired: ["Lease expired", "warn"],
   expired: ["Expired", "danger"],
-  retried: ["Retried", "neutral"],
   held: ["Held", "pink"],
   approved: ["Approved", "ok"],
   rejected: ["Rejected", "danger"],
-  moved: ["Moved", "neutral"],
-  priority_changed: ["Priority changed", "neutral"],
   unblocked: ["Dependencies completed", "neutral"],
   budget_exceeded: ["Over budget", "warn"],
 };
@@ -104,7 +100,7 @@ export function timelineEntries(events: readonly TimelineEvent[], latest?: numbe
   const iterations = iterates(events) ? iterationsOf(events, latest) : [];
   return events.map((event, index) => {
     const { type } = event;
-    const [title, tone] = titles[type] ?? [type.replaceAll("_", " "), "neutral" as const];
+    const [title, tone] = titles[type] ?? [nameOf(type), "neutral" as const];
     const before = events[index - 1];
     const gap = before ? Date.parse(event.at) - Date.parse(before.at) : 0;
     const detail = event.error ?? (type === "started" ? workerOf(event) : undefined);
@@ -117,6 +113,11 @@ export function timelineEntries(events: readonly TimelineEvent[], latest?: numbe
       ...(gap >= 1 ? { gap: `after ${duration(gap)}` } : {}),
     };
   });
+}
+
+/** "priority_changed" → "Priority changed" */
+function nameOf(type: string): string {
+  return type.charAt(0).toUpperCase() + type.slice(1).replaceAll("_", " ");
 }
 
 function workerOf(event: TimelineEvent): string | undefined {
