@@ -102,6 +102,25 @@ func TestDocs_TheTableOfCallsIsTheRoutes(t *testing.T) {
 	}
 }
 
+func TestDocs_EveryEventIsInTheTableOfEvents(t *testing.T) {
+	t.Parallel()
+	const file, begins = "../../../../docs/api.md", "| type | sent when |\n"
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), begins)
+	if !found {
+		t.Fatalf("%s has no table of events, which begins with %q", file, begins)
+	}
+	table, _, _ := strings.Cut(rest, "\n\n")
+	for _, e := range wire.EventTypes() {
+		if !strings.Contains(table, "`"+string(e)+"`") {
+			t.Errorf("the table of events in %s does not say when %s is sent", file, e)
+		}
+	}
+}
+
 // A component that is only a reference to itself is meaningless, and generators stop at it.
 func TestOpenAPI_ComponentsAreNoReferences(t *testing.T) {
 	t.Parallel()
