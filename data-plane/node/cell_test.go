@@ -58,7 +58,7 @@ func (r *cellRig) startAndForm() {
 	}
 }
 
-// leave stops a node in order, so that its peers have heard how far it is.
+// leave shuts a node down gracefully, so that its peers know how far it is.
 func (r *cellRig) leave(i int) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -69,8 +69,8 @@ func (r *cellRig) leave(i int) {
 	r.Nodes[i] = nil
 }
 
-// caughtUp waits until a node knows as committed what any node does: a leader that
-// could not reach it for a while tries again later and later.
+// caughtUp waits until a node has committed as much as any other: a leader that could
+// not reach it for a while backs off.
 func (r *cellRig) caughtUp(id string) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -179,7 +179,7 @@ func (c customer) enqueue(url string, n int) {
 	}
 }
 
-// count takes jobs out until there is none.
+// count fetches jobs until there are none.
 func (c customer) count(url string) int {
 	c.t.Helper()
 	n := 0
@@ -238,7 +238,7 @@ func TestCell_AnEmptiedNodeHasNoVoteAndNothingIsAcceptedWithoutTheOthers(t *test
 	if res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(said.String(), "cell form") || !strings.Contains(said.String(), "--join") {
 		t.Errorf("/readyz of the emptied node: %d %s", res.StatusCode, said.String())
 	}
-	// Forming does not bring it back either.
+	// Forming a cell does not bring it back either.
 	r.MustStart(1)
 	r.Ready(1, 2)
 	if _, err := r.Form(); !errors.Is(err, celladmin.ErrNotFormed) {
@@ -297,7 +297,7 @@ func TestCell_AnOlderCopyOfAFolderIsRefused(t *testing.T) {
 	r.Ready(0)
 	c.enqueue(r.Places[0].APIURL, 3)
 	r.caughtUp("n1")
-	r.leave(0) // It tells everybody how far it is, and again when it starts.
+	r.leave(0) // It tells its peers how far it is, and again when it starts.
 	r.MustStart(0)
 	r.Ready(0)
 	r.Stop(2)
@@ -311,7 +311,7 @@ func TestCell_AnOlderCopyOfAFolderIsRefused(t *testing.T) {
 	}
 	r.MustStart(2)
 	err := r.Start(0)
-	if err == nil { // The question before the start was not answered in time, and is asked again.
+	if err == nil { // The query before the start was not answered in time, and is repeated.
 		select {
 		case err = <-r.Nodes[0].Ended():
 		case <-time.After(patience):
@@ -380,7 +380,7 @@ func TestForm_AsksAllNodesFirstAndGoesOnWhereItStopped(t *testing.T) {
 	}
 	r.MustStart(2)
 	defer r.Stop(2)
-	// The first step reached one node, and the command died.
+	// The first step reached one node, then the command died.
 	id := node.NewCellID()
 	r.prepareOne(1, id)
 	r.Stop(1)

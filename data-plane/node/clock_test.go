@@ -14,7 +14,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/node/nodetest"
 )
 
-// offClock is the machine's clock with a wall that somebody set wrong.
+// offClock is the machine's clock with a wrong wall clock.
 type offClock struct{ off atomic.Int64 }
 
 var testStart = time.Now()
@@ -47,7 +47,7 @@ func clockedCell(t *testing.T, off ...time.Duration) *clockedRig {
 	return out
 }
 
-// clock is what a node says of its clock, and which groups it leads.
+// clock is what a node reports about its clock, and which groups it leads.
 func (r *clockedRig) clock(t *testing.T, i int) (state string, leads int) {
 	t.Helper()
 	code, st := r.as(identity.CellPrincipal("test", time.Now()), "GET", r.Nodes[i].URL()+"/api/v1/cluster/status", nil)
@@ -62,7 +62,7 @@ func (r *clockedRig) clock(t *testing.T, i int) (state string, leads int) {
 	return fmt.Sprint(st["clock"].(map[string]any)["state"]), leads
 }
 
-// enqueueAt enqueues over any node and returns the job as it is shown.
+// enqueueAt enqueues through any node and returns the job as shown.
 func (r *clockedRig) enqueue(t *testing.T, i int, body map[string]any) map[string]any {
 	t.Helper()
 	var job map[string]any
@@ -144,8 +144,8 @@ func (r *clockedRig) off(t *testing.T, i int) bool {
 	return true
 }
 
-// Whoever leads and whose clock goes off gives leadership away before calendar time
-// follows: what is due in half an hour is not due.
+// A leader whose clock jumps hands over leadership before calendar time follows: jobs due
+// in half an hour do not fire.
 func TestClock_ALeaderWhoseClockJumpsLosesLeadershipAndNothingFires(t *testing.T) {
 	t.Parallel()
 	r := clockedCell(t, 0, 0, 0)

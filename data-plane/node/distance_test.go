@@ -13,7 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/node"
 )
 
-// lateConn is a node's end of a connection that brings everything late.
+// lateConn is a node's end of a connection that delays everything.
 type lateConn struct {
 	net.Conn
 	by *atomic.Int64 // Nanoseconds.
@@ -41,7 +41,7 @@ func (l lateListener) Accept() (net.Conn, error) {
 }
 
 // With nodes too far apart no leader lasts. Connections open at once, as through a proxy
-// beside the node, so the answers have to tell.
+// beside the node, so only the answers show the distance.
 func TestDistance_ANodeWithoutALeaderSaysThatTheOthersAreTooFarAway(t *testing.T) {
 	t.Parallel()
 	r := newCellRig(t, 3)

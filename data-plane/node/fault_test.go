@@ -81,7 +81,7 @@ func ledByFirst(t *testing.T) (*cellRig, *stallable) {
 	return r, s
 }
 
-// writes counts until one of the nodes takes a write.
+// writes counts until one of the nodes accepts a write.
 func (r *cellRig) writeSomewhere(t *testing.T, nodes ...int) {
 	t.Helper()
 	id := ulid.Make().String()
@@ -98,8 +98,8 @@ func (r *cellRig) writeSomewhere(t *testing.T, nodes ...int) {
 	})
 }
 
-// stallEnds is when a stalled node ends its process (R4). The aim is 6 s; what is measured is
-// logged, for a test on a busy machine measures the machine.
+// stallEnds is when a stalled node ends its process (R4). The aim is 6 s; the measured time
+// is only logged, because a test on a busy machine measures the machine.
 const stallEnds = 10 * time.Second
 
 func TestStall_AnotherNodeTakesWritesBeforeTheProcessEnds(t *testing.T) {
@@ -160,7 +160,7 @@ func TestShutdown_ADiskThatHangsNeitherHoldsItUpNorLetsItLead(t *testing.T) {
 	})
 }
 
-func TestKeyFile_AnEmptyOneIsNoKey(t *testing.T) {
+func TestKeyFile_AnEmptyOneIsDamaged(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"cell.secret", "api-key"} {
 		t.Run(file, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestKeyFile_AnEmptyOneIsNoKey(t *testing.T) {
 	}
 }
 
-func TestKeyFile_AKeyThatTheCellNeverLearntIsStoredAtTheNextStart(t *testing.T) {
+func TestKeyFile_AKeyUnknownToTheCellIsStoredAtTheNextStart(t *testing.T) {
 	t.Parallel()
 	dir, other := t.TempDir(), t.TempDir()
 	for _, d := range []string{dir, other} {

@@ -108,7 +108,7 @@ func TestNodeAlone_AJobGoesInAndComesOutAndARestartForgetsNothing(t *testing.T) 
 	}
 }
 
-// A browser on this machine carries what any page of any site asks for.
+// A browser on this machine sends what any page of any site requests.
 func TestNodeAlone_WithoutKeysNoPageOfAnotherSiteGetsIn(t *testing.T) {
 	t.Parallel()
 	n := alone(t, t.TempDir())

@@ -63,7 +63,7 @@ func Example_worker() {
 	}
 }
 
-// ImportFile is a long job that can go on where an earlier attempt stopped.
+// ImportFile is a long job that can continue where an earlier attempt stopped.
 type ImportFile struct {
 	Path string `json:"path"`
 	Rows int    `json:"rows"`

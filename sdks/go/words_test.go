@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A word that the wire has and the client does not name is one that its users write by hand.
+// A word of the wire that the client does not name would have to be written by hand.
 func TestWords_AreTheWires(t *testing.T) {
 	t.Parallel()
 	words := filepath.Join("..", "..", "data-plane", "api", "wire", "words.go")

@@ -99,10 +99,10 @@ func TestCell_SpeaksMutualTLSInside(t *testing.T) {
 	}
 }
 
-// worker is an SDK worker that tells which jobs it handled.
+// worker is an SDK worker that records which jobs it handled.
 type worker struct {
 	handled chan string
-	// stop ends the worker; while the service still runs, or it waits for it.
+	// stop ends the worker; call it while the service runs, or it waits for the service.
 	stop func()
 }
 
@@ -140,7 +140,7 @@ func (w *worker) waitHandled(t *testing.T, limit time.Duration) time.Duration {
 	}
 }
 
-// forget drops what was handled so far.
+// forget drops the record so far.
 func (w *worker) forget() {
 	for {
 		select {
@@ -232,7 +232,7 @@ func waitStatus(ctx context.Context, t *testing.T, tenant rig.Tenant, want int) 
 	})
 }
 
-func TestCell_ANodeToldToStopGivesItsLeadershipAway(t *testing.T) {
+func TestCell_AStoppingNodeHandsOverItsLeadership(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCell(t, rig.CellOptions{})
 	ctx := ctxFor(t, time.Minute)
@@ -356,8 +356,8 @@ func TestCell_CommandsMakeTenantsAndMoveNodes(t *testing.T) {
 	enqueueUntil(ctx, t, c.Tenant(0))
 }
 
-// While a shard has no leader, calls are held: those that were not sent yet, and those
-// that may be sent again. None of them is refused.
+// While a shard has no leader, calls are held if they were not sent yet or may be sent
+// again. None of them is refused.
 func TestCell_CallsAreHeldWhileALeaderIsElected(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCell(t, rig.CellOptions{})

@@ -11,7 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
-// exitStopped is the documented exit code of a node that wants somebody to look.
+// exitStopped is the documented exit code of a node that needs attention.
 const exitStopped = 70
 
 // TestExit_DamagedDataEndsWithTheDocumentedCode damages the files of a node that was
@@ -49,7 +49,7 @@ func TestExit_DamagedDataEndsWithTheDocumentedCode(t *testing.T) {
 				}
 			}
 			n.Start()
-			// Damage is met by whoever reads; nobody reads everything at start.
+			// Damage is found when it is read; not everything is read at start.
 			for next := 0; !n.Exited() && ctx.Err() == nil; next++ {
 				_, _ = c.Tenant(0).Job(ctx, jobs[next%len(jobs)]) // Its answer does not matter.
 			}
@@ -85,7 +85,7 @@ func damage(t *testing.T, dir string) {
 const exitConflict = 5
 
 // A supervisor that restarts a node after every other code must not loop because of a
-// folder that somebody mixed up.
+// wrong data folder.
 func TestExit_AFolderThatIsNotTheNodesEndsWithTheDocumentedCode(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

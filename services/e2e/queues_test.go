@@ -81,7 +81,7 @@ func TestQueues_AreSetUpByAManagementKeyAtTheTenantsAddress(t *testing.T) {
 	}
 }
 
-// A limit of three holds over all workers, proxies and nodes, also while the leader of
+// A limit of three holds over all workers, proxies and nodes, even while the leader of
 // the queue's shard is killed, and the work goes on.
 func TestQueues_ALimitHoldsOverAChangeOfLeader(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ import (
 	corvo "github.com/corvo-cloud/corvo/sdks/go"
 )
 
-const stopLimit = 3 * time.Second // What Ctrl-C is promised to take.
+const stopLimit = 3 * time.Second // How long Ctrl-C may take.
 
 func TestUp_PrintedCommandsFinishAJob(t *testing.T) {
 	t.Parallel()
@@ -205,7 +205,7 @@ func TestUp_KilledWholeFiveTimesLosesNothingAcknowledged(t *testing.T) {
 	t.Logf("%d enqueues and %d acks were acknowledged over %d kills", enqueued, acked, kills)
 }
 
-// waitForCounts waits until n more jobs have gone in and out.
+// waitForCounts waits until n more jobs were enqueued and acked.
 func waitForCounts(t *testing.T, history *rig.History, n int) {
 	t.Helper()
 	enqueued, acked := history.Counts()

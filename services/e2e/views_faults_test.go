@@ -17,7 +17,7 @@ import (
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
-// listed is a job as a list shows it, and as a look at the job itself does.
+// listed is a job as shown in a list, and on its own.
 type listed struct {
 	ID          string            `json:"id"`
 	Queue       string            `json:"queue"`
@@ -39,18 +39,18 @@ type listPage struct {
 	Cursor     string   `json:"cursor"`
 	Rebuilding bool     `json:"rebuilding"`
 	LagMS      int64    `json:"lag_ms"`
-	// AsOf is when what the page shows was true.
+	// AsOf is the time of the page's data.
 	AsOf time.Time `json:"as_of"`
 }
 
-// mixer does everything to jobs that can be done to them, whatever the answers are.
+// mixer runs every operation on jobs, whatever the answers are.
 type mixer struct {
 	tenant  rig.Tenant
 	working sync.WaitGroup
 	stop    context.CancelFunc
 
 	mu sync.Mutex // Guards the rest.
-	// settled is when the enqueue of a job was acknowledged that nothing is ever done to.
+	// settled is when the enqueue of an untouched job was acknowledged.
 	settled map[string]time.Time
 	ids     []string // Of jobs that anything may be done to.
 }
@@ -72,10 +72,10 @@ func startMixer(tenant rig.Tenant) *mixer {
 	return m
 }
 
-// end returns when no call is under way any more.
+// end returns when no call is in progress.
 func (m *mixer) end() { m.stop(); m.working.Wait() }
 
-// some is a job at random; "" if there is none yet.
+// some is a random job; "" if there is none yet.
 func (m *mixer) some() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -139,8 +139,8 @@ func (m *mixer) more(t *testing.T, n int) {
 	eventually.True(t, 30*time.Second, fmt.Sprintf("%d more jobs", n), func() bool { return count() >= before+n })
 }
 
-// walk reads every page. What was there before asOf is in them, unless whole is false:
-// a page says that rows may be missing, or the walk was broken off.
+// walk reads every page. They contain everything from before asOf, unless whole is false:
+// a page says that rows may be missing, or the walk was interrupted.
 func walk(ctx context.Context, tenant rig.Tenant, limit int) (jobs []listed, asOf time.Time, whole bool, _ error) {
 	cursor, refusals := "", 0
 	whole, asOf = true, time.Now()
@@ -148,7 +148,7 @@ func walk(ctx context.Context, tenant rig.Tenant, limit int) (jobs []listed, asO
 		var page listPage
 		_, err := tenant.Call(ctx, http.MethodGet, fmt.Sprintf("/api/v1/jobs?limit=%d&cursor=%s", limit, cursor), nil, &page)
 		if err != nil {
-			// A leader that is gone: the same page again. A cursor is good everywhere.
+			// The leader is gone: read the same page again. A cursor is valid on every node.
 			var refused *rig.Refusal
 			if errors.As(err, &refused) && refused.Status < http.StatusInternalServerError {
 				return nil, asOf, false, err
@@ -186,8 +186,8 @@ func wantOrder(jobs []listed) error {
 	return nil
 }
 
-// wantTruth compares the list with a look at each of its jobs, and with the counters of
-// the queues, which are kept with the state. Nothing may happen meanwhile.
+// wantTruth compares the list with each of its jobs, and with the counters of the queues,
+// which are kept with the state. Nothing may change meanwhile.
 func wantTruth(ctx context.Context, tenant rig.Tenant) error {
 	var page listPage
 	if _, err := tenant.Call(ctx, http.MethodGet, "/api/v1/jobs?limit=1", nil, &page); err != nil {
@@ -238,8 +238,8 @@ func eventuallyTrue(ctx context.Context, t *testing.T, what string, tenant rig.T
 	eventually.NoError(t, 40*time.Second, what, func() error { return wantTruth(ctx, tenant) })
 }
 
-// Nodes are killed while everything is done to jobs. Afterwards the list on every node
-// is what the state is, after a node's files were taken away or cut off, too.
+// Nodes are killed while jobs change in every way. Afterwards the list on every node
+// equals the state, even after a node's files were removed or truncated.
 func TestViews_ListsEqualTheStateOnEveryNodeAfterKills(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCell(t, rig.CellOptions{})

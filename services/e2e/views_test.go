@@ -14,8 +14,8 @@ import (
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
-// eventFollower reads the event stream of a tenant and connects again, after the last event it saw,
-// whenever the stream ends: what a client of ours does.
+// eventFollower reads the event stream of a tenant and reconnects, after the last event it saw,
+// whenever the stream ends, as our clients do.
 type eventFollower struct {
 	t   *testing.T
 	url string
@@ -93,7 +93,7 @@ func (f *eventFollower) take(data string) {
 }
 
 // Nodes are killed one after the other. Who follows the events gets each exactly
-// once and in order, and who lists the jobs finds them all.
+// once and in order, and a list of the jobs has them all.
 func TestViews_EventsAndListsSurviveTheirLeader(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCell(t, rig.CellOptions{})

@@ -440,8 +440,7 @@ func begun(t *testing.T, base string) net.Conn {
 	return conn
 }
 
-// Whoever sends a body slowly, or breaks it off, stands in nobody's way: not now and not
-// later.
+// A client that sends a body slowly, or aborts it, blocks nobody, now or later.
 func TestCarrier_BodiesThatNeverEndHinderNobody(t *testing.T) {
 	t.Parallel()
 	_, behind := serve(t, named("control"))

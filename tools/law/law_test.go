@@ -29,7 +29,7 @@ func TestImports_PointInwards(t *testing.T) {
 	}
 }
 
-// A line for a room that is gone, or an arrow to one, makes the drawing lie.
+// A line for a room that is gone, or an arrow to one, would make the drawing wrong.
 func TestImports_TableNamesOnlyRoomsThatExist(t *testing.T) {
 	t.Parallel()
 	dir := root(t)
@@ -48,7 +48,7 @@ func TestImports_TableNamesOnlyRoomsThatExist(t *testing.T) {
 	}
 }
 
-// An arrow nobody walks is a permission nobody asked for.
+// An unused arrow is a permission that nobody needs.
 func TestImports_EveryArrowIsUsed(t *testing.T) {
 	t.Parallel()
 	imports, err := Imports(root(t))
@@ -132,7 +132,7 @@ func TestModules_ShareOneGoVersionAndNameTheirSiblings(t *testing.T) {
 	}
 	for _, m := range mods {
 		inWork := slices.ContainsFunc(work.Use, func(u *modfile.Use) bool { return path.Clean(u.Path) == path.Dir(m) })
-		// The tools' dependencies must not lift the product's versions.
+		// The tools' dependencies must not raise the product's versions.
 		if inWork == (path.Dir(m) == "tools") {
 			t.Errorf("%s: in go.work: %v; every module but tools belongs there", m, inWork)
 		}
@@ -280,7 +280,7 @@ func TestDocs_NamedTestsExist(t *testing.T) {
 	}
 }
 
-// outside matches pages and folders that a reader of this repository does not have.
+// outside matches pages and folders that readers of this repository do not have.
 var outside = regexp.MustCompile(`/work/|\b\d-(?:rulings|mission|architecture|engine|cloud|terraform|experience|reliability|test-parts)\b|house-style|design/traps|\bworker-api\b`)
 
 func TestText_PointsNowhereOutside(t *testing.T) {
@@ -411,10 +411,10 @@ func uniq[T any](in []T, f func(T) string) []string {
 	return out
 }
 
-// reason matches where a word that customers' programs compare is said.
+// reason matches the places where a word that customers' programs compare is written.
 var reason = regexp.MustCompile(`(?:fault\.New\(\s*fault\.\w+,|Reason:|refuse\(\s*(?:\d+|fault\.\w+),|\{\d{3},|writeStatus\([^"]*)\s*"([A-Z][A-Z_]+)"`)
 
-// customers' calls are refused by these rooms; the others speak to operators.
+// customers' calls are refused by these rooms; the others answer operators.
 var refusing = []string{
 	"data-plane/internal/edge/cluster/", "data-plane/internal/engine/dispatch/", "data-plane/internal/floor/group/", "data-plane/internal/edge/queue/", "data-plane/internal/edge/readmodel/",
 	"data-plane/internal/edge/server/", "data-plane/internal/engine/shard/", "data-plane/internal/engine/state/", "services/proxy/",

@@ -14,7 +14,7 @@ import (
 
 // A part of a command or record is a bit of its mask, and some version of the cell brought
 // it: a program that does not know the bit refuses the value, so nobody may write it below
-// that version (R18). testdata/parts.txt says which. A new part goes behind the last one,
+// that version (R18). testdata/parts.txt says which. A new part goes after the last one,
 // gets the newest version there (-rewrite does both), and is written by what asks for that
 // version: `needs` in the row of its command, `entry.version` where apply makes a record.
 func TestStored_EveryPartOfAMaskHasItsVersion(t *testing.T) {
@@ -55,7 +55,7 @@ type mask struct {
 	parts    []string
 }
 
-// partSources are what the sources say of parts: the masks, the text of `state`, and the
+// partSources is what the sources say about parts: the masks, the text of `state`, and the
 // newest version of the cell.
 type partSources struct {
 	masks   []mask
@@ -186,7 +186,7 @@ const (
 		"func (c *Card) parts() codec.Mask { return cardText | cardFrom }\n"
 )
 
-func TestStored_PartsThatNobodySwitchesOnAreFound(t *testing.T) {
+func TestStored_PartsThatAreNeverSwitchedOnAreFound(t *testing.T) {
 	masks := append(masksOf(t, "note.go", noteMask), masksOf(t, "card.go", cardMask)...)
 	if len(masks) != 2 || masks[0].of != "Note" || !slices.Equal(masks[1].parts, []string{"cardText", "cardFrom"}) {
 		t.Fatalf("read %+v", masks)

@@ -16,14 +16,14 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write testdata anew")
 
-// underApply are the folders, with what lies in them, whose constants may decide what
+// underApply are the folders and subfolders whose constants may decide what
 // apply stores.
 var underApply = []string{"engine/command", "engine/feed", "engine/job", "engine/keys", "engine/records", "engine/state", "cell/limits.go"}
 
-// A limit, a length of time or a text that apply goes by is a part of the stored form:
+// A limit, a duration or a text that apply decides by is part of the stored form:
 // two builds in one cell must have the same (R18). One that changes is a new constant
 // beside the old one, chosen by the version of the entry. Constants that only readers or
-// caches use stand here too; they may be changed, and the file rewritten (-rewrite).
+// caches use are listed too; they may be changed, and the file rewritten (-rewrite).
 func TestStored_ConstantsUnderApplyAreThoseOfTheFile(t *testing.T) {
 	var lines []string
 	for _, dir := range underApply {
@@ -53,7 +53,7 @@ func TestStored_ConstantsUnderApplyAreThoseOfTheFile(t *testing.T) {
 	for _, l := range known {
 		name, _, _ := strings.Cut(l, " = ")
 		there := slices.ContainsFunc(lines, func(other string) bool { return strings.HasPrefix(other, name+" = ") })
-		if there && !slices.Contains(lines, l) { // One that is gone is not used any more, or left apply.
+		if there && !slices.Contains(lines, l) { // A missing one is not used any more, or left apply.
 			t.Errorf("was: %s", l)
 		}
 	}
@@ -81,7 +81,7 @@ func goFiles(t *testing.T, root string) (paths []string) {
 }
 
 // constantsOf lists the constants of a file that have a value of their own, in functions
-// too. Where they stand does not matter.
+// too, wherever they are.
 func constantsOf(t *testing.T, path string) (lines []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)

@@ -15,7 +15,7 @@ import (
 
 const module = "../../data-plane"
 
-// TestTable_EveryMutantBuilds finds the entries that the code has left behind, without
+// TestTable_EveryMutantBuilds finds outdated entries, without
 // the minutes that it takes to run them.
 func TestTable_EveryMutantBuilds(t *testing.T) {
 	rooms := map[string]*packages.Package{}

@@ -13,7 +13,7 @@ import (
 
 // A page of docs/features is read from top to bottom against one service: blocks
 // marked `sh` are run, the `go` block is a program of sdks/go/examples and is run too,
-// and a `text` block behind either is what it prints. An … in it stands for anything.
+// and a `text` block after either is what it prints. An … in it matches anything.
 func TestFeatures_PagesDoWhatTheySay(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -108,7 +108,7 @@ func (d *desk) example(t *testing.T, name, code string) string {
 	return bin
 }
 
-// saysAll reports whether said has every line of want in its order.
+// saysAll reports whether said has every line of want in order.
 func saysAll(said, want string) (missing string, ok bool) {
 	for line := range strings.Lines(want) {
 		line = strings.TrimSpace(line)

@@ -94,8 +94,7 @@ func TestArchitecture_PageDoesWhatItSays(t *testing.T) {
 	}
 }
 
-// The pages' addresses are replaced by free ones; everything else is run as it
-// stands.
+// The pages' addresses are replaced by free ones; everything else is run unchanged.
 func TestOperations_PageDoesWhatItSays(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -231,8 +230,8 @@ func newDesk(t *testing.T, root string) *desk {
 	return d
 }
 
-// built is done once the programs are made that all pages use. They stay there: go build
-// leaves alone what is up to date.
+// built is done once the programs that all pages use are built. They are kept: go build
+// skips what is up to date.
 var built sync.Once
 
 func (d *desk) build(module, pkg, name string) {
@@ -338,7 +337,7 @@ func (p *process) exited() bool {
 	}
 }
 
-// interrupt is Ctrl-C; a process that does not end is killed and said so.
+// interrupt is Ctrl-C; a process that does not end is killed and reported.
 func (p *process) interrupt(t *testing.T) error {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -70,7 +70,7 @@ func newStandin(f faults) *http.Server {
 
 func every(n, count int) bool { return n > 0 && count%n == 0 }
 
-// add puts a job in, and gives its id.
+// add enqueues a job and returns its id.
 func (q *standin) add(queue string) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -141,7 +141,7 @@ func (q *standin) ack(l lease) wire.Code {
 	return ""
 }
 
-// counted takes one off a fault that is counted, if there is one left.
+// counted uses up one of a counted fault, if there is one left.
 func (q *standin) counted(left *int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -357,7 +357,7 @@ func (q *standin) StreamLifecycle(ctx context.Context, stream *connect.BidiStrea
 	}
 }
 
-// settled does everything of a frame but the fetch.
+// settled does everything in a frame but the fetch.
 func (q *standin) settled(frame *corvov1.LifecycleStreamRequest) *corvov1.LifecycleStreamResponse {
 	reply := &corvov1.LifecycleStreamResponse{RequestId: frame.GetRequestId()}
 	reply.AckOutcomes, reply.Acked = q.outcomes(frame.GetAcks())

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// bulkServer notes the bodies of bulk calls and answers them.
+// bulkServer records the bodies of bulk calls and answers them.
 func bulkServer(t *testing.T, done string) (url string, asked *[]string) {
 	t.Helper()
 	asked = new([]string)
@@ -100,7 +100,7 @@ func TestBulk_AFilterIsWatchedUntilItIsDone(t *testing.T) {
 	}
 }
 
-func TestBulk_WhatIsNotClearIsNotDone(t *testing.T) {
+func TestBulk_AmbiguousCallsAreRefused(t *testing.T) {
 	t.Parallel()
 	url, asked := bulkServer(t, ``)
 	for line, want := range map[string]string{

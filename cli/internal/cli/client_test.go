@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// outcome is what an invocation left behind.
+// outcome is the result of an invocation.
 type outcome struct {
 	exit           int
 	stdout, stderr string
@@ -148,7 +148,7 @@ func TestRequest_CarriesKeyNamespaceAndTenantPath(t *testing.T) {
 	}
 }
 
-func TestRequest_AnswerThatIsNotOursIsCalledSo(t *testing.T) {
+func TestRequest_AForeignResponseIsReported(t *testing.T) {
 	t.Parallel()
 	url := answer(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>hello</html>")) })
 	if got := run(t, url, "queues"); got.exit != ExitFail || !strings.Contains(got.stderr, "isn't a Corvo server") {
@@ -297,7 +297,7 @@ func TestMain_EndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A server tells a worker without a token to cancel what it lost, and names it besides.
+// A server tells a worker without a token to cancel a job it lost, and reports it as lost too.
 func TestHeartbeat_ALostLeaseIsNoCancel(t *testing.T) {
 	t.Parallel()
 	url := answer(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Each command is the call that its words say, and shows what comes back.
+// Each command makes the call that its words say, and shows the result.
 func TestCommands_AskWhatTheySay(t *testing.T) {
 	t.Parallel()
 	for line, c := range map[string]struct{ call, body, answer, shows string }{
@@ -156,7 +156,7 @@ func TestTable_ARowIsALine(t *testing.T) {
 	}
 }
 
-func TestUsage_SaysWhichArgumentAndWhichValueIsWrong(t *testing.T) {
+func TestUsage_NamesTheWrongArgumentAndValue(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		"enqueue":                        "corvo enqueue needs QUEUE\n  fix: use `corvo enqueue QUEUE [PAYLOAD]`",
@@ -201,7 +201,7 @@ func TestSchedule_NameIsAsGoodAsTheID(t *testing.T) {
 	}
 }
 
-func TestQueueSet_RetryDefaultsAreKeptChangedAndTakenAway(t *testing.T) {
+func TestQueueSet_RetryDefaultsAreKeptChangedAndRemoved(t *testing.T) {
 	t.Parallel()
 	var body string
 	url := answer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -226,8 +226,8 @@ func TestQueueSet_RetryDefaultsAreKeptChangedAndTakenAway(t *testing.T) {
 	}
 }
 
-// No proxy takes an address with an encoded slash.
-func TestBudgetDelete_ATargetThatNoAddressHoldsGoesByItsID(t *testing.T) {
+// No proxy accepts a URL with an encoded slash.
+func TestBudgetDelete_ATargetThatNoURLHoldsIsAddressedByID(t *testing.T) {
 	t.Parallel()
 	var calls []string
 	url := answer(t, func(w http.ResponseWriter, r *http.Request) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A folder that somebody mixed up is not begun anew, and a supervisor does not loop.
+// A wrong data folder is not initialized again, and a supervisor does not loop.
 func TestServer_AFolderThatIsNotItsOwnIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -14,8 +14,8 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
-// written are the methods of the store that write what a tenant's audit log or cell must
-// learn of, with the files that may call them beside this room, and why.
+// written are the methods of the store whose writes belong in a tenant's audit log or its
+// cell, with the files outside this room that may call them, and why.
 var written = map[string]map[string]string{
 	"InsertTenant":     {"server/restore.go": "adopts what the cell says; its entries follow at the end, and the scan tells the cell"},
 	"UpdateTenant":     {"server/restore.go": "as above"},

@@ -86,7 +86,7 @@ func TestFinishLogin_LinkWorksOnce(t *testing.T) {
 	})
 }
 
-func TestFinishLogin_DeadLinksAreToldApart(t *testing.T) {
+func TestFinishLogin_DeadLinksAreDistinguished(t *testing.T) {
 	t.Parallel()
 	w := cloudtest.New(t)
 	s := newService(w)
@@ -130,8 +130,8 @@ func TestStartLogin_AnswerDoesNotTellWhoIsKnown(t *testing.T) {
 	}
 }
 
-// A provider may say any address; its people are not to be had by mail, nor does their
-// existence get into the way of the address's real owner.
+// A provider may claim any address; its users cannot sign in by email, and do not get in
+// the way of the address's real owner.
 func TestStartLogin_PeopleOfAProviderAreUnknown(t *testing.T) {
 	t.Parallel()
 	w := cloudtest.New(t)
@@ -183,7 +183,7 @@ func TestSignInLink_SignsIn(t *testing.T) {
 	}
 }
 
-// O19: the session that somebody planted before the sign-in is worth nothing after it.
+// O19: a session that somebody planted before the sign-in is worthless after it.
 func TestFinishLogin_PlantedSessionEnds(t *testing.T) {
 	t.Parallel()
 	w := cloudtest.New(t)
@@ -283,7 +283,7 @@ func TestStartLogin_StrangersLockNobodyOut(t *testing.T) {
 	w.Tenant(t, "acme", "ada@example.com")
 	var newest mail.Message
 	for minute := range 120 {
-		// Each minute from another network, more often than any limit.
+		// Each minute from a different network, more often than any limit.
 		for range 20 {
 			ctx, _ := cloudtest.Public(t, fmt.Sprintf("198.51.%d.9", minute), "")
 			_, _ = s.StartLogin(ctx, &cloudv1.StartLoginRequest{Email: "ada@example.com"}) // Refused from the sixth on.
@@ -305,7 +305,7 @@ func TestStartLogin_StrangersLockNobodyOut(t *testing.T) {
 		}
 		w.Advance(time.Minute)
 	}
-	// And nothing is used up that all share.
+	// And no shared limit is used up.
 	bob, _ := cloudtest.Public(t, "198.51.200.1", "")
 	if _, err := s.StartLogin(bob, &cloudv1.StartLoginRequest{Email: "bob@example.com"}); err != nil {
 		t.Errorf("somebody else is refused: %v", err)

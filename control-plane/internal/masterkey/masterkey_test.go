@@ -164,7 +164,7 @@ func TestChange_SealsEverythingAnewBesideARunningProcess(t *testing.T) {
 	})
 }
 
-// One that is cut off leaves every secret readable, and the next goes on.
+// An interrupted change leaves every secret readable, and the next run continues.
 func TestChange_GoesOnAfterItWasCutOff(t *testing.T) {
 	t.Parallel()
 	on(t, func(t *testing.T, url string, running store.Store) {
@@ -221,7 +221,7 @@ func TestChange_NeverCallsAKeyRemovableThatIsNeeded(t *testing.T) {
 			t.Fatalf("while a process seals with it: %+v, %v", r, err)
 		}
 		now = now.Add(leaseFor + time.Second)
-		// Sealed in a column that no purpose names, and a text that was damaged.
+		// Sealed in a column that no purpose names, and a damaged text.
 		stray, err := before.Seal(seal.Letter, []byte("stray"))
 		if err != nil {
 			t.Fatal(err)

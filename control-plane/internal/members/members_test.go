@@ -86,7 +86,7 @@ func TestMembers_LastOwnerStays(t *testing.T) {
 	})
 }
 
-func TestRemoveMember_EndsWhatRestsOnTheMembership(t *testing.T) {
+func TestRemoveMember_EndsEverythingOfTheMembership(t *testing.T) {
 	t.Parallel()
 	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
 		s := newService(w)
@@ -193,7 +193,7 @@ func TestUpdateMember_ChangesOnceAndTellsTheCell(t *testing.T) {
 	}
 }
 
-func TestListMembers_PageTokenIsGoodForItsCallerAlone(t *testing.T) {
+func TestListMembers_PageTokenIsValidForItsCallerOnly(t *testing.T) {
 	t.Parallel()
 	w := cloudtest.New(t)
 	s := newService(w)
@@ -422,9 +422,9 @@ func TestCreateInvitation_RefusesMembersFloodsAndNonsense(t *testing.T) {
 	}
 }
 
-// The name of a key is text that anybody in the tenant chose; a letter to a stranger
-// must not carry it.
-func TestCreateInvitation_LetterCarriesNoChosenText(t *testing.T) {
+// The name of a key is text chosen by somebody in the tenant; an email to a stranger
+// must not contain it.
+func TestCreateInvitation_EmailContainsNoChosenText(t *testing.T) {
 	t.Parallel()
 	w := cloudtest.New(t)
 	s := newService(w)
@@ -466,7 +466,7 @@ func alive(t *testing.T, w *cloudtest.World, tn store.Tenant) (ids string) {
 
 // The keys of somebody who was removed went on working, those made with their management
 // key too, and could invite them back.
-func TestKeys_GoWithWhoMadeThemUnlessKept(t *testing.T) {
+func TestKeys_AreRevokedWithTheirMakerUnlessKept(t *testing.T) {
 	t.Parallel()
 	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
 		s := newService(w)

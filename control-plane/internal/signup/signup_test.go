@@ -25,7 +25,7 @@ func newService(w *cloudtest.World) *Service {
 	})
 }
 
-// start signs up and gives what the mail brought.
+// start signs up and returns what the email contains.
 func start(t *testing.T, w *cloudtest.World, s *Service, email, tenant string) (id, token, code string) {
 	t.Helper()
 	ctx, _ := cloudtest.Public(t, peer, "")

@@ -251,9 +251,9 @@ func waivers(t *testing.T) map[string]bool {
 	return out
 }
 
-// A statement that leaves the tenant out works until somebody guesses an id. A statement of
-// one tenant names it; one across tenants is behind a check that the transaction is the
-// service's; one about what is common reads no tenant's table.
+// A statement without the tenant works until somebody guesses an id. A statement about one
+// tenant names it; one across tenants checks that the transaction is the service's; one
+// about common records reads no tenant's table.
 func TestStatements_AboutATenantsTableNameTheTenant(t *testing.T) {
 	t.Parallel()
 	elsewhere := []string{
@@ -378,8 +378,8 @@ func literals(n ast.Node) (out []string) {
 	return out
 }
 
-// tablesOf maps variables to the tables that they are. That of a tenant's records begins
-// with the tenant, and so does its key.
+// tablesOf maps variables to their tables. The table of a tenant's records begins with the
+// tenant, and so does its key.
 func tablesOf(t *testing.T, p source) map[string]string {
 	t.Helper()
 	out := make(map[string]string)

@@ -12,7 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
-// together runs f n times at once and gives what they said.
+// together runs f n times at once and returns the results.
 func together[T any](n int, f func(i int) T) []T {
 	out := make([]T, n)
 	var start, done sync.WaitGroup
@@ -190,7 +190,7 @@ func TestSignup_WrongCodesAtOnceAreAllCounted(t *testing.T) {
 	})
 }
 
-func TestNames_OfManyWhoWantOneGoesToOne(t *testing.T) {
+func TestNames_OneOfManyCallersGetsIt(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		errs := together(8, func(i int) error {
 			return s.Service(t.Context(), func(tx *store.Tx) error {
@@ -226,7 +226,7 @@ func TestSettings_NumbersAreGivenOnce(t *testing.T) {
 	})
 }
 
-func TestLease_OfManyOneHoldsIt(t *testing.T) {
+func TestLease_OneOfManyHoldsIt(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		held := together(6, func(i int) (ok bool) {
 			err := s.Service(t.Context(), func(tx *store.Tx) (err error) {
@@ -240,7 +240,7 @@ func TestLease_OfManyOneHoldsIt(t *testing.T) {
 	})
 }
 
-func TestRead_SeesOnePictureWhileOthersWrite(t *testing.T) {
+func TestRead_SeesOneSnapshotWhileOthersWrite(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		twoTenants(t, s)
 		err := s.ReadTenant(t.Context(), "tn_a", func(tx *store.Tx) error {

@@ -52,7 +52,7 @@ func service(t *testing.T, s store.Store, f func(ctx context.Context, tx *store.
 	}
 }
 
-// inTenant runs f in a transaction of one tenant and returns what f says.
+// inTenant runs f in a transaction of one tenant and returns its result.
 func inTenant(t *testing.T, s store.Store, id string, f func(ctx context.Context, tx *store.Tx) error) error {
 	t.Helper()
 	ctx := t.Context()
@@ -445,7 +445,7 @@ func TestTokens_WorkOnce(t *testing.T) {
 	})
 }
 
-func TestConnections_TakeTheirIdentitiesAlong(t *testing.T) {
+func TestConnections_AreDeletedWithTheirIdentities(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		twoTenants(t, s)
 		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {
@@ -671,7 +671,7 @@ func TestRates_AreCountedByWindow(t *testing.T) {
 func TestPages_SkipAndRepeatNothingWhileRowsAreAdded(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		service(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.InsertTenant(ctx, tenant("tn_a", "acme")) })
-		// Orders that people and bytes do not agree on.
+		// Names that people and bytes order differently.
 		start := []string{"B-x", "Ba", "a-b", "ab", "b", "b-a"}
 		add := func(name string) {
 			t.Helper()

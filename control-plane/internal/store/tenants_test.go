@@ -107,7 +107,7 @@ func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
 	})
 }
 
-func TestIsolation_WhatLooksAcrossTenantsIsForTheServiceAlone(t *testing.T) {
+func TestIsolation_OnlyTheServiceReadsAcrossTenants(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		fullTenants(t, s)
 		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {

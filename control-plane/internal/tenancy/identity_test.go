@@ -64,7 +64,7 @@ func TestMintToken_SaysWhatTheRoleMayInOneNamespace(t *testing.T) {
 	refused(t, err, "KEY_NEEDS_NO_TOKEN")
 }
 
-func TestOwn_ASessionOfATenantsProviderIsGoodThereAlone(t *testing.T) {
+func TestOwn_ASessionOfATenantsProviderIsValidThereOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	user := store.User{ID: "usr_00000000000000000000000000", Email: "ada@corvo.test", CreatedAt: w.now}
@@ -192,7 +192,7 @@ func TestMintToken_WaitsUntilARotationIsCarried(t *testing.T) {
 	}
 	rotate()
 	w.ObserveWait = time.Millisecond
-	must(w.MintToken(people(owner), &cloudv1.MintTokenRequest{Namespace: "orders"}))(t) // Not for ever.
+	must(w.MintToken(people(owner), &cloudv1.MintTokenRequest{Namespace: "orders"}))(t) // Not forever.
 }
 
 // Proxies judge a token by the cell's time, whatever this machine's clock says.

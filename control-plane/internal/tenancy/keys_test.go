@@ -192,7 +192,7 @@ func TestKeys_NobodyMakesOrTouchesABroaderOne(t *testing.T) {
 			refused(t, err, "KEY_BROADER_THAN_CALLER")
 		})
 	}
-	// Nor does a small key grow in the hands of a developer.
+	// A developer cannot broaden a narrow key either.
 	small := w.keyFor(t, people(developer), jobs(workerRole)).GetApiKey().GetId()
 	_, err := w.UpdateApiKey(people(developer), &cloudv1.UpdateApiKeyRequest{KeyId: small, Roles: []cloudv1.NamespaceRole{adminRole}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"roles"}}})
 	refused(t, err, "KEY_BROADER_THAN_CALLER")
@@ -296,7 +296,7 @@ func TestUpdateApiKey_MaskEtagAndExpiry(t *testing.T) {
 	field(t, err, "roles")
 }
 
-func TestKeys_AnothersNamespaceIsNowhere(t *testing.T) {
+func TestKeys_AnothersNamespaceIsNotFound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := w.tenant(t, "acme", PlanFree)(owner)
@@ -319,8 +319,8 @@ func TestKeys_AnothersNamespaceIsNowhere(t *testing.T) {
 	}
 }
 
-// What is revoked stays in the cell, which all tenants share.
-func TestCreateApiKey_MakingAndRevokingEndsForTheDay(t *testing.T) {
+// Revoked keys stay in the cell, which all tenants share.
+func TestCreateApiKey_CreatingAndRevokingHasADailyLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := w.tenant(t, "acme", PlanFree)(owner)

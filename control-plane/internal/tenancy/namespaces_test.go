@@ -120,7 +120,7 @@ func TestCreateNamespace_SameRequestIDGetsTheFirstAnswer(t *testing.T) {
 	other.Name = "billing"
 	_, err := w.CreateNamespace(ctx, other)
 	field(t, err, "request_id")
-	// Somebody else's request of the same id is another one.
+	// Somebody else's request with the same id is a different one.
 	_, err = w.CreateNamespace(people(admin), r)
 	refused(t, err, "NAMESPACE_EXISTS")
 	r.RequestId = "not-a-uuid"
@@ -219,7 +219,7 @@ func TestUpdateNamespace_MaskAndEtag(t *testing.T) {
 		res, err := w.UpdateNamespace(ctx, r)
 		return res.GetNamespace(), err
 	}
-	// What the mask does not name stays, and a label is none of the cell's business.
+	// What the mask does not name stays, and the cell does not know labels.
 	got := must(update(&cloudv1.UpdateNamespaceRequest{Name: "ignored", Labels: map[string]string{"team": "a"}, Etag: n.GetEtag()}, "labels"))(t)
 	if got.GetName() != "orders" || got.GetLabels()["team"] != "a" || got.GetEtag() == n.GetEtag() || got.GetGeneration() != 1 || len(w.outbox(t)) != 0 {
 		t.Errorf("%v", got)

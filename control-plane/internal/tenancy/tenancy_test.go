@@ -45,7 +45,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// await stands for the loop of package reconcile: it looks now and then.
+// await stands in for the loop of package reconcile: it polls.
 func (w *world) await(ctx context.Context, _ string, seen func(*store.Tx) (is bool, err error)) (is bool, err error) {
 	for {
 		err = w.Store.ReadService(ctx, func(tx *store.Tx) (err error) {
@@ -62,7 +62,7 @@ func (w *world) await(ctx context.Context, _ string, seen func(*store.Tx) (is bo
 	}
 }
 
-// tenant makes a tenant and gives contexts of its people, by role.
+// tenant makes a tenant and returns contexts of its members, by role.
 func (w *world) tenant(t *testing.T, name, plan string) func(cloudv1.TenantRole) context.Context {
 	t.Helper()
 	id := w.IDs.New(ids.Tenant, w.now)
@@ -103,7 +103,7 @@ func field(t *testing.T, err error, name string) {
 	t.Fatalf("%v, want a refusal of the field %s", err, name)
 }
 
-// must gives what a call returned.
+// must returns a call's result.
 func must[T any](v T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
@@ -120,7 +120,7 @@ func (w *world) auditOf(t *testing.T, ctx context.Context) []*cloudv1.AuditEvent
 	return must(w.ListAuditEvents(ctx, &cloudv1.ListAuditEventsRequest{PageSize: 1000}))(t).GetEvents()
 }
 
-// outbox empties the outbox and gives what was in it.
+// outbox empties the outbox and returns what was in it.
 func (w *world) outbox(t *testing.T) (rows []store.Outbox) {
 	t.Helper()
 	err := w.Store.Service(t.Context(), func(tx *store.Tx) (err error) {

@@ -107,8 +107,8 @@ func TestWatch_TheOddOneOutIsOffAndTheOthersAgree(t *testing.T) {
 	}
 }
 
-// What was learnt before the wall jumped says nothing: a machine that wakes up trusts its
-// clock only once it has asked again.
+// Answers from before the wall clock jumped are worthless: a machine that wakes up trusts
+// its clock only once it has asked again.
 func TestWatch_AJumpOfTheWallForgetsWhatWasKnown(t *testing.T) {
 	t.Parallel()
 	clocks, watches := cell(t, 0, 0, 0)
@@ -136,8 +136,8 @@ func TestWatch_AJumpOfTheWallForgetsWhatWasKnown(t *testing.T) {
 	}
 }
 
-// A node that was off and can not ask any more stays off: who tells of changes must not
-// let it lead again because the others are away.
+// A node that was off and can no longer ask stays off: it must not lead again because the
+// others are away.
 func TestWatch_OffEndsWithAnAgreementOnly(t *testing.T) {
 	t.Parallel()
 	clocks, watches := cell(t, time.Hour, 0, 0)
@@ -162,8 +162,8 @@ func TestWatch_OffEndsWithAnAgreementOnly(t *testing.T) {
 	}
 }
 
-// The way there and back is taken off: a slow network is no wrong clock.
-func TestAsk_TheWayIsTakenOff(t *testing.T) {
+// The round trip is subtracted: a slow network is not a wrong clock.
+func TestAsk_TheRoundTripIsSubtracted(t *testing.T) {
 	t.Parallel()
 	mine := newHandClock(0)
 	slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -185,7 +185,7 @@ func TestAsk_TheWayIsTakenOff(t *testing.T) {
 	}
 }
 
-func TestAsk_OnlyANodeOfTheCellIsBelieved(t *testing.T) {
+func TestAsk_OnlyANodeOfTheCellIsTrusted(t *testing.T) {
 	t.Parallel()
 	clock := newHandClock(0)
 	for name, h := range map[string]http.Handler{
@@ -241,7 +241,7 @@ func TestTime_IsThatOfMostNodesWhateverTheWallDoes(t *testing.T) {
 	}
 }
 
-// Who cannot ask goes by its own clock, and waits for nobody for long.
+// A process that cannot ask uses its own clock, and does not wait long.
 func TestTime_WithoutNodesTheWallCounts(t *testing.T) {
 	t.Parallel()
 	mine := newHandClock(time.Hour)

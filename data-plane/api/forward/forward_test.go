@@ -140,8 +140,8 @@ func TestForward_AllStreamsAreToldWhenTheTargetDies(t *testing.T) {
 	eventually.Returns(t, 2*time.Second, "telling all streams", told.Wait)
 }
 
-// An answer of known length that breaks off is an error while nothing of it was sent
-// on, so that the caller may ask again. One that is too large to be kept breaks off.
+// A response of known length that breaks off is an error while nothing of it was sent
+// on, so that the caller may retry. One that is too large to be buffered breaks off.
 func TestForward_AnswerThatBreaksOffIsAnErrorOrABrokenAnswer(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -27,7 +27,7 @@ func ctxFor(t *testing.T, limit time.Duration) context.Context {
 	return ctx
 }
 
-// customers go on calling through the proxy and write down what they are told.
+// customers keep calling through the proxy and record the answers.
 type customers struct {
 	t    *testing.T
 	stop context.CancelFunc
@@ -50,10 +50,10 @@ func startCustomers(t *testing.T, tenant rig.Tenant) *customers {
 		c.wait.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				c.paused.RLock()
-				in := map[string]any{"queue": "walls", "idempotency_key": fmt.Sprintf("%s-%d", worker, n)}
+				in := map[string]any{"queue": "wallClocks", "idempotency_key": fmt.Sprintf("%s-%d", worker, n)}
 				_, err := tenant.Call(ctx, http.MethodPost, "/api/v1/enqueue", in, nil)
 				c.note(ctx, err)
-				job, ok, err := tenant.FetchLease(ctx, "walls", worker, 100*time.Millisecond, 10*time.Second)
+				job, ok, err := tenant.FetchLease(ctx, "wallClocks", worker, 100*time.Millisecond, 10*time.Second)
 				c.note(ctx, err)
 				if ok {
 					c.note(ctx, tenant.Ack(ctx, job))
@@ -157,8 +157,8 @@ func leads(t *testing.T, c *rig.Cell, i int) int {
 	return n
 }
 
-// suspend is what a machine does after a suspend: it stood still, and its wall went on.
-func suspend(p *rig.Process, wall *rig.Wall, slept time.Duration) {
+// suspend acts like a machine after a suspend: it stood still, and its wall clock went on.
+func suspend(p *rig.Process, wall *rig.WallClock, slept time.Duration) {
 	p.Signal(syscall.SIGSTOP)
 	wall.Move(slept)
 	p.Signal(syscall.SIGCONT)
@@ -189,9 +189,9 @@ func enqueue(ctx context.Context, t *testing.T, tenant rig.Tenant, in map[string
 
 // One process of the cell has a wrong clock, from its start or from one moment to the
 // next. It leads nothing, nobody's time moves, and no customer is refused.
-func TestWalls_TheOddOneLeadsNothingAndNobodyIsRefused(t *testing.T) {
+func TestWallClocks_TheOddOneLeadsNothingAndNobodyIsRefused(t *testing.T) {
 	t.Parallel()
-	c := rig.StartCell(t, rig.CellOptions{Walls: []time.Duration{}})
+	c := rig.StartCell(t, rig.CellOptions{WallClocks: []time.Duration{}})
 	ctx := ctxFor(t, 4*time.Minute)
 	tenant := c.Tenant(0)
 	inAnHour := enqueue(ctx, t, tenant, map[string]any{"queue": "later", "scheduled_at": time.Now().Add(time.Hour).Format(time.RFC3339)})
@@ -208,7 +208,7 @@ func TestWalls_TheOddOneLeadsNothingAndNobodyIsRefused(t *testing.T) {
 		n := c.Nodes[2]
 		n.Signal(syscall.SIGTERM)
 		n.WaitExit(time.Minute)
-		n.Wall.Move(by)
+		n.WallClock.Move(by)
 		n.Start()
 		odd(ctx, t, c, 2)
 		load.goOn(ctx, 50)
@@ -216,18 +216,18 @@ func TestWalls_TheOddOneLeadsNothingAndNobodyIsRefused(t *testing.T) {
 		if exit != 0 || !strings.Contains(out, "clock (") {
 			t.Errorf("cell status with a node %s off: exit %d\n%s%s", by, exit, out, talk)
 		}
-		n.Wall.Move(0)
+		n.WallClock.Move(0)
 		fit(ctx, t, c, 2)
 		load.expectNoRefusal("a node started " + by.String() + " off")
 	}
 	for _, by := range []time.Duration{hours, -hours} {
 		i := c.Leader(c.Shard, 10*time.Second)
 		n, began := c.Nodes[i], time.Now()
-		suspend(n.Process, n.Wall, by)
+		suspend(n.Process, n.WallClock, by)
 		odd(ctx, t, c, i)
 		load.goOn(ctx, 50)
 		t.Logf("the leader's clock jumped by %s: calls went on after %s", by, time.Since(began).Round(time.Millisecond))
-		n.Wall.Move(0)
+		n.WallClock.Move(0)
 		fit(ctx, t, c, i)
 		load.expectNoRefusal("the leader's clock jumped by " + by.String())
 		if lines := strings.Count(n.Stderr(), "signed in another time"); lines > 5 {
@@ -236,7 +236,7 @@ func TestWalls_TheOddOneLeadsNothingAndNobodyIsRefused(t *testing.T) {
 	}
 	for _, by := range []time.Duration{hours, -hours} {
 		p := c.Proxies[0]
-		p.Wall.Move(by)
+		p.WallClock.Move(by)
 		load.goOn(ctx, 200)
 		load.expectNoRefusal("the proxy's clock jumped by " + by.String())
 		load.pause(func() {
@@ -247,7 +247,7 @@ func TestWalls_TheOddOneLeadsNothingAndNobodyIsRefused(t *testing.T) {
 		})
 		load.goOn(ctx, 100)
 		load.expectNoRefusal("a proxy started " + by.String() + " off")
-		p.Wall.Move(0)
+		p.WallClock.Move(0)
 	}
 
 	if got := state(ctx, t, tenant, inAnHour); got != "scheduled" {
@@ -267,9 +267,9 @@ const followed = time.Minute
 // All machines of the cell sleep for eight hours. Leases stand; within a minute the
 // calendar is right, and a schedule runs once for all the ticks that it slept through,
 // or as its policy says.
-func TestWalls_ACellThatSleptFiresEachScheduleOnce(t *testing.T) {
+func TestWallClocks_ACellThatSleptFiresEachScheduleOnce(t *testing.T) {
 	t.Parallel()
-	c := rig.StartCell(t, rig.CellOptions{Walls: []time.Duration{}})
+	c := rig.StartCell(t, rig.CellOptions{WallClocks: []time.Duration{}})
 	ctx := ctxFor(t, 3*time.Minute)
 	tenant := c.Tenant(0)
 	schedules := map[string]string{}
@@ -296,9 +296,9 @@ func TestWalls_ACellThatSleptFiresEachScheduleOnce(t *testing.T) {
 	}
 	c.Proxies[0].Signal(syscall.SIGSTOP)
 	for _, n := range c.Nodes {
-		n.Wall.Move(hours)
+		n.WallClock.Move(hours)
 	}
-	c.Proxies[0].Wall.Move(hours)
+	c.Proxies[0].WallClock.Move(hours)
 	for _, n := range c.Nodes {
 		n.Signal(syscall.SIGCONT)
 	}

@@ -18,10 +18,10 @@ import (
 	"github.com/corvo-cloud/corvo/services/mailbox"
 )
 
-// The control plane's clock is hours ahead or behind, from its start and then the other
-// way from one moment to the next. Whoever signs up has a key that works at once, the
-// console's tokens are good, and /readyz and the log name the clock.
-func TestWalls_AControlPlaneWhoseClockIsOffLocksNobodyOut(t *testing.T) {
+// The control plane's clock is hours ahead or behind, from its start and then suddenly the
+// other way. New sign-ups get keys that work at once, the console's tokens are valid, and
+// /readyz and the log report the clock.
+func TestWallClocks_AControlPlaneWhoseClockIsOffLocksNobodyOut(t *testing.T) {
 	t.Parallel()
 	for _, by := range []time.Duration{hours, -hours} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestWalls_AControlPlaneWhoseClockIsOffLocksNobodyOut(t *testing.T) {
 				}
 			})
 			listen := rig.Addresses(t, 1)[0]
-			c := rig.StartCell(t, rig.CellOptions{Walls: []time.Duration{}, ProxyArgs: []string{"--control", "http://" + listen}})
+			c := rig.StartCell(t, rig.CellOptions{WallClocks: []time.Duration{}, ProxyArgs: []string{"--control", "http://" + listen}})
 			control := c.StartControl(rig.ControlOptions{
 				Database: "sqlite:" + filepath.Join(t.TempDir(), "control.db"), Listen: listen, PublicURL: c.Proxies[0].URL, SMTP: box.Addr(), Off: by,
 			})
@@ -61,9 +61,9 @@ func TestWalls_AControlPlaneWhoseClockIsOffLocksNobodyOut(t *testing.T) {
 				t.Errorf("readyz: %s", got)
 			}
 			eventually.True(t, patience, "the log says so", func() bool { return strings.Contains(control.Stderr(), "this machine's clock is wrong") })
-			control.Wall.Move(-by)
+			control.WallClock.Move(-by)
 			works("jumped")
-			control.Wall.Move(0)
+			control.WallClock.Move(0)
 			works("set-right")
 			eventually.True(t, patience, "nothing is wrong", func() bool { return !strings.Contains(get(t, control.URL+"/readyz"), "wrong clock") })
 			if n := strings.Count(control.Stderr(), "this machine's clock is wrong"); n > 2 {

@@ -13,5 +13,5 @@ func TestMain(m *testing.M) {
 		fmt.Println("skipped; make test-long runs it")
 		return
 	}
-	os.Exit(rig.MainWithWalls(m))
+	os.Exit(rig.MainWithWallClocks(m))
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // Balancer spreads connections over addresses, as a TCP balancer in front of proxies
-// does: it knows nothing of what it carries, and goes on to the next address when one
-// does not take a connection.
+// does: it does not look at the bytes, and tries the next address when one does not
+// accept a connection.
 type Balancer struct {
 	Address string
 
@@ -63,7 +63,7 @@ func (b *Balancer) carry(client net.Conn) {
 	}
 }
 
-// copyHalf hands an end of one side on to the other.
+// copyHalf copies one direction, and passes on its end.
 func copyHalf(to, from net.Conn) {
 	_, _ = io.Copy(to, from) // An error is an end like another.
 	if tcp, ok := to.(*net.TCPConn); ok {

@@ -29,9 +29,9 @@ type CellOptions struct {
 	ProxyArgs []string
 	// TLS puts everything inside the cell under mutual TLS.
 	TLS bool
-	// Walls gives every process a wall clock that the test can move, and moves those of
-	// the first nodes from the start. It needs MainWithWalls.
-	Walls []time.Duration
+	// WallClocks gives every process a wall clock that the test can move, and moves those of
+	// the first nodes from the start. It needs MainWithWallClocks.
+	WallClocks []time.Duration
 	// Binary is the program that the nodes run at first; empty: the one that Main built.
 	Binary string
 }
@@ -49,14 +49,14 @@ type Cell struct {
 	t          testing.TB
 	secretFile string
 	authority  *authority // Nil without TLS.
-	walls      bool       // Every process has a Wall.
+	wallClocks bool       // Every process has a WallClock.
 }
 
-// Place is a place for a process of a cell: that may be started, killed and started again.
+// Place is a slot for a process of a cell, which may be started, killed and started again.
 type Place struct {
-	*Process // The latest.
-	URL      string
-	Wall     *Wall // Nil unless asked for.
+	*Process  // The latest.
+	URL       string
+	WallClock *WallClock // Nil unless asked for.
 	// Binary is the program of the next start; empty: the one that Main built.
 	Binary string
 
@@ -65,26 +65,26 @@ type Place struct {
 	args []string
 }
 
-// Start starts the process, also again.
+// Start starts the process, the first time or again.
 func (p *Place) Start() {
 	p.t.Helper()
-	p.Process = start(p.t, p.name, p.Binary, p.Wall.env(), p.args...)
+	p.Process = start(p.t, p.name, p.Binary, p.WallClock.env(), p.args...)
 }
 
-// WaitReady waits for the line that a process prints when it can take work.
+// WaitReady waits for the line that a process prints when it is ready.
 func (p *Place) WaitReady(limit time.Duration) {
 	p.t.Helper()
 	p.waitFor("become ready", limit, func() bool { return strings.Contains(p.Stdout(), "ready: ") })
 }
 
-// CellNode is a place for a node.
+// CellNode is a slot for a node.
 type CellNode struct {
 	Place
 	ID  string
 	Dir string
 }
 
-// StartCell starts the processes and returns when a job can go in at every proxy.
+// StartCell starts the processes and returns when every proxy accepts jobs.
 func StartCell(t testing.TB, o CellOptions) *Cell {
 	t.Helper()
 	if o.Nodes == 0 {
@@ -93,7 +93,7 @@ func StartCell(t testing.TB, o CellOptions) *Cell {
 	if o.Proxies == 0 {
 		o.Proxies = 1
 	}
-	c := &Cell{t: t, walls: o.Walls != nil}
+	c := &Cell{t: t, wallClocks: o.WallClocks != nil}
 	c.secretFile = filepath.Join(t.TempDir(), "secret")
 	writeFile(t, c.secretFile, cellSecret+"\n")
 	admin := celladmin.Options{Name: "test"}
@@ -154,10 +154,10 @@ func (c *Cell) plan(o CellOptions) {
 	for i, n := range c.Nodes {
 		n.args = c.nodeArgs(n, api[i], raft[i], "--peers", strings.Join(peers, ","))
 		n.args = append(n.args, o.NodeArgs...)
-		if o.Walls != nil {
-			n.Wall = newWall(c.t)
-			if i < len(o.Walls) {
-				n.Wall.Move(o.Walls[i])
+		if o.WallClocks != nil {
+			n.WallClock = newWallClock(c.t)
+			if i < len(o.WallClocks) {
+				n.WallClock.Move(o.WallClocks[i])
 			}
 		}
 	}
@@ -166,8 +166,8 @@ func (c *Cell) plan(o CellOptions) {
 		p.args = append([]string{"proxy", "--listen", public[i], "--nodes", strings.Join(c.URLs(), ","), "--data", c.t.TempDir(),
 			"--name", fmt.Sprint(i + 1)}, c.flags(fmt.Sprintf("proxy%d", i+1))...)
 		p.args = append(p.args, o.ProxyArgs...)
-		if o.Walls != nil {
-			p.Wall = newWall(c.t)
+		if o.WallClocks != nil {
+			p.WallClock = newWallClock(c.t)
 		}
 		c.Proxies = append(c.Proxies, p)
 	}
@@ -198,8 +198,8 @@ func (c *Cell) url(address string) string {
 	return "http://" + address
 }
 
-// Join starts one more node that asks node number 0 to be taken in, and returns
-// when it can take work.
+// Join starts one more node that joins through node number 0, and returns when it is
+// ready.
 func (c *Cell) Join(limit time.Duration) *CellNode {
 	c.t.Helper()
 	api, raft := Addresses(c.t, 1)[0], Addresses(c.t, 1)[0]
@@ -255,7 +255,7 @@ func (c *Cell) makeTenant() {
 // Tenant is the tenant through proxy number i.
 func (c *Cell) Tenant(i int) Tenant { return NewTenant(c.Proxies[i].URL+"/t/"+CellTenant, c.Key) }
 
-// WaitServing waits until proxy number i carries requests to a leader.
+// WaitServing waits until proxy number i forwards requests to a leader.
 func (c *Cell) WaitServing(i int, limit time.Duration) {
 	c.t.Helper()
 	tenant := c.Tenant(i)

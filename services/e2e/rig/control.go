@@ -20,11 +20,11 @@ type ControlOptions struct {
 	PublicURL string
 	// SMTP is the mail server's host:port.
 	SMTP string
-	// Off is how far its wall clock is moved from the start, in a Cell with Walls.
+	// Off is how far its wall clock is moved from the start, in a Cell with WallClocks.
 	Off time.Duration
 }
 
-// CellControl is a place for a control plane beside a Cell.
+// CellControl is a slot for a control plane beside a Cell.
 type CellControl struct{ Place }
 
 // StartControl starts a control plane over the cell and returns when it serves.
@@ -36,9 +36,9 @@ func (c *Cell) StartControl(o ControlOptions) *CellControl {
 	p.args = append([]string{"control", "--listen", o.Listen, "--database", o.Database, "--public-url", o.PublicURL,
 		"--nodes", strings.Join(c.URLs(), ","), "--master-key-file", key, "--smtp", o.SMTP, "--mail-from", "corvo@corvo.test",
 		"--allow-private-issuers", "--trusted-proxies", "127.0.0.1"}, c.flags("control")...)
-	if c.walls {
-		p.Wall = newWall(c.t)
-		p.Wall.Move(o.Off)
+	if c.wallClocks {
+		p.WallClock = newWallClock(c.t)
+		p.WallClock.Move(o.Off)
 	}
 	p.Start()
 	p.WaitReady(startLimit)
@@ -54,7 +54,7 @@ func (p *CellControl) Run(flags ...string) *Process {
 // API speaks JSON to a control API, as curl would.
 type API struct {
 	URL string
-	// Token is a management key; empty for calls that ask for none.
+	// Token is a management key; empty for calls that need none.
 	Token string
 
 	client *http.Client
@@ -76,7 +76,7 @@ func (a API) Call(ctx context.Context, procedure string, in, out any) error {
 	return err
 }
 
-// Mail is a mail as the development mailbox shows it.
+// Mail is an email as the development mailbox shows it.
 type Mail struct {
 	ID      string   `json:"id"`
 	To      []string `json:"to"`
@@ -91,7 +91,7 @@ func Mails(ctx context.Context, mailbox string) ([]Mail, error) {
 	return mails, err
 }
 
-// LinkToken waits for a mail to an address and returns the token of its link.
+// LinkToken waits for an email to an address and returns the token of its link.
 func LinkToken(ctx context.Context, mailbox, address string) (string, error) {
 	for {
 		mails, err := Mails(ctx, mailbox)
@@ -125,7 +125,7 @@ type SignedUp struct {
 	Ready       bool   `json:"ready"`
 }
 
-// SignUp makes a tenant by the two calls and the mail between them.
+// SignUp makes a tenant by the two calls and the email between them.
 func (u *Up) SignUp(ctx context.Context, email, tenant string) (SignedUp, error) {
 	var done SignedUp
 	api := NewAPI(u.API.URL, "")

@@ -26,14 +26,14 @@ func NewHistory() *History {
 	return &History{enqueued: map[string]time.Time{}, acked: map[string]time.Time{}}
 }
 
-// Enqueued notes an acknowledged enqueue.
+// Enqueued records an acknowledged enqueue.
 func (h *History) Enqueued(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.enqueued[id] = time.Now()
 }
 
-// Fetched notes a job that was handed out to a call that began at asked.
+// Fetched records a job that was handed out to a call that began at asked.
 func (h *History) Fetched(id string, asked time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -42,14 +42,14 @@ func (h *History) Fetched(id string, asked time.Time) {
 	}
 }
 
-// Acked notes an acknowledged end of a job.
+// Acked records an acknowledged end of a job.
 func (h *History) Acked(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.acked[id] = time.Now()
 }
 
-// Counts says how much was acknowledged so far.
+// Counts returns how much was acknowledged so far.
 func (h *History) Counts() (enqueued, acked int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -61,7 +61,7 @@ const (
 	wrongsShown = 10
 )
 
-// Audit looks every acknowledged job up and fails the test for each that is lost:
+// Audit looks up every acknowledged job and fails the test for each that is lost:
 // an acknowledged enqueue that is in no state, an acknowledged end that is not.
 func (h *History) Audit(ctx context.Context, t testing.TB, tenant Tenant) {
 	t.Helper()

@@ -58,7 +58,7 @@ func (o LoadOptions) withDefaults() LoadOptions {
 	return o
 }
 
-// Stop ends the load; calls under way are cut and count as not answered.
+// Stop ends the load; calls in progress are cancelled and count as not answered.
 func (l *Load) Stop() {
 	l.stop()
 	l.done.Wait()

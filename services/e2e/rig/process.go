@@ -115,7 +115,7 @@ func (p *Process) WaitExit(limit time.Duration) int {
 // Stdout is what the process has printed so far.
 func (p *Process) Stdout() string { return p.out.String() }
 
-// Stderr is what the process has said and logged so far.
+// Stderr is what the process has logged so far.
 func (p *Process) Stderr() string { return p.err.String() }
 
 // WaitFile waits until the process has written a file, whole, and returns it.
@@ -130,7 +130,7 @@ func (p *Process) WaitFile(path string, limit time.Duration) string {
 	return string(text)
 }
 
-// WaitLog waits until the process has said text on its standard error.
+// WaitLog waits until the process has logged text to standard error.
 func (p *Process) WaitLog(text string, limit time.Duration) {
 	p.t.Helper()
 	p.waitFor("say "+strconv.Quote(text), limit, func() bool { return strings.Contains(p.Stderr(), text) })

@@ -18,11 +18,11 @@ const (
 	chunkTorn     = 700  // There.
 )
 
-// TearLogEnd leaves a raft log as a crash in the middle of a write does: behind
-// what is synced stands the beginning of one more record. dir is a node's; the
+// TearLogEnd leaves a raft log as a crash in the middle of a write does: the synced
+// records are followed by the start of one more. dir is a node's; the
 // node must not run.
 //
-// Cutting a record off that was synced would not be a crash: a node that forgets
+// Cutting off a synced record would not be a crash: a node that forgets
 // what it confirmed is a broken disk, and then it must not start.
 func TearLogEnd(t testing.TB, dir string) {
 	t.Helper()

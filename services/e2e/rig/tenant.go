@@ -15,7 +15,7 @@ import (
 type Tenant struct {
 	URL string
 	Key string
-	// Namespace, if set, is asked for by name.
+	// Namespace, if set, is selected by name.
 	Namespace string
 
 	client *http.Client
@@ -92,14 +92,14 @@ func exchange(ctx context.Context, client *http.Client, method, url string, head
 	return res.StatusCode, nil
 }
 
-// Enqueue puts one job in; the id is of an acknowledged job.
+// Enqueue adds one job; the id is of an acknowledged job.
 func (t Tenant) Enqueue(ctx context.Context, queue string, payload any) (id string, err error) {
 	var job Job
 	_, err = t.Call(ctx, http.MethodPost, "/api/v1/enqueue", map[string]any{"queue": queue, "payload": payload}, &job)
 	return job.JobID, err
 }
 
-// Fetch takes one job out; ok is false when there was none within wait.
+// Fetch leases one job; ok is false when there was none within wait.
 func (t Tenant) Fetch(ctx context.Context, queue, worker string, wait time.Duration) (job Job, ok bool, err error) {
 	return t.FetchLease(ctx, queue, worker, wait, time.Minute)
 }

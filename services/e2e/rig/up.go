@@ -40,7 +40,7 @@ func StartUp(t testing.TB, data string, args ...string) *Up {
 	return u
 }
 
-// LinkToken waits for a mail to an address and returns the token of its link.
+// LinkToken waits for an email to an address and returns the token of its link.
 func (u *Up) LinkToken(ctx context.Context, address string) (string, error) {
 	return LinkToken(ctx, u.MailboxURL, address)
 }

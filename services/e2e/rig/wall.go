@@ -21,10 +21,10 @@ const wallVariable = "CORVO_E2E_WALL"
 //go:embed overlay/wall.go.txt
 var wallSource []byte
 
-// MainWithWalls is Main with a corvo-cloud whose wall clock a test can move while it
+// MainWithWallClocks is Main with a corvo-cloud whose wall clock a test can move while it
 // runs: the same sources, but time.Now adds what stands in a file. Everything is
 // compiled anew for it, which takes minutes the first time.
-func MainWithWalls(m *testing.M) int { return mainWith(m, wallOverlay) }
+func MainWithWallClocks(m *testing.M) int { return mainWith(m, wallOverlay) }
 
 // wallOverlay writes what go build wants, to replace time.Now.
 func wallOverlay(dir string) ([]string, error) {
@@ -59,21 +59,21 @@ func wallOverlay(dir string) ([]string, error) {
 	return []string{"-overlay", file}, os.WriteFile(file, text, 0o600)
 }
 
-// Wall is the wall clock of a process. A jump of it moves no monotonic clock, as when
+// WallClock is the wall clock of a process. A jump of it moves no monotonic clock, as when
 // somebody sets a machine's clock.
-type Wall struct {
+type WallClock struct {
 	t    testing.TB
 	file string
 }
 
-func newWall(t testing.TB) *Wall {
-	w := &Wall{t: t, file: filepath.Join(t.TempDir(), "wall")}
+func newWallClock(t testing.TB) *WallClock {
+	w := &WallClock{t: t, file: filepath.Join(t.TempDir(), "wall")}
 	w.Move(0)
 	return w
 }
 
 // Move sets the process's wall clock to the machine's plus by, at once.
-func (w *Wall) Move(by time.Duration) {
+func (w *WallClock) Move(by time.Duration) {
 	w.t.Helper()
 	// In place and in one write: the process has the file mapped.
 	f, err := os.OpenFile(w.file, os.O_WRONLY|os.O_CREATE, 0o600)
@@ -89,7 +89,7 @@ func (w *Wall) Move(by time.Duration) {
 	}
 }
 
-func (w *Wall) env() []string {
+func (w *WallClock) env() []string {
 	if w == nil {
 		return nil
 	}

@@ -53,8 +53,8 @@ func run(m *testing.M) int {
 	return rig.Main(m)
 }
 
-// errHistory: a clone without history has no older build. Only the test at length insists
-// on one.
+// errHistory: a clone without history has no older build. Only the long test requires
+// one.
 var errHistory = errors.New("this clone does not have")
 
 // buildOlder builds the commit of `from`, unless that was done before.

@@ -9,13 +9,13 @@ import (
 )
 
 // next makes version 2 of the cell: an enqueue gets a part that says where it came from,
-// and from then on its job keeps that as its trace context; so both a part of a command
-// and a rule of apply hang on the version. A real version is written like this. Each text
-// stands once in the product's sources, wherever the file is.
+// and from then on its job keeps that as its trace context, so that both a part of a command
+// and a rule of apply depend on the version. A real version is written like this. Each text
+// is in the product's sources once, in whatever file.
 var next = []struct{ old, new string }{
 	{"Highest = First", "Highest Version = 2"},
 
-	// The command: a bit behind the last one.
+	// The command: a bit after the last one.
 	{"	enqueueDependsOn\n)", "	enqueueDependsOn\n	enqueueOrigin\n)"},
 	{"	OnDependency   DependencyPolicy // Matters with DependsOn.\n", "	OnDependency DependencyPolicy\n	Origin string\n"},
 	{"		enqueueDependsOn.If(len(c.DependsOn) > 0 || c.OnDependency != 0)", "		enqueueDependsOn.If(len(c.DependsOn) > 0 || c.OnDependency != 0) | enqueueOrigin.If(c.Origin != \"\")"},
@@ -25,7 +25,7 @@ var next = []struct{ old, new string }{
 	// Who proposes: from version 2 on, and not before.
 	{"	b.cmds = append(b.cmds, q.After...)\n", "	if t.shard.group.Version() >= 2 {\n		for _, c := range q.After {\n			if e, ok := c.(*command.Enqueue); ok {\n				e.Origin = \"from a caller\"\n			}\n		}\n	}\n	b.cmds = append(b.cmds, q.After...)\n"},
 
-	// What apply stores hangs on the version in force.
+	// What apply stores depends on the version in effect.
 	{"	x.txn.Set(x.m.space.Job(c.NS, keys.Body, c.ID),", "	if x.version >= 2 {\n		body.TraceParent = c.Origin\n	}\n	x.txn.Set(x.m.space.Job(c.NS, keys.Body, c.ID),"},
 }
 

@@ -77,10 +77,10 @@ type upgrade struct {
 	t       *testing.T
 	cell    *rig.Cell
 	history *rig.History
-	digests map[at]map[string]uint64 // What each node said of itself.
+	digests map[at]map[string]uint64 // What each node reported.
 }
 
-// at is a place in a group's log.
+// at is a position in a group's log.
 type at struct {
 	group uint32
 	index uint64
@@ -193,7 +193,7 @@ func (u *upgrade) wantVersion(want uint32) {
 	})
 }
 
-// look compares what replicas say of themselves with what others said at the same place.
+// look compares what replicas report with what others reported at the same index.
 func (u *upgrade) look() (complete bool) {
 	u.t.Helper()
 	status, err := u.cell.Status()
@@ -225,7 +225,7 @@ func (u *upgrade) look() (complete bool) {
 	return len(groups) > 0
 }
 
-// equal waits until all replicas of every group have been seen at one place.
+// equal waits until all replicas of every group have been seen at one index.
 func (u *upgrade) equal() {
 	u.t.Helper()
 	eventually.True(u.t, settleLimit, "equal replicas", u.look)

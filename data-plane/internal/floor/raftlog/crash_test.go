@@ -21,7 +21,7 @@ import (
 )
 
 // afterCrash opens what a power loss at this moment leaves of fs. percent is the
-// chance of each unsynced block to have reached the disk all the same.
+// chance of each unsynced block to have reached the disk anyway.
 func afterCrash(t testing.TB, fs *vfs.MemFS, percent int) *Store {
 	t.Helper()
 	cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(1, uint64(percent)))}
@@ -117,7 +117,7 @@ func TestCrash_RelaxedLosesWhatReturned(t *testing.T) {
 	if term, err := crashed.Group(1).GetUint64([]byte("CurrentTerm")); err != nil || term == 7 {
 		t.Errorf("term %d (%v) after a crash without syncs: nothing was lost", term, err)
 	}
-	// A clean end loses nothing even so.
+	// A clean shutdown still loses nothing.
 	s = reopen(t, s)
 	wantLog(t, s.Group(1), entries(1, 100, 1))
 }
@@ -131,7 +131,7 @@ func TestCrash_DeletionsAreDurableToo(t *testing.T) {
 	if err := g.DeleteRange(61, 100); err != nil {
 		t.Fatal(err)
 	}
-	// A truncated entry that came back would be an entry of a history that lost.
+	// A truncated entry that came back would be an entry of a deposed leader.
 	wantLog(t, afterCrash(t, fs, 0).Group(1), entries(1, 60, 1))
 
 	store(t, g, entries(61, 70, 2))
@@ -204,7 +204,7 @@ func TestFailedSync_IsTerminal(t *testing.T) {
 	fatal := make(chan error, 16)
 	s, err := Open("log", Options{FS: fs, OnFatal: func(err error) {
 		fatal <- err
-		runtime.Goexit() // Stands for the end of the process.
+		runtime.Goexit() // Stands in for the end of the process.
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +227,7 @@ func TestFailedSync_IsTerminal(t *testing.T) {
 		t.Errorf("OnFatal got %v, Err is %v", err, s.Err())
 	}
 
-	// The disk is well again, and still nothing may be written: the failed sync
+	// The disk works again, and still nothing may be written: the failed sync
 	// may have dropped what it was to write.
 	fs.broken.Store(false)
 	for name, err := range map[string]error{
@@ -289,7 +289,7 @@ func TestCrash_AnyFlippedBitInTheWriteAheadLogIsRefused(t *testing.T) {
 	}
 }
 
-// refuseOrKeep checks that nothing went missing without a word.
+// refuseOrKeep checks that nothing was lost silently.
 func refuseOrKeep(t *testing.T, fs vfs.FS, bit int, synced uint64) {
 	t.Helper()
 	err := checkWAL(fs, "log")
@@ -350,7 +350,7 @@ func TestCrash_TornTailOpens(t *testing.T) {
 	}
 }
 
-// More than one flipped bit shows by the valid records behind it.
+// More than one flipped bit shows by the valid records after it.
 func TestCrash_DamagedStretchInTheWriteAheadLogIsRefused(t *testing.T) {
 	t.Parallel()
 	fs := vfs.NewCrashableMem()

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// The bytes of format 1 must stay readable for ever.
+// The bytes of format 1 must stay readable forever.
 func TestEntry_GoldenBytes(t *testing.T) {
 	t.Parallel()
 	key := entryKey(3, 258)

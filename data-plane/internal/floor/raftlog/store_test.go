@@ -373,7 +373,7 @@ func TestGetLog_CorruptEntryNamesGroupAndIndex(t *testing.T) {
 	if err := g.GetLog(4, new(raft.Log)); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("entry 3 under key 4: %v, want ErrCorrupt", err)
 	}
-	// A group whose end is corrupt answers nothing at all.
+	// A group whose end is corrupt serves nothing at all.
 	if err := s.db.Set(entryKey(77, 5), good, pebble.Sync); err != nil {
 		t.Fatal(err)
 	}
