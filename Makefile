@@ -1,5 +1,5 @@
 # Everything a person or a CI machine does here is a target of this file.
-# `make` alone prints what there is. Needs: Go, Node with npm, make, bash.
+# `make` alone lists the targets. Needs: Go, Node with npm, make, bash.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -12,7 +12,7 @@ ROOT := $(CURDIR)
 BIN  := $(ROOT)/.bin
 
 # The product's modules come from go.work, so a new one is picked up everywhere.
-# tools is not in the workspace: its dependencies must not lift the product's.
+# tools is not in the workspace: its dependencies must not raise the product's versions.
 MODULES := $(shell awk '$$1 ~ /^\.\// {print substr($$1, 3)}' go.work)
 PACKAGES := $(MODULES:%=./%/...)
 
@@ -23,7 +23,7 @@ BUF      := $(BIN)/npm/node_modules/.bin/buf
 WEB_DEPS := web/node_modules/.stamp
 E2E_DEPS := web/e2e/node_modules/.stamp
 
-# Arguments a caller may set.
+# Variables a caller may set.
 ARGS         ?=
 QUICK        ?=
 FUZZTIME     ?= 30s
@@ -101,7 +101,7 @@ test-web: web ## Type check, lint and unit tests of the console.
 	@cd web && npm run --silent check && npm run --silent test
 
 .PHONY: test-console
-test-console: build $(BIN)/.console-tools.stamp ## The four journeys in a real browser, with a mail server and an identity provider that are not ours.
+test-console: build $(BIN)/.console-tools.stamp ## The journeys in a real browser, with a third-party mail server and identity provider.
 	@cd web/e2e && npx playwright test $(TEST_FLAGS)
 
 .PHONY: screens
@@ -116,9 +116,9 @@ test-short: ## The Go tests without the long ones and those that start programs 
 test-race: ## The short tests under the race detector (needs a C compiler).
 	CGO_ENABLED=1 go test -race -short -timeout 20m $(TEST_FLAGS) $(PKG)
 
-# What takes longer than CI may; run it before an issue is called resolved.
+# Too long for CI; run it before an issue is called resolved.
 .PHONY: test-long
-test-long: ## What make test has no time for: clocks that differ, kills, planted bugs, every fuzz target (about half an hour).
+test-long: ## What is too long for make test: wrong clocks, kills, planted bugs, every fuzz target (about half an hour).
 	@cd services && CORVO_TEST_LONG=1 go test ./e2e/clocks -count=1 -timeout 20m
 	@$(MAKE) test-upgrade
 	@$(MAKE) soak
@@ -127,7 +127,7 @@ test-long: ## What make test has no time for: clocks that differ, kills, planted
 
 # The short form, once there and back, is among the Go tests.
 .PHONY: test-upgrade
-test-upgrade: ## Two builds of corvo-cloud in one cell, upgraded and taken back again and again (two minutes).
+test-upgrade: ## Two builds of corvo-cloud in one cell, upgraded and downgraded repeatedly (two minutes).
 	cd services && CORVO_TEST_LONG=1 go test ./e2e/upgrade -count=1 -v -timeout 20m
 
 .PHONY: soak
@@ -144,7 +144,7 @@ mutants: ## Break the state machine line by line; every break must fail a test (
 	@$(BIN)/mutants -module data-plane $(ARGS)
 
 .PHONY: bench
-bench: build ## Measure the aims (up to an hour; QUICK=1 under five minutes).
+bench: build ## Measure against the targets (up to an hour; QUICK=1 under five minutes).
 	$(BIN)/corvo bench --suite aims $(if $(QUICK),--quick) $(ARGS)
 
 ##@ Checks and generated code
@@ -161,7 +161,7 @@ tidy: ## Bring every go.mod and go.sum up to date.
 
 # verify never writes into the tree: it regenerates beside it and compares.
 .PHONY: verify
-verify: verify-generated verify-modules verify-builds ## Fail if generated code, formatting or go.mod files are not as tools would make them.
+verify: verify-generated verify-modules verify-builds ## Fail if generated code, formatting or go.mod files are out of date.
 	@$(MAKE) fmt-check
 
 .PHONY: verify-generated
@@ -227,7 +227,7 @@ web/dist/index.html: $(WEB_DEPS) $(shell find web/src web/public web/index.html 
 	cd web && npm run --silent build
 	@touch $@
 
-# A browser from the system's packages; the servers of the journeys from npm.
+# A browser from the system's packages; the journeys' mail server and identity provider from npm.
 $(BIN)/.console-tools.stamp: $(E2E_DEPS) tools/install-chromium
 	@mkdir -p $(BIN)
 	@command -v chromium-headless-shell >/dev/null || tools/install-chromium

@@ -14,7 +14,7 @@ import "./styles.css";
 
 const client = newQueryClient(() => {
   const { pathname, href } = router.state.location;
-  // The pages before the sign-in ask who is there, and may hear nobody.
+  // The pages before the sign-in ask who is signed in, which may be nobody.
   if (pathname === "/" || pathname.startsWith("/sign") || pathname === "/invite") return;
   tokens.clear();
   void router.navigate({ to: "/signin", search: { next: href, problem: "session_ended" } });
@@ -23,7 +23,7 @@ const router = newRouter(client);
 const element = document.getElementById("root");
 if (!element) throw new Error("index.html has no #root");
 
-// What a page tells its reader is no news for the browser's console.
+// Errors that a page shows are not logged to the browser's console.
 function onCaughtError(error: unknown): void {
   if (!badSearch(error) && !isUnreachable(error)) reportError(error);
 }

@@ -33,14 +33,14 @@ interface PageRow {
   path: string;
   /** In the navigation, above the page and in the tab, unless the page says something else. */
   title?: string;
-  /** Its code, loaded when somebody goes there. */
+  /** Its code, loaded when it is visited. */
   component: RouteComponent;
-  /** Reads what stands behind the `?`, and refuses what the page does not know. */
+  /** Parses the query string, and refuses unknown parameters. */
   search?: (raw: Record<string, unknown>) => object;
   beforeLoad?: (visit: { location: { hash: string } }) => void;
 }
 
-/** A page that stands in the navigation: tenant and namespace alone lead to it. */
+/** A page in the navigation: its path needs only tenant and namespace. */
 interface DestinationRow extends PageRow {
   title: string;
   icon: LucideIcon;

@@ -97,7 +97,7 @@ const home = createRoute({
   },
 });
 
-// What people type, and what older mails say.
+// URLs that people type, and those in older emails.
 const login = createRoute({
   getParentRoute: () => root,
   path: "/login",

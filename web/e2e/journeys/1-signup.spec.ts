@@ -1,4 +1,4 @@
-// A stranger opens the hosted page and has run a first job a minute later.
+// A new user opens the hosted page and has run a first job a minute later.
 import { execFileSync } from "node:child_process";
 import { demoOwner, expect, MailServer, refusals, signIn, test } from "./fixtures.ts";
 
@@ -13,7 +13,7 @@ test("sign-up: mail, key once, the snippet as printed, the first job live", asyn
   const link = MailServer.link(await mail.next("grace@initech.example", /confirm/i));
   const refused = refusals(page);
   await page.goto(link);
-  // Opening the link makes nothing: it says whose tenant it will be, and asks.
+  // Opening the link creates nothing: it says whose tenant it will be, and asks.
   await expect(page.getByText("grace@initech.example").first()).toBeVisible();
   await expect(page.getByText("wasn't started in this browser")).toHaveCount(0);
   await page.getByRole("button", { name: "Create initech" }).click();
@@ -31,7 +31,7 @@ test("sign-up: mail, key once, the snippet as printed, the first job live", asyn
   await expect(page.locator("figure pre").nth(1)).toBeVisible();
   const shell = (await page.locator("figure pre").allInnerTexts()).join("\n");
   expect(shell).toContain(`${service.url}/t/initech`);
-  // Everything on the page, pasted into a shell as it stands.
+  // Everything on the page, pasted into a shell unchanged.
   execFileSync("bash", ["-euo", "pipefail", "-c", shell.includes(key) ? shell : `export CORVO_API_KEY=${key}\n${shell.replace(/export CORVO_API_KEY=.*/, "")}`], { stdio: "pipe" });
   await expect(page.getByText("5 of 5")).toBeVisible();
 

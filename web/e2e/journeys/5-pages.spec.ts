@@ -28,7 +28,7 @@ async function settled(page: Page): Promise<void> {
   });
 }
 
-/** What axe has against a page, in a form that tells where. */
+/** axe's violations on a page, with their elements. */
 async function violations(page: Page): Promise<string[]> {
   await settled(page);
   const there = await page.evaluate(() => "axe" in window);
@@ -188,7 +188,7 @@ test("the URL holds the filters; back, forward and reload follow it", async ({ b
   await context.close();
 });
 
-/** Presses Tab until the focus is back at the start, and tells what it never met. */
+/** Presses Tab until the focus is back at the start, and returns what it never reached. */
 async function tabThrough(page: Page): Promise<{ unreached: string[]; unseen: string[] }> {
   const count = await page.evaluate(() => {
     const all = document.querySelectorAll<HTMLElement>("a[href], button, input, select, textarea, [tabindex]");

@@ -10,7 +10,7 @@ export interface Answer {
   body: unknown;
 }
 
-/** Tenant speaks JSON to one tenant URL with one key. */
+/** Tenant calls one tenant URL with one key, in JSON. */
 export class Tenant {
   constructor(
     readonly url: string,
@@ -60,7 +60,7 @@ export class Tenant {
     await this.ok("POST", `/api/v1/fail/${lease.job_id}`, { lease_token: lease.lease_token, error });
   }
 
-  /** run takes the next job of a queue and finishes it. */
+  /** run fetches the next job of a queue and acks it. */
   async run(queue: string): Promise<string> {
     const lease = await this.fetch(queue);
     await this.ack(lease);

@@ -25,7 +25,7 @@ export class IdentityProvider {
     return new IdentityProvider(proc, issuer);
   }
 
-  /** setGroups changes what the provider says of a person from now on. */
+  /** setGroups changes a user's groups at the provider. */
   async setGroups(login: string, groups: string[]): Promise<void> {
     const res = await fetch(`${this.issuer}/test/groups/${login}`, { method: "PUT", body: JSON.stringify(groups) });
     if (!res.ok) throw new Error(`set groups: ${res.status}`);

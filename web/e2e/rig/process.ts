@@ -46,12 +46,12 @@ export class Proc {
     clearTimeout(late);
   }
 
-  /** tail is the end of what the process said. */
+  /** tail is the end of the process's output. */
   tail(): string {
     return this.output.slice(-4000);
   }
 
-  /** said is everything that the process said so far. */
+  /** said is the process's output so far. */
   said(): string {
     return this.output;
   }

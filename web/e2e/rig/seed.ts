@@ -1,4 +1,4 @@
-// A company in full swing and two that have just begun, made through the same doors that
+// A busy company and two that have just started, made through the same APIs that
 // people and programs use.
 import { Tenant } from "./jobs.ts";
 import { MailServer } from "./mail.ts";
@@ -27,7 +27,7 @@ export interface Seed {
   control: Control;
 }
 
-/** Control speaks to the control API with a management key. */
+/** Control calls the control API with a management key. */
 export class Control {
   constructor(
     private readonly url: string,
@@ -67,7 +67,7 @@ export async function seed(service: Service, mail: MailServer, provider: Identit
   return { tenant: "acme", namespace: "production", empty: "globex", untried: "initech", owner, viewer, jobs, work, production, askForJobs: () => askForJobs(production), control };
 }
 
-/** signUp makes a tenant, and gives its management key. */
+/** signUp makes a tenant, and returns its management key. */
 async function signUp(service: Service, mail: MailServer, email: string, tenant: string): Promise<string> {
   const token = tokenOf(await signUpLink(service, mail, email, tenant));
   return (await new Control(service.url).call<{ token: string }>("SignupService/Confirm", { token })).token;

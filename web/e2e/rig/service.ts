@@ -33,7 +33,7 @@ export class Service {
     return new Service(proc, dir, parse(text));
   }
 
-  /** url is the public door: console and control API. */
+  /** url is the public URL: console and control API. */
   get url(): string {
     return this.variable("CORVO_ENDPOINT");
   }

@@ -104,7 +104,7 @@ export async function show(page: Page, stage: Stage, view: View): Promise<void> 
   await page.evaluate(() => document.fonts.ready);
 }
 
-/** What a page did that no page may do: it grows while the page lives. */
+/** What a page did that no page may do; it grows while the page is open. */
 export type Complaints = readonly string[];
 
 /** complaintsOf listens for errors, for violations of the content security policy, and for requests elsewhere. */

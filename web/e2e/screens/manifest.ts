@@ -21,13 +21,13 @@ export interface View {
   as: Who;
   /** A path of the console, or a whole one-time link. */
   path: string | ((stage: Stage) => string | Promise<string>);
-  /** What stands there once the view is whole. */
+  /** What is visible once the view is complete. */
   shows: string | RegExp;
   /** What a person does on the page to get there. */
   act?: (page: Page, stage: Stage) => Promise<void>;
   /** The view is about a call that is refused. */
   refused?: boolean;
-  /** A screenful shows it: something lies over the page, or rows come by scrolling. */
+  /** One screen shows it: something is over the page, or rows load by scrolling. */
   screenful?: boolean;
 }
 
@@ -121,7 +121,7 @@ async function openClear(page: Page): Promise<void> {
   await page.getByRole("dialog").getByRole("button", { name: "Clear" }).click();
 }
 
-/** Who is silent for two minutes is not listed, so all of them ask once more. */
+/** A worker that is silent for two minutes is not listed, so all of them fetch once more. */
 async function workers({ seed }: Stage): Promise<string> {
   await seed.askForJobs();
   return `${busy}/workers`;
@@ -387,7 +387,7 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     { name: "viewer-audit", as: "viewer", path: "/acme/settings/audit", shows: "You can't view" },
   ],
 
-  // What stands around the pages, and in place of one.
+  // Parts around the pages, and replacements of a page.
   frame: [
     { name: "palette", as: "owner", path: busy, shows: "Theme: dark", act: press("Control+k"), screenful: true },
     {

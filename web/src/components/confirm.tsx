@@ -21,7 +21,7 @@ export interface ConfirmProps {
   onConfirm: () => Promise<unknown> | undefined;
 }
 
-/** Asks before an action that somebody would regret; loaded when somebody is asked. */
+/** Confirmation before a destructive action; loaded on demand. */
 export default function Confirm({
   onClose,
   title,

@@ -8,7 +8,7 @@ interface EntryProps {
   title: string;
   description?: ReactNode;
   children?: ReactNode;
-  /** Below the form: the other way in. */
+  /** Below the form: the other way to sign in. */
   below?: ReactNode;
 }
 
@@ -34,7 +34,7 @@ export function Entry({ title, description, children, below }: EntryProps) {
   );
 }
 
-/** While it is asked whether a link is good. */
+/** Shown while a link is being checked. */
 export function CheckingLink(props: Pick<EntryProps, "title" | "description">) {
   return (
     <Entry {...props}>
@@ -61,7 +61,7 @@ export function InvalidLink({ error, children }: { error: unknown; children: Rea
   );
 }
 
-/** Says at a glance that a mail is on its way. */
+/** Shows at a glance that an email is on its way. */
 export function MailMark() {
   return (
     <div className="grid size-12 place-items-center rounded-xl border border-line bg-surface text-accent-text shadow-1">

@@ -101,7 +101,7 @@ function BadLink({ error }: { error: BadSearch }) {
 
 const TRY_EVERY_MS = 5_000;
 
-/** Goes on by itself as soon as somebody answers. */
+/** Continues automatically as soon as the service answers. */
 function NoAnswer({ error }: { error: unknown }) {
   const router = useRouter();
   const lost = isChunkLost(error);

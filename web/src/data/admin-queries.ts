@@ -98,7 +98,7 @@ export function useChange<Input, Output>(
   });
 }
 
-/** A name of a call that may be sent again without being done again. */
+/** An idempotency id for a call that may be retried. */
 export function newRequestId(): string {
   return crypto.randomUUID();
 }

@@ -4,7 +4,7 @@ import { isUnreachable } from "./reach";
 import type { Scope } from "./token";
 
 // One action on all jobs that a filter finds. The service does it in the background; who
-// asked for it follows how far it is.
+// asked for it follows its progress.
 
 export type BulkAction =
   | { action: "retry" }
@@ -15,7 +15,7 @@ export type BulkAction =
 export type BulkOperation = Api.BulkOperation;
 
 const ASK_EVERY_MS = 400;
-// An operation outlives a restart of what is in between by far more than this.
+// A restart of anything in between takes far less than this.
 const SILENT_MAX = 25;
 
 /** Begins an action on all jobs of a filter, and answers the operation's id. */

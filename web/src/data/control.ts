@@ -25,12 +25,12 @@ export function isNotFound(error: unknown): boolean {
   return error instanceof ConnectError && error.code === Code.NotFound;
 }
 
-/** The caller has no right to it; trying again does not help. */
+/** The caller lacks the permission; retrying does not help. */
 export function isDenied(error: unknown): boolean {
   return error instanceof ConnectError && error.code === Code.PermissionDenied;
 }
 
-/** Somebody answered, with no: the rest is a mistake of ours, or silence. */
+/** A refusal by the server; everything else is a bug of ours or a lost connection. */
 export function isRefusal(error: unknown): boolean {
   return (error instanceof ConnectError && error.code !== Code.Canceled) || error instanceof DataError;
 }

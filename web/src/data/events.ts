@@ -23,7 +23,7 @@ export function stateAfter(event: LiveEvent): JobState | null {
   return state !== undefined && isJobState(state) ? state : null;
 }
 
-/** Whether the event is the birth of a job. */
+/** Whether the event is the creation of a job. */
 export function isNew(event: LiveEvent): boolean {
   return (event.type === "enqueued" || event.type === "scheduled") && event.data?.from === undefined;
 }
@@ -62,7 +62,7 @@ function moved(queue: Queue, event: LiveEvent): Queue {
   return next;
 }
 
-/** Brings one row up to an event. */
+/** Applies an event to one row. */
 export function applyToRow(row: JobRow, event: LiveEvent): JobRow {
   const next: JobRow = { ...row, state: stateAfter(event) ?? row.state };
   if (typeof event.data?.attempt === "number") next.attempt = event.data.attempt;

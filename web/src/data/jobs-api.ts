@@ -74,7 +74,7 @@ async function refusal(response: Response): Promise<DataError> {
   try {
     body = (await response.json()) as Problem;
   } catch {
-    // A front that is not ours may answer with something else; the status must do.
+    // A foreign proxy may answer with something else; only the status counts then.
   }
   const fields = Object.fromEntries((body.fields ?? []).map((entry) => [entry.field, entry.message]));
   return new DataError(
@@ -147,7 +147,7 @@ export const jobsApi = {
   },
   pause: (scope: Scope, queue: string) => post(scope, `/queues/${seg(queue)}/pause`),
   resume: (scope: Scope, queue: string) => post(scope, `/queues/${seg(queue)}/resume`),
-  /** The whole of a queue's limits: one that is left out is no limit. Pausing is apart. */
+  /** All limits of a queue: a missing one means no limit. Pausing is separate. */
   setLimits: (scope: Scope, queue: string, settings: QueueSettings) =>
     plain<Queue>(scope, `/queues/${seg(queue)}`, { method: "PUT", body: JSON.stringify(settings) }),
   deleteQueue: (scope: Scope, queue: string) =>

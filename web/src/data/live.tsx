@@ -102,7 +102,7 @@ function patch(client: QueryClient, { tenant, namespace }: Scope, events: readon
   );
 }
 
-/** Gathers what events made doubtful and asks for it again, seldom. */
+/** Collects reads that events made stale, and refetches them at intervals. */
 class Reconciler {
   readonly #client: QueryClient;
   readonly #scope: Scope;

@@ -4,7 +4,7 @@ import type { Narrow } from "~/lib/narrow";
 import { type JobRow, jobsApi, plain, post, seg, send } from "./jobs-api";
 import type { Scope } from "./token";
 
-// What goes beyond single jobs and queues. Apart from jobs-api.ts, which every page loads.
+// Everything beyond single jobs and queues. Separate from jobs-api.ts, which every page loads.
 
 /** A page of a list, and where the next one begins. */
 export interface Page<Row> {
@@ -50,7 +50,7 @@ export type ChainStep = Api.ChainJob;
 
 export type Chain = Api.Chain;
 
-/** Why a job does not run: what stands in its way, the first thing first. */
+/** Why a job isn't running: the reasons, most important first. */
 export type Why = Api.Why;
 
 /** One iteration of an agent job that has ended. */
@@ -63,7 +63,7 @@ export type Iteration = Narrow<
   }
 >;
 
-/** Somebody who asked for jobs lately. */
+/** A worker that fetched recently. */
 export type Worker = Narrow<Api.Worker, { queues: string[] }>;
 
 /** What happened in a namespace in one minute. */

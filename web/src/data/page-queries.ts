@@ -80,7 +80,7 @@ export const pageReads = {
       queryKey: key(scope, "throughput"),
       queryFn: () => pageApi.throughput(scope),
       staleTime: 2_000,
-      // A new minute begins also when nothing happens.
+      // A new minute starts even if nothing happens.
       refetchInterval: 20_000,
     }),
   workers: (scope: Scope) =>
@@ -91,7 +91,7 @@ export const pageReads = {
         return { workers, ...leased };
       },
       staleTime: 2_000,
-      // Who asks for jobs and gets none makes no event.
+      // A fetch without jobs sends no event.
       refetchInterval: 10_000,
     }),
   held: (scope: Scope) => pages(key(scope, "held"), (cursor) => pageApi.held(scope, cursor)),

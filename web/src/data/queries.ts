@@ -50,7 +50,7 @@ export const reads = {
       queryFn: () => jobsApi.progress(scope, ids),
       enabled: ids.length > 0,
       placeholderData: (was) => was,
-      // A report makes no event that says how far the job is.
+      // Progress reports send no event with the progress.
       refetchInterval: 5_000,
     }),
   job: (scope: Scope, id: string) =>

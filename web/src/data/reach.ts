@@ -1,9 +1,9 @@
 import { ConnectError } from "@connectrpc/connect";
 
-// Telling "nobody answers" apart from everything else that may go wrong. Browsers throw
+// Distinguishes "no answer" from every other failure. Browsers throw
 // the same TypeError for both.
 
-/** No answer at all: the network is away, or the service. */
+/** No answer at all: the network or the service is down. */
 export class Unreachable extends Error {
   constructor(cause?: unknown) {
     super("Couldn't reach Corvo. Check your connection and try again.", { cause });
@@ -21,10 +21,10 @@ export const reach: typeof fetch = async (input, init) => {
   }
 };
 
-/** A part of the console that did not come: the service is away, or a deploy has replaced it. */
+/** A chunk of the console that did not load: the service is down, or a deploy has replaced it. */
 export class ChunkLost extends Unreachable {}
 
-/** A part of the console; its error is ours, because the router reloads on the browser's. */
+/** Loads a chunk of the console; its error is ours, because the router reloads on the browser's. */
 export async function part<M>(load: () => Promise<M>): Promise<M> {
   try {
     return await load();
@@ -49,7 +49,7 @@ export function isUnreachable(error: unknown): boolean {
   return error instanceof Unreachable || isChunkError(error);
 }
 
-/** Whether the service hands out the console again. */
+/** Whether the service serves the console again. */
 export async function answers(): Promise<boolean> {
   try {
     return (await fetch("/", { method: "HEAD", cache: "no-store" })).ok;

@@ -10,23 +10,23 @@ export type LiveStatus =
   | "idle"
   | "connecting"
   | "live"
-  /** Lost; a new try follows by itself. */
+  /** Lost; it reconnects automatically. */
   | "reconnecting"
   /** By the user, or because the tab is hidden. */
   | "paused"
   /** Refused; trying again would not help. */
   | "off"
-  /** There is no such namespace, or none for this person: the two look the same. */
+  /** The namespace does not exist, or not for this user: the two look the same. */
   | "absent";
 
 // At most four deliveries a second, however many events arrive.
 const FLUSH_MS = 250;
-// A stream that says nothing for three keepalives is dead, whatever TCP thinks.
+// A stream that is silent for three keepalives is dead, whatever TCP thinks.
 const SILENCE_MS = 50_000;
 // More than this in one delivery and everything on the page is worth a refetch instead.
 const MAX_BUFFER = 5_000;
 
-/** The one event stream of a tab. It resumes where it was cut. */
+/** The one event stream of a tab. It resumes where it was interrupted. */
 export class EventStream {
   readonly #scope: Scope;
   readonly #onEvents: (events: LiveEvent[], overflow: boolean) => void;

@@ -1,17 +1,17 @@
 import type { Edge, Node } from "~/components/graph/graph";
 import type { Chain, ChainStatus, ChainStep } from "~/data/page-api";
 
-/** How many of its steps have gone the way to the next one. */
+/** How many of its steps led to the next one. */
 export function stepsDone(chain: { status: ChainStatus; current_step: number }, total: number): number {
   return chain.status === "completed" ? total : chain.current_step;
 }
 
-/** A chain as a line of steps, with what its end or a failure calls for. */
+/** A chain as a line of steps, with its on_exit and on_failure jobs. */
 export function chainGraph(chain: Chain, here?: string): { nodes: Node[]; edges: Edge[] } {
   const nodes: Node[] = [];
   const edges: Edge[] = [];
   const over = chain.status !== "running";
-  // A chain that failed or was cancelled needed what it did not come to.
+  // A chain that failed or was cancelled still shows the steps that it did not reach.
   const unmade = chain.status === "failed" || chain.status === "cancelled" ? "not reached" : "skipped";
   const node = (id: string, role: string, step: ChainStep, more: Partial<Node> = {}) =>
     nodes.push({

@@ -10,7 +10,7 @@ const reasons: Record<DeadReason, string> = {
   budget_exceeded: "Over budget",
 };
 
-/** Why a job is dead, for one that has no error to tell. */
+/** Why a job is dead, if it has no error. */
 export function deadReason(reason: DeadReason | undefined): string {
   return (reason && (reasons[reason] ?? reason.replaceAll("_", " "))) || "";
 }

@@ -1,7 +1,7 @@
 import type { Equivalents } from "~/components/shell/copy-as";
 import type { JobState } from "./states";
 
-// The same as a page, by other means. The address and the key stand in variables, so
+// A page as curl, CLI and Terraform. The URL and the key are in variables, so
 // that nothing secret is ever on a clipboard by accident.
 
 /** Puts text into single quotes for a POSIX shell. */

@@ -1,6 +1,6 @@
 import type { LiveEvent } from "~/data/events";
 
-/** How far the first job has come, told by real events only. */
+/** The progress of the first job, from real events only. */
 export interface FirstJob {
   job?: string;
   queue?: string;

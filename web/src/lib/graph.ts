@@ -9,11 +9,11 @@ export interface GraphEdge {
 
 export interface GraphNode {
   id: string;
-  /** Stands beside the way of its predecessor, not on it. */
+  /** Placed beside its predecessor's path, not on it. */
   branch?: boolean;
 }
 
-/** A place in the graph: which layer, and where across it (0 is the first lane). */
+/** A position in the graph: layer, and lane within it (0 is the first). */
 export interface Place {
   layer: number;
   lane: number;
@@ -26,7 +26,7 @@ export interface Layout {
   lanes: number;
 }
 
-/** Edges that would close a loop are passed over. */
+/** Edges that would close a cycle are ignored. */
 export function layout(nodes: readonly GraphNode[], edges: readonly GraphEdge[]): Layout {
   const before = predecessors(nodes, edges);
   const layerOf = layersOf(nodes, before);
@@ -67,7 +67,7 @@ function predecessors(nodes: readonly GraphNode[], edges: readonly GraphEdge[]):
   return before;
 }
 
-/** Whether a way leads from one node to another along what is known so far. */
+/** Whether the edges so far lead from one node to another. */
 function leadsTo(before: Predecessors, from: string, to: string, seen = new Set<string>()): boolean {
   if (from === to) return true;
   if (seen.has(to)) return false;
@@ -75,7 +75,7 @@ function leadsTo(before: Predecessors, from: string, to: string, seen = new Set<
   return (before.get(to) ?? []).some((earlier) => leadsTo(before, from, earlier, seen));
 }
 
-/** The length of the longest way to each node. */
+/** The length of the longest path to each node. */
 function layersOf(nodes: readonly GraphNode[], before: Predecessors): Map<string, number> {
   const known = new Map<string, number>();
   const layer = (id: string): number => {

@@ -23,7 +23,7 @@ export function keyOf(
   return event.altKey ? `alt+${key}` : event.shiftKey && key.length > 1 ? `shift+${key}` : key;
 }
 
-/** Follows keys and tells which shortcut they make. Pure, for tests. */
+/** Matches key presses to shortcuts. Pure, for tests. */
 export class Matcher {
   #first = "";
   #at = 0;

@@ -22,7 +22,7 @@ export interface SnippetTarget {
   key: string;
 }
 
-/** What the shell must know before the other snippets run. */
+/** The variables to set before running the other snippets. */
 export function environment({ url, key }: SnippetTarget): Snippet {
   return {
     title: "Once, in your terminal",

@@ -6,7 +6,7 @@ export interface SseFrame {
   data: string;
 }
 
-/** Feeds text in, gets whole frames out. Comments (keepalives) come out as nothing. */
+/** Takes text, returns whole frames. Comments (keepalives) are dropped. */
 export class SseParser {
   #rest = "";
   #id = "";

@@ -33,7 +33,7 @@ export function relativeTime(at: number, now: number): string {
   return ago > 0 ? `${text} ago` : `in ${text}`;
 }
 
-/** A length of time with at most `parts` units: "2 min 5 s", "340 ms", "1 d 3 h". */
+/** A duration with at most `parts` units: "2 min 5 s", "340 ms", "1 d 3 h". */
 export function duration(ms: number, parts = 2): string {
   if (!Number.isFinite(ms)) return "unknown";
   if (ms < 0) return "0 ms";

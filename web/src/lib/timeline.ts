@@ -24,7 +24,7 @@ export interface Attempt {
   outcome: "running" | "completed" | "failed" | "ended";
 }
 
-/** The events that are not told in gray by the name of their type. */
+/** The events that have words of their own; others show the name of their type in gray. */
 const titles: Record<string, [string, TimelineTone]> = {
   scheduled: ["Scheduled", "violet"],
   promoted: ["Pending", "neutral"],

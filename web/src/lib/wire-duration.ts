@@ -2,7 +2,7 @@ const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 
-/** A length of time as the wire writes it: "90s", "10m", "1h". */
+/** A duration as the wire writes it: "90s", "10m", "1h". */
 export function wireDuration(ms: number): string {
   if (ms > 0 && ms % HOUR === 0) return `${ms / HOUR}h`;
   if (ms > 0 && ms % MINUTE === 0) return `${ms / MINUTE}m`;
@@ -11,7 +11,7 @@ export function wireDuration(ms: number): string {
 
 const units: Record<string, number> = { ms: 1, s: SECOND, m: MINUTE, h: HOUR };
 
-/** The milliseconds of a length of time as people write it on the wire, such as 1m30s. */
+/** The milliseconds of a duration as on the wire, such as 1m30s. */
 export function wireMilliseconds(text: string): number | undefined {
   if (!/^(\d+(\.\d+)?(ms|s|m|h))+$/.test(text)) return undefined;
   let sum = 0;
@@ -20,7 +20,7 @@ export function wireMilliseconds(text: string): number | undefined {
   return Math.round(sum);
 }
 
-/** A length of time that the wire tells, without the parts that are zero: "24h0m0s" is "24h". */
+/** A duration of the wire, without the parts that are zero: "24h0m0s" is "24h". */
 export function shortDuration(text: string): string {
   return text.replace(/m0s$/, "m").replace(/h0m$/, "h");
 }

@@ -1,7 +1,7 @@
 import type { JobRow } from "~/data/jobs-api";
 import type { Worker } from "~/data/page-api";
 
-/** A worker with what it has in hand. */
+/** A worker with the jobs it holds. */
 export interface AtWork {
   /** Empty for those that fetch without a name. */
   id: string;
@@ -18,7 +18,7 @@ export interface AtWork {
 // and nothing in hand, and the worker has probably gone.
 const QUIET_MS = 75_000;
 
-/** Who is there, and who has which job; those at work first. */
+/** Connected workers and the jobs they hold; busy ones first. */
 export function atWork(workers: readonly Worker[], leased: readonly JobRow[], now: number): AtWork[] {
   const held = new Map<string, JobRow[]>();
   for (const job of leased) {

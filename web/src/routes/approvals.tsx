@@ -106,7 +106,7 @@ function Waiting({ scope, blocked }: { scope: Scope; blocked: string | undefined
 
   if (list.error && !rows) return <Problem error={list.error} onRetry={() => void list.refetch()} />;
   if (rows === undefined) return <SkeletonRows rows={4} columns={3} label="Loading held jobs" />;
-  // The list follows the jobs by a moment: what is decided is not shown as waiting.
+  // The list lags the jobs by a moment: a decided job is not shown as waiting.
   const waiting = rows.flatMap((row, index) => {
     const job = jobs[index]?.data;
     return job && job.state !== "held" ? [] : [{ row, job }];

@@ -28,7 +28,7 @@ import { batchEquivalents, joinBatch } from "~/lib/page-equivalents";
 const route = getRouteApi("/$tenant/$namespace/batches/$batch");
 const Confirm = lazy(() => import("~/components/confirm"));
 
-/** One batch: how far it is, how its jobs ended, and what follows. */
+/** One batch: its progress, how its jobs ended, and what follows. */
 export function BatchPage() {
   const { batch: id, ...scope } = route.useParams();
   const pages = useInfiniteQuery(pageReads.batch(scope, id));

@@ -49,7 +49,7 @@ type Asking =
   // The group as it was: it may be gone before the last of its jobs is.
   | { what: "group"; verb: BulkVerb; group: Known };
 
-/** Jobs that gave up, by what they died of; the way back for one, or for all of one error. */
+/** Dead jobs by error; retry one, or all with the same error. */
 export function DeadPage() {
   const scope = route.useParams();
   const { queue, group: chosen } = route.useSearch();

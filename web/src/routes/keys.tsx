@@ -21,7 +21,7 @@ import { Permission, Sync } from "~/gen/corvo/cloud/v1/access_pb";
 import { type ApiKey, KeyKind } from "~/gen/corvo/cloud/v1/apikey_pb";
 import { dateOf } from "~/lib/proto-time";
 
-// What opens on demand comes on demand.
+// Opened on demand, loaded on demand.
 const CreateDialog = lazy(() => import("~/features/keys/create-dialog"));
 const RotateDialog = lazy(() => import("~/features/keys/rotate-dialog"));
 const SecretDialog = lazy(() => import("~/features/keys/secret-dialog"));

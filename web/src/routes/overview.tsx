@@ -24,7 +24,7 @@ const Onboarding = lazy(async () => ({
   default: (await import("~/components/onboarding/onboarding")).Onboarding,
 }));
 
-/** What is going on in a namespace; in an empty one, the way to the first job. */
+/** The activity of a namespace; in an empty one, how to enqueue the first job. */
 export function OverviewPage() {
   const scope = route.useParams();
   const { view } = route.useSearch();

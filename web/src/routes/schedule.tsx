@@ -28,7 +28,7 @@ import { shortDuration } from "~/lib/wire-duration";
 const route = getRouteApi("/$tenant/$namespace/schedules/$schedule");
 const Confirm = lazy(() => import("~/components/confirm"));
 
-/** One schedule: when it runs, what it makes, and how it went. */
+/** One schedule: when it runs, the jobs it enqueues, and its past runs. */
 export function SchedulePage() {
   const { schedule: id, ...scope } = route.useParams();
   const schedule = useQuery(pageReads.schedule(scope, id));

@@ -18,7 +18,7 @@ import { Permission, TenantRole } from "~/gen/corvo/cloud/v1/access_pb";
 import type { Invitation, Member } from "~/gen/corvo/cloud/v1/member_pb";
 import { dateOf } from "~/lib/proto-time";
 
-// What opens on demand comes on demand.
+// Opened on demand, loaded on demand.
 const InviteDialog = lazy(() => import("~/features/members/invite-dialog"));
 const ChangeDialog = lazy(() => import("~/features/members/change-dialog"));
 

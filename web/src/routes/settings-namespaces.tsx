@@ -20,7 +20,7 @@ import { Permission, Sync } from "~/gen/corvo/cloud/v1/access_pb";
 import type { Namespace } from "~/gen/corvo/cloud/v1/tenant_pb";
 import { dateOf } from "~/lib/proto-time";
 
-// What opens on demand comes on demand.
+// Opened on demand, loaded on demand.
 const NamespaceDialog = lazy(() => import("~/features/namespaces/namespace-dialog"));
 const Confirm = lazy(() => import("~/components/confirm"));
 

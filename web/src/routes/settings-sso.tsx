@@ -87,7 +87,7 @@ interface SwitchOnProps {
   blocked: string | undefined;
 }
 
-/** A change of a connection that is on: tried first, then switched to. */
+/** A change of an enabled connection: tested first, then switched to. */
 function Staged({ tenant, connection, blocked }: SwitchOnProps) {
   const { id: connectionId, etag, staged } = connection;
   const apply = useChange(tenant, () => admin.sso.switchSsoConnection({ tenant, connectionId, etag }), {

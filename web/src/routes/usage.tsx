@@ -35,7 +35,7 @@ const groupings: Record<UsageGrouping, string> = { queue: "Queue", model: "Model
 
 type Group = UsageSummary["groups"][number];
 
-/** What models were used for, what it cost, and what it may cost. */
+/** Model usage, its cost, and budgets. */
 export function UsagePage() {
   const scope = route.useParams();
   const search = route.useSearch();

@@ -27,12 +27,12 @@ const route = getRouteApi("/$tenant/$namespace/workers");
 // Under load jobs come and go all the time.
 const REFRESH_MS = 2_000;
 
-/** A worker took a job, or let go of one. */
+/** A worker started or finished a job. */
 function concerns({ data }: LiveEvent): boolean {
   return [data?.from, data?.state].some((state) => state === "active" || state === "cancelling");
 }
 
-/** Who takes jobs, and which ones they have. */
+/** Workers, and the jobs they hold. */
 export function WorkersPage() {
   const scope = route.useParams();
   const now = useNow();

@@ -3,7 +3,7 @@ import { createMemoryHistory, createRootRoute, createRouter, RouterProvider } fr
 import { render } from "@testing-library/react";
 import type { ReactNode } from "react";
 
-/** Renders parts of a page as at an address. Its links lead nowhere. */
+/** Renders parts of a page at a URL. Its links go nowhere. */
 export async function showAt(path: string, parts: ReactNode, client = newClient()): Promise<void> {
   const router = createRouter({
     routeTree: createRootRoute({ component: () => parts, notFoundComponent: () => null }),
@@ -17,6 +17,6 @@ export async function showAt(path: string, parts: ReactNode, client = newClient(
   );
 }
 
-/** A client that asks for nothing again, neither what is there nor what failed. */
+/** A client that never refetches or retries. */
 export const newClient = () =>
   new QueryClient({ defaultOptions: { queries: { retry: false, staleTime: Number.POSITIVE_INFINITY } } });

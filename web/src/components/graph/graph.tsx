@@ -12,10 +12,10 @@ export interface Node extends GraphNode {
   title: string;
   /** What the node is: "Step 2", "On failure". */
   role: string;
-  /** The job that stands there; without one it has not been made. */
+  /** The node's job; unset if it has not been made. */
   job?: string | undefined;
   state?: JobState | undefined;
-  /** In place of a state, where there is no job. */
+  /** Shown instead of a state if there is no job. */
   note?: string | undefined;
   /** The page is about this node. */
   here?: boolean;
@@ -23,13 +23,13 @@ export interface Node extends GraphNode {
 
 export interface Edge extends GraphEdge {
   label?: string | undefined;
-  /** A way that was not gone, or not yet. */
+  /** An edge that was not taken, or not yet. */
   open?: boolean;
 }
 
 interface GraphProps {
   scope: Scope;
-  /** What the graph shows; spoken. */
+  /** What the graph shows, for screen readers. */
   label: string;
   nodes: readonly Node[];
   edges: readonly Edge[];

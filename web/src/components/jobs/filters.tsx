@@ -25,10 +25,10 @@ const withinWords: Record<Within, string> = {
   "24h": "Last 24 hours",
   "7d": "Last 7 days",
 };
-// Cancelling is a moment, not something to look for.
+// Cancelling is short; nobody filters by it.
 const offered = jobStates.filter((state) => state !== "cancelling");
 
-/** The filters of the jobs list. All of them stand in the URL. */
+/** The filters of the jobs list. All of them are in the URL. */
 export function Filters({ scope, search, onChange, onClear }: FiltersProps) {
   const queues = useQuery(reads.queues(scope));
   const names = (queues.data ?? []).map((queue) => queue.name);

@@ -7,7 +7,7 @@ import type { Scope } from "~/data/token";
 const enqueue = `curl "$CORVO_URL/api/v1/enqueue" -H "X-API-Key: $CORVO_API_KEY" \\
   -d '{"queue": "emails", "payload": {"to": "ada@example.com"}}'`;
 
-/** In place of what there is nothing of before the first job: the way to it. */
+/** Shown before the first job: how to enqueue it. */
 export function FirstJob({ scope, ...rest }: EmptyStateProps & { scope: Scope }) {
   return (
     <EmptyState

@@ -3,7 +3,7 @@ import type { Freshness } from "~/data/jobs-api";
 import { count } from "~/lib/numbers";
 import { duration } from "~/lib/time";
 
-// Behind by less than this nobody notices.
+// A lag below this is not noticeable.
 const LAG_WORTH_SAYING_MS = 2_000;
 
 /** What to say about a list that is behind: "Updated 5 s ago." */

@@ -13,7 +13,7 @@ import { useMedia } from "~/lib/media";
 import { progressOf } from "~/lib/progress";
 import { useShortcuts } from "~/lib/shortcuts";
 
-// Whole jobs are read for their progress: no more than are in sight of a large screen.
+// Whole jobs are read for their progress: no more than fit on a large screen.
 const PROGRESS_MAX = 25;
 const DESK_ROW = 44;
 const PHONE_ROW = 76;
@@ -30,7 +30,7 @@ interface JobListProps {
   onMore: () => void;
 }
 
-/** Rows of jobs, as many as there are; only those in sight are in the page. */
+/** Rows of jobs; only visible ones are rendered. */
 export function JobList({ scope, rows, hasMore, loadingMore, onMore }: JobListProps) {
   const desk = useMedia("(min-width: 48rem)");
   const list = useRef<HTMLDivElement>(null);
@@ -42,7 +42,7 @@ export function JobList({ scope, rows, hasMore, loadingMore, onMore }: JobListPr
   useLayoutEffect(() => {
     const measure = () => setMargin((list.current?.getBoundingClientRect().top ?? 0) + window.scrollY);
     measure();
-    // What stands above the list may change its height.
+    // Content above the list may change its height.
     const observer = new ResizeObserver(measure);
     observer.observe(document.body);
     return () => observer.disconnect();

@@ -12,7 +12,7 @@ export function QueueChoice({ names, value, onChange }: QueueFilterProps) {
   const [list, setList] = useState<{ List: ComponentType<QueueFilterProps>; typed: string | undefined }>();
   async function become(field: HTMLInputElement) {
     const { default: List } = await import("./queue-filter");
-    // What was typed meanwhile goes on in the list.
+    // Text typed meanwhile is kept in the list.
     setList({ List, typed: field.value === (value ?? "") ? undefined : field.value });
   }
   if (list)

@@ -4,11 +4,11 @@ export interface QueueFilterProps {
   names: readonly string[];
   value: string | undefined;
   onChange: (queue: string | undefined) => void;
-  /** The field takes the place of one that has the focus, with what was typed so far. */
+  /** Replaces the focused field, with the text typed so far. */
   begun?: { typed: string | undefined };
 }
 
-/** A module of its own: what it needs is large and not needed to see the list. */
+/** A module of its own: its code is large and not needed to see the list. */
 export default function QueueFilter({ names, value, onChange, begun }: QueueFilterProps) {
   return (
     <div className="w-full sm:w-56">

@@ -38,7 +38,7 @@ function rememberedLanguage(): SnippetLanguage {
   }
 }
 
-/** From nothing to a first job that is done, on one page. */
+/** From nothing to a first completed job, on one page. */
 export function Onboarding({ scope }: { scope: Scope }) {
   const { access } = useRouteContext({ from: "/$tenant" });
   const live = useLive();
@@ -167,7 +167,7 @@ export function Onboarding({ scope }: { scope: Scope }) {
   );
 }
 
-/** A worker in this tab: asks for a job, holds it for a second, acknowledges it. */
+/** A worker in this tab: fetches a job, holds it for a second, acks it. */
 function DemoWorker({ scope, blockedBecause }: { scope: Scope; blockedBecause: string | undefined }) {
   const [running, setRunning] = useState(false);
   const abort = useRef<AbortController>(null);

@@ -54,7 +54,7 @@ interface QueueDialogProps {
   onClose: () => void;
 }
 
-/** The limits and retries of a queue, and its end. */
+/** The limits and retries of a queue, and its deletion. */
 export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps) {
   const client = useQueryClient();
   const [max, setMax] = useState(queue.max_concurrency ? String(queue.max_concurrency) : "");

@@ -7,11 +7,11 @@ import { queueNameProblem } from "~/lib/names";
 
 interface QueueInputProps extends InputProps {
   scope: Scope;
-  /** A queue that is not to be chosen. */
+  /** A queue that cannot be chosen. */
   except?: string;
 }
 
-/** The name of a queue to type, with those that are there to choose from. */
+/** A queue's name to type, with existing queues to choose from. */
 export function QueueInput({ scope, except, ...input }: QueueInputProps) {
   const queues = useQuery(reads.queues(scope));
   const list = useId();

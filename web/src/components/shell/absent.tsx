@@ -11,7 +11,7 @@ import { reads } from "~/data/queries";
 
 const SHOWN = 8;
 
-/** In place of every page of a namespace that is not there, or not for this person. */
+/** Replaces every page of a namespace that does not exist, or that the user may not see. */
 export function NoNamespace({ tenant, namespace }: { tenant: string; namespace: string }) {
   usePageTitle("Namespace not found");
   const { data } = useQuery(reads.namespaces(tenant));
@@ -46,7 +46,7 @@ export function NoNamespace({ tenant, namespace }: { tenant: string; namespace: 
   );
 }
 
-/** For an address that leads nowhere: says so of the tenant, if it is the tenant that is not there. */
+/** For an unknown URL: names the tenant, if the tenant does not exist. */
 export function NoTenant() {
   const { tenant } = useParams({ strict: false });
   const { data } = useQuery(reads.identity());

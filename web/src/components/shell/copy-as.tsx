@@ -1,6 +1,6 @@
 import { createContext, type ReactNode, use, useEffect, useMemo, useState } from "react";
 
-/** The same as the page, by other means. Commands show $CORVO_API_KEY, never a key. */
+/** The page as curl, CLI and Terraform. Commands show $CORVO_API_KEY, never a key. */
 export interface Equivalents {
   curl?: string;
   cli?: string;

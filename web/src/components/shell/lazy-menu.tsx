@@ -1,6 +1,6 @@
 import { type ComponentProps, type ComponentType, type ReactElement, useState } from "react";
 
-/** What a menu that comes late is given beside its own properties. */
+/** Properties that a lazily loaded menu gets besides its own. */
 export interface LateMenu {
   trigger: ReactElement;
   defaultOpen: boolean;

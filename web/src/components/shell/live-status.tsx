@@ -24,7 +24,7 @@ const hints: Record<Status, string> = {
   absent: "No live updates here",
 };
 
-/** Whether the page follows by itself, and the switch for it. */
+/** Whether the page updates live, and the switch for it. */
 export function LiveStatus() {
   const live = useLive();
   if (!live) return null;

@@ -11,7 +11,7 @@ import { NamespaceSchema } from "~/gen/corvo/cloud/v1/tenant_pb";
 import { newClient, showAt } from "~/testing/page";
 import { AccountMenu, NamespaceMenu, TenantMenu } from "./menus";
 
-// A busy machine may need longer for what is awaited than a second.
+// On a busy machine it may take longer than a second.
 configure({ asyncUtilTimeout: 10_000 });
 afterEach(() => {
   cleanup();

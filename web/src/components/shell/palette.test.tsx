@@ -4,7 +4,7 @@ import { useState } from "react";
 import { afterEach, expect, it, vi } from "vitest";
 import Palette, { type Command } from "./palette";
 
-// A busy machine may need longer for what is awaited than a second.
+// On a busy machine it may take longer than a second.
 configure({ asyncUtilTimeout: 10_000 });
 afterEach(cleanup);
 

@@ -20,7 +20,7 @@ import type { Command, CommandGroup } from "./palette";
 import { NamespaceSwitcher, TenantSwitcher } from "./switchers";
 import { UserMenu } from "./user-menu";
 
-// What opens on demand comes on demand.
+// Opened on demand, loaded on demand.
 const NoNamespace = lazy(async () => ({ default: (await import("./absent")).NoNamespace }));
 const Palette = lazy(() => import("./palette"));
 const ShortcutsSheet = lazy(() => import("./shortcuts-sheet"));
@@ -63,7 +63,7 @@ function Frame({ tenant, namespace }: { tenant: string; namespace: string }) {
   const [drawer, setDrawer] = useState(false);
   const email = identity.user?.email ?? identity.key?.name ?? "";
 
-  // Only what is known to be there: the next visit begins in it.
+  // Only one that exists: the next visit starts there.
   useEffect(() => {
     if (there) rememberScope(tenant, namespace);
   }, [there, tenant, namespace]);
@@ -308,7 +308,7 @@ function Frame({ tenant, namespace }: { tenant: string; namespace: string }) {
   );
 }
 
-/** What is typed next takes the place of what the page is filtered by now. */
+/** Text typed next replaces the current filter. */
 function focusFilter() {
   const field = document.querySelector<HTMLInputElement>("input[data-filter]");
   field?.focus();

@@ -21,7 +21,7 @@ interface BadgeProps {
   className?: string;
 }
 
-/** A word with a colour. The word says it all; the colour only helps. */
+/** A word with a color. The word is enough; the color only helps. */
 export function Badge({ tone = "neutral", icon, children, className }: BadgeProps) {
   return (
     <span

@@ -17,7 +17,7 @@ interface BannerProps {
   className?: string;
 }
 
-/** Something to know about the whole page, with a way on. */
+/** A message about the whole page, with a link. */
 export function Banner({ tone = "info", title, children, action, className }: BannerProps) {
   const { icon: Icon, className: look } = looks[tone];
   return (

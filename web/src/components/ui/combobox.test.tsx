@@ -3,7 +3,7 @@ import { cleanup, configure, fireEvent, render, screen, waitFor } from "@testing
 import { afterEach, expect, it, vi } from "vitest";
 import { Combobox, type ComboboxProps } from "./combobox";
 
-// A busy machine may need longer for what is awaited than a second.
+// On a busy machine it may take longer than a second.
 configure({ asyncUtilTimeout: 10_000 });
 afterEach(cleanup);
 

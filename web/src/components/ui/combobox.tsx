@@ -22,10 +22,10 @@ export interface ComboboxProps {
   begun?: { typed: string | undefined } | undefined;
 }
 
-// More than this nobody reads; whoever looks for one of thousands types.
+// Nobody reads more than this; with thousands of values, people type.
 const SHOWN_MAX = 100;
 
-/** One of many values, found by typing. */
+/** One of many values, searchable by typing. */
 export function Combobox({
   options,
   value,

@@ -13,7 +13,7 @@ import {
 import { type JobState, stateWord } from "~/lib/states";
 import { Badge, type Tone } from "./badge";
 
-// Shape and word tell the states apart; the colours are a third help.
+// Shape and word distinguish the states; the color is a third hint.
 const looks: Record<JobState, { icon: LucideIcon; tone: Tone }> = {
   scheduled: { icon: Clock, tone: "violet" },
   pending: { icon: CircleDashed, tone: "neutral" },

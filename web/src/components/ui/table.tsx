@@ -29,7 +29,7 @@ export interface RowAction {
   shortcut?: string;
   danger?: boolean;
   busy?: boolean;
-  /** In place of what keeps all of the column's buttons from being used. */
+  /** Why none of the column's buttons can be used. */
   blockedBecause?: string | undefined;
 }
 

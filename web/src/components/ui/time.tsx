@@ -29,7 +29,7 @@ function subscribe(listener: () => void): () => void {
   };
 }
 
-/** The present, in milliseconds, renewed every five seconds. */
+/** The current time in milliseconds, updated every five seconds. */
 export function useNow(): number {
   return useSyncExternalStore(subscribe, () => now);
 }
@@ -37,7 +37,7 @@ export function useNow(): number {
 interface TimeProps {
   /** RFC 3339, or milliseconds. */
   at: string | number | Date | null | undefined;
-  /** What to say where there is no time; nothing otherwise. */
+  /** Shown if there is no time. */
   none?: string;
   /** relative: "3 min ago"; local: date and time of this place. The rest is in the tooltip. */
   format?: "relative" | "local";

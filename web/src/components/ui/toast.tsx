@@ -3,7 +3,7 @@ import type { ToastOptions } from "./toast-view";
 
 const load = () => import("./toast-view");
 
-// Until there is something to say, nothing of it is loaded.
+// Nothing is loaded until there is a message.
 let wanted = false;
 const listeners = new Set<() => void>();
 

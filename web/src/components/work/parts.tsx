@@ -5,7 +5,7 @@ import { Button } from "~/components/ui/button";
 import { CopyButton } from "~/components/ui/copy";
 import type { Scope } from "~/data/token";
 
-/** The way back to a list. */
+/** The link back to a list. */
 export function Back({ scope, to, children }: { scope: Scope; to: BackTo; children: ReactNode }) {
   return (
     <Link

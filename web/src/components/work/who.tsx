@@ -7,7 +7,7 @@ function Id({ id }: { id: string }) {
   return id;
 }
 
-/** Who did something to a job: at first an id, then a name if the viewer may know it. */
+/** Who did something to a job: first an id, then a name if the viewer may see it. */
 export function Who({ id }: { id: string }) {
   return (
     <Suspense fallback={id}>

@@ -45,7 +45,7 @@ interface DecideDialogProps {
   onDone?: () => void;
 }
 
-/** Holds a job, or decides about one that is held, with a word to the others. */
+/** Holds a job, or approves or rejects a held one, with a comment. */
 export default function DecideDialog({ scope, job, verb, onClose, onDone }: DecideDialogProps) {
   const client = useQueryClient();
   const [text, setText] = useState("");

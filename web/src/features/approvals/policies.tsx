@@ -19,7 +19,7 @@ const Confirm = lazy(() => import("~/components/confirm"));
 interface PoliciesProps {
   scope: Scope;
   blocked: string | undefined;
-  /** The button that makes one. */
+  /** The button that creates one. */
   create: ReactNode;
 }
 

@@ -97,7 +97,7 @@ function namedByChange(event: AuditEvent): boolean {
   return Boolean(event.targetId) && event.target === event.targetId && Boolean(afterOf(event, "name"));
 }
 
-/** A sentence about an entry that is not what it seems. */
+/** A sentence that explains an unusual entry. */
 export function caveatOf(event: AuditEvent): { label: string; text: string } | undefined {
   if (event.action === "audit.cut")
     return {
@@ -119,7 +119,7 @@ export interface FieldChange {
   after: string;
 }
 
-// What has a place of its own on the page.
+// Shown elsewhere on the page.
 const shownElsewhere: Record<string, readonly string[]> = {
   jobs: ["affected"],
   audit: ["affected"],

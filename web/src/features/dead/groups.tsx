@@ -21,7 +21,7 @@ interface GroupsProps {
   onMore: (() => void) | undefined;
 }
 
-/** What dead jobs died of, the most frequent error first. The service counts them. */
+/** Dead jobs by error, the most frequent first. The service counts them. */
 export function Groups({ scope, groups, chosen, queue, onMore }: GroupsProps) {
   const { data, error } = groups;
   const rest = queue ? { queue } : {};

@@ -21,7 +21,7 @@ export type BulkVerb = BulkAction["action"];
 interface BulkDialogProps {
   scope: Scope;
   verb: BulkVerb;
-  /** What is acted on: all that fits when it happens, not only what is on the page. */
+  /** The jobs it applies to: all that match then, not only those on the page. */
   filter: JobFilter;
   /** The jobs' own words, and their queue. */
   about: { text: string; queue: string };
@@ -59,7 +59,7 @@ export default function BulkDialog({ scope, verb, filter, about, jobs, onClose, 
   const [running, setRunning] = useState<BulkOperation | "starting">();
   const [failure, setFailure] = useState<string>();
   const [skipped, setSkipped] = useState<BulkOperation>();
-  // Who closes the dialog is told by a toast how it ended.
+  // After the dialog is closed, a toast reports the result.
   const closed = useRef(false);
 
   const word = words[verb];

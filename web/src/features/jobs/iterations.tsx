@@ -28,7 +28,7 @@ interface IterationsProps {
   blockedBecause: string | undefined;
 }
 
-/** What an agent job did, iteration by iteration, and the way to go on from one of them. */
+/** An agent job's iterations, and continuing from one of them. */
 export default function Iterations({ scope, job, agent, blockedBecause }: IterationsProps) {
   const navigate = useNavigate();
   const list = useInfiniteQuery(pageReads.iterations(scope, job.id));
@@ -101,7 +101,7 @@ export default function Iterations({ scope, job, agent, blockedBecause }: Iterat
   );
 }
 
-/** How far the job is, against what it may. */
+/** The job's progress against its limits. */
 function Limits({ agent }: { agent: Agent }) {
   return (
     <dl className="grid grid-cols-2 gap-x-6 gap-y-3">

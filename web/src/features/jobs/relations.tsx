@@ -9,7 +9,7 @@ import type { Scope } from "~/data/token";
 import { chainGraph } from "~/lib/chain-graph";
 import { plural } from "~/lib/numbers";
 
-/** What a job follows on, and what follows on it. */
+/** The jobs that led to a job, and those that follow it. */
 export default function Relations({ scope, job }: { scope: Scope; job: Job }) {
   return (
     <>

@@ -4,7 +4,7 @@ import { pageReads } from "~/data/page-queries";
 import { useRefresh } from "~/data/refresh";
 import type { Scope } from "~/data/token";
 
-/** What stands in a job's way, in the order in which somebody can do something about it. */
+/** Why a job isn't running; reasons that can be fixed come first. */
 export default function WhyCard({ scope, id }: { scope: Scope; id: string }) {
   const { data } = useQuery(pageReads.why(scope, id));
   useRefresh(pageReads.why(scope, id).queryKey, (event) => event.job_id === id);

@@ -12,7 +12,7 @@ export const namespaceRoleNames: Record<NamespaceRole, string> = {
   [NamespaceRole.VIEWER]: "viewer",
 };
 
-/** What a key for jobs may do, in the bundles people ask for. */
+/** What a key for jobs may do, in common combinations. */
 export const presets = {
   app: {
     label: "Producer and worker",

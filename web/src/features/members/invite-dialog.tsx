@@ -10,7 +10,7 @@ import { roleOptions } from "./roles";
 
 interface InviteDialogProps {
   tenant: string;
-  /** Of the one who invites: nobody grants more than they hold. */
+  /** Role of the inviting user: nobody can grant more than they hold. */
   holder: TenantRole;
   onClose: () => void;
 }

@@ -6,7 +6,7 @@ import { newRequestId, useChange } from "~/data/admin-queries";
 import { control, fieldErrors, otherError } from "~/data/control";
 import { nameProblem } from "~/lib/names";
 
-/** Makes a namespace. */
+/** Creates a namespace. */
 export default function NamespaceDialog({
   tenant,
   onClose,

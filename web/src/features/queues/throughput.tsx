@@ -27,7 +27,7 @@ const fills: Record<Measure, string> = {
   failed: "fill-danger-text",
 };
 
-/** How many jobs of the namespace came, were done and failed, in each minute of the last hour. */
+/** Jobs of the namespace that were enqueued, completed and failed in each minute of the last hour. */
 export default function Throughput({ scope }: { scope: Scope }) {
   const { data, error } = useQuery(pageReads.throughput(scope));
   useRefresh(pageReads.throughput(scope).queryKey, concerns, REFRESH_MS);

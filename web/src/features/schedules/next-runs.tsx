@@ -2,7 +2,7 @@ import { Skeleton } from "~/components/ui/skeleton";
 import { Time } from "~/components/ui/time";
 import { timeIn } from "~/lib/zones";
 
-/** Times to come, as the clocks of a time zone show them. */
+/** The next runs, in a time zone's local time. */
 export function NextRuns({ runs, timezone }: { runs: readonly string[] | undefined; timezone: string }) {
   if (runs === undefined) return <Skeleton className="mt-2 h-24 w-64" />;
   if (runs.length === 0) return <p className="mt-1 text-13 text-ink-3">It never runs.</p>;

@@ -7,7 +7,7 @@ import type { Scope } from "~/data/token";
 import { cronWords } from "~/lib/cron-words";
 import { NextRuns } from "./next-runs";
 
-// Typing an expression must not ask for each letter.
+// Typing an expression must not send a request per letter.
 const TYPING_MS = 300;
 
 interface PreviewProps {

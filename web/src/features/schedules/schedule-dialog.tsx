@@ -26,7 +26,7 @@ const priorities = ["normal", "high", "critical"].map((value) => ({ value, label
 
 interface ScheduleDialogProps {
   scope: Scope;
-  /** The one to change; without it a new one is made. */
+  /** The one to change; unset creates a new one. */
   schedule?: Schedule | undefined;
   /** When an expression would run; handed in, because the page has the parts already. */
   preview: (cron: string, timezone: string) => ReactNode;

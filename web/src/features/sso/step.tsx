@@ -3,7 +3,7 @@ import { Check } from "lucide-react";
 import type { ReactNode } from "react";
 import { Card } from "~/components/ui/card";
 
-/** Where a step of a set-up stands: behind, at hand, or not yet possible. */
+/** The state of a setup step: done, current, or not yet possible. */
 export type Progress = "done" | "now" | "later";
 
 interface StepProps {
@@ -18,7 +18,7 @@ interface StepProps {
 
 const words: Record<Progress, string> = { done: "done", now: "next", later: "later" };
 
-/** One step of a set-up. What cannot be done yet says what it will be. */
+/** One setup step. A later one describes what it will be. */
 export function Step({ number, progress, title, description, action, footer, children }: StepProps) {
   const later = progress === "later";
   return (

@@ -21,9 +21,9 @@ interface TestCardProps {
   blocked: string | undefined;
 }
 
-/** A trial sign-in in a window of its own, and what came of it. */
+/** A test sign-in in a window of its own, and its result. */
 export function TestCard({ tenant, connection, blocked }: TestCardProps) {
-  // A change that is not in force yet is what a test is about.
+  // A test uses the staged change, if there is one.
   const lastTest = connection?.staged ? connection.staged.lastTest : connection?.lastTest;
   const refresh = useRefreshAfterTrial(tenant, lastTest);
   const start = useChange(tenant, async () => {
@@ -155,7 +155,7 @@ function useRefreshAfterTrial(tenant: string, lastTest: SsoTest | undefined) {
   };
 }
 
-/** What the provider must be told, and where people of the tenant begin. */
+/** What to configure at the provider, and where users of the tenant start. */
 export function ProviderCard({
   redirectUri,
   loginUrl,

@@ -26,7 +26,7 @@ const amount = (text: string) =>
 
 interface BudgetDialogProps {
   scope: Scope;
-  /** The one to change; without it a new one is made. */
+  /** The one to change; unset creates a new one. */
   budget?: Budget | undefined;
   onClose: () => void;
 }

@@ -25,7 +25,7 @@ const deeds: Record<Budget["on_exceed"], string> = {
   alert_only: "Alert only",
 };
 
-// From here on a budget is worth a look before it is spent.
+// From here on a budget is highlighted before it is spent.
 const NEAR = 0.8;
 
 /** What models may cost, and how much of it is spent today. */
