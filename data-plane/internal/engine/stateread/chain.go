@@ -1,6 +1,9 @@
 package stateread
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
@@ -31,40 +34,62 @@ type IDChain struct {
 }
 
 // ReadChain reads a whole chain from one snapshot of the state, or statedb.ErrNotFound.
-func ReadChain(g *statedb.Group, ns job.Namespace, id job.ChainID) (Chain, error) {
-	return snapshot(g, func(v *statedb.View, space keys.Space) Chain {
-		c := Chain{ChainState: existing(v, space.ChainState(ns, id), records.DecodeChainState)}
-		steps := existing(v, space.Chain(ns, id), records.DecodeChain)
-		c.GoOn, c.StepJobs = steps.GoOn, make([]ChainStep, len(steps.Steps))
-		for i := range c.StepJobs {
-			var made job.ID
-			if i < len(c.Jobs) {
-				made = c.Jobs[i]
-			}
-			c.StepJobs[i] = *readStep(v, space, ns, &steps.Steps[i], made)
+func ReadChain(g *statedb.Group, ns job.Namespace, id job.ChainID) (c Chain, err error) {
+	v := g.View()
+	defer func() { err = errors.Join(err, v.Close()) }()
+	space := keys.In(g.Prefix())
+	value, err := v.Get(space.ChainState(ns, id))
+	if err != nil {
+		return Chain{}, err
+	}
+	if c.ChainState, err = records.DecodeChainState(value); err != nil {
+		return Chain{}, fmt.Errorf("%s: %w", id, err)
+	}
+	if value, err = v.Get(space.Chain(ns, id)); err != nil {
+		return Chain{}, fmt.Errorf("steps of %s: %w", id, err)
+	}
+	steps, err := records.DecodeChain(value)
+	if err != nil {
+		return Chain{}, fmt.Errorf("%s: %w", id, err)
+	}
+	c.GoOn, c.StepJobs = steps.GoOn, make([]ChainStep, len(steps.Steps))
+	for i := range c.StepJobs {
+		var made job.ID
+		if i < len(c.Jobs) {
+			made = c.Jobs[i]
 		}
-		c.OnFailure = readStep(v, space, ns, steps.OnFailure, c.ChainState.OnFailure)
-		c.OnExit = readStep(v, space, ns, steps.OnExit, c.ChainState.OnExit)
-		return c
-	})
+		if c.StepJobs[i], err = readStep(v, space, ns, &steps.Steps[i], made); err != nil {
+			return Chain{}, err
+		}
+	}
+	if steps.OnFailure != nil {
+		s, err := readStep(v, space, ns, steps.OnFailure, c.ChainState.OnFailure)
+		if err != nil {
+			return Chain{}, err
+		}
+		c.OnFailure = &s
+	}
+	if steps.OnExit != nil {
+		s, err := readStep(v, space, ns, steps.OnExit, c.ChainState.OnExit)
+		if err != nil {
+			return Chain{}, err
+		}
+		c.OnExit = &s
+	}
+	return c, nil
 }
 
-// readStep is for a snapshot; nil for a step that was not asked for.
-func readStep(r Reader, space keys.Space, ns job.Namespace, step *command.Step, made job.ID) *ChainStep {
-	if step == nil {
-		return nil
-	}
-	s := &ChainStep{Queue: step.Queue, Job: made}
+func readStep(r Reader, space keys.Space, ns job.Namespace, step *command.Step, made job.ID) (ChainStep, error) {
+	s := ChainStep{Queue: step.Queue, Job: made}
 	if made.IsZero() {
-		return s
+		return s, nil
 	}
 	queue, state, err := queueAndState(r, space, ns, made)
-	statedb.Check(err)
 	if queue != "" {
 		s.Queue = queue // It may have been moved.
 	}
 	s.State = state
-	return s
+	return s, err
 }
 
 // ReadChains lists up to limit chains of a namespace that are older than one, youngest

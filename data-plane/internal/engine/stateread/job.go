@@ -1,6 +1,7 @@
 package stateread
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -41,11 +42,7 @@ func readHead(r Reader, space keys.Space, ns job.Namespace, id job.ID) (records.
 
 // ReadBody reads the body of a job, or statedb.ErrNotFound.
 func ReadBody(g *statedb.Group, ns job.Namespace, id job.ID) (records.Body, error) {
-	return readBody(g, keys.In(g.Prefix()), ns, id)
-}
-
-func readBody(r Reader, space keys.Space, ns job.Namespace, id job.ID) (records.Body, error) {
-	v, err := r.Get(space.Job(ns, keys.Body, id))
+	v, err := g.Get(keys.In(g.Prefix()).Job(ns, keys.Body, id))
 	if err != nil {
 		return records.Body{}, err
 	}
@@ -71,16 +68,24 @@ type Job struct {
 }
 
 // ReadJob reads a whole job from one snapshot of the state, or statedb.ErrNotFound.
-func ReadJob(g *statedb.Group, ns job.Namespace, id job.ID) (Job, error) {
-	return snapshot(g, func(v *statedb.View, space keys.Space) Job { return readJob(v, space, ns, id) })
+func ReadJob(g *statedb.Group, ns job.Namespace, id job.ID) (_ Job, err error) {
+	v := g.View()
+	defer func() { err = errors.Join(err, v.Close()) }()
+	return readJob(v, keys.In(g.Prefix()), ns, id)
 }
 
-// readJob is for a snapshot.
-func readJob(r Reader, space keys.Space, ns job.Namespace, id job.ID) Job {
-	j := Job{Head: statedb.Must(readHead(r, space, ns, id))}
+func readJob(r Reader, space keys.Space, ns job.Namespace, id job.ID) (Job, error) {
+	var j Job
+	var b []byte
 	var err error
-	if j.Body, err = readBody(r, space, ns, id); err != nil {
-		statedb.Check(fmt.Errorf("body of job %s: %w", id, err))
+	if j.Head, err = readHead(r, space, ns, id); err != nil {
+		return Job{}, err
+	}
+	if b, err = r.Get(space.Job(ns, keys.Body, id)); err != nil {
+		return Job{}, fmt.Errorf("body of job %s: %w", id, err)
+	}
+	if j.Body, err = records.DecodeBody(b); err != nil {
+		return Job{}, fmt.Errorf("job %s: %w", id, err)
 	}
 	for _, p := range []struct {
 		flag   uint32
@@ -88,22 +93,41 @@ func readJob(r Reader, space keys.Space, ns job.Namespace, id job.ID) Job {
 		to     *[]byte
 	}{{records.FlagCheckpoint, keys.Checkpoint, &j.Checkpoint}, {records.FlagProgress, keys.Progress, &j.Progress}, {records.FlagResult, keys.Result, &j.Result}} {
 		if j.Has(p.flag) {
-			*p.to = statedb.Must(optional(r.Get(space.Job(ns, p.family, id))))
+			if *p.to, err = optional(r.Get(space.Job(ns, p.family, id))); err != nil {
+				return Job{}, err
+			}
 		}
 	}
 	if j.Has(records.FlagUsage) {
-		j.Usage = statedb.Must(readJobUsage(r, space, ns, id))
+		if j.Usage, err = readJobUsage(r, space, ns, id); err != nil {
+			return Job{}, err
+		}
 	}
 	if j.Has(records.FlagBlocked) {
-		j.WaitingOn = len(statedb.Must(ReadWaits(r, space, ns, id)))
+		waits, err := ReadWaits(r, space, ns, id)
+		if err != nil {
+			return Job{}, err
+		}
+		j.WaitingOn = len(waits)
 	}
 	if j.Has(records.FlagErrors) {
-		j.Errors = statedb.Must(readErrors(r, space, ns, id))
+		if j.Errors, err = readErrors(r, space, ns, id); err != nil {
+			return Job{}, err
+		}
 	}
 	if j.Has(records.FlagHold) {
-		j.Hold = new(existing(r, space.Job(ns, keys.Hold, id), records.DecodeHold))
+		j.Hold, err = readHold(r, space, ns, id)
 	}
-	return j
+	return j, err
+}
+
+func readHold(r Reader, space keys.Space, ns job.Namespace, id job.ID) (*records.Hold, error) {
+	v, err := r.Get(space.Job(ns, keys.Hold, id))
+	if err != nil {
+		return nil, fmt.Errorf("hold of job %s: %w", id, err)
+	}
+	h, err := records.DecodeHold(v)
+	return &h, err
 }
 
 // errorsShown bounds the attempt errors of one answer; the latest are kept.

@@ -58,11 +58,16 @@ func ReadQueues(g *statedb.Group, ns job.Namespace) (_ []Queue, err error) {
 }
 
 // ReadQueue reads one queue of a namespace, or statedb.ErrNotFound.
-func ReadQueue(g *statedb.Group, ns job.Namespace, name string) (Queue, error) {
-	return snapshot(g, func(v *statedb.View, space keys.Space) Queue {
-		key := space.Queue(ns, keys.QueueConfig, name)
-		return statedb.Must(readQueue(v, space, ns, key, statedb.Must(v.Get(key))))
-	})
+func ReadQueue(g *statedb.Group, ns job.Namespace, name string) (_ Queue, err error) {
+	v := g.View()
+	defer func() { err = errors.Join(err, v.Close()) }()
+	space := keys.In(g.Prefix())
+	key := space.Queue(ns, keys.QueueConfig, name)
+	value, err := v.Get(key)
+	if err != nil {
+		return Queue{}, err
+	}
+	return readQueue(v, space, ns, key, value)
 }
 
 func readQueue(r Reader, space keys.Space, ns job.Namespace, key, value []byte) (Queue, error) {

@@ -1,6 +1,8 @@
 package stateread
 
 import (
+	"errors"
+
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
@@ -30,25 +32,37 @@ type RunConditions struct {
 const AheadMax = 1000
 
 // ReadRunConditions returns statedb.ErrNotFound if there is no such job.
-func ReadRunConditions(g *statedb.Group, ns job.Namespace, id job.ID) (RunConditions, error) {
-	return snapshot(g, func(v *statedb.View, space keys.Space) RunConditions {
-		s := RunConditions{Job: readJob(v, space, ns, id)}
-		name := s.Head.Queue
-		s.Config = orZero(v, space.Queue(ns, keys.QueueConfig, name), records.DecodeQueueConfig)
-		s.Counts = orZero(v, space.Queue(ns, keys.QueueCounts, name), records.DecodeCounts)
-		s.ShutUntil = statedb.Must(readShut(v, space, ns, name))
-		var err error
-		s.TagShut, s.TagShutUntil, err = readShutTag(v, space, ns, s.Body.Tags)
-		statedb.Check(err)
-		if s.Blocked() {
-			s.WaitsFor = statedb.Must(ReadWaits(v, space, ns, id))
+func ReadRunConditions(g *statedb.Group, ns job.Namespace, id job.ID) (_ RunConditions, err error) {
+	v := g.View()
+	defer func() { err = errors.Join(err, v.Close()) }()
+	space := keys.In(g.Prefix())
+	var s RunConditions
+	if s.Job, err = readJob(v, space, ns, id); err != nil {
+		return RunConditions{}, err
+	}
+	name := s.Head.Queue
+	if s.Config, _, err = Get(v, space.Queue(ns, keys.QueueConfig, name), records.DecodeQueueConfig); err != nil {
+		return RunConditions{}, err
+	}
+	if s.Counts, _, err = Get(v, space.Queue(ns, keys.QueueCounts, name), records.DecodeCounts); err != nil {
+		return RunConditions{}, err
+	}
+	if s.Blocked() {
+		if s.WaitsFor, err = ReadWaits(v, space, ns, id); err != nil {
+			return RunConditions{}, err
 		}
-		s.Limits = QueueStateOf(ns, name, &s.Config, &s.Counts, 0)
-		if s.State == job.Pending && !s.Blocked() {
-			s.Ahead = statedb.Must(ahead(v, space, ns, &s))
-		}
-		return s
-	})
+	}
+	if s.ShutUntil, err = readShut(v, space, ns, name); err != nil {
+		return RunConditions{}, err
+	}
+	if s.TagShut, s.TagShutUntil, err = readShutTag(v, space, ns, s.Body.Tags); err != nil {
+		return RunConditions{}, err
+	}
+	s.Limits = QueueStateOf(ns, name, &s.Config, &s.Counts, 0)
+	if s.State == job.Pending && !s.Blocked() {
+		s.Ahead, err = ahead(v, space, ns, &s)
+	}
+	return s, err
 }
 
 // ahead counts the ready jobs in front of one: all of higher priorities, and those

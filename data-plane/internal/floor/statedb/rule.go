@@ -3,7 +3,7 @@ package statedb
 // A rule that is applied decides about what is stored. Where that can not be read there is
 // nothing to decide: the rule ends there and then, and the Apply of its machine answers with
 // the error, which stops the node. So no rule carries that error up by hand, and none can
-// lose it. A reading of several records (stateread) ends in the same way:
+// lose it:
 //
 //	func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (result any, err error) {
 //		defer func() { err = statedb.Ended(recover()) }()
