@@ -276,8 +276,8 @@ func (t *Table) Absorb(a *state.Applied) error {
 	for _, ns := range a.Ended {
 		t.end(ns)
 	}
-	for _, ns := range a.Budgets {
-		if err := t.absorbBudgets(ns); err != nil {
+	for _, b := range a.Budgets {
+		if err := t.absorbBudget(b); err != nil {
 			return err
 		}
 	}

@@ -207,18 +207,20 @@ func (q *queue) mayHaveReady() bool {
 	return false
 }
 
-// absorbBudgets looks anew at the queues of a namespace whose budgets shut others than
-// before: seldom, and only at queues that are in memory.
-func (t *Table) absorbBudgets(ns job.Namespace) error {
+// absorbBudget looks anew at the queues in memory that a budget may shut or open. One of a
+// tag shuts no queue, but jobs of any; they may have been what a queue's waiters wait for.
+func (t *Table) absorbBudget(b state.BudgetOf) error {
 	for k, q := range t.queues {
-		if k.ns != ns {
+		if k.ns != b.NS || b.Scope == command.BudgetQueue && k.name != b.Target {
 			continue
 		}
-		qs, _, err := stateread.ReadQueueState(t.store, k.ns, k.name)
-		if err != nil {
-			return err
+		if b.Scope != command.BudgetTag {
+			qs, _, err := stateread.ReadQueueState(t.store, k.ns, k.name)
+			if err != nil {
+				return err
+			}
+			q.QueueState = qs
 		}
-		q.QueueState = qs
 		t.heatIfOpen(q)
 	}
 	return nil

@@ -19,6 +19,6 @@ func (x *entry) deleteBudget(c *command.DeleteBudget) Result {
 	} else {
 		x.reportAgain(c.NS, &b)
 	}
-	x.out.Budgets = append(x.out.Budgets, c.NS)
+	x.out.Budgets = append(x.out.Budgets, BudgetOf{c.NS, k})
 	return Result{}
 }

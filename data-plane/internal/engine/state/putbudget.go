@@ -21,7 +21,7 @@ func (x *entry) putBudget(c *command.PutBudget) Result {
 	if was.Daily != b.Daily {
 		x.reportAgain(c.NS, &b)
 	}
-	x.out.Budgets = append(x.out.Budgets, c.NS)
+	x.out.Budgets = append(x.out.Budgets, BudgetOf{c.NS, b.Key()})
 	return Result{}
 }
 

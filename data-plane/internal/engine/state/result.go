@@ -5,6 +5,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 )
 
@@ -75,6 +76,12 @@ type Ready struct {
 	ID       job.ID
 }
 
+// BudgetOf names a budget of a namespace.
+type BudgetOf struct {
+	NS job.Namespace
+	records.BudgetKey
+}
+
 // Applied is what one entry did: the answers, in command order, and what the
 // leader's memory has to learn.
 type Applied struct {
@@ -86,8 +93,8 @@ type Applied struct {
 	// FirstDue are the earliest due rows the entry added, by clock; 0 if none.
 	FirstDue stateread.Times
 	Queues   []stateread.QueueState
-	// Budgets lists namespaces in which spent budgets shut other queues than before.
-	Budgets []job.Namespace
+	// Budgets are those that shut other jobs than before.
+	Budgets []BudgetOf
 	// Ended lists namespaces of which nothing runs any more.
 	Ended []job.Namespace
 	// Sweep: a deleted queue left something to be swept.

@@ -125,8 +125,8 @@ func appliedText(b *strings.Builder, a *Applied) {
 	for _, q := range a.Queues {
 		fmt.Fprintf(b, "  queue %s paused %v%s\n", q.Queue, q.Paused, limitsText(&q, a.Now))
 	}
-	if len(a.Budgets) > 0 {
-		fmt.Fprintf(b, "  budgets shut other queues\n")
+	for _, of := range a.Budgets {
+		fmt.Fprintf(b, "  budget of scope %d %q shuts other jobs\n", of.Scope, of.Target)
 	}
 	if a.Sweep {
 		fmt.Fprintf(b, "  something to sweep\n")

@@ -47,7 +47,7 @@ func (x *entry) addDay(j *subject, p *budgetSet, k records.BudgetKey, cost int64
 			x.event(feed.BudgetExceeded, j)
 		}
 		if b.Closes() && (was >= b.Daily) != (d.Cost >= b.Daily) {
-			x.out.Budgets = append(x.out.Budgets, j.ns)
+			x.out.Budgets = append(x.out.Budgets, BudgetOf{j.ns, k})
 		}
 	}
 	x.putBudgetDay(j.ns, k, &d)
