@@ -463,12 +463,15 @@ func TestGeneration_ALateWriterIsRefusedAndReadsAgain(t *testing.T) {
 	late := &slow{Cell: r.cells["main"], held: make(chan struct{}), free: make(chan struct{})}
 	r.signUp(t)
 	first := r.options()
+	first.Poll = time.Hour // It has what it began with, and does not take the revocation, too.
 	lateLoop := reconcile.New(r.store, map[string]reconcile.Cell{"main": late}, r.sendMail, first)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { reconcile.RunCells(ctx, lateLoop) })
 	defer running.Wait()
 	defer cancel()
+	free := sync.OnceFunc(func() { close(late.free) })
+	defer free()
 	<-late.held
 	// Meanwhile the key is revoked and another loop carries that.
 	r.write(t, func(ctx context.Context, tx *store.Tx) error {
@@ -483,7 +486,7 @@ func TestGeneration_ALateWriterIsRefusedAndReadsAgain(t *testing.T) {
 	if ok, err := fast.WaitObserved(t.Context(), store.OutboxKey, tenantID, keyID, 2, patience); !ok || err != nil {
 		t.Fatalf("observed %v, %v", ok, err)
 	}
-	close(late.free)
+	free()
 	r.done(t)
 	want := signedUp()
 	want.Keys[0].Revoked, want.Keys[0].Digests, want.Keys[0].NamespaceIds = true, nil, nil
