@@ -85,12 +85,12 @@ clean: ## Remove built binaries, tools and local data.
 # One go command for all modules, so that it builds one package while others are tested.
 # Most tests wait for elections, disks and clocks: with as many at a time as these, two
 # cores are half busy. -count=1: many run binaries they build, which the test cache does not
-# see; corvo-cloud is built once for all of them.
+# see; corvo-cloud is built once for all of them. -vet=off: lint vets everything.
 .PHONY: test-go
 test-go: $(BIN)/.go-tools.stamp ## Only the Go tests of every module; PKG and TEST_FLAGS narrow them.
 	cd services && go build -o $(BIN)/e2e/corvo-cloud ./cmd/corvo-cloud
 	@CORVO_E2E_CLOUD=$(BIN)/e2e/corvo-cloud $(BIN)/gotestsum --format pkgname --hide-summary=skipped -- \
-		-p 2 -parallel 4 -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG)
+		-p 2 -parallel 4 -count=1 -vet=off -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG)
 
 .PHONY: test-docs
 test-docs: ## Do what the pages of docs/ say, against the real service.
