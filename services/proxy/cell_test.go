@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -79,7 +78,7 @@ func (c *cell) startProxyBehind(front func(http.Handler) http.Handler) string {
 		c.t.Fatal(err)
 	}
 	p.LookPatiently()
-	ln := listen(c.t)
+	ln := nodetest.Listen(c.t)
 	c.base = "http://" + ln.Addr().String()
 	served := make(chan error, 1)
 	go func() { served <- p.Serve(ln) }()
@@ -392,7 +391,7 @@ func startControl(t *testing.T) (url string, kill func()) {
 	srv := &http.Server{Protocols: &protocols, ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "console")
 	})}
-	ln := listen(t)
+	ln := nodetest.Listen(t)
 	done := make(chan struct{})
 	go func() { defer close(done); _ = srv.Serve(ln) }()
 	kill = sync.OnceFunc(func() { _ = srv.Close(); <-done })
@@ -503,12 +502,3 @@ func newULID() string {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func listen(t *testing.T) net.Listener {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ln
-}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
@@ -272,16 +273,12 @@ func (c *Cell) Status() ([]*cellv1.NodeStatus, error) {
 // Leader is the number of the node that leads a group, after waiting for one.
 func (c *Cell) Leader(group uint32, limit time.Duration) int {
 	c.t.Helper()
-	deadline := time.Now().Add(limit)
-	for {
-		if i, ok := c.leader(group); ok {
-			return i
-		}
-		if time.Now().After(deadline) {
-			c.t.Fatalf("group %d had no leader for %s", group, limit)
-		}
-		time.Sleep(pollEvery) // Polling with a deadline.
-	}
+	number := 0
+	eventually.True(c.t, limit, fmt.Sprintf("group %d has a leader", group), func() (ok bool) {
+		number, ok = c.leader(group)
+		return ok
+	})
+	return number
 }
 
 func (c *Cell) leader(group uint32) (int, bool) {
