@@ -474,6 +474,21 @@ func (r *rig) ask(client *http.Client, method, path string, body string, edit fu
 	return readAnswer(r.t, resp)
 }
 
+// open begins to read something of acme's; the caller reads on.
+func (r *rig) open(client *http.Client, path string) *http.Response {
+	r.t.Helper()
+	req, err := http.NewRequest("GET", r.base+path, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	withKey(r.acme.key)(req)
+	resp, err := client.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return resp
+}
+
 func readAnswer(t testing.TB, resp *http.Response) answer {
 	t.Helper()
 	defer resp.Body.Close()

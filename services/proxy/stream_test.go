@@ -334,15 +334,7 @@ func TestUnary_AnswerCutShortIsNeverTakenForWhole(t *testing.T) {
 	r := startRig(t, rigOptions{})
 	r.up[0].faults.Decide(func(string, int) faulttest.Fate { return faulttest.Fate{Half: true} })
 	for _, client := range []*http.Client{r.http1, r.h2c} {
-		req, err := http.NewRequest("GET", r.base+"/api/v1/queues", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		withKey(r.acme.key)(req)
-		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := r.open(client, "/api/v1/queues")
 		if _, err := io.ReadAll(resp.Body); err == nil {
 			t.Error("a cut answer ended well")
 		}
@@ -645,15 +637,7 @@ func TestShutdown_StreamsEndWellAndUnaryCallsFinish(t *testing.T) {
 		<-req.Context().Done()
 	})
 	r.up[0].handle.Store(&h)
-	req, err := http.NewRequest("GET", r.base+"/api/v1/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	withKey(r.acme.key)(req)
-	resp, err := r.http1.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := r.open(r.http1, "/api/v1/events")
 	go func() { _, err := io.ReadAll(resp.Body); resp.Body.Close(); events <- err }()
 	done := make(chan error, 1)
 	go func() {

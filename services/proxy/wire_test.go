@@ -167,15 +167,7 @@ func TestWire_ClientThatReadsNothingIsEnded(t *testing.T) {
 		}
 	})
 	r.up[0].handle.Store(&flood)
-	req, err := http.NewRequest("GET", r.base+"/api/v1/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	withKey(r.acme.key)(req)
-	resp, err := r.h2c.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := r.open(r.h2c, "/api/v1/events")
 	defer resp.Body.Close()
 	var since int64
 	eventually.True(t, patience, "the write is stuck", func() bool {

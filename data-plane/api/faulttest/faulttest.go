@@ -102,8 +102,9 @@ func (p *Peer) spoil(w http.ResponseWriter, r *http.Request, f Fate) {
 	w.Header().Del("Content-Length")
 	w.WriteHeader(answer.Code)
 	if f.Half {
+		// A caller that left has no whole answer either.
 		_, _ = w.Write(body[:len(body)/2])
-		_ = http.NewResponseController(w).Flush() // If the caller left, it has no whole answer either.
+		_ = http.NewResponseController(w).Flush() // As above.
 		panic(http.ErrAbortHandler)
 	}
 	_, _ = w.Write(body) // A caller that left misses nothing.

@@ -134,19 +134,25 @@ func TestAddNode_OneThatIsNotThereStaysALearnerAndIsResumed(t *testing.T) {
 		t.Errorf("promotion: %v", err)
 	}
 	c.start("node-4", nil)
-	ctx := testContext(t)
-	eventually.True(t, patience, "the repeated call to succeed", func() bool {
-		_, err := addNode(ctx, c, c.follower().id, joining.record())
-		if err != nil && !again(err) {
-			t.Fatal(err)
-		}
-		return err == nil
-	})
+	c.added(joining)
 	for _, id := range append([]uint32{GroupID}, testShards...) {
 		if st := c.membersOf(id); !slices.Contains(st.Voters, "node-4") {
 			t.Errorf("group %d has voters %v", id, st.Voters)
 		}
 	}
+}
+
+// added repeats the call for a node until it succeeds.
+func (c *testCell) added(joining *testNode) {
+	c.t.Helper()
+	ctx, by := testContext(c.t), c.follower().id
+	eventually.True(c.t, patience, "the repeated call to succeed", func() bool {
+		_, err := addNode(ctx, c, by, joining.record())
+		if err != nil && !again(err) {
+			c.t.Fatal(err)
+		}
+		return err == nil
+	})
 }
 
 func TestAddNode_ResumedAfterItsLeaderDied(t *testing.T) {
@@ -171,13 +177,7 @@ func TestAddNode_ResumedAfterItsLeaderDied(t *testing.T) {
 		t.Fatal("a node that never ran has a vote")
 	}
 	c.start("node-4", nil)
-	eventually.True(t, patience, "the repeated call to succeed", func() bool {
-		_, err := addNode(ctx, c, by, joining.record())
-		if err != nil && !again(err) {
-			t.Fatal(err)
-		}
-		return err == nil
-	})
+	c.added(joining)
 	for _, id := range append([]uint32{GroupID}, testShards...) {
 		if st := c.membersOf(id); !slices.Contains(st.Voters, "node-4") || len(st.Voters) != 4 {
 			t.Errorf("group %d has voters %v", id, st.Voters)

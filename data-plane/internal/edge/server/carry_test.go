@@ -342,11 +342,7 @@ func TestCarry_DrainOfTheNodeBetweenEndsTheStreamInGoodOrder(t *testing.T) {
 			k.send(&frameIn{RequestId: 2, Queues: []string{"none"}, FetchCount: 1})
 			eventually.True(t, patience, "the fetch is parked", func() bool { return leader.jobs.parked() == 1 })
 		}
-		eventually.Returns(t, 5*time.Second, "Drain", func() {
-			if err := follower.srv.Drain(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
+		follower.drains()
 		if pipelined {
 			if out := k.receive(); out.GetRequestId() != 2 || len(out.GetJobs()) != 0 {
 				t.Errorf("parked fetch: %v", out)

@@ -208,11 +208,7 @@ func TestEvents_DrainEndsThem(t *testing.T) {
 	b := newBench(t, benchOptions{router: newRouter(Placement{Local: here}), events: s})
 	l := b.listen("/api/v1/events")
 	l.hears(":keepalive")
-	eventually.Returns(t, 5*time.Second, "the drain", func() {
-		if err := b.srv.Drain(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
+	b.drains()
 	l.hears("event: end")
 	l.hears("shutting down")
 	l.ends()
@@ -270,11 +266,7 @@ func TestEvents_AreCarriedToTheLeader(t *testing.T) {
 		t.Errorf("asked for %s", s.caller.Namespace)
 	}
 	s.mu.Unlock()
-	eventually.Returns(t, 5*time.Second, "the drain", func() {
-		if err := follower.srv.Drain(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
+	follower.drains()
 	l.ends()
 	eventually.True(t, patience, "the leader's reader is gone", func() bool { return s.readers() == 0 })
 }

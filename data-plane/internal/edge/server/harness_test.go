@@ -20,6 +20,7 @@ import (
 	"connectrpc.com/connect"
 	"go.uber.org/goleak"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
@@ -303,6 +304,16 @@ func golden(t *testing.T, name string, body []byte) {
 }
 
 func jobNumber(n byte) job.ID { return job.ID{15: n} }
+
+// drains lets the server leave; it does not wait for those who read on.
+func (b *bench) drains() {
+	b.Helper()
+	eventually.Returns(b, patience, "the drain", func() {
+		if err := b.srv.Drain(b.Context()); err != nil {
+			b.Error(err)
+		}
+	})
+}
 
 func callerIn(ns job.Namespace) queue.Caller { return queue.Caller{Namespace: ns} }
 

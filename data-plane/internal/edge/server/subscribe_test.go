@@ -123,11 +123,7 @@ func TestSubscribe_IsCountedAndDrainedLikeOtherStreams(t *testing.T) {
 	if third.Receive() || connect.CodeOf(third.Err()) != connect.CodeResourceExhausted {
 		t.Errorf("the third: %v", third.Err())
 	}
-	eventually.Returns(t, 5*time.Second, "the drain", func() {
-		if err := b.srv.Drain(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
+	b.drains()
 	if first.Receive() || connect.CodeOf(first.Err()) != connect.CodeUnavailable || !strings.Contains(first.Err().Error(), "shutting down") {
 		t.Errorf("ended with %v", first.Err())
 	}
@@ -154,11 +150,7 @@ func TestSubscribe_IsCarriedToTheLeader(t *testing.T) {
 		t.Errorf("asked for %s", s.caller.Namespace)
 	}
 	s.mu.Unlock()
-	eventually.Returns(t, 5*time.Second, "the drain", func() {
-		if err := follower.srv.Drain(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
+	follower.drains()
 	if sub.Receive() {
 		t.Errorf("heard %v after the drain", sub.Msg())
 	}

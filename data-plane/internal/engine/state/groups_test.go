@@ -810,22 +810,5 @@ func wildGroup(t *rapid.T) command.Command {
 
 func TestApply_NonsenseAboutGroupsIsAnswered(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		one, two := newReplica(t), newReplica(t)
-		defer one.close(t)
-		defer two.close(t)
-		var log []logEntry
-		for range rapid.IntRange(1, 12).Draw(t, "entries") {
-			e := logEntry{now: one.now}
-			for range rapid.IntRange(1, 6).Draw(t, "commands") {
-				e.cmds = append(e.cmds, wildGroup(t))
-			}
-			one.apply(t, e)
-			log = append(log, e)
-		}
-		two.apply(t, log...)
-		if one.digest != two.digest || !bytes.Equal(one.dump(t), two.dump(t)) {
-			t.Fatalf("one by one:\n%s\ngathered:\n%s", one.dump(t), two.dump(t))
-		}
-	})
+	rapid.Check(t, func(t *rapid.T) { gatheredLikeOneByOne(t, 0, wildGroup) })
 }

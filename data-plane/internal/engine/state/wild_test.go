@@ -77,22 +77,26 @@ func wild(t *rapid.T) command.Command {
 // replica at the same entry, for ever. And the answer is the same on all of them.
 func TestApply_NonsenseIsAnswered(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		one, two := newReplica(t), newReplica(t)
-		defer one.close(t)
-		defer two.close(t)
-		var log []logEntry
-		for range rapid.IntRange(1, 12).Draw(t, "entries") {
-			e := logEntry{now: one.now + rapid.SampledFrom([]int64{0, int64(2 * time.Second)}).Draw(t, "pass")}
-			for range rapid.IntRange(1, 6).Draw(t, "commands") {
-				e.cmds = append(e.cmds, wild(t))
-			}
-			one.apply(t, e)
-			log = append(log, e)
+	rapid.Check(t, func(t *rapid.T) { gatheredLikeOneByOne(t, 2*time.Second, wild) })
+}
+
+// gatheredLikeOneByOne applies entries of drawn commands, between which so much time may
+// pass, one by one and together: the states are the same.
+func gatheredLikeOneByOne(t *rapid.T, pass time.Duration, draw func(*rapid.T) command.Command) {
+	one, two := newReplica(t), newReplica(t)
+	defer one.close(t)
+	defer two.close(t)
+	var log []logEntry
+	for range rapid.IntRange(1, 12).Draw(t, "entries") {
+		e := logEntry{now: one.now + rapid.SampledFrom([]int64{0, int64(pass)}).Draw(t, "pass")}
+		for range rapid.IntRange(1, 6).Draw(t, "commands") {
+			e.cmds = append(e.cmds, draw(t))
 		}
-		two.apply(t, log...)
-		if one.digest != two.digest || !bytes.Equal(one.dump(t), two.dump(t)) {
-			t.Fatalf("one by one:\n%s\ngathered:\n%s", one.dump(t), two.dump(t))
-		}
-	})
+		one.apply(t, e)
+		log = append(log, e)
+	}
+	two.apply(t, log...)
+	if one.digest != two.digest || !bytes.Equal(one.dump(t), two.dump(t)) {
+		t.Fatalf("one by one:\n%s\ngathered:\n%s", one.dump(t), two.dump(t))
+	}
 }

@@ -313,17 +313,23 @@ func refuseOrKeep(t *testing.T, fs vfs.FS, bit int, synced uint64) {
 	}
 }
 
+// crashedAfter20 is a disk after the power was lost behind entry 20, and the write-ahead log.
+func crashedAfter20(t *testing.T) (disk *vfs.MemFS, name string, content []byte) {
+	t.Helper()
+	fs := vfs.NewCrashableMem()
+	g := open(t, fs, Options{}).Group(1)
+	for i := uint64(1); i <= 20; i++ {
+		store(t, g, entries(i, i, 1))
+	}
+	disk = fs.CrashClone(vfs.CrashCloneCfg{})
+	name = "log/" + writeAheadLog(t, disk, "log")
+	return disk, name, readFile(t, disk, name)
+}
+
 // A write that the power loss tore is normal and must not be taken for damage.
 func TestCrash_TornTailOpens(t *testing.T) {
 	t.Parallel()
-	fs := vfs.NewCrashableMem()
-	s := open(t, fs, Options{})
-	for i := uint64(1); i <= 20; i++ {
-		store(t, s.Group(1), entries(i, i, 1))
-	}
-	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
-	name := "log/" + writeAheadLog(t, crashed, "log")
-	content := readFile(t, crashed, name)
+	crashed, name, content := crashedAfter20(t)
 	at := bytes.Index(content, []byte("entry 20 of term 1"))
 	if at < 0 {
 		t.Fatal("entry 20 is not in the write-ahead log")
@@ -353,14 +359,7 @@ func TestCrash_TornTailOpens(t *testing.T) {
 // More than one flipped bit shows by the valid records after it.
 func TestCrash_DamagedStretchInTheWriteAheadLogIsRefused(t *testing.T) {
 	t.Parallel()
-	fs := vfs.NewCrashableMem()
-	g := open(t, fs, Options{}).Group(1)
-	for i := uint64(1); i <= 20; i++ {
-		store(t, g, entries(i, i, 1))
-	}
-	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
-	name := "log/" + writeAheadLog(t, crashed, "log")
-	content := readFile(t, crashed, name)
+	crashed, name, content := crashedAfter20(t)
 	last := bytes.Index(content, []byte("entry 19 of term 1"))
 	for at := 0; at < last; at += 7 {
 		damaged := bytes.Clone(content)
@@ -376,14 +375,7 @@ func TestCrash_DamagedStretchInTheWriteAheadLogIsRefused(t *testing.T) {
 
 func TestCrash_DamageOpensOnlyWithTheLossAccepted(t *testing.T) {
 	t.Parallel()
-	fs := vfs.NewCrashableMem()
-	s := open(t, fs, Options{})
-	for i := uint64(1); i <= 20; i++ {
-		store(t, s.Group(1), entries(i, i, 1))
-	}
-	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
-	name := "log/" + writeAheadLog(t, crashed, "log")
-	content := readFile(t, crashed, name)
+	crashed, name, content := crashedAfter20(t)
 	content[bytes.Index(content, []byte("entry 10 of term 1"))] ^= 1
 	writeFile(t, crashed, name, content)
 	if _, err := Open("log", Options{FS: crashed, Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, ErrCorrupt) {
