@@ -183,14 +183,15 @@ fmt-check:
 	@out=$$($(GO_FILES) | xargs -0 -r gofmt -s -l); \
 	if [ -n "$$out" ]; then echo "not formatted (make fmt):" >&2; echo "$$out" >&2; exit 1; fi
 
+# One pass: corvovet is go vet, staticcheck and our analyzers, and go vet keeps its answers.
+# tools/DESIGN.md says why it is not golangci-lint.
 .PHONY: lint
 lint: setup fmt-check $(E2E_DEPS) ## gofmt, go vet, staticcheck, our analyzers, the types of the journeys, and the rules of the repository.
 	go vet -vettool=$(BIN)/corvovet $(PACKAGES)
-	$(BIN)/staticcheck $(PACKAGES)
 	@echo "== web/e2e: tsc"
 	@cd web/e2e && npx tsc
 	@echo "== tools: go vet, go test (analyzers, import law, citations, planted bugs that build)"
-	@cd tools && export GOWORK=off && go vet ./... && $(BIN)/staticcheck ./... && go test -count=1 ./analyzers ./law ./mutants
+	@cd tools && export GOWORK=off && go vet -vettool=$(BIN)/corvovet ./... && go test -count=1 ./analyzers ./law ./mutants
 
 ##@ Tools
 
@@ -204,7 +205,6 @@ $(BIN)/.go-tools.stamp: tools/go.mod tools/go.sum $(shell find tools -name '*.go
 		google.golang.org/protobuf/cmd/protoc-gen-go \
 		connectrpc.com/connect/cmd/protoc-gen-connect-go \
 		gotest.tools/gotestsum \
-		honnef.co/go/tools/cmd/staticcheck \
 		./cmd/corvovet
 	@touch $@
 

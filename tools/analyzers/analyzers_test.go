@@ -32,6 +32,24 @@ func TestAnalyzers_ReportExactlyTheMarkedLines(t *testing.T) {
 	}
 }
 
+// What staticcheck finds unused is reported, and the rest of its checks are there.
+func TestStaticcheck_IsWhole(t *testing.T) {
+	t.Parallel()
+	analysistest.Run(t, analysistest.TestData(), analyzers.Unused, analyzers.Module+"data-plane/internal/unused")
+	names := map[string]bool{}
+	for _, a := range analyzers.Staticcheck() {
+		names[a.Name] = true
+	}
+	for _, name := range []string{"unusedcode", "SA1019", "SA4006", "S1000", "ST1005"} {
+		if !names[name] {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	if names["ST1000"] {
+		t.Error("ST1000 is one that staticcheck leaves out")
+	}
+}
+
 // merge runs several analyzers as one, since the marks in a file must be met by one run.
 func merge(all []*analysis.Analyzer) *analysis.Analyzer {
 	return &analysis.Analyzer{

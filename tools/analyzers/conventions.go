@@ -96,6 +96,7 @@ var printRooms = []string{
 	Module + "cli/internal/cli",
 	Module + "services/cmd",
 	Module + "sdks/go/examples",
+	Module + "tools",
 }
 
 // Print keeps output in the hands of the command line.

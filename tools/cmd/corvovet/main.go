@@ -1,5 +1,5 @@
-// Command corvovet runs what go vet runs and this repository's own analyzers, in one pass
-// over each package:
+// Command corvovet runs what go vet runs, what staticcheck runs and this repository's own
+// analyzers, in one pass over each package:
 //
 //	go vet -vettool=.bin/corvovet ./...
 //
@@ -17,5 +17,5 @@ import (
 )
 
 func main() {
-	unitchecker.Main(slices.Concat(vet.Suite, analyzers.All())...)
+	unitchecker.Main(slices.Concat(vet.Suite, analyzers.Staticcheck(), analyzers.All())...)
 }
