@@ -40,7 +40,7 @@ func roles() (all []cloudv1.TenantRole) {
 
 // unlimited removes the rate limits, which the tests would exceed.
 func (s *stage) unlimited() {
-	s.signup.Limits, s.login.Limits, s.members.InvitationsPerHour = signup.Limits{}, ratelimit.Letters{}, 0
+	s.signup.Limits, s.login.Limits, s.members.InvitationsPerHour = signup.Limits{}, ratelimit.EmailLimits{}, 0
 }
 
 // fixture is a tenant with one of everything that a call can be about. Everything is made

@@ -127,7 +127,7 @@ func TestInvitation_NewAccountEntersTheInvitingTenantOnly(t *testing.T) {
 }
 
 // lastEmail takes the newest email to an address out of the outbox.
-func (s *stage) lastEmail(t testing.TB, to string) (letter mail.Message) {
+func (s *stage) lastEmail(t testing.TB, to string) (msg mail.Message) {
 	t.Helper()
 	err := s.kit.Store.Service(t.Context(), func(tx *store.Tx) error {
 		rows, err := tx.ClaimOutbox(t.Context(), "test", s.kit.Now(), s.kit.Now(), 1000)
@@ -140,22 +140,22 @@ func (s *stage) lastEmail(t testing.TB, to string) (letter mail.Message) {
 				return err
 			}
 			if m.To == to {
-				letter = m
+				msg = m
 			}
 		}
 		return err
 	})
-	if err != nil || letter.To != to {
-		t.Fatalf("no letter to %s: %v", to, err)
+	if err != nil || msg.To != to {
+		t.Fatalf("no email to %s: %v", to, err)
 	}
-	return letter
+	return msg
 }
 
 func tokenIn(t testing.TB, m mail.Message) string {
 	t.Helper()
 	_, after, ok := strings.Cut(m.Text, "#token=")
 	if !ok {
-		t.Fatalf("no link in the letter:\n%s", m.Text)
+		t.Fatalf("no link in the email:\n%s", m.Text)
 	}
 	return strings.Fields(after)[0]
 }
@@ -218,7 +218,7 @@ func TestLinks_SayWhoseAccountAndWhichBrowserAsked(t *testing.T) {
 		}
 		token := tokenIn(t, s.lastEmail(t, tc.to))
 		if strings.Contains(r.body, token) {
-			t.Errorf("%s: whoever asks for a letter is given its token", name)
+			t.Errorf("%s: whoever asks for an email is given its token", name)
 		}
 		// The browser of somebody who asked for an email of their own at the same time.
 		other := started(s.call(t, "/corvo.cloud.v1.AuthService/StartLogin", `{"email":"victim@people.test"}`))

@@ -21,7 +21,7 @@ const (
 	// messagesMax and bytesMax bound what is kept; the oldest goes first.
 	messagesMax = 200
 	bytesMax    = 64 << 20
-	// messageBytesMax of one letter as it is sent.
+	// messageBytesMax of one email as it is sent.
 	messageBytesMax = 2 << 20
 	recipientsMax   = 50
 	sessionsMax     = 64
@@ -29,7 +29,7 @@ const (
 	stopTimeout     = time.Second
 )
 
-// Message is one letter.
+// Message is one email.
 type Message struct {
 	ID string `json:"id"`
 	// From and To are those of the envelope: to whom it would have been delivered.
@@ -60,7 +60,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Mailbox keeps the last letters. It is safe for concurrent use.
+// Mailbox keeps the last emails. It is safe for concurrent use.
 type Mailbox struct {
 	listener net.Listener
 	server   *smtp.Server
@@ -72,9 +72,9 @@ type Mailbox struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
-	messages []*Message // Oldest first; a letter never changes.
+	messages []*Message // Oldest first; an email never changes.
 	bytes    int
-	taken    int // Letters ever; makes ids.
+	taken    int // Emails ever; makes ids.
 }
 
 // New begins to listen. Run serves; without it, nothing is taken.
@@ -121,7 +121,7 @@ func (m *Mailbox) Run(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("mailbox: serve %s: %w", m.Addr(), err), m.Close())
 	case <-ctx.Done():
 	}
-	// Letters under way may be finished; whoever only holds a connection is cut.
+	// Emails under way may be finished; whoever only holds a connection is cut.
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	_ = m.server.Shutdown(late) // Late: Close cuts what is left.
@@ -143,7 +143,7 @@ func (m *Mailbox) Close() error {
 	return err
 }
 
-// Messages lists the letters, the newest first. They must not be changed.
+// Messages lists the emails, the newest first. They must not be changed.
 func (m *Mailbox) Messages() []*Message {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -214,7 +214,7 @@ func (s *session) Data(r io.Reader) error {
 	msg := &Message{From: s.from, To: s.to, Date: s.box.now().UTC()}
 	msg.Subject, msg.Text, msg.HTML = parse(raw)
 	s.box.keep(msg)
-	// Nothing of the letter, not even its subject: it may hold what signs somebody in.
+	// Nothing of the email, not even its subject: it may hold what signs somebody in.
 	s.box.log.Info("email received", "id", msg.ID)
 	return nil
 }

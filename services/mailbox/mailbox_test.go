@@ -39,14 +39,14 @@ func start(t *testing.T) *Mailbox {
 	return m
 }
 
-func send(t *testing.T, m *Mailbox, to, letter string) error {
+func send(t *testing.T, m *Mailbox, to, email string) error {
 	t.Helper()
-	return smtp.SendMail(m.Addr(), nil, "no-reply@corvo.test", []string{to}, []byte(strings.ReplaceAll(letter, "\n", "\r\n")))
+	return smtp.SendMail(m.Addr(), nil, "no-reply@corvo.test", []string{to}, []byte(strings.ReplaceAll(email, "\n", "\r\n")))
 }
 
-func mustSend(t *testing.T, m *Mailbox, to, letter string) {
+func mustSend(t *testing.T, m *Mailbox, to, email string) {
 	t.Helper()
-	if err := send(t, m, to, letter); err != nil {
+	if err := send(t, m, to, email); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -161,7 +161,7 @@ func TestPage_LinksWorkAndNothingElseOfALetterDoes(t *testing.T) {
 		}
 	}
 	if strings.Index(body, "bob@") > strings.Index(body, "ada@") {
-		t.Error("the older letter stands first")
+		t.Error("the older email stands first")
 	}
 	csp := w.Header().Get("Content-Security-Policy")
 	if !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || w.Header().Get("X-Content-Type-Options") != "nosniff" {
@@ -214,7 +214,7 @@ func TestMailbox_KeepsTheLastLetters(t *testing.T) {
 	}
 	list := m.Messages()
 	if len(list) != messagesMax || list[0].Subject != fmt.Sprint(messagesMax+4) || list[messagesMax-1].Subject != "5" {
-		t.Errorf("%d letters from %s to %s", len(list), list[0].Subject, list[len(list)-1].Subject)
+		t.Errorf("%d emails from %s to %s", len(list), list[0].Subject, list[len(list)-1].Subject)
 	}
 	for range 40 {
 		m.keep(&Message{Text: strings.Repeat("a", messageBytesMax)})
@@ -240,7 +240,7 @@ func TestMailbox_TooLargeALetterIsRefused(t *testing.T) {
 		t.Error("it was taken")
 	}
 	if got := m.Messages(); len(got) != 0 {
-		t.Errorf("%d letters", len(got))
+		t.Errorf("%d emails", len(got))
 	}
 }
 
@@ -306,7 +306,7 @@ func TestMailbox_ConnectionsAreBoundedAndGivenBack(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(twoParts))
 	f.Add([]byte("Subject: =?x?q?=FF?=\n\n\xff"))
-	f.Add([]byte("no letter at all"))
+	f.Add([]byte("no email at all"))
 	f.Add([]byte("Content-Type: multipart/mixed; boundary=\"\"\n\n--\n"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		subject, text, html := parse(raw)
@@ -321,7 +321,7 @@ func FuzzParse(f *testing.F) {
 		if joined.String() != text {
 			t.Fatalf("the pieces of %q are %q", text, joined.String())
 		}
-		if err := page.Execute(io.Discard, map[string]any{"Newest": "", "Total": 1, "Letters": []shown{show(msg)}}); err != nil {
+		if err := page.Execute(io.Discard, map[string]any{"Newest": "", "Total": 1, "Emails": []shown{show(msg)}}); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// shownMax letters stand on the page; the rest is in the JSON.
+	// shownMax emails stand on the page; the rest is in the JSON.
 	shownMax = 50
 	// shownBytesMax of each text.
 	shownBytesMax = 64 << 10
 )
 
-// Everything the page uses is its own; a letter's HTML is never rendered.
+// Everything the page uses is its own; an email's HTML is never rendered.
 const pageSecurity = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 var (
@@ -150,7 +150,7 @@ func (m *Mailbox) writeJSON(w http.ResponseWriter, v any) {
 	_, _ = w.Write(body) // The asker is gone: nobody to tell.
 }
 
-// shown is a letter as the page shows it.
+// shown is an email as the page shows it.
 type shown struct {
 	*Message
 
@@ -169,13 +169,13 @@ func (m *Mailbox) showPage(w http.ResponseWriter, _ *http.Request) {
 	view := struct {
 		Newest, Console string
 		Total           int
-		Letters         []shown
+		Emails          []shown
 	}{Total: len(all), Console: m.console}
 	if len(all) > 0 {
 		view.Newest = all[0].ID
 	}
 	for _, msg := range all[:min(shownMax, len(all))] {
-		view.Letters = append(view.Letters, show(msg))
+		view.Emails = append(view.Emails, show(msg))
 	}
 	var body bytes.Buffer
 	if err := page.Execute(&body, view); err != nil {
@@ -199,7 +199,7 @@ func show(msg *Message) shown {
 	}
 }
 
-// A link ends where a letter's layout begins; html/template looks at its scheme.
+// A link ends where an email's layout begins; html/template looks at its scheme.
 var link = regexp.MustCompile(`https?://[^\s<>"]+`)
 
 func pieces(text string) []piece {

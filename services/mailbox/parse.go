@@ -10,11 +10,11 @@ import (
 	"github.com/emersion/go-message/mail"
 )
 
-// partsMax bounds what one letter may make us take apart.
+// partsMax bounds what one email may make us take apart.
 const partsMax = 32
 
-// parse reads what the page shows of a letter. One that is not understood is shown
-// as it came: a development mailbox that hides a letter is of no use.
+// parse reads what the page shows of an email. One that is not understood is shown
+// as it came: a development mailbox that hides an email is of no use.
 func parse(raw []byte) (subject, text, html string) {
 	r, err := mail.CreateReader(bytes.NewReader(raw))
 	if r == nil || err != nil && !message.IsUnknownCharset(err) {

@@ -33,7 +33,7 @@ var written = map[string]map[string]string{
 	"DeleteConnection": nil,
 	"InsertAudit":      {"internal/reconcile/acts.go": "enters what a cell has recorded, under the id that it has there"},
 	"InsertOutbox": {
-		"internal/mail/outbox.go":         "a letter goes to somebody, not to a cell",
+		"internal/mail/outbox.go":         "an email goes to somebody, not to a cell",
 		"internal/reconcile/scan.go":      "leaves a row for a record that has none",
 		"internal/tokenkeys/tokenkeys.go": "the keys that sign are no tenant's",
 	},

@@ -1,5 +1,5 @@
 // Package cloudtest gives tests of the control plane's use cases what stands around them:
-// a real database, a clock that is set by hand, addresses, and the letters that were
+// a real database, a clock that is set by hand, addresses, and the emails that were
 // written. It must not know any use case. Surprising: Each runs a test twice, on SQLite
 // and on PostgreSQL.
 package cloudtest
@@ -126,8 +126,8 @@ func (w *World) Outbox(t testing.TB) (rows []store.Outbox) {
 	return rows
 }
 
-// Letters takes the letters written since it, or Outbox, was asked last.
-func (w *World) Letters(t testing.TB) (letters []mail.Message) {
+// Emails takes the emails written since it, or Outbox, was asked last.
+func (w *World) Emails(t testing.TB) (emails []mail.Message) {
 	t.Helper()
 	for _, row := range w.Outbox(t) {
 		if row.Kind != store.OutboxMail {
@@ -137,27 +137,27 @@ func (w *World) Letters(t testing.TB) (letters []mail.Message) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		letters = append(letters, m)
+		emails = append(emails, m)
 	}
-	return letters
+	return emails
 }
 
-// Letter takes the one letter written since then.
-func (w *World) Letter(t testing.TB) mail.Message {
+// Email takes the one email written since then.
+func (w *World) Email(t testing.TB) mail.Message {
 	t.Helper()
-	all := w.Letters(t)
+	all := w.Emails(t)
 	if len(all) != 1 {
-		t.Fatalf("%d letters were written, want 1", len(all))
+		t.Fatalf("%d emails were written, want 1", len(all))
 	}
 	return all[0]
 }
 
-// Token is the token of the link in a letter.
+// Token is the token of the link in an email.
 func Token(t testing.TB, m mail.Message) string {
 	t.Helper()
 	_, after, ok := strings.Cut(m.Text, "#token=")
 	if !ok {
-		t.Fatalf("no link in the letter:\n%s", m.Text)
+		t.Fatalf("no link in the email:\n%s", m.Text)
 	}
 	token, err := url.QueryUnescape(strings.Fields(after)[0])
 	if err != nil {

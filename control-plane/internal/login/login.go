@@ -36,8 +36,8 @@ const (
 )
 
 // DefaultLimits stop a mail flood.
-func DefaultLimits() ratelimit.Letters {
-	return ratelimit.Letters{PeerPerHour: 60, NetworkPerHour: 300, EmailPerHour: 10, PerAddress: 5, AddressWindow: addressWindow}
+func DefaultLimits() ratelimit.EmailLimits {
+	return ratelimit.EmailLimits{PeerPerHour: 60, NetworkPerHour: 300, EmailPerHour: 10, PerAddress: 5, AddressWindow: addressWindow}
 }
 
 // addressWindow is shorter than the life of a link: when an address gets no more mail in
@@ -48,7 +48,7 @@ const addressWindow = 10 * time.Minute
 // Needs are what a Service is built of.
 type Needs struct {
 	kit.Kit
-	Limits ratelimit.Letters
+	Limits ratelimit.EmailLimits
 	// Invitations are those that a sign-in may accept.
 	Invitations Invitations
 }
@@ -111,7 +111,7 @@ func (s *Service) StartLogin(ctx context.Context, r *cloudv1.StartLoginRequest) 
 }
 
 // mailLink writes the same rows for known and unknown addresses: a token (one that
-// nobody was told, and that names nobody, for the unknown) and a letter.
+// nobody was told, and that names nobody, for the unknown) and an email.
 func (s *Service) mailLink(ctx context.Context, tx *store.Tx, email, joins string, what asked, now time.Time) error {
 	u, err := tx.GetUserByEmail(ctx, email)
 	known := err == nil
@@ -122,14 +122,14 @@ func (s *Service) mailLink(ctx context.Context, tx *store.Tx, email, joins strin
 	if err != nil {
 		return err
 	}
-	letter, err := s.letter(email, token, joins, known, now)
+	msg, err := s.message(email, token, joins, known, now)
 	if err != nil {
 		return err
 	}
-	return mail.Put(ctx, s.Kit, tx, "", u.ID, letter)
+	return mail.Put(ctx, s.Kit, tx, "", u.ID, msg)
 }
 
-func (s *Service) letter(email, token, joins string, known bool, now time.Time) (mail.Message, error) {
+func (s *Service) message(email, token, joins string, known bool, now time.Time) (mail.Message, error) {
 	link := s.URLs.Link(confirmPath, token)
 	switch {
 	case !known:

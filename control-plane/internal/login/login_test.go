@@ -32,7 +32,7 @@ func start(t *testing.T, w *cloudtest.World, s *Service, email string) mail.Mess
 	if _, err := s.StartLogin(ctx, &cloudv1.StartLoginRequest{Email: email}); err != nil {
 		t.Fatal(err)
 	}
-	return w.Letter(t)
+	return w.Email(t)
 }
 
 func finish(t *testing.T, s *Service, token, came string) (*cloudv1.FinishLoginResponse, string, error) {
@@ -121,12 +121,12 @@ func TestStartLogin_AnswerDoesNotTellWhoIsKnown(t *testing.T) {
 	if known.String() != unknown.String() {
 		t.Errorf("%v and %v", known, unknown)
 	}
-	letters := w.Letters(t)
-	if len(letters) != 2 {
-		t.Fatalf("%d letters: both cost the same work", len(letters))
+	emails := w.Emails(t)
+	if len(emails) != 2 {
+		t.Fatalf("%d emails: both cost the same work", len(emails))
 	}
-	if strings.Contains(letters[1].Text, "#token=") || !strings.Contains(letters[1].Text, "/signup") {
-		t.Errorf("the stranger's letter:\n%s", letters[1].Text)
+	if strings.Contains(emails[1].Text, "#token=") || !strings.Contains(emails[1].Text, "/signup") {
+		t.Errorf("the stranger's email:\n%s", emails[1].Text)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestStartLogin_PeopleOfAProviderAreUnknown(t *testing.T) {
 	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 		return tx.InsertUser(ctx, store.User{ID: w.IDs.New(ids.User, w.Now()), Email: "ceo@victim.example", HomeTenant: tn.ID, CreatedAt: w.Now()})
 	})
-	if letter := start(t, w, s, "ceo@victim.example"); strings.Contains(letter.Text, "#token=") {
+	if msg := start(t, w, s, "ceo@victim.example"); strings.Contains(msg.Text, "#token=") {
 		t.Error("a link was mailed for a user whom only a provider vouches for")
 	}
 	if _, err := s.SignInLink(t.Context(), "ceo@victim.example"); err == nil {
@@ -288,8 +288,8 @@ func TestStartLogin_StrangersLockNobodyOut(t *testing.T) {
 			ctx, _ := cloudtest.Public(t, fmt.Sprintf("198.51.%d.9", minute), "")
 			_, _ = s.StartLogin(ctx, &cloudv1.StartLoginRequest{Email: "ada@example.com"}) // Refused from the sixth on.
 		}
-		if letters := w.Letters(t); len(letters) > 0 {
-			newest = letters[len(letters)-1]
+		if emails := w.Emails(t); len(emails) > 0 {
+			newest = emails[len(emails)-1]
 		}
 		if minute%15 == 14 { // Ada asks.
 			ctx, _ := cloudtest.Public(t, "203.0.113.5", "")
@@ -297,7 +297,7 @@ func TestStartLogin_StrangersLockNobodyOut(t *testing.T) {
 			if f, refused := fault.As(err); refused && !strings.Contains(f.Message, "still work") {
 				t.Fatalf("minute %d: %v", minute, err)
 			} else if err == nil {
-				newest = w.Letter(t)
+				newest = w.Email(t)
 			}
 			if _, cookie, err := finish(t, s, cloudtest.Token(t, newest), ""); err != nil || !alive(t, w, cookie) {
 				t.Errorf("minute %d: no link in the mailbox works: %v", minute, err)

@@ -124,7 +124,7 @@ func TestSender_LetterArrivesAsTextAndHTML(t *testing.T) {
 		t.Fatal(err)
 	}
 	if id := msg.Header.Get("Message-ID"); id != "<"+row.ID+"@corvo.example>" {
-		t.Errorf("Message-ID %q: a repeated letter would look like a second one", id)
+		t.Errorf("Message-ID %q: a repeated email would look like a second one", id)
 	}
 	subject, err := new(mime.WordDecoder).DecodeHeader(msg.Header.Get("Subject"))
 	if err != nil || subject != "Confirm your sign-up for acme: 123456" {
@@ -148,7 +148,7 @@ func TestSender_ExpiredLetterIsDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := b.server.count(); n != 0 {
-		t.Errorf("%d letters arrived", n)
+		t.Errorf("%d emails arrived", n)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestSender_HeadersCannotBeInjected(t *testing.T) {
 		}
 	}
 	if n := b.server.count(); n != 0 {
-		t.Errorf("%d letters arrived", n)
+		t.Errorf("%d emails arrived", n)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestSender_NothingLeavesInClear(t *testing.T) {
 		t.Fatalf("a server without STARTTLS: %v, want an error to try again", err)
 	}
 	if n := b.server.count(); n != 0 {
-		t.Errorf("%d letters arrived", n)
+		t.Errorf("%d emails arrived", n)
 	}
 	s, err := NewSender(discard(), b.box, time.Now, Options{From: "no-reply@corvo.example", Host: "mail.example"})
 	if err != nil {
@@ -239,7 +239,7 @@ func newBundle(t *testing.T, change func(*Options), withTLS bool) *bundle {
 	return &bundle{box: box, sender: sender, server: server}
 }
 
-// row is the outbox row of a sign-up's letter whose link expires after life.
+// row is the outbox row of a sign-up's email whose link expires after life.
 func (b *bundle) row(t *testing.T, to string, life time.Duration) store.Outbox {
 	t.Helper()
 	m, err := Signup(to, "acme", "https://c.example/signup/confirm#token=abc", "123456", 30*time.Minute, time.Now())
@@ -286,9 +286,9 @@ func parts(t *testing.T, msg *mail.Message) map[string]string {
 type mailServer struct {
 	port      int
 	clientTLS *tls.Config
-	refuse    error // Set before the first letter.
+	refuse    error // Set before the first email.
 	mu        sync.Mutex
-	letters   []received // Guarded by mu.
+	received  []received // Guarded by mu.
 }
 
 type received struct {
@@ -329,17 +329,17 @@ func startServer(t *testing.T, withTLS bool) *mailServer {
 func (m *mailServer) count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.letters)
+	return len(m.received)
 }
 
 func (m *mailServer) only(t *testing.T) received {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.letters) != 1 {
-		t.Fatalf("%d letters arrived, want 1", len(m.letters))
+	if len(m.received) != 1 {
+		t.Fatalf("%d emails arrived, want 1", len(m.received))
 	}
-	return m.letters[0]
+	return m.received[0]
 }
 
 func (m *mailServer) NewSession(c *smtp.Conn) (smtp.Session, error) {
@@ -347,10 +347,10 @@ func (m *mailServer) NewSession(c *smtp.Conn) (smtp.Session, error) {
 }
 
 type mailSession struct {
-	server *mailServer
-	conn   *smtp.Conn
-	letter received
-	user   string
+	server  *mailServer
+	conn    *smtp.Conn
+	current received
+	user    string
 }
 
 func (s *mailSession) AuthMechanisms() []string { return []string{sasl.Plain} }
@@ -365,13 +365,13 @@ func (s *mailSession) Auth(string) (sasl.Server, error) {
 	}), nil
 }
 
-func (s *mailSession) Mail(from string, _ *smtp.MailOptions) error { s.letter.from = from; return nil }
+func (s *mailSession) Mail(from string, _ *smtp.MailOptions) error { s.current.from = from; return nil }
 
 func (s *mailSession) Rcpt(to string, _ *smtp.RcptOptions) error {
 	if s.server.refuse != nil {
 		return s.server.refuse
 	}
-	s.letter.to = append(s.letter.to, to)
+	s.current.to = append(s.current.to, to)
 	return nil
 }
 
@@ -380,15 +380,15 @@ func (s *mailSession) Data(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	_, s.letter.tls = s.conn.TLSConnectionState()
-	s.letter.data, s.letter.user = data, s.user
+	_, s.current.tls = s.conn.TLSConnectionState()
+	s.current.data, s.current.user = data, s.user
 	s.server.mu.Lock()
 	defer s.server.mu.Unlock()
-	s.server.letters = append(s.server.letters, s.letter)
+	s.server.received = append(s.server.received, s.current)
 	return nil
 }
 
-func (s *mailSession) Reset()        { s.letter = received{} }
+func (s *mailSession) Reset()        { s.current = received{} }
 func (s *mailSession) Logout() error { return nil }
 
 func certificates(t *testing.T) (server, client *tls.Config) {

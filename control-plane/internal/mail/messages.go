@@ -14,22 +14,22 @@ import (
 var templates embed.FS
 
 var (
-	letterHTML = htmltemplate.Must(htmltemplate.ParseFS(templates, "templates/letter.html"))
-	letterText = texttemplate.Must(texttemplate.ParseFS(templates, "templates/letter.txt"))
+	emailHTML = htmltemplate.Must(htmltemplate.ParseFS(templates, "templates/email.html"))
+	emailText = texttemplate.Must(texttemplate.ParseFS(templates, "templates/email.txt"))
 )
 
-// Message is a letter ready to leave.
+// Message is an email ready to leave.
 type Message struct {
 	To      string `json:"to"`
 	Subject string `json:"subject"`
 	Text    string `json:"text"`
 	HTML    string `json:"html"`
-	// ExpiresAt is when the letter is not worth sending any more.
+	// ExpiresAt is when the email is not worth sending any more.
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// letter is what the templates fill in.
-type letter struct {
+// content is what the templates fill in.
+type content struct {
 	Subject string
 	Title   string
 	Intro   []string
@@ -42,7 +42,7 @@ type letter struct {
 
 // Signup asks to confirm an address; code can be typed where a link cannot be opened.
 func Signup(to, tenant, link, code string, life time.Duration, now time.Time) (Message, error) {
-	return compose(to, now.Add(life), letter{
+	return compose(to, now.Add(life), content{
 		Subject: fmt.Sprintf("Confirm your sign-up for %s: %s", tenant, code),
 		Title:   "Confirm your email address",
 		Intro:   []string{fmt.Sprintf("Confirm your email address to create %s on Corvo Cloud.", tenant)},
@@ -57,7 +57,7 @@ func Signup(to, tenant, link, code string, life time.Duration, now time.Time) (M
 
 // Login carries a sign-in link.
 func Login(to, link string, life time.Duration, now time.Time) (Message, error) {
-	return compose(to, now.Add(life), letter{
+	return compose(to, now.Add(life), content{
 		Subject: "Your sign-in link for Corvo Cloud",
 		Title:   "Sign in to Corvo Cloud",
 		Intro:   []string{"Use this link to sign in."},
@@ -68,7 +68,7 @@ func Login(to, link string, life time.Duration, now time.Time) (Message, error) 
 
 // LoginInvited carries a sign-in link that also accepts an invitation.
 func LoginInvited(to, tenant, link string, life time.Duration, now time.Time) (Message, error) {
-	return compose(to, now.Add(life), letter{
+	return compose(to, now.Add(life), content{
 		Subject: fmt.Sprintf("Sign in to join %s on Corvo Cloud", tenant),
 		Title:   "Sign in and join " + tenant,
 		Intro:   []string{fmt.Sprintf("You were invited to %s. This link signs you in to your account and accepts the invitation.", tenant)},
@@ -87,7 +87,7 @@ func afterSignIn(life time.Duration) []string {
 // NoAccount answers a sign-in for an address that no account has, so that its owner is
 // not left waiting and whoever asked learns nothing.
 func NoAccount(to, signup string, life time.Duration, now time.Time) (Message, error) {
-	return compose(to, now.Add(life), letter{
+	return compose(to, now.Add(life), content{
 		Subject: "Sign-in to Corvo Cloud: no account for this address",
 		Title:   "No account for this address",
 		Intro: []string{
@@ -105,7 +105,7 @@ func Invitation(to, tenant, role, invitedBy, link string, life time.Duration, no
 	if invitedBy != "" {
 		from = invitedBy + " has invited you"
 	}
-	return compose(to, now.Add(life), letter{
+	return compose(to, now.Add(life), content{
 		Subject: fmt.Sprintf("Join %s on Corvo Cloud", tenant),
 		Title:   "Join " + tenant,
 		Intro:   []string{fmt.Sprintf("%s to join %s on Corvo Cloud with the %s role.", from, tenant, role)},
@@ -117,15 +117,15 @@ func Invitation(to, tenant, role, invitedBy, link string, life time.Duration, no
 	})
 }
 
-func compose(to string, expires time.Time, l letter) (Message, error) {
+func compose(to string, expires time.Time, l content) (Message, error) {
 	if strings.ContainsFunc(l.Subject, isControl) {
 		return Message{}, fmt.Errorf("compose email: the subject has control characters")
 	}
 	var html, text bytes.Buffer
-	if err := letterHTML.Execute(&html, l); err != nil {
+	if err := emailHTML.Execute(&html, l); err != nil {
 		return Message{}, fmt.Errorf("compose email: %w", err)
 	}
-	if err := letterText.Execute(&text, l); err != nil {
+	if err := emailText.Execute(&text, l); err != nil {
 		return Message{}, fmt.Errorf("compose email: %w", err)
 	}
 	return Message{To: to, Subject: l.Subject, Text: text.String(), HTML: html.String(), ExpiresAt: expires}, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
-// Put writes a letter into the outbox, in the transaction of what caused it. tenantID is
-// empty before there is one; subject is the id of the record that the letter is about.
+// Put writes an email into the outbox, in the transaction of what caused it. tenantID is
+// empty before there is one; subject is the id of the record that the email is about.
 func Put(ctx context.Context, k kit.Kit, tx *store.Tx, tenantID, subject string, m Message) error {
 	row, err := newRow(k.Seal, m)
 	if err != nil {
@@ -32,13 +32,13 @@ func newRow(box *seal.Box, m Message) (store.Outbox, error) {
 	if err != nil {
 		return store.Outbox{}, err
 	}
-	sealed, err := box.Seal(seal.Letter, plain)
+	sealed, err := box.Seal(seal.Email, plain)
 	return store.Outbox{Kind: store.OutboxMail, Payload: sealed}, err
 }
 
-// Take reads the letter of an outbox row.
+// Take reads the email of an outbox row.
 func Take(box *seal.Box, row store.Outbox) (Message, error) {
-	plain, err := box.Open(seal.Letter, row.Payload)
+	plain, err := box.Open(seal.Email, row.Payload)
 	if err != nil {
 		return Message{}, fmt.Errorf("take email %s: %w", row.ID, err)
 	}

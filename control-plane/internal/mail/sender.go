@@ -35,14 +35,14 @@ const (
 // sendTimeout bounds one delivery, so that a server that hangs does not hold the outbox.
 const sendTimeout = 30 * time.Second
 
-// ErrRefused says that the SMTP server will never take this letter: trying again is
+// ErrRefused says that the SMTP server will never take this email: trying again is
 // useless.
 var ErrRefused = errors.New("the mail server permanently refused the email")
 
-// ErrLocked says that a letter is sealed with a master key that this process was not given.
+// ErrLocked says that an email is sealed with a master key that this process was not given.
 var ErrLocked = errors.New("the email can't be decrypted")
 
-// Options is where letters go and whom they come from.
+// Options is where emails go and whom they come from.
 type Options struct {
 	// From is the sender, for example "Corvo Cloud <no-reply@corvo.example>".
 	From string
@@ -83,7 +83,7 @@ func ParseURL(text string) (Options, error) {
 	return o, nil
 }
 
-// Sender delivers letters. It is safe for concurrent use.
+// Sender delivers emails. It is safe for concurrent use.
 type Sender struct {
 	log  *slog.Logger
 	box  *seal.Box
@@ -154,8 +154,8 @@ func isLoopback(host string) bool {
 	return err == nil && a.Unmap().IsLoopback()
 }
 
-// Deliver sends the letter of an outbox row. nil: it is done with, sent or pointless by
-// now. ErrRefused: never try again. Anything else: try later. A repeated letter carries
+// Deliver sends the email of an outbox row. nil: it is done with, sent or pointless by
+// now. ErrRefused: never try again. Anything else: try later. A repeated email carries
 // the same Message-ID, by which mailboxes recognise it.
 func (s *Sender) Deliver(ctx context.Context, row store.Outbox) error {
 	m, err := Take(s.box, row)
@@ -184,7 +184,7 @@ func (s *Sender) send(ctx context.Context, id string, m Message) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	err = client.DialAndSendWithContext(ctx, msg)
-	if err != nil && !msg.IsDelivered() { // An error after the letter was accepted is harmless.
+	if err != nil && !msg.IsDelivered() { // An error after the email was accepted is harmless.
 		return fmt.Errorf("send email %s: %w", id, classify(err))
 	}
 	return nil
@@ -211,7 +211,7 @@ func (s *Sender) message(id string, m Message) (*gomail.Msg, error) {
 }
 
 // classify tells what to do about a delivery that failed: only what the server said about
-// this very letter, with a code of 5xx, is for good. A refused sender or password is our
+// this very email, with a code of 5xx, is for good. A refused sender or password is our
 // own set-up, and somebody will mend it.
 func classify(err error) error {
 	var refusal *gomail.SendError

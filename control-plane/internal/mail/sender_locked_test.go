@@ -8,7 +8,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 )
 
-// A letter of a master key that was not given is not refused for good: it would be dropped.
+// An email of a master key that was not given is not refused for good: it would be dropped.
 func TestDeliver_ALetterOfAnUnknownMasterKeyIsLocked(t *testing.T) {
 	t.Parallel()
 	lost, err := seal.New(seal.NewKey())

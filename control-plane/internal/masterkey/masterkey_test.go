@@ -71,7 +71,7 @@ func fill(t *testing.T, s store.Store, b *seal.Box, now time.Time) {
 				}
 				id, _ := seal.NewToken("test_")
 				switch p.String() {
-				case seal.Letter.String():
+				case seal.Email.String():
 					err = tx.InsertOutbox(ctx, store.Outbox{ID: id, Kind: store.OutboxMail, Payload: text, CreatedAt: now, DueAt: now})
 				case seal.TokenKey.String():
 					err = tx.InsertSetting(ctx, "user-token-key/"+id, text, now)
@@ -222,7 +222,7 @@ func TestChange_NeverCallsAKeyRemovableThatIsNeeded(t *testing.T) {
 		}
 		now = now.Add(leaseFor + time.Second)
 		// Sealed in a column that no purpose names, and a damaged text.
-		stray, err := before.Seal(seal.Letter, []byte("stray"))
+		stray, err := before.Seal(seal.Email, []byte("stray"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +234,7 @@ func TestChange_NeverCallsAKeyRemovableThatIsNeeded(t *testing.T) {
 		})
 		r, err = run()
 		want := map[string]int{"users.name": 1, "outbox.payload": 1}
-		if err != nil || r.Removable() || !maps.Equal(r.OldKeys[0].Left, want) || r.Unreadable[seal.Letter.String()] != 1 {
+		if err != nil || r.Removable() || !maps.Equal(r.OldKeys[0].Left, want) || r.Unreadable[seal.Email.String()] != 1 {
 			t.Errorf("%+v, %v, want left %v", r, err, want)
 		}
 		if r.Unknown["settings.value"] != 1 || len(r.Unknown) != 1 {

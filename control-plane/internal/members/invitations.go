@@ -63,12 +63,12 @@ func (s *Service) CreateInvitation(ctx context.Context, r *cloudv1.CreateInvitat
 	if c.UserID != "" {
 		by = c.Name // A key's name is text that anybody could have chosen.
 	}
-	letter, err := mail.Invitation(email, c.Tenant, access.RoleName(i.Role), by, s.URLs.Link(acceptPath, token), invitationLife, now)
+	msg, err := mail.Invitation(email, c.Tenant, access.RoleName(i.Role), by, s.URLs.Link(acceptPath, token), invitationLife, now)
 	if err != nil {
 		return nil, err
 	}
 	return &cloudv1.CreateInvitationResponse{Invitation: invitationMessage(i)},
-		s.Write(ctx, func(tx *store.Tx) error { return s.invite(ctx, tx, i, letter) })
+		s.Write(ctx, func(tx *store.Tx) error { return s.invite(ctx, tx, i, msg) })
 }
 
 func (s *Service) validateInvitation(ctx context.Context, r *cloudv1.CreateInvitationRequest) (email string, _ error) {
@@ -89,7 +89,7 @@ func (s *Service) validateInvitation(ctx context.Context, r *cloudv1.CreateInvit
 	return email, nil
 }
 
-func (s *Service) invite(ctx context.Context, tx *store.Tx, i store.Invitation, letter mail.Message) error {
+func (s *Service) invite(ctx context.Context, tx *store.Tx, i store.Invitation, msg mail.Message) error {
 	err := ratelimit.Count(ctx, tx, i.CreatedAt, ratelimit.Limit{
 		Bucket: "invite.tenant:" + i.TenantID, Window: time.Hour, Max: s.InvitationsPerHour, What: "invitations from this tenant",
 	})
@@ -109,7 +109,7 @@ func (s *Service) invite(ctx context.Context, tx *store.Tx, i store.Invitation, 
 	if len(open) >= InvitationsMax {
 		return store.Kept(fault.New(fault.Exhausted, "INVITATION_LIMIT", "%d invitations are already open; revoke the ones that you no longer need", len(open)))
 	}
-	if err := mail.Put(ctx, s.Kit, tx, i.TenantID, i.ID, letter); err != nil {
+	if err := mail.Put(ctx, s.Kit, tx, i.TenantID, i.ID, msg); err != nil {
 		return err
 	}
 	return change.Make(ctx, s.Kit, tx, "invitation.create", change.PutInvitation(i), change.Fields{"role": {After: access.RoleName(i.Role)}})

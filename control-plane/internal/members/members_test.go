@@ -233,7 +233,7 @@ func invite(t *testing.T, w *cloudtest.World, s *Service, ctx context.Context, e
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res.GetInvitation(), cloudtest.Token(t, w.Letter(t))
+	return res.GetInvitation(), cloudtest.Token(t, w.Email(t))
 }
 
 func accept(t *testing.T, s *Service, token, name string) (*cloudv1.AcceptInvitationResponse, string, error) {
@@ -438,8 +438,8 @@ func TestCreateInvitation_EmailContainsNoChosenText(t *testing.T) {
 	if _, err := s.CreateInvitation(access.With(ctx, c), &cloudv1.CreateInvitationRequest{Email: "x@example.com", Role: viewer}); err != nil {
 		t.Fatal(err)
 	}
-	if l := w.Letter(t); strings.Contains(l.Text+l.HTML+l.Subject, "evil.example") {
-		t.Errorf("the letter:\n%s", l.Text)
+	if l := w.Email(t); strings.Contains(l.Text+l.HTML+l.Subject, "evil.example") {
+		t.Errorf("the email:\n%s", l.Text)
 	}
 }
 

@@ -59,9 +59,9 @@ func Count(ctx context.Context, tx *store.Tx, now time.Time, limits ...Limit) er
 	return nil
 }
 
-// Letters are how many letters are mailed to addresses that anybody may give; 0: no limit.
+// EmailLimits are how many emails are mailed to addresses that anybody may give; 0: no limit.
 // None is shared by all, and none lets a stranger keep somebody out.
-type Letters struct {
+type EmailLimits struct {
 	// PeerPerHour is of one client, NetworkPerHour of the network around it.
 	PeerPerHour, NetworkPerHour int
 	// EmailPerHour is of one network for one address, PerAddress for one address in
@@ -70,9 +70,9 @@ type Letters struct {
 	AddressWindow            time.Duration
 }
 
-// Limits are those of one letter. The words say what people read that there were too many
+// Limits are those of one email. The words say what people read that there were too many
 // of: from their network, from it for the address, and for the address.
-func (l Letters) Limits(room, peer, email string, words [3]string) []Limit {
+func (l EmailLimits) Limits(room, peer, email string, words [3]string) []Limit {
 	network := Network(peer)
 	return []Limit{
 		{Bucket: room + ".peer:" + Peer(peer), Window: time.Hour, Max: l.PeerPerHour, What: words[0]},

@@ -1,5 +1,5 @@
 // Package reconcile carries changes from the database to where they take effect:
-// tenants, namespaces, keys and ended users to their cell, letters to the mail server.
+// tenants, namespaces, keys and ended users to their cell, emails to the mail server.
 // It also sweeps what has expired.
 //
 // An outbox row says only that something changed. The loop that takes it reads the
@@ -11,7 +11,7 @@
 //
 // The server makes one Loop; use cases get its Wake and Await: see the example.
 //
-// It must not know use cases, nor what a letter says. It never deletes anything in a
+// It must not know use cases, nor what an email says. It never deletes anything in a
 // cell: a thing ends there because its record says that it has ended.
 //
 // Surprising: the records of one tenant travel together, in one entry of the cell's log,

@@ -54,6 +54,6 @@ func TestMail_ALockedEmailIsParkedAndSentWhenTheKeyIsBack(t *testing.T) {
 	select {
 	case <-r.sent:
 	case <-time.After(patience):
-		t.Fatal("the letter was never sent")
+		t.Fatal("the email was never sent")
 	}
 }

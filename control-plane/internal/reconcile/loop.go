@@ -32,7 +32,7 @@ type Cell interface {
 	Audit(ctx context.Context, shard uint32, after uint64) ([]*cellv1.AuditEvent, error)
 }
 
-// SendMail sends the letter of an outbox row.
+// SendMail sends the email of an outbox row.
 type SendMail func(ctx context.Context, row store.Outbox) error
 
 // Options of a Loop. Zero values are what production uses.
@@ -46,10 +46,10 @@ type Options struct {
 	// TokenKeys are the public keys that every cell should have, and no others; nil
 	// leaves the cells' keys alone.
 	TokenKeys func(ctx context.Context, tx *store.Tx) ([]*cellv1.TokenKey, error)
-	// MailRefused reports whether an error means that a letter must not be retried.
+	// MailRefused reports whether an error means that an email must not be retried.
 	MailRefused func(error) bool
 	// MailLocked reports whether an error lasts until this process's settings change:
-	// the letter is parked, and retried every LockedFor.
+	// the email is parked, and retried every LockedFor.
 	MailLocked func(error) bool
 	LockedFor  time.Duration
 	// Claim is how long a row belongs to one loop. Work on a row is given up at half
@@ -116,7 +116,7 @@ const (
 	claimMax = 100
 	// healthEvery is how old Health may be.
 	healthEvery = 5 * time.Second
-	// carriersMax tenants are carried at a time, and mailersMax letters.
+	// carriersMax tenants are carried at a time, and mailersMax emails.
 	carriersMax = 16
 	mailersMax  = 4
 )

@@ -7,7 +7,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
-// mailRows makes one piece of work of each letter.
+// mailRows makes one piece of work of each email.
 func (l *Loop) mailRows(rows []store.Outbox) (out []func(context.Context)) {
 	for _, r := range rows {
 		out = append(out, func(ctx context.Context) { l.sendOne(ctx, r) })
@@ -15,7 +15,7 @@ func (l *Loop) mailRows(rows []store.Outbox) (out []func(context.Context)) {
 	return out
 }
 
-// sendOne sends a letter and then removes its row: a letter may arrive twice, but it
+// sendOne sends an email and then removes its row: an email may arrive twice, but it
 // arrives.
 func (l *Loop) sendOne(ctx context.Context, row store.Outbox) {
 	err := l.mail(ctx, row)

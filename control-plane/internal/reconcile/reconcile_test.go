@@ -836,7 +836,7 @@ func TestMail_IsSentTriedAgainAndDroppedWhenRefused(t *testing.T) {
 		t.Errorf("%d tries, want 4", tries.Load())
 	}
 	if !strings.Contains(r.log.String(), "permanently refused") {
-		t.Error("a dropped letter was not logged")
+		t.Error("a dropped email was not logged")
 	}
 }
 

@@ -12,14 +12,14 @@ type Purpose struct {
 
 // What is sealed in the database. A column may hold more than the sealed text: JSON, say.
 var (
-	Letter       = Purpose{"mail", "outbox", []string{"payload"}}
+	Email        = Purpose{"mail", "outbox", []string{"payload"}}
 	TokenKey     = Purpose{"user-token-key", "settings", []string{"value"}}
 	SignIn       = Purpose{"sso.flow", "one_time_tokens", []string{"data"}}
 	ClientSecret = Purpose{"sso.client_secret", "sso_connections", []string{"client_secret", "staged"}}
 )
 
 // Purposes lists all of them.
-func Purposes() []Purpose { return []Purpose{Letter, TokenKey, SignIn, ClientSecret} }
+func Purposes() []Purpose { return []Purpose{Email, TokenKey, SignIn, ClientSecret} }
 
 // String is the purpose's name.
 func (p Purpose) String() string { return p.name }

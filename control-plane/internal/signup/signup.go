@@ -43,14 +43,14 @@ const (
 
 // Limits are how many sign-ups are taken; 0: no limit. None is shared by all.
 type Limits struct {
-	ratelimit.Letters
+	ratelimit.EmailLimits
 	// CodesPerDay is how many codes may be tried for an address in all its sign-ups.
 	CodesPerDay int
 }
 
 // DefaultLimits stop a mail flood and leave room for a class behind one address.
 func DefaultLimits() Limits {
-	return Limits{ratelimit.Letters{PeerPerHour: 60, NetworkPerHour: 300, EmailPerHour: 5, PerAddress: 30, AddressWindow: time.Hour}, 15}
+	return Limits{ratelimit.EmailLimits{PeerPerHour: 60, NetworkPerHour: 300, EmailPerHour: 5, PerAddress: 30, AddressWindow: time.Hour}, 15}
 }
 
 // Needs are what a Service is built of.
@@ -113,11 +113,11 @@ func (s *Service) Start(ctx context.Context, r *cloudv1.StartRequest) (*cloudv1.
 		Peer: access.From(ctx).Peer, Browser: browser, CreatedAt: now, ExpiresAt: now.Add(life),
 	}
 	su.CodeDigest = codeDigest(su.ID, code)
-	letter, err := mail.Signup(email, su.TenantName, s.URLs.Link(confirmPath, token), code, life, now)
+	msg, err := mail.Signup(email, su.TenantName, s.URLs.Link(confirmPath, token), code, life, now)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.start(ctx, su, letter); err != nil {
+	if err := s.start(ctx, su, msg); err != nil {
 		return nil, err
 	}
 	s.Wake()
@@ -137,10 +137,10 @@ func validate(r *cloudv1.StartRequest) (email string, _ error) {
 	return email, fault.InvalidFields(fields)
 }
 
-func (s *Service) start(ctx context.Context, su store.Signup, letter mail.Message) error {
+func (s *Service) start(ctx context.Context, su store.Signup, msg mail.Message) error {
 	return s.Store.Service(ctx, func(tx *store.Tx) error {
 		words := [3]string{"sign-ups from your network", "sign-ups for this email address from your network", "sign-ups for this email address"}
-		if err := ratelimit.Count(ctx, tx, su.CreatedAt, s.Limits.Letters.Limits("signup", su.Peer, su.Email, words)...); err != nil {
+		if err := ratelimit.Count(ctx, tx, su.CreatedAt, s.Limits.EmailLimits.Limits("signup", su.Peer, su.Email, words)...); err != nil {
 			return err
 		}
 		if err := checkFree(ctx, tx, su.TenantName); err != nil {
@@ -152,7 +152,7 @@ func (s *Service) start(ctx context.Context, su store.Signup, letter mail.Messag
 		if err := tx.InsertSignup(ctx, su); err != nil {
 			return err
 		}
-		return mail.Put(ctx, s.Kit, tx, "", su.ID, letter)
+		return mail.Put(ctx, s.Kit, tx, "", su.ID, msg)
 	})
 }
 

@@ -33,12 +33,12 @@ func start(t *testing.T, w *cloudtest.World, s *Service, email, tenant string) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	letter := w.Letter(t)
-	if want := strings.ToLower(email); letter.To != want {
-		t.Errorf("the letter goes to %q, want %q", letter.To, want)
+	msg := w.Email(t)
+	if want := strings.ToLower(email); msg.To != want {
+		t.Errorf("the email goes to %q, want %q", msg.To, want)
 	}
-	_, code, _ = strings.Cut(letter.Text, "code: ")
-	return res.GetSignupId(), cloudtest.Token(t, letter), code[:codeDigits]
+	_, code, _ = strings.Cut(msg.Text, "code: ")
+	return res.GetSignupId(), cloudtest.Token(t, msg), code[:codeDigits]
 }
 
 func confirm(t *testing.T, s *Service, r *cloudv1.ConfirmRequest) (*cloudv1.ConfirmResponse, string, error) {
@@ -336,8 +336,8 @@ func TestStart_FloodIsRefusedWithATime(t *testing.T) {
 		if f.Code != fault.Exhausted || f.RetryAfter <= 0 || f.RetryAfter > time.Hour+time.Second {
 			t.Errorf("%+v", f)
 		}
-		if n := len(w.Letters(t)); n != s.Limits.EmailPerHour {
-			t.Errorf("%d letters, want %d", n, s.Limits.EmailPerHour)
+		if n := len(w.Emails(t)); n != s.Limits.EmailPerHour {
+			t.Errorf("%d emails, want %d", n, s.Limits.EmailPerHour)
 		}
 		if err := try("198.51.100.1", "ada@example.com"); err != nil {
 			t.Errorf("a stranger's flood keeps the address's owner out: %v", err)
@@ -400,7 +400,7 @@ func TestLetter_HoldsTheSecretsAndNothingElseDoes(t *testing.T) {
 		t.Fatalf("%d rows", len(rows))
 	}
 	if strings.Contains(rows[0].Payload, "corvo_signup_") || strings.Contains(res.String(), "corvo_signup_") {
-		t.Error("the link is readable outside the letter")
+		t.Error("the link is readable outside the email")
 	}
 	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 		su, err := tx.GetSignup(ctx, res.GetSignupId())

@@ -158,7 +158,7 @@ func (m *matrix) member(t *testing.T, name, role string) (whole, invited map[str
 	t.Helper()
 	email := name + "@example.com"
 	m.must(t, "MemberService/CreateInvitation", o{"tenant": "demo", "email": email, "role": "TENANT_ROLE_" + strings.ToUpper(role)}, bearer(m.up.API.Token), nil)
-	answer := m.must(t, "MemberService/AcceptInvitation", o{"token": m.letter(t, email, "corvo_invite_"), "name": name}, nil, nil)
+	answer := m.must(t, "MemberService/AcceptInvitation", o{"token": m.emailLink(t, email, "corvo_invite_"), "name": name}, nil, nil)
 	return m.console(m.signIn(t, email, "")), m.console(sessionOf(t, answer))
 }
 
@@ -167,7 +167,7 @@ func (m *matrix) signIn(t *testing.T, email, link string) (cookie string) {
 	t.Helper()
 	if link == "" {
 		m.must(t, "AuthService/StartLogin", o{"email": email}, nil, nil)
-		link = m.letter(t, email, "corvo_login_")
+		link = m.emailLink(t, email, "corvo_login_")
 	}
 	return sessionOf(t, m.must(t, "AuthService/FinishLogin", o{"token": link}, nil, nil))
 }
@@ -183,8 +183,8 @@ func sessionOf(t *testing.T, a answer) string {
 	return ""
 }
 
-// letter waits for an email whose link has a token of that kind.
-func (m *matrix) letter(t *testing.T, email, prefix string) string {
+// emailLink waits for an email whose link has a token of that kind.
+func (m *matrix) emailLink(t *testing.T, email, prefix string) string {
 	t.Helper()
 	for {
 		mails, err := rig.Mails(m.ctx, m.up.MailboxURL)
@@ -233,7 +233,7 @@ func (m *matrix) foreigners(t *testing.T) {
 func (m *matrix) guestElsewhere(t *testing.T, management string) map[string]string {
 	t.Helper()
 	m.must(t, "MemberService/CreateInvitation", o{"tenant": victimName, "email": "elsewhere@example.com", "role": "TENANT_ROLE_ADMIN"}, bearer(management), nil)
-	answer := m.must(t, "MemberService/AcceptInvitation", o{"token": m.letter(t, "elsewhere@example.com", "corvo_invite_"), "name": "guest"}, nil, nil)
+	answer := m.must(t, "MemberService/AcceptInvitation", o{"token": m.emailLink(t, "elsewhere@example.com", "corvo_invite_"), "name": "guest"}, nil, nil)
 	invited := m.console(sessionOf(t, answer))
 	// From here on they are an admin of this tenant as well, in other sessions.
 	m.must(t, "MemberService/CreateInvitation", o{"tenant": "demo", "email": "elsewhere@example.com", "role": "TENANT_ROLE_ADMIN"}, bearer(m.up.API.Token), nil)
@@ -247,7 +247,7 @@ func (m *matrix) letterIn(t *testing.T, email, tenant string) string {
 	t.Helper()
 	for {
 		var shown struct{ Tenant string }
-		link := m.letter(t, email, "corvo_invite_") // The newest first.
+		link := m.emailLink(t, email, "corvo_invite_") // The newest first.
 		if a := m.call(t, "MemberService/PreviewInvitation", o{"token": link}, nil); a.status == http.StatusOK &&
 			json.Unmarshal([]byte(a.body), &shown) == nil && shown.Tenant == tenant {
 			return link
