@@ -102,8 +102,7 @@ func BenchmarkRecheck(b *testing.B) {
 // ends and the node share the processor.
 func BenchmarkUnary(b *testing.B) {
 	r := startRig(b, rigOptions{})
-	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
-	r.up[0].handle.Store(&h)
+	r.up[0].does(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
 	b.ReportAllocs()
 	for b.Loop() {
 		req, err := http.NewRequest("POST", r.base+"/api/v1/enqueue", strings.NewReader(`{"queue":"q","payload":{}}`))
@@ -123,8 +122,7 @@ func BenchmarkUnary(b *testing.B) {
 // BenchmarkUnaryParallel has many callers on one connection, as an SDK does.
 func BenchmarkUnaryParallel(b *testing.B) {
 	r := startRig(b, rigOptions{})
-	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
-	r.up[0].handle.Store(&h)
+	r.up[0].does(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
 	b.SetParallelism(32)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {

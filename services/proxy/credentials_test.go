@@ -386,13 +386,12 @@ func TestOpenPaths_NeedNoKey(t *testing.T) {
 func TestAnswers_AreNoPagesOfTheConsolesOrigin(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{})
-	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	r.up[0].does(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Set-Cookie", "corvo_session=stolen")
 		w.Header().Set("Content-Type", "text/html")
 		w.Header().Set("Content-Security-Policy", "default-src *")
 		_, _ = w.Write([]byte("<script>alert(1)</script>"))
 	})
-	r.up[0].handle.Store(&h)
 	for path, inertPage := range map[string]bool{"/t/acme/api/v1/jobs/job_1": true, "/t/acme/docs": false} {
 		got := r.ask(r.http1, "GET", path, "", withKey(r.acme.key))
 		if got.header.Get("Set-Cookie") != "" || got.header.Get("X-Content-Type-Options") != "nosniff" {

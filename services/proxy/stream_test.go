@@ -206,15 +206,14 @@ func TestExpiry_ClosesOpenStreams(t *testing.T) {
 func (r *rig) block(t *testing.T, key interface{ Reveal() string }) (got chan answer, end func()) {
 	t.Helper()
 	entered, release := make(chan struct{}, 8), make(chan struct{})
-	h := http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
-		entered <- struct{}{}
-		select {
-		case <-release:
-		case <-req.Context().Done():
-		}
-	})
 	for _, u := range r.up {
-		u.handle.Store(&h)
+		u.does(func(_ http.ResponseWriter, req *http.Request) {
+			entered <- struct{}{}
+			select {
+			case <-release:
+			case <-req.Context().Done():
+			}
+		})
 	}
 	got = make(chan answer, 1)
 	go func() {
@@ -223,7 +222,7 @@ func (r *rig) block(t *testing.T, key interface{ Reveal() string }) (got chan an
 	}()
 	<-entered
 	for _, u := range r.up {
-		u.handle.Store(nil)
+		u.does(nil)
 	}
 	return got, sync.OnceFunc(func() { close(release) })
 }
@@ -443,8 +442,7 @@ func TestLimits_WaitingFetchesOfATenant(t *testing.T) {
 	changes[0].GetTenant().Limits.StreamsMax = 2
 	r.apply(changes...)
 	parked, leave := make(chan struct{}, 3), make(chan struct{})
-	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { parked <- struct{}{}; <-leave; w.WriteHeader(204) })
-	r.up[0].handle.Store(&h)
+	r.up[0].does(func(w http.ResponseWriter, _ *http.Request) { parked <- struct{}{}; <-leave; w.WriteHeader(204) })
 	got := make(chan int, 2)
 	for range 2 {
 		go func() {
@@ -630,13 +628,7 @@ func TestShutdown_StreamsEndWellAndUnaryCallsFinish(t *testing.T) {
 	streams := []*lifecycle{open(t, r), open(t, r, connect.WithGRPC())}
 	long, end := r.block(t, r.acme.key)
 	var events = make(chan error, 1)
-	h := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, ":keepalive\n\n")
-		_ = http.NewResponseController(w).Flush()
-		<-req.Context().Done()
-	})
-	r.up[0].handle.Store(&h)
+	r.sayThenWait(":keepalive\n\n")
 	resp := r.open(r.http1, "/api/v1/events")
 	go func() { _, err := io.ReadAll(resp.Body); resp.Body.Close(); events <- err }()
 	done := make(chan error, 1)

@@ -161,13 +161,12 @@ func (r *rig) events(edit func(*http.Request)) (*bufio.Reader, func()) {
 // sayThenWait is a node's event stream: text, then nothing until the end.
 func (r *rig) sayThenWait(text string) {
 	for _, u := range r.up {
-		h := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		u.does(func(w http.ResponseWriter, q *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, text)
 			_ = http.NewResponseController(w).Flush()
 			<-q.Context().Done()
 		})
-		u.handle.Store(&h)
 	}
 }
 

@@ -157,7 +157,7 @@ func TestWire_ClientThatReadsNothingIsEnded(t *testing.T) {
 	clock := &movableClock{}
 	r := startRig(t, rigOptions{options: func(o *Options) { o.Now = clock.now }})
 	ended := make(chan struct{})
-	flood := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	r.up[0].does(func(w http.ResponseWriter, _ *http.Request) {
 		defer close(ended)
 		block := make([]byte, 64<<10)
 		for {
@@ -166,7 +166,6 @@ func TestWire_ClientThatReadsNothingIsEnded(t *testing.T) {
 			}
 		}
 	})
-	r.up[0].handle.Store(&flood)
 	resp := r.open(r.h2c, "/api/v1/events")
 	defer resp.Body.Close()
 	var since int64
