@@ -88,7 +88,7 @@ clean: ## Remove built binaries, tools and local data.
 # see; corvo-cloud is built once for all of them. -vet=off: lint vets everything.
 .PHONY: test-go
 test-go: $(BIN)/.go-tools.stamp ## Only the Go tests of every module; PKG and TEST_FLAGS narrow them.
-	cd services && go build -o $(BIN)/e2e/corvo-cloud ./cmd/corvo-cloud
+	cd services && go build -ldflags=-w -o $(BIN)/e2e/corvo-cloud ./cmd/corvo-cloud
 	@CORVO_E2E_CLOUD=$(BIN)/e2e/corvo-cloud $(BIN)/gotestsum --format pkgname --hide-summary=skipped -- \
 		-p 2 -parallel 4 -count=1 -vet=off -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PKG)
 

@@ -68,7 +68,8 @@ func build(bin string, flags []string) error { return Build(Root(), bin, flags..
 func Build(root, bin string, flags ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 	defer cancel()
-	args := append([]string{"build", "-buildvcs=false", "-o", bin}, flags...)
+	// Without what a debugger reads, linking takes half the time.
+	args := append([]string{"build", "-buildvcs=false", "-ldflags=-w", "-o", bin}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/corvo-cloud")...)
 	cmd.Dir = filepath.Join(root, "services")
 	if out, err := cmd.CombinedOutput(); err != nil {
