@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -96,6 +97,15 @@ func (p *Peers) node(nodeID string) (cellv1connect.CellServiceClient, bool) {
 		return nil, false
 	}
 	return p.at(u), true
+}
+
+// of is the client of the node of a record, and where that is.
+func (p *Peers) of(n *cellv1.Node) (client cellv1connect.CellServiceClient, url string) {
+	url, known := p.URL(n.GetId())
+	if !known {
+		url = n.GetApiUrl()
+	}
+	return p.at(url), url
 }
 
 func (p *Peers) at(url string) cellv1connect.CellServiceClient {

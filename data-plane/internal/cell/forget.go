@@ -8,10 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
@@ -202,22 +201,15 @@ func (m *Membership) Swept(ctx context.Context, ns job.Namespace) error {
 		return nil
 	}
 	req := &cellv1.ApplyRequest{Changes: []*cellv1.Change{{Change: &cellv1.Change_SweptNamespaceId{SweptNamespaceId: ns.String()}}}}
-	return m.withLeader(ctx, GroupID, again, func(ctx context.Context, leader string) error {
-		if leader == m.cell.NodeID() {
+	return m.onLeader(ctx, GroupID, again,
+		func(ctx context.Context) error {
 			_, err := m.cell.Apply(ctx, req)
 			return err
-		}
-		client, ok := m.peers.node(leader)
-		if !ok {
-			return noLeader(GroupID)
-		}
-		onward := connect.NewRequest(req)
-		onward.Header().Set(headerCarried, "1")
-		if _, err := client.Apply(ctx, onward); err != nil {
-			return Fault(err)
-		}
-		return nil
-	})
+		},
+		func(ctx context.Context, leader cellv1connect.CellServiceClient) error {
+			_, err := leader.Apply(ctx, carried(req))
+			return err
+		})
 }
 
 // due finds records to end, as of now: the oldest first, at most forgetMax.

@@ -54,7 +54,7 @@ func (c *Cell) sameCell(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(headerCell, c.id)
 		if theirs := r.Header.Get(headerCell); theirs != "" && theirs != c.id {
-			if err := refuse.Write(w, r, toConnect(wrongCell(c.id, theirs))); err != nil {
+			if err := refuse.Write(w, r, ToConnect(wrongCell(c.id, theirs))); err != nil {
 				panic(http.ErrAbortHandler) // The caller is gone.
 			}
 			return
@@ -83,7 +83,7 @@ func SignedOnly(signer *identity.Signer, next http.Handler) http.Handler {
 			http.Error(w, denied.Message, status)
 			return
 		}
-		if err := refuse.Write(w, r, toConnect(denied)); err != nil {
+		if err := refuse.Write(w, r, ToConnect(denied)); err != nil {
 			panic(http.ErrAbortHandler) // The caller is gone.
 		}
 	})
@@ -96,29 +96,29 @@ func onLeader[Req, Res any](
 	here func(context.Context, *Req) (*Res, error),
 	there func(cellv1connect.CellServiceClient, context.Context, *connect.Request[Req]) (*connect.Response[Res], error),
 ) (*connect.Response[Res], error) {
-	carried := req.Header().Get(headerCarried) != ""
+	goesNoFurther := req.Header().Get(headerCarried) != ""
 	patience, cancel := context.WithTimeout(ctx, leaderWait)
 	defer cancel()
 	for {
 		moved := h.cell.Group().LeadershipChanged()
-		res, err := tryLeader(ctx, h, req, carried, here, there)
+		res, err := tryLeader(ctx, h, req, goesNoFurther, here, there)
 		if err == nil {
 			return res, nil
 		}
-		if f := fault.As(err); f == nil || f.Code != fault.NotLeader || carried || h.cell.Group().Silent() {
+		if f := fault.As(err); f == nil || f.Code != fault.NotLeader || goesNoFurther || h.cell.Group().Silent() {
 			return nil, h.refuse(req.Spec().Procedure, err)
 		}
 		select {
 		case <-moved:
 		case <-time.After(retryEvery):
 		case <-patience.Done():
-			return nil, toConnect(err)
+			return nil, ToConnect(err)
 		}
 	}
 }
 
 func tryLeader[Req, Res any](
-	ctx context.Context, h *handler, req *connect.Request[Req], carried bool,
+	ctx context.Context, h *handler, req *connect.Request[Req], goesNoFurther bool,
 	here func(context.Context, *Req) (*Res, error),
 	there func(cellv1connect.CellServiceClient, context.Context, *connect.Request[Req]) (*connect.Response[Res], error),
 ) (*connect.Response[Res], error) {
@@ -130,16 +130,14 @@ func tryLeader[Req, Res any](
 		return connect.NewResponse(res), nil
 	}
 	leader := h.cell.Group().Leader()
-	if carried || leader == "" || leader == h.cell.NodeID() {
+	if goesNoFurther || leader == "" || leader == h.cell.NodeID() {
 		return nil, h.cell.notLeader()
 	}
 	client, ok := h.peers.node(leader)
 	if !ok {
 		return nil, h.cell.notLeader()
 	}
-	onward := connect.NewRequest(req.Msg)
-	onward.Header().Set(headerCarried, "1")
-	res, err := there(client, ctx, onward)
+	res, err := there(client, ctx, carried(req.Msg))
 	if err != nil {
 		return nil, unreached(Fault(err))
 	}
@@ -159,7 +157,7 @@ func (h *handler) refuse(procedure string, err error) error {
 	if fault.As(err) == nil {
 		h.logger.Error("cell administration", "call", procedure, "err", err)
 	}
-	return toConnect(err)
+	return ToConnect(err)
 }
 
 func (h *handler) Apply(ctx context.Context, req *connect.Request[cellv1.ApplyRequest]) (*connect.Response[cellv1.ApplyResponse], error) {
@@ -174,11 +172,11 @@ func (h *handler) Watch(ctx context.Context, req *connect.Request[cellv1.WatchRe
 	if id := req.Msg.GetProxyId(); id != "" {
 		leave, err := h.cell.watchers.enter(id)
 		if err != nil {
-			return toConnect(err)
+			return ToConnect(err)
 		}
 		defer leave()
 	}
-	return toConnect(h.cell.Watch(ctx, req.Msg.GetAfterIndex(), stream.Send))
+	return ToConnect(h.cell.Watch(ctx, req.Msg.GetAfterIndex(), stream.Send))
 }
 
 func (h *handler) GetIndex(ctx context.Context, req *connect.Request[cellv1.GetIndexRequest]) (*connect.Response[cellv1.GetIndexResponse], error) {

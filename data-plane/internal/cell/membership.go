@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
 )
@@ -262,19 +263,38 @@ func (m *Membership) change(ctx context.Context, id uint32, action cellv1.GroupA
 	if action == cellv1.GroupAction_GROUP_ACTION_TRANSFER {
 		retry = notLed // A transfer that went wrong is not repeated in a tight loop (R5).
 	}
+	return m.onLeader(ctx, id, retry,
+		func(ctx context.Context) error { return m.changeHere(ctx, req) },
+		func(ctx context.Context, leader cellv1connect.CellServiceClient) error {
+			_, err := leader.ChangeGroup(ctx, connect.NewRequest(req))
+			return err
+		})
+}
+
+// onLeader runs a call on a group's leader, here or there.
+func (m *Membership) onLeader(ctx context.Context, id uint32, retry func(error) bool, here func(context.Context) error,
+	there func(context.Context, cellv1connect.CellServiceClient) error,
+) error {
 	return m.withLeader(ctx, id, retry, func(ctx context.Context, leader string) error {
 		if leader == m.cell.NodeID() {
-			return m.changeHere(ctx, req)
+			return here(ctx)
 		}
 		client, ok := m.peers.node(leader)
 		if !ok {
 			return noLeader(id)
 		}
-		if _, err := client.ChangeGroup(ctx, connect.NewRequest(req)); err != nil {
+		if err := there(ctx, client); err != nil {
 			return Fault(err)
 		}
 		return nil
 	})
+}
+
+// carried is a call that goes no further than the node that gets it.
+func carried[T any](msg *T) *connect.Request[T] {
+	req := connect.NewRequest(msg)
+	req.Header().Set(headerCarried, "1")
+	return req
 }
 
 // leaderStatus asks a group's leader for its status.

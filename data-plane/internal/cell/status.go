@@ -74,11 +74,8 @@ func (m *Membership) ask(ctx context.Context, n *cellv1.Node) *cellv1.NodeStatus
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	url, ok := m.peers.URL(n.GetId())
-	if !ok {
-		url = n.GetApiUrl()
-	}
-	res, err := m.peers.at(url).GetNodeStatus(ctx, connect.NewRequest(&cellv1.GetNodeStatusRequest{}))
+	client, url := m.peers.of(n)
+	res, err := client.GetNodeStatus(ctx, connect.NewRequest(&cellv1.GetNodeStatusRequest{}))
 	if err != nil {
 		return unreachable(n, Fault(err))
 	}

@@ -125,11 +125,8 @@ func (m *Membership) watchersOf(ctx context.Context, n *cellv1.Node) ([]*cellv1.
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	url, ok := m.peers.URL(n.GetId())
-	if !ok {
-		url = n.GetApiUrl()
-	}
-	res, err := m.peers.at(url).ListWatchers(ctx, connect.NewRequest(&cellv1.ListWatchersRequest{Local: true}))
+	client, _ := m.peers.of(n)
+	res, err := client.ListWatchers(ctx, connect.NewRequest(&cellv1.ListWatchersRequest{Local: true}))
 	if err != nil {
 		return nil, Fault(err)
 	}

@@ -45,10 +45,8 @@ func codeOf(c fault.Code) connect.Code {
 	return connect.CodeInternal
 }
 
-// toConnect shows a fault and hides everything else.
-func toConnect(err error) error { return ToConnect(err) }
-
-// ToConnect puts a refusal on the wire of corvo.cell.v1.
+// ToConnect puts a refusal on the wire of corvo.cell.v1; it shows a fault and hides
+// everything else.
 func ToConnect(err error) error {
 	if err == nil {
 		return nil

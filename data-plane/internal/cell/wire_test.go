@@ -19,7 +19,7 @@ func TestFault_ArrivesUnchanged(t *testing.T) {
 	for code := fault.Internal; code <= fault.UnknownOutcome; code++ {
 		sent := fault.New(code, "SOME_REASON", "a sentence with 100%% of the text")
 		sent.Leader = "http://127.0.0.1:1"
-		got := Fault(toConnect(fmt.Errorf("while applying: %w", sent)))
+		got := Fault(ToConnect(fmt.Errorf("while applying: %w", sent)))
 		if got.Code != code || got.Reason != sent.Reason || got.Message != sent.Message || got.Leader != sent.Leader {
 			t.Errorf("%v arrived as %+v", code, got)
 		}
@@ -28,14 +28,14 @@ func TestFault_ArrivesUnchanged(t *testing.T) {
 
 func TestFault_OnlyFaultsAreShown(t *testing.T) {
 	t.Parallel()
-	err := toConnect(errors.New("open /secret/path: denied"))
+	err := ToConnect(errors.New("open /secret/path: denied"))
 	if connect.CodeOf(err) != connect.CodeInternal || strings.Contains(err.Error(), "secret") {
 		t.Errorf("shown: %v", err)
 	}
-	if err := toConnect(fmt.Errorf("watch: %w", context.Canceled)); connect.CodeOf(err) != connect.CodeCanceled {
+	if err := ToConnect(fmt.Errorf("watch: %w", context.Canceled)); connect.CodeOf(err) != connect.CodeCanceled {
 		t.Errorf("cancelled: %v", err)
 	}
-	if toConnect(nil) != nil {
+	if ToConnect(nil) != nil {
 		t.Error("no error became one")
 	}
 }

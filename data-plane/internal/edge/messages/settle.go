@@ -150,8 +150,7 @@ func ReadHeartbeats(list string, m map[string]*corvov1.HeartbeatJobUpdate, worke
 			if hb.lost == nil {
 				hb.lost = make(map[string]*corvov1.HeartbeatJobResponse)
 			}
-			word, _ := queue.HeartbeatLost.Word(u.GetLeaseToken())
-			hb.lost[name] = &corvov1.HeartbeatJobResponse{Status: word}
+			hb.lost[name] = beat(u.GetLeaseToken(), wire.HeartbeatOutcome{Status: wire.HeartbeatLost})
 			continue
 		}
 		at := fmt.Sprintf("%s[%q]", hb.list, name)
@@ -182,16 +181,20 @@ func (hb *Heartbeats) Err(err error) error {
 	})
 }
 
-// Response is the answer to all of them, given the statuses of In.
-func (hb *Heartbeats) Response(statuses []queue.HeartbeatStatus) map[string]*corvov1.HeartbeatJobResponse {
+// Response is the answer to all of them, given the outcomes of In.
+func (hb *Heartbeats) Response(outcomes []wire.HeartbeatOutcome) map[string]*corvov1.HeartbeatJobResponse {
 	if len(hb.In)+len(hb.lost) == 0 {
 		return nil
 	}
 	out := make(map[string]*corvov1.HeartbeatJobResponse, len(hb.In)+len(hb.lost))
 	maps.Copy(out, hb.lost)
-	for i, st := range statuses {
-		word, over := st.Word(hb.In[i].Token)
-		out[hb.names[i]] = &corvov1.HeartbeatJobResponse{Status: word, BudgetExceeded: over}
+	for i, o := range outcomes {
+		out[hb.names[i]] = beat(hb.In[i].Token, o)
 	}
 	return out
+}
+
+func beat(token string, o wire.HeartbeatOutcome) *corvov1.HeartbeatJobResponse {
+	o = queue.ToHolder(token, o)
+	return &corvov1.HeartbeatJobResponse{Status: string(o.Status), BudgetExceeded: o.BudgetExceeded}
 }

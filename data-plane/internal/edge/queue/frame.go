@@ -188,13 +188,13 @@ func (b *frameBuilder) heartbeats(in []HeartbeatInput) {
 	if len(in) == 0 {
 		return
 	}
-	b.res.Heartbeats = make([]HeartbeatStatus, len(in))
+	b.res.Heartbeats = make([]wire.HeartbeatOutcome, len(in))
 	var refused []fault.Field
 	for i := range in {
 		h := &in[i]
 		by, unheld := b.holder(h.Token, h.WorkerID)
 		if len(unheld) > 0 {
-			b.res.Heartbeats[i] = HeartbeatLost // No lease has such a token.
+			b.res.Heartbeats[i].Status = wire.HeartbeatLost // No lease has such a token.
 			continue
 		}
 		bad := checkJSON("progress", h.Progress, ProgressBytesMax)
@@ -213,7 +213,7 @@ func (b *frameBuilder) heartbeats(in []HeartbeatInput) {
 		}
 		b.req.Renew = append(b.req.Renew, shard.Renewal{NS: b.caller.Namespace, ID: h.JobID, By: by, Lease: lease})
 		b.renewed = append(b.renewed, func(r shard.RenewalResult) {
-			b.res.Heartbeats[i] = heartbeatStatus(r)
+			b.res.Heartbeats[i] = heartbeatOutcome(r)
 			if h.WorkerID == "" { // Clients of generation 1 do not send it; a lost lease has none.
 				b.service.workers.touch(b.caller.Namespace, r.Worker, "", nil, time.Now())
 			}
@@ -224,7 +224,7 @@ func (b *frameBuilder) heartbeats(in []HeartbeatInput) {
 				NS: b.caller.Namespace, ID: h.JobID, By: by, Progress: progress, Checkpoint: checkpoint, Usage: h.Usage.command(),
 			}, func(r *state.Result) { // The renewal's result is from before this news.
 				if r.Refusal == state.Accepted && r.Cancel {
-					b.res.Heartbeats[i] = heartbeatStatus(shard.RenewalResult{Held: true, Cancel: true, Over: r.Over})
+					b.res.Heartbeats[i] = heartbeatOutcome(shard.RenewalResult{Held: true, Cancel: true, Over: r.Over})
 				}
 			})
 		}
@@ -234,16 +234,14 @@ func (b *frameBuilder) heartbeats(in []HeartbeatInput) {
 	}
 }
 
-func heartbeatStatus(r shard.RenewalResult) HeartbeatStatus {
+func heartbeatOutcome(r shard.RenewalResult) wire.HeartbeatOutcome {
 	switch {
 	case !r.Held:
-		return HeartbeatLost
-	case r.Over:
-		return HeartbeatOverBudget
-	case r.Cancel:
-		return HeartbeatCancel
+		return wire.HeartbeatOutcome{Status: wire.HeartbeatLost}
+	case r.Over || r.Cancel:
+		return wire.HeartbeatOutcome{Status: wire.HeartbeatCancel, BudgetExceeded: r.Over}
 	default:
-		return HeartbeatOK
+		return wire.HeartbeatOutcome{Status: wire.HeartbeatOK}
 	}
 }
 

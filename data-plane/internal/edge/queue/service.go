@@ -278,7 +278,7 @@ func (s *Service) Fail(ctx context.Context, c Caller, in []FailInput) ([]FailOut
 
 // Heartbeat renews leases and stores the news they carry. One without news writes
 // nothing. Refused news is an error, but no lease is lost by it.
-func (s *Service) Heartbeat(ctx context.Context, c Caller, in []HeartbeatInput) ([]HeartbeatStatus, error) {
+func (s *Service) Heartbeat(ctx context.Context, c Caller, in []HeartbeatInput) ([]wire.HeartbeatOutcome, error) {
 	res, err := s.Frame(ctx, c, FrameInput{Heartbeats: in})
 	if err == nil {
 		err = res.HeartbeatErr

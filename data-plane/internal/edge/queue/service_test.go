@@ -222,7 +222,7 @@ func TestFrame_ItemsFailAloneAndShareOneCommit(t *testing.T) {
 	if reason(res.Fails[1].Err) != "NOT_ACTIVE" {
 		t.Errorf("fail without a lease: %v", res.Fails[1].Err)
 	}
-	if h := res.Heartbeats; h[0] != HeartbeatOK || h[1] != HeartbeatLost || h[2] != HeartbeatOK {
+	if h := res.Heartbeats; h[0].Status != wire.HeartbeatOK || h[1].Status != wire.HeartbeatLost || h[2].Status != wire.HeartbeatOK {
 		t.Errorf("heartbeats %v", h)
 	}
 	equal(t, "bad heartbeat", paths(res.HeartbeatErr), []string{"lease"})
@@ -263,19 +263,19 @@ func TestHeartbeat_TellsOkCancelAndLost(t *testing.T) {
 	r := start(t)
 	id := r.enqueue(EnqueueInput{})
 	g := r.one()
-	beat := func(in HeartbeatInput) HeartbeatStatus {
+	beat := func(in HeartbeatInput) wire.HeartbeatStatus {
 		t.Helper()
 		res, err := r.Heartbeat(r.ctx(), r.caller, []HeartbeatInput{in})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return res[0]
+		return res[0].Status
 	}
 	from := r.shard.Group().Status().LastIndex
-	if s := beat(HeartbeatInput{JobID: id, Token: g.LeaseToken}); s != HeartbeatOK || r.shard.Group().Status().LastIndex != from {
+	if s := beat(HeartbeatInput{JobID: id, Token: g.LeaseToken}); s != wire.HeartbeatOK || r.shard.Group().Status().LastIndex != from {
 		t.Fatalf("%s; a beat without news is not written", s)
 	}
-	if s := beat(HeartbeatInput{JobID: id, Token: g.LeaseToken, Progress: json.RawMessage(`{"p":1}`), Checkpoint: json.RawMessage(`2`)}); s != HeartbeatOK {
+	if s := beat(HeartbeatInput{JobID: id, Token: g.LeaseToken, Progress: json.RawMessage(`{"p":1}`), Checkpoint: json.RawMessage(`2`)}); s != wire.HeartbeatOK {
 		t.Fatal(s)
 	}
 	if j := r.job(id); string(j.Progress) != `{"p":1}` || string(j.Checkpoint) != "2" {
@@ -284,17 +284,17 @@ func TestHeartbeat_TellsOkCancelAndLost(t *testing.T) {
 	if s, err := r.Cancel(r.ctx(), r.caller, id); err != nil || s != job.Cancelling {
 		t.Fatal(s, err)
 	}
-	if s := beat(HeartbeatInput{JobID: id, Token: g.LeaseToken}); s != HeartbeatCancel {
+	if s := beat(HeartbeatInput{JobID: id, Token: g.LeaseToken}); s != wire.HeartbeatCancel {
 		t.Fatal(s)
 	}
 	out, err := r.Fail(r.ctx(), r.caller, []FailInput{{JobID: id, Token: g.LeaseToken}})
 	if err != nil || out[0].Err != nil || out[0].Status != wire.Cancelled {
 		t.Fatalf("%+v, %v", out, err)
 	}
-	if s := beat(HeartbeatInput{JobID: id, Token: g.LeaseToken}); s != HeartbeatLost {
+	if s := beat(HeartbeatInput{JobID: id, Token: g.LeaseToken}); s != wire.HeartbeatLost {
 		t.Fatal(s)
 	}
-	if s := beat(HeartbeatInput{JobID: job.ID{9}}); s != HeartbeatLost {
+	if s := beat(HeartbeatInput{JobID: job.ID{9}}); s != wire.HeartbeatLost {
 		t.Fatal(s)
 	}
 }

@@ -172,7 +172,7 @@ func TestDeleteQueue_TakesTheJobsAndFreesTheName(t *testing.T) {
 		Acks: []AckInput{{JobID: idOf(g.JobID), Token: g.LeaseToken}}, Fails: []FailInput{{JobID: idOf(g.JobID), Token: g.LeaseToken}},
 		Heartbeats: []HeartbeatInput{{JobID: idOf(g.JobID), Token: g.LeaseToken}},
 	})
-	if err != nil || reason(res.Acks[0]) != "NOT_FOUND" || reason(res.Fails[0].Err) != "NOT_FOUND" || res.Heartbeats[0] != HeartbeatLost {
+	if err != nil || reason(res.Acks[0]) != "NOT_FOUND" || reason(res.Fails[0].Err) != "NOT_FOUND" || res.Heartbeats[0].Status != wire.HeartbeatLost {
 		t.Errorf("settling a deleted job: %+v, %v", res, err)
 	}
 	if !strings.Contains(res.Acks[0].Error(), "queue was deleted") {

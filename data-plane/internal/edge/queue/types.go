@@ -144,25 +144,13 @@ type HeartbeatInput struct {
 	Usage      *UsageReport
 }
 
-// HeartbeatStatus is what a worker is told about one of its jobs.
-type HeartbeatStatus string
-
-const (
-	HeartbeatOK     HeartbeatStatus = "ok"
-	HeartbeatCancel HeartbeatStatus = "cancel"
-	// HeartbeatOverBudget is cancel because the job costs more than a budget allows.
-	HeartbeatOverBudget HeartbeatStatus = "cancel, over budget"
-	// HeartbeatLost: the lease is gone; stop working on it.
-	HeartbeatLost HeartbeatStatus = "lost"
-)
-
-// Word is how a status is called on the wire. Who shows no lease token is an
-// existing client, which knows ok and cancel: told anything else it would go on working.
-func (s HeartbeatStatus) Word(token string) (word string, overBudget bool) {
-	if s == HeartbeatOverBudget || s == HeartbeatLost && token == "" {
-		return string(HeartbeatCancel), s == HeartbeatOverBudget
+// ToHolder is what the holder of a lease is told. Who shows no lease token is an existing
+// client, which knows ok and cancel: told anything else it would go on working.
+func ToHolder(token string, o wire.HeartbeatOutcome) wire.HeartbeatOutcome {
+	if token == "" && o.Status == wire.HeartbeatLost {
+		o.Status = wire.HeartbeatCancel
 	}
-	return string(s), false
+	return o
 }
 
 // FrameInput is one stream frame: settlements first, so that what they free is
@@ -180,7 +168,7 @@ type FrameInput struct {
 type FrameResult struct {
 	Acks       []error
 	Fails      []FailOutcome
-	Heartbeats []HeartbeatStatus
+	Heartbeats []wire.HeartbeatOutcome
 	Grants     []wire.FetchedJob
 	Enqueues   []EnqueueResult
 	// FetchErr and EnqueueErr refuse only that part of the frame: a frame with an

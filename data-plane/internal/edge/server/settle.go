@@ -197,7 +197,7 @@ func readHeartbeats(d *shape.Decoder, b []byte) (a wire.HeartbeatResult, in []qu
 	for _, j := range req.jobs {
 		id, err := job.ParseID(j.Name)
 		if err != nil {
-			addBeat(&a, j.Name, j.Value.Token, queue.HeartbeatLost)
+			addBeat(&a, j.Name, j.Value.Token, wire.HeartbeatOutcome{Status: wire.HeartbeatLost})
 			continue
 		}
 		hb := j.Value
@@ -210,13 +210,12 @@ func readHeartbeats(d *shape.Decoder, b []byte) (a wire.HeartbeatResult, in []qu
 	return a, in, names
 }
 
-func addBeat(a *wire.HeartbeatResult, id, token string, st queue.HeartbeatStatus) {
-	word, over := st.Word(token)
-	a.Jobs[id] = wire.HeartbeatOutcome{Status: wire.HeartbeatStatus(word), BudgetExceeded: over}
-	switch st {
-	case queue.HeartbeatOK:
+func addBeat(a *wire.HeartbeatResult, id, token string, o wire.HeartbeatOutcome) {
+	a.Jobs[id] = queue.ToHolder(token, o)
+	switch o.Status {
+	case wire.HeartbeatOK:
 		a.Acked = append(a.Acked, id)
-	case queue.HeartbeatCancel, queue.HeartbeatOverBudget:
+	case wire.HeartbeatCancel:
 		a.Canceled = append(a.Canceled, id)
 	default:
 		a.Unknown = append(a.Unknown, id)

@@ -23,13 +23,13 @@ func (x *entry) cancel(c *command.Cancel) Result {
 	case job.Active:
 		x.askToLetGo(&j)
 	default:
-		x.cancelWaiting(c, &j)
+		x.cancelWaiting(&j)
 	}
 	x.put(&j)
 	return Result{State: j.State}
 }
 
-func (x *entry) cancelWaiting(c *command.Cancel, j *subject) {
+func (x *entry) cancelWaiting(j *subject) {
 	x.leavingReady(j)
 	x.leave(j)
 	x.endCancelled(j)
