@@ -140,7 +140,7 @@ func (r *restore) write(ctx context.Context, tx *store.Tx, states []*cellv1.Stat
 func (r *restore) audit(ctx context.Context, tx *store.Tx) error {
 	for t, err := range tx.AllTenants(ctx) {
 		if err == nil && t.DeletedAt.IsZero() {
-			err = change.Make(ctx, r.s.kit, tx, "tenant.restore", change.Only(change.Target{Type: "tenant", ID: t.ID, Name: t.Name, TenantID: t.ID}),
+			err = change.Make(ctx, r.s.kit, tx, "tenant.restore", change.AuditOnly(change.Target{Type: "tenant", ID: t.ID, Name: t.Name, TenantID: t.ID}),
 				change.Fields{"sessions": {After: "ended"}, "invitations": {After: "ended"}})
 		}
 		if err != nil {
@@ -148,7 +148,7 @@ func (r *restore) audit(ctx context.Context, tx *store.Tx) error {
 		}
 	}
 	for _, i := range r.report.Items {
-		err := change.Make(ctx, r.s.kit, tx, i.Kind+".restore", change.Only(change.Target{Type: i.Kind, ID: i.ID, Name: i.Name, TenantID: i.TenantID}),
+		err := change.Make(ctx, r.s.kit, tx, i.Kind+".restore", change.AuditOnly(change.Target{Type: i.Kind, ID: i.ID, Name: i.Name, TenantID: i.TenantID}),
 			change.Fields{"restore": {After: i.Action}, "reason": {After: i.Why}})
 		if err != nil {
 			return err

@@ -58,7 +58,7 @@ func (s *Server) Ensure(ctx context.Context, seed Seed) error {
 }
 
 func (s *Server) found(ctx context.Context, tx *store.Tx, seed Seed) error {
-	f := tenancy.Founding{
+	f := tenancy.TenantSetup{
 		Tenant:    store.Tenant{ID: seed.TenantID, Name: seed.Tenant, Plan: tenancy.PlanUnlimited, Cell: s.config.Cells[0].Name},
 		Namespace: store.Namespace{ID: seed.NamespaceID, Name: seed.Namespace},
 	}
@@ -72,7 +72,7 @@ func (s *Server) found(ctx context.Context, tx *store.Tx, seed Seed) error {
 	for _, made := range seed.Keys {
 		f.Keys = append(f.Keys, tenancy.FirstKey(made, seedKeyName, cloudv1.NamespaceRole_NAMESPACE_ROLE_ADMIN))
 	}
-	return tenancy.Found(ctx, s.kit, tx, f)
+	return tenancy.EnsureTenant(ctx, s.kit, tx, f)
 }
 
 // SignInLink makes a one-time link with which the owner of an address signs in. It is

@@ -38,14 +38,14 @@ type Config struct {
 	API  net.Listener
 	Raft net.Listener
 	// Peers says where nodes of the cell are, this one included, and wins over the
-	// cell's own records. It makes no node a member: see Found and Join.
+	// cell's own records. It makes no node a member: see Formation and Join.
 	Peers []Peer
 	// Join is the API URL of a node of the cell that a new folder joins.
 	Join string
-	// Found forms the cell from this process. Nil: a new folder waits for Join or for
+	// Formation forms the cell from this process. Nil: a new folder waits for Join or for
 	// somebody who forms a cell (corvo.cell.v1.FormationService). A node alone forms
 	// its cell by itself.
-	Found *Found
+	Formation *Formation
 	// Self says where this node is, if Peers does not; ID is filled in.
 	Self Peer
 	// Shards is how many job groups a new cell gets. Default 2.

@@ -21,9 +21,9 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-// Found forms the cell from inside one process that holds the folders of all its
+// Formation forms the cell from inside one process that holds the folders of all its
 // nodes, and so knows which of them are new.
-type Found struct {
+type Formation struct {
 	CellID string
 	// Fresh: the cell was never formed before, so a folder without it is new and
 	// was not emptied.
@@ -41,7 +41,7 @@ const waiting = "this node's folder doesn't belong to a cell, so the node can't 
 	"or start it with --join to add it to one. If it was part of a cell, its data is gone: add a node with a new id instead"
 
 // found makes this node one of the first of its cell.
-func (n *Node) found(ctx context.Context, f Found) error {
+func (n *Node) found(ctx context.Context, f Formation) error {
 	r := n.folderRecord()
 	if r.CellID == "" && !f.Fresh {
 		return fmt.Errorf("%w: folder %s doesn't belong to a cell, but this node's cell was already formed", ErrWiped, n.cfg.Dir)

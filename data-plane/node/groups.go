@@ -89,7 +89,7 @@ func (n *Node) openCell() error {
 	c, err := cell.Open(n.state.Group(cell.GroupID), n.log.Group(cell.GroupID), n.mux.Group(cell.GroupID), cell.Options{
 		CellID: r.CellID, NodeID: n.cfg.ID, Bootstrap: n.bootstrap(), Shards: shards, Nodes: records,
 		Timings: n.timings(), Clock: n.cfg.Clock, ClockPeers: n.clockPeers(), Health: n.fitness, Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss, Alone: n.cfg.alone(),
-		RaiseVersion: n.cfg.alone() || n.cfg.Found != nil,
+		RaiseVersion: n.cfg.alone() || n.cfg.Formation != nil,
 	})
 	if err != nil {
 		return storageError(fmt.Errorf("open the cell's meta group: %w", err))

@@ -156,9 +156,9 @@ func (n *Node) listenRaft(secret []byte) error {
 // enterCell brings the node into its cell: at once when the folder belongs to one or
 // is new and may form one, when it is admitted, or when somebody forms a cell.
 func (n *Node) enterCell(ctx context.Context) error {
-	found := n.cfg.Found
+	found := n.cfg.Formation
 	if n.cfg.alone() {
-		found = &Found{CellID: NewCellID(), Fresh: true} // The folder has no record: its first start did not get that far.
+		found = &Formation{CellID: NewCellID(), Fresh: true} // The folder has no record: its first start did not get that far.
 	}
 	switch {
 	case n.record.Begun:

@@ -364,7 +364,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.write(w, r, addr.rpc(), refuseBadMethod)
 		return
 	}
-	if addr.open() || addr.path == pathServerInfo && !browser.Shown(r) {
+	if addr.open() || addr.path == pathServerInfo && !browser.HasCredential(r) {
 		p.carry(w, r, addr, nil)
 		return
 	}

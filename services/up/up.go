@@ -322,13 +322,13 @@ func (s *Service) found(configs []node.Config) error {
 	}
 	if !fresh {
 		for i := range configs {
-			configs[i].Found = &node.Found{CellID: strings.TrimSpace(string(id))}
+			configs[i].Formation = &node.Formation{CellID: strings.TrimSpace(string(id))}
 		}
 		return nil
 	}
 	all := gathering{missing: len(configs), done: make(chan struct{})}
 	for i := range configs {
-		configs[i].Found = &node.Found{CellID: strings.TrimSpace(string(id)), Fresh: true, Durable: func(ctx context.Context) error {
+		configs[i].Formation = &node.Formation{CellID: strings.TrimSpace(string(id)), Fresh: true, Durable: func(ctx context.Context) error {
 			return all.wait(ctx, func() error {
 				_, err := keep(s.dir.Join(formedFile), func() ([]byte, error) { return []byte("yes\n"), nil })
 				return err

@@ -35,7 +35,7 @@ func TestMake_SaysWhoAndHidesKeys(t *testing.T) {
 	} {
 		var got []store.AuditEvent
 		err := s.Service(t.Context(), func(tx *store.Tx) error {
-			err := Make(access.With(t.Context(), tc.caller), k, tx, "thing.change", Only(Target{Type: "thing", ID: "t", Name: key.Reveal(), TenantID: tenantID}),
+			err := Make(access.With(t.Context(), tc.caller), k, tx, "thing.change", AuditOnly(Target{Type: "thing", ID: "t", Name: key.Reveal(), TenantID: tenantID}),
 				Fields{"a": {Before: key.Reveal(), After: []string{key.Reveal()}}, "b": {After: 7}})
 			if err != nil {
 				return err
@@ -60,7 +60,7 @@ func TestMake_SaysWhoAndHidesKeys(t *testing.T) {
 			}
 		}
 	}
-	err = s.Service(t.Context(), func(tx *store.Tx) error { return Make(t.Context(), k, tx, "x.y", Only(Target{Type: "x"}), nil) })
+	err = s.Service(t.Context(), func(tx *store.Tx) error { return Make(t.Context(), k, tx, "x.y", AuditOnly(Target{Type: "x"}), nil) })
 	if err == nil {
 		t.Error("a row of nobody's tenant is taken")
 	}

@@ -52,8 +52,8 @@ func (r Record) As(name string) Record {
 	return r
 }
 
-// Only is a change that writes no record of the tenant.
-func Only(t Target) Record { return Record{Target: t} }
+// AuditOnly is a change that writes no record of the tenant.
+func AuditOnly(t Target) Record { return Record{Target: t} }
 
 // record is one that a method of the store writes as it is.
 func record[T any](t Target, write func(*store.Tx, context.Context, T) error, v T) Record {

@@ -256,11 +256,11 @@ func worthless(t store.Token, err error, now time.Time) error {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return err
 	case err != nil || t.Subject == "":
-		return store.Kept(fault.New(fault.NotFound, "LINK_UNKNOWN", "this sign-in link is incomplete or too old; request a new one"))
+		return store.CommitDespite(fault.New(fault.NotFound, "LINK_UNKNOWN", "this sign-in link is incomplete or too old; request a new one"))
 	case !t.UsedAt.IsZero():
-		return store.Kept(fault.New(fault.Conflict, "LINK_USED", "this sign-in link has already been used; if you aren't signed in, request a new one"))
+		return store.CommitDespite(fault.New(fault.Conflict, "LINK_USED", "this sign-in link has already been used; if you aren't signed in, request a new one"))
 	case !now.Before(t.ExpiresAt):
-		return store.Kept(fault.New(fault.Conflict, "LINK_EXPIRED", "this sign-in link expired after %d minutes; request a new one", int(life.Minutes())))
+		return store.CommitDespite(fault.New(fault.Conflict, "LINK_EXPIRED", "this sign-in link expired after %d minutes; request a new one", int(life.Minutes())))
 	}
 	return nil
 }
@@ -296,7 +296,7 @@ func (s *Service) signIn(ctx context.Context, tx *store.Tx, userID string, what 
 	for _, a := range own {
 		res.Tenants = append(res.Tenants, a.Tenant.Name)
 		target := change.Target{Type: "session", ID: opened.ID, Name: u.Email, TenantID: a.TenantID}
-		if err := change.Make(access.With(ctx, c), s.Kit, tx, "session.create", change.Only(target), nil); err != nil {
+		if err := change.Make(access.With(ctx, c), s.Kit, tx, "session.create", change.AuditOnly(target), nil); err != nil {
 			return nil, session.Opened{}, err
 		}
 	}
@@ -345,7 +345,7 @@ func (s *Service) logoutEverywhere(ctx context.Context, tx *store.Tx, c access.C
 			continue
 		}
 		target := change.Target{Type: "user", ID: c.UserID, Name: c.Name, TenantID: a.TenantID}
-		if err := change.Make(ctx, s.Kit, tx, "session.end_all", change.Only(target).CutOff(c.UserID), nil); err != nil {
+		if err := change.Make(ctx, s.Kit, tx, "session.end_all", change.AuditOnly(target).CutOff(c.UserID), nil); err != nil {
 			return 0, err
 		}
 	}

@@ -107,7 +107,7 @@ func (s *Service) invite(ctx context.Context, tx *store.Tx, i store.Invitation, 
 		return err
 	}
 	if len(open) >= InvitationsMax {
-		return store.Kept(fault.New(fault.Exhausted, "INVITATION_LIMIT", "%d invitations are already open; revoke the ones that you no longer need", len(open)))
+		return store.CommitDespite(fault.New(fault.Exhausted, "INVITATION_LIMIT", "%d invitations are already open; revoke the ones that you no longer need", len(open)))
 	}
 	if err := mail.Put(ctx, s.Kit, tx, i.TenantID, i.ID, msg); err != nil {
 		return err

@@ -7,7 +7,7 @@
 //
 // It must not know what is counted. Surprising: refused calls count too, so that retrying
 // in a loop does not help. The counts must therefore be committed although the call is
-// refused: the refusal is store.Kept.
+// refused: the refusal is store.CommitDespite.
 package ratelimit
 
 import (
@@ -54,7 +54,7 @@ func Count(ctx context.Context, tx *store.Tx, now time.Time, limits ...Limit) er
 		if l.Help != "" {
 			refusal.Message += "; " + l.Help
 		}
-		return store.Kept(refusal)
+		return store.CommitDespite(refusal)
 	}
 	return nil
 }

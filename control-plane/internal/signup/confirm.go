@@ -87,7 +87,7 @@ func isCode(c string) bool {
 // material is what one confirmation makes, drawn before the transaction so that running
 // it again makes the same.
 type material struct {
-	tenancy.Founding
+	tenancy.TenantSetup
 	jobs   apikey.Key
 	manage apikey.Key
 	opened session.Opened
@@ -172,13 +172,13 @@ func (s *Service) find(ctx context.Context, tx *store.Tx, r *cloudv1.ConfirmRequ
 func (s *Service) ended(su store.Signup, now time.Time) error {
 	switch {
 	case !su.ConfirmedAt.IsZero():
-		return store.Kept(fault.New(fault.Conflict, "LINK_USED",
+		return store.CommitDespite(fault.New(fault.Conflict, "LINK_USED",
 			"this sign-up is already confirmed, and %s exists; its keys can't be shown again. Sign in at %s with the same address and create a new key",
 			su.TenantName, s.URLs.Console("/signin")))
 	case su.ExpiresAt.Before(su.CreatedAt.Add(life)):
-		return store.Kept(fault.New(fault.Conflict, "LINK_REPLACED", "a newer email was sent for %s; use its link or code instead", su.TenantName))
+		return store.CommitDespite(fault.New(fault.Conflict, "LINK_REPLACED", "a newer email was sent for %s; use its link or code instead", su.TenantName))
 	case !now.Before(su.ExpiresAt):
-		return store.Kept(fault.New(fault.Conflict, "LINK_EXPIRED", "this link expired after %d minutes; sign up again to get a new one", int(life.Minutes())))
+		return store.CommitDespite(fault.New(fault.Conflict, "LINK_EXPIRED", "this link expired after %d minutes; sign up again to get a new one", int(life.Minutes())))
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func (s *Service) checkCode(ctx context.Context, tx *store.Tx, su *store.Signup,
 	if err := tx.UpdateSignup(ctx, *su); err != nil {
 		return err
 	}
-	return store.Kept(fault.New(fault.Invalid, "WRONG_CODE", "the code is wrong; attempts left: %d. You can also open the link in the email", attemptsMax-su.Attempts))
+	return store.CommitDespite(fault.New(fault.Invalid, "WRONG_CODE", "the code is wrong; attempts left: %d. You can also open the link in the email", attemptsMax-su.Attempts))
 }
 
 func ownsTooMany(ctx context.Context, tx *store.Tx, u store.User) error {
@@ -223,7 +223,7 @@ func ownsTooMany(ctx context.Context, tx *store.Tx, u store.User) error {
 	if owned < tenantsMax {
 		return nil
 	}
-	return store.Kept(fault.New(fault.Exhausted, "TENANT_LIMIT", "%s already owns %d tenants, the most that one person can own; use namespaces instead, or contact support", u.Email, owned))
+	return store.CommitDespite(fault.New(fault.Exhausted, "TENANT_LIMIT", "%s already owns %d tenants, the most that one person can own; use namespaces instead, or contact support", u.Email, owned))
 }
 
 // found makes the tenant, with the owner as the actor.
@@ -234,7 +234,7 @@ func (s *Service) found(ctx context.Context, tx *store.Tx, m *material) error {
 	for i := range m.Keys {
 		m.Keys[i].CreatedBy = m.Owner.ID
 	}
-	err := tenancy.Found(access.With(ctx, c), s.Kit, tx, m.Founding)
+	err := tenancy.EnsureTenant(access.With(ctx, c), s.Kit, tx, m.TenantSetup)
 	if errors.Is(err, store.ErrExists) {
 		return nameTaken(m.Tenant.Name, nil)
 	}

@@ -186,7 +186,7 @@ func checkFree(ctx context.Context, tx *store.Tx, name string) error {
 	if err != nil {
 		return err
 	}
-	return store.Kept(nameTaken(name, free))
+	return store.CommitDespite(nameTaken(name, free))
 }
 
 func nameTaken(name string, free []string) *fault.Error {

@@ -79,7 +79,7 @@ func (s *Service) admit(ctx context.Context, tx *store.Tx, conn store.Connection
 	}
 	c.SessionID = opened.ID
 	target := change.Target{Type: "session", ID: opened.ID, Name: label(who), TenantID: f.TenantID}
-	return opened, change.Make(access.With(ctx, c), s.Kit, tx, "session.create", change.Only(target), nil)
+	return opened, change.Make(access.With(ctx, c), s.Kit, tx, "session.create", change.AuditOnly(target), nil)
 }
 
 // label names a person in the audit log.
@@ -109,7 +109,7 @@ func (s *Service) user(ctx context.Context, tx *store.Tx, conn store.Connection,
 		return u, err
 	}
 	if role == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
-		return u, store.Kept(noRole())
+		return u, store.CommitDespite(noRole())
 	}
 	u = store.User{ID: s.IDs.New(ids.User, now), Email: who.email, Name: who.name, HomeTenant: conn.TenantID, CreatedAt: now, SeenAt: now}
 	if err := tx.InsertUser(ctx, u); err != nil {
@@ -130,7 +130,7 @@ func (s *Service) bringUpToDate(ctx context.Context, tx *store.Tx, conn store.Co
 	m, err := tx.GetMembership(ctx, conn.TenantID, u.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		if role == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
-			return store.Kept(noRole())
+			return store.CommitDespite(noRole())
 		}
 		m = store.Membership{TenantID: conn.TenantID, UserID: u.ID, Role: role, ConnectionID: conn.ID, CreatedAt: s.Now(), Version: 1}
 		return change.Make(ctx, s.Kit, tx, "member.create", change.InsertMember(m, u), change.Fields{"role": {After: access.RoleName(role)}})
@@ -151,7 +151,7 @@ func (s *Service) bringUpToDate(ctx context.Context, tx *store.Tx, conn store.Co
 		if _, err := members.Remove(ctx, s.Kit, tx, m, u, members.Keep{}); err != nil {
 			return err
 		}
-		return store.Kept(noRole())
+		return store.CommitDespite(noRole())
 	}
 	_, err = members.SetRole(ctx, s.Kit, tx, &m, u, role, members.Keep{})
 	return err

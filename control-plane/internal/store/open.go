@@ -193,9 +193,9 @@ func (d *database) once(ctx context.Context, pool *sql.DB, begin sql.TxOptions, 
 	return err
 }
 
-// Kept makes err one that does not undo the transaction it ends: a refusal whose count
+// CommitDespite makes err one that does not undo the transaction it ends: a refusal whose count
 // has to stay.
-func Kept(err error) error { return keptError{err} }
+func CommitDespite(err error) error { return keptError{err} }
 
 type keptError struct{ error }
 

@@ -14,8 +14,8 @@ import (
 // FirstNamespace is the name of the first namespace of a tenant.
 const FirstNamespace = "default"
 
-// Founding is what a tenant begins with. Times and versions are filled in.
-type Founding struct {
+// TenantSetup is what a tenant starts with. Times and versions are filled in.
+type TenantSetup struct {
 	Tenant    store.Tenant
 	Namespace store.Namespace
 	// Owner is there already; nobody without an id.
@@ -36,9 +36,9 @@ func FirstKey(made apikey.Key, name string, roles ...cloudv1.NamespaceRole) stor
 	return k
 }
 
-// Found makes a tenant with its first namespace, owner and keys, as far as they are
+// EnsureTenant makes a tenant with its first namespace, owner and keys, as far as they are
 // missing; what is there stays as it is. store.ErrExists: another tenant has the name.
-func Found(ctx context.Context, k kit.Kit, tx *store.Tx, f Founding) error {
+func EnsureTenant(ctx context.Context, k kit.Kit, tx *store.Tx, f TenantSetup) error {
 	now := k.Now()
 	t, n := f.Tenant, f.Namespace
 	t.DisplayName, t.CreatedAt, t.UpdatedAt, t.Version, t.Generation = t.Name, now, now, 1, 1

@@ -42,8 +42,8 @@ func Credential(r *http.Request) (text string, fromCookie bool) {
 	}
 }
 
-// Shown reports whether r shows any credential, good or bad.
-func Shown(r *http.Request) bool {
+// HasCredential reports whether r has any credential, good or bad.
+func HasCredential(r *http.Request) bool {
 	return r.Header["X-Api-Key"] != nil || r.Header["Authorization"] != nil || len(r.CookiesNamed(keyCookie)) > 0
 }
 

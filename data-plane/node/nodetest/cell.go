@@ -41,7 +41,7 @@ func NewCell(tb testing.TB, n int) *Cell {
 // Found starts every node as one of a new cell.
 func (c *Cell) Found() {
 	c.tb.Helper()
-	found := &node.Found{CellID: node.NewCellID(), Fresh: true}
+	found := &node.Formation{CellID: node.NewCellID(), Fresh: true}
 	for i := range c.Nodes {
 		if err := c.start(i, found); err != nil {
 			c.tb.Fatalf("start %s: %v", c.Places[i].ID, err)
@@ -60,7 +60,7 @@ func (c *Cell) MustStart(i int) {
 	}
 }
 
-func (c *Cell) start(i int, found *node.Found) error {
+func (c *Cell) start(i int, found *node.Formation) error {
 	c.tb.Helper()
 	p := &c.Places[i]
 	if c.Nodes[i] != nil {
@@ -69,7 +69,7 @@ func (c *Cell) start(i int, found *node.Found) error {
 	if p.API == nil {
 		p.API, p.Raft = listenAt(c.tb, strings.TrimPrefix(p.APIURL, "http://")), listenAt(c.tb, p.RaftAddress)
 	}
-	cfg := node.Config{ID: p.ID, Dir: p.Dir, API: p.API, Raft: p.Raft, Found: found, Secret: []byte(Secret), Logger: Logger()}
+	cfg := node.Config{ID: p.ID, Dir: p.Dir, API: p.API, Raft: p.Raft, Formation: found, Secret: []byte(Secret), Logger: Logger()}
 	for _, p := range c.Places {
 		cfg.Peers = append(cfg.Peers, p.Peer)
 	}

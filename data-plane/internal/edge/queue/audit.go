@@ -307,6 +307,6 @@ func (s *Service) TakeAudit(ctx context.Context, after uint64, limit int) (page 
 	if err != nil || after <= page.Taken {
 		return page, err
 	}
-	_, err = s.one(ctx, &command.AuditTaken{Through: after})
+	_, err = s.one(ctx, &command.AuditCollected{Through: after})
 	return page, err
 }

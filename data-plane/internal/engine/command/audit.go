@@ -37,7 +37,7 @@ func (c *Audit) Fields(f *codec.Fields) {
 	f.Bool(&c.Done)
 }
 
-// AuditTaken says that the records up to Through are kept elsewhere.
-type AuditTaken struct{ Through uint64 }
+// AuditCollected says that the records up to Through are kept elsewhere.
+type AuditCollected struct{ Through uint64 }
 
-func (c *AuditTaken) Fields(f *codec.Fields) { f.Uint(&c.Through) }
+func (c *AuditCollected) Fields(f *codec.Fields) { f.Uint(&c.Through) }

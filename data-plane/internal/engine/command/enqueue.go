@@ -114,7 +114,7 @@ func (c *Enqueue) rareFields(f *codec.Fields, parts codec.Mask) {
 		f.Bytes(&c.Checkpoint)
 	}
 	if parts.Has(enqueueAgent) {
-		codec.Made(f, &c.Agent).Fields(f)
+		codec.Alloc(f, &c.Agent).Fields(f)
 	}
 	if parts.Has(enqueueParent) {
 		codec.ID(f, &c.Parent)
@@ -123,7 +123,7 @@ func (c *Enqueue) rareFields(f *codec.Fields, parts codec.Mask) {
 		codec.ID(f, &c.Batch)
 	}
 	if parts.Has(enqueueChain) {
-		codec.Made(f, &c.Chain).Fields(f)
+		codec.Alloc(f, &c.Chain).Fields(f)
 	}
 	if parts.Has(enqueueDependsOn) {
 		codec.IDs(f, &c.DependsOn)

@@ -33,10 +33,10 @@ func (c *Chain) Fields(f *codec.Fields) {
 		c.Steps[i].Fields(f)
 	}
 	if f.Optional(c.OnFailure != nil) {
-		codec.Made(f, &c.OnFailure).Fields(f)
+		codec.Alloc(f, &c.OnFailure).Fields(f)
 	}
 	if f.Optional(c.OnExit != nil) {
-		codec.Made(f, &c.OnExit).Fields(f)
+		codec.Alloc(f, &c.OnExit).Fields(f)
 	}
 	f.Bool(&c.GoOn)
 }
@@ -52,7 +52,7 @@ func (c *MakeBatch) Fields(f *codec.Fields) {
 	codec.ID(f, &c.NS)
 	codec.ID(f, &c.ID)
 	if f.Optional(c.Callback != nil) {
-		codec.Made(f, &c.Callback).Fields(f)
+		codec.Alloc(f, &c.Callback).Fields(f)
 	}
 }
 

@@ -42,7 +42,7 @@ const (
 	kindPutPolicy
 	kindDeletePolicy
 	kindAudit
-	kindAuditTaken
+	kindAuditCollected
 	kindEndNamespace
 	kindSweepNamespace
 	kindTrimFeed
@@ -85,7 +85,7 @@ var makers = [Kinds]func() Command{
 	kindPutPolicy:      made[PutPolicy],
 	kindDeletePolicy:   made[DeletePolicy],
 	kindAudit:          made[Audit],
-	kindAuditTaken:     made[AuditTaken],
+	kindAuditCollected: made[AuditCollected],
 	kindEndNamespace:   made[EndNamespace],
 	kindSweepNamespace: made[SweepNamespace],
 	kindTrimFeed:       made[TrimFeed],
@@ -183,7 +183,7 @@ func (c *DeletePolicy) about() (Kind, *job.Namespace) { return kindDeletePolicy,
 
 func (c *Audit) about() (Kind, *job.Namespace) { return kindAudit, &c.NS }
 
-func (c *AuditTaken) about() (Kind, *job.Namespace) { return kindAuditTaken, nil }
+func (c *AuditCollected) about() (Kind, *job.Namespace) { return kindAuditCollected, nil }
 
 func (c *EndNamespace) about() (Kind, *job.Namespace) { return kindEndNamespace, &c.NS }
 

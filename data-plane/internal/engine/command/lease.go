@@ -129,7 +129,7 @@ func (c *Ack) Fields(f *codec.Fields) {
 		f.Bytes(&c.Checkpoint)
 	}
 	if parts.Has(ackUsage) {
-		codec.Made(f, &c.Usage).Fields(f)
+		codec.Alloc(f, &c.Usage).Fields(f)
 	}
 	if parts.Has(ackAgent) {
 		codec.Enum(f, &c.Agent, agentStatusesEnd)
@@ -184,10 +184,10 @@ func (c *Fail) Fields(f *codec.Fields) {
 	f.Flag(&c.Release, parts, failRelease)
 	f.Flag(&c.Terminal, parts, failTerminal)
 	if parts.Has(failDelay) {
-		f.Duration(codec.Made(f, &c.Delay))
+		f.Duration(codec.Alloc(f, &c.Delay))
 	}
 	if parts.Has(failUsage) {
-		codec.Made(f, &c.Usage).Fields(f)
+		codec.Alloc(f, &c.Usage).Fields(f)
 	}
 	f.Confirm(parts, c.parts())
 }
@@ -227,7 +227,7 @@ func (c *Heartbeat) Fields(f *codec.Fields) {
 		f.Bytes(&c.Checkpoint)
 	}
 	if parts.Has(heartbeatUsage) {
-		codec.Made(f, &c.Usage).Fields(f)
+		codec.Alloc(f, &c.Usage).Fields(f)
 	}
 	f.Confirm(parts, c.parts())
 }

@@ -232,8 +232,8 @@ func decodeLinks(r *codec.Reader) (now int64, links []Link, err error) {
 	return now, links, nil
 }
 
-// Names reports whether an entry has events of a namespace.
-func Names(b []byte, ns job.Namespace) (bool, error) {
+// Has reports whether an entry has events of a namespace.
+func Has(b []byte, ns job.Namespace) (bool, error) {
 	_, links, err := decodeLinks(codec.NewReader(b))
 	return slices.ContainsFunc(links, func(l Link) bool { return l.NS == ns }), err
 }

@@ -97,7 +97,7 @@ func (b *Body) Fields(f *codec.Fields) {
 		f.Natural(&b.ExpireAt)
 	}
 	if parts.Has(bodyAgent) {
-		codec.Made(f, &b.Agent).Fields(f)
+		codec.Alloc(f, &b.Agent).Fields(f)
 	}
 	b.relations(f, parts)
 	f.Confirm(parts, b.parts())

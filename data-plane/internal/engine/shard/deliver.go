@@ -19,7 +19,7 @@ func (t *term) addDelivery(b *batch, d keys.Due) error {
 		t.due.leave(d.At, b.now.Calendar)
 		return nil
 	}
-	n, err := stateread.ReadTold(t.shard.store, d)
+	n, err := stateread.CountDependents(t.shard.store, d)
 	if err != nil {
 		return fmt.Errorf("count those who wait for job %s: %w", d.ID, err)
 	}

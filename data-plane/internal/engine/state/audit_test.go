@@ -235,7 +235,7 @@ func TestAudit_IsBoundedAndSaysWhatWasCut(t *testing.T) {
 		t.Errorf("%d bytes are kept", size)
 	}
 	// Collected records may be deleted silently.
-	r.do(t, epoch, &command.AuditTaken{Through: p.Last})
+	r.do(t, epoch, &command.AuditCollected{Through: p.Last})
 	for range acts {
 		cmds := pauseAct(noisy, "key_noisy")
 		cmds[0].(*command.Audit).Detail = detail
@@ -255,12 +255,12 @@ func TestAudit_WhatWasTakenStaysForTwoDays(t *testing.T) {
 	for i := range 3 {
 		r.apply(t, logEntry{now: epoch + int64(i)*int64(20*time.Hour), cmds: pauseAct(auditNS(1), "key_a")})
 	}
-	r.do(t, r.now, &command.AuditTaken{Through: 2})
+	r.do(t, r.now, &command.AuditCollected{Through: 2})
 	r.audit(t)
 	if p := auditOf(t, r, 0); len(p.Records) != 3 || p.Taken != 2 {
 		t.Errorf("%d records, taken to %d", len(p.Records), p.Taken)
 	}
-	r.do(t, epoch+int64(80*time.Hour), &command.AuditTaken{Through: 2})
+	r.do(t, epoch+int64(80*time.Hour), &command.AuditCollected{Through: 2})
 	r.audit(t)
 	p := auditOf(t, r, 0)
 	if len(p.Records) != 1 || p.Records[0].Number != 3 { // Not taken: it stays.

@@ -2,9 +2,9 @@ package state
 
 import "github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 
-// auditTaken notes up to where the records are kept elsewhere, and removes old ones of
+// auditCollected notes up to where the records are kept elsewhere, and removes old ones of
 // those.
-func (x *entry) auditTaken(c *command.AuditTaken) Result {
+func (x *entry) auditCollected(c *command.AuditCollected) Result {
 	mark := x.auditEnds(x.m.space.AuditMark())
 	mark.Taken = max(mark.Taken, min(c.Through, mark.Last))
 	for range auditDropMax {

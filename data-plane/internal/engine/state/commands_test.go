@@ -296,7 +296,7 @@ func (g *generator) command() command.Command {
 		}
 		switch g.pick(4, "log") {
 		case 0:
-			return &command.AuditTaken{Through: uint64(g.pick(6, "through"))}
+			return &command.AuditCollected{Through: uint64(g.pick(6, "through"))}
 		case 1, 2:
 			c := &command.Audit{NS: ns, By: "key_1", Act: "job.retry", Type: "job", Target: id.String(), Covers: uint32(g.pick(3, "covers"))}
 			if g.one(2, "in parts") {

@@ -146,7 +146,7 @@ func TestEndNamespace_NothingOfItHappensAndNothingIsLeft(t *testing.T) {
 				r.do(t, later, &command.Fire{Due: d})
 			}
 		}
-		r.do(t, later+2*auditKeep, &command.AuditTaken{Through: 1 << 40})
+		r.do(t, later+2*auditKeep, &command.AuditCollected{Through: 1 << 40})
 		if audited := mustRead(stateread.IsAudited(r.store, ended))(t); audited {
 			t.Fatal("old records are left that were taken")
 		}

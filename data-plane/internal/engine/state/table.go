@@ -61,7 +61,7 @@ var table = tableOf(
 	on((*entry).putPolicy),
 	on((*entry).deletePolicy),
 	on[*command.Audit](nil), // About the commands behind it: see next.
-	on((*entry).auditTaken),
+	on((*entry).auditCollected),
 	on((*entry).endNamespace),
 	on((*entry).sweepNamespaceThatStands,
 		removes(func(c *command.SweepNamespace, each func(job.ID)) {

@@ -69,7 +69,7 @@ func (s *NamespaceSweep) nextEvents(g *statedb.Group, c *command.SweepNamespace)
 			return false, err
 		}
 		s.feed = index
-		names, err := feed.Names(value, s.NS)
+		names, err := feed.Has(value, s.NS)
 		if names {
 			c.Feed = append(c.Feed, index)
 		}

@@ -22,8 +22,8 @@ func ReadWaiters(r getter, space keys.Space, ns job.Namespace, on job.ID) (recor
 	return w, err
 }
 
-// ReadTold is how many jobs learn how one ended when a row of kind deliver is fired.
-func ReadTold(g *statedb.Group, d keys.Due) (int, error) {
+// CountDependents is how many jobs are notified when a due row of kind deliver fires.
+func CountDependents(g *statedb.Group, d keys.Due) (int, error) {
 	w, err := ReadWaiters(g, keys.In(g.Prefix()), d.NS, d.ID)
 	return int(w.Next()), err
 }

@@ -150,7 +150,7 @@ func (f *Fields) Confirm(named, read Mask) {
 	}
 }
 
-// Optional is a Bool that tells whether a value follows, for Made.
+// Optional is a Bool that tells whether a value follows, for Alloc.
 func (f *Fields) Optional(there bool) bool {
 	f.Bool(&there)
 	return there
@@ -232,8 +232,8 @@ func Signed[T ~int](f *Fields, p *T) {
 	*p = T(n)
 }
 
-// Made is what *p points to, made first while reading. It is for a part that is there.
-func Made[T any](f *Fields, p **T) *T {
+// Alloc is what *p points to, allocated first while reading. It is for a part that is there.
+func Alloc[T any](f *Fields, p **T) *T {
 	if f.reading {
 		*p = new(T)
 	}
