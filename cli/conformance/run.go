@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -120,12 +121,8 @@ type Report struct {
 
 // Check runs the rules against the tenant at a URL.
 func Check(ctx context.Context, url, key string, o Options) *Report {
-	if o.Parallel == 0 {
-		o.Parallel = parallelDefault
-	}
-	if o.Timeout == 0 {
-		o.Timeout = timeoutDefault
-	}
+	o.Parallel = cmp.Or(o.Parallel, parallelDefault)
+	o.Timeout = cmp.Or(o.Timeout, timeoutDefault)
 	report := &Report{Protocols: o.Protocols}
 	if len(report.Protocols) == 0 {
 		report.Protocols = Protocols

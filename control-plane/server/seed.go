@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -31,9 +32,7 @@ const seedKeyName = "development"
 // Ensure makes a tenant with its namespace, owner and keys, as far as they are missing.
 // What is there stays as it is: a revoked key stays revoked.
 func (s *Server) Ensure(ctx context.Context, seed Seed) error {
-	if seed.Namespace == "" {
-		seed.Namespace = tenancy.FirstNamespace
-	}
+	seed.Namespace = cmp.Or(seed.Namespace, tenancy.FirstNamespace)
 	if p := names.Tenant(seed.Tenant); p != "" {
 		return fmt.Errorf("tenant %q: %s", seed.Tenant, p)
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -101,9 +102,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	if c.Clock != nil {
 		s.kit.Now = func() time.Time { wall, _ := c.Clock.Now(); return wall }
 	}
-	if s.kit.Log == nil {
-		s.kit.Log = slog.New(slog.DiscardHandler)
-	}
+	s.kit.Log = cmp.Or(s.kit.Log, slog.New(slog.DiscardHandler))
 	if len(c.Cells) == 0 || c.TenantURL == nil {
 		return nil, errors.New("control plane: a cell and the pattern of tenant URLs are required")
 	}

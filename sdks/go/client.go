@@ -1,6 +1,7 @@
 package corvo
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"log/slog"
@@ -98,9 +99,7 @@ func New(opts ...Option) (*Client, error) {
 	if strings.ContainsAny(cfg.apiKey+cfg.namespace, "\r\n\x00") {
 		return nil, errors.New("API key or namespace contains a line break: check for a trailing newline")
 	}
-	if cfg.log == nil {
-		cfg.log = slog.Default()
-	}
+	cfg.log = cmp.Or(cfg.log, slog.Default())
 	c := &Client{base: base, retries: cfg.retries.withDefaults(), log: cfg.log}
 	c.connect(cfg)
 	return c, nil
@@ -114,9 +113,7 @@ func (c *Client) connect(cfg config) {
 	var h2, h1 *http.Client
 	if cfg.httpClient != nil {
 		own := *cfg.httpClient
-		if own.Transport == nil {
-			own.Transport = http.DefaultTransport
-		}
+		own.Transport = cmp.Or[http.RoundTripper](own.Transport, http.DefaultTransport)
 		own.Transport = wrap(own.Transport)
 		if own.CheckRedirect == nil {
 			own.CheckRedirect = sameOrigin(c.base)

@@ -1,6 +1,7 @@
 package corvo
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -98,15 +99,11 @@ func (s *JobSpec) apply(opts []EnqueueOption) {
 	for _, o := range opts {
 		o(s)
 	}
-	if s.queue == "" {
-		s.queue = s.kind
-	}
+	s.queue = cmp.Or(s.queue, s.kind)
 	if s.queue != s.kind {
 		s.tag(KindTag, s.kind)
 	}
-	if s.opts.IdempotencyKey == "" {
-		s.opts.IdempotencyKey = "go-" + rand.Text()
-	}
+	s.opts.IdempotencyKey = cmp.Or(s.opts.IdempotencyKey, "go-"+rand.Text())
 }
 
 func (s *JobSpec) tag(key, value string) {

@@ -1,6 +1,7 @@
 package corvo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -72,9 +73,7 @@ type follow struct {
 }
 
 func (s *JobSpec) chain() *follow {
-	if s.follow == nil {
-		s.follow = new(follow)
-	}
+	s.follow = cmp.Or(s.follow, new(follow))
 	return s.follow
 }
 

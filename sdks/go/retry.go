@@ -1,6 +1,7 @@
 package corvo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,9 +22,7 @@ type Retries struct {
 }
 
 func (r Retries) withDefaults() Retries {
-	if r.Total == 0 {
-		r.Total = 30 * time.Second
-	}
+	r.Total = cmp.Or(r.Total, 30*time.Second)
 	if r.First <= 0 {
 		r.First = 50 * time.Millisecond
 	}

@@ -1,12 +1,14 @@
 package corvo
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -145,9 +147,7 @@ func NewWorker(c *Client, opts ...WorkerOption) *Worker {
 		host = "unknown"
 	}
 	w.hostname = host
-	if w.id == "" {
-		w.id = fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:6])
-	}
+	w.id = cmp.Or(w.id, fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:6]))
 	return w
 }
 
@@ -549,10 +549,8 @@ func (w *Worker) late(jobs []*corvov1.FetchBatchJob) {
 
 func (w *Worker) poolOf(queue string) *pool {
 	for _, l := range w.pools {
-		for _, q := range l.queues {
-			if q == queue {
-				return l
-			}
+		if slices.Contains(l.queues, queue) {
+			return l
 		}
 	}
 	return w.pools[0]

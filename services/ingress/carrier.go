@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/base64"
@@ -73,9 +74,7 @@ func NewCarrier(base string, o CarrierOptions) (*Carrier, error) {
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
 		return nil, fmt.Errorf("the control plane's address %q isn't http://HOST:PORT or https://HOST:PORT", base)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	var opts forward.TransportOptions
 	if u.Scheme == "https" {
 		if opts.TLS = o.TLS; opts.TLS == nil {

@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -35,9 +36,7 @@ type Ingress struct {
 // New makes an Ingress in front of data, the proxy, which also answers what neither plane
 // serves.
 func New(data http.Handler, o Options) *Ingress {
-	if o.Domain == "" {
-		o.Domain = "localhost"
-	}
+	o.Domain = cmp.Or(o.Domain, "localhost")
 	d := &Ingress{data: data, control: data, domain: o.Domain}
 	if o.Control != nil {
 		d.control = cleaned(o.Control, o.Proxies)

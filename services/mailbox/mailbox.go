@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -79,12 +80,8 @@ type Mailbox struct {
 
 // New begins to listen. Run serves; without it, nothing is taken.
 func New(o Options) (*Mailbox, error) {
-	if o.Addr == "" {
-		o.Addr = "127.0.0.1:0"
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Addr = cmp.Or(o.Addr, "127.0.0.1:0")
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -272,9 +273,7 @@ func prepare(h, signed http.Header) {
 	for _, name := range [...]string{"X-Api-Key", "Authorization", "Cookie", "Forwarded", "X-Real-Ip", "Expect", headerRequestID} {
 		delete(h, name)
 	}
-	for name, v := range signed {
-		h[name] = v
-	}
+	maps.Copy(h, signed)
 }
 
 // received removes what is meant for the proxy only. At /t/<tenant> the answer

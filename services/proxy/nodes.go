@@ -260,12 +260,7 @@ func (s *nodes) candidates(shard uint32, namespaceID string) []*node {
 
 // anyAnswers reports whether some node answered a poll recently.
 func (s *nodes) anyAnswers() bool {
-	for _, n := range *s.list.Load() {
-		if s.now().Sub(time.Unix(0, n.lastAnswer.Load())) < answersFor {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(*s.list.Load(), func(n *node) bool { return s.now().Sub(time.Unix(0, n.lastAnswer.Load())) < answersFor })
 }
 
 // othersBetter reports whether the node at base is not ready while another is.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -180,21 +181,11 @@ func New(opts Options) (*Proxy, error) {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Domain == "" {
-		o.Domain = "localhost"
-	}
-	if o.Name == "" {
-		o.Name = "1"
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Limits.BodyBytesMax == 0 {
-		o.Limits.BodyBytesMax = 4 << 20
-	}
-	if o.Limits.BufferBytesMax == 0 {
-		o.Limits.BufferBytesMax = 256 << 20
-	}
+	o.Domain = cmp.Or(o.Domain, "localhost")
+	o.Name = cmp.Or(o.Name, "1")
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Limits.BodyBytesMax = cmp.Or(o.Limits.BodyBytesMax, 4<<20)
+	o.Limits.BufferBytesMax = cmp.Or(o.Limits.BufferBytesMax, 256<<20)
 	return o
 }
 

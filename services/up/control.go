@@ -1,6 +1,7 @@
 package up
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,9 +57,7 @@ func (s *Service) serveMailbox() error {
 // the service stops.
 func (s *Service) startControl(ctx context.Context) error {
 	database := s.cfg.Database
-	if database == "" {
-		database = "sqlite:" + s.dir.Join("control.db")
-	}
+	database = cmp.Or(database, "sqlite:"+s.dir.Join("control.db"))
 	mail := server.Mail{URL: s.cfg.MailURL, From: s.cfg.MailFrom}
 	if s.mailbox != nil {
 		mail.URL = "smtp://" + s.mailbox.Addr()

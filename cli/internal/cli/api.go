@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -72,7 +73,7 @@ func (s *session) api() (*api, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.made = &api{base: base, key: key, namespace: first(s.namespace, s.proc.Env("CORVO_NAMESPACE")), manage: manage,
+	s.made = &api{base: base, key: key, namespace: cmp.Or(s.namespace, s.proc.Env("CORVO_NAMESPACE")), manage: manage,
 		timeout: s.timeout, http: newHTTPClient(), log: s.logger()}
 	return s.made, nil
 }
@@ -137,10 +138,10 @@ func (a *api) send(ctx context.Context, c call) (*reply, error) {
 		}
 		if r.status < 400 {
 			return nil, &Failure{Exit: ExitFail, Code: "REDIRECTED", Status: r.status, What: "the server sent a redirect",
-				Why: "keys are never sent to another address", Fix: "set --server to " + first(r.header.Get("Location"), "the new address")}
+				Why: "keys are never sent to another address", Fix: "set --server to " + cmp.Or(r.header.Get("Location"), "the new address")}
 		}
 		if r.status == http.StatusForbidden && a.manage.Token != "" {
-			a.key, a.namespace, a.manage = a.manage.Token, first(a.namespace, a.manage.Namespace), profile{}
+			a.key, a.namespace, a.manage = a.manage.Token, cmp.Or(a.namespace, a.manage.Namespace), profile{}
 			a.log.Debug("using the profile's management key: its API key isn't allowed to do this")
 			continue
 		}

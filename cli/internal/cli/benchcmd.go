@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -150,7 +151,7 @@ func (s *session) benchOptions(f benchFlags) (bench.Options, error) {
 		if o.APIKey, err = s.key(); err != nil {
 			return o, err
 		}
-		o.Namespace = first(s.namespace, s.proc.Env("CORVO_NAMESPACE"))
+		o.Namespace = cmp.Or(s.namespace, s.proc.Env("CORVO_NAMESPACE"))
 		if o.Server, err = s.serverURL(); err != nil {
 			return o, err
 		}

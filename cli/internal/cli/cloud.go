@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,12 +28,12 @@ type cloud struct {
 // cloud finds the control plane: flag, then CORVO_ENDPOINT, then the profile, then this
 // machine.
 func (s *session) cloud(flag string) (*cloud, error) {
-	c := &cloud{endpoint: first(flag, s.proc.Env("CORVO_ENDPOINT")), token: strings.TrimSpace(s.proc.Env("CORVO_TOKEN")), http: newHTTPClient()}
+	c := &cloud{endpoint: cmp.Or(flag, s.proc.Env("CORVO_ENDPOINT")), token: strings.TrimSpace(s.proc.Env("CORVO_TOKEN")), http: newHTTPClient()}
 	p, err := s.savedProfile()
 	if err != nil {
 		return nil, err
 	}
-	c.endpoint = first(c.endpoint, p.Endpoint, DefaultServer)
+	c.endpoint = cmp.Or(c.endpoint, p.Endpoint, DefaultServer)
 	if c.token == "" && strings.TrimRight(c.endpoint, "/") == p.Endpoint { // The token of one place is never sent to another.
 		c.token = p.Token
 	}
@@ -76,7 +77,7 @@ func fromCloud(ctx context.Context, endpoint string, err error) *Failure {
 		if !ok {
 			continue
 		}
-		f.Code, f.RequestID, f.Fix = first(wire.Code(refusal.GetReason()), f.Code), refusal.GetRequestId(), refusal.GetHelp()
+		f.Code, f.RequestID, f.Fix = cmp.Or(wire.Code(refusal.GetReason()), f.Code), refusal.GetRequestId(), refusal.GetHelp()
 		for _, field := range refusal.GetFields() {
 			f.Fields = append(f.Fields, wire.ProblemField{Field: field.GetName(), Message: field.GetProblem()})
 		}

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -92,7 +94,7 @@ func cell(v any, now time.Time) string {
 		}
 		return "$" + string(v)
 	}
-	return first(fmt.Sprint(v), "-")
+	return cmp.Or(fmt.Sprint(v), "-")
 }
 
 // read gets the things page by page, raw as they came, and what the last page says beside.
@@ -102,9 +104,7 @@ func (c collection[T]) read(ctx context.Context, s *session, limit int) (raw []j
 		return nil, nil, last, err
 	}
 	query := url.Values{}
-	for name, values := range c.query {
-		query[name] = values
-	}
+	maps.Copy(query, c.query)
 	for {
 		size := listPage
 		if limit > 0 {
@@ -165,7 +165,7 @@ func show[T any](ctx context.Context, s *session, ask call, text func(w io.Write
 
 // lists makes v print a collection, with a limit if that comes in pages.
 func lists[T any](s *session, v verb, c collection[T]) verb {
-	v.example = first(v.example, "  {cmd}")
+	v.example = cmp.Or(v.example, "  {cmd}")
 	limit := 0
 	if c.member != "" {
 		v.flags = func(c *cobra.Command) { limitFlag(c, &limit) }

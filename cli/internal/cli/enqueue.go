@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -99,9 +100,7 @@ func (s *session) enqueue(ctx context.Context, args []string, f enqueueFlags) er
 	if req.Payload, err = s.payload(args[1:], f.payloadFile); err != nil {
 		return err
 	}
-	if req.IdempotencyKey == "" {
-		req.IdempotencyKey = "cli-" + ulid.Make().String()
-	}
+	req.IdempotencyKey = cmp.Or(req.IdempotencyKey, "cli-"+ulid.Make().String())
 	done, raw, err := answerOf[wire.Enqueued](ctx, s, post("/api/v1/enqueue", req).again())
 	if err != nil {
 		return err
@@ -393,7 +392,7 @@ func (b *batchSender) explain(err error) error {
 	}
 	if b.accepted > 0 {
 		f.Exit = ExitPartial
-		f.Why = first(f.Why, "the lines before were accepted")
+		f.Why = cmp.Or(f.Why, "the lines before were accepted")
 	}
 	if len(b.jobs) > 0 {
 		f.What = fmt.Sprintf("%s (chunk from line %d; %s accepted before it)", f.What, b.firstLine, count(b.accepted, "job"))

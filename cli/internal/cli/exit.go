@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,9 +115,9 @@ func fromReply(r *reply) *Failure {
 		return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", Status: r.status, What: "no Corvo API at this address",
 			Fix: "check that --server or CORVO_URL is the address of a Corvo server or tenant"}
 	}
-	f := &Failure{Status: r.status, Code: first(p.Code, wire.Code(fmt.Sprintf("HTTP_%d", r.status))), Exit: exitOf(r.status, p.Code), Fix: fixOf(r, p.Code),
-		RequestID: first(p.RequestID, r.header.Get("X-Request-Id"), r.header.Get("X-Corvo-Request-Id")), Fields: p.Fields,
-		What: first(p.Error, fmt.Sprintf("the server responded with status %d", r.status))}
+	f := &Failure{Status: r.status, Code: cmp.Or(p.Code, wire.Code(fmt.Sprintf("HTTP_%d", r.status))), Exit: exitOf(r.status, p.Code), Fix: fixOf(r, p.Code),
+		RequestID: cmp.Or(p.RequestID, r.header.Get("X-Request-Id"), r.header.Get("X-Corvo-Request-Id")), Fields: p.Fields,
+		What: cmp.Or(p.Error, fmt.Sprintf("the server responded with status %d", r.status))}
 	if len(f.Fields) > 0 {
 		// The text repeats the fields for clients that show nothing else.
 		f.What, _, _ = strings.Cut(f.What, "; "+f.Fields[0].Field+": ")
@@ -215,13 +216,4 @@ func (s *session) reportJSON(f *Failure) {
 		panic(fmt.Sprintf("encode an error report: %v", err)) // Strings and numbers only.
 	}
 	fmt.Fprintf(s.proc.Stderr, "%s\n", line)
-}
-
-func first[T ~string](texts ...T) T {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -90,7 +91,7 @@ func (s *session) printChain(w io.Writer, v *wire.Chain, now time.Time) {
 	var rows [][]string
 	row := func(name string, step *wire.ChainJob) {
 		if step != nil {
-			rows = append(rows, []string{name, step.Queue, first(string(step.State), "-"), first(step.JobID, "-")})
+			rows = append(rows, []string{name, step.Queue, cmp.Or(string(step.State), "-"), cmp.Or(step.JobID, "-")})
 		}
 	}
 	for i := range v.Steps {

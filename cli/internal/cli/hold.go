@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -89,7 +90,7 @@ func (s *session) deadGroups(ctx context.Context, query url.Values, limit int) e
 	return list(ctx, s, collection[wire.ErrorGroup]{
 		path: "/dead/groups", member: "groups", query: query, header: []string{"GROUP", "JOBS", "QUEUE", "FIRST", "LAST", "ERROR"},
 		row: func(g *wire.ErrorGroup) []any {
-			return []any{g.ID, g.Count, g.Queue, g.FirstAt, g.LastAt, first(g.Error, string(g.DeadReason))}
+			return []any{g.ID, g.Count, g.Queue, g.FirstAt, g.LastAt, cmp.Or(g.Error, string(g.DeadReason))}
 		},
 		empty: "no dead jobs",
 	}, limit)

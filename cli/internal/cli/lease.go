@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -81,7 +82,7 @@ func (a *api) fetch(ctx context.Context, queues []string, f fetchFlags) ([]json.
 		host = "unknown"
 	}
 	r, err := a.send(ctx, call{method: "POST", path: "/api/v1/fetch/batch", wait: f.wait, body: wire.FetchRequest{
-		Queues: queues, Count: f.count, Lease: f.lease.String(), Wait: f.wait.String(), WorkerID: first(f.workerID, "corvo-cli@"+host), Hostname: host,
+		Queues: queues, Count: f.count, Lease: f.lease.String(), Wait: f.wait.String(), WorkerID: cmp.Or(f.workerID, "corvo-cli@"+host), Hostname: host,
 	}})
 	if err != nil || r.status == 204 {
 		return nil, err
@@ -183,7 +184,7 @@ func (s *session) failVerb() verb {
 			if err := readJSON("usage", f.usage, &f.Usage); err != nil {
 				return err
 			}
-			f.Error, f.DelayMS = first(f.Error, "released"), f.delay.Milliseconds()
+			f.Error, f.DelayMS = cmp.Or(f.Error, "released"), f.delay.Milliseconds()
 			return s.settleJobs(c.Context(), ids, "/fail/%s", f.LeaseToken, f)
 		},
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -146,16 +147,13 @@ func (s *session) logger() *slog.Logger {
 }
 
 func (s *session) serverURL() (*url.URL, error) {
-	text := s.server
-	if text == "" {
-		text = s.proc.Env("CORVO_URL")
-	}
+	text := cmp.Or(s.server, s.proc.Env("CORVO_URL"))
 	if text == "" {
 		p, err := s.currentProfile()
 		if err != nil {
 			return nil, err
 		}
-		text = first(p.URL, DefaultServer)
+		text = cmp.Or(p.URL, DefaultServer)
 	}
 	if !strings.Contains(text, "://") {
 		text = "http://" + text

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -61,7 +62,7 @@ func (s *session) usageVerb() verb {
 			}
 			return show(c.Context(), s, get("/api/v1/usage/summary?"+query.Encode()), func(w io.Writer, v *wire.UsageSummary, _ time.Time) {
 				collection[wire.UsageGroup]{
-					header: []string{strings.ToUpper(first(group, "usage")), "REPORTS", "INPUT", "OUTPUT", "CACHE WRITE", "CACHE READ", "COST"},
+					header: []string{strings.ToUpper(cmp.Or(group, "usage")), "REPORTS", "INPUT", "OUTPUT", "CACHE WRITE", "CACHE READ", "COST"},
 					row: func(u *wire.UsageGroup) []any {
 						return []any{u.Key, u.Count, u.InputTokens, u.OutputTokens, u.CacheCreationTokens, u.CacheReadTokens, u.CostUSD}
 					},
@@ -154,7 +155,7 @@ func policyTable() collection[wire.ApprovalPolicy] {
 			if p.Enabled {
 				enabled = "yes"
 			}
-			return []any{p.ID, p.Name, enabled, p.Mode, p.Queue, tag, first(strings.Join(p.Approvers, ","), "every operator")}
+			return []any{p.ID, p.Name, enabled, p.Mode, p.Queue, tag, cmp.Or(strings.Join(p.Approvers, ","), "every operator")}
 		},
 		empty: "no approval policies; create one with: corvo approval-policy set refunds --queue refunds",
 	}

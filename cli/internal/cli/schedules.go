@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -226,7 +227,7 @@ func (s *session) updateSchedule(ctx context.Context, schedule string, f *schedu
 		return err
 	}
 	body := scheduleSettings(&is)
-	f.Name, f.Cron, f.Queue = first(f.Name, is.Name), first(f.Cron, is.Cron), first(f.Queue, is.Queue)
+	f.Name, f.Cron, f.Queue = cmp.Or(f.Name, is.Name), cmp.Or(f.Cron, is.Cron), cmp.Or(f.Queue, is.Queue)
 	if f.Tags != nil {
 		body.Tags = nil
 	}

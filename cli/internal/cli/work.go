@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -285,7 +286,7 @@ func fromSDK(err error) error {
 	if !errors.As(err, &e) {
 		return &Failure{Exit: ExitFail, Code: "WORKER", What: "the worker stopped", Why: err.Error()}
 	}
-	f := &Failure{Exit: sdkExit(e.Code), Code: first(e.Reason, wire.Code(strings.ToUpper(string(e.Code)))), What: e.Message, RequestID: e.RequestID}
+	f := &Failure{Exit: sdkExit(e.Code), Code: cmp.Or(e.Reason, wire.Code(strings.ToUpper(string(e.Code)))), What: e.Message, RequestID: e.RequestID}
 	for _, field := range e.Fields {
 		f.Fields = append(f.Fields, wire.ProblemField{Field: field.Name, Message: field.Message})
 	}

@@ -8,6 +8,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -39,12 +40,7 @@ type Caller struct {
 }
 
 // ID of the user or key; empty for a public call.
-func (c Caller) ID() string {
-	if c.UserID != "" {
-		return c.UserID
-	}
-	return c.KeyID
-}
+func (c Caller) ID() string { return cmp.Or(c.UserID, c.KeyID) }
 
 // Type is the audit's word for the caller.
 func (c Caller) Type() string {
@@ -96,12 +92,8 @@ func MayGrant(holder, given cloudv1.TenantRole) bool {
 	if given == cloudv1.TenantRole_TENANT_ROLE_OWNER && holder != cloudv1.TenantRole_TENANT_ROLE_OWNER {
 		return false
 	}
-	for _, p := range Permissions(given) {
-		if !RoleMay(holder, p) {
-			return false
-		}
-	}
-	return Permissions(given) != nil
+	all := Permissions(given)
+	return all != nil && !slices.ContainsFunc(all, func(p cloudv1.Permission) bool { return !RoleMay(holder, p) })
 }
 
 type contextKey struct{}

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -54,12 +56,8 @@ type Options struct {
 
 // NewClient makes a client. It keeps no cookies and follows no proxy of the environment.
 func NewClient(o Options) *http.Client {
-	if o.Resolver == nil {
-		o.Resolver = net.DefaultResolver
-	}
-	if o.BodyBytesMax == 0 {
-		o.BodyBytesMax = bodyBytesMaxDefault
-	}
+	o.Resolver = cmp.Or[Resolver](o.Resolver, net.DefaultResolver)
+	o.BodyBytesMax = cmp.Or(o.BodyBytesMax, bodyBytesMaxDefault)
 	g := &guard{options: o, dialer: net.Dialer{Timeout: dialTimeout}}
 	g.transport = &http.Transport{
 		Proxy:                  nil,
@@ -217,12 +215,7 @@ func isPublic(a netip.Addr) bool {
 	if a.Is6() && !globalIPv6().Contains(a) {
 		return false
 	}
-	for _, p := range special() {
-		if p.Contains(a) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(special(), func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 func globalIPv6() netip.Prefix { return netip.MustParsePrefix("2000::/3") }

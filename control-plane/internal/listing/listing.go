@@ -6,6 +6,7 @@
 package listing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -49,9 +50,7 @@ func (o Of[R, M]) Read(ctx context.Context, k kit.Kit, r Request) (shown []M, ne
 		return nil, "", fault.InvalidField("page_token", "must be the next_page_token of an earlier call by the same caller with the same filters")
 	}
 	size := min(int(r.GetPageSize()), sizeMax)
-	if size == 0 {
-		size = sizeDefault
-	}
+	size = cmp.Or(size, sizeDefault)
 	records, err := kit.Read(ctx, k, func(tx *store.Tx) ([]R, error) {
 		return o.Page(tx, c.TenantID, store.Page{After: after, Limit: size + 1}) // One more shows whether there is a next page.
 	})

@@ -38,12 +38,7 @@ func Address(text string) (string, error) {
 }
 
 func isPrintableASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] >= 0x7f {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
 // isDomain wants a name, not an address literal: those reach machines, not people.

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -118,9 +119,7 @@ func (o Options) client() ([]gomail.Option, error) {
 	switch o.Security {
 	case SecurityTLS:
 		opts = append(opts, gomail.WithSSL())
-		if port == 0 {
-			port = 465
-		}
+		port = cmp.Or(port, 465)
 	case SecurityDefault:
 		if isLoopback(o.Host) {
 			opts = append(opts, gomail.WithTLSPolicy(gomail.NoTLS))
@@ -132,10 +131,7 @@ func (o Options) client() ([]gomail.Option, error) {
 	default:
 		return nil, fmt.Errorf("mail server: security %q; use starttls or tls", o.Security)
 	}
-	if port == 0 {
-		port = 587
-	}
-	opts = append(opts, gomail.WithPort(port))
+	opts = append(opts, gomail.WithPort(cmp.Or(port, 587)))
 	if o.TLS != nil {
 		opts = append(opts, gomail.WithTLSConfig(o.TLS))
 	}

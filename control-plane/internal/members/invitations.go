@@ -1,6 +1,7 @@
 package members
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -253,7 +254,7 @@ func (s *Service) OpenInvitation(ctx context.Context, tx *store.Tx, digest strin
 	case err != nil:
 		return i, store.Tenant{}, err
 	case !s.Now().Before(i.ExpiresAt):
-		return i, store.Tenant{}, fault.New(fault.Conflict, "LINK_EXPIRED", "this invitation expired after %d days; ask %s for a new one", int(invitationLife.Hours()/24), inviter(i))
+		return i, store.Tenant{}, fault.New(fault.Conflict, "LINK_EXPIRED", "this invitation expired after %d days; ask %s for a new one", int(invitationLife.Hours()/24), cmp.Or(i.InvitedBy, "the person who invited you"))
 	}
 	t, err := tx.GetTenant(ctx, i.TenantID)
 	return i, t, err
@@ -262,13 +263,6 @@ func (s *Service) OpenInvitation(ctx context.Context, tx *store.Tx, digest strin
 func (s *Service) unknownLink() error {
 	return fault.New(fault.NotFound, "LINK_UNKNOWN",
 		"this invitation has already been accepted, was revoked, or was replaced by a newer email; if you accepted it, sign in at %s", s.URLs.Console("/signin"))
-}
-
-func inviter(i store.Invitation) string {
-	if i.InvitedBy == "" {
-		return "the person who invited you"
-	}
-	return i.InvitedBy
 }
 
 // Join makes a user a member, as an invitation says. Somebody who became one in another

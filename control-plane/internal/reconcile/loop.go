@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,20 +74,18 @@ type Options struct {
 }
 
 func (o *Options) fill() {
-	setDefault(&o.Claim, 30*time.Second)
-	setDefault(&o.Poll, 250*time.Millisecond)
-	setDefault(&o.Scan, time.Minute)
-	setDefault(&o.Compare, 10*time.Minute)
-	setDefault(&o.Acts, 2*time.Second)
-	setDefault(&o.BackoffMin, 200*time.Millisecond)
-	setDefault(&o.BackoffMax, 15*time.Second)
-	setDefault(&o.Guard, 5*time.Second)
-	setDefault(&o.LockedFor, time.Minute)
-	setDefault(&o.ParkFor, 10*time.Minute)
-	setDefault(&o.ParkAfter, 8)
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Claim = cmp.Or(o.Claim, 30*time.Second)
+	o.Poll = cmp.Or(o.Poll, 250*time.Millisecond)
+	o.Scan = cmp.Or(o.Scan, time.Minute)
+	o.Compare = cmp.Or(o.Compare, 10*time.Minute)
+	o.Acts = cmp.Or(o.Acts, 2*time.Second)
+	o.BackoffMin = cmp.Or(o.BackoffMin, 200*time.Millisecond)
+	o.BackoffMax = cmp.Or(o.BackoffMax, 15*time.Second)
+	o.Guard = cmp.Or(o.Guard, 5*time.Second)
+	o.LockedFor = cmp.Or(o.LockedFor, time.Minute)
+	o.ParkFor = cmp.Or(o.ParkFor, 10*time.Minute)
+	o.ParkAfter = cmp.Or(o.ParkAfter, 8)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -101,13 +100,6 @@ func (o *Options) fill() {
 	}
 	if o.MailRefused == nil {
 		o.MailRefused = func(error) bool { return false }
-	}
-}
-
-func setDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
 	}
 }
 

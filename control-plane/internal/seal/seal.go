@@ -182,12 +182,7 @@ func (b *Box) CheckMAC(purpose string, data, sum []byte) bool {
 
 // checkShortMAC compares the first bytes alone; sum must not be empty.
 func (b *Box) checkShortMAC(purpose string, data, sum []byte) bool {
-	for _, k := range b.keys {
-		if hmac.Equal(k.mac(purpose, data)[:len(sum)], sum) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.keys, func(k masterKey) bool { return hmac.Equal(k.mac(purpose, data)[:len(sum)], sum) })
 }
 
 func (m masterKey) mac(purpose string, data []byte) []byte {

@@ -1,6 +1,7 @@
 package sso
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,9 +73,7 @@ func (s *Service) fromCreate(ctx context.Context, r *cloudv1.CreateSsoConnection
 		Scopes: r.GetScopes(), GroupsClaim: r.GetGroupsClaim(), DefaultRole: r.GetDefaultRole(), GroupMappings: fromMappings(r.GetGroupMappings()),
 		Settings: 1, CreatedAt: now, UpdatedAt: now, Version: 1,
 	}
-	if c.Name == "" {
-		c.Name = nameDefault
-	}
+	c.Name = cmp.Or(c.Name, nameDefault)
 	if err := s.validate(&c, r.GetClientSecret()); err != nil {
 		return c, err
 	}

@@ -1,6 +1,7 @@
 package sso
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,12 +84,7 @@ func (s *Service) admit(ctx context.Context, tx *store.Tx, conn store.Connection
 }
 
 // label names a person in the audit log.
-func label(who person) string {
-	if who.email != "" {
-		return who.email
-	}
-	return who.subject
-}
+func label(who person) string { return cmp.Or(who.email, who.subject) }
 
 // user finds the user of (connection, issuer, subject), or makes one, unless there is no
 // role for them. Users with the same address are other people.

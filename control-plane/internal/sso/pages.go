@@ -2,6 +2,7 @@ package sso
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"html/template"
 	"math"
@@ -103,7 +104,7 @@ func (s *Service) showTrial(w http.ResponseWriter, r *http.Request, c store.Conn
 		Title: "Test sign-in succeeded", Good: true,
 		Text: "Nobody was signed in and nothing was changed. Close this window, then enable the connection in the console.",
 		Facts: []fact{
-			{"Connection", c.Name}, {"Issuer", c.Issuer}, {"Subject", clip(t.Subject)}, {"Email", orNone(t.Email)},
+			{"Connection", c.Name}, {"Issuer", c.Issuer}, {"Subject", clip(t.Subject)}, {"Email", cmp.Or(t.Email, "none")},
 		},
 	}
 	role := "none: this person couldn't sign in"
@@ -131,13 +132,6 @@ func groupsText(groups []string, claim string) string {
 		b.WriteString(", …")
 	}
 	return b.String()
-}
-
-func orNone(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return text
 }
 
 func (s *Service) show(w http.ResponseWriter, r *http.Request, status int, p page) {

@@ -1,6 +1,7 @@
 package sso
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -32,9 +33,7 @@ const (
 
 // validate lists everything that is wrong, and fills in defaults.
 func (s *Service) validate(c *store.Connection, secret string) error {
-	if c.GroupsClaim == "" {
-		c.GroupsClaim = claimDefault
-	}
+	c.GroupsClaim = cmp.Or(c.GroupsClaim, claimDefault)
 	var fields []fault.Field
 	check := func(name, problem string) {
 		if problem != "" {

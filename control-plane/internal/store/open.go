@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -39,9 +40,7 @@ const (
 // Open opens the database, brings its schema up to date and hands out a Store:
 // sqlite:PATH for a file, postgres://… for a server.
 func Open(ctx context.Context, url string, o Options) (Store, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	switch {
 	case strings.HasPrefix(url, sqliteScheme):
 		return openSQLite(ctx, strings.TrimPrefix(url, sqliteScheme), o)

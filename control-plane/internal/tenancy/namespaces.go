@@ -1,6 +1,7 @@
 package tenancy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,12 +30,8 @@ const (
 )
 
 func (s *Service) namespaceMessage(n store.Namespace, t store.Tenant) *cloudv1.Namespace {
-	region := n.Region
-	if region == "" {
-		region = t.Cell
-	}
 	return &cloudv1.Namespace{
-		Id: n.ID, TenantId: n.TenantID, Name: n.Name, Labels: n.Labels, DeleteProtection: n.DeleteProtection, Region: region,
+		Id: n.ID, TenantId: n.TenantID, Name: n.Name, Labels: n.Labels, DeleteProtection: n.DeleteProtection, Region: cmp.Or(n.Region, t.Cell),
 		Sync: syncOf(n.Generation, n.Observed, !n.DeletedAt.IsZero()), Generation: uint64(n.Generation), ObservedGeneration: uint64(n.Observed),
 		CreatedAt: stamp(n.CreatedAt), UpdatedAt: stamp(n.UpdatedAt), Etag: etag.Of(n.Version, n.ID), Endpoint: s.URLs.Tenant(t.Name),
 	}

@@ -24,10 +24,7 @@ type Balancer struct {
 // StartBalancer runs until the test ends.
 func StartBalancer(t testing.TB, backends ...string) *Balancer {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	b := &Balancer{Address: l.Addr().String(), backends: backends, listener: l}
 	b.carrying.Go(b.accept)
 	t.Cleanup(func() {

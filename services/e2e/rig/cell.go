@@ -1,10 +1,12 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,12 +90,8 @@ type CellNode struct {
 // StartCell starts the processes and returns when every proxy accepts jobs.
 func StartCell(t testing.TB, o CellOptions) *Cell {
 	t.Helper()
-	if o.Nodes == 0 {
-		o.Nodes = 3
-	}
-	if o.Proxies == 0 {
-		o.Proxies = 1
-	}
+	o.Nodes = cmp.Or(o.Nodes, 3)
+	o.Proxies = cmp.Or(o.Proxies, 1)
 	c := &Cell{t: t, wallClocks: o.WallClocks != nil}
 	c.secretFile = filepath.Join(t.TempDir(), "secret")
 	writeFile(t, c.secretFile, cellSecret+"\n")
@@ -104,10 +102,7 @@ func StartCell(t testing.TB, o CellOptions) *Cell {
 		admin.TLS = c.authority.config("test")
 	}
 	c.plan(o)
-	var err error
-	if c.Admin, err = celladmin.New([]byte(cellSecret), c.URLs(), admin); err != nil {
-		t.Fatal(err)
-	}
+	c.Admin = must(celladmin.New([]byte(cellSecret), c.URLs(), admin))(t)
 	t.Cleanup(c.Admin.Close)
 	for _, n := range c.Nodes {
 		n.Start()
@@ -233,24 +228,10 @@ func (c *Cell) makeTenant() {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	tenant, err := c.Admin.CreateTenant(ctx, CellTenant, nil)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	key, err := c.Admin.CreateKey(ctx, celladmin.NewKey{Tenant: CellTenant, Roles: []string{"admin"}, Kind: apikey.DataPlane})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.Key = key.Reveal()
-	state, err := c.Admin.State(ctx)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	ns, err := celladmin.FindNamespace(state, tenant.GetId(), celladmin.DefaultNamespace)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.Shard = ns.GetShard()
+	tenant := must(c.Admin.CreateTenant(ctx, CellTenant, nil))(c.t)
+	c.Key = must(c.Admin.CreateKey(ctx, celladmin.NewKey{Tenant: CellTenant, Roles: []string{"admin"}, Kind: apikey.DataPlane}))(c.t).Reveal()
+	state := must(c.Admin.State(ctx))(c.t)
+	c.Shard = must(celladmin.FindNamespace(state, tenant.GetId(), celladmin.DefaultNamespace))(c.t).GetShard()
 }
 
 // Tenant is the tenant through proxy number i.
@@ -299,10 +280,5 @@ func (c *Cell) leader(group uint32) (int, bool) {
 }
 
 func (c *Cell) number(id string) int {
-	for i, n := range c.Nodes {
-		if n.ID == id {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(c.Nodes, func(n *CellNode) bool { return n.ID == id })
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -49,41 +50,26 @@ func (a *authority) flags(name string) []string {
 	a.next++
 	key := newKey(a.t)
 	writePEM(a.t, a.file(name), "CERTIFICATE", sign(a.t, leaf, a.root, key, a.key))
-	raw, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	writePEM(a.t, a.file(name+"-key"), "PRIVATE KEY", raw)
+	writePEM(a.t, a.file(name+"-key"), "PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(key))(a.t))
 	return []string{"--cell-tls", "--cell-ca", a.file("ca"), "--cell-cert", a.file(name), "--cell-key", a.file(name + "-key")}
 }
 
 func (a *authority) config(name string) *tls.Config {
 	a.t.Helper()
-	pair, err := tls.LoadX509KeyPair(a.file(name), a.file(name+"-key"))
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	pair := must(tls.LoadX509KeyPair(a.file(name), a.file(name+"-key")))(a.t)
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(readFile(a.t, a.file("ca")))
+	pool.AppendCertsFromPEM(must(os.ReadFile(a.file("ca")))(a.t))
 	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, RootCAs: pool}
 }
 
 func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
+	return must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 }
 
 func sign(t testing.TB, cert, by *x509.Certificate, key, byKey *ecdsa.PrivateKey) []byte {
 	t.Helper()
-	raw, err := x509.CreateCertificate(rand.Reader, cert, by, &key.PublicKey, byKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
+	return must(x509.CreateCertificate(rand.Reader, cert, by, &key.PublicKey, byKey))(t)
 }
 
 func writePEM(t testing.TB, path, kind string, raw []byte) {

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -40,21 +41,11 @@ func StartLoad(history *History, o LoadOptions, tenants ...Tenant) *Load {
 }
 
 func (o LoadOptions) withDefaults() LoadOptions {
-	if o.Queue == "" {
-		o.Queue = "load"
-	}
-	if o.Producers == 0 {
-		o.Producers = 4
-	}
-	if o.Workers == 0 {
-		o.Workers = 4
-	}
-	if o.Pace == 0 {
-		o.Pace = 5 * time.Millisecond
-	}
-	if o.Lease == 0 {
-		o.Lease = 10 * time.Second
-	}
+	o.Queue = cmp.Or(o.Queue, "load")
+	o.Producers = cmp.Or(o.Producers, 4)
+	o.Workers = cmp.Or(o.Workers, 4)
+	o.Pace = cmp.Or(o.Pace, 5*time.Millisecond)
+	o.Lease = cmp.Or(o.Lease, 10*time.Second)
 	return o
 }
 

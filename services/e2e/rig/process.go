@@ -2,6 +2,7 @@ package rig
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -42,9 +43,7 @@ func start(t testing.TB, name, bin string, env []string, args ...string) *Proces
 	if testing.Short() {
 		t.Skip("it starts processes")
 	}
-	if bin == "" {
-		bin = os.Getenv(binaryVariable)
-	}
+	bin = cmp.Or(bin, os.Getenv(binaryVariable))
 	if bin == "" {
 		t.Fatal("TestMain does not call rig.Main")
 	}

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,10 +32,7 @@ func TearLogEnd(t testing.TB, dir string) {
 		t.Fatalf("no log files in %s: %v", dir, err)
 	}
 	newest := slices.MaxFunc(logs, strings.Compare) // Numbers with leading zeros.
-	content, err := os.ReadFile(newest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must(os.ReadFile(newest))(t)
 	if len(content) < chunkHeader {
 		t.Fatalf("%s holds no record", newest)
 	}
@@ -44,14 +42,7 @@ func TearLogEnd(t testing.TB, dir string) {
 	for i := chunkHeader; i < len(torn); i++ {
 		torn[i] = byte(i)
 	}
-	f, err := os.OpenFile(newest, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Write(torn); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	f := must(os.OpenFile(newest, os.O_WRONLY|os.O_APPEND, 0))(t)
+	_, err = f.Write(torn)
+	check(t, errors.Join(err, f.Close()))
 }

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -76,17 +77,9 @@ func newWallClock(t testing.TB) *WallClock {
 func (w *WallClock) Move(by time.Duration) {
 	w.t.Helper()
 	// In place and in one write: the process has the file mapped.
-	f, err := os.OpenFile(w.file, os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	_, err = f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(by)), 0)
-	if err := f.Close(); err != nil {
-		w.t.Fatal(err)
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	f := must(os.OpenFile(w.file, os.O_WRONLY|os.O_CREATE, 0o600))(w.t)
+	_, err := f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(by)), 0)
+	check(w.t, errors.Join(err, f.Close()))
 }
 
 func (w *WallClock) env() []string {

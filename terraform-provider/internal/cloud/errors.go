@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,9 +130,7 @@ func addRefusal(e *Error, ce *connect.Error) {
 		if r.GetRequestId() != "" {
 			e.RequestID = r.GetRequestId()
 		}
-		if e.RetryAfter == 0 {
-			e.RetryAfter = time.Duration(r.GetRetryAfterSeconds()) * time.Second
-		}
+		e.RetryAfter = cmp.Or(e.RetryAfter, time.Duration(r.GetRetryAfterSeconds())*time.Second)
 		for _, f := range r.GetFields() {
 			e.Fields = append(e.Fields, Field{Name: f.GetName(), Problem: f.GetProblem()})
 		}

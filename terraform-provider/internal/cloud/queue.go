@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -107,9 +108,7 @@ func fromProblem(call string, res *http.Response, data []byte) error {
 		Kind: kindOfStatus(res.StatusCode), Call: call, Reason: string(p.Code), Message: apikey.Redact(p.Error), RequestID: p.RequestID,
 		Permission: "JOB_OPERATE", RetryAfter: retryAfter(res.Header),
 	}
-	if e.RequestID == "" {
-		e.RequestID = res.Header.Get("X-Request-Id")
-	}
+	e.RequestID = cmp.Or(e.RequestID, res.Header.Get("X-Request-Id"))
 	if p.RetryAfterMS > 0 {
 		e.RetryAfter = time.Duration(min(p.RetryAfterMS, retryAfterMax.Milliseconds()+1)) * time.Millisecond
 	}

@@ -592,13 +592,8 @@ func (r *apiKeyResource) namespacesAsWritten(ctx context.Context, prior types.Se
 		}
 		meant[ns.GetId()] = true
 	}
-	if len(meant) != len(ids) || len(ids) == 0 {
+	if len(meant) != len(ids) || len(ids) == 0 || slices.ContainsFunc(ids, func(id string) bool { return !meant[id] }) {
 		return toSet(ids, prior), nil
-	}
-	for _, id := range ids {
-		if !meant[id] {
-			return toSet(ids, prior), nil
-		}
 	}
 	return prior, nil
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -153,9 +154,7 @@ func (s *session) controlConfig(f controlFlags) (server.Config, error) {
 	case f.Mail.URL == "" || f.Mail.From == "":
 		return server.Config{}, usagef("--smtp and --mail-from are required: sign-up and sign-in use email")
 	}
-	if f.tenantURL == "" {
-		f.tenantURL = strings.TrimRight(f.PublicURL, "/") + "/t/{tenant}"
-	}
+	f.tenantURL = cmp.Or(f.tenantURL, strings.TrimRight(f.PublicURL, "/")+"/t/{tenant}")
 	if !strings.Contains(f.tenantURL, "{tenant}") {
 		return server.Config{}, usagef("--tenant-url %q must contain {tenant}", f.tenantURL)
 	}
@@ -183,12 +182,7 @@ const (
 )
 
 // orEnv is a flag's value, or else a variable's.
-func (s *session) orEnv(flag, name string) string {
-	if flag != "" {
-		return flag
-	}
-	return s.proc.Env(name)
-}
+func (s *session) orEnv(flag, name string) string { return cmp.Or(flag, s.proc.Env(name)) }
 
 const trustedProxiesUsage = "`ADDRESS,...` or prefixes of proxies in front whose X-Forwarded-For is believed (default none)"
 
