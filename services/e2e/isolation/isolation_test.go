@@ -19,7 +19,7 @@ import (
 const (
 	victimName = "bravo"
 	nobodyName = "nobdy" // As long, so that lengths reveal nothing.
-	// testLimit ends what hangs. Alone it takes 80 s; beside another package that works as
+	// testLimit ends what hangs. Alone it takes a minute; beside another package that works as
 	// hard on two cores, more than twice that.
 	testLimit = 10 * time.Minute
 )
