@@ -33,7 +33,7 @@ var moveRules = []Rule{
 	}},
 	{Name: "a moved job keeps its state, and its time comes in the new queue", Needs: "move", Run: func(t *T, _ string) {
 		from, to := t.Queue(), t.Queue()
-		const wait = 1500 * time.Millisecond
+		const wait = 2500 * time.Millisecond
 		retrying := t.Enqueue(Job{Queue: from, Priority: "high", MaxRetries: new(2), Backoff: "fixed", BaseDelay: new(wait)}).ID
 		t.Failed(t.Fetch(from), "retrying")
 		scheduled := t.Enqueue(Job{Queue: from, Priority: "high", ScheduledAt: time.Now().Add(wait)}).ID

@@ -17,7 +17,8 @@ func (t *T) inState(q, state string) (id string, l Lease) {
 		t.Do(id, map[string]string{"cancelled": "cancel", "held": "hold"}[state], state)
 		return id, l
 	}
-	id = t.Enqueue(Job{Queue: q, MaxRetries: new(map[string]int{"dead": 1}[state] + map[string]int{"retrying": 3, "active": 3, "cancelling": 3, "completed": 3}[state])}).ID
+	// The back-off is longer than any rule takes.
+	id = t.Enqueue(Job{Queue: q, MaxRetries: new(map[string]int{"dead": 1, "retrying": 3, "active": 3, "cancelling": 3, "completed": 3}[state]), BaseDelay: new(time.Minute)}).ID
 	l = t.Fetch(q)
 	switch state {
 	case "retrying", "dead":
