@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -74,8 +75,11 @@ func TestDeleteNamespace_WaitsForTheCellToo(t *testing.T) {
 	n := w.namespaceFor(t, ctx, "orders")
 	w.outbox(t)
 	w.ObserveWait = 10 * time.Second
+	var cell sync.WaitGroup
+	defer cell.Wait() // The caller is answered before the cell's call returns.
 	w.Wake = func() {
-		time.AfterFunc(50*time.Millisecond, func() { // A cell that takes its time.
+		cell.Go(func() {
+			time.Sleep(50 * time.Millisecond) // A cell that takes its time.
 			tenantID := access.From(ctx).TenantID
 			if err := w.Store.Tenant(t.Context(), tenantID, func(tx *store.Tx) error { return tx.ObserveNamespace(t.Context(), tenantID, n.GetId(), 2) }); err != nil {
 				t.Error(err)
