@@ -118,7 +118,7 @@ test-race: ## The short tests under the race detector (needs a C compiler).
 
 # Too long for CI; run it before an issue is called resolved.
 .PHONY: test-long
-test-long: ## What is too long for make test: wrong clocks, kills, planted bugs, every fuzz target (about half an hour).
+test-long: ## What is too long for make test: wrong clocks, kills, planted bugs, every fuzz target (about forty minutes).
 	@cd services && CORVO_TEST_LONG=1 go test ./e2e/clocks -count=1 -timeout 20m
 	@$(MAKE) test-upgrade
 	@$(MAKE) soak
@@ -139,7 +139,7 @@ fuzz: ## Run every fuzz target for FUZZTIME each.
 	@tools/fuzz-all $(FUZZTIME) $(MODULES)
 
 .PHONY: mutants
-mutants: ## Break the state machine line by line; every break must fail a test (eight minutes on two cores).
+mutants: ## Break the state machine line by line; every break must fail a test (a quarter of an hour on two cores).
 	@cd tools && GOWORK=off go build -o $(BIN)/mutants ./mutants
 	@$(BIN)/mutants -module data-plane $(ARGS)
 

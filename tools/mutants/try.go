@@ -43,14 +43,17 @@ func (m mutation) try(ctx context.Context, module, dir string) (string, error) {
 // stateRoom is where the tests are that run whole entries.
 const stateRoom = "internal/engine/state"
 
-// testedBy are the rooms whose tests must notice: that of the file, and for what is only
-// a part of the state machine that of the machine.
+// listRoom is where the tests are that read jobs as people do.
+const listRoom = "internal/edge/readmodel"
+
+// testedBy are the rooms whose tests must notice: that of the file, for what is only a
+// part of the state machine that of the machine, and for what reads it that of the lists.
 func (m mutation) testedBy() []string {
 	switch room := filepath.ToSlash(filepath.Dir(m.file)); room {
 	case "internal/engine/records":
 		return []string{room, stateRoom}
 	case "internal/engine/stateread":
-		return []string{stateRoom}
+		return []string{stateRoom, listRoom}
 	default:
 		return []string{room}
 	}
