@@ -266,6 +266,7 @@ func TestCursor_OfAnotherListIsRefused(t *testing.T) {
 		"other order":      {Filter{Queue: "mail", Limit: 2, Ascending: true, Cursor: cursor}, ErrOtherFilter},
 		"more states":      {Filter{Queue: "mail", States: []job.State{job.Dead}, Limit: 2, Cursor: cursor}, ErrOtherFilter},
 		"cut":              {Filter{Queue: "mail", Limit: 2, Cursor: cursor[1:]}, ErrCursor},
+		"line breaks":      {Filter{Queue: "mail", Limit: 2, Cursor: cursor[:len(cursor)-2] + "\r\n"}, ErrCursor},
 		"text":             {Filter{Queue: "mail", Limit: 2, Cursor: "next please"}, ErrCursor},
 	} {
 		if _, err := r.List(r.ctx(), nsA, &c.f); !errors.Is(err, c.want) {
@@ -280,6 +281,7 @@ func FuzzCursor(f *testing.F) {
 	f.Add(Position{}.encode(&Filter{}))
 	f.Add("")
 	f.Add("AcykjI6uFJa6GOoK_RL0jp4Bof3NxYHipTNs7B2z0Eb4")
+	f.Add("ARXURHgsSMnGAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\r\rA")
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := decodeCursor(text, &filter)
 		if err != nil {
