@@ -31,9 +31,10 @@ func (g *Group) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, arg
 	return g.sendSnapshot(id, target, args, resp, data)
 }
 
-// RequestVote asks for a vote.
+// RequestVote asks for a vote. A leader that hands over has chosen this node, which need
+// not yield then; an unfit one did not accept (refused).
 func (g *Group) RequestVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
-	if !g.mayStand() {
+	if !args.LeadershipTransfer && !g.mayStand() {
 		return errUnfit
 	}
 	return g.NetworkTransport.RequestVote(id, target, args, resp)

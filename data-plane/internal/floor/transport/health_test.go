@@ -96,3 +96,16 @@ func TestDegraded_LeadsWhereNobodyElseCan(t *testing.T) {
 	fitness[0].Set(health.DiskStalled, "")
 	applyOn(t, "after", m[1], m[2])
 }
+
+// The leader has chosen it, because no node is better. It must not yield first: meanwhile
+// the old leader is elected again and offers it once more, for as long as that goes on.
+func TestDegraded_TakesALeadershipThatIsHandedToIt(t *testing.T) {
+	t.Parallel()
+	m, fitness := trio(t)
+	fitness[0].Set(health.DiskFull, "")
+	fitness[1].Set(health.DiskTight, "")
+	if err := m[0].raft.LeadershipTransferToServer("n2", "n2").Error(); err != nil {
+		t.Fatal(err)
+	}
+	eventually.True(t, yieldFor/2, "n2 to lead", func() bool { return m[1].raft.State() == raft.Leader })
+}
