@@ -31,10 +31,9 @@ func (g *Group) InstallSnapshot(id raft.ServerID, target raft.ServerAddress, arg
 	return g.sendSnapshot(id, target, args, resp, data)
 }
 
-// RequestVote asks for a vote. A leader that hands over has chosen this node, which need
-// not yield then; an unfit one did not accept (refused).
+// RequestVote asks for a vote.
 func (g *Group) RequestVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
-	if !args.LeadershipTransfer && !g.mayStand() {
+	if !g.mayStand(args.LeadershipTransfer) {
 		return errUnfit
 	}
 	return g.NetworkTransport.RequestVote(id, target, args, resp)
@@ -42,19 +41,20 @@ func (g *Group) RequestVote(id raft.ServerID, target raft.ServerAddress, args *r
 
 // RequestPreVote asks whether a vote would be given.
 func (g *Group) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
-	if !g.mayStand() {
+	if !g.mayStand(false) {
 		return errUnfit
 	}
 	return g.timed(target, func() error { return g.NetworkTransport.RequestPreVote(id, target, args, resp) })
 }
 
-// mayStand says whether this node may stand for election now.
-func (g *Group) mayStand() bool {
-	switch g.mux.opts.Health.Level() {
-	case health.Fit:
-		return true
-	case health.Unfit:
+// mayStand says whether this node may stand for election now. One that was chosen, because
+// a leader handed over to it, need not yield; it may have become unfit since.
+func (g *Group) mayStand(chosen bool) bool {
+	switch level := g.mux.opts.Health.Level(); {
+	case level >= health.Unfit:
 		return false
+	case level == health.Fit || chosen:
+		return true
 	}
 	heard := g.opened
 	if bound := g.bound.Load(); bound != nil {
