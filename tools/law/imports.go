@@ -66,6 +66,8 @@ var Rooms = []Room{
 		"how tests of every module wait; it knows not for what"},
 	{"data-plane/api/faulttest", nil,
 		"a peer that misbehaves, for tests of every module; it knows not what is called"},
+	{"data-plane/api/retention", []string{"data-plane/api/gen/..."},
+		"how long what has ended is kept, for the planes that say so and the one that does it; it knows no job"},
 	{"data-plane/api/celladmin", []string{"data-plane/api/..."},
 		"client of a cell's administration; it never sees a job"},
 
@@ -128,7 +130,7 @@ var Rooms = []Room{
 		"use cases: validate, stamp, propose, look, and answer in the words of wire, so that an answer is said once; it reads through state's readers, the feed and the read model, and knows neither protocol nor key layout"},
 
 	// The cell.
-	{"data-plane/internal/cell", []string{"data-plane/api/celladmin", "data-plane/api/forward", "data-plane/api/gen/...", "data-plane/api/identity", "data-plane/internal/engine/cellversion", "data-plane/internal/fault", "data-plane/internal/floor/group", "data-plane/internal/floor/health", "data-plane/internal/engine/job", "data-plane/internal/floor/statedb"},
+	{"data-plane/internal/cell", []string{"data-plane/api/celladmin", "data-plane/api/forward", "data-plane/api/gen/...", "data-plane/api/identity", "data-plane/api/retention", "data-plane/internal/engine/cellversion", "data-plane/internal/fault", "data-plane/internal/floor/group", "data-plane/internal/floor/health", "data-plane/internal/engine/job", "data-plane/internal/floor/statedb"},
 		"desired state and membership; it never sees a job"},
 	{"data-plane/internal/edge/cluster", []string{"data-plane/internal/cell", "data-plane/internal/fault", "data-plane/internal/engine/job", "data-plane/internal/edge/queue", "data-plane/internal/engine/shard"},
 		"routes a namespace to the shard's leader; it decides nothing about jobs"},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
@@ -88,6 +89,26 @@ func (p *problems) tenant(t *cellv1.Tenant) {
 	p.require(l.GetPayloadBytesMax() >= 0 && l.GetPayloadBytesMax() <= math.MaxInt32, "tenant.limits.payload_bytes_max", "is out of range")
 	p.require(l.GetEnqueuePerSecond() >= 0, "tenant.limits.enqueue_per_second", "can't be negative")
 	p.require(l.GetStreamsMax() >= 0, "tenant.limits.streams_max", "can't be negative")
+	p.require(l.GetWeight() >= 0 && l.GetWeight() <= weightMax, "tenant.limits.weight", "must be 0 to %d", weightMax)
+	p.retention("tenant.limits.retention", l.GetRetention())
+	p.retention("tenant.limits.retention_max", l.GetRetentionMax())
+}
+
+// weightMax is how much more than another one a tenant may have.
+const weightMax = 1000
+
+func (p *problems) retention(field string, r *cellv1.Retention) {
+	for _, age := range []struct {
+		name string
+		ns   int64
+	}{
+		{"completed_ns", r.GetCompletedNs()}, {"dead_ns", r.GetDeadNs()}, {"cancelled_ns", r.GetCancelledNs()},
+		{"events_ns", r.GetEventsNs()}, {"usage_ns", r.GetUsageNs()},
+	} {
+		p.require(age.ns == 0 || age.ns >= int64(retention.AgeMin) && age.ns <= int64(retention.AgeMax), field+"."+age.name, "must be 0, or from %d (a minute) to %d (ten years) nanoseconds", int64(retention.AgeMin), int64(retention.AgeMax))
+	}
+	p.require(r.GetFinishedMax() >= 0, field+".finished_max", "can't be negative")
+	p.require(r.GetEventsBytes() >= 0, field+".events_bytes", "can't be negative")
 }
 
 func (p *problems) name(field, name string) {
@@ -99,6 +120,7 @@ func (p *problems) namespace(n *cellv1.Namespace) {
 	p.require(err == nil, "namespace.id", "must be ns_ followed by 26 characters")
 	p.require(isTenantID(n.GetTenantId()), "namespace.tenant_id", "must be tn_ followed by 26 characters")
 	p.name("namespace.name", n.GetName())
+	p.retention("namespace.retention", n.GetRetention())
 }
 
 func (p *problems) key(k *cellv1.Key) {

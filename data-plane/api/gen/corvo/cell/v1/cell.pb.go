@@ -437,7 +437,13 @@ type Limits struct {
 	// Jobs enqueued per second in each namespace of the tenant.
 	EnqueuePerSecond int64 `protobuf:"varint,2,opt,name=enqueue_per_second,json=enqueuePerSecond,proto3" json:"enqueue_per_second,omitempty"`
 	// Open streams and waiting fetches through one proxy, counted together.
-	StreamsMax    int64 `protobuf:"varint,3,opt,name=streams_max,json=streamsMax,proto3" json:"streams_max,omitempty"`
+	StreamsMax int64 `protobuf:"varint,3,opt,name=streams_max,json=streamsMax,proto3" json:"streams_max,omitempty"`
+	// Share of a node or proxy that is overloaded, relative to other tenants; 0 is 1.
+	Weight int64 `protobuf:"varint,4,opt,name=weight,proto3" json:"weight,omitempty"`
+	// What the tenant's namespaces keep unless they say otherwise, and the most that they
+	// may keep.
+	Retention     *Retention `protobuf:"bytes,5,opt,name=retention,proto3" json:"retention,omitempty"`
+	RetentionMax  *Retention `protobuf:"bytes,6,opt,name=retention_max,json=retentionMax,proto3" json:"retention_max,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -493,6 +499,126 @@ func (x *Limits) GetStreamsMax() int64 {
 	return 0
 }
 
+func (x *Limits) GetWeight() int64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *Limits) GetRetention() *Retention {
+	if x != nil {
+		return x.Retention
+	}
+	return nil
+}
+
+func (x *Limits) GetRetentionMax() *Retention {
+	if x != nil {
+		return x.RetentionMax
+	}
+	return nil
+}
+
+// Retention is how long, and how much of, what has ended is kept. A field that is 0 says
+// nothing: a namespace has its tenant's, a tenant the cell's own default (package
+// retention), and as a maximum it is no limit.
+type Retention struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Finished jobs, by how long ago they ended: nanoseconds.
+	CompletedNs int64 `protobuf:"varint,1,opt,name=completed_ns,json=completedNs,proto3" json:"completed_ns,omitempty"`
+	DeadNs      int64 `protobuf:"varint,2,opt,name=dead_ns,json=deadNs,proto3" json:"dead_ns,omitempty"`
+	CancelledNs int64 `protobuf:"varint,3,opt,name=cancelled_ns,json=cancelledNs,proto3" json:"cancelled_ns,omitempty"`
+	// Finished jobs of one queue; the oldest are deleted first.
+	FinishedMax int64 `protobuf:"varint,4,opt,name=finished_max,json=finishedMax,proto3" json:"finished_max,omitempty"`
+	// Events of the namespace.
+	EventsNs    int64 `protobuf:"varint,5,opt,name=events_ns,json=eventsNs,proto3" json:"events_ns,omitempty"`
+	EventsBytes int64 `protobuf:"varint,6,opt,name=events_bytes,json=eventsBytes,proto3" json:"events_bytes,omitempty"`
+	// Recorded usage.
+	UsageNs       int64 `protobuf:"varint,7,opt,name=usage_ns,json=usageNs,proto3" json:"usage_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Retention) Reset() {
+	*x = Retention{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Retention) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Retention) ProtoMessage() {}
+
+func (x *Retention) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Retention.ProtoReflect.Descriptor instead.
+func (*Retention) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Retention) GetCompletedNs() int64 {
+	if x != nil {
+		return x.CompletedNs
+	}
+	return 0
+}
+
+func (x *Retention) GetDeadNs() int64 {
+	if x != nil {
+		return x.DeadNs
+	}
+	return 0
+}
+
+func (x *Retention) GetCancelledNs() int64 {
+	if x != nil {
+		return x.CancelledNs
+	}
+	return 0
+}
+
+func (x *Retention) GetFinishedMax() int64 {
+	if x != nil {
+		return x.FinishedMax
+	}
+	return 0
+}
+
+func (x *Retention) GetEventsNs() int64 {
+	if x != nil {
+		return x.EventsNs
+	}
+	return 0
+}
+
+func (x *Retention) GetEventsBytes() int64 {
+	if x != nil {
+		return x.EventsBytes
+	}
+	return 0
+}
+
+func (x *Retention) GetUsageNs() int64 {
+	if x != nil {
+		return x.UsageNs
+	}
+	return 0
+}
+
 type Namespace struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ns_<ulid>
@@ -503,14 +629,15 @@ type Namespace struct {
 	Shard   uint32 `protobuf:"varint,4,opt,name=shard,proto3" json:"shard,omitempty"`
 	Deleted bool   `protobuf:"varint,5,opt,name=deleted,proto3" json:"deleted,omitempty"`
 	// Its shard has deleted all of its data. Set by the cell; ignored in requests.
-	Swept         bool `protobuf:"varint,6,opt,name=swept,proto3" json:"swept,omitempty"`
+	Swept         bool       `protobuf:"varint,6,opt,name=swept,proto3" json:"swept,omitempty"`
+	Retention     *Retention `protobuf:"bytes,7,opt,name=retention,proto3" json:"retention,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Namespace) Reset() {
 	*x = Namespace{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -522,7 +649,7 @@ func (x *Namespace) String() string {
 func (*Namespace) ProtoMessage() {}
 
 func (x *Namespace) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -535,7 +662,7 @@ func (x *Namespace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Namespace.ProtoReflect.Descriptor instead.
 func (*Namespace) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{8}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Namespace) GetId() string {
@@ -580,6 +707,13 @@ func (x *Namespace) GetSwept() bool {
 	return false
 }
 
+func (x *Namespace) GetRetention() *Retention {
+	if x != nil {
+		return x.Retention
+	}
+	return nil
+}
+
 type Key struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// key_<id12>
@@ -607,7 +741,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -619,7 +753,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -632,7 +766,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{9}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Key) GetId() string {
@@ -726,7 +860,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +872,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +885,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{10}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Node) GetId() string {
@@ -814,7 +948,7 @@ type TokenKey struct {
 
 func (x *TokenKey) Reset() {
 	*x = TokenKey{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +960,7 @@ func (x *TokenKey) String() string {
 func (*TokenKey) ProtoMessage() {}
 
 func (x *TokenKey) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +973,7 @@ func (x *TokenKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenKey.ProtoReflect.Descriptor instead.
 func (*TokenKey) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{11}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TokenKey) GetId() string {
@@ -885,7 +1019,7 @@ type UserCutoff struct {
 
 func (x *UserCutoff) Reset() {
 	*x = UserCutoff{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -897,7 +1031,7 @@ func (x *UserCutoff) String() string {
 func (*UserCutoff) ProtoMessage() {}
 
 func (x *UserCutoff) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -910,7 +1044,7 @@ func (x *UserCutoff) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserCutoff.ProtoReflect.Descriptor instead.
 func (*UserCutoff) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{12}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UserCutoff) GetTenantId() string {
@@ -943,7 +1077,7 @@ type UserCutoffs struct {
 
 func (x *UserCutoffs) Reset() {
 	*x = UserCutoffs{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1089,7 @@ func (x *UserCutoffs) String() string {
 func (*UserCutoffs) ProtoMessage() {}
 
 func (x *UserCutoffs) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1102,7 @@ func (x *UserCutoffs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserCutoffs.ProtoReflect.Descriptor instead.
 func (*UserCutoffs) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{13}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UserCutoffs) GetList() []*UserCutoff {
@@ -1000,7 +1134,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1012,7 +1146,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1025,7 +1159,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{14}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Change) GetChange() isChange_Change {
@@ -1221,7 +1355,7 @@ type CellVersion struct {
 
 func (x *CellVersion) Reset() {
 	*x = CellVersion{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1233,7 +1367,7 @@ func (x *CellVersion) String() string {
 func (*CellVersion) ProtoMessage() {}
 
 func (x *CellVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1246,7 +1380,7 @@ func (x *CellVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CellVersion.ProtoReflect.Descriptor instead.
 func (*CellVersion) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{15}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CellVersion) GetVersion() uint32 {
@@ -1275,7 +1409,7 @@ type NodeVersions struct {
 
 func (x *NodeVersions) Reset() {
 	*x = NodeVersions{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1287,7 +1421,7 @@ func (x *NodeVersions) String() string {
 func (*NodeVersions) ProtoMessage() {}
 
 func (x *NodeVersions) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1300,7 +1434,7 @@ func (x *NodeVersions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeVersions.ProtoReflect.Descriptor instead.
 func (*NodeVersions) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{16}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *NodeVersions) GetNodeId() string {
@@ -1334,7 +1468,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +1480,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +1493,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{17}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Forget) GetGone() []*Gone {
@@ -1382,7 +1516,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1394,7 +1528,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1407,7 +1541,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{18}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Gone) GetId() string {
@@ -1434,7 +1568,7 @@ type Shards struct {
 
 func (x *Shards) Reset() {
 	*x = Shards{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +1580,7 @@ func (x *Shards) String() string {
 func (*Shards) ProtoMessage() {}
 
 func (x *Shards) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +1593,7 @@ func (x *Shards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shards.ProtoReflect.Descriptor instead.
 func (*Shards) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{19}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Shards) GetIds() []uint32 {
@@ -1486,7 +1620,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1498,7 +1632,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1511,7 +1645,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{20}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ApplyRequest) GetChanges() []*Change {
@@ -1560,7 +1694,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1572,7 +1706,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1585,7 +1719,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{21}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ApplyResponse) GetIndex() uint64 {
@@ -1610,7 +1744,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1622,7 +1756,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1635,7 +1769,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{22}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{23}
 }
 
 type State struct {
@@ -1660,7 +1794,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1806,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1819,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *State) GetIndex() uint64 {
@@ -1767,7 +1901,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1779,7 +1913,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1792,7 +1926,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{24}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetStateResponse) GetState() *State {
@@ -1815,7 +1949,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1827,7 +1961,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1840,7 +1974,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{25}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WatchRequest) GetAfterIndex() uint64 {
@@ -1869,7 +2003,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1881,7 +2015,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1894,7 +2028,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{26}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WatchResponse) GetState() *State {
@@ -1926,7 +2060,7 @@ type GetIndexRequest struct {
 
 func (x *GetIndexRequest) Reset() {
 	*x = GetIndexRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1938,7 +2072,7 @@ func (x *GetIndexRequest) String() string {
 func (*GetIndexRequest) ProtoMessage() {}
 
 func (x *GetIndexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1951,7 +2085,7 @@ func (x *GetIndexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexRequest.ProtoReflect.Descriptor instead.
 func (*GetIndexRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{27}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{28}
 }
 
 type GetIndexResponse struct {
@@ -1970,7 +2104,7 @@ type GetIndexResponse struct {
 
 func (x *GetIndexResponse) Reset() {
 	*x = GetIndexResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1982,7 +2116,7 @@ func (x *GetIndexResponse) String() string {
 func (*GetIndexResponse) ProtoMessage() {}
 
 func (x *GetIndexResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1995,7 +2129,7 @@ func (x *GetIndexResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexResponse.ProtoReflect.Descriptor instead.
 func (*GetIndexResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{28}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetIndexResponse) GetIndex() uint64 {
@@ -2039,7 +2173,7 @@ type ConfirmWatchRequest struct {
 
 func (x *ConfirmWatchRequest) Reset() {
 	*x = ConfirmWatchRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2051,7 +2185,7 @@ func (x *ConfirmWatchRequest) String() string {
 func (*ConfirmWatchRequest) ProtoMessage() {}
 
 func (x *ConfirmWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2064,7 +2198,7 @@ func (x *ConfirmWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmWatchRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmWatchRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{29}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ConfirmWatchRequest) GetProxyId() string {
@@ -2096,7 +2230,7 @@ type ConfirmWatchResponse struct {
 
 func (x *ConfirmWatchResponse) Reset() {
 	*x = ConfirmWatchResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2242,7 @@ func (x *ConfirmWatchResponse) String() string {
 func (*ConfirmWatchResponse) ProtoMessage() {}
 
 func (x *ConfirmWatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2255,7 @@ func (x *ConfirmWatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmWatchResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmWatchResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{30}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{31}
 }
 
 type ListWatchersRequest struct {
@@ -2134,7 +2268,7 @@ type ListWatchersRequest struct {
 
 func (x *ListWatchersRequest) Reset() {
 	*x = ListWatchersRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2146,7 +2280,7 @@ func (x *ListWatchersRequest) String() string {
 func (*ListWatchersRequest) ProtoMessage() {}
 
 func (x *ListWatchersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2159,7 +2293,7 @@ func (x *ListWatchersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWatchersRequest.ProtoReflect.Descriptor instead.
 func (*ListWatchersRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{31}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListWatchersRequest) GetLocal() bool {
@@ -2182,7 +2316,7 @@ type ListWatchersResponse struct {
 
 func (x *ListWatchersResponse) Reset() {
 	*x = ListWatchersResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2194,7 +2328,7 @@ func (x *ListWatchersResponse) String() string {
 func (*ListWatchersResponse) ProtoMessage() {}
 
 func (x *ListWatchersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2207,7 +2341,7 @@ func (x *ListWatchersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWatchersResponse.ProtoReflect.Descriptor instead.
 func (*ListWatchersResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{32}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListWatchersResponse) GetWatchers() []*Watcher {
@@ -2242,7 +2376,7 @@ type Watcher struct {
 
 func (x *Watcher) Reset() {
 	*x = Watcher{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2388,7 @@ func (x *Watcher) String() string {
 func (*Watcher) ProtoMessage() {}
 
 func (x *Watcher) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2401,7 @@ func (x *Watcher) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watcher.ProtoReflect.Descriptor instead.
 func (*Watcher) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{33}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Watcher) GetProxyId() string {
@@ -2299,7 +2433,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2311,7 +2445,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2324,7 +2458,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{34}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{35}
 }
 
 type ListNodesResponse struct {
@@ -2338,7 +2472,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2350,7 +2484,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2363,7 +2497,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -2394,7 +2528,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2406,7 +2540,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2419,7 +2553,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *NodeStatus) GetNode() *Node {
@@ -2469,7 +2603,7 @@ type HealthCause struct {
 
 func (x *HealthCause) Reset() {
 	*x = HealthCause{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2481,7 +2615,7 @@ func (x *HealthCause) String() string {
 func (*HealthCause) ProtoMessage() {}
 
 func (x *HealthCause) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2494,7 +2628,7 @@ func (x *HealthCause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthCause.ProtoReflect.Descriptor instead.
 func (*HealthCause) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *HealthCause) GetReason() string {
@@ -2533,7 +2667,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2545,7 +2679,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2558,7 +2692,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GroupStatus) GetGroup() uint32 {
@@ -2654,7 +2788,7 @@ type AdmitNodeRequest struct {
 
 func (x *AdmitNodeRequest) Reset() {
 	*x = AdmitNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2666,7 +2800,7 @@ func (x *AdmitNodeRequest) String() string {
 func (*AdmitNodeRequest) ProtoMessage() {}
 
 func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2679,7 +2813,7 @@ func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeRequest.ProtoReflect.Descriptor instead.
 func (*AdmitNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AdmitNodeRequest) GetNode() *Node {
@@ -2700,7 +2834,7 @@ type AdmitNodeResponse struct {
 
 func (x *AdmitNodeResponse) Reset() {
 	*x = AdmitNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2712,7 +2846,7 @@ func (x *AdmitNodeResponse) String() string {
 func (*AdmitNodeResponse) ProtoMessage() {}
 
 func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2725,7 +2859,7 @@ func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeResponse.ProtoReflect.Descriptor instead.
 func (*AdmitNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AdmitNodeResponse) GetCellId() string {
@@ -2751,7 +2885,7 @@ type AddNodeRequest struct {
 
 func (x *AddNodeRequest) Reset() {
 	*x = AddNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2763,7 +2897,7 @@ func (x *AddNodeRequest) String() string {
 func (*AddNodeRequest) ProtoMessage() {}
 
 func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2776,7 +2910,7 @@ func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeRequest.ProtoReflect.Descriptor instead.
 func (*AddNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AddNodeRequest) GetNode() *Node {
@@ -2796,7 +2930,7 @@ type AddNodeResponse struct {
 
 func (x *AddNodeResponse) Reset() {
 	*x = AddNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2808,7 +2942,7 @@ func (x *AddNodeResponse) String() string {
 func (*AddNodeResponse) ProtoMessage() {}
 
 func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2821,7 +2955,7 @@ func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeResponse.ProtoReflect.Descriptor instead.
 func (*AddNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{42}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AddNodeResponse) GetAdded() bool {
@@ -2840,7 +2974,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2852,7 +2986,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2865,7 +2999,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RemoveNodeRequest) GetNodeId() string {
@@ -2883,7 +3017,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2895,7 +3029,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2908,7 +3042,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{44}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{45}
 }
 
 type TransferLeadershipRequest struct {
@@ -2922,7 +3056,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2934,7 +3068,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2947,7 +3081,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{45}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint32 {
@@ -2972,7 +3106,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2984,7 +3118,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2997,7 +3131,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{46}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{47}
 }
 
 type GetNodeStatusRequest struct {
@@ -3008,7 +3142,7 @@ type GetNodeStatusRequest struct {
 
 func (x *GetNodeStatusRequest) Reset() {
 	*x = GetNodeStatusRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3020,7 +3154,7 @@ func (x *GetNodeStatusRequest) String() string {
 func (*GetNodeStatusRequest) ProtoMessage() {}
 
 func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3033,7 +3167,7 @@ func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{47}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{48}
 }
 
 type GetNodeStatusResponse struct {
@@ -3045,7 +3179,7 @@ type GetNodeStatusResponse struct {
 
 func (x *GetNodeStatusResponse) Reset() {
 	*x = GetNodeStatusResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3057,7 +3191,7 @@ func (x *GetNodeStatusResponse) String() string {
 func (*GetNodeStatusResponse) ProtoMessage() {}
 
 func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3070,7 +3204,7 @@ func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{48}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GetNodeStatusResponse) GetStatus() *NodeStatus {
@@ -3090,7 +3224,7 @@ type RaiseVersionRequest struct {
 
 func (x *RaiseVersionRequest) Reset() {
 	*x = RaiseVersionRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3102,7 +3236,7 @@ func (x *RaiseVersionRequest) String() string {
 func (*RaiseVersionRequest) ProtoMessage() {}
 
 func (x *RaiseVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3115,7 +3249,7 @@ func (x *RaiseVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseVersionRequest.ProtoReflect.Descriptor instead.
 func (*RaiseVersionRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RaiseVersionRequest) GetVersion() uint32 {
@@ -3136,7 +3270,7 @@ type RaiseVersionResponse struct {
 
 func (x *RaiseVersionResponse) Reset() {
 	*x = RaiseVersionResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3148,7 +3282,7 @@ func (x *RaiseVersionResponse) String() string {
 func (*RaiseVersionResponse) ProtoMessage() {}
 
 func (x *RaiseVersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3161,7 +3295,7 @@ func (x *RaiseVersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseVersionResponse.ProtoReflect.Descriptor instead.
 func (*RaiseVersionResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RaiseVersionResponse) GetVersion() uint32 {
@@ -3189,7 +3323,7 @@ type ChangeGroupRequest struct {
 
 func (x *ChangeGroupRequest) Reset() {
 	*x = ChangeGroupRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3201,7 +3335,7 @@ func (x *ChangeGroupRequest) String() string {
 func (*ChangeGroupRequest) ProtoMessage() {}
 
 func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3214,7 +3348,7 @@ func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupRequest.ProtoReflect.Descriptor instead.
 func (*ChangeGroupRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ChangeGroupRequest) GetGroup() uint32 {
@@ -3246,7 +3380,7 @@ type ChangeGroupResponse struct {
 
 func (x *ChangeGroupResponse) Reset() {
 	*x = ChangeGroupResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3258,7 +3392,7 @@ func (x *ChangeGroupResponse) String() string {
 func (*ChangeGroupResponse) ProtoMessage() {}
 
 func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3271,7 +3405,7 @@ func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupResponse.ProtoReflect.Descriptor instead.
 func (*ChangeGroupResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 type ListAuditRequest struct {
@@ -3289,7 +3423,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3301,7 +3435,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3314,7 +3448,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListAuditRequest) GetGroup() uint32 {
@@ -3349,7 +3483,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3361,7 +3495,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3374,7 +3508,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListAuditResponse) GetEvents() []*AuditEvent {
@@ -3419,7 +3553,7 @@ type AuditEvent struct {
 
 func (x *AuditEvent) Reset() {
 	*x = AuditEvent{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3431,7 +3565,7 @@ func (x *AuditEvent) String() string {
 func (*AuditEvent) ProtoMessage() {}
 
 func (x *AuditEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3444,7 +3578,7 @@ func (x *AuditEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEvent.ProtoReflect.Descriptor instead.
 func (*AuditEvent) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AuditEvent) GetNumber() uint64 {
@@ -3554,19 +3688,31 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
 	"\adeleted\x18\x03 \x01(\bR\adeleted\x12-\n" +
-	"\x06limits\x18\x04 \x01(\v2\x15.corvo.cell.v1.LimitsR\x06limits\"\x83\x01\n" +
+	"\x06limits\x18\x04 \x01(\v2\x15.corvo.cell.v1.LimitsR\x06limits\"\x92\x02\n" +
 	"\x06Limits\x12*\n" +
 	"\x11payload_bytes_max\x18\x01 \x01(\x03R\x0fpayloadBytesMax\x12,\n" +
 	"\x12enqueue_per_second\x18\x02 \x01(\x03R\x10enqueuePerSecond\x12\x1f\n" +
 	"\vstreams_max\x18\x03 \x01(\x03R\n" +
-	"streamsMax\"\x92\x01\n" +
+	"streamsMax\x12\x16\n" +
+	"\x06weight\x18\x04 \x01(\x03R\x06weight\x126\n" +
+	"\tretention\x18\x05 \x01(\v2\x18.corvo.cell.v1.RetentionR\tretention\x12=\n" +
+	"\rretention_max\x18\x06 \x01(\v2\x18.corvo.cell.v1.RetentionR\fretentionMax\"\xe8\x01\n" +
+	"\tRetention\x12!\n" +
+	"\fcompleted_ns\x18\x01 \x01(\x03R\vcompletedNs\x12\x17\n" +
+	"\adead_ns\x18\x02 \x01(\x03R\x06deadNs\x12!\n" +
+	"\fcancelled_ns\x18\x03 \x01(\x03R\vcancelledNs\x12!\n" +
+	"\ffinished_max\x18\x04 \x01(\x03R\vfinishedMax\x12\x1b\n" +
+	"\tevents_ns\x18\x05 \x01(\x03R\beventsNs\x12!\n" +
+	"\fevents_bytes\x18\x06 \x01(\x03R\veventsBytes\x12\x19\n" +
+	"\busage_ns\x18\a \x01(\x03R\ausageNs\"\xca\x01\n" +
 	"\tNamespace\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
 	"\x05shard\x18\x04 \x01(\rR\x05shard\x12\x18\n" +
 	"\adeleted\x18\x05 \x01(\bR\adeleted\x12\x14\n" +
-	"\x05swept\x18\x06 \x01(\bR\x05swept\"\xa6\x02\n" +
+	"\x05swept\x18\x06 \x01(\bR\x05swept\x126\n" +
+	"\tretention\x18\a \x01(\v2\x18.corvo.cell.v1.RetentionR\tretention\"\xa6\x02\n" +
 	"\x03Key\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x12\x18\n" +
@@ -3814,7 +3960,7 @@ func file_corvo_cell_v1_cell_proto_rawDescGZIP() []byte {
 }
 
 var file_corvo_cell_v1_cell_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(GroupAction)(0),                   // 0: corvo.cell.v1.GroupAction
 	(*DescribeRequest)(nil),            // 1: corvo.cell.v1.DescribeRequest
@@ -3825,133 +3971,137 @@ var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(*BeginResponse)(nil),              // 6: corvo.cell.v1.BeginResponse
 	(*Tenant)(nil),                     // 7: corvo.cell.v1.Tenant
 	(*Limits)(nil),                     // 8: corvo.cell.v1.Limits
-	(*Namespace)(nil),                  // 9: corvo.cell.v1.Namespace
-	(*Key)(nil),                        // 10: corvo.cell.v1.Key
-	(*Node)(nil),                       // 11: corvo.cell.v1.Node
-	(*TokenKey)(nil),                   // 12: corvo.cell.v1.TokenKey
-	(*UserCutoff)(nil),                 // 13: corvo.cell.v1.UserCutoff
-	(*UserCutoffs)(nil),                // 14: corvo.cell.v1.UserCutoffs
-	(*Change)(nil),                     // 15: corvo.cell.v1.Change
-	(*CellVersion)(nil),                // 16: corvo.cell.v1.CellVersion
-	(*NodeVersions)(nil),               // 17: corvo.cell.v1.NodeVersions
-	(*Forget)(nil),                     // 18: corvo.cell.v1.Forget
-	(*Gone)(nil),                       // 19: corvo.cell.v1.Gone
-	(*Shards)(nil),                     // 20: corvo.cell.v1.Shards
-	(*ApplyRequest)(nil),               // 21: corvo.cell.v1.ApplyRequest
-	(*ApplyResponse)(nil),              // 22: corvo.cell.v1.ApplyResponse
-	(*GetStateRequest)(nil),            // 23: corvo.cell.v1.GetStateRequest
-	(*State)(nil),                      // 24: corvo.cell.v1.State
-	(*GetStateResponse)(nil),           // 25: corvo.cell.v1.GetStateResponse
-	(*WatchRequest)(nil),               // 26: corvo.cell.v1.WatchRequest
-	(*WatchResponse)(nil),              // 27: corvo.cell.v1.WatchResponse
-	(*GetIndexRequest)(nil),            // 28: corvo.cell.v1.GetIndexRequest
-	(*GetIndexResponse)(nil),           // 29: corvo.cell.v1.GetIndexResponse
-	(*ConfirmWatchRequest)(nil),        // 30: corvo.cell.v1.ConfirmWatchRequest
-	(*ConfirmWatchResponse)(nil),       // 31: corvo.cell.v1.ConfirmWatchResponse
-	(*ListWatchersRequest)(nil),        // 32: corvo.cell.v1.ListWatchersRequest
-	(*ListWatchersResponse)(nil),       // 33: corvo.cell.v1.ListWatchersResponse
-	(*Watcher)(nil),                    // 34: corvo.cell.v1.Watcher
-	(*ListNodesRequest)(nil),           // 35: corvo.cell.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 36: corvo.cell.v1.ListNodesResponse
-	(*NodeStatus)(nil),                 // 37: corvo.cell.v1.NodeStatus
-	(*HealthCause)(nil),                // 38: corvo.cell.v1.HealthCause
-	(*GroupStatus)(nil),                // 39: corvo.cell.v1.GroupStatus
-	(*AdmitNodeRequest)(nil),           // 40: corvo.cell.v1.AdmitNodeRequest
-	(*AdmitNodeResponse)(nil),          // 41: corvo.cell.v1.AdmitNodeResponse
-	(*AddNodeRequest)(nil),             // 42: corvo.cell.v1.AddNodeRequest
-	(*AddNodeResponse)(nil),            // 43: corvo.cell.v1.AddNodeResponse
-	(*RemoveNodeRequest)(nil),          // 44: corvo.cell.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),         // 45: corvo.cell.v1.RemoveNodeResponse
-	(*TransferLeadershipRequest)(nil),  // 46: corvo.cell.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 47: corvo.cell.v1.TransferLeadershipResponse
-	(*GetNodeStatusRequest)(nil),       // 48: corvo.cell.v1.GetNodeStatusRequest
-	(*GetNodeStatusResponse)(nil),      // 49: corvo.cell.v1.GetNodeStatusResponse
-	(*RaiseVersionRequest)(nil),        // 50: corvo.cell.v1.RaiseVersionRequest
-	(*RaiseVersionResponse)(nil),       // 51: corvo.cell.v1.RaiseVersionResponse
-	(*ChangeGroupRequest)(nil),         // 52: corvo.cell.v1.ChangeGroupRequest
-	(*ChangeGroupResponse)(nil),        // 53: corvo.cell.v1.ChangeGroupResponse
-	(*ListAuditRequest)(nil),           // 54: corvo.cell.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),          // 55: corvo.cell.v1.ListAuditResponse
-	(*AuditEvent)(nil),                 // 56: corvo.cell.v1.AuditEvent
+	(*Retention)(nil),                  // 9: corvo.cell.v1.Retention
+	(*Namespace)(nil),                  // 10: corvo.cell.v1.Namespace
+	(*Key)(nil),                        // 11: corvo.cell.v1.Key
+	(*Node)(nil),                       // 12: corvo.cell.v1.Node
+	(*TokenKey)(nil),                   // 13: corvo.cell.v1.TokenKey
+	(*UserCutoff)(nil),                 // 14: corvo.cell.v1.UserCutoff
+	(*UserCutoffs)(nil),                // 15: corvo.cell.v1.UserCutoffs
+	(*Change)(nil),                     // 16: corvo.cell.v1.Change
+	(*CellVersion)(nil),                // 17: corvo.cell.v1.CellVersion
+	(*NodeVersions)(nil),               // 18: corvo.cell.v1.NodeVersions
+	(*Forget)(nil),                     // 19: corvo.cell.v1.Forget
+	(*Gone)(nil),                       // 20: corvo.cell.v1.Gone
+	(*Shards)(nil),                     // 21: corvo.cell.v1.Shards
+	(*ApplyRequest)(nil),               // 22: corvo.cell.v1.ApplyRequest
+	(*ApplyResponse)(nil),              // 23: corvo.cell.v1.ApplyResponse
+	(*GetStateRequest)(nil),            // 24: corvo.cell.v1.GetStateRequest
+	(*State)(nil),                      // 25: corvo.cell.v1.State
+	(*GetStateResponse)(nil),           // 26: corvo.cell.v1.GetStateResponse
+	(*WatchRequest)(nil),               // 27: corvo.cell.v1.WatchRequest
+	(*WatchResponse)(nil),              // 28: corvo.cell.v1.WatchResponse
+	(*GetIndexRequest)(nil),            // 29: corvo.cell.v1.GetIndexRequest
+	(*GetIndexResponse)(nil),           // 30: corvo.cell.v1.GetIndexResponse
+	(*ConfirmWatchRequest)(nil),        // 31: corvo.cell.v1.ConfirmWatchRequest
+	(*ConfirmWatchResponse)(nil),       // 32: corvo.cell.v1.ConfirmWatchResponse
+	(*ListWatchersRequest)(nil),        // 33: corvo.cell.v1.ListWatchersRequest
+	(*ListWatchersResponse)(nil),       // 34: corvo.cell.v1.ListWatchersResponse
+	(*Watcher)(nil),                    // 35: corvo.cell.v1.Watcher
+	(*ListNodesRequest)(nil),           // 36: corvo.cell.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 37: corvo.cell.v1.ListNodesResponse
+	(*NodeStatus)(nil),                 // 38: corvo.cell.v1.NodeStatus
+	(*HealthCause)(nil),                // 39: corvo.cell.v1.HealthCause
+	(*GroupStatus)(nil),                // 40: corvo.cell.v1.GroupStatus
+	(*AdmitNodeRequest)(nil),           // 41: corvo.cell.v1.AdmitNodeRequest
+	(*AdmitNodeResponse)(nil),          // 42: corvo.cell.v1.AdmitNodeResponse
+	(*AddNodeRequest)(nil),             // 43: corvo.cell.v1.AddNodeRequest
+	(*AddNodeResponse)(nil),            // 44: corvo.cell.v1.AddNodeResponse
+	(*RemoveNodeRequest)(nil),          // 45: corvo.cell.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),         // 46: corvo.cell.v1.RemoveNodeResponse
+	(*TransferLeadershipRequest)(nil),  // 47: corvo.cell.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 48: corvo.cell.v1.TransferLeadershipResponse
+	(*GetNodeStatusRequest)(nil),       // 49: corvo.cell.v1.GetNodeStatusRequest
+	(*GetNodeStatusResponse)(nil),      // 50: corvo.cell.v1.GetNodeStatusResponse
+	(*RaiseVersionRequest)(nil),        // 51: corvo.cell.v1.RaiseVersionRequest
+	(*RaiseVersionResponse)(nil),       // 52: corvo.cell.v1.RaiseVersionResponse
+	(*ChangeGroupRequest)(nil),         // 53: corvo.cell.v1.ChangeGroupRequest
+	(*ChangeGroupResponse)(nil),        // 54: corvo.cell.v1.ChangeGroupResponse
+	(*ListAuditRequest)(nil),           // 55: corvo.cell.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),          // 56: corvo.cell.v1.ListAuditResponse
+	(*AuditEvent)(nil),                 // 57: corvo.cell.v1.AuditEvent
 }
 var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
-	11, // 0: corvo.cell.v1.DescribeResponse.node:type_name -> corvo.cell.v1.Node
-	11, // 1: corvo.cell.v1.PrepareRequest.members:type_name -> corvo.cell.v1.Node
+	12, // 0: corvo.cell.v1.DescribeResponse.node:type_name -> corvo.cell.v1.Node
+	12, // 1: corvo.cell.v1.PrepareRequest.members:type_name -> corvo.cell.v1.Node
 	8,  // 2: corvo.cell.v1.Tenant.limits:type_name -> corvo.cell.v1.Limits
-	13, // 3: corvo.cell.v1.UserCutoffs.list:type_name -> corvo.cell.v1.UserCutoff
-	7,  // 4: corvo.cell.v1.Change.tenant:type_name -> corvo.cell.v1.Tenant
-	9,  // 5: corvo.cell.v1.Change.namespace:type_name -> corvo.cell.v1.Namespace
-	10, // 6: corvo.cell.v1.Change.key:type_name -> corvo.cell.v1.Key
-	11, // 7: corvo.cell.v1.Change.node:type_name -> corvo.cell.v1.Node
-	20, // 8: corvo.cell.v1.Change.shards:type_name -> corvo.cell.v1.Shards
-	12, // 9: corvo.cell.v1.Change.token_key:type_name -> corvo.cell.v1.TokenKey
-	13, // 10: corvo.cell.v1.Change.user_cutoff:type_name -> corvo.cell.v1.UserCutoff
-	18, // 11: corvo.cell.v1.Change.forget:type_name -> corvo.cell.v1.Forget
-	17, // 12: corvo.cell.v1.CellVersion.nodes:type_name -> corvo.cell.v1.NodeVersions
-	19, // 13: corvo.cell.v1.Forget.gone:type_name -> corvo.cell.v1.Gone
-	15, // 14: corvo.cell.v1.ApplyRequest.changes:type_name -> corvo.cell.v1.Change
-	15, // 15: corvo.cell.v1.ApplyResponse.stored:type_name -> corvo.cell.v1.Change
-	7,  // 16: corvo.cell.v1.State.tenants:type_name -> corvo.cell.v1.Tenant
-	9,  // 17: corvo.cell.v1.State.namespaces:type_name -> corvo.cell.v1.Namespace
-	10, // 18: corvo.cell.v1.State.keys:type_name -> corvo.cell.v1.Key
-	11, // 19: corvo.cell.v1.State.nodes:type_name -> corvo.cell.v1.Node
-	12, // 20: corvo.cell.v1.State.token_keys:type_name -> corvo.cell.v1.TokenKey
-	13, // 21: corvo.cell.v1.State.user_cutoffs:type_name -> corvo.cell.v1.UserCutoff
-	24, // 22: corvo.cell.v1.GetStateResponse.state:type_name -> corvo.cell.v1.State
-	24, // 23: corvo.cell.v1.WatchResponse.state:type_name -> corvo.cell.v1.State
-	15, // 24: corvo.cell.v1.WatchResponse.changes:type_name -> corvo.cell.v1.Change
-	34, // 25: corvo.cell.v1.ListWatchersResponse.watchers:type_name -> corvo.cell.v1.Watcher
-	37, // 26: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
-	11, // 27: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
-	39, // 28: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
-	38, // 29: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
-	11, // 30: corvo.cell.v1.AdmitNodeRequest.node:type_name -> corvo.cell.v1.Node
-	11, // 31: corvo.cell.v1.AdmitNodeResponse.nodes:type_name -> corvo.cell.v1.Node
-	11, // 32: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
-	37, // 33: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
-	0,  // 34: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
-	56, // 35: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
-	21, // 36: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
-	23, // 37: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
-	26, // 38: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
-	28, // 39: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
-	30, // 40: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
-	32, // 41: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
-	35, // 42: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
-	40, // 43: corvo.cell.v1.CellService.AdmitNode:input_type -> corvo.cell.v1.AdmitNodeRequest
-	42, // 44: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
-	44, // 45: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
-	46, // 46: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
-	48, // 47: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
-	50, // 48: corvo.cell.v1.CellService.RaiseVersion:input_type -> corvo.cell.v1.RaiseVersionRequest
-	52, // 49: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
-	54, // 50: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
-	1,  // 51: corvo.cell.v1.FormationService.Describe:input_type -> corvo.cell.v1.DescribeRequest
-	3,  // 52: corvo.cell.v1.FormationService.Prepare:input_type -> corvo.cell.v1.PrepareRequest
-	5,  // 53: corvo.cell.v1.FormationService.Begin:input_type -> corvo.cell.v1.BeginRequest
-	22, // 54: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
-	25, // 55: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
-	27, // 56: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
-	29, // 57: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
-	31, // 58: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
-	33, // 59: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
-	36, // 60: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
-	41, // 61: corvo.cell.v1.CellService.AdmitNode:output_type -> corvo.cell.v1.AdmitNodeResponse
-	43, // 62: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
-	45, // 63: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
-	47, // 64: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
-	49, // 65: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
-	51, // 66: corvo.cell.v1.CellService.RaiseVersion:output_type -> corvo.cell.v1.RaiseVersionResponse
-	53, // 67: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
-	55, // 68: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
-	2,  // 69: corvo.cell.v1.FormationService.Describe:output_type -> corvo.cell.v1.DescribeResponse
-	4,  // 70: corvo.cell.v1.FormationService.Prepare:output_type -> corvo.cell.v1.PrepareResponse
-	6,  // 71: corvo.cell.v1.FormationService.Begin:output_type -> corvo.cell.v1.BeginResponse
-	54, // [54:72] is the sub-list for method output_type
-	36, // [36:54] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	9,  // 3: corvo.cell.v1.Limits.retention:type_name -> corvo.cell.v1.Retention
+	9,  // 4: corvo.cell.v1.Limits.retention_max:type_name -> corvo.cell.v1.Retention
+	9,  // 5: corvo.cell.v1.Namespace.retention:type_name -> corvo.cell.v1.Retention
+	14, // 6: corvo.cell.v1.UserCutoffs.list:type_name -> corvo.cell.v1.UserCutoff
+	7,  // 7: corvo.cell.v1.Change.tenant:type_name -> corvo.cell.v1.Tenant
+	10, // 8: corvo.cell.v1.Change.namespace:type_name -> corvo.cell.v1.Namespace
+	11, // 9: corvo.cell.v1.Change.key:type_name -> corvo.cell.v1.Key
+	12, // 10: corvo.cell.v1.Change.node:type_name -> corvo.cell.v1.Node
+	21, // 11: corvo.cell.v1.Change.shards:type_name -> corvo.cell.v1.Shards
+	13, // 12: corvo.cell.v1.Change.token_key:type_name -> corvo.cell.v1.TokenKey
+	14, // 13: corvo.cell.v1.Change.user_cutoff:type_name -> corvo.cell.v1.UserCutoff
+	19, // 14: corvo.cell.v1.Change.forget:type_name -> corvo.cell.v1.Forget
+	18, // 15: corvo.cell.v1.CellVersion.nodes:type_name -> corvo.cell.v1.NodeVersions
+	20, // 16: corvo.cell.v1.Forget.gone:type_name -> corvo.cell.v1.Gone
+	16, // 17: corvo.cell.v1.ApplyRequest.changes:type_name -> corvo.cell.v1.Change
+	16, // 18: corvo.cell.v1.ApplyResponse.stored:type_name -> corvo.cell.v1.Change
+	7,  // 19: corvo.cell.v1.State.tenants:type_name -> corvo.cell.v1.Tenant
+	10, // 20: corvo.cell.v1.State.namespaces:type_name -> corvo.cell.v1.Namespace
+	11, // 21: corvo.cell.v1.State.keys:type_name -> corvo.cell.v1.Key
+	12, // 22: corvo.cell.v1.State.nodes:type_name -> corvo.cell.v1.Node
+	13, // 23: corvo.cell.v1.State.token_keys:type_name -> corvo.cell.v1.TokenKey
+	14, // 24: corvo.cell.v1.State.user_cutoffs:type_name -> corvo.cell.v1.UserCutoff
+	25, // 25: corvo.cell.v1.GetStateResponse.state:type_name -> corvo.cell.v1.State
+	25, // 26: corvo.cell.v1.WatchResponse.state:type_name -> corvo.cell.v1.State
+	16, // 27: corvo.cell.v1.WatchResponse.changes:type_name -> corvo.cell.v1.Change
+	35, // 28: corvo.cell.v1.ListWatchersResponse.watchers:type_name -> corvo.cell.v1.Watcher
+	38, // 29: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
+	12, // 30: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
+	40, // 31: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
+	39, // 32: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
+	12, // 33: corvo.cell.v1.AdmitNodeRequest.node:type_name -> corvo.cell.v1.Node
+	12, // 34: corvo.cell.v1.AdmitNodeResponse.nodes:type_name -> corvo.cell.v1.Node
+	12, // 35: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
+	38, // 36: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
+	0,  // 37: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
+	57, // 38: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
+	22, // 39: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
+	24, // 40: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
+	27, // 41: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
+	29, // 42: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
+	31, // 43: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
+	33, // 44: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
+	36, // 45: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
+	41, // 46: corvo.cell.v1.CellService.AdmitNode:input_type -> corvo.cell.v1.AdmitNodeRequest
+	43, // 47: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
+	45, // 48: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
+	47, // 49: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
+	49, // 50: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
+	51, // 51: corvo.cell.v1.CellService.RaiseVersion:input_type -> corvo.cell.v1.RaiseVersionRequest
+	53, // 52: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
+	55, // 53: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
+	1,  // 54: corvo.cell.v1.FormationService.Describe:input_type -> corvo.cell.v1.DescribeRequest
+	3,  // 55: corvo.cell.v1.FormationService.Prepare:input_type -> corvo.cell.v1.PrepareRequest
+	5,  // 56: corvo.cell.v1.FormationService.Begin:input_type -> corvo.cell.v1.BeginRequest
+	23, // 57: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
+	26, // 58: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
+	28, // 59: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
+	30, // 60: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
+	32, // 61: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
+	34, // 62: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
+	37, // 63: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
+	42, // 64: corvo.cell.v1.CellService.AdmitNode:output_type -> corvo.cell.v1.AdmitNodeResponse
+	44, // 65: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
+	46, // 66: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
+	48, // 67: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
+	50, // 68: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
+	52, // 69: corvo.cell.v1.CellService.RaiseVersion:output_type -> corvo.cell.v1.RaiseVersionResponse
+	54, // 70: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
+	56, // 71: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
+	2,  // 72: corvo.cell.v1.FormationService.Describe:output_type -> corvo.cell.v1.DescribeResponse
+	4,  // 73: corvo.cell.v1.FormationService.Prepare:output_type -> corvo.cell.v1.PrepareResponse
+	6,  // 74: corvo.cell.v1.FormationService.Begin:output_type -> corvo.cell.v1.BeginResponse
+	57, // [57:75] is the sub-list for method output_type
+	39, // [39:57] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cell_v1_cell_proto_init() }
@@ -3959,7 +4109,7 @@ func file_corvo_cell_v1_cell_proto_init() {
 	if File_corvo_cell_v1_cell_proto != nil {
 		return
 	}
-	file_corvo_cell_v1_cell_proto_msgTypes[14].OneofWrappers = []any{
+	file_corvo_cell_v1_cell_proto_msgTypes[15].OneofWrappers = []any{
 		(*Change_Tenant)(nil),
 		(*Change_Namespace)(nil),
 		(*Change_Key)(nil),
@@ -3978,7 +4128,7 @@ func file_corvo_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cell_v1_cell_proto_rawDesc), len(file_corvo_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   56,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

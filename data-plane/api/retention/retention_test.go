@@ -1,0 +1,36 @@
+package retention
+
+import (
+	"testing"
+	"time"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+)
+
+func TestOf_TheNearestThatSaysSomethingCountsWithinTheMaximum(t *testing.T) {
+	t.Parallel()
+	limits := &cellv1.Limits{
+		Retention:    &cellv1.Retention{DeadNs: int64(20 * day), EventsBytes: 100},
+		RetentionMax: &cellv1.Retention{CompletedNs: int64(10 * day), FinishedMax: 1000, UsageNs: int64(30 * day)},
+	}
+	own := &cellv1.Retention{CompletedNs: int64(40 * day), EventsNs: int64(time.Hour)}
+	got := Of(limits, own)
+	want := Policy{
+		Finished: Finished{Completed: 10 * day, Dead: 20 * day, Cancelled: 30 * day, Max: 1000},
+		Events:   time.Hour, EventsBytes: 100, Usage: 30 * day,
+	}
+	if got != want {
+		t.Fatalf("got %+v, want %+v", got, want)
+	}
+	queue := OfQueue(limits, got, Finished{Completed: time.Hour, Max: 5000, Dead: 90 * day})
+	if want := (Finished{Completed: time.Hour, Dead: 90 * day, Cancelled: 30 * day, Max: 1000}); queue != want {
+		t.Fatalf("got %+v, want %+v", queue, want)
+	}
+}
+
+func TestOf_WithoutSettingsTheDefaultsCount(t *testing.T) {
+	t.Parallel()
+	if got := Of(nil, nil); got != Default() {
+		t.Fatalf("got %+v, want %+v", got, Default())
+	}
+}
