@@ -41,6 +41,7 @@ const (
 	SetThrottle
 	SetDraining
 	SetRetry
+	SetRetention
 )
 
 // SetQueue makes a queue exist and changes the settings that Set names.
@@ -56,6 +57,8 @@ type SetQueue struct {
 	// open; RetrySet names the parts that the queue has something to say about.
 	Retry    RetryPolicy
 	RetrySet RetryParts
+	// Retention is how long the queue's finished jobs are kept.
+	Retention QueueRetention
 	// IfSettings, if not 0, is the fingerprint of the settings that the caller has seen: with
 	// others nothing is changed.
 	IfSettings uint64
@@ -71,7 +74,22 @@ func (c *SetQueue) Fields(f *codec.Fields) {
 	f.Bool(&c.Draining)
 	c.Retry.Fields(f)
 	codec.Byte(f, &c.RetrySet)
+	c.Retention.Fields(f)
 	f.Uint(&c.IfSettings)
+}
+
+// QueueRetention is how long finished jobs of a queue are kept after they ended, by how
+// they ended, and how many of them at most. What is 0 the namespace decides.
+type QueueRetention struct {
+	Completed, Dead, Cancelled time.Duration
+	Max                        int64
+}
+
+func (r *QueueRetention) Fields(f *codec.Fields) {
+	f.Duration(&r.Completed)
+	f.Duration(&r.Dead)
+	f.Duration(&r.Cancelled)
+	f.Int(&r.Max)
 }
 
 // Throttle allows Limit leases to begin in any Window; zero is no limit.

@@ -44,6 +44,8 @@ type QueueConfig struct {
 	// Retry is for the parts that a producer leaves open, if RetrySet names them.
 	Retry    command.RetryPolicy
 	RetrySet command.RetryParts
+	// Retention is of its finished jobs; parts that are 0 are the namespace's.
+	Retention command.QueueRetention
 }
 
 // Limited reports whether handing out the queue's jobs has a limit.
@@ -68,6 +70,7 @@ func (q *settings) Fields(f *codec.Fields) {
 	q.Throttle.Fields(f)
 	q.Retry.Fields(f)
 	codec.Byte(f, &q.RetrySet)
+	q.Retention.Fields(f)
 }
 
 func (q *QueueConfig) Fields(f *codec.Fields) {
@@ -80,6 +83,7 @@ func (q *QueueConfig) Fields(f *codec.Fields) {
 	f.Bool(&q.Draining)
 	q.Retry.Fields(f)
 	codec.Byte(f, &q.RetrySet)
+	q.Retention.Fields(f)
 }
 
 func (q *QueueConfig) Encode() []byte {

@@ -62,6 +62,7 @@ func records() []record {
 	q2 := QueueConfig{
 		CreatedAt: epoch, MaxConcurrency: 300, Throttle: command.Throttle{Limit: 1000, Window: time.Minute}, Gen: 7, Kept: 6,
 		Draining: true, Retry: command.DefaultRetry(), RetrySet: command.RetryAll,
+		Retention: command.QueueRetention{Completed: time.Hour, Dead: 24 * time.Hour, Cancelled: time.Minute, Max: 1000},
 	}
 	m := SweepMark{Gen: 300, At: epoch}
 	held := Hold{

@@ -360,8 +360,9 @@ func (g *generator) setQueue(ns job.Namespace) command.Command {
 		c.Throttle = command.Throttle{Limit: uint32(limit), Window: time.Second + g.seconds(5, "window")}
 	}
 	if g.one(2, "more") {
-		c.Set |= command.Settings(g.pick(4, "set")) * command.SetDraining
+		c.Set |= command.Settings(g.pick(8, "set")) * command.SetDraining
 		c.Draining, c.Retry, c.RetrySet = g.one(3, "draining"), g.retry(), command.RetryParts(g.pick(16, "parts"))
+		c.Retention = command.QueueRetention{Completed: g.seconds(3, "completed"), Dead: g.seconds(3, "dead"), Max: int64(g.pick(3, "most"))}
 	}
 	return c
 }

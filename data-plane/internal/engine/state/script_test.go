@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -321,7 +322,8 @@ func (l *scriptLine) queue() string {
 }
 
 // setQueue sets what stands there: paused=true max=3 throttle=5/1m draining=true
-// retry=5,fixed,1s,- (parts that are - are not said).
+// retry=5,fixed,1s,- (parts that are - are not said) retention=1h,24h,-,100 (completed,
+// dead, cancelled and how many; - is the namespace's).
 func (l *scriptLine) setQueue() command.Command {
 	c := &command.SetQueue{NS: l.ns(), Queue: l.queue()}
 	if v := l.text("paused", ""); v != "" {
@@ -350,7 +352,32 @@ func (l *scriptLine) setQueue() command.Command {
 		c.Set |= command.SetRetry
 		c.Retry, c.RetrySet = l.retry(v)
 	}
+	if v := l.text("retention", ""); v != "" {
+		c.Set, c.Retention = c.Set|command.SetRetention, l.retention(v)
+	}
 	return c
+}
+
+// retention reads completed,dead,cancelled,count; - is the namespace's.
+func (l *scriptLine) retention(v string) (r command.QueueRetention) {
+	parts := strings.Split(v, ",")
+	if len(parts) != 4 {
+		l.fail("retention %q", v)
+		return r
+	}
+	var err [4]error
+	for i, age := range []*time.Duration{&r.Completed, &r.Dead, &r.Cancelled} {
+		if parts[i] != "-" {
+			*age, err[i] = time.ParseDuration(parts[i])
+		}
+	}
+	if parts[3] != "-" {
+		r.Max, err[3] = strconv.ParseInt(parts[3], 10, 64)
+	}
+	if err := errors.Join(err[:]...); err != nil {
+		l.fail("retention: %w", err)
+	}
+	return r
 }
 
 // retry reads attempts,backoff,base,max; - leaves a part open.

@@ -279,6 +279,9 @@ func (d *dumper) namespaceRow(family byte, k, v []byte) error {
 		if c.RetrySet != 0 {
 			fmt.Fprintf(&d.b, " retry %s", retryText(c.Retry, c.RetrySet))
 		}
+		if c.Retention != (command.QueueRetention{}) {
+			fmt.Fprintf(&d.b, " retention %s", retentionText(c.Retention))
+		}
 		if c.Gen != 0 {
 			fmt.Fprintf(&d.b, " generation %d", c.Gen)
 		}
@@ -337,6 +340,17 @@ func retryText(p command.RetryPolicy, parts command.RetryParts) string {
 	words := []string{fmt.Sprint(p.MaxRetries), p.Backoff.String(), p.BaseDelay.String(), p.MaxDelay.String()}
 	for i := range words {
 		if parts&(1<<i) == 0 {
+			words[i] = "-"
+		}
+	}
+	return strings.Join(words, ",")
+}
+
+// retentionText is what setQueue of a script reads.
+func retentionText(r command.QueueRetention) string {
+	words := []string{r.Completed.String(), r.Dead.String(), r.Cancelled.String(), fmt.Sprint(r.Max)}
+	for i, word := range words {
+		if word == "0s" || word == "0" {
 			words[i] = "-"
 		}
 	}

@@ -31,6 +31,9 @@ func (x *entry) setQueue(c *command.SetQueue) Result {
 		q.config.Retry, q.config.RetrySet = command.RetryPolicy{}, c.RetrySet
 		take(&q.config.Retry, c.Retry, c.RetrySet)
 	}
+	if c.Set&command.SetRetention != 0 {
+		q.config.Retention = c.Retention
+	}
 	if q.config.Paused != was.Paused {
 		x.queueEvent(pauseEvent(q.config.Paused), q)
 	}
