@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 )
@@ -35,13 +36,13 @@ type timeNode struct {
 	good, bad atomic.Int64
 }
 
-func startTimeNode(t *testing.T, secret []byte) *timeNode {
+func startTimeNode(t *testing.T, secrets *cellsecret.Secrets) *timeNode {
 	t.Helper()
-	prover, err := cellclock.NewProver(secret)
+	prover, err := cellclock.NewProver(secrets)
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer, err := identity.NewSigner(secret)
+	signer, err := identity.NewSigner(secrets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func TestClock_AControlPlaneThatIsOffGoesByItsCellAndSaysSo(t *testing.T) {
 			clock.by.Store(int64(by))
 			var node *timeNode
 			s := newStageOn(t, "sqlite:"+filepath.Join(t.TempDir(), "control.db"), func(c *Config) {
-				node = startTimeNode(t, c.Cells[0].Secret)
+				node = startTimeNode(t, c.Cells[0].Secrets)
 				c.Clock, c.Cells[0].URLs = clock, []string{node.URL}
 			})
 			s.run(t)

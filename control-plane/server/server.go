@@ -30,6 +30,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
@@ -67,8 +68,8 @@ type Config struct {
 type Cell struct {
 	Name string
 	// URLs are the API addresses of its nodes.
-	URLs   []string
-	Secret []byte
+	URLs    []string
+	Secrets *cellsecret.Secrets
 	// TLS is the cell's mutual TLS; nil speaks h2c.
 	TLS *tls.Config
 }
@@ -158,7 +159,7 @@ func (s *Server) build(ctx context.Context) error {
 func (s *Server) buildLoop() error {
 	cells := make(map[string]reconcile.Cell, len(s.config.Cells))
 	for _, c := range s.config.Cells {
-		client, err := celladmin.New(c.Secret, c.URLs, celladmin.Options{Name: "control", TLS: c.TLS, Clock: s.config.Clock, Logger: s.kit.Log})
+		client, err := celladmin.New(c.Secrets, c.URLs, celladmin.Options{Name: "control", TLS: c.TLS, Clock: s.config.Clock, Logger: s.kit.Log})
 		if err != nil {
 			return fmt.Errorf("cell %s: %w", c.Name, err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 )
 
 // stage is a control plane over a real database, served over real HTTP. Nobody carries
@@ -49,7 +50,7 @@ func newStageOn(t testing.TB, database string, edits ...func(*Config)) *stage {
 		Database:            database,
 		PublicURL:           front.URL,
 		TenantURL:           func(name string) string { return front.URL + "/t/" + name },
-		Cells:               []Cell{{Name: "cell-1", URLs: []string{"http://127.0.0.1:1"}, Secret: bytes.Repeat([]byte{7}, 32)}},
+		Cells:               []Cell{{Name: "cell-1", URLs: []string{"http://127.0.0.1:1"}, Secrets: cellsecret.Must(bytes.Repeat([]byte{7}, 32))}},
 		MasterKeys:          [][]byte{seal.NewKey()},
 		Mail:                Mail{URL: "smtp://127.0.0.1:1", From: "Corvo <no-reply@corvo.test>"},
 		AllowPrivateIssuers: true,

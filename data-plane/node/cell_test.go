@@ -17,6 +17,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
@@ -125,7 +126,7 @@ func (r *cellRig) customer() customer {
 		}
 		return err
 	})
-	signer, err := identity.NewSigner([]byte(nodetest.Secret))
+	signer, err := identity.NewSigner(cellsecret.Must([]byte(nodetest.Secret)))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -412,7 +413,7 @@ func (r *cellRig) prepareOne(i int, cellID string) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	signer, err := identity.NewSigner([]byte(nodetest.Secret))
+	signer, err := identity.NewSigner(cellsecret.Must([]byte(nodetest.Secret)))
 	if err != nil {
 		r.t.Fatal(err)
 	}

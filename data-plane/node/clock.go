@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
@@ -13,9 +14,9 @@ import (
 
 // watchClocks prepares to compare this node's clock with the others' (R-T2). A node
 // alone has no other to ask.
-func (n *Node) watchClocks(secret []byte) error {
+func (n *Node) watchClocks(secrets *cellsecret.Secrets) error {
 	var err error
-	if n.prover, err = cellclock.NewProver(secret); err != nil || n.cfg.alone() {
+	if n.prover, err = cellclock.NewProver(secrets); err != nil || n.cfg.alone() {
 		return err
 	}
 	n.clocks = cellclock.New(cellclock.Options{

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/disk"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
 )
@@ -50,9 +51,9 @@ type Config struct {
 	Self Peer
 	// Shards is how many job groups a new cell gets. Default 2.
 	Shards int
-	// Secret is shared by the processes of a cell. If empty, one is made and kept in
-	// Dir, which suits a node alone.
-	Secret []byte
+	// Secrets are shared by the processes of a cell. Without any, one is made and kept
+	// in Dir, which suits a node alone.
+	Secrets *cellsecret.Secrets
 	// TLS, if set, is mutual TLS under raft and API traffic inside the cell.
 	TLS *tls.Config
 	// Access says who may call the API.
@@ -131,7 +132,7 @@ func (c *Config) check() error {
 	need(!c.alone() || len(c.Peers) == 1, "a single node can only have itself as a peer")
 	need(!c.Relaxed || len(c.Peers) == 1, "relaxed is only for a single node: replicas that don't sync can lose what they confirmed to each other")
 	need(!c.AcceptLoss || len(c.Peers) == 1, "accepting loss is only for a single node; in a cell, replace the node with one that has a new id and an empty folder")
-	need(len(c.Secret) > 0 || len(c.Peers) == 1, "the cell's secret is required")
+	need(c.Secrets != nil || len(c.Peers) == 1, "the cell's secret is required")
 	if len(c.Peers) > 0 {
 		_, found := c.peer(c.ID)
 		need(found, fmt.Sprintf("node %q isn't among the peers", c.ID))
@@ -182,11 +183,20 @@ func (c *Config) withDefaults() {
 // ErrKeyFile: a file with a secret of this node does not hold one.
 var ErrKeyFile = errors.New("damaged key file")
 
-// secret returns the cell's secret, made and kept in dir on first use.
-func (c *Config) secret() ([]byte, error) {
-	if len(c.Secret) > 0 {
-		return c.Secret, nil
+// secrets returns the cell's secrets.
+func (c *Config) secrets() (*cellsecret.Secrets, error) {
+	if c.Secrets != nil {
+		return c.Secrets, nil
 	}
+	own, err := c.ownSecret()
+	if err != nil {
+		return nil, err
+	}
+	return cellsecret.New(own)
+}
+
+// ownSecret is made and kept in Dir on first use.
+func (c *Config) ownSecret() ([]byte, error) {
 	path := filepath.Join(c.Dir, "cell.secret")
 	b, err := os.ReadFile(path)
 	if err == nil && len(b) == secretBytes {

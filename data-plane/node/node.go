@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
@@ -99,11 +100,11 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
-	secret, err := cfg.secret()
+	secrets, err := cfg.secrets()
 	if err != nil {
 		return nil, err
 	}
-	signer, err := identity.NewSigner(secret)
+	signer, err := identity.NewSigner(secrets)
 	if err != nil {
 		return nil, fmt.Errorf("cell secret: %w", err)
 	}
@@ -126,13 +127,13 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 			err = errors.Join(err, n.close())
 		}
 	}()
-	if err := n.watchClocks(secret); err != nil {
+	if err := n.watchClocks(secrets); err != nil {
 		return nil, err
 	}
 	if err := n.openLog(); err != nil {
 		return nil, err
 	}
-	if err := n.listenRaft(secret); err != nil {
+	if err := n.listenRaft(secrets); err != nil {
 		return nil, err
 	}
 	return n, n.enterCell(ctx)
@@ -140,14 +141,14 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 
 // listenRaft opens the raft listener. It refuses every connection until the node has
 // a cell.
-func (n *Node) listenRaft(secret []byte) error {
+func (n *Node) listenRaft(secrets *cellsecret.Secrets) error {
 	spool := filepath.Join(n.cfg.Dir, "spool")
 	if err := os.MkdirAll(spool, dirMode); err != nil {
 		return fmt.Errorf("make spool directory: %w", err)
 	}
 	n.peerState = peerstate.New(n.log, n.record.FolderID, n, n.logger)
 	n.mux = transport.Listen(n.cfg.Raft, transport.Options{
-		NodeID: n.cfg.ID, Secret: secret, TLS: n.cfg.TLS, Resolve: n.resolve, SpoolDir: spool, Guard: n.peerState, Health: n.fitness, Logger: n.logger,
+		NodeID: n.cfg.ID, Secrets: secrets, TLS: n.cfg.TLS, Resolve: n.resolve, SpoolDir: spool, Guard: n.peerState, Health: n.fitness, Logger: n.logger,
 		Heartbeat: group.HeartbeatOf(n.timings()),
 	})
 	return nil

@@ -21,6 +21,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
@@ -54,7 +55,7 @@ func startCell(t *testing.T) *cell {
 	c.Ready()
 	transport := forward.NewTransport(forward.TransportOptions{})
 	t.Cleanup(transport.CloseIdleConnections)
-	signer, err := identity.NewSigner([]byte(nodetest.Secret))
+	signer, err := identity.NewSigner(cellsecret.Must([]byte(nodetest.Secret)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func (c *cell) startProxy() string { return c.startProxyBehind(nil) }
 // startProxyBehind starts a proxy, which call then asks, and returns its address.
 func (c *cell) startProxyBehind(front func(http.Handler) http.Handler) string {
 	c.t.Helper()
-	p, err := proxy.New(proxy.Options{Domain: "corvo.test", CellSecret: []byte(nodetest.Secret), Nodes: c.URLs(), DataDir: c.t.TempDir(), Front: front})
+	p, err := proxy.New(proxy.Options{Domain: "corvo.test", CellSecrets: cellsecret.Must([]byte(nodetest.Secret)), Nodes: c.URLs(), DataDir: c.t.TempDir(), Front: front})
 	if err != nil {
 		c.t.Fatal(err)
 	}

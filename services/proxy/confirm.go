@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -28,8 +29,8 @@ func (p *Proxy) confirm(ctx context.Context, client cellv1connect.CellServiceCli
 	var at time.Time
 	for {
 		index, moved := p.applied.now()
-		now := &cellv1.ConfirmWatchRequest{ProxyId: p.id, Index: index, Ready: p.Ready()}
-		if said == nil || said.GetIndex() != index || said.GetReady() != now.GetReady() || time.Since(at) >= confirmEvery {
+		now := &cellv1.ConfirmWatchRequest{ProxyId: p.id, Index: index, Ready: p.Ready(), SecretIds: p.signer.Secrets().Now().IDs()}
+		if said == nil || said.GetIndex() != index || said.GetReady() != now.GetReady() || !slices.Equal(said.GetSecretIds(), now.GetSecretIds()) || time.Since(at) >= confirmEvery {
 			switch err := p.sayConfirm(ctx, client, now); {
 			case err == nil:
 				said, at = now, time.Now()

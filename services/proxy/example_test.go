@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/services/proxy"
 )
 
@@ -14,7 +15,7 @@ import (
 // knows the cell's state and a node that answers. Call Shutdown after a failed Serve too: it
 // ends the loops.
 func Example() {
-	p, err := proxy.New(proxy.Options{CellSecret: []byte("at least 16 bytes"), Nodes: []string{"http://127.0.0.1:1"}})
+	p, err := proxy.New(proxy.Options{CellSecrets: cellsecret.Must([]byte("at least 16 bytes")), Nodes: []string{"http://127.0.0.1:1"}})
 	check(err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(err)

@@ -23,6 +23,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/browser"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 )
@@ -69,8 +70,8 @@ type Options struct {
 	Domain string
 	// Name identifies this proxy in the nodes' logs.
 	Name string
-	// CellSecret signs what the proxy says to nodes; at least 16 bytes.
-	CellSecret []byte
+	// CellSecrets sign what the proxy says to nodes.
+	CellSecrets *cellsecret.Secrets
 	// Nodes are API addresses of some nodes of the cell; the rest is learnt.
 	Nodes []string
 	// DataDir keeps the cell's state over restarts; empty keeps nothing.
@@ -135,7 +136,7 @@ type Proxy struct {
 // Serve to serve, and Shutdown in any case.
 func New(opts Options) (*Proxy, error) {
 	opts = opts.withDefaults()
-	signer, err := identity.NewSigner(opts.CellSecret)
+	signer, err := identity.NewSigner(opts.CellSecrets)
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
@@ -147,7 +148,7 @@ func New(opts Options) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	prover, err := cellclock.NewProver(opts.CellSecret)
+	prover, err := cellclock.NewProver(opts.CellSecrets)
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
@@ -119,7 +120,7 @@ type upstream struct {
 
 func startUpstream(t testing.TB, id string, state *cellState) *upstream {
 	t.Helper()
-	signer, err := identity.NewSigner(testSecret)
+	signer, err := identity.NewSigner(cellsecret.Must(testSecret))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +157,7 @@ func (u *upstream) node() *cellv1.Change {
 type identityKey struct{}
 
 func (u *upstream) verified(next http.Handler) http.Handler {
-	prover, err := cellclock.NewProver(testSecret)
+	prover, err := cellclock.NewProver(cellsecret.Must(testSecret))
 	if err != nil {
 		u.t.Fatal(err)
 	}
@@ -393,7 +394,7 @@ func startRig(t testing.TB, o rigOptions) *rig {
 	r.acme, a = newTenant(t, "acme", 0)
 	r.beta, b = newTenant(t, "beta", 1)
 	r.state = newCellState(append(a, b...)...)
-	opts := Options{Domain: testDomain, CellSecret: testSecret}
+	opts := Options{Domain: testDomain, CellSecrets: cellsecret.Must(testSecret)}
 	if testing.Verbose() {
 		opts.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}

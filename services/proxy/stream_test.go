@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
@@ -269,7 +270,7 @@ func TestNodeDeath_BlackHoleIsFoundByPings(t *testing.T) {
 	a, changes := newTenant(t, "acme", 0)
 	r.acme = a
 	state.apply(changes...)
-	r.serve(Options{Domain: testDomain, CellSecret: testSecret, Nodes: []string{"http://" + hole.addr}})
+	r.serve(Options{Domain: testDomain, CellSecrets: cellsecret.Must(testSecret), Nodes: []string{"http://" + hole.addr}})
 	eventually.True(t, patience, "ready", func() bool { return r.proxy.Ready() })
 	var streams []*lifecycle
 	for range 10 {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
@@ -88,7 +89,7 @@ func TestStart_WithoutAnyStateNoKeyIsRefusedForGood(t *testing.T) {
 	state.muted.Store(true)
 	up := startUpstream(t, "n1", state)
 	r := &rig{t: t, state: state}
-	r.serve(Options{Domain: testDomain, CellSecret: testSecret, Nodes: []string{up.url}})
+	r.serve(Options{Domain: testDomain, CellSecrets: cellsecret.Must(testSecret), Nodes: []string{up.url}})
 	if got := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(generate(t))); got.status != 503 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
@@ -112,7 +113,7 @@ func TestRestart_ServesFromDiskWhileTheMetaGroupIsAway(t *testing.T) {
 	end(t, r.proxy)
 	r.state.muted.Store(true) // Nodes serve, their watch says nothing.
 	r2 := &rig{t: t, state: r.state, acme: r.acme, beta: r.beta, up: r.up}
-	r2.serve(Options{Domain: testDomain, CellSecret: testSecret, DataDir: dir, Nodes: []string{r.up[0].url}})
+	r2.serve(Options{Domain: testDomain, CellSecrets: cellsecret.Must(testSecret), DataDir: dir, Nodes: []string{r.up[0].url}})
 	eventually.True(t, patience, "ready", r2.proxy.Ready)
 	if got := r2.ask(r2.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)); got.status != 200 || got.seen.Identity.TenantName != "acme" {
 		t.Errorf("known: %d %s", got.status, got.body)
@@ -367,7 +368,7 @@ func TestRestart_AProxyThatWasAwayForLong(t *testing.T) {
 			r.state.cut()
 
 			r2 := &rig{t: t, state: r.state, acme: r.acme, beta: r.beta, up: r.up}
-			r2.serve(Options{Domain: testDomain, CellSecret: testSecret, DataDir: dir, Nodes: []string{r.up[0].url}})
+			r2.serve(Options{Domain: testDomain, CellSecrets: cellsecret.Must(testSecret), DataDir: dir, Nodes: []string{r.up[0].url}})
 			status := func(of tenantRig) answer { return r2.ask(r2.http1, "GET", "/api/v1/queues", "", withKey(of.key)) }
 			if tc.alone {
 				eventually.True(t, patience, "it serves", func() bool { return status(r.beta).status == 200 })

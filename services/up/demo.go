@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/corvo-cloud/corvo/control-plane/server"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 	"github.com/corvo-cloud/corvo/services/datadir"
@@ -49,12 +49,17 @@ type credentials struct {
 
 // secrets makes or reads what the parts of this data directory share.
 func (s *Service) secrets() error {
-	cell, err := keep(s.dir.Join(secretFile), newSecret)
-	if err != nil {
+	if _, err := keep(s.dir.Join(secretFile), newSecret); err != nil {
 		return err
 	}
-	// The same bytes that --cell-secret-file reads.
-	s.secret = []byte(strings.TrimSpace(string(cell)))
+	raw, err := cellsecret.ReadFile(s.dir.Join(secretFile)) // As --cell-secret-file does.
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrCellSecret, err)
+	}
+	if s.cellSecrets, err = cellsecret.New(raw...); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrCellSecret, s.dir.Join(secretFile), err)
+	}
+	go s.cellSecrets.Follow(s.life, s.dir.Join(secretFile), s.log) // Ends with the service.
 	master, err := keep(s.dir.Join(masterFile), newSecret)
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/control-plane/server"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/node"
@@ -46,6 +47,9 @@ var ErrStuck = errors.New("not everything stopped in time")
 
 // ErrShape says that the number of nodes or shards is not the one of the data.
 var ErrShape = errors.New("made with other --nodes or --shards")
+
+// ErrCellSecret says that the file of the cell's secrets is damaged.
+var ErrCellSecret = errors.New("the cell secret file is damaged")
 
 // ErrMasterKeys says that the file of master keys is damaged. A new one would not open what
 // the old one sealed.
@@ -113,21 +117,21 @@ type Info struct {
 
 // Service is a service in one process that has its data directory.
 type Service struct {
-	cfg     Config
-	dir     *datadir.Dir
-	log     *slog.Logger
-	base    string   // The public address, as others reach it.
-	here    string   // The same, as this process reaches it.
-	mailURL string   // Of the mailbox page.
-	secret  []byte   // The cell's.
-	masters [][]byte // The control plane's, the one that seals first.
-	nodes   []*node.Node
-	peers   []node.Peer
-	urls    []string // The peers' APIs.
-	proxy   *proxy.Proxy
-	mailbox *mailbox.Mailbox // Nil if mails go elsewhere.
-	control *server.Server
-	failed  chan error // The end of a part that should not end; one place.
+	cfg         Config
+	dir         *datadir.Dir
+	log         *slog.Logger
+	base        string // The public address, as others reach it.
+	here        string // The same, as this process reaches it.
+	mailURL     string // Of the mailbox page.
+	cellSecrets *cellsecret.Secrets
+	masters     [][]byte // The control plane's, the one that seals first.
+	nodes       []*node.Node
+	peers       []node.Peer
+	urls        []string // The peers' APIs.
+	proxy       *proxy.Proxy
+	mailbox     *mailbox.Mailbox // Nil if mails go elsewhere.
+	control     *server.Server
+	failed      chan error // The end of a part that should not end; one place.
 
 	// life ends the loops of control plane and mailbox, which loops waits for.
 	life  context.Context
@@ -395,7 +399,7 @@ func (s *Service) nodeConfigs() (_ []node.Config, err error) {
 	}
 	for i := range configs {
 		c := &configs[i]
-		c.Dir, c.Peers, c.Secret, c.Logger = s.dir.Join(c.ID), s.peers, s.secret, s.log
+		c.Dir, c.Peers, c.Secrets, c.Logger = s.dir.Join(c.ID), s.peers, s.cellSecrets, s.log
 		c.Shards, c.SyncDelay, c.Heartbeat, c.Version = s.cfg.Shards, s.cfg.SyncDelay, s.cfg.Heartbeat, s.cfg.Version
 	}
 	return configs, nil
@@ -421,7 +425,7 @@ func (s *Service) front(data http.Handler) http.Handler {
 
 func (s *Service) startProxy() error {
 	p, err := proxy.New(proxy.Options{
-		Domain: s.cfg.Domain, CellSecret: s.secret, Nodes: s.urls, DataDir: s.dir.Join("proxy"), Logger: s.log.With("proxy", "1"),
+		Domain: s.cfg.Domain, CellSecrets: s.cellSecrets, Nodes: s.urls, DataDir: s.dir.Join("proxy"), Logger: s.log.With("proxy", "1"),
 		Front: s.front, TLS: s.cfg.TLS,
 	})
 	if err != nil {
@@ -438,7 +442,7 @@ func (s *Service) startProxy() error {
 
 // settle writes into the cell where the nodes are now, and reads what it has.
 func (s *Service) settle(ctx context.Context) (*cellv1.State, error) {
-	admin, err := celladmin.New(s.secret, s.urls, celladmin.Options{Name: "up"})
+	admin, err := celladmin.New(s.cellSecrets, s.urls, celladmin.Options{Name: "up"})
 	if err != nil {
 		return nil, err
 	}

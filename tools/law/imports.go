@@ -48,11 +48,13 @@ var Rooms = []Room{
 		"what an address says: which client, and how much of it is one; it knows nothing that is counted"},
 	{"data-plane/api/browser", nil,
 		"what a server does because browsers exist; it knows no key and no route"},
-	{"data-plane/api/identity", nil,
+	{"data-plane/api/cellsecret", nil,
+		"the secrets that processes of a cell share, and their replacement; it knows not what is signed"},
+	{"data-plane/api/identity", []string{"data-plane/api/cellsecret"},
 		"who asks, signed; used on both sides of a hop, so it may know neither"},
 	{"data-plane/api/usertoken", []string{"data-plane/api/identity"},
 		"the token of a person's browser: its text and what makes it good; it knows no store"},
-	{"data-plane/api/cellclock", nil,
+	{"data-plane/api/cellclock", []string{"data-plane/api/cellsecret"},
 		"compares the clocks of a cell; it knows nobody who leads and nothing that follows"},
 	{"data-plane/api/forward", nil,
 		"carries bytes between processes of a cell; it knows no use case"},
@@ -101,7 +103,7 @@ var Rooms = []Room{
 		"the node's state store: opening, spans, applied records; it knows no job"},
 	{"data-plane/internal/floor/raftlog", []string{"data-plane/internal/floor/disk"},
 		"log and stable store of all groups; an entry is bytes"},
-	{"data-plane/internal/floor/transport", []string{"data-plane/internal/floor/health"},
+	{"data-plane/internal/floor/transport", []string{"data-plane/api/cellsecret", "data-plane/internal/floor/health"},
 		"raft messages of all groups over one listener; it knows addresses, not jobs"},
 	{"data-plane/internal/floor/peerstate", []string{"data-plane/internal/engine/cellversion", "data-plane/internal/floor/transport"},
 		"what other nodes have said of themselves; it knows terms and indexes, not what they count"},
@@ -130,7 +132,7 @@ var Rooms = []Room{
 		"use cases: validate, stamp, propose, look, and answer in the words of wire, so that an answer is said once; it reads through state's readers, the feed and the read model, and knows neither protocol nor key layout"},
 
 	// The cell.
-	{"data-plane/internal/cell", []string{"data-plane/api/celladmin", "data-plane/api/forward", "data-plane/api/gen/...", "data-plane/api/identity", "data-plane/api/retention", "data-plane/internal/engine/cellversion", "data-plane/internal/fault", "data-plane/internal/floor/group", "data-plane/internal/floor/health", "data-plane/internal/engine/job", "data-plane/internal/floor/statedb"},
+	{"data-plane/internal/cell", []string{"data-plane/api/celladmin", "data-plane/api/cellsecret", "data-plane/api/forward", "data-plane/api/gen/...", "data-plane/api/identity", "data-plane/api/retention", "data-plane/internal/engine/cellversion", "data-plane/internal/fault", "data-plane/internal/floor/group", "data-plane/internal/floor/health", "data-plane/internal/engine/job", "data-plane/internal/floor/statedb"},
 		"desired state and membership; it never sees a job"},
 	{"data-plane/internal/edge/cluster", []string{"data-plane/internal/cell", "data-plane/internal/fault", "data-plane/internal/engine/job", "data-plane/internal/edge/queue", "data-plane/internal/engine/shard"},
 		"routes a namespace to the shard's leader; it decides nothing about jobs"},
@@ -144,7 +146,7 @@ var Rooms = []Room{
 		"wire to use case and back; it must not know storage, raft or commands"},
 	{"data-plane/node", []string{"data-plane/api/...", "data-plane/internal/..."},
 		"the public package: builds and starts a node, so it alone knows everybody"},
-	{"data-plane/node/nodetest", []string{"data-plane/api/celladmin", "data-plane/node"},
+	{"data-plane/node/nodetest", []string{"data-plane/api/celladmin", "data-plane/api/cellsecret", "data-plane/node"},
 		"starts nodes for tests of any module; it knows not what is asked of them"},
 
 	// The control plane: it meets the data plane through the cell's contract alone.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 )
@@ -49,7 +50,7 @@ func newFakeCell(t *testing.T) (*fakeCell, *celladmin.Client) {
 	server.Config.Protocols.SetUnencryptedHTTP2(true)
 	server.Start()
 	t.Cleanup(server.Close)
-	client, err := celladmin.New(make([]byte, 32), []string{server.URL}, celladmin.Options{Name: "control"})
+	client, err := celladmin.New(cellsecret.Must(make([]byte, 32)), []string{server.URL}, celladmin.Options{Name: "control"})
 	if err != nil {
 		t.Fatal(err)
 	}

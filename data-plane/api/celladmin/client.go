@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
@@ -66,15 +67,15 @@ type Client struct {
 
 // New makes a client of the cell whose nodes have these API addresses. It does not
 // connect before the first call.
-func New(secret []byte, urls []string, o Options) (*Client, error) {
+func New(secrets *cellsecret.Secrets, urls []string, o Options) (*Client, error) {
 	if len(urls) == 0 {
 		return nil, errors.New("no node address is set")
 	}
-	signer, err := identity.NewSigner(secret)
+	signer, err := identity.NewSigner(secrets)
 	if err != nil {
 		return nil, err
 	}
-	prover, err := cellclock.NewProver(secret)
+	prover, err := cellclock.NewProver(secrets)
 	if err != nil {
 		return nil, err
 	}

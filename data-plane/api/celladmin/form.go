@@ -14,6 +14,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
@@ -36,8 +37,8 @@ type Formed struct {
 // another cell, or differs from what the others began with. Two steps follow: every
 // node stores the cell's id, and only then may any of them vote. Called again with
 // the same nodes it continues where it stopped.
-func Form(ctx context.Context, secret []byte, urls []string, o Options) (Formed, error) {
-	nodes, done, err := formers(secret, urls, o)
+func Form(ctx context.Context, secrets *cellsecret.Secrets, urls []string, o Options) (Formed, error) {
+	nodes, done, err := formers(secrets, urls, o)
 	if err != nil {
 		return Formed{}, err
 	}
@@ -82,8 +83,8 @@ type former struct {
 	client cellv1connect.FormationServiceClient
 }
 
-func formers(secret []byte, urls []string, o Options) ([]former, func(), error) {
-	signer, err := identity.NewSigner(secret)
+func formers(secrets *cellsecret.Secrets, urls []string, o Options) ([]former, func(), error) {
+	signer, err := identity.NewSigner(secrets)
 	if err != nil {
 		return nil, nil, err
 	}

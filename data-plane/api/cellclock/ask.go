@@ -14,6 +14,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 )
 
 // Path is where a node serves its time.
@@ -32,22 +34,39 @@ const (
 
 var errAnswer = errors.New("not an answer of a node of this cell")
 
-// Prover signs answers with the secret of a cell. What is signed is no secret: anybody
-// may ask what time it is.
-type Prover struct{ key []byte }
+// Prover signs answers with the first secret of a cell, and accepts those that were
+// signed with any. What is signed is no secret: anybody may ask what time it is.
+type Prover struct{ keys *cellsecret.Derived[[]byte] }
 
-// NewProver derives the key from the cell's secret.
-func NewProver(secret []byte) (*Prover, error) {
-	// A key of its own, so that no other use of the cell's secret makes the same MAC.
-	key, err := hkdf.Key(sha256.New, secret, nil, "corvo.cell.clock.v1", sha256.Size)
+// NewProver derives keys from the cell's secrets.
+func NewProver(secrets *cellsecret.Secrets) (*Prover, error) {
+	keys, err := cellsecret.Derive(secrets, func(secret []byte) ([]byte, error) {
+		// A key of its own, so that no other use of the cell's secret makes the same MAC.
+		key, err := hkdf.Key(sha256.New, secret, nil, "corvo.cell.clock.v1", sha256.Size)
+		if err != nil {
+			return nil, fmt.Errorf("derive clock key: %w", err)
+		}
+		return key, nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("derive clock key: %w", err)
+		return nil, err
 	}
-	return &Prover{key}, nil
+	return &Prover{keys}, nil
 }
 
-func (p *Prover) proof(nonce string, at int64) string {
-	mac := hmac.New(sha256.New, p.key)
+// proves reports whether a holder of one of the secrets made the answer.
+func (p *Prover) proves(a answer, nonce string) bool {
+	_, keys := p.keys.Values()
+	for _, key := range keys {
+		if hmac.Equal([]byte(a.Proof), []byte(proof(key, nonce, a.AtNS))) {
+			return true
+		}
+	}
+	return false
+}
+
+func proof(key []byte, nonce string, at int64) string {
+	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "%d:%s:%d", len(nonce), nonce, at)
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
@@ -69,7 +88,8 @@ func (p *Prover) Handler(clock Clock) http.Handler {
 		}
 		wall, _ := clock.Now()
 		at := wall.UnixNano()
-		body, err := json.Marshal(answer{at, p.proof(nonce, at)})
+		_, keys := p.keys.Values()
+		body, err := json.Marshal(answer{at, proof(keys[0], nonce, at)})
 		if err != nil {
 			panic("cellclock: an answer of plain fields does not marshal: " + err.Error())
 		}
@@ -109,7 +129,7 @@ func (p *Prover) ask(ctx context.Context, client *http.Client, clock Clock, base
 		return reading{}, fmt.Errorf("%w: %w", errAnswer, err)
 	}
 	wall, now := clock.Now()
-	if !hmac.Equal([]byte(a.Proof), []byte(p.proof(nonce, a.AtNS))) {
+	if !p.proves(a, nonce) {
 		return reading{}, errAnswer
 	}
 	way := now - sent

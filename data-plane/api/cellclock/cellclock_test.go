@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 )
 
 // handClock goes on when the test says so.
@@ -36,7 +38,7 @@ func (c *handClock) move(wall, mono time.Duration) {
 
 func prover(t *testing.T, secret string) *Prover {
 	t.Helper()
-	p, err := NewProver([]byte(secret))
+	p, err := NewProver(cellsecret.Must([]byte(secret)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 )
 
 // Headers of an identity, in their canonical spelling.
@@ -55,9 +57,8 @@ const (
 	// SkewMax is how far two clocks of a cell may be apart.
 	SkewMax = 30 * time.Second
 
-	secretMin = 16
-	valueMax  = 2048
-	rolesMax  = 16
+	valueMax = 2048
+	rolesMax = 16
 )
 
 // Errors of Verify and Sign. External callers must not learn which one it was.
@@ -113,21 +114,35 @@ func (id Identity) IsCell() bool {
 	return strings.HasPrefix(id.Principal, cellPrefix) && len(id.Roles) == 1 && id.Roles[0] == RoleCell
 }
 
-// Signer writes and checks identities with the secret of one cell. It is safe for
-// concurrent use.
-type Signer struct{ macs *sync.Pool }
+// process is who signed: a part of the cell by its name, or the proxy that
+// authenticated somebody else.
+func (id Identity) process() string {
+	if id.IsCell() {
+		return strings.TrimPrefix(id.Principal, cellPrefix)
+	}
+	return "a proxy"
+}
 
-// NewSigner makes a Signer from the cell's secret, at least 16 bytes.
-func NewSigner(secret []byte) (*Signer, error) {
-	if len(secret) < secretMin {
-		return nil, fmt.Errorf("cell secret has %d bytes, want at least %d", len(secret), secretMin)
-	}
-	// A key of its own, so that no other use of the cell's secret makes the same MAC.
-	key, err := hkdf.Key(sha256.New, secret, nil, "corvo.cell.identity.v1", sha256.Size)
+// Signer writes and checks identities with the secrets of one cell: it signs with the
+// first, and accepts all. It is safe for concurrent use.
+type Signer struct {
+	macs *cellsecret.Derived[*sync.Pool]
+}
+
+// NewSigner makes a Signer that follows the cell's secrets.
+func NewSigner(secrets *cellsecret.Secrets) (*Signer, error) {
+	macs, err := cellsecret.Derive(secrets, func(secret []byte) (*sync.Pool, error) {
+		// A key of its own, so that no other use of the cell's secret makes the same MAC.
+		key, err := hkdf.Key(sha256.New, secret, nil, "corvo.cell.identity.v1", sha256.Size)
+		if err != nil {
+			return nil, fmt.Errorf("derive identity key: %w", err)
+		}
+		return &sync.Pool{New: func() any { return newWork(key) }}, nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("derive identity key: %w", err)
+		return nil, err
 	}
-	return &Signer{macs: &sync.Pool{New: func() any { return newWork(key) }}}, nil
+	return &Signer{macs}, nil
 }
 
 // work is what one signature needs: reused, because keying HMAC costs more than
@@ -141,6 +156,9 @@ type work struct {
 func newWork(key []byte) *work {
 	return &work{mac: hmac.New(sha256.New, key), buf: make([]byte, 0, 512), sum: make([]byte, 0, sha256.Size)}
 }
+
+// Secrets are those that the Signer follows.
+func (s *Signer) Secrets() *cellsecret.Secrets { return s.macs.From() }
 
 // Sign replaces every identity header in h by those of id, signed for path, the
 // decoded path of the request (url.URL.Path).
@@ -160,9 +178,10 @@ func (s *Signer) Sign(h http.Header, id Identity, path string) error {
 		values[i] = f[i]
 		h[name] = values[i : i+1 : i+1]
 	}
-	w := s.macs.Get().(*work)
+	_, macs := s.macs.Values()
+	w := macs[0].Get().(*work)
 	values[len(f)] = base64.RawURLEncoding.EncodeToString(w.macOf(&f, path))
-	s.macs.Put(w)
+	macs[0].Put(w)
 	h[HeaderSignature] = values[len(f):]
 	return nil
 }
@@ -188,7 +207,8 @@ func (s *Signer) Verify(h http.Header, path string, now time.Time) (Identity, er
 			return Identity{}, err
 		}
 	}
-	if !s.matches(&f, path, signature) {
+	set, which := s.matches(&f, path, signature)
+	if which < 0 {
 		return Identity{}, ErrSignature
 	}
 	// Only what we signed ourselves is interpreted.
@@ -199,6 +219,7 @@ func (s *Signer) Verify(h http.Header, path string, now time.Time) (Identity, er
 	if now.After(id.ExpiresAt.Add(SkewMax)) || id.ExpiresAt.After(now.Add(LifeMax+SkewMax)) {
 		return Identity{}, ErrExpired
 	}
+	set.NoteUse(which, id.process(), now)
 	return id, nil
 }
 
@@ -207,19 +228,27 @@ func (s *Signer) VerifyRequest(r *http.Request, now time.Time) (Identity, error)
 	return s.Verify(r.Header, r.URL.Path, now)
 }
 
-func (s *Signer) matches(f *fields, path, signature string) bool {
+// matches finds the secret that made a signature; -1 if none did.
+func (s *Signer) matches(f *fields, path, signature string) (set *cellsecret.Set, which int) {
 	var got [sha256.Size]byte
 	// Strict: otherwise four spellings of the last digit would be the same
 	// signature.
 	if len(signature) != base64.RawURLEncoding.EncodedLen(len(got)) {
-		return false
+		return nil, -1
 	}
 	if _, err := base64.RawURLEncoding.Strict().Decode(got[:], []byte(signature)); err != nil {
-		return false
+		return nil, -1
 	}
-	w := s.macs.Get().(*work)
-	defer s.macs.Put(w)
-	return hmac.Equal(w.macOf(f, path), got[:])
+	set, macs := s.macs.Values()
+	for i, pool := range macs {
+		w := pool.Get().(*work)
+		same := hmac.Equal(w.macOf(f, path), got[:])
+		pool.Put(w)
+		if same {
+			return set, i
+		}
+	}
+	return nil, -1
 }
 
 // macOf is the MAC of the canonical text: a version, then every field and the path

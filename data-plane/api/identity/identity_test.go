@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 )
 
 var (
@@ -19,7 +21,7 @@ const testPath = "/api/v1/enqueue"
 
 func testSigner(t testing.TB) *Signer {
 	t.Helper()
-	s, err := NewSigner(testSecret)
+	s, err := NewSigner(cellsecret.Must(testSecret))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +87,7 @@ func TestVerify_AnyChangedHeaderIsRefused(t *testing.T) {
 	if _, err := s.Verify(http.Header{HeaderProxyStream: {"1"}}, testPath, testNow); !errors.Is(err, ErrUnsigned) {
 		t.Errorf("unsigned: %v", err)
 	}
-	other, err := NewSigner([]byte("ffffffffffffffffffffffffffffffff"))
+	other, err := NewSigner(cellsecret.Must([]byte("ffffffffffffffffffffffffffffffff")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,10 +172,54 @@ func TestSign_LeavesNoHeaderOfAnEarlierIdentity(t *testing.T) {
 	}
 }
 
-func TestNewSigner_ShortSecretIsRefused(t *testing.T) {
+// A secret is replaced while everything runs: at each step of the rotation every process
+// accepts what every other one signs, even if it is one step behind.
+func TestSigner_ASecretIsReplacedInSteps(t *testing.T) {
 	t.Parallel()
-	if _, err := NewSigner([]byte("short")); err == nil {
-		t.Fatal("accepted")
+	before, after := []byte("the secret of before"), []byte("the secret of afterwards")
+	steps := [][][]byte{{before}, {before, after}, {after, before}, {after}}
+	for i := range steps {
+		for _, j := range []int{i - 1, i, i + 1} {
+			if j < 0 || j >= len(steps) {
+				continue
+			}
+			from, to := cellsecret.Must(before), cellsecret.Must(before)
+			signer, verifier := must(NewSigner(from))(t), must(NewSigner(to))(t) // They follow what comes.
+			for _, r := range []func() (bool, error){func() (bool, error) { return from.Replace(steps[i]...) }, func() (bool, error) { return to.Replace(steps[j]...) }} {
+				if _, err := r(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			h := http.Header{}
+			if err := signer.Sign(h, CellPrincipal("n1", testNow), testPath); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := verifier.Verify(h, testPath, testNow); err != nil {
+				t.Errorf("signed at step %d, read at step %d: %v", i, j, err)
+			}
+			last := to.Status()[len(to.Status())-1]
+			if used := last.LastUse.By == "n1"; used != (to.Now().IDs()[0] != from.Now().IDs()[0]) {
+				t.Errorf("signed at step %d, read at step %d: use of the second secret %+v", i, j, last)
+			}
+		}
+	}
+	gone, accepts := cellsecret.Must(before), cellsecret.Must(after)
+	h := http.Header{}
+	if err := must(NewSigner(gone))(t).Sign(h, testIdentity(), testPath); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := must(NewSigner(accepts))(t).Verify(h, testPath, testNow); !errors.Is(err, ErrSignature) {
+		t.Errorf("the old secret, after the last step: %v", err)
+	}
+}
+
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
 	}
 }
 
@@ -244,7 +290,8 @@ func FuzzVerify(f *testing.F) {
 				honest[name] = []string{fs[i]}
 			}
 		}
-		w := s.macs.Get().(*work)
+		_, macs := s.macs.Values()
+		w := macs[0].Get().(*work)
 		honest[HeaderSignature] = []string{base64.RawURLEncoding.EncodeToString(w.macOf(&fs, path))}
 		for _, h := range []http.Header{forged, honest} {
 			id, err := s.Verify(h, path, testNow)

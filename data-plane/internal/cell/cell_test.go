@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
@@ -364,7 +365,7 @@ func TestHandler_OnlyPartsOfTheCellMayCall(t *testing.T) {
 	t.Parallel()
 	c := newTestCell(t, 1)
 	url := c.leader().record().GetApiUrl()
-	other, err := identity.NewSigner([]byte("the secret of another cell"))
+	other, err := identity.NewSigner(cellsecret.Must([]byte("the secret of another cell")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 )
 
 // admin is the client that the control plane uses, speaking to every node.
@@ -15,7 +16,7 @@ func (c *testCell) admin() *celladmin.Client {
 	for _, n := range c.nodes {
 		urls = append(urls, n.record().GetApiUrl())
 	}
-	client, err := celladmin.New([]byte(testSecret), urls, celladmin.Options{Name: "test"})
+	client, err := celladmin.New(cellsecret.Must([]byte(testSecret)), urls, celladmin.Options{Name: "test"})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -81,6 +81,19 @@ func NewPeers(c *Cell, signer *identity.Signer, transport http.RoundTripper, fir
 	return &Peers{cell: c, signer: signer, transport: transport, first: first}
 }
 
+// secrets describes the cell secrets of this process, the one that signs first.
+func (p *Peers) secrets() []*cellv1.CellSecret {
+	var out []*cellv1.CellSecret
+	for _, s := range p.signer.Secrets().Status() {
+		c := &cellv1.CellSecret{Id: s.ID, LastUsedBy: s.LastUse.By}
+		if !s.LastUse.At.IsZero() {
+			c.LastUsedNs = s.LastUse.At.UnixNano()
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
 // URL is the API base URL of a node, if known.
 func (p *Peers) URL(nodeID string) (string, bool) {
 	if u, ok := p.first[nodeID]; ok {

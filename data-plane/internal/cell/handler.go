@@ -184,7 +184,7 @@ func (h *handler) GetIndex(ctx context.Context, req *connect.Request[cellv1.GetI
 }
 
 func (h *handler) ConfirmWatch(_ context.Context, req *connect.Request[cellv1.ConfirmWatchRequest]) (*connect.Response[cellv1.ConfirmWatchResponse], error) {
-	h.cell.watchers.confirm(req.Msg.GetProxyId(), req.Msg.GetIndex(), req.Msg.GetReady(), time.Now())
+	h.cell.watchers.confirm(req.Msg, time.Now())
 	return connect.NewResponse(&cellv1.ConfirmWatchResponse{}), nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
@@ -92,7 +93,7 @@ func (n *testNode) IDs() []uint32 {
 
 func newTestCell(t *testing.T, size int, set ...func(*testCell)) *testCell {
 	t.Helper()
-	signer, err := identity.NewSigner([]byte(testSecret))
+	signer, err := identity.NewSigner(cellsecret.Must([]byte(testSecret)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +216,7 @@ func (c *testCell) connect(n *testNode) {
 	n.health = health.New(testLogger(n.id))
 	n.mux = transport.Listen(n.raft, transport.Options{
 		Health: n.health,
-		NodeID: n.id, CellID: "test", Secret: []byte(testSecret), Logger: testLogger(n.id),
+		NodeID: n.id, CellID: "test", Secrets: cellsecret.Must([]byte(testSecret)), Logger: testLogger(n.id),
 		Resolve: c.resolve,
 	})
 }

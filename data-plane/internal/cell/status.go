@@ -34,6 +34,7 @@ func (m *Membership) Self() *cellv1.NodeStatus {
 	for _, c := range m.cell.health.Causes() {
 		s.Causes = append(s.Causes, &cellv1.HealthCause{Reason: string(c.Reason), Detail: c.Detail})
 	}
+	s.Secrets = m.peers.secrets()
 	return s
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
@@ -33,6 +34,7 @@ type watching struct {
 	watches int
 	index   uint64
 	ready   bool
+	secrets []string
 	heard   time.Time // Of the last confirmation.
 }
 
@@ -64,11 +66,13 @@ func (w *watchers) enter(id string) (leave func(), err error) {
 // confirm records what a proxy has applied. A proxy without a watch here is not
 // recorded, because nothing would say when it is gone. Confirmations may overtake
 // each other.
-func (w *watchers) confirm(id string, index uint64, ready bool, now time.Time) {
+func (w *watchers) confirm(said *cellv1.ConfirmWatchRequest, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if p := w.byID[id]; p != nil {
-		p.index, p.ready, p.heard = max(p.index, index), ready, now
+	if p := w.byID[said.GetProxyId()]; p != nil {
+		p.index, p.ready, p.heard = max(p.index, said.GetIndex()), said.GetReady(), now
+		p.secrets = said.GetSecretIds()
+		p.secrets = p.secrets[:min(len(p.secrets), cellsecret.Max)]
 	}
 }
 
@@ -79,7 +83,7 @@ func (w *watchers) list(now time.Time) []*cellv1.Watcher {
 	var out []*cellv1.Watcher
 	for id, p := range w.byID {
 		if now.Sub(p.heard) <= watcherSilence {
-			out = append(out, &cellv1.Watcher{ProxyId: id, Index: p.index, Ready: p.ready})
+			out = append(out, &cellv1.Watcher{ProxyId: id, Index: p.index, Ready: p.ready, SecretIds: p.secrets})
 		}
 	}
 	slices.SortFunc(out, compareWatchers)

@@ -170,7 +170,7 @@ func TestWatchers_ASilentProxyIsNotLive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.confirm("p", 3, true, now)
+	w.confirm(&cellv1.ConfirmWatchRequest{ProxyId: "p", Index: 3, Ready: true}, now)
 	if got := w.list(now.Add(watcherSilence)); len(got) != 1 {
 		t.Errorf("within the silence: %v", got)
 	}
@@ -181,7 +181,7 @@ func TestWatchers_ASilentProxyIsNotLive(t *testing.T) {
 	if len(w.byID) != 0 {
 		t.Error("a proxy without a watch is remembered")
 	}
-	w.confirm("p", 4, true, now)
+	w.confirm(&cellv1.ConfirmWatchRequest{ProxyId: "p", Index: 4, Ready: true}, now)
 	if len(w.byID) != 0 {
 		t.Error("a confirmation without a watch was noted")
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 )
 
@@ -69,7 +70,7 @@ func (c *Cell) start(i int, found *node.Formation) error {
 	if p.API == nil {
 		p.API, p.Raft = listenAt(c.tb, strings.TrimPrefix(p.APIURL, "http://")), listenAt(c.tb, p.RaftAddress)
 	}
-	cfg := node.Config{ID: p.ID, Dir: p.Dir, API: p.API, Raft: p.Raft, Formation: found, Secret: []byte(Secret), Logger: Logger()}
+	cfg := node.Config{ID: p.ID, Dir: p.Dir, API: p.API, Raft: p.Raft, Formation: found, Secrets: cellsecret.Must([]byte(Secret)), Logger: Logger()}
 	for _, p := range c.Places {
 		cfg.Peers = append(cfg.Peers, p.Peer)
 	}
@@ -111,7 +112,7 @@ func (c *Cell) Form() (celladmin.Formed, error) {
 	c.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return celladmin.Form(ctx, []byte(Secret), c.URLs(), celladmin.Options{Name: "test"})
+	return celladmin.Form(ctx, cellsecret.Must([]byte(Secret)), c.URLs(), celladmin.Options{Name: "test"})
 }
 
 // Ready waits until nodes are ready: those of these numbers, or all.
@@ -143,7 +144,7 @@ func (c *Cell) URLs() []string {
 // Admin is a client of the cell's administration, closed with the test.
 func (c *Cell) Admin() *celladmin.Client {
 	c.tb.Helper()
-	admin, err := celladmin.New([]byte(Secret), c.URLs(), celladmin.Options{Name: "test"})
+	admin, err := celladmin.New(cellsecret.Must([]byte(Secret)), c.URLs(), celladmin.Options{Name: "test"})
 	if err != nil {
 		c.tb.Fatal(err)
 	}

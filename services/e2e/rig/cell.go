@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,12 +14,14 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
 const (
-	cellSecret = "a secret of the test's cell"
+	// CellSecret is the cell's secret at the start.
+	CellSecret = "a secret of the test's cell"
 	// CellTenant is the tenant of a Cell.
 	CellTenant = "acme"
 )
@@ -94,7 +97,7 @@ func StartCell(t testing.TB, o CellOptions) *Cell {
 	o.Proxies = cmp.Or(o.Proxies, 1)
 	c := &Cell{t: t, wallClocks: o.WallClocks != nil}
 	c.secretFile = filepath.Join(t.TempDir(), "secret")
-	writeFile(t, c.secretFile, cellSecret+"\n")
+	writeFile(t, c.secretFile, CellSecret+"\n")
 	admin := celladmin.Options{Name: "test"}
 	if o.TLS {
 		c.authority = newAuthority(t)
@@ -102,7 +105,7 @@ func StartCell(t testing.TB, o CellOptions) *Cell {
 		admin.TLS = c.authority.config("test")
 	}
 	c.plan(o)
-	c.Admin = must(celladmin.New([]byte(cellSecret), c.URLs(), admin))(t)
+	c.Admin = must(celladmin.New(cellsecret.Must([]byte(CellSecret)), c.URLs(), admin))(t)
 	t.Cleanup(c.Admin.Close)
 	for _, n := range c.Nodes {
 		n.Start()
@@ -127,7 +130,7 @@ func (c *Cell) form(o celladmin.Options) {
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
 	for {
-		_, err := celladmin.Form(ctx, []byte(cellSecret), c.URLs(), o)
+		_, err := celladmin.Form(ctx, cellsecret.Must([]byte(CellSecret)), c.URLs(), o)
 		if err == nil {
 			return
 		}
@@ -222,6 +225,15 @@ func (c *Cell) Command(args ...string) (stdout, stderr string, exit int) {
 	all := append([]string{"cell"}, args...)
 	all = append(all, "--nodes", strings.Join(c.URLs(), ","))
 	return Run(c.t, startLimit, append(all, c.flags("operator")...)...)
+}
+
+// SetSecrets replaces the secrets of all processes, which read them from one file, each
+// in its own time.
+func (c *Cell) SetSecrets(secrets ...string) {
+	c.t.Helper()
+	next := c.secretFile + ".next"
+	writeFile(c.t, next, strings.Join(secrets, "\n")+"\n")
+	check(c.t, os.Rename(next, c.secretFile))
 }
 
 func (c *Cell) makeTenant() {

@@ -20,6 +20,7 @@ import (
 	"connectrpc.com/connect"
 	"go.uber.org/goleak"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
@@ -47,7 +48,7 @@ var cellSecret = []byte("0123456789abcdef0123456789abcdef")
 
 func newSigner(t testing.TB) *identity.Signer {
 	t.Helper()
-	s, err := identity.NewSigner(cellSecret)
+	s, err := identity.NewSigner(cellsecret.Must(cellSecret))
 	if err != nil {
 		t.Fatal(err)
 	}

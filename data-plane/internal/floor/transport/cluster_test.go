@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
@@ -58,8 +59,8 @@ func (n *network) listen(t testing.TB, opts Options) *Mux {
 	if opts.CellID == "" {
 		opts.CellID = "cell"
 	}
-	if opts.Secret == nil {
-		opts.Secret = testSecret
+	if opts.Secrets == nil {
+		opts.Secrets = cellsecret.Must(testSecret)
 	}
 	opts.Logger = quiet()
 	opts.Resolve = func(id string) (string, error) { return id, nil }

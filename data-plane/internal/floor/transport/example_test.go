@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/transport"
 )
 
@@ -19,7 +20,7 @@ func Example() {
 		check(err)
 		addresses[node] = ln.Addr().String()
 		return transport.Listen(ln, transport.Options{
-			NodeID: node, Secret: []byte("at least 16 bytes"),
+			NodeID: node, Secrets: cellsecret.Must([]byte("at least 16 bytes")),
 			Resolve: func(id string) (string, error) { return addresses[id], nil },
 		})
 	}

@@ -9,6 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 )
 
 // The handshake, before the first raft byte:
@@ -18,6 +21,9 @@ import (
 //	listener challenge nonce [32] | HMAC(secret, "listener" | hello | nonce)
 //	dialer   proof     frame(statement) | HMAC(secret, "dialer" | hello | nonce | frame)
 //	listener status    u8 | frame(reason or statement) | HMAC(secret, "verdict" | hello | nonce | all before)
+//
+// The secret is the one that the listener signs with; the dialer finds out which of
+// those that it accepts this is.
 //
 // A frame is a u16 length and so many bytes. All proofs cover both nonces and all
 // names, and differ in their label, so none can be replayed or reflected. Names are
@@ -166,7 +172,7 @@ func readName(r io.Reader, name *string) error {
 
 // dialHandshake runs the dialer's side and returns nil once the listener has proven
 // itself, has accepted, and has passed guard.
-func dialHandshake(c io.ReadWriter, secret []byte, h hello, guard Guard) error {
+func dialHandshake(c io.ReadWriter, secrets *cellsecret.Secrets, h hello, guard Guard) error {
 	h.nonce = newNonce()
 	raw, err := h.encode()
 	if err != nil {
@@ -180,7 +186,8 @@ func dialHandshake(c io.ReadWriter, secret []byte, h hello, guard Guard) error {
 		return fmt.Errorf("read challenge: %w", err)
 	}
 	nonce, theirs := challenge[:nonceBytes], challenge[nonceBytes:]
-	if !hmac.Equal(theirs, proof(secret, listenerLabel, raw, nonce)) {
+	secret := matching(secrets, h.to, theirs, raw, nonce)
+	if secret == nil {
 		return errBadProof
 	}
 	judge := guard.Check(h.to)
@@ -211,7 +218,7 @@ func dialHandshake(c io.ReadWriter, secret []byte, h hello, guard Guard) error {
 // listenHandshake runs the listener's side up to the peer's proof. The caller still
 // has to send a status with answer. judge is guard's check of the peer, taken
 // before the peer made its statement.
-func listenHandshake(c io.ReadWriter, secret []byte, guard Guard) (h hello, s Statement, judge func(Statement) *Refusal, answer func(status, []byte) error, err error) {
+func listenHandshake(c io.ReadWriter, secrets *cellsecret.Secrets, guard Guard) (h hello, s Statement, judge func(Statement) *Refusal, answer func(status, []byte) error, err error) {
 	fail := func(err error) (hello, Statement, func(Statement) *Refusal, func(status, []byte) error, error) {
 		return hello{}, Statement{}, nil, nil, err
 	}
@@ -220,6 +227,7 @@ func listenHandshake(c io.ReadWriter, secret []byte, guard Guard) (h hello, s St
 		return fail(err)
 	}
 	judge = guard.Check(h.from)
+	secret := secrets.Now().Raw()[0]
 	nonce := newNonce()
 	if _, err := c.Write(append(nonce[:], proof(secret, listenerLabel, raw, nonce[:])...)); err != nil {
 		return fail(fmt.Errorf("send challenge: %w", err))
@@ -246,6 +254,19 @@ func listenHandshake(c io.ReadWriter, secret []byte, guard Guard) (h hello, s St
 		return nil
 	}
 	return h, s, judge, answer, nil
+}
+
+// matching returns the secret with which the listener made its proof, nil if it was
+// none of those that this node accepts.
+func matching(secrets *cellsecret.Secrets, listener string, theirs, raw, nonce []byte) []byte {
+	set := secrets.Now()
+	for i, secret := range set.Raw() {
+		if hmac.Equal(theirs, proof(secret, listenerLabel, raw, nonce)) {
+			set.NoteUse(i, listener, time.Now())
+			return secret
+		}
+	}
+	return nil
 }
 
 func readStatus(c io.Reader, secret, raw, nonce []byte) (status, []byte, error) {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 )
 
@@ -37,15 +38,15 @@ const (
 // ErrClosed answers every use of a closed Mux or Group.
 var ErrClosed = errors.New("raft transport is closed")
 
-// Options of a Mux. NodeID, Secret and Resolve are required.
+// Options of a Mux. NodeID, Secrets and Resolve are required.
 type Options struct {
 	NodeID string // This node; 1 to 255 bytes.
 	// CellID is the cell's id; connections of other cells are refused. While it is
 	// empty, every connection is, until SetCell.
 	CellID string
 	// Guard may refuse peers of the cell; nil refuses none.
-	Guard  Guard
-	Secret []byte // Shared by the nodes of the cell; at least 16 random bytes.
+	Guard   Guard
+	Secrets *cellsecret.Secrets // Shared by the nodes of the cell.
 
 	// TLS, if not nil, is used in both directions. With mutual TLS a node's
 	// certificate must name its node id as a DNS name, which binds the id to the
@@ -181,8 +182,8 @@ func checkOptions(o Options) error {
 		return fmt.Errorf("node id %q is not 1 to %d bytes", o.NodeID, nameBytesMax)
 	case len(o.CellID) > nameBytesMax:
 		return fmt.Errorf("cell id %q has more than %d bytes", o.CellID, nameBytesMax)
-	case len(o.Secret) < 16:
-		return fmt.Errorf("cell secret has %d bytes, not at least 16", len(o.Secret))
+	case o.Secrets == nil:
+		return errors.New("no Secrets")
 	case o.Resolve == nil:
 		return errors.New("no Resolve")
 	}
@@ -332,7 +333,7 @@ func (m *Mux) greet(conn net.Conn) (*Group, hello, net.Conn, error) {
 	if m.opts.TLS != nil {
 		conn = tls.Server(conn, m.opts.TLS)
 	}
-	h, said, judge, answer, err := listenHandshake(conn, m.opts.Secret, m.opts.Guard)
+	h, said, judge, answer, err := listenHandshake(conn, m.opts.Secrets, m.opts.Guard)
 	if err != nil {
 		return nil, hello{}, nil, err
 	}
@@ -455,7 +456,7 @@ func (m *Mux) introduce(conn net.Conn, h hello) (net.Conn, error) {
 		}
 		conn = tls.Client(conn, cfg)
 	}
-	return conn, dialHandshake(&stopwatch{ReadWriter: conn, far: m.far, node: h.to}, m.opts.Secret, h, m.opts.Guard)
+	return conn, dialHandshake(&stopwatch{ReadWriter: conn, far: m.far, node: h.to}, m.opts.Secrets, h, m.opts.Guard)
 }
 
 func dialTCP(ctx context.Context, addr string) (net.Conn, error) {

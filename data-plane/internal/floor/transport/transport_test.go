@@ -20,6 +20,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
@@ -154,7 +155,7 @@ func TestMux_RefusesStrangers(t *testing.T) {
 		group uint32
 		want  string
 	}{
-		"wrong secret":  {Options{NodeID: "n1", Secret: []byte("another secret of some length...")}, "n2", testGroup, errBadProof.Error()},
+		"wrong secret":  {Options{NodeID: "n1", Secrets: cellsecret.Must([]byte("another secret of some length..."))}, "n2", testGroup, errBadProof.Error()},
 		"wrong cell":    {Options{NodeID: "n1", CellID: "another cell"}, "n2", testGroup, wrongCell.String()},
 		"wrong node":    {Options{NodeID: "n1"}, "n3", testGroup, wrongNode.String()},
 		"unknown group": {Options{NodeID: "n1"}, "n2", 99, unknownGroup.String()},
@@ -177,6 +178,30 @@ func TestMux_RefusesStrangers(t *testing.T) {
 				t.Errorf("metrics = %+v, want nothing accepted", m)
 			}
 		})
+	}
+}
+
+// A secret is replaced in steps, and nodes one step apart connect, in both directions.
+// Nodes two steps apart do not always.
+func TestMux_TheSecretIsReplacedInSteps(t *testing.T) {
+	t.Parallel()
+	before, after := []byte("the secret of before"), []byte("the secret of afterwards")
+	steps := [][][]byte{{before}, {before, after}, {after, before}, {after}}
+	for i, dialer := range steps {
+		for j, listener := range steps {
+			n := newNetwork()
+			b := n.listen(t, Options{NodeID: "n2", Secrets: cellsecret.Must(listener...)})
+			answer(t, b.Group(testGroup))
+			dials := cellsecret.Must(dialer...)
+			a := n.listen(t, Options{NodeID: "n1", Secrets: dials})
+			err := vote(a.Group(testGroup), "n2")
+			if apart := max(i, j) - min(i, j); apart <= 1 && err != nil || apart == len(steps)-1 && err == nil {
+				t.Errorf("dialed at step %d to step %d: %v", i, j, err)
+			}
+			if last := dials.Status()[len(dialer)-1]; err == nil && !last.Signs && (last.LastUse.By == "n2") != (j/2 != i/2) {
+				t.Errorf("dialed at step %d to step %d: use of the second secret %+v", i, j, last)
+			}
+		}
 	}
 }
 
@@ -587,7 +612,7 @@ func TestMux_OverMemory(t *testing.T) {
 	for _, id := range []string{"n1", "n2"} {
 		lns[id] = &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
 		m := Listen(lns[id], Options{
-			NodeID: id, CellID: "cell", Secret: testSecret, Logger: quiet(),
+			NodeID: id, CellID: "cell", Secrets: cellsecret.Must(testSecret), Logger: quiet(),
 			Resolve: func(id string) (string, error) { return id, nil },
 			Dial:    func(ctx context.Context, to string) (net.Conn, error) { return lns[to].dial(ctx) },
 		})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 )
@@ -49,7 +50,7 @@ func (s *session) cellCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(s.formCommand(&f), s.statusCommand(&f), s.proxiesCommand(&f), s.addNodeCommand(&f), s.removeNodeCommand(&f), s.transferCommand(&f), s.raiseVersionCommand(&f),
+	c.AddCommand(s.formCommand(&f), s.statusCommand(&f), s.proxiesCommand(&f), s.secretsCommand(&f), s.addNodeCommand(&f), s.removeNodeCommand(&f), s.transferCommand(&f), s.raiseVersionCommand(&f),
 		s.tenantCommand(&f), s.namespaceCommand(&f), s.keyCommand(&f))
 	fs := c.PersistentFlags()
 	fs.StringVar(&f.nodes, "nodes", "", "API `URL,...` of the cell's nodes; list all that you know")
@@ -60,25 +61,25 @@ func (s *session) cellCommand() *cobra.Command {
 }
 
 // asking runs what asks the nodes of the cell for something.
-func (f *adminFlags) asking(run func(ctx context.Context, secret []byte, o celladmin.Options, args []string) error) func(*cobra.Command, []string) error {
+func (f *adminFlags) asking(run func(ctx context.Context, secrets *cellsecret.Secrets, o celladmin.Options, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		if len(list(f.nodes)) == 0 {
 			return usagef("--nodes is required")
 		}
-		secret, cellTLS, err := f.cell.load()
+		secrets, cellTLS, err := f.cell.load()
 		if err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), f.timeout)
 		defer cancel()
-		return run(ctx, secret, celladmin.Options{Name: "operator", TLS: cellTLS}, args)
+		return run(ctx, secrets, celladmin.Options{Name: "operator", TLS: cellTLS}, args)
 	}
 }
 
 // with runs one call to the cell.
 func (f *adminFlags) with(run func(ctx context.Context, c *celladmin.Client, args []string) error) func(*cobra.Command, []string) error {
-	return f.asking(func(ctx context.Context, secret []byte, o celladmin.Options, args []string) error {
-		client, err := celladmin.New(secret, list(f.nodes), o)
+	return f.asking(func(ctx context.Context, secrets *cellsecret.Secrets, o celladmin.Options, args []string) error {
+		client, err := celladmin.New(secrets, list(f.nodes), o)
 		if err != nil {
 			return usagef("%v", err)
 		}
@@ -96,8 +97,8 @@ cell. If the command is interrupted, run it again with the same nodes.
 
 Do this once in the life of a cell. Replace a node that loses its folder later
 with one that has a new id (remove-node, then a node with --join); forming never brings it back.`,
-		RunE: f.asking(func(ctx context.Context, secret []byte, o celladmin.Options, _ []string) error {
-			formed, err := celladmin.Form(ctx, secret, list(f.nodes), o)
+		RunE: f.asking(func(ctx context.Context, secrets *cellsecret.Secrets, o celladmin.Options, _ []string) error {
+			formed, err := celladmin.Form(ctx, secrets, list(f.nodes), o)
 			if err != nil {
 				return formFailure(err)
 			}

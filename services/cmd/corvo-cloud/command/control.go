@@ -105,6 +105,9 @@ func (s *session) control(ctx context.Context, f controlFlags) error {
 	if err != nil {
 		return listenFailure("--listen", f.listen, err)
 	}
+	for _, c := range cfg.Cells {
+		f.cell.follow(ctx, c.Secrets, s.logger())
+	}
 	control, err := server.New(ctx, cfg)
 	if err != nil {
 		return serverFailure("the control plane didn't start", errors.Join(err, listener.Close()))
@@ -158,7 +161,7 @@ func (s *session) controlConfig(f controlFlags) (server.Config, error) {
 	if !strings.Contains(f.tenantURL, "{tenant}") {
 		return server.Config{}, usagef("--tenant-url %q must contain {tenant}", f.tenantURL)
 	}
-	secret, cellTLS, err := f.cell.load()
+	secrets, cellTLS, err := f.cell.load()
 	if err != nil {
 		return server.Config{}, err
 	}
@@ -170,7 +173,7 @@ func (s *session) controlConfig(f controlFlags) (server.Config, error) {
 		return server.Config{}, err
 	}
 	f.TenantURL = func(tenant string) string { return strings.ReplaceAll(f.tenantURL, "{tenant}", tenant) }
-	f.Cells = []server.Cell{{Name: f.cellName, URLs: list(f.nodes), Secret: secret, TLS: cellTLS}}
+	f.Cells = []server.Cell{{Name: f.cellName, URLs: list(f.nodes), Secrets: secrets, TLS: cellTLS}}
 	f.Console, f.Peer, f.Version, f.Logger = web.Files(), proxies.Client, version(), s.logger()
 	return f.Config, nil
 }

@@ -88,6 +88,7 @@ var serverFailures = []struct {
 	{datadir.ErrOtherVersion, ExitConflict, "DATA_VERSION", "start the version that wrote it, or use another --data"},
 	{datadir.ErrForeign, ExitConflict, "DATA_FOREIGN", "use a --data that is empty or was made by this command"},
 	{up.ErrIncomplete, ExitConflict, "DATA_INCOMPLETE", "put it back, or use another --data; up can't replace a node"},
+	{up.ErrCellSecret, ExitConflict, "KEY_FILE", "write one secret of at least 16 characters per line, the current one first; remove the file to get a new one"},
 	{up.ErrMasterKeys, ExitConflict, "KEY_FILE", "restore it from a backup: one key of 64 hex digits per line, the current one first"},
 	{node.ErrFolder, ExitConflict, "DATA_FOREIGN", "check --data and --id: a node keeps its folder and its id for life"},
 	{node.ErrRefused, ExitConflict, "NODE_REFUSED", "remove its id with `corvo-cloud cell remove-node` if it is still in the cell, then " + newNode},

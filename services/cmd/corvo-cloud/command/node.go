@@ -74,9 +74,10 @@ func (s *session) node(ctx context.Context, f nodeFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.Secret, f.TLS, err = f.cell.load(); err != nil {
+	if f.Secrets, f.TLS, err = f.cell.load(); err != nil {
 		return err
 	}
+	f.cell.follow(ctx, f.Secrets, s.logger())
 	s.limitMemory(nodeMemory)
 	dir, err := datadir.Claim(f.Dir, "node")
 	if err != nil {

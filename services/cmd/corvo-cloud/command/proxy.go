@@ -67,11 +67,12 @@ func (s *session) proxy(ctx context.Context, f proxyFlags) error {
 	if len(list(f.nodes)) == 0 {
 		return usagef("--nodes is required")
 	}
-	secret, cellTLS, err := f.cell.load()
+	secrets, cellTLS, err := f.cell.load()
 	if err != nil {
 		return err
 	}
-	opts := proxy.Options{Domain: f.domain, Name: f.name, CellSecret: secret, CellTLS: cellTLS, Nodes: list(f.nodes), Logger: s.logger()}
+	f.cell.follow(ctx, secrets, s.logger())
+	opts := proxy.Options{Domain: f.domain, Name: f.name, CellSecrets: secrets, CellTLS: cellTLS, Nodes: list(f.nodes), Logger: s.logger()}
 	if opts.TLS, err = publicTLS(f.cert, f.key); err != nil {
 		return err
 	}

@@ -1,13 +1,16 @@
 package command
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"log/slog"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 )
 
 // cellFlags say how the processes of a cell know each other.
@@ -24,7 +27,7 @@ func (f *cellFlags) add(c *cobra.Command) {
 	if c.HasSubCommands() {
 		fs = c.PersistentFlags()
 	}
-	fs.StringVar(&f.secretFile, "cell-secret-file", "", "`FILE` with the secret that all processes of the cell share (at least 16 characters)")
+	fs.StringVar(&f.secretFile, "cell-secret-file", "", "`FILE` with the secret that all processes of the cell share (at least 16 characters); a second line is accepted too, and changes are picked up while running")
 	fs.BoolVar(&f.tls, "cell-tls", false, "use mutual TLS inside the cell; needs --cell-cert, --cell-key and --cell-ca, and https node URLs")
 	fs.StringVar(&f.cert, "cell-cert", "", "certificate of this process, PEM `FILE`; it names the host that others connect to and, for a node, its --id")
 	fs.StringVar(&f.key, "cell-key", "", "private key of the certificate, PEM `FILE`")
@@ -32,28 +35,32 @@ func (f *cellFlags) add(c *cobra.Command) {
 }
 
 // load reads the files that the flags name. Without --cell-tls there is no tls.Config.
-func (f *cellFlags) load() (secret []byte, cellTLS *tls.Config, err error) {
-	if secret, err = f.secret(); err == nil {
+func (f *cellFlags) load() (secrets *cellsecret.Secrets, cellTLS *tls.Config, err error) {
+	if secrets, err = f.secrets(); err == nil {
 		cellTLS, err = f.config()
 	}
-	return secret, cellTLS, err
+	return secrets, cellTLS, err
 }
 
-func (f *cellFlags) secret() ([]byte, error) {
+func (f *cellFlags) secrets() (*cellsecret.Secrets, error) {
 	if f.secretFile == "" {
 		return nil, &Failure{Exit: ExitUsage, Code: "USAGE", What: "--cell-secret-file is required",
 			Fix: "create one with: (umask 077; head -c 32 /dev/urandom | base64 > cell.secret)"}
 	}
-	text, err := os.ReadFile(f.secretFile)
+	raw, err := cellsecret.ReadFile(f.secretFile)
 	if err != nil {
 		return nil, usagef("--cell-secret-file: %v", err)
 	}
-	secret := strings.TrimSpace(string(text))
-	const least = 16
-	if len(secret) < least {
-		return nil, usagef("--cell-secret-file: %s has %d characters, but needs at least %d", f.secretFile, len(secret), least)
+	secrets, err := cellsecret.New(raw...)
+	if err != nil {
+		return nil, usagef("--cell-secret-file: %s: %v", f.secretFile, err)
 	}
-	return []byte(secret), nil
+	return secrets, nil
+}
+
+// follow reads the secrets again whenever their file changes, until ctx ends.
+func (f *cellFlags) follow(ctx context.Context, secrets *cellsecret.Secrets, log *slog.Logger) {
+	go secrets.Follow(ctx, f.secretFile, log) // Ends with ctx.
 }
 
 // config is nil without --cell-tls.

@@ -2166,7 +2166,9 @@ type ConfirmWatchRequest struct {
 	// Everything up to here is applied, including to calls in progress.
 	Index uint64 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
 	// Whether the proxy accepts requests.
-	Ready         bool `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
+	Ready bool `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
+	// Ids of the cell secrets that the proxy has; it signs with the first.
+	SecretIds     []string `protobuf:"bytes,4,rep,name=secret_ids,json=secretIds,proto3" json:"secret_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2220,6 +2222,13 @@ func (x *ConfirmWatchRequest) GetReady() bool {
 		return x.Ready
 	}
 	return false
+}
+
+func (x *ConfirmWatchRequest) GetSecretIds() []string {
+	if x != nil {
+		return x.SecretIds
+	}
+	return nil
 }
 
 type ConfirmWatchResponse struct {
@@ -2370,6 +2379,7 @@ type Watcher struct {
 	ProxyId       string                 `protobuf:"bytes,1,opt,name=proxy_id,json=proxyId,proto3" json:"proxy_id,omitempty"`
 	Index         uint64                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
 	Ready         bool                   `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
+	SecretIds     []string               `protobuf:"bytes,4,rep,name=secret_ids,json=secretIds,proto3" json:"secret_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2423,6 +2433,13 @@ func (x *Watcher) GetReady() bool {
 		return x.Ready
 	}
 	return false
+}
+
+func (x *Watcher) GetSecretIds() []string {
+	if x != nil {
+		return x.SecretIds
+	}
+	return nil
 }
 
 type ListNodesRequest struct {
@@ -2521,7 +2538,9 @@ type NodeStatus struct {
 	Groups    []*GroupStatus         `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
 	Error     string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	// Why the node should not lead; empty when it may.
-	Causes        []*HealthCause `protobuf:"bytes,5,rep,name=causes,proto3" json:"causes,omitempty"`
+	Causes []*HealthCause `protobuf:"bytes,5,rep,name=causes,proto3" json:"causes,omitempty"`
+	// The cell secrets that the node has, the one that it signs with first.
+	Secrets       []*CellSecret `protobuf:"bytes,6,rep,name=secrets,proto3" json:"secrets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2591,6 +2610,77 @@ func (x *NodeStatus) GetCauses() []*HealthCause {
 	return nil
 }
 
+func (x *NodeStatus) GetSecrets() []*CellSecret {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
+// CellSecret describes one of a node's cell secrets without revealing it.
+type CellSecret struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Derived from the secret: the same in every process.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// When another process last used it to prove itself to this node since the start, in
+	// Unix nanoseconds, and which one. Not recorded for the secret that the node signs with.
+	LastUsedNs    int64  `protobuf:"varint,2,opt,name=last_used_ns,json=lastUsedNs,proto3" json:"last_used_ns,omitempty"`
+	LastUsedBy    string `protobuf:"bytes,3,opt,name=last_used_by,json=lastUsedBy,proto3" json:"last_used_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CellSecret) Reset() {
+	*x = CellSecret{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CellSecret) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CellSecret) ProtoMessage() {}
+
+func (x *CellSecret) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CellSecret.ProtoReflect.Descriptor instead.
+func (*CellSecret) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *CellSecret) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *CellSecret) GetLastUsedNs() int64 {
+	if x != nil {
+		return x.LastUsedNs
+	}
+	return 0
+}
+
+func (x *CellSecret) GetLastUsedBy() string {
+	if x != nil {
+		return x.LastUsedBy
+	}
+	return ""
+}
+
 type HealthCause struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// disk_nearly_full, disk_full, disk_stalled, clock, shutting_down.
@@ -2603,7 +2693,7 @@ type HealthCause struct {
 
 func (x *HealthCause) Reset() {
 	*x = HealthCause{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2615,7 +2705,7 @@ func (x *HealthCause) String() string {
 func (*HealthCause) ProtoMessage() {}
 
 func (x *HealthCause) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2628,7 +2718,7 @@ func (x *HealthCause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthCause.ProtoReflect.Descriptor instead.
 func (*HealthCause) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *HealthCause) GetReason() string {
@@ -2667,7 +2757,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2679,7 +2769,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2692,7 +2782,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GroupStatus) GetGroup() uint32 {
@@ -2788,7 +2878,7 @@ type AdmitNodeRequest struct {
 
 func (x *AdmitNodeRequest) Reset() {
 	*x = AdmitNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2800,7 +2890,7 @@ func (x *AdmitNodeRequest) String() string {
 func (*AdmitNodeRequest) ProtoMessage() {}
 
 func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2813,7 +2903,7 @@ func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeRequest.ProtoReflect.Descriptor instead.
 func (*AdmitNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AdmitNodeRequest) GetNode() *Node {
@@ -2834,7 +2924,7 @@ type AdmitNodeResponse struct {
 
 func (x *AdmitNodeResponse) Reset() {
 	*x = AdmitNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2846,7 +2936,7 @@ func (x *AdmitNodeResponse) String() string {
 func (*AdmitNodeResponse) ProtoMessage() {}
 
 func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2859,7 +2949,7 @@ func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeResponse.ProtoReflect.Descriptor instead.
 func (*AdmitNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AdmitNodeResponse) GetCellId() string {
@@ -2885,7 +2975,7 @@ type AddNodeRequest struct {
 
 func (x *AddNodeRequest) Reset() {
 	*x = AddNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2897,7 +2987,7 @@ func (x *AddNodeRequest) String() string {
 func (*AddNodeRequest) ProtoMessage() {}
 
 func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2910,7 +3000,7 @@ func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeRequest.ProtoReflect.Descriptor instead.
 func (*AddNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{42}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AddNodeRequest) GetNode() *Node {
@@ -2930,7 +3020,7 @@ type AddNodeResponse struct {
 
 func (x *AddNodeResponse) Reset() {
 	*x = AddNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2942,7 +3032,7 @@ func (x *AddNodeResponse) String() string {
 func (*AddNodeResponse) ProtoMessage() {}
 
 func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2955,7 +3045,7 @@ func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeResponse.ProtoReflect.Descriptor instead.
 func (*AddNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AddNodeResponse) GetAdded() bool {
@@ -2974,7 +3064,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2986,7 +3076,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2999,7 +3089,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{44}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RemoveNodeRequest) GetNodeId() string {
@@ -3017,7 +3107,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3029,7 +3119,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3042,7 +3132,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{45}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{46}
 }
 
 type TransferLeadershipRequest struct {
@@ -3056,7 +3146,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3068,7 +3158,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3081,7 +3171,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{46}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint32 {
@@ -3106,7 +3196,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3118,7 +3208,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3131,7 +3221,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{47}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{48}
 }
 
 type GetNodeStatusRequest struct {
@@ -3142,7 +3232,7 @@ type GetNodeStatusRequest struct {
 
 func (x *GetNodeStatusRequest) Reset() {
 	*x = GetNodeStatusRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3154,7 +3244,7 @@ func (x *GetNodeStatusRequest) String() string {
 func (*GetNodeStatusRequest) ProtoMessage() {}
 
 func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3167,7 +3257,7 @@ func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{48}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{49}
 }
 
 type GetNodeStatusResponse struct {
@@ -3179,7 +3269,7 @@ type GetNodeStatusResponse struct {
 
 func (x *GetNodeStatusResponse) Reset() {
 	*x = GetNodeStatusResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3191,7 +3281,7 @@ func (x *GetNodeStatusResponse) String() string {
 func (*GetNodeStatusResponse) ProtoMessage() {}
 
 func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3204,7 +3294,7 @@ func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GetNodeStatusResponse) GetStatus() *NodeStatus {
@@ -3224,7 +3314,7 @@ type RaiseVersionRequest struct {
 
 func (x *RaiseVersionRequest) Reset() {
 	*x = RaiseVersionRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3236,7 +3326,7 @@ func (x *RaiseVersionRequest) String() string {
 func (*RaiseVersionRequest) ProtoMessage() {}
 
 func (x *RaiseVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3249,7 +3339,7 @@ func (x *RaiseVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseVersionRequest.ProtoReflect.Descriptor instead.
 func (*RaiseVersionRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RaiseVersionRequest) GetVersion() uint32 {
@@ -3270,7 +3360,7 @@ type RaiseVersionResponse struct {
 
 func (x *RaiseVersionResponse) Reset() {
 	*x = RaiseVersionResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3282,7 +3372,7 @@ func (x *RaiseVersionResponse) String() string {
 func (*RaiseVersionResponse) ProtoMessage() {}
 
 func (x *RaiseVersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3295,7 +3385,7 @@ func (x *RaiseVersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseVersionResponse.ProtoReflect.Descriptor instead.
 func (*RaiseVersionResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RaiseVersionResponse) GetVersion() uint32 {
@@ -3323,7 +3413,7 @@ type ChangeGroupRequest struct {
 
 func (x *ChangeGroupRequest) Reset() {
 	*x = ChangeGroupRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3335,7 +3425,7 @@ func (x *ChangeGroupRequest) String() string {
 func (*ChangeGroupRequest) ProtoMessage() {}
 
 func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3348,7 +3438,7 @@ func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupRequest.ProtoReflect.Descriptor instead.
 func (*ChangeGroupRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ChangeGroupRequest) GetGroup() uint32 {
@@ -3380,7 +3470,7 @@ type ChangeGroupResponse struct {
 
 func (x *ChangeGroupResponse) Reset() {
 	*x = ChangeGroupResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3392,7 +3482,7 @@ func (x *ChangeGroupResponse) String() string {
 func (*ChangeGroupResponse) ProtoMessage() {}
 
 func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3405,7 +3495,7 @@ func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupResponse.ProtoReflect.Descriptor instead.
 func (*ChangeGroupResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 type ListAuditRequest struct {
@@ -3423,7 +3513,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3435,7 +3525,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3448,7 +3538,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListAuditRequest) GetGroup() uint32 {
@@ -3483,7 +3573,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3495,7 +3585,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3508,7 +3598,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListAuditResponse) GetEvents() []*AuditEvent {
@@ -3553,7 +3643,7 @@ type AuditEvent struct {
 
 func (x *AuditEvent) Reset() {
 	*x = AuditEvent{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3565,7 +3655,7 @@ func (x *AuditEvent) String() string {
 func (*AuditEvent) ProtoMessage() {}
 
 func (x *AuditEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3578,7 +3668,7 @@ func (x *AuditEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEvent.ProtoReflect.Descriptor instead.
 func (*AuditEvent) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *AuditEvent) GetNumber() uint64 {
@@ -3820,33 +3910,45 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x03 \x01(\x04R\n" +
 	"generation\x121\n" +
-	"\x14forgotten_generation\x18\x04 \x01(\x04R\x13forgottenGeneration\"\\\n" +
+	"\x14forgotten_generation\x18\x04 \x01(\x04R\x13forgottenGeneration\"{\n" +
 	"\x13ConfirmWatchRequest\x12\x19\n" +
 	"\bproxy_id\x18\x01 \x01(\tR\aproxyId\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x14\n" +
-	"\x05ready\x18\x03 \x01(\bR\x05ready\"\x16\n" +
+	"\x05ready\x18\x03 \x01(\bR\x05ready\x12\x1d\n" +
+	"\n" +
+	"secret_ids\x18\x04 \x03(\tR\tsecretIds\"\x16\n" +
 	"\x14ConfirmWatchResponse\"+\n" +
 	"\x13ListWatchersRequest\x12\x14\n" +
 	"\x05local\x18\x01 \x01(\bR\x05local\"\x88\x01\n" +
 	"\x14ListWatchersResponse\x122\n" +
 	"\bwatchers\x18\x01 \x03(\v2\x16.corvo.cell.v1.WatcherR\bwatchers\x12&\n" +
 	"\x0fsilent_node_ids\x18\x02 \x03(\tR\rsilentNodeIds\x12\x14\n" +
-	"\x05nodes\x18\x03 \x01(\rR\x05nodes\"P\n" +
+	"\x05nodes\x18\x03 \x01(\rR\x05nodes\"o\n" +
 	"\aWatcher\x12\x19\n" +
 	"\bproxy_id\x18\x01 \x01(\tR\aproxyId\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x14\n" +
-	"\x05ready\x18\x03 \x01(\bR\x05ready\"\x12\n" +
+	"\x05ready\x18\x03 \x01(\bR\x05ready\x12\x1d\n" +
+	"\n" +
+	"secret_ids\x18\x04 \x03(\tR\tsecretIds\"\x12\n" +
 	"\x10ListNodesRequest\"^\n" +
 	"\x11ListNodesResponse\x12/\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x19.corvo.cell.v1.NodeStatusR\x05nodes\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\rR\aversion\"\xd1\x01\n" +
+	"\aversion\x18\x02 \x01(\rR\aversion\"\x86\x02\n" +
 	"\n" +
 	"NodeStatus\x12'\n" +
 	"\x04node\x18\x01 \x01(\v2\x13.corvo.cell.v1.NodeR\x04node\x12\x1c\n" +
 	"\treachable\x18\x02 \x01(\bR\treachable\x122\n" +
 	"\x06groups\x18\x03 \x03(\v2\x1a.corvo.cell.v1.GroupStatusR\x06groups\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x122\n" +
-	"\x06causes\x18\x05 \x03(\v2\x1a.corvo.cell.v1.HealthCauseR\x06causes\"=\n" +
+	"\x06causes\x18\x05 \x03(\v2\x1a.corvo.cell.v1.HealthCauseR\x06causes\x123\n" +
+	"\asecrets\x18\x06 \x03(\v2\x19.corvo.cell.v1.CellSecretR\asecrets\"`\n" +
+	"\n" +
+	"CellSecret\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
+	"\flast_used_ns\x18\x02 \x01(\x03R\n" +
+	"lastUsedNs\x12 \n" +
+	"\flast_used_by\x18\x03 \x01(\tR\n" +
+	"lastUsedBy\"=\n" +
 	"\vHealthCause\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\"\xd8\x02\n" +
@@ -3960,7 +4062,7 @@ func file_corvo_cell_v1_cell_proto_rawDescGZIP() []byte {
 }
 
 var file_corvo_cell_v1_cell_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(GroupAction)(0),                   // 0: corvo.cell.v1.GroupAction
 	(*DescribeRequest)(nil),            // 1: corvo.cell.v1.DescribeRequest
@@ -4001,25 +4103,26 @@ var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(*ListNodesRequest)(nil),           // 36: corvo.cell.v1.ListNodesRequest
 	(*ListNodesResponse)(nil),          // 37: corvo.cell.v1.ListNodesResponse
 	(*NodeStatus)(nil),                 // 38: corvo.cell.v1.NodeStatus
-	(*HealthCause)(nil),                // 39: corvo.cell.v1.HealthCause
-	(*GroupStatus)(nil),                // 40: corvo.cell.v1.GroupStatus
-	(*AdmitNodeRequest)(nil),           // 41: corvo.cell.v1.AdmitNodeRequest
-	(*AdmitNodeResponse)(nil),          // 42: corvo.cell.v1.AdmitNodeResponse
-	(*AddNodeRequest)(nil),             // 43: corvo.cell.v1.AddNodeRequest
-	(*AddNodeResponse)(nil),            // 44: corvo.cell.v1.AddNodeResponse
-	(*RemoveNodeRequest)(nil),          // 45: corvo.cell.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),         // 46: corvo.cell.v1.RemoveNodeResponse
-	(*TransferLeadershipRequest)(nil),  // 47: corvo.cell.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 48: corvo.cell.v1.TransferLeadershipResponse
-	(*GetNodeStatusRequest)(nil),       // 49: corvo.cell.v1.GetNodeStatusRequest
-	(*GetNodeStatusResponse)(nil),      // 50: corvo.cell.v1.GetNodeStatusResponse
-	(*RaiseVersionRequest)(nil),        // 51: corvo.cell.v1.RaiseVersionRequest
-	(*RaiseVersionResponse)(nil),       // 52: corvo.cell.v1.RaiseVersionResponse
-	(*ChangeGroupRequest)(nil),         // 53: corvo.cell.v1.ChangeGroupRequest
-	(*ChangeGroupResponse)(nil),        // 54: corvo.cell.v1.ChangeGroupResponse
-	(*ListAuditRequest)(nil),           // 55: corvo.cell.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),          // 56: corvo.cell.v1.ListAuditResponse
-	(*AuditEvent)(nil),                 // 57: corvo.cell.v1.AuditEvent
+	(*CellSecret)(nil),                 // 39: corvo.cell.v1.CellSecret
+	(*HealthCause)(nil),                // 40: corvo.cell.v1.HealthCause
+	(*GroupStatus)(nil),                // 41: corvo.cell.v1.GroupStatus
+	(*AdmitNodeRequest)(nil),           // 42: corvo.cell.v1.AdmitNodeRequest
+	(*AdmitNodeResponse)(nil),          // 43: corvo.cell.v1.AdmitNodeResponse
+	(*AddNodeRequest)(nil),             // 44: corvo.cell.v1.AddNodeRequest
+	(*AddNodeResponse)(nil),            // 45: corvo.cell.v1.AddNodeResponse
+	(*RemoveNodeRequest)(nil),          // 46: corvo.cell.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),         // 47: corvo.cell.v1.RemoveNodeResponse
+	(*TransferLeadershipRequest)(nil),  // 48: corvo.cell.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 49: corvo.cell.v1.TransferLeadershipResponse
+	(*GetNodeStatusRequest)(nil),       // 50: corvo.cell.v1.GetNodeStatusRequest
+	(*GetNodeStatusResponse)(nil),      // 51: corvo.cell.v1.GetNodeStatusResponse
+	(*RaiseVersionRequest)(nil),        // 52: corvo.cell.v1.RaiseVersionRequest
+	(*RaiseVersionResponse)(nil),       // 53: corvo.cell.v1.RaiseVersionResponse
+	(*ChangeGroupRequest)(nil),         // 54: corvo.cell.v1.ChangeGroupRequest
+	(*ChangeGroupResponse)(nil),        // 55: corvo.cell.v1.ChangeGroupResponse
+	(*ListAuditRequest)(nil),           // 56: corvo.cell.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),          // 57: corvo.cell.v1.ListAuditResponse
+	(*AuditEvent)(nil),                 // 58: corvo.cell.v1.AuditEvent
 }
 var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
 	12, // 0: corvo.cell.v1.DescribeResponse.node:type_name -> corvo.cell.v1.Node
@@ -4053,55 +4156,56 @@ var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
 	35, // 28: corvo.cell.v1.ListWatchersResponse.watchers:type_name -> corvo.cell.v1.Watcher
 	38, // 29: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
 	12, // 30: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
-	40, // 31: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
-	39, // 32: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
-	12, // 33: corvo.cell.v1.AdmitNodeRequest.node:type_name -> corvo.cell.v1.Node
-	12, // 34: corvo.cell.v1.AdmitNodeResponse.nodes:type_name -> corvo.cell.v1.Node
-	12, // 35: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
-	38, // 36: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
-	0,  // 37: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
-	57, // 38: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
-	22, // 39: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
-	24, // 40: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
-	27, // 41: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
-	29, // 42: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
-	31, // 43: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
-	33, // 44: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
-	36, // 45: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
-	41, // 46: corvo.cell.v1.CellService.AdmitNode:input_type -> corvo.cell.v1.AdmitNodeRequest
-	43, // 47: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
-	45, // 48: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
-	47, // 49: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
-	49, // 50: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
-	51, // 51: corvo.cell.v1.CellService.RaiseVersion:input_type -> corvo.cell.v1.RaiseVersionRequest
-	53, // 52: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
-	55, // 53: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
-	1,  // 54: corvo.cell.v1.FormationService.Describe:input_type -> corvo.cell.v1.DescribeRequest
-	3,  // 55: corvo.cell.v1.FormationService.Prepare:input_type -> corvo.cell.v1.PrepareRequest
-	5,  // 56: corvo.cell.v1.FormationService.Begin:input_type -> corvo.cell.v1.BeginRequest
-	23, // 57: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
-	26, // 58: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
-	28, // 59: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
-	30, // 60: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
-	32, // 61: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
-	34, // 62: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
-	37, // 63: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
-	42, // 64: corvo.cell.v1.CellService.AdmitNode:output_type -> corvo.cell.v1.AdmitNodeResponse
-	44, // 65: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
-	46, // 66: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
-	48, // 67: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
-	50, // 68: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
-	52, // 69: corvo.cell.v1.CellService.RaiseVersion:output_type -> corvo.cell.v1.RaiseVersionResponse
-	54, // 70: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
-	56, // 71: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
-	2,  // 72: corvo.cell.v1.FormationService.Describe:output_type -> corvo.cell.v1.DescribeResponse
-	4,  // 73: corvo.cell.v1.FormationService.Prepare:output_type -> corvo.cell.v1.PrepareResponse
-	6,  // 74: corvo.cell.v1.FormationService.Begin:output_type -> corvo.cell.v1.BeginResponse
-	57, // [57:75] is the sub-list for method output_type
-	39, // [39:57] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	41, // 31: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
+	40, // 32: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
+	39, // 33: corvo.cell.v1.NodeStatus.secrets:type_name -> corvo.cell.v1.CellSecret
+	12, // 34: corvo.cell.v1.AdmitNodeRequest.node:type_name -> corvo.cell.v1.Node
+	12, // 35: corvo.cell.v1.AdmitNodeResponse.nodes:type_name -> corvo.cell.v1.Node
+	12, // 36: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
+	38, // 37: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
+	0,  // 38: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
+	58, // 39: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
+	22, // 40: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
+	24, // 41: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
+	27, // 42: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
+	29, // 43: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
+	31, // 44: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
+	33, // 45: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
+	36, // 46: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
+	42, // 47: corvo.cell.v1.CellService.AdmitNode:input_type -> corvo.cell.v1.AdmitNodeRequest
+	44, // 48: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
+	46, // 49: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
+	48, // 50: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
+	50, // 51: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
+	52, // 52: corvo.cell.v1.CellService.RaiseVersion:input_type -> corvo.cell.v1.RaiseVersionRequest
+	54, // 53: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
+	56, // 54: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
+	1,  // 55: corvo.cell.v1.FormationService.Describe:input_type -> corvo.cell.v1.DescribeRequest
+	3,  // 56: corvo.cell.v1.FormationService.Prepare:input_type -> corvo.cell.v1.PrepareRequest
+	5,  // 57: corvo.cell.v1.FormationService.Begin:input_type -> corvo.cell.v1.BeginRequest
+	23, // 58: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
+	26, // 59: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
+	28, // 60: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
+	30, // 61: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
+	32, // 62: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
+	34, // 63: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
+	37, // 64: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
+	43, // 65: corvo.cell.v1.CellService.AdmitNode:output_type -> corvo.cell.v1.AdmitNodeResponse
+	45, // 66: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
+	47, // 67: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
+	49, // 68: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
+	51, // 69: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
+	53, // 70: corvo.cell.v1.CellService.RaiseVersion:output_type -> corvo.cell.v1.RaiseVersionResponse
+	55, // 71: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
+	57, // 72: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
+	2,  // 73: corvo.cell.v1.FormationService.Describe:output_type -> corvo.cell.v1.DescribeResponse
+	4,  // 74: corvo.cell.v1.FormationService.Prepare:output_type -> corvo.cell.v1.PrepareResponse
+	6,  // 75: corvo.cell.v1.FormationService.Begin:output_type -> corvo.cell.v1.BeginResponse
+	58, // [58:76] is the sub-list for method output_type
+	40, // [40:58] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cell_v1_cell_proto_init() }
@@ -4128,7 +4232,7 @@ func file_corvo_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cell_v1_cell_proto_rawDesc), len(file_corvo_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   57,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
