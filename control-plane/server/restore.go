@@ -347,15 +347,20 @@ func (r *restore) namespace(ctx context.Context, tx *store.Tx, n *cellv1.Namespa
 		}
 		r.note("adopted", "namespace", n.GetTenantId(), n.GetId(), name, "only the cell had it"+taken)
 		return tx.InsertNamespace(ctx, store.Namespace{
-			TenantID: n.GetTenantId(), ID: n.GetId(), Name: name, CreatedAt: r.now, UpdatedAt: r.now, Version: 1, Generation: 1,
+			TenantID: n.GetTenantId(), ID: n.GetId(), Name: name, Retention: retentionIn(n), CreatedAt: r.now, UpdatedAt: r.now, Version: 1, Generation: 1,
 		})
-	case err != nil || !is.DeletedAt.IsZero() || !n.GetDeleted() && n.GetName() == is.Name:
+	case err != nil || !is.DeletedAt.IsZero() || !n.GetDeleted() && n.GetName() == is.Name && retentionIn(n) == is.Retention:
 		return err
 	}
 	why := "it was deleted after the copy was made"
-	if n.GetDeleted() {
+	switch {
+	case n.GetDeleted():
 		is.DeletedAt = r.now
-	} else {
+	case n.GetName() == is.Name:
+		// By an older setting more would be deleted than the owner wants.
+		is.Retention, why = retentionIn(n), "its retention was changed after the copy was made"
+	default:
+		is.Retention = retentionIn(n)
 		name, taken, err := freeNamespaceName(ctx, tx, n)
 		if err != nil {
 			return err
@@ -366,6 +371,16 @@ func (r *restore) namespace(ctx context.Context, tx *store.Tx, n *cellv1.Namespa
 	is.Generation++
 	r.note("updated", "namespace", is.TenantID, is.ID, is.Name, why)
 	return tx.UpdateNamespace(ctx, &is)
+}
+
+// retentionIn is what a cell has been told of a namespace's retention.
+func retentionIn(n *cellv1.Namespace) store.Retention {
+	const second = int64(time.Second)
+	r := n.GetRetention()
+	return store.Retention{
+		Completed: r.GetCompletedNs() / second, Dead: r.GetDeadNs() / second, Cancelled: r.GetCancelledNs() / second, FinishedMax: r.GetFinishedMax(),
+		Events: r.GetEventsNs() / second, EventsBytes: r.GetEventsBytes(), Usage: r.GetUsageNs() / second,
+	}
 }
 
 // key takes over what the cell knows of a key: it is newer than the copy. One whose

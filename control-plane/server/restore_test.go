@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -81,6 +82,37 @@ func TestRestore_ATakenNameStopsNothing(t *testing.T) {
 		if !slices.ContainsFunc(report.Items, func(i RestoreItem) bool { return i.ID == id && strings.Contains(i.Why, "its name") }) {
 			t.Errorf("%s is not listed with its name: %+v", id, report.Items)
 		}
+	}
+}
+
+func TestRestore_ANamespaceKeepsTheRetentionThatTheCellHas(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	p := s.newFixture(t, "acme")
+	known, added := p.namespace(t), p.id(ids.Namespace)
+	var name string
+	s.read(t, func(ctx context.Context, tx *store.Tx) error {
+		n, err := tx.FindNamespace(ctx, known)
+		name = n.Name
+		return err
+	})
+	longer := &cellv1.Retention{CompletedNs: int64(48 * time.Hour), FinishedMax: 7}
+	report := s.takeOver(t, &cellv1.State{
+		Tenants: []*cellv1.Tenant{{Id: p.TenantID, Name: "acme"}},
+		Namespaces: []*cellv1.Namespace{
+			{Id: known, TenantId: p.TenantID, Name: name, Retention: longer}, {Id: added, TenantId: p.TenantID, Name: "added", Retention: longer},
+		},
+	})
+	s.read(t, func(ctx context.Context, tx *store.Tx) error {
+		for _, id := range []string{known, added} {
+			if n, err := tx.FindNamespace(ctx, id); err != nil || n.Retention != (store.Retention{Completed: 48 * 3600, FinishedMax: 7}) {
+				t.Errorf("%s: %+v, %v", id, n, err)
+			}
+		}
+		return nil
+	})
+	if !slices.ContainsFunc(report.Items, func(i RestoreItem) bool { return i.ID == known && strings.Contains(i.Why, "its retention was changed") }) {
+		t.Errorf("%+v", report.Items)
 	}
 }
 

@@ -186,7 +186,10 @@ func (s *Server) buildLoop() error {
 // cellLimits are those of a plan, as a cell is told them.
 func cellLimits(plan string) *cellv1.Limits {
 	l := tenancy.CellLimitsOf(plan)
-	return &cellv1.Limits{PayloadBytesMax: l.PayloadBytesMax, EnqueuePerSecond: l.EnqueuePerSecond, StreamsMax: l.StreamsMax}
+	return &cellv1.Limits{
+		PayloadBytesMax: l.PayloadBytesMax, EnqueuePerSecond: l.EnqueuePerSecond, StreamsMax: l.StreamsMax,
+		Weight: l.Weight, Retention: l.Retention.Message(), RetentionMax: l.RetentionMax.Message(),
+	}
 }
 
 // tokenKeys are the keys whose tokens cells shall take.

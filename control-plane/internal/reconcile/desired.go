@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
@@ -144,7 +145,18 @@ func namespace(n store.Namespace) *cellv1.Namespace {
 	if n.Name == n.ID {
 		out.Name = passingName(n.ID)
 	}
+	if n.Retention != (store.Retention{}) && !out.Deleted {
+		out.Retention = retentionOf(n.Retention)
+	}
 	return out
+}
+
+func retentionOf(r store.Retention) *cellv1.Retention {
+	const second = int64(time.Second)
+	return &cellv1.Retention{
+		CompletedNs: r.Completed * second, DeadNs: r.Dead * second, CancelledNs: r.Cancelled * second, FinishedMax: r.FinishedMax,
+		EventsNs: r.Events * second, EventsBytes: r.EventsBytes, UsageNs: r.Usage * second,
+	}
 }
 
 // passingName is a temporary name that no user can have chosen.

@@ -149,8 +149,11 @@ func aTenant() store.Tenant {
 }
 
 func aNamespace(id, name string) store.Namespace {
-	return store.Namespace{TenantID: tenantID, ID: id, Name: name, Version: 1, Generation: 1}
+	return store.Namespace{TenantID: tenantID, ID: id, Name: name, Retention: store.Retention{Completed: 60}, Version: 1, Generation: 1}
 }
+
+// aMinute is the retention of aNamespace as the cell has it; one that has ended has none.
+func aMinute() *cellv1.Retention { return &cellv1.Retention{CompletedNs: int64(time.Minute)} }
 
 func digest(b byte) []byte { return bytes.Repeat([]byte{b}, 32) }
 
@@ -175,7 +178,7 @@ func (r *rig) signUp(t *testing.T) {
 func signedUp() *cellv1.State {
 	return &cellv1.State{
 		Tenants:    []*cellv1.Tenant{{Id: tenantID, Name: "acme", Limits: &cellv1.Limits{EnqueuePerSecond: 100}}},
-		Namespaces: []*cellv1.Namespace{{Id: nsID, TenantId: tenantID, Name: "default", Shard: 2}},
+		Namespaces: []*cellv1.Namespace{{Id: nsID, TenantId: tenantID, Name: "default", Shard: 2, Retention: aMinute()}},
 		Keys:       []*cellv1.Key{{Id: keyID, TenantId: tenantID, Name: "worker", Digests: [][]byte{digest(1)}, NamespaceIds: []string{nsID}, Roles: []string{"producer", "worker"}}},
 	}
 }
@@ -608,7 +611,7 @@ func TestNamespaces_MayExchangeTheirNamesAndTakeThoseOfTheEnded(t *testing.T) {
 	stop()
 	want := signedUp()
 	want.Namespaces[0].Name = "other"
-	want.Namespaces = append(want.Namespaces, &cellv1.Namespace{Id: otherNS, TenantId: tenantID, Name: "default", Shard: 2})
+	want.Namespaces = append(want.Namespaces, &cellv1.Namespace{Id: otherNS, TenantId: tenantID, Name: "default", Shard: 2, Retention: aMinute()})
 	r.wantCell(t, want)
 	r.write(t, func(ctx context.Context, tx *store.Tx) error {
 		n, err := tx.GetNamespace(ctx, tenantID, nsID)
@@ -622,7 +625,7 @@ func TestNamespaces_MayExchangeTheirNamesAndTakeThoseOfTheEnded(t *testing.T) {
 	rename(otherNS, "other") // Its row alone: the ended one comes along.
 	r.start(t, r.options())
 	r.done(t)
-	want.Namespaces[0].Deleted = true
+	want.Namespaces[0].Deleted, want.Namespaces[0].Retention = true, nil
 	want.Namespaces[0].Name = "x-01jd0000000000000000000002" // The cell takes names only.
 	want.Namespaces[1].Name = "other"
 	r.wantCell(t, want)
@@ -704,7 +707,7 @@ func TestCompare_CorrectsACellThatDiffersAndDeletesNothing(t *testing.T) {
 	r.cell.set(func(f *fakeCell) {
 		f.state.Keys[0].Digests = [][]byte{digest(9)}
 		for _, n := range f.state.Namespaces {
-			n.Name, n.Deleted = "wrong-"+n.GetId(), false
+			n.Name, n.Deleted, n.Retention = "wrong-"+n.GetId(), false, nil
 		}
 		f.state.Tenants[0].Limits = nil
 		f.state.Tenants = append(f.state.Tenants, stranger)

@@ -4,12 +4,12 @@ import "context"
 
 var namespaces = table[Namespace]{
 	name:    "namespaces",
-	columns: "tenant_id, id, name, labels, delete_protection, region, created_at, updated_at, deleted_at, version, generation, observed",
+	columns: "tenant_id, id, name, labels, delete_protection, region, retention, created_at, updated_at, deleted_at, version, generation, observed",
 	fields: func(v *Namespace) []any {
-		return []any{&v.TenantID, &v.ID, &v.Name, asJSON{&v.Labels}, asBool{&v.DeleteProtection}, &v.Region,
+		return []any{&v.TenantID, &v.ID, &v.Name, asJSON{&v.Labels}, asBool{&v.DeleteProtection}, &v.Region, asJSON{&v.Retention},
 			asTime{&v.CreatedAt}, asTime{&v.UpdatedAt}, asTime{&v.DeletedAt}, &v.Version, &v.Generation, &v.Observed}
 	},
-	key: "tenant_id, id", changes: "name, labels, delete_protection, region, updated_at, deleted_at, generation",
+	key: "tenant_id, id", changes: "name, labels, delete_protection, region, retention, updated_at, deleted_at, generation",
 }
 
 // InsertNamespace adds a namespace.

@@ -26,9 +26,22 @@ type Namespace struct {
 	Labels                        map[string]string
 	DeleteProtection              bool
 	Region                        string
+	Retention                     Retention
 	CreatedAt, UpdatedAt          time.Time
 	DeletedAt                     time.Time
 	Version, Generation, Observed int64
+}
+
+// Retention is how long, in seconds, and how much of what has ended a namespace keeps. What
+// is 0 was not set.
+type Retention struct {
+	Completed   int64 `json:"completed_seconds,omitempty"`
+	Dead        int64 `json:"dead_seconds,omitempty"`
+	Cancelled   int64 `json:"cancelled_seconds,omitempty"`
+	FinishedMax int64 `json:"finished_max,omitempty"`
+	Events      int64 `json:"events_seconds,omitempty"`
+	EventsBytes int64 `json:"events_bytes_max,omitempty"`
+	Usage       int64 `json:"usage_seconds,omitempty"`
 }
 
 // User is a person.

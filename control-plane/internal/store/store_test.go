@@ -82,7 +82,7 @@ func tenant(id, name string) store.Tenant {
 
 func namespace(tenantID, id, name string) store.Namespace {
 	return store.Namespace{TenantID: tenantID, ID: id, Name: name, Labels: map[string]string{"team": "ü"}, DeleteProtection: true, Region: "eu",
-		CreatedAt: at(1), UpdatedAt: at(2), Version: 1, Generation: 1}
+		Retention: store.Retention{Completed: 60, EventsBytes: 1 << 20}, CreatedAt: at(1), UpdatedAt: at(2), Version: 1, Generation: 1}
 }
 
 func user(id, email string) store.User {

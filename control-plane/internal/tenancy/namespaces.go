@@ -34,6 +34,8 @@ func (s *Service) namespaceMessage(n store.Namespace, t store.Tenant) *cloudv1.N
 		Id: n.ID, TenantId: n.TenantID, Name: n.Name, Labels: n.Labels, DeleteProtection: n.DeleteProtection, Region: cmp.Or(n.Region, t.Cell),
 		Sync: syncOf(n.Generation, n.Observed, !n.DeletedAt.IsZero()), Generation: uint64(n.Generation), ObservedGeneration: uint64(n.Observed),
 		CreatedAt: stamp(n.CreatedAt), UpdatedAt: stamp(n.UpdatedAt), Etag: etag.Of(n.Version, n.ID), Endpoint: s.URLs.Tenant(t.Name),
+		Retention: ownRetention(n.Retention), EffectiveRetention: retentionMessage(effectiveRetention(t.Plan, n.Retention)),
+		RetentionMax: retentionMessage(CellLimitsOf(t.Plan).RetentionMax),
 	}
 }
 
@@ -43,7 +45,7 @@ func (s *Service) CreateNamespace(ctx context.Context, r *cloudv1.CreateNamespac
 	if err != nil {
 		return nil, err
 	}
-	if err := checkNamespace(r.GetName(), r.GetLabels()); err != nil {
+	if err := checkNamespace(r.GetName(), r.GetLabels(), r.GetRetention()); err != nil {
 		return nil, err
 	}
 	res := new(cloudv1.CreateNamespaceResponse)
@@ -77,12 +79,12 @@ func (s *Service) refresh(ctx context.Context, res *cloudv1.CreateNamespaceRespo
 }
 
 // checkNamespace checks what people choose about a namespace.
-func checkNamespace(name string, labels map[string]string) error {
+func checkNamespace(name string, labels map[string]string, r *cloudv1.Retention) error {
 	var wrong []fault.Field
 	if p := names.Namespace(name); p != "" {
 		wrong = append(wrong, fault.Field{Name: "name", Problem: p})
 	}
-	return fault.InvalidFields(append(wrong, checkLabels(labels)...))
+	return fault.InvalidFields(slices.Concat(wrong, checkLabels(labels), checkRetention(r)))
 }
 
 func checkLabels(labels map[string]string) (wrong []fault.Field) {
@@ -110,6 +112,9 @@ func (s *Service) insertNamespace(ctx context.Context, tx *store.Tx, r *cloudv1.
 	if r.GetRegion() != "" && r.GetRegion() != t.Cell {
 		return store.Namespace{}, fault.InvalidField("region", "the namespaces of tenant %s are in %s; leave region out", t.Name, t.Cell)
 	}
+	if err := planKeeps(t, r.GetRetention()); err != nil {
+		return store.Namespace{}, err
+	}
 	if err := s.freeName(ctx, tx, tenantID, r.GetName()); err != nil {
 		return store.Namespace{}, err
 	}
@@ -118,11 +123,15 @@ func (s *Service) insertNamespace(ctx context.Context, tx *store.Tx, r *cloudv1.
 	}
 	n := store.Namespace{
 		TenantID: tenantID, ID: s.IDs.New(ids.Namespace, now), Name: r.GetName(), Labels: r.GetLabels(), DeleteProtection: r.GetDeleteProtection(),
-		Region: t.Cell, CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1,
+		Region: t.Cell, Retention: storedRetention(r.GetRetention()), CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1,
 	}
-	err = change.Make(ctx, s.Kit, tx, "namespace.create", change.InsertNamespace(n), change.Fields{
+	fields := change.Fields{
 		"name": {After: n.Name}, "labels": {After: n.Labels}, "delete_protection": {After: n.DeleteProtection}, "region": {After: n.Region},
-	})
+	}
+	if n.Retention != (store.Retention{}) {
+		fields["retention"] = store.Change{After: n.Retention}
+	}
+	err = change.Make(ctx, s.Kit, tx, "namespace.create", change.InsertNamespace(n), fields)
 	if errors.Is(err, store.ErrExists) {
 		err = nameTaken(r.GetName())
 	}
@@ -215,7 +224,7 @@ func (s *Service) ListNamespaces(ctx context.Context, r *cloudv1.ListNamespacesR
 // UpdateNamespace changes the fields that the mask names.
 func (s *Service) UpdateNamespace(ctx context.Context, r *cloudv1.UpdateNamespaceRequest) (*cloudv1.UpdateNamespaceResponse, error) {
 	paths := r.GetUpdateMask().GetPaths()
-	err := fault.InvalidMask(paths, "name", "labels", "delete_protection")
+	err := fault.InvalidMask(paths, "name", "labels", "delete_protection", "retention")
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +240,7 @@ func (s *Service) UpdateNamespace(ctx context.Context, r *cloudv1.UpdateNamespac
 		if err := etag.Check(r.GetEtag(), etag.Of(n.Version, n.ID), "this"); err != nil {
 			return err
 		}
-		return s.changeNamespace(ctx, tx, &n, r, paths)
+		return s.changeNamespace(ctx, tx, t, &n, r, paths)
 	})
 	if err != nil {
 		return nil, err
@@ -243,7 +252,7 @@ func (s *Service) UpdateNamespace(ctx context.Context, r *cloudv1.UpdateNamespac
 	return &cloudv1.UpdateNamespaceResponse{Namespace: m}, err
 }
 
-func (s *Service) changeNamespace(ctx context.Context, tx *store.Tx, n *store.Namespace, r *cloudv1.UpdateNamespaceRequest, paths []string) error {
+func (s *Service) changeNamespace(ctx context.Context, tx *store.Tx, t store.Tenant, n *store.Namespace, r *cloudv1.UpdateNamespaceRequest, paths []string) error {
 	was, record, changes := *n, change.UpdateNamespace(n), change.Fields{}
 	for _, p := range paths {
 		switch p {
@@ -255,17 +264,28 @@ func (s *Service) changeNamespace(ctx context.Context, tx *store.Tx, n *store.Na
 		case "delete_protection":
 			n.DeleteProtection = r.GetDeleteProtection()
 			changes["delete_protection"] = store.Change{Before: was.DeleteProtection, After: n.DeleteProtection}
+		case "retention":
+			n.Retention = storedRetention(r.GetRetention())
+			changes["retention"] = store.Change{Before: was.Retention, After: n.Retention}
 		}
 	}
-	if err := checkNamespace(n.Name, n.Labels); err != nil {
+	if err := checkNamespace(n.Name, n.Labels, ownRetention(n.Retention)); err != nil {
 		return err
+	}
+	if n.Retention != was.Retention {
+		if err := planKeeps(t, ownRetention(n.Retention)); err != nil {
+			return err
+		}
 	}
 	if n.Name != was.Name {
 		if err := s.freeName(ctx, tx, n.TenantID, n.Name); err != nil {
 			return err
 		}
 		changes["name"] = store.Change{Before: was.Name, After: n.Name}
-		record = record.As(n.Name).InCell() // The cell goes by names, too.
+		record = record.As(n.Name)
+	}
+	if n.Name != was.Name || n.Retention != was.Retention {
+		record = record.InCell() // The cell goes by both.
 	}
 	err := change.Make(ctx, s.Kit, tx, "namespace.update", record, changes)
 	if errors.Is(err, store.ErrExists) {

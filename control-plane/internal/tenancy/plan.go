@@ -8,6 +8,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 )
 
 // Plans of tenants.
@@ -30,6 +31,18 @@ const (
 	freeEnqueuePerSecond = 1000
 	freeStreamsMax       = 200
 )
+
+const day = 24 * time.Hour
+
+// freeRetentionMax leaves nothing of a tenant for ever: what nobody reads costs disk.
+var freeRetentionMax = retention.Policy{
+	Finished: retention.Finished{Completed: 30 * day, Dead: 90 * day, Cancelled: 90 * day, Max: 1_000_000},
+	Events:   30 * day, EventsBytes: 256 << 20, Usage: 400 * day,
+}
+
+// unlimitedWeight: what the operator runs on its own cell is not slowed down by what
+// strangers try out, unless a hundred of them push at once.
+const unlimitedWeight = 100
 
 // What a cell lets one tenant have, whatever its plan: more would be accepted here and
 // refused there.
@@ -55,16 +68,28 @@ type CellLimits struct {
 	EnqueuePerSecond int64
 	// StreamsMax streams and waiting fetches at a time through one proxy.
 	StreamsMax int64
+	// Weight is the tenant's share of a cell that is overloaded, relative to others'. A bigger
+	// plan has a bigger one; zero is that of the smallest.
+	Weight int64
+	// Retention is what the tenant's namespaces keep unless they say otherwise, RetentionMax
+	// the most that they may keep.
+	Retention, RetentionMax retention.Policy
 }
 
 // limitsOf gives an unknown plan what the smallest gives.
 func limitsOf(plan string) limits {
 	if plan == PlanUnlimited {
-		return limits{namespaces: quota{living: cellNamespacesEach}, keys: quota{living: cellKeysEach}}
+		return limits{
+			namespaces: quota{living: cellNamespacesEach}, keys: quota{living: cellKeysEach},
+			cell: CellLimits{Weight: unlimitedWeight, Retention: retention.Default()},
+		}
 	}
 	return limits{
 		namespaces: quota{freeNamespacesMax, freeNamespacesPerDay}, keys: quota{freeKeysMax, freeKeysPerDay},
-		cell: CellLimits{PayloadBytesMax: freePayloadBytesMax, EnqueuePerSecond: freeEnqueuePerSecond, StreamsMax: freeStreamsMax},
+		cell: CellLimits{
+			PayloadBytesMax: freePayloadBytesMax, EnqueuePerSecond: freeEnqueuePerSecond, StreamsMax: freeStreamsMax, Weight: 1,
+			Retention: retention.Default(), RetentionMax: freeRetentionMax,
+		},
 	}
 }
 

@@ -52,7 +52,21 @@ func Default() Policy {
 
 // Of is what a namespace of a tenant with these limits keeps.
 func Of(l *cellv1.Limits, own *cellv1.Retention) Policy {
-	return read(own).or(read(l.GetRetention())).or(Default()).within(read(l.GetRetentionMax()))
+	return Resolve(read(own), read(l.GetRetention()), read(l.GetRetentionMax()))
+}
+
+// Resolve is what a namespace keeps by its own settings, the plan's, and the plan's maximum.
+func Resolve(own, plan, most Policy) Policy { return own.or(plan).or(Default()).within(most) }
+
+// Message is a policy as a cell is told it; nil if nothing is set.
+func (p Policy) Message() *cellv1.Retention {
+	if p == (Policy{}) {
+		return nil
+	}
+	return &cellv1.Retention{
+		CompletedNs: int64(p.Completed), DeadNs: int64(p.Dead), CancelledNs: int64(p.Cancelled), FinishedMax: p.Max,
+		EventsNs: int64(p.Events), EventsBytes: p.EventsBytes, UsageNs: int64(p.Usage),
+	}
 }
 
 // OfQueue is what a namespace keeps of a queue with settings of its own.

@@ -28,6 +28,15 @@ func TestOf_TheNearestThatSaysSomethingCountsWithinTheMaximum(t *testing.T) {
 	}
 }
 
+func TestMessage_IsReadAsItWas(t *testing.T) {
+	t.Parallel()
+	for _, p := range []Policy{{}, Default(), {Finished: Finished{Max: 5}}} {
+		if got := read(p.Message()); got != p {
+			t.Errorf("got %+v, want %+v", got, p)
+		}
+	}
+}
+
 func TestOf_WithoutSettingsTheDefaultsCount(t *testing.T) {
 	t.Parallel()
 	if got := Of(nil, nil); got != Default() {

@@ -332,7 +332,15 @@ type Namespace struct {
 	UpdatedAt          *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	Etag               string                 `protobuf:"bytes,12,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Base URL for workers; use it with X-Corvo-Namespace or a key of the namespace.
-	Endpoint      string `protobuf:"bytes,13,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	Endpoint string `protobuf:"bytes,13,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	// What was set for this namespace; a member that is 0 was not, and the plan decides.
+	Retention *Retention `protobuf:"bytes,14,opt,name=retention,proto3" json:"retention,omitempty"`
+	// What counts: the namespace's settings, else the plan's, never more than retention_max.
+	// A queue may have its own for its finished jobs. Set by the server.
+	EffectiveRetention *Retention `protobuf:"bytes,15,opt,name=effective_retention,json=effectiveRetention,proto3" json:"effective_retention,omitempty"`
+	// The most that the tenant's plan keeps; a member that is 0 has no maximum. Set by the
+	// server.
+	RetentionMax  *Retention `protobuf:"bytes,16,opt,name=retention_max,json=retentionMax,proto3" json:"retention_max,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -458,6 +466,124 @@ func (x *Namespace) GetEndpoint() string {
 	return ""
 }
 
+func (x *Namespace) GetRetention() *Retention {
+	if x != nil {
+		return x.Retention
+	}
+	return nil
+}
+
+func (x *Namespace) GetEffectiveRetention() *Retention {
+	if x != nil {
+		return x.EffectiveRetention
+	}
+	return nil
+}
+
+func (x *Namespace) GetRetentionMax() *Retention {
+	if x != nil {
+		return x.RetentionMax
+	}
+	return nil
+}
+
+// How long what has ended is kept. It is then deleted, which cannot be undone.
+type Retention struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Finished jobs, by how long ago they ended: 60 (a minute) to 316224000 (ten years).
+	CompletedSeconds int64 `protobuf:"varint,1,opt,name=completed_seconds,json=completedSeconds,proto3" json:"completed_seconds,omitempty"`
+	DeadSeconds      int64 `protobuf:"varint,2,opt,name=dead_seconds,json=deadSeconds,proto3" json:"dead_seconds,omitempty"`
+	CancelledSeconds int64 `protobuf:"varint,3,opt,name=cancelled_seconds,json=cancelledSeconds,proto3" json:"cancelled_seconds,omitempty"`
+	// Finished jobs of each queue; the oldest are deleted first.
+	FinishedMax int64 `protobuf:"varint,4,opt,name=finished_max,json=finishedMax,proto3" json:"finished_max,omitempty"`
+	// Events: by age and by how many bytes of them there are, whichever is less.
+	EventsSeconds  int64 `protobuf:"varint,5,opt,name=events_seconds,json=eventsSeconds,proto3" json:"events_seconds,omitempty"`
+	EventsBytesMax int64 `protobuf:"varint,6,opt,name=events_bytes_max,json=eventsBytesMax,proto3" json:"events_bytes_max,omitempty"`
+	// Recorded usage.
+	UsageSeconds  int64 `protobuf:"varint,7,opt,name=usage_seconds,json=usageSeconds,proto3" json:"usage_seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Retention) Reset() {
+	*x = Retention{}
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Retention) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Retention) ProtoMessage() {}
+
+func (x *Retention) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Retention.ProtoReflect.Descriptor instead.
+func (*Retention) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Retention) GetCompletedSeconds() int64 {
+	if x != nil {
+		return x.CompletedSeconds
+	}
+	return 0
+}
+
+func (x *Retention) GetDeadSeconds() int64 {
+	if x != nil {
+		return x.DeadSeconds
+	}
+	return 0
+}
+
+func (x *Retention) GetCancelledSeconds() int64 {
+	if x != nil {
+		return x.CancelledSeconds
+	}
+	return 0
+}
+
+func (x *Retention) GetFinishedMax() int64 {
+	if x != nil {
+		return x.FinishedMax
+	}
+	return 0
+}
+
+func (x *Retention) GetEventsSeconds() int64 {
+	if x != nil {
+		return x.EventsSeconds
+	}
+	return 0
+}
+
+func (x *Retention) GetEventsBytesMax() int64 {
+	if x != nil {
+		return x.EventsBytesMax
+	}
+	return 0
+}
+
+func (x *Retention) GetUsageSeconds() int64 {
+	if x != nil {
+		return x.UsageSeconds
+	}
+	return 0
+}
+
 type CreateNamespaceRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -467,13 +593,14 @@ type CreateNamespaceRequest struct {
 	Labels           map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	DeleteProtection bool              `protobuf:"varint,5,opt,name=delete_protection,json=deleteProtection,proto3" json:"delete_protection,omitempty"`
 	Region           string            `protobuf:"bytes,6,opt,name=region,proto3" json:"region,omitempty"`
+	Retention        *Retention        `protobuf:"bytes,7,opt,name=retention,proto3" json:"retention,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *CreateNamespaceRequest) Reset() {
 	*x = CreateNamespaceRequest{}
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[6]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -485,7 +612,7 @@ func (x *CreateNamespaceRequest) String() string {
 func (*CreateNamespaceRequest) ProtoMessage() {}
 
 func (x *CreateNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[6]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -498,7 +625,7 @@ func (x *CreateNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*CreateNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{6}
+	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CreateNamespaceRequest) GetTenant() string {
@@ -543,6 +670,13 @@ func (x *CreateNamespaceRequest) GetRegion() string {
 	return ""
 }
 
+func (x *CreateNamespaceRequest) GetRetention() *Retention {
+	if x != nil {
+		return x.Retention
+	}
+	return nil
+}
+
 type CreateNamespaceResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Namespace     *Namespace             `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -552,7 +686,7 @@ type CreateNamespaceResponse struct {
 
 func (x *CreateNamespaceResponse) Reset() {
 	*x = CreateNamespaceResponse{}
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[7]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -564,7 +698,7 @@ func (x *CreateNamespaceResponse) String() string {
 func (*CreateNamespaceResponse) ProtoMessage() {}
 
 func (x *CreateNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[7]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -577,7 +711,7 @@ func (x *CreateNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*CreateNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{7}
+	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CreateNamespaceResponse) GetNamespace() *Namespace {
@@ -598,7 +732,7 @@ type GetNamespaceRequest struct {
 
 func (x *GetNamespaceRequest) Reset() {
 	*x = GetNamespaceRequest{}
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[8]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -610,7 +744,7 @@ func (x *GetNamespaceRequest) String() string {
 func (*GetNamespaceRequest) ProtoMessage() {}
 
 func (x *GetNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[8]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -623,7 +757,7 @@ func (x *GetNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*GetNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{8}
+	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetNamespaceRequest) GetTenant() string {
@@ -649,7 +783,7 @@ type GetNamespaceResponse struct {
 
 func (x *GetNamespaceResponse) Reset() {
 	*x = GetNamespaceResponse{}
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[9]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -661,7 +795,7 @@ func (x *GetNamespaceResponse) String() string {
 func (*GetNamespaceResponse) ProtoMessage() {}
 
 func (x *GetNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[9]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -674,7 +808,7 @@ func (x *GetNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*GetNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{9}
+	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetNamespaceResponse) GetNamespace() *Namespace {
@@ -697,7 +831,7 @@ type ListNamespacesRequest struct {
 
 func (x *ListNamespacesRequest) Reset() {
 	*x = ListNamespacesRequest{}
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[10]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -709,7 +843,7 @@ func (x *ListNamespacesRequest) String() string {
 func (*ListNamespacesRequest) ProtoMessage() {}
 
 func (x *ListNamespacesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[10]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -722,7 +856,7 @@ func (x *ListNamespacesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNamespacesRequest.ProtoReflect.Descriptor instead.
 func (*ListNamespacesRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{10}
+	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListNamespacesRequest) GetTenant() string {
@@ -756,7 +890,7 @@ type ListNamespacesResponse struct {
 
 func (x *ListNamespacesResponse) Reset() {
 	*x = ListNamespacesResponse{}
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[11]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -768,7 +902,7 @@ func (x *ListNamespacesResponse) String() string {
 func (*ListNamespacesResponse) ProtoMessage() {}
 
 func (x *ListNamespacesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[11]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -781,7 +915,7 @@ func (x *ListNamespacesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNamespacesResponse.ProtoReflect.Descriptor instead.
 func (*ListNamespacesResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{11}
+	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListNamespacesResponse) GetNamespaces() []*Namespace {
@@ -802,19 +936,21 @@ type UpdateNamespaceRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Tenant    string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Namespace string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// Values of the fields named in update_mask: name, labels, delete_protection.
+	// Values of the fields named in update_mask: name, labels, delete_protection, retention (all
+	// of it: a member that is 0 is what the plan says).
 	Name             string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	Labels           map[string]string      `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	DeleteProtection bool                   `protobuf:"varint,5,opt,name=delete_protection,json=deleteProtection,proto3" json:"delete_protection,omitempty"`
 	UpdateMask       *fieldmaskpb.FieldMask `protobuf:"bytes,6,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	Etag             string                 `protobuf:"bytes,7,opt,name=etag,proto3" json:"etag,omitempty"`
+	Retention        *Retention             `protobuf:"bytes,8,opt,name=retention,proto3" json:"retention,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *UpdateNamespaceRequest) Reset() {
 	*x = UpdateNamespaceRequest{}
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[12]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +962,7 @@ func (x *UpdateNamespaceRequest) String() string {
 func (*UpdateNamespaceRequest) ProtoMessage() {}
 
 func (x *UpdateNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[12]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +975,7 @@ func (x *UpdateNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*UpdateNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{12}
+	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UpdateNamespaceRequest) GetTenant() string {
@@ -891,6 +1027,13 @@ func (x *UpdateNamespaceRequest) GetEtag() string {
 	return ""
 }
 
+func (x *UpdateNamespaceRequest) GetRetention() *Retention {
+	if x != nil {
+		return x.Retention
+	}
+	return nil
+}
+
 type UpdateNamespaceResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Namespace     *Namespace             `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -900,7 +1043,7 @@ type UpdateNamespaceResponse struct {
 
 func (x *UpdateNamespaceResponse) Reset() {
 	*x = UpdateNamespaceResponse{}
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[13]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +1055,7 @@ func (x *UpdateNamespaceResponse) String() string {
 func (*UpdateNamespaceResponse) ProtoMessage() {}
 
 func (x *UpdateNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[13]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1068,7 @@ func (x *UpdateNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*UpdateNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{13}
+	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UpdateNamespaceResponse) GetNamespace() *Namespace {
@@ -948,7 +1091,7 @@ type DeleteNamespaceRequest struct {
 
 func (x *DeleteNamespaceRequest) Reset() {
 	*x = DeleteNamespaceRequest{}
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[14]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1103,7 @@ func (x *DeleteNamespaceRequest) String() string {
 func (*DeleteNamespaceRequest) ProtoMessage() {}
 
 func (x *DeleteNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[14]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1116,7 @@ func (x *DeleteNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*DeleteNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{14}
+	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DeleteNamespaceRequest) GetTenant() string {
@@ -1012,7 +1155,7 @@ type DeleteNamespaceResponse struct {
 
 func (x *DeleteNamespaceResponse) Reset() {
 	*x = DeleteNamespaceResponse{}
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[15]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +1167,7 @@ func (x *DeleteNamespaceResponse) String() string {
 func (*DeleteNamespaceResponse) ProtoMessage() {}
 
 func (x *DeleteNamespaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[15]
+	mi := &file_corvo_cloud_v1_tenant_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +1180,7 @@ func (x *DeleteNamespaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteNamespaceResponse.ProtoReflect.Descriptor instead.
 func (*DeleteNamespaceResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{15}
+	return file_corvo_cloud_v1_tenant_proto_rawDescGZIP(), []int{16}
 }
 
 var File_corvo_cloud_v1_tenant_proto protoreflect.FileDescriptor
@@ -1063,7 +1206,7 @@ const file_corvo_cloud_v1_tenant_proto_rawDesc = "" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x12\n" +
 	"\x04etag\x18\x03 \x01(\tR\x04etag\"F\n" +
 	"\x14UpdateTenantResponse\x12.\n" +
-	"\x06tenant\x18\x01 \x01(\v2\x16.corvo.cloud.v1.TenantR\x06tenant\"\xac\x04\n" +
+	"\x06tenant\x18\x01 \x01(\v2\x16.corvo.cloud.v1.TenantR\x06tenant\"\xf1\x05\n" +
 	"\tNamespace\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x12\x12\n" +
@@ -1082,10 +1225,21 @@ const file_corvo_cloud_v1_tenant_proto_rawDesc = "" +
 	"\n" +
 	"updated_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x12\n" +
 	"\x04etag\x18\f \x01(\tR\x04etag\x12\x1a\n" +
-	"\bendpoint\x18\r \x01(\tR\bendpoint\x1a9\n" +
+	"\bendpoint\x18\r \x01(\tR\bendpoint\x127\n" +
+	"\tretention\x18\x0e \x01(\v2\x19.corvo.cloud.v1.RetentionR\tretention\x12J\n" +
+	"\x13effective_retention\x18\x0f \x01(\v2\x19.corvo.cloud.v1.RetentionR\x12effectiveRetention\x12>\n" +
+	"\rretention_max\x18\x10 \x01(\v2\x19.corvo.cloud.v1.RetentionR\fretentionMax\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xaf\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa1\x02\n" +
+	"\tRetention\x12+\n" +
+	"\x11completed_seconds\x18\x01 \x01(\x03R\x10completedSeconds\x12!\n" +
+	"\fdead_seconds\x18\x02 \x01(\x03R\vdeadSeconds\x12+\n" +
+	"\x11cancelled_seconds\x18\x03 \x01(\x03R\x10cancelledSeconds\x12!\n" +
+	"\ffinished_max\x18\x04 \x01(\x03R\vfinishedMax\x12%\n" +
+	"\x0eevents_seconds\x18\x05 \x01(\x03R\reventsSeconds\x12(\n" +
+	"\x10events_bytes_max\x18\x06 \x01(\x03R\x0eeventsBytesMax\x12#\n" +
+	"\rusage_seconds\x18\a \x01(\x03R\fusageSeconds\"\xe8\x02\n" +
 	"\x16CreateNamespaceRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1d\n" +
 	"\n" +
@@ -1093,7 +1247,8 @@ const file_corvo_cloud_v1_tenant_proto_rawDesc = "" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12J\n" +
 	"\x06labels\x18\x04 \x03(\v22.corvo.cloud.v1.CreateNamespaceRequest.LabelsEntryR\x06labels\x12+\n" +
 	"\x11delete_protection\x18\x05 \x01(\bR\x10deleteProtection\x12\x16\n" +
-	"\x06region\x18\x06 \x01(\tR\x06region\x1a9\n" +
+	"\x06region\x18\x06 \x01(\tR\x06region\x127\n" +
+	"\tretention\x18\a \x01(\v2\x19.corvo.cloud.v1.RetentionR\tretention\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"R\n" +
@@ -1113,7 +1268,7 @@ const file_corvo_cloud_v1_tenant_proto_rawDesc = "" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\v2\x19.corvo.cloud.v1.NamespaceR\n" +
 	"namespaces\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe7\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa0\x03\n" +
 	"\x16UpdateNamespaceRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -1122,7 +1277,8 @@ const file_corvo_cloud_v1_tenant_proto_rawDesc = "" +
 	"\x11delete_protection\x18\x05 \x01(\bR\x10deleteProtection\x12;\n" +
 	"\vupdate_mask\x18\x06 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
 	"updateMask\x12\x12\n" +
-	"\x04etag\x18\a \x01(\tR\x04etag\x1a9\n" +
+	"\x04etag\x18\a \x01(\tR\x04etag\x127\n" +
+	"\tretention\x18\b \x01(\v2\x19.corvo.cloud.v1.RetentionR\tretention\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"R\n" +
@@ -1157,7 +1313,7 @@ func file_corvo_cloud_v1_tenant_proto_rawDescGZIP() []byte {
 	return file_corvo_cloud_v1_tenant_proto_rawDescData
 }
 
-var file_corvo_cloud_v1_tenant_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_corvo_cloud_v1_tenant_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_corvo_cloud_v1_tenant_proto_goTypes = []any{
 	(*Tenant)(nil),                  // 0: corvo.cloud.v1.Tenant
 	(*GetTenantRequest)(nil),        // 1: corvo.cloud.v1.GetTenantRequest
@@ -1165,57 +1321,63 @@ var file_corvo_cloud_v1_tenant_proto_goTypes = []any{
 	(*UpdateTenantRequest)(nil),     // 3: corvo.cloud.v1.UpdateTenantRequest
 	(*UpdateTenantResponse)(nil),    // 4: corvo.cloud.v1.UpdateTenantResponse
 	(*Namespace)(nil),               // 5: corvo.cloud.v1.Namespace
-	(*CreateNamespaceRequest)(nil),  // 6: corvo.cloud.v1.CreateNamespaceRequest
-	(*CreateNamespaceResponse)(nil), // 7: corvo.cloud.v1.CreateNamespaceResponse
-	(*GetNamespaceRequest)(nil),     // 8: corvo.cloud.v1.GetNamespaceRequest
-	(*GetNamespaceResponse)(nil),    // 9: corvo.cloud.v1.GetNamespaceResponse
-	(*ListNamespacesRequest)(nil),   // 10: corvo.cloud.v1.ListNamespacesRequest
-	(*ListNamespacesResponse)(nil),  // 11: corvo.cloud.v1.ListNamespacesResponse
-	(*UpdateNamespaceRequest)(nil),  // 12: corvo.cloud.v1.UpdateNamespaceRequest
-	(*UpdateNamespaceResponse)(nil), // 13: corvo.cloud.v1.UpdateNamespaceResponse
-	(*DeleteNamespaceRequest)(nil),  // 14: corvo.cloud.v1.DeleteNamespaceRequest
-	(*DeleteNamespaceResponse)(nil), // 15: corvo.cloud.v1.DeleteNamespaceResponse
-	nil,                             // 16: corvo.cloud.v1.Namespace.LabelsEntry
-	nil,                             // 17: corvo.cloud.v1.CreateNamespaceRequest.LabelsEntry
-	nil,                             // 18: corvo.cloud.v1.UpdateNamespaceRequest.LabelsEntry
-	(*timestamppb.Timestamp)(nil),   // 19: google.protobuf.Timestamp
-	(Sync)(0),                       // 20: corvo.cloud.v1.Sync
-	(*fieldmaskpb.FieldMask)(nil),   // 21: google.protobuf.FieldMask
+	(*Retention)(nil),               // 6: corvo.cloud.v1.Retention
+	(*CreateNamespaceRequest)(nil),  // 7: corvo.cloud.v1.CreateNamespaceRequest
+	(*CreateNamespaceResponse)(nil), // 8: corvo.cloud.v1.CreateNamespaceResponse
+	(*GetNamespaceRequest)(nil),     // 9: corvo.cloud.v1.GetNamespaceRequest
+	(*GetNamespaceResponse)(nil),    // 10: corvo.cloud.v1.GetNamespaceResponse
+	(*ListNamespacesRequest)(nil),   // 11: corvo.cloud.v1.ListNamespacesRequest
+	(*ListNamespacesResponse)(nil),  // 12: corvo.cloud.v1.ListNamespacesResponse
+	(*UpdateNamespaceRequest)(nil),  // 13: corvo.cloud.v1.UpdateNamespaceRequest
+	(*UpdateNamespaceResponse)(nil), // 14: corvo.cloud.v1.UpdateNamespaceResponse
+	(*DeleteNamespaceRequest)(nil),  // 15: corvo.cloud.v1.DeleteNamespaceRequest
+	(*DeleteNamespaceResponse)(nil), // 16: corvo.cloud.v1.DeleteNamespaceResponse
+	nil,                             // 17: corvo.cloud.v1.Namespace.LabelsEntry
+	nil,                             // 18: corvo.cloud.v1.CreateNamespaceRequest.LabelsEntry
+	nil,                             // 19: corvo.cloud.v1.UpdateNamespaceRequest.LabelsEntry
+	(*timestamppb.Timestamp)(nil),   // 20: google.protobuf.Timestamp
+	(Sync)(0),                       // 21: corvo.cloud.v1.Sync
+	(*fieldmaskpb.FieldMask)(nil),   // 22: google.protobuf.FieldMask
 }
 var file_corvo_cloud_v1_tenant_proto_depIdxs = []int32{
-	19, // 0: corvo.cloud.v1.Tenant.created_at:type_name -> google.protobuf.Timestamp
+	20, // 0: corvo.cloud.v1.Tenant.created_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: corvo.cloud.v1.GetTenantResponse.tenant:type_name -> corvo.cloud.v1.Tenant
 	0,  // 2: corvo.cloud.v1.UpdateTenantResponse.tenant:type_name -> corvo.cloud.v1.Tenant
-	16, // 3: corvo.cloud.v1.Namespace.labels:type_name -> corvo.cloud.v1.Namespace.LabelsEntry
-	20, // 4: corvo.cloud.v1.Namespace.sync:type_name -> corvo.cloud.v1.Sync
-	19, // 5: corvo.cloud.v1.Namespace.created_at:type_name -> google.protobuf.Timestamp
-	19, // 6: corvo.cloud.v1.Namespace.updated_at:type_name -> google.protobuf.Timestamp
-	17, // 7: corvo.cloud.v1.CreateNamespaceRequest.labels:type_name -> corvo.cloud.v1.CreateNamespaceRequest.LabelsEntry
-	5,  // 8: corvo.cloud.v1.CreateNamespaceResponse.namespace:type_name -> corvo.cloud.v1.Namespace
-	5,  // 9: corvo.cloud.v1.GetNamespaceResponse.namespace:type_name -> corvo.cloud.v1.Namespace
-	5,  // 10: corvo.cloud.v1.ListNamespacesResponse.namespaces:type_name -> corvo.cloud.v1.Namespace
-	18, // 11: corvo.cloud.v1.UpdateNamespaceRequest.labels:type_name -> corvo.cloud.v1.UpdateNamespaceRequest.LabelsEntry
-	21, // 12: corvo.cloud.v1.UpdateNamespaceRequest.update_mask:type_name -> google.protobuf.FieldMask
-	5,  // 13: corvo.cloud.v1.UpdateNamespaceResponse.namespace:type_name -> corvo.cloud.v1.Namespace
-	1,  // 14: corvo.cloud.v1.TenantService.GetTenant:input_type -> corvo.cloud.v1.GetTenantRequest
-	3,  // 15: corvo.cloud.v1.TenantService.UpdateTenant:input_type -> corvo.cloud.v1.UpdateTenantRequest
-	6,  // 16: corvo.cloud.v1.NamespaceService.CreateNamespace:input_type -> corvo.cloud.v1.CreateNamespaceRequest
-	8,  // 17: corvo.cloud.v1.NamespaceService.GetNamespace:input_type -> corvo.cloud.v1.GetNamespaceRequest
-	10, // 18: corvo.cloud.v1.NamespaceService.ListNamespaces:input_type -> corvo.cloud.v1.ListNamespacesRequest
-	12, // 19: corvo.cloud.v1.NamespaceService.UpdateNamespace:input_type -> corvo.cloud.v1.UpdateNamespaceRequest
-	14, // 20: corvo.cloud.v1.NamespaceService.DeleteNamespace:input_type -> corvo.cloud.v1.DeleteNamespaceRequest
-	2,  // 21: corvo.cloud.v1.TenantService.GetTenant:output_type -> corvo.cloud.v1.GetTenantResponse
-	4,  // 22: corvo.cloud.v1.TenantService.UpdateTenant:output_type -> corvo.cloud.v1.UpdateTenantResponse
-	7,  // 23: corvo.cloud.v1.NamespaceService.CreateNamespace:output_type -> corvo.cloud.v1.CreateNamespaceResponse
-	9,  // 24: corvo.cloud.v1.NamespaceService.GetNamespace:output_type -> corvo.cloud.v1.GetNamespaceResponse
-	11, // 25: corvo.cloud.v1.NamespaceService.ListNamespaces:output_type -> corvo.cloud.v1.ListNamespacesResponse
-	13, // 26: corvo.cloud.v1.NamespaceService.UpdateNamespace:output_type -> corvo.cloud.v1.UpdateNamespaceResponse
-	15, // 27: corvo.cloud.v1.NamespaceService.DeleteNamespace:output_type -> corvo.cloud.v1.DeleteNamespaceResponse
-	21, // [21:28] is the sub-list for method output_type
-	14, // [14:21] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	17, // 3: corvo.cloud.v1.Namespace.labels:type_name -> corvo.cloud.v1.Namespace.LabelsEntry
+	21, // 4: corvo.cloud.v1.Namespace.sync:type_name -> corvo.cloud.v1.Sync
+	20, // 5: corvo.cloud.v1.Namespace.created_at:type_name -> google.protobuf.Timestamp
+	20, // 6: corvo.cloud.v1.Namespace.updated_at:type_name -> google.protobuf.Timestamp
+	6,  // 7: corvo.cloud.v1.Namespace.retention:type_name -> corvo.cloud.v1.Retention
+	6,  // 8: corvo.cloud.v1.Namespace.effective_retention:type_name -> corvo.cloud.v1.Retention
+	6,  // 9: corvo.cloud.v1.Namespace.retention_max:type_name -> corvo.cloud.v1.Retention
+	18, // 10: corvo.cloud.v1.CreateNamespaceRequest.labels:type_name -> corvo.cloud.v1.CreateNamespaceRequest.LabelsEntry
+	6,  // 11: corvo.cloud.v1.CreateNamespaceRequest.retention:type_name -> corvo.cloud.v1.Retention
+	5,  // 12: corvo.cloud.v1.CreateNamespaceResponse.namespace:type_name -> corvo.cloud.v1.Namespace
+	5,  // 13: corvo.cloud.v1.GetNamespaceResponse.namespace:type_name -> corvo.cloud.v1.Namespace
+	5,  // 14: corvo.cloud.v1.ListNamespacesResponse.namespaces:type_name -> corvo.cloud.v1.Namespace
+	19, // 15: corvo.cloud.v1.UpdateNamespaceRequest.labels:type_name -> corvo.cloud.v1.UpdateNamespaceRequest.LabelsEntry
+	22, // 16: corvo.cloud.v1.UpdateNamespaceRequest.update_mask:type_name -> google.protobuf.FieldMask
+	6,  // 17: corvo.cloud.v1.UpdateNamespaceRequest.retention:type_name -> corvo.cloud.v1.Retention
+	5,  // 18: corvo.cloud.v1.UpdateNamespaceResponse.namespace:type_name -> corvo.cloud.v1.Namespace
+	1,  // 19: corvo.cloud.v1.TenantService.GetTenant:input_type -> corvo.cloud.v1.GetTenantRequest
+	3,  // 20: corvo.cloud.v1.TenantService.UpdateTenant:input_type -> corvo.cloud.v1.UpdateTenantRequest
+	7,  // 21: corvo.cloud.v1.NamespaceService.CreateNamespace:input_type -> corvo.cloud.v1.CreateNamespaceRequest
+	9,  // 22: corvo.cloud.v1.NamespaceService.GetNamespace:input_type -> corvo.cloud.v1.GetNamespaceRequest
+	11, // 23: corvo.cloud.v1.NamespaceService.ListNamespaces:input_type -> corvo.cloud.v1.ListNamespacesRequest
+	13, // 24: corvo.cloud.v1.NamespaceService.UpdateNamespace:input_type -> corvo.cloud.v1.UpdateNamespaceRequest
+	15, // 25: corvo.cloud.v1.NamespaceService.DeleteNamespace:input_type -> corvo.cloud.v1.DeleteNamespaceRequest
+	2,  // 26: corvo.cloud.v1.TenantService.GetTenant:output_type -> corvo.cloud.v1.GetTenantResponse
+	4,  // 27: corvo.cloud.v1.TenantService.UpdateTenant:output_type -> corvo.cloud.v1.UpdateTenantResponse
+	8,  // 28: corvo.cloud.v1.NamespaceService.CreateNamespace:output_type -> corvo.cloud.v1.CreateNamespaceResponse
+	10, // 29: corvo.cloud.v1.NamespaceService.GetNamespace:output_type -> corvo.cloud.v1.GetNamespaceResponse
+	12, // 30: corvo.cloud.v1.NamespaceService.ListNamespaces:output_type -> corvo.cloud.v1.ListNamespacesResponse
+	14, // 31: corvo.cloud.v1.NamespaceService.UpdateNamespace:output_type -> corvo.cloud.v1.UpdateNamespaceResponse
+	16, // 32: corvo.cloud.v1.NamespaceService.DeleteNamespace:output_type -> corvo.cloud.v1.DeleteNamespaceResponse
+	26, // [26:33] is the sub-list for method output_type
+	19, // [19:26] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cloud_v1_tenant_proto_init() }
@@ -1230,7 +1392,7 @@ func file_corvo_cloud_v1_tenant_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cloud_v1_tenant_proto_rawDesc), len(file_corvo_cloud_v1_tenant_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file corvo/cloud/v1/tenant.proto.
  */
 export const file_corvo_cloud_v1_tenant: GenFile = /*@__PURE__*/
-  fileDesc("Chtjb3J2by9jbG91ZC92MS90ZW5hbnQucHJvdG8SDmNvcnZvLmNsb3VkLnYxIpEBCgZUZW5hbnQSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIUCgxkaXNwbGF5X25hbWUYAyABKAkSDAoEcGxhbhgEIAEoCRILCgN1cmwYBSABKAkSLgoKY3JlYXRlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEZXRhZxgHIAEoCSIiChBHZXRUZW5hbnRSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCSI7ChFHZXRUZW5hbnRSZXNwb25zZRImCgZ0ZW5hbnQYASABKAsyFi5jb3J2by5jbG91ZC52MS5UZW5hbnQiSQoTVXBkYXRlVGVuYW50UmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSFAoMZGlzcGxheV9uYW1lGAIgASgJEgwKBGV0YWcYAyABKAkiPgoUVXBkYXRlVGVuYW50UmVzcG9uc2USJgoGdGVuYW50GAEgASgLMhYuY29ydm8uY2xvdWQudjEuVGVuYW50Ip4DCglOYW1lc3BhY2USCgoCaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJEgwKBG5hbWUYAyABKAkSNQoGbGFiZWxzGAQgAygLMiUuY29ydm8uY2xvdWQudjEuTmFtZXNwYWNlLkxhYmVsc0VudHJ5EhkKEWRlbGV0ZV9wcm90ZWN0aW9uGAUgASgIEg4KBnJlZ2lvbhgGIAEoCRIiCgRzeW5jGAcgASgOMhQuY29ydm8uY2xvdWQudjEuU3luYxISCgpnZW5lcmF0aW9uGAggASgEEhsKE29ic2VydmVkX2dlbmVyYXRpb24YCSABKAQSLgoKY3JlYXRlZF9hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEZXRhZxgMIAEoCRIQCghlbmRwb2ludBgNIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIugBChZDcmVhdGVOYW1lc3BhY2VSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRISCgpyZXF1ZXN0X2lkGAIgASgJEgwKBG5hbWUYAyABKAkSQgoGbGFiZWxzGAQgAygLMjIuY29ydm8uY2xvdWQudjEuQ3JlYXRlTmFtZXNwYWNlUmVxdWVzdC5MYWJlbHNFbnRyeRIZChFkZWxldGVfcHJvdGVjdGlvbhgFIAEoCBIOCgZyZWdpb24YBiABKAkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJHChdDcmVhdGVOYW1lc3BhY2VSZXNwb25zZRIsCgluYW1lc3BhY2UYASABKAsyGS5jb3J2by5jbG91ZC52MS5OYW1lc3BhY2UiOAoTR2V0TmFtZXNwYWNlUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEQoJbmFtZXNwYWNlGAIgASgJIkQKFEdldE5hbWVzcGFjZVJlc3BvbnNlEiwKCW5hbWVzcGFjZRgBIAEoCzIZLmNvcnZvLmNsb3VkLnYxLk5hbWVzcGFjZSJOChVMaXN0TmFtZXNwYWNlc1JlcXVlc3QSDgoGdGVuYW50GAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJImAKFkxpc3ROYW1lc3BhY2VzUmVzcG9uc2USLQoKbmFtZXNwYWNlcxgBIAMoCzIZLmNvcnZvLmNsb3VkLnYxLk5hbWVzcGFjZRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkilgIKFlVwZGF0ZU5hbWVzcGFjZVJlcXVlc3QSDgoGdGVuYW50GAEgASgJEhEKCW5hbWVzcGFjZRgCIAEoCRIMCgRuYW1lGAMgASgJEkIKBmxhYmVscxgEIAMoCzIyLmNvcnZvLmNsb3VkLnYxLlVwZGF0ZU5hbWVzcGFjZVJlcXVlc3QuTGFiZWxzRW50cnkSGQoRZGVsZXRlX3Byb3RlY3Rpb24YBSABKAgSLwoLdXBkYXRlX21hc2sYBiABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrEgwKBGV0YWcYByABKAkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJHChdVcGRhdGVOYW1lc3BhY2VSZXNwb25zZRIsCgluYW1lc3BhY2UYASABKAsyGS5jb3J2by5jbG91ZC52MS5OYW1lc3BhY2UiYAoWRGVsZXRlTmFtZXNwYWNlUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEQoJbmFtZXNwYWNlGAIgASgJEgwKBGV0YWcYAyABKAkSFQoNYWxsb3dfbWlzc2luZxgEIAEoCCIZChdEZWxldGVOYW1lc3BhY2VSZXNwb25zZTLLAQoNVGVuYW50U2VydmljZRJZCglHZXRUZW5hbnQSIC5jb3J2by5jbG91ZC52MS5HZXRUZW5hbnRSZXF1ZXN0GiEuY29ydm8uY2xvdWQudjEuR2V0VGVuYW50UmVzcG9uc2UiB5ACAajtGAoSXwoMVXBkYXRlVGVuYW50EiMuY29ydm8uY2xvdWQudjEuVXBkYXRlVGVuYW50UmVxdWVzdBokLmNvcnZvLmNsb3VkLnYxLlVwZGF0ZVRlbmFudFJlc3BvbnNlIgSo7RgLMp4EChBOYW1lc3BhY2VTZXJ2aWNlEmgKD0NyZWF0ZU5hbWVzcGFjZRImLmNvcnZvLmNsb3VkLnYxLkNyZWF0ZU5hbWVzcGFjZVJlcXVlc3QaJy5jb3J2by5jbG91ZC52MS5DcmVhdGVOYW1lc3BhY2VSZXNwb25zZSIEqO0YFRJiCgxHZXROYW1lc3BhY2USIy5jb3J2by5jbG91ZC52MS5HZXROYW1lc3BhY2VSZXF1ZXN0GiQuY29ydm8uY2xvdWQudjEuR2V0TmFtZXNwYWNlUmVzcG9uc2UiB5ACAajtGBQSaAoOTGlzdE5hbWVzcGFjZXMSJS5jb3J2by5jbG91ZC52MS5MaXN0TmFtZXNwYWNlc1JlcXVlc3QaJi5jb3J2by5jbG91ZC52MS5MaXN0TmFtZXNwYWNlc1Jlc3BvbnNlIgeQAgGo7RgUEmgKD1VwZGF0ZU5hbWVzcGFjZRImLmNvcnZvLmNsb3VkLnYxLlVwZGF0ZU5hbWVzcGFjZVJlcXVlc3QaJy5jb3J2by5jbG91ZC52MS5VcGRhdGVOYW1lc3BhY2VSZXNwb25zZSIEqO0YFRJoCg9EZWxldGVOYW1lc3BhY2USJi5jb3J2by5jbG91ZC52MS5EZWxldGVOYW1lc3BhY2VSZXF1ZXN0GicuY29ydm8uY2xvdWQudjEuRGVsZXRlTmFtZXNwYWNlUmVzcG9uc2UiBKjtGBZCS1pJZ2l0aHViLmNvbS9jb3J2by1jbG91ZC9jb3J2by9jb250cm9sLXBsYW5lL2FwaS9nZW4vY29ydm8vY2xvdWQvdjE7Y2xvdWR2MWIGcHJvdG8z", [file_corvo_cloud_v1_access, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
+  fileDesc("Chtjb3J2by9jbG91ZC92MS90ZW5hbnQucHJvdG8SDmNvcnZvLmNsb3VkLnYxIpEBCgZUZW5hbnQSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIUCgxkaXNwbGF5X25hbWUYAyABKAkSDAoEcGxhbhgEIAEoCRILCgN1cmwYBSABKAkSLgoKY3JlYXRlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEZXRhZxgHIAEoCSIiChBHZXRUZW5hbnRSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCSI7ChFHZXRUZW5hbnRSZXNwb25zZRImCgZ0ZW5hbnQYASABKAsyFi5jb3J2by5jbG91ZC52MS5UZW5hbnQiSQoTVXBkYXRlVGVuYW50UmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSFAoMZGlzcGxheV9uYW1lGAIgASgJEgwKBGV0YWcYAyABKAkiPgoUVXBkYXRlVGVuYW50UmVzcG9uc2USJgoGdGVuYW50GAEgASgLMhYuY29ydm8uY2xvdWQudjEuVGVuYW50IrYECglOYW1lc3BhY2USCgoCaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJEgwKBG5hbWUYAyABKAkSNQoGbGFiZWxzGAQgAygLMiUuY29ydm8uY2xvdWQudjEuTmFtZXNwYWNlLkxhYmVsc0VudHJ5EhkKEWRlbGV0ZV9wcm90ZWN0aW9uGAUgASgIEg4KBnJlZ2lvbhgGIAEoCRIiCgRzeW5jGAcgASgOMhQuY29ydm8uY2xvdWQudjEuU3luYxISCgpnZW5lcmF0aW9uGAggASgEEhsKE29ic2VydmVkX2dlbmVyYXRpb24YCSABKAQSLgoKY3JlYXRlZF9hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKdXBkYXRlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEZXRhZxgMIAEoCRIQCghlbmRwb2ludBgNIAEoCRIsCglyZXRlbnRpb24YDiABKAsyGS5jb3J2by5jbG91ZC52MS5SZXRlbnRpb24SNgoTZWZmZWN0aXZlX3JldGVudGlvbhgPIAEoCzIZLmNvcnZvLmNsb3VkLnYxLlJldGVudGlvbhIwCg1yZXRlbnRpb25fbWF4GBAgASgLMhkuY29ydm8uY2xvdWQudjEuUmV0ZW50aW9uGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEitgEKCVJldGVudGlvbhIZChFjb21wbGV0ZWRfc2Vjb25kcxgBIAEoAxIUCgxkZWFkX3NlY29uZHMYAiABKAMSGQoRY2FuY2VsbGVkX3NlY29uZHMYAyABKAMSFAoMZmluaXNoZWRfbWF4GAQgASgDEhYKDmV2ZW50c19zZWNvbmRzGAUgASgDEhgKEGV2ZW50c19ieXRlc19tYXgYBiABKAMSFQoNdXNhZ2Vfc2Vjb25kcxgHIAEoAyKWAgoWQ3JlYXRlTmFtZXNwYWNlUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEgoKcmVxdWVzdF9pZBgCIAEoCRIMCgRuYW1lGAMgASgJEkIKBmxhYmVscxgEIAMoCzIyLmNvcnZvLmNsb3VkLnYxLkNyZWF0ZU5hbWVzcGFjZVJlcXVlc3QuTGFiZWxzRW50cnkSGQoRZGVsZXRlX3Byb3RlY3Rpb24YBSABKAgSDgoGcmVnaW9uGAYgASgJEiwKCXJldGVudGlvbhgHIAEoCzIZLmNvcnZvLmNsb3VkLnYxLlJldGVudGlvbhotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkcKF0NyZWF0ZU5hbWVzcGFjZVJlc3BvbnNlEiwKCW5hbWVzcGFjZRgBIAEoCzIZLmNvcnZvLmNsb3VkLnYxLk5hbWVzcGFjZSI4ChNHZXROYW1lc3BhY2VSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIRCgluYW1lc3BhY2UYAiABKAkiRAoUR2V0TmFtZXNwYWNlUmVzcG9uc2USLAoJbmFtZXNwYWNlGAEgASgLMhkuY29ydm8uY2xvdWQudjEuTmFtZXNwYWNlIk4KFUxpc3ROYW1lc3BhY2VzUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiYAoWTGlzdE5hbWVzcGFjZXNSZXNwb25zZRItCgpuYW1lc3BhY2VzGAEgAygLMhkuY29ydm8uY2xvdWQudjEuTmFtZXNwYWNlEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSLEAgoWVXBkYXRlTmFtZXNwYWNlUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEQoJbmFtZXNwYWNlGAIgASgJEgwKBG5hbWUYAyABKAkSQgoGbGFiZWxzGAQgAygLMjIuY29ydm8uY2xvdWQudjEuVXBkYXRlTmFtZXNwYWNlUmVxdWVzdC5MYWJlbHNFbnRyeRIZChFkZWxldGVfcHJvdGVjdGlvbhgFIAEoCBIvCgt1cGRhdGVfbWFzaxgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2sSDAoEZXRhZxgHIAEoCRIsCglyZXRlbnRpb24YCCABKAsyGS5jb3J2by5jbG91ZC52MS5SZXRlbnRpb24aLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJHChdVcGRhdGVOYW1lc3BhY2VSZXNwb25zZRIsCgluYW1lc3BhY2UYASABKAsyGS5jb3J2by5jbG91ZC52MS5OYW1lc3BhY2UiYAoWRGVsZXRlTmFtZXNwYWNlUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEQoJbmFtZXNwYWNlGAIgASgJEgwKBGV0YWcYAyABKAkSFQoNYWxsb3dfbWlzc2luZxgEIAEoCCIZChdEZWxldGVOYW1lc3BhY2VSZXNwb25zZTLLAQoNVGVuYW50U2VydmljZRJZCglHZXRUZW5hbnQSIC5jb3J2by5jbG91ZC52MS5HZXRUZW5hbnRSZXF1ZXN0GiEuY29ydm8uY2xvdWQudjEuR2V0VGVuYW50UmVzcG9uc2UiB5ACAajtGAoSXwoMVXBkYXRlVGVuYW50EiMuY29ydm8uY2xvdWQudjEuVXBkYXRlVGVuYW50UmVxdWVzdBokLmNvcnZvLmNsb3VkLnYxLlVwZGF0ZVRlbmFudFJlc3BvbnNlIgSo7RgLMp4EChBOYW1lc3BhY2VTZXJ2aWNlEmgKD0NyZWF0ZU5hbWVzcGFjZRImLmNvcnZvLmNsb3VkLnYxLkNyZWF0ZU5hbWVzcGFjZVJlcXVlc3QaJy5jb3J2by5jbG91ZC52MS5DcmVhdGVOYW1lc3BhY2VSZXNwb25zZSIEqO0YFRJiCgxHZXROYW1lc3BhY2USIy5jb3J2by5jbG91ZC52MS5HZXROYW1lc3BhY2VSZXF1ZXN0GiQuY29ydm8uY2xvdWQudjEuR2V0TmFtZXNwYWNlUmVzcG9uc2UiB5ACAajtGBQSaAoOTGlzdE5hbWVzcGFjZXMSJS5jb3J2by5jbG91ZC52MS5MaXN0TmFtZXNwYWNlc1JlcXVlc3QaJi5jb3J2by5jbG91ZC52MS5MaXN0TmFtZXNwYWNlc1Jlc3BvbnNlIgeQAgGo7RgUEmgKD1VwZGF0ZU5hbWVzcGFjZRImLmNvcnZvLmNsb3VkLnYxLlVwZGF0ZU5hbWVzcGFjZVJlcXVlc3QaJy5jb3J2by5jbG91ZC52MS5VcGRhdGVOYW1lc3BhY2VSZXNwb25zZSIEqO0YFRJoCg9EZWxldGVOYW1lc3BhY2USJi5jb3J2by5jbG91ZC52MS5EZWxldGVOYW1lc3BhY2VSZXF1ZXN0GicuY29ydm8uY2xvdWQudjEuRGVsZXRlTmFtZXNwYWNlUmVzcG9uc2UiBKjtGBZCS1pJZ2l0aHViLmNvbS9jb3J2by1jbG91ZC9jb3J2by9jb250cm9sLXBsYW5lL2FwaS9nZW4vY29ydm8vY2xvdWQvdjE7Y2xvdWR2MWIGcHJvdG8z", [file_corvo_cloud_v1_access, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message corvo.cloud.v1.Tenant
@@ -228,6 +228,29 @@ export type Namespace = Message<"corvo.cloud.v1.Namespace"> & {
    * @generated from field: string endpoint = 13;
    */
   endpoint: string;
+
+  /**
+   * What was set for this namespace; a member that is 0 was not, and the plan decides.
+   *
+   * @generated from field: corvo.cloud.v1.Retention retention = 14;
+   */
+  retention?: Retention | undefined;
+
+  /**
+   * What counts: the namespace's settings, else the plan's, never more than retention_max.
+   * A queue may have its own for its finished jobs. Set by the server.
+   *
+   * @generated from field: corvo.cloud.v1.Retention effective_retention = 15;
+   */
+  effectiveRetention?: Retention | undefined;
+
+  /**
+   * The most that the tenant's plan keeps; a member that is 0 has no maximum. Set by the
+   * server.
+   *
+   * @generated from field: corvo.cloud.v1.Retention retention_max = 16;
+   */
+  retentionMax?: Retention | undefined;
 };
 
 /**
@@ -236,6 +259,63 @@ export type Namespace = Message<"corvo.cloud.v1.Namespace"> & {
  */
 export const NamespaceSchema: GenMessage<Namespace> = /*@__PURE__*/
   messageDesc(file_corvo_cloud_v1_tenant, 5);
+
+/**
+ * How long what has ended is kept. It is then deleted, which cannot be undone.
+ *
+ * @generated from message corvo.cloud.v1.Retention
+ */
+export type Retention = Message<"corvo.cloud.v1.Retention"> & {
+  /**
+   * Finished jobs, by how long ago they ended: 60 (a minute) to 316224000 (ten years).
+   *
+   * @generated from field: int64 completed_seconds = 1;
+   */
+  completedSeconds: bigint;
+
+  /**
+   * @generated from field: int64 dead_seconds = 2;
+   */
+  deadSeconds: bigint;
+
+  /**
+   * @generated from field: int64 cancelled_seconds = 3;
+   */
+  cancelledSeconds: bigint;
+
+  /**
+   * Finished jobs of each queue; the oldest are deleted first.
+   *
+   * @generated from field: int64 finished_max = 4;
+   */
+  finishedMax: bigint;
+
+  /**
+   * Events: by age and by how many bytes of them there are, whichever is less.
+   *
+   * @generated from field: int64 events_seconds = 5;
+   */
+  eventsSeconds: bigint;
+
+  /**
+   * @generated from field: int64 events_bytes_max = 6;
+   */
+  eventsBytesMax: bigint;
+
+  /**
+   * Recorded usage.
+   *
+   * @generated from field: int64 usage_seconds = 7;
+   */
+  usageSeconds: bigint;
+};
+
+/**
+ * Describes the message corvo.cloud.v1.Retention.
+ * Use `create(RetentionSchema)` to create a new message.
+ */
+export const RetentionSchema: GenMessage<Retention> = /*@__PURE__*/
+  messageDesc(file_corvo_cloud_v1_tenant, 6);
 
 /**
  * @generated from message corvo.cloud.v1.CreateNamespaceRequest
@@ -272,6 +352,11 @@ export type CreateNamespaceRequest = Message<"corvo.cloud.v1.CreateNamespaceRequ
    * @generated from field: string region = 6;
    */
   region: string;
+
+  /**
+   * @generated from field: corvo.cloud.v1.Retention retention = 7;
+   */
+  retention?: Retention | undefined;
 };
 
 /**
@@ -279,7 +364,7 @@ export type CreateNamespaceRequest = Message<"corvo.cloud.v1.CreateNamespaceRequ
  * Use `create(CreateNamespaceRequestSchema)` to create a new message.
  */
 export const CreateNamespaceRequestSchema: GenMessage<CreateNamespaceRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_tenant, 6);
+  messageDesc(file_corvo_cloud_v1_tenant, 7);
 
 /**
  * @generated from message corvo.cloud.v1.CreateNamespaceResponse
@@ -296,7 +381,7 @@ export type CreateNamespaceResponse = Message<"corvo.cloud.v1.CreateNamespaceRes
  * Use `create(CreateNamespaceResponseSchema)` to create a new message.
  */
 export const CreateNamespaceResponseSchema: GenMessage<CreateNamespaceResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_tenant, 7);
+  messageDesc(file_corvo_cloud_v1_tenant, 8);
 
 /**
  * @generated from message corvo.cloud.v1.GetNamespaceRequest
@@ -320,7 +405,7 @@ export type GetNamespaceRequest = Message<"corvo.cloud.v1.GetNamespaceRequest"> 
  * Use `create(GetNamespaceRequestSchema)` to create a new message.
  */
 export const GetNamespaceRequestSchema: GenMessage<GetNamespaceRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_tenant, 8);
+  messageDesc(file_corvo_cloud_v1_tenant, 9);
 
 /**
  * @generated from message corvo.cloud.v1.GetNamespaceResponse
@@ -337,7 +422,7 @@ export type GetNamespaceResponse = Message<"corvo.cloud.v1.GetNamespaceResponse"
  * Use `create(GetNamespaceResponseSchema)` to create a new message.
  */
 export const GetNamespaceResponseSchema: GenMessage<GetNamespaceResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_tenant, 9);
+  messageDesc(file_corvo_cloud_v1_tenant, 10);
 
 /**
  * @generated from message corvo.cloud.v1.ListNamespacesRequest
@@ -368,7 +453,7 @@ export type ListNamespacesRequest = Message<"corvo.cloud.v1.ListNamespacesReques
  * Use `create(ListNamespacesRequestSchema)` to create a new message.
  */
 export const ListNamespacesRequestSchema: GenMessage<ListNamespacesRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_tenant, 10);
+  messageDesc(file_corvo_cloud_v1_tenant, 11);
 
 /**
  * @generated from message corvo.cloud.v1.ListNamespacesResponse
@@ -390,7 +475,7 @@ export type ListNamespacesResponse = Message<"corvo.cloud.v1.ListNamespacesRespo
  * Use `create(ListNamespacesResponseSchema)` to create a new message.
  */
 export const ListNamespacesResponseSchema: GenMessage<ListNamespacesResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_tenant, 11);
+  messageDesc(file_corvo_cloud_v1_tenant, 12);
 
 /**
  * @generated from message corvo.cloud.v1.UpdateNamespaceRequest
@@ -407,7 +492,8 @@ export type UpdateNamespaceRequest = Message<"corvo.cloud.v1.UpdateNamespaceRequ
   namespace: string;
 
   /**
-   * Values of the fields named in update_mask: name, labels, delete_protection.
+   * Values of the fields named in update_mask: name, labels, delete_protection, retention (all
+   * of it: a member that is 0 is what the plan says).
    *
    * @generated from field: string name = 3;
    */
@@ -432,6 +518,11 @@ export type UpdateNamespaceRequest = Message<"corvo.cloud.v1.UpdateNamespaceRequ
    * @generated from field: string etag = 7;
    */
   etag: string;
+
+  /**
+   * @generated from field: corvo.cloud.v1.Retention retention = 8;
+   */
+  retention?: Retention | undefined;
 };
 
 /**
@@ -439,7 +530,7 @@ export type UpdateNamespaceRequest = Message<"corvo.cloud.v1.UpdateNamespaceRequ
  * Use `create(UpdateNamespaceRequestSchema)` to create a new message.
  */
 export const UpdateNamespaceRequestSchema: GenMessage<UpdateNamespaceRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_tenant, 12);
+  messageDesc(file_corvo_cloud_v1_tenant, 13);
 
 /**
  * @generated from message corvo.cloud.v1.UpdateNamespaceResponse
@@ -456,7 +547,7 @@ export type UpdateNamespaceResponse = Message<"corvo.cloud.v1.UpdateNamespaceRes
  * Use `create(UpdateNamespaceResponseSchema)` to create a new message.
  */
 export const UpdateNamespaceResponseSchema: GenMessage<UpdateNamespaceResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_tenant, 13);
+  messageDesc(file_corvo_cloud_v1_tenant, 14);
 
 /**
  * @generated from message corvo.cloud.v1.DeleteNamespaceRequest
@@ -490,7 +581,7 @@ export type DeleteNamespaceRequest = Message<"corvo.cloud.v1.DeleteNamespaceRequ
  * Use `create(DeleteNamespaceRequestSchema)` to create a new message.
  */
 export const DeleteNamespaceRequestSchema: GenMessage<DeleteNamespaceRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_tenant, 14);
+  messageDesc(file_corvo_cloud_v1_tenant, 15);
 
 /**
  * @generated from message corvo.cloud.v1.DeleteNamespaceResponse
@@ -503,7 +594,7 @@ export type DeleteNamespaceResponse = Message<"corvo.cloud.v1.DeleteNamespaceRes
  * Use `create(DeleteNamespaceResponseSchema)` to create a new message.
  */
 export const DeleteNamespaceResponseSchema: GenMessage<DeleteNamespaceResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_tenant, 15);
+  messageDesc(file_corvo_cloud_v1_tenant, 16);
 
 /**
  * @generated from service corvo.cloud.v1.TenantService
