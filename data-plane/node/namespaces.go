@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
@@ -33,6 +34,14 @@ func (s *namespaces) Deleted() []job.Namespace {
 func (s *namespaces) Known(ns job.Namespace) bool {
 	_, known := s.node.cell.View().NamespaceByID(ns)
 	return known
+}
+
+// Retention implements shard.Namespaces.
+func (s *namespaces) Retention(ns job.Namespace) retention.Policy {
+	v := s.node.cell.View()
+	rec, _ := v.NamespaceByID(ns)
+	tenant, _ := v.TenantByID(rec.GetTenantId())
+	return retention.Of(tenant.GetLimits(), rec.GetRetention())
 }
 
 // Changed implements shard.Namespaces.

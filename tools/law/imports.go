@@ -111,7 +111,7 @@ var Rooms = []Room{
 		"one replica of one raft group; its machine is an interface, so that the meta group and the shards share it"},
 
 	// The state machine stands on the floor and is run by it.
-	{"data-plane/internal/engine/stateread", []string{"data-plane/internal/engine/command", "data-plane/internal/engine/feed", "data-plane/internal/floor/group", "data-plane/internal/engine/job", "data-plane/internal/engine/keys", "data-plane/internal/engine/records", "data-plane/internal/floor/statedb"},
+	{"data-plane/internal/engine/stateread", []string{"data-plane/api/retention", "data-plane/internal/engine/command", "data-plane/internal/engine/feed", "data-plane/internal/floor/group", "data-plane/internal/engine/job", "data-plane/internal/engine/keys", "data-plane/internal/engine/records", "data-plane/internal/floor/statedb"},
 		"reads the state; it changes nothing, and of group it knows the two times"},
 	{"data-plane/internal/engine/state", []string{"data-plane/internal/engine/cellversion", "data-plane/internal/engine/command", "data-plane/internal/engine/feed", "data-plane/internal/floor/group", "data-plane/internal/engine/job", "data-plane/internal/engine/keys", "data-plane/internal/engine/records", "data-plane/internal/floor/statedb", "data-plane/internal/engine/stateread"},
 		"state = f(log): no clock, no network, no leader memory; of group it knows the shape of an entry, of raft nothing"},
@@ -124,7 +124,7 @@ var Rooms = []Room{
 	// Leader side.
 	{"data-plane/internal/engine/dispatch", []string{"data-plane/internal/engine/command", "data-plane/internal/engine/job", "data-plane/internal/engine/keys", "data-plane/internal/engine/records", "data-plane/internal/engine/state", "data-plane/internal/floor/statedb", "data-plane/internal/engine/stateread"},
 		"memory of the leader: what is ready and who waits; it proposes nothing by itself"},
-	{"data-plane/internal/engine/shard", []string{"data-plane/internal/engine/cellversion", "data-plane/internal/engine/command", "data-plane/internal/engine/dispatch", "data-plane/internal/fault", "data-plane/internal/floor/group", "data-plane/internal/engine/job", "data-plane/internal/engine/keys", "data-plane/internal/engine/records", "data-plane/internal/engine/state", "data-plane/internal/floor/statedb", "data-plane/internal/engine/stateread"},
+	{"data-plane/internal/engine/shard", []string{"data-plane/api/retention", "data-plane/internal/engine/cellversion", "data-plane/internal/engine/command", "data-plane/internal/engine/dispatch", "data-plane/internal/fault", "data-plane/internal/floor/group", "data-plane/internal/engine/job", "data-plane/internal/engine/keys", "data-plane/internal/engine/records", "data-plane/internal/engine/state", "data-plane/internal/floor/statedb", "data-plane/internal/engine/stateread"},
 		"proposes for one shard and runs its timers; it validates nothing and speaks no protocol"},
 	{"data-plane/internal/floor/grouptest", []string{"data-plane/internal/floor/group", "data-plane/internal/engine/job", "data-plane/internal/floor/raftlog", "data-plane/internal/engine/state", "data-plane/internal/floor/statedb", "data-plane/internal/floor/transport"},
 		"a shard's replica for tests of what stands on it; it knows not what is proposed"},

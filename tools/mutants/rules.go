@@ -9,6 +9,7 @@ const (
 	deliver     = "internal/engine/state/deliver.go"
 	chain       = "internal/engine/state/chain.go"
 	batch       = "internal/engine/state/batch.go"
+	deleteEnded = "internal/engine/state/deleteended.go"
 	depend      = "internal/engine/state/depend.go"
 	overlay     = "internal/engine/state/overlay.go"
 )
@@ -76,12 +77,16 @@ var ruleMutations = []mutation{
 	{"the result of the step before is not told", chain, "d.outcome == records.OutcomeCompleted && d.Has(records.FlagResult)", "false"},
 	{"a batch fires open", batch, "if !b.Sealed || b.Open > 0 || b.Fired() {", "if b.Open > 0 || b.Fired() {"},
 	{"a batch fires before its last member", batch, "if !b.Sealed || b.Open > 0 || b.Fired() {", "if !b.Sealed || b.Open > 1 || b.Fired() {"},
-	{"what its members do changes a batch that fired", batch, "if b.Fired() {\n\t\treturn\n", "if b.Fired() && d == nil {\n\t\treturn\n"},
+	{"what its members do changes a batch that fired", batch, "if !ok || b.Fired() {\n\t\treturn\n", "if !ok || b.Fired() && d == nil {\n\t\treturn\n"},
 	{"a member that is deleted after its end counts twice", deleteJob, "\tif !j.State.Terminal() {\n\t\tx.deliver(", "\tif true {\n\t\tx.deliver("},
 	{"a member that is swept after its end counts twice", sweep, "\tif !j.State.Terminal() {\n\t\tx.deliver(", "\tif true {\n\t\tx.deliver("},
 	{"a sealed batch takes members", batch, "case b.Sealed:", "case b.Fired():"},
 	{"what a callback carried stays", batch, "\tx.txn.Delete(k)\n\treturn payload", "\treturn payload"},
-	{"a batch that fired opens again", batch, "if b.Fired() || was == records.NoOutcome {", "if was == records.NoOutcome {"},
+	{"what ended since the leader looked is deleted", deleteEnded, "j.State.Terminal() && j.Finished <= c.Before", "j.State.Terminal()"},
+	{"a batch that runs is deleted", deleteEnded, "!ok || !b.Fired() || b.FinishedAt > before", "!ok || b.FinishedAt > before"},
+	{"a chain that runs is deleted", deleteEnded, "s.Status == records.ChainRunning || s.FinishedAt > before", "s.FinishedAt > before"},
+	{"a deleted batch leaves its members", deleteEnded, "	x.txn.DeleteRange(x.m.space.Members(ns, id, job.ID{}))\n", "	_ = job.ID{}\n"},
+	{"a batch that fired opens again", batch, "if !ok || b.Fired() || was == records.NoOutcome {", "if !ok || was == records.NoOutcome {"},
 	{"a job waits for one of those it names", depend, "open = append(open, on)", "open = []job.ID{on}"},
 	{"a dependency that failed before does not count", depend, "failed = failed || c.OnDependency != command.DependencyRun", "failed = failed || c.OnDependency > command.DependencyCancel"},
 	{"a failed dependency is as good as a completed one", depend, "if o != records.OutcomeCompleted {", "if o == records.NoOutcome {"},

@@ -32,6 +32,8 @@ type Policy struct {
 	Events      time.Duration
 	EventsBytes int64
 	Usage       time.Duration
+
+	most Finished // Of a queue, whatever its settings are.
 }
 
 // Finished is how long finished jobs of a queue are kept, by how long ago they ended, and
@@ -56,7 +58,11 @@ func Of(l *cellv1.Limits, own *cellv1.Retention) Policy {
 }
 
 // Resolve is what a namespace keeps by its own settings, the plan's, and the plan's maximum.
-func Resolve(own, plan, most Policy) Policy { return own.or(plan).or(Default()).within(most) }
+func Resolve(own, plan, most Policy) Policy {
+	p := own.or(plan).or(Default()).within(most)
+	p.most = most.Finished
+	return p
+}
 
 // Message is a policy as a cell is told it; nil if nothing is set.
 func (p Policy) Message() *cellv1.Retention {
@@ -69,10 +75,14 @@ func (p Policy) Message() *cellv1.Retention {
 	}
 }
 
-// OfQueue is what a namespace keeps of a queue with settings of its own.
-func OfQueue(l *cellv1.Limits, namespace Policy, own Finished) Finished {
-	return own.or(namespace.Finished).within(read(l.GetRetentionMax()).Finished)
-}
+// Queue is what is kept of a queue with settings of its own.
+func (p *Policy) Queue(own Finished) Finished { return own.or(p.Finished).within(p.most) }
+
+// Longest is how long a job may be kept at most.
+func (f Finished) Longest() time.Duration { return max(f.Completed, f.Dead, f.Cancelled) }
+
+// Shortest is how long every job is kept at least.
+func (f Finished) Shortest() time.Duration { return min(f.Completed, f.Dead, f.Cancelled) }
 
 func read(r *cellv1.Retention) Policy {
 	return Policy{

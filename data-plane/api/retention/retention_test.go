@@ -17,12 +17,12 @@ func TestOf_TheNearestThatSaysSomethingCountsWithinTheMaximum(t *testing.T) {
 	got := Of(limits, own)
 	want := Policy{
 		Finished: Finished{Completed: 10 * day, Dead: 20 * day, Cancelled: 30 * day, Max: 1000},
-		Events:   time.Hour, EventsBytes: 100, Usage: 30 * day,
+		Events:   time.Hour, EventsBytes: 100, Usage: 30 * day, most: Finished{Completed: 10 * day, Max: 1000},
 	}
 	if got != want {
 		t.Fatalf("got %+v, want %+v", got, want)
 	}
-	queue := OfQueue(limits, got, Finished{Completed: time.Hour, Max: 5000, Dead: 90 * day})
+	queue := got.Queue(Finished{Completed: time.Hour, Max: 5000, Dead: 90 * day})
 	if want := (Finished{Completed: time.Hour, Dead: 90 * day, Cancelled: 30 * day, Max: 1000}); queue != want {
 		t.Fatalf("got %+v, want %+v", queue, want)
 	}

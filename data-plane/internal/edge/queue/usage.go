@@ -15,7 +15,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
@@ -27,7 +26,7 @@ const (
 	UsageNameBytesMax = 128 // Of models and providers.
 	DollarsMax        = 1_000_000
 	costMax           = DollarsMax * job.NanosPerDollar
-	UsagePeriodMax    = state.UsageKept
+	UsagePeriodMax    = 400 * 24 * time.Hour // Of a summary.
 	UsageGroupsMax    = 1000    // Of a summary; beyond that, the cheapest share one group.
 	usageRowsMax      = 500_000 // Read for a summary.
 )

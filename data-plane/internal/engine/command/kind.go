@@ -46,6 +46,7 @@ const (
 	kindEndNamespace
 	kindSweepNamespace
 	kindTrimFeed
+	kindDeleteEnded
 	kindsEnd
 )
 
@@ -89,6 +90,7 @@ var makers = [Kinds]func() Command{
 	kindEndNamespace:   made[EndNamespace],
 	kindSweepNamespace: made[SweepNamespace],
 	kindTrimFeed:       made[TrimFeed],
+	kindDeleteEnded:    made[DeleteEnded],
 }
 
 func made[T any, C interface {
@@ -190,3 +192,5 @@ func (c *EndNamespace) about() (Kind, *job.Namespace) { return kindEndNamespace,
 func (c *SweepNamespace) about() (Kind, *job.Namespace) { return kindSweepNamespace, &c.NS }
 
 func (c *TrimFeed) about() (Kind, *job.Namespace) { return kindTrimFeed, nil }
+
+func (c *DeleteEnded) about() (Kind, *job.Namespace) { return kindDeleteEnded, &c.NS }

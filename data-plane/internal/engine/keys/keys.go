@@ -373,6 +373,31 @@ func (s Space) familyBefore(ns job.Namespace, f byte, before [16]byte) (from, to
 	return from, to
 }
 
+// HeadsBetween is the span of the heads of a namespace's jobs from an id up to another
+// one, which is zero for the end of all.
+func (s Space) HeadsBetween(ns job.Namespace, from, to [16]byte) (lower, upper []byte) {
+	return s.between(ns, Head, from, to)
+}
+
+// BatchesBetween is the span of the batches from an id up to another one.
+func (s Space) BatchesBetween(ns job.Namespace, from, to [16]byte) (lower, upper []byte) {
+	return s.between(ns, batch, from, to)
+}
+
+// ChainsBetween is the span of the chain states from an id up to another one.
+func (s Space) ChainsBetween(ns job.Namespace, from, to [16]byte) (lower, upper []byte) {
+	return s.between(ns, chainState, from, to)
+}
+
+func (s Space) between(ns job.Namespace, f byte, from, to [16]byte) (lower, upper []byte) {
+	lower, upper = s.familyOf(ns, f)
+	lower = append(lower, from[:]...)
+	if to != [16]byte{} {
+		upper = append(s.inNamespace(ns, f, 16), to[:]...)
+	}
+	return lower, upper
+}
+
 func (s Space) familyOf(ns job.Namespace, f byte) (from, to []byte) {
 	return s.inNamespace(ns, f, 0), s.inNamespace(ns, f+1, 0)
 }

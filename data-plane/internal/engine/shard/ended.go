@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
@@ -16,6 +17,8 @@ type Namespaces interface {
 	Deleted() []job.Namespace
 	// Known reports whether the cell knows a namespace, deleted or not.
 	Known(job.Namespace) bool
+	// Retention is what a namespace keeps of what has ended.
+	Retention(job.Namespace) retention.Policy
 	// Changed is closed when the answers may be others. It is taken before they are asked for.
 	Changed() <-chan struct{}
 	// Swept tells that the shard has nothing of a deleted namespace any more; from then on

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
@@ -20,12 +21,13 @@ import (
 type desired struct {
 	mu      sync.Mutex
 	deleted []job.Namespace
+	keeps   retention.Policy
 	swept   chan job.Namespace
 	changed chan struct{}
 }
 
 func newDesired() *desired {
-	return &desired{swept: make(chan job.Namespace, 10), changed: make(chan struct{})}
+	return &desired{keeps: retention.Default(), swept: make(chan job.Namespace, 10), changed: make(chan struct{})}
 }
 
 // set is what is deleted and not forgotten.
@@ -51,6 +53,8 @@ func (d *desired) Known(ns job.Namespace) bool {
 	}
 	return false
 }
+
+func (d *desired) Retention(job.Namespace) retention.Policy { return d.keeps }
 
 func (d *desired) Changed() <-chan struct{} {
 	d.mu.Lock()

@@ -46,6 +46,9 @@ type Options struct {
 	Namespaces Namespaces
 	// FeedKeep is how many entries of the feed are kept; 0 takes the default.
 	FeedKeep uint64
+	// RetentionEvery is how often the shard looks for what is kept no longer; 0 takes the
+	// default.
+	RetentionEvery time.Duration
 	// LeaderWait is how long a call of which nothing was done is held while leadership
 	// moves. 0: it is refused at once.
 	LeaderWait time.Duration
@@ -89,6 +92,9 @@ func New(g *group.Group, store *statedb.Group, o Options) *Shard {
 	}
 	if o.Plan == nil {
 		o.Plan = func(job.ScheduleID, *records.Schedule, int64) (*command.Tick, error) { return nil, errNoPlan }
+	}
+	if o.RetentionEvery == 0 {
+		o.RetentionEvery = retentionEvery
 	}
 	if o.FeedKeep == 0 {
 		o.FeedKeep = defaultFeedKeep
@@ -137,6 +143,7 @@ func (s *Shard) lead(ctx context.Context, ready func()) {
 	var others sync.WaitGroup
 	others.Go(func() { s.sweep(ctx, t) })
 	others.Go(func() { s.endNamespaces(ctx) })
+	others.Go(func() { s.retain(ctx) })
 	t.run(ctx)
 	s.term.CompareAndSwap(t, nil)
 	t.end()

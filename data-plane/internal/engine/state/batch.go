@@ -56,13 +56,14 @@ func (x *entry) joinBatch(ns job.Namespace, id job.BatchID, member job.ID) {
 	x.putBatch(ns, id, &b)
 }
 
-// countMember writes down how a member ended, and ends the batch with the last one. No
+// countMember writes down how a member ended, and ends the batch with the last one; one
+// that has fired, and may have been deleted since, counts nothing any more. No
 // member ends twice unless it was retried, which reopens it: what is deleted or swept
 // after its end is not delivered again.
 func (x *entry) countMember(d *delivery) {
 	id := d.body.Batch
-	b, _ := x.member(d.ns, id, d.id)
-	if b.Fired() {
+	b, _, ok := x.member(d.ns, id, d.id)
+	if !ok || b.Fired() {
 		return
 	}
 	b.Open--
@@ -74,8 +75,8 @@ func (x *entry) countMember(d *delivery) {
 
 // reopenMember takes back how a member ended, unless the batch has told it already.
 func (x *entry) reopenMember(ns job.Namespace, member job.ID, id job.BatchID) {
-	b, was := x.member(ns, id, member)
-	if b.Fired() || was == records.NoOutcome {
+	b, was, ok := x.member(ns, id, member)
+	if !ok || b.Fired() || was == records.NoOutcome {
 		return
 	}
 	b.Open++
@@ -84,9 +85,13 @@ func (x *entry) reopenMember(ns job.Namespace, member job.ID, id job.BatchID) {
 	x.putBatch(ns, id, &b)
 }
 
-// member reads a batch and how one of its members ended.
-func (x *entry) member(ns job.Namespace, id job.BatchID, member job.ID) (records.Batch, records.Outcome) {
-	return x.batchThatIs(ns, id), read(x, x.m.space.Member(ns, id, member), "member of a batch", records.DecodeOutcome)
+// member reads a batch and how one of its members ended; ok is false if the batch was
+// deleted, long after it fired.
+func (x *entry) member(ns job.Namespace, id job.BatchID, member job.ID) (b records.Batch, was records.Outcome, ok bool) {
+	if was, ok = find(x, x.m.space.Member(ns, id, member), "member of a batch", records.DecodeOutcome); ok {
+		b = x.batchThatIs(ns, id)
+	}
+	return b, was, ok
 }
 
 // fireBatch ends a batch that nothing joins and of which nothing is open. Its callback

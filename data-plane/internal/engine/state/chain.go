@@ -22,8 +22,10 @@ func (x *entry) beginChain(ns job.Namespace, first job.ID, c *command.Chain) {
 	x.txn.Set(x.m.space.ChainState(ns, c.ID), s.Encode())
 }
 
-func (x *entry) chainState(ns job.Namespace, id job.ChainID) records.ChainState {
-	return read(x, x.m.space.ChainState(ns, id), "chain state", records.DecodeChainState)
+// chainState reads how far a chain has come; ok is false if it ended and was deleted
+// since: its jobs may be retried even then.
+func (x *entry) chainState(ns job.Namespace, id job.ChainID) (s records.ChainState, ok bool) {
+	return find(x, x.m.space.ChainState(ns, id), "chain state", records.DecodeChainState)
 }
 
 func (x *entry) chainSteps(ns job.Namespace, id job.ChainID) *command.Chain {
@@ -37,8 +39,8 @@ func (x *entry) advance(d *delivery) {
 	if step < 0 {
 		return // Nothing follows on what comes last.
 	}
-	s := x.chainState(d.ns, id)
-	if step != len(s.Jobs)-1 || s.Status != records.ChainRunning {
+	s, ok := x.chainState(d.ns, id)
+	if !ok || step != len(s.Jobs)-1 || s.Status != records.ChainRunning {
 		return
 	}
 	c := x.chainSteps(d.ns, id)
@@ -114,8 +116,8 @@ func (x *entry) resumeChain(ns job.Namespace, id job.ID, b *records.Body) {
 	if b.ChainStep < 0 {
 		return
 	}
-	s := x.chainState(ns, b.Chain)
-	if s.Jobs[len(s.Jobs)-1] != id || s.Status != records.ChainFailed && s.Status != records.ChainCancelled {
+	s, ok := x.chainState(ns, b.Chain)
+	if !ok || s.Jobs[len(s.Jobs)-1] != id || s.Status != records.ChainFailed && s.Status != records.ChainCancelled {
 		return
 	}
 	s.Status, s.FinishedAt = records.ChainRunning, 0

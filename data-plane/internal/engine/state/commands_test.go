@@ -88,6 +88,8 @@ func (l *scriptLine) command() command.Command {
 		return l.tick()
 	case "run":
 		return &command.Tick{NS: l.ns(), ID: job.ScheduleID(l.id()), Manual: true}
+	case "delete-ended":
+		return l.deleteEnded()
 	case "trim":
 		return &command.TrimFeed{Before: l.uint("before", 0)}
 	default:
@@ -173,6 +175,8 @@ func commandText(c command.Command) string {
 		return "tick " + idText(c.ID)
 	case *command.TrimFeed:
 		return fmt.Sprintf("trim before %d", c.Before)
+	case *command.DeleteEnded:
+		return fmt.Sprintf("delete %d jobs, %d batches, %d chains that ended", len(c.Jobs), len(c.Batches), len(c.Chains))
 	default:
 		return fmt.Sprintf("%T", c)
 	}
@@ -232,6 +236,8 @@ func (m *oracle) apply(c command.Command, got Result) (want Result) {
 		want.Refusal = m.empty(queueKey{c.NS, c.Queue}, false)
 	case *command.Sweep:
 		m.sweep(c)
+	case *command.DeleteEnded:
+		m.deleteEnded(c)
 	case *command.MakeBatch:
 		if m.batches[c.ID] != nil {
 			want.Refusal = Exists
@@ -288,7 +294,12 @@ func (g *generator) command() command.Command {
 		return []func(job.Namespace, job.ID) command.Command{g.ack, g.ack, g.ack, g.fail, g.fail, g.heartbeat, g.heartbeat}[n-12](ns, id)
 	case 19, 20, 21, 22, 23:
 		return g.due()
-	case 24, 25:
+	case 24:
+		return g.sweep()
+	case 25:
+		if g.one(3, "ended") {
+			return g.deleteEnded()
+		}
 		return g.sweep()
 	case 26:
 		if h, ok := g.seen.heads[id]; ok && !g.calm && g.one(2, "extend") {

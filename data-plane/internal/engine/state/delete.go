@@ -17,19 +17,24 @@ func (x *entry) delete(c *command.Delete) Result {
 	if j.State.Leased() {
 		return Result{Refusal: WrongState, State: j.State}
 	}
-	x.leavingReady(&j)
-	x.leave(&j)
-	x.dropExpiry(&j)
+	x.remove(&j)
+	return Result{}
+}
+
+// remove takes a job out of everything, and tells whom it concerns.
+func (x *entry) remove(j *subject) {
+	x.leavingReady(j)
+	x.leave(j)
+	x.dropExpiry(j)
 	if j.Has(records.FlagUnique) {
-		x.releaseUnique(&j)
+		x.releaseUnique(j)
 	}
 	if !j.State.Terminal() {
-		x.deliver(&j, records.OutcomeDeleted, ending{})
+		x.deliver(j, records.OutcomeDeleted, ending{})
 	}
 	j.State = 0
-	x.event(feed.Deleted, &j)
-	x.removeRecords(&j)
-	return Result{}
+	x.event(feed.Deleted, j)
+	x.removeRecords(j)
 }
 
 func (x *entry) removeRecords(j *subject) {

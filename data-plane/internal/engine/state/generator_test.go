@@ -504,6 +504,35 @@ func (g *generator) due() command.Command {
 }
 
 // sweep continues the walk, or asks to sweep what still exists, which must do nothing.
+// deleteEnded names jobs, and whatever batches and chains there are, ended or not.
+func (g *generator) deleteEnded() command.Command {
+	ns, id := g.jobIn(func(h *records.Head) bool { return h.State.Terminal() })
+	other, _ := g.job()
+	c := &command.DeleteEnded{NS: ns, Jobs: []job.ID{id}, Before: g.r.now - int64(g.seconds(8, "before"))}
+	if other == ns && g.one(2, "groups") {
+		c.Batches, c.Chains = g.groups(ns)
+	}
+	return c
+}
+
+func (g *generator) groups(ns job.Namespace) (batches []job.BatchID, chains []job.ChainID) {
+	bs, _, err := stateread.ReadBatches(g.r.store, ns, job.BatchID{}, 2)
+	if err != nil {
+		g.t.Fatalf("read batches: %v", err)
+	}
+	cs, _, err := stateread.ReadChains(g.r.store, ns, job.ChainID{}, 2)
+	if err != nil {
+		g.t.Fatalf("read chains: %v", err)
+	}
+	for _, b := range bs {
+		batches = append(batches, b.ID)
+	}
+	for _, c := range cs {
+		chains = append(chains, c.ID)
+	}
+	return batches, chains
+}
+
 func (g *generator) sweep() command.Command {
 	if g.calm || g.one(2, "wrong") { // A generation is called after its entry.
 		ns, id := g.job()

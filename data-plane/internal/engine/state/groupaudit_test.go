@@ -149,11 +149,16 @@ func (a *auditor) batches() {
 			a.t.Fatalf("%s counts %d open batches, there are %d", ns, n, unsealed[ns])
 		}
 	}
-	for id, body := range a.groups.bodies {
-		if !body.Batch.IsZero() {
+	for id, body := range a.groups.bodies { // A batch that was deleted long after its end is not there.
+		if _, there := a.groups.batches[body.Batch]; there {
 			if _, ok := a.groups.members[body.Batch][id]; !ok {
 				a.t.Fatalf("job %s names %s, which does not know it", id, body.Batch)
 			}
+		}
+	}
+	for id := range a.groups.members {
+		if _, there := a.groups.batches[id]; !there {
+			a.t.Fatalf("members of %s are left, which is not there", id)
 		}
 	}
 }
@@ -162,6 +167,9 @@ func (a *auditor) batches() {
 // step was made twice, and the next step exists if and only if the one before led to it
 // (INV-11).
 func (a *auditor) jobChains() {
+	if len(a.groups.steps) != len(a.groups.chains) {
+		a.t.Fatalf("%d chains have steps, %d have a state", len(a.groups.steps), len(a.groups.chains))
+	}
 	for id, s := range a.groups.chains {
 		if a.groups.steps[id] != s.Steps {
 			a.t.Fatalf("%s has %d steps, its state says %d", id, a.groups.steps[id], s.Steps)
@@ -188,15 +196,15 @@ func (a *auditor) jobChains() {
 	}
 	for id, body := range a.groups.bodies {
 		m := body
-		if m.Chain.IsZero() {
-			continue
+		s, there := a.groups.chains[m.Chain]
+		if !there {
+			continue // In none, or in one that was deleted long after its end.
 		}
-		s, ok := a.groups.chains[m.Chain]
 		named := map[int]job.ID{records.ChainOnExit: s.OnExit, records.ChainOnFailure: s.OnFailure}[m.ChainStep]
 		if m.ChainStep >= 0 && m.ChainStep < len(s.Jobs) {
 			named = s.Jobs[m.ChainStep]
 		}
-		if !ok || named != id {
+		if named != id {
 			a.t.Fatalf("job %s is step %d of %s, which names %s there", id, m.ChainStep, m.Chain, named)
 		}
 	}

@@ -13,6 +13,7 @@ type modelBatch struct {
 	ns            job.Namespace
 	callback      *command.Step
 	sealed, fired bool
+	firedAt       int64
 	counts        [records.OutcomeSlots]uint64 // When it fired.
 }
 
@@ -22,6 +23,7 @@ type modelChain struct {
 	status         records.ChainStatus
 	jobs           []job.ID
 	failed, exited bool // on_failure, on_exit was made.
+	ended          int64
 }
 
 func (c *modelChain) last() job.ID { return c.jobs[len(c.jobs)-1] }
@@ -55,6 +57,7 @@ func (m *oracle) advance(j *modelJob, o records.Outcome) {
 			c.jobs = append(c.jobs, m.next(j, &c.Steps[n], uint64(n)))
 			return
 		}
+		c.ended = m.now
 		if c.status = records.ChainCompleted; exit {
 			c.status = records.ChainExited
 		}
@@ -63,12 +66,13 @@ func (m *oracle) advance(j *modelJob, o records.Outcome) {
 			m.next(j, c.OnExit, derivedOnExit)
 		}
 	case o == records.OutcomeDead:
+		c.ended = m.now
 		if c.status = records.ChainFailed; !c.failed && c.OnFailure != nil {
 			c.failed = true
 			m.next(j, c.OnFailure, derivedOnFailure)
 		}
 	default:
-		c.status = records.ChainCancelled
+		c.status, c.ended = records.ChainCancelled, m.now
 	}
 }
 
@@ -103,6 +107,7 @@ func (m *oracle) fireBatch(id job.BatchID) {
 	if b == nil || !b.sealed || b.fired || m.members(id)[records.NoOutcome] > 0 {
 		return
 	}
+	b.firedAt = m.now
 	if b.fired, b.counts = true, m.members(id); b.callback != nil {
 		m.create(command.Enqueue{NS: b.ns, ID: job.Derived(m.now, id, 0), Queue: b.callback.Queue, Priority: job.Normal})
 	}
@@ -135,4 +140,24 @@ func (m *oracle) unmet(j *modelJob) {
 		return
 	}
 	m.end(j, job.Dead, records.DeadDependency)
+}
+
+// deleteEnded deletes what ended before a time. The members of a batch and the jobs of a
+// chain that are still there belong to none any more.
+func (m *oracle) deleteEnded(c *command.DeleteEnded) {
+	for _, id := range c.Jobs {
+		if j := m.find(c.NS, id); j != nil && j.state.Terminal() && j.finished <= c.Before {
+			m.remove(j)
+		}
+	}
+	for _, id := range c.Batches {
+		if b := m.batches[id]; b != nil && b.ns == c.NS && b.fired && b.firedAt <= c.Before {
+			delete(m.batches, id)
+		}
+	}
+	for _, id := range c.Chains {
+		if h := m.chains[id]; h != nil && h.ns == c.NS && h.status != records.ChainRunning && h.ended <= c.Before {
+			delete(m.chains, id)
+		}
+	}
 }

@@ -35,6 +35,7 @@ type modelJob struct {
 	chain                 job.ChainID
 	exit                  bool // Its worker wants no more steps.
 	outcome               records.Outcome
+	finished              int64 // When it ended last, in calendar time.
 	untold                int64 // It ended then, and those who wait for it do not know; 0: they do.
 	gone, removed, dearer bool  // Not there; not even in the store; known to cost too much.
 	iterations            []modelIteration
@@ -108,6 +109,7 @@ func (m *oracle) hold(j *modelJob, within time.Duration, approveAtLast bool, app
 // end is every ending of a job.
 func (m *oracle) end(j *modelJob, s job.State, why records.DeadReason) {
 	j.state, j.reason, j.due, j.UniqueKey, j.waits = s, why, 0, "", map[job.ID]bool{}
+	j.finished = m.now
 	m.ended = append(m.ended, j)
 }
 

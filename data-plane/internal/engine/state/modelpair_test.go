@@ -213,6 +213,9 @@ func (p *pair) unique(heads map[job.ID]records.Head) {
 }
 
 func (p *pair) batches(a *auditor) {
+	if len(a.groups.batches) != len(p.m.batches) {
+		p.t.Fatalf("there are %d batches, want %d", len(a.groups.batches), len(p.m.batches))
+	}
 	for id, b := range p.m.batches {
 		got, there := a.groups.batches[id]
 		counts, total := p.m.members(id), uint64(0)
@@ -234,6 +237,9 @@ func (p *pair) batches(a *auditor) {
 }
 
 func (p *pair) chains(a *auditor) {
+	if len(a.groups.chains) != len(p.m.chains) {
+		p.t.Fatalf("there are %d chains, want %d", len(a.groups.chains), len(p.m.chains))
+	}
 	for id, c := range p.m.chains {
 		got := a.groups.chains[id]
 		if got.Status != c.status || !slices.Equal(got.Jobs, c.jobs) || got.OnFailure.IsZero() == c.failed || got.OnExit.IsZero() == c.exited {

@@ -422,16 +422,32 @@ func (l *scriptLine) requeue() command.Command {
 
 func (l *scriptLine) sweep() command.Command {
 	c := &command.Sweep{NS: l.ns(), Queue: l.queue(), Done: l.uint("done", 0)}
-	words := func(key string) []string {
-		if v := l.text(key, ""); v != "" {
-			return strings.Split(v, ",")
-		}
-		return nil
-	}
-	for _, name := range words("jobs") {
+	for _, name := range l.list("jobs") {
 		c.Jobs = append(c.Jobs, idOf(name))
 	}
-	c.Unique, c.Idempotency = words("unique"), words("idempotency")
+	c.Unique, c.Idempotency = l.list("unique"), l.list("idempotency")
+	return c
+}
+
+// list is the values of a key, between commas.
+func (l *scriptLine) list(key string) []string {
+	if v := l.text(key, ""); v != "" {
+		return strings.Split(v, ",")
+	}
+	return nil
+}
+
+func (l *scriptLine) deleteEnded() command.Command {
+	c := &command.DeleteEnded{NS: l.ns(), Before: l.time("before")}
+	for _, name := range l.list("jobs") {
+		c.Jobs = append(c.Jobs, idOf(name))
+	}
+	for _, name := range l.list("batches") {
+		c.Batches = append(c.Batches, job.BatchID(idOf(name)))
+	}
+	for _, name := range l.list("chains") {
+		c.Chains = append(c.Chains, job.ChainID(idOf(name)))
+	}
 	return c
 }
 

@@ -54,14 +54,10 @@ func (x *entry) addDay(j *subject, p *budgetSet, k records.BudgetKey, cost int64
 	return !there
 }
 
-// forgetDays removes, with the first cost of a new day, the days before it and the
-// hours that are kept no longer: two ranges, however much is in them.
+// forgetDays removes, with the first cost of a new day, the days before it: a range,
+// however much is in it.
 func (x *entry) forgetDays(ns job.Namespace) {
 	x.txn.DeleteRange(x.m.space.BudgetDays(ns, records.DayOf(x.now)))
-	kept := uint64(UsageKept.Hours())
-	if hour := records.HourOf(x.now); hour > kept {
-		x.txn.DeleteRange(x.m.space.UsageBetween(ns, 0, hour-kept))
-	}
 }
 
 // spent reports whether the day of a budget is spent.

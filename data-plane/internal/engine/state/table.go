@@ -70,6 +70,7 @@ var table = tableOf(
 			}
 		})),
 	on((*entry).trimFeed),
+	on((*entry).deleteEnded),
 )
 
 // row is what the table says of one kind. What is nil the command does not do.

@@ -1,8 +1,6 @@
 package state
 
 import (
-	"time"
-
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
@@ -12,9 +10,6 @@ import (
 // What models were used for is counted three times in the entry that reports it: for
 // the job, for the hour, and for the day of budgets. The three always agree: each
 // report becomes one difference, and that is what all of them add.
-
-// UsageKept is how long the usage of an hour is kept: a year, and time to bill it.
-const UsageKept = 400 * 24 * time.Hour
 
 // report counts what the holder of a job's lease reports; nil is nothing.
 func (x *entry) report(j *subject, c *command.Usage) {

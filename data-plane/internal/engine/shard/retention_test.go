@@ -1,0 +1,52 @@
+package shard
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/retention"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/raftlog"
+)
+
+// What ended long enough ago goes by itself, while others work; what has not ended stays,
+// and so does what a longer time holds for.
+func TestRetention_ALeaderDeletesWhatItsNamespaceKeepsNoLonger(t *testing.T) {
+	t.Parallel()
+	cell := newDesired()
+	cell.keeps = retention.Of(nil, &cellv1.Retention{CompletedNs: int64(50 * time.Millisecond)})
+	r := startWith(t, memDisks(), t.TempDir(), raftlog.Options{}, Options{Namespaces: cell, RetentionEvery: time.Millisecond})
+	defer r.stop(t)
+	ns := job.Namespace{7}
+	const jobs, acked, dead = 2000, 1800, 100
+	for n := range jobs {
+		var id job.ID
+		binary.BigEndian.PutUint64(id[:8], uint64(time.Now().UnixMilli())<<16)
+		binary.BigEndian.PutUint32(id[12:], uint32(n))
+		r.must(t, Request{After: []command.Command{&command.Enqueue{NS: ns, ID: id, Queue: "q", Retry: command.DefaultRetry()}}})
+		if n >= acked+dead {
+			continue
+		}
+		got := r.must(t, Request{Fetch: &Fetch{NS: ns, Queues: []string{"q"}, Count: 1, Worker: "w", Lease: time.Minute}})
+		if n < acked {
+			r.must(t, Request{Settle: []command.Command{&command.Ack{NS: ns, ID: got.Grants[0].ID}}})
+		} else {
+			r.must(t, Request{Settle: []command.Command{&command.Fail{NS: ns, ID: got.Grants[0].ID, Terminal: true, Error: "no"}}})
+		}
+	}
+	eventually.True(t, patience, "the completed jobs are gone", func() bool {
+		c, err := stateread.ReadCounts(r.Store(), ns, "q")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Jobs[job.Dead] != dead || c.Jobs[job.Pending] != jobs-acked-dead {
+			t.Fatalf("counts %+v", c)
+		}
+		return c.Jobs[job.Completed] == 0
+	})
+}
