@@ -32,7 +32,7 @@ var ruleMutations = []mutation{
 
 	// Time to live.
 	{"a finished job keeps the row of its end", transition, "\tx.dropExpiry(j)\n", ""},
-	{"a deleted job keeps the row of its end", deleteJob, "\tx.dropExpiry(&j)\n", ""},
+	{"a deleted job keeps the row of its end", deleteJob, "\tx.dropExpiry(j)\n", ""},
 	{"the end of a job that waits asks nobody", expire, "if j.State.Leased() {\n\t\tx.expireLeased", "if true {\n\t\tx.expireLeased"},
 	{"a job that expired is cancelled", expire, "j.Flags = j.Flags&^records.FlagHoldNext | records.FlagExpired", "j.Flags = j.Flags &^ records.FlagHoldNext"},
 	{"a job that is to be cancelled expires", expire, "|| j.State == job.Cancelling && !j.Has(records.FlagHoldNext) {", "{"},
@@ -67,7 +67,7 @@ var ruleMutations = []mutation{
 	{"a next step does not join the batch", deliver, "c.Batch = d.body.Batch", "_ = d.body.Batch"},
 	{"what follows has no time to live", deliver, "if d.body.ExpireAt != 0 {", "if false {"},
 	{"what follows has its own priority", deliver, "Priority: d.Priority", "Priority: job.Normal"},
-	{"a deleted job is delivered to nobody", deleteJob, "\t\tx.deliver(&j, records.OutcomeDeleted, ending{})\n", ""},
+	{"a deleted job is delivered to nobody", deleteJob, "\t\tx.deliver(j, records.OutcomeDeleted, ending{})\n", ""},
 	{"a swept job is delivered to nobody", sweep, "x.deliver(&j, records.OutcomeDeleted, ending{})", "_ = records.OutcomeDeleted"},
 	{"a step that is not the last advances", chain, "step != len(s.Jobs)-1 || s.Status != records.ChainRunning", "s.Status != records.ChainRunning"},
 	{"a chain that ended goes on", chain, "step != len(s.Jobs)-1 || s.Status != records.ChainRunning", "step != len(s.Jobs)-1"},
@@ -84,7 +84,7 @@ var ruleMutations = []mutation{
 	{"what a callback carried stays", batch, "\tx.txn.Delete(k)\n\treturn payload", "\treturn payload"},
 	{"what ended since the leader looked is deleted", deleteEnded, "j.State.Terminal() && j.Finished <= c.Before", "j.State.Terminal()"},
 	{"a batch that runs is deleted", deleteEnded, "!ok || !b.Fired() || b.FinishedAt > before", "!ok || b.FinishedAt > before"},
-	{"a chain that runs is deleted", deleteEnded, "s.Status == records.ChainRunning || s.FinishedAt > before", "s.FinishedAt > before"},
+	{"a chain that runs is deleted", deleteEnded, "s.Status == records.ChainRunning || s.FinishedAt > before", "s.Status == records.ChainRunning && s.FinishedAt > before"},
 	{"a deleted batch leaves its members", deleteEnded, "	x.txn.DeleteRange(x.m.space.Members(ns, id, job.ID{}))\n", "	_ = job.ID{}\n"},
 	{"a batch that fired opens again", batch, "if !ok || b.Fired() || was == records.NoOutcome {", "if !ok || was == records.NoOutcome {"},
 	{"a job waits for one of those it names", depend, "open = append(open, on)", "open = []job.ID{on}"},
