@@ -132,7 +132,7 @@ func (g *Group) enqueue(rpc raft.RPC) {
 // sendSnapshot sends over a connection of the snapshots' lane.
 func (g *Group) sendSnapshot(id raft.ServerID, target raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	g.mux.snapshotsSent.Add(1)
-	counted := countingReader{r: data, n: &g.mux.snapshotsBytes}
+	counted := countingReader{r: g.mux.Pace(g.mux.ctx, data), n: &g.mux.snapshotsBytes}
 	return g.NetworkTransport.InstallSnapshot(id, snapshotAddress(target), args, resp, counted)
 }
 

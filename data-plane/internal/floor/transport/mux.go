@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
@@ -74,6 +77,7 @@ type Options struct {
 	HandshakeTimeout time.Duration // 0 means 5 s.
 	RPCTimeout       time.Duration // For a whole request and its answer; 0 means 5 s.
 	SnapshotStall    time.Duration // Longest silence while a snapshot travels; 0 means 10 s.
+	SnapshotRate     int           // Bytes of state sent in a second; 0 means 64 MiB.
 
 	// Heartbeat is the groups' timeout. Nodes that are too far away for it are logged;
 	// 0 turns that off.
@@ -111,6 +115,7 @@ type Mux struct {
 	work   sync.WaitGroup // The accept loop and the handshakes; Close waits.
 	slots  chan struct{}  // One token per handshake in progress.
 	far    *distances
+	pace   *rate.Limiter // Of all state that is sent.
 
 	mu     sync.Mutex // Guards what follows.
 	closed bool
@@ -135,6 +140,7 @@ func Listen(ln net.Listener, opts Options) *Mux {
 		slots:  make(chan struct{}, handshakesMax),
 		groups: map[uint32]*Group{},
 		far:    newDistances(opts.Heartbeat, opts.Logger),
+		pace:   rate.NewLimiter(rate.Limit(cmp.Or(opts.SnapshotRate, snapshotRate)), paceBurst),
 	}
 	m.cell.Store(&opts.CellID)
 	m.ctx, m.cancel = context.WithCancel(context.Background())
