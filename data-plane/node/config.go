@@ -91,6 +91,9 @@ const (
 	// ExitStuck (EX_TEMPFAIL): the shutdown did not end in time and was cut off, as
 	// a kill would. Nothing that was acknowledged is lost.
 	ExitStuck = 75
+	// exitCrashed: applying an entry panicked. Starting again helps: the group is left out
+	// if it does that again (R7).
+	exitCrashed = 1
 	// ExitVersion (EX_CONFIG): this program does not speak the version of the cell. Its data
 	// is as it should be; start another program.
 	ExitVersion = 78
@@ -174,6 +177,9 @@ func (c *Config) withDefaults() {
 			log.Error("the node stops", "err", err)
 			if errors.Is(err, ErrVersion) {
 				os.Exit(ExitVersion)
+			}
+			if errors.Is(err, group.ErrCrashed) {
+				os.Exit(exitCrashed)
 			}
 			os.Exit(ExitStopped)
 		}

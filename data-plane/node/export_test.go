@@ -2,10 +2,15 @@ package node
 
 import (
 	"context"
+	"errors"
+	"path/filepath"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // SetFS replaces the file system under both stores.
@@ -41,3 +46,40 @@ func (n *Node) Groups() int { return len(n.groups.IDs()) }
 func (n *Node) Write(ctx context.Context, tenant *cellv1.Tenant) error {
 	return n.apply(ctx, &cellv1.Change{Change: &cellv1.Change_Tenant{Tenant: tenant}})
 }
+
+// Diverge makes the state of a group in the folder of a stopped node differ: its digest
+// is another.
+func Diverge(dir string, group uint32) error {
+	db, err := statedb.Open(filepath.Join(dir, stateDir), statedb.Options{})
+	if err != nil {
+		return err
+	}
+	g := db.Group(group)
+	prefix := g.Prefix()
+	key := append(prefix[:], 0x00)
+	record, err := g.Get(key)
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	record[1+4*8]++ // Of five numbers, the fifth is the digest.
+	txn := g.NewTxn()
+	return errors.Join(txn.SetApplied(key, record), txn.Commit(), db.Sync(), db.Close())
+}
+
+// Damage removes a unique key of the queue mail from a running node's state, as a defect would.
+func (n *Node) Damage(group uint32, namespace, uniqueKey string) error {
+	ns, err := job.ParseNamespace(namespace)
+	if err != nil {
+		return err
+	}
+	g := n.state.Group(group)
+	txn := g.NewTxn()
+	txn.Delete(keys.In(g.Prefix()).Lock(ns, keys.Unique, "mail", uniqueKey))
+	if _, err := txn.EndEntry(0, 0); err != nil {
+		return err
+	}
+	return txn.Commit()
+}
+
+// Crash counts a crash of a group, as one would before it ends the process.
+func (n *Node) Crash(group uint32, index uint64) { n.quarantine.crashed(group, index) }

@@ -27,11 +27,12 @@ type groupSet struct {
 	mu     sync.RWMutex // Guards the rest.
 	groups map[uint32]*group.Group
 	shards map[uint32]*cluster.Shard
-	opened chan struct{} // Closed once every shard is open.
+	ends   map[uint32]context.CancelFunc // Of what runs beside a shard.
+	opened chan struct{}                 // Closed once every shard is open.
 }
 
 func newGroupSet() *groupSet {
-	return &groupSet{groups: make(map[uint32]*group.Group), shards: make(map[uint32]*cluster.Shard), opened: make(chan struct{})}
+	return &groupSet{groups: make(map[uint32]*group.Group), shards: make(map[uint32]*cluster.Shard), ends: make(map[uint32]context.CancelFunc), opened: make(chan struct{})}
 }
 
 // Group implements cell.Groups.
@@ -53,13 +54,24 @@ func (s *groupSet) IDs() []uint32 {
 	return ids
 }
 
-func (s *groupSet) add(g *group.Group, sh *cluster.Shard) {
+func (s *groupSet) add(g *group.Group, sh *cluster.Shard, end context.CancelFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.groups[g.ID()] = g
 	if sh != nil {
-		s.shards[g.ID()] = sh
+		s.shards[g.ID()], s.ends[g.ID()] = sh, end
 	}
+}
+
+func (s *groupSet) remove(id uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if end := s.ends[id]; end != nil {
+		end()
+	}
+	delete(s.groups, id)
+	delete(s.shards, id)
+	delete(s.ends, id)
 }
 
 func (n *Node) shardList() []*cluster.Shard {
@@ -90,19 +102,23 @@ func (n *Node) openCell() error {
 		CellID: r.CellID, NodeID: n.cfg.ID, Bootstrap: n.bootstrap(), Shards: shards, Nodes: records,
 		Timings: n.timings(), Clock: n.cfg.Clock, ClockPeers: n.clockPeers(), Health: n.fitness, Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss, Alone: n.cfg.alone(),
 		RaiseVersion: n.cfg.alone() || n.cfg.Formation != nil,
+		Suspect:      n.suspect(), Crashed: func(index uint64) { n.quarantine.crashed(cell.GroupID, index) },
 	})
 	if err != nil {
 		return storageError(fmt.Errorf("open the cell's meta group: %w", err))
 	}
 	n.cell = c
-	n.groups.add(c.Group(), nil)
+	n.groups.add(c.Group(), nil, nil)
+	c.Group().Dispute(n.quarantine.disputed(cell.GroupID))
 	urls := make(map[string]string)
 	for id, p := range n.peers {
 		urls[id] = p.APIURL
 	}
 	n.cellPeers = cell.NewPeers(c, n.signer, n.transport, urls)
 	n.members = cell.NewMembership(c, n.groups, n.cellPeers)
+	n.membership.Store(n.members)
 	n.cluster = cluster.New(c, n.cellPeers, n.groups.shard, n.groups.opened)
+	n.cluster.LeaveOut(n.quarantine.leader)
 	n.opened.Store(c)
 	return nil
 }
@@ -128,6 +144,9 @@ func (n *Node) openShards(ctx context.Context) error {
 		return err
 	}
 	for _, id := range shards {
+		if _, out := n.quarantine.out(id); out {
+			continue
+		}
 		if err := n.openShard(id); err != nil {
 			return fmt.Errorf("open shard %d: %w", id, err)
 		}
@@ -162,6 +181,7 @@ func (n *Node) openShard(id uint32) error {
 		NodeID: n.cfg.ID, Bootstrap: n.bootstrap(), Timings: n.timings(), Clock: n.cfg.Clock, ClockPeers: n.clockPeers(), Health: n.fitness,
 		Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss, Alone: n.cfg.alone(),
 		CellVersion: n.CellVersion,
+		Suspect:     n.suspect(), Crashed: func(index uint64) { n.quarantine.crashed(id, index) },
 	})
 	if err != nil {
 		return storageError(err)
@@ -174,34 +194,48 @@ func (n *Node) openShard(id uint32) error {
 	service := queue.New(s, n.enqueuePerSecond)
 	views := queue.NewViews(service, model, hub)
 	bulk := queue.NewBulk(views, n.logger)
-	n.groups.add(g, &cluster.Shard{Shard: s, Service: service, Views: views, Bulk: bulk})
-	n.loops.Go(func() { n.project(g, model) })
-	n.loops.Go(func() { bulk.Run(n.loopCtx) })
+	g.Dispute(n.quarantine.disputed(id))
+	ctx, end := context.WithCancel(n.loopCtx)
+	n.groups.add(g, &cluster.Shard{Shard: s, Service: service, Views: views, Bulk: bulk}, end)
+	n.loops.Go(func() { n.project(ctx, g, model) })
+	n.loops.Go(func() { bulk.Run(ctx) })
 	return nil
 }
 
+// suspect has the members' digests compared; nil for a node alone, which has nobody to ask.
+func (n *Node) suspect() func() {
+	if n.cfg.alone() {
+		return nil
+	}
+	return func() {
+		if m := n.membership.Load(); m != nil { // Entries are applied before it is there; the loop looks anyway.
+			m.Suspect()
+		}
+	}
+}
+
 // project keeps the shard's read models while this node leads it.
-func (n *Node) project(g *group.Group, model *readmodel.Projector) {
-	for n.loopCtx.Err() == nil {
+func (n *Node) project(ctx context.Context, g *group.Group, model *readmodel.Projector) {
+	for ctx.Err() == nil {
 		moved := g.LeadershipChanged()
 		if !g.Leading() {
 			select {
 			case <-moved:
-			case <-n.loopCtx.Done():
+			case <-ctx.Done():
 			}
 			continue
 		}
-		term, end := context.WithCancel(n.loopCtx)
+		term, end := context.WithCancel(ctx)
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			model.Run(term)
 		}()
-		for g.Leading() && n.loopCtx.Err() == nil {
+		for g.Leading() && ctx.Err() == nil {
 			select {
 			case <-moved:
 				moved = g.LeadershipChanged()
-			case <-n.loopCtx.Done():
+			case <-ctx.Done():
 			}
 		}
 		end()

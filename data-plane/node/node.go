@@ -59,23 +59,26 @@ type Node struct {
 	ending       sync.Once
 	ended        chan error // One place.
 
-	dog       *disk.Watchdog
-	space     *disk.Space
-	ballast   *disk.Ballast
-	log       *raftlog.Store
-	state     *statedb.DB
-	models    *readmodel.Dir
-	mux       *transport.Mux
-	transport *http.Transport
-	cell      *cell.Cell
-	opened    atomic.Pointer[cell.Cell] // cell, for the transport, which runs before it.
-	cellPeers *cell.Peers
-	members   *cell.Membership
-	groups    *groupSet
-	cluster   *cluster.Cluster
-	api       *server.Server
-	http      *http.Server
-	handler   atomic.Pointer[http.Handler] // What the API listener serves now.
+	dog     *disk.Watchdog
+	space   *disk.Space
+	ballast *disk.Ballast
+	log     *raftlog.Store
+	// quarantine is the groups that are left out on this node.
+	quarantine *quarantine
+	state      *statedb.DB
+	models     *readmodel.Dir
+	mux        *transport.Mux
+	transport  *http.Transport
+	cell       *cell.Cell
+	opened     atomic.Pointer[cell.Cell] // cell, for the transport, which runs before it.
+	cellPeers  *cell.Peers
+	members    *cell.Membership
+	membership atomic.Pointer[cell.Membership] // members, for the groups, which run before it.
+	groups     *groupSet
+	cluster    *cluster.Cluster
+	api        *server.Server
+	http       *http.Server
+	handler    atomic.Pointer[http.Handler] // What the API listener serves now.
 
 	// watching ends with endWatches: calls that follow the cell's state have no
 	// end of their own, and the API would wait for them.
@@ -183,12 +186,23 @@ func (n *Node) enterCell(ctx context.Context) error {
 	return n.takePart(ctx)
 }
 
-// takePart opens the node's groups and begins its work.
+// takePart opens the node's state, and its groups unless the one that knows the others is
+// quarantined.
 func (n *Node) takePart(ctx context.Context) error {
 	if err := n.openState(); err != nil {
 		return err
 	}
 	n.mux.SetCell(n.folderRecord().CellID)
+	if _, out := n.quarantine.out(cell.GroupID); out {
+		n.serve(n.outside())
+		n.entering.Go(n.waitForRepair)
+		return nil
+	}
+	return n.openGroups(ctx)
+}
+
+// openGroups opens the node's groups and begins its work.
+func (n *Node) openGroups(ctx context.Context) error {
 	if err := n.vet(); err != nil {
 		return err
 	}
@@ -213,6 +227,7 @@ func (n *Node) takePart(ctx context.Context) error {
 	n.loops.Go(n.probe)
 	n.loops.Go(n.removeModels)
 	n.loops.Go(n.announce)
+	n.loops.Go(func() { n.members.CompareDigests(n.loopCtx, n.quarantine) })
 	if !n.cfg.alone() {
 		n.loops.Go(n.tell)
 	}
@@ -246,7 +261,10 @@ func (n *Node) openLog() error {
 	if err != nil {
 		return storageError(err)
 	}
-	return n.loadRecord()
+	if err := n.loadRecord(); err != nil {
+		return err
+	}
+	return n.loadQuarantine()
 }
 
 // openState opens what the log is applied to.
@@ -353,9 +371,9 @@ func (n *Node) outside() http.Handler {
 			form.ServeHTTP(w, r)
 		case r.URL.Path == "/healthz":
 			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprintf(w, "{\"status\":\"ok\",\"reason\":%q}\n", waiting)
+			fmt.Fprintf(w, "{\"status\":\"ok\",\"reason\":%q}\n", n.waitsFor())
 		default:
-			server.WriteStatus(w, r, http.StatusServiceUnavailable, "NO_CELL", waiting)
+			server.WriteStatus(w, r, http.StatusServiceUnavailable, "NO_CELL", n.waitsFor())
 		}
 	})
 }
@@ -364,6 +382,7 @@ func (n *Node) outside() http.Handler {
 func (n *Node) inside() http.Handler {
 	n.api = n.newServer()
 	n.members.ServeAudit(n.readAudit)
+	n.members.LeaveOut(n.quarantine, n.mux.Pace)
 	path, admin := cell.NewHandler(n.cell, n.members, n.cellPeers, n.signer)
 	watches, clock := n.untilShutdown(admin), n.prover.Handler(n.cfg.Clock)
 	formPath, form := n.newFormation()

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -84,7 +85,7 @@ func (n *Node) health(context.Context) server.Health {
 		return h
 	}
 	if n.opened.Load() == nil {
-		h.Reason = waiting
+		h.Reason = n.waitsFor()
 		return h
 	}
 	if n.fitness.Has(health.Clock) {
@@ -103,8 +104,9 @@ func (n *Node) health(context.Context) server.Health {
 		}
 		h.Leader, _ = n.cellPeers.URL(leader)
 	}
+	h.Reason = n.quarantine.String()
 	if len(n.shardList()) == 0 {
-		h.Reason = "the shards aren't open yet"
+		h.Reason = cmp.Or(h.Reason, "the shards aren't open yet")
 		return h
 	}
 	h.Ready = true

@@ -60,6 +60,7 @@ type Client struct {
 	urls      []string
 	nodes     []cellv1connect.CellServiceClient
 	transport *http.Transport
+	http      *http.Client // Signs every call.
 	time      *cellclock.Time
 	prover    *cellclock.Prover
 	logger    *slog.Logger
@@ -84,6 +85,7 @@ func New(secrets *cellsecret.Secrets, urls []string, o Options) (*Client, error)
 		c.logger = slog.New(slog.DiscardHandler)
 	}
 	hc := &http.Client{Transport: signing{next: c.transport, signer: signer, name: o.Name, time: c.time}}
+	c.http = hc
 	for _, u := range urls {
 		u = strings.TrimRight(u, "/")
 		if err := checkURL(u); err != nil {

@@ -51,8 +51,10 @@ type Options struct {
 	AcceptLoss bool
 	// RaiseVersion raises the cell's version without being asked, as soon as all nodes can.
 	RaiseVersion bool
-	// Speaks is that of group.Options.
-	Speaks cellversion.Range
+	// Speaks, Suspect and Crashed are those of group.Options.
+	Speaks  cellversion.Range
+	Suspect func()
+	Crashed func(index uint64)
 	// HeartbeatEvery replaces the default in tests.
 	HeartbeatEvery time.Duration
 	// ForgetEvery replaces the default in tests.
@@ -101,6 +103,7 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 		NodeID: o.NodeID, Bootstrap: o.Bootstrap, Timings: o.Timings, Clock: o.Clock, ClockPeers: o.ClockPeers, Health: o.Health,
 		Logger: o.Logger, Fatal: o.Fatal, AcceptLoss: o.AcceptLoss, Alone: o.Alone,
 		CellVersion: func() cellversion.Version { return machine.View().Version() }, Speaks: o.Speaks,
+		Suspect: o.Suspect, Crashed: o.Crashed,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open meta group: %w", err)

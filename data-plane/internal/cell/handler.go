@@ -254,3 +254,14 @@ func (h *handler) ListAudit(ctx context.Context, req *connect.Request[cellv1.Lis
 	}
 	return connect.NewResponse(res), nil
 }
+
+func (h *handler) CompareDigests(_ context.Context, req *connect.Request[cellv1.CompareDigestsRequest]) (*connect.Response[cellv1.CompareDigestsResponse], error) {
+	return connect.NewResponse(&cellv1.CompareDigestsResponse{Digests: h.members.DigestsAt(req.Msg.GetGroup(), req.Msg.GetIndexes())}), nil
+}
+
+func (h *handler) CopyGroup(ctx context.Context, req *connect.Request[cellv1.CopyGroupRequest], stream *connect.ServerStream[cellv1.CopyGroupResponse]) error {
+	if err := h.members.copyGroup(ctx, req.Msg.GetGroup(), stream.Send); err != nil {
+		return h.refuse(req.Spec().Procedure, err)
+	}
+	return nil
+}

@@ -53,6 +53,10 @@ type Membership struct {
 	logger *slog.Logger
 	audit  ReadAudit // Nil where there are no shards to read.
 
+	quarantine Quarantine    // Nil where nothing is left out.
+	pace       Pace          // Nil: as fast as it goes.
+	suspects   chan struct{} // Wakes CompareDigests; one place.
+
 	nodes     sync.Mutex // Held by AddNode and RemoveNode: one node at a time.
 	transfers sync.Mutex // Held by a transfer: one in flight per node (R5).
 	mu        sync.Mutex // Guards changing.
@@ -61,7 +65,7 @@ type Membership struct {
 
 // NewMembership changes the members of c's groups, reaching other nodes by peers.
 func NewMembership(c *Cell, groups Groups, peers *Peers) *Membership {
-	return &Membership{cell: c, groups: groups, peers: peers, logger: c.logger, changing: make(map[uint32]bool)}
+	return &Membership{cell: c, groups: groups, peers: peers, logger: c.logger, changing: make(map[uint32]bool), suspects: make(chan struct{}, 1)}
 }
 
 // group is this node's replica, or nil.
@@ -240,7 +244,7 @@ func serves(nodes []*cellv1.NodeStatus, nodeID string, id uint32) bool {
 			continue
 		}
 		g := groupOf(s, id)
-		return g != nil && g.GetRole() != "stopped"
+		return g != nil && g.GetRole() != "stopped" && g.GetRole() != roleQuarantined
 	}
 	return false
 }

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -31,11 +32,35 @@ func (m *Membership) Self() *cellv1.NodeStatus {
 			s.Groups = append(s.Groups, groupStatus(g.Status()))
 		}
 	}
+	if m.quarantine != nil {
+		s.Groups = append(s.Groups, m.quarantine.Quarantined()...)
+	}
+	for _, g := range s.GetGroups() {
+		if reason := reasonOf(g); reason != "" {
+			s.Causes = append(s.Causes, &cellv1.HealthCause{Reason: string(reason), Detail: fmt.Sprintf("group %d: %s", g.GetGroup(), g.GetDetail())})
+		}
+	}
 	for _, c := range m.cell.health.Causes() {
 		s.Causes = append(s.Causes, &cellv1.HealthCause{Reason: string(c.Reason), Detail: c.Detail})
 	}
 	s.Secrets = m.peers.secrets()
 	return s
+}
+
+// Roles of a replica that does not serve.
+const (
+	roleQuarantined = "quarantined"
+	roleDisputed    = "disputed"
+)
+
+func reasonOf(g *cellv1.GroupStatus) health.Reason {
+	switch g.GetRole() {
+	case roleQuarantined:
+		return health.GroupQuarantined
+	case roleDisputed:
+		return health.GroupDisputed
+	}
+	return ""
 }
 
 // local lists the groups this node has, the meta group first.
@@ -52,7 +77,7 @@ func groupStatus(s group.Status) *cellv1.GroupStatus {
 	return &cellv1.GroupStatus{
 		Group: s.Group, Role: s.Role, LeaderId: s.Leader, Term: s.Term,
 		LastIndex: s.LastIndex, CommitIndex: s.CommitIndex, AppliedIndex: s.AppliedIndex,
-		Digest: s.Digest, DigestIndex: s.DigestIndex, Voters: s.Voters, Learners: s.Learners, Version: s.Version,
+		Digest: s.Digest, DigestIndex: s.DigestIndex, Voters: s.Voters, Learners: s.Learners, Version: s.Version, Detail: s.Detail,
 	}
 }
 

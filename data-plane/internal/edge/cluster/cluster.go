@@ -43,7 +43,13 @@ type Cluster struct {
 	peers  *cell.Peers
 	shards func(id uint32) *Shard
 	opened <-chan struct{}
+	// leftOut reports a shard that takes no part on this node; nil: there is none.
+	leftOut func(id uint32) (leader string, out bool)
 }
+
+// LeaveOut sets which shards take no part on this node, and which node was last seen
+// to lead them, or "".
+func (c *Cluster) LeaveOut(out func(id uint32) (leader string, out bool)) { c.leftOut = out }
 
 // New makes the router over this node's shards; shards answers nil for one that
 // is not open here (yet), and opened is closed once all are.
@@ -56,7 +62,7 @@ func New(c *cell.Cell, peers *cell.Peers, shards func(id uint32) *Shard, opened 
 func (c *Cluster) Route(ns job.Namespace) (Placement, error) {
 	s, err := c.shardOf(ns)
 	if s == nil {
-		return Placement{}, err
+		return c.elsewhere(ns), err
 	}
 	p := Placement{Index: s.Group().AppliedIndex(), Silent: s.Group().Silent()}
 	if s.Group().Leading() {
@@ -67,6 +73,20 @@ func (c *Cluster) Route(ns job.Namespace) (Placement, error) {
 		p.LeaderURL, _ = c.peers.URL(leader)
 	}
 	return p, nil
+}
+
+// elsewhere is the placement of a namespace whose shard this node does not have open.
+func (c *Cluster) elsewhere(ns job.Namespace) Placement {
+	rec, ok := c.cell.View().NamespaceByID(ns)
+	if !ok || c.leftOut == nil {
+		return Placement{}
+	}
+	leader, out := c.leftOut(rec.GetShard())
+	if !out {
+		return Placement{}
+	}
+	url, known := c.peers.URL(leader)
+	return Placement{LeaderURL: url, Silent: !known}
 }
 
 func (c *Cluster) shardOf(ns job.Namespace) (*Shard, error) {

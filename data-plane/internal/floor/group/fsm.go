@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,13 +52,20 @@ type fsm struct {
 	machine Machine
 	clock   Clock
 	// fatal ends the node; it does not return.
-	fatal       func(error)
-	commitBytes int // Of entries in one commit: see commitBytesMax.
+	fatal func(error)
+	// suspect is called when a proposer's digest differs; nil: there is nobody to ask.
+	suspect     func()
+	crashed     func(index uint64) // See Options.Crashed.
+	commitBytes int                // Of entries in one commit: see commitBytesMax.
 	speaks      cellversion.Range
 
 	mu      sync.RWMutex // Guards applied; write also while the state changes.
 	applied applied
 	at      time.Duration // When that was, by the monotonic clock.
+	// changedAt is the last index known to have changed the digest.
+	changedAt uint64
+
+	marks marks // Digests to compare with other replicas'.
 
 	appliedIndex atomic.Uint64 // Copy of applied.index for readers.
 	version      atomic.Uint32 // Copy of applied.version for readers.
@@ -105,7 +113,7 @@ func (f *fsm) applyPart(logs []*raft.Log) []any {
 	defer f.mu.Unlock()
 	results := make([]any, len(logs))
 	txn := f.store.NewTxn()
-	next := f.applied
+	next, changed := f.applied, f.changedAt
 	for i, l := range logs {
 		if l.Index <= next.index {
 			continue
@@ -116,6 +124,9 @@ func (f *fsm) applyPart(logs []*raft.Log) []any {
 		}
 		results[i] = res
 		next.index, next.term = l.Index, l.Term
+		if l.Type == raft.LogCommand {
+			changed = l.Index
+		}
 		f.bytes.Add(uint64(len(l.Data)))
 	}
 	if next.index == f.applied.index {
@@ -124,6 +135,7 @@ func (f *fsm) applyPart(logs []*raft.Log) []any {
 	}
 	f.check(txn.SetApplied(appliedKey(f.store), next.encode()))
 	f.check(txn.Commit())
+	f.changedAt = changed
 	f.publish(next)
 	f.machine.Committed(next.index)
 	return results
@@ -163,21 +175,47 @@ func (f *fsm) applyCommand(txn *statedb.Txn, a *applied, l *raft.Log) (any, erro
 	}
 	// The check was taken when the proposer stood at checkIndex; if other entries
 	// came between (a lost proposal of an earlier term), it says nothing.
-	if e.check && e.checkIndex == a.index && e.checkDigest != a.digest {
+	if e.check && e.checkIndex == a.index && e.checkDigest != a.digest && !f.ask() {
 		return nil, fmt.Errorf("%w: at index %d digest is %016x, the leader's is %016x", ErrDiverged, a.index, a.digest, e.checkDigest)
 	}
 	a.now, a.version = a.now.after(e.stamp), max(a.version, e.version)
 	if err := f.speaks.Check(a.version); err != nil {
 		return nil, err
 	}
-	res, err := f.machine.Apply(txn, Entry{
+	res, err := f.run(txn, Entry{
 		Index: l.Index, Now: time.Unix(0, a.now.Calendar).UTC(), Lease: a.now.Lease, Version: a.version, Payload: e.payload,
 	})
 	if err != nil {
 		return nil, err
 	}
 	a.digest, err = txn.EndEntry(a.digest, l.Index)
+	if e.check && err == nil {
+		f.marks.add(Mark{l.Index, a.digest})
+	}
 	return res, err
+}
+
+// run applies an entry. A panic ends the process as any failure does, and is counted: an
+// entry that does it again is not met a third time (R7).
+func (f *fsm) run(txn *statedb.Txn, e Entry) (any, error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if f.crashed != nil {
+				f.crashed(e.Index)
+			}
+			f.fatal(fmt.Errorf("%w: group %d, entry %d: %v\n%s", ErrCrashed, f.store.ID(), e.Index, p, debug.Stack()))
+		}
+	}()
+	return f.machine.Apply(txn, e)
+}
+
+// ask has the members' digests compared, and reports whether there is anybody to ask.
+func (f *fsm) ask() bool {
+	if f.suspect == nil {
+		return false
+	}
+	f.suspect()
+	return true
 }
 
 // Snapshot captures nothing: the state carries its own index. Persist makes it durable.
@@ -252,6 +290,8 @@ func (f *fsm) Restore(rc io.ReadCloser) error {
 	if err := f.machine.Reset(); err != nil {
 		return fmt.Errorf("reset machine of group %d: %w", f.store.ID(), err)
 	}
+	f.marks.clear()
+	f.changedAt = a.index
 	f.publish(a)
 	f.machine.Committed(a.index)
 	return nil

@@ -94,6 +94,12 @@ type Options struct {
 	// CellVersion is the version of the cell as this node knows it; nil: it knows none but
 	// that of the group's own entries.
 	CellVersion func() cellversion.Version
+	// Suspect is called, and must not block, when an entry carries another digest than this
+	// replica's: its members should be compared. Nil ends the node instead.
+	Suspect func()
+	// Crashed is called with the index of an entry that could not be applied because the
+	// machine panicked, before Fatal. It returns when that is durable. Nil: nobody counts.
+	Crashed func(index uint64)
 	// Speaks is what the program speaks; the zero value is cellversion.Supported.
 	Speaks cellversion.Range
 
@@ -115,6 +121,9 @@ type Group struct {
 	fatal  func(error)
 	// cellVersion is that of Options.
 	cellVersion func() cellversion.Version
+
+	disputed atomic.Pointer[string] // Why it must not serve; nil or empty: it may.
+	disputes chan struct{}          // Wakes watchLeadership; one place.
 
 	notify    chan bool             // Won and lost leadership, from raft.
 	seen      chan raft.Observation // Other replicas' leadership, from raft.
@@ -140,6 +149,8 @@ var (
 	ErrLogLost = errors.New("the raft log lost entries that the state has already applied")
 	// ErrCutApplied: the leader's log differs from what this replica has applied.
 	ErrCutApplied = errors.New("entries that the state has applied would be cut off the raft log")
+	// ErrCrashed: applying an entry panicked.
+	ErrCrashed = errors.New("applying an entry panicked")
 	// ErrLogGap: the log starts after what the state still needs.
 	ErrLogGap = errors.New("the raft log starts after the entries that the state needs next")
 )
@@ -155,9 +166,10 @@ func Open(store *statedb.Group, log LogStore, trans Transport, machine Machine, 
 		health: o.Health,
 		logger: o.Logger.With("group", store.ID()),
 		fatal:  o.Fatal, cellVersion: o.CellVersion,
-		notify: make(chan bool, 16), seen: make(chan raft.Observation, 16), started: make(chan struct{}), stop: make(chan struct{}), dead: make(chan struct{}), leadSet: make(chan struct{}),
+		disputes: make(chan struct{}, 1),
+		notify:   make(chan bool, 16), seen: make(chan raft.Observation, 16), started: make(chan struct{}), stop: make(chan struct{}), dead: make(chan struct{}), leadSet: make(chan struct{}),
 	}
-	g.fsm = &fsm{store: store, machine: machine, clock: o.Clock, fatal: o.Fatal, commitBytes: o.commitBytes, speaks: o.Speaks}
+	g.fsm = &fsm{store: store, machine: machine, clock: o.Clock, fatal: o.Fatal, suspect: o.Suspect, crashed: o.Crashed, commitBytes: o.commitBytes, speaks: o.Speaks}
 	strict := strictLog{log, store.ID(), o.Fatal}
 	if err := g.recover(strict, o.AcceptLoss); err != nil {
 		return nil, fmt.Errorf("group %d: %w", g.id, err)
@@ -241,6 +253,7 @@ func (g *Group) recover(log LogStore, acceptLoss bool) error {
 	if err := g.fsm.machine.Reset(); err != nil {
 		return fmt.Errorf("load machine: %w", err)
 	}
+	g.fsm.changedAt = a.index
 	g.fsm.publish(a)
 	return nil
 }

@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -238,4 +239,60 @@ func FuzzAppliedRecord(f *testing.F) {
 			t.Fatalf("%x decodes and encodes to %x", b, a.encode())
 		}
 	})
+}
+
+func TestApply_APanicIsCountedBeforeItEndsTheProcess(t *testing.T) {
+	t.Parallel()
+	counted := make(chan uint64, 1)
+	r := mustOpen(t, setup{id: "n1", disks: memDisks(), bootstrap: []string{"n1"}, crashed: func(index uint64) { counted <- index }})
+	leaderOf(t, r)
+	r.raft.Apply(envelope{version: 1, stamp: r.Now(), payload: []byte("panic")}.encode(), patience)
+	select {
+	case err := <-r.fatal:
+		if !errors.Is(err, ErrCrashed) || len(counted) != 1 || <-counted == 0 {
+			t.Fatalf("stopped by: %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("the replica goes on")
+	}
+}
+
+// Every replica marks the same entries, so that they can be compared.
+func TestMarks_AreTheSameOnEveryReplica(t *testing.T) {
+	t.Parallel()
+	a := mustOpen(t, setup{id: "n1", disks: memDisks(), bootstrap: []string{"n1"}})
+	defer a.stop(t)
+	leaderOf(t, a)
+	a.put(t, 3*checkEvery)
+	marks := a.Marks()
+	if len(marks) < 3 {
+		t.Fatalf("marks: %v", marks)
+	}
+	var indexes []uint64
+	for _, m := range marks {
+		indexes = append(indexes, m.Index)
+	}
+	if got := a.DigestsAt(indexes); !slices.Equal(got, marks) {
+		t.Fatalf("asked for %v: %v", marks, got)
+	}
+	if got := a.DigestsAt([]uint64{1 << 40, 0}); got != nil {
+		t.Fatalf("what nobody knows: %v", got)
+	}
+}
+
+func TestDispute_ADisputedLeaderServesNothingUntilItIsSettled(t *testing.T) {
+	t.Parallel()
+	r := mustOpen(t, setup{id: "n1", disks: memDisks(), bootstrap: []string{"n1"}})
+	defer r.stop(t)
+	leaderOf(t, r)
+	r.Dispute("replicas differ")
+	if s := r.Status(); r.Leading() || !r.Silent() || s.Role != "disputed" || s.Detail != "replicas differ" {
+		t.Fatalf("%+v", s)
+	}
+	if _, _, err := r.ProposeAndWait(context.Background(), []byte("x")); fault.CodeOf(err) != fault.NotLeader {
+		t.Fatal(err)
+	}
+	r.Dispute("")
+	leaderOf(t, r)
+	r.put(t, 1)
 }

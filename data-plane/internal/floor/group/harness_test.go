@@ -46,6 +46,9 @@ func (m *tally) Apply(txn *statedb.Txn, e Entry) (any, error) {
 	if string(e.Payload) == "unknown" {
 		return nil, errors.New("an entry of a later version")
 	}
+	if string(e.Payload) == "panic" {
+		panic("as told")
+	}
 	m.runs[e.Index]++
 	m.times = append(m.times, e.Now)
 	m.versions = append(m.versions, e.Version)
@@ -96,6 +99,7 @@ type setup struct {
 	commits   int                     // Bytes of entries in one commit; 0 is the default.
 	cell      func() cellversion.Version
 	speaks    cellversion.Range
+	crashed   func(index uint64)
 }
 
 func open(t *testing.T, s setup) (*replica, error) {
@@ -125,7 +129,7 @@ func open(t *testing.T, s setup) (*replica, error) {
 		entries = s.wrapLog(entries)
 	}
 	r.Group, err = Open(db.Group(testGroup), entries, trans, r.machine, Options{
-		NodeID: s.id, Bootstrap: s.bootstrap, AcceptLoss: s.accept, commitBytes: s.commits, CellVersion: s.cell, Speaks: s.speaks, Clock: s.clock, Timings: Timings{Heartbeat: 150 * time.Millisecond},
+		NodeID: s.id, Bootstrap: s.bootstrap, AcceptLoss: s.accept, commitBytes: s.commits, CellVersion: s.cell, Speaks: s.speaks, Crashed: s.crashed, Clock: s.clock, Timings: Timings{Heartbeat: 150 * time.Millisecond},
 		Fatal: func(err error) {
 			select {
 			case r.fatal <- err:

@@ -24,7 +24,7 @@ func (g *Group) watchLeadership() {
 	won := false
 	for {
 		changed := g.health.Changed()
-		switch leads := won && !g.health.Silent(); {
+		switch leads := won && !g.health.Silent() && g.Disputed() == ""; {
 		case leads && current == nil:
 			current = g.beginTerm()
 			g.moved.Fire()
@@ -37,6 +37,8 @@ func (g *Group) watchLeadership() {
 		case won = <-g.notify:
 			g.moved.Fire()
 		case <-changed:
+			g.moved.Fire()
+		case <-g.disputes:
 			g.moved.Fire()
 		case <-g.seen:
 			g.moved.Fire()
@@ -124,7 +126,7 @@ func (g *Group) sending() (context.Context, context.CancelFunc) {
 }
 
 // Leading reports whether this replica leads and has passed its barrier.
-func (g *Group) Leading() bool { return g.ready.Load() && !g.health.Silent() }
+func (g *Group) Leading() bool { return g.ready.Load() && !g.health.Silent() && g.Disputed() == "" }
 
 // Leader is the node id of the leader as this replica knows it, or "".
 func (g *Group) Leader() string {
@@ -141,9 +143,10 @@ func (g *Group) LedElsewhere() bool {
 	return leader != "" && leader != g.nodeID
 }
 
-// Silent reports that this replica cannot know who leads: its raft may be stuck.
+// Silent reports that this replica cannot know who leads, because its raft may be stuck,
+// or may not serve.
 // Whoever would wait here for a leader had better ask another node.
-func (g *Group) Silent() bool { return g.health.Silent() }
+func (g *Group) Silent() bool { return g.health.Silent() || g.Disputed() != "" }
 
 // LeadershipChanged returns a channel that is closed at the next change this
 // replica notices. Take it before looking at Leader.

@@ -14,7 +14,7 @@ import (
 // Status is what a replica can say of itself.
 type Status struct {
 	Group        uint32
-	Role         string // leader, follower, candidate, learner, stopped.
+	Role         string // leader, follower, candidate, learner, stopped, disputed.
 	Leader       string
 	Term         uint64
 	LastIndex    uint64
@@ -27,6 +27,8 @@ type Status struct {
 	Version  cellversion.Version
 	Voters   []string
 	Learners []string
+	// Detail is what an operator should know, or "".
+	Detail string
 }
 
 // Status reads the replica's position and its view of the membership.
@@ -38,7 +40,7 @@ func (g *Group) Status() Status {
 	}
 	s.DigestIndex, s.Digest = g.fsm.status()
 	s.AppliedIndex, s.Version = s.DigestIndex, g.fsm.version.Load()
-	if g.raft.State() == raft.Shutdown || s.Role == "leader" && g.Silent() {
+	if g.raft.State() == raft.Shutdown || s.Role == "leader" && g.health.Silent() {
 		s.Role = "stopped" // Stuck in a write, raft believes that it leads for as long.
 	}
 	f := g.raft.GetConfiguration()
@@ -54,6 +56,9 @@ func (g *Group) Status() Status {
 		if string(srv.ID) == g.nodeID && s.Role == "follower" {
 			s.Role = "learner"
 		}
+	}
+	if why := g.Disputed(); why != "" && s.Role != "stopped" {
+		s.Role, s.Detail = "disputed", why
 	}
 	return s
 }

@@ -30,6 +30,10 @@ const (
 	Clock        Reason = "clock"
 	ShuttingDown Reason = "shutting_down"
 	Closed       Reason = "closed" // The node takes no calls any more.
+
+	// What a node says of one of its groups; the others are as fit as before.
+	GroupQuarantined Reason = "group_quarantined"
+	GroupDisputed    Reason = "group_disputed"
 )
 
 // Level is how well a node can lead, best first. Leadership moves to a node of a
@@ -59,6 +63,8 @@ type rule struct {
 
 func ruleOf(r Reason) rule {
 	switch r {
+	case GroupQuarantined, GroupDisputed:
+		return rule{Fit, false}
 	case DiskTight:
 		return rule{Degraded, false}
 	case DiskFull:

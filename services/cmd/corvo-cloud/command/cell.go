@@ -50,7 +50,7 @@ func (s *session) cellCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(s.formCommand(&f), s.statusCommand(&f), s.proxiesCommand(&f), s.secretsCommand(&f), s.addNodeCommand(&f), s.removeNodeCommand(&f), s.transferCommand(&f), s.raiseVersionCommand(&f),
+	c.AddCommand(s.formCommand(&f), s.statusCommand(&f), s.proxiesCommand(&f), s.secretsCommand(&f), s.addNodeCommand(&f), s.removeNodeCommand(&f), s.transferCommand(&f), s.raiseVersionCommand(&f), s.repairCommand(&f),
 		s.tenantCommand(&f), s.namespaceCommand(&f), s.keyCommand(&f))
 	fs := c.PersistentFlags()
 	fs.StringVar(&f.nodes, "nodes", "", "API `URL,...` of the cell's nodes; list all that you know")
@@ -352,6 +352,46 @@ func (s *session) transferCommand(f *adminFlags) *cobra.Command {
 	}
 	c.Flags().Uint32Var(&group, "group", 0, "`NUMBER` of the group (1 is the cell's own)")
 	c.Flags().StringVar(&to, "to", "", "`NAME` of the node (default: the cell chooses)")
+	return c
+}
+
+func (s *session) repairCommand(f *adminFlags) *cobra.Command {
+	var node, from string
+	var group uint32
+	var keep bool
+	c := &cobra.Command{
+		Use: "repair", Short: "End the quarantine of a node's replica of a group", Args: cobra.NoArgs,
+		Long: `A replica whose state differs from that of most voters, or that ended its process twice at the
+same entry, is quarantined: it takes no part, and its data is kept. This command replaces its
+state with a copy from another node, and lets it take part again. Copy the node's folder first if
+you want to find out what happened: the old state is gone afterwards.
+
+If replicas differ and no majority agrees (cell status says "disputed"), decide which node is right, and
+repair the others --from it. Give --timeout time to copy 64 MB a second.`,
+		RunE: f.with(func(ctx context.Context, c *celladmin.Client, _ []string) error {
+			if node == "" || group == 0 {
+				return usagef("--node and --group are required")
+			}
+			if keep && from != "" {
+				return usagef("use --from or --keep-state, not both")
+			}
+			res, err := c.Repair(ctx, node, group, from, keep)
+			if err != nil {
+				return err
+			}
+			return s.emit(res, func(w io.Writer) {
+				if keep {
+					fmt.Fprintf(w, "group %d takes part on node %s again, with the state it had\n", group, node)
+					return
+				}
+				fmt.Fprintf(w, "group %d takes part on node %s again: copied %d bytes, up to entry %d\n", group, node, res.GetBytes(), res.GetIndex())
+			})
+		}),
+	}
+	c.Flags().StringVar(&node, "node", "", "`NAME` of the node to repair")
+	c.Flags().Uint32Var(&group, "group", 0, "`NUMBER` of the group (1 is the cell's own)")
+	c.Flags().StringVar(&from, "from", "", "`NAME` of the node to copy from (default: the group's leader)")
+	c.Flags().BoolVar(&keep, "keep-state", false, "copy nothing: after a program was replaced that crashed on a good state")
 	return c
 }
 

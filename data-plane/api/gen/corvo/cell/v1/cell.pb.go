@@ -83,6 +83,112 @@ func (GroupAction) EnumDescriptor() ([]byte, []int) {
 	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{0}
 }
 
+type RepairGroupRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Group uint32                 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
+	// API URL of the node to copy the state from. Empty: the state stays as it is.
+	FromUrl       string `protobuf:"bytes,2,opt,name=from_url,json=fromUrl,proto3" json:"from_url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RepairGroupRequest) Reset() {
+	*x = RepairGroupRequest{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RepairGroupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RepairGroupRequest) ProtoMessage() {}
+
+func (x *RepairGroupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RepairGroupRequest.ProtoReflect.Descriptor instead.
+func (*RepairGroupRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *RepairGroupRequest) GetGroup() uint32 {
+	if x != nil {
+		return x.Group
+	}
+	return 0
+}
+
+func (x *RepairGroupRequest) GetFromUrl() string {
+	if x != nil {
+		return x.FromUrl
+	}
+	return ""
+}
+
+type RepairGroupResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where the copied state stands; 0 if nothing was copied.
+	Index         uint64 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	Bytes         uint64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RepairGroupResponse) Reset() {
+	*x = RepairGroupResponse{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RepairGroupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RepairGroupResponse) ProtoMessage() {}
+
+func (x *RepairGroupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RepairGroupResponse.ProtoReflect.Descriptor instead.
+func (*RepairGroupResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RepairGroupResponse) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *RepairGroupResponse) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 type DescribeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -91,7 +197,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[0]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -103,7 +209,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[0]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -116,7 +222,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{0}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{2}
 }
 
 type DescribeResponse struct {
@@ -134,7 +240,7 @@ type DescribeResponse struct {
 
 func (x *DescribeResponse) Reset() {
 	*x = DescribeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[1]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -146,7 +252,7 @@ func (x *DescribeResponse) String() string {
 func (*DescribeResponse) ProtoMessage() {}
 
 func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[1]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -159,7 +265,7 @@ func (x *DescribeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeResponse.ProtoReflect.Descriptor instead.
 func (*DescribeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{1}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *DescribeResponse) GetNode() *Node {
@@ -202,7 +308,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[2]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -214,7 +320,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[2]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -227,7 +333,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{2}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PrepareRequest) GetCellId() string {
@@ -252,7 +358,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[3]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -264,7 +370,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[3]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -277,7 +383,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{3}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{5}
 }
 
 type BeginRequest struct {
@@ -289,7 +395,7 @@ type BeginRequest struct {
 
 func (x *BeginRequest) Reset() {
 	*x = BeginRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[4]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -301,7 +407,7 @@ func (x *BeginRequest) String() string {
 func (*BeginRequest) ProtoMessage() {}
 
 func (x *BeginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[4]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -314,7 +420,7 @@ func (x *BeginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginRequest.ProtoReflect.Descriptor instead.
 func (*BeginRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{4}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *BeginRequest) GetCellId() string {
@@ -332,7 +438,7 @@ type BeginResponse struct {
 
 func (x *BeginResponse) Reset() {
 	*x = BeginResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[5]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -344,7 +450,7 @@ func (x *BeginResponse) String() string {
 func (*BeginResponse) ProtoMessage() {}
 
 func (x *BeginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[5]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -357,7 +463,7 @@ func (x *BeginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginResponse.ProtoReflect.Descriptor instead.
 func (*BeginResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{5}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{7}
 }
 
 type Tenant struct {
@@ -374,7 +480,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -386,7 +492,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[6]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -399,7 +505,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{6}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Tenant) GetId() string {
@@ -450,7 +556,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -462,7 +568,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[7]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -475,7 +581,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{7}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Limits) GetPayloadBytesMax() int64 {
@@ -542,7 +648,7 @@ type Retention struct {
 
 func (x *Retention) Reset() {
 	*x = Retention{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -554,7 +660,7 @@ func (x *Retention) String() string {
 func (*Retention) ProtoMessage() {}
 
 func (x *Retention) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[8]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -567,7 +673,7 @@ func (x *Retention) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retention.ProtoReflect.Descriptor instead.
 func (*Retention) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{8}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Retention) GetCompletedNs() int64 {
@@ -637,7 +743,7 @@ type Namespace struct {
 
 func (x *Namespace) Reset() {
 	*x = Namespace{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +755,7 @@ func (x *Namespace) String() string {
 func (*Namespace) ProtoMessage() {}
 
 func (x *Namespace) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[9]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +768,7 @@ func (x *Namespace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Namespace.ProtoReflect.Descriptor instead.
 func (*Namespace) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{9}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Namespace) GetId() string {
@@ -741,7 +847,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -753,7 +859,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -766,7 +872,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{10}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Key) GetId() string {
@@ -860,7 +966,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +978,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +991,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{11}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Node) GetId() string {
@@ -948,7 +1054,7 @@ type TokenKey struct {
 
 func (x *TokenKey) Reset() {
 	*x = TokenKey{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1066,7 @@ func (x *TokenKey) String() string {
 func (*TokenKey) ProtoMessage() {}
 
 func (x *TokenKey) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1079,7 @@ func (x *TokenKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenKey.ProtoReflect.Descriptor instead.
 func (*TokenKey) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{12}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TokenKey) GetId() string {
@@ -1019,7 +1125,7 @@ type UserCutoff struct {
 
 func (x *UserCutoff) Reset() {
 	*x = UserCutoff{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +1137,7 @@ func (x *UserCutoff) String() string {
 func (*UserCutoff) ProtoMessage() {}
 
 func (x *UserCutoff) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +1150,7 @@ func (x *UserCutoff) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserCutoff.ProtoReflect.Descriptor instead.
 func (*UserCutoff) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{13}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UserCutoff) GetTenantId() string {
@@ -1077,7 +1183,7 @@ type UserCutoffs struct {
 
 func (x *UserCutoffs) Reset() {
 	*x = UserCutoffs{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1089,7 +1195,7 @@ func (x *UserCutoffs) String() string {
 func (*UserCutoffs) ProtoMessage() {}
 
 func (x *UserCutoffs) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1102,7 +1208,7 @@ func (x *UserCutoffs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserCutoffs.ProtoReflect.Descriptor instead.
 func (*UserCutoffs) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{14}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UserCutoffs) GetList() []*UserCutoff {
@@ -1134,7 +1240,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1146,7 +1252,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1159,7 +1265,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{15}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Change) GetChange() isChange_Change {
@@ -1355,7 +1461,7 @@ type CellVersion struct {
 
 func (x *CellVersion) Reset() {
 	*x = CellVersion{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1367,7 +1473,7 @@ func (x *CellVersion) String() string {
 func (*CellVersion) ProtoMessage() {}
 
 func (x *CellVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1380,7 +1486,7 @@ func (x *CellVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CellVersion.ProtoReflect.Descriptor instead.
 func (*CellVersion) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{16}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CellVersion) GetVersion() uint32 {
@@ -1409,7 +1515,7 @@ type NodeVersions struct {
 
 func (x *NodeVersions) Reset() {
 	*x = NodeVersions{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1421,7 +1527,7 @@ func (x *NodeVersions) String() string {
 func (*NodeVersions) ProtoMessage() {}
 
 func (x *NodeVersions) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1434,7 +1540,7 @@ func (x *NodeVersions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeVersions.ProtoReflect.Descriptor instead.
 func (*NodeVersions) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{17}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *NodeVersions) GetNodeId() string {
@@ -1468,7 +1574,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1480,7 +1586,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1493,7 +1599,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{18}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Forget) GetGone() []*Gone {
@@ -1516,7 +1622,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1528,7 +1634,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1541,7 +1647,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{19}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Gone) GetId() string {
@@ -1568,7 +1674,7 @@ type Shards struct {
 
 func (x *Shards) Reset() {
 	*x = Shards{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1580,7 +1686,7 @@ func (x *Shards) String() string {
 func (*Shards) ProtoMessage() {}
 
 func (x *Shards) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +1699,7 @@ func (x *Shards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shards.ProtoReflect.Descriptor instead.
 func (*Shards) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{20}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Shards) GetIds() []uint32 {
@@ -1620,7 +1726,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1632,7 +1738,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1645,7 +1751,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{21}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ApplyRequest) GetChanges() []*Change {
@@ -1694,7 +1800,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1706,7 +1812,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1719,7 +1825,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{22}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ApplyResponse) GetIndex() uint64 {
@@ -1744,7 +1850,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +1862,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +1875,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{25}
 }
 
 type State struct {
@@ -1794,7 +1900,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1806,7 +1912,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1819,7 +1925,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{24}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *State) GetIndex() uint64 {
@@ -1901,7 +2007,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1913,7 +2019,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1926,7 +2032,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{25}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetStateResponse) GetState() *State {
@@ -1949,7 +2055,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +2067,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +2080,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{26}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WatchRequest) GetAfterIndex() uint64 {
@@ -2003,7 +2109,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +2121,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +2134,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{27}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WatchResponse) GetState() *State {
@@ -2060,7 +2166,7 @@ type GetIndexRequest struct {
 
 func (x *GetIndexRequest) Reset() {
 	*x = GetIndexRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2072,7 +2178,7 @@ func (x *GetIndexRequest) String() string {
 func (*GetIndexRequest) ProtoMessage() {}
 
 func (x *GetIndexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2085,7 +2191,7 @@ func (x *GetIndexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexRequest.ProtoReflect.Descriptor instead.
 func (*GetIndexRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{28}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{30}
 }
 
 type GetIndexResponse struct {
@@ -2104,7 +2210,7 @@ type GetIndexResponse struct {
 
 func (x *GetIndexResponse) Reset() {
 	*x = GetIndexResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +2222,7 @@ func (x *GetIndexResponse) String() string {
 func (*GetIndexResponse) ProtoMessage() {}
 
 func (x *GetIndexResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +2235,7 @@ func (x *GetIndexResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexResponse.ProtoReflect.Descriptor instead.
 func (*GetIndexResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{29}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetIndexResponse) GetIndex() uint64 {
@@ -2175,7 +2281,7 @@ type ConfirmWatchRequest struct {
 
 func (x *ConfirmWatchRequest) Reset() {
 	*x = ConfirmWatchRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2293,7 @@ func (x *ConfirmWatchRequest) String() string {
 func (*ConfirmWatchRequest) ProtoMessage() {}
 
 func (x *ConfirmWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2306,7 @@ func (x *ConfirmWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmWatchRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmWatchRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{30}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ConfirmWatchRequest) GetProxyId() string {
@@ -2239,7 +2345,7 @@ type ConfirmWatchResponse struct {
 
 func (x *ConfirmWatchResponse) Reset() {
 	*x = ConfirmWatchResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2251,7 +2357,7 @@ func (x *ConfirmWatchResponse) String() string {
 func (*ConfirmWatchResponse) ProtoMessage() {}
 
 func (x *ConfirmWatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2264,7 +2370,7 @@ func (x *ConfirmWatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmWatchResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmWatchResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{31}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{33}
 }
 
 type ListWatchersRequest struct {
@@ -2277,7 +2383,7 @@ type ListWatchersRequest struct {
 
 func (x *ListWatchersRequest) Reset() {
 	*x = ListWatchersRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2289,7 +2395,7 @@ func (x *ListWatchersRequest) String() string {
 func (*ListWatchersRequest) ProtoMessage() {}
 
 func (x *ListWatchersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2302,7 +2408,7 @@ func (x *ListWatchersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWatchersRequest.ProtoReflect.Descriptor instead.
 func (*ListWatchersRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{32}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListWatchersRequest) GetLocal() bool {
@@ -2325,7 +2431,7 @@ type ListWatchersResponse struct {
 
 func (x *ListWatchersResponse) Reset() {
 	*x = ListWatchersResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2337,7 +2443,7 @@ func (x *ListWatchersResponse) String() string {
 func (*ListWatchersResponse) ProtoMessage() {}
 
 func (x *ListWatchersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2350,7 +2456,7 @@ func (x *ListWatchersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWatchersResponse.ProtoReflect.Descriptor instead.
 func (*ListWatchersResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{33}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListWatchersResponse) GetWatchers() []*Watcher {
@@ -2386,7 +2492,7 @@ type Watcher struct {
 
 func (x *Watcher) Reset() {
 	*x = Watcher{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2398,7 +2504,7 @@ func (x *Watcher) String() string {
 func (*Watcher) ProtoMessage() {}
 
 func (x *Watcher) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2411,7 +2517,7 @@ func (x *Watcher) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watcher.ProtoReflect.Descriptor instead.
 func (*Watcher) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{34}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Watcher) GetProxyId() string {
@@ -2450,7 +2556,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2462,7 +2568,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2475,7 +2581,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{37}
 }
 
 type ListNodesResponse struct {
@@ -2489,7 +2595,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2501,7 +2607,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2514,7 +2620,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -2547,7 +2653,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2559,7 +2665,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2572,7 +2678,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *NodeStatus) GetNode() *Node {
@@ -2632,7 +2738,7 @@ type CellSecret struct {
 
 func (x *CellSecret) Reset() {
 	*x = CellSecret{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2644,7 +2750,7 @@ func (x *CellSecret) String() string {
 func (*CellSecret) ProtoMessage() {}
 
 func (x *CellSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2657,7 +2763,7 @@ func (x *CellSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CellSecret.ProtoReflect.Descriptor instead.
 func (*CellSecret) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CellSecret) GetId() string {
@@ -2683,7 +2789,7 @@ func (x *CellSecret) GetLastUsedBy() string {
 
 type HealthCause struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// disk_nearly_full, disk_full, disk_stalled, clock, shutting_down.
+	// disk_nearly_full, disk_full, disk_stalled, clock, shutting_down, group_quarantined, group_disputed.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// What was observed, for people.
 	Detail        string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
@@ -2693,7 +2799,7 @@ type HealthCause struct {
 
 func (x *HealthCause) Reset() {
 	*x = HealthCause{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2705,7 +2811,7 @@ func (x *HealthCause) String() string {
 func (*HealthCause) ProtoMessage() {}
 
 func (x *HealthCause) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2718,7 +2824,7 @@ func (x *HealthCause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthCause.ProtoReflect.Descriptor instead.
 func (*HealthCause) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *HealthCause) GetReason() string {
@@ -2738,7 +2844,7 @@ func (x *HealthCause) GetDetail() string {
 type GroupStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Group uint32                 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
-	// leader, follower, candidate, learner, stopped.
+	// leader, follower, candidate, learner, stopped, disputed, quarantined.
 	Role         string   `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	LeaderId     string   `protobuf:"bytes,3,opt,name=leader_id,json=leaderId,proto3" json:"leader_id,omitempty"`
 	Term         uint64   `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
@@ -2750,14 +2856,17 @@ type GroupStatus struct {
 	Voters       []string `protobuf:"bytes,10,rep,name=voters,proto3" json:"voters,omitempty"`
 	Learners     []string `protobuf:"bytes,11,rep,name=learners,proto3" json:"learners,omitempty"`
 	// The version of the cell under which the replica applied its last entry.
-	Version       uint32 `protobuf:"varint,12,opt,name=version,proto3" json:"version,omitempty"`
+	Version uint32 `protobuf:"varint,12,opt,name=version,proto3" json:"version,omitempty"`
+	// What an operator should know about this replica, for people: why it is disputed or
+	// quarantined, or which members are too far behind.
+	Detail        string `protobuf:"bytes,13,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2769,7 +2878,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2782,7 +2891,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GroupStatus) GetGroup() uint32 {
@@ -2869,6 +2978,266 @@ func (x *GroupStatus) GetVersion() uint32 {
 	return 0
 }
 
+func (x *GroupStatus) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+type CompareDigestsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Group         uint32                 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
+	Indexes       []uint64               `protobuf:"varint,2,rep,packed,name=indexes,proto3" json:"indexes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompareDigestsRequest) Reset() {
+	*x = CompareDigestsRequest{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompareDigestsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompareDigestsRequest) ProtoMessage() {}
+
+func (x *CompareDigestsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompareDigestsRequest.ProtoReflect.Descriptor instead.
+func (*CompareDigestsRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *CompareDigestsRequest) GetGroup() uint32 {
+	if x != nil {
+		return x.Group
+	}
+	return 0
+}
+
+func (x *CompareDigestsRequest) GetIndexes() []uint64 {
+	if x != nil {
+		return x.Indexes
+	}
+	return nil
+}
+
+type CompareDigestsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Digests       []*DigestAt            `protobuf:"bytes,1,rep,name=digests,proto3" json:"digests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompareDigestsResponse) Reset() {
+	*x = CompareDigestsResponse{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompareDigestsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompareDigestsResponse) ProtoMessage() {}
+
+func (x *CompareDigestsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompareDigestsResponse.ProtoReflect.Descriptor instead.
+func (*CompareDigestsResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *CompareDigestsResponse) GetDigests() []*DigestAt {
+	if x != nil {
+		return x.Digests
+	}
+	return nil
+}
+
+type DigestAt struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Index         uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	Digest        uint64                 `protobuf:"fixed64,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DigestAt) Reset() {
+	*x = DigestAt{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DigestAt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DigestAt) ProtoMessage() {}
+
+func (x *DigestAt) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DigestAt.ProtoReflect.Descriptor instead.
+func (*DigestAt) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *DigestAt) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *DigestAt) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
+}
+
+type CopyGroupRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Group         uint32                 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyGroupRequest) Reset() {
+	*x = CopyGroupRequest{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyGroupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyGroupRequest) ProtoMessage() {}
+
+func (x *CopyGroupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyGroupRequest.ProtoReflect.Descriptor instead.
+func (*CopyGroupRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *CopyGroupRequest) GetGroup() uint32 {
+	if x != nil {
+		return x.Group
+	}
+	return 0
+}
+
+type CopyGroupResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the first message: the applied record of the state, and the size of all data.
+	Applied       []byte `protobuf:"bytes,1,opt,name=applied,proto3" json:"applied,omitempty"`
+	Size          uint64 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	Data          []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyGroupResponse) Reset() {
+	*x = CopyGroupResponse{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyGroupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyGroupResponse) ProtoMessage() {}
+
+func (x *CopyGroupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyGroupResponse.ProtoReflect.Descriptor instead.
+func (*CopyGroupResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *CopyGroupResponse) GetApplied() []byte {
+	if x != nil {
+		return x.Applied
+	}
+	return nil
+}
+
+func (x *CopyGroupResponse) GetSize() uint64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *CopyGroupResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 type AdmitNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
@@ -2878,7 +3247,7 @@ type AdmitNodeRequest struct {
 
 func (x *AdmitNodeRequest) Reset() {
 	*x = AdmitNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2890,7 +3259,7 @@ func (x *AdmitNodeRequest) String() string {
 func (*AdmitNodeRequest) ProtoMessage() {}
 
 func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2903,7 +3272,7 @@ func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeRequest.ProtoReflect.Descriptor instead.
 func (*AdmitNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *AdmitNodeRequest) GetNode() *Node {
@@ -2924,7 +3293,7 @@ type AdmitNodeResponse struct {
 
 func (x *AdmitNodeResponse) Reset() {
 	*x = AdmitNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2936,7 +3305,7 @@ func (x *AdmitNodeResponse) String() string {
 func (*AdmitNodeResponse) ProtoMessage() {}
 
 func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2949,7 +3318,7 @@ func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeResponse.ProtoReflect.Descriptor instead.
 func (*AdmitNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{42}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AdmitNodeResponse) GetCellId() string {
@@ -2975,7 +3344,7 @@ type AddNodeRequest struct {
 
 func (x *AddNodeRequest) Reset() {
 	*x = AddNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2987,7 +3356,7 @@ func (x *AddNodeRequest) String() string {
 func (*AddNodeRequest) ProtoMessage() {}
 
 func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3000,7 +3369,7 @@ func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeRequest.ProtoReflect.Descriptor instead.
 func (*AddNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AddNodeRequest) GetNode() *Node {
@@ -3020,7 +3389,7 @@ type AddNodeResponse struct {
 
 func (x *AddNodeResponse) Reset() {
 	*x = AddNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3032,7 +3401,7 @@ func (x *AddNodeResponse) String() string {
 func (*AddNodeResponse) ProtoMessage() {}
 
 func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3045,7 +3414,7 @@ func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeResponse.ProtoReflect.Descriptor instead.
 func (*AddNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{44}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AddNodeResponse) GetAdded() bool {
@@ -3064,7 +3433,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3076,7 +3445,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3089,7 +3458,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{45}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RemoveNodeRequest) GetNodeId() string {
@@ -3107,7 +3476,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3119,7 +3488,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3132,7 +3501,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{46}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 type TransferLeadershipRequest struct {
@@ -3146,7 +3515,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3158,7 +3527,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3171,7 +3540,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{47}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint32 {
@@ -3196,7 +3565,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3208,7 +3577,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3221,7 +3590,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{48}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 type GetNodeStatusRequest struct {
@@ -3232,7 +3601,7 @@ type GetNodeStatusRequest struct {
 
 func (x *GetNodeStatusRequest) Reset() {
 	*x = GetNodeStatusRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3244,7 +3613,7 @@ func (x *GetNodeStatusRequest) String() string {
 func (*GetNodeStatusRequest) ProtoMessage() {}
 
 func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3257,7 +3626,7 @@ func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 type GetNodeStatusResponse struct {
@@ -3269,7 +3638,7 @@ type GetNodeStatusResponse struct {
 
 func (x *GetNodeStatusResponse) Reset() {
 	*x = GetNodeStatusResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3281,7 +3650,7 @@ func (x *GetNodeStatusResponse) String() string {
 func (*GetNodeStatusResponse) ProtoMessage() {}
 
 func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3294,7 +3663,7 @@ func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GetNodeStatusResponse) GetStatus() *NodeStatus {
@@ -3314,7 +3683,7 @@ type RaiseVersionRequest struct {
 
 func (x *RaiseVersionRequest) Reset() {
 	*x = RaiseVersionRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3326,7 +3695,7 @@ func (x *RaiseVersionRequest) String() string {
 func (*RaiseVersionRequest) ProtoMessage() {}
 
 func (x *RaiseVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3339,7 +3708,7 @@ func (x *RaiseVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseVersionRequest.ProtoReflect.Descriptor instead.
 func (*RaiseVersionRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *RaiseVersionRequest) GetVersion() uint32 {
@@ -3360,7 +3729,7 @@ type RaiseVersionResponse struct {
 
 func (x *RaiseVersionResponse) Reset() {
 	*x = RaiseVersionResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3372,7 +3741,7 @@ func (x *RaiseVersionResponse) String() string {
 func (*RaiseVersionResponse) ProtoMessage() {}
 
 func (x *RaiseVersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3385,7 +3754,7 @@ func (x *RaiseVersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseVersionResponse.ProtoReflect.Descriptor instead.
 func (*RaiseVersionResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RaiseVersionResponse) GetVersion() uint32 {
@@ -3413,7 +3782,7 @@ type ChangeGroupRequest struct {
 
 func (x *ChangeGroupRequest) Reset() {
 	*x = ChangeGroupRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3425,7 +3794,7 @@ func (x *ChangeGroupRequest) String() string {
 func (*ChangeGroupRequest) ProtoMessage() {}
 
 func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3438,7 +3807,7 @@ func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupRequest.ProtoReflect.Descriptor instead.
 func (*ChangeGroupRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ChangeGroupRequest) GetGroup() uint32 {
@@ -3470,7 +3839,7 @@ type ChangeGroupResponse struct {
 
 func (x *ChangeGroupResponse) Reset() {
 	*x = ChangeGroupResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3482,7 +3851,7 @@ func (x *ChangeGroupResponse) String() string {
 func (*ChangeGroupResponse) ProtoMessage() {}
 
 func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3495,7 +3864,7 @@ func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupResponse.ProtoReflect.Descriptor instead.
 func (*ChangeGroupResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 type ListAuditRequest struct {
@@ -3513,7 +3882,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3525,7 +3894,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3538,7 +3907,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListAuditRequest) GetGroup() uint32 {
@@ -3573,7 +3942,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3585,7 +3954,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3598,7 +3967,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ListAuditResponse) GetEvents() []*AuditEvent {
@@ -3643,7 +4012,7 @@ type AuditEvent struct {
 
 func (x *AuditEvent) Reset() {
 	*x = AuditEvent{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3655,7 +4024,7 @@ func (x *AuditEvent) String() string {
 func (*AuditEvent) ProtoMessage() {}
 
 func (x *AuditEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3668,7 +4037,7 @@ func (x *AuditEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEvent.ProtoReflect.Descriptor instead.
 func (*AuditEvent) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{57}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *AuditEvent) GetNumber() uint64 {
@@ -3759,7 +4128,13 @@ var File_corvo_cell_v1_cell_proto protoreflect.FileDescriptor
 
 const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
-	"\x18corvo/cell/v1/cell.proto\x12\rcorvo.cell.v1\"\x11\n" +
+	"\x18corvo/cell/v1/cell.proto\x12\rcorvo.cell.v1\"E\n" +
+	"\x12RepairGroupRequest\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\rR\x05group\x12\x19\n" +
+	"\bfrom_url\x18\x02 \x01(\tR\afromUrl\"A\n" +
+	"\x13RepairGroupResponse\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\x11\n" +
 	"\x0fDescribeRequest\"\x89\x01\n" +
 	"\x10DescribeResponse\x12'\n" +
 	"\x04node\x18\x01 \x01(\v2\x13.corvo.cell.v1.NodeR\x04node\x12\x17\n" +
@@ -3951,7 +4326,7 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"lastUsedBy\"=\n" +
 	"\vHealthCause\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06detail\x18\x02 \x01(\tR\x06detail\"\xd8\x02\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"\xf0\x02\n" +
 	"\vGroupStatus\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\rR\x05group\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1b\n" +
@@ -3966,7 +4341,22 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x06voters\x18\n" +
 	" \x03(\tR\x06voters\x12\x1a\n" +
 	"\blearners\x18\v \x03(\tR\blearners\x12\x18\n" +
-	"\aversion\x18\f \x01(\rR\aversion\";\n" +
+	"\aversion\x18\f \x01(\rR\aversion\x12\x16\n" +
+	"\x06detail\x18\r \x01(\tR\x06detail\"G\n" +
+	"\x15CompareDigestsRequest\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\rR\x05group\x12\x18\n" +
+	"\aindexes\x18\x02 \x03(\x04R\aindexes\"K\n" +
+	"\x16CompareDigestsResponse\x121\n" +
+	"\adigests\x18\x01 \x03(\v2\x17.corvo.cell.v1.DigestAtR\adigests\"8\n" +
+	"\bDigestAt\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\x06R\x06digest\"(\n" +
+	"\x10CopyGroupRequest\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\rR\x05group\"U\n" +
+	"\x11CopyGroupResponse\x12\x18\n" +
+	"\aapplied\x18\x01 \x01(\fR\aapplied\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x04R\x04size\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\";\n" +
 	"\x10AdmitNodeRequest\x12'\n" +
 	"\x04node\x18\x01 \x01(\v2\x13.corvo.cell.v1.NodeR\x04node\"W\n" +
 	"\x11AdmitNodeResponse\x12\x17\n" +
@@ -4025,8 +4415,7 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x18GROUP_ACTION_ADD_LEARNER\x10\x01\x12\x18\n" +
 	"\x14GROUP_ACTION_PROMOTE\x10\x02\x12\x17\n" +
 	"\x13GROUP_ACTION_REMOVE\x10\x03\x12\x19\n" +
-	"\x15GROUP_ACTION_TRANSFER\x10\x042\x84\n" +
-	"\n" +
+	"\x15GROUP_ACTION_TRANSFER\x10\x042\xb9\v\n" +
 	"\vCellService\x12D\n" +
 	"\x05Apply\x12\x1b.corvo.cell.v1.ApplyRequest\x1a\x1c.corvo.cell.v1.ApplyResponse\"\x00\x12M\n" +
 	"\bGetState\x12\x1e.corvo.cell.v1.GetStateRequest\x1a\x1f.corvo.cell.v1.GetStateResponse\"\x00\x12F\n" +
@@ -4043,11 +4432,14 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\rGetNodeStatus\x12#.corvo.cell.v1.GetNodeStatusRequest\x1a$.corvo.cell.v1.GetNodeStatusResponse\"\x00\x12Y\n" +
 	"\fRaiseVersion\x12\".corvo.cell.v1.RaiseVersionRequest\x1a#.corvo.cell.v1.RaiseVersionResponse\"\x00\x12V\n" +
 	"\vChangeGroup\x12!.corvo.cell.v1.ChangeGroupRequest\x1a\".corvo.cell.v1.ChangeGroupResponse\"\x00\x12P\n" +
-	"\tListAudit\x12\x1f.corvo.cell.v1.ListAuditRequest\x1a .corvo.cell.v1.ListAuditResponse\"\x002\xf3\x01\n" +
+	"\tListAudit\x12\x1f.corvo.cell.v1.ListAuditRequest\x1a .corvo.cell.v1.ListAuditResponse\"\x00\x12_\n" +
+	"\x0eCompareDigests\x12$.corvo.cell.v1.CompareDigestsRequest\x1a%.corvo.cell.v1.CompareDigestsResponse\"\x00\x12R\n" +
+	"\tCopyGroup\x12\x1f.corvo.cell.v1.CopyGroupRequest\x1a .corvo.cell.v1.CopyGroupResponse\"\x000\x012\xcb\x02\n" +
 	"\x10FormationService\x12M\n" +
 	"\bDescribe\x12\x1e.corvo.cell.v1.DescribeRequest\x1a\x1f.corvo.cell.v1.DescribeResponse\"\x00\x12J\n" +
 	"\aPrepare\x12\x1d.corvo.cell.v1.PrepareRequest\x1a\x1e.corvo.cell.v1.PrepareResponse\"\x00\x12D\n" +
-	"\x05Begin\x12\x1b.corvo.cell.v1.BeginRequest\x1a\x1c.corvo.cell.v1.BeginResponse\"\x00BFZDgithub.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1;cellv1b\x06proto3"
+	"\x05Begin\x12\x1b.corvo.cell.v1.BeginRequest\x1a\x1c.corvo.cell.v1.BeginResponse\"\x00\x12V\n" +
+	"\vRepairGroup\x12!.corvo.cell.v1.RepairGroupRequest\x1a\".corvo.cell.v1.RepairGroupResponse\"\x00BFZDgithub.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1;cellv1b\x06proto3"
 
 var (
 	file_corvo_cell_v1_cell_proto_rawDescOnce sync.Once
@@ -4062,150 +4454,164 @@ func file_corvo_cell_v1_cell_proto_rawDescGZIP() []byte {
 }
 
 var file_corvo_cell_v1_cell_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
+var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(GroupAction)(0),                   // 0: corvo.cell.v1.GroupAction
-	(*DescribeRequest)(nil),            // 1: corvo.cell.v1.DescribeRequest
-	(*DescribeResponse)(nil),           // 2: corvo.cell.v1.DescribeResponse
-	(*PrepareRequest)(nil),             // 3: corvo.cell.v1.PrepareRequest
-	(*PrepareResponse)(nil),            // 4: corvo.cell.v1.PrepareResponse
-	(*BeginRequest)(nil),               // 5: corvo.cell.v1.BeginRequest
-	(*BeginResponse)(nil),              // 6: corvo.cell.v1.BeginResponse
-	(*Tenant)(nil),                     // 7: corvo.cell.v1.Tenant
-	(*Limits)(nil),                     // 8: corvo.cell.v1.Limits
-	(*Retention)(nil),                  // 9: corvo.cell.v1.Retention
-	(*Namespace)(nil),                  // 10: corvo.cell.v1.Namespace
-	(*Key)(nil),                        // 11: corvo.cell.v1.Key
-	(*Node)(nil),                       // 12: corvo.cell.v1.Node
-	(*TokenKey)(nil),                   // 13: corvo.cell.v1.TokenKey
-	(*UserCutoff)(nil),                 // 14: corvo.cell.v1.UserCutoff
-	(*UserCutoffs)(nil),                // 15: corvo.cell.v1.UserCutoffs
-	(*Change)(nil),                     // 16: corvo.cell.v1.Change
-	(*CellVersion)(nil),                // 17: corvo.cell.v1.CellVersion
-	(*NodeVersions)(nil),               // 18: corvo.cell.v1.NodeVersions
-	(*Forget)(nil),                     // 19: corvo.cell.v1.Forget
-	(*Gone)(nil),                       // 20: corvo.cell.v1.Gone
-	(*Shards)(nil),                     // 21: corvo.cell.v1.Shards
-	(*ApplyRequest)(nil),               // 22: corvo.cell.v1.ApplyRequest
-	(*ApplyResponse)(nil),              // 23: corvo.cell.v1.ApplyResponse
-	(*GetStateRequest)(nil),            // 24: corvo.cell.v1.GetStateRequest
-	(*State)(nil),                      // 25: corvo.cell.v1.State
-	(*GetStateResponse)(nil),           // 26: corvo.cell.v1.GetStateResponse
-	(*WatchRequest)(nil),               // 27: corvo.cell.v1.WatchRequest
-	(*WatchResponse)(nil),              // 28: corvo.cell.v1.WatchResponse
-	(*GetIndexRequest)(nil),            // 29: corvo.cell.v1.GetIndexRequest
-	(*GetIndexResponse)(nil),           // 30: corvo.cell.v1.GetIndexResponse
-	(*ConfirmWatchRequest)(nil),        // 31: corvo.cell.v1.ConfirmWatchRequest
-	(*ConfirmWatchResponse)(nil),       // 32: corvo.cell.v1.ConfirmWatchResponse
-	(*ListWatchersRequest)(nil),        // 33: corvo.cell.v1.ListWatchersRequest
-	(*ListWatchersResponse)(nil),       // 34: corvo.cell.v1.ListWatchersResponse
-	(*Watcher)(nil),                    // 35: corvo.cell.v1.Watcher
-	(*ListNodesRequest)(nil),           // 36: corvo.cell.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 37: corvo.cell.v1.ListNodesResponse
-	(*NodeStatus)(nil),                 // 38: corvo.cell.v1.NodeStatus
-	(*CellSecret)(nil),                 // 39: corvo.cell.v1.CellSecret
-	(*HealthCause)(nil),                // 40: corvo.cell.v1.HealthCause
-	(*GroupStatus)(nil),                // 41: corvo.cell.v1.GroupStatus
-	(*AdmitNodeRequest)(nil),           // 42: corvo.cell.v1.AdmitNodeRequest
-	(*AdmitNodeResponse)(nil),          // 43: corvo.cell.v1.AdmitNodeResponse
-	(*AddNodeRequest)(nil),             // 44: corvo.cell.v1.AddNodeRequest
-	(*AddNodeResponse)(nil),            // 45: corvo.cell.v1.AddNodeResponse
-	(*RemoveNodeRequest)(nil),          // 46: corvo.cell.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),         // 47: corvo.cell.v1.RemoveNodeResponse
-	(*TransferLeadershipRequest)(nil),  // 48: corvo.cell.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 49: corvo.cell.v1.TransferLeadershipResponse
-	(*GetNodeStatusRequest)(nil),       // 50: corvo.cell.v1.GetNodeStatusRequest
-	(*GetNodeStatusResponse)(nil),      // 51: corvo.cell.v1.GetNodeStatusResponse
-	(*RaiseVersionRequest)(nil),        // 52: corvo.cell.v1.RaiseVersionRequest
-	(*RaiseVersionResponse)(nil),       // 53: corvo.cell.v1.RaiseVersionResponse
-	(*ChangeGroupRequest)(nil),         // 54: corvo.cell.v1.ChangeGroupRequest
-	(*ChangeGroupResponse)(nil),        // 55: corvo.cell.v1.ChangeGroupResponse
-	(*ListAuditRequest)(nil),           // 56: corvo.cell.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),          // 57: corvo.cell.v1.ListAuditResponse
-	(*AuditEvent)(nil),                 // 58: corvo.cell.v1.AuditEvent
+	(*RepairGroupRequest)(nil),         // 1: corvo.cell.v1.RepairGroupRequest
+	(*RepairGroupResponse)(nil),        // 2: corvo.cell.v1.RepairGroupResponse
+	(*DescribeRequest)(nil),            // 3: corvo.cell.v1.DescribeRequest
+	(*DescribeResponse)(nil),           // 4: corvo.cell.v1.DescribeResponse
+	(*PrepareRequest)(nil),             // 5: corvo.cell.v1.PrepareRequest
+	(*PrepareResponse)(nil),            // 6: corvo.cell.v1.PrepareResponse
+	(*BeginRequest)(nil),               // 7: corvo.cell.v1.BeginRequest
+	(*BeginResponse)(nil),              // 8: corvo.cell.v1.BeginResponse
+	(*Tenant)(nil),                     // 9: corvo.cell.v1.Tenant
+	(*Limits)(nil),                     // 10: corvo.cell.v1.Limits
+	(*Retention)(nil),                  // 11: corvo.cell.v1.Retention
+	(*Namespace)(nil),                  // 12: corvo.cell.v1.Namespace
+	(*Key)(nil),                        // 13: corvo.cell.v1.Key
+	(*Node)(nil),                       // 14: corvo.cell.v1.Node
+	(*TokenKey)(nil),                   // 15: corvo.cell.v1.TokenKey
+	(*UserCutoff)(nil),                 // 16: corvo.cell.v1.UserCutoff
+	(*UserCutoffs)(nil),                // 17: corvo.cell.v1.UserCutoffs
+	(*Change)(nil),                     // 18: corvo.cell.v1.Change
+	(*CellVersion)(nil),                // 19: corvo.cell.v1.CellVersion
+	(*NodeVersions)(nil),               // 20: corvo.cell.v1.NodeVersions
+	(*Forget)(nil),                     // 21: corvo.cell.v1.Forget
+	(*Gone)(nil),                       // 22: corvo.cell.v1.Gone
+	(*Shards)(nil),                     // 23: corvo.cell.v1.Shards
+	(*ApplyRequest)(nil),               // 24: corvo.cell.v1.ApplyRequest
+	(*ApplyResponse)(nil),              // 25: corvo.cell.v1.ApplyResponse
+	(*GetStateRequest)(nil),            // 26: corvo.cell.v1.GetStateRequest
+	(*State)(nil),                      // 27: corvo.cell.v1.State
+	(*GetStateResponse)(nil),           // 28: corvo.cell.v1.GetStateResponse
+	(*WatchRequest)(nil),               // 29: corvo.cell.v1.WatchRequest
+	(*WatchResponse)(nil),              // 30: corvo.cell.v1.WatchResponse
+	(*GetIndexRequest)(nil),            // 31: corvo.cell.v1.GetIndexRequest
+	(*GetIndexResponse)(nil),           // 32: corvo.cell.v1.GetIndexResponse
+	(*ConfirmWatchRequest)(nil),        // 33: corvo.cell.v1.ConfirmWatchRequest
+	(*ConfirmWatchResponse)(nil),       // 34: corvo.cell.v1.ConfirmWatchResponse
+	(*ListWatchersRequest)(nil),        // 35: corvo.cell.v1.ListWatchersRequest
+	(*ListWatchersResponse)(nil),       // 36: corvo.cell.v1.ListWatchersResponse
+	(*Watcher)(nil),                    // 37: corvo.cell.v1.Watcher
+	(*ListNodesRequest)(nil),           // 38: corvo.cell.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 39: corvo.cell.v1.ListNodesResponse
+	(*NodeStatus)(nil),                 // 40: corvo.cell.v1.NodeStatus
+	(*CellSecret)(nil),                 // 41: corvo.cell.v1.CellSecret
+	(*HealthCause)(nil),                // 42: corvo.cell.v1.HealthCause
+	(*GroupStatus)(nil),                // 43: corvo.cell.v1.GroupStatus
+	(*CompareDigestsRequest)(nil),      // 44: corvo.cell.v1.CompareDigestsRequest
+	(*CompareDigestsResponse)(nil),     // 45: corvo.cell.v1.CompareDigestsResponse
+	(*DigestAt)(nil),                   // 46: corvo.cell.v1.DigestAt
+	(*CopyGroupRequest)(nil),           // 47: corvo.cell.v1.CopyGroupRequest
+	(*CopyGroupResponse)(nil),          // 48: corvo.cell.v1.CopyGroupResponse
+	(*AdmitNodeRequest)(nil),           // 49: corvo.cell.v1.AdmitNodeRequest
+	(*AdmitNodeResponse)(nil),          // 50: corvo.cell.v1.AdmitNodeResponse
+	(*AddNodeRequest)(nil),             // 51: corvo.cell.v1.AddNodeRequest
+	(*AddNodeResponse)(nil),            // 52: corvo.cell.v1.AddNodeResponse
+	(*RemoveNodeRequest)(nil),          // 53: corvo.cell.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),         // 54: corvo.cell.v1.RemoveNodeResponse
+	(*TransferLeadershipRequest)(nil),  // 55: corvo.cell.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 56: corvo.cell.v1.TransferLeadershipResponse
+	(*GetNodeStatusRequest)(nil),       // 57: corvo.cell.v1.GetNodeStatusRequest
+	(*GetNodeStatusResponse)(nil),      // 58: corvo.cell.v1.GetNodeStatusResponse
+	(*RaiseVersionRequest)(nil),        // 59: corvo.cell.v1.RaiseVersionRequest
+	(*RaiseVersionResponse)(nil),       // 60: corvo.cell.v1.RaiseVersionResponse
+	(*ChangeGroupRequest)(nil),         // 61: corvo.cell.v1.ChangeGroupRequest
+	(*ChangeGroupResponse)(nil),        // 62: corvo.cell.v1.ChangeGroupResponse
+	(*ListAuditRequest)(nil),           // 63: corvo.cell.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),          // 64: corvo.cell.v1.ListAuditResponse
+	(*AuditEvent)(nil),                 // 65: corvo.cell.v1.AuditEvent
 }
 var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
-	12, // 0: corvo.cell.v1.DescribeResponse.node:type_name -> corvo.cell.v1.Node
-	12, // 1: corvo.cell.v1.PrepareRequest.members:type_name -> corvo.cell.v1.Node
-	8,  // 2: corvo.cell.v1.Tenant.limits:type_name -> corvo.cell.v1.Limits
-	9,  // 3: corvo.cell.v1.Limits.retention:type_name -> corvo.cell.v1.Retention
-	9,  // 4: corvo.cell.v1.Limits.retention_max:type_name -> corvo.cell.v1.Retention
-	9,  // 5: corvo.cell.v1.Namespace.retention:type_name -> corvo.cell.v1.Retention
-	14, // 6: corvo.cell.v1.UserCutoffs.list:type_name -> corvo.cell.v1.UserCutoff
-	7,  // 7: corvo.cell.v1.Change.tenant:type_name -> corvo.cell.v1.Tenant
-	10, // 8: corvo.cell.v1.Change.namespace:type_name -> corvo.cell.v1.Namespace
-	11, // 9: corvo.cell.v1.Change.key:type_name -> corvo.cell.v1.Key
-	12, // 10: corvo.cell.v1.Change.node:type_name -> corvo.cell.v1.Node
-	21, // 11: corvo.cell.v1.Change.shards:type_name -> corvo.cell.v1.Shards
-	13, // 12: corvo.cell.v1.Change.token_key:type_name -> corvo.cell.v1.TokenKey
-	14, // 13: corvo.cell.v1.Change.user_cutoff:type_name -> corvo.cell.v1.UserCutoff
-	19, // 14: corvo.cell.v1.Change.forget:type_name -> corvo.cell.v1.Forget
-	18, // 15: corvo.cell.v1.CellVersion.nodes:type_name -> corvo.cell.v1.NodeVersions
-	20, // 16: corvo.cell.v1.Forget.gone:type_name -> corvo.cell.v1.Gone
-	16, // 17: corvo.cell.v1.ApplyRequest.changes:type_name -> corvo.cell.v1.Change
-	16, // 18: corvo.cell.v1.ApplyResponse.stored:type_name -> corvo.cell.v1.Change
-	7,  // 19: corvo.cell.v1.State.tenants:type_name -> corvo.cell.v1.Tenant
-	10, // 20: corvo.cell.v1.State.namespaces:type_name -> corvo.cell.v1.Namespace
-	11, // 21: corvo.cell.v1.State.keys:type_name -> corvo.cell.v1.Key
-	12, // 22: corvo.cell.v1.State.nodes:type_name -> corvo.cell.v1.Node
-	13, // 23: corvo.cell.v1.State.token_keys:type_name -> corvo.cell.v1.TokenKey
-	14, // 24: corvo.cell.v1.State.user_cutoffs:type_name -> corvo.cell.v1.UserCutoff
-	25, // 25: corvo.cell.v1.GetStateResponse.state:type_name -> corvo.cell.v1.State
-	25, // 26: corvo.cell.v1.WatchResponse.state:type_name -> corvo.cell.v1.State
-	16, // 27: corvo.cell.v1.WatchResponse.changes:type_name -> corvo.cell.v1.Change
-	35, // 28: corvo.cell.v1.ListWatchersResponse.watchers:type_name -> corvo.cell.v1.Watcher
-	38, // 29: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
-	12, // 30: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
-	41, // 31: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
-	40, // 32: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
-	39, // 33: corvo.cell.v1.NodeStatus.secrets:type_name -> corvo.cell.v1.CellSecret
-	12, // 34: corvo.cell.v1.AdmitNodeRequest.node:type_name -> corvo.cell.v1.Node
-	12, // 35: corvo.cell.v1.AdmitNodeResponse.nodes:type_name -> corvo.cell.v1.Node
-	12, // 36: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
-	38, // 37: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
-	0,  // 38: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
-	58, // 39: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
-	22, // 40: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
-	24, // 41: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
-	27, // 42: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
-	29, // 43: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
-	31, // 44: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
-	33, // 45: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
-	36, // 46: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
-	42, // 47: corvo.cell.v1.CellService.AdmitNode:input_type -> corvo.cell.v1.AdmitNodeRequest
-	44, // 48: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
-	46, // 49: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
-	48, // 50: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
-	50, // 51: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
-	52, // 52: corvo.cell.v1.CellService.RaiseVersion:input_type -> corvo.cell.v1.RaiseVersionRequest
-	54, // 53: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
-	56, // 54: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
-	1,  // 55: corvo.cell.v1.FormationService.Describe:input_type -> corvo.cell.v1.DescribeRequest
-	3,  // 56: corvo.cell.v1.FormationService.Prepare:input_type -> corvo.cell.v1.PrepareRequest
-	5,  // 57: corvo.cell.v1.FormationService.Begin:input_type -> corvo.cell.v1.BeginRequest
-	23, // 58: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
-	26, // 59: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
-	28, // 60: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
-	30, // 61: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
-	32, // 62: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
-	34, // 63: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
-	37, // 64: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
-	43, // 65: corvo.cell.v1.CellService.AdmitNode:output_type -> corvo.cell.v1.AdmitNodeResponse
-	45, // 66: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
-	47, // 67: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
-	49, // 68: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
-	51, // 69: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
-	53, // 70: corvo.cell.v1.CellService.RaiseVersion:output_type -> corvo.cell.v1.RaiseVersionResponse
-	55, // 71: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
-	57, // 72: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
-	2,  // 73: corvo.cell.v1.FormationService.Describe:output_type -> corvo.cell.v1.DescribeResponse
-	4,  // 74: corvo.cell.v1.FormationService.Prepare:output_type -> corvo.cell.v1.PrepareResponse
-	6,  // 75: corvo.cell.v1.FormationService.Begin:output_type -> corvo.cell.v1.BeginResponse
-	58, // [58:76] is the sub-list for method output_type
-	40, // [40:58] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	14, // 0: corvo.cell.v1.DescribeResponse.node:type_name -> corvo.cell.v1.Node
+	14, // 1: corvo.cell.v1.PrepareRequest.members:type_name -> corvo.cell.v1.Node
+	10, // 2: corvo.cell.v1.Tenant.limits:type_name -> corvo.cell.v1.Limits
+	11, // 3: corvo.cell.v1.Limits.retention:type_name -> corvo.cell.v1.Retention
+	11, // 4: corvo.cell.v1.Limits.retention_max:type_name -> corvo.cell.v1.Retention
+	11, // 5: corvo.cell.v1.Namespace.retention:type_name -> corvo.cell.v1.Retention
+	16, // 6: corvo.cell.v1.UserCutoffs.list:type_name -> corvo.cell.v1.UserCutoff
+	9,  // 7: corvo.cell.v1.Change.tenant:type_name -> corvo.cell.v1.Tenant
+	12, // 8: corvo.cell.v1.Change.namespace:type_name -> corvo.cell.v1.Namespace
+	13, // 9: corvo.cell.v1.Change.key:type_name -> corvo.cell.v1.Key
+	14, // 10: corvo.cell.v1.Change.node:type_name -> corvo.cell.v1.Node
+	23, // 11: corvo.cell.v1.Change.shards:type_name -> corvo.cell.v1.Shards
+	15, // 12: corvo.cell.v1.Change.token_key:type_name -> corvo.cell.v1.TokenKey
+	16, // 13: corvo.cell.v1.Change.user_cutoff:type_name -> corvo.cell.v1.UserCutoff
+	21, // 14: corvo.cell.v1.Change.forget:type_name -> corvo.cell.v1.Forget
+	20, // 15: corvo.cell.v1.CellVersion.nodes:type_name -> corvo.cell.v1.NodeVersions
+	22, // 16: corvo.cell.v1.Forget.gone:type_name -> corvo.cell.v1.Gone
+	18, // 17: corvo.cell.v1.ApplyRequest.changes:type_name -> corvo.cell.v1.Change
+	18, // 18: corvo.cell.v1.ApplyResponse.stored:type_name -> corvo.cell.v1.Change
+	9,  // 19: corvo.cell.v1.State.tenants:type_name -> corvo.cell.v1.Tenant
+	12, // 20: corvo.cell.v1.State.namespaces:type_name -> corvo.cell.v1.Namespace
+	13, // 21: corvo.cell.v1.State.keys:type_name -> corvo.cell.v1.Key
+	14, // 22: corvo.cell.v1.State.nodes:type_name -> corvo.cell.v1.Node
+	15, // 23: corvo.cell.v1.State.token_keys:type_name -> corvo.cell.v1.TokenKey
+	16, // 24: corvo.cell.v1.State.user_cutoffs:type_name -> corvo.cell.v1.UserCutoff
+	27, // 25: corvo.cell.v1.GetStateResponse.state:type_name -> corvo.cell.v1.State
+	27, // 26: corvo.cell.v1.WatchResponse.state:type_name -> corvo.cell.v1.State
+	18, // 27: corvo.cell.v1.WatchResponse.changes:type_name -> corvo.cell.v1.Change
+	37, // 28: corvo.cell.v1.ListWatchersResponse.watchers:type_name -> corvo.cell.v1.Watcher
+	40, // 29: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
+	14, // 30: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
+	43, // 31: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
+	42, // 32: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
+	41, // 33: corvo.cell.v1.NodeStatus.secrets:type_name -> corvo.cell.v1.CellSecret
+	46, // 34: corvo.cell.v1.CompareDigestsResponse.digests:type_name -> corvo.cell.v1.DigestAt
+	14, // 35: corvo.cell.v1.AdmitNodeRequest.node:type_name -> corvo.cell.v1.Node
+	14, // 36: corvo.cell.v1.AdmitNodeResponse.nodes:type_name -> corvo.cell.v1.Node
+	14, // 37: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
+	40, // 38: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
+	0,  // 39: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
+	65, // 40: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
+	24, // 41: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
+	26, // 42: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
+	29, // 43: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
+	31, // 44: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
+	33, // 45: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
+	35, // 46: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
+	38, // 47: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
+	49, // 48: corvo.cell.v1.CellService.AdmitNode:input_type -> corvo.cell.v1.AdmitNodeRequest
+	51, // 49: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
+	53, // 50: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
+	55, // 51: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
+	57, // 52: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
+	59, // 53: corvo.cell.v1.CellService.RaiseVersion:input_type -> corvo.cell.v1.RaiseVersionRequest
+	61, // 54: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
+	63, // 55: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
+	44, // 56: corvo.cell.v1.CellService.CompareDigests:input_type -> corvo.cell.v1.CompareDigestsRequest
+	47, // 57: corvo.cell.v1.CellService.CopyGroup:input_type -> corvo.cell.v1.CopyGroupRequest
+	3,  // 58: corvo.cell.v1.FormationService.Describe:input_type -> corvo.cell.v1.DescribeRequest
+	5,  // 59: corvo.cell.v1.FormationService.Prepare:input_type -> corvo.cell.v1.PrepareRequest
+	7,  // 60: corvo.cell.v1.FormationService.Begin:input_type -> corvo.cell.v1.BeginRequest
+	1,  // 61: corvo.cell.v1.FormationService.RepairGroup:input_type -> corvo.cell.v1.RepairGroupRequest
+	25, // 62: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
+	28, // 63: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
+	30, // 64: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
+	32, // 65: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
+	34, // 66: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
+	36, // 67: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
+	39, // 68: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
+	50, // 69: corvo.cell.v1.CellService.AdmitNode:output_type -> corvo.cell.v1.AdmitNodeResponse
+	52, // 70: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
+	54, // 71: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
+	56, // 72: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
+	58, // 73: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
+	60, // 74: corvo.cell.v1.CellService.RaiseVersion:output_type -> corvo.cell.v1.RaiseVersionResponse
+	62, // 75: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
+	64, // 76: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
+	45, // 77: corvo.cell.v1.CellService.CompareDigests:output_type -> corvo.cell.v1.CompareDigestsResponse
+	48, // 78: corvo.cell.v1.CellService.CopyGroup:output_type -> corvo.cell.v1.CopyGroupResponse
+	4,  // 79: corvo.cell.v1.FormationService.Describe:output_type -> corvo.cell.v1.DescribeResponse
+	6,  // 80: corvo.cell.v1.FormationService.Prepare:output_type -> corvo.cell.v1.PrepareResponse
+	8,  // 81: corvo.cell.v1.FormationService.Begin:output_type -> corvo.cell.v1.BeginResponse
+	2,  // 82: corvo.cell.v1.FormationService.RepairGroup:output_type -> corvo.cell.v1.RepairGroupResponse
+	62, // [62:83] is the sub-list for method output_type
+	41, // [41:62] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cell_v1_cell_proto_init() }
@@ -4213,7 +4619,7 @@ func file_corvo_cell_v1_cell_proto_init() {
 	if File_corvo_cell_v1_cell_proto != nil {
 		return
 	}
-	file_corvo_cell_v1_cell_proto_msgTypes[15].OneofWrappers = []any{
+	file_corvo_cell_v1_cell_proto_msgTypes[17].OneofWrappers = []any{
 		(*Change_Tenant)(nil),
 		(*Change_Namespace)(nil),
 		(*Change_Key)(nil),
@@ -4232,7 +4638,7 @@ func file_corvo_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cell_v1_cell_proto_rawDesc), len(file_corvo_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   58,
+			NumMessages:   65,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -75,6 +75,11 @@ const (
 	CellServiceChangeGroupProcedure = "/corvo.cell.v1.CellService/ChangeGroup"
 	// CellServiceListAuditProcedure is the fully-qualified name of the CellService's ListAudit RPC.
 	CellServiceListAuditProcedure = "/corvo.cell.v1.CellService/ListAudit"
+	// CellServiceCompareDigestsProcedure is the fully-qualified name of the CellService's
+	// CompareDigests RPC.
+	CellServiceCompareDigestsProcedure = "/corvo.cell.v1.CellService/CompareDigests"
+	// CellServiceCopyGroupProcedure is the fully-qualified name of the CellService's CopyGroup RPC.
+	CellServiceCopyGroupProcedure = "/corvo.cell.v1.CellService/CopyGroup"
 	// FormationServiceDescribeProcedure is the fully-qualified name of the FormationService's Describe
 	// RPC.
 	FormationServiceDescribeProcedure = "/corvo.cell.v1.FormationService/Describe"
@@ -83,6 +88,9 @@ const (
 	FormationServicePrepareProcedure = "/corvo.cell.v1.FormationService/Prepare"
 	// FormationServiceBeginProcedure is the fully-qualified name of the FormationService's Begin RPC.
 	FormationServiceBeginProcedure = "/corvo.cell.v1.FormationService/Begin"
+	// FormationServiceRepairGroupProcedure is the fully-qualified name of the FormationService's
+	// RepairGroup RPC.
+	FormationServiceRepairGroupProcedure = "/corvo.cell.v1.FormationService/RepairGroup"
 )
 
 // CellServiceClient is a client for the corvo.cell.v1.CellService service.
@@ -122,6 +130,11 @@ type CellServiceClient interface {
 	// ListAudit lists who administered queues and jobs of one shard, oldest first. Any node
 	// can be asked: it forwards to the shard's leader.
 	ListAudit(context.Context, *connect.Request[v1.ListAuditRequest]) (*connect.Response[v1.ListAuditResponse], error)
+	// CompareDigests returns the called node's digests of one group at the given indexes,
+	// as far as it still knows them.
+	CompareDigests(context.Context, *connect.Request[v1.CompareDigestsRequest]) (*connect.Response[v1.CompareDigestsResponse], error)
+	// CopyGroup sends the called node's state of one group, for a node that repairs its own.
+	CopyGroup(context.Context, *connect.Request[v1.CopyGroupRequest]) (*connect.ServerStreamForClient[v1.CopyGroupResponse], error)
 }
 
 // NewCellServiceClient constructs a client for the corvo.cell.v1.CellService service. By default,
@@ -225,6 +238,18 @@ func NewCellServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(cellServiceMethods.ByName("ListAudit")),
 			connect.WithClientOptions(opts...),
 		),
+		compareDigests: connect.NewClient[v1.CompareDigestsRequest, v1.CompareDigestsResponse](
+			httpClient,
+			baseURL+CellServiceCompareDigestsProcedure,
+			connect.WithSchema(cellServiceMethods.ByName("CompareDigests")),
+			connect.WithClientOptions(opts...),
+		),
+		copyGroup: connect.NewClient[v1.CopyGroupRequest, v1.CopyGroupResponse](
+			httpClient,
+			baseURL+CellServiceCopyGroupProcedure,
+			connect.WithSchema(cellServiceMethods.ByName("CopyGroup")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -245,6 +270,8 @@ type cellServiceClient struct {
 	raiseVersion       *connect.Client[v1.RaiseVersionRequest, v1.RaiseVersionResponse]
 	changeGroup        *connect.Client[v1.ChangeGroupRequest, v1.ChangeGroupResponse]
 	listAudit          *connect.Client[v1.ListAuditRequest, v1.ListAuditResponse]
+	compareDigests     *connect.Client[v1.CompareDigestsRequest, v1.CompareDigestsResponse]
+	copyGroup          *connect.Client[v1.CopyGroupRequest, v1.CopyGroupResponse]
 }
 
 // Apply calls corvo.cell.v1.CellService.Apply.
@@ -322,6 +349,16 @@ func (c *cellServiceClient) ListAudit(ctx context.Context, req *connect.Request[
 	return c.listAudit.CallUnary(ctx, req)
 }
 
+// CompareDigests calls corvo.cell.v1.CellService.CompareDigests.
+func (c *cellServiceClient) CompareDigests(ctx context.Context, req *connect.Request[v1.CompareDigestsRequest]) (*connect.Response[v1.CompareDigestsResponse], error) {
+	return c.compareDigests.CallUnary(ctx, req)
+}
+
+// CopyGroup calls corvo.cell.v1.CellService.CopyGroup.
+func (c *cellServiceClient) CopyGroup(ctx context.Context, req *connect.Request[v1.CopyGroupRequest]) (*connect.ServerStreamForClient[v1.CopyGroupResponse], error) {
+	return c.copyGroup.CallServerStream(ctx, req)
+}
+
 // CellServiceHandler is an implementation of the corvo.cell.v1.CellService service.
 type CellServiceHandler interface {
 	// Apply writes desired state. The changes of a call are one log entry: all or none apply.
@@ -359,6 +396,11 @@ type CellServiceHandler interface {
 	// ListAudit lists who administered queues and jobs of one shard, oldest first. Any node
 	// can be asked: it forwards to the shard's leader.
 	ListAudit(context.Context, *connect.Request[v1.ListAuditRequest]) (*connect.Response[v1.ListAuditResponse], error)
+	// CompareDigests returns the called node's digests of one group at the given indexes,
+	// as far as it still knows them.
+	CompareDigests(context.Context, *connect.Request[v1.CompareDigestsRequest]) (*connect.Response[v1.CompareDigestsResponse], error)
+	// CopyGroup sends the called node's state of one group, for a node that repairs its own.
+	CopyGroup(context.Context, *connect.Request[v1.CopyGroupRequest], *connect.ServerStream[v1.CopyGroupResponse]) error
 }
 
 // NewCellServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -458,6 +500,18 @@ func NewCellServiceHandler(svc CellServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(cellServiceMethods.ByName("ListAudit")),
 		connect.WithHandlerOptions(opts...),
 	)
+	cellServiceCompareDigestsHandler := connect.NewUnaryHandler(
+		CellServiceCompareDigestsProcedure,
+		svc.CompareDigests,
+		connect.WithSchema(cellServiceMethods.ByName("CompareDigests")),
+		connect.WithHandlerOptions(opts...),
+	)
+	cellServiceCopyGroupHandler := connect.NewServerStreamHandler(
+		CellServiceCopyGroupProcedure,
+		svc.CopyGroup,
+		connect.WithSchema(cellServiceMethods.ByName("CopyGroup")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/corvo.cell.v1.CellService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case CellServiceApplyProcedure:
@@ -490,6 +544,10 @@ func NewCellServiceHandler(svc CellServiceHandler, opts ...connect.HandlerOption
 			cellServiceChangeGroupHandler.ServeHTTP(w, r)
 		case CellServiceListAuditProcedure:
 			cellServiceListAuditHandler.ServeHTTP(w, r)
+		case CellServiceCompareDigestsProcedure:
+			cellServiceCompareDigestsHandler.ServeHTTP(w, r)
+		case CellServiceCopyGroupProcedure:
+			cellServiceCopyGroupHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -559,6 +617,14 @@ func (UnimplementedCellServiceHandler) ListAudit(context.Context, *connect.Reque
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.ListAudit is not implemented"))
 }
 
+func (UnimplementedCellServiceHandler) CompareDigests(context.Context, *connect.Request[v1.CompareDigestsRequest]) (*connect.Response[v1.CompareDigestsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.CompareDigests is not implemented"))
+}
+
+func (UnimplementedCellServiceHandler) CopyGroup(context.Context, *connect.Request[v1.CopyGroupRequest], *connect.ServerStream[v1.CopyGroupResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.CopyGroup is not implemented"))
+}
+
 // FormationServiceClient is a client for the corvo.cell.v1.FormationService service.
 type FormationServiceClient interface {
 	// Describe returns the node's addresses and the cell that its folder belongs to.
@@ -567,6 +633,9 @@ type FormationServiceClient interface {
 	Prepare(context.Context, *connect.Request[v1.PrepareRequest]) (*connect.Response[v1.PrepareResponse], error)
 	// Begin lets a prepared node take part in the cell. It is idempotent.
 	Begin(context.Context, *connect.Request[v1.BeginRequest]) (*connect.Response[v1.BeginResponse], error)
+	// RepairGroup ends the quarantine of the node's replica of a group: its state is replaced by
+	// a copy from another node.
+	RepairGroup(context.Context, *connect.Request[v1.RepairGroupRequest]) (*connect.Response[v1.RepairGroupResponse], error)
 }
 
 // NewFormationServiceClient constructs a client for the corvo.cell.v1.FormationService service. By
@@ -598,14 +667,21 @@ func NewFormationServiceClient(httpClient connect.HTTPClient, baseURL string, op
 			connect.WithSchema(formationServiceMethods.ByName("Begin")),
 			connect.WithClientOptions(opts...),
 		),
+		repairGroup: connect.NewClient[v1.RepairGroupRequest, v1.RepairGroupResponse](
+			httpClient,
+			baseURL+FormationServiceRepairGroupProcedure,
+			connect.WithSchema(formationServiceMethods.ByName("RepairGroup")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // formationServiceClient implements FormationServiceClient.
 type formationServiceClient struct {
-	describe *connect.Client[v1.DescribeRequest, v1.DescribeResponse]
-	prepare  *connect.Client[v1.PrepareRequest, v1.PrepareResponse]
-	begin    *connect.Client[v1.BeginRequest, v1.BeginResponse]
+	describe    *connect.Client[v1.DescribeRequest, v1.DescribeResponse]
+	prepare     *connect.Client[v1.PrepareRequest, v1.PrepareResponse]
+	begin       *connect.Client[v1.BeginRequest, v1.BeginResponse]
+	repairGroup *connect.Client[v1.RepairGroupRequest, v1.RepairGroupResponse]
 }
 
 // Describe calls corvo.cell.v1.FormationService.Describe.
@@ -623,6 +699,11 @@ func (c *formationServiceClient) Begin(ctx context.Context, req *connect.Request
 	return c.begin.CallUnary(ctx, req)
 }
 
+// RepairGroup calls corvo.cell.v1.FormationService.RepairGroup.
+func (c *formationServiceClient) RepairGroup(ctx context.Context, req *connect.Request[v1.RepairGroupRequest]) (*connect.Response[v1.RepairGroupResponse], error) {
+	return c.repairGroup.CallUnary(ctx, req)
+}
+
 // FormationServiceHandler is an implementation of the corvo.cell.v1.FormationService service.
 type FormationServiceHandler interface {
 	// Describe returns the node's addresses and the cell that its folder belongs to.
@@ -631,6 +712,9 @@ type FormationServiceHandler interface {
 	Prepare(context.Context, *connect.Request[v1.PrepareRequest]) (*connect.Response[v1.PrepareResponse], error)
 	// Begin lets a prepared node take part in the cell. It is idempotent.
 	Begin(context.Context, *connect.Request[v1.BeginRequest]) (*connect.Response[v1.BeginResponse], error)
+	// RepairGroup ends the quarantine of the node's replica of a group: its state is replaced by
+	// a copy from another node.
+	RepairGroup(context.Context, *connect.Request[v1.RepairGroupRequest]) (*connect.Response[v1.RepairGroupResponse], error)
 }
 
 // NewFormationServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -658,6 +742,12 @@ func NewFormationServiceHandler(svc FormationServiceHandler, opts ...connect.Han
 		connect.WithSchema(formationServiceMethods.ByName("Begin")),
 		connect.WithHandlerOptions(opts...),
 	)
+	formationServiceRepairGroupHandler := connect.NewUnaryHandler(
+		FormationServiceRepairGroupProcedure,
+		svc.RepairGroup,
+		connect.WithSchema(formationServiceMethods.ByName("RepairGroup")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/corvo.cell.v1.FormationService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case FormationServiceDescribeProcedure:
@@ -666,6 +756,8 @@ func NewFormationServiceHandler(svc FormationServiceHandler, opts ...connect.Han
 			formationServicePrepareHandler.ServeHTTP(w, r)
 		case FormationServiceBeginProcedure:
 			formationServiceBeginHandler.ServeHTTP(w, r)
+		case FormationServiceRepairGroupProcedure:
+			formationServiceRepairGroupHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -685,4 +777,8 @@ func (UnimplementedFormationServiceHandler) Prepare(context.Context, *connect.Re
 
 func (UnimplementedFormationServiceHandler) Begin(context.Context, *connect.Request[v1.BeginRequest]) (*connect.Response[v1.BeginResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.FormationService.Begin is not implemented"))
+}
+
+func (UnimplementedFormationServiceHandler) RepairGroup(context.Context, *connect.Request[v1.RepairGroupRequest]) (*connect.Response[v1.RepairGroupResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.FormationService.RepairGroup is not implemented"))
 }

@@ -1,0 +1,306 @@
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/node"
+)
+
+// rolesOf is what each node says it is in a group, without those that do not answer.
+func (r *cellRig) rolesOf(group uint32) map[string]string {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	nodes, err := r.Admin().Nodes(ctx)
+	if err != nil {
+		return nil
+	}
+	out := make(map[string]string)
+	for _, n := range nodes {
+		for _, g := range n.GetGroups() {
+			if g.GetGroup() == group {
+				out[n.GetNode().GetId()] = g.GetRole()
+			}
+		}
+	}
+	return out
+}
+
+func (r *cellRig) waitRole(group uint32, role string, ids ...string) {
+	r.t.Helper()
+	var last map[string]string
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		last = r.rolesOf(group)
+		all := len(last) > 0
+		for _, id := range ids {
+			all = all && last[id] == role
+		}
+		if all {
+			return
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	r.t.Fatalf("group %d: %v aren't all %s: %v", group, ids, role, last)
+}
+
+// shardOf is the group that holds the customer's jobs.
+func (r *cellRig) shardOf(c customer) uint32 {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	state, err := r.Admin().State(ctx)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, n := range state.GetNamespaces() {
+		if n.GetId() == c.who.NamespaceID {
+			return n.GetShard()
+		}
+	}
+	r.t.Fatal("the namespace is on no shard")
+	return 0
+}
+
+func (r *cellRig) diverge(i int, group uint32) {
+	r.t.Helper()
+	if err := node.Diverge(r.Places[i].Dir, group); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *cellRig) transfer(group uint32, to string) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	admin := r.Admin()
+	eventually.NoError(r.t, patience, "leadership moves", func() error {
+		if err := admin.Transfer(ctx, group, to); err != nil {
+			return err
+		}
+		if role := r.rolesOf(group)[to]; role != "leader" {
+			return fmt.Errorf("%s is %s", to, role)
+		}
+		return nil
+	})
+}
+
+func (r *cellRig) status(i int, path string) (int, string) {
+	r.t.Helper()
+	res, err := http.Get(r.Places[i].APIURL + path)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer res.Body.Close()
+	return res.StatusCode, readAll(res)
+}
+
+func (r *cellRig) repair(node string, group uint32, from string) *cellv1.RepairGroupResponse {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	res, err := r.Admin().Repair(ctx, node, group, from, false)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res
+}
+
+func TestDivergence_AFollowerThatDiffersIsLeftOutUntilItIsRepaired(t *testing.T) {
+	t.Parallel()
+	r := formedCell(t, 3)
+	c := r.customer()
+	shard := r.shardOf(c)
+	c.enqueue(r.Places[0].APIURL, 5)
+	r.caughtUp("n3")
+	r.Stop(2)
+	r.diverge(2, shard)
+	r.MustStart(2)
+	r.waitRole(shard, "quarantined", "n3")
+	c.enqueue(r.Places[2].APIURL, 5) // The node sends the call on.
+
+	// It stays left out after a restart, is as ready as any, and says so.
+	r.Stop(2)
+	r.MustStart(2)
+	r.waitRole(shard, "quarantined", "n3")
+	r.Ready(2)
+	if code, body := r.status(2, "/readyz"); code != http.StatusOK || !strings.Contains(body, fmt.Sprintf("group %d is quarantined", shard)) {
+		t.Errorf("readyz: %d %s", code, body)
+	}
+	if res := r.repair("n3", shard, ""); res.GetIndex() == 0 || res.GetBytes() == 0 {
+		t.Errorf("repaired: %v", res)
+	}
+	r.waitRole(shard, "follower", "n3")
+	c.enqueue(r.Places[1].APIURL, 5)
+	r.caughtUp("n3")
+
+	// It counts as a voter again.
+	r.Stop(0)
+	c.enqueue(r.Places[2].APIURL, 5)
+	if n := c.count(r.Places[2].APIURL); n != 20 {
+		t.Errorf("%d jobs of 20", n)
+	}
+}
+
+func TestDivergence_ALeaderThatDiffersGivesUpItsGroup(t *testing.T) {
+	t.Parallel()
+	r := formedCell(t, 3)
+	c := r.customer()
+	shard := r.shardOf(c)
+	c.enqueue(r.Places[0].APIURL, 5)
+	const unique = `{"queue":"mail","unique_key":"u"}`
+	eventually.True(t, patience, "a unique job is taken", func() bool {
+		return c.call(r.Places[0].APIURL, "/api/v1/enqueue", unique) == http.StatusCreated
+	})
+	r.caughtUp("n1")
+	r.transfer(shard, "n1")
+	if err := r.Nodes[0].Damage(shard, c.who.NamespaceID, "u"); err != nil {
+		t.Fatal(err)
+	}
+	c.call(r.Places[0].APIURL, "/api/v1/enqueue", unique) // A second one by its state, and by no other.
+	taken := 6
+	for deadline := time.Now().Add(patience); r.rolesOf(shard)["n1"] != "quarantined"; {
+		if time.Now().After(deadline) {
+			t.Fatalf("the leader goes on: %v", r.rolesOf(shard))
+		}
+		if c.call(r.Places[0].APIURL, "/api/v1/enqueue", `{"queue":"mail"}`) == http.StatusCreated {
+			taken++
+		}
+	}
+	for id, role := range r.rolesOf(shard) {
+		if id != "n1" && role == "quarantined" {
+			t.Errorf("%s, which is right, is left out", id)
+		}
+	}
+	c.enqueue(r.Places[0].APIURL, 5)
+	r.repair("n1", shard, "")
+	r.waitRole(shard, "follower", "n1")
+	r.Stop(1)
+	c.enqueue(r.Places[0].APIURL, 5)
+	if n := c.count(r.Places[0].APIURL); n < taken+10 {
+		t.Errorf("%d jobs, and %d were acknowledged", n, taken+10)
+	}
+}
+
+// One against one is a dispute; the third one settles it, whoever leads.
+func TestDivergence_AThirdReplicaSettlesADispute(t *testing.T) {
+	t.Parallel()
+	r := formedCell(t, 3)
+	c := r.customer()
+	shard := r.shardOf(c)
+	c.enqueue(r.Places[0].APIURL, 5)
+	r.caughtUp("n1")
+	for i := range r.Nodes {
+		r.Stop(i)
+	}
+	r.diverge(0, shard)
+	r.MustStart(0)
+	r.MustStart(1)
+	r.waitRole(shard, "disputed", "n1", "n2")
+	r.MustStart(2)
+	r.waitRole(shard, "quarantined", "n1")
+	c.enqueue(r.Places[1].APIURL, 5)
+}
+
+// With two voters nobody knows who is right: neither serves, and a person decides.
+func TestDivergence_TwoThatDifferServeNothingUntilAPersonDecides(t *testing.T) {
+	t.Parallel()
+	r := formedCell(t, 3)
+	c := r.customer()
+	shard := r.shardOf(c)
+	c.enqueue(r.Places[0].APIURL, 5)
+	r.caughtUp("n3")
+	r.Stop(0)
+	r.Stop(2)
+	r.diverge(2, shard)
+	r.MustStart(2)
+	r.waitRole(shard, "disputed", "n2", "n3")
+	if status := c.call(r.Places[1].APIURL, "/api/v1/enqueue", `{"queue":"mail"}`); status != http.StatusServiceUnavailable {
+		t.Errorf("a disputed group answers %d", status)
+	}
+	r.Stop(1)
+	r.Stop(2)
+	r.MustStart(1)
+	r.MustStart(2)
+	r.waitRole(shard, "disputed", "n2", "n3") // Also after a restart.
+	r.repair("n3", shard, "n2")
+	c.enqueue(r.Places[1].APIURL, 5)
+	if n := c.count(r.Places[1].APIURL); n != 10 {
+		t.Errorf("%d jobs of 10", n)
+	}
+}
+
+func TestDivergence_OfTheCellsOwnRecordsEndsTheNodeUntilTheyAreRepaired(t *testing.T) {
+	t.Parallel()
+	r := formedCell(t, 3)
+	c := r.customer()
+	r.caughtUp("n3")
+	r.Stop(2)
+	r.diverge(2, 1)
+	r.MustStart(2)
+	select {
+	case err := <-r.Nodes[2].Ended():
+		if err == nil || !strings.Contains(err.Error(), "quarantined") {
+			t.Fatal(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("the node goes on")
+	}
+	r.Stop(2)
+	c.enqueue(r.Places[0].APIURL, 5)
+	r.MustStart(2)
+	if code, body := r.status(2, "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "cell repair") {
+		t.Errorf("readyz: %d %s", code, body)
+	}
+	r.repair("n3", 1, "")
+	r.Ready(2)
+}
+
+func readAll(res *http.Response) string {
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+func TestCrash_AGroupThatEndedItsProcessTwiceIsLeftOutUntilAnOperatorLetsItIn(t *testing.T) {
+	t.Parallel()
+	r := formedCell(t, 3)
+	c := r.customer()
+	shard := r.shardOf(c)
+	c.enqueue(r.Places[0].APIURL, 5)
+	r.caughtUp("n3")
+	r.Nodes[2].Crash(shard, 7)
+	r.Nodes[2].Crash(shard, 9) // Elsewhere: not the same fault.
+	r.Stop(2)
+	r.MustStart(2)
+	r.Ready(2)
+	if role := r.rolesOf(shard)["n3"]; role == "quarantined" {
+		t.Fatal("left out after one crash")
+	}
+	r.Nodes[2].Crash(shard, 9)
+	r.Stop(2)
+	r.MustStart(2)
+	r.waitRole(shard, "quarantined", "n3")
+	r.Ready(2)
+	if _, body := r.status(2, "/readyz"); !strings.Contains(body, "ended the process 2 times at entry 9") {
+		t.Errorf("readyz: %s", body)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := r.Admin().Repair(ctx, "n3", shard, "", true); err != nil {
+		t.Fatal(err)
+	}
+	r.waitRole(shard, "follower", "n3")
+	if _, err := r.Admin().Repair(ctx, "n3", shard, "", true); err == nil {
+		t.Error("what isn't quarantined was repaired")
+	}
+}
