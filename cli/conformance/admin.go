@@ -35,6 +35,7 @@ type JobView struct {
 	CreatedAt      time.Time         `json:"created_at"`
 	StartedAt      time.Time         `json:"started_at"`
 	CompletedAt    time.Time         `json:"completed_at"`
+	RetainedUntil  time.Time         `json:"retained_until"`
 	Errors         []struct {
 		Attempt   int    `json:"attempt"`
 		Error     string `json:"error"`
@@ -84,6 +85,17 @@ type QueueView struct {
 	Retrying       int    `json:"retrying"`
 	Enqueued       int    `json:"enqueued"`
 	Failed         int    `json:"failed"`
+
+	Retention          Retention `json:"retention"`
+	EffectiveRetention Retention `json:"effective_retention"`
+}
+
+// Retention is how long the finished jobs of a queue are kept.
+type Retention struct {
+	CompletedMS int64 `json:"completed_ms"`
+	DeadMS      int64 `json:"dead_ms"`
+	CancelledMS int64 `json:"cancelled_ms"`
+	FinishedMax int64 `json:"finished_max"`
 }
 
 // Try makes an HTTP/JSON call.

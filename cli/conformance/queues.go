@@ -72,6 +72,21 @@ var queueRules = []Rule{
 		v = t.QueueNow(q)
 		t.FailIf(!v.Paused || v.MaxConcurrency != 0 || v.RateLimit != 0, "described as nothing, it is %+v", v)
 	}},
+	{Name: "a queue says how long its finished jobs are kept", Once: true, Run: func(t *T, q string) {
+		t.SetQueue(q, object{"retention": object{"completed": "1h", "dead_ms": 7_200_000, "finished_max": 50}})
+		v := t.QueueNow(q)
+		Equal(t, "retention", v.Retention, Retention{CompletedMS: 3_600_000, DeadMS: 7_200_000, FinishedMax: 50})
+		t.FailIf(v.EffectiveRetention.CompletedMS != 3_600_000 || v.EffectiveRetention.CancelledMS == 0, "what counts is %+v", v.EffectiveRetention)
+		id := t.Enqueue(Job{Queue: q}).ID
+		t.Ack(t.Fetch(q))
+		j := t.Job(id)
+		Equal(t, "kept after the end", j.RetainedUntil.Sub(j.CompletedAt), time.Hour)
+		t.SetQueue(q, object{})
+		v = t.QueueNow(q)
+		Equal(t, "retention", v.Retention, Retention{})
+		t.Refused(t.Try(http.MethodPut, queuePath(q, ""), object{"retention": object{"completed": "1s", "finished_max": -1, "mistyped": 1}}, nil),
+			invalid, "retention.completed_ms", "retention.finished_max", "retention.mistyped")
+	}},
 	{Name: "settings that are wrong are refused by name and change nothing", Once: true, Run: func(t *T, q string) {
 		t.Refused(t.Try(http.MethodPut, queuePath(q, ""), object{"max_concurrency": -1, "throttle": object{"limit": 0, "window_ms": 1000}, "mistyped": 1}, nil),
 			invalid, "max_concurrency", "mistyped", "throttle.limit")

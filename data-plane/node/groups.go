@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/cluster"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/notify"
@@ -191,7 +192,7 @@ func (n *Node) openShard(id uint32) error {
 		LeaderWait: server.LeaderWait,
 	})
 	model := readmodel.NewProjector(n.models, store, hub, g.AppliedIndex, n.logger)
-	service := queue.New(s, n.enqueuePerSecond)
+	service := queue.New(s, n.enqueuePerSecond, n.retention)
 	views := queue.NewViews(service, model, hub)
 	bulk := queue.NewBulk(views, n.logger)
 	g.Dispute(n.quarantine.disputed(id))
@@ -249,6 +250,14 @@ func (n *Node) join(ctx context.Context) error {
 	client := cell.NewClient(n.signer, n.cell.ID(), n.cfg.ID, n.transport, n.cfg.Join)
 	n.loops.Go(func() { n.askToJoin(client, n.self()) })
 	return ctx.Err()
+}
+
+// retention is what a namespace keeps of what has ended.
+func (n *Node) retention(ns job.Namespace) retention.Policy {
+	v := n.cell.View()
+	rec, _ := v.NamespaceByID(ns)
+	tenant, _ := v.TenantByID(rec.GetTenantId())
+	return retention.Of(tenant.GetLimits(), rec.GetRetention())
 }
 
 // enqueuePerSecond is what the plan of a namespace's tenant allows in each of its

@@ -37,12 +37,7 @@ func (s *namespaces) Known(ns job.Namespace) bool {
 }
 
 // Retention implements shard.Namespaces.
-func (s *namespaces) Retention(ns job.Namespace) retention.Policy {
-	v := s.node.cell.View()
-	rec, _ := v.NamespaceByID(ns)
-	tenant, _ := v.TenantByID(rec.GetTenantId())
-	return retention.Of(tenant.GetLimits(), rec.GetRetention())
-}
+func (s *namespaces) Retention(ns job.Namespace) retention.Policy { return s.node.retention(ns) }
 
 // Changed implements shard.Namespaces.
 func (s *namespaces) Changed() <-chan struct{} { return s.node.cell.Changed() }

@@ -79,6 +79,7 @@ func printJob(w io.Writer, j *wire.Job, now time.Time) {
 	at("lease ends", j.LeaseExpiresAt)
 	at("completed", j.CompletedAt)
 	at("failed", j.FailedAt)
+	at("deleted", j.RetainedUntil)
 	line("payload", string(j.Payload))
 	line("progress", string(j.Progress))
 	line("checkpoint", string(j.Checkpoint))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,7 +37,7 @@ func queueLimits(q *wire.Queue) string {
 	if q.RateLimit > 0 {
 		parts = append(parts, fmt.Sprintf("%d/%s", q.RateLimit, typed(time.Duration(q.RateWindowMS)*time.Millisecond)))
 	}
-	return strings.Join(append(parts, queueRetries(q)...), ", ")
+	return strings.Join(slices.Concat(parts, queueRetries(q), queueRetention(q)), ", ")
 }
 
 // queueRetries says the retry defaults that the queue has.
@@ -109,7 +110,7 @@ func orNone[N int | int64](n N) *N {
 // queueSettings is what the queue has now, as PUT takes it.
 func queueSettings(q *wire.Queue) wire.QueueRequest {
 	in := wire.QueueRequest{MaxConcurrency: q.MaxConcurrency, MaxRetries: q.MaxRetries, RetryBackoff: q.RetryBackoff,
-		RetryBaseDelayMS: q.RetryBaseDelayMS, RetryMaxDelayMS: q.RetryMaxDelayMS}
+		RetryBaseDelayMS: q.RetryBaseDelayMS, RetryMaxDelayMS: q.RetryMaxDelayMS, Retention: q.Retention}
 	if q.RateLimit > 0 {
 		in.Throttle = &wire.QueueThrottle{Limit: q.RateLimit, WindowMS: q.RateWindowMS}
 	}
@@ -120,17 +121,20 @@ func (s *session) queueSetVerb() verb {
 	var paused bool
 	var limit, rate string
 	var retry retryFlags
+	var keep retentionFlags
 	return verb{
 		noun: "queue set", args: "QUEUE", short: "Make a queue, or change its settings",
 		long: "Changes the settings that you give and keeps the others. Creates the queue if it doesn't exist.",
 		example: `  {cmd} emails --max-concurrency 10
   {cmd} emails --throttle 100/1m --paused=false
   {cmd} emails --max-concurrency off
-  {cmd} emails --max-retries 7 --retry-backoff linear`,
+  {cmd} emails --max-retries 7 --retry-backoff linear
+  {cmd} emails --retention-completed 24h --retention-dead 90d`,
 		flags: func(c *cobra.Command) {
 			c.Flags().StringVar(&limit, "max-concurrency", "", "most jobs that can be active at the same time, or off")
 			c.Flags().StringVar(&rate, "throttle", "", "most jobs that can start in a period, such as 100/1m, or off")
 			retry.register(c)
+			keep.register(c)
 			c.Flags().BoolVar(&paused, "paused", false, "pause the queue; --paused=false resumes it")
 		},
 		run: func(c *cobra.Command, args []string) error {
@@ -148,7 +152,10 @@ func (s *session) queueSetVerb() verb {
 						return err
 					}
 				}
-				return retry.into(c, in)
+				if err := retry.into(c, in); err != nil {
+					return err
+				}
+				return keep.into(c, in)
 			})
 		},
 	}

@@ -83,23 +83,25 @@ type Job struct {
 	CompletedAt      time.Time         `json:"completed_at,omitzero"`
 	FailedAt         time.Time         `json:"failed_at,omitzero"`
 	FinishedAt       time.Time         `json:"finished_at,omitzero"` // Completed, dead or cancelled.
-	Errors           []JobError        `json:"errors,omitempty"`
-	Crashes          int               `json:"crashes,omitempty"`
-	DeadReason       DeadReason        `json:"dead_reason,omitempty"`
-	ParentID         string            `json:"parent_id,omitempty"`
-	TraceParent      string            `json:"traceparent,omitempty"`
-	HoldReason       string            `json:"hold_reason,omitempty"` // While it is held.
-	Hold             *Hold             `json:"hold,omitempty"`        // The latest, decided or not.
-	BatchID          string            `json:"batch_id,omitempty"`
-	ChainID          string            `json:"chain_id,omitempty"`
-	ChainStep        *int              `json:"chain_step,omitempty"` // From 0; -1 is its on_exit job, -2 its on_failure job.
-	DependsOn        []string          `json:"depends_on,omitempty"`
-	DependencyPolicy DependencyPolicy  `json:"on_dependency_failed,omitempty"`
-	WaitingOn        int               `json:"waiting_on,omitempty"` // How many of depends_on have not ended.
-	Timeline         []JobEvent        `json:"timeline,omitempty"`
-	ScheduleID       string            `json:"schedule_id,omitempty"`
-	Usage            *JobUsage         `json:"usage,omitempty"`
-	Agent            *Agent            `json:"agent,omitempty"`
+	// RetainedUntil is when a finished job is deleted, at the latest.
+	RetainedUntil    time.Time        `json:"retained_until,omitzero"`
+	Errors           []JobError       `json:"errors,omitempty"`
+	Crashes          int              `json:"crashes,omitempty"`
+	DeadReason       DeadReason       `json:"dead_reason,omitempty"`
+	ParentID         string           `json:"parent_id,omitempty"`
+	TraceParent      string           `json:"traceparent,omitempty"`
+	HoldReason       string           `json:"hold_reason,omitempty"` // While it is held.
+	Hold             *Hold            `json:"hold,omitempty"`        // The latest, decided or not.
+	BatchID          string           `json:"batch_id,omitempty"`
+	ChainID          string           `json:"chain_id,omitempty"`
+	ChainStep        *int             `json:"chain_step,omitempty"` // From 0; -1 is its on_exit job, -2 its on_failure job.
+	DependsOn        []string         `json:"depends_on,omitempty"`
+	DependencyPolicy DependencyPolicy `json:"on_dependency_failed,omitempty"`
+	WaitingOn        int              `json:"waiting_on,omitempty"` // How many of depends_on have not ended.
+	Timeline         []JobEvent       `json:"timeline,omitempty"`
+	ScheduleID       string           `json:"schedule_id,omitempty"`
+	Usage            *JobUsage        `json:"usage,omitempty"`
+	Agent            *Agent           `json:"agent,omitempty"`
 }
 
 // JobError is a failed attempt.

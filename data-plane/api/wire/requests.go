@@ -178,13 +178,14 @@ type BulkRequest struct {
 // QueueRequest is PUT /api/v1/queues/{name}: the whole of its settings. What is left out
 // has no limit, or the default of the engine; Paused that is left out stays as it is.
 type QueueRequest struct {
-	Paused           *bool          `json:"paused,omitempty"`
-	MaxConcurrency   int            `json:"max_concurrency,omitempty"`
-	Throttle         *QueueThrottle `json:"throttle,omitempty"`
-	MaxRetries       *int           `json:"max_retries,omitempty"`
-	RetryBackoff     Backoff        `json:"retry_backoff,omitempty"`
-	RetryBaseDelayMS *int64         `json:"retry_base_delay_ms,omitempty"`
-	RetryMaxDelayMS  *int64         `json:"retry_max_delay_ms,omitempty"`
+	Paused           *bool           `json:"paused,omitempty"`
+	MaxConcurrency   int             `json:"max_concurrency,omitempty"`
+	Throttle         *QueueThrottle  `json:"throttle,omitempty"`
+	MaxRetries       *int            `json:"max_retries,omitempty"`
+	RetryBackoff     Backoff         `json:"retry_backoff,omitempty"`
+	RetryBaseDelayMS *int64          `json:"retry_base_delay_ms,omitempty"`
+	RetryMaxDelayMS  *int64          `json:"retry_max_delay_ms,omitempty"`
+	Retention        *QueueRetention `json:"retention,omitempty"`
 }
 
 // QueueThrottle is how many jobs can start in a window of time.

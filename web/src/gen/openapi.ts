@@ -1944,6 +1944,8 @@ export interface components {
             queue: string;
             /** @description Any JSON. */
             result?: unknown;
+            /** Format: date-time */
+            retained_until?: string;
             retry_backoff: components["schemas"]["Backoff"];
             retry_base_delay_ms: number;
             retry_max_delay_ms: number;
@@ -2236,6 +2238,7 @@ export interface components {
             created_at: string;
             dead: number;
             draining: boolean;
+            effective_retention: components["schemas"]["QueueRetention"];
             enqueued: number;
             etag: string;
             failed: number;
@@ -2249,6 +2252,7 @@ export interface components {
             pending: number;
             rate_limit?: number;
             rate_window_ms?: number;
+            retention?: components["schemas"]["QueueRetention"];
             retry_backoff?: components["schemas"]["Backoff"];
             retry_base_delay_ms?: number;
             retry_max_delay_ms?: number;
@@ -2266,6 +2270,8 @@ export interface components {
             max_retries?: number;
             /** @description Whether the queue is paused; leave out to keep the current value. */
             paused?: boolean;
+            /** @description How long its finished jobs are kept before they are deleted, which can't be undone; leave out for what the namespace says. */
+            retention?: components["schemas"]["QueueRetention"];
             /**
              * @description Default for jobs that don't set retry_backoff; if left out, exponential.
              * @enum {string}
@@ -2289,6 +2295,12 @@ export interface components {
             retry_max_delay_ms?: number;
             /** @description How many of its jobs can start in a time window; leave out for no limit. */
             throttle?: components["schemas"]["QueueThrottle"];
+        };
+        QueueRetention: {
+            cancelled_ms?: number;
+            completed_ms?: number;
+            dead_ms?: number;
+            finished_max?: number;
         };
         QueueThrottle: {
             /** @description How many jobs can start in any window. */
@@ -2688,6 +2700,7 @@ export type ProblemField = components['schemas']['ProblemField'];
 export type Queue = components['schemas']['Queue'];
 export type QueueConcurrencyRequest = components['schemas']['QueueConcurrencyRequest'];
 export type QueueRequest = components['schemas']['QueueRequest'];
+export type QueueRetention = components['schemas']['QueueRetention'];
 export type QueueThrottle = components['schemas']['QueueThrottle'];
 export type QueueThrottleRequest = components['schemas']['QueueThrottleRequest'];
 export type Rebuild = components['schemas']['Rebuild'];

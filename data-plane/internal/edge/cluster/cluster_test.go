@@ -11,6 +11,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -51,7 +52,7 @@ func start(t *testing.T) *rig {
 		}
 	})
 	s := shard.New(g.Group, g.Store, shard.Options{})
-	r := &rig{t: t, shard: &Shard{Shard: s, Service: queue.New(s, func(job.Namespace) int64 { return 0 })}, opened: make(chan struct{})}
+	r := &rig{t: t, shard: &Shard{Shard: s, Service: queue.New(s, func(job.Namespace) int64 { return 0 }, func(job.Namespace) retention.Policy { return retention.Default() })}, opened: make(chan struct{})}
 	r.Cluster = New(c, nil, func(id uint32) *Shard {
 		if id == 2 {
 			return r.shard

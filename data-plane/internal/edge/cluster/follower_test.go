@@ -11,6 +11,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -71,7 +72,7 @@ func (r *rig) follow() {
 		}
 	})
 	s := shard.New(g.Group, g.Store, shard.Options{})
-	r.shard = &Shard{Shard: s, Service: queue.New(s, func(job.Namespace) int64 { return 0 })}
+	r.shard = &Shard{Shard: s, Service: queue.New(s, func(job.Namespace) int64 { return 0 }, func(job.Namespace) retention.Policy { return retention.Default() })}
 	r.peers = cell.NewPeers(r.cell, nil, nil, nil)
 	eventually.True(r.t, patience, "n2 leads", func() bool { return g.Leader() == "n2" })
 }

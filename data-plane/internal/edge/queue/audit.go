@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -154,6 +155,12 @@ func (in *QueueSettings) act(name string, was *stateread.Queue) adminAct {
 		before := retry.describe()
 		for i, after := range in.Retry.describe() {
 			change(retryFields[i], before[i], after)
+		}
+	}
+	if in.Retention != nil {
+		before := describeRetention(retention.Finished(was.Retention))
+		for i, after := range describeRetention(*in.Retention) {
+			change(retentionFields[i], before[i], after)
 		}
 	}
 	return a

@@ -29,6 +29,7 @@ func (v *Views) Jobs(ctx context.Context, c Caller, ids []string) (wire.Jobs, er
 		out := wire.Jobs{Jobs: []wire.Job{}}
 		left := BulkGetBytesMax
 		seen := make(map[job.ID]bool, len(ids))
+		keeping := v.service.keeping(g, c.Namespace)
 		for _, text := range ids {
 			id, err := job.ParseID(text)
 			if err != nil || seen[id] {
@@ -46,7 +47,11 @@ func (v *Views) Jobs(ctx context.Context, c Caller, ids []string) (wire.Jobs, er
 				return out, fault.New(fault.TooLarge, "PAYLOAD_TOO_LARGE",
 					"these jobs add up to more than %d MiB; ask for at most %d of them at a time", BulkGetBytesMax>>20, max(len(out.Jobs), 1))
 			}
-			out.Jobs = append(out.Jobs, viewJob(id, &j))
+			shown, err := keeping.view(id, &j)
+			if err != nil {
+				return out, err
+			}
+			out.Jobs = append(out.Jobs, shown)
 		}
 		return out, nil
 	})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -33,12 +34,13 @@ type Service struct {
 	ids     *idSource
 	gate    *admission
 	workers *workerRegistry
+	keeps   func(job.Namespace) retention.Policy
 }
 
-// New makes the service of a shard whose namespaces may enqueue no more
-// jobs a second than perSecond says; 0 is unlimited.
-func New(s *shard.Shard, perSecond func(job.Namespace) int64) *Service {
-	return &Service{shard: s, ids: newIDSource(), gate: newAdmission(perSecond), workers: newWorkerRegistry()}
+// New makes the service of a shard whose namespaces may enqueue no more jobs a second than
+// perSecond says, where 0 is unlimited, and keep what has ended as keeps says.
+func New(s *shard.Shard, perSecond func(job.Namespace) int64, keeps func(job.Namespace) retention.Policy) *Service {
+	return &Service{shard: s, ids: newIDSource(), gate: newAdmission(perSecond), workers: newWorkerRegistry(), keeps: keeps}
 }
 
 // releaseTimeout bounds the return of jobs whose fetcher did not wait.
@@ -303,11 +305,13 @@ func whole(ctx context.Context, s *shard.Shard, c Caller, id job.ID) (stateread.
 
 // Job reads a whole job from the leader.
 func (s *Service) Job(ctx context.Context, c Caller, id job.ID) (wire.Job, error) {
-	j, err := whole(ctx, s.shard, c, id)
-	if err != nil {
-		return wire.Job{}, err
-	}
-	return viewJob(id, &j), nil
+	return look(ctx, s.shard, errNoJob(id), func(g *statedb.Group) (wire.Job, error) {
+		j, err := stateread.ReadJob(g, c.Namespace, id)
+		if err != nil {
+			return wire.Job{}, err
+		}
+		return s.keeping(g, c.Namespace).view(id, &j)
+	})
 }
 
 // Queues lists the namespace's queues with exact counts.
@@ -317,9 +321,10 @@ func (s *Service) Queues(ctx context.Context, c Caller) ([]wire.Queue, error) {
 		if err != nil {
 			return nil, err
 		}
+		keeps := s.keeps(c.Namespace)
 		out = make([]wire.Queue, len(queues))
 		for i := range queues {
-			if out[i], err = viewQueue(g, c.Namespace, &queues[i]); err != nil {
+			if out[i], err = viewQueue(g, c.Namespace, keeps, &queues[i]); err != nil {
 				return nil, err
 			}
 		}

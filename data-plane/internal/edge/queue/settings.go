@@ -26,7 +26,7 @@ func (s *Service) Queue(ctx context.Context, c Caller, name string) (wire.Queue,
 		if err != nil {
 			return wire.Queue{}, err
 		}
-		return viewQueue(g, c.Namespace, &q)
+		return viewQueue(g, c.Namespace, s.keeps(c.Namespace), &q)
 	})
 }
 
@@ -44,6 +44,11 @@ func ParseETag(text string) (fingerprint uint64, ok bool) {
 func (s *Service) SetQueue(ctx context.Context, c Caller, name string, in QueueSettings) (wire.Queue, error) {
 	if fields := in.Check(name); len(fields) > 0 {
 		return wire.Queue{}, fault.InvalidFields(fields)
+	}
+	if in.Retention != nil {
+		if err := planKeeps(s.keeps(c.Namespace), *in.Retention); err != nil {
+			return wire.Queue{}, err
+		}
 	}
 	was, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (stateread.Queue, error) {
 		return stateread.ReadQueue(g, c.Namespace, name)
@@ -102,6 +107,9 @@ func (in *QueueSettings) Check(name string) []fault.Field {
 	if in.Retry != nil {
 		bad.retry(in.Retry)
 	}
+	if in.Retention != nil {
+		bad.retention(*in.Retention)
+	}
 	return bad
 }
 
@@ -123,6 +131,10 @@ func (in *QueueSettings) command(c Caller, name string) command.Command {
 		cmd.Set |= command.SetRetry
 		retry, open := retryPolicy(in.Retry)
 		cmd.Retry, cmd.RetrySet = retry, command.RetryAll&^open
+	}
+	if in.Retention != nil {
+		cmd.Set |= command.SetRetention
+		cmd.Retention = command.QueueRetention(*in.Retention)
 	}
 	return cmd
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
@@ -40,6 +41,7 @@ const (
 	ThrottleMax        = 1_000_000_000
 	WindowMin          = time.Millisecond
 	WindowMax          = 31 * 24 * time.Hour
+	FinishedMax        = 1_000_000_000 // Finished jobs of a queue to keep.
 )
 
 // Caller is who calls, as proven by the transport. Every use case works inside its
@@ -197,6 +199,7 @@ type QueueSettings struct {
 	MaxConcurrency *int // 0: no limit.
 	Throttle       *Throttle
 	Retry          *RetrySettings
+	Retention      *retention.Finished // What is 0 is the namespace's.
 	// IfFingerprint, if not 0, refuses the change unless the queue has the settings that
 	// the caller has seen.
 	IfFingerprint uint64

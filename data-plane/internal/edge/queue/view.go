@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -178,7 +179,7 @@ func viewRetry(p command.RetryPolicy, set command.RetryParts) (r RetrySettings) 
 	return r
 }
 
-func viewQueue(g *statedb.Group, ns job.Namespace, q *stateread.Queue) (wire.Queue, error) {
+func viewQueue(g *statedb.Group, ns job.Namespace, keeps retention.Policy, q *stateread.Queue) (wire.Queue, error) {
 	retry := viewRetry(q.Retry, q.RetrySet)
 	info := wire.Queue{
 		Name: q.Name, Paused: q.Paused, Draining: q.Draining, MaxConcurrency: int(q.MaxConcurrency),
@@ -187,6 +188,7 @@ func viewQueue(g *statedb.Group, ns job.Namespace, q *stateread.Queue) (wire.Que
 		Pending: q.Jobs[job.Pending], Active: q.Jobs[job.Active], Cancelling: q.Jobs[job.Cancelling], Held: q.Jobs[job.Held],
 		Completed: q.Jobs[job.Completed], Dead: q.Jobs[job.Dead], Cancelled: q.Jobs[job.Cancelled],
 		Scheduled: q.Jobs[job.Scheduled], Retrying: q.Jobs[job.Retrying], Enqueued: q.Enqueued, Failed: q.Failed, ETag: etag(q.Fingerprint()),
+		Retention: viewOwnRetention(q.Retention), EffectiveRetention: viewRetention(keeps.Queue(retention.Finished(q.Retention))),
 	}
 	if q.Oldest.IsZero() {
 		return info, nil

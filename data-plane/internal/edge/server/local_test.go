@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/notify"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/readmodel"
@@ -54,7 +55,7 @@ func startLocal(t testing.TB) *local {
 	var project sync.WaitGroup
 	project.Go(func() { model.Run(ctx) })
 	t.Cleanup(func() { cancel(); project.Wait(); fail(models.Close()) })
-	l := &local{Service: queue.New(s, func(job.Namespace) int64 { return 0 }), shard: s, store: g.Store}
+	l := &local{Service: queue.New(s, func(job.Namespace) int64 { return 0 }, func(job.Namespace) retention.Policy { return retention.Default() }), shard: s, store: g.Store}
 	l.views = queue.NewViews(l.Service, model, hub)
 	l.bulk = queue.NewBulk(l.views, quiet())
 	return l

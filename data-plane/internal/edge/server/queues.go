@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
@@ -22,12 +23,24 @@ type queueRequest struct {
 	max      int
 	throttle *queue.Throttle
 	retry    queue.RetrySettings
+	keep     retention.Finished
 }
 
 var (
 	throttleShape = shape.New("QueueThrottle",
 		shape.Int("limit", "How many jobs can start in any window.", func(in *queue.Throttle, n int) { in.Limit = n }).Must(),
 		shape.Millis("window_ms", "Length of the window in milliseconds.", func(in *queue.Throttle, d time.Duration) { in.Window = d }).Must(),
+	).Strictly()
+
+	retentionShape = shape.New("QueueRetention",
+		shape.Duration("completed", "How long completed jobs are kept, such as 168h; if left out, as long as the namespace says.", setCompleted),
+		shape.Duration("dead", "How long dead jobs are kept; if left out, as long as the namespace says.", setDead),
+		shape.Duration("cancelled", "How long cancelled jobs are kept; if left out, as long as the namespace says.", setCancelled),
+		shape.Millis("completed_ms", "The same in milliseconds.", setCompleted),
+		shape.Millis("dead_ms", "The same in milliseconds.", setDead),
+		shape.Millis("cancelled_ms", "The same in milliseconds.", setCancelled),
+		shape.Int("finished_max", "How many finished jobs are kept, whatever their age; the oldest are deleted first. If left out, as many as the namespace says.",
+			func(in *retention.Finished, n int) { in.Max = int64(n) }),
 	).Strictly()
 
 	queueShape = shape.New("QueueRequest",
@@ -44,6 +57,8 @@ var (
 		shape.Duration("retry_max_delay", "Default for jobs that don't set retry_max_delay; if left out, 10m.", setQueueMaxDelay),
 		shape.Millis("retry_base_delay_ms", "The same in milliseconds.", setQueueBaseDelay),
 		shape.Millis("retry_max_delay_ms", "The same in milliseconds.", setQueueMaxDelay),
+		shape.Object("retention", "How long its finished jobs are kept before they are deleted, which can't be undone; leave out for what the namespace says.", retentionShape,
+			func(in *queueRequest) *retention.Finished { return &in.keep }),
 	).Strictly()
 
 	concurrencyShape = shape.New("QueueConcurrencyRequest",
@@ -61,6 +76,10 @@ var (
 func setQueueBaseDelay(in *queueRequest, d time.Duration) { in.retry.BaseDelay = &d }
 func setQueueMaxDelay(in *queueRequest, d time.Duration)  { in.retry.MaxDelay = &d }
 
+func setCompleted(in *retention.Finished, d time.Duration) { in.Completed = d }
+func setDead(in *retention.Finished, d time.Duration)      { in.Dead = d }
+func setCancelled(in *retention.Finished, d time.Duration) { in.Cancelled = d }
+
 func setWindow(in *queue.Throttle, d time.Duration) { in.Window = d }
 
 func (c *call) putQueue() error {
@@ -69,7 +88,7 @@ func (c *call) putQueue() error {
 	if err != nil {
 		return err
 	}
-	in := queue.QueueSettings{MaxConcurrency: &req.max, Throttle: &queue.Throttle{}, Retry: &req.retry}
+	in := queue.QueueSettings{MaxConcurrency: &req.max, Throttle: &queue.Throttle{}, Retry: &req.retry, Retention: &req.keep}
 	if req.throttle != nil {
 		in.Throttle = req.throttle
 		notNothing(d, req.throttle, shape.AsIs)
