@@ -67,6 +67,9 @@ type Config struct {
 	SyncDelay time.Duration
 	// PayloadBytesMax is the largest payload unless a plan says otherwise.
 	PayloadBytesMax int
+	// LogBytesMax is how much of the raft logs of all groups is kept for nodes that lag or are
+	// away; one that needs more gets the whole state. Default 4 GiB.
+	LogBytesMax uint64
 	// Heartbeat is the raft heartbeat and election timeout.
 	Heartbeat time.Duration
 	// Version is reported by /api/v1/info.
@@ -119,6 +122,7 @@ const (
 	// ballastBytes is the room that a full disk gets back: enough to flush what is
 	// in memory.
 	ballastBytes = 64 << 20
+	logBytesMax  = 4 << 30
 )
 
 func (c *Config) check() error {
@@ -158,6 +162,9 @@ func (c *Config) peer(id string) (Peer, bool) {
 func (c *Config) withDefaults() {
 	if c.Shards == 0 {
 		c.Shards = defaultShards
+	}
+	if c.LogBytesMax == 0 {
+		c.LogBytesMax = logBytesMax
 	}
 	if c.Clock == nil {
 		c.Clock = group.SystemClock{}

@@ -104,6 +104,7 @@ func (n *Node) openCell() error {
 		Timings: n.timings(), Clock: n.cfg.Clock, ClockPeers: n.clockPeers(), Health: n.fitness, Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss, Alone: n.cfg.alone(),
 		RaiseVersion: n.cfg.alone() || n.cfg.Formation != nil,
 		Suspect:      n.suspect(), Crashed: func(index uint64) { n.quarantine.crashed(cell.GroupID, index) },
+		Committed: n.committedIn(cell.GroupID), LogBytes: n.logShare,
 	})
 	if err != nil {
 		return storageError(fmt.Errorf("open the cell's meta group: %w", err))
@@ -183,6 +184,7 @@ func (n *Node) openShard(id uint32) error {
 		Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss, Alone: n.cfg.alone(),
 		CellVersion: n.CellVersion,
 		Suspect:     n.suspect(), Crashed: func(index uint64) { n.quarantine.crashed(id, index) },
+		Committed: n.committedIn(id), LogBytes: n.logShare,
 	})
 	if err != nil {
 		return storageError(err)
@@ -271,3 +273,12 @@ func (n *Node) enqueuePerSecond(ns job.Namespace) int64 {
 	tenant, _ := v.TenantByID(rec.GetTenantId())
 	return tenant.GetLimits().GetEnqueuePerSecond()
 }
+
+// committedIn is how far the other nodes have said they are in a group.
+func (n *Node) committedIn(id uint32) func(node string) (uint64, bool) {
+	return func(node string) (uint64, bool) { return n.peerState.Committed(node, id) }
+}
+
+// logShare is how much of each group's log may stay for nodes that lag or are away: all
+// groups together stay within the budget.
+func (n *Node) logShare() uint64 { return n.cfg.LogBytesMax / uint64(max(1, len(n.groups.IDs()))) }

@@ -55,6 +55,9 @@ type Options struct {
 	Speaks  cellversion.Range
 	Suspect func()
 	Crashed func(index uint64)
+	// Committed and LogBytes are those of group.Options.
+	Committed func(node string) (uint64, bool)
+	LogBytes  func() uint64
 	// HeartbeatEvery replaces the default in tests.
 	HeartbeatEvery time.Duration
 	// ForgetEvery replaces the default in tests.
@@ -103,7 +106,7 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 		NodeID: o.NodeID, Bootstrap: o.Bootstrap, Timings: o.Timings, Clock: o.Clock, ClockPeers: o.ClockPeers, Health: o.Health,
 		Logger: o.Logger, Fatal: o.Fatal, AcceptLoss: o.AcceptLoss, Alone: o.Alone,
 		CellVersion: func() cellversion.Version { return machine.View().Version() }, Speaks: o.Speaks,
-		Suspect: o.Suspect, Crashed: o.Crashed,
+		Suspect: o.Suspect, Crashed: o.Crashed, Committed: o.Committed, LogBytes: o.LogBytes,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open meta group: %w", err)

@@ -60,6 +60,9 @@ func reasonOf(g *cellv1.GroupStatus) health.Reason {
 	case roleDisputed:
 		return health.GroupDisputed
 	}
+	if g.GetDetail() != "" {
+		return health.PeerBehind
+	}
 	return ""
 }
 

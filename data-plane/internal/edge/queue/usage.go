@@ -27,8 +27,8 @@ const (
 	DollarsMax        = 1_000_000
 	costMax           = DollarsMax * job.NanosPerDollar
 	UsagePeriodMax    = 400 * 24 * time.Hour // Of a summary.
-	UsageGroupsMax    = 1000    // Of a summary; beyond that, the cheapest share one group.
-	usageRowsMax      = 500_000 // Read for a summary.
+	UsageGroupsMax    = 1000                 // Of a summary; beyond that, the cheapest share one group.
+	usageRowsMax      = 500_000              // Read for a summary.
 )
 
 // UsageReport is the use of a model, as reported by a worker.

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"math/rand/v2"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/transport"
 )
@@ -105,12 +108,12 @@ func (r *replica) digestAt(t *testing.T, last uint64) uint64 {
 func TestCutLog_TheRestIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	const size, trailing = 100 << 10, 1 << 20
-	r := mustOpen(t, setup{id: "n1", disks: memDisks(), bootstrap: []string{"n1"}})
+	r := mustOpen(t, setup{id: "n1", disks: memDisks(), bootstrap: []string{"n1"}, trailing: trailing})
 	defer r.stop(t)
 	leaderOf(t, r)
 	r.putLarge(t, 30, size)
 	r.put(t, 30) // Small ones say nothing about those before them.
-	if err := r.snapshot(trailing); err != nil {
+	if err := r.snapshot(); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.log.Group(testGroup).Bytes(); got > trailing || got < trailing-2*size {
@@ -133,3 +136,61 @@ func TestPropose_AnEntryThatFollowersWouldNotReadIsRefused(t *testing.T) {
 		t.Errorf("entry %d follows entry %d", next, at)
 	}
 }
+
+// The log goes back to what the slowest voter has said to have, as far as the budget goes.
+// Beyond, the leader says who needs the whole state.
+func TestCutLog_KeepsWhatTheSlowestVoterLacksWithinTheBudget(t *testing.T) {
+	t.Parallel()
+	const size, trailing, budget = 10 << 10, 30 << 10, 200 << 10
+	members := []string{"n1", "n2", "n3"}
+	var away atomic.Uint64
+	said := func(node string) (uint64, bool) { return away.Load(), node == "n3" && away.Load() > 0 }
+	a := mustOpen(t, setup{id: "n1", disks: memDisks(), bootstrap: members, trailing: trailing, said: said, logBytes: func() uint64 { return budget }})
+	defer a.stop(t)
+	b := mustOpen(t, setup{id: "n2", disks: memDisks(), bootstrap: members, trailing: trailing, said: said, logBytes: func() uint64 { return budget }, peers: []*replica{a}})
+	defer b.stop(t)
+	leader := leaderOf(t, a, b)
+	from := leader.put(t, 1)
+	away.Store(from)
+	leader.putLarge(t, 15, size)
+	if err := leader.snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	if first, err := leader.Group.log.FirstIndex(); err != nil || first > from+1 {
+		t.Fatalf("the log begins at %d, and n3 has %d (%v)", first, from, err)
+	}
+	if err := leader.noteBehind(); err != nil || leader.Behind() != "" {
+		t.Fatalf("behind: %q, %v", leader.Behind(), err)
+	}
+	leader.putLarge(t, 20, size)
+	if err := leader.snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	if got := leader.replicaBytes(); got > budget || got < budget-2*size {
+		t.Errorf("%d bytes stay of the log, want nearly %d", got, budget)
+	}
+	if err := leader.noteBehind(); err != nil || !strings.Contains(leader.Behind(), "n3 (at") {
+		t.Fatalf("behind: %q, %v", leader.Behind(), err)
+	}
+	if d := leader.Status().Detail; d != leader.Behind() {
+		t.Errorf("status: %q", d)
+	}
+
+	// It comes back, gets the state, and nothing is kept for it any more.
+	c := mustOpen(t, setup{id: "n3", disks: memDisks(), peers: []*replica{a, b}})
+	defer c.stop(t)
+	eventually.True(t, patience, "n3 has everything", func() bool { return c.AppliedIndex() >= leader.AppliedIndex() })
+	away.Store(c.AppliedIndex())
+	if err := leader.noteBehind(); err != nil || leader.Behind() != "" {
+		t.Fatalf("behind: %q, %v", leader.Behind(), err)
+	}
+	leader.put(t, 1)
+	if err := leader.snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	if got := leader.replicaBytes(); got > trailing {
+		t.Errorf("%d bytes stay of the log, want %d", got, trailing)
+	}
+}
+
+func (r *replica) replicaBytes() uint64 { return r.log.Group(testGroup).Bytes() }

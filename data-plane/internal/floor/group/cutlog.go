@@ -3,9 +3,13 @@ package group
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 )
 
 // cutLog notes how far the state is, and makes it durable and lets raft cut its log
@@ -21,14 +25,14 @@ func (g *Group) cutLog() {
 		case <-g.stop:
 			return
 		}
-		if err := g.log.noteRest(); err != nil {
+		if err := errors.Join(g.log.noteRest(), g.keepForSlowest()); err != nil {
 			g.logger.Warn("log", "err", err)
 		}
 		bytes := g.fsm.bytes.Load()
 		if bytes-lastBytes < snapshotBytes {
 			continue
 		}
-		if err := g.snapshot(trailingBytes); err != nil {
+		if err := g.snapshot(); err != nil {
 			g.logger.Warn("snapshot", "err", err)
 			continue
 		}
@@ -36,24 +40,125 @@ func (g *Group) cutLog() {
 	}
 }
 
-// snapshot makes the state durable and cuts the log to its newest entries, of so many
-// bytes. Raft counts them in entries, and these are of any size: so they are looked up.
-func (g *Group) snapshot(trailing uint64) error {
-	keep, err := g.log.NewestWithin(trailing)
+// snapshot makes the state durable and cuts the log.
+func (g *Group) snapshot() error {
+	keep, err := g.trailing()
 	if err != nil {
-		return fmt.Errorf("measure the log: %w", err)
+		return err
 	}
-	g.reload.Lock()
-	rc := raft.ReloadableConfig{
-		TrailingLogs: min(keep, trailingEntries), SnapshotInterval: 2 * time.Minute, SnapshotThreshold: snapshotThreshold,
-		HeartbeatTimeout: g.raft.ReloadableConfig().HeartbeatTimeout, ElectionTimeout: g.raft.ReloadableConfig().ElectionTimeout,
-	}
-	err = g.raft.ReloadConfig(rc)
-	g.reload.Unlock()
-	if err != nil {
-		return fmt.Errorf("set trailing logs: %w", err)
+	if err := g.keepEntries(keep); err != nil {
+		return err
 	}
 	return g.Snapshot()
+}
+
+// trailing is how many of the newest entries stay in the log: what so many bytes hold,
+// and what the slowest voter lacks as far as the budget goes. Raft counts entries, and these
+// are of any size: so they are looked up.
+func (g *Group) trailing() (uint64, error) {
+	budget := g.logBytes()
+	usual, err := g.log.NewestWithin(min(g.trailingBytes, budget))
+	if err != nil {
+		return 0, fmt.Errorf("measure the log: %w", err)
+	}
+	usual = min(usual, trailingEntries)
+	lacks := g.lacks()
+	if lacks <= usual || g.health.Level() > health.Fit {
+		return usual, nil
+	}
+	most, err := g.log.NewestWithin(budget)
+	if err != nil {
+		return 0, fmt.Errorf("measure the log: %w", err)
+	}
+	return max(usual, min(lacks, most)), nil
+}
+
+// lacks is how many entries the slowest voter has not said to have.
+func (g *Group) lacks() uint64 {
+	last := g.raft.LastIndex()
+	lacks := uint64(0)
+	for id, has := range g.said() {
+		if id != g.nodeID {
+			lacks = max(lacks, last-min(last, has))
+		}
+	}
+	return lacks
+}
+
+// said is how far each voter has said it is; those that never said anything are not in it.
+func (g *Group) said() map[string]uint64 {
+	out := make(map[string]uint64)
+	for _, s := range g.raft.GetConfiguration().Configuration().Servers {
+		if s.Suffrage != raft.Voter {
+			continue
+		}
+		if has, known := g.committed(string(s.ID)); known {
+			out[string(s.ID)] = has
+		}
+	}
+	return out
+}
+
+// keepForSlowest raises what raft leaves when it cuts the log by itself, and notices
+// voters for which that was not enough.
+func (g *Group) keepForSlowest() error {
+	if err := g.noteBehind(); err != nil {
+		return err
+	}
+	if g.lacks() <= trailingEntries/2 {
+		return nil
+	}
+	keep, err := g.trailing()
+	if err != nil || keep <= g.raft.ReloadableConfig().TrailingLogs {
+		return err
+	}
+	return g.keepEntries(keep)
+}
+
+// noteBehind finds the voters that the log cannot bring up to date any more.
+func (g *Group) noteBehind() error {
+	first, err := g.log.FirstIndex()
+	if err != nil {
+		return fmt.Errorf("read log bounds: %w", err)
+	}
+	var behind []string
+	for id, has := range g.said() {
+		if first > 0 && has+1 < first && id != g.nodeID {
+			behind = append(behind, fmt.Sprintf("%s (at %d, the log begins at %d)", id, has, first))
+		}
+	}
+	slices.Sort(behind)
+	why := ""
+	if len(behind) > 0 {
+		why = "too far behind for the log, so it gets the whole state: " + strings.Join(behind, ", ")
+	}
+	if old := g.behind.Swap(&why); why != "" && (old == nil || *old == "") && g.Leading() {
+		g.logger.Warn("the log that is kept isn't enough for a voter; --log-bytes-max bounds it", "why", why)
+	}
+	return nil
+}
+
+// Behind is which voters need the whole state, or "".
+func (g *Group) Behind() string {
+	if why := g.behind.Load(); why != nil {
+		return *why
+	}
+	return ""
+}
+
+// keepEntries sets what raft leaves of the log.
+func (g *Group) keepEntries(keep uint64) error {
+	g.reload.Lock()
+	defer g.reload.Unlock()
+	usual := g.raft.ReloadableConfig()
+	rc := raft.ReloadableConfig{
+		TrailingLogs: keep, SnapshotInterval: 2 * time.Minute, SnapshotThreshold: snapshotThreshold,
+		HeartbeatTimeout: usual.HeartbeatTimeout, ElectionTimeout: usual.ElectionTimeout,
+	}
+	if err := g.raft.ReloadConfig(rc); err != nil {
+		return fmt.Errorf("set trailing logs: %w", err)
+	}
+	return nil
 }
 
 // Snapshot makes the state durable and lets raft cut its log.

@@ -60,7 +60,7 @@ const (
 	enqueueTimeout = 5 * time.Second
 
 	snapshotBytes     = 64 << 20  // State is synced and the log cut once this much was applied.
-	trailingBytes     = 256 << 20 // Of the log that stay for followers that lag,
+	trailingBytes     = 256 << 20 // Of the log that stay whoever is there,
 	trailingEntries   = 65536     // and at most so many entries.
 	snapshotPoll      = time.Second
 	snapshotThreshold = 65536
@@ -103,7 +103,15 @@ type Options struct {
 	// Speaks is what the program speaks; the zero value is cellversion.Supported.
 	Speaks cellversion.Range
 
-	commitBytes int // For tests; 0 means commitBytesMax.
+	// Committed is the highest index that a node has said to have committed in this group. Nil:
+	// nobody said anything.
+	Committed func(node string) (index uint64, known bool)
+	// LogBytes is how much of the log may stay for a voter that lags or is away. Nil: what
+	// stays anyway.
+	LogBytes func() uint64
+
+	commitBytes   int    // For tests; 0 means commitBytesMax.
+	trailingBytes uint64 // Likewise.
 }
 
 // Group is a running replica.
@@ -121,6 +129,11 @@ type Group struct {
 	fatal  func(error)
 	// cellVersion is that of Options.
 	cellVersion func() cellversion.Version
+
+	committed     func(node string) (index uint64, known bool) // Those of Options.
+	logBytes      func() uint64
+	trailingBytes uint64
+	behind        atomic.Pointer[string] // Which voters need the whole state; nil or empty: none.
 
 	disputed atomic.Pointer[string] // Why it must not serve; nil or empty: it may.
 	disputes chan struct{}          // Wakes watchLeadership; one place.
@@ -166,6 +179,7 @@ func Open(store *statedb.Group, log LogStore, trans Transport, machine Machine, 
 		health: o.Health,
 		logger: o.Logger.With("group", store.ID()),
 		fatal:  o.Fatal, cellVersion: o.CellVersion,
+		committed: o.Committed, logBytes: o.LogBytes, trailingBytes: o.trailingBytes,
 		disputes: make(chan struct{}, 1),
 		notify:   make(chan bool, 16), seen: make(chan raft.Observation, 16), started: make(chan struct{}), stop: make(chan struct{}), dead: make(chan struct{}), leadSet: make(chan struct{}),
 	}
@@ -205,6 +219,13 @@ func withDefaults(o Options) Options {
 		o.CellVersion = func() cellversion.Version { return 0 }
 	}
 	o.Speaks = cmp.Or(o.Speaks, cellversion.Supported())
+	if o.Committed == nil {
+		o.Committed = func(string) (uint64, bool) { return 0, false }
+	}
+	if o.LogBytes == nil {
+		o.LogBytes = func() uint64 { return trailingBytes }
+	}
+	o.trailingBytes = cmp.Or(o.trailingBytes, trailingBytes)
 	o.commitBytes = cmp.Or(o.commitBytes, commitBytesMax)
 	o.Timings.Heartbeat = HeartbeatOf(o.Timings)
 	if o.Timings.Commit == 0 {

@@ -100,6 +100,9 @@ type setup struct {
 	cell      func() cellversion.Version
 	speaks    cellversion.Range
 	crashed   func(index uint64)
+	said      func(node string) (uint64, bool)
+	logBytes  func() uint64
+	trailing  uint64
 }
 
 func open(t *testing.T, s setup) (*replica, error) {
@@ -129,7 +132,7 @@ func open(t *testing.T, s setup) (*replica, error) {
 		entries = s.wrapLog(entries)
 	}
 	r.Group, err = Open(db.Group(testGroup), entries, trans, r.machine, Options{
-		NodeID: s.id, Bootstrap: s.bootstrap, AcceptLoss: s.accept, commitBytes: s.commits, CellVersion: s.cell, Speaks: s.speaks, Crashed: s.crashed, Clock: s.clock, Timings: Timings{Heartbeat: 150 * time.Millisecond},
+		NodeID: s.id, Bootstrap: s.bootstrap, AcceptLoss: s.accept, commitBytes: s.commits, CellVersion: s.cell, Speaks: s.speaks, Crashed: s.crashed, Committed: s.said, LogBytes: s.logBytes, trailingBytes: s.trailing, Clock: s.clock, Timings: Timings{Heartbeat: 150 * time.Millisecond},
 		Fatal: func(err error) {
 			select {
 			case r.fatal <- err:

@@ -57,6 +57,9 @@ func (g *Group) Status() Status {
 			s.Role = "learner"
 		}
 	}
+	if s.Role == "leader" {
+		s.Detail = g.Behind()
+	}
 	if why := g.Disputed(); why != "" && s.Role != "stopped" {
 		s.Role, s.Detail = "disputed", why
 	}

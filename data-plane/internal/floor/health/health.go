@@ -34,6 +34,7 @@ const (
 	// What a node says of one of its groups; the others are as fit as before.
 	GroupQuarantined Reason = "group_quarantined"
 	GroupDisputed    Reason = "group_disputed"
+	PeerBehind       Reason = "peer_behind"
 )
 
 // Level is how well a node can lead, best first. Leadership moves to a node of a
@@ -63,7 +64,7 @@ type rule struct {
 
 func ruleOf(r Reason) rule {
 	switch r {
-	case GroupQuarantined, GroupDisputed:
+	case GroupQuarantined, GroupDisputed, PeerBehind:
 		return rule{Fit, false}
 	case DiskTight:
 		return rule{Degraded, false}

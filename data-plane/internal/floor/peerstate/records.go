@@ -131,6 +131,18 @@ func (rs *Records) Remember(peer string, s transport.Statement) {
 	rs.known[peer] = rec
 }
 
+// Committed is the highest index of a group that a peer has said it knows to be committed.
+func (rs *Records) Committed(peer string, group uint32) (index uint64, known bool) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rec, err := rs.recordOf(peer)
+	if err != nil {
+		return 0, false
+	}
+	said, known := rec.groups[group]
+	return said.Committed, known
+}
+
 // Refused implements transport.Guard.
 func (rs *Records) Refused(r *transport.Refusal) { rs.self.Refused(r) }
 
