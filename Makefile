@@ -121,6 +121,7 @@ test-race: ## The short tests under the race detector (needs a C compiler).
 test-long: ## What is too long for make test: wrong clocks, kills, planted bugs, every fuzz target (about forty minutes).
 	@cd services && CORVO_TEST_LONG=1 go test ./e2e/clocks -count=1 -timeout 20m
 	@$(MAKE) test-upgrade
+	@$(MAKE) flood
 	@$(MAKE) soak
 	@$(MAKE) mutants
 	@$(MAKE) fuzz FUZZTIME=10s
@@ -133,6 +134,11 @@ test-upgrade: ## Two builds of corvo-cloud in one cell, upgraded and downgraded 
 .PHONY: soak
 soak: ## Kill the leader under load KILLS=100 times and check the whole history (about six minutes).
 	cd services && CORVO_SOAK_KILLS=$(KILLS) go test ./e2e/nemesis -count=1 -v -timeout 60m
+
+# It needs the machine for itself: it says how much others used, and repeats what they disturbed.
+.PHONY: flood
+flood: ## What a quiet tenant notices of floods, on its shard, on another, and of ten (two minutes).
+	cd services && CORVO_TEST_LONG=1 go test ./e2e/flood -count=1 -v -timeout 20m
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each.

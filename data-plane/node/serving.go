@@ -10,6 +10,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/admission"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/cluster"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/server"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -24,7 +25,14 @@ func (n *Node) newServer() *server.Server {
 	return server.New(n.logger, time.Now, router{n.cluster}, n.authenticator(), server.Options{
 		Version: n.cfg.Version, Signer: n.signer, Transport: n.transport,
 		Health: n.health, Cluster: n.status, OtherOrigins: n.cfg.Access == Keys,
+		Admission: admission.New(admission.Options{Weight: n.weight}), Weight: n.weight,
 	})
+}
+
+// weight is the share of a tenant when the node is overloaded, as its plan says.
+func (n *Node) weight(tenant string) int64 {
+	rec, _ := n.cell.View().TenantByID(tenant)
+	return rec.GetLimits().GetWeight()
 }
 
 // router translates cluster's answers for the server.

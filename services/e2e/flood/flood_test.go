@@ -40,13 +40,11 @@ func TestFlood_TheNeighbourHardlyNotices(t *testing.T) {
 	same, other := r.tenants(6)
 	r.warmUp(same[0], other[0])
 
-	r.alone = quiet(r.quiet, length)
-	t.Logf("%-28s %s", "alone", r.alone.text())
+	r.alone, _ = r.undisturbed("alone", nil, func() *sample { return quiet(r.quiet, length) })
 	r.beside("flood on another shard", other[:1])
 	r.beside("flood on the same shard", same[:1])
 	r.beside("ten floods", slices.Concat(same[:5], other[:5]))
-	again := quiet(r.quiet, length)
-	t.Logf("%-28s %s", "alone again", again.text())
+	r.undisturbed("alone again", nil, func() *sample { return quiet(r.quiet, length) })
 }
 
 type run struct {
@@ -103,12 +101,17 @@ func (r *run) beside(name string, of []target) {
 	defer f.stop()
 	time.Sleep(r.length / 5) // Until all connections are there.
 	peak, _ := r.measure(f, func() { time.Sleep(r.length / 2) })
-	var s *sample
-	good, during := r.measure(f, func() { s = quiet(r.quiet, r.length) })
-	r.t.Logf("%-28s %s; goodput %.0f jobs/s, %.0f %% of the peak of %.0f; %d frames refused, %d errors %s", name, s.text(), good, 100*good/peak, peak,
-		during.Refused, during.Errors, during.Last)
+	var good float64
+	var during counts
+	s, _ := r.undisturbed(name, f, func() (s *sample) {
+		good, during = r.measure(f, func() { s = quiet(r.quiet, r.length) })
+		return s
+	})
+	again, _ := r.measure(f, func() { time.Sleep(r.length / 2) })
+	peak = max(peak, again)
 	slowdown := float64(s.quantile(0.99)) / float64(r.alone.quantile(0.99))
-	r.t.Logf("%-28s p50 %.1f times, p99 %.1f times that alone", "", float64(s.quantile(0.5))/float64(r.alone.quantile(0.5)), slowdown)
+	r.t.Logf("%-24s p50 %.1f times, p99 %.1f times that alone; goodput %.0f jobs/s, %.0f %% of the peak of %.0f; %d frames refused, %d errors %s", "",
+		float64(s.quantile(0.5))/float64(r.alone.quantile(0.5)), slowdown, good, 100*good/peak, peak, during.Refused, during.Errors, during.Last)
 	if slowdown >= slowdownMax {
 		r.t.Errorf("%s: the quiet tenant's p99 is %.1f times that alone; less than %.1f is the law", name, slowdown, slowdownMax)
 	}
@@ -118,6 +121,43 @@ func (r *run) beside(name string, of []target) {
 	if good < goodputMin*peak {
 		r.t.Errorf("%s: the whole does %.0f jobs a second, %.0f %% of its peak", name, good, 100*good/peak)
 	}
+}
+
+const (
+	// triesMax is how often a measurement is repeated that others disturb, by more than
+	// othersMax of a processor.
+	triesMax  = 4
+	othersMax = 0.15
+)
+
+// undisturbed measures until nobody else uses the machine, or takes the calmest try.
+func (r *run) undisturbed(name string, f *flood, do func() *sample) (best *sample, calm float64) {
+	r.t.Helper()
+	for range triesMax {
+		o := watchOthers(func() []int { return r.pids(f) })
+		s := do()
+		used := o.processors()
+		r.t.Logf("%-24s %s; others use %.2f processors", name, s.text(), used)
+		if best == nil || used < calm {
+			best, calm = s, used
+		}
+		if used <= othersMax {
+			break
+		}
+	}
+	return best, calm
+}
+
+// pids are all processes that have to do with the run.
+func (r *run) pids(f *flood) []int {
+	all := []int{os.Getpid(), r.cell.Proxies[0].PID()}
+	for _, n := range r.cell.Nodes {
+		all = append(all, n.PID())
+	}
+	if f != nil {
+		all = append(all, f.cmd.Process.Pid)
+	}
+	return all
 }
 
 // measure is the rate of what the floods get done during do.

@@ -18,6 +18,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/api/refusal"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/admission"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/streams"
@@ -58,6 +59,10 @@ type Options struct {
 	Health func(ctx context.Context) Health
 	// Cluster answers GET /api/v1/cluster/status.
 	Cluster func() wire.ClusterStatus
+	// Admission lets calls and frames in; nil: all at once. Weight divides among tenants
+	// what is counted; nil: all weigh the same.
+	Admission *admission.Gate
+	Weight    func(tenant string) int64
 	// StreamsMax and FramesMax replace the defaults in tests.
 	StreamsMax int
 	FramesMax  int
@@ -106,7 +111,7 @@ func New(log *slog.Logger, now func() time.Time, router Router, auth Authenticat
 	s := &Server{
 		log: log, router: router, auth: auth, opts: opts, now: now,
 		mux: http.NewServeMux(), forward: forward.New(opts.Transport), rpcErr: connect.NewErrorWriter(),
-		streams: streams.NewSet(opts.StreamsMax, opts.FramesMax),
+		streams: streams.NewSet(opts.StreamsMax, opts.FramesMax, opts.Weight),
 	}
 	s.events = func(v *queue.Views, c queue.Caller, in queue.EventFilter) (Events, error) { return v.Events(c, in) }
 	s.draining, s.drain = context.WithCancel(context.Background())
@@ -240,11 +245,27 @@ func (s *Server) enter(c *call) error {
 	return s.serveHere(c)
 }
 
+const (
+	// callUnits is what any call asks of the processors, in those of a job in a frame.
+	callUnits = 4
+	// unitBytes of a body cost another one.
+	unitBytes = 256
+)
+
 // serveHere handles a call whose shard is led by this node. The shard holds the call
 // while leadership moves; if another node leads then, the call goes after the leader.
 func (s *Server) serveHere(c *call) error {
+	turn, err := s.opts.Admission.Enter(c.r.Context(), c.who.Identity.TenantID, callUnits+max(c.r.ContentLength, 0)/unitBytes)
+	if err != nil {
+		return err
+	}
+	if c.route.waits {
+		turn.Leave() // Nothing is held while it waits for jobs.
+	} else {
+		defer turn.Leave()
+	}
 	ns := c.who.Caller.Namespace
-	err := c.route.handle(c)
+	err = c.route.handle(c)
 	if !fault.NothingDone(err) || c.route.RPC {
 		return err // An RPC's body was read by connect; its client asks again.
 	}

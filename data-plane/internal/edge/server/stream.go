@@ -96,7 +96,7 @@ func (h *workers) StreamLifecycle(ctx context.Context, bidi *connect.BidiStream[
 
 func (c *call) stream(f streams.Frames) *streams.Stream {
 	return streams.New(c.r.Context(), c.w, f, c.s.streams, streams.Session{
-		Backend: streamBackend{c}, Caller: c.who.Caller, Recheck: c.who.Recheck, TenantURL: c.who.Identity.TenantURL,
+		Backend: streamBackend{c}, Caller: c.who.Caller, Tenant: c.who.Identity.TenantID, Recheck: c.who.Recheck, TenantURL: c.who.Identity.TenantURL,
 		Forwarded: c.who.Forwarded, Placement: streamPlacement(c.place),
 	})
 }
@@ -113,6 +113,11 @@ func (d streamBackend) May(a identity.Action) error {
 		return mayNot(a)
 	}
 	return nil
+}
+
+func (d streamBackend) Enter(ctx context.Context, units int64) (leave func(), err error) {
+	turn, err := d.c.s.opts.Admission.Enter(ctx, d.c.who.Identity.TenantID, units)
+	return turn.Leave, err
 }
 
 func (d streamBackend) Place(ctx context.Context) (streams.Placement, error) {

@@ -367,7 +367,7 @@ func TestStream_OpenBeyondTheBoundIsOverloaded(t *testing.T) {
 func TestStream_FramesBeyondTheBoundAreOverloaded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{Options: Options{FramesMax: 1}})
-	b.srv.streams.BeginFrame()
+	b.srv.streams.BeginFrame("")
 	k := b.open(t.Context())
 	if out := k.ask(&frameIn{RequestId: 1, Acks: acks("x")}); !strings.HasPrefix(out.GetError(), "OVERLOADED:") {
 		t.Errorf("frame: %v", out)
@@ -376,7 +376,7 @@ func TestStream_FramesBeyondTheBoundAreOverloaded(t *testing.T) {
 	if out := k.ask(&frameIn{RequestId: 2, Queues: []string{"q"}, FetchCount: 1}); out.GetError() != "" {
 		t.Errorf("idle frame: %v", out)
 	}
-	b.srv.streams.EndFrame()
+	b.srv.streams.EndFrame("")
 	if out := k.ask(&frameIn{RequestId: 3, Acks: acks("x")}); out.GetError() != "" {
 		t.Errorf("after: %v", out)
 	}

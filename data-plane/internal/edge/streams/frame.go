@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/messages"
@@ -76,6 +78,21 @@ func (f *frame) input() queue.FrameInput {
 	return in
 }
 
+// parks: the frame may wait for jobs.
+func (f *frame) parks() bool { return !f.works() && f.wait > 0 }
+
+// unitBytes of a frame cost what a job does.
+const unitBytes = 1024
+
+// units is what the frame asks of the processors: its jobs, and its bytes.
+func (f *frame) units() int64 {
+	n := 1 + len(f.req.GetAcks()) + len(f.req.GetFails()) + len(f.req.GetHeartbeats()) + len(f.adds)
+	if !f.parks() {
+		n += int(min(max(f.req.GetFetchCount(), 0), queue.FetchCountMax))
+	}
+	return int64(n + proto.Size(f.req)/unitBytes)
+}
+
 // part is the word that existing clients see before an error of the frame.
 func (f *frame) part() string {
 	switch {
@@ -93,10 +110,19 @@ func (st *Stream) handle(ctx context.Context, f *frame) Reply {
 		return st.failed(f, f.part(), err)
 	}
 	if f.works() {
-		if !st.set.BeginFrame() {
+		if !st.set.BeginFrame(st.Tenant) {
 			return Reply{Msg: &frameOut{RequestId: f.req.GetRequestId(), Error: "OVERLOADED: too many frames in flight", Code: "OVERLOADED"}}
 		}
-		defer st.set.EndFrame()
+		defer st.set.EndFrame(st.Tenant)
+	}
+	leave, err := st.Backend.Enter(ctx, f.units())
+	if err != nil {
+		return st.failed(f, f.part(), err)
+	}
+	if f.parks() {
+		leave() // Nothing is held while it waits for jobs.
+	} else {
+		defer leave()
 	}
 	r, err := st.atLeader(ctx, f)
 	if err != nil {
@@ -149,7 +175,7 @@ func (st *Stream) permit(f *frame) error {
 // do runs the frame. A fetch that came alone may wait; in a frame that does other
 // work it takes what is ready, so that the answers of the work are not held up.
 func (st *Stream) do(ctx context.Context, jobs *queue.Service, f *frame) (Reply, error) {
-	if !f.works() && f.wait > 0 {
+	if f.parks() {
 		return st.fetch(ctx, jobs, f)
 	}
 	res, err := jobs.Frame(ctx, st.Caller, f.input())

@@ -3,8 +3,8 @@ package streams
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/fair"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
@@ -18,8 +18,7 @@ type Open interface {
 // Set is the open streams of a server.
 type Set struct {
 	streamsMax int
-	framesMax  int64
-	frames     atomic.Int64 // In flight.
+	frames     *fair.Budget[string] // In flight, by tenant.
 
 	mu       sync.Mutex // Guards what follows.
 	open     map[Open]struct{}
@@ -27,9 +26,10 @@ type Set struct {
 	empty    chan struct{} // Closed when open becomes empty while draining; nil before.
 }
 
-// NewSet makes a Set that takes so many streams, and frames in flight on all of them.
-func NewSet(streamsMax, framesMax int) *Set {
-	return &Set{streamsMax: streamsMax, framesMax: int64(framesMax), open: make(map[Open]struct{})}
+// NewSet makes a Set that takes so many streams, and frames in flight on all of them,
+// which weight divides among tenants.
+func NewSet(streamsMax, framesMax int, weight func(tenant string) int64) *Set {
+	return &Set{streamsMax: streamsMax, frames: fair.NewBudget(int64(framesMax), weight), open: make(map[Open]struct{})}
 }
 
 // Add counts a stream in, or refuses it. While the set drains, the stream is told to end
@@ -58,17 +58,12 @@ func (t *Set) Remove(st Open) {
 	}
 }
 
-// BeginFrame takes the permit of one frame, if there is one left; EndFrame gives it back.
-func (t *Set) BeginFrame() bool {
-	if t.frames.Add(1) > t.framesMax {
-		t.frames.Add(-1)
-		return false
-	}
-	return true
-}
+// BeginFrame takes the permit of one frame, if there is one left for the tenant; EndFrame
+// gives it back.
+func (t *Set) BeginFrame(tenant string) bool { return t.frames.Take(tenant, 1) }
 
 // EndFrame gives back the permit of a frame.
-func (t *Set) EndFrame() { t.frames.Add(-1) }
+func (t *Set) EndFrame(tenant string) { t.frames.Give(tenant, 1) }
 
 // Drain tells every open stream to end and waits until none is left; when ctx ends first
 // it cuts the rest.

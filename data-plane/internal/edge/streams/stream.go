@@ -43,6 +43,8 @@ type Frames interface {
 type Session struct {
 	Backend Backend
 	Caller  queue.Caller
+	// Tenant is by whom frames in flight are divided.
+	Tenant string
 	// Recheck asks whether the credential still holds; nil when somebody in front watches
 	// that.
 	Recheck func() error
@@ -58,6 +60,8 @@ type Session struct {
 type Backend interface {
 	// May refuses what the caller's roles do not allow.
 	May(a identity.Action) error
+	// Enter waits until the node has room for so many units of work; leave ends it.
+	Enter(ctx context.Context, units int64) (leave func(), err error)
 	// Place finds who serves the caller's namespace, and waits a moment for a leader;
 	// Route answers from memory.
 	Place(ctx context.Context) (Placement, error)
