@@ -68,7 +68,7 @@ func planKeeps(t store.Tenant, r *cloudv1.Retention) error {
 	var wrong []fault.Field
 	for _, s := range allRetained {
 		if n, most := s.value(r), s.value(most); most != 0 && n > most {
-			wrong = append(wrong, fault.Field{Name: "retention." + s.name, Problem: fmt.Sprintf("is %d (%s), must be at most %d (%s)", n, s.text(n), most, s.text(most))})
+			wrong = append(wrong, fault.Field{Name: "retention." + s.name, Problem: fmt.Sprintf("is %d (%s), must be at most %d (%s), which is what the plan %s keeps", n, s.text(n), most, s.text(most), t.Plan)})
 		}
 	}
 	if len(wrong) == 0 {

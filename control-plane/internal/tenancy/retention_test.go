@@ -71,7 +71,7 @@ func TestRetention_RefusesWhatIsOutOfBoundsOrOverThePlan(t *testing.T) {
 		field(t, create("orders", r), "retention."+name)
 	}
 	refusal := refused(t, create("orders", &cloudv1.Retention{CompletedSeconds: 60 * aDay, DeadSeconds: 60 * aDay}), "PLAN_LIMIT")
-	if len(refusal.Fields) != 1 || !strings.Contains(refusal.Error(), "the plan free of tenant acme") || !strings.Contains(refusal.Error(), "is 5184000 (60 d), must be at most 2592000 (30 d)") {
+	if len(refusal.Fields) != 1 || !strings.Contains(refusal.Error(), "the plan free of tenant acme") || !strings.Contains(refusal.Error(), "is 5184000 (60 d), must be at most 2592000 (30 d), which is what the plan free keeps") {
 		t.Errorf("%v", refusal)
 	}
 	if err := create("orders", &cloudv1.Retention{CompletedSeconds: 30 * aDay}); err != nil {

@@ -38,18 +38,20 @@ const adoptedAfter = time.Minute
 type namespaceResource struct{ managed[namespaceModel] }
 
 type namespaceModel struct {
-	ID               types.String `tfsdk:"id"`
-	TenantID         types.String `tfsdk:"tenant_id"`
-	Name             types.String `tfsdk:"name"`
-	Region           types.String `tfsdk:"region"`
-	Labels           types.Map    `tfsdk:"labels"`
-	DeleteProtection types.Bool   `tfsdk:"delete_protection"`
-	Endpoint         types.String `tfsdk:"endpoint"`
-	Status           types.String `tfsdk:"status"`
-	Generation       types.Int64  `tfsdk:"generation"`
-	ETag             types.String `tfsdk:"etag"`
-	CreatedAt        types.String `tfsdk:"created_at"`
-	UpdatedAt        types.String `tfsdk:"updated_at"`
+	ID                 types.String    `tfsdk:"id"`
+	TenantID           types.String    `tfsdk:"tenant_id"`
+	Name               types.String    `tfsdk:"name"`
+	Region             types.String    `tfsdk:"region"`
+	Labels             types.Map       `tfsdk:"labels"`
+	DeleteProtection   types.Bool      `tfsdk:"delete_protection"`
+	Retention          *retentionModel `tfsdk:"retention"`
+	EffectiveRetention types.Object    `tfsdk:"effective_retention"`
+	Endpoint           types.String    `tfsdk:"endpoint"`
+	Status             types.String    `tfsdk:"status"`
+	Generation         types.Int64     `tfsdk:"generation"`
+	ETag               types.String    `tfsdk:"etag"`
+	CreatedAt          types.String    `tfsdk:"created_at"`
+	UpdatedAt          types.String    `tfsdk:"updated_at"`
 }
 
 func newNamespace() resource.Resource {
@@ -96,6 +98,9 @@ func namespaceSchema() schema.Schema {
 				MarkdownDescription: "Whether destroying it is refused, here and for everybody else. To destroy it, apply `false` first. " +
 					"Default: `false`.",
 			},
+			"retention": retentionSchema("How long finished jobs, events and usage are kept before they are deleted, which can't be undone; set at least one. "+
+				"What is left out is what the tenant's plan says. A queue can have its own, `corvo_queue.retention`. More than the plan keeps is refused.", keptOfNamespaces()),
+			"effective_retention": effectiveRetentionSchema("What counts: the namespace's retention, else the plan's, and never more than the plan's maximum. Null is no limit.", keptOfNamespaces()),
 			"endpoint": schema.StringAttribute{
 				Computed: true, PlanModifiers: stable,
 				MarkdownDescription: "Base URL for workers and producers. Use it with a key of the namespace or the header `X-Corvo-Namespace`.",
@@ -128,7 +133,7 @@ func labelsForm() []validator.Map {
 
 // namespaceFields is where the service's complaints about a field belong.
 func namespaceFields() attributes {
-	return attributes{"name": "name", "region": "region", "labels": "labels", "delete_protection": "delete_protection"}
+	return attributes{"name": "name", "region": "region", "labels": "labels", "delete_protection": "delete_protection", "retention": "retention"}
 }
 
 // ModifyPlan makes an apply of what is still pending: it will only wait.
@@ -165,12 +170,12 @@ func (r *namespaceResource) insert(ctx context.Context, m namespaceModel) (*clou
 	for attempt := 0; ; attempt++ {
 		requestID := randomRequestID()
 		if attempt < replaysMax {
-			parts := []string{"namespace", id.TenantID, m.Name.ValueString(), m.Region.ValueString(), m.DeleteProtection.String(), fmt.Sprint(attempt)}
+			parts := []string{"namespace", id.TenantID, m.Name.ValueString(), m.Region.ValueString(), m.DeleteProtection.String(), fmt.Sprint(numbers(m.Retention.message())), fmt.Sprint(attempt)}
 			requestID = deriveRequestID(append(parts, flat(labels)...)...)
 		}
 		made, err := r.cloud.Namespaces().CreateNamespace(ctx, connect.NewRequest(&cloudv1.CreateNamespaceRequest{
 			RequestId: requestID, Name: m.Name.ValueString(), Labels: labels,
-			DeleteProtection: m.DeleteProtection.ValueBool(), Region: m.Region.ValueString(),
+			DeleteProtection: m.DeleteProtection.ValueBool(), Region: m.Region.ValueString(), Retention: m.Retention.message(),
 		}))
 		if err != nil {
 			return nil, err
@@ -221,6 +226,7 @@ func (r *namespaceResource) change(ctx context.Context, plan, state namespaceMod
 	req := &cloudv1.UpdateNamespaceRequest{
 		Namespace: state.ID.ValueString(), Etag: state.ETag.ValueString(), UpdateMask: &fieldmaskpb.FieldMask{},
 		Name: plan.Name.ValueString(), Labels: toStringMap(plan.Labels), DeleteProtection: plan.DeleteProtection.ValueBool(),
+		Retention: plan.Retention.message(),
 	}
 	if !plan.Name.Equal(state.Name) {
 		req.UpdateMask.Paths = append(req.UpdateMask.Paths, "name")
@@ -230,6 +236,9 @@ func (r *namespaceResource) change(ctx context.Context, plan, state namespaceMod
 	}
 	if !plan.DeleteProtection.Equal(state.DeleteProtection) {
 		req.UpdateMask.Paths = append(req.UpdateMask.Paths, "delete_protection")
+	}
+	if !sameRetention(req.GetRetention(), state.Retention.message()) {
+		req.UpdateMask.Paths = append(req.UpdateMask.Paths, "retention")
 	}
 	if len(req.GetUpdateMask().GetPaths()) == 0 {
 		return r.get(ctx, state.ID.ValueString())
@@ -242,7 +251,7 @@ func (r *namespaceResource) change(ctx context.Context, plan, state namespaceMod
 		// Perhaps the change is our own, and only its answer was lost.
 		ns, getErr := r.get(ctx, state.ID.ValueString())
 		if getErr == nil && ns.GetName() == req.GetName() && maps.Equal(ns.GetLabels(), req.GetLabels()) &&
-			ns.GetDeleteProtection() == req.GetDeleteProtection() {
+			ns.GetDeleteProtection() == req.GetDeleteProtection() && sameRetention(ns.GetRetention(), req.GetRetention()) {
 			return ns, nil
 		}
 	}
@@ -311,18 +320,20 @@ func awaitNamespace(ctx context.Context, c *cloud.Client, ns *cloudv1.Namespace)
 // from is the state of ns, with labels as the user wrote them in m.
 func (m namespaceModel) from(ns *cloudv1.Namespace) namespaceModel {
 	return namespaceModel{
-		ID:               types.StringValue(ns.GetId()),
-		TenantID:         types.StringValue(ns.GetTenantId()),
-		Name:             types.StringValue(ns.GetName()),
-		Region:           types.StringValue(ns.GetRegion()),
-		Labels:           toMap(ns.GetLabels(), m.Labels),
-		DeleteProtection: types.BoolValue(ns.GetDeleteProtection()),
-		Endpoint:         types.StringValue(ns.GetEndpoint()),
-		Status:           status(ns.GetSync()),
-		Generation:       types.Int64Value(int64(ns.GetGeneration())), // Counts from 1.
-		ETag:             types.StringValue(ns.GetEtag()),
-		CreatedAt:        timestamp(ns.GetCreatedAt()),
-		UpdatedAt:        timestamp(ns.GetUpdatedAt()),
+		ID:                 types.StringValue(ns.GetId()),
+		TenantID:           types.StringValue(ns.GetTenantId()),
+		Name:               types.StringValue(ns.GetName()),
+		Region:             types.StringValue(ns.GetRegion()),
+		Labels:             toMap(ns.GetLabels(), m.Labels),
+		DeleteProtection:   types.BoolValue(ns.GetDeleteProtection()),
+		Retention:          retentionOf(ns.GetRetention()),
+		EffectiveRetention: effective(keptOfNamespaces(), numbers(ns.GetEffectiveRetention())...),
+		Endpoint:           types.StringValue(ns.GetEndpoint()),
+		Status:             status(ns.GetSync()),
+		Generation:         types.Int64Value(int64(ns.GetGeneration())), // Counts from 1.
+		ETag:               types.StringValue(ns.GetEtag()),
+		CreatedAt:          timestamp(ns.GetCreatedAt()),
+		UpdatedAt:          timestamp(ns.GetUpdatedAt()),
 	}
 }
 

@@ -30,14 +30,16 @@ const windowMaxMS = 31 * 24 * 3600 * 1000
 type queueResource struct{ managed[queueModel] }
 
 type queueModel struct {
-	ID             types.String   `tfsdk:"id"`
-	Namespace      types.String   `tfsdk:"namespace"`
-	NamespaceID    types.String   `tfsdk:"namespace_id"`
-	Name           types.String   `tfsdk:"name"`
-	Paused         types.Bool     `tfsdk:"paused"`
-	MaxConcurrency types.Int64    `tfsdk:"max_concurrency"`
-	Throttle       *throttleModel `tfsdk:"throttle"`
-	Retry          *retryModel    `tfsdk:"retry"`
+	ID                 types.String         `tfsdk:"id"`
+	Namespace          types.String         `tfsdk:"namespace"`
+	NamespaceID        types.String         `tfsdk:"namespace_id"`
+	Name               types.String         `tfsdk:"name"`
+	Paused             types.Bool           `tfsdk:"paused"`
+	MaxConcurrency     types.Int64          `tfsdk:"max_concurrency"`
+	Throttle           *throttleModel       `tfsdk:"throttle"`
+	Retry              *retryModel          `tfsdk:"retry"`
+	Retention          *queueRetentionModel `tfsdk:"retention"`
+	EffectiveRetention types.Object         `tfsdk:"effective_retention"`
 }
 
 type retryModel struct {
@@ -105,6 +107,9 @@ func queueSchema() schema.Schema {
 				},
 			},
 			"retry": retrySchema(),
+			"retention": retentionSchema("How long finished jobs of the queue are kept before they are deleted, which can't be undone; set at least one. "+
+				"What is left out is what the namespace says, `corvo_namespace.retention`. More than the tenant's plan keeps is refused.", keptOfQueues()),
+			"effective_retention": effectiveRetentionSchema("What counts: the queue's retention, else the namespace's, and never more than the plan's maximum. Null is no limit.", keptOfQueues()),
 		},
 	}
 }
@@ -146,7 +151,8 @@ func queueName() validator.String {
 
 func queueFields() attributes {
 	return attributes{"name": "name", "queue": "name", "paused": "paused", "max_concurrency": "max_concurrency", "throttle": "throttle", "limit": "throttle", "window_ms": "throttle",
-		"max_retries": "retry", "retry_backoff": "retry", "retry_base_delay": "retry", "retry_base_delay_ms": "retry", "retry_max_delay": "retry", "retry_max_delay_ms": "retry"}
+		"max_retries": "retry", "retry_backoff": "retry", "retry_base_delay": "retry", "retry_base_delay_ms": "retry", "retry_max_delay": "retry", "retry_max_delay_ms": "retry",
+		"retention": "retention"}
 }
 
 // ModifyPlan tells another namespace from another way of writing the same one: the first
@@ -243,7 +249,7 @@ func (r *queueResource) write(ctx context.Context, ns *cloudv1.Namespace, m, pla
 // is unknown in the plan.
 func (m *queueModel) hasSettings(want, plan *queueModel) bool {
 	return m.MaxConcurrency.Equal(want.MaxConcurrency) && reflect.DeepEqual(m.Throttle, want.Throttle) &&
-		reflect.DeepEqual(m.Retry, want.Retry) && (plan.Paused.IsUnknown() || m.Paused.Equal(want.Paused))
+		reflect.DeepEqual(m.Retry, want.Retry) && reflect.DeepEqual(m.Retention, want.Retention) && (plan.Paused.IsUnknown() || m.Paused.Equal(want.Paused))
 }
 
 // readyNamespace waits for a namespace that was made a moment ago: until the proxies know
@@ -308,7 +314,7 @@ func (r *queueResource) adopt(ctx context.Context, id string, diags *diag.Diagno
 // settings is what is wanted. An unknown pause is one that the configuration leaves to
 // others.
 func (m queueModel) settings() wire.QueueRequest {
-	in := wire.QueueRequest{MaxConcurrency: int(m.MaxConcurrency.ValueInt64())}
+	in := wire.QueueRequest{MaxConcurrency: int(m.MaxConcurrency.ValueInt64()), Retention: m.Retention.settings()}
 	if !m.Paused.IsUnknown() {
 		in.Paused = m.Paused.ValueBoolPointer()
 	}
@@ -338,6 +344,7 @@ func (m *queueModel) fill(ns *cloudv1.Namespace, q wire.Queue) {
 	if q.RateLimit > 0 {
 		m.Throttle = &throttleModel{Limit: types.Int64Value(int64(q.RateLimit)), WindowMS: types.Int64Value(q.RateWindowMS)}
 	}
+	m.Retention, m.EffectiveRetention = queueRetentionOf(q.Retention), effectiveOfQueue(q.EffectiveRetention)
 	m.Retry = nil
 	if q.MaxRetries != nil || q.RetryBackoff != "" || q.RetryBaseDelayMS != nil || q.RetryMaxDelayMS != nil {
 		m.Retry = &retryModel{BaseDelayMS: types.Int64PointerValue(q.RetryBaseDelayMS), MaxDelayMS: types.Int64PointerValue(q.RetryMaxDelayMS)}

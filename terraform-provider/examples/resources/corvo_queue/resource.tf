@@ -13,6 +13,11 @@ resource "corvo_queue" "mail" {
     window_ms = 1000
   }
 
+  # Of no use an hour after they were sent.
+  retention = {
+    completed_seconds = 3600
+  }
+
   # For jobs whose producers do not say.
   retry = {
     max_retries = 7
