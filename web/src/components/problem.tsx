@@ -190,7 +190,7 @@ function Home() {
   );
 }
 
-export function NotFound({ what = "page" }: { what?: string }) {
+export function NotFound({ what = "page", children }: { what?: string; children?: ReactNode }) {
   usePageTitle("Not found");
   return (
     <PageFrame>
@@ -204,8 +204,8 @@ export function NotFound({ what = "page" }: { what?: string }) {
           </Link>
         }
       >
-        It may have been deleted, or the link may be wrong. You may also be signed in as someone who doesn't
-        have access to it.
+        {children ?? "It may have been deleted, or the link may be wrong."} You may also be signed in as
+        someone who doesn't have access to it.
       </EmptyState>
     </PageFrame>
   );

@@ -8,6 +8,7 @@ const queue = (name: string): Queue => ({
   paused: false,
   draining: false,
   etag: "1",
+  effective_retention: {},
   cancelling: 0,
   created_at: "",
   pending: 1,

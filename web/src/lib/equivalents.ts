@@ -41,6 +41,15 @@ interface QueueShape {
   retry_backoff?: string | undefined;
   retry_base_delay_ms?: number | undefined;
   retry_max_delay_ms?: number | undefined;
+  retention?: QueueRetention | undefined;
+}
+
+/** How long the finished jobs of a queue are kept, and how many. */
+export interface QueueRetention {
+  completed_ms?: number;
+  dead_ms?: number;
+  cancelled_ms?: number;
+  finished_max?: number;
 }
 
 /** A queue as Terraform would have it. */
@@ -62,19 +71,78 @@ export function queueTerraform(queue: QueueShape, namespace = "default"): string
       "  }",
     );
   }
-  const retry = [
+  const retry: Member[] = [
     ["max_retries", queue.max_retries],
     ["backoff", queue.retry_backoff && JSON.stringify(queue.retry_backoff)],
     ["base_delay_ms", queue.retry_base_delay_ms],
     ["max_delay_ms", queue.retry_max_delay_ms],
-  ].filter(([, value]) => value !== undefined && value !== "");
-  if (retry.length > 0) {
-    const width = Math.max(...retry.map(([name]) => String(name).length));
-    lines.push("", "  retry = {");
-    for (const [name, value] of retry) lines.push(`    ${String(name).padEnd(width)} = ${value}`);
-    lines.push("  }");
-  }
+  ];
+  lines.push(
+    ...nested(
+      "retry",
+      retry.filter(([, value]) => value !== undefined && value !== ""),
+    ),
+    ...nested("retention", queueRetention(queue.retention)),
+  );
   return [...lines, "}"].join("\n");
+}
+
+function queueRetention(set: QueueRetention | undefined): Member[] {
+  const seconds = (ms: number | undefined) => (ms ? ms / 1000 : undefined);
+  return given([
+    ["completed_seconds", seconds(set?.completed_ms)],
+    ["dead_seconds", seconds(set?.dead_ms)],
+    ["cancelled_seconds", seconds(set?.cancelled_ms)],
+    ["finished_max", set?.finished_max],
+  ]);
+}
+
+type Member = [string, string | number | undefined];
+
+function given(members: Member[]): Member[] {
+  return members.filter(([, value]) => value !== undefined && value !== "" && value !== 0);
+}
+
+/** Members of a nested attribute; nothing if it has none. */
+function nested(name: string, members: Member[]): string[] {
+  if (members.length === 0) return [];
+  const width = Math.max(...members.map(([member]) => member.length));
+  return [
+    "",
+    `  ${name} = {`,
+    ...members.map(([member, value]) => `    ${member.padEnd(width)} = ${value}`),
+    "  }",
+  ];
+}
+
+/** What was set of a namespace's retention, in the words of the control API's messages. */
+export interface NamespaceRetention {
+  completedSeconds?: bigint;
+  deadSeconds?: bigint;
+  cancelledSeconds?: bigint;
+  finishedMax?: bigint;
+  eventsSeconds?: bigint;
+  eventsBytesMax?: bigint;
+  usageSeconds?: bigint;
+}
+
+/** A namespace with its retention as Terraform would have it. */
+export function namespaceTerraform(name: string, set: NamespaceRetention): string {
+  const members = given([
+    ["completed_seconds", Number(set.completedSeconds ?? 0)],
+    ["dead_seconds", Number(set.deadSeconds ?? 0)],
+    ["cancelled_seconds", Number(set.cancelledSeconds ?? 0)],
+    ["finished_max", Number(set.finishedMax ?? 0)],
+    ["events_seconds", Number(set.eventsSeconds ?? 0)],
+    ["events_bytes_max", Number(set.eventsBytesMax ?? 0)],
+    ["usage_seconds", Number(set.usageSeconds ?? 0)],
+  ]);
+  return [
+    `resource "corvo_namespace" "${name.replaceAll("-", "_")}" {`,
+    `  name = ${JSON.stringify(name)}`,
+    ...nested("retention", members),
+    "}",
+  ].join("\n");
 }
 
 export interface QueueSettings {
@@ -85,6 +153,7 @@ export interface QueueSettings {
   retry_backoff?: string;
   retry_base_delay?: string;
   retry_max_delay?: string;
+  retention?: QueueRetention;
 }
 
 /** Setting the limits of a queue by a call. */

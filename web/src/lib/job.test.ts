@@ -27,6 +27,7 @@ const queue: Queue = {
   paused: false,
   draining: false,
   etag: "1",
+  effective_retention: {},
   cancelling: 0,
   created_at: at(-999),
   pending: 1,

@@ -49,7 +49,12 @@ export function JobPage() {
   useCopyAs(jobEquivalents(id));
 
   return (
-    <Detail what="job" query={query} {...frameOf(scope, id)}>
+    <Detail
+      what="job"
+      gone="Finished jobs are deleted when their retention ends, so it may have been deleted. The link may also be wrong."
+      query={query}
+      {...frameOf(scope, id)}
+    >
       {(job) => <Loaded scope={scope} job={job} />}
     </Detail>
   );
@@ -431,6 +436,7 @@ function facts(scope: Scope, job: Job): { label: string; value: ReactNode }[] {
   if (job.started_at) add("Started", <Time at={job.started_at} format="local" />);
   if (job.completed_at) add("Completed", <Time at={job.completed_at} format="local" />);
   if (job.failed_at) add("Last failed", <Time at={job.failed_at} format="local" />);
+  if (job.retained_until) add("Deleted", <Time at={job.retained_until} />);
   if (job.worker_id) add("Worker", job.hostname ? `${job.worker_id} on ${job.hostname}` : job.worker_id);
   if (job.schedule_id)
     add(

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams, useRouteContext } from "@tanstack/react-router";
-import { Boxes, Lock, LockOpen, Plus, Trash2 } from "lucide-react";
+import { Boxes, History, Lock, LockOpen, Plus, Trash2 } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
 import { Badge } from "~/components/ui/badge";
@@ -19,9 +19,11 @@ import { reads } from "~/data/queries";
 import { Permission, Sync } from "~/gen/corvo/cloud/v1/access_pb";
 import type { Namespace } from "~/gen/corvo/cloud/v1/tenant_pb";
 import { dateOf } from "~/lib/proto-time";
+import { ageText } from "~/lib/retention";
 
 // Opened on demand, loaded on demand.
 const NamespaceDialog = lazy(() => import("~/features/namespaces/namespace-dialog"));
+const RetentionDialog = lazy(() => import("~/features/namespaces/retention-dialog"));
 const Confirm = lazy(() => import("~/components/confirm"));
 
 const snippet = `resource "corvo_namespace" "staging" {
@@ -72,6 +74,7 @@ interface NamespaceTableProps {
 
 function NamespaceTable({ tenant, access, rows, create }: NamespaceTableProps) {
   const [deleting, setDeleting] = useState<Namespace>();
+  const [keeping, setKeeping] = useState<Namespace>();
   const protect = useChange(
     tenant,
     (namespace: Namespace) =>
@@ -141,6 +144,12 @@ function NamespaceTable({ tenant, access, rows, create }: NamespaceTableProps) {
             ),
           },
           {
+            id: "retention",
+            header: "Completed jobs kept",
+            width: "w-48",
+            cell: (namespace) => <Kept namespace={namespace} />,
+          },
+          {
             id: "created",
             header: "Created",
             width: "w-36",
@@ -148,8 +157,13 @@ function NamespaceTable({ tenant, access, rows, create }: NamespaceTableProps) {
             cell: (namespace) => <Time at={dateOf(namespace.createdAt)} className="text-ink-2" />,
           },
           actionsColumn(
-            { width: "w-20", phone: "corner", blockedBecause: access.blocked(Permission.NAMESPACE_WRITE) },
+            { width: "w-28", phone: "corner", blockedBecause: access.blocked(Permission.NAMESPACE_WRITE) },
             (namespace: Namespace) => [
+              {
+                label: `Retention of ${namespace.name}`,
+                icon: <History aria-hidden />,
+                onClick: () => setKeeping(namespace),
+              },
               {
                 label: `Turn ${namespace.deleteProtection ? "off" : "on"} deletion protection for ${namespace.name}`,
                 icon: namespace.deleteProtection ? <LockOpen aria-hidden /> : <Lock aria-hidden />,
@@ -169,6 +183,9 @@ function NamespaceTable({ tenant, access, rows, create }: NamespaceTableProps) {
         ]}
       />
       <Suspense>
+        {keeping ? (
+          <RetentionDialog tenant={tenant} namespace={keeping} onClose={() => setKeeping(undefined)} />
+        ) : null}
         {deleting ? (
           <Confirm
             onClose={() => setDeleting(undefined)}
@@ -182,6 +199,24 @@ function NamespaceTable({ tenant, access, rows, create }: NamespaceTableProps) {
         ) : null}
       </Suspense>
     </>
+  );
+}
+
+/** How long completed jobs are kept, and who says so. */
+function Kept({ namespace }: { namespace: Namespace }) {
+  const seconds = Number(namespace.effectiveRetention?.completedSeconds ?? 0);
+  if (!seconds) return "–";
+  return (
+    <span className="nums">
+      {ageText(seconds)}{" "}
+      <span className="text-ink-3">
+        {namespace.retention?.completedSeconds === namespace.effectiveRetention?.completedSeconds
+          ? "set here"
+          : namespace.retention?.completedSeconds
+            ? "plan maximum"
+            : "plan default"}
+      </span>
+    </span>
   );
 }
 

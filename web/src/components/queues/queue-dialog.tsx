@@ -2,6 +2,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { CircleArrowDown, Eraser, Trash2 } from "lucide-react";
 import { useState } from "react";
 import Confirm from "~/components/confirm";
+import { AgeField } from "~/components/retention-field";
 import { Button } from "~/components/ui/button";
 import { CodeBlock } from "~/components/ui/code";
 import { FormDialog } from "~/components/ui/dialog";
@@ -13,8 +14,14 @@ import { jobsApi, type Queue } from "~/data/jobs-api";
 import { pageApi } from "~/data/page-api";
 import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
-import { type QueueSettings, queueSettingsCurl, queueTerraform } from "~/lib/equivalents";
-import { plural } from "~/lib/numbers";
+import {
+  type QueueRetention,
+  type QueueSettings,
+  queueSettingsCurl,
+  queueTerraform,
+} from "~/lib/equivalents";
+import { count, plural } from "~/lib/numbers";
+import { ageProblem, ageText } from "~/lib/retention";
 import { wireDuration, wireMilliseconds } from "~/lib/wire-duration";
 
 const windows = [
@@ -48,6 +55,14 @@ function retryForm(queue: Queue): RetryForm {
   };
 }
 
+type Kept = "completed_ms" | "dead_ms" | "cancelled_ms";
+
+const keeps: readonly { key: Kept; label: string }[] = [
+  { key: "completed_ms", label: "Completed jobs" },
+  { key: "dead_ms", label: "Dead jobs" },
+  { key: "cancelled_ms", label: "Cancelled jobs" },
+];
+
 interface QueueDialogProps {
   scope: Scope;
   queue: Queue;
@@ -61,14 +76,29 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
   const [rate, setRate] = useState(queue.rate_limit ? String(queue.rate_limit) : "");
   const [windowMs, setWindowMs] = useState(queue.rate_window_ms ?? 60_000);
   const [retry, setRetry] = useState<RetryForm>(() => retryForm(queue));
+  const [kept, setKept] = useState<Record<Kept, number | undefined>>(() => ({
+    completed_ms: (queue.retention?.completed_ms ?? 0) / 1000,
+    dead_ms: (queue.retention?.dead_ms ?? 0) / 1000,
+    cancelled_ms: (queue.retention?.cancelled_ms ?? 0) / 1000,
+  }));
+  const [most, setMost] = useState(queue.retention?.finished_max ? String(queue.retention.finished_max) : "");
   const [form, setForm] = useState<"terraform" | "curl">("terraform");
   const [asking, setAsking] = useState<"drain" | "clear" | "delete" | null>(null);
   const problems = {
     max: wholeProblem(max),
     rate: wholeProblem(rate),
     attempts: wholeProblem(retry.attempts),
+    most: wholeProblem(most),
   };
-  const wrong = Boolean(problems.max ?? problems.rate ?? problems.attempts);
+  const wrong =
+    Boolean(problems.max ?? problems.rate ?? problems.attempts ?? problems.most) ||
+    keeps.some(({ key }) => kept[key] !== 0 && ageProblem(kept[key], 0) !== undefined);
+  const retention: QueueRetention = {
+    ...Object.fromEntries(
+      keeps.filter(({ key }) => kept[key]).map(({ key }) => [key, (kept[key] ?? 0) * 1000]),
+    ),
+    ...(most.trim() && !problems.most ? { finished_max: Number(most) } : {}),
+  };
   const settings: QueueSettings = {
     ...(max.trim() && !problems.max ? { max_concurrency: Number(max) } : {}),
     ...(rate.trim() && !problems.rate ? { throttle: { limit: Number(rate), window_ms: windowMs } } : {}),
@@ -76,6 +106,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
     ...(retry.backoff ? { retry_backoff: retry.backoff } : {}),
     ...(retry.base.trim() ? { retry_base_delay: retry.base.trim() } : {}),
     ...(retry.most.trim() ? { retry_max_delay: retry.most.trim() } : {}),
+    ...(Object.keys(retention).length > 0 ? { retention } : {}),
   };
 
   const save = useMutation({
@@ -87,6 +118,13 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
     },
   });
   const refused = fieldErrors(save.error);
+  // With a setting of its own, what the namespace says is not known here.
+  const fallback = (key: Kept) => {
+    const now = queue.effective_retention[key];
+    return queue.retention?.[key] || !now
+      ? "Same as the namespace"
+      : `Same as the namespace (${ageText(now / 1000)})`;
+  };
 
   async function changed() {
     await client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace] });
@@ -242,6 +280,36 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
           </Field>
         </div>
       </fieldset>
+      <fieldset className="flex flex-col gap-3">
+        <legend className="pb-1 text-13 font-medium">Retention</legend>
+        <div className="grid items-start gap-3 sm:grid-cols-2">
+          {keeps.map(({ key, label }) => (
+            <AgeField
+              key={key}
+              label={label}
+              value={kept[key]}
+              onChange={(seconds) => setKept({ ...kept, [key]: seconds })}
+              fallback={fallback(key)}
+              error={refused[`retention.${key}`]}
+            />
+          ))}
+          <Field label="Finished jobs at most" error={problems.most ?? refused["retention.finished_max"]}>
+            <Input
+              inputMode="numeric"
+              placeholder={
+                queue.effective_retention.finished_max && !queue.retention?.finished_max
+                  ? count(queue.effective_retention.finished_max)
+                  : "Same as the namespace"
+              }
+              value={most}
+              onChange={setMost}
+            />
+          </Field>
+        </div>
+        <p className="text-12 text-ink-3">
+          Finished jobs are deleted this long after they end. This can't be undone.
+        </p>
+      </fieldset>
       <Tabs
         label="Copy as"
         value={form}
@@ -266,6 +334,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
                     retry_backoff: settings.retry_backoff,
                     retry_base_delay_ms: wireMilliseconds(settings.retry_base_delay ?? ""),
                     retry_max_delay_ms: wireMilliseconds(settings.retry_max_delay ?? ""),
+                    retention: settings.retention,
                   },
                   scope.namespace,
                 )}

@@ -8,16 +8,18 @@ import { DataError } from "~/data/jobs-api";
 interface DetailProps<Thing> extends Pick<PageProps, "title" | "heading" | "above"> {
   /** What kind of thing it is, as in "job". */
   what: string;
+  /** Why it may not be there, if there is more to say than usual. */
+  gone?: string;
   query: { data: Thing | undefined; error: unknown; refetch: () => Promise<unknown> };
   /** Its page, once it is there. */
   children: (thing: Thing) => ReactNode;
 }
 
 /** The page of one thing, and what stands in its place until it is loaded, or if it can't be. */
-export function Detail<Thing>({ what, query, children, ...page }: DetailProps<Thing>) {
+export function Detail<Thing>({ what, gone, query, children, ...page }: DetailProps<Thing>) {
   const { data, error, refetch } = query;
   if (data !== undefined) return children(data);
-  if (error instanceof DataError && error.status === 404) return <NotFound what={what} />;
+  if (error instanceof DataError && error.status === 404) return <NotFound what={what}>{gone}</NotFound>;
   if (error)
     return (
       <Page above={page.above}>

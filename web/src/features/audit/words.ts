@@ -1,6 +1,7 @@
 import type { Option } from "~/components/ui/select";
 import type { AuditEvent } from "~/gen/corvo/cloud/v1/audit_pb";
 import { plural } from "~/lib/numbers";
+import { retentionText } from "~/lib/retention";
 
 /** Kinds of actions to narrow the log by: what an action begins with. */
 const actionGroups: readonly Option[] = [
@@ -140,10 +141,16 @@ export function changesOf(event: AuditEvent): FieldChange[] {
       const { before, after } = (change ?? {}) as { before?: unknown; after?: unknown };
       return {
         field: fieldNames[field] ?? words(field),
-        before: text(before),
-        after: text(after),
+        before: field === "retention" ? kept(before) : text(before),
+        after: field === "retention" ? kept(after) : text(after),
       };
     });
+}
+
+/** A namespace's retention; what was not set is the plan's. */
+function kept(value: unknown): string {
+  const set = typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+  return retentionText(set) || "plan default";
 }
 
 function afterOf(event: AuditEvent, field: string): unknown {
