@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
@@ -72,6 +73,10 @@ type Config struct {
 	LogBytesMax uint64
 	// Heartbeat is the raft heartbeat and election timeout.
 	Heartbeat time.Duration
+	// ScrubEvery is how often all stored bytes are read and checked, 24 hours by default, with
+	// at most ScrubBytesPerSecond, 8 MiB by default; negative turns it off, or does not limit.
+	ScrubEvery          time.Duration
+	ScrubBytesPerSecond int64
 	// Version is reported by /api/v1/info.
 	Version string
 	// Clock replaces the machine's in tests.
@@ -175,6 +180,8 @@ func (c *Config) withDefaults() {
 	if c.Version == "" {
 		c.Version = "0.4.0"
 	}
+	c.ScrubEvery = cmp.Or(c.ScrubEvery, defaultScrubEvery)
+	c.ScrubBytesPerSecond = cmp.Or(c.ScrubBytesPerSecond, defaultScrubBytesPerSecond)
 	if c.fs == nil {
 		c.fs = vfs.Default
 	}

@@ -83,3 +83,9 @@ func (n *Node) Damage(group uint32, namespace, uniqueKey string) error {
 
 // Crash counts a crash of a group, as one would before it ends the process.
 func (n *Node) Crash(group uint32, index uint64) { n.quarantine.crashed(group, index) }
+
+// Causes is why the node should not lead.
+func (n *Node) Causes() string { return n.fitness.String() }
+
+// LastScrub is what status says of the last scrub.
+func (n *Node) LastScrub() *cellv1.Scrub { return n.lastScrub() }

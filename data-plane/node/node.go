@@ -62,6 +62,7 @@ type Node struct {
 	dog     *disk.Watchdog
 	space   *disk.Space
 	ballast *disk.Ballast
+	scrubs  scrubs
 	log     *raftlog.Store
 	// quarantine is the groups that are left out on this node.
 	quarantine *quarantine
@@ -225,6 +226,7 @@ func (n *Node) openGroups(ctx context.Context) error {
 	n.loops.Go(func() { n.members.KeepFit(n.loopCtx) })
 	n.loops.Go(func() { n.members.Spread(n.loopCtx, spreadEvery) })
 	n.loops.Go(n.probe)
+	n.loops.Go(n.scrub)
 	n.loops.Go(n.removeModels)
 	n.loops.Go(n.announce)
 	n.loops.Go(func() { n.members.CompareDigests(n.loopCtx, n.quarantine) })
@@ -255,7 +257,7 @@ func (n *Node) openLog() error {
 	if n.cfg.SyncDelay > 0 {
 		fs = disk.DelayedSync(fs, n.cfg.SyncDelay)
 	}
-	n.log, err = raftlog.Open(filepath.Join(n.cfg.Dir, "raftlog"), raftlog.Options{
+	n.log, err = raftlog.Open(n.logDir(), raftlog.Options{
 		FS: fs, Logger: n.logger, Relaxed: n.cfg.Relaxed, AcceptLoss: n.cfg.AcceptLoss, Watch: n.dog.Begin, OnDiskSlow: n.dog.DiskSlow, OnFatal: n.cfg.Fatal,
 	})
 	if err != nil {
@@ -266,6 +268,9 @@ func (n *Node) openLog() error {
 	}
 	return n.loadQuarantine()
 }
+
+// logDir is where the raft log is.
+func (n *Node) logDir() string { return filepath.Join(n.cfg.Dir, "raftlog") }
 
 // openState opens what the log is applied to.
 func (n *Node) openState() error {
@@ -383,6 +388,7 @@ func (n *Node) inside() http.Handler {
 	n.api = n.newServer()
 	n.members.ServeAudit(n.readAudit)
 	n.members.LeaveOut(n.quarantine, n.mux.Pace)
+	n.members.ServeScrub(n.lastScrub)
 	path, admin := cell.NewHandler(n.cell, n.members, n.cellPeers, n.signer)
 	watches, clock := n.untilShutdown(admin), n.prover.Handler(n.cfg.Clock)
 	formPath, form := n.newFormation()

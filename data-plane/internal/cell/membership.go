@@ -51,7 +51,8 @@ type Membership struct {
 	groups Groups
 	peers  *Peers
 	logger *slog.Logger
-	audit  ReadAudit // Nil where there are no shards to read.
+	audit  ReadAudit            // Nil where there are no shards to read.
+	scrub  func() *cellv1.Scrub // May be nil.
 
 	quarantine Quarantine    // Nil where nothing is left out.
 	pace       Pace          // Nil: as fast as it goes.
@@ -67,6 +68,9 @@ type Membership struct {
 func NewMembership(c *Cell, groups Groups, peers *Peers) *Membership {
 	return &Membership{cell: c, groups: groups, peers: peers, logger: c.logger, changing: make(map[uint32]bool), suspects: make(chan struct{}, 1)}
 }
+
+// ServeScrub makes status say what the last reading of all files found.
+func (m *Membership) ServeScrub(last func() *cellv1.Scrub) { m.scrub = last }
 
 // group is this node's replica, or nil.
 func (m *Membership) group(id uint32) *group.Group {

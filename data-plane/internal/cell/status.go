@@ -44,6 +44,9 @@ func (m *Membership) Self() *cellv1.NodeStatus {
 		s.Causes = append(s.Causes, &cellv1.HealthCause{Reason: string(c.Reason), Detail: c.Detail})
 	}
 	s.Secrets = m.peers.secrets()
+	if m.scrub != nil {
+		s.Scrub = m.scrub()
+	}
 	return s
 }
 

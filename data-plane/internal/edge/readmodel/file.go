@@ -18,7 +18,7 @@ import (
 var errDamaged = errors.New("the read model's file is damaged")
 
 // schemaVersion is in the file's user_version; another one is rebuilt.
-const schemaVersion = 6
+const schemaVersion = 7
 
 // Every time is whole nanoseconds, so that order and ranges are those of numbers. The two
 // indexes of job serve every list: one without states is a merge over all states. Dead
@@ -31,7 +31,7 @@ CREATE TABLE job (
  created_at INTEGER NOT NULL, scheduled_at INTEGER NOT NULL, started_at INTEGER NOT NULL,
  finished_at INTEGER NOT NULL, failed_at INTEGER NOT NULL,
  worker TEXT NOT NULL, last_error TEXT NOT NULL, hold_reason TEXT NOT NULL, reason INTEGER NOT NULL, tags BLOB,
- generation INTEGER NOT NULL
+ generation INTEGER NOT NULL, sum INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX job_by_state ON job (state, created_at, id);
 CREATE INDEX job_by_queue ON job (queue, state, created_at, id);
@@ -176,13 +176,13 @@ func (f *file) prepare(ctx context.Context) error {
 
 // upsertRows is the statement that upserts n rows.
 func upsertRows(n int) string {
-	const row = `(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+	const row = `(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
 	return `INSERT INTO job VALUES ` + row + strings.Repeat(`,`+row, n-1) + ` ON CONFLICT (id) DO UPDATE SET
  queue = excluded.queue, state = excluded.state, priority = excluded.priority, attempt = excluded.attempt,
  max_retries = excluded.max_retries, crashes = excluded.crashes, scheduled_at = excluded.scheduled_at,
  started_at = excluded.started_at, finished_at = excluded.finished_at, failed_at = excluded.failed_at,
  worker = excluded.worker, last_error = excluded.last_error, hold_reason = excluded.hold_reason, reason = excluded.reason,
- generation = excluded.generation`
+ generation = excluded.generation, sum = excluded.sum`
 }
 
 // create makes the schema; version and tables appear together or not at all.
@@ -340,8 +340,9 @@ func (f *file) putRows(ctx context.Context, tx *sql.Tx, rows []Row) error {
 
 // values appends the row in the order of the table's columns.
 func (r *Row) values(to []any) []any {
+	tags := encodeTags(r.Tags)
 	return append(to, r.ID[:], r.Queue, int64(r.State), int64(r.Priority), int64(r.Attempt), int64(r.MaxRetries), int64(r.Crashes),
-		r.CreatedAt, r.ScheduledAt, r.StartedAt, r.FinishedAt, r.FailedAt, r.Worker, r.LastError, r.HoldReason, int64(r.Reason), encodeTags(r.Tags), int64(r.generation))
+		r.CreatedAt, r.ScheduledAt, r.StartedAt, r.FinishedAt, r.FailedAt, r.Worker, r.LastError, r.HoldReason, int64(r.Reason), tags, int64(r.generation), r.sum(tags))
 }
 
 func (f *file) putTags(ctx context.Context, tx *sql.Tx, rows []Row) error {

@@ -47,7 +47,7 @@ const LimitMax = 1000
 const tagIsRare = 2000
 
 const columns = `j.id, j.queue, j.state, j.priority, j.attempt, j.max_retries, j.crashes, j.created_at, j.scheduled_at,
- j.started_at, j.finished_at, j.failed_at, j.worker, j.last_error, j.hold_reason, j.reason, j.tags, j.generation`
+ j.started_at, j.finished_at, j.failed_at, j.worker, j.last_error, j.hold_reason, j.reason, j.tags, j.generation, j.sum`
 
 // statement is built from constant pieces of SQL and bound values: a caller's text
 // never becomes part of a statement.
@@ -358,8 +358,9 @@ func scanRow(found *sql.Rows) (Row, error) {
 	var r Row
 	var id, tags []byte
 	var st, priority, reason uint8
+	var sum int64
 	err := found.Scan(&id, &r.Queue, &st, &priority, &r.Attempt, &r.MaxRetries, &r.Crashes, &r.CreatedAt, &r.ScheduledAt,
-		&r.StartedAt, &r.FinishedAt, &r.FailedAt, &r.Worker, &r.LastError, &r.HoldReason, &reason, &tags, &r.generation)
+		&r.StartedAt, &r.FinishedAt, &r.FailedAt, &r.Worker, &r.LastError, &r.HoldReason, &reason, &tags, &r.generation, &sum)
 	if err != nil {
 		return Row{}, fmt.Errorf("read row: %w", err)
 	}
@@ -368,6 +369,9 @@ func scanRow(found *sql.Rows) (Row, error) {
 	}
 	copy(r.ID[:], id)
 	r.State, r.Priority, r.Reason = job.State(st), job.Priority(priority), records.DeadReason(reason)
+	if sum != r.sum(tags) {
+		return Row{}, fmt.Errorf("%w: job %s isn't as it was written", errDamaged, r.ID)
+	}
 	if r.Tags, err = decodeTags(tags); err != nil {
 		return Row{}, fmt.Errorf("%w: tags of %s: %w", errDamaged, r.ID, err)
 	}

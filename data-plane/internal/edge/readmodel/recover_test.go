@@ -163,8 +163,10 @@ func TestRun_ResumesWhereTheFileStands(t *testing.T) {
 	r.run()
 	old := r.enqueue(nsA, "mail")
 	r.wantTruth(nsA)
+	row := r.page(nsA, Filter{}).Rows[0]
+	row.Worker = "untouched"
 	r.halt()
-	r.edit(nsA, `UPDATE job SET worker = 'untouched'`)
+	r.edit(nsA, fmt.Sprintf(`UPDATE job SET worker = 'untouched', sum = %d`, row.sum(nil)))
 	young := r.enqueue(nsA, "mail")
 	r.open()
 	r.run()
@@ -628,5 +630,47 @@ func TestRebuild_IsLateSaysHowFarItIsAndLetsSmallOnesThrough(t *testing.T) {
 	}
 	if lag, err := r.Lag(time.Unix(0, r.now)); err != nil || lag != 0 {
 		t.Fatalf("whole lists are %s late, %v", lag, err)
+	}
+}
+
+// SQLite has no checksums: a changed bit in any column is found when the row is read, or by a
+// check, and the file is made again.
+func TestCheck_FindsWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	for _, sql := range []string{
+		`UPDATE job SET worker = 'other'`,
+		`UPDATE job SET attempt = attempt + 1`,
+		`UPDATE job SET tags = NULL`,
+		`UPDATE tag SET value = 'other'`,
+		`UPDATE tag SET created_at = created_at + 1`,
+		`UPDATE dead SET queue = 'other'`,
+		`UPDATE dead_total SET jobs = jobs + 1`,
+	} {
+		r := newRig(t)
+		r.run()
+		r.some(nsA)
+		dies := r.newJob(nsA, "mail")
+		dies.Retry.MaxRetries = 1
+		r.apply(dies)
+		r.fail(nsA, dies.ID, "boom")
+		r.wantTruth(nsA)
+		check := func() (found int) {
+			files, err := r.models.Check(r.ctx(), func(int) error { return nil }, func(string, error) { found++ })
+			if err != nil || files != 1 {
+				t.Errorf("%s: %d files, %v", sql, files, err)
+			}
+			return found
+		}
+		if n := check(); n != 0 {
+			t.Errorf("%s: undamaged, %d found", sql, n)
+		}
+		r.halt()
+		r.edit(nsA, sql)
+		r.open()
+		if n := check(); n != 1 {
+			t.Errorf("%s: %d found", sql, n)
+		}
+		r.run()
+		r.wantTruth(nsA)
 	}
 }

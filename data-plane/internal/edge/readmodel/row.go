@@ -1,7 +1,9 @@
 package readmodel
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -78,6 +80,25 @@ func lastError(store *statedb.Group, ns job.Namespace, id job.ID, h *records.Hea
 		return "", fmt.Errorf("errors of job %s: %w", id, err)
 	}
 	return cut(e.Text()), nil
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sum is a checksum over every column of the row: SQLite has none, and a flipped bit in a
+// column without an index would be shown.
+func (r *Row) sum(tags []byte) int64 {
+	b := make([]byte, 0, 256)
+	b = append(b, r.ID[:]...)
+	for _, text := range []string{r.Queue, r.Worker, r.LastError, r.HoldReason, string(tags)} {
+		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
+	}
+	for _, n := range []uint64{
+		uint64(r.State), uint64(r.Priority), uint64(r.Attempt), uint64(r.MaxRetries), uint64(r.Crashes), uint64(r.CreatedAt), uint64(r.ScheduledAt),
+		uint64(r.StartedAt), uint64(r.FinishedAt), uint64(r.FailedAt), uint64(r.Reason), r.generation,
+	} {
+		b = binary.AppendUvarint(b, n)
+	}
+	return int64(crc32.Checksum(b, castagnoli))
 }
 
 func cut(s string) string { return cutTo(s, errorBytesMax) }

@@ -24,9 +24,11 @@ type Reason string
 
 // Reasons. What each of them means is in the table below.
 const (
-	DiskTight    Reason = "disk_nearly_full"
-	DiskFull     Reason = "disk_full"
-	DiskStalled  Reason = "disk_stalled"
+	DiskTight   Reason = "disk_nearly_full"
+	DiskFull    Reason = "disk_full"
+	DiskStalled Reason = "disk_stalled"
+	// Damaged: a file does not have the bytes that were written.
+	Damaged      Reason = "damaged_file"
 	Clock        Reason = "clock"
 	ShuttingDown Reason = "shutting_down"
 	Closed       Reason = "closed" // The node takes no calls any more.
@@ -66,7 +68,7 @@ func ruleOf(r Reason) rule {
 	switch r {
 	case GroupQuarantined, GroupDisputed, PeerBehind:
 		return rule{Fit, false}
-	case DiskTight:
+	case DiskTight, Damaged:
 		return rule{Degraded, false}
 	case DiskFull:
 		return rule{Critical, false}

@@ -282,7 +282,7 @@ func TestCrash_AnyFlippedBitInTheWriteAheadLogIsRefused(t *testing.T) {
 				refuseOrKeep(t, damaged, bit, synced)
 			}
 			// Whole again, it opens.
-			if err := checkWAL(crashed, "log"); err != nil {
+			if err := checkFiles(crashed, "log"); err != nil {
 				t.Errorf("undamaged: %v", err)
 			}
 		})
@@ -292,7 +292,7 @@ func TestCrash_AnyFlippedBitInTheWriteAheadLogIsRefused(t *testing.T) {
 // refuseOrKeep checks that nothing was lost silently.
 func refuseOrKeep(t *testing.T, fs vfs.FS, bit int, synced uint64) {
 	t.Helper()
-	err := checkWAL(fs, "log")
+	err := checkFiles(fs, "log")
 	if err != nil {
 		if !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("bit %d: %v", bit, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/disk"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/storefiles"
 )
 
 // formatVersion is at least pebble.FormatWALSyncChunks: with sync chunks, a flipped
@@ -133,7 +134,8 @@ func Open(dir string, opts Options) (*Store, error) {
 	if opts.Relaxed {
 		s.sync = pebble.NoSync
 	}
-	if err := checkWAL(s.opts.FS, dir); err != nil && !(opts.AcceptLoss && errors.Is(err, ErrCorrupt)) {
+	var damage *storefiles.Damage
+	if err := checkFiles(s.opts.FS, dir); err != nil && !(opts.AcceptLoss && errors.As(err, &damage) && damage.InLog()) {
 		return nil, fmt.Errorf("open raft log %s: %w", dir, err)
 	}
 	cache := pebble.NewCache(s.opts.CacheBytes)
@@ -155,6 +157,15 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("open raft log %s: %w", dir, err), db.Close())
 	}
 	return s, nil
+}
+
+// checkFiles refuses what Pebble would take for the end of a file.
+func checkFiles(fs vfs.FS, dir string) error {
+	err := storefiles.CheckClosed(fs, dir, true)
+	if errors.Is(err, storefiles.ErrDamaged) {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return err
 }
 
 func withDefaults(o Options) Options {
@@ -200,6 +211,9 @@ func (s *Store) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		EventListener: &pebble.EventListener{
 			DiskSlow:        s.opts.OnDiskSlow,
 			BackgroundError: func(err error) { s.fail(fmt.Errorf("raft log background work: %w", err)) },
+			DataCorruption: func(info pebble.DataCorruptionInfo) {
+				s.fail(fmt.Errorf("raft log: damaged file %s: %w", info.Path, info.Details))
+			},
 		},
 	}
 	// Most entries are deleted before a compaction reads them: compressing them

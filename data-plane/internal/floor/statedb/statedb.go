@@ -32,6 +32,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/storefiles"
 )
 
 // Options of a store. The zero value is usable.
@@ -127,6 +129,9 @@ func Open(dir string, o Options) (*DB, error) {
 	})
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBits) // Locks and idempotency keys are mostly absent.
+	}
+	if err := storefiles.CheckClosed(o.FS, dir, false); err != nil {
+		return nil, fmt.Errorf("open state store %s: %w", dir, err)
 	}
 	db, err := pebble.Open(dir, opts)
 	if err != nil {

@@ -64,6 +64,8 @@ folder isn't the one it had.`,
 	f.cell.add(c)
 	fs.DurationVar(&f.SyncDelay, "sync-delay", 0, "development only: add this delay to every sync of the log")
 	fs.DurationVar(&f.Heartbeat, "heartbeat", 0, "raft heartbeat and election timeout, the same for all nodes and at least four round trips between them; 0 means the default, 500ms")
+	fs.DurationVar(&f.ScrubEvery, "scrub-every", 24*time.Hour, "read all stored bytes and compare checksums this often; negative is never")
+	fs.Int64Var(&f.ScrubBytesPerSecond, "scrub-bytes-per-second", 8<<20, "read at most so many `BYTES` a second for that; negative is no limit")
 	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "longest time from SIGTERM to the end of the process")
 	fs.Uint64Var(&f.LogBytesMax, "log-bytes-max", 0, "how many `BYTES` of all raft logs to keep for nodes that are behind or away; one that needs more gets the whole state; 0 means the default, 4 GiB")
 	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_NODE_URL to `FILE` when ready")

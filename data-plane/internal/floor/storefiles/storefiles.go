@@ -1,0 +1,248 @@
+// Package storefiles owns what can be told about the files of a Pebble store without
+// opening it, and while it is open: which of them are damaged. It looks at the write-ahead
+// logs, the manifests and the tables.
+//
+// It must not know what a key or a value means.
+//
+// Surprising: Pebble takes a flipped bit in its manifest, or in the last block of its
+// newest write-ahead log, for the end of that file, and then deletes the tables that it has
+// not read about. So the files are looked at before Pebble opens them.
+package storefiles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/objstorage"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// ErrDamaged is matched by every error about a damaged file.
+var ErrDamaged = errors.New("damaged file")
+
+// Damage is one damaged file.
+type Damage struct {
+	Path string
+	What string // For people.
+}
+
+func (d *Damage) Error() string { return fmt.Sprintf("damaged file %s: %s", d.Path, d.What) }
+
+// Is makes every Damage match ErrDamaged.
+func (d *Damage) Is(target error) bool { return target == ErrDamaged }
+
+// InLog: the damage is in a write-ahead log, the newest of what was written. Without it, a
+// store is as it was before; without a manifest it is nothing.
+func (d *Damage) InLog() bool { return strings.HasSuffix(d.Path, ".log") }
+
+// CheckClosed looks at a store that nobody has open, before Pebble does: its manifests
+// and its newest write-ahead log; Pebble is strict about older ones. A store whose log
+// is synced has acknowledged its last record, so there one bit in that is damage, too; in
+// others it is as good as a torn write. A folder that is not there is not damaged.
+func CheckClosed(fsys vfs.FS, dir string, synced bool) error {
+	names, err := list(fsys, dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		switch path := fsys.PathJoin(dir, name); {
+		case isManifest(name):
+			err = checkChunks(fsys, path, manifestFormat(), true, Pace{})
+		case strings.HasPrefix(name, "OPTIONS-"):
+			err = checkOptions(fsys, path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if name, number := newestWAL(names); name != "" {
+		return checkChunks(fsys, fsys.PathJoin(dir, name), walFormat(number), synced, Pace{})
+	}
+	return nil
+}
+
+// Pace limits how fast files are read; nil functions do not limit.
+type Pace struct {
+	// Wait is called before so many bytes are read. Its error ends the check.
+	Wait func(bytes int) error
+}
+
+func (p Pace) wait(n int) error {
+	if p.Wait == nil {
+		return nil
+	}
+	return p.Wait(n)
+}
+
+// CheckOpen reads every file of a store, which may be open and in use, and calls found
+// for each damaged one. Files that disappear meanwhile are no longer part of the store. What
+// is being written at the end of a log is not damage.
+func CheckOpen(fsys vfs.FS, dir string, pace Pace, found func(*Damage)) (files int, err error) {
+	names, err := list(fsys, dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		path := fsys.PathJoin(dir, name)
+		var check func() error
+		switch number, isLog := walNumber(name); {
+		case isManifest(name):
+			check = func() error { return checkChunks(fsys, path, manifestFormat(), true, pace) }
+		case isLog:
+			check = func() error { return checkChunks(fsys, path, walFormat(number), false, pace) }
+		case strings.HasSuffix(name, ".sst"):
+			check = func() error { return checkTable(fsys, path, pace) }
+		default:
+			continue
+		}
+		err := check()
+		if errors.Is(err, ErrDamaged) {
+			err = check() // A write may have been seen half.
+		}
+		var damage *Damage
+		switch {
+		case errors.As(err, &damage):
+			if _, gone := fsys.Stat(path); gone == nil {
+				found(damage)
+			}
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return files, err
+		}
+		files++
+	}
+	return files, nil
+}
+
+func list(fsys vfs.FS, dir string) ([]string, error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		if _, statErr := fsys.Stat(dir); statErr != nil {
+			return nil, nil // A new store.
+		}
+		return nil, fmt.Errorf("list %s: %w", dir, err)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func isManifest(name string) bool { return strings.HasPrefix(name, "MANIFEST-") }
+
+func walNumber(name string) (uint32, bool) {
+	base, ok := strings.CutSuffix(name, ".log")
+	v, err := strconv.ParseUint(base, 10, 32)
+	return uint32(v), ok && err == nil
+}
+
+// newestWAL finds the log that Pebble replays last; "" in a new store.
+func newestWAL(names []string) (name string, number uint32) {
+	for _, n := range names {
+		if v, ok := walNumber(n); ok && v >= number {
+			name, number = n, v
+		}
+	}
+	return name, number
+}
+
+func checkChunks(fsys vfs.FS, path string, f format, mend bool, pace Pace) error {
+	file, err := fsys.Open(path)
+	if err != nil {
+		return err
+	}
+	offset, err := f.findDamage(&pacedReader{file, pace}, mend)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("check %s: %w", path, err)
+	}
+	if offset >= 0 {
+		return &Damage{path, fmt.Sprintf("wrong checksum at offset %d, inside what was synced", offset)}
+	}
+	return nil
+}
+
+// checkOptions reads what Pebble has noted of its options. All of ours are given at each
+// start, so only a text that cannot be read does harm: Pebble would not open the store.
+func checkOptions(fsys vfs.FS, path string) error {
+	file, err := fsys.Open(path)
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(file)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("check %s: %w", path, err)
+	}
+	if err := new(pebble.Options).Parse(string(text), nil); err != nil {
+		return &Damage{path, err.Error()}
+	}
+	return nil
+}
+
+type pacedReader struct {
+	io.Reader
+	pace Pace
+}
+
+// Read implements io.Reader.
+func (r *pacedReader) Read(b []byte) (int, error) {
+	if err := r.pace.wait(len(b)); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(b)
+}
+
+// checkTable reads every block of a table. Errors of the pace end the check; anything else that
+// goes wrong is damage.
+func checkTable(fsys vfs.FS, path string, pace Pace) error {
+	file, err := fsys.Open(path)
+	if err != nil {
+		return err
+	}
+	paced := &pacedFile{File: file, pace: pace}
+	readable, err := sstable.NewSimpleReadable(paced)
+	if err != nil {
+		return errors.Join(fmt.Errorf("check %s: %w", path, err), file.Close())
+	}
+	err = validate(readable)
+	switch {
+	case paced.ended != nil:
+		return paced.ended
+	case err != nil:
+		return &Damage{path, err.Error()}
+	}
+	return nil
+}
+
+// validate reads every block, and closes the table.
+func validate(readable objstorage.Readable) error {
+	o := &pebble.Options{}
+	o.EnsureDefaults()
+	r, err := sstable.NewReader(context.Background(), readable, o.MakeReaderOptions())
+	if err != nil {
+		return errors.Join(err, readable.Close())
+	}
+	return errors.Join(r.ValidateBlockChecksums(), r.Close())
+}
+
+// pacedFile waits before it reads, and notes why it was told to stop.
+type pacedFile struct {
+	vfs.File
+	pace  Pace
+	ended error
+}
+
+// ReadAt implements io.ReaderAt.
+func (f *pacedFile) ReadAt(b []byte, at int64) (int, error) {
+	if err := f.pace.wait(len(b)); err != nil {
+		f.ended = err
+		return 0, err
+	}
+	return f.File.ReadAt(b, at)
+}
