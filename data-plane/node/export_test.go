@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -10,7 +11,9 @@ import (
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/peerstate"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/transport"
 )
 
 // SetFS replaces the file system under both stores.
@@ -89,3 +92,23 @@ func (n *Node) Causes() string { return n.fitness.String() }
 
 // LastScrub is what status says of the last scrub.
 func (n *Node) LastScrub() *cellv1.Scrub { return n.lastScrub() }
+
+// Hear notes in the folder of a stopped node what a peer said.
+func Hear(dir, peer string, group uint32, committed uint64) error {
+	_, err := withFolder(dir, slog.New(slog.DiscardHandler), func(f *folder) (Recovery, error) {
+		known, _ := f.view.NodeByID(peer)
+		peerstate.New(f.log, f.node.record.FolderID, f.node, f.node.logger).Remember(peer, transport.Statement{
+			Folder: known.GetFolderId(), Groups: []transport.LogState{{Group: group, Committed: committed}},
+		})
+		return Recovery{}, nil
+	})
+	return err
+}
+
+// BeginRecovery does the first step of a recovery.
+func BeginRecovery(dir, newCellID string) error {
+	_, err := withFolder(dir, slog.New(slog.DiscardHandler), func(f *folder) (Recovery, error) {
+		return Recovery{}, f.node.setRecord(func(r *record) { r.Recovering, r.CellID, r.Begun = r.CellID, newCellID, false })
+	})
+	return err
+}

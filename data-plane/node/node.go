@@ -229,6 +229,9 @@ func (n *Node) openGroups(ctx context.Context) error {
 	n.loops.Go(n.scrub)
 	n.loops.Go(n.removeModels)
 	n.loops.Go(n.announce)
+	if len(n.folderRecord().Gone) > 0 {
+		n.loops.Go(n.removeGone)
+	}
 	n.loops.Go(func() { n.members.CompareDigests(n.loopCtx, n.quarantine) })
 	if !n.cfg.alone() {
 		n.loops.Go(n.tell)

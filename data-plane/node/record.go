@@ -41,6 +41,10 @@ type record struct {
 	// First: the node is one of the cell's first voters, which are Nodes.
 	First bool    `json:"first,omitempty"`
 	Nodes []known `json:"nodes,omitempty"`
+	// Recovering is the cell id of before a recovery that has begun and not ended; Gone are
+	// that cell's other nodes, until they are removed from the records.
+	Recovering string   `json:"recovering,omitempty"`
+	Gone       []string `json:"gone,omitempty"`
 	// Refused is why the cell will never take this folder again.
 	Refused string `json:"refused,omitempty"`
 }
@@ -105,6 +109,9 @@ func (n *Node) loadRecord() error {
 	}
 	if r.Refused != "" {
 		return fmt.Errorf("%w: %s", ErrRefused, r.Refused)
+	}
+	if r.Recovering != "" {
+		return fmt.Errorf("%w: run `corvo-cloud node recover` again", ErrRecovering)
 	}
 	n.record = r
 	return nil

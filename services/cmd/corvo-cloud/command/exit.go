@@ -97,6 +97,7 @@ var serverFailures = []struct {
 	{up.ErrStuck, ExitStuck, "STUCK", againSafe},
 	{node.ErrStuck, ExitStuck, "STUCK", againSafe},
 	{node.ErrVersion, ExitVersion, "CELL_VERSION", "the data is as it should be: start it with the version of corvo-cloud that the other nodes run (docs/upgrades.md)"},
+	{node.ErrRecovering, ExitConflict, "RECOVERING", "run `corvo-cloud node recover --data ... --accept-loss` again: it goes on where it was interrupted"},
 	{node.ErrQuarantined, ExitFail, "QUARANTINED", "start it again, then run `corvo-cloud cell repair --group 1 --node ...` (docs/operations.md)"},
 	{node.ErrStorage, ExitStopped, "STORAGE", "don't restart it in a loop: copy the folder and check the disk; in a cell, replace it with a node that has a new id and an empty folder (docs/operations.md)"},
 	{node.ErrKeyFile, ExitConflict, "KEY_FILE", ""},

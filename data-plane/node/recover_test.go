@@ -1,0 +1,132 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/data-plane/node"
+	"github.com/corvo-cloud/corvo/data-plane/node/nodetest"
+)
+
+func TestRecover_OneFolderGoesOnAsACellOfItsOwn(t *testing.T) {
+	t.Parallel()
+	r := formedCell(t, 3)
+	c := r.customer()
+	c.enqueue(r.Places[0].APIURL, 10)
+	r.caughtUp("n1")
+	for i := range r.Nodes {
+		r.leave(i)
+	}
+	dir := r.Places[0].Dir
+	plan, err := node.PlanRecovery(dir, nodetest.Logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plan.NodeID != "n1" || plan.NewCellID != "" || !slices.Equal(plan.Others, []string{"n2", "n3"}) || len(plan.Groups) != 3 {
+		t.Fatalf("%+v", plan)
+	}
+	for _, g := range plan.Groups {
+		if g.Last == 0 || g.LastAt.IsZero() || len(g.Voters) != 3 || len(g.Others) != 2 || g.Others[0].Missing != 0 || !g.Others[0].Known {
+			t.Errorf("%+v", g)
+		}
+	}
+	r.MustStart(0) // A plan changes nothing: it still waits for the others.
+	r.Stop(0)
+
+	done, err := node.Recover(dir, nodetest.Logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "recovered.json")); err != nil || !strings.Contains(string(b), done.NewCellID) || done.NewCellID == done.OldCellID {
+		t.Errorf("what was done: %s, %v", b, err)
+	}
+	r.MustStart(0)
+	r.Ready(0)
+	c.enqueue(r.Places[0].APIURL, 5)
+
+	// A folder of the old cell has no part in it, and its node's id does not come back.
+	r.MustStart(1)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	admin := r.Admin()
+	eventually.True(t, patience, "the old nodes are removed", func() bool {
+		nodes, err := admin.Nodes(ctx)
+		return err == nil && len(nodes) == 1 && nodes[0].GetNode().GetId() == "n1"
+	})
+	if n := r.Nodes[1].Leads(); n != 0 {
+		t.Errorf("the old node leads %d groups", n)
+	}
+	r.Stop(0)
+	r.MustStart(0)
+	r.Ready(0)
+	if n := c.count(r.Places[0].APIURL); n != 15 {
+		t.Errorf("%d jobs of 15", n)
+	}
+}
+
+// What another node had committed and this folder lacks is said before anything is done.
+func TestRecover_SaysWhatOthersHadMore(t *testing.T) {
+	t.Parallel()
+	r := formedCell(t, 3)
+	for i := range r.Nodes {
+		r.leave(i)
+	}
+	before, err := node.PlanRecovery(r.Places[2].Dir, nodetest.Logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := before.Groups[1].Last
+	if err := node.Hear(r.Places[2].Dir, "n2", before.Groups[1].Group, last+7); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := node.PlanRecovery(r.Places[2].Dir, nodetest.Logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := plan.Groups[1].Others[1]; got != (node.OtherMember{NodeID: "n2", Known: true, Committed: last + 7, Missing: 7}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestRecover_AnInterruptedOneIsFinishedBeforeTheNodeStarts(t *testing.T) {
+	t.Parallel()
+	r := formedCell(t, 3)
+	c := r.customer()
+	c.enqueue(r.Places[0].APIURL, 3)
+	r.caughtUp("n1")
+	for i := range r.Nodes {
+		r.leave(i)
+	}
+	if err := node.BeginRecovery(r.Places[0].Dir, "cell_new"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Start(0); !errors.Is(err, node.ErrRecovering) {
+		t.Fatalf("start: %v", err)
+	}
+	done, err := node.Recover(r.Places[0].Dir, nodetest.Logger())
+	if err != nil || done.NewCellID != "cell_new" || done.OldCellID == "cell_new" {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	r.MustStart(0)
+	r.Ready(0)
+	if n := c.count(r.Places[0].APIURL); n != 3 {
+		t.Errorf("%d jobs of 3", n)
+	}
+}
+
+func TestRecover_RefusesWhatIsNoNodesFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := node.Recover(dir, nodetest.Logger()); !errors.Is(err, node.ErrFolder) {
+		t.Error(err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
