@@ -189,11 +189,11 @@ func (n *Node) openShard(id uint32) error {
 	if err != nil {
 		return storageError(err)
 	}
+	model := readmodel.NewProjector(n.models, store, hub, n.logger)
 	s := shard.New(g, store, shard.Options{
 		Logger: n.logger, Fatal: n.cfg.Fatal, Plan: queue.Plan, Namespaces: &namespaces{node: n, shard: id},
-		LeaderWait: server.LeaderWait,
+		LeaderWait: server.LeaderWait, EventsRead: model.Read,
 	})
-	model := readmodel.NewProjector(n.models, store, hub, g.AppliedIndex, n.logger)
 	service := queue.New(s, n.enqueuePerSecond, n.retention)
 	views := queue.NewViews(service, model, hub)
 	bulk := queue.NewBulk(views, n.logger)

@@ -18,7 +18,7 @@ const (
 	cuts                   = "internal/floor/statedb/cuts.go"
 	transfer               = "internal/floor/statedb/transfer.go"
 	exports                = "internal/floor/statedb/exports.go"
-	cursor                 = "internal/engine/feed/cursor.go"
+	feedRead               = "internal/engine/feed/read.go"
 	events                 = "internal/engine/state/events.go"
 	limits                 = "internal/engine/state/limits.go"
 	settings               = "internal/engine/state/setqueue.go"
@@ -54,7 +54,7 @@ const (
 	retry                  = "internal/engine/state/retry.go"
 	deleteJob              = "internal/engine/state/delete.go"
 	cancel                 = "internal/engine/state/cancel.go"
-	trimfeed               = "internal/engine/state/trimfeed.go"
+	trimevents             = "internal/engine/state/trimevents.go"
 	queue                  = "internal/engine/state/queue.go"
 	generation             = "internal/engine/state/generation.go"
 	held                   = "internal/engine/state/held.go"
@@ -144,8 +144,7 @@ var mutations = []mutation{
 	{"a deleted job's errors stay", deleteJob, "if j.Has(records.FlagErrors) {", "if false {"},
 	{"a deleted job's result stays", deleteJob, "{records.FlagResult, keys.Result}, {records.FlagCheckpoint", "{records.FlagCheckpoint"},
 	{"a dead job may be cancelled", cancel, "case job.Completed, job.Dead:", "case job.Completed:"},
-	{"the feed's trim may go back", trimfeed, "there && string(v) >= string(feed.TrimRecord(c.Before))", "there && v == nil"},
-	{"the feed is trimmed beyond the entry", trimfeed, "c.Before <= 1 || c.Before > x.index", "c.Before <= 1"},
+	{"events are trimmed beyond the last", trimevents, "c.Before > x.eventsEnd(c.NS).Seq+1", "c.Before > 1<<62"},
 
 	// Limits of queues.
 	{"a limit of slots is one too high", recordsQueue, "n.Leased() >= int64(c.MaxConcurrency)", "n.Leased() > int64(c.MaxConcurrency)"},
@@ -218,7 +217,10 @@ var mutations = []mutation{
 	{"a reader of a transfer who gave up keeps its place", exports, "func() { _ = x.end() })", "func() {})"},
 	{"a transfer that nobody waits for keeps its slot", exports, "\t<-e.slots\n", "\n"},
 	{"the log may be cut before the state is durable", transfer, "g.noteKey(), value, pebble.Sync)", "g.noteKey(), value, pebble.NoSync)"},
-	{"a trimmed cursor is not told", cursor, "if after+1 < trimmed {", "if after+1 < min(trimmed, 0) {"},
-	{"a cursor is told one entry late", cursor, "if after+1 < trimmed {", "if after+2 < trimmed {"},
-	{"a feed is read from the cursor itself", cursor, "space.FeedFrom(after + 1)", "space.FeedFrom(max(after, 1))"},
+	{"lost events are not told", feedRead, "lost = at.first == 0", "lost = false"},
+	{"lost events are told one event late", feedRead, "rowWith(v, space, ns, seq+1)", "rowWith(v, space, ns, seq+2)"},
+	{"events before the cursor are read again", feedRead, "seq+1); skip > 0 {", "seq+1); skip > 1 {"},
+	{"events are cut that nobody has read", feedRead, "at.last > k.Read", "at.first > k.Read"},
+	{"more bytes of events are kept", feedRead, "behind < k.Bytes ||", "behind < 2*k.Bytes ||"},
+	{"older events are kept", feedRead, "at.Now >= now-int64(k.Age)", "at.Now >= now-2*int64(k.Age)"},
 }

@@ -7,6 +7,8 @@
 package notify
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -17,8 +19,9 @@ import (
 type Hub struct {
 	any chan struct{}
 
-	mu        sync.RWMutex // Guards listeners.
+	mu        sync.Mutex // Guards the rest.
 	listeners map[job.Namespace]map[*Listener]struct{}
+	noted     map[job.Namespace]struct{} // Since the last Take.
 }
 
 // Listener receives the notifications of one namespace. C is never closed.
@@ -31,21 +34,32 @@ type Listener struct {
 
 // New returns a Hub without listeners.
 func New() *Hub {
-	return &Hub{any: make(chan struct{}, 1), listeners: make(map[job.Namespace]map[*Listener]struct{})}
+	return &Hub{any: make(chan struct{}, 1), listeners: make(map[job.Namespace]map[*Listener]struct{}), noted: make(map[job.Namespace]struct{})}
 }
 
 // Notify says that a namespace has new committed events.
 func (h *Hub) Notify(ns job.Namespace) {
-	wake(h.any)
-	h.mu.RLock()
-	defer h.mu.RUnlock()
+	h.mu.Lock()
+	h.noted[ns] = struct{}{}
 	for l := range h.listeners[ns] {
 		wake(l.c)
 	}
+	h.mu.Unlock()
+	wake(h.any)
 }
 
 // Any receives the notifications of every namespace. It is for a single reader.
 func (h *Hub) Any() <-chan struct{} { return h.any }
+
+// Take lists the namespaces with notifications since the last call. It is for the reader
+// of Any.
+func (h *Hub) Take() []job.Namespace {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := slices.Collect(maps.Keys(h.noted))
+	clear(h.noted)
+	return list
+}
 
 // Listen subscribes to ns; Stop ends it.
 func (h *Hub) Listen(ns job.Namespace) *Listener {

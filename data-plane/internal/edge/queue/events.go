@@ -38,7 +38,6 @@ type EventReader struct {
 	listener *notify.Listener
 	moved    <-chan struct{} // Leadership may have changed.
 	seq      uint64
-	pending  []uint64 // Entries to read, oldest first.
 
 	queues map[string]bool
 	ids    map[job.ID]bool
@@ -72,7 +71,7 @@ func (r *EventReader) Close() { r.listener.Stop() }
 // GoOnFromNow skips everything so far, after ErrEventsLost.
 func (r *EventReader) GoOnFromNow() error {
 	m, err := feed.MarkOf(r.v.shard.Store(), r.ns)
-	r.seq, r.pending = m.Seq, nil
+	r.seq = m.Seq
 	return err
 }
 
@@ -85,31 +84,19 @@ func (r *EventReader) Seq() uint64 { return r.seq }
 // node leads, the error is a NotLeader fault.
 func (r *EventReader) Next(ctx context.Context) ([]wire.Event, error) {
 	for {
-		if len(r.pending) > 0 {
-			return r.read()
-		}
 		select { // Before the read, so that events after it are noticed.
 		case <-r.listener.C:
 		default:
 		}
-		pending, err := feed.Since(r.v.shard.Store(), r.ns, r.seq, pendingMax)
-		switch {
-		case errors.Is(err, feed.ErrTrimmed), errors.Is(err, feed.ErrAhead):
-			return nil, ErrEventsLost
-		case err != nil:
-			return nil, err
-		}
-		if r.pending = pending; len(pending) > 0 {
-			continue
+		events, found, err := r.read()
+		if err != nil || found {
+			return events, err
 		}
 		if err := r.wait(ctx); err != nil {
 			return nil, err
 		}
 	}
 }
-
-// pendingMax entries are listed at a time for a reader that is behind.
-const pendingMax = 256
 
 func (r *EventReader) wait(ctx context.Context) error {
 	select {
@@ -123,28 +110,23 @@ func (r *EventReader) wait(ctx context.Context) error {
 	}
 }
 
-// read reads the next entry.
-func (r *EventReader) read() ([]wire.Event, error) {
-	b, err := feed.At(r.v.shard.Store(), r.pending[0])
-	if errors.Is(err, feed.ErrTrimmed) {
-		return nil, ErrEventsLost
-	}
-	if err != nil {
-		return nil, err
-	}
-	r.pending = r.pending[1:]
-	var out []wire.Event
-	for i := range b.Events {
-		e := &b.Events[i]
-		if e.NS != r.ns || e.Seq <= r.seq {
-			continue
+// read reads the next row, if there is one.
+func (r *EventReader) read() (out []wire.Event, found bool, err error) {
+	lost, err := feed.Walk(r.v.shard.Store(), r.ns, r.seq, func(row *feed.Row) bool {
+		found = true
+		for i := range row.Events {
+			e := &row.Events[i]
+			r.seq = e.Seq
+			if r.wanted(e) {
+				out = append(out, viewEvent(e, row.Now))
+			}
 		}
-		r.seq = e.Seq
-		if r.wanted(e) {
-			out = append(out, viewEvent(e, b.Now))
-		}
+		return false
+	})
+	if err == nil && lost {
+		err = ErrEventsLost
 	}
-	return out, nil
+	return out, found, err
 }
 
 func (r *EventReader) wanted(e *feed.Event) bool {

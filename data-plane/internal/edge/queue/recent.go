@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
@@ -30,32 +29,18 @@ func (v *Views) Recent(_ context.Context, c Caller, after uint64, limit int) (wi
 		return wire.EventPage{}, err
 	}
 	out := wire.EventPage{Events: []*wire.Event{}}
-	entries, err := feed.Since(v.shard.Store(), c.Namespace, after, limit) // Each has one event at least.
-	if out.Lost = errors.Is(err, feed.ErrTrimmed) || errors.Is(err, feed.ErrAhead); err != nil && !out.Lost {
-		return wire.EventPage{}, err
-	}
-	for _, index := range entries {
-		b, err := feed.At(v.shard.Store(), index)
-		if errors.Is(err, feed.ErrTrimmed) {
-			out.Lost = true // Trimmed since the entries were listed.
-			continue
-		}
-		if err != nil {
-			return wire.EventPage{}, err
-		}
-		for i := range b.Events {
-			e := &b.Events[i]
-			if e.NS != c.Namespace || e.Seq <= after {
-				continue
-			}
+	lost, err := feed.Walk(v.shard.Store(), c.Namespace, after, func(row *feed.Row) bool {
+		for i := range row.Events {
 			if len(out.Events) == limit {
-				return out, nil
+				return false
 			}
-			event := viewEvent(e, b.Now)
+			event := viewEvent(&row.Events[i], row.Now)
 			out.Events = append(out.Events, &event)
 		}
-	}
-	return out, nil
+		return len(out.Events) < limit
+	})
+	out.Lost = lost
+	return out, err
 }
 
 // Throughput counts what happened in the last hour, by minute, and returns the time

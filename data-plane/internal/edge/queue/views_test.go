@@ -34,7 +34,7 @@ func (r *rig) viewsUntil() (v *Views, stop func()) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	model := readmodel.NewProjector(models, r.shard.Store(), r.hub, r.shard.Group().AppliedIndex, slog.New(slog.DiscardHandler))
+	model := readmodel.NewProjector(models, r.shard.Store(), r.hub, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); model.Run(ctx) }()
@@ -217,7 +217,7 @@ func TestEvents_LostOnesAreTold(t *testing.T) {
 	for range 3 {
 		r.enqueue(EnqueueInput{})
 	}
-	if _, err := r.shard.Do(r.ctx(), trim(r.shard.Group().AppliedIndex())); err != nil {
+	if _, err := r.shard.Do(r.ctx(), trim(r.caller.Namespace, 3)); err != nil {
 		t.Fatal(err)
 	}
 	for _, from := range []uint64{0, 1, 99} {
@@ -236,8 +236,8 @@ func TestEvents_LostOnesAreTold(t *testing.T) {
 	}
 }
 
-func trim(before uint64) shard.Request {
-	return shard.Request{Settle: []command.Command{&command.TrimFeed{Before: before}}}
+func trim(ns job.Namespace, before uint64) shard.Request {
+	return shard.Request{Settle: []command.Command{&command.TrimEvents{NS: ns, Before: before}}}
 }
 
 // Many readers at different places, while much happens: each reads every number

@@ -3,7 +3,6 @@ package readmodel
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -118,14 +117,4 @@ func readMinutes(ctx context.Context, db *sql.DB, to []Minute) error {
 		}
 		return true, err
 	})
-}
-
-// beginning is the log's time at a namespace's last event; 0 if that entry is no
-// longer kept, so nothing happened recently.
-func (p *Projector) beginning(m feed.Mark) (int64, error) {
-	b, err := feed.At(p.store, m.Index)
-	if m.Seq == 0 || errors.Is(err, feed.ErrTrimmed) {
-		return 0, nil
-	}
-	return b.Now, err
 }

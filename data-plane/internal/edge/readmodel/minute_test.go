@@ -97,7 +97,7 @@ func TestThroughput_IsRebuiltFromTheJobs(t *testing.T) {
 	r.busy()
 	gone := r.enqueue(nsA, "mail")
 	r.apply(&command.Delete{NS: nsA, ID: gone})
-	r.apply(&command.TrimFeed{Before: r.index})
+	r.trim(nsA)
 	r.open()
 	r.run()
 	r.wantMinutes(nsA, each, each)

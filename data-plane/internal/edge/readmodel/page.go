@@ -127,7 +127,7 @@ func (p *Projector) freshen(ctx context.Context, ns job.Namespace, seq uint64) P
 	defer mended.Stop()
 	for {
 		p.mu.Lock()
-		round, asOf := p.round, p.asOf
+		round := p.round
 		var t track
 		if known := p.tracks[ns]; known != nil {
 			t = *known
@@ -149,14 +149,18 @@ func (p *Projector) freshen(ctx context.Context, ns job.Namespace, seq uint64) P
 		case <-giveUp:
 		case <-ctx.Done():
 		}
-		page := Page{AsOf: asOf, Rebuilding: rebuilding, Rebuilt: min(t.rebuilt, t.jobs), ToRebuild: t.jobs}
+		page := Page{Rebuilding: rebuilding, Rebuilt: min(t.rebuilt, t.jobs), ToRebuild: t.jobs}
 		if t.seq < seq {
-			page.Lag = max(now.Sub(asOf), 0)
+			since, err := p.unread(ns, t.seq, now)
+			if err != nil {
+				p.logger.Warn("can't tell how late a list is", "namespace", ns, "err", err)
+			}
+			page.Lag = max(now.Sub(since), time.Millisecond)
 		}
 		if rebuilding {
 			page.Lag = max(page.Lag, t.missing(now), time.Millisecond)
-			page.AsOf = now.Add(-page.Lag)
 		}
+		page.AsOf = now.Add(-page.Lag)
 		return page
 	}
 }

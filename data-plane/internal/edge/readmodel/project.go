@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -25,15 +26,13 @@ const (
 	gatherFor = 500 * time.Millisecond
 	// hurriedGap is the least time between two rounds that queries asked for.
 	hurriedGap = 10 * time.Millisecond
-	// roundMax is how many events are read from the feed before their jobs are written;
+	// turnMax is how many events of a namespace are read before their jobs are written;
 	// one entry may exceed it. That is enough for a late projector to see the whole life
-	// of most jobs in one round, and fits into 2 MB of memory.
-	roundMax = 16384
+	// of most jobs in one turn, and fits into 2 MB of memory.
+	turnMax = 16384
 	// sliceMax is how many rows one transaction writes before others get the
 	// processor.
 	sliceMax = 1000
-	// chainMax is how many entries of a namespace one step catches up on.
-	chainMax = 256
 	// surveyMax is how many namespaces one step checks after leadership was won.
 	surveyMax = 64
 	// retryAfter is the pause after a file could not be written.
@@ -44,24 +43,21 @@ const (
 // the shard. One goroutine, Run, does all writing, so the feed and a rebuild never
 // write a row at the same time.
 type Projector struct {
-	store   *statedb.Group
-	hub     *notify.Hub
-	applied func() uint64
-	models  *Dir
-	logger  *slog.Logger
-	hurry   chan struct{} // A query waits for a round.
+	store  *statedb.Group
+	hub    *notify.Hub
+	models *Dir
+	logger *slog.Logger
+	hurry  chan struct{} // A query waits for a round.
 
 	// Only Run uses these.
-	index    uint64        // The feed was read up to this entry.
 	surveyed job.Namespace // Every namespace up to here was checked in this term.
 	surveyOn bool
 	ended    time.Time // Of the last round.
 
 	mu     sync.Mutex // Guards the rest.
-	upTo   uint64     // Index, as others may read it.
 	tracks map[job.Namespace]*track
-	asOf   time.Time     // The feed had been read to its end at this time.
-	round  chan struct{} // Closed after each round.
+	late   map[job.Namespace]struct{} // With events that are not in their rows.
+	round  chan struct{}              // Closed after each round.
 }
 
 // track is what is known of a namespace's file.
@@ -91,11 +87,11 @@ func (t *track) missing(now time.Time) time.Duration {
 }
 
 // NewProjector makes the projector of a shard over its committed state. hub tells
-// it of new events; applied is the shard's applied index.
-func NewProjector(models *Dir, store *statedb.Group, hub *notify.Hub, applied func() uint64, logger *slog.Logger) *Projector {
+// it of new events.
+func NewProjector(models *Dir, store *statedb.Group, hub *notify.Hub, logger *slog.Logger) *Projector {
 	return &Projector{
-		store: store, hub: hub, applied: applied, models: models, logger: logger.With("shard", store.ID()),
-		hurry: make(chan struct{}, 1), tracks: make(map[job.Namespace]*track), round: make(chan struct{}),
+		store: store, hub: hub, models: models, logger: logger.With("shard", store.ID()),
+		hurry: make(chan struct{}, 1), tracks: make(map[job.Namespace]*track), late: make(map[job.Namespace]struct{}), round: make(chan struct{}),
 	}
 }
 
@@ -116,32 +112,46 @@ func (p *Projector) Run(ctx context.Context) {
 }
 
 // Lag is for how long the lists of the shard have been incomplete: the age of the oldest
-// event that is not in the rows, or of a rebuild, whichever is older. feed.ErrTrimmed means
-// that the event is no longer in the feed either, and every file will be rebuilt. It is
-// meaningful only on the node that leads.
-func (p *Projector) Lag(now time.Time) (time.Duration, error) {
+// event that is not in the rows, or of a rebuild, whichever is older. It is meaningful only
+// on the node that leads.
+func (p *Projector) Lag(now time.Time) (lag time.Duration, err error) {
 	p.mu.Lock()
-	upTo, missing := p.upTo, time.Duration(0)
-	for _, t := range p.tracks {
-		missing = max(missing, t.missing(now))
+	tracks := make(map[job.Namespace]track, len(p.tracks))
+	for ns, t := range p.tracks {
+		tracks[ns] = *t
 	}
 	p.mu.Unlock()
-	oldest := now.UnixNano()
-	err := feed.Walk(p.store, upTo, func(b feed.Batch) bool {
-		oldest = b.Now
-		return false
-	})
-	return max(missing, now.Sub(time.Unix(0, oldest))), err
+	for ns, t := range tracks {
+		since, err := p.unread(ns, t.seq, now)
+		if err != nil {
+			return 0, err
+		}
+		lag = max(lag, t.missing(now), now.Sub(since))
+	}
+	return lag, nil
 }
 
-// begin starts a term at the end of the feed; what happened before is found by the
+// unread is when the first event of a namespace happened that is not in the rows; now if
+// all are.
+func (p *Projector) unread(ns job.Namespace, seq uint64, now time.Time) (time.Time, error) {
+	first := now
+	_, err := feed.Walk(p.store, ns, seq, func(row *feed.Row) bool {
+		first = time.Unix(0, row.Now)
+		return false
+	})
+	return first, err
+}
+
+// Read is the number of the last event of a namespace that is in its rows, as far as is
+// known.
+func (p *Projector) Read(ns job.Namespace) uint64 { return p.look(ns).seq }
+
+// begin starts a term with what happens from now on; what happened before is found by the
 // survey, namespace by namespace.
 func (p *Projector) begin() {
-	p.index = p.applied()
 	p.surveyed, p.surveyOn = job.Namespace{}, true
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.upTo = p.index
 	for _, t := range p.tracks {
 		t.behind = true // Another node may have led in between.
 	}
@@ -213,16 +223,16 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // changes are the jobs of a namespace that events named.
 type changes struct {
-	first, last uint64 // Numbers of the events.
-	ids         []job.ID
-	seen        map[job.ID]struct{}
-	minutes     minutes
+	last    uint64 // Number of the last event; 0: none.
+	ids     []job.ID
+	seen    map[job.ID]struct{}
+	minutes minutes
 }
 
 // add adds an event of the entry that was applied at now.
 func (c *changes) add(e *feed.Event, now int64) {
-	if c.first == 0 {
-		c.first, c.seen = e.Seq, make(map[job.ID]struct{})
+	if c.seen == nil {
+		c.seen = make(map[job.ID]struct{})
 	}
 	c.last = e.Seq
 	c.minutes.event(e.Type, now)
@@ -235,82 +245,78 @@ func (c *changes) add(e *feed.Event, now int64) {
 	}
 }
 
-// roundOnce reads what is new in the feed and writes it; more means that it did not
-// reach the end.
+// roundOnce gives each namespace with new events a turn; more means that some need
+// another one.
 func (p *Projector) roundOnce(ctx context.Context) (more bool, err error) {
-	r, err := p.gather(ctx)
-	if errors.Is(err, feed.ErrTrimmed) {
-		// The feed was trimmed beyond our position: each namespace catches up by
-		// itself.
-		p.begin()
-		return true, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read feed after %d: %w", p.index, err)
-	}
-	for _, ns := range r.order {
-		if err := p.write(ctx, ns, r.found[ns]); err != nil {
+	for _, ns := range p.news() {
+		all, err := p.turn(ctx, ns)
+		if err != nil {
 			return false, err
 		}
+		if all {
+			p.mu.Lock()
+			delete(p.late, ns)
+			p.mu.Unlock()
+		}
 	}
-	p.index, p.ended = r.index, time.Now()
+	p.ended = time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asOf, p.upTo = r.asOf, r.index
 	close(p.round)
 	p.round = make(chan struct{})
-	return r.more, nil
+	return len(p.late) > 0, nil
 }
 
-// round is what one round read from the feed.
-type round struct {
-	found map[job.Namespace]*changes
-	order []job.Namespace
-	index uint64    // It was read up to this entry,
-	more  bool      // which is not the last,
-	asOf  time.Time // and nothing is missing that happened before.
+// news adds the namespaces with new events to those that are late, and lists all.
+func (p *Projector) news() []job.Namespace {
+	taken := p.hub.Take()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, ns := range taken {
+		p.late[ns] = struct{}{}
+	}
+	return slices.Collect(maps.Keys(p.late))
 }
 
-func (p *Projector) gather(ctx context.Context) (round, error) {
+// turn writes the next events of one namespace into its file, and reports whether these are
+// all. If they do not follow what the file has, it is marked behind, and mend does the rest.
+func (p *Projector) turn(ctx context.Context, ns job.Namespace) (all bool, err error) {
+	t, err := p.meet(ctx, ns)
+	if err != nil || !t.known {
+		return true, err
+	}
+	if t.behind || time.Now().Before(t.again) {
+		p.update(ns, func(t *track) { t.behind = true })
+		return true, nil
+	}
+	c, all, lost, err := p.after(ctx, ns, t.seq)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("read the events of %s: %w", ns, err)
+	case lost:
+		p.update(ns, func(t *track) { t.behind = true })
+		return true, nil
+	case c.last == 0:
+		return true, nil
+	}
+	return all, p.writeJobs(ctx, ns, t, &c)
+}
+
+// after reads the next events of a namespace behind one; all means that there are no more,
+// lost that some of them are no longer kept.
+func (p *Projector) after(ctx context.Context, ns job.Namespace, seq uint64) (c changes, all, lost bool, err error) {
 	piece := p.models.pace.begin(ctx)
 	defer piece.end()
-	r := round{found: make(map[job.Namespace]*changes), index: p.index, asOf: time.Now()}
-	n, at := 0, int64(0)
-	err := feed.Walk(p.store, p.index, func(b feed.Batch) bool {
-		for i := range b.Events {
-			e := &b.Events[i]
-			c := r.found[e.NS]
-			if c == nil {
-				c = new(changes)
-				r.found[e.NS] = c
-				r.order = append(r.order, e.NS)
-			}
-			c.add(e, b.Now)
+	n := 0
+	lost, err = feed.Walk(p.store, ns, seq, func(row *feed.Row) bool {
+		for i := range row.Events {
+			c.add(&row.Events[i], row.Now)
 		}
-		r.index, at = b.Index, b.Now
-		n += len(b.Events)
-		r.more = n >= roundMax
-		return !r.more
+		n += len(row.Events)
+		return n < turnMax
 	})
 	piece.free = n == 0
-	if r.more {
-		r.asOf = time.Unix(0, at)
-	}
-	return r, err
-}
-
-// write puts the changes of one namespace into its file. If they do not follow what
-// the file has, it is marked behind, and mend does the rest.
-func (p *Projector) write(ctx context.Context, ns job.Namespace, c *changes) error {
-	t, err := p.meet(ctx, ns)
-	if err != nil || !t.known || c.last <= t.seq {
-		return err
-	}
-	if t.behind || c.first != t.seq+1 || time.Now().Before(t.again) {
-		p.update(ns, func(t *track) { t.behind = true })
-		return nil
-	}
-	return p.writeJobs(ctx, ns, t, c)
+	return c, n < turnMax, lost, err
 }
 
 // writeJobs writes the changed jobs as they are now. The last transaction moves the
@@ -435,10 +441,7 @@ func (p *Projector) update(ns job.Namespace, f func(*track)) {
 	case t.whole():
 		t.since = time.Time{}
 	case t.since.IsZero():
-		t.since = p.asOf // The rows were complete when the feed was last read to its end.
-		if t.since.IsZero() {
-			t.since = time.Now()
-		}
+		t.since = time.Now()
 	}
 }
 
@@ -524,51 +527,28 @@ func (p *Projector) mendOne(ctx context.Context, ns job.Namespace) error {
 	return p.rebuildSlice(ctx, ns, t)
 }
 
-// catchUp reads the namespace's own entries after its file's mark. If they are
-// gone, the file is rebuilt.
+// catchUp reads the namespace's events after its file's mark. If they are gone, the
+// file is rebuilt.
 func (p *Projector) catchUp(ctx context.Context, ns job.Namespace, t track) error {
 	if t.seq == 0 {
 		return p.beginRebuild(ctx, ns)
 	}
-	c, all, err := p.chain(ctx, ns, t.seq)
-	if errors.Is(err, feed.ErrTrimmed) || errors.Is(err, feed.ErrAhead) {
-		return p.beginRebuild(ctx, ns)
-	}
+	c, all, lost, err := p.after(ctx, ns, t.seq)
 	if err != nil {
 		return err
+	}
+	if lost {
+		return p.beginRebuild(ctx, ns)
 	}
 	if c.last > 0 {
 		if err := p.writeJobs(ctx, ns, t, &c); err != nil {
 			return err
 		}
 	}
-	// The feed's cursor may be behind; what it reads again is skipped.
 	if now := p.look(ns); all && now.seq == max(c.last, t.seq) {
 		p.update(ns, func(t *track) { t.behind, t.again = false, time.Time{} })
 	}
 	return nil
-}
-
-// chain reads the namespace's next entries after an event; all means that there are no
-// more.
-func (p *Projector) chain(ctx context.Context, ns job.Namespace, seq uint64) (c changes, all bool, err error) {
-	defer p.models.pace.begin(ctx).end()
-	entries, err := feed.Since(p.store, ns, seq, chainMax)
-	if err != nil {
-		return c, false, err
-	}
-	for _, index := range entries {
-		b, err := feed.At(p.store, index)
-		if err != nil {
-			return c, false, err
-		}
-		for i := range b.Events {
-			if e := &b.Events[i]; e.NS == ns && e.Seq > seq {
-				c.add(e, b.Now)
-			}
-		}
-	}
-	return c, len(entries) < chainMax, nil
 }
 
 // beginRebuild marks the file as being filled from the state. The mark is read
@@ -578,15 +558,11 @@ func (p *Projector) beginRebuild(ctx context.Context, ns job.Namespace) error {
 	if err != nil {
 		return err
 	}
-	from, err := p.beginning(m)
-	if err != nil {
-		return err
-	}
 	total, err := p.jobsOf(ns)
 	if err != nil {
 		return err
 	}
-	ok, err := p.apply(ctx, ns, &change{mark: mark{seq: m.Seq, rebuilding: true, rebuiltFrom: from, jobs: total}, newMinutes: true, anyhow: true})
+	ok, err := p.apply(ctx, ns, &change{mark: mark{seq: m.Seq, rebuilding: true, rebuiltFrom: m.At, jobs: total}, newMinutes: true, anyhow: true})
 	if ok {
 		p.logger.Info("a read model is being rebuilt", "namespace", ns)
 		p.update(ns, func(t *track) { t.behind = false })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/notify"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
@@ -36,7 +36,6 @@ type rig struct {
 	machine *state.Machine
 	hub     *notify.Hub
 	index   uint64
-	done    atomic.Uint64
 	now     int64
 	next    uint32
 
@@ -74,7 +73,7 @@ func (r *rig) open() {
 	r.models = models
 	// Other tests may use the whole machine: they are not what is to be yielded to.
 	models.pace.load = func() (float64, float64, bool) { return 1, 2, true }
-	r.Projector = NewProjector(models, r.store, r.hub, r.done.Load, slog.New(slog.DiscardHandler))
+	r.Projector = NewProjector(models, r.store, r.hub, slog.New(slog.DiscardHandler))
 }
 
 // run begins a term of leadership.
@@ -111,9 +110,18 @@ func (r *rig) apply(cmds ...command.Command) *state.Applied {
 	if err := txn.Commit(); err != nil {
 		r.Fatal(err)
 	}
-	r.done.Store(r.index)
 	r.machine.Committed(r.index)
 	return res.(*state.Applied)
+}
+
+// trim deletes the events of a namespace but the last one.
+func (r *rig) trim(ns job.Namespace) {
+	r.Helper()
+	m, err := feed.MarkOf(r.store, ns)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.apply(&command.TrimEvents{NS: ns, Before: m.Seq})
 }
 
 // newJob is a command that adds a job with the next id.

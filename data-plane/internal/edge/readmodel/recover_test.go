@@ -242,7 +242,7 @@ func TestRun_RebuildsWhatTheFeedNoLongerHas(t *testing.T) {
 	r.halt()
 	r.apply(&command.Delete{NS: nsA, ID: gone})
 	r.some(nsA)
-	r.apply(&command.TrimFeed{Before: r.index})
+	r.trim(nsA)
 	r.open()
 	r.run()
 	r.wantTruth(nsA)
@@ -254,7 +254,7 @@ func TestRun_FeedCutWhileProjecting(t *testing.T) {
 	r := newRig(t)
 	r.begin() // A term whose goroutine never got the processor.
 	r.some(nsA)
-	r.apply(&command.TrimFeed{Before: r.index})
+	r.trim(nsA)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	for range 20 {
@@ -462,7 +462,7 @@ func TestModel_IsTheStateInTheEnd(t *testing.T) {
 			case 6:
 				r.apply(&command.Delete{NS: nsA, ID: pick()})
 			case 7:
-				r.apply(&command.TrimFeed{Before: r.index})
+				r.trim(nsA)
 			case 8, 9:
 				if running {
 					r.stop()

@@ -50,7 +50,7 @@ func startLocal(t testing.TB) *local {
 	eventually.True(t, patience, "the shard leads", g.Leading)
 	models, err := readmodel.OpenDir(t.TempDir(), quiet())
 	fail(err)
-	model := readmodel.NewProjector(models, g.Store, hub, g.AppliedIndex, quiet())
+	model := readmodel.NewProjector(models, g.Store, hub, quiet())
 	ctx, cancel := context.WithCancel(context.Background())
 	var project sync.WaitGroup
 	project.Go(func() { model.Run(ctx) })

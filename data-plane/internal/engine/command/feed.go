@@ -1,8 +1,17 @@
 package command
 
-import "github.com/corvo-cloud/corvo/data-plane/internal/floor/codec"
+import (
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/codec"
+)
 
-// TrimFeed removes the events of entries before an index.
-type TrimFeed struct{ Before uint64 }
+// TrimEvents deletes the events of a namespace before a number.
+type TrimEvents struct {
+	NS     job.Namespace
+	Before uint64
+}
 
-func (c *TrimFeed) Fields(f *codec.Fields) { f.Uint(&c.Before) }
+func (c *TrimEvents) Fields(f *codec.Fields) {
+	codec.ID(f, &c.NS)
+	f.Uint(&c.Before)
+}

@@ -45,7 +45,7 @@ const (
 	kindAuditCollected
 	kindEndNamespace
 	kindSweepNamespace
-	kindTrimFeed
+	kindTrimEvents
 	kindDeleteEnded
 	kindsEnd
 )
@@ -89,7 +89,7 @@ var makers = [Kinds]func() Command{
 	kindAuditCollected: made[AuditCollected],
 	kindEndNamespace:   made[EndNamespace],
 	kindSweepNamespace: made[SweepNamespace],
-	kindTrimFeed:       made[TrimFeed],
+	kindTrimEvents:     made[TrimEvents],
 	kindDeleteEnded:    made[DeleteEnded],
 }
 
@@ -191,6 +191,6 @@ func (c *EndNamespace) about() (Kind, *job.Namespace) { return kindEndNamespace,
 
 func (c *SweepNamespace) about() (Kind, *job.Namespace) { return kindSweepNamespace, &c.NS }
 
-func (c *TrimFeed) about() (Kind, *job.Namespace) { return kindTrimFeed, nil }
+func (c *TrimEvents) about() (Kind, *job.Namespace) { return kindTrimEvents, &c.NS }
 
 func (c *DeleteEnded) about() (Kind, *job.Namespace) { return kindDeleteEnded, &c.NS }

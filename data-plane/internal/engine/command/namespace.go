@@ -16,10 +16,8 @@ func (c *EndNamespace) Fields(f *codec.Fields) { codec.ID(f, &c.NS) }
 // SweepNamespace removes what an ended namespace left among the rows of the group: the
 // leader found it, and apply checks it.
 type SweepNamespace struct {
-	NS job.Namespace
-	// Due rows and entries of the feed, at most SweepMax together.
-	Due  []keys.Due
-	Feed []uint64
+	NS  job.Namespace
+	Due []keys.Due // At most SweepMax.
 	// Done: nothing is left but the note that the namespace was ended.
 	Done bool
 	// Forget removes that note too: the cell knows nothing of the namespace any more, so
@@ -35,9 +33,6 @@ func (c *SweepNamespace) Fields(f *codec.Fields) {
 		codec.Byte(f, &d.Kind)
 		codec.ID(f, &d.ID)
 		d.NS = c.NS
-	}
-	for i := range codec.Items(f, &c.Feed, 1) {
-		f.Uint(&c.Feed[i])
 	}
 	f.Bool(&c.Done)
 	f.Bool(&c.Forget)

@@ -1,20 +1,19 @@
-// Package feed owns the ordered change feed of a shard: the typed events that
-// each log entry caused, kept as one value per entry under the entry's index.
-// Everything that follows the jobs (read model, event streams) reads it with a
-// cursor of its own and can resume or notice that it fell off the end.
+// Package feed owns the ordered feeds of a shard, one per namespace: the typed events
+// that each log entry caused in it, kept as one row per entry under the number of the
+// first. Everything that follows the jobs (read model, event streams) reads it with a
+// number as its cursor and can resume or notice that it fell off the end.
 //
 // It must not know why an event happened nor who reads it. Events are facts in
-// the order they happened: (index, ordinal in the entry) is their place.
+// the order they happened.
 //
-// The surprising fact: tenants never see that place. Each namespace numbers its
-// own events without gaps, so that what is missing between two numbers tells
-// nothing about the neighbours it shares a shard with.
+// The surprising fact: there is no feed of the shard. Each namespace numbers its own
+// events without gaps, so that what is missing between two numbers tells nothing about
+// the neighbours, and what it keeps is bounded by its own settings alone.
 package feed
 
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/codec"
@@ -98,198 +97,118 @@ type Event struct {
 	// change only the first has it. 0 for new jobs.
 	From    job.State
 	Attempt uint32
-	// Seq numbers the events of the namespace, from 1 and without gaps. Decode
-	// derives it from the entry's links.
+	// Seq numbers the events of the namespace, from 1 and without gaps. It is not stored:
+	// the row's key has the first one's.
 	Seq uint64
 }
 
-// Link ties an entry into the chain of one namespace's events.
-type Link struct {
-	NS    job.Namespace
-	First uint64 // Number of the namespace's first event in this entry.
-	Prev  uint64 // Index of the entry with the events before; 0 if there are none.
-	// N numbers the namespace's entries, from 1. Of each 64th and each 4,096th the entry
-	// 64 and 4,096 before is linked too, so that a place far back is found in some hundred
-	// steps (strides).
-	N   uint64
-	Far [len(strides)]uint64
+// Row is what an entry did in a namespace.
+type Row struct {
+	Index uint64 // Of the entry.
+	Now   int64  // When it was applied: Unix nanoseconds of calendar time.
+	// Bytes is what all events of the namespace up to here took, those that are no longer
+	// kept included: the difference of two rows is what lies between them.
+	Bytes  uint64
+	Events []Event
 }
-
-// strides are the lengths of the steps back along a namespace's entries, besides one.
-// Stored: changing them needs another version of events and marks.
-var strides = [...]uint64{64, 4096}
 
 const (
-	eventVersion = 1
-	linkBytesMin = 19
-	eventBytes   = 22 // The fewest bytes of an event.
+	rowVersion = 1
+	eventBytes = 21 // The fewest bytes of an event.
 )
 
-// ErrMalformed is returned for bytes that are not the events of an entry.
-var ErrMalformed = errors.New("malformed feed entry")
+// ErrMalformed is returned for bytes that are not a row or a mark.
+var ErrMalformed = errors.New("malformed events")
 
-// Encode writes the events of one entry that was applied at now (Unix
-// nanoseconds). Every namespace among the events has exactly one link.
-func Encode(now int64, links []Link, events []Event) []byte {
-	w := codec.Writer{Buf: make([]byte, 0, 16+24*len(links)+40*len(events))}
-	w.Byte(eventVersion)
+// RowWriter collects the events of one entry and namespace.
+type RowWriter struct {
+	w codec.Writer
+	n uint64
+}
+
+// Add adds an event.
+func (b *RowWriter) Add(e *Event) {
+	b.n++
+	b.w.Byte(byte(e.Type))
+	b.w.Text(e.Queue)
+	b.w.ID(e.ID)
+	b.w.Byte(byte(e.State))
+	b.w.Byte(byte(e.From))
+	b.w.Uint(uint64(e.Attempt))
+}
+
+// Len is how many events were added.
+func (b *RowWriter) Len() uint64 { return b.n }
+
+// rowRoom is about what a row takes besides its events, its key included.
+const rowRoom = 64
+
+// Row writes the row of the entry with an index that was applied at now, and begins anew.
+// It moves the mark there.
+func (b *RowWriter) Row(index uint64, now int64, m *Mark) []byte {
+	m.Seq += b.n
+	m.Bytes += uint64(len(b.w.Buf)) + rowRoom
+	m.At = now
+	w := codec.Writer{Buf: make([]byte, 0, rowRoom+len(b.w.Buf))}
+	w.Byte(rowVersion)
+	w.Uint(index)
 	w.Int(now)
-	w.Uint(uint64(len(links)))
-	for _, l := range links {
-		w.ID(l.NS)
-		w.Uint(l.First)
-		w.Uint(l.Prev)
-		w.Uint(l.N)
-		for level, stride := range strides {
-			if l.N%stride == 0 {
-				w.Uint(l.Far[level])
-			}
-		}
-	}
-	w.Uint(uint64(len(events)))
-	place := placer(links)
-	for i := range events {
-		e := &events[i]
-		w.Uint(place(e.NS))
-		w.Byte(byte(e.Type))
-		w.Text(e.Queue)
-		w.ID(e.ID)
-		w.Byte(byte(e.State))
-		w.Byte(byte(e.From))
-		w.Uint(uint64(e.Attempt))
-	}
-	return w.Buf
+	w.Uint(m.Bytes)
+	w.Uint(b.n)
+	row := append(w.Buf, b.w.Buf...)
+	b.w.Buf, b.n = b.w.Buf[:0], 0
+	return row
 }
 
-// placer finds the link of a namespace. Neighbours mostly share one, and most
-// entries have only one.
-func placer(links []Link) func(job.Namespace) uint64 {
-	var last uint64
-	var places map[job.Namespace]uint64
-	return func(ns job.Namespace) uint64 {
-		if last < uint64(len(links)) && links[last].NS == ns {
-			return last
-		}
-		if places == nil {
-			places = make(map[job.Namespace]uint64, len(links))
-			for i, l := range links {
-				places[l.NS] = uint64(i)
-			}
-		}
-		place, ok := places[ns]
-		if !ok {
-			panic(fmt.Sprintf("feed: event of %s without a link", ns))
-		}
-		last = place
-		return place
-	}
-}
-
-// Decode reads what Encode wrote.
-func Decode(b []byte) (now int64, events []Event, err error) {
-	r := codec.NewReader(b)
-	now, links, err := decodeLinks(r)
+// Decode reads a row of a namespace of which the key has the number first.
+func Decode(ns job.Namespace, first uint64, value []byte) (Row, error) {
+	r := codec.NewReader(value)
+	row, n, err := decodeHead(r)
 	if err != nil {
-		return 0, nil, err
+		return Row{}, err
 	}
-	events = make([]Event, r.Count(eventBytes))
-	for i := range events {
-		place := r.Uint()
-		if place >= uint64(len(links)) {
-			return 0, nil, fmt.Errorf("%w: event %d has no link", ErrMalformed, i)
+	row.Events = make([]Event, n)
+	for i := range row.Events {
+		row.Events[i] = Event{
+			Type: Type(r.Byte()), NS: ns, Queue: r.Name(), ID: r.ID(),
+			State: job.State(r.Byte()), From: job.State(r.Byte()), Attempt: r.Uint32(), Seq: first + uint64(i),
 		}
-		l := &links[place]
-		events[i] = Event{
-			Type: Type(r.Byte()), NS: l.NS, Queue: r.Name(), ID: r.ID(),
-			State: job.State(r.Byte()), From: job.State(r.Byte()), Attempt: r.Uint32(), Seq: l.First,
-		}
-		l.First++
 	}
 	if err := r.Close(); err != nil {
-		return 0, nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return Row{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	return now, events, nil
+	return row, nil
 }
 
-func decodeLinks(r *codec.Reader) (now int64, links []Link, err error) {
-	if v := r.Byte(); v != eventVersion {
-		return 0, nil, fmt.Errorf("%w: version %d", ErrMalformed, v)
+// decodeHead reads a row up to its events, and how many these are.
+func decodeHead(r *codec.Reader) (row Row, n int, err error) {
+	if v := r.Byte(); v != rowVersion {
+		return Row{}, 0, fmt.Errorf("%w: version %d", ErrMalformed, v)
 	}
-	now = r.Time()
-	links = make([]Link, r.Count(linkBytesMin))
-	for i := range links {
-		l := Link{NS: r.ID(), First: r.Uint(), Prev: r.Uint(), N: r.Uint()}
-		for level, stride := range strides {
-			if l.N%stride == 0 {
-				l.Far[level] = r.Uint()
-			}
-		}
-		links[i] = l
-	}
+	row = Row{Index: r.Uint(), Now: r.Time(), Bytes: r.Uint()}
+	n = r.Count(eventBytes)
 	if err := r.Err(); err != nil {
-		return 0, nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return Row{}, 0, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	return now, links, nil
-}
-
-// Has reports whether an entry has events of a namespace.
-func Has(b []byte, ns job.Namespace) (bool, error) {
-	_, links, err := decodeLinks(codec.NewReader(b))
-	return slices.ContainsFunc(links, func(l Link) bool { return l.NS == ns }), err
-}
-
-// Without is an entry without the events of a namespace; nil if there are no others.
-func Without(b []byte, ns job.Namespace) ([]byte, error) {
-	now, events, err := Decode(b)
-	if err != nil {
-		return nil, err
-	}
-	_, links, err := decodeLinks(codec.NewReader(b))
-	if err != nil {
-		return nil, err
-	}
-	links = slices.DeleteFunc(links, func(l Link) bool { return l.NS == ns })
-	events = slices.DeleteFunc(events, func(e Event) bool { return e.NS == ns })
-	if len(events) == 0 {
-		return nil, nil
-	}
-	return Encode(now, links, events), nil
+	return row, n, nil
 }
 
 // Mark is where the events of a namespace end.
 type Mark struct {
 	Seq   uint64 // Number of the last event; 0 if there never was one.
-	Index uint64 // Entry of the last event.
-	N     uint64 // Number of that entry among the namespace's.
-	// Far are the last entries of which the number is a multiple of each stride.
-	Far [len(strides)]uint64
-}
-
-// Next links the entry with an index behind the mark, and moves the mark there. Seq is
-// for the caller to count.
-func (m *Mark) Next(ns job.Namespace, index uint64) Link {
-	l := Link{NS: ns, First: m.Seq + 1, Prev: m.Index, N: m.N + 1}
-	m.Index, m.N = index, l.N
-	for level, stride := range strides {
-		if l.N%stride == 0 {
-			l.Far[level], m.Far[level] = m.Far[level], index
-		}
-	}
-	return l
+	Bytes uint64 // See Row.
+	At    int64  // When the last event happened, as in Row.
 }
 
 const markVersion = 1
 
 // Encode is the stored form of the mark.
 func (m Mark) Encode() []byte {
-	w := codec.Writer{Buf: make([]byte, 0, 32)}
+	w := codec.Writer{Buf: make([]byte, 0, 24)}
 	w.Byte(markVersion)
 	w.Uint(m.Seq)
-	w.Uint(m.Index)
-	w.Uint(m.N)
-	for _, far := range m.Far {
-		w.Uint(far)
-	}
+	w.Uint(m.Bytes)
+	w.Int(m.At)
 	return w.Buf
 }
 
@@ -299,10 +218,7 @@ func DecodeMark(b []byte) (Mark, error) {
 	if v := r.Byte(); v != markVersion {
 		return Mark{}, fmt.Errorf("%w: mark of version %d", ErrMalformed, v)
 	}
-	m := Mark{Seq: r.Uint(), Index: r.Uint(), N: r.Uint()}
-	for level := range m.Far {
-		m.Far[level] = r.Uint()
-	}
+	m := Mark{Seq: r.Uint(), Bytes: r.Uint(), At: r.Time()}
 	if err := r.Close(); err != nil {
 		return Mark{}, fmt.Errorf("%w: mark: %w", ErrMalformed, err)
 	}

@@ -5,7 +5,6 @@
 //	group 4 | 0x00                                           applied record (package group)
 //	group 4 | 0x20 | time 8 | kind 1 | ns 16 | id 16         due by calendar time: what happens when
 //	group 4 | 0x21 | time 8 | kind 1 | ns 16 | id 16         due by lease time
-//	group 4 | 0x30 | index 8                                 feed: events of one entry
 //	group 4 | 0x38 | ns 16 | queue                           sweep: what a deleted queue left is to be removed
 //	group 4 | 0x3c | number 8                                audit: who administered what, until it is old
 //	group 4 | 0x3d                                           where the audit records begin and end
@@ -23,7 +22,8 @@
 //	i | queue | key                            idempotency record
 //	q | queue                                  queue configuration
 //	n | queue                                  queue counters
-//	v                                          number of the namespace's last event
+//	v | number 8                               events of one entry, by the number of the first
+//	V                                          number of the namespace's last event
 //	w | job                                    what a blocked job waits for
 //	d | job 16 | number 8                      a job that waits for a job
 //	D | job                                    which of those rows are there
@@ -59,7 +59,6 @@ import (
 const (
 	familyDue       = 0x20 // By calendar time.
 	familyDueLease  = 0x21 // By lease time.
-	familyFeed      = 0x30
 	familySweep     = 0x38
 	familyAudit     = 0x3c
 	familyAuditMark = 0x3d
@@ -80,7 +79,8 @@ const (
 	Idempotency = 'i'
 	QueueConfig = 'q'
 	QueueCounts = 'n'
-	eventMark   = 'v'
+	eventRow    = 'v'
+	eventMark   = 'V'
 	Waits       = 'w'
 	Waiters     = 'D'
 	dependent   = 'd'
@@ -424,6 +424,31 @@ func (s Space) QueueName(key []byte) (string, error) {
 // EventMark is the key of a namespace's event numbers.
 func (s Space) EventMark(ns job.Namespace) []byte { return s.inNamespace(ns, eventMark, 0) }
 
+// Events is the key of the events of one entry, of which first is the lowest number.
+func (s Space) Events(ns job.Namespace, first uint64) []byte {
+	return binary.BigEndian.AppendUint64(s.inNamespace(ns, eventRow, 8), first)
+}
+
+// EventsBetween is the span of the keys made by Events from one number up to another.
+func (s Space) EventsBetween(ns job.Namespace, from, to uint64) (lower, upper []byte) {
+	return s.Events(ns, from), s.Events(ns, to)
+}
+
+// EventsFrom is the span of the keys made by Events from a number on.
+func (s Space) EventsFrom(ns job.Namespace, from uint64) (lower, upper []byte) {
+	_, upper = s.familyOf(ns, eventRow)
+	return s.Events(ns, from), upper
+}
+
+// EventNumber reads the number of a key made by Events.
+func (s Space) EventNumber(key []byte) (uint64, error) {
+	const head = 4 + 1 + 16 + 1
+	if len(key) != head+8 || key[head-1] != eventRow {
+		return 0, fmt.Errorf("%w: events %x", ErrKey, key)
+	}
+	return binary.BigEndian.Uint64(key[head:]), nil
+}
+
 // Namespaces is the span in which every namespace from ns on has its rows, and
 // NamespaceOf reads whose row one of its keys is.
 func (s Space) Namespaces(ns job.Namespace) (from, to []byte) {
@@ -635,24 +660,6 @@ func (s Space) DueAll() (lower, upper []byte) {
 	return s.family(familyDue, 0), s.family(familyDueLease+1, 0)
 }
 
-// Feed is the key of the events of one entry.
-func (s Space) Feed(index uint64) []byte {
-	return binary.BigEndian.AppendUint64(s.family(familyFeed, 8), index)
-}
-
-// FeedFrom is the span of the feed from index on.
-func (s Space) FeedFrom(index uint64) (from, to []byte) {
-	return s.Feed(index), s.family(familyFeed+1, 0)
-}
-
-// FeedIndex reads the index of a key made by Feed.
-func (s Space) FeedIndex(key []byte) (uint64, error) {
-	if len(key) != 13 || key[4] != familyFeed {
-		return 0, fmt.Errorf("%w: feed %x", ErrKey, key)
-	}
-	return binary.BigEndian.Uint64(key[5:]), nil
-}
-
 // NamespaceButAudit is what of NamespaceSpan is no audit record.
 func (s Space) NamespaceButAudit(ns job.Namespace) [][2][]byte {
 	from, to := s.NamespaceSpan(ns)
@@ -663,7 +670,7 @@ func (s Space) NamespaceButAudit(ns job.Namespace) [][2][]byte {
 	}
 }
 
-// NamespaceSpan is everything of one namespace but its due, feed and sweep rows.
+// NamespaceSpan is everything of one namespace but its due and sweep rows.
 func (s Space) NamespaceSpan(ns job.Namespace) (from, to []byte) {
 	return s.inNamespace(ns, 0, 0), s.inNamespace(ns, 0xff, 0)
 }

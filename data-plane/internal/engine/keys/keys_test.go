@@ -115,19 +115,23 @@ func TestDueBetween_NegativeTimesAreZero(t *testing.T) {
 	}
 }
 
-func TestFeed_ByteOrderIsIndexAndComesBack(t *testing.T) {
+func TestEvents_ByteOrderIsThatOfTheirNumbersAndComesBack(t *testing.T) {
 	t.Parallel()
+	ns := job.Namespace{3}
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawPos(t).Index, drawPos(t).Index
-		if got := bytes.Compare(space.Feed(a), space.Feed(b)); got != cmp.Compare(a, b) {
+		if got := bytes.Compare(space.Events(ns, a), space.Events(ns, b)); got != cmp.Compare(a, b) {
 			t.Fatalf("%d and %d compare %d", a, b, got)
 		}
-		from, to := space.FeedFrom(a)
-		if within(space.Feed(b), from, to) != (b >= a) {
-			t.Fatalf("feed from %d and index %d", a, b)
+		from, to := space.EventsFrom(ns, a)
+		if within(space.Events(ns, b), from, to) != (b >= a) {
+			t.Fatalf("events from %d on and number %d", a, b)
 		}
-		if got, err := space.FeedIndex(space.Feed(a)); err != nil || got != a {
-			t.Fatalf("index %d, %v, want %d", got, err, a)
+		if from, to = space.EventsBetween(ns, 0, a); within(space.Events(ns, b), from, to) != (b < a) {
+			t.Fatalf("events before %d and number %d", a, b)
+		}
+		if got, err := space.EventNumber(space.Events(ns, a)); err != nil || got != a {
+			t.Fatalf("number %d, %v, want %d", got, err, a)
 		}
 	})
 }
@@ -168,8 +172,8 @@ func TestSpans_HoldTheirOwnAndNothingElse(t *testing.T) {
 		spans["sweeps"] = span{from, to, b.family == familySweep}
 		from, to = space.DueAll()
 		spans["due"] = span{from, to, b.family == familyDue || b.family == familyDueLease}
-		from, to = space.FeedFrom(0)
-		spans["feed"] = span{from, to, b.family == familyFeed}
+		from, to = space.EventsFrom(a.ns, 0)
+		spans["events"] = span{from, to, sameNS && b.family == eventRow}
 		from, to = space.All()
 		spans["group"] = span{from, to, true}
 		for name, s := range spans {
@@ -199,13 +203,13 @@ type row struct {
 
 // ofGroup: the row is not under its namespace.
 func (r row) ofGroup() bool {
-	return r.family == familyDue || r.family == familyDueLease || r.family == familyFeed || r.family == familySweep
+	return r.family == familyDue || r.family == familyDueLease || r.family == familySweep
 }
 
 func drawRow(t *rapid.T) row {
 	return row{
 		family: rapid.SampledFrom([]byte{
-			Body, Head, ready, attemptErrs, Result, Checkpoint, Progress, Unique, Idempotency, QueueConfig, QueueCounts, eventMark, familyDue, familyDueLease, familyFeed, familySweep,
+			Body, Head, ready, attemptErrs, Result, Checkpoint, Progress, Unique, Idempotency, QueueConfig, QueueCounts, eventMark, familyDue, familyDueLease, eventRow, familySweep,
 			Waiters, dependent,
 		}).Draw(t, "family"),
 		ns: drawNS(t), id: drawJob(t), queue: drawName(t, "queue"), name: drawName(t, "key"),
@@ -231,8 +235,8 @@ func (r row) key(s Space) []byte {
 		return s.Due(Due{At: int64(r.pos.Index >> 1), Kind: DueHold, NS: r.ns, ID: r.id})
 	case familyDueLease:
 		return s.Due(Due{At: int64(r.pos.Index >> 1), Kind: DueLease, NS: r.ns, ID: r.id})
-	case familyFeed:
-		return s.Feed(r.pos.Index)
+	case eventRow:
+		return s.Events(r.ns, r.pos.Index)
 	case familySweep:
 		return s.Sweep(r.ns, r.queue)
 	default:
@@ -247,10 +251,7 @@ func (r row) like(a row) row {
 		return r
 	}
 	out := a
-	out.family = r.family
-	if r.family != familyFeed {
-		out.ns = r.ns
-	}
+	out.family, out.ns = r.family, r.ns
 	switch r.family {
 	case ready:
 		out.queue, out.priority, out.pos = r.queue, r.priority, r.pos
@@ -268,10 +269,8 @@ func (r row) like(a row) row {
 		if r.pos.Index>>1 != a.pos.Index>>1 {
 			out.pos = r.pos
 		}
-	case familyFeed:
-		if r.pos.Index != a.pos.Index {
-			out.pos = r.pos
-		}
+	case eventRow:
+		out.pos.Index = r.pos.Index
 	default:
 		out.id = r.id
 	}
@@ -329,7 +328,7 @@ func mustPanic(t *testing.T, f func()) {
 // FuzzParse reads arbitrary keys: an error, or a value whose key is the input.
 func FuzzParse(f *testing.F) {
 	f.Add(space.Due(Due{At: 1, Kind: DueLease, NS: job.Namespace{1}, ID: job.ID{2}}))
-	f.Add(space.Feed(7))
+	f.Add(space.Events(job.Namespace{1}, 7))
 	f.Add(space.Ready(job.Namespace{1}, "q", job.High, Position{1, 2}))
 	f.Add(space.Queue(job.Namespace{1}, QueueCounts, "queue"))
 	f.Add(space.Sweep(job.Namespace{1}, "queue"))
@@ -342,10 +341,10 @@ func FuzzParse(f *testing.F) {
 		} else if own && !bytes.Equal(space.Due(d), key) {
 			t.Fatalf("due %+v from %x", d, key)
 		}
-		if i, err := space.FeedIndex(key); err != nil {
+		if n, err := space.EventNumber(key); err != nil {
 			mustBeKeyError(t, err)
-		} else if own && !bytes.Equal(space.Feed(i), key) {
-			t.Fatalf("feed %d from %x", i, key)
+		} else if own && key[4] == familyNamespace && !bytes.Equal(space.Events(job.Namespace(key[5:21]), n), key) {
+			t.Fatalf("event %d from %x", n, key)
 		}
 		if _, err := space.ReadyPosition(key); err != nil {
 			mustBeKeyError(t, err)
@@ -385,7 +384,7 @@ func TestUsage_IsReadBackWhateverTheNamesAre(t *testing.T) {
 			t.Errorf("%q is read back as %d %q %q %q, %v", names, hour, queue, provider, model, err)
 		}
 	}
-	for _, key := range [][]byte{nil, s.Usage(job.Namespace{2}, 7, "queue", "provider", "")[:34], s.Feed(1)} {
+	for _, key := range [][]byte{nil, s.Usage(job.Namespace{2}, 7, "queue", "provider", "")[:34], s.Events(job.Namespace{2}, 1)} {
 		if _, _, _, _, err := s.UsageOf(key); !errors.Is(err, ErrKey) {
 			t.Errorf("%x: %v", key, err)
 		}

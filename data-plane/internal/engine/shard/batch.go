@@ -82,7 +82,6 @@ func (t *term) build(b *batch) error {
 		o.at = len(b.cmds)
 		b.cmds = append(b.cmds, o.fetch)
 	}
-	t.addTrim(b)
 	return nil
 }
 
@@ -336,19 +335,6 @@ func (b *batch) offerTo(w *dispatch.Waiter) *offer {
 		}
 	}
 	panic("shard: a waiter was offered jobs without an offer")
-}
-
-// feedTrimEvery entries the feed is cut back, so that it is bounded without a
-// trim per entry.
-const feedTrimEvery = 4096
-
-func (t *term) addTrim(b *batch) {
-	applied, keep := t.shard.group.AppliedIndex(), t.shard.opts.FeedKeep
-	if len(b.cmds) == 0 || applied < t.trimmed+keep+feedTrimEvery {
-		return
-	}
-	t.trimmed = applied - keep
-	b.cmds = append(b.cmds, &command.TrimFeed{Before: t.trimmed})
 }
 
 // absorb learns from the applied entry.

@@ -28,12 +28,8 @@ func slotsOf(n uint32) Request {
 // of queue q were held most at a time, and when each lease began.
 func held(t *testing.T, g *statedb.Group) (most int, began []int64) {
 	t.Helper()
-	batches, err := feed.Read(g, 0, 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
 	active := map[job.ID]bool{}
-	for _, b := range batches {
+	_, err := feed.Walk(g, stepNS, 0, func(b *feed.Row) bool {
 		for _, e := range b.Events {
 			switch {
 			case e.Queue != "q" || e.ID.IsZero():
@@ -47,6 +43,10 @@ func held(t *testing.T, g *statedb.Group) (most int, began []int64) {
 			}
 			most = max(most, len(active))
 		}
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return most, began
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -313,29 +312,6 @@ func TestTimers_ARetryFires(t *testing.T) {
 	s.until(rep.Settled[0].NextAt)
 	if g = s.fetch(time.Hour); g.ID != c.ID || g.Attempt != 2 {
 		t.Fatalf("grant %+v", g)
-	}
-}
-
-func TestFeed_IsTrimmedToItsBound(t *testing.T) {
-	t.Parallel()
-	s := step(t, Options{FeedKeep: 10})
-	for range feedTrimEvery + 50 {
-		c := s.newJob()
-		s.do(Request{After: []command.Command{c}})
-		s.do(settle(&command.Delete{NS: stepNS, ID: c.ID}))
-		if s.trimmed > 0 {
-			break
-		}
-	}
-	space := keys.In(s.shard.store.Prefix())
-	entries := uint64(0)
-	err := s.shard.store.Scan(space.Feed(1), space.Feed(1<<62), func(_, v []byte) (bool, error) {
-		entries++
-		_, _, err := feed.Decode(v)
-		return true, err
-	})
-	if err != nil || s.trimmed == 0 || entries > 10+2 {
-		t.Fatalf("%d entries in the feed after a trim to %d, applied %d (%v)", entries, s.trimmed, s.group.AppliedIndex(), err)
 	}
 }
 

@@ -20,65 +20,66 @@ const (
 	namespacesRead   = 1000
 )
 
+// retainer is what a term remembers of what namespaces keep.
+type retainer struct {
+	walks  map[job.Namespace]*stateread.Retention
+	list   []job.Namespace
+	looked map[job.Namespace]time.Time // At the settings.
+	listed time.Time
+}
+
 // retain deletes what namespaces keep no longer, as one more caller of the shard: some
 // hundred rows per request, one request at a time. It runs for the time of a term.
 func (s *Shard) retain(ctx context.Context) {
-	walks := make(map[job.Namespace]*stateread.Retention)
+	var r retainer
 	for ctx.Err() == nil {
-		err := s.retainOnce(ctx, walks)
+		busy, err := s.retainRound(ctx, &r)
 		if err != nil && ctx.Err() == nil {
 			s.logger.Info("deleting what has ended was held up; it goes on in a moment", "err", err)
 		}
-		pause(ctx, s.opts.RetentionEvery)
+		if !busy {
+			pause(ctx, s.opts.RetentionEvery)
+		}
 	}
 }
 
-// retainOnce looks at every namespace, and lets them take turns until none has anything to
-// do for now, or it is time to look again.
-func (s *Shard) retainOnce(ctx context.Context, walks map[job.Namespace]*stateread.Retention) error {
-	busy, err := s.lookAtRetention(ctx, walks)
-	until := time.Now().Add(s.opts.RetentionEvery)
-	for err == nil && len(busy) > 0 && time.Now().Before(until) {
-		left := busy[:0]
-		for _, ns := range busy {
-			more, err := s.retainStep(ctx, ns, walks[ns])
-			if err != nil {
-				return fmt.Errorf("namespace %s: %w", ns, err)
-			}
-			if more {
-				left = append(left, ns)
-			}
+// retainRound takes a step of each namespace, so that none waits for all of another one.
+func (s *Shard) retainRound(ctx context.Context, r *retainer) (busy bool, err error) {
+	if time.Since(r.listed) >= s.opts.RetentionEvery {
+		list, err := s.namespaces()
+		if err != nil {
+			return false, err
 		}
-		busy = left
+		r.know(list)
 	}
-	return err
+	for _, ns := range r.list {
+		more, err := s.retainStep(ctx, r, ns)
+		if err != nil {
+			return false, fmt.Errorf("namespace %s: %w", ns, err)
+		}
+		busy = busy || more
+	}
+	return busy, nil
 }
 
-// lookAtRetention lists the namespaces, and forgets those that are gone.
-func (s *Shard) lookAtRetention(ctx context.Context, walks map[job.Namespace]*stateread.Retention) ([]job.Namespace, error) {
-	var all []job.Namespace
-	for page := []job.Namespace{{}}; len(page) > 0; all = append(all, page...) {
-		var err error
-		if page, err = stateread.ReadNamespaces(s.store, page[len(page)-1], namespacesRead); err != nil {
-			return nil, fmt.Errorf("list namespaces: %w", err)
-		}
-	}
-	there := make(map[job.Namespace]bool, len(all))
-	for _, ns := range all {
-		there[ns] = true
-		if walks[ns] == nil {
+// know takes in which namespaces there are, and forgets the others.
+func (r *retainer) know(list []job.Namespace) {
+	walks := make(map[job.Namespace]*stateread.Retention, len(list))
+	looked := make(map[job.Namespace]time.Time, len(list))
+	for _, ns := range list {
+		if walks[ns] = r.walks[ns]; walks[ns] == nil {
 			walks[ns] = stateread.NewRetention(ns)
 		}
-		if err := walks[ns].Look(s.store, s.policyOf(ns)); err != nil {
-			return nil, fmt.Errorf("read the queues of namespace %s: %w", ns, err)
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
+		looked[ns] = r.looked[ns]
 	}
-	for ns := range walks {
-		if !there[ns] {
-			delete(walks, ns)
+	*r = retainer{walks, list, looked, time.Now()}
+}
+
+// namespaces lists those of which there is anything.
+func (s *Shard) namespaces() (all []job.Namespace, err error) {
+	for page := []job.Namespace{{}}; len(page) > 0; all = append(all, page...) {
+		if page, err = stateread.ReadNamespaces(s.store, page[len(page)-1], namespacesRead); err != nil {
+			return nil, fmt.Errorf("list namespaces: %w", err)
 		}
 	}
 	return all, nil
@@ -92,9 +93,15 @@ func (s *Shard) policyOf(ns job.Namespace) retention.Policy {
 }
 
 // retainStep takes a step of a namespace, and rests: nobody waits for it.
-func (s *Shard) retainStep(ctx context.Context, ns job.Namespace, walk *stateread.Retention) (more bool, err error) {
-	began := time.Now()
-	c, more, err := walk.Next(s.store, s.group.Now().Calendar)
+func (s *Shard) retainStep(ctx context.Context, r *retainer, ns job.Namespace) (more bool, err error) {
+	began, walk := time.Now(), r.walks[ns]
+	if began.Sub(r.looked[ns]) >= s.opts.RetentionEvery {
+		if err := walk.Look(s.store, s.policyOf(ns)); err != nil {
+			return false, err
+		}
+		r.looked[ns] = began
+	}
+	c, more, err := walk.Next(s.store, s.group.Now().Calendar, s.opts.EventsRead(ns))
 	if err != nil || !more {
 		return false, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,9 +31,9 @@ const (
 	overloadRetry = 5 * time.Millisecond
 )
 
-// No entry has more commands than replicas read: what fills it, the request that
-// overfills it, and the trim.
-const _ = uint(command.CommandsMax - (2*firesPerEntry + entryCmdsMax + requestMax + offersMax + 1))
+// No entry has more commands than replicas read: what fills it, and the request that
+// overfills it.
+const _ = uint(command.CommandsMax - (2*firesPerEntry + entryCmdsMax + requestMax + offersMax))
 
 // Options of a shard.
 type Options struct {
@@ -44,8 +45,9 @@ type Options struct {
 	Plan func(id job.ScheduleID, s *records.Schedule, now int64) (*command.Tick, error)
 	// Namespaces knows which namespaces of the shard were deleted. Nil: none ever is.
 	Namespaces Namespaces
-	// FeedKeep is how many entries of the feed are kept; 0 takes the default.
-	FeedKeep uint64
+	// EventsRead is the number of the last event of a namespace that the lists have read;
+	// later ones are not trimmed at once. Nil: none has to be kept for them.
+	EventsRead func(job.Namespace) uint64
 	// RetentionEvery is how often the shard looks for what is kept no longer; 0 takes the
 	// default.
 	RetentionEvery time.Duration
@@ -53,8 +55,6 @@ type Options struct {
 	// moves. 0: it is refused at once.
 	LeaderWait time.Duration
 }
-
-const defaultFeedKeep = 100_000
 
 // Shard is one replica of a job group on this node.
 type Shard struct {
@@ -93,11 +93,11 @@ func New(g *group.Group, store *statedb.Group, o Options) *Shard {
 	if o.Plan == nil {
 		o.Plan = func(job.ScheduleID, *records.Schedule, int64) (*command.Tick, error) { return nil, errNoPlan }
 	}
+	if o.EventsRead == nil {
+		o.EventsRead = func(job.Namespace) uint64 { return math.MaxUint64 }
+	}
 	if o.RetentionEvery == 0 {
 		o.RetentionEvery = retentionEvery
-	}
-	if o.FeedKeep == 0 {
-		o.FeedKeep = defaultFeedKeep
 	}
 	s := &Shard{group: g, store: store, opts: o, logger: o.Logger.With("shard", store.ID()), leaving: make(chan struct{})}
 	s.leave = sync.OnceFunc(func() { close(s.leaving) })

@@ -51,9 +51,6 @@ func stepBy(tb testing.TB, o Options, clock group.Clock) *stepper {
 	eventually.True(tb, patience, "the group leads", g.Leading)
 	o.Logger = slog.New(slog.DiscardHandler)
 	o.Fatal = func(err error) { panic(err) }
-	if o.FeedKeep == 0 {
-		o.FeedKeep = defaultFeedKeep
-	}
 	s := &stepper{tb: tb, group: g.Group}
 	s.term = newTerm(&Shard{group: g.Group, store: g.Store, opts: o, logger: o.Logger})
 	s.due.reset()

@@ -35,10 +35,9 @@ type term struct {
 	leases   dueTimer // In lease time: ends of leases, and retries.
 	// first is the log index at which the term began: leases granted before it get
 	// a fresh full length (R-T3).
-	first   uint64
-	began   int64 // In lease time.
-	pace    pace
-	trimmed uint64 // Last entry index at which the feed was trimmed.
+	first uint64
+	began int64 // In lease time.
+	pace  pace
 }
 
 func newTerm(s *Shard) *term {

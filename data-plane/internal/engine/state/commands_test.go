@@ -91,7 +91,7 @@ func (l *scriptLine) command() command.Command {
 	case "delete-ended":
 		return l.deleteEnded()
 	case "trim":
-		return &command.TrimFeed{Before: l.uint("before", 0)}
+		return &command.TrimEvents{NS: l.ns(), Before: l.uint("before", 0)}
 	default:
 		l.fail("no command %q", l.verb)
 		return nil
@@ -173,7 +173,7 @@ func commandText(c command.Command) string {
 			return "run " + idText(c.ID)
 		}
 		return "tick " + idText(c.ID)
-	case *command.TrimFeed:
+	case *command.TrimEvents:
 		return fmt.Sprintf("trim before %d", c.Before)
 	case *command.DeleteEnded:
 		return fmt.Sprintf("delete %d jobs, %d batches, %d chains that ended", len(c.Jobs), len(c.Batches), len(c.Chains))
@@ -315,7 +315,7 @@ func (g *generator) command() command.Command {
 			}
 			return c
 		}
-		return &command.TrimFeed{Before: g.r.index / 2}
+		return &command.TrimEvents{NS: ns, Before: g.r.index / 2}
 	case 27, 28, 29:
 		return g.govern(ns)
 	case 30, 31, 32:

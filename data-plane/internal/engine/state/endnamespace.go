@@ -39,7 +39,6 @@ func (x *entry) forgetNamespace(ns job.Namespace) {
 	delete(m.policies, ns)
 	x.dirty = slices.DeleteFunc(x.dirty, func(q *queueRecord) bool { return q.key.ns == ns })
 	x.events = slices.DeleteFunc(x.events, func(e feed.Event) bool { return e.NS == ns })
-	x.links = slices.DeleteFunc(x.links, func(l feed.Link) bool { return l.NS == ns })
 	x.out.Ready = slices.DeleteFunc(x.out.Ready, func(r Ready) bool { return r.NS == ns })
 	x.out.Unready = slices.DeleteFunc(x.out.Unready, func(r Ready) bool { return r.NS == ns })
 }

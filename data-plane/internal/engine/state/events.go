@@ -8,10 +8,10 @@ import (
 // marksCached bounds the event marks kept between entries.
 const marksCached = 10_000
 
-// chainEnd is the decoded event mark of a namespace.
-type chainEnd struct {
+// eventsEnd is where the events of a namespace end, and those that it has in this entry.
+type eventsEnd struct {
 	feed.Mark
-	entry uint64 // That was linked last.
+	row feed.RowWriter
 }
 
 // event notes a fact about a job. The first event of a change tells the state
@@ -28,43 +28,41 @@ func (x *entry) happened(t feed.Type, j *subject) {
 	x.event(t, j)
 }
 
-// writeEvents numbers the entry's events, per namespace and without gaps, and
-// stores them with the marks they move.
+// writeEvents stores the entry's events, a row for each namespace, with the marks they
+// move.
 func (x *entry) writeEvents() {
-	if len(x.events) == 0 {
-		return
-	}
-	var end *chainEnd
+	var end *eventsEnd
 	var last job.Namespace
+	var order []job.Namespace
 	for i := range x.events {
-		ns := x.events[i].NS
-		if end == nil || ns != last { // Neighbours mostly share a namespace.
-			end, last = x.chain(ns), ns
+		e := &x.events[i]
+		if end == nil || e.NS != last { // Neighbours mostly share a namespace.
+			end, last = x.eventsEnd(e.NS), e.NS
+			if end.row.Len() == 0 {
+				order = append(order, e.NS)
+			}
 		}
-		end.Seq++
+		end.row.Add(e)
 	}
-	for _, l := range x.links {
-		end := x.m.marks[l.NS]
-		x.txn.Set(x.m.space.EventMark(l.NS), end.Encode())
-		if n := len(x.m.touched); x.m.ring != nil && (n == 0 || x.m.touched[n-1] != l.NS) {
-			x.m.touched = append(x.m.touched, l.NS)
+	for _, ns := range order {
+		end := x.m.marks[ns]
+		first := end.Seq + 1
+		x.txn.SetNew(x.m.space.Events(ns, first), end.row.Row(x.index, x.now, &end.Mark))
+		x.txn.Set(x.m.space.EventMark(ns), end.Encode())
+		if n := len(x.m.touched); x.m.ring != nil && (n == 0 || x.m.touched[n-1] != ns) {
+			x.m.touched = append(x.m.touched, ns)
 		}
 	}
-	x.txn.SetNew(x.m.space.Feed(x.index), feed.Encode(x.now, x.links, x.events))
 	x.m.events = x.events
 }
 
-// chain returns the end of a namespace's chain, linked into this entry.
-func (x *entry) chain(ns job.Namespace) *chainEnd {
+// eventsEnd is the end of a namespace's events, from the cache or the store.
+func (x *entry) eventsEnd(ns job.Namespace) *eventsEnd {
 	end, ok := x.m.marks[ns]
 	if !ok {
-		end = new(chainEnd)
+		end = new(eventsEnd)
 		end.Mark, _ = find(x, x.m.space.EventMark(ns), "event mark", feed.DecodeMark)
 		x.m.marks[ns] = end
-	}
-	if end.entry != x.index {
-		end.entry = x.index
-		x.links = append(x.links, end.Next(ns, x.index))
 	}
 	return end
 }

@@ -26,7 +26,7 @@ func FuzzApply(f *testing.F) {
 		&command.Fail{ID: id, Error: "boom"},
 	}), command.Encode([]command.Command{
 		&command.Retry{ID: id}, &command.Fetch{Jobs: []job.ID{id}, Lease: 1}, &command.Cancel{ID: id}, &command.Extend{ID: id, Epoch: keys.Position{Index: 2, Ordinal: 2}, Until: 1 << 61},
-		&command.Ack{ID: id}, &command.Delete{ID: id}, &command.TrimFeed{Before: 2}, &command.Pause{Queue: "q", Paused: true},
+		&command.Ack{ID: id}, &command.Delete{ID: id}, &command.TrimEvents{Before: 2}, &command.Pause{Queue: "q", Paused: true},
 	}))
 	f.Add(command.Encode([]command.Command{&command.Enqueue{ID: id, Queue: "q", ScheduledAt: 1<<63 - 1}}), []byte{1, 1, 99})
 	f.Add(command.Encode([]command.Command{

@@ -775,9 +775,10 @@ func TestDeliver_TellsTheEndFirst(t *testing.T) {
 	g := newGroupRig(t)
 	g.do(groupJob("A", &command.Enqueue{Chain: threeSteps()}), groupFetch(idOf("A")))
 	g.do(groupAck(idOf("A")))
-	batch, err := feed.At(g.r.store, g.r.index)
-	if err != nil || len(batch.Events) != 2 || batch.Events[0].Type != feed.Completed || batch.Events[1].Type != feed.Enqueued {
-		t.Fatalf("%+v %v", batch.Events, err)
+	rows := rowsOf(t, g.r.store)
+	events := rows[len(rows)-1].Events
+	if len(events) != 2 || events[0].Type != feed.Completed || events[1].Type != feed.Enqueued {
+		t.Fatalf("%+v", events)
 	}
 }
 

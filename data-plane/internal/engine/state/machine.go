@@ -33,7 +33,7 @@ type Machine struct {
 	leased map[jobKey]records.Head
 	events []feed.Event // Room of the last entry's events, for the next one.
 	// marks caches where the events of namespaces end; the same reasoning.
-	marks map[job.Namespace]*chainEnd
+	marks map[job.Namespace]*eventsEnd
 	// budgets caches the budgets of namespaces; the same reasoning.
 	budgets  map[job.Namespace]*budgetSet
 	policies map[job.Namespace][]records.Policy
@@ -52,7 +52,7 @@ func New(store *statedb.Group, committed func(index uint64)) *Machine {
 	return &Machine{
 		store: store, space: keys.In(store.Prefix()),
 		queues: make(map[queueKey]*queueRecord), leased: make(map[jobKey]records.Head), committed: committed,
-		marks: make(map[job.Namespace]*chainEnd), budgets: make(map[job.Namespace]*budgetSet), policies: make(map[job.Namespace][]records.Policy),
+		marks: make(map[job.Namespace]*eventsEnd), budgets: make(map[job.Namespace]*budgetSet), policies: make(map[job.Namespace][]records.Policy),
 	}
 }
 
@@ -98,7 +98,6 @@ type entry struct {
 	at      int    // Which of the commands is being applied.
 	out     *Applied
 	events  []feed.Event
-	links   []feed.Link    // One per namespace of the events.
 	dirty   []*queueRecord // In the order of their first change.
 	// ended are the endings of the command being applied that others must learn of.
 	ended []delivery

@@ -70,7 +70,7 @@ func (p *pair) effects(a *Applied, cmds []command.Command) {
 
 func (p *pair) answers(c command.Command, got, want Result) {
 	switch c.(type) {
-	case *command.Fire, *command.Sweep, *command.TrimFeed: // It may be wrong or late.
+	case *command.Fire, *command.Sweep, *command.TrimEvents: // It may be wrong or late.
 		return
 	case *command.Fetch:
 		same := func(a, b Grant) bool { return a.ID == b.ID && a.Attempt == b.Attempt && a.Epoch == b.Epoch }
@@ -298,10 +298,8 @@ func (p *pair) money(a *auditor) {
 func (p *pair) causes() {
 	allowed := map[feed.Type]bool{feed.Retrying: true, feed.Released: true, feed.LeaseExpired: true, feed.Retried: true, feed.Approved: true, feed.Continued: true}
 	may := map[job.ID]bool{} // Of jobs whose beginning was not trimmed away.
-	from, to := keys.In(p.store.Prefix()).Feed(1), keys.In(p.store.Prefix()).Feed(1<<63)
-	err := p.store.Scan(from, to, func(_, v []byte) (bool, error) {
-		_, events, err := feed.Decode(v)
-		for _, e := range events {
+	for _, row := range rowsOf(p.t, p.store) {
+		for _, e := range row.Events {
 			_, known := may[e.ID]
 			switch {
 			case e.Type == feed.Enqueued || e.Type == feed.Scheduled || known && allowed[e.Type]:
@@ -313,10 +311,6 @@ func (p *pair) causes() {
 				may[e.ID] = false
 			}
 		}
-		return true, err
-	})
-	if err != nil {
-		p.t.Fatalf("read the feed: %v", err)
 	}
 }
 

@@ -1,8 +1,8 @@
 package state
 
 import (
-	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -153,20 +153,28 @@ func limitsText(q *stateread.QueueState, now stateread.Times) string {
 
 // eventsText shows what the store holds for the entry, as a reader of the feed gets it.
 func eventsText(b *strings.Builder, t *testing.T, g *statedb.Group, index uint64) {
-	v, err := g.Get(keys.In(g.Prefix()).Feed(index))
-	if errors.Is(err, statedb.ErrNotFound) {
-		return
+	for _, row := range rowsOf(t, g) {
+		for _, e := range row.Events {
+			if row.Index == index {
+				fmt.Fprintf(b, "  event %s\n", eventText(e))
+			}
+		}
 	}
+}
+
+// rowsOf reads the events of all namespaces, one after the other.
+func rowsOf(t tb, g *statedb.Group) (rows []feed.Row) {
+	t.Helper()
+	list, err := stateread.ReadNamespaces(g, job.Namespace{}, math.MaxInt)
 	if err != nil {
-		t.Fatalf("read feed %d: %v", index, err)
+		t.Fatalf("list namespaces: %v", err)
 	}
-	_, events, err := feed.Decode(v)
-	if err != nil {
-		t.Fatalf("feed %d: %v", index, err)
+	for _, ns := range list {
+		if _, err := feed.Walk(g, ns, 0, func(r *feed.Row) bool { rows = append(rows, *r); return true }); err != nil {
+			t.Fatalf("read the events of %s: %v", ns, err)
+		}
 	}
-	for _, e := range events {
-		fmt.Fprintf(b, "  event %s\n", eventText(e))
-	}
+	return rows
 }
 
 func eventText(e feed.Event) string {
@@ -184,17 +192,21 @@ func eventText(e feed.Event) string {
 }
 
 func (s *script) feed(after uint64) string {
-	batches, err := feed.Read(s.r.store, after, 100)
-	if err != nil {
-		return fmt.Sprintf("error: %v\n", err)
-	}
+	var ns job.Namespace
+	copy(ns[:], "n1")
 	var b strings.Builder
-	for _, batch := range batches {
-		for _, e := range batch.Events {
-			fmt.Fprintf(&b, "%d %s %s\n", batch.Index, timeText(batch.Now), eventText(e))
+	lost, err := feed.Walk(s.r.store, ns, after, func(r *feed.Row) bool {
+		for _, e := range r.Events {
+			fmt.Fprintf(&b, "%d in entry %d %s %s\n", e.Seq, r.Index, timeText(r.Now), eventText(e))
 		}
-	}
-	if b.Len() == 0 {
+		return true
+	})
+	switch {
+	case err != nil:
+		return fmt.Sprintf("error: %v\n", err)
+	case lost:
+		return "lost\n" + b.String()
+	case b.Len() == 0:
 		return "nothing\n"
 	}
 	return b.String()
@@ -225,12 +237,6 @@ func (d *dumper) row(k, v []byte) error {
 	case 0x20, 0x21:
 		due, err := d.space.ParseDue(k)
 		fmt.Fprintf(&d.b, "due %s %s %s\n", timeText(due.At), dueNames[due.Kind], idText(due.ID))
-		return err
-	case 0x30:
-		index, err := d.space.FeedIndex(k)
-		if index == 0 {
-			fmt.Fprintf(&d.b, "feed trimmed before %d\n", v[7])
-		}
 		return err
 	case 0x38:
 		ns, queue, err := d.space.ParseSweep(k)
@@ -304,8 +310,10 @@ func (d *dumper) namespaceRow(family byte, k, v []byte) error {
 		fmt.Fprintf(&d.b, "ready %s/%s %s -> %s\n", k[1:1+n], job.Priority(k[1+n]), posText(pos), idText([16]byte(v)))
 		return err
 	case 'v':
+		return nil // Shown by the entries that wrote them.
+	case 'V':
 		m, err := feed.DecodeMark(v)
-		fmt.Fprintf(&d.b, "%d events, the last in %d\n", m.Seq, m.Index)
+		fmt.Fprintf(&d.b, "%d events, the last at %s\n", m.Seq, timeText(m.At))
 		return err
 	case 'e':
 		e, err := records.DecodeAttemptError(v)

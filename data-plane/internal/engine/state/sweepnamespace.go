@@ -2,9 +2,6 @@ package state
 
 import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // sweepNamespaceThatStands is a sweep of a namespace that was never ended, or of which that
@@ -19,9 +16,6 @@ func (x *entry) sweepNamespace(c *command.SweepNamespace) Result {
 	for i := range c.Due {
 		x.txn.Delete(x.m.space.Due(c.Due[i]))
 	}
-	for _, index := range c.Feed {
-		x.dropEvents(c.NS, index)
-	}
 	mark := x.m.ended[c.NS]
 	switch {
 	case c.Forget && mark.Swept:
@@ -34,18 +28,4 @@ func (x *entry) sweepNamespace(c *command.SweepNamespace) Result {
 		x.m.ended[c.NS] = mark
 	}
 	return Result{}
-}
-
-// dropEvents takes the events of a namespace out of an entry of the feed.
-func (x *entry) dropEvents(ns job.Namespace, index uint64) {
-	key := x.m.space.Feed(index)
-	v, there := find(x, key, "feed entry", asIs)
-	if !there || index == 0 || index >= x.index {
-		return // Trimmed since.
-	}
-	if rest := statedb.Must(feed.Without(v, ns)); rest != nil {
-		x.txn.Set(key, rest)
-	} else {
-		x.txn.Delete(key)
-	}
 }

@@ -69,7 +69,7 @@ var table = tableOf(
 				each(c.Due[i].ID)
 			}
 		})),
-	on((*entry).trimFeed),
+	on((*entry).trimEvents),
 	on((*entry).deleteEnded),
 )
 

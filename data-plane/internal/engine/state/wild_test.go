@@ -65,7 +65,7 @@ func wild(t *rapid.T) command.Command {
 	case 11:
 		return &command.Pause{NS: ns, Queue: queue, Paused: rapid.Bool().Draw(t, "pause")}
 	case 12:
-		return &command.TrimFeed{Before: pos.Index}
+		return &command.TrimEvents{NS: ns, Before: pos.Index}
 	default:
 		return rapid.SampledFrom([]command.Command{
 			&command.Cancel{NS: ns, ID: id}, &command.Retry{NS: ns, ID: id}, &command.Delete{NS: ns, ID: id},

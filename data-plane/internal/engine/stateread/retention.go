@@ -7,6 +7,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
@@ -28,6 +29,7 @@ type Retention struct {
 
 	jobs, batches, chains endedWalk
 	usage                 int64 // When to look at the usage again.
+	events                bool  // Look at them.
 }
 
 // surplus is how many finished jobs a queue has more than it may keep.
@@ -53,7 +55,7 @@ func (r *Retention) Look(g *statedb.Group, policy retention.Policy) (err error) 
 	if policy != r.policy || !maps.Equal(own, r.queues) {
 		r.jobs, r.batches, r.chains, r.usage = newEndedWalk(), newEndedWalk(), newEndedWalk(), 0
 	}
-	r.policy, r.queues = policy, own
+	r.policy, r.queues, r.events = policy, own, true
 	return r.readSurplus(v, keys.In(g.Prefix()))
 }
 
@@ -118,9 +120,17 @@ func (r *Retention) shortest() time.Duration {
 }
 
 // Next takes a step at a calendar time and returns what to propose, nil if the step found
-// nothing. Busy is false once there is nothing to look at for now.
-func (r *Retention) Next(g *statedb.Group, now int64) (c *command.DeleteEnded, busy bool, err error) {
-	c = &command.DeleteEnded{NS: r.ns}
+// nothing. Busy is false once there is nothing to look at for now. The lists have read the
+// events up to number read.
+func (r *Retention) Next(g *statedb.Group, now int64, read uint64) (_ command.Command, busy bool, err error) {
+	if r.events {
+		r.events = false
+		before, err := feed.Cut(g, r.ns, now, feed.Keep{Age: r.policy.Events, Bytes: uint64(r.policy.EventsBytes), Read: read})
+		if err != nil || before != 0 {
+			return &command.TrimEvents{NS: r.ns, Before: before}, true, err
+		}
+	}
+	c := &command.DeleteEnded{NS: r.ns}
 	switch {
 	case r.jobs.ripe(now):
 		err = r.nextJobs(g, c, now)
