@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
+	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/disk"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
 )
@@ -68,6 +69,8 @@ type Config struct {
 	SyncDelay time.Duration
 	// PayloadBytesMax is the largest payload unless a plan says otherwise.
 	PayloadBytesMax int
+	// Retention is what a node alone keeps of what has ended; what is not set is as by default.
+	Retention retention.Policy
 	// LogBytesMax is how much of the raft logs of all groups is kept for nodes that lag or are
 	// away; one that needs more gets the whole state. Default 4 GiB.
 	LogBytesMax uint64

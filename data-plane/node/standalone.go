@@ -16,8 +16,10 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/oklog/ulid/v2"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/server"
@@ -78,10 +80,24 @@ func (n *Node) SettleAlone(ctx context.Context) (key string, err error) {
 			return "", fmt.Errorf("make the local tenant: %w", err)
 		}
 	}
+	if err := n.settleRetention(ctx); err != nil {
+		return "", fmt.Errorf("set the retention: %w", err)
+	}
 	if n.cfg.Access != Keys {
 		return "", nil
 	}
 	return n.aloneKey(ctx)
+}
+
+// settleRetention makes the namespace keep what the configuration of this start says.
+func (n *Node) settleRetention(ctx context.Context) error {
+	ns, _ := n.aloneNamespace()
+	has, _ := n.cell.View().NamespaceByID(ns)
+	if proto.Equal(has.GetRetention(), n.cfg.Retention.Message()) {
+		return nil
+	}
+	rec := &cellv1.Namespace{Id: has.GetId(), TenantId: has.GetTenantId(), Name: has.GetName(), Shard: has.GetShard(), Retention: n.cfg.Retention.Message()}
+	return n.apply(ctx, celladmin.NamespaceChange(rec))
 }
 
 // leadCell waits until this node leads the meta group, as a node alone soon does.

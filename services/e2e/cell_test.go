@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 
 	corvo "github.com/corvo-cloud/corvo/sdks/go"
@@ -232,6 +233,16 @@ func waitStatus(ctx context.Context, t *testing.T, tenant rig.Tenant, want int) 
 	})
 }
 
+// wantRetention waits until the key works, and compares what counts for the queue mail.
+func wantRetention(ctx context.Context, t *testing.T, tenant rig.Tenant, want wire.QueueRetention) {
+	t.Helper()
+	waitStatus(ctx, t, tenant, http.StatusOK)
+	var q wire.Queue
+	if status, err := tenant.Call(ctx, http.MethodGet, "/api/v1/queues/mail", nil, &q); err != nil || q.EffectiveRetention != want {
+		t.Errorf("status %d, %v: %+v counts, want %+v", status, err, q.EffectiveRetention, want)
+	}
+}
+
 func TestCell_AStoppingNodeHandsOverItsLeadership(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCell(t, rig.CellOptions{})
@@ -296,10 +307,11 @@ func TestCell_CommandsMakeTenantsAndMoveNodes(t *testing.T) {
 		}
 	}
 
-	must(nil, "tenant", "create", "globex")
+	must(nil, "tenant", "create", "globex", "--weight", "3", "--retention-dead", "2d", "--retention-limit-completed", "24h")
 	refused(5, "tenant", "create", "globex")
 	refused(2, "tenant", "create", "No Such Name")
-	must(nil, "namespace", "create", "staging", "--tenant", "globex")
+	refused(2, "tenant", "create", "brief", "--retention-dead", "1s")
+	must(nil, "namespace", "create", "staging", "--tenant", "globex", "--retention-cancelled", "90m", "--retention-finished-max", "50")
 	refused(3, "namespace", "create", "staging", "--tenant", "nobody")
 	var key struct {
 		ID     string `json:"id"`
@@ -320,6 +332,12 @@ func TestCell_CommandsMakeTenantsAndMoveNodes(t *testing.T) {
 	}
 	tenant := rig.NewTenant(c.Proxies[0].URL+"/t/globex", key.APIKey)
 	enqueueUntil(ctx, t, tenant)
+	var viewer struct {
+		APIKey string `json:"api_key"`
+	}
+	must(&viewer, "key", "create", "--tenant", "globex", "--role", "viewer", "--namespace", "staging")
+	wantRetention(ctx, t, rig.NewTenant(c.Proxies[0].URL+"/t/globex", viewer.APIKey),
+		wire.QueueRetention{CompletedMS: 24 * 3_600_000, DeadMS: 48 * 3_600_000, CancelledMS: 90 * 60_000, FinishedMax: 50})
 	must(nil, "key", "revoke", key.ID)
 	waitStatus(ctx, t, tenant, http.StatusUnauthorized)
 

@@ -31,7 +31,7 @@ func TestQueues_AreSetUpByAManagementKeyAtTheTenantsAddress(t *testing.T) {
 	t.Parallel()
 	c := rig.StartCell(t, rig.CellOptions{})
 	ctx := ctxFor(t, time.Minute)
-	if _, err := c.Admin.CreateNamespace(ctx, rig.CellTenant, "staging"); err != nil {
+	if _, err := c.Admin.CreateNamespace(ctx, rig.CellTenant, "staging", nil); err != nil {
 		t.Fatal(err)
 	}
 	as := func(kind apikey.Kind, role string) rig.Tenant {

@@ -226,7 +226,7 @@ var Rooms = []Room{
 		"what must be true, asked as a stranger asks; it knows the contract and nothing of the server"},
 	{"cli/internal/bench", []string{"data-plane/api/gen/...", "data-plane/api/wire", "sdks/go/..."},
 		"measures as a stranger would, through the wire"},
-	{"cli/internal/cli", []string{"cli/conformance", "cli/internal/bench", "control-plane/api/gen/...", "data-plane/api/wire", "data-plane/node", "sdks/go/..."},
+	{"cli/internal/cli", []string{"cli/conformance", "cli/internal/bench", "control-plane/api/gen/...", "data-plane/api/retention", "data-plane/api/wire", "data-plane/node", "sdks/go/..."},
 		"client commands speak the public protocol; only the server command starts a node"},
 	{"cli/cmd/corvo", []string{"cli/internal/cli"},
 		"a thin main"},

@@ -238,15 +238,15 @@ func TestQueueSet_RetentionIsKeptChangedAndRemoved(t *testing.T) {
 	})
 	for line, want := range map[string]string{
 		"queue set q --paused": `{"paused":true,"retention":{"completed_ms":3600000,"finished_max":5}}`,
-		"queue set q --retention-dead 2d --retention-cancelled 90m": `{"retention":{"completed_ms":3600000,"dead_ms":172800000,"cancelled_ms":5400000,"finished_max":5}}`,
-		"queue set q --retention-completed off --retention-max off": `{}`,
-		"queue set q --retention-completed 1m --retention-max 1000": `{"retention":{"completed_ms":60000,"finished_max":1000}}`,
+		"queue set q --retention-dead 2d --retention-cancelled 90m":          `{"retention":{"completed_ms":3600000,"dead_ms":172800000,"cancelled_ms":5400000,"finished_max":5}}`,
+		"queue set q --retention-completed off --retention-finished-max off": `{}`,
+		"queue set q --retention-completed 1m --retention-finished-max 1000": `{"retention":{"completed_ms":60000,"finished_max":1000}}`,
 	} {
 		if got := run(t, url, strings.Fields(line)...); got.exit != ExitOK || !sameJSON(body, want) || !strings.Contains(got.stdout, "completed jobs kept 1 h, at most 5 finished jobs") {
 			t.Errorf("%s sent %s, %+v", line, body, got)
 		}
 	}
-	for _, wrong := range []string{"--retention-dead=week", "--retention-dead=-2d", "--retention-dead=0", "--retention-max=0", "--retention-completed=1.5d"} {
+	for _, wrong := range []string{"--retention-dead=week", "--retention-dead=-2d", "--retention-dead=0", "--retention-finished-max=0", "--retention-completed=1.5d"} {
 		if got := run(t, url, "queue", "set", "q", wrong); got.exit != ExitUsage {
 			t.Errorf("%s: %+v", wrong, got)
 		}

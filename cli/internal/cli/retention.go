@@ -2,12 +2,11 @@ package cli
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
@@ -18,7 +17,7 @@ func (f *retentionFlags) register(c *cobra.Command) {
 	c.Flags().StringVar(&f.completed, "retention-completed", "", "how long completed jobs are kept, such as 12h or 7d, or off for as long as the namespace says")
 	c.Flags().StringVar(&f.dead, "retention-dead", "", "how long dead jobs are kept, or off")
 	c.Flags().StringVar(&f.cancelled, "retention-cancelled", "", "how long cancelled jobs are kept, or off")
-	c.Flags().StringVar(&f.most, "retention-max", "", "most finished jobs that are kept, or off")
+	c.Flags().StringVar(&f.most, "retention-finished-max", "", "most finished jobs that are kept, or off")
 }
 
 // into changes what was given; off leaves it to the namespace.
@@ -43,8 +42,8 @@ func (f *retentionFlags) into(c *cobra.Command, in *wire.QueueRequest) error {
 		}
 		*age.ms = d.Milliseconds()
 	}
-	if c.Flags().Changed("retention-max") {
-		n, err := readLimit("--retention-max", f.most)
+	if c.Flags().Changed("retention-finished-max") {
+		n, err := readLimit("--retention-finished-max", f.most)
 		if err != nil {
 			return err
 		}
@@ -62,13 +61,8 @@ func readAge(what, text string) (time.Duration, error) {
 	if text == off {
 		return 0, nil
 	}
-	d, err := time.ParseDuration(text)
-	if days, found := strings.CutSuffix(text, "d"); found {
-		var n int64
-		n, err = strconv.ParseInt(days, 10, 16)
-		d = time.Duration(n) * 24 * time.Hour
-	}
-	if err != nil || d < time.Millisecond {
+	d, err := retention.ParseAge(text)
+	if err != nil {
 		return 0, usage(what, text, "a duration such as 12h or 7d, or off")
 	}
 	return d, nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 )
 
@@ -35,6 +36,7 @@ type serverFlags struct {
 	requireKey      bool
 	envFile         string
 	pprofBind       string
+	keep            retention.Policy
 }
 
 // serverEvents is what a running node tells its caller.
@@ -77,6 +79,15 @@ func (f *serverFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_URL, and CORVO_API_KEY with --require-key, to `FILE` when ready")
 	fs.StringVar(&f.pprofBind, "pprof", "", "serve the Go profiler on this loopback `ADDRESS`")
 	fs.DurationVar(&f.syncDelay, "sync-delay", 0, "development only: add this delay to every sync of the log")
+	age := func(name string, d *time.Duration, what string) {
+		fs.Var((*retention.Age)(d), "retention-"+name, "how long "+what+" are kept, such as 12h or 7d")
+	}
+	age("completed", &f.keep.Completed, "completed jobs (default 7d)")
+	age("dead", &f.keep.Dead, "dead jobs (default 30d)")
+	age("cancelled", &f.keep.Cancelled, "cancelled jobs (default 30d)")
+	age("events", &f.keep.Events, "events (default 7d)")
+	fs.Int64Var(&f.keep.Max, "retention-finished-max", 0, "most finished jobs of a queue that are kept; 0 is no limit")
+	fs.Int64Var(&f.keep.EventsBytes, "retention-events-bytes-max", 0, "most `BYTES` of events that are kept (default 64 MB)")
 	c.SetFlagErrorFunc(explainServerFlag)
 }
 
@@ -113,6 +124,9 @@ func (f *serverFlags) check() error {
 	}
 	if f.raftShards < 1 || f.maxPayloadSize < 1 || f.shutdownTimeout <= 0 || f.syncDelay < 0 {
 		return usagef("--raft-shards, --max-payload-size and --shutdown-timeout must be more than zero, and --sync-delay can't be negative")
+	}
+	if f.keep.Max < 0 || f.keep.EventsBytes < 0 {
+		return usagef("--retention-finished-max and --retention-events-bytes-max can't be negative")
 	}
 	if !f.requireKey {
 		if err := onLoopback(f.bind); err != nil {

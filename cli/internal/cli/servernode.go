@@ -115,7 +115,7 @@ func nodeConfig(f serverFlags, log *slog.Logger) (node.Config, error) {
 		ID: f.nodeID, Dir: f.dataDir, API: api, Raft: raft,
 		Peers:  []node.Peer{{ID: f.nodeID, RaftAddress: raft.Addr().String(), APIURL: localURL(api.Addr())}},
 		Shards: f.raftShards, Access: access, Relaxed: f.relaxed, AcceptLoss: f.acceptLoss, SyncDelay: f.syncDelay,
-		PayloadBytesMax: f.maxPayloadSize, Version: serverVersion(), Logger: log,
+		PayloadBytesMax: f.maxPayloadSize, Retention: f.keep, Version: serverVersion(), Logger: log,
 	}, nil
 }
 

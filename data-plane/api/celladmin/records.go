@@ -121,8 +121,8 @@ func (c *Client) CreateTenant(ctx context.Context, name string, limits *cellv1.L
 // DefaultNamespace is the namespace of a caller that names none.
 const DefaultNamespace = "default"
 
-// CreateNamespace makes a namespace of an existing tenant.
-func (c *Client) CreateNamespace(ctx context.Context, tenant, name string) (*cellv1.Namespace, error) {
+// CreateNamespace makes a namespace of an existing tenant; keeps may be nil.
+func (c *Client) CreateNamespace(ctx context.Context, tenant, name string, keeps *cellv1.Retention) (*cellv1.Namespace, error) {
 	s, err := c.State(ctx)
 	if err != nil {
 		return nil, err
@@ -132,6 +132,7 @@ func (c *Client) CreateNamespace(ctx context.Context, tenant, name string) (*cel
 		return nil, err
 	}
 	n := NewNamespace(t.GetId(), name)
+	n.Retention = keeps
 	if _, err := c.Apply(ctx, NamespaceChange(n)); err != nil {
 		return nil, fmt.Errorf("create namespace %q: %w", name, err)
 	}

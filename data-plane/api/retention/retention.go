@@ -10,6 +10,9 @@ package retention
 
 import (
 	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
@@ -35,6 +38,44 @@ type Policy struct {
 
 	most Finished // Of a queue, whatever its settings are.
 }
+
+// Age is a duration as people type it: 12h, or 7d. It is a value of a flag.
+type Age time.Duration
+
+// ParseAge reads what ParseDuration reads, and whole days. What is not more than zero is none.
+func ParseAge(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if days, found := strings.CutSuffix(text, "d"); found {
+		var n int64
+		n, err = strconv.ParseInt(days, 10, 16)
+		d = time.Duration(n) * day
+	}
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%q isn't a duration such as 12h or 7d", text)
+	}
+	return d, nil
+}
+
+// Set implements flag.Value.
+func (a *Age) Set(text string) error {
+	d, err := ParseAge(text)
+	if err == nil && (d < AgeMin || d > AgeMax) {
+		err = fmt.Errorf("%s isn't from 1m to %dd", text, AgeMax/day)
+	}
+	*a = Age(d)
+	return err
+}
+
+// String implements flag.Value: empty if nothing is set.
+func (a *Age) String() string {
+	if a == nil || *a == 0 {
+		return ""
+	}
+	return time.Duration(*a).String()
+}
+
+// Type is what help calls the value.
+func (*Age) Type() string { return "AGE" }
 
 // Finished is how long finished jobs of a queue are kept, by how long ago they ended, and
 // how many at most. 0 is not set.

@@ -28,6 +28,19 @@ func TestOf_TheNearestThatSaysSomethingCountsWithinTheMaximum(t *testing.T) {
 	}
 }
 
+func TestAge_IsReadInDaysToo(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{
+		"7d": 7 * day, "90m": 90 * time.Minute, "1h30m": 90 * time.Minute, "3660d": AgeMax,
+		"": 0, "7": 0, "d": 0, "-1d": 0, "0d": 0, "1.5d": 0, "week": 0, "59s": 0, "3661d": 0, "99999999d": 0,
+	} {
+		var a Age
+		if err := a.Set(text); err != nil && want != 0 || err == nil && time.Duration(a) != want {
+			t.Errorf("%q is %v, %v", text, a, err)
+		}
+	}
+}
+
 func TestMessage_IsReadAsItWas(t *testing.T) {
 	t.Parallel()
 	for _, p := range []Policy{{}, Default(), {Finished: Finished{Max: 5}}} {

@@ -44,7 +44,7 @@ func behindProxy(t *testing.T, shards int, more ...string) {
 // makeNamespace returns when the proxy knows the namespace.
 func makeNamespace(t *testing.T, c *rig.Cell, tenant rig.Tenant) {
 	t.Helper()
-	if _, err := c.Admin.CreateNamespace(t.Context(), rig.CellTenant, tenant.Namespace); err != nil {
+	if _, err := c.Admin.CreateNamespace(t.Context(), rig.CellTenant, tenant.Namespace, nil); err != nil {
 		t.Fatal(err)
 	}
 	eventually.True(t, 20*time.Second, "the proxy knows namespace "+tenant.Namespace, tenant.Serving)

@@ -82,7 +82,7 @@ func settle(t *testing.T, c *rig.Cell, name string, asked map[string]string) *te
 		}
 	}
 	for _, ns := range namespaceNames[1:] {
-		if _, err := c.Admin.CreateNamespace(ctx, name, ns); err != nil {
+		if _, err := c.Admin.CreateNamespace(ctx, name, ns, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
