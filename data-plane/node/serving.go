@@ -113,7 +113,9 @@ func (n *Node) health(context.Context) server.Health {
 		h.Leader, _ = n.cellPeers.URL(leader)
 	}
 	h.Reason = n.quarantine.String()
-	if len(n.shardList()) == 0 {
+	select {
+	case <-n.groups.opened: // What is left out is served by sending calls on.
+	default:
 		h.Reason = cmp.Or(h.Reason, "the shards aren't open yet")
 		return h
 	}

@@ -17,6 +17,8 @@ const (
 	// compareEvery is how often a node compares the digests of its replicas with those of
 	// the other members, where something changed.
 	compareEvery = time.Second
+	// comparePause is the least time between two comparisons, however often they are asked for.
+	comparePause = 100 * time.Millisecond
 	// compareWait bounds the question to one member; it is asked again.
 	compareWait = time.Second
 )
@@ -125,11 +127,30 @@ func anyReaches(counts map[uint64]int, majority int) bool {
 	return false
 }
 
-// Suspect has the digests of a group compared at once. It never blocks.
+// Suspect has the digests of all groups compared at once. It never blocks.
 func (m *Membership) Suspect() {
+	m.settledMu.Lock()
+	clear(m.settled)
+	m.settledMu.Unlock()
+	m.compareSoon()
+}
+
+func (m *Membership) compareSoon() {
 	select {
 	case m.suspects <- struct{}{}:
 	default: // One comparison looks at all.
+	}
+}
+
+// unsettle compares a group again whose members were found equal, because one of them
+// says now that it isn't.
+func (m *Membership) unsettle(id uint32) {
+	m.settledMu.Lock()
+	_, settled := m.settled[id]
+	delete(m.settled, id)
+	m.settledMu.Unlock()
+	if settled { // Otherwise it is compared anyway.
+		m.compareSoon()
 	}
 }
 
@@ -138,33 +159,25 @@ func (m *Membership) Suspect() {
 func (m *Membership) CompareDigests(ctx context.Context, q Quarantine) {
 	tick := time.NewTicker(compareEvery)
 	defer tick.Stop()
-	settled := make(map[uint32]group.Mark)
 	for {
 		select {
 		case <-tick.C:
 		case <-m.suspects:
-			clear(settled)
 		case <-ctx.Done():
 			return
 		}
-		m.compareAll(ctx, q, settled)
+		m.compareAll(ctx, q)
+		if pause(ctx, comparePause) != nil {
+			return
+		}
 	}
 }
 
 // compareAll looks at all groups at once: a member that does not answer delays each.
-func (m *Membership) compareAll(ctx context.Context, q Quarantine, settled map[uint32]group.Mark) {
-	var mu sync.Mutex // Guards settled.
+func (m *Membership) compareAll(ctx context.Context, q Quarantine) {
 	var groups sync.WaitGroup
 	for _, id := range m.local() {
-		groups.Go(func() {
-			mu.Lock()
-			before := settled[id]
-			mu.Unlock()
-			now := m.compare(ctx, id, q, before)
-			mu.Lock()
-			defer mu.Unlock()
-			settled[id] = now
-		})
+		groups.Go(func() { m.compare(ctx, id, q) })
 	}
 	for _, out := range q.Quarantined() {
 		groups.Go(func() { q.Leads(out.GetGroup(), m.leaderOf(ctx, out.GetGroup())) })
@@ -172,16 +185,27 @@ func (m *Membership) compareAll(ctx context.Context, q Quarantine, settled map[u
 	groups.Wait()
 }
 
-// compare looks at one group, unless nothing changed since settled, where all members
-// agreed. It returns where they do now.
-func (m *Membership) compare(ctx context.Context, id uint32, q Quarantine, settled group.Mark) group.Mark {
+func (m *Membership) settledAt(id uint32) group.Mark {
+	m.settledMu.Lock()
+	defer m.settledMu.Unlock()
+	return m.settled[id]
+}
+
+func (m *Membership) settle(id uint32, at group.Mark) {
+	m.settledMu.Lock()
+	defer m.settledMu.Unlock()
+	m.settled[id] = at
+}
+
+// compare looks at one group, unless nothing changed since all its members agreed.
+func (m *Membership) compare(ctx context.Context, id uint32, q Quarantine) {
 	g := m.group(id)
 	if g == nil {
-		return group.Mark{}
+		return
 	}
 	own, st := g.Marks(), g.Status()
-	if len(st.Voters) < 2 || st.Role == "stopped" || own[0].Index == 0 || settled == own[0] {
-		return settled
+	if len(st.Voters) < 2 || st.Role == "stopped" || own[0].Index == 0 || m.settledAt(id) == own[0] {
+		return
 	}
 	reports, all := m.reports(ctx, id, own, append(slices.Clone(st.Voters), st.Learners...))
 	found := judge(m.cell.NodeID(), st.Voters, reports)
@@ -198,13 +222,12 @@ func (m *Membership) compare(ctx context.Context, id uint32, q Quarantine, settl
 		q.Differs(id, nil)
 		err = m.undispute(g, q, found)
 		if all && err == nil {
-			return own[0]
+			m.settle(id, own[0])
 		}
 	}
 	if err != nil {
 		m.logger.Error("compare digests", "group", id, "err", err)
 	}
-	return group.Mark{}
 }
 
 // undispute ends a dispute once the majority has this replica's digest where it stands.
@@ -235,7 +258,7 @@ func (m *Membership) reports(ctx context.Context, id uint32, own []group.Mark, m
 		if _, twice := at[o.Index]; !twice {
 			at[o.Index] = len(out)
 			out = append(out, report{index: o.Index, own: o.Digest, digests: make(map[string]uint64)})
-			req.Indexes = append(req.Indexes, o.Index)
+			req.Digests = append(req.Digests, &cellv1.DigestAt{Index: o.Index, Digest: o.Digest})
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, compareWait)
@@ -266,16 +289,26 @@ func (m *Membership) reports(ctx context.Context, id uint32, own []group.Mark, m
 	return out, len(out[0].digests) == len(members)-1
 }
 
-// DigestsAt answers another node's comparison.
-func (m *Membership) DigestsAt(id uint32, indexes []uint64) []*cellv1.DigestAt {
+// digestsFor answers another node's comparison. Where this node's replica differs, it
+// compares too: it may have found all members equal before.
+func (m *Membership) digestsFor(id uint32, theirs []*cellv1.DigestAt) []*cellv1.DigestAt {
+	said := make(map[uint64]uint64, len(theirs))
+	indexes := make([]uint64, 0, len(theirs))
+	for _, d := range theirs {
+		said[d.GetIndex()] = d.GetDigest()
+		indexes = append(indexes, d.GetIndex())
+	}
 	var known []group.Mark
 	if g := m.group(id); g != nil {
 		known = g.DigestsAt(indexes)
 	} else if m.quarantine != nil {
 		known = m.quarantine.Digests(id, indexes)
 	}
-	var out []*cellv1.DigestAt
+	out := make([]*cellv1.DigestAt, 0, len(known))
 	for _, k := range known {
+		if said[k.Index] != k.Digest {
+			m.unsettle(id)
+		}
 		out = append(out, &cellv1.DigestAt{Index: k.Index, Digest: k.Digest})
 	}
 	return out

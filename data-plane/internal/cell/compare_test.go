@@ -3,6 +3,9 @@ package cell
 import (
 	"slices"
 	"testing"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
 func TestJudge_OnlyAMajorityOfAllVotersDecides(t *testing.T) {
@@ -33,5 +36,25 @@ func TestJudge_OnlyAMajorityOfAllVotersDecides(t *testing.T) {
 		if got.finding != c.want || !slices.Equal(got.differs, c.differs) {
 			t.Errorf("%s: finding %d of %v, not %d of %v", c.name, got.finding, got.differs, c.want, c.differs)
 		}
+	}
+}
+
+// Where all were found equal nothing is asked any more: a member that differs since, after
+// a restart for example, says so.
+func TestCompare_AMemberThatDiffersWakesThoseThatFoundAllEqual(t *testing.T) {
+	t.Parallel()
+	n := newTestCell(t, 1).nodes["node-1"]
+	eventually.True(t, patience, "the shards are recorded", func() bool { return len(n.cell.View().Shards()) > 0 })
+	at := n.cell.Group().Marks()[0]
+	n.members.settle(GroupID, at)
+	if got := n.members.digestsFor(GroupID, []*cellv1.DigestAt{{Index: at.Index, Digest: at.Digest}}); len(got) != 1 || got[0].GetDigest() != at.Digest {
+		t.Fatalf("reported %v", got)
+	}
+	if n.members.settledAt(GroupID) != at || len(n.members.suspects) != 0 {
+		t.Fatal("woken by one that agrees")
+	}
+	n.members.digestsFor(GroupID, []*cellv1.DigestAt{{Index: at.Index, Digest: at.Digest + 1}})
+	if n.members.settledAt(GroupID) == at || len(n.members.suspects) != 1 {
+		t.Fatal("not woken")
 	}
 }

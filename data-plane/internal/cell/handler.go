@@ -256,7 +256,7 @@ func (h *handler) ListAudit(ctx context.Context, req *connect.Request[cellv1.Lis
 }
 
 func (h *handler) CompareDigests(_ context.Context, req *connect.Request[cellv1.CompareDigestsRequest]) (*connect.Response[cellv1.CompareDigestsResponse], error) {
-	return connect.NewResponse(&cellv1.CompareDigestsResponse{Digests: h.members.DigestsAt(req.Msg.GetGroup(), req.Msg.GetIndexes())}), nil
+	return connect.NewResponse(&cellv1.CompareDigestsResponse{Digests: h.members.digestsFor(req.Msg.GetGroup(), req.Msg.GetDigests())}), nil
 }
 
 func (h *handler) CopyGroup(ctx context.Context, req *connect.Request[cellv1.CopyGroupRequest], stream *connect.ServerStream[cellv1.CopyGroupResponse]) error {

@@ -57,6 +57,9 @@ type Membership struct {
 	quarantine Quarantine    // Nil where nothing is left out.
 	pace       Pace          // Nil: as fast as it goes.
 	suspects   chan struct{} // Wakes CompareDigests; one place.
+	settledMu  sync.Mutex    // Guards settled.
+	// settled is where all members of a group were found equal.
+	settled map[uint32]group.Mark
 
 	nodes     sync.Mutex // Held by AddNode and RemoveNode: one node at a time.
 	transfers sync.Mutex // Held by a transfer: one in flight per node (R5).
@@ -66,7 +69,7 @@ type Membership struct {
 
 // NewMembership changes the members of c's groups, reaching other nodes by peers.
 func NewMembership(c *Cell, groups Groups, peers *Peers) *Membership {
-	return &Membership{cell: c, groups: groups, peers: peers, logger: c.logger, changing: make(map[uint32]bool), suspects: make(chan struct{}, 1)}
+	return &Membership{cell: c, groups: groups, peers: peers, logger: c.logger, changing: make(map[uint32]bool), suspects: make(chan struct{}, 1), settled: make(map[uint32]group.Mark)}
 }
 
 // ServeScrub makes status say what the last reading of all files found.

@@ -3057,9 +3057,10 @@ func (x *GroupStatus) GetDetail() string {
 }
 
 type CompareDigestsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Group         uint32                 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
-	Indexes       []uint64               `protobuf:"varint,2,rep,packed,name=indexes,proto3" json:"indexes,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Group uint32                 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
+	// The caller's digests. A node that has another one compares as well.
+	Digests       []*DigestAt `protobuf:"bytes,2,rep,name=digests,proto3" json:"digests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3101,9 +3102,9 @@ func (x *CompareDigestsRequest) GetGroup() uint32 {
 	return 0
 }
 
-func (x *CompareDigestsRequest) GetIndexes() []uint64 {
+func (x *CompareDigestsRequest) GetDigests() []*DigestAt {
 	if x != nil {
-		return x.Indexes
+		return x.Digests
 	}
 	return nil
 }
@@ -4418,10 +4419,10 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	" \x03(\tR\x06voters\x12\x1a\n" +
 	"\blearners\x18\v \x03(\tR\blearners\x12\x18\n" +
 	"\aversion\x18\f \x01(\rR\aversion\x12\x16\n" +
-	"\x06detail\x18\r \x01(\tR\x06detail\"G\n" +
+	"\x06detail\x18\r \x01(\tR\x06detail\"`\n" +
 	"\x15CompareDigestsRequest\x12\x14\n" +
-	"\x05group\x18\x01 \x01(\rR\x05group\x12\x18\n" +
-	"\aindexes\x18\x02 \x03(\x04R\aindexes\"K\n" +
+	"\x05group\x18\x01 \x01(\rR\x05group\x121\n" +
+	"\adigests\x18\x02 \x03(\v2\x17.corvo.cell.v1.DigestAtR\adigests\"K\n" +
 	"\x16CompareDigestsResponse\x121\n" +
 	"\adigests\x18\x01 \x03(\v2\x17.corvo.cell.v1.DigestAtR\adigests\"8\n" +
 	"\bDigestAt\x12\x14\n" +
@@ -4636,60 +4637,61 @@ var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
 	43, // 32: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
 	42, // 33: corvo.cell.v1.NodeStatus.secrets:type_name -> corvo.cell.v1.CellSecret
 	41, // 34: corvo.cell.v1.NodeStatus.scrub:type_name -> corvo.cell.v1.Scrub
-	47, // 35: corvo.cell.v1.CompareDigestsResponse.digests:type_name -> corvo.cell.v1.DigestAt
-	14, // 36: corvo.cell.v1.AdmitNodeRequest.node:type_name -> corvo.cell.v1.Node
-	14, // 37: corvo.cell.v1.AdmitNodeResponse.nodes:type_name -> corvo.cell.v1.Node
-	14, // 38: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
-	40, // 39: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
-	0,  // 40: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
-	66, // 41: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
-	24, // 42: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
-	26, // 43: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
-	29, // 44: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
-	31, // 45: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
-	33, // 46: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
-	35, // 47: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
-	38, // 48: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
-	50, // 49: corvo.cell.v1.CellService.AdmitNode:input_type -> corvo.cell.v1.AdmitNodeRequest
-	52, // 50: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
-	54, // 51: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
-	56, // 52: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
-	58, // 53: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
-	60, // 54: corvo.cell.v1.CellService.RaiseVersion:input_type -> corvo.cell.v1.RaiseVersionRequest
-	62, // 55: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
-	64, // 56: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
-	45, // 57: corvo.cell.v1.CellService.CompareDigests:input_type -> corvo.cell.v1.CompareDigestsRequest
-	48, // 58: corvo.cell.v1.CellService.CopyGroup:input_type -> corvo.cell.v1.CopyGroupRequest
-	3,  // 59: corvo.cell.v1.FormationService.Describe:input_type -> corvo.cell.v1.DescribeRequest
-	5,  // 60: corvo.cell.v1.FormationService.Prepare:input_type -> corvo.cell.v1.PrepareRequest
-	7,  // 61: corvo.cell.v1.FormationService.Begin:input_type -> corvo.cell.v1.BeginRequest
-	1,  // 62: corvo.cell.v1.FormationService.RepairGroup:input_type -> corvo.cell.v1.RepairGroupRequest
-	25, // 63: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
-	28, // 64: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
-	30, // 65: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
-	32, // 66: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
-	34, // 67: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
-	36, // 68: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
-	39, // 69: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
-	51, // 70: corvo.cell.v1.CellService.AdmitNode:output_type -> corvo.cell.v1.AdmitNodeResponse
-	53, // 71: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
-	55, // 72: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
-	57, // 73: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
-	59, // 74: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
-	61, // 75: corvo.cell.v1.CellService.RaiseVersion:output_type -> corvo.cell.v1.RaiseVersionResponse
-	63, // 76: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
-	65, // 77: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
-	46, // 78: corvo.cell.v1.CellService.CompareDigests:output_type -> corvo.cell.v1.CompareDigestsResponse
-	49, // 79: corvo.cell.v1.CellService.CopyGroup:output_type -> corvo.cell.v1.CopyGroupResponse
-	4,  // 80: corvo.cell.v1.FormationService.Describe:output_type -> corvo.cell.v1.DescribeResponse
-	6,  // 81: corvo.cell.v1.FormationService.Prepare:output_type -> corvo.cell.v1.PrepareResponse
-	8,  // 82: corvo.cell.v1.FormationService.Begin:output_type -> corvo.cell.v1.BeginResponse
-	2,  // 83: corvo.cell.v1.FormationService.RepairGroup:output_type -> corvo.cell.v1.RepairGroupResponse
-	63, // [63:84] is the sub-list for method output_type
-	42, // [42:63] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	47, // 35: corvo.cell.v1.CompareDigestsRequest.digests:type_name -> corvo.cell.v1.DigestAt
+	47, // 36: corvo.cell.v1.CompareDigestsResponse.digests:type_name -> corvo.cell.v1.DigestAt
+	14, // 37: corvo.cell.v1.AdmitNodeRequest.node:type_name -> corvo.cell.v1.Node
+	14, // 38: corvo.cell.v1.AdmitNodeResponse.nodes:type_name -> corvo.cell.v1.Node
+	14, // 39: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
+	40, // 40: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
+	0,  // 41: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
+	66, // 42: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
+	24, // 43: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
+	26, // 44: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
+	29, // 45: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
+	31, // 46: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
+	33, // 47: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
+	35, // 48: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
+	38, // 49: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
+	50, // 50: corvo.cell.v1.CellService.AdmitNode:input_type -> corvo.cell.v1.AdmitNodeRequest
+	52, // 51: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
+	54, // 52: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
+	56, // 53: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
+	58, // 54: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
+	60, // 55: corvo.cell.v1.CellService.RaiseVersion:input_type -> corvo.cell.v1.RaiseVersionRequest
+	62, // 56: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
+	64, // 57: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
+	45, // 58: corvo.cell.v1.CellService.CompareDigests:input_type -> corvo.cell.v1.CompareDigestsRequest
+	48, // 59: corvo.cell.v1.CellService.CopyGroup:input_type -> corvo.cell.v1.CopyGroupRequest
+	3,  // 60: corvo.cell.v1.FormationService.Describe:input_type -> corvo.cell.v1.DescribeRequest
+	5,  // 61: corvo.cell.v1.FormationService.Prepare:input_type -> corvo.cell.v1.PrepareRequest
+	7,  // 62: corvo.cell.v1.FormationService.Begin:input_type -> corvo.cell.v1.BeginRequest
+	1,  // 63: corvo.cell.v1.FormationService.RepairGroup:input_type -> corvo.cell.v1.RepairGroupRequest
+	25, // 64: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
+	28, // 65: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
+	30, // 66: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
+	32, // 67: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
+	34, // 68: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
+	36, // 69: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
+	39, // 70: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
+	51, // 71: corvo.cell.v1.CellService.AdmitNode:output_type -> corvo.cell.v1.AdmitNodeResponse
+	53, // 72: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
+	55, // 73: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
+	57, // 74: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
+	59, // 75: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
+	61, // 76: corvo.cell.v1.CellService.RaiseVersion:output_type -> corvo.cell.v1.RaiseVersionResponse
+	63, // 77: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
+	65, // 78: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
+	46, // 79: corvo.cell.v1.CellService.CompareDigests:output_type -> corvo.cell.v1.CompareDigestsResponse
+	49, // 80: corvo.cell.v1.CellService.CopyGroup:output_type -> corvo.cell.v1.CopyGroupResponse
+	4,  // 81: corvo.cell.v1.FormationService.Describe:output_type -> corvo.cell.v1.DescribeResponse
+	6,  // 82: corvo.cell.v1.FormationService.Prepare:output_type -> corvo.cell.v1.PrepareResponse
+	8,  // 83: corvo.cell.v1.FormationService.Begin:output_type -> corvo.cell.v1.BeginResponse
+	2,  // 84: corvo.cell.v1.FormationService.RepairGroup:output_type -> corvo.cell.v1.RepairGroupResponse
+	64, // [64:85] is the sub-list for method output_type
+	43, // [43:64] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cell_v1_cell_proto_init() }
