@@ -192,7 +192,7 @@ func (n *Node) openShard(id uint32) error {
 	model := readmodel.NewProjector(n.models, store, hub, n.logger)
 	s := shard.New(g, store, shard.Options{
 		Logger: n.logger, Fatal: n.cfg.Fatal, Plan: queue.Plan, Namespaces: &namespaces{node: n, shard: id},
-		LeaderWait: server.LeaderWait, EventsRead: model.Read,
+		LeaderWait: server.LeaderWait, Weight: n.weightOf, EventsRead: model.Read,
 	})
 	service := queue.New(s, n.enqueuePerSecond, n.retention)
 	views := queue.NewViews(service, model, hub)
@@ -260,6 +260,15 @@ func (n *Node) retention(ns job.Namespace) retention.Policy {
 	rec, _ := v.NamespaceByID(ns)
 	tenant, _ := v.TenantByID(rec.GetTenantId())
 	return retention.Of(tenant.GetLimits(), rec.GetRetention())
+}
+
+// weightOf is the weight of a namespace's tenant.
+func (n *Node) weightOf(ns job.Namespace) int64 {
+	rec, ok := n.cell.View().NamespaceByID(ns)
+	if !ok {
+		return 0
+	}
+	return n.weight(rec.GetTenantId())
 }
 
 // enqueuePerSecond is what the plan of a namespace's tenant allows in each of its

@@ -23,6 +23,7 @@ type batch struct {
 	now      group.Times
 	bytes    int
 	count    int // Commands and renewals of the requests.
+	cost     int64
 	offers   []*offer
 	// requeues: a command so far may put a job into a ready order ahead of the
 	// entry's enqueues. Then no enqueue is promised to anybody: the next entry hands
@@ -44,6 +45,7 @@ func (b *batch) add(q *request) {
 	b.requests = append(b.requests, q)
 	b.bytes += q.bytes
 	b.count += len(q.Settle) + len(q.Renew) + len(q.After) + 1
+	b.cost += q.cost()
 }
 
 // append adds commands that stand ahead of the entry's enqueues.
@@ -268,15 +270,15 @@ func (t *term) addFetch(b *batch, q *request) error {
 }
 
 func (t *term) park(q *request, w *dispatch.Waiter) error {
-	if len(t.parked) >= parkedMax {
-		q.reply.Err = errOverloaded
-		return nil
-	}
 	switch ended, err := stateread.IsEnded(t.shard.store, w.NS); {
 	case err != nil:
 		return fmt.Errorf("park fetch: %w", err)
 	case ended:
 		q.reply.Err = errNamespaceGone
+		return nil
+	}
+	if !t.parking.Take(w.NS, 1) {
+		q.reply.Err = overloaded(retryMost)
 		return nil
 	}
 	if err := t.table.Park(w); err != nil {

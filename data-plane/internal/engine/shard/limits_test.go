@@ -342,9 +342,8 @@ func TestSweep_GoesOnAfterARefusal(t *testing.T) {
 				t.Fatal(err)
 			}
 			return
-		case first := <-s.inbox:
-			s.take(first)
-			if !s.round(first) {
+		case <-s.inbox.arrived:
+			if first := s.inbox.take(); first != nil && !s.round(first) {
 				t.Fatal("the term ended")
 			}
 		case <-time.After(patience):

@@ -45,7 +45,7 @@ func TestOverload_IsRefusedAtOnceAndWritesNothing(t *testing.T) {
 	if f == nil || f.Code != fault.Exhausted || f.Reason != "OVERLOADED" || f.RetryAfter <= 0 {
 		t.Fatalf("refusal: %v", err)
 	}
-	for len(s.inbox) > 0 {
+	for s.inbox.len() > 0 {
 		s.step()
 	}
 	if _, err := stateread.ReadHead(s.shard.store, stepNS, c.ID); err == nil || s.group.Status().LastIndex != from {
@@ -60,31 +60,31 @@ func TestOverload_TheInboxIsBoundedInBytesToo(t *testing.T) {
 	t.Parallel()
 	s := step(t, Options{})
 	s.shard.term.Store(s.term)
-	s.queued.Store(inboxBytesMax - 100<<10)
+	s.inbox.bytes.Take(stepNS, inboxBytesMax-100<<10)
 	big := s.newJob()
 	big.Payload = make([]byte, 200<<10)
 	_, err := s.shard.Do(t.Context(), Request{After: []command.Command{big}})
 	if f := fault.As(err); f == nil || f.Reason != "OVERLOADED" {
 		t.Fatalf("refusal: %v", err)
 	}
-	if n := s.queued.Load(); n != inboxBytesMax-100<<10 || len(s.inbox) != 0 {
-		t.Fatalf("%d bytes counted and %d requests kept after a refusal", n, len(s.inbox))
+	if n := s.inbox.bytes.Used(); n != inboxBytesMax-100<<10 || s.inbox.len() != 0 {
+		t.Fatalf("%d bytes counted and %d requests kept after a refusal", n, s.inbox.len())
 	}
-	s.queued.Store(0)
+	s.inbox.bytes.Give(stepNS, inboxBytesMax-100<<10)
 	done := make(chan error, 1)
 	go func() {
 		_, err := s.shard.Do(t.Context(), Request{After: []command.Command{big}})
 		done <- err
 	}()
-	eventually.True(t, patience, "the request is queued", func() bool { return len(s.inbox) == 1 })
-	if s.queued.Load() < 200<<10 {
-		t.Fatalf("%d bytes counted for a large request", s.queued.Load())
+	eventually.True(t, patience, "the request is queued", func() bool { return s.inbox.len() == 1 })
+	if n := s.inbox.bytes.Used(); n < 200<<10 {
+		t.Fatalf("%d bytes counted for a large request", n)
 	}
 	s.step()
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if n := s.queued.Load(); n != 0 {
+	if n := s.inbox.bytes.Used(); n != 0 {
 		t.Fatalf("%d bytes counted in an empty inbox", n)
 	}
 }
@@ -119,7 +119,7 @@ func TestRefuseJobs_OnlyNewJobsAreRefused(t *testing.T) {
 	s.shard.term.Store(s.term)
 	s.shard.RefuseJobs(true)
 	_, err := s.shard.Do(t.Context(), Request{After: []command.Command{s.newJob()}})
-	if f := fault.As(err); f == nil || f.Reason != "DISK_FULL" || len(s.inbox) != 0 {
+	if f := fault.As(err); f == nil || f.Reason != "DISK_FULL" || s.inbox.len() != 0 {
 		t.Fatalf("refusal: %v", err)
 	}
 	s.shard.RefuseJobs(false)

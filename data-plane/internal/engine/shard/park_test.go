@@ -223,7 +223,7 @@ func TestEntry_NeverHasMoreCommandsThanAReplicaReads(t *testing.T) {
 				s.step()
 			}
 		}
-		for len(s.inbox) > 0 {
+		for s.inbox.len() > 0 {
 			s.step()
 		}
 	}
@@ -239,7 +239,7 @@ func TestEntry_NeverHasMoreCommandsThanAReplicaReads(t *testing.T) {
 			}
 			s.step()
 		}
-		for len(s.inbox) > 0 {
+		for s.inbox.len() > 0 {
 			s.step()
 		}
 		for s.table.Hot() {

@@ -65,6 +65,7 @@ type Reply struct {
 // request is a Request on its way through the loop.
 type request struct {
 	Request
+	ns    job.Namespace
 	done  chan Reply // Holds one: the loop never waits for a caller.
 	bytes int
 
@@ -79,6 +80,10 @@ type request struct {
 type renewed struct {
 	epoch keys.Position
 	until int64 // In lease time.
+}
+
+func newRequest(r Request) *request {
+	return &request{Request: r, ns: r.namespace(), done: make(chan Reply, 1), bytes: weight(&r)}
 }
 
 // weight is how many bytes a request takes in an entry.

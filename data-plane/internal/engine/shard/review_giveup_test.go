@@ -29,7 +29,7 @@ func TestDo_AFetchWhoseCallerIsGoneStillTellsWhatItWasGranted(t *testing.T) {
 		rep, err := s.shard.Do(gone, fetchReq(1, time.Hour, false))
 		answer <- outcome{rep, err}
 	}()
-	eventually.True(t, patience, "the request is in the inbox", func() bool { return len(s.inbox) == 1 || len(answer) == 1 })
+	eventually.True(t, patience, "the request is in the inbox", func() bool { return s.inbox.len() == 1 || len(answer) == 1 })
 	s.step()
 	o := <-answer
 	if o.err != nil || len(o.rep.Grants) != 1 || o.rep.Grants[0].ID != id {

@@ -20,14 +20,16 @@ import (
 // Limits of a shard. Reaching one refuses with OVERLOADED; nothing is queued
 // without bound (law 8).
 const (
-	inboxMax      = 16384 // Requests admitted but not yet in an entry.
-	inboxBytesMax = 256 << 20
+	// Requests admitted but not yet in an entry. Namespaces share them by weight; the whole
+	// may be exceeded for those below their share, and is never doubled (see fair.Budget).
+	inboxMax      = 8192
+	inboxBytesMax = 128 << 20
 	entryBytesMax = 1 << 20 // An entry closes once it is this large.
 	entryCmdsMax  = 8192
-	parkedMax     = 65536
-	firesPerEntry = 512  // By each clock.
-	offersMax     = 2048 // Parked fetches that one entry answers.
-	requestMax    = 4096 // Commands of one request.
+	parkedMax     = 32768 // Like inboxMax.
+	firesPerEntry = 512   // By each clock.
+	offersMax     = 2048  // Parked fetches that one entry answers.
+	requestMax    = 4096  // Commands of one request.
 	overloadRetry = 5 * time.Millisecond
 )
 
@@ -48,6 +50,9 @@ type Options struct {
 	// EventsRead is the number of the last event of a namespace that the lists have read;
 	// later ones are not trimmed at once. Nil: none has to be kept for them.
 	EventsRead func(job.Namespace) uint64
+	// Weight is a namespace's share while several want more than there is; nil: all weigh
+	// the same.
+	Weight func(job.Namespace) int64
 	// RetentionEvery is how often the shard looks for what is kept no longer; 0 takes the
 	// default.
 	RetentionEvery time.Duration
@@ -150,9 +155,11 @@ func (s *Shard) lead(ctx context.Context, ready func()) {
 	others.Wait()
 }
 
-var errOverloaded = &fault.Error{
-	Code: fault.Exhausted, Reason: "OVERLOADED", RetryAfter: overloadRetry,
-	Message: "the shard is overloaded; nothing was done, try again in a moment",
+func overloaded(retry time.Duration) error {
+	return &fault.Error{
+		Code: fault.Exhausted, Reason: "OVERLOADED", RetryAfter: retry,
+		Message: "the shard is overloaded; nothing was done, try again in a moment",
+	}
 }
 
 var errDiskFull = &fault.Error{
@@ -220,10 +227,10 @@ func (s *Shard) once(ctx context.Context, r Request) (Reply, error) {
 	if err := s.checkVersion(&r); err != nil {
 		return Reply{}, err
 	}
-	q := &request{Request: r, done: make(chan Reply, 1), bytes: weight(&r)}
-	if !t.admit(q) {
+	q := newRequest(r)
+	if !t.inbox.put(q) {
 		s.stats.Refused.Add(1)
-		return Reply{}, errOverloaded
+		return Reply{}, overloaded(t.inbox.retryAfter(q.ns))
 	}
 	select {
 	case rep := <-q.done:

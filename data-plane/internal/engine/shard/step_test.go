@@ -67,9 +67,9 @@ func (s *stepper) nextTerm() {
 
 // submit puts a request where the next step finds it.
 func (s *stepper) submit(r Request) *request {
-	q := &request{Request: r, done: make(chan Reply, 1), bytes: weight(&r)}
-	if !s.admit(q) {
-		s.tb.Fatal("no room in the inbox")
+	q := newRequest(r)
+	if !s.inbox.put(q) {
+		s.tb.Fatalf("no room in the inbox: %d requests, %d bytes", s.inbox.requests.Used(), s.inbox.bytes.Used())
 	}
 	return q
 }
@@ -77,13 +77,7 @@ func (s *stepper) submit(r Request) *request {
 // step runs one entry over everything submitted.
 func (s *stepper) step() {
 	s.tb.Helper()
-	var first *request
-	select {
-	case first = <-s.inbox:
-		s.take(first)
-	default:
-	}
-	if !s.round(first) {
+	if !s.round(s.inbox.take()) {
 		s.tb.Fatal("the term ended")
 	}
 }

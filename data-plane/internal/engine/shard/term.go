@@ -3,9 +3,9 @@ package shard
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/fair"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/dispatch"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -21,8 +21,7 @@ const turnedAwayPause = 5 * time.Millisecond
 // but the channels belongs to the loop.
 type term struct {
 	shard   *Shard
-	inbox   chan *request
-	queued  atomic.Int64  // Bytes of the requests in the inbox.
+	inbox   *inbox
 	cancels chan *request // Parked fetches whose callers gave up.
 	nudge   chan struct{} // Holds one: look again.
 	deleted chan struct{} // Holds one: a queue was deleted and is to be swept.
@@ -35,37 +34,21 @@ type term struct {
 	leases   dueTimer // In lease time: ends of leases, and retries.
 	// first is the log index at which the term began: leases granted before it get
 	// a fresh full length (R-T3).
-	first uint64
-	began int64 // In lease time.
-	pace  pace
+	first   uint64
+	began   int64 // In lease time.
+	pace    pace
+	company company
+	parking *fair.Budget[job.Namespace] // Parked fetches.
 }
 
 func newTerm(s *Shard) *term {
 	return &term{
-		shard: s, inbox: make(chan *request, inboxMax), cancels: make(chan *request), nudge: make(chan struct{}, 1), ended: make(chan struct{}),
+		shard: s, inbox: newInbox(s.opts.Weight), parking: fair.NewBudget(parkedMax, s.opts.Weight), cancels: make(chan *request), nudge: make(chan struct{}, 1), ended: make(chan struct{}),
 		deleted: make(chan struct{}, 1),
 		table:   dispatch.New(s.store), parked: make(map[*dispatch.Waiter]*request), renewals: make(map[job.ID]renewed),
 		first: s.group.AppliedIndex(), began: s.group.Now().Lease, leases: dueTimer{lease: true},
 	}
 }
-
-// admit puts a request into the inbox, or reports that there is no room for it.
-func (t *term) admit(q *request) bool {
-	if t.queued.Add(int64(q.bytes)) > inboxBytesMax {
-		t.take(q)
-		return false
-	}
-	select {
-	case t.inbox <- q:
-		return true
-	default:
-		t.take(q)
-		return false
-	}
-}
-
-// take notes that a request is not in the inbox any more.
-func (t *term) take(q *request) { t.queued.Add(-int64(q.bytes)) }
 
 // run is the proposal loop. It returns when the term is over.
 func (t *term) run(ctx context.Context) {
@@ -74,17 +57,29 @@ func (t *term) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
+		select {
+		case q := <-t.cancels:
+			t.unpark(q)
+			continue
+		default: // Requests go before waiting for more of them.
+		}
 		if t.table.Hot() && !t.shard.holdOff.Load() { // Jobs became ready that somebody waits for.
 			if !t.round(nil) {
 				return
 			}
 			continue
 		}
+		first := t.inbox.take()
+		if first != nil {
+			if !t.round(first) {
+				return
+			}
+			continue
+		}
 		timer.Reset(t.sleep(t.shard.group.Now()))
-		var first *request
 		select {
-		case first = <-t.inbox:
-			t.take(first)
+		case <-t.inbox.arrived:
+			continue
 		case q := <-t.cancels:
 			t.unpark(q)
 			continue
@@ -93,7 +88,7 @@ func (t *term) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if !t.round(first) {
+		if !t.round(nil) {
 			return
 		}
 	}
@@ -132,14 +127,17 @@ func (t *term) round(first *request) bool {
 		t.refuse(b.requests, err)
 		return t.stop(err)
 	}
-	began := time.Now()
+	began, busy := time.Now(), t.shard.group.Applying()
 	applied, index, err := t.commit(b)
 	if err != nil {
 		t.refuse(b.requests, err)
 		t.refuseMatched(b, err)
 		return t.turnedAway(err)
 	}
-	t.pace.committed(time.Since(began))
+	took := time.Since(began)
+	t.pace.committed(took)
+	t.inbox.left(len(b.requests), took)
+	t.company.applied(b.cost, t.shard.group.Applying()-busy)
 	if err := t.absorb(b, applied); err != nil {
 		t.refuse(b.requests, err)
 		return t.stop(err)
@@ -158,6 +156,7 @@ func (t *term) turnedAway(err error) bool {
 	}
 	for w, q := range t.parked {
 		delete(t.parked, w)
+		t.parking.Give(w.NS, 1)
 		t.shard.stats.Parked.Add(-1)
 		q.done <- Reply{Err: err}
 	}
@@ -194,17 +193,19 @@ func (t *term) commit(b *batch) (*state.Applied, uint64, error) {
 // moment the callers that were just answered (see pace).
 func (t *term) gather(first *request) *batch {
 	b := &batch{}
+	now := time.Now()
+	add := func(q *request) {
+		t.company.meet(q.ns, now)
+		b.add(q)
+	}
 	if first != nil {
-		b.add(first)
+		add(first)
 	}
 	until := t.pace.deadline()
-	for !b.full() {
-		select {
-		case q := <-t.inbox:
-			t.take(q)
-			b.add(q)
+	for !b.full() && b.cost < t.company.room(now) {
+		if q := t.inbox.take(); q != nil {
+			add(q)
 			continue
-		default:
 		}
 		if len(b.requests) == 0 || !t.pace.wait(len(b.requests), until) {
 			break
@@ -228,6 +229,7 @@ func (t *term) unpark(q *request) {
 
 func (t *term) dropWaiter(q *request) {
 	delete(t.parked, q.waiter)
+	t.parking.Give(q.waiter.NS, 1)
 	t.table.Leave(q.waiter)
 	t.shard.stats.Parked.Add(-1)
 }
@@ -260,14 +262,8 @@ func (t *term) end() {
 		q.done <- Reply{Err: errNotLeader()}
 	}
 	t.shard.stats.Parked.Add(-int64(len(t.parked)))
-	for {
-		select {
-		case q := <-t.inbox:
-			q.done <- Reply{Err: errNotLeader()}
-			continue
-		default:
-		}
-		break
+	for q := t.inbox.take(); q != nil; q = t.inbox.take() {
+		q.done <- Reply{Err: errNotLeader()}
 	}
 	close(t.ended)
 }

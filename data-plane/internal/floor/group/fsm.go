@@ -70,6 +70,7 @@ type fsm struct {
 	appliedIndex atomic.Uint64 // Copy of applied.index for readers.
 	version      atomic.Uint32 // Copy of applied.version for readers.
 	bytes        atomic.Uint64 // Log bytes applied since start.
+	busy         atomic.Int64  // Nanoseconds spent applying since start.
 	changed      Notifier      // Fires when appliedIndex moves.
 }
 
@@ -109,6 +110,8 @@ func applicable(logs []*raft.Log, bytesMax int) int {
 // applyPart applies the entries in order within one Pebble commit. Entries at or below
 // the applied index were applied before a restart and are skipped.
 func (f *fsm) applyPart(logs []*raft.Log) []any {
+	began := time.Now()
+	defer func() { f.busy.Add(int64(time.Since(began))) }()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	results := make([]any, len(logs))

@@ -350,6 +350,9 @@ func (g *Group) ID() uint32 { return g.id }
 // AppliedIndex is how far the state is.
 func (g *Group) AppliedIndex() uint64 { return g.fsm.appliedIndex.Load() }
 
+// Applying is how much time this replica has spent applying entries since it was opened.
+func (g *Group) Applying() time.Duration { return time.Duration(g.fsm.busy.Load()) }
+
 // WaitApplied blocks until the applied index reaches index.
 func (g *Group) WaitApplied(ctx context.Context, index uint64) error {
 	return g.fsm.waitApplied(ctx, index)
