@@ -122,6 +122,7 @@ test-long: ## What is too long for make test: wrong clocks, kills, planted bugs,
 	@cd services && CORVO_TEST_LONG=1 go test ./e2e/clocks -count=1 -timeout 20m
 	@$(MAKE) test-upgrade
 	@$(MAKE) flood
+	@$(MAKE) year
 	@$(MAKE) soak
 	@$(MAKE) mutants
 	@$(MAKE) fuzz FUZZTIME=10s
@@ -136,6 +137,11 @@ soak: ## Kill the leader under load KILLS=100 times and check the whole history 
 	cd services && CORVO_SOAK_KILLS=$(KILLS) go test ./e2e/nemesis -count=1 -v -timeout 60m
 
 # It needs the machine for itself: it says how much others used, and repeats what they disturbed.
+# Ten million jobs through one node with a retention of a minute; CORVO_YEAR_JOBS says how many.
+.PHONY: year
+year: ## A year in an afternoon: nothing grows once what has ended is deleted (a quarter of an hour).
+	cd services && CORVO_TEST_LONG=1 go test ./e2e/year -count=1 -v -timeout 90m
+
 .PHONY: flood
 flood: ## What a quiet tenant notices of floods, on its shard, on another, and of ten (two minutes).
 	cd services && CORVO_TEST_LONG=1 go test ./e2e/flood -count=1 -v -timeout 20m
