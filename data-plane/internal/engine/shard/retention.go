@@ -17,7 +17,9 @@ const (
 	// of the step; half a length follows one that deletes, because that must keep up.
 	retentionRest    = 9
 	retentionRestMax = time.Second
-	namespacesRead   = 1000
+	// retentionLate is from when on deleting takes no rests.
+	retentionLate  = 15 * time.Second
+	namespacesRead = 1000
 )
 
 // retainer is what a term remembers of what namespaces keep.
@@ -111,6 +113,9 @@ func (s *Shard) retainStep(ctx context.Context, r *retainer, ns job.Namespace) (
 			return false, err
 		}
 		rest = time.Since(began) / 2
+		if walk.Late() > retentionLate {
+			rest = 0
+		}
 	}
 	pause(ctx, min(max(rest, sweepNap), retentionRestMax))
 	return true, ctx.Err()

@@ -30,6 +30,7 @@ type Retention struct {
 	jobs, batches, chains endedWalk
 	usage                 int64 // When to look at the usage again.
 	events                bool  // Look at them.
+	late                  time.Duration
 }
 
 // surplus is how many finished jobs a queue has more than it may keep.
@@ -131,6 +132,7 @@ func (r *Retention) Next(g *statedb.Group, now int64, read uint64) (_ command.Co
 		}
 	}
 	c := &command.DeleteEnded{NS: r.ns}
+	r.late = 0
 	switch {
 	case r.jobs.ripe(now):
 		err = r.nextJobs(g, c, now)
@@ -151,6 +153,9 @@ func (r *Retention) Next(g *statedb.Group, now int64, read uint64) (_ command.Co
 	return c, true, nil
 }
 
+// Late is by how much the jobs of the last step are kept longer than they should be.
+func (r *Retention) Late() time.Duration { return r.late }
+
 func (r *Retention) nextJobs(g *statedb.Group, c *command.DeleteEnded, now int64) error {
 	shortest := r.shortest()
 	return r.jobs.step(&looking{g, now, shortest, keys.In(g.Prefix()).HeadsBetween, r.ns}, func(id [16]byte, value []byte) (int64, error) {
@@ -162,6 +167,7 @@ func (r *Retention) nextJobs(g *statedb.Group, c *command.DeleteEnded, now int64
 		if goes <= now {
 			c.Jobs = append(c.Jobs, id)
 			c.Before = max(c.Before, h.Finished)
+			r.late = max(r.late, time.Duration(now-goes))
 		}
 		return goes, nil
 	})
