@@ -78,7 +78,7 @@ func BenchmarkChange(b *testing.B) {
 // BenchmarkRecheck is what a change costs with 10,000 calls open.
 func BenchmarkRecheck(b *testing.B) {
 	p, keys := benchProxy(b, 10_000)
-	p.calls = newCalls()
+	p.calls = newCalls(nil)
 	for _, k := range keys {
 		r := httptest.NewRequest("POST", "/api/v1/fetch", nil)
 		r.Header.Set("X-API-Key", k.Reveal())

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/fair"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
@@ -32,10 +33,10 @@ type call struct {
 	stream atomic.Bool
 	// waits is set for calls that a node may park until there is a job.
 	waits bool
-	// counted is whether the call counts as one of its tenant's streams and waiting
-	// fetches.
-	counted bool
-	body    *endableBody // Of a worker stream.
+	// counted in budgets of its tenant: as one that lasts, or as one that does not.
+	counted, lasts bool
+	began          time.Time
+	body           *endableBody // Of a worker stream.
 	// changesNothing: the call only reads, and may be repeated.
 	changesNothing bool
 	// events is set by the handler's own goroutine when the answer is an event stream.
@@ -54,29 +55,60 @@ type calls struct {
 	open    map[*call]struct{}
 	streams map[string]int // By tenant id.
 	ending  bool
+	took    time.Duration // Smoothed: how long a call takes that does not last.
+
+	// brief and lasting divide all calls among tenants: streams and waiting fetches last.
+	brief, lasting *fair.Budget[string]
 }
 
-func newCalls() *calls {
-	return &calls{open: map[*call]struct{}{}, streams: map[string]int{}}
+// callsMax calls that do not last, and streamsMax that do, are under way for tenants.
+// They share them by weight; a tenant below its share always gets one, and the whole is
+// never doubled (see fair.Budget).
+const (
+	callsMax   = 8192
+	streamsMax = 8192
+)
+
+func newCalls(weight func(tenant string) int64) *calls {
+	return &calls{
+		open: map[*call]struct{}{}, streams: map[string]int{},
+		brief: fair.NewBudget(callsMax, weight), lasting: fair.NewBudget(streamsMax, weight),
+	}
 }
 
 // enter adds a call. The next periodic recheck finds a caller that lost its rights
 // between its check and this.
-func (s *calls) enter(c *call, streamsMax int64) *refusal {
+func (s *calls) enter(c *call, planStreams int64) *refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending && c.stream.Load() {
 		return refuseEnding
 	}
-	if (c.stream.Load() || c.waits) && c.caller != nil {
-		id := c.caller.tenant.GetId()
-		if streamsMax > 0 && int64(s.streams[id]) >= streamsMax {
-			return refuseStreams(streamsMax)
+	if c.caller != nil {
+		if ref := s.count(c, planStreams); ref != nil {
+			return ref
 		}
-		s.streams[id]++
-		c.counted = true
 	}
 	s.open[c] = struct{}{}
+	return nil
+}
+
+// count takes the call out of its tenant's budgets.
+func (s *calls) count(c *call, planStreams int64) *refusal {
+	id := c.caller.tenant.GetId()
+	c.lasts = c.stream.Load() || c.waits
+	switch {
+	case !c.lasts && !s.brief.Take(id, 1):
+		return refuseCalls(s.took)
+	case c.lasts && planStreams > 0 && int64(s.streams[id]) >= planStreams:
+		return refuseStreams(planStreams)
+	case c.lasts && !s.lasting.Take(id, 1):
+		return refuseBusy
+	}
+	if c.lasts {
+		s.streams[id]++
+	}
+	c.counted, c.began = true, time.Now()
 	return nil
 }
 
@@ -88,6 +120,12 @@ func (s *calls) leave(c *call) {
 		return
 	}
 	id := c.caller.tenant.GetId()
+	if !c.lasts {
+		s.brief.Give(id, 1)
+		s.took += (time.Since(c.began) - s.took) / 64
+		return
+	}
+	s.lasting.Give(id, 1)
 	if s.streams[id]--; s.streams[id] == 0 {
 		delete(s.streams, id)
 	}

@@ -75,11 +75,11 @@ func (p *Proxy) carry(w http.ResponseWriter, r *http.Request, addr address, c *c
 		cl.body = &endableBody{body: r.Body}
 		r.Body = cl.body
 	}
-	var streamsMax int64
+	var planStreams int64
 	if c != nil {
-		streamsMax = c.tenant.GetLimits().GetStreamsMax()
+		planStreams = c.tenant.GetLimits().GetStreamsMax()
 	}
-	if ref := p.calls.enter(cl, streamsMax); ref != nil {
+	if ref := p.calls.enter(cl, planStreams); ref != nil {
 		p.write(w, r, addr.rpc(), ref)
 		return
 	}
@@ -320,12 +320,14 @@ func (p *Proxy) readBody(w http.ResponseWriter, r *http.Request, cl *call) (body
 		buf = make([]byte, 0, min(r.ContentLength, 64<<10)+1) // One more, to see the end.
 	}
 	tenant := cl.caller.tenant.GetId()
-	held := int64(cap(buf))
-	within := p.buffered.add(tenant, held)
-	release = func() { p.buffered.add(tenant, -held) }
+	held := int64(0)
+	release = func() { p.buffered.Give(tenant, held) }
 	for {
-		if !within {
-			return nil, release, refuseBusy
+		if more := int64(cap(buf)) - held; more > 0 {
+			if !p.buffered.Take(tenant, more) {
+				return nil, release, refuseBusy
+			}
+			held += more
 		}
 		n, err := from.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
@@ -337,8 +339,6 @@ func (p *Proxy) readBody(w http.ResponseWriter, r *http.Request, cl *call) (body
 		}
 		if len(buf) == cap(buf) {
 			buf = append(buf, 0)[:len(buf)]
-			within = p.buffered.add(tenant, int64(cap(buf))-held)
-			held = int64(cap(buf))
 		}
 	}
 }

@@ -19,9 +19,9 @@ const (
 	// holdPause between two tries doubles up to holdPauseMax.
 	holdPause    = 20 * time.Millisecond
 	holdPauseMax = 250 * time.Millisecond
-	// heldMax calls may be held at a time, a quarter of them of one tenant; more are
+	// heldMax calls may be held at a time, divided among tenants like callsMax; more are
 	// refused at once. Their bodies count in the budget of all bodies.
-	heldMax = 4096
+	heldMax = 2048
 )
 
 // Refusals of a node that the client does not see yet: leadership has moved.
@@ -78,10 +78,10 @@ func (p *Proxy) hold(ctx context.Context, h *held, try func() (*refusal, error))
 		return ref
 	}
 	tenant := h.cl.caller.tenant.GetId()
-	defer p.holds.add(tenant, -1)
-	if !p.holds.add(tenant, 1) {
+	if !p.holds.Take(tenant, 1) {
 		return ref
 	}
+	defer p.holds.Give(tenant, 1)
 	until := time.Now().Add(HoldFor)
 	for pause := holdPause; ref != nil && err != nil && time.Now().Before(until); pause = min(2*pause, holdPauseMax) {
 		select {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/fair"
 	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 )
@@ -55,7 +56,7 @@ func TestHold_ANodeThatLivesInAnotherTimeIsWaitedFor(t *testing.T) {
 		t.Errorf("%d %s after %v tries", a.status, a.body, node.Calls())
 	}
 	node.Decide(func(string, int) faulttest.Fate { return refused(identity.OutcomeClock) })
-	r.proxy.holds.most = 0 // Not forever: as if HoldFor were over.
+	r.proxy.holds = fair.NewBudget[string](0, nil) // Not forever: as if HoldFor were over.
 	if a := r.ask(r.http1, "POST", "/api/v1/enqueue", `{"queue":"q"}`, withKey(r.acme.key)); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, `"CLOCK_SKEW"`) {
 		t.Errorf("in another time for good: %d %s", a.status, a.body)
 	}
@@ -102,29 +103,4 @@ func TestHold_AnUnknownOutcomeIsRepeatedWhereThatIsSafe(t *testing.T) {
 			}
 		}
 	}
-}
-
-// A tenant has a quarter of the calls that may be held.
-func TestHold_IsBoundedForEachTenantAndInAll(t *testing.T) {
-	t.Parallel()
-	h := newBudget(8, 1)
-	enter := func(tenant string, want bool) {
-		t.Helper()
-		got := h.add(tenant, 1)
-		if !got {
-			h.add(tenant, -1)
-		}
-		if got != want {
-			t.Errorf("%s is held: %v", tenant, got)
-		}
-	}
-	enter("a", true)
-	enter("a", true)
-	enter("a", false)
-	for _, tenant := range []string{"b", "b", "c", "c", "d", "d"} {
-		enter(tenant, true)
-	}
-	enter("e", false)
-	h.add("a", -1)
-	enter("e", true)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
+	"github.com/corvo-cloud/corvo/data-plane/api/fair"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 )
@@ -59,8 +60,8 @@ const (
 type Limits struct {
 	// BodyBytesMax of one unary request; 4 MiB.
 	BodyBytesMax int64
-	// BufferBytesMax of all unary bodies held at a time; 256 MiB. One tenant may hold
-	// only a part of it, so that a slow sender does not keep the others out.
+	// BufferBytesMax of all unary bodies held at a time; 256 MiB. Half of it is for anybody,
+	// the rest for tenants that hold less than their share.
 	BufferBytesMax int64
 }
 
@@ -114,9 +115,9 @@ type Proxy struct {
 	rpcErrors   *connect.ErrorWriter
 	crossOrigin *http.CrossOriginProtection
 	server      *http.Server
-	unsaved     chan struct{} // One waiting note; never closed.
-	buffered    *budget       // Bytes of unary bodies in memory.
-	holds       *budget       // Calls that wait for a leader.
+	unsaved     chan struct{}        // One waiting note; never closed.
+	buffered    *fair.Budget[string] // Bytes of unary bodies in memory, by tenant.
+	holds       *fair.Budget[string] // Calls that wait for a leader, by tenant.
 	ending      atomic.Bool
 
 	// takeMu is held while one message becomes the state and takes effect, so that
@@ -162,23 +163,34 @@ func New(opts Options) (*Proxy, error) {
 	p := &Proxy{
 		id: newProxyID(opts.Name), applied: newProgress(),
 		domain: strings.ToLower(opts.Domain), log: opts.Logger, now: opts.Now, time: at, limits: opts.Limits,
-		signer: signer, view: newView(), files: files, calls: newCalls(), transport: transport,
+		signer: signer, view: newView(), files: files, transport: transport,
 		nodes:       newNodes(transport, cell, seeds, opts.Logger, opts.Now),
 		cellClient:  cell,
 		forwarder:   forward.New(transport),
 		rpcErrors:   connect.NewErrorWriter(),
 		crossOrigin: http.NewCrossOriginProtection(),
-		buffered:    newBudget(opts.Limits.BufferBytesMax, 2*opts.Limits.BodyBytesMax),
-		holds:       newBudget(heldMax, 1),
 		unsaved:     make(chan struct{}, 1),
 		watched:     map[string]bool{},
 	}
+	p.calls = newCalls(p.weight)
+	// The budget may be exceeded, but not doubled.
+	p.buffered = fair.NewBudget(max(opts.Limits.BufferBytesMax/2, 2*opts.Limits.BodyBytesMax), p.weight)
+	p.holds = fair.NewBudget(heldMax, p.weight)
 	p.lagChecks = newLagChecks(p.catchUp)
 	p.server = p.newServer(opts)
 	if err := p.start(prover); err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// weight is the share of a tenant when there is not enough for all, as its plan says.
+func (p *Proxy) weight(tenant string) int64 {
+	t, ok := p.view.current().tenants.get(tenant)
+	if !ok {
+		return 0
+	}
+	return t.proto.GetLimits().GetWeight()
 }
 
 func (o Options) withDefaults() Options {

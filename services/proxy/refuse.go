@@ -102,6 +102,13 @@ func refuseStreams(limit int64) *refusal {
 	return refuse(429, "OVERLOADED", fmt.Sprintf("the plan allows %d open streams and waiting fetches at a time (streams_max)", limit)).after(time.Second)
 }
 
+// refuseCalls says how long a call takes at the moment: after that time, those that keep
+// this one out have ended.
+func refuseCalls(took time.Duration) *refusal {
+	took = min(max(took, 50*time.Millisecond), 5*time.Second)
+	return refuse(429, "OVERLOADED", "this tenant has too many calls under way; nothing was done, try again after the time in Retry-After").after(took)
+}
+
 // Metadata of a refusal in an RPC, as the nodes send it.
 const (
 	headerRequestID = "X-Request-Id"

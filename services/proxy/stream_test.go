@@ -19,6 +19,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
@@ -546,22 +547,57 @@ func TestLimits_Bodies(t *testing.T) {
 			t.Errorf("too large: %d", got.status)
 		}
 	}
-	if b := r.proxy.buffered; b.all != 0 || len(b.byTenant) != 0 {
-		t.Errorf("still counted: %d bytes, %v", b.all, b.byTenant)
+	if n := r.proxy.buffered.Used(); n != 0 {
+		t.Errorf("still counted: %d bytes", n)
 	}
-	for tenant, want := range map[string]struct {
-		bytes  int64
-		status int
-	}{
-		"all together": {300_000, 429},
-		"another":      {200_001, 200},
-		r.acme.id:      {200_001, 429},
-	} {
-		r.proxy.buffered.add(tenant, want.bytes)
-		if got := post(strings.NewReader("x")); got.status != want.status {
-			t.Errorf("%s holds %d bytes: %d, want %d", tenant, want.bytes, got.status, want.status)
+	for tenant, want := range map[string]int{"another": 200, r.acme.id: 429} {
+		if !r.proxy.buffered.Take(tenant, 200_000) {
+			t.Fatalf("%s alone is refused what nobody uses", tenant)
 		}
-		r.proxy.buffered.add(tenant, -want.bytes)
+		if got := post(strings.NewReader("x")); got.status != want {
+			t.Errorf("%s holds all there is: %d, want %d", tenant, got.status, want)
+		}
+		r.proxy.buffered.Give(tenant, 200_000)
+	}
+}
+
+// TestLimits_CallsAreSharedByWeight: who is alone may have all calls, and another one is
+// let in all the same, as far as its share goes.
+func TestLimits_CallsAreSharedByWeight(t *testing.T) {
+	t.Parallel()
+	s := newCalls(func(tenant string) int64 { return map[string]int64{"heavy": 3}[tenant] })
+	enter := func(tenant string, lasts bool) (*call, *refusal) {
+		c := &call{caller: &caller{tenant: &cellv1.Tenant{Id: tenant}}, waits: lasts}
+		return c, s.enter(c, 0)
+	}
+	for _, lasts := range []bool{false, true} {
+		var flood []*call
+		for {
+			c, ref := enter("flood", lasts)
+			if ref != nil {
+				if ref.status != 429 || ref.retryAfter <= 0 {
+					t.Errorf("lasts %v: the flood is refused with %d, after %s", lasts, ref.status, ref.retryAfter)
+				}
+				break
+			}
+			flood = append(flood, c)
+		}
+		if len(flood) != callsMax {
+			t.Errorf("lasts %v: alone, a tenant has %d calls", lasts, len(flood))
+		}
+		heavy := 0
+		for ; ; heavy++ {
+			if _, ref := enter("heavy", lasts); ref != nil {
+				break
+			}
+		}
+		if heavy != callsMax*3/4 {
+			t.Errorf("lasts %v: weight 3 beside weight 1 has %d calls", lasts, heavy)
+		}
+		s.leave(flood[0])
+		if _, ref := enter("flood", lasts); ref == nil {
+			t.Errorf("lasts %v: who has more than its share got one more", lasts)
+		}
 	}
 }
 
