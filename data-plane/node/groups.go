@@ -202,6 +202,7 @@ func (n *Node) openShard(id uint32) error {
 	n.groups.add(g, &cluster.Shard{Shard: s, Service: service, Views: views, Bulk: bulk}, end)
 	n.loops.Go(func() { n.project(ctx, g, model) })
 	n.loops.Go(func() { bulk.Run(ctx) })
+	n.loops.Go(func() { s.Erase(ctx) })
 	return nil
 }
 

@@ -159,6 +159,8 @@ func (l *memLog) StoreLogsAnd(logs []*raft.Log, key []byte, value uint64) error 
 	return errors.Join(l.StoreLogs(logs), l.SetUint64(key, value))
 }
 
+func (l *memLog) Compact(context.Context) error { return nil }
+
 // NewestWithin holds every entry for small.
 func (l *memLog) NewestWithin(uint64) (uint64, error) {
 	first, err := l.FirstIndex()

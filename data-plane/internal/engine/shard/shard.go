@@ -56,6 +56,8 @@ type Options struct {
 	// RetentionEvery is how often the shard looks for what is kept no longer; 0 takes the
 	// default.
 	RetentionEvery time.Duration
+	// EraseEvery is how often Erase looks for deleted namespaces; 0 takes the default.
+	EraseEvery time.Duration
 	// LeaderWait is how long a call of which nothing was done is held while leadership
 	// moves. 0: it is refused at once.
 	LeaderWait time.Duration
@@ -100,6 +102,9 @@ func New(g *group.Group, store *statedb.Group, o Options) *Shard {
 	}
 	if o.EventsRead == nil {
 		o.EventsRead = func(job.Namespace) uint64 { return math.MaxUint64 }
+	}
+	if o.EraseEvery == 0 {
+		o.EraseEvery = eraseEvery
 	}
 	if o.RetentionEvery == 0 {
 		o.RetentionEvery = retentionEvery

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -71,6 +72,26 @@ func (g *Group) trailing() (uint64, error) {
 		return 0, fmt.Errorf("measure the log: %w", err)
 	}
 	return max(usual, min(lacks, most)), nil
+}
+
+// Forget cuts the log through an entry and removes what it held from the disk, so that
+// nothing of those entries is left in this replica but what they did. It reports whether
+// that is done: what a voter still lacks stays.
+func (g *Group) Forget(ctx context.Context, through uint64) (done bool, err error) {
+	last := g.raft.LastIndex()
+	if keep := last - min(last, through); g.lacks() <= keep {
+		if err := g.keepEntries(keep); err != nil {
+			return false, err
+		}
+		if err := g.Snapshot(); err != nil {
+			return false, err
+		}
+	}
+	first, err := g.log.FirstIndex()
+	if err != nil || first != 0 && first <= through {
+		return false, err
+	}
+	return true, g.log.Compact(ctx)
 }
 
 // lacks is how many entries the slowest voter has not said to have.

@@ -27,6 +27,8 @@ type LogStore interface {
 	StoreLogsAnd(logs []*raft.Log, key []byte, value uint64) error
 	// NewestWithin is how many of the newest entries occupy at most so many bytes.
 	NewestWithin(bytes uint64) (entries uint64, err error)
+	// Compact removes from the disk what was deleted.
+	Compact(ctx context.Context) error
 }
 
 // Transport carries the group's raft traffic. Bind gives it the replica's raft so

@@ -1,9 +1,11 @@
 package raftlog
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"sort"
 	"sync"
 
@@ -383,6 +385,20 @@ func (g *Group) commitDelete(from, to uint64) error {
 		return errors.Join(err, batch.Close())
 	}
 	return g.store.commit(batch)
+}
+
+// Compact removes from the disk what was deleted from this group's log. The bytes are gone
+// from the tables; a file of the write-ahead log that Pebble keeps for reuse may still have
+// some until it is written over.
+func (g *Group) Compact(ctx context.Context) error {
+	if err := g.store.enter(); err != nil {
+		return err
+	}
+	defer g.store.life.RUnlock()
+	if err := g.store.db.Compact(ctx, entryKey(g.id, 0), entryKey(g.id, math.MaxUint64), false); err != nil {
+		return fmt.Errorf("compact the log of group %d: %w", g.id, err)
+	}
+	return nil
 }
 
 // NewestWithin returns how many of the newest entries fit into bytes.

@@ -22,6 +22,7 @@ package statedb
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -227,6 +228,15 @@ func get(r pebble.Reader, prefix [4]byte, key []byte) ([]byte, error) {
 // false. The slices are valid only during the call.
 func (g *Group) Scan(from, to []byte, f func(key, value []byte) (bool, error)) error {
 	return scan(g.db.pebble, g.prefix, from, to, f)
+}
+
+// Compact removes from the disk what was deleted from a span.
+func (g *Group) Compact(ctx context.Context, from, to []byte) error {
+	assertPrefix(g.prefix, from)
+	if err := g.db.pebble.Compact(ctx, from, to, false); err != nil {
+		return fmt.Errorf("compact state of group %d: %w", g.id, err)
+	}
+	return nil
 }
 
 func scan(r pebble.Reader, prefix [4]byte, from, to []byte, f func(key, value []byte) (bool, error)) error {
