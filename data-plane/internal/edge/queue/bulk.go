@@ -235,7 +235,7 @@ func (r *bulkRun) byFilter(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		f.asItIs = true // It need not see its own changes.
+		f.asItIs, f.patient = true, true // It need not see its own changes, and should not end half-way.
 		ids := each(page.Rows, func(r *readmodel.Row) job.ID { return r.ID })
 		if err := r.some(ctx, ids); err != nil {
 			return err

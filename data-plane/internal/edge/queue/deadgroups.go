@@ -27,7 +27,7 @@ func (v *Views) ErrorGroups(ctx context.Context, c Caller, queue string, limit i
 	if err := cmp.Or(bad.err(), v.leads()); err != nil {
 		return wire.ErrorGroupList{}, err
 	}
-	d, err := v.model.DeadGroups(ctx, c.Namespace, queue, limit)
+	d, err := v.model.DeadGroups(ctx, c.Namespace, c.reader(false), queue, limit)
 	if err != nil {
 		return wire.ErrorGroupList{}, err
 	}

@@ -49,7 +49,7 @@ func (v *Views) Throughput(ctx context.Context, c Caller) ([]wire.Minute, time.T
 	if err := v.leads(); err != nil {
 		return nil, time.Time{}, err
 	}
-	list, asOf, err := v.model.Throughput(ctx, c.Namespace, v.service.now())
+	list, asOf, err := v.model.Throughput(ctx, c.Namespace, c.reader(false), v.service.now())
 	return each(list, func(m *readmodel.Minute) wire.Minute {
 		return wire.Minute{Minute: m.At.UTC(), Enqueued: m.Enqueued, Completed: m.Completed, Failed: m.Failed}
 	}), asOf, err

@@ -48,12 +48,16 @@ const (
 // Namespace and nowhere else.
 type Caller struct {
 	Namespace job.Namespace
+	// Tenant is whose namespace it is; "" is a tenant with this namespace alone.
+	Tenant string
 	// Principal is the key id or user, Peer the client's address without the port.
 	// Atomic they identify a holder without a lease token.
 	Principal string
 	Peer      string
 	// PayloadBytesMax is the plan's limit; 0 means the default.
 	PayloadBytesMax int
+	// Operator may operate the namespace; lists take longer for such a caller.
+	Operator bool
 }
 
 // EnqueueInput is one job to add. A nil pointer means the default.

@@ -70,6 +70,12 @@ type JobFilter struct {
 	Cursor                          string
 	countTo                         int  // How many jobs may be counted for the total; 0 is none.
 	asItIs                          bool // The list need not be up to date with the call.
+	patient                         bool // Waits for its turn, however long that takes.
+}
+
+// reader is the caller as the read model knows it.
+func (c *Caller) reader(patient bool) readmodel.Reader {
+	return readmodel.Reader{Tenant: c.Tenant, Operator: c.Operator, Patient: patient}
 }
 
 // JobTag is one tag that a job must have.
@@ -102,7 +108,7 @@ func (v *Views) list(ctx context.Context, c Caller, in JobFilter) (readmodel.Pag
 	if err := v.leads(); err != nil {
 		return readmodel.Page{}, err
 	}
-	p, err := v.model.List(ctx, c.Namespace, &f)
+	p, err := v.model.List(ctx, c.Namespace, c.reader(in.patient), &f)
 	switch {
 	case errors.Is(err, readmodel.ErrCursor):
 		err = fault.InvalidFields([]fault.Field{{Path: "cursor", Message: notACursor}})

@@ -240,7 +240,7 @@ type DeadGroups struct {
 const DeadGroupsMax = 1000
 
 // DeadGroups reads the largest groups of dead jobs, of one queue or ("") of all.
-func (p *Projector) DeadGroups(ctx context.Context, ns job.Namespace, queue string, limit int) (DeadGroups, error) {
+func (p *Projector) DeadGroups(ctx context.Context, ns job.Namespace, by Reader, queue string, limit int) (DeadGroups, error) {
 	m, err := feed.MarkOf(p.store, ns)
 	if err != nil {
 		return DeadGroups{}, err
@@ -250,7 +250,9 @@ func (p *Projector) DeadGroups(ctx context.Context, ns job.Namespace, queue stri
 	if err != nil {
 		return DeadGroups{}, err
 	}
-	err = p.query(ctx, ns, func(ctx context.Context, db *sql.DB) error { return out.read(ctx, db, queue, limit, gone) })
+	err = p.query(ctx, ns, by, func(ctx context.Context, db *sql.DB, _ func() bool) error {
+		return out.read(ctx, db, queue, limit, gone)
+	})
 	return out, err
 }
 

@@ -50,7 +50,7 @@ func (r *rig) die(ns job.Namespace, queue, text string, tags ...command.Tag) job
 
 func (r *rig) deadGroups(ns job.Namespace, queue string, limit int) DeadGroups {
 	r.Helper()
-	d, err := r.DeadGroups(r.ctx(), ns, queue, limit)
+	d, err := r.DeadGroups(r.ctx(), ns, Reader{}, queue, limit)
 	if err != nil {
 		r.Fatal(err)
 	}

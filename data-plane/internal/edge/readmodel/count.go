@@ -16,10 +16,13 @@ type Count struct {
 	Exact bool
 }
 
+// countStep entries of an index are counted at a time.
+const countStep = 10_001
+
 // count counts the jobs that match f, ignoring its cursor. It reads at most f.CountTo entries
-// of an index; if there are more, the count is not exact. The count of a group of dead jobs
-// is stored, and may exceed f.CountTo.
-func count(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread.DeletedQueue) (_ Count, err error) {
+// of an index; if there are more, or the time is spent, the count is not exact. The count of
+// a group of dead jobs is stored, and may exceed f.CountTo.
+func count(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread.DeletedQueue, spent func() bool) (c Count, _ error) {
 	if nothing, err := f.isNothing(ctx, db); nothing || err != nil {
 		return Count{Exact: err == nil}, err
 	}
@@ -30,6 +33,31 @@ func count(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread
 	if err != nil {
 		return Count{}, err
 	}
+	var from *Position
+	for left := f.CountTo + 1; ; {
+		n := min(left, countStep)
+		var to *Position
+		if n < left {
+			if to, err = f.stepEnd(ctx, db, byTag, from, n); err != nil {
+				return c, err
+			}
+		}
+		walked, fits, err := countSome(ctx, db, f, gone, byTag, from, to, n)
+		if err != nil {
+			return c, err
+		}
+		c.Jobs += fits
+		if left -= walked; to == nil || left <= 0 {
+			return Count{Jobs: min(c.Jobs, f.CountTo), Exact: left > 0}, nil
+		}
+		if from = to; spent() {
+			return c, nil
+		}
+	}
+}
+
+// countSome counts up to n entries between two positions, and those of them that fit.
+func countSome(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread.DeletedQueue, byTag int, from, to *Position, n int) (walked, fits int, err error) {
 	s := &statement{}
 	// By queue and generation, because some of them may be gone.
 	s.add(`SELECT queue, generation, state, count(*), sum(fits) FROM (`)
@@ -37,8 +65,8 @@ func count(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread
 		s.add(`SELECT j.queue, j.generation, j.state, (1`)
 		f.conditionsByLead(s, byTag)
 		s.add(`) AS fits`)
-		f.lead(s, byTag)
-		f.between(s, "l.", nil)
+		f.lead(s, byTag, withJobs)
+		f.between(s, "l.", from, to)
 	} else {
 		for i, st := range f.states() {
 			if i > 0 {
@@ -48,11 +76,10 @@ func count(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread
 			f.rest(s, -1)
 			s.add(`) AS fits FROM job j `)
 			f.in(s, st)
-			f.between(s, "j.", nil)
+			f.between(s, "j.", from, to)
 		}
 	}
-	s.add(` LIMIT ?) GROUP BY 1, 2, 3`, f.CountTo+1)
-	walked, fits := 0, 0
+	s.add(` LIMIT ?) GROUP BY 1, 2, 3`, n)
 	err = s.each(ctx, db, "count jobs", func(rows *sql.Rows) (bool, error) {
 		var queue string
 		var generation uint64
@@ -65,10 +92,7 @@ func count(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread
 		}
 		return true, err
 	})
-	if err != nil {
-		return Count{}, err
-	}
-	return Count{Jobs: min(fits, f.CountTo), Exact: walked <= f.CountTo}, nil
+	return walked, fits, err
 }
 
 // isGroup reports whether f matches all jobs of a cause. A new field of Filter counts as a

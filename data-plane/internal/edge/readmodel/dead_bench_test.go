@@ -154,9 +154,12 @@ func groupsOf(b *testing.B, f *file, limit int, gone map[string]stateread.Delete
 // pageOf reads a page and counts all that fit, as a list does.
 func pageOf(f *file, q *Filter) error {
 	q.Limit, q.CountTo = 50, 10_000
-	if _, err := list(context.Background(), f.read, q, nil); err != nil {
+	if _, err := list(context.Background(), f.read, q, nil, inTime); err != nil {
 		return err
 	}
-	_, err := count(context.Background(), f.read, q, nil)
+	_, err := count(context.Background(), f.read, q, nil, inTime)
 	return err
 }
+
+// inTime is for walks that may take as long as they need.
+func inTime() bool { return false }

@@ -1,6 +1,7 @@
 package readmodel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
 const (
@@ -20,10 +23,28 @@ const (
 	// queriesMax run at a time; more wait. It is less than openMax, so that there is
 	// always an unused file to close.
 	queriesMax = 16
-	// queriesOfOne run at a time over one file, which has no more readers; the
-	// namespace's other queries wait before they take a turn from other namespaces.
-	queriesOfOne = readersMax
+	// queriesOfTenant run at a time for one tenant, over all its namespaces: no more than a
+	// file has readers. Its other queries wait before they take a turn from other tenants.
+	queriesOfTenant = readersMax
+	// waitingMax queries of a tenant wait for their turn, each no longer than turnWait.
+	waitingMax = 32
+	turnWait   = 2 * time.Second
+	// ordinaryTime is after how long a query begins no further step of its walk, and
+	// operatorTime the same for people and keys that may operate.
+	ordinaryTime = 250 * time.Millisecond
+	operatorTime = queryMax
 )
+
+// Reader is for whom a query is.
+type Reader struct {
+	// Tenant is whose turns the query takes; "" is a tenant with this namespace alone.
+	Tenant string
+	// Operator gets operatorTime.
+	Operator bool
+	// Patient waits for its turn as long as its context allows: work that is bounded
+	// elsewhere, and would have to begin anew.
+	Patient bool
+}
 
 // Dir holds the read models of a node: a folder of files, of which the last used
 // are open.
@@ -33,20 +54,25 @@ type Dir struct {
 	max     int
 	queries chan struct{}
 	pace    *pace // Shared by all writers.
+	// ordinary and operator are ordinaryTime and operatorTime, except in tests.
+	ordinary, operator time.Duration
+	turnWait           time.Duration // Likewise.
 
 	mu    sync.Mutex // Guards the rest, and the opening and closing of files.
 	open  map[job.Namespace]*file
 	clock uint64
 	shut  bool
-	lines map[job.Namespace]*line
+	lines map[string]*line // By tenant.
 	// retired are deleted namespaces, which get no more files.
 	retired map[job.Namespace]struct{}
 }
 
-// line is the queue of one namespace's queries.
+// line is the queue of one tenant's queries.
 type line struct {
 	turns chan struct{}
-	refs  int // Queries that wait or run. Guarded by the models.
+	// Guarded by the models:
+	refs int           // Queries that wait or run.
+	mean time.Duration // How long its queries took lately.
 }
 
 var (
@@ -64,7 +90,11 @@ func OpenDir(dir string, logger *slog.Logger) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open read models %s: %w", dir, err)
 	}
-	return &Dir{dir: dir, logger: logger, max: openMax, queries: make(chan struct{}, queriesMax), pace: newPace(), open: make(map[job.Namespace]*file), lines: make(map[job.Namespace]*line), retired: make(map[job.Namespace]struct{})}, nil
+	return &Dir{
+		dir: dir, logger: logger, max: openMax, queries: make(chan struct{}, queriesMax), pace: newPace(),
+		ordinary: ordinaryTime, operator: operatorTime, turnWait: turnWait,
+		open: make(map[job.Namespace]*file), lines: make(map[string]*line), retired: make(map[job.Namespace]struct{}),
+	}, nil
 }
 
 // Close closes every file. Nothing may use the models afterwards.
@@ -205,46 +235,89 @@ func (s *Dir) remove(ns job.Namespace) error {
 	return nil
 }
 
-// query waits for its turn and runs f with a reader of a file.
-func (s *Dir) query(ctx context.Context, ns job.Namespace, f func(*file) error) error {
-	l := s.join(ns)
-	defer s.leave(ns, l)
-	select {
-	case l.turns <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+// query waits for a turn of its tenant and then for one of the node, and runs f with a
+// reader of a file.
+func (s *Dir) query(ctx context.Context, ns job.Namespace, by Reader, f func(*file) error) error {
+	tenant := cmp.Or(by.Tenant, ns.String())
+	l, ok := s.join(tenant, by.Patient)
+	if !ok {
+		return s.busy(l)
 	}
-	defer func() { <-l.turns }()
-	select {
-	case s.queries <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	defer s.leave(tenant, l)
+	var enough <-chan time.Time
+	if !by.Patient {
+		t := time.NewTimer(s.turnWait)
+		defer t.Stop()
+		enough = t.C
 	}
-	defer func() { <-s.queries }()
+	for _, turns := range []chan struct{}{l.turns, s.queries} {
+		select {
+		case turns <- struct{}{}:
+			defer func() { <-turns }()
+		case <-enough:
+			return s.busy(l)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	file, err := s.take(ctx, ns)
 	if err != nil {
 		return err
 	}
 	defer s.giveBack(file)
+	defer s.took(l, time.Now())
 	return f(file)
 }
 
-func (s *Dir) join(ns job.Namespace) *line {
+// join adds a query to the line of a tenant; ok is false if it is full.
+func (s *Dir) join(tenant string, anyhow bool) (l *line, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.lines[ns]
+	l = s.lines[tenant]
 	if l == nil {
-		l = &line{turns: make(chan struct{}, queriesOfOne)}
-		s.lines[ns] = l
+		l = &line{turns: make(chan struct{}, queriesOfTenant)}
+		s.lines[tenant] = l
+	}
+	if l.refs >= queriesOfTenant+waitingMax && !anyhow {
+		return l, false
 	}
 	l.refs++
-	return l
+	return l, true
 }
 
-func (s *Dir) leave(ns job.Namespace, l *line) {
+func (s *Dir) leave(tenant string, l *line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.refs--; l.refs == 0 {
-		delete(s.lines, ns)
+		delete(s.lines, tenant)
 	}
+}
+
+// took notes how long a query of the line took.
+func (s *Dir) took(l *line, began time.Time) {
+	took := time.Since(began)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.mean == 0 {
+		l.mean = took
+	}
+	l.mean += (took - l.mean) / 8
+}
+
+// busy refuses a query, until those that wait now will have run.
+func (s *Dir) busy(l *line) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := fault.New(fault.Exhausted, "OVERLOADED",
+		"%d lists and searches of this tenant run or wait on this node, of which %d run at a time; ask for fewer at a time", l.refs, queriesOfTenant)
+	e.RetryAfter = min(max(time.Duration(l.refs)*l.mean/queriesOfTenant, time.Second), 30*time.Second)
+	return e
+}
+
+// timeOf is after how long a query begins no further step.
+func (s *Dir) timeOf(by Reader) time.Duration {
+	if by.Operator {
+		return s.operator
+	}
+	return s.ordinary
 }

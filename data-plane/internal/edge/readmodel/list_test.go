@@ -2,9 +2,11 @@ package readmodel
 
 import (
 	"cmp"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,6 +146,100 @@ func TestList_EveryFilterFindsWhatFits(t *testing.T) {
 	}
 }
 
+// However little time a query has, whoever turns the pages sees everything once, in order,
+// and no page looks at more than one step's entries.
+func TestList_WithoutTimeAPagerStillArrives(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.run()
+	for range 700 {
+		r.finish(nsA, r.enqueue(nsA, "print", command.Tag{Key: "team", Value: "blue"}))
+		r.enqueue(nsA, "mail", command.Tag{Key: "team", Value: "red"})
+		r.die(nsA, "print", "no ink", command.Tag{Key: "team", Value: "blue"})
+	}
+	r.settled(nsA)
+	r.models.ordinary = 0
+	const jobs = 2100
+	rapid.Check(t, func(rt *rapid.T) {
+		f := drawFilter(rt, epoch, r.now)
+		f.Limit = 100
+		want := r.expected(nsA, &f)
+		var got []job.ID
+		pages := 0
+		for ; pages == 0 || f.Cursor != ""; pages++ {
+			p := r.page(nsA, f)
+			for _, row := range p.Rows {
+				got = append(got, row.ID)
+			}
+			f.Cursor = p.Cursor
+		}
+		if most := len(want)/f.Limit + jobs/stepMin + 2; !slices.Equal(got, want) && len(got)+len(want) > 0 || pages > most {
+			rt.Fatalf("filter %+v: %d jobs on %d pages, want %d on %d", f, len(got), pages, len(want), most)
+		}
+	})
+	// A count ends too, with what it has seen.
+	none := uint32(40)
+	p := r.page(nsA, Filter{AttemptMin: &none, CountTo: 1_000_000})
+	if len(p.Rows) != 0 || p.Cursor == "" || p.Total.Exact {
+		t.Errorf("nothing found: %d rows, cursor %q, total %+v", len(p.Rows), p.Cursor, p.Total)
+	}
+	r.models.operator = time.Minute
+	f := Filter{AttemptMin: &none, Limit: 10, CountTo: 1_000_000}
+	if p, err := r.List(r.ctx(), nsA, Reader{Operator: true}, &f); err != nil || p.Cursor != "" || p.Total != (Count{Exact: true}) {
+		t.Errorf("an operator has time for the whole walk: cursor %q, total %+v, %v", p.Cursor, p.Total, err)
+	}
+}
+
+// Each step of a walk is bounded in what it reads: both of its ends are looked up in the
+// index.
+func TestStep_BothItsEndsAreLookedUp(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.enqueue(nsA, "mail")
+	file, err := r.models.take(t.Context(), nsA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.models.giveBack(file)
+	at, one := &Position{CreatedAt: 5}, uint32(1)
+	for _, asc := range []bool{false, true} {
+		for name, f := range map[string]Filter{
+			"state": {States: []job.State{job.Pending}}, "queue": {Queue: "mail"}, "all": {}, "cause": {Cause: 7}, "tag": {Tags: []command.Tag{{Key: "a", Value: "b"}}},
+			"time": {Created: Span{After: 1, Before: 10}},
+		} {
+			f.AttemptMin, f.Ascending = &one, asc
+			s := &statement{}
+			s.add(`EXPLAIN QUERY PLAN `)
+			if byTag := len(f.Tags) - 1; f.hasLead(byTag) {
+				f.byLead(s, byTag, at, at, 50)
+			} else {
+				f.byState(s, at, at, 50)
+			}
+			var plan []string
+			err := s.each(t.Context(), file.read, "explain", func(rows *sql.Rows) (bool, error) {
+				var a, b, c int
+				var text string
+				err := rows.Scan(&a, &b, &c, &text)
+				plan = append(plan, text)
+				return true, err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range plan {
+				if strings.Contains(line, "SEARCH l ") || strings.Contains(line, "SEARCH j USING INDEX") {
+					if !strings.Contains(line, ">") || !strings.Contains(line, "<") {
+						t.Errorf("%s, ascending %v: %s", name, asc, line)
+					}
+				}
+			}
+			if asc {
+				t.Logf("%s: %v", name, plan[:min(4, len(plan))])
+			}
+		}
+	}
+}
+
 // A total that claims to be exact is; another one is at most the real one, and
 // costs no more than its bound.
 func TestTotal_IsExactOrSaysThatThereMayBeMore(t *testing.T) {
@@ -220,7 +316,7 @@ func TestPaging_UnderConcurrentWritesHasNoGapAndNoDuplicate(t *testing.T) {
 		seen := map[job.ID]int{}
 		for f := f; ; {
 			written := write()
-			p, err := r.List(r.ctx(), nsA, &f)
+			p, err := r.List(r.ctx(), nsA, Reader{}, &f)
 			<-written
 			if err != nil {
 				t.Fatal(err)
@@ -269,7 +365,7 @@ func TestCursor_OfAnotherListIsRefused(t *testing.T) {
 		"line breaks":      {Filter{Queue: "mail", Limit: 2, Cursor: cursor[:len(cursor)-2] + "\r\n"}, ErrCursor},
 		"text":             {Filter{Queue: "mail", Limit: 2, Cursor: "next please"}, ErrCursor},
 	} {
-		if _, err := r.List(r.ctx(), nsA, &c.f); !errors.Is(err, c.want) {
+		if _, err := r.List(r.ctx(), nsA, Reader{}, &c.f); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}

@@ -87,7 +87,7 @@ func (f *file) putMinutes(ctx context.Context, tx *sql.Tx, c *change) error {
 
 // Throughput reads the last minutes of a namespace, oldest first, up to the current
 // one, and the time as of which they are true.
-func (p *Projector) Throughput(ctx context.Context, ns job.Namespace, now time.Time) (_ []Minute, asOf time.Time, err error) {
+func (p *Projector) Throughput(ctx context.Context, ns job.Namespace, by Reader, now time.Time) (_ []Minute, asOf time.Time, err error) {
 	m, err := feed.MarkOf(p.store, ns)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -98,7 +98,7 @@ func (p *Projector) Throughput(ctx context.Context, ns job.Namespace, now time.T
 	for i := range out {
 		out[i].At = last.Add(time.Duration(i-Minutes+1) * time.Minute).UTC()
 	}
-	if err := p.query(ctx, ns, func(ctx context.Context, db *sql.DB) error { return readMinutes(ctx, db, out) }); err != nil {
+	if err := p.query(ctx, ns, by, func(ctx context.Context, db *sql.DB, _ func() bool) error { return readMinutes(ctx, db, out) }); err != nil {
 		return nil, time.Time{}, err
 	}
 	return out, page.AsOf, nil

@@ -12,7 +12,7 @@ import (
 func (r *rig) wantMinutes(ns job.Namespace, want ...Minute) {
 	r.Helper()
 	r.settled(ns)
-	all, asOf, err := r.Throughput(r.ctx(), ns, time.Unix(0, r.now))
+	all, asOf, err := r.Throughput(r.ctx(), ns, Reader{}, time.Unix(0, r.now))
 	if err != nil || len(all) != Minutes || asOf.IsZero() {
 		r.Fatalf("%d minutes, as of %s, %v", len(all), asOf, err)
 	}

@@ -19,7 +19,7 @@ const (
 	// mendWait is the same for a file that is being rebuilt: a small one is complete by
 	// then.
 	mendWait = 200 * time.Millisecond
-	// queryMax bounds one query; only conditions without an index can reach it.
+	// queryMax interrupts a query: its first step, or what is not read in steps, took so long.
 	queryMax = 3 * time.Second
 )
 
@@ -44,7 +44,7 @@ func (p *Page) Exact() bool { return !p.Rebuilding && p.Lag == 0 }
 
 // List reads a page of the namespace's jobs. ErrCursor and ErrOtherFilter are for
 // bad cursors.
-func (p *Projector) List(ctx context.Context, ns job.Namespace, f *Filter) (Page, error) {
+func (p *Projector) List(ctx context.Context, ns job.Namespace, by Reader, f *Filter) (Page, error) {
 	m, err := feed.MarkOf(p.store, ns)
 	if err != nil {
 		return Page{}, err
@@ -63,17 +63,19 @@ func (p *Projector) List(ctx context.Context, ns job.Namespace, f *Filter) (Page
 		return Page{}, err
 	}
 	var got found
-	err = p.query(ctx, ns, func(ctx context.Context, db *sql.DB) error {
-		if got, err = list(ctx, db, f, gone); err != nil || f.CountTo == 0 {
+	err = p.query(ctx, ns, by, func(ctx context.Context, db *sql.DB, spent func() bool) error {
+		if got, err = list(ctx, db, f, gone, spent); err != nil || f.CountTo == 0 {
 			return err
 		}
 		if f.Cursor == "" && !got.more {
 			page.Total = Count{Jobs: len(got.rows), Exact: true}
 			return nil
 		}
-		page.Total, err = count(ctx, db, f, gone)
+		if !spent() {
+			page.Total, err = count(ctx, db, f, gone, spent)
+		}
 		if ctx.Err() != nil {
-			page.Total, err = Count{}, nil // The page is good without its total.
+			page.Total.Exact, err = false, nil // The page is good without its total.
 		}
 		page.Total.Jobs = max(page.Total.Jobs, len(got.rows))
 		return err
@@ -88,25 +90,29 @@ func (p *Projector) List(ctx context.Context, ns job.Namespace, f *Filter) (Page
 	return page, nil
 }
 
-// query reads the file of a namespace, which has at least what was projected into it, for
-// no longer than queryMax.
-func (p *Projector) query(ctx context.Context, ns job.Namespace, read func(context.Context, *sql.DB) error) error {
-	ctx, cancel := context.WithTimeout(ctx, queryMax)
-	defer cancel()
+// query reads the file of a namespace, which has at least what was projected into it. Once
+// spent, the time of the reader is over, and read ends after the step under way.
+func (p *Projector) query(ctx context.Context, ns job.Namespace, by Reader, read func(_ context.Context, _ *sql.DB, spent func() bool) error) error {
 	least := p.look(ns).seq
-	err := p.models.query(ctx, ns, func(file *file) error {
-		if err := file.reaches(ctx, least); err != nil {
+	var reading context.Context
+	err := p.models.query(ctx, ns, by, func(file *file) error {
+		until := time.Now().Add(p.models.timeOf(by))
+		var cancel context.CancelFunc
+		reading, cancel = context.WithTimeout(ctx, queryMax)
+		defer cancel()
+		if err := file.reaches(reading, least); err != nil {
 			return err
 		}
-		return read(ctx, file.read)
+		return read(reading, file.read, func() bool { return !time.Now().Before(until) })
 	})
 	if err = damagedBy(err); err != nil {
-		return p.refuse(ctx, ns, err)
+		return p.refuse(reading, ns, err)
 	}
 	return nil
 }
 
-// refuse translates the error of a failed query for the caller.
+// refuse translates the error of a failed query for the caller; ctx is that of the reading,
+// nil if it did not come to that.
 func (p *Projector) refuse(ctx context.Context, ns job.Namespace, err error) error {
 	if errors.Is(err, errDamaged) {
 		p.logger.Warn("a query met a damaged read model", "namespace", ns, "err", err)
@@ -114,7 +120,7 @@ func (p *Projector) refuse(ctx context.Context, ns job.Namespace, err error) err
 		p.wake()
 		return fault.New(fault.Unavailable, "REBUILDING", "the list of jobs is being rebuilt; try again in a moment")
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if ctx != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fault.New(fault.Exhausted, "SEARCH_TOO_BROAD", "the search took longer than %s; add a queue, state, tag or time", queryMax)
 	}
 	return err

@@ -94,8 +94,19 @@ func (s *statement) exec(ctx context.Context, tx *sql.Tx, what string) error {
 	return nil
 }
 
-// walkMax rows are read at a time while a list passes over rows that are not shown.
-const walkMax = 4096
+// A walk is read in steps, each over so many entries of an index: a walk over jobs that do
+// not fit finds nothing for long, and has to know how far it came when its time is over.
+const (
+	stepMin = 512
+	walkMax = 4096
+)
+
+// step is what one step of a walk found.
+type step struct {
+	rows []Row
+	// to is where it ended; nil: at the end of the list.
+	to *Position
+}
 
 // found is the result of a list: a page, whether there is more, and from where on. A
 // walk that stopped among rows that are not shown may have found less than a page, or
@@ -108,7 +119,7 @@ type found struct {
 
 // list reads one page. Rows of deleted queues are skipped here and not in SQL: there may
 // be thousands of such queues, and the cost of a row must not depend on their number.
-func list(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread.DeletedQueue) (found, error) {
+func list(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread.DeletedQueue, spent func() bool) (found, error) {
 	from, err := f.position()
 	if err != nil {
 		return found{}, err
@@ -120,16 +131,17 @@ func list(ctx context.Context, db *sql.DB, f *Filter, gone map[string]stateread.
 	if err != nil {
 		return found{}, err
 	}
-	return onePage(ctx, f.Limit, from, gone, func(from *Position, n int) ([]Row, error) {
+	return onePage(ctx, f.Limit, from, gone, spent, func(from *Position, n int) (step, error) {
 		return listSome(ctx, db, f, byTag, from, n)
 	})
 }
 
-// onePage collects limit visible rows of those that read returns after a position.
-func onePage(ctx context.Context, limit int, from *Position, gone map[string]stateread.DeletedQueue, read func(*Position, int) ([]Row, error)) (found, error) {
+// onePage collects limit visible rows of those that read returns after a position. It takes
+// at least one step, however little time there is: so whoever turns pages arrives.
+func onePage(ctx context.Context, limit int, from *Position, gone map[string]stateread.DeletedQueue, spent func() bool, read func(*Position, int) (step, error)) (found, error) {
 	var out found
 	for n := limit + 1; ; n = min(2*n, walkMax) {
-		rows, err := read(from, n)
+		some, err := read(from, n)
 		if err != nil {
 			if ctx.Err() != nil && out.next != (Position{}) {
 				out.more = true // The next page continues here.
@@ -137,8 +149,8 @@ func onePage(ctx context.Context, limit int, from *Position, gone map[string]sta
 			}
 			return found{}, err
 		}
-		for i := range rows {
-			r := &rows[i]
+		for i := range some.rows {
+			r := &some.rows[i]
 			if q, deleted := gone[r.Queue]; deleted && !q.Has(r.generation, r.State.Leased()) {
 				out.next = r.position()
 				continue
@@ -149,30 +161,96 @@ func onePage(ctx context.Context, limit int, from *Position, gone map[string]sta
 			}
 			out.rows, out.next = append(out.rows, *r), r.position()
 		}
-		if len(rows) < n {
+		if some.to == nil {
+			return out, nil
+		}
+		if out.next = *some.to; spent() {
+			out.more = true
 			return out, nil
 		}
 		from = &out.next
 	}
 }
 
-// listSome reads n rows after a position.
-func listSome(ctx context.Context, db *sql.DB, f *Filter, byTag int, from *Position, n int) (rows []Row, err error) {
+// listSome reads up to n rows after a position.
+func listSome(ctx context.Context, db *sql.DB, f *Filter, byTag int, from *Position, n int) (out step, err error) {
+	if f.passesOver(byTag) {
+		if out.to, err = f.stepEnd(ctx, db, byTag, from, max(n, stepMin)); err != nil {
+			return step{}, err
+		}
+	}
 	s := &statement{}
 	if f.hasLead(byTag) {
-		f.byLead(s, byTag, from, n)
+		f.byLead(s, byTag, from, out.to, n)
 	} else {
-		f.byState(s, from, n)
+		f.byState(s, from, out.to, n)
 	}
 	err = s.each(ctx, db, "list jobs", func(found *sql.Rows) (bool, error) {
 		r, err := scanRow(found)
-		rows = append(rows, r)
+		out.rows = append(out.rows, r)
 		return true, err
 	})
 	if err != nil {
-		return nil, err
+		return step{}, err
 	}
-	return rows, nil
+	if len(out.rows) == n {
+		last := out.rows[n-1].position()
+		out.to = &last
+	}
+	return out, nil
+}
+
+// passesOver reports whether a walk may meet many jobs that do not fit. A leading tag has
+// few.
+func (f *Filter) passesOver(byTag int) bool {
+	if byTag >= 0 {
+		return false
+	}
+	var conditions statement
+	if f.Cause != 0 {
+		f.conditionsByLead(&conditions, -1)
+	} else {
+		f.rest(&conditions, -1)
+	}
+	return conditions.sql.Len() > 0
+}
+
+// stepEnd is the nth entry of the walked index after a position; nil if there are fewer. It
+// reads nothing but the index.
+func (f *Filter) stepEnd(ctx context.Context, db *sql.DB, byTag int, from *Position, n int) (*Position, error) {
+	s := &statement{}
+	if f.hasLead(byTag) {
+		s.add(`SELECT l.created_at, l.id`)
+		f.lead(s, byTag, ``)
+		f.between(s, "l.", from, nil)
+		f.order(s, "l.", 1)
+	} else {
+		s.add(`SELECT j.created_at, j.id FROM (`)
+		for i, st := range f.states() {
+			if i > 0 {
+				s.add(` UNION ALL `)
+			}
+			s.add(`SELECT * FROM (SELECT j.created_at, j.id FROM job j `)
+			f.in(s, st)
+			f.between(s, "j.", from, nil)
+			f.order(s, "j.", n)
+			s.add(`)`)
+		}
+		s.add(`) j`)
+		f.order(s, "j.", 1)
+	}
+	s.add(` OFFSET ?`, n-1)
+	var to *Position
+	err := s.each(ctx, db, "look ahead", func(found *sql.Rows) (bool, error) {
+		var id []byte
+		to = new(Position)
+		err := found.Scan(&to.CreatedAt, &id)
+		if err == nil && copy(to.ID[:], id) != len(to.ID) {
+			err = fmt.Errorf("%w: id of %d bytes", errDamaged, len(id))
+		}
+		return true, err
+	})
+	return to, err
 }
 
 func (f *Filter) position() (*Position, error) {
@@ -220,26 +298,29 @@ func (f *Filter) isNothing(ctx context.Context, db *sql.DB) (bool, error) {
 // hasLead reports whether the rows of one tag, or of a cause, contain all matching jobs.
 func (f *Filter) hasLead(tag int) bool { return tag >= 0 || f.Cause != 0 }
 
+// withJobs reads the job of each entry of a lead.
+const withJobs = ` CROSS JOIN job j ON j.id = l.id`
+
 // lead begins the walk over those rows.
-func (f *Filter) lead(s *statement, tag int) {
+func (f *Filter) lead(s *statement, tag int, join string) {
 	if tag >= 0 {
-		s.add(` FROM tag l CROSS JOIN job j ON j.id = l.id WHERE l.key = ? AND l.value = ?`, f.Tags[tag].Key, f.Tags[tag].Value)
+		s.add(` FROM tag l`+join+` WHERE l.key = ? AND l.value = ?`, f.Tags[tag].Key, f.Tags[tag].Value)
 		return
 	}
-	s.add(` FROM dead l INDEXED BY dead_by_cause CROSS JOIN job j ON j.id = l.id WHERE l.cause = ?`, int64(f.Cause))
+	s.add(` FROM dead l INDEXED BY dead_by_cause`+join+` WHERE l.cause = ?`, int64(f.Cause))
 }
 
-func (f *Filter) byLead(s *statement, tag int, from *Position, n int) {
+func (f *Filter) byLead(s *statement, tag int, from, to *Position, n int) {
 	s.add(`SELECT ` + columns)
-	f.lead(s, tag)
-	f.between(s, "l.", from)
+	f.lead(s, tag, withJobs)
+	f.between(s, "l.", from, to)
 	f.conditionsByLead(s, tag)
 	f.order(s, "l.", n)
 }
 
 // byState walks an index per state, each in order and no further than the page
 // needs, and merges them.
-func (f *Filter) byState(s *statement, from *Position, n int) {
+func (f *Filter) byState(s *statement, from, to *Position, n int) {
 	s.add(`SELECT ` + columns + ` FROM (`)
 	for i, st := range f.states() {
 		if i > 0 {
@@ -247,7 +328,7 @@ func (f *Filter) byState(s *statement, from *Position, n int) {
 		}
 		s.add(`SELECT * FROM (SELECT ` + columns + ` FROM job j `)
 		f.in(s, st)
-		f.between(s, "j.", from)
+		f.between(s, "j.", from, to)
 		f.rest(s, -1)
 		f.order(s, "j.", n)
 		s.add(`)`)
@@ -256,8 +337,9 @@ func (f *Filter) byState(s *statement, from *Position, n int) {
 	f.order(s, "j.", n)
 }
 
-// between bounds the created time, by the filter and by where the page begins.
-func (f *Filter) between(s *statement, table string, from *Position) {
+// between bounds the created time, by the filter, by where the page begins, and by where the
+// step ends.
+func (f *Filter) between(s *statement, table string, from, to *Position) {
 	if f.Created.After != 0 {
 		s.add(` AND `+table+`created_at > ?`, f.Created.After)
 	}
@@ -270,6 +352,13 @@ func (f *Filter) between(s *statement, table string, from *Position) {
 			than = ` > (?, ?)`
 		}
 		s.add(` AND (`+table+`created_at, `+table+`id)`+than, from.CreatedAt, from.ID[:])
+	}
+	if to != nil {
+		upTo := ` >= (?, ?)`
+		if f.Ascending {
+			upTo = ` <= (?, ?)`
+		}
+		s.add(` AND (`+table+`created_at, `+table+`id)`+upTo, to.CreatedAt, to.ID[:])
 	}
 }
 

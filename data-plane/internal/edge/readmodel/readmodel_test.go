@@ -161,7 +161,7 @@ func (r *rig) page(ns job.Namespace, f Filter) Page {
 	if f.Limit == 0 {
 		f.Limit = 50
 	}
-	p, err := r.List(r.ctx(), ns, &f)
+	p, err := r.List(r.ctx(), ns, Reader{}, &f)
 	if err != nil {
 		r.Fatal(err)
 	}

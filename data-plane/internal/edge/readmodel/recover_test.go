@@ -221,7 +221,7 @@ func (r *rig) eventuallyTrue(ns job.Namespace) {
 	r.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		f := Filter{Limit: LimitMax}
-		p, err := r.List(r.ctx(), ns, &f)
+		p, err := r.List(r.ctx(), ns, Reader{}, &f)
 		if err == nil && !p.Rebuilding && p.Lag == 0 {
 			break
 		}
@@ -505,14 +505,14 @@ func TestRun_AFileThatCanNotBeOpenedIsTriedAgain(t *testing.T) {
 	r.some(nsB)
 	r.wantTruth(nsB)
 	f := Filter{Limit: 1}
-	if p, err := r.List(r.ctx(), nsA, &f); err == nil {
+	if p, err := r.List(r.ctx(), nsA, Reader{}, &f); err == nil {
 		t.Fatalf("a list without a file: %+v", p)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	eventually.NoError(t, patience, "a whole list", func() error {
-		p, err := r.List(r.ctx(), nsA, &f)
+		p, err := r.List(r.ctx(), nsA, Reader{}, &f)
 		if err == nil && (p.Rebuilding || p.Lag != 0) {
 			err = fmt.Errorf("%+v", p)
 		}
@@ -542,6 +542,7 @@ func TestList_ManyDeletedQueuesAreLeftOutAtOnce(t *testing.T) {
 	}
 	last := r.enqueue(nsA, "stays")
 	r.enqueue(nsB, "customer-7")
+	r.models.ordinary = queryMax // One page passes over all of them.
 	r.run()
 	r.settled(nsA)
 	for batch := range slices.Chunk(destroy, 500) {
@@ -574,21 +575,22 @@ func TestOnePage_AWalkThatTakesTooLongIsAPageToo(t *testing.T) {
 	alive := Row{Queue: "alive", CreatedAt: 99}
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
-	got, err := onePage(ctx, 3, nil, gone, func(from *Position, n int) ([]Row, error) {
+	got, err := onePage(ctx, 3, nil, gone, inTime, func(from *Position, n int) (step, error) {
 		if calls++; calls == 3 {
 			cancel()
-			return nil, ctx.Err()
+			return step{}, ctx.Err()
 		}
 		rows := []Row{alive}
 		for i := range n - 1 {
 			rows = append(rows, at(int64(calls*100+i)))
 		}
-		return rows, nil
+		last := rows[len(rows)-1].position()
+		return step{rows, &last}, nil
 	})
 	if err != nil || !got.more || len(got.rows) != 2 || got.next.CreatedAt != 206 {
 		t.Fatalf("%d rows, more %v from %d, %v", len(got.rows), got.more, got.next.CreatedAt, err)
 	}
-	if _, err := onePage(ctx, 3, nil, gone, func(*Position, int) ([]Row, error) { return nil, ctx.Err() }); err == nil {
+	if _, err := onePage(ctx, 3, nil, gone, inTime, func(*Position, int) (step, error) { return step{}, ctx.Err() }); err == nil {
 		t.Fatal("a walk that saw nothing is a page")
 	}
 }

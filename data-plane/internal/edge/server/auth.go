@@ -103,7 +103,8 @@ func (s *Signed) Authenticate(r *http.Request) (*Principal, error) {
 
 func callerOf(id identity.Identity, ns job.Namespace) queue.Caller {
 	return queue.Caller{
-		Namespace: ns, Principal: id.Principal, Peer: id.Peer, PayloadBytesMax: id.PayloadBytesMax,
+		Namespace: ns, Tenant: id.TenantID, Principal: id.Principal, Peer: id.Peer, PayloadBytesMax: id.PayloadBytesMax,
+		Operator: identity.Allows(id.Roles, identity.Operate),
 	}
 }
 
