@@ -27,8 +27,12 @@ type idSource struct {
 	last    uint64 // Milliseconds; ids do not get smaller when the clock is set back.
 }
 
+// stepMax bounds how much larger an id is than the last. One more and the library reads 56
+// bits for it, and throws away all but one of 256.
+const stepMax = 1<<48 - 1
+
 func newIDSource() *idSource {
-	return &idSource{entropy: ulid.Monotonic(bufio.NewReader(rand.Reader), 1<<48)}
+	return &idSource{entropy: ulid.Monotonic(bufio.NewReader(rand.Reader), stepMax)}
 }
 
 func (s *idSource) next(now time.Time) job.ID {
