@@ -82,12 +82,32 @@ test("a key is made, works, is rotated and revoked", async ({ owner: page, servi
   expect(await call(secret)).toBe(401);
 });
 
-test("namespaces are made and deleted", async ({ owner: page, service }) => {
+test("namespaces are made, keep jobs as long as they should, and are deleted", async ({ owner: page, service }) => {
   await page.goto(`${service.url}/demo/settings/namespaces`);
   await page.getByRole("button", { name: "New namespace" }).first().click();
   await page.getByRole("textbox", { name: "Name" }).fill("staging");
   await page.getByRole("button", { name: "Create" }).click();
   await expect(page.getByRole("link", { name: "staging", exact: true })).toBeVisible();
+
+  // How long finished jobs are kept: the plan's default until it is set here, and again after.
+  const row = page.getByRole("row").filter({ hasText: "staging" });
+  await expect(row).toContainText("7 d plan default");
+  await page.getByRole("button", { name: "Retention of staging" }).click();
+  await expect(page.getByText("deleted 7 d after they end. This can't be undone.")).toBeVisible();
+  await page.getByLabel("Completed jobs", { exact: true }).selectOption({ label: "1 d" });
+  await page.getByLabel("Dead jobs", { exact: true }).selectOption({ label: "Custom" });
+  await page.getByLabel("Dead jobs, custom").fill("4000 d");
+  await expect(page.getByText("Choose at least 1 min and at most 3,660 d.")).toBeVisible();
+  await page.getByLabel("Dead jobs, custom").fill("45 d");
+  await expect(page.getByText("completed_seconds = 86400")).toBeVisible();
+  await page.getByRole("button", { name: "Save" }).click();
+  await expect(row).toContainText("1 d set here");
+  await page.getByRole("button", { name: "Retention of staging" }).click();
+  await expect(page.getByLabel("Dead jobs, custom")).toHaveValue("45 d");
+  await page.getByLabel("Completed jobs", { exact: true }).selectOption({ label: "Plan default" });
+  await page.getByRole("button", { name: "Save" }).click();
+  await expect(row).toContainText("7 d plan default");
+
   await page.getByRole("button", { name: "Turn on deletion protection for staging" }).click();
   await expect(page.getByText("protected", { exact: true })).toBeVisible();
   await page.getByRole("button", { name: "Turn off deletion protection for staging" }).click();

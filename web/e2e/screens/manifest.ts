@@ -352,6 +352,7 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
   namespaces: [
     { name: "namespaces", as: "owner", path: "/acme/settings/namespaces", shows: "sandbox" },
     { name: "namespaces-create", as: "owner", path: "/acme/settings/namespaces", shows: "Create", act: click("New namespace"), screenful: true },
+    { name: "namespaces-retention", as: "owner", path: "/acme/settings/namespaces", shows: /deleted 7 d after they end/, act: click("Retention of sandbox"), screenful: true },
     { name: "namespaces-delete", as: "owner", path: "/acme/settings/namespaces", shows: "Delete namespace", act: click("Delete sandbox"), screenful: true },
     { name: "viewer-namespaces", as: "viewer", path: "/acme/settings/namespaces", shows: "sandbox" },
   ],

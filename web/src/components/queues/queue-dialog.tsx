@@ -121,9 +121,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
   // With a setting of its own, what the namespace says is not known here.
   const fallback = (key: Kept) => {
     const now = queue.effective_retention[key];
-    return queue.retention?.[key] || !now
-      ? "Same as the namespace"
-      : `Same as the namespace (${ageText(now / 1000)})`;
+    return queue.retention?.[key] || !now ? "Namespace default" : `Namespace (${ageText(now / 1000)})`;
   };
 
   async function changed() {
@@ -299,7 +297,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
               placeholder={
                 queue.effective_retention.finished_max && !queue.retention?.finished_max
                   ? count(queue.effective_retention.finished_max)
-                  : "Same as the namespace"
+                  : "Namespace default"
               }
               value={most}
               onChange={setMost}

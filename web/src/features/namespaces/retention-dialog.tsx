@@ -132,7 +132,7 @@ export default function RetentionDialog({ tenant, namespace, onClose }: Retentio
             onChange={setFinished}
           />
         </Field>
-        {agesOf.slice(3).map(({ key, label, wire }) => field(key, label, wire))}
+        {agesOf.slice(3, 4).map(({ key, label, wire }) => field(key, label, wire))}
         <Field
           label="Size of events"
           hint="The oldest are deleted first."
@@ -148,9 +148,10 @@ export default function RetentionDialog({ tenant, namespace, onClose }: Retentio
             onChange={setMegabytes}
           />
         </Field>
+        {agesOf.slice(4).map(({ key, label, wire }) => field(key, label, wire))}
       </div>
       <p className="text-13 text-ink-2">
-        A queue can keep its finished jobs for another time; see its settings.
+        A queue can have its own retention for finished jobs; see its settings.
         {shorter ? " What is older than you choose here is deleted within minutes after you save." : ""}
       </p>
       <CodeBlock label="Terraform" language="hcl" code={namespaceTerraform(namespace.name, retention)} />
