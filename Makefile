@@ -124,6 +124,7 @@ test-long: ## What is too long for make test: wrong clocks, kills, planted bugs,
 	@$(MAKE) flood
 	@$(MAKE) year
 	@$(MAKE) soak
+	@$(MAKE) full-disk
 	@$(MAKE) mutants
 	@$(MAKE) fuzz FUZZTIME=10s
 
@@ -131,6 +132,10 @@ test-long: ## What is too long for make test: wrong clocks, kills, planted bugs,
 .PHONY: test-upgrade
 test-upgrade: ## Two builds of corvo-cloud in one cell, upgraded and downgraded repeatedly (two minutes).
 	cd services && CORVO_TEST_LONG=1 go test ./e2e/upgrade -count=1 -v -timeout 20m
+
+.PHONY: full-disk
+full-disk: ## Fill the disks of a cell, four file systems of 1 GiB (a minute; needs root to mount them, or is skipped).
+	cd services && CORVO_TEST_LONG=1 go test ./e2e/fulldisk -count=1 -v -timeout 10m
 
 .PHONY: soak
 soak: ## Kill the leader under load KILLS=100 times and check the whole history (about six minutes).

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -45,6 +46,9 @@ type Config struct {
 	Peers []Peer
 	// Join is the API URL of a node of the cell that a new folder joins.
 	Join string
+	// LogDir, if set, is a folder on another disk that the raft log is kept in. It belongs to
+	// Dir for life: without it, the node finds a part of its data gone.
+	LogDir string
 	// Formation forms the cell from this process. Nil: a new folder waits for Join or for
 	// somebody who forms a cell (corvo.cell.v1.FormationService). A node alone forms
 	// its cell by itself.
@@ -142,6 +146,7 @@ func (c *Config) check() error {
 	}
 	need(c.ID != "", "the node id is required")
 	need(c.Dir != "", "the data directory is required")
+	need(c.LogDir == "" || !within(c.Dir, c.LogDir) && !within(c.LogDir, c.Dir), "the log's folder and the data directory can't be one inside the other")
 	need(c.API != nil, "the API listener is required")
 	need(c.Raft != nil, "the raft listener is required")
 	need(!c.alone() || len(c.Peers) == 1, "a single node can only have itself as a peer")
@@ -153,6 +158,12 @@ func (c *Config) check() error {
 		need(found, fmt.Sprintf("node %q isn't among the peers", c.ID))
 	}
 	return errors.Join(problems...)
+}
+
+// within reports whether path is dir, or in it.
+func within(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
 // alone: a node without a proxy in front is the whole cell, for good.

@@ -60,10 +60,13 @@ type Node struct {
 	ended        chan error // One place.
 
 	dog     *disk.Watchdog
-	space   *disk.Space
+	spaces  []*disk.Space
+	room    room
 	ballast *disk.Ballast
-	scrubs  scrubs
-	log     *raftlog.Store
+	// logBallast is on the log's disk, if that is another one.
+	logBallast *disk.Ballast
+	scrubs     scrubs
+	log        *raftlog.Store
 	// quarantine is the groups that are left out on this node.
 	quarantine *quarantine
 	state      *statedb.DB
@@ -103,6 +106,11 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, fmt.Errorf("%w: %s, or a part of that path, is a file", ErrFolder, cfg.Dir)
 	} else if err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
+	}
+	if cfg.LogDir != "" {
+		if err := os.MkdirAll(cfg.LogDir, dirMode); err != nil {
+			return nil, fmt.Errorf("make log directory: %w", err)
+		}
 	}
 	secrets, err := cfg.secrets()
 	if err != nil {
@@ -217,11 +225,9 @@ func (n *Node) openGroups(ctx context.Context) error {
 	if err := n.openShards(ctx); err != nil {
 		return err
 	}
-	space, err := disk.NewSpace(n.cfg.fs, n.cfg.Dir, disk.SpaceOptions{OnChange: n.onSpace, Logger: n.logger})
-	if err != nil {
+	if err := n.watchDisks(); err != nil {
 		return err
 	}
-	n.space = space
 	n.loops.Go(n.followHealth)
 	n.loops.Go(func() { n.members.KeepFit(n.loopCtx) })
 	n.loops.Go(func() { n.members.Spread(n.loopCtx, spreadEvery) })
@@ -234,6 +240,7 @@ func (n *Node) openGroups(ctx context.Context) error {
 	}
 	n.loops.Go(func() { n.members.CompareDigests(n.loopCtx, n.quarantine) })
 	if !n.cfg.alone() {
+		n.loops.Go(n.watchVoters)
 		n.loops.Go(n.tell)
 	}
 	return nil
@@ -249,14 +256,11 @@ func (n *Node) openLog() error {
 		},
 		Logger: n.logger,
 	})
-	var err error
-	n.ballast, err = disk.NewBallast(n.cfg.fs, n.cfg.fs.PathJoin(n.cfg.Dir, "ballast"), ballastBytes, n.logger, func() {
-		n.fitness.Set(health.DiskFull, "a write found no space")
-	})
+	err := n.layBallasts()
 	if err != nil {
 		return err
 	}
-	fs := vfs.FS(n.ballast)
+	fs := vfs.FS(n.logFS())
 	if n.cfg.SyncDelay > 0 {
 		fs = disk.DelayedSync(fs, n.cfg.SyncDelay)
 	}
@@ -271,9 +275,6 @@ func (n *Node) openLog() error {
 	}
 	return n.loadQuarantine()
 }
-
-// logDir is where the raft log is.
-func (n *Node) logDir() string { return filepath.Join(n.cfg.Dir, "raftlog") }
 
 // openState opens what the log is applied to.
 func (n *Node) openState() error {
@@ -582,8 +583,8 @@ func (n *Node) close() error {
 	if n.state != nil {
 		errs = append(errs, n.state.Close())
 	}
-	if n.space != nil {
-		n.space.Close()
+	for _, s := range n.spaces {
+		s.Close()
 	}
 	if n.dog != nil {
 		n.dog.Close()

@@ -15,7 +15,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/server"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/disk"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 )
 
@@ -213,19 +212,6 @@ func (n *Node) onStall(op string) {
 
 func (n *Node) onRecover() { n.fitness.Clear(health.DiskStalled) }
 
-// onSpace: at 90 % no new jobs, at 97 % no leases either, before the log fills the
-// disk. At both levels, nodes with room lead instead.
-func (n *Node) onSpace(level disk.SpaceLevel, usedPercent float64) {
-	detail := fmt.Sprintf("%.0f %% used", usedPercent)
-	n.setIf(level >= disk.SpaceExhaust, health.DiskFull, detail)
-	n.setIf(level == disk.SpaceTight, health.DiskTight, detail)
-	if level == disk.SpaceOK {
-		if err := n.ballast.Lay(); err != nil {
-			n.logger.Error("reserve room on the disk", "err", err)
-		}
-	}
-}
-
 func (n *Node) setIf(holds bool, r health.Reason, detail string) {
 	if holds {
 		n.fitness.Set(r, detail)
@@ -243,17 +229,6 @@ func (n *Node) followHealth() {
 		case <-changed:
 		case <-n.loopCtx.Done():
 		}
-	}
-}
-
-// holdOff stops granting leases that the node may not be able to keep, and taking
-// jobs that there is hardly room for.
-func (n *Node) holdOff() {
-	level := n.fitness.Level()
-	full := n.fitness.Has(health.DiskTight) || n.fitness.Has(health.DiskFull)
-	for _, s := range n.shardList() {
-		s.HoldOff(level >= health.Critical)
-		s.RefuseJobs(full)
 	}
 }
 

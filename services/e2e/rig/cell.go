@@ -38,6 +38,9 @@ type CellOptions struct {
 	// WallClocks gives every process a wall clock that the test can move, and moves those of
 	// the first nodes from the start. It needs MainWithWallClocks.
 	WallClocks []time.Duration
+	// Place, if set, says where a node keeps its data, by its number from 0, and what else
+	// is on its command line.
+	Place func(i int) (dir string, args []string)
 	// Binary is the program that the nodes run at first; empty: the one that Main built.
 	Binary string
 }
@@ -147,12 +150,19 @@ func (c *Cell) plan(o CellOptions) {
 	for i := range o.Nodes {
 		n := c.newNode(i+1, api[i])
 		n.Binary = o.Binary
+		if o.Place != nil {
+			n.Dir, _ = o.Place(i)
+		}
 		peers = append(peers, fmt.Sprintf("%s=%s/%s", n.ID, raft[i], n.URL))
 		c.Nodes = append(c.Nodes, n)
 	}
 	for i, n := range c.Nodes {
 		n.args = c.nodeArgs(n, api[i], raft[i], "--peers", strings.Join(peers, ","))
 		n.args = append(n.args, o.NodeArgs...)
+		if o.Place != nil {
+			_, more := o.Place(i)
+			n.args = append(n.args, more...)
+		}
 		if o.WallClocks != nil {
 			n.WallClock = newWallClock(c.t)
 			if i < len(o.WallClocks) {

@@ -18,7 +18,7 @@ func TestAdmission_WhatWasNotEnqueuedCostsNothing(t *testing.T) {
 	for i := range jobs {
 		jobs[i].Queue = "q"
 	}
-	r.shard.RefuseJobs(true)
+	r.shard.RefuseJobs([]string{"n2"})
 	for range 3 {
 		if _, err := r.EnqueueBatch(t.Context(), r.caller, jobs); fault.As(err) == nil || fault.As(err).Reason != "DISK_FULL" {
 			t.Fatalf("refused with: %v", err)
@@ -27,7 +27,7 @@ func TestAdmission_WhatWasNotEnqueuedCostsNothing(t *testing.T) {
 			t.Fatalf("one refused with: %v", err)
 		}
 	}
-	r.shard.RefuseJobs(false)
+	r.shard.RefuseJobs(nil)
 	if _, err := r.EnqueueBatch(t.Context(), r.caller, jobs); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestFrame_OnANearlyFullDiskItsSettlementsCount(t *testing.T) {
 	if err != nil || len(grants) != 1 {
 		t.Fatalf("%+v, %v", grants, err)
 	}
-	r.shard.RefuseJobs(true)
+	r.shard.RefuseJobs([]string{"n2"})
 	res, err := r.Frame(t.Context(), r.caller, FrameInput{
 		Acks:     []AckInput{{JobID: idOf(grants[0].JobID), Token: grants[0].LeaseToken}},
 		Enqueues: []EnqueueInput{in},

@@ -277,7 +277,7 @@ func TestSchedules_PageByPage(t *testing.T) {
 func TestSchedule_FullDiskPutsTicksOff(t *testing.T) {
 	t.Parallel()
 	r := start(t)
-	r.shard.RefuseJobs(true)
+	r.shard.RefuseJobs([]string{"n2"})
 	s := r.schedule(everySecond("often"))
 	eventually.True(r.t, patience, "the schedule is put off", func() bool {
 		now, err := r.Schedule(r.ctx(), r.caller, scheduleOf(s.ID))

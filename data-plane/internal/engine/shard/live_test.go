@@ -117,12 +117,12 @@ func TestRefuseJobs_OnlyNewJobsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := step(t, Options{})
 	s.shard.term.Store(s.term)
-	s.shard.RefuseJobs(true)
+	s.shard.RefuseJobs([]string{"n2"})
 	_, err := s.shard.Do(t.Context(), Request{After: []command.Command{s.newJob()}})
 	if f := fault.As(err); f == nil || f.Reason != "DISK_FULL" || s.inbox.len() != 0 {
 		t.Fatalf("refusal: %v", err)
 	}
-	s.shard.RefuseJobs(false)
+	s.shard.RefuseJobs(nil)
 	s.enqueue()
 }
 

@@ -50,7 +50,7 @@ func (t *term) addTick(b *batch, d keys.Due) error {
 // plan asks what the schedule does now, or puts it off.
 func (t *term) plan(id job.ScheduleID, s *records.Schedule, now int64) *command.Tick {
 	later := &command.Tick{Next: now + int64(putOff)}
-	if t.shard.full.Load() {
+	if t.shard.full.Load() != nil {
 		return later
 	}
 	c, err := t.shard.opts.Plan(id, s, now)

@@ -3,8 +3,10 @@ package shard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,9 +72,9 @@ type Shard struct {
 	opts   Options
 	logger *slog.Logger
 
-	term    atomic.Pointer[term] // Nil while this replica does not lead.
-	holdOff atomic.Bool          // No new leases: the disk stalls or the node leaves.
-	full    atomic.Bool          // No new jobs: the disk is nearly full.
+	term    atomic.Pointer[term]        // Nil while this replica does not lead.
+	holdOff atomic.Bool                 // No new leases: the disk stalls or the node leaves.
+	full    atomic.Pointer[fault.Error] // Nil, or why no new jobs are taken: a disk is nearly full.
 	stats   Stats
 
 	leaving chan struct{} // Closed by leave: no call is held any more.
@@ -135,13 +137,20 @@ func (s *Shard) HoldOff(on bool) {
 	}
 }
 
-// RefuseJobs stops (or resumes) taking new jobs; everything else goes on.
-func (s *Shard) RefuseJobs(on bool) { s.full.Store(on) }
+// RefuseJobs stops taking new jobs, because the disks of these nodes are nearly full, or
+// resumes if there are none; everything else goes on.
+func (s *Shard) RefuseJobs(full []string) {
+	if len(full) == 0 {
+		s.full.Store(nil)
+		return
+	}
+	s.full.Store(errDiskFull(full))
+}
 
 // TakesJobs is nil, or why the shard takes no new jobs at the moment.
 func (s *Shard) TakesJobs() error {
-	if s.full.Load() {
-		return errDiskFull
+	if full := s.full.Load(); full != nil {
+		return full
 	}
 	return nil
 }
@@ -167,9 +176,11 @@ func overloaded(retry time.Duration) error {
 	}
 }
 
-var errDiskFull = &fault.Error{
-	Code: fault.Exhausted, Reason: "DISK_FULL", RetryAfter: time.Minute,
-	Message: "the cell's disks are nearly full: new jobs are refused until the operator frees space; other calls still work",
+func errDiskFull(nodes []string) *fault.Error {
+	return &fault.Error{
+		Code: fault.Exhausted, Reason: "DISK_FULL", RetryAfter: time.Minute,
+		Message: fmt.Sprintf("the cell's disks are nearly full (%s): new jobs are refused until the operator frees space; other calls still work", strings.Join(nodes, ", ")),
+	}
 }
 
 var errNamespaceGone = fault.New(fault.NotFound, "NAMESPACE_NOT_FOUND", "the namespace was deleted")

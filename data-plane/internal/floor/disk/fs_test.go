@@ -105,7 +105,7 @@ func (silent) Fatalf(f string, a ...any) {
 	panic(fmt.Sprintf(f, a...))
 }
 
-// volume is a file system of 1000 bytes with a chosen amount used.
+// volume is a file system of 8000 MiB, in units of 8 MiB, with a chosen amount used.
 type volume struct {
 	vfs.FS
 	mu   sync.Mutex // Guards what follows.
@@ -122,7 +122,7 @@ func (v *volume) set(used uint64, err error) {
 func (v *volume) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return vfs.DiskUsage{TotalBytes: 1000, AvailBytes: 1000 - v.used}, v.err
+	return vfs.DiskUsage{TotalBytes: 1000 << 23, AvailBytes: (1000 - v.used) << 23}, v.err
 }
 
 func TestSpace_LevelsRiseAtOnceAndFallBelowTheEdge(t *testing.T) {
@@ -197,5 +197,22 @@ func TestSpace_MeasuresTheRealVolume(t *testing.T) {
 	defer s.Close()
 	if used := s.UsedPercent(); used <= 0 || used > 100 {
 		t.Errorf("used = %.1f %%", used)
+	}
+}
+
+// On a small disk 10 % is less than one flush of both stores.
+func TestSpace_TooFewBytesAreTooFewWhateverThePercentage(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		now   SpaceLevel
+		avail uint64
+		want  SpaceLevel
+	}{
+		{SpaceOK, 128 << 20, SpaceOK}, {SpaceOK, 128<<20 - 1, SpaceTight}, {SpaceTight, 159 << 20, SpaceTight}, {SpaceTight, 160 << 20, SpaceOK},
+		{SpaceOK, 64<<20 - 1, SpaceExhaust}, {SpaceExhaust, 95 << 20, SpaceExhaust}, {SpaceExhaust, 96 << 20, SpaceTight}, {SpaceOK, 0, SpaceExhaust},
+	} {
+		if got := nextLevel(c.now, 50, c.avail); got != c.want {
+			t.Errorf("%v with %d MiB free: %v, want %v", c.now, c.avail>>20, got, c.want)
+		}
 	}
 }

@@ -41,16 +41,24 @@ const (
 	// no emergency.
 	roomyBytes = 16 << 30
 
+	// tightBytes and exhaustBytes free are too few whatever the percentage: both stores may
+	// write a full memtable (64 and 32 MiB) at any moment.
+	tightBytes   = 128 << 20
+	exhaustBytes = 64 << 20
+
 	// A level ends this far below where it begins, so that a node at the edge does
 	// not flap.
 	hysteresisPercent = 2
+	hysteresisBytes   = 32 << 20
 
-	spaceInterval = 5 * time.Second
+	// spaceInterval: a small disk fills from 90 to 97 % in seconds, and asking costs
+	// microseconds.
+	spaceInterval = 250 * time.Millisecond
 )
 
 // SpaceOptions of a Space.
 type SpaceOptions struct {
-	Interval time.Duration // 0 means 5 s.
+	Interval time.Duration // 0 means 250 ms.
 
 	// OnChange is called from the poller when the level changes, and before
 	// NewSpace returns unless the level is SpaceOK.
@@ -142,7 +150,7 @@ func (s *Space) measure() error {
 	used := 100 * (1 - float64(usage.AvailBytes)/float64(usage.TotalBytes))
 	s.mu.Lock()
 	before := s.level
-	s.level, s.used = nextLevel(before, used), used
+	s.level, s.used = nextLevel(before, used, usage.AvailBytes), used
 	if usage.AvailBytes >= roomyBytes {
 		s.level = SpaceOK
 	}
@@ -156,20 +164,20 @@ func (s *Space) measure() error {
 }
 
 // nextLevel rises at once and falls only past the hysteresis.
-func nextLevel(now SpaceLevel, usedPercent float64) SpaceLevel {
-	switch reached := levelAt(usedPercent); {
+func nextLevel(now SpaceLevel, usedPercent float64, availBytes uint64) SpaceLevel {
+	switch reached := levelAt(usedPercent, availBytes); {
 	case reached >= now:
 		return reached
 	default:
-		return min(now, levelAt(usedPercent+hysteresisPercent))
+		return min(now, levelAt(usedPercent+hysteresisPercent, availBytes-min(availBytes, hysteresisBytes)))
 	}
 }
 
-func levelAt(usedPercent float64) SpaceLevel {
+func levelAt(usedPercent float64, availBytes uint64) SpaceLevel {
 	switch {
-	case usedPercent >= exhaustPercent:
+	case usedPercent >= exhaustPercent || availBytes < exhaustBytes:
 		return SpaceExhaust
-	case usedPercent >= tightPercent:
+	case usedPercent >= tightPercent || availBytes < tightBytes:
 		return SpaceTight
 	default:
 		return SpaceOK

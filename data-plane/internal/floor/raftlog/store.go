@@ -345,6 +345,12 @@ func (s *Store) enter() error {
 func (s *Store) commit(batch *pebble.Batch) error { return s.commitWith(batch, s.sync) }
 
 func (s *Store) commitWith(batch *pebble.Batch, o *pebble.WriteOptions) error {
+	// Pebble panics when its write-ahead log can't be written, as on a full disk.
+	defer func() {
+		if r := recover(); r != nil {
+			s.fail(fmt.Errorf("commit to raft log: %v", r))
+		}
+	}()
 	if err := batch.Commit(o); err != nil {
 		s.fail(fmt.Errorf("commit to raft log: %w", err))
 	}

@@ -125,3 +125,38 @@ func TestWatch_SpansACommitThatWaitsForTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A full disk ended the node with a panic of Pebble, which has the exit code of a wrong command line.
+func TestWrite_OfTheLogThatFailsEndsTheNode(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("no space left")
+	var failing atomic.Bool
+	o := small(errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if failing.Load() && op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".log") {
+			return broken
+		}
+		return nil
+	})))
+	ended := make(chan error, 1)
+	o.OnFatal = func(err error) {
+		select {
+		case ended <- err:
+		default:
+		}
+		select {} // The process would be gone.
+	}
+	db, err := Open("state", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failing.Store(true)
+	go pour(t, db.Group(1), nil)
+	select {
+	case err := <-ended:
+		if !strings.Contains(err.Error(), broken.Error()) {
+			t.Errorf("ended with %v, want %v", err, broken)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("a write that fails ends nothing")
+	}
+}

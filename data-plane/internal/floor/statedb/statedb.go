@@ -73,6 +73,7 @@ type DB struct {
 	fs     vfs.FS
 	dir    string
 	watch  func(op string) (end func())
+	fatal  func(error)
 	txns   sync.Pool // Of spent *Txn.
 
 	exports *exports
@@ -138,7 +139,7 @@ func Open(dir string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open state store %s: %w", dir, err)
 	}
-	d := &DB{pebble: db, fs: o.FS, dir: dir, watch: o.Watch, exports: newExports()}
+	d := &DB{pebble: db, fs: o.FS, dir: dir, watch: o.Watch, fatal: o.OnFatal, exports: newExports()}
 	if err := d.clearStaging(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -169,10 +170,22 @@ func (d *DB) Close() error {
 	return d.pebble.Close()
 }
 
+// written runs a write. Pebble panics when its write-ahead log can't be written, as on a
+// full disk: that ends the process as any failed write does (R6).
+func (d *DB) written(write func() error) error {
+	defer func() {
+		if r := recover(); r != nil {
+			d.fatal(fmt.Errorf("state store: write: %v", r))
+			panic(r) // Fatal returned: a test.
+		}
+	}()
+	return write()
+}
+
 // Sync makes every commit so far durable.
 func (d *DB) Sync() error {
 	// The write-ahead log is sequential: syncing a record after the others syncs them.
-	if err := d.pebble.LogData(nil, pebble.Sync); err != nil {
+	if err := d.written(func() error { return d.pebble.LogData(nil, pebble.Sync) }); err != nil {
 		return fmt.Errorf("sync state store: %w", err)
 	}
 	return nil

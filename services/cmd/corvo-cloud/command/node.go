@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -55,6 +56,7 @@ folder isn't the one it had.`,
 	fs := c.Flags()
 	fs.StringVar(&f.ID, "id", "", "`NAME` of this node; can't change once there is data")
 	fs.StringVar(&f.Dir, "data", "", "`DIR` of this node's data")
+	fs.StringVar(&f.LogDir, "log-dir", "", "`DIR` for the raft log, on a disk of its own; always give the same (default: in --data)")
 	fs.StringVar(&f.api, "api", "127.0.0.1:7101", "`ADDRESS` for proxies and other nodes")
 	fs.StringVar(&f.raft, "raft", "127.0.0.1:7001", "`ADDRESS` for raft")
 	fs.StringVar(&f.peers, "peers", "", "where the nodes of the cell are, including this one: `ID=RAFT/URL,...`")
@@ -82,6 +84,11 @@ func (s *session) node(ctx context.Context, f nodeFlags) error {
 		return err
 	}
 	f.cell.follow(ctx, f.Secrets, s.logger())
+	if f.LogDir != "" {
+		if f.LogDir, err = filepath.Abs(f.LogDir); err != nil {
+			return usagef("--log-dir: %v", err)
+		}
+	}
 	s.limitMemory(nodeMemory)
 	dir, err := datadir.Claim(f.Dir, "node")
 	if err != nil {

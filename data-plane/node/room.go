@@ -1,0 +1,218 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/disk"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
+)
+
+// votersEvery is how often a node that leads shards asks the others how full their
+// disks are.
+const votersEvery = 2 * time.Second
+
+// room is how full the disks are that this node's work depends on.
+type room struct {
+	mu     sync.Mutex // Guards the rest.
+	disks  map[string]diskRoom
+	voters map[uint32]shortage // By shard.
+}
+
+type diskRoom struct {
+	level disk.SpaceLevel
+	used  float64
+}
+
+// shortage is what the voters of a shard have no room for: each names the nodes whose
+// disks are the reason, and is empty while there is room.
+type shortage struct{ jobs, leases []string }
+
+// watchDisks begins to watch the disk of the data and, if it is elsewhere, that of the
+// log.
+func (n *Node) watchDisks() error {
+	dirs := []string{n.cfg.Dir}
+	if n.cfg.LogDir != "" {
+		dirs = append(dirs, n.cfg.LogDir)
+	}
+	for _, dir := range dirs {
+		s, err := disk.NewSpace(n.cfg.fs, dir, disk.SpaceOptions{Logger: n.logger, OnChange: func(level disk.SpaceLevel, used float64) { n.onSpace(dir, level, used) }})
+		if err != nil {
+			return err
+		}
+		n.spaces = append(n.spaces, s)
+	}
+	return nil
+}
+
+// onSpace: at 90 % no new jobs, at 97 % no leases either, before the log fills the
+// disk. At both levels, nodes with room lead instead. The fullest disk counts.
+func (n *Node) onSpace(dir string, level disk.SpaceLevel, used float64) {
+	n.room.mu.Lock()
+	defer n.room.mu.Unlock()
+	if n.room.disks == nil {
+		n.room.disks = make(map[string]diskRoom)
+	}
+	n.room.disks[dir] = diskRoom{level, used}
+	worst, where := diskRoom{}, n.cfg.Dir
+	for d, r := range n.room.disks {
+		if r.level > worst.level || r.level == worst.level && r.used > worst.used {
+			worst, where = r, d
+		}
+	}
+	detail := fmt.Sprintf("%.0f %% of the disk under %s used", worst.used, where)
+	n.setIf(worst.level >= disk.SpaceExhaust, health.DiskFull, detail)
+	n.setIf(worst.level == disk.SpaceTight, health.DiskTight, detail)
+	if worst.level > disk.SpaceOK {
+		return
+	}
+	for _, b := range []*disk.Ballast{n.ballast, n.logBallast} {
+		if b == nil {
+			continue
+		}
+		if err := b.Lay(); err != nil {
+			n.logger.Error("reserve room on the disk", "err", err)
+		}
+	}
+}
+
+// watchVoters asks the other nodes how full they are while this one leads: a quorum
+// that depends on a full disk is lost with the next write to it.
+func (n *Node) watchVoters() {
+	tick := time.NewTicker(votersEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-n.loopCtx.Done():
+			return
+		}
+		n.askVoters(n.loopCtx)
+		n.holdOff()
+	}
+}
+
+func (n *Node) askVoters(ctx context.Context) {
+	found := make(map[uint32]shortage)
+	var nodes []*cellv1.NodeStatus
+	for _, id := range n.openShardIDs() {
+		g := n.groups.Group(id)
+		if g == nil || !g.Leading() {
+			continue
+		}
+		if nodes == nil {
+			nodes = n.members.Nodes(ctx)
+		}
+		found[id] = shortageOf(g.Status().Voters, nodes)
+	}
+	n.room.mu.Lock()
+	before := n.room.voters
+	n.room.voters = found
+	n.room.mu.Unlock()
+	for id, s := range found {
+		if was := before[id]; !slices.Equal(was.jobs, s.jobs) || !slices.Equal(was.leases, s.leases) {
+			n.logger.Warn("room on the disks of a shard's voters", "shard", id, "new_jobs_refused_for", strings.Join(s.jobs, ","), "no_leases_for", strings.Join(s.leases, ","))
+		}
+	}
+}
+
+// shortageOf finds out whether the voters that answer and have room are a quorum. If
+// they are not, the full ones are the reason; voters that do not answer alone are none.
+func shortageOf(voters []string, nodes []*cellv1.NodeStatus) shortage {
+	var s shortage
+	var tight, full []string
+	answer := 0
+	for _, n := range nodes {
+		id := n.GetNode().GetId()
+		if !slices.Contains(voters, id) || !n.GetReachable() {
+			continue
+		}
+		answer++
+		switch causes := n.GetCauses(); {
+		case hasCause(causes, health.DiskFull):
+			full, tight = append(full, id), append(tight, id)
+		case hasCause(causes, health.DiskTight):
+			tight = append(tight, id)
+		}
+	}
+	quorum := len(voters)/2 + 1
+	if answer-len(tight) < quorum {
+		s.jobs = tight
+	}
+	if answer-len(full) < quorum {
+		s.leases = full
+	}
+	return s
+}
+
+func hasCause(causes []*cellv1.HealthCause, r health.Reason) bool {
+	return slices.ContainsFunc(causes, func(c *cellv1.HealthCause) bool { return c.GetReason() == string(r) })
+}
+
+// shortage is what the voters of a shard have no room for.
+func (n *Node) shortage(id uint32) shortage {
+	n.room.mu.Lock()
+	defer n.room.mu.Unlock()
+	s := n.room.voters[id]
+	if n.fitness.Has(health.DiskTight) || n.fitness.Has(health.DiskFull) {
+		s.jobs = []string{n.cfg.ID}
+	}
+	return s
+}
+
+// holdOff stops granting leases that the node may not be able to keep, and taking
+// jobs that there is hardly room for, here or on a quorum of the voters.
+func (n *Node) holdOff() {
+	level := n.fitness.Level()
+	for _, id := range n.openShardIDs() {
+		s := n.groups.shard(id)
+		if s == nil {
+			continue
+		}
+		short := n.shortage(id)
+		s.HoldOff(level >= health.Critical || len(short.leases) > 0)
+		s.RefuseJobs(short.jobs)
+	}
+}
+
+func (n *Node) openShardIDs() []uint32 {
+	return slices.DeleteFunc(n.groups.IDs(), func(id uint32) bool { return n.groups.shard(id) == nil })
+}
+
+// logDir is where the raft log is.
+func (n *Node) logDir() string { return filepath.Join(n.logHome(), "raftlog") }
+
+// logHome is the folder on the log's disk.
+func (n *Node) logHome() string {
+	if n.cfg.LogDir != "" {
+		return n.cfg.LogDir
+	}
+	return n.cfg.Dir
+}
+
+// layBallasts reserves room on both disks.
+func (n *Node) layBallasts() (err error) {
+	onFull := func() { n.fitness.Set(health.DiskFull, "a write found no space") }
+	lay := func(dir string) (*disk.Ballast, error) {
+		return disk.NewBallast(n.cfg.fs, n.cfg.fs.PathJoin(dir, "ballast"), ballastBytes, n.logger, onFull)
+	}
+	if n.ballast, err = lay(n.cfg.Dir); err != nil || n.cfg.LogDir == "" {
+		return err
+	}
+	n.logBallast, err = lay(n.cfg.LogDir)
+	return err
+}
+
+// logFS is the file system under the log.
+func (n *Node) logFS() *disk.Ballast {
+	if n.logBallast != nil {
+		return n.logBallast
+	}
+	return n.ballast
+}

@@ -1,0 +1,55 @@
+package node
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
+)
+
+// New jobs are refused before a quorum depends on a nearly full disk, and leases before it
+// depends on a full one.
+func TestShortage_IsThatOfTheQuorum(t *testing.T) {
+	t.Parallel()
+	for disks, want := range map[string]string{ // ok, tight, full, away: one letter for each voter.
+		"ooo": "[] []", "oot": "[] []", "oof": "[] []", "ooa": "[] []",
+		"ott": "[2 3] []", "otf": "[2 3] []", "off": "[2 3] [2 3]",
+		"ota": "[2] []", "ofa": "[2] [2]", "oaa": "[] []", "taa": "[1] []",
+		"ttt": "[1 2 3] []", "fff": "[1 2 3] [1 2 3]",
+		"ooott": "[] []", "oottt": "[3 4 5] []", "o": "[] []", "t": "[1] []", "f": "[1] [1]",
+	} {
+		var nodes []*cellv1.NodeStatus
+		var voters []string
+		for i, d := range disks {
+			n := &cellv1.NodeStatus{Node: &cellv1.Node{Id: fmt.Sprint(i + 1)}, Reachable: d != 'a'}
+			switch d {
+			case 't':
+				n.Causes = []*cellv1.HealthCause{{Reason: string(health.DiskTight)}}
+			case 'f':
+				n.Causes = []*cellv1.HealthCause{{Reason: string(health.DiskFull)}}
+			}
+			nodes, voters = append(nodes, n), append(voters, n.GetNode().GetId())
+		}
+		learner := &cellv1.NodeStatus{Node: &cellv1.Node{Id: "9"}, Reachable: true, Causes: []*cellv1.HealthCause{{Reason: string(health.DiskFull)}}}
+		s := shortageOf(voters, append(nodes, learner))
+		if got := fmt.Sprint(s.jobs, s.leases); got != want {
+			t.Errorf("%s: %s, want %s", disks, got, want)
+		}
+	}
+}
+
+func TestConfig_LogAndDataAreApart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for logDir, ok := range map[string]bool{
+		"": true, dir + "-log": true, filepath.Join(dir, "..", "elsewhere"): true, dir: false, filepath.Join(dir, "log"): false, filepath.Dir(dir): false,
+	} {
+		c := Config{Dir: dir, LogDir: logDir}
+		if got := !strings.Contains(fmt.Sprint(c.check()), "the log's folder"); got != ok {
+			t.Errorf("log in %q: allowed %v, want %v", logDir, got, ok)
+		}
+	}
+}
