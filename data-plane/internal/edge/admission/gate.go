@@ -253,3 +253,13 @@ func (g *Gate) look() {
 	g.looked, g.done, g.crowded = now, 0, g.line.Len() > 0
 	g.admit()
 }
+
+// UnderWay is how many units are.
+func (g *Gate) UnderWay() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.used
+}
+
+// Waiting is how many units wait.
+func (g *Gate) Waiting() int64 { return g.waiting.Used() }

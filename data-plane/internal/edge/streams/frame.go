@@ -228,7 +228,7 @@ func (st *Stream) word(msg *frameOut, part string, err error) {
 	f := st.Backend.Show(messages.Paths(err))
 	text := part + ": " + f.Error()
 	if f.Code == fault.Exhausted {
-		text = "OVERLOADED: " + text
+		text = textOverloaded + ": " + text
 	}
 	if msg.Error != "" {
 		text = msg.Error + "; " + text

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,7 @@ type pipeline struct {
 	parking  context.Context    // Parent of every parked fetch.
 	giveUp   context.CancelFunc // Ends parking.
 	leaving  atomic.Bool        // Our last answer is out; the client is not read any more.
+	refused  atomic.Int32       // Frames in a row that were refused for what is used up.
 
 	mu     sync.Mutex // Guards parked.
 	parked map[uint64]context.CancelFunc
@@ -113,8 +115,27 @@ func (p *pipeline) inSlot(f *frame) {
 	}
 	p.handlers.Go(func() {
 		defer func() { <-p.slots }()
-		p.reply(p.handle(p.ctx, f))
+		r := p.handle(p.ctx, f)
+		p.slowDown(r)
+		p.reply(r)
 	})
+}
+
+const (
+	// refusalPause is how much longer each refusal in a row takes, up to refusalPauseMax.
+	refusalPause    = 10 * time.Millisecond
+	refusalPauseMax = 250 * time.Millisecond
+)
+
+// slowDown holds back the refusal of a frame whose client goes on sending what is refused:
+// reading and decoding frames for nothing costs the neighbours as much as doing them.
+func (p *pipeline) slowDown(r Reply) {
+	if !strings.HasPrefix(r.Msg.GetError(), textOverloaded) {
+		p.refused.Store(0)
+		return
+	}
+	n := p.refused.Add(1)
+	p.pause(min(time.Duration(n)*refusalPause, refusalPauseMax))
 }
 
 // park lets a fetch wait beside everything else.

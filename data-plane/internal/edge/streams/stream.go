@@ -29,8 +29,11 @@ const (
 	RecheckEvery = 500 * time.Millisecond
 )
 
-// textNotLeader is the error word existing clients match on.
-const textNotLeader = "NOT_LEADER"
+// textNotLeader and textOverloaded are error words that existing clients match on.
+const (
+	textNotLeader  = "NOT_LEADER"
+	textOverloaded = "OVERLOADED"
+)
 
 // Frames is what a stream is to us; connect's BidiStream is one. Receive and Send
 // may run at the same time, each from one goroutine.

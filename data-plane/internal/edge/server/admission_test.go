@@ -1,0 +1,93 @@
+package server
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/admission"
+)
+
+// TestAdmission_WhoIsRefusedIsToldWhen: calls with a 429, frames with OVERLOADED, and the
+// rest of the stream goes on.
+func TestAdmission_WhoIsRefusedIsToldWhen(t *testing.T) {
+	t.Parallel()
+	const everything = 1 << 16
+	gate := admission.New(admission.Options{})
+	b := newBench(t, benchOptions{Options: Options{Admission: gate}})
+	b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 201)
+	k := b.open(t.Context())
+	if out := k.ask(&frameIn{RequestId: 1, Pipelined: true, Enqueues: enqueues("q")}); out.GetError() != "" {
+		t.Fatalf("a frame: %v", out)
+	}
+
+	under, err := gate.Enter(t.Context(), "", everything)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := make(chan admission.Turn)
+	go func() {
+		turn, _ := gate.Enter(t.Context(), "", everything)
+		next <- turn
+	}()
+	eventually.True(t, 5*time.Second, "as much waits as may", func() bool { return gate.Waiting() == everything })
+
+	a := b.post("/api/v1/enqueue", `{"queue":"q"}`)
+	if p := a.problem(t); a.status != 429 || p.Code != "OVERLOADED" || p.RetryAfterMS <= 0 || a.header.Get("Retry-After") == "" {
+		t.Errorf("a call: %d %+v, Retry-After %q", a.status, p, a.header.Get("Retry-After"))
+	}
+	if out := k.ask(&frameIn{RequestId: 2, Enqueues: enqueues("q")}); out.GetCode() != "OVERLOADED" || !strings.HasPrefix(out.GetError(), "OVERLOADED:") || len(out.GetEnqueuedJobIds()) > 0 {
+		t.Errorf("a frame: %v", out)
+	}
+
+	under.Leave()
+	(<-next).Leave()
+	b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 201)
+	if out := k.ask(&frameIn{RequestId: 3, Enqueues: enqueues("q")}); out.GetError() != "" || len(out.GetEnqueuedJobIds()) != 1 {
+		t.Errorf("the stream's next frame: %v", out)
+	}
+}
+
+// TestAdmission_NothingIsHeldWhileAFetchWaits: else long polls would keep everybody out.
+func TestAdmission_NothingIsHeldWhileAFetchWaits(t *testing.T) {
+	t.Parallel()
+	gate := admission.New(admission.Options{})
+	b := newBench(t, benchOptions{Options: Options{Admission: gate}})
+	answer := make(chan answerOf)
+	go func() { answer <- b.post("/api/v1/fetch", `{"queues":["q"],"worker_id":"w","wait":"10s"}`) }()
+	k := b.open(t.Context())
+	k.send(&frameIn{RequestId: 1, Pipelined: true, Queues: []string{"q"}, WorkerId: "w", FetchCount: 1})
+	eventually.True(t, 5*time.Second, "both fetches wait", func() bool { return b.jobs.shard.Stats().Parked.Load() == 2 })
+	if n := gate.UnderWay(); n != 0 {
+		t.Errorf("%d units are under way while two fetches wait", n)
+	}
+	b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 201)
+	b.post("/api/v1/enqueue", `{"queue":"q"}`).want(t, 201)
+	(<-answer).want(t, 200)
+	if out := k.receive(); len(out.GetJobs()) != 1 {
+		t.Errorf("the stream's fetch: %v", out)
+	}
+}
+
+// TestStream_ItsRefusalsGetSlower: a client that sends at once what was refused costs the
+// neighbours as much as one whose frames are done.
+func TestStream_ItsRefusalsGetSlower(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, benchOptions{Options: Options{FramesMax: 1}})
+	b.srv.streams.BeginFrame("")
+	k := b.open(t.Context())
+	began := time.Now()
+	for id := range uint64(5) {
+		if out := k.ask(&frameIn{RequestId: id + 1, Pipelined: true, Acks: acks("x")}); out.GetCode() != "OVERLOADED" {
+			t.Fatalf("frame: %v", out)
+		}
+	}
+	if took := time.Since(began); took < 150*time.Millisecond { // 10 + 20 + 30 + 40 + 50.
+		t.Errorf("five refusals took %s", took)
+	}
+	b.srv.streams.EndFrame("")
+	if out := k.ask(&frameIn{RequestId: 9, Acks: acks("x")}); out.GetError() != "" {
+		t.Errorf("after: %v", out)
+	}
+}
