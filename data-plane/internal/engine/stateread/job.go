@@ -3,6 +3,7 @@ package stateread
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
@@ -136,28 +137,22 @@ const errorsShown = 100
 func readErrors(r Reader, space keys.Space, ns job.Namespace, id job.ID) ([]records.AttemptError, error) {
 	var out []records.AttemptError
 	from, to := space.AttemptErrors(ns, id)
-	err := r.Scan(from, to, func(_, value []byte) (bool, error) {
+	err := r.ScanBack(from, to, func(_, value []byte) (bool, error) {
 		e, err := records.DecodeAttemptError(value)
-		if err != nil {
-			return false, err
-		}
-		if len(out) == errorsShown {
-			out = append(out[:0], out[1:]...)
-		}
 		out = append(out, e)
-		return true, nil
+		return len(out) < errorsShown, err
 	})
+	slices.Reverse(out)
 	return out, err
 }
 
-// ReadLastError reads the latest failed attempt of a job; zero if there is none.
-func ReadLastError(g *statedb.Group, ns job.Namespace, id job.ID) (records.AttemptError, error) {
-	var last records.AttemptError
+// ReadLastError reads the latest failed attempt of a job; zero if there is none. It reads
+// that one alone.
+func ReadLastError(g *statedb.Group, ns job.Namespace, id job.ID) (last records.AttemptError, err error) {
 	from, to := keys.In(g.Prefix()).AttemptErrors(ns, id)
-	err := g.Scan(from, to, func(_, value []byte) (bool, error) {
-		var err error
+	err = g.ScanBack(from, to, func(_, value []byte) (bool, error) {
 		last, err = records.DecodeAttemptError(value)
-		return true, err
+		return false, err
 	})
 	return last, err
 }

@@ -15,6 +15,7 @@ type getter interface {
 type Reader interface {
 	getter
 	Scan(from, to []byte, f func(key, value []byte) (bool, error)) error
+	ScanBack(from, to []byte, f func(key, value []byte) (bool, error)) error
 }
 
 // Get reads one record; there is false if there is none.

@@ -243,6 +243,11 @@ func (g *Group) Scan(from, to []byte, f func(key, value []byte) (bool, error)) e
 	return scan(g.db.pebble, g.prefix, from, to, f)
 }
 
+// ScanBack is Scan from the end of the span to its beginning.
+func (g *Group) ScanBack(from, to []byte, f func(key, value []byte) (bool, error)) error {
+	return scanBack(g.db.pebble, g.prefix, from, to, f)
+}
+
 // Compact removes from the disk what was deleted from a span.
 func (g *Group) Compact(ctx context.Context, from, to []byte) error {
 	assertPrefix(g.prefix, from)
@@ -254,6 +259,10 @@ func (g *Group) Compact(ctx context.Context, from, to []byte) error {
 
 func scan(r pebble.Reader, prefix [4]byte, from, to []byte, f func(key, value []byte) (bool, error)) error {
 	return walk(r, prefix, from, to, (*pebble.Iterator).First, (*pebble.Iterator).Next, f)
+}
+
+func scanBack(r pebble.Reader, prefix [4]byte, from, to []byte, f func(key, value []byte) (bool, error)) error {
+	return walk(r, prefix, from, to, (*pebble.Iterator).Last, (*pebble.Iterator).Prev, f)
 }
 
 // walk calls f for the keys of [from, to) from the one that begin finds on.
@@ -298,9 +307,9 @@ func (v *View) Scan(from, to []byte, f func(key, value []byte) (bool, error)) er
 	return scan(v.snap, v.prefix, from, to, f)
 }
 
-// ScanBack is Scan from the end of the span to its beginning.
+// ScanBack is Group.ScanBack on the snapshot.
 func (v *View) ScanBack(from, to []byte, f func(key, value []byte) (bool, error)) error {
-	return walk(v.snap, v.prefix, from, to, (*pebble.Iterator).Last, (*pebble.Iterator).Prev, f)
+	return scanBack(v.snap, v.prefix, from, to, f)
 }
 
 // Close releases the snapshot.
