@@ -16,6 +16,10 @@ import (
 // before it, so that two do not stand at the same moment and split the votes.
 const placeSteps = 5
 
+// staggers divides a tenth of the timeout: groups of one node look at as many different
+// moments for a leader that they lost together (R16).
+const staggers = 16
+
 // secondLook is the pause before a silence is believed. A process that did not run
 // for a while has the heartbeats it missed in its sockets, and reads them first.
 const secondLook = 20 * time.Millisecond
@@ -23,6 +27,7 @@ const secondLook = 20 * time.Millisecond
 // contact decides when a silence is the leader's end.
 type contact struct {
 	timeout  time.Duration
+	group    uint32
 	suspects bool // The silence was seen once.
 }
 
@@ -33,7 +38,7 @@ func (c *contact) look(following bool, last, now time.Time, place int) (wake boo
 		c.suspects = false
 		return false, c.timeout
 	}
-	patience := c.timeout + time.Duration(place)*c.timeout/placeSteps
+	patience := c.patience(place)
 	if left := patience - now.Sub(last); left > 0 {
 		c.suspects = false
 		return false, left
@@ -46,10 +51,17 @@ func (c *contact) look(following bool, last, now time.Time, place int) (wake boo
 	return true, c.timeout
 }
 
+// patience is how long a silence must last. It is the same stagger for all members of a group,
+// so that their order holds.
+func (c *contact) patience(place int) time.Duration {
+	stagger := time.Duration(c.group%staggers) * c.timeout / (10 * staggers)
+	return c.timeout + time.Duration(place)*c.timeout/placeSteps + stagger
+}
+
 // watchContact runs until Shutdown.
 func (g *Group) watchContact() {
 	defer g.wg.Done()
-	c := contact{timeout: g.raft.ReloadableConfig().HeartbeatTimeout}
+	c := contact{timeout: g.raft.ReloadableConfig().HeartbeatTimeout, group: g.id}
 	timer := time.NewTimer(c.timeout)
 	defer timer.Stop()
 	for {
@@ -68,12 +80,19 @@ func (g *Group) watchContact() {
 
 // place is this node's number among the group's members.
 func (g *Group) place() int {
-	for i, s := range g.raft.GetConfiguration().Configuration().Servers {
+	members := g.raft.GetConfiguration().Configuration().Servers
+	for i, s := range members {
 		if string(s.ID) == g.nodeID {
-			return i % placeSteps
+			return placeIn(g.id, i, len(members))
 		}
 	}
 	return 0
+}
+
+// placeIn lets another member be first in each group: the one that was not lost does not
+// stand for all of them.
+func placeIn(group uint32, member, members int) int {
+	return (member + int(group)%members) % members % placeSteps
 }
 
 // lookForLeader makes raft look at once whether its leader is silent. The library

@@ -36,3 +36,42 @@ func TestContact_BelievesASilenceAfterATimeoutAndASecondLook(t *testing.T) {
 		}
 	}
 }
+
+func TestContact_GroupsOfOneNodeDoNotStandInTheSameInstant(t *testing.T) {
+	t.Parallel()
+	const timeout, groups, members = 500 * time.Millisecond, 32, 3
+	for lost := range members {
+		stands := make(map[time.Duration]int) // When, and how many groups.
+		first := make(map[int]int)            // Who stands first, and in how many groups.
+		for id := uint32(1); id <= groups; id++ {
+			c := contact{timeout: timeout, group: id}
+			earliest, second, who := time.Hour, time.Hour, 0
+			for m := range members {
+				at := c.patience(placeIn(id, m, members))
+				switch {
+				case m == lost:
+				case at < earliest:
+					earliest, second, who = at, earliest, m
+				default:
+					second = min(second, at)
+				}
+			}
+			if second-earliest < timeout/placeSteps {
+				t.Errorf("group %d: two members stand %s apart", id, second-earliest)
+			}
+			if earliest > timeout+timeout/placeSteps+timeout/10 {
+				t.Errorf("group %d: the first stands after %s", id, earliest)
+			}
+			stands[earliest]++
+			first[who]++
+		}
+		for at, n := range stands {
+			if n > groups/staggers*2 {
+				t.Errorf("member %d lost: %d of %d groups stand after %s", lost, n, groups, at)
+			}
+		}
+		if len(first) != members-1 || min(first[(lost+1)%members], first[(lost+2)%members]) < groups/members-1 {
+			t.Errorf("member %d lost: those left stand first in %v groups", lost, first)
+		}
+	}
+}
