@@ -30,7 +30,7 @@ func (g *Group) cutLog() {
 			g.logger.Warn("log", "err", err)
 		}
 		bytes := g.fsm.bytes.Load()
-		if bytes-lastBytes < snapshotBytes {
+		if bytes-lastBytes < min(snapshotBytes, g.logBytes()) {
 			continue
 		}
 		if err := g.snapshot(); err != nil {
