@@ -123,6 +123,7 @@ test-long: ## What is too long for make test: wrong clocks, kills, planted bugs,
 	@$(MAKE) test-upgrade
 	@$(MAKE) flood
 	@$(MAKE) year
+	@$(MAKE) test-catchup
 	@$(MAKE) soak
 	@$(MAKE) full-disk
 	@$(MAKE) mutants
@@ -136,6 +137,10 @@ test-upgrade: ## Two builds of corvo-cloud in one cell, upgraded and downgraded 
 .PHONY: full-disk
 full-disk: ## Fill the disks of a cell, four file systems of 1 GiB (a minute; needs root to mount them, or is skipped).
 	cd services && CORVO_TEST_LONG=1 go test ./e2e/fulldisk -count=1 -v -timeout 10m
+
+.PHONY: test-catchup
+test-catchup: ## A node is away for ten minutes under full load, and comes back (a quarter of an hour).
+	cd services && CORVO_TEST_LONG=1 go test ./e2e -run TestCatchUp -count=1 -v -timeout 30m
 
 .PHONY: soak
 soak: ## Kill the leader under load KILLS=100 times and check the whole history (about six minutes).
