@@ -99,7 +99,9 @@ var serverFailures = []struct {
 	{node.ErrVersion, ExitVersion, "CELL_VERSION", "the data is as it should be: start it with the version of corvo-cloud that the other nodes run (docs/upgrades.md)"},
 	{node.ErrRecovering, ExitConflict, "RECOVERING", "run `corvo-cloud node recover --data ... --accept-loss` again: it goes on where it was interrupted"},
 	{node.ErrQuarantined, ExitFail, "QUARANTINED", "start it again, then run `corvo-cloud cell repair --group 1 --node ...` (docs/operations.md)"},
-	{node.ErrStorage, ExitStopped, "STORAGE", "don't restart it in a loop: copy the folder and check the disk; in a cell, replace it with a node that has a new id and an empty folder (docs/operations.md)"},
+	{node.ErrLogDamaged, ExitConflict, "LOG_DAMAGED", "remove its id with `corvo-cloud cell remove-node`, then " + newNode},
+	{node.ErrOnlyCopy, ExitConflict, "ONLY_COPY", "copy the folder and check the disk; what is damaged has no other copy"},
+	{node.ErrStorage, ExitStopped, "STORAGE", "don't restart it in a loop: check the disk; in a cell, `corvo-cloud node repair` says whether its state can be copied from the others, or whether it must be replaced (docs/operations.md)"},
 	{node.ErrKeyFile, ExitConflict, "KEY_FILE", ""},
 }
 

@@ -52,7 +52,7 @@ folder isn't the one it had.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.node(c.Context(), f) },
 	}
-	c.AddCommand(s.recoverCommand())
+	c.AddCommand(s.recoverCommand(), s.nodeRepairCommand())
 	fs := c.Flags()
 	fs.StringVar(&f.ID, "id", "", "`NAME` of this node; can't change once there is data")
 	fs.StringVar(&f.Dir, "data", "", "`DIR` of this node's data")
