@@ -173,6 +173,8 @@ func tokenRefusal(err error) *refusal {
 	switch {
 	case errors.Is(err, usertoken.ErrExpired):
 		return refuseTokenExpired
+	case errors.Is(err, usertoken.ErrFuture):
+		return refuseSkew
 	case errors.Is(err, usertoken.ErrUnknownKey):
 		return refuseUnknownSigner
 	default:

@@ -93,6 +93,9 @@ func TestUserToken_RefusalsTellAStrangerNothing(t *testing.T) {
 	good := m.token(r.acme, "default", nil)
 	forger.record.Id = m.record.GetId() // Its own key under a known name.
 	long := func(c *usertoken.Claims) { c.IssuedAt, c.ExpiresAt = c.IssuedAt.Add(-time.Minute), c.IssuedAt }
+	early := func(c *usertoken.Claims) {
+		c.IssuedAt, c.ExpiresAt = c.IssuedAt.Add(time.Hour), c.ExpiresAt.Add(time.Hour)
+	}
 	cookie := func(q *http.Request) { q.AddCookie(&http.Cookie{Name: "corvo_api_key", Value: good}) }
 	for name, c := range map[string]struct {
 		path string
@@ -108,6 +111,8 @@ func TestUserToken_RefusalsTellAStrangerNothing(t *testing.T) {
 		"no such tenant's path":   {"/t/nobody/api/v1/queues", withToken(good), 403, "FORBIDDEN"},
 		"another tenant's host":   {"/api/v1/queues", both(withToken(good), func(q *http.Request) { q.Host = "beta." + testDomain }), 403, "FORBIDDEN"},
 		"expired":                 {"/t/acme/api/v1/queues", withToken(m.token(r.acme, "default", long)), 401, "TOKEN_EXPIRED"},
+		"of the future":           {"/t/acme/api/v1/queues", withToken(m.token(r.acme, "default", early)), 503, "CLOCK_SKEW"},
+		"forged, of the future":   {"/t/acme/api/v1/queues", withToken(forger.token(r.acme, "default", early)), 401, "UNAUTHORIZED"},
 		"forged":                  {"/t/acme/api/v1/queues", withToken(forger.token(r.acme, "default", nil)), 401, "UNAUTHORIZED"},
 		"unknown signer":          {"/t/acme/api/v1/queues", withToken(newMint(t).token(r.acme, "default", nil)), 401, "UNAUTHORIZED"},
 		"signer ended":            {"/t/acme/api/v1/queues", withToken(ended.token(r.acme, "default", nil)), 401, "UNAUTHORIZED"},

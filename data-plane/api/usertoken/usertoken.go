@@ -40,14 +40,17 @@ const (
 	ulidChars   = 26
 )
 
-// Errors of Verify. Only ErrExpired may be shown to the caller: the caller had a
-// valid token and learns nothing new.
+// Errors of Verify. Only ErrExpired and ErrFuture may be shown to the caller: the caller had
+// a valid token and learns nothing new.
 var (
 	ErrMalformed  = errors.New("not a user token")
 	ErrUnknownKey = errors.New("the user token names a signing key that is not known")
 	ErrSignature  = errors.New("the user token's signature is wrong")
 	ErrExpired    = errors.New("the user token has expired")
-	ErrClaims     = errors.New("the user token does not say what it must")
+	// ErrFuture: a token rightly signed was issued after the reader's now, so the clock of one of
+	// them is wrong and not the token.
+	ErrFuture = errors.New("the user token was issued in the future")
+	ErrClaims = errors.New("the user token does not say what it must")
 )
 
 // Claims is what a token says.
@@ -155,7 +158,7 @@ func Verify(keys func(keyID string) ed25519.PublicKey, token string, now time.Ti
 		return Claims{}, err
 	}
 	if c.IssuedAt.After(now.Add(SkewMax)) {
-		return Claims{}, fmt.Errorf("%w: issued in the future", ErrClaims)
+		return Claims{}, ErrFuture
 	}
 	if !now.Before(c.ExpiresAt) {
 		return Claims{}, ErrExpired

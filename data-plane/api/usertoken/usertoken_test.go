@@ -83,7 +83,7 @@ func TestVerify_LivesFromShortlyBeforeItsIssueToItsExpiry(t *testing.T) {
 		after time.Duration
 		want  error
 	}{
-		{-SkewMax, ErrClaims}, {-SkewMax + 7*time.Millisecond, nil}, {0, nil},
+		{-SkewMax, ErrFuture}, {-SkewMax + 7*time.Millisecond, nil}, {0, nil},
 		{Life - time.Second, nil}, {Life, ErrExpired}, {time.Hour, ErrExpired},
 	} {
 		if _, err := Verify(s.keys, text, noon.Add(c.after)); !errors.Is(err, c.want) {
