@@ -121,13 +121,13 @@ test-race: ## The short tests under the race detector (needs a C compiler).
 test-long: ## What is too long for make test: wrong clocks, kills, planted bugs, every fuzz target (about forty minutes).
 	@cd services && CORVO_TEST_LONG=1 go test ./e2e/clocks -count=1 -timeout 20m
 	@$(MAKE) test-upgrade
-	@$(MAKE) flood
 	@$(MAKE) year
 	@$(MAKE) test-catchup
 	@$(MAKE) soak
 	@$(MAKE) full-disk
 	@$(MAKE) mutants
 	@$(MAKE) fuzz FUZZTIME=10s
+	@$(MAKE) flood
 
 # The short form, once there and back, is among the Go tests.
 .PHONY: test-upgrade
@@ -168,6 +168,7 @@ mutants: ## Break the state machine line by line; every break must fail a test (
 .PHONY: bench
 bench: build ## Measure against the targets (up to an hour; QUICK=1 under five minutes).
 	$(BIN)/corvo bench --suite aims $(if $(QUICK),--quick) $(ARGS)
+	$(if $(QUICK),,@$(MAKE) flood)
 
 ##@ Checks and generated code
 
