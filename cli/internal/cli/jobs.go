@@ -21,7 +21,7 @@ const twoJobs = `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB
 
 func (s *session) jobVerbs() []verb {
 	return append(s.stateVerbs(),
-		s.enqueueVerb(), s.enqueueBatchVerb(), s.jobsVerb(), s.whyVerb(), s.deleteVerb(), s.moveVerb(), s.iterationsVerb(), s.replayVerb(), s.bulkVerb(),
+		s.enqueueVerb(), s.enqueueBatchVerb(), s.jobsVerb(), s.whyVerb(), s.deleteVerb(), s.moveVerb(), s.iterationsVerb(), s.replayVerb(), s.bulkVerb(), s.exportVerb(),
 		verb{root: "inspect", noun: "job get", args: "JOB...", short: "Show everything about jobs", run: s.inspect, example: `  {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB
   {cmd} job_01JD0Z5W6T8RXVQ4K2M3N7P9SB -o json | jq .state`},
 		s.jobVerb("retry", "Retry dead, cancelled or completed jobs; run scheduled and retrying ones now", "corvo cancel"),

@@ -534,6 +534,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Export whole jobs, oldest first */
+        get: operations["get_jobs_export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/search": {
         parameters: {
             query?: never;
@@ -1700,6 +1717,11 @@ export interface components {
         };
         /** @enum {string} */
         EventType: "enqueued" | "scheduled" | "promoted" | "started" | "progress" | "completed" | "failed" | "retrying" | "released" | "lease_expired" | "cancel_requested" | "cancelled" | "expired" | "dead" | "retried" | "deleted" | "moved" | "priority_changed" | "unblocked" | "held" | "approved" | "rejected" | "continued" | "budget_exceeded" | "queue.updated" | "queue.paused" | "queue.resumed" | "queue.draining" | "queue.cleared" | "queue.deleted" | "gap" | "end";
+        ExportPage: {
+            has_more: boolean;
+            jobs: components["schemas"]["Job"][];
+            last_id?: string;
+        };
         FailRequest: {
             /** @description Backtrace of the error. */
             backtrace?: string;
@@ -2657,6 +2679,7 @@ export type Event = components['schemas']['Event'];
 export type EventData = components['schemas']['EventData'];
 export type EventPage = components['schemas']['EventPage'];
 export type EventType = components['schemas']['EventType'];
+export type ExportPage = components['schemas']['ExportPage'];
 export type FailRequest = components['schemas']['FailRequest'];
 export type FailResult = components['schemas']['FailResult'];
 export type FetchRequest = components['schemas']['FetchRequest'];
@@ -3865,6 +3888,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Jobs"];
+                };
+            };
+            /** @description An error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_jobs_export: {
+        parameters: {
+            query?: {
+                /** @description Only jobs of this queue. */
+                queue?: string;
+                /** @description Only jobs in one of these states, separated by commas. */
+                state?: string;
+                /** @description Start after the job with this id: last_id of the previous page. */
+                after?: string;
+                /** @description Jobs per page, 1 to 1000; default 100. A page also ends after 4 MiB of payloads and results. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExportPage"];
                 };
             };
             /** @description An error */

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,61 @@ func (r *real) progress(path string) (events []string) {
 		}
 	}
 	return events
+}
+
+// Every job of the namespace comes once, whole, oldest first, however the pages are cut; and
+// a filter passes over others without an end of its own.
+func TestExport_EveryJobComesOnceAndWhole(t *testing.T) {
+	t.Parallel()
+	r := startReal(t)
+	var all, dead []string
+	for n := range 25 {
+		id := r.enqueue([]string{"q", "other"}[n%2], object{"payload": object{"n": n}})
+		all = append(all, id)
+		if n%5 == 0 {
+			dead = append(dead, id)
+		}
+	}
+	for _, id := range dead {
+		r.call(200, "POST", "/api/v1/jobs/"+id+"/cancel", nil)
+	}
+	walk := func(query string) (ids []string) {
+		after := ""
+		for {
+			page := r.call(200, "GET", "/api/v1/jobs/export?"+query+after, nil)
+			for _, j := range page["jobs"].([]any) {
+				ids = append(ids, j.(object)["id"].(string))
+				if j.(object)["payload"] == nil {
+					t.Errorf("%v has no payload", j)
+				}
+			}
+			if page["has_more"] == false {
+				return ids
+			}
+			after = "&after=" + page["last_id"].(string)
+		}
+	}
+	for query, want := range map[string][]string{"limit=4": all, "limit=1000": all, "limit=25": all, "limit=2&state=cancelled": dead, "limit=1&queue=none": nil} {
+		if got := walk(query); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+	for _, bad := range []string{"limit=0", "limit=1001", "after=x", "state=finished", "queue=a+b", "cursor=x"} {
+		r.call(400, "GET", "/api/v1/jobs/export?"+bad, nil)
+	}
+}
+
+// A page ends when it carries enough, and begins with a job however large it is.
+func TestExport_APageIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	r := startReal(t)
+	for range 40 {
+		r.enqueue("q", object{"payload": strings.Repeat("x", 250<<10)})
+	}
+	page := r.call(200, "GET", "/api/v1/jobs/export?limit=1000", nil)
+	if n := len(page["jobs"].([]any)); n != 16 || page["has_more"] != true {
+		t.Errorf("%d jobs of 250 KB in a page, more %v", n, page["has_more"])
+	}
 }
 
 func TestBulkGet_LeavesOutWhatIsNotThere(t *testing.T) {

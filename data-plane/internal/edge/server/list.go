@@ -10,6 +10,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
@@ -137,6 +138,32 @@ func (c *call) filterFromQuery() (queue.JobFilter, error) {
 	}
 	in.Limit = limitParam(&d, q, 0, queue.ListMax)
 	return in, d.Err()
+}
+
+var exportParams = []shape.Param{
+	shape.TextParam("queue", "Only jobs of this queue."),
+	shape.TextParam("state", "Only jobs in one of these states, separated by commas."),
+	shape.TextParam("after", "Start after the job with this id: last_id of the previous page."),
+	shape.IntParam("limit", "Jobs per page, 1 to 1000; default 100. A page also ends after 4 MiB of payloads and results."),
+}
+
+func (c *call) exportJobs() error {
+	var d shape.Decoder
+	q := c.query(&d)
+	in := queue.ExportInput{Queue: q.Get("queue"), Limit: limitParam(&d, q, queue.ExportDefault, queue.ExportMax)}
+	for _, word := range words(q["state"]) {
+		in.States = append(in.States, wire.State(word))
+	}
+	if text := q.Get("after"); text != "" {
+		var err error
+		if in.After, err = job.ParseID(text); err != nil {
+			d.Problem("after", "%q is not a job id", text)
+		}
+	}
+	if err := d.Err(); err != nil {
+		return err
+	}
+	return c.answer(c.place.Views.Export(c.r.Context(), c.who.Caller, in))
 }
 
 // query is the parameters of the call. It refuses those that mean nothing, and a second

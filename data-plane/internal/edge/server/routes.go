@@ -104,6 +104,8 @@ func httpRoutes() []Route {
 			summary: "Search jobs with every filter", request: "JobSearchRequest", answer: wire.JobSearch{}},
 		{Method: post, Pattern: "/api/v1/jobs/bulk-get", Action: identity.ReadJob, Leader: true, handle: (*call).bulkGet,
 			summary: "Get many jobs by id", request: "BulkGetRequest", answer: wire.Jobs{}},
+		{Method: get, Pattern: "/api/v1/jobs/export", Action: identity.Read, Leader: true, handle: (*call).exportJobs,
+			summary: "Export whole jobs, oldest first", query: exportParams, answer: wire.ExportPage{}},
 		{Method: post, Pattern: "/api/v1/jobs/bulk", Action: identity.Operate, Leader: true, handle: (*call).bulk,
 			summary: "Apply one action to many jobs, by id or by filter", request: "BulkRequest", answer: wire.BulkResult{}, accepted: wire.BulkBegun{}},
 		{Method: get, Pattern: "/api/v1/bulk/{id}", Action: identity.Read, Leader: true, handle: (*call).bulkStatus,

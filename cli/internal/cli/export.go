@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+)
+
+// exportPage is how many jobs or events one call asks for.
+const exportPage = 1000
+
+type exportFlags struct {
+	queue, after, file string
+	states             []string
+	events             bool
+}
+
+func (s *session) exportVerb() verb {
+	var f exportFlags
+	return verb{
+		root: "export", noun: "job export", short: "Write jobs or events as JSON lines",
+		long: `Writes every job of the namespace, with its payload, result and errors, as one line of JSON,
+the oldest first: for your own archive, before retention deletes them. The command keeps what
+it writes in order, so an export that was interrupted continues with --after and the id of the
+last line.`,
+		example: `  {cmd} --file jobs.ndjson
+  {cmd} --queue emails --state completed,dead --file emails.ndjson
+  {cmd} --after job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --file rest.ndjson
+  {cmd} --events --file events.ndjson`,
+		flags: func(c *cobra.Command) {
+			fs := c.Flags()
+			fs.StringVar(&f.queue, "queue", "", "only jobs of this `QUEUE`")
+			fs.StringSliceVar(&f.states, "state", nil, "only jobs in these `STATES`")
+			fs.StringVar(&f.after, "after", "", "continue after this `JOB`, or with --events after this number")
+			fs.StringVar(&f.file, "file", "-", "write to `FILE`, which must not exist; - is stdout")
+			fs.BoolVar(&f.events, "events", false, "the events that are kept, instead of jobs")
+		},
+		run: func(c *cobra.Command, _ []string) error { return s.export(c.Context(), &f) },
+	}
+}
+
+func (s *session) export(ctx context.Context, f *exportFlags) (err error) {
+	if f.events && (f.queue != "" || len(f.states) > 0) {
+		return usagef("--queue and --state are for jobs; leave them out with --events")
+	}
+	to := io.Writer(s.proc.Stdout)
+	if f.file != "-" {
+		file, err := os.OpenFile(f.file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return fmt.Errorf("create %s: %w", f.file, err)
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		to = file
+	}
+	w := bufio.NewWriter(to)
+	pages, things := s.exportJobs, "jobs"
+	if f.events {
+		pages, things = s.exportEvents, "events"
+	}
+	n, last, err := pages(ctx, f, w)
+	if ferr := w.Flush(); ferr != nil {
+		return errors.Join(err, fmt.Errorf("write: %w", ferr))
+	}
+	switch {
+	case err == nil:
+		s.talkf("exported %d %s", n, things)
+	case last != "":
+		s.talkf("exported %d %s; continue with --after %s", n, things, last)
+	}
+	return err
+}
+
+// exportJobs writes page after page and returns how many jobs there were, and after which
+// one it goes on.
+func (s *session) exportJobs(ctx context.Context, f *exportFlags, w io.Writer) (n int, last string, err error) {
+	query := url.Values{"limit": {strconv.Itoa(exportPage)}}
+	for name, value := range map[string]string{"queue": f.queue, "after": f.after} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	for _, state := range f.states {
+		query.Add("state", state)
+	}
+	for {
+		var page struct {
+			wire.ExportPage
+			Jobs []json.RawMessage `json:"jobs"`
+		}
+		if err := s.exportPage(ctx, "/api/v1/jobs/export?"+query.Encode(), &page); err != nil {
+			return n, last, err
+		}
+		if err := writeLines(w, page.Jobs); err != nil {
+			return n, last, err
+		}
+		n, last = n+len(page.Jobs), page.LastID
+		s.progressf("exported %d jobs", n)
+		if !page.HasMore {
+			return n, last, nil
+		}
+		query.Set("after", last)
+	}
+}
+
+// exportEvents does the same with events.
+func (s *session) exportEvents(ctx context.Context, f *exportFlags, w io.Writer) (n int, last string, err error) {
+	query := url.Values{"limit": {strconv.Itoa(exportPage)}, "after_seq": {"0"}}
+	if f.after != "" {
+		query.Set("after_seq", f.after)
+	}
+	for {
+		var page struct {
+			Events []json.RawMessage `json:"events"`
+		}
+		if err := s.exportPage(ctx, "/api/v1/cluster/events?"+query.Encode(), &page); err != nil {
+			return n, last, err
+		}
+		if err := writeLines(w, page.Events); err != nil || len(page.Events) == 0 {
+			return n, last, err
+		}
+		var e wire.Event
+		if err := json.Unmarshal(page.Events[len(page.Events)-1], &e); err != nil {
+			return n, last, fmt.Errorf("read an event: %w", err)
+		}
+		n, last = n+len(page.Events), strconv.FormatUint(e.Seq, 10)
+		s.progressf("exported %d events", n)
+		query.Set("after_seq", last)
+	}
+}
+
+func (s *session) exportPage(ctx context.Context, path string, into any) error {
+	a, err := s.api()
+	if err != nil {
+		return err
+	}
+	r, err := a.send(ctx, get(path))
+	if err != nil {
+		return err
+	}
+	return a.decode(r, into)
+}
+
+func writeLines(w io.Writer, lines []json.RawMessage) error {
+	for _, line := range lines {
+		if _, err := fmt.Fprintf(w, "%s\n", line); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+	}
+	return nil
+}

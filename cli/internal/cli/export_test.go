@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestExport_WritesLinesPageByPage(t *testing.T) {
+	t.Parallel()
+	url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+		body := map[string]string{
+			"/api/v1/jobs/export?limit=1000&queue=q&state=dead":             `{"jobs":[{"id":"job_1","payload":{"a": 1}}],"last_id":"job_2","has_more":true}`,
+			"/api/v1/jobs/export?after=job_2&limit=1000&queue=q&state=dead": `{"jobs":[{"id":"job_3"}],"last_id":"job_3","has_more":false}`,
+			"/api/v1/cluster/events?after_seq=0&limit=1000":                 `{"events":[{"seq":4},{"seq":5}]}`,
+			"/api/v1/cluster/events?after_seq=5&limit=1000":                 `{"events":[]}`,
+			"/api/v1/jobs/export?limit=1000":                                `{"jobs":[{"id":"job_1"}],"last_id":"job_1","has_more":true}`,
+		}[r.URL.RequestURI()]
+		if body == "" {
+			w.WriteHeader(http.StatusForbidden)
+			body = `{"error":"no","code":"FORBIDDEN"}`
+		}
+		_, _ = w.Write([]byte(body))
+	})
+	if got := run(t, url, "export", "--queue", "q", "--state", "dead"); got.exit != ExitOK || got.stdout != "{\"id\":\"job_1\",\"payload\":{\"a\": 1}}\n{\"id\":\"job_3\"}\n" || !strings.Contains(got.stderr, "exported 2 jobs") {
+		t.Errorf("%+v", got)
+	}
+	file := filepath.Join(t.TempDir(), "events.ndjson")
+	if got := run(t, url, "export", "--events", "--file", file); got.exit != ExitOK || got.stdout != "" {
+		t.Errorf("%+v", got)
+	}
+	if raw, err := os.ReadFile(file); err != nil || string(raw) != "{\"seq\":4}\n{\"seq\":5}\n" {
+		t.Errorf("%s, %v", raw, err)
+	}
+	if got := run(t, url, "export", "--events", "--file", file); got.exit == ExitOK || !strings.Contains(got.stderr, "exists") {
+		t.Errorf("an existing file: %+v", got)
+	}
+	if got := run(t, url, "export"); got.exit == ExitOK || got.stdout != "{\"id\":\"job_1\"}\n" || !strings.Contains(got.stderr, "continue with --after job_1") {
+		t.Errorf("an export that breaks off: %+v", got)
+	}
+	if got := run(t, url, "export", "--events", "--queue", "q"); got.exit != ExitUsage {
+		t.Errorf("%+v", got)
+	}
+}
