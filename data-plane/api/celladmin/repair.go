@@ -1,9 +1,11 @@
 package celladmin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -18,7 +20,7 @@ var ErrNoSource = errors.New("the group has no leader to copy from: name a node 
 // with the state of the node from, or of the group's leader if from is empty. With keep, the replica
 // keeps the state it has.
 func (c *Client) Repair(ctx context.Context, nodeID string, group uint32, from string, keep bool) (*cellv1.RepairGroupResponse, error) {
-	nodes, err := c.Nodes(ctx)
+	nodes, leader, err := c.leaderOf(ctx, group, from == "" && !keep)
 	if err != nil {
 		return nil, err
 	}
@@ -28,10 +30,7 @@ func (c *Client) Repair(ctx context.Context, nodeID string, group uint32, from s
 	}
 	in := &cellv1.RepairGroupRequest{Group: group}
 	if !keep {
-		if from == "" {
-			from = leaderOf(nodes, group)
-		}
-		if from == "" || from == nodeID {
+		if from = cmp.Or(from, leader); from == "" || from == nodeID {
 			return nil, ErrNoSource
 		}
 		if in.FromUrl, err = urlOf(nodes, from); err != nil {
@@ -43,6 +42,21 @@ func (c *Client) Repair(ctx context.Context, nodeID string, group uint32, from s
 		return nil, err
 	}
 	return res.Msg, nil
+}
+
+// electionWait is how long a leader is waited for.
+const electionWait = 5 * time.Second
+
+// leaderOf asks for the nodes, and again while a leader is wanted and none is there.
+func (c *Client) leaderOf(ctx context.Context, group uint32, wanted bool) (nodes []*cellv1.NodeStatus, leader string, err error) {
+	for limit := time.Now().Add(electionWait); ; {
+		if nodes, err = c.Nodes(ctx); err != nil {
+			return nil, "", err
+		}
+		if leader = leaderOf(nodes, group); leader != "" || !wanted || time.Now().After(limit) || !pause(ctx) {
+			return nodes, leader, nil
+		}
+	}
 }
 
 func urlOf(nodes []*cellv1.NodeStatus, id string) (string, error) {
