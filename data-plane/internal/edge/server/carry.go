@@ -193,7 +193,7 @@ func (s *Server) carryStream(c *call) error {
 	ctx, cancel := context.WithCancel(c.r.Context())
 	defer cancel()
 	through := &carried{cancel: cancel}
-	if err := s.streams.Add(through); err != nil {
+	if err := s.streams.Add(c.who.Identity.TenantID, through); err != nil {
 		return err
 	}
 	defer s.streams.Remove(through)

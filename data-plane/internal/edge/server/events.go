@@ -55,7 +55,7 @@ func (s *Server) enterEvents(c *call) error {
 	defer cancel(nil)
 	c.r = c.r.WithContext(ctx)
 	st := &eventStream{cancel: cancel}
-	if err := s.streams.Add(st); err != nil {
+	if err := s.streams.Add(c.who.Identity.TenantID, st); err != nil {
 		return err
 	}
 	defer s.streams.Remove(st)

@@ -17,11 +17,11 @@ type Open interface {
 
 // Set is the open streams of a server.
 type Set struct {
-	streamsMax int
-	frames     *fair.Budget[string] // In flight, by tenant.
+	streams *fair.Budget[string] // Open, by tenant.
+	frames  *fair.Budget[string] // In flight, by tenant.
 
-	mu       sync.Mutex // Guards what follows.
-	open     map[Open]struct{}
+	mu       sync.Mutex      // Guards what follows.
+	open     map[Open]string // To its tenant.
 	draining bool
 	empty    chan struct{} // Closed when open becomes empty while draining; nil before.
 }
@@ -29,18 +29,21 @@ type Set struct {
 // NewSet makes a Set that takes so many streams, and frames in flight on all of them,
 // which weight divides among tenants.
 func NewSet(streamsMax, framesMax int, weight func(tenant string) int64) *Set {
-	return &Set{streamsMax: streamsMax, frames: fair.NewBudget(int64(framesMax), weight), open: make(map[Open]struct{})}
+	return &Set{
+		streams: fair.NewBudget(int64(streamsMax), weight), frames: fair.NewBudget(int64(framesMax), weight),
+		open: make(map[Open]string),
+	}
 }
 
-// Add counts a stream in, or refuses it. While the set drains, the stream is told to end
-// at once.
-func (t *Set) Add(st Open) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.open) >= t.streamsMax {
+// Add counts a stream of a tenant in, or refuses it. While the set drains, the stream is
+// told to end at once.
+func (t *Set) Add(tenant string, st Open) error {
+	if !t.streams.Take(tenant, 1) {
 		return fault.New(fault.Exhausted, "OVERLOADED", "OVERLOADED: too many open streams")
 	}
-	t.open[st] = struct{}{}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open[st] = tenant
 	if t.draining {
 		st.End()
 	}
@@ -51,6 +54,7 @@ func (t *Set) Add(st Open) error {
 func (t *Set) Remove(st Open) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.streams.Give(t.open[st], 1)
 	delete(t.open, st)
 	if len(t.open) == 0 && t.empty != nil {
 		close(t.empty)

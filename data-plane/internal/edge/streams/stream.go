@@ -131,7 +131,7 @@ func (st *Stream) Serve() error {
 	if st.Session.Placement.Jobs == nil {
 		return st.send(st.notLeader(0, st.Session.Placement))
 	}
-	if err := st.set.Add(st); err != nil {
+	if err := st.set.Add(st.Tenant, st); err != nil {
 		return st.Backend.RPC(err)
 	}
 	defer st.set.Remove(st)
