@@ -119,7 +119,7 @@ type tb interface {
 	Fatalf(string, ...any)
 }
 
-func openStore(t *testing.T) *statedb.Group {
+func openStore(t testing.TB) *statedb.Group {
 	t.Helper()
 	db, err := statedb.Open("state", statedb.Options{FS: vfs.NewMem(), CacheBytes: 1 << 20, MemTableBytes: 256 << 10})
 	if err != nil {

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -178,5 +179,57 @@ func TestWalk_BrokenRowsAreErrors(t *testing.T) {
 	commit(t, w.g, func(txn *statedb.Txn, space keys.Space) { txn.Set(space.EventMark(busy), []byte{7}) })
 	if _, err := Walk(w.g, busy, 0, func(*Row) bool { return true }); !errors.Is(err, ErrMalformed) {
 		t.Errorf("broken mark: %v", err)
+	}
+}
+
+// BenchmarkWalk measures a page of one event and one of a thousand at the beginning and in the
+// middle of a feed, by how long that is.
+func BenchmarkWalk(b *testing.B) {
+	for _, events := range []int{1_000, 100_000, 1_000_000} {
+		w := &writer{g: openStore(b), marks: map[job.Namespace]*Mark{}}
+		for range events / 100 {
+			w.entry(b, map[job.Namespace]int{busy: 100})
+		}
+		from, to := keys.In(w.g.Prefix()).EventsFrom(busy, 0)
+		if err := w.g.Compact(b.Context(), from, to); err != nil { // It would go on beside what is measured.
+			b.Fatal(err)
+		}
+		for _, limit := range []int{1, 1000} {
+			for _, after := range []uint64{0, uint64(events / 2)} {
+				b.Run(fmt.Sprintf("%d of %d after %d", limit, events, after), func(b *testing.B) {
+					for b.Loop() {
+						n := 0
+						if _, err := Walk(w.g, busy, after, func(r *Row) bool { n += len(r.Events); return n < limit }); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// A page costs what it hands over: of a long feed no more rows are read than of a short one.
+func TestWalk_APageReadsNoMoreRowsThanItNeeds(t *testing.T) {
+	t.Parallel()
+	w := newWriter(t)
+	for range 2000 {
+		w.entry(t, map[job.Namespace]int{busy: 3})
+	}
+	for _, after := range []uint64{0, 1, 2999, 5990} {
+		rows, last := 0, uint64(0)
+		if _, err := Walk(w.g, busy, after, func(r *Row) bool {
+			if rows == 0 && r.Events[0].Seq != after+1 {
+				t.Errorf("after %d comes %d", after, r.Events[0].Seq)
+			}
+			rows++
+			last = r.Events[len(r.Events)-1].Seq
+			return last < after+4
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if rows > 3 || last < after+4 {
+			t.Errorf("four events after %d: %d rows, up to %d", after, rows, last)
+		}
 	}
 }
