@@ -47,7 +47,7 @@ type Config struct {
 	// Join is the API URL of a node of the cell that a new folder joins.
 	Join string
 	// LogDir, if set, is a folder on another disk that the raft log is kept in. It belongs to
-	// Dir for life: without it, the node finds a part of its data gone.
+	// Dir for life: without it, the node does not start.
 	LogDir string
 	// Formation forms the cell from this process. Nil: a new folder waits for Join or for
 	// somebody who forms a cell (corvo.cell.v1.FormationService). A node alone forms

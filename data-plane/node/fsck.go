@@ -38,12 +38,12 @@ type FolderCheck struct {
 
 // CheckFolder reads every byte of log and state in the folder of a stopped node. Read
 // models are not looked at: they are made again.
-func CheckFolder(dir, logDir string) (FolderCheck, error) {
+func CheckFolder(dir string) (FolderCheck, error) {
 	r := FolderCheck{Damaged: []string{}}
 	for _, store := range []struct {
 		dir string
 		log bool
-	}{{raftlogIn(dir, logDir), true}, {filepath.Join(dir, stateDir), false}} {
+	}{{raftlogIn(dir), true}, {filepath.Join(dir, stateDir), false}} {
 		seen := make(map[string]bool)
 		found := func(d *storefiles.Damage) {
 			if !seen[d.Path] {
@@ -67,8 +67,9 @@ func CheckFolder(dir, logDir string) (FolderCheck, error) {
 	return r, nil
 }
 
-func raftlogIn(dir, logDir string) string {
-	if logDir != "" {
+// raftlogIn is the raft log of a stopped node's folder, which knows where it is.
+func raftlogIn(dir string) string {
+	if logDir := logDirOf(vfs.Default, dir); logDir != "" {
 		dir = logDir
 	}
 	return filepath.Join(dir, "raftlog")
@@ -77,14 +78,14 @@ func raftlogIn(dir, logDir string) string {
 // DiscardState leaves out every group on a stopped node whose log is whole, and moves its
 // state away: `cell repair` then copies each group from its leader. Log, terms and votes
 // stay, so the node keeps what it has confirmed. It may be repeated.
-func DiscardState(dir, logDir string, logger *slog.Logger) (r FolderCheck, err error) {
-	if r, err = CheckFolder(dir, logDir); err != nil {
+func DiscardState(dir string, logger *slog.Logger) (r FolderCheck, err error) {
+	if r, err = CheckFolder(dir); err != nil {
 		return r, err
 	}
 	if r.LogDamaged {
 		return r, fmt.Errorf("%w: %s", ErrLogDamaged, strings.Join(r.Damaged, "; "))
 	}
-	path := raftlogIn(dir, logDir)
+	path := raftlogIn(dir)
 	if _, err := os.Stat(path); err != nil {
 		return r, fmt.Errorf("%w: %s isn't the folder of a node's log: %w", ErrFolder, path, err)
 	}

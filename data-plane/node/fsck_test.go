@@ -28,7 +28,7 @@ func TestRepairFolder_ADamagedStateIsCopiedFromTheOthers(t *testing.T) {
 	}
 	r.Stop(2)
 	dir := r.Places[2].Dir
-	if whole, err := node.CheckFolder(dir, ""); err != nil || len(whole.Damaged) != 0 || whole.Files < 4 {
+	if whole, err := node.CheckFolder(dir); err != nil || len(whole.Damaged) != 0 || whole.Files < 4 {
 		t.Fatalf("whole: %+v, %v", whole, err)
 	}
 	tables, err := filepath.Glob(filepath.Join(dir, "state", "*.sst"))
@@ -36,22 +36,22 @@ func TestRepairFolder_ADamagedStateIsCopiedFromTheOthers(t *testing.T) {
 		t.Fatalf("tables: %v, %v", tables, err)
 	}
 	flip(t, tables[0], 30)
-	if bad, err := node.CheckFolder(dir, ""); err != nil || bad.LogDamaged || len(bad.Damaged) != 1 || !strings.Contains(bad.Damaged[0], tables[0]) {
+	if bad, err := node.CheckFolder(dir); err != nil || bad.LogDamaged || len(bad.Damaged) != 1 || !strings.Contains(bad.Damaged[0], tables[0]) {
 		t.Fatalf("damaged: %+v, %v", bad, err)
 	}
 
 	logs, _ := filepath.Glob(filepath.Join(dir, "raftlog", "MANIFEST-*"))
 	flip(t, logs[0], 30)
-	if _, err := node.DiscardState(dir, "", nodetest.Logger()); !errors.Is(err, node.ErrLogDamaged) || !strings.Contains(err.Error(), logs[0]) {
+	if _, err := node.DiscardState(dir, nodetest.Logger()); !errors.Is(err, node.ErrLogDamaged) || !strings.Contains(err.Error(), logs[0]) {
 		t.Fatalf("with a damaged log: %v", err)
 	}
 	flip(t, logs[0], 30)
 
-	done, err := node.DiscardState(dir, "", nodetest.Logger())
+	done, err := node.DiscardState(dir, nodetest.Logger())
 	if err != nil || done.NodeID != "n3" || done.KeptAs == "" || len(done.Groups) < 2 || done.Groups[0] != 1 {
 		t.Fatalf("discard: %+v, %v", done, err)
 	}
-	if again, err := node.DiscardState(dir, "", nodetest.Logger()); err != nil || !slices.Equal(again.Groups, done.Groups) {
+	if again, err := node.DiscardState(dir, nodetest.Logger()); err != nil || !slices.Equal(again.Groups, done.Groups) {
 		t.Fatalf("discard again: %+v, %v", again, err)
 	}
 	r.MustStart(2)
@@ -77,7 +77,7 @@ func TestDiscardState_TheOnlyCopyStays(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	fillFolder(t, dir)
-	if _, err := node.DiscardState(dir, "", nodetest.Logger()); !errors.Is(err, node.ErrOnlyCopy) {
+	if _, err := node.DiscardState(dir, nodetest.Logger()); !errors.Is(err, node.ErrOnlyCopy) {
 		t.Errorf("a node alone: %v", err)
 	}
 	if got, noticed := openFolder(t, dir); noticed != nil || got == "" {

@@ -256,8 +256,11 @@ func (n *Node) openLog() error {
 		},
 		Logger: n.logger,
 	})
-	err := n.layBallasts()
+	err := n.checkLogDir()
 	if err != nil {
+		return err
+	}
+	if err = n.layBallasts(); err != nil {
 		return err
 	}
 	fs := vfs.FS(n.logFS())

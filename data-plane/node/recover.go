@@ -85,10 +85,10 @@ type folder struct {
 }
 
 func withFolder(dir string, logger *slog.Logger, do func(*folder) (Recovery, error)) (r Recovery, err error) {
-	if _, err := os.Stat(filepath.Join(dir, "raftlog")); err != nil {
+	if _, err := os.Stat(raftlogIn(dir)); err != nil {
 		return r, fmt.Errorf("%w: %s isn't the folder of a node: %w", ErrFolder, dir, err)
 	}
-	log, err := raftlog.Open(filepath.Join(dir, "raftlog"), raftlog.Options{FS: vfs.Default, Logger: logger})
+	log, err := raftlog.Open(raftlogIn(dir), raftlog.Options{FS: vfs.Default, Logger: logger})
 	if err != nil {
 		return r, storageError(err)
 	}

@@ -2,12 +2,16 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/disk"
@@ -194,6 +198,46 @@ func (n *Node) logHome() string {
 		return n.cfg.LogDir
 	}
 	return n.cfg.Dir
+}
+
+// logDirFile is in the folder of a node whose log is elsewhere, and says where.
+const logDirFile = "log-dir"
+
+// logDirOf is where the log of a folder is, "" if it is in the folder.
+func logDirOf(fsys vfs.FS, dir string) string {
+	f, err := fsys.Open(fsys.PathJoin(dir, logDirFile))
+	if err != nil {
+		return ""
+	}
+	b, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// checkLogDir refuses to look for the log where it is not, and notes where it is.
+func (n *Node) checkLogDir() error {
+	known := logDirOf(n.cfg.fs, n.cfg.Dir)
+	switch {
+	case known == n.cfg.LogDir:
+		return nil
+	case n.cfg.LogDir == "":
+		return fmt.Errorf("%w: its raft log is in %s: start it with --log-dir %s", ErrFolder, known, known)
+	}
+	if _, err := n.cfg.fs.Stat(n.logDir()); err != nil {
+		for _, dir := range []string{n.cfg.Dir, known} {
+			if elsewhere := n.cfg.fs.PathJoin(dir, "raftlog"); dir != "" && exists(n.cfg.fs, elsewhere) {
+				return fmt.Errorf("%w: its raft log is %s: move it to %s first", ErrFolder, elsewhere, n.logDir())
+			}
+		}
+	}
+	return disk.WriteFile(n.cfg.fs, n.cfg.fs.PathJoin(n.cfg.Dir, logDirFile), []byte(n.cfg.LogDir+"\n"))
+}
+
+func exists(fsys vfs.FS, path string) bool {
+	_, err := fsys.Stat(path)
+	return err == nil
 }
 
 // layBallasts reserves room on both disks.

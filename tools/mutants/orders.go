@@ -8,7 +8,7 @@ const (
 	clearqueue = "internal/engine/state/clearqueue.go"
 	move       = "internal/engine/state/move.go"
 	prioritize = "internal/engine/state/prioritize.go"
-	listfile   = "internal/edge/readmodel/file.go"
+	listfile   = "internal/edge/readmodel/row.go"
 )
 
 // orderMutations break what people order for many jobs at once, or for days to come.
@@ -104,7 +104,7 @@ var orderMutations = []mutation{
 
 	{"a list leaves out what outlived a clear", statereadDeletedqueues, "leased && generation >= q.Kept", "leased && generation > q.Kept"},
 	{"a list shows what was cleared", statereadDeletedqueues, "return generation >= q.Alive ||", "return generation > 0 ||"},
-	{"a list knows a job as of the generation it was made in", listfile, "reason = excluded.reason,\n generation = excluded.generation`", "reason = excluded.reason`"},
+	{"a list knows a job as of the generation it was made in", listfile, "generation: h.Gen,", "generation: h.Gen / 2,"},
 
 	// Moving a job.
 	{"a job that a worker holds is moved", move, "if j.State.Leased() {", "if j.State == 0 {"},

@@ -3,7 +3,6 @@ package command
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +11,7 @@ import (
 )
 
 func (s *session) nodeRepairCommand() *cobra.Command {
-	var dir, logDir string
+	var dir string
 	var discard bool
 	c := &cobra.Command{
 		Use: "repair", Short: "Find damaged files of a stopped node, and have its state copied from the others", Args: cobra.NoArgs,
@@ -27,25 +26,17 @@ A damaged log can't be repaired: the node may have forgotten what it confirmed, 
 Start a node with a new id, an empty folder and --join, and then remove the old id.`,
 		Example: `  corvo-cloud node repair --data n1
   corvo-cloud node repair --data n1 --discard-state`,
-		RunE: func(*cobra.Command, []string) error { return s.repairNode(dir, logDir, discard) },
+		RunE: func(*cobra.Command, []string) error { return s.repairNode(dir, discard) },
 	}
 	c.Flags().StringVar(&dir, "data", "", "`DIR` of the node's data")
-	c.Flags().StringVar(&logDir, "log-dir", "", "`DIR` of the node's log, if it was started with one")
 	c.Flags().BoolVar(&discard, "discard-state", false, "move the state away; the other nodes have copies")
 	c.Flags().StringVarP(&s.output, "output", "o", outputText, "`FORMAT` of stdout: text or json")
 	return c
 }
 
-func (s *session) repairNode(data, logDir string, discard bool) error {
+func (s *session) repairNode(data string, discard bool) error {
 	if data == "" {
 		return usagef("--data is required")
-	}
-	if logDir != "" {
-		abs, err := filepath.Abs(logDir)
-		if err != nil {
-			return usagef("--log-dir: %v", err)
-		}
-		logDir = abs
 	}
 	dir, err := datadir.Claim(data, "node")
 	if err != nil {
@@ -53,9 +44,9 @@ func (s *session) repairNode(data, logDir string, discard bool) error {
 	}
 	var r node.FolderCheck
 	if discard {
-		r, err = node.DiscardState(dir.Path, logDir, s.logger())
+		r, err = node.DiscardState(dir.Path, s.logger())
 	} else {
-		r, err = node.CheckFolder(dir.Path, logDir)
+		r, err = node.CheckFolder(dir.Path)
 	}
 	if err := errors.Join(err, dir.Release()); err != nil {
 		return serverFailure("the node isn't repaired", err)
