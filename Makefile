@@ -121,6 +121,7 @@ test-race: ## The short tests under the race detector (needs a C compiler).
 test-long: ## What is too long for make test: wrong clocks, kills, planted bugs, every fuzz target (about forty minutes).
 	@cd services && CORVO_TEST_LONG=1 go test ./e2e/clocks -count=1 -timeout 20m
 	@$(MAKE) test-upgrade
+	@cd services && CORVO_TEST_LONG=1 go test ./e2e -run TestDeleted_NoFile -count=1 -timeout 20m
 	@$(MAKE) year
 	@$(MAKE) test-catchup
 	@$(MAKE) soak
