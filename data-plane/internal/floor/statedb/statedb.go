@@ -108,7 +108,7 @@ func Open(dir string, o Options) (*DB, error) {
 	cache := pebble.NewCache(o.CacheBytes)
 	defer cache.Unref()
 	opts := &pebble.Options{
-		FS:                          o.FS,
+		FS:                          logFS{o.FS, o.OnFatal},
 		Cache:                       cache,
 		MemTableSize:                o.MemTableBytes,
 		MemTableStopWritesThreshold: 4,
