@@ -237,6 +237,7 @@ func TestLag_IsTheAgeOfTheOldestChangeThatDoesNotShow(t *testing.T) {
 	r.enqueue(nsB, "mail")
 	want(since+int64(3*time.Second), 3*time.Second)
 	r.run()
+	r.settled(nsA)
 	r.settled(nsB)
 	want(since+int64(time.Hour), 0)
 }
