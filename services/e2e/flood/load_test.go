@@ -73,10 +73,11 @@ func TestOthers_OwnWorkIsNotTheirs(t *testing.T) {
 	if machineTicks() == 0 {
 		t.Skip("the system does not say")
 	}
-	before := ticksOf([]int{os.Getpid()})
-	for began := time.Now(); time.Since(began) < 50*time.Millisecond; {
-	}
-	if used := ticksOf([]int{os.Getpid()}) - before; used < 2 {
-		t.Errorf("50 ms of work are %d ticks", used)
+	// Not by the clock: a machine that is busy gives a process any part of it.
+	before, began := ticksOf([]int{os.Getpid()}), time.Now()
+	for ticksOf([]int{os.Getpid()})-before < 2 {
+		if time.Since(began) > 10*time.Second {
+			t.Fatal("a process that works for ten seconds has not used two ticks")
+		}
 	}
 }
