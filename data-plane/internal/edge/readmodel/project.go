@@ -30,6 +30,9 @@ const (
 	// one entry may exceed it. That is enough for a late projector to see the whole life
 	// of most jobs in one turn, and fits into 2 MB of memory.
 	turnMax = 16384
+	// turnTime is after how long a turn ends with the slice under way, so that other namespaces
+	// get theirs: on a saturated node each slice is followed by a rest.
+	turnTime = 250 * time.Millisecond
 	// sliceMax is how many rows one transaction writes before others get the
 	// processor.
 	sliceMax = 1000
@@ -67,6 +70,9 @@ type track struct {
 	behind  bool // Events before those of the next round are missing.
 	damaged bool // A query found that the file cannot be read.
 	again   time.Time
+	// events are read in the next turn; 0 is turnMax. After a turn that took too long they
+	// are as many as it wrote, so that none is read in vain again and again.
+	events int
 	// since is when the rows became incomplete; zero while they are complete.
 	since time.Time
 }
@@ -223,9 +229,17 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // changes are the jobs of a namespace that events named.
 type changes struct {
-	last    uint64 // Number of the last event; 0: none.
+	last  uint64 // Number of the last event; 0: none.
+	parts []part
+	seen  map[job.ID]struct{}
+}
+
+// part is the jobs that are written in one transaction. Once it and those before it are, all
+// events up to its last are in the rows: a job is in the part of its first event, and is
+// written as it is then.
+type part struct {
+	last    uint64 // Number of its last event.
 	ids     []job.ID
-	seen    map[job.ID]struct{}
 	minutes minutes
 }
 
@@ -235,13 +249,17 @@ func (c *changes) add(e *feed.Event, now int64) {
 		c.seen = make(map[job.ID]struct{})
 	}
 	c.last = e.Seq
-	c.minutes.event(e.Type, now)
-	if e.ID.IsZero() {
-		return
+	_, seen := c.seen[e.ID]
+	more := !seen && !e.ID.IsZero()
+	if n := len(c.parts); n == 0 || more && len(c.parts[n-1].ids) == sliceMax {
+		c.parts = append(c.parts, part{})
 	}
-	if _, twice := c.seen[e.ID]; !twice {
+	at := &c.parts[len(c.parts)-1]
+	at.last = e.Seq
+	at.minutes.event(e.Type, now)
+	if more {
 		c.seen[e.ID] = struct{}{}
-		c.ids = append(c.ids, e.ID)
+		at.ids = append(at.ids, e.ID)
 	}
 }
 
@@ -289,7 +307,7 @@ func (p *Projector) turn(ctx context.Context, ns job.Namespace) (all bool, err e
 		p.update(ns, func(t *track) { t.behind = true })
 		return true, nil
 	}
-	c, all, lost, err := p.after(ctx, ns, t.seq)
+	c, all, lost, err := p.after(ctx, ns, t)
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("read the events of %s: %w", ns, err)
@@ -299,42 +317,47 @@ func (p *Projector) turn(ctx context.Context, ns job.Namespace) (all bool, err e
 	case c.last == 0:
 		return true, nil
 	}
-	return all, p.writeJobs(ctx, ns, t, &c)
+	whole, err := p.writeJobs(ctx, ns, t, &c)
+	return all && whole, err
 }
 
-// after reads the next events of a namespace behind one; all means that there are no more,
-// lost that some of them are no longer kept.
-func (p *Projector) after(ctx context.Context, ns job.Namespace, seq uint64) (c changes, all, lost bool, err error) {
+// after reads the next events of a namespace; all means that there are no more, lost that
+// some of them are no longer kept.
+func (p *Projector) after(ctx context.Context, ns job.Namespace, t track) (c changes, all, lost bool, err error) {
 	piece := p.models.pace.begin(ctx)
 	defer piece.end()
-	n := 0
-	lost, err = feed.Walk(p.store, ns, seq, func(row *feed.Row) bool {
+	n, most := 0, cmp.Or(t.events, turnMax)
+	lost, err = feed.Walk(p.store, ns, t.seq, func(row *feed.Row) bool {
 		for i := range row.Events {
 			c.add(&row.Events[i], row.Now)
 		}
 		n += len(row.Events)
-		return n < turnMax
+		return n < most
 	})
 	piece.free = n == 0
-	return c, n < turnMax, lost, err
+	return c, n < most, lost, err
 }
 
-// writeJobs writes the changed jobs as they are now. The last transaction moves the
-// mark, and counts the events up to it.
-func (p *Projector) writeJobs(ctx context.Context, ns job.Namespace, t track, changed *changes) error {
-	ids := changed.ids
-	for first := true; first || len(ids) > 0; first = false {
-		slice := ids[:min(sliceMax, len(ids))]
-		ids = ids[len(slice):]
-		c := change{mark: t.mark, was: t.seq}
-		if len(ids) == 0 {
-			c.mark.seq, c.minutes = changed.last, changed.minutes
+// writeJobs writes the changed jobs as they are now, a part at a time. Each moves the mark to
+// its last event, and counts the events up to it. At least one is written; whole tells that
+// the time of the turn was enough for all.
+func (p *Projector) writeJobs(ctx context.Context, ns job.Namespace, t track, changed *changes) (whole bool, err error) {
+	began, from := p.models.now(), t.seq
+	for i := range changed.parts {
+		some := &changed.parts[i]
+		c := change{mark: t.mark, was: t.seq, minutes: some.minutes}
+		c.mark.seq = some.last
+		if ok, err := p.writeSlice(ctx, ns, some.ids, &c); !ok || err != nil {
+			return true, err
 		}
-		if ok, err := p.writeSlice(ctx, ns, slice, &c); !ok || err != nil {
-			return err
+		t.mark = c.mark
+		if i+1 < len(changed.parts) && p.models.now().Sub(began) >= turnTime {
+			p.update(ns, func(t *track) { t.events = int(t.seq - from) })
+			return false, nil
 		}
 	}
-	return nil
+	p.update(ns, func(t *track) { t.events = min(2*t.events, turnMax) })
+	return true, nil
 }
 
 func (p *Projector) writeSlice(ctx context.Context, ns job.Namespace, ids []job.ID, c *change) (ok bool, err error) {
@@ -533,7 +556,7 @@ func (p *Projector) catchUp(ctx context.Context, ns job.Namespace, t track) erro
 	if t.seq == 0 {
 		return p.beginRebuild(ctx, ns)
 	}
-	c, all, lost, err := p.after(ctx, ns, t.seq)
+	c, all, lost, err := p.after(ctx, ns, t)
 	if err != nil {
 		return err
 	}
@@ -541,7 +564,7 @@ func (p *Projector) catchUp(ctx context.Context, ns job.Namespace, t track) erro
 		return p.beginRebuild(ctx, ns)
 	}
 	if c.last > 0 {
-		if err := p.writeJobs(ctx, ns, t, &c); err != nil {
+		if _, err := p.writeJobs(ctx, ns, t, &c); err != nil {
 			return err
 		}
 	}
