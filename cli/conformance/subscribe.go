@@ -81,7 +81,8 @@ func (e *sentEvents) Next() (Event, error) {
 			data = value
 		case "":
 			if data == "" {
-				continue // A comment came before.
+				id = "" // A comment came before, or where to resume.
+				continue
 			}
 			var e Event
 			if err := json.Unmarshal([]byte(data), &e); err != nil {

@@ -157,8 +157,9 @@ export class EventStream {
       this.#watchSilence(abort);
       const { done, value } = await reader.read();
       if (done) throw new Error("the stream ended");
-      for (const frame of parser.push(value)) {
-        if (frame.id) this.#lastId = frame.id;
+      const frames = parser.push(value);
+      if (parser.lastId) this.#lastId = parser.lastId;
+      for (const frame of frames) {
         const event = decodeEvent(frame.data);
         if (event?.type === "end") throw new Error(`the stream ended: ${String(event.data?.reason)}`);
         if (event) this.#take(event);

@@ -32,3 +32,12 @@ it("takes every kind of line end, cut anywhere", () => {
 it("keeps an unfinished frame back", () => {
   expect(parse(["id: 9\ndata: half\n"])).toEqual([]);
 });
+
+it("moves the place to resume at with whole frames only, also those without data", () => {
+  const parser = new SseParser();
+  const lastIds = ["id: 7\ndata: a\n\n", ":keepalive\nid: 9\n", "\n", "id: 10\ndata: half"].map((chunk) => {
+    parser.push(chunk);
+    return parser.lastId;
+  });
+  expect(lastIds).toEqual(["7", "7", "9", "9"]);
+});

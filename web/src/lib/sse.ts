@@ -6,12 +6,18 @@ export interface SseFrame {
   data: string;
 }
 
-/** Takes text, returns whole frames. Comments (keepalives) are dropped. */
+/** Takes text, returns whole frames. Comments are dropped; a keepalive may move `lastId`. */
 export class SseParser {
   #rest = "";
   #id = "";
+  #lastId = "";
   #event = "";
   #data: string[] = [];
+
+  /** Where to resume: the id of the last frame, also of one without data. */
+  get lastId(): string {
+    return this.#lastId;
+  }
 
   push(chunk: string): SseFrame[] {
     const text = this.#rest + chunk;
@@ -27,6 +33,7 @@ export class SseParser {
 
   #line(line: string): SseFrame | null {
     if (line === "") {
+      this.#lastId = this.#id;
       if (this.#data.length === 0) {
         this.#event = "";
         return null;

@@ -135,7 +135,7 @@ func (c *call) nextProgress(op *wire.BulkOperation, changed <-chan struct{}, w *
 				return err
 			}
 		}
-		if err := w.alive(); err != nil {
+		if err := w.alive(0); err != nil {
 			return err
 		}
 	}

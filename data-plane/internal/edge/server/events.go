@@ -23,6 +23,11 @@ const (
 	// slowReader is how long a client may take nothing of a frame: it is dropped and
 	// can resume, because the events wait in the feed and not here.
 	slowReader = 10 * time.Second
+	// A client that waits for rare events is told how far the stream is, in a keepalive, also
+	// after passedMax events that it does not want, but not more often than passedEvery: it
+	// resumes there, and they are not read again.
+	passedMax   = 10_000
+	passedEvery = time.Second
 )
 
 // keepalive is a comment, which every client's parser passes over.
@@ -88,8 +93,9 @@ func (c *call) events() error {
 // listener is a client that is told events, in either protocol.
 type listener interface {
 	tell(e *wire.Event) error
-	// alive is told when there is nothing to tell.
-	alive() error
+	// alive is told when there is nothing to tell. A client that comes back begins after
+	// place; 0 leaves the place that it has.
+	alive(place uint64) error
 	// heard is when the client last was told something.
 	heard() time.Time
 }
@@ -97,15 +103,19 @@ type listener interface {
 // follow tells events until the client, the credential, the leadership or the server
 // ends, and returns why.
 func (c *call) follow(reader Events, l listener) error {
+	f := &following{call: c, reader: reader, listener: l, passed: reader.Seq(), checked: time.Now()}
 	for {
-		events, err := c.nextEvents(c.r.Context(), reader, l)
+		events, err := f.next(c.r.Context())
 		for i := range events {
 			if err == nil {
-				err = l.tell(&events[i])
+				err = f.say(&events[i])
 			}
 		}
 		if errors.Is(err, queue.ErrEventsLost) {
-			err = c.skip(reader, l)
+			err = f.skip()
+		}
+		if err == nil {
+			err = f.tend()
 		}
 		if err != nil {
 			return err
@@ -113,41 +123,65 @@ func (c *call) follow(reader Events, l listener) error {
 	}
 }
 
-// nextEvents waits for events, keeping the connection alive and the credential
-// honest.
-func (c *call) nextEvents(ctx context.Context, reader Events, l listener) ([]wire.Event, error) {
-	for {
-		patience := time.Until(l.heard().Add(c.s.opts.KeepaliveEvery))
-		if c.who.Recheck != nil {
-			patience = min(patience, streams.RecheckEvery)
-		}
-		waiting, cancel := context.WithTimeout(ctx, patience)
-		events, err := reader.Next(waiting)
-		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-			return events, err
-		}
-		if c.who.Recheck != nil {
-			if err := c.who.Recheck(); err != nil {
-				return nil, err
-			}
-		}
-		if time.Since(l.heard()) >= c.s.opts.KeepaliveEvery {
-			if err := l.alive(); err != nil {
-				return nil, err
-			}
-		}
+// following is the way of one client through a namespace's events.
+type following struct {
+	*call
+	reader   Events
+	listener listener
+	place    uint64 // Where the client resumes, as far as it was told; 0: not yet.
+	passed   uint64 // Number of the last event when it was last told something.
+	checked  time.Time
+}
+
+// next waits for events, at most until tend has something to do.
+func (f *following) next(ctx context.Context) ([]wire.Event, error) {
+	patience := time.Until(f.listener.heard().Add(f.s.opts.KeepaliveEvery))
+	if f.who.Recheck != nil {
+		patience = min(patience, time.Until(f.checked.Add(streams.RecheckEvery)))
 	}
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	events, err := f.reader.Next(waiting)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		err = nil
+	}
+	return events, err
+}
+
+// tend keeps the credential honest and the connection alive, also while events come that
+// are not wanted.
+func (f *following) tend() error {
+	if f.who.Recheck != nil && time.Since(f.checked) >= streams.RecheckEvery {
+		if err := f.who.Recheck(); err != nil {
+			return err
+		}
+		f.checked = time.Now()
+	}
+	at, silent := f.reader.Seq(), time.Since(f.listener.heard())
+	if silent < f.s.opts.KeepaliveEvery && (silent < passedEvery || at < f.passed+passedMax) {
+		return nil
+	}
+	place := at
+	if at == f.place {
+		place = 0
+	}
+	f.place, f.passed = at, at
+	return f.listener.alive(place)
+}
+
+func (f *following) say(e *wire.Event) error {
+	f.place, f.passed = e.Seq, e.Seq
+	return f.listener.tell(e)
 }
 
 // skip tells that events are missing and goes on with what happens next. Its id
 // makes a client that resumes begin there.
-func (c *call) skip(reader Events, l listener) error {
-	if err := reader.GoOnFromNow(); err != nil {
+func (f *following) skip() error {
+	if err := f.reader.GoOnFromNow(); err != nil {
 		return err
 	}
-	return l.tell(&wire.Event{
-		Seq: reader.Seq(), Type: "gap", AtNS: c.s.now().UnixNano(),
+	return f.say(&wire.Event{
+		Seq: f.reader.Seq(), Type: "gap", AtNS: f.s.now().UnixNano(),
 		Data: &wire.EventData{Reason: "the events in between are no longer kept; reload what you display"},
 	})
 }
@@ -189,7 +223,14 @@ func (w *eventWriter) tell(e *wire.Event) error {
 	return w.send(append(append(b, data...), '\n', '\n'))
 }
 
-func (w *eventWriter) alive() error     { return w.send(keepalive) }
+// alive gives the place as an id without data: parsers remember it and tell nobody.
+func (w *eventWriter) alive(place uint64) error {
+	if place == 0 {
+		return w.send(keepalive)
+	}
+	return w.send(fmt.Appendf(nil, ":keepalive\nid: %d\n\n", place))
+}
+
 func (w *eventWriter) heard() time.Time { return w.last }
 
 func (w *eventWriter) send(b []byte) error {

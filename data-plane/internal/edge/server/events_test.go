@@ -25,11 +25,14 @@ import (
 type told struct {
 	events []wire.Event
 	err    error
+	passed uint64 // Number of the last event that was passed over; 0: none was.
 }
 
 // scripted is a namespace in which the test says what happens.
 type scripted struct {
 	next chan told
+	// flood: there is always another event, and none is wanted.
+	flood bool
 
 	mu          sync.Mutex // Guards the rest.
 	in          queue.EventFilter
@@ -49,8 +52,13 @@ func (s *scripted) open(_ *queue.Views, c queue.Caller, in queue.EventFilter) (E
 }
 
 func (s *scripted) Next(ctx context.Context) ([]wire.Event, error) {
+	if s.flood {
+		s.seq++
+		return nil, ctx.Err()
+	}
 	select {
 	case t := <-s.next:
+		s.seq = max(s.seq, t.passed)
 		return t.events, t.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -248,6 +256,40 @@ func TestEvents_AreBoundedAndTheirFiltersChecked(t *testing.T) {
 			t.Errorf("%s: %+v", path, p)
 		}
 	}
+}
+
+// A client that comes back does not begin at the last event that it wanted.
+func TestEvents_KeepaliveSaysWhereToResume(t *testing.T) {
+	t.Parallel()
+	s := newScripted()
+	b := newBench(t, benchOptions{Options: Options{KeepaliveEvery: time.Millisecond}, router: newRouter(Placement{Local: here}), events: s})
+	l := b.listen("/api/v1/events?types=dead")
+	l.hears(":keepalive\n\n:keepalive\nid: 40\n\n:keepalive\n\n")
+	s.next <- told{passed: 45}
+	l.hears(":keepalive\nid: 45\n\n:keepalive\n\n")
+	s.next <- told{passed: 47, events: []wire.Event{{Seq: 47, Type: "dead"}}}
+	l.hears("id: 47\nevent: dead\n")
+	l.hears("}\n\n:keepalive\n\n")
+	if so := l.so(); strings.Count(so, "id: ") != 3 {
+		t.Errorf("a place was said twice:\n%s", so)
+	}
+}
+
+// The namespace is so busy with what a client does not want that its reader never waits.
+func TestEvents_BusyNamespaceKeepsAStreamThatMatchesNothing(t *testing.T) {
+	t.Parallel()
+	key := newKey(t, apikey.DataPlane)
+	table := &keyTable{keys: map[string]Key{key.ID(): {
+		Digests: [][sha256.Size]byte{key.Digest()}, Roles: []string{"viewer"}, Namespaces: map[string]job.Namespace{"default": nsA}, Default: "default",
+	}}}
+	s := newScripted()
+	s.flood = true
+	b := newBench(t, benchOptions{auth: NewKeyAuth(table, time.Now), router: newRouter(Placement{Local: here}), events: s})
+	l := b.listen("/api/v1/events?types=dead", "X-API-Key", key.Reveal())
+	l.hears(":keepalive\nid: ")
+	table.change(key.ID(), func(k *Key) { k.Revoked = true })
+	l.hears("the credential no longer allows this")
+	l.ends()
 }
 
 // A node that does not lead carries the stream, and ends it when it leaves.

@@ -66,7 +66,10 @@ func (s *subscriber) tell(e *wire.Event) error {
 }
 
 // alive sends an event without a number, which clients pass over.
-func (s *subscriber) alive() error     { return s.send(&corvov1.SubscribeEvent{}) }
+func (s *subscriber) alive(place uint64) error {
+	return s.send(&corvov1.SubscribeEvent{LastEventId: place})
+}
+
 func (s *subscriber) heard() time.Time { return s.last }
 
 func (s *subscriber) send(e *corvov1.SubscribeEvent) error {

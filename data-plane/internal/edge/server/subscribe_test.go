@@ -106,9 +106,13 @@ func TestSubscribe_SilenceIsAnEventWithoutANumber(t *testing.T) {
 	s := newScripted()
 	b := newBench(t, benchOptions{Options: Options{KeepaliveEvery: time.Millisecond}, router: newRouter(Placement{Local: here}), events: s})
 	sub := b.subscribe(b.client(true), &corvov1.SubscribeRequest{})
-	for range 3 {
-		if e := heard(t, sub); e.GetSeq() != 0 || e.GetType() != "" || e.GetAtNs() != 0 {
+	for i, place := range []uint64{40, 0, 0} {
+		e := heard(t, sub)
+		if e.GetSeq() != 0 || e.GetType() != "" || e.GetAtNs() != 0 {
 			t.Errorf("heard %v", e)
+		}
+		if e.GetLastEventId() != place {
+			t.Errorf("keepalive %d says to resume after %d, want %d", i, e.GetLastEventId(), place)
 		}
 	}
 }

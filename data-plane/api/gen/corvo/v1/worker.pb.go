@@ -2962,8 +2962,11 @@ type SubscribeEvent struct {
 	JobId string `protobuf:"bytes,3,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	Queue string `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
 	// Unix nanoseconds.
-	AtNs          uint64 `protobuf:"varint,5,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
-	DataJson      string `protobuf:"bytes,6,opt,name=data_json,json=dataJson,proto3" json:"data_json,omitempty"`
+	AtNs     uint64 `protobuf:"varint,5,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
+	DataJson string `protobuf:"bytes,6,opt,name=data_json,json=dataJson,proto3" json:"data_json,omitempty"`
+	// Of a keep-alive: the last_event_id to resume with, when it moved on past events that
+	// were not wanted; 0 while it did not.
+	LastEventId   uint64 `protobuf:"varint,7,opt,name=last_event_id,json=lastEventId,proto3" json:"last_event_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3038,6 +3041,13 @@ func (x *SubscribeEvent) GetDataJson() string {
 		return x.DataJson
 	}
 	return ""
+}
+
+func (x *SubscribeEvent) GetLastEventId() uint64 {
+	if x != nil {
+		return x.LastEventId
+	}
+	return 0
 }
 
 type GetServerInfoRequest struct {
@@ -3438,14 +3448,15 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\x06queues\x18\x01 \x03(\tR\x06queues\x12\x17\n" +
 	"\ajob_ids\x18\x02 \x03(\tR\x06jobIds\x12\x14\n" +
 	"\x05types\x18\x03 \x03(\tR\x05types\x12\"\n" +
-	"\rlast_event_id\x18\x04 \x01(\x04R\vlastEventId\"\x95\x01\n" +
+	"\rlast_event_id\x18\x04 \x01(\x04R\vlastEventId\"\xb9\x01\n" +
 	"\x0eSubscribeEvent\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x15\n" +
 	"\x06job_id\x18\x03 \x01(\tR\x05jobId\x12\x14\n" +
 	"\x05queue\x18\x04 \x01(\tR\x05queue\x12\x13\n" +
 	"\x05at_ns\x18\x05 \x01(\x04R\x04atNs\x12\x1b\n" +
-	"\tdata_json\x18\x06 \x01(\tR\bdataJson\"\x16\n" +
+	"\tdata_json\x18\x06 \x01(\tR\bdataJson\x12\"\n" +
+	"\rlast_event_id\x18\a \x01(\x04R\vlastEventId\"\x16\n" +
 	"\x14GetServerInfoRequest\"_\n" +
 	"\x15GetServerInfoResponse\x12%\n" +
 	"\x0eserver_version\x18\x01 \x01(\tR\rserverVersion\x12\x1f\n" +
