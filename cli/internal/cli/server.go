@@ -86,6 +86,7 @@ func (f *serverFlags) register(c *cobra.Command) {
 	age("dead", &f.keep.Dead, "dead jobs (default 30d)")
 	age("cancelled", &f.keep.Cancelled, "cancelled jobs (default 30d)")
 	age("events", &f.keep.Events, "events (default 7d)")
+	age("usage", &f.keep.Usage, "recorded usage (default 400d)")
 	fs.Int64Var(&f.keep.Max, "retention-finished-max", 0, "most finished jobs of a queue that are kept; 0 is no limit")
 	fs.Int64Var(&f.keep.EventsBytes, "retention-events-bytes-max", 0, "most `BYTES` of events that are kept (default 64 MB)")
 	c.SetFlagErrorFunc(explainServerFlag)

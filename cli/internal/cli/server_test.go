@@ -6,7 +6,36 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 )
+
+// What a namespace can keep, a node alone can keep.
+func TestServer_EveryRetentionHasAFlag(t *testing.T) {
+	t.Parallel()
+	var f serverFlags
+	c := &cobra.Command{}
+	f.register(c)
+	if err := c.ParseFlags([]string{
+		"--retention-completed=1h", "--retention-dead=2h", "--retention-cancelled=3h", "--retention-finished-max=4",
+		"--retention-events=5h", "--retention-events-bytes-max=6", "--retention-usage=7d",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := retention.Policy{
+		Finished: retention.Finished{Completed: time.Hour, Dead: 2 * time.Hour, Cancelled: 3 * time.Hour, Max: 4},
+		Events:   5 * time.Hour, EventsBytes: 6, Usage: 7 * 24 * time.Hour,
+	}
+	if f.keep != want {
+		t.Errorf("got %+v, want %+v", f.keep, want)
+	}
+	if err := c.ParseFlags([]string{"--retention-usage=30s"}); err == nil {
+		t.Error("usage can be kept for half a minute")
+	}
+}
 
 // A wrong data folder is not initialized again, and a supervisor does not loop.
 func TestServer_AFolderThatIsNotItsOwnIsRefused(t *testing.T) {

@@ -95,7 +95,7 @@ func Default() Policy {
 
 // Of is what a namespace of a tenant with these limits keeps.
 func Of(l *cellv1.Limits, own *cellv1.Retention) Policy {
-	return Resolve(read(own), read(l.GetRetention()), read(l.GetRetentionMax()))
+	return Resolve(Read(own), Read(l.GetRetention()), Read(l.GetRetentionMax()))
 }
 
 // Resolve is what a namespace keeps by its own settings, the plan's, and the plan's maximum.
@@ -125,7 +125,8 @@ func (f Finished) Longest() time.Duration { return max(f.Completed, f.Dead, f.Ca
 // Shortest is how long every job is kept at least.
 func (f Finished) Shortest() time.Duration { return min(f.Completed, f.Dead, f.Cancelled) }
 
-func read(r *cellv1.Retention) Policy {
+// Read is what a cell was told; the opposite of Message.
+func Read(r *cellv1.Retention) Policy {
 	return Policy{
 		Finished: Finished{
 			Completed: time.Duration(r.GetCompletedNs()), Dead: time.Duration(r.GetDeadNs()), Cancelled: time.Duration(r.GetCancelledNs()),

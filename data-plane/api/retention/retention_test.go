@@ -44,7 +44,7 @@ func TestAge_IsReadInDaysToo(t *testing.T) {
 func TestMessage_IsReadAsItWas(t *testing.T) {
 	t.Parallel()
 	for _, p := range []Policy{{}, Default(), {Finished: Finished{Max: 5}}} {
-		if got := read(p.Message()); got != p {
+		if got := Read(p.Message()); got != p {
 			t.Errorf("got %+v, want %+v", got, p)
 		}
 	}
