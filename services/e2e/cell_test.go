@@ -237,10 +237,13 @@ func waitStatus(ctx context.Context, t *testing.T, tenant rig.Tenant, want int) 
 func wantRetention(ctx context.Context, t *testing.T, tenant rig.Tenant, want wire.QueueRetention) {
 	t.Helper()
 	waitStatus(ctx, t, tenant, http.StatusOK)
-	var q wire.Queue
-	if status, err := tenant.Call(ctx, http.MethodGet, "/api/v1/queues/mail", nil, &q); err != nil || q.EffectiveRetention != want {
-		t.Errorf("status %d, %v: %+v counts, want %+v", status, err, q.EffectiveRetention, want)
-	}
+	eventually.NoError(t, 10*time.Second, "the retention counts", func() error {
+		var q wire.Queue
+		if status, err := tenant.Call(ctx, http.MethodGet, "/api/v1/queues/mail", nil, &q); err != nil || q.EffectiveRetention != want {
+			return fmt.Errorf("status %d, %w: %+v counts, want %+v", status, err, q.EffectiveRetention, want)
+		}
+		return nil
+	})
 }
 
 func TestCell_AStoppingNodeHandsOverItsLeadership(t *testing.T) {
@@ -336,8 +339,30 @@ func TestCell_CommandsMakeTenantsAndMoveNodes(t *testing.T) {
 		APIKey string `json:"api_key"`
 	}
 	must(&viewer, "key", "create", "--tenant", "globex", "--role", "viewer", "--namespace", "staging")
-	wantRetention(ctx, t, rig.NewTenant(c.Proxies[0].URL+"/t/globex", viewer.APIKey),
+	staging := rig.NewTenant(c.Proxies[0].URL+"/t/globex", viewer.APIKey)
+	wantRetention(ctx, t, staging,
 		wire.QueueRetention{CompletedMS: 24 * 3_600_000, DeadMS: 48 * 3_600_000, CancelledMS: 90 * 60_000, FinishedMax: 50})
+	must(nil, "tenant", "set", "globex", "--retention-dead", "off", "--retention-limit-completed", "2d")
+	must(nil, "namespace", "set", "staging", "--tenant", "globex", "--retention-completed", "36h", "--retention-finished-max", "0")
+	refused(2, "namespace", "set", "staging", "--tenant", "globex", "--retention-completed", "3d")
+	refused(3, "namespace", "set", "nowhere", "--tenant", "globex", "--retention-completed", "1d")
+	refused(2, "tenant", "set", "globex", "--weight", "1001")
+	wantRetention(ctx, t, staging, wire.QueueRetention{CompletedMS: 36 * 3_600_000, DeadMS: 30 * 24 * 3_600_000, CancelledMS: 90 * 60_000})
+	var tenants struct {
+		Tenants []struct {
+			Name   string
+			Limits struct{ Weight string }
+		}
+	}
+	must(&tenants, "tenant", "list")
+	if at := slices.IndexFunc(tenants.Tenants, func(t struct {
+		Name   string
+		Limits struct{ Weight string }
+	}) bool {
+		return t.Name == "globex"
+	}); at < 0 || tenants.Tenants[at].Limits.Weight != "3" {
+		t.Errorf("after other changes the tenants are %+v", tenants)
+	}
 	must(nil, "key", "revoke", key.ID)
 	waitStatus(ctx, t, tenant, http.StatusUnauthorized)
 

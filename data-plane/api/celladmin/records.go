@@ -12,11 +12,17 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 )
 
-// ErrNotFound says that the cell's state has no such record.
-var ErrNotFound = errors.New("not found")
+var (
+	// ErrNotFound says that the cell's state has no such record.
+	ErrNotFound = errors.New("not found")
+	// ErrControlled says that a control plane decides: what is changed beside it would not
+	// be shown there, and not last.
+	ErrControlled = errors.New("a control plane manages this cell's tenants and namespaces")
+)
 
 // TenantChange writes a tenant.
 func TenantChange(t *cellv1.Tenant) *cellv1.Change {
@@ -137,6 +143,62 @@ func (c *Client) CreateNamespace(ctx context.Context, tenant, name string, keeps
 		return nil, fmt.Errorf("create namespace %q: %w", name, err)
 	}
 	return n, nil
+}
+
+// ChangeTenant changes the record of an existing tenant. It is read, changed and written:
+// of two such changes at the same time, one may be lost. Refused with ErrControlled where a
+// control plane writes the cell's state.
+func (c *Client) ChangeTenant(ctx context.Context, name string, change func(*cellv1.Tenant) error) (*cellv1.Tenant, error) {
+	s, err := c.uncontrolled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t, err := FindTenant(s, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := change(t); err != nil {
+		return nil, err
+	}
+	if _, err := c.Apply(ctx, TenantChange(t)); err != nil {
+		return nil, fmt.Errorf("change tenant %q: %w", name, err)
+	}
+	return t, nil
+}
+
+// ChangeNamespace is ChangeTenant for a namespace; change may look at its tenant.
+func (c *Client) ChangeNamespace(ctx context.Context, tenant, name string, change func(*cellv1.Tenant, *cellv1.Namespace) error) (*cellv1.Namespace, error) {
+	s, err := c.uncontrolled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t, err := FindTenant(s, tenant)
+	if err != nil {
+		return nil, err
+	}
+	n, err := FindNamespace(s, t.GetId(), name)
+	if err != nil {
+		return nil, err
+	}
+	if err := change(t, n); err != nil {
+		return nil, err
+	}
+	if _, err := c.Apply(ctx, NamespaceChange(n)); err != nil {
+		return nil, fmt.Errorf("change namespace %q: %w", name, err)
+	}
+	return n, nil
+}
+
+// uncontrolled is the newest state of a cell that no control plane writes to.
+func (c *Client) uncontrolled(ctx context.Context) (*cellv1.State, error) {
+	res, err := call(ctx, c, &cellv1.GetIndexRequest{}, cellv1connect.CellServiceClient.GetIndex)
+	if err != nil {
+		return nil, err
+	}
+	if res.GetIncarnation() != "" {
+		return nil, ErrControlled
+	}
+	return c.StateAt(ctx, res.GetIndex())
 }
 
 // NewKey says which key to make.

@@ -21,7 +21,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
-	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 )
 
 // The values of --output.
@@ -394,69 +393,6 @@ repair the others --from it. Give --timeout time to copy 64 MB a second.`,
 	c.Flags().StringVar(&from, "from", "", "`NAME` of the node to copy from (default: the group's leader)")
 	c.Flags().BoolVar(&keep, "keep-state", false, "copy nothing: after a program was replaced that crashed on a good state")
 	return c
-}
-
-func (s *session) tenantCommand(f *adminFlags) *cobra.Command {
-	var limits cellv1.Limits
-	var keeps, most retention.Policy
-	create := &cobra.Command{
-		Use: "create NAME", Short: "Create a tenant with a namespace called default", Args: cobra.ExactArgs(1),
-		RunE: f.with(func(ctx context.Context, c *celladmin.Client, args []string) error {
-			limits.Retention, limits.RetentionMax = keeps.Message(), most.Message()
-			t, err := c.CreateTenant(ctx, args[0], &limits)
-			if err != nil {
-				return err
-			}
-			return s.emit(t, func(w io.Writer) { fmt.Fprintf(w, "tenant %s is %s\n", args[0], t.GetId()) })
-		}),
-	}
-	create.Flags().Int64Var(&limits.PayloadBytesMax, "payload-bytes-max", 0, "largest payload in `BYTES`; 0 is unlimited")
-	create.Flags().Int64Var(&limits.StreamsMax, "streams-max", 0, "open streams and waiting fetches at a time through one proxy; 0 is unlimited")
-	create.Flags().Int64Var(&limits.EnqueuePerSecond, "enqueue-per-second", 0, "jobs enqueued per second in each namespace; 0 is unlimited")
-	create.Flags().Int64Var(&limits.Weight, "weight", 0, "share of a node or proxy that is overloaded, relative to other tenants; 0 is 1")
-	retentionFlags(create, "retention-", "unless the namespace says otherwise", &keeps)
-	retentionFlags(create, "retention-limit-", "at most, whatever namespaces and queues say", &most)
-	return group("tenant", "Create tenants", create)
-}
-
-// retentionFlags says how long what has ended is kept.
-func retentionFlags(c *cobra.Command, prefix, when string, p *retention.Policy) {
-	fs := c.Flags()
-	for _, age := range []struct {
-		name, what string
-		d          *time.Duration
-	}{
-		{"completed", "completed jobs", &p.Completed}, {"dead", "dead jobs", &p.Dead}, {"cancelled", "cancelled jobs", &p.Cancelled},
-		{"events", "events", &p.Events}, {"usage", "usage", &p.Usage},
-	} {
-		fs.Var((*retention.Age)(age.d), prefix+age.name, fmt.Sprintf("how long %s are kept %s, such as 12h or 7d", age.what, when))
-	}
-	fs.Int64Var(&p.Max, prefix+"finished-max", 0, "most finished jobs of a queue that are kept "+when+"; 0 isn't set")
-	fs.Int64Var(&p.EventsBytes, prefix+"events-bytes-max", 0, "most `BYTES` of events that are kept "+when+"; 0 isn't set")
-}
-
-func (s *session) namespaceCommand(f *adminFlags) *cobra.Command {
-	var tenant string
-	var keeps retention.Policy
-	create := &cobra.Command{
-		Use: "create NAME", Short: "Create a namespace of a tenant", Args: cobra.ExactArgs(1),
-		PreRunE: func(*cobra.Command, []string) error {
-			if tenant == "" {
-				return usagef("--tenant is required")
-			}
-			return nil
-		},
-		RunE: f.with(func(ctx context.Context, c *celladmin.Client, args []string) error {
-			n, err := c.CreateNamespace(ctx, tenant, args[0], keeps.Message())
-			if err != nil {
-				return err
-			}
-			return s.emit(n, func(w io.Writer) { fmt.Fprintf(w, "namespace %s is %s\n", args[0], n.GetId()) })
-		}),
-	}
-	create.Flags().StringVar(&tenant, "tenant", "", "`NAME` of the tenant")
-	retentionFlags(create, "retention-", "in this namespace", &keeps)
-	return group("namespace", "Create namespaces", create)
 }
 
 func (s *session) keyCommand(f *adminFlags) *cobra.Command {

@@ -65,6 +65,12 @@ func TestFlags_ARefusalNamesTheFlag(t *testing.T) {
 		"cell output":               {[]string{"cell", "status", "--output", "xml"}, "--output"},
 		"tenant without a name":     {[]string{"cell", "tenant", "create"}, "arg"},
 		"namespace without tenant":  {[]string{"cell", "namespace", "create", "a"}, "--tenant"},
+		"namespace set, no tenant":  {[]string{"cell", "namespace", "set", "a", "--retention-dead", "1d"}, "--tenant"},
+		"namespace set, no change":  {[]string{"cell", "namespace", "set", "a", "--tenant", "b"}, "say what to change"},
+		"namespace has no weight":   {[]string{"cell", "namespace", "set", "a", "--tenant", "b", "--weight", "2"}, "--weight"},
+		"tenant set, no change":     {[]string{"cell", "tenant", "set", "a"}, "say what to change"},
+		"tenant set, too short":     {[]string{"cell", "tenant", "set", "a", "--retention-limit-dead", "1s"}, "--retention-limit-dead"},
+		"namespaces of no tenant":   {[]string{"cell", "namespace", "list"}, "--tenant"},
 		"key of an impossible kind": {[]string{"cell", "key", "create", "--tenant", "a", "--kind", "pat", "--nodes", "http://127.0.0.1:1", "--cell-secret-file", good}, "--kind"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -137,6 +137,10 @@ func cellFailure(err error) error {
 		f.Exit, f.Code = ExitNotFound, "NOT_FOUND"
 		return f
 	}
+	if errors.Is(err, celladmin.ErrControlled) {
+		f.Exit, f.Code, f.Fix = ExitConflict, "CONTROLLED", "change it there: in the console, with Terraform or the control API"
+		return f
+	}
 	switch connect.CodeOf(err) {
 	case connect.CodeInvalidArgument:
 		f.Exit, f.Code = ExitUsage, "INVALID"
