@@ -119,6 +119,10 @@ func (p Policy) Message() *cellv1.Retention {
 // Queue is what is kept of a queue with settings of its own.
 func (p *Policy) Queue(own Finished) Finished { return own.or(p.Finished).within(p.most) }
 
+// QueueMax is the most that the plan keeps of a queue, whatever its settings are; 0 is no
+// maximum.
+func (p *Policy) QueueMax() Finished { return p.most }
+
 // Longest is how long a job may be kept at most.
 func (f Finished) Longest() time.Duration { return max(f.Completed, f.Dead, f.Cancelled) }
 

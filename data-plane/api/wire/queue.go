@@ -17,8 +17,11 @@ type Queue struct {
 	RetryBackoff     Backoff `json:"retry_backoff,omitempty"`
 	RetryBaseDelayMS *int64  `json:"retry_base_delay_ms,omitempty"`
 	RetryMaxDelayMS  *int64  `json:"retry_max_delay_ms,omitempty"`
-	// Retention is what was set for this queue, EffectiveRetention what counts.
+	// Retention is what was set for this queue, InheritedRetention what counts where nothing
+	// is, RetentionMax the most that the plan keeps, and EffectiveRetention what counts.
 	Retention          *QueueRetention `json:"retention,omitempty"`
+	InheritedRetention QueueRetention  `json:"inherited_retention"`
+	RetentionMax       *QueueRetention `json:"retention_max,omitempty"`
 	EffectiveRetention QueueRetention  `json:"effective_retention"`
 	CreatedAt          time.Time       `json:"created_at"`
 	Pending            int64           `json:"pending"`

@@ -16,9 +16,9 @@ interface AgeFieldProps {
 
 /** How long something is kept: one of the usual ages, another one, or what the next place says. */
 export function AgeField({ label, value, onChange, fallback, max = 0, error }: AgeFieldProps) {
-  const [custom, setCustom] = useState(value !== 0 && value !== undefined && !ages.includes(value));
-  const [text, setText] = useState(value ? typedAge(value) : "");
   const offered = ages.filter((age) => !max || age <= max);
+  const [custom, setCustom] = useState(value !== 0 && value !== undefined && !offered.includes(value));
+  const [text, setText] = useState(value ? typedAge(value) : "");
 
   function choose(chosen: string) {
     setCustom(chosen === "custom");
@@ -38,6 +38,7 @@ export function AgeField({ label, value, onChange, fallback, max = 0, error }: A
     <div className="grid min-w-0 grid-cols-[1fr_auto] items-end gap-2">
       <Field
         label={label}
+        hint={max ? `At most ${ageText(max)}.` : undefined}
         error={(custom ? ageProblem(value, max) : undefined) ?? error}
         className={custom ? "" : "col-span-2"}
       >

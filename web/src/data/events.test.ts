@@ -9,6 +9,7 @@ const queue = (name: string): Queue => ({
   draining: false,
   etag: "1",
   effective_retention: {},
+  inherited_retention: {},
   cancelling: 0,
   created_at: "",
   pending: 1,

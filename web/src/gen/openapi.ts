@@ -2265,6 +2265,7 @@ export interface components {
             etag: string;
             failed: number;
             held: number;
+            inherited_retention: components["schemas"]["QueueRetention"];
             max_concurrency?: number;
             max_retries?: number;
             name: string;
@@ -2275,6 +2276,7 @@ export interface components {
             rate_limit?: number;
             rate_window_ms?: number;
             retention?: components["schemas"]["QueueRetention"];
+            retention_max?: components["schemas"]["QueueRetention"];
             retry_backoff?: components["schemas"]["Backoff"];
             retry_base_delay_ms?: number;
             retry_max_delay_ms?: number;

@@ -28,6 +28,7 @@ const queue: Queue = {
   draining: false,
   etag: "1",
   effective_retention: {},
+  inherited_retention: {},
   cancelling: 0,
   created_at: at(-999),
   pending: 1,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ageProblem, ageText, parseAge, retentionText, typedAge } from "./retention";
+import { ageProblem, ageText, keptProblem, parseAge, retentionText, typedAge } from "./retention";
 
 describe("ages", () => {
   it("are read as people type them, and shown so that they are read again", () => {
@@ -23,6 +23,14 @@ describe("ages", () => {
     expect(ageProblem(31 * 86_400, 30 * 86_400)).toContain("30 d");
     expect(ageProblem(undefined, 0)).toContain("such as");
   });
+});
+
+it("a number over the plan's maximum is a problem", () => {
+  expect(keptProblem(1000, 1000)).toBeUndefined();
+  expect(keptProblem(5000, 0)).toBeUndefined();
+  expect(keptProblem(5000, 1000)).toBe("Your plan keeps at most 1,000.");
+  expect(keptProblem(5000, 1000, " MB")).toBe("Your plan keeps at most 1,000 MB.");
+  expect(keptProblem(undefined, 0)).toContain("whole number");
 });
 
 it("says a retention in one line", () => {

@@ -1,4 +1,4 @@
-import { plural } from "./numbers";
+import { count, plural } from "./numbers";
 import { duration } from "./time";
 
 const MINUTE = 60;
@@ -37,6 +37,12 @@ export function ageProblem(seconds: number | undefined, max: number): string | u
   if (seconds < AGE_MIN || seconds > AGE_MAX) return "Choose at least 1 min and at most 3,660 d.";
   if (max && seconds > max) return `Your plan keeps at most ${ageText(max)}.`;
   return undefined;
+}
+
+/** What is wrong with how many are kept; undefined is not readable, max 0 is no maximum. */
+export function keptProblem(value: number | undefined, max: number, unit = ""): string | undefined {
+  if (value === undefined) return "Enter a whole number above 0, or leave it empty.";
+  return max && value > max ? `Your plan keeps at most ${count(max)}${unit}.` : undefined;
 }
 
 /** The numbers of a retention in the control API, by their names there. */

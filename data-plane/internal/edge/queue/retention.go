@@ -7,7 +7,6 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -80,12 +79,12 @@ func viewRetention(f retention.Finished) wire.QueueRetention {
 	return wire.QueueRetention{CompletedMS: f.Completed.Milliseconds(), DeadMS: f.Dead.Milliseconds(), CancelledMS: f.Cancelled.Milliseconds(), FinishedMax: f.Max}
 }
 
-// viewOwnRetention is nil for a queue without settings of its own.
-func viewOwnRetention(r command.QueueRetention) *wire.QueueRetention {
-	if r == (command.QueueRetention{}) {
+// viewOwnRetention is nil if nothing is set.
+func viewOwnRetention(f retention.Finished) *wire.QueueRetention {
+	if f == (retention.Finished{}) {
 		return nil
 	}
-	v := viewRetention(retention.Finished(r))
+	v := viewRetention(f)
 	return &v
 }
 

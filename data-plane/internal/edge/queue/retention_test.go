@@ -29,12 +29,18 @@ func TestRetention_OfAQueueIsItsOwnThenTheNamespaces(t *testing.T) {
 	if q.Retention != nil || q.EffectiveRetention != namespace {
 		t.Errorf("without settings: %+v, %+v", q.Retention, q.EffectiveRetention)
 	}
+	if q.RetentionMax == nil || *q.RetentionMax != (wire.QueueRetention{CompletedMS: 10 * day, FinishedMax: 1000}) {
+		t.Errorf("the plan's maximum is %+v", q.RetentionMax)
+	}
 	before := q.ETag
 	q = r.set("mail", QueueSettings{Retention: &retention.Finished{Completed: time.Hour, Max: 5}})
 	want := namespace
 	want.CompletedMS, want.FinishedMax = time.Hour.Milliseconds(), 5
 	if q.Retention == nil || *q.Retention != (wire.QueueRetention{CompletedMS: time.Hour.Milliseconds(), FinishedMax: 5}) || q.EffectiveRetention != want || q.ETag == before {
 		t.Errorf("set: %+v, %+v", q.Retention, q.EffectiveRetention)
+	}
+	if q.InheritedRetention != namespace {
+		t.Errorf("with settings of its own, the queue would inherit %+v", q.InheritedRetention)
 	}
 	if q = r.set("mail", QueueSettings{Paused: set(false)}); q.EffectiveRetention != want {
 		t.Errorf("another setting changed it: %+v", q.EffectiveRetention)

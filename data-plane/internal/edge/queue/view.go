@@ -188,7 +188,8 @@ func viewQueue(g *statedb.Group, ns job.Namespace, keeps retention.Policy, q *st
 		Pending: q.Jobs[job.Pending], Active: q.Jobs[job.Active], Cancelling: q.Jobs[job.Cancelling], Held: q.Jobs[job.Held],
 		Completed: q.Jobs[job.Completed], Dead: q.Jobs[job.Dead], Cancelled: q.Jobs[job.Cancelled],
 		Scheduled: q.Jobs[job.Scheduled], Retrying: q.Jobs[job.Retrying], Enqueued: q.Enqueued, Failed: q.Failed, ETag: etag(q.Fingerprint()),
-		Retention: viewOwnRetention(q.Retention), EffectiveRetention: viewRetention(keeps.Queue(retention.Finished(q.Retention))),
+		Retention: viewOwnRetention(retention.Finished(q.Retention)), InheritedRetention: viewRetention(keeps.Finished), RetentionMax: viewOwnRetention(keeps.QueueMax()),
+		EffectiveRetention: viewRetention(keeps.Queue(retention.Finished(q.Retention))),
 	}
 	if q.Oldest.IsZero() {
 		return info, nil

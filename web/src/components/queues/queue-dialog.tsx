@@ -21,7 +21,7 @@ import {
   queueTerraform,
 } from "~/lib/equivalents";
 import { count, plural } from "~/lib/numbers";
-import { ageProblem, ageText } from "~/lib/retention";
+import { ageProblem, ageText, keptProblem } from "~/lib/retention";
 import { wireDuration, wireMilliseconds } from "~/lib/wire-duration";
 
 const windows = [
@@ -88,11 +88,12 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
     max: wholeProblem(max),
     rate: wholeProblem(rate),
     attempts: wholeProblem(retry.attempts),
-    most: wholeProblem(most),
+    most: wholeProblem(most) ?? keptProblem(Number(most), queue.retention_max?.finished_max ?? 0),
   };
+  const longest = (key: Kept) => (queue.retention_max?.[key] ?? 0) / 1000;
   const wrong =
     Boolean(problems.max ?? problems.rate ?? problems.attempts ?? problems.most) ||
-    keeps.some(({ key }) => kept[key] !== 0 && ageProblem(kept[key], 0) !== undefined);
+    keeps.some(({ key }) => kept[key] !== 0 && ageProblem(kept[key], longest(key)) !== undefined);
   const retention: QueueRetention = {
     ...Object.fromEntries(
       keeps.filter(({ key }) => kept[key]).map(({ key }) => [key, (kept[key] ?? 0) * 1000]),
@@ -118,11 +119,7 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
     },
   });
   const refused = fieldErrors(save.error);
-  // With a setting of its own, what the namespace says is not known here.
-  const fallback = (key: Kept) => {
-    const now = queue.effective_retention[key];
-    return queue.retention?.[key] || !now ? "Namespace default" : `Namespace (${ageText(now / 1000)})`;
-  };
+  const inherited = queue.inherited_retention;
 
   async function changed() {
     await client.invalidateQueries({ queryKey: ["data", scope.tenant, scope.namespace] });
@@ -287,18 +284,23 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
               label={label}
               value={kept[key]}
               onChange={(seconds) => setKept({ ...kept, [key]: seconds })}
-              fallback={fallback(key)}
+              fallback={`Namespace (${ageText((inherited[key] ?? 0) / 1000)})`}
+              max={longest(key)}
               error={refused[`retention.${key}`]}
             />
           ))}
-          <Field label="Finished jobs at most" error={problems.most ?? refused["retention.finished_max"]}>
+          <Field
+            label="Finished jobs at most"
+            hint={
+              queue.retention_max?.finished_max
+                ? `At most ${count(queue.retention_max.finished_max)}.`
+                : undefined
+            }
+            error={problems.most ?? refused["retention.finished_max"]}
+          >
             <Input
               inputMode="numeric"
-              placeholder={
-                queue.effective_retention.finished_max && !queue.retention?.finished_max
-                  ? count(queue.effective_retention.finished_max)
-                  : "Namespace default"
-              }
+              placeholder={inherited.finished_max ? count(inherited.finished_max) : "No limit"}
               value={most}
               onChange={setMost}
             />

@@ -8,7 +8,7 @@ import { control, fieldErrors, otherError } from "~/data/control";
 import type { Namespace, Retention } from "~/gen/corvo/cloud/v1/tenant_pb";
 import { namespaceTerraform } from "~/lib/equivalents";
 import { count } from "~/lib/numbers";
-import { ageProblem, ageText } from "~/lib/retention";
+import { ageProblem, ageText, keptProblem } from "~/lib/retention";
 
 const MB = 2 ** 20;
 
@@ -57,13 +57,9 @@ export default function RetentionDialog({ tenant, namespace, onClose }: Retentio
   const eventsMB = whole(megabytes);
   const maxOf = (key: keyof Retention & (Age | "finishedMax" | "eventsBytesMax")) => Number(most?.[key] ?? 0);
 
-  const numberProblem = (value: number | undefined, max: number, unit: string) => {
-    if (value === undefined) return "Enter a whole number above 0, or leave it empty.";
-    return max && value > max ? `Your plan keeps at most ${count(max)}${unit}.` : undefined;
-  };
   const problems = {
-    finished: numberProblem(finishedMax, maxOf("finishedMax"), ""),
-    megabytes: numberProblem(eventsMB, maxOf("eventsBytesMax") / MB, " MB"),
+    finished: keptProblem(finishedMax, maxOf("finishedMax")),
+    megabytes: keptProblem(eventsMB, maxOf("eventsBytesMax") / MB, " MB"),
   };
   const wrong =
     Boolean(problems.finished ?? problems.megabytes) ||
