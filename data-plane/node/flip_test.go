@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 	"github.com/corvo-cloud/corvo/data-plane/node/nodetest"
 )
@@ -271,6 +273,9 @@ func TestScrub_FindsAFlippedBitWhileTheNodeRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitLists(t, n)
+	if s := scrubShown(t, n); s != nil {
+		t.Errorf("before the first, cluster/status shows %+v", s)
+	}
 	scrub := func() {
 		t.Helper()
 		if err := n.Scrub(t.Context(), -1); err != nil {
@@ -280,6 +285,9 @@ func TestScrub_FindsAFlippedBitWhileTheNodeRuns(t *testing.T) {
 	scrub()
 	if causes := n.Causes(); causes != "" || n.LastScrub().GetFiles() < 8 {
 		t.Fatalf("whole: %q, %v", causes, n.LastScrub())
+	}
+	if s := scrubShown(t, n); s == nil || s.Files < 8 || s.Bytes < 10_000 || time.Since(s.EndedAt) > time.Minute || len(s.DamagedFiles)+len(s.RebuiltFiles) > 0 {
+		t.Errorf("cluster/status shows %+v", s)
 	}
 	for _, pattern := range []string{"raftlog/*.sst", "raftlog/MANIFEST-*", "raftlog/*.log", "state/*.sst", "state/MANIFEST-*"} {
 		paths, _ := filepath.Glob(filepath.Join(dir, pattern))
@@ -296,12 +304,29 @@ func TestScrub_FindsAFlippedBitWhileTheNodeRuns(t *testing.T) {
 		if got := n.LastScrub().GetDamagedFiles(); len(got) != 1 || got[0] != path {
 			t.Errorf("%s: status names %q", pattern, got)
 		}
+		if s := scrubShown(t, n); len(s.DamagedFiles) != 1 || s.DamagedFiles[0] != path {
+			t.Errorf("%s: cluster/status shows %+v", pattern, s)
+		}
 		flip(t, path, 100)
 		scrub()
 		if causes := n.Causes(); causes != "" {
 			t.Errorf("%s, whole again: %q", pattern, causes)
 		}
 	}
+}
+
+// scrubShown is what GET cluster/status says of the last scrub; nil if there was none.
+func scrubShown(t *testing.T, n *node.Node) *wire.ScrubStatus {
+	t.Helper()
+	res, err := http.Get(n.URL() + "/api/v1/cluster/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var st wire.ClusterStatus
+	if err := errors.Join(json.NewDecoder(res.Body).Decode(&st), res.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return st.Scrub
 }
 
 // flip flips the lowest bit of a byte of a file.

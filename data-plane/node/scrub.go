@@ -10,6 +10,7 @@ import (
 	"time"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/storefiles"
 )
@@ -56,7 +57,7 @@ func (n *Node) scrub() {
 // what it has. A damaged read model is made again.
 func (n *Node) Scrub(ctx context.Context, bytesPerSecond int64) error {
 	pace := newPace(ctx, bytesPerSecond)
-	var damaged []string
+	var damaged, rebuilt []string
 	var files int
 	for _, dir := range []string{n.logDir(), filepath.Join(n.cfg.Dir, stateDir)} {
 		count, err := storefiles.CheckOpen(n.cfg.fs, dir, storefiles.Pace{Wait: pace.wait}, func(d *storefiles.Damage) {
@@ -68,30 +69,47 @@ func (n *Node) Scrub(ctx context.Context, bytesPerSecond int64) error {
 		}
 	}
 	count, err := n.models.Check(ctx, pace.wait, func(path string, err error) {
+		rebuilt = append(rebuilt, path)
 		n.logger.Error("a read model is damaged: it is made again", "file", path, "what", err)
 	})
 	if files += count; err != nil {
 		return err
 	}
-	n.scrubbed(files, damaged)
+	damaged, rebuilt = shown(damaged), shown(rebuilt)
+	n.scrubs.last.Store(&cellv1.Scrub{
+		EndedNs: time.Now().UnixNano(), Files: uint32(files), Bytes: pace.read, DamagedFiles: damaged, RebuiltFiles: rebuilt,
+	})
+	n.setIf(len(damaged) > 0, health.Damaged, strings.Join(damaged, ", "))
 	return nil
 }
 
-func (n *Node) scrubbed(files int, damaged []string) {
-	slices.Sort(damaged)
-	damaged = damaged[:min(len(damaged), damagedShown)]
-	n.scrubs.last.Store(&cellv1.Scrub{EndedNs: time.Now().UnixNano(), Files: uint32(files), DamagedFiles: damaged})
-	n.setIf(len(damaged) > 0, health.Damaged, strings.Join(damaged, ", "))
+// shown are the paths that status names.
+func shown(paths []string) []string {
+	slices.Sort(paths)
+	return paths[:min(len(paths), damagedShown)]
 }
 
 // lastScrub is for status.
 func (n *Node) lastScrub() *cellv1.Scrub { return n.scrubs.last.Load() }
+
+// scrubStatus is lastScrub as HTTP shows it; nil before the first.
+func (n *Node) scrubStatus() *wire.ScrubStatus {
+	s := n.lastScrub()
+	if s == nil {
+		return nil
+	}
+	return &wire.ScrubStatus{
+		EndedAt: time.Unix(0, s.GetEndedNs()).UTC(), Files: int(s.GetFiles()), Bytes: int64(s.GetBytes()),
+		DamagedFiles: append([]string{}, s.GetDamagedFiles()...), RebuiltFiles: append([]string{}, s.GetRebuiltFiles()...),
+	}
+}
 
 // pace spreads reading over time.
 type pace struct {
 	ctx  context.Context // Of the one scrub that it paces.
 	rate int64
 	next time.Time
+	read uint64 // Bytes that were waited for.
 }
 
 func newPace(ctx context.Context, bytesPerSecond int64) *pace {
@@ -100,6 +118,7 @@ func newPace(ctx context.Context, bytesPerSecond int64) *pace {
 
 // wait returns when so many bytes may be read.
 func (p *pace) wait(bytes int) error {
+	p.read += uint64(bytes)
 	if p.rate > 0 {
 		if now := time.Now(); p.next.Before(now) {
 			p.next = now

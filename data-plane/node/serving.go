@@ -135,7 +135,7 @@ func (n *Node) status() wire.ClusterStatus {
 	st := wire.ClusterStatus{
 		Mode: "cluster", NodeID: n.cfg.ID, Shards: len(n.shardList()), RaftNoSync: n.cfg.Relaxed,
 		SyncDelayMS: float64(n.cfg.SyncDelay) / float64(time.Millisecond), LogCommits: n.log.Metrics().Commits,
-		Clock: n.clockStatus(),
+		Clock: n.clockStatus(), Scrub: n.scrubStatus(),
 	}
 	voters := make(map[string]bool)
 	for _, id := range n.groups.IDs() {

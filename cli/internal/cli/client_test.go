@@ -177,6 +177,27 @@ func TestStatus_ClusterThatMayNotBeSeenIsNoError(t *testing.T) {
 	}
 }
 
+func TestStatus_SaysWhatTheLastScrubFound(t *testing.T) {
+	t.Parallel()
+	for scrub, want := range map[string]string{
+		`null`: "",
+		`{"ended_at":"2026-03-04T05:06:07Z","files":9,"bytes":1,"damaged_files":[],"rebuilt_files":[]}`:             "scrubbed       2026-03-04T05:06:07Z, 9 files, nothing damaged\n",
+		`{"ended_at":"2026-03-04T05:06:07Z","files":9,"bytes":1,"damaged_files":["a/b"],"rebuilt_files":["c","d"]}`: "scrubbed       2026-03-04T05:06:07Z, 9 files, DAMAGED: a/b; rebuilt: c, d\n",
+	} {
+		url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/api/v1/cluster/status" {
+				_, _ = w.Write([]byte(`{"node_id":"n1","scrub":` + scrub + `}`))
+				return
+			}
+			_, _ = w.Write([]byte(`{"status":"ok","server_version":"1"}`))
+		})
+		got := run(t, url, "status")
+		if got.exit != ExitOK || !strings.Contains(got.stdout, want) || strings.Contains(got.stdout, "scrub") != (want != "") {
+			t.Errorf("%s: %+v", scrub, got)
+		}
+	}
+}
+
 // TestExitCodes is the table scripts depend on.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()

@@ -10,8 +10,12 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sort"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 // Version is the module version the binary was built from, or "devel".
@@ -133,6 +137,24 @@ func printStatus(w io.Writer, view statusView) {
 	fmt.Fprintf(w, "%-14s %s\n", "health", health)
 	printScalars(w, view.Info)
 	printScalars(w, view.Cluster)
+	printScrub(w, view.Cluster)
+}
+
+// printScrub shows what a node's last reading of all its files found.
+func printScrub(w io.Writer, cluster json.RawMessage) {
+	var view wire.ClusterStatus
+	if json.Unmarshal(cluster, &view) != nil || view.Scrub == nil {
+		return
+	}
+	s := view.Scrub
+	found := "nothing damaged"
+	if len(s.DamagedFiles) > 0 {
+		found = "DAMAGED: " + strings.Join(s.DamagedFiles, ", ")
+	}
+	if len(s.RebuiltFiles) > 0 {
+		found += "; rebuilt: " + strings.Join(s.RebuiltFiles, ", ")
+	}
+	fmt.Fprintf(w, "%-14s %s, %d files, %s\n", "scrubbed", s.EndedAt.Format(time.RFC3339), s.Files, found)
 }
 
 // printScalars shows the plain members of an object, sorted; nested ones are for -o json.

@@ -29,10 +29,23 @@ type ClusterStatus struct {
 	// SyncDelayMS is added to every sync of the log, for measurements.
 	SyncDelayMS float64 `json:"sync_delay_ms"`
 	// LogCommits counts the write batches of the log; each is one sync unless RaftNoSync.
-	LogCommits uint64        `json:"log_commits"`
-	Clock      ClockStatus   `json:"clock"`
-	Groups     []GroupStatus `json:"groups"`
-	Nodes      []NodeStatus  `json:"nodes"`
+	LogCommits uint64      `json:"log_commits"`
+	Clock      ClockStatus `json:"clock"`
+	// Scrub is the node's last reading of all its files; missing before the first since the start.
+	Scrub  *ScrubStatus  `json:"scrub,omitempty"`
+	Groups []GroupStatus `json:"groups"`
+	Nodes  []NodeStatus  `json:"nodes"`
+}
+
+// ScrubStatus is what the last reading of all stored bytes of this node found.
+type ScrubStatus struct {
+	EndedAt time.Time `json:"ended_at"`
+	Files   int       `json:"files"`
+	Bytes   int64     `json:"bytes"`
+	// DamagedFiles of the log and the state, at most a few: the node should not lead.
+	DamagedFiles []string `json:"damaged_files"`
+	// RebuiltFiles are read models that were damaged, at most a few. They are made again.
+	RebuiltFiles []string `json:"rebuilt_files"`
 }
 
 // ClockStatus compares the node's clock with those of the other nodes.

@@ -1522,6 +1522,7 @@ export interface components {
             node_id: string;
             nodes: components["schemas"]["NodeStatus"][];
             raft_nosync: boolean;
+            scrub?: components["schemas"]["ScrubStatus"];
             shards: number;
             sync_delay_ms: number;
         };
@@ -2511,6 +2512,14 @@ export interface components {
             job_id: string;
             status: components["schemas"]["EnqueueStatus"];
         };
+        ScrubStatus: {
+            bytes: number;
+            damaged_files: string[];
+            /** Format: date-time */
+            ended_at: string;
+            files: number;
+            rebuilt_files: string[];
+        };
         /** @enum {string} */
         State: "scheduled" | "pending" | "active" | "cancelling" | "retrying" | "held" | "completed" | "dead" | "cancelled";
         Status: {
@@ -2738,6 +2747,7 @@ export type SchedulePreview = components['schemas']['SchedulePreview'];
 export type SchedulePreviewRequest = components['schemas']['SchedulePreviewRequest'];
 export type ScheduleRequest = components['schemas']['ScheduleRequest'];
 export type ScheduleRun = components['schemas']['ScheduleRun'];
+export type ScrubStatus = components['schemas']['ScrubStatus'];
 export type State = components['schemas']['State'];
 export type Status = components['schemas']['Status'];
 export type Timeline = components['schemas']['Timeline'];

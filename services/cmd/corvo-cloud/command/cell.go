@@ -158,7 +158,7 @@ func writeStatus(w io.Writer, status *cellv1.ListNodesResponse) {
 		return
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tAPI\tREACHABLE\tVERSIONS\tLEADS\tBEHIND\tHEALTH")
+	fmt.Fprintln(t, "NODE\tAPI\tREACHABLE\tVERSIONS\tLEADS\tBEHIND\tSCRUBBED\tHEALTH")
 	for _, n := range nodes {
 		var leads []string
 		var behind uint64
@@ -172,7 +172,7 @@ func writeStatus(w io.Writer, status *cellv1.ListNodesResponse) {
 		if !n.GetReachable() {
 			reachable = "no"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", n.GetNode().GetId(), n.GetNode().GetApiUrl(), reachable, versions(n.GetNode()), strings.Join(leads, ","), behind, nodeHealth(n))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", n.GetNode().GetId(), n.GetNode().GetApiUrl(), reachable, versions(n.GetNode()), strings.Join(leads, ","), behind, scrubbed(n), nodeHealth(n))
 	}
 	_ = t.Flush() // Into memory.
 	fmt.Fprintf(w, "The cell is at version %d.", status.GetVersion())
@@ -180,6 +180,19 @@ func writeStatus(w io.Writer, status *cellv1.ListNodesResponse) {
 		fmt.Fprintf(w, " Every node can do version %d: once you won't go back, run `corvo-cloud cell raise-version`.", next)
 	}
 	fmt.Fprintln(w)
+}
+
+// scrubbed is when a node last read all its files; -o json has what that found.
+func scrubbed(n *cellv1.NodeStatus) string {
+	at := n.GetScrub().GetEndedNs()
+	switch {
+	case at > 0:
+		return time.Unix(0, at).UTC().Format(time.RFC3339)
+	case !n.GetReachable():
+		return "unknown"
+	default:
+		return "not yet"
+	}
 }
 
 // versions are those that a node's program speaks.

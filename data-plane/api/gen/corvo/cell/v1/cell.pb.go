@@ -2738,7 +2738,10 @@ type Scrub struct {
 	EndedNs int64  `protobuf:"varint,1,opt,name=ended_ns,json=endedNs,proto3" json:"ended_ns,omitempty"`
 	Files   uint32 `protobuf:"varint,2,opt,name=files,proto3" json:"files,omitempty"`
 	// Paths of files of the log and the state, at most a few.
-	DamagedFiles  []string `protobuf:"bytes,3,rep,name=damaged_files,json=damagedFiles,proto3" json:"damaged_files,omitempty"`
+	DamagedFiles []string `protobuf:"bytes,3,rep,name=damaged_files,json=damagedFiles,proto3" json:"damaged_files,omitempty"`
+	Bytes        uint64   `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Paths of damaged read models, at most a few. They were deleted, and are made again.
+	RebuiltFiles  []string `protobuf:"bytes,5,rep,name=rebuilt_files,json=rebuiltFiles,proto3" json:"rebuilt_files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2790,6 +2793,20 @@ func (x *Scrub) GetFiles() uint32 {
 func (x *Scrub) GetDamagedFiles() []string {
 	if x != nil {
 		return x.DamagedFiles
+	}
+	return nil
+}
+
+func (x *Scrub) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Scrub) GetRebuiltFiles() []string {
+	if x != nil {
+		return x.RebuiltFiles
 	}
 	return nil
 }
@@ -4389,11 +4406,13 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x122\n" +
 	"\x06causes\x18\x05 \x03(\v2\x1a.corvo.cell.v1.HealthCauseR\x06causes\x123\n" +
 	"\asecrets\x18\x06 \x03(\v2\x19.corvo.cell.v1.CellSecretR\asecrets\x12*\n" +
-	"\x05scrub\x18\a \x01(\v2\x14.corvo.cell.v1.ScrubR\x05scrub\"]\n" +
+	"\x05scrub\x18\a \x01(\v2\x14.corvo.cell.v1.ScrubR\x05scrub\"\x98\x01\n" +
 	"\x05Scrub\x12\x19\n" +
 	"\bended_ns\x18\x01 \x01(\x03R\aendedNs\x12\x14\n" +
 	"\x05files\x18\x02 \x01(\rR\x05files\x12#\n" +
-	"\rdamaged_files\x18\x03 \x03(\tR\fdamagedFiles\"`\n" +
+	"\rdamaged_files\x18\x03 \x03(\tR\fdamagedFiles\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x04R\x05bytes\x12#\n" +
+	"\rrebuilt_files\x18\x05 \x03(\tR\frebuiltFiles\"`\n" +
 	"\n" +
 	"CellSecret\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
