@@ -313,6 +313,20 @@ func TestScrub_FindsAFlippedBitWhileTheNodeRuns(t *testing.T) {
 			t.Errorf("%s, whole again: %q", pattern, causes)
 		}
 	}
+	models, _ := filepath.Glob(filepath.Join(dir, "readmodel/*.db"))
+	if len(models) != 1 {
+		t.Fatalf("the read models are %q", models)
+	}
+	flip(t, models[0], 4096) // The kind of its second page, which connections of queries have in memory.
+	scrub()
+	if s := scrubShown(t, n); len(s.RebuiltFiles) != 1 || s.RebuiltFiles[0] != models[0] || len(s.DamagedFiles) > 0 || n.Causes() != "" || !strings.Contains(talk.String(), models[0]) {
+		t.Errorf("a damaged read model: %+v, causes %q, log %s", s, n.Causes(), talk.String())
+	}
+	awaitLists(t, n)
+	scrub()
+	if s := scrubShown(t, n); len(s.RebuiltFiles) > 0 {
+		t.Errorf("made again, it is damaged: %+v", s)
+	}
 }
 
 // scrubShown is what GET cluster/status says of the last scrub; nil if there was none.

@@ -3,8 +3,10 @@ package readmodel
 import (
 	"context"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"net/url"
 	"strings"
 
@@ -18,12 +20,13 @@ import (
 var errDamaged = errors.New("the read model's file is damaged")
 
 // schemaVersion is in the file's user_version; another one is rebuilt.
-const schemaVersion = 7
+const schemaVersion = 8
 
 // Every time is whole nanoseconds, so that order and ranges are those of numbers. The two
 // indexes of job serve every list: one without states is a merge over all states. Dead
 // jobs are also in dead, with their cause, which belongs to one queue; a job that never
-// dies costs nothing there. cause counts them, dead_total adds up the counts.
+// dies costs nothing there. cause counts them, dead_total adds up the counts. What nothing
+// else in the file proves has a sum: SQLite has no checksums.
 const schema = `
 CREATE TABLE job (
  id BLOB PRIMARY KEY, queue TEXT NOT NULL, state INTEGER NOT NULL, priority INTEGER NOT NULL,
@@ -57,11 +60,11 @@ CREATE TABLE tag (
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE mark (
  one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, rebuilding INTEGER NOT NULL, rebuilt_to BLOB NOT NULL,
- rebuilt_from INTEGER NOT NULL, jobs INTEGER NOT NULL, rebuilt INTEGER NOT NULL
+ rebuilt_from INTEGER NOT NULL, jobs INTEGER NOT NULL, rebuilt INTEGER NOT NULL, sum INTEGER NOT NULL
 ) STRICT;
-INSERT INTO mark VALUES (1, 0, 0, x'', 0, 0, 0);
+INSERT INTO mark VALUES (1, 0, 0, x'', 0, 0, 0, %d);
 CREATE TABLE minute (
- at INTEGER PRIMARY KEY, enqueued INTEGER NOT NULL, completed INTEGER NOT NULL, failed INTEGER NOT NULL
+ at INTEGER PRIMARY KEY, enqueued INTEGER NOT NULL, completed INTEGER NOT NULL, failed INTEGER NOT NULL, sum INTEGER NOT NULL
 ) STRICT;
 `
 
@@ -77,6 +80,19 @@ type mark struct {
 	// jobs is about how many there were when the rebuild began; rebuilt of them are
 	// written.
 	jobs, rebuilt uint64
+}
+
+// sum is a checksum over every column: a mark that is too high would leave out events.
+func (m *mark) sum() int64 {
+	b := append([]byte{}, m.rebuiltTo[:]...)
+	rebuilding := uint64(0)
+	if m.rebuilding {
+		rebuilding = 1
+	}
+	for _, n := range []uint64{m.seq, rebuilding, uint64(m.rebuiltFrom), m.jobs, m.rebuilt} {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	return int64(crc32.Checksum(b, castagnoli))
 }
 
 // file is one namespace's read model, open.
@@ -157,8 +173,8 @@ func (f *file) prepare(ctx context.Context) error {
 		upsertRows(1):          &f.upsert,
 		upsertRows(rowsAtOnce): &f.upserts,
 		`INSERT INTO tag VALUES (?,?,?,?) ON CONFLICT DO NOTHING`: &f.tag,
-		`INSERT INTO minute VALUES (?,?,?,?) ON CONFLICT (at) DO UPDATE SET
- enqueued = enqueued + excluded.enqueued, completed = completed + excluded.completed, failed = failed + excluded.failed`: &f.minute,
+		`INSERT INTO minute VALUES (?,?,?,?,?) ON CONFLICT (at) DO UPDATE SET enqueued = enqueued + excluded.enqueued,
+ completed = completed + excluded.completed, failed = failed + excluded.failed, sum = sum + excluded.sum`: &f.minute,
 		`SELECT id, queue, generation, cause, created_at, finished_at FROM dead WHERE id >= ? AND id <= ? ORDER BY id`: &f.deadFrom,
 		`INSERT INTO dead VALUES (?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET queue = excluded.queue, generation = excluded.generation,
  cause = excluded.cause, created_at = excluded.created_at, finished_at = excluded.finished_at`: &f.dead,
@@ -191,7 +207,7 @@ func (f *file) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA user_version = %d;", schemaVersion))
+	_, err = tx.ExecContext(ctx, fmt.Sprintf(schema+"PRAGMA user_version = %d;", (&mark{}).sum(), schemaVersion))
 	return errors.Join(err, finish(tx, err))
 }
 
@@ -221,15 +237,21 @@ func (f *file) close() error {
 	return errors.Join(errs...)
 }
 
-func (f *file) mark(ctx context.Context) (mark, error) {
+func (f *file) mark(ctx context.Context) (mark, error) { return readMark(ctx, f.write) }
+
+func readMark(ctx context.Context, db *sql.DB) (mark, error) {
 	var m mark
 	var to []byte
-	err := f.write.QueryRowContext(ctx, `SELECT seq, rebuilding, rebuilt_to, rebuilt_from, jobs, rebuilt FROM mark`).
-		Scan(&m.seq, &m.rebuilding, &to, &m.rebuiltFrom, &m.jobs, &m.rebuilt)
+	var sum int64
+	err := db.QueryRowContext(ctx, `SELECT seq, rebuilding, rebuilt_to, rebuilt_from, jobs, rebuilt, sum FROM mark`).
+		Scan(&m.seq, &m.rebuilding, &to, &m.rebuiltFrom, &m.jobs, &m.rebuilt, &sum)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && len(to) != 0 && len(to) != len(m.rebuiltTo) {
 		return mark{}, fmt.Errorf("%w: no mark", errDamaged)
 	}
 	copy(m.rebuiltTo[:], to)
+	if err == nil && sum != m.sum() {
+		return mark{}, fmt.Errorf("%w: its mark isn't the one that was written", errDamaged)
+	}
 	return m, damagedBy(err)
 }
 
@@ -307,8 +329,8 @@ func (f *file) applyIn(ctx context.Context, tx *sql.Tx, c *change) error {
 	if c.mark.rebuiltTo.IsZero() {
 		to = []byte{}
 	}
-	res, err := tx.ExecContext(ctx, `UPDATE mark SET seq = ?, rebuilding = ?, rebuilt_to = ?, rebuilt_from = ?, jobs = ?, rebuilt = ? WHERE seq = ? OR ?`,
-		int64(c.mark.seq), c.mark.rebuilding, to, c.mark.rebuiltFrom, int64(c.mark.jobs), int64(c.mark.rebuilt), int64(c.was), c.anyhow)
+	res, err := tx.ExecContext(ctx, `UPDATE mark SET seq = ?, rebuilding = ?, rebuilt_to = ?, rebuilt_from = ?, jobs = ?, rebuilt = ?, sum = ? WHERE seq = ? OR ?`,
+		int64(c.mark.seq), c.mark.rebuilding, to, c.mark.rebuiltFrom, int64(c.mark.jobs), int64(c.mark.rebuilt), c.mark.sum(), int64(c.was), c.anyhow)
 	if err != nil {
 		return fmt.Errorf("move mark: %w", err)
 	}

@@ -2,6 +2,7 @@ package readmodel
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -113,17 +114,38 @@ func sameRow(a, b Row) bool {
 		a.LastError == b.LastError && a.HoldReason == b.HoldReason && a.Reason == b.Reason
 }
 
-// edit changes a namespace's file behind the projector's back, while it is closed.
-func (r *rig) edit(ns job.Namespace, sql string) {
+// edit changes a namespace's file behind the projector's back, while it is closed, into
+// one that could have been written.
+func (r *rig) edit(ns job.Namespace, text string) { r.change(ns, text, reseal) }
+
+// damage is edit without that.
+func (r *rig) damage(ns job.Namespace, text string) {
+	r.change(ns, text, func(*sql.DB) error { return nil })
+}
+
+func (r *rig) change(ns job.Namespace, text string, finish func(*sql.DB) error) {
 	r.Helper()
 	f, err := openFile(context.Background(), ns, r.models.path(ns))
 	if err == nil {
-		_, err = f.write.Exec(sql)
-		err = errors.Join(err, f.close())
+		_, err = f.write.Exec(text)
+		err = errors.Join(err, finish(f.write), f.close())
 	}
 	if err != nil {
 		r.Fatal(err)
 	}
+}
+
+// reseal gives the mark the checksum of what it says.
+func reseal(db *sql.DB) error {
+	var m mark
+	var to []byte
+	err := db.QueryRow(`SELECT seq, rebuilding, rebuilt_to, rebuilt_from, jobs, rebuilt FROM mark`).Scan(&m.seq, &m.rebuilding, &to, &m.rebuiltFrom, &m.jobs, &m.rebuilt)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	copy(m.rebuiltTo[:], to)
+	_, uerr := db.Exec(`UPDATE mark SET sum = ?`, m.sum())
+	return errors.Join(err, uerr)
 }
 
 // some fills a namespace with jobs in several states, with tags and errors.
@@ -647,6 +669,15 @@ func TestCheck_FindsWhatDoesNotFit(t *testing.T) {
 		`UPDATE tag SET created_at = created_at + 1`,
 		`UPDATE dead SET queue = 'other'`,
 		`UPDATE dead_total SET jobs = jobs + 1`,
+		`UPDATE minute SET enqueued = enqueued + 4`,
+		`UPDATE minute SET completed = completed + 1`,
+		`UPDATE minute SET failed = failed - 1`,
+		`UPDATE minute SET sum = sum + 1`,
+		`UPDATE minute SET at = at + 1024`,
+		`UPDATE mark SET seq = seq - 1`,
+		`UPDATE mark SET rebuilding = 1`,
+		`UPDATE mark SET rebuilt_to = x'00000000000000000000000000000001'`,
+		`UPDATE mark SET jobs = jobs + 1`,
 	} {
 		r := newRig(t)
 		r.run()
@@ -667,7 +698,7 @@ func TestCheck_FindsWhatDoesNotFit(t *testing.T) {
 			t.Errorf("%s: undamaged, %d found", sql, n)
 		}
 		r.halt()
-		r.edit(nsA, sql)
+		r.damage(nsA, sql)
 		r.open()
 		if n := check(); n != 1 {
 			t.Errorf("%s: %d found", sql, n)
