@@ -3,9 +3,7 @@ package node_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -18,7 +16,6 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
-	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
@@ -102,100 +99,6 @@ func (r *cellRig) empty(i int) {
 	}
 }
 
-// customer makes calls to nodes in the namespace of a tenant, signed as a proxy does.
-type customer struct {
-	t      *testing.T
-	signer *identity.Signer
-	who    identity.Identity
-}
-
-func (r *cellRig) customer() customer {
-	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	admin := r.Admin()
-	tenant, err := admin.CreateTenant(ctx, "acme", nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	var ns *cellv1.Namespace
-	eventually.NoError(r.t, patience, "the tenant's namespace is known", func() error {
-		state, err := admin.State(ctx)
-		if err == nil {
-			ns, err = celladmin.FindNamespace(state, tenant.GetId(), celladmin.DefaultNamespace)
-		}
-		return err
-	})
-	signer, err := identity.NewSigner(cellsecret.Must([]byte(nodetest.Secret)))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return customer{r.t, signer, identity.Identity{
-		TenantID: tenant.GetId(), TenantName: "acme", NamespaceID: ns.GetId(), Namespace: "default",
-		Principal: "key_000000000000", Roles: []string{identity.RoleAdmin},
-	}}
-}
-
-// call makes one call and returns its status, 0 for none.
-func (c customer) call(url, path, body string) int {
-	c.t.Helper()
-	status, _ := c.as(c.who, http.MethodPost, url+path, json.RawMessage(body))
-	return status
-}
-
-// as makes one call as somebody else. Some answers are empty.
-func (c customer) as(who identity.Identity, method, url string, body any) (status int, answer map[string]any) {
-	c.t.Helper()
-	text, err := json.Marshal(body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(text))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if who.ExpiresAt.IsZero() {
-		who.ExpiresAt = time.Now().Add(identity.LifeMax)
-	}
-	if err := c.signer.SignRequest(r, who); err != nil {
-		c.t.Fatal(err)
-	}
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return 0, nil
-	}
-	defer res.Body.Close()
-	_ = json.NewDecoder(res.Body).Decode(&answer) // Nor is every answer JSON.
-	return res.StatusCode, answer
-}
-
-func (c customer) enqueue(url string, n int) {
-	c.t.Helper()
-	for i := range n {
-		eventually.True(c.t, patience, fmt.Sprintf("job %d of %d is taken", i+1, n), func() bool {
-			return c.call(url, "/api/v1/enqueue", `{"queue":"mail"}`) == http.StatusCreated
-		})
-	}
-}
-
-// count fetches jobs until there are none.
-func (c customer) count(url string) int {
-	c.t.Helper()
-	n := 0
-	for deadline := time.Now().Add(patience); ; {
-		switch status := c.call(url, "/api/v1/fetch", `{"queues":["mail"],"worker_id":"w","wait":"0s"}`); {
-		case status == http.StatusOK:
-			n++
-		case status == http.StatusNoContent || status == http.StatusNotFound:
-			return n
-		case time.Now().After(deadline):
-			c.t.Fatalf("fetch answers %d", status)
-		}
-	}
-}
-
 const acknowledged = 30
 
 // emptied is a cell in which n1 and n2 acknowledged jobs while n3 was away, all are
@@ -245,9 +148,7 @@ func TestCell_AnEmptiedNodeHasNoVoteAndNothingIsAcceptedWithoutTheOthers(t *test
 	if _, err := r.Form(); !errors.Is(err, celladmin.ErrNotFormed) {
 		t.Errorf("forming the cell again: %v", err)
 	}
-	if got := c.count(r.Places[1].APIURL); got != acknowledged {
-		t.Errorf("%d jobs left of %d", got, acknowledged)
-	}
+	c.losesNothing(r.Places[1].APIURL)
 }
 
 func TestCell_AnEmptiedNodeThatStartsWithTheOthersLosesNothing(t *testing.T) {
@@ -257,9 +158,7 @@ func TestCell_AnEmptiedNodeThatStartsWithTheOthersLosesNothing(t *testing.T) {
 		r.MustStart(i)
 	}
 	r.Ready(1, 2)
-	if got := c.count(r.Places[2].APIURL); got != acknowledged {
-		t.Errorf("%d jobs left of %d", got, acknowledged)
-	}
+	c.losesNothing(r.Places[2].APIURL)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	nodes, err := r.Admin().Nodes(ctx)
@@ -329,9 +228,7 @@ func TestCell_AnOlderCopyOfAFolderIsRefused(t *testing.T) {
 	r.MustStart(2)
 	r.MustStart(1)
 	r.Ready(1, 2)
-	if got := c.count(r.Places[1].APIURL); got != acknowledged+6 {
-		t.Errorf("%d jobs left of %d", got, acknowledged+6)
-	}
+	c.losesNothing(r.Places[1].APIURL)
 }
 
 func TestCell_ARemovedNodeEnds(t *testing.T) {
