@@ -75,7 +75,7 @@ func (n *Node) admit(ctx context.Context) error {
 		cancel()
 		if err == nil {
 			return n.setRecord(func(r *record) {
-				r.CellID, r.Begun, r.Nodes = res.Msg.GetCellId(), true, knownNodes(res.Msg.GetNodes())
+				r.CellID, r.Replaced, r.Begun, r.Nodes = res.Msg.GetCellId(), res.Msg.GetReplacedCells(), true, knownNodes(res.Msg.GetNodes())
 			})
 		}
 		if f := cell.Fault(err); f.Reason == cell.ReasonNodeIDUsed {

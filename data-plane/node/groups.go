@@ -100,7 +100,7 @@ func (n *Node) openCell() error {
 		shards, records = nil, nil // The cell already has its first entry.
 	}
 	c, err := cell.Open(n.state.Group(cell.GroupID), n.log.Group(cell.GroupID), n.mux.Group(cell.GroupID), cell.Options{
-		CellID: r.CellID, NodeID: n.cfg.ID, Bootstrap: n.bootstrap(), Shards: shards, Nodes: records,
+		CellID: r.CellID, Replaced: r.Replaced, NodeID: n.cfg.ID, Bootstrap: n.bootstrap(), Shards: shards, Nodes: records,
 		Timings: n.timings(), Clock: n.cfg.Clock, ClockPeers: n.clockPeers(), Health: n.fitness, Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss, Alone: n.cfg.alone(),
 		RaiseVersion: n.cfg.alone() || n.cfg.Formation != nil,
 		Suspect:      n.suspect(), Crashed: func(index uint64) { n.quarantine.crashed(cell.GroupID, index) },

@@ -36,6 +36,8 @@ type record struct {
 	FolderID string `json:"folder_id"`
 	// CellID is empty until the cell is formed here or the node is admitted.
 	CellID string `json:"cell_id,omitempty"`
+	// Replaced are the ids that the cell had before recoveries, the newest last.
+	Replaced []string `json:"replaced,omitempty"`
 	// Begun: all first nodes have stored the cell's id, so this one may vote.
 	Begun bool `json:"begun,omitempty"`
 	// First: the node is one of the cell's first voters, which are Nodes.

@@ -179,6 +179,9 @@ func (f *folder) recover(r *Recovery, dir string) error {
 		r.NewCellID = NewCellID()
 	}
 	if err := f.node.setRecord(func(n *record) {
+		if n.Recovering == "" {
+			n.Replaced = append(n.Replaced, r.OldCellID)
+		}
 		n.CellID, n.Recovering, n.Begun, n.Gone = r.NewCellID, r.OldCellID, false, r.Others
 	}); err != nil {
 		return err

@@ -3,13 +3,20 @@ package node_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"connectrpc.com/connect"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 	"github.com/corvo-cloud/corvo/data-plane/node/nodetest"
 )
@@ -48,6 +55,7 @@ func TestRecover_OneFolderGoesOnAsACellOfItsOwn(t *testing.T) {
 	}
 	r.MustStart(0)
 	r.Ready(0)
+	r.watchesSay(done)
 	c.enqueue(r.Places[0].APIURL, 5)
 
 	// A folder of the old cell has no part in it, and its node's id does not come back.
@@ -66,6 +74,37 @@ func TestRecover_OneFolderGoesOnAsACellOfItsOwn(t *testing.T) {
 	r.MustStart(0)
 	r.Ready(0)
 	c.losesNothing(r.Places[0].APIURL)
+}
+
+// watchesSay: a cell says which one it is, and which it replaced. Whoever has the state of
+// that one is sent the whole, and whoever has another's is refused.
+func (r *cellRig) watchesSay(done node.Recovery) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	control, err := r.Admin().Control(ctx)
+	if err != nil || control.CellID != done.NewCellID || !slices.Equal(control.Replaced, []string{done.OldCellID}) {
+		r.t.Errorf("%+v, %v", control, err)
+	}
+	signer, err := identity.NewSigner(cellsecret.Must([]byte(nodetest.Secret)))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	client := cellv1connect.NewCellServiceClient(&http.Client{Transport: signing{signer}}, r.Places[0].APIURL)
+	for cell, whole := range map[string]bool{done.OldCellID: true, done.NewCellID: false, "cell_another": false} {
+		stream, err := client.Watch(ctx, connect.NewRequest(&cellv1.WatchRequest{AfterIndex: 1, CellId: cell}))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		got := stream.Receive()
+		switch {
+		case got != (cell != "cell_another"):
+			r.t.Errorf("%s: %v, %v", cell, stream.Msg(), stream.Err())
+		case whole && (stream.Msg().GetState().GetCellId() != done.NewCellID || stream.Msg().GetCellId() != done.NewCellID):
+			r.t.Errorf("%s isn't sent the whole state: %v", cell, stream.Msg())
+		}
+		_ = stream.Close()
+	}
 }
 
 // What another node had committed and this folder lacks is said before anything is done.

@@ -198,7 +198,10 @@ func (l *Loop) applyTokenKeys(ctx context.Context, wait bool) error {
 	}
 	var failed []error
 	for name, cell := range l.cells {
-		index, err := l.applyMissing(ctx, cell)
+		index, err := uint64(0), l.guard(ctx, name, cell, false)
+		if err == nil {
+			index, err = l.applyMissing(ctx, cell)
+		}
 		if err == nil && wait {
 			_, _, err = cell.WaitProxies(ctx, index)
 		}

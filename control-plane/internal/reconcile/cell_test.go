@@ -30,9 +30,12 @@ type fakeCell struct {
 	// incarnation and highest are those of the control plane that it goes by.
 	incarnation string
 	highest     uint64
-	applied     int
-	acts        map[uint32][]*cellv1.AuditEvent
-	kept        map[uint32]uint64 // Up to where acts are known to be stored elsewhere.
+	// id and replaced are the cell's id and those before its recoveries.
+	id       string
+	replaced []string
+	applied  int
+	acts     map[uint32][]*cellv1.AuditEvent
+	kept     map[uint32]uint64 // Up to where acts are known to be stored elsewhere.
 	// proxyAt is the index that the one proxy has confirmed; behind says that it does
 	// not follow by itself.
 	proxyAt uint64
@@ -177,6 +180,7 @@ func (f *fakeCell) GetState(context.Context, *connect.Request[cellv1.GetStateReq
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s, _ := proto.Clone(f.state).(*cellv1.State)
+	s.CellId, s.ReplacedCells = f.id, f.replaced
 	return connect.NewResponse(&cellv1.GetStateResponse{State: s}), nil
 }
 
@@ -192,7 +196,7 @@ func (f *fakeCell) ListWatchers(context.Context, *connect.Request[cellv1.ListWat
 func (f *fakeCell) GetIndex(context.Context, *connect.Request[cellv1.GetIndexRequest]) (*connect.Response[cellv1.GetIndexResponse], error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return connect.NewResponse(&cellv1.GetIndexResponse{Index: f.state.GetIndex(), Incarnation: f.incarnation, Generation: f.highest}), nil
+	return connect.NewResponse(&cellv1.GetIndexResponse{Index: f.state.GetIndex(), Incarnation: f.incarnation, Generation: f.highest, CellId: f.id, ReplacedCells: f.replaced}), nil
 }
 
 func (f *fakeCell) ListAudit(_ context.Context, r *connect.Request[cellv1.ListAuditRequest]) (*connect.Response[cellv1.ListAuditResponse], error) {

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,9 +41,14 @@ func (e *RestoredError) Error() string {
 
 // guarded is what a cell answered last.
 type guarded struct {
-	at  time.Time
-	err error // A *RestoredError, or nil.
+	at       time.Time
+	err      error // A *RestoredError, or nil.
+	replaced error // A *ReplacedError, or nil.
+	knows    celladmin.Control
 }
+
+// refuses is why nothing is written to the cell.
+func (g guarded) refuses() error { return cmp.Or(g.err, g.replaced) }
 
 // Incarnation reads the database's incarnation, and sets it at the first start.
 func Incarnation(ctx context.Context, tx *store.Tx, now time.Time) (string, error) {
@@ -61,8 +67,19 @@ func Incarnation(ctx context.Context, tx *store.Tx, now time.Time) (string, erro
 func (l *Loop) guardAll(ctx context.Context) error {
 	for name, cell := range l.cells {
 		var older *RestoredError
-		if err := l.guard(ctx, name, cell, true); errors.As(err, &older) {
+		var replaced *ReplacedError
+		err := l.guard(ctx, name, cell, true)
+		switch {
+		case err == nil:
+			err = l.refillRecovered(ctx, name, cell)
+		case errors.As(err, &older):
 			l.o.Log.ErrorContext(ctx, "the database is an older copy", "error", err)
+		case errors.As(err, &replaced):
+			l.o.Log.ErrorContext(ctx, "nodes of a cell that was replaced answer", "error", err)
+		default: // It doesn't answer.
+			continue
+		}
+		if err != nil {
 			l.health.fail(l.o.Now(), err)
 		}
 	}
@@ -105,7 +122,7 @@ func (l *Loop) Restored() error { return l.restored() }
 func (l *Loop) guard(ctx context.Context, name string, cell Cell, now bool) error {
 	last, asked := l.guarded(name)
 	if asked && !now && time.Since(last.at) < l.o.Guard*2 {
-		return last.err
+		return last.refuses()
 	}
 	knows, err := cell.Control(ctx)
 	if err != nil {
@@ -113,23 +130,29 @@ func (l *Loop) guard(ctx context.Context, name string, cell Cell, now bool) erro
 	}
 	var id string
 	var generation uint64
+	var replaced *ReplacedError
 	err = l.store.Service(ctx, func(tx *store.Tx) (err error) {
 		if id, err = Incarnation(ctx, tx, l.o.Now()); err != nil {
 			return err
 		}
-		generation, err = Generation(ctx, tx)
-		return err
+		if generation, err = Generation(ctx, tx); err != nil {
+			return err
+		}
+		return meet(ctx, tx, name, knows, l.o.Now())
 	})
-	if err != nil {
+	if err != nil && !errors.As(err, &replaced) {
 		return fmt.Errorf("read the database's incarnation: %w", err)
 	}
-	g := guarded{at: time.Now()}
+	g := guarded{at: time.Now(), knows: knows}
+	if replaced != nil {
+		g.replaced = replaced
+	}
 	other := knows.Incarnation != "" && knows.Incarnation != id
 	if other || knows.Generation > generation {
 		g.err = &RestoredError{Cell: name, Knows: knows, Incarnation: id, Generation: generation, otherInstanceOf: other}
 	}
 	l.guards.Store(name, g)
-	return g.err
+	return g.refuses()
 }
 
 // Generation is the highest generation that the database has drawn.

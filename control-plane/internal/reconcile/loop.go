@@ -127,6 +127,7 @@ type Loop struct {
 	kept                keptRows
 	shards              sync.Map // Of a cell by its name: []uint32.
 	guards              sync.Map // By a cell's name: guarded.
+	refills             sync.Map // By a recovered cell's name: refill.
 }
 
 // keptRows are rows that could not be given back because the database was

@@ -99,7 +99,7 @@ func (l *Loop) compareCells(ctx context.Context) error {
 			failed = append(failed, fmt.Errorf("ask cell %s for its state: %w", name, err))
 			continue
 		}
-		if err := l.compare(ctx, name, cell, newIndex(state)); err != nil {
+		if _, err := l.compare(ctx, name, cell, newIndex(state)); err != nil {
 			failed = append(failed, fmt.Errorf("compare cell %s: %w", name, err))
 		}
 	}
@@ -133,14 +133,14 @@ func newIndex(s *cellv1.State) index {
 }
 
 // compare walks the tenants of a cell. It compares only what the cell has had once: the
-// rest is on its way.
-func (l *Loop) compare(ctx context.Context, name string, cell Cell, x index) error {
+// rest is on its way. It counts the tenants that seem to differ.
+func (l *Loop) compare(ctx context.Context, name string, cell Cell, x index) (differ int, _ error) {
 	for after := ""; ; {
 		page, err := store.Get(ctx, l.store.ReadService, func(tx *store.Tx) ([]store.Tenant, error) {
 			return tx.ListTenants(ctx, store.Page{After: after, Limit: scanPage})
 		})
 		if err != nil {
-			return err
+			return differ, err
 		}
 		suspects := make(map[string][]observed)
 		for _, t := range page {
@@ -149,16 +149,17 @@ func (l *Loop) compare(ctx context.Context, name string, cell Cell, x index) err
 				continue
 			}
 			if d, err := l.differences(ctx, t.ID, x); err != nil {
-				return err
+				return differ, err
 			} else if len(d) > 0 {
 				suspects[t.ID] = d
 			}
 		}
+		differ += len(suspects)
 		if err := l.mend(ctx, cell, suspects); err != nil {
-			return err
+			return differ, err
 		}
 		if len(page) < scanPage {
-			return nil
+			return differ, nil
 		}
 	}
 }
@@ -206,14 +207,14 @@ func (l *Loop) differences(ctx context.Context, tenantID string, x index) (diffe
 	err = l.store.ReadTenant(ctx, tenantID, func(tx *store.Tx) error {
 		differ = nil
 		t, err := tx.FindTenant(ctx, tenantID)
-		if err != nil || t.Observed < t.Generation {
+		if err != nil {
 			return err
 		}
 		has := x.tenants[t.ID]
 		if has == nil && !t.DeletedAt.IsZero() {
 			return nil // Forgotten, with all its records.
 		}
-		if !proto.Equal(has, l.tenant(t)) {
+		if t.Observed >= t.Generation && !proto.Equal(has, l.tenant(t)) {
 			differ = append(differ, observed{store.OutboxTenant, t.ID, t.ID, t.Generation})
 		}
 		namespaces, err := compareNamespaces(ctx, tx, t.ID, x)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -254,12 +255,19 @@ type Control struct {
 	Generation  uint64 // The highest that was written.
 	// Forgotten is the highest generation of a deletion that the cell has forgotten.
 	Forgotten uint64
+	// CellID is the cell's id, and Replaced those that it had before it was recovered from
+	// one folder, the newest last: it may lack what it had acknowledged under them.
+	CellID   string
+	Replaced []string
 }
 
 // Control asks the cell's leader which control plane writes its state.
 func (c *Client) Control(ctx context.Context) (Control, error) {
 	res, err := call(ctx, c, &cellv1.GetIndexRequest{}, cellv1connect.CellServiceClient.GetIndex)
-	return Control{res.GetIncarnation(), res.GetGeneration(), res.GetForgottenGeneration()}, err
+	return Control{
+		Incarnation: res.GetIncarnation(), Generation: res.GetGeneration(), Forgotten: res.GetForgottenGeneration(),
+		CellID: res.GetCellId(), Replaced: res.GetReplacedCells(),
+	}, err
 }
 
 // Index asks the cell's leader for the index of the newest state.
@@ -268,7 +276,7 @@ func (c *Client) Index(ctx context.Context) (uint64, error) {
 	return res.GetIndex(), err
 }
 
-// State is the newest state that any node has.
+// State is the newest state that any node has. A node of a cell that was replaced has none.
 func (c *Client) State(ctx context.Context) (*cellv1.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -288,7 +296,7 @@ func (c *Client) State(ctx context.Context) (*cellv1.State, error) {
 	asked.Wait()
 	var newest *cellv1.State
 	for _, s := range states {
-		if s != nil && (newest == nil || s.GetIndex() > newest.GetIndex()) {
+		if s != nil && (newest == nil || newer(s, newest)) {
 			newest = s
 		}
 	}
@@ -296,6 +304,13 @@ func (c *Client) State(ctx context.Context) (*cellv1.State, error) {
 		return nil, errors.Join(errs...)
 	}
 	return newest, nil
+}
+
+func newer(s, than *cellv1.State) bool {
+	if s.GetCellId() != than.GetCellId() {
+		return slices.Contains(s.GetReplacedCells(), than.GetCellId())
+	}
+	return s.GetIndex() > than.GetIndex()
 }
 
 // StateAt is a state at least as new as index.

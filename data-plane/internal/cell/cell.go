@@ -28,7 +28,9 @@ const (
 type Options struct {
 	// CellID is the id the cell was formed with.
 	CellID string
-	NodeID string
+	// Replaced are the ids that the cell had before recoveries, the newest last.
+	Replaced []string
+	NodeID   string
 	// Bootstrap lists the first voters by node id; used only on the first start.
 	// A node that joins later has none.
 	Bootstrap []string
@@ -69,6 +71,7 @@ type Cell struct {
 	group     *group.Group
 	machine   *Machine
 	id        string
+	replaced  []string
 	nodeID    string
 	health    *health.Health
 	heartbeat time.Duration
@@ -111,7 +114,7 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 	if err != nil {
 		return nil, fmt.Errorf("open meta group: %w", err)
 	}
-	c := &Cell{group: g, machine: machine, id: o.CellID, nodeID: o.NodeID, health: o.Health, heartbeat: o.HeartbeatEvery, forgetEvery: o.ForgetEvery, logger: o.Logger, watchers: newWatchers(), ending: make(chan struct{})}
+	c := &Cell{group: g, machine: machine, id: o.CellID, replaced: o.Replaced, nodeID: o.NodeID, health: o.Health, heartbeat: o.HeartbeatEvery, forgetEvery: o.ForgetEvery, logger: o.Logger, watchers: newWatchers(), ending: make(chan struct{})}
 	g.Lead(func(ctx context.Context, ready func()) {
 		ready()
 		c.recordShards(ctx, first)
@@ -175,8 +178,14 @@ func (c *Cell) View() *View { return c.machine.View() }
 // before looking at View.
 func (c *Cell) Changed() <-chan struct{} { return c.machine.Changed() }
 
-// State is the whole of View as a message.
-func (c *Cell) State() *cellv1.State { return c.View().State() }
+// State is the whole of View as a message, with the cell that it is of.
+func (c *Cell) State() *cellv1.State { return c.stateOf(c.View()) }
+
+func (c *Cell) stateOf(v *View) *cellv1.State {
+	s := v.State()
+	s.CellId, s.ReplacedCells = c.id, c.replaced
+	return s
+}
 
 // WaitShards blocks until the cell's shards are recorded here and returns them.
 func (c *Cell) WaitShards(ctx context.Context) ([]uint32, error) {
@@ -255,7 +264,7 @@ func (c *Cell) newestIndex(context.Context, *cellv1.GetIndexRequest) (*cellv1.Ge
 	if err := c.machine.readControl(res); err != nil {
 		return nil, err
 	}
-	res.Index = c.View().Index()
+	res.Index, res.CellId, res.ReplacedCells = c.View().Index(), c.id, c.replaced
 	return res, nil
 }
 

@@ -176,7 +176,11 @@ func (h *handler) Watch(ctx context.Context, req *connect.Request[cellv1.WatchRe
 		}
 		defer leave()
 	}
-	return ToConnect(h.cell.Watch(ctx, req.Msg.GetAfterIndex(), stream.Send))
+	after, err := h.cell.resumeAt(req.Msg)
+	if err != nil {
+		return ToConnect(err)
+	}
+	return ToConnect(h.cell.Watch(ctx, after, stream.Send))
 }
 
 func (h *handler) GetIndex(ctx context.Context, req *connect.Request[cellv1.GetIndexRequest]) (*connect.Response[cellv1.GetIndexResponse], error) {
@@ -204,7 +208,7 @@ func (h *handler) AdmitNode(ctx context.Context, req *connect.Request[cellv1.Adm
 		if err := h.members.AdmitNode(ctx, in.GetNode()); err != nil {
 			return nil, err
 		}
-		return &cellv1.AdmitNodeResponse{CellId: h.cell.id, Nodes: h.cell.View().Nodes()}, nil
+		return &cellv1.AdmitNodeResponse{CellId: h.cell.id, ReplacedCells: h.cell.replaced, Nodes: h.cell.View().Nodes()}, nil
 	}, cellv1connect.CellServiceClient.AdmitNode)
 }
 

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
@@ -26,7 +27,10 @@ func (c *Cell) Watch(ctx context.Context, afterIndex uint64, send func(*cellv1.W
 	if err := c.waitReached(ctx, afterIndex); err != nil {
 		return err
 	}
-	w := &watcher{at: afterIndex, send: send}
+	w := &watcher{cell: c, at: afterIndex, send: func(m *cellv1.WatchResponse) error {
+		m.CellId = c.id
+		return send(m)
+	}}
 	beat := time.NewTicker(c.heartbeat)
 	defer beat.Stop()
 	owed := 0
@@ -45,7 +49,7 @@ func (c *Cell) Watch(ctx context.Context, afterIndex uint64, send func(*cellv1.W
 				continue
 			}
 			owed = 0
-			if err := send(&cellv1.WatchResponse{Index: w.at}); err != nil {
+			if err := w.send(&cellv1.WatchResponse{Index: w.at}); err != nil {
 				return err
 			}
 		case <-c.ending:
@@ -58,6 +62,19 @@ func (c *Cell) Watch(ctx context.Context, afterIndex uint64, send func(*cellv1.W
 
 func errEnding() error {
 	return fault.New(fault.Unavailable, "SHUTTING_DOWN", "this node is shutting down; watch another node")
+}
+
+// resumeAt is where a watcher goes on. What it has of a cell that this one replaced may
+// be another history at the same indexes: it is sent the whole state.
+func (c *Cell) resumeAt(w *cellv1.WatchRequest) (uint64, error) {
+	switch theirs := w.GetCellId(); {
+	case theirs == "" || theirs == c.id:
+		return w.GetAfterIndex(), nil
+	case slices.Contains(c.replaced, theirs):
+		return 0, nil
+	default:
+		return 0, wrongCell(c.id, theirs)
+	}
 }
 
 // waitReached waits for index: answering from an older state would undo a change,
@@ -84,6 +101,7 @@ func (c *Cell) waitReached(ctx context.Context, index uint64) error {
 
 // watcher is one stream's position.
 type watcher struct {
+	cell    *Cell
 	at      uint64
 	started bool // Until then, at is what the caller claims.
 	send    func(*cellv1.WatchResponse) error
@@ -114,5 +132,5 @@ func (w *watcher) catchUp(v *View) error {
 
 func (w *watcher) whole(v *View) error {
 	w.at = v.Index()
-	return w.send(&cellv1.WatchResponse{Index: v.Index(), State: v.State()})
+	return w.send(&cellv1.WatchResponse{Index: v.Index(), State: w.cell.stateOf(v)})
 }

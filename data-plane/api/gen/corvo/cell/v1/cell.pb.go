@@ -1893,7 +1893,11 @@ type State struct {
 	// proxy's clock, in Unix nanoseconds. Otherwise 0.
 	ConfirmedNs int64 `protobuf:"varint,9,opt,name=confirmed_ns,json=confirmedNs,proto3" json:"confirmed_ns,omitempty"`
 	// The version of the cell: which stored forms are in use.
-	Version       uint32 `protobuf:"varint,10,opt,name=version,proto3" json:"version,omitempty"`
+	Version uint32 `protobuf:"varint,10,opt,name=version,proto3" json:"version,omitempty"`
+	// The id of the cell, and the ids that it had before it was recovered from one folder,
+	// newest last. Its history is another one since: its indexes say nothing about theirs.
+	CellId        string   `protobuf:"bytes,11,opt,name=cell_id,json=cellId,proto3" json:"cell_id,omitempty"`
+	ReplacedCells []string `protobuf:"bytes,12,rep,name=replaced_cells,json=replacedCells,proto3" json:"replaced_cells,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1998,6 +2002,20 @@ func (x *State) GetVersion() uint32 {
 	return 0
 }
 
+func (x *State) GetCellId() string {
+	if x != nil {
+		return x.CellId
+	}
+	return ""
+}
+
+func (x *State) GetReplacedCells() []string {
+	if x != nil {
+		return x.ReplacedCells
+	}
+	return nil
+}
+
 type GetStateResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         *State                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
@@ -2048,7 +2066,10 @@ type WatchRequest struct {
 	AfterIndex uint64 `protobuf:"varint,1,opt,name=after_index,json=afterIndex,proto3" json:"after_index,omitempty"`
 	// Id of the watching proxy, new for each start of the process. Empty for a watcher
 	// that confirms nothing.
-	ProxyId       string `protobuf:"bytes,2,opt,name=proxy_id,json=proxyId,proto3" json:"proxy_id,omitempty"`
+	ProxyId string `protobuf:"bytes,2,opt,name=proxy_id,json=proxyId,proto3" json:"proxy_id,omitempty"`
+	// The cell that after_index is of. A cell that replaced it sends the whole state; any
+	// other refuses. Empty: none yet.
+	CellId        string `protobuf:"bytes,3,opt,name=cell_id,json=cellId,proto3" json:"cell_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2097,12 +2118,21 @@ func (x *WatchRequest) GetProxyId() string {
 	return ""
 }
 
+func (x *WatchRequest) GetCellId() string {
+	if x != nil {
+		return x.CellId
+	}
+	return ""
+}
+
 type WatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Exactly one of the two, or neither for a heartbeat.
-	State         *State    `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
-	Changes       []*Change `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
-	Index         uint64    `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
+	State   *State    `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	Changes []*Change `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
+	Index   uint64    `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
+	// The cell that the index is of.
+	CellId        string `protobuf:"bytes,4,opt,name=cell_id,json=cellId,proto3" json:"cell_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2158,6 +2188,13 @@ func (x *WatchResponse) GetIndex() uint64 {
 	return 0
 }
 
+func (x *WatchResponse) GetCellId() string {
+	if x != nil {
+		return x.CellId
+	}
+	return ""
+}
+
 type GetIndexRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2204,8 +2241,11 @@ type GetIndexResponse struct {
 	// The highest generation whose deletions the cell no longer has records of. A database
 	// restored to an earlier generation may still list what was deleted.
 	ForgottenGeneration uint64 `protobuf:"varint,4,opt,name=forgotten_generation,json=forgottenGeneration,proto3" json:"forgotten_generation,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// As in State.
+	CellId        string   `protobuf:"bytes,5,opt,name=cell_id,json=cellId,proto3" json:"cell_id,omitempty"`
+	ReplacedCells []string `protobuf:"bytes,6,rep,name=replaced_cells,json=replacedCells,proto3" json:"replaced_cells,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetIndexResponse) Reset() {
@@ -2264,6 +2304,20 @@ func (x *GetIndexResponse) GetForgottenGeneration() uint64 {
 		return x.ForgottenGeneration
 	}
 	return 0
+}
+
+func (x *GetIndexResponse) GetCellId() string {
+	if x != nil {
+		return x.CellId
+	}
+	return ""
+}
+
+func (x *GetIndexResponse) GetReplacedCells() []string {
+	if x != nil {
+		return x.ReplacedCells
+	}
+	return nil
 }
 
 type ConfirmWatchRequest struct {
@@ -3375,7 +3429,9 @@ type AdmitNodeResponse struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	CellId string                 `protobuf:"bytes,1,opt,name=cell_id,json=cellId,proto3" json:"cell_id,omitempty"`
 	// The nodes of the cell.
-	Nodes         []*Node `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Nodes []*Node `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// As in State.
+	ReplacedCells []string `protobuf:"bytes,3,rep,name=replaced_cells,json=replacedCells,proto3" json:"replaced_cells,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3420,6 +3476,13 @@ func (x *AdmitNodeResponse) GetCellId() string {
 func (x *AdmitNodeResponse) GetNodes() []*Node {
 	if x != nil {
 		return x.Nodes
+	}
+	return nil
+}
+
+func (x *AdmitNodeResponse) GetReplacedCells() []string {
+	if x != nil {
+		return x.ReplacedCells
 	}
 	return nil
 }
@@ -4341,7 +4404,7 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\rApplyResponse\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12-\n" +
 	"\x06stored\x18\x02 \x03(\v2\x15.corvo.cell.v1.ChangeR\x06stored\"\x11\n" +
-	"\x0fGetStateRequest\"\xa6\x03\n" +
+	"\x0fGetStateRequest\"\xe6\x03\n" +
 	"\x05State\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12/\n" +
 	"\atenants\x18\x02 \x03(\v2\x15.corvo.cell.v1.TenantR\atenants\x128\n" +
@@ -4356,25 +4419,31 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\fuser_cutoffs\x18\b \x03(\v2\x19.corvo.cell.v1.UserCutoffR\vuserCutoffs\x12!\n" +
 	"\fconfirmed_ns\x18\t \x01(\x03R\vconfirmedNs\x12\x18\n" +
 	"\aversion\x18\n" +
-	" \x01(\rR\aversion\">\n" +
+	" \x01(\rR\aversion\x12\x17\n" +
+	"\acell_id\x18\v \x01(\tR\x06cellId\x12%\n" +
+	"\x0ereplaced_cells\x18\f \x03(\tR\rreplacedCells\">\n" +
 	"\x10GetStateResponse\x12*\n" +
-	"\x05state\x18\x01 \x01(\v2\x14.corvo.cell.v1.StateR\x05state\"J\n" +
+	"\x05state\x18\x01 \x01(\v2\x14.corvo.cell.v1.StateR\x05state\"c\n" +
 	"\fWatchRequest\x12\x1f\n" +
 	"\vafter_index\x18\x01 \x01(\x04R\n" +
 	"afterIndex\x12\x19\n" +
-	"\bproxy_id\x18\x02 \x01(\tR\aproxyId\"\x82\x01\n" +
+	"\bproxy_id\x18\x02 \x01(\tR\aproxyId\x12\x17\n" +
+	"\acell_id\x18\x03 \x01(\tR\x06cellId\"\x9b\x01\n" +
 	"\rWatchResponse\x12*\n" +
 	"\x05state\x18\x01 \x01(\v2\x14.corvo.cell.v1.StateR\x05state\x12/\n" +
 	"\achanges\x18\x02 \x03(\v2\x15.corvo.cell.v1.ChangeR\achanges\x12\x14\n" +
-	"\x05index\x18\x03 \x01(\x04R\x05index\"\x11\n" +
-	"\x0fGetIndexRequest\"\x9d\x01\n" +
+	"\x05index\x18\x03 \x01(\x04R\x05index\x12\x17\n" +
+	"\acell_id\x18\x04 \x01(\tR\x06cellId\"\x11\n" +
+	"\x0fGetIndexRequest\"\xdd\x01\n" +
 	"\x10GetIndexResponse\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\tR\vincarnation\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x03 \x01(\x04R\n" +
 	"generation\x121\n" +
-	"\x14forgotten_generation\x18\x04 \x01(\x04R\x13forgottenGeneration\"{\n" +
+	"\x14forgotten_generation\x18\x04 \x01(\x04R\x13forgottenGeneration\x12\x17\n" +
+	"\acell_id\x18\x05 \x01(\tR\x06cellId\x12%\n" +
+	"\x0ereplaced_cells\x18\x06 \x03(\tR\rreplacedCells\"{\n" +
 	"\x13ConfirmWatchRequest\x12\x19\n" +
 	"\bproxy_id\x18\x01 \x01(\tR\aproxyId\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x14\n" +
@@ -4454,10 +4523,11 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x04size\x18\x02 \x01(\x04R\x04size\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\";\n" +
 	"\x10AdmitNodeRequest\x12'\n" +
-	"\x04node\x18\x01 \x01(\v2\x13.corvo.cell.v1.NodeR\x04node\"W\n" +
+	"\x04node\x18\x01 \x01(\v2\x13.corvo.cell.v1.NodeR\x04node\"~\n" +
 	"\x11AdmitNodeResponse\x12\x17\n" +
 	"\acell_id\x18\x01 \x01(\tR\x06cellId\x12)\n" +
-	"\x05nodes\x18\x02 \x03(\v2\x13.corvo.cell.v1.NodeR\x05nodes\"9\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x13.corvo.cell.v1.NodeR\x05nodes\x12%\n" +
+	"\x0ereplaced_cells\x18\x03 \x03(\tR\rreplacedCells\"9\n" +
 	"\x0eAddNodeRequest\x12'\n" +
 	"\x04node\x18\x01 \x01(\v2\x13.corvo.cell.v1.NodeR\x04node\"'\n" +
 	"\x0fAddNodeResponse\x12\x14\n" +
