@@ -19,6 +19,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
+	"github.com/corvo-cloud/corvo/data-plane/api/connections"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
@@ -82,6 +83,7 @@ type Node struct {
 	cluster    *cluster.Cluster
 	api        *server.Server
 	http       *http.Server
+	conns      *connections.Bound           // Of its listener.
 	handler    atomic.Pointer[http.Handler] // What the API listener serves now.
 
 	// watching ends with endWatches: calls that follow the cell's state have no
@@ -130,6 +132,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	for _, p := range cfg.Peers {
 		n.peers[p.ID] = p
 	}
+	n.conns = connections.New(connections.Default(), n.weight)
 	n.loopCtx, n.stopLoops = context.WithCancel(context.Background())
 	n.watching, n.endWatches = context.WithCancel(context.Background())
 	n.enterCtx, n.stopEntering = context.WithCancel(context.Background())
@@ -363,7 +366,7 @@ func (n *Node) serve(h http.Handler) {
 		return
 	}
 	current := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*n.handler.Load()).ServeHTTP(w, r) })
-	n.http = newHTTPServer(current, n.cfg.TLS, n.logger)
+	n.http = newHTTPServer(current, n.cfg.TLS, n.conns, n.logger)
 	n.loops.Go(func() {
 		if n.cfg.TLS != nil {
 			n.served <- n.http.ServeTLS(n.cfg.API, "", "")
@@ -444,13 +447,13 @@ const (
 	pingTimeout   = 10 * time.Second
 )
 
-func newHTTPServer(h http.Handler, tls *tlsConfig, log *slog.Logger) *http.Server {
+func newHTTPServer(h http.Handler, tls *tlsConfig, bound *connections.Bound, log *slog.Logger) *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
-		Handler: h, Protocols: &protocols, TLSConfig: tls,
+		Handler: h, Protocols: &protocols, TLSConfig: tls, ConnContext: bound.Context, ConnState: bound.State,
 		ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: streamsPerConn, SendPingTimeout: pingEvery, PingTimeout: pingTimeout,

@@ -25,6 +25,7 @@ func (n *Node) newServer() *server.Server {
 		Version: n.cfg.Version, Signer: n.signer, Transport: n.transport,
 		Health: n.health, Cluster: n.status, OtherOrigins: n.cfg.Access == Keys,
 		Admission: admission.New(admission.Options{Weight: n.weight}), Weight: n.weight,
+		Connections: n.conns,
 	})
 }
 

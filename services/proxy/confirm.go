@@ -29,7 +29,7 @@ func (p *Proxy) confirm(ctx context.Context, client cellv1connect.CellServiceCli
 	var at time.Time
 	for {
 		index, moved := p.applied.now()
-		now := &cellv1.ConfirmWatchRequest{ProxyId: p.id, Index: index, Ready: p.Ready(), SecretIds: p.signer.Secrets().Now().IDs()}
+		now := p.confirmation(index)
 		if said == nil || said.GetIndex() != index || said.GetReady() != now.GetReady() || !slices.Equal(said.GetSecretIds(), now.GetSecretIds()) || time.Since(at) >= confirmEvery {
 			switch err := p.sayConfirm(ctx, client, now); {
 			case err == nil:
@@ -47,6 +47,14 @@ func (p *Proxy) confirm(ctx context.Context, client cellv1connect.CellServiceCli
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+func (p *Proxy) confirmation(index uint64) *cellv1.ConfirmWatchRequest {
+	open, closed := p.connections.Counts()
+	return &cellv1.ConfirmWatchRequest{
+		ProxyId: p.id, Index: index, Ready: p.Ready(), SecretIds: p.signer.Secrets().Now().IDs(),
+		Connections: uint64(open), ConnectionsClosed: closed,
 	}
 }
 

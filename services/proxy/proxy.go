@@ -24,6 +24,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
+	"github.com/corvo-cloud/corvo/data-plane/api/connections"
 	"github.com/corvo-cloud/corvo/data-plane/api/fair"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
@@ -63,6 +64,8 @@ type Limits struct {
 	// BufferBytesMax of all unary bodies held at a time; 256 MiB. Half of it is for anybody,
 	// the rest for tenants that hold less than their share.
 	BufferBytesMax int64
+	// ConnectionsMax of clients; connections.Default.
+	ConnectionsMax int
 }
 
 // Options of a Proxy.
@@ -109,6 +112,7 @@ type Proxy struct {
 	files       *stateFiles
 	nodes       *nodes
 	calls       *calls
+	connections *connections.Bound
 	transport   *http.Transport
 	cellClient  *http.Client
 	forwarder   *forward.Forwarder
@@ -173,6 +177,7 @@ func New(opts Options) (*Proxy, error) {
 		watched:     map[string]bool{},
 	}
 	p.calls = newCalls(p.weight)
+	p.connections = connections.New(opts.Limits.ConnectionsMax, p.weight)
 	// The budget may be exceeded, but not doubled.
 	p.buffered = fair.NewBudget(max(opts.Limits.BufferBytesMax/2, 2*opts.Limits.BodyBytesMax), p.weight)
 	p.holds = fair.NewBudget(heldMax, p.weight)
@@ -199,6 +204,7 @@ func (o Options) withDefaults() Options {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Limits.BodyBytesMax = cmp.Or(o.Limits.BodyBytesMax, 4<<20)
 	o.Limits.BufferBytesMax = cmp.Or(o.Limits.BufferBytesMax, 256<<20)
+	o.Limits.ConnectionsMax = cmp.Or(o.Limits.ConnectionsMax, connections.Default())
 	return o
 }
 
@@ -227,7 +233,11 @@ func (p *Proxy) newServer(opts Options) *http.Server {
 		handler = opts.Front(p)
 	}
 	return &http.Server{
-		Handler: Strict(handler), TLSConfig: opts.TLS, Protocols: &protocols, ConnContext: countResets,
+		Handler: Strict(handler), TLSConfig: opts.TLS, Protocols: &protocols,
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return countResets(p.connections.Context(ctx, conn), conn)
+		},
+		ConnState:         p.connections.State,
 		ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: streamsPerConnection, SendPingTimeout: clientPingEvery, PingTimeout: clientPingTimeout,
@@ -377,6 +387,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.write(w, r, addr.rpc(), ref)
 		return
 	}
+	connections.Belongs(r.Context(), c.tenant.GetId())
 	p.carry(w, r, addr, &c)
 }
 

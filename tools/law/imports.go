@@ -64,6 +64,8 @@ var Rooms = []Room{
 		"words, answers and requests of the HTTP/JSON API, for the node and for clients; it knows nothing of either"},
 	{"data-plane/api/repeat", []string{"data-plane/api/gen/..."},
 		"which calls may be sent twice, told from their bytes; it knows no connection and no store"},
+	{"data-plane/api/connections", []string{"data-plane/api/clientnet"},
+		"how many connections a server holds; it knows neither requests nor credentials"},
 	{"data-plane/api/fair", nil,
 		"divides by weight what is scarce; it knows neither tenants nor what is divided"},
 	{"data-plane/api/eventually", nil,

@@ -90,6 +90,10 @@ type Runtime struct {
 	CPUUserNS       int64  `json:"cpu_user_ns"`
 	CPUSysNS        int64  `json:"cpu_sys_ns"`
 	MaxRSSBytes     int64  `json:"max_rss_bytes"`
+	// Connections are open at the API's listener; ConnectionsClosed were idle and closed
+	// because there were too many.
+	Connections       int    `json:"connections"`
+	ConnectionsClosed uint64 `json:"connections_closed"`
 }
 
 // AuditPage is a page of the audit log.

@@ -35,7 +35,10 @@ type watching struct {
 	index   uint64
 	ready   bool
 	secrets []string
-	heard   time.Time // Of the last confirmation.
+	// Of its clients: open, and closed because there were too many.
+	connections, connectionsClosed uint64
+
+	heard time.Time // Of the last confirmation.
 }
 
 func newWatchers() *watchers { return &watchers{byID: make(map[string]*watching)} }
@@ -71,6 +74,7 @@ func (w *watchers) confirm(said *cellv1.ConfirmWatchRequest, now time.Time) {
 	defer w.mu.Unlock()
 	if p := w.byID[said.GetProxyId()]; p != nil {
 		p.index, p.ready, p.heard = max(p.index, said.GetIndex()), said.GetReady(), now
+		p.connections, p.connectionsClosed = said.GetConnections(), said.GetConnectionsClosed()
 		p.secrets = said.GetSecretIds()
 		p.secrets = p.secrets[:min(len(p.secrets), cellsecret.Max)]
 	}
@@ -83,7 +87,7 @@ func (w *watchers) list(now time.Time) []*cellv1.Watcher {
 	var out []*cellv1.Watcher
 	for id, p := range w.byID {
 		if now.Sub(p.heard) <= watcherSilence {
-			out = append(out, &cellv1.Watcher{ProxyId: id, Index: p.index, Ready: p.ready, SecretIds: p.secrets})
+			out = append(out, &cellv1.Watcher{ProxyId: id, Index: p.index, Ready: p.ready, SecretIds: p.secrets, Connections: p.connections, ConnectionsClosed: p.connectionsClosed})
 		}
 	}
 	slices.SortFunc(out, compareWatchers)

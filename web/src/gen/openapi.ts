@@ -2358,6 +2358,8 @@ export interface components {
             status: string;
         };
         Runtime: {
+            connections: number;
+            connections_closed: number;
             cpu_sys_ns: number;
             cpu_user_ns: number;
             gc_pause_p99_ns: number;

@@ -91,6 +91,9 @@ func (c *call) runtime() error {
 		a.CPUUserNS, a.CPUSysNS = use.Utime.Nano(), use.Stime.Nano()
 		a.MaxRSSBytes = use.Maxrss << 10 // Linux counts kibibytes.
 	}
+	if c.s.opts.Connections != nil {
+		a.Connections, a.ConnectionsClosed = c.s.opts.Connections.Counts()
+	}
 	return c.reply(a)
 }
 

@@ -14,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/browser"
+	"github.com/corvo-cloud/corvo/data-plane/api/connections"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/api/refusal"
@@ -51,6 +52,8 @@ type Options struct {
 	Version string
 	// Signer signs what is carried to a leader. Nil: nothing is carried.
 	Signer *identity.Signer
+	// Connections are those of the listener, to be shown; nil shows none.
+	Connections *connections.Bound
 	// OtherOrigins lets pages of any origin call with a key of their own.
 	OtherOrigins bool
 	// Transport reaches other nodes; nil makes one with the pings of a cell.
@@ -216,6 +219,7 @@ func (s *Server) enter(c *call) error {
 		return err
 	}
 	c.who = who
+	connections.Belongs(c.r.Context(), who.Identity.TenantID)
 	c.nameRequest(who.Identity.RequestID)
 	if !c.route.allows(who) {
 		return mayNot(c.route.Action)

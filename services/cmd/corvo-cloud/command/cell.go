@@ -255,7 +255,9 @@ func (s *session) proxiesCommand(f *adminFlags) *cobra.Command {
 			}
 			out := proxiesOutput{Index: index, SilentNodes: append([]string{}, silent...), Proxies: []proxyOutput{}}
 			for _, p := range proxies {
-				out.Proxies = append(out.Proxies, proxyOutput{ID: p.GetProxyId(), Index: p.GetIndex(), Ready: p.GetReady()})
+				out.Proxies = append(out.Proxies, proxyOutput{
+					ID: p.GetProxyId(), Index: p.GetIndex(), Ready: p.GetReady(), Connections: p.GetConnections(), ConnectionsClosed: p.GetConnectionsClosed(),
+				})
 			}
 			return s.emit(out, out.write)
 		}),
@@ -272,17 +274,20 @@ type proxyOutput struct {
 	ID    string `json:"id"`
 	Index uint64 `json:"index"`
 	Ready bool   `json:"ready"`
+	// Of clients: open, and closed because there were too many.
+	Connections       uint64 `json:"connections"`
+	ConnectionsClosed uint64 `json:"connections_closed"`
 }
 
 func (o proxiesOutput) write(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "PROXY\tREADY\tBEHIND")
+	fmt.Fprintln(t, "PROXY\tREADY\tBEHIND\tCONNECTIONS\tCLOSED")
 	for _, p := range o.Proxies {
 		ready := "yes"
 		if !p.Ready {
 			ready = "no"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\n", p.ID, ready, o.Index-min(o.Index, p.Index))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\n", p.ID, ready, o.Index-min(o.Index, p.Index), p.Connections, p.ConnectionsClosed)
 	}
 	_ = t.Flush() // Into memory.
 	if len(o.SilentNodes) > 0 {

@@ -2328,9 +2328,13 @@ type ConfirmWatchRequest struct {
 	// Whether the proxy accepts requests.
 	Ready bool `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
 	// Ids of the cell secrets that the proxy has; it signs with the first.
-	SecretIds     []string `protobuf:"bytes,4,rep,name=secret_ids,json=secretIds,proto3" json:"secret_ids,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	SecretIds []string `protobuf:"bytes,4,rep,name=secret_ids,json=secretIds,proto3" json:"secret_ids,omitempty"`
+	// Connections of clients that are open, and how many idle ones were closed so far because
+	// there were too many.
+	Connections       uint64 `protobuf:"varint,5,opt,name=connections,proto3" json:"connections,omitempty"`
+	ConnectionsClosed uint64 `protobuf:"varint,6,opt,name=connections_closed,json=connectionsClosed,proto3" json:"connections_closed,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ConfirmWatchRequest) Reset() {
@@ -2389,6 +2393,20 @@ func (x *ConfirmWatchRequest) GetSecretIds() []string {
 		return x.SecretIds
 	}
 	return nil
+}
+
+func (x *ConfirmWatchRequest) GetConnections() uint64 {
+	if x != nil {
+		return x.Connections
+	}
+	return 0
+}
+
+func (x *ConfirmWatchRequest) GetConnectionsClosed() uint64 {
+	if x != nil {
+		return x.ConnectionsClosed
+	}
+	return 0
 }
 
 type ConfirmWatchResponse struct {
@@ -2535,13 +2553,15 @@ func (x *ListWatchersResponse) GetNodes() uint32 {
 }
 
 type Watcher struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ProxyId       string                 `protobuf:"bytes,1,opt,name=proxy_id,json=proxyId,proto3" json:"proxy_id,omitempty"`
-	Index         uint64                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
-	Ready         bool                   `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
-	SecretIds     []string               `protobuf:"bytes,4,rep,name=secret_ids,json=secretIds,proto3" json:"secret_ids,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	ProxyId           string                 `protobuf:"bytes,1,opt,name=proxy_id,json=proxyId,proto3" json:"proxy_id,omitempty"`
+	Index             uint64                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Ready             bool                   `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
+	SecretIds         []string               `protobuf:"bytes,4,rep,name=secret_ids,json=secretIds,proto3" json:"secret_ids,omitempty"`
+	Connections       uint64                 `protobuf:"varint,5,opt,name=connections,proto3" json:"connections,omitempty"`
+	ConnectionsClosed uint64                 `protobuf:"varint,6,opt,name=connections_closed,json=connectionsClosed,proto3" json:"connections_closed,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Watcher) Reset() {
@@ -2600,6 +2620,20 @@ func (x *Watcher) GetSecretIds() []string {
 		return x.SecretIds
 	}
 	return nil
+}
+
+func (x *Watcher) GetConnections() uint64 {
+	if x != nil {
+		return x.Connections
+	}
+	return 0
+}
+
+func (x *Watcher) GetConnectionsClosed() uint64 {
+	if x != nil {
+		return x.ConnectionsClosed
+	}
+	return 0
 }
 
 type ListNodesRequest struct {
@@ -4443,26 +4477,30 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"generation\x121\n" +
 	"\x14forgotten_generation\x18\x04 \x01(\x04R\x13forgottenGeneration\x12\x17\n" +
 	"\acell_id\x18\x05 \x01(\tR\x06cellId\x12%\n" +
-	"\x0ereplaced_cells\x18\x06 \x03(\tR\rreplacedCells\"{\n" +
+	"\x0ereplaced_cells\x18\x06 \x03(\tR\rreplacedCells\"\xcc\x01\n" +
 	"\x13ConfirmWatchRequest\x12\x19\n" +
 	"\bproxy_id\x18\x01 \x01(\tR\aproxyId\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x14\n" +
 	"\x05ready\x18\x03 \x01(\bR\x05ready\x12\x1d\n" +
 	"\n" +
-	"secret_ids\x18\x04 \x03(\tR\tsecretIds\"\x16\n" +
+	"secret_ids\x18\x04 \x03(\tR\tsecretIds\x12 \n" +
+	"\vconnections\x18\x05 \x01(\x04R\vconnections\x12-\n" +
+	"\x12connections_closed\x18\x06 \x01(\x04R\x11connectionsClosed\"\x16\n" +
 	"\x14ConfirmWatchResponse\"+\n" +
 	"\x13ListWatchersRequest\x12\x14\n" +
 	"\x05local\x18\x01 \x01(\bR\x05local\"\x88\x01\n" +
 	"\x14ListWatchersResponse\x122\n" +
 	"\bwatchers\x18\x01 \x03(\v2\x16.corvo.cell.v1.WatcherR\bwatchers\x12&\n" +
 	"\x0fsilent_node_ids\x18\x02 \x03(\tR\rsilentNodeIds\x12\x14\n" +
-	"\x05nodes\x18\x03 \x01(\rR\x05nodes\"o\n" +
+	"\x05nodes\x18\x03 \x01(\rR\x05nodes\"\xc0\x01\n" +
 	"\aWatcher\x12\x19\n" +
 	"\bproxy_id\x18\x01 \x01(\tR\aproxyId\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x14\n" +
 	"\x05ready\x18\x03 \x01(\bR\x05ready\x12\x1d\n" +
 	"\n" +
-	"secret_ids\x18\x04 \x03(\tR\tsecretIds\"\x12\n" +
+	"secret_ids\x18\x04 \x03(\tR\tsecretIds\x12 \n" +
+	"\vconnections\x18\x05 \x01(\x04R\vconnections\x12-\n" +
+	"\x12connections_closed\x18\x06 \x01(\x04R\x11connectionsClosed\"\x12\n" +
 	"\x10ListNodesRequest\"^\n" +
 	"\x11ListNodesResponse\x12/\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x19.corvo.cell.v1.NodeStatusR\x05nodes\x12\x18\n" +

@@ -1,0 +1,82 @@
+package proxy
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+)
+
+// Clients that open connections and say nothing keep nobody out, and cut no call that waits.
+func TestConnections_IdleOnesMakeRoomAndWaitingCallsStay(t *testing.T) {
+	t.Parallel()
+	const most = 64
+	r := startRig(t, rigOptions{options: func(o *Options) { o.Limits.ConnectionsMax = most }})
+	var parked atomic.Int64
+	answer := make(chan struct{})
+	r.up[0].does(func(w http.ResponseWriter, _ *http.Request) {
+		parked.Add(1)
+		<-answer
+		w.WriteHeader(http.StatusNoContent)
+	})
+	host := strings.TrimPrefix(r.base, "http://")
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	waiting := dial()
+	body := `{"queues":["q"],"worker_id":"w","timeout":60}`
+	if _, err := fmt.Fprintf(waiting, "POST /api/v1/fetch HTTP/1.1\r\nHost: %s\r\nX-API-Key: %s\r\nContent-Length: %d\r\n\r\n%s", host, r.acme.key.Reveal(), len(body), body); err != nil {
+		t.Fatal(err)
+	}
+	eventually.True(t, patience, "the fetch is parked", func() bool { return parked.Load() == 1 })
+	for range 4 * most {
+		dial()
+	}
+	eventually.True(t, patience, "the silent ones are bounded", func() bool {
+		open, closed := r.proxy.connections.Counts()
+		return open <= most && closed > 3*most
+	})
+	r.state.apply(r.up[0].node()) // A proxy confirms a change at once.
+	eventually.True(t, patience, "the cell knows", func() bool {
+		r.state.mu.Lock()
+		defer r.state.mu.Unlock()
+		said := r.state.confirmed[r.proxy.id]
+		return said.GetConnections() > 0 && said.GetConnectionsClosed() > 3*most
+	})
+	close(answer)
+	resp, err := http.ReadResponse(bufio.NewReader(waiting), nil)
+	if err != nil || resp.StatusCode != http.StatusNoContent {
+		t.Fatalf("the call that waited: %v, %v", resp, err)
+	}
+	_ = resp.Body.Close()
+}
+
+// Connections of both protocols are idle once their calls are answered.
+func TestConnections_IdleIsSeenInEveryProtocol(t *testing.T) {
+	t.Parallel()
+	for name, h2 := range map[string]bool{"HTTP/1.1": false, "h2c": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := startRig(t, rigOptions{options: func(o *Options) { o.Limits.ConnectionsMax = 8 }})
+			for range 40 {
+				client := newClient(t, h2)
+				if a := r.ask(client, http.MethodGet, "/api/v1/queues", "", withKey(r.acme.key)); a.status != http.StatusOK {
+					t.Fatalf("%d", a.status)
+				}
+			}
+			if open, closed := r.proxy.connections.Counts(); open > 8 || closed < 32 {
+				t.Errorf("%d open, %d closed", open, closed)
+			}
+		})
+	}
+}
