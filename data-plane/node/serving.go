@@ -59,7 +59,7 @@ func (n *Node) authenticator() server.Authenticator {
 	case Keys:
 		return limited{server.NewKeyAuth(cellKeys{n}, time.Now), n.cfg.PayloadBytesMax}
 	default:
-		return server.NewSigned(n.signer, n.wall, n.logger)
+		return server.NewSigned(n.signer, n.wall, func() string { return n.folderRecord().CellID }, n.logger)
 	}
 }
 

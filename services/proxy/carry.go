@@ -122,6 +122,7 @@ func emptyMessage(r *http.Request) []byte {
 
 // sign makes the identity headers of one request.
 func (p *Proxy) sign(r *http.Request, addr address, c *caller, requestID string) (http.Header, *refusal) {
+	cell := p.view.current().cell
 	id := identity.Identity{
 		Principal: "anonymous", Peer: peerOf(r), TenantURL: addr.base, RequestID: requestID,
 		ProxyStream: true, ExpiresAt: p.now().Add(identity.LifeMax),
@@ -137,6 +138,9 @@ func (p *Proxy) sign(r *http.Request, addr address, c *caller, requestID string)
 		// Only the host is the client's own choice here.
 		p.log.Debug("can't sign the identity", "request_id", requestID, "err", err)
 		return nil, refuseBadRequest
+	}
+	if cell != "" {
+		h.Set(identity.HeaderCell, cell)
 	}
 	return h, nil
 }
@@ -196,6 +200,9 @@ func (p *Proxy) round(w http.ResponseWriter, r *http.Request, h *held, opts forw
 				return refuseUnknown, nil
 			}
 			return ref, nil
+		}
+		if errors.Is(err, errOther) && opts.Body != nil {
+			continue // It did nothing, and never will.
 		}
 		if errors.Is(err, errNotDone) || errors.Is(err, errMaybeDone) {
 			if errors.Is(err, errClocks) && !h.maybe {

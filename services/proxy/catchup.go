@@ -116,6 +116,10 @@ func (p *Proxy) catchUp(ctx context.Context) error {
 		client := cellv1connect.NewCellServiceClient(p.cellClient, base)
 		var res *connect.Response[cellv1.GetIndexResponse]
 		if res, err = client.GetIndex(ctx, connect.NewRequest(&cellv1.GetIndexRequest{})); err == nil {
+			if ours := p.view.current().cell; ours != "" && res.Msg.GetCellId() != "" && res.Msg.GetCellId() != ours {
+				err = errOther
+				continue
+			}
 			return p.applied.reach(ctx, res.Msg.GetIndex())
 		}
 		if ctx.Err() != nil {
@@ -160,6 +164,13 @@ func (p *progress) set(index uint64) {
 	p.index = index
 	close(p.moved)
 	p.moved = make(chan struct{})
+}
+
+// restart forgets the index of a cell that was replaced.
+func (p *progress) restart() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.index = 0
 }
 
 // now is the index, and a channel that is closed when it moves.

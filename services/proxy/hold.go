@@ -54,6 +54,8 @@ func (h *held) refused(_ int, header http.Header) error {
 	case h.cl.caller == nil:
 	case outcome == identity.OutcomeNone:
 		return errNotDone
+	case outcome == identity.OutcomeCell:
+		return fmt.Errorf("%w: %w", errNotDone, errOther)
 	case outcome == identity.OutcomeClock:
 		return errClocks
 	case outcome == identity.OutcomeUnknown && h.safe:

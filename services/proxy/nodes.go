@@ -41,9 +41,15 @@ type node struct {
 	answers atomic.Bool
 	// lastAnswer is when a poll last got an answer, in Unix nanoseconds.
 	lastAnswer atomic.Int64
-	admin      cellv1connect.CellServiceClient
-	stop       context.CancelFunc
+	// cell is the cell that it last said it belongs to; empty if it did not say.
+	cell  atomic.Pointer[string]
+	seen  otherCell // Belongs to the poller.
+	admin cellv1connect.CellServiceClient
+	stop  context.CancelFunc
 }
+
+// otherCell is a node's cell and ours, when they differ.
+type otherCell struct{ theirs, ours string }
 
 // claim is a node that says it leads a group in a term.
 type claim struct {
@@ -59,6 +65,9 @@ type nodes struct {
 	seeds []*url.URL
 	log   *slog.Logger
 	now   func() time.Time
+	// ours is the cell that the state is of, or empty; met looks at the state of another.
+	ours func() string
+	met  func(ctx context.Context, n *node) (looked bool)
 
 	// list is replaced whole; order is by base URL.
 	list atomic.Pointer[[]*node]
@@ -72,7 +81,7 @@ type nodes struct {
 }
 
 func newNodes(transport http.RoundTripper, cell *http.Client, seeds []*url.URL, log *slog.Logger, now func() time.Time) *nodes {
-	s := &nodes{client: &http.Client{Transport: transport}, cell: cell, seeds: seeds, log: log, now: now}
+	s := &nodes{client: &http.Client{Transport: transport}, cell: cell, seeds: seeds, log: log, now: now, ours: func() string { return "" }, met: func(context.Context, *node) bool { return true }}
 	s.list.Store(&[]*node{})
 	return s
 }
@@ -185,7 +194,15 @@ func (s *nodes) askLeads(ctx context.Context, n *node) {
 		s.log.Debug("can't get the status of a node", "node", n.id, "err", err)
 		return
 	}
+	cell := resp.Header().Get(headerCell)
+	n.cell.Store(&cell)
+	if pair := (otherCell{cell, s.ours()}); s.foreign(n) && n.seen != pair && s.met(ctx, n) {
+		n.seen = pair
+	}
 	for _, g := range resp.Msg.GetStatus().GetGroups() {
+		if s.foreign(n) {
+			continue
+		}
 		old, _ := s.leaders.Load(g.GetGroup())
 		was, _ := old.(claim)
 		switch now := (claim{n, g.GetTerm()}); {
@@ -195,6 +212,15 @@ func (s *nodes) askLeads(ctx context.Context, n *node) {
 			s.leaders.CompareAndDelete(g.GetGroup(), was)
 		}
 	}
+}
+
+// headerCell is in every answer of a node's administration.
+const headerCell = "Corvo-Cell"
+
+// foreign reports whether a node said that it belongs to another cell: it is no node of ours.
+func (s *nodes) foreign(n *node) bool {
+	cell, ours := n.cell.Load(), s.ours()
+	return cell != nil && *cell != "" && ours != "" && *cell != ours
 }
 
 const roleLeader = "leader"
@@ -250,7 +276,7 @@ func (s *nodes) candidates(shard uint32, namespaceID string) []*node {
 	} {
 		for i := range list {
 			n := list[(first+i)%len(list)]
-			if want(n) && !slices.Contains(out, n) {
+			if want(n) && !slices.Contains(out, n) && !s.foreign(n) {
 				out = append(out, n)
 			}
 		}
@@ -269,7 +295,7 @@ func (s *nodes) othersBetter(base string) bool {
 	for _, n := range *s.list.Load() {
 		switch {
 		case n.base.String() != base:
-			better = better || n.good()
+			better = better || n.good() && !s.foreign(n)
 		case n.ready.Load():
 			return false
 		}

@@ -132,8 +132,9 @@ type Proxy struct {
 	// watched are the base URLs being followed. Guarded by watchedMu.
 	watched map[string]bool
 
-	// stop ends the loops, which loops waits for.
+	// stop ends the loops, which loops waits for, and life with them.
 	stop  context.CancelFunc
+	life  context.Context
 	loops sync.WaitGroup
 }
 
@@ -176,6 +177,7 @@ func New(opts Options) (*Proxy, error) {
 		unsaved:     make(chan struct{}, 1),
 		watched:     map[string]bool{},
 	}
+	p.nodes.ours, p.nodes.met = func() string { return p.view.current().cell }, p.meet
 	p.calls = newCalls(p.weight)
 	p.connections = connections.New(opts.Limits.ConnectionsMax, p.weight)
 	// The budget may be exceeded, but not doubled.
@@ -261,7 +263,7 @@ func (p *Proxy) start(prover *cellclock.Prover) error {
 			"confirmed", time.Unix(0, state.GetConfirmedNs()).UTC())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p.stop = cancel
+	p.life, p.stop = ctx, cancel
 	p.nodes.reconcile(ctx, p.view.current().nodes)
 	for range watchers {
 		p.loops.Go(func() { p.watch(ctx) })

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,6 +51,9 @@ type cellState struct {
 	floor   uint64 // The log begins behind it.
 	all     *snapshot
 	changed chan struct{}
+	// cell is the cell that this is the state of, and replaced those that it was before.
+	cell     string
+	replaced []string
 	// muted makes watches say nothing at all.
 	muted atomic.Bool
 	// asked counts the questions for the index.
@@ -59,7 +63,7 @@ type cellState struct {
 }
 
 func newCellState(changes ...*cellv1.Change) *cellState {
-	s := &cellState{all: &snapshot{}, changed: make(chan struct{}), confirmed: map[string]*cellv1.ConfirmWatchRequest{}}
+	s := &cellState{cell: "cell_a", all: &snapshot{}, changed: make(chan struct{}), confirmed: map[string]*cellv1.ConfirmWatchRequest{}}
 	if len(changes) > 0 {
 		s.apply(changes...)
 	}
@@ -70,7 +74,7 @@ func (s *cellState) apply(changes ...*cellv1.Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.index++
-	s.log = append(s.log, &cellv1.WatchResponse{Index: s.index, Changes: changes})
+	s.log = append(s.log, &cellv1.WatchResponse{Index: s.index, Changes: changes, CellId: s.cell})
 	s.all = s.all.with(changes, s.index)
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -83,12 +87,19 @@ func (s *cellState) cut() {
 	s.log, s.floor = nil, s.index
 }
 
+// whole is the state; mu is held.
+func (s *cellState) whole() *cellv1.State {
+	state := s.all.state()
+	state.CellId, state.ReplacedCells = s.cell, s.replaced
+	return state
+}
+
 // since is what a watcher at index is to be sent, and what to wait for.
 func (s *cellState) since(index uint64) ([]*cellv1.WatchResponse, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if index == 0 || index < s.floor {
-		return []*cellv1.WatchResponse{{Index: s.index, State: s.all.state()}}, s.changed
+		return []*cellv1.WatchResponse{{Index: s.index, State: s.whole(), CellId: s.cell}}, s.changed
 	}
 	var out []*cellv1.WatchResponse
 	for _, m := range s.log {
@@ -108,6 +119,7 @@ type upstream struct {
 	url     string
 	state   *cellState
 	signer  *identity.Signer
+	wrong   atomic.Int64 // Requests of tenants that were for another cell.
 	server  *http.Server
 	served  atomic.Int64 // Requests of tenants.
 	streams atomic.Int64 // Open worker streams.
@@ -119,6 +131,11 @@ type upstream struct {
 }
 
 func startUpstream(t testing.TB, id string, state *cellState) *upstream {
+	t.Helper()
+	return startUpstreamAt(t, "127.0.0.1:0", id, state)
+}
+
+func startUpstreamAt(t testing.TB, address, id string, state *cellState) *upstream {
 	t.Helper()
 	signer, err := identity.NewSigner(cellsecret.Must(testSecret))
 	if err != nil {
@@ -138,7 +155,7 @@ func startUpstream(t testing.TB, id string, state *cellState) *upstream {
 	mux.Handle("/", u.faults)
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
-	ln := listen(t)
+	ln := listenAt(t, address)
 	u.url = "http://" + ln.Addr().String()
 	u.server = &http.Server{Handler: u.verified(mux), Protocols: &protocols, HTTP2: &http.HTTP2Config{MaxReadFrameSize: 16 << 10}, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
 	done := make(chan struct{})
@@ -174,6 +191,12 @@ func (u *upstream) verified(next http.Handler) http.Handler {
 		id, err := u.signer.VerifyRequest(r, time.Now())
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusUnauthorized)
+			return
+		}
+		if theirs := r.Header.Get(identity.HeaderCell); theirs != "" && theirs != u.state.cell {
+			u.wrong.Add(1)
+			w.Header().Set(identity.HeaderOutcome, identity.OutcomeCell)
+			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
 		if !id.IsCell() {
@@ -224,6 +247,12 @@ func (u *upstream) Watch(ctx context.Context, req *connect.Request[cellv1.WatchR
 		return connect.NewError(connect.CodePermissionDenied, errors.New("not the cell"))
 	}
 	at := req.Msg.GetAfterIndex()
+	switch theirs := req.Msg.GetCellId(); {
+	case slices.Contains(u.state.replaced, theirs):
+		at = 0
+	case theirs != "" && theirs != u.state.cell:
+		return connect.NewError(connect.CodeFailedPrecondition, errors.New("WRONG_CELL"))
+	}
 	beat := time.NewTicker(50 * time.Millisecond)
 	defer beat.Stop()
 	for {
@@ -243,7 +272,7 @@ func (u *upstream) Watch(ctx context.Context, req *connect.Request[cellv1.WatchR
 			if u.state.muted.Load() {
 				continue
 			}
-			if err := stream.Send(&cellv1.WatchResponse{Index: at}); err != nil {
+			if err := stream.Send(&cellv1.WatchResponse{Index: at, CellId: u.state.cell}); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -257,7 +286,14 @@ func (u *upstream) GetIndex(context.Context, *connect.Request[cellv1.GetIndexReq
 	u.state.asked.Add(1)
 	u.state.mu.Lock()
 	defer u.state.mu.Unlock()
-	return connect.NewResponse(&cellv1.GetIndexResponse{Index: u.state.index}), nil
+	return connect.NewResponse(&cellv1.GetIndexResponse{Index: u.state.index, CellId: u.state.cell, ReplacedCells: u.state.replaced}), nil
+}
+
+// GetState implements CellServiceHandler.
+func (u *upstream) GetState(context.Context, *connect.Request[cellv1.GetStateRequest]) (*connect.Response[cellv1.GetStateResponse], error) {
+	u.state.mu.Lock()
+	defer u.state.mu.Unlock()
+	return connect.NewResponse(&cellv1.GetStateResponse{State: u.state.whole()}), nil
 }
 
 // ConfirmWatch implements CellServiceHandler.
@@ -274,9 +310,11 @@ func (u *upstream) GetNodeStatus(context.Context, *connect.Request[cellv1.GetNod
 	if u.leads.Load() {
 		role = "leader"
 	}
-	return connect.NewResponse(&cellv1.GetNodeStatusResponse{Status: &cellv1.NodeStatus{
+	res := connect.NewResponse(&cellv1.GetNodeStatusResponse{Status: &cellv1.NodeStatus{
 		Groups: []*cellv1.GroupStatus{{Group: 2, Role: role, Term: 1}},
-	}}), nil
+	}})
+	res.Header().Set(headerCell, u.state.cell)
+	return res, nil
 }
 
 // Subscribe tells one event and then nothing.
@@ -325,7 +363,12 @@ func (u *upstream) GetServerInfo(ctx context.Context, _ *connect.Request[corvov1
 
 func listen(t testing.TB) net.Listener {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	return listenAt(t, "127.0.0.1:0")
+}
+
+func listenAt(t testing.TB, address string) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}

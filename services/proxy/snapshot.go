@@ -14,7 +14,9 @@ import (
 // snapshot is the cell's desired state at one index, indexed for look-ups. It never
 // changes.
 type snapshot struct {
-	index   uint64
+	index uint64
+	// cell is the cell that the index is of. Empty: none yet.
+	cell    string
 	keys    table[*keyRecord]
 	tenants table[*tenantRecord]
 	// nodes by id; few, so a change copies them all.
@@ -89,7 +91,7 @@ func snapshotOf(state *cellv1.State) *snapshot {
 		changes = append(changes, &cellv1.Change{Change: &cellv1.Change_UserCutoff{UserCutoff: c}})
 	}
 	s := new(snapshot).with(changes, state.GetIndex())
-	s.shards = state.GetShards()
+	s.shards, s.cell = state.GetShards(), state.GetCellId()
 	return s
 }
 
@@ -103,7 +105,7 @@ func changesTo[T any](records []T, change func(T) *cellv1.Change) []*cellv1.Chan
 
 // with is the successor of s after changes, as of index.
 func (s *snapshot) with(changes []*cellv1.Change, index uint64) *snapshot {
-	next := &snapshot{index: index, nodes: s.nodes, shards: s.shards, tokens: s.tokens.with(changes)}
+	next := &snapshot{index: index, cell: s.cell, nodes: s.nodes, shards: s.shards, tokens: s.tokens.with(changes)}
 	keys, tenants := s.keys.edit(), s.tenants.edit()
 	fresh := map[string]bool{} // Tenants already copied in this edit.
 	tenant := func(id string) *tenantRecord {
@@ -144,7 +146,7 @@ func (s *snapshot) with(changes []*cellv1.Change, index uint64) *snapshot {
 
 // bare is what remains of a state that is too old: where the nodes are. With its index, a
 // watch gets the whole state.
-func (s *snapshot) bare() *snapshot { return &snapshot{nodes: s.nodes, shards: s.shards} }
+func (s *snapshot) bare() *snapshot { return &snapshot{cell: s.cell, nodes: s.nodes, shards: s.shards} }
 
 func without(nodes []*cellv1.Node, id string) []*cellv1.Node {
 	out := make([]*cellv1.Node, 0, len(nodes)+1)
@@ -182,7 +184,7 @@ func (t *tenantRecord) put(ns *cellv1.Namespace) {
 
 // state is the whole snapshot as a message, for the file.
 func (s *snapshot) state() *cellv1.State {
-	out := &cellv1.State{Index: s.index, Nodes: s.nodes, Shards: s.shards}
+	out := &cellv1.State{Index: s.index, CellId: s.cell, Nodes: s.nodes, Shards: s.shards}
 	for _, t := range s.tenants.all {
 		if t.proto != nil {
 			out.Tenants = append(out.Tenants, t.proto)

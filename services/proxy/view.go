@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,15 +73,27 @@ func (v *view) publish(next *snapshot) {
 	v.loaded.Store(true)
 }
 
+// isOther reports whether a message is of another cell than the snapshot.
+func isOther(cur *snapshot, msg *cellv1.WatchResponse) bool {
+	return cur.cell != "" && msg.GetCellId() != "" && msg.GetCellId() != cur.cell
+}
+
 // take applies one message of a node's watch. Several watches may be merged: each
 // is without gaps, so whatever has a higher index than the snapshot follows it. It
 // reports whether the node is behind what is already known: its message is then
-// ignored, because it could bring a revoked key back.
+// ignored, because it could bring a revoked key back. So is one of another cell, except the
+// state of one that replaced ours when it was recovered: that is another history, whatever
+// its index.
 func (v *view) take(msg *cellv1.WatchResponse, now time.Time) (behind bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	cur := v.current()
 	switch {
+	case isOther(cur, msg):
+		if !slices.Contains(msg.GetState().GetReplacedCells(), cur.cell) {
+			return true
+		}
+		v.publish(snapshotOf(msg.GetState()))
 	case msg.GetState() != nil:
 		if msg.GetState().GetIndex() < cur.index {
 			return true

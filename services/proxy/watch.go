@@ -43,6 +43,7 @@ const (
 var (
 	errBehind = errors.New("the node is behind the state that this proxy already has")
 	errSilent = errors.New("the node went silent")
+	errOther  = errors.New("the node belongs to another cell")
 	errLeaves = errors.New("the node isn't ready, but others are")
 )
 
@@ -99,7 +100,8 @@ func (p *Proxy) watchNode(ctx context.Context, base string) (heard bool, err err
 	defer silence.Stop()
 	p.loops.Go(func() { p.leave(ctx, base, cancel) })
 	client := cellv1connect.NewCellServiceClient(p.cellClient, base, connect.WithReadMaxBytes(watchMessageBytesMax))
-	stream, err := client.Watch(ctx, connect.NewRequest(&cellv1.WatchRequest{AfterIndex: p.view.current().index, ProxyId: p.id}))
+	cur := p.view.current()
+	stream, err := client.Watch(ctx, connect.NewRequest(&cellv1.WatchRequest{AfterIndex: cur.index, CellId: cur.cell, ProxyId: p.id}))
 	if err != nil {
 		return false, fmt.Errorf("watch: %w", err)
 	}
@@ -112,6 +114,9 @@ func (p *Proxy) watchNode(ctx context.Context, base string) (heard bool, err err
 			}
 			heard, lags = true, 0
 			continue
+		}
+		if isOther(p.view.current(), stream.Msg()) {
+			return heard, errOther
 		}
 		// One heartbeat may have been overtaken by a change from another node.
 		if lags++; lags == lagsMax || stream.Msg().GetState() != nil {
@@ -144,6 +149,21 @@ func (p *Proxy) leave(ctx context.Context, base string, cancel context.CancelCau
 	}
 }
 
+// meet looks at the state of a node of another cell, in case that cell replaced ours: its other
+// nodes may be all that is watched.
+func (p *Proxy) meet(ctx context.Context, n *node) (looked bool) {
+	res, err := n.admin.GetState(ctx, connect.NewRequest(&cellv1.GetStateRequest{}))
+	if err != nil {
+		p.log.Debug("can't get the state of a node of another cell", "url", n.base.String(), "err", err)
+		return false
+	}
+	state := res.Msg.GetState()
+	if p.take(p.life, &cellv1.WatchResponse{State: state, Index: state.GetIndex(), CellId: state.GetCellId()}) {
+		p.log.Warn("a node belongs to another cell and is not used", "url", n.base.String(), "cell", state.GetCellId(), "ours", p.view.current().cell)
+	}
+	return true
+}
+
 // take applies one message with all its effects; ctx lives as long as the proxy.
 func (p *Proxy) take(ctx context.Context, msg *cellv1.WatchResponse) (behind bool) {
 	p.takeMu.Lock()
@@ -157,6 +177,11 @@ func (p *Proxy) take(ctx context.Context, msg *cellv1.WatchResponse) (behind boo
 		return false
 	}
 	p.log.Debug("cell state changed", "index", after.index)
+	if before.cell != "" && before.cell != after.cell {
+		p.log.Warn("the cell was recovered: its state replaces ours, and calls under way at the old one end", "was", before.cell, "is", after.cell, "index", after.index)
+		p.calls.endAll(false)
+		p.applied.restart()
+	}
 	p.calls.recheck(before, after, touchedBy(msg), p.now())
 	p.applied.set(after.index)
 	p.nodes.reconcile(ctx, after.nodes)

@@ -36,6 +36,10 @@ const (
 	HeaderProxyStream = "X-Corvo-Proxy-Stream"
 	HeaderSignature   = "X-Corvo-Signature"
 
+	// HeaderCell is the cell whose state the proxy decided from: a node of another one
+	// refuses the call. It keeps mistakes away, and carries no authority.
+	HeaderCell = "X-Corvo-Cell"
+
 	// HeaderIndex and names beginning with HeaderClientPrefix are the client's own: they
 	// carry no authority and pass the proxy. HeaderOutcome goes with a refusal for
 	// leadership or clocks, between the processes of a cell: it says whether the call was
@@ -45,6 +49,7 @@ const (
 	HeaderWaited   = "X-Corvo-Waited"
 	OutcomeNone    = "none"    // Nothing was done.
 	OutcomeClock   = "clock"   // Nothing was done, because clocks differ.
+	OutcomeCell    = "cell"    // Nothing was done, because the node is of another cell.
 	OutcomeUnknown = "unknown" // It is not known.
 
 	HeaderIndex        = "X-Corvo-Index"

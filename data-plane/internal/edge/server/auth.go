@@ -26,7 +26,10 @@ func unauthorized(message string) error {
 	return fault.New(fault.Unauthorized, "UNAUTHORIZED", "%s", message)
 }
 
-const wordClockSkew = "CLOCK_SKEW"
+const (
+	wordClockSkew = "CLOCK_SKEW"
+	wordWrongCell = "WRONG_CELL"
+)
 
 // skewLogEvery is how often the log says that calls are signed in another time: every
 // call of every client fails by it.
@@ -46,6 +49,7 @@ func errClockSkew() error {
 type Signed struct {
 	signer *identity.Signer
 	now    func() time.Time
+	cell   func() string
 	log    *slog.Logger
 	skew   skewLog
 }
@@ -69,9 +73,9 @@ func (s *skewLog) add(now time.Time) (refused int, tell bool) {
 	return refused, true
 }
 
-// NewSigned makes the authenticator of a node in a cell.
-func NewSigned(signer *identity.Signer, now func() time.Time, log *slog.Logger) *Signed {
-	return &Signed{signer: signer, now: now, log: log}
+// NewSigned makes the authenticator of a node in a cell, whose id is empty until it is known.
+func NewSigned(signer *identity.Signer, now func() time.Time, cell func() string, log *slog.Logger) *Signed {
+	return &Signed{signer: signer, now: now, cell: cell, log: log}
 }
 
 // Authenticate implements Authenticator.
@@ -87,6 +91,12 @@ func (s *Signed) Authenticate(r *http.Request) (*Principal, error) {
 		// The caller must not learn which check failed.
 		s.log.Debug("identity refused", "path", r.URL.Path, "peer", r.RemoteAddr, "err", err)
 		return nil, unauthorized("this address is only for the cell's proxies; use your tenant URL")
+	}
+	if theirs, ours := r.Header.Get(identity.HeaderCell), s.cell(); theirs != "" && theirs != ours {
+		s.log.Info("a call for another cell was refused", "cell", theirs, "ours", ours, "peer", r.RemoteAddr)
+		return nil, &fault.Error{
+			Code: fault.Unavailable, Reason: wordWrongCell, RetryAfter: time.Second, Message: "this node belongs to another cell; nothing was done, try again in a moment",
+		}
 	}
 	p := &Principal{Identity: id, Forwarded: r.Header.Get(headerForwarded) == "1"}
 	if id.IsCell() {

@@ -50,7 +50,7 @@ func headersFor(t testing.TB, id identity.Identity, path string) []string {
 
 func newCellBench(t *testing.T, o benchOptions) *bench {
 	t.Helper()
-	o.auth = NewSigned(newSigner(t), time.Now, quiet())
+	o.auth = NewSigned(newSigner(t), time.Now, inCell, quiet())
 	o.Signer = newSigner(t)
 	return newBench(t, o)
 }
@@ -211,6 +211,22 @@ func TestSigned_ASignatureOfAnotherTimeIsTryAgain(t *testing.T) {
 		forged := append(headersFor(t, id, path), "X-Corvo-Roles", "admin")
 		if a := b.do("GET", path, "", forged...); a.status != 401 {
 			t.Errorf("%s off and forged: %d %s", off, a.status, a.body)
+		}
+	}
+}
+
+// A proxy that follows another cell decided from another state.
+func TestSigned_ACallForAnotherCellIsRefusedAndSaysSo(t *testing.T) {
+	t.Parallel()
+	b := newCellBench(t, benchOptions{})
+	const path = "/api/v1/queues"
+	for cell, want := range map[string]string{"": "", inCell(): "", "cell_b": identity.OutcomeCell} {
+		a := b.do("GET", path, "", append(headersFor(t, signed(nsA, "viewer"), path), identity.HeaderCell, cell)...)
+		if refused := want != ""; refused != (a.status == 503 && bytes.Contains(a.body, []byte(`"WRONG_CELL"`))) || !refused && a.status != 200 {
+			t.Errorf("%q: %d %s", cell, a.status, a.body)
+		}
+		if got := a.header.Get(identity.HeaderOutcome); got != want {
+			t.Errorf("%q: the proxy is told %q", cell, got)
 		}
 	}
 }
@@ -431,7 +447,7 @@ func TestSigned_TheLogTellsOfAnotherTimeOnceInAWhile(t *testing.T) {
 	t.Parallel()
 	var lines bytes.Buffer
 	now := time.Now()
-	a := NewSigned(newSigner(t), func() time.Time { return now }, slog.New(slog.NewTextHandler(&lines, nil)))
+	a := NewSigned(newSigner(t), func() time.Time { return now }, inCell, slog.New(slog.NewTextHandler(&lines, nil)))
 	id := signed(nsA, "viewer")
 	id.ExpiresAt = now.Add(-time.Hour)
 	ask := func() {

@@ -148,6 +148,9 @@ func markOutcome(c *call, f *fault.Error) {
 	if c != nil && wordOf(f) == wordClockSkew { // Rightly signed: the cell asks.
 		c.w.Header().Set(identity.HeaderOutcome, identity.OutcomeClock)
 	}
+	if c != nil && wordOf(f) == wordWrongCell { // As above.
+		c.w.Header().Set(identity.HeaderOutcome, identity.OutcomeCell)
+	}
 	if c == nil || !c.inCell() || c.route.stream || c.route.events {
 		return // A stream's headers are out, and it is not repeated.
 	}

@@ -142,6 +142,9 @@ type benchOptions struct {
 	events *scripted
 }
 
+// inCell is the cell of every server under test.
+func inCell() string { return "cell_a" }
+
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func newBench(t *testing.T, o benchOptions) *bench {
