@@ -150,16 +150,16 @@ func (p *Proxy) sign(r *http.Request, addr address, c *caller, requestID string)
 // was answered.
 func (p *Proxy) offer(w http.ResponseWriter, r *http.Request, addr address, cl *call, signed http.Header, body []byte) *refusal {
 	h := p.newHeld(r, addr, cl, body)
+	requestID := signed.Get(identity.HeaderRequestID)
 	opts := forward.Options{
 		Path: addr.path,
 		Body: body,
 		Prepare: func(to http.Header) {
-			if h.tries > 1 { // The time may be better known by now.
-				if again, ref := p.sign(r, addr, cl.caller, signed.Get(identity.HeaderRequestID)); ref == nil {
-					signed = again
-				}
+			if signed == nil { // Another try, and the time may be better known by now.
+				signed, _ = p.sign(r, addr, cl.caller, requestID) // It could be signed before.
 			}
 			prepare(to, signed)
+			signed = nil // A fetch that waits does not keep it.
 			h.prepare(to, p.now())
 		},
 		Response: func(status int, from http.Header) { p.received(status, from, cl, isDocs(addr.path)) },

@@ -47,9 +47,11 @@ type cell struct {
 	admin *http.Client
 }
 
-func startCell(t *testing.T) *cell {
+func startCell(t *testing.T) *cell { return startCellOf(t, 3) }
+
+func startCellOf(t *testing.T, nodes int) *cell {
 	t.Helper()
-	c := &cell{t: t, Cell: nodetest.NewCell(t, 3)}
+	c := &cell{t: t, Cell: nodetest.NewCell(t, nodes)}
 	c.Change = func(_ int, cfg *node.Config) { cfg.Fatal = func(err error) { t.Error(err) } }
 	c.Found()
 	c.Ready()

@@ -25,12 +25,32 @@ func (c *call) body() ([]byte, error) {
 	late := c.startBodyTimeout()
 	defer late.Stop()
 	in := http.MaxBytesReader(c.w, c.r.Body, RequestBytesMax)
-	buf := bytes.NewBuffer(make([]byte, 0, max(c.r.ContentLength, 0)+bytes.MinRead))
-	if _, err := buf.ReadFrom(in); err != nil {
+	raw, err := readWhole(in, c.r.ContentLength)
+	if err != nil {
 		return nil, bodyError(err)
 	}
-	c.raw = buf.Bytes()
+	c.raw = raw
 	return c.raw, nil
+}
+
+// readWhole reads a body of size bytes, or of any size if that is negative, into no more
+// memory than it needs: a fetch keeps its body while it waits.
+func readWhole(in io.Reader, size int64) ([]byte, error) {
+	if size < 0 {
+		return io.ReadAll(in)
+	}
+	buf := make([]byte, size+1) // One more, to see the end.
+	n, err := io.ReadFull(in, buf)
+	switch {
+	case err == nil:
+		rest, err := io.ReadAll(in)
+		return append(buf, rest...), err
+	case errors.Is(err, io.EOF):
+		return nil, io.ErrUnexpectedEOF
+	case errors.Is(err, io.ErrUnexpectedEOF) && int64(n) == size:
+		return buf[:n], nil
+	}
+	return nil, err
 }
 
 // startBodyTimeout ends a body that comes too slowly. A timer instead of a deadline: on
