@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
@@ -163,5 +165,64 @@ func TestRecover_RefusesWhatIsNoNodesFolder(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+// The old cell's other nodes come back with their folders, and would serve: a control plane
+// that finds the new cell among them writes to nobody else.
+func TestRecover_AControlPlaneUsesTheNewCellAlone(t *testing.T) {
+	t.Parallel()
+	r := formedCell(t, 3)
+	for i := range r.Nodes {
+		r.leave(i)
+	}
+	done, err := node.Recover(r.Places[0].Dir, nodetest.Logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.Nodes {
+		r.MustStart(i)
+	}
+	r.Ready()
+	urls := r.URLs()
+	slices.Reverse(urls) // Those of the old cell are asked first.
+	admin, err := celladmin.New(cellsecret.Must([]byte(nodetest.Secret)), urls, celladmin.Options{Name: "control"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(admin.Close)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if control, err := admin.Control(ctx); err != nil || control.CellID != done.NewCellID {
+		t.Fatalf("%+v, %v", control, err)
+	}
+	if _, err := admin.CreateTenant(ctx, "later", nil); err != nil {
+		t.Fatal(err)
+	}
+	state, err := admin.State(ctx)
+	if err != nil || state.GetCellId() != done.NewCellID {
+		t.Fatalf("the state of %s, %v", state.GetCellId(), err)
+	}
+	if _, err := celladmin.FindTenant(state, "later"); err != nil {
+		t.Error(err)
+	}
+	old, err := celladmin.New(cellsecret.Must([]byte(nodetest.Secret)), urls[:2], celladmin.Options{Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(old.Close)
+	state, err = old.State(ctx)
+	if err != nil || state.GetCellId() != done.OldCellID {
+		t.Fatalf("the state of %s, %v", state.GetCellId(), err)
+	}
+	if _, err := celladmin.FindTenant(state, "later"); err == nil {
+		t.Error("it was written to the old cell")
+	}
+	// Once the new one is known, the old one gets nothing though nobody else is there.
+	r.Stop(0)
+	short, cancelShort := context.WithTimeout(ctx, time.Second)
+	defer cancelShort()
+	if _, err := admin.CreateTenant(short, "nowhere", nil); err == nil {
+		t.Error("nodes of the old cell took a tenant")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -65,6 +66,8 @@ type Client struct {
 	time      *cellclock.Time
 	prover    *cellclock.Prover
 	logger    *slog.Logger
+	// follows is the cell that Control found: nodes of others refuse our calls. Nil: any.
+	follows atomic.Pointer[Control]
 }
 
 // New makes a client of the cell whose nodes have these API addresses. It does not
@@ -161,14 +164,19 @@ func call[Req, Res any](
 	for {
 		var last error
 		for i, node := range c.nodes {
-			res, err := method(node, ctx, connect.NewRequest(in))
+			req := connect.NewRequest(in)
+			if f := c.follows.Load(); f != nil {
+				req.Header().Set(headerCell, f.CellID)
+			}
+			res, err := method(node, ctx, req)
 			if err == nil {
 				return res.Msg, nil
 			}
-			if connect.CodeOf(err) != connect.CodeUnavailable || ctx.Err() != nil {
+			other := reasonOf(err) == "WRONG_CELL"
+			if connect.CodeOf(err) != connect.CodeUnavailable && !other || ctx.Err() != nil {
 				return nil, err
 			}
-			if !forward.NeverSent(err) {
+			if !other && !forward.NeverSent(err) {
 				lastReached = time.Now()
 			}
 			last = fmt.Errorf("node %s: %w", c.urls[i], err)
@@ -190,8 +198,20 @@ func (c *Client) Apply(ctx context.Context, changes ...*cellv1.Change) (index ui
 	return res.GetIndex(), err
 }
 
-// metaReason is the metadata of an error that names why the cell refused.
-const metaReason = "Corvo-Reason"
+const (
+	// metaReason is the metadata of an error that names why the cell refused.
+	metaReason = "Corvo-Reason"
+	// headerCell is the cell that a call is for.
+	headerCell = "Corvo-Cell"
+)
+
+func reasonOf(err error) string {
+	var refused *connect.Error
+	if !errors.As(err, &refused) {
+		return ""
+	}
+	return refused.Meta().Get(metaReason)
+}
 
 // StaleError says that this generation of a source, or a newer one, was applied
 // before. After a call with an unknown outcome it means that the call was done.
@@ -238,8 +258,7 @@ func (c *Client) ApplyFor(ctx context.Context, w Writer, changes ...*cellv1.Chan
 	res, err := call(ctx, c, &cellv1.ApplyRequest{
 		Changes: changes, Source: w.Source, Generation: w.Generation, Incarnation: w.Incarnation, ReplacesIncarnation: w.Replaces,
 	}, cellv1connect.CellServiceClient.Apply)
-	var refused *connect.Error
-	if errors.As(err, &refused) && refused.Meta().Get(metaReason) == "STALE_GENERATION" {
+	if reasonOf(err) == "STALE_GENERATION" {
 		stale := &StaleError{Source: w.Source, Generation: w.Generation, Refusal: err}
 		if now, err := c.Index(ctx); err == nil {
 			stale.Index = now
@@ -261,13 +280,48 @@ type Control struct {
 	Replaced []string
 }
 
-// Control asks the cell's leader which control plane writes its state.
+// Control asks which control plane writes the cell's state. All nodes are asked, because some
+// may be of a cell that was replaced; from then on calls go to the newest cell only.
 func (c *Client) Control(ctx context.Context) (Control, error) {
-	res, err := call(ctx, c, &cellv1.GetIndexRequest{}, cellv1connect.CellServiceClient.GetIndex)
+	found, err := c.newestControl(ctx)
+	if err != nil {
+		return found, err
+	}
+	if f := c.follows.Load(); found.CellID != "" && (f == nil || f.CellID != found.CellID && !slices.Contains(f.Replaced, found.CellID)) {
+		c.follows.Store(&found)
+	}
+	return found, nil
+}
+
+func (c *Client) newestControl(ctx context.Context) (Control, error) {
+	limited, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	answers := make([]*cellv1.GetIndexResponse, len(c.nodes))
+	var asked sync.WaitGroup
+	for i, node := range c.nodes {
+		asked.Go(func() {
+			if res, err := node.GetIndex(limited, connect.NewRequest(&cellv1.GetIndexRequest{})); err == nil {
+				answers[i] = res.Msg
+			}
+		})
+	}
+	asked.Wait()
+	var newest *cellv1.GetIndexResponse
+	for _, a := range answers {
+		if a != nil && (newest == nil || slices.Contains(a.GetReplacedCells(), newest.GetCellId())) {
+			newest = a
+		}
+	}
+	if newest == nil { // Perhaps there is no leader at the moment: it is waited for.
+		var err error
+		if newest, err = call(ctx, c, &cellv1.GetIndexRequest{}, cellv1connect.CellServiceClient.GetIndex); err != nil {
+			return Control{}, err
+		}
+	}
 	return Control{
-		Incarnation: res.GetIncarnation(), Generation: res.GetGeneration(), Forgotten: res.GetForgottenGeneration(),
-		CellID: res.GetCellId(), Replaced: res.GetReplacedCells(),
-	}, err
+		Incarnation: newest.GetIncarnation(), Generation: newest.GetGeneration(), Forgotten: newest.GetForgottenGeneration(),
+		CellID: newest.GetCellId(), Replaced: newest.GetReplacedCells(),
+	}, nil
 }
 
 // Index asks the cell's leader for the index of the newest state.

@@ -179,11 +179,13 @@ func (c *Cell) View() *View { return c.machine.View() }
 func (c *Cell) Changed() <-chan struct{} { return c.machine.Changed() }
 
 // State is the whole of View as a message, with the cell that it is of.
-func (c *Cell) State() *cellv1.State { return c.stateOf(c.View()) }
+func (c *Cell) State() *cellv1.State { return c.name(c.View().State()) }
 
-func (c *Cell) stateOf(v *View) *cellv1.State {
-	s := v.State()
-	s.CellId, s.ReplacedCells = c.id, c.replaced
+// name writes into a state, if there is one, which cell it is of.
+func (c *Cell) name(s *cellv1.State) *cellv1.State {
+	if s != nil {
+		s.CellId, s.ReplacedCells = c.id, c.replaced
+	}
 	return s
 }
 

@@ -27,8 +27,9 @@ func (c *Cell) Watch(ctx context.Context, afterIndex uint64, send func(*cellv1.W
 	if err := c.waitReached(ctx, afterIndex); err != nil {
 		return err
 	}
-	w := &watcher{cell: c, at: afterIndex, send: func(m *cellv1.WatchResponse) error {
+	w := &watcher{at: afterIndex, send: func(m *cellv1.WatchResponse) error {
 		m.CellId = c.id
+		c.name(m.GetState())
 		return send(m)
 	}}
 	beat := time.NewTicker(c.heartbeat)
@@ -101,7 +102,6 @@ func (c *Cell) waitReached(ctx context.Context, index uint64) error {
 
 // watcher is one stream's position.
 type watcher struct {
-	cell    *Cell
 	at      uint64
 	started bool // Until then, at is what the caller claims.
 	send    func(*cellv1.WatchResponse) error
@@ -132,5 +132,5 @@ func (w *watcher) catchUp(v *View) error {
 
 func (w *watcher) whole(v *View) error {
 	w.at = v.Index()
-	return w.send(&cellv1.WatchResponse{Index: v.Index(), State: w.cell.stateOf(v)})
+	return w.send(&cellv1.WatchResponse{Index: v.Index(), State: v.State()})
 }
