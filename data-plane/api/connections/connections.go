@@ -164,12 +164,14 @@ func Belongs(ctx context.Context, owner string) {
 // strangers if they are too many, else of the owner that has most for its weight. It is the
 // new one itself if no other waits.
 func (b *Bound) surplus(c *connection) *connection {
-	switch {
-	case c.group.conns > b.addressMax:
+	if c.group.conns > b.addressMax {
 		return first(&c.group.waiting)
-	case b.strangers > b.strangersMax:
-		return first(&b.waiting)
-	case len(b.open) <= b.most:
+	}
+	// If no other stranger waits they have requests under way, and may go on to fill the rest.
+	if old := first(&b.waiting); b.strangers > b.strangersMax && old != c {
+		return old
+	}
+	if len(b.open) <= b.most {
 		return nil
 	}
 	var from *group

@@ -130,6 +130,23 @@ func TestBound_RequestUnderWayIsNeverCut(t *testing.T) {
 	}
 }
 
+func TestBound_SlowStrangersKeepNobodyOutWhileThereIsRoom(t *testing.T) {
+	t.Parallel()
+	b := New(64, nil)
+	for range 40 { // More than half, with requests that never end.
+		slow := opens(b, 1, fmt.Sprintf("10.1.%d.1:1", b.strangers))
+		asks(b, "", slow...)
+	}
+	tenant := opens(b, 1, "198.51.100.1:1")
+	if tenant[0].closed {
+		t.Fatal("a new connection was closed while there was room")
+	}
+	asks(b, "tenant", tenant...)
+	if open, n := b.Counts(); open != 41 || n != 0 {
+		t.Errorf("%d open, %d closed", open, n)
+	}
+}
+
 func TestBound_WhatEndedIsForgotten(t *testing.T) {
 	t.Parallel()
 	b := New(100, nil)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/control-plane/server"
 	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
+	"github.com/corvo-cloud/corvo/data-plane/api/connections"
 	"github.com/corvo-cloud/corvo/services/proxy"
 	"github.com/corvo-cloud/corvo/web"
 )
@@ -116,8 +117,10 @@ func (s *session) control(ctx context.Context, f controlFlags) error {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(tls == nil)
 	protocols.SetHTTP2(tls != nil)
+	clients := connections.New(connections.Default(), nil)
 	front := &http.Server{Handler: proxy.Strict(control.Handler()), TLSConfig: tls, Protocols: &protocols,
-		ReadHeaderTimeout: controlReadHeader, ReadTimeout: controlRead, IdleTimeout: controlIdle, MaxHeaderBytes: headerBytesMax}
+		ReadHeaderTimeout: controlReadHeader, ReadTimeout: controlRead, IdleTimeout: controlIdle, MaxHeaderBytes: headerBytesMax,
+		ConnContext: clients.Context, ConnState: clients.State}
 	err = s.serveControl(ctx, control, front, listener, f)
 	return serverFailure("the control plane stopped", errors.Join(err, control.Close()))
 }
