@@ -93,6 +93,16 @@ type CellNode struct {
 	Dir string
 }
 
+// Alone makes the node know only itself from its next start on.
+func (n *CellNode) Alone() {
+	i := slices.Index(n.args, "--peers") + 1
+	for peer := range strings.SplitSeq(n.args[i], ",") {
+		if strings.HasPrefix(peer, n.ID+"=") {
+			n.args[i] = peer
+		}
+	}
+}
+
 // StartCell starts the processes and returns when every proxy accepts jobs.
 func StartCell(t testing.TB, o CellOptions) *Cell {
 	t.Helper()
