@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -61,22 +62,41 @@ func TestConnections_IdleOnesMakeRoomAndWaitingCallsStay(t *testing.T) {
 	_ = resp.Body.Close()
 }
 
-// Connections of both protocols are idle once their calls are answered.
+// Connections of both protocols, in clear text and over TLS, are idle once their calls are
+// answered, and the only ones to give way.
 func TestConnections_IdleIsSeenInEveryProtocol(t *testing.T) {
 	t.Parallel()
-	for name, h2 := range map[string]bool{"HTTP/1.1": false, "h2c": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := startRig(t, rigOptions{options: func(o *Options) { o.Limits.ConnectionsMax = 8 }})
-			for range 40 {
-				client := newClient(t, h2)
-				if a := r.ask(client, http.MethodGet, "/api/v1/queues", "", withKey(r.acme.key)); a.status != http.StatusOK {
-					t.Fatalf("%d", a.status)
+	const most, clients = 8, 40
+	cert, pool := selfSigned(t)
+	for _, secure := range []bool{false, true} {
+		for _, h2 := range []bool{false, true} {
+			t.Run(fmt.Sprintf("TLS %v HTTP/2 %v", secure, h2), func(t *testing.T) {
+				t.Parallel()
+				r := startRig(t, rigOptions{options: func(o *Options) {
+					o.Limits.ConnectionsMax = most
+					if secure {
+						o.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+					}
+				}})
+				if secure {
+					r.base = strings.Replace(r.base, "http://", "https://", 1)
 				}
-			}
-			if open, closed := r.proxy.connections.Counts(); open > 8 || closed < 32 {
-				t.Errorf("%d open, %d closed", open, closed)
-			}
-		})
+				for range clients {
+					var protocols http.Protocols
+					protocols.SetHTTP1(!h2)
+					protocols.SetHTTP2(h2 && secure)
+					protocols.SetUnencryptedHTTP2(h2 && !secure)
+					tr := &http.Transport{Protocols: &protocols, TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "acme." + testDomain, MinVersion: tls.VersionTLS12}}
+					t.Cleanup(tr.CloseIdleConnections)
+					a := r.ask(&http.Client{Transport: tr}, http.MethodGet, "/api/v1/queues", "", withKey(r.acme.key))
+					if a.status != http.StatusOK {
+						t.Fatalf("%d", a.status)
+					}
+				}
+				if open, closed := r.proxy.connections.Counts(); open > most || closed < clients-most {
+					t.Errorf("%d open, %d closed", open, closed)
+				}
+			})
+		}
 	}
 }
