@@ -100,7 +100,7 @@ func TestOperations_PageDoesWhatItSays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cell of processes")
 	}
-	runProcesses(t, "operations", 4, "corvo_dp_", "job_", "n4")
+	runProcesses(t, "operations", 10, "corvo_dp_", "job_", "n4", "new cell", "n6")
 }
 
 func TestSelfHosting_PageDoesWhatItSays(t *testing.T) {
