@@ -108,7 +108,9 @@ func Hear(dir, peer string, group uint32, committed uint64) error {
 // BeginRecovery does the first step of a recovery.
 func BeginRecovery(dir, newCellID string) error {
 	_, err := withFolder(dir, slog.New(slog.DiscardHandler), func(f *folder) (Recovery, error) {
-		return Recovery{}, f.node.setRecord(func(r *record) { r.Recovering, r.Replaced, r.CellID, r.Begun = r.CellID, append(r.Replaced, r.CellID), newCellID, false })
+		return Recovery{}, f.node.setRecord(func(r *record) {
+			r.Recovering, r.Replaced, r.CellID, r.Begun = r.CellID, append(r.Replaced, r.CellID), newCellID, false
+		})
 	})
 	return err
 }
