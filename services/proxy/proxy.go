@@ -113,7 +113,7 @@ type Proxy struct {
 	nodes       *nodes
 	calls       *calls
 	connections *connections.Bound
-	transport   *http.Transport
+	transport   forward.Lanes
 	cellClient  *http.Client
 	forwarder   *forward.Forwarder
 	rpcErrors   *connect.ErrorWriter
@@ -158,7 +158,7 @@ func New(opts Options) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	transport := forward.NewTransport(forward.TransportOptions{TLS: opts.CellTLS})
+	transport := forward.NewLanes(forward.TransportOptions{TLS: opts.CellTLS})
 	var at *cellclock.Time
 	if opts.Now == nil {
 		at = cellclock.NewTime(opts.Clock)

@@ -101,11 +101,13 @@ var Rooms = []Room{
 	// Floor: disks and wires. It sees bytes.
 	{"data-plane/internal/floor/health", nil,
 		"why a node should not lead; it is a set of reasons and knows no cause and no consequence"},
+	{"data-plane/internal/floor/processors", nil,
+		"how busy the processors are; it knows nobody who asks"},
 	{"data-plane/internal/floor/disk", nil,
 		"file systems with faults and delays; it knows no format"},
 	{"data-plane/internal/floor/storefiles", nil,
 		"which files of a Pebble store are damaged; it knows no key"},
-	{"data-plane/internal/floor/statedb", []string{"data-plane/internal/floor/storefiles"},
+	{"data-plane/internal/floor/statedb", []string{"data-plane/internal/floor/disk", "data-plane/internal/floor/storefiles"},
 		"the node's state store: opening, spans, applied records; it knows no job"},
 	{"data-plane/internal/floor/raftlog", []string{"data-plane/internal/floor/disk", "data-plane/internal/floor/storefiles"},
 		"log and stable store of all groups; an entry is bytes"},
@@ -124,7 +126,7 @@ var Rooms = []Room{
 
 	{"data-plane/internal/edge/notify", []string{"data-plane/internal/engine/job"},
 		"tells that there is something new; it knows neither events nor who listens"},
-	{"data-plane/internal/edge/readmodel", []string{"data-plane/internal/edge/notify", "data-plane/internal/floor/codec", "data-plane/internal/engine/command", "data-plane/internal/fault", "data-plane/internal/engine/feed", "data-plane/internal/engine/job", "data-plane/internal/engine/records", "data-plane/internal/floor/statedb", "data-plane/internal/engine/stateread"},
+	{"data-plane/internal/edge/readmodel", []string{"data-plane/internal/edge/notify", "data-plane/internal/floor/codec", "data-plane/internal/floor/processors", "data-plane/internal/engine/command", "data-plane/internal/fault", "data-plane/internal/engine/feed", "data-plane/internal/engine/job", "data-plane/internal/engine/records", "data-plane/internal/floor/statedb", "data-plane/internal/engine/stateread"},
 		"a searchable copy of the state, made from feed and state's readers; it decides nothing and knows neither protocol nor raft"},
 
 	// Leader side.
@@ -146,7 +148,7 @@ var Rooms = []Room{
 		"reads and describes what clients send; it knows neither routes nor what a use case allows"},
 	{"data-plane/internal/edge/messages", []string{"data-plane/api/gen/...", "data-plane/api/wire", "data-plane/internal/fault", "data-plane/internal/engine/job", "data-plane/internal/edge/queue", "data-plane/internal/edge/shape"},
 		"messages of corvo.v1 to inputs and answers of the use cases; it knows neither callers nor connections"},
-	{"data-plane/internal/edge/admission", []string{"data-plane/api/fair", "data-plane/internal/fault"},
+	{"data-plane/internal/edge/admission", []string{"data-plane/api/fair", "data-plane/internal/fault", "data-plane/internal/floor/processors"},
 		"shares the processors by weight; it is given a tenant and a number and knows neither calls nor jobs"},
 	{"data-plane/internal/edge/streams", []string{"data-plane/api/fair", "data-plane/api/gen/...", "data-plane/api/identity", "data-plane/api/wire", "data-plane/internal/edge/messages", "data-plane/internal/fault", "data-plane/internal/edge/queue", "data-plane/internal/edge/shape"},
 		"worker streams, from their first frame to their end; it asks the server through Backend and knows neither requests nor routes"},

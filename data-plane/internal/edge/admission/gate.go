@@ -24,8 +24,6 @@ const (
 	waitingMax = 64 << 10
 	// lookEvery is how often the processors are looked at.
 	lookEvery = 20 * time.Millisecond
-	// tooLong is how long a goroutine may wait for a processor.
-	tooLong = time.Millisecond
 	// retryLeast and retryMost bound the time of a refusal. After waitMax nothing of
 	// what waits now is left.
 	retryLeast = 10 * time.Millisecond
@@ -36,20 +34,20 @@ const (
 type Options struct {
 	// Weight of a tenant; nil: all weigh the same.
 	Weight func(tenant string) int64
-	// Pressure is how long goroutines have waited for a processor since it was last
-	// asked; nil asks the runtime.
-	Pressure func() time.Duration
+	// Busy is whether processors were short since it was last asked; nil asks the runtime
+	// and the system.
+	Busy func() bool
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
 
 // Gate lets calls into a node.
 type Gate struct {
-	weight   func(string) int64
-	pressure func() time.Duration
-	now      func() time.Time
-	least    int64
-	waiting  *fair.Budget[string]
+	weight  func(string) int64
+	busy    func() bool
+	now     func() time.Time
+	least   int64
+	waiting *fair.Budget[string]
 
 	mu sync.Mutex // Guards what follows.
 	// limit is how many units may be under way, used how many are.
@@ -83,14 +81,14 @@ func New(o Options) *Gate {
 	if o.Weight == nil {
 		o.Weight = func(string) int64 { return 1 }
 	}
-	if o.Pressure == nil {
-		o.Pressure = newScheduler().pressure
+	if o.Busy == nil {
+		o.Busy = newPressure().busy
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	return &Gate{
-		weight: o.Weight, pressure: o.Pressure, now: o.Now, least: limitLeast * int64(runtime.NumCPU()),
+		weight: o.Weight, busy: o.Busy, now: o.Now, least: limitLeast * int64(runtime.NumCPU()),
 		waiting: fair.NewBudget(waitingMax, o.Weight), limit: max(limitFirst, limitLeast*int64(runtime.NumCPU())),
 		by: make(map[string]*tenant), line: fair.NewQueue[string, *waiter](quantum, o.Weight), looked: o.Now(),
 	}
@@ -236,7 +234,7 @@ func (g *Gate) forget(name string) {
 	}
 }
 
-// look adjusts the limit to how long goroutines have waited for a processor.
+// look adjusts the limit to how busy the processors are.
 func (g *Gate) look() {
 	now := g.now()
 	took := now.Sub(g.looked)
@@ -245,7 +243,7 @@ func (g *Gate) look() {
 	}
 	g.pace += (float64(g.done)/took.Seconds() - g.pace) * min(1, took.Seconds())
 	switch {
-	case g.pressure() > tooLong:
+	case g.busy():
 		g.limit = max(g.limit*7/8, g.least)
 	case g.crowded:
 		g.limit = min(g.limit*17/16, limitMost)

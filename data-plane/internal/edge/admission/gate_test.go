@@ -13,7 +13,7 @@ import (
 
 // gateOf has so many units, whatever the processors do.
 func gateOf(limit int64, weights map[string]int64) *Gate {
-	g := New(Options{Weight: func(t string) int64 { return weights[t] }, Pressure: func() time.Duration { return 2 * tooLong }})
+	g := New(Options{Weight: func(t string) int64 { return weights[t] }, Busy: func() bool { return true }})
 	g.limit, g.least = limit, limit // As low as it gets.
 	return g
 }
@@ -194,16 +194,16 @@ func TestGate_RetryAfterIsTrue(t *testing.T) {
 func TestGate_TheLimitFollowsTheProcessors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		wait := 10 * tooLong
-		g := New(Options{Pressure: func() time.Duration { return wait }})
+		busy := true
+		g := New(Options{Busy: func() bool { return busy }})
 		for range 100 {
 			enter(t, g, "a", 1).Leave()
 			time.Sleep(lookEvery)
 		}
 		if g.limit != g.least {
-			t.Errorf("goroutines wait, and the limit is %d, not %d", g.limit, g.least)
+			t.Errorf("processors are short, and the limit is %d, not %d", g.limit, g.least)
 		}
-		wait = 0
+		busy = false
 		for range 100 {
 			enter(t, g, "a", 1).Leave()
 			time.Sleep(lookEvery)
@@ -248,5 +248,29 @@ func TestScheduler_TellsWhatItsGoroutinesWaited(t *testing.T) {
 	all.Wait()
 	if got := s.pressure(); got < time.Millisecond {
 		t.Errorf("a thousand goroutines of 0.1 ms at once: the slowest waited %s", got)
+	}
+}
+
+func TestPressure_AMachineWithoutIdleTimeIsBusy(t *testing.T) {
+	t.Parallel()
+	now, idle, known := time.Now(), 0.05, true
+	p := newPressure()
+	p.now, p.waited = func() time.Time { return now }, func() time.Duration { return 0 }
+	p.load = func() (float64, float64, bool) { return idle, 2, known }
+	busy := func() bool {
+		now = now.Add(idleEvery)
+		return p.busy()
+	}
+	if !busy() {
+		t.Error("with 5 % of idle time it is not busy")
+	}
+	if idle = 0.5; busy() {
+		t.Error("with 50 % of idle time it is busy")
+	}
+	if idle, known = 0, false; busy() {
+		t.Error("where the system does not tell, it is busy though no goroutine waits")
+	}
+	if p.waited = func() time.Duration { return 2 * tooLong }; !busy() {
+		t.Error("goroutines wait, and it is not busy")
 	}
 }

@@ -3,7 +3,45 @@ package admission
 import (
 	"runtime/metrics"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/processors"
 )
+
+const (
+	// tooLong is how long a goroutine may wait for a processor.
+	tooLong = time.Millisecond
+	// idleLeast is the part of the processors' time below which they are short.
+	idleLeast = 0.1
+	// idleEvery is how often that is looked at: the system counts in hundredths of a second.
+	idleEvery = 100 * time.Millisecond
+)
+
+// pressure knows whether processors are short: from what goroutines wait for a place to
+// run, and, since a process may have more threads than there are processors, from how much
+// of these is idle.
+type pressure struct {
+	waited func() time.Duration
+	load   processors.Load
+	now    func() time.Time
+	looked time.Time
+	idle   float64
+}
+
+func newPressure() *pressure {
+	return &pressure{waited: newScheduler().pressure, load: processors.Watch(), now: time.Now, idle: 1}
+}
+
+func (p *pressure) busy() bool {
+	if now := p.now(); now.Sub(p.looked) >= idleEvery {
+		p.looked = now
+		if idle, _, ok := p.load(); ok {
+			p.idle = idle
+		} else {
+			p.idle = 1
+		}
+	}
+	return p.waited() > tooLong || p.idle < idleLeast
+}
 
 const schedulerMetric = "/sched/latencies:seconds"
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"net/url"
+	"runtime"
 	"strings"
 
 	"modernc.org/sqlite"
@@ -355,6 +356,7 @@ func (f *file) putRows(ctx context.Context, tx *sql.Tx, rows []Row) error {
 		if _, err := stmt.ExecContext(ctx, args...); err != nil {
 			return fmt.Errorf("write %d jobs from %s: %w", n, rows[0].ID, err)
 		}
+		runtime.Gosched()
 		rows = rows[n:]
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/processors"
 )
 
 const (
@@ -27,10 +29,6 @@ const (
 	restMax = time.Second
 )
 
-// load returns the part of the processors that was idle since the last call, and
-// how many there are. ok is false where that is unknown.
-type load func() (idle, processors float64, ok bool)
-
 // pace shares the processors of a node between its read models and everything
 // else. Work is free while processors are idle; when they are not, the share of
 // the read models is halved at each look until they are, so that jobs are served
@@ -38,7 +36,7 @@ type load func() (idle, processors float64, ok bool)
 type pace struct {
 	now   func() time.Time
 	sleep func(context.Context, time.Duration)
-	load  load
+	load  processors.Load
 	used  func() time.Duration // Processor time of the calling thread.
 
 	mu     sync.Mutex // Guards the rest.
@@ -48,7 +46,7 @@ type pace struct {
 }
 
 func newPace() *pace {
-	return &pace{now: time.Now, sleep: sleep, load: processorLoad(), used: threadTime, share: shareMax}
+	return &pace{now: time.Now, sleep: sleep, load: processors.Watch(), used: processors.ThreadTime, share: shareMax}
 }
 
 // turn returns when the next piece of work may begin. After a pause it begins at
@@ -108,14 +106,14 @@ func (p *pace) look(now time.Time) {
 		return
 	}
 	p.looked = now
-	idle, processors, ok := p.load()
+	idle, number, ok := p.load()
 	switch {
 	case !ok:
 		p.share = shareBlind
 	case idle < idleWanted:
 		p.share = max(p.share/2, shareMin)
 	default:
-		p.share = min(p.share+(idle-idleWanted)*processors, shareMax)
+		p.share = min(p.share+(idle-idleWanted)*number, shareMax)
 	}
 }
 

@@ -130,7 +130,7 @@ var ErrInUse = errors.New("in use by another process")
 // Open opens or creates the store in dir.
 func Open(dir string, opts Options) (*Store, error) {
 	s := &Store{opts: withDefaults(opts), sync: pebble.Sync, groups: map[uint32]*Group{}}
-	s.fs = disk.Counting(s.opts.FS)
+	s.fs = disk.Counting(disk.Yielding(s.opts.FS))
 	if opts.Relaxed {
 		s.sync = pebble.NoSync
 	}
@@ -206,7 +206,7 @@ func (s *Store) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		MemTableStopWritesThreshold: memTablesMax,
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       l0FilesStop,
-		CompactionConcurrencyRange:  func() (int, int) { return 1, max(1, runtime.GOMAXPROCS(0)/2) },
+		CompactionConcurrencyRange:  func() (int, int) { return 1, max(1, runtime.NumCPU()/2) },
 		WALMinSyncInterval:          func() time.Duration { return 0 },
 		EventListener: &pebble.EventListener{
 			DiskSlow:        s.opts.OnDiskSlow,

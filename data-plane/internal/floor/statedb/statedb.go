@@ -34,6 +34,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/disk"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/storefiles"
 )
 
@@ -108,7 +109,7 @@ func Open(dir string, o Options) (*DB, error) {
 	cache := pebble.NewCache(o.CacheBytes)
 	defer cache.Unref()
 	opts := &pebble.Options{
-		FS:                          logFS{o.FS, o.OnFatal},
+		FS:                          logFS{disk.Yielding(o.FS), o.OnFatal},
 		Cache:                       cache,
 		MemTableSize:                o.MemTableBytes,
 		MemTableStopWritesThreshold: 4,

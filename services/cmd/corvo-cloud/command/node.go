@@ -90,6 +90,7 @@ func (s *session) node(ctx context.Context, f nodeFlags) error {
 		}
 	}
 	s.limitMemory(nodeMemory)
+	s.tuneRuntime()
 	dir, err := datadir.Claim(f.Dir, "node")
 	if err != nil {
 		return serverFailure("the node didn't start", err)

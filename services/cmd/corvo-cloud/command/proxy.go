@@ -91,6 +91,7 @@ func (s *session) proxy(ctx context.Context, f proxyFlags) error {
 		}
 	}
 	s.limitMemory(nodeMemory)
+	s.tuneRuntime()
 	if f.data == "" {
 		return serverFailure("the proxy stopped", s.runProxy(ctx, opts, f))
 	}

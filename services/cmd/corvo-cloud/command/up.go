@@ -90,6 +90,7 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 	}
 	defer s.hushAtEnd(ctx)()
 	s.limitMemory(upMemory)
+	s.tuneRuntime()
 	f.MailURL = mailURL(s.orEnv(f.MailURL, envSMTP))
 	public, err := f.public()
 	if err != nil {

@@ -1,4 +1,4 @@
-package readmodel
+package processors
 
 import (
 	"os"
@@ -9,16 +9,15 @@ import (
 	"time"
 )
 
-// processorLoad measures the whole machine, where clients and other nodes run too,
-// and this process, which may be limited to less. The one with less idle time
-// counts.
-func processorLoad() load {
+// Watch measures the whole machine, where clients and other nodes run too, and this
+// process, which may be limited to less. The one with less idle time counts.
+func Watch() Load {
 	var last, lastAll, lastIdle = time.Now(), int64(0), int64(0)
 	used := processTime()
 	return func() (float64, float64, bool) {
 		now, mine := time.Now(), processTime()
 		all, free, ok := machineTicks()
-		processors := float64(runtime.GOMAXPROCS(0))
+		processors := float64(min(runtime.GOMAXPROCS(0), runtime.NumCPU())) // There may be more threads.
 		idle := 1 - (mine-used).Seconds()/(now.Sub(last).Seconds()*processors)
 		if ok && all > lastAll {
 			idle = min(idle, float64(free-lastIdle)/float64(all-lastAll))
@@ -31,8 +30,8 @@ func processorLoad() load {
 // processTime is what this process has used of the processors.
 func processTime() time.Duration { return timeOf(syscall.RUSAGE_SELF) }
 
-// threadTime is what the calling thread has used.
-func threadTime() time.Duration { return timeOf(syscall.RUSAGE_THREAD) }
+// ThreadTime is what the calling thread has used.
+func ThreadTime() time.Duration { return timeOf(syscall.RUSAGE_THREAD) }
 
 func timeOf(who int) time.Duration {
 	var u syscall.Rusage
