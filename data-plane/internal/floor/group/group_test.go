@@ -170,6 +170,28 @@ func TestSnapshot_ACutLogBehindANoOpStillFitsTheState(t *testing.T) {
 	mustOpen(t, setup{id: "n1", disks: d, bootstrap: []string{"n1"}}).stop(t)
 }
 
+func TestStatus_AnIdleReplicaHasAppliedAllThatIsCommitted(t *testing.T) {
+	t.Parallel()
+	d := memDisks()
+	for range 3 { // Each start ends with entries that the machine never sees.
+		r := mustOpen(t, setup{id: "n1", disks: d, bootstrap: []string{"n1"}})
+		leaderOf(t, r)
+		if err := r.raft.Barrier(patience).Error(); err != nil {
+			t.Fatal(err)
+		}
+		s := r.Status()
+		if s.AppliedIndex != s.CommitIndex || s.DigestIndex == s.CommitIndex {
+			t.Fatalf("applied %d of %d, digest at %d: want all, and the digest before raft's own entries", s.AppliedIndex, s.CommitIndex, s.DigestIndex)
+		}
+		r.put(t, 1)
+		s = r.Status()
+		if got := r.pastOwn(s.DigestIndex-1, s.CommitIndex); got != s.DigestIndex-1 {
+			t.Fatalf("a command that isn't applied counts as applied: %d", got)
+		}
+		r.stop(t)
+	}
+}
+
 func TestApply_AnEntryNobodyUnderstandsStopsTheNode(t *testing.T) {
 	t.Parallel()
 	r := mustOpen(t, setup{id: "n1", disks: memDisks(), bootstrap: []string{"n1"}})

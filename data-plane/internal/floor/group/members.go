@@ -13,12 +13,14 @@ import (
 
 // Status is what a replica can say of itself.
 type Status struct {
-	Group        uint32
-	Role         string // leader, follower, candidate, learner, stopped, disputed.
-	Leader       string
-	Term         uint64
-	LastIndex    uint64
-	CommitIndex  uint64
+	Group       uint32
+	Role        string // leader, follower, candidate, learner, stopped, disputed.
+	Leader      string
+	Term        uint64
+	LastIndex   uint64
+	CommitIndex uint64
+	// AppliedIndex is how far everything that is committed has been applied. Entries that no
+	// state needs, which raft makes for itself, count as soon as their turn comes.
 	AppliedIndex uint64
 	// Digest belongs to DigestIndex.
 	Digest      uint64
@@ -39,7 +41,7 @@ func (g *Group) Status() Status {
 		Role: strings.ToLower(g.raft.State().String()),
 	}
 	s.DigestIndex, s.Digest = g.fsm.status()
-	s.AppliedIndex, s.Version = s.DigestIndex, g.fsm.version.Load()
+	s.AppliedIndex, s.Version = g.pastOwn(s.DigestIndex, s.CommitIndex), g.fsm.version.Load()
 	if g.raft.State() == raft.Shutdown || s.Role == "leader" && g.health.Silent() {
 		s.Role = "stopped" // Stuck in a write, raft believes that it leads for as long.
 	}
@@ -64,6 +66,16 @@ func (g *Group) Status() Status {
 		s.Role, s.Detail = "disputed", why
 	}
 	return s
+}
+
+// pastOwn walks from an index over the entries that raft made for itself: no-ops and
+// barriers, which are never applied. One is left per election, until the next command.
+func (g *Group) pastOwn(index, commit uint64) uint64 {
+	var l raft.Log
+	for index < commit && g.log.GetLog(index+1, &l) == nil && (l.Type == raft.LogNoop || l.Type == raft.LogBarrier) {
+		index++
+	}
+	return index
 }
 
 // AddLearner takes a node in without a vote. Adding a member again changes nothing.
