@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -24,9 +26,12 @@ func newAdmission(perSecond func(job.Namespace) int64) *admission {
 	return &admission{perSecond: perSecond, buckets: make(map[job.Namespace]*rate.Limiter)}
 }
 
-// admit takes n enqueues out of the namespace's bucket, all or none. A bucket
-// holds a second's worth, and at least a whole batch, so that no call is too large
-// to ever pass.
+// admit takes n enqueues out of the namespace's bucket, all or none. The bucket holds a
+// second's worth. A call passes if there is anything in it and may take more than that, up
+// to a whole batch: what it owes, later calls wait for. So no batch is too large to ever
+// pass, or passes only when nobody else enqueues, and single jobs are held to the limit.
+//
+// The library's bucket can't owe, so it is larger by BatchMax, and is empty at that.
 func (a *admission) admit(ns job.Namespace, n int, now time.Time) error {
 	limit := a.perSecond(ns)
 	a.mu.Lock()
@@ -35,26 +40,30 @@ func (a *admission) admit(ns job.Namespace, n int, now time.Time) error {
 		delete(a.buckets, ns)
 		return nil
 	}
+	b := a.bucket(ns, limit, now)
+	if missing := BatchMax + 1 - b.TokensAt(now); missing > 0 {
+		return &fault.Error{
+			Code: fault.Exhausted, Reason: "RATE_LIMITED", RetryAfter: time.Duration(math.Ceil(missing / float64(limit) * float64(time.Second))),
+			Message: fmt.Sprintf("this namespace enqueues more than the %d jobs per second that its plan allows; nothing was enqueued, try again after the time in Retry-After", limit),
+		}
+	}
+	b.AllowN(now, n)
+	return nil
+}
+
+// bucket of a namespace. It is called with mu held.
+func (a *admission) bucket(ns job.Namespace, limit int64, now time.Time) *rate.Limiter {
+	burst := int(limit) + BatchMax
 	b, ok := a.buckets[ns]
-	burst := int(max(limit, BatchMax))
-	switch {
-	case !ok:
+	if !ok {
 		b = rate.NewLimiter(rate.Limit(limit), burst)
 		a.buckets[ns] = b
-	case b.Burst() != burst || b.Limit() != rate.Limit(limit):
+	}
+	if b.Burst() != burst {
 		b.SetLimitAt(now, rate.Limit(limit))
 		b.SetBurstAt(now, burst)
 	}
-	r := b.ReserveN(now, n)
-	wait := r.DelayFrom(now)
-	if wait == 0 {
-		return nil
-	}
-	r.CancelAt(now)
-	return &fault.Error{
-		Code: fault.Exhausted, Reason: "RATE_LIMITED", RetryAfter: wait,
-		Message: "this namespace enqueues faster than its plan allows; nothing was enqueued, try again after the time in Retry-After",
-	}
+	return b
 }
 
 // giveBack returns what admit took for n enqueues of which certainly none was made:

@@ -74,7 +74,7 @@ func (t *tenantSettings) all() []setting {
 	return slices.Concat([]setting{
 		{"payload-bytes-max", "largest payload in `BYTES`; 0 is unlimited", nil, &l.PayloadBytesMax},
 		{"streams-max", "open streams and waiting fetches at a time through one proxy; 0 is unlimited", nil, &l.StreamsMax},
-		{"enqueue-per-second", "jobs enqueued per second in each namespace; 0 is unlimited", nil, &l.EnqueuePerSecond},
+		{"enqueue-per-second", "jobs enqueued per second in each namespace; a batch may be larger, and later calls wait for it; 0 is unlimited", nil, &l.EnqueuePerSecond},
 		{"weight", "share of a node or proxy that is overloaded, relative to other tenants; 0 is 1", nil, &l.Weight},
 	}, retentionSettings(&t.keeps, "retention-", " unless the namespace says otherwise"),
 		retentionSettings(&t.most, "retention-limit-", " at most, whatever namespaces and queues say"))
