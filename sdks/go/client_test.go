@@ -346,6 +346,9 @@ func TestErrorFromHTTP(t *testing.T) {
 	if e := errorFromHTTP(429, http.Header{"Retry-After": {"0.003"}}, nil); e.RetryAfter != 3*time.Millisecond {
 		t.Errorf("retry after %s", e.RetryAfter)
 	}
+	if d := retryAfter(http.Header{"Retry-After": {"1"}, "Retry-After-Ms": {"100"}}); d != 100*time.Millisecond {
+		t.Errorf("an RPC: retry after %s", d)
+	}
 	if e := errorFromHTTP(429, http.Header{"Retry-After": {time.Now().Add(20 * time.Second).UTC().Format(http.TimeFormat)}}, nil); e.RetryAfter < 15*time.Second || e.RetryAfter > 20*time.Second {
 		t.Errorf("retry after a date: %s", e.RetryAfter)
 	}

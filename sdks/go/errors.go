@@ -274,8 +274,12 @@ func errorFromTransport(err error) *Error {
 	return e
 }
 
-// retryAfter reads the header as seconds, which may be fractional, or as a date.
+// retryAfter reads the header of an RPC, in milliseconds, or else the one of HTTP, as
+// seconds, which may be fractional, or as a date.
 func retryAfter(h http.Header) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get(wire.RetryAfterMSHeader), 64); err == nil {
+		return millis(ms)
+	}
 	text := h.Get("Retry-After")
 	if text == "" {
 		return 0

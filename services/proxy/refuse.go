@@ -121,13 +121,17 @@ func (p *Proxy) write(w http.ResponseWriter, r *http.Request, rpc bool, ref *ref
 }
 
 func writeRefusal(w http.ResponseWriter, r *http.Request, rpcErrors *connect.ErrorWriter, rpc bool, ref *refusal) {
-	if ref.retryAfter > 0 {
-		w.Header().Set("Retry-After", seconds(ref.retryAfter))
+	after, ms := wire.RetryAfter(wire.Code(ref.code), ref.retryAfter)
+	if ms > 0 {
+		w.Header().Set("Retry-After", after)
 	}
 	if rpc && rpcErrors.IsSupported(r) {
 		text := ref.message
-		if ref.rpc == connect.CodeResourceExhausted && ref.retryAfter > 0 { // As the API contract says.
-			text = fmt.Sprintf("%s (retry_after_ms=%d)", text, ref.retryAfter.Milliseconds())
+		if ms > 0 {
+			w.Header().Set(wire.RetryAfterMSHeader, strconv.FormatInt(ms, 10))
+		}
+		if ref.rpc == connect.CodeResourceExhausted && ms > 0 { // As the API contract says.
+			text = fmt.Sprintf("%s (retry_after_ms=%d)", text, ms)
 		}
 		err := connect.NewError(ref.rpc, errors.New(text))
 		err.Meta().Set(metaCode, ref.code)
@@ -152,20 +156,15 @@ func writeRefusal(w http.ResponseWriter, r *http.Request, rpcErrors *connect.Err
 
 // problem is the body of the refusal.
 func (r *refusal) problem(requestID string) []byte {
+	_, ms := wire.RetryAfter(wire.Code(r.code), r.retryAfter)
 	body, err := json.Marshal(wire.Problem{
 		Error: r.message, Code: wire.Code(r.code), Type: "about:blank", Title: r.title, Status: r.status,
-		Detail: r.message, RequestID: requestID, RetryAfterMS: r.retryAfter.Milliseconds(),
+		Detail: r.message, RequestID: requestID, RetryAfterMS: ms,
 	})
 	if err != nil {
 		panic("proxy: a problem of plain fields does not marshal: " + err.Error())
 	}
 	return body
-}
-
-// seconds writes a Retry-After: whole seconds where possible, else the fraction
-// that existing clients read.
-func seconds(d time.Duration) string {
-	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
 }
 
 // tokenRefusal reveals only what the holder of a once valid token knows.

@@ -1,5 +1,10 @@
 package wire
 
+import (
+	"strconv"
+	"time"
+)
+
 // Problem is the body of every refusal: RFC 9457 members beside the error and
 // code that existing clients read.
 type Problem struct {
@@ -12,6 +17,22 @@ type Problem struct {
 	RequestID    string         `json:"request_id,omitempty"`
 	Fields       []ProblemField `json:"fields,omitempty"`
 	RetryAfterMS int64          `json:"retry_after_ms,omitempty"`
+}
+
+// RetryAfterMSHeader is the metadata of a refused RPC that has what a problem has in
+// retry_after_ms.
+const RetryAfterMSHeader = "Retry-After-Ms"
+
+// RetryAfter is how a refusal says when to come back: the header Retry-After, and the
+// milliseconds. Both are rounded up, because who comes back too early is refused again.
+// HTTP's header has whole seconds; only that of OVERLOADED has fractions, which the
+// clients of the API contract read.
+func RetryAfter(code Code, d time.Duration) (header string, ms int64) {
+	ms = int64((d + time.Millisecond - 1) / time.Millisecond)
+	if code == CodeOverloaded && ms%1000 != 0 {
+		return strconv.FormatFloat(float64(ms)/1000, 'f', 3, 64), ms
+	}
+	return strconv.FormatInt((ms+999)/1000, 10), ms
 }
 
 // ProblemField is one refused member of a request.

@@ -344,7 +344,7 @@ func TestServer_PagesOfOtherOriginsNeedAKeyOfTheirOwn(t *testing.T) {
 		"Access-Control-Allow-Methods": {"PUT", "DELETE"},
 		"Access-Control-Allow-Headers": {"X-API-Key", "X-Corvo-Namespace", "Idempotency-Key", "If-Match", "Traceparent", "X-Grpc-Web"},
 		"Access-Control-Expose-Headers": {
-			"ETag", "Idempotent-Replayed", "Grpc-Status", "Grpc-Message", "Server-Timing", "Retry-After",
+			"ETag", "Idempotent-Replayed", "Grpc-Status", "Grpc-Message", "Server-Timing", "Retry-After", "Retry-After-Ms",
 		},
 	} {
 		for _, name := range names {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
@@ -29,6 +30,8 @@ type local struct {
 	bulk  *queue.Bulk
 	shard *shard.Shard
 	store *statedb.Group
+
+	perSecond atomic.Int64 // What the plan allows; 0 is unlimited.
 }
 
 // place is where it is served.
@@ -55,7 +58,8 @@ func startLocal(t testing.TB) *local {
 	var project sync.WaitGroup
 	project.Go(func() { model.Run(ctx) })
 	t.Cleanup(func() { cancel(); project.Wait(); fail(models.Close()) })
-	l := &local{Service: queue.New(s, func(job.Namespace) int64 { return 0 }, func(job.Namespace) retention.Policy { return retention.Default() }), shard: s, store: g.Store}
+	l := &local{shard: s, store: g.Store}
+	l.Service = queue.New(s, func(job.Namespace) int64 { return l.perSecond.Load() }, func(job.Namespace) retention.Policy { return retention.Default() })
 	l.views = queue.NewViews(l.Service, model, hub)
 	l.bulk = queue.NewBulk(l.views, quiet())
 	return l

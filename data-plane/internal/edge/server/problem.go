@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -114,8 +113,9 @@ func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err 
 		p.Fields = append(p.Fields, wire.ProblemField{Field: v.Path, Message: v.Message})
 	}
 	if d := retryAfter(f); d > 0 {
-		h.Set("Retry-After", seconds(d))
-		p.RetryAfterMS = max(1, d.Milliseconds())
+		after, ms := wire.RetryAfter(p.Code, d)
+		h.Set("Retry-After", after)
+		p.RetryAfterMS = ms
 	}
 	if a.status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="corvo"`)
@@ -140,15 +140,6 @@ func writeStatus(w http.ResponseWriter, r *http.Request, status int, word, messa
 	})
 }
 
-// seconds writes a Retry-After: whole seconds where possible, else the fraction
-// that existing clients read.
-func seconds(d time.Duration) string {
-	if d%time.Second == 0 {
-		return strconv.FormatInt(int64(d/time.Second), 10)
-	}
-	return strconv.FormatFloat(math.Max(d.Seconds(), 0.001), 'f', 3, 64)
-}
-
 // rpcError is err for Connect, gRPC and gRPC-Web.
 func rpcError(ctx context.Context, log *slog.Logger, err error) *connect.Error {
 	if ce := new(connect.Error); errors.As(err, &ce) {
@@ -157,16 +148,18 @@ func rpcError(ctx context.Context, log *slog.Logger, err error) *connect.Error {
 	f := shown(ctx, log, err)
 	markOutcome(callOf(ctx), f)
 	text := f.Error()
-	if d := retryAfter(f); d > 0 && f.Code == fault.Exhausted {
-		text = fmt.Sprintf("%s (retry_after_ms=%d)", text, max(1, d.Milliseconds()))
+	after, ms := wire.RetryAfter(wire.Code(wordOf(f)), retryAfter(f))
+	if ms > 0 && f.Code == fault.Exhausted {
+		text = fmt.Sprintf("%s (retry_after_ms=%d)", text, ms)
 	}
 	ce := connect.NewError(answers[f.Code].rpc, errors.New(text))
 	ce.Meta().Set(metaCode, wordOf(f))
 	if id := requestID(ctx); id != "" {
 		ce.Meta().Set(headerRequestID, id)
 	}
-	if d := retryAfter(f); d > 0 {
-		ce.Meta().Set("Retry-After", seconds(d))
+	if ms > 0 {
+		ce.Meta().Set("Retry-After", after)
+		ce.Meta().Set(wire.RetryAfterMSHeader, strconv.FormatInt(ms, 10))
 	}
 	for _, v := range f.Fields {
 		detail, derr := connect.NewErrorDetail(&corvov1.FieldViolation{Field: v.Path, Message: v.Message})
