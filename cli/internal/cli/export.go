@@ -63,9 +63,9 @@ func (s *session) export(ctx context.Context, f *exportFlags) (err error) {
 		to = file
 	}
 	w := bufio.NewWriter(to)
-	pages, things := s.exportJobs, "jobs"
+	pages, thing := s.exportJobs, "job"
 	if f.events {
-		pages, things = s.exportEvents, "events"
+		pages, thing = s.exportEvents, "event"
 	}
 	n, last, err := pages(ctx, f, w)
 	if ferr := w.Flush(); ferr != nil {
@@ -73,9 +73,9 @@ func (s *session) export(ctx context.Context, f *exportFlags) (err error) {
 	}
 	switch {
 	case err == nil:
-		s.talkf("exported %d %s", n, things)
+		s.talkf("exported %s", count(n, thing))
 	case last != "":
-		s.talkf("exported %d %s; continue with --after %s", n, things, last)
+		s.talkf("exported %s; continue with --after %s", count(n, thing), last)
 	}
 	return err
 }
@@ -104,7 +104,7 @@ func (s *session) exportJobs(ctx context.Context, f *exportFlags, w io.Writer) (
 			return n, last, err
 		}
 		n, last = n+len(page.Jobs), page.LastID
-		s.progressf("exported %d jobs", n)
+		s.progressf("exported %s", count(n, "job"))
 		if !page.HasMore {
 			return n, last, nil
 		}
@@ -133,7 +133,7 @@ func (s *session) exportEvents(ctx context.Context, f *exportFlags, w io.Writer)
 			return n, last, fmt.Errorf("read an event: %w", err)
 		}
 		n, last = n+len(page.Events), strconv.FormatUint(e.Seq, 10)
-		s.progressf("exported %d events", n)
+		s.progressf("exported %s", count(n, "event"))
 		query.Set("after_seq", last)
 	}
 }

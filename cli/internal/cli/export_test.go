@@ -37,7 +37,7 @@ func TestExport_WritesLinesPageByPage(t *testing.T) {
 	if got := run(t, url, "export", "--events", "--file", file); got.exit == ExitOK || !strings.Contains(got.stderr, "exists") {
 		t.Errorf("an existing file: %+v", got)
 	}
-	if got := run(t, url, "export"); got.exit == ExitOK || got.stdout != "{\"id\":\"job_1\"}\n" || !strings.Contains(got.stderr, "continue with --after job_1") {
+	if got := run(t, url, "export"); got.exit == ExitOK || got.stdout != "{\"id\":\"job_1\"}\n" || !strings.Contains(got.stderr, "exported 1 job; continue with --after job_1") {
 		t.Errorf("an export that breaks off: %+v", got)
 	}
 	if got := run(t, url, "export", "--events", "--queue", "q"); got.exit != ExitUsage {
