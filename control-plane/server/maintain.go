@@ -8,10 +8,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/masterkey"
 	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
 )
 
@@ -55,20 +59,67 @@ func RotateTokenKeys(ctx context.Context, m Maintenance, patience time.Duration)
 		return r, fmt.Errorf("rotate token keys: %w", err)
 	}
 	r.Old, r.New = append([]string{}, done.Old...), append([]string{}, done.New...)
-	r.Carried = carried(ctx, s, keys, patience)
+	r.Carried = carried(ctx, s, "", patience, func(tx *store.Tx) (bool, error) { return keys.Carried(ctx, tx) })
 	return r, nil // The rotation stands, carried or not.
 }
 
-// carried waits until a running control plane has told the cells of a rotation.
-func carried(ctx context.Context, s store.Store, keys tokenkeys.Keys, patience time.Duration) bool {
+// carried waits until a running control plane has told the cells of a change to records of
+// a tenant, or of none.
+func carried(ctx context.Context, s store.Store, tenantID string, patience time.Duration, seen func(*store.Tx) (bool, error)) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
 	loop := reconcile.New(s, nil, nil, reconcile.Options{})
 	watching.Go(func() { loop.Watch(ctx) })
-	is, err := loop.Await(ctx, "", func(tx *store.Tx) (bool, error) { return keys.Carried(ctx, tx) })
+	is, err := loop.Await(ctx, tenantID, seen)
 	return err == nil && is
+}
+
+// Plans that tenants can have.
+func Plans() []string { return tenancy.Plans() }
+
+// ErrNoTenant: there is no tenant of this name.
+var ErrNoTenant = errors.New("there is no such tenant")
+
+// PlanChange is what SetPlan did. Carried: the tenant's cell holds it to the new plan.
+type PlanChange struct {
+	Tenant   string `json:"tenant"`
+	TenantID string `json:"tenant_id"`
+	Before   string `json:"before"`
+	Plan     string `json:"plan"`
+	Carried  bool   `json:"carried"`
+}
+
+// SetPlan gives a tenant another plan, and waits up to patience for a running control plane
+// to tell the tenant's cell. If none does, the next one will.
+func SetPlan(ctx context.Context, m Maintenance, tenant, plan string, patience time.Duration) (r PlanChange, err error) {
+	s, err := store.Open(ctx, m.Database, store.Options{Log: m.Logger, AllowSuperuser: m.AllowSuperuser, Beside: true})
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	var t store.Tenant
+	err = s.Service(ctx, func(tx *store.Tx) (err error) {
+		if t, err = tx.GetTenantByName(ctx, tenant); err != nil {
+			return err
+		}
+		r = PlanChange{Tenant: t.Name, TenantID: t.ID, Before: t.Plan, Plan: plan}
+		// No request: the audit log says that the system did it.
+		ctx := access.With(ctx, access.Caller{TenantID: t.ID, Tenant: t.Name})
+		return tenancy.SetPlan(ctx, kit.Kit{IDs: ids.NewMaker(), Now: time.Now}, tx, &t, plan)
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return r, fmt.Errorf("%w: %q", ErrNoTenant, tenant)
+	}
+	if err != nil {
+		return r, fmt.Errorf("set the plan of %s: %w", tenant, err)
+	}
+	r.Carried = carried(ctx, s, t.ID, patience, func(tx *store.Tx) (bool, error) {
+		now, err := tx.GetTenant(ctx, t.ID)
+		return now.Observed >= t.Generation, err
+	})
+	return r, nil // The plan stands, carried or not.
 }
 
 // ResealReport is what Reseal did and what is left.

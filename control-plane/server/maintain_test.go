@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"path/filepath"
@@ -41,5 +42,63 @@ func TestRotateTokenKeys_WaitsForAControlPlaneThatCarriesIt(t *testing.T) {
 	beside, err := server.RotateTokenKeys(ctx, m, time.Minute)
 	if err != nil || !beside.Carried || len(beside.Old) != len(alone.New) {
 		t.Fatalf("beside a control plane: %+v after %+v, %v", beside, alone, err)
+	}
+}
+
+// The command waits for another process to tell the cell, and ends without one: the plan
+// is set either way, with an entry in the tenant's audit log.
+func TestSetPlan_ReachesTheCellAndTheAuditLog(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	database := "sqlite:" + filepath.Join(t.TempDir(), "control.db")
+	other, err := store.Open(ctx, database, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Close() })
+	if err := other.Service(ctx, func(tx *store.Tx) error {
+		return tx.InsertTenant(ctx, store.Tenant{ID: "tn_1", Name: "acme", Plan: "free", Cell: "main", Version: 1, Generation: 1, Observed: 1})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	m := server.Maintenance{Database: database, Logger: slog.New(slog.DiscardHandler)}
+
+	if _, err := server.SetPlan(ctx, m, "nobody", "unlimited", time.Millisecond); !errors.Is(err, server.ErrNoTenant) {
+		t.Errorf("a tenant that isn't there: %v", err)
+	}
+	if _, err := server.SetPlan(ctx, m, "acme", "gold", time.Millisecond); err == nil {
+		t.Error("a plan that isn't there was set")
+	}
+	if same, err := server.SetPlan(ctx, m, "acme", "free", time.Minute); err != nil || !same.Carried || same.Before != "free" {
+		t.Errorf("the plan that it has: %+v, %v", same, err)
+	}
+	alone, err := server.SetPlan(ctx, m, "acme", "unlimited", time.Millisecond)
+	if err != nil || alone.Carried || alone.Before != "free" || alone.Plan != "unlimited" {
+		t.Fatalf("without a control plane: %+v, %v", alone, err)
+	}
+
+	if err := other.Service(ctx, func(tx *store.Tx) error {
+		acts, err := tx.ListAudit(ctx, "tn_1", store.AuditFilter{}, store.Page{})
+		if err != nil || len(acts) != 1 || acts[0].ActorType != "system" || acts[0].Changes["plan"] != (store.Change{Before: "free", After: "unlimited"}) {
+			t.Errorf("audit log: %+v, %v", acts, err)
+		}
+		rows, err := tx.ClaimOutbox(ctx, "test", time.Now(), time.Now().Add(time.Minute), 9, store.OutboxTenant)
+		if err != nil || len(rows) != 1 || rows[0].Subject != "tn_1" {
+			t.Errorf("what a control plane is told: %+v, %v", rows, err)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+
+	var carrier sync.WaitGroup
+	carrier.Go(func() {
+		if err := other.Service(ctx, func(tx *store.Tx) error { return tx.ObserveTenant(ctx, "tn_1", 2) }); err != nil {
+			t.Error(err)
+		}
+	})
+	defer carrier.Wait()
+	if again, err := server.SetPlan(ctx, m, "acme", "unlimited", time.Minute); err != nil || !again.Carried || again.Before != "unlimited" {
+		t.Fatalf("beside a control plane: %+v, %v", again, err)
 	}
 }

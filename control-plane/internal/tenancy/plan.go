@@ -3,9 +3,13 @@ package tenancy
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/retention"
@@ -31,6 +35,23 @@ const (
 	freeEnqueuePerSecond = 1000
 	freeStreamsMax       = 200
 )
+
+// Plans are all of them.
+func Plans() []string { return []string{PlanFree, PlanUnlimited} }
+
+// SetPlan gives a tenant another plan, and tells its cell. What the tenant has beyond a
+// smaller plan stays, except what is older than that plan keeps.
+func SetPlan(ctx context.Context, k kit.Kit, tx *store.Tx, t *store.Tenant, plan string) error {
+	if !slices.Contains(Plans(), plan) {
+		return fault.InvalidField("plan", "is %q, must be one of %s", plan, strings.Join(Plans(), ", "))
+	}
+	if t.Plan == plan {
+		return nil
+	}
+	was := t.Plan
+	t.Plan = plan
+	return change.Make(ctx, k, tx, "tenant.update", change.UpdateTenant(t).InCell(), change.Fields{"plan": {Before: was, After: plan}})
+}
 
 const day = 24 * time.Hour
 
@@ -109,7 +130,7 @@ func (s *Service) within(ctx context.Context, tx *store.Tx, tenantID, what strin
 	most := limit(limitsOf(t.Plan))
 	if n >= most.living {
 		// Not Exhausted: programs would wait and try again, and waiting does not help.
-		return fault.New(fault.Conflict, "PLAN_LIMIT", "the plan %s of tenant %s allows %d %s; delete one that you don't need, or change the plan", t.Plan, t.Name, most.living, what)
+		return fault.New(fault.Conflict, "PLAN_LIMIT", "the plan %s of tenant %s allows %d %s; delete one that you don't need, or ask the operator for another plan", t.Plan, t.Name, most.living, what)
 	}
 	err = ratelimit.Count(ctx, tx, s.Now(), ratelimit.Limit{
 		Bucket: "make." + what + ":" + tenantID, Window: 24 * time.Hour, Max: most.perDay, What: "new " + what + " in this tenant",

@@ -75,7 +75,7 @@ func planKeeps(t store.Tenant, r *cloudv1.Retention) error {
 		return nil
 	}
 	// Not Invalid: with another plan the same request is fine.
-	refusal := fault.New(fault.Conflict, "PLAN_LIMIT", "the plan %s of tenant %s doesn't keep that much; choose less, or change the plan", t.Plan, t.Name)
+	refusal := fault.New(fault.Conflict, "PLAN_LIMIT", "the plan %s of tenant %s doesn't keep that much; choose less, or ask the operator for another plan", t.Plan, t.Name)
 	refusal.Fields = wrong
 	return refusal
 }

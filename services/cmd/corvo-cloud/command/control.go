@@ -65,7 +65,7 @@ It prints a line when it is ready. SIGTERM finishes running requests and exits.`
 	}
 	fs := c.Flags()
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:8090", "`ADDRESS`; port 0 picks a free one")
-	fs.StringVar(&f.Database, "database", "", "`URL`: sqlite:FILE or postgres://… (env CORVO_DATABASE keeps a password out of the process list)")
+	fs.StringVar(&f.Database, "database", "", databaseUsage)
 	fs.StringVar(&f.PublicURL, "public-url", "", "`URL` of the console; that of the proxies if they forward to this process")
 	fs.StringVar(&f.tenantURL, "tenant-url", "", "tenant `URL` pattern with {tenant} in it (default PUBLIC-URL/t/{tenant})")
 	fs.StringVar(&f.nodes, "nodes", "", "API `URL,...` of the cell's nodes")
@@ -83,7 +83,7 @@ It prints a line when it is ready. SIGTERM finishes running requests and exits.`
 	fs.BoolVar(&f.afterRestore, "after-restore", false, "the database was restored from an older copy: end all sessions, adopt what only the cell has, list it, and exit")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "with --after-restore: change nothing, only list")
 	fs.StringVarP(&s.output, "output", "o", outputText, "`FORMAT` of the list of --after-restore: text or json")
-	c.AddCommand(s.rotateTokenKeysCommand(), s.resealCommand())
+	c.AddCommand(s.setPlanCommand(), s.rotateTokenKeysCommand(), s.resealCommand())
 	return c
 }
 

@@ -138,7 +138,7 @@ func cellFailure(err error) error {
 		return f
 	}
 	if errors.Is(err, celladmin.ErrControlled) {
-		f.Exit, f.Code, f.Fix = ExitConflict, "CONTROLLED", "change it there: in the console, with Terraform or the control API"
+		f.Exit, f.Code, f.Fix = ExitConflict, "CONTROLLED", "change it there: in the console, with Terraform or the control API; a tenant's limits with corvo-cloud control set-plan"
 		return f
 	}
 	switch connect.CodeOf(err) {

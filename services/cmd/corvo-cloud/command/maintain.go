@@ -15,6 +15,8 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/server"
 )
 
+const databaseUsage = "`URL`: sqlite:FILE or postgres://… (env CORVO_DATABASE keeps a password out of the process list)"
+
 // maintainFlags are those of commands that work on the database beside running processes.
 type maintainFlags struct {
 	database      string
@@ -23,7 +25,7 @@ type maintainFlags struct {
 
 func (f *maintainFlags) add(s *session, c *cobra.Command) {
 	fs := c.Flags()
-	fs.StringVar(&f.database, "database", "", "`URL`: sqlite:FILE or postgres://… (env CORVO_DATABASE keeps a password out of the process list)")
+	fs.StringVar(&f.database, "database", "", databaseUsage)
 	fs.StringVar(&f.masterKeyFile, "master-key-file", "", "`FILE` with the key that encrypts secrets in the database; older keys follow, one per line")
 	fs.StringVarP(&s.output, "output", "o", outputText, "`FORMAT`: text or json")
 }
@@ -84,6 +86,64 @@ func (s *session) rotateTokenKeys(ctx context.Context, f maintainFlags, wait tim
 	}
 	return &Failure{Exit: ExitTimeout, Code: "NOT_CARRIED", What: "the keys are rotated, but some proxies may not have the new ones yet",
 		Why: fmt.Sprintf("no control plane confirmed it within %v", wait), Fix: "start the control plane, or check its /readyz; don't rotate again"}
+}
+
+func (s *session) setPlanCommand() *cobra.Command {
+	var database string
+	var wait time.Duration
+	c := &cobra.Command{
+		Use:   "set-plan TENANT PLAN",
+		Short: "Give a tenant another plan",
+		Long: `Changes the plan of a tenant: ` + strings.Join(server.Plans(), " or ") + `. Run it while the control plane runs. It waits
+until the tenant's cell has the plan's limits, which then count at once. The tenant's
+audit log has an entry.
+
+What the tenant has beyond a smaller plan stays, but it can't create more. Finished jobs,
+events and usage that are older than the smaller plan keeps are deleted, usually within a
+minute, and that can't be undone.
+
+If no control plane is running, it ends with exit code 7, and the next one to start
+finishes the change.`,
+		Example: `  corvo-cloud control set-plan acme unlimited --database postgres://corvo@db/corvo
+  corvo-cloud control set-plan acme free --database sqlite:.run/up/control.db`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			return s.setPlan(c.Context(), s.orEnv(database, envDatabase), args[0], args[1], wait)
+		},
+	}
+	fs := c.Flags()
+	fs.StringVar(&database, "database", "", databaseUsage)
+	fs.StringVarP(&s.output, "output", "o", outputText, "`FORMAT`: text or json")
+	fs.DurationVar(&wait, "wait", 30*time.Second, "how long to wait for the cell")
+	return c
+}
+
+func (s *session) setPlan(ctx context.Context, database, tenant, plan string, wait time.Duration) error {
+	if database == "" {
+		return usagef("--database is required: sqlite:FILE or postgres://…")
+	}
+	if !slices.Contains(server.Plans(), plan) {
+		return usagef("%q isn't a plan: use %s", plan, strings.Join(server.Plans(), " or "))
+	}
+	r, err := server.SetPlan(ctx, server.Maintenance{Database: database, Logger: s.logger()}, tenant, plan, wait)
+	if errors.Is(err, server.ErrNoTenant) {
+		return &Failure{Exit: ExitNotFound, Code: "NOT_FOUND", What: fmt.Sprintf("there is no tenant %q", tenant), Fix: "check the name: it is the one in the tenant's URL"}
+	}
+	if err != nil {
+		return serverFailure("couldn't set the plan", err)
+	}
+	if err := s.print(r, func() {
+		switch {
+		case r.Before == r.Plan:
+			fmt.Fprintf(s.proc.Stdout, "tenant %s already has the plan %s\n", r.Tenant, r.Plan)
+		default:
+			fmt.Fprintf(s.proc.Stdout, "tenant %s has the plan %s; it was %s\n", r.Tenant, r.Plan, r.Before)
+		}
+	}); err != nil || r.Carried {
+		return err
+	}
+	return &Failure{Exit: ExitTimeout, Code: "NOT_CARRIED", What: "the plan is set, but the cell may not have its limits yet",
+		Why: fmt.Sprintf("no control plane confirmed it within %v", wait), Fix: "start the control plane, or check its /readyz, and run this again"}
 }
 
 func (s *session) resealCommand() *cobra.Command {
