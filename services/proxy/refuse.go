@@ -106,7 +106,7 @@ func refuseStreams(limit int64) *refusal {
 // this one out have ended.
 func refuseCalls(took time.Duration) *refusal {
 	took = min(max(took, 50*time.Millisecond), 5*time.Second)
-	return refuse(429, "OVERLOADED", "this tenant has too many calls under way; nothing was done, try again after the time in Retry-After").after(took)
+	return refuse(429, "OVERLOADED", "this tenant has too many calls under way; nothing was done, try again in a moment").after(took)
 }
 
 // Metadata of a refusal in an RPC, as the nodes send it.

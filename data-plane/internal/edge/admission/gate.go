@@ -176,7 +176,7 @@ func (g *Gate) giveUp(w *waiter) (Turn, error) {
 func (g *Gate) refusal(t *tenant) error {
 	return &fault.Error{
 		Code: fault.Exhausted, Reason: "OVERLOADED", RetryAfter: g.retryAfter(t),
-		Message: "this tenant asks for more than its share of an overloaded node; nothing was done, try again after the time in Retry-After",
+		Message: "this tenant asks for more than its share of an overloaded node; nothing was done, try again in a moment",
 	}
 }
 

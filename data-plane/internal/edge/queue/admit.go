@@ -42,9 +42,11 @@ func (a *admission) admit(ns job.Namespace, n int, now time.Time) error {
 	}
 	b := a.bucket(ns, limit, now)
 	if missing := BatchMax + 1 - b.TokensAt(now); missing > 0 {
+		wait := time.Duration(math.Ceil(missing / float64(limit) * float64(time.Second)))
 		return &fault.Error{
-			Code: fault.Exhausted, Reason: "RATE_LIMITED", RetryAfter: time.Duration(math.Ceil(missing / float64(limit) * float64(time.Second))),
-			Message: fmt.Sprintf("this namespace enqueues more than the %d jobs per second that its plan allows; nothing was enqueued, try again after the time in Retry-After", limit),
+			Code: fault.Exhausted, Reason: "RATE_LIMITED", RetryAfter: wait,
+			Message: fmt.Sprintf("this namespace enqueues more jobs than its plan allows (%d per second); nothing was enqueued, try again in %s",
+				limit, (wait + time.Second - 1).Truncate(time.Second)), // People see no header.
 		}
 	}
 	b.AllowN(now, n)

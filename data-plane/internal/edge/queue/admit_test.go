@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -92,8 +93,9 @@ func TestAdmission_AChangedLimitCountsAtOnce(t *testing.T) {
 	a := newAdmission(func(job.Namespace) int64 { return limit })
 	now := time.Now()
 	passes(t, "a batch", a.admit(job.Namespace{1}, BatchMax, now))
-	if wait := refused(t, a.admit(job.Namespace{1}, 1, now)); wait != BatchMax*time.Second {
-		t.Fatalf("wait %s", wait)
+	err := a.admit(job.Namespace{1}, 1, now.Add(time.Millisecond))
+	if wait := refused(t, err); wait != BatchMax*time.Second-time.Millisecond || !strings.Contains(err.Error(), "more jobs than its plan allows (1 per second)") || !strings.HasSuffix(err.Error(), "try again in 16m40s") {
+		t.Fatalf("wait %s: %v", wait, err)
 	}
 	limit = 1000
 	if wait := refused(t, a.admit(job.Namespace{1}, 1, now)); wait != time.Second {
