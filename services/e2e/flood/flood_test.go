@@ -41,6 +41,7 @@ func TestFlood_TheNeighbourHardlyNotices(t *testing.T) {
 	r.warmUp(same[0], other[0])
 
 	r.alone, _ = r.undisturbed("alone", nil, func() *sample { return quiet(r.quiet, length) })
+	r.nothing = nothing(c, length/2)
 	r.beside("flood on another shard", other[:1])
 	r.beside("flood on the same shard", same[:1])
 	r.beside("ten floods", slices.Concat(same[:5], other[:5]))
@@ -53,6 +54,8 @@ type run struct {
 	length time.Duration
 	quiet  rig.Tenant
 	alone  *sample
+	// nothing is what a call without any work takes alone.
+	nothing *sample
 }
 
 // tenants makes n tenants on the quiet tenant's shard and n on another.
@@ -107,11 +110,14 @@ func (r *run) beside(name string, of []target) {
 		good, during = r.measure(f, func() { s = quiet(r.quiet, r.length) })
 		return s
 	})
-	again, _ := r.measure(f, func() { time.Sleep(r.length / 2) })
+	var bare *sample
+	again, _ := r.measure(f, func() { bare = nothing(r.cell, r.length/2) })
 	peak = max(peak, again)
 	slowdown := float64(s.quantile(0.99)) / float64(r.alone.quantile(0.99))
 	r.t.Logf("%-24s p50 %.1f times, p99 %.1f times that alone; goodput %.0f jobs/s, %.0f %% of the peak of %.0f; %d frames refused, %d errors %s", "",
 		float64(s.quantile(0.5))/float64(r.alone.quantile(0.5)), slowdown, good, 100*good/peak, peak, during.Refused, during.Errors, during.Last)
+	r.t.Logf("%-24s health of proxy and node, which does no work: p50 %.1f times, p99 %.1f times that alone (%s)", "",
+		float64(bare.quantile(0.5))/float64(r.nothing.quantile(0.5)), float64(bare.quantile(0.99))/float64(r.nothing.quantile(0.99)), bare.text())
 	if slowdown >= slowdownMax {
 		r.t.Errorf("%s: the quiet tenant's p99 is %.1f times that alone; less than %.1f is the law", name, slowdown, slowdownMax)
 	}

@@ -3,6 +3,9 @@ package flood
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -27,35 +30,32 @@ func (s *sample) quantile(q float64) time.Duration {
 	return s.took[min(len(s.took)-1, int(q*float64(len(s.took))))]
 }
 
-// quiet makes calls at a steady rate, whether or not those before are answered: enqueues,
-// and half as often a fetch and its ack.
+// quiet makes calls at a steady rate: enqueues, and half as often a fetch and its ack.
 func quiet(tenant rig.Tenant, length time.Duration) *sample {
+	held := make(chan rig.Job, 4*quietRate)
+	return steady(quietRate, length, func(ctx context.Context, i int) error { return quietCall(ctx, tenant, i, held) })
+}
+
+// steady makes calls at a rate per second, whether or not those before are answered.
+func steady(rate int, length time.Duration, call func(ctx context.Context, i int) error) *sample {
 	out := &sample{}
 	var mu sync.Mutex // Guards out.
 	var all sync.WaitGroup
-	held := make(chan rig.Job, 4*quietRate)
 	began := time.Now()
 	for i := 0; ; i++ {
-		due := began.Add(time.Duration(i) * time.Second / quietRate)
+		due := began.Add(time.Duration(i) * time.Second / time.Duration(rate))
 		if due.Sub(began) >= length {
 			break
 		}
 		time.Sleep(time.Until(due))
 		all.Go(func() {
-			err := quietCall(tenant, i, held)
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			err := call(ctx, i)
 			took := time.Since(due)
 			mu.Lock()
 			defer mu.Unlock()
-			out.took = append(out.took, took)
-			var refusal *rig.Refusal
-			switch {
-			case errors.As(err, &refusal):
-				out.refused++
-				out.last = err
-			case err != nil:
-				out.failed++
-				out.last = err
-			}
+			out.add(took, err)
 		})
 	}
 	all.Wait()
@@ -63,9 +63,50 @@ func quiet(tenant rig.Tenant, length time.Duration) *sample {
 	return out
 }
 
-func quietCall(tenant rig.Tenant, i int, held chan rig.Job) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
+func (s *sample) add(took time.Duration, err error) {
+	s.took = append(s.took, took)
+	var refusal *rig.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		s.refused++
+		s.last = err
+	case err != nil:
+		s.failed++
+		s.last = err
+	}
+}
+
+// nothing asks a proxy and then a node for their health: two calls without any work, which
+// show what the machine itself makes a caller wait.
+func nothing(c *rig.Cell, length time.Duration) *sample {
+	return steady(quietRate/2, length, func(ctx context.Context, _ int) error {
+		for _, url := range [...]string{c.Proxies[0].URL, c.Nodes[0].URL} {
+			if err := health(ctx, url); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func health(ctx context.Context, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/healthz", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	if resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("health of %s: status %d", url, resp.StatusCode)
+	}
+	return err
+}
+
+func quietCall(ctx context.Context, tenant rig.Tenant, i int, held chan rig.Job) error {
 	switch i % 4 {
 	case 1:
 		j, ok, err := tenant.Fetch(ctx, "quiet", "quiet", 0)
