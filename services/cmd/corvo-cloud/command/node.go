@@ -89,7 +89,7 @@ func (s *session) node(ctx context.Context, f nodeFlags) error {
 			return usagef("--log-dir: %v", err)
 		}
 	}
-	s.tuneRuntime(nodeMemory)
+	s.tuneRuntime()
 	dir, err := datadir.Claim(f.Dir, "node")
 	if err != nil {
 		return serverFailure("the node didn't start", err)

@@ -18,12 +18,12 @@ const (
 	threadsPerProcessor = 4
 )
 
-// tuneRuntime limits what the heap may take to a share of the memory, and favors callers
-// that ask for little over throughput, unless the environment decides (GOGC, GOMAXPROCS)
-// or the process may use only a part of the machine. What a quiet caller notices of floods
-// showed what for: services/e2e/flood.
-func (s *session) tuneRuntime(memory float64) {
-	s.limitMemory(memory)
+// tuneRuntime is for a process that has its machine to itself: it favors callers that ask
+// for little over throughput, unless the environment decides (GOGC, GOMAXPROCS) or the
+// process may use only a part of the machine. What a quiet caller notices of floods showed
+// what for: services/e2e/flood.
+func (s *session) tuneRuntime() {
+	s.limitMemory(nodeMemory)
 	if s.proc.Env("GOGC") == "" {
 		debug.SetGCPercent(garbagePercent)
 	}

@@ -90,7 +90,7 @@ func (s *session) proxy(ctx context.Context, f proxyFlags) error {
 			return ingress.New(data, ingress.Options{Domain: f.domain, Control: carrier, Proxies: trusted})
 		}
 	}
-	s.tuneRuntime(nodeMemory)
+	s.tuneRuntime()
 	if f.data == "" {
 		return serverFailure("the proxy stopped", s.runProxy(ctx, opts, f))
 	}

@@ -89,7 +89,7 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 		return usagef("--shards must be at least 1, and --sync-delay and --heartbeat can't be negative")
 	}
 	defer s.hushAtEnd(ctx)()
-	s.tuneRuntime(upMemory)
+	s.limitMemory(upMemory)
 	f.MailURL = mailURL(s.orEnv(f.MailURL, envSMTP))
 	public, err := f.public()
 	if err != nil {
