@@ -43,6 +43,7 @@ func TestCommands_AskWhatTheySay(t *testing.T) {
 		"chain list":                                {"GET /api/v1/chains?limit=50", ``, `{"chains":[{"id":"chn_1","status":"running","steps":3,"current_step":1}]}`, "2/3"},
 		"chain get chn_1":                           {"GET /api/v1/chains/chn_1", ``, `{"id":"chn_1","steps":[{"queue":"a","state":"active","job_id":"job_1"}],"on_exit":{"queue":"z"}}`, "on exit"},
 		"audit":                                     {"GET /api/v1/audit?limit=50", ``, `{"entries":[{"principal":"key_1","action":"jobs.retry","target_type":"jobs","affected":48,"refused":2,"detail":{"filter":"queue=q"},"interrupted":true}],"has_more":false}`, "48       filter: queue=q, not changed: 2, interrupted"},
+		"usage":                                     {"GET /api/v1/usage/summary?group_by=queue&period=24h", ``, `{"totals":{},"groups":[{"key":"u"}]}`, "QUEUE  REPORTS"},
 		"usage --group-by model":                    {"GET /api/v1/usage/summary?group_by=model&period=24h", ``, `{"totals":{"cost_usd":1.5},"groups":[{"key":"small"}]}`, "$1.5"},
 		"budget list":                               {"GET /api/v1/budgets", ``, `[{"scope":"queue","target":"q","daily_usd":20}]`, "$20"},
 		"budget set queue q --daily 20":             {"POST /api/v1/budgets", `{"scope":"queue","target":"q","daily_usd":20,"on_exceed":"hold"}`, `{"scope":"queue","target":"q"}`, "queue  q"},

@@ -52,17 +52,14 @@ func (s *session) usageVerb() verb {
 		root: "usage", short: "Show model usage and cost", example: "  {cmd}\n  {cmd} --period 7d --group-by model",
 		flags: func(c *cobra.Command) {
 			c.Flags().StringVar(&period, "period", "24h", "how far back, such as 24h or 7d")
-			c.Flags().StringVar(&group, "group-by", "", "queue, model or provider")
+			c.Flags().StringVar(&group, "group-by", "queue", "queue, model or provider")
 			completeWords(c, "group-by", "queue", "model", "provider")
 		},
 		run: func(c *cobra.Command, _ []string) error {
-			query := url.Values{"period": {period}}
-			if group != "" {
-				query.Set("group_by", group)
-			}
+			query := url.Values{"period": {period}, "group_by": {group}}
 			return show(c.Context(), s, get("/api/v1/usage/summary?"+query.Encode()), func(w io.Writer, v *wire.UsageSummary, _ time.Time) {
 				collection[wire.UsageGroup]{
-					header: []string{strings.ToUpper(cmp.Or(group, "usage")), "REPORTS", "INPUT", "OUTPUT", "CACHE WRITE", "CACHE READ", "COST"},
+					header: []string{strings.ToUpper(group), "REPORTS", "INPUT", "OUTPUT", "CACHE WRITE", "CACHE READ", "COST"},
 					row: func(u *wire.UsageGroup) []any {
 						return []any{u.Key, u.Count, u.InputTokens, u.OutputTokens, u.CacheCreationTokens, u.CacheReadTokens, u.CostUSD}
 					},
