@@ -34,8 +34,12 @@ func (m Maintenance) open(ctx context.Context) (store.Store, *seal.Box, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := store.Open(ctx, m.Database, store.Options{Log: m.Logger, AllowSuperuser: m.AllowSuperuser, Beside: true})
+	s, err := m.database(ctx)
 	return s, box, err
+}
+
+func (m Maintenance) database(ctx context.Context) (store.Store, error) {
+	return store.Open(ctx, m.Database, store.Options{Log: m.Logger, AllowSuperuser: m.AllowSuperuser, Beside: true})
 }
 
 // TokenKeyRotation is what RotateTokenKeys did. Carried: every proxy refuses tokens of before.
@@ -79,6 +83,38 @@ func carried(ctx context.Context, s store.Store, tenantID string, patience time.
 // Plans that tenants can have.
 func Plans() []string { return tenancy.Plans() }
 
+// TenantPlan is a tenant as an operator lists them.
+type TenantPlan struct {
+	Tenant    string    `json:"tenant"`
+	TenantID  string    `json:"tenant_id"`
+	Plan      string    `json:"plan"`
+	CreatedAt time.Time `json:"created_at"`
+	// Carried: the tenant's cell has what is recorded of it, its plan's limits among that.
+	Carried bool `json:"carried"`
+}
+
+// TenantPlans are the living tenants in the order in which they were made.
+func TenantPlans(ctx context.Context, m Maintenance) (list []TenantPlan, err error) {
+	s, err := m.database(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	list = []TenantPlan{}
+	err = s.ReadService(ctx, func(tx *store.Tx) error {
+		for t, err := range tx.AllTenants(ctx) {
+			if err != nil {
+				return err
+			}
+			if t.DeletedAt.IsZero() {
+				list = append(list, TenantPlan{Tenant: t.Name, TenantID: t.ID, Plan: t.Plan, CreatedAt: t.CreatedAt.UTC(), Carried: t.Observed >= t.Generation})
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
 // ErrNoTenant: there is no tenant of this name.
 var ErrNoTenant = errors.New("there is no such tenant")
 
@@ -94,7 +130,7 @@ type PlanChange struct {
 // SetPlan gives a tenant another plan, and waits up to patience for a running control plane
 // to tell the tenant's cell. If none does, the next one will.
 func SetPlan(ctx context.Context, m Maintenance, tenant, plan string, patience time.Duration) (r PlanChange, err error) {
-	s, err := store.Open(ctx, m.Database, store.Options{Log: m.Logger, AllowSuperuser: m.AllowSuperuser, Beside: true})
+	s, err := m.database(ctx)
 	if err != nil {
 		return r, err
 	}

@@ -101,4 +101,8 @@ func TestSetPlan_ReachesTheCellAndTheAuditLog(t *testing.T) {
 	if again, err := server.SetPlan(ctx, m, "acme", "unlimited", time.Minute); err != nil || !again.Carried || again.Before != "unlimited" {
 		t.Fatalf("beside a control plane: %+v, %v", again, err)
 	}
+	list, err := server.TenantPlans(ctx, m)
+	if err != nil || len(list) != 1 || list[0].Tenant != "acme" || list[0].Plan != "unlimited" || !list[0].Carried {
+		t.Errorf("the list: %+v, %v", list, err)
+	}
 }

@@ -69,6 +69,7 @@ func TestFlags_ARefusalNamesTheFlag(t *testing.T) {
 		"namespace set, no change":  {[]string{"cell", "namespace", "set", "a", "--tenant", "b"}, "say what to change"},
 		"namespace has no weight":   {[]string{"cell", "namespace", "set", "a", "--tenant", "b", "--weight", "2"}, "--weight"},
 		"set-plan, no database":     {[]string{"control", "set-plan", "acme", "free"}, "--database is required"},
+		"tenants, no database":      {[]string{"control", "tenants"}, "--database is required"},
 		"set-plan, no such plan":    {[]string{"control", "set-plan", "acme", "gold", "--database", "sqlite:x"}, "use free or unlimited"},
 		"tenant set, no change":     {[]string{"cell", "tenant", "set", "a"}, "say what to change"},
 		"tenant set, too short":     {[]string{"cell", "tenant", "set", "a", "--retention-limit-dead", "1s"}, "--retention-limit-dead"},

@@ -83,7 +83,7 @@ It prints a line when it is ready. SIGTERM finishes running requests and exits.`
 	fs.BoolVar(&f.afterRestore, "after-restore", false, "the database was restored from an older copy: end all sessions, adopt what only the cell has, list it, and exit")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "with --after-restore: change nothing, only list")
 	fs.StringVarP(&s.output, "output", "o", outputText, "`FORMAT` of the list of --after-restore: text or json")
-	c.AddCommand(s.setPlanCommand(), s.rotateTokenKeysCommand(), s.resealCommand())
+	c.AddCommand(s.tenantsCommand(), s.setPlanCommand(), s.rotateTokenKeysCommand(), s.resealCommand())
 	return c
 }
 
@@ -152,7 +152,7 @@ func (s *session) controlConfig(f controlFlags) (server.Config, error) {
 	f.Database, f.Mail.URL = s.orEnv(f.Database, envDatabase), mailURL(s.orEnv(f.Mail.URL, envSMTP))
 	switch {
 	case f.Database == "":
-		return server.Config{}, usagef("--database is required: sqlite:FILE or postgres://…")
+		return server.Config{}, errNoDatabase
 	case f.PublicURL == "":
 		return server.Config{}, usagef("--public-url is required: links in emails start with it")
 	case len(list(f.nodes)) == 0:

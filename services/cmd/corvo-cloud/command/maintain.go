@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,8 @@ import (
 )
 
 const databaseUsage = "`URL`: sqlite:FILE or postgres://… (env CORVO_DATABASE keeps a password out of the process list)"
+
+var errNoDatabase = usagef("--database is required: sqlite:FILE or postgres://…")
 
 // maintainFlags are those of commands that work on the database beside running processes.
 type maintainFlags struct {
@@ -33,7 +36,7 @@ func (f *maintainFlags) add(s *session, c *cobra.Command) {
 func (s *session) maintenance(f maintainFlags) (server.Maintenance, error) {
 	database := s.orEnv(f.database, envDatabase)
 	if database == "" {
-		return server.Maintenance{}, usagef("--database is required: sqlite:FILE or postgres://…")
+		return server.Maintenance{}, errNoDatabase
 	}
 	keys, err := readMasterKeys(f.masterKeyFile)
 	return server.Maintenance{Database: database, MasterKeys: keys, Logger: s.logger()}, err
@@ -88,6 +91,38 @@ func (s *session) rotateTokenKeys(ctx context.Context, f maintainFlags, wait tim
 		Why: fmt.Sprintf("no control plane confirmed it within %v", wait), Fix: "start the control plane, or check its /readyz; don't rotate again"}
 }
 
+func (s *session) tenantsCommand() *cobra.Command {
+	var database string
+	c := &cobra.Command{
+		Use: "tenants", Short: "List the tenants with their plans", Args: cobra.NoArgs,
+		Example: `  corvo-cloud control tenants --database sqlite:.run/up/control.db`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if database = s.orEnv(database, envDatabase); database == "" {
+				return errNoDatabase
+			}
+			list, err := server.TenantPlans(c.Context(), server.Maintenance{Database: database, Logger: s.logger()})
+			if err != nil {
+				return serverFailure("couldn't list the tenants", err)
+			}
+			return s.print(list, func() {
+				t := tabwriter.NewWriter(s.proc.Stdout, 0, 0, 2, ' ', 0)
+				fmt.Fprintln(t, "TENANT\tPLAN\tIN THE CELL\tCREATED\tID")
+				for _, p := range list {
+					carried := "yes"
+					if !p.Carried {
+						carried = "not yet"
+					}
+					fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", p.Tenant, p.Plan, carried, p.CreatedAt.Format(time.RFC3339), p.TenantID)
+				}
+				_ = t.Flush() // Into memory.
+			})
+		},
+	}
+	c.Flags().StringVar(&database, "database", "", databaseUsage)
+	c.Flags().StringVarP(&s.output, "output", "o", outputText, "`FORMAT`: text or json")
+	return c
+}
+
 func (s *session) setPlanCommand() *cobra.Command {
 	var database string
 	var wait time.Duration
@@ -120,14 +155,14 @@ finishes the change.`,
 
 func (s *session) setPlan(ctx context.Context, database, tenant, plan string, wait time.Duration) error {
 	if database == "" {
-		return usagef("--database is required: sqlite:FILE or postgres://…")
+		return errNoDatabase
 	}
 	if !slices.Contains(server.Plans(), plan) {
 		return usagef("%q isn't a plan: use %s", plan, strings.Join(server.Plans(), " or "))
 	}
 	r, err := server.SetPlan(ctx, server.Maintenance{Database: database, Logger: s.logger()}, tenant, plan, wait)
 	if errors.Is(err, server.ErrNoTenant) {
-		return &Failure{Exit: ExitNotFound, Code: "NOT_FOUND", What: fmt.Sprintf("there is no tenant %q", tenant), Fix: "check the name: it is the one in the tenant's URL"}
+		return &Failure{Exit: ExitNotFound, Code: "NOT_FOUND", What: fmt.Sprintf("there is no tenant %q", tenant), Fix: "`corvo-cloud control tenants` lists them"}
 	}
 	if err != nil {
 		return serverFailure("couldn't set the plan", err)
