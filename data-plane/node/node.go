@@ -443,8 +443,12 @@ const (
 	// size, up to 512 KiB, for every stream it has open: with the default of 1 MiB
 	// a proxy's 10,000 idle worker streams take 5 GB.
 	frameBytesMax = 16 << 10
-	pingEvery     = 15 * time.Second
-	pingTimeout   = 10 * time.Second
+	// All tenants' calls share a proxy's connection, so those whose bodies nobody reads yet,
+	// as they wait for their turn, must not fill its window: it has room for all of them.
+	windowPerStream = 64 << 10
+	windowPerConn   = streamsPerConn * windowPerStream
+	pingEvery       = 15 * time.Second
+	pingTimeout     = 10 * time.Second
 )
 
 func newHTTPServer(h http.Handler, tls *tlsConfig, bound *connections.Bound, log *slog.Logger) *http.Server {
@@ -457,7 +461,7 @@ func newHTTPServer(h http.Handler, tls *tlsConfig, bound *connections.Bound, log
 		ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: streamsPerConn, SendPingTimeout: pingEvery, PingTimeout: pingTimeout,
-			MaxReadFrameSize: frameBytesMax,
+			MaxReadFrameSize: frameBytesMax, MaxReceiveBufferPerStream: windowPerStream, MaxReceiveBufferPerConnection: windowPerConn,
 		},
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
