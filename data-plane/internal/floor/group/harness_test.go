@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -103,6 +104,7 @@ type setup struct {
 	said      func(node string) (uint64, bool)
 	logBytes  func() uint64
 	trailing  uint64
+	heartbeat time.Duration // 0 is short, for tests of elections.
 }
 
 func open(t *testing.T, s setup) (*replica, error) {
@@ -132,7 +134,7 @@ func open(t *testing.T, s setup) (*replica, error) {
 		entries = s.wrapLog(entries)
 	}
 	r.Group, err = Open(db.Group(testGroup), entries, trans, r.machine, Options{
-		NodeID: s.id, Bootstrap: s.bootstrap, AcceptLoss: s.accept, commitBytes: s.commits, CellVersion: s.cell, Speaks: s.speaks, Crashed: s.crashed, Committed: s.said, LogBytes: s.logBytes, trailingBytes: s.trailing, Clock: s.clock, Timings: Timings{Heartbeat: 150 * time.Millisecond},
+		NodeID: s.id, Bootstrap: s.bootstrap, AcceptLoss: s.accept, commitBytes: s.commits, CellVersion: s.cell, Speaks: s.speaks, Crashed: s.crashed, Committed: s.said, LogBytes: s.logBytes, trailingBytes: s.trailing, Clock: s.clock, Timings: Timings{Heartbeat: cmp.Or(s.heartbeat, 150*time.Millisecond)},
 		Fatal: func(err error) {
 			select {
 			case r.fatal <- err:

@@ -58,7 +58,8 @@ func newFarBehind(t *testing.T, send func(install func() error, data io.Reader) 
 	for _, id := range ids {
 		d := memDisks()
 		d.state = countedExports{d.state, &f.made}
-		s := setup{id: id, disks: d, bootstrap: ids, peers: all, wrap: func(w wire) Transport { return sendingWire{w, send} }}
+		// With a lease of 75 ms, five replicas on a busy machine would lose their leader.
+		s := setup{id: id, disks: d, bootstrap: ids, peers: all, heartbeat: time.Second, wrap: func(w wire) Transport { return sendingWire{w, send} }}
 		r := mustOpen(t, s)
 		setups[r] = s
 		all = append(all, r)
