@@ -46,6 +46,28 @@ func TestHeaders_NothingFromOutsideIsBelieved(t *testing.T) {
 	}
 }
 
+// A misspelled setting would take the old one away: UpdateNamespace replaces all of retention.
+func TestJSON_AMemberThatNobodyKnowsIsRefusedByName(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	a := s.newFixture(t, "tenant-a")
+	const update, get = "/corvo.cloud.v1.NamespaceService/UpdateNamespace", "/corvo.cloud.v1.NamespaceService/GetNamespace"
+	if r := s.call(t, update, `{"namespace":"default","retention":{"deadSeconds":"86400"},"updateMask":"retention"}`, bearer(a.manage)...); r.status != http.StatusOK {
+		t.Fatalf("update: %d %s", r.status, r.body)
+	}
+	before := anonymous(s.call(t, get, `{"namespace":"default"}`, bearer(a.manage)...))
+	r := s.call(t, update, `{"namespace":"default","retention":{"completedSeconds":"3600","deadSecond":"90"},"updateMask":"retention"}`, bearer(a.manage)...)
+	if r.status != http.StatusBadRequest || !strings.Contains(r.body, "invalid_argument") || !strings.Contains(r.body, "deadSecond") {
+		t.Errorf("a misspelled member: %d %s", r.status, r.body)
+	}
+	if after := anonymous(s.call(t, get, `{"namespace":"default"}`, bearer(a.manage)...)); after != before {
+		t.Errorf("it changed %s to %s", before, after)
+	}
+	if r := s.call(t, get, `{"namespaceName":"default"}`, bearer(a.manage)...); r.status != http.StatusBadRequest || !strings.Contains(r.body, "namespaceName") {
+		t.Errorf("an unknown member of a read: %d %s", r.status, r.body)
+	}
+}
+
 func TestPageTokens_AreValidForTheirTenantOnly(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -80,7 +80,7 @@ func New(o Options) (*Server, error) {
 func (s *Server) guarded(m Method, r rule) http.Handler {
 	o := s.options
 	g := &gate{Kit: o.Kit, rule: r, policy: cookies.Policy{Secure: o.URLs.Secure()}, limits: s.limits}
-	options := []connect.HandlerOption{connect.WithInterceptors(g), connect.WithReadMaxBytes(bodyBytesMax)}
+	options := []connect.HandlerOption{connect.WithInterceptors(g), connect.WithReadMaxBytes(bodyBytesMax), strictJSON()}
 	if r.safe {
 		options = append(options, connect.WithIdempotency(connect.IdempotencyNoSideEffects))
 	}
