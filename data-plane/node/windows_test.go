@@ -27,7 +27,7 @@ func TestServer_BodiesThatWaitHoldNobody(t *testing.T) {
 		}
 		_, _ = io.Copy(io.Discard, r.Body) // A body that breaks off is the client's error.
 	})
-	srv := newHTTPServer(handler, nil, connections.New(100, nil), slog.New(slog.DiscardHandler))
+	srv := newHTTPServer(handler, nil, connections.New(100_000, nil), slog.New(slog.DiscardHandler))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

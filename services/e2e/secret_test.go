@@ -2,6 +2,8 @@ package e2e_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,8 +51,12 @@ func TestSecret_IsReplacedUnderLoadAndNoCallIsRefused(t *testing.T) {
 	c.Nodes[0].WaitReady(30 * time.Second)
 	settle(next)
 	stop()
-	c.SetSecrets(rig.CellSecret)
-	if _, talk, exit := c.Command("status"); exit != 4 {
+	// In a file of its own: the processes would follow theirs.
+	old := filepath.Join(t.TempDir(), "old.secret")
+	if err := os.WriteFile(old, []byte(rig.CellSecret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, talk, exit := rig.Run(t, time.Minute, "cell", "status", "--nodes", strings.Join(c.URLs(), ","), "--cell-secret-file", old); exit != 4 {
 		t.Errorf("a command with the old secret: exit %d, %s", exit, talk)
 	}
 }
