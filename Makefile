@@ -118,7 +118,7 @@ test-race: ## The short tests under the race detector (needs a C compiler).
 
 # Too long for CI; run it before an issue is called resolved.
 .PHONY: test-long
-test-long: ## What is too long for make test: wrong clocks, kills, planted bugs, every fuzz target (about forty minutes).
+test-long: ## What is too long for make test: wrong clocks, kills, floods, years, planted bugs, every fuzz target (about an hour).
 	@cd services && CORVO_TEST_LONG=1 go test ./e2e/clocks -count=1 -timeout 20m
 	@$(MAKE) test-upgrade
 	@cd services && CORVO_TEST_LONG=1 go test ./e2e -run TestDeleted_NoFile -count=1 -timeout 20m
