@@ -34,7 +34,7 @@ func (n *Node) readAudit(ctx context.Context, req *cellv1.ListAuditRequest) (*ce
 
 func auditEvent(r *records.AuditRecord) *cellv1.AuditEvent {
 	return &cellv1.AuditEvent{
-		Number: r.Number, NamespaceId: r.NS.String(), AtNs: r.At, Principal: r.By, Peer: r.Peer, Action: r.Act,
+		Number: r.Number, NamespaceId: r.NS.String(), AtNs: r.At, Principal: r.By, PrincipalId: r.Owner, Peer: r.Peer, Action: r.Act,
 		TargetType: r.Type, Target: r.Target, Detail: r.Detail, Affected: r.Affected, Refused: r.Refused, Interrupted: r.Interrupted,
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 	"github.com/corvo-cloud/corvo/data-plane/node/nodetest"
 )
@@ -58,7 +59,7 @@ func (r *cellRig) customer() customer {
 	}
 	return customer{r.t, signer, identity.Identity{
 		TenantID: tenant.GetId(), TenantName: "acme", NamespaceID: ns.GetId(), Namespace: "default",
-		Principal: "key_000000000000", Roles: []string{identity.RoleAdmin},
+		Principal: "key_000000000000", Grants: permission.Here{All: permission.OfLevel(permission.OfNamespace)},
 	}, http.DefaultClient, make(map[string]bool), make(map[string]bool)}
 }
 

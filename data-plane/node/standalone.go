@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +22,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
-	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/server"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -157,7 +158,7 @@ func (n *Node) storeAloneKey(ctx context.Context, k apikey.Key) error {
 	digest := k.Digest()
 	err := n.apply(ctx, &cellv1.Change{Change: &cellv1.Change_Key{Key: &cellv1.Key{
 		Id: k.ID(), TenantId: tenant.GetId(), Digests: [][]byte{digest[:]},
-		Roles: []string{identity.RoleAdmin}, Name: "first key",
+		Name: "first key", Grants: celladmin.GrantsOf(permission.Grants{{Permissions: permission.OfLevel(permission.OfNamespace)}}),
 	}}})
 	if err != nil {
 		return fmt.Errorf("store first key: %w", err)
@@ -223,7 +224,15 @@ func (c cellKeys) LookupKey(id string) (server.Key, bool, error) {
 	if !ok {
 		return server.Key{}, false, nil
 	}
-	k := server.Key{Roles: rec.GetRoles(), Revoked: rec.GetRevoked(), Namespaces: make(map[string]job.Namespace), Default: aloneNamespace}
+	k := server.Key{
+		Grants: celladmin.GrantsFrom(rec), Owner: rec.GetPrincipalId(), Revoked: rec.GetRevoked(),
+		Namespaces: make(map[string]job.Namespace), Default: aloneNamespace, Bound: len(rec.GetCidrs()) > 0,
+	}
+	for _, text := range rec.GetCidrs() {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			k.Prefixes = append(k.Prefixes, p)
+		}
+	}
 	for i, d := range rec.GetDigests() {
 		if ends := rec.GetDigestEndsNs(); i < len(ends) && ends[i] != 0 && time.Now().UnixNano() >= ends[i] {
 			continue

@@ -60,7 +60,7 @@ func (d *Ingress) side(r *http.Request) http.Handler {
 		return d.data
 	case path == "/healthz", path == "/readyz":
 		return d.data
-	case under(path, "/metrics"), under(path, "/debug"), under(path, "/internal"), under(path, "/scim"):
+	case under(path, "/metrics"), under(path, "/debug"), under(path, "/internal"):
 		return d.data // Which has none in public, and says so as JSON: the console would answer with a page.
 	case strings.HasPrefix(path, "/corvo."):
 		if strings.HasPrefix(path, "/corvo.cloud.v1.") {

@@ -5,13 +5,16 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"net/http"
+	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/browser"
+	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 )
 
@@ -29,7 +32,11 @@ type caller struct {
 	user *usertoken.Claims
 
 	principal string
-	roles     []string
+	owner     string // Whom a key belongs to.
+	// here is what the caller may do in the namespace.
+	here permission.Here
+	// from is where a key's call came from, if its record says from where it counts.
+	from      netip.Addr
 	tenant    *cellv1.Tenant
 	namespace *cellv1.Namespace
 	digest    [sha256.Size]byte // Of a key.
@@ -40,10 +47,26 @@ type caller struct {
 }
 
 // shown is the credential of a request, parsed but not checked: a token, or else a
-// key.
+// key with where it came from.
 type shown struct {
-	token string
-	key   apikey.Key
+	token  string
+	key    apikey.Key
+	client client
+}
+
+// client tells where a request came from. Most keys don't ask.
+type client struct {
+	r       *http.Request
+	proxies clientnet.Proxies
+}
+
+// addr is the zero address if it cannot be told, which is in no prefix.
+func (c client) addr() netip.Addr {
+	a, err := netip.ParseAddr(c.proxies.Client(c.r))
+	if err != nil {
+		return netip.Addr{}
+	}
+	return a.Unmap().WithZone("")
 }
 
 // authenticate checks the key or token in r, that the address names the same
@@ -88,29 +111,31 @@ func (p *Proxy) read(r *http.Request) (shown, *refusal) {
 	if err != nil || !opensDataPlane(key.Kind()) {
 		return shown{}, refuseBadKey
 	}
-	return shown{key: key}, nil
+	return shown{key: key, client: client{r, p.clients}}, nil
 }
 
 func (s *snapshot) judge(cred shown, addr address, asked []string, now time.Time) (caller, *refusal) {
 	if cred.token != "" {
 		return s.user(cred.token, addr, asked, now)
 	}
-	return s.key(cred.key, addr, asked, now)
+	return s.key(cred, addr, asked, now)
 }
 
 // opensDataPlane: keys of other kinds are for other APIs, whatever the state says.
-func opensDataPlane(k apikey.Kind) bool { return k == apikey.DataPlane || k == apikey.Management }
+func opensDataPlane(k apikey.Kind) bool {
+	return k == apikey.DataPlane || k == apikey.Management || k == apikey.Personal
+}
 
 // key checks an API key against the snapshot.
-func (s *snapshot) key(key apikey.Key, addr address, asked []string, now time.Time) (caller, *refusal) {
-	c, tenant, ref := s.lookup(key, now)
+func (s *snapshot) key(cred shown, addr address, asked []string, now time.Time) (caller, *refusal) {
+	c, rec, tenant, ref := s.lookup(cred, now)
 	if ref != nil {
 		return caller{}, ref
 	}
 	if !addr.agrees(tenant.proto.GetName()) {
 		return caller{}, refuseOtherTenant
 	}
-	if c.namespace = tenant.choose(c.key, asked); c.namespace == nil {
+	if c.namespace, c.here = tenant.choose(rec, asked); c.namespace == nil {
 		return caller{}, refuseNoNamespace
 	}
 	return c, nil
@@ -118,12 +143,12 @@ func (s *snapshot) key(key apikey.Key, addr address, asked []string, now time.Ti
 
 // lookup finds the key's record and compares its digests. All failures that a
 // stranger can cause give the same answer.
-func (s *snapshot) lookup(key apikey.Key, now time.Time) (caller, *tenantRecord, *refusal) {
-	rec, known := s.keys.get(key.ID())
+func (s *snapshot) lookup(cred shown, now time.Time) (caller, *keyRecord, *tenantRecord, *refusal) {
+	rec, known := s.keys.get(cred.key.ID())
 	if !known {
 		rec = unknownKey
 	}
-	digest := key.Digest()
+	digest := cred.key.Digest()
 	match, ends := 0, time.Time{}
 	for i := range rec.digests {
 		same := subtle.ConstantTimeCompare(rec.digests[i][:], digest[:])
@@ -134,62 +159,75 @@ func (s *snapshot) lookup(key apikey.Key, now time.Time) (caller, *tenantRecord,
 	}
 	tenant, _ := s.tenants.get(rec.proto.GetTenantId())
 	if match != 1 || !known {
-		return caller{}, nil, refuseBadKey
+		return caller{}, nil, nil, refuseBadKey
 	}
 	// From here on the caller holds the secret.
+	from := netip.Addr{}
+	if rec.bound {
+		if from = cred.client.addr(); !rec.countsFrom(from) {
+			return caller{}, nil, nil, refuseAddress
+		}
+	}
 	if rec.proto.GetRevoked() || !tenant.alive() {
-		return caller{}, nil, refuseRevoked
+		return caller{}, nil, nil, refuseRevoked
 	}
 	if !rec.notAfter.IsZero() && !now.Before(rec.notAfter) {
-		return caller{}, nil, refuseExpired
+		return caller{}, nil, nil, refuseExpired
 	}
 	if !ends.IsZero() && !now.Before(ends) {
-		return caller{}, nil, refuseBadKey // It was replaced by another secret.
+		return caller{}, nil, nil, refuseBadKey // It was replaced by another secret.
 	}
 	return caller{
-		key: rec.proto, principal: rec.proto.GetId(), roles: rec.proto.GetRoles(),
+		key: rec.proto, principal: rec.proto.GetId(), owner: rec.proto.GetPrincipalId(), from: from,
 		tenant: tenant.proto, digest: digest, notAfter: rec.until(digest), checked: s,
-	}, tenant, nil
+	}, rec, tenant, nil
 }
 
-// choose is the namespace a key works in: the one named, else the key's first. One
-// that is not the key's gets the same answer as one that does not exist.
-func (t *tenantRecord) choose(key *cellv1.Key, asked []string) *cellv1.Namespace {
-	scope := key.GetNamespaceIds()
+// choose is the namespace a key works in, and what it may do there: the one named, else
+// the first choice of its record. One where it may do nothing gets the same answer as one
+// that does not exist.
+func (t *tenantRecord) choose(key *keyRecord, asked []string) (*cellv1.Namespace, permission.Here) {
 	if len(asked) > 1 {
-		return nil
+		return nil, permission.Here{}
 	}
 	if len(asked) == 1 && asked[0] != "" {
-		ns := t.byName[asked[0]]
-		if ns == nil || len(scope) > 0 && !slices.Contains(scope, ns.GetId()) {
-			return nil
-		}
-		return ns
+		return openTo(t.byName[asked[0]], key)
 	}
-	for _, id := range scope {
-		if ns := t.byID[id]; ns != nil {
-			return ns
+	for _, id := range key.first {
+		if ns, here := openTo(t.byID[id], key); ns != nil {
+			return ns, here
 		}
 	}
-	if len(scope) > 0 {
-		return nil
-	}
-	return t.byDefault()
+	return t.byDefault(key)
 }
 
-// byDefault is the namespace of a key for the whole tenant: the one called
-// default, else the oldest (ids are ULIDs and sort by age).
-func (t *tenantRecord) byDefault() *cellv1.Namespace {
-	if ns := t.byName["default"]; ns != nil {
-		return ns
+// openTo is the namespace and what the key may do there, if it may do anything.
+func openTo(ns *cellv1.Namespace, key *keyRecord) (*cellv1.Namespace, permission.Here) {
+	if ns == nil {
+		return nil, permission.Here{}
 	}
-	var oldest *cellv1.Namespace
+	here := key.here(ns.GetId())
+	if here.None() {
+		return nil, here
+	}
+	return ns, here
+}
+
+// byDefault is the namespace of a key whose record names none that is open to it: the one
+// called default, else the oldest (ids are ULIDs and sort by age).
+func (t *tenantRecord) byDefault(key *keyRecord) (oldest *cellv1.Namespace, may permission.Here) {
+	if ns, here := openTo(t.byName["default"], key); ns != nil {
+		return ns, here
+	}
 	for _, ns := range t.byID {
-		if oldest == nil || ns.GetId() < oldest.GetId() {
-			oldest = ns
+		if oldest != nil && oldest.GetId() < ns.GetId() {
+			continue
+		}
+		if ns, here := openTo(ns, key); ns != nil {
+			oldest, may = ns, here
 		}
 	}
-	return oldest
+	return oldest, may
 }
 
 // stillAllowed reports whether c's rights are unchanged in s. It is called for all
@@ -221,16 +259,21 @@ func (s *snapshot) keyStillAllowed(c *caller, now time.Time) bool {
 		return false
 	}
 	if rec.proto != c.key { // It was written since; usually the record is the same.
-		if !slices.Contains(rec.digests[:], c.digest) || !slices.Equal(rec.proto.GetRoles(), c.key.GetRoles()) {
+		if !slices.Contains(rec.digests[:], c.digest) || rec.proto.GetTenantId() != c.key.GetTenantId() || rec.proto.GetPrincipalId() != c.owner {
 			return false
 		}
-		if rec.proto.GetTenantId() != c.key.GetTenantId() {
-			return false
-		}
-		if ids := rec.proto.GetNamespaceIds(); len(ids) > 0 && !slices.Contains(ids, c.namespace.GetId()) {
+		if here := rec.here(c.namespace.GetId()); !same(here, c.here) || rec.bound && !rec.countsFrom(c.from) {
 			return false
 		}
 	}
 	c.notAfter = rec.until(c.digest)
 	return !c.expired(now)
+}
+
+// same reports whether two say that the same may be done. It may miss that they do when
+// they say it differently, and a call is ended that needn't be.
+func same(a, b permission.Here) bool {
+	return a.All == b.All && slices.EqualFunc(a.Some, b.Some, func(a, b permission.InQueues) bool {
+		return a.Permissions == b.Permissions && slices.Equal(a.Queues, b.Queues)
+	})
 }

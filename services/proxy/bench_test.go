@@ -28,7 +28,7 @@ func benchProxy(b *testing.B, keys int) (*Proxy, []apikey.Key) {
 			state.Tenants = append(state.Tenants, &cellv1.Tenant{Id: tenant, Name: fmt.Sprintf("tenant-%d", i/10)})
 			state.Namespaces = append(state.Namespaces, &cellv1.Namespace{Id: fmt.Sprintf("ns_%026d", i/10), TenantId: tenant, Name: "default", Shard: 2})
 		}
-		state.Keys = append(state.Keys, &cellv1.Key{Id: k.ID(), TenantId: tenant, Digests: [][]byte{d[:]}, Roles: []string{"worker"}})
+		state.Keys = append(state.Keys, &cellv1.Key{Id: k.ID(), TenantId: tenant, Digests: [][]byte{d[:]}, Grants: granted("worker")})
 	}
 	p := &Proxy{view: newView(), now: time.Now, crossOrigin: http.NewCrossOriginProtection(), domain: testDomain}
 	p.view.publish(snapshotOf(state))

@@ -157,7 +157,7 @@ func (c *caller) whyNot(now time.Time) *refusal {
 	case c.expired(now):
 		return refuseExpired
 	default:
-		return refuseRevoked
+		return refuseChanged
 	}
 }
 

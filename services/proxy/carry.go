@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -124,13 +123,13 @@ func emptyMessage(r *http.Request) []byte {
 func (p *Proxy) sign(r *http.Request, addr address, c *caller, requestID string) (http.Header, *refusal) {
 	cell := p.view.current().cell
 	id := identity.Identity{
-		Principal: "anonymous", Peer: peerOf(r), TenantURL: addr.base, RequestID: requestID,
+		Principal: "anonymous", Peer: p.clients.Client(r), TenantURL: addr.base, RequestID: requestID,
 		ProxyStream: true, ExpiresAt: p.now().Add(identity.LifeMax),
 	}
 	if c != nil {
 		id.TenantID, id.TenantName = c.tenant.GetId(), c.tenant.GetName()
 		id.NamespaceID, id.Namespace = c.namespace.GetId(), c.namespace.GetName()
-		id.Principal, id.Roles = c.principal, c.roles
+		id.Principal, id.Owner, id.Grants = c.principal, c.owner, c.here
 		id.PayloadBytesMax = int(c.tenant.GetLimits().GetPayloadBytesMax())
 	}
 	h := make(http.Header, 16)
@@ -360,14 +359,4 @@ func bodyRefusal(err error) *refusal {
 	default:
 		return refuseBadRequest
 	}
-}
-
-// peerOf is the address of the client's socket. Headers that claim another one are
-// not trusted.
-func peerOf(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return ""
-	}
-	return host
 }

@@ -31,8 +31,8 @@ func TestNewKey_IsNotRefusedWhileItIsOnItsWay(t *testing.T) {
 	r.state.muted.Store(true)
 	time.AfterFunc(30*time.Millisecond, func() { r.state.muted.Store(false) })
 	r.state.apply(
-		keyChange(&cellv1.Key{Id: fresh.ID(), TenantId: r.acme.id, Digests: [][]byte{freshDigest[:]}, Roles: []string{"admin"}}),
-		keyChange(&cellv1.Key{Id: rotated.ID(), TenantId: r.acme.id, Digests: [][]byte{oldDigest[:], newDigest[:]}, Roles: []string{"admin"}}),
+		keyChange(&cellv1.Key{Id: fresh.ID(), TenantId: r.acme.id, Digests: [][]byte{freshDigest[:]}, Grants: granted("admin")}),
+		keyChange(&cellv1.Key{Id: rotated.ID(), TenantId: r.acme.id, Digests: [][]byte{oldDigest[:], newDigest[:]}, Grants: granted("admin")}),
 		&cellv1.Change{Change: &cellv1.Change_Namespace{Namespace: r.acme.namespace("added")}},
 	)
 	var asked sync.WaitGroup

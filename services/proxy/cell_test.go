@@ -29,6 +29,7 @@ import (
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 	"github.com/corvo-cloud/corvo/data-plane/node/nodetest"
@@ -109,7 +110,7 @@ func (c *cell) tenant(name string) apikey.Key {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	if _, err := admin.Apply(c.t.Context(), celladmin.KeyChange(celladmin.KeyRecord(key, tenant.GetId(), "k", nil, []string{"admin"}))); err != nil {
+	if _, err := admin.Apply(c.t.Context(), celladmin.KeyChange(celladmin.KeyRecord(key, tenant.GetId(), "k", permission.Grants{{Permissions: celladmin.RoleSet([]string{"admin"})}}))); err != nil {
 		c.t.Fatal(err)
 	}
 	return key
@@ -272,11 +273,11 @@ func TestCell_ConfirmedChangesApplyAtEveryProxy(t *testing.T) {
 	}
 	tenant := celladmin.NewTenant("acme")
 	ns := celladmin.NewNamespace(tenant.GetId(), celladmin.DefaultNamespace)
-	record := celladmin.KeyRecord(key, tenant.GetId(), "k", nil, []string{"admin"})
+	record := celladmin.KeyRecord(key, tenant.GetId(), "k", permission.Grants{{Permissions: celladmin.RoleSet([]string{"admin"})}})
 	user := "usr_" + newULID()
 	now := time.Now()
 	token, err := usertoken.Sign(private, usertoken.KeyID(public), usertoken.Claims{
-		TenantID: tenant.GetId(), NamespaceID: ns.GetId(), UserID: user, Roles: []string{"viewer"},
+		TenantID: tenant.GetId(), NamespaceID: ns.GetId(), UserID: user, Grants: permission.Here{All: celladmin.RoleSet([]string{"viewer"})},
 		IssuedAt: now.Add(-time.Second), ExpiresAt: now.Add(usertoken.Life),
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -9,7 +10,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 func TestAddress_EveryFormReachesTheSameTenant(t *testing.T) {
@@ -37,7 +41,7 @@ func TestAddress_EveryFormReachesTheSameTenant(t *testing.T) {
 				t.Errorf("%s: %d %+v", c.name, got.status, got.seen)
 			}
 			if id.TenantID != r.acme.id || id.TenantName != "acme" || id.Namespace != "default" || id.Principal != r.acme.key.ID() ||
-				id.Peer != "127.0.0.1" || !id.ProxyStream || id.PayloadBytesMax != 1000 || strings.Join(id.Roles, ",") != "admin" {
+				id.Peer != "127.0.0.1" || !id.ProxyStream || id.PayloadBytesMax != 1000 || id.Grants.All != celladmin.RoleSet([]string{"admin"}) {
 				t.Errorf("%s: identity %+v", c.name, id)
 			}
 			if got.header.Get(headerRequestID) != id.RequestID || id.RequestID == "" {
@@ -85,7 +89,7 @@ func TestHeaders_NothingFromOutsideIsBelieved(t *testing.T) {
 	r := startRig(t, rigOptions{})
 	forged := http.Header{
 		"X-Corvo-Tenant": {r.beta.id}, "X-Corvo-Tenant-Name": {"beta"}, "X-Corvo-Namespace-Id": {"ns_x"},
-		"X-Corvo-Principal": {"cell:node"}, "X-Corvo-Roles": {"cell"}, "X-Corvo-Peer": {"10.0.0.1"},
+		"X-Corvo-Principal": {"cell:node"}, "X-Corvo-Grants": {"____________________9w"}, "X-Corvo-Peer": {"10.0.0.1"},
 		"X-Corvo-Tenant-Url": {"http://evil"}, "X-Corvo-Payload-Max": {"999999999"}, "X-Corvo-Request-Id": {"mine"},
 		"X-Corvo-Expires": {"99999999999"}, "X-Corvo-Proxy-Stream": {"1"}, "X-Corvo-Signature": {"AAAA"},
 		"X-Corvo-Forwarded": {"1"}, "X-Corvo-Leader-Node": {"evil"}, "X-Corvo-Saml-Subject": {"root"},
@@ -93,7 +97,7 @@ func TestHeaders_NothingFromOutsideIsBelieved(t *testing.T) {
 		"X-Forwarded-Proto": {"https"}, "X-Real-Ip": {"10.9.9.9"}, "Forwarded": {"for=10.9.9.9"},
 		"X-Request-Id": {"mine"}, "Cookie": {"a=b"}, "Expect": {"100-continue"},
 		// Asks to drop what the proxy adds.
-		"Connection": {"X-Corvo-Tenant, X-Corvo-Signature, X-Corvo-Roles, Te"}, "Keep-Alive": {"1"},
+		"Connection": {"X-Corvo-Tenant, X-Corvo-Signature, X-Corvo-Grants, Te"}, "Keep-Alive": {"1"},
 		"Upgrade": {"h2c"}, "Http2-Settings": {"AAMAAABkAARAAAAAAAIAAAAA"}, "Proxy-Authorization": {"x"},
 	}
 	for _, at := range []struct{ host, path string }{
@@ -116,7 +120,7 @@ func TestHeaders_NothingFromOutsideIsBelieved(t *testing.T) {
 			})
 			id := got.seen.Identity
 			if got.status != 200 || id.TenantID != r.acme.id || id.Principal != r.acme.key.ID() || id.Peer != "127.0.0.1" ||
-				id.PayloadBytesMax != 1000 || id.RequestID == "mine" || strings.Join(id.Roles, ",") != "admin" {
+				id.PayloadBytesMax != 1000 || id.RequestID == "mine" || id.Grants.All != celladmin.RoleSet([]string{"admin"}) {
 				t.Fatalf("%d %+v %s", got.status, id, got.body)
 			}
 			h := got.seen.Header
@@ -255,7 +259,7 @@ func TestNamespace_OnlyTheKeysOwn(t *testing.T) {
 	r.apply(&cellv1.Change{Change: &cellv1.Change_Namespace{Namespace: foreign}})
 	scope := func(ids ...string) {
 		k := proto.CloneOf(r.acme.record)
-		k.NamespaceIds = ids
+		k.Grants[0].NamespaceIds = ids
 		r.apply(keyChange(k))
 	}
 	uniform := ""
@@ -362,7 +366,7 @@ func TestOpenPaths_NeedNoKey(t *testing.T) {
 	r := startRig(t, rigOptions{})
 	for _, path := range []string{"/api/v1/info", "/t/acme/api/v1/info", "/t/nosuch/api/v1/info", "/docs", "/openapi.json"} {
 		got := r.ask(r.http1, "GET", path, "", nil)
-		if got.status != 200 || got.seen.Identity.TenantID != "" || len(got.seen.Identity.Roles) != 0 {
+		if got.status != 200 || got.seen.Identity.TenantID != "" || !got.seen.Identity.Grants.None() {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 	}
@@ -421,4 +425,132 @@ func TestFront_StandsBeforeTheProxyOnItsListener(t *testing.T) {
 			t.Errorf("%s: %d, want %d", path, got.status, want)
 		}
 	}
+}
+
+// A key says itself from where it counts, and only who has the secret is told.
+func TestKey_CountsFromItsAddressesAlone(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	bind := func(cidrs ...string) {
+		k := proto.CloneOf(r.acme.record)
+		k.Cidrs = cidrs
+		r.apply(keyChange(k))
+	}
+	for name, c := range map[string]struct {
+		cidrs []string
+		want  int
+	}{
+		"any": {nil, 200}, "its own": {[]string{"10.0.0.0/8", "127.0.0.1/32"}, 200}, "another": {[]string{"10.0.0.0/8"}, 403},
+		"the other protocol": {[]string{"::/0"}, 403}, "unreadable": {[]string{"127.0.0.1"}, 403},
+	} {
+		bind(c.cidrs...)
+		got := r.ask(r.http1, "GET", "/api/v1/queues", "", both(withKey(r.acme.key), header("X-Forwarded-For", "10.0.0.1")))
+		if got.status != c.want || c.want == 403 && !strings.Contains(got.body, "certain networks") {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+	bind("10.0.0.0/8")
+	if got := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(withID(t, generate(t), r.acme.key))); got.status != 401 {
+		t.Errorf("with a wrong secret: %d %s", got.status, got.body)
+	}
+}
+
+func TestKey_CountsBehindATrustedProxyWhereItsClientIs(t *testing.T) {
+	t.Parallel()
+	trusted, err := clientnet.ParseProxies([]string{"127.0.0.0/8"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := startRig(t, rigOptions{options: func(o *Options) { o.Proxies = trusted }})
+	k := proto.CloneOf(r.acme.record)
+	k.Cidrs = []string{"10.0.0.0/8"}
+	r.apply(keyChange(k))
+	for from, want := range map[string]int{"10.0.0.1": 200, "192.0.2.1, 10.0.0.1": 200, "10.0.0.1, 192.0.2.1": 403, "": 403} {
+		got := r.ask(r.http1, "GET", "/api/v1/queues", "", both(withKey(r.acme.key), header("X-Forwarded-For", from)))
+		if got.status != want {
+			t.Errorf("from %q: %d %s", from, got.status, got.body)
+		}
+		if want == 200 && got.seen.Identity.Peer != "10.0.0.1" {
+			t.Errorf("from %q the node sees %q", from, got.seen.Identity.Peer)
+		}
+	}
+}
+
+// What a key may do in the namespace arrives at the node, and nothing of another one.
+func TestKey_ItsGrantsAreThoseOfTheNamespace(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	def, other := r.acme.namespace("default").GetId(), r.acme.namespace("other").GetId()
+	read, fetch := permission.Of(permission.JobRead), permission.Of(permission.JobFetch)
+	k := proto.CloneOf(r.acme.record)
+	k.PrincipalId = "sa_" + strings.Repeat("A", 26)
+	k.Grants = celladmin.GrantsOf(permission.Grants{
+		{Permissions: read, Namespaces: []string{other}}, {Permissions: fetch, Namespaces: []string{other}, Queues: []string{"a*"}},
+	})
+	k.DefaultNamespaceId = def // Where it may do nothing.
+	r.apply(keyChange(k))
+	got := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key))
+	want := permission.Here{All: read, Some: []permission.InQueues{{Permissions: fetch, Queues: []string{"a*"}}}}
+	if id := got.seen.Identity; got.status != 200 || id.NamespaceID != other || !same(id.Grants, want) || id.Owner != k.GetPrincipalId() {
+		t.Errorf("%d %+v", got.status, got.seen.Identity)
+	}
+	if got := r.ask(r.http1, "GET", "/api/v1/queues", "", both(withKey(r.acme.key), header("X-Corvo-Namespace", "default"))); got.status != 404 {
+		t.Errorf("where it may do nothing: %d", got.status)
+	}
+	k.Grants = nil
+	r.apply(keyChange(k))
+	if got := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)); got.status != 404 {
+		t.Errorf("without grants: %d", got.status)
+	}
+	k.Roles, k.NamespaceIds = []string{"viewer"}, []string{other, def} // The form of before.
+	r.apply(keyChange(k))
+	got = r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key))
+	if id := got.seen.Identity; got.status != 200 || id.NamespaceID != def || id.Grants.All != celladmin.RoleSet([]string{"viewer"}) {
+		t.Errorf("by roles: %d %+v", got.status, got.seen.Identity)
+	}
+}
+
+// A call under way ends when what it was let in for changes, and by nothing else.
+func TestKey_ChangedGrantsAndAddressesEndItsCalls(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	tenant, changes := newTenant(t, "acme", 1)
+	changes = append(changes, keyChange(tenant.record))
+	first := new(snapshot).with(changes, 1)
+	from := netip.MustParseAddr("10.0.0.1")
+	for name, c := range map[string]struct {
+		change func(*cellv1.Key)
+		stays  bool
+	}{
+		"a new name":       {func(k *cellv1.Key) { k.Name = "x" }, true},
+		"the same said so": {func(k *cellv1.Key) { k.Grants[0].NamespaceIds = []string{tenant.namespace("default").GetId()} }, true},
+		"less":             {func(k *cellv1.Key) { k.Grants = granted("viewer") }, false},
+		"more": {func(k *cellv1.Key) {
+			k.Grants = append(k.Grants, &cellv1.Grant{Permissions: permission.Everything().Bytes()})
+		}, true},
+		"other queues":    {func(k *cellv1.Key) { k.Grants[0].Queues = []string{"a*"} }, false},
+		"its address":     {func(k *cellv1.Key) { k.Cidrs = []string{"10.0.0.0/8"} }, true},
+		"another address": {func(k *cellv1.Key) { k.Cidrs = []string{"10.1.0.0/16"} }, false},
+		"another owner":   {func(k *cellv1.Key) { k.PrincipalId = "usr_x" }, false},
+	} {
+		ns := tenant.namespace("default")
+		caller := &caller{
+			key: tenant.record, tenant: first.mustTenant(t, tenant.id), namespace: ns, from: from, checked: first,
+			here: celladmin.GrantsFrom(tenant.record).At(ns.GetId()), digest: tenant.key.Digest(),
+		}
+		k := proto.CloneOf(tenant.record)
+		c.change(k)
+		if got := first.with([]*cellv1.Change{keyChange(k)}, 2).stillAllowed(caller, now); got != c.stays {
+			t.Errorf("%s: the call stays: %v", name, got)
+		}
+	}
+}
+
+func (s *snapshot) mustTenant(t *testing.T, id string) *cellv1.Tenant {
+	t.Helper()
+	rec, ok := s.tenants.get(id)
+	if !ok {
+		t.Fatal("no tenant")
+	}
+	return rec.proto
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
+	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	"github.com/corvo-cloud/corvo/data-plane/api/connections"
 	"github.com/corvo-cloud/corvo/data-plane/api/fair"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
@@ -85,6 +86,8 @@ type Options struct {
 	// CellTLS is used towards nodes; nil speaks h2c.
 	CellTLS *tls.Config
 	Limits  Limits
+	// Proxies in front of this one whose X-Forwarded-For is trusted.
+	Proxies clientnet.Proxies
 	// Front may put a handler before the proxy on the same listener, which passes
 	// on the data plane's requests; nil puts none.
 	Front  func(data http.Handler) http.Handler
@@ -101,6 +104,7 @@ type Proxy struct {
 	// id identifies this run of the process to the nodes it follows.
 	id          string
 	domain      string
+	clients     clientnet.Proxies
 	log         *slog.Logger
 	now         func() time.Time // The cell's.
 	time        *cellclock.Time  // Nil if Options.Now says what time it is.
@@ -167,7 +171,7 @@ func New(opts Options) (*Proxy, error) {
 	cell := &http.Client{Transport: &signing{transport, signer, "proxy-" + opts.Name, opts.Now}}
 	p := &Proxy{
 		id: newProxyID(opts.Name), applied: newProgress(),
-		domain: strings.ToLower(opts.Domain), log: opts.Logger, now: opts.Now, time: at, limits: opts.Limits,
+		domain: strings.ToLower(opts.Domain), clients: opts.Proxies, log: opts.Logger, now: opts.Now, time: at, limits: opts.Limits,
 		signer: signer, view: newView(), files: files, transport: transport,
 		nodes:       newNodes(transport, cell, seeds, opts.Logger, opts.Now),
 		cellClient:  cell,

@@ -72,6 +72,8 @@ var (
 	refuseNoKey    = refuse(401, "UNAUTHORIZED", "no API key: send it in X-API-Key or as a bearer token")
 	refuseBadKey   = refuse(401, "UNAUTHORIZED", "the API key is invalid").ofStranger()
 	refuseRevoked  = refuse(401, "UNAUTHORIZED", "the API key was revoked")
+	refuseChanged  = refuse(401, "UNAUTHORIZED", "the API key was revoked, or what it may do was changed; connect again")
+	refuseAddress  = refuse(403, "FORBIDDEN", "this API key can't be used from this address: it is limited to certain networks; ask an admin of the tenant to add yours").orNew()
 	refuseExpired  = refuse(401, "UNAUTHORIZED", "the API key has expired").becauseOfTime()
 	refuseBadToken = refuse(401, "UNAUTHORIZED", "the user token is invalid; sign in again")
 	// refuseUnknownSigner looks like refuseBadToken from outside.

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
@@ -32,6 +33,7 @@ import (
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -385,6 +387,11 @@ type tenantRig struct {
 
 // newTenant makes a tenant with the namespaces default and other, all names equal
 // between tenants but its own.
+// granted is what a key with these roles may do.
+func granted(roles ...string) []*cellv1.Grant {
+	return celladmin.GrantsOf(permission.Grants{{Permissions: celladmin.RoleSet(roles)}})
+}
+
 func newTenant(t testing.TB, name string, n byte) (tenantRig, []*cellv1.Change) {
 	t.Helper()
 	key, err := apikey.Generate(apikey.DataPlane)
@@ -393,7 +400,7 @@ func newTenant(t testing.TB, name string, n byte) (tenantRig, []*cellv1.Change) 
 	}
 	digest := key.Digest()
 	r := tenantRig{name: name, id: "tn_" + strings.Repeat(string('A'+rune(n)), 26), key: key}
-	r.record = &cellv1.Key{Id: key.ID(), TenantId: r.id, Digests: [][]byte{digest[:]}, Roles: []string{"admin"}, Name: "all"}
+	r.record = &cellv1.Key{Id: key.ID(), TenantId: r.id, Digests: [][]byte{digest[:]}, Grants: granted("admin"), Name: "all"}
 	return r, []*cellv1.Change{
 		{Change: &cellv1.Change_Tenant{Tenant: &cellv1.Tenant{Id: r.id, Name: name, Limits: &cellv1.Limits{PayloadBytesMax: 1000}}}},
 		{Change: &cellv1.Change_Namespace{Namespace: r.namespace("default")}},

@@ -3,12 +3,14 @@ package proxy
 import (
 	"crypto/sha256"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 // snapshot is the cell's desired state at one index, indexed for look-ups. It never
@@ -35,6 +37,27 @@ type keyRecord struct {
 	digests  [digestsMax][sha256.Size]byte
 	ends     [digestsMax]time.Time // Of each digest; zero: never.
 	notAfter time.Time             // Zero: never.
+	grants   permission.Grants
+	// whole is what may be done in every namespace, if the grants name none.
+	whole permission.Here
+	named bool
+	first []string // See celladmin.FirstNamespaces.
+	// bound: the key counts from the prefixes alone.
+	bound    bool
+	prefixes []netip.Prefix
+}
+
+// here is what the key may do in a namespace.
+func (r *keyRecord) here(namespaceID string) permission.Here {
+	if r.named {
+		return r.grants.At(namespaceID)
+	}
+	return r.whole
+}
+
+// countsFrom reports whether a bound key counts from an address.
+func (r *keyRecord) countsFrom(a netip.Addr) bool {
+	return slices.ContainsFunc(r.prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // until is when a secret of the key ends, by itself or with the key.
@@ -76,6 +99,14 @@ func newKeyRecord(k *cellv1.Key) *keyRecord {
 	}
 	if k.GetNotAfterNs() != 0 {
 		rec.notAfter = time.Unix(0, k.GetNotAfterNs())
+	}
+	rec.grants, rec.first, rec.bound = celladmin.GrantsFrom(k), celladmin.FirstNamespaces(k), len(k.GetCidrs()) > 0
+	rec.named = slices.ContainsFunc(rec.grants, func(g permission.Grant) bool { return len(g.Namespaces) > 0 })
+	rec.whole = rec.grants.At("") // No namespace has this id.
+	for _, text := range k.GetCidrs() {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			rec.prefixes = append(rec.prefixes, p)
+		}
 	}
 	return rec
 }

@@ -89,13 +89,18 @@ func (t *tokens) key(id string, now time.Time) *cellv1.TokenKey {
 	return k
 }
 
-// cutOff reports whether the user's tokens of that time no longer count.
+// cutOff reports whether the user's tokens of that time no longer count: they alone, or
+// those of all users of the tenant.
 func (t *tokens) cutOff(tenantID, userID string, issued time.Time) bool {
 	if t == nil {
 		return false
 	}
-	c := t.cuts[userInTenant{tenantID, userID}]
-	return c != nil && issued.UnixNano() < c.GetNotBeforeNs()
+	for _, whose := range [...]userInTenant{{tenantID, userID}, {tenantID, ""}} {
+		if c := t.cuts[whose]; c != nil && issued.UnixNano() < c.GetNotBeforeNs() {
+			return true
+		}
+	}
+	return false
 }
 
 // user checks the token of a person's browser against the snapshot. The token names
@@ -121,7 +126,7 @@ func (s *snapshot) user(text string, addr address, asked []string, now time.Time
 		notAfter = time.Unix(0, end)
 	}
 	return caller{
-		user: &claims, principal: identity.UserPrefix + claims.UserID, roles: claims.Roles,
+		user: &claims, principal: identity.UserPrefix + claims.UserID, here: claims.Grants,
 		tenant: tenant.proto, namespace: ns, notAfter: notAfter, checked: s,
 	}, nil
 }

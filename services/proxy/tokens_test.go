@@ -7,12 +7,13 @@ import (
 	"io"
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 )
 
@@ -44,7 +45,7 @@ func (m mint) token(r tenantRig, namespace string, edit func(*usertoken.Claims))
 	now := time.Now().Truncate(time.Second)
 	c := usertoken.Claims{
 		TenantID: r.id, NamespaceID: r.namespace(namespace).GetId(), UserID: testUser,
-		Roles: []string{"operator"}, IssuedAt: now, ExpiresAt: now.Add(usertoken.Life),
+		Grants: permission.Here{All: celladmin.RoleSet([]string{"operator"})}, IssuedAt: now, ExpiresAt: now.Add(usertoken.Life),
 	}
 	if edit != nil {
 		edit(&c)
@@ -76,7 +77,7 @@ func TestUserToken_NamesTenantNamespaceRolesAndPerson(t *testing.T) {
 	}
 	id := got.seen.Identity
 	if id.TenantID != r.acme.id || id.TenantName != "acme" || id.Namespace != "other" || id.NamespaceID != r.acme.namespace("other").GetId() ||
-		id.Principal != "user:"+testUser || !slices.Equal(id.Roles, []string{"operator"}) || id.PayloadBytesMax != 1000 {
+		id.Principal != "user:"+testUser || id.Grants.All != celladmin.RoleSet([]string{"operator"}) || id.PayloadBytesMax != 1000 {
 		t.Errorf("the node saw %+v", id)
 	}
 	if got.seen.Header.Get("Authorization") != "" {
@@ -181,9 +182,10 @@ func TestEventStream_SaysWhyTheProxyEndsIt(t *testing.T) {
 		end  func(r *rig, m mint)
 		want string
 	}{
-		"expired":          {func(*rig, mint) {}, "TOKEN_EXPIRED"},
-		"cut off":          {func(r *rig, _ mint) { r.apply(cutoffChange(r.acme.id, testUser, time.Now().Add(time.Second))) }, "TOKEN_WITHDRAWN"},
-		"signing key gone": {func(r *rig, m mint) { m.record.Deleted = true; r.apply(m.change()) }, "TOKEN_WITHDRAWN"},
+		"expired":           {func(*rig, mint) {}, "TOKEN_EXPIRED"},
+		"everybody cut off": {func(r *rig, _ mint) { r.apply(cutoffChange(r.acme.id, "", time.Now().Add(time.Second))) }, "TOKEN_WITHDRAWN"},
+		"cut off":           {func(r *rig, _ mint) { r.apply(cutoffChange(r.acme.id, testUser, time.Now().Add(time.Second))) }, "TOKEN_WITHDRAWN"},
+		"signing key gone":  {func(r *rig, m mint) { m.record.Deleted = true; r.apply(m.change()) }, "TOKEN_WITHDRAWN"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -231,7 +233,7 @@ func TestUserCutoff_OfAnotherUserOrTenantEndsNothing(t *testing.T) {
 	lines, done := r.events(withToken(m.token(r.acme, "default", nil)))
 	defer done()
 	later := time.Now().Add(time.Second)
-	r.apply(cutoffChange(r.acme.id, "usr_01J00000000000000000000008", later), cutoffChange(r.beta.id, testUser, later))
+	r.apply(cutoffChange(r.acme.id, "usr_01J00000000000000000000008", later), cutoffChange(r.beta.id, testUser, later), cutoffChange(r.beta.id, "", later))
 	ended := make(chan error, 1)
 	go func() { _, err := io.ReadAll(lines); ended <- err }()
 	select {
@@ -257,13 +259,13 @@ func TestSnapshot_ForgetsOldCutoffs(t *testing.T) {
 	}
 }
 
-func TestKinds_OnlyJobAndManagementKeysOpenTheDataPlane(t *testing.T) {
+func TestKinds_OnlyKeysForJobsManagementAndPeopleOpenTheDataPlane(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{})
-	for kind, want := range map[string]int{"dp": 200, "mg": 200, "pat": 401, "scim": 401, "tmp": 401} {
+	for kind, want := range map[string]int{"dp": 200, "mg": 200, "pat": 200, "scim": 401, "tmp": 401} {
 		key := generateKind(t, kind)
 		digest := key.Digest()
-		r.apply(keyChange(&cellv1.Key{Id: key.ID(), TenantId: r.acme.id, Digests: [][]byte{digest[:]}, Roles: []string{"operator"}}))
+		r.apply(keyChange(&cellv1.Key{Id: key.ID(), TenantId: r.acme.id, Digests: [][]byte{digest[:]}, Grants: granted("operator")}))
 		got := r.ask(r.http1, "GET", "/t/acme/api/v1/queues", "", withKey(key))
 		if got.status != want {
 			t.Errorf("%s: %d %s, want %d", kind, got.status, got.body, want)
@@ -276,10 +278,10 @@ func TestManagementKey_WorksInTheNamespaceItNamesWithItsOwnRoles(t *testing.T) {
 	r := startRig(t, rigOptions{})
 	key := generateKind(t, "mg")
 	digest := key.Digest()
-	r.apply(keyChange(&cellv1.Key{Id: key.ID(), TenantId: r.acme.id, Digests: [][]byte{digest[:]}, Roles: []string{"operator"}}))
+	r.apply(keyChange(&cellv1.Key{Id: key.ID(), TenantId: r.acme.id, Digests: [][]byte{digest[:]}, Grants: granted("operator")}))
 	for asked, want := range map[string]string{"": "default", "other": "other"} {
 		got := r.ask(r.http1, "PUT", "/t/acme/api/v1/queues/emails", "{}", both(withKey(key), header("X-Corvo-Namespace", asked)))
-		if got.status != 200 || got.seen.Identity.Namespace != want || !slices.Equal(got.seen.Identity.Roles, []string{"operator"}) {
+		if got.status != 200 || got.seen.Identity.Namespace != want || got.seen.Identity.Grants.All != celladmin.RoleSet([]string{"operator"}) {
 			t.Errorf("asked %q: %d %+v", asked, got.status, got.seen.Identity)
 		}
 	}

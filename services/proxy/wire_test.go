@@ -57,13 +57,13 @@ func TestWire_AmbiguousRequestsReachNoNodeTwice(t *testing.T) {
 			"GET /api/v1/a HTTP/1.1\r\n" + key + "Connection: close\r\n\r\n", "400", 0,
 		},
 		"folded header": {
-			"GET /api/v1/a HTTP/1.1\r\nHost: x\r\n" + key + "X-A: b\r\n X-Corvo-Roles: admin\r\nConnection: close\r\n\r\n", "200", 1,
+			"GET /api/v1/a HTTP/1.1\r\nHost: x\r\n" + key + "X-A: b\r\n X-Corvo-Grants: ____________________9w\r\nConnection: close\r\n\r\n", "200", 1,
 		},
 		"space before colon": {
-			"GET /api/v1/a HTTP/1.1\r\nHost: x\r\n" + key + "X-Corvo-Roles : admin\r\nConnection: close\r\n\r\n", "400", 0,
+			"GET /api/v1/a HTTP/1.1\r\nHost: x\r\n" + key + "X-Corvo-Grants : ____________________9w\r\nConnection: close\r\n\r\n", "400", 0,
 		},
 		"carriage return in a header": {
-			"GET /api/v1/a HTTP/1.1\r\nHost: x\r\n" + key + "X-A: b\rX-Corvo-Roles: admin\r\nConnection: close\r\n\r\n", "400", 0,
+			"GET /api/v1/a HTTP/1.1\r\nHost: x\r\n" + key + "X-A: b\rX-Corvo-Grants: ____________________9w\r\nConnection: close\r\n\r\n", "400", 0,
 		},
 		"absolute form, other tenant": {
 			"GET http://beta." + testDomain + "/api/v1/a HTTP/1.1\r\nHost: acme." + testDomain + "\r\n" + key + "Connection: close\r\n\r\n", "403", 0,
@@ -89,7 +89,7 @@ func TestWire_AmbiguousRequestsReachNoNodeTwice(t *testing.T) {
 		if n := r.up[0].served.Load() - before; n > c.served {
 			t.Errorf("%s: %d requests reached the node", name, n)
 		}
-		if strings.Contains(got, "Switching Protocols") || strings.Contains(got, `"Roles":["cell"]`) {
+		if strings.Contains(got, "Switching Protocols") || strings.Contains(got, `"Principal":"cell:`) {
 			t.Errorf("%s: %.200q", name, got)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 )
 
@@ -99,7 +101,8 @@ func (s *Service) mint(c access.Caller, n store.Namespace, now time.Time, privat
 	now = now.Truncate(time.Millisecond)
 	expires := now.Add(usertoken.Life).Truncate(time.Second)
 	token, err := usertoken.Sign(private, keyID, usertoken.Claims{
-		TenantID: c.TenantID, NamespaceID: n.ID, UserID: c.UserID, Roles: access.NamespaceRoleNames(roles), IssuedAt: now, ExpiresAt: expires,
+		TenantID: c.TenantID, NamespaceID: n.ID, UserID: c.UserID, IssuedAt: now, ExpiresAt: expires,
+		Grants: permission.Grants{{Permissions: celladmin.RoleSet(access.NamespaceRoleNames(roles))}}.At(n.ID),
 	})
 	if err != nil {
 		return nil, err

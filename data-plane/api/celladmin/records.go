@@ -11,8 +11,10 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 )
 
@@ -59,7 +61,7 @@ func TokenKey(public ed25519.PublicKey, notAfter time.Time) *cellv1.TokenKey {
 }
 
 // UserCutoffChange ends the tokens of a user in a tenant that were issued before
-// notBefore.
+// notBefore; without a user, those of all its users.
 func UserCutoffChange(tenantID, userID string, notBefore time.Time) *cellv1.Change {
 	return &cellv1.Change{Change: &cellv1.Change_UserCutoff{UserCutoff: &cellv1.UserCutoff{
 		TenantId: tenantID, UserId: userID, NotBeforeNs: notBefore.UnixNano(),
@@ -77,12 +79,9 @@ func NewNamespace(tenantID, name string) *cellv1.Namespace {
 }
 
 // KeyRecord is what a cell knows of a key: its id and digest, never the key.
-func KeyRecord(k apikey.Key, tenantID, name string, namespaceIDs, roles []string) *cellv1.Key {
+func KeyRecord(k apikey.Key, tenantID, name string, grants permission.Grants) *cellv1.Key {
 	digest := k.Digest()
-	return &cellv1.Key{
-		Id: k.ID(), TenantId: tenantID, Name: name, Digests: [][]byte{digest[:]},
-		NamespaceIds: namespaceIDs, Roles: roles,
-	}
+	return &cellv1.Key{Id: k.ID(), TenantId: tenantID, Name: name, Digests: [][]byte{digest[:]}, Grants: GrantsOf(grants)}
 }
 
 // FindTenant finds the live tenant of that name.
@@ -205,10 +204,57 @@ func (c *Client) uncontrolled(ctx context.Context) (*cellv1.State, error) {
 type NewKey struct {
 	Tenant string
 	Name   string
-	Roles  []string
+	// Roles are names of fixed roles, Permissions names of permissions; the key has all of
+	// both.
+	Roles       []string
+	Permissions []string
 	// Namespaces are names; the first is the default. Empty: all of the tenant.
 	Namespaces []string
-	Kind       apikey.Kind
+	// Queues are names or patterns of queues. Empty: all of them.
+	Queues []string
+	// CIDRs are addresses and prefixes from which the key counts. Empty: any.
+	CIDRs []string
+	Kind  apikey.Kind
+}
+
+// set is what the key may do, as far as it can be given at its place.
+func (n *NewKey) set() (permission.Set, error) {
+	set := permission.Set{}
+	for _, name := range n.Roles {
+		r, ok := permission.FixedRole(name)
+		if !ok {
+			return set, fmt.Errorf("%q is not a role", name)
+		}
+		set = set.Or(r.Permissions)
+	}
+	named, unknown := permission.SetOf(n.Permissions)
+	if len(unknown) > 0 {
+		return set, fmt.Errorf("%q is not a permission", unknown[0])
+	}
+	level := permission.OfNamespace
+	if len(n.Queues) > 0 {
+		level = permission.OfQueue
+	}
+	if beyond := named.Without(permission.OfLevel(level)); !beyond.Empty() {
+		return set, fmt.Errorf("the permission %s can't be given for a %s", beyond.Names()[0], level)
+	}
+	if set = set.Or(named).At(level); set.Empty() {
+		return set, fmt.Errorf("the key would have no permission for a %s", level)
+	}
+	return set, nil
+}
+
+// canonical spells addresses and prefixes as a record has them.
+func canonical(cidrs []string) (out []string, err error) {
+	list, err := clientnet.ParseProxies(cidrs)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range list {
+		out = append(out, p.String())
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }
 
 // CreateKey makes a key. It cannot be read again later.
@@ -229,11 +275,19 @@ func (c *Client) CreateKey(ctx context.Context, in NewKey) (apikey.Key, error) {
 		}
 		ids = append(ids, n.GetId())
 	}
+	set, err := in.set()
+	if err != nil {
+		return apikey.Key{}, fmt.Errorf("create key: %w", err)
+	}
 	k, err := apikey.Generate(in.Kind)
 	if err != nil {
 		return apikey.Key{}, fmt.Errorf("create key: %w", err)
 	}
-	if _, err := c.Apply(ctx, KeyChange(KeyRecord(k, t.GetId(), in.Name, ids, in.Roles))); err != nil {
+	rec := KeyRecord(k, t.GetId(), in.Name, permission.Grants{{Permissions: set, Namespaces: ids, Queues: in.Queues}})
+	if rec.Cidrs, err = canonical(in.CIDRs); err != nil {
+		return apikey.Key{}, fmt.Errorf("create key: %w", err)
+	}
+	if _, err := c.Apply(ctx, KeyChange(rec)); err != nil {
 		return apikey.Key{}, fmt.Errorf("create key: %w", err)
 	}
 	return k, nil

@@ -1,5 +1,5 @@
-// Package identity owns what a call inside a cell says about its caller, the
-// signature that proves it, and the table of what a role may do.
+// Package identity owns what a call inside a cell says about its caller, with what it
+// may do in its namespace, and the signature that proves it.
 //
 // The proxy authenticates an API key once and writes the outcome into X-Corvo-*
 // headers, signed with the cell's secret for one path and less than two minutes. A

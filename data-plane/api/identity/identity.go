@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"hash"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 // Headers of an identity, in their canonical spelling.
@@ -25,9 +25,12 @@ const (
 	HeaderNamespaceID = "X-Corvo-Namespace-Id"
 	// HeaderNamespace is also what a client sends to choose a namespace; the proxy
 	// consumes that one and writes its own.
-	HeaderNamespace   = "X-Corvo-Namespace"
-	HeaderPrincipal   = "X-Corvo-Principal"
-	HeaderRoles       = "X-Corvo-Roles"
+	HeaderNamespace = "X-Corvo-Namespace"
+	HeaderPrincipal = "X-Corvo-Principal"
+	// HeaderGrants is what the caller may do in the namespace; HeaderOwner is whom the key
+	// belongs to.
+	HeaderGrants      = "X-Corvo-Grants"
+	HeaderOwner       = "X-Corvo-Owner"
 	HeaderPeer        = "X-Corvo-Peer"
 	HeaderTenantURL   = "X-Corvo-Tenant-Url"
 	HeaderPayloadMax  = "X-Corvo-Payload-Max"
@@ -63,7 +66,6 @@ const (
 	SkewMax = 30 * time.Second
 
 	valueMax = 2048
-	rolesMax = 16
 )
 
 // Errors of Verify and Sign. External callers must not learn which one it was.
@@ -74,8 +76,8 @@ var (
 	ErrMalformed = errors.New("the identity is malformed")
 )
 
-// Identity is who calls, and with which rights. All fields but Peer, TenantURL and
-// RequestID decide what the call may see or do.
+// Identity is who calls, and with which rights. All fields but Owner, Peer, TenantURL
+// and RequestID decide what the call may see or do.
 type Identity struct {
 	// TenantID is tn_<ulid>; TenantName its label in the tenant URL.
 	TenantID   string
@@ -86,7 +88,10 @@ type Identity struct {
 	// Principal is for example key_<id12>, user:usr_<ulid> for a person, or
 	// cell:<name> for the cell itself.
 	Principal string
-	Roles     []string
+	// Owner is whom a key belongs to, sa_<ulid> or usr_<ulid>; it decides nothing.
+	Owner string
+	// Grants is what the caller may do in the namespace.
+	Grants permission.Here
 	// Peer is the address of the client's socket as the proxy saw it.
 	Peer string
 	// TenantURL is the base URL the client spoke to, without a final slash.
@@ -102,7 +107,7 @@ type Identity struct {
 
 // CellPrincipal is the identity with which the parts of a cell call each other.
 func CellPrincipal(name string, now time.Time) Identity {
-	return Identity{Principal: cellPrefix + name, Roles: []string{RoleCell}, ExpiresAt: now.Add(LifeMax)}
+	return Identity{Principal: cellPrefix + name, ExpiresAt: now.Add(LifeMax)}
 }
 
 const (
@@ -111,12 +116,10 @@ const (
 	UserPrefix = "user:"
 )
 
-// RoleCell is the role of the parts of a cell; Allows gives it nothing.
-const RoleCell = "cell"
-
-// IsCell reports whether the caller is a part of the cell itself.
+// IsCell reports whether the caller is a part of the cell itself. It has no tenant and no
+// grants: nothing is signed or verified that says otherwise.
 func (id Identity) IsCell() bool {
-	return strings.HasPrefix(id.Principal, cellPrefix) && len(id.Roles) == 1 && id.Roles[0] == RoleCell
+	return strings.HasPrefix(id.Principal, cellPrefix) && id.TenantID == "" && id.NamespaceID == "" && id.Grants.None()
 }
 
 // process is who signed: a part of the cell by its name, or the proxy that
@@ -259,7 +262,7 @@ func (s *Signer) matches(f *fields, path, signature string) (set *cellsecret.Set
 // macOf is the MAC of the canonical text: a version, then every field and the path
 // with its length before it, so that no two identities have the same text.
 func (w *work) macOf(f *fields, path string) []byte {
-	b := append(w.buf[:0], "corvo-identity/1"...)
+	b := append(w.buf[:0], "corvo-identity/2"...)
 	for i := range f {
 		b = appendField(b, f[i])
 	}
@@ -280,26 +283,27 @@ func appendField(b []byte, v string) []byte {
 
 // signedHeaders is the order of the canonical text. Never reorder; append.
 var signedHeaders = [...]string{
-	HeaderTenant, HeaderTenantName, HeaderNamespaceID, HeaderNamespace, HeaderPrincipal, HeaderRoles,
-	HeaderPeer, HeaderTenantURL, HeaderPayloadMax, HeaderRequestID, HeaderExpires, HeaderProxyStream,
+	HeaderTenant, HeaderTenantName, HeaderNamespaceID, HeaderNamespace, HeaderPrincipal, HeaderGrants,
+	HeaderPeer, HeaderTenantURL, HeaderPayloadMax, HeaderRequestID, HeaderExpires, HeaderProxyStream, HeaderOwner,
 }
+
+// grantsField is the place of HeaderGrants, which has a form and a length of its own.
+const grantsField = 5
 
 type fields [len(signedHeaders)]string
 
 func (id Identity) fields() (fields, error) {
 	f := fields{
 		id.TenantID, id.TenantName, id.NamespaceID, id.Namespace, id.Principal, "",
-		id.Peer, id.TenantURL, "", id.RequestID, strconv.FormatInt(id.ExpiresAt.Unix(), 10), "",
+		id.Peer, id.TenantURL, "", id.RequestID, strconv.FormatInt(id.ExpiresAt.Unix(), 10), "", id.Owner,
 	}
-	if len(id.Roles) > rolesMax {
-		return f, fmt.Errorf("%w: %d roles", ErrMalformed, len(id.Roles))
+	if strings.HasPrefix(id.Principal, cellPrefix) && !id.IsCell() {
+		return f, fmt.Errorf("%w: a part of the cell with a tenant or grants", ErrMalformed)
 	}
-	for _, r := range id.Roles {
-		if !isRoleWord(r) {
-			return f, fmt.Errorf("%w: role %q", ErrMalformed, r)
-		}
+	var err error
+	if f[grantsField], err = GrantsText(id.Grants); err != nil {
+		return f, err
 	}
-	f[5] = strings.Join(id.Roles, ",")
 	if id.PayloadBytesMax < 0 {
 		return f, fmt.Errorf("%w: negative payload limit", ErrMalformed)
 	}
@@ -310,7 +314,7 @@ func (id Identity) fields() (fields, error) {
 		f[11] = "1"
 	}
 	for i, v := range f {
-		if !isHeaderValue(v) {
+		if i != grantsField && !isHeaderValue(v) {
 			return f, fmt.Errorf("%w: %s cannot stand in a header", ErrMalformed, signedHeaders[i])
 		}
 	}
@@ -320,10 +324,11 @@ func (id Identity) fields() (fields, error) {
 func (f *fields) identity() (Identity, error) {
 	id := Identity{
 		TenantID: f[0], TenantName: f[1], NamespaceID: f[2], Namespace: f[3], Principal: f[4],
-		Peer: f[6], TenantURL: f[7], RequestID: f[9],
+		Peer: f[6], TenantURL: f[7], RequestID: f[9], Owner: f[12],
 	}
-	if f[5] != "" {
-		id.Roles = strings.Split(f[5], ",")
+	var err error
+	if id.Grants, err = ParseGrants(f[grantsField]); err != nil {
+		return Identity{}, err
 	}
 	if f[8] != "" {
 		n, err := strconv.Atoi(f[8])
@@ -380,15 +385,6 @@ func isHeaderValue(v string) bool {
 		}
 	}
 	return true
-}
-
-func isRoleWord(r string) bool {
-	if r == "" || len(r) > 64 {
-		return false
-	}
-	return !slices.ContainsFunc([]byte(r), func(c byte) bool {
-		return !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_')
-	})
 }
 
 // StripExternal removes every X-Corvo-* header a client may not set: all but

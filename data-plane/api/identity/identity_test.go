@@ -5,11 +5,13 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 var (
@@ -31,9 +33,16 @@ func testSigner(t testing.TB) *Signer {
 func testIdentity() Identity {
 	return Identity{
 		TenantID: "tn_01J", TenantName: "acme", NamespaceID: "ns_01J", Namespace: "default",
-		Principal: "key_AbCdEf012345", Roles: []string{"producer", "worker"}, Peer: "192.0.2.7",
+		Principal: "key_AbCdEf012345", Owner: "sa_01J", Grants: testGrants(), Peer: "192.0.2.7",
 		TenantURL: "https://acme.corvo.dev", PayloadBytesMax: 262144, RequestID: "req-1",
 		ProxyStream: true, ExpiresAt: testNow.Add(LifeMax),
+	}
+}
+
+func testGrants() permission.Here {
+	return permission.Here{
+		All:  permission.Of(permission.JobRead, permission.QueueRead),
+		Some: []permission.InQueues{{Permissions: permission.Of(permission.JobFetch), Queues: []string{"email.*", "sms"}}},
 	}
 }
 
@@ -136,16 +145,21 @@ func TestVerify_HoldsTheExpiryWithinTheSkew(t *testing.T) {
 func TestSign_RefusesWhatCannotTravel(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*Identity){
-		"line feed in the name":    func(id *Identity) { id.TenantName = "a\nX-Corvo-Roles: admin" },
-		"carriage return":          func(id *Identity) { id.RequestID = "a\rb" },
-		"nul":                      func(id *Identity) { id.Namespace = "a\x00" },
-		"trailing space":           func(id *Identity) { id.Principal = "a " },
-		"not ascii":                func(id *Identity) { id.TenantName = "é" },
-		"too long":                 func(id *Identity) { id.TenantURL = strings.Repeat("a", valueMax+1) },
-		"comma in a role":          func(id *Identity) { id.Roles = []string{"viewer,admin"} },
-		"empty role":               func(id *Identity) { id.Roles = []string{""} },
-		"many roles":               func(id *Identity) { id.Roles = make([]string, rolesMax+1) },
-		"negative payload maximum": func(id *Identity) { id.PayloadBytesMax = -1 },
+		"line feed in the name":     func(id *Identity) { id.TenantName = "a\nX-Corvo-Grants: x" },
+		"carriage return":           func(id *Identity) { id.RequestID = "a\rb" },
+		"nul":                       func(id *Identity) { id.Namespace = "a\x00" },
+		"trailing space":            func(id *Identity) { id.Principal = "a " },
+		"not ascii":                 func(id *Identity) { id.TenantName = "é" },
+		"too long":                  func(id *Identity) { id.TenantURL = strings.Repeat("a", valueMax+1) },
+		"comma in a pattern":        func(id *Identity) { id.Grants.Some[0].Queues = []string{"a,b"} },
+		"group without patterns":    func(id *Identity) { id.Grants.Some[0].Queues = nil },
+		"group without a set":       func(id *Identity) { id.Grants.Some[0].Permissions = permission.Set{} },
+		"many groups":               func(id *Identity) { id.Grants.Some = many(GroupsMax+1, 1) },
+		"many patterns":             func(id *Identity) { id.Grants.Some = many(1, PatternsMax+1) },
+		"long patterns":             func(id *Identity) { id.Grants.Some = long() },
+		"a cell's part of a tenant": func(id *Identity) { id.Principal = "cell:x"; id.Grants = permission.Here{} },
+		"a cell's part with grants": func(id *Identity) { *id = Identity{Principal: "cell:x", Grants: testGrants()} },
+		"negative payload maximum":  func(id *Identity) { id.PayloadBytesMax = -1 },
 	} {
 		id := testIdentity()
 		change(&id)
@@ -157,6 +171,70 @@ func TestSign_RefusesWhatCannotTravel(t *testing.T) {
 			t.Errorf("%s: headers were written: %v", name, h)
 		}
 	}
+}
+
+func many(groups, patterns int) (out []permission.InQueues) {
+	for range groups {
+		out = append(out, permission.InQueues{Permissions: permission.Of(permission.JobFetch), Queues: slices.Repeat([]string{"a*"}, patterns)})
+	}
+	return out
+}
+
+func long() []permission.InQueues {
+	return []permission.InQueues{{Permissions: permission.Of(permission.JobFetch), Queues: slices.Repeat([]string{strings.Repeat("a", permission.QueueMax)}, PatternBytesMax/permission.QueueMax+1)}}
+}
+
+func TestGrants_TheLargestTravels(t *testing.T) {
+	t.Parallel()
+	id := testIdentity()
+	id.Grants.Some = many(GroupsMax-1, 1)
+	id.Grants.Some = append(id.Grants.Some, permission.InQueues{Permissions: permission.Of(permission.JobRead), Queues: []string{strings.Repeat("b", permission.QueueMax)}})
+	got, err := testSigner(t).Verify(signed(t, id), testPath, testNow)
+	if err != nil || !reflect.DeepEqual(got, id) {
+		t.Fatalf("%v: %+v", err, got)
+	}
+	if most := len(signed(t, id).Get(HeaderGrants)); most > GrantsTextMax {
+		t.Errorf("%d bytes, want at most %d", most, GrantsTextMax)
+	}
+}
+
+func TestParseGrants_OneTextForOneRight(t *testing.T) {
+	t.Parallel()
+	const none, set = "AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ"
+	for text, ok := range map[string]bool{
+		"": true, set: true, none + ";" + set + "=a*,b": true, set + ";" + set + "=*;" + none[:20] + "AQ=q": true,
+		none: false, set[:21]: false, set + "=": false, set[:21] + "R": false, // Bits that are no permission's.
+		set + ";": false, set + ";" + set: false, set + ";" + set + "=": false, set + ";" + none + "=a": false,
+		set + ";" + set + "=a,": false, set + ";" + set + "=a b": false, set + ";" + set + "=a=b": false, " " + set: false, set + "\n": false,
+		"*": false, "cell": false, strings.Repeat("A", GrantsTextMax+1): false,
+	} {
+		if _, err := ParseGrants(text); (err == nil) != ok {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// FuzzParseGrants: what is read comes back as the same text, whatever it is.
+func FuzzParseGrants(f *testing.F) {
+	text, err := GrantsText(testGrants())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add("")
+	f.Add("AAAAAAAAAAAAAAAAAAAAAA;AAAAAAAAAAAAAAAAAAAAAQ=a*,b")
+	f.Fuzz(func(t *testing.T, text string) {
+		h, err := ParseGrants(text)
+		if err != nil {
+			return
+		}
+		if again, err := GrantsText(h); err != nil || again != text {
+			t.Fatalf("%q became %q: %v", text, again, err)
+		}
+		if len(text) > GrantsTextMax || (text == "") != h.None() {
+			t.Fatalf("%q is taken as %+v", text, h)
+		}
+	})
 }
 
 func TestSign_LeavesNoHeaderOfAnEarlierIdentity(t *testing.T) {
@@ -228,7 +306,7 @@ func TestStripExternal_KeepsOnlyWhatCarriesNoAuthority(t *testing.T) {
 	h := signed(t, testIdentity())
 	h["x-corvo-tenant"] = []string{"raw"}
 	h["X_corvo_Tenant"] = []string{"folded"}
-	h["X-Corvo_Roles"] = []string{"folded"}
+	h["X-Corvo_Grants"] = []string{"folded"}
 	h["X-Corvo-"] = []string{""}
 	h["X-Corvo-Clients"] = []string{"not client-"}
 	keep := http.Header{
@@ -244,44 +322,17 @@ func TestStripExternal_KeepsOnlyWhatCarriesNoAuthority(t *testing.T) {
 	}
 }
 
-func TestAllows_IsTheWholeTable(t *testing.T) {
-	t.Parallel()
-	actions := []Action{Enqueue, Work, ReadJob, Read, Operate, Administer}
-	want := map[string]string{ // One letter for each action, in order.
-		"admin": "ewjroa", "operator": "ewjro-", "producer": "e-j---", "worker": "-wj---",
-		"viewer": "--jr--", "readonly": "--jr--", "": "------", "owner": "------", "Admin": "------", "cell": "------",
-	}
-	for role, row := range want {
-		for i, a := range actions {
-			if got := Allows([]string{role}, a); got != (row[i] != '-') {
-				t.Errorf("%q %v: %v", role, a, got)
-			}
-		}
-		for _, a := range []Action{0, Administer + 1, 255} {
-			if Allows([]string{role}, a) {
-				t.Errorf("%q may do the unknown action %d", role, a)
-			}
-		}
-	}
-	if Allows(nil, Read) {
-		t.Error("no role may read")
-	}
-	if !Allows([]string{"nobody", "viewer", "producer"}, Enqueue) {
-		t.Error("roles should add up")
-	}
-}
-
 // FuzzVerify: whatever stands in the headers, an identity comes out only if the
 // same identity, signed again, gives the same headers.
 func FuzzVerify(f *testing.F) {
 	s := testSigner(f)
 	h := signed(f, testIdentity())
-	f.Add(h.Get(HeaderTenant), h.Get(HeaderRoles), h.Get(HeaderPayloadMax), h.Get(HeaderExpires), h.Get(HeaderProxyStream), h.Get(HeaderSignature), testPath)
+	f.Add(h.Get(HeaderTenant), h.Get(HeaderGrants), h.Get(HeaderPayloadMax), h.Get(HeaderExpires), h.Get(HeaderProxyStream), h.Get(HeaderSignature), testPath)
 	f.Add("", "", "", "", "", "", "")
 	f.Add("a", ",", "-1", "9", "2", strings.Repeat("A", 43), "/")
-	f.Fuzz(func(t *testing.T, tenant, roles, payload, expires, stream, signature, path string) {
+	f.Fuzz(func(t *testing.T, tenant, grants, payload, expires, stream, signature, path string) {
 		// The signature of exactly these values, so that decoding is reached.
-		fs := fields{0: tenant, 5: roles, 8: payload, 10: expires, 11: stream}
+		fs := fields{0: tenant, 5: grants, 8: payload, 10: expires, 11: stream}
 		forged := http.Header{HeaderSignature: {signature}}
 		honest := http.Header{}
 		for i, name := range signedHeaders {
@@ -325,27 +376,6 @@ func BenchmarkVerify(b *testing.B) {
 	for b.Loop() {
 		if _, err := s.Verify(h, testPath, testNow); err != nil {
 			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkAllows(b *testing.B) {
-	roles := []string{"producer", "worker"}
-	b.ReportAllocs()
-	for b.Loop() {
-		if !Allows(roles, Work) {
-			b.Fatal()
-		}
-	}
-}
-
-func TestLeastRole_AllowsItAndNobodyBelowDoes(t *testing.T) {
-	t.Parallel()
-	for a, want := range map[Action]string{
-		Enqueue: RoleProducer, Work: RoleWorker, ReadJob: RoleViewer, Read: RoleViewer, Operate: RoleOperator, Administer: RoleAdmin,
-	} {
-		if got := LeastRole(a); got != want || !Allows([]string{got}, a) {
-			t.Errorf("%s takes %s, want %s", a, got, want)
 		}
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 const (
@@ -24,8 +24,9 @@ const (
 	// expiry has no tolerance: a token lives for minutes, and a skewed clock costs
 	// only part of that.
 	SkewMax = 30 * time.Second
-	// BytesMax bounds the text; a token with every role has about 500 bytes.
-	BytesMax = 2048
+	// BytesMax bounds the text. A token of somebody with rights in whole namespaces has about
+	// 500 bytes; this is one with as many patterns of queues as may travel.
+	BytesMax = 10 << 10
 
 	issuer   = "corvo-control-plane"
 	audience = "corvo-data-plane"
@@ -34,7 +35,6 @@ const (
 	typeName  = "corvo-user+jwt"
 	algorithm = "EdDSA"
 
-	rolesMax    = 5 // All that exist.
 	keyIDPrefix = "tk_"
 	keyIDHex    = 24
 	ulidChars   = 26
@@ -58,8 +58,8 @@ type Claims struct {
 	TenantID    string // tn_<ulid>
 	NamespaceID string // ns_<ulid>
 	UserID      string // usr_<ulid>
-	// Roles in the namespace: admin, operator, producer, worker, viewer.
-	Roles []string
+	// Grants is what the user may do in the namespace.
+	Grants permission.Here
 	// IssuedAt is in milliseconds on the wire, so that a user who was cut off and let
 	// in again need not wait for the next second. ExpiresAt is in whole seconds.
 	IssuedAt  time.Time
@@ -72,9 +72,10 @@ type Claims struct {
 type wireClaims struct {
 	jwt.RegisteredClaims
 
-	Tenant    string   `json:"tn"`
-	Namespace string   `json:"ns"`
-	Roles     []string `json:"roles"`
+	Tenant    string `json:"tn"`
+	Namespace string `json:"ns"`
+	// Grants is the text of package identity.
+	Grants string `json:"grants"`
 	// IssuedMS is IssuedAt in Unix milliseconds; the standard claim iat has it in whole
 	// seconds.
 	IssuedMS int64 `json:"iat_ms"`
@@ -112,12 +113,16 @@ func Sign(private ed25519.PrivateKey, keyID string, c Claims) (string, error) {
 	if err := c.check(); err != nil {
 		return "", fmt.Errorf("sign user token: %w", err)
 	}
+	grants, err := identity.GrantsText(c.Grants)
+	if err != nil {
+		return "", fmt.Errorf("sign user token: %w: %w", ErrClaims, err)
+	}
 	t := jwt.NewWithClaims(jwt.SigningMethodEdDSA, wireClaims{
 		RegisteredClaims: jwt.RegisteredClaims{
 			Issuer: issuer, Audience: jwt.ClaimStrings{audience}, Subject: c.UserID,
 			IssuedAt: jwt.NewNumericDate(c.IssuedAt), ExpiresAt: jwt.NewNumericDate(c.ExpiresAt),
 		},
-		Tenant: c.TenantID, Namespace: c.NamespaceID, Roles: c.Roles, IssuedMS: c.IssuedAt.UnixMilli(),
+		Tenant: c.TenantID, Namespace: c.NamespaceID, Grants: grants, IssuedMS: c.IssuedAt.UnixMilli(),
 	})
 	t.Header["kid"], t.Header["typ"] = keyID, typeName
 	text, err := t.SignedString(private)
@@ -149,9 +154,13 @@ func Verify(keys func(keyID string) ed25519.PublicKey, token string, now time.Ti
 	if wire.IssuedAt == nil || wire.ExpiresAt == nil || !issued.Truncate(time.Second).Equal(wire.IssuedAt.Time) {
 		return Claims{}, fmt.Errorf("%w: no times, or two of one", ErrClaims)
 	}
+	grants, err := identity.ParseGrants(wire.Grants)
+	if err != nil {
+		return Claims{}, fmt.Errorf("%w: %w", ErrClaims, err)
+	}
 	keyID, _ := parsed.Header["kid"].(string)
 	c := Claims{
-		TenantID: wire.Tenant, NamespaceID: wire.Namespace, UserID: wire.Subject, Roles: wire.Roles,
+		TenantID: wire.Tenant, NamespaceID: wire.Namespace, UserID: wire.Subject, Grants: grants,
 		IssuedAt: issued, ExpiresAt: wire.ExpiresAt.Time, KeyID: keyID,
 	}
 	if err := c.check(); err != nil {
@@ -203,13 +212,8 @@ func (c Claims) check() error {
 		return fmt.Errorf("%w: user id, want usr_ and %d characters", ErrClaims, ulidChars)
 	case life <= 0 || life > LifeMax:
 		return fmt.Errorf("%w: a life of %v, want up to %v", ErrClaims, life, LifeMax)
-	case len(c.Roles) == 0 || len(c.Roles) > rolesMax:
-		return fmt.Errorf("%w: %d roles, want 1 to %d", ErrClaims, len(c.Roles), rolesMax)
-	}
-	for i, r := range c.Roles {
-		if !isRole(r) || slices.Contains(c.Roles[:i], r) {
-			return fmt.Errorf("%w: roles[%d] is not a role of a namespace, or given twice", ErrClaims, i)
-		}
+	case c.Grants.None():
+		return fmt.Errorf("%w: no permission in the namespace", ErrClaims)
 	}
 	return nil
 }
@@ -219,12 +223,4 @@ func isID(prefix, id string) bool {
 	return ok && len(ulid) == ulidChars && !strings.ContainsFunc(ulid, func(c rune) bool {
 		return !(c >= '0' && c <= '9' || c >= 'A' && c <= 'Z')
 	})
-}
-
-func isRole(r string) bool {
-	switch r {
-	case identity.RoleAdmin, identity.RoleOperator, identity.RoleProducer, identity.RoleWorker, identity.RoleViewer:
-		return true
-	}
-	return false
 }

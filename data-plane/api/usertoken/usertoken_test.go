@@ -8,11 +8,15 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -39,10 +43,17 @@ func (s signer) keys(id string) ed25519.PublicKey {
 	return nil
 }
 
+func testGrants() permission.Here {
+	return permission.Here{
+		All:  permission.Of(permission.JobRead),
+		Some: []permission.InQueues{{Permissions: permission.Of(permission.QueuePause), Queues: []string{"email.*", "sms"}}},
+	}
+}
+
 func claims() Claims {
 	return Claims{
 		TenantID: "tn_01J00000000000000000000001", NamespaceID: "ns_01J00000000000000000000002",
-		UserID: "usr_01J00000000000000000000003", Roles: []string{"operator", "viewer"},
+		UserID: "usr_01J00000000000000000000003", Grants: testGrants(),
 		IssuedAt: noon.Add(7 * time.Millisecond), ExpiresAt: noon.Add(Life),
 	}
 }
@@ -70,7 +81,7 @@ func TestVerify_GivesWhatWasSigned(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if !LooksLike(text) || LooksLike("corvo_dp_abc") || len(text) > BytesMax/2 {
+	if !LooksLike(text) || LooksLike("corvo_dp_abc") || len(text) > 2048 {
 		t.Errorf("a token of %d bytes, looks like one: %v", len(text), LooksLike(text))
 	}
 }
@@ -89,6 +100,17 @@ func TestVerify_LivesFromShortlyBeforeItsIssueToItsExpiry(t *testing.T) {
 		if _, err := Verify(s.keys, text, noon.Add(c.after)); !errors.Is(err, c.want) {
 			t.Errorf("%v after its issue: %v, want %v", c.after, err, c.want)
 		}
+	}
+}
+
+// Somebody with as many patterns of queues as may travel gets a token that is accepted.
+func TestSign_TheLargestGrantsFit(t *testing.T) {
+	t.Parallel()
+	s, c := newSigner(t), claims()
+	c.Grants.Some = slices.Repeat([]permission.InQueues{{Permissions: permission.Of(permission.JobRead), Queues: []string{strings.Repeat("a", identity.PatternBytesMax/identity.GroupsMax)}}}, identity.GroupsMax)
+	text := s.sign(t, c)
+	if _, err := Verify(s.keys, text, noon); err != nil {
+		t.Errorf("a token of %d bytes: %v", len(text), err)
 	}
 }
 
@@ -117,11 +139,9 @@ func spoilt() map[string]func(*Claims) {
 		"short namespace":  func(c *Claims) { c.NamespaceID = "ns_1" },
 		"no user":          func(c *Claims) { c.UserID = "" },
 		"odd user":         func(c *Claims) { c.UserID = "usr_01J0000000000000000000000\n" },
-		"no roles":         func(c *Claims) { c.Roles = nil },
-		"unknown role":     func(c *Claims) { c.Roles = []string{"owner"} },
-		"cell role":        func(c *Claims) { c.Roles = []string{"cell"} },
-		"role twice":       func(c *Claims) { c.Roles = []string{"admin", "admin"} },
-		"too many roles":   func(c *Claims) { c.Roles = make([]string, 6) },
+		"no grants":        func(c *Claims) { c.Grants = permission.Here{} },
+		"bad pattern":      func(c *Claims) { c.Grants = testGrants(); c.Grants.Some[0].Queues = []string{"a b"} },
+		"too many groups":  func(c *Claims) { c.Grants.Some = slices.Repeat(testGrants().Some, identity.GroupsMax+1) },
 		"lives too long":   func(c *Claims) { c.ExpiresAt = c.IssuedAt.Add(LifeMax + time.Second) },
 		"expires at issue": func(c *Claims) { c.ExpiresAt = c.IssuedAt },
 		"no times":         func(c *Claims) { c.IssuedAt = time.Time{} },
@@ -145,8 +165,12 @@ func (s signer) header() map[string]any {
 
 func body() map[string]any {
 	c := claims()
+	grants, err := identity.GrantsText(c.Grants)
+	if err != nil {
+		panic(err)
+	}
 	return map[string]any{
-		"iss": issuer, "aud": audience, "sub": c.UserID, "tn": c.TenantID, "ns": c.NamespaceID, "roles": c.Roles,
+		"iss": issuer, "aud": audience, "sub": c.UserID, "tn": c.TenantID, "ns": c.NamespaceID, "grants": grants,
 		"iat": c.IssuedAt.Unix(), "iat_ms": c.IssuedAt.UnixMilli(), "exp": c.ExpiresAt.Unix(),
 	}
 }
@@ -186,8 +210,9 @@ func TestVerify_OneFormOnlyHoweverWellSigned(t *testing.T) {
 		"expiry is huge":    {func(_, b map[string]any) { b["exp"] = 1e300 }, ErrClaims},
 		"a day":             {func(_, b map[string]any) { b["exp"] = noon.Add(24 * time.Hour).Unix() }, ErrClaims},
 		"not before":        {func(_, b map[string]any) { b["nbf"] = noon.Unix() }, ErrClaims},
-		"role of the cell":  {func(_, b map[string]any) { b["roles"] = []string{"cell"} }, ErrClaims},
-		"role is text":      {func(_, b map[string]any) { b["roles"] = "admin" }, ErrMalformed},
+		"roles of before":   {func(_, b map[string]any) { delete(b, "grants"); b["roles"] = []string{"admin"} }, ErrClaims},
+		"grants of a cell":  {func(_, b map[string]any) { b["grants"] = "cell" }, ErrClaims},
+		"grants are a list": {func(_, b map[string]any) { b["grants"] = []string{"admin"} }, ErrMalformed},
 		"no tenant":         {func(_, b map[string]any) { delete(b, "tn") }, ErrClaims},
 	} {
 		h, b := s.header(), body()

@@ -102,6 +102,8 @@ type Job struct {
 	ScheduleID       string           `json:"schedule_id,omitempty"`
 	Usage            *JobUsage        `json:"usage,omitempty"`
 	Agent            *Agent           `json:"agent,omitempty"`
+	// Redacted: this credential lacks payload.read, so what the job carries is left out.
+	Redacted bool `json:"redacted,omitempty"`
 }
 
 // JobError is a failed attempt.
@@ -155,6 +157,8 @@ type Timeline struct {
 	// Truncated: a long life keeps its first line and the latest.
 	Truncated bool  `json:"truncated,omitempty"`
 	LagMS     int64 `json:"lag_ms"`
+	// Redacted: the texts of errors are left out; see Job.
+	Redacted bool `json:"redacted,omitempty"`
 }
 
 // TimelineEvent is a line of a timeline.
@@ -193,6 +197,8 @@ type Iteration struct {
 	Provider   string          `json:"provider,omitempty"`
 	Usage
 	CreatedAt time.Time `json:"created_at"`
+	// Redacted: checkpoint and result are left out; see Job.
+	Redacted bool `json:"redacted,omitempty"`
 }
 
 // Why says why a job does not run.

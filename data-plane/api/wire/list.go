@@ -42,6 +42,8 @@ type JobRow struct {
 	LastError   string            `json:"last_error,omitempty"`
 	DeadReason  DeadReason        `json:"dead_reason,omitempty"`
 	HoldReason  string            `json:"hold_reason,omitempty"`
+	// Redacted: the last error, and the payload of a search, are left out; see Job.
+	Redacted bool `json:"redacted,omitempty"`
 }
 
 // JobList is a page of jobs.

@@ -108,6 +108,7 @@ type AuditPage struct {
 type AuditEntry struct {
 	At          time.Time       `json:"at"`
 	Principal   string          `json:"principal"`
+	PrincipalID string          `json:"principal_id,omitempty"` // Whom the key belongs to.
 	Peer        string          `json:"peer,omitempty"`
 	Action      string          `json:"action"`
 	TargetType  string          `json:"target_type"`

@@ -33,6 +33,8 @@ type Schedule struct {
 	Missed           uint64            `json:"missed"`
 	CreatedAt        time.Time         `json:"created_at"`
 	UpdatedAt        time.Time         `json:"updated_at"`
+	// Redacted: the payload is left out; see Job.
+	Redacted bool `json:"redacted,omitempty"`
 }
 
 // ScheduleList is a page of schedules.

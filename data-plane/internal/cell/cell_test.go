@@ -18,6 +18,7 @@ import (
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
@@ -371,7 +372,7 @@ func TestHandler_OnlyPartsOfTheCellMayCall(t *testing.T) {
 	}
 	tenant := func(r *http.Request) error {
 		return c.signer.SignRequest(r, identity.Identity{
-			TenantID: tenantID(1), Principal: "key_000000000001", Roles: []string{"admin", "cell"}, ExpiresAt: time.Now().Add(time.Minute),
+			TenantID: tenantID(1), Principal: "key_000000000001", Grants: permission.Here{All: permission.Everything()}, ExpiresAt: time.Now().Add(time.Minute),
 		})
 	}
 	for name, sign := range map[string]func(*http.Request) error{
@@ -384,7 +385,7 @@ func TestHandler_OnlyPartsOfTheCellMayCall(t *testing.T) {
 		"another path": func(r *http.Request) error {
 			return c.signer.Sign(r.Header, identity.CellPrincipal("x", time.Now()), "/elsewhere")
 		},
-		"forged header": func(r *http.Request) error { r.Header.Set(identity.HeaderRoles, "cell"); return nil },
+		"forged header": func(r *http.Request) error { r.Header.Set(identity.HeaderPrincipal, "cell:x"); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := cellv1connect.NewCellServiceClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {

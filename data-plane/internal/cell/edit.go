@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -406,8 +407,9 @@ func (e *edit) apiKey(in *cellv1.Key) *cellv1.Key {
 		refuse(fault.Conflict, "KEY_REVOKED", "key %s was revoked, which can't be undone; create a new one", k.GetId())
 	}
 	e.requireTenant(k.GetTenantId(), !known)
-	for _, text := range k.GetNamespaceIds() {
-		if slices.Contains(old.GetNamespaceIds(), text) {
+	named := celladmin.FirstNamespaces(&old)
+	for _, text := range celladmin.FirstNamespaces(k) {
+		if slices.Contains(named, text) {
 			continue // It may be forgotten by now; the key must still be changeable.
 		}
 		e.requireNamespace(text, k.GetTenantId())

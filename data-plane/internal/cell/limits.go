@@ -4,7 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
@@ -23,7 +22,11 @@ const (
 
 	digestBytes      = 32 // SHA-256.
 	digestsMax       = 2  // The second while a key is rotated.
-	keyNamespacesMax = 64
+	keyNamespacesMax = 64 // Over all grants of a key, as the following.
+	keyGrantsMax     = 64
+	keyQueuesMax     = 64
+	keyQueueBytesMax = 4096
+	keyCIDRsMax      = 32
 	keyNameBytesMax  = 128
 	sourceBytesMax   = 128
 	nodeIDBytesMax   = 64
@@ -63,6 +66,9 @@ const (
 	tenantIDPrefix = "tn_"
 	keyIDPrefix    = "key_"
 	userIDPrefix   = "usr_"
+
+	serviceAccountPrefix = "sa_"
+
 	tokenKeyPrefix = "tk_"
 	tokenKeyHex    = 24
 	// keyIDChars is the length of an API key's public part.
@@ -72,6 +78,9 @@ const (
 func isTenantID(id string) bool { return isULID(tenantIDPrefix, id) }
 
 func isUserID(id string) bool { return isULID(userIDPrefix, id) }
+
+// isPrincipalID accepts whom a key may belong to.
+func isPrincipalID(id string) bool { return isUserID(id) || isULID(serviceAccountPrefix, id) }
 
 // isULID accepts a prefix and the ULID text that namespace ids have too.
 func isULID(prefix, id string) bool {
@@ -118,14 +127,6 @@ func isName(s string) bool {
 func isReservedName(s string) bool {
 	switch s {
 	case "app", "api", "www", "admin", "mail", "t", "docs", "status":
-		return true
-	}
-	return false
-}
-
-func isRole(s string) bool {
-	switch s {
-	case identity.RoleAdmin, identity.RoleOperator, identity.RoleProducer, identity.RoleWorker, identity.RoleViewer:
 		return true
 	}
 	return false

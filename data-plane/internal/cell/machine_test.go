@@ -12,7 +12,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
@@ -203,11 +205,23 @@ func testNamespace(n, tenant int, name string) *cellv1.Change {
 }
 
 func testKey(n, tenant int, namespaces ...int) *cellv1.Key {
-	k := &cellv1.Key{Id: keyID(n), TenantId: tenantID(tenant), Digests: [][]byte{digest(byte(n))}, Roles: []string{"worker"}}
+	k := &cellv1.Key{Id: keyID(n), TenantId: tenantID(tenant), Digests: [][]byte{digest(byte(n))}, Grants: []*cellv1.Grant{{Permissions: permission.Of(permission.JobFetch).Bytes()}}}
 	for _, ns := range namespaces {
-		k.NamespaceIds = append(k.NamespaceIds, nsID(ns))
+		k.Grants[0].NamespaceIds = append(k.Grants[0].NamespaceIds, nsID(ns))
 	}
 	return k
+}
+
+func aGrant() *cellv1.Grant {
+	return &cellv1.Grant{Permissions: permission.Of(permission.JobFetch).Bytes()}
+}
+
+func grantsChange(grants ...*cellv1.Grant) *cellv1.Change {
+	return keyChange(&cellv1.Key{Id: keyID(1), TenantId: tenantID(1), Digests: [][]byte{digest(1)}, Grants: grants})
+}
+
+func cidrsChange(cidrs ...string) *cellv1.Change {
+	return keyChange(&cellv1.Key{Id: keyID(1), TenantId: tenantID(1), Digests: [][]byte{digest(1)}, Cidrs: cidrs})
 }
 
 func testNode1(id string) *cellv1.Node {
@@ -397,22 +411,35 @@ func TestValidate_NamesEveryProblemAtOnce(t *testing.T) {
 			tenantChange(&cellv1.Tenant{Id: "tn_1", Name: "www", Limits: &cellv1.Limits{PayloadBytesMax: -1, EnqueuePerSecond: -1, StreamsMax: -1}}),
 			"tenant.id tenant.name tenant.limits.payload_bytes_max tenant.limits.enqueue_per_second tenant.limits.streams_max",
 		},
-		"short name":      {testTenant(1, "ab"), "tenant.name"},
-		"long name":       {testTenant(1, long), "tenant.name"},
-		"digit first":     {testTenant(1, "1ab"), "tenant.name"},
-		"dash last":       {testTenant(1, "ab-"), "tenant.name"},
-		"capital":         {testTenant(1, "Acme"), "tenant.name"},
-		"single t":        {testTenant(1, "t"), "tenant.name tenant.name"},
-		"namespace":       {namespaceChange(&cellv1.Namespace{Id: "ns_", TenantId: "x", Name: "-"}), "namespace.id namespace.tenant_id namespace.name"},
-		"key":             {keyChange(&cellv1.Key{Id: "key_short", TenantId: "", NotAfterNs: -1, Name: strings.Repeat("x", 129)}), "key.id key.tenant_id key.name key.not_after_ns key.digests key.roles"},
-		"key lists":       {keyChange(&cellv1.Key{Id: keyID(1), TenantId: tenantID(1), Digests: [][]byte{{1}, digest(1), digest(2)}, Roles: []string{"owner", "viewer", "viewer"}, NamespaceIds: []string{nsID(1), nsID(1), "x"}}), "key.digests key.digests[0] key.roles[0] key.roles[2] key.namespace_ids[1] key.namespace_ids[2]"},
-		"key namespaces":  {keyChange(&cellv1.Key{Id: keyID(1), TenantId: tenantID(1), Digests: [][]byte{digest(1)}, Roles: []string{"admin"}, NamespaceIds: many}), "key.namespace_ids"},
-		"node":            {&cellv1.Change{Change: &cellv1.Change_Node{Node: &cellv1.Node{Id: "-", RaftAddress: "host", ApiUrl: "ftp://h:1"}}}, "node.id node.raft_address node.api_url"},
-		"url with a path": {&cellv1.Change{Change: &cellv1.Change_Node{Node: &cellv1.Node{Id: "n", RaftAddress: "h:1", ApiUrl: "http://h:1/x"}}}, "node.api_url"},
-		"remove":          {removeChange(""), "remove_node_id"},
-		"no shards":       {shardsChange(), "shards.ids"},
-		"meta as shard":   {shardsChange(1, 2), "shards.ids"},
-		"shard twice":     {shardsChange(2, 2), "shards.ids"},
+		"short name":     {testTenant(1, "ab"), "tenant.name"},
+		"long name":      {testTenant(1, long), "tenant.name"},
+		"digit first":    {testTenant(1, "1ab"), "tenant.name"},
+		"dash last":      {testTenant(1, "ab-"), "tenant.name"},
+		"capital":        {testTenant(1, "Acme"), "tenant.name"},
+		"single t":       {testTenant(1, "t"), "tenant.name tenant.name"},
+		"namespace":      {namespaceChange(&cellv1.Namespace{Id: "ns_", TenantId: "x", Name: "-"}), "namespace.id namespace.tenant_id namespace.name"},
+		"key":            {keyChange(&cellv1.Key{Id: "key_short", TenantId: "", NotAfterNs: -1, Name: strings.Repeat("x", 129)}), "key.id key.tenant_id key.name key.not_after_ns key.digests"},
+		"key lists":      {keyChange(&cellv1.Key{Id: keyID(1), TenantId: tenantID(1), Digests: [][]byte{{1}, digest(1), digest(2)}, Roles: []string{"king", "viewer", "viewer"}, NamespaceIds: []string{nsID(1), nsID(1), "x"}}), "key.digests key.digests[0] key.roles[0] key.roles[2] key.namespace_ids[1] key.namespace_ids[2]"},
+		"key namespaces": {keyChange(&cellv1.Key{Id: keyID(1), TenantId: tenantID(1), Digests: [][]byte{digest(1)}, Roles: []string{"admin"}, NamespaceIds: many}), "key.namespace_ids"},
+		"key grants": {grantsChange(
+			&cellv1.Grant{Permissions: []byte{1}, NamespaceIds: []string{nsID(1), nsID(1)}}, &cellv1.Grant{Permissions: make([]byte, 16), Queues: []string{"a*", "a*", "a*b"}},
+		), "key.grants[0].permissions key.grants[0].namespace_ids[1] key.grants[1].permissions key.grants[1].queues[1] key.grants[1].queues[2]"},
+		"many grants":              {grantsChange(slices.Repeat([]*cellv1.Grant{aGrant()}, 65)...), "key.grants"},
+		"many unreadable":          {grantsChange(slices.Repeat([]*cellv1.Grant{{}}, 65)...), "key.grants"},
+		"many namespaces":          {grantsChange(aGrant(), &cellv1.Grant{Permissions: aGrant().GetPermissions(), NamespaceIds: many}), "key.grants"},
+		"many patterns":            {grantsChange(slices.Repeat([]*cellv1.Grant{{Permissions: aGrant().GetPermissions(), Queues: []string{"a", "b"}}}, 33)...), "key.grants"},
+		"long patterns":            {grantsChange(slices.Repeat([]*cellv1.Grant{{Permissions: aGrant().GetPermissions(), Queues: []string{strings.Repeat("a", 128)}}}, 33)...), "key.grants"},
+		"grants and roles":         {keyChange(&cellv1.Key{Id: keyID(1), TenantId: tenantID(1), Digests: [][]byte{digest(1)}, Roles: []string{"admin"}, Grants: []*cellv1.Grant{aGrant()}}), "key.roles"},
+		"key of nobody known":      {keyChange(&cellv1.Key{Id: keyID(1), TenantId: tenantID(1), Digests: [][]byte{digest(1)}, PrincipalId: "key_1", DefaultNamespaceId: "x"}), "key.principal_id key.default_namespace_id[0]"},
+		"addresses":                {cidrsChange("10.0.0.1", "10.0.0.1/8", "::ffff:10.0.0.0/104", "2001:DB8::/48", "fe80::1%eth0/64", "10.0.0.0/8", "10.0.0.0/8"), "key.cidrs[0] key.cidrs[1] key.cidrs[2] key.cidrs[3] key.cidrs[4] key.cidrs[6]"},
+		"many addresses":           {cidrsChange(slices.Repeat([]string{"10.0.0.0/8"}, 33)...), "key.cidrs"},
+		"cutoff of a strange user": {cutoffChange(tenantID(1), "u", 1), "user_cutoff.user_id"},
+		"node":                     {&cellv1.Change{Change: &cellv1.Change_Node{Node: &cellv1.Node{Id: "-", RaftAddress: "host", ApiUrl: "ftp://h:1"}}}, "node.id node.raft_address node.api_url"},
+		"url with a path":          {&cellv1.Change{Change: &cellv1.Change_Node{Node: &cellv1.Node{Id: "n", RaftAddress: "h:1", ApiUrl: "http://h:1/x"}}}, "node.api_url"},
+		"remove":                   {removeChange(""), "remove_node_id"},
+		"no shards":                {shardsChange(), "shards.ids"},
+		"meta as shard":            {shardsChange(1, 2), "shards.ids"},
+		"shard twice":              {shardsChange(2, 2), "shards.ids"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -535,5 +562,15 @@ func (b *bench) setNumber(key []byte, n uint64) {
 	}
 	if err != nil {
 		b.t.Fatal(err)
+	}
+}
+
+// Whoever makes keys asks celladmin what fits; a key that does must be accepted here.
+func TestLimits_OfKeysAreThoseOfCelladmin(t *testing.T) {
+	t.Parallel()
+	ours := []int{keyGrantsMax, keyNamespacesMax, keyQueuesMax, keyQueueBytesMax, keyCIDRsMax}
+	theirs := []int{celladmin.GrantsMax, celladmin.GrantNamespacesMax, celladmin.GrantQueuesMax, celladmin.GrantQueueBytesMax, celladmin.CIDRsMax}
+	if !slices.Equal(ours, theirs) {
+		t.Errorf("%v here, %v there", ours, theirs)
 	}
 }

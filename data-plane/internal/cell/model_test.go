@@ -271,8 +271,8 @@ func (m *model) key(k *cellv1.Key) bool {
 	if !tenantKnown || !known && t.GetDeleted() || known && (old.GetTenantId() != k.GetTenantId() || old.GetRevoked() && !k.GetRevoked()) {
 		return false
 	}
-	for _, id := range k.GetNamespaceIds() {
-		if n, ok := m.namespaces[id]; (!ok || n.GetTenantId() != k.GetTenantId()) && !slices.Contains(old.GetNamespaceIds(), id) {
+	for _, id := range k.GetGrants()[0].GetNamespaceIds() {
+		if n, ok := m.namespaces[id]; (!ok || n.GetTenantId() != k.GetTenantId()) && (!known || !slices.Contains(old.GetGrants()[0].GetNamespaceIds(), id)) {
 			return false
 		}
 	}

@@ -3,10 +3,12 @@ package cell
 import (
 	"fmt"
 	"math"
+	"net/netip"
 	"slices"
 	"strings"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -128,9 +130,15 @@ func (p *problems) key(k *cellv1.Key) {
 	p.require(isTenantID(k.GetTenantId()), "key.tenant_id", "must be tn_ followed by 26 characters")
 	p.require(len(k.GetName()) <= keyNameBytesMax, "key.name", "can't have more than %d bytes", keyNameBytesMax)
 	p.require(k.GetNotAfterNs() >= 0, "key.not_after_ns", "can't be negative")
+	p.require(k.GetPrincipalId() == "" || isPrincipalID(k.GetPrincipalId()), "key.principal_id", "must be sa_ or usr_ followed by 26 characters")
 	p.digests(k)
-	p.roles(k.GetRoles())
-	p.keyNamespaces(k.GetNamespaceIds())
+	p.roles(k)
+	p.grants(k.GetGrants())
+	p.namespaceIDs("key.namespace_ids", k.GetNamespaceIds())
+	if id := k.GetDefaultNamespaceId(); id != "" {
+		p.namespaceIDs("key.default_namespace_id", []string{id})
+	}
+	p.cidrs(k.GetCidrs())
 }
 
 func (p *problems) digests(k *cellv1.Key) {
@@ -147,26 +155,71 @@ func (p *problems) digests(k *cellv1.Key) {
 	}
 }
 
-func (p *problems) roles(roles []string) {
-	p.require(len(roles) > 0, "key.roles", "must have at least one")
-	for i, r := range roles {
-		p.require(isRole(r), fmt.Sprintf("key.roles[%d]", i), "isn't a role")
-		p.require(!slices.Contains(roles[:i], r), fmt.Sprintf("key.roles[%d]", i), "is listed twice")
+// roles goes with the record's roles and namespace_ids.
+func (p *problems) roles(k *cellv1.Key) {
+	p.require(len(k.GetGrants()) == 0 || len(k.GetRoles())+len(k.GetNamespaceIds()) == 0, "key.roles", "can't be with grants")
+	for i, name := range k.GetRoles() {
+		_, known := permission.FixedRole(name)
+		p.require(known, fmt.Sprintf("key.roles[%d]", i), "isn't a role")
+		p.require(!slices.Contains(k.GetRoles()[:i], name), fmt.Sprintf("key.roles[%d]", i), "is listed twice")
 		if i == keyNamespacesMax {
 			return // Certainly refused: there are fewer roles than that.
 		}
 	}
 }
 
-func (p *problems) keyNamespaces(ids []string) {
+func (p *problems) grants(list []*cellv1.Grant) {
+	namespaces, queues, size := 0, 0, 0
+	for _, g := range list {
+		namespaces, queues = namespaces+len(g.GetNamespaceIds()), queues+len(g.GetQueues())
+		for _, q := range g.GetQueues() {
+			size += len(q)
+		}
+	}
+	if len(list) > keyGrantsMax || namespaces > keyNamespacesMax || queues > keyQueuesMax || size > keyQueueBytesMax {
+		p.add("key.grants", "can't have more than %d, with %d namespaces and %d patterns of queues of %d bytes altogether", keyGrantsMax, keyNamespacesMax, keyQueuesMax, keyQueueBytesMax)
+		return
+	}
+	for i, g := range list {
+		at := fmt.Sprintf("key.grants[%d].", i)
+		set, err := permission.SetFrom(g.GetPermissions())
+		p.require(err == nil && !set.Empty(), at+"permissions", "must have %d bytes, and a permission", permission.SetBytes)
+		p.namespaceIDs(at+"namespace_ids", g.GetNamespaceIds())
+		p.patterns(at+"queues", g.GetQueues())
+	}
+}
+
+func (p *problems) patterns(field string, list []string) {
+	for i, pattern := range list {
+		if err := permission.CheckPattern(pattern); err != nil {
+			p.add(fmt.Sprintf("%s[%d]", field, i), "%s", err.Error())
+		}
+		p.require(!slices.Contains(list[:i], pattern), fmt.Sprintf("%s[%d]", field, i), "is listed twice")
+	}
+}
+
+func (p *problems) cidrs(list []string) {
+	if len(list) > keyCIDRsMax {
+		p.add("key.cidrs", "can't have more than %d", keyCIDRsMax)
+		return
+	}
+	for i, text := range list {
+		prefix, err := netip.ParsePrefix(text)
+		p.require(err == nil && prefix.Masked().String() == text && !prefix.Addr().Is4In6(), fmt.Sprintf("key.cidrs[%d]", i),
+			"must be a canonical prefix such as 10.1.0.0/16, 10.0.0.7/32 or 2001:db8::/48")
+		p.require(!slices.Contains(list[:i], text), fmt.Sprintf("key.cidrs[%d]", i), "is listed twice")
+	}
+}
+
+func (p *problems) namespaceIDs(field string, ids []string) {
 	if len(ids) > keyNamespacesMax {
-		p.add("key.namespace_ids", "can't have more than %d", keyNamespacesMax)
+		p.add(field, "can't have more than %d", keyNamespacesMax)
 		return
 	}
 	for i, id := range ids {
 		_, err := job.ParseNamespace(id)
-		p.require(err == nil, fmt.Sprintf("key.namespace_ids[%d]", i), "must be ns_ followed by 26 characters")
-		p.require(!slices.Contains(ids[:i], id), fmt.Sprintf("key.namespace_ids[%d]", i), "is listed twice")
+		p.require(err == nil, fmt.Sprintf("%s[%d]", field, i), "must be ns_ followed by 26 characters")
+		p.require(!slices.Contains(ids[:i], id), fmt.Sprintf("%s[%d]", field, i), "is listed twice")
 	}
 }
 
@@ -179,7 +232,7 @@ func (p *problems) tokenKey(k *cellv1.TokenKey) {
 
 func (p *problems) userCutoff(c *cellv1.UserCutoff) {
 	p.require(isTenantID(c.GetTenantId()), "user_cutoff.tenant_id", "must be tn_ followed by 26 characters")
-	p.require(isUserID(c.GetUserId()), "user_cutoff.user_id", "must be usr_ followed by 26 characters")
+	p.require(c.GetUserId() == "" || isUserID(c.GetUserId()), "user_cutoff.user_id", "must be usr_ followed by 26 characters, or empty for all users")
 	p.require(c.GetNotBeforeNs() > 0, "user_cutoff.not_before_ns", "must be more than 0")
 }
 

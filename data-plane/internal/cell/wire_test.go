@@ -69,7 +69,7 @@ func TestApply_NothingGetsIntoTheLogThatAReplicaCouldNotRead(t *testing.T) {
 	for i := range cap(huge) {
 		k := testKey(i, 1)
 		for ns := range keyNamespacesMax {
-			k.NamespaceIds = append(k.NamespaceIds, nsID(ns))
+			k.Grants[0].NamespaceIds = append(k.Grants[0].NamespaceIds, nsID(ns))
 		}
 		huge = append(huge, keyChange(k))
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -113,12 +114,19 @@ func (s *Service) Iterations(ctx context.Context, c Caller, id job.ID, after, li
 	}
 	limit = cmp.Or(limit, IterationsListMax)
 	return look(ctx, s.shard, errNoJob(id), func(g *statedb.Group) (page wire.IterationList, err error) {
-		if _, err := stateread.ReadHead(g, c.Namespace, id); err != nil {
+		h, err := stateread.ReadHead(g, c.Namespace, id)
+		if err != nil {
+			return page, err
+		}
+		if err := c.mayOn(permission.JobRead, h.Queue, errNoJob(id)); err != nil {
 			return page, err
 		}
 		list, more, err := stateread.ReadIterations(g, c.Namespace, id, uint32(after), limit)
 		page.HasMore = more
 		page.Iterations = each(list, func(it *records.Iteration) wire.Iteration { return viewIteration(id, it) })
+		if c.hides(h.Queue) {
+			redactIterations(page.Iterations)
+		}
 		return page, err
 	})
 }
@@ -183,6 +191,9 @@ func (s *Service) replayOf(ctx context.Context, c Caller, id job.ID, from int) (
 		return j, err
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := c.mayOn(permission.JobRetry, j.Head.Queue, errNoJob(id)); err != nil {
 		return nil, err
 	}
 	if !j.there {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
@@ -40,8 +41,12 @@ type adminAct struct {
 	id   job.ID
 }
 
-// jobVerb is what is done to one job, as a refusal says it: cannot word job X, it must be of.
-type jobVerb struct{ word, of string }
+// jobVerb is what is done to one job, what that needs, and how a refusal says it: cannot
+// word job X, it must be of.
+type jobVerb struct {
+	needs    permission.Permission
+	word, of string
+}
 
 func queueAct(act, name string) adminAct { return adminAct{act: act, kind: "queue", target: name} }
 func jobAct(verb jobVerb, id job.ID) adminAct {
@@ -81,7 +86,7 @@ func clipTo(text string, most int) string {
 
 // said is the command that records the next covers commands as the act.
 func (a adminAct) said(c Caller, covers int) *command.Audit {
-	out := &command.Audit{NS: c.Namespace, By: c.Principal, Peer: c.Peer, Act: a.act, Type: a.kind, Target: a.target, Covers: uint32(covers)}
+	out := &command.Audit{NS: c.Namespace, By: c.Principal, Owner: c.Owner, Peer: c.Peer, Act: a.act, Type: a.kind, Target: a.target, Covers: uint32(covers)}
 	if len(a.detail) > 0 {
 		if b, err := json.Marshal(a.detail); err == nil && len(b) <= command.AuditDetailBytesMax { // A map of strings has no error.
 			out.Detail = b
@@ -110,6 +115,9 @@ func (s *Service) actOn(ctx context.Context, c Caller, a adminAct, cmd command.C
 
 // actOnJob is act on one job, and tells the job's state after it.
 func (s *Service) actOnJob(ctx context.Context, c Caller, a adminAct, cmd command.Command) (job.State, error) {
+	if err := s.mayTouch(&c, a.verb.needs, a.id); err != nil {
+		return 0, err
+	}
 	res, err := s.act(ctx, c, a, cmd)
 	if err != nil {
 		return 0, err
@@ -300,7 +308,7 @@ func (s *Service) Audit(ctx context.Context, c Caller, before uint64, limit int)
 
 func viewAudit(r *records.AuditRecord) wire.AuditEntry {
 	return wire.AuditEntry{
-		At: when(r.At), Principal: r.By, Peer: r.Peer, Action: r.Act, TargetType: r.Type, Target: r.Target, Detail: r.Detail,
+		At: when(r.At), Principal: r.By, PrincipalID: r.Owner, Peer: r.Peer, Action: r.Act, TargetType: r.Type, Target: r.Target, Detail: r.Detail,
 		Affected: r.Affected, Refused: r.Refused, Interrupted: r.Interrupted,
 	}
 }

@@ -161,7 +161,7 @@ func TestAudit_BulkApprovalsRejectionsAndRequeuesAreEntries(t *testing.T) {
 	held := make([]string, 4)
 	for i := range held {
 		id := r.enqueue(EnqueueInput{Queue: "q"})
-		_, err := r.Hold(r.ctx(), Caller{Namespace: c.Namespace, Principal: "key_before"}, id, "")
+		_, err := r.Hold(r.ctx(), Caller{Namespace: c.Namespace, Principal: "key_before", Rights: c.Rights}, id, "")
 		must(t, err)
 		held[i] = id.String()
 	}

@@ -32,6 +32,9 @@ func (s *Service) EnqueueAsBatch(ctx context.Context, c Caller, in []EnqueueInpu
 	if fields := checkAsBatch(c, in, &o); len(fields) > 0 {
 		return BatchEnqueued{}, fault.InvalidFields(fields)
 	}
+	if err := c.mayCallBack(o.CallbackQueue); err != nil {
+		return BatchEnqueued{}, err
+	}
 	id := job.BatchID(s.ids.next(s.now()))
 	jobs := make([]EnqueueInput, len(in))
 	for i := range in {
@@ -83,6 +86,9 @@ func batchEnqueued(in []EnqueueInput, results []state.Result) (BatchEnqueued, er
 // MakeBatch opens a batch that jobs join when they are enqueued.
 func (s *Service) MakeBatch(ctx context.Context, c Caller, o wire.BatchOptions) (wire.Batch, error) {
 	if err := checkCallback(c, &o).err(); err != nil {
+		return wire.Batch{}, err
+	}
+	if err := c.mayCallBack(o.CallbackQueue); err != nil {
 		return wire.Batch{}, err
 	}
 	id := job.BatchID(s.ids.next(s.now()))

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
@@ -87,6 +88,16 @@ var bulkActions = []bulkAction{
 	{wire.BulkReject, rejectJob, func(c Caller, _ *bulkPlan, id job.ID, _ *records.Head) command.Command {
 		return &command.Decide{NS: c.Namespace, ID: id, By: c.Principal}
 	}},
+}
+
+// BulkPermissions are those of all actions.
+func BulkPermissions() (out []permission.Permission) {
+	for _, a := range bulkActions {
+		if !slices.Contains(out, a.verb.needs) {
+			out = append(out, a.verb.needs)
+		}
+	}
+	return out
 }
 
 // bulkPlan is a BulkInput that is valid.
@@ -231,7 +242,7 @@ func (r *bulkRun) byFilter(ctx context.Context) error {
 		if left > 0 {
 			f.Limit = min(ListMax, left)
 		}
-		page, err := r.bulk.upToDate(ctx, r.caller, f)
+		page, err := r.bulk.upToDate(ctx, r.caller, r.plan.action.verb.needs, f)
 		if err != nil {
 			return err
 		}
@@ -281,6 +292,12 @@ func (r *bulkRun) group(ctx context.Context, ids []job.ID) error {
 		}
 		meant := false
 		if err == nil {
+			if no := r.caller.mayOn(r.plan.action.verb.needs, h.Queue, errNoJob(id)); no != nil {
+				if r.plan.in.Filter == nil {
+					refuse(&done, id.String(), no)
+				}
+				continue
+			}
 			meant, err = r.stillMeant(id, &h)
 		}
 		if err != nil {

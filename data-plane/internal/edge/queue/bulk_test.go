@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -202,7 +203,7 @@ func TestBulk_AFilterIsRefusedWhileTheListIsLate(t *testing.T) {
 		t.Fatalf("%+v", res)
 	}
 	eventually.True(r.t, patience, "the list has the hold", func() bool {
-		page, err := v.list(r.ctx(), r.caller, JobFilter{States: []string{"held"}})
+		page, err := v.list(r.ctx(), r.caller, permission.JobList, JobFilter{States: []string{"held"}})
 		return err == nil && len(page.Rows) == 1
 	})
 	stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
@@ -29,7 +30,7 @@ func (v *Views) Jobs(ctx context.Context, c Caller, ids []string) (wire.Jobs, er
 		out := wire.Jobs{Jobs: []wire.Job{}}
 		left := BulkGetBytesMax
 		seen := make(map[job.ID]bool, len(ids))
-		keeping := v.service.keeping(g, c.Namespace)
+		keeping := v.service.keeping(g, &c)
 		for _, text := range ids {
 			id, err := job.ParseID(text)
 			if err != nil || seen[id] {
@@ -42,6 +43,9 @@ func (v *Views) Jobs(ctx context.Context, c Caller, ids []string) (wire.Jobs, er
 			}
 			if err != nil {
 				return out, err
+			}
+			if !c.Rights.Queue(permission.JobRead, j.Head.Queue) {
+				continue
 			}
 			if left -= carried(&j); left < 0 {
 				return out, fault.New(fault.TooLarge, "PAYLOAD_TOO_LARGE",

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -54,6 +55,7 @@ type bulkList struct {
 }
 
 type bulkOp struct {
+	by      string // The principal.
 	view    wire.BulkOperation
 	run     *bulkRun      // Nil when it has ended.
 	changed chan struct{} // Closed, and made anew, when view changes.
@@ -91,6 +93,15 @@ func (b *Bulk) Do(ctx context.Context, c Caller, in BulkInput) (BulkResult, erro
 	if err != nil {
 		return BulkResult{}, err
 	}
+	needs := plan.action.verb.needs
+	if !c.Rights.Somewhere(needs) {
+		return BulkResult{}, Lacks(needs, "")
+	}
+	if in.Action == wire.BulkMove {
+		if err := c.may(needs, in.MoveTo); err != nil {
+			return BulkResult{}, err
+		}
+	}
 	total, large := len(in.JobIDs), false
 	if plan.in.Filter != nil {
 		if total, large, err = b.size(ctx, c, plan); err != nil {
@@ -112,7 +123,7 @@ func (b *Bulk) Do(ctx context.Context, c Caller, in BulkInput) (BulkResult, erro
 func (b *Bulk) size(ctx context.Context, c Caller, p *bulkPlan) (total int, large bool, err error) {
 	f := *p.in.Filter
 	f.Limit = 1
-	if _, err := b.upToDate(ctx, c, f); err != nil {
+	if _, err := b.upToDate(ctx, c, p.action.verb.needs, f); err != nil {
 		return 0, false, err
 	}
 	limit := p.in.Filter.Limit
@@ -120,7 +131,7 @@ func (b *Bulk) size(ctx context.Context, c Caller, p *bulkPlan) (total int, larg
 		return limit, false, nil
 	}
 	f.countTo = bulkCountMax
-	page, err := b.views.list(ctx, c, f)
+	page, err := b.views.list(ctx, c, p.action.verb.needs, f)
 	if broad := fault.As(err); broad != nil && broad.Reason == "SEARCH_TOO_BROAD" {
 		return BulkNowMax, true, nil // Counting them takes longer than a query may: make it an operation.
 	}
@@ -135,9 +146,9 @@ func (b *Bulk) size(ctx context.Context, c Caller, p *bulkPlan) (total int, larg
 
 // upToDate lists jobs once the list has everything from before the call: missing
 // jobs would be skipped silently.
-func (b *Bulk) upToDate(ctx context.Context, c Caller, f JobFilter) (readmodel.Page, error) {
+func (b *Bulk) upToDate(ctx context.Context, c Caller, needs permission.Permission, f JobFilter) (readmodel.Page, error) {
 	for began := time.Now(); ; {
-		page, err := b.views.list(ctx, c, f) // Waits for a moment itself.
+		page, err := b.views.list(ctx, c, needs, f) // Waits for a moment itself.
 		switch {
 		case err != nil:
 			return readmodel.Page{}, err
@@ -171,7 +182,7 @@ func (b *Bulk) enlist(run *bulkRun, total int) (wire.BulkOperation, error) {
 	}
 	now := time.Now().UTC()
 	list.last++
-	op := &bulkOp{run: run, changed: make(chan struct{}), view: wire.BulkOperation{
+	op := &bulkOp{by: run.caller.Principal, run: run, changed: make(chan struct{}), view: wire.BulkOperation{
 		ID: "bulk_" + strconv.FormatInt(now.UnixNano(), 36) + "_" + strconv.Itoa(list.last), Action: run.plan.in.Action,
 		Status: wire.BulkQueued, Total: total, CreatedAt: now, UpdatedAt: now,
 	}}
@@ -261,13 +272,14 @@ func (b *Bulk) update(op *bulkOp, s wire.BulkStatus, err error) {
 	op.changed = make(chan struct{})
 }
 
-// Operation returns the state of an operation; changed is closed when it next changes.
+// Operation returns the state of an operation, one's own if the caller may not list every
+// job; changed is closed when it next changes.
 func (b *Bulk) Operation(c Caller, id string) (view wire.BulkOperation, changed <-chan struct{}, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if list := b.lists[c.Namespace]; list != nil {
 		for _, op := range list.ops {
-			if op.view.ID == id {
+			if op.view.ID == id && (op.by == c.Principal || c.Rights.Everywhere(permission.JobList)) {
 				return op.view, op.changed, nil
 			}
 		}

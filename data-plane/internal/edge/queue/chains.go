@@ -2,7 +2,10 @@ package queue
 
 import (
 	"context"
+	"errors"
+	"slices"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
@@ -20,6 +23,9 @@ func (s *Service) Chain(ctx context.Context, c Caller, id job.ChainID) (wire.Cha
 	})
 	if err != nil {
 		return wire.Chain{}, err
+	}
+	if !c.mayList(&ch) {
+		return wire.Chain{}, missing
 	}
 	row := viewChain(id, &ch.ChainState)
 	v := wire.Chain{
@@ -40,13 +46,53 @@ func (s *Service) Chains(ctx context.Context, c Caller, page PageInput) (wire.Ch
 		return wire.ChainList{}, err
 	}
 	return shard.Read(ctx, s.shard, func(g *statedb.Group) (wire.ChainList, error) {
-		list, more, err := stateread.ReadChains(g, c.Namespace, before, limit)
+		list, more, err := s.chains(g, &c, before, limit)
 		out := wire.ChainList{HasMore: more, Chains: each(list, func(ch *stateread.IDChain) wire.ChainRow { return viewChain(ch.ID, &ch.ChainState) })}
 		if more {
 			out.Cursor = out.Chains[len(list)-1].ID
 		}
 		return out, err
 	})
+}
+
+// mayList reports whether the caller may list the jobs of all steps: of a chain with others
+// it sees nothing.
+func (c *Caller) mayList(ch *stateread.Chain) bool {
+	steps := slices.Clone(ch.StepJobs)
+	for _, more := range []*stateread.ChainStep{ch.OnFailure, ch.OnExit} {
+		if more != nil {
+			steps = append(steps, *more)
+		}
+	}
+	return !slices.ContainsFunc(steps, func(s stateread.ChainStep) bool { return !c.Rights.Queue(permission.JobList, s.Queue) })
+}
+
+// chains reads chains that the caller sees, until there are as many as asked for.
+func (s *Service) chains(g *statedb.Group, c *Caller, before job.ChainID, limit int) (out []stateread.IDChain, more bool, err error) {
+	if c.Rights.Everywhere(permission.JobList) {
+		return stateread.ReadChains(g, c.Namespace, before, limit)
+	}
+	for more = true; more; {
+		var list []stateread.IDChain
+		if list, more, err = stateread.ReadChains(g, c.Namespace, before, limit); err != nil {
+			return nil, false, err
+		}
+		for i := range list {
+			before = list[i].ID
+			ch, err := stateread.ReadChain(g, c.Namespace, before)
+			if errors.Is(err, statedb.ErrNotFound) || err == nil && !c.mayList(&ch) {
+				continue
+			}
+			if err != nil {
+				return nil, false, err
+			}
+			if len(out) == limit {
+				return out, true, nil
+			}
+			out = append(out, list[i])
+		}
+	}
+	return out, false, nil
 }
 
 func viewChain(id job.ChainID, s *records.ChainState) wire.ChainRow {

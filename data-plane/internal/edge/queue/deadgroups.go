@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/readmodel"
 )
@@ -27,7 +28,11 @@ func (v *Views) ErrorGroups(ctx context.Context, c Caller, queue string, limit i
 	if err := cmp.Or(bad.err(), v.leads()); err != nil {
 		return wire.ErrorGroupList{}, err
 	}
-	d, err := v.model.DeadGroups(ctx, c.Namespace, c.reader(false), queue, limit)
+	only, err := c.within(queue, permission.JobList, permission.PayloadRead) // A group is an error.
+	if err != nil {
+		return wire.ErrorGroupList{}, err
+	}
+	d, err := v.model.DeadGroups(ctx, c.Namespace, c.reader(false), queue, only, limit)
 	if err != nil {
 		return wire.ErrorGroupList{}, err
 	}

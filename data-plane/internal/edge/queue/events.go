@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/notify"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
@@ -39,6 +40,7 @@ type EventReader struct {
 	moved    <-chan struct{} // Leadership may have changed.
 	seq      uint64
 
+	rights permission.Here
 	queues map[string]bool
 	ids    map[job.ID]bool
 	types  map[feed.Type]bool
@@ -46,9 +48,14 @@ type EventReader struct {
 
 // Events returns a reader; close it.
 func (v *Views) Events(c Caller, in EventFilter) (*EventReader, error) {
-	r := &EventReader{v: v, ns: c.Namespace, moved: v.shard.Group().LeadershipChanged()}
+	r := &EventReader{v: v, ns: c.Namespace, rights: c.Rights, moved: v.shard.Group().LeadershipChanged()}
 	if fields := r.wants(&in); len(fields) > 0 {
 		return nil, fault.InvalidFields(fields)
+	}
+	for _, q := range in.Queues {
+		if err := c.may(permission.EventRead, q); err != nil {
+			return nil, err
+		}
 	}
 	if err := v.leads(); err != nil {
 		return nil, err
@@ -130,7 +137,7 @@ func (r *EventReader) read() (out []wire.Event, found bool, err error) {
 }
 
 func (r *EventReader) wanted(e *feed.Event) bool {
-	return (r.queues == nil || r.queues[e.Queue]) && (r.ids == nil || r.ids[e.ID]) && (r.types == nil || r.types[e.Type])
+	return r.rights.Queue(permission.EventRead, e.Queue) && (r.queues == nil || r.queues[e.Queue]) && (r.ids == nil || r.ids[e.ID]) && (r.types == nil || r.types[e.Type])
 }
 
 // wants reads the filter and lists everything that is wrong with it.

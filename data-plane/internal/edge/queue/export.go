@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
@@ -31,6 +33,7 @@ type ExportInput struct {
 	States []wire.State
 	After  job.ID // Zero begins with the oldest.
 	Limit  int
+	only   []string // Patterns of queues; nil: all.
 }
 
 // Export reads a page of whole jobs by id, oldest first. It reads the state and not the
@@ -40,13 +43,18 @@ func (v *Views) Export(ctx context.Context, c Caller, in ExportInput) (wire.Expo
 	if fields := in.check(); len(fields) > 0 {
 		return wire.ExportPage{}, fault.InvalidFields(fields)
 	}
+	only, err := c.within(in.Queue, permission.JobList)
+	if err != nil {
+		return wire.ExportPage{}, err
+	}
+	in.only = only
 	return shard.Read(ctx, v.shard, func(g *statedb.Group) (wire.ExportPage, error) {
 		out := wire.ExportPage{Jobs: []wire.Job{}}
 		wanted, last, done, err := in.choose(g, c.Namespace)
 		if err != nil {
 			return out, err
 		}
-		keeping, left := v.service.keeping(g, c.Namespace), exportBytesMax
+		keeping, left := v.service.keeping(g, &c), exportBytesMax
 		for _, id := range wanted {
 			j, err := stateread.ReadJob(g, c.Namespace, id)
 			if errors.Is(err, statedb.ErrNotFound) {
@@ -120,5 +128,5 @@ func (in *ExportInput) choose(g *statedb.Group, ns job.Namespace) (wanted []job.
 }
 
 func (in *ExportInput) wants(h *records.Head) bool {
-	return (in.Queue == "" || h.Queue == in.Queue) && (len(in.States) == 0 || slices.Contains(in.States, stateOf(h.State)))
+	return (in.Queue == "" || h.Queue == in.Queue) && readmodel.InQueues(in.only, h.Queue) && (len(in.States) == 0 || slices.Contains(in.States, stateOf(h.State)))
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -103,6 +104,9 @@ func (b *frameBuilder) acks(in []AckInput) {
 			b.res.Acks[i] = fault.InvalidFields(fields)
 			continue
 		}
+		if b.res.Acks[i] = b.service.mayTouch(&b.caller, permission.JobFetch, a.JobID); b.res.Acks[i] != nil {
+			continue
+		}
 		b.add(&command.Ack{
 			NS: b.caller.Namespace, ID: a.JobID, By: by, Result: said(a.Result), Checkpoint: said(a.Checkpoint),
 			Usage: a.Usage.command(), Agent: agentStatuses[a.AgentStatus], HoldReason: a.HoldReason,
@@ -138,6 +142,9 @@ func (b *frameBuilder) fails(in []FailInput) {
 		fields = append(append(fields, f.validate()...), f.Usage.CheckReport()...)
 		if len(fields) > 0 {
 			b.res.Fails[i].Err = fault.InvalidFields(fields)
+			continue
+		}
+		if b.res.Fails[i].Err = b.service.mayTouch(&b.caller, permission.JobFetch, f.JobID); b.res.Fails[i].Err != nil {
 			continue
 		}
 		b.add(&command.Fail{
@@ -193,8 +200,8 @@ func (b *frameBuilder) heartbeats(in []HeartbeatInput) {
 	for i := range in {
 		h := &in[i]
 		by, unheld := b.holder(h.Token, h.WorkerID)
-		if len(unheld) > 0 {
-			b.res.Heartbeats[i].Status = wire.HeartbeatLost // No lease has such a token.
+		if len(unheld) > 0 || b.service.mayTouch(&b.caller, permission.JobFetch, h.JobID) != nil {
+			b.res.Heartbeats[i].Status = wire.HeartbeatLost // No lease has such a token, or none of the caller's.
 			continue
 		}
 		bad := checkJSON("progress", h.Progress, ProgressBytesMax)
@@ -251,6 +258,9 @@ func (b *frameBuilder) fetch(in *FetchInput) {
 	}
 	if fields := in.Check(); len(fields) > 0 {
 		b.res.FetchErr = fault.InvalidFields(fields)
+		return
+	}
+	if b.res.FetchErr = b.caller.mayFetch(in.Queues); b.res.FetchErr != nil {
 		return
 	}
 	b.req.Fetch = b.service.fetchOf(b.caller, in)

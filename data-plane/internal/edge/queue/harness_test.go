@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/notify"
@@ -46,7 +47,7 @@ func open(t *testing.T, d grouptest.Disks) *rig {
 	g := stores.Replica(t, 2, grouptest.Setup{Group: group.Options{Alone: true}, Ring: hub.Notify})
 	r := &rig{
 		Service: New(shard.New(g.Group, g.Store, shard.Options{Plan: Plan}), func(job.Namespace) int64 { return 0 }, func(job.Namespace) retention.Policy { return retention.Default() }), t: t, stores: stores, hub: hub,
-		caller: Caller{Namespace: job.Namespace{5}, Principal: "key_1", Peer: "10.0.0.1"},
+		caller: Caller{Namespace: job.Namespace{5}, Principal: "key_1", Peer: "10.0.0.1", Rights: permission.Here{All: permission.OfLevel(permission.OfNamespace)}},
 	}
 	eventually.True(r.t, patience, "the shard leads", g.Leading)
 	return r

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
@@ -23,6 +24,9 @@ func (s *Service) ClearQueue(ctx context.Context, c Caller, name string) (remove
 // MoveJob puts a job that no worker holds into another queue.
 func (s *Service) MoveJob(ctx context.Context, c Caller, id job.ID, to string) error {
 	if err := checkQueuePath(to); err != nil {
+		return err
+	}
+	if err := c.may(permission.JobMove, to); err != nil {
 		return err
 	}
 	_, err := s.actOnJob(ctx, c, jobAct(moveJob, id).with("to_queue", to), &command.Move{NS: c.Namespace, ID: id, Queue: to})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
@@ -33,6 +34,9 @@ func (v *Views) Recent(_ context.Context, c Caller, after uint64, limit int) (wi
 		for i := range row.Events {
 			if len(out.Events) == limit {
 				return false
+			}
+			if !c.Rights.Queue(permission.EventRead, row.Events[i].Queue) {
+				continue
 			}
 			event := viewEvent(&row.Events[i], row.Now)
 			out.Events = append(out.Events, &event)

@@ -91,13 +91,13 @@ func viewOwnRetention(f retention.Finished) *wire.QueueRetention {
 // keeping tells until when finished jobs of a namespace are kept. It reads each queue once.
 type keeping struct {
 	g      *statedb.Group
-	ns     job.Namespace
+	caller *Caller
 	policy retention.Policy
 	queues map[string]retention.Finished
 }
 
-func (s *Service) keeping(g *statedb.Group, ns job.Namespace) *keeping {
-	return &keeping{g: g, ns: ns, policy: s.keeps(ns), queues: make(map[string]retention.Finished)}
+func (s *Service) keeping(g *statedb.Group, c *Caller) *keeping {
+	return &keeping{g: g, caller: c, policy: s.keeps(c.Namespace), queues: make(map[string]retention.Finished)}
 }
 
 // until is zero for a job that has not ended.
@@ -107,7 +107,7 @@ func (k *keeping) until(j *stateread.Job) (time.Time, error) {
 	}
 	f, known := k.queues[j.Head.Queue]
 	if !known {
-		q, err := stateread.ReadQueue(k.g, k.ns, j.Head.Queue)
+		q, err := stateread.ReadQueue(k.g, k.caller.Namespace, j.Head.Queue)
 		if err != nil && !errors.Is(err, statedb.ErrNotFound) {
 			return time.Time{}, err
 		}
@@ -124,9 +124,12 @@ func (k *keeping) until(j *stateread.Job) (time.Time, error) {
 	return when(j.Head.Finished + int64(age)), nil
 }
 
-// view shows a whole job.
+// view shows a whole job, or as much of it as the caller may see.
 func (k *keeping) view(id job.ID, j *stateread.Job) (wire.Job, error) {
 	v := viewJob(id, j)
+	if k.caller.hides(v.Queue) {
+		redactJob(&v)
+	}
 	var err error
 	v.RetainedUntil, err = k.until(j)
 	return v, err

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cron"
@@ -58,6 +59,9 @@ func (s *Service) CreateSchedule(ctx context.Context, c Caller, in ScheduleInput
 	if fields := in.Check(c, now); len(fields) > 0 {
 		return Schedule{}, fault.InvalidFields(fields)
 	}
+	if err := c.may(permission.ScheduleUpdate, in.Job.Queue); err != nil {
+		return Schedule{}, err
+	}
 	id := job.ScheduleID(s.ids.next(now))
 	cmd := &command.PutSchedule{NS: c.Namespace, ID: id, Schedule: in.stamp()}
 	cmd.Schedule.Paused = in.Paused != nil && *in.Paused
@@ -71,6 +75,9 @@ func (s *Service) CreateSchedule(ctx context.Context, c Caller, in ScheduleInput
 func (s *Service) PutSchedule(ctx context.Context, c Caller, id job.ScheduleID, version uint64, in ScheduleInput) (Schedule, error) {
 	if fields := in.Check(c, s.now()); len(fields) > 0 {
 		return Schedule{}, fault.InvalidFields(fields)
+	}
+	if err := c.may(permission.ScheduleUpdate, in.Job.Queue); err != nil {
+		return Schedule{}, err
 	}
 	err := s.changeSchedule(ctx, c, "schedule.update", id, version, func(old *command.Schedule) command.Schedule {
 		put := in.stamp()
@@ -116,7 +123,7 @@ const changesMax = 8
 // meanwhile.
 func (s *Service) changeSchedule(ctx context.Context, c Caller, act string, id job.ScheduleID, version uint64, change func(*command.Schedule) command.Schedule) error {
 	for range changesMax {
-		old, err := s.readSchedule(ctx, c, id)
+		old, err := s.readSchedule(ctx, c, permission.ScheduleUpdate, id)
 		if err != nil {
 			return err
 		}
@@ -163,12 +170,18 @@ func (s *Service) putSchedule(ctx context.Context, c Caller, act string, cmd *co
 
 // DeleteSchedule removes a schedule. Jobs that it made stay.
 func (s *Service) DeleteSchedule(ctx context.Context, c Caller, id job.ScheduleID) error {
+	if _, err := s.readSchedule(ctx, c, permission.ScheduleUpdate, id); err != nil {
+		return err
+	}
 	_, err := s.actOn(ctx, c, scheduleAct("schedule.delete", id), &command.DeleteSchedule{NS: c.Namespace, ID: id}, errNoSchedule(id))
 	return err
 }
 
 // RunSchedule enqueues a job of a schedule now, paused or not. The ticks do not change.
 func (s *Service) RunSchedule(ctx context.Context, c Caller, id job.ScheduleID) (wire.ScheduleRun, error) {
+	if _, err := s.readSchedule(ctx, c, permission.ScheduleUpdate, id); err != nil {
+		return wire.ScheduleRun{}, err
+	}
 	if err := s.gate.admit(c.Namespace, 1, time.Now()); err != nil {
 		return wire.ScheduleRun{}, err
 	}
@@ -187,7 +200,7 @@ func (s *Service) RunSchedule(ctx context.Context, c Caller, id job.ScheduleID) 
 		return wire.ScheduleRun{}, fault.New(fault.Conflict, "CONFLICT",
 			"schedule %s enqueued no job: its previous job %s is still %s, and its jobs can't overlap", id, res.ID, res.State)
 	default:
-		of, err := s.readSchedule(ctx, c, id)
+		of, err := s.readSchedule(ctx, c, permission.ScheduleUpdate, id)
 		if err != nil {
 			return wire.ScheduleRun{}, err
 		}
@@ -197,11 +210,12 @@ func (s *Service) RunSchedule(ctx context.Context, c Caller, id job.ScheduleID) 
 
 // Schedule reads one schedule.
 func (s *Service) Schedule(ctx context.Context, c Caller, id job.ScheduleID) (Schedule, error) {
-	rec, err := s.readSchedule(ctx, c, id)
+	rec, err := s.readSchedule(ctx, c, permission.ScheduleRead, id)
 	if err != nil {
 		return Schedule{}, err
 	}
 	v := Schedule{viewSchedule(id, &rec), rec.Version}
+	c.redactSchedule(&v.Schedule)
 	if rule, err := ruleOf(id, rec.Cron, rec.Zone); err == nil && !rec.Paused {
 		v.NextRuns = nextRuns(rule, s.now())
 	}
@@ -215,12 +229,15 @@ func (s *Service) Schedules(ctx context.Context, c Caller, page PageInput) (wire
 		return wire.ScheduleList{}, err
 	}
 	return shard.Read(ctx, s.shard, func(g *statedb.Group) (out wire.ScheduleList, err error) {
-		list, err := stateread.ReadSchedules(g, c.Namespace, after, limit+1)
+		list, err := readSchedules(g, &c, after, limit+1)
 		if out.HasMore = len(list) > limit; out.HasMore {
 			list = list[:limit]
 			out.Cursor = list[limit-1].ID.String()
 		}
 		out.Schedules = each(list, func(s *stateread.IDSchedule) wire.Schedule { return viewSchedule(s.ID, &s.Schedule) })
+		for i := range out.Schedules {
+			c.redactSchedule(&out.Schedules[i])
+		}
 		return out, err
 	})
 }
@@ -247,10 +264,33 @@ func nextRuns(rule *cron.Rule, after time.Time) []time.Time {
 	return runs
 }
 
-func (s *Service) readSchedule(ctx context.Context, c Caller, id job.ScheduleID) (records.Schedule, error) {
-	return look(ctx, s.shard, errNoSchedule(id), func(g *statedb.Group) (records.Schedule, error) {
+// readSchedule reads a schedule for whose queue the caller has p.
+func (s *Service) readSchedule(ctx context.Context, c Caller, p permission.Permission, id job.ScheduleID) (records.Schedule, error) {
+	rec, err := look(ctx, s.shard, errNoSchedule(id), func(g *statedb.Group) (records.Schedule, error) {
 		return stateread.ReadSchedule(g, c.Namespace, id)
 	})
+	if err == nil {
+		err = c.mayOn(p, rec.Job.Queue, errNoSchedule(id))
+	}
+	return rec, err
+}
+
+// readSchedules reads up to n schedules that the caller may see.
+func readSchedules(g *statedb.Group, c *Caller, after job.ScheduleID, n int) (out []stateread.IDSchedule, err error) {
+	for {
+		list, err := stateread.ReadSchedules(g, c.Namespace, after, n)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			if after = list[i].ID; c.Rights.Queue(permission.ScheduleRead, list[i].Job.Queue) && len(out) < n {
+				out = append(out, list[i])
+			}
+		}
+		if len(list) < n || len(out) == n {
+			return out, nil
+		}
+	}
 }
 
 func errNoSchedule(id job.ScheduleID) error {

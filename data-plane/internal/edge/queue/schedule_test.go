@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
@@ -289,7 +290,7 @@ func TestSchedule_FullDiskPutsTicksOff(t *testing.T) {
 	if _, err := r.RunSchedule(r.ctx(), r.caller, scheduleOf(s.ID)); reason(err) != "DISK_FULL" {
 		t.Errorf("by hand: %v", err)
 	}
-	rec, err := r.readSchedule(t.Context(), r.caller, scheduleOf(s.ID))
+	rec, err := r.readSchedule(t.Context(), r.caller, permission.ScheduleRead, scheduleOf(s.ID))
 	if err != nil || rec.Since != s.NextRunAt.UnixNano() || rec.Missed != 0 {
 		t.Errorf("ticks since %d, missed %d, %v; want since %d", rec.Since, rec.Missed, err, s.NextRunAt.UnixNano())
 	}

@@ -13,10 +13,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
@@ -50,6 +52,9 @@ const releaseTimeout = 5 * time.Second
 func (s *Service) Enqueue(ctx context.Context, c Caller, in EnqueueInput) (EnqueueResult, error) {
 	if fields := in.Check(c, s.now()); len(fields) > 0 {
 		return EnqueueResult{}, fault.InvalidFields(fields)
+	}
+	if err := s.mayEnqueue(&c, "", &in); err != nil {
+		return EnqueueResult{}, err
 	}
 	if err := s.gate.admit(c.Namespace, 1, time.Now()); err != nil {
 		return EnqueueResult{}, err
@@ -111,6 +116,11 @@ func (s *Service) stampEnqueues(c Caller, list string, in []EnqueueInput) ([]com
 	if len(fields) > 0 {
 		return nil, fault.InvalidFields(fields)
 	}
+	for i := range in {
+		if err := s.mayEnqueue(&c, fmt.Sprintf("%s[%d].", list, i), &in[i]); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.gate.admit(c.Namespace, len(in), time.Now()); err != nil {
 		return nil, err
 	}
@@ -157,6 +167,9 @@ func enqueueResult(queue string, r *state.Result) EnqueueResult {
 func (s *Service) Fetch(ctx context.Context, c Caller, in FetchInput) ([]wire.FetchedJob, error) {
 	if fields := in.Check(); len(fields) > 0 {
 		return nil, fault.InvalidFields(fields)
+	}
+	if err := c.mayFetch(in.Queues); err != nil {
+		return nil, err
 	}
 	s.workers.touch(c.Namespace, in.WorkerID, in.Hostname, in.Queues, time.Now())
 	f := s.fetchOf(c, &in)
@@ -298,9 +311,13 @@ func look[T any](ctx context.Context, s *shard.Shard, missing error, read func(*
 	return v, err
 }
 
-// whole reads everything about a job.
+// whole reads everything about a job that the caller may read.
 func whole(ctx context.Context, s *shard.Shard, c Caller, id job.ID) (stateread.Job, error) {
-	return look(ctx, s, errNoJob(id), func(g *statedb.Group) (stateread.Job, error) { return stateread.ReadJob(g, c.Namespace, id) })
+	j, err := look(ctx, s, errNoJob(id), func(g *statedb.Group) (stateread.Job, error) { return stateread.ReadJob(g, c.Namespace, id) })
+	if err == nil {
+		err = c.mayOn(permission.JobRead, j.Head.Queue, errNoJob(id))
+	}
+	return j, err
 }
 
 // Job reads a whole job from the leader.
@@ -310,7 +327,10 @@ func (s *Service) Job(ctx context.Context, c Caller, id job.ID) (wire.Job, error
 		if err != nil {
 			return wire.Job{}, err
 		}
-		return s.keeping(g, c.Namespace).view(id, &j)
+		if err := c.mayOn(permission.JobRead, j.Head.Queue, errNoJob(id)); err != nil {
+			return wire.Job{}, err
+		}
+		return s.keeping(g, &c).view(id, &j)
 	})
 }
 
@@ -321,6 +341,7 @@ func (s *Service) Queues(ctx context.Context, c Caller) ([]wire.Queue, error) {
 		if err != nil {
 			return nil, err
 		}
+		queues = slices.DeleteFunc(queues, func(q stateread.Queue) bool { return !c.Rights.Queue(permission.QueueRead, q.Name) })
 		keeps := s.keeps(c.Namespace)
 		out = make([]wire.Queue, len(queues))
 		for i := range queues {
@@ -387,15 +408,15 @@ func errNoJob(id job.ID) error {
 
 // What is done to jobs, one by one or in bulk, and which states each requires.
 var (
-	retryJob   = jobVerb{"retry", "dead, cancelled, completed, scheduled or retrying"}
-	cancelJob  = jobVerb{"cancel", "pending, scheduled, retrying, held or active"}
-	deleteJob  = jobVerb{"delete", "not leased by a worker (cancel it first)"}
-	moveJob    = jobVerb{"move", "not leased by a worker"}
-	holdJob    = jobVerb{"hold", "pending, scheduled, retrying or active"}
-	approveJob = jobVerb{"approve", "held"}
-	rejectJob  = jobVerb{"reject", "held"}
-	requeueJob = jobVerb{"requeue", "dead"}
-	prioritize = jobVerb{"change the priority of", "pending, scheduled, retrying or held"}
+	retryJob   = jobVerb{permission.JobRetry, "retry", "dead, cancelled, completed, scheduled or retrying"}
+	cancelJob  = jobVerb{permission.JobCancel, "cancel", "pending, scheduled, retrying, held or active"}
+	deleteJob  = jobVerb{permission.JobDelete, "delete", "not leased by a worker (cancel it first)"}
+	moveJob    = jobVerb{permission.JobMove, "move", "not leased by a worker"}
+	holdJob    = jobVerb{permission.JobApprove, "hold", "pending, scheduled, retrying or active"}
+	approveJob = jobVerb{permission.JobApprove, "approve", "held"}
+	rejectJob  = jobVerb{permission.JobApprove, "reject", "held"}
+	requeueJob = jobVerb{permission.JobRetry, "requeue", "dead"}
+	prioritize = jobVerb{permission.JobMove, "change the priority of", "pending, scheduled, retrying or held"}
 )
 
 // adminRefusal is why a job is left unchanged, or nil.

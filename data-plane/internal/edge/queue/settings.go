@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
@@ -44,6 +45,11 @@ func ParseETag(text string) (fingerprint uint64, ok bool) {
 func (s *Service) SetQueue(ctx context.Context, c Caller, name string, in QueueSettings) (wire.Queue, error) {
 	if fields := in.Check(name); len(fields) > 0 {
 		return wire.Queue{}, fault.InvalidFields(fields)
+	}
+	if in.Paused != nil {
+		if err := c.may(permission.QueuePause, name); err != nil {
+			return wire.Queue{}, err
+		}
 	}
 	if in.Retention != nil {
 		if err := planKeeps(s.keeps(c.Namespace), *in.Retention); err != nil {

@@ -17,7 +17,11 @@ func (v *Views) Timeline(ctx context.Context, c Caller, id job.ID) (wire.Timelin
 	if err != nil {
 		return wire.Timeline{}, err
 	}
-	return timelineOf(&j), nil
+	t := timelineOf(&j)
+	if c.hides(j.Head.Queue) {
+		redactTimeline(&t)
+	}
+	return t, nil
 }
 
 // timelineOf tells from a long history its first line and the latest.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -56,8 +57,10 @@ type Caller struct {
 	Peer      string
 	// PayloadBytesMax is the plan's limit; 0 means the default.
 	PayloadBytesMax int
-	// Operator may operate the namespace; lists take longer for such a caller.
-	Operator bool
+	// Owner is whom a key belongs to.
+	Owner string
+	// Rights are what the caller may do in the namespace.
+	Rights permission.Here
 }
 
 // EnqueueInput is one job to add. A nil pointer means the default.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/notify"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/readmodel"
@@ -75,7 +76,7 @@ type JobFilter struct {
 
 // reader is the caller as the read model knows it.
 func (c *Caller) reader(patient bool) readmodel.Reader {
-	return readmodel.Reader{Tenant: c.Tenant, Operator: c.Operator, Patient: patient}
+	return readmodel.Reader{Tenant: c.Tenant, Operator: c.Rights.Somewhere(permission.JobRetry), Patient: patient}
 }
 
 // JobTag is one tag that a job must have.
@@ -83,14 +84,18 @@ type JobTag struct{ Key, Value string }
 
 // List is a page of jobs, newest first.
 func (v *Views) List(ctx context.Context, c Caller, in JobFilter) (wire.JobList, error) {
-	p, err := v.list(ctx, c, in)
-	return wire.JobList{Jobs: each(p.Rows, viewRow), Page: viewPage(&p)}, err
+	p, err := v.list(ctx, c, permission.JobList, in)
+	out := wire.JobList{Jobs: each(p.Rows, viewRow), Page: viewPage(&p)}
+	for i := range out.Jobs {
+		c.redactRow(&out.Jobs[i])
+	}
+	return out, err
 }
 
 // Search is a page of jobs with what they were enqueued with, and how many there are.
 func (v *Views) Search(ctx context.Context, c Caller, in JobFilter) (wire.JobSearch, error) {
 	in.countTo = TotalMax
-	p, err := v.list(ctx, c, in)
+	p, err := v.list(ctx, c, permission.JobList, in)
 	if err != nil {
 		return wire.JobSearch{}, err
 	}
@@ -99,23 +104,31 @@ func (v *Views) Search(ctx context.Context, c Caller, in JobFilter) (wire.JobSea
 	return wire.JobSearch{Jobs: jobs, Page: viewPage(&p), Total: p.Total.Jobs, TotalExact: p.Total.Exact && p.Exact()}, err
 }
 
-// list reads a page from the read model.
-func (v *Views) list(ctx context.Context, c Caller, in JobFilter) (readmodel.Page, error) {
+// list reads a page from the read model, of the queues in which the caller has p.
+func (v *Views) list(ctx context.Context, c Caller, p permission.Permission, in JobFilter) (readmodel.Page, error) {
 	f, fields := in.filter()
 	if len(fields) > 0 {
 		return readmodel.Page{}, fault.InvalidFields(fields)
 	}
+	needs := []permission.Permission{p}
+	if in.ErrorGroup != "" { // Its id is made of the error, so it tells whether one guessed that.
+		needs = append(needs, permission.PayloadRead)
+	}
+	var err error
+	if f.Only, err = c.within(in.Queue, needs...); err != nil {
+		return readmodel.Page{}, err
+	}
 	if err := v.leads(); err != nil {
 		return readmodel.Page{}, err
 	}
-	p, err := v.model.List(ctx, c.Namespace, c.reader(in.patient), &f)
+	page, err := v.model.List(ctx, c.Namespace, c.reader(in.patient), &f)
 	switch {
 	case errors.Is(err, readmodel.ErrCursor):
 		err = fault.InvalidFields([]fault.Field{{Path: "cursor", Message: notACursor}})
 	case errors.Is(err, readmodel.ErrOtherFilter):
 		err = fault.InvalidFields([]fault.Field{{Path: "cursor", Message: "belongs to a list with other filters; leave it out to start over"}})
 	}
-	return p, err
+	return page, err
 }
 
 func viewPage(p *readmodel.Page) wire.Page {
@@ -137,6 +150,7 @@ func (v *Views) withBodies(c Caller, rows []readmodel.Row) ([]wire.FoundJob, err
 	for i := range rows {
 		f := &out[i]
 		f.JobRow = viewRow(&rows[i])
+		c.redactRow(&f.JobRow)
 		b, err := stateread.ReadBody(v.shard.Store(), c.Namespace, rows[i].ID)
 		if errors.Is(err, statedb.ErrNotFound) {
 			f.PayloadOmitted = true // Deleted since.
@@ -146,6 +160,9 @@ func (v *Views) withBodies(c Caller, rows []readmodel.Row) ([]wire.FoundJob, err
 			return nil, err
 		}
 		f.UniqueKey, f.ParentID, f.BatchID, f.ChainID, f.ChainStep = b.UniqueKey, idOrNone(b.Parent), idOrNone(b.Batch), idOrNone(b.Chain), chainStep(&b)
+		if f.Redacted {
+			continue
+		}
 		if f.PayloadOmitted = len(b.Payload) > left; !f.PayloadOmitted {
 			f.Payload = orEmpty(b.Payload)
 			left -= len(b.Payload)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/readmodel"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
@@ -312,7 +313,7 @@ func TestEvents_EndWithTheLead(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("the reader waits for ever")
 	}
-	if _, err := v.list(r.ctx(), r.caller, JobFilter{}); fault.CodeOf(err) != fault.NotLeader {
+	if _, err := v.list(r.ctx(), r.caller, permission.JobList, JobFilter{}); fault.CodeOf(err) != fault.NotLeader {
 		t.Errorf("list: %v", err)
 	}
 }
@@ -322,7 +323,7 @@ func TestListJobs_NamesEveryWrongField(t *testing.T) {
 	r := start(t)
 	v := r.views()
 	bad := -1
-	_, err := v.list(r.ctx(), r.caller, JobFilter{
+	_, err := v.list(r.ctx(), r.caller, permission.JobList, JobFilter{
 		Queue: "a/b", States: []string{"pending", "sleeping"}, Tags: []JobTag{{"", "x"}}, Priority: "urgent", Sort: "attempt",
 		Order: "up", Limit: 1001, AttemptMin: &bad,
 	})
@@ -339,7 +340,7 @@ func TestListJobs_NamesEveryWrongField(t *testing.T) {
 		t.Fatalf("fields %v, want %s", got, want)
 	}
 	for _, cursor := range []string{"x", "AcykjI6uFJa6GOoK_RL0jp4Bof3NxYHipTNs7B2z0Eb4"} { // The second is that of a list of everything.
-		_, err := v.list(r.ctx(), r.caller, JobFilter{Cursor: cursor, Queue: "mail"})
+		_, err := v.list(r.ctx(), r.caller, permission.JobList, JobFilter{Cursor: cursor, Queue: "mail"})
 		if f := fault.As(err); f == nil || f.Code != fault.Invalid || f.Fields[0].Path != "cursor" {
 			t.Errorf("cursor %s: %v", cursor, err)
 		}

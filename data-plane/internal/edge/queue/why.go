@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
@@ -56,6 +57,9 @@ func (v *Views) Why(ctx context.Context, c Caller, id job.ID) (wire.Why, error) 
 		return stateread.ReadRunConditions(g, c.Namespace, id)
 	})
 	if err != nil {
+		return wire.Why{}, err
+	}
+	if err := c.mayOn(permission.JobRead, s.Head.Queue, errNoJob(id)); err != nil {
 		return wire.Why{}, err
 	}
 	st := conditionsOf(&s, v.shard.Group().Now())

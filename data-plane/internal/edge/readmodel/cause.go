@@ -239,8 +239,9 @@ type DeadGroups struct {
 // DeadGroupsMax bounds how many groups one call returns.
 const DeadGroupsMax = 1000
 
-// DeadGroups reads the largest groups of dead jobs, of one queue or ("") of all.
-func (p *Projector) DeadGroups(ctx context.Context, ns job.Namespace, by Reader, queue string, limit int) (DeadGroups, error) {
+// DeadGroups reads the largest groups of dead jobs, of one queue or ("") of all, or of all
+// that match a pattern of only.
+func (p *Projector) DeadGroups(ctx context.Context, ns job.Namespace, by Reader, queue string, only []string, limit int) (DeadGroups, error) {
 	m, err := feed.MarkOf(p.store, ns)
 	if err != nil {
 		return DeadGroups{}, err
@@ -251,23 +252,23 @@ func (p *Projector) DeadGroups(ctx context.Context, ns job.Namespace, by Reader,
 		return DeadGroups{}, err
 	}
 	err = p.query(ctx, ns, by, func(ctx context.Context, db *sql.DB, _ func() bool) error {
-		return out.read(ctx, db, queue, limit, gone)
+		return out.read(ctx, db, queuesOf(queue, only), limit, gone)
 	})
 	return out, err
 }
 
 // read adds up the totals of queues and looks up the largest groups in one read
 // transaction, so that no group disappears in between.
-func (d *DeadGroups) read(ctx context.Context, db *sql.DB, queue string, limit int, gone map[string]stateread.DeletedQueue) (err error) {
+func (d *DeadGroups) read(ctx context.Context, db *sql.DB, queues []string, limit int, gone map[string]stateread.DeletedQueue) (err error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("read causes: %w", err)
 	}
 	defer func() { err = errors.Join(err, finish(tx, err)) }()
-	if err := d.readTotals(ctx, tx, queue, gone); err != nil {
+	if err := d.readTotals(ctx, tx, queues, gone); err != nil {
 		return err
 	}
-	largest, err := largestGroups(ctx, tx, queue, limit, gone)
+	largest, err := largestGroups(ctx, tx, queues, limit, gone)
 	if err != nil {
 		return err
 	}
@@ -281,11 +282,12 @@ func (d *DeadGroups) read(ctx context.Context, db *sql.DB, queue string, limit i
 	return nil
 }
 
-// oneQueue limits a walk over groups to one queue.
-func (s *statement) oneQueue(queue string) {
+// queuesOf is a queue, if there is one, as a pattern: names have no *.
+func queuesOf(queue string, only []string) []string {
 	if queue != "" {
-		s.add(` WHERE queue = ?`, queue)
+		return []string{queue}
 	}
+	return only
 }
 
 // isGone reports whether the jobs of the group are those of a deleted queue.
@@ -295,10 +297,10 @@ func (g groupKey) isGone(gone map[string]stateread.DeletedQueue) bool {
 }
 
 // readTotals reads a row per queue, however many groups there are.
-func (d *DeadGroups) readTotals(ctx context.Context, tx *sql.Tx, queue string, gone map[string]stateread.DeletedQueue) error {
+func (d *DeadGroups) readTotals(ctx context.Context, tx *sql.Tx, queues []string, gone map[string]stateread.DeletedQueue) error {
 	s := &statement{}
 	s.add(`SELECT queue, generation, causes, jobs FROM dead_total`)
-	s.oneQueue(queue)
+	s.inQueues(` WHERE `, `queue`, queues)
 	return s.each(ctx, tx, "count dead jobs", func(rows *sql.Rows) (bool, error) {
 		var q groupKey
 		var causes, jobs int64
@@ -322,10 +324,10 @@ type sized struct {
 }
 
 // largestGroups walks the groups by size, no further than it has to.
-func largestGroups(ctx context.Context, tx *sql.Tx, queue string, limit int, gone map[string]stateread.DeletedQueue) (out []sized, err error) {
+func largestGroups(ctx context.Context, tx *sql.Tx, queues []string, limit int, gone map[string]stateread.DeletedQueue) (out []sized, err error) {
 	s := &statement{}
 	s.add(`SELECT queue, generation, cause, jobs FROM cause`)
-	s.oneQueue(queue)
+	s.inQueues(` WHERE `, `queue`, queues)
 	s.add(` ORDER BY jobs DESC, cause, generation LIMIT ?`, limit+goneGroupsMax)
 	err = s.each(ctx, tx, "read causes", func(rows *sql.Rows) (bool, error) {
 		var g sized

@@ -50,7 +50,7 @@ func (r *rig) die(ns job.Namespace, queue, text string, tags ...command.Tag) job
 
 func (r *rig) deadGroups(ns job.Namespace, queue string, limit int) DeadGroups {
 	r.Helper()
-	d, err := r.DeadGroups(r.ctx(), ns, Reader{}, queue, limit)
+	d, err := r.DeadGroups(r.ctx(), ns, Reader{}, queue, nil, limit)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestDeadGroups_AreOneSnapshot(t *testing.T) {
 	}()
 	for reads := 0; ; reads++ {
 		var d DeadGroups
-		if err := d.read(t.Context(), f.read, "", 1000, nil); err != nil || len(d.Groups) != d.All || d.All%200 != 0 || d.Jobs != int64(d.All)*5 {
+		if err := d.read(t.Context(), f.read, nil, 1000, nil); err != nil || len(d.Groups) != d.All || d.All%200 != 0 || d.Jobs != int64(d.All)*5 {
 			t.Fatalf("read %d: %d of %d groups with %d jobs, %v", reads, len(d.Groups), d.All, d.Jobs, err)
 		}
 		select {

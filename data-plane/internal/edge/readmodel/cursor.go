@@ -77,6 +77,10 @@ func (f *Filter) digest() uint64 {
 		_, _ = h.WriteString(s)
 	}
 	text(f.Queue)
+	num(int64(len(f.Only)))
+	for _, pattern := range f.Only {
+		text(pattern)
+	}
 	num(int64(f.Cause))
 	num(int64(len(f.States)))
 	for _, s := range f.States {

@@ -145,7 +145,7 @@ func allGone() map[string]stateread.DeletedQueue {
 }
 
 func groupsOf(b *testing.B, f *file, limit int, gone map[string]stateread.DeletedQueue) (d DeadGroups) {
-	if err := d.read(context.Background(), f.read, "", limit, gone); err != nil {
+	if err := d.read(context.Background(), f.read, nil, limit, gone); err != nil {
 		b.Fatal(err)
 	}
 	return d

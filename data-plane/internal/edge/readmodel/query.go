@@ -20,6 +20,9 @@ type Span struct{ After, Before int64 }
 // Filter selects jobs of a namespace. The zero value selects all, newest first.
 type Filter struct {
 	Queue string // "" is every queue.
+	// Only are patterns of queues (names that may end in *) of which one must match; none is
+	// every queue.
+	Only []string
 	// Cause selects a group of dead jobs; 0 is every job.
 	Cause  Cause
 	States []job.State // Empty is every state.
@@ -365,6 +368,7 @@ func (f *Filter) between(s *statement, table string, from, to *Position) {
 // rest are the conditions without an index; but is the tag that is walked, if any, else a
 // cause is.
 func (f *Filter) rest(s *statement, but int) {
+	s.inQueues(` AND `, `j.queue`, f.Only)
 	for i, t := range f.Tags {
 		if i != but {
 			s.add(` AND EXISTS (SELECT 1 FROM tag x WHERE x.key = ? AND x.value = ? AND x.created_at = j.created_at AND x.id = j.id)`, t.Key, t.Value)
@@ -400,12 +404,39 @@ func (f *Filter) rest(s *statement, but int) {
 	}
 }
 
+// inQueues requires that a column with a queue's name matches one of the patterns.
+func (s *statement) inQueues(begin, column string, patterns []string) {
+	for i, pattern := range patterns {
+		if s.add(begin); i == 0 {
+			s.add(`(`)
+		}
+		if prefix, wild := strings.CutSuffix(pattern, "*"); wild {
+			s.add(`substr(`+column+`, 1, ?) = ?`, len(prefix), prefix) // Names are ASCII.
+		} else {
+			s.add(column+` = ?`, pattern)
+		}
+		begin = ` OR `
+	}
+	if len(patterns) > 0 {
+		s.add(`)`)
+	}
+}
+
+// InQueues reports whether a queue matches one of the patterns; none are every queue.
+func InQueues(patterns []string, queue string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(pattern string) bool {
+		prefix, wild := strings.CutSuffix(pattern, "*")
+		return wild && strings.HasPrefix(queue, prefix) || queue == pattern
+	})
+}
+
 // StillFits reports whether a listed job still matches in all that may have changed
 // since, except its cause (see CauseNow). Call it before acting on the job.
 func (f *Filter) StillFits(h *records.Head) bool {
 	waits := h.State == job.Scheduled || h.State == job.Retrying
 	switch {
 	case f.Queue != "" && h.Queue != f.Queue:
+	case !InQueues(f.Only, h.Queue):
 	case len(f.States) > 0 && !slices.Contains(f.States, h.State):
 	case f.Priority != nil && h.Priority != *f.Priority:
 	case f.Worker != "" && h.Worker != f.Worker:

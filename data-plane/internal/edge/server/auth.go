@@ -7,12 +7,16 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"reflect"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/browser"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -113,8 +117,7 @@ func (s *Signed) Authenticate(r *http.Request) (*Principal, error) {
 
 func callerOf(id identity.Identity, ns job.Namespace) queue.Caller {
 	return queue.Caller{
-		Namespace: ns, Tenant: id.TenantID, Principal: id.Principal, Peer: id.Peer, PayloadBytesMax: id.PayloadBytesMax,
-		Operator: identity.Allows(id.Roles, identity.Operate),
+		Namespace: ns, Tenant: id.TenantID, Principal: id.Principal, Owner: id.Owner, Peer: id.Peer, PayloadBytesMax: id.PayloadBytesMax, Rights: id.Grants,
 	}
 }
 
@@ -125,9 +128,14 @@ type Key struct {
 	// Namespaces the key may use by name; Default is one of them.
 	Namespaces map[string]job.Namespace
 	Default    string
-	Roles      []string
-	NotAfter   time.Time // Zero: never expires.
-	Revoked    bool
+	Grants     permission.Grants
+	// Owner is whom the key belongs to.
+	Owner    string
+	NotAfter time.Time // Zero: never expires.
+	Revoked  bool
+	// Prefixes are where the key counts from, if Bound.
+	Bound    bool
+	Prefixes []netip.Prefix
 }
 
 // Keys looks keys up in memory.
@@ -160,27 +168,42 @@ func (k *KeyAuth) Authenticate(r *http.Request) (*Principal, error) {
 	if err != nil || parsed.Kind() != apikey.DataPlane && parsed.Kind() != apikey.Management {
 		return nil, errBadKey()
 	}
-	key, err := k.check(parsed)
+	peer := peerOf(r)
+	key, err := k.check(parsed, peer)
 	if err != nil {
 		return nil, err
 	}
 	name, ok := askedNamespace(r, key.Default)
 	ns, known := key.Namespaces[name]
 	if !ok || !known {
-		return nil, fault.New(fault.NotFound, "NOT_FOUND", "this API key has no such namespace")
+		return nil, errNoNamespace()
 	}
 	id := identity.Identity{
-		NamespaceID: ns.String(), Namespace: name, Principal: parsed.ID(),
-		Roles: key.Roles, Peer: peerOf(r),
+		NamespaceID: ns.String(), Namespace: name, Principal: parsed.ID(), Owner: key.Owner, Grants: key.Grants.At(ns.String()), Peer: peer,
+	}
+	if id.Grants.None() {
+		return nil, errNoNamespace()
 	}
 	return &Principal{
 		Identity: id,
 		Caller:   callerOf(id, ns),
-		Recheck:  func() error { _, err := k.check(parsed); return err },
+		Recheck:  func() error { return k.recheck(parsed, id) },
 	}, nil
 }
 
-func (k *KeyAuth) check(parsed apikey.Key) (Key, error) {
+// recheck is for a stream that is open: its key must still be good, and good for the same.
+func (k *KeyAuth) recheck(parsed apikey.Key, id identity.Identity) error {
+	key, err := k.check(parsed, id.Peer)
+	if err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(key.Grants.At(id.NamespaceID), id.Grants) {
+		return unauthorized("what the API key may do was changed; connect again")
+	}
+	return nil
+}
+
+func (k *KeyAuth) check(parsed apikey.Key, peer string) (Key, error) {
 	key, found, err := k.keys.LookupKey(parsed.ID())
 	if err != nil {
 		return Key{}, err
@@ -190,10 +213,23 @@ func (k *KeyAuth) check(parsed apikey.Key) (Key, error) {
 	for i := range key.Digests {
 		match |= subtle.ConstantTimeCompare(digest[:], key.Digests[i][:])
 	}
+	if found && match == 1 && !key.countsFrom(peer) {
+		return Key{}, fault.New(fault.Forbidden, "FORBIDDEN", "this API key can't be used from this address: it is limited to certain networks")
+	}
 	if !found || match != 1 || key.Revoked || (!key.NotAfter.IsZero() && k.now().After(key.NotAfter)) {
 		return Key{}, errBadKey()
 	}
 	return key, nil
+}
+
+// countsFrom reports whether the key may be used from an address.
+func (k *Key) countsFrom(peer string) bool {
+	a, err := netip.ParseAddr(peer)
+	return !k.Bound || err == nil && slices.ContainsFunc(k.Prefixes, func(p netip.Prefix) bool { return p.Contains(a.Unmap().WithZone("")) })
+}
+
+func errNoNamespace() error {
+	return fault.New(fault.NotFound, "NOT_FOUND", "this API key has no such namespace")
 }
 
 // errBadKey says the same for every reason.
@@ -234,7 +270,7 @@ func (o *Open) Authenticate(r *http.Request) (*Principal, error) {
 	}
 	id := identity.Identity{
 		NamespaceID: o.ns.String(), Namespace: openNamespace, Principal: "anonymous",
-		Roles: []string{identity.RoleAdmin}, Peer: peerOf(r),
+		Grants: permission.Here{All: permission.OfLevel(permission.OfNamespace)}, Peer: peerOf(r),
 	}
 	return &Principal{Identity: id, Caller: callerOf(id, o.ns)}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,9 +15,11 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
@@ -30,8 +33,16 @@ func concrete(rt Route) string {
 func signed(ns job.Namespace, roles ...string) identity.Identity {
 	return identity.Identity{
 		TenantID: "tn_0", TenantName: "acme", NamespaceID: ns.String(), Namespace: "default", Principal: "key_000000000001",
-		Roles: roles, Peer: "192.0.2.1", TenantURL: "https://acme.example", ExpiresAt: time.Now().Add(30 * time.Second),
+		Grants: permission.Here{All: celladmin.RoleSet(roles)}, Peer: "192.0.2.1", TenantURL: "https://acme.example", ExpiresAt: time.Now().Add(30 * time.Second),
 	}
+}
+
+// everything is what a forger would like to have: every bit of a set.
+const everything = "____________________9w"
+
+// granted is what a key with these roles may do.
+func granted(roles ...string) permission.Grants {
+	return permission.Grants{{Permissions: celladmin.RoleSet(roles)}}
 }
 
 // headersFor signs id for path and returns name, value pairs.
@@ -59,7 +70,7 @@ func TestRoutes_WithoutCredentialOnlyPublicOnesAnswer(t *testing.T) {
 	t.Parallel()
 	b := newCellBench(t, benchOptions{})
 	forged := []string{
-		"X-Corvo-Tenant", "tn_0", "X-Corvo-Namespace-Id", nsA.String(), "X-Corvo-Roles", "admin", "X-Corvo-Principal", "cell:x",
+		"X-Corvo-Tenant", "tn_0", "X-Corvo-Namespace-Id", nsA.String(), "X-Corvo-Grants", everything, "X-Corvo-Principal", "cell:x",
 		"X-Corvo-Proxy-Stream", "1", "X-Corvo-Forwarded", "1", "X-Corvo-Signature", "AAAA", "X-Corvo-Expires", "99999999999",
 		"X-Forwarded-For", "127.0.0.1", "Authorization", "Bearer x",
 	}
@@ -69,13 +80,13 @@ func TestRoutes_WithoutCredentialOnlyPublicOnesAnswer(t *testing.T) {
 			h := append([]string{"Content-Type", "application/json"}, headers...)
 			a := b.do(rt.Method, concrete(rt), map[bool]string{true: "{}"}[rt.Method == "POST"], h...)
 			switch {
-			case rt.Action == public && a.status >= 300:
+			case rt.Permission == public && a.status >= 300:
 				t.Errorf("%s %s: public, but %d %s", rt.Method, rt.Pattern, a.status, a.body)
-			case rt.Action != public && a.status != 401:
+			case rt.Permission != public && a.status != 401:
 				t.Errorf("%s %s: %d without a credential, want 401", rt.Method, rt.Pattern, a.status)
 			}
 		}
-		if rt.Action == public {
+		if rt.Permission == public {
 			publics++
 		}
 	}
@@ -91,18 +102,15 @@ func TestRoutes_RolesAreHeldToTheTable(t *testing.T) {
 	t.Parallel()
 	b := newCellBench(t, benchOptions{})
 	b.srv.events = noEvents
-	for _, role := range []string{"admin", "operator", "producer", "worker", "viewer", "readonly", "owner", "cell", ""} {
-		id := signed(nsA)
-		if role != "" {
-			id.Roles = []string{role}
-		}
+	for _, role := range []string{"admin", "operator", "producer", "worker", "viewer", "developer", "auditor", "cell", ""} {
+		id := signed(nsA, role)
 		for _, rt := range Routes() {
-			if rt.Action == public {
+			if rt.Permission == public {
 				continue
 			}
 			a := b.do(rt.Method, concrete(rt), map[bool]string{true: "{}"}[rt.Method == "POST"],
 				append([]string{"Content-Type", "application/json"}, headersFor(t, id, concrete(rt))...)...)
-			may := !rt.Process && (identity.Allows(id.Roles, rt.Action) || rt.Or != 0 && identity.Allows(id.Roles, rt.Or))
+			may := !rt.Process && (id.Grants.Everywhere(rt.Permission) || slices.ContainsFunc(rt.Any, id.Grants.Everywhere))
 			if may == (a.status == 403) || a.status == 401 {
 				t.Errorf("%s %s as %q: %d, allowed %v", rt.Method, rt.Pattern, role, a.status, may)
 			}
@@ -121,7 +129,7 @@ func TestRoutes_AParameterThatNobodyKnowsIsRefused(t *testing.T) {
 	b.post("/api/v1/batches", "{}").want(t, 201).into(t, &made)
 	before := b.jobs.commands()
 	for _, rt := range Routes() {
-		if rt.Action == public || rt.RPC {
+		if rt.Permission == public || rt.RPC {
 			continue
 		}
 		path := strings.Replace(concrete(rt), "/batches/"+jobNumber(77).String(), "/batches/"+made.BatchID, 1)
@@ -178,7 +186,7 @@ func TestSigned_WrongSignaturesAreRefused(t *testing.T) {
 	for name, headers := range map[string][]string{
 		"another path":        headersFor(t, good, "/api/v1/info"),
 		"without namespace":   headersFor(t, nowhere, path),
-		"role added after":    append(headersFor(t, good, path), "X-Corvo-Roles", "admin"),
+		"role added after":    append(headersFor(t, good, path), "X-Corvo-Grants", everything),
 		"namespace exchanged": append(headersFor(t, good, path), "X-Corvo-Namespace-Id", nsB.String()),
 		"proxy stream added":  append(headersFor(t, good, path), "X-Corvo-Proxy-Stream", "1"),
 	} {
@@ -208,7 +216,7 @@ func TestSigned_ASignatureOfAnotherTimeIsTryAgain(t *testing.T) {
 			t.Errorf("%s off: the proxy is told %q", off, got)
 		}
 		// Whoever changes it is told nothing.
-		forged := append(headersFor(t, id, path), "X-Corvo-Roles", "admin")
+		forged := append(headersFor(t, id, path), "X-Corvo-Grants", everything)
 		if a := b.do("GET", path, "", forged...); a.status != 401 {
 			t.Errorf("%s off and forged: %d %s", off, a.status, a.body)
 		}
@@ -236,7 +244,7 @@ func TestSigned_CellPartsReachOnlyTheirRoutes(t *testing.T) {
 	b := newCellBench(t, benchOptions{})
 	id := identity.CellPrincipal("node-2", time.Now())
 	for _, rt := range Routes() {
-		if rt.Action == public {
+		if rt.Permission == public {
 			continue
 		}
 		a := b.do(rt.Method, concrete(rt), "", append([]string{"Content-Type", "application/json"}, headersFor(t, id, concrete(rt))...)...)
@@ -282,10 +290,10 @@ func TestKeyAuth_FailsClosed(t *testing.T) {
 	key, stranger, scim := newKey(t, apikey.DataPlane), newKey(t, apikey.DataPlane), newKey(t, apikey.SCIM)
 	table := &keyTable{keys: map[string]Key{
 		key.ID(): {
-			Digests: [][sha256.Size]byte{{1}, key.Digest()}, Roles: []string{"producer", "worker"},
+			Digests: [][sha256.Size]byte{{1}, key.Digest()}, Grants: granted("producer", "worker"),
 			Namespaces: map[string]job.Namespace{"default": nsA, "other": nsB}, Default: "default",
 		},
-		scim.ID(): {Digests: [][sha256.Size]byte{scim.Digest()}, Roles: []string{"admin"}, Namespaces: map[string]job.Namespace{"default": nsA}, Default: "default"},
+		scim.ID(): {Digests: [][sha256.Size]byte{scim.Digest()}, Grants: granted("admin"), Namespaces: map[string]job.Namespace{"default": nsA}, Default: "default"},
 	}}
 	b := newBench(t, benchOptions{auth: NewKeyAuth(table, time.Now)})
 	try := func(header ...string) int { return b.post("/api/v1/enqueue", `{"queue":"q"}`, header...).status }
@@ -307,7 +315,7 @@ func TestKeyAuth_FailsClosed(t *testing.T) {
 		"wrong kind":          {[]string{"X-API-Key", scim.Reveal()}, 401},
 		"other namespace":     {[]string{"X-API-Key", text, "X-Corvo-Namespace", "other"}, 201},
 		"unknown namespace":   {[]string{"X-API-Key", text, "X-Corvo-Namespace", "secret"}, 404},
-		"forged roles":        {[]string{"X-Corvo-Roles", "admin", "X-Corvo-Namespace-Id", nsA.String()}, 401},
+		"forged roles":        {[]string{"X-Corvo-Grants", everything, "X-Corvo-Namespace-Id", nsA.String()}, 401},
 	} {
 		if got := try(row.header...); got != row.want {
 			t.Errorf("%s: %d, want %d", name, got, row.want)
@@ -376,7 +384,7 @@ func TestKeyAuth_RevokedKeyLosesItsOpenStreams(t *testing.T) {
 	for _, pipelined := range []bool{false, true} {
 		key := newKey(t, apikey.DataPlane)
 		table := &keyTable{keys: map[string]Key{key.ID(): {
-			Digests: [][sha256.Size]byte{key.Digest()}, Roles: []string{"admin"},
+			Digests: [][sha256.Size]byte{key.Digest()}, Grants: granted("admin"),
 			Namespaces: map[string]job.Namespace{"default": nsA}, Default: "default",
 		}}}
 		b := newBench(t, benchOptions{auth: NewKeyAuth(table, time.Now)})

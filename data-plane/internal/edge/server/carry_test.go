@@ -14,6 +14,7 @@ import (
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 const streamPath = corvov1connect.WorkerServiceStreamLifecycleProcedure
@@ -165,7 +166,7 @@ func TestCarry_LoopGuardOfAClientMeansNothing(t *testing.T) {
 	follower := newBench(t, benchOptions{
 		Options: Options{Signer: newSigner(t)}, auth: NewOpen(nsA), router: newRouter(Placement{LeaderURL: leader.url}),
 	})
-	follower.do("GET", "/api/v1/queues", "", headerForwarded, "1", "X-Corvo-Roles", "admin").want(t, 200)
+	follower.do("GET", "/api/v1/queues", "", headerForwarded, "1", "X-Corvo-Grants", everything).want(t, 200)
 }
 
 func TestCarry_DeadLeader(t *testing.T) {
@@ -308,7 +309,7 @@ func TestCarry_CredentialsAreNotCarried(t *testing.T) {
 	})
 	b := newBench(t, benchOptions{Options: Options{Signer: newSigner(t)}, router: newRouter(Placement{LeaderURL: spy.url})})
 	b.do("GET", "/api/v1/queues", "", "Authorization", "Bearer secret", "X-API-Key", "secret", "Cookie", "a=secret",
-		"X-Corvo-Roles", "owner", "X-Corvo-Index", "3", "Connection", "X-Corvo-Signature").want(t, 200)
+		"X-Corvo-Grants", everything, "X-Corvo-Index", "3", "Connection", "X-Corvo-Signature").want(t, 200)
 	h := <-seen
 	for name, vs := range h {
 		if strings.Contains(strings.Join(vs, " "), "secret") {
@@ -316,7 +317,7 @@ func TestCarry_CredentialsAreNotCarried(t *testing.T) {
 		}
 	}
 	id, err := newSigner(t).Verify(h, "/api/v1/queues", time.Now())
-	if err != nil || len(id.Roles) != 1 || id.Roles[0] != identity.RoleAdmin || h.Get("X-Corvo-Index") != "3" {
+	if err != nil || id.Grants.All != permission.OfLevel(permission.OfNamespace) || h.Get("X-Corvo-Index") != "3" {
 		t.Errorf("identity %+v, %v, headers %v", id, err, h)
 	}
 }

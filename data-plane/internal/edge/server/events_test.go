@@ -227,7 +227,7 @@ func TestEvents_RevokedKeyLosesThem(t *testing.T) {
 	t.Parallel()
 	key := newKey(t, apikey.DataPlane)
 	table := &keyTable{keys: map[string]Key{key.ID(): {
-		Digests: [][sha256.Size]byte{key.Digest()}, Roles: []string{"viewer"}, Namespaces: map[string]job.Namespace{"default": nsA}, Default: "default",
+		Digests: [][sha256.Size]byte{key.Digest()}, Grants: granted("viewer"), Namespaces: map[string]job.Namespace{"default": nsA}, Default: "default",
 	}}}
 	s := newScripted()
 	b := newBench(t, benchOptions{auth: NewKeyAuth(table, time.Now), router: newRouter(Placement{Local: here}), events: s})
@@ -280,7 +280,7 @@ func TestEvents_BusyNamespaceKeepsAStreamThatMatchesNothing(t *testing.T) {
 	t.Parallel()
 	key := newKey(t, apikey.DataPlane)
 	table := &keyTable{keys: map[string]Key{key.ID(): {
-		Digests: [][sha256.Size]byte{key.Digest()}, Roles: []string{"viewer"}, Namespaces: map[string]job.Namespace{"default": nsA}, Default: "default",
+		Digests: [][sha256.Size]byte{key.Digest()}, Grants: granted("viewer"), Namespaces: map[string]job.Namespace{"default": nsA}, Default: "default",
 	}}}
 	s := newScripted()
 	s.flood = true

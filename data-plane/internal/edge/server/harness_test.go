@@ -24,6 +24,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -319,6 +320,8 @@ func (b *bench) drains() {
 	})
 }
 
-func callerIn(ns job.Namespace) queue.Caller { return queue.Caller{Namespace: ns} }
+func callerIn(ns job.Namespace) queue.Caller {
+	return queue.Caller{Namespace: ns, Rights: permission.Here{All: permission.OfLevel(permission.OfNamespace)}}
+}
 
 func asConnect(err error, target **connect.Error) bool { return errors.As(err, target) }

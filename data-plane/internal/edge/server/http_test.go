@@ -16,7 +16,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
-	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -211,7 +211,7 @@ func TestUnknownAddressesAndMethods(t *testing.T) {
 // failing is the response of a route whose use case fails with err.
 func (b *bench) failing(err error) answerOf {
 	w := httptest.NewRecorder()
-	route := &Route{Method: "GET", Pattern: "/", Action: identity.Read, handle: func(*call) error { return err }}
+	route := &Route{Method: "GET", Pattern: "/", Permission: permission.JobList, handle: func(*call) error { return err }}
 	b.srv.handler(route).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	return answerOf{status: w.Code, header: w.Header(), body: w.Body.Bytes()}
 }

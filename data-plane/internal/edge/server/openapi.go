@@ -116,7 +116,7 @@ func operationOf(rt *Route, schemas map[string]shape.Schema) operation {
 		Security:  []map[string][]string{},
 		Responses: map[string]map[string]any{"default": answerBody("An error", "application/problem+json", shape.Schema{Ref: shape.Ref("Problem")})},
 	}
-	if rt.Action != public {
+	if rt.Permission != public {
 		op.Security = []map[string][]string{{"bearer": {}}, {"apiKey": {}}}
 	}
 	if rt.request != "" {

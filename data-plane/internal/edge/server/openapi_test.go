@@ -47,7 +47,7 @@ func TestOpenAPI_DescribesExactlyTheRoutes(t *testing.T) {
 			t.Errorf("%s is not in the document", key)
 			continue
 		}
-		if (len(op.Security) > 0) != (rt.Action != public) || (op.RequestBody != nil) != (rt.request != "") {
+		if (len(op.Security) > 0) != (rt.Permission != public) || (op.RequestBody != nil) != (rt.request != "") {
 			t.Errorf("%s: security %v, body %v", key, op.Security, op.RequestBody)
 		}
 		for _, p := range op.Parameters {

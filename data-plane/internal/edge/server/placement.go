@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -56,7 +57,7 @@ type Authenticator interface {
 
 // Principal is an authenticated caller.
 type Principal struct {
-	// Identity is what a node forwards, signed again, to the leader. Its Roles
+	// Identity is what a node forwards, signed again, to the leader. Its Grants
 	// decide what the caller may do.
 	Identity identity.Identity
 	// Caller is Identity in the words of the use cases.
@@ -68,5 +69,5 @@ type Principal struct {
 	Recheck func() error
 }
 
-// May reports whether the caller's roles allow a.
-func (p *Principal) May(a identity.Action) bool { return identity.Allows(p.Identity.Roles, a) }
+// May reports whether the caller has a permission somewhere in the namespace.
+func (p *Principal) May(what permission.Permission) bool { return p.Identity.Grants.Somewhere(what) }

@@ -203,13 +203,8 @@ func (s *Server) handler(rt *Route) http.Handler {
 	})
 }
 
-// mayNot refuses a credential that is good for other things.
-func mayNot(a identity.Action) error {
-	return fault.New(fault.Forbidden, "FORBIDDEN", "this credential can't %s: this requires the role %s", a, identity.LeastRole(a))
-}
-
 func (s *Server) enter(c *call) error {
-	if c.route.Action == public {
+	if c.route.Permission == public {
 		c.nameRequest("")
 		return c.route.handle(c)
 	}
@@ -221,8 +216,8 @@ func (s *Server) enter(c *call) error {
 	c.who = who
 	connections.Belongs(c.r.Context(), who.Identity.TenantID)
 	c.nameRequest(who.Identity.RequestID)
-	if !c.route.allows(who) {
-		return mayNot(c.route.Action)
+	if name := c.r.PathValue("name"); !c.route.allows(who, name) {
+		return queue.Lacks(c.route.Permission, name)
 	}
 	if c.route.query == nil && !c.route.RPC && c.r.URL.RawQuery != "" { // Else its handler looks at them.
 		var d shape.Decoder

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
-	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
@@ -108,9 +108,9 @@ func streamPlacement(p Placement) streams.Placement {
 	return streams.Placement{Jobs: p.Local, LeaderURL: p.LeaderURL}
 }
 
-func (d streamBackend) May(a identity.Action) error {
-	if !d.c.who.May(a) {
-		return mayNot(a)
+func (d streamBackend) May(p permission.Permission) error {
+	if !d.c.who.May(p) {
+		return queue.Lacks(p, "")
 	}
 	return nil
 }

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
 
@@ -363,7 +365,8 @@ type roles []string
 func (names roles) Authenticate(r *http.Request) (*Principal, error) {
 	who, err := NewOpen(nsA).Authenticate(r)
 	if err == nil {
-		who.Identity.Roles = names
+		who.Identity.Grants = permission.Here{All: celladmin.RoleSet(names)}
+		who.Caller.Rights = who.Identity.Grants
 	}
 	return who, err
 }

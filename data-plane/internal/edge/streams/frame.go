@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
-	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/messages"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/shape"
@@ -162,12 +162,12 @@ func (st *Stream) permit(f *frame) error {
 		}
 	}
 	if f.settles() || f.fetches() {
-		if err := st.Backend.May(identity.Work); err != nil {
+		if err := st.Backend.May(permission.JobFetch); err != nil {
 			return err
 		}
 	}
 	if len(f.adds) > 0 {
-		return st.Backend.May(identity.Enqueue)
+		return st.Backend.May(permission.JobEnqueue)
 	}
 	return nil
 }

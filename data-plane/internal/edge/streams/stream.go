@@ -9,7 +9,7 @@ import (
 	"time"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
-	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -61,8 +61,8 @@ type Session struct {
 
 // Backend is the server that accepted the stream.
 type Backend interface {
-	// May refuses what the caller's roles do not allow.
-	May(a identity.Action) error
+	// May refuses what the caller lacks.
+	May(p permission.Permission) error
 	// Enter waits until the node has room for so many units of work; leave ends it.
 	Enter(ctx context.Context, units int64) (leave func(), err error)
 	// Place finds who serves the caller's namespace, and waits a moment for a leader;

@@ -13,7 +13,8 @@ const AuditDetailBytesMax = 2 << 10
 // the other; an act of which every command was refused is not recorded.
 type Audit struct {
 	NS     job.Namespace
-	By     string // Key id or user id.
+	By     string // Key id, or user: and a user id.
+	Owner  string // Whom the key belongs to.
 	Peer   string // The client's address.
 	Act    string // For example queue.pause.
 	Type   string // What Target is: queue, job, schedule, …
@@ -28,7 +29,7 @@ type Audit struct {
 
 func (c *Audit) Fields(f *codec.Fields) {
 	codec.ID(f, &c.NS)
-	for _, t := range []*string{&c.By, &c.Peer, &c.Act, &c.Type, &c.Target} {
+	for _, t := range []*string{&c.By, &c.Owner, &c.Peer, &c.Act, &c.Type, &c.Target} {
 		f.Text(t)
 	}
 	f.Bytes(&c.Detail)

@@ -16,6 +16,7 @@ type AuditRecord struct {
 	NS     job.Namespace
 	At     int64
 	By     string
+	Owner  string // Whom a key belongs to.
 	Peer   string
 	Act    string
 	Type   string
@@ -32,7 +33,7 @@ func (a *AuditRecord) Fields(f *codec.Fields) {
 	f.Uint(&a.Of)
 	codec.ID(f, &a.NS)
 	f.Int(&a.At)
-	for _, t := range []*string{&a.By, &a.Peer, &a.Act, &a.Type, &a.Target} {
+	for _, t := range []*string{&a.By, &a.Owner, &a.Peer, &a.Act, &a.Type, &a.Target} {
 		f.Text(t)
 	}
 	f.Bytes(&a.Detail)

@@ -41,7 +41,7 @@ func (a *act) count(c command.Command, res *Result) {
 
 func (x *entry) recordAct(a *act) {
 	rec := records.AuditRecord{
-		NS: a.said.NS, At: x.now, By: a.said.By, Peer: a.said.Peer, Act: a.said.Act, Type: a.said.Type, Target: a.said.Target,
+		NS: a.said.NS, At: x.now, By: a.said.By, Owner: a.said.Owner, Peer: a.said.Peer, Act: a.said.Act, Type: a.said.Type, Target: a.said.Target,
 		Detail: a.said.Detail, Affected: a.affected, Refused: a.refused, Op: a.said.Op,
 	}
 	if a.said.Op.IsZero() {
