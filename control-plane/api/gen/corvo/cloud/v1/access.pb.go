@@ -25,75 +25,234 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Permission is what a role may do. Values are never reused: keys and tokens refer
-// to them.
+// Permission is what somebody may do, in both planes. Names and numbers are those of the
+// package permission of the data plane's API; role.proto tells what each allows.
 type Permission int32
 
 const (
 	Permission_PERMISSION_UNSPECIFIED Permission = 0
 	// No credential is needed (sign-up, sign-in).
 	Permission_PERMISSION_PUBLIC Permission = 1
-	// Any user or management key, whatever its role; the answer is about the caller.
-	Permission_PERMISSION_SIGNED_IN        Permission = 2
-	Permission_PERMISSION_TENANT_READ      Permission = 10
-	Permission_PERMISSION_TENANT_WRITE     Permission = 11
-	Permission_PERMISSION_NAMESPACE_READ   Permission = 20
-	Permission_PERMISSION_NAMESPACE_WRITE  Permission = 21
-	Permission_PERMISSION_NAMESPACE_DELETE Permission = 22
-	Permission_PERMISSION_KEY_READ         Permission = 30
-	// Create, rotate, change and revoke keys; never broader than the caller.
-	Permission_PERMISSION_KEY_WRITE    Permission = 31
-	Permission_PERMISSION_MEMBER_READ  Permission = 40
-	Permission_PERMISSION_MEMBER_WRITE Permission = 41
-	Permission_PERMISSION_SSO_READ     Permission = 50
-	Permission_PERMISSION_SSO_WRITE    Permission = 51
-	Permission_PERMISSION_AUDIT_READ   Permission = 60
-	// Get a token with which a browser reads a namespace's jobs. The caller's role in
-	// that namespace decides what the token may do.
-	Permission_PERMISSION_JOB_READ Permission = 70
-	// Pause, retry, cancel, enqueue: granted by the token's roles.
-	Permission_PERMISSION_JOB_OPERATE Permission = 71
+	// Anybody with a credential; the answer is about the caller.
+	Permission_PERMISSION_SIGNED_IN Permission = 2
+	// Anybody who belongs to the tenant; the call shows or does what they have a right to.
+	Permission_PERMISSION_IN_TENANT              Permission = 3
+	Permission_PERMISSION_TENANT_READ            Permission = 10
+	Permission_PERMISSION_TENANT_UPDATE          Permission = 11
+	Permission_PERMISSION_TENANT_DELETE          Permission = 12
+	Permission_PERMISSION_MEMBER_READ            Permission = 13
+	Permission_PERMISSION_MEMBER_INVITE          Permission = 14
+	Permission_PERMISSION_MEMBER_UPDATE          Permission = 15
+	Permission_PERMISSION_MEMBER_REMOVE          Permission = 16
+	Permission_PERMISSION_GROUP_READ             Permission = 17
+	Permission_PERMISSION_GROUP_UPDATE           Permission = 18
+	Permission_PERMISSION_ROLE_READ              Permission = 19
+	Permission_PERMISSION_ROLE_UPDATE            Permission = 20
+	Permission_PERMISSION_ROLE_ASSIGN            Permission = 21
+	Permission_PERMISSION_SERVICE_ACCOUNT_READ   Permission = 22
+	Permission_PERMISSION_SERVICE_ACCOUNT_UPDATE Permission = 23
+	Permission_PERMISSION_KEY_READ               Permission = 24
+	Permission_PERMISSION_KEY_CREATE             Permission = 25
+	Permission_PERMISSION_KEY_UPDATE             Permission = 26
+	Permission_PERMISSION_KEY_REVOKE             Permission = 27
+	Permission_PERMISSION_SSO_READ               Permission = 28
+	Permission_PERMISSION_SSO_UPDATE             Permission = 29
+	Permission_PERMISSION_DOMAIN_UPDATE          Permission = 30
+	Permission_PERMISSION_DIRECTORY_UPDATE       Permission = 31
+	Permission_PERMISSION_POLICY_UPDATE          Permission = 32
+	Permission_PERMISSION_SESSION_READ           Permission = 33
+	Permission_PERMISSION_SESSION_REVOKE         Permission = 34
+	Permission_PERMISSION_AUDIT_READ             Permission = 35
+	Permission_PERMISSION_AUDIT_EXPORT           Permission = 36
+	Permission_PERMISSION_AUDIT_UPDATE           Permission = 37
+	Permission_PERMISSION_ACCESS_REVIEW          Permission = 38
+	Permission_PERMISSION_BILLING_READ           Permission = 39
+	Permission_PERMISSION_BILLING_UPDATE         Permission = 40
+	Permission_PERMISSION_NAMESPACE_CREATE       Permission = 41
+	Permission_PERMISSION_NAMESPACE_READ         Permission = 60
+	Permission_PERMISSION_NAMESPACE_UPDATE       Permission = 61
+	Permission_PERMISSION_NAMESPACE_DELETE       Permission = 62
+	Permission_PERMISSION_USAGE_READ             Permission = 63
+	Permission_PERMISSION_WORKER_READ            Permission = 64
+	Permission_PERMISSION_BUDGET_READ            Permission = 65
+	Permission_PERMISSION_BUDGET_UPDATE          Permission = 66
+	Permission_PERMISSION_APPROVAL_READ          Permission = 67
+	Permission_PERMISSION_APPROVAL_UPDATE        Permission = 68
+	Permission_PERMISSION_ACTIVITY_READ          Permission = 69
+	Permission_PERMISSION_SERVER_READ            Permission = 70
+	Permission_PERMISSION_JOB_ENQUEUE            Permission = 90
+	Permission_PERMISSION_JOB_FETCH              Permission = 91
+	Permission_PERMISSION_JOB_READ               Permission = 92
+	Permission_PERMISSION_JOB_LIST               Permission = 93
+	Permission_PERMISSION_PAYLOAD_READ           Permission = 94
+	Permission_PERMISSION_JOB_RETRY              Permission = 95
+	Permission_PERMISSION_JOB_CANCEL             Permission = 96
+	Permission_PERMISSION_JOB_DELETE             Permission = 97
+	Permission_PERMISSION_JOB_MOVE               Permission = 98
+	Permission_PERMISSION_JOB_APPROVE            Permission = 99
+	Permission_PERMISSION_QUEUE_READ             Permission = 100
+	Permission_PERMISSION_QUEUE_PAUSE            Permission = 101
+	Permission_PERMISSION_QUEUE_UPDATE           Permission = 102
+	Permission_PERMISSION_QUEUE_CLEAR            Permission = 103
+	Permission_PERMISSION_QUEUE_DELETE           Permission = 104
+	Permission_PERMISSION_SCHEDULE_READ          Permission = 105
+	Permission_PERMISSION_SCHEDULE_UPDATE        Permission = 106
+	Permission_PERMISSION_EVENT_READ             Permission = 107
+	Permission_PERMISSION_TENANT_WRITE           Permission = 11
+	Permission_PERMISSION_NAMESPACE_WRITE        Permission = 61
+	Permission_PERMISSION_KEY_WRITE              Permission = 26
+	Permission_PERMISSION_MEMBER_WRITE           Permission = 15
+	Permission_PERMISSION_SSO_WRITE              Permission = 29
+	Permission_PERMISSION_JOB_OPERATE            Permission = 95
 )
 
 // Enum value maps for Permission.
 var (
 	Permission_name = map[int32]string{
-		0:  "PERMISSION_UNSPECIFIED",
-		1:  "PERMISSION_PUBLIC",
-		2:  "PERMISSION_SIGNED_IN",
-		10: "PERMISSION_TENANT_READ",
-		11: "PERMISSION_TENANT_WRITE",
-		20: "PERMISSION_NAMESPACE_READ",
-		21: "PERMISSION_NAMESPACE_WRITE",
-		22: "PERMISSION_NAMESPACE_DELETE",
-		30: "PERMISSION_KEY_READ",
-		31: "PERMISSION_KEY_WRITE",
-		40: "PERMISSION_MEMBER_READ",
-		41: "PERMISSION_MEMBER_WRITE",
-		50: "PERMISSION_SSO_READ",
-		51: "PERMISSION_SSO_WRITE",
-		60: "PERMISSION_AUDIT_READ",
-		70: "PERMISSION_JOB_READ",
-		71: "PERMISSION_JOB_OPERATE",
+		0:   "PERMISSION_UNSPECIFIED",
+		1:   "PERMISSION_PUBLIC",
+		2:   "PERMISSION_SIGNED_IN",
+		3:   "PERMISSION_IN_TENANT",
+		10:  "PERMISSION_TENANT_READ",
+		11:  "PERMISSION_TENANT_UPDATE",
+		12:  "PERMISSION_TENANT_DELETE",
+		13:  "PERMISSION_MEMBER_READ",
+		14:  "PERMISSION_MEMBER_INVITE",
+		15:  "PERMISSION_MEMBER_UPDATE",
+		16:  "PERMISSION_MEMBER_REMOVE",
+		17:  "PERMISSION_GROUP_READ",
+		18:  "PERMISSION_GROUP_UPDATE",
+		19:  "PERMISSION_ROLE_READ",
+		20:  "PERMISSION_ROLE_UPDATE",
+		21:  "PERMISSION_ROLE_ASSIGN",
+		22:  "PERMISSION_SERVICE_ACCOUNT_READ",
+		23:  "PERMISSION_SERVICE_ACCOUNT_UPDATE",
+		24:  "PERMISSION_KEY_READ",
+		25:  "PERMISSION_KEY_CREATE",
+		26:  "PERMISSION_KEY_UPDATE",
+		27:  "PERMISSION_KEY_REVOKE",
+		28:  "PERMISSION_SSO_READ",
+		29:  "PERMISSION_SSO_UPDATE",
+		30:  "PERMISSION_DOMAIN_UPDATE",
+		31:  "PERMISSION_DIRECTORY_UPDATE",
+		32:  "PERMISSION_POLICY_UPDATE",
+		33:  "PERMISSION_SESSION_READ",
+		34:  "PERMISSION_SESSION_REVOKE",
+		35:  "PERMISSION_AUDIT_READ",
+		36:  "PERMISSION_AUDIT_EXPORT",
+		37:  "PERMISSION_AUDIT_UPDATE",
+		38:  "PERMISSION_ACCESS_REVIEW",
+		39:  "PERMISSION_BILLING_READ",
+		40:  "PERMISSION_BILLING_UPDATE",
+		41:  "PERMISSION_NAMESPACE_CREATE",
+		60:  "PERMISSION_NAMESPACE_READ",
+		61:  "PERMISSION_NAMESPACE_UPDATE",
+		62:  "PERMISSION_NAMESPACE_DELETE",
+		63:  "PERMISSION_USAGE_READ",
+		64:  "PERMISSION_WORKER_READ",
+		65:  "PERMISSION_BUDGET_READ",
+		66:  "PERMISSION_BUDGET_UPDATE",
+		67:  "PERMISSION_APPROVAL_READ",
+		68:  "PERMISSION_APPROVAL_UPDATE",
+		69:  "PERMISSION_ACTIVITY_READ",
+		70:  "PERMISSION_SERVER_READ",
+		90:  "PERMISSION_JOB_ENQUEUE",
+		91:  "PERMISSION_JOB_FETCH",
+		92:  "PERMISSION_JOB_READ",
+		93:  "PERMISSION_JOB_LIST",
+		94:  "PERMISSION_PAYLOAD_READ",
+		95:  "PERMISSION_JOB_RETRY",
+		96:  "PERMISSION_JOB_CANCEL",
+		97:  "PERMISSION_JOB_DELETE",
+		98:  "PERMISSION_JOB_MOVE",
+		99:  "PERMISSION_JOB_APPROVE",
+		100: "PERMISSION_QUEUE_READ",
+		101: "PERMISSION_QUEUE_PAUSE",
+		102: "PERMISSION_QUEUE_UPDATE",
+		103: "PERMISSION_QUEUE_CLEAR",
+		104: "PERMISSION_QUEUE_DELETE",
+		105: "PERMISSION_SCHEDULE_READ",
+		106: "PERMISSION_SCHEDULE_UPDATE",
+		107: "PERMISSION_EVENT_READ",
+		// Duplicate value: 11: "PERMISSION_TENANT_WRITE",
+		// Duplicate value: 61: "PERMISSION_NAMESPACE_WRITE",
+		// Duplicate value: 26: "PERMISSION_KEY_WRITE",
+		// Duplicate value: 15: "PERMISSION_MEMBER_WRITE",
+		// Duplicate value: 29: "PERMISSION_SSO_WRITE",
+		// Duplicate value: 95: "PERMISSION_JOB_OPERATE",
 	}
 	Permission_value = map[string]int32{
-		"PERMISSION_UNSPECIFIED":      0,
-		"PERMISSION_PUBLIC":           1,
-		"PERMISSION_SIGNED_IN":        2,
-		"PERMISSION_TENANT_READ":      10,
-		"PERMISSION_TENANT_WRITE":     11,
-		"PERMISSION_NAMESPACE_READ":   20,
-		"PERMISSION_NAMESPACE_WRITE":  21,
-		"PERMISSION_NAMESPACE_DELETE": 22,
-		"PERMISSION_KEY_READ":         30,
-		"PERMISSION_KEY_WRITE":        31,
-		"PERMISSION_MEMBER_READ":      40,
-		"PERMISSION_MEMBER_WRITE":     41,
-		"PERMISSION_SSO_READ":         50,
-		"PERMISSION_SSO_WRITE":        51,
-		"PERMISSION_AUDIT_READ":       60,
-		"PERMISSION_JOB_READ":         70,
-		"PERMISSION_JOB_OPERATE":      71,
+		"PERMISSION_UNSPECIFIED":            0,
+		"PERMISSION_PUBLIC":                 1,
+		"PERMISSION_SIGNED_IN":              2,
+		"PERMISSION_IN_TENANT":              3,
+		"PERMISSION_TENANT_READ":            10,
+		"PERMISSION_TENANT_UPDATE":          11,
+		"PERMISSION_TENANT_DELETE":          12,
+		"PERMISSION_MEMBER_READ":            13,
+		"PERMISSION_MEMBER_INVITE":          14,
+		"PERMISSION_MEMBER_UPDATE":          15,
+		"PERMISSION_MEMBER_REMOVE":          16,
+		"PERMISSION_GROUP_READ":             17,
+		"PERMISSION_GROUP_UPDATE":           18,
+		"PERMISSION_ROLE_READ":              19,
+		"PERMISSION_ROLE_UPDATE":            20,
+		"PERMISSION_ROLE_ASSIGN":            21,
+		"PERMISSION_SERVICE_ACCOUNT_READ":   22,
+		"PERMISSION_SERVICE_ACCOUNT_UPDATE": 23,
+		"PERMISSION_KEY_READ":               24,
+		"PERMISSION_KEY_CREATE":             25,
+		"PERMISSION_KEY_UPDATE":             26,
+		"PERMISSION_KEY_REVOKE":             27,
+		"PERMISSION_SSO_READ":               28,
+		"PERMISSION_SSO_UPDATE":             29,
+		"PERMISSION_DOMAIN_UPDATE":          30,
+		"PERMISSION_DIRECTORY_UPDATE":       31,
+		"PERMISSION_POLICY_UPDATE":          32,
+		"PERMISSION_SESSION_READ":           33,
+		"PERMISSION_SESSION_REVOKE":         34,
+		"PERMISSION_AUDIT_READ":             35,
+		"PERMISSION_AUDIT_EXPORT":           36,
+		"PERMISSION_AUDIT_UPDATE":           37,
+		"PERMISSION_ACCESS_REVIEW":          38,
+		"PERMISSION_BILLING_READ":           39,
+		"PERMISSION_BILLING_UPDATE":         40,
+		"PERMISSION_NAMESPACE_CREATE":       41,
+		"PERMISSION_NAMESPACE_READ":         60,
+		"PERMISSION_NAMESPACE_UPDATE":       61,
+		"PERMISSION_NAMESPACE_DELETE":       62,
+		"PERMISSION_USAGE_READ":             63,
+		"PERMISSION_WORKER_READ":            64,
+		"PERMISSION_BUDGET_READ":            65,
+		"PERMISSION_BUDGET_UPDATE":          66,
+		"PERMISSION_APPROVAL_READ":          67,
+		"PERMISSION_APPROVAL_UPDATE":        68,
+		"PERMISSION_ACTIVITY_READ":          69,
+		"PERMISSION_SERVER_READ":            70,
+		"PERMISSION_JOB_ENQUEUE":            90,
+		"PERMISSION_JOB_FETCH":              91,
+		"PERMISSION_JOB_READ":               92,
+		"PERMISSION_JOB_LIST":               93,
+		"PERMISSION_PAYLOAD_READ":           94,
+		"PERMISSION_JOB_RETRY":              95,
+		"PERMISSION_JOB_CANCEL":             96,
+		"PERMISSION_JOB_DELETE":             97,
+		"PERMISSION_JOB_MOVE":               98,
+		"PERMISSION_JOB_APPROVE":            99,
+		"PERMISSION_QUEUE_READ":             100,
+		"PERMISSION_QUEUE_PAUSE":            101,
+		"PERMISSION_QUEUE_UPDATE":           102,
+		"PERMISSION_QUEUE_CLEAR":            103,
+		"PERMISSION_QUEUE_DELETE":           104,
+		"PERMISSION_SCHEDULE_READ":          105,
+		"PERMISSION_SCHEDULE_UPDATE":        106,
+		"PERMISSION_EVENT_READ":             107,
+		"PERMISSION_TENANT_WRITE":           11,
+		"PERMISSION_NAMESPACE_WRITE":        61,
+		"PERMISSION_KEY_WRITE":              26,
+		"PERMISSION_MEMBER_WRITE":           15,
+		"PERMISSION_SSO_WRITE":              29,
+		"PERMISSION_JOB_OPERATE":            95,
 	}
 )
 
@@ -122,6 +281,62 @@ func (x Permission) Number() protoreflect.EnumNumber {
 // Deprecated: Use Permission.Descriptor instead.
 func (Permission) EnumDescriptor() ([]byte, []int) {
 	return file_corvo_cloud_v1_access_proto_rawDescGZIP(), []int{0}
+}
+
+// Sync is how far a change has reached the cell.
+type Sync int32
+
+const (
+	Sync_SYNC_UNSPECIFIED Sync = 0
+	// Written here; the cell does not know it yet.
+	Sync_SYNC_PENDING Sync = 1
+	// Every proxy of the cell has applied it.
+	Sync_SYNC_READY Sync = 2
+	// Being deleted.
+	Sync_SYNC_DELETING Sync = 3
+)
+
+// Enum value maps for Sync.
+var (
+	Sync_name = map[int32]string{
+		0: "SYNC_UNSPECIFIED",
+		1: "SYNC_PENDING",
+		2: "SYNC_READY",
+		3: "SYNC_DELETING",
+	}
+	Sync_value = map[string]int32{
+		"SYNC_UNSPECIFIED": 0,
+		"SYNC_PENDING":     1,
+		"SYNC_READY":       2,
+		"SYNC_DELETING":    3,
+	}
+)
+
+func (x Sync) Enum() *Sync {
+	p := new(Sync)
+	*p = x
+	return p
+}
+
+func (x Sync) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Sync) Descriptor() protoreflect.EnumDescriptor {
+	return file_corvo_cloud_v1_access_proto_enumTypes[1].Descriptor()
+}
+
+func (Sync) Type() protoreflect.EnumType {
+	return &file_corvo_cloud_v1_access_proto_enumTypes[1]
+}
+
+func (x Sync) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Sync.Descriptor instead.
+func (Sync) EnumDescriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_access_proto_rawDescGZIP(), []int{1}
 }
 
 // TenantRole is what a member or a management key is in a tenant.
@@ -170,11 +385,11 @@ func (x TenantRole) String() string {
 }
 
 func (TenantRole) Descriptor() protoreflect.EnumDescriptor {
-	return file_corvo_cloud_v1_access_proto_enumTypes[1].Descriptor()
+	return file_corvo_cloud_v1_access_proto_enumTypes[2].Descriptor()
 }
 
 func (TenantRole) Type() protoreflect.EnumType {
-	return &file_corvo_cloud_v1_access_proto_enumTypes[1]
+	return &file_corvo_cloud_v1_access_proto_enumTypes[2]
 }
 
 func (x TenantRole) Number() protoreflect.EnumNumber {
@@ -183,7 +398,7 @@ func (x TenantRole) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TenantRole.Descriptor instead.
 func (TenantRole) EnumDescriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_access_proto_rawDescGZIP(), []int{1}
+	return file_corvo_cloud_v1_access_proto_rawDescGZIP(), []int{2}
 }
 
 // NamespaceRole is what a key or a member may do with the jobs of a namespace.
@@ -229,11 +444,11 @@ func (x NamespaceRole) String() string {
 }
 
 func (NamespaceRole) Descriptor() protoreflect.EnumDescriptor {
-	return file_corvo_cloud_v1_access_proto_enumTypes[2].Descriptor()
+	return file_corvo_cloud_v1_access_proto_enumTypes[3].Descriptor()
 }
 
 func (NamespaceRole) Type() protoreflect.EnumType {
-	return &file_corvo_cloud_v1_access_proto_enumTypes[2]
+	return &file_corvo_cloud_v1_access_proto_enumTypes[3]
 }
 
 func (x NamespaceRole) Number() protoreflect.EnumNumber {
@@ -242,62 +457,6 @@ func (x NamespaceRole) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NamespaceRole.Descriptor instead.
 func (NamespaceRole) EnumDescriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_access_proto_rawDescGZIP(), []int{2}
-}
-
-// Sync is how far a change has reached the cell.
-type Sync int32
-
-const (
-	Sync_SYNC_UNSPECIFIED Sync = 0
-	// Written here; the cell does not know it yet.
-	Sync_SYNC_PENDING Sync = 1
-	// Every proxy of the cell has applied it.
-	Sync_SYNC_READY Sync = 2
-	// Being deleted.
-	Sync_SYNC_DELETING Sync = 3
-)
-
-// Enum value maps for Sync.
-var (
-	Sync_name = map[int32]string{
-		0: "SYNC_UNSPECIFIED",
-		1: "SYNC_PENDING",
-		2: "SYNC_READY",
-		3: "SYNC_DELETING",
-	}
-	Sync_value = map[string]int32{
-		"SYNC_UNSPECIFIED": 0,
-		"SYNC_PENDING":     1,
-		"SYNC_READY":       2,
-		"SYNC_DELETING":    3,
-	}
-)
-
-func (x Sync) Enum() *Sync {
-	p := new(Sync)
-	*p = x
-	return p
-}
-
-func (x Sync) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Sync) Descriptor() protoreflect.EnumDescriptor {
-	return file_corvo_cloud_v1_access_proto_enumTypes[3].Descriptor()
-}
-
-func (Sync) Type() protoreflect.EnumType {
-	return &file_corvo_cloud_v1_access_proto_enumTypes[3]
-}
-
-func (x Sync) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Sync.Descriptor instead.
-func (Sync) EnumDescriptor() ([]byte, []int) {
 	return file_corvo_cloud_v1_access_proto_rawDescGZIP(), []int{3}
 }
 
@@ -310,39 +469,124 @@ var file_corvo_cloud_v1_access_proto_extTypes = []protoimpl.ExtensionInfo{
 		Tag:           "varint,50901,opt,name=permission,enum=corvo.cloud.v1.Permission",
 		Filename:      "corvo/cloud/v1/access.proto",
 	},
+	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         50902,
+		Name:          "corvo.cloud.v1.half_open",
+		Tag:           "varint,50902,opt,name=half_open",
+		Filename:      "corvo/cloud/v1/access.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         50903,
+		Name:          "corvo.cloud.v1.step_up",
+		Tag:           "varint,50903,opt,name=step_up",
+		Filename:      "corvo/cloud/v1/access.proto",
+	},
 }
 
 // Extension fields to descriptorpb.MethodOptions.
 var (
 	// optional corvo.cloud.v1.Permission permission = 50901;
 	E_Permission = &file_corvo_cloud_v1_access_proto_extTypes[0]
+	// The method is also for a session whose sign-in lacks the second factor.
+	//
+	// optional bool half_open = 50902;
+	E_HalfOpen = &file_corvo_cloud_v1_access_proto_extTypes[1]
+	// The method is dangerous: a person who has a second factor must have shown it within
+	// the last ten minutes. The refusal's reason is STEP_UP_REQUIRED.
+	//
+	// optional bool step_up = 50903;
+	E_StepUp = &file_corvo_cloud_v1_access_proto_extTypes[2]
 )
 
 var File_corvo_cloud_v1_access_proto protoreflect.FileDescriptor
 
 const file_corvo_cloud_v1_access_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcorvo/cloud/v1/access.proto\x12\x0ecorvo.cloud.v1\x1a google/protobuf/descriptor.proto*\xe1\x03\n" +
+	"\x1bcorvo/cloud/v1/access.proto\x12\x0ecorvo.cloud.v1\x1a google/protobuf/descriptor.proto*\x86\x10\n" +
 	"\n" +
 	"Permission\x12\x1a\n" +
 	"\x16PERMISSION_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PERMISSION_PUBLIC\x10\x01\x12\x18\n" +
-	"\x14PERMISSION_SIGNED_IN\x10\x02\x12\x1a\n" +
+	"\x14PERMISSION_SIGNED_IN\x10\x02\x12\x18\n" +
+	"\x14PERMISSION_IN_TENANT\x10\x03\x12\x1a\n" +
 	"\x16PERMISSION_TENANT_READ\x10\n" +
-	"\x12\x1b\n" +
-	"\x17PERMISSION_TENANT_WRITE\x10\v\x12\x1d\n" +
-	"\x19PERMISSION_NAMESPACE_READ\x10\x14\x12\x1e\n" +
-	"\x1aPERMISSION_NAMESPACE_WRITE\x10\x15\x12\x1f\n" +
-	"\x1bPERMISSION_NAMESPACE_DELETE\x10\x16\x12\x17\n" +
-	"\x13PERMISSION_KEY_READ\x10\x1e\x12\x18\n" +
-	"\x14PERMISSION_KEY_WRITE\x10\x1f\x12\x1a\n" +
-	"\x16PERMISSION_MEMBER_READ\x10(\x12\x1b\n" +
-	"\x17PERMISSION_MEMBER_WRITE\x10)\x12\x17\n" +
-	"\x13PERMISSION_SSO_READ\x102\x12\x18\n" +
-	"\x14PERMISSION_SSO_WRITE\x103\x12\x19\n" +
-	"\x15PERMISSION_AUDIT_READ\x10<\x12\x17\n" +
-	"\x13PERMISSION_JOB_READ\x10F\x12\x1a\n" +
-	"\x16PERMISSION_JOB_OPERATE\x10G*\xbc\x01\n" +
+	"\x12\x1c\n" +
+	"\x18PERMISSION_TENANT_UPDATE\x10\v\x12\x1c\n" +
+	"\x18PERMISSION_TENANT_DELETE\x10\f\x12\x1a\n" +
+	"\x16PERMISSION_MEMBER_READ\x10\r\x12\x1c\n" +
+	"\x18PERMISSION_MEMBER_INVITE\x10\x0e\x12\x1c\n" +
+	"\x18PERMISSION_MEMBER_UPDATE\x10\x0f\x12\x1c\n" +
+	"\x18PERMISSION_MEMBER_REMOVE\x10\x10\x12\x19\n" +
+	"\x15PERMISSION_GROUP_READ\x10\x11\x12\x1b\n" +
+	"\x17PERMISSION_GROUP_UPDATE\x10\x12\x12\x18\n" +
+	"\x14PERMISSION_ROLE_READ\x10\x13\x12\x1a\n" +
+	"\x16PERMISSION_ROLE_UPDATE\x10\x14\x12\x1a\n" +
+	"\x16PERMISSION_ROLE_ASSIGN\x10\x15\x12#\n" +
+	"\x1fPERMISSION_SERVICE_ACCOUNT_READ\x10\x16\x12%\n" +
+	"!PERMISSION_SERVICE_ACCOUNT_UPDATE\x10\x17\x12\x17\n" +
+	"\x13PERMISSION_KEY_READ\x10\x18\x12\x19\n" +
+	"\x15PERMISSION_KEY_CREATE\x10\x19\x12\x19\n" +
+	"\x15PERMISSION_KEY_UPDATE\x10\x1a\x12\x19\n" +
+	"\x15PERMISSION_KEY_REVOKE\x10\x1b\x12\x17\n" +
+	"\x13PERMISSION_SSO_READ\x10\x1c\x12\x19\n" +
+	"\x15PERMISSION_SSO_UPDATE\x10\x1d\x12\x1c\n" +
+	"\x18PERMISSION_DOMAIN_UPDATE\x10\x1e\x12\x1f\n" +
+	"\x1bPERMISSION_DIRECTORY_UPDATE\x10\x1f\x12\x1c\n" +
+	"\x18PERMISSION_POLICY_UPDATE\x10 \x12\x1b\n" +
+	"\x17PERMISSION_SESSION_READ\x10!\x12\x1d\n" +
+	"\x19PERMISSION_SESSION_REVOKE\x10\"\x12\x19\n" +
+	"\x15PERMISSION_AUDIT_READ\x10#\x12\x1b\n" +
+	"\x17PERMISSION_AUDIT_EXPORT\x10$\x12\x1b\n" +
+	"\x17PERMISSION_AUDIT_UPDATE\x10%\x12\x1c\n" +
+	"\x18PERMISSION_ACCESS_REVIEW\x10&\x12\x1b\n" +
+	"\x17PERMISSION_BILLING_READ\x10'\x12\x1d\n" +
+	"\x19PERMISSION_BILLING_UPDATE\x10(\x12\x1f\n" +
+	"\x1bPERMISSION_NAMESPACE_CREATE\x10)\x12\x1d\n" +
+	"\x19PERMISSION_NAMESPACE_READ\x10<\x12\x1f\n" +
+	"\x1bPERMISSION_NAMESPACE_UPDATE\x10=\x12\x1f\n" +
+	"\x1bPERMISSION_NAMESPACE_DELETE\x10>\x12\x19\n" +
+	"\x15PERMISSION_USAGE_READ\x10?\x12\x1a\n" +
+	"\x16PERMISSION_WORKER_READ\x10@\x12\x1a\n" +
+	"\x16PERMISSION_BUDGET_READ\x10A\x12\x1c\n" +
+	"\x18PERMISSION_BUDGET_UPDATE\x10B\x12\x1c\n" +
+	"\x18PERMISSION_APPROVAL_READ\x10C\x12\x1e\n" +
+	"\x1aPERMISSION_APPROVAL_UPDATE\x10D\x12\x1c\n" +
+	"\x18PERMISSION_ACTIVITY_READ\x10E\x12\x1a\n" +
+	"\x16PERMISSION_SERVER_READ\x10F\x12\x1a\n" +
+	"\x16PERMISSION_JOB_ENQUEUE\x10Z\x12\x18\n" +
+	"\x14PERMISSION_JOB_FETCH\x10[\x12\x17\n" +
+	"\x13PERMISSION_JOB_READ\x10\\\x12\x17\n" +
+	"\x13PERMISSION_JOB_LIST\x10]\x12\x1b\n" +
+	"\x17PERMISSION_PAYLOAD_READ\x10^\x12\x18\n" +
+	"\x14PERMISSION_JOB_RETRY\x10_\x12\x19\n" +
+	"\x15PERMISSION_JOB_CANCEL\x10`\x12\x19\n" +
+	"\x15PERMISSION_JOB_DELETE\x10a\x12\x17\n" +
+	"\x13PERMISSION_JOB_MOVE\x10b\x12\x1a\n" +
+	"\x16PERMISSION_JOB_APPROVE\x10c\x12\x19\n" +
+	"\x15PERMISSION_QUEUE_READ\x10d\x12\x1a\n" +
+	"\x16PERMISSION_QUEUE_PAUSE\x10e\x12\x1b\n" +
+	"\x17PERMISSION_QUEUE_UPDATE\x10f\x12\x1a\n" +
+	"\x16PERMISSION_QUEUE_CLEAR\x10g\x12\x1b\n" +
+	"\x17PERMISSION_QUEUE_DELETE\x10h\x12\x1c\n" +
+	"\x18PERMISSION_SCHEDULE_READ\x10i\x12\x1e\n" +
+	"\x1aPERMISSION_SCHEDULE_UPDATE\x10j\x12\x19\n" +
+	"\x15PERMISSION_EVENT_READ\x10k\x12\x1b\n" +
+	"\x17PERMISSION_TENANT_WRITE\x10\v\x12\x1e\n" +
+	"\x1aPERMISSION_NAMESPACE_WRITE\x10=\x12\x18\n" +
+	"\x14PERMISSION_KEY_WRITE\x10\x1a\x12\x1b\n" +
+	"\x17PERMISSION_MEMBER_WRITE\x10\x0f\x12\x18\n" +
+	"\x14PERMISSION_SSO_WRITE\x10\x1d\x12\x1a\n" +
+	"\x16PERMISSION_JOB_OPERATE\x10_\x1a\x02\x10\x01*Q\n" +
+	"\x04Sync\x12\x14\n" +
+	"\x10SYNC_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fSYNC_PENDING\x10\x01\x12\x0e\n" +
+	"\n" +
+	"SYNC_READY\x10\x02\x12\x11\n" +
+	"\rSYNC_DELETING\x10\x03*\xbc\x01\n" +
 	"\n" +
 	"TenantRole\x12\x1b\n" +
 	"\x17TENANT_ROLE_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -358,16 +602,12 @@ const file_corvo_cloud_v1_access_proto_rawDesc = "" +
 	"\x17NAMESPACE_ROLE_OPERATOR\x10\x02\x12\x1b\n" +
 	"\x17NAMESPACE_ROLE_PRODUCER\x10\x03\x12\x19\n" +
 	"\x15NAMESPACE_ROLE_WORKER\x10\x04\x12\x19\n" +
-	"\x15NAMESPACE_ROLE_VIEWER\x10\x05*Q\n" +
-	"\x04Sync\x12\x14\n" +
-	"\x10SYNC_UNSPECIFIED\x10\x00\x12\x10\n" +
-	"\fSYNC_PENDING\x10\x01\x12\x0e\n" +
-	"\n" +
-	"SYNC_READY\x10\x02\x12\x11\n" +
-	"\rSYNC_DELETING\x10\x03:\\\n" +
+	"\x15NAMESPACE_ROLE_VIEWER\x10\x05:\\\n" +
 	"\n" +
 	"permission\x12\x1e.google.protobuf.MethodOptions\x18Ս\x03 \x01(\x0e2\x1a.corvo.cloud.v1.PermissionR\n" +
-	"permissionBKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
+	"permission:=\n" +
+	"\thalf_open\x12\x1e.google.protobuf.MethodOptions\x18֍\x03 \x01(\bR\bhalfOpen:9\n" +
+	"\astep_up\x12\x1e.google.protobuf.MethodOptions\x18\u05cd\x03 \x01(\bR\x06stepUpBKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 
 var (
 	file_corvo_cloud_v1_access_proto_rawDescOnce sync.Once
@@ -384,18 +624,20 @@ func file_corvo_cloud_v1_access_proto_rawDescGZIP() []byte {
 var file_corvo_cloud_v1_access_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_corvo_cloud_v1_access_proto_goTypes = []any{
 	(Permission)(0),                    // 0: corvo.cloud.v1.Permission
-	(TenantRole)(0),                    // 1: corvo.cloud.v1.TenantRole
-	(NamespaceRole)(0),                 // 2: corvo.cloud.v1.NamespaceRole
-	(Sync)(0),                          // 3: corvo.cloud.v1.Sync
+	(Sync)(0),                          // 1: corvo.cloud.v1.Sync
+	(TenantRole)(0),                    // 2: corvo.cloud.v1.TenantRole
+	(NamespaceRole)(0),                 // 3: corvo.cloud.v1.NamespaceRole
 	(*descriptorpb.MethodOptions)(nil), // 4: google.protobuf.MethodOptions
 }
 var file_corvo_cloud_v1_access_proto_depIdxs = []int32{
 	4, // 0: corvo.cloud.v1.permission:extendee -> google.protobuf.MethodOptions
-	0, // 1: corvo.cloud.v1.permission:type_name -> corvo.cloud.v1.Permission
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	1, // [1:2] is the sub-list for extension type_name
-	0, // [0:1] is the sub-list for extension extendee
+	4, // 1: corvo.cloud.v1.half_open:extendee -> google.protobuf.MethodOptions
+	4, // 2: corvo.cloud.v1.step_up:extendee -> google.protobuf.MethodOptions
+	0, // 3: corvo.cloud.v1.permission:type_name -> corvo.cloud.v1.Permission
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	3, // [3:4] is the sub-list for extension type_name
+	0, // [0:3] is the sub-list for extension extendee
 	0, // [0:0] is the sub-list for field type_name
 }
 
@@ -411,7 +653,7 @@ func file_corvo_cloud_v1_access_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cloud_v1_access_proto_rawDesc), len(file_corvo_cloud_v1_access_proto_rawDesc)),
 			NumEnums:      4,
 			NumMessages:   0,
-			NumExtensions: 1,
+			NumExtensions: 3,
 			NumServices:   0,
 		},
 		GoTypes:           file_corvo_cloud_v1_access_proto_goTypes,

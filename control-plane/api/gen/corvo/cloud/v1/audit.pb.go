@@ -393,7 +393,7 @@ const file_corvo_cloud_v1_audit_proto_rawDesc = "" +
 	"\x06events\x18\x01 \x03(\v2\x1a.corvo.cloud.v1.AuditEventR\x06events\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2{\n" +
 	"\fAuditService\x12k\n" +
-	"\x0fListAuditEvents\x12&.corvo.cloud.v1.ListAuditEventsRequest\x1a'.corvo.cloud.v1.ListAuditEventsResponse\"\a\xa8\xed\x18<\x90\x02\x01BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
+	"\x0fListAuditEvents\x12&.corvo.cloud.v1.ListAuditEventsRequest\x1a'.corvo.cloud.v1.ListAuditEventsResponse\"\a\xa8\xed\x18#\x90\x02\x01BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 
 var (
 	file_corvo_cloud_v1_audit_proto_rawDescOnce sync.Once

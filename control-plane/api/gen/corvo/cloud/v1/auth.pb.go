@@ -909,7 +909,7 @@ const file_corvo_cloud_v1_auth_proto_rawDesc = "" +
 	"\vFinishLogin\x12\".corvo.cloud.v1.FinishLoginRequest\x1a#.corvo.cloud.v1.FinishLoginResponse\"\x04\xa8\xed\x18\x01\x12M\n" +
 	"\x06Logout\x12\x1d.corvo.cloud.v1.LogoutRequest\x1a\x1e.corvo.cloud.v1.LogoutResponse\"\x04\xa8\xed\x18\x02\x12t\n" +
 	"\x12GetCurrentIdentity\x12).corvo.cloud.v1.GetCurrentIdentityRequest\x1a*.corvo.cloud.v1.GetCurrentIdentityResponse\"\a\xa8\xed\x18\x02\x90\x02\x01\x12V\n" +
-	"\tMintToken\x12 .corvo.cloud.v1.MintTokenRequest\x1a!.corvo.cloud.v1.MintTokenResponse\"\x04\xa8\xed\x18FBKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
+	"\tMintToken\x12 .corvo.cloud.v1.MintTokenRequest\x1a!.corvo.cloud.v1.MintTokenResponse\"\x04\xa8\xed\x18\\BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 
 var (
 	file_corvo_cloud_v1_auth_proto_rawDescOnce sync.Once

@@ -1426,13 +1426,13 @@ const file_corvo_cloud_v1_member_proto_rawDesc = "" +
 	"\x18AcceptInvitationResponse\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant2\xc0\a\n" +
 	"\rMemberService\x12_\n" +
-	"\vListMembers\x12\".corvo.cloud.v1.ListMembersRequest\x1a#.corvo.cloud.v1.ListMembersResponse\"\a\xa8\xed\x18(\x90\x02\x01\x12h\n" +
-	"\x0eListMemberKeys\x12%.corvo.cloud.v1.ListMemberKeysRequest\x1a&.corvo.cloud.v1.ListMemberKeysResponse\"\a\xa8\xed\x18)\x90\x02\x01\x12_\n" +
-	"\fUpdateMember\x12#.corvo.cloud.v1.UpdateMemberRequest\x1a$.corvo.cloud.v1.UpdateMemberResponse\"\x04\xa8\xed\x18)\x12_\n" +
-	"\fRemoveMember\x12#.corvo.cloud.v1.RemoveMemberRequest\x1a$.corvo.cloud.v1.RemoveMemberResponse\"\x04\xa8\xed\x18)\x12k\n" +
-	"\x0fListInvitations\x12&.corvo.cloud.v1.ListInvitationsRequest\x1a'.corvo.cloud.v1.ListInvitationsResponse\"\a\xa8\xed\x18(\x90\x02\x01\x12k\n" +
-	"\x10CreateInvitation\x12'.corvo.cloud.v1.CreateInvitationRequest\x1a(.corvo.cloud.v1.CreateInvitationResponse\"\x04\xa8\xed\x18)\x12k\n" +
-	"\x10RevokeInvitation\x12'.corvo.cloud.v1.RevokeInvitationRequest\x1a(.corvo.cloud.v1.RevokeInvitationResponse\"\x04\xa8\xed\x18)\x12n\n" +
+	"\vListMembers\x12\".corvo.cloud.v1.ListMembersRequest\x1a#.corvo.cloud.v1.ListMembersResponse\"\a\xa8\xed\x18\r\x90\x02\x01\x12h\n" +
+	"\x0eListMemberKeys\x12%.corvo.cloud.v1.ListMemberKeysRequest\x1a&.corvo.cloud.v1.ListMemberKeysResponse\"\a\xa8\xed\x18\x0f\x90\x02\x01\x12_\n" +
+	"\fUpdateMember\x12#.corvo.cloud.v1.UpdateMemberRequest\x1a$.corvo.cloud.v1.UpdateMemberResponse\"\x04\xa8\xed\x18\x0f\x12_\n" +
+	"\fRemoveMember\x12#.corvo.cloud.v1.RemoveMemberRequest\x1a$.corvo.cloud.v1.RemoveMemberResponse\"\x04\xa8\xed\x18\x0f\x12k\n" +
+	"\x0fListInvitations\x12&.corvo.cloud.v1.ListInvitationsRequest\x1a'.corvo.cloud.v1.ListInvitationsResponse\"\a\xa8\xed\x18\r\x90\x02\x01\x12k\n" +
+	"\x10CreateInvitation\x12'.corvo.cloud.v1.CreateInvitationRequest\x1a(.corvo.cloud.v1.CreateInvitationResponse\"\x04\xa8\xed\x18\x0f\x12k\n" +
+	"\x10RevokeInvitation\x12'.corvo.cloud.v1.RevokeInvitationRequest\x1a(.corvo.cloud.v1.RevokeInvitationResponse\"\x04\xa8\xed\x18\x0f\x12n\n" +
 	"\x11PreviewInvitation\x12(.corvo.cloud.v1.PreviewInvitationRequest\x1a).corvo.cloud.v1.PreviewInvitationResponse\"\x04\xa8\xed\x18\x01\x12k\n" +
 	"\x10AcceptInvitation\x12'.corvo.cloud.v1.AcceptInvitationRequest\x1a(.corvo.cloud.v1.AcceptInvitationResponse\"\x04\xa8\xed\x18\x01BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 

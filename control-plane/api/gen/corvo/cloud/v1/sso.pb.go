@@ -1408,13 +1408,13 @@ const file_corvo_cloud_v1_sso_proto_rawDesc = "" +
 	"\x03url\x18\x01 \x01(\tR\x03url2\xae\x06\n" +
 	"\n" +
 	"SsoService\x12t\n" +
-	"\x12ListSsoConnections\x12).corvo.cloud.v1.ListSsoConnectionsRequest\x1a*.corvo.cloud.v1.ListSsoConnectionsResponse\"\a\xa8\xed\x182\x90\x02\x01\x12t\n" +
-	"\x13CreateSsoConnection\x12*.corvo.cloud.v1.CreateSsoConnectionRequest\x1a+.corvo.cloud.v1.CreateSsoConnectionResponse\"\x04\xa8\xed\x183\x12t\n" +
-	"\x13UpdateSsoConnection\x12*.corvo.cloud.v1.UpdateSsoConnectionRequest\x1a+.corvo.cloud.v1.UpdateSsoConnectionResponse\"\x04\xa8\xed\x183\x12t\n" +
-	"\x13SwitchSsoConnection\x12*.corvo.cloud.v1.SwitchSsoConnectionRequest\x1a+.corvo.cloud.v1.SwitchSsoConnectionResponse\"\x04\xa8\xed\x183\x12k\n" +
-	"\x10DiscardSsoChange\x12'.corvo.cloud.v1.DiscardSsoChangeRequest\x1a(.corvo.cloud.v1.DiscardSsoChangeResponse\"\x04\xa8\xed\x183\x12t\n" +
-	"\x13DeleteSsoConnection\x12*.corvo.cloud.v1.DeleteSsoConnectionRequest\x1a+.corvo.cloud.v1.DeleteSsoConnectionResponse\"\x04\xa8\xed\x183\x12e\n" +
-	"\x0eStartTestLogin\x12%.corvo.cloud.v1.StartTestLoginRequest\x1a&.corvo.cloud.v1.StartTestLoginResponse\"\x04\xa8\xed\x183BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
+	"\x12ListSsoConnections\x12).corvo.cloud.v1.ListSsoConnectionsRequest\x1a*.corvo.cloud.v1.ListSsoConnectionsResponse\"\a\xa8\xed\x18\x1c\x90\x02\x01\x12t\n" +
+	"\x13CreateSsoConnection\x12*.corvo.cloud.v1.CreateSsoConnectionRequest\x1a+.corvo.cloud.v1.CreateSsoConnectionResponse\"\x04\xa8\xed\x18\x1d\x12t\n" +
+	"\x13UpdateSsoConnection\x12*.corvo.cloud.v1.UpdateSsoConnectionRequest\x1a+.corvo.cloud.v1.UpdateSsoConnectionResponse\"\x04\xa8\xed\x18\x1d\x12t\n" +
+	"\x13SwitchSsoConnection\x12*.corvo.cloud.v1.SwitchSsoConnectionRequest\x1a+.corvo.cloud.v1.SwitchSsoConnectionResponse\"\x04\xa8\xed\x18\x1d\x12k\n" +
+	"\x10DiscardSsoChange\x12'.corvo.cloud.v1.DiscardSsoChangeRequest\x1a(.corvo.cloud.v1.DiscardSsoChangeResponse\"\x04\xa8\xed\x18\x1d\x12t\n" +
+	"\x13DeleteSsoConnection\x12*.corvo.cloud.v1.DeleteSsoConnectionRequest\x1a+.corvo.cloud.v1.DeleteSsoConnectionResponse\"\x04\xa8\xed\x18\x1d\x12e\n" +
+	"\x0eStartTestLogin\x12%.corvo.cloud.v1.StartTestLoginRequest\x1a&.corvo.cloud.v1.StartTestLoginResponse\"\x04\xa8\xed\x18\x1dBKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 
 var (
 	file_corvo_cloud_v1_sso_proto_rawDescOnce sync.Once
