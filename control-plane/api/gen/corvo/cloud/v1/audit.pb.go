@@ -11,6 +11,7 @@ package cloudv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
 	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
@@ -24,6 +25,113 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+// AuditFormat is what the lines of an export are.
+type AuditFormat int32
+
+const (
+	// The same as AUDIT_FORMAT_NATIVE.
+	AuditFormat_AUDIT_FORMAT_UNSPECIFIED AuditFormat = 0
+	AuditFormat_AUDIT_FORMAT_NATIVE      AuditFormat = 1
+	// Open Cybersecurity Schema Framework 1.3.
+	AuditFormat_AUDIT_FORMAT_OCSF AuditFormat = 2
+)
+
+// Enum value maps for AuditFormat.
+var (
+	AuditFormat_name = map[int32]string{
+		0: "AUDIT_FORMAT_UNSPECIFIED",
+		1: "AUDIT_FORMAT_NATIVE",
+		2: "AUDIT_FORMAT_OCSF",
+	}
+	AuditFormat_value = map[string]int32{
+		"AUDIT_FORMAT_UNSPECIFIED": 0,
+		"AUDIT_FORMAT_NATIVE":      1,
+		"AUDIT_FORMAT_OCSF":        2,
+	}
+)
+
+func (x AuditFormat) Enum() *AuditFormat {
+	p := new(AuditFormat)
+	*p = x
+	return p
+}
+
+func (x AuditFormat) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AuditFormat) Descriptor() protoreflect.EnumDescriptor {
+	return file_corvo_cloud_v1_audit_proto_enumTypes[0].Descriptor()
+}
+
+func (AuditFormat) Type() protoreflect.EnumType {
+	return &file_corvo_cloud_v1_audit_proto_enumTypes[0]
+}
+
+func (x AuditFormat) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AuditFormat.Descriptor instead.
+func (AuditFormat) EnumDescriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{0}
+}
+
+// AuditSinkState is whether entries arrive.
+type AuditSinkState int32
+
+const (
+	AuditSinkState_AUDIT_SINK_STATE_UNSPECIFIED AuditSinkState = 0
+	AuditSinkState_AUDIT_SINK_STATE_ACTIVE      AuditSinkState = 1
+	// The last attempt failed; it is repeated, less and less often.
+	AuditSinkState_AUDIT_SINK_STATE_FAILING AuditSinkState = 2
+	// Nothing is sent.
+	AuditSinkState_AUDIT_SINK_STATE_DISABLED AuditSinkState = 3
+)
+
+// Enum value maps for AuditSinkState.
+var (
+	AuditSinkState_name = map[int32]string{
+		0: "AUDIT_SINK_STATE_UNSPECIFIED",
+		1: "AUDIT_SINK_STATE_ACTIVE",
+		2: "AUDIT_SINK_STATE_FAILING",
+		3: "AUDIT_SINK_STATE_DISABLED",
+	}
+	AuditSinkState_value = map[string]int32{
+		"AUDIT_SINK_STATE_UNSPECIFIED": 0,
+		"AUDIT_SINK_STATE_ACTIVE":      1,
+		"AUDIT_SINK_STATE_FAILING":     2,
+		"AUDIT_SINK_STATE_DISABLED":    3,
+	}
+)
+
+func (x AuditSinkState) Enum() *AuditSinkState {
+	p := new(AuditSinkState)
+	*p = x
+	return p
+}
+
+func (x AuditSinkState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AuditSinkState) Descriptor() protoreflect.EnumDescriptor {
+	return file_corvo_cloud_v1_audit_proto_enumTypes[1].Descriptor()
+}
+
+func (AuditSinkState) Type() protoreflect.EnumType {
+	return &file_corvo_cloud_v1_audit_proto_enumTypes[1]
+}
+
+func (x AuditSinkState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AuditSinkState.Descriptor instead.
+func (AuditSinkState) EnumDescriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{1}
+}
 
 type AuditEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -47,8 +155,14 @@ type AuditEvent struct {
 	// What changed: field → {before, after}; never contains secrets.
 	Changes *structpb.Struct `protobuf:"bytes,13,opt,name=changes,proto3" json:"changes,omitempty"`
 	// Namespace of the queue or job, with its name at that time; empty for other targets.
-	NamespaceId   string `protobuf:"bytes,14,opt,name=namespace_id,json=namespaceId,proto3" json:"namespace_id,omitempty"`
-	Namespace     string `protobuf:"bytes,15,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	NamespaceId string `protobuf:"bytes,14,opt,name=namespace_id,json=namespaceId,proto3" json:"namespace_id,omitempty"`
+	Namespace   string `protobuf:"bytes,15,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Number in the tenant's chain: 1, 2, 3, … in the order of writing. 0 for an entry that
+	// is not in the chain yet.
+	Seq int64 `protobuf:"varint,16,opt,name=seq,proto3" json:"seq,omitempty"`
+	// SHA-256 of the entry before, and of this one with it, in hex.
+	PrevHash      string `protobuf:"bytes,17,opt,name=prev_hash,json=prevHash,proto3" json:"prev_hash,omitempty"`
+	Hash          string `protobuf:"bytes,18,opt,name=hash,proto3" json:"hash,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -184,6 +298,27 @@ func (x *AuditEvent) GetNamespaceId() string {
 func (x *AuditEvent) GetNamespace() string {
 	if x != nil {
 		return x.Namespace
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *AuditEvent) GetPrevHash() string {
+	if x != nil {
+		return x.PrevHash
+	}
+	return ""
+}
+
+func (x *AuditEvent) GetHash() string {
+	if x != nil {
+		return x.Hash
 	}
 	return ""
 }
@@ -351,11 +486,1503 @@ func (x *ListAuditEventsResponse) GetNextPageToken() string {
 	return ""
 }
 
+type ExportAuditLogRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Format AuditFormat            `protobuf:"varint,2,opt,name=format,proto3,enum=corvo.cloud.v1.AuditFormat" json:"format,omitempty"`
+	// Only entries of this time. The export has all entries between the first and the last
+	// of them in the chain.
+	After  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	Before *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=before,proto3" json:"before,omitempty"`
+	// Entries per page: 500 by default, 1000 at most.
+	PageSize      int32  `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportAuditLogRequest) Reset() {
+	*x = ExportAuditLogRequest{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportAuditLogRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportAuditLogRequest) ProtoMessage() {}
+
+func (x *ExportAuditLogRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportAuditLogRequest.ProtoReflect.Descriptor instead.
+func (*ExportAuditLogRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ExportAuditLogRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ExportAuditLogRequest) GetFormat() AuditFormat {
+	if x != nil {
+		return x.Format
+	}
+	return AuditFormat_AUDIT_FORMAT_UNSPECIFIED
+}
+
+func (x *ExportAuditLogRequest) GetAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *ExportAuditLogRequest) GetBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *ExportAuditLogRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ExportAuditLogRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ExportAuditLogResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One JSON object each.
+	Lines []string `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportAuditLogResponse) Reset() {
+	*x = ExportAuditLogResponse{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportAuditLogResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportAuditLogResponse) ProtoMessage() {}
+
+func (x *ExportAuditLogResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportAuditLogResponse.ProtoReflect.Descriptor instead.
+func (*ExportAuditLogResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ExportAuditLogResponse) GetLines() []string {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+func (x *ExportAuditLogResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type ListAuditKeysRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAuditKeysRequest) Reset() {
+	*x = ListAuditKeysRequest{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAuditKeysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAuditKeysRequest) ProtoMessage() {}
+
+func (x *ListAuditKeysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAuditKeysRequest.ProtoReflect.Descriptor instead.
+func (*ListAuditKeysRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ListAuditKeysRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+type ListAuditKeysResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keys          []*AuditKey            `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAuditKeysResponse) Reset() {
+	*x = ListAuditKeysResponse{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAuditKeysResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAuditKeysResponse) ProtoMessage() {}
+
+func (x *ListAuditKeysResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAuditKeysResponse.ProtoReflect.Descriptor instead.
+func (*ListAuditKeysResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ListAuditKeysResponse) GetKeys() []*AuditKey {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+type AuditKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// corvo_audit_ and the first half of the public key's SHA-256.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Ed25519.
+	PublicKey     []byte                 `protobuf:"bytes,2,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditKey) Reset() {
+	*x = AuditKey{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditKey) ProtoMessage() {}
+
+func (x *AuditKey) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditKey.ProtoReflect.Descriptor instead.
+func (*AuditKey) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *AuditKey) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *AuditKey) GetPublicKey() []byte {
+	if x != nil {
+		return x.PublicKey
+	}
+	return nil
+}
+
+func (x *AuditKey) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+type AuditSink struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// snk_<ulid>
+	Id       string      `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	TenantId string      `protobuf:"bytes,2,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
+	Name     string      `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Format   AuditFormat `protobuf:"varint,4,opt,name=format,proto3,enum=corvo.cloud.v1.AuditFormat" json:"format,omitempty"`
+	// Types that are valid to be assigned to Target:
+	//
+	//	*AuditSink_Https
+	//	*AuditSink_S3
+	//	*AuditSink_Syslog
+	Target  isAuditSink_Target `protobuf_oneof:"target"`
+	Enabled bool               `protobuf:"varint,8,opt,name=enabled,proto3" json:"enabled,omitempty"`
+	State   AuditSinkState     `protobuf:"varint,9,opt,name=state,proto3,enum=corvo.cloud.v1.AuditSinkState" json:"state,omitempty"`
+	// Number of the last entry that arrived, and of the newest one.
+	SentSeq       int64                  `protobuf:"varint,10,opt,name=sent_seq,json=sentSeq,proto3" json:"sent_seq,omitempty"`
+	LatestSeq     int64                  `protobuf:"varint,11,opt,name=latest_seq,json=latestSeq,proto3" json:"latest_seq,omitempty"`
+	SentAt        *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
+	FailingSince  *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=failing_since,json=failingSince,proto3" json:"failing_since,omitempty"`
+	LastError     string                 `protobuf:"bytes,14,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	NextAttemptAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=next_attempt_at,json=nextAttemptAt,proto3" json:"next_attempt_at,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	Etag          string                 `protobuf:"bytes,18,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditSink) Reset() {
+	*x = AuditSink{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditSink) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditSink) ProtoMessage() {}
+
+func (x *AuditSink) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditSink.ProtoReflect.Descriptor instead.
+func (*AuditSink) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *AuditSink) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *AuditSink) GetTenantId() string {
+	if x != nil {
+		return x.TenantId
+	}
+	return ""
+}
+
+func (x *AuditSink) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AuditSink) GetFormat() AuditFormat {
+	if x != nil {
+		return x.Format
+	}
+	return AuditFormat_AUDIT_FORMAT_UNSPECIFIED
+}
+
+func (x *AuditSink) GetTarget() isAuditSink_Target {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+func (x *AuditSink) GetHttps() *HttpsAuditSink {
+	if x != nil {
+		if x, ok := x.Target.(*AuditSink_Https); ok {
+			return x.Https
+		}
+	}
+	return nil
+}
+
+func (x *AuditSink) GetS3() *S3AuditSink {
+	if x != nil {
+		if x, ok := x.Target.(*AuditSink_S3); ok {
+			return x.S3
+		}
+	}
+	return nil
+}
+
+func (x *AuditSink) GetSyslog() *SyslogAuditSink {
+	if x != nil {
+		if x, ok := x.Target.(*AuditSink_Syslog); ok {
+			return x.Syslog
+		}
+	}
+	return nil
+}
+
+func (x *AuditSink) GetEnabled() bool {
+	if x != nil {
+		return x.Enabled
+	}
+	return false
+}
+
+func (x *AuditSink) GetState() AuditSinkState {
+	if x != nil {
+		return x.State
+	}
+	return AuditSinkState_AUDIT_SINK_STATE_UNSPECIFIED
+}
+
+func (x *AuditSink) GetSentSeq() int64 {
+	if x != nil {
+		return x.SentSeq
+	}
+	return 0
+}
+
+func (x *AuditSink) GetLatestSeq() int64 {
+	if x != nil {
+		return x.LatestSeq
+	}
+	return 0
+}
+
+func (x *AuditSink) GetSentAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SentAt
+	}
+	return nil
+}
+
+func (x *AuditSink) GetFailingSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FailingSince
+	}
+	return nil
+}
+
+func (x *AuditSink) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *AuditSink) GetNextAttemptAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextAttemptAt
+	}
+	return nil
+}
+
+func (x *AuditSink) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *AuditSink) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
+func (x *AuditSink) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+type isAuditSink_Target interface {
+	isAuditSink_Target()
+}
+
+type AuditSink_Https struct {
+	Https *HttpsAuditSink `protobuf:"bytes,5,opt,name=https,proto3,oneof"`
+}
+
+type AuditSink_S3 struct {
+	S3 *S3AuditSink `protobuf:"bytes,6,opt,name=s3,proto3,oneof"`
+}
+
+type AuditSink_Syslog struct {
+	Syslog *SyslogAuditSink `protobuf:"bytes,7,opt,name=syslog,proto3,oneof"`
+}
+
+func (*AuditSink_Https) isAuditSink_Target() {}
+
+func (*AuditSink_S3) isAuditSink_Target() {}
+
+func (*AuditSink_Syslog) isAuditSink_Target() {}
+
+// HttpsAuditSink gets batches of lines (application/x-ndjson) by POST, signed as Standard
+// Webhooks says: headers webhook-id, webhook-timestamp and webhook-signature (v1, HMAC-SHA256).
+type HttpsAuditSink struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Url   string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// At least 16 characters. Never returned.
+	SigningSecret string `protobuf:"bytes,2,opt,name=signing_secret,json=signingSecret,proto3" json:"signing_secret,omitempty"`
+	// Value of the header Authorization; may be empty. Never returned.
+	Authorization string `protobuf:"bytes,3,opt,name=authorization,proto3" json:"authorization,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HttpsAuditSink) Reset() {
+	*x = HttpsAuditSink{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HttpsAuditSink) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HttpsAuditSink) ProtoMessage() {}
+
+func (x *HttpsAuditSink) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HttpsAuditSink.ProtoReflect.Descriptor instead.
+func (*HttpsAuditSink) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *HttpsAuditSink) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *HttpsAuditSink) GetSigningSecret() string {
+	if x != nil {
+		return x.SigningSecret
+	}
+	return ""
+}
+
+func (x *HttpsAuditSink) GetAuthorization() string {
+	if x != nil {
+		return x.Authorization
+	}
+	return ""
+}
+
+// S3AuditSink gets an object for each batch: <prefix>YYYY/MM/DD/<first>-<last>.ndjson.
+type S3AuditSink struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For example https://s3.eu-central-1.amazonaws.com.
+	Endpoint    string `protobuf:"bytes,1,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	Region      string `protobuf:"bytes,2,opt,name=region,proto3" json:"region,omitempty"`
+	Bucket      string `protobuf:"bytes,3,opt,name=bucket,proto3" json:"bucket,omitempty"`
+	Prefix      string `protobuf:"bytes,4,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	AccessKeyId string `protobuf:"bytes,5,opt,name=access_key_id,json=accessKeyId,proto3" json:"access_key_id,omitempty"`
+	// Never returned.
+	SecretAccessKey string `protobuf:"bytes,6,opt,name=secret_access_key,json=secretAccessKey,proto3" json:"secret_access_key,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *S3AuditSink) Reset() {
+	*x = S3AuditSink{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *S3AuditSink) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*S3AuditSink) ProtoMessage() {}
+
+func (x *S3AuditSink) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use S3AuditSink.ProtoReflect.Descriptor instead.
+func (*S3AuditSink) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *S3AuditSink) GetEndpoint() string {
+	if x != nil {
+		return x.Endpoint
+	}
+	return ""
+}
+
+func (x *S3AuditSink) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *S3AuditSink) GetBucket() string {
+	if x != nil {
+		return x.Bucket
+	}
+	return ""
+}
+
+func (x *S3AuditSink) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *S3AuditSink) GetAccessKeyId() string {
+	if x != nil {
+		return x.AccessKeyId
+	}
+	return ""
+}
+
+func (x *S3AuditSink) GetSecretAccessKey() string {
+	if x != nil {
+		return x.SecretAccessKey
+	}
+	return ""
+}
+
+// SyslogAuditSink gets a message of RFC 5424 for each entry, over TLS (RFC 5425).
+type SyslogAuditSink struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Host  string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	// 6514 by default.
+	Port int32 `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
+	// Certificates, in PEM, that may have signed the server's; empty: the public ones.
+	CaPem         string `protobuf:"bytes,3,opt,name=ca_pem,json=caPem,proto3" json:"ca_pem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SyslogAuditSink) Reset() {
+	*x = SyslogAuditSink{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SyslogAuditSink) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SyslogAuditSink) ProtoMessage() {}
+
+func (x *SyslogAuditSink) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SyslogAuditSink.ProtoReflect.Descriptor instead.
+func (*SyslogAuditSink) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SyslogAuditSink) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *SyslogAuditSink) GetPort() int32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *SyslogAuditSink) GetCaPem() string {
+	if x != nil {
+		return x.CaPem
+	}
+	return ""
+}
+
+type CreateAuditSinkRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Tenant    string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	RequestId string                 `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Name      string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Format    AuditFormat            `protobuf:"varint,4,opt,name=format,proto3,enum=corvo.cloud.v1.AuditFormat" json:"format,omitempty"`
+	// Types that are valid to be assigned to Target:
+	//
+	//	*CreateAuditSinkRequest_Https
+	//	*CreateAuditSinkRequest_S3
+	//	*CreateAuditSinkRequest_Syslog
+	Target isCreateAuditSinkRequest_Target `protobuf_oneof:"target"`
+	// Send the entries that there are, too.
+	FromBeginning bool `protobuf:"varint,8,opt,name=from_beginning,json=fromBeginning,proto3" json:"from_beginning,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateAuditSinkRequest) Reset() {
+	*x = CreateAuditSinkRequest{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateAuditSinkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateAuditSinkRequest) ProtoMessage() {}
+
+func (x *CreateAuditSinkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateAuditSinkRequest.ProtoReflect.Descriptor instead.
+func (*CreateAuditSinkRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *CreateAuditSinkRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *CreateAuditSinkRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *CreateAuditSinkRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CreateAuditSinkRequest) GetFormat() AuditFormat {
+	if x != nil {
+		return x.Format
+	}
+	return AuditFormat_AUDIT_FORMAT_UNSPECIFIED
+}
+
+func (x *CreateAuditSinkRequest) GetTarget() isCreateAuditSinkRequest_Target {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+func (x *CreateAuditSinkRequest) GetHttps() *HttpsAuditSink {
+	if x != nil {
+		if x, ok := x.Target.(*CreateAuditSinkRequest_Https); ok {
+			return x.Https
+		}
+	}
+	return nil
+}
+
+func (x *CreateAuditSinkRequest) GetS3() *S3AuditSink {
+	if x != nil {
+		if x, ok := x.Target.(*CreateAuditSinkRequest_S3); ok {
+			return x.S3
+		}
+	}
+	return nil
+}
+
+func (x *CreateAuditSinkRequest) GetSyslog() *SyslogAuditSink {
+	if x != nil {
+		if x, ok := x.Target.(*CreateAuditSinkRequest_Syslog); ok {
+			return x.Syslog
+		}
+	}
+	return nil
+}
+
+func (x *CreateAuditSinkRequest) GetFromBeginning() bool {
+	if x != nil {
+		return x.FromBeginning
+	}
+	return false
+}
+
+type isCreateAuditSinkRequest_Target interface {
+	isCreateAuditSinkRequest_Target()
+}
+
+type CreateAuditSinkRequest_Https struct {
+	Https *HttpsAuditSink `protobuf:"bytes,5,opt,name=https,proto3,oneof"`
+}
+
+type CreateAuditSinkRequest_S3 struct {
+	S3 *S3AuditSink `protobuf:"bytes,6,opt,name=s3,proto3,oneof"`
+}
+
+type CreateAuditSinkRequest_Syslog struct {
+	Syslog *SyslogAuditSink `protobuf:"bytes,7,opt,name=syslog,proto3,oneof"`
+}
+
+func (*CreateAuditSinkRequest_Https) isCreateAuditSinkRequest_Target() {}
+
+func (*CreateAuditSinkRequest_S3) isCreateAuditSinkRequest_Target() {}
+
+func (*CreateAuditSinkRequest_Syslog) isCreateAuditSinkRequest_Target() {}
+
+type CreateAuditSinkResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sink          *AuditSink             `protobuf:"bytes,1,opt,name=sink,proto3" json:"sink,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateAuditSinkResponse) Reset() {
+	*x = CreateAuditSinkResponse{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateAuditSinkResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateAuditSinkResponse) ProtoMessage() {}
+
+func (x *CreateAuditSinkResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateAuditSinkResponse.ProtoReflect.Descriptor instead.
+func (*CreateAuditSinkResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *CreateAuditSinkResponse) GetSink() *AuditSink {
+	if x != nil {
+		return x.Sink
+	}
+	return nil
+}
+
+type GetAuditSinkRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	SinkId        string                 `protobuf:"bytes,2,opt,name=sink_id,json=sinkId,proto3" json:"sink_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetAuditSinkRequest) Reset() {
+	*x = GetAuditSinkRequest{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetAuditSinkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetAuditSinkRequest) ProtoMessage() {}
+
+func (x *GetAuditSinkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetAuditSinkRequest.ProtoReflect.Descriptor instead.
+func (*GetAuditSinkRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *GetAuditSinkRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *GetAuditSinkRequest) GetSinkId() string {
+	if x != nil {
+		return x.SinkId
+	}
+	return ""
+}
+
+type GetAuditSinkResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sink          *AuditSink             `protobuf:"bytes,1,opt,name=sink,proto3" json:"sink,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetAuditSinkResponse) Reset() {
+	*x = GetAuditSinkResponse{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetAuditSinkResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetAuditSinkResponse) ProtoMessage() {}
+
+func (x *GetAuditSinkResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetAuditSinkResponse.ProtoReflect.Descriptor instead.
+func (*GetAuditSinkResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *GetAuditSinkResponse) GetSink() *AuditSink {
+	if x != nil {
+		return x.Sink
+	}
+	return nil
+}
+
+type ListAuditSinksRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAuditSinksRequest) Reset() {
+	*x = ListAuditSinksRequest{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAuditSinksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAuditSinksRequest) ProtoMessage() {}
+
+func (x *ListAuditSinksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAuditSinksRequest.ProtoReflect.Descriptor instead.
+func (*ListAuditSinksRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListAuditSinksRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+type ListAuditSinksResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sinks         []*AuditSink           `protobuf:"bytes,1,rep,name=sinks,proto3" json:"sinks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAuditSinksResponse) Reset() {
+	*x = ListAuditSinksResponse{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAuditSinksResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAuditSinksResponse) ProtoMessage() {}
+
+func (x *ListAuditSinksResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAuditSinksResponse.ProtoReflect.Descriptor instead.
+func (*ListAuditSinksResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ListAuditSinksResponse) GetSinks() []*AuditSink {
+	if x != nil {
+		return x.Sinks
+	}
+	return nil
+}
+
+type UpdateAuditSinkRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	SinkId string                 `protobuf:"bytes,2,opt,name=sink_id,json=sinkId,proto3" json:"sink_id,omitempty"`
+	// Values of the fields named in update_mask: name, format, enabled, https, s3, syslog.
+	Name   string      `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Format AuditFormat `protobuf:"varint,4,opt,name=format,proto3,enum=corvo.cloud.v1.AuditFormat" json:"format,omitempty"`
+	// Types that are valid to be assigned to Target:
+	//
+	//	*UpdateAuditSinkRequest_Https
+	//	*UpdateAuditSinkRequest_S3
+	//	*UpdateAuditSinkRequest_Syslog
+	Target        isUpdateAuditSinkRequest_Target `protobuf_oneof:"target"`
+	Enabled       bool                            `protobuf:"varint,8,opt,name=enabled,proto3" json:"enabled,omitempty"`
+	UpdateMask    *fieldmaskpb.FieldMask          `protobuf:"bytes,9,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
+	Etag          string                          `protobuf:"bytes,10,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateAuditSinkRequest) Reset() {
+	*x = UpdateAuditSinkRequest{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateAuditSinkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateAuditSinkRequest) ProtoMessage() {}
+
+func (x *UpdateAuditSinkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateAuditSinkRequest.ProtoReflect.Descriptor instead.
+func (*UpdateAuditSinkRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *UpdateAuditSinkRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *UpdateAuditSinkRequest) GetSinkId() string {
+	if x != nil {
+		return x.SinkId
+	}
+	return ""
+}
+
+func (x *UpdateAuditSinkRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *UpdateAuditSinkRequest) GetFormat() AuditFormat {
+	if x != nil {
+		return x.Format
+	}
+	return AuditFormat_AUDIT_FORMAT_UNSPECIFIED
+}
+
+func (x *UpdateAuditSinkRequest) GetTarget() isUpdateAuditSinkRequest_Target {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+func (x *UpdateAuditSinkRequest) GetHttps() *HttpsAuditSink {
+	if x != nil {
+		if x, ok := x.Target.(*UpdateAuditSinkRequest_Https); ok {
+			return x.Https
+		}
+	}
+	return nil
+}
+
+func (x *UpdateAuditSinkRequest) GetS3() *S3AuditSink {
+	if x != nil {
+		if x, ok := x.Target.(*UpdateAuditSinkRequest_S3); ok {
+			return x.S3
+		}
+	}
+	return nil
+}
+
+func (x *UpdateAuditSinkRequest) GetSyslog() *SyslogAuditSink {
+	if x != nil {
+		if x, ok := x.Target.(*UpdateAuditSinkRequest_Syslog); ok {
+			return x.Syslog
+		}
+	}
+	return nil
+}
+
+func (x *UpdateAuditSinkRequest) GetEnabled() bool {
+	if x != nil {
+		return x.Enabled
+	}
+	return false
+}
+
+func (x *UpdateAuditSinkRequest) GetUpdateMask() *fieldmaskpb.FieldMask {
+	if x != nil {
+		return x.UpdateMask
+	}
+	return nil
+}
+
+func (x *UpdateAuditSinkRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+type isUpdateAuditSinkRequest_Target interface {
+	isUpdateAuditSinkRequest_Target()
+}
+
+type UpdateAuditSinkRequest_Https struct {
+	Https *HttpsAuditSink `protobuf:"bytes,5,opt,name=https,proto3,oneof"`
+}
+
+type UpdateAuditSinkRequest_S3 struct {
+	S3 *S3AuditSink `protobuf:"bytes,6,opt,name=s3,proto3,oneof"`
+}
+
+type UpdateAuditSinkRequest_Syslog struct {
+	Syslog *SyslogAuditSink `protobuf:"bytes,7,opt,name=syslog,proto3,oneof"`
+}
+
+func (*UpdateAuditSinkRequest_Https) isUpdateAuditSinkRequest_Target() {}
+
+func (*UpdateAuditSinkRequest_S3) isUpdateAuditSinkRequest_Target() {}
+
+func (*UpdateAuditSinkRequest_Syslog) isUpdateAuditSinkRequest_Target() {}
+
+type UpdateAuditSinkResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sink          *AuditSink             `protobuf:"bytes,1,opt,name=sink,proto3" json:"sink,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateAuditSinkResponse) Reset() {
+	*x = UpdateAuditSinkResponse{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateAuditSinkResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateAuditSinkResponse) ProtoMessage() {}
+
+func (x *UpdateAuditSinkResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateAuditSinkResponse.ProtoReflect.Descriptor instead.
+func (*UpdateAuditSinkResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *UpdateAuditSinkResponse) GetSink() *AuditSink {
+	if x != nil {
+		return x.Sink
+	}
+	return nil
+}
+
+type DeleteAuditSinkRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	SinkId        string                 `protobuf:"bytes,2,opt,name=sink_id,json=sinkId,proto3" json:"sink_id,omitempty"`
+	AllowMissing  bool                   `protobuf:"varint,3,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteAuditSinkRequest) Reset() {
+	*x = DeleteAuditSinkRequest{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteAuditSinkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteAuditSinkRequest) ProtoMessage() {}
+
+func (x *DeleteAuditSinkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteAuditSinkRequest.ProtoReflect.Descriptor instead.
+func (*DeleteAuditSinkRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *DeleteAuditSinkRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *DeleteAuditSinkRequest) GetSinkId() string {
+	if x != nil {
+		return x.SinkId
+	}
+	return ""
+}
+
+func (x *DeleteAuditSinkRequest) GetAllowMissing() bool {
+	if x != nil {
+		return x.AllowMissing
+	}
+	return false
+}
+
+type DeleteAuditSinkResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteAuditSinkResponse) Reset() {
+	*x = DeleteAuditSinkResponse{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteAuditSinkResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteAuditSinkResponse) ProtoMessage() {}
+
+func (x *DeleteAuditSinkResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteAuditSinkResponse.ProtoReflect.Descriptor instead.
+func (*DeleteAuditSinkResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{21}
+}
+
+type TestAuditSinkRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	SinkId        string                 `protobuf:"bytes,2,opt,name=sink_id,json=sinkId,proto3" json:"sink_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TestAuditSinkRequest) Reset() {
+	*x = TestAuditSinkRequest{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TestAuditSinkRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TestAuditSinkRequest) ProtoMessage() {}
+
+func (x *TestAuditSinkRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TestAuditSinkRequest.ProtoReflect.Descriptor instead.
+func (*TestAuditSinkRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *TestAuditSinkRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *TestAuditSinkRequest) GetSinkId() string {
+	if x != nil {
+		return x.SinkId
+	}
+	return ""
+}
+
+type TestAuditSinkResponse struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Delivered bool                   `protobuf:"varint,1,opt,name=delivered,proto3" json:"delivered,omitempty"`
+	// Why not.
+	Problem       string `protobuf:"bytes,2,opt,name=problem,proto3" json:"problem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TestAuditSinkResponse) Reset() {
+	*x = TestAuditSinkResponse{}
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TestAuditSinkResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TestAuditSinkResponse) ProtoMessage() {}
+
+func (x *TestAuditSinkResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_audit_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TestAuditSinkResponse.ProtoReflect.Descriptor instead.
+func (*TestAuditSinkResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_audit_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *TestAuditSinkResponse) GetDelivered() bool {
+	if x != nil {
+		return x.Delivered
+	}
+	return false
+}
+
+func (x *TestAuditSinkResponse) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
 var File_corvo_cloud_v1_audit_proto protoreflect.FileDescriptor
 
 const file_corvo_cloud_v1_audit_proto_rawDesc = "" +
 	"\n" +
-	"\x1acorvo/cloud/v1/audit.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcc\x03\n" +
+	"\x1acorvo/cloud/v1/audit.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8f\x04\n" +
 	"\n" +
 	"AuditEvent\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
@@ -377,7 +2004,10 @@ const file_corvo_cloud_v1_audit_proto_rawDesc = "" +
 	"user_agent\x18\f \x01(\tR\tuserAgent\x121\n" +
 	"\achanges\x18\r \x01(\v2\x17.google.protobuf.StructR\achanges\x12!\n" +
 	"\fnamespace_id\x18\x0e \x01(\tR\vnamespaceId\x12\x1c\n" +
-	"\tnamespace\x18\x0f \x01(\tR\tnamespace\"\xc0\x02\n" +
+	"\tnamespace\x18\x0f \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03seq\x18\x10 \x01(\x03R\x03seq\x12\x1b\n" +
+	"\tprev_hash\x18\x11 \x01(\tR\bprevHash\x12\x12\n" +
+	"\x04hash\x18\x12 \x01(\tR\x04hash\"\xc0\x02\n" +
 	"\x16ListAuditEventsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
@@ -391,9 +2021,136 @@ const file_corvo_cloud_v1_audit_proto_rawDesc = "" +
 	"\tnamespace\x18\t \x01(\tR\tnamespace\"u\n" +
 	"\x17ListAuditEventsResponse\x122\n" +
 	"\x06events\x18\x01 \x03(\v2\x1a.corvo.cloud.v1.AuditEventR\x06events\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2{\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x86\x02\n" +
+	"\x15ExportAuditLogRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x123\n" +
+	"\x06format\x18\x02 \x01(\x0e2\x1b.corvo.cloud.v1.AuditFormatR\x06format\x120\n" +
+	"\x05after\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05after\x122\n" +
+	"\x06before\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06before\x12\x1b\n" +
+	"\tpage_size\x18\x05 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x06 \x01(\tR\tpageToken\"V\n" +
+	"\x16ExportAuditLogResponse\x12\x14\n" +
+	"\x05lines\x18\x01 \x03(\tR\x05lines\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\".\n" +
+	"\x14ListAuditKeysRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"E\n" +
+	"\x15ListAuditKeysResponse\x12,\n" +
+	"\x04keys\x18\x01 \x03(\v2\x18.corvo.cloud.v1.AuditKeyR\x04keys\"t\n" +
+	"\bAuditKey\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
+	"\n" +
+	"public_key\x18\x02 \x01(\fR\tpublicKey\x129\n" +
+	"\n" +
+	"created_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"\x9a\x06\n" +
+	"\tAuditSink\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
+	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x123\n" +
+	"\x06format\x18\x04 \x01(\x0e2\x1b.corvo.cloud.v1.AuditFormatR\x06format\x126\n" +
+	"\x05https\x18\x05 \x01(\v2\x1e.corvo.cloud.v1.HttpsAuditSinkH\x00R\x05https\x12-\n" +
+	"\x02s3\x18\x06 \x01(\v2\x1b.corvo.cloud.v1.S3AuditSinkH\x00R\x02s3\x129\n" +
+	"\x06syslog\x18\a \x01(\v2\x1f.corvo.cloud.v1.SyslogAuditSinkH\x00R\x06syslog\x12\x18\n" +
+	"\aenabled\x18\b \x01(\bR\aenabled\x124\n" +
+	"\x05state\x18\t \x01(\x0e2\x1e.corvo.cloud.v1.AuditSinkStateR\x05state\x12\x19\n" +
+	"\bsent_seq\x18\n" +
+	" \x01(\x03R\asentSeq\x12\x1d\n" +
+	"\n" +
+	"latest_seq\x18\v \x01(\x03R\tlatestSeq\x123\n" +
+	"\asent_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAt\x12?\n" +
+	"\rfailing_since\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\ffailingSince\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x0e \x01(\tR\tlastError\x12B\n" +
+	"\x0fnext_attempt_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\rnextAttemptAt\x129\n" +
+	"\n" +
+	"created_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"\n" +
+	"updated_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x12\n" +
+	"\x04etag\x18\x12 \x01(\tR\x04etagB\b\n" +
+	"\x06target\"o\n" +
+	"\x0eHttpsAuditSink\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12%\n" +
+	"\x0esigning_secret\x18\x02 \x01(\tR\rsigningSecret\x12$\n" +
+	"\rauthorization\x18\x03 \x01(\tR\rauthorization\"\xc1\x01\n" +
+	"\vS3AuditSink\x12\x1a\n" +
+	"\bendpoint\x18\x01 \x01(\tR\bendpoint\x12\x16\n" +
+	"\x06region\x18\x02 \x01(\tR\x06region\x12\x16\n" +
+	"\x06bucket\x18\x03 \x01(\tR\x06bucket\x12\x16\n" +
+	"\x06prefix\x18\x04 \x01(\tR\x06prefix\x12\"\n" +
+	"\raccess_key_id\x18\x05 \x01(\tR\vaccessKeyId\x12*\n" +
+	"\x11secret_access_key\x18\x06 \x01(\tR\x0fsecretAccessKey\"P\n" +
+	"\x0fSyslogAuditSink\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
+	"\x04port\x18\x02 \x01(\x05R\x04port\x12\x15\n" +
+	"\x06ca_pem\x18\x03 \x01(\tR\x05caPem\"\xeb\x02\n" +
+	"\x16CreateAuditSinkRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x02 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x123\n" +
+	"\x06format\x18\x04 \x01(\x0e2\x1b.corvo.cloud.v1.AuditFormatR\x06format\x126\n" +
+	"\x05https\x18\x05 \x01(\v2\x1e.corvo.cloud.v1.HttpsAuditSinkH\x00R\x05https\x12-\n" +
+	"\x02s3\x18\x06 \x01(\v2\x1b.corvo.cloud.v1.S3AuditSinkH\x00R\x02s3\x129\n" +
+	"\x06syslog\x18\a \x01(\v2\x1f.corvo.cloud.v1.SyslogAuditSinkH\x00R\x06syslog\x12%\n" +
+	"\x0efrom_beginning\x18\b \x01(\bR\rfromBeginningB\b\n" +
+	"\x06target\"H\n" +
+	"\x17CreateAuditSinkResponse\x12-\n" +
+	"\x04sink\x18\x01 \x01(\v2\x19.corvo.cloud.v1.AuditSinkR\x04sink\"F\n" +
+	"\x13GetAuditSinkRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x17\n" +
+	"\asink_id\x18\x02 \x01(\tR\x06sinkId\"E\n" +
+	"\x14GetAuditSinkResponse\x12-\n" +
+	"\x04sink\x18\x01 \x01(\v2\x19.corvo.cloud.v1.AuditSinkR\x04sink\"/\n" +
+	"\x15ListAuditSinksRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\"I\n" +
+	"\x16ListAuditSinksResponse\x12/\n" +
+	"\x05sinks\x18\x01 \x03(\v2\x19.corvo.cloud.v1.AuditSinkR\x05sinks\"\xa9\x03\n" +
+	"\x16UpdateAuditSinkRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x17\n" +
+	"\asink_id\x18\x02 \x01(\tR\x06sinkId\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x123\n" +
+	"\x06format\x18\x04 \x01(\x0e2\x1b.corvo.cloud.v1.AuditFormatR\x06format\x126\n" +
+	"\x05https\x18\x05 \x01(\v2\x1e.corvo.cloud.v1.HttpsAuditSinkH\x00R\x05https\x12-\n" +
+	"\x02s3\x18\x06 \x01(\v2\x1b.corvo.cloud.v1.S3AuditSinkH\x00R\x02s3\x129\n" +
+	"\x06syslog\x18\a \x01(\v2\x1f.corvo.cloud.v1.SyslogAuditSinkH\x00R\x06syslog\x12\x18\n" +
+	"\aenabled\x18\b \x01(\bR\aenabled\x12;\n" +
+	"\vupdate_mask\x18\t \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
+	"updateMask\x12\x12\n" +
+	"\x04etag\x18\n" +
+	" \x01(\tR\x04etagB\b\n" +
+	"\x06target\"H\n" +
+	"\x17UpdateAuditSinkResponse\x12-\n" +
+	"\x04sink\x18\x01 \x01(\v2\x19.corvo.cloud.v1.AuditSinkR\x04sink\"n\n" +
+	"\x16DeleteAuditSinkRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x17\n" +
+	"\asink_id\x18\x02 \x01(\tR\x06sinkId\x12#\n" +
+	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\"\x19\n" +
+	"\x17DeleteAuditSinkResponse\"G\n" +
+	"\x14TestAuditSinkRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x17\n" +
+	"\asink_id\x18\x02 \x01(\tR\x06sinkId\"O\n" +
+	"\x15TestAuditSinkResponse\x12\x1c\n" +
+	"\tdelivered\x18\x01 \x01(\bR\tdelivered\x12\x18\n" +
+	"\aproblem\x18\x02 \x01(\tR\aproblem*[\n" +
+	"\vAuditFormat\x12\x1c\n" +
+	"\x18AUDIT_FORMAT_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13AUDIT_FORMAT_NATIVE\x10\x01\x12\x15\n" +
+	"\x11AUDIT_FORMAT_OCSF\x10\x02*\x8c\x01\n" +
+	"\x0eAuditSinkState\x12 \n" +
+	"\x1cAUDIT_SINK_STATE_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17AUDIT_SINK_STATE_ACTIVE\x10\x01\x12\x1c\n" +
+	"\x18AUDIT_SINK_STATE_FAILING\x10\x02\x12\x1d\n" +
+	"\x19AUDIT_SINK_STATE_DISABLED\x10\x032\xbc\a\n" +
 	"\fAuditService\x12k\n" +
-	"\x0fListAuditEvents\x12&.corvo.cloud.v1.ListAuditEventsRequest\x1a'.corvo.cloud.v1.ListAuditEventsResponse\"\a\xa8\xed\x18#\x90\x02\x01BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
+	"\x0fListAuditEvents\x12&.corvo.cloud.v1.ListAuditEventsRequest\x1a'.corvo.cloud.v1.ListAuditEventsResponse\"\a\xa8\xed\x18#\x90\x02\x01\x12h\n" +
+	"\x0eExportAuditLog\x12%.corvo.cloud.v1.ExportAuditLogRequest\x1a&.corvo.cloud.v1.ExportAuditLogResponse\"\a\xa8\xed\x18$\x90\x02\x01\x12e\n" +
+	"\rListAuditKeys\x12$.corvo.cloud.v1.ListAuditKeysRequest\x1a%.corvo.cloud.v1.ListAuditKeysResponse\"\a\xa8\xed\x18#\x90\x02\x01\x12h\n" +
+	"\x0fCreateAuditSink\x12&.corvo.cloud.v1.CreateAuditSinkRequest\x1a'.corvo.cloud.v1.CreateAuditSinkResponse\"\x04\xa8\xed\x18%\x12b\n" +
+	"\fGetAuditSink\x12#.corvo.cloud.v1.GetAuditSinkRequest\x1a$.corvo.cloud.v1.GetAuditSinkResponse\"\a\xa8\xed\x18#\x90\x02\x01\x12h\n" +
+	"\x0eListAuditSinks\x12%.corvo.cloud.v1.ListAuditSinksRequest\x1a&.corvo.cloud.v1.ListAuditSinksResponse\"\a\xa8\xed\x18#\x90\x02\x01\x12h\n" +
+	"\x0fUpdateAuditSink\x12&.corvo.cloud.v1.UpdateAuditSinkRequest\x1a'.corvo.cloud.v1.UpdateAuditSinkResponse\"\x04\xa8\xed\x18%\x12h\n" +
+	"\x0fDeleteAuditSink\x12&.corvo.cloud.v1.DeleteAuditSinkRequest\x1a'.corvo.cloud.v1.DeleteAuditSinkResponse\"\x04\xa8\xed\x18%\x12b\n" +
+	"\rTestAuditSink\x12$.corvo.cloud.v1.TestAuditSinkRequest\x1a%.corvo.cloud.v1.TestAuditSinkResponse\"\x04\xa8\xed\x18%BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 
 var (
 	file_corvo_cloud_v1_audit_proto_rawDescOnce sync.Once
@@ -407,27 +2164,96 @@ func file_corvo_cloud_v1_audit_proto_rawDescGZIP() []byte {
 	return file_corvo_cloud_v1_audit_proto_rawDescData
 }
 
-var file_corvo_cloud_v1_audit_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_corvo_cloud_v1_audit_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_corvo_cloud_v1_audit_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_corvo_cloud_v1_audit_proto_goTypes = []any{
-	(*AuditEvent)(nil),              // 0: corvo.cloud.v1.AuditEvent
-	(*ListAuditEventsRequest)(nil),  // 1: corvo.cloud.v1.ListAuditEventsRequest
-	(*ListAuditEventsResponse)(nil), // 2: corvo.cloud.v1.ListAuditEventsResponse
-	(*timestamppb.Timestamp)(nil),   // 3: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),         // 4: google.protobuf.Struct
+	(AuditFormat)(0),                // 0: corvo.cloud.v1.AuditFormat
+	(AuditSinkState)(0),             // 1: corvo.cloud.v1.AuditSinkState
+	(*AuditEvent)(nil),              // 2: corvo.cloud.v1.AuditEvent
+	(*ListAuditEventsRequest)(nil),  // 3: corvo.cloud.v1.ListAuditEventsRequest
+	(*ListAuditEventsResponse)(nil), // 4: corvo.cloud.v1.ListAuditEventsResponse
+	(*ExportAuditLogRequest)(nil),   // 5: corvo.cloud.v1.ExportAuditLogRequest
+	(*ExportAuditLogResponse)(nil),  // 6: corvo.cloud.v1.ExportAuditLogResponse
+	(*ListAuditKeysRequest)(nil),    // 7: corvo.cloud.v1.ListAuditKeysRequest
+	(*ListAuditKeysResponse)(nil),   // 8: corvo.cloud.v1.ListAuditKeysResponse
+	(*AuditKey)(nil),                // 9: corvo.cloud.v1.AuditKey
+	(*AuditSink)(nil),               // 10: corvo.cloud.v1.AuditSink
+	(*HttpsAuditSink)(nil),          // 11: corvo.cloud.v1.HttpsAuditSink
+	(*S3AuditSink)(nil),             // 12: corvo.cloud.v1.S3AuditSink
+	(*SyslogAuditSink)(nil),         // 13: corvo.cloud.v1.SyslogAuditSink
+	(*CreateAuditSinkRequest)(nil),  // 14: corvo.cloud.v1.CreateAuditSinkRequest
+	(*CreateAuditSinkResponse)(nil), // 15: corvo.cloud.v1.CreateAuditSinkResponse
+	(*GetAuditSinkRequest)(nil),     // 16: corvo.cloud.v1.GetAuditSinkRequest
+	(*GetAuditSinkResponse)(nil),    // 17: corvo.cloud.v1.GetAuditSinkResponse
+	(*ListAuditSinksRequest)(nil),   // 18: corvo.cloud.v1.ListAuditSinksRequest
+	(*ListAuditSinksResponse)(nil),  // 19: corvo.cloud.v1.ListAuditSinksResponse
+	(*UpdateAuditSinkRequest)(nil),  // 20: corvo.cloud.v1.UpdateAuditSinkRequest
+	(*UpdateAuditSinkResponse)(nil), // 21: corvo.cloud.v1.UpdateAuditSinkResponse
+	(*DeleteAuditSinkRequest)(nil),  // 22: corvo.cloud.v1.DeleteAuditSinkRequest
+	(*DeleteAuditSinkResponse)(nil), // 23: corvo.cloud.v1.DeleteAuditSinkResponse
+	(*TestAuditSinkRequest)(nil),    // 24: corvo.cloud.v1.TestAuditSinkRequest
+	(*TestAuditSinkResponse)(nil),   // 25: corvo.cloud.v1.TestAuditSinkResponse
+	(*timestamppb.Timestamp)(nil),   // 26: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),         // 27: google.protobuf.Struct
+	(*fieldmaskpb.FieldMask)(nil),   // 28: google.protobuf.FieldMask
 }
 var file_corvo_cloud_v1_audit_proto_depIdxs = []int32{
-	3, // 0: corvo.cloud.v1.AuditEvent.at:type_name -> google.protobuf.Timestamp
-	4, // 1: corvo.cloud.v1.AuditEvent.changes:type_name -> google.protobuf.Struct
-	3, // 2: corvo.cloud.v1.ListAuditEventsRequest.after:type_name -> google.protobuf.Timestamp
-	3, // 3: corvo.cloud.v1.ListAuditEventsRequest.before:type_name -> google.protobuf.Timestamp
-	0, // 4: corvo.cloud.v1.ListAuditEventsResponse.events:type_name -> corvo.cloud.v1.AuditEvent
-	1, // 5: corvo.cloud.v1.AuditService.ListAuditEvents:input_type -> corvo.cloud.v1.ListAuditEventsRequest
-	2, // 6: corvo.cloud.v1.AuditService.ListAuditEvents:output_type -> corvo.cloud.v1.ListAuditEventsResponse
-	6, // [6:7] is the sub-list for method output_type
-	5, // [5:6] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	26, // 0: corvo.cloud.v1.AuditEvent.at:type_name -> google.protobuf.Timestamp
+	27, // 1: corvo.cloud.v1.AuditEvent.changes:type_name -> google.protobuf.Struct
+	26, // 2: corvo.cloud.v1.ListAuditEventsRequest.after:type_name -> google.protobuf.Timestamp
+	26, // 3: corvo.cloud.v1.ListAuditEventsRequest.before:type_name -> google.protobuf.Timestamp
+	2,  // 4: corvo.cloud.v1.ListAuditEventsResponse.events:type_name -> corvo.cloud.v1.AuditEvent
+	0,  // 5: corvo.cloud.v1.ExportAuditLogRequest.format:type_name -> corvo.cloud.v1.AuditFormat
+	26, // 6: corvo.cloud.v1.ExportAuditLogRequest.after:type_name -> google.protobuf.Timestamp
+	26, // 7: corvo.cloud.v1.ExportAuditLogRequest.before:type_name -> google.protobuf.Timestamp
+	9,  // 8: corvo.cloud.v1.ListAuditKeysResponse.keys:type_name -> corvo.cloud.v1.AuditKey
+	26, // 9: corvo.cloud.v1.AuditKey.created_at:type_name -> google.protobuf.Timestamp
+	0,  // 10: corvo.cloud.v1.AuditSink.format:type_name -> corvo.cloud.v1.AuditFormat
+	11, // 11: corvo.cloud.v1.AuditSink.https:type_name -> corvo.cloud.v1.HttpsAuditSink
+	12, // 12: corvo.cloud.v1.AuditSink.s3:type_name -> corvo.cloud.v1.S3AuditSink
+	13, // 13: corvo.cloud.v1.AuditSink.syslog:type_name -> corvo.cloud.v1.SyslogAuditSink
+	1,  // 14: corvo.cloud.v1.AuditSink.state:type_name -> corvo.cloud.v1.AuditSinkState
+	26, // 15: corvo.cloud.v1.AuditSink.sent_at:type_name -> google.protobuf.Timestamp
+	26, // 16: corvo.cloud.v1.AuditSink.failing_since:type_name -> google.protobuf.Timestamp
+	26, // 17: corvo.cloud.v1.AuditSink.next_attempt_at:type_name -> google.protobuf.Timestamp
+	26, // 18: corvo.cloud.v1.AuditSink.created_at:type_name -> google.protobuf.Timestamp
+	26, // 19: corvo.cloud.v1.AuditSink.updated_at:type_name -> google.protobuf.Timestamp
+	0,  // 20: corvo.cloud.v1.CreateAuditSinkRequest.format:type_name -> corvo.cloud.v1.AuditFormat
+	11, // 21: corvo.cloud.v1.CreateAuditSinkRequest.https:type_name -> corvo.cloud.v1.HttpsAuditSink
+	12, // 22: corvo.cloud.v1.CreateAuditSinkRequest.s3:type_name -> corvo.cloud.v1.S3AuditSink
+	13, // 23: corvo.cloud.v1.CreateAuditSinkRequest.syslog:type_name -> corvo.cloud.v1.SyslogAuditSink
+	10, // 24: corvo.cloud.v1.CreateAuditSinkResponse.sink:type_name -> corvo.cloud.v1.AuditSink
+	10, // 25: corvo.cloud.v1.GetAuditSinkResponse.sink:type_name -> corvo.cloud.v1.AuditSink
+	10, // 26: corvo.cloud.v1.ListAuditSinksResponse.sinks:type_name -> corvo.cloud.v1.AuditSink
+	0,  // 27: corvo.cloud.v1.UpdateAuditSinkRequest.format:type_name -> corvo.cloud.v1.AuditFormat
+	11, // 28: corvo.cloud.v1.UpdateAuditSinkRequest.https:type_name -> corvo.cloud.v1.HttpsAuditSink
+	12, // 29: corvo.cloud.v1.UpdateAuditSinkRequest.s3:type_name -> corvo.cloud.v1.S3AuditSink
+	13, // 30: corvo.cloud.v1.UpdateAuditSinkRequest.syslog:type_name -> corvo.cloud.v1.SyslogAuditSink
+	28, // 31: corvo.cloud.v1.UpdateAuditSinkRequest.update_mask:type_name -> google.protobuf.FieldMask
+	10, // 32: corvo.cloud.v1.UpdateAuditSinkResponse.sink:type_name -> corvo.cloud.v1.AuditSink
+	3,  // 33: corvo.cloud.v1.AuditService.ListAuditEvents:input_type -> corvo.cloud.v1.ListAuditEventsRequest
+	5,  // 34: corvo.cloud.v1.AuditService.ExportAuditLog:input_type -> corvo.cloud.v1.ExportAuditLogRequest
+	7,  // 35: corvo.cloud.v1.AuditService.ListAuditKeys:input_type -> corvo.cloud.v1.ListAuditKeysRequest
+	14, // 36: corvo.cloud.v1.AuditService.CreateAuditSink:input_type -> corvo.cloud.v1.CreateAuditSinkRequest
+	16, // 37: corvo.cloud.v1.AuditService.GetAuditSink:input_type -> corvo.cloud.v1.GetAuditSinkRequest
+	18, // 38: corvo.cloud.v1.AuditService.ListAuditSinks:input_type -> corvo.cloud.v1.ListAuditSinksRequest
+	20, // 39: corvo.cloud.v1.AuditService.UpdateAuditSink:input_type -> corvo.cloud.v1.UpdateAuditSinkRequest
+	22, // 40: corvo.cloud.v1.AuditService.DeleteAuditSink:input_type -> corvo.cloud.v1.DeleteAuditSinkRequest
+	24, // 41: corvo.cloud.v1.AuditService.TestAuditSink:input_type -> corvo.cloud.v1.TestAuditSinkRequest
+	4,  // 42: corvo.cloud.v1.AuditService.ListAuditEvents:output_type -> corvo.cloud.v1.ListAuditEventsResponse
+	6,  // 43: corvo.cloud.v1.AuditService.ExportAuditLog:output_type -> corvo.cloud.v1.ExportAuditLogResponse
+	8,  // 44: corvo.cloud.v1.AuditService.ListAuditKeys:output_type -> corvo.cloud.v1.ListAuditKeysResponse
+	15, // 45: corvo.cloud.v1.AuditService.CreateAuditSink:output_type -> corvo.cloud.v1.CreateAuditSinkResponse
+	17, // 46: corvo.cloud.v1.AuditService.GetAuditSink:output_type -> corvo.cloud.v1.GetAuditSinkResponse
+	19, // 47: corvo.cloud.v1.AuditService.ListAuditSinks:output_type -> corvo.cloud.v1.ListAuditSinksResponse
+	21, // 48: corvo.cloud.v1.AuditService.UpdateAuditSink:output_type -> corvo.cloud.v1.UpdateAuditSinkResponse
+	23, // 49: corvo.cloud.v1.AuditService.DeleteAuditSink:output_type -> corvo.cloud.v1.DeleteAuditSinkResponse
+	25, // 50: corvo.cloud.v1.AuditService.TestAuditSink:output_type -> corvo.cloud.v1.TestAuditSinkResponse
+	42, // [42:51] is the sub-list for method output_type
+	33, // [33:42] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cloud_v1_audit_proto_init() }
@@ -436,18 +2262,34 @@ func file_corvo_cloud_v1_audit_proto_init() {
 		return
 	}
 	file_corvo_cloud_v1_access_proto_init()
+	file_corvo_cloud_v1_audit_proto_msgTypes[8].OneofWrappers = []any{
+		(*AuditSink_Https)(nil),
+		(*AuditSink_S3)(nil),
+		(*AuditSink_Syslog)(nil),
+	}
+	file_corvo_cloud_v1_audit_proto_msgTypes[12].OneofWrappers = []any{
+		(*CreateAuditSinkRequest_Https)(nil),
+		(*CreateAuditSinkRequest_S3)(nil),
+		(*CreateAuditSinkRequest_Syslog)(nil),
+	}
+	file_corvo_cloud_v1_audit_proto_msgTypes[18].OneofWrappers = []any{
+		(*UpdateAuditSinkRequest_Https)(nil),
+		(*UpdateAuditSinkRequest_S3)(nil),
+		(*UpdateAuditSinkRequest_Syslog)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cloud_v1_audit_proto_rawDesc), len(file_corvo_cloud_v1_audit_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   3,
+			NumEnums:      2,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_corvo_cloud_v1_audit_proto_goTypes,
 		DependencyIndexes: file_corvo_cloud_v1_audit_proto_depIdxs,
+		EnumInfos:         file_corvo_cloud_v1_audit_proto_enumTypes,
 		MessageInfos:      file_corvo_cloud_v1_audit_proto_msgTypes,
 	}.Build()
 	File_corvo_cloud_v1_audit_proto = out.File

@@ -38,12 +38,56 @@ const (
 	// AuditServiceListAuditEventsProcedure is the fully-qualified name of the AuditService's
 	// ListAuditEvents RPC.
 	AuditServiceListAuditEventsProcedure = "/corvo.cloud.v1.AuditService/ListAuditEvents"
+	// AuditServiceExportAuditLogProcedure is the fully-qualified name of the AuditService's
+	// ExportAuditLog RPC.
+	AuditServiceExportAuditLogProcedure = "/corvo.cloud.v1.AuditService/ExportAuditLog"
+	// AuditServiceListAuditKeysProcedure is the fully-qualified name of the AuditService's
+	// ListAuditKeys RPC.
+	AuditServiceListAuditKeysProcedure = "/corvo.cloud.v1.AuditService/ListAuditKeys"
+	// AuditServiceCreateAuditSinkProcedure is the fully-qualified name of the AuditService's
+	// CreateAuditSink RPC.
+	AuditServiceCreateAuditSinkProcedure = "/corvo.cloud.v1.AuditService/CreateAuditSink"
+	// AuditServiceGetAuditSinkProcedure is the fully-qualified name of the AuditService's GetAuditSink
+	// RPC.
+	AuditServiceGetAuditSinkProcedure = "/corvo.cloud.v1.AuditService/GetAuditSink"
+	// AuditServiceListAuditSinksProcedure is the fully-qualified name of the AuditService's
+	// ListAuditSinks RPC.
+	AuditServiceListAuditSinksProcedure = "/corvo.cloud.v1.AuditService/ListAuditSinks"
+	// AuditServiceUpdateAuditSinkProcedure is the fully-qualified name of the AuditService's
+	// UpdateAuditSink RPC.
+	AuditServiceUpdateAuditSinkProcedure = "/corvo.cloud.v1.AuditService/UpdateAuditSink"
+	// AuditServiceDeleteAuditSinkProcedure is the fully-qualified name of the AuditService's
+	// DeleteAuditSink RPC.
+	AuditServiceDeleteAuditSinkProcedure = "/corvo.cloud.v1.AuditService/DeleteAuditSink"
+	// AuditServiceTestAuditSinkProcedure is the fully-qualified name of the AuditService's
+	// TestAuditSink RPC.
+	AuditServiceTestAuditSinkProcedure = "/corvo.cloud.v1.AuditService/TestAuditSink"
 )
 
 // AuditServiceClient is a client for the corvo.cloud.v1.AuditService service.
 type AuditServiceClient interface {
 	// ListAuditEvents lists newest first.
 	ListAuditEvents(context.Context, *connect.Request[v1.ListAuditEventsRequest]) (*connect.Response[v1.ListAuditEventsResponse], error)
+	// ExportAuditLog gives the log as lines of JSON, in the order in which they were
+	// written. In the native format, the first line says, signed, which entries follow, and
+	// `corvo audit verify` checks the lines of all pages, in order, without a server. OCSF
+	// is for tools that read many sources.
+	ExportAuditLog(context.Context, *connect.Request[v1.ExportAuditLogRequest]) (*connect.Response[v1.ExportAuditLogResponse], error)
+	// ListAuditKeys lists the public keys that sign exports and hourly heads. Keep their ids:
+	// with them, a file proves that this service made it.
+	ListAuditKeys(context.Context, *connect.Request[v1.ListAuditKeysRequest]) (*connect.Response[v1.ListAuditKeysResponse], error)
+	// CreateAuditSink makes a sink to which the log is sent, in order, each entry at least
+	// once. It sends a test event first, and refuses a sink that doesn't take it.
+	CreateAuditSink(context.Context, *connect.Request[v1.CreateAuditSinkRequest]) (*connect.Response[v1.CreateAuditSinkResponse], error)
+	GetAuditSink(context.Context, *connect.Request[v1.GetAuditSinkRequest]) (*connect.Response[v1.GetAuditSinkResponse], error)
+	// ListAuditSinks lists all of the tenant's sinks; there are few.
+	ListAuditSinks(context.Context, *connect.Request[v1.ListAuditSinksRequest]) (*connect.Response[v1.ListAuditSinksResponse], error)
+	// UpdateAuditSink changes the fields that the mask names. A new target is sent a test event
+	// first and needs its secrets again.
+	UpdateAuditSink(context.Context, *connect.Request[v1.UpdateAuditSinkRequest]) (*connect.Response[v1.UpdateAuditSinkResponse], error)
+	DeleteAuditSink(context.Context, *connect.Request[v1.DeleteAuditSinkRequest]) (*connect.Response[v1.DeleteAuditSinkResponse], error)
+	// TestAuditSink sends a test event now and says what the sink answered.
+	TestAuditSink(context.Context, *connect.Request[v1.TestAuditSinkRequest]) (*connect.Response[v1.TestAuditSinkResponse], error)
 }
 
 // NewAuditServiceClient constructs a client for the corvo.cloud.v1.AuditService service. By
@@ -64,12 +108,72 @@ func NewAuditServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		exportAuditLog: connect.NewClient[v1.ExportAuditLogRequest, v1.ExportAuditLogResponse](
+			httpClient,
+			baseURL+AuditServiceExportAuditLogProcedure,
+			connect.WithSchema(auditServiceMethods.ByName("ExportAuditLog")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listAuditKeys: connect.NewClient[v1.ListAuditKeysRequest, v1.ListAuditKeysResponse](
+			httpClient,
+			baseURL+AuditServiceListAuditKeysProcedure,
+			connect.WithSchema(auditServiceMethods.ByName("ListAuditKeys")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		createAuditSink: connect.NewClient[v1.CreateAuditSinkRequest, v1.CreateAuditSinkResponse](
+			httpClient,
+			baseURL+AuditServiceCreateAuditSinkProcedure,
+			connect.WithSchema(auditServiceMethods.ByName("CreateAuditSink")),
+			connect.WithClientOptions(opts...),
+		),
+		getAuditSink: connect.NewClient[v1.GetAuditSinkRequest, v1.GetAuditSinkResponse](
+			httpClient,
+			baseURL+AuditServiceGetAuditSinkProcedure,
+			connect.WithSchema(auditServiceMethods.ByName("GetAuditSink")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listAuditSinks: connect.NewClient[v1.ListAuditSinksRequest, v1.ListAuditSinksResponse](
+			httpClient,
+			baseURL+AuditServiceListAuditSinksProcedure,
+			connect.WithSchema(auditServiceMethods.ByName("ListAuditSinks")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		updateAuditSink: connect.NewClient[v1.UpdateAuditSinkRequest, v1.UpdateAuditSinkResponse](
+			httpClient,
+			baseURL+AuditServiceUpdateAuditSinkProcedure,
+			connect.WithSchema(auditServiceMethods.ByName("UpdateAuditSink")),
+			connect.WithClientOptions(opts...),
+		),
+		deleteAuditSink: connect.NewClient[v1.DeleteAuditSinkRequest, v1.DeleteAuditSinkResponse](
+			httpClient,
+			baseURL+AuditServiceDeleteAuditSinkProcedure,
+			connect.WithSchema(auditServiceMethods.ByName("DeleteAuditSink")),
+			connect.WithClientOptions(opts...),
+		),
+		testAuditSink: connect.NewClient[v1.TestAuditSinkRequest, v1.TestAuditSinkResponse](
+			httpClient,
+			baseURL+AuditServiceTestAuditSinkProcedure,
+			connect.WithSchema(auditServiceMethods.ByName("TestAuditSink")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // auditServiceClient implements AuditServiceClient.
 type auditServiceClient struct {
 	listAuditEvents *connect.Client[v1.ListAuditEventsRequest, v1.ListAuditEventsResponse]
+	exportAuditLog  *connect.Client[v1.ExportAuditLogRequest, v1.ExportAuditLogResponse]
+	listAuditKeys   *connect.Client[v1.ListAuditKeysRequest, v1.ListAuditKeysResponse]
+	createAuditSink *connect.Client[v1.CreateAuditSinkRequest, v1.CreateAuditSinkResponse]
+	getAuditSink    *connect.Client[v1.GetAuditSinkRequest, v1.GetAuditSinkResponse]
+	listAuditSinks  *connect.Client[v1.ListAuditSinksRequest, v1.ListAuditSinksResponse]
+	updateAuditSink *connect.Client[v1.UpdateAuditSinkRequest, v1.UpdateAuditSinkResponse]
+	deleteAuditSink *connect.Client[v1.DeleteAuditSinkRequest, v1.DeleteAuditSinkResponse]
+	testAuditSink   *connect.Client[v1.TestAuditSinkRequest, v1.TestAuditSinkResponse]
 }
 
 // ListAuditEvents calls corvo.cloud.v1.AuditService.ListAuditEvents.
@@ -77,10 +181,70 @@ func (c *auditServiceClient) ListAuditEvents(ctx context.Context, req *connect.R
 	return c.listAuditEvents.CallUnary(ctx, req)
 }
 
+// ExportAuditLog calls corvo.cloud.v1.AuditService.ExportAuditLog.
+func (c *auditServiceClient) ExportAuditLog(ctx context.Context, req *connect.Request[v1.ExportAuditLogRequest]) (*connect.Response[v1.ExportAuditLogResponse], error) {
+	return c.exportAuditLog.CallUnary(ctx, req)
+}
+
+// ListAuditKeys calls corvo.cloud.v1.AuditService.ListAuditKeys.
+func (c *auditServiceClient) ListAuditKeys(ctx context.Context, req *connect.Request[v1.ListAuditKeysRequest]) (*connect.Response[v1.ListAuditKeysResponse], error) {
+	return c.listAuditKeys.CallUnary(ctx, req)
+}
+
+// CreateAuditSink calls corvo.cloud.v1.AuditService.CreateAuditSink.
+func (c *auditServiceClient) CreateAuditSink(ctx context.Context, req *connect.Request[v1.CreateAuditSinkRequest]) (*connect.Response[v1.CreateAuditSinkResponse], error) {
+	return c.createAuditSink.CallUnary(ctx, req)
+}
+
+// GetAuditSink calls corvo.cloud.v1.AuditService.GetAuditSink.
+func (c *auditServiceClient) GetAuditSink(ctx context.Context, req *connect.Request[v1.GetAuditSinkRequest]) (*connect.Response[v1.GetAuditSinkResponse], error) {
+	return c.getAuditSink.CallUnary(ctx, req)
+}
+
+// ListAuditSinks calls corvo.cloud.v1.AuditService.ListAuditSinks.
+func (c *auditServiceClient) ListAuditSinks(ctx context.Context, req *connect.Request[v1.ListAuditSinksRequest]) (*connect.Response[v1.ListAuditSinksResponse], error) {
+	return c.listAuditSinks.CallUnary(ctx, req)
+}
+
+// UpdateAuditSink calls corvo.cloud.v1.AuditService.UpdateAuditSink.
+func (c *auditServiceClient) UpdateAuditSink(ctx context.Context, req *connect.Request[v1.UpdateAuditSinkRequest]) (*connect.Response[v1.UpdateAuditSinkResponse], error) {
+	return c.updateAuditSink.CallUnary(ctx, req)
+}
+
+// DeleteAuditSink calls corvo.cloud.v1.AuditService.DeleteAuditSink.
+func (c *auditServiceClient) DeleteAuditSink(ctx context.Context, req *connect.Request[v1.DeleteAuditSinkRequest]) (*connect.Response[v1.DeleteAuditSinkResponse], error) {
+	return c.deleteAuditSink.CallUnary(ctx, req)
+}
+
+// TestAuditSink calls corvo.cloud.v1.AuditService.TestAuditSink.
+func (c *auditServiceClient) TestAuditSink(ctx context.Context, req *connect.Request[v1.TestAuditSinkRequest]) (*connect.Response[v1.TestAuditSinkResponse], error) {
+	return c.testAuditSink.CallUnary(ctx, req)
+}
+
 // AuditServiceHandler is an implementation of the corvo.cloud.v1.AuditService service.
 type AuditServiceHandler interface {
 	// ListAuditEvents lists newest first.
 	ListAuditEvents(context.Context, *connect.Request[v1.ListAuditEventsRequest]) (*connect.Response[v1.ListAuditEventsResponse], error)
+	// ExportAuditLog gives the log as lines of JSON, in the order in which they were
+	// written. In the native format, the first line says, signed, which entries follow, and
+	// `corvo audit verify` checks the lines of all pages, in order, without a server. OCSF
+	// is for tools that read many sources.
+	ExportAuditLog(context.Context, *connect.Request[v1.ExportAuditLogRequest]) (*connect.Response[v1.ExportAuditLogResponse], error)
+	// ListAuditKeys lists the public keys that sign exports and hourly heads. Keep their ids:
+	// with them, a file proves that this service made it.
+	ListAuditKeys(context.Context, *connect.Request[v1.ListAuditKeysRequest]) (*connect.Response[v1.ListAuditKeysResponse], error)
+	// CreateAuditSink makes a sink to which the log is sent, in order, each entry at least
+	// once. It sends a test event first, and refuses a sink that doesn't take it.
+	CreateAuditSink(context.Context, *connect.Request[v1.CreateAuditSinkRequest]) (*connect.Response[v1.CreateAuditSinkResponse], error)
+	GetAuditSink(context.Context, *connect.Request[v1.GetAuditSinkRequest]) (*connect.Response[v1.GetAuditSinkResponse], error)
+	// ListAuditSinks lists all of the tenant's sinks; there are few.
+	ListAuditSinks(context.Context, *connect.Request[v1.ListAuditSinksRequest]) (*connect.Response[v1.ListAuditSinksResponse], error)
+	// UpdateAuditSink changes the fields that the mask names. A new target is sent a test event
+	// first and needs its secrets again.
+	UpdateAuditSink(context.Context, *connect.Request[v1.UpdateAuditSinkRequest]) (*connect.Response[v1.UpdateAuditSinkResponse], error)
+	DeleteAuditSink(context.Context, *connect.Request[v1.DeleteAuditSinkRequest]) (*connect.Response[v1.DeleteAuditSinkResponse], error)
+	// TestAuditSink sends a test event now and says what the sink answered.
+	TestAuditSink(context.Context, *connect.Request[v1.TestAuditSinkRequest]) (*connect.Response[v1.TestAuditSinkResponse], error)
 }
 
 // NewAuditServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -97,10 +261,78 @@ func NewAuditServiceHandler(svc AuditServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	auditServiceExportAuditLogHandler := connect.NewUnaryHandler(
+		AuditServiceExportAuditLogProcedure,
+		svc.ExportAuditLog,
+		connect.WithSchema(auditServiceMethods.ByName("ExportAuditLog")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	auditServiceListAuditKeysHandler := connect.NewUnaryHandler(
+		AuditServiceListAuditKeysProcedure,
+		svc.ListAuditKeys,
+		connect.WithSchema(auditServiceMethods.ByName("ListAuditKeys")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	auditServiceCreateAuditSinkHandler := connect.NewUnaryHandler(
+		AuditServiceCreateAuditSinkProcedure,
+		svc.CreateAuditSink,
+		connect.WithSchema(auditServiceMethods.ByName("CreateAuditSink")),
+		connect.WithHandlerOptions(opts...),
+	)
+	auditServiceGetAuditSinkHandler := connect.NewUnaryHandler(
+		AuditServiceGetAuditSinkProcedure,
+		svc.GetAuditSink,
+		connect.WithSchema(auditServiceMethods.ByName("GetAuditSink")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	auditServiceListAuditSinksHandler := connect.NewUnaryHandler(
+		AuditServiceListAuditSinksProcedure,
+		svc.ListAuditSinks,
+		connect.WithSchema(auditServiceMethods.ByName("ListAuditSinks")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	auditServiceUpdateAuditSinkHandler := connect.NewUnaryHandler(
+		AuditServiceUpdateAuditSinkProcedure,
+		svc.UpdateAuditSink,
+		connect.WithSchema(auditServiceMethods.ByName("UpdateAuditSink")),
+		connect.WithHandlerOptions(opts...),
+	)
+	auditServiceDeleteAuditSinkHandler := connect.NewUnaryHandler(
+		AuditServiceDeleteAuditSinkProcedure,
+		svc.DeleteAuditSink,
+		connect.WithSchema(auditServiceMethods.ByName("DeleteAuditSink")),
+		connect.WithHandlerOptions(opts...),
+	)
+	auditServiceTestAuditSinkHandler := connect.NewUnaryHandler(
+		AuditServiceTestAuditSinkProcedure,
+		svc.TestAuditSink,
+		connect.WithSchema(auditServiceMethods.ByName("TestAuditSink")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/corvo.cloud.v1.AuditService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case AuditServiceListAuditEventsProcedure:
 			auditServiceListAuditEventsHandler.ServeHTTP(w, r)
+		case AuditServiceExportAuditLogProcedure:
+			auditServiceExportAuditLogHandler.ServeHTTP(w, r)
+		case AuditServiceListAuditKeysProcedure:
+			auditServiceListAuditKeysHandler.ServeHTTP(w, r)
+		case AuditServiceCreateAuditSinkProcedure:
+			auditServiceCreateAuditSinkHandler.ServeHTTP(w, r)
+		case AuditServiceGetAuditSinkProcedure:
+			auditServiceGetAuditSinkHandler.ServeHTTP(w, r)
+		case AuditServiceListAuditSinksProcedure:
+			auditServiceListAuditSinksHandler.ServeHTTP(w, r)
+		case AuditServiceUpdateAuditSinkProcedure:
+			auditServiceUpdateAuditSinkHandler.ServeHTTP(w, r)
+		case AuditServiceDeleteAuditSinkProcedure:
+			auditServiceDeleteAuditSinkHandler.ServeHTTP(w, r)
+		case AuditServiceTestAuditSinkProcedure:
+			auditServiceTestAuditSinkHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -112,4 +344,36 @@ type UnimplementedAuditServiceHandler struct{}
 
 func (UnimplementedAuditServiceHandler) ListAuditEvents(context.Context, *connect.Request[v1.ListAuditEventsRequest]) (*connect.Response[v1.ListAuditEventsResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.AuditService.ListAuditEvents is not implemented"))
+}
+
+func (UnimplementedAuditServiceHandler) ExportAuditLog(context.Context, *connect.Request[v1.ExportAuditLogRequest]) (*connect.Response[v1.ExportAuditLogResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.AuditService.ExportAuditLog is not implemented"))
+}
+
+func (UnimplementedAuditServiceHandler) ListAuditKeys(context.Context, *connect.Request[v1.ListAuditKeysRequest]) (*connect.Response[v1.ListAuditKeysResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.AuditService.ListAuditKeys is not implemented"))
+}
+
+func (UnimplementedAuditServiceHandler) CreateAuditSink(context.Context, *connect.Request[v1.CreateAuditSinkRequest]) (*connect.Response[v1.CreateAuditSinkResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.AuditService.CreateAuditSink is not implemented"))
+}
+
+func (UnimplementedAuditServiceHandler) GetAuditSink(context.Context, *connect.Request[v1.GetAuditSinkRequest]) (*connect.Response[v1.GetAuditSinkResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.AuditService.GetAuditSink is not implemented"))
+}
+
+func (UnimplementedAuditServiceHandler) ListAuditSinks(context.Context, *connect.Request[v1.ListAuditSinksRequest]) (*connect.Response[v1.ListAuditSinksResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.AuditService.ListAuditSinks is not implemented"))
+}
+
+func (UnimplementedAuditServiceHandler) UpdateAuditSink(context.Context, *connect.Request[v1.UpdateAuditSinkRequest]) (*connect.Response[v1.UpdateAuditSinkResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.AuditService.UpdateAuditSink is not implemented"))
+}
+
+func (UnimplementedAuditServiceHandler) DeleteAuditSink(context.Context, *connect.Request[v1.DeleteAuditSinkRequest]) (*connect.Response[v1.DeleteAuditSinkResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.AuditService.DeleteAuditSink is not implemented"))
+}
+
+func (UnimplementedAuditServiceHandler) TestAuditSink(context.Context, *connect.Request[v1.TestAuditSinkRequest]) (*connect.Response[v1.TestAuditSinkResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.AuditService.TestAuditSink is not implemented"))
 }
