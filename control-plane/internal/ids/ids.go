@@ -25,9 +25,16 @@ const (
 	Invitation Kind = "inv_"
 	Connection Kind = "sso_"
 	Session    Kind = "ses_"
+	Factor     Kind = "fac_"
 	Signup     Kind = "sgn_"
 	Audit      Kind = "aud_"
+	AuditSink  Kind = "snk_"
 	Outbox     Kind = "out_"
+	Role       Kind = "role_"
+	Binding    Kind = "bnd_"
+	Group      Kind = "grp_"
+	// ServiceAccount is a machine.
+	ServiceAccount Kind = "sa_"
 )
 
 // Maker makes ids. It is safe for concurrent use.
@@ -55,6 +62,15 @@ func Derived(k Kind, at time.Time, of ...string) string {
 	}
 	sum := sha256.Sum256([]byte(strings.Join(of, "\x00")))
 	copy(id[6:], sum[:])
+	return string(k) + id.String()
+}
+
+// Bound is the lowest id of a kind that something made at a time can have.
+func Bound(k Kind, at time.Time) string {
+	var id ulid.ULID
+	if err := id.SetTime(ulid.Timestamp(at)); err != nil {
+		panic(err) // Not possible before the year 10889.
+	}
 	return string(k) + id.String()
 }
 

@@ -5,16 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/pgtest"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 const tenantID = "tn_01JD0000000000000000000001"
@@ -77,9 +78,19 @@ func fill(t *testing.T, s store.Store, b *seal.Box, now time.Time) {
 					err = tx.InsertSetting(ctx, "user-token-key/"+id, text, now)
 				case seal.SignIn.String():
 					err = tx.InsertToken(ctx, store.Token{Digest: id, Purpose: "oidc", Data: text, CreatedAt: now, ExpiresAt: now.Add(time.Hour)})
+				case seal.AuditKey.String():
+					err = tx.InsertAuditKey(ctx, store.AuditKey{Year: rand.Int64(), ID: id, Sealed: text, CreatedAt: now})
+				case seal.TotpSecret.String():
+					err = errors.Join(tx.InsertUser(ctx, store.User{ID: id, Email: id + "@corvo.test", CreatedAt: now}),
+						tx.InsertFactor(ctx, store.Factor{ID: id, UserID: id, Kind: store.FactorTOTP, Secret: text, CreatedAt: now}))
+				case seal.AuditSink.String():
+					err = tx.InsertAuditSink(ctx, store.AuditSink{TenantID: tenantID, ID: id, Name: id, Secret: text, CreatedAt: now, UpdatedAt: now, Version: 1})
 				case seal.ClientSecret.String():
 					err = tx.InsertConnection(ctx, store.Connection{TenantID: tenantID, ID: id, ClientSecret: text,
-						Staged: `{"issuer":"https://idp.example.com","client_secret":"` + text + `"}`, DefaultRole: cloudv1.TenantRole_TENANT_ROLE_VIEWER,
+						Staged: `{"issuer":"https://idp.example.com","client_secret":"` + text + `"}`, DefaultRole: permission.RoleViewer,
+						CreatedAt: now, UpdatedAt: now, Version: 1, Settings: 1})
+				case seal.SAMLKey.String():
+					err = tx.InsertConnection(ctx, store.Connection{TenantID: tenantID, ID: id, SAMLKey: text, DefaultRole: permission.RoleViewer,
 						CreatedAt: now, UpdatedAt: now, Version: 1, Settings: 1})
 				default:
 					t.Errorf("this test does not know where %q lies: add it here", p)

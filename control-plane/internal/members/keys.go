@@ -48,7 +48,7 @@ func (s *Service) ListMemberKeys(ctx context.Context, r *cloudv1.ListMemberKeysR
 // lost lists the living keys that a user made, directly or through keys of theirs, and
 // could not make in a role.
 func lost(ctx context.Context, tx *store.Tx, tenantID, userID string, to cloudv1.TenantRole) (keys []store.Key, _ error) {
-	made := store.All(func(p store.Page) ([]store.Key, error) { return tx.KeysOfUser(ctx, tenantID, userID, p) }, func(k store.Key) string { return k.ID })
+	made := store.All(func(p store.Page) ([]store.Key, error) { return tx.KeysMadeBy(ctx, tenantID, userID, p) }, func(k store.Key) string { return k.ID })
 	for k, err := range made {
 		if err != nil {
 			return nil, err

@@ -15,11 +15,17 @@ var (
 	Email        = Purpose{"mail", "outbox", []string{"payload"}}
 	TokenKey     = Purpose{"user-token-key", "settings", []string{"value"}}
 	SignIn       = Purpose{"sso.flow", "one_time_tokens", []string{"data"}}
+	AuditKey     = Purpose{"audit-key", "audit_keys", []string{"sealed"}}
+	TotpSecret   = Purpose{"factor.totp", "factors", []string{"secret"}}
+	AuditSink    = Purpose{"audit-sink", "audit_sinks", []string{"secret"}}
 	ClientSecret = Purpose{"sso.client_secret", "sso_connections", []string{"client_secret", "staged"}}
+	SAMLKey      = Purpose{"sso.saml_key", "sso_connections", []string{"saml_key"}}
 )
 
 // Purposes lists all of them.
-func Purposes() []Purpose { return []Purpose{Email, TokenKey, SignIn, ClientSecret} }
+func Purposes() []Purpose {
+	return []Purpose{Email, TokenKey, SignIn, AuditKey, TotpSecret, AuditSink, ClientSecret, SAMLKey}
+}
 
 // String is the purpose's name.
 func (p Purpose) String() string { return p.name }

@@ -132,7 +132,7 @@ func (g *gate) bySession(ctx context.Context, token string, bare access.Caller) 
 		return access.Caller{}, fmt.Errorf("look up session: %w", err)
 	}
 	if session.TouchDue(s, now) {
-		if err := g.Store.Service(ctx, func(tx *store.Tx) error { return tx.TouchSession(ctx, s.Digest, now) }); err != nil {
+		if err := g.Store.Service(ctx, func(tx *store.Tx) error { return tx.TouchSession(ctx, s.Digest, now, s.ExpiresAt) }); err != nil {
 			return access.Caller{}, fmt.Errorf("note that a session is used: %w", err)
 		}
 	}

@@ -1,16 +1,20 @@
 package store
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 var apiKeys = table[Key]{
 	name: "api_keys",
-	columns: "tenant_id, id, name, kind, namespace_ids, roles, tenant_role, versions, expires_at, revoked_at, created_by, created_at, updated_at, " +
-		"version, generation, observed",
+	columns: "tenant_id, id, name, kind, owner_id, permissions, namespace_ids, queues, cidrs, grants, last_used_at, versions, expires_at, revoked_at, created_by, " +
+		"created_at, updated_at, version, generation, observed",
 	fields: func(v *Key) []any {
-		return []any{&v.TenantID, &v.ID, &v.Name, &v.Kind, asJSON{&v.NamespaceIDs}, asJSON{&v.Roles}, &v.TenantRole, asJSON{&v.Versions},
+		return []any{&v.TenantID, &v.ID, &v.Name, &v.Kind, &v.OwnerID, asJSON{&v.Permissions}, asJSON{&v.NamespaceIDs}, asJSON{&v.Queues}, asJSON{&v.CIDRs}, &v.Grants,
+			asTime{&v.LastUsedAt}, asJSON{&v.Versions},
 			asTime{&v.ExpiresAt}, asTime{&v.RevokedAt}, &v.CreatedBy, asTime{&v.CreatedAt}, asTime{&v.UpdatedAt}, &v.Version, &v.Generation, &v.Observed}
 	},
-	key: "tenant_id, id", changes: "name, namespace_ids, roles, tenant_role, versions, expires_at, revoked_at, updated_at, generation",
+	key: "tenant_id, id", changes: "name, permissions, namespace_ids, queues, cidrs, grants, versions, expires_at, revoked_at, updated_at, generation",
 }
 
 // InsertKey adds an API key.
@@ -28,6 +32,11 @@ func (t *Tx) FindKey(ctx context.Context, id string) (Key, error) {
 	return apiKeys.get(ctx, t.across(), "id = ?", id)
 }
 
+// ListKeysOf lists the keys of an owner that have not been revoked, by id.
+func (t *Tx) ListKeysOf(ctx context.Context, tenantID, ownerID string, p Page) ([]Key, error) {
+	return apiKeys.list(ctx, t.of(tenantID), p.limit(), "tenant_id = ? AND owner_id = ? AND revoked_at = 0 AND id > ? ORDER BY id", tenantID, ownerID, p.After)
+}
+
 // ListKeys lists by id; revoked ones only if asked.
 func (t *Tx) ListKeys(ctx context.Context, tenantID string, revoked bool, p Page) ([]Key, error) {
 	which := " AND revoked_at = 0"
@@ -40,6 +49,24 @@ func (t *Tx) ListKeys(ctx context.Context, tenantID string, revoked bool, p Page
 // CountKeys counts those that have not been revoked.
 func (t *Tx) CountKeys(ctx context.Context, tenantID string) (int, error) {
 	return t.of(tenantID).count(ctx, "count keys", "SELECT COUNT(*) FROM api_keys WHERE tenant_id = ? AND revoked_at = 0", tenantID)
+}
+
+// CountKeysOf counts the keys of an owner that have not been revoked.
+func (t *Tx) CountKeysOf(ctx context.Context, tenantID, ownerID string) (int, error) {
+	return t.of(tenantID).count(ctx, "count keys of an owner", "SELECT COUNT(*) FROM api_keys WHERE tenant_id = ? AND owner_id = ? AND revoked_at = 0", tenantID, ownerID)
+}
+
+// TouchKey records when a key was last used; it is no change of the record that people made.
+func (t *Tx) TouchKey(ctx context.Context, tenantID, id string, at time.Time) error {
+	_, err := t.of(tenantID).exec(ctx, "touch key", "UPDATE api_keys SET last_used_at = ? WHERE tenant_id = ? AND id = ? AND last_used_at < ?", at, tenantID, id, at)
+	return err
+}
+
+// ToldKeyRights records what the cell was told that a key may do, by its digest. It is no
+// change of the record that people made.
+func (t *Tx) ToldKeyRights(ctx context.Context, tenantID, id, digest string) error {
+	_, err := t.of(tenantID).exec(ctx, "note the rights of a key", "UPDATE api_keys SET grants = ? WHERE tenant_id = ? AND id = ? AND grants <> ?", digest, tenantID, id, digest)
+	return err
 }
 
 // UpdateKey changes a key at the version it was read at.
@@ -59,12 +86,13 @@ func (t *Tx) UnobservedKeys(ctx context.Context, p Page) ([]Key, error) {
 	return apiKeys.list(ctx, t.across(), p.limit(), "observed < generation AND id > ? ORDER BY id", p.After)
 }
 
-// KeysOfUser lists the live keys that a user made, directly or through keys of theirs.
-func (t *Tx) KeysOfUser(ctx context.Context, tenantID, userID string, p Page) ([]Key, error) {
+// KeysMadeBy lists the keys that a user made, directly or through keys of theirs, and that
+// have not been revoked; those of the user's own too.
+func (t *Tx) KeysMadeBy(ctx context.Context, tenantID, userID string, p Page) ([]Key, error) {
 	return query(ctx, t.of(tenantID), "list keys of a user", apiKeys.fields,
 		`WITH RECURSIVE made (id) AS (
-		   SELECT id FROM api_keys WHERE tenant_id = ? AND created_by = ?
+		   SELECT id FROM api_keys WHERE tenant_id = ? AND (created_by = ? OR owner_id = ?)
 		   UNION SELECT k.id FROM api_keys k JOIN made ON k.created_by = made.id WHERE k.tenant_id = ?)
 		 SELECT `+apiKeys.columns+` FROM api_keys WHERE tenant_id = ? AND revoked_at = 0 AND id > ? AND id IN (SELECT id FROM made) ORDER BY id LIMIT ?`,
-		tenantID, userID, tenantID, tenantID, p.After, p.limit())
+		tenantID, userID, userID, tenantID, tenantID, p.After, p.limit())
 }

@@ -1,10 +1,6 @@
 package store
 
-import (
-	"context"
-
-	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
-)
+import "context"
 
 var (
 	users = table[User]{
@@ -14,16 +10,16 @@ var (
 		},
 	}
 	memberships = table[Membership]{
-		name: "memberships", columns: "tenant_id, user_id, role, connection_id, created_at, version",
+		name: "memberships", columns: "tenant_id, user_id, connection_id, created_at, version",
 		fields: func(v *Membership) []any {
-			return []any{&v.TenantID, &v.UserID, &v.Role, &v.ConnectionID, asTime{&v.CreatedAt}, &v.Version}
+			return []any{&v.TenantID, &v.UserID, &v.ConnectionID, asTime{&v.CreatedAt}, &v.Version}
 		},
-		key: "tenant_id, user_id", changes: "role, connection_id",
+		key: "tenant_id, user_id", changes: "connection_id",
 	}
 	invitations = table[Invitation]{
-		name: "invitations", columns: "tenant_id, id, email, role, digest, invited_by, created_at, expires_at",
+		name: "invitations", columns: "tenant_id, id, email, roles, digest, invited_by, created_at, expires_at",
 		fields: func(v *Invitation) []any {
-			return []any{&v.TenantID, &v.ID, &v.Email, &v.Role, &v.Digest, &v.InvitedBy, asTime{&v.CreatedAt}, asTime{&v.ExpiresAt}}
+			return []any{&v.TenantID, &v.ID, &v.Email, asJSON{&v.Roles}, &v.Digest, &v.InvitedBy, asTime{&v.CreatedAt}, asTime{&v.ExpiresAt}}
 		},
 	}
 )
@@ -61,8 +57,14 @@ func (t *Tx) UpdateMembership(ctx context.Context, v *Membership) error {
 	return memberships.update(ctx, t.of(v.TenantID), v, &v.Version)
 }
 
-// DeleteMembership ends a membership.
+// DeleteMembership ends a membership with the member's roles and places in groups.
 func (t *Tx) DeleteMembership(ctx context.Context, tenantID, userID string) error {
+	if err := t.deletePrincipal(ctx, tenantID, userID); err != nil {
+		return err
+	}
+	if err := t.deactivate(ctx, tenantID, userID); err != nil {
+		return err
+	}
 	return t.of(tenantID).change(ctx, "delete membership", "DELETE FROM memberships WHERE tenant_id = ? AND user_id = ?", tenantID, userID)
 }
 
@@ -72,14 +74,6 @@ func (t *Tx) ListMembers(ctx context.Context, tenantID string, p Page) ([]Member
 	return query(ctx, t.of(tenantID), "list members", both,
 		"SELECT "+memberships.under("m")+", "+users.under("u")+` FROM memberships m JOIN users u ON u.id = m.user_id
 		 WHERE m.tenant_id = ? AND m.user_id > ? ORDER BY m.user_id LIMIT ?`, tenantID, p.After, p.limit())
-}
-
-// CountOwners counts and locks, so that two transactions that each remove an owner do
-// not both see the other's.
-func (t *Tx) CountOwners(ctx context.Context, tenantID string) (int, error) {
-	return t.of(tenantID).count(ctx, "count owners",
-		"SELECT COUNT(*) FROM (SELECT user_id FROM memberships WHERE tenant_id = ? AND role = ?"+t.dialect.lockRows+") AS owners",
-		tenantID, cloudv1.TenantRole_TENANT_ROLE_OWNER)
 }
 
 // ListAccess is every live tenant of a user, by tenant name.
@@ -125,7 +119,8 @@ func (t *Tx) PutRemoval(ctx context.Context, v Removal) error {
 	if err != nil {
 		return err
 	}
-	return t.of(v.TenantID).insert(ctx, "removals", "tenant_id, user_id, email, removed_by, removed_at", v.TenantID, v.UserID, v.Email, v.RemovedBy, v.RemovedAt)
+	return t.of(v.TenantID).insert(ctx, "removals", "tenant_id, user_id, email, removed_by, removed_at, connection_id",
+		v.TenantID, v.UserID, v.Email, v.RemovedBy, v.RemovedAt, v.ConnectionID)
 }
 
 // IsRemoved reports whether the user, or one of that address (unless it is empty), was removed.

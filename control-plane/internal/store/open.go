@@ -70,6 +70,9 @@ type dialect struct {
 	tenant func(ctx context.Context, t *sql.Tx, tenantID string) error
 	// lockRows and skipLocked end a SELECT whose rows are about to be changed.
 	lockRows, skipLocked string
+	// indexed names the index to go by, behind a table's name; empty where the database
+	// knows better.
+	indexed func(index string) string
 	// rowID identifies a row within a transaction.
 	rowID, rowIDType string
 	// contains is the condition that a column contains a parameter; textColumns selects

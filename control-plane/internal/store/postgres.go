@@ -101,7 +101,8 @@ func checkRole(ctx context.Context, db *sql.DB, allow bool) error {
 func postgresDialect() dialect {
 	return dialect{
 		name: "PostgreSQL", text: numbered, problem: postgresProblem,
-		rowID: "ctid", rowIDType: "tid",
+		indexed: func(string) string { return "" },
+		rowID:   "ctid", rowIDType: "tid",
 		contains: func(column string) string { return "position(? IN " + column + ") > 0" },
 		textColumns: `SELECT table_name, column_name FROM information_schema.columns
 			WHERE table_schema = current_schema() AND data_type = 'text' ORDER BY table_name, column_name`,

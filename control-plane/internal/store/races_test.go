@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -78,7 +77,7 @@ func TestOwners_TheLastCannotGoHoweverManyTry(t *testing.T) {
 		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			for i := range owners {
 				id := fmt.Sprintf("usr_o%d", i)
-				if err := errors.Join(tx.InsertUser(ctx, user(id, id+"@example.com")), tx.InsertMembership(ctx, membership("tn_a", id, cloudv1.TenantRole_TENANT_ROLE_OWNER))); err != nil {
+				if err := errors.Join(tx.InsertUser(ctx, user(id, id+"@example.com")), tx.InsertMembership(ctx, membership("tn_a", id)), tx.InsertBinding(ctx, owning("tn_a", id))); err != nil {
 					return err
 				}
 			}
@@ -314,7 +313,7 @@ func TestSignups_ManyAtOnceAllSucceed(t *testing.T) {
 					return err
 				}
 				return errors.Join(
-					tx.InsertUser(ctx, user(usr, usr)), tx.InsertTenant(ctx, tenant(tn, tn)), tx.InsertMembership(ctx, membership(tn, usr, cloudv1.TenantRole_TENANT_ROLE_OWNER)),
+					tx.InsertUser(ctx, user(usr, usr)), tx.InsertTenant(ctx, tenant(tn, tn)), tx.InsertMembership(ctx, membership(tn, usr)), tx.InsertBinding(ctx, owning(tn, usr)),
 					tx.InsertNamespace(ctx, namespace(tn, "ns_"+tn, "default")), tx.InsertKey(ctx, key(tn, "key_"+tn)),
 					tx.InsertAudit(ctx, store.AuditEvent{TenantID: tn, ID: "aud_1", At: at(1)}), tx.InsertOutbox(ctx, outbox(tn, "out_"+tn, at(1))),
 				)

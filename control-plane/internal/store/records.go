@@ -1,6 +1,9 @@
 package store
 
 import (
+	"encoding/json"
+	"reflect"
+	"slices"
 	"time"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
@@ -55,9 +58,9 @@ type User struct {
 
 // Membership is a user's place in a tenant.
 type Membership struct {
+	Role             cloudv1.TenantRole // Until its readers go over to bindings.
 	TenantID, UserID string
-	Role             cloudv1.TenantRole
-	// ConnectionID is set if the groups of an identity provider decide the role.
+	// ConnectionID is set if the groups of an identity provider decide the roles.
 	ConnectionID string
 	CreatedAt    time.Time
 	Version      int64
@@ -81,24 +84,36 @@ type Removal struct {
 	TenantID, UserID, Email string
 	RemovedBy               string // For people.
 	RemovedAt               time.Time
+	// ConnectionID is set if its directory removed them: it may bring them back.
+	ConnectionID string
 }
 
 // Invitation asks somebody in.
 type Invitation struct {
+	Role                 cloudv1.TenantRole // Until its readers go over to bindings.
 	TenantID, ID, Email  string
-	Role                 cloudv1.TenantRole
-	Digest               string // Hex SHA-256 of the link's token.
-	InvitedBy            string // For people.
+	Roles                []string // Ids.
+	Digest               string   // Hex SHA-256 of the link's token.
+	InvitedBy            string   // For people.
 	CreatedAt, ExpiresAt time.Time
 }
 
-// Key is an API key without its secrets.
+// Key is an API key without its secrets. It may do what its owner may, narrowed by what it
+// says itself.
 type Key struct {
+	TenantRole         cloudv1.TenantRole      // Until its readers go over to bindings.
+	Roles              []cloudv1.NamespaceRole // Until its readers go over to bindings.
 	TenantID, ID, Name string
 	Kind               cloudv1.KeyKind
-	NamespaceIDs       []string
-	Roles              []cloudv1.NamespaceRole
-	TenantRole         cloudv1.TenantRole
+	// OwnerID is a service account or a user.
+	OwnerID string
+	// Permissions by name, namespaces by id, patterns of queues, networks: none of a list is
+	// no limit.
+	Permissions, NamespaceIDs, Queues, CIDRs []string
+	// Grants is the digest of what the cell was told that the key may do.
+	Grants string
+	// LastUsedAt is known to within some minutes.
+	LastUsedAt time.Time
 	// Versions are the accepted secrets, oldest first, two at most.
 	Versions                      []KeyVersion
 	ExpiresAt, RevokedAt          time.Time
@@ -114,18 +129,56 @@ type KeyVersion struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// Session is that of a signed-in browser.
+// Session is that of a signed-in browser or program.
 type Session struct {
 	// TenantID is set for a session that a tenant's provider or invitation opened: good
 	// there only.
 	TenantID        string
-	Digest          string // Hex SHA-256 of the cookie.
+	Digest          string // Hex SHA-256 of the token.
 	ID, UserID      string
 	Peer, UserAgent string
 	CreatedAt       time.Time
 	SeenAt          time.Time
 	ExpiresAt       time.Time
+	Kind            SessionKind
+	Client          string // As a program called itself.
+	// Pending is set while the second factor is missing: what the sign-in was for.
+	Pending  string
+	ProvedAt time.Time // When the second factor was shown last.
 }
+
+// SessionKind is who holds a session's token.
+type SessionKind string
+
+// Kinds of sessions.
+const (
+	SessionBrowser SessionKind = "browser" // In a cookie.
+	SessionCLI     SessionKind = "cli"     // In a file or keyring.
+)
+
+// DeviceLogin is a program that waits for a person to approve its code.
+type DeviceLogin struct {
+	Digest                  string // Hex SHA-256 of the device code.
+	UserCode                string
+	Client, Peer, UserAgent string
+	CreatedAt, ExpiresAt    time.Time
+	PolledAt                time.Time
+	Interval                time.Duration // Between two polls.
+	State                   DeviceState
+	// UserID is who decided, SessionID in which session.
+	UserID, SessionID string
+}
+
+// DeviceState is how far a device login is.
+type DeviceState string
+
+// States of a device login.
+const (
+	DevicePending  DeviceState = "pending"
+	DeviceApproved DeviceState = "approved"
+	DeviceDenied   DeviceState = "denied"
+	DeviceUsed     DeviceState = "used" // Its session was handed out.
+)
 
 // Signup is a sign-up on its way.
 type Signup struct {
@@ -156,9 +209,10 @@ type Connection struct {
 	ClientSecret                         string // Sealed.
 	// Staged is a change that is not in force yet; JSON of the service's own, with a sealed
 	// secret.
-	Staged        string
-	Scopes        []string
-	GroupsClaim   string
+	Staged      string
+	Scopes      []string
+	GroupsClaim string
+	// DefaultRole is the id of the role of a user in no mapped group; empty: no access.
 	DefaultRole   cloudv1.TenantRole
 	GroupMappings []GroupMapping
 	Enabled       bool
@@ -168,12 +222,107 @@ type Connection struct {
 	Settings, Tested     int64
 	CreatedAt, UpdatedAt time.Time
 	Version              int64
+	// Type is ConnectionOIDC or ConnectionSAML; empty is the former. Of a SAML connection,
+	// Issuer is the provider's entity id.
+	Type string
+	SAML SAML
+	// SAMLKey is the connection's own private key, sealed.
+	SAMLKey string
+}
+
+// Types of connections.
+const (
+	ConnectionOIDC = "oidc"
+	ConnectionSAML = "saml"
+)
+
+// SAML is the settings of a SAML connection.
+type SAML struct {
+	SSO            string   `json:"sso,omitempty"`
+	Certificates   []string `json:"certificates,omitempty"` // PEM; the provider's.
+	MetadataURL    string   `json:"metadata_url,omitempty"`
+	SignRequests   bool     `json:"sign_requests,omitempty"`
+	WantEncrypted  bool     `json:"want_encrypted,omitempty"`
+	IdPInitiated   bool     `json:"idp_initiated,omitempty"`
+	EmailAttribute string   `json:"email_attribute,omitempty"`
+	NameAttribute  string   `json:"name_attribute,omitempty"`
+	// Certificate is the connection's own, in PEM.
+	Certificate string `json:"certificate,omitempty"`
+}
+
+// Equal reports whether two settings are the same.
+func (s SAML) Equal(o SAML) bool {
+	same := slices.Equal(s.Certificates, o.Certificates)
+	s.Certificates, o.Certificates = nil, nil
+	return same && reflect.DeepEqual(s, o)
 }
 
 // GroupMapping gives a group of the provider a role.
 type GroupMapping struct {
 	Group string             `json:"group"`
-	Role  cloudv1.TenantRole `json:"role"`
+	Role  cloudv1.TenantRole `json:"role"` // Its form changes to RoleID when sign-in goes over.
+}
+
+// RoleID is the id of a role. In JSON that was written before roles had ids, it is a number.
+type RoleID string
+
+// UnmarshalJSON reads both forms.
+func (r *RoleID) UnmarshalJSON(b []byte) error {
+	var n int
+	if json.Unmarshal(b, &n) == nil {
+		*r = ""
+		if old := []RoleID{"", "role_owner", "role_admin", "role_billing", "role_developer", "role_auditor", "role_viewer"}; n > 0 && n < len(old) {
+			*r = old[n]
+		}
+		return nil
+	}
+	return json.Unmarshal(b, (*string)(r))
+}
+
+// Role is a tenant's own.
+type Role struct {
+	TenantID, ID, Name, Description string
+	Permissions                     []string // Names.
+	CreatedAt, UpdatedAt            time.Time
+	Version                         int64
+}
+
+// ServiceAccount is a machine that can have roles and keys.
+type ServiceAccount struct {
+	TenantID, ID, Name, Description string
+	Disabled                        bool
+	CreatedBy                       string
+	CreatedAt, UpdatedAt            time.Time
+	Version                         int64
+}
+
+// Group is members who have roles together.
+type Group struct {
+	TenantID, ID, Name, Description string
+	// ExternalID is the directory's id of it; ConnectionID whose directory keeps it, empty
+	// if people do.
+	ExternalID, ConnectionID string
+	CreatedAt, UpdatedAt     time.Time
+	Version                  int64
+}
+
+// GroupMember is a member in a group.
+type GroupMember struct {
+	TenantID, GroupID, UserID string
+	CreatedAt                 time.Time
+}
+
+// Binding gives a role to a principal at a place.
+type Binding struct {
+	TenantID, ID string
+	// PrincipalID is a user, service account or group.
+	PrincipalID, RoleID string
+	// NamespaceID is empty for the whole tenant, Queues for all queues.
+	NamespaceID, Queues string
+	// Source is the connection whose groups gave it; empty: people did.
+	Source    string
+	CreatedBy string
+	CreatedAt time.Time
 }
 
 // Identity is a provider's user.
@@ -193,6 +342,60 @@ type AuditEvent struct {
 	Changes                      map[string]Change
 	// Where, for what was done to queues and jobs.
 	NamespaceID, Namespace string
+	// The entry's place in its tenant's chain; Seq is 0 for one of before there were chains.
+	Seq            int64
+	PrevHash, Hash string
+}
+
+// AuditChain is the end of a tenant's chain, and where it begins now.
+type AuditChain struct {
+	TenantID string
+	Seq      int64
+	Hash     string
+	// FirstSeq is of the oldest entry that is kept, FirstAfter the hash of the one before it.
+	FirstSeq   int64
+	FirstAfter string
+	OldestAt   time.Time // Zero: no entry is kept.
+	// HeadSeq is how far the last signed head came.
+	HeadSeq int64
+	HeadAt  time.Time
+}
+
+// AuditHead is a signed head of a chain.
+type AuditHead struct {
+	TenantID         string
+	Seq, FirstSeq    int64
+	Hash, FirstAfter string
+	At               time.Time
+	KeyID, Signature string
+}
+
+// AuditSink is where a tenant's log is sent.
+type AuditSink struct {
+	TenantID, ID, Name string
+	Format             int64  // cloudv1.AuditFormat.
+	Target             string // JSON of the service's own.
+	Secret             string // Sealed.
+	Enabled            bool
+	// Sent is the number of the last entry that arrived.
+	Sent         int64
+	SentAt       time.Time
+	DueAt        time.Time
+	Attempts     int64 // Since one succeeded.
+	FailingSince time.Time
+	LastError    string
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	Version      int64
+}
+
+// AuditKey is a key that signs heads.
+type AuditKey struct {
+	Year      int64
+	ID        string
+	PublicKey string // In base64.
+	Sealed    string
+	CreatedAt time.Time
 }
 
 // Change is a field before and after; secrets never stand in it.
@@ -206,6 +409,8 @@ type AuditFilter struct {
 	ActorID, ActionPrefix, TargetID string
 	Namespace                       string // Name or id.
 	After, Before                   time.Time
+	// FromID and BelowID bound the ids; those of a time begin with it.
+	FromID, BelowID string
 }
 
 // Answer is the first answer to an idempotent call.
@@ -242,7 +447,10 @@ const (
 	OutboxUser OutboxKind = "cell.user"
 	// OutboxTokenKeys: the keys that sign browsers' tokens were replaced; it is no tenant's.
 	OutboxTokenKeys OutboxKind = "cell.token-keys"
-	OutboxMail      OutboxKind = "mail"
+	// OutboxAccess: what the principals of the tenant may do has changed; its keys are to be
+	// computed again. Its subject is the tenant.
+	OutboxAccess OutboxKind = "cell.access"
+	OutboxMail   OutboxKind = "mail"
 )
 
 // Lease is a right that one process holds for a while. Token only grows.

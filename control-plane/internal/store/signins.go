@@ -7,9 +7,10 @@ import (
 
 var (
 	sessions = table[Session]{
-		name: "sessions", columns: "tenant_id, digest, id, user_id, peer, user_agent, created_at, seen_at, expires_at",
+		name: "sessions", columns: "tenant_id, digest, id, user_id, peer, user_agent, created_at, seen_at, expires_at, kind, client, pending, proved_at",
 		fields: func(v *Session) []any {
-			return []any{&v.TenantID, &v.Digest, &v.ID, &v.UserID, &v.Peer, &v.UserAgent, asTime{&v.CreatedAt}, asTime{&v.SeenAt}, asTime{&v.ExpiresAt}}
+			return []any{&v.TenantID, &v.Digest, &v.ID, &v.UserID, &v.Peer, &v.UserAgent, asTime{&v.CreatedAt}, asTime{&v.SeenAt}, asTime{&v.ExpiresAt},
+				&v.Kind, &v.Client, &v.Pending, asTime{&v.ProvedAt}}
 		},
 	}
 	signups = table[Signup]{
@@ -28,15 +29,16 @@ var (
 	}
 	connections = table[Connection]{
 		name: "sso_connections",
-		columns: "tenant_id, id, name, issuer, client_id, client_secret, scopes, groups_claim, default_role, group_mappings, enabled, last_test, " +
-			"tested_version, settings, staged, created_at, updated_at, version",
+		columns: "tenant_id, id, name, issuer, client_id, client_secret, scopes, groups_claim, default_role_id, group_mappings, enabled, last_test, " +
+			"tested_version, settings, staged, created_at, updated_at, version, type, saml, saml_key",
 		fields: func(v *Connection) []any {
 			return []any{&v.TenantID, &v.ID, &v.Name, &v.Issuer, &v.ClientID, &v.ClientSecret, asJSON{&v.Scopes}, &v.GroupsClaim, &v.DefaultRole,
-				asJSON{&v.GroupMappings}, asBool{&v.Enabled}, &v.LastTest, &v.Tested, &v.Settings, &v.Staged, asTime{&v.CreatedAt}, asTime{&v.UpdatedAt}, &v.Version}
+				asJSON{&v.GroupMappings}, asBool{&v.Enabled}, &v.LastTest, &v.Tested, &v.Settings, &v.Staged, asTime{&v.CreatedAt}, asTime{&v.UpdatedAt}, &v.Version,
+				&v.Type, asJSON{&v.SAML}, &v.SAMLKey}
 		},
 		key: "tenant_id, id",
-		changes: "name, issuer, client_id, client_secret, scopes, groups_claim, default_role, group_mappings, enabled, last_test, tested_version, settings, " +
-			"staged, updated_at",
+		changes: "name, issuer, client_id, client_secret, scopes, groups_claim, default_role_id, group_mappings, enabled, last_test, tested_version, settings, " +
+			"staged, updated_at, saml",
 	}
 	identities = table[Identity]{
 		name: "identities", columns: "tenant_id, connection_id, issuer, subject, user_id, created_at",
@@ -46,22 +48,42 @@ var (
 	}
 )
 
-// InsertSession signs a browser in.
+// InsertSession signs a browser or a program in.
 func (t *Tx) InsertSession(ctx context.Context, v Session) error {
 	return sessions.insert(ctx, t.of(v.TenantID), v)
 }
 
-// GetSession finds the session of a cookie.
+// GetSession finds the session of a token.
 func (t *Tx) GetSession(ctx context.Context, digest string) (Session, error) {
 	return sessions.get(ctx, t.across(), "digest = ?", digest)
 }
 
-// TouchSession records when a session was last used.
-func (t *Tx) TouchSession(ctx context.Context, digest string, seen time.Time) error {
-	return t.across().change(ctx, "touch session", "UPDATE sessions SET seen_at = ? WHERE digest = ?", seen, digest)
+// GetSessionOfUser finds a user's session by its id.
+func (t *Tx) GetSessionOfUser(ctx context.Context, userID, id string) (Session, error) {
+	return sessions.get(ctx, t.across(), "user_id = ? AND id = ?", userID, id)
 }
 
-// DeleteSession signs a browser out.
+// ListSessionsOfUser lists a user's sessions, the one used last first; only those of one
+// tenant, if it is given.
+func (t *Tx) ListSessionsOfUser(ctx context.Context, userID, onlyTenantID string) ([]Session, error) {
+	const order = " ORDER BY seen_at DESC, id DESC"
+	if onlyTenantID != "" {
+		return sessions.list(ctx, t.of(onlyTenantID), pageMax, "user_id = ? AND tenant_id = ?"+order, userID, onlyTenantID)
+	}
+	return sessions.list(ctx, t.across(), pageMax, "user_id = ?"+order, userID)
+}
+
+// TouchSession records when a session was last used, and until when that lets it live.
+func (t *Tx) TouchSession(ctx context.Context, digest string, seen, expires time.Time) error {
+	return t.across().change(ctx, "touch session", "UPDATE sessions SET seen_at = ?, expires_at = ? WHERE digest = ?", seen, expires, digest)
+}
+
+// ProveSession records when the second factor was shown in a session.
+func (t *Tx) ProveSession(ctx context.Context, digest string, proved time.Time) error {
+	return t.across().change(ctx, "prove session", "UPDATE sessions SET proved_at = ? WHERE digest = ?", proved, digest)
+}
+
+// DeleteSession signs a browser or a program out.
 func (t *Tx) DeleteSession(ctx context.Context, digest string) error {
 	return t.across().change(ctx, "delete session", "DELETE FROM sessions WHERE digest = ?", digest)
 }
@@ -152,6 +174,11 @@ func (t *Tx) GetConnection(ctx context.Context, tenantID, id string) (Connection
 	return connections.get(ctx, t.of(tenantID), "tenant_id = ? AND id = ?", tenantID, id)
 }
 
+// FindConnection finds one of any tenant: a SAML provider knows no more than its id.
+func (t *Tx) FindConnection(ctx context.Context, id string) (Connection, error) {
+	return connections.get(ctx, t.across(), "id = ?", id)
+}
+
 // ListConnections lists by id.
 func (t *Tx) ListConnections(ctx context.Context, tenantID string) ([]Connection, error) {
 	return connections.list(ctx, t.of(tenantID), pageMax, "tenant_id = ? ORDER BY id", tenantID)
@@ -162,9 +189,12 @@ func (t *Tx) UpdateConnection(ctx context.Context, v *Connection) error {
 	return connections.update(ctx, t.of(v.TenantID), v, &v.Version)
 }
 
-// DeleteConnection deletes its identities too.
+// DeleteConnection deletes its identities and its directory too.
 func (t *Tx) DeleteConnection(ctx context.Context, tenantID, id string) error {
 	if _, err := t.GetConnection(ctx, tenantID, id); err != nil {
+		return err
+	}
+	if err := t.deleteDirectory(ctx, tenantID, id); err != nil {
 		return err
 	}
 	_, err := t.of(tenantID).exec(ctx, "delete identities", "DELETE FROM identities WHERE tenant_id = ? AND connection_id = ?", tenantID, id)

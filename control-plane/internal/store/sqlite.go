@@ -116,7 +116,8 @@ func sqliteName(path string, readOnly bool) string {
 func sqliteDialect() dialect {
 	return dialect{
 		name: "SQLite", text: func(s string) string { return s }, problem: sqliteProblem,
-		rowID: "rowid", rowIDType: "INTEGER",
+		indexed: func(index string) string { return " INDEXED BY " + index },
+		rowID:   "rowid", rowIDType: "INTEGER",
 		contains: func(column string) string { return "instr(" + column + ", ?) > 0" },
 		textColumns: `SELECT m.name, c.name FROM sqlite_master AS m, pragma_table_info(m.name) AS c
 			WHERE m.type = 'table' AND c.type = 'TEXT' ORDER BY m.name, c.name`,

@@ -89,22 +89,28 @@ func user(id, email string) store.User {
 	return store.User{ID: id, Email: email, Name: "Somebody", CreatedAt: at(1)}
 }
 
-func membership(tenantID, userID string, r cloudv1.TenantRole) store.Membership {
-	return store.Membership{TenantID: tenantID, UserID: userID, Role: r, CreatedAt: at(1), Version: 1}
+func membership(tenantID, userID string) store.Membership {
+	return store.Membership{TenantID: tenantID, UserID: userID, CreatedAt: at(1), Version: 1}
+}
+
+// owning makes a user an owner.
+func owning(tenantID, userID string) store.Binding {
+	return store.Binding{TenantID: tenantID, ID: "bnd_" + userID, PrincipalID: userID, RoleID: store.RoleOwner, CreatedAt: at(1)}
 }
 
 func key(tenantID, id string) store.Key {
 	return store.Key{TenantID: tenantID, ID: id, Name: "worker", Kind: cloudv1.KeyKind_KEY_KIND_JOBS, NamespaceIDs: []string{"ns_1"},
-		Roles:     []cloudv1.NamespaceRole{cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER},
+		OwnerID: "sa_1", Permissions: []string{"job.fetch"}, Queues: []string{"mail.*"}, CIDRs: []string{"10.0.0.0/8"}, LastUsedAt: at(3),
 		Versions:  []store.KeyVersion{{Digest: []byte{1, 2}, CreatedAt: at(1), ExpiresAt: at(9)}, {Digest: []byte{3}, CreatedAt: at(2)}},
 		CreatedBy: "usr_1", CreatedAt: at(1), UpdatedAt: at(1), Version: 1, Generation: 1}
 }
 
 func connection(tenantID, id string) store.Connection {
 	return store.Connection{TenantID: tenantID, ID: id, Name: "Okta", Issuer: "https://id.example", ClientID: "c", ClientSecret: "sealed", Scopes: []string{"openid"},
-		GroupsClaim: "groups", DefaultRole: cloudv1.TenantRole_TENANT_ROLE_VIEWER,
-		GroupMappings: []store.GroupMapping{{Group: "ops", Role: cloudv1.TenantRole_TENANT_ROLE_ADMIN}}, Enabled: true, LastTest: "{}",
-		Settings: 2, Tested: 1, CreatedAt: at(1), UpdatedAt: at(1), Version: 1}
+		GroupsClaim: "groups", DefaultRole: "role_viewer",
+		GroupMappings: []store.GroupMapping{{Group: "ops", Role: "role_admin"}}, Enabled: true, LastTest: "{}",
+		Settings: 2, Tested: 1, CreatedAt: at(1), UpdatedAt: at(1), Version: 1,
+		Type: store.ConnectionSAML, SAML: store.SAML{SSO: "https://id.example/sso", Certificates: []string{"pem"}, SignRequests: true}, SAMLKey: "sealed"}
 }
 
 func outbox(tenantID, id string, due time.Time) store.Outbox {
@@ -118,8 +124,8 @@ func twoTenants(t *testing.T, s store.Store) {
 		return errors.Join(
 			tx.InsertTenant(ctx, tenant("tn_a", "acme")), tx.InsertTenant(ctx, tenant("tn_b", "globex")),
 			tx.InsertUser(ctx, user("usr_1", "one@example.com")), tx.InsertUser(ctx, user("usr_2", "two@example.com")),
-			tx.InsertMembership(ctx, membership("tn_a", "usr_1", cloudv1.TenantRole_TENANT_ROLE_OWNER)),
-			tx.InsertMembership(ctx, membership("tn_b", "usr_2", cloudv1.TenantRole_TENANT_ROLE_OWNER)),
+			tx.InsertMembership(ctx, membership("tn_a", "usr_1")), tx.InsertBinding(ctx, owning("tn_a", "usr_1")),
+			tx.InsertMembership(ctx, membership("tn_b", "usr_2")), tx.InsertBinding(ctx, owning("tn_b", "usr_2")),
 			tx.InsertNamespace(ctx, namespace("tn_a", "ns_1", "default")), tx.InsertNamespace(ctx, namespace("tn_b", "ns_2", "default")),
 		)
 	})
@@ -261,11 +267,11 @@ func TestPeople_AreKeptAndFound(t *testing.T) {
 			_, missing := tx.GetUserByEmail(ctx, "nobody@example.com")
 			wantErr(t, "nobody", missing, store.ErrNotFound)
 			access, accessErr := tx.ListAccess(ctx, "usr_1")
-			wantEqual(t, "access", access, []store.Access{{Membership: membership("tn_a", "usr_1", cloudv1.TenantRole_TENANT_ROLE_OWNER), Tenant: tenant("tn_a", "acme")}})
+			wantEqual(t, "access", access, []store.Access{{Membership: membership("tn_a", "usr_1"), Tenant: tenant("tn_a", "acme")}})
 			return errors.Join(err, accessErr)
 		})
 		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {
-			viewer := membership("tn_a", "usr_2", cloudv1.TenantRole_TENANT_ROLE_VIEWER)
+			viewer := membership("tn_a", "usr_2")
 			if err := tx.InsertMembership(ctx, viewer); err != nil {
 				return err
 			}
@@ -273,13 +279,13 @@ func TestPeople_AreKeptAndFound(t *testing.T) {
 			m, err := tx.GetMembership(ctx, "tn_a", "usr_2")
 			wantEqual(t, "membership", m, viewer)
 			stale := m
-			m.Role, m.ConnectionID = cloudv1.TenantRole_TENANT_ROLE_OWNER, "sso_1"
+			m.ConnectionID = "sso_1"
 			if err := errors.Join(err, tx.UpdateMembership(ctx, &m)); err != nil {
 				return err
 			}
 			wantErr(t, "written at an old version", tx.UpdateMembership(ctx, &stale), store.ErrStale)
 			n, err := tx.CountOwners(ctx, "tn_a")
-			wantEqual(t, "owners", n, 2)
+			wantEqual(t, "owners", n, 1)
 			list, listErr := tx.ListMembers(ctx, "tn_a", store.Page{After: "usr_1"})
 			wantEqual(t, "members", list, []store.Member{{Membership: m, User: user("usr_2", "two@example.com")}})
 			err = errors.Join(err, listErr, tx.DeleteMembership(ctx, "tn_a", "usr_2"))
@@ -293,7 +299,7 @@ func TestPeople_AreKeptAndFound(t *testing.T) {
 func TestInvitations_OnePerAddress(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
 		twoTenants(t, s)
-		in := store.Invitation{TenantID: "tn_a", ID: "inv_1", Email: "x@example.com", Role: cloudv1.TenantRole_TENANT_ROLE_VIEWER, Digest: "d1", InvitedBy: "one", CreatedAt: at(1), ExpiresAt: at(2)}
+		in := store.Invitation{TenantID: "tn_a", ID: "inv_1", Email: "x@example.com", Roles: []string{"role_viewer"}, Digest: "d1", InvitedBy: "one", CreatedAt: at(1), ExpiresAt: at(2)}
 		err := inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {
 			if err := tx.PutInvitation(ctx, in); err != nil {
 				return err
@@ -345,7 +351,7 @@ func TestKeys_AreKeptAndFound(t *testing.T) {
 			wantEqual(t, "living", living, []store.Key{key("tn_a", "key_2")})
 			all, allErr := tx.ListKeys(ctx, "tn_a", true, store.Page{})
 			wantEqual(t, "all", all, []store.Key{v, key("tn_a", "key_2")})
-			mine, mineErr := tx.KeysOfUser(ctx, "tn_a", "usr_1", store.Page{})
+			mine, mineErr := tx.KeysMadeBy(ctx, "tn_a", "usr_1", store.Page{})
 			wantEqual(t, "of a user", mine, living)
 			n, countErr := tx.CountKeys(ctx, "tn_a")
 			wantEqual(t, "count", n, 1)
@@ -376,7 +382,7 @@ func TestSessions_EndAloneTogetherAndByTime(t *testing.T) {
 				}
 			}
 			wantErr(t, "the same cookie", tx.InsertSession(ctx, session("1", "", "usr_1", at(10))), store.ErrExists)
-			err := tx.TouchSession(ctx, "1", at(3))
+			err := tx.TouchSession(ctx, "1", at(3), at(10))
 			got, getErr := tx.GetSession(ctx, "1")
 			want := session("1", "", "usr_1", at(10))
 			want.SeenAt = at(3)
@@ -389,7 +395,7 @@ func TestSessions_EndAloneTogetherAndByTime(t *testing.T) {
 			wantEqual(t, "the rest", n, 1)
 			err = errors.Join(err, getErr, beforeErr, ssoErr, allErr, tx.DeleteSession(ctx, "4"))
 			wantErr(t, "delete again", tx.DeleteSession(ctx, "4"), store.ErrNotFound)
-			wantErr(t, "touch what is gone", tx.TouchSession(ctx, "4", at(1)), store.ErrNotFound)
+			wantErr(t, "touch what is gone", tx.TouchSession(ctx, "4", at(1), at(2)), store.ErrNotFound)
 			_, gone := tx.GetSession(ctx, "4")
 			wantErr(t, "get what is gone", gone, store.ErrNotFound)
 			return err
@@ -473,6 +479,16 @@ func TestConnections_AreDeletedWithTheirIdentities(t *testing.T) {
 			return err
 		})
 		wantErr(t, "connections", err, nil)
+		wantErr(t, "connections of any tenant", s.Service(t.Context(), func(tx *store.Tx) error {
+			if err := tx.InsertConnection(t.Context(), connection("tn_b", "sso_2")); err != nil {
+				return err
+			}
+			found, err := tx.FindConnection(t.Context(), "sso_2")
+			wantEqual(t, "connection of any tenant", found, connection("tn_b", "sso_2"))
+			_, none := tx.FindConnection(t.Context(), "sso_1")
+			wantErr(t, "a deleted connection", none, store.ErrNotFound)
+			return err
+		}), nil)
 	})
 }
 

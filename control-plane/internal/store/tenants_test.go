@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -17,13 +16,22 @@ func fullTenants(t *testing.T, s store.Store) {
 			tn := "tn_" + x
 			err := errors.Join(
 				tx.InsertTenant(ctx, tenant(tn, "tenant-"+x)), tx.InsertUser(ctx, user("usr_"+x, x+"@example.com")),
-				tx.InsertMembership(ctx, membership(tn, "usr_"+x, cloudv1.TenantRole_TENANT_ROLE_OWNER)),
+				tx.InsertMembership(ctx, membership(tn, "usr_"+x)), tx.InsertBinding(ctx, owning(tn, "usr_"+x)),
 				tx.InsertNamespace(ctx, namespace(tn, "ns_"+x, "default")), tx.InsertKey(ctx, key(tn, "key_"+x)),
 				tx.PutInvitation(ctx, store.Invitation{TenantID: tn, ID: "inv_" + x, Email: "i@example.com", Digest: "d" + x, CreatedAt: at(1), ExpiresAt: at(2)}),
 				tx.PutRemoval(ctx, store.Removal{TenantID: tn, UserID: "usr_" + x, Email: "r@example.com", RemovedBy: "x", RemovedAt: at(1)}),
+				tx.InsertRole(ctx, store.Role{TenantID: tn, ID: "role_" + x, Name: "r", CreatedAt: at(1), Version: 1}),
+				tx.InsertServiceAccount(ctx, store.ServiceAccount{TenantID: tn, ID: "sa_" + x, Name: "s", CreatedAt: at(1), Version: 1}),
+				tx.InsertGroup(ctx, store.Group{TenantID: tn, ID: "grp_" + x, Name: "g", CreatedAt: at(1), Version: 1}),
+				tx.InsertGroupMember(ctx, store.GroupMember{TenantID: tn, GroupID: "grp_" + x, UserID: "usr_" + x, CreatedAt: at(1)}),
 				tx.InsertConnection(ctx, connection(tn, "sso_"+x)),
 				tx.InsertIdentity(ctx, store.Identity{TenantID: tn, ConnectionID: "sso_" + x, Issuer: "i", Subject: "s", UserID: "usr_" + x, CreatedAt: at(1)}),
-				tx.InsertAudit(ctx, store.AuditEvent{TenantID: tn, ID: "aud_" + x, At: at(1)}),
+				tx.InsertScimToken(ctx, store.ScimToken{TenantID: tn, ID: "key_scim_" + x, ConnectionID: "sso_" + x, CreatedAt: at(1), ExpiresAt: at(2)}),
+				tx.InsertDirectoryUser(ctx, store.DirectoryUser{TenantID: tn, ConnectionID: "sso_" + x, UserID: "usr_" + x, UserName: x, NameKey: x, Active: true, CreatedAt: at(1), Version: 1}),
+				inDirectoryGroup(ctx, tx, tn, "grp_"+x, "usr_"+x), tx.PutDirectoryState(ctx, store.DirectoryState{TenantID: tn, ConnectionID: "sso_" + x, LastCallAt: at(1)}),
+				tx.InsertAudit(ctx, store.AuditEvent{TenantID: tn, ID: "aud_" + x, At: at(1)}), raised(ctx, tx, tn),
+				tx.InsertAuditSink(ctx, auditSink(tn, "snk_"+x)),
+				tx.InsertAuditHead(ctx, store.AuditHead{TenantID: tn, Seq: 1, FirstSeq: 1, At: at(1)}),
 				tx.InsertAnswer(ctx, store.Answer{TenantID: tn, Principal: "usr_" + x, Method: "m", RequestID: "r", CreatedAt: at(1)}),
 				tx.InsertOutbox(ctx, outbox(tn, "out_"+x, at(1))),
 				tx.InsertSession(ctx, store.Session{TenantID: tn, Digest: "s" + x, ID: "ses_" + x, UserID: "usr_" + x, CreatedAt: at(1), SeenAt: at(1), ExpiresAt: at(2)}),
@@ -36,6 +44,21 @@ func fullTenants(t *testing.T, s store.Store) {
 	})
 }
 
+func inDirectoryGroup(ctx context.Context, tx *store.Tx, tenantID, groupID, userID string) error {
+	_, err := tx.AddDirectoryMember(ctx, tenantID, groupID, userID)
+	return err
+}
+
+func auditSink(tenantID, id string) store.AuditSink {
+	return store.AuditSink{TenantID: tenantID, ID: id, Name: "siem", Format: 1, Target: "{}", Secret: "sealed", Enabled: true, Sent: 1, SentAt: at(1), DueAt: at(2), Attempts: 3,
+		FailingSince: at(3), LastError: "refused", CreatedAt: at(1), UpdatedAt: at(1), Version: 1}
+}
+
+func raised(ctx context.Context, tx *store.Tx, tenantID string) error {
+	_, _, err := tx.RaiseAuditChain(ctx, tenantID, at(1))
+	return err
+}
+
 // Every call with another tenant's id, and with an own tenant id and another's record id.
 func TestIsolation_AForeignRecordIsNotThere(t *testing.T) {
 	bothKinds(t, func(t *testing.T, s store.Store) {
@@ -43,7 +66,7 @@ func TestIsolation_AForeignRecordIsNotThere(t *testing.T) {
 		for _, as := range []string{"tn_a", "tn_b"} {
 			err := inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error {
 				tn, ns, k, c := tenant("tn_b", "x"), namespace(as, "ns_b", "x"), key(as, "key_b"), connection(as, "sso_b")
-				m := membership(as, "usr_b", cloudv1.TenantRole_TENANT_ROLE_VIEWER)
+				m := membership(as, "usr_b")
 				_, getTenant := tx.GetTenant(ctx, "tn_b")
 				_, findTenant := tx.FindTenant(ctx, "tn_b")
 				_, getNamespace := tx.GetNamespace(ctx, as, "ns_b")
@@ -53,9 +76,17 @@ func TestIsolation_AForeignRecordIsNotThere(t *testing.T) {
 				_, getConnection := tx.GetConnection(ctx, as, "sso_b")
 				_, getIdentity := tx.GetIdentity(ctx, as, "sso_b", "i", "s")
 				_, getAnswer := tx.GetAnswer(ctx, as, "usr_b", "m", "r")
+				sink := auditSink(as, "snk_b")
+				_, getToken := tx.GetScimToken(ctx, as, "key_scim_b")
+				_, getDirectoryUser := tx.GetDirectoryUser(ctx, as, "usr_b")
+				_, getDirectoryState := tx.GetDirectoryState(ctx, as, "sso_b")
+				_, getSink := tx.GetAuditSink(ctx, as, "snk_b")
+				_, getChain := tx.GetAuditChain(ctx, "tn_b")
 				for what, err := range map[string]error{
 					"GetTenant": getTenant, "FindTenant": findTenant, "GetNamespace": getNamespace, "GetMembership": getMembership, "GetInvitation": getInvitation,
-					"GetKey": getKey, "GetConnection": getConnection, "GetIdentity": getIdentity, "GetAnswer": getAnswer,
+					"GetKey": getKey, "GetConnection": getConnection, "GetIdentity": getIdentity, "GetAnswer": getAnswer, "GetAuditChain": getChain, "GetAuditSink": getSink, "GetScimToken": getToken, "GetDirectoryUser": getDirectoryUser, "GetDirectoryState": getDirectoryState,
+					"RevokeScimToken": tx.RevokeScimToken(ctx, as, "key_scim_b", at(9)), "UpdateAuditSink": tx.UpdateAuditSink(ctx, &sink),
+					"DeleteAuditSink": tx.DeleteAuditSink(ctx, as, "snk_b"), "NoteAuditSink": tx.NoteAuditSink(ctx, sink, 1),
 					"UpdateTenant": tx.UpdateTenant(ctx, &tn), "UpdateNamespace": tx.UpdateNamespace(ctx, &ns), "UpdateKey": tx.UpdateKey(ctx, &k),
 					"UpdateConnection": tx.UpdateConnection(ctx, &c), "UpdateMembership": tx.UpdateMembership(ctx, &m),
 					"DeleteMembership": tx.DeleteMembership(ctx, as, "usr_b"), "DeleteInvitation": tx.DeleteInvitation(ctx, as, "inv_b"),
@@ -79,20 +110,40 @@ func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
 			members, _ := tx.ListMembers(ctx, "tn_b", store.Page{})
 			invitations, _ := tx.ListInvitations(ctx, "tn_b", store.Page{})
 			keys, _ := tx.ListKeys(ctx, "tn_b", true, store.Page{})
-			mine, _ := tx.KeysOfUser(ctx, "tn_b", "usr_1", store.Page{})
+			mine, _ := tx.KeysMadeBy(ctx, "tn_b", "usr_1", store.Page{})
 			connections, _ := tx.ListConnections(ctx, "tn_b")
 			audit, _ := tx.ListAudit(ctx, "tn_b", store.AuditFilter{}, store.Page{})
+			chained, _ := tx.AuditFrom(ctx, "tn_b", 0, 10)
+			heads, _ := tx.AuditHeads(ctx, "tn_b", 0, 9, 10)
+			sinks, _ := tx.ListAuditSinks(ctx, "tn_b")
+			wantEqual(t, "sinks of another tenant", len(sinks), 0)
+			has, _ := tx.HasAudit(ctx, "tn_b", "aud_b")
+			wantEqual(t, "an entry of another tenant", has, false)
 			a, _ := tx.CountNamespaces(ctx, "tn_b")
 			b, _ := tx.CountKeys(ctx, "tn_b")
 			c, _ := tx.CountOwners(ctx, "tn_b")
-			wantEqual(t, "records of another tenant", len(namespaces)+len(members)+len(invitations)+len(keys)+len(mine)+len(connections)+len(audit)+a+b+c, 0)
+			wantEqual(t, "records of another tenant", len(namespaces)+len(members)+len(invitations)+len(keys)+len(mine)+len(connections)+len(audit)+len(chained)+len(heads)+a+b+c, 0)
 			for what, err := range map[string]error{
+				"InsertRole": tx.InsertRole(ctx, store.Role{TenantID: "tn_b", ID: "role_9", Name: "x"}), "DeleteRole": tx.DeleteRole(ctx, "tn_b", "role_b"),
+				"UpdateRole":           tx.UpdateRole(ctx, &store.Role{TenantID: "tn_b", ID: "role_b", Name: "x", Version: 1}),
+				"InsertServiceAccount": tx.InsertServiceAccount(ctx, store.ServiceAccount{TenantID: "tn_b", ID: "sa_9", Name: "x"}),
+				"UpdateServiceAccount": tx.UpdateServiceAccount(ctx, &store.ServiceAccount{TenantID: "tn_b", ID: "sa_b", Name: "x", Version: 1}),
+				"DeleteServiceAccount": tx.DeleteServiceAccount(ctx, "tn_b", "sa_b"), "InsertGroup": tx.InsertGroup(ctx, store.Group{TenantID: "tn_b", ID: "grp_9", Name: "x"}),
+				"UpdateGroup": tx.UpdateGroup(ctx, &store.Group{TenantID: "tn_b", ID: "grp_b", Name: "x", Version: 1}), "DeleteGroup": tx.DeleteGroup(ctx, "tn_b", "grp_b"),
+				"InsertGroupMember": tx.InsertGroupMember(ctx, store.GroupMember{TenantID: "tn_b", GroupID: "grp_b", UserID: "usr_a"}),
+				"DeleteGroupMember": tx.DeleteGroupMember(ctx, "tn_b", "grp_b", "usr_b"), "InsertBinding": tx.InsertBinding(ctx, owning("tn_b", "usr_a")),
+				"DeleteBinding": tx.DeleteBinding(ctx, "tn_b", "bnd_usr_b"), "ToldKeyRights": tx.ToldKeyRights(ctx, "tn_b", "key_b", "x"),
+				"TouchKey":     tx.TouchKey(ctx, "tn_b", "key_b", at(9)),
 				"InsertTenant": tx.InsertTenant(ctx, tenant("tn_c", "c")), "InsertNamespace": tx.InsertNamespace(ctx, namespace("tn_b", "ns_9", "x")),
-				"InsertMembership": tx.InsertMembership(ctx, membership("tn_b", "usr_a", cloudv1.TenantRole_TENANT_ROLE_OWNER)), "InsertKey": tx.InsertKey(ctx, key("tn_b", "key_9")),
+				"InsertMembership": tx.InsertMembership(ctx, membership("tn_b", "usr_a")), "InsertKey": tx.InsertKey(ctx, key("tn_b", "key_9")),
 				"PutInvitation":    tx.PutInvitation(ctx, store.Invitation{TenantID: "tn_b", ID: "inv_9", Email: "i@example.com", Digest: "9"}),
 				"InsertConnection": tx.InsertConnection(ctx, connection("tn_b", "sso_9")), "InsertIdentity": tx.InsertIdentity(ctx, store.Identity{TenantID: "tn_b", ConnectionID: "sso_b", UserID: "usr_a"}),
 				"InsertAudit": tx.InsertAudit(ctx, store.AuditEvent{TenantID: "tn_b", ID: "aud_9"}), "InsertAnswer": tx.InsertAnswer(ctx, store.Answer{TenantID: "tn_b"}),
-				"InsertOutbox": tx.InsertOutbox(ctx, outbox("tn_b", "out_9", at(1))), "InsertSession": tx.InsertSession(ctx, store.Session{TenantID: "tn_b", Digest: "9", UserID: "usr_a"}),
+				"RaiseAuditChain": raised(ctx, tx, "tn_b"), "InsertAuditSink": tx.InsertAuditSink(ctx, auditSink("tn_b", "snk_9")), "EndAuditChain": tx.EndAuditChain(ctx, "tn_b", 1, "x"),
+				"ChainAudit":        tx.ChainAudit(ctx, store.AuditEvent{TenantID: "tn_b", ID: "aud_b", Seq: 9}),
+				"InsertAuditHead":   tx.InsertAuditHead(ctx, store.AuditHead{TenantID: "tn_b", Seq: 9, FirstSeq: 1}),
+				"DeleteAuditBefore": tx.DeleteAuditBefore(ctx, store.AuditChain{TenantID: "tn_b", FirstSeq: 9}),
+				"InsertOutbox":      tx.InsertOutbox(ctx, outbox("tn_b", "out_9", at(1))), "InsertSession": tx.InsertSession(ctx, store.Session{TenantID: "tn_b", Digest: "9", UserID: "usr_a"}),
 				"ObserveTenant": tx.ObserveTenant(ctx, "tn_b", 9), "ObserveNamespace": tx.ObserveNamespace(ctx, "tn_b", "ns_b", 9), "ObserveKey": tx.ObserveKey(ctx, "tn_b", "key_b", 9),
 				"FinishOutbox": tx.FinishOutbox(ctx, outbox("tn_b", "out_b", at(1))), "DeferOutbox": tx.DeferOutbox(ctx, outbox("tn_b", "out_b", at(1)), at(2), ""),
 			} {
@@ -127,11 +178,16 @@ func TestIsolation_OnlyTheServiceReadsAcrossTenants(t *testing.T) {
 			_, claim := tx.ClaimOutbox(ctx, "x", at(5), at(6), 1)
 			_, _, count := tx.CountOutbox(ctx, at(9))
 			_, parked := tx.CountParked(ctx, at(9))
+			_, unchained := tx.UnchainedAudit(ctx, 9)
+			_, unsigned := tx.UnsignedAuditChains(ctx, at(9), 9)
+			_, dueSinks := tx.DueAuditSinks(ctx, at(9), 9)
+			_, aged := tx.AgedAuditChains(ctx, at(9), 9)
 			for what, err := range map[string]error{
 				"GetTenantByName": byName, "ListTenants": tenants, "UnobservedTenants": unTenants, "UnobservedNamespaces": unNamespaces, "UnobservedKeys": unKeys,
 				"GetInvitationByDigest": byLink, "FindKey": findKey, "ListAccess": access, "GetSession": session, "DeleteSessionsOfUser": sessions, "DeleteSessionsOfUser of tn_b": sso,
 				"DeleteSessionsBefore": old, "DeleteAnswersBefore": answers, "ClaimOutbox": claim, "CountOutbox": count, "CountParked": parked,
-				"TouchSession": tx.TouchSession(ctx, "sb", at(9)), "DeleteSession": tx.DeleteSession(ctx, "sb"),
+				"UnchainedAudit": unchained, "UnsignedAuditChains": unsigned, "AgedAuditChains": aged, "DueAuditSinks": dueSinks,
+				"TouchSession": tx.TouchSession(ctx, "sb", at(9), at(9)), "DeleteSession": tx.DeleteSession(ctx, "sb"),
 			} {
 				if err == nil || errors.Is(err, store.ErrNotFound) {
 					t.Errorf("%s in a tenant's transaction: %v, want a refusal", what, err)
@@ -154,6 +210,14 @@ func unchanged(t *testing.T, s store.Store) {
 		wantEqual(t, "namespaces", ns, []store.Namespace{namespace("tn_b", "ns_b", "default")})
 		keys, keyErr := tx.ListKeys(ctx, "tn_b", true, store.Page{})
 		wantEqual(t, "keys", keys, []store.Key{key("tn_b", "key_b")})
+		bindings, bndErr := tx.ListBindings(ctx, "tn_b", store.BindingFilter{}, store.Page{})
+		wantEqual(t, "role bindings", bindings, []store.Binding{owning("tn_b", "usr_b")})
+		ours, grpErr := tx.GroupsOf(ctx, "tn_b", "usr_b")
+		wantEqual(t, "groups", len(ours), 1)
+		accounts, saErr := tx.ListServiceAccounts(ctx, "tn_b", store.Page{})
+		wantEqual(t, "service accounts", len(accounts), 1)
+		own, roleErr := tx.ListRoles(ctx, "tn_b", store.Page{})
+		wantEqual(t, "roles", len(own), 1)
 		members, memberErr := tx.ListMembers(ctx, "tn_b", store.Page{})
 		wantEqual(t, "members", len(members), 1)
 		connections, ssoErr := tx.ListConnections(ctx, "tn_b")
@@ -162,7 +226,7 @@ func unchanged(t *testing.T, s store.Store) {
 		wantEqual(t, "invitations", len(invitations), 1)
 		events, audErr := tx.ListAudit(ctx, "tn_b", store.AuditFilter{}, store.Page{})
 		wantEqual(t, "audit", len(events), 1)
-		return errors.Join(tnErr, nsErr, keyErr, memberErr, ssoErr, invErr, audErr)
+		return errors.Join(tnErr, nsErr, keyErr, bndErr, grpErr, saErr, roleErr, memberErr, ssoErr, invErr, audErr)
 	})
 	wantErr(t, "look at tn_b", err, nil)
 }
@@ -182,8 +246,17 @@ func TestIsolation_TheDatabaseRefusesReferencesAcrossTenants(t *testing.T) {
 			"connection of no tenant": func(ctx context.Context, tx *store.Tx) error {
 				return tx.InsertConnection(ctx, connection("tn_x", "sso_x"))
 			},
+			"group member of another tenant's group": func(ctx context.Context, tx *store.Tx) error {
+				return tx.InsertGroupMember(ctx, store.GroupMember{TenantID: "tn_a", GroupID: "grp_b", UserID: "usr_a"})
+			},
+			"group member who is no member": func(ctx context.Context, tx *store.Tx) error {
+				return tx.InsertGroupMember(ctx, store.GroupMember{TenantID: "tn_a", GroupID: "grp_a", UserID: "usr_b"})
+			},
+			"role of no tenant": func(ctx context.Context, tx *store.Tx) error {
+				return tx.InsertRole(ctx, store.Role{TenantID: "tn_x", ID: "role_x", Name: "x"})
+			},
 			"membership of nobody": func(ctx context.Context, tx *store.Tx) error {
-				return tx.InsertMembership(ctx, membership("tn_a", "usr_x", cloudv1.TenantRole_TENANT_ROLE_OWNER))
+				return tx.InsertMembership(ctx, membership("tn_a", "usr_x"))
 			},
 			"session of nobody": func(ctx context.Context, tx *store.Tx) error {
 				return tx.InsertSession(ctx, store.Session{Digest: "x", ID: "ses_x", UserID: "usr_x"})

@@ -217,16 +217,24 @@ func bind(args []any) ([]any, error) {
 				return nil, fmt.Errorf("encode column %d: %w", i+1, err)
 			}
 			out[i] = string(b)
-		case cloudv1.TenantRole:
-			out[i] = int64(a)
-		case *cloudv1.TenantRole:
-			out[i] = int64(*a)
 		case *cloudv1.KeyKind:
 			out[i] = int64(*a)
 		case OutboxKind:
 			out[i] = string(a)
 		case *OutboxKind:
 			out[i] = string(*a)
+		case *FactorKind:
+			out[i] = string(*a)
+		case *SessionKind:
+			out[i] = string(*a)
+		case DeviceState:
+			out[i] = string(a)
+		case *DeviceState:
+			out[i] = string(*a)
+		case time.Duration:
+			out[i] = int64(a)
+		case *time.Duration:
+			out[i] = int64(*a)
 		case int:
 			out[i] = int64(a)
 		case *int:
@@ -294,5 +302,10 @@ func (c asJSON) Scan(v any) error {
 	if !ok {
 		return fmt.Errorf("a JSON column holds a %T", v)
 	}
-	return json.Unmarshal([]byte(s), c.v)
+	d := json.NewDecoder(strings.NewReader(s))
+	d.UseNumber() // Numbers stay as they were written.
+	return d.Decode(c.v)
 }
+
+// Clean is a text as a column keeps it.
+func Clean(s string) string { return clean(s) }

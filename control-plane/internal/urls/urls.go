@@ -40,6 +40,16 @@ func (u URLs) OIDCStart(tenant string) string {
 	return u.Public + "/auth/oidc/start?tenant=" + url.QueryEscape(tenant)
 }
 
+// SAMLACS is where the SAML provider of a connection sends people back to.
+func (u URLs) SAMLACS(connection string) string {
+	return u.Public + "/auth/saml/" + connection + "/acs"
+}
+
+// SAMLMetadata is a SAML connection's metadata, and its entity id.
+func (u URLs) SAMLMetadata(connection string) string {
+	return u.Public + "/auth/saml/" + connection + "/metadata"
+}
+
 // Console is a page of the console; path begins with a slash.
 func (u URLs) Console(path string) string { return u.Public + path }
 

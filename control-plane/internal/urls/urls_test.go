@@ -12,6 +12,8 @@ func TestURLs_SecretsStandInTheFragment(t *testing.T) {
 		u.Public:                       "https://app.corvo.test",
 		u.Tenant("acme"):               "https://acme.corvo.test",
 		u.RedirectURI():                "https://app.corvo.test/auth/oidc/callback",
+		u.SAMLACS("sso_1"):             "https://app.corvo.test/auth/saml/sso_1/acs",
+		u.SAMLMetadata("sso_1"):        "https://app.corvo.test/auth/saml/sso_1/metadata",
 		u.OIDCStart("a&b"):             "https://app.corvo.test/auth/oidc/start?tenant=a%26b",
 		u.Console("/acme/queues"):      "https://app.corvo.test/acme/queues",
 		u.Link("/signin/confirm", "t"): "https://app.corvo.test/signin/confirm#token=t",

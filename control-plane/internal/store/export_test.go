@@ -1,0 +1,65 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+
+	"github.com/pressly/goose/v3"
+)
+
+// ExplainAudit is how the database runs ListAudit with a filter.
+func ExplainAudit(ctx context.Context, tx *Tx, tenantID string, f AuditFilter) (string, error) {
+	branches, err := tx.auditBranches(ctx, tenantID, f)
+	if err != nil {
+		return "", err
+	}
+	rest, args := auditPage(branches, auditConditions(f, Page{}), tenantID, 50)
+	return explain(ctx, tx, rest("SELECT "+auditLog.columns+" FROM audit", " WHERE tenant_id = ?"), args...)
+}
+
+// ExplainChain is how the database runs a read of the chain, and the loops' searches.
+func ExplainChain(ctx context.Context, tx *Tx, where string, args ...any) (string, error) {
+	return explain(ctx, tx, "SELECT * FROM "+where, args...)
+}
+
+func explain(ctx context.Context, tx *Tx, text string, args ...any) (_ string, err error) {
+	bound, err := bind(args)
+	if err != nil {
+		return "", err
+	}
+	verb := "EXPLAIN "
+	if tx.dialect.name == "SQLite" {
+		verb = "EXPLAIN QUERY PLAN "
+	}
+	rows, err := tx.q.QueryContext(ctx, tx.dialect.text(verb+text), bound...)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	columns, err := rows.Columns()
+	var plan strings.Builder
+	for err == nil && rows.Next() {
+		into := make([]any, len(columns))
+		for i := range into {
+			into[i] = new(sql.NullString)
+		}
+		err = rows.Scan(into...)
+		plan.WriteString(into[len(into)-1].(*sql.NullString).String + "\n")
+	}
+	return plan.String(), errors.Join(err, rows.Err())
+}
+
+// MigrateTo brings a database to an older schema.
+func MigrateTo(ctx context.Context, db *sql.DB, postgres bool, version int64) error {
+	dialect, files := goose.DialectSQLite3, sqliteFiles()
+	if postgres {
+		dialect, files = goose.DialectPostgres, postgresFiles()
+	}
+	p, err := goose.NewProvider(dialect, db, files, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	if err == nil {
+		_, err = p.UpTo(ctx, version)
+	}
+	return err
+}
