@@ -1,99 +1,132 @@
-// Package access owns who calls and what a role may do: the table of permissions of
-// tenant roles, what they become in a namespace, and the rule that nobody grants more
-// than they hold.
+// Package access owns who calls, and what a caller may do: rights that were loaded with the
+// caller, asked by permission and place.
 //
-// It must not know stores or transports. Surprising: owner and admin differ in two
-// things only, that the last owner cannot be taken away and that only an owner makes
-// or unmakes owners.
+// It must not know stores or transports, nor where rights come from (package rights does).
+// Surprising: a right is asked for by its place. May is about the whole tenant; what can be
+// given in one namespace too is asked for with MayIn, where the namespace is known.
 package access
 
 import (
 	"cmp"
 	"context"
-	"slices"
+	"strings"
+	"time"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
+
+// Rights are what a principal may do in a tenant.
+type Rights struct {
+	Grants permission.Grants
+	// Roles are the names of those in the whole tenant, for people.
+	Roles []string
+}
 
 // Caller is who makes a call, in one tenant.
 type Caller struct {
+	Role cloudv1.TenantRole // Until the gate goes over to Rights.
 	// TenantID is the tenant that the call is about; empty for calls about the caller.
 	TenantID string
 	// Tenant is its name, Plan what its limits are.
 	Tenant, Plan string
-	Role         cloudv1.TenantRole
-	// Exactly one of UserID and KeyID is set; neither for a public call.
-	UserID string
-	KeyID  string
-	// Name is the e-mail address or the key's name, for people.
+	Rights       Rights
+	// UserID is set for a person, also one who calls with a key of theirs; KeyID for a key;
+	// OwnerID is the principal that the key belongs to. None of them is for a public call.
+	UserID  string
+	KeyID   string
+	OwnerID string
+	// Name is the email address or the key's name, for people.
 	Name string
-	// SessionID is set for a user.
+	// SessionID is set for a user who signed in.
 	SessionID string
 	// OnlyTenantID is set for a session that is good in one tenant only: its provider
 	// opened it, or its invitation. BySSO tells the two apart.
 	OnlyTenantID string
 	BySSO        bool
-	RequestID    string
+	// Directory is set for a connection's directory: the connection's id. KeyID is its token's.
+	Directory string
+	// ByCLI is set for the session of a program.
+	ByCLI bool
+	// HalfOpen is set for a session whose sign-in lacks the second factor; ProvedAt is when
+	// a session showed one last.
+	HalfOpen  bool
+	ProvedAt  time.Time
+	RequestID string
 	// Peer is the client's address; UserAgent what the client says it is.
 	Peer      string
 	UserAgent string
 }
 
-// ID of the user or key; empty for a public call.
-func (c Caller) ID() string { return cmp.Or(c.UserID, c.KeyID) }
+// ID of the key or user; empty for a public call.
+func (c Caller) ID() string { return cmp.Or(c.KeyID, c.UserID) }
+
+// PrincipalID is whose rights the caller has: a user's or a service account's.
+func (c Caller) PrincipalID() string { return cmp.Or(c.OwnerID, c.UserID) }
 
 // Type is the audit's word for the caller.
 func (c Caller) Type() string {
 	switch {
+	case c.Directory != "":
+		return "directory"
+	case c.KeyID != "":
+		return "key"
 	case c.UserID != "" && c.BySSO:
 		return "sso"
 	case c.UserID != "":
 		return "user"
-	case c.KeyID != "":
-		return "key"
 	}
 	return "public"
 }
 
-// May reports whether the caller's role has the permission.
-func (c Caller) May(p cloudv1.Permission) bool { return RoleMay(c.Role, p) }
+// May reports whether the caller has the permission in the whole tenant.
+func (c Caller) May(p permission.Permission) bool { return c.Rights.Grants.Tenant(p) }
 
-const (
-	tenantRead      = cloudv1.Permission_PERMISSION_TENANT_READ
-	tenantWrite     = cloudv1.Permission_PERMISSION_TENANT_WRITE
-	namespaceRead   = cloudv1.Permission_PERMISSION_NAMESPACE_READ
-	namespaceWrite  = cloudv1.Permission_PERMISSION_NAMESPACE_WRITE
-	namespaceDelete = cloudv1.Permission_PERMISSION_NAMESPACE_DELETE
-	keyRead         = cloudv1.Permission_PERMISSION_KEY_READ
-	keyWrite        = cloudv1.Permission_PERMISSION_KEY_WRITE
-	memberRead      = cloudv1.Permission_PERMISSION_MEMBER_READ
-	memberWrite     = cloudv1.Permission_PERMISSION_MEMBER_WRITE
-	ssoRead         = cloudv1.Permission_PERMISSION_SSO_READ
-	ssoWrite        = cloudv1.Permission_PERMISSION_SSO_WRITE
-	auditRead       = cloudv1.Permission_PERMISSION_AUDIT_READ
-	jobRead         = cloudv1.Permission_PERMISSION_JOB_READ
-	jobOperate      = cloudv1.Permission_PERMISSION_JOB_OPERATE
-)
-
-// RoleMay reports whether a role has a permission.
-func RoleMay(r cloudv1.TenantRole, p cloudv1.Permission) bool {
-	switch p {
-	case cloudv1.Permission_PERMISSION_PUBLIC:
-		return true
-	case cloudv1.Permission_PERMISSION_UNSPECIFIED:
-		return false
-	}
-	return slices.Contains(Permissions(r), p)
+// MayIn reports whether the caller has the permission in all of a namespace.
+func (c Caller) MayIn(p permission.Permission, namespaceID string) bool {
+	return c.Rights.Grants.Namespace(p, namespaceID)
 }
 
-// MayGrant reports whether a caller of role holder may give or take away role given:
-// only an owner makes owners, and nobody grants a permission they lack.
-func MayGrant(holder, given cloudv1.TenantRole) bool {
-	if given == cloudv1.TenantRole_TENANT_ROLE_OWNER && holder != cloudv1.TenantRole_TENANT_ROLE_OWNER {
-		return false
+// SomewhereIn reports whether the caller has the permission in a queue of the namespace at
+// least.
+func (c Caller) SomewhereIn(p permission.Permission, namespaceID string) bool {
+	here := c.Rights.Grants.At(namespaceID)
+	return here.Somewhere(p)
+}
+
+// Enters reports whether the caller gets past the gate of a call: what is of the tenant must
+// be held in all of it, and anything else somewhere, for its use case asks where.
+func (c Caller) Enters(p cloudv1.Permission) bool {
+	if p == cloudv1.Permission_PERMISSION_IN_TENANT {
+		return c.TenantID != ""
 	}
-	all := Permissions(given)
-	return all != nil && !slices.ContainsFunc(all, func(p cloudv1.Permission) bool { return !RoleMay(holder, p) })
+	asked := permission.Permission(p)
+	if asked.Level() == permission.OfTenant {
+		return c.May(asked)
+	}
+	return asked.Known() && c.Rights.Grants.Anywhere(asked)
+}
+
+// Covers reports whether the caller has all of some rights, and so may give them and take
+// them away.
+func (c Caller) Covers(g permission.Grants) bool { return c.Rights.Grants.Covers(g) }
+
+// RolesText is what the caller is, for a refusal.
+func (c Caller) RolesText() string {
+	switch len(c.Rights.Roles) {
+	case 0:
+		return "no role in the whole tenant"
+	case 1:
+		return "the role " + c.Rights.Roles[0]
+	}
+	return "the roles " + strings.Join(c.Rights.Roles, ", ")
+}
+
+// Knows reports whether the caller has any right in a namespace. To anybody else it is as if
+// it did not exist.
+func (c Caller) Knows(namespaceID string) bool {
+	here := c.Rights.Grants.At(namespaceID)
+	return !here.None()
 }
 
 type contextKey struct{}

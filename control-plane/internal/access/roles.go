@@ -1,6 +1,7 @@
 package access
 
 import (
+	"slices"
 	"strings"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
@@ -114,3 +115,44 @@ func NamespaceRoleNames(roles []cloudv1.NamespaceRole) (words []string) {
 	}
 	return words
 }
+
+const (
+	tenantRead      = cloudv1.Permission_PERMISSION_TENANT_READ
+	tenantWrite     = cloudv1.Permission_PERMISSION_TENANT_WRITE
+	namespaceRead   = cloudv1.Permission_PERMISSION_NAMESPACE_READ
+	namespaceWrite  = cloudv1.Permission_PERMISSION_NAMESPACE_WRITE
+	namespaceDelete = cloudv1.Permission_PERMISSION_NAMESPACE_DELETE
+	keyRead         = cloudv1.Permission_PERMISSION_KEY_READ
+	keyWrite        = cloudv1.Permission_PERMISSION_KEY_WRITE
+	memberRead      = cloudv1.Permission_PERMISSION_MEMBER_READ
+	memberWrite     = cloudv1.Permission_PERMISSION_MEMBER_WRITE
+	ssoRead         = cloudv1.Permission_PERMISSION_SSO_READ
+	ssoWrite        = cloudv1.Permission_PERMISSION_SSO_WRITE
+	auditRead       = cloudv1.Permission_PERMISSION_AUDIT_READ
+	jobRead         = cloudv1.Permission_PERMISSION_JOB_READ
+	jobOperate      = cloudv1.Permission_PERMISSION_JOB_OPERATE
+)
+
+// RoleMay reports whether a role has a permission.
+func RoleMay(r cloudv1.TenantRole, p cloudv1.Permission) bool {
+	switch p {
+	case cloudv1.Permission_PERMISSION_PUBLIC:
+		return true
+	case cloudv1.Permission_PERMISSION_UNSPECIFIED:
+		return false
+	}
+	return slices.Contains(Permissions(r), p)
+}
+
+// MayGrant reports whether a caller of role holder may give or take away role given:
+// only an owner makes owners, and nobody grants a permission they lack.
+func MayGrant(holder, given cloudv1.TenantRole) bool {
+	if given == cloudv1.TenantRole_TENANT_ROLE_OWNER && holder != cloudv1.TenantRole_TENANT_ROLE_OWNER {
+		return false
+	}
+	all := Permissions(given)
+	return all != nil && !slices.ContainsFunc(all, func(p cloudv1.Permission) bool { return !RoleMay(holder, p) })
+}
+
+// MayByRole reports whether the caller's role has the permission.
+func (c Caller) MayByRole(p cloudv1.Permission) bool { return RoleMay(c.Role, p) }

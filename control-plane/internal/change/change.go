@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -66,7 +67,7 @@ func enter(ctx context.Context, k kit.Kit, tx *store.Tx, now time.Time, action s
 		return fmt.Errorf("record %s: no tenant", action)
 	}
 	c := access.From(ctx)
-	err := tx.InsertAudit(ctx, store.AuditEvent{
+	err := audit.Append(ctx, tx, store.AuditEvent{
 		TenantID: t.TenantID, ID: k.IDs.New(ids.Audit, now), At: now,
 		ActorType: actorType(c), ActorID: c.ID(), Actor: apikey.Redact(c.Name),
 		Action: action, TargetType: t.Type, TargetID: t.ID, Target: apikey.Redact(t.Name),

@@ -46,6 +46,22 @@ func (r Record) CutOff(userIDs ...string) Record {
 	return r
 }
 
+// Rights makes the cell learn what the tenant's keys may do now, and cuts off the tokens of
+// the users whose rights have changed; those of everybody if none is named.
+func (r Record) Rights(userIDs ...string) Record {
+	r.tell = append(r.tell, notice{kind: store.OutboxAccess, subject: r.TenantID})
+	if len(userIDs) == 0 {
+		return r.CutOff(r.TenantID)
+	}
+	return r.CutOff(userIDs...)
+}
+
+// RightsOfMachines is Rights where no user's have changed.
+func (r Record) RightsOfMachines() Record {
+	r.tell = append(r.tell, notice{kind: store.OutboxAccess, subject: r.TenantID})
+	return r
+}
+
 // As gives the record's name before the change.
 func (r Record) As(name string) Record {
 	r.Name = name
@@ -122,15 +138,37 @@ func secretEnds(k store.Key) []time.Time {
 
 func member(tenantID string, u store.User) Target { return Target{"member", u.ID, u.Email, tenantID} }
 
-// InsertMember makes a member of a user.
-func InsertMember(m store.Membership, u store.User) Record {
-	return record(member(m.TenantID, u), (*store.Tx).InsertMembership, m)
+// InsertMember makes a member of a user, with roles.
+func InsertMember(m store.Membership, u store.User, roles ...store.Binding) Record {
+	return record(member(m.TenantID, u), (*store.Tx).InsertMembership, m).with(roles, nil)
+}
+
+// with writes bindings after the record, and takes others away.
+func (r Record) with(given, taken []store.Binding) Record {
+	write := r.write
+	r.write = func(ctx context.Context, tx *store.Tx, now time.Time) error {
+		if err := write(ctx, tx, now); err != nil {
+			return err
+		}
+		for _, b := range taken {
+			if err := tx.DeleteBinding(ctx, b.TenantID, b.ID); err != nil {
+				return err
+			}
+		}
+		for _, b := range given {
+			if err := tx.InsertBinding(ctx, b); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return r
 }
 
 // AcceptInvitation makes a user a member and deletes the invitation; store.ErrNotFound
 // if that is gone, store.ErrExists if the user is a member already.
-func AcceptInvitation(i store.Invitation, m store.Membership, u store.User) Record {
-	r := InsertMember(m, u)
+func AcceptInvitation(i store.Invitation, m store.Membership, u store.User, roles ...store.Binding) Record {
+	r := InsertMember(m, u, roles...)
 	insert := r.write
 	r.write = func(ctx context.Context, tx *store.Tx, now time.Time) error {
 		if err := tx.DeleteInvitation(ctx, i.TenantID, i.ID); err != nil {
@@ -141,19 +179,19 @@ func AcceptInvitation(i store.Invitation, m store.Membership, u store.User) Reco
 	return r
 }
 
-// UpdateMember cuts off the member's tokens, which carry the old role.
-func UpdateMember(m *store.Membership, u store.User) Record {
-	return record(member(m.TenantID, u), (*store.Tx).UpdateMembership, m).CutOff(u.ID)
+// UpdateMember gives and takes roles, and cuts off the tokens that carry the old ones.
+func UpdateMember(m *store.Membership, u store.User, given, taken []store.Binding) Record {
+	return record(member(m.TenantID, u), (*store.Tx).UpdateMembership, m).with(given, taken).Rights(u.ID)
 }
 
-// DeleteMember cuts off the member's tokens.
+// DeleteMember takes the member's roles and places in groups, and cuts off their tokens.
 func DeleteMember(m store.Membership, u store.User) Record {
 	return Record{
 		Target: member(m.TenantID, u),
 		write: func(ctx context.Context, tx *store.Tx, _ time.Time) error {
 			return tx.DeleteMembership(ctx, m.TenantID, m.UserID)
 		},
-	}.CutOff(u.ID)
+	}.Rights(u.ID)
 }
 
 // PutInvitation replaces an older one for the same address.
@@ -189,6 +227,28 @@ func DeleteConnection(c store.Connection) Record {
 		Target: connection(c),
 		write: func(ctx context.Context, tx *store.Tx, _ time.Time) error {
 			return tx.DeleteConnection(ctx, c.TenantID, c.ID)
+		},
+	}
+}
+
+func sink(v store.AuditSink) Target { return Target{"audit_sink", v.ID, v.Name, v.TenantID} }
+
+// InsertAuditSink is not told to the cell, like all of audit sinks.
+func InsertAuditSink(v store.AuditSink) Record {
+	return record(sink(v), (*store.Tx).InsertAuditSink, v)
+}
+
+// UpdateAuditSink writes what people set.
+func UpdateAuditSink(v *store.AuditSink) Record {
+	return updated(sink(*v), &v.UpdatedAt, (*store.Tx).UpdateAuditSink, v)
+}
+
+// DeleteAuditSink deletes its position too.
+func DeleteAuditSink(v store.AuditSink) Record {
+	return Record{
+		Target: sink(v),
+		write: func(ctx context.Context, tx *store.Tx, _ time.Time) error {
+			return tx.DeleteAuditSink(ctx, v.TenantID, v.ID)
 		},
 	}
 }

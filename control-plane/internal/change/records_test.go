@@ -27,6 +27,13 @@ func TestMake_LeavesTheEntryAndTheOutboxRowsOfItsRecord(t *testing.T) {
 	key := store.Key{TenantID: "tn_1", ID: "key_1", Name: "ci", Version: 1, Generation: 1, Versions: []store.KeyVersion{{}, {ExpiresAt: now.Add(time.Hour)}}}
 	invitation := store.Invitation{TenantID: "tn_1", ID: "inv_1", Email: "bob@acme.test", Digest: "d"}
 	connection := store.Connection{TenantID: "tn_1", ID: "sso_1", Name: "Staff", Version: 1}
+	own := store.Role{TenantID: "tn_1", ID: "role_1", Name: "Nights", Version: 1}
+	machine := store.ServiceAccount{TenantID: "tn_1", ID: "sa_1", Name: "ci", Version: 1}
+	group := store.Group{TenantID: "tn_1", ID: "grp_1", Name: "Night shift", Version: 1}
+	bound := Binding{
+		Binding:   store.Binding{TenantID: "tn_1", ID: "bnd_1", PrincipalID: "grp_1", RoleID: "role_1", NamespaceID: "ns_1", Queues: "mail.*"},
+		Principal: "Night shift", Role: "Nights", Namespace: "orders",
+	}
 	for _, step := range []struct {
 		what   string
 		record func() Record
@@ -39,12 +46,24 @@ func TestMake_LeavesTheEntryAndTheOutboxRowsOfItsRecord(t *testing.T) {
 		{"its labels", func() Record { return UpdateNamespace(&namespace) }, "namespace ns_1 orders", nil},
 		{"its end", func() Record { return UpdateNamespace(&namespace).As("was").InCell() }, "namespace ns_1 was", []string{"cell.namespace ns_1"}},
 		{"a member", func() Record { return InsertMember(member, user) }, "member usr_1 ada@acme.test", nil},
-		{"a role", func() Record { return UpdateMember(&member, user) }, "member usr_1 ada@acme.test", []string{"cell.user usr_1"}},
-		{"a member less", func() Record { return DeleteMember(member, user) }, "member usr_1 ada@acme.test", []string{"cell.user usr_1"}},
+		{"a role", func() Record { return UpdateMember(&member, user, nil, nil) }, "member usr_1 ada@acme.test", []string{"cell.access tn_1", "cell.user usr_1"}},
+		{"a member less", func() Record { return DeleteMember(member, user) }, "member usr_1 ada@acme.test", []string{"cell.access tn_1", "cell.user usr_1"}},
 		{"an invitation", func() Record { return PutInvitation(invitation) }, "invitation inv_1 bob@acme.test", nil},
 		{"a member by it", func() Record { return AcceptInvitation(invitation, member, user) }, "member usr_1 ada@acme.test", nil},
 		{"a key", func() Record { return InsertKey(key) }, "key key_1 ci", []string{"cell.key key_1", "cell.key key_1 in 1h0m0s"}},
 		{"its roles", func() Record { return UpdateKey(&key) }, "key key_1 ci", []string{"cell.key key_1", "cell.key key_1 in 1h0m0s"}},
+		{"a role of one's own", func() Record { return InsertRole(own) }, "role role_1 Nights", nil},
+		{"what it allows", func() Record { return UpdateRole(&own) }, "role role_1 Nights", []string{"cell.access tn_1", "cell.user tn_1"}},
+		{"a machine", func() Record { return InsertServiceAccount(machine) }, "service_account sa_1 ci", nil},
+		{"its end for now", func() Record { return UpdateServiceAccount(&machine) }, "service_account sa_1 ci", []string{"cell.access tn_1"}},
+		{"a group", func() Record { return InsertGroup(group) }, "group grp_1 Night shift", nil},
+		{"somebody in it", func() Record { return AddToGroup(group, "usr_1") }, "group grp_1 Night shift", []string{"cell.access tn_1", "cell.user usr_1"}},
+		{"its role", func() Record { return InsertBinding(bound) }, "role_binding bnd_1 Nights for Night shift in orders for queues mail.*", []string{"cell.access tn_1", "cell.user tn_1"}},
+		{"its role less", func() Record { return DeleteBinding(bound) }, "role_binding bnd_1 Nights for Night shift in orders for queues mail.*", []string{"cell.access tn_1", "cell.user tn_1"}},
+		{"somebody out of it", func() Record { return RemoveFromGroup(group, "usr_1") }, "group grp_1 Night shift", []string{"cell.access tn_1", "cell.user usr_1"}},
+		{"a group less", func() Record { return DeleteGroup(group) }, "group grp_1 Night shift", []string{"cell.access tn_1", "cell.user tn_1"}},
+		{"a role less", func() Record { return DeleteRole(own) }, "role role_1 Nights", nil},
+		{"a machine less", func() Record { return DeleteServiceAccount(machine) }, "service_account sa_1 ci", []string{"cell.access tn_1"}},
 		{"a connection", func() Record { return InsertConnection(connection) }, "sso_connection sso_1 Staff", nil},
 		{"its end for two", func() Record { return UpdateConnection(&connection).CutOff("usr_1", "usr_2") }, "sso_connection sso_1 Staff", []string{"cell.user usr_1", "cell.user usr_2"}},
 		{"a connection less", func() Record { return DeleteConnection(connection) }, "sso_connection sso_1 Staff", nil},

@@ -116,7 +116,7 @@ func SetRole(ctx context.Context, k kit.Kit, tx *store.Tx, m *store.Membership, 
 		return nil, err
 	}
 	m.Role = to
-	return revoked, change.Make(ctx, k, tx, "member.update", change.UpdateMember(m, u), fields)
+	return revoked, change.Make(ctx, k, tx, "member.update", change.UpdateMember(m, u, nil, nil), fields)
 }
 
 // RemoveMember ends a membership with the sessions, tokens and keys that rest on it.

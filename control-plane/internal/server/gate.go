@@ -146,7 +146,7 @@ func (g *gate) enter(ctx context.Context, request any) (context.Context, error) 
 		return ctx, err
 	}
 	ctx = access.With(ctx, c)
-	if !c.May(g.rule.permission) {
+	if !c.MayByRole(g.rule.permission) {
 		return ctx, denied(c, g.rule.permission)
 	}
 	if !g.rule.safe && c.Plan != tenancy.PlanUnlimited {

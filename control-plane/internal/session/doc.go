@@ -1,5 +1,5 @@
-// Package session owns how long a signed-in browser stays signed in: opening a session,
-// telling whether one still counts, and ending it.
+// Package session owns how long a signed-in browser or program stays signed in: opening a
+// session, telling whether one still counts, and ending it.
 //
 // It must not know how somebody proved who they are, nor what a cookie is. Nobody is
 // handed a session that existed before: every sign-in makes a new one and ends the one

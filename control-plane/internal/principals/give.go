@@ -1,0 +1,90 @@
+package principals
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
+)
+
+// MayGive refuses to give or take away more than the caller has. what names it.
+func MayGive(c access.Caller, g permission.Grants, what string) error {
+	beyond := c.Rights.Grants.Beyond(g)
+	if len(beyond) == 0 {
+		return nil
+	}
+	return fault.New(fault.Denied, "ABOVE_CALLER", "%s can do more than you: you have %s in tenant %s, and lack %s; ask somebody who has it",
+		what, c.RolesText(), c.Tenant, missing(beyond))
+}
+
+// missing names some of what is lacked.
+func missing(beyond permission.Grants) string {
+	const shown = 3
+	var names []string
+	for _, g := range beyond {
+		for _, n := range g.Permissions.Names() {
+			if !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+	}
+	if len(names) > shown {
+		names = append(names[:shown], "more")
+	}
+	return strings.Join(names, ", ")
+}
+
+// Bindings are those that give roles in the whole tenant. source is the connection that
+// does so, empty for people.
+func Bindings(k kit.Kit, by access.Caller, tenantID, principalID, source string, roles []rights.Role, now time.Time) (out []store.Binding) {
+	for _, r := range roles {
+		out = append(out, store.Binding{
+			TenantID: tenantID, ID: k.IDs.New(ids.Binding, now), PrincipalID: principalID, RoleID: r.ID, Source: source, CreatedBy: by.ID(), CreatedAt: now,
+		})
+	}
+	return out
+}
+
+// InTenant lists what a principal has directly in the whole tenant, with its roles.
+func InTenant(ctx context.Context, tx *store.Tx, tenantID, principalID string) (out []rights.Held, _ error) {
+	held, err := rights.NewReader(tx, tenantID).Held(ctx, principalID)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(held, func(h rights.Held) bool {
+		return h.PrincipalID != principalID || h.NamespaceID != "" || h.Queues != ""
+	}), nil
+}
+
+// RolesOf are the roles of bindings, each once.
+func RolesOf(held []rights.Held) (out []rights.Role) {
+	for _, h := range held {
+		if !slices.ContainsFunc(out, func(r rights.Role) bool { return r.ID == h.RoleID }) {
+			out = append(out, h.Role)
+		}
+	}
+	return out
+}
+
+// IsOwner reports whether the role owner is among them.
+func IsOwner(roles []rights.Role) bool {
+	return slices.ContainsFunc(roles, func(r rights.Role) bool { return r.ID == store.RoleOwner })
+}
+
+// CheckLastOwner refuses to take the role owner from the only user who has it. Whoever calls
+// it knows that the user loses the role.
+func CheckLastOwner(ctx context.Context, tx *store.Tx, tenantID string) error {
+	n, err := tx.CountOwners(ctx, tenantID)
+	if err != nil || n > 1 {
+		return err
+	}
+	return fault.New(fault.Conflict, "LAST_OWNER", "this is the last owner, and a tenant needs at least one; make someone else an owner first")
+}
