@@ -8,6 +8,8 @@ import (
 // methods is which use case answers which RPC.
 func (s *Server) methods() []server.Method {
 	t, l, u, m, o := s.tenancy, s.login, s.signup, s.members, s.sso
+	d, a, p := s.device, s.account, s.principals
+	f := s.factors
 	return []server.Method{
 		server.Unary(cloudv1connect.TenantServiceGetTenantProcedure, t.GetTenant),
 		server.Unary(cloudv1connect.TenantServiceUpdateTenantProcedure, t.UpdateTenant),
@@ -26,6 +28,14 @@ func (s *Server) methods() []server.Method {
 		server.Unary(cloudv1connect.ApiKeyServiceRevokeApiKeyProcedure, t.RevokeApiKey),
 
 		server.Unary(cloudv1connect.AuditServiceListAuditEventsProcedure, t.ListAuditEvents),
+		server.Unary(cloudv1connect.AuditServiceExportAuditLogProcedure, s.auditing.ExportAuditLog),
+		server.Unary(cloudv1connect.AuditServiceListAuditKeysProcedure, s.auditing.ListAuditKeys),
+		server.Unary(cloudv1connect.AuditServiceCreateAuditSinkProcedure, s.sinks.CreateAuditSink),
+		server.Unary(cloudv1connect.AuditServiceGetAuditSinkProcedure, s.sinks.GetAuditSink),
+		server.Unary(cloudv1connect.AuditServiceListAuditSinksProcedure, s.sinks.ListAuditSinks),
+		server.Unary(cloudv1connect.AuditServiceUpdateAuditSinkProcedure, s.sinks.UpdateAuditSink),
+		server.Unary(cloudv1connect.AuditServiceDeleteAuditSinkProcedure, s.sinks.DeleteAuditSink),
+		server.Unary(cloudv1connect.AuditServiceTestAuditSinkProcedure, s.sinks.TestAuditSink),
 
 		server.Unary(cloudv1connect.AuthServiceGetCurrentIdentityProcedure, t.GetCurrentIdentity),
 		server.Unary(cloudv1connect.AuthServiceMintTokenProcedure, t.MintToken),
@@ -33,6 +43,28 @@ func (s *Server) methods() []server.Method {
 		server.Unary(cloudv1connect.AuthServicePreviewLoginProcedure, l.PreviewLogin),
 		server.Unary(cloudv1connect.AuthServiceFinishLoginProcedure, l.FinishLogin),
 		server.Unary(cloudv1connect.AuthServiceLogoutProcedure, l.Logout),
+
+		server.Unary(cloudv1connect.AuthServiceStartDeviceLoginProcedure, d.StartDeviceLogin),
+		server.Unary(cloudv1connect.AuthServicePollDeviceLoginProcedure, d.PollDeviceLogin),
+		server.Unary(cloudv1connect.AuthServicePreviewDeviceLoginProcedure, d.PreviewDeviceLogin),
+		server.Unary(cloudv1connect.AuthServiceApproveDeviceLoginProcedure, d.ApproveDeviceLogin),
+		server.Unary(cloudv1connect.AuthServiceDenyDeviceLoginProcedure, d.DenyDeviceLogin),
+
+		server.Unary(cloudv1connect.SessionServiceListSessionsProcedure, a.ListSessions),
+		server.Unary(cloudv1connect.SessionServiceRevokeSessionProcedure, a.RevokeSession),
+		server.Unary(cloudv1connect.SessionServiceRevokeOtherSessionsProcedure, a.RevokeOtherSessions),
+		server.Unary(cloudv1connect.SessionServiceLeaveTenantProcedure, a.LeaveTenant),
+
+		server.Unary(cloudv1connect.FactorServiceListFactorsProcedure, f.ListFactors),
+		server.Unary(cloudv1connect.FactorServiceStartPasskeyProcedure, f.StartPasskey),
+		server.Unary(cloudv1connect.FactorServiceFinishPasskeyProcedure, f.FinishPasskey),
+		server.Unary(cloudv1connect.FactorServiceStartTotpProcedure, f.StartTotp),
+		server.Unary(cloudv1connect.FactorServiceFinishTotpProcedure, f.FinishTotp),
+		server.Unary(cloudv1connect.FactorServiceRenameFactorProcedure, f.RenameFactor),
+		server.Unary(cloudv1connect.FactorServiceRemoveFactorProcedure, f.RemoveFactor),
+		server.Unary(cloudv1connect.FactorServiceCreateRecoveryCodesProcedure, f.CreateRecoveryCodes),
+		server.Unary(cloudv1connect.FactorServiceStartProofProcedure, f.StartProof),
+		server.Unary(cloudv1connect.FactorServiceProveProcedure, f.Prove),
 
 		server.Unary(cloudv1connect.SignupServiceCheckNameProcedure, u.CheckName),
 		server.Unary(cloudv1connect.SignupServiceStartProcedure, u.Start),
@@ -48,6 +80,41 @@ func (s *Server) methods() []server.Method {
 		server.Unary(cloudv1connect.MemberServiceRevokeInvitationProcedure, m.RevokeInvitation),
 		server.Unary(cloudv1connect.MemberServicePreviewInvitationProcedure, m.PreviewInvitation),
 		server.Unary(cloudv1connect.MemberServiceAcceptInvitationProcedure, m.AcceptInvitation),
+
+		server.Unary(cloudv1connect.RoleServiceListPermissionsProcedure, p.ListPermissions),
+		server.Unary(cloudv1connect.RoleServiceListRolesProcedure, p.ListRoles),
+		server.Unary(cloudv1connect.RoleServiceGetRoleProcedure, p.GetRole),
+		server.Unary(cloudv1connect.RoleServiceCreateRoleProcedure, p.CreateRole),
+		server.Unary(cloudv1connect.RoleServiceUpdateRoleProcedure, p.UpdateRole),
+		server.Unary(cloudv1connect.RoleServiceDeleteRoleProcedure, p.DeleteRole),
+		server.Unary(cloudv1connect.RoleServiceListRoleBindingsProcedure, p.ListRoleBindings),
+		server.Unary(cloudv1connect.RoleServiceGetRoleBindingProcedure, p.GetRoleBinding),
+		server.Unary(cloudv1connect.RoleServiceCreateRoleBindingProcedure, p.CreateRoleBinding),
+		server.Unary(cloudv1connect.RoleServiceDeleteRoleBindingProcedure, p.DeleteRoleBinding),
+
+		server.Unary(cloudv1connect.ServiceAccountServiceCreateServiceAccountProcedure, p.CreateServiceAccount),
+		server.Unary(cloudv1connect.ServiceAccountServiceGetServiceAccountProcedure, p.GetServiceAccount),
+		server.Unary(cloudv1connect.ServiceAccountServiceListServiceAccountsProcedure, p.ListServiceAccounts),
+		server.Unary(cloudv1connect.ServiceAccountServiceUpdateServiceAccountProcedure, p.UpdateServiceAccount),
+		server.Unary(cloudv1connect.ServiceAccountServiceDeleteServiceAccountProcedure, p.DeleteServiceAccount),
+
+		server.Unary(cloudv1connect.GroupServiceCreateGroupProcedure, p.CreateGroup),
+		server.Unary(cloudv1connect.GroupServiceGetGroupProcedure, p.GetGroup),
+		server.Unary(cloudv1connect.GroupServiceListGroupsProcedure, p.ListGroups),
+		server.Unary(cloudv1connect.GroupServiceUpdateGroupProcedure, p.UpdateGroup),
+		server.Unary(cloudv1connect.GroupServiceDeleteGroupProcedure, p.DeleteGroup),
+		server.Unary(cloudv1connect.GroupServiceListGroupMembersProcedure, p.ListGroupMembers),
+		server.Unary(cloudv1connect.GroupServiceAddGroupMembersProcedure, p.AddGroupMembers),
+		server.Unary(cloudv1connect.GroupServiceRemoveGroupMembersProcedure, p.RemoveGroupMembers),
+
+		server.Unary(cloudv1connect.AccessServiceExplainProcedure, p.Explain),
+		server.Unary(cloudv1connect.AccessServiceListWhoCanProcedure, p.ListWhoCan),
+		server.Unary(cloudv1connect.AccessServiceListAccessReviewProcedure, p.ListAccessReview),
+
+		server.Unary(cloudv1connect.DirectoryServiceGetDirectorySyncProcedure, s.directory.GetDirectorySync),
+		server.Unary(cloudv1connect.DirectoryServiceListScimTokensProcedure, s.directory.ListScimTokens),
+		server.Unary(cloudv1connect.DirectoryServiceCreateScimTokenProcedure, s.directory.CreateScimToken),
+		server.Unary(cloudv1connect.DirectoryServiceRevokeScimTokenProcedure, s.directory.RevokeScimToken),
 
 		server.Unary(cloudv1connect.SsoServiceListSsoConnectionsProcedure, o.ListSsoConnections),
 		server.Unary(cloudv1connect.SsoServiceCreateSsoConnectionProcedure, o.CreateSsoConnection),

@@ -10,14 +10,16 @@ import (
 	"time"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
-	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 // RestoreReport is what was done after a database was restored from an older copy.
@@ -413,11 +415,8 @@ func (r *restore) key(ctx context.Context, tx *store.Tx, k *cellv1.Key, unowned 
 
 func (r *restore) unknownKey(ctx context.Context, tx *store.Tx, k *cellv1.Key, unowned bool) error {
 	row := store.Key{
-		TenantID: k.GetTenantId(), ID: k.GetId(), Name: k.GetName(), Kind: cloudv1.KeyKind_KEY_KIND_JOBS, NamespaceIDs: k.GetNamespaceIds(),
+		TenantID: k.GetTenantId(), ID: k.GetId(), Name: k.GetName(), Kind: cloudv1.KeyKind_KEY_KIND_JOBS, OwnerID: k.GetPrincipalId(), CIDRs: k.GetCidrs(),
 		Versions: versionsOf(k, r.now), CreatedBy: "restore", CreatedAt: r.now, UpdatedAt: r.now, Version: 1, Generation: 1,
-	}
-	for _, word := range k.GetRoles() {
-		row.Roles = append(row.Roles, access.NamespaceRoleOf(word))
 	}
 	if at := k.GetNotAfterNs(); at != 0 {
 		row.ExpiresAt = time.Unix(0, at).UTC()
@@ -428,7 +427,62 @@ func (r *restore) unknownKey(ctx context.Context, tx *store.Tx, k *cellv1.Key, u
 	} else {
 		r.note("adopted", "key", row.TenantID, row.ID, row.Name, "only the cell had it; it keeps working, but who created it isn't known")
 	}
+	if err := r.adoptOwner(ctx, tx, &row, k); err != nil {
+		return err
+	}
 	return tx.InsertKey(ctx, row)
+}
+
+// adoptOwner keeps the owner of a key if it is known. Else it makes a service account that may
+// do what the cell says of the key, by roles of its own, and nothing more.
+func (r *restore) adoptOwner(ctx context.Context, tx *store.Tx, row *store.Key, k *cellv1.Key) error {
+	_, err := principals.NewNamer(tx, row.TenantID).Principal(ctx, row.OwnerID)
+	if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	maker, short := r.s.kit.IDs, strings.TrimPrefix(row.ID, "key_")
+	a := store.ServiceAccount{
+		TenantID: row.TenantID, ID: maker.New(ids.ServiceAccount, r.now), Name: "Restored key " + short, CreatedBy: "restore", CreatedAt: r.now, UpdatedAt: r.now, Version: 1,
+	}
+	row.OwnerID = a.ID
+	if err := tx.InsertServiceAccount(ctx, a); err != nil || !row.RevokedAt.IsZero() {
+		return err
+	}
+	for i, g := range celladmin.GrantsFrom(k) {
+		own := store.Role{
+			TenantID: row.TenantID, ID: maker.New(ids.Role, r.now), Name: fmt.Sprintf("Restored key %s (%d)", short, i+1), Permissions: g.Permissions.Names(),
+			CreatedAt: r.now, UpdatedAt: r.now, Version: 1,
+		}
+		if err := tx.InsertRole(ctx, own); err != nil {
+			return err
+		}
+		for _, place := range placesOf(g) {
+			b := store.Binding{
+				TenantID: row.TenantID, ID: maker.New(ids.Binding, r.now), PrincipalID: a.ID, RoleID: own.ID, NamespaceID: place[0], Queues: place[1],
+				CreatedBy: "restore", CreatedAt: r.now,
+			}
+			if err := tx.InsertBinding(ctx, b); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// placesOf is each namespace with each pattern of queues of a grant; empty is all.
+func placesOf(g permission.Grant) (out [][2]string) {
+	orAll := func(list []string) []string {
+		if len(list) == 0 {
+			return []string{""}
+		}
+		return list
+	}
+	for _, n := range orAll(g.Namespaces) {
+		for _, q := range orAll(g.Queues) {
+			out = append(out, [2]string{n, q})
+		}
+	}
+	return out
 }
 
 func versionsOf(k *cellv1.Key, made time.Time) (out []store.KeyVersion) {

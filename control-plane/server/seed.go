@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 
-	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
@@ -13,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 // Seed is a tenant of the operator's own, without limits.
@@ -69,7 +69,7 @@ func (s *Server) found(ctx context.Context, tx *store.Tx, seed Seed) error {
 		}
 	}
 	for _, made := range seed.Keys {
-		f.Keys = append(f.Keys, tenancy.FirstKey(made, seedKeyName, cloudv1.NamespaceRole_NAMESPACE_ROLE_ADMIN))
+		f.Keys = append(f.Keys, tenancy.NewFirstKey(made, seedKeyName, s.kit.IDs.New(ids.ServiceAccount, s.kit.Now()), permission.RoleAdmin))
 	}
 	return tenancy.EnsureTenant(ctx, s.kit, tx, f)
 }

@@ -12,17 +12,27 @@ import (
 	"sync"
 	"time"
 
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/account"
+	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/auditing"
+	"github.com/corvo-cloud/corvo/control-plane/internal/device"
+	"github.com/corvo-cloud/corvo/control-plane/internal/directory"
 	"github.com/corvo-cloud/corvo/control-plane/internal/egress"
+	"github.com/corvo-cloud/corvo/control-plane/internal/factors"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/login"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
 	"github.com/corvo-cloud/corvo/control-plane/internal/masterkey"
 	"github.com/corvo-cloud/corvo/control-plane/internal/members"
+	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
+	"github.com/corvo-cloud/corvo/control-plane/internal/refusals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/server"
 	"github.com/corvo-cloud/corvo/control-plane/internal/signup"
+	"github.com/corvo-cloud/corvo/control-plane/internal/sinks"
 	"github.com/corvo-cloud/corvo/control-plane/internal/sso"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
@@ -50,7 +60,7 @@ type Config struct {
 	Mail       Mail
 	// Console is the built console: package web.
 	Console fs.FS
-	// AllowPrivateIssuers lets identity providers be at private addresses: for
+	// AllowPrivateIssuers lets identity providers and audit sinks be at private addresses: for
 	// development and for companies' own networks.
 	AllowPrivateIssuers bool
 	// AllowSuperuser starts on PostgreSQL though row-level security does not bind the
@@ -84,17 +94,26 @@ type Mail struct {
 
 // Server is a control plane.
 type Server struct {
-	config  Config
-	kit     kit.Kit
-	keys    tokenkeys.Keys
-	tenancy *tenancy.Service
-	login   *login.Service
-	signup  *signup.Service
-	members *members.Service
-	sso     *sso.Service
-	cells   []*celladmin.Client
-	loop    *reconcile.Loop
-	handler http.Handler
+	config     Config
+	kit        kit.Kit
+	keys       tokenkeys.Keys
+	audit      audit.Keys
+	tenancy    *tenancy.Service
+	auditing   *auditing.Service
+	refusals   *refusals.Log
+	sinks      *sinks.Service
+	login      *login.Service
+	device     *device.Service
+	account    *account.Service
+	factors    *factors.Service
+	signup     *signup.Service
+	members    *members.Service
+	principals *principals.Service
+	sso        *sso.Service
+	directory  *directory.Service
+	cells      []*celladmin.Client
+	loop       *reconcile.Loop
+	handler    http.Handler
 }
 
 // New opens the database and builds a control plane. Nothing runs before Run.
@@ -134,6 +153,11 @@ func (s *Server) build(ctx context.Context) error {
 	if _, _, err := s.keys.Signing(ctx); err != nil {
 		return err
 	}
+	s.audit = audit.Keys{Store: s.kit.Store, Seal: s.kit.Seal, Now: s.kit.Now}
+	// Before the first new entry, so that the old ones are before it.
+	if _, err := audit.Chain(ctx, s.kit.Store); err != nil {
+		return err
+	}
 	if err := s.buildLoop(); err != nil {
 		return err
 	}
@@ -141,14 +165,28 @@ func (s *Server) build(ctx context.Context) error {
 	s.tenancy = &tenancy.Service{
 		Kit: s.kit, Keys: s.keys, CellNow: s.cellNow, ObserveWait: tenancy.ObserveWaitDefault, Version: s.config.Version,
 	}
+	s.refusals = refusals.New(s.kit)
+	s.sinks = sinks.New(s.kit, egress.Options{AllowPrivate: s.config.AllowPrivateIssuers})
+	s.auditing = &auditing.Service{Kit: s.kit, Keys: s.audit}
+	s.principals = &principals.Service{Kit: s.kit, ObserveWait: tenancy.ObserveWaitDefault}
 	s.members = members.New(members.Needs{Kit: s.kit, InvitationsPerHour: members.InvitationsPerHourDefault})
 	s.login = login.New(login.Needs{Kit: s.kit, Limits: login.DefaultLimits(), Invitations: s.members})
+	s.device = device.New(device.Needs{Kit: s.kit, Limits: device.DefaultLimits()})
+	s.account = account.New(s.kit)
+	var err error
+	if s.factors, err = factors.New(factors.Needs{Kit: s.kit, SignIns: s.login}); err != nil {
+		return err
+	}
 	s.signup = signup.New(signup.Needs{Kit: s.kit, Cell: s.config.Cells[0].Name, Limits: signup.DefaultLimits(), Ready: s.tenancy.KeysReady})
 	s.sso = sso.New(sso.Needs{
 		Kit: s.kit, Egress: egress.Options{AllowPrivate: s.config.AllowPrivateIssuers}, StartsPerMinute: sso.StartsPerMinuteDefault,
+		Refused: func(ctx context.Context, tenant, why string) {
+			s.refusals.Note(refusals.Refusal{Action: refusals.SignIn, Caller: access.From(ctx), TenantName: tenant, Field: "reason", Value: why})
+		},
 	})
+	s.directory = directory.New(s.kit)
 	handler, err := server.New(server.Options{
-		Kit: s.kit, Methods: s.methods(), Browser: s.sso.Handler(), Console: s.config.Console,
+		Kit: s.kit, Refusals: s.refusals, Methods: s.methods(), Browser: s.sso.Handler(), Directory: s.directory.Handler(), Console: s.config.Console,
 		Ready: s.checks(), Status: s.status, Peer: s.config.Peer,
 	})
 	s.handler = handler
@@ -176,7 +214,7 @@ func (s *Server) buildLoop() error {
 		return err
 	}
 	s.loop = reconcile.New(s.kit.Store, cells, sender.Deliver, reconcile.Options{
-		Log: s.kit.Log, Now: s.kit.Now, CellAhead: s.cellAhead, TokenKeys: s.tokenKeys, Limits: cellLimits,
+		Log: s.kit.Log, Now: s.kit.Now, CellAhead: s.cellAhead, TokenKeys: s.tokenKeys, Limits: cellLimits, Audit: &s.audit,
 		MailRefused: func(err error) bool { return errors.Is(err, mail.ErrRefused) },
 		MailLocked:  func(err error) bool { return errors.Is(err, mail.ErrLocked) },
 	})
@@ -246,6 +284,8 @@ func (s *Server) Handler() http.Handler { return s.handler }
 func (s *Server) Run(ctx context.Context) error {
 	var beats sync.WaitGroup
 	beats.Go(func() { s.beat(ctx) })
+	beats.Go(func() { s.refusals.Run(ctx) })
+	beats.Go(func() { s.sinks.Run(ctx) })
 	beats.Go(s.followClocks(ctx)) // Before the first call to a cell.
 	s.loop.Run(ctx)
 	beats.Wait()

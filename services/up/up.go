@@ -426,7 +426,7 @@ func (s *Service) front(data http.Handler) http.Handler {
 func (s *Service) startProxy() error {
 	p, err := proxy.New(proxy.Options{
 		Domain: s.cfg.Domain, CellSecrets: s.cellSecrets, Nodes: s.urls, DataDir: s.dir.Join("proxy"), Logger: s.log.With("proxy", "1"),
-		Front: s.front, TLS: s.cfg.TLS,
+		Front: s.front, TLS: s.cfg.TLS, Proxies: s.cfg.Proxies,
 	})
 	if err != nil {
 		return errors.Join(err, s.cfg.Listener.Close())

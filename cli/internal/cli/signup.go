@@ -229,7 +229,7 @@ func (s *session) whoami(ctx context.Context, endpoint string) error {
 			fmt.Fprintf(w, "key  %s  %s\n", k.GetName(), k.GetId())
 		}
 		for _, t := range who.GetTenants() {
-			role := strings.ToLower(strings.TrimPrefix(t.GetRole().String(), "TENANT_ROLE_"))
+			role := strings.Join(t.GetRoles(), ", ")
 			fmt.Fprintf(w, "tenant  %s  %s  %s\n", t.GetTenant(), role, t.GetTenantUrl())
 		}
 	})

@@ -25,7 +25,6 @@ type Rights struct {
 
 // Caller is who makes a call, in one tenant.
 type Caller struct {
-	Role cloudv1.TenantRole // Until the gate goes over to Rights.
 	// TenantID is the tenant that the call is about; empty for calls about the caller.
 	TenantID string
 	// Tenant is its name, Plan what its limits are.

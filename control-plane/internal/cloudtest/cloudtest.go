@@ -16,17 +16,18 @@ import (
 	"testing"
 	"time"
 
-	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
 	"github.com/corvo-cloud/corvo/control-plane/pgtest"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 // World is what stands around a use case.
@@ -174,11 +175,11 @@ func (w *World) Tenant(t testing.TB, name, email string) (store.Tenant, store.Us
 		ID: w.IDs.New(ids.Tenant, now), Name: name, DisplayName: name, Plan: "free", Cell: "test", CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1,
 	}
 	w.Service(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertTenant(ctx, tn) })
-	return tn, w.Member(t, tn.ID, email, cloudv1.TenantRole_TENANT_ROLE_OWNER)
+	return tn, w.Member(t, tn.ID, email, permission.RoleOwner)
 }
 
 // Member makes a user who is a member of a tenant.
-func (w *World) Member(t testing.TB, tenantID, email string, role cloudv1.TenantRole) store.User {
+func (w *World) Member(t testing.TB, tenantID, email string, role string) store.User {
 	t.Helper()
 	now := w.Now()
 	u := store.User{ID: w.IDs.New(ids.User, now), Email: email, CreatedAt: now}
@@ -186,17 +187,31 @@ func (w *World) Member(t testing.TB, tenantID, email string, role cloudv1.Tenant
 		if err := tx.InsertUser(ctx, u); err != nil {
 			return err
 		}
-		return tx.InsertMembership(ctx, store.Membership{TenantID: tenantID, UserID: u.ID, Role: role, CreatedAt: now, Version: 1})
+		if err := tx.InsertMembership(ctx, store.Membership{TenantID: tenantID, UserID: u.ID, CreatedAt: now, Version: 1}); err != nil {
+			return err
+		}
+		return tx.InsertBinding(ctx, w.binding(tenantID, u.ID, role))
 	})
 	return u
 }
 
+// binding gives a fixed role in the whole tenant.
+func (w *World) binding(tenantID, principalID, role string) store.Binding {
+	return store.Binding{TenantID: tenantID, ID: w.IDs.New(ids.Binding, w.Now()), PrincipalID: principalID, RoleID: rights.FixedID(role), CreatedAt: w.Now()}
+}
+
+// Rights are those of a fixed role in the whole tenant.
+func Rights(role string) access.Rights {
+	r, _ := permission.FixedRole(role)
+	return access.Rights{Roles: []string{role}, Grants: permission.Grants{{Permissions: r.Permissions}}}
+}
+
 // As is a context of a call by a member of a tenant, and the jar that its cookies go to.
-func (w *World) As(t testing.TB, tn store.Tenant, u store.User, role cloudv1.TenantRole) (context.Context, *cookies.Jar) {
+func (w *World) As(t testing.TB, tn store.Tenant, u store.User, role string) (context.Context, *cookies.Jar) {
 	t.Helper()
 	jar := cookies.NewJar("", "")
 	ctx := access.With(t.Context(), access.Caller{
-		TenantID: tn.ID, Tenant: tn.Name, Role: role, UserID: u.ID, Name: u.Email, SessionID: "ses_test", RequestID: "req_test",
+		TenantID: tn.ID, Tenant: tn.Name, Rights: Rights(role), UserID: u.ID, Name: u.Email, SessionID: "ses_test", RequestID: "req_test",
 		Peer: "203.0.113.9", UserAgent: "test",
 	})
 	return cookies.With(ctx, jar), jar

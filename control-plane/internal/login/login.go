@@ -266,41 +266,70 @@ func worthless(t store.Token, err error, now time.Time) error {
 }
 
 func (s *Service) signIn(ctx context.Context, tx *store.Tx, userID string, what asked, now time.Time) (*cloudv1.FinishLoginResponse, session.Opened, error) {
-	u, err := tx.GetUser(ctx, userID)
+	pending, err := json.Marshal(what)
+	if err != nil {
+		return nil, session.Opened{}, fmt.Errorf("keep what a link is for: %w", err)
+	}
+	opened, err := session.OpenByMail(ctx, tx, s.IDs, now, userID, cookies.From(ctx).Came(), string(pending))
 	if err != nil {
 		return nil, session.Opened{}, err
+	}
+	if opened.HalfOpen {
+		return &cloudv1.FinishLoginResponse{SecondFactorRequired: true}, opened, nil
+	}
+	res, err := s.enter(ctx, tx, userID, what, opened.ID, now)
+	return res, opened, err
+}
+
+// FinishProved finishes a sign-in whose second factor was shown: the half-open session
+// gives way to a whole one.
+func (s *Service) FinishProved(ctx context.Context, tx *store.Tx, half store.Session) (*cloudv1.FinishLoginResponse, session.Opened, error) {
+	var what asked
+	if err := json.Unmarshal([]byte(half.Pending), &what); err != nil {
+		return nil, session.Opened{}, fmt.Errorf("read what a sign-in is for: %w", err)
+	}
+	now := s.Now()
+	opened, err := session.OpenProved(ctx, tx, s.IDs, now, half)
+	if err != nil {
+		return nil, session.Opened{}, err
+	}
+	res, err := s.enter(ctx, tx, half.UserID, what, opened.ID, now)
+	return res, opened, err
+}
+
+// enter does what belongs to a sign-in that is finished.
+func (s *Service) enter(ctx context.Context, tx *store.Tx, userID string, what asked, sessionID string, now time.Time) (*cloudv1.FinishLoginResponse, error) {
+	u, err := tx.GetUser(ctx, userID)
+	if err != nil {
+		return nil, err
 	}
 	u.SeenAt = now
 	if err := tx.UpdateUser(ctx, u); err != nil {
-		return nil, session.Opened{}, err
-	}
-	opened, err := session.Open(ctx, tx, s.IDs, now, u.ID, "", cookies.From(ctx).Came())
-	if err != nil {
-		return nil, session.Opened{}, err
+		return nil, err
 	}
 	res := &cloudv1.FinishLoginResponse{}
 	i, t, err := s.invitation(ctx, tx, what)
 	if err == nil && t.ID != "" {
 		res.Joined = t.Name
-		err = s.Invitations.Join(ctx, tx, t, u, i, opened.ID)
+		err = s.Invitations.Join(ctx, tx, t, u, i, sessionID)
 	}
 	if err != nil {
-		return nil, session.Opened{}, err
+		return nil, err
 	}
 	own, err := tx.ListAccess(ctx, u.ID)
 	if err != nil {
-		return nil, session.Opened{}, err
+		return nil, err
 	}
 	c := access.From(ctx)
-	c.UserID, c.Name, c.SessionID = u.ID, u.Email, opened.ID
+	c.UserID, c.Name, c.SessionID = u.ID, u.Email, sessionID
 	for _, a := range own {
 		res.Tenants = append(res.Tenants, a.Tenant.Name)
-		target := change.Target{Type: "session", ID: opened.ID, Name: u.Email, TenantID: a.TenantID}
+		target := change.Target{Type: "session", ID: sessionID, Name: u.Email, TenantID: a.TenantID}
 		if err := change.Make(access.With(ctx, c), s.Kit, tx, "session.create", change.AuditOnly(target), nil); err != nil {
-			return nil, session.Opened{}, err
+			return nil, err
 		}
 	}
-	return res, opened, nil
+	return res, nil
 }
 
 // Logout ends this session, or all of the user's with the tokens made for them.
@@ -316,12 +345,14 @@ func (s *Service) Logout(ctx context.Context, r *cloudv1.LogoutRequest) (*cloudv
 			return err
 		}
 		ended = 1
-		return session.End(ctx, tx, jar.Came())
+		return session.EndOfUser(ctx, tx, c.UserID, c.SessionID)
 	})
 	if err != nil {
 		return nil, err
 	}
-	jar.SetSession("", now)
+	if !c.ByCLI { // A program's call may come with the cookie of nobody.
+		jar.SetSession("", now)
+	}
 	if r.GetEverywhere() {
 		s.Wake()
 	}

@@ -16,9 +16,12 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
+	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -36,12 +39,28 @@ const (
 	acceptPath  = "/invite"
 )
 
+// shownInvitation is an invitation with the names of its roles.
+type shownInvitation struct {
+	store.Invitation
+	roles []string
+}
+
 // ListInvitations lists those not accepted yet, oldest first, expired ones included.
 func (s *Service) ListInvitations(ctx context.Context, r *cloudv1.ListInvitationsRequest) (*cloudv1.ListInvitationsResponse, error) {
-	shown, next, err := listing.Of[store.Invitation, *cloudv1.Invitation]{
-		Method: "ListInvitations", Show: invitationMessage, Key: func(i store.Invitation) string { return i.ID },
-		Page: func(tx *store.Tx, tenantID string, p store.Page) ([]store.Invitation, error) {
-			return tx.ListInvitations(ctx, tenantID, p)
+	shown, next, err := listing.Of[shownInvitation, *cloudv1.Invitation]{
+		Method: "ListInvitations", Key: func(i shownInvitation) string { return i.ID },
+		Show: func(i shownInvitation) *cloudv1.Invitation { return invitationMessage(i.Invitation, i.roles) },
+		Page: func(tx *store.Tx, tenantID string, p store.Page) (out []shownInvitation, _ error) {
+			list, err := tx.ListInvitations(ctx, tenantID, p)
+			reader := rights.NewReader(tx, tenantID)
+			for _, i := range list {
+				roles, err := rolesOf(ctx, reader, i.Roles)
+				if err != nil {
+					return nil, err
+				}
+				out = append(out, shownInvitation{i, rights.Names(roles)})
+			}
+			return out, err
 		},
 	}.Read(ctx, s.Kit, r)
 	return &cloudv1.ListInvitationsResponse{Invitations: shown, NextPageToken: next}, err
@@ -50,47 +69,66 @@ func (s *Service) ListInvitations(ctx context.Context, r *cloudv1.ListInvitation
 // CreateInvitation mails a link; an older one for the same address no longer works.
 func (s *Service) CreateInvitation(ctx context.Context, r *cloudv1.CreateInvitationRequest) (*cloudv1.CreateInvitationResponse, error) {
 	c := access.From(ctx)
-	email, err := s.validateInvitation(ctx, r)
+	email, roles, err := s.validateInvitation(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	now := s.Now()
 	token, digest := seal.NewToken(tokenPrefix)
 	i := store.Invitation{
-		TenantID: c.TenantID, ID: s.IDs.New(ids.Invitation, now), Email: email, Role: r.GetRole(), Digest: digest,
+		TenantID: c.TenantID, ID: s.IDs.New(ids.Invitation, now), Email: email, Roles: sortedIDs(roles), Digest: digest,
 		InvitedBy: c.Name, CreatedAt: now, ExpiresAt: now.Add(invitationLife),
 	}
 	by := ""
 	if c.UserID != "" {
 		by = c.Name // A key's name is text that anybody could have chosen.
 	}
-	msg, err := mail.Invitation(email, c.Tenant, access.RoleName(i.Role), by, s.URLs.Link(acceptPath, token), invitationLife, now)
+	msg, err := mail.Invitation(email, c.Tenant, rolesText(roles), by, s.URLs.Link(acceptPath, token), invitationLife, now)
 	if err != nil {
 		return nil, err
 	}
-	return &cloudv1.CreateInvitationResponse{Invitation: invitationMessage(i)},
-		s.Write(ctx, func(tx *store.Tx) error { return s.invite(ctx, tx, i, msg) })
+	return &cloudv1.CreateInvitationResponse{Invitation: invitationMessage(i, rights.Names(roles))},
+		s.Write(ctx, func(tx *store.Tx) error { return s.invite(ctx, tx, i, rights.Names(roles), msg) })
 }
 
-func (s *Service) validateInvitation(ctx context.Context, r *cloudv1.CreateInvitationRequest) (email string, _ error) {
+// rolesText names fixed roles alone: the name of a tenant's own is text that somebody chose,
+// and must not reach a stranger.
+func rolesText(roles []rights.Role) string {
+	var names []string
+	for _, r := range roles {
+		if r.Fixed {
+			names = append(names, r.Name)
+		}
+	}
+	if len(names) < len(roles) {
+		names = append(names, "a role of its own")
+	}
+	return strings.Join(names, ", ")
+}
+
+func (s *Service) validateInvitation(ctx context.Context, r *cloudv1.CreateInvitationRequest) (email string, roles []rights.Role, _ error) {
 	var fields []fault.Field
 	email, err := mail.Address(r.GetEmail())
 	if err != nil {
 		fields = append(fields, fault.Field{Name: "email", Problem: err.Error()})
 	}
-	if access.Permissions(r.GetRole()) == nil {
-		fields = append(fields, fault.Field{Name: "role", Problem: "must be one of " + access.RoleNames()})
+	if len(r.GetRoles()) == 0 {
+		fields = append(fields, fault.Field{Name: "roles", Problem: "choose at least one, such as " + rights.FixedNames()})
 	}
 	if err := fault.InvalidFields(fields); err != nil {
-		return "", err
+		return "", nil, err
 	}
-	if holder := access.From(ctx).Role; !access.MayGrant(holder, r.GetRole()) {
-		return "", fault.New(fault.Denied, "ABOVE_CALLER", "your role is %s, so you can't invite anyone as %s; ask an owner", access.RoleName(holder), access.RoleName(r.GetRole()))
+	c := access.From(ctx)
+	roles, err = kit.Read(ctx, s.Kit, func(tx *store.Tx) ([]rights.Role, error) {
+		return rights.FindRoles(ctx, tx, c.TenantID, "roles", r.GetRoles())
+	})
+	if err != nil {
+		return "", nil, err
 	}
-	return email, nil
+	return email, roles, principals.MayGive(c, rights.InTenant(roles), "the roles "+strings.Join(rights.Names(roles), ", "))
 }
 
-func (s *Service) invite(ctx context.Context, tx *store.Tx, i store.Invitation, msg mail.Message) error {
+func (s *Service) invite(ctx context.Context, tx *store.Tx, i store.Invitation, roles []string, msg mail.Message) error {
 	err := ratelimit.Count(ctx, tx, i.CreatedAt, ratelimit.Limit{
 		Bucket: "invite.tenant:" + i.TenantID, Window: time.Hour, Max: s.InvitationsPerHour, What: "invitations from this tenant",
 	})
@@ -113,7 +151,7 @@ func (s *Service) invite(ctx context.Context, tx *store.Tx, i store.Invitation, 
 	if err := mail.Put(ctx, s.Kit, tx, i.TenantID, i.ID, msg); err != nil {
 		return err
 	}
-	return change.Make(ctx, s.Kit, tx, "invitation.create", change.PutInvitation(i), change.Fields{"role": {After: access.RoleName(i.Role)}})
+	return change.Make(ctx, s.Kit, tx, "invitation.create", change.PutInvitation(i), change.Fields{"roles": {After: roles}})
 }
 
 func notYetMember(ctx context.Context, tx *store.Tx, i store.Invitation) error {
@@ -160,7 +198,11 @@ func (s *Service) PreviewInvitation(ctx context.Context, r *cloudv1.PreviewInvit
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		res.Tenant, res.Email, res.Role, res.InvitedBy = t.Name, i.Email, i.Role, i.InvitedBy
+		roles, roleErr := rolesOf(ctx, rights.NewReader(tx, i.TenantID), i.Roles)
+		if roleErr != nil {
+			return roleErr
+		}
+		res.Tenant, res.Email, res.Roles, res.InvitedBy = t.Name, i.Email, rights.Names(roles), i.InvitedBy
 		res.ExpiresAt, res.HasAccount = timestamppb.New(i.ExpiresAt), err == nil
 		return nil
 	})
@@ -269,14 +311,19 @@ func (s *Service) unknownLink() error {
 // way meanwhile keeps their role.
 func (s *Service) Join(ctx context.Context, tx *store.Tx, t store.Tenant, u store.User, i store.Invitation, sessionID string) error {
 	c := access.From(ctx)
-	c.TenantID, c.Tenant, c.UserID, c.KeyID, c.Name, c.SessionID = t.ID, t.Name, u.ID, "", u.Email, sessionID
+	c.TenantID, c.Tenant, c.UserID, c.KeyID, c.OwnerID, c.Name, c.SessionID = t.ID, t.Name, u.ID, "", "", u.Email, sessionID
 	ctx = access.With(ctx, c)
 	if err := tx.DeleteRemovals(ctx, i.TenantID, u.ID, u.Email); err != nil {
 		return err
 	}
-	m := store.Membership{TenantID: i.TenantID, UserID: u.ID, Role: i.Role, CreatedAt: s.Now(), Version: 1}
-	err := change.Make(ctx, s.Kit, tx, "member.create", change.AcceptInvitation(i, m, u),
-		change.Fields{"role": {After: access.RoleName(i.Role)}, "invited_by": {After: i.InvitedBy}})
+	roles, err := rolesOf(ctx, rights.NewReader(tx, i.TenantID), i.Roles)
+	if err != nil {
+		return err
+	}
+	m := store.Membership{TenantID: i.TenantID, UserID: u.ID, CreatedAt: s.Now(), Version: 1}
+	given := principals.Bindings(s.Kit, c, i.TenantID, u.ID, "", roles, s.Now())
+	err = change.Make(ctx, s.Kit, tx, "member.create", change.AcceptInvitation(i, m, u, given...),
+		change.Fields{"roles": {After: rights.Names(roles)}, "invited_by": {After: i.InvitedBy}})
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return s.unknownLink() // The same link is being accepted beside this call.
@@ -297,9 +344,9 @@ func displayName(text string) (string, error) {
 	return name, nil
 }
 
-func invitationMessage(i store.Invitation) *cloudv1.Invitation {
+func invitationMessage(i store.Invitation, roles []string) *cloudv1.Invitation {
 	return &cloudv1.Invitation{
-		Id: i.ID, Email: i.Email, Role: i.Role, InvitedBy: i.InvitedBy,
+		Id: i.ID, Email: i.Email, Roles: roles, InvitedBy: i.InvitedBy,
 		CreatedAt: timestamppb.New(i.CreatedAt), ExpiresAt: timestamppb.New(i.ExpiresAt),
 	}
 }

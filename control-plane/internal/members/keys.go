@@ -2,8 +2,11 @@ package members
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -13,77 +16,68 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 )
 
-// Keep is which of a member's keys go on working although the member goes.
-type Keep struct {
-	All bool
-	IDs []string
-}
-
-// ListMemberKeys lists what a removal, or a change of role, revokes.
+// ListMemberKeys lists what a member leaves behind: their own keys, which end with the
+// membership, and those of service accounts that they made and may still have.
 func (s *Service) ListMemberKeys(ctx context.Context, r *cloudv1.ListMemberKeysRequest) (*cloudv1.ListMemberKeysResponse, error) {
 	c := access.From(ctx)
-	if r.GetRole() != cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
-		if err := checkRole(r.GetRole()); err != nil {
-			return nil, err
-		}
-	}
-	keys, err := kit.Read(ctx, s.Kit, func(tx *store.Tx) ([]store.Key, error) {
+	res := &cloudv1.ListMemberKeysResponse{}
+	_, err := kit.Read(ctx, s.Kit, func(tx *store.Tx) (none struct{}, _ error) {
 		_, u, err := find(ctx, tx, c.TenantID, r.GetUserId())
 		if err != nil {
-			return nil, err
+			return none, err
 		}
-		return lost(ctx, tx, c.TenantID, u.ID, r.GetRole())
+		names := principals.NewNamer(tx, c.TenantID)
+		for k, err := range madeBy(ctx, tx, c.TenantID, u.ID) {
+			if err != nil {
+				return none, err
+			}
+			owner, err := names.Principal(ctx, k.OwnerID)
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				return none, err
+			}
+			res.Keys = append(res.Keys, keyMessage(k, owner))
+		}
+		return none, nil
 	})
-	res := &cloudv1.ListMemberKeysResponse{}
-	for _, k := range keys {
-		res.Keys = append(res.Keys, keyMessage(k))
-	}
 	return res, err
 }
 
-// lost lists the living keys that a user made, directly or through keys of theirs, and
-// could not make in a role.
-func lost(ctx context.Context, tx *store.Tx, tenantID, userID string, to cloudv1.TenantRole) (keys []store.Key, _ error) {
-	made := store.All(func(p store.Page) ([]store.Key, error) { return tx.KeysMadeBy(ctx, tenantID, userID, p) }, func(k store.Key) string { return k.ID })
-	for k, err := range made {
+func madeBy(ctx context.Context, tx *store.Tx, tenantID, userID string) iter.Seq2[store.Key, error] {
+	return store.All(func(p store.Page) ([]store.Key, error) { return tx.KeysMadeBy(ctx, tenantID, userID, p) }, func(k store.Key) string { return k.ID })
+}
+
+// revokeLeft ends a member's own keys and those asked for, and writes into fields which
+// ended and which go on.
+func revokeLeft(ctx context.Context, use kit.Kit, tx *store.Tx, tenantID string, u store.User, also []string, fields change.Fields) (revoked []string, _ error) {
+	var keys []store.Key
+	for k, err := range madeBy(ctx, tx, tenantID, u.ID) {
 		if err != nil {
 			return nil, err
 		}
-		if !access.RoleMay(to, cloudv1.Permission_PERMISSION_KEY_WRITE) || tenancy.MayHold(access.Caller{Role: to}, k) != nil {
-			keys = append(keys, k)
-		}
+		keys = append(keys, k)
 	}
-	return keys, nil
-}
-
-// revokeKeys ends the keys that a member made and loses, but for those to keep, and
-// writes both into fields.
-func revokeKeys(
-	ctx context.Context, use kit.Kit, tx *store.Tx, tenantID string, u store.User, to cloudv1.TenantRole, keep Keep, fields change.Fields,
-) (revoked []string, _ error) {
-	keys, err := lost(ctx, tx, tenantID, u.ID, to)
-	if err != nil {
-		return nil, err
-	}
-	for i, id := range keep.IDs {
+	for i, id := range also {
 		if !slices.ContainsFunc(keys, func(k store.Key) bool { return k.ID == id }) {
-			return nil, fault.InvalidField(fmt.Sprintf("keep_keys[%d]", i), "isn't a key that this change revokes; ListMemberKeys lists them")
+			return nil, fault.InvalidField(fmt.Sprintf("revoke_keys[%d]", i), "isn't a key that this member made; ListMemberKeys lists them")
 		}
 	}
-	var ended, kept []string
+	var ended, left []string
 	for _, k := range keys {
-		if keep.All || slices.Contains(keep.IDs, k.ID) {
-			kept = append(kept, k.ID+" "+k.Name)
+		if k.OwnerID != u.ID && !slices.Contains(also, k.ID) {
+			left = append(left, k.ID+" "+k.Name)
 			continue
 		}
+		if err := mayRevoke(ctx, tx, k); err != nil {
+			return nil, err
+		}
 		k.RevokedAt = use.Now()
-		err := change.Make(ctx, use, tx, "key.revoke", change.UpdateKey(&k), change.Fields{
-			"reason": {After: "made by " + u.Email + ", who is no longer allowed to hold such a key"},
-		})
+		err := change.Make(ctx, use, tx, "key.revoke", change.UpdateKey(&k), change.Fields{"reason": {After: u.Email + " is no longer a member"}})
 		if err != nil {
 			return nil, err
 		}
@@ -92,10 +86,23 @@ func revokeKeys(
 	if len(ended) > 0 {
 		fields["keys_revoked"] = store.Change{After: ended}
 	}
-	if len(kept) > 0 {
-		fields["keys_kept"] = store.Change{After: kept}
+	if len(left) > 0 {
+		fields["keys_left"] = store.Change{After: left}
 	}
 	return revoked, nil
+}
+
+// mayRevoke refuses to end a service account's key that may do more than the caller. A
+// personal key ends with the membership, which the caller may end.
+func mayRevoke(ctx context.Context, tx *store.Tx, k store.Key) error {
+	if !strings.HasPrefix(k.OwnerID, string(ids.ServiceAccount)) {
+		return nil
+	}
+	may, err := rights.OfKey(ctx, tx, k)
+	if err != nil {
+		return err
+	}
+	return principals.MayGive(access.From(ctx), may.Grants, "the key "+k.Name)
 }
 
 // mayInvite refuses a key whose maker is no longer a member: it could invite them back.
@@ -126,9 +133,9 @@ func mayInvite(ctx context.Context, tx *store.Tx) error {
 		"the member who created the management key %s has left, so it can't invite anyone; use a key that a current member created", c.KeyID)
 }
 
-func keyMessage(k store.Key) *cloudv1.MemberKey {
+func keyMessage(k store.Key, owner string) *cloudv1.MemberKey {
 	out := &cloudv1.MemberKey{
-		Id: k.ID, Name: k.Name, Kind: k.Kind, Prefix: tenancy.KeyPrefix(k), Roles: k.Roles, TenantRole: k.TenantRole, CreatedAt: timestamppb.New(k.CreatedAt),
+		Id: k.ID, Name: k.Name, Kind: k.Kind, Prefix: tenancy.KeyPrefix(k), OwnerId: k.OwnerID, Owner: owner, CreatedAt: timestamppb.New(k.CreatedAt),
 	}
 	if !k.ExpiresAt.IsZero() {
 		out.ExpiresAt = timestamppb.New(k.ExpiresAt)

@@ -3,6 +3,8 @@ package members
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -13,7 +15,10 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
+	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 // Needs are what a Service is built of.
@@ -32,26 +37,60 @@ type Service struct{ Needs }
 // New makes a Service.
 func New(n Needs) *Service { return &Service{Needs: n} }
 
+// shownMember is a member with the names of their roles in the whole tenant.
+type shownMember struct {
+	store.Member
+	roles []string
+}
+
 // ListMembers lists in the order in which people came to the service.
 func (s *Service) ListMembers(ctx context.Context, r *cloudv1.ListMembersRequest) (*cloudv1.ListMembersResponse, error) {
-	shown, next, err := listing.Of[store.Member, *cloudv1.Member]{
-		Method: "ListMembers", Key: func(m store.Member) string { return m.UserID },
-		Show: func(m store.Member) *cloudv1.Member { return message(m.Membership, m.User) },
-		Page: func(tx *store.Tx, tenantID string, p store.Page) ([]store.Member, error) {
-			return tx.ListMembers(ctx, tenantID, p)
+	shown, next, err := listing.Of[shownMember, *cloudv1.Member]{
+		Method: "ListMembers", Key: func(m shownMember) string { return m.UserID },
+		Show: func(m shownMember) *cloudv1.Member { return message(m.Membership, m.User, m.roles) },
+		Page: func(tx *store.Tx, tenantID string, p store.Page) ([]shownMember, error) {
+			list, err := tx.ListMembers(ctx, tenantID, p)
+			if err != nil || len(list) == 0 {
+				return nil, err
+			}
+			return withRoles(ctx, tx, tenantID, list)
 		},
 	}.Read(ctx, s.Kit, r)
 	return &cloudv1.ListMembersResponse{Members: shown, NextPageToken: next}, err
 }
 
-// UpdateMember changes a role.
-func (s *Service) UpdateMember(ctx context.Context, r *cloudv1.UpdateMemberRequest) (*cloudv1.UpdateMemberResponse, error) {
-	c := access.From(ctx)
-	if err := checkRole(r.GetRole()); err != nil {
+func withRoles(ctx context.Context, tx *store.Tx, tenantID string, list []store.Member) ([]shownMember, error) {
+	given, err := tx.TenantRoles(ctx, tenantID, list[0].UserID, list[len(list)-1].UserID)
+	if err != nil {
 		return nil, err
 	}
+	names := map[string][]string{}
+	reader := rights.NewReader(tx, tenantID)
+	for _, b := range given {
+		role, err := reader.Role(ctx, b.RoleID)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(names[b.PrincipalID], role.Name) {
+			names[b.PrincipalID] = append(names[b.PrincipalID], role.Name)
+		}
+	}
+	out := make([]shownMember, len(list))
+	for i, m := range list {
+		out[i] = shownMember{m, names[m.UserID]}
+	}
+	return out, nil
+}
+
+// UpdateMember replaces the roles that a member has in the whole tenant.
+func (s *Service) UpdateMember(ctx context.Context, r *cloudv1.UpdateMemberRequest) (*cloudv1.UpdateMemberResponse, error) {
+	c := access.From(ctx)
 	res := &cloudv1.UpdateMemberResponse{}
 	return res, s.Write(ctx, func(tx *store.Tx) error {
+		to, err := rights.FindRoles(ctx, tx, c.TenantID, "roles", r.GetRoles())
+		if err != nil {
+			return err
+		}
 		m, u, err := find(ctx, tx, c.TenantID, r.GetUserId())
 		if err != nil {
 			return err
@@ -59,67 +98,87 @@ func (s *Service) UpdateMember(ctx context.Context, r *cloudv1.UpdateMemberReque
 		if err := etag.Check(r.GetEtag(), tag(m), "this member"); err != nil {
 			return err
 		}
-		if err := s.mayChange(ctx, tx, m, r.GetRole()); err != nil {
+		if err := mayChange(ctx, tx, m, u, to); err != nil {
 			return err
 		}
-		keep := Keep{All: r.GetKeepAllKeys(), IDs: r.GetKeepKeys()}
-		if res.RevokedKeys, err = SetRole(ctx, s.Kit, tx, &m, u, r.GetRole(), keep); err != nil {
+		if err := SetRoles(ctx, s.Kit, tx, &m, u, to, ""); err != nil {
 			return err
 		}
-		res.Member = message(m, u)
+		res.Member = message(m, u, rights.Names(to))
 		return nil
 	})
 }
 
-// mayChange applies the rules that stand above permissions. An unspecified role is a
-// removal.
-func (s *Service) mayChange(ctx context.Context, tx *store.Tx, m store.Membership, to cloudv1.TenantRole) error {
-	holder := access.From(ctx).Role
-	if !access.MayGrant(holder, m.Role) {
-		return fault.New(fault.Denied, "ABOVE_CALLER", "your role is %s, so you can't change a member with the role %s; ask an owner", access.RoleName(holder), access.RoleName(m.Role))
-	}
-	removal := to == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED
-	if !removal && !access.MayGrant(holder, to) {
-		return fault.New(fault.Denied, "ABOVE_CALLER", "your role is %s, so you can't give anyone the role %s; ask an owner", access.RoleName(holder), access.RoleName(to))
-	}
-	if !removal && m.ConnectionID != "" && to != m.Role {
-		return fault.New(fault.Conflict, "ROLE_FROM_SSO",
-			"this role comes from the identity provider's groups and would be set again at the next sign-in; change the group mapping of connection %s instead", m.ConnectionID)
-	}
-	return CheckLastOwner(ctx, tx, m, to)
-}
-
-// CheckLastOwner refuses to take the role owner from the only one who has it.
-func CheckLastOwner(ctx context.Context, tx *store.Tx, m store.Membership, to cloudv1.TenantRole) error {
-	const owner = cloudv1.TenantRole_TENANT_ROLE_OWNER
-	if m.Role != owner || to == owner {
-		return nil
-	}
-	n, err := tx.CountOwners(ctx, m.TenantID)
+// mayChange applies the rules that stand above permissions: to a change of roles, both those
+// that are taken and those that are given.
+func mayChange(ctx context.Context, tx *store.Tx, m store.Membership, u store.User, to []rights.Role) error {
+	held, err := principals.InTenant(ctx, tx, m.TenantID, m.UserID)
 	if err != nil {
 		return err
 	}
-	if n > 1 {
+	c, has := access.From(ctx), principals.RolesOf(held)
+	if err := principals.MayGive(c, rights.InTenant(has), u.Email); err != nil {
+		return err
+	}
+	if err := principals.MayGive(c, rights.InTenant(to), "the roles "+strings.Join(rights.Names(to), ", ")); err != nil {
+		return err
+	}
+	if m.ConnectionID != "" && !slices.Equal(sortedIDs(to), sortedIDs(has)) {
+		return fault.New(fault.Conflict, "ROLE_FROM_SSO",
+			"these roles come from the identity provider's groups and would be set again at the next sign-in; change the group mapping of connection %s instead, or give other roles with role bindings", m.ConnectionID)
+	}
+	return nil
+}
+
+func sortedIDs(roles []rights.Role) (out []string) {
+	for _, r := range roles {
+		out = append(out, r.ID)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// SetRoles replaces what a member has in the whole tenant from a source (a connection; empty:
+// people), cuts off the tokens that carry the old roles, and withdraws invitations that the
+// member could not send any more. The last owner stays one.
+func SetRoles(ctx context.Context, k kit.Kit, tx *store.Tx, m *store.Membership, u store.User, to []rights.Role, source string) error {
+	held, err := principals.InTenant(ctx, tx, m.TenantID, m.UserID)
+	if err != nil {
+		return err
+	}
+	was := principals.RolesOf(held)
+	var given, taken []store.Binding
+	kept := to
+	for _, h := range held {
+		switch {
+		case h.Source != source:
+			kept = append(slices.Clone(kept), h.Role)
+		case !slices.ContainsFunc(to, func(r rights.Role) bool { return r.ID == h.RoleID }):
+			taken = append(taken, h.Binding)
+		}
+	}
+	for _, b := range principals.Bindings(k, access.From(ctx), m.TenantID, m.UserID, source, to, k.Now()) {
+		if !slices.ContainsFunc(held, func(h rights.Held) bool { return h.RoleID == b.RoleID && h.Source == source }) {
+			given = append(given, b)
+		}
+	}
+	if len(given)+len(taken) == 0 {
 		return nil
 	}
-	return fault.New(fault.Conflict, "LAST_OWNER", "this is the last owner, and a tenant needs at least one; make someone else an owner first")
+	if principals.IsOwner(was) && !principals.IsOwner(kept) {
+		if err := principals.CheckLastOwner(ctx, tx, m.TenantID); err != nil {
+			return err
+		}
+	}
+	fields := change.Fields{"roles": {Before: rights.Names(was), After: rights.Names(kept)}}
+	if err := change.Make(ctx, k, tx, "member.update", change.UpdateMember(m, u, given, taken), fields); err != nil {
+		return err
+	}
+	return withdraw(ctx, k, tx, *m, u)
 }
 
-// SetRole writes a role, cuts off tokens that carry the old one, and revokes the keys
-// that the member made and could not make any more.
-func SetRole(ctx context.Context, k kit.Kit, tx *store.Tx, m *store.Membership, u store.User, to cloudv1.TenantRole, keep Keep) (revoked []string, err error) {
-	if m.Role == to {
-		return nil, nil
-	}
-	fields := change.Fields{"role": {Before: access.RoleName(m.Role), After: access.RoleName(to)}}
-	if revoked, err = takeAway(ctx, k, tx, *m, u, to, keep, fields); err != nil {
-		return nil, err
-	}
-	m.Role = to
-	return revoked, change.Make(ctx, k, tx, "member.update", change.UpdateMember(m, u, nil, nil), fields)
-}
-
-// RemoveMember ends a membership with the sessions, tokens and keys that rest on it.
+// RemoveMember ends a membership with the sessions, tokens, roles and personal keys that rest
+// on it.
 func (s *Service) RemoveMember(ctx context.Context, r *cloudv1.RemoveMemberRequest) (*cloudv1.RemoveMemberResponse, error) {
 	c := access.From(ctx)
 	res := &cloudv1.RemoveMemberResponse{}
@@ -128,7 +187,11 @@ func (s *Service) RemoveMember(ctx context.Context, r *cloudv1.RemoveMemberReque
 		if err != nil {
 			return err
 		}
-		if err := s.mayChange(ctx, tx, m, cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED); err != nil {
+		may, err := rights.Of(ctx, tx, m.TenantID, m.UserID)
+		if err != nil {
+			return err
+		}
+		if err := principals.MayGive(c, may.Grants, u.Email); err != nil {
 			return err
 		}
 		if m.UserID != c.UserID { // A member who leaves by themselves may come back the same way.
@@ -136,51 +199,101 @@ func (s *Service) RemoveMember(ctx context.Context, r *cloudv1.RemoveMemberReque
 			if err := tx.PutRemoval(ctx, removal); err != nil {
 				return err
 			}
+			if err := s.withdrawTo(ctx, tx, m.TenantID, u.Email); err != nil {
+				return err
+			}
 		}
-		res.RevokedKeys, err = Remove(ctx, s.Kit, tx, m, u, Keep{All: r.GetKeepAllKeys(), IDs: r.GetKeepKeys()})
+		res.RevokedKeys, err = Remove(ctx, s.Kit, tx, m, u, r.GetRevokeKeys())
 		return err
 	})
 }
 
-// Remove ends a membership without asking whether that may be.
-func Remove(ctx context.Context, k kit.Kit, tx *store.Tx, m store.Membership, u store.User, keep Keep) (revoked []string, err error) {
+// withdrawTo revokes an open invitation to an address: one from before the removal must
+// not bring back whoever was removed.
+func (s *Service) withdrawTo(ctx context.Context, tx *store.Tx, tenantID, email string) error {
+	open, err := tx.ListInvitations(ctx, tenantID, store.Page{Limit: InvitationsMax})
+	if err != nil {
+		return err
+	}
+	for _, i := range open {
+		if email == "" || i.Email != email {
+			continue
+		}
+		fields := change.Fields{"reason": {After: email + " was removed from the tenant"}}
+		if err := change.Make(ctx, s.Kit, tx, "invitation.delete", change.DeleteInvitation(i), fields); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Remove ends a membership, unless it is the last owner's, without asking further whether
+// that may be. revokeKeys are keys of service accounts that end with it.
+func Remove(ctx context.Context, k kit.Kit, tx *store.Tx, m store.Membership, u store.User, revokeKeys []string) (revoked []string, err error) {
+	held, err := principals.InTenant(ctx, tx, m.TenantID, m.UserID)
+	if err != nil {
+		return nil, err
+	}
+	roles := principals.RolesOf(held)
+	if principals.IsOwner(roles) {
+		if err := principals.CheckLastOwner(ctx, tx, m.TenantID); err != nil {
+			return nil, err
+		}
+	}
 	if _, err := tx.DeleteSessionsOfUser(ctx, m.UserID, m.TenantID); err != nil {
 		return nil, err
 	}
-	fields := change.Fields{"role": {Before: access.RoleName(m.Role)}}
-	if revoked, err = takeAway(ctx, k, tx, m, u, cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED, keep, fields); err != nil {
+	fields := change.Fields{"roles": {Before: rights.Names(roles)}}
+	if revoked, err = revokeLeft(ctx, k, tx, m.TenantID, u, revokeKeys, fields); err != nil {
 		return nil, err
 	}
-	return revoked, change.Make(ctx, k, tx, "member.delete", change.DeleteMember(m, u), fields)
-}
-
-// takeAway ends what a member of another role could not have made: invitations and keys.
-func takeAway(ctx context.Context, k kit.Kit, tx *store.Tx, m store.Membership, u store.User, to cloudv1.TenantRole, keep Keep, fields change.Fields) (revoked []string, _ error) {
-	if err := withdraw(ctx, k, tx, m, u, to); err != nil {
+	if err := change.Make(ctx, k, tx, "member.delete", change.DeleteMember(m, u), fields); err != nil {
 		return nil, err
 	}
-	return revokeKeys(ctx, k, tx, m.TenantID, u, to, keep, fields)
+	return revoked, withdraw(ctx, k, tx, m, u)
 }
 
-// withdraw revokes the member's open invitations that somebody of the new role could not
-// make: one to an address of their own would bring back what was taken.
-func withdraw(ctx context.Context, k kit.Kit, tx *store.Tx, m store.Membership, u store.User, to cloudv1.TenantRole) error {
+// withdraw revokes the open invitations that the member could not send any more: one to an
+// address of their own would bring back what was taken.
+func withdraw(ctx context.Context, k kit.Kit, tx *store.Tx, m store.Membership, u store.User) error {
 	open, err := tx.ListInvitations(ctx, m.TenantID, store.Page{Limit: InvitationsMax})
 	if err != nil {
 		return err
 	}
-	invites := access.RoleMay(to, cloudv1.Permission_PERMISSION_MEMBER_WRITE)
+	now, err := rights.Of(ctx, tx, m.TenantID, m.UserID)
+	if err != nil {
+		return err
+	}
+	reader := rights.NewReader(tx, m.TenantID)
 	for _, i := range open {
-		if i.InvitedBy != u.Email || invites && access.MayGrant(to, i.Role) {
+		if i.InvitedBy != u.Email {
 			continue
 		}
-		err := change.Make(ctx, k, tx, "invitation.delete", change.DeleteInvitation(i), change.Fields{
-			"reason": {After: u.Email + " can no longer invite with the role " + access.RoleName(i.Role)}})
+		roles, err := rolesOf(ctx, reader, i.Roles)
+		if err != nil {
+			return err
+		}
+		if now.Grants.Tenant(permission.MemberInvite) && now.Grants.Covers(rights.InTenant(roles)) {
+			continue
+		}
+		err = change.Make(ctx, k, tx, "invitation.delete", change.DeleteInvitation(i), change.Fields{
+			"reason": {After: u.Email + " can no longer invite with the roles " + strings.Join(rights.Names(roles), ", ")}})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func rolesOf(ctx context.Context, r *rights.Reader, ids []string) (out []rights.Role, _ error) {
+	for _, id := range ids {
+		role, err := r.Role(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, role)
+	}
+	return out, nil
 }
 
 // find gives a member; a user of other tenants only is nobody here.
@@ -196,16 +309,9 @@ func find(ctx context.Context, tx *store.Tx, tenantID, userID string) (store.Mem
 	return m, store.User{}, err
 }
 
-func checkRole(r cloudv1.TenantRole) error {
-	if access.Permissions(r) == nil {
-		return fault.InvalidField("role", "must be one of %s", access.RoleNames())
-	}
-	return nil
-}
-
-func message(m store.Membership, u store.User) *cloudv1.Member {
+func message(m store.Membership, u store.User, roles []string) *cloudv1.Member {
 	out := &cloudv1.Member{
-		UserId: m.UserID, Email: u.Email, Name: u.Name, Role: m.Role, SsoConnectionId: m.ConnectionID,
+		UserId: m.UserID, Email: u.Email, Name: u.Name, Roles: roles, SsoConnectionId: m.ConnectionID,
 		CreatedAt: timestamppb.New(m.CreatedAt), Etag: tag(m),
 	}
 	if !u.SeenAt.IsZero() {

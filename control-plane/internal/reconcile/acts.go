@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
@@ -132,7 +133,7 @@ func (l *Loop) writeAct(ctx context.Context, tx *store.Tx, cell string, shard ui
 	if err := nameActor(ctx, tx, &row, e.GetPrincipal()); err != nil {
 		return err
 	}
-	if err := tx.InsertAudit(ctx, row); err != nil && !errors.Is(err, store.ErrExists) {
+	if err := audit.Append(ctx, tx, row); err != nil && !errors.Is(err, store.ErrExists) {
 		return err
 	}
 	return nil

@@ -162,6 +162,8 @@ type observed struct {
 	kind         store.OutboxKind
 	tenantID, id string
 	generation   int64
+	// rights is the digest of what a key may do there now.
+	rights string
 }
 
 func (o observed) note(ctx context.Context, tx *store.Tx) error {
@@ -171,6 +173,9 @@ func (o observed) note(ctx context.Context, tx *store.Tx) error {
 	case store.OutboxNamespace:
 		return tx.ObserveNamespace(ctx, o.tenantID, o.id, o.generation)
 	case store.OutboxKey:
+		if err := tx.ToldKeyRights(ctx, o.tenantID, o.id, o.rights); err != nil {
+			return err
+		}
 		return tx.ObserveKey(ctx, o.tenantID, o.id, o.generation)
 	}
 	return nil

@@ -2,18 +2,19 @@ package reconcile
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
-	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
-	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 // desired is what a cell should have of one tenant, according to the records.
@@ -41,27 +42,71 @@ func (l *Loop) read(ctx context.Context, tx *store.Tx, rows []store.Outbox, toge
 	p := desired{tenantID: t.ID, cell: t.Cell}
 	subjects := subjectsOf(rows)
 	if len(subjects[store.OutboxTenant]) > 0 || t.Observed < t.Generation {
-		p.add(celladmin.TenantChange(l.tenant(t)), observed{store.OutboxTenant, t.ID, t.ID, t.Generation})
+		p.add(celladmin.TenantChange(l.tenant(t)), observed{store.OutboxTenant, t.ID, t.ID, t.Generation, ""})
 	}
 	if err := p.readNamespaces(ctx, tx, subjects[store.OutboxNamespace], together); err != nil {
 		return desired{}, err
 	}
-	for _, id := range subjects[store.OutboxKey] {
-		k, err := tx.GetKey(ctx, t.ID, id)
+	if err := p.readKeys(ctx, tx, subjects[store.OutboxKey], len(subjects[store.OutboxAccess]) > 0); err != nil {
+		return desired{}, err
+	}
+	for _, r := range rows {
+		if r.Kind != store.OutboxUser {
+			continue
+		}
+		user := r.Subject
+		if user == t.ID { // Everybody's.
+			user = ""
+		}
+		// Tokens have the cell's time, rows ours.
+		p.changes = append(p.changes, celladmin.UserCutoffChange(t.ID, user, r.CreatedAt.Add(l.o.CellAhead(ctx, t.Cell))))
+	}
+	return p, nil
+}
+
+// readKeys adds the keys asked for, and those that may do something else than the cell was
+// told, if rights have changed.
+func (p *desired) readKeys(ctx context.Context, tx *store.Tx, asked []string, rightsChanged bool) error {
+	reader := rights.NewReader(tx, p.tenantID)
+	for _, id := range asked {
+		k, err := tx.GetKey(ctx, p.tenantID, id)
 		if errors.Is(err, store.ErrNotFound) {
 			continue
 		}
+		if err == nil {
+			err = p.readKey(ctx, reader, k, true)
+		}
 		if err != nil {
-			return desired{}, err
-		}
-		p.add(celladmin.KeyChange(Key(k)), observed{store.OutboxKey, t.ID, k.ID, k.Generation})
-	}
-	for _, r := range rows {
-		if r.Kind == store.OutboxUser { // Tokens have the cell's time, rows ours.
-			p.changes = append(p.changes, celladmin.UserCutoffChange(t.ID, r.Subject, r.CreatedAt.Add(l.o.CellAhead(ctx, t.Cell))))
+			return err
 		}
 	}
-	return p, nil
+	if !rightsChanged {
+		return nil
+	}
+	for k, err := range tx.AllKeys(ctx, p.tenantID, false) {
+		if err == nil && !slices.Contains(asked, k.ID) {
+			err = p.readKey(ctx, reader, k, false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readKey adds a key if it is asked for, or if its rights are not those that the cell was
+// told.
+func (p *desired) readKey(ctx context.Context, reader *rights.Reader, k store.Key, asked bool) error {
+	may, err := reader.OfKey(ctx, k)
+	if err != nil {
+		return err
+	}
+	record := Key(k, may.Grants)
+	digest := grantsDigest(record)
+	if asked || digest != k.Grants {
+		p.add(celladmin.KeyChange(record), observed{store.OutboxKey, k.TenantID, k.ID, k.Generation, digest})
+	}
+	return nil
 }
 
 func (p *desired) add(c *cellv1.Change, o observed) {
@@ -105,7 +150,7 @@ func (p *desired) readNamespaces(ctx context.Context, tx *store.Tx, asked []stri
 	}
 	p.changes = append(p.changes, freeNames(list)...)
 	for _, n := range list {
-		p.add(celladmin.NamespaceChange(namespace(n)), observed{store.OutboxNamespace, n.TenantID, n.ID, n.Generation})
+		p.add(celladmin.NamespaceChange(namespace(n)), observed{store.OutboxNamespace, n.TenantID, n.ID, n.Generation, ""})
 	}
 	return nil
 }
@@ -170,23 +215,23 @@ const longAgo = 1
 // in logs.
 const keyNameBytesMax = 128
 
-// Key is a cell's record of a key. It has the end of a rotated secret, which the cell then ends by
-// itself. A record that exceeds the cell's limits is cut, because if the cell refused it, the key
-// would stay as it was there and could not even be revoked.
-func Key(k store.Key) *cellv1.Key {
+// Key is a cell's record of a key that may do some things. It has the end of a rotated secret,
+// which the cell then ends by itself. A record that exceeds the cell's limits is cut, because if
+// the cell refused it, the key would stay as it was there and could not even be revoked: rights
+// that do not fit are left out, never widened.
+func Key(k store.Key, grants permission.Grants) *cellv1.Key {
 	out := &cellv1.Key{
-		Id: k.ID, TenantId: k.TenantID, Name: cutText(k.Name, keyNameBytesMax), NamespaceIds: k.NamespaceIDs, Roles: roles(k),
-		Revoked: !k.RevokedAt.IsZero(),
+		Id: k.ID, TenantId: k.TenantID, Name: cutText(k.Name, keyNameBytesMax), PrincipalId: k.OwnerID, Revoked: !k.RevokedAt.IsZero(),
 	}
 	if !k.ExpiresAt.IsZero() {
 		out.NotAfterNs = max(k.ExpiresAt.UnixNano(), longAgo)
 	}
-	if len(out.Roles) == 0 {
-		out.Roles, out.NotAfterNs = []string{identity.RoleViewer}, longAgo
-	}
 	if out.Revoked {
-		out.NamespaceIds = nil
 		return out
+	}
+	out.Grants, out.Cidrs = celladmin.GrantsOf(inCell(grants)), k.CIDRs
+	if len(k.NamespaceIDs) > 0 {
+		out.DefaultNamespaceId = k.NamespaceIDs[0]
 	}
 	for _, v := range k.Versions {
 		out.Digests = append(out.Digests, v.Digest)
@@ -210,18 +255,28 @@ func cutText(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "")
 }
 
-// roles of a key in its namespaces, as the data plane's words.
-func roles(k store.Key) (out []string) {
-	list := k.Roles
-	if k.Kind == cloudv1.KeyKind_KEY_KIND_MANAGEMENT {
-		list = access.NamespaceRoles(k.TenantRole)
-	}
-	for _, r := range list {
-		if word := access.NamespaceRoleName(r); word != "" && !slices.Contains(out, word) {
-			out = append(out, word)
+// inCell is what of some rights a cell needs and takes: nothing of the tenant's level, and no
+// more places than fit.
+func inCell(all permission.Grants) (fit permission.Grants) {
+	for _, g := range all {
+		g.Permissions = g.Permissions.At(permission.OfNamespace)
+		if next := append(slices.Clone(fit), g).Compact(); celladmin.CheckGrants(next) == nil {
+			fit = next
 		}
 	}
-	return out
+	return fit
+}
+
+// grantsDigest tells whether a key may do something else than the cell was told.
+func grantsDigest(k *cellv1.Key) string {
+	h := sha256.New()
+	for _, g := range k.GetGrants() {
+		for _, part := range slices.Concat([]string{string(g.GetPermissions()), "in"}, g.GetNamespaceIds(), []string{"for"}, g.GetQueues()) {
+			fmt.Fprintf(h, "%d:%s", len(part), part) // A hash never fails.
+		}
+		h.Write([]byte(";"))
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // String describes o for logs.

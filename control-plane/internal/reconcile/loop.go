@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
@@ -53,6 +54,10 @@ type Options struct {
 	// the email is parked, and retried every LockedFor.
 	MailLocked func(error) bool
 	LockedFor  time.Duration
+	// Audit are the keys that sign heads of the audit logs, of which entries are kept for
+	// AuditRetention; nil signs and deletes nothing.
+	Audit          *audit.Keys
+	AuditRetention time.Duration
 	// Claim is how long a row belongs to one loop. Work on a row is given up at half
 	// of it.
 	Claim time.Duration
@@ -79,6 +84,7 @@ func (o *Options) fill() {
 	o.Scan = cmp.Or(o.Scan, time.Minute)
 	o.Compare = cmp.Or(o.Compare, 10*time.Minute)
 	o.Acts = cmp.Or(o.Acts, 2*time.Second)
+	o.AuditRetention = cmp.Or(o.AuditRetention, audit.RetentionDefault)
 	o.BackoffMin = cmp.Or(o.BackoffMin, 200*time.Millisecond)
 	o.BackoffMax = cmp.Or(o.BackoffMax, 15*time.Second)
 	o.Guard = cmp.Or(o.Guard, 5*time.Second)
@@ -183,11 +189,12 @@ func (l *Loop) Run(ctx context.Context) {
 	parts.Go(func() { l.every(ctx, l.o.Guard, l.guardAll) })
 	parts.Go(func() { l.every(ctx, l.o.Acts, l.takeActs) })
 	parts.Go(func() { l.every(ctx, l.o.Scan, l.sweep) })
+	parts.Go(func() { l.every(ctx, l.o.Scan, l.tendAudit) })
 	parts.Go(func() { l.every(ctx, min(l.o.Scan, healthEvery), l.takeHealth) })
 	parts.Wait()
 }
 
-var cellKinds = []store.OutboxKind{store.OutboxTenant, store.OutboxNamespace, store.OutboxKey, store.OutboxUser, store.OutboxTokenKeys}
+var cellKinds = []store.OutboxKind{store.OutboxTenant, store.OutboxNamespace, store.OutboxKey, store.OutboxAccess, store.OutboxUser, store.OutboxTokenKeys}
 
 // every runs f about once per period, and sooner after a failure: at the start cells
 // may not be up yet.

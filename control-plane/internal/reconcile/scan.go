@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
@@ -27,15 +28,15 @@ func (l *Loop) scan(ctx context.Context) error {
 func (l *Loop) scanUnobserved(ctx context.Context) error {
 	tenants := pages(ctx, l, func(tx *store.Tx, p store.Page) ([]store.Tenant, error) { return tx.UnobservedTenants(ctx, p) },
 		func(t store.Tenant) (string, observed) {
-			return t.ID, observed{store.OutboxTenant, t.ID, t.ID, t.Generation}
+			return t.ID, observed{store.OutboxTenant, t.ID, t.ID, t.Generation, ""}
 		})
 	namespaces := pages(ctx, l, func(tx *store.Tx, p store.Page) ([]store.Namespace, error) { return tx.UnobservedNamespaces(ctx, p) },
 		func(n store.Namespace) (string, observed) {
-			return n.ID, observed{store.OutboxNamespace, n.TenantID, n.ID, n.Generation}
+			return n.ID, observed{store.OutboxNamespace, n.TenantID, n.ID, n.Generation, ""}
 		})
 	keys := pages(ctx, l, func(tx *store.Tx, p store.Page) ([]store.Key, error) { return tx.UnobservedKeys(ctx, p) },
 		func(k store.Key) (string, observed) {
-			return k.ID, observed{store.OutboxKey, k.TenantID, k.ID, k.Generation}
+			return k.ID, observed{store.OutboxKey, k.TenantID, k.ID, k.Generation, ""}
 		})
 	if err := errors.Join(tenants, namespaces, keys); err != nil {
 		return fmt.Errorf("look for what cells do not know: %w", err)
@@ -215,7 +216,7 @@ func (l *Loop) differences(ctx context.Context, tenantID string, x index) (diffe
 			return nil // Forgotten, with all its records.
 		}
 		if t.Observed >= t.Generation && !proto.Equal(has, l.tenant(t)) {
-			differ = append(differ, observed{store.OutboxTenant, t.ID, t.ID, t.Generation})
+			differ = append(differ, observed{store.OutboxTenant, t.ID, t.ID, t.Generation, ""})
 		}
 		namespaces, err := compareNamespaces(ctx, tx, t.ID, x)
 		if err != nil {
@@ -236,7 +237,7 @@ func compareNamespaces(ctx context.Context, tx *store.Tx, tenantID string, x ind
 			return nil, err
 		}
 		if n.Observed >= n.Generation && !sameNamespace(x.namespaces[n.ID], namespace(n)) {
-			differ = append(differ, observed{store.OutboxNamespace, tenantID, n.ID, n.Generation})
+			differ = append(differ, observed{store.OutboxNamespace, tenantID, n.ID, n.Generation, ""})
 		}
 	}
 	for _, id := range x.living[tenantID] {
@@ -245,19 +246,24 @@ func compareNamespaces(ctx context.Context, tx *store.Tx, tenantID string, x ind
 			return nil, err
 		}
 		if err == nil && !n.DeletedAt.IsZero() && n.Observed >= n.Generation {
-			differ = append(differ, observed{store.OutboxNamespace, tenantID, n.ID, n.Generation})
+			differ = append(differ, observed{store.OutboxNamespace, tenantID, n.ID, n.Generation, ""})
 		}
 	}
 	return differ, nil
 }
 
 func compareKeys(ctx context.Context, tx *store.Tx, tenantID string, x index) (differ []observed, err error) {
+	reader := rights.NewReader(tx, tenantID)
 	for k, err := range tx.AllKeys(ctx, tenantID, true) {
 		if err != nil {
 			return nil, err
 		}
-		if k.Observed >= k.Generation && !sameKey(x.keys[k.ID], Key(k)) {
-			differ = append(differ, observed{store.OutboxKey, tenantID, k.ID, k.Generation})
+		may, err := reader.OfKey(ctx, k)
+		if err != nil {
+			return nil, err
+		}
+		if k.Observed >= k.Generation && !sameKey(x.keys[k.ID], Key(k, may.Grants)) {
+			differ = append(differ, observed{store.OutboxKey, tenantID, k.ID, k.Generation, ""})
 		}
 	}
 	return differ, nil

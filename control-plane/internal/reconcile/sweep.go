@@ -28,11 +28,12 @@ func (l *Loop) sweep(ctx context.Context) error {
 		return err
 	}
 	for what, remove := range map[string]func(tx *store.Tx) (int, error){
-		"sessions": func(tx *store.Tx) (int, error) { return tx.DeleteSessionsBefore(ctx, now) },
-		"sign-ups": func(tx *store.Tx) (int, error) { return tx.DeleteSignupsBefore(ctx, now.Add(-keepLinks)) },
-		"tokens":   func(tx *store.Tx) (int, error) { return tx.DeleteTokensBefore(ctx, now.Add(-keepLinks)) },
-		"answers":  func(tx *store.Tx) (int, error) { return tx.DeleteAnswersBefore(ctx, now.Add(-keepAnswers)) },
-		"rates":    func(tx *store.Tx) (int, error) { return tx.DeleteRatesBefore(ctx, now.Add(-keepRates)) },
+		"sessions":      func(tx *store.Tx) (int, error) { return tx.DeleteSessionsBefore(ctx, now) },
+		"sign-ups":      func(tx *store.Tx) (int, error) { return tx.DeleteSignupsBefore(ctx, now.Add(-keepLinks)) },
+		"tokens":        func(tx *store.Tx) (int, error) { return tx.DeleteTokensBefore(ctx, now.Add(-keepLinks)) },
+		"device logins": func(tx *store.Tx) (int, error) { return tx.DeleteDeviceLoginsBefore(ctx, now.Add(-keepLinks)) },
+		"answers":       func(tx *store.Tx) (int, error) { return tx.DeleteAnswersBefore(ctx, now.Add(-keepAnswers)) },
+		"rates":         func(tx *store.Tx) (int, error) { return tx.DeleteRatesBefore(ctx, now.Add(-keepRates)) },
 	} {
 		n, failed := store.Get(ctx, l.store.Service, remove)
 		if failed != nil {

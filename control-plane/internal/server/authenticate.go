@@ -6,12 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/refusals"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
@@ -26,6 +31,8 @@ var (
 		"this management key isn't valid: it may be mistyped, revoked or expired")
 	errJobsKey = fault.New(fault.Unauthenticated, "KEY_FOR_JOBS",
 		"this is an API key for jobs (corvo_dp_…), which works at the tenant URL; this API needs a management key (corvo_mg_…)")
+	errWrongNetwork = fault.New(fault.Denied, "WRONG_NETWORK",
+		"this management key doesn't work from your network; use it from one of its networks, or ask whoever manages it to add yours")
 	errBadSession = fault.New(fault.Unauthenticated, "SESSION_ENDED",
 		"your session has ended; sign in again")
 )
@@ -35,22 +42,30 @@ var (
 // credential by itself, so that the call needs a proof of its origin.
 func (g *gate) caller(ctx context.Context, h http.Header, bare access.Caller) (_ access.Caller, byCookie bool, _ error) {
 	if values := h.Values("Authorization"); len(values) > 0 {
-		c, err := g.byKey(ctx, values, bare)
+		c, err := g.byBearer(ctx, values, bare)
 		return c, false, err
 	}
 	if token := g.policy.Session(h); token != "" {
-		c, err := g.bySession(ctx, token, bare)
+		c, err := g.bySession(ctx, token, session.FindAlsoHalf, bare)
 		return c, true, err
 	}
 	return access.Caller{}, false, errNoCredential
 }
 
-func (g *gate) byKey(ctx context.Context, values []string, bare access.Caller) (access.Caller, error) {
+func (g *gate) byBearer(ctx context.Context, values []string, bare access.Caller) (access.Caller, error) {
 	scheme, text, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") {
 		return access.Caller{}, errNoCredential
 	}
-	key, err := apikey.Parse(strings.TrimSpace(text))
+	text = strings.TrimSpace(text)
+	if session.IsCLI(text) {
+		return g.bySession(ctx, text, session.FindCLI, bare)
+	}
+	return g.byKey(ctx, text, bare)
+}
+
+func (g *gate) byKey(ctx context.Context, text string, bare access.Caller) (access.Caller, error) {
+	key, err := apikey.Parse(text)
 	switch {
 	case err != nil:
 		return access.Caller{}, errBadKey
@@ -65,12 +80,76 @@ func (g *gate) byKey(ctx context.Context, values []string, bare access.Caller) (
 	// All checks are always made, so that an unknown key takes as long as a wrong
 	// secret.
 	good := matches(k.Versions, key, now)
-	if !good || k.Kind != cloudv1.KeyKind_KEY_KIND_MANAGEMENT || key.Kind() != apikey.Management || !k.RevokedAt.IsZero() || ended(k.ExpiresAt, now) {
+	if !good || !opensAPI(k.Kind, key.Kind()) || !k.RevokedAt.IsZero() || ended(k.ExpiresAt, now) {
+		if t.ID != "" {
+			g.refusals.Note(refusals.Refusal{
+				Action: refusals.SignIn, Caller: bare, Target: change.Target{Type: "key", ID: k.ID, Name: k.Name, TenantID: t.ID},
+				Field: "reason", Value: whyBad(good, k, now),
+			})
+		}
 		return access.Caller{}, errBadKey
 	}
-	bare.TenantID, bare.Tenant, bare.Plan, bare.Role = t.ID, t.Name, t.Plan, k.TenantRole
-	bare.KeyID, bare.Name = k.ID, k.Name
+	if !fromNetwork(k.CIDRs, bare.Peer) {
+		return access.Caller{}, errWrongNetwork
+	}
+	return g.asKey(ctx, k, t, bare)
+}
+
+// opensAPI: a key's text and its record must agree that it is for this API.
+func opensAPI(kind cloudv1.KeyKind, written apikey.Kind) bool {
+	return kind == cloudv1.KeyKind_KEY_KIND_MANAGEMENT && written == apikey.Management ||
+		kind == cloudv1.KeyKind_KEY_KIND_PERSONAL && written == apikey.Personal
+}
+
+// fromNetwork reports whether a peer is in one of a key's networks; none of them is any.
+func fromNetwork(cidrs []string, peer string) bool {
+	a, err := netip.ParseAddr(peer)
+	return len(cidrs) == 0 || err == nil && slices.ContainsFunc(cidrs, func(text string) bool {
+		p, err := netip.ParsePrefix(text)
+		return err == nil && p.Contains(a.Unmap())
+	})
+}
+
+// usedEvery is how exactly the last use of a key is known: a write per request would be a
+// fsync per request.
+const usedEvery = 5 * time.Minute
+
+// asKey is a caller with the rights of a key.
+func (g *gate) asKey(ctx context.Context, k store.Key, t store.Tenant, bare access.Caller) (access.Caller, error) {
+	now := g.Now()
+	if now.Sub(k.LastUsedAt) >= usedEvery {
+		if err := g.Store.Tenant(ctx, t.ID, func(tx *store.Tx) error { return tx.TouchKey(ctx, t.ID, k.ID, now) }); err != nil {
+			return access.Caller{}, fmt.Errorf("note that a key is used: %w", err)
+		}
+	}
+	err := g.Store.ReadTenant(ctx, t.ID, func(tx *store.Tx) (err error) {
+		if bare.Rights, err = rights.OfKey(ctx, tx, k); err != nil {
+			return err
+		}
+		if k.Kind == cloudv1.KeyKind_KEY_KIND_PERSONAL {
+			bare.UserID = k.OwnerID
+		}
+		return nil
+	})
+	if err != nil {
+		return access.Caller{}, fmt.Errorf("read the rights of a key: %w", err)
+	}
+	bare.TenantID, bare.Tenant, bare.Plan = t.ID, t.Name, t.Plan
+	bare.KeyID, bare.OwnerID, bare.Name = k.ID, k.OwnerID, k.Name
 	return bare, nil
+}
+
+// whyBad is for the tenant's own log; the caller is not told.
+func whyBad(secret bool, k store.Key, now time.Time) string {
+	switch {
+	case !k.RevokedAt.IsZero():
+		return "revoked"
+	case ended(k.ExpiresAt, now):
+		return "expired"
+	case !secret:
+		return "wrong secret"
+	}
+	return "not a management key"
 }
 
 // findKey returns a key without secrets and an empty tenant for an unknown id. It makes
@@ -114,12 +193,15 @@ func matches(versions []store.KeyVersion, key apikey.Key, now time.Time) bool {
 
 func ended(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
-func (g *gate) bySession(ctx context.Context, token string, bare access.Caller) (access.Caller, error) {
+// findSession is session.FindAlsoHalf or session.FindCLI.
+type findSession func(context.Context, *store.Tx, string, time.Time) (store.Session, error)
+
+func (g *gate) bySession(ctx context.Context, token string, find findSession, bare access.Caller) (access.Caller, error) {
 	var s store.Session
 	var u store.User
 	now := g.Now()
 	err := g.Store.ReadService(ctx, func(tx *store.Tx) (err error) {
-		if s, err = session.Find(ctx, tx, token, now); err != nil {
+		if s, err = find(ctx, tx, token, now); err != nil {
 			return err
 		}
 		u, err = tx.GetUser(ctx, s.UserID)
@@ -132,11 +214,12 @@ func (g *gate) bySession(ctx context.Context, token string, bare access.Caller) 
 		return access.Caller{}, fmt.Errorf("look up session: %w", err)
 	}
 	if session.TouchDue(s, now) {
-		if err := g.Store.Service(ctx, func(tx *store.Tx) error { return tx.TouchSession(ctx, s.Digest, now, s.ExpiresAt) }); err != nil {
+		if err := g.Store.Service(ctx, func(tx *store.Tx) error { return tx.TouchSession(ctx, s.Digest, now, session.Expiry(s, now)) }); err != nil {
 			return access.Caller{}, fmt.Errorf("note that a session is used: %w", err)
 		}
 	}
 	bare.UserID, bare.Name, bare.SessionID = u.ID, u.Email, s.ID
-	bare.OnlyTenantID, bare.BySSO = s.TenantID, u.HomeTenant != ""
+	bare.OnlyTenantID, bare.BySSO, bare.ByCLI = s.TenantID, u.HomeTenant != "", s.Kind == store.SessionCLI
+	bare.HalfOpen, bare.ProvedAt = s.Pending != "", s.ProvedAt
 	return bare, nil
 }

@@ -55,7 +55,7 @@ func (c assetSet) servePage(w http.ResponseWriter, r *http.Request, name string)
 func notAPage(name string) bool {
 	first, _, _ := strings.Cut(name, "/")
 	switch first {
-	case "api", "auth", "t", "mail", "healthz", "readyz", "metrics":
+	case "api", "auth", "scim", "t", "mail", "healthz", "readyz", "metrics":
 		return true
 	}
 	return strings.HasPrefix(first, "corvo.") || strings.HasPrefix(first, ".")

@@ -2,22 +2,28 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/refusals"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 // gate lets a call through to its use case if its caller may make it.
@@ -26,6 +32,8 @@ type gate struct {
 	rule   rule
 	policy cookies.Policy
 	limits *limits
+	// refusals are what the tenant's audit log says of them.
+	refusals *refusals.Log
 }
 
 // before authenticates by the headers alone, so that a stranger's body is not read.
@@ -138,23 +146,65 @@ func (*gate) WrapStreamingHandler(connect.StreamingHandlerFunc) connect.Streamin
 }
 
 func (g *gate) enter(ctx context.Context, request any) (context.Context, error) {
-	if g.rule.permission == cloudv1.Permission_PERMISSION_PUBLIC || g.rule.permission == cloudv1.Permission_PERMISSION_SIGNED_IN {
+	if g.rule.permission == cloudv1.Permission_PERMISSION_PUBLIC {
 		return ctx, nil
 	}
-	c, err := g.inTenant(ctx, access.From(ctx), tenantOf(request))
+	c, err := g.admit(ctx, access.From(ctx), request)
+	ctx = access.With(ctx, c)
 	if err != nil {
 		return ctx, err
 	}
-	ctx = access.With(ctx, c)
-	if !c.MayByRole(g.rule.permission) {
-		return ctx, denied(c, g.rule.permission)
-	}
-	if !g.rule.safe && c.Plan != tenancy.PlanUnlimited {
+	if !g.rule.safe && g.rule.inTenant() && c.Plan != tenancy.PlanUnlimited {
 		if wait := g.limits.writes.Take(c.TenantID, g.Now()); wait > 0 {
 			return ctx, ratelimit.TooMany("TOO_MANY_WRITES", "changes in tenant "+c.Tenant, wait)
 		}
 	}
 	return ctx, nil
+}
+
+// admit is the one place that every good credential passes, of whatever kind, with all that
+// it must fulfil for this call. It gives the caller in the tenant that the call is about.
+func (g *gate) admit(ctx context.Context, c access.Caller, request any) (_ access.Caller, err error) {
+	if c.HalfOpen && !g.rule.halfOpen { // Before it learns which tenants there are.
+		return c, errHalfOpen
+	}
+	if g.rule.inTenant() {
+		if c, err = g.inTenant(ctx, c, tenantOf(request)); err != nil {
+			return c, err
+		}
+		if !c.Enters(g.rule.permission) {
+			g.refusals.Note(refusals.Refusal{
+				Action: refusals.Access, Caller: c, Target: change.Target{Type: "tenant", ID: c.TenantID, Name: c.Tenant, TenantID: c.TenantID},
+				Field: "permission", Value: permissionName(g.rule.permission),
+			})
+			return c, denied(c, g.rule.permission)
+		}
+	}
+	return c, g.proved(ctx, c)
+}
+
+// proofLife is how long a second factor counts for dangerous methods.
+const proofLife = 10 * time.Minute
+
+var (
+	errHalfOpen = fault.New(fault.Unauthenticated, "SECOND_FACTOR_REQUIRED", "your sign-in isn't finished: show your second factor")
+	errStepUp   = fault.New(fault.Denied, "STEP_UP_REQUIRED", "this needs your second factor, shown in the last %d minutes; show it and try again", int(proofLife.Minutes()))
+)
+
+// proved refuses a dangerous method to a person who has a second factor and has not shown
+// it for a while.
+func (g *gate) proved(ctx context.Context, c access.Caller) error {
+	if !g.rule.stepUp || c.UserID == "" || g.Now().Sub(c.ProvedAt) < proofLife {
+		return nil
+	}
+	has, err := store.Get(ctx, g.Store.ReadService, func(tx *store.Tx) (bool, error) { return tx.HasFactor(ctx, c.UserID) })
+	if err != nil {
+		return fmt.Errorf("look for a second factor: %w", err)
+	}
+	if has {
+		return errStepUp
+	}
+	return nil
 }
 
 // limits are rate limits, counted in memory.
@@ -212,8 +262,9 @@ func (g *gate) inTenant(ctx context.Context, c access.Caller, named string) (acc
 	if i < 0 {
 		return c, fault.Missing("tenant")
 	}
-	c.TenantID, c.Tenant, c.Plan, c.Role = own[i].Tenant.ID, own[i].Tenant.Name, own[i].Tenant.Plan, own[i].Role
-	return c, nil
+	c.TenantID, c.Tenant, c.Plan = own[i].Tenant.ID, own[i].Tenant.Name, own[i].Tenant.Plan
+	c.Rights, err = store.Get(ctx, g.Store.ReadService, func(tx *store.Tx) (access.Rights, error) { return rights.Of(ctx, tx, c.TenantID, c.UserID) })
+	return c, err
 }
 
 func listOf(own []store.Access) string {
@@ -231,15 +282,14 @@ func listOf(own []store.Access) string {
 	return strings.Join(names, ", ")
 }
 
-// denied names the missing permission and who can grant it.
+// denied names the missing permission and the roles that have it.
 func denied(c access.Caller, p cloudv1.Permission) error {
 	var may []string
-	for n := range cloudv1.TenantRole_name {
-		if r := cloudv1.TenantRole(n); access.RoleMay(r, p) {
-			may = append(may, access.RoleName(r))
+	for _, r := range permission.Roles() {
+		if r.Permissions.Has(permission.Permission(p)) {
+			may = append(may, r.Name)
 		}
 	}
-	slices.Sort(may)
-	return fault.New(fault.Denied, "PERMISSION_DENIED", "your role %s in tenant %s doesn't have the permission %s; ask an owner or admin for one of the roles %s",
-		access.RoleName(c.Role), c.Tenant, permissionName(p), strings.Join(may, ", "))
+	return fault.New(fault.Denied, "PERMISSION_DENIED", "you have %s in tenant %s, which doesn't give the permission %s; ask an owner or admin for one of the roles %s",
+		c.RolesText(), c.Tenant, permissionName(p), strings.Join(may, ", "))
 }

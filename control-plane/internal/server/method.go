@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 // Method is a use case under the name of an RPC.
@@ -46,6 +46,13 @@ type rule struct {
 	procedure  string
 	permission cloudv1.Permission
 	safe       bool // Without side effects: may be a GET.
+	halfOpen   bool // Also for a session that lacks the second factor.
+	stepUp     bool // Needs a fresh proof of the second factor.
+}
+
+// inTenant reports whether a call needs a permission in the tenant that its request names.
+func (r rule) inTenant() bool {
+	return r.permission != cloudv1.Permission_PERMISSION_PUBLIC && r.permission != cloudv1.Permission_PERMISSION_SIGNED_IN
 }
 
 // rules reads every RPC of the API from the descriptors, and complains about each that
@@ -73,6 +80,8 @@ func ruleOf(m protoreflect.MethodDescriptor) (rule, error) {
 		procedure:  fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name()),
 		permission: proto.GetExtension(o, cloudv1.E_Permission).(cloudv1.Permission),
 		safe:       o.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS,
+		halfOpen:   proto.GetExtension(o, cloudv1.E_HalfOpen).(bool),
+		stepUp:     proto.GetExtension(o, cloudv1.E_StepUp).(bool),
 	}
 	if m.IsStreamingClient() || m.IsStreamingServer() {
 		return r, fmt.Errorf("%s: streams are not guarded", r.procedure)
@@ -82,6 +91,9 @@ func ruleOf(m protoreflect.MethodDescriptor) (rule, error) {
 		return r, fmt.Errorf("%s: no permission", r.procedure)
 	case cloudv1.Permission_PERMISSION_PUBLIC, cloudv1.Permission_PERMISSION_SIGNED_IN:
 		return r, nil
+	}
+	if p := permission.Permission(r.permission); r.permission != cloudv1.Permission_PERMISSION_IN_TENANT && !p.Known() {
+		return r, fmt.Errorf("%s: %s is no permission", r.procedure, r.permission)
 	}
 	if f := m.Input().Fields().ByName(tenantField); f == nil || f.Kind() != protoreflect.StringKind {
 		return r, fmt.Errorf("%s: needs a permission in a tenant, but its request names none", r.procedure)
@@ -110,7 +122,5 @@ func match(all map[string]rule, methods []Method) error {
 	return errors.Join(problems...)
 }
 
-// permissionName is how people write a permission: key.write.
-func permissionName(p cloudv1.Permission) string {
-	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(p.String(), "PERMISSION_")), "_", ".")
-}
+// permissionName is how people write a permission: key.create.
+func permissionName(p cloudv1.Permission) string { return permission.Permission(p).String() }

@@ -11,6 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/refusals"
 )
 
 // bodyBytesMax bounds a request. The largest honest one is some kilobytes.
@@ -19,10 +20,14 @@ const bodyBytesMax = 1 << 20
 // Options of a Server.
 type Options struct {
 	kit.Kit
+	// Refusals is where refusals are noted.
+	Refusals *refusals.Log
 	// Methods are the use cases: one for each RPC of the API.
 	Methods []Method
 	// Browser answers /auth/, where identity providers send people; may be nil.
 	Browser http.Handler
+	// Directory answers /scim/, which companies' directories call; may be nil.
+	Directory http.Handler
 	// Console is the built console; may be nil or empty.
 	Console fs.FS
 	// Ready are the checks of /readyz.
@@ -67,6 +72,9 @@ func New(o Options) (*Server, error) {
 	if o.Browser != nil {
 		mux.Handle("/auth/", unstored(s.counted(o.Browser)))
 	}
+	if o.Directory != nil {
+		mux.Handle("/scim/", unstored(o.Directory))
+	}
 	for _, m := range o.Methods {
 		mux.Handle(m.procedure, unstored(s.guarded(m, all[m.procedure])))
 	}
@@ -79,7 +87,7 @@ func New(o Options) (*Server, error) {
 
 func (s *Server) guarded(m Method, r rule) http.Handler {
 	o := s.options
-	g := &gate{Kit: o.Kit, rule: r, policy: cookies.Policy{Secure: o.URLs.Secure()}, limits: s.limits}
+	g := &gate{Kit: o.Kit, rule: r, policy: cookies.Policy{Secure: o.URLs.Secure()}, limits: s.limits, refusals: o.Refusals}
 	options := []connect.HandlerOption{connect.WithInterceptors(g), connect.WithReadMaxBytes(bodyBytesMax), strictJSON()}
 	if r.safe {
 		options = append(options, connect.WithIdempotency(connect.IdempotencyNoSideEffects))

@@ -13,12 +13,14 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 // PreviewConfirm tells whose tenant a link would make, so that a page can ask before it
@@ -108,10 +110,9 @@ func (s *Service) newMaterial() (*material, error) {
 	m.Tenant = store.Tenant{ID: s.IDs.New(ids.Tenant, now), Plan: tenancy.PlanFree, Cell: s.Cell}
 	m.Namespace = store.Namespace{ID: s.IDs.New(ids.Namespace, now), Name: tenancy.FirstNamespace}
 	m.Owner = store.User{ID: s.IDs.New(ids.User, now), CreatedAt: now, SeenAt: now}
-	forJobs := tenancy.FirstKey(jobs, "First key",
-		cloudv1.NamespaceRole_NAMESPACE_ROLE_PRODUCER, cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER, cloudv1.NamespaceRole_NAMESPACE_ROLE_VIEWER)
+	forJobs := tenancy.NewFirstKey(jobs, "First key", s.IDs.New(ids.ServiceAccount, now), permission.RoleProducer, permission.RoleWorker, permission.RoleViewer)
 	forJobs.NamespaceIDs = []string{m.Namespace.ID}
-	m.Keys = []store.Key{forJobs, tenancy.FirstKey(manage, "First management key")}
+	m.Keys = []tenancy.FirstKey{forJobs, tenancy.NewFirstKey(manage, "First management key", s.IDs.New(ids.ServiceAccount, now))}
 	return m, nil
 }
 
@@ -141,7 +142,7 @@ func (s *Service) confirm(ctx context.Context, tx *store.Tx, r *cloudv1.ConfirmR
 		return err
 	}
 	if r.GetToken() != "" || isNew {
-		if m.opened, err = session.Open(ctx, tx, s.IDs, m.now, m.Owner.ID, "", cookies.From(ctx).Came()); err != nil {
+		if m.opened, err = session.OpenByMail(ctx, tx, s.IDs, m.now, m.Owner.ID, cookies.From(ctx).Came(), "{}"); err != nil {
 			return err
 		}
 	}
@@ -216,7 +217,11 @@ func ownsTooMany(ctx context.Context, tx *store.Tx, u store.User) error {
 	}
 	owned := 0
 	for _, a := range all {
-		if a.Role == cloudv1.TenantRole_TENANT_ROLE_OWNER {
+		held, err := principals.InTenant(ctx, tx, a.Tenant.ID, u.ID)
+		if err != nil {
+			return err
+		}
+		if principals.IsOwner(principals.RolesOf(held)) {
 			owned++
 		}
 	}
@@ -229,8 +234,8 @@ func ownsTooMany(ctx context.Context, tx *store.Tx, u store.User) error {
 // found makes the tenant, with the owner as the actor.
 func (s *Service) found(ctx context.Context, tx *store.Tx, m *material) error {
 	c := access.From(ctx)
-	c.TenantID, c.Tenant, c.Role = m.Tenant.ID, m.Tenant.Name, cloudv1.TenantRole_TENANT_ROLE_OWNER
-	c.UserID, c.KeyID, c.Name, c.OnlyTenantID, c.BySSO = m.Owner.ID, "", m.Owner.Email, "", false
+	c.TenantID, c.Tenant = m.Tenant.ID, m.Tenant.Name
+	c.UserID, c.KeyID, c.OwnerID, c.Name, c.OnlyTenantID, c.BySSO = m.Owner.ID, "", "", m.Owner.Email, "", false
 	for i := range m.Keys {
 		m.Keys[i].CreatedBy = m.Owner.ID
 	}

@@ -14,13 +14,14 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
-	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 const (
@@ -34,10 +35,11 @@ const (
 	// exchangeMax bounds the calls to the provider after the return.
 	exchangeMax = 20 * time.Second
 
-	purpose    = "oidc"
-	cookieBase = "corvo_oidc_"
-	nextMax    = 2000
-	paramMax   = 4096
+	purpose     = "oidc"
+	purposeSAML = "saml"
+	cookieBase  = "corvo_oidc_"
+	nextMax     = 2000
+	paramMax    = 4096
 )
 
 // flow is a sign-in under way. It is stored sealed under the digest of its state.
@@ -49,6 +51,8 @@ type flow struct {
 	Issuer       string `json:"issuer"`
 	Nonce        string `json:"nonce"`
 	Verifier     string `json:"verifier"`
+	// RequestID is that of a SAML request; nonce and verifier are OpenID Connect's.
+	RequestID string `json:"request_id,omitempty"`
 	// Browser is the digest of the cookie that the browser must show.
 	Browser string    `json:"browser"`
 	Next    string    `json:"next"`
@@ -62,6 +66,10 @@ func (s *Service) Handler() http.Handler {
 	mux.HandleFunc("GET "+startPath, s.start)
 	mux.HandleFunc("GET "+callbackPath, s.callback)
 	mux.HandleFunc("GET "+stylePath, style)
+	mux.HandleFunc("POST /auth/saml/{connection}/acs", s.acs)
+	mux.HandleFunc("GET /auth/saml/{connection}/metadata", s.metadata)
+	mux.HandleFunc("/auth/saml/{connection}/slo", s.logout)
+	mux.HandleFunc("GET "+finishPath, s.finish)
 	return mux
 }
 
@@ -158,8 +166,8 @@ func (s *Service) mayTry(ctx context.Context, tx *store.Tx, t store.Tenant, r *h
 	if err != nil {
 		return err
 	}
-	m, err := tx.GetMembership(ctx, t.ID, found.UserID)
-	if errors.Is(err, store.ErrNotFound) || err == nil && !access.RoleMay(m.Role, cloudv1.Permission_PERMISSION_SSO_WRITE) {
+	may, err := rights.Of(ctx, tx, t.ID, found.UserID)
+	if err == nil && !may.Grants.Tenant(permission.SSOUpdate) {
 		return denied
 	}
 	return err
@@ -184,35 +192,49 @@ func choose(all []store.Connection, id string, isTrial bool) (*store.Connection,
 
 // depart stores the flow and gives the provider's address.
 func (s *Service) depart(ctx context.Context, w http.ResponseWriter, t store.Tenant, c store.Connection, next string, isTrial bool) (string, error) {
+	f := flow{TenantID: t.ID, Tenant: t.Name, ConnectionID: c.ID, Settings: c.Settings, Issuer: c.Issuer, Next: next, Trial: isTrial, Begun: s.Now()}
+	if isSAML(c) {
+		return s.departSAML(ctx, w, c, f)
+	}
 	p, err := s.providers.get(ctx, t.ID, c.ID, c.Settings, c.Issuer, isTrial)
 	if err != nil {
 		return "", err
 	}
+	f.Nonce, _ = seal.NewToken("")
+	f.Verifier = oauth2.GenerateVerifier()
+	state, err := s.keep(ctx, w, f, purpose)
+	if err != nil {
+		return "", err
+	}
+	return p.oauth(c.ClientID, "", s.URLs.RedirectURI(), c.Scopes).
+		AuthCodeURL(state, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), nil
+}
+
+// keep stores a flow, ties it to the browser by a cookie, and gives its state.
+func (s *Service) keep(ctx context.Context, w http.ResponseWriter, f flow, purpose string) (state string, _ error) {
 	now := s.Now()
 	state, digest := seal.NewToken("")
-	nonce, _ := seal.NewToken("")
 	browser, browserDigest := seal.NewToken("")
-	f := flow{
-		TenantID: t.ID, Tenant: t.Name, ConnectionID: c.ID, Settings: c.Settings, Issuer: c.Issuer, Nonce: nonce,
-		Verifier: oauth2.GenerateVerifier(), Browser: browserDigest, Next: next, Trial: isTrial, Begun: now,
+	f.Browser = browserDigest
+	data, err := s.sealedJSON(f)
+	if err == nil {
+		err = s.Store.Service(ctx, func(tx *store.Tx) error {
+			return tx.InsertToken(ctx, store.Token{Digest: digest, Purpose: purpose, Subject: f.ConnectionID, Data: data, CreatedAt: now, ExpiresAt: now.Add(flowLife)})
+		})
 	}
-	plain, err := json.Marshal(f)
-	if err != nil {
-		return "", fmt.Errorf("keep the sign-in: %w", err)
-	}
-	data, err := s.Seal.Seal(seal.SignIn, plain)
-	if err != nil {
-		return "", fmt.Errorf("keep the sign-in: %w", err)
-	}
-	err = s.Store.Service(ctx, func(tx *store.Tx) error {
-		return tx.InsertToken(ctx, store.Token{Digest: digest, Purpose: purpose, Subject: c.ID, Data: data, CreatedAt: now, ExpiresAt: now.Add(flowLife)})
-	})
 	if err != nil {
 		return "", fmt.Errorf("keep the sign-in: %w", err)
 	}
 	s.policy.Set(w.Header(), cookieFor(state), browser, now.Add(flowLife))
-	return p.oauth(c.ClientID, "", s.URLs.RedirectURI(), c.Scopes).
-		AuthCodeURL(state, oidc.Nonce(nonce), oauth2.S256ChallengeOption(f.Verifier)), nil
+	return state, nil
+}
+
+func (s *Service) sealedJSON(v any) (string, error) {
+	plain, err := json.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("write a sign-in: %w", err)
+	}
+	return s.Seal.Seal(seal.SignIn, plain)
 }
 
 // cookieFor names the cookie of one sign-in, so that two windows do not disturb each other.
@@ -252,31 +274,53 @@ func (s *Service) resume(ctx context.Context, w http.ResponseWriter, r *http.Req
 	if state == "" || len(state) > paramMax || len(q["state"]) != 1 || len(q["code"]) > 1 || len(q["iss"]) > 1 {
 		return f, stale("The identity provider's response is incomplete (state). Sign in again.")
 	}
-	cookie := s.policy.Read(r.Header, cookieFor(state))
-	s.policy.Set(w.Header(), cookieFor(state), "", time.Time{})
+	cookie := s.cookie(w, r, cookieFor(state))
+	if err := s.use(ctx, state, purpose, &f); err != nil {
+		return f, err
+	}
+	return f, f.checkBrowser(cookie)
+}
+
+// cookie reads the cookie of a sign-in and removes it.
+func (s *Service) cookie(w http.ResponseWriter, r *http.Request, base string) string {
+	defer s.policy.Set(w.Header(), base, "", time.Time{})
+	return s.policy.Read(r.Header, base)
+}
+
+// use uses up what was kept under a token, and reads it.
+func (s *Service) use(ctx context.Context, token, purpose string, into any) error {
 	now := s.Now()
-	t, err := store.Get(ctx, s.Store.Service, func(tx *store.Tx) (store.Token, error) { return tx.UseToken(ctx, seal.Digest(state), purpose, now) })
+	t, err := store.Get(ctx, s.Store.Service, func(tx *store.Tx) (store.Token, error) { return tx.UseToken(ctx, seal.Digest(token), purpose, now) })
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return f, stale("This sign-in is too old or was never started. Sign in again.")
+		return errUnknown()
 	case err != nil:
-		return f, fmt.Errorf("find the sign-in: %w", err)
+		return fmt.Errorf("find the sign-in: %w", err)
 	case !t.UsedAt.IsZero():
-		return f, stale("This sign-in has already finished. If you aren't signed in, sign in again.")
+		return stale("This sign-in has already finished. If you aren't signed in, sign in again.")
 	case !now.Before(t.ExpiresAt):
-		return f, stale(fmt.Sprintf("This sign-in took longer than %d minutes. Sign in again.", int(flowLife.Minutes())))
+		return stale(fmt.Sprintf("This sign-in took longer than %d minutes. Sign in again.", int(t.ExpiresAt.Sub(t.CreatedAt).Minutes())))
 	}
 	plain, err := s.Seal.Open(seal.SignIn, t.Data)
 	if err != nil {
-		return f, fmt.Errorf("read the sign-in: %w", err)
+		return fmt.Errorf("read the sign-in: %w", err)
 	}
-	if err := json.Unmarshal(plain, &f); err != nil {
-		return f, fmt.Errorf("read the sign-in: %w", err)
+	if err := json.Unmarshal(plain, into); err != nil {
+		return fmt.Errorf("read the sign-in: %w", err)
 	}
+	return nil
+}
+
+func errUnknown() *problem {
+	return stale("This sign-in is too old or was never started. Sign in again.")
+}
+
+// checkBrowser: the flow goes on in the browser that began it.
+func (f flow) checkBrowser(cookie string) error {
 	if cookie == "" || subtle.ConstantTimeCompare([]byte(seal.Digest(cookie)), []byte(f.Browser)) != 1 {
-		return f, stale("This sign-in was started in another browser, or this browser blocks cookies. Sign in again here.")
+		return stale("This sign-in was started in another browser, or this browser blocks cookies. Sign in again here.")
 	}
-	return f, nil
+	return nil
 }
 
 // identify asks the provider who came back.

@@ -3,7 +3,6 @@ package sso
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -16,6 +15,8 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/members"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
+	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -37,7 +38,11 @@ func (s *Service) ListSsoConnections(ctx context.Context, _ *cloudv1.ListSsoConn
 // demands. It starts disabled.
 func (s *Service) CreateSsoConnection(ctx context.Context, r *cloudv1.CreateSsoConnectionRequest) (*cloudv1.CreateSsoConnectionResponse, error) {
 	c := access.From(ctx)
-	conn, err := s.fromCreate(ctx, r)
+	given, err := s.samlGiven(ctx, r.GetSaml(), samlPaths)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := s.fromCreate(ctx, r, given)
 	if err != nil {
 		return nil, err
 	}
@@ -49,8 +54,10 @@ func (s *Service) CreateSsoConnection(ctx context.Context, r *cloudv1.CreateSsoC
 	if repeated, err := call.Answered(ctx, s.Kit, res); err != nil || repeated {
 		return res, err
 	}
-	if _, err := s.providers.discover(ctx, conn.Issuer); err != nil {
-		return nil, fault.InvalidField("issuer", "%s", problemOf(err).text)
+	if !isSAML(conn) {
+		if _, err := s.providers.discover(ctx, conn.Issuer); err != nil {
+			return nil, fault.InvalidField("issuer", "%s", problemOf(err).text)
+		}
 	}
 	_, err = call.Do(ctx, s.Kit, res, func(tx *store.Tx) error {
 		all, err := tx.ListConnections(ctx, c.TenantID)
@@ -66,7 +73,7 @@ func (s *Service) CreateSsoConnection(ctx context.Context, r *cloudv1.CreateSsoC
 	return res, err
 }
 
-func (s *Service) fromCreate(ctx context.Context, r *cloudv1.CreateSsoConnectionRequest) (store.Connection, error) {
+func (s *Service) fromCreate(ctx context.Context, r *cloudv1.CreateSsoConnectionRequest, given samlGiven) (store.Connection, error) {
 	now := s.Now()
 	c := store.Connection{
 		TenantID: access.From(ctx).TenantID, ID: s.IDs.New(ids.Connection, now), Name: r.GetName(), Issuer: r.GetIssuer(), ClientID: r.GetClientId(),
@@ -74,13 +81,21 @@ func (s *Service) fromCreate(ctx context.Context, r *cloudv1.CreateSsoConnection
 		Settings: 1, CreatedAt: now, UpdatedAt: now, Version: 1,
 	}
 	c.Name = cmp.Or(c.Name, nameDefault)
+	if err := s.typed(&c, r, given); err != nil {
+		return c, err
+	}
 	if err := s.validate(&c, r.GetClientSecret()); err != nil {
 		return c, err
 	}
-	if err := mayGrantAll(ctx, c); err != nil {
+	_, err := kit.Read(ctx, s.Kit, func(tx *store.Tx) (none struct{}, err error) {
+		if err = resolveRoles(ctx, tx, &c); err == nil {
+			err = mayGrantAll(ctx, tx, c)
+		}
+		return none, err
+	})
+	if err != nil {
 		return c, err
 	}
-	var err error
 	c.ClientSecret, err = s.sealed(r.GetClientSecret())
 	return c, err
 }
@@ -89,7 +104,11 @@ func (s *Service) fromCreate(ctx context.Context, r *cloudv1.CreateSsoConnection
 func (s *Service) UpdateSsoConnection(ctx context.Context, r *cloudv1.UpdateSsoConnectionRequest) (*cloudv1.UpdateSsoConnectionResponse, error) {
 	c := access.From(ctx)
 	paths := r.GetUpdateMask().GetPaths()
-	err := fault.InvalidMask(paths, "name", "issuer", "client_id", "client_secret", "scopes", "groups_claim", "default_role", "group_mappings", "enabled")
+	err := fault.InvalidMask(paths, append([]string{"name", "issuer", "client_id", "client_secret", "scopes", "groups_claim", "default_role", "group_mappings", "enabled"}, samlPaths...)...)
+	if err != nil {
+		return nil, err
+	}
+	given, err := s.samlGiven(ctx, r.GetSaml(), paths)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +126,7 @@ func (s *Service) UpdateSsoConnection(ctx context.Context, r *cloudv1.UpdateSsoC
 		if err := etag.Check(r.GetEtag(), tag(before), "this connection"); err != nil {
 			return err
 		}
-		after, err := s.changed(ctx, before, r)
+		after, err := s.changed(ctx, tx, before, r, given)
 		if err != nil {
 			return err
 		}
@@ -124,13 +143,17 @@ func (s *Service) UpdateSsoConnection(ctx context.Context, r *cloudv1.UpdateSsoC
 }
 
 // changed applies a request to a connection.
-func (s *Service) changed(ctx context.Context, before store.Connection, r *cloudv1.UpdateSsoConnectionRequest) (store.Connection, error) {
+func (s *Service) changed(ctx context.Context, tx *store.Tx, before store.Connection, r *cloudv1.UpdateSsoConnectionRequest, given samlGiven) (store.Connection, error) {
 	after, err := next(before) // What was staged is changed further.
 	if err != nil {
 		return after, err
 	}
 	known := after
 	paths := r.GetUpdateMask().GetPaths()
+	if err := checkPaths(before, paths); err != nil {
+		return after, err
+	}
+	given.apply(&after)
 	secret := ""
 	for _, p := range paths {
 		switch p {
@@ -158,7 +181,13 @@ func (s *Service) changed(ctx context.Context, before store.Connection, r *cloud
 		return after, err
 	}
 	// Both: whoever may not make owners must not redirect a connection that does.
-	if err := errors.Join(mayGrantAll(ctx, before), mayGrantAll(ctx, after)); err != nil {
+	if err := resolveRoles(ctx, tx, &after); err != nil {
+		return after, err
+	}
+	if err := mayGrantAll(ctx, tx, before); err != nil {
+		return after, err
+	}
+	if err := mayGrantAll(ctx, tx, after); err != nil {
 		return after, err
 	}
 	if slices.Contains(paths, "client_secret") {
@@ -192,10 +221,10 @@ func (s *Service) DeleteSsoConnection(ctx context.Context, r *cloudv1.DeleteSsoC
 		if err != nil {
 			return err
 		}
-		if err := mayGrantAll(ctx, conn); err != nil {
+		if err := mayGrantAll(ctx, tx, conn); err != nil {
 			return err
 		}
-		if err := s.removeMembers(ctx, tx, conn, members.Keep{All: r.GetKeepKeys()}); err != nil {
+		if err := s.removeMembers(ctx, tx, conn); err != nil {
 			return err
 		}
 		return change.Make(ctx, s.Kit, tx, "sso.delete", change.DeleteConnection(conn), nil)
@@ -205,31 +234,34 @@ func (s *Service) DeleteSsoConnection(ctx context.Context, r *cloudv1.DeleteSsoC
 // StartTestLogin gives the address of a trial, for the browser that the caller is signed
 // in with.
 func (s *Service) StartTestLogin(ctx context.Context, r *cloudv1.StartTestLoginRequest) (*cloudv1.StartTestLoginResponse, error) {
-	conn, err := kit.Read(ctx, s.Kit, func(tx *store.Tx) (store.Connection, error) { return find(ctx, tx, r.GetConnectionId()) })
+	conn, err := kit.Read(ctx, s.Kit, func(tx *store.Tx) (store.Connection, error) {
+		conn, err := find(ctx, tx, r.GetConnectionId())
+		if err != nil {
+			return conn, err
+		}
+		return conn, tryable(conn)
+	})
 	return &cloudv1.StartTestLoginResponse{Url: s.URLs.OIDCStart(access.From(ctx).Tenant) + "&connection=" + conn.ID + "&test=1"}, err
 }
 
-// ofConnection lists the members who came through a connection, and counts the other
-// owners.
-func ofConnection(ctx context.Context, tx *store.Tx, conn store.Connection) (came []store.Member, otherOwners int, _ error) {
+// ofConnection lists the members who came through a connection.
+func ofConnection(ctx context.Context, tx *store.Tx, conn store.Connection) (came []store.Member, _ error) {
 	all := store.All(func(p store.Page) ([]store.Member, error) { return tx.ListMembers(ctx, conn.TenantID, p) }, func(m store.Member) string { return m.UserID })
 	for m, err := range all {
 		switch {
 		case err != nil:
-			return nil, 0, err
+			return nil, err
 		case m.ConnectionID == conn.ID:
 			came = append(came, m)
-		case m.Role == cloudv1.TenantRole_TENANT_ROLE_OWNER:
-			otherOwners++
 		}
 	}
-	return came, otherOwners, nil
+	return came, nil
 }
 
 // endSessions ends the sessions of those who came through a connection, and gives who they
 // are: their tokens have to be cut off, too.
 func endSessions(ctx context.Context, tx *store.Tx, conn store.Connection) (userIDs []string, _ error) {
-	came, _, err := ofConnection(ctx, tx, conn)
+	came, err := ofConnection(ctx, tx, conn)
 	if err != nil {
 		return nil, err
 	}
@@ -242,23 +274,28 @@ func endSessions(ctx context.Context, tx *store.Tx, conn store.Connection) (user
 	return userIDs, nil
 }
 
-func (s *Service) removeMembers(ctx context.Context, tx *store.Tx, conn store.Connection, keep members.Keep) error {
+func (s *Service) removeMembers(ctx context.Context, tx *store.Tx, conn store.Connection) error {
 	if _, err := tx.CountOwners(ctx, conn.TenantID); err != nil { // Locks them.
 		return err
 	}
-	came, otherOwners, err := ofConnection(ctx, tx, conn)
+	came, err := ofConnection(ctx, tx, conn)
 	if err != nil {
 		return err
 	}
 	for _, m := range came {
 		// Their role may be older than the current mapping.
-		if holder := access.From(ctx).Role; !access.MayGrant(holder, m.Role) {
-			return fault.New(fault.Denied, "ABOVE_CALLER", "deleting this connection removes a member with the role %[2]s, and your role is %[1]s; ask an owner", access.RoleName(holder), access.RoleName(m.Role))
+		may, err := rights.Of(ctx, tx, conn.TenantID, m.UserID)
+		if err != nil {
+			return err
 		}
-		if m.Role == cloudv1.TenantRole_TENANT_ROLE_OWNER && otherOwners == 0 {
+		if err := principals.MayGive(access.From(ctx), may.Grants, "deleting this connection removes "+m.User.Email+", who"); err != nil {
+			return err
+		}
+		_, err = members.Remove(ctx, s.Kit, tx, m.Membership, m.User, nil)
+		if f, ok := fault.As(err); ok && f.Reason == "LAST_OWNER" {
 			return fault.New(fault.Conflict, "LAST_OWNER", "every owner of this tenant signs in through this connection; make someone else an owner first")
 		}
-		if _, err := members.Remove(ctx, s.Kit, tx, m.Membership, m.User, keep); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -278,9 +315,10 @@ func differences(a, b store.Connection) change.Fields {
 	add("client_id", a.ClientID, b.ClientID)
 	add("scopes", a.Scopes, b.Scopes)
 	add("groups_claim", a.GroupsClaim, b.GroupsClaim)
-	add("default_role", access.RoleName(a.DefaultRole), access.RoleName(b.DefaultRole))
+	add("default_role", roleText(a.DefaultRole), roleText(b.DefaultRole))
 	add("group_mappings", mappingTexts(a), mappingTexts(b))
 	add("enabled", a.Enabled, b.Enabled)
+	add("saml", samlWords(a), samlWords(b))
 	if staged := changeMessage(b); a.Staged != b.Staged && staged != nil {
 		out["staged"] = store.Change{After: stagedWords(staged)}
 	}
@@ -295,13 +333,16 @@ func stagedWords(c *cloudv1.SsoChange) []string {
 	if c.GetNewClientSecret() {
 		out = append(out, "client_secret changed")
 	}
+	if m := c.GetSaml(); m != nil {
+		out = append(out[:1], "groups_claim "+c.GetGroupsClaim(), "sso_url "+m.GetSsoUrl(), fmt.Sprintf("%d certificates", len(m.GetCertificates())))
+	}
 	return out
 }
 
 func mappingTexts(c store.Connection) []string {
 	out := make([]string, len(c.GroupMappings))
 	for i, m := range c.GroupMappings {
-		out[i] = m.Group + " → " + access.RoleName(m.Role)
+		out[i] = m.Group + " → " + roleText(string(m.Role))
 	}
 	return out
 }

@@ -1,5 +1,5 @@
-// Package sso owns single sign-on by a tenant's own OpenID Connect provider: the
-// connections, their trial, and the browser's way to the provider and back.
+// Package sso owns single sign-on by a tenant's own identity provider, by OpenID Connect or
+// SAML 2.0: the connections, their trial, and the browser's way to the provider and back.
 //
 // It must not know other ways to sign in. A provider is its tenant's and is trusted for
 // nothing else. A user is (connection, issuer, subject), made at the first sign-in and
@@ -10,7 +10,8 @@
 // A sign-in is one-time state in the database, tied to the browser by a cookie of its own.
 // It dies with its first use, whatever becomes of it. The library checks signature,
 // issuer, audience and expiry; the rest (nonce, azp, at_hash, iat, iss of the answer) is
-// checked here, in verify.go.
+// checked here, in verify.go. A SAML response is read by the room saml; here it is tied to
+// its request and browser, and its assertion is used up (samlflow.go).
 //
 // Surprising: turning a connection off, or changing what a trial must repeat, ends the
 // sessions that it opened; deleting it removes its members, since nobody could ever

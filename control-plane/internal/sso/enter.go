@@ -9,12 +9,13 @@ import (
 	"net/http"
 	"strings"
 
-	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/members"
+	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
@@ -24,15 +25,15 @@ func noRole() *problem {
 	return refused(nil, "you're signed in at your identity provider, but none of your groups has a role here. Ask your administrator to add you to a mapped group, or to set a default role for single sign-on")
 }
 
-// roleOf is a person's role by their groups; unspecified means no access.
-func roleOf(c store.Connection, groups []string) cloudv1.TenantRole {
+// roleOf is the id of a person's role by their groups; empty means no access.
+func roleOf(c store.Connection, groups []string) string {
 	in := make(map[string]bool, len(groups))
 	for _, g := range groups {
 		in[g] = true
 	}
 	for _, m := range c.GroupMappings {
 		if in[m.Group] {
-			return m.Role
+			return string(m.Role)
 		}
 	}
 	return c.DefaultRole
@@ -61,18 +62,22 @@ func (s *Service) enter(ctx context.Context, w http.ResponseWriter, r *http.Requ
 }
 
 func (s *Service) admit(ctx context.Context, tx *store.Tx, conn store.Connection, f flow, who person, came string) (opened session.Opened, err error) {
-	role := roleOf(conn, who.groups)
+	roleID := roleOf(conn, who.groups)
 	if err := s.checkRemoved(ctx, tx, conn, f.Tenant, who); err != nil {
 		return opened, err
 	}
-	u, err := s.user(ctx, tx, conn, who, role)
+	_, managed, err := s.managed(ctx, tx, conn, who)
+	if err != nil {
+		return opened, err
+	}
+	u, err := s.user(ctx, tx, conn, who, roleID, managed)
 	if err != nil {
 		return opened, err
 	}
 	c := access.From(ctx)
-	c.TenantID, c.Tenant, c.UserID, c.KeyID, c.Name, c.OnlyTenantID, c.BySSO = f.TenantID, f.Tenant, u.ID, "", label(who), f.TenantID, true
+	c.TenantID, c.Tenant, c.UserID, c.KeyID, c.OwnerID, c.Name, c.OnlyTenantID, c.BySSO = f.TenantID, f.Tenant, u.ID, "", "", label(who), f.TenantID, true
 	ctx = access.With(ctx, c)
-	if err := s.bringUpToDate(ctx, tx, conn, u, role); err != nil {
+	if err := s.bringUpToDate(ctx, tx, conn, u, roleID, managed); err != nil {
 		return opened, err
 	}
 	if opened, err = session.Open(ctx, tx, s.IDs, s.Now(), u.ID, f.TenantID, came); err != nil {
@@ -87,8 +92,9 @@ func (s *Service) admit(ctx context.Context, tx *store.Tx, conn store.Connection
 func label(who person) string { return cmp.Or(who.email, who.subject) }
 
 // user finds the user of (connection, issuer, subject), or makes one, unless there is no
-// role for them. Users with the same address are other people.
-func (s *Service) user(ctx context.Context, tx *store.Tx, conn store.Connection, who person, role cloudv1.TenantRole) (u store.User, _ error) {
+// role for them. Users with the same address are other people. What the directory says of a
+// user who is managed by it, the provider doesn't change.
+func (s *Service) user(ctx context.Context, tx *store.Tx, conn store.Connection, who person, roleID string, managed bool) (u store.User, _ error) {
 	now := s.Now()
 	id, err := tx.GetIdentity(ctx, conn.TenantID, conn.ID, conn.Issuer, who.subject)
 	if err == nil {
@@ -98,13 +104,16 @@ func (s *Service) user(ctx context.Context, tx *store.Tx, conn store.Connection,
 		if u.HomeTenant != conn.TenantID {
 			return u, fmt.Errorf("identity of user %s is in tenant %s, but the user isn't", u.ID, conn.TenantID)
 		}
-		u.Email, u.Name, u.SeenAt = who.email, who.name, now
+		u.SeenAt = now
+		if !managed {
+			u.Email, u.Name = who.email, who.name
+		}
 		return u, tx.UpdateUser(ctx, u)
 	}
 	if !errors.Is(err, store.ErrNotFound) {
 		return u, err
 	}
-	if role == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
+	if roleID == "" {
 		return u, store.CommitDespite(noRole())
 	}
 	u = store.User{ID: s.IDs.New(ids.User, now), Email: who.email, Name: who.name, HomeTenant: conn.TenantID, CreatedAt: now, SeenAt: now}
@@ -121,35 +130,41 @@ func (s *Service) user(ctx context.Context, tx *store.Tx, conn store.Connection,
 }
 
 // bringUpToDate sets the membership to what the provider's groups say now. If there is none
-// any more, that is kept, and the person is refused.
-func (s *Service) bringUpToDate(ctx context.Context, tx *store.Tx, conn store.Connection, u store.User, role cloudv1.TenantRole) error {
-	m, err := tx.GetMembership(ctx, conn.TenantID, u.ID)
-	if errors.Is(err, store.ErrNotFound) {
-		if role == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
-			return store.CommitDespite(noRole())
-		}
-		m = store.Membership{TenantID: conn.TenantID, UserID: u.ID, Role: role, ConnectionID: conn.ID, CreatedAt: s.Now(), Version: 1}
-		return change.Make(ctx, s.Kit, tx, "member.create", change.InsertMember(m, u), change.Fields{"role": {After: access.RoleName(role)}})
-	}
-	if err != nil || m.Role == role {
+// any more, that is kept, and the person is refused, unless a directory manages them: then
+// their roles may come from its groups.
+func (s *Service) bringUpToDate(ctx context.Context, tx *store.Tx, conn store.Connection, u store.User, roleID string, managed bool) error {
+	role, err := rights.NewReader(tx, conn.TenantID).Role(ctx, roleID)
+	if err != nil {
 		return err
 	}
-	if err := members.CheckLastOwner(ctx, tx, m, role); err != nil {
-		if _, ok := fault.As(err); !ok {
-			return err
+	m, err := tx.GetMembership(ctx, conn.TenantID, u.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		if roleID == "" {
+			return store.CommitDespite(noRole())
 		}
+		m = store.Membership{TenantID: conn.TenantID, UserID: u.ID, ConnectionID: conn.ID, CreatedAt: s.Now(), Version: 1}
+		given := principals.Bindings(s.Kit, access.From(ctx), conn.TenantID, u.ID, conn.ID, []rights.Role{role}, s.Now())
+		return change.Make(ctx, s.Kit, tx, "member.create", change.InsertMember(m, u, given...), change.Fields{"roles": {After: []string{role.Name}}})
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case roleID == "" && managed:
+		err = members.SetRoles(ctx, s.Kit, tx, &m, u, nil, conn.ID)
+	case roleID == "": // There is nobody to ask about keys of service accounts, so they stay.
+		_, err = members.Remove(ctx, s.Kit, tx, m, u, nil)
+	default:
+		err = members.SetRoles(ctx, s.Kit, tx, &m, u, []rights.Role{role}, conn.ID)
+	}
+	if f, ok := fault.As(err); ok && f.Reason == "LAST_OWNER" {
 		// Without an owner, nobody could repair the tenant.
 		s.Log.WarnContext(ctx, "the last owner keeps the role, although the provider's groups no longer give it", "tenant", m.TenantID, "user", m.UserID, "connection", conn.ID)
 		return nil
 	}
-	// There is nobody to ask which keys to keep, so none are.
-	if role == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
-		if _, err := members.Remove(ctx, s.Kit, tx, m, u, members.Keep{}); err != nil {
-			return err
-		}
+	if err == nil && roleID == "" && !managed {
 		return store.CommitDespite(noRole())
 	}
-	_, err = members.SetRole(ctx, s.Kit, tx, &m, u, role, members.Keep{})
 	return err
 }
 
@@ -182,8 +197,8 @@ func (s *Service) finishTrial(w http.ResponseWriter, r *http.Request, conn store
 		s.fail(w, r, err, true, "")
 		return
 	}
-	t := trial{Subject: who.subject, Email: who.email, Groups: who.groups, Role: roleOf(conn, who.groups), Claims: who.claims}
-	if err == nil && t.Role == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
+	t := trial{Subject: who.subject, Email: who.email, Groups: who.groups, Role: store.RoleID(roleOf(conn, who.groups)), Claims: who.claims}
+	if err == nil && t.Role == "" {
 		err = nobodyGetsIn(conn, who)
 		if !who.hasGroups {
 			t.MissingClaim = conn.GroupsClaim
@@ -206,6 +221,10 @@ func (s *Service) finishTrial(w http.ResponseWriter, r *http.Request, conn store
 // nobodyGetsIn fails a trial that went well at the provider and gives nobody a role: it
 // says which claim was missing, or what stood in it.
 func nobodyGetsIn(conn store.Connection, who person) *problem {
+	if !who.hasGroups && isSAML(conn) {
+		return refused(nil, "the sign-in works, but it gives nobody a role: the provider sent no attribute %q, and there is no default role. It sent: %s. "+
+			"Have the provider send the attribute, use the name of another attribute, or set a default role", conn.GroupsClaim, listed(who.claims))
+	}
 	if !who.hasGroups {
 		return refused(nil, "the sign-in works, but it gives nobody a role: the provider sent no claim %q, and there is no default role. It sent: %s. "+
 			"Have the provider add the claim to the ID token or userinfo, use the name of another claim, or set a default role", conn.GroupsClaim, listed(who.claims))

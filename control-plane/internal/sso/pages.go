@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
@@ -41,6 +40,9 @@ func (s *Service) fail(w http.ResponseWriter, r *http.Request, err error, isTria
 	p := problemOf(err)
 	id := access.From(r.Context()).RequestID
 	s.Log.WarnContext(r.Context(), "single sign-on ended without a session", "request_id", id, "status", p.status, "problem", clip(p.Error()), "trial", isTrial)
+	if s.Refused != nil && tenant != "" && !isTrial {
+		s.Refused(r.Context(), tenant, p.text)
+	}
 	out := page{Title: p.title, Text: sentence(p.text), RequestID: id}
 	switch {
 	case isTrial:
@@ -108,11 +110,14 @@ func (s *Service) showTrial(w http.ResponseWriter, r *http.Request, c store.Conn
 		},
 	}
 	role := "none: this person couldn't sign in"
-	if t.Role != cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
-		role = access.RoleName(t.Role)
+	if t.Role != "" {
+		role = roleText(string(t.Role))
 	}
 	out.Facts = append(out.Facts, fact{"Role", role})
 	out.Facts = append(out.Facts, fact{"Groups", groupsText(t.Groups, c.GroupsClaim)})
+	if isSAML(c) {
+		out.Facts = append(out.Facts, fact{"Attributes", listed(t.Claims)})
+	}
 	s.show(w, r, http.StatusOK, out)
 }
 

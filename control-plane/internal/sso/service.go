@@ -26,6 +26,9 @@ type Needs struct {
 	kit.Kit
 	// Egress is how providers are called.
 	Egress egress.Options
+	// Refused notes a sign-in that was refused, for the audit log of the tenant of that name;
+	// why never repeats what a stranger sent. May be nil.
+	Refused func(ctx context.Context, tenant, why string)
 	// StartsPerMinute is how many sign-ins one network may begin; 0: no limit.
 	StartsPerMinute int
 }
@@ -54,13 +57,13 @@ func New(n Needs) *Service {
 type trial struct {
 	At time.Time `json:"at"`
 	// Settings are those that were tried.
-	Settings  int64              `json:"settings"`
-	Succeeded bool               `json:"succeeded"`
-	Problem   string             `json:"problem,omitempty"`
-	Subject   string             `json:"subject,omitempty"`
-	Email     string             `json:"email,omitempty"`
-	Groups    []string           `json:"groups,omitempty"`
-	Role      cloudv1.TenantRole `json:"role,omitempty"`
+	Settings  int64        `json:"settings"`
+	Succeeded bool         `json:"succeeded"`
+	Problem   string       `json:"problem,omitempty"`
+	Subject   string       `json:"subject,omitempty"`
+	Email     string       `json:"email,omitempty"`
+	Groups    []string     `json:"groups,omitempty"`
+	Role      store.RoleID `json:"role,omitempty"`
 	// MissingClaim is the one that the provider did not send although roles hang on it;
 	// Claims are the names of those that it did send.
 	MissingClaim string   `json:"missing_claim,omitempty"`
@@ -70,12 +73,15 @@ type trial struct {
 func (s *Service) message(c store.Connection, tenant string) *cloudv1.SsoConnection {
 	out := &cloudv1.SsoConnection{
 		Id: c.ID, TenantId: c.TenantID, Name: c.Name, Issuer: c.Issuer, ClientId: c.ClientID, HasClientSecret: c.ClientSecret != "",
-		Scopes: c.Scopes, GroupsClaim: c.GroupsClaim, DefaultRole: c.DefaultRole, Enabled: c.Enabled,
-		RedirectUri: s.URLs.RedirectURI(), LoginUrl: s.URLs.OIDCStart(tenant), LastTest: lastTest(c),
+		Scopes: c.Scopes, GroupsClaim: c.GroupsClaim, DefaultRole: roleText(c.DefaultRole), Enabled: c.Enabled,
+		Type: typeOf(c), RedirectUri: s.URLs.RedirectURI(), LoginUrl: s.URLs.OIDCStart(tenant), LastTest: lastTest(c),
 		CreatedAt: timestamppb.New(c.CreatedAt), UpdatedAt: timestamppb.New(c.UpdatedAt), Etag: tag(c), Staged: changeMessage(c),
 	}
 	for _, m := range c.GroupMappings {
-		out.GroupMappings = append(out.GroupMappings, &cloudv1.GroupMapping{Group: m.Group, Role: m.Role})
+		out.GroupMappings = append(out.GroupMappings, &cloudv1.GroupMapping{Group: m.Group, Role: roleText(string(m.Role))})
+	}
+	if isSAML(c) {
+		out.RedirectUri, out.Saml, out.SamlDetails = s.URLs.SAMLACS(c.ID), samlMessage(c), s.samlDetails(c)
 	}
 	return out
 }
@@ -87,7 +93,7 @@ func lastTest(c store.Connection) *cloudv1.SsoTest {
 		return nil
 	}
 	return &cloudv1.SsoTest{
-		At: timestamppb.New(t.At), Succeeded: t.Succeeded, Problem: t.Problem, Subject: t.Subject, Email: t.Email, Groups: t.Groups, Role: t.Role,
+		At: timestamppb.New(t.At), Succeeded: t.Succeeded, Problem: t.Problem, Subject: t.Subject, Email: t.Email, Groups: t.Groups, Role: roleText(string(t.Role)),
 		MissingClaim: t.MissingClaim, Claims: t.Claims,
 	}
 }

@@ -22,9 +22,11 @@ type staged struct {
 	ClientSecret string   `json:"client_secret"` // Sealed.
 	Scopes       []string `json:"scopes"`
 	GroupsClaim  string   `json:"groups_claim"`
-	Settings     int64    `json:"settings"`
-	Tested       int64    `json:"tested"`
-	LastTest     string   `json:"last_test"`
+	// SAML is nil in a change of an OpenID Connect connection.
+	SAML     *store.SAML `json:"saml,omitempty"`
+	Settings int64       `json:"settings"`
+	Tested   int64       `json:"tested"`
+	LastTest string      `json:"last_test"`
 }
 
 // next is a connection as it is after its staged change; the same one without a change.
@@ -39,6 +41,9 @@ func next(c store.Connection) (store.Connection, error) {
 	}
 	c.Issuer, c.ClientID, c.ClientSecret, c.Scopes, c.GroupsClaim = s.Issuer, s.ClientID, s.ClientSecret, s.Scopes, s.GroupsClaim
 	c.Settings, c.Tested, c.LastTest, c.Staged = s.Settings, s.Tested, s.LastTest, ""
+	if s.SAML != nil {
+		c.SAML = *s.SAML
+	}
 	return c, nil
 }
 
@@ -48,11 +53,12 @@ func stage(live store.Connection, changed *store.Connection) error {
 	after := *changed
 	changed.Issuer, changed.ClientID, changed.ClientSecret, changed.Scopes, changed.GroupsClaim = live.Issuer, live.ClientID, live.ClientSecret, live.Scopes, live.GroupsClaim
 	changed.Settings, changed.Tested, changed.LastTest, changed.Staged = live.Settings, live.Tested, live.LastTest, ""
+	changed.SAML = live.SAML
 	if !needsTrial(live, after) {
 		return nil
 	}
 	raw, err := json.Marshal(staged{
-		Issuer: after.Issuer, ClientID: after.ClientID, ClientSecret: after.ClientSecret, Scopes: after.Scopes, GroupsClaim: after.GroupsClaim,
+		SAML: &after.SAML, Issuer: after.Issuer, ClientID: after.ClientID, ClientSecret: after.ClientSecret, Scopes: after.Scopes, GroupsClaim: after.GroupsClaim,
 		Settings: after.Settings, Tested: after.Tested, LastTest: after.LastTest,
 	})
 	if err != nil {
@@ -65,7 +71,7 @@ func stage(live store.Connection, changed *store.Connection) error {
 // needsTrial tells a change that could break or redirect the sign-in.
 func needsTrial(a, b store.Connection) bool {
 	return a.Issuer != b.Issuer || a.ClientID != b.ClientID || a.ClientSecret != b.ClientSecret ||
-		!slices.Equal(a.Scopes, b.Scopes) || a.GroupsClaim != b.GroupsClaim
+		!slices.Equal(a.Scopes, b.Scopes) || a.GroupsClaim != b.GroupsClaim || !a.SAML.Equal(b.SAML)
 }
 
 func changeMessage(c store.Connection) *cloudv1.SsoChange {
@@ -73,9 +79,13 @@ func changeMessage(c store.Connection) *cloudv1.SsoChange {
 	if err != nil || c.Staged == "" {
 		return nil
 	}
-	return &cloudv1.SsoChange{
+	out := &cloudv1.SsoChange{
 		Issuer: n.Issuer, ClientId: n.ClientID, NewClientSecret: n.ClientSecret != c.ClientSecret, Scopes: n.Scopes, GroupsClaim: n.GroupsClaim, LastTest: lastTest(n),
 	}
+	if isSAML(n) {
+		out.Saml = samlMessage(n)
+	}
+	return out
 }
 
 // SwitchSsoConnection applies a staged change.
@@ -137,7 +147,7 @@ func (s *Service) findToChange(ctx context.Context, tx *store.Tx, id, readEtag s
 	if err := etag.Check(readEtag, tag(conn), "this connection"); err != nil {
 		return conn, err
 	}
-	return conn, mayGrantAll(ctx, conn)
+	return conn, mayGrantAll(ctx, tx, conn)
 }
 
 func testNeeded() error {

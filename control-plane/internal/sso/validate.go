@@ -12,8 +12,11 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 const (
@@ -41,16 +44,17 @@ func (s *Service) validate(c *store.Connection, secret string) error {
 		}
 	}
 	check("name", textProblem(c.Name, nameMax))
-	check("issuer", s.issuerProblem(c.Issuer))
-	check("client_id", textProblem(c.ClientID, clientIDMax))
-	if secret != "" {
-		check("client_secret", textProblem(secret, secretMax))
+	if isSAML(*c) {
+		s.checkSAML(*c, check)
+	} else {
+		check("issuer", s.issuerProblem(c.Issuer))
+		check("client_id", textProblem(c.ClientID, clientIDMax))
+		if secret != "" {
+			check("client_secret", textProblem(secret, secretMax))
+		}
+		check("scopes", scopesProblem(c.Scopes))
 	}
-	check("scopes", scopesProblem(c.Scopes))
 	check("groups_claim", textProblem(c.GroupsClaim, claimMax))
-	if c.DefaultRole != cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED && access.Permissions(c.DefaultRole) == nil {
-		check("default_role", "must be a role, or unspecified, so that people without a mapped group can't sign in")
-	}
 	check("group_mappings", mappingsProblem(c.GroupMappings))
 	return fault.InvalidFields(fields)
 }
@@ -126,32 +130,69 @@ func mappingsProblem(all []store.GroupMapping) string {
 			return fmt.Sprintf("group %q is listed twice; remove one", m.Group)
 		}
 		seen[m.Group] = true
-		if access.Permissions(m.Role) == nil {
-			return fmt.Sprintf("group %q: must have one of the roles owner, admin, billing, developer, auditor, viewer", m.Group)
+		if m.Role == "" {
+			return fmt.Sprintf("group %q: choose a role", m.Group)
 		}
 	}
 	return ""
 }
 
-// mayGrantAll holds every role that a connection gives against the caller's own.
-func mayGrantAll(ctx context.Context, c store.Connection) error {
-	holder := access.From(ctx).Role
-	given := []cloudv1.TenantRole{c.DefaultRole}
-	for _, m := range c.GroupMappings {
-		given = append(given, m.Role)
+// resolveRoles turns the names of roles into ids. An empty default role means that people
+// without a mapped group can't sign in.
+func resolveRoles(ctx context.Context, tx *store.Tx, c *store.Connection) error {
+	find := func(field, nameOrID string) (string, error) {
+		r, err := rights.FindRole(ctx, tx, c.TenantID, field, nameOrID)
+		return r.ID, err
 	}
-	for _, r := range given {
-		if r != cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED && !access.MayGrant(holder, r) {
-			return fault.New(fault.Denied, "ABOVE_CALLER", "this connection gives people the role %s, and your role is %s; ask an owner", access.RoleName(r), access.RoleName(holder))
+	var err error
+	if c.DefaultRole != "" {
+		if c.DefaultRole, err = find("default_role", c.DefaultRole); err != nil {
+			return err
+		}
+	}
+	for i := range c.GroupMappings {
+		id, err := find(fmt.Sprintf("group_mappings[%d].role", i), string(c.GroupMappings[i].Role))
+		if err != nil {
+			return err
+		}
+		c.GroupMappings[i].Role = store.RoleID(id)
+	}
+	return nil
+}
+
+// mayGrantAll holds every role that a connection gives against the caller's own rights.
+func mayGrantAll(ctx context.Context, tx *store.Tx, c store.Connection) error {
+	given := []string{c.DefaultRole}
+	for _, m := range c.GroupMappings {
+		given = append(given, string(m.Role))
+	}
+	for _, id := range given {
+		if id == "" {
+			continue
+		}
+		r, err := rights.NewReader(tx, c.TenantID).Role(ctx, id)
+		if err != nil {
+			return err
+		}
+		if err := principals.MayGive(access.From(ctx), rights.InTenant([]rights.Role{r}), "this connection gives people the role "+r.Name+", which"); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// roleText is how a role is shown: a fixed one by its name, a tenant's own by its id.
+func roleText(id string) string {
+	if _, fixed := permission.FixedRole(strings.TrimPrefix(id, rights.FixedID(""))); fixed {
+		return strings.TrimPrefix(id, rights.FixedID(""))
+	}
+	return id
+}
+
 func fromMappings(all []*cloudv1.GroupMapping) []store.GroupMapping {
 	out := make([]store.GroupMapping, len(all))
 	for i, m := range all {
-		out[i] = store.GroupMapping{Group: m.GetGroup(), Role: m.GetRole()}
+		out[i] = store.GroupMapping{Group: m.GetGroup(), Role: store.RoleID(m.GetRole())}
 	}
 	return out
 }

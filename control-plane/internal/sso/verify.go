@@ -26,6 +26,8 @@ const (
 type person struct {
 	subject, email, name string
 	groups               []string
+	// unverified: the provider says that it doesn't know whether the address is theirs.
+	unverified bool
 	// hasGroups: the claim was there, if only as an empty list; claims are the names of
 	// all that were.
 	hasGroups bool
@@ -149,6 +151,7 @@ func (p *provider) person(ctx context.Context, client *http.Client, id *oidc.IDT
 	_, hasGroups = lookUp(claims, groupsClaim)
 	out := person{subject: id.Subject, groups: groups, name: displayName(claims), hasGroups: hasGroups, claims: slices.Sorted(maps.Keys(claims))}
 	out.claims = out.claims[:min(len(out.claims), claimsMax)]
+	out.unverified = claims["email_verified"] == false || claims["email_verified"] == "false"
 	if text, ok := claims["email"].(string); ok {
 		if out.email, err = mail.Address(text); err != nil {
 			out.email = "" // Shown only; nothing rests on it.
@@ -209,12 +212,16 @@ func groupsOf(claims map[string]any, name string) ([]string, error) {
 func displayName(claims map[string]any) string {
 	for _, k := range []string{"name", "preferred_username"} {
 		if text, ok := claims[k].(string); ok && strings.TrimSpace(text) != "" {
-			text = clip(strings.TrimSpace(text))
-			if r := []rune(text); len(r) > nameMax {
-				text = string(r[:nameMax])
-			}
-			return text
+			return shortName(text)
 		}
 	}
 	return ""
+}
+
+func shortName(text string) string {
+	text = clip(strings.TrimSpace(text))
+	if r := []rune(text); len(r) > nameMax {
+		text = string(r[:nameMax])
+	}
+	return text
 }

@@ -58,7 +58,6 @@ type User struct {
 
 // Membership is a user's place in a tenant.
 type Membership struct {
-	Role             cloudv1.TenantRole // Until its readers go over to bindings.
 	TenantID, UserID string
 	// ConnectionID is set if the groups of an identity provider decide the roles.
 	ConnectionID string
@@ -90,7 +89,6 @@ type Removal struct {
 
 // Invitation asks somebody in.
 type Invitation struct {
-	Role                 cloudv1.TenantRole // Until its readers go over to bindings.
 	TenantID, ID, Email  string
 	Roles                []string // Ids.
 	Digest               string   // Hex SHA-256 of the link's token.
@@ -101,8 +99,6 @@ type Invitation struct {
 // Key is an API key without its secrets. It may do what its owner may, narrowed by what it
 // says itself.
 type Key struct {
-	TenantRole         cloudv1.TenantRole      // Until its readers go over to bindings.
-	Roles              []cloudv1.NamespaceRole // Until its readers go over to bindings.
 	TenantID, ID, Name string
 	Kind               cloudv1.KeyKind
 	// OwnerID is a service account or a user.
@@ -213,7 +209,7 @@ type Connection struct {
 	Scopes      []string
 	GroupsClaim string
 	// DefaultRole is the id of the role of a user in no mapped group; empty: no access.
-	DefaultRole   cloudv1.TenantRole
+	DefaultRole   string
 	GroupMappings []GroupMapping
 	Enabled       bool
 	LastTest      string // JSON of the service's own.
@@ -259,8 +255,8 @@ func (s SAML) Equal(o SAML) bool {
 
 // GroupMapping gives a group of the provider a role.
 type GroupMapping struct {
-	Group string             `json:"group"`
-	Role  cloudv1.TenantRole `json:"role"` // Its form changes to RoleID when sign-in goes over.
+	Group string `json:"group"`
+	Role  RoleID `json:"role"`
 }
 
 // RoleID is the id of a role. In JSON that was written before roles had ids, it is a number.

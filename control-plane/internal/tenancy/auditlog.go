@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -12,6 +13,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
@@ -49,9 +51,9 @@ func auditFilter(r *cloudv1.ListAuditEventsRequest) (store.AuditFilter, error) {
 			wrong = append(wrong, fault.Field{Name: name, Problem: "must be a valid time"})
 		}
 		if name == "after" {
-			f.After = t.AsTime()
+			f.After, f.FromID = t.AsTime(), ids.Bound(ids.Audit, t.AsTime())
 		} else {
-			f.Before = t.AsTime()
+			f.Before, f.BelowID = t.AsTime(), ids.Bound(ids.Audit, t.AsTime().Add(time.Millisecond))
 		}
 	}
 	return f, fault.InvalidFields(wrong)
@@ -62,6 +64,7 @@ func auditMessage(e store.AuditEvent) (*cloudv1.AuditEvent, error) {
 		Id: e.ID, At: stamp(e.At), ActorType: e.ActorType, ActorId: e.ActorID, Actor: e.Actor, Action: e.Action,
 		TargetType: e.TargetType, TargetId: e.TargetID, Target: e.Target, RequestId: e.RequestID, Peer: e.Peer, UserAgent: e.UserAgent,
 		NamespaceId: e.NamespaceID, Namespace: e.Namespace,
+		Seq: e.Seq, PrevHash: e.PrevHash, Hash: e.Hash,
 	}
 	if len(e.Changes) == 0 {
 		return m, nil

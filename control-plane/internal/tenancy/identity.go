@@ -10,8 +10,8 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 )
@@ -35,16 +35,20 @@ func (s *Service) GetCurrentIdentity(ctx context.Context, _ *cloudv1.GetCurrentI
 	res := &cloudv1.GetCurrentIdentityResponse{Version: s.Version}
 	if c.KeyID != "" {
 		res.Key = &cloudv1.KeyIdentity{Id: c.KeyID, Name: c.Name}
-		res.Tenants = []*cloudv1.TenantAccess{s.accessMessage(c.TenantID, c.Tenant, c.Role)}
-		return res, nil
+		res.Tenants = []*cloudv1.TenantAccess{s.accessMessage(c.TenantID, c.Tenant, c.Rights)}
+		if c.UserID == "" {
+			return res, nil
+		}
 	}
 	var u store.User
-	var own []store.Access
+	var own []ownTenant
 	err := s.Store.ReadService(ctx, func(tx *store.Tx) (err error) {
 		if u, err = tx.GetUser(ctx, c.UserID); err != nil {
 			return missing(err, "user")
 		}
-		own, err = Own(ctx, tx, c)
+		if c.KeyID == "" {
+			own, err = withRights(ctx, tx, c)
+		}
 		return err
 	})
 	if err != nil {
@@ -52,19 +56,49 @@ func (s *Service) GetCurrentIdentity(ctx context.Context, _ *cloudv1.GetCurrentI
 	}
 	res.User = &cloudv1.User{Id: u.ID, Email: u.Email, Name: u.Name}
 	for _, a := range own {
-		res.Tenants = append(res.Tenants, s.accessMessage(a.Tenant.ID, a.Tenant.Name, a.Role))
+		res.Tenants = append(res.Tenants, s.accessMessage(a.Tenant.ID, a.Tenant.Name, a.rights))
 	}
 	return res, nil
 }
 
-func (s *Service) accessMessage(id, name string, role cloudv1.TenantRole) *cloudv1.TenantAccess {
-	return &cloudv1.TenantAccess{TenantId: id, Tenant: name, TenantUrl: s.URLs.Tenant(name), Role: role, Permissions: access.Permissions(role)}
+// ownTenant is a tenant of a user's and what they may do in it.
+type ownTenant struct {
+	store.Access
+	rights access.Rights
+}
+
+func withRights(ctx context.Context, tx *store.Tx, c access.Caller) (out []ownTenant, _ error) {
+	own, err := Own(ctx, tx, c)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range own {
+		may, err := rights.Of(ctx, tx, a.Tenant.ID, c.UserID)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ownTenant{a, may})
+	}
+	return out, nil
+}
+
+func (s *Service) accessMessage(id, name string, may access.Rights) *cloudv1.TenantAccess {
+	m := &cloudv1.TenantAccess{TenantId: id, Tenant: name, TenantUrl: s.URLs.Tenant(name), Roles: may.Roles}
+	for _, i := range permission.All() {
+		if may.Grants.Tenant(i.Permission) {
+			m.Permissions = append(m.Permissions, cloudv1.Permission(i.Permission))
+		}
+		if may.Grants.Anywhere(i.Permission) {
+			m.Somewhere = append(m.Somewhere, cloudv1.Permission(i.Permission))
+		}
+	}
+	return m
 }
 
 // MintToken gives a signed-in user a token for the jobs of one namespace.
 func (s *Service) MintToken(ctx context.Context, r *cloudv1.MintTokenRequest) (*cloudv1.MintTokenResponse, error) {
 	c := access.From(ctx)
-	if c.UserID == "" {
+	if c.KeyID != "" {
 		return nil, fault.New(fault.Denied, "KEY_NEEDS_NO_TOKEN", "tokens are only for people who are signed in; use your key directly at the tenant URL %s", s.URLs.Tenant(c.Tenant))
 	}
 	if r.GetNamespace() == "" {
@@ -95,19 +129,25 @@ func (s *Service) awaitTokenKeys(ctx context.Context) {
 }
 
 func (s *Service) mint(c access.Caller, n store.Namespace, now time.Time, private ed25519.PrivateKey, keyID string) (*cloudv1.MintTokenResponse, error) {
-	roles := access.NamespaceRoles(c.Role)
+	here := c.Rights.Grants.At(n.ID)
+	if here.None() {
+		return nil, fault.Missing("namespace")
+	}
 	// As they are on the wire. A whole second would put a token of somebody who was just
 	// let in again before the moment that cut them off.
 	now = now.Truncate(time.Millisecond)
 	expires := now.Add(usertoken.Life).Truncate(time.Second)
 	token, err := usertoken.Sign(private, keyID, usertoken.Claims{
-		TenantID: c.TenantID, NamespaceID: n.ID, UserID: c.UserID, IssuedAt: now, ExpiresAt: expires,
-		Grants: permission.Grants{{Permissions: celladmin.RoleSet(access.NamespaceRoleNames(roles))}}.At(n.ID),
+		TenantID: c.TenantID, NamespaceID: n.ID, UserID: c.UserID, Grants: here, IssuedAt: now, ExpiresAt: expires,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &cloudv1.MintTokenResponse{
-		Token: token, ExpiresAt: stamp(expires), Roles: roles, TenantUrl: s.URLs.Tenant(c.Tenant), Namespace: n.Name,
-	}, nil
+	res := &cloudv1.MintTokenResponse{
+		Token: token, ExpiresAt: stamp(expires), Permissions: here.All.Names(), TenantUrl: s.URLs.Tenant(c.Tenant), Namespace: n.Name,
+	}
+	for _, q := range here.Some {
+		res.InQueues = append(res.InQueues, &cloudv1.QueueGrant{Permissions: q.Permissions.Names(), Queues: q.Queues})
+	}
+	return res, nil
 }

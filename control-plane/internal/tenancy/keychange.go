@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
+	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 )
@@ -28,13 +29,13 @@ func changeable(ctx context.Context, tx *store.Tx, id string) (store.Key, error)
 	if !k.RevokedAt.IsZero() {
 		return k, fault.New(fault.Conflict, "KEY_REVOKED", "key %s was revoked, which can't be undone; create a new key", k.ID)
 	}
-	return k, MayHold(access.From(ctx), k)
+	return k, mayMake(ctx, tx, k)
 }
 
 // UpdateApiKey changes the fields that the mask names.
 func (s *Service) UpdateApiKey(ctx context.Context, r *cloudv1.UpdateApiKeyRequest) (*cloudv1.UpdateApiKeyResponse, error) {
 	paths := r.GetUpdateMask().GetPaths()
-	err := fault.InvalidMask(paths, "name", "namespaces", "roles", "expires_at")
+	err := fault.InvalidMask(paths, "name", "namespaces", "permissions", "queues", "cidrs", "expires_at")
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (s *Service) UpdateApiKey(ctx context.Context, r *cloudv1.UpdateApiKeyReque
 		if err := checkKey(k, s.Now()); err != nil {
 			return err
 		}
-		if err := MayHold(access.From(ctx), k); err != nil {
+		if err := mayMake(ctx, tx, k); err != nil {
 			return err
 		}
 		return change.Make(ctx, s.Kit, tx, "key.update", change.UpdateKey(&k), changes)
@@ -81,9 +82,15 @@ func edit(ctx context.Context, tx *store.Tx, k *store.Key, r *cloudv1.UpdateApiK
 				return nil, err
 			}
 			changes["namespace_ids"] = store.Change{Before: was.NamespaceIDs, After: k.NamespaceIDs}
-		case "roles":
-			k.Roles = r.GetRoles()
-			changes["roles"] = store.Change{Before: access.NamespaceRoleNames(was.Roles), After: access.NamespaceRoleNames(k.Roles)}
+		case "permissions":
+			k.Permissions = r.GetPermissions()
+			changes["permissions"] = store.Change{Before: was.Permissions, After: k.Permissions}
+		case "queues":
+			k.Queues = r.GetQueues()
+			changes["queues"] = store.Change{Before: was.Queues, After: k.Queues}
+		case "cidrs":
+			k.CIDRs = networks(r.GetCidrs())
+			changes["cidrs"] = store.Change{Before: was.CIDRs, After: k.CIDRs}
 		case "expires_at":
 			k.ExpiresAt = time.Time{}
 			if r.GetExpiresAt() != nil {
@@ -135,8 +142,8 @@ func (s *Service) RotateApiKey(ctx context.Context, r *cloudv1.RotateApiKeyReque
 		if err := change.Make(ctx, s.Kit, tx, "key.rotate", change.UpdateKey(&k), change.Fields{"overlap_seconds": {After: r.GetOverlapSeconds()}}); err != nil {
 			return err
 		}
-		res.ApiKey = s.keyMessage(k)
-		return nil
+		res.ApiKey, err = s.shownKey(ctx, tx, k)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -191,7 +198,7 @@ func (s *Service) RevokeApiKey(ctx context.Context, r *cloudv1.RevokeApiKeyReque
 		if err != nil || !k.RevokedAt.IsZero() {
 			return err
 		}
-		if err := MayHold(access.From(ctx), k); err != nil {
+		if err := mayEnd(ctx, tx, k); err != nil {
 			return err
 		}
 		return s.endKey(ctx, tx, &k, "")
@@ -213,15 +220,31 @@ func (s *Service) endKey(ctx context.Context, tx *store.Tx, k *store.Key, why st
 	return change.Make(ctx, s.Kit, tx, "key.revoke", change.UpdateKey(k), changes)
 }
 
-// leaveNamespace takes a namespace from every key. One that was good for it alone is
-// revoked: without it, its list would be empty and mean every namespace.
+// leaveNamespace takes a namespace from every key, and the roles that were given in it. A key
+// that was good for it alone is revoked: without it, its list would be empty and mean every
+// namespace.
 func (s *Service) leaveNamespace(ctx context.Context, tx *store.Tx, id string) error {
-	for k, err := range tx.AllKeys(ctx, access.From(ctx).TenantID, false) {
+	tenantID := access.From(ctx).TenantID
+	for k, err := range tx.AllKeys(ctx, tenantID, false) {
 		if err == nil {
 			err = s.leave(ctx, tx, k, id)
 		}
 		if err != nil {
 			return fmt.Errorf("take namespace %s from keys: %w", id, err)
+		}
+	}
+	given := store.All(func(p store.Page) ([]store.Binding, error) { return tx.BindingsIn(ctx, tenantID, id, p) }, func(b store.Binding) string { return b.ID })
+	names := principals.NewNamer(tx, tenantID)
+	for b, err := range given {
+		if err != nil {
+			return fmt.Errorf("take the roles of namespace %s away: %w", id, err)
+		}
+		named, err := names.Binding(ctx, b)
+		if err != nil {
+			return err
+		}
+		if err := change.Make(ctx, s.Kit, tx, "role_binding.delete", change.DeleteBinding(named), change.Fields{"reason": {After: "its namespace was deleted"}}); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -2,7 +2,9 @@ package tenancy
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -10,14 +12,20 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 const (
 	// keyNamespacesMax bounds the namespaces of one key: proxies hold them in memory. A
 	// cell takes no more.
 	keyNamespacesMax = 64
+	// keyQueuesMax and keyCIDRsMax are a cell's too.
+	keyQueuesMax = 64
+	keyCIDRsMax  = 32
 	// keyLifeMax keeps an end inside what a count of nanoseconds can tell, which stops in
 	// the year 2262.
 	keyLifeMax = 100 * 365 * 24 * time.Hour
@@ -33,35 +41,31 @@ func checkKey(k store.Key, now time.Time) error {
 		add("name", "%s", p)
 	}
 	switch k.Kind {
-	case cloudv1.KeyKind_KEY_KIND_JOBS:
-		if len(k.Roles) == 0 {
-			add("roles", "a key for jobs needs at least one of admin, operator, producer, worker, viewer")
-		}
-		if k.TenantRole != cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
-			add("tenant_role", "only applies to management keys; leave it out")
-		}
-	case cloudv1.KeyKind_KEY_KIND_MANAGEMENT:
-		if len(k.Roles) > 0 {
-			add("roles", "only apply to keys for jobs; leave them out and set tenant_role")
-		}
-		if len(k.NamespaceIDs) > 0 {
-			add("namespaces", "a management key always covers the whole tenant; leave this out")
-		}
-		if access.Permissions(k.TenantRole) == nil {
-			add("tenant_role", "a management key needs one of %s", access.RoleNames())
-		}
+	case cloudv1.KeyKind_KEY_KIND_JOBS, cloudv1.KeyKind_KEY_KIND_MANAGEMENT, cloudv1.KeyKind_KEY_KIND_PERSONAL:
 	default:
-		add("kind", "must be KEY_KIND_JOBS or KEY_KIND_MANAGEMENT")
+		add("kind", "must be KEY_KIND_JOBS, KEY_KIND_MANAGEMENT or KEY_KIND_PERSONAL")
 	}
-	for i, r := range k.Roles {
-		if access.NamespaceRoleName(r) == "" {
-			add(fmt.Sprintf("roles[%d]", i), "isn't a role")
-		} else if slices.Contains(k.Roles[:i], r) {
-			add(fmt.Sprintf("roles[%d]", i), "is listed twice")
+	for i, name := range k.Permissions {
+		if _, ok := permission.Named(name); !ok {
+			add(fmt.Sprintf("permissions[%d]", i), "%q is no permission; ListPermissions lists them", name)
 		}
 	}
-	if len(k.NamespaceIDs) > keyNamespacesMax {
-		add("namespaces", "can't have more than %d; leave it empty for all namespaces", keyNamespacesMax)
+	for i, pattern := range k.Queues {
+		if err := permission.CheckPattern(pattern); err != nil {
+			add(fmt.Sprintf("queues[%d]", i), "%s", err)
+		}
+	}
+	for i, c := range k.CIDRs {
+		if _, err := netip.ParsePrefix(c); err != nil {
+			add(fmt.Sprintf("cidrs[%d]", i), "must be a network such as 203.0.113.0/24 or 2001:db8::/32, or a single address")
+		}
+	}
+	for field, n := range map[string]struct{ has, most int }{
+		"namespaces": {len(k.NamespaceIDs), keyNamespacesMax}, "queues": {len(k.Queues), keyQueuesMax}, "cidrs": {len(k.CIDRs), keyCIDRsMax},
+	} {
+		if n.has > n.most {
+			add(field, "can't have more than %d; leave it empty for all", n.most)
+		}
 	}
 	if ended(k.ExpiresAt, now) {
 		add("expires_at", "is in the past")
@@ -72,28 +76,166 @@ func checkKey(k store.Key, now time.Time) error {
 	return fault.InvalidFields(wrong)
 }
 
-// MayHold refuses to make, change or end a key that may do more than the caller. Ending
-// counts too: rotating a key gives it to the caller, and revoking it stops its users.
-func MayHold(c access.Caller, k store.Key) error {
-	if k.Kind == cloudv1.KeyKind_KEY_KIND_MANAGEMENT {
-		if access.MayGrant(c.Role, k.TenantRole) {
-			return nil
-		}
-		return broader(c, "a management key with the role "+access.RoleName(k.TenantRole))
-	}
-	held := access.NamespaceRoleNames(access.NamespaceRoles(c.Role))
-	for _, r := range k.Roles {
-		for a := identity.Enqueue; a <= identity.Administer; a++ {
-			if identity.Allows([]string{access.NamespaceRoleName(r)}, a) && !identity.Allows(held, a) {
-				return broader(c, "a key for jobs with the role "+access.NamespaceRoleName(r))
-			}
-		}
+// checkOwner says what is wrong with whose a key shall be.
+func checkOwner(k store.Key, r *cloudv1.CreateApiKeyRequest) error {
+	personal := k.Kind == cloudv1.KeyKind_KEY_KIND_PERSONAL
+	switch {
+	case personal && (len(r.GetRoles()) > 0 || r.GetOwner() != "" && r.GetOwner() != ownerMe):
+		return fault.InvalidField("owner", `a personal key belongs to who makes it; leave roles out, and owner out or "me"`)
+	case personal:
+		return nil
+	case r.GetOwner() == ownerMe:
+		return fault.InvalidField("kind", "a key of your own must be KEY_KIND_PERSONAL")
+	case r.GetOwner() != "" && len(r.GetRoles()) > 0:
+		return fault.InvalidField("roles", "a key may do what its owner may; give the service account the roles, or leave owner out for a new one")
+	case r.GetOwner() == "" && len(r.GetRoles()) == 0:
+		return fault.InvalidField("owner", "choose a service account, or roles for a new one, such as producer and worker")
 	}
 	return nil
 }
 
-func broader(c access.Caller, what string) error {
-	return fault.New(fault.Denied, "KEY_BROADER_THAN_CALLER", "%s can do more than your role %s in tenant %s; ask an owner or admin", what, access.RoleName(c.Role), c.Tenant)
+// ownerMe is the caller.
+const ownerMe = "me"
+
+// ownerOf finds the owner of a new key, or makes a service account for the key alone.
+func (s *Service) ownerOf(ctx context.Context, tx *store.Tx, k store.Key, r *cloudv1.CreateApiKeyRequest) (string, error) {
+	c := access.From(ctx)
+	switch {
+	case k.Kind == cloudv1.KeyKind_KEY_KIND_PERSONAL && c.UserID == "":
+		return "", fault.InvalidField("kind", "only a person can make a personal key; this call is made by a service account")
+	case k.Kind == cloudv1.KeyKind_KEY_KIND_PERSONAL:
+		return c.UserID, nil
+	case r.GetOwner() != "":
+		a, err := principals.FindServiceAccount(ctx, tx, r.GetOwner())
+		if gone(err) {
+			err = fault.InvalidField("owner", "%q is no service account of this tenant; ListServiceAccounts lists them", r.GetOwner())
+		}
+		return a.ID, err
+	}
+	if !c.May(permission.ServiceAccountUpdate) {
+		return "", fault.New(fault.Denied, "PERMISSION_DENIED", "to make a key with roles of its own you need the permission service_account.update; choose a service account as the owner")
+	}
+	return s.newOwner(ctx, tx, k, r.GetRoles())
+}
+
+// newOwner makes a service account for a key: with its roles in the key's namespaces, or in
+// the whole tenant.
+func (s *Service) newOwner(ctx context.Context, tx *store.Tx, k store.Key, names []string) (string, error) {
+	c := access.From(ctx)
+	roles, err := rights.FindRoles(ctx, tx, c.TenantID, "roles", names)
+	if err != nil {
+		return "", err
+	}
+	a := store.ServiceAccount{
+		TenantID: c.TenantID, ID: s.IDs.New(ids.ServiceAccount, k.CreatedAt), CreatedBy: c.ID(), CreatedAt: k.CreatedAt, UpdatedAt: k.CreatedAt, Version: 1,
+	}
+	if a.Name, err = freeAccountName(ctx, tx, c.TenantID, k); err != nil {
+		return "", err
+	}
+	var bindings []store.Binding
+	var given permission.Grants
+	for _, role := range roles {
+		for _, id := range orWhole(k.NamespaceIDs) {
+			b := principals.Bindings(s.Kit, c, c.TenantID, a.ID, "", []rights.Role{role}, k.CreatedAt)[0]
+			b.NamespaceID = id
+			bindings, given = append(bindings, b), append(given, role.Grant(id, ""))
+		}
+	}
+	if err := principals.MayGive(c, given, "this key"); err != nil {
+		return "", err
+	}
+	return a.ID, principals.NewServiceAccount(ctx, s.Kit, tx, a, bindings)
+}
+
+// orWhole is the whole tenant if there is no namespace.
+func orWhole(namespaceIDs []string) []string {
+	if len(namespaceIDs) == 0 {
+		return []string{""}
+	}
+	return namespaceIDs
+}
+
+// freeAccountName is the key's name, or if a service account has it, that and the key's id.
+func freeAccountName(ctx context.Context, tx *store.Tx, tenantID string, k store.Key) (string, error) {
+	_, err := tx.GetServiceAccountByName(ctx, tenantID, k.Name)
+	if errors.Is(err, store.ErrNotFound) {
+		return k.Name, nil
+	}
+	return fmt.Sprintf("%s (%s)", k.Name, strings.TrimPrefix(k.ID, "key_")), err
+}
+
+// mayMake refuses to make, change or rotate a key that may do more than the caller, and one
+// of somebody else: whoever rotates a key has it.
+func mayMake(ctx context.Context, tx *store.Tx, k store.Key) error {
+	c := access.From(ctx)
+	if strings.HasPrefix(k.OwnerID, string(ids.User)) && k.OwnerID != c.UserID {
+		return fault.New(fault.Denied, "PERSONAL_KEY", "key %s is somebody's own: only they can change it, and you can revoke it", k.ID)
+	}
+	if err := mayEnd(ctx, tx, k); err != nil {
+		return err
+	}
+	return withinCallersKey(ctx, tx, c, k)
+}
+
+// mayEnd refuses to end a key that may do more than the caller: revoking stops its users. A
+// disabled service account counts with what it may do when it is enabled again.
+func mayEnd(ctx context.Context, tx *store.Tx, k store.Key) error {
+	held, err := rights.NewReader(tx, k.TenantID).Held(ctx, k.OwnerID)
+	if err != nil {
+		return err
+	}
+	var grants permission.Grants
+	for _, h := range held {
+		grants = append(grants, h.Grant())
+	}
+	return principals.MayGive(access.From(ctx), grants.Narrow(rights.Limit(k)), "the key "+k.Name)
+}
+
+// withinCallersKey refuses a key that works longer, or from more networks, than the key that
+// makes it.
+func withinCallersKey(ctx context.Context, tx *store.Tx, c access.Caller, k store.Key) error {
+	if c.KeyID == "" {
+		return nil
+	}
+	by, err := tx.GetKey(ctx, k.TenantID, c.KeyID)
+	if err != nil {
+		return missing(err, "key")
+	}
+	if !by.ExpiresAt.IsZero() && (k.ExpiresAt.IsZero() || k.ExpiresAt.After(by.ExpiresAt)) {
+		return fault.InvalidField("expires_at", "can't be later than the end of the key that makes this call, %s", by.ExpiresAt.UTC().Format(timeForm))
+	}
+	if len(by.CIDRs) > 0 && (len(k.CIDRs) == 0 || slices.ContainsFunc(k.CIDRs, func(n string) bool { return !inNetworks(by.CIDRs, n) })) {
+		return fault.InvalidField("cidrs", "must be within the networks of the key that makes this call: %s", strings.Join(by.CIDRs, ", "))
+	}
+	return nil
+}
+
+// inNetworks reports whether a network lies in one of some.
+func inNetworks(in []string, network string) bool {
+	n, err := netip.ParsePrefix(network)
+	return err == nil && slices.ContainsFunc(in, func(text string) bool {
+		p, err := netip.ParsePrefix(text)
+		return err == nil && p.Bits() <= n.Bits() && p.Contains(n.Addr())
+	})
+}
+
+// networks writes networks in their one form: the address's other bits are zero, and a
+// single address is a network of one. What is none stays as it is, to be refused.
+func networks(texts []string) []string {
+	out := make([]string, 0, len(texts))
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(text)
+		if a, single := netip.ParseAddr(text); single == nil && a.Zone() == "" {
+			p, err = netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
+		}
+		if err == nil && !p.Addr().Is4In6() {
+			text = p.Masked().String()
+		}
+		if !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	return out
 }
 
 // namespaceIDs resolves names and ids of living namespaces, without repetition.

@@ -14,13 +14,16 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
+	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 )
 
 func (s *Service) keyMessage(k store.Key) *cloudv1.ApiKey {
 	m := &cloudv1.ApiKey{
-		Id: k.ID, TenantId: k.TenantID, Name: k.Name, Kind: k.Kind, NamespaceIds: k.NamespaceIDs, Roles: k.Roles, TenantRole: k.TenantRole,
+		Id: k.ID, TenantId: k.TenantID, Name: k.Name, Kind: k.Kind, OwnerId: k.OwnerID, Permissions: k.Permissions, NamespaceIds: k.NamespaceIDs,
+		Queues: k.Queues, Cidrs: k.CIDRs, LastUsedAt: stamp(k.LastUsedAt),
 		Prefix:    KeyPrefix(k),
 		ExpiresAt: stamp(k.ExpiresAt), RevokedAt: stamp(k.RevokedAt), CreatedAt: stamp(k.CreatedAt), CreatedBy: k.CreatedBy,
 		Sync:       syncOf(k.Generation, k.Observed, !k.RevokedAt.IsZero()),
@@ -32,9 +35,30 @@ func (s *Service) keyMessage(k store.Key) *cloudv1.ApiKey {
 	return m
 }
 
+// shownKey is a key with what is shown of its owner and of what it may do.
+func (s *Service) shownKey(ctx context.Context, tx *store.Tx, k store.Key) (*cloudv1.ApiKey, error) {
+	m := s.keyMessage(k)
+	owner, err := principals.NewNamer(tx, k.TenantID).Principal(ctx, k.OwnerID)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	may, err := rights.OfKey(ctx, tx, k)
+	if err != nil {
+		return nil, err
+	}
+	m.Owner = owner
+	for _, g := range may.Grants {
+		m.Effective = append(m.Effective, &cloudv1.EffectiveGrant{Permissions: g.Permissions.Names(), NamespaceIds: g.Namespaces, Queues: g.Queues})
+	}
+	return m, nil
+}
+
 func kindOf(k cloudv1.KeyKind) apikey.Kind {
-	if k == cloudv1.KeyKind_KEY_KIND_MANAGEMENT {
+	switch k {
+	case cloudv1.KeyKind_KEY_KIND_MANAGEMENT:
 		return apikey.Management
+	case cloudv1.KeyKind_KEY_KIND_PERSONAL:
+		return apikey.Personal
 	}
 	return apikey.DataPlane
 }
@@ -55,11 +79,17 @@ func (s *Service) CreateApiKey(ctx context.Context, r *cloudv1.CreateApiKeyReque
 		if k.NamespaceIDs, err = namespaceIDs(ctx, tx, r.GetNamespaces()); err != nil {
 			return err
 		}
+		if k.OwnerID, err = s.ownerOf(ctx, tx, k, r); err != nil {
+			return err
+		}
+		if err := mayMake(ctx, tx, k); err != nil {
+			return err
+		}
 		if err := s.insertKey(ctx, tx, k); err != nil {
 			return err
 		}
-		res.ApiKey = s.keyMessage(k)
-		return nil
+		res.ApiKey, err = s.shownKey(ctx, tx, k)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -79,7 +109,7 @@ func (s *Service) CreateApiKey(ctx context.Context, r *cloudv1.CreateApiKeyReque
 func (s *Service) keyOf(ctx context.Context, r *cloudv1.CreateApiKeyRequest) (k store.Key, secret string, _ error) {
 	c, now := access.From(ctx), s.Now()
 	k = store.Key{
-		TenantID: c.TenantID, Name: r.GetName(), Kind: r.GetKind(), Roles: r.GetRoles(), TenantRole: r.GetTenantRole(),
+		TenantID: c.TenantID, Name: r.GetName(), Kind: r.GetKind(), Permissions: r.GetPermissions(), Queues: r.GetQueues(), CIDRs: networks(r.GetCidrs()),
 		CreatedBy: c.ID(), CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1,
 	}
 	if r.GetExpiresAt() != nil {
@@ -91,10 +121,7 @@ func (s *Service) keyOf(ctx context.Context, r *cloudv1.CreateApiKeyRequest) (k 
 	if err := checkKey(k, now); err != nil {
 		return k, "", err
 	}
-	if k.Kind == cloudv1.KeyKind_KEY_KIND_MANAGEMENT && len(r.GetNamespaces()) > 0 {
-		return k, "", fault.InvalidField("namespaces", "a management key always covers the whole tenant; leave this out")
-	}
-	if err := MayHold(c, k); err != nil {
+	if err := checkOwner(k, r); err != nil {
 		return k, "", err
 	}
 	digest := r.GetDigest()
@@ -136,11 +163,11 @@ func (s *Service) insertKey(ctx context.Context, tx *store.Tx, k store.Key) erro
 	if err := s.within(ctx, tx, k.TenantID, "keys", tx.CountKeys, func(l limits) quota { return l.keys }); err != nil {
 		return err
 	}
-	changes := change.Fields{"name": {After: k.Name}}
-	if k.Kind == cloudv1.KeyKind_KEY_KIND_MANAGEMENT {
-		changes["tenant_role"] = store.Change{After: access.RoleName(k.TenantRole)}
-	} else {
-		changes["roles"], changes["namespace_ids"] = store.Change{After: access.NamespaceRoleNames(k.Roles)}, store.Change{After: k.NamespaceIDs}
+	changes := change.Fields{"name": {After: k.Name}, "owner_id": {After: k.OwnerID}}
+	for field, list := range map[string][]string{"permissions": k.Permissions, "namespace_ids": k.NamespaceIDs, "queues": k.Queues, "cidrs": k.CIDRs} {
+		if len(list) > 0 {
+			changes[field] = store.Change{After: list}
+		}
 	}
 	if !k.ExpiresAt.IsZero() {
 		changes["expires_at"] = store.Change{After: k.ExpiresAt.UTC().Format(timeForm)}
@@ -165,12 +192,17 @@ func (s *Service) keyObserved(ctx context.Context, id string, generation int64) 
 	if err != nil {
 		return nil, err
 	}
-	k, err := s.key(ctx, id)
-	return s.keyMessage(k), err
+	return s.key(ctx, id)
 }
 
-func (s *Service) key(ctx context.Context, id string) (store.Key, error) {
-	return kit.Read(ctx, s.Kit, func(tx *store.Tx) (store.Key, error) { return findKey(ctx, tx, id) })
+func (s *Service) key(ctx context.Context, id string) (*cloudv1.ApiKey, error) {
+	return kit.Read(ctx, s.Kit, func(tx *store.Tx) (*cloudv1.ApiKey, error) {
+		k, err := findKey(ctx, tx, id)
+		if err != nil {
+			return nil, err
+		}
+		return s.shownKey(ctx, tx, k)
+	})
 }
 
 func findKey(ctx context.Context, tx *store.Tx, id string) (store.Key, error) {
@@ -181,16 +213,44 @@ func findKey(ctx context.Context, tx *store.Tx, id string) (store.Key, error) {
 // GetApiKey tells about one key, revoked or not.
 func (s *Service) GetApiKey(ctx context.Context, r *cloudv1.GetApiKeyRequest) (*cloudv1.GetApiKeyResponse, error) {
 	k, err := s.key(ctx, r.GetKeyId())
-	return &cloudv1.GetApiKeyResponse{ApiKey: s.keyMessage(k)}, err
+	return &cloudv1.GetApiKeyResponse{ApiKey: k}, err
 }
 
 // ListApiKeys lists by id.
 func (s *Service) ListApiKeys(ctx context.Context, r *cloudv1.ListApiKeysRequest) (*cloudv1.ListApiKeysResponse, error) {
-	shown, next, err := listing.Of[store.Key, *cloudv1.ApiKey]{
-		Method: "ListApiKeys", Filter: []any{r.GetShowRevoked()}, Key: func(k store.Key) string { return k.ID }, Show: s.keyMessage,
-		Page: func(tx *store.Tx, tenantID string, p store.Page) ([]store.Key, error) {
-			return tx.ListKeys(ctx, tenantID, r.GetShowRevoked(), p)
+	shown, next, err := listing.Of[ownedKey, *cloudv1.ApiKey]{
+		Method: "ListApiKeys", Filter: []any{r.GetShowRevoked(), r.GetOwnerId()}, Key: func(k ownedKey) string { return k.ID },
+		Show: func(k ownedKey) *cloudv1.ApiKey {
+			m := s.keyMessage(k.Key)
+			m.Owner = k.owner
+			return m
+		},
+		Page: func(tx *store.Tx, tenantID string, p store.Page) ([]ownedKey, error) {
+			if r.GetOwnerId() != "" {
+				keys, err := tx.ListKeysOf(ctx, tenantID, r.GetOwnerId(), p)
+				return withOwners(ctx, tx, tenantID, keys, err)
+			}
+			keys, err := tx.ListKeys(ctx, tenantID, r.GetShowRevoked(), p)
+			return withOwners(ctx, tx, tenantID, keys, err)
 		},
 	}.Read(ctx, s.Kit, r)
 	return &cloudv1.ListApiKeysResponse{ApiKeys: shown, NextPageToken: next}, err
+}
+
+// ownedKey is a key with its owner's name.
+type ownedKey struct {
+	store.Key
+	owner string
+}
+
+func withOwners(ctx context.Context, tx *store.Tx, tenantID string, keys []store.Key, err error) (out []ownedKey, _ error) {
+	names := principals.NewNamer(tx, tenantID)
+	for _, k := range keys {
+		owner, nameErr := names.Principal(ctx, k.OwnerID)
+		if nameErr != nil && !errors.Is(nameErr, store.ErrNotFound) {
+			return nil, nameErr
+		}
+		out = append(out, ownedKey{k, owner})
+	}
+	return out, err
 }

@@ -20,7 +20,9 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/names"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
+	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 const (
@@ -184,19 +186,23 @@ func (s *Service) namespace(ctx context.Context, nameOrID string) (n store.Names
 	return n, t, err
 }
 
-// findNamespace finds a living namespace of the caller's tenant by name or id.
-func findNamespace(ctx context.Context, tx *store.Tx, nameOrID string) (n store.Namespace, err error) {
-	tenantID := access.From(ctx).TenantID
-	// No name has the form of an id: names have no capital letters and no underscore.
-	if ids.Is(ids.Namespace, nameOrID) {
-		n, err = tx.GetNamespace(ctx, tenantID, nameOrID)
-	} else {
-		n, err = tx.GetNamespaceByName(ctx, tenantID, nameOrID)
-	}
-	if err == nil && !n.DeletedAt.IsZero() {
-		return n, fault.Missing("namespace")
+// findNamespace finds a living namespace of the caller's tenant, by name or id, in which the
+// caller has a right.
+func findNamespace(ctx context.Context, tx *store.Tx, nameOrID string) (store.Namespace, error) {
+	c := access.From(ctx)
+	n, err := principals.FindNamespace(ctx, tx, c.TenantID, nameOrID)
+	if err == nil && !c.Knows(n.ID) {
+		err = store.ErrNotFound
 	}
 	return n, missing(err, "namespace")
+}
+
+// mayIn refuses what the caller may not do in a namespace that they know.
+func mayIn(ctx context.Context, p permission.Permission, n store.Namespace) error {
+	if c := access.From(ctx); !c.MayIn(p, n.ID) {
+		return fault.New(fault.Denied, "PERMISSION_DENIED", "you don't have the permission %s in namespace %s of tenant %s; ask an owner or admin for a role that has it", p, n.Name, c.Tenant)
+	}
+	return nil
 }
 
 // GetNamespace tells about one namespace.
@@ -215,10 +221,30 @@ func (s *Service) ListNamespaces(ctx context.Context, r *cloudv1.ListNamespacesR
 			if t, err = findTenant(ctx, tx); err != nil {
 				return nil, err
 			}
-			return tx.ListNamespaces(ctx, tenantID, p)
+			return known(ctx, p, func(p store.Page) ([]store.Namespace, error) { return tx.ListNamespaces(ctx, tenantID, p) })
 		},
 	}.Read(ctx, s.Kit, r)
 	return &cloudv1.ListNamespacesResponse{Namespaces: shown, NextPageToken: next}, err
+}
+
+// known lists the namespaces in which the caller has a right, as many as a page has.
+func known(ctx context.Context, p store.Page, list func(store.Page) ([]store.Namespace, error)) (out []store.Namespace, _ error) {
+	c := access.From(ctx)
+	for {
+		page, err := list(p)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range page {
+			if c.Knows(n.ID) && len(out) < p.Limit {
+				out = append(out, n)
+			}
+		}
+		if len(page) < p.Limit || len(out) == p.Limit {
+			return out, nil
+		}
+		p.After = page[len(page)-1].Name
+	}
 }
 
 // UpdateNamespace changes the fields that the mask names.
@@ -232,6 +258,9 @@ func (s *Service) UpdateNamespace(ctx context.Context, r *cloudv1.UpdateNamespac
 	var t store.Tenant
 	err = s.Write(ctx, func(tx *store.Tx) (err error) {
 		if n, err = findNamespace(ctx, tx, r.GetNamespace()); err != nil {
+			return err
+		}
+		if err := mayIn(ctx, permission.NamespaceUpdate, n); err != nil {
 			return err
 		}
 		if t, err = findTenant(ctx, tx); err != nil {
@@ -300,6 +329,9 @@ func (s *Service) DeleteNamespace(ctx context.Context, r *cloudv1.DeleteNamespac
 	err := s.Write(ctx, func(tx *store.Tx) error {
 		n, err := findNamespace(ctx, tx, r.GetNamespace())
 		if err != nil {
+			return err
+		}
+		if err := mayIn(ctx, permission.NamespaceDelete, n); err != nil {
 			return err
 		}
 		if err := etag.Check(r.GetEtag(), etag.Of(n.Version, n.ID), "this"); err != nil {

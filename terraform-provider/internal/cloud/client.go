@@ -59,6 +59,10 @@ type Client struct {
 	namespaces cloudv1connect.NamespaceServiceClient
 	keys       cloudv1connect.ApiKeyServiceClient
 	auth       cloudv1connect.AuthServiceClient
+	roles      cloudv1connect.RoleServiceClient
+	accounts   cloudv1connect.ServiceAccountServiceClient
+	groups     cloudv1connect.GroupServiceClient
+	members    cloudv1connect.MemberServiceClient
 
 	http      *http.Client
 	token     string
@@ -103,6 +107,10 @@ func New(o Options) (*Client, error) {
 	c.namespaces = cloudv1connect.NewNamespaceServiceClient(c.http, endpoint, opts)
 	c.keys = cloudv1connect.NewApiKeyServiceClient(c.http, endpoint, opts)
 	c.auth = cloudv1connect.NewAuthServiceClient(c.http, endpoint, opts)
+	c.roles = cloudv1connect.NewRoleServiceClient(c.http, endpoint, opts)
+	c.accounts = cloudv1connect.NewServiceAccountServiceClient(c.http, endpoint, opts)
+	c.groups = cloudv1connect.NewGroupServiceClient(c.http, endpoint, opts)
+	c.members = cloudv1connect.NewMemberServiceClient(c.http, endpoint, opts)
 	return c, nil
 }
 
@@ -111,6 +119,18 @@ func (c *Client) Namespaces() cloudv1connect.NamespaceServiceClient { return c.n
 
 // Keys speaks about API keys. Errors of its calls are *Error.
 func (c *Client) Keys() cloudv1connect.ApiKeyServiceClient { return c.keys }
+
+// Roles speaks about roles, role bindings and permissions. Errors of its calls are *Error.
+func (c *Client) Roles() cloudv1connect.RoleServiceClient { return c.roles }
+
+// ServiceAccounts speaks about service accounts. Errors of its calls are *Error.
+func (c *Client) ServiceAccounts() cloudv1connect.ServiceAccountServiceClient { return c.accounts }
+
+// Groups speaks about groups and who is in them. Errors of its calls are *Error.
+func (c *Client) Groups() cloudv1connect.GroupServiceClient { return c.groups }
+
+// Members speaks about members and invitations. Errors of its calls are *Error.
+func (c *Client) Members() cloudv1connect.MemberServiceClient { return c.members }
 
 // Operation bounds everything that one change of a resource does.
 func (c *Client) Operation(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -20,6 +20,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 // Kind is the class of an error.
@@ -186,24 +187,14 @@ func permissionOf(spec connect.Spec) string {
 		return ""
 	}
 	p, ok := proto.GetExtension(o, cloudv1.E_Permission).(cloudv1.Permission)
-	if !ok || p == cloudv1.Permission_PERMISSION_UNSPECIFIED {
-		return ""
+	if !ok || !permission.Permission(p).Known() {
+		return "" // Anybody may call it; a refusal says more itself.
 	}
 	return PermissionName(p)
 }
 
-// PermissionName is how people read a permission: KEY_WRITE.
-func PermissionName(p cloudv1.Permission) string {
-	return strings.TrimPrefix(p.String(), "PERMISSION_")
-}
-
-// RoleName is how people write a tenant role: admin. Empty for none.
-func RoleName(r cloudv1.TenantRole) string {
-	if r == cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED {
-		return ""
-	}
-	return strings.ToLower(strings.TrimPrefix(r.String(), "TENANT_ROLE_"))
-}
+// PermissionName is how people read a permission: key.create.
+func PermissionName(p cloudv1.Permission) string { return permission.Permission(p).String() }
 
 func unexpected(call, format string, args ...any) error {
 	return &Error{Kind: Failed, Call: call, Message: fmt.Sprintf(format, args...)}

@@ -13,7 +13,7 @@ type Identity struct {
 	TenantID    string   `tfsdk:"tenant_id"`
 	Tenant      string   `tfsdk:"tenant"`
 	TenantURL   string   `tfsdk:"tenant_url"` // Where the tenant's jobs and queues are.
-	Role        string   `tfsdk:"role"`
+	Roles       []string `tfsdk:"roles"`
 	Permissions []string `tfsdk:"permissions"`
 	KeyID       string   `tfsdk:"key_id"`
 	KeyName     string   `tfsdk:"key_name"`
@@ -50,7 +50,7 @@ func (c *Client) askIdentity(ctx context.Context) (Identity, error) {
 		return Identity{}, unexpected(call, "the tenant URL from the service isn't valid: %v", err)
 	}
 	id := Identity{
-		TenantID: t.GetTenantId(), Tenant: t.GetTenant(), TenantURL: base, Role: RoleName(t.GetRole()),
+		TenantID: t.GetTenantId(), Tenant: t.GetTenant(), TenantURL: base, Roles: t.GetRoles(),
 		KeyID: res.Msg.GetKey().GetId(), KeyName: res.Msg.GetKey().GetName(), Version: res.Msg.GetVersion(),
 	}
 	for _, p := range t.GetPermissions() {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
@@ -106,7 +107,7 @@ func fromProblem(call string, res *http.Response, data []byte) error {
 	}
 	e := &Error{
 		Kind: kindOfStatus(res.StatusCode), Call: call, Reason: string(p.Code), Message: apikey.Redact(p.Error), RequestID: p.RequestID,
-		Permission: "JOB_OPERATE", RetryAfter: retryAfter(res.Header),
+		Permission: neededFor(call).String(), RetryAfter: retryAfter(res.Header),
 	}
 	e.RequestID = cmp.Or(e.RequestID, res.Header.Get("X-Request-Id"))
 	if p.RetryAfterMS > 0 {
@@ -120,6 +121,13 @@ func fromProblem(call string, res *http.Response, data []byte) error {
 		e.transient = true
 	}
 	return e
+}
+
+// neededFor is what a call at the tenant URL asks for.
+func neededFor(call string) permission.Permission {
+	return map[string]permission.Permission{
+		"GetQueue": permission.QueueRead, "PutQueue": permission.QueueUpdate, "DeleteQueue": permission.QueueDelete,
+	}[call]
 }
 
 func kindOfStatus(status int) Kind {

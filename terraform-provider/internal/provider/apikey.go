@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -18,6 +17,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/setplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
@@ -43,8 +43,11 @@ type apiKeyModel struct {
 	Name            types.String         `tfsdk:"name"`
 	Kind            types.String         `tfsdk:"kind"`
 	Namespaces      types.Set            `tfsdk:"namespaces"`
+	OwnerID         types.String         `tfsdk:"owner_id"`
 	Roles           types.Set            `tfsdk:"roles"`
-	TenantRole      types.String         `tfsdk:"tenant_role"`
+	Permissions     types.Set            `tfsdk:"permissions"`
+	Queues          types.Set            `tfsdk:"queues"`
+	CIDRs           types.Set            `tfsdk:"cidrs"`
 	ExpiresAt       timetypes.RFC3339    `tfsdk:"expires_at"`
 	SecretWO        types.String         `tfsdk:"secret_wo"`
 	SecretWOVersion types.Int64          `tfsdk:"secret_wo_version"`
@@ -71,8 +74,11 @@ func newAPIKey() resource.Resource {
 func apiKeySchema() schema.Schema {
 	stable := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
 	return schema.Schema{
+		Version: 1, // 0 had tenant_role.
 		MarkdownDescription: "An API key whose secret is generated on this machine by the ephemeral resource `corvo_api_key_secret`. Corvo Cloud only receives the key's " +
 			"id and SHA-256 digest; the key itself is never stored in a plan or the state, and can't be read back.\n\n" +
+			"**What the key may do.** A key belongs to a service account and may do what that may. Choose one with `owner_id`, and give it roles with `corvo_role_binding`; or set " +
+			"`roles`, and a service account is created for this key alone and deleted with it. `permissions`, `namespaces`, `queues` and `cidrs` narrow the key further.\n\n" +
 			"**Rotation.** Increase `secret_wo_version`: the key gets the secret of that run, and the old secret keeps working for `rotation_overlap`, so that " +
 			"you can switch everything that uses it. As long as the version stays the same, the secret is ignored, so plans stay empty although the " +
 			"ephemeral resource generates another key in every run. If the new secret has another key id, as it usually does, the rotation creates a new key: " +
@@ -88,31 +94,58 @@ func apiKeySchema() schema.Schema {
 				MarkdownDescription: "Name shown to people; doesn't have to be unique.",
 			},
 			"kind": schema.StringAttribute{
-				Required:            true,
-				Validators:          []validator.String{keyKind()},
-				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				MarkdownDescription: "`dp` for jobs at the tenant URL, `mg` for management (the control API, and queues at the tenant URL). Changing it replaces the key.",
+				Required:      true,
+				Validators:    []validator.String{keyKind()},
+				PlanModifiers: []planmodifier.String{stringplanmodifier.RequiresReplace()},
+				MarkdownDescription: "`dp` for jobs at the tenant URL, `mg` for management (the control API, and the tenant URL). Changing it replaces the key. " +
+					"A personal key (`pat`) belongs to a person, who creates it in the console or with `corvo keys create`.",
+			},
+			"owner_id": schema.StringAttribute{
+				Optional:      true,
+				Computed:      true,
+				Validators:    []validator.String{serviceAccountID()},
+				PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown(), stringplanmodifier.RequiresReplaceIfConfigured()},
+				MarkdownDescription: "Id of the service account (`sa_…`) that the key belongs to. Set either this or `roles`. " +
+					"Changing it replaces the key.",
+			},
+			"roles": schema.SetAttribute{
+				Optional:    true,
+				ElementType: types.StringType,
+				Validators:  []validator.Set{setvalidator.SizeAtLeast(1), setvalidator.ValueStringsAre(stringvalidator.LengthAtLeast(1))},
+				PlanModifiers: []planmodifier.Set{setplanmodifier.RequiresReplaceIf(replacesKey,
+					"Changing it replaces the key.", "Changing it replaces the key.")},
+				MarkdownDescription: "Names or ids of the roles of a service account that is created for this key alone: in `namespaces` if the key has some, else in the whole " +
+					"tenant. Set either this or `owner_id`. Can't exceed what the provider's token can do. Changing it replaces the key, as does adding to the " +
+					"`namespaces` of a key with roles. The service doesn't tell roles and later changes of that service account apart, so this isn't read back: after an " +
+					"import it is null, and the first value is only recorded.",
 			},
 			"namespaces": schema.SetAttribute{
 				Optional:    true,
 				ElementType: types.StringType,
 				Validators:  []validator.Set{setvalidator.SizeAtMost(64), setvalidator.ValueStringsAre(stringvalidator.LengthAtLeast(1))},
+				PlanModifiers: []planmodifier.Set{setplanmodifier.RequiresReplaceIf(widensKey,
+					"Adding to it replaces a key with roles.", "Adding to it replaces a key with `roles`.")},
 				MarkdownDescription: "Ids (`ns_…`, preferred: `corvo_namespace.….id`) or names of the namespaces the key can use. " +
-					"Default: every namespace of the tenant.",
+					"Default: every namespace in which its owner has a role.",
 			},
-			"roles": schema.SetAttribute{
+			"permissions": schema.SetAttribute{
+				Optional:            true,
+				ElementType:         types.StringType,
+				Validators:          []validator.Set{setvalidator.ValueStringsAre(permissionName())},
+				MarkdownDescription: "The only permissions of the owner that the key has, for example `job.enqueue`; `corvo_permissions` lists them. Default: all of the owner's.",
+			},
+			"queues": schema.SetAttribute{
+				Optional:            true,
+				ElementType:         types.StringType,
+				Validators:          []validator.Set{setvalidator.SizeAtMost(64), setvalidator.ValueStringsAre(queuePattern())},
+				MarkdownDescription: "The only queues the key can use: names, or beginnings of names followed by `*`. Default: all queues.",
+			},
+			"cidrs": schema.SetAttribute{
 				Optional:    true,
 				ElementType: types.StringType,
-				Validators:  []validator.Set{setvalidator.ValueStringsAre(stringvalidator.OneOf(namespaceRoles()...))},
-				MarkdownDescription: "Roles of a key of kind `dp`: at least one of `admin`, `operator`, `producer`, `worker`, `viewer`. " +
-					"Can't exceed what the provider's token can do.",
-			},
-			"tenant_role": schema.StringAttribute{
-				Optional:      true,
-				Validators:    []validator.String{stringvalidator.OneOf(tenantRoles()...)},
-				PlanModifiers: []planmodifier.String{stringplanmodifier.RequiresReplace()},
-				MarkdownDescription: "Tenant role of a key of kind `mg`: `owner`, `admin`, `billing`, `developer`, `auditor` or `viewer`. " +
-					"Changing it replaces the key.",
+				Validators:  []validator.Set{setvalidator.SizeAtMost(32), setvalidator.ValueStringsAre(networkForm{})},
+				MarkdownDescription: "The only networks from which the key works, for example `203.0.113.0/24` or `2001:db8::/32`; a single address is a network of one. " +
+					"Default: from anywhere.",
 			},
 			"expires_at": schema.StringAttribute{
 				Optional:            true,
@@ -168,12 +201,6 @@ func apiKeySchema() schema.Schema {
 	}
 }
 
-func namespaceRoles() []string { return []string{"admin", "operator", "producer", "worker", "viewer"} }
-
-func tenantRoles() []string {
-	return []string{"owner", "admin", "billing", "developer", "auditor", "viewer"}
-}
-
 func displayName() validator.String {
 	return stringvalidator.RegexMatches(regexp.MustCompile(`^\S(.*\S)?$`), "can't be empty, or start or end with a space")
 }
@@ -184,7 +211,8 @@ func keyID() validator.String {
 
 func keyFields() attributes {
 	return attributes{
-		"name": "name", "kind": "kind", "namespaces": "namespaces", "roles": "roles", "tenant_role": "tenant_role", "expires_at": "expires_at",
+		"name": "name", "kind": "kind", "owner": "owner_id", "roles": "roles", "namespaces": "namespaces", "permissions": "permissions", "queues": "queues",
+		"cidrs": "cidrs", "expires_at": "expires_at",
 		"key_id": "secret_wo", "digest": "secret_wo", "overlap_seconds": "rotation_overlap",
 	}
 }
@@ -213,35 +241,23 @@ func (wellFormedKey) ValidateString(_ context.Context, req validator.StringReque
 func (r *apiKeyResource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
 	var m apiKeyModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
-	if resp.Diagnostics.HasError() || m.Kind.IsUnknown() || m.Kind.IsNull() {
+	if resp.Diagnostics.HasError() {
 		return
 	}
-	wrong := func(name, problem string) {
-		resp.Diagnostics.AddAttributeError(path.Root(name), "Doesn't apply to kind "+m.Kind.ValueString(), problem)
+	switch {
+	case m.OwnerID.IsUnknown() || m.Roles.IsUnknown():
+	case m.OwnerID.IsNull() && m.Roles.IsNull():
+		resp.Diagnostics.AddAttributeError(path.Root("owner_id"), "The key belongs to nobody",
+			"Set owner_id to a service account, or roles for one that is created for this key alone, for example roles = [\"producer\"].")
+	case !m.OwnerID.IsNull() && !m.Roles.IsNull():
+		resp.Diagnostics.AddAttributeError(path.Root("roles"), "The key has both an owner and roles",
+			"A key may do what its owner may. Give the service account roles with corvo_role_binding, or leave owner_id out.")
 	}
-	hasRoles := m.Roles.IsUnknown() || len(m.Roles.Elements()) > 0
-	switch apikey.Kind(m.Kind.ValueString()) {
-	case apikey.DataPlane:
-		if !hasRoles {
-			wrong("roles", "A key of kind dp needs at least one of "+strings.Join(namespaceRoles(), ", ")+".")
-		}
-		if !m.TenantRole.IsNull() {
-			wrong("tenant_role", "Only a key of kind mg has a tenant_role. Set roles for a key of kind dp.")
-		}
-	case apikey.Management:
-		if m.TenantRole.IsNull() {
-			wrong("tenant_role", "A key of kind mg needs one of "+strings.Join(tenantRoles(), ", ")+".")
-		}
-		if m.Namespaces.IsUnknown() || len(m.Namespaces.Elements()) > 0 {
-			wrong("namespaces", "A key of kind mg always covers the whole tenant. Leave namespaces out.")
-		}
-		if hasRoles && !m.Roles.IsNull() {
-			wrong("roles", "Only a key of kind dp has roles. Set tenant_role for a key of kind mg.")
-		}
-	default:
+	if m.Kind.IsUnknown() || m.Kind.IsNull() {
+		return
 	}
 	if k, err := apikey.Parse(m.SecretWO.ValueString()); err == nil && string(k.Kind()) != m.Kind.ValueString() {
-		wrong("secret_wo", fmt.Sprintf("The secret is for a key of kind %s. Set the same kind in ephemeral.corvo_api_key_secret.", k.Kind()))
+		resp.Diagnostics.AddAttributeError(path.Root("secret_wo"), "Doesn't apply to kind "+m.Kind.ValueString(), fmt.Sprintf("The secret is for a key of kind %s. Set the same kind in ephemeral.corvo_api_key_secret.", k.Kind()))
 	}
 }
 
@@ -277,7 +293,8 @@ const sameVersion = "The places that store the secret only take the new one when
 
 // warnSameVersion: a key that is replaced has a new secret, whatever its number says.
 func warnSameVersion(plan, state apiKeyModel, diags *diag.Diagnostics) {
-	replaced := !plan.Kind.Equal(state.Kind) || !plan.TenantRole.Equal(state.TenantRole)
+	replaced := !plan.Kind.Equal(state.Kind) || !plan.OwnerID.IsUnknown() && !plan.OwnerID.Equal(state.OwnerID) ||
+		!state.SecretWOVersion.IsNull() && (!plan.Roles.Equal(state.Roles) || widens(plan.Roles, plan.Namespaces, state.Namespaces))
 	if replaced && plan.SecretWOVersion.Equal(state.SecretWOVersion) {
 		diags.AddAttributeWarning(path.Root("secret_wo_version"), "The key is replaced, but secret_wo_version stays the same", "The new key has a new secret. "+sameVersion)
 	}
@@ -293,7 +310,7 @@ func (r *apiKeyResource) create(ctx context.Context, o operation[apiKeyModel], m
 	if o.diags.HasError() {
 		return
 	}
-	key, err := r.insert(ctx, m, secret)
+	key, err := r.insert(ctx, m, secret, m.OwnerID.ValueString(), toStrings(m.Roles))
 	if err != nil {
 		addFieldErrors(o.diags, "create API key "+m.Name.ValueString(), err, keyFields())
 		return
@@ -324,12 +341,13 @@ func secretFrom(ctx context.Context, attribute func(context.Context, path.Path, 
 
 // insert hands over id and digest. The request id follows from the key, so a repeated call
 // meets its own first one; a later run forms another key and has nothing to meet.
-func (r *apiKeyResource) insert(ctx context.Context, m apiKeyModel, secret apikey.Key) (*cloudv1.ApiKey, error) {
+func (r *apiKeyResource) insert(ctx context.Context, m apiKeyModel, secret apikey.Key, owner string, roles []string) (*cloudv1.ApiKey, error) {
 	digest := secret.Digest()
 	res, err := r.cloud.Keys().CreateApiKey(ctx, connect.NewRequest(&cloudv1.CreateApiKeyRequest{
 		RequestId: deriveRequestID("create key", secret.ID(), fmt.Sprintf("%x", digest)),
-		Name:      m.Name.ValueString(), Kind: toKind(m.Kind), Namespaces: toStrings(m.Namespaces), Roles: toRoles(m.Roles),
-		TenantRole: toTenantRole(m.TenantRole), ExpiresAt: toTimestamp(m.ExpiresAt), KeyId: secret.ID(), Digest: digest[:],
+		Name:      m.Name.ValueString(), Kind: toKind(m.Kind), Owner: owner, Roles: roles,
+		Namespaces: toStrings(m.Namespaces), Permissions: toStrings(m.Permissions), Queues: toStrings(m.Queues), Cidrs: toStrings(m.CIDRs),
+		ExpiresAt: toTimestamp(m.ExpiresAt), KeyId: secret.ID(), Digest: digest[:],
 	}))
 	if err != nil {
 		return nil, err
@@ -395,7 +413,8 @@ func (r *apiKeyResource) change(ctx context.Context, plan, state apiKeyModel) (*
 	id := state.KeyID.ValueString()
 	req := &cloudv1.UpdateApiKeyRequest{
 		KeyId: id, Etag: state.ETag.ValueString(), UpdateMask: &fieldmaskpb.FieldMask{}, Name: plan.Name.ValueString(),
-		Namespaces: toStrings(plan.Namespaces), Roles: toRoles(plan.Roles), ExpiresAt: toTimestamp(plan.ExpiresAt),
+		Namespaces: toStrings(plan.Namespaces), Permissions: toStrings(plan.Permissions), Queues: toStrings(plan.Queues), Cidrs: toStrings(plan.CIDRs),
+		ExpiresAt: toTimestamp(plan.ExpiresAt),
 	}
 	for _, f := range []struct {
 		name string
@@ -403,7 +422,9 @@ func (r *apiKeyResource) change(ctx context.Context, plan, state apiKeyModel) (*
 	}{
 		{"name", plan.Name.Equal(state.Name)},
 		{"namespaces", slices.Equal(toStrings(plan.Namespaces), toStrings(state.Namespaces))},
-		{"roles", slices.Equal(toStrings(plan.Roles), toStrings(state.Roles))},
+		{"permissions", slices.Equal(toStrings(plan.Permissions), toStrings(state.Permissions))},
+		{"queues", slices.Equal(toStrings(plan.Queues), toStrings(state.Queues))},
+		{"cidrs", slices.Equal(toStrings(plan.CIDRs), toStrings(state.CIDRs))},
 		{"expires_at", plan.ExpiresAt.Equal(state.ExpiresAt)},
 	} {
 		if !f.same {
@@ -430,15 +451,15 @@ func (r *apiKeyResource) isAsPlanned(ctx context.Context, key *cloudv1.ApiKey, p
 	namespaces, err := r.namespacesAsWritten(ctx, plan.Namespaces, key.GetNamespaceIds())
 	now := plan
 	now.fill(key, namespaces)
-	return err == nil && now.Name.Equal(plan.Name) && now.Namespaces.Equal(plan.Namespaces) && now.Roles.Equal(plan.Roles) &&
-		now.ExpiresAt.Equal(plan.ExpiresAt)
+	return err == nil && now.Name.Equal(plan.Name) && now.Namespaces.Equal(plan.Namespaces) && now.Permissions.Equal(plan.Permissions) &&
+		now.Queues.Equal(plan.Queues) && now.CIDRs.Equal(plan.CIDRs) && now.ExpiresAt.Equal(plan.ExpiresAt)
 }
 
 // rotate gives the key a second secret, or, if the secret's id is another one, makes a
 // key that takes the old one's place.
 func (r *apiKeyResource) rotate(ctx context.Context, plan *apiKeyModel, key *cloudv1.ApiKey, secret apikey.Key) (*cloudv1.ApiKey, error) {
 	if secret.ID() != key.GetId() {
-		successor, err := r.insert(ctx, *plan, secret)
+		successor, err := r.insert(ctx, *plan, secret, key.GetOwnerId(), nil) // The same owner, whoever made it.
 		if err != nil {
 			return nil, err
 		}
@@ -509,7 +530,7 @@ func (r *apiKeyResource) end(ctx context.Context, id string, overlap time.Durati
 	}
 }
 
-// remove ends the key and its predecessors.
+// remove ends the key and its predecessors, and the service account that was made for it.
 func (r *apiKeyResource) remove(ctx context.Context, m apiKeyModel, diags *diag.Diagnostics) {
 	ids := []string{m.KeyID.ValueString()}
 	for _, item := range retiringItems(m.Retiring) {
@@ -519,6 +540,14 @@ func (r *apiKeyResource) remove(ctx context.Context, m apiKeyModel, diags *diag.
 		if err := r.revoke(ctx, id); err != nil {
 			addError(diags, "revoke API key "+id, err)
 		}
+	}
+	if diags.HasError() || m.Roles.IsNull() {
+		return
+	}
+	// Somebody may have made other keys of the service account: then it is theirs.
+	err := deleteServiceAccount(ctx, r.cloud, m.OwnerID.ValueString())
+	if err != nil && !cloud.Is(err, cloud.Conflict) {
+		addError(diags, "delete the service account of API key "+m.KeyID.ValueString(), err)
 	}
 }
 
@@ -539,6 +568,10 @@ func (r *apiKeyResource) adopt(ctx context.Context, id string, diags *diag.Diagn
 	key, err := r.get(ctx, id)
 	if err != nil {
 		addError(diags, fmt.Sprintf("import API key %q (use its id, key_…)", apikey.Redact(id)), err)
+		return m, false
+	}
+	if key.GetKind() == cloudv1.KeyKind_KEY_KIND_PERSONAL {
+		diags.AddError("Can't manage a personal key", fmt.Sprintf("%s belongs to %s, and only they can change it. Terraform manages keys of service accounts.", key.GetId(), key.GetOwner()))
 		return m, false
 	}
 	m = apiKeyModel{
@@ -606,12 +639,11 @@ func (m *apiKeyModel) fill(key *cloudv1.ApiKey, namespaces types.Set) {
 	m.TenantID = types.StringValue(key.GetTenantId())
 	m.Name = types.StringValue(key.GetName())
 	m.Kind = fromKind(key.GetKind())
+	m.OwnerID = types.StringValue(key.GetOwnerId())
 	m.Namespaces = namespaces
-	m.Roles = toSet(fromRoles(key.GetRoles()), m.Roles)
-	m.TenantRole = types.StringNull()
-	if role := cloud.RoleName(key.GetTenantRole()); role != "" {
-		m.TenantRole = types.StringValue(role)
-	}
+	m.Permissions = toSet(key.GetPermissions(), m.Permissions)
+	m.Queues = toSet(key.GetQueues(), m.Queues)
+	m.CIDRs = networksAsWritten(key.GetCidrs(), m.CIDRs)
 	m.ExpiresAt = instant(key.GetExpiresAt(), m.ExpiresAt)
 	m.SecretWO = types.StringNull()
 	m.Prefix = types.StringValue(key.GetPrefix())
@@ -625,5 +657,6 @@ func (m *apiKeyModel) fill(key *cloudv1.ApiKey, namespaces types.Set) {
 
 var (
 	_ resource.ResourceWithModifyPlan     = (*apiKeyResource)(nil)
+	_ resource.ResourceWithUpgradeState   = (*apiKeyResource)(nil)
 	_ resource.ResourceWithValidateConfig = (*apiKeyResource)(nil)
 )

@@ -3,7 +3,6 @@ package provider
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/attr"
@@ -26,32 +25,6 @@ func fromKind(k cloudv1.KeyKind) types.String {
 		}
 	}
 	return types.StringNull()
-}
-
-// Prefixes of the enums' values on the wire.
-const (
-	namespaceRolePrefix = "NAMESPACE_ROLE_"
-	tenantRolePrefix    = "TENANT_ROLE_"
-)
-
-func toRoles(v types.Set) []cloudv1.NamespaceRole {
-	var out []cloudv1.NamespaceRole
-	for _, word := range toStrings(v) {
-		out = append(out, cloudv1.NamespaceRole(cloudv1.NamespaceRole_value[namespaceRolePrefix+strings.ToUpper(word)]))
-	}
-	return out
-}
-
-func fromRoles(roles []cloudv1.NamespaceRole) []string {
-	out := make([]string, len(roles))
-	for i, r := range roles {
-		out[i] = strings.ToLower(strings.TrimPrefix(r.String(), namespaceRolePrefix))
-	}
-	return out
-}
-
-func toTenantRole(v types.String) cloudv1.TenantRole {
-	return cloudv1.TenantRole(cloudv1.TenantRole_value[tenantRolePrefix+strings.ToUpper(v.ValueString())])
 }
 
 func versionType() types.ObjectType {

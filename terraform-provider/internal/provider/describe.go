@@ -65,7 +65,7 @@ func trailer(text string, e *cloud.Error) string {
 	switch e.Kind {
 	case cloud.Denied:
 		if e.Permission != "" {
-			lines = append(lines, fmt.Sprintf("%s needs the permission %s. Use a management key whose role has it; "+
+			lines = append(lines, fmt.Sprintf("%s needs the permission %s. Use a management key of a service account that has it; "+
 				"data.corvo_current_identity shows what this key can do.", e.Call, e.Permission))
 		}
 	case cloud.Unauthenticated:

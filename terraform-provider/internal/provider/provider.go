@@ -57,7 +57,7 @@ func (p *corvoProvider) Metadata(_ context.Context, _ provider.MetadataRequest, 
 // Schema implements provider.Provider.
 func (p *corvoProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
 	resp.Schema = schema.Schema{
-		MarkdownDescription: "Namespaces, queues and API keys of [Corvo Cloud](https://corvo.cloud). Needs Terraform 1.11 or newer.",
+		MarkdownDescription: "Namespaces, queues, API keys, and who may do what, of [Corvo Cloud](https://corvo.cloud). Needs Terraform 1.11 or newer.",
 		Attributes: map[string]schema.Attribute{
 			"endpoint": schema.StringAttribute{
 				Optional: true,
@@ -203,13 +203,14 @@ func orDuration(v timetypes.GoDuration, otherwise time.Duration) time.Duration {
 
 // Resources implements provider.Provider.
 func (p *corvoProvider) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{newNamespace, newQueue, newAPIKey}
+	return []func() resource.Resource{newNamespace, newQueue, newAPIKey, newServiceAccount, newRole, newRoleBinding, newGroup, newGroupMember, newGroupMembers, newMember}
 }
 
 // DataSources implements provider.Provider.
 func (p *corvoProvider) DataSources(context.Context) []func() datasource.DataSource {
 	return []func() datasource.DataSource{
 		func() datasource.DataSource { return &identitySource{} },
+		newRoleSource, newRolesSource, newPermissionsSource, newServiceAccountSource,
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
-	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 // The values of --output.
@@ -426,6 +426,9 @@ func (s *session) createKeyCommand(f *adminFlags) *cobra.Command {
 			if in.Tenant == "" {
 				return usagef("--tenant is required")
 			}
+			if len(in.Roles)+len(in.Permissions) == 0 {
+				in.Roles = []string{permission.RoleAdmin}
+			}
 			in.Kind = apikey.Kind(kind)
 			if in.Kind != apikey.DataPlane && in.Kind != apikey.Management {
 				return usagef("--kind %q: use dp or mg", kind)
@@ -435,14 +438,17 @@ func (s *session) createKeyCommand(f *adminFlags) *cobra.Command {
 				return err
 			}
 			s.everywhere(ctx, c)
-			return s.emit(map[string]any{"id": k.ID(), "api_key": k.Reveal(), "roles": in.Roles},
+			return s.emit(map[string]any{"id": k.ID(), "api_key": k.Reveal(), "roles": in.Roles, "permissions": in.Permissions, "queues": in.Queues, "cidrs": in.CIDRs},
 				func(w io.Writer) { fmt.Fprintln(w, k.Reveal()) })
 		}),
 	}
 	fs := c.Flags()
 	fs.StringVar(&in.Tenant, "tenant", "", "`NAME` of the tenant")
 	fs.StringVar(&in.Name, "name", "", "name that says what uses the key")
-	fs.StringArrayVar(&in.Roles, "role", []string{identity.RoleAdmin}, "admin, operator, producer, worker or viewer; can be repeated")
+	fs.StringArrayVar(&in.Roles, "role", nil, "`ROLE` that the key has: admin, operator, producer, worker or viewer; can be repeated (default admin, unless --permission is set)")
+	fs.StringArrayVar(&in.Permissions, "permission", nil, "`NAME` of a permission that the key has, such as job.enqueue; can be repeated")
+	fs.StringArrayVar(&in.Queues, "queue", nil, "`PATTERN` of the queues to which the key is limited, such as email.*; can be repeated (default: all queues)")
+	fs.StringArrayVar(&in.CIDRs, "cidr", nil, "`ADDRESS` or prefix from which the key can be used, such as 10.1.0.0/16; can be repeated (default: any)")
 	fs.StringArrayVar(&in.Namespaces, "namespace", nil, "`NAME` of a namespace the key can use, the first is its default; can be repeated (default: all of the tenant)")
 	fs.StringVar(&kind, "kind", string(apikey.DataPlane), "dp (jobs) or mg (management)")
 	return c

@@ -74,7 +74,7 @@ It prints a line when it is ready. SIGTERM finishes running requests and exits.`
 	fs.StringVar(&f.masterKeyFile, "master-key-file", "", "`FILE` with the key (64 hex digits) that encrypts secrets in the database; older keys follow, one per line")
 	fs.StringVar(&f.Mail.URL, "smtp", "", "mail server, `HOST:PORT` or smtp(s)://[user:password@]host:port (env CORVO_SMTP)")
 	fs.StringVar(&f.Mail.From, "mail-from", "", "sender `ADDRESS` of emails")
-	fs.BoolVar(&f.AllowPrivateIssuers, "allow-private-issuers", false, "allow tenants' identity providers at private addresses")
+	fs.BoolVar(&f.AllowPrivateIssuers, "allow-private-issuers", false, "allow tenants' identity providers and audit sinks at private addresses")
 	fs.StringVar(&f.proxies, "trusted-proxies", "", trustedProxiesUsage)
 	fs.StringVar(&f.cert, "tls-cert", "", "certificate, PEM `FILE`")
 	fs.StringVar(&f.key, "tls-key", "", "private key of the certificate, PEM `FILE`")

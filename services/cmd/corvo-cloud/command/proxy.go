@@ -76,18 +76,17 @@ func (s *session) proxy(ctx context.Context, f proxyFlags) error {
 	if opts.TLS, err = publicTLS(f.cert, f.key); err != nil {
 		return err
 	}
+	if opts.Proxies, err = trustedProxies(f.proxies); err != nil {
+		return err
+	}
 	if f.control != "" {
 		carrier, err := ingress.NewCarrier(f.control, ingress.CarrierOptions{Logger: opts.Logger})
 		if err != nil {
 			return usagef("--control: %v", err)
 		}
 		defer carrier.Close()
-		trusted, err := trustedProxies(f.proxies)
-		if err != nil {
-			return err
-		}
 		opts.Front = func(data http.Handler) http.Handler {
-			return ingress.New(data, ingress.Options{Domain: f.domain, Control: carrier, Proxies: trusted})
+			return ingress.New(data, ingress.Options{Domain: f.domain, Control: carrier, Proxies: opts.Proxies})
 		}
 	}
 	s.tuneRuntime()

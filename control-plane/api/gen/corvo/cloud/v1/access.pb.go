@@ -98,12 +98,6 @@ const (
 	Permission_PERMISSION_SCHEDULE_READ          Permission = 105
 	Permission_PERMISSION_SCHEDULE_UPDATE        Permission = 106
 	Permission_PERMISSION_EVENT_READ             Permission = 107
-	Permission_PERMISSION_TENANT_WRITE           Permission = 11
-	Permission_PERMISSION_NAMESPACE_WRITE        Permission = 61
-	Permission_PERMISSION_KEY_WRITE              Permission = 26
-	Permission_PERMISSION_MEMBER_WRITE           Permission = 15
-	Permission_PERMISSION_SSO_WRITE              Permission = 29
-	Permission_PERMISSION_JOB_OPERATE            Permission = 95
 )
 
 // Enum value maps for Permission.
@@ -174,12 +168,6 @@ var (
 		105: "PERMISSION_SCHEDULE_READ",
 		106: "PERMISSION_SCHEDULE_UPDATE",
 		107: "PERMISSION_EVENT_READ",
-		// Duplicate value: 11: "PERMISSION_TENANT_WRITE",
-		// Duplicate value: 61: "PERMISSION_NAMESPACE_WRITE",
-		// Duplicate value: 26: "PERMISSION_KEY_WRITE",
-		// Duplicate value: 15: "PERMISSION_MEMBER_WRITE",
-		// Duplicate value: 29: "PERMISSION_SSO_WRITE",
-		// Duplicate value: 95: "PERMISSION_JOB_OPERATE",
 	}
 	Permission_value = map[string]int32{
 		"PERMISSION_UNSPECIFIED":            0,
@@ -247,12 +235,6 @@ var (
 		"PERMISSION_SCHEDULE_READ":          105,
 		"PERMISSION_SCHEDULE_UPDATE":        106,
 		"PERMISSION_EVENT_READ":             107,
-		"PERMISSION_TENANT_WRITE":           11,
-		"PERMISSION_NAMESPACE_WRITE":        61,
-		"PERMISSION_KEY_WRITE":              26,
-		"PERMISSION_MEMBER_WRITE":           15,
-		"PERMISSION_SSO_WRITE":              29,
-		"PERMISSION_JOB_OPERATE":            95,
 	}
 )
 
@@ -339,127 +321,6 @@ func (Sync) EnumDescriptor() ([]byte, []int) {
 	return file_corvo_cloud_v1_access_proto_rawDescGZIP(), []int{1}
 }
 
-// TenantRole is what a member or a management key is in a tenant.
-type TenantRole int32
-
-const (
-	TenantRole_TENANT_ROLE_UNSPECIFIED TenantRole = 0
-	TenantRole_TENANT_ROLE_OWNER       TenantRole = 1
-	TenantRole_TENANT_ROLE_ADMIN       TenantRole = 2
-	TenantRole_TENANT_ROLE_BILLING     TenantRole = 3
-	TenantRole_TENANT_ROLE_DEVELOPER   TenantRole = 4
-	TenantRole_TENANT_ROLE_AUDITOR     TenantRole = 5
-	TenantRole_TENANT_ROLE_VIEWER      TenantRole = 6
-)
-
-// Enum value maps for TenantRole.
-var (
-	TenantRole_name = map[int32]string{
-		0: "TENANT_ROLE_UNSPECIFIED",
-		1: "TENANT_ROLE_OWNER",
-		2: "TENANT_ROLE_ADMIN",
-		3: "TENANT_ROLE_BILLING",
-		4: "TENANT_ROLE_DEVELOPER",
-		5: "TENANT_ROLE_AUDITOR",
-		6: "TENANT_ROLE_VIEWER",
-	}
-	TenantRole_value = map[string]int32{
-		"TENANT_ROLE_UNSPECIFIED": 0,
-		"TENANT_ROLE_OWNER":       1,
-		"TENANT_ROLE_ADMIN":       2,
-		"TENANT_ROLE_BILLING":     3,
-		"TENANT_ROLE_DEVELOPER":   4,
-		"TENANT_ROLE_AUDITOR":     5,
-		"TENANT_ROLE_VIEWER":      6,
-	}
-)
-
-func (x TenantRole) Enum() *TenantRole {
-	p := new(TenantRole)
-	*p = x
-	return p
-}
-
-func (x TenantRole) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (TenantRole) Descriptor() protoreflect.EnumDescriptor {
-	return file_corvo_cloud_v1_access_proto_enumTypes[2].Descriptor()
-}
-
-func (TenantRole) Type() protoreflect.EnumType {
-	return &file_corvo_cloud_v1_access_proto_enumTypes[2]
-}
-
-func (x TenantRole) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use TenantRole.Descriptor instead.
-func (TenantRole) EnumDescriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_access_proto_rawDescGZIP(), []int{2}
-}
-
-// NamespaceRole is what a key or a member may do with the jobs of a namespace.
-type NamespaceRole int32
-
-const (
-	NamespaceRole_NAMESPACE_ROLE_UNSPECIFIED NamespaceRole = 0
-	NamespaceRole_NAMESPACE_ROLE_ADMIN       NamespaceRole = 1
-	NamespaceRole_NAMESPACE_ROLE_OPERATOR    NamespaceRole = 2
-	NamespaceRole_NAMESPACE_ROLE_PRODUCER    NamespaceRole = 3
-	NamespaceRole_NAMESPACE_ROLE_WORKER      NamespaceRole = 4
-	NamespaceRole_NAMESPACE_ROLE_VIEWER      NamespaceRole = 5
-)
-
-// Enum value maps for NamespaceRole.
-var (
-	NamespaceRole_name = map[int32]string{
-		0: "NAMESPACE_ROLE_UNSPECIFIED",
-		1: "NAMESPACE_ROLE_ADMIN",
-		2: "NAMESPACE_ROLE_OPERATOR",
-		3: "NAMESPACE_ROLE_PRODUCER",
-		4: "NAMESPACE_ROLE_WORKER",
-		5: "NAMESPACE_ROLE_VIEWER",
-	}
-	NamespaceRole_value = map[string]int32{
-		"NAMESPACE_ROLE_UNSPECIFIED": 0,
-		"NAMESPACE_ROLE_ADMIN":       1,
-		"NAMESPACE_ROLE_OPERATOR":    2,
-		"NAMESPACE_ROLE_PRODUCER":    3,
-		"NAMESPACE_ROLE_WORKER":      4,
-		"NAMESPACE_ROLE_VIEWER":      5,
-	}
-)
-
-func (x NamespaceRole) Enum() *NamespaceRole {
-	p := new(NamespaceRole)
-	*p = x
-	return p
-}
-
-func (x NamespaceRole) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (NamespaceRole) Descriptor() protoreflect.EnumDescriptor {
-	return file_corvo_cloud_v1_access_proto_enumTypes[3].Descriptor()
-}
-
-func (NamespaceRole) Type() protoreflect.EnumType {
-	return &file_corvo_cloud_v1_access_proto_enumTypes[3]
-}
-
-func (x NamespaceRole) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use NamespaceRole.Descriptor instead.
-func (NamespaceRole) EnumDescriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_access_proto_rawDescGZIP(), []int{3}
-}
-
 var file_corvo_cloud_v1_access_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
@@ -506,7 +367,7 @@ var File_corvo_cloud_v1_access_proto protoreflect.FileDescriptor
 
 const file_corvo_cloud_v1_access_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcorvo/cloud/v1/access.proto\x12\x0ecorvo.cloud.v1\x1a google/protobuf/descriptor.proto*\x86\x10\n" +
+	"\x1bcorvo/cloud/v1/access.proto\x12\x0ecorvo.cloud.v1\x1a google/protobuf/descriptor.proto*\xd8\x0e\n" +
 	"\n" +
 	"Permission\x12\x1a\n" +
 	"\x16PERMISSION_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -574,35 +435,13 @@ const file_corvo_cloud_v1_access_proto_rawDesc = "" +
 	"\x17PERMISSION_QUEUE_DELETE\x10h\x12\x1c\n" +
 	"\x18PERMISSION_SCHEDULE_READ\x10i\x12\x1e\n" +
 	"\x1aPERMISSION_SCHEDULE_UPDATE\x10j\x12\x19\n" +
-	"\x15PERMISSION_EVENT_READ\x10k\x12\x1b\n" +
-	"\x17PERMISSION_TENANT_WRITE\x10\v\x12\x1e\n" +
-	"\x1aPERMISSION_NAMESPACE_WRITE\x10=\x12\x18\n" +
-	"\x14PERMISSION_KEY_WRITE\x10\x1a\x12\x1b\n" +
-	"\x17PERMISSION_MEMBER_WRITE\x10\x0f\x12\x18\n" +
-	"\x14PERMISSION_SSO_WRITE\x10\x1d\x12\x1a\n" +
-	"\x16PERMISSION_JOB_OPERATE\x10_\x1a\x02\x10\x01*Q\n" +
+	"\x15PERMISSION_EVENT_READ\x10k*Q\n" +
 	"\x04Sync\x12\x14\n" +
 	"\x10SYNC_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fSYNC_PENDING\x10\x01\x12\x0e\n" +
 	"\n" +
 	"SYNC_READY\x10\x02\x12\x11\n" +
-	"\rSYNC_DELETING\x10\x03*\xbc\x01\n" +
-	"\n" +
-	"TenantRole\x12\x1b\n" +
-	"\x17TENANT_ROLE_UNSPECIFIED\x10\x00\x12\x15\n" +
-	"\x11TENANT_ROLE_OWNER\x10\x01\x12\x15\n" +
-	"\x11TENANT_ROLE_ADMIN\x10\x02\x12\x17\n" +
-	"\x13TENANT_ROLE_BILLING\x10\x03\x12\x19\n" +
-	"\x15TENANT_ROLE_DEVELOPER\x10\x04\x12\x17\n" +
-	"\x13TENANT_ROLE_AUDITOR\x10\x05\x12\x16\n" +
-	"\x12TENANT_ROLE_VIEWER\x10\x06*\xb9\x01\n" +
-	"\rNamespaceRole\x12\x1e\n" +
-	"\x1aNAMESPACE_ROLE_UNSPECIFIED\x10\x00\x12\x18\n" +
-	"\x14NAMESPACE_ROLE_ADMIN\x10\x01\x12\x1b\n" +
-	"\x17NAMESPACE_ROLE_OPERATOR\x10\x02\x12\x1b\n" +
-	"\x17NAMESPACE_ROLE_PRODUCER\x10\x03\x12\x19\n" +
-	"\x15NAMESPACE_ROLE_WORKER\x10\x04\x12\x19\n" +
-	"\x15NAMESPACE_ROLE_VIEWER\x10\x05:\\\n" +
+	"\rSYNC_DELETING\x10\x03:\\\n" +
 	"\n" +
 	"permission\x12\x1e.google.protobuf.MethodOptions\x18Ս\x03 \x01(\x0e2\x1a.corvo.cloud.v1.PermissionR\n" +
 	"permission:=\n" +
@@ -621,18 +460,16 @@ func file_corvo_cloud_v1_access_proto_rawDescGZIP() []byte {
 	return file_corvo_cloud_v1_access_proto_rawDescData
 }
 
-var file_corvo_cloud_v1_access_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_corvo_cloud_v1_access_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_corvo_cloud_v1_access_proto_goTypes = []any{
 	(Permission)(0),                    // 0: corvo.cloud.v1.Permission
 	(Sync)(0),                          // 1: corvo.cloud.v1.Sync
-	(TenantRole)(0),                    // 2: corvo.cloud.v1.TenantRole
-	(NamespaceRole)(0),                 // 3: corvo.cloud.v1.NamespaceRole
-	(*descriptorpb.MethodOptions)(nil), // 4: google.protobuf.MethodOptions
+	(*descriptorpb.MethodOptions)(nil), // 2: google.protobuf.MethodOptions
 }
 var file_corvo_cloud_v1_access_proto_depIdxs = []int32{
-	4, // 0: corvo.cloud.v1.permission:extendee -> google.protobuf.MethodOptions
-	4, // 1: corvo.cloud.v1.half_open:extendee -> google.protobuf.MethodOptions
-	4, // 2: corvo.cloud.v1.step_up:extendee -> google.protobuf.MethodOptions
+	2, // 0: corvo.cloud.v1.permission:extendee -> google.protobuf.MethodOptions
+	2, // 1: corvo.cloud.v1.half_open:extendee -> google.protobuf.MethodOptions
+	2, // 2: corvo.cloud.v1.step_up:extendee -> google.protobuf.MethodOptions
 	0, // 3: corvo.cloud.v1.permission:type_name -> corvo.cloud.v1.Permission
 	4, // [4:4] is the sub-list for method output_type
 	4, // [4:4] is the sub-list for method input_type
@@ -651,7 +488,7 @@ func file_corvo_cloud_v1_access_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cloud_v1_access_proto_rawDesc), len(file_corvo_cloud_v1_access_proto_rawDesc)),
-			NumEnums:      4,
+			NumEnums:      2,
 			NumMessages:   0,
 			NumExtensions: 3,
 			NumServices:   0,

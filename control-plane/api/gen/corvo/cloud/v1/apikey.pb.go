@@ -31,8 +31,10 @@ const (
 	KeyKind_KEY_KIND_UNSPECIFIED KeyKind = 0
 	// For jobs, at the tenant URL.
 	KeyKind_KEY_KIND_JOBS KeyKind = 1
-	// For this API, and for queues at the tenant URL.
+	// For this API, and for jobs at the tenant URL.
 	KeyKind_KEY_KIND_MANAGEMENT KeyKind = 2
+	// A person's own, for both.
+	KeyKind_KEY_KIND_PERSONAL KeyKind = 3
 )
 
 // Enum value maps for KeyKind.
@@ -41,11 +43,13 @@ var (
 		0: "KEY_KIND_UNSPECIFIED",
 		1: "KEY_KIND_JOBS",
 		2: "KEY_KIND_MANAGEMENT",
+		3: "KEY_KIND_PERSONAL",
 	}
 	KeyKind_value = map[string]int32{
 		"KEY_KIND_UNSPECIFIED": 0,
 		"KEY_KIND_JOBS":        1,
 		"KEY_KIND_MANAGEMENT":  2,
+		"KEY_KIND_PERSONAL":    3,
 	}
 )
 
@@ -85,10 +89,6 @@ type ApiKey struct {
 	Kind     KeyKind `protobuf:"varint,4,opt,name=kind,proto3,enum=corvo.cloud.v1.KeyKind" json:"kind,omitempty"`
 	// Namespace ids; empty: every namespace of the tenant.
 	NamespaceIds []string `protobuf:"bytes,5,rep,name=namespace_ids,json=namespaceIds,proto3" json:"namespace_ids,omitempty"`
-	// What a key for jobs may do.
-	Roles []NamespaceRole `protobuf:"varint,6,rep,packed,name=roles,proto3,enum=corvo.cloud.v1.NamespaceRole" json:"roles,omitempty"`
-	// Role of a management key.
-	TenantRole TenantRole `protobuf:"varint,7,opt,name=tenant_role,json=tenantRole,proto3,enum=corvo.cloud.v1.TenantRole" json:"tenant_role,omitempty"`
 	// corvo_dp_<id12>: how people recognize it.
 	Prefix   string           `protobuf:"bytes,8,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	Versions []*ApiKeyVersion `protobuf:"bytes,9,rep,name=versions,proto3" json:"versions,omitempty"`
@@ -102,8 +102,23 @@ type ApiKey struct {
 	Generation         uint64 `protobuf:"varint,15,opt,name=generation,proto3" json:"generation,omitempty"`
 	ObservedGeneration uint64 `protobuf:"varint,16,opt,name=observed_generation,json=observedGeneration,proto3" json:"observed_generation,omitempty"`
 	Etag               string `protobuf:"bytes,17,opt,name=etag,proto3" json:"etag,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Whose key it is: a service account (sa_) or a person (usr_). The key may do what its
+	// owner may, narrowed by permissions, namespace_ids and queues.
+	OwnerId string `protobuf:"bytes,18,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
+	// Name or email of the owner.
+	Owner string `protobuf:"bytes,19,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Names of permissions (job.enqueue); none: all of the owner's.
+	Permissions []string `protobuf:"bytes,20,rep,name=permissions,proto3" json:"permissions,omitempty"`
+	// Patterns of queues, a name or a prefix and *; none: all.
+	Queues []string `protobuf:"bytes,21,rep,name=queues,proto3" json:"queues,omitempty"`
+	// Networks from which the key works (203.0.113.0/24); none: from anywhere.
+	Cidrs []string `protobuf:"bytes,22,rep,name=cidrs,proto3" json:"cidrs,omitempty"`
+	// When the key was last used, to within some minutes; unset: never, or not yet known.
+	LastUsedAt *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=last_used_at,json=lastUsedAt,proto3" json:"last_used_at,omitempty"`
+	// What the key may do now.
+	Effective     []*EffectiveGrant `protobuf:"bytes,24,rep,name=effective,proto3" json:"effective,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApiKey) Reset() {
@@ -169,20 +184,6 @@ func (x *ApiKey) GetNamespaceIds() []string {
 		return x.NamespaceIds
 	}
 	return nil
-}
-
-func (x *ApiKey) GetRoles() []NamespaceRole {
-	if x != nil {
-		return x.Roles
-	}
-	return nil
-}
-
-func (x *ApiKey) GetTenantRole() TenantRole {
-	if x != nil {
-		return x.TenantRole
-	}
-	return TenantRole_TENANT_ROLE_UNSPECIFIED
 }
 
 func (x *ApiKey) GetPrefix() string {
@@ -255,6 +256,55 @@ func (x *ApiKey) GetEtag() string {
 	return ""
 }
 
+func (x *ApiKey) GetOwnerId() string {
+	if x != nil {
+		return x.OwnerId
+	}
+	return ""
+}
+
+func (x *ApiKey) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *ApiKey) GetPermissions() []string {
+	if x != nil {
+		return x.Permissions
+	}
+	return nil
+}
+
+func (x *ApiKey) GetQueues() []string {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *ApiKey) GetCidrs() []string {
+	if x != nil {
+		return x.Cidrs
+	}
+	return nil
+}
+
+func (x *ApiKey) GetLastUsedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastUsedAt
+	}
+	return nil
+}
+
+func (x *ApiKey) GetEffective() []*EffectiveGrant {
+	if x != nil {
+		return x.Effective
+	}
+	return nil
+}
+
 // ApiKeyVersion is one secret of a key; at most two work at a time.
 type ApiKeyVersion struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -316,13 +366,21 @@ type CreateApiKeyRequest struct {
 	Name      string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	Kind      KeyKind                `protobuf:"varint,4,opt,name=kind,proto3,enum=corvo.cloud.v1.KeyKind" json:"kind,omitempty"`
 	// Names or ids.
-	Namespaces []string               `protobuf:"bytes,5,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
-	Roles      []NamespaceRole        `protobuf:"varint,6,rep,packed,name=roles,proto3,enum=corvo.cloud.v1.NamespaceRole" json:"roles,omitempty"`
-	TenantRole TenantRole             `protobuf:"varint,7,opt,name=tenant_role,json=tenantRole,proto3,enum=corvo.cloud.v1.TenantRole" json:"tenant_role,omitempty"`
-	ExpiresAt  *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	Namespaces []string `protobuf:"bytes,5,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
+	// Roles, by name or id, of a service account that is made for the key alone, under the
+	// key's name: in its namespaces if the key names some, else in the tenant. Either these
+	// or an owner.
+	Roles     []string               `protobuf:"bytes,6,rep,name=roles,proto3" json:"roles,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// Both or neither: id and SHA-256 digest of a key made by the caller.
-	KeyId         string `protobuf:"bytes,9,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
-	Digest        []byte `protobuf:"bytes,10,opt,name=digest,proto3" json:"digest,omitempty"`
+	KeyId  string `protobuf:"bytes,9,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	Digest []byte `protobuf:"bytes,10,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Id or name of a service account, or "me" for a personal key.
+	Owner string `protobuf:"bytes,11,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Narrow the key; see ApiKey.
+	Permissions   []string `protobuf:"bytes,12,rep,name=permissions,proto3" json:"permissions,omitempty"`
+	Queues        []string `protobuf:"bytes,13,rep,name=queues,proto3" json:"queues,omitempty"`
+	Cidrs         []string `protobuf:"bytes,14,rep,name=cidrs,proto3" json:"cidrs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -392,18 +450,11 @@ func (x *CreateApiKeyRequest) GetNamespaces() []string {
 	return nil
 }
 
-func (x *CreateApiKeyRequest) GetRoles() []NamespaceRole {
+func (x *CreateApiKeyRequest) GetRoles() []string {
 	if x != nil {
 		return x.Roles
 	}
 	return nil
-}
-
-func (x *CreateApiKeyRequest) GetTenantRole() TenantRole {
-	if x != nil {
-		return x.TenantRole
-	}
-	return TenantRole_TENANT_ROLE_UNSPECIFIED
 }
 
 func (x *CreateApiKeyRequest) GetExpiresAt() *timestamppb.Timestamp {
@@ -423,6 +474,34 @@ func (x *CreateApiKeyRequest) GetKeyId() string {
 func (x *CreateApiKeyRequest) GetDigest() []byte {
 	if x != nil {
 		return x.Digest
+	}
+	return nil
+}
+
+func (x *CreateApiKeyRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *CreateApiKeyRequest) GetPermissions() []string {
+	if x != nil {
+		return x.Permissions
+	}
+	return nil
+}
+
+func (x *CreateApiKeyRequest) GetQueues() []string {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *CreateApiKeyRequest) GetCidrs() []string {
+	if x != nil {
+		return x.Cidrs
 	}
 	return nil
 }
@@ -577,11 +656,13 @@ func (x *GetApiKeyResponse) GetApiKey() *ApiKey {
 }
 
 type ListApiKeysRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	PageSize      int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	PageToken     string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	ShowRevoked   bool                   `protobuf:"varint,4,opt,name=show_revoked,json=showRevoked,proto3" json:"show_revoked,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Tenant      string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	PageSize    int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken   string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	ShowRevoked bool                   `protobuf:"varint,4,opt,name=show_revoked,json=showRevoked,proto3" json:"show_revoked,omitempty"`
+	// Only keys of this service account or person.
+	OwnerId       string `protobuf:"bytes,5,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -644,6 +725,13 @@ func (x *ListApiKeysRequest) GetShowRevoked() bool {
 	return false
 }
 
+func (x *ListApiKeysRequest) GetOwnerId() string {
+	if x != nil {
+		return x.OwnerId
+	}
+	return ""
+}
+
 type ListApiKeysResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ApiKeys       []*ApiKey              `protobuf:"bytes,1,rep,name=api_keys,json=apiKeys,proto3" json:"api_keys,omitempty"`
@@ -700,13 +788,16 @@ type UpdateApiKeyRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	KeyId  string                 `protobuf:"bytes,2,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
-	// Values of the fields named in update_mask: name, namespaces, roles, expires_at.
+	// Values of the fields named in update_mask: name, namespaces, permissions, queues, cidrs,
+	// expires_at.
 	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	Namespaces    []string               `protobuf:"bytes,4,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
-	Roles         []NamespaceRole        `protobuf:"varint,5,rep,packed,name=roles,proto3,enum=corvo.cloud.v1.NamespaceRole" json:"roles,omitempty"`
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	UpdateMask    *fieldmaskpb.FieldMask `protobuf:"bytes,7,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	Etag          string                 `protobuf:"bytes,8,opt,name=etag,proto3" json:"etag,omitempty"`
+	Permissions   []string               `protobuf:"bytes,9,rep,name=permissions,proto3" json:"permissions,omitempty"`
+	Queues        []string               `protobuf:"bytes,10,rep,name=queues,proto3" json:"queues,omitempty"`
+	Cidrs         []string               `protobuf:"bytes,11,rep,name=cidrs,proto3" json:"cidrs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -769,13 +860,6 @@ func (x *UpdateApiKeyRequest) GetNamespaces() []string {
 	return nil
 }
 
-func (x *UpdateApiKeyRequest) GetRoles() []NamespaceRole {
-	if x != nil {
-		return x.Roles
-	}
-	return nil
-}
-
 func (x *UpdateApiKeyRequest) GetExpiresAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ExpiresAt
@@ -795,6 +879,27 @@ func (x *UpdateApiKeyRequest) GetEtag() string {
 		return x.Etag
 	}
 	return ""
+}
+
+func (x *UpdateApiKeyRequest) GetPermissions() []string {
+	if x != nil {
+		return x.Permissions
+	}
+	return nil
+}
+
+func (x *UpdateApiKeyRequest) GetQueues() []string {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *UpdateApiKeyRequest) GetCidrs() []string {
+	if x != nil {
+		return x.Cidrs
+	}
+	return nil
 }
 
 type UpdateApiKeyResponse struct {
@@ -1079,16 +1184,13 @@ var File_corvo_cloud_v1_apikey_proto protoreflect.FileDescriptor
 
 const file_corvo_cloud_v1_apikey_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcorvo/cloud/v1/apikey.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbf\x05\n" +
+	"\x1bcorvo/cloud/v1/apikey.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a\x19corvo/cloud/v1/role.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd6\x06\n" +
 	"\x06ApiKey\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12+\n" +
 	"\x04kind\x18\x04 \x01(\x0e2\x17.corvo.cloud.v1.KeyKindR\x04kind\x12#\n" +
-	"\rnamespace_ids\x18\x05 \x03(\tR\fnamespaceIds\x123\n" +
-	"\x05roles\x18\x06 \x03(\x0e2\x1d.corvo.cloud.v1.NamespaceRoleR\x05roles\x12;\n" +
-	"\vtenant_role\x18\a \x01(\x0e2\x1a.corvo.cloud.v1.TenantRoleR\n" +
-	"tenantRole\x12\x16\n" +
+	"\rnamespace_ids\x18\x05 \x03(\tR\fnamespaceIds\x12\x16\n" +
 	"\x06prefix\x18\b \x01(\tR\x06prefix\x129\n" +
 	"\bversions\x18\t \x03(\v2\x1d.corvo.cloud.v1.ApiKeyVersionR\bversions\x129\n" +
 	"\n" +
@@ -1105,12 +1207,20 @@ const file_corvo_cloud_v1_apikey_proto_rawDesc = "" +
 	"generation\x18\x0f \x01(\x04R\n" +
 	"generation\x12/\n" +
 	"\x13observed_generation\x18\x10 \x01(\x04R\x12observedGeneration\x12\x12\n" +
-	"\x04etag\x18\x11 \x01(\tR\x04etag\"\x85\x01\n" +
+	"\x04etag\x18\x11 \x01(\tR\x04etag\x12\x19\n" +
+	"\bowner_id\x18\x12 \x01(\tR\aownerId\x12\x14\n" +
+	"\x05owner\x18\x13 \x01(\tR\x05owner\x12 \n" +
+	"\vpermissions\x18\x14 \x03(\tR\vpermissions\x12\x16\n" +
+	"\x06queues\x18\x15 \x03(\tR\x06queues\x12\x14\n" +
+	"\x05cidrs\x18\x16 \x03(\tR\x05cidrs\x12<\n" +
+	"\flast_used_at\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastUsedAt\x12<\n" +
+	"\teffective\x18\x18 \x03(\v2\x1e.corvo.cloud.v1.EffectiveGrantR\teffectiveJ\x04\b\x06\x10\aJ\x04\b\a\x10\b\"\x85\x01\n" +
 	"\rApiKeyVersion\x129\n" +
 	"\n" +
 	"created_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
-	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\x89\x03\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\x99\x03\n" +
 	"\x13CreateApiKeyRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1d\n" +
 	"\n" +
@@ -1119,15 +1229,17 @@ const file_corvo_cloud_v1_apikey_proto_rawDesc = "" +
 	"\x04kind\x18\x04 \x01(\x0e2\x17.corvo.cloud.v1.KeyKindR\x04kind\x12\x1e\n" +
 	"\n" +
 	"namespaces\x18\x05 \x03(\tR\n" +
-	"namespaces\x123\n" +
-	"\x05roles\x18\x06 \x03(\x0e2\x1d.corvo.cloud.v1.NamespaceRoleR\x05roles\x12;\n" +
-	"\vtenant_role\x18\a \x01(\x0e2\x1a.corvo.cloud.v1.TenantRoleR\n" +
-	"tenantRole\x129\n" +
+	"namespaces\x12\x14\n" +
+	"\x05roles\x18\x06 \x03(\tR\x05roles\x129\n" +
 	"\n" +
 	"expires_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x15\n" +
 	"\x06key_id\x18\t \x01(\tR\x05keyId\x12\x16\n" +
 	"\x06digest\x18\n" +
-	" \x01(\fR\x06digest\"_\n" +
+	" \x01(\fR\x06digest\x12\x14\n" +
+	"\x05owner\x18\v \x01(\tR\x05owner\x12 \n" +
+	"\vpermissions\x18\f \x03(\tR\vpermissions\x12\x16\n" +
+	"\x06queues\x18\r \x03(\tR\x06queues\x12\x14\n" +
+	"\x05cidrs\x18\x0e \x03(\tR\x05cidrsJ\x04\b\a\x10\b\"_\n" +
 	"\x14CreateApiKeyResponse\x12/\n" +
 	"\aapi_key\x18\x01 \x01(\v2\x16.corvo.cloud.v1.ApiKeyR\x06apiKey\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\"A\n" +
@@ -1135,29 +1247,33 @@ const file_corvo_cloud_v1_apikey_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x15\n" +
 	"\x06key_id\x18\x02 \x01(\tR\x05keyId\"D\n" +
 	"\x11GetApiKeyResponse\x12/\n" +
-	"\aapi_key\x18\x01 \x01(\v2\x16.corvo.cloud.v1.ApiKeyR\x06apiKey\"\x8b\x01\n" +
+	"\aapi_key\x18\x01 \x01(\v2\x16.corvo.cloud.v1.ApiKeyR\x06apiKey\"\xa6\x01\n" +
 	"\x12ListApiKeysRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\x12!\n" +
-	"\fshow_revoked\x18\x04 \x01(\bR\vshowRevoked\"p\n" +
+	"\fshow_revoked\x18\x04 \x01(\bR\vshowRevoked\x12\x19\n" +
+	"\bowner_id\x18\x05 \x01(\tR\aownerId\"p\n" +
 	"\x13ListApiKeysResponse\x121\n" +
 	"\bapi_keys\x18\x01 \x03(\v2\x16.corvo.cloud.v1.ApiKeyR\aapiKeys\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb9\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xda\x02\n" +
 	"\x13UpdateApiKeyRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x15\n" +
 	"\x06key_id\x18\x02 \x01(\tR\x05keyId\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
 	"namespaces\x18\x04 \x03(\tR\n" +
-	"namespaces\x123\n" +
-	"\x05roles\x18\x05 \x03(\x0e2\x1d.corvo.cloud.v1.NamespaceRoleR\x05roles\x129\n" +
+	"namespaces\x129\n" +
 	"\n" +
 	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12;\n" +
 	"\vupdate_mask\x18\a \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
 	"updateMask\x12\x12\n" +
-	"\x04etag\x18\b \x01(\tR\x04etag\"G\n" +
+	"\x04etag\x18\b \x01(\tR\x04etag\x12 \n" +
+	"\vpermissions\x18\t \x03(\tR\vpermissions\x12\x16\n" +
+	"\x06queues\x18\n" +
+	" \x03(\tR\x06queues\x12\x14\n" +
+	"\x05cidrs\x18\v \x03(\tR\x05cidrsJ\x04\b\x05\x10\x06\"G\n" +
 	"\x14UpdateApiKeyResponse\x12/\n" +
 	"\aapi_key\x18\x01 \x01(\v2\x16.corvo.cloud.v1.ApiKeyR\x06apiKey\"\xa4\x01\n" +
 	"\x13RotateApiKeyRequest\x12\x16\n" +
@@ -1175,18 +1291,19 @@ const file_corvo_cloud_v1_apikey_proto_rawDesc = "" +
 	"\x06key_id\x18\x02 \x01(\tR\x05keyId\x12#\n" +
 	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\"G\n" +
 	"\x14RevokeApiKeyResponse\x12/\n" +
-	"\aapi_key\x18\x01 \x01(\v2\x16.corvo.cloud.v1.ApiKeyR\x06apiKey*O\n" +
+	"\aapi_key\x18\x01 \x01(\v2\x16.corvo.cloud.v1.ApiKeyR\x06apiKey*f\n" +
 	"\aKeyKind\x12\x18\n" +
 	"\x14KEY_KIND_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rKEY_KIND_JOBS\x10\x01\x12\x17\n" +
-	"\x13KEY_KIND_MANAGEMENT\x10\x022\xcf\x04\n" +
+	"\x13KEY_KIND_MANAGEMENT\x10\x02\x12\x15\n" +
+	"\x11KEY_KIND_PERSONAL\x10\x032\xd3\x04\n" +
 	"\rApiKeyService\x12_\n" +
-	"\fCreateApiKey\x12#.corvo.cloud.v1.CreateApiKeyRequest\x1a$.corvo.cloud.v1.CreateApiKeyResponse\"\x04\xa8\xed\x18\x1a\x12Y\n" +
+	"\fCreateApiKey\x12#.corvo.cloud.v1.CreateApiKeyRequest\x1a$.corvo.cloud.v1.CreateApiKeyResponse\"\x04\xa8\xed\x18\x19\x12Y\n" +
 	"\tGetApiKey\x12 .corvo.cloud.v1.GetApiKeyRequest\x1a!.corvo.cloud.v1.GetApiKeyResponse\"\a\xa8\xed\x18\x18\x90\x02\x01\x12_\n" +
 	"\vListApiKeys\x12\".corvo.cloud.v1.ListApiKeysRequest\x1a#.corvo.cloud.v1.ListApiKeysResponse\"\a\xa8\xed\x18\x18\x90\x02\x01\x12_\n" +
-	"\fUpdateApiKey\x12#.corvo.cloud.v1.UpdateApiKeyRequest\x1a$.corvo.cloud.v1.UpdateApiKeyResponse\"\x04\xa8\xed\x18\x1a\x12_\n" +
-	"\fRotateApiKey\x12#.corvo.cloud.v1.RotateApiKeyRequest\x1a$.corvo.cloud.v1.RotateApiKeyResponse\"\x04\xa8\xed\x18\x1a\x12_\n" +
-	"\fRevokeApiKey\x12#.corvo.cloud.v1.RevokeApiKeyRequest\x1a$.corvo.cloud.v1.RevokeApiKeyResponse\"\x04\xa8\xed\x18\x1aBKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
+	"\fUpdateApiKey\x12#.corvo.cloud.v1.UpdateApiKeyRequest\x1a$.corvo.cloud.v1.UpdateApiKeyResponse\"\x04\xa8\xed\x18\x1a\x12c\n" +
+	"\fRotateApiKey\x12#.corvo.cloud.v1.RotateApiKeyRequest\x1a$.corvo.cloud.v1.RotateApiKeyResponse\"\b\xa8\xed\x18\x1a\xb8\xed\x18\x01\x12_\n" +
+	"\fRevokeApiKey\x12#.corvo.cloud.v1.RevokeApiKeyRequest\x1a$.corvo.cloud.v1.RevokeApiKeyResponse\"\x04\xa8\xed\x18\x1bBKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 
 var (
 	file_corvo_cloud_v1_apikey_proto_rawDescOnce sync.Once
@@ -1218,53 +1335,49 @@ var file_corvo_cloud_v1_apikey_proto_goTypes = []any{
 	(*RotateApiKeyResponse)(nil),  // 12: corvo.cloud.v1.RotateApiKeyResponse
 	(*RevokeApiKeyRequest)(nil),   // 13: corvo.cloud.v1.RevokeApiKeyRequest
 	(*RevokeApiKeyResponse)(nil),  // 14: corvo.cloud.v1.RevokeApiKeyResponse
-	(NamespaceRole)(0),            // 15: corvo.cloud.v1.NamespaceRole
-	(TenantRole)(0),               // 16: corvo.cloud.v1.TenantRole
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
-	(Sync)(0),                     // 18: corvo.cloud.v1.Sync
-	(*fieldmaskpb.FieldMask)(nil), // 19: google.protobuf.FieldMask
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(Sync)(0),                     // 16: corvo.cloud.v1.Sync
+	(*EffectiveGrant)(nil),        // 17: corvo.cloud.v1.EffectiveGrant
+	(*fieldmaskpb.FieldMask)(nil), // 18: google.protobuf.FieldMask
 }
 var file_corvo_cloud_v1_apikey_proto_depIdxs = []int32{
 	0,  // 0: corvo.cloud.v1.ApiKey.kind:type_name -> corvo.cloud.v1.KeyKind
-	15, // 1: corvo.cloud.v1.ApiKey.roles:type_name -> corvo.cloud.v1.NamespaceRole
-	16, // 2: corvo.cloud.v1.ApiKey.tenant_role:type_name -> corvo.cloud.v1.TenantRole
-	2,  // 3: corvo.cloud.v1.ApiKey.versions:type_name -> corvo.cloud.v1.ApiKeyVersion
-	17, // 4: corvo.cloud.v1.ApiKey.expires_at:type_name -> google.protobuf.Timestamp
-	17, // 5: corvo.cloud.v1.ApiKey.revoked_at:type_name -> google.protobuf.Timestamp
-	17, // 6: corvo.cloud.v1.ApiKey.created_at:type_name -> google.protobuf.Timestamp
-	18, // 7: corvo.cloud.v1.ApiKey.sync:type_name -> corvo.cloud.v1.Sync
-	17, // 8: corvo.cloud.v1.ApiKeyVersion.created_at:type_name -> google.protobuf.Timestamp
-	17, // 9: corvo.cloud.v1.ApiKeyVersion.expires_at:type_name -> google.protobuf.Timestamp
+	2,  // 1: corvo.cloud.v1.ApiKey.versions:type_name -> corvo.cloud.v1.ApiKeyVersion
+	15, // 2: corvo.cloud.v1.ApiKey.expires_at:type_name -> google.protobuf.Timestamp
+	15, // 3: corvo.cloud.v1.ApiKey.revoked_at:type_name -> google.protobuf.Timestamp
+	15, // 4: corvo.cloud.v1.ApiKey.created_at:type_name -> google.protobuf.Timestamp
+	16, // 5: corvo.cloud.v1.ApiKey.sync:type_name -> corvo.cloud.v1.Sync
+	15, // 6: corvo.cloud.v1.ApiKey.last_used_at:type_name -> google.protobuf.Timestamp
+	17, // 7: corvo.cloud.v1.ApiKey.effective:type_name -> corvo.cloud.v1.EffectiveGrant
+	15, // 8: corvo.cloud.v1.ApiKeyVersion.created_at:type_name -> google.protobuf.Timestamp
+	15, // 9: corvo.cloud.v1.ApiKeyVersion.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 10: corvo.cloud.v1.CreateApiKeyRequest.kind:type_name -> corvo.cloud.v1.KeyKind
-	15, // 11: corvo.cloud.v1.CreateApiKeyRequest.roles:type_name -> corvo.cloud.v1.NamespaceRole
-	16, // 12: corvo.cloud.v1.CreateApiKeyRequest.tenant_role:type_name -> corvo.cloud.v1.TenantRole
-	17, // 13: corvo.cloud.v1.CreateApiKeyRequest.expires_at:type_name -> google.protobuf.Timestamp
-	1,  // 14: corvo.cloud.v1.CreateApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
-	1,  // 15: corvo.cloud.v1.GetApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
-	1,  // 16: corvo.cloud.v1.ListApiKeysResponse.api_keys:type_name -> corvo.cloud.v1.ApiKey
-	15, // 17: corvo.cloud.v1.UpdateApiKeyRequest.roles:type_name -> corvo.cloud.v1.NamespaceRole
-	17, // 18: corvo.cloud.v1.UpdateApiKeyRequest.expires_at:type_name -> google.protobuf.Timestamp
-	19, // 19: corvo.cloud.v1.UpdateApiKeyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	1,  // 20: corvo.cloud.v1.UpdateApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
-	1,  // 21: corvo.cloud.v1.RotateApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
-	1,  // 22: corvo.cloud.v1.RevokeApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
-	3,  // 23: corvo.cloud.v1.ApiKeyService.CreateApiKey:input_type -> corvo.cloud.v1.CreateApiKeyRequest
-	5,  // 24: corvo.cloud.v1.ApiKeyService.GetApiKey:input_type -> corvo.cloud.v1.GetApiKeyRequest
-	7,  // 25: corvo.cloud.v1.ApiKeyService.ListApiKeys:input_type -> corvo.cloud.v1.ListApiKeysRequest
-	9,  // 26: corvo.cloud.v1.ApiKeyService.UpdateApiKey:input_type -> corvo.cloud.v1.UpdateApiKeyRequest
-	11, // 27: corvo.cloud.v1.ApiKeyService.RotateApiKey:input_type -> corvo.cloud.v1.RotateApiKeyRequest
-	13, // 28: corvo.cloud.v1.ApiKeyService.RevokeApiKey:input_type -> corvo.cloud.v1.RevokeApiKeyRequest
-	4,  // 29: corvo.cloud.v1.ApiKeyService.CreateApiKey:output_type -> corvo.cloud.v1.CreateApiKeyResponse
-	6,  // 30: corvo.cloud.v1.ApiKeyService.GetApiKey:output_type -> corvo.cloud.v1.GetApiKeyResponse
-	8,  // 31: corvo.cloud.v1.ApiKeyService.ListApiKeys:output_type -> corvo.cloud.v1.ListApiKeysResponse
-	10, // 32: corvo.cloud.v1.ApiKeyService.UpdateApiKey:output_type -> corvo.cloud.v1.UpdateApiKeyResponse
-	12, // 33: corvo.cloud.v1.ApiKeyService.RotateApiKey:output_type -> corvo.cloud.v1.RotateApiKeyResponse
-	14, // 34: corvo.cloud.v1.ApiKeyService.RevokeApiKey:output_type -> corvo.cloud.v1.RevokeApiKeyResponse
-	29, // [29:35] is the sub-list for method output_type
-	23, // [23:29] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	15, // 11: corvo.cloud.v1.CreateApiKeyRequest.expires_at:type_name -> google.protobuf.Timestamp
+	1,  // 12: corvo.cloud.v1.CreateApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
+	1,  // 13: corvo.cloud.v1.GetApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
+	1,  // 14: corvo.cloud.v1.ListApiKeysResponse.api_keys:type_name -> corvo.cloud.v1.ApiKey
+	15, // 15: corvo.cloud.v1.UpdateApiKeyRequest.expires_at:type_name -> google.protobuf.Timestamp
+	18, // 16: corvo.cloud.v1.UpdateApiKeyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	1,  // 17: corvo.cloud.v1.UpdateApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
+	1,  // 18: corvo.cloud.v1.RotateApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
+	1,  // 19: corvo.cloud.v1.RevokeApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
+	3,  // 20: corvo.cloud.v1.ApiKeyService.CreateApiKey:input_type -> corvo.cloud.v1.CreateApiKeyRequest
+	5,  // 21: corvo.cloud.v1.ApiKeyService.GetApiKey:input_type -> corvo.cloud.v1.GetApiKeyRequest
+	7,  // 22: corvo.cloud.v1.ApiKeyService.ListApiKeys:input_type -> corvo.cloud.v1.ListApiKeysRequest
+	9,  // 23: corvo.cloud.v1.ApiKeyService.UpdateApiKey:input_type -> corvo.cloud.v1.UpdateApiKeyRequest
+	11, // 24: corvo.cloud.v1.ApiKeyService.RotateApiKey:input_type -> corvo.cloud.v1.RotateApiKeyRequest
+	13, // 25: corvo.cloud.v1.ApiKeyService.RevokeApiKey:input_type -> corvo.cloud.v1.RevokeApiKeyRequest
+	4,  // 26: corvo.cloud.v1.ApiKeyService.CreateApiKey:output_type -> corvo.cloud.v1.CreateApiKeyResponse
+	6,  // 27: corvo.cloud.v1.ApiKeyService.GetApiKey:output_type -> corvo.cloud.v1.GetApiKeyResponse
+	8,  // 28: corvo.cloud.v1.ApiKeyService.ListApiKeys:output_type -> corvo.cloud.v1.ListApiKeysResponse
+	10, // 29: corvo.cloud.v1.ApiKeyService.UpdateApiKey:output_type -> corvo.cloud.v1.UpdateApiKeyResponse
+	12, // 30: corvo.cloud.v1.ApiKeyService.RotateApiKey:output_type -> corvo.cloud.v1.RotateApiKeyResponse
+	14, // 31: corvo.cloud.v1.ApiKeyService.RevokeApiKey:output_type -> corvo.cloud.v1.RevokeApiKeyResponse
+	26, // [26:32] is the sub-list for method output_type
+	20, // [20:26] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cloud_v1_apikey_proto_init() }
@@ -1273,6 +1386,7 @@ func file_corvo_cloud_v1_apikey_proto_init() {
 		return
 	}
 	file_corvo_cloud_v1_access_proto_init()
+	file_corvo_cloud_v1_role_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

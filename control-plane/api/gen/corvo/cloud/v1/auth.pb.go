@@ -277,9 +277,12 @@ type FinishLoginResponse struct {
 	// Names of the tenants the user is a member of.
 	Tenants []string `protobuf:"bytes,1,rep,name=tenants,proto3" json:"tenants,omitempty"`
 	// Name of the tenant whose invitation was accepted with it; may be empty.
-	Joined        string `protobuf:"bytes,2,opt,name=joined,proto3" json:"joined,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Joined string `protobuf:"bytes,2,opt,name=joined,proto3" json:"joined,omitempty"`
+	// The user has a second factor: the session is good for FactorService/Prove alone, which
+	// finishes the sign-in and accepts the invitation.
+	SecondFactorRequired bool `protobuf:"varint,3,opt,name=second_factor_required,json=secondFactorRequired,proto3" json:"second_factor_required,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *FinishLoginResponse) Reset() {
@@ -324,6 +327,13 @@ func (x *FinishLoginResponse) GetJoined() string {
 		return x.Joined
 	}
 	return ""
+}
+
+func (x *FinishLoginResponse) GetSecondFactorRequired() bool {
+	if x != nil {
+		return x.SecondFactorRequired
+	}
+	return false
 }
 
 type LogoutRequest struct {
@@ -636,12 +646,15 @@ func (x *KeyIdentity) GetName() string {
 
 // TenantAccess is what the caller is in one tenant.
 type TenantAccess struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TenantId      string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
-	Tenant        string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	TenantUrl     string                 `protobuf:"bytes,3,opt,name=tenant_url,json=tenantUrl,proto3" json:"tenant_url,omitempty"`
-	Role          TenantRole             `protobuf:"varint,4,opt,name=role,proto3,enum=corvo.cloud.v1.TenantRole" json:"role,omitempty"`
-	Permissions   []Permission           `protobuf:"varint,5,rep,packed,name=permissions,proto3,enum=corvo.cloud.v1.Permission" json:"permissions,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	TenantId    string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
+	Tenant      string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	TenantUrl   string                 `protobuf:"bytes,3,opt,name=tenant_url,json=tenantUrl,proto3" json:"tenant_url,omitempty"`
+	Permissions []Permission           `protobuf:"varint,5,rep,packed,name=permissions,proto3,enum=corvo.cloud.v1.Permission" json:"permissions,omitempty"`
+	// Names of the caller's roles in the whole tenant, those of groups included.
+	Roles []string `protobuf:"bytes,6,rep,name=roles,proto3" json:"roles,omitempty"`
+	// Permissions that the caller has in some namespace or queue at least.
+	Somewhere     []Permission `protobuf:"varint,7,rep,packed,name=somewhere,proto3,enum=corvo.cloud.v1.Permission" json:"somewhere,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -697,16 +710,23 @@ func (x *TenantAccess) GetTenantUrl() string {
 	return ""
 }
 
-func (x *TenantAccess) GetRole() TenantRole {
-	if x != nil {
-		return x.Role
-	}
-	return TenantRole_TENANT_ROLE_UNSPECIFIED
-}
-
 func (x *TenantAccess) GetPermissions() []Permission {
 	if x != nil {
 		return x.Permissions
+	}
+	return nil
+}
+
+func (x *TenantAccess) GetRoles() []string {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *TenantAccess) GetSomewhere() []Permission {
+	if x != nil {
+		return x.Somewhere
 	}
 	return nil
 }
@@ -766,12 +786,15 @@ func (x *MintTokenRequest) GetNamespace() string {
 }
 
 type MintTokenResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	Roles         []NamespaceRole        `protobuf:"varint,3,rep,packed,name=roles,proto3,enum=corvo.cloud.v1.NamespaceRole" json:"roles,omitempty"`
-	TenantUrl     string                 `protobuf:"bytes,4,opt,name=tenant_url,json=tenantUrl,proto3" json:"tenant_url,omitempty"`
-	Namespace     string                 `protobuf:"bytes,5,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Token     string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	TenantUrl string                 `protobuf:"bytes,4,opt,name=tenant_url,json=tenantUrl,proto3" json:"tenant_url,omitempty"`
+	Namespace string                 `protobuf:"bytes,5,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Names of what the token allows in the whole namespace.
+	Permissions []string `protobuf:"bytes,6,rep,name=permissions,proto3" json:"permissions,omitempty"`
+	// What it allows in some queues alone.
+	InQueues      []*QueueGrant `protobuf:"bytes,7,rep,name=in_queues,json=inQueues,proto3" json:"in_queues,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -820,13 +843,6 @@ func (x *MintTokenResponse) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *MintTokenResponse) GetRoles() []NamespaceRole {
-	if x != nil {
-		return x.Roles
-	}
-	return nil
-}
-
 func (x *MintTokenResponse) GetTenantUrl() string {
 	if x != nil {
 		return x.TenantUrl
@@ -841,11 +857,78 @@ func (x *MintTokenResponse) GetNamespace() string {
 	return ""
 }
 
+func (x *MintTokenResponse) GetPermissions() []string {
+	if x != nil {
+		return x.Permissions
+	}
+	return nil
+}
+
+func (x *MintTokenResponse) GetInQueues() []*QueueGrant {
+	if x != nil {
+		return x.InQueues
+	}
+	return nil
+}
+
+type QueueGrant struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Permissions []string               `protobuf:"bytes,1,rep,name=permissions,proto3" json:"permissions,omitempty"`
+	// Patterns.
+	Queues        []string `protobuf:"bytes,2,rep,name=queues,proto3" json:"queues,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueGrant) Reset() {
+	*x = QueueGrant{}
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueGrant) ProtoMessage() {}
+
+func (x *QueueGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_auth_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueGrant.ProtoReflect.Descriptor instead.
+func (*QueueGrant) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_auth_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *QueueGrant) GetPermissions() []string {
+	if x != nil {
+		return x.Permissions
+	}
+	return nil
+}
+
+func (x *QueueGrant) GetQueues() []string {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
 var File_corvo_cloud_v1_auth_proto protoreflect.FileDescriptor
 
 const file_corvo_cloud_v1_auth_proto_rawDesc = "" +
 	"\n" +
-	"\x19corvo/cloud/v1/auth.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"I\n" +
+	"\x19corvo/cloud/v1/auth.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a\x1bcorvo/cloud/v1/device.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"I\n" +
 	"\x11StartLoginRequest\x12\x14\n" +
 	"\x05email\x18\x01 \x01(\tR\x05email\x12\x1e\n" +
 	"\n" +
@@ -861,10 +944,11 @@ const file_corvo_cloud_v1_auth_proto_rawDesc = "" +
 	"\fstarted_here\x18\x02 \x01(\bR\vstartedHere\x12\x14\n" +
 	"\x05joins\x18\x03 \x01(\tR\x05joins\"*\n" +
 	"\x12FinishLoginRequest\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\tR\x05token\"G\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\"}\n" +
 	"\x13FinishLoginResponse\x12\x18\n" +
 	"\atenants\x18\x01 \x03(\tR\atenants\x12\x16\n" +
-	"\x06joined\x18\x02 \x01(\tR\x06joined\"/\n" +
+	"\x06joined\x18\x02 \x01(\tR\x06joined\x124\n" +
+	"\x16second_factor_required\x18\x03 \x01(\bR\x14secondFactorRequired\"/\n" +
 	"\rLogoutRequest\x12\x1e\n" +
 	"\n" +
 	"everywhere\x18\x01 \x01(\bR\n" +
@@ -883,33 +967,44 @@ const file_corvo_cloud_v1_auth_proto_rawDesc = "" +
 	"\x04name\x18\x03 \x01(\tR\x04name\"1\n" +
 	"\vKeyIdentity\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\xd0\x01\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\xf6\x01\n" +
 	"\fTenantAccess\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x1d\n" +
 	"\n" +
-	"tenant_url\x18\x03 \x01(\tR\ttenantUrl\x12.\n" +
-	"\x04role\x18\x04 \x01(\x0e2\x1a.corvo.cloud.v1.TenantRoleR\x04role\x12<\n" +
-	"\vpermissions\x18\x05 \x03(\x0e2\x1a.corvo.cloud.v1.PermissionR\vpermissions\"H\n" +
+	"tenant_url\x18\x03 \x01(\tR\ttenantUrl\x12<\n" +
+	"\vpermissions\x18\x05 \x03(\x0e2\x1a.corvo.cloud.v1.PermissionR\vpermissions\x12\x14\n" +
+	"\x05roles\x18\x06 \x03(\tR\x05roles\x128\n" +
+	"\tsomewhere\x18\a \x03(\x0e2\x1a.corvo.cloud.v1.PermissionR\tsomewhereJ\x04\b\x04\x10\x05\"H\n" +
 	"\x10MintTokenRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
-	"\tnamespace\x18\x02 \x01(\tR\tnamespace\"\xd6\x01\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\"\x82\x02\n" +
 	"\x11MintTokenResponse\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x129\n" +
 	"\n" +
-	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x123\n" +
-	"\x05roles\x18\x03 \x03(\x0e2\x1d.corvo.cloud.v1.NamespaceRoleR\x05roles\x12\x1d\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1d\n" +
 	"\n" +
 	"tenant_url\x18\x04 \x01(\tR\ttenantUrl\x12\x1c\n" +
-	"\tnamespace\x18\x05 \x01(\tR\tnamespace2\xc4\x04\n" +
+	"\tnamespace\x18\x05 \x01(\tR\tnamespace\x12 \n" +
+	"\vpermissions\x18\x06 \x03(\tR\vpermissions\x127\n" +
+	"\tin_queues\x18\a \x03(\v2\x1a.corvo.cloud.v1.QueueGrantR\binQueuesJ\x04\b\x03\x10\x04\"F\n" +
+	"\n" +
+	"QueueGrant\x12 \n" +
+	"\vpermissions\x18\x01 \x03(\tR\vpermissions\x12\x16\n" +
+	"\x06queues\x18\x02 \x03(\tR\x06queues2\xf3\b\n" +
 	"\vAuthService\x12Y\n" +
 	"\n" +
 	"StartLogin\x12!.corvo.cloud.v1.StartLoginRequest\x1a\".corvo.cloud.v1.StartLoginResponse\"\x04\xa8\xed\x18\x01\x12_\n" +
 	"\fPreviewLogin\x12#.corvo.cloud.v1.PreviewLoginRequest\x1a$.corvo.cloud.v1.PreviewLoginResponse\"\x04\xa8\xed\x18\x01\x12\\\n" +
-	"\vFinishLogin\x12\".corvo.cloud.v1.FinishLoginRequest\x1a#.corvo.cloud.v1.FinishLoginResponse\"\x04\xa8\xed\x18\x01\x12M\n" +
-	"\x06Logout\x12\x1d.corvo.cloud.v1.LogoutRequest\x1a\x1e.corvo.cloud.v1.LogoutResponse\"\x04\xa8\xed\x18\x02\x12t\n" +
+	"\vFinishLogin\x12\".corvo.cloud.v1.FinishLoginRequest\x1a#.corvo.cloud.v1.FinishLoginResponse\"\x04\xa8\xed\x18\x01\x12Q\n" +
+	"\x06Logout\x12\x1d.corvo.cloud.v1.LogoutRequest\x1a\x1e.corvo.cloud.v1.LogoutResponse\"\b\xa8\xed\x18\x02\xb0\xed\x18\x01\x12t\n" +
 	"\x12GetCurrentIdentity\x12).corvo.cloud.v1.GetCurrentIdentityRequest\x1a*.corvo.cloud.v1.GetCurrentIdentityResponse\"\a\xa8\xed\x18\x02\x90\x02\x01\x12V\n" +
-	"\tMintToken\x12 .corvo.cloud.v1.MintTokenRequest\x1a!.corvo.cloud.v1.MintTokenResponse\"\x04\xa8\xed\x18\\BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
+	"\tMintToken\x12 .corvo.cloud.v1.MintTokenRequest\x1a!.corvo.cloud.v1.MintTokenResponse\"\x04\xa8\xed\x18\x03\x12k\n" +
+	"\x10StartDeviceLogin\x12'.corvo.cloud.v1.StartDeviceLoginRequest\x1a(.corvo.cloud.v1.StartDeviceLoginResponse\"\x04\xa8\xed\x18\x01\x12h\n" +
+	"\x0fPollDeviceLogin\x12&.corvo.cloud.v1.PollDeviceLoginRequest\x1a'.corvo.cloud.v1.PollDeviceLoginResponse\"\x04\xa8\xed\x18\x01\x12q\n" +
+	"\x12PreviewDeviceLogin\x12).corvo.cloud.v1.PreviewDeviceLoginRequest\x1a*.corvo.cloud.v1.PreviewDeviceLoginResponse\"\x04\xa8\xed\x18\x02\x12u\n" +
+	"\x12ApproveDeviceLogin\x12).corvo.cloud.v1.ApproveDeviceLoginRequest\x1a*.corvo.cloud.v1.ApproveDeviceLoginResponse\"\b\xa8\xed\x18\x02\xb8\xed\x18\x01\x12h\n" +
+	"\x0fDenyDeviceLogin\x12&.corvo.cloud.v1.DenyDeviceLoginRequest\x1a'.corvo.cloud.v1.DenyDeviceLoginResponse\"\x04\xa8\xed\x18\x02BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 
 var (
 	file_corvo_cloud_v1_auth_proto_rawDescOnce sync.Once
@@ -923,7 +1018,7 @@ func file_corvo_cloud_v1_auth_proto_rawDescGZIP() []byte {
 	return file_corvo_cloud_v1_auth_proto_rawDescData
 }
 
-var file_corvo_cloud_v1_auth_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_corvo_cloud_v1_auth_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_corvo_cloud_v1_auth_proto_goTypes = []any{
 	(*StartLoginRequest)(nil),          // 0: corvo.cloud.v1.StartLoginRequest
 	(*StartLoginResponse)(nil),         // 1: corvo.cloud.v1.StartLoginResponse
@@ -940,34 +1035,53 @@ var file_corvo_cloud_v1_auth_proto_goTypes = []any{
 	(*TenantAccess)(nil),               // 12: corvo.cloud.v1.TenantAccess
 	(*MintTokenRequest)(nil),           // 13: corvo.cloud.v1.MintTokenRequest
 	(*MintTokenResponse)(nil),          // 14: corvo.cloud.v1.MintTokenResponse
-	(*timestamppb.Timestamp)(nil),      // 15: google.protobuf.Timestamp
-	(TenantRole)(0),                    // 16: corvo.cloud.v1.TenantRole
+	(*QueueGrant)(nil),                 // 15: corvo.cloud.v1.QueueGrant
+	(*timestamppb.Timestamp)(nil),      // 16: google.protobuf.Timestamp
 	(Permission)(0),                    // 17: corvo.cloud.v1.Permission
-	(NamespaceRole)(0),                 // 18: corvo.cloud.v1.NamespaceRole
+	(*StartDeviceLoginRequest)(nil),    // 18: corvo.cloud.v1.StartDeviceLoginRequest
+	(*PollDeviceLoginRequest)(nil),     // 19: corvo.cloud.v1.PollDeviceLoginRequest
+	(*PreviewDeviceLoginRequest)(nil),  // 20: corvo.cloud.v1.PreviewDeviceLoginRequest
+	(*ApproveDeviceLoginRequest)(nil),  // 21: corvo.cloud.v1.ApproveDeviceLoginRequest
+	(*DenyDeviceLoginRequest)(nil),     // 22: corvo.cloud.v1.DenyDeviceLoginRequest
+	(*StartDeviceLoginResponse)(nil),   // 23: corvo.cloud.v1.StartDeviceLoginResponse
+	(*PollDeviceLoginResponse)(nil),    // 24: corvo.cloud.v1.PollDeviceLoginResponse
+	(*PreviewDeviceLoginResponse)(nil), // 25: corvo.cloud.v1.PreviewDeviceLoginResponse
+	(*ApproveDeviceLoginResponse)(nil), // 26: corvo.cloud.v1.ApproveDeviceLoginResponse
+	(*DenyDeviceLoginResponse)(nil),    // 27: corvo.cloud.v1.DenyDeviceLoginResponse
 }
 var file_corvo_cloud_v1_auth_proto_depIdxs = []int32{
-	15, // 0: corvo.cloud.v1.StartLoginResponse.expires_at:type_name -> google.protobuf.Timestamp
+	16, // 0: corvo.cloud.v1.StartLoginResponse.expires_at:type_name -> google.protobuf.Timestamp
 	10, // 1: corvo.cloud.v1.GetCurrentIdentityResponse.user:type_name -> corvo.cloud.v1.User
 	11, // 2: corvo.cloud.v1.GetCurrentIdentityResponse.key:type_name -> corvo.cloud.v1.KeyIdentity
 	12, // 3: corvo.cloud.v1.GetCurrentIdentityResponse.tenants:type_name -> corvo.cloud.v1.TenantAccess
-	16, // 4: corvo.cloud.v1.TenantAccess.role:type_name -> corvo.cloud.v1.TenantRole
-	17, // 5: corvo.cloud.v1.TenantAccess.permissions:type_name -> corvo.cloud.v1.Permission
-	15, // 6: corvo.cloud.v1.MintTokenResponse.expires_at:type_name -> google.protobuf.Timestamp
-	18, // 7: corvo.cloud.v1.MintTokenResponse.roles:type_name -> corvo.cloud.v1.NamespaceRole
+	17, // 4: corvo.cloud.v1.TenantAccess.permissions:type_name -> corvo.cloud.v1.Permission
+	17, // 5: corvo.cloud.v1.TenantAccess.somewhere:type_name -> corvo.cloud.v1.Permission
+	16, // 6: corvo.cloud.v1.MintTokenResponse.expires_at:type_name -> google.protobuf.Timestamp
+	15, // 7: corvo.cloud.v1.MintTokenResponse.in_queues:type_name -> corvo.cloud.v1.QueueGrant
 	0,  // 8: corvo.cloud.v1.AuthService.StartLogin:input_type -> corvo.cloud.v1.StartLoginRequest
 	2,  // 9: corvo.cloud.v1.AuthService.PreviewLogin:input_type -> corvo.cloud.v1.PreviewLoginRequest
 	4,  // 10: corvo.cloud.v1.AuthService.FinishLogin:input_type -> corvo.cloud.v1.FinishLoginRequest
 	6,  // 11: corvo.cloud.v1.AuthService.Logout:input_type -> corvo.cloud.v1.LogoutRequest
 	8,  // 12: corvo.cloud.v1.AuthService.GetCurrentIdentity:input_type -> corvo.cloud.v1.GetCurrentIdentityRequest
 	13, // 13: corvo.cloud.v1.AuthService.MintToken:input_type -> corvo.cloud.v1.MintTokenRequest
-	1,  // 14: corvo.cloud.v1.AuthService.StartLogin:output_type -> corvo.cloud.v1.StartLoginResponse
-	3,  // 15: corvo.cloud.v1.AuthService.PreviewLogin:output_type -> corvo.cloud.v1.PreviewLoginResponse
-	5,  // 16: corvo.cloud.v1.AuthService.FinishLogin:output_type -> corvo.cloud.v1.FinishLoginResponse
-	7,  // 17: corvo.cloud.v1.AuthService.Logout:output_type -> corvo.cloud.v1.LogoutResponse
-	9,  // 18: corvo.cloud.v1.AuthService.GetCurrentIdentity:output_type -> corvo.cloud.v1.GetCurrentIdentityResponse
-	14, // 19: corvo.cloud.v1.AuthService.MintToken:output_type -> corvo.cloud.v1.MintTokenResponse
-	14, // [14:20] is the sub-list for method output_type
-	8,  // [8:14] is the sub-list for method input_type
+	18, // 14: corvo.cloud.v1.AuthService.StartDeviceLogin:input_type -> corvo.cloud.v1.StartDeviceLoginRequest
+	19, // 15: corvo.cloud.v1.AuthService.PollDeviceLogin:input_type -> corvo.cloud.v1.PollDeviceLoginRequest
+	20, // 16: corvo.cloud.v1.AuthService.PreviewDeviceLogin:input_type -> corvo.cloud.v1.PreviewDeviceLoginRequest
+	21, // 17: corvo.cloud.v1.AuthService.ApproveDeviceLogin:input_type -> corvo.cloud.v1.ApproveDeviceLoginRequest
+	22, // 18: corvo.cloud.v1.AuthService.DenyDeviceLogin:input_type -> corvo.cloud.v1.DenyDeviceLoginRequest
+	1,  // 19: corvo.cloud.v1.AuthService.StartLogin:output_type -> corvo.cloud.v1.StartLoginResponse
+	3,  // 20: corvo.cloud.v1.AuthService.PreviewLogin:output_type -> corvo.cloud.v1.PreviewLoginResponse
+	5,  // 21: corvo.cloud.v1.AuthService.FinishLogin:output_type -> corvo.cloud.v1.FinishLoginResponse
+	7,  // 22: corvo.cloud.v1.AuthService.Logout:output_type -> corvo.cloud.v1.LogoutResponse
+	9,  // 23: corvo.cloud.v1.AuthService.GetCurrentIdentity:output_type -> corvo.cloud.v1.GetCurrentIdentityResponse
+	14, // 24: corvo.cloud.v1.AuthService.MintToken:output_type -> corvo.cloud.v1.MintTokenResponse
+	23, // 25: corvo.cloud.v1.AuthService.StartDeviceLogin:output_type -> corvo.cloud.v1.StartDeviceLoginResponse
+	24, // 26: corvo.cloud.v1.AuthService.PollDeviceLogin:output_type -> corvo.cloud.v1.PollDeviceLoginResponse
+	25, // 27: corvo.cloud.v1.AuthService.PreviewDeviceLogin:output_type -> corvo.cloud.v1.PreviewDeviceLoginResponse
+	26, // 28: corvo.cloud.v1.AuthService.ApproveDeviceLogin:output_type -> corvo.cloud.v1.ApproveDeviceLoginResponse
+	27, // 29: corvo.cloud.v1.AuthService.DenyDeviceLogin:output_type -> corvo.cloud.v1.DenyDeviceLoginResponse
+	19, // [19:30] is the sub-list for method output_type
+	8,  // [8:19] is the sub-list for method input_type
 	8,  // [8:8] is the sub-list for extension type_name
 	8,  // [8:8] is the sub-list for extension extendee
 	0,  // [0:8] is the sub-list for field type_name
@@ -979,13 +1093,14 @@ func file_corvo_cloud_v1_auth_proto_init() {
 		return
 	}
 	file_corvo_cloud_v1_access_proto_init()
+	file_corvo_cloud_v1_device_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cloud_v1_auth_proto_rawDesc), len(file_corvo_cloud_v1_auth_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

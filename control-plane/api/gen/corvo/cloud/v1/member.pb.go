@@ -27,10 +27,11 @@ const (
 type Member struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// usr_<ulid>
-	UserId string     `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	Email  string     `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
-	Name   string     `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	Role   TenantRole `protobuf:"varint,4,opt,name=role,proto3,enum=corvo.cloud.v1.TenantRole" json:"role,omitempty"`
+	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	Email  string `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
+	Name   string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Names of the roles that the member has in the whole tenant, without those of groups.
+	Roles []string `protobuf:"bytes,4,rep,name=roles,proto3" json:"roles,omitempty"`
 	// Signs in through this connection; empty: by email.
 	SsoConnectionId string                 `protobuf:"bytes,5,opt,name=sso_connection_id,json=ssoConnectionId,proto3" json:"sso_connection_id,omitempty"`
 	CreatedAt       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -91,11 +92,11 @@ func (x *Member) GetName() string {
 	return ""
 }
 
-func (x *Member) GetRole() TenantRole {
+func (x *Member) GetRoles() []string {
 	if x != nil {
-		return x.Role
+		return x.Roles
 	}
-	return TenantRole_TENANT_ROLE_UNSPECIFIED
+	return nil
 }
 
 func (x *Member) GetSsoConnectionId() string {
@@ -129,9 +130,10 @@ func (x *Member) GetEtag() string {
 type Invitation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// inv_<ulid>
-	Id    string     `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Email string     `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
-	Role  TenantRole `protobuf:"varint,3,opt,name=role,proto3,enum=corvo.cloud.v1.TenantRole" json:"role,omitempty"`
+	Id    string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Email string `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
+	// Names of the roles that the invited get in the whole tenant.
+	Roles []string `protobuf:"bytes,3,rep,name=roles,proto3" json:"roles,omitempty"`
 	// Who invited, for people.
 	InvitedBy     string                 `protobuf:"bytes,4,opt,name=invited_by,json=invitedBy,proto3" json:"invited_by,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -184,11 +186,11 @@ func (x *Invitation) GetEmail() string {
 	return ""
 }
 
-func (x *Invitation) GetRole() TenantRole {
+func (x *Invitation) GetRoles() []string {
 	if x != nil {
-		return x.Role
+		return x.Roles
 	}
-	return TenantRole_TENANT_ROLE_UNSPECIFIED
+	return nil
 }
 
 func (x *Invitation) GetInvitedBy() string {
@@ -328,12 +330,9 @@ type UpdateMemberRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	UserId string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	Role   TenantRole             `protobuf:"varint,3,opt,name=role,proto3,enum=corvo.cloud.v1.TenantRole" json:"role,omitempty"`
-	Etag   string                 `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
-	// Ids of keys from ListMemberKeys that keep working.
-	KeepKeys []string `protobuf:"bytes,5,rep,name=keep_keys,json=keepKeys,proto3" json:"keep_keys,omitempty"`
-	// All of them keep working.
-	KeepAllKeys   bool `protobuf:"varint,6,opt,name=keep_all_keys,json=keepAllKeys,proto3" json:"keep_all_keys,omitempty"`
+	// Names or ids: they replace the roles that the member has in the whole tenant.
+	Roles         []string `protobuf:"bytes,3,rep,name=roles,proto3" json:"roles,omitempty"`
+	Etag          string   `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -382,11 +381,11 @@ func (x *UpdateMemberRequest) GetUserId() string {
 	return ""
 }
 
-func (x *UpdateMemberRequest) GetRole() TenantRole {
+func (x *UpdateMemberRequest) GetRoles() []string {
 	if x != nil {
-		return x.Role
+		return x.Roles
 	}
-	return TenantRole_TENANT_ROLE_UNSPECIFIED
+	return nil
 }
 
 func (x *UpdateMemberRequest) GetEtag() string {
@@ -396,25 +395,9 @@ func (x *UpdateMemberRequest) GetEtag() string {
 	return ""
 }
 
-func (x *UpdateMemberRequest) GetKeepKeys() []string {
-	if x != nil {
-		return x.KeepKeys
-	}
-	return nil
-}
-
-func (x *UpdateMemberRequest) GetKeepAllKeys() bool {
-	if x != nil {
-		return x.KeepAllKeys
-	}
-	return false
-}
-
 type UpdateMemberResponse struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Member *Member                `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
-	// Ids of the keys that were revoked.
-	RevokedKeys   []string `protobuf:"bytes,2,rep,name=revoked_keys,json=revokedKeys,proto3" json:"revoked_keys,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Member        *Member                `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -456,21 +439,13 @@ func (x *UpdateMemberResponse) GetMember() *Member {
 	return nil
 }
 
-func (x *UpdateMemberResponse) GetRevokedKeys() []string {
-	if x != nil {
-		return x.RevokedKeys
-	}
-	return nil
-}
-
 type RemoveMemberRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	UserId string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// Ids of keys from ListMemberKeys that keep working.
-	KeepKeys []string `protobuf:"bytes,3,rep,name=keep_keys,json=keepKeys,proto3" json:"keep_keys,omitempty"`
-	// All of them keep working.
-	KeepAllKeys   bool `protobuf:"varint,4,opt,name=keep_all_keys,json=keepAllKeys,proto3" json:"keep_all_keys,omitempty"`
+	// Ids of keys of service accounts, from ListMemberKeys, that are revoked too. The
+	// member's personal keys always are.
+	RevokeKeys    []string `protobuf:"bytes,3,rep,name=revoke_keys,json=revokeKeys,proto3" json:"revoke_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -519,18 +494,11 @@ func (x *RemoveMemberRequest) GetUserId() string {
 	return ""
 }
 
-func (x *RemoveMemberRequest) GetKeepKeys() []string {
+func (x *RemoveMemberRequest) GetRevokeKeys() []string {
 	if x != nil {
-		return x.KeepKeys
+		return x.RevokeKeys
 	}
 	return nil
-}
-
-func (x *RemoveMemberRequest) GetKeepAllKeys() bool {
-	if x != nil {
-		return x.KeepAllKeys
-	}
-	return false
 }
 
 type RemoveMemberResponse struct {
@@ -579,11 +547,9 @@ func (x *RemoveMemberResponse) GetRevokedKeys() []string {
 }
 
 type ListMemberKeysRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	UserId string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// The role that the member would have; unspecified: none.
-	Role          TenantRole `protobuf:"varint,3,opt,name=role,proto3,enum=corvo.cloud.v1.TenantRole" json:"role,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	UserId        string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -630,13 +596,6 @@ func (x *ListMemberKeysRequest) GetUserId() string {
 		return x.UserId
 	}
 	return ""
-}
-
-func (x *ListMemberKeysRequest) GetRole() TenantRole {
-	if x != nil {
-		return x.Role
-	}
-	return TenantRole_TENANT_ROLE_UNSPECIFIED
 }
 
 type ListMemberKeysResponse struct {
@@ -687,12 +646,13 @@ func (x *ListMemberKeysResponse) GetKeys() []*MemberKey {
 type MemberKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// key_<id12>
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Kind          KeyKind                `protobuf:"varint,3,opt,name=kind,proto3,enum=corvo.cloud.v1.KeyKind" json:"kind,omitempty"`
-	Prefix        string                 `protobuf:"bytes,4,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	Roles         []NamespaceRole        `protobuf:"varint,5,rep,packed,name=roles,proto3,enum=corvo.cloud.v1.NamespaceRole" json:"roles,omitempty"`
-	TenantRole    TenantRole             `protobuf:"varint,6,opt,name=tenant_role,json=tenantRole,proto3,enum=corvo.cloud.v1.TenantRole" json:"tenant_role,omitempty"`
+	Id     string  `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name   string  `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Kind   KeyKind `protobuf:"varint,3,opt,name=kind,proto3,enum=corvo.cloud.v1.KeyKind" json:"kind,omitempty"`
+	Prefix string  `protobuf:"bytes,4,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	// Whose key it is; the member's own are revoked with the membership.
+	OwnerId       string                 `protobuf:"bytes,5,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
+	Owner         string                 `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -757,18 +717,18 @@ func (x *MemberKey) GetPrefix() string {
 	return ""
 }
 
-func (x *MemberKey) GetRoles() []NamespaceRole {
+func (x *MemberKey) GetOwnerId() string {
 	if x != nil {
-		return x.Roles
+		return x.OwnerId
 	}
-	return nil
+	return ""
 }
 
-func (x *MemberKey) GetTenantRole() TenantRole {
+func (x *MemberKey) GetOwner() string {
 	if x != nil {
-		return x.TenantRole
+		return x.Owner
 	}
-	return TenantRole_TENANT_ROLE_UNSPECIFIED
+	return ""
 }
 
 func (x *MemberKey) GetCreatedAt() *timestamppb.Timestamp {
@@ -898,10 +858,11 @@ func (x *ListInvitationsResponse) GetNextPageToken() string {
 }
 
 type CreateInvitationRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Email         string                 `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
-	Role          TenantRole             `protobuf:"varint,3,opt,name=role,proto3,enum=corvo.cloud.v1.TenantRole" json:"role,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Email  string                 `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
+	// Names or ids of roles.
+	Roles         []string `protobuf:"bytes,3,rep,name=roles,proto3" json:"roles,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -950,11 +911,11 @@ func (x *CreateInvitationRequest) GetEmail() string {
 	return ""
 }
 
-func (x *CreateInvitationRequest) GetRole() TenantRole {
+func (x *CreateInvitationRequest) GetRoles() []string {
 	if x != nil {
-		return x.Role
+		return x.Roles
 	}
-	return TenantRole_TENANT_ROLE_UNSPECIFIED
+	return nil
 }
 
 type CreateInvitationResponse struct {
@@ -1138,8 +1099,9 @@ type PreviewInvitationResponse struct {
 	// Name of the tenant.
 	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// The invited address.
-	Email     string                 `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
-	Role      TenantRole             `protobuf:"varint,3,opt,name=role,proto3,enum=corvo.cloud.v1.TenantRole" json:"role,omitempty"`
+	Email string `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
+	// Names or ids of roles.
+	Roles     []string               `protobuf:"bytes,3,rep,name=roles,proto3" json:"roles,omitempty"`
 	InvitedBy string                 `protobuf:"bytes,4,opt,name=invited_by,json=invitedBy,proto3" json:"invited_by,omitempty"`
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// The address has an account: its user must be signed in to accept.
@@ -1192,11 +1154,11 @@ func (x *PreviewInvitationResponse) GetEmail() string {
 	return ""
 }
 
-func (x *PreviewInvitationResponse) GetRole() TenantRole {
+func (x *PreviewInvitationResponse) GetRoles() []string {
 	if x != nil {
-		return x.Role
+		return x.Roles
 	}
-	return TenantRole_TENANT_ROLE_UNSPECIFIED
+	return nil
 }
 
 func (x *PreviewInvitationResponse) GetInvitedBy() string {
@@ -1322,23 +1284,23 @@ var File_corvo_cloud_v1_member_proto protoreflect.FileDescriptor
 
 const file_corvo_cloud_v1_member_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcorvo/cloud/v1/member.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a\x1bcorvo/cloud/v1/apikey.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb4\x02\n" +
+	"\x1bcorvo/cloud/v1/member.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a\x1bcorvo/cloud/v1/apikey.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9a\x02\n" +
 	"\x06Member\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name\x12.\n" +
-	"\x04role\x18\x04 \x01(\x0e2\x1a.corvo.cloud.v1.TenantRoleR\x04role\x12*\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
+	"\x05roles\x18\x04 \x03(\tR\x05roles\x12*\n" +
 	"\x11sso_connection_id\x18\x05 \x01(\tR\x0fssoConnectionId\x129\n" +
 	"\n" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12<\n" +
 	"\flast_seen_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"lastSeenAt\x12\x12\n" +
-	"\x04etag\x18\b \x01(\tR\x04etag\"\xf7\x01\n" +
+	"\x04etag\x18\b \x01(\tR\x04etag\"\xdd\x01\n" +
 	"\n" +
 	"Invitation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
-	"\x05email\x18\x02 \x01(\tR\x05email\x12.\n" +
-	"\x04role\x18\x03 \x01(\x0e2\x1a.corvo.cloud.v1.TenantRoleR\x04role\x12\x1d\n" +
+	"\x05email\x18\x02 \x01(\tR\x05email\x12\x14\n" +
+	"\x05roles\x18\x03 \x03(\tR\x05roles\x12\x1d\n" +
 	"\n" +
 	"invited_by\x18\x04 \x01(\tR\tinvitedBy\x129\n" +
 	"\n" +
@@ -1352,38 +1314,33 @@ const file_corvo_cloud_v1_member_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"o\n" +
 	"\x13ListMembersResponse\x120\n" +
 	"\amembers\x18\x01 \x03(\v2\x16.corvo.cloud.v1.MemberR\amembers\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xcb\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"p\n" +
 	"\x13UpdateMemberRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x17\n" +
-	"\auser_id\x18\x02 \x01(\tR\x06userId\x12.\n" +
-	"\x04role\x18\x03 \x01(\x0e2\x1a.corvo.cloud.v1.TenantRoleR\x04role\x12\x12\n" +
-	"\x04etag\x18\x04 \x01(\tR\x04etag\x12\x1b\n" +
-	"\tkeep_keys\x18\x05 \x03(\tR\bkeepKeys\x12\"\n" +
-	"\rkeep_all_keys\x18\x06 \x01(\bR\vkeepAllKeys\"i\n" +
+	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x14\n" +
+	"\x05roles\x18\x03 \x03(\tR\x05roles\x12\x12\n" +
+	"\x04etag\x18\x04 \x01(\tR\x04etag\"F\n" +
 	"\x14UpdateMemberResponse\x12.\n" +
-	"\x06member\x18\x01 \x01(\v2\x16.corvo.cloud.v1.MemberR\x06member\x12!\n" +
-	"\frevoked_keys\x18\x02 \x03(\tR\vrevokedKeys\"\x87\x01\n" +
+	"\x06member\x18\x01 \x01(\v2\x16.corvo.cloud.v1.MemberR\x06member\"g\n" +
 	"\x13RemoveMemberRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x17\n" +
-	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x1b\n" +
-	"\tkeep_keys\x18\x03 \x03(\tR\bkeepKeys\x12\"\n" +
-	"\rkeep_all_keys\x18\x04 \x01(\bR\vkeepAllKeys\"9\n" +
+	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x1f\n" +
+	"\vrevoke_keys\x18\x03 \x03(\tR\n" +
+	"revokeKeys\"9\n" +
 	"\x14RemoveMemberResponse\x12!\n" +
-	"\frevoked_keys\x18\x01 \x03(\tR\vrevokedKeys\"x\n" +
+	"\frevoked_keys\x18\x01 \x03(\tR\vrevokedKeys\"H\n" +
 	"\x15ListMemberKeysRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x17\n" +
-	"\auser_id\x18\x02 \x01(\tR\x06userId\x12.\n" +
-	"\x04role\x18\x03 \x01(\x0e2\x1a.corvo.cloud.v1.TenantRoleR\x04role\"G\n" +
+	"\auser_id\x18\x02 \x01(\tR\x06userId\"G\n" +
 	"\x16ListMemberKeysResponse\x12-\n" +
-	"\x04keys\x18\x01 \x03(\v2\x19.corvo.cloud.v1.MemberKeyR\x04keys\"\xdc\x02\n" +
+	"\x04keys\x18\x01 \x03(\v2\x19.corvo.cloud.v1.MemberKeyR\x04keys\"\x9b\x02\n" +
 	"\tMemberKey\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12+\n" +
 	"\x04kind\x18\x03 \x01(\x0e2\x17.corvo.cloud.v1.KeyKindR\x04kind\x12\x16\n" +
-	"\x06prefix\x18\x04 \x01(\tR\x06prefix\x123\n" +
-	"\x05roles\x18\x05 \x03(\x0e2\x1d.corvo.cloud.v1.NamespaceRoleR\x05roles\x12;\n" +
-	"\vtenant_role\x18\x06 \x01(\x0e2\x1a.corvo.cloud.v1.TenantRoleR\n" +
-	"tenantRole\x129\n" +
+	"\x06prefix\x18\x04 \x01(\tR\x06prefix\x12\x19\n" +
+	"\bowner_id\x18\x05 \x01(\tR\aownerId\x12\x14\n" +
+	"\x05owner\x18\x06 \x01(\tR\x05owner\x129\n" +
 	"\n" +
 	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
@@ -1395,11 +1352,11 @@ const file_corvo_cloud_v1_member_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"\x7f\n" +
 	"\x17ListInvitationsResponse\x12<\n" +
 	"\vinvitations\x18\x01 \x03(\v2\x1a.corvo.cloud.v1.InvitationR\vinvitations\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"w\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"]\n" +
 	"\x17CreateInvitationRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
-	"\x05email\x18\x02 \x01(\tR\x05email\x12.\n" +
-	"\x04role\x18\x03 \x01(\x0e2\x1a.corvo.cloud.v1.TenantRoleR\x04role\"V\n" +
+	"\x05email\x18\x02 \x01(\tR\x05email\x12\x14\n" +
+	"\x05roles\x18\x03 \x03(\tR\x05roles\"V\n" +
 	"\x18CreateInvitationResponse\x12:\n" +
 	"\n" +
 	"invitation\x18\x01 \x01(\v2\x1a.corvo.cloud.v1.InvitationR\n" +
@@ -1409,11 +1366,11 @@ const file_corvo_cloud_v1_member_proto_rawDesc = "" +
 	"\rinvitation_id\x18\x02 \x01(\tR\finvitationId\"\x1a\n" +
 	"\x18RevokeInvitationResponse\"0\n" +
 	"\x18PreviewInvitationRequest\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\tR\x05token\"\xf4\x01\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\"\xda\x01\n" +
 	"\x19PreviewInvitationResponse\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
-	"\x05email\x18\x02 \x01(\tR\x05email\x12.\n" +
-	"\x04role\x18\x03 \x01(\x0e2\x1a.corvo.cloud.v1.TenantRoleR\x04role\x12\x1d\n" +
+	"\x05email\x18\x02 \x01(\tR\x05email\x12\x14\n" +
+	"\x05roles\x18\x03 \x03(\tR\x05roles\x12\x1d\n" +
 	"\n" +
 	"invited_by\x18\x04 \x01(\tR\tinvitedBy\x129\n" +
 	"\n" +
@@ -1427,12 +1384,12 @@ const file_corvo_cloud_v1_member_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant2\xc0\a\n" +
 	"\rMemberService\x12_\n" +
 	"\vListMembers\x12\".corvo.cloud.v1.ListMembersRequest\x1a#.corvo.cloud.v1.ListMembersResponse\"\a\xa8\xed\x18\r\x90\x02\x01\x12h\n" +
-	"\x0eListMemberKeys\x12%.corvo.cloud.v1.ListMemberKeysRequest\x1a&.corvo.cloud.v1.ListMemberKeysResponse\"\a\xa8\xed\x18\x0f\x90\x02\x01\x12_\n" +
+	"\x0eListMemberKeys\x12%.corvo.cloud.v1.ListMemberKeysRequest\x1a&.corvo.cloud.v1.ListMemberKeysResponse\"\a\xa8\xed\x18\x10\x90\x02\x01\x12_\n" +
 	"\fUpdateMember\x12#.corvo.cloud.v1.UpdateMemberRequest\x1a$.corvo.cloud.v1.UpdateMemberResponse\"\x04\xa8\xed\x18\x0f\x12_\n" +
-	"\fRemoveMember\x12#.corvo.cloud.v1.RemoveMemberRequest\x1a$.corvo.cloud.v1.RemoveMemberResponse\"\x04\xa8\xed\x18\x0f\x12k\n" +
+	"\fRemoveMember\x12#.corvo.cloud.v1.RemoveMemberRequest\x1a$.corvo.cloud.v1.RemoveMemberResponse\"\x04\xa8\xed\x18\x10\x12k\n" +
 	"\x0fListInvitations\x12&.corvo.cloud.v1.ListInvitationsRequest\x1a'.corvo.cloud.v1.ListInvitationsResponse\"\a\xa8\xed\x18\r\x90\x02\x01\x12k\n" +
-	"\x10CreateInvitation\x12'.corvo.cloud.v1.CreateInvitationRequest\x1a(.corvo.cloud.v1.CreateInvitationResponse\"\x04\xa8\xed\x18\x0f\x12k\n" +
-	"\x10RevokeInvitation\x12'.corvo.cloud.v1.RevokeInvitationRequest\x1a(.corvo.cloud.v1.RevokeInvitationResponse\"\x04\xa8\xed\x18\x0f\x12n\n" +
+	"\x10CreateInvitation\x12'.corvo.cloud.v1.CreateInvitationRequest\x1a(.corvo.cloud.v1.CreateInvitationResponse\"\x04\xa8\xed\x18\x0e\x12k\n" +
+	"\x10RevokeInvitation\x12'.corvo.cloud.v1.RevokeInvitationRequest\x1a(.corvo.cloud.v1.RevokeInvitationResponse\"\x04\xa8\xed\x18\x0e\x12n\n" +
 	"\x11PreviewInvitation\x12(.corvo.cloud.v1.PreviewInvitationRequest\x1a).corvo.cloud.v1.PreviewInvitationResponse\"\x04\xa8\xed\x18\x01\x12k\n" +
 	"\x10AcceptInvitation\x12'.corvo.cloud.v1.AcceptInvitationRequest\x1a(.corvo.cloud.v1.AcceptInvitationResponse\"\x04\xa8\xed\x18\x01BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 
@@ -1471,56 +1428,46 @@ var file_corvo_cloud_v1_member_proto_goTypes = []any{
 	(*PreviewInvitationResponse)(nil), // 18: corvo.cloud.v1.PreviewInvitationResponse
 	(*AcceptInvitationRequest)(nil),   // 19: corvo.cloud.v1.AcceptInvitationRequest
 	(*AcceptInvitationResponse)(nil),  // 20: corvo.cloud.v1.AcceptInvitationResponse
-	(TenantRole)(0),                   // 21: corvo.cloud.v1.TenantRole
-	(*timestamppb.Timestamp)(nil),     // 22: google.protobuf.Timestamp
-	(KeyKind)(0),                      // 23: corvo.cloud.v1.KeyKind
-	(NamespaceRole)(0),                // 24: corvo.cloud.v1.NamespaceRole
+	(*timestamppb.Timestamp)(nil),     // 21: google.protobuf.Timestamp
+	(KeyKind)(0),                      // 22: corvo.cloud.v1.KeyKind
 }
 var file_corvo_cloud_v1_member_proto_depIdxs = []int32{
-	21, // 0: corvo.cloud.v1.Member.role:type_name -> corvo.cloud.v1.TenantRole
-	22, // 1: corvo.cloud.v1.Member.created_at:type_name -> google.protobuf.Timestamp
-	22, // 2: corvo.cloud.v1.Member.last_seen_at:type_name -> google.protobuf.Timestamp
-	21, // 3: corvo.cloud.v1.Invitation.role:type_name -> corvo.cloud.v1.TenantRole
-	22, // 4: corvo.cloud.v1.Invitation.created_at:type_name -> google.protobuf.Timestamp
-	22, // 5: corvo.cloud.v1.Invitation.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 6: corvo.cloud.v1.ListMembersResponse.members:type_name -> corvo.cloud.v1.Member
-	21, // 7: corvo.cloud.v1.UpdateMemberRequest.role:type_name -> corvo.cloud.v1.TenantRole
-	0,  // 8: corvo.cloud.v1.UpdateMemberResponse.member:type_name -> corvo.cloud.v1.Member
-	21, // 9: corvo.cloud.v1.ListMemberKeysRequest.role:type_name -> corvo.cloud.v1.TenantRole
-	10, // 10: corvo.cloud.v1.ListMemberKeysResponse.keys:type_name -> corvo.cloud.v1.MemberKey
-	23, // 11: corvo.cloud.v1.MemberKey.kind:type_name -> corvo.cloud.v1.KeyKind
-	24, // 12: corvo.cloud.v1.MemberKey.roles:type_name -> corvo.cloud.v1.NamespaceRole
-	21, // 13: corvo.cloud.v1.MemberKey.tenant_role:type_name -> corvo.cloud.v1.TenantRole
-	22, // 14: corvo.cloud.v1.MemberKey.created_at:type_name -> google.protobuf.Timestamp
-	22, // 15: corvo.cloud.v1.MemberKey.expires_at:type_name -> google.protobuf.Timestamp
-	1,  // 16: corvo.cloud.v1.ListInvitationsResponse.invitations:type_name -> corvo.cloud.v1.Invitation
-	21, // 17: corvo.cloud.v1.CreateInvitationRequest.role:type_name -> corvo.cloud.v1.TenantRole
-	1,  // 18: corvo.cloud.v1.CreateInvitationResponse.invitation:type_name -> corvo.cloud.v1.Invitation
-	21, // 19: corvo.cloud.v1.PreviewInvitationResponse.role:type_name -> corvo.cloud.v1.TenantRole
-	22, // 20: corvo.cloud.v1.PreviewInvitationResponse.expires_at:type_name -> google.protobuf.Timestamp
-	2,  // 21: corvo.cloud.v1.MemberService.ListMembers:input_type -> corvo.cloud.v1.ListMembersRequest
-	8,  // 22: corvo.cloud.v1.MemberService.ListMemberKeys:input_type -> corvo.cloud.v1.ListMemberKeysRequest
-	4,  // 23: corvo.cloud.v1.MemberService.UpdateMember:input_type -> corvo.cloud.v1.UpdateMemberRequest
-	6,  // 24: corvo.cloud.v1.MemberService.RemoveMember:input_type -> corvo.cloud.v1.RemoveMemberRequest
-	11, // 25: corvo.cloud.v1.MemberService.ListInvitations:input_type -> corvo.cloud.v1.ListInvitationsRequest
-	13, // 26: corvo.cloud.v1.MemberService.CreateInvitation:input_type -> corvo.cloud.v1.CreateInvitationRequest
-	15, // 27: corvo.cloud.v1.MemberService.RevokeInvitation:input_type -> corvo.cloud.v1.RevokeInvitationRequest
-	17, // 28: corvo.cloud.v1.MemberService.PreviewInvitation:input_type -> corvo.cloud.v1.PreviewInvitationRequest
-	19, // 29: corvo.cloud.v1.MemberService.AcceptInvitation:input_type -> corvo.cloud.v1.AcceptInvitationRequest
-	3,  // 30: corvo.cloud.v1.MemberService.ListMembers:output_type -> corvo.cloud.v1.ListMembersResponse
-	9,  // 31: corvo.cloud.v1.MemberService.ListMemberKeys:output_type -> corvo.cloud.v1.ListMemberKeysResponse
-	5,  // 32: corvo.cloud.v1.MemberService.UpdateMember:output_type -> corvo.cloud.v1.UpdateMemberResponse
-	7,  // 33: corvo.cloud.v1.MemberService.RemoveMember:output_type -> corvo.cloud.v1.RemoveMemberResponse
-	12, // 34: corvo.cloud.v1.MemberService.ListInvitations:output_type -> corvo.cloud.v1.ListInvitationsResponse
-	14, // 35: corvo.cloud.v1.MemberService.CreateInvitation:output_type -> corvo.cloud.v1.CreateInvitationResponse
-	16, // 36: corvo.cloud.v1.MemberService.RevokeInvitation:output_type -> corvo.cloud.v1.RevokeInvitationResponse
-	18, // 37: corvo.cloud.v1.MemberService.PreviewInvitation:output_type -> corvo.cloud.v1.PreviewInvitationResponse
-	20, // 38: corvo.cloud.v1.MemberService.AcceptInvitation:output_type -> corvo.cloud.v1.AcceptInvitationResponse
-	30, // [30:39] is the sub-list for method output_type
-	21, // [21:30] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	21, // 0: corvo.cloud.v1.Member.created_at:type_name -> google.protobuf.Timestamp
+	21, // 1: corvo.cloud.v1.Member.last_seen_at:type_name -> google.protobuf.Timestamp
+	21, // 2: corvo.cloud.v1.Invitation.created_at:type_name -> google.protobuf.Timestamp
+	21, // 3: corvo.cloud.v1.Invitation.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 4: corvo.cloud.v1.ListMembersResponse.members:type_name -> corvo.cloud.v1.Member
+	0,  // 5: corvo.cloud.v1.UpdateMemberResponse.member:type_name -> corvo.cloud.v1.Member
+	10, // 6: corvo.cloud.v1.ListMemberKeysResponse.keys:type_name -> corvo.cloud.v1.MemberKey
+	22, // 7: corvo.cloud.v1.MemberKey.kind:type_name -> corvo.cloud.v1.KeyKind
+	21, // 8: corvo.cloud.v1.MemberKey.created_at:type_name -> google.protobuf.Timestamp
+	21, // 9: corvo.cloud.v1.MemberKey.expires_at:type_name -> google.protobuf.Timestamp
+	1,  // 10: corvo.cloud.v1.ListInvitationsResponse.invitations:type_name -> corvo.cloud.v1.Invitation
+	1,  // 11: corvo.cloud.v1.CreateInvitationResponse.invitation:type_name -> corvo.cloud.v1.Invitation
+	21, // 12: corvo.cloud.v1.PreviewInvitationResponse.expires_at:type_name -> google.protobuf.Timestamp
+	2,  // 13: corvo.cloud.v1.MemberService.ListMembers:input_type -> corvo.cloud.v1.ListMembersRequest
+	8,  // 14: corvo.cloud.v1.MemberService.ListMemberKeys:input_type -> corvo.cloud.v1.ListMemberKeysRequest
+	4,  // 15: corvo.cloud.v1.MemberService.UpdateMember:input_type -> corvo.cloud.v1.UpdateMemberRequest
+	6,  // 16: corvo.cloud.v1.MemberService.RemoveMember:input_type -> corvo.cloud.v1.RemoveMemberRequest
+	11, // 17: corvo.cloud.v1.MemberService.ListInvitations:input_type -> corvo.cloud.v1.ListInvitationsRequest
+	13, // 18: corvo.cloud.v1.MemberService.CreateInvitation:input_type -> corvo.cloud.v1.CreateInvitationRequest
+	15, // 19: corvo.cloud.v1.MemberService.RevokeInvitation:input_type -> corvo.cloud.v1.RevokeInvitationRequest
+	17, // 20: corvo.cloud.v1.MemberService.PreviewInvitation:input_type -> corvo.cloud.v1.PreviewInvitationRequest
+	19, // 21: corvo.cloud.v1.MemberService.AcceptInvitation:input_type -> corvo.cloud.v1.AcceptInvitationRequest
+	3,  // 22: corvo.cloud.v1.MemberService.ListMembers:output_type -> corvo.cloud.v1.ListMembersResponse
+	9,  // 23: corvo.cloud.v1.MemberService.ListMemberKeys:output_type -> corvo.cloud.v1.ListMemberKeysResponse
+	5,  // 24: corvo.cloud.v1.MemberService.UpdateMember:output_type -> corvo.cloud.v1.UpdateMemberResponse
+	7,  // 25: corvo.cloud.v1.MemberService.RemoveMember:output_type -> corvo.cloud.v1.RemoveMemberResponse
+	12, // 26: corvo.cloud.v1.MemberService.ListInvitations:output_type -> corvo.cloud.v1.ListInvitationsResponse
+	14, // 27: corvo.cloud.v1.MemberService.CreateInvitation:output_type -> corvo.cloud.v1.CreateInvitationResponse
+	16, // 28: corvo.cloud.v1.MemberService.RevokeInvitation:output_type -> corvo.cloud.v1.RevokeInvitationResponse
+	18, // 29: corvo.cloud.v1.MemberService.PreviewInvitation:output_type -> corvo.cloud.v1.PreviewInvitationResponse
+	20, // 30: corvo.cloud.v1.MemberService.AcceptInvitation:output_type -> corvo.cloud.v1.AcceptInvitationResponse
+	22, // [22:31] is the sub-list for method output_type
+	13, // [13:22] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cloud_v1_member_proto_init() }

@@ -1293,13 +1293,13 @@ const file_corvo_cloud_v1_tenant_proto_rawDesc = "" +
 	"\rTenantService\x12Y\n" +
 	"\tGetTenant\x12 .corvo.cloud.v1.GetTenantRequest\x1a!.corvo.cloud.v1.GetTenantResponse\"\a\xa8\xed\x18\n" +
 	"\x90\x02\x01\x12_\n" +
-	"\fUpdateTenant\x12#.corvo.cloud.v1.UpdateTenantRequest\x1a$.corvo.cloud.v1.UpdateTenantResponse\"\x04\xa8\xed\x18\v2\x9e\x04\n" +
+	"\fUpdateTenant\x12#.corvo.cloud.v1.UpdateTenantRequest\x1a$.corvo.cloud.v1.UpdateTenantResponse\"\x04\xa8\xed\x18\v2\xa2\x04\n" +
 	"\x10NamespaceService\x12h\n" +
-	"\x0fCreateNamespace\x12&.corvo.cloud.v1.CreateNamespaceRequest\x1a'.corvo.cloud.v1.CreateNamespaceResponse\"\x04\xa8\xed\x18=\x12b\n" +
-	"\fGetNamespace\x12#.corvo.cloud.v1.GetNamespaceRequest\x1a$.corvo.cloud.v1.GetNamespaceResponse\"\a\xa8\xed\x18<\x90\x02\x01\x12h\n" +
-	"\x0eListNamespaces\x12%.corvo.cloud.v1.ListNamespacesRequest\x1a&.corvo.cloud.v1.ListNamespacesResponse\"\a\xa8\xed\x18<\x90\x02\x01\x12h\n" +
-	"\x0fUpdateNamespace\x12&.corvo.cloud.v1.UpdateNamespaceRequest\x1a'.corvo.cloud.v1.UpdateNamespaceResponse\"\x04\xa8\xed\x18=\x12h\n" +
-	"\x0fDeleteNamespace\x12&.corvo.cloud.v1.DeleteNamespaceRequest\x1a'.corvo.cloud.v1.DeleteNamespaceResponse\"\x04\xa8\xed\x18>BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
+	"\x0fCreateNamespace\x12&.corvo.cloud.v1.CreateNamespaceRequest\x1a'.corvo.cloud.v1.CreateNamespaceResponse\"\x04\xa8\xed\x18)\x12b\n" +
+	"\fGetNamespace\x12#.corvo.cloud.v1.GetNamespaceRequest\x1a$.corvo.cloud.v1.GetNamespaceResponse\"\a\xa8\xed\x18\x03\x90\x02\x01\x12h\n" +
+	"\x0eListNamespaces\x12%.corvo.cloud.v1.ListNamespacesRequest\x1a&.corvo.cloud.v1.ListNamespacesResponse\"\a\xa8\xed\x18\x03\x90\x02\x01\x12h\n" +
+	"\x0fUpdateNamespace\x12&.corvo.cloud.v1.UpdateNamespaceRequest\x1a'.corvo.cloud.v1.UpdateNamespaceResponse\"\x04\xa8\xed\x18=\x12l\n" +
+	"\x0fDeleteNamespace\x12&.corvo.cloud.v1.DeleteNamespaceRequest\x1a'.corvo.cloud.v1.DeleteNamespaceResponse\"\b\xa8\xed\x18>\xb8\xed\x18\x01BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 
 var (
 	file_corvo_cloud_v1_tenant_proto_rawDescOnce sync.Once

@@ -49,6 +49,21 @@ const (
 	AuthServiceGetCurrentIdentityProcedure = "/corvo.cloud.v1.AuthService/GetCurrentIdentity"
 	// AuthServiceMintTokenProcedure is the fully-qualified name of the AuthService's MintToken RPC.
 	AuthServiceMintTokenProcedure = "/corvo.cloud.v1.AuthService/MintToken"
+	// AuthServiceStartDeviceLoginProcedure is the fully-qualified name of the AuthService's
+	// StartDeviceLogin RPC.
+	AuthServiceStartDeviceLoginProcedure = "/corvo.cloud.v1.AuthService/StartDeviceLogin"
+	// AuthServicePollDeviceLoginProcedure is the fully-qualified name of the AuthService's
+	// PollDeviceLogin RPC.
+	AuthServicePollDeviceLoginProcedure = "/corvo.cloud.v1.AuthService/PollDeviceLogin"
+	// AuthServicePreviewDeviceLoginProcedure is the fully-qualified name of the AuthService's
+	// PreviewDeviceLogin RPC.
+	AuthServicePreviewDeviceLoginProcedure = "/corvo.cloud.v1.AuthService/PreviewDeviceLogin"
+	// AuthServiceApproveDeviceLoginProcedure is the fully-qualified name of the AuthService's
+	// ApproveDeviceLogin RPC.
+	AuthServiceApproveDeviceLoginProcedure = "/corvo.cloud.v1.AuthService/ApproveDeviceLogin"
+	// AuthServiceDenyDeviceLoginProcedure is the fully-qualified name of the AuthService's
+	// DenyDeviceLogin RPC.
+	AuthServiceDenyDeviceLoginProcedure = "/corvo.cloud.v1.AuthService/DenyDeviceLogin"
 )
 
 // AuthServiceClient is a client for the corvo.cloud.v1.AuthService service.
@@ -59,7 +74,8 @@ type AuthServiceClient interface {
 	// PreviewLogin returns whose account a link signs in to, without using it up. A page
 	// shows it and asks, unless the same browser requested the link.
 	PreviewLogin(context.Context, *connect.Request[v1.PreviewLoginRequest]) (*connect.Response[v1.PreviewLoginResponse], error)
-	// FinishLogin exchanges the link's token for a session cookie. It works once.
+	// FinishLogin exchanges the link's token for a session cookie. It works once. For
+	// somebody with a second factor, FactorService/Prove finishes the sign-in.
 	FinishLogin(context.Context, *connect.Request[v1.FinishLoginRequest]) (*connect.Response[v1.FinishLoginResponse], error)
 	// Logout ends this session, or all of the user's.
 	Logout(context.Context, *connect.Request[v1.LogoutRequest]) (*connect.Response[v1.LogoutResponse], error)
@@ -68,6 +84,18 @@ type AuthServiceClient interface {
 	// MintToken gives the signed-in user a token for the jobs of one namespace, valid
 	// for five minutes at the tenant URL.
 	MintToken(context.Context, *connect.Request[v1.MintTokenRequest]) (*connect.Response[v1.MintTokenResponse], error)
+	// StartDeviceLogin begins the sign-in of a program without a browser. It shows the user
+	// code to its person, who approves it on the page verification_uri.
+	StartDeviceLogin(context.Context, *connect.Request[v1.StartDeviceLoginRequest]) (*connect.Response[v1.StartDeviceLoginResponse], error)
+	// PollDeviceLogin returns whether somebody decided, and once the token of the session.
+	PollDeviceLogin(context.Context, *connect.Request[v1.PollDeviceLoginRequest]) (*connect.Response[v1.PollDeviceLoginResponse], error)
+	// PreviewDeviceLogin returns what a code would sign in, for the person who decides.
+	PreviewDeviceLogin(context.Context, *connect.Request[v1.PreviewDeviceLoginRequest]) (*connect.Response[v1.PreviewDeviceLoginResponse], error)
+	// ApproveDeviceLogin signs the program in as the caller. Only the session of a browser
+	// may: a program can't sign in another one.
+	ApproveDeviceLogin(context.Context, *connect.Request[v1.ApproveDeviceLoginRequest]) (*connect.Response[v1.ApproveDeviceLoginResponse], error)
+	// DenyDeviceLogin ends the code.
+	DenyDeviceLogin(context.Context, *connect.Request[v1.DenyDeviceLoginRequest]) (*connect.Response[v1.DenyDeviceLoginResponse], error)
 }
 
 // NewAuthServiceClient constructs a client for the corvo.cloud.v1.AuthService service. By default,
@@ -118,6 +146,36 @@ func NewAuthServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(authServiceMethods.ByName("MintToken")),
 			connect.WithClientOptions(opts...),
 		),
+		startDeviceLogin: connect.NewClient[v1.StartDeviceLoginRequest, v1.StartDeviceLoginResponse](
+			httpClient,
+			baseURL+AuthServiceStartDeviceLoginProcedure,
+			connect.WithSchema(authServiceMethods.ByName("StartDeviceLogin")),
+			connect.WithClientOptions(opts...),
+		),
+		pollDeviceLogin: connect.NewClient[v1.PollDeviceLoginRequest, v1.PollDeviceLoginResponse](
+			httpClient,
+			baseURL+AuthServicePollDeviceLoginProcedure,
+			connect.WithSchema(authServiceMethods.ByName("PollDeviceLogin")),
+			connect.WithClientOptions(opts...),
+		),
+		previewDeviceLogin: connect.NewClient[v1.PreviewDeviceLoginRequest, v1.PreviewDeviceLoginResponse](
+			httpClient,
+			baseURL+AuthServicePreviewDeviceLoginProcedure,
+			connect.WithSchema(authServiceMethods.ByName("PreviewDeviceLogin")),
+			connect.WithClientOptions(opts...),
+		),
+		approveDeviceLogin: connect.NewClient[v1.ApproveDeviceLoginRequest, v1.ApproveDeviceLoginResponse](
+			httpClient,
+			baseURL+AuthServiceApproveDeviceLoginProcedure,
+			connect.WithSchema(authServiceMethods.ByName("ApproveDeviceLogin")),
+			connect.WithClientOptions(opts...),
+		),
+		denyDeviceLogin: connect.NewClient[v1.DenyDeviceLoginRequest, v1.DenyDeviceLoginResponse](
+			httpClient,
+			baseURL+AuthServiceDenyDeviceLoginProcedure,
+			connect.WithSchema(authServiceMethods.ByName("DenyDeviceLogin")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -129,6 +187,11 @@ type authServiceClient struct {
 	logout             *connect.Client[v1.LogoutRequest, v1.LogoutResponse]
 	getCurrentIdentity *connect.Client[v1.GetCurrentIdentityRequest, v1.GetCurrentIdentityResponse]
 	mintToken          *connect.Client[v1.MintTokenRequest, v1.MintTokenResponse]
+	startDeviceLogin   *connect.Client[v1.StartDeviceLoginRequest, v1.StartDeviceLoginResponse]
+	pollDeviceLogin    *connect.Client[v1.PollDeviceLoginRequest, v1.PollDeviceLoginResponse]
+	previewDeviceLogin *connect.Client[v1.PreviewDeviceLoginRequest, v1.PreviewDeviceLoginResponse]
+	approveDeviceLogin *connect.Client[v1.ApproveDeviceLoginRequest, v1.ApproveDeviceLoginResponse]
+	denyDeviceLogin    *connect.Client[v1.DenyDeviceLoginRequest, v1.DenyDeviceLoginResponse]
 }
 
 // StartLogin calls corvo.cloud.v1.AuthService.StartLogin.
@@ -161,6 +224,31 @@ func (c *authServiceClient) MintToken(ctx context.Context, req *connect.Request[
 	return c.mintToken.CallUnary(ctx, req)
 }
 
+// StartDeviceLogin calls corvo.cloud.v1.AuthService.StartDeviceLogin.
+func (c *authServiceClient) StartDeviceLogin(ctx context.Context, req *connect.Request[v1.StartDeviceLoginRequest]) (*connect.Response[v1.StartDeviceLoginResponse], error) {
+	return c.startDeviceLogin.CallUnary(ctx, req)
+}
+
+// PollDeviceLogin calls corvo.cloud.v1.AuthService.PollDeviceLogin.
+func (c *authServiceClient) PollDeviceLogin(ctx context.Context, req *connect.Request[v1.PollDeviceLoginRequest]) (*connect.Response[v1.PollDeviceLoginResponse], error) {
+	return c.pollDeviceLogin.CallUnary(ctx, req)
+}
+
+// PreviewDeviceLogin calls corvo.cloud.v1.AuthService.PreviewDeviceLogin.
+func (c *authServiceClient) PreviewDeviceLogin(ctx context.Context, req *connect.Request[v1.PreviewDeviceLoginRequest]) (*connect.Response[v1.PreviewDeviceLoginResponse], error) {
+	return c.previewDeviceLogin.CallUnary(ctx, req)
+}
+
+// ApproveDeviceLogin calls corvo.cloud.v1.AuthService.ApproveDeviceLogin.
+func (c *authServiceClient) ApproveDeviceLogin(ctx context.Context, req *connect.Request[v1.ApproveDeviceLoginRequest]) (*connect.Response[v1.ApproveDeviceLoginResponse], error) {
+	return c.approveDeviceLogin.CallUnary(ctx, req)
+}
+
+// DenyDeviceLogin calls corvo.cloud.v1.AuthService.DenyDeviceLogin.
+func (c *authServiceClient) DenyDeviceLogin(ctx context.Context, req *connect.Request[v1.DenyDeviceLoginRequest]) (*connect.Response[v1.DenyDeviceLoginResponse], error) {
+	return c.denyDeviceLogin.CallUnary(ctx, req)
+}
+
 // AuthServiceHandler is an implementation of the corvo.cloud.v1.AuthService service.
 type AuthServiceHandler interface {
 	// StartLogin emails a one-time link. The response is the same whether or not the
@@ -169,7 +257,8 @@ type AuthServiceHandler interface {
 	// PreviewLogin returns whose account a link signs in to, without using it up. A page
 	// shows it and asks, unless the same browser requested the link.
 	PreviewLogin(context.Context, *connect.Request[v1.PreviewLoginRequest]) (*connect.Response[v1.PreviewLoginResponse], error)
-	// FinishLogin exchanges the link's token for a session cookie. It works once.
+	// FinishLogin exchanges the link's token for a session cookie. It works once. For
+	// somebody with a second factor, FactorService/Prove finishes the sign-in.
 	FinishLogin(context.Context, *connect.Request[v1.FinishLoginRequest]) (*connect.Response[v1.FinishLoginResponse], error)
 	// Logout ends this session, or all of the user's.
 	Logout(context.Context, *connect.Request[v1.LogoutRequest]) (*connect.Response[v1.LogoutResponse], error)
@@ -178,6 +267,18 @@ type AuthServiceHandler interface {
 	// MintToken gives the signed-in user a token for the jobs of one namespace, valid
 	// for five minutes at the tenant URL.
 	MintToken(context.Context, *connect.Request[v1.MintTokenRequest]) (*connect.Response[v1.MintTokenResponse], error)
+	// StartDeviceLogin begins the sign-in of a program without a browser. It shows the user
+	// code to its person, who approves it on the page verification_uri.
+	StartDeviceLogin(context.Context, *connect.Request[v1.StartDeviceLoginRequest]) (*connect.Response[v1.StartDeviceLoginResponse], error)
+	// PollDeviceLogin returns whether somebody decided, and once the token of the session.
+	PollDeviceLogin(context.Context, *connect.Request[v1.PollDeviceLoginRequest]) (*connect.Response[v1.PollDeviceLoginResponse], error)
+	// PreviewDeviceLogin returns what a code would sign in, for the person who decides.
+	PreviewDeviceLogin(context.Context, *connect.Request[v1.PreviewDeviceLoginRequest]) (*connect.Response[v1.PreviewDeviceLoginResponse], error)
+	// ApproveDeviceLogin signs the program in as the caller. Only the session of a browser
+	// may: a program can't sign in another one.
+	ApproveDeviceLogin(context.Context, *connect.Request[v1.ApproveDeviceLoginRequest]) (*connect.Response[v1.ApproveDeviceLoginResponse], error)
+	// DenyDeviceLogin ends the code.
+	DenyDeviceLogin(context.Context, *connect.Request[v1.DenyDeviceLoginRequest]) (*connect.Response[v1.DenyDeviceLoginResponse], error)
 }
 
 // NewAuthServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -224,6 +325,36 @@ func NewAuthServiceHandler(svc AuthServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(authServiceMethods.ByName("MintToken")),
 		connect.WithHandlerOptions(opts...),
 	)
+	authServiceStartDeviceLoginHandler := connect.NewUnaryHandler(
+		AuthServiceStartDeviceLoginProcedure,
+		svc.StartDeviceLogin,
+		connect.WithSchema(authServiceMethods.ByName("StartDeviceLogin")),
+		connect.WithHandlerOptions(opts...),
+	)
+	authServicePollDeviceLoginHandler := connect.NewUnaryHandler(
+		AuthServicePollDeviceLoginProcedure,
+		svc.PollDeviceLogin,
+		connect.WithSchema(authServiceMethods.ByName("PollDeviceLogin")),
+		connect.WithHandlerOptions(opts...),
+	)
+	authServicePreviewDeviceLoginHandler := connect.NewUnaryHandler(
+		AuthServicePreviewDeviceLoginProcedure,
+		svc.PreviewDeviceLogin,
+		connect.WithSchema(authServiceMethods.ByName("PreviewDeviceLogin")),
+		connect.WithHandlerOptions(opts...),
+	)
+	authServiceApproveDeviceLoginHandler := connect.NewUnaryHandler(
+		AuthServiceApproveDeviceLoginProcedure,
+		svc.ApproveDeviceLogin,
+		connect.WithSchema(authServiceMethods.ByName("ApproveDeviceLogin")),
+		connect.WithHandlerOptions(opts...),
+	)
+	authServiceDenyDeviceLoginHandler := connect.NewUnaryHandler(
+		AuthServiceDenyDeviceLoginProcedure,
+		svc.DenyDeviceLogin,
+		connect.WithSchema(authServiceMethods.ByName("DenyDeviceLogin")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/corvo.cloud.v1.AuthService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case AuthServiceStartLoginProcedure:
@@ -238,6 +369,16 @@ func NewAuthServiceHandler(svc AuthServiceHandler, opts ...connect.HandlerOption
 			authServiceGetCurrentIdentityHandler.ServeHTTP(w, r)
 		case AuthServiceMintTokenProcedure:
 			authServiceMintTokenHandler.ServeHTTP(w, r)
+		case AuthServiceStartDeviceLoginProcedure:
+			authServiceStartDeviceLoginHandler.ServeHTTP(w, r)
+		case AuthServicePollDeviceLoginProcedure:
+			authServicePollDeviceLoginHandler.ServeHTTP(w, r)
+		case AuthServicePreviewDeviceLoginProcedure:
+			authServicePreviewDeviceLoginHandler.ServeHTTP(w, r)
+		case AuthServiceApproveDeviceLoginProcedure:
+			authServiceApproveDeviceLoginHandler.ServeHTTP(w, r)
+		case AuthServiceDenyDeviceLoginProcedure:
+			authServiceDenyDeviceLoginHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -269,4 +410,24 @@ func (UnimplementedAuthServiceHandler) GetCurrentIdentity(context.Context, *conn
 
 func (UnimplementedAuthServiceHandler) MintToken(context.Context, *connect.Request[v1.MintTokenRequest]) (*connect.Response[v1.MintTokenResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.AuthService.MintToken is not implemented"))
+}
+
+func (UnimplementedAuthServiceHandler) StartDeviceLogin(context.Context, *connect.Request[v1.StartDeviceLoginRequest]) (*connect.Response[v1.StartDeviceLoginResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.AuthService.StartDeviceLogin is not implemented"))
+}
+
+func (UnimplementedAuthServiceHandler) PollDeviceLogin(context.Context, *connect.Request[v1.PollDeviceLoginRequest]) (*connect.Response[v1.PollDeviceLoginResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.AuthService.PollDeviceLogin is not implemented"))
+}
+
+func (UnimplementedAuthServiceHandler) PreviewDeviceLogin(context.Context, *connect.Request[v1.PreviewDeviceLoginRequest]) (*connect.Response[v1.PreviewDeviceLoginResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.AuthService.PreviewDeviceLogin is not implemented"))
+}
+
+func (UnimplementedAuthServiceHandler) ApproveDeviceLogin(context.Context, *connect.Request[v1.ApproveDeviceLoginRequest]) (*connect.Response[v1.ApproveDeviceLoginResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.AuthService.ApproveDeviceLogin is not implemented"))
+}
+
+func (UnimplementedAuthServiceHandler) DenyDeviceLogin(context.Context, *connect.Request[v1.DenyDeviceLoginRequest]) (*connect.Response[v1.DenyDeviceLoginResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.AuthService.DenyDeviceLogin is not implemented"))
 }

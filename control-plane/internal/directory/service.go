@@ -1,0 +1,228 @@
+package directory
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/change"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/once"
+	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
+	"github.com/corvo-cloud/corvo/control-plane/internal/scim"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
+)
+
+const (
+	// tokensMax lets one be replaced.
+	tokensMax        = 2
+	tokenLifeDefault = 365 * 24 * time.Hour
+	tokenLifeMax     = 730 * 24 * time.Hour
+)
+
+// Service is the use cases of directory sync, and its door.
+type Service struct {
+	kit.Kit
+	door *door
+}
+
+// New makes a Service.
+func New(k kit.Kit) *Service {
+	s := &Service{Kit: k}
+	s.door = newDoor(s)
+	return s
+}
+
+// URL is the endpoint that directories call.
+func (s *Service) URL() string { return s.URLs.Public + scim.Base }
+
+func connection(ctx context.Context, tx *store.Tx, id string) (store.Connection, error) {
+	c, err := tx.GetConnection(ctx, access.From(ctx).TenantID, id)
+	if errors.Is(err, store.ErrNotFound) {
+		err = fault.Missing("connection")
+	}
+	return c, err
+}
+
+// GetDirectorySync tells how the directory sync of a connection goes.
+func (s *Service) GetDirectorySync(ctx context.Context, r *cloudv1.GetDirectorySyncRequest) (*cloudv1.GetDirectorySyncResponse, error) {
+	return kit.Read(ctx, s.Kit, func(tx *store.Tx) (*cloudv1.GetDirectorySyncResponse, error) {
+		c, err := connection(ctx, tx, r.GetConnectionId())
+		if err != nil {
+			return nil, err
+		}
+		all, active, err := tx.CountDirectoryUsers(ctx, c.TenantID, c.ID)
+		if err != nil {
+			return nil, err
+		}
+		groups, err := tx.CountGroupsOfConnection(ctx, c.TenantID, c.ID)
+		if err != nil {
+			return nil, err
+		}
+		state, err := tx.GetDirectoryState(ctx, c.TenantID, c.ID)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		return &cloudv1.GetDirectorySyncResponse{Sync: &cloudv1.DirectorySync{
+			ConnectionId: c.ID, EndpointUrl: s.URL(), Users: int32(all), ActiveUsers: int32(active), Groups: int32(groups),
+			LastCallAt: stamp(state.LastCallAt), LastErrorAt: stamp(state.LastErrorAt), LastError: state.LastError,
+		}}, nil
+	})
+}
+
+// ListScimTokens lists a connection's tokens.
+func (s *Service) ListScimTokens(ctx context.Context, r *cloudv1.ListScimTokensRequest) (*cloudv1.ListScimTokensResponse, error) {
+	return kit.Read(ctx, s.Kit, func(tx *store.Tx) (*cloudv1.ListScimTokensResponse, error) {
+		c, err := connection(ctx, tx, r.GetConnectionId())
+		if err != nil {
+			return nil, err
+		}
+		all, err := tx.ListScimTokens(ctx, c.TenantID, c.ID)
+		res := &cloudv1.ListScimTokensResponse{}
+		for _, t := range all {
+			res.Tokens = append(res.Tokens, tokenMessage(t))
+		}
+		return res, err
+	})
+}
+
+func tokenMessage(t store.ScimToken) *cloudv1.ScimToken {
+	return &cloudv1.ScimToken{
+		Id: t.ID, ConnectionId: t.ConnectionID, Prefix: "corvo_scim_" + t.ID[len("key_"):], CreatedBy: t.CreatedBy,
+		CreatedAt: stamp(t.CreatedAt), ExpiresAt: stamp(t.ExpiresAt), LastUsedAt: stamp(t.LastUsedAt),
+	}
+}
+
+func stamp(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+// CreateScimToken makes a token for a connection's directory.
+func (s *Service) CreateScimToken(ctx context.Context, r *cloudv1.CreateScimTokenRequest) (*cloudv1.CreateScimTokenResponse, error) {
+	call, err := once.Of(ctx, "CreateScimToken", r)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := s.expiry(r)
+	if err != nil {
+		return nil, err
+	}
+	made, err := apikey.Generate(apikey.SCIM)
+	if err != nil {
+		return nil, err
+	}
+	res := new(cloudv1.CreateScimTokenResponse)
+	repeated, err := call.Do(ctx, s.Kit, res, func(tx *store.Tx) error {
+		c, err := connection(ctx, tx, r.GetConnectionId())
+		if err != nil {
+			return err
+		}
+		if err := mayGiveAll(ctx, tx, c); err != nil {
+			return err
+		}
+		if err := s.room(ctx, tx, c); err != nil {
+			return err
+		}
+		digest := made.Digest()
+		t := store.ScimToken{
+			TenantID: c.TenantID, ID: made.ID(), ConnectionID: c.ID, Digest: hex.EncodeToString(digest[:]), CreatedBy: access.From(ctx).ID(), CreatedAt: s.Now(), ExpiresAt: ends,
+		}
+		res.Token = tokenMessage(t)
+		return change.Make(ctx, s.Kit, tx, "directory_token.create", change.InsertScimToken(t, c.Name), change.Fields{"expires_at": {After: ends.UTC().Format(time.RFC3339)}})
+	})
+	if err == nil && !repeated {
+		res.Secret = made.Reveal()
+	}
+	return res, err
+}
+
+func (s *Service) expiry(r *cloudv1.CreateScimTokenRequest) (time.Time, error) {
+	now := s.Now()
+	if r.GetExpiresAt() == nil {
+		return now.Add(tokenLifeDefault), nil
+	}
+	at := r.GetExpiresAt().AsTime()
+	if r.GetExpiresAt().CheckValid() != nil || !at.After(now) || at.After(now.Add(tokenLifeMax)) {
+		return at, fault.InvalidField("expires_at", "must be a time in the future, at most 730 days from now")
+	}
+	return at, nil
+}
+
+// room refuses a third token that works.
+func (s *Service) room(ctx context.Context, tx *store.Tx, c store.Connection) error {
+	all, err := tx.ListScimTokens(ctx, c.TenantID, c.ID)
+	living := 0
+	for _, t := range all {
+		if s.Now().Before(t.ExpiresAt) {
+			living++
+		}
+	}
+	if err == nil && living >= tokensMax {
+		err = fault.New(fault.Conflict, "LIMIT", "a connection can't have more than %d tokens; revoke the one that your directory no longer uses", tokensMax)
+	}
+	return err
+}
+
+// mayGiveAll refuses a caller who holds less than the directory can give: it puts whom it
+// wants into its groups.
+func mayGiveAll(ctx context.Context, tx *store.Tx, c store.Connection) error {
+	reader := rights.NewReader(tx, c.TenantID)
+	var grants permission.Grants
+	given := []string{c.DefaultRole}
+	for _, m := range c.GroupMappings {
+		given = append(given, string(m.Role))
+	}
+	for _, id := range given {
+		if id == "" {
+			continue
+		}
+		role, err := reader.Role(ctx, id)
+		if err != nil {
+			return err
+		}
+		grants = append(grants, role.Grant("", ""))
+	}
+	for g, err := range groupsOf(ctx, tx, c) {
+		if err != nil {
+			return err
+		}
+		held, err := reader.Held(ctx, g.ID)
+		if err != nil {
+			return err
+		}
+		for _, h := range held {
+			grants = append(grants, h.Grant())
+		}
+	}
+	return principals.MayGive(access.From(ctx), grants, "whoever is in the groups of "+c.Name)
+}
+
+// RevokeScimToken ends a token.
+func (s *Service) RevokeScimToken(ctx context.Context, r *cloudv1.RevokeScimTokenRequest) (*cloudv1.RevokeScimTokenResponse, error) {
+	return &cloudv1.RevokeScimTokenResponse{}, s.Write(ctx, func(tx *store.Tx) error {
+		t, err := tx.GetScimToken(ctx, access.From(ctx).TenantID, r.GetTokenId())
+		if errors.Is(err, store.ErrNotFound) {
+			return fault.Missing("token")
+		}
+		if err != nil || !t.RevokedAt.IsZero() {
+			return err
+		}
+		c, err := connection(ctx, tx, t.ConnectionID)
+		if err != nil {
+			return err
+		}
+		return change.Make(ctx, s.Kit, tx, "directory_token.revoke", change.RevokeScimToken(t, c.Name), nil)
+	})
+}
