@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 // peopleBuilders are the requests about people: sign-up, sign-in, members, providers.
@@ -40,11 +41,54 @@ func peopleBuilders() map[string]builder {
 			return &cloudv1.FinishLoginRequest{Token: p.loginToken(t)}
 		}),
 		"AuthService/Logout": plain(func(testing.TB, *fixture) proto.Message { return new(cloudv1.LogoutRequest) }),
+		"AuthService/StartDeviceLogin": plain(func(testing.TB, *fixture) proto.Message {
+			return &cloudv1.StartDeviceLoginRequest{ClientName: "test"}
+		}),
+		"AuthService/PollDeviceLogin": plain(func(t testing.TB, p *fixture) proto.Message {
+			device, _ := p.deviceCodes(t)
+			return &cloudv1.PollDeviceLoginRequest{DeviceCode: device}
+		}),
+		"AuthService/PreviewDeviceLogin": plain(func(t testing.TB, p *fixture) proto.Message {
+			_, user := p.deviceCodes(t)
+			return &cloudv1.PreviewDeviceLoginRequest{UserCode: user}
+		}),
+		"AuthService/ApproveDeviceLogin": plain(func(t testing.TB, p *fixture) proto.Message {
+			_, user := p.deviceCodes(t)
+			return &cloudv1.ApproveDeviceLoginRequest{UserCode: user}
+		}),
+		"AuthService/DenyDeviceLogin": plain(func(t testing.TB, p *fixture) proto.Message {
+			_, user := p.deviceCodes(t)
+			return &cloudv1.DenyDeviceLoginRequest{UserCode: user}
+		}),
+		"SessionService/ListSessions": plain(func(testing.TB, *fixture) proto.Message { return new(cloudv1.ListSessionsRequest) }),
+		"SessionService/RevokeSession": plain(func(testing.TB, *fixture) proto.Message {
+			return &cloudv1.RevokeSessionRequest{SessionId: "ses_01KA000000000000000000000X"}
+		}),
+		"SessionService/RevokeOtherSessions": plain(func(testing.TB, *fixture) proto.Message { return new(cloudv1.RevokeOtherSessionsRequest) }),
+		"SessionService/LeaveTenant": plain(func(testing.TB, *fixture) proto.Message {
+			return &cloudv1.LeaveTenantRequest{Tenant: "no-such-tenant"}
+		}),
+		"FactorService/ListFactors":  plain(func(testing.TB, *fixture) proto.Message { return new(cloudv1.ListFactorsRequest) }),
+		"FactorService/StartPasskey": plain(func(testing.TB, *fixture) proto.Message { return new(cloudv1.StartPasskeyRequest) }),
+		"FactorService/FinishPasskey": plain(func(testing.TB, *fixture) proto.Message {
+			return &cloudv1.FinishPasskeyRequest{Ceremony: "none", CredentialJson: "{}"}
+		}),
+		"FactorService/StartTotp":  plain(func(testing.TB, *fixture) proto.Message { return new(cloudv1.StartTotpRequest) }),
+		"FactorService/FinishTotp": plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.FinishTotpRequest{FactorId: "none"} }),
+		"FactorService/RenameFactor": plain(func(testing.TB, *fixture) proto.Message {
+			return &cloudv1.RenameFactorRequest{FactorId: "none", Name: "New"}
+		}),
+		"FactorService/RemoveFactor":        plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.RemoveFactorRequest{FactorId: "none"} }),
+		"FactorService/CreateRecoveryCodes": plain(func(testing.TB, *fixture) proto.Message { return new(cloudv1.CreateRecoveryCodesRequest) }),
+		"FactorService/StartProof":          plain(func(testing.TB, *fixture) proto.Message { return new(cloudv1.StartProofRequest) }),
+		"FactorService/Prove": plain(func(testing.TB, *fixture) proto.Message {
+			return &cloudv1.ProveRequest{Proof: &cloudv1.ProveRequest_RecoveryCode{RecoveryCode: "none"}}
+		}),
 		"MemberService/ListMembers": plain(func(testing.TB, *fixture) proto.Message {
 			return &cloudv1.ListMembersRequest{PageSize: 1}
 		}),
 		"MemberService/UpdateMember": about(func(t testing.TB, p *fixture) proto.Message {
-			return &cloudv1.UpdateMemberRequest{UserId: p.user(t, viewer).ID, Role: cloudv1.TenantRole_TENANT_ROLE_DEVELOPER}
+			return &cloudv1.UpdateMemberRequest{UserId: p.user(t, viewer).ID, Roles: []string{permission.RoleDeveloper}}
 		}),
 		"MemberService/ListMemberKeys": about(func(t testing.TB, p *fixture) proto.Message {
 			return &cloudv1.ListMemberKeysRequest{UserId: p.user(t, viewer).ID}
@@ -56,7 +100,7 @@ func peopleBuilders() map[string]builder {
 			return &cloudv1.ListInvitationsRequest{PageSize: 1}
 		}),
 		"MemberService/CreateInvitation": plain(func(_ testing.TB, p *fixture) proto.Message {
-			return &cloudv1.CreateInvitationRequest{Email: strings.ToLower(p.id(ids.User)) + "@corvo.test", Role: viewer}
+			return &cloudv1.CreateInvitationRequest{Email: strings.ToLower(p.id(ids.User)) + "@corvo.test", Roles: []string{viewer}}
 		}),
 		"MemberService/RevokeInvitation": about(func(t testing.TB, p *fixture) proto.Message {
 			id, _ := p.invitation(t)
@@ -69,6 +113,18 @@ func peopleBuilders() map[string]builder {
 		"MemberService/AcceptInvitation": plain(func(t testing.TB, p *fixture) proto.Message {
 			_, token := p.invitation(t)
 			return &cloudv1.AcceptInvitationRequest{Token: token, Name: "Ada"}
+		}),
+		"DirectoryService/GetDirectorySync": about(func(t testing.TB, p *fixture) proto.Message {
+			return &cloudv1.GetDirectorySyncRequest{ConnectionId: p.directoryConnection(t)}
+		}),
+		"DirectoryService/ListScimTokens": about(func(t testing.TB, p *fixture) proto.Message {
+			return &cloudv1.ListScimTokensRequest{ConnectionId: p.directoryConnection(t)}
+		}),
+		"DirectoryService/CreateScimToken": about(func(t testing.TB, p *fixture) proto.Message {
+			return &cloudv1.CreateScimTokenRequest{ConnectionId: p.directoryConnection(t)}
+		}),
+		"DirectoryService/RevokeScimToken": about(func(t testing.TB, p *fixture) proto.Message {
+			return &cloudv1.RevokeScimTokenRequest{TokenId: p.scimToken(t)}
 		}),
 		"SsoService/ListSsoConnections": plain(func(testing.TB, *fixture) proto.Message {
 			return new(cloudv1.ListSsoConnectionsRequest)

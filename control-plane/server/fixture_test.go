@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,34 +14,34 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
-	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/device"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/signup"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 const (
-	owner  = cloudv1.TenantRole_TENANT_ROLE_OWNER
-	viewer = cloudv1.TenantRole_TENANT_ROLE_VIEWER
+	owner  = permission.RoleOwner
+	viewer = permission.RoleViewer
 )
 
-func roles() (all []cloudv1.TenantRole) {
-	for n := range len(cloudv1.TenantRole_name) {
-		if r := cloudv1.TenantRole(n); access.Permissions(r) != nil {
-			all = append(all, r)
-		}
+func roles() (all []string) {
+	for _, r := range permission.Roles() {
+		all = append(all, r.Name)
 	}
 	return all
 }
 
 // unlimited removes the rate limits, which the tests would exceed.
 func (s *stage) unlimited() {
-	s.signup.Limits, s.login.Limits, s.members.InvitationsPerHour = signup.Limits{}, ratelimit.EmailLimits{}, 0
+	s.signup.Limits, s.login.Limits, s.members.InvitationsPerHour, s.device.Limits = signup.Limits{}, ratelimit.EmailLimits{}, 0, device.Limits{}
 }
 
 // fixture is a tenant with one of everything that a call can be about. Everything is made
@@ -86,54 +87,130 @@ func (p *fixture) namespace(t testing.TB) string {
 	return n.ID
 }
 
-func (p *fixture) keyOf(made apikey.Key, roles ...cloudv1.NamespaceRole) store.Key {
-	k := tenancy.FirstKey(made, seedKeyName, roles...)
+func (p *fixture) keyOf(t testing.TB, made apikey.Key, role string) store.Key {
+	k := tenancy.NewFirstKey(made, seedKeyName, p.account(t, role), role).Key
 	k.TenantID, k.CreatedAt, k.UpdatedAt, k.Version, k.Generation = p.TenantID, p.kit.Now(), p.kit.Now(), 1, 1
 	return k
 }
 
-func (p *fixture) insertKey(t testing.TB, edit func(*store.Key)) apikey.Key {
+// account is a service account with a role in the whole tenant.
+func (p *fixture) account(t testing.TB, role string) string {
+	a := store.ServiceAccount{TenantID: p.TenantID, ID: p.id(ids.ServiceAccount), CreatedAt: p.kit.Now(), UpdatedAt: p.kit.Now(), Version: 1}
+	a.Name = a.ID
+	p.in(t, func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.InsertServiceAccount(ctx, a); err != nil {
+			return err
+		}
+		return tx.InsertBinding(ctx, p.bindingOf(a.ID, role))
+	})
+	return a.ID
+}
+
+// bindingOf gives a fixed role in the whole tenant.
+func (p *fixture) bindingOf(principalID, role string) store.Binding {
+	return store.Binding{TenantID: p.TenantID, ID: p.id(ids.Binding), PrincipalID: principalID, RoleID: rights.FixedID(role), CreatedAt: p.kit.Now()}
+}
+
+func (p *fixture) insertKey(t testing.TB, role string, edit func(*store.Key)) apikey.Key {
 	made := newKey(t, apikey.Management)
-	k := p.keyOf(made)
+	k := p.keyOf(t, made, role)
 	edit(&k)
 	p.in(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertKey(ctx, k) })
 	return made
 }
 
-func (p *fixture) key(t testing.TB, r cloudv1.TenantRole) []string {
-	return bearer(p.insertKey(t, func(k *store.Key) { k.TenantRole = r }))
+func (p *fixture) key(t testing.TB, role string) []string {
+	return bearer(p.insertKey(t, role, func(*store.Key) {}))
+}
+
+// personalKey is a user's own.
+func (p *fixture) personalKey(t testing.TB, role string) []string {
+	made := newKey(t, apikey.Personal)
+	k := p.keyOf(t, made, role)
+	k.Kind, k.OwnerID = cloudv1.KeyKind_KEY_KIND_PERSONAL, p.user(t, role).ID
+	p.in(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertKey(ctx, k) })
+	return bearer(made)
+}
+
+// narrowKey is an owner's that may only see members.
+func (p *fixture) narrowKey(t testing.TB) []string {
+	return bearer(p.insertKey(t, owner, func(k *store.Key) { k.Permissions = []string{"member.read"} }))
+}
+
+// elsewhereKey works from another network alone.
+func (p *fixture) elsewhereKey(t testing.TB) []string {
+	return bearer(p.insertKey(t, owner, func(k *store.Key) { k.CIDRs = []string{"192.0.2.0/24"} }))
 }
 
 func (p *fixture) revokedKey(t testing.TB) []string {
-	return bearer(p.insertKey(t, func(k *store.Key) { k.RevokedAt = p.kit.Now() }))
+	return bearer(p.insertKey(t, owner, func(k *store.Key) { k.RevokedAt = p.kit.Now() }))
 }
 
 func (p *fixture) expiredKey(t testing.TB) []string {
-	return bearer(p.insertKey(t, func(k *store.Key) { k.ExpiresAt = p.kit.Now() }))
+	return bearer(p.insertKey(t, owner, func(k *store.Key) { k.ExpiresAt = p.kit.Now() }))
 }
 
 // jobsKey is a key that any developer may change.
 func (p *fixture) jobsKey(t testing.TB) string {
 	made := newKey(t, apikey.DataPlane)
-	k := p.keyOf(made, cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER)
+	k := p.keyOf(t, made, permission.RoleWorker)
 	p.in(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertKey(ctx, k) })
 	return made.ID()
 }
 
-func (p *fixture) user(t testing.TB, r cloudv1.TenantRole) store.User {
+// inNamespace is the session of a user with a role in one fresh namespace alone.
+func (p *fixture) inNamespace(t testing.TB, role string) (cookie string) {
+	u := p.user(t, "")
+	b := p.bindingOf(u.ID, role)
+	b.NamespaceID = p.namespace(t)
+	p.in(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertBinding(ctx, b) })
+	return p.sessionOf(t, u, "")
+}
+
+func (p *fixture) role(t testing.TB) string {
+	r := store.Role{TenantID: p.TenantID, ID: p.id(ids.Role), Permissions: []string{"job.list"}, CreatedAt: p.kit.Now(), UpdatedAt: p.kit.Now(), Version: 1}
+	r.Name = r.ID
+	p.in(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertRole(ctx, r) })
+	return r.ID
+}
+
+func (p *fixture) group(t testing.TB, members ...string) string {
+	g := store.Group{TenantID: p.TenantID, ID: p.id(ids.Group), CreatedAt: p.kit.Now(), UpdatedAt: p.kit.Now(), Version: 1}
+	g.Name = g.ID
+	p.in(t, func(ctx context.Context, tx *store.Tx) error {
+		err := tx.InsertGroup(ctx, g)
+		for _, id := range members {
+			err = errors.Join(err, tx.InsertGroupMember(ctx, store.GroupMember{TenantID: g.TenantID, GroupID: g.ID, UserID: id, CreatedAt: p.kit.Now()}))
+		}
+		return err
+	})
+	return g.ID
+}
+
+// binding gives somebody a role that any developer has.
+func (p *fixture) binding(t testing.TB) string {
+	b := p.bindingOf(p.account(t, viewer), permission.RoleWorker)
+	p.in(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertBinding(ctx, b) })
+	return b.ID
+}
+
+func (p *fixture) user(t testing.TB, r string) store.User {
 	u := store.User{ID: p.id(ids.User), CreatedAt: p.kit.Now()}
 	u.Email = strings.ToLower(u.ID) + "@corvo.test"
 	p.in(t, func(ctx context.Context, tx *store.Tx) error {
 		if err := tx.InsertUser(ctx, u); err != nil {
 			return err
 		}
-		return tx.InsertMembership(ctx, store.Membership{TenantID: p.TenantID, UserID: u.ID, Role: r, CreatedAt: p.kit.Now(), Version: 1})
+		if err := tx.InsertMembership(ctx, store.Membership{TenantID: p.TenantID, UserID: u.ID, CreatedAt: p.kit.Now(), Version: 1}); err != nil || r == "" {
+			return err
+		}
+		return tx.InsertBinding(ctx, p.bindingOf(u.ID, r))
 	})
 	return u
 }
 
 // session signs a new user of a role in, by mail or by the provider of a tenant.
-func (p *fixture) session(t testing.TB, r cloudv1.TenantRole, ssoTenantID string) (cookie string) {
+func (p *fixture) session(t testing.TB, r string, ssoTenantID string) (cookie string) {
 	return p.sessionOf(t, p.user(t, r), ssoTenantID)
 }
 
@@ -148,13 +225,65 @@ func (p *fixture) sessionOf(t testing.TB, u store.User, onlyTenantID string) (co
 	return "corvo_session=" + opened.Token
 }
 
+// cliSession is the token of a program that a new user of a role approved.
+func (p *fixture) cliSession(t testing.TB, r string, onlyTenantID string) (token string) {
+	t.Helper()
+	u := p.user(t, r)
+	p.in(t, func(ctx context.Context, tx *store.Tx) error {
+		approved := store.Session{UserID: u.ID, TenantID: onlyTenantID, ExpiresAt: p.kit.Now().Add(session.LimitedLifeMax)}
+		opened, err := session.OpenCLI(ctx, tx, p.kit.IDs, p.kit.Now(), approved, "test")
+		token = opened.Token
+		return err
+	})
+	return token
+}
+
+// halfOpenSession is that of somebody who has not shown their second factor.
+func (p *fixture) halfOpenSession(t testing.TB, r string) (cookie string) {
+	t.Helper()
+	u := p.userWithFactor(t, r)
+	var opened session.Opened
+	p.in(t, func(ctx context.Context, tx *store.Tx) (err error) {
+		opened, err = session.OpenByMail(ctx, tx, p.kit.IDs, p.kit.Now(), u.ID, "", "{}")
+		return err
+	})
+	return "corvo_session=" + opened.Token
+}
+
+// unprovedSession is that of somebody who has shown their second factor too long ago.
+func (p *fixture) unprovedSession(t testing.TB, r string) (cookie string) {
+	t.Helper()
+	return p.sessionOf(t, p.userWithFactor(t, r), "")
+}
+
+func (p *fixture) userWithFactor(t testing.TB, r string) store.User {
+	u := p.user(t, r)
+	p.in(t, func(ctx context.Context, tx *store.Tx) error {
+		return tx.InsertFactor(ctx, store.Factor{ID: p.id(ids.Factor), UserID: u.ID, Kind: store.FactorPasskey, Credential: "{}", CreatedAt: p.kit.Now(), ConfirmedAt: p.kit.Now()})
+	})
+	return u
+}
+
+// deviceCodes begin a device login.
+func (p *fixture) deviceCodes(t testing.TB) (device, user string) {
+	t.Helper()
+	if p.gone {
+		return "corvo_device_none", "WDJB-MJHT"
+	}
+	started, err := p.device.StartDeviceLogin(t.Context(), &cloudv1.StartDeviceLoginRequest{ClientName: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return started.GetDeviceCode(), started.GetUserCode()
+}
+
 func (p *fixture) expiredSession(t testing.TB) (cookie string) {
 	u := p.user(t, owner)
 	token, digest := seal.NewToken("corvo_session_")
 	long := p.kit.Now().Add(-2 * session.LifeMax)
 	p.in(t, func(ctx context.Context, tx *store.Tx) error {
 		return tx.InsertSession(ctx, store.Session{
-			Digest: digest, ID: p.id(ids.Session), UserID: u.ID, CreatedAt: long, SeenAt: p.kit.Now(), ExpiresAt: long.Add(session.LifeMax),
+			Digest: digest, ID: p.id(ids.Session), UserID: u.ID, Kind: store.SessionBrowser, CreatedAt: long, SeenAt: p.kit.Now(), ExpiresAt: long.Add(session.LifeMax),
 		})
 	})
 	return "corvo_session=" + token
@@ -163,7 +292,7 @@ func (p *fixture) expiredSession(t testing.TB) (cookie string) {
 func (p *fixture) invitation(t testing.TB) (id, token string) {
 	token, digest := seal.NewToken("corvo_invitation_")
 	i := store.Invitation{
-		TenantID: p.TenantID, ID: p.id(ids.Invitation), Role: viewer, Digest: digest, InvitedBy: "the owner",
+		TenantID: p.TenantID, ID: p.id(ids.Invitation), Roles: []string{rights.FixedID(viewer)}, Digest: digest, InvitedBy: "the owner",
 		CreatedAt: p.kit.Now(), ExpiresAt: p.kit.Now().Add(time.Hour),
 	}
 	i.Email = strings.ToLower(i.ID) + "@corvo.test"
@@ -181,10 +310,35 @@ func (p *fixture) stagedConnection(t testing.TB) string {
 func (p *fixture) connectionWith(t testing.TB, staged string) string {
 	c := store.Connection{
 		TenantID: p.TenantID, ID: p.id(ids.Connection), Name: "Test", Issuer: issuer(t), ClientID: "client", GroupsClaim: "groups",
-		DefaultRole: viewer, CreatedAt: p.kit.Now(), UpdatedAt: p.kit.Now(), Version: 1, Settings: 1, Staged: staged,
+		DefaultRole: rights.FixedID(viewer), CreatedAt: p.kit.Now(), UpdatedAt: p.kit.Now(), Version: 1, Settings: 1, Staged: staged,
 	}
 	p.in(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertConnection(ctx, c) })
 	return c.ID
+}
+
+// auditSink is one that takes everything. It is the only one of its tenant.
+func (p *fixture) auditSink(t testing.TB) string {
+	secret, err := p.kit.Seal.Seal(seal.AuditSink, []byte(`{"signing":"sixteen characters"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := store.AuditSink{TenantID: p.TenantID, ID: p.id(ids.AuditSink), Format: 1, Target: `{"https":{"url":"` + siem(t) + `"}}`, Secret: secret, Version: 1}
+	v.Name = v.ID
+	p.in(t, func(ctx context.Context, tx *store.Tx) error {
+		all, err := tx.ListAuditSinks(ctx, p.TenantID)
+		for _, old := range all {
+			err = errors.Join(err, tx.DeleteAuditSink(ctx, p.TenantID, old.ID))
+		}
+		return errors.Join(err, tx.InsertAuditSink(ctx, v))
+	})
+	return v.ID
+}
+
+// siem takes whatever it is sent.
+func siem(t testing.TB) string {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(server.Close)
+	return server.URL
 }
 
 // issuer is an identity provider that has nothing but its discovery document.
@@ -251,7 +405,7 @@ func builders() map[string]builder {
 		}),
 		"ApiKeyService/CreateApiKey": about(func(t testing.TB, p *fixture) proto.Message {
 			return &cloudv1.CreateApiKeyRequest{
-				Name: "k", Kind: cloudv1.KeyKind_KEY_KIND_JOBS, Roles: []cloudv1.NamespaceRole{cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER},
+				Name: "k", Kind: cloudv1.KeyKind_KEY_KIND_JOBS, Roles: []string{permission.RoleWorker},
 				Namespaces: []string{p.namespace(t)},
 			}
 		}),
@@ -269,6 +423,26 @@ func builders() map[string]builder {
 			return &cloudv1.RevokeApiKeyRequest{KeyId: p.jobsKey(t)}
 		}),
 		"AuditService/ListAuditEvents": plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.ListAuditEventsRequest{PageSize: 1} }),
+		"AuditService/ExportAuditLog":  plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.ExportAuditLogRequest{PageSize: 1} }),
+		"AuditService/ListAuditKeys":   plain(func(testing.TB, *fixture) proto.Message { return new(cloudv1.ListAuditKeysRequest) }),
+		"AuditService/CreateAuditSink": plain(func(t testing.TB, p *fixture) proto.Message {
+			return &cloudv1.CreateAuditSinkRequest{Name: p.id(ids.AuditSink), Target: &cloudv1.CreateAuditSinkRequest_Https{
+				Https: &cloudv1.HttpsAuditSink{Url: siem(t), SigningSecret: "sixteen characters"},
+			}}
+		}),
+		"AuditService/GetAuditSink": about(func(t testing.TB, p *fixture) proto.Message {
+			return &cloudv1.GetAuditSinkRequest{SinkId: p.auditSink(t)}
+		}),
+		"AuditService/ListAuditSinks": plain(func(testing.TB, *fixture) proto.Message { return new(cloudv1.ListAuditSinksRequest) }),
+		"AuditService/UpdateAuditSink": about(func(t testing.TB, p *fixture) proto.Message {
+			return &cloudv1.UpdateAuditSinkRequest{SinkId: p.auditSink(t), UpdateMask: mask("enabled")}
+		}),
+		"AuditService/DeleteAuditSink": about(func(t testing.TB, p *fixture) proto.Message {
+			return &cloudv1.DeleteAuditSinkRequest{SinkId: p.auditSink(t)}
+		}),
+		"AuditService/TestAuditSink": about(func(t testing.TB, p *fixture) proto.Message {
+			return &cloudv1.TestAuditSinkRequest{SinkId: p.auditSink(t)}
+		}),
 		"AuthService/GetCurrentIdentity": plain(func(testing.TB, *fixture) proto.Message {
 			return new(cloudv1.GetCurrentIdentityRequest)
 		}),
@@ -277,6 +451,9 @@ func builders() map[string]builder {
 		}),
 	}
 	for name, b := range peopleBuilders() {
+		all[name] = b
+	}
+	for name, b := range accessBuilders() {
 		all[name] = b
 	}
 	out := make(map[string]builder, len(all))

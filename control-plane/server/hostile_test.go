@@ -209,7 +209,7 @@ func TestSecrets_AreInNoLogAndNoAuditRow(t *testing.T) {
 	cookie := s.signIn(t, p.Email)
 	keep("session", strings.TrimPrefix(cookie, "corvo_session="))
 	me := browser(cookie)
-	made := s.call(t, createKey, `{"name":"ci","kind":"KEY_KIND_JOBS","roles":["NAMESPACE_ROLE_WORKER"],"requestId":"6ba7b810-9dad-11d1-80b4-00c04fd430c8"}`, me...).json(t)
+	made := s.call(t, createKey, `{"name":"ci","kind":"KEY_KIND_JOBS","roles":["worker"],"requestId":"6ba7b810-9dad-11d1-80b4-00c04fd430c8"}`, me...).json(t)
 	keep("made key", made["secret"].(string))
 	id := made["apiKey"].(map[string]any)["id"].(string)
 	keep("rotated key", s.call(t, "/corvo.cloud.v1.ApiKeyService/RotateApiKey", fmt.Sprintf(`{"keyId":%q,"overlapSeconds":60}`, id), me...).json(t)["secret"].(string))
@@ -233,7 +233,7 @@ func TestSecrets_AreInNoLogAndNoAuditRow(t *testing.T) {
 	s.call(t, whoami, "{}", bearer(bad)...)
 	s.call(t, whoami, "{}", append(bearer(p.manage), "User-Agent", "tool/"+p.manage.Reveal())...)
 	s.call(t, "/corvo.cloud.v1.TenantService/UpdateTenant", fmt.Sprintf(`{"displayName":%q}`, "key "+bad.Reveal()), append(me, "User-Agent", bad.Reveal())...)
-	if r := s.call(t, createKey, fmt.Sprintf(`{"name":%q,"kind":"KEY_KIND_JOBS","roles":["NAMESPACE_ROLE_WORKER"]}`, bad.Reveal()), me...); r.status != http.StatusBadRequest {
+	if r := s.call(t, createKey, fmt.Sprintf(`{"name":%q,"kind":"KEY_KIND_JOBS","roles":["worker"]}`, bad.Reveal()), me...); r.status != http.StatusBadRequest {
 		t.Errorf("a secret as a name: %d %s", r.status, r.body)
 	}
 	s.do(t, http.MethodGet, whoami+"?connect=v1&encoding=json&message="+url.QueryEscape(`{}`)+"&key="+bad.Reveal(), "")
@@ -255,7 +255,7 @@ func TestSecrets_AreInNoLogAndNoAuditRow(t *testing.T) {
 			t.Errorf("%s stands in the audit log", what)
 		}
 	}
-	repeated := s.call(t, createKey, `{"name":"ci","kind":"KEY_KIND_JOBS","roles":["NAMESPACE_ROLE_WORKER"],"requestId":"6ba7b810-9dad-11d1-80b4-00c04fd430c8"}`, me...)
+	repeated := s.call(t, createKey, `{"name":"ci","kind":"KEY_KIND_JOBS","roles":["worker"],"requestId":"6ba7b810-9dad-11d1-80b4-00c04fd430c8"}`, me...)
 	if strings.Contains(repeated.body, `"secret"`) || !strings.Contains(repeated.body, id) {
 		t.Errorf("the repeated call shows %s", repeated.body)
 	}

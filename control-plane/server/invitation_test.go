@@ -10,6 +10,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
@@ -24,7 +25,7 @@ func (p *fixture) invitationFor(t testing.TB, email string) string {
 	t.Helper()
 	token, digest := seal.NewToken("corvo_invite_")
 	i := store.Invitation{
-		TenantID: p.TenantID, ID: p.id(ids.Invitation), Role: viewer, Email: email, Digest: digest, InvitedBy: "the owner",
+		TenantID: p.TenantID, ID: p.id(ids.Invitation), Roles: []string{rights.FixedID(viewer)}, Email: email, Digest: digest, InvitedBy: "the owner",
 		CreatedAt: p.kit.Now(), ExpiresAt: p.kit.Now().Add(time.Hour),
 	}
 	p.in(t, func(ctx context.Context, tx *store.Tx) error { return tx.PutInvitation(ctx, i) })
@@ -51,7 +52,7 @@ func TestInvitation_LinkOpensNoAccountThatIsThere(t *testing.T) {
 	token := inviting.invitationFor(t, victim.Email)
 	stolen := s.call(t, acceptInvitation, fmt.Sprintf(`{"token":%q}`, token))
 	if cookie := cookieOf(stolen); cookie != "" {
-		made := s.call(t, createKey, `{"tenant":"victim","name":"stolen","kind":"KEY_KIND_MANAGEMENT","tenantRole":"TENANT_ROLE_OWNER"}`, browser(cookie)...)
+		made := s.call(t, createKey, `{"tenant":"victim","name":"stolen","kind":"KEY_KIND_MANAGEMENT","roles":["owner"]}`, browser(cookie)...)
 		t.Fatalf("the link signs its holder in; making an owner's key in the victim's tenant: %d %s", made.status, made.body)
 	}
 	if stolen.status == http.StatusOK || !strings.Contains(stolen.body, "SIGN_IN_FIRST") {
@@ -114,7 +115,7 @@ func TestInvitation_NewAccountEntersTheInvitingTenantOnly(t *testing.T) {
 	if me := s.call(t, whoami, "{}", browser(cookie)...); !strings.Contains(me.body, `"inviting"`) || strings.Contains(me.body, `"mine"`) {
 		t.Errorf("the link's holder sees %s", me.body)
 	}
-	if r := s.call(t, createKey, `{"tenant":"mine","name":"stolen","kind":"KEY_KIND_JOBS","roles":["NAMESPACE_ROLE_WORKER"]}`, browser(cookie)...); r.status != http.StatusNotFound {
+	if r := s.call(t, createKey, `{"tenant":"mine","name":"stolen","kind":"KEY_KIND_JOBS","roles":["worker"]}`, browser(cookie)...); r.status != http.StatusNotFound {
 		t.Errorf("the link's holder in the tenant made later: %d %s", r.status, r.body)
 	}
 	// Signing out everywhere does not reach further than the session either.
@@ -167,7 +168,7 @@ func TestInvitation_AccountJoinsByASignInLinkToItsAddress(t *testing.T) {
 	victim, inviting := s.newFixture(t, "victim"), s.newFixture(t, "inviting")
 	token := inviting.invitationFor(t, victim.Email)
 	seen := s.call(t, previewInvitation, fmt.Sprintf(`{"token":%q}`, token))
-	if m := seen.json(t); m["tenant"] != "inviting" || m["email"] != victim.Email || m["hasAccount"] != true || m["role"] != "TENANT_ROLE_VIEWER" {
+	if m := seen.json(t); m["tenant"] != "inviting" || m["email"] != victim.Email || m["hasAccount"] != true || fmt.Sprint(m["roles"]) != "[viewer]" {
 		t.Errorf("preview %s", seen.body)
 	}
 	// Whatever address is given with it, the link goes to the invited one.
@@ -240,7 +241,7 @@ func TestInvitation_InviterNeverSeesTheToken(t *testing.T) {
 	s := newStage(t)
 	s.unlimited()
 	p := s.newFixture(t, "acme")
-	made := s.call(t, "/corvo.cloud.v1.MemberService/CreateInvitation", `{"email":"new@people.test","role":"TENANT_ROLE_VIEWER"}`, bearer(p.manage)...)
+	made := s.call(t, "/corvo.cloud.v1.MemberService/CreateInvitation", `{"email":"new@people.test","roles":["viewer"]}`, bearer(p.manage)...)
 	token := tokenIn(t, s.lastEmail(t, "new@people.test"))
 	listed := s.call(t, "/corvo.cloud.v1.MemberService/ListInvitations", `{}`, bearer(p.manage)...)
 	audit := s.call(t, "/corvo.cloud.v1.AuditService/ListAuditEvents", `{}`, bearer(p.manage)...)

@@ -20,8 +20,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
-	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/pgtest"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/matrix.txt")
@@ -185,16 +185,32 @@ func newMatrix(t *testing.T, s *stage) *matrix {
 	add("expired-session", browser(m.a.expiredSession(t))...)
 	add("cross-site-owner", "Cookie", m.a.session(t, owner, ""), "Sec-Fetch-Site", "cross-site")
 	for _, r := range roles() {
-		add("key-"+access.RoleName(r), m.a.key(t, r)...)
+		add("key-"+r, m.a.key(t, r)...)
 	}
 	for _, r := range roles() {
-		add("user-"+access.RoleName(r), browser(m.a.session(t, r, ""))...)
+		add("user-"+r, browser(m.a.session(t, r, ""))...)
 	}
+	for _, r := range []string{owner, viewer} {
+		add("personal-key-"+r, m.a.personalKey(t, r)...)
+	}
+	add("key-narrowed", m.a.narrowKey(t)...)
+	add("key-elsewhere", m.a.elsewhereKey(t)...)
+	add("user-no-role", browser(m.a.session(t, "", ""))...)
+	add("user-admin-of-another-namespace", browser(m.a.inNamespace(t, permission.RoleAdmin))...)
 	add("sso-viewer", browser(m.a.session(t, viewer, m.a.TenantID))...)
+	add("cli-owner", "Authorization", "Bearer "+m.a.cliSession(t, owner, ""))
+	add("cli-viewer", "Authorization", "Bearer "+m.a.cliSession(t, viewer, ""))
+	add("half-open-owner", browser(m.a.halfOpenSession(t, owner))...)
+	add("unproved-owner", browser(m.a.unprovedSession(t, owner))...)
+	cli := m.a.cliSession(t, owner, "")
+	add("cli-token-in-cookie", browser("corvo_session="+cli)...)
+	_, cookie, _ := strings.Cut(m.a.session(t, owner, ""), "=")
+	add("cookie-as-bearer", "Authorization", "Bearer "+cookie)
 	for name, h := range map[string][]string{
 		"other-owner-key":     bearer(m.b.manage),
 		"other-owner-user":    browser(m.b.session(t, owner, "")),
 		"sso-owner-elsewhere": browser(m.a.session(t, owner, m.b.TenantID)),
+		"cli-owner-elsewhere": {"Authorization", "Bearer " + m.a.cliSession(t, owner, m.b.TenantID)},
 	} {
 		m.principals = append(m.principals, principal{name: name, headers: h, elsewhere: true})
 	}

@@ -32,7 +32,7 @@ func sameRequests(t *testing.T, s *stage) {
 	digest := made.Digest()
 	for procedure, tc := range map[string]struct{ body, action string }{
 		"/corvo.cloud.v1.NamespaceService/CreateNamespace": {`{"requestId":"6ba7b810-9dad-11d1-80b4-00c04fd430c8","name":"orders"}`, "namespace.create"},
-		createKey: {fmt.Sprintf(`{"requestId":"6ba7b810-9dad-11d1-80b4-00c04fd430c8","name":"tf","kind":"KEY_KIND_MANAGEMENT","tenantRole":"TENANT_ROLE_VIEWER","keyId":%q,"digest":%q}`,
+		createKey: {fmt.Sprintf(`{"requestId":"6ba7b810-9dad-11d1-80b4-00c04fd430c8","name":"tf","kind":"KEY_KIND_MANAGEMENT","roles":["viewer"],"keyId":%q,"digest":%q}`,
 			made.ID(), b64(digest[:])), "key.create"},
 	} {
 		before := s.count(t, p, tc.action)

@@ -70,7 +70,7 @@ func newStageOn(t testing.TB, database string, edits ...func(*Config)) *stage {
 		t.Fatal(err)
 	}
 	// Nobody will confirm anything.
-	s.tenancy.ObserveWait = time.Millisecond
+	s.tenancy.ObserveWait, s.principals.ObserveWait = time.Millisecond, time.Millisecond
 	s.signup.Ready = func(context.Context, string, ...string) bool { return false }
 	inner.Store(s.Handler())
 	t.Cleanup(func() {
@@ -171,7 +171,7 @@ func TestEnsure_MakesATenantOnceThatItsKeysCanUse(t *testing.T) {
 		t.Errorf("namespaces = %s", r.body)
 	}
 	r = s.call(t, "/corvo.cloud.v1.AuditService/ListAuditEvents", "{}", bearer(manage)...)
-	if events := r.json(t)["events"].([]any); len(events) != 5 {
-		t.Errorf("%d audit events, want 5: %s", len(events), r.body)
+	if events := r.json(t)["events"].([]any); len(events) != 7 {
+		t.Errorf("%d audit events, want 7: %s", len(events), r.body)
 	}
 }

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
-	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 const peer = "203.0.113.7"
@@ -234,7 +235,7 @@ func TestSession_EndsIdleAndEndsOld(t *testing.T) {
 			if !session.TouchDue(found, w.Now()) {
 				t.Error("use is not noted")
 			}
-			return tx.TouchSession(ctx, found.Digest, w.Now())
+			return tx.TouchSession(ctx, found.Digest, w.Now(), session.Expiry(found, w.Now()))
 		})
 	}
 	if alive(t, w, old) {
@@ -255,8 +256,14 @@ func TestLogout_EverywhereEndsSessionsAndTokens(t *testing.T) {
 			}
 			tokens = append(tokens, cookie)
 		}
-		ctx, _ := w.As(t, tn, u, cloudv1.TenantRole_TENANT_ROLE_OWNER)
-		ctx = cookies.With(ctx, cookies.NewJar(tokens[0], ""))
+		ctx, _ := w.As(t, tn, u, permission.RoleOwner)
+		c := access.From(ctx)
+		w.Service(t, func(ctx context.Context, tx *store.Tx) error {
+			found, err := session.Find(ctx, tx, tokens[0], w.Now())
+			c.SessionID = found.ID
+			return err
+		})
+		ctx = access.With(ctx, c)
 		if _, err := s.Logout(ctx, &cloudv1.LogoutRequest{}); err != nil {
 			t.Fatal(err)
 		}

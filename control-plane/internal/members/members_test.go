@@ -11,15 +11,17 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 const (
-	owner     = cloudv1.TenantRole_TENANT_ROLE_OWNER
-	admin     = cloudv1.TenantRole_TENANT_ROLE_ADMIN
-	developer = cloudv1.TenantRole_TENANT_ROLE_DEVELOPER
-	viewer    = cloudv1.TenantRole_TENANT_ROLE_VIEWER
+	owner     = permission.RoleOwner
+	admin     = permission.RoleAdmin
+	developer = permission.RoleDeveloper
+	viewer    = permission.RoleViewer
 )
 
 func newService(w *cloudtest.World) *Service {
@@ -37,17 +39,17 @@ func TestMembers_NobodyGrantsMoreThanTheyHold(t *testing.T) {
 	adm := w.Member(t, tn.ID, "admin@example.com", admin)
 	dev := w.Member(t, tn.ID, "dev@example.com", developer)
 	ctx, _ := w.As(t, tn, adm, admin)
-	_, err := s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: dev.ID, Role: owner})
+	_, err := s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: dev.ID, Roles: []string{owner}})
 	cloudtest.Refused(t, err, "ABOVE_CALLER")
-	_, err = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: boss.ID, Role: viewer})
+	_, err = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: boss.ID, Roles: []string{viewer}})
 	cloudtest.Refused(t, err, "ABOVE_CALLER")
 	_, err = s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: boss.ID})
 	cloudtest.Refused(t, err, "ABOVE_CALLER")
-	_, err = s.CreateInvitation(ctx, &cloudv1.CreateInvitationRequest{Email: "x@example.com", Role: owner})
+	_, err = s.CreateInvitation(ctx, &cloudv1.CreateInvitationRequest{Email: "x@example.com", Roles: []string{owner}})
 	cloudtest.Refused(t, err, "ABOVE_CALLER")
-	_, err = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: dev.ID})
+	_, err = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: dev.ID, Roles: []string{"king"}})
 	cloudtest.Refused(t, err, "INVALID_ARGUMENT")
-	if _, err = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: dev.ID, Role: admin}); err != nil {
+	if _, err = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: dev.ID, Roles: []string{admin}}); err != nil {
 		t.Errorf("what the caller holds: %v", err)
 	}
 }
@@ -61,7 +63,7 @@ func TestMembers_LastOwnerStays(t *testing.T) {
 		ctx, _ := w.As(t, tn, ada, owner)
 		_, err := s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: ada.ID})
 		cloudtest.Refused(t, err, "LAST_OWNER")
-		_, err = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: ada.ID, Role: viewer})
+		_, err = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: ada.ID, Roles: []string{viewer}})
 		cloudtest.Refused(t, err, "LAST_OWNER")
 		bob := w.Member(t, tn.ID, "bob@example.com", owner)
 		errs := make([]error, 2)
@@ -70,7 +72,7 @@ func TestMembers_LastOwnerStays(t *testing.T) {
 			_, errs[0] = s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: bob.ID})
 		})
 		wg.Go(func() {
-			_, errs[1] = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: ada.ID, Role: viewer})
+			_, errs[1] = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: ada.ID, Roles: []string{viewer}})
 		})
 		wg.Wait()
 		if (errs[0] == nil) == (errs[1] == nil) {
@@ -101,7 +103,7 @@ func TestRemoveMember_EndsEverythingOfTheMembership(t *testing.T) {
 				return err
 			}
 			return tx.InsertKey(ctx, store.Key{
-				TenantID: tn.ID, ID: "key_000000000001", Name: "CI", Kind: cloudv1.KeyKind_KEY_KIND_JOBS, CreatedBy: dev.ID,
+				TenantID: tn.ID, ID: "key_000000000001", Name: "CI", Kind: cloudv1.KeyKind_KEY_KIND_PERSONAL, OwnerID: dev.ID, CreatedBy: dev.ID,
 				CreatedAt: w.Now(), UpdatedAt: w.Now(), Version: 1, Generation: 1,
 			})
 		})
@@ -110,7 +112,7 @@ func TestRemoveMember_EndsEverythingOfTheMembership(t *testing.T) {
 			t.Fatal(err)
 		}
 		rows := w.Outbox(t)
-		if len(rows) != 2 || rows[0].Kind != store.OutboxKey || rows[1].Kind != store.OutboxUser || rows[1].Subject != dev.ID {
+		if len(rows) != 3 || rows[0].Kind != store.OutboxKey || rows[1].Kind != store.OutboxAccess || rows[2].Kind != store.OutboxUser || rows[2].Subject != dev.ID {
 			t.Errorf("the cell is told %+v", rows)
 		}
 		w.Service(t, func(ctx context.Context, tx *store.Tx) error {
@@ -144,7 +146,7 @@ func TestMembers_ForeignMemberLooksLikeNone(t *testing.T) {
 		ctx, _ := w.As(t, tn, ada, owner)
 		var texts []string
 		for _, id := range []string{foreign.ID, eve.ID, "usr_01JD0000000000000000000000", "nonsense"} {
-			_, err := s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: id, Role: viewer})
+			_, err := s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: id, Roles: []string{viewer}})
 			texts = append(texts, cloudtest.Refused(t, err, "NOT_FOUND").Error())
 			_, err = s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: id})
 			cloudtest.Refused(t, err, "NOT_FOUND")
@@ -169,14 +171,14 @@ func TestUpdateMember_ChangesOnceAndTellsTheCell(t *testing.T) {
 		t.Fatalf("%v, %v", list, err)
 	}
 	stale := list.GetMembers()[1].GetEtag()
-	res, err := s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: dev.ID, Role: viewer, Etag: stale})
-	if err != nil || res.GetMember().GetRole() != viewer || res.GetMember().GetEtag() == stale {
+	res, err := s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: dev.ID, Roles: []string{viewer}, Etag: stale})
+	if err != nil || strings.Join(res.GetMember().GetRoles(), " ") != viewer || res.GetMember().GetEtag() == stale {
 		t.Fatalf("%v, %v", res, err)
 	}
-	if rows := w.Outbox(t); len(rows) != 1 || rows[0].Kind != store.OutboxUser {
+	if rows := w.Outbox(t); len(rows) != 2 || rows[1].Kind != store.OutboxUser {
 		t.Errorf("tokens with the old role live on: %+v", rows)
 	}
-	_, err = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: dev.ID, Role: admin, Etag: stale})
+	_, err = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: dev.ID, Roles: []string{admin}, Etag: stale})
 	cloudtest.Refused(t, err, "ETAG_MISMATCH")
 	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 		m, err := tx.GetMembership(ctx, tn.ID, dev.ID)
@@ -186,7 +188,7 @@ func TestUpdateMember_ChangesOnceAndTellsTheCell(t *testing.T) {
 		m.ConnectionID = "sso_1"
 		return tx.UpdateMembership(ctx, &m)
 	})
-	_, err = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: dev.ID, Role: admin})
+	_, err = s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: dev.ID, Roles: []string{admin}})
 	cloudtest.Refused(t, err, "ROLE_FROM_SSO")
 	if _, err := s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: dev.ID}); err != nil {
 		t.Errorf("a member whom a provider vouches for cannot be removed: %v", err)
@@ -227,9 +229,9 @@ func TestListMembers_PageTokenIsValidForItsCallerOnly(t *testing.T) {
 	}
 }
 
-func invite(t *testing.T, w *cloudtest.World, s *Service, ctx context.Context, email string, role cloudv1.TenantRole) (*cloudv1.Invitation, string) {
+func invite(t *testing.T, w *cloudtest.World, s *Service, ctx context.Context, email string, role string) (*cloudv1.Invitation, string) {
 	t.Helper()
-	res, err := s.CreateInvitation(ctx, &cloudv1.CreateInvitationRequest{Email: email, Role: role})
+	res, err := s.CreateInvitation(ctx, &cloudv1.CreateInvitationRequest{Email: email, Roles: []string{role}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,9 +313,9 @@ func checkJoined(t *testing.T, w *cloudtest.World, tn store.Tenant, userID, cook
 		if found.TenantID != only {
 			t.Errorf("the session is limited to %q, want %q", found.TenantID, only)
 		}
-		m, err := tx.GetMembership(ctx, tn.ID, found.UserID)
-		if m.Role != developer {
-			t.Errorf("role %s", m.Role)
+		may, err := rights.Of(ctx, tx, tn.ID, found.UserID)
+		if strings.Join(may.Roles, " ") != developer {
+			t.Errorf("roles %s", may.Roles)
 		}
 		return err
 	})
@@ -332,7 +334,7 @@ func TestInvitations_EndWithTheRightToMakeThem(t *testing.T) {
 			return err
 		}
 		demote := func(u store.User) error {
-			_, err := s.UpdateMember(byOwner, &cloudv1.UpdateMemberRequest{UserId: u.ID, Role: developer})
+			_, err := s.UpdateMember(byOwner, &cloudv1.UpdateMemberRequest{UserId: u.ID, Roles: []string{developer}})
 			return err
 		}
 		for name, ends := range map[string]func(store.User) error{"removed": remove, "demoted": demote} {
@@ -408,14 +410,14 @@ func TestCreateInvitation_RefusesMembersFloodsAndNonsense(t *testing.T) {
 	s.InvitationsPerHour = 2
 	tn, ada := w.Tenant(t, "acme", "ada@example.com")
 	ctx, _ := w.As(t, tn, ada, owner)
-	_, err := s.CreateInvitation(ctx, &cloudv1.CreateInvitationRequest{Email: "nobody", Role: 99})
+	_, err := s.CreateInvitation(ctx, &cloudv1.CreateInvitationRequest{Email: "nobody"})
 	if f := cloudtest.Refused(t, err, "INVALID_ARGUMENT"); len(f.Fields) != 2 {
 		t.Errorf("%+v", f.Fields)
 	}
-	_, err = s.CreateInvitation(ctx, &cloudv1.CreateInvitationRequest{Email: "ADA@example.com", Role: viewer})
+	_, err = s.CreateInvitation(ctx, &cloudv1.CreateInvitationRequest{Email: "ADA@example.com", Roles: []string{viewer}})
 	cloudtest.Refused(t, err, "ALREADY_MEMBER")
 	for i := range 3 {
-		_, err = s.CreateInvitation(ctx, &cloudv1.CreateInvitationRequest{Email: fmt.Sprintf("u%d@example.com", i), Role: viewer})
+		_, err = s.CreateInvitation(ctx, &cloudv1.CreateInvitationRequest{Email: fmt.Sprintf("u%d@example.com", i), Roles: []string{viewer}})
 	}
 	if f := cloudtest.Refused(t, err, "TOO_MANY_REQUESTS"); f.RetryAfter <= 0 {
 		t.Error("no time to wait")
@@ -435,7 +437,7 @@ func TestCreateInvitation_EmailContainsNoChosenText(t *testing.T) {
 	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 		return tx.InsertKey(ctx, store.Key{TenantID: tn.ID, ID: c.KeyID, Name: c.Name, CreatedBy: ada.ID, CreatedAt: w.Now(), UpdatedAt: w.Now(), Version: 1, Generation: 1})
 	})
-	if _, err := s.CreateInvitation(access.With(ctx, c), &cloudv1.CreateInvitationRequest{Email: "x@example.com", Role: viewer}); err != nil {
+	if _, err := s.CreateInvitation(access.With(ctx, c), &cloudv1.CreateInvitationRequest{Email: "x@example.com", Roles: []string{viewer}}); err != nil {
 		t.Fatal(err)
 	}
 	if l := w.Email(t); strings.Contains(l.Text+l.HTML+l.Subject, "evil.example") {
@@ -464,45 +466,37 @@ func alive(t *testing.T, w *cloudtest.World, tn store.Tenant) (ids string) {
 	return ids
 }
 
-// The keys of somebody who was removed went on working, those made with their management
-// key too, and could invite them back.
-func TestKeys_AreRevokedWithTheirMakerUnlessKept(t *testing.T) {
+// What a member leaves behind: their own keys end in the same step, those of service
+// accounts are listed, and end if asked for.
+func TestRemoveMember_PersonalKeysEndAndOthersAreShown(t *testing.T) {
 	t.Parallel()
 	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
 		s := newService(w)
 		tn, ada := w.Tenant(t, "acme", "ada@example.com")
 		bob := w.Member(t, tn.ID, "bob@example.com", admin)
-		management := store.Key{Kind: cloudv1.KeyKind_KEY_KIND_MANAGEMENT, TenantRole: admin}
-		worker := store.Key{Kind: cloudv1.KeyKind_KEY_KIND_JOBS, Roles: []cloudv1.NamespaceRole{cloudv1.NamespaceRole_NAMESPACE_ROLE_PRODUCER}}
+		machine := store.ServiceAccount{TenantID: tn.ID, ID: "sa_1", Name: "ci", CreatedAt: w.Now(), UpdatedAt: w.Now(), Version: 1}
+		w.Service(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertServiceAccount(ctx, machine) })
+		management := store.Key{Kind: cloudv1.KeyKind_KEY_KIND_MANAGEMENT, OwnerID: machine.ID}
 		keyBy(t, w, tn, "key_000000000001", bob.ID, management)
-		keyBy(t, w, tn, "key_000000000002", "key_000000000001", worker)
-		keyBy(t, w, tn, "key_000000000003", bob.ID, worker)
-		keyBy(t, w, tn, "key_000000000004", ada.ID, worker)
+		keyBy(t, w, tn, "key_000000000002", "key_000000000001", management)
+		keyBy(t, w, tn, "key_000000000003", bob.ID, store.Key{Kind: cloudv1.KeyKind_KEY_KIND_PERSONAL, OwnerID: bob.ID})
+		keyBy(t, w, tn, "key_000000000004", ada.ID, management)
 		ctx, _ := w.As(t, tn, ada, owner)
-		listed := func(role cloudv1.TenantRole) (ids string) {
-			res, err := s.ListMemberKeys(ctx, &cloudv1.ListMemberKeysRequest{UserId: bob.ID, Role: role})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, k := range res.GetKeys() {
-				ids += k.GetId()[len(k.GetId())-1:]
-			}
-			return ids
+		list, err := s.ListMemberKeys(ctx, &cloudv1.ListMemberKeysRequest{UserId: bob.ID})
+		var shown []string
+		for _, k := range list.GetKeys() {
+			shown = append(shown, k.GetId()[len(k.GetId())-1:]+" of "+k.GetOwner())
 		}
-		if none, dev, view := listed(0), listed(developer), listed(viewer); none != "123" || dev != "1" || view != "123" {
-			t.Errorf("removal shows %q, developer %q, viewer %q", none, dev, view)
+		if got := strings.Join(shown, ", "); err != nil || got != "1 of ci, 2 of ci, 3 of bob@example.com" {
+			t.Errorf("%s, %v", got, err)
 		}
-		_, err := s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: bob.ID, Role: developer, KeepKeys: []string{"key_000000000004"}})
+		_, err = s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: bob.ID, RevokeKeys: []string{"key_000000000004"}})
 		cloudtest.Refused(t, err, "INVALID_ARGUMENT")
-		demoted, err := s.UpdateMember(ctx, &cloudv1.UpdateMemberRequest{UserId: bob.ID, Role: developer})
-		if err != nil || strings.Join(demoted.GetRevokedKeys(), " ") != "key_000000000001" || alive(t, w, tn) != "234" {
-			t.Errorf("%v, %v; alive are %s", demoted, err, alive(t, w, tn))
-		}
-		removed, err := s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: bob.ID, KeepKeys: []string{"key_000000000003"}})
-		if err != nil || strings.Join(removed.GetRevokedKeys(), " ") != "key_000000000002" || alive(t, w, tn) != "34" {
+		removed, err := s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: bob.ID, RevokeKeys: []string{"key_000000000002"}})
+		if err != nil || strings.Join(removed.GetRevokedKeys(), " ") != "key_000000000002 key_000000000003" || alive(t, w, tn) != "14" {
 			t.Errorf("%v, %v; alive are %s", removed, err, alive(t, w, tn))
 		}
-		if got := strings.Join(w.Audit(t, tn.ID), " "); got != "key.revoke member.update key.revoke member.delete" {
+		if got := strings.Join(w.Audit(t, tn.ID), " "); got != "key.revoke key.revoke member.delete" {
 			t.Errorf("audit has %s", got)
 		}
 	})
@@ -514,18 +508,18 @@ func TestInvitations_AKeyDoesNotBringItsMakerBack(t *testing.T) {
 	s := newService(w)
 	tn, ada := w.Tenant(t, "acme", "ada@example.com")
 	bob := w.Member(t, tn.ID, "bob@example.com", admin)
-	management := store.Key{Kind: cloudv1.KeyKind_KEY_KIND_MANAGEMENT, TenantRole: admin}
+	management := store.Key{Kind: cloudv1.KeyKind_KEY_KIND_MANAGEMENT, OwnerID: "sa_1"}
 	keyBy(t, w, tn, "key_000000000001", bob.ID, management)
 	keyBy(t, w, tn, "key_000000000002", "key_000000000001", management)
 	keyBy(t, w, tn, "key_000000000003", ada.ID, management)
 	ctx, _ := w.As(t, tn, ada, owner)
-	if _, err := s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: bob.ID, KeepAllKeys: true}); err != nil {
+	if _, err := s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: bob.ID}); err != nil {
 		t.Fatal(err)
 	}
 	byKey := func(id, email string) error {
 		c := access.From(ctx)
-		c.UserID, c.SessionID, c.KeyID, c.Name, c.Role = "", "", id, id, admin
-		_, err := s.CreateInvitation(access.With(ctx, c), &cloudv1.CreateInvitationRequest{Email: email, Role: viewer})
+		c.UserID, c.SessionID, c.KeyID, c.Name, c.Rights = "", "", id, id, cloudtest.Rights(admin)
+		_, err := s.CreateInvitation(access.With(ctx, c), &cloudv1.CreateInvitationRequest{Email: email, Roles: []string{viewer}})
 		return err
 	}
 	for _, id := range []string{"key_000000000001", "key_000000000002"} {
@@ -535,4 +529,34 @@ func TestInvitations_AKeyDoesNotBringItsMakerBack(t *testing.T) {
 	if err := byKey("key_000000000003", "bob@example.com"); err != nil {
 		t.Errorf("the key of a member: %v", err)
 	}
+}
+
+// An invitation from before the removal is no way back: only a new one is.
+func TestRemoveMember_OlderInvitationsToTheAddressEnd(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		s := newService(w)
+		tn, boss := w.Tenant(t, "acme", "boss@example.com")
+		ctx, _ := w.As(t, tn, boss, owner)
+		invite := func() string {
+			if _, err := s.CreateInvitation(ctx, &cloudv1.CreateInvitationRequest{Email: "bob@example.com", Roles: []string{viewer}}); err != nil {
+				t.Fatal(err)
+			}
+			return cloudtest.Token(t, w.Email(t))
+		}
+		older := invite()
+		bob := w.Member(t, tn.ID, "bob@example.com", viewer) // Came in through another door.
+		if _, err := s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: bob.ID}); err != nil {
+			t.Fatal(err)
+		}
+		w.Outbox(t)
+		public, _ := cloudtest.Public(t, "203.0.113.5", "")
+		_, err := s.PreviewInvitation(public, &cloudv1.PreviewInvitationRequest{Token: older})
+		cloudtest.Refused(t, err, "LINK_UNKNOWN")
+		_, err = s.AcceptInvitation(public, &cloudv1.AcceptInvitationRequest{Token: older})
+		cloudtest.Refused(t, err, "LINK_UNKNOWN")
+		if _, err := s.PreviewInvitation(public, &cloudv1.PreviewInvitationRequest{Token: invite()}); err != nil {
+			t.Errorf("invited again: %v", err)
+		}
+	})
 }

@@ -147,12 +147,14 @@ func applyChange(s *cellv1.State, c *cellv1.Change) error {
 		placed.Shard = 2
 		s.Namespaces = put(s.Namespaces, placed)
 	case *cellv1.Change_Key:
-		for _, id := range c.Key.GetNamespaceIds() {
-			if !slices.ContainsFunc(s.Namespaces, func(n *cellv1.Namespace) bool { return n.GetId() == id }) {
-				return refuse(connect.CodeNotFound, "NAMESPACE_NOT_FOUND")
+		for _, g := range c.Key.GetGrants() {
+			for _, id := range g.GetNamespaceIds() {
+				if !slices.ContainsFunc(s.Namespaces, func(n *cellv1.Namespace) bool { return n.GetId() == id }) {
+					return refuse(connect.CodeNotFound, "NAMESPACE_NOT_FOUND")
+				}
 			}
 		}
-		if len(c.Key.GetRoles()) == 0 || len(c.Key.GetDigests()) == 0 && !c.Key.GetRevoked() {
+		if len(c.Key.GetDigests()) == 0 && !c.Key.GetRevoked() {
 			return refuse(connect.CodeInvalidArgument, "INVALID_ARGUMENT")
 		}
 		s.Keys = put(s.Keys, c.Key)

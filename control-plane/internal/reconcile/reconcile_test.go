@@ -20,11 +20,13 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/pgtest"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 const (
@@ -159,8 +161,24 @@ func digest(b byte) []byte { return bytes.Repeat([]byte{b}, 32) }
 
 func aKey() store.Key {
 	return store.Key{TenantID: tenantID, ID: keyID, Name: "worker", Kind: cloudv1.KeyKind_KEY_KIND_JOBS, NamespaceIDs: []string{nsID},
-		Roles:    []cloudv1.NamespaceRole{cloudv1.NamespaceRole_NAMESPACE_ROLE_PRODUCER, cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER},
+		OwnerID:  accountID,
 		Versions: []store.KeyVersion{{Digest: digest(1)}}, Version: 1, Generation: 1}
+}
+
+const accountID = "sa_01JD0000000000000000000000"
+
+// anAccount is the key's owner, a producer and worker in the whole tenant.
+func anAccount(ctx context.Context, tx *store.Tx) error {
+	err := tx.InsertServiceAccount(ctx, store.ServiceAccount{TenantID: tenantID, ID: accountID, Name: "worker", Version: 1})
+	for i, role := range []string{permission.RoleProducer, permission.RoleWorker} {
+		err = errors.Join(err, tx.InsertBinding(ctx, store.Binding{TenantID: tenantID, ID: fmt.Sprint("bnd_", i), PrincipalID: accountID, RoleID: rights.FixedID(role)}))
+	}
+	return err
+}
+
+// producing is what the account may do, in one namespace.
+func producing(namespaceID string) []*cellv1.Grant {
+	return []*cellv1.Grant{{Permissions: celladmin.RoleSet([]string{permission.RoleProducer, permission.RoleWorker}).Bytes(), NamespaceIds: []string{namespaceID}}}
 }
 
 // signUp writes what a sign-up does; the rows are in the wrong order on purpose.
@@ -168,7 +186,7 @@ func (r *rig) signUp(t *testing.T) {
 	t.Helper()
 	r.write(t, func(ctx context.Context, tx *store.Tx) error {
 		return errors.Join(
-			tx.InsertTenant(ctx, aTenant()), tx.InsertNamespace(ctx, aNamespace(nsID, "default")), tx.InsertKey(ctx, aKey()),
+			tx.InsertTenant(ctx, aTenant()), tx.InsertNamespace(ctx, aNamespace(nsID, "default")), tx.InsertKey(ctx, aKey()), anAccount(ctx, tx),
 			r.tell(ctx, tx, store.OutboxKey, keyID), r.tell(ctx, tx, store.OutboxNamespace, nsID), r.tell(ctx, tx, store.OutboxTenant, tenantID),
 		)
 	})
@@ -179,7 +197,7 @@ func signedUp() *cellv1.State {
 	return &cellv1.State{
 		Tenants:    []*cellv1.Tenant{{Id: tenantID, Name: "acme", Limits: &cellv1.Limits{EnqueuePerSecond: 100}}},
 		Namespaces: []*cellv1.Namespace{{Id: nsID, TenantId: tenantID, Name: "default", Shard: 2, Retention: aMinute()}},
-		Keys:       []*cellv1.Key{{Id: keyID, TenantId: tenantID, Name: "worker", Digests: [][]byte{digest(1)}, NamespaceIds: []string{nsID}, Roles: []string{"producer", "worker"}}},
+		Keys:       []*cellv1.Key{{Id: keyID, TenantId: tenantID, Name: "worker", Digests: [][]byte{digest(1)}, PrincipalId: accountID, DefaultNamespaceId: nsID, Grants: producing(nsID)}},
 	}
 }
 
@@ -492,7 +510,7 @@ func TestGeneration_ALateWriterIsRefusedAndReadsAgain(t *testing.T) {
 	free()
 	r.done(t)
 	want := signedUp()
-	want.Keys[0].Revoked, want.Keys[0].Digests, want.Keys[0].NamespaceIds = true, nil, nil
+	want.Keys[0].Revoked, want.Keys[0].Digests, want.Keys[0].Grants, want.Keys[0].DefaultNamespaceId = true, nil, nil, ""
 	r.wantCell(t, want)
 	if k := r.key(t); k.Observed != 2 {
 		t.Errorf("observed %d, want 2", k.Observed)
@@ -666,7 +684,7 @@ func TestScan_FindsWhatNoRowPointsTo(t *testing.T) {
 	t.Parallel()
 	r := onSQLite(t)
 	r.write(t, func(ctx context.Context, tx *store.Tx) error {
-		return errors.Join(tx.InsertTenant(ctx, aTenant()), tx.InsertNamespace(ctx, aNamespace(nsID, "default")), tx.InsertKey(ctx, aKey()))
+		return errors.Join(tx.InsertTenant(ctx, aTenant()), tx.InsertNamespace(ctx, aNamespace(nsID, "default")), tx.InsertKey(ctx, aKey()), anAccount(ctx, tx))
 	})
 	public, _, err := ed25519.GenerateKey(nil)
 	if err != nil {

@@ -38,7 +38,7 @@ func TestIntroduced_KnowsTheAddressAndNothingElse(t *testing.T) {
 	r.Header.Set("X-Request-Id", "forged")
 	r.Header.Set("User-Agent", "tool\r\n\x1b[31m\xff"+strings.Repeat("é", 1000))
 	h.ServeHTTP(httptest.NewRecorder(), r)
-	if got.Peer != "2001:db8::1" || got.RequestID == "forged" || got.ID() != "" || got.Role != 0 {
+	if got.Peer != "2001:db8::1" || got.RequestID == "forged" || got.ID() != "" || len(got.Rights.Grants) != 0 {
 		t.Errorf("%+v", got)
 	}
 	if len(got.UserAgent) > userAgentBytesMax || !strings.HasPrefix(got.UserAgent, "tool[31mé") || strings.ContainsAny(got.UserAgent, "\r\n\x1b") {

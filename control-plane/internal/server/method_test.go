@@ -23,9 +23,9 @@ func TestRules_EveryRPCSaysWhoMayCallIt(t *testing.T) {
 	}
 	for p, want := range map[string]cloudv1.Permission{
 		"/corvo.cloud.v1.SignupService/Start":             cloudv1.Permission_PERMISSION_PUBLIC,
-		"/corvo.cloud.v1.ApiKeyService/RotateApiKey":      cloudv1.Permission_PERMISSION_KEY_WRITE,
+		"/corvo.cloud.v1.ApiKeyService/RotateApiKey":      cloudv1.Permission_PERMISSION_KEY_UPDATE,
 		"/corvo.cloud.v1.AuthService/GetCurrentIdentity":  cloudv1.Permission_PERMISSION_SIGNED_IN,
-		"/corvo.cloud.v1.NamespaceService/ListNamespaces": cloudv1.Permission_PERMISSION_NAMESPACE_READ,
+		"/corvo.cloud.v1.NamespaceService/ListNamespaces": cloudv1.Permission_PERMISSION_IN_TENANT,
 	} {
 		if got := all[p].permission; got != want {
 			t.Errorf("%s needs %v, want %v", p, got, want)

@@ -11,9 +11,11 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 const peer = "203.0.113.7"
@@ -74,7 +76,7 @@ func TestConfirm_MakesEverythingAtOnce(t *testing.T) {
 		if got := strings.Join(kinds, " "); got != "cell.tenant cell.namespace cell.key cell.key" {
 			t.Errorf("outbox has %s", got)
 		}
-		if got := strings.Join(w.Audit(t, res.GetTenantId()), " "); got != "tenant.create namespace.create member.create key.create key.create" {
+		if got := strings.Join(w.Audit(t, res.GetTenantId()), " "); got != "tenant.create namespace.create member.create service_account.create key.create service_account.create key.create" {
 			t.Errorf("audit has %s", got)
 		}
 	})
@@ -93,8 +95,8 @@ func checkMade(t *testing.T, ctx context.Context, tx *store.Tx, w *cloudtest.Wor
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err := tx.GetMembership(ctx, tn.ID, u.ID); err != nil || m.Role != cloudv1.TenantRole_TENANT_ROLE_OWNER {
-		t.Errorf("membership %+v, %v", m, err)
+	if may, err := rights.Of(ctx, tx, tn.ID, u.ID); err != nil || strings.Join(may.Roles, " ") != permission.RoleOwner {
+		t.Errorf("roles %v, %v", may.Roles, err)
 	}
 	if found, err := session.Find(ctx, tx, cookie, w.Now()); err != nil || found.UserID != u.ID {
 		t.Errorf("session of the cookie %q: %+v, %v", cookie, found, err)
@@ -112,13 +114,17 @@ func checkMade(t *testing.T, ctx context.Context, tx *store.Tx, w *cloudtest.Wor
 		if len(stored.Versions) != 1 || string(stored.Versions[0].Digest) != string(digest[:]) {
 			t.Errorf("%s: the stored digest is not the key's", k)
 		}
+		may, err := rights.OfKey(ctx, tx, stored)
+		if err != nil {
+			t.Fatal(err)
+		}
 		switch k.Kind() {
 		case apikey.DataPlane:
-			if len(stored.NamespaceIDs) != 1 || stored.TenantRole != 0 || len(stored.Roles) != 3 {
+			if len(stored.NamespaceIDs) != 1 || strings.Join(may.Roles, " ") != "producer viewer worker" || may.Grants.Anywhere(permission.TenantRead) {
 				t.Errorf("the key for jobs may do %+v", stored)
 			}
 		case apikey.Management:
-			if stored.TenantRole != cloudv1.TenantRole_TENANT_ROLE_OWNER || len(stored.Roles) != 0 {
+			if strings.Join(may.Roles, " ") != permission.RoleOwner || !may.Grants.Tenant(permission.TenantDelete) {
 				t.Errorf("the management key may do %+v", stored)
 			}
 		}

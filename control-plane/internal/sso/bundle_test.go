@@ -15,16 +15,18 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/egress"
+	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 const (
-	owner     = cloudv1.TenantRole_TENANT_ROLE_OWNER
-	admin     = cloudv1.TenantRole_TENANT_ROLE_ADMIN
-	developer = cloudv1.TenantRole_TENANT_ROLE_DEVELOPER
-	viewer    = cloudv1.TenantRole_TENANT_ROLE_VIEWER
-	nobody    = cloudv1.TenantRole_TENANT_ROLE_UNSPECIFIED
+	owner     = permission.RoleOwner
+	admin     = permission.RoleAdmin
+	developer = permission.RoleDeveloper
+	viewer    = permission.RoleViewer
+	nobody    = ""
 )
 
 // bundle is a tenant with an owner who signs in by mail, and a provider.
@@ -239,15 +241,15 @@ func checkRefusal(t *testing.T, br *browser, page *httptest.ResponseRecorder, wo
 	}
 }
 
-func (b *bundle) role(userID string) cloudv1.TenantRole {
+func (b *bundle) role(userID string) string {
 	b.t.Helper()
 	role := nobody
 	b.Service(b.t, func(ctx context.Context, tx *store.Tx) error {
-		m, err := tx.GetMembership(ctx, b.tenant.ID, userID)
-		if err == nil {
-			role = m.Role
+		held, err := rights.NewReader(tx, b.tenant.ID).Held(ctx, userID)
+		if len(held) > 0 {
+			role = held[0].Role.Name
 		}
-		return nil
+		return err
 	})
 	return role
 }

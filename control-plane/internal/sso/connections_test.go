@@ -88,7 +88,7 @@ func TestCreate_ListsEveryWrongField(t *testing.T) {
 	t.Parallel()
 	b := newBundle(t, cloudtest.New(t))
 	_, err := b.s.CreateSsoConnection(b.ctx, &cloudv1.CreateSsoConnectionRequest{
-		Name: strings.Repeat("a", 101), Issuer: "ftp://x", ClientSecret: "a\nb", Scopes: []string{"a b"}, GroupsClaim: "a\x00", DefaultRole: 99,
+		Name: strings.Repeat("a", 101), Issuer: "ftp://x", ClientSecret: "a\nb", Scopes: []string{"a b"}, GroupsClaim: "a\x00", DefaultRole: "nobody",
 		GroupMappings: []*cloudv1.GroupMapping{{Group: "a", Role: viewer}, {Group: "a", Role: admin}},
 	})
 	f := cloudtest.Refused(t, err, "INVALID_ARGUMENT")
@@ -96,8 +96,13 @@ func TestCreate_ListsEveryWrongField(t *testing.T) {
 	for _, field := range f.Fields {
 		got = append(got, field.Name)
 	}
-	if want := "name issuer client_id client_secret scopes groups_claim default_role group_mappings"; strings.Join(got, " ") != want {
+	if want := "name issuer client_id client_secret scopes groups_claim group_mappings"; strings.Join(got, " ") != want {
 		t.Errorf("fields %v, want %s", got, want)
+	}
+	// Roles are looked up among the tenant's, once the rest is right.
+	_, err = b.s.CreateSsoConnection(b.ctx, &cloudv1.CreateSsoConnectionRequest{Name: "Staff", Issuer: b.idp.issuer(), ClientId: clientID, DefaultRole: "nobody"})
+	if f := cloudtest.Refused(t, err, "INVALID_ARGUMENT"); len(f.Fields) != 1 || f.Fields[0].Name != "default_role" {
+		t.Errorf("fields %v", f.Fields)
 	}
 }
 
@@ -453,9 +458,7 @@ func TestDelete_TakesItsPeopleAlongButNotTheLastOwner(t *testing.T) {
 		})
 		_, err := b.s.DeleteSsoConnection(b.ctx, &cloudv1.DeleteSsoConnectionRequest{ConnectionId: c.GetId()})
 		cloudtest.Refused(t, err, "LAST_OWNER")
-		b.Service(t, func(ctx context.Context, tx *store.Tx) error {
-			return tx.InsertMembership(ctx, store.Membership{TenantID: b.tenant.ID, UserID: b.owner.ID, Role: owner, CreatedAt: b.Now(), Version: 1})
-		})
+		b.Member(t, b.tenant.ID, "second@acme.example", owner)
 		if _, err := b.s.DeleteSsoConnection(b.ctx, &cloudv1.DeleteSsoConnectionRequest{ConnectionId: c.GetId()}); err != nil {
 			t.Fatal(err)
 		}

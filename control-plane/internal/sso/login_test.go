@@ -411,7 +411,7 @@ func TestRole_FollowsTheGroups(t *testing.T) {
 		var u store.User
 		for _, tc := range []struct {
 			groups any
-			want   cloudv1.TenantRole
+			want   string
 		}{
 			{[]string{"engineers"}, developer}, {[]string{}, viewer}, {nil, viewer}, {append(slices.Clone(thousand), "admins"), admin},
 			{[]string{"Admins", "admins ", "owner"}, viewer}, {"engineers", developer},
@@ -440,8 +440,9 @@ func TestRole_FollowsTheGroups(t *testing.T) {
 		if _, _, ok := br.found(); ok {
 			t.Error("the session of somebody without groups lives on")
 		}
+		// Their tokens are cut off; the tenant's keys are computed again.
 		rows := b.Outbox(t)
-		if len(rows) != 1 || rows[0].Kind != store.OutboxUser || rows[0].Subject != u.ID {
+		if !slices.ContainsFunc(rows, func(o store.Outbox) bool { return o.Kind == store.OutboxUser && o.Subject == u.ID }) {
 			t.Errorf("the cell is told %+v", rows)
 		}
 		b.idp.with(func(p *idp) { p.person["sub"] = "stranger" })
@@ -691,7 +692,7 @@ func TestLogin_RemovedPersonStaysOutUntilInvited(t *testing.T) {
 		// Nor as another user of the same address, whom the provider calls by another name.
 		b.idp.with(func(p *idp) { p.person["sub"] = "subject-2" })
 		b.mustRefuse("removed from acme")
-		if _, err := m.CreateInvitation(b.ctx, &cloudv1.CreateInvitationRequest{Email: u.Email, Role: viewer}); err != nil {
+		if _, err := m.CreateInvitation(b.ctx, &cloudv1.CreateInvitationRequest{Email: u.Email, Roles: []string{viewer}}); err != nil {
 			t.Fatal(err)
 		}
 		b.idp.with(func(p *idp) { p.person["sub"] = "subject-1" })

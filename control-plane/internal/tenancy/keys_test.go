@@ -18,17 +18,18 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 const (
 	jobsKind   = cloudv1.KeyKind_KEY_KIND_JOBS
 	manageKind = cloudv1.KeyKind_KEY_KIND_MANAGEMENT
 
-	adminRole    = cloudv1.NamespaceRole_NAMESPACE_ROLE_ADMIN
-	operatorRole = cloudv1.NamespaceRole_NAMESPACE_ROLE_OPERATOR
-	producerRole = cloudv1.NamespaceRole_NAMESPACE_ROLE_PRODUCER
-	workerRole   = cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER
-	viewerRole   = cloudv1.NamespaceRole_NAMESPACE_ROLE_VIEWER
+	adminRole    = permission.RoleAdmin
+	operatorRole = permission.RoleOperator
+	producerRole = permission.RoleProducer
+	workerRole   = permission.RoleWorker
+	viewerRole   = permission.RoleViewer
 )
 
 func (w *world) keyFor(t *testing.T, ctx context.Context, r *cloudv1.CreateApiKeyRequest) *cloudv1.CreateApiKeyResponse {
@@ -55,7 +56,7 @@ func TestCreateApiKey_ShowsTheSecretOnceAndKeepsItsDigest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := w.tenant(t, "acme", PlanFree)(owner)
-	r := &cloudv1.CreateApiKeyRequest{RequestId: uuid, Kind: jobsKind, Roles: []cloudv1.NamespaceRole{producerRole}}
+	r := &cloudv1.CreateApiKeyRequest{RequestId: uuid, Kind: jobsKind, Roles: []string{producerRole}}
 	first := w.keyFor(t, ctx, r)
 	key, err := apikey.Parse(first.GetSecret())
 	if err != nil || key.ID() != first.GetApiKey().GetId() || key.Kind() != apikey.DataPlane || !strings.HasPrefix(first.GetSecret(), first.GetApiKey().GetPrefix()) {
@@ -90,7 +91,7 @@ func TestCreateApiKey_TakesOverAKeyThatTheCallerMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	digest := made.Digest()
-	r := &cloudv1.CreateApiKeyRequest{Kind: manageKind, TenantRole: viewer, KeyId: made.ID(), Digest: digest[:]}
+	r := &cloudv1.CreateApiKeyRequest{Kind: manageKind, Roles: []string{viewer}, KeyId: made.ID(), Digest: digest[:]}
 	res := w.keyFor(t, ctx, r)
 	if res.GetSecret() != "" || res.GetApiKey().GetId() != made.ID() {
 		t.Errorf("%v", res)
@@ -112,7 +113,7 @@ func TestCreateApiKey_TakesOverAKeyThatTheCallerMade(t *testing.T) {
 		"a wrong id":       {"key_../../etc", digest[:], "key_id"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := w.CreateApiKey(ctx, &cloudv1.CreateApiKeyRequest{Name: "x", Kind: manageKind, TenantRole: viewer, KeyId: tc.id, Digest: tc.digest})
+			_, err := w.CreateApiKey(ctx, &cloudv1.CreateApiKeyRequest{Name: "x", Kind: manageKind, Roles: []string{viewer}, KeyId: tc.id, Digest: tc.digest})
 			field(t, err, tc.field)
 		})
 	}
@@ -122,7 +123,7 @@ func TestCreateApiKey_RefusesFieldByField(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := w.tenant(t, "acme", PlanFree)(owner)
-	worker := []cloudv1.NamespaceRole{workerRole}
+	worker := []string{workerRole}
 	for name, tc := range map[string]struct {
 		r     *cloudv1.CreateApiKeyRequest
 		field string
@@ -130,13 +131,15 @@ func TestCreateApiKey_RefusesFieldByField(t *testing.T) {
 		"no name":                          {&cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: worker}, "name"},
 		"line break in the name":           {&cloudv1.CreateApiKeyRequest{Name: "a\nb", Kind: jobsKind, Roles: worker}, "name"},
 		"no kind":                          {&cloudv1.CreateApiKeyRequest{Name: "a"}, "kind"},
-		"jobs without roles":               {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind}, "roles"},
-		"jobs with a tenant role":          {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, TenantRole: viewer}, "tenant_role"},
-		"a role twice":                     {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: append(worker, worker...)}, "roles[1]"},
-		"an unknown role":                  {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: []cloudv1.NamespaceRole{99}}, "roles[0]"},
-		"management without role":          {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: manageKind}, "tenant_role"},
-		"management with roles":            {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: manageKind, TenantRole: viewer, Roles: worker}, "roles"},
-		"management in one place":          {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: manageKind, TenantRole: viewer, Namespaces: []string{"x"}}, "namespaces"},
+		"jobs without owner and roles":     {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind}, "owner"},
+		"an owner and roles":               {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, Owner: "ci"}, "roles"},
+		"an unknown owner":                 {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Owner: "nobody"}, "owner"},
+		"one's own for jobs":               {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Owner: "me"}, "kind"},
+		"a personal one with roles":        {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: cloudv1.KeyKind_KEY_KIND_PERSONAL, Roles: worker}, "owner"},
+		"an unknown role":                  {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: []string{"king"}}, "roles[0]"},
+		"an unknown permission":            {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, Permissions: []string{"job.rule"}}, "permissions[0]"},
+		"no pattern":                       {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, Queues: []string{"*a"}}, "queues[0]"},
+		"no network":                       {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, Cidrs: []string{"10.0.0.0/40"}}, "cidrs[0]"},
 		"ended before it begins":           {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, ExpiresAt: timestamppb.New(w.now)}, "expires_at"},
 		"ends beyond what a cell can tell": {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, ExpiresAt: timestamppb.New(time.Date(2290, 1, 1, 0, 0, 0, 0, time.UTC))}, "expires_at"},
 		"no time":                          {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, ExpiresAt: &timestamppb.Timestamp{Nanos: -1}}, "expires_at"},
@@ -155,26 +158,24 @@ func TestKeys_NobodyMakesOrTouchesABroaderOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	people := w.tenant(t, "acme", PlanFree)
-	jobs := func(r cloudv1.NamespaceRole) *cloudv1.CreateApiKeyRequest {
-		return &cloudv1.CreateApiKeyRequest{Name: "k", Kind: jobsKind, Roles: []cloudv1.NamespaceRole{r}}
+	jobs := func(r string) *cloudv1.CreateApiKeyRequest {
+		return &cloudv1.CreateApiKeyRequest{Name: "k", Kind: jobsKind, Roles: []string{r}}
 	}
-	manage := func(r cloudv1.TenantRole) *cloudv1.CreateApiKeyRequest {
-		return &cloudv1.CreateApiKeyRequest{Name: "k", Kind: manageKind, TenantRole: r}
+	manage := func(r string) *cloudv1.CreateApiKeyRequest {
+		return &cloudv1.CreateApiKeyRequest{Name: "k", Kind: manageKind, Roles: []string{r}}
 	}
 	for _, tc := range []struct {
-		who  cloudv1.TenantRole
+		who  string
 		key  *cloudv1.CreateApiKeyRequest
 		good bool
 	}{
 		{owner, manage(owner), true}, {owner, manage(admin), true}, {owner, jobs(adminRole), true},
 		{admin, manage(owner), false}, {admin, manage(admin), true}, {admin, jobs(adminRole), true},
 		{developer, manage(owner), false}, {developer, manage(admin), false}, {developer, manage(developer), true}, {developer, manage(viewer), true},
-		{developer, manage(cloudv1.TenantRole_TENANT_ROLE_AUDITOR), false},
+		{developer, manage(permission.RoleAuditor), false},
 		{developer, jobs(adminRole), false}, {developer, jobs(operatorRole), true}, {developer, jobs(producerRole), true}, {developer, jobs(workerRole), true}, {developer, jobs(viewerRole), true},
-		// The permission keeps these out before; so does the rule itself.
-		{viewer, jobs(producerRole), false}, {viewer, manage(developer), false},
 	} {
-		t.Run(fmt.Sprintf("%v makes %v %v", tc.who, tc.key.GetRoles(), tc.key.GetTenantRole()), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%v makes %v %v", tc.who, tc.key.GetKind(), tc.key.GetRoles()), func(t *testing.T) {
 			_, err := w.CreateApiKey(people(tc.who), proto.Clone(tc.key).(*cloudv1.CreateApiKeyRequest))
 			if tc.good {
 				if err != nil {
@@ -182,27 +183,29 @@ func TestKeys_NobodyMakesOrTouchesABroaderOne(t *testing.T) {
 				}
 				return
 			}
-			refused(t, err, "KEY_BROADER_THAN_CALLER")
+			refused(t, err, "ABOVE_CALLER")
 			id := w.keyFor(t, people(owner), proto.Clone(tc.key).(*cloudv1.CreateApiKeyRequest)).GetApiKey().GetId()
 			_, err = w.RotateApiKey(people(tc.who), &cloudv1.RotateApiKeyRequest{KeyId: id})
-			refused(t, err, "KEY_BROADER_THAN_CALLER")
+			refused(t, err, "ABOVE_CALLER")
 			_, err = w.RevokeApiKey(people(tc.who), &cloudv1.RevokeApiKeyRequest{KeyId: id})
-			refused(t, err, "KEY_BROADER_THAN_CALLER")
+			refused(t, err, "ABOVE_CALLER")
 			_, err = w.UpdateApiKey(people(tc.who), &cloudv1.UpdateApiKeyRequest{KeyId: id, Name: "mine", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"name"}}})
-			refused(t, err, "KEY_BROADER_THAN_CALLER")
+			refused(t, err, "ABOVE_CALLER")
 		})
 	}
-	// A developer cannot broaden a narrow key either.
-	small := w.keyFor(t, people(developer), jobs(workerRole)).GetApiKey().GetId()
-	_, err := w.UpdateApiKey(people(developer), &cloudv1.UpdateApiKeyRequest{KeyId: small, Roles: []cloudv1.NamespaceRole{adminRole}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"roles"}}})
-	refused(t, err, "KEY_BROADER_THAN_CALLER")
+	// A narrow key of a broad account cannot be broadened either.
+	narrow := jobs(adminRole)
+	narrow.Permissions = []string{"job.fetch"}
+	small := w.keyFor(t, people(owner), narrow).GetApiKey().GetId()
+	_, err := w.UpdateApiKey(people(developer), &cloudv1.UpdateApiKeyRequest{KeyId: small, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"permissions"}}})
+	refused(t, err, "ABOVE_CALLER")
 }
 
 func TestRotateApiKey_TwoSecretsAtMostAndTheOldOneEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := w.tenant(t, "acme", PlanFree)(owner)
-	id := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []cloudv1.NamespaceRole{workerRole}}).GetApiKey().GetId()
+	id := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []string{workerRole}}).GetApiKey().GetId()
 	w.outbox(t)
 	r := &cloudv1.RotateApiKeyRequest{KeyId: id, RequestId: uuid, OverlapSeconds: 3600}
 	first := must(w.RotateApiKey(ctx, r))(t)
@@ -249,7 +252,7 @@ func TestRevokeApiKey_IsForEverAndTwiceIsOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := w.tenant(t, "acme", PlanFree)(owner)
-	id := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []cloudv1.NamespaceRole{workerRole}}).GetApiKey().GetId()
+	id := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []string{workerRole}}).GetApiKey().GetId()
 	first := must(w.RevokeApiKey(ctx, &cloudv1.RevokeApiKeyRequest{KeyId: id}))(t).GetApiKey()
 	w.now = w.now.Add(time.Hour)
 	again := must(w.RevokeApiKey(ctx, &cloudv1.RevokeApiKeyRequest{KeyId: id}))(t).GetApiKey()
@@ -278,7 +281,7 @@ func TestUpdateApiKey_MaskEtagAndExpiry(t *testing.T) {
 	w := newWorld(t)
 	ctx := w.tenant(t, "acme", PlanFree)(owner)
 	ns := w.namespaceFor(t, ctx, "orders")
-	made := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []cloudv1.NamespaceRole{workerRole}, ExpiresAt: timestamppb.New(w.now.Add(time.Hour))}).GetApiKey()
+	made := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []string{workerRole}, ExpiresAt: timestamppb.New(w.now.Add(time.Hour))}).GetApiKey()
 	update := func(r *cloudv1.UpdateApiKeyRequest, paths ...string) (*cloudv1.ApiKey, error) {
 		r.KeyId, r.UpdateMask = made.GetId(), &fieldmaskpb.FieldMask{Paths: paths}
 		res, err := w.UpdateApiKey(ctx, r)
@@ -292,8 +295,8 @@ func TestUpdateApiKey_MaskEtagAndExpiry(t *testing.T) {
 	refused(t, err, "ETAG_MISMATCH")
 	_, err = update(&cloudv1.UpdateApiKeyRequest{}, "kind")
 	field(t, err, "update_mask")
-	_, err = update(&cloudv1.UpdateApiKeyRequest{}, "roles")
-	field(t, err, "roles")
+	_, err = update(&cloudv1.UpdateApiKeyRequest{Queues: []string{"a b"}}, "queues")
+	field(t, err, "queues[0]")
 }
 
 func TestKeys_AnothersNamespaceIsNotFound(t *testing.T) {
@@ -301,12 +304,12 @@ func TestKeys_AnothersNamespaceIsNotFound(t *testing.T) {
 	w := newWorld(t)
 	ctx := w.tenant(t, "acme", PlanFree)(owner)
 	theirs := w.namespaceFor(t, w.tenant(t, "other", PlanFree)(owner), "orders")
-	id := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []cloudv1.NamespaceRole{workerRole}}).GetApiKey().GetId()
+	id := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []string{workerRole}}).GetApiKey().GetId()
 	var said []string
 	for _, namespace := range []string{theirs.GetId(), "ns_00000000000000000000000000", "orders"} {
 		_, err := w.UpdateApiKey(ctx, &cloudv1.UpdateApiKeyRequest{KeyId: id, Namespaces: []string{namespace}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"namespaces"}}})
 		said = append(said, refused(t, err, "NOT_FOUND").Message)
-		_, err = w.CreateApiKey(ctx, &cloudv1.CreateApiKeyRequest{Name: "k", Kind: jobsKind, Roles: []cloudv1.NamespaceRole{workerRole}, Namespaces: []string{namespace}})
+		_, err = w.CreateApiKey(ctx, &cloudv1.CreateApiKeyRequest{Name: "k", Kind: jobsKind, Roles: []string{workerRole}, Namespaces: []string{namespace}})
 		said = append(said, refused(t, err, "NOT_FOUND").Message)
 	}
 	for _, m := range said {
@@ -337,7 +340,7 @@ func TestCreateApiKey_CreatingAndRevokingHasADailyLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := func() *cloudv1.CreateApiKeyRequest {
-		return &cloudv1.CreateApiKeyRequest{Name: "ci", Kind: jobsKind, Roles: []cloudv1.NamespaceRole{producerRole}}
+		return &cloudv1.CreateApiKeyRequest{Name: "ci", Kind: jobsKind, Roles: []string{producerRole}}
 	}
 	last := w.keyFor(t, ctx, r()).GetApiKey()
 	must(w.RevokeApiKey(ctx, &cloudv1.RevokeApiKeyRequest{KeyId: last.GetId()}))(t)
@@ -355,7 +358,7 @@ func TestRotateApiKey_TheOverlapGoesByTheTimeOfTheCell(t *testing.T) {
 		w := newWorld(t)
 		w.ahead = ahead
 		ctx := w.tenant(t, "acme", PlanFree)(owner)
-		id := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []cloudv1.NamespaceRole{workerRole}}).GetApiKey().GetId()
+		id := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []string{workerRole}}).GetApiKey().GetId()
 		must(w.RotateApiKey(ctx, &cloudv1.RotateApiKeyRequest{KeyId: id, OverlapSeconds: 3600}))(t)
 		if v := w.stored(t, ctx, id).Versions; len(v) != 2 || !v[0].ExpiresAt.Equal(w.cellNow().Add(time.Hour)) {
 			t.Errorf("the cell is %s ahead: versions %v", ahead, v)

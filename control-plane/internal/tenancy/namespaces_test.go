@@ -14,6 +14,7 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 const uuid = "6ba7b810-9dad-11d1-80b4-00c04fd430c8"
@@ -250,7 +251,7 @@ func TestDeleteNamespace_ProtectionNamesAndKeys(t *testing.T) {
 	other := w.namespaceFor(t, ctx, "billing")
 	key := func(namespaces ...string) *cloudv1.ApiKey {
 		return must(w.CreateApiKey(ctx, &cloudv1.CreateApiKeyRequest{
-			Name: "k", Kind: cloudv1.KeyKind_KEY_KIND_JOBS, Roles: []cloudv1.NamespaceRole{cloudv1.NamespaceRole_NAMESPACE_ROLE_WORKER}, Namespaces: namespaces,
+			Name: "k", Kind: cloudv1.KeyKind_KEY_KIND_JOBS, Roles: []string{permission.RoleWorker}, Namespaces: namespaces,
 		}))(t).GetApiKey()
 	}
 	alone, both, all := key("orders"), key("orders", "billing"), key()

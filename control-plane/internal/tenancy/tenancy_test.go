@@ -2,6 +2,7 @@ package tenancy
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,13 +14,14 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 const (
-	owner     = cloudv1.TenantRole_TENANT_ROLE_OWNER
-	admin     = cloudv1.TenantRole_TENANT_ROLE_ADMIN
-	developer = cloudv1.TenantRole_TENANT_ROLE_DEVELOPER
-	viewer    = cloudv1.TenantRole_TENANT_ROLE_VIEWER
+	owner     = permission.RoleOwner
+	admin     = permission.RoleAdmin
+	developer = permission.RoleDeveloper
+	viewer    = permission.RoleViewer
 )
 
 // world is the use cases over a real database, with a cell that confirms at once if told.
@@ -63,7 +65,7 @@ func (w *world) await(ctx context.Context, _ string, seen func(*store.Tx) (is bo
 }
 
 // tenant makes a tenant and returns contexts of its members, by role.
-func (w *world) tenant(t *testing.T, name, plan string) func(cloudv1.TenantRole) context.Context {
+func (w *world) tenant(t *testing.T, name, plan string) func(string) context.Context {
 	t.Helper()
 	id := w.IDs.New(ids.Tenant, w.now)
 	err := w.Store.Service(t.Context(), func(tx *store.Tx) error {
@@ -72,9 +74,9 @@ func (w *world) tenant(t *testing.T, name, plan string) func(cloudv1.TenantRole)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(r cloudv1.TenantRole) context.Context {
+	return func(r string) context.Context {
 		return access.With(t.Context(), access.Caller{
-			TenantID: id, Tenant: name, Role: r, UserID: "usr_0000000000000000000000000" + string('A'+rune(r)), Name: "someone@" + name + ".test", RequestID: "req_1",
+			TenantID: id, Tenant: name, Rights: cloudtest.Rights(r), UserID: "usr_0000000000000000000000000" + strings.ToUpper(r[:1]), Name: "someone@" + name + ".test", RequestID: "req_1",
 		})
 	}
 }

@@ -135,7 +135,7 @@ func (c *churn) one(ctx context.Context, n int) error {
 func (c *churn) create(ctx context.Context, n int) (made keyAnswer, _ error) {
 	in := map[string]any{
 		"requestId": uuid(), "name": fmt.Sprintf("churn %d", n), "kind": "KEY_KIND_JOBS", "namespaces": []string{"default"},
-		"roles": []string{"NAMESPACE_ROLE_PRODUCER", "NAMESPACE_ROLE_VIEWER"},
+		"roles": []string{"producer", "viewer"},
 	}
 	var own apikey.Key
 	if n%3 != 0 {

@@ -272,7 +272,7 @@ func TestControl_KeysMadeWhileTheCellIsDownWorkAfterwards(t *testing.T) {
 func jobsKey() map[string]any {
 	return map[string]any{
 		"requestId": uuid(), "name": "worker", "kind": "KEY_KIND_JOBS", "namespaces": []string{"default"},
-		"roles": []string{"NAMESPACE_ROLE_PRODUCER", "NAMESPACE_ROLE_WORKER", "NAMESPACE_ROLE_VIEWER"},
+		"roles": []string{"producer", "worker", "viewer"},
 	}
 }
 

@@ -23,7 +23,7 @@ func TestRecover_OneNodeGoesOnWithWhatTheControlPlaneKnows(t *testing.T) {
 	api := rig.NewAPI(s.Proxies[1].URL, globex.Token)
 	newKey := func(name string) (k madeKey) {
 		t.Helper()
-		in := map[string]any{"name": name, "kind": "KEY_KIND_JOBS", "roles": []string{"NAMESPACE_ROLE_VIEWER"}, "namespaces": []string{"default"}}
+		in := map[string]any{"name": name, "kind": "KEY_KIND_JOBS", "roles": []string{"viewer"}, "namespaces": []string{"default"}}
 		if err := api.Call(ctx, "ApiKeyService/CreateApiKey", in, &k); err != nil {
 			t.Fatal(err)
 		}

@@ -62,11 +62,11 @@ func TestRestore_AnOlderCopyIsBroughtUpToTheCell(t *testing.T) {
 	}
 	newKey := func(name string) (k madeKey) {
 		t.Helper()
-		call("ApiKeyService/CreateApiKey", map[string]any{"name": name, "kind": "KEY_KIND_JOBS", "roles": []string{"NAMESPACE_ROLE_VIEWER"}, "namespaces": []string{"default"}}, &k)
+		call("ApiKeyService/CreateApiKey", map[string]any{"name": name, "kind": "KEY_KIND_JOBS", "roles": []string{"viewer"}, "namespaces": []string{"default"}}, &k)
 		return k
 	}
 	revoked, rotated := newKey("revoked"), newKey("rotated")
-	call("MemberService/CreateInvitation", map[string]any{"email": "bob@example.com", "role": "TENANT_ROLE_VIEWER"}, nil)
+	call("MemberService/CreateInvitation", map[string]any{"email": "bob@example.com", "roles": []string{"viewer"}}, nil)
 	for _, k := range []string{globex.APIKey, revoked.Secret, rotated.Secret} {
 		s.wantStatus(ctx, t, "globex", k, http.StatusOK)
 	}

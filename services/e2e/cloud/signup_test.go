@@ -120,7 +120,7 @@ func TestKey_UsableWhenShownRefusedWhenRevoked(t *testing.T) {
 		}
 		err := u.API.Call(ctx, "ApiKeyService/CreateApiKey", map[string]any{
 			"name": "worker", "kind": "KEY_KIND_JOBS", "namespaces": []string{"default"},
-			"roles": []string{"NAMESPACE_ROLE_PRODUCER", "NAMESPACE_ROLE_WORKER"},
+			"roles": []string{"producer", "worker"},
 		}, &made)
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
@@ -112,19 +114,25 @@ func (m *matrix) keys(t *testing.T) {
 	}
 }
 
+// personal keys end with their owner's membership; those of a service account stay.
+var personal = o{"owner": "me", "kind": "KEY_KIND_PERSONAL"}
+
 func (m *matrix) jobsKey(t *testing.T, role string, as map[string]string, with o) (id, text string) {
 	t.Helper()
-	return m.key(t, as, o{"tenant": "demo", "name": role, "kind": "KEY_KIND_JOBS", "roles": []string{"NAMESPACE_ROLE_" + strings.ToUpper(role)}}, with)
+	return m.key(t, as, o{"tenant": "demo", "name": "jobs-" + role, "kind": "KEY_KIND_JOBS", "roles": []string{role}}, with)
 }
 
 func (m *matrix) managementKey(t *testing.T, role string, as map[string]string, with o) (id, text string) {
 	t.Helper()
-	return m.key(t, as, o{"tenant": "demo", "name": role, "kind": "KEY_KIND_MANAGEMENT", "tenantRole": "TENANT_ROLE_" + strings.ToUpper(role)}, with)
+	return m.key(t, as, o{"tenant": "demo", "name": "management-" + role, "kind": "KEY_KIND_MANAGEMENT", "roles": []string{role}}, with)
 }
 
 func (m *matrix) key(t *testing.T, as map[string]string, in, with o) (id, text string) {
 	t.Helper()
 	maps.Copy(in, with)
+	if in["owner"] != nil {
+		delete(in, "roles") // They are those of the owner.
+	}
 	var made struct {
 		APIKey struct{ ID string } `json:"apiKey"`
 		Secret string
@@ -144,9 +152,7 @@ func (m *matrix) people(t *testing.T, owner map[string]string) {
 			as, _ = m.member(t, role, role)
 		}
 		m.add("session-"+role, session, as).viewer = lookers(role)
-		if role != "billing" && role != "auditor" {
-			m.add("token-"+role, token, bearer(m.mint(t, "demo", as))).viewer = lookers(role)
-		}
+		m.add("token-"+role, token, bearer(m.mint(t, "demo", as))).viewer = lookers(role)
 	}
 	_, invited := m.member(t, "guest", "viewer")
 	m.add("session-invited-viewer", session, invited).viewer = true
@@ -157,7 +163,7 @@ func (m *matrix) people(t *testing.T, owner map[string]string) {
 func (m *matrix) member(t *testing.T, name, role string) (whole, invited map[string]string) {
 	t.Helper()
 	email := name + "@example.com"
-	m.must(t, "MemberService/CreateInvitation", o{"tenant": "demo", "email": email, "role": "TENANT_ROLE_" + strings.ToUpper(role)}, bearer(m.up.API.Token), nil)
+	m.must(t, "MemberService/CreateInvitation", o{"tenant": "demo", "email": email, "roles": []string{role}}, bearer(m.up.API.Token), nil)
 	answer := m.must(t, "MemberService/AcceptInvitation", o{"token": m.emailLink(t, email, "corvo_invite_"), "name": name}, nil, nil)
 	return m.console(m.signIn(t, email, "")), m.console(sessionOf(t, answer))
 }
@@ -232,11 +238,11 @@ func (m *matrix) foreigners(t *testing.T) {
 // guestElsewhere: the invited session stays in the tenant of its invitation.
 func (m *matrix) guestElsewhere(t *testing.T, management string) map[string]string {
 	t.Helper()
-	m.must(t, "MemberService/CreateInvitation", o{"tenant": victimName, "email": "elsewhere@example.com", "role": "TENANT_ROLE_ADMIN"}, bearer(management), nil)
+	m.must(t, "MemberService/CreateInvitation", o{"tenant": victimName, "email": "elsewhere@example.com", "roles": []string{"admin"}}, bearer(management), nil)
 	answer := m.must(t, "MemberService/AcceptInvitation", o{"token": m.emailLink(t, "elsewhere@example.com", "corvo_invite_"), "name": "guest"}, nil, nil)
 	invited := m.console(sessionOf(t, answer))
 	// From here on they are an admin of this tenant as well, in other sessions.
-	m.must(t, "MemberService/CreateInvitation", o{"tenant": "demo", "email": "elsewhere@example.com", "role": "TENANT_ROLE_ADMIN"}, bearer(m.up.API.Token), nil)
+	m.must(t, "MemberService/CreateInvitation", o{"tenant": "demo", "email": "elsewhere@example.com", "roles": []string{"admin"}}, bearer(m.up.API.Token), nil)
 	whole := m.console(m.signIn(t, "elsewhere@example.com", ""))
 	m.must(t, "MemberService/AcceptInvitation", o{"token": m.letterIn(t, "elsewhere@example.com", "demo")}, whole, nil)
 	return invited
@@ -287,8 +293,8 @@ func (m *matrix) endedPeople(t *testing.T) {
 	t.Helper()
 	admin := bearer(m.up.API.Token)
 	whole, invited := m.member(t, "removed", "admin")
-	_, job := m.jobsKey(t, "admin", whole, nil)
-	_, manage := m.managementKey(t, "admin", whole, nil)
+	_, job := m.jobsKey(t, "admin", whole, personal)
+	_, manage := m.managementKey(t, "admin", whole, personal)
 	all := map[string]map[string]string{
 		"removed-session": whole, "removed-session-invited": invited, "removed-token": bearer(m.mint(t, "demo", whole)),
 		"removed-jobs": bearer(job), "removed-management": bearer(manage),
@@ -299,7 +305,7 @@ func (m *matrix) endedPeople(t *testing.T) {
 
 	demoted, _ := m.member(t, "demoted", "admin")
 	m.endedBy(t, "demoted-token", bearer(m.mint(t, "demo", demoted)), func() {
-		m.must(t, "MemberService/UpdateMember", o{"tenant": "demo", "userId": m.userID(t, "demoted"), "role": "TENANT_ROLE_VIEWER"}, admin, nil)
+		m.must(t, "MemberService/UpdateMember", o{"tenant": "demo", "userId": m.userID(t, "demoted"), "roles": []string{"viewer"}}, admin, nil)
 	})
 
 	left, _ := m.member(t, "left", "admin")
@@ -409,7 +415,7 @@ func (m *matrix) inventedToken(t *testing.T) string {
 		t.Fatal(err)
 	}
 	text, err := usertoken.Sign(private, usertoken.KeyID(public), usertoken.Claims{
-		TenantID: m.own.id, NamespaceID: m.own.namespaces[0].id, UserID: "usr_" + crockford(26), Roles: []string{"admin"},
+		TenantID: m.own.id, NamespaceID: m.own.namespaces[0].id, UserID: "usr_" + crockford(26), Grants: permission.Here{All: celladmin.RoleSet([]string{"admin"})},
 		IssuedAt: time.Now(), ExpiresAt: time.Now().Add(usertoken.Life),
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -141,10 +142,13 @@ func controlEntries() (all []entry) {
 
 // publicProcedures need no credential: they are how people get one.
 var publicProcedures = []string{
-	"AuthService/StartLogin", "AuthService/PreviewLogin", "AuthService/FinishLogin",
+	"AuthService/StartLogin", "AuthService/PreviewLogin", "AuthService/FinishLogin", "AuthService/StartDeviceLogin", "AuthService/PollDeviceLogin",
 	"SignupService/CheckName", "SignupService/Start", "SignupService/PreviewConfirm", "SignupService/Confirm",
 	"MemberService/PreviewInvitation", "MemberService/AcceptInvitation",
 }
+
+// leaving ends what the others are tried with: one's own session, or membership.
+var leaving = []string{"AuthService/Logout", "SessionService/RevokeOtherSessions", "SessionService/LeaveTenant"}
 
 // minting changes nothing in the tenant, and nobody may repeat it by GET.
 const minting = "AuthService/MintToken"
@@ -169,7 +173,10 @@ func controlEntry(d protoreflect.MethodDescriptor) []entry {
 		ask: func(tenant string) request { return request{method: "POST", path: path, body: body(tenant)} },
 	}
 	e.ofTenant = !e.public && d.Input().Fields().ByName("tenant") != nil
-	if name == "AuthService/Logout" { // About oneself; it ends the session that the others are tried with.
+	if p, _ := proto.GetExtension(options, cloudv1.E_Permission).(cloudv1.Permission); p == cloudv1.Permission_PERMISSION_SIGNED_IN {
+		e.changes, e.ofTenant = false, false // It is about oneself.
+	}
+	if slices.Contains(leaving, name) {
 		e.changes, e.last = false, true
 		return []entry{e}
 	}
@@ -204,7 +211,7 @@ func pageEntries() (all []entry) {
 // public address.
 func closedEntries() (all []entry) {
 	for _, path := range []string{
-		"/metrics", "/debug/pprof/", "/debug/vars", "/internal", "/scim/v2/Users", "/mail", "/mail/messages", "/t/demo/metrics",
+		"/metrics", "/debug/pprof/", "/debug/vars", "/internal", "/mail", "/mail/messages", "/t/demo/metrics",
 		"/api/v1/auth/keys", "/api/v1/namespaces",
 	} {
 		all = append(all, fixed("closed GET "+path, closed, "", request{method: "GET", path: path}))

@@ -166,7 +166,7 @@ func lawOfSide(d entry, c credential, o outcome) string {
 func sameRoles(t *testing.T, d entry, in map[string]bool) {
 	t.Helper()
 	for _, role := range tenantRoles {
-		if in["management-"+role] != in["token-"+role] && !d.public { // Auditors and billing users get no tokens.
+		if in["management-"+role] != in["token-"+role] && !d.public {
 			t.Errorf("%s: a management key of role %s gets in: %v; its browser token: %v", d.name, role, in["management-"+role], in["token-"+role])
 		}
 	}

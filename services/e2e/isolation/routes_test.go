@@ -159,7 +159,7 @@ func forged(b *tenant) map[string]string {
 		"X-Corvo-Namespace-Id":   b.namespaces[0].id,
 		"X-Corvo-Namespace":      b.namespaces[0].id,
 		"X-Corvo-Principal":      "cell:test",
-		"X-Corvo-Roles":          "cell,admin",
+		"X-Corvo-Grants":         "____________________9w",
 		"X-Corvo-Peer":           "127.0.0.1",
 		"X-Corvo-Tenant-Url":     "http://" + b.name + ".localhost",
 		"X-Corvo-Payload-Max":    "1000000000",
@@ -187,17 +187,17 @@ func forged(b *tenant) map[string]string {
 // credible are whole identities as a proxy or a part of the cell would send them,
 // correct except for the signature.
 func credible(b *tenant) []map[string]string {
-	as := func(principal, roles string) map[string]string {
+	as := func(principal, grants string) map[string]string {
 		return map[string]string{
 			"X-Corvo-Tenant": b.id, "X-Corvo-Tenant-Name": b.name,
 			"X-Corvo-Namespace-Id": b.namespaces[0].id, "X-Corvo-Namespace": b.namespaces[0].name,
-			"X-Corvo-Principal": principal, "X-Corvo-Roles": roles, "X-Corvo-Peer": "127.0.0.1",
+			"X-Corvo-Principal": principal, "X-Corvo-Grants": grants, "X-Corvo-Peer": "127.0.0.1",
 			"X-Corvo-Tenant-Url": "http://" + b.name + ".localhost",
 			"X-Corvo-Expires":    strconv.FormatInt(time.Now().Add(30*time.Second).Unix(), 10),
 			"X-Corvo-Signature":  strings.Repeat("A", 43),
 		}
 	}
-	return []map[string]string{as("key_000000000000", "admin"), as("cell:test", "cell")}
+	return []map[string]string{as("key_000000000000", "____________________9w"), as("cell:test", "")}
 }
 
 // hosts are spellings of a tenant's host.
