@@ -34,7 +34,9 @@ type api struct {
 	namespace string
 	// manage takes the place of a profile whose API key may not do what is asked:
 	// sign-up leaves a key for jobs and one that may also set up queues.
-	manage  profile
+	manage profile
+	// person takes the place of keys: whoever signed in with `corvo login`.
+	person  *personal
 	timeout time.Duration
 	http    *http.Client
 	log     *slog.Logger
@@ -73,7 +75,11 @@ func (s *session) api() (*api, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.made = &api{base: base, key: key, namespace: cmp.Or(s.namespace, s.proc.Env("CORVO_NAMESPACE")), manage: manage,
+	person, err := s.person()
+	if err != nil {
+		return nil, err
+	}
+	s.made = &api{base: base, key: key, namespace: cmp.Or(s.namespace, s.proc.Env("CORVO_NAMESPACE")), manage: manage, person: person,
 		timeout: s.timeout, http: newHTTPClient(), log: s.logger()}
 	return s.made, nil
 }
@@ -129,6 +135,11 @@ func (a *api) send(ctx context.Context, c call) (*reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout+c.wait)
 	defer cancel()
 	for try := 1; ; try++ {
+		if a.person != nil {
+			if err := a.person.renew(ctx); err != nil {
+				return nil, err
+			}
+		}
 		r, err := a.exchange(ctx, c, body)
 		if err != nil {
 			return nil, fromTransport(ctx, c.method, a.base.String(), err)
@@ -140,7 +151,11 @@ func (a *api) send(ctx context.Context, c call) (*reply, error) {
 			return nil, &Failure{Exit: ExitFail, Code: "REDIRECTED", Status: r.status, What: "the server sent a redirect",
 				Why: "keys are never sent to another address", Fix: "set --server to " + cmp.Or(r.header.Get("Location"), "the new address")}
 		}
-		if r.status == http.StatusForbidden && a.manage.Token != "" {
+		if r.status == http.StatusUnauthorized && a.person != nil && !a.person.asked {
+			a.person.forget() // Cut off since it was made: because a role changed, say.
+			continue
+		}
+		if r.status == http.StatusForbidden && a.person == nil && a.manage.Token != "" {
 			a.key, a.namespace, a.manage = a.manage.Token, cmp.Or(a.namespace, a.manage.Namespace), profile{}
 			a.log.Debug("using the profile's management key: its API key isn't allowed to do this")
 			continue
@@ -205,6 +220,10 @@ func (a *api) dress(req *http.Request, hasBody bool) {
 	req.Header.Set("User-Agent", "corvo-cli/"+Version())
 	if hasBody {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if a.person != nil { // Its token names the namespace.
+		req.Header.Set("Authorization", "Bearer "+a.person.token)
+		return
 	}
 	if a.key != "" {
 		req.Header.Set("X-API-Key", a.key)

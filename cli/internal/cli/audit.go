@@ -38,8 +38,9 @@ func (s *session) auditVerb() verb {
 	return lists(s, verb{
 		root: "audit", short: "List who changed queues, jobs and schedules, newest first",
 		long: `Lists what people and keys did to queues, jobs, schedules, budgets and approval policies
-of the namespace: pause, clear, delete, retry and so on. Enqueue, fetch and ack aren't in it.
-This needs the role admin. The audit log in the console also has keys and members.`,
+of the namespace: pause, clear, delete, retry and so on, as its cell has it. Enqueue, fetch and ack
+aren't in it. This needs the role admin. The tenant's whole audit log, with settings, keys and
+members, is {cmd} list.`,
 		example: "  {cmd}\n  {cmd} --limit 0 -o jsonl | jq -r 'select(.action == \"queue.delete\") | .principal'",
 	}, collection[wire.AuditEntry]{
 		path: "/audit", member: "entries", header: []string{"WHEN", "WHO", "ACTION", "TARGET", "CHANGED", "DETAILS"},

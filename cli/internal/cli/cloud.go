@@ -35,7 +35,9 @@ func (s *session) cloud(flag string) (*cloud, error) {
 	}
 	c.endpoint = cmp.Or(c.endpoint, p.Endpoint, DefaultServer)
 	if c.token == "" && strings.TrimRight(c.endpoint, "/") == p.Endpoint { // The token of one place is never sent to another.
-		c.token = p.Token
+		if c.token, err = s.profileToken(p); err != nil {
+			return nil, err
+		}
 	}
 	u, err := url.Parse(c.endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -43,6 +45,30 @@ func (s *session) cloud(flag string) (*cloud, error) {
 	}
 	c.endpoint = strings.TrimRight(c.endpoint, "/")
 	return c, nil
+}
+
+// profileToken is what a profile shows to the control plane: its person's session, else
+// its management key.
+func (s *session) profileToken(p profile) (string, error) {
+	if p.User == "" {
+		return p.Token, nil
+	}
+	return s.sessionToken(p.account())
+}
+
+// notSignedIn is for commands that need a person or a management key.
+func notSignedIn() *Failure {
+	return &Failure{Exit: ExitAuth, Code: "NOT_SIGNED_IN", What: "you aren't signed in",
+		Fix: "sign in with `corvo login`, create a tenant with `corvo signup`, or set CORVO_ENDPOINT and CORVO_TOKEN"}
+}
+
+// signedIn is cloud for commands that need somebody.
+func (s *session) signedIn(flag string) (*cloud, error) {
+	c, err := s.cloud(flag)
+	if err == nil && c.token == "" {
+		err = notSignedIn()
+	}
+	return c, err
 }
 
 // ask makes one call with the token, if there is one.
@@ -84,6 +110,12 @@ func fromCloud(ctx context.Context, endpoint string, err error) *Failure {
 		if wait := refusal.GetRetryAfterSeconds(); wait > 0 && f.Fix == "" {
 			f.Fix = fmt.Sprintf("retry after %d s", wait)
 		}
+	}
+	switch f.Code {
+	case "SESSION_ENDED":
+		f.Fix = "sign in again with `corvo login`"
+	case "STEP_UP_REQUIRED":
+		f.Fix = "do this in the console at " + endpoint + ", which asks for your second factor"
 	}
 	if f.Code == "UNIMPLEMENTED" || f.Code == "NOT_FOUND" && len(refused.Details()) == 0 {
 		f.Fix = "check that --endpoint or CORVO_ENDPOINT is the address of a Corvo Cloud, not of a tenant or a single server"

@@ -77,7 +77,7 @@ func (s *session) stateVerbs() []verb {
 		return list(c.Context(), s, collection[wire.JobRow]{
 			path: "/jobs", member: "jobs", query: query(of), header: []string{"JOB", "QUEUE", "ATTEMPT", "CREATED", "LAST ERROR"},
 			row: func(j *wire.JobRow) []any {
-				return []any{j.ID, j.Queue, attempts(j.Attempt, j.MaxRetries), j.CreatedAt, j.LastError}
+				return []any{j.ID, j.Queue, attempts(j.Attempt, j.MaxRetries), j.CreatedAt, lastError(j)}
 			},
 			empty: "no dead jobs",
 		}, limit)

@@ -80,13 +80,33 @@ func printJob(w io.Writer, j *wire.Job, now time.Time) {
 	at("completed", j.CompletedAt)
 	at("failed", j.FailedAt)
 	at("deleted", j.RetainedUntil)
-	line("payload", string(j.Payload))
+	if j.Redacted {
+		line("payload", hidden)
+	} else {
+		line("payload", string(j.Payload))
+	}
 	line("progress", string(j.Progress))
 	line("checkpoint", string(j.Checkpoint))
 	line("result", string(j.Result))
 	for _, e := range j.Errors {
-		line(fmt.Sprintf("error #%d", e.Attempt), e.Error+"  "+ago(e.CreatedAt, now))
+		line(fmt.Sprintf("error #%d", e.Attempt), shownError(j.Redacted, e.Error)+"  "+ago(e.CreatedAt, now))
 	}
+}
+
+// hidden stands for what a server leaves out of what it shows.
+const hidden = "(hidden: this credential lacks payload.read)"
+
+// shownError is the text of an error; there is none if it is hidden, or if nothing failed.
+func shownError(redacted bool, text string) string {
+	if redacted {
+		return hidden
+	}
+	return text
+}
+
+// lastError is the column of a list: whether a job failed can be seen, why may be hidden.
+func lastError(j *wire.JobRow) string {
+	return shownError(j.Redacted && !j.FailedAt.IsZero(), j.LastError)
 }
 
 func parens(text string) string {

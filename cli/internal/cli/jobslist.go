@@ -49,7 +49,7 @@ A time is RFC 3339, or how long ago, such as 90m.`,
 			return list(c.Context(), s, collection[wire.JobRow]{
 				path: "/jobs", member: "jobs", query: query, header: []string{"JOB", "QUEUE", "STATE", "ATTEMPT", "CREATED", "LAST ERROR"},
 				row: func(j *wire.JobRow) []any {
-					return []any{j.ID, j.Queue, j.State, attempts(j.Attempt, j.MaxRetries), j.CreatedAt, j.LastError}
+					return []any{j.ID, j.Queue, j.State, attempts(j.Attempt, j.MaxRetries), j.CreatedAt, lastError(j)}
 				},
 				empty: "no jobs match; `corvo queues` shows what there is",
 			}, f.limit)

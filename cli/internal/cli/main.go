@@ -203,6 +203,22 @@ func (s *session) ambientKey() (string, error) {
 	return p.APIKey, err
 }
 
+// person is the profile in use if its person's session counts for jobs, which it does if
+// no key is given; else nil.
+func (s *session) person() (*personal, error) {
+	p, err := s.manageProfile()
+	if err != nil || p.User == "" {
+		return nil, err
+	}
+	token, err := s.sessionToken(p.account())
+	if err != nil {
+		return nil, err
+	}
+	namespace := cmp.Or(s.namespace, s.proc.Env("CORVO_NAMESPACE"), p.Namespace)
+	c := &cloud{endpoint: p.Endpoint, token: token, http: newHTTPClient()}
+	return &personal{session: s, cloud: c, tenant: p.Tenant, namespace: namespace}, nil
+}
+
 // manageProfile is the profile in use if its API key is; else the zero profile.
 func (s *session) manageProfile() (profile, error) {
 	if s.apiKeyFile != "" || s.apiKey != "" || strings.TrimSpace(s.proc.Env("CORVO_API_KEY")) != "" {

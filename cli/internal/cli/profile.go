@@ -14,19 +14,40 @@ import (
 // profile is one tenant that this person works with, as kept in config.toml.
 type profile struct {
 	URL       string `toml:"url"`
+	Tenant    string `toml:"tenant,omitempty"`
 	Namespace string `toml:"namespace,omitempty"`
-	APIKey    string `toml:"api_key"`
+	APIKey    string `toml:"api_key,omitempty"`
 	// Endpoint and Token are the control plane's, for `corvo whoami` and Terraform.
 	Endpoint string `toml:"endpoint,omitempty"`
 	Token    string `toml:"token,omitempty"`
+	// User is who signed in with `corvo login`; their session goes before the keys.
+	User string `toml:"user,omitempty"`
 }
 
 // profiles is the whole file.
 type profiles struct {
 	// Current names the profile that commands use when neither flag nor variable
-	// says where to go.
+	// says where to go; Previous is the one before it.
 	Current  string             `toml:"current"`
+	Previous string             `toml:"previous,omitempty"`
 	Profiles map[string]profile `toml:"profile"`
+	// Sessions are those of `corvo login`, by account: several profiles share one.
+	Sessions map[string]savedSession `toml:"session,omitempty"`
+}
+
+// account is whose session a profile uses, and where; empty without one.
+func (p profile) account() string {
+	if p.User == "" {
+		return ""
+	}
+	return p.User + " at " + p.Endpoint
+}
+
+// choose makes a profile the current one.
+func (p *profiles) choose(name string) {
+	if p.Current != name {
+		p.Previous, p.Current = p.Current, name
+	}
 }
 
 // profilePath is $XDG_CONFIG_HOME/corvo/config.toml, by default under ~/.config.
@@ -64,21 +85,36 @@ func (s *session) currentProfile() (profile, error) {
 
 // savedProfile is the file's current one, whatever flags and variables say.
 func (s *session) savedProfile() (profile, error) {
+	all, err := s.allProfiles()
+	return all.Profiles[all.Current], err
+}
+
+// allProfiles is what the file has; nothing if there is nowhere to keep one.
+func (s *session) allProfiles() (profiles, error) {
 	path, err := s.profilePath()
 	if err != nil {
-		return profile{}, nil // Nowhere to keep one.
+		return profiles{}, nil
 	}
 	all, err := readProfiles(path)
 	if err != nil {
-		return profile{}, &Failure{Exit: ExitUsage, Code: "PROFILE", What: "can't read your profile", Why: err.Error(),
+		return profiles{}, &Failure{Exit: ExitUsage, Code: "PROFILE", What: "can't read your profile", Why: err.Error(),
 			Fix: "fix or delete the file, or set CORVO_URL and CORVO_API_KEY"}
 	}
-	return all.Profiles[all.Current], nil
+	return all, nil
 }
 
 // saveProfile adds or replaces a profile and makes it the current one. The file holds
 // keys, so only its owner may read it.
 func (s *session) saveProfile(name string, p profile) (string, error) {
+	return s.changeProfiles(func(all *profiles) error {
+		all.Profiles[name] = p
+		all.choose(name)
+		return nil
+	})
+}
+
+// changeProfiles rewrites the file, and says where it is.
+func (s *session) changeProfiles(change func(*profiles) error) (string, error) {
 	path, err := s.profilePath()
 	if err != nil {
 		return "", err
@@ -90,7 +126,12 @@ func (s *session) saveProfile(name string, p profile) (string, error) {
 	if all.Profiles == nil {
 		all.Profiles = map[string]profile{}
 	}
-	all.Profiles[name], all.Current = p, name
+	if all.Sessions == nil {
+		all.Sessions = map[string]savedSession{}
+	}
+	if err := change(&all); err != nil {
+		return "", err
+	}
 	var text bytes.Buffer
 	if err := toml.NewEncoder(&text).Encode(all); err != nil {
 		return "", fmt.Errorf("encode profiles: %w", err)

@@ -88,7 +88,11 @@ func printSchedule(w io.Writer, v *wire.Schedule, now time.Time) {
 	f.line("name", v.Name)
 	f.line("cron", v.Cron+"  "+v.Timezone)
 	f.line("queue", v.Queue)
-	f.line("payload", string(v.Payload))
+	if v.Redacted {
+		f.line("payload", hidden)
+	} else {
+		f.line("payload", string(v.Payload))
+	}
 	f.line("overlap", string(v.Overlap))
 	f.line("catch up", string(v.CatchUp))
 	f.line("jitter", v.Jitter)
@@ -225,6 +229,9 @@ func (s *session) updateSchedule(ctx context.Context, schedule string, f *schedu
 	is, _, err := answerOf[wire.Schedule](ctx, s, get(pathf("/schedules/%s", id)))
 	if err != nil {
 		return err
+	}
+	if is.Redacted && f.Payload == nil {
+		return usagef("the payload of schedule %s is hidden from this credential, and an update would replace it with nothing: give it with --payload", id)
 	}
 	body := scheduleSettings(&is)
 	f.Name, f.Cron, f.Queue = cmp.Or(f.Name, is.Name), cmp.Or(f.Cron, is.Cron), cmp.Or(f.Queue, is.Queue)

@@ -180,7 +180,7 @@ func (s *session) keepSignup(c *cloud, f signupFlags, done *cloudv1.ConfirmRespo
 		return "", nil
 	}
 	return s.saveProfile(done.GetTenant(), profile{
-		URL: done.GetTenantUrl(), Namespace: done.GetNamespace(), APIKey: done.GetApiKey(), Endpoint: c.endpoint, Token: done.GetToken(),
+		URL: done.GetTenantUrl(), Tenant: done.GetTenant(), Namespace: done.GetNamespace(), APIKey: done.GetApiKey(), Endpoint: c.endpoint, Token: done.GetToken(),
 	})
 }
 
@@ -209,13 +209,9 @@ func (s *session) whoamiVerb() verb {
 }
 
 func (s *session) whoami(ctx context.Context, endpoint string) error {
-	c, err := s.cloud(endpoint)
+	c, err := s.signedIn(endpoint)
 	if err != nil {
 		return err
-	}
-	if c.token == "" {
-		return &Failure{Exit: ExitAuth, Code: "NOT_SIGNED_IN", What: "you aren't signed in",
-			Fix: "create a tenant with `corvo signup`, or set CORVO_ENDPOINT and CORVO_TOKEN"}
 	}
 	who, err := ask(ctx, c, s, cloudv1connect.NewAuthServiceClient(c.http, c.endpoint).GetCurrentIdentity, &cloudv1.GetCurrentIdentityRequest{})
 	if err != nil {

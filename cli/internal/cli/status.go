@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -42,8 +43,8 @@ func commit() string {
 
 func (s *session) serverVerbs() []verb {
 	var body string
-	return []verb{
-		s.serverVerb(), s.benchVerb(), s.conformanceVerb(), s.auditVerb(),
+	return append(slices.Concat(s.auditVerbs(), s.auditSinkVerbs()), []verb{
+		s.serverVerb(), s.benchVerb(), s.conformanceVerb(),
 		{root: "status", noun: "cluster status", short: "Show the health of the server and its cluster",
 			long: `Shows the version and health of the server and, if the key allows it, the state of its
 cluster. Exits with 0 only if the server is healthy and accepts the key.`,
@@ -56,7 +57,7 @@ cluster. Exits with 0 only if the server is healthy and accepts the key.`,
   {cmd} POST /enqueue --body '{"queue":"emails","payload":{}}'`,
 			flags: func(c *cobra.Command) { c.Flags().StringVar(&body, "body", "", "`JSON` to send, - for stdin") },
 			run:   func(c *cobra.Command, args []string) error { return s.rawCall(c.Context(), args[0], args[1], body) }},
-	}
+	}...)
 }
 
 func (s *session) version() error {

@@ -31,7 +31,8 @@ func (s *session) groups() []group {
 		{"queues", "Queues:", s.queueVerbs()},
 		{"groups", "Schedules, batches and chains:", slices.Concat(s.scheduleVerbs(), s.batchVerbs(), s.chainVerbs())},
 		{"money", "Model usage and cost:", s.moneyVerbs()},
-		{"cloud", "Corvo Cloud:", []verb{s.signupVerb(), s.whoamiVerb()}},
+		{"cloud", "Corvo Cloud:", slices.Concat([]verb{s.signupVerb(), s.loginVerb(), s.logoutVerb(), s.whoamiVerb()}, s.profileVerbs(), s.sessionVerbs())},
+		{"access", "Access:", slices.Concat(s.accessVerbs(), s.roleVerbs(), s.bindingVerbs(), s.serviceAccountVerbs(), s.userGroupVerbs(), s.memberVerbs(), s.keyVerbs())},
 		{"server", "Server:", s.serverVerbs()},
 		{"nouns", "Commands by noun:", nil},
 	}
@@ -47,6 +48,16 @@ func nouns() []*cobra.Command {
 		{Use: "schedule", GroupID: "groups", Short: "Manage cron schedules"},
 		{Use: "batch", GroupID: "groups", Short: "Manage batches: groups of jobs with a callback when all are finished"},
 		{Use: "chain", GroupID: "groups", Short: "Manage chains: jobs that run one after another"},
+		{Use: "profile", GroupID: "cloud", Short: "Manage profiles: the tenants that this command line works with"},
+		{Use: "session", Aliases: []string{"sessions"}, GroupID: "cloud", Short: "Manage sessions: where you are signed in"},
+		{Use: "access", GroupID: "access", Short: "Explain and review who may do what"},
+		{Use: "roles", Aliases: []string{"role"}, GroupID: "access", Short: "Manage roles: named sets of permissions"},
+		{Use: "bindings", Aliases: []string{"binding"}, GroupID: "access", Short: "Manage role bindings: who has which role where"},
+		{Use: "service-accounts", Aliases: []string{"service-account"}, GroupID: "access", Short: "Manage service accounts: machines that own keys"},
+		{Use: "groups", Aliases: []string{"group"}, GroupID: "access", Short: "Manage groups of members"},
+		{Use: "members", Aliases: []string{"member"}, GroupID: "access", Short: "Manage members of the tenant"},
+		{Use: "invitations", Aliases: []string{"invitation"}, GroupID: "access", Short: "Manage invitations to the tenant"},
+		{Use: "keys", Aliases: []string{"key"}, GroupID: "access", Short: "Manage API keys of the tenant"},
 		{Use: "budget", GroupID: "money", Short: "Manage budgets: limits on model cost"},
 		{Use: "approval-policy", GroupID: "money", Short: "Manage approval policies: which jobs need approval"},
 	}
@@ -67,6 +78,9 @@ func (s *session) mount(root *cobra.Command) {
 				c := s.command(v, v.root)
 				c.GroupID = g.id
 				root.AddCommand(c)
+				if of[v.root] == nil {
+					of[v.root] = c // Verbs after it may hang under it.
+				}
 			}
 			if noun, name, ok := strings.Cut(v.noun, " "); ok {
 				of[noun].AddCommand(s.command(v, name))

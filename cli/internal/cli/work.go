@@ -124,6 +124,10 @@ func (s *session) sdkClient() (*corvo.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.person != nil && a.key == "" {
+		return nil, &Failure{Exit: ExitAuth, Code: "NEEDS_KEY", What: "a worker needs an API key", Why: "a person's session makes tokens that last minutes",
+			Fix: "create a key in the console, and set CORVO_API_KEY"}
+	}
 	opts := []corvo.Option{corvo.WithURL(a.base.String()), corvo.WithAPIKey(a.key), corvo.WithUserAgent("corvo-cli/" + Version()), corvo.WithLogger(a.log)}
 	if a.namespace != "" {
 		opts = append(opts, corvo.WithNamespace(a.namespace))

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
+)
+
+// What the verbs ask the control plane, and what they show of its answer.
+func TestAccess_VerbsAskWhatTheySay(t *testing.T) {
+	t.Parallel()
+	const role = `{"role":{"id":"role_1","name":"on-call","etag":"e","permissions":["job.list"]}}`
+	for line, c := range map[string]struct{ answers, body, shows string }{
+		"roles list":                             {`{"roles":[{"id":"role_1","name":"on-call","permissions":["job.list"]}]}`, `{"tenant":"acme","pageSize":200}`, "on-call"},
+		"roles create x --permission a.b,c.d":    {role, `{"tenant":"acme","name":"x","permissions":["a.b","c.d"]}`, "role_1"},
+		"roles update on-call --name y":          {role, `{"tenant":"acme","roleId":"role_1","name":"y","etag":"e","updateMask":"name"}`, "on-call"},
+		"roles delete on-call":                   {role, `{"tenant":"acme","roleId":"role_1"}`, "deleted"},
+		"bindings create sa_1 worker --in prod":  {`{"roleBinding":{"id":"bnd_1","role":"worker","scope":{"namespaceName":"prod"}}}`, `{"tenant":"acme","principalId":"sa_1","role":"worker","scope":{"namespace":"prod"}}`, "prod"},
+		"bindings delete bnd_1":                  {`{}`, `{"tenant":"acme","roleBindingId":"bnd_1"}`, "deleted"},
+		"service-accounts update d --disabled":   {`{"serviceAccount":{"id":"sa_1","name":"d","disabled":true}}`, `{"tenant":"acme","serviceAccountId":"sa_1","disabled":true,"updateMask":"disabled"}`, "disabled"},
+		"groups add support ada@acme.test":       {`{"group":{"id":"grp_1"},"members":[{"userId":"usr_1","email":"Ada@acme.test"}]}`, `{"tenant":"acme","groupId":"grp_1","userIds":["usr_1"]}`, "added"},
+		"members update usr_1 --role viewer":     {`{"member":{"userId":"usr_1","roles":["viewer"]}}`, `{"tenant":"acme","userId":"usr_1","roles":["viewer"]}`, "viewer"},
+		"members remove usr_1":                   {`{}`, `{"tenant":"acme","userId":"usr_1"}`, "removed"},
+		"invitations create b@c.de --role admin": {`{"invitation":{"id":"inv_1"}}`, `{"tenant":"acme","email":"b@c.de","roles":["admin"]}`, "inv_1"},
+		"keys create k --owner d --queue mail.*": {`{"apiKey":{"id":"key_1"},"secret":"corvo_dp_x"}`, `{"tenant":"acme","name":"k","kind":"KEY_KIND_JOBS","owner":"d","queues":["mail.*"]}`, "corvo_dp_x"},
+		"keys update key_1 --cidr 10.0.0.0/8":    {`{"apiKey":{"id":"key_1","cidrs":["10.0.0.0/8"]}}`, `{"tenant":"acme","keyId":"key_1","cidrs":["10.0.0.0/8"],"updateMask":"cidrs"}`, "10.0.0.0/8"},
+		"keys revoke key_1":                      {`{}`, `{"tenant":"acme","keyId":"key_1"}`, "revoked"},
+		"access explain job.enqueue --in prod":   {`{"allowed":true,"reason":"by a role"}`, `{"tenant":"acme","permission":"job.enqueue","scope":{"namespace":"prod"}}`, "allowed  by a role"},
+		"access who-can job.read":                {`{"principals":[{"principalId":"usr_1","roles":["admin"]}]}`, `{"tenant":"acme","permission":"job.read","scope":{},"pageSize":200}`, "admin"},
+		"access review --csv":                    {`{"principals":[{"principalId":"usr_1","principal":"=1+1"}]}`, `{"tenant":"acme","pageSize":200}`, "usr_1,'=1+1,"},
+	} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			var body []byte
+			url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+				read, err := decodeCall(r)
+				if err != nil || r.Header.Get("Authorization") != "Bearer corvo_mg_test" {
+					w.WriteHeader(http.StatusUnauthorized)
+					return
+				}
+				body = read
+				encodeAnswer(w, r, c.answers)
+			})
+			do := func(more ...string) outcome {
+				var stdout, stderr bytes.Buffer
+				env := map[string]string{"CORVO_ENDPOINT": url, "CORVO_TOKEN": "corvo_mg_test"}
+				args := append(append(strings.Fields(line), "--tenant", "acme"), more...)
+				exit := Main(t.Context(), args, Process{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Env: func(n string) string { return env[n] }})
+				return outcome{exit, stdout.String(), stderr.String()}
+			}
+			if got := do(); got.exit != ExitOK || !sameJSON(string(body), c.body) || !strings.Contains(got.stdout, c.shows) {
+				t.Errorf("asked %s; %+v", body, got)
+			}
+			if got := do("-o", "json"); !strings.HasSuffix(line, "--csv") && !json.Valid([]byte(got.stdout)) {
+				t.Errorf("as JSON: %+v", got)
+			}
+		})
+	}
+}
+
+func TestAccess_WithoutASessionOrAChangeIsRefused(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	if got := h.run(t, "", nil, "roles", "list"); got.exit != ExitAuth || !strings.Contains(got.stderr, "corvo login") {
+		t.Errorf("%+v", got)
+	}
+	env := map[string]string{"CORVO_TOKEN": "corvo_mg_test", "CORVO_ENDPOINT": "http://127.0.0.1:1"}
+	for _, line := range []string{"roles update x", "keys update key_1", "members update usr_1", "keys create k --kind pat"} {
+		if got := h.run(t, "", env, strings.Fields(line)...); got.exit != ExitUsage {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+}
+
+// messages are the request and the response of the method that a call names.
+func messages(path string) (in, out proto.Message, _ error) {
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(strings.Trim(path, "/"), "/", ".")))
+	if err != nil {
+		return nil, nil, err
+	}
+	method, ok := found.(protoreflect.MethodDescriptor)
+	if !ok {
+		return nil, nil, fmt.Errorf("%s is no method", path)
+	}
+	return dynamicpb.NewMessage(method.Input()), dynamicpb.NewMessage(method.Output()), nil
+}
+
+// decodeCall is a call as JSON.
+func decodeCall(r *http.Request) ([]byte, error) {
+	in, _, err := messages(r.URL.Path)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if err := proto.Unmarshal(raw, in); err != nil {
+		return nil, err
+	}
+	return protojson.Marshal(in)
+}
+
+// encodeAnswer says what of the text the method's answer has.
+func encodeAnswer(w http.ResponseWriter, r *http.Request, text string) {
+	_, out, err := messages(r.URL.Path)
+	if err == nil {
+		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal([]byte(text), out)
+	}
+	raw, marshalErr := proto.Marshal(out)
+	if err = errors.Join(err, marshalErr); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/proto")
+	_, _ = w.Write(raw) // The command says what it got.
+}
