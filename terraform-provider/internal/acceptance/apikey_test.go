@@ -2,7 +2,9 @@ package acceptance
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -74,11 +76,12 @@ func works(s *service, k apikey.Key, want bool) resource.TestCheckFunc {
 		if err != nil {
 			return err
 		}
-		if err := res.Body.Close(); err != nil {
+		said, err := io.ReadAll(res.Body)
+		if err := errors.Join(err, res.Body.Close()); err != nil {
 			return err
 		}
 		if got := res.StatusCode/100 == 2; got != want {
-			return fmt.Errorf("key %s: status %d, want it to work: %v", k.ID(), res.StatusCode, want)
+			return fmt.Errorf("key %s: status %d, want it to work: %v\n%s", k.ID(), res.StatusCode, want, said)
 		}
 		return nil
 	}
@@ -90,14 +93,14 @@ func TestAPIKey_IsCreatedChangedImportedAndDestroyed(t *testing.T) {
 	ns := name(t, "keys")
 	k := newKey(t, apikey.DataPlane)
 	head := block(s, "") + namespaceHCL(ns, ``)
-	all := []string{"secret_wo_version"}
-	const scope = "namespaces = [corvo_namespace.this.id]\n"
+	all := []string{"secret_wo_version", "roles"}
+	const scope, roles = "namespaces = [corvo_namespace.this.id]\n", `roles = ["producer", "worker"]` + "\n"
 	resource.Test(t, resource.TestCase{
 		ProtoV6ProviderFactories: factories(),
 		CheckDestroy:             resource.ComposeAggregateTestCheckFunc(s.other().revoked(k), s.other().namespacesGone(ns)),
 		Steps: []resource.TestStep{
 			{
-				Config: head + keyHCL("ci", k, 1, scope+`roles = ["producer", "worker"]`),
+				Config: head + keyHCL("ci", k, 1, scope+roles),
 				ConfigStateChecks: []statecheck.StateCheck{
 					statecheck.ExpectKnownValue(keyAddr, tfjsonpath.New("key_id"), knownvalue.StringExact(k.ID())),
 					statecheck.ExpectKnownValue(keyAddr, tfjsonpath.New("prefix"), knownvalue.StringExact("corvo_dp_"+k.ID()[4:])),
@@ -115,30 +118,39 @@ func TestAPIKey_IsCreatedChangedImportedAndDestroyed(t *testing.T) {
 				ResourceName: keyAddr, ImportState: true, ImportStateId: k.Reveal(),
 				ExpectError: regexp.MustCompile(`whole key with its secret`),
 			},
-			{Config: head + keyHCL("ci two", k, 1, scope+`roles = ["producer", "worker"]`), ConfigPlanChecks: updates(keyAddr)},
-			{Config: head + keyHCL("ci two", k, 1, scope+`roles = ["viewer"]`), ConfigPlanChecks: updates(keyAddr), Check: works(s, k, false)},
-			{Config: head + keyHCL("ci two", k, 1, `namespaces = ["default", corvo_namespace.this.id]`+"\n"+`roles = ["producer"]`), ConfigPlanChecks: updates(keyAddr)},
-			{Config: head + keyHCL("ci two", k, 1, `roles = ["producer"]`), ConfigPlanChecks: updates(keyAddr)},
-			{Config: head + keyHCL("ci two", k, 1, `roles = ["producer"]`+"\nnamespaces = []")},
+			{Config: head + keyHCL("ci two", k, 1, scope+roles), ConfigPlanChecks: updates(keyAddr)},
 			{
-				Config:           head + keyHCL("ci two", k, 1, `roles = ["producer"]`+"\n"+`expires_at = "2035-01-01T01:00:00+01:00"`),
+				Config:           head + keyHCL("ci two", k, 1, scope+roles+`permissions = ["job.list"]`),
+				ConfigPlanChecks: updates(keyAddr),
+				Check:            works(s, k, false),
+			},
+			{
+				Config:           head + keyHCL("ci two", k, 1, scope+roles+"permissions = [\"job.enqueue\"]\nqueues = [\"pro*\"]\ncidrs = [\"127.0.0.1\", \"::1/128\"]"),
+				ConfigPlanChecks: updates(keyAddr),
+				Check:            works(s, k, true),
+			},
+			{Config: head + keyHCL("ci two", k, 1, scope+roles+`queues = ["mail.*"]`), ConfigPlanChecks: updates(keyAddr), Check: works(s, k, false)},
+			{Config: head + keyHCL("ci two", k, 1, scope+roles+`cidrs = ["203.0.113.0/24"]`), ConfigPlanChecks: updates(keyAddr), Check: works(s, k, false)},
+			{Config: head + keyHCL("ci two", k, 1, scope+roles+"cidrs = []"), ConfigPlanChecks: updates(keyAddr), Check: works(s, k, true)},
+			{
+				Config:           head + keyHCL("ci two", k, 1, scope+roles+`expires_at = "2035-01-01T01:00:00+01:00"`),
 				ConfigPlanChecks: updates(keyAddr),
 				Check:            resource.TestCheckResourceAttr(keyAddr, "expires_at", "2035-01-01T01:00:00+01:00"),
 			},
 			{
-				Config:           head + keyHCL("ci two", k, 1, `roles = ["producer"]`),
+				Config:           head + keyHCL("ci two", k, 1, scope+roles),
 				ConfigPlanChecks: updates(keyAddr),
 				Check:            resource.ComposeAggregateTestCheckFunc(resource.TestCheckNoResourceAttr(keyAddr, "expires_at"), works(s, k, true)),
 			},
 			{
-				Config:      head + keyHCL("ci two", k, 1, `roles = ["producer"]`+"\n"+`expires_at = "2001-01-01T00:00:00Z"`),
+				Config:      head + keyHCL("ci two", k, 1, scope+roles+`expires_at = "2001-01-01T00:00:00Z"`),
 				ExpectError: regexp.MustCompile(`(?s)expires_at.*past.*Request id`),
 			},
 		},
 	})
 }
 
-func TestAPIKey_OfKindManagementHasARoleInTheTenant(t *testing.T) {
+func TestAPIKey_OfKindManagementIsCreatedAndImported(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
 	k := newKey(t, apikey.Management)
@@ -146,10 +158,10 @@ func TestAPIKey_OfKindManagementHasARoleInTheTenant(t *testing.T) {
 		ProtoV6ProviderFactories: factories(),
 		CheckDestroy:             s.other().revoked(k),
 		Steps: []resource.TestStep{
-			{Config: block(s, "") + keyHCL("robot", k, 1, `tenant_role = "viewer"`)},
+			{Config: block(s, "") + keyHCL("robot", k, 1, `roles = ["viewer"]`)},
 			{
 				ResourceName: keyAddr, ImportState: true, ImportStateId: k.ID(), ImportStateVerify: true,
-				ImportStateVerifyIdentifierAttribute: "key_id", ImportStateVerifyIgnore: []string{"secret_wo_version"},
+				ImportStateVerifyIdentifierAttribute: "key_id", ImportStateVerifyIgnore: []string{"secret_wo_version", "roles"},
 			},
 		},
 	})
@@ -358,4 +370,111 @@ resource "corvo_api_key" "this" {
 			{Config: config, ConfigPlanChecks: planned(keyAddr, plancheck.ResourceActionNoop)},
 		},
 	})
+}
+
+// A key of roles has a service account of its own, which ends with it.
+func TestAPIKey_OfRolesHasAServiceAccountThatEndsWithIt(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	first, second, third := newKey(t, apikey.DataPlane), newKey(t, apikey.DataPlane), newKey(t, apikey.DataPlane)
+	n := name(t, "own")
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             resource.ComposeAggregateTestCheckFunc(s.other().revoked(first, second, third), s.other().accountGone(n)),
+		Steps: []resource.TestStep{
+			{Config: block(s, "") + keyHCL(n, first, 1, `roles = ["producer"]`), Check: resource.TestMatchResourceAttr(keyAddr, "owner_id", regexp.MustCompile(`^sa_`))},
+			{
+				Config:           block(s, "") + keyHCL(n, second, 2, `roles = ["worker"]`),
+				ConfigPlanChecks: planned(keyAddr, plancheck.ResourceActionDestroyBeforeCreate),
+				Check:            works(s, second, false),
+			},
+			{
+				Config:           block(s, "") + keyHCL(n, second, 2, "roles = [\"worker\"]\nnamespaces = [\"default\"]"),
+				ConfigPlanChecks: updates(keyAddr),
+			},
+			{
+				Config:           block(s, "") + keyHCL(n, third, 3, `roles = ["worker"]`),
+				ConfigPlanChecks: planned(keyAddr, plancheck.ResourceActionDestroyBeforeCreate),
+			},
+		},
+	})
+}
+
+// accountGone fails if there is a service account of the name.
+func (o other) accountGone(name string) resource.TestCheckFunc {
+	return func(*terraform.State) error {
+		_, err := o.accounts.GetServiceAccount(context.Background(), connect.NewRequest(&cloudv1.GetServiceAccountRequest{ServiceAccount: name}))
+		if connect.CodeOf(err) == connect.CodeNotFound {
+			return nil
+		}
+		return fmt.Errorf("service account %s is still there, or: %w", name, err)
+	}
+}
+
+const accountHCL = `resource "corvo_service_account" "this" {
+  name = %q
+}
+resource "corvo_role_binding" "this" {
+  principal_id = corvo_service_account.this.id
+  role         = "producer"
+}
+`
+
+func TestAPIKey_OfAServiceAccountStaysWithItWhenItRotates(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	first, second := newKey(t, apikey.DataPlane), newKey(t, apikey.DataPlane)
+	head := block(s, "") + fmt.Sprintf(accountHCL, name(t, "owner"))
+	const owner = "owner_id = corvo_service_account.this.id\ndepends_on = [corvo_role_binding.this]\n"
+	same := statecheck.CompareValue(compareSame())
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             s.other().revoked(first, second),
+		Steps: []resource.TestStep{
+			{
+				Config:            head + keyHCL("o", first, 1, owner),
+				ConfigStateChecks: []statecheck.StateCheck{same.AddStateValue(keyAddr, tfjsonpath.New("owner_id"))},
+				Check:             works(s, first, true),
+			},
+			{
+				ResourceName: keyAddr, ImportState: true, ImportStateId: first.ID(), ImportStateVerify: true,
+				ImportStateVerifyIdentifierAttribute: "key_id", ImportStateVerifyIgnore: []string{"secret_wo_version"},
+			},
+			{
+				Config:            head + keyHCL("o", second, 2, owner),
+				ConfigPlanChecks:  updates(keyAddr),
+				ConfigStateChecks: []statecheck.StateCheck{same.AddStateValue(keyAddr, tfjsonpath.New("owner_id"))},
+				Check:             works(s, second, true),
+			},
+			{Config: head + keyHCL("o", second, 2, owner+`namespaces = ["default"]`), ConfigPlanChecks: updates(keyAddr)},
+			{Config: head + keyHCL("o", second, 2, owner), ConfigPlanChecks: updates(keyAddr), Check: works(s, second, true)},
+		},
+	})
+}
+
+// The state of version 0 had the role of a management key in tenant_role.
+func TestAPIKey_TheStateOfVersion0IsUpgraded(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	for _, c := range []struct{ kind, was string }{{"mg", "tenant_role"}, {"dp", "roles"}} {
+		k := newKey(t, apikey.Kind(c.kind))
+		w := newWorkspace(t, s, "", keyHCL(name(t, "old"), k, 1, `roles = ["viewer"]`))
+		w.apply()
+		w.editState(func(attributes map[string]any, instance map[string]any) {
+			instance["schema_version"] = 0
+			for _, added := range []string{"owner_id", "permissions", "queues", "cidrs", "roles"} {
+				delete(attributes, added)
+			}
+			attributes["tenant_role"], attributes["roles"] = nil, nil
+			attributes[c.was] = map[string]any{"tenant_role": "viewer", "roles": []string{"viewer"}}[c.was]
+		})
+		w.settled()
+		w.apply()
+		var roles []any
+		w.editState(func(attributes map[string]any, _ map[string]any) { roles, _ = attributes["roles"].([]any) })
+		if len(roles) != 1 || roles[0] != "viewer" {
+			t.Errorf("%s: roles %v after the upgrade", c.kind, roles)
+		}
+		w.destroy()
+	}
 }

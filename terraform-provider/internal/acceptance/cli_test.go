@@ -55,7 +55,7 @@ ephemeral "corvo_api_key_secret" "robot" {
 resource "corvo_api_key" "robot" {
   name              = "robot"
   kind              = "mg"
-  tenant_role       = "viewer"
+  roles             = ["viewer"]
   secret_wo         = ephemeral.corvo_api_key_secret.robot.key
   secret_wo_version = %[2]d
 }
@@ -188,7 +188,7 @@ func TestCLI_KeyOfAViewerMayChangeNothing(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
 	k := newKey(t, apikey.Management)
-	robot := keyHCL("robot", k, 1, `tenant_role = "viewer"`)
+	robot := keyHCL("robot", k, 1, `roles = ["viewer"]`)
 	w := newWorkspace(t, s, "", robot)
 	w.apply()
 	ns := name(t, "denied")
@@ -201,7 +201,7 @@ data "corvo_current_identity" "robot" {
   provider = corvo.robot
 }
 output "role" {
-  value = data.corvo_current_identity.robot.role
+  value = data.corvo_current_identity.robot.roles
 }
 resource "corvo_namespace" "denied" {
   provider = corvo.robot
@@ -209,11 +209,11 @@ resource "corvo_namespace" "denied" {
 }
 `, k.Reveal(), ns))
 	out, code := w.run("apply", "-auto-approve", "-no-color", "-input=false")
-	refused := regexp.MustCompile(`(?s)the token isn't allowed to do this.*permission\s+NAMESPACE_WRITE.*Request id: \S+`)
+	refused := regexp.MustCompile(`(?s)the token isn't allowed to do this.*permission\s+namespace\.create.*Request id: \S+`)
 	if code == 0 || !refused.MatchString(out) {
 		t.Fatalf("ended with %d:\n%s", code, out)
 	}
-	if !regexp.MustCompile(`role\s+= "viewer"`).MatchString(out) {
+	if !regexp.MustCompile(`(?s)roles\s+= toset\(\[\s*"viewer"|\+ roles? += \[\s*\+ "viewer"`).MatchString(out) {
 		t.Errorf("the viewer's own identity was not read:\n%s", out)
 	}
 	w.write("main.tf", required+robot)
@@ -400,8 +400,8 @@ func TestProvider_GuardTakesNameAndIDOfTheTenant(t *testing.T) {
 			Check: resource.ComposeAggregateTestCheckFunc(
 				resource.TestCheckResourceAttr("data.corvo_current_identity.me", "tenant", "demo"),
 				resource.TestCheckResourceAttr("data.corvo_current_identity.me", "tenant_url", s.url()),
-				resource.TestCheckResourceAttr("data.corvo_current_identity.me", "role", "owner"),
-				resource.TestCheckTypeSetElemAttr("data.corvo_current_identity.me", "permissions.*", "KEY_WRITE"),
+				resource.TestCheckTypeSetElemAttr("data.corvo_current_identity.me", "roles.*", "owner"),
+				resource.TestCheckTypeSetElemAttr("data.corvo_current_identity.me", "permissions.*", "key.create"),
 				resource.TestCheckResourceAttrWith("data.corvo_current_identity.me", "tenant_id", func(v string) error { id = v; return nil }),
 			),
 		}},
@@ -415,7 +415,7 @@ func TestProvider_GuardTakesNameAndIDOfTheTenant(t *testing.T) {
 func TestPlan_WrongValuesAreRefusedBeforeAnyCall(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
-	k, mg := newKey(t, apikey.DataPlane), newKey(t, apikey.Management)
+	k := newKey(t, apikey.DataPlane)
 	ns := `"default"`
 	for _, c := range []struct{ name, config, want string }{
 		{"namespace name", namespaceHCL("Orders", ``), `lowercase`},
@@ -425,13 +425,15 @@ func TestPlan_WrongValuesAreRefusedBeforeAnyCall(t *testing.T) {
 		{"concurrency", queueHCL("mail", ns, `max_concurrency = 0`), `(?s)max_concurrency.*between 1`},
 		{"throttle", queueHCL("mail", ns, `throttle = { limit = 0, window_ms = 1 }`), `(?s)limit.*between 1`},
 		{"half a throttle", queueHCL("mail", ns, `throttle = { limit = 1 }`), `window_ms`},
-		{"no roles", keyHCL("k", k, 1, ``), `at least one\s+of`},
-		{"unknown role", keyHCL("k", k, 1, `roles = ["root"]`), `(?s)roles.*root`},
-		{"role in the tenant of a key for jobs", keyHCL("k", k, 1, "roles = [\"viewer\"]\ntenant_role = \"admin\""), `Only a key of kind mg`},
-		{"roles of a management key", keyHCL("k", mg, 1, "roles = [\"viewer\"]\ntenant_role = \"admin\""), `Only a key of kind dp`},
-		{"namespaces of a management key", keyHCL("k", mg, 1, "namespaces = [\"default\"]\ntenant_role = \"admin\""), `(?s)whole tenant`},
-		{"no role in the tenant", keyHCL("k", mg, 1, ``), `(?s)needs\s+one\s+of\s+owner`},
-		{"other kind of secret", strings.Replace(keyHCL("k", k, 1, `tenant_role = "admin"`), `kind = "dp"`, `kind = "mg"`, 1), `key of kind dp`},
+		{"no owner", keyHCL("k", k, 1, ``), `belongs to nobody`},
+		{"no roles", keyHCL("k", k, 1, `roles = []`), `(?s)roles.*at least 1`},
+		{"owner and roles", keyHCL("k", k, 1, "roles = [\"viewer\"]\nowner_id = \"sa_01JD0Z5W6T8RXVQ4K2M3N7P9SB\""), `both an owner and roles`},
+		{"owner that is none", keyHCL("k", k, 1, `owner_id = "deploy"`), `(?s)owner_id.*sa_`},
+		{"permission", keyHCL("k", k, 1, "roles = [\"viewer\"]\npermissions = [\"JOB_ENQUEUE\"]"), `(?s)permissions.*job\.enqueue`},
+		{"pattern of queues", keyHCL("k", k, 1, "roles = [\"viewer\"]\nqueues = [\"a*b\"]"), `Not a pattern of queues`},
+		{"network", keyHCL("k", k, 1, "roles = [\"viewer\"]\ncidrs = [\"office\"]"), `Not a network`},
+		{"personal key", "resource \"corvo_api_key\" \"this\" {\n  name = \"k\"\n  kind = \"pat\"\n  roles = [\"viewer\"]\n  secret_wo = \"x\"\n  secret_wo_version = 1\n}\n", `(?s)kind.*"dp"`},
+		{"other kind of secret", strings.Replace(keyHCL("k", k, 1, `roles = ["admin"]`), `kind = "dp"`, `kind = "mg"`, 1), `key of kind dp`},
 		{"no key for a secret", `resource "corvo_api_key" "this" {
   name              = "k"
   kind              = "dp"

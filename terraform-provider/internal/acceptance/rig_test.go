@@ -266,6 +266,10 @@ type other struct {
 	namespaces cloudv1connect.NamespaceServiceClient
 	keys       cloudv1connect.ApiKeyServiceClient
 	auth       cloudv1connect.AuthServiceClient
+	roles      cloudv1connect.RoleServiceClient
+	accounts   cloudv1connect.ServiceAccountServiceClient
+	groups     cloudv1connect.GroupServiceClient
+	members    cloudv1connect.MemberServiceClient
 	url, token string
 }
 
@@ -280,6 +284,10 @@ func (s *service) other() other {
 		namespaces: cloudv1connect.NewNamespaceServiceClient(http.DefaultClient, s.endpoint(), as),
 		keys:       cloudv1connect.NewApiKeyServiceClient(http.DefaultClient, s.endpoint(), as),
 		auth:       cloudv1connect.NewAuthServiceClient(http.DefaultClient, s.endpoint(), as),
+		roles:      cloudv1connect.NewRoleServiceClient(http.DefaultClient, s.endpoint(), as),
+		accounts:   cloudv1connect.NewServiceAccountServiceClient(http.DefaultClient, s.endpoint(), as),
+		groups:     cloudv1connect.NewGroupServiceClient(http.DefaultClient, s.endpoint(), as),
+		members:    cloudv1connect.NewMemberServiceClient(http.DefaultClient, s.endpoint(), as),
 		url:        s.url(), token: s.token(),
 	}
 }
@@ -304,4 +312,9 @@ func block(s *service, endpoint string, more ...string) string {
 func name(t *testing.T, prefix string) string {
 	t.Helper()
 	return fmt.Sprintf("%s-%08x", prefix, time.Now().UnixNano()&0xffffffff)
+}
+
+// anybody has no token.
+func (s *service) anybody() cloudv1connect.MemberServiceClient {
+	return cloudv1connect.NewMemberServiceClient(http.DefaultClient, s.endpoint())
 }

@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -104,4 +105,25 @@ func (w *workspace) settled() {
 	if out, code := w.run("plan", "-detailed-exitcode", "-no-color", "-input=false"); code != 0 {
 		w.t.Fatalf("a second plan ended with %d:\n%s", code, out)
 	}
+}
+
+// editState changes the first resource's attributes, and what else is said of it, in the
+// state.
+func (w *workspace) editState(edit func(attributes, instance map[string]any)) {
+	w.t.Helper()
+	var state map[string]any
+	if err := json.Unmarshal(w.read("terraform.tfstate"), &state); err != nil {
+		w.t.Fatal(err)
+	}
+	resources, _ := state["resources"].([]any)
+	first, _ := resources[0].(map[string]any)
+	instances, _ := first["instances"].([]any)
+	instance, _ := instances[0].(map[string]any)
+	attributes, _ := instance["attributes"].(map[string]any)
+	edit(attributes, instance)
+	text, err := json.Marshal(state)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.write("terraform.tfstate", string(text))
 }

@@ -247,7 +247,7 @@ func TestCall_RefusalKeepsRequestIDPermissionFieldsAndHelp(t *testing.T) {
 	if !errors.As(err, &e) {
 		t.Fatal(err)
 	}
-	if e.Kind != Denied || e.Call != "GetNamespace" || e.Permission != "NAMESPACE_READ" || e.RequestID != "req-7" || e.Help != "ask an owner" ||
+	if e.Kind != Denied || e.Call != "GetNamespace" || e.Permission != "" || e.RequestID != "req-7" || e.Help != "ask an owner" ||
 		e.Reason != "DENIED" || e.Message != "your role is viewer" || len(e.Fields) != 1 || e.Fields[0] != (Field{"name", "too long"}) {
 		t.Fatalf("%+v", e)
 	}
@@ -297,8 +297,8 @@ type identified struct {
 func (s *identified) GetCurrentIdentity(context.Context, *connect.Request[cloudv1.GetCurrentIdentityRequest]) (*connect.Response[cloudv1.GetCurrentIdentityResponse], error) {
 	s.asks.Add(1)
 	return connect.NewResponse(&cloudv1.GetCurrentIdentityResponse{Tenants: []*cloudv1.TenantAccess{{
-		TenantId: "tn_1", Tenant: "acme", TenantUrl: s.url, Role: cloudv1.TenantRole_TENANT_ROLE_ADMIN,
-		Permissions: []cloudv1.Permission{cloudv1.Permission_PERMISSION_KEY_WRITE},
+		TenantId: "tn_1", Tenant: "acme", TenantUrl: s.url, Roles: []string{"admin"},
+		Permissions: []cloudv1.Permission{cloudv1.Permission_PERMISSION_KEY_CREATE},
 	}}}), nil
 }
 
@@ -309,7 +309,7 @@ func TestIdentity_IsAskedOnceAndItsURLIsChecked(t *testing.T) {
 	c := newClient(t, h, nil)
 	for range 3 {
 		id, err := c.Identity(t.Context())
-		if err != nil || id.TenantID != "tn_1" || id.Role != "admin" || id.Permissions[0] != "KEY_WRITE" {
+		if err != nil || id.TenantID != "tn_1" || id.Roles[0] != "admin" || id.Permissions[0] != "key.create" {
 			t.Fatalf("%+v %v", id, err)
 		}
 	}
@@ -369,7 +369,7 @@ func TestQueue_CallsGoToTheTenantURLWithTheNamespace(t *testing.T) {
 	}
 	_, err = c.GetQueue(t.Context(), "jobs", "denied")
 	var e *Error
-	if !errors.As(err, &e) || e.Kind != Denied || e.RequestID != "req-9" || e.Permission != "JOB_OPERATE" || len(e.Fields) != 1 {
+	if !errors.As(err, &e) || e.Kind != Denied || e.RequestID != "req-9" || e.Permission != "queue.read" || len(e.Fields) != 1 {
 		t.Fatalf("%+v", err)
 	}
 }

@@ -6,7 +6,7 @@ ephemeral "corvo_api_key_secret" "pipeline" {
 resource "corvo_api_key" "pipeline" {
   name              = "pipeline"
   kind              = "mg"
-  tenant_role       = "developer"
+  roles             = ["developer"]
   secret_wo         = ephemeral.corvo_api_key_secret.pipeline.key
   secret_wo_version = 1
 }

@@ -1,0 +1,2 @@
+# Group and user.
+terraform import corvo_group_member.ada grp_01HZX3J5N8Q4R7T2V6W9Y0A1B2/usr_01HZX3J5N8Q4R7T2V6W9Y0A1B2

@@ -1,0 +1,4 @@
+resource "corvo_member" "ada" {
+  email = "ada@example.com"
+  roles = ["developer"]
+}

@@ -1,0 +1,427 @@
+package acceptance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
+	"github.com/hashicorp/terraform-plugin-testing/plancheck"
+	"github.com/hashicorp/terraform-plugin-testing/terraform"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+)
+
+// missing reports whether a call found nothing, once a test is over.
+func missing(what string, err error) error {
+	if connect.CodeOf(err) == connect.CodeNotFound {
+		return nil
+	}
+	return fmt.Errorf("%s is still there, or: %w", what, err)
+}
+
+// attribute takes a value out of the state.
+func attribute(addr, name string, into *string) resource.TestCheckFunc {
+	return func(st *terraform.State) error {
+		*into = st.RootModule().Resources[addr].Primary.Attributes[name]
+		return nil
+	}
+}
+
+func TestServiceAccount_IsCreatedChangedImportedAndDestroyed(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	o, a, b := s.other(), name(t, "sa"), name(t, "sb")
+	const addr = "corvo_service_account.this"
+	hcl := func(name, more string) string {
+		return block(s, "") + fmt.Sprintf("resource \"corvo_service_account\" \"this\" {\n  name = %q\n  %s\n}\n", name, more)
+	}
+	var id string
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             resource.ComposeAggregateTestCheckFunc(o.accountGone(a), o.accountGone(b)),
+		Steps: []resource.TestStep{
+			{Config: hcl(a, `disabled = true`), Check: resource.ComposeAggregateTestCheckFunc(attribute(addr, "id", &id), resource.TestCheckResourceAttr(addr, "disabled", "true"))},
+			{ResourceName: addr, ImportState: true, ImportStateVerify: true},
+			{ResourceName: addr, ImportState: true, ImportStateVerify: true, ImportStateId: a},
+			{Config: hcl(b, `description = "deploys"`), ConfigPlanChecks: updates(addr), Check: resource.TestCheckResourceAttr(addr, "disabled", "false")},
+			{Config: hcl(b, `force_destroy = true`), ConfigPlanChecks: updates(addr)},
+			{
+				PreConfig: func() { // Drift.
+					_, err := o.accounts.UpdateServiceAccount(t.Context(), connect.NewRequest(&cloudv1.UpdateServiceAccountRequest{
+						ServiceAccountId: id, Description: "theirs", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"description"}},
+					}))
+					if err != nil {
+						t.Fatal(err)
+					}
+				},
+				Config: hcl(b, `force_destroy = true`), ConfigPlanChecks: updates(addr), Check: resource.TestCheckResourceAttr(addr, "description", ""),
+			},
+			{
+				PreConfig: func() { // It disappears.
+					if _, err := o.accounts.DeleteServiceAccount(t.Context(), connect.NewRequest(&cloudv1.DeleteServiceAccountRequest{ServiceAccountId: id})); err != nil {
+						t.Fatal(err)
+					}
+				},
+				Config: hcl(b, `force_destroy = true`), ConfigPlanChecks: planned(addr, plancheck.ResourceActionCreate), Check: attribute(addr, "id", &id),
+			},
+			{
+				PreConfig: func() { // Its keys end with it, as force_destroy says.
+					if _, err := o.keys.CreateApiKey(t.Context(), connect.NewRequest(&cloudv1.CreateApiKeyRequest{Name: "k", Kind: cloudv1.KeyKind_KEY_KIND_JOBS, Owner: id})); err != nil {
+						t.Fatal(err)
+					}
+				},
+				Config: hcl(b, ``), ConfigPlanChecks: updates(addr),
+			},
+			{Config: block(s, ""), ExpectError: regexp.MustCompile(`(?s)force_destroy = true`)},
+			{Config: hcl(b, `force_destroy = true`)},
+		},
+	})
+}
+
+func TestRole_IsCreatedChangedImportedAndDestroyed(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	o, a, b := s.other(), name(t, "ra"), name(t, "rb")
+	const addr = "corvo_role.this"
+	hcl := func(name, more string) string {
+		return block(s, "") + fmt.Sprintf("resource \"corvo_role\" \"this\" {\n  name = %q\n  %s\n}\n", name, more)
+	}
+	var id string
+	gone := func(*terraform.State) error {
+		_, err := o.roles.GetRole(context.Background(), connect.NewRequest(&cloudv1.GetRoleRequest{Role: id}))
+		return missing("role", err)
+	}
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             gone,
+		Steps: []resource.TestStep{
+			{Config: hcl(a, `permissions = ["queue.read", "job.list"]`), Check: attribute(addr, "id", &id)},
+			{ResourceName: addr, ImportState: true, ImportStateVerify: true},
+			{ResourceName: addr, ImportState: true, ImportStateVerify: true, ImportStateId: a},
+			{ResourceName: addr, ImportState: true, ImportStateId: "producer", ExpectError: regexp.MustCompile(`every tenant has`)},
+			{Config: hcl(b, `permissions = ["queue.read"]`), ConfigPlanChecks: updates(addr)},
+			{Config: hcl(b, "permissions = [\"queue.read\", \"queue.pause\"]\ndescription = \"on call\""), ConfigPlanChecks: updates(addr)},
+			{Config: hcl(b, `permissions = ["queue.fly"]`), ExpectError: regexp.MustCompile(`(?s)permissions.*queue\.fly`)},
+			{
+				PreConfig: func() {
+					_, err := o.roles.UpdateRole(t.Context(), connect.NewRequest(&cloudv1.UpdateRoleRequest{
+						RoleId: id, Permissions: []string{"job.list"}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"permissions"}},
+					}))
+					if err != nil {
+						t.Fatal(err)
+					}
+				},
+				Config: hcl(b, `permissions = ["queue.read"]`), ConfigPlanChecks: updates(addr),
+			},
+			{
+				PreConfig: func() {
+					if _, err := o.roles.DeleteRole(t.Context(), connect.NewRequest(&cloudv1.DeleteRoleRequest{RoleId: id})); err != nil {
+						t.Fatal(err)
+					}
+				},
+				Config: hcl(b, `permissions = ["queue.read"]`), ConfigPlanChecks: planned(addr, plancheck.ResourceActionCreate), Check: attribute(addr, "id", &id),
+			},
+		},
+	})
+}
+
+func TestRoleBinding_IsCreatedReplacedImportedAndDestroyed(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	o, ns := s.other(), name(t, "bound")
+	const addr = "corvo_role_binding.this"
+	head := block(s, "") + namespaceHCL(ns, ``) + fmt.Sprintf("resource \"corvo_service_account\" \"this\" {\n  name = %q\n}\n", name(t, "bound"))
+	hcl := func(role, more string) string {
+		return head + fmt.Sprintf("resource \"corvo_role_binding\" \"this\" {\n  principal_id = corvo_service_account.this.id\n  role = %q\n  %s\n}\n", role, more)
+	}
+	var id string
+	replaced := planned(addr, plancheck.ResourceActionDestroyBeforeCreate)
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy: func(*terraform.State) error {
+			_, err := o.roles.GetRoleBinding(context.Background(), connect.NewRequest(&cloudv1.GetRoleBindingRequest{RoleBindingId: id}))
+			return missing("binding", err)
+		},
+		Steps: []resource.TestStep{
+			{Config: hcl("role_producer", `namespace = corvo_namespace.this.id`+"\n"+`queues = "mail.*"`), Check: resource.TestCheckResourceAttr(addr, "role_id", "role_producer")},
+			{ResourceName: addr, ImportState: true, ImportStateVerify: true},
+			{Config: hcl("role_producer", `namespace = corvo_namespace.this.id`), ConfigPlanChecks: replaced},
+			{Config: hcl("worker", `namespace = corvo_namespace.this.name`), ConfigPlanChecks: replaced},
+			{Config: hcl("worker", ``), ConfigPlanChecks: replaced, Check: attribute(addr, "id", &id)},
+			{
+				PreConfig: func() {
+					if _, err := o.roles.DeleteRoleBinding(t.Context(), connect.NewRequest(&cloudv1.DeleteRoleBindingRequest{RoleBindingId: id, AllowMissing: true})); err != nil {
+						t.Fatal(err)
+					}
+				},
+				Config: hcl("worker", ``), ConfigPlanChecks: planned(addr, plancheck.ResourceActionCreate), Check: attribute(addr, "id", &id),
+			},
+			{Config: hcl("worker", `namespace = "nowhere"`), ExpectError: regexp.MustCompile(`(?s)"nowhere"\s+is\s+no\s+namespace`)},
+		},
+	})
+}
+
+func TestGroup_IsCreatedChangedImportedAndDestroyed(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	o, a, b := s.other(), name(t, "ga"), name(t, "gb")
+	const addr = "corvo_group.this"
+	hcl := func(name, more string) string {
+		return block(s, "") + fmt.Sprintf("resource \"corvo_group\" \"this\" {\n  name = %q\n  %s\n}\n", name, more)
+	}
+	var id string
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy: func(*terraform.State) error {
+			_, err := o.groups.GetGroup(context.Background(), connect.NewRequest(&cloudv1.GetGroupRequest{Group: id}))
+			return missing("group", err)
+		},
+		Steps: []resource.TestStep{
+			{Config: hcl(a, `description = "answers"`), Check: attribute(addr, "id", &id)},
+			{ResourceName: addr, ImportState: true, ImportStateVerify: true},
+			{ResourceName: addr, ImportState: true, ImportStateVerify: true, ImportStateId: a},
+			{Config: hcl(b, ``), ConfigPlanChecks: updates(addr)},
+			{
+				PreConfig: func() {
+					_, err := o.groups.UpdateGroup(t.Context(), connect.NewRequest(&cloudv1.UpdateGroupRequest{
+						GroupId: id, Name: a, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"name"}},
+					}))
+					if err != nil {
+						t.Fatal(err)
+					}
+				},
+				Config: hcl(b, ``), ConfigPlanChecks: updates(addr),
+			},
+			{
+				PreConfig: func() {
+					if _, err := o.groups.DeleteGroup(t.Context(), connect.NewRequest(&cloudv1.DeleteGroupRequest{GroupId: id})); err != nil {
+						t.Fatal(err)
+					}
+				},
+				Config: hcl(b, ``), ConfigPlanChecks: planned(addr, plancheck.ResourceActionCreate), Check: attribute(addr, "id", &id),
+			},
+		},
+	})
+}
+
+// accept takes the invitation that was mailed to an address, the newest of several, and
+// gives the id of the new member.
+func (s *service) accept(t *testing.T, email string) (userID string) {
+	t.Helper()
+	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+		for _, token := range s.invitations(t, email) {
+			if _, err := s.anybody().AcceptInvitation(t.Context(), connect.NewRequest(&cloudv1.AcceptInvitationRequest{Token: token})); err == nil {
+				return s.memberOf(t, email)
+			}
+		}
+	}
+	t.Fatalf("no invitation to %s can be accepted", email)
+	return ""
+}
+
+// invitations are the tokens in the mails to an address.
+func (s *service) invitations(t *testing.T, email string) (tokens []string) {
+	t.Helper()
+	res, err := http.Get(s.env["CORVO_MAILBOX_URL"] + "/messages")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mails []struct {
+		To   []string
+		Text string
+	}
+	err = json.NewDecoder(res.Body).Decode(&mails)
+	if err := errors.Join(err, res.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mails {
+		if _, token, ok := strings.Cut(m.Text, "#token="); ok && len(m.To) > 0 && m.To[0] == email {
+			tokens = append(tokens, strings.Fields(token)[0])
+		}
+	}
+	return tokens
+}
+
+// join makes a member of the tenant, and gives their id.
+func (s *service) join(t *testing.T, email string) (userID string) {
+	t.Helper()
+	o := s.other()
+	if _, err := o.members.CreateInvitation(t.Context(), connect.NewRequest(&cloudv1.CreateInvitationRequest{Email: email, Roles: []string{"viewer"}})); err != nil {
+		t.Fatal(err)
+	}
+	return s.accept(t, email)
+}
+
+func (s *service) memberOf(t *testing.T, email string) (userID string) {
+	t.Helper()
+	o := s.other()
+	res, err := o.members.ListMembers(t.Context(), connect.NewRequest(&cloudv1.ListMembersRequest{PageSize: 200}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range res.Msg.GetMembers() {
+		if m.GetEmail() == email {
+			return m.GetUserId()
+		}
+	}
+	t.Fatalf("%s is no member", email)
+	return ""
+}
+
+func (s *service) leave(t *testing.T, userID string) {
+	t.Helper()
+	if _, err := s.other().members.RemoveMember(context.Background(), connect.NewRequest(&cloudv1.RemoveMemberRequest{UserId: userID})); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestGroupMember_AddsOneAndGroupMembersAreAllOfThem(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	o := s.other()
+	ada, bob := s.join(t, name(t, "ada")+"@acme.test"), s.join(t, name(t, "bob")+"@acme.test")
+	defer s.leave(t, ada)
+	defer s.leave(t, bob)
+	const one, all = "corvo_group_member.this", "corvo_group_members.this"
+	head := block(s, "") + fmt.Sprintf("resource \"corvo_group\" \"this\" {\n  name = %q\n}\n", name(t, "grp"))
+	member := func(user string) string {
+		return head + fmt.Sprintf("resource \"corvo_group_member\" \"this\" {\n  group_id = corvo_group.this.id\n  user_id = %q\n}\n", user)
+	}
+	members := func(users ...string) string {
+		return head + fmt.Sprintf("resource \"corvo_group_members\" \"this\" {\n  group_id = corvo_group.this.id\n  user_ids = [%s]\n}\n", strings.Join(users, ", "))
+	}
+	quoted := func(text string) string { return fmt.Sprintf("%q", text) }
+	var group string
+	change := func(add bool, users ...string) func() {
+		return func() {
+			var err error
+			if add {
+				_, err = o.groups.AddGroupMembers(t.Context(), connect.NewRequest(&cloudv1.AddGroupMembersRequest{GroupId: group, UserIds: users}))
+			} else {
+				_, err = o.groups.RemoveGroupMembers(t.Context(), connect.NewRequest(&cloudv1.RemoveGroupMembersRequest{GroupId: group, UserIds: users}))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	has := func(want int) resource.TestCheckFunc {
+		return func(*terraform.State) error {
+			res, err := o.groups.GetGroup(t.Context(), connect.NewRequest(&cloudv1.GetGroupRequest{Group: group}))
+			if err == nil && int(res.Msg.GetGroup().GetMembers()) != want {
+				err = fmt.Errorf("the group has %d members, want %d", res.Msg.GetGroup().GetMembers(), want)
+			}
+			return err
+		}
+	}
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		Steps: []resource.TestStep{
+			{Config: member(ada), Check: resource.ComposeTestCheckFunc(attribute("corvo_group.this", "id", &group), has(1))},
+			{ResourceName: one, ImportState: true, ImportStateVerify: true},
+			{PreConfig: change(true, bob), Config: member(ada), ConfigPlanChecks: planned(one, plancheck.ResourceActionNoop), Check: has(2)},
+			{PreConfig: change(false, ada), Config: member(ada), ConfigPlanChecks: planned(one, plancheck.ResourceActionCreate), Check: has(2)},
+			{Config: member(bob), ConfigPlanChecks: planned(one, plancheck.ResourceActionDestroyBeforeCreate), Check: has(1)},
+			{Config: head},
+			{Config: members(quoted(ada), quoted(bob)), Check: has(2)},
+			{ResourceName: all, ImportState: true, ImportStateIdFunc: func(*terraform.State) (string, error) { return group, nil }, ImportStateVerify: true},
+			{Config: members(quoted(bob)), ConfigPlanChecks: updates(all), Check: has(1)},
+			{PreConfig: change(true, ada), Config: members(quoted(bob)), ConfigPlanChecks: updates(all), Check: has(1)},
+			{Config: members(), ConfigPlanChecks: updates(all), Check: has(0)},
+			{PreConfig: change(true, ada), Config: head, Check: has(0)},
+		},
+	})
+}
+
+// An invitation becomes a member under the same resource.
+func TestMember_IsInvitedJoinsChangesRolesAndIsRemoved(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	o := s.other()
+	const addr = "corvo_member.this"
+	email := name(t, "eve") + "@acme.test"
+	hcl := func(email, roles string) string {
+		return block(s, "") + fmt.Sprintf("resource \"corvo_member\" \"this\" {\n  email = %q\n  roles = [%s]\n}\n", email, roles)
+	}
+	var id, user string
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy: func(*terraform.State) error {
+			res, err := o.members.ListMembers(context.Background(), connect.NewRequest(&cloudv1.ListMembersRequest{PageSize: 200}))
+			if err != nil {
+				return err
+			}
+			for _, m := range res.Msg.GetMembers() {
+				if m.GetEmail() == email {
+					return fmt.Errorf("%s is still a member", email)
+				}
+			}
+			return nil
+		},
+		Steps: []resource.TestStep{
+			{
+				Config: hcl(email, `"viewer"`),
+				Check: resource.ComposeAggregateTestCheckFunc(attribute(addr, "id", &id), resource.TestCheckResourceAttr(addr, "status", "invited"),
+					resource.TestCheckNoResourceAttr(addr, "user_id")),
+			},
+			{ResourceName: addr, ImportState: true, ImportStateId: email, ImportStateVerify: true},
+			{Config: hcl(email, `"developer"`), ConfigPlanChecks: updates(addr), Check: attribute(addr, "id", &id)},
+			{
+				PreConfig: func() {
+					if _, err := o.members.RevokeInvitation(t.Context(), connect.NewRequest(&cloudv1.RevokeInvitationRequest{InvitationId: id})); err != nil {
+						t.Fatal(err)
+					}
+				},
+				Config: hcl(email, `"developer"`), ConfigPlanChecks: planned(addr, plancheck.ResourceActionCreate),
+			},
+			{
+				PreConfig: func() { user = s.accept(t, email) },
+				Config:    hcl(strings.ToUpper(email), `"developer"`),
+				Check:     resource.ComposeAggregateTestCheckFunc(resource.TestCheckResourceAttr(addr, "status", "member"), attribute(addr, "user_id", &user)),
+			},
+			{Config: hcl(email, `"viewer", "role_billing"`), ConfigPlanChecks: updates(addr)},
+			{ResourceName: addr, ImportState: true, ImportStateId: email, ImportStateVerify: true, ImportStateVerifyIgnore: []string{"roles"}},
+			{
+				PreConfig: func() {
+					if _, err := o.members.UpdateMember(t.Context(), connect.NewRequest(&cloudv1.UpdateMemberRequest{UserId: user, Roles: []string{"auditor"}})); err != nil {
+						t.Fatal(err)
+					}
+				},
+				Config: hcl(email, `"viewer"`), ConfigPlanChecks: updates(addr),
+			},
+			{Config: hcl(email, `"pilot"`), ExpectError: regexp.MustCompile(`(?s)roles.*pilot`)},
+		},
+	})
+}
+
+func TestAccessSources_SayWhatThereIs(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		Steps: []resource.TestStep{{
+			Config: block(s, "") + fmt.Sprintf("resource \"corvo_service_account\" \"this\" {\n  name = %q\n}\n", name(t, "seen")) + `
+data "corvo_role" "this" { name = "role_producer" }
+data "corvo_roles" "this" {}
+data "corvo_permissions" "this" {}
+data "corvo_service_account" "this" { name = corvo_service_account.this.name }
+`,
+			Check: resource.ComposeAggregateTestCheckFunc(
+				resource.TestCheckResourceAttr("data.corvo_role.this", "id", "role_producer"),
+				resource.TestCheckTypeSetElemAttr("data.corvo_role.this", "permissions.*", "job.enqueue"),
+				resource.TestCheckResourceAttr("data.corvo_roles.this", "roles.0.name", "owner"),
+				resource.TestCheckTypeSetElemNestedAttrs("data.corvo_permissions.this", "permissions.*", map[string]string{"name": "job.enqueue", "level": "queue"}),
+				resource.TestCheckResourceAttrPair("data.corvo_service_account.this", "id", "corvo_service_account.this", "id"),
+			),
+		}},
+	})
+}
