@@ -1279,6 +1279,7 @@ export interface components {
             interrupted?: boolean;
             peer?: string;
             principal: string;
+            principal_id?: string;
             refused: number;
             target?: string;
             target_type: string;
@@ -1817,6 +1818,7 @@ export interface components {
             payload_omitted?: boolean;
             priority: number;
             queue: string;
+            redacted?: boolean;
             /** Format: date-time */
             scheduled_at?: string;
             /** Format: date-time */
@@ -1920,6 +1922,7 @@ export interface components {
             model?: string;
             output_tokens: number;
             provider?: string;
+            redacted?: boolean;
             /** @description Any JSON. */
             result?: unknown;
             status: components["schemas"]["AgentStatus"];
@@ -1965,6 +1968,7 @@ export interface components {
             /** @description Any JSON. */
             progress?: unknown;
             queue: string;
+            redacted?: boolean;
             /** @description Any JSON. */
             result?: unknown;
             /** Format: date-time */
@@ -2035,6 +2039,7 @@ export interface components {
             max_retries: number;
             priority: number;
             queue: string;
+            redacted?: boolean;
             /** Format: date-time */
             scheduled_at?: string;
             /** Format: date-time */
@@ -2392,6 +2397,7 @@ export interface components {
             payload: unknown;
             priority: components["schemas"]["Priority"];
             queue: string;
+            redacted?: boolean;
             retry_backoff?: components["schemas"]["Backoff"];
             retry_base_delay_ms?: number;
             retry_max_delay_ms?: number;
@@ -2530,6 +2536,7 @@ export interface components {
         Timeline: {
             events: components["schemas"]["TimelineEvent"][];
             lag_ms: number;
+            redacted?: boolean;
             truncated?: boolean;
         };
         TimelineData: {

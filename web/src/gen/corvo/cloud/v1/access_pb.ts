@@ -14,11 +14,11 @@ import { file_google_protobuf_descriptor } from "@bufbuild/protobuf/wkt";
  * Describes the file corvo/cloud/v1/access.proto.
  */
 export const file_corvo_cloud_v1_access: GenFile = /*@__PURE__*/
-  fileDesc("Chtjb3J2by9jbG91ZC92MS9hY2Nlc3MucHJvdG8SDmNvcnZvLmNsb3VkLnYxKuEDCgpQZXJtaXNzaW9uEhoKFlBFUk1JU1NJT05fVU5TUEVDSUZJRUQQABIVChFQRVJNSVNTSU9OX1BVQkxJQxABEhgKFFBFUk1JU1NJT05fU0lHTkVEX0lOEAISGgoWUEVSTUlTU0lPTl9URU5BTlRfUkVBRBAKEhsKF1BFUk1JU1NJT05fVEVOQU5UX1dSSVRFEAsSHQoZUEVSTUlTU0lPTl9OQU1FU1BBQ0VfUkVBRBAUEh4KGlBFUk1JU1NJT05fTkFNRVNQQUNFX1dSSVRFEBUSHwobUEVSTUlTU0lPTl9OQU1FU1BBQ0VfREVMRVRFEBYSFwoTUEVSTUlTU0lPTl9LRVlfUkVBRBAeEhgKFFBFUk1JU1NJT05fS0VZX1dSSVRFEB8SGgoWUEVSTUlTU0lPTl9NRU1CRVJfUkVBRBAoEhsKF1BFUk1JU1NJT05fTUVNQkVSX1dSSVRFECkSFwoTUEVSTUlTU0lPTl9TU09fUkVBRBAyEhgKFFBFUk1JU1NJT05fU1NPX1dSSVRFEDMSGQoVUEVSTUlTU0lPTl9BVURJVF9SRUFEEDwSFwoTUEVSTUlTU0lPTl9KT0JfUkVBRBBGEhoKFlBFUk1JU1NJT05fSk9CX09QRVJBVEUQRyq8AQoKVGVuYW50Um9sZRIbChdURU5BTlRfUk9MRV9VTlNQRUNJRklFRBAAEhUKEVRFTkFOVF9ST0xFX09XTkVSEAESFQoRVEVOQU5UX1JPTEVfQURNSU4QAhIXChNURU5BTlRfUk9MRV9CSUxMSU5HEAMSGQoVVEVOQU5UX1JPTEVfREVWRUxPUEVSEAQSFwoTVEVOQU5UX1JPTEVfQVVESVRPUhAFEhYKElRFTkFOVF9ST0xFX1ZJRVdFUhAGKrkBCg1OYW1lc3BhY2VSb2xlEh4KGk5BTUVTUEFDRV9ST0xFX1VOU1BFQ0lGSUVEEAASGAoUTkFNRVNQQUNFX1JPTEVfQURNSU4QARIbChdOQU1FU1BBQ0VfUk9MRV9PUEVSQVRPUhACEhsKF05BTUVTUEFDRV9ST0xFX1BST0RVQ0VSEAMSGQoVTkFNRVNQQUNFX1JPTEVfV09SS0VSEAQSGQoVTkFNRVNQQUNFX1JPTEVfVklFV0VSEAUqUQoEU3luYxIUChBTWU5DX1VOU1BFQ0lGSUVEEAASEAoMU1lOQ19QRU5ESU5HEAESDgoKU1lOQ19SRUFEWRACEhEKDVNZTkNfREVMRVRJTkcQAzpcCgpwZXJtaXNzaW9uEh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMY1Y0DIAEoDjIaLmNvcnZvLmNsb3VkLnYxLlBlcm1pc3Npb25SCnBlcm1pc3Npb25CS1pJZ2l0aHViLmNvbS9jb3J2by1jbG91ZC9jb3J2by9jb250cm9sLXBsYW5lL2FwaS9nZW4vY29ydm8vY2xvdWQvdjE7Y2xvdWR2MWIGcHJvdG8z", [file_google_protobuf_descriptor]);
+  fileDesc("Chtjb3J2by9jbG91ZC92MS9hY2Nlc3MucHJvdG8SDmNvcnZvLmNsb3VkLnYxKtgOCgpQZXJtaXNzaW9uEhoKFlBFUk1JU1NJT05fVU5TUEVDSUZJRUQQABIVChFQRVJNSVNTSU9OX1BVQkxJQxABEhgKFFBFUk1JU1NJT05fU0lHTkVEX0lOEAISGAoUUEVSTUlTU0lPTl9JTl9URU5BTlQQAxIaChZQRVJNSVNTSU9OX1RFTkFOVF9SRUFEEAoSHAoYUEVSTUlTU0lPTl9URU5BTlRfVVBEQVRFEAsSHAoYUEVSTUlTU0lPTl9URU5BTlRfREVMRVRFEAwSGgoWUEVSTUlTU0lPTl9NRU1CRVJfUkVBRBANEhwKGFBFUk1JU1NJT05fTUVNQkVSX0lOVklURRAOEhwKGFBFUk1JU1NJT05fTUVNQkVSX1VQREFURRAPEhwKGFBFUk1JU1NJT05fTUVNQkVSX1JFTU9WRRAQEhkKFVBFUk1JU1NJT05fR1JPVVBfUkVBRBAREhsKF1BFUk1JU1NJT05fR1JPVVBfVVBEQVRFEBISGAoUUEVSTUlTU0lPTl9ST0xFX1JFQUQQExIaChZQRVJNSVNTSU9OX1JPTEVfVVBEQVRFEBQSGgoWUEVSTUlTU0lPTl9ST0xFX0FTU0lHThAVEiMKH1BFUk1JU1NJT05fU0VSVklDRV9BQ0NPVU5UX1JFQUQQFhIlCiFQRVJNSVNTSU9OX1NFUlZJQ0VfQUNDT1VOVF9VUERBVEUQFxIXChNQRVJNSVNTSU9OX0tFWV9SRUFEEBgSGQoVUEVSTUlTU0lPTl9LRVlfQ1JFQVRFEBkSGQoVUEVSTUlTU0lPTl9LRVlfVVBEQVRFEBoSGQoVUEVSTUlTU0lPTl9LRVlfUkVWT0tFEBsSFwoTUEVSTUlTU0lPTl9TU09fUkVBRBAcEhkKFVBFUk1JU1NJT05fU1NPX1VQREFURRAdEhwKGFBFUk1JU1NJT05fRE9NQUlOX1VQREFURRAeEh8KG1BFUk1JU1NJT05fRElSRUNUT1JZX1VQREFURRAfEhwKGFBFUk1JU1NJT05fUE9MSUNZX1VQREFURRAgEhsKF1BFUk1JU1NJT05fU0VTU0lPTl9SRUFEECESHQoZUEVSTUlTU0lPTl9TRVNTSU9OX1JFVk9LRRAiEhkKFVBFUk1JU1NJT05fQVVESVRfUkVBRBAjEhsKF1BFUk1JU1NJT05fQVVESVRfRVhQT1JUECQSGwoXUEVSTUlTU0lPTl9BVURJVF9VUERBVEUQJRIcChhQRVJNSVNTSU9OX0FDQ0VTU19SRVZJRVcQJhIbChdQRVJNSVNTSU9OX0JJTExJTkdfUkVBRBAnEh0KGVBFUk1JU1NJT05fQklMTElOR19VUERBVEUQKBIfChtQRVJNSVNTSU9OX05BTUVTUEFDRV9DUkVBVEUQKRIdChlQRVJNSVNTSU9OX05BTUVTUEFDRV9SRUFEEDwSHwobUEVSTUlTU0lPTl9OQU1FU1BBQ0VfVVBEQVRFED0SHwobUEVSTUlTU0lPTl9OQU1FU1BBQ0VfREVMRVRFED4SGQoVUEVSTUlTU0lPTl9VU0FHRV9SRUFEED8SGgoWUEVSTUlTU0lPTl9XT1JLRVJfUkVBRBBAEhoKFlBFUk1JU1NJT05fQlVER0VUX1JFQUQQQRIcChhQRVJNSVNTSU9OX0JVREdFVF9VUERBVEUQQhIcChhQRVJNSVNTSU9OX0FQUFJPVkFMX1JFQUQQQxIeChpQRVJNSVNTSU9OX0FQUFJPVkFMX1VQREFURRBEEhwKGFBFUk1JU1NJT05fQUNUSVZJVFlfUkVBRBBFEhoKFlBFUk1JU1NJT05fU0VSVkVSX1JFQUQQRhIaChZQRVJNSVNTSU9OX0pPQl9FTlFVRVVFEFoSGAoUUEVSTUlTU0lPTl9KT0JfRkVUQ0gQWxIXChNQRVJNSVNTSU9OX0pPQl9SRUFEEFwSFwoTUEVSTUlTU0lPTl9KT0JfTElTVBBdEhsKF1BFUk1JU1NJT05fUEFZTE9BRF9SRUFEEF4SGAoUUEVSTUlTU0lPTl9KT0JfUkVUUlkQXxIZChVQRVJNSVNTSU9OX0pPQl9DQU5DRUwQYBIZChVQRVJNSVNTSU9OX0pPQl9ERUxFVEUQYRIXChNQRVJNSVNTSU9OX0pPQl9NT1ZFEGISGgoWUEVSTUlTU0lPTl9KT0JfQVBQUk9WRRBjEhkKFVBFUk1JU1NJT05fUVVFVUVfUkVBRBBkEhoKFlBFUk1JU1NJT05fUVVFVUVfUEFVU0UQZRIbChdQRVJNSVNTSU9OX1FVRVVFX1VQREFURRBmEhoKFlBFUk1JU1NJT05fUVVFVUVfQ0xFQVIQZxIbChdQRVJNSVNTSU9OX1FVRVVFX0RFTEVURRBoEhwKGFBFUk1JU1NJT05fU0NIRURVTEVfUkVBRBBpEh4KGlBFUk1JU1NJT05fU0NIRURVTEVfVVBEQVRFEGoSGQoVUEVSTUlTU0lPTl9FVkVOVF9SRUFEEGsqUQoEU3luYxIUChBTWU5DX1VOU1BFQ0lGSUVEEAASEAoMU1lOQ19QRU5ESU5HEAESDgoKU1lOQ19SRUFEWRACEhEKDVNZTkNfREVMRVRJTkcQAzpcCgpwZXJtaXNzaW9uEh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMY1Y0DIAEoDjIaLmNvcnZvLmNsb3VkLnYxLlBlcm1pc3Npb25SCnBlcm1pc3Npb246PQoJaGFsZl9vcGVuEh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMY1o0DIAEoCFIIaGFsZk9wZW46OQoHc3RlcF91cBIeLmdvb2dsZS5wcm90b2J1Zi5NZXRob2RPcHRpb25zGNeNAyABKAhSBnN0ZXBVcEJLWklnaXRodWIuY29tL2NvcnZvLWNsb3VkL2NvcnZvL2NvbnRyb2wtcGxhbmUvYXBpL2dlbi9jb3J2by9jbG91ZC92MTtjbG91ZHYxYgZwcm90bzM", [file_google_protobuf_descriptor]);
 
 /**
- * Permission is what a role may do. Values are never reused: keys and tokens refer
- * to them.
+ * Permission is what somebody may do, in both planes. Names and numbers are those of the
+ * package permission of the data plane's API; role.proto tells what each allows.
  *
  * @generated from enum corvo.cloud.v1.Permission
  */
@@ -36,11 +36,18 @@ export enum Permission {
   PUBLIC = 1,
 
   /**
-   * Any user or management key, whatever its role; the answer is about the caller.
+   * Anybody with a credential; the answer is about the caller.
    *
    * @generated from enum value: PERMISSION_SIGNED_IN = 2;
    */
   SIGNED_IN = 2,
+
+  /**
+   * Anybody who belongs to the tenant; the call shows or does what they have a right to.
+   *
+   * @generated from enum value: PERMISSION_IN_TENANT = 3;
+   */
+  IN_TENANT = 3,
 
   /**
    * @generated from enum value: PERMISSION_TENANT_READ = 10;
@@ -48,76 +55,304 @@ export enum Permission {
   TENANT_READ = 10,
 
   /**
-   * @generated from enum value: PERMISSION_TENANT_WRITE = 11;
+   * @generated from enum value: PERMISSION_TENANT_UPDATE = 11;
    */
-  TENANT_WRITE = 11,
+  TENANT_UPDATE = 11,
 
   /**
-   * @generated from enum value: PERMISSION_NAMESPACE_READ = 20;
+   * @generated from enum value: PERMISSION_TENANT_DELETE = 12;
    */
-  NAMESPACE_READ = 20,
+  TENANT_DELETE = 12,
 
   /**
-   * @generated from enum value: PERMISSION_NAMESPACE_WRITE = 21;
+   * @generated from enum value: PERMISSION_MEMBER_READ = 13;
    */
-  NAMESPACE_WRITE = 21,
+  MEMBER_READ = 13,
 
   /**
-   * @generated from enum value: PERMISSION_NAMESPACE_DELETE = 22;
+   * @generated from enum value: PERMISSION_MEMBER_INVITE = 14;
    */
-  NAMESPACE_DELETE = 22,
+  MEMBER_INVITE = 14,
 
   /**
-   * @generated from enum value: PERMISSION_KEY_READ = 30;
+   * @generated from enum value: PERMISSION_MEMBER_UPDATE = 15;
    */
-  KEY_READ = 30,
+  MEMBER_UPDATE = 15,
 
   /**
-   * Create, rotate, change and revoke keys; never broader than the caller.
-   *
-   * @generated from enum value: PERMISSION_KEY_WRITE = 31;
+   * @generated from enum value: PERMISSION_MEMBER_REMOVE = 16;
    */
-  KEY_WRITE = 31,
+  MEMBER_REMOVE = 16,
 
   /**
-   * @generated from enum value: PERMISSION_MEMBER_READ = 40;
+   * @generated from enum value: PERMISSION_GROUP_READ = 17;
    */
-  MEMBER_READ = 40,
+  GROUP_READ = 17,
 
   /**
-   * @generated from enum value: PERMISSION_MEMBER_WRITE = 41;
+   * @generated from enum value: PERMISSION_GROUP_UPDATE = 18;
    */
-  MEMBER_WRITE = 41,
+  GROUP_UPDATE = 18,
 
   /**
-   * @generated from enum value: PERMISSION_SSO_READ = 50;
+   * @generated from enum value: PERMISSION_ROLE_READ = 19;
    */
-  SSO_READ = 50,
+  ROLE_READ = 19,
 
   /**
-   * @generated from enum value: PERMISSION_SSO_WRITE = 51;
+   * @generated from enum value: PERMISSION_ROLE_UPDATE = 20;
    */
-  SSO_WRITE = 51,
+  ROLE_UPDATE = 20,
 
   /**
-   * @generated from enum value: PERMISSION_AUDIT_READ = 60;
+   * @generated from enum value: PERMISSION_ROLE_ASSIGN = 21;
    */
-  AUDIT_READ = 60,
+  ROLE_ASSIGN = 21,
 
   /**
-   * Get a token with which a browser reads a namespace's jobs. The caller's role in
-   * that namespace decides what the token may do.
-   *
-   * @generated from enum value: PERMISSION_JOB_READ = 70;
+   * @generated from enum value: PERMISSION_SERVICE_ACCOUNT_READ = 22;
    */
-  JOB_READ = 70,
+  SERVICE_ACCOUNT_READ = 22,
 
   /**
-   * Pause, retry, cancel, enqueue: granted by the token's roles.
-   *
-   * @generated from enum value: PERMISSION_JOB_OPERATE = 71;
+   * @generated from enum value: PERMISSION_SERVICE_ACCOUNT_UPDATE = 23;
    */
-  JOB_OPERATE = 71,
+  SERVICE_ACCOUNT_UPDATE = 23,
+
+  /**
+   * @generated from enum value: PERMISSION_KEY_READ = 24;
+   */
+  KEY_READ = 24,
+
+  /**
+   * @generated from enum value: PERMISSION_KEY_CREATE = 25;
+   */
+  KEY_CREATE = 25,
+
+  /**
+   * @generated from enum value: PERMISSION_KEY_UPDATE = 26;
+   */
+  KEY_UPDATE = 26,
+
+  /**
+   * @generated from enum value: PERMISSION_KEY_REVOKE = 27;
+   */
+  KEY_REVOKE = 27,
+
+  /**
+   * @generated from enum value: PERMISSION_SSO_READ = 28;
+   */
+  SSO_READ = 28,
+
+  /**
+   * @generated from enum value: PERMISSION_SSO_UPDATE = 29;
+   */
+  SSO_UPDATE = 29,
+
+  /**
+   * @generated from enum value: PERMISSION_DOMAIN_UPDATE = 30;
+   */
+  DOMAIN_UPDATE = 30,
+
+  /**
+   * @generated from enum value: PERMISSION_DIRECTORY_UPDATE = 31;
+   */
+  DIRECTORY_UPDATE = 31,
+
+  /**
+   * @generated from enum value: PERMISSION_POLICY_UPDATE = 32;
+   */
+  POLICY_UPDATE = 32,
+
+  /**
+   * @generated from enum value: PERMISSION_SESSION_READ = 33;
+   */
+  SESSION_READ = 33,
+
+  /**
+   * @generated from enum value: PERMISSION_SESSION_REVOKE = 34;
+   */
+  SESSION_REVOKE = 34,
+
+  /**
+   * @generated from enum value: PERMISSION_AUDIT_READ = 35;
+   */
+  AUDIT_READ = 35,
+
+  /**
+   * @generated from enum value: PERMISSION_AUDIT_EXPORT = 36;
+   */
+  AUDIT_EXPORT = 36,
+
+  /**
+   * @generated from enum value: PERMISSION_AUDIT_UPDATE = 37;
+   */
+  AUDIT_UPDATE = 37,
+
+  /**
+   * @generated from enum value: PERMISSION_ACCESS_REVIEW = 38;
+   */
+  ACCESS_REVIEW = 38,
+
+  /**
+   * @generated from enum value: PERMISSION_BILLING_READ = 39;
+   */
+  BILLING_READ = 39,
+
+  /**
+   * @generated from enum value: PERMISSION_BILLING_UPDATE = 40;
+   */
+  BILLING_UPDATE = 40,
+
+  /**
+   * @generated from enum value: PERMISSION_NAMESPACE_CREATE = 41;
+   */
+  NAMESPACE_CREATE = 41,
+
+  /**
+   * @generated from enum value: PERMISSION_NAMESPACE_READ = 60;
+   */
+  NAMESPACE_READ = 60,
+
+  /**
+   * @generated from enum value: PERMISSION_NAMESPACE_UPDATE = 61;
+   */
+  NAMESPACE_UPDATE = 61,
+
+  /**
+   * @generated from enum value: PERMISSION_NAMESPACE_DELETE = 62;
+   */
+  NAMESPACE_DELETE = 62,
+
+  /**
+   * @generated from enum value: PERMISSION_USAGE_READ = 63;
+   */
+  USAGE_READ = 63,
+
+  /**
+   * @generated from enum value: PERMISSION_WORKER_READ = 64;
+   */
+  WORKER_READ = 64,
+
+  /**
+   * @generated from enum value: PERMISSION_BUDGET_READ = 65;
+   */
+  BUDGET_READ = 65,
+
+  /**
+   * @generated from enum value: PERMISSION_BUDGET_UPDATE = 66;
+   */
+  BUDGET_UPDATE = 66,
+
+  /**
+   * @generated from enum value: PERMISSION_APPROVAL_READ = 67;
+   */
+  APPROVAL_READ = 67,
+
+  /**
+   * @generated from enum value: PERMISSION_APPROVAL_UPDATE = 68;
+   */
+  APPROVAL_UPDATE = 68,
+
+  /**
+   * @generated from enum value: PERMISSION_ACTIVITY_READ = 69;
+   */
+  ACTIVITY_READ = 69,
+
+  /**
+   * @generated from enum value: PERMISSION_SERVER_READ = 70;
+   */
+  SERVER_READ = 70,
+
+  /**
+   * @generated from enum value: PERMISSION_JOB_ENQUEUE = 90;
+   */
+  JOB_ENQUEUE = 90,
+
+  /**
+   * @generated from enum value: PERMISSION_JOB_FETCH = 91;
+   */
+  JOB_FETCH = 91,
+
+  /**
+   * @generated from enum value: PERMISSION_JOB_READ = 92;
+   */
+  JOB_READ = 92,
+
+  /**
+   * @generated from enum value: PERMISSION_JOB_LIST = 93;
+   */
+  JOB_LIST = 93,
+
+  /**
+   * @generated from enum value: PERMISSION_PAYLOAD_READ = 94;
+   */
+  PAYLOAD_READ = 94,
+
+  /**
+   * @generated from enum value: PERMISSION_JOB_RETRY = 95;
+   */
+  JOB_RETRY = 95,
+
+  /**
+   * @generated from enum value: PERMISSION_JOB_CANCEL = 96;
+   */
+  JOB_CANCEL = 96,
+
+  /**
+   * @generated from enum value: PERMISSION_JOB_DELETE = 97;
+   */
+  JOB_DELETE = 97,
+
+  /**
+   * @generated from enum value: PERMISSION_JOB_MOVE = 98;
+   */
+  JOB_MOVE = 98,
+
+  /**
+   * @generated from enum value: PERMISSION_JOB_APPROVE = 99;
+   */
+  JOB_APPROVE = 99,
+
+  /**
+   * @generated from enum value: PERMISSION_QUEUE_READ = 100;
+   */
+  QUEUE_READ = 100,
+
+  /**
+   * @generated from enum value: PERMISSION_QUEUE_PAUSE = 101;
+   */
+  QUEUE_PAUSE = 101,
+
+  /**
+   * @generated from enum value: PERMISSION_QUEUE_UPDATE = 102;
+   */
+  QUEUE_UPDATE = 102,
+
+  /**
+   * @generated from enum value: PERMISSION_QUEUE_CLEAR = 103;
+   */
+  QUEUE_CLEAR = 103,
+
+  /**
+   * @generated from enum value: PERMISSION_QUEUE_DELETE = 104;
+   */
+  QUEUE_DELETE = 104,
+
+  /**
+   * @generated from enum value: PERMISSION_SCHEDULE_READ = 105;
+   */
+  SCHEDULE_READ = 105,
+
+  /**
+   * @generated from enum value: PERMISSION_SCHEDULE_UPDATE = 106;
+   */
+  SCHEDULE_UPDATE = 106,
+
+  /**
+   * @generated from enum value: PERMISSION_EVENT_READ = 107;
+   */
+  EVENT_READ = 107,
 }
 
 /**
@@ -125,97 +360,6 @@ export enum Permission {
  */
 export const PermissionSchema: GenEnum<Permission> = /*@__PURE__*/
   enumDesc(file_corvo_cloud_v1_access, 0);
-
-/**
- * TenantRole is what a member or a management key is in a tenant.
- *
- * @generated from enum corvo.cloud.v1.TenantRole
- */
-export enum TenantRole {
-  /**
-   * @generated from enum value: TENANT_ROLE_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * @generated from enum value: TENANT_ROLE_OWNER = 1;
-   */
-  OWNER = 1,
-
-  /**
-   * @generated from enum value: TENANT_ROLE_ADMIN = 2;
-   */
-  ADMIN = 2,
-
-  /**
-   * @generated from enum value: TENANT_ROLE_BILLING = 3;
-   */
-  BILLING = 3,
-
-  /**
-   * @generated from enum value: TENANT_ROLE_DEVELOPER = 4;
-   */
-  DEVELOPER = 4,
-
-  /**
-   * @generated from enum value: TENANT_ROLE_AUDITOR = 5;
-   */
-  AUDITOR = 5,
-
-  /**
-   * @generated from enum value: TENANT_ROLE_VIEWER = 6;
-   */
-  VIEWER = 6,
-}
-
-/**
- * Describes the enum corvo.cloud.v1.TenantRole.
- */
-export const TenantRoleSchema: GenEnum<TenantRole> = /*@__PURE__*/
-  enumDesc(file_corvo_cloud_v1_access, 1);
-
-/**
- * NamespaceRole is what a key or a member may do with the jobs of a namespace.
- *
- * @generated from enum corvo.cloud.v1.NamespaceRole
- */
-export enum NamespaceRole {
-  /**
-   * @generated from enum value: NAMESPACE_ROLE_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * @generated from enum value: NAMESPACE_ROLE_ADMIN = 1;
-   */
-  ADMIN = 1,
-
-  /**
-   * @generated from enum value: NAMESPACE_ROLE_OPERATOR = 2;
-   */
-  OPERATOR = 2,
-
-  /**
-   * @generated from enum value: NAMESPACE_ROLE_PRODUCER = 3;
-   */
-  PRODUCER = 3,
-
-  /**
-   * @generated from enum value: NAMESPACE_ROLE_WORKER = 4;
-   */
-  WORKER = 4,
-
-  /**
-   * @generated from enum value: NAMESPACE_ROLE_VIEWER = 5;
-   */
-  VIEWER = 5,
-}
-
-/**
- * Describes the enum corvo.cloud.v1.NamespaceRole.
- */
-export const NamespaceRoleSchema: GenEnum<NamespaceRole> = /*@__PURE__*/
-  enumDesc(file_corvo_cloud_v1_access, 2);
 
 /**
  * Sync is how far a change has reached the cell.
@@ -254,11 +398,28 @@ export enum Sync {
  * Describes the enum corvo.cloud.v1.Sync.
  */
 export const SyncSchema: GenEnum<Sync> = /*@__PURE__*/
-  enumDesc(file_corvo_cloud_v1_access, 3);
+  enumDesc(file_corvo_cloud_v1_access, 1);
 
 /**
  * @generated from extension: corvo.cloud.v1.Permission permission = 50901;
  */
 export const permission: GenExtension<MethodOptions, Permission> = /*@__PURE__*/
   extDesc(file_corvo_cloud_v1_access, 0);
+
+/**
+ * The method is also for a session whose sign-in lacks the second factor.
+ *
+ * @generated from extension: bool half_open = 50902;
+ */
+export const half_open: GenExtension<MethodOptions, boolean> = /*@__PURE__*/
+  extDesc(file_corvo_cloud_v1_access, 1);
+
+/**
+ * The method is dangerous: a person who has a second factor must have shown it within
+ * the last ten minutes. The refusal's reason is STEP_UP_REQUIRED.
+ *
+ * @generated from extension: bool step_up = 50903;
+ */
+export const step_up: GenExtension<MethodOptions, boolean> = /*@__PURE__*/
+  extDesc(file_corvo_cloud_v1_access, 2);
 

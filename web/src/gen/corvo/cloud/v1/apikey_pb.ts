@@ -6,8 +6,10 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { NamespaceRole, Sync, TenantRole } from "./access_pb";
+import type { Sync } from "./access_pb";
 import { file_corvo_cloud_v1_access } from "./access_pb";
+import type { EffectiveGrant } from "./role_pb";
+import { file_corvo_cloud_v1_role } from "./role_pb";
 import type { FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_field_mask, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
@@ -16,7 +18,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file corvo/cloud/v1/apikey.proto.
  */
 export const file_corvo_cloud_v1_apikey: GenFile = /*@__PURE__*/
-  fileDesc("Chtjb3J2by9jbG91ZC92MS9hcGlrZXkucHJvdG8SDmNvcnZvLmNsb3VkLnYxIpoECgZBcGlLZXkSCgoCaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJEgwKBG5hbWUYAyABKAkSJQoEa2luZBgEIAEoDjIXLmNvcnZvLmNsb3VkLnYxLktleUtpbmQSFQoNbmFtZXNwYWNlX2lkcxgFIAMoCRIsCgVyb2xlcxgGIAMoDjIdLmNvcnZvLmNsb3VkLnYxLk5hbWVzcGFjZVJvbGUSLwoLdGVuYW50X3JvbGUYByABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlEg4KBnByZWZpeBgIIAEoCRIvCgh2ZXJzaW9ucxgJIAMoCzIdLmNvcnZvLmNsb3VkLnYxLkFwaUtleVZlcnNpb24SLgoKZXhwaXJlc19hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKcmV2b2tlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKY3JlYXRlZF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEgoKY3JlYXRlZF9ieRgNIAEoCRIiCgRzeW5jGA4gASgOMhQuY29ydm8uY2xvdWQudjEuU3luYxISCgpnZW5lcmF0aW9uGA8gASgEEhsKE29ic2VydmVkX2dlbmVyYXRpb24YECABKAQSDAoEZXRhZxgRIAEoCSJvCg1BcGlLZXlWZXJzaW9uEi4KCmNyZWF0ZWRfYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIrECChNDcmVhdGVBcGlLZXlSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRISCgpyZXF1ZXN0X2lkGAIgASgJEgwKBG5hbWUYAyABKAkSJQoEa2luZBgEIAEoDjIXLmNvcnZvLmNsb3VkLnYxLktleUtpbmQSEgoKbmFtZXNwYWNlcxgFIAMoCRIsCgVyb2xlcxgGIAMoDjIdLmNvcnZvLmNsb3VkLnYxLk5hbWVzcGFjZVJvbGUSLwoLdGVuYW50X3JvbGUYByABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlEi4KCmV4cGlyZXNfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmtleV9pZBgJIAEoCRIOCgZkaWdlc3QYCiABKAwiTwoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USJwoHYXBpX2tleRgBIAEoCzIWLmNvcnZvLmNsb3VkLnYxLkFwaUtleRIOCgZzZWNyZXQYAiABKAkiMgoQR2V0QXBpS2V5UmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSDgoGa2V5X2lkGAIgASgJIjwKEUdldEFwaUtleVJlc3BvbnNlEicKB2FwaV9rZXkYASABKAsyFi5jb3J2by5jbG91ZC52MS5BcGlLZXkiYQoSTGlzdEFwaUtleXNSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCRIUCgxzaG93X3Jldm9rZWQYBCABKAgiWAoTTGlzdEFwaUtleXNSZXNwb25zZRIoCghhcGlfa2V5cxgBIAMoCzIWLmNvcnZvLmNsb3VkLnYxLkFwaUtleRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAki9AEKE1VwZGF0ZUFwaUtleVJlcXVlc3QSDgoGdGVuYW50GAEgASgJEg4KBmtleV9pZBgCIAEoCRIMCgRuYW1lGAMgASgJEhIKCm5hbWVzcGFjZXMYBCADKAkSLAoFcm9sZXMYBSADKA4yHS5jb3J2by5jbG91ZC52MS5OYW1lc3BhY2VSb2xlEi4KCmV4cGlyZXNfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV9tYXNrGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIMCgRldGFnGAggASgJIj8KFFVwZGF0ZUFwaUtleVJlc3BvbnNlEicKB2FwaV9rZXkYASABKAsyFi5jb3J2by5jbG91ZC52MS5BcGlLZXkicgoTUm90YXRlQXBpS2V5UmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSDgoGa2V5X2lkGAIgASgJEhIKCnJlcXVlc3RfaWQYAyABKAkSFwoPb3ZlcmxhcF9zZWNvbmRzGAQgASgDEg4KBmRpZ2VzdBgFIAEoDCJPChRSb3RhdGVBcGlLZXlSZXNwb25zZRInCgdhcGlfa2V5GAEgASgLMhYuY29ydm8uY2xvdWQudjEuQXBpS2V5Eg4KBnNlY3JldBgCIAEoCSJMChNSZXZva2VBcGlLZXlSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIOCgZrZXlfaWQYAiABKAkSFQoNYWxsb3dfbWlzc2luZxgDIAEoCCI/ChRSZXZva2VBcGlLZXlSZXNwb25zZRInCgdhcGlfa2V5GAEgASgLMhYuY29ydm8uY2xvdWQudjEuQXBpS2V5Kk8KB0tleUtpbmQSGAoUS0VZX0tJTkRfVU5TUEVDSUZJRUQQABIRCg1LRVlfS0lORF9KT0JTEAESFwoTS0VZX0tJTkRfTUFOQUdFTUVOVBACMs8ECg1BcGlLZXlTZXJ2aWNlEl8KDENyZWF0ZUFwaUtleRIjLmNvcnZvLmNsb3VkLnYxLkNyZWF0ZUFwaUtleVJlcXVlc3QaJC5jb3J2by5jbG91ZC52MS5DcmVhdGVBcGlLZXlSZXNwb25zZSIEqO0YHxJZCglHZXRBcGlLZXkSIC5jb3J2by5jbG91ZC52MS5HZXRBcGlLZXlSZXF1ZXN0GiEuY29ydm8uY2xvdWQudjEuR2V0QXBpS2V5UmVzcG9uc2UiB5ACAajtGB4SXwoLTGlzdEFwaUtleXMSIi5jb3J2by5jbG91ZC52MS5MaXN0QXBpS2V5c1JlcXVlc3QaIy5jb3J2by5jbG91ZC52MS5MaXN0QXBpS2V5c1Jlc3BvbnNlIgeQAgGo7RgeEl8KDFVwZGF0ZUFwaUtleRIjLmNvcnZvLmNsb3VkLnYxLlVwZGF0ZUFwaUtleVJlcXVlc3QaJC5jb3J2by5jbG91ZC52MS5VcGRhdGVBcGlLZXlSZXNwb25zZSIEqO0YHxJfCgxSb3RhdGVBcGlLZXkSIy5jb3J2by5jbG91ZC52MS5Sb3RhdGVBcGlLZXlSZXF1ZXN0GiQuY29ydm8uY2xvdWQudjEuUm90YXRlQXBpS2V5UmVzcG9uc2UiBKjtGB8SXwoMUmV2b2tlQXBpS2V5EiMuY29ydm8uY2xvdWQudjEuUmV2b2tlQXBpS2V5UmVxdWVzdBokLmNvcnZvLmNsb3VkLnYxLlJldm9rZUFwaUtleVJlc3BvbnNlIgSo7RgfQktaSWdpdGh1Yi5jb20vY29ydm8tY2xvdWQvY29ydm8vY29udHJvbC1wbGFuZS9hcGkvZ2VuL2NvcnZvL2Nsb3VkL3YxO2Nsb3VkdjFiBnByb3RvMw", [file_corvo_cloud_v1_access, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
+  fileDesc("Chtjb3J2by9jbG91ZC92MS9hcGlrZXkucHJvdG8SDmNvcnZvLmNsb3VkLnYxIoEFCgZBcGlLZXkSCgoCaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJEgwKBG5hbWUYAyABKAkSJQoEa2luZBgEIAEoDjIXLmNvcnZvLmNsb3VkLnYxLktleUtpbmQSFQoNbmFtZXNwYWNlX2lkcxgFIAMoCRIOCgZwcmVmaXgYCCABKAkSLwoIdmVyc2lvbnMYCSADKAsyHS5jb3J2by5jbG91ZC52MS5BcGlLZXlWZXJzaW9uEi4KCmV4cGlyZXNfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJldm9rZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmNyZWF0ZWRfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmNyZWF0ZWRfYnkYDSABKAkSIgoEc3luYxgOIAEoDjIULmNvcnZvLmNsb3VkLnYxLlN5bmMSEgoKZ2VuZXJhdGlvbhgPIAEoBBIbChNvYnNlcnZlZF9nZW5lcmF0aW9uGBAgASgEEgwKBGV0YWcYESABKAkSEAoIb3duZXJfaWQYEiABKAkSDQoFb3duZXIYEyABKAkSEwoLcGVybWlzc2lvbnMYFCADKAkSDgoGcXVldWVzGBUgAygJEg0KBWNpZHJzGBYgAygJEjAKDGxhc3RfdXNlZF9hdBgXIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoJZWZmZWN0aXZlGBggAygLMh4uY29ydm8uY2xvdWQudjEuRWZmZWN0aXZlR3JhbnRKBAgGEAdKBAgHEAgibwoNQXBpS2V5VmVyc2lvbhIuCgpjcmVhdGVkX2F0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKqAgoTQ3JlYXRlQXBpS2V5UmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEgoKcmVxdWVzdF9pZBgCIAEoCRIMCgRuYW1lGAMgASgJEiUKBGtpbmQYBCABKA4yFy5jb3J2by5jbG91ZC52MS5LZXlLaW5kEhIKCm5hbWVzcGFjZXMYBSADKAkSDQoFcm9sZXMYBiADKAkSLgoKZXhwaXJlc19hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGa2V5X2lkGAkgASgJEg4KBmRpZ2VzdBgKIAEoDBINCgVvd25lchgLIAEoCRITCgtwZXJtaXNzaW9ucxgMIAMoCRIOCgZxdWV1ZXMYDSADKAkSDQoFY2lkcnMYDiADKAlKBAgHEAgiTwoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USJwoHYXBpX2tleRgBIAEoCzIWLmNvcnZvLmNsb3VkLnYxLkFwaUtleRIOCgZzZWNyZXQYAiABKAkiMgoQR2V0QXBpS2V5UmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSDgoGa2V5X2lkGAIgASgJIjwKEUdldEFwaUtleVJlc3BvbnNlEicKB2FwaV9rZXkYASABKAsyFi5jb3J2by5jbG91ZC52MS5BcGlLZXkicwoSTGlzdEFwaUtleXNSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCRIUCgxzaG93X3Jldm9rZWQYBCABKAgSEAoIb3duZXJfaWQYBSABKAkiWAoTTGlzdEFwaUtleXNSZXNwb25zZRIoCghhcGlfa2V5cxgBIAMoCzIWLmNvcnZvLmNsb3VkLnYxLkFwaUtleRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkigAIKE1VwZGF0ZUFwaUtleVJlcXVlc3QSDgoGdGVuYW50GAEgASgJEg4KBmtleV9pZBgCIAEoCRIMCgRuYW1lGAMgASgJEhIKCm5hbWVzcGFjZXMYBCADKAkSLgoKZXhwaXJlc19hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLdXBkYXRlX21hc2sYByABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrEgwKBGV0YWcYCCABKAkSEwoLcGVybWlzc2lvbnMYCSADKAkSDgoGcXVldWVzGAogAygJEg0KBWNpZHJzGAsgAygJSgQIBRAGIj8KFFVwZGF0ZUFwaUtleVJlc3BvbnNlEicKB2FwaV9rZXkYASABKAsyFi5jb3J2by5jbG91ZC52MS5BcGlLZXkicgoTUm90YXRlQXBpS2V5UmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSDgoGa2V5X2lkGAIgASgJEhIKCnJlcXVlc3RfaWQYAyABKAkSFwoPb3ZlcmxhcF9zZWNvbmRzGAQgASgDEg4KBmRpZ2VzdBgFIAEoDCJPChRSb3RhdGVBcGlLZXlSZXNwb25zZRInCgdhcGlfa2V5GAEgASgLMhYuY29ydm8uY2xvdWQudjEuQXBpS2V5Eg4KBnNlY3JldBgCIAEoCSJMChNSZXZva2VBcGlLZXlSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIOCgZrZXlfaWQYAiABKAkSFQoNYWxsb3dfbWlzc2luZxgDIAEoCCI/ChRSZXZva2VBcGlLZXlSZXNwb25zZRInCgdhcGlfa2V5GAEgASgLMhYuY29ydm8uY2xvdWQudjEuQXBpS2V5KmYKB0tleUtpbmQSGAoUS0VZX0tJTkRfVU5TUEVDSUZJRUQQABIRCg1LRVlfS0lORF9KT0JTEAESFwoTS0VZX0tJTkRfTUFOQUdFTUVOVBACEhUKEUtFWV9LSU5EX1BFUlNPTkFMEAMy0wQKDUFwaUtleVNlcnZpY2USXwoMQ3JlYXRlQXBpS2V5EiMuY29ydm8uY2xvdWQudjEuQ3JlYXRlQXBpS2V5UmVxdWVzdBokLmNvcnZvLmNsb3VkLnYxLkNyZWF0ZUFwaUtleVJlc3BvbnNlIgSo7RgZElkKCUdldEFwaUtleRIgLmNvcnZvLmNsb3VkLnYxLkdldEFwaUtleVJlcXVlc3QaIS5jb3J2by5jbG91ZC52MS5HZXRBcGlLZXlSZXNwb25zZSIHkAIBqO0YGBJfCgtMaXN0QXBpS2V5cxIiLmNvcnZvLmNsb3VkLnYxLkxpc3RBcGlLZXlzUmVxdWVzdBojLmNvcnZvLmNsb3VkLnYxLkxpc3RBcGlLZXlzUmVzcG9uc2UiB5ACAajtGBgSXwoMVXBkYXRlQXBpS2V5EiMuY29ydm8uY2xvdWQudjEuVXBkYXRlQXBpS2V5UmVxdWVzdBokLmNvcnZvLmNsb3VkLnYxLlVwZGF0ZUFwaUtleVJlc3BvbnNlIgSo7RgaEmMKDFJvdGF0ZUFwaUtleRIjLmNvcnZvLmNsb3VkLnYxLlJvdGF0ZUFwaUtleVJlcXVlc3QaJC5jb3J2by5jbG91ZC52MS5Sb3RhdGVBcGlLZXlSZXNwb25zZSIIqO0YGrjtGAESXwoMUmV2b2tlQXBpS2V5EiMuY29ydm8uY2xvdWQudjEuUmV2b2tlQXBpS2V5UmVxdWVzdBokLmNvcnZvLmNsb3VkLnYxLlJldm9rZUFwaUtleVJlc3BvbnNlIgSo7RgbQktaSWdpdGh1Yi5jb20vY29ydm8tY2xvdWQvY29ydm8vY29udHJvbC1wbGFuZS9hcGkvZ2VuL2NvcnZvL2Nsb3VkL3YxO2Nsb3VkdjFiBnByb3RvMw", [file_corvo_cloud_v1_access, file_corvo_cloud_v1_role, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message corvo.cloud.v1.ApiKey
@@ -50,20 +52,6 @@ export type ApiKey = Message<"corvo.cloud.v1.ApiKey"> & {
    * @generated from field: repeated string namespace_ids = 5;
    */
   namespaceIds: string[];
-
-  /**
-   * What a key for jobs may do.
-   *
-   * @generated from field: repeated corvo.cloud.v1.NamespaceRole roles = 6;
-   */
-  roles: NamespaceRole[];
-
-  /**
-   * Role of a management key.
-   *
-   * @generated from field: corvo.cloud.v1.TenantRole tenant_role = 7;
-   */
-  tenantRole: TenantRole;
 
   /**
    * corvo_dp_<id12>: how people recognize it.
@@ -120,6 +108,56 @@ export type ApiKey = Message<"corvo.cloud.v1.ApiKey"> & {
    * @generated from field: string etag = 17;
    */
   etag: string;
+
+  /**
+   * Whose key it is: a service account (sa_) or a person (usr_). The key may do what its
+   * owner may, narrowed by permissions, namespace_ids and queues.
+   *
+   * @generated from field: string owner_id = 18;
+   */
+  ownerId: string;
+
+  /**
+   * Name or email of the owner.
+   *
+   * @generated from field: string owner = 19;
+   */
+  owner: string;
+
+  /**
+   * Names of permissions (job.enqueue); none: all of the owner's.
+   *
+   * @generated from field: repeated string permissions = 20;
+   */
+  permissions: string[];
+
+  /**
+   * Patterns of queues, a name or a prefix and *; none: all.
+   *
+   * @generated from field: repeated string queues = 21;
+   */
+  queues: string[];
+
+  /**
+   * Networks from which the key works (203.0.113.0/24); none: from anywhere.
+   *
+   * @generated from field: repeated string cidrs = 22;
+   */
+  cidrs: string[];
+
+  /**
+   * When the key was last used, to within some minutes; unset: never, or not yet known.
+   *
+   * @generated from field: google.protobuf.Timestamp last_used_at = 23;
+   */
+  lastUsedAt?: Timestamp | undefined;
+
+  /**
+   * What the key may do now.
+   *
+   * @generated from field: repeated corvo.cloud.v1.EffectiveGrant effective = 24;
+   */
+  effective: EffectiveGrant[];
 };
 
 /**
@@ -187,14 +225,13 @@ export type CreateApiKeyRequest = Message<"corvo.cloud.v1.CreateApiKeyRequest"> 
   namespaces: string[];
 
   /**
-   * @generated from field: repeated corvo.cloud.v1.NamespaceRole roles = 6;
+   * Roles, by name or id, of a service account that is made for the key alone, under the
+   * key's name: in its namespaces if the key names some, else in the tenant. Either these
+   * or an owner.
+   *
+   * @generated from field: repeated string roles = 6;
    */
-  roles: NamespaceRole[];
-
-  /**
-   * @generated from field: corvo.cloud.v1.TenantRole tenant_role = 7;
-   */
-  tenantRole: TenantRole;
+  roles: string[];
 
   /**
    * @generated from field: google.protobuf.Timestamp expires_at = 8;
@@ -212,6 +249,30 @@ export type CreateApiKeyRequest = Message<"corvo.cloud.v1.CreateApiKeyRequest"> 
    * @generated from field: bytes digest = 10;
    */
   digest: Uint8Array;
+
+  /**
+   * Id or name of a service account, or "me" for a personal key.
+   *
+   * @generated from field: string owner = 11;
+   */
+  owner: string;
+
+  /**
+   * Narrow the key; see ApiKey.
+   *
+   * @generated from field: repeated string permissions = 12;
+   */
+  permissions: string[];
+
+  /**
+   * @generated from field: repeated string queues = 13;
+   */
+  queues: string[];
+
+  /**
+   * @generated from field: repeated string cidrs = 14;
+   */
+  cidrs: string[];
 };
 
 /**
@@ -307,6 +368,13 @@ export type ListApiKeysRequest = Message<"corvo.cloud.v1.ListApiKeysRequest"> & 
    * @generated from field: bool show_revoked = 4;
    */
   showRevoked: boolean;
+
+  /**
+   * Only keys of this service account or person.
+   *
+   * @generated from field: string owner_id = 5;
+   */
+  ownerId: string;
 };
 
 /**
@@ -353,7 +421,8 @@ export type UpdateApiKeyRequest = Message<"corvo.cloud.v1.UpdateApiKeyRequest"> 
   keyId: string;
 
   /**
-   * Values of the fields named in update_mask: name, namespaces, roles, expires_at.
+   * Values of the fields named in update_mask: name, namespaces, permissions, queues, cidrs,
+   * expires_at.
    *
    * @generated from field: string name = 3;
    */
@@ -363,11 +432,6 @@ export type UpdateApiKeyRequest = Message<"corvo.cloud.v1.UpdateApiKeyRequest"> 
    * @generated from field: repeated string namespaces = 4;
    */
   namespaces: string[];
-
-  /**
-   * @generated from field: repeated corvo.cloud.v1.NamespaceRole roles = 5;
-   */
-  roles: NamespaceRole[];
 
   /**
    * @generated from field: google.protobuf.Timestamp expires_at = 6;
@@ -383,6 +447,21 @@ export type UpdateApiKeyRequest = Message<"corvo.cloud.v1.UpdateApiKeyRequest"> 
    * @generated from field: string etag = 8;
    */
   etag: string;
+
+  /**
+   * @generated from field: repeated string permissions = 9;
+   */
+  permissions: string[];
+
+  /**
+   * @generated from field: repeated string queues = 10;
+   */
+  queues: string[];
+
+  /**
+   * @generated from field: repeated string cidrs = 11;
+   */
+  cidrs: string[];
 };
 
 /**
@@ -533,11 +612,18 @@ export enum KeyKind {
   JOBS = 1,
 
   /**
-   * For this API, and for queues at the tenant URL.
+   * For this API, and for jobs at the tenant URL.
    *
    * @generated from enum value: KEY_KIND_MANAGEMENT = 2;
    */
   MANAGEMENT = 2,
+
+  /**
+   * A person's own, for both.
+   *
+   * @generated from enum value: KEY_KIND_PERSONAL = 3;
+   */
+  PERSONAL = 3,
 }
 
 /**

@@ -6,8 +6,10 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { NamespaceRole, Permission, TenantRole } from "./access_pb";
+import type { Permission } from "./access_pb";
 import { file_corvo_cloud_v1_access } from "./access_pb";
+import type { ApproveDeviceLoginRequestSchema, ApproveDeviceLoginResponseSchema, DenyDeviceLoginRequestSchema, DenyDeviceLoginResponseSchema, PollDeviceLoginRequestSchema, PollDeviceLoginResponseSchema, PreviewDeviceLoginRequestSchema, PreviewDeviceLoginResponseSchema, StartDeviceLoginRequestSchema, StartDeviceLoginResponseSchema } from "./device_pb";
+import { file_corvo_cloud_v1_device } from "./device_pb";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
@@ -16,7 +18,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file corvo/cloud/v1/auth.proto.
  */
 export const file_corvo_cloud_v1_auth: GenFile = /*@__PURE__*/
-  fileDesc("Chljb3J2by9jbG91ZC92MS9hdXRoLnByb3RvEg5jb3J2by5jbG91ZC52MSI2ChFTdGFydExvZ2luUmVxdWVzdBINCgVlbWFpbBgBIAEoCRISCgppbnZpdGF0aW9uGAIgASgJIkQKElN0YXJ0TG9naW5SZXNwb25zZRIuCgpleHBpcmVzX2F0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCIkChNQcmV2aWV3TG9naW5SZXF1ZXN0Eg0KBXRva2VuGAEgASgJIkoKFFByZXZpZXdMb2dpblJlc3BvbnNlEg0KBWVtYWlsGAEgASgJEhQKDHN0YXJ0ZWRfaGVyZRgCIAEoCBINCgVqb2lucxgDIAEoCSIjChJGaW5pc2hMb2dpblJlcXVlc3QSDQoFdG9rZW4YASABKAkiNgoTRmluaXNoTG9naW5SZXNwb25zZRIPCgd0ZW5hbnRzGAEgAygJEg4KBmpvaW5lZBgCIAEoCSIjCg1Mb2dvdXRSZXF1ZXN0EhIKCmV2ZXJ5d2hlcmUYASABKAgiKAoOTG9nb3V0UmVzcG9uc2USFgoOc2Vzc2lvbnNfZW5kZWQYASABKAUiGwoZR2V0Q3VycmVudElkZW50aXR5UmVxdWVzdCKqAQoaR2V0Q3VycmVudElkZW50aXR5UmVzcG9uc2USIgoEdXNlchgBIAEoCzIULmNvcnZvLmNsb3VkLnYxLlVzZXISKAoDa2V5GAIgASgLMhsuY29ydm8uY2xvdWQudjEuS2V5SWRlbnRpdHkSLQoHdGVuYW50cxgDIAMoCzIcLmNvcnZvLmNsb3VkLnYxLlRlbmFudEFjY2VzcxIPCgd2ZXJzaW9uGAQgASgJIi8KBFVzZXISCgoCaWQYASABKAkSDQoFZW1haWwYAiABKAkSDAoEbmFtZRgDIAEoCSInCgtLZXlJZGVudGl0eRIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJIqABCgxUZW5hbnRBY2Nlc3MSEQoJdGVuYW50X2lkGAEgASgJEg4KBnRlbmFudBgCIAEoCRISCgp0ZW5hbnRfdXJsGAMgASgJEigKBHJvbGUYBCABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlEi8KC3Blcm1pc3Npb25zGAUgAygOMhouY29ydm8uY2xvdWQudjEuUGVybWlzc2lvbiI1ChBNaW50VG9rZW5SZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIRCgluYW1lc3BhY2UYAiABKAkipwEKEU1pbnRUb2tlblJlc3BvbnNlEg0KBXRva2VuGAEgASgJEi4KCmV4cGlyZXNfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKBXJvbGVzGAMgAygOMh0uY29ydm8uY2xvdWQudjEuTmFtZXNwYWNlUm9sZRISCgp0ZW5hbnRfdXJsGAQgASgJEhEKCW5hbWVzcGFjZRgFIAEoCTLEBAoLQXV0aFNlcnZpY2USWQoKU3RhcnRMb2dpbhIhLmNvcnZvLmNsb3VkLnYxLlN0YXJ0TG9naW5SZXF1ZXN0GiIuY29ydm8uY2xvdWQudjEuU3RhcnRMb2dpblJlc3BvbnNlIgSo7RgBEl8KDFByZXZpZXdMb2dpbhIjLmNvcnZvLmNsb3VkLnYxLlByZXZpZXdMb2dpblJlcXVlc3QaJC5jb3J2by5jbG91ZC52MS5QcmV2aWV3TG9naW5SZXNwb25zZSIEqO0YARJcCgtGaW5pc2hMb2dpbhIiLmNvcnZvLmNsb3VkLnYxLkZpbmlzaExvZ2luUmVxdWVzdBojLmNvcnZvLmNsb3VkLnYxLkZpbmlzaExvZ2luUmVzcG9uc2UiBKjtGAESTQoGTG9nb3V0Eh0uY29ydm8uY2xvdWQudjEuTG9nb3V0UmVxdWVzdBoeLmNvcnZvLmNsb3VkLnYxLkxvZ291dFJlc3BvbnNlIgSo7RgCEnQKEkdldEN1cnJlbnRJZGVudGl0eRIpLmNvcnZvLmNsb3VkLnYxLkdldEN1cnJlbnRJZGVudGl0eVJlcXVlc3QaKi5jb3J2by5jbG91ZC52MS5HZXRDdXJyZW50SWRlbnRpdHlSZXNwb25zZSIHkAIBqO0YAhJWCglNaW50VG9rZW4SIC5jb3J2by5jbG91ZC52MS5NaW50VG9rZW5SZXF1ZXN0GiEuY29ydm8uY2xvdWQudjEuTWludFRva2VuUmVzcG9uc2UiBKjtGEZCS1pJZ2l0aHViLmNvbS9jb3J2by1jbG91ZC9jb3J2by9jb250cm9sLXBsYW5lL2FwaS9nZW4vY29ydm8vY2xvdWQvdjE7Y2xvdWR2MWIGcHJvdG8z", [file_corvo_cloud_v1_access, file_google_protobuf_timestamp]);
+  fileDesc("Chljb3J2by9jbG91ZC92MS9hdXRoLnByb3RvEg5jb3J2by5jbG91ZC52MSI2ChFTdGFydExvZ2luUmVxdWVzdBINCgVlbWFpbBgBIAEoCRISCgppbnZpdGF0aW9uGAIgASgJIkQKElN0YXJ0TG9naW5SZXNwb25zZRIuCgpleHBpcmVzX2F0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCIkChNQcmV2aWV3TG9naW5SZXF1ZXN0Eg0KBXRva2VuGAEgASgJIkoKFFByZXZpZXdMb2dpblJlc3BvbnNlEg0KBWVtYWlsGAEgASgJEhQKDHN0YXJ0ZWRfaGVyZRgCIAEoCBINCgVqb2lucxgDIAEoCSIjChJGaW5pc2hMb2dpblJlcXVlc3QSDQoFdG9rZW4YASABKAkiVgoTRmluaXNoTG9naW5SZXNwb25zZRIPCgd0ZW5hbnRzGAEgAygJEg4KBmpvaW5lZBgCIAEoCRIeChZzZWNvbmRfZmFjdG9yX3JlcXVpcmVkGAMgASgIIiMKDUxvZ291dFJlcXVlc3QSEgoKZXZlcnl3aGVyZRgBIAEoCCIoCg5Mb2dvdXRSZXNwb25zZRIWCg5zZXNzaW9uc19lbmRlZBgBIAEoBSIbChlHZXRDdXJyZW50SWRlbnRpdHlSZXF1ZXN0IqoBChpHZXRDdXJyZW50SWRlbnRpdHlSZXNwb25zZRIiCgR1c2VyGAEgASgLMhQuY29ydm8uY2xvdWQudjEuVXNlchIoCgNrZXkYAiABKAsyGy5jb3J2by5jbG91ZC52MS5LZXlJZGVudGl0eRItCgd0ZW5hbnRzGAMgAygLMhwuY29ydm8uY2xvdWQudjEuVGVuYW50QWNjZXNzEg8KB3ZlcnNpb24YBCABKAkiLwoEVXNlchIKCgJpZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIMCgRuYW1lGAMgASgJIicKC0tleUlkZW50aXR5EgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkiugEKDFRlbmFudEFjY2VzcxIRCgl0ZW5hbnRfaWQYASABKAkSDgoGdGVuYW50GAIgASgJEhIKCnRlbmFudF91cmwYAyABKAkSLwoLcGVybWlzc2lvbnMYBSADKA4yGi5jb3J2by5jbG91ZC52MS5QZXJtaXNzaW9uEg0KBXJvbGVzGAYgAygJEi0KCXNvbWV3aGVyZRgHIAMoDjIaLmNvcnZvLmNsb3VkLnYxLlBlcm1pc3Npb25KBAgEEAUiNQoQTWludFRva2VuUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEQoJbmFtZXNwYWNlGAIgASgJIsMBChFNaW50VG9rZW5SZXNwb25zZRINCgV0b2tlbhgBIAEoCRIuCgpleHBpcmVzX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgp0ZW5hbnRfdXJsGAQgASgJEhEKCW5hbWVzcGFjZRgFIAEoCRITCgtwZXJtaXNzaW9ucxgGIAMoCRItCglpbl9xdWV1ZXMYByADKAsyGi5jb3J2by5jbG91ZC52MS5RdWV1ZUdyYW50SgQIAxAEIjEKClF1ZXVlR3JhbnQSEwoLcGVybWlzc2lvbnMYASADKAkSDgoGcXVldWVzGAIgAygJMvMICgtBdXRoU2VydmljZRJZCgpTdGFydExvZ2luEiEuY29ydm8uY2xvdWQudjEuU3RhcnRMb2dpblJlcXVlc3QaIi5jb3J2by5jbG91ZC52MS5TdGFydExvZ2luUmVzcG9uc2UiBKjtGAESXwoMUHJldmlld0xvZ2luEiMuY29ydm8uY2xvdWQudjEuUHJldmlld0xvZ2luUmVxdWVzdBokLmNvcnZvLmNsb3VkLnYxLlByZXZpZXdMb2dpblJlc3BvbnNlIgSo7RgBElwKC0ZpbmlzaExvZ2luEiIuY29ydm8uY2xvdWQudjEuRmluaXNoTG9naW5SZXF1ZXN0GiMuY29ydm8uY2xvdWQudjEuRmluaXNoTG9naW5SZXNwb25zZSIEqO0YARJRCgZMb2dvdXQSHS5jb3J2by5jbG91ZC52MS5Mb2dvdXRSZXF1ZXN0Gh4uY29ydm8uY2xvdWQudjEuTG9nb3V0UmVzcG9uc2UiCKjtGAKw7RgBEnQKEkdldEN1cnJlbnRJZGVudGl0eRIpLmNvcnZvLmNsb3VkLnYxLkdldEN1cnJlbnRJZGVudGl0eVJlcXVlc3QaKi5jb3J2by5jbG91ZC52MS5HZXRDdXJyZW50SWRlbnRpdHlSZXNwb25zZSIHkAIBqO0YAhJWCglNaW50VG9rZW4SIC5jb3J2by5jbG91ZC52MS5NaW50VG9rZW5SZXF1ZXN0GiEuY29ydm8uY2xvdWQudjEuTWludFRva2VuUmVzcG9uc2UiBKjtGAMSawoQU3RhcnREZXZpY2VMb2dpbhInLmNvcnZvLmNsb3VkLnYxLlN0YXJ0RGV2aWNlTG9naW5SZXF1ZXN0GiguY29ydm8uY2xvdWQudjEuU3RhcnREZXZpY2VMb2dpblJlc3BvbnNlIgSo7RgBEmgKD1BvbGxEZXZpY2VMb2dpbhImLmNvcnZvLmNsb3VkLnYxLlBvbGxEZXZpY2VMb2dpblJlcXVlc3QaJy5jb3J2by5jbG91ZC52MS5Qb2xsRGV2aWNlTG9naW5SZXNwb25zZSIEqO0YARJxChJQcmV2aWV3RGV2aWNlTG9naW4SKS5jb3J2by5jbG91ZC52MS5QcmV2aWV3RGV2aWNlTG9naW5SZXF1ZXN0GiouY29ydm8uY2xvdWQudjEuUHJldmlld0RldmljZUxvZ2luUmVzcG9uc2UiBKjtGAISdQoSQXBwcm92ZURldmljZUxvZ2luEikuY29ydm8uY2xvdWQudjEuQXBwcm92ZURldmljZUxvZ2luUmVxdWVzdBoqLmNvcnZvLmNsb3VkLnYxLkFwcHJvdmVEZXZpY2VMb2dpblJlc3BvbnNlIgio7RgCuO0YARJoCg9EZW55RGV2aWNlTG9naW4SJi5jb3J2by5jbG91ZC52MS5EZW55RGV2aWNlTG9naW5SZXF1ZXN0GicuY29ydm8uY2xvdWQudjEuRGVueURldmljZUxvZ2luUmVzcG9uc2UiBKjtGAJCS1pJZ2l0aHViLmNvbS9jb3J2by1jbG91ZC9jb3J2by9jb250cm9sLXBsYW5lL2FwaS9nZW4vY29ydm8vY2xvdWQvdjE7Y2xvdWR2MWIGcHJvdG8z", [file_corvo_cloud_v1_access, file_corvo_cloud_v1_device, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message corvo.cloud.v1.StartLoginRequest
@@ -142,6 +144,14 @@ export type FinishLoginResponse = Message<"corvo.cloud.v1.FinishLoginResponse"> 
    * @generated from field: string joined = 2;
    */
   joined: string;
+
+  /**
+   * The user has a second factor: the session is good for FactorService/Prove alone, which
+   * finishes the sign-in and accepts the invitation.
+   *
+   * @generated from field: bool second_factor_required = 3;
+   */
+  secondFactorRequired: boolean;
 };
 
 /**
@@ -309,14 +319,23 @@ export type TenantAccess = Message<"corvo.cloud.v1.TenantAccess"> & {
   tenantUrl: string;
 
   /**
-   * @generated from field: corvo.cloud.v1.TenantRole role = 4;
-   */
-  role: TenantRole;
-
-  /**
    * @generated from field: repeated corvo.cloud.v1.Permission permissions = 5;
    */
   permissions: Permission[];
+
+  /**
+   * Names of the caller's roles in the whole tenant, those of groups included.
+   *
+   * @generated from field: repeated string roles = 6;
+   */
+  roles: string[];
+
+  /**
+   * Permissions that the caller has in some namespace or queue at least.
+   *
+   * @generated from field: repeated corvo.cloud.v1.Permission somewhere = 7;
+   */
+  somewhere: Permission[];
 };
 
 /**
@@ -367,11 +386,6 @@ export type MintTokenResponse = Message<"corvo.cloud.v1.MintTokenResponse"> & {
   expiresAt?: Timestamp | undefined;
 
   /**
-   * @generated from field: repeated corvo.cloud.v1.NamespaceRole roles = 3;
-   */
-  roles: NamespaceRole[];
-
-  /**
    * @generated from field: string tenant_url = 4;
    */
   tenantUrl: string;
@@ -380,6 +394,20 @@ export type MintTokenResponse = Message<"corvo.cloud.v1.MintTokenResponse"> & {
    * @generated from field: string namespace = 5;
    */
   namespace: string;
+
+  /**
+   * Names of what the token allows in the whole namespace.
+   *
+   * @generated from field: repeated string permissions = 6;
+   */
+  permissions: string[];
+
+  /**
+   * What it allows in some queues alone.
+   *
+   * @generated from field: repeated corvo.cloud.v1.QueueGrant in_queues = 7;
+   */
+  inQueues: QueueGrant[];
 };
 
 /**
@@ -388,6 +416,30 @@ export type MintTokenResponse = Message<"corvo.cloud.v1.MintTokenResponse"> & {
  */
 export const MintTokenResponseSchema: GenMessage<MintTokenResponse> = /*@__PURE__*/
   messageDesc(file_corvo_cloud_v1_auth, 14);
+
+/**
+ * @generated from message corvo.cloud.v1.QueueGrant
+ */
+export type QueueGrant = Message<"corvo.cloud.v1.QueueGrant"> & {
+  /**
+   * @generated from field: repeated string permissions = 1;
+   */
+  permissions: string[];
+
+  /**
+   * Patterns.
+   *
+   * @generated from field: repeated string queues = 2;
+   */
+  queues: string[];
+};
+
+/**
+ * Describes the message corvo.cloud.v1.QueueGrant.
+ * Use `create(QueueGrantSchema)` to create a new message.
+ */
+export const QueueGrantSchema: GenMessage<QueueGrant> = /*@__PURE__*/
+  messageDesc(file_corvo_cloud_v1_auth, 15);
 
 /**
  * @generated from service corvo.cloud.v1.AuthService
@@ -416,7 +468,8 @@ export const AuthService: GenService<{
     output: typeof PreviewLoginResponseSchema;
   },
   /**
-   * FinishLogin exchanges the link's token for a session cookie. It works once.
+   * FinishLogin exchanges the link's token for a session cookie. It works once. For
+   * somebody with a second factor, FactorService/Prove finishes the sign-in.
    *
    * @generated from rpc corvo.cloud.v1.AuthService.FinishLogin
    */
@@ -455,6 +508,58 @@ export const AuthService: GenService<{
     methodKind: "unary";
     input: typeof MintTokenRequestSchema;
     output: typeof MintTokenResponseSchema;
+  },
+  /**
+   * StartDeviceLogin begins the sign-in of a program without a browser. It shows the user
+   * code to its person, who approves it on the page verification_uri.
+   *
+   * @generated from rpc corvo.cloud.v1.AuthService.StartDeviceLogin
+   */
+  startDeviceLogin: {
+    methodKind: "unary";
+    input: typeof StartDeviceLoginRequestSchema;
+    output: typeof StartDeviceLoginResponseSchema;
+  },
+  /**
+   * PollDeviceLogin returns whether somebody decided, and once the token of the session.
+   *
+   * @generated from rpc corvo.cloud.v1.AuthService.PollDeviceLogin
+   */
+  pollDeviceLogin: {
+    methodKind: "unary";
+    input: typeof PollDeviceLoginRequestSchema;
+    output: typeof PollDeviceLoginResponseSchema;
+  },
+  /**
+   * PreviewDeviceLogin returns what a code would sign in, for the person who decides.
+   *
+   * @generated from rpc corvo.cloud.v1.AuthService.PreviewDeviceLogin
+   */
+  previewDeviceLogin: {
+    methodKind: "unary";
+    input: typeof PreviewDeviceLoginRequestSchema;
+    output: typeof PreviewDeviceLoginResponseSchema;
+  },
+  /**
+   * ApproveDeviceLogin signs the program in as the caller. Only the session of a browser
+   * may: a program can't sign in another one.
+   *
+   * @generated from rpc corvo.cloud.v1.AuthService.ApproveDeviceLogin
+   */
+  approveDeviceLogin: {
+    methodKind: "unary";
+    input: typeof ApproveDeviceLoginRequestSchema;
+    output: typeof ApproveDeviceLoginResponseSchema;
+  },
+  /**
+   * DenyDeviceLogin ends the code.
+   *
+   * @generated from rpc corvo.cloud.v1.AuthService.DenyDeviceLogin
+   */
+  denyDeviceLogin: {
+    methodKind: "unary";
+    input: typeof DenyDeviceLoginRequestSchema;
+    output: typeof DenyDeviceLoginResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_corvo_cloud_v1_auth, 0);

@@ -6,7 +6,6 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { NamespaceRole, TenantRole } from "./access_pb";
 import { file_corvo_cloud_v1_access } from "./access_pb";
 import type { KeyKind } from "./apikey_pb";
 import { file_corvo_cloud_v1_apikey } from "./apikey_pb";
@@ -18,7 +17,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file corvo/cloud/v1/member.proto.
  */
 export const file_corvo_cloud_v1_member: GenFile = /*@__PURE__*/
-  fileDesc("Chtjb3J2by9jbG91ZC92MS9tZW1iZXIucHJvdG8SDmNvcnZvLmNsb3VkLnYxIusBCgZNZW1iZXISDwoHdXNlcl9pZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIMCgRuYW1lGAMgASgJEigKBHJvbGUYBCABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlEhkKEXNzb19jb25uZWN0aW9uX2lkGAUgASgJEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGxhc3Rfc2Vlbl9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEZXRhZxgIIAEoCSLFAQoKSW52aXRhdGlvbhIKCgJpZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIoCgRyb2xlGAMgASgOMhouY29ydm8uY2xvdWQudjEuVGVuYW50Um9sZRISCgppbnZpdGVkX2J5GAQgASgJEi4KCmNyZWF0ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIksKEkxpc3RNZW1iZXJzUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiVwoTTGlzdE1lbWJlcnNSZXNwb25zZRInCgdtZW1iZXJzGAEgAygLMhYuY29ydm8uY2xvdWQudjEuTWVtYmVyEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKYAQoTVXBkYXRlTWVtYmVyUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSDwoHdXNlcl9pZBgCIAEoCRIoCgRyb2xlGAMgASgOMhouY29ydm8uY2xvdWQudjEuVGVuYW50Um9sZRIMCgRldGFnGAQgASgJEhEKCWtlZXBfa2V5cxgFIAMoCRIVCg1rZWVwX2FsbF9rZXlzGAYgASgIIlQKFFVwZGF0ZU1lbWJlclJlc3BvbnNlEiYKBm1lbWJlchgBIAEoCzIWLmNvcnZvLmNsb3VkLnYxLk1lbWJlchIUCgxyZXZva2VkX2tleXMYAiADKAkiYAoTUmVtb3ZlTWVtYmVyUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSDwoHdXNlcl9pZBgCIAEoCRIRCglrZWVwX2tleXMYAyADKAkSFQoNa2VlcF9hbGxfa2V5cxgEIAEoCCIsChRSZW1vdmVNZW1iZXJSZXNwb25zZRIUCgxyZXZva2VkX2tleXMYASADKAkiYgoVTGlzdE1lbWJlcktleXNSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEigKBHJvbGUYAyABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlIkEKFkxpc3RNZW1iZXJLZXlzUmVzcG9uc2USJwoEa2V5cxgBIAMoCzIZLmNvcnZvLmNsb3VkLnYxLk1lbWJlcktleSKbAgoJTWVtYmVyS2V5EgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSJQoEa2luZBgDIAEoDjIXLmNvcnZvLmNsb3VkLnYxLktleUtpbmQSDgoGcHJlZml4GAQgASgJEiwKBXJvbGVzGAUgAygOMh0uY29ydm8uY2xvdWQudjEuTmFtZXNwYWNlUm9sZRIvCgt0ZW5hbnRfcm9sZRgGIAEoDjIaLmNvcnZvLmNsb3VkLnYxLlRlbmFudFJvbGUSLgoKY3JlYXRlZF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiTwoWTGlzdEludml0YXRpb25zUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiYwoXTGlzdEludml0YXRpb25zUmVzcG9uc2USLwoLaW52aXRhdGlvbnMYASADKAsyGi5jb3J2by5jbG91ZC52MS5JbnZpdGF0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJiChdDcmVhdGVJbnZpdGF0aW9uUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSDQoFZW1haWwYAiABKAkSKAoEcm9sZRgDIAEoDjIaLmNvcnZvLmNsb3VkLnYxLlRlbmFudFJvbGUiSgoYQ3JlYXRlSW52aXRhdGlvblJlc3BvbnNlEi4KCmludml0YXRpb24YASABKAsyGi5jb3J2by5jbG91ZC52MS5JbnZpdGF0aW9uIkAKF1Jldm9rZUludml0YXRpb25SZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIVCg1pbnZpdGF0aW9uX2lkGAIgASgJIhoKGFJldm9rZUludml0YXRpb25SZXNwb25zZSIpChhQcmV2aWV3SW52aXRhdGlvblJlcXVlc3QSDQoFdG9rZW4YASABKAkivQEKGVByZXZpZXdJbnZpdGF0aW9uUmVzcG9uc2USDgoGdGVuYW50GAEgASgJEg0KBWVtYWlsGAIgASgJEigKBHJvbGUYAyABKA4yGi5jb3J2by5jbG91ZC52MS5UZW5hbnRSb2xlEhIKCmludml0ZWRfYnkYBCABKAkSLgoKZXhwaXJlc19hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLaGFzX2FjY291bnQYBiABKAgiNgoXQWNjZXB0SW52aXRhdGlvblJlcXVlc3QSDQoFdG9rZW4YASABKAkSDAoEbmFtZRgCIAEoCSIqChhBY2NlcHRJbnZpdGF0aW9uUmVzcG9uc2USDgoGdGVuYW50GAEgASgJMsAHCg1NZW1iZXJTZXJ2aWNlEl8KC0xpc3RNZW1iZXJzEiIuY29ydm8uY2xvdWQudjEuTGlzdE1lbWJlcnNSZXF1ZXN0GiMuY29ydm8uY2xvdWQudjEuTGlzdE1lbWJlcnNSZXNwb25zZSIHkAIBqO0YKBJoCg5MaXN0TWVtYmVyS2V5cxIlLmNvcnZvLmNsb3VkLnYxLkxpc3RNZW1iZXJLZXlzUmVxdWVzdBomLmNvcnZvLmNsb3VkLnYxLkxpc3RNZW1iZXJLZXlzUmVzcG9uc2UiB5ACAajtGCkSXwoMVXBkYXRlTWVtYmVyEiMuY29ydm8uY2xvdWQudjEuVXBkYXRlTWVtYmVyUmVxdWVzdBokLmNvcnZvLmNsb3VkLnYxLlVwZGF0ZU1lbWJlclJlc3BvbnNlIgSo7RgpEl8KDFJlbW92ZU1lbWJlchIjLmNvcnZvLmNsb3VkLnYxLlJlbW92ZU1lbWJlclJlcXVlc3QaJC5jb3J2by5jbG91ZC52MS5SZW1vdmVNZW1iZXJSZXNwb25zZSIEqO0YKRJrCg9MaXN0SW52aXRhdGlvbnMSJi5jb3J2by5jbG91ZC52MS5MaXN0SW52aXRhdGlvbnNSZXF1ZXN0GicuY29ydm8uY2xvdWQudjEuTGlzdEludml0YXRpb25zUmVzcG9uc2UiB5ACAajtGCgSawoQQ3JlYXRlSW52aXRhdGlvbhInLmNvcnZvLmNsb3VkLnYxLkNyZWF0ZUludml0YXRpb25SZXF1ZXN0GiguY29ydm8uY2xvdWQudjEuQ3JlYXRlSW52aXRhdGlvblJlc3BvbnNlIgSo7RgpEmsKEFJldm9rZUludml0YXRpb24SJy5jb3J2by5jbG91ZC52MS5SZXZva2VJbnZpdGF0aW9uUmVxdWVzdBooLmNvcnZvLmNsb3VkLnYxLlJldm9rZUludml0YXRpb25SZXNwb25zZSIEqO0YKRJuChFQcmV2aWV3SW52aXRhdGlvbhIoLmNvcnZvLmNsb3VkLnYxLlByZXZpZXdJbnZpdGF0aW9uUmVxdWVzdBopLmNvcnZvLmNsb3VkLnYxLlByZXZpZXdJbnZpdGF0aW9uUmVzcG9uc2UiBKjtGAESawoQQWNjZXB0SW52aXRhdGlvbhInLmNvcnZvLmNsb3VkLnYxLkFjY2VwdEludml0YXRpb25SZXF1ZXN0GiguY29ydm8uY2xvdWQudjEuQWNjZXB0SW52aXRhdGlvblJlc3BvbnNlIgSo7RgBQktaSWdpdGh1Yi5jb20vY29ydm8tY2xvdWQvY29ydm8vY29udHJvbC1wbGFuZS9hcGkvZ2VuL2NvcnZvL2Nsb3VkL3YxO2Nsb3VkdjFiBnByb3RvMw", [file_corvo_cloud_v1_access, file_corvo_cloud_v1_apikey, file_google_protobuf_timestamp]);
+  fileDesc("Chtjb3J2by9jbG91ZC92MS9tZW1iZXIucHJvdG8SDmNvcnZvLmNsb3VkLnYxItABCgZNZW1iZXISDwoHdXNlcl9pZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIMCgRuYW1lGAMgASgJEg0KBXJvbGVzGAQgAygJEhkKEXNzb19jb25uZWN0aW9uX2lkGAUgASgJEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGxhc3Rfc2Vlbl9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEZXRhZxgIIAEoCSKqAQoKSW52aXRhdGlvbhIKCgJpZBgBIAEoCRINCgVlbWFpbBgCIAEoCRINCgVyb2xlcxgDIAMoCRISCgppbnZpdGVkX2J5GAQgASgJEi4KCmNyZWF0ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIksKEkxpc3RNZW1iZXJzUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiVwoTTGlzdE1lbWJlcnNSZXNwb25zZRInCgdtZW1iZXJzGAEgAygLMhYuY29ydm8uY2xvdWQudjEuTWVtYmVyEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJTChNVcGRhdGVNZW1iZXJSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIPCgd1c2VyX2lkGAIgASgJEg0KBXJvbGVzGAMgAygJEgwKBGV0YWcYBCABKAkiPgoUVXBkYXRlTWVtYmVyUmVzcG9uc2USJgoGbWVtYmVyGAEgASgLMhYuY29ydm8uY2xvdWQudjEuTWVtYmVyIksKE1JlbW92ZU1lbWJlclJlcXVlc3QSDgoGdGVuYW50GAEgASgJEg8KB3VzZXJfaWQYAiABKAkSEwoLcmV2b2tlX2tleXMYAyADKAkiLAoUUmVtb3ZlTWVtYmVyUmVzcG9uc2USFAoMcmV2b2tlZF9rZXlzGAEgAygJIjgKFUxpc3RNZW1iZXJLZXlzUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSDwoHdXNlcl9pZBgCIAEoCSJBChZMaXN0TWVtYmVyS2V5c1Jlc3BvbnNlEicKBGtleXMYASADKAsyGS5jb3J2by5jbG91ZC52MS5NZW1iZXJLZXki3QEKCU1lbWJlcktleRIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEiUKBGtpbmQYAyABKA4yFy5jb3J2by5jbG91ZC52MS5LZXlLaW5kEg4KBnByZWZpeBgEIAEoCRIQCghvd25lcl9pZBgFIAEoCRINCgVvd25lchgGIAEoCRIuCgpjcmVhdGVkX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJPChZMaXN0SW52aXRhdGlvbnNSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJjChdMaXN0SW52aXRhdGlvbnNSZXNwb25zZRIvCgtpbnZpdGF0aW9ucxgBIAMoCzIaLmNvcnZvLmNsb3VkLnYxLkludml0YXRpb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkcKF0NyZWF0ZUludml0YXRpb25SZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRINCgVlbWFpbBgCIAEoCRINCgVyb2xlcxgDIAMoCSJKChhDcmVhdGVJbnZpdGF0aW9uUmVzcG9uc2USLgoKaW52aXRhdGlvbhgBIAEoCzIaLmNvcnZvLmNsb3VkLnYxLkludml0YXRpb24iQAoXUmV2b2tlSW52aXRhdGlvblJlcXVlc3QSDgoGdGVuYW50GAEgASgJEhUKDWludml0YXRpb25faWQYAiABKAkiGgoYUmV2b2tlSW52aXRhdGlvblJlc3BvbnNlIikKGFByZXZpZXdJbnZpdGF0aW9uUmVxdWVzdBINCgV0b2tlbhgBIAEoCSKiAQoZUHJldmlld0ludml0YXRpb25SZXNwb25zZRIOCgZ0ZW5hbnQYASABKAkSDQoFZW1haWwYAiABKAkSDQoFcm9sZXMYAyADKAkSEgoKaW52aXRlZF9ieRgEIAEoCRIuCgpleHBpcmVzX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtoYXNfYWNjb3VudBgGIAEoCCI2ChdBY2NlcHRJbnZpdGF0aW9uUmVxdWVzdBINCgV0b2tlbhgBIAEoCRIMCgRuYW1lGAIgASgJIioKGEFjY2VwdEludml0YXRpb25SZXNwb25zZRIOCgZ0ZW5hbnQYASABKAkywAcKDU1lbWJlclNlcnZpY2USXwoLTGlzdE1lbWJlcnMSIi5jb3J2by5jbG91ZC52MS5MaXN0TWVtYmVyc1JlcXVlc3QaIy5jb3J2by5jbG91ZC52MS5MaXN0TWVtYmVyc1Jlc3BvbnNlIgeQAgGo7RgNEmgKDkxpc3RNZW1iZXJLZXlzEiUuY29ydm8uY2xvdWQudjEuTGlzdE1lbWJlcktleXNSZXF1ZXN0GiYuY29ydm8uY2xvdWQudjEuTGlzdE1lbWJlcktleXNSZXNwb25zZSIHkAIBqO0YEBJfCgxVcGRhdGVNZW1iZXISIy5jb3J2by5jbG91ZC52MS5VcGRhdGVNZW1iZXJSZXF1ZXN0GiQuY29ydm8uY2xvdWQudjEuVXBkYXRlTWVtYmVyUmVzcG9uc2UiBKjtGA8SXwoMUmVtb3ZlTWVtYmVyEiMuY29ydm8uY2xvdWQudjEuUmVtb3ZlTWVtYmVyUmVxdWVzdBokLmNvcnZvLmNsb3VkLnYxLlJlbW92ZU1lbWJlclJlc3BvbnNlIgSo7RgQEmsKD0xpc3RJbnZpdGF0aW9ucxImLmNvcnZvLmNsb3VkLnYxLkxpc3RJbnZpdGF0aW9uc1JlcXVlc3QaJy5jb3J2by5jbG91ZC52MS5MaXN0SW52aXRhdGlvbnNSZXNwb25zZSIHkAIBqO0YDRJrChBDcmVhdGVJbnZpdGF0aW9uEicuY29ydm8uY2xvdWQudjEuQ3JlYXRlSW52aXRhdGlvblJlcXVlc3QaKC5jb3J2by5jbG91ZC52MS5DcmVhdGVJbnZpdGF0aW9uUmVzcG9uc2UiBKjtGA4SawoQUmV2b2tlSW52aXRhdGlvbhInLmNvcnZvLmNsb3VkLnYxLlJldm9rZUludml0YXRpb25SZXF1ZXN0GiguY29ydm8uY2xvdWQudjEuUmV2b2tlSW52aXRhdGlvblJlc3BvbnNlIgSo7RgOEm4KEVByZXZpZXdJbnZpdGF0aW9uEiguY29ydm8uY2xvdWQudjEuUHJldmlld0ludml0YXRpb25SZXF1ZXN0GikuY29ydm8uY2xvdWQudjEuUHJldmlld0ludml0YXRpb25SZXNwb25zZSIEqO0YARJrChBBY2NlcHRJbnZpdGF0aW9uEicuY29ydm8uY2xvdWQudjEuQWNjZXB0SW52aXRhdGlvblJlcXVlc3QaKC5jb3J2by5jbG91ZC52MS5BY2NlcHRJbnZpdGF0aW9uUmVzcG9uc2UiBKjtGAFCS1pJZ2l0aHViLmNvbS9jb3J2by1jbG91ZC9jb3J2by9jb250cm9sLXBsYW5lL2FwaS9nZW4vY29ydm8vY2xvdWQvdjE7Y2xvdWR2MWIGcHJvdG8z", [file_corvo_cloud_v1_access, file_corvo_cloud_v1_apikey, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message corvo.cloud.v1.Member
@@ -42,9 +41,11 @@ export type Member = Message<"corvo.cloud.v1.Member"> & {
   name: string;
 
   /**
-   * @generated from field: corvo.cloud.v1.TenantRole role = 4;
+   * Names of the roles that the member has in the whole tenant, without those of groups.
+   *
+   * @generated from field: repeated string roles = 4;
    */
-  role: TenantRole;
+  roles: string[];
 
   /**
    * Signs in through this connection; empty: by email.
@@ -93,9 +94,11 @@ export type Invitation = Message<"corvo.cloud.v1.Invitation"> & {
   email: string;
 
   /**
-   * @generated from field: corvo.cloud.v1.TenantRole role = 3;
+   * Names of the roles that the invited get in the whole tenant.
+   *
+   * @generated from field: repeated string roles = 3;
    */
-  role: TenantRole;
+  roles: string[];
 
   /**
    * Who invited, for people.
@@ -186,28 +189,16 @@ export type UpdateMemberRequest = Message<"corvo.cloud.v1.UpdateMemberRequest"> 
   userId: string;
 
   /**
-   * @generated from field: corvo.cloud.v1.TenantRole role = 3;
+   * Names or ids: they replace the roles that the member has in the whole tenant.
+   *
+   * @generated from field: repeated string roles = 3;
    */
-  role: TenantRole;
+  roles: string[];
 
   /**
    * @generated from field: string etag = 4;
    */
   etag: string;
-
-  /**
-   * Ids of keys from ListMemberKeys that keep working.
-   *
-   * @generated from field: repeated string keep_keys = 5;
-   */
-  keepKeys: string[];
-
-  /**
-   * All of them keep working.
-   *
-   * @generated from field: bool keep_all_keys = 6;
-   */
-  keepAllKeys: boolean;
 };
 
 /**
@@ -225,13 +216,6 @@ export type UpdateMemberResponse = Message<"corvo.cloud.v1.UpdateMemberResponse"
    * @generated from field: corvo.cloud.v1.Member member = 1;
    */
   member?: Member | undefined;
-
-  /**
-   * Ids of the keys that were revoked.
-   *
-   * @generated from field: repeated string revoked_keys = 2;
-   */
-  revokedKeys: string[];
 };
 
 /**
@@ -256,18 +240,12 @@ export type RemoveMemberRequest = Message<"corvo.cloud.v1.RemoveMemberRequest"> 
   userId: string;
 
   /**
-   * Ids of keys from ListMemberKeys that keep working.
+   * Ids of keys of service accounts, from ListMemberKeys, that are revoked too. The
+   * member's personal keys always are.
    *
-   * @generated from field: repeated string keep_keys = 3;
+   * @generated from field: repeated string revoke_keys = 3;
    */
-  keepKeys: string[];
-
-  /**
-   * All of them keep working.
-   *
-   * @generated from field: bool keep_all_keys = 4;
-   */
-  keepAllKeys: boolean;
+  revokeKeys: string[];
 };
 
 /**
@@ -309,13 +287,6 @@ export type ListMemberKeysRequest = Message<"corvo.cloud.v1.ListMemberKeysReques
    * @generated from field: string user_id = 2;
    */
   userId: string;
-
-  /**
-   * The role that the member would have; unspecified: none.
-   *
-   * @generated from field: corvo.cloud.v1.TenantRole role = 3;
-   */
-  role: TenantRole;
 };
 
 /**
@@ -371,14 +342,16 @@ export type MemberKey = Message<"corvo.cloud.v1.MemberKey"> & {
   prefix: string;
 
   /**
-   * @generated from field: repeated corvo.cloud.v1.NamespaceRole roles = 5;
+   * Whose key it is; the member's own are revoked with the membership.
+   *
+   * @generated from field: string owner_id = 5;
    */
-  roles: NamespaceRole[];
+  ownerId: string;
 
   /**
-   * @generated from field: corvo.cloud.v1.TenantRole tenant_role = 6;
+   * @generated from field: string owner = 6;
    */
-  tenantRole: TenantRole;
+  owner: string;
 
   /**
    * @generated from field: google.protobuf.Timestamp created_at = 7;
@@ -462,9 +435,11 @@ export type CreateInvitationRequest = Message<"corvo.cloud.v1.CreateInvitationRe
   email: string;
 
   /**
-   * @generated from field: corvo.cloud.v1.TenantRole role = 3;
+   * Names or ids of roles.
+   *
+   * @generated from field: repeated string roles = 3;
    */
-  role: TenantRole;
+  roles: string[];
 };
 
 /**
@@ -562,9 +537,11 @@ export type PreviewInvitationResponse = Message<"corvo.cloud.v1.PreviewInvitatio
   email: string;
 
   /**
-   * @generated from field: corvo.cloud.v1.TenantRole role = 3;
+   * Names or ids of roles.
+   *
+   * @generated from field: repeated string roles = 3;
    */
-  role: TenantRole;
+  roles: string[];
 
   /**
    * @generated from field: string invited_by = 4;
