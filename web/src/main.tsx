@@ -15,7 +15,8 @@ import "./styles.css";
 const client = newQueryClient(() => {
   const { pathname, href } = router.state.location;
   // The pages before the sign-in ask who is signed in, which may be nobody.
-  if (pathname === "/" || pathname.startsWith("/sign") || pathname === "/invite") return;
+  if (pathname === "/" || pathname.startsWith("/sign") || pathname === "/invite" || pathname === "/device")
+    return;
   tokens.clear();
   void router.navigate({ to: "/signin", search: { next: href, problem: "session_ended" } });
 });

@@ -1,5 +1,6 @@
 import { lazyRouteComponent, type RouteComponent, redirect } from "@tanstack/react-router";
 import {
+  Bot,
   Boxes,
   CalendarClock,
   ChartColumn,
@@ -12,9 +13,12 @@ import {
   type LucideIcon,
   OctagonX,
   Package,
+  ScanEye,
   ScrollText,
   ShieldCheck,
+  Tags,
   Users,
+  UsersRound,
   Workflow,
 } from "lucide-react";
 import { part } from "./data/reach";
@@ -47,7 +51,7 @@ interface DestinationRow extends PageRow {
   shortcut: string;
   /** Without it the page says why it is empty; the link stays. */
   permission: Permission;
-  group: "Operate" | "Build" | "Settings";
+  group: "Operate" | "Build" | "Access" | "Settings";
 }
 
 export type PageRows = Record<string, PageRow | DestinationRow>;
@@ -61,6 +65,7 @@ export const chunk = <M extends Record<string, unknown>, Name extends keyof M & 
 // Pages that are one chunk.
 const shared = () => import("./routes/chunk");
 const cron = () => import("./routes/cron");
+const who = () => import("./routes/who");
 
 /** Before the sign-in. Their titles change with every step. */
 export const entryPages = {
@@ -84,6 +89,14 @@ export const entryPages = {
     path: "/signin/confirm",
     component: chunk(() => import("./routes/signin-confirm"), "SigninConfirmPage"),
   },
+  signinVerify: {
+    path: "/signin/verify",
+    component: chunk(() => import("./routes/signin-verify"), "SigninVerifyPage"),
+  },
+  device: {
+    path: "/device",
+    component: chunk(() => import("./routes/device"), "DevicePage"),
+  },
   invite: {
     path: "/invite",
     component: chunk(() => import("./routes/invite"), "InvitePage"),
@@ -96,7 +109,7 @@ export const namespacePages = {
     title: "Overview",
     icon: Compass,
     shortcut: "g o",
-    permission: Permission.JOB_READ,
+    permission: Permission.QUEUE_READ,
     group: "Operate",
     search: searchOf((search) => ({
       view: choice(search, "view", ["start", "numbers"]),
@@ -108,7 +121,7 @@ export const namespacePages = {
     title: "Queues",
     icon: Layers,
     shortcut: "g q",
-    permission: Permission.JOB_READ,
+    permission: Permission.QUEUE_READ,
     group: "Operate",
     component: chunk(() => import("./routes/queues"), "QueuesPage"),
   },
@@ -117,7 +130,7 @@ export const namespacePages = {
     title: "Jobs",
     icon: ListTree,
     shortcut: "g j",
-    permission: Permission.JOB_READ,
+    permission: Permission.JOB_LIST,
     group: "Operate",
     search: parseJobSearch,
     component: chunk(() => import("./routes/jobs"), "JobsPage"),
@@ -135,7 +148,7 @@ export const namespacePages = {
     title: "Workers",
     icon: Cpu,
     shortcut: "g w",
-    permission: Permission.JOB_READ,
+    permission: Permission.WORKER_READ,
     group: "Operate",
     component: chunk(shared, "WorkersPage"),
   },
@@ -144,7 +157,7 @@ export const namespacePages = {
     title: "Schedules",
     icon: CalendarClock,
     shortcut: "g c",
-    permission: Permission.JOB_READ,
+    permission: Permission.SCHEDULE_READ,
     group: "Operate",
     component: chunk(cron, "SchedulesPage"),
   },
@@ -158,7 +171,7 @@ export const namespacePages = {
     title: "Batches",
     icon: Package,
     shortcut: "g b",
-    permission: Permission.JOB_READ,
+    permission: Permission.JOB_LIST,
     group: "Operate",
     component: chunk(shared, "BatchesPage"),
   },
@@ -172,7 +185,7 @@ export const namespacePages = {
     title: "Chains",
     icon: Workflow,
     shortcut: "g h",
-    permission: Permission.JOB_READ,
+    permission: Permission.JOB_LIST,
     group: "Operate",
     component: chunk(shared, "ChainsPage"),
   },
@@ -186,7 +199,7 @@ export const namespacePages = {
     title: "Dead letter",
     icon: OctagonX,
     shortcut: "g d",
-    permission: Permission.JOB_READ,
+    permission: Permission.JOB_LIST,
     group: "Operate",
     search: parseDeadSearch,
     component: chunk(shared, "DeadPage"),
@@ -196,7 +209,7 @@ export const namespacePages = {
     title: "Approvals",
     icon: CirclePause,
     shortcut: "g p",
-    permission: Permission.JOB_READ,
+    permission: Permission.JOB_LIST,
     group: "Operate",
     search: searchOf((search) => ({
       queue: text(search, "queue"),
@@ -209,7 +222,7 @@ export const namespacePages = {
     title: "Usage",
     icon: ChartColumn,
     shortcut: "g u",
-    permission: Permission.JOB_READ,
+    permission: Permission.USAGE_READ,
     group: "Operate",
     search: searchOf((search) => ({
       period: choice(search, "period", usagePeriods),
@@ -229,6 +242,64 @@ export const namespacePages = {
 } as const satisfies PageRows;
 
 export const tenantPages = {
+  members: {
+    path: "/$tenant/settings/members",
+    title: "Members",
+    icon: Users,
+    shortcut: "g m",
+    permission: Permission.MEMBER_READ,
+    group: "Access",
+    component: chunk(() => import("./routes/settings-members"), "MembersPage"),
+  },
+  serviceAccounts: {
+    path: "/$tenant/settings/service-accounts",
+    title: "Service accounts",
+    icon: Bot,
+    shortcut: "g v",
+    permission: Permission.SERVICE_ACCOUNT_READ,
+    group: "Access",
+    component: chunk(who, "ServiceAccountsPage"),
+  },
+  groups: {
+    path: "/$tenant/settings/groups",
+    title: "Groups",
+    icon: UsersRound,
+    shortcut: "g g",
+    permission: Permission.GROUP_READ,
+    group: "Access",
+    component: chunk(who, "GroupsPage"),
+  },
+  roles: {
+    path: "/$tenant/settings/roles",
+    title: "Roles",
+    icon: Tags,
+    shortcut: "g r",
+    permission: Permission.ROLE_READ,
+    group: "Access",
+    component: chunk(who, "RolesPage"),
+  },
+  access: {
+    path: "/$tenant/settings/access",
+    title: "Access review",
+    icon: ScanEye,
+    shortcut: "g i",
+    permission: Permission.ACCESS_REVIEW,
+    group: "Access",
+    search: searchOf((search) => ({
+      tab: choice(search, "tab", ["explain", "test"]),
+      show: choice(search, "show", ["unused"]),
+      who: text(search, "who"),
+      what: text(search, "what"),
+      namespace: text(search, "namespace"),
+      queue: text(search, "queue"),
+    })),
+    component: chunk(who, "AccessPage"),
+  },
+  account: {
+    path: "/$tenant/settings/account",
+    title: "Your account",
+    component: chunk(() => import("./routes/account"), "AccountPage"),
+  },
   namespaces: {
     path: "/$tenant/settings/namespaces",
     title: "Namespaces",
@@ -237,15 +308,6 @@ export const tenantPages = {
     permission: Permission.NAMESPACE_READ,
     group: "Settings",
     component: chunk(() => import("./routes/settings-namespaces"), "NamespacesPage"),
-  },
-  members: {
-    path: "/$tenant/settings/members",
-    title: "Members",
-    icon: Users,
-    shortcut: "g m",
-    permission: Permission.MEMBER_READ,
-    group: "Settings",
-    component: chunk(() => import("./routes/settings-members"), "MembersPage"),
   },
   sso: {
     path: "/$tenant/settings/sso",

@@ -1,6 +1,5 @@
 import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { toast } from "~/components/ui/toast";
-import type { TenantRole } from "~/gen/corvo/cloud/v1/access_pb";
 import type { ListAuditEventsRequest } from "~/gen/corvo/cloud/v1/audit_pb";
 import { admin } from "./admin";
 import { describeError } from "./control";
@@ -8,7 +7,7 @@ import { describeError } from "./control";
 type Page<T> = { items: T[]; next: string };
 
 // These lists are short (a plan bounds them), so pages show them whole.
-async function every<T>(page: (token: string) => Promise<Page<T>>): Promise<T[]> {
+export async function every<T>(page: (token: string) => Promise<Page<T>>): Promise<T[]> {
   const all: T[] = [];
   for (let token = ""; ; ) {
     const { items, next } = await page(token);
@@ -27,14 +26,26 @@ export type AuditFilter = Partial<
 
 /** Reads of the settings pages. */
 export const adminReads = {
-  keys: (tenant: string, showRevoked: boolean) =>
+  keys: (tenant: string, showRevoked: boolean, ownerId = "") =>
     queryOptions({
-      queryKey: ["control", tenant, "keys", showRevoked],
+      queryKey: ["control", tenant, "keys", showRevoked, ownerId],
       queryFn: () =>
         every(async (pageToken) => {
-          const answer = await admin.keys.listApiKeys({ tenant, pageSize, pageToken, showRevoked });
+          const answer = await admin.keys.listApiKeys({
+            tenant,
+            pageSize,
+            pageToken,
+            showRevoked,
+            ownerId,
+          });
           return { items: answer.apiKeys, next: answer.nextPageToken };
         }),
+    }),
+  /** With what the key can do now, which the list doesn't have. */
+  key: (tenant: string, keyId: string) =>
+    queryOptions({
+      queryKey: ["control", tenant, "key", keyId],
+      queryFn: async () => (await admin.keys.getApiKey({ tenant, keyId })).apiKey,
     }),
   members: (tenant: string) =>
     queryOptions({
@@ -45,10 +56,10 @@ export const adminReads = {
           return { items: answer.members, next: answer.nextPageToken };
         }),
     }),
-  memberKeys: (tenant: string, userId: string, role: TenantRole) =>
+  memberKeys: (tenant: string, userId: string) =>
     queryOptions({
-      queryKey: ["control", tenant, "member-keys", userId, role],
-      queryFn: async () => (await admin.members.listMemberKeys({ tenant, userId, role })).keys,
+      queryKey: ["control", tenant, "member-keys", userId],
+      queryFn: async () => (await admin.members.listMemberKeys({ tenant, userId })).keys,
     }),
   invitations: (tenant: string) =>
     queryOptions({
@@ -71,6 +82,11 @@ export const adminReads = {
         admin.audit.listAuditEvents({ tenant, pageSize: 50, pageToken: pageParam, ...filter }),
       initialPageParam: "",
       getNextPageParam: (last) => last.nextPageToken || undefined,
+    }),
+  auditSinks: (tenant: string) =>
+    queryOptions({
+      queryKey: ["control", tenant, "audit-sinks"],
+      queryFn: async () => (await admin.audit.listAuditSinks({ tenant })).sinks,
     }),
 } as const;
 

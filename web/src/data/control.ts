@@ -1,14 +1,26 @@
-import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { AuthService } from "~/gen/corvo/cloud/v1/auth_pb";
 import { type Refusal, RefusalSchema } from "~/gen/corvo/cloud/v1/refusal_pb";
 import { NamespaceService, TenantService } from "~/gen/corvo/cloud/v1/tenant_pb";
 import { DataError } from "./data-error";
-import { isUnreachable, reach, Unreachable } from "./reach";
+import { isUnreachable, part, reach, Unreachable } from "./reach";
+
+/** Asks for the second factor where a dangerous call wants it, and repeats the call. */
+const proved: Interceptor = (next) => async (request) => {
+  try {
+    return await next(request);
+  } catch (error) {
+    if (refusalReason(error) !== "STEP_UP_REQUIRED") throw error;
+    const { stepUp } = await part(() => import("~/features/account/step-up"));
+    if (!(await stepUp())) throw error;
+    return await next(request);
+  }
+};
 
 // The control API lies at the console's own origin; the session is a cookie that
 // scripts cannot read, so there is nothing to add to a call.
-export const transport = createConnectTransport({ baseUrl: "/", fetch: reach });
+export const transport = createConnectTransport({ baseUrl: "/", fetch: reach, interceptors: [proved] });
 
 /** What every page needs. The other services are in admin.ts, so that only their pages load them. */
 export const control = {

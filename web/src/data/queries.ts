@@ -2,7 +2,7 @@ import { infiniteQueryOptions, QueryCache, QueryClient, queryOptions } from "@ta
 import { control, isDenied, isNotFound, isUnauthenticated } from "./control";
 import { DataError, type JobFilter, jobsApi } from "./jobs-api";
 import { isUnreachable } from "./reach";
-import type { Scope } from "./token";
+import { type Scope, tokens } from "./token";
 
 /** Rows of one page of jobs. */
 export const PAGE = 100;
@@ -20,6 +20,12 @@ export const reads = {
       queryKey: ["control", tenant, "namespaces"],
       queryFn: async () => (await control.namespaces.listNamespaces({ tenant, pageSize: 1000 })).namespaces,
       staleTime: 30_000,
+    }),
+  rights: (scope: Scope) =>
+    queryOptions({
+      queryKey: ["data", scope.tenant, scope.namespace, "rights"],
+      queryFn: () => tokens.rights(scope),
+      staleTime: 60_000,
     }),
   queues: (scope: Scope) =>
     queryOptions({

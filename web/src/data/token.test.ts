@@ -34,6 +34,13 @@ describe("TokenSource", () => {
     await tokens.get(scope);
     expect(minted()).toBe(1);
   });
+  it("knows what the token allows, without another one", async () => {
+    const mint = vi.fn(async () => ({ token: "t", permissions: ["job.retry"], inQueues: [] }));
+    const tokens = new TokenSource(mint);
+    await tokens.get(scope);
+    expect(await tokens.rights(scope)).toEqual({ permissions: ["job.retry"], inQueues: [] });
+    expect(mint).toHaveBeenCalledOnce();
+  });
   it("keeps tokens of namespaces apart", async () => {
     const { tokens } = source();
     expect(await tokens.get(scope)).not.toBe(await tokens.get({ ...scope, namespace: "other" }));

@@ -7,13 +7,24 @@ export interface Scope {
   namespace: string;
 }
 
+/** What a token allows, by names of permissions. */
+export interface MintedRights {
+  /** In the whole namespace. */
+  permissions: readonly string[];
+  /** In queues that match one of the patterns. */
+  inQueues: readonly { permissions: readonly string[]; queues: readonly string[] }[];
+}
+
 interface Minted {
   token: string;
+  rights: MintedRights;
   /** Milliseconds of this machine's clock from which a new token is asked for. */
   renewAt: number;
 }
 
-export type Mint = (scope: Scope) => Promise<{ token: string; expiresAt?: Timestamp | undefined }>;
+export type Mint = (
+  scope: Scope,
+) => Promise<{ token: string; expiresAt?: Timestamp | undefined } & Partial<MintedRights>>;
 
 const EARLY = 45_000;
 
@@ -25,7 +36,7 @@ export class TokenSource {
   #mint: Mint;
   #now: () => number;
   #tokens = new Map<string, Minted>();
-  #asking = new Map<string, Promise<string>>();
+  #asking = new Map<string, Promise<Minted>>();
 
   constructor(mint: Mint, now: () => number = Date.now) {
     this.#mint = mint;
@@ -33,9 +44,18 @@ export class TokenSource {
   }
 
   async get(scope: Scope): Promise<string> {
+    return (await this.#minted(scope)).token;
+  }
+
+  /** What the token of a namespace allows. */
+  async rights(scope: Scope): Promise<MintedRights> {
+    return (await this.#minted(scope)).rights;
+  }
+
+  async #minted(scope: Scope): Promise<Minted> {
     const key = `${scope.tenant}/${scope.namespace}`;
     const held = this.#tokens.get(key);
-    if (held && this.#now() < held.renewAt) return held.token;
+    if (held && this.#now() < held.renewAt) return held;
     const asking = this.#asking.get(key);
     if (asking) return asking;
     const promise = this.#ask(key, scope).finally(() => this.#asking.delete(key));
@@ -53,12 +73,15 @@ export class TokenSource {
     this.#tokens.clear();
   }
 
-  async #ask(key: string, scope: Scope): Promise<string> {
+  async #ask(key: string, scope: Scope): Promise<Minted> {
     const answer = await this.#mint(scope);
     // A clock that is wrong here must not make us renew in a loop, hence the floor.
     const life = answer.expiresAt ? timestampDate(answer.expiresAt).getTime() - this.#now() : 5 * 60_000;
-    this.#tokens.set(key, { token: answer.token, renewAt: this.#now() + Math.max(20_000, life - EARLY) });
-    return answer.token;
+    const { token, permissions = [], inQueues = [] } = answer;
+    const renewAt = this.#now() + Math.max(20_000, life - EARLY);
+    const minted = { token, rights: { permissions, inQueues }, renewAt };
+    this.#tokens.set(key, minted);
+    return minted;
   }
 }
 

@@ -1,5 +1,5 @@
 import { useInfiniteQuery, useQueries, useQuery } from "@tanstack/react-query";
-import { getRouteApi, Link, useNavigate, useRouteContext } from "@tanstack/react-router";
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { Check, CircleCheck, Plus, X } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
@@ -18,6 +18,7 @@ import type { Job, JobRow } from "~/data/jobs-api";
 import { pageReads } from "~/data/page-queries";
 import { reads } from "~/data/queries";
 import { useRefresh } from "~/data/refresh";
+import { type Rights, useRights } from "~/data/rights";
 import type { Scope } from "~/data/token";
 import type { Verb } from "~/features/approvals/decide-dialog";
 import { Policies } from "~/features/approvals/policies";
@@ -36,10 +37,10 @@ export function ApprovalsPage() {
   const scope = route.useParams();
   const { tab } = route.useSearch();
   const navigate = useNavigate({ from: "/$tenant/$namespace/approvals" });
-  const { access } = useRouteContext({ from: "/$tenant" });
+  const rights = useRights(scope);
   const queues = useQuery(reads.queues(scope));
   const [making, setMaking] = useState(false);
-  const blocked = access.blocked(Permission.JOB_OPERATE);
+  const blocked = rights.blocked(Permission.APPROVAL_UPDATE);
   const held = (queues.data ?? []).reduce((sum, queue) => sum + queue.held, 0);
   useCopyAs(approvalsEquivalents());
   const create = (
@@ -74,7 +75,7 @@ export function ApprovalsPage() {
             value: "waiting",
             label: "Waiting",
             count: held,
-            content: <Waiting scope={scope} blocked={blocked} />,
+            content: <Waiting scope={scope} rights={rights} />,
           },
           {
             value: "policies",
@@ -88,7 +89,7 @@ export function ApprovalsPage() {
   );
 }
 
-function Waiting({ scope, blocked }: { scope: Scope; blocked: string | undefined }) {
+function Waiting({ scope, rights }: { scope: Scope; rights: Rights }) {
   const list = useInfiniteQuery(pageReads.held(scope));
   const rows = list.data?.pages.flatMap((page) => page.rows);
   // A list says which jobs are held; each job says why.
@@ -100,7 +101,7 @@ function Waiting({ scope, blocked }: { scope: Scope; blocked: string | undefined
   );
   const ask = (verb: Verb) => (id: string) => {
     const job = rows?.find((row) => row.id === id);
-    if (job && !blocked) setAsking({ verb, job });
+    if (job && !rights.blocked(Permission.JOB_APPROVE, job.queue)) setAsking({ verb, job });
   };
   const element = useRowKeys<HTMLUListElement>({ a: ask("approve"), x: ask("reject") });
 
@@ -126,7 +127,14 @@ function Waiting({ scope, blocked }: { scope: Scope; blocked: string | undefined
     <div className="flex flex-col gap-3">
       <ul ref={element} className="flex flex-col gap-3">
         {waiting.map(({ row, job }) => (
-          <Held key={row.id} scope={scope} row={row} job={job} blocked={blocked} ask={ask} />
+          <Held
+            key={row.id}
+            scope={scope}
+            row={row}
+            job={job}
+            blocked={rights.blocked(Permission.JOB_APPROVE, row.queue)}
+            ask={ask}
+          />
         ))}
       </ul>
       <span className="flex flex-wrap gap-4 px-1 max-sm:hidden">

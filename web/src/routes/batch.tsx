@@ -1,5 +1,5 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
-import { getRouteApi, useRouteContext } from "@tanstack/react-router";
+import { getRouteApi } from "@tanstack/react-router";
 import { Stamp } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { type Edge, Graph, type Node } from "~/components/graph/graph";
@@ -20,6 +20,7 @@ import { type Batch, type BatchMember, pageApi } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
 import { reads } from "~/data/queries";
 import { useRefresh } from "~/data/refresh";
+import { useRights } from "~/data/rights";
 import type { Scope } from "~/data/token";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { count, plural } from "~/lib/numbers";
@@ -66,7 +67,7 @@ export function BatchPage() {
 }
 
 function Seal({ scope, batch }: { scope: Scope; batch: Batch }) {
-  const { access } = useRouteContext({ from: "/$tenant" });
+  const rights = useRights(scope);
   const client = useQueryClient();
   const [asking, setAsking] = useState(false);
   async function seal() {
@@ -79,7 +80,7 @@ function Seal({ scope, batch }: { scope: Scope; batch: Batch }) {
       <Button
         variant="primary"
         icon={<Stamp aria-hidden />}
-        blockedBecause={access.blocked(Permission.JOB_OPERATE)}
+        blockedBecause={rights.blocked(Permission.JOB_ENQUEUE)}
         onClick={() => setAsking(true)}
       >
         Seal

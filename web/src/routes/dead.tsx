@@ -1,5 +1,5 @@
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { getRouteApi, Link, useNavigate, useRouteContext } from "@tanstack/react-router";
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { ArrowRightLeft, PartyPopper, RotateCw, SearchX, Trash2 } from "lucide-react";
 import { lazy, Suspense, useMemo, useState } from "react";
 import { Rebuilding, updated } from "~/components/jobs/freshness";
@@ -22,6 +22,7 @@ import { type ErrorGroup, pageApi } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
 import { reads } from "~/data/queries";
 import { useRefresh } from "~/data/refresh";
+import { useRights } from "~/data/rights";
 import type { Scope } from "~/data/token";
 import { Groups } from "~/features/dead/groups";
 import type { BulkVerb } from "~/features/jobs/bulk-dialog";
@@ -54,13 +55,13 @@ export function DeadPage() {
   const scope = route.useParams();
   const { queue, group: chosen } = route.useSearch();
   const navigate = useNavigate({ from: "/$tenant/$namespace/dead" });
-  const { access } = useRouteContext({ from: "/$tenant" });
+  const rights = useRights(scope);
   const client = useQueryClient();
   const queues = useQuery(reads.queues(scope));
   const { groups, group, onMore } = useGroups(scope, queue, chosen);
   const dead = useInfiniteQuery(pageReads.dead(scope, queue, chosen));
   const [asking, setAsking] = useState<Asking | null>(null);
-  const blocked = access.blocked(Permission.JOB_OPERATE);
+  const off = (permission: Permission, of: string | undefined = queue) => rights.blocked(permission, of);
   useCopyAs(deadEquivalents(queue, chosen));
   useRefresh(
     pageReads.allDead(scope),
@@ -84,9 +85,10 @@ export function DeadPage() {
       toast({ kind: "error", title: "Couldn't retry the job", description: describeError(error) }),
   });
 
+  const queueOf = (id: string) => rows?.find((row) => row.id === id)?.queue;
   const list = useRowKeys<HTMLDivElement>({
-    r: (id) => (blocked ? undefined : again.mutate(id)),
-    d: (id) => (blocked ? undefined : setAsking({ what: "job", id })),
+    r: (id) => (off(Permission.JOB_RETRY, queueOf(id)) ? undefined : again.mutate(id)),
+    d: (id) => (off(Permission.JOB_DELETE, queueOf(id)) ? undefined : setAsking({ what: "job", id })),
   });
 
   async function confirmed(asked: Exclude<Asking, { what: "group" }>) {
@@ -142,17 +144,19 @@ export function DeadPage() {
       width: "w-28",
       cell: (row) => <Time at={row.failed_at ?? row.created_at} className="text-ink-2" />,
     },
-    actionsColumn({ width: "w-20", phone: "corner", blockedBecause: blocked }, ({ id }) => [
+    actionsColumn({ width: "w-20", phone: "corner" }, ({ id, queue: of }) => [
       {
         label: `Retry ${id}`,
         icon: <RotateCw aria-hidden />,
         shortcut: "r",
+        blockedBecause: off(Permission.JOB_RETRY, of),
         onClick: () => again.mutate(id),
       },
       {
         label: `Delete ${id}`,
         icon: <Trash2 aria-hidden />,
         shortcut: "d",
+        blockedBecause: off(Permission.JOB_DELETE, of),
         danger: true,
         onClick: () => setAsking({ what: "job", id }),
       },
@@ -182,7 +186,7 @@ export function DeadPage() {
             <Button
               variant="primary"
               icon={<RotateCw aria-hidden />}
-              blockedBecause={blocked}
+              blockedBecause={off(Permission.JOB_RETRY)}
               onClick={() => setAsking({ what: "queue", queue, dead: total })}
             >
               Retry all {count(total)}
@@ -228,7 +232,7 @@ export function DeadPage() {
               {shown ? (
                 <GroupCard
                   group={shown}
-                  blocked={blocked}
+                  blocked={(permission) => off(permission, shown.queue)}
                   onAsk={(verb) => setAsking({ what: "group", verb, group: shown })}
                 />
               ) : null}
@@ -308,7 +312,7 @@ function describe(total: number, queue: string | undefined, late: string | undef
 
 interface GroupCardProps {
   group: Known;
-  blocked: string | undefined;
+  blocked: (permission: Permission) => string | undefined;
   onAsk: (verb: BulkVerb) => void;
 }
 
@@ -340,7 +344,7 @@ function GroupCard({ group, blocked, onAsk }: GroupCardProps) {
             size="sm"
             variant="danger-ghost"
             icon={<Trash2 aria-hidden />}
-            blockedBecause={blocked}
+            blockedBecause={blocked(Permission.JOB_DELETE)}
             onClick={() => onAsk("delete")}
           >
             Delete {size}
@@ -348,7 +352,7 @@ function GroupCard({ group, blocked, onAsk }: GroupCardProps) {
           <Button
             size="sm"
             icon={<ArrowRightLeft aria-hidden />}
-            blockedBecause={blocked}
+            blockedBecause={blocked(Permission.JOB_MOVE)}
             onClick={() => onAsk("move")}
           >
             Move {size}
@@ -357,7 +361,7 @@ function GroupCard({ group, blocked, onAsk }: GroupCardProps) {
             size="sm"
             variant="primary"
             icon={<RotateCw aria-hidden />}
-            blockedBecause={blocked}
+            blockedBecause={blocked(Permission.JOB_RETRY)}
             onClick={() => onAsk("retry")}
           >
             Retry {size}

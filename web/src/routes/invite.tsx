@@ -5,7 +5,7 @@ import { CheckingLink, Entry, InvalidLink, MailMark } from "~/components/entry";
 import { Banner } from "~/components/ui/banner";
 import { Button, buttonClass } from "~/components/ui/button";
 import { Field, Input } from "~/components/ui/field";
-import { roleNames } from "~/data/access";
+import { roleName } from "~/data/access";
 import { admin } from "~/data/admin";
 import { control, describeError, refusalReason } from "~/data/control";
 import { forgetAllBut, reads } from "~/data/queries";
@@ -95,11 +95,18 @@ function Invitation({ token, invitation, signedInAs }: InvitationProps) {
   );
 }
 
-function Asks({ invitation: { tenant, email, role, invitedBy } }: { invitation: PreviewInvitationResponse }) {
+function Asks({
+  invitation: { tenant, email, roles, invitedBy },
+}: {
+  invitation: PreviewInvitationResponse;
+}) {
   return (
     <>
       {invitedBy || "Your team"} invited <strong className="font-medium text-ink">{email}</strong> to join{" "}
-      {tenant}. Role: {roleNames[role].toLowerCase()}.
+      {tenant}.{" "}
+      {roles.length > 0
+        ? `${roles.length === 1 ? "Role" : "Roles"}: ${roles.map(roleName).join(", ").toLowerCase()}.`
+        : null}
     </>
   );
 }

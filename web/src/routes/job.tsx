@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { getRouteApi, Link, useNavigate, useRouteContext } from "@tanstack/react-router";
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { ArrowRightLeft, Ban, Check, CirclePause, RotateCw, Trash2, X } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useState } from "react";
 import { Attempts, Timeline } from "~/components/jobs/timeline";
@@ -21,6 +21,7 @@ import { describeError } from "~/data/control";
 import { type Job, jobsApi, type TimelineEvent } from "~/data/jobs-api";
 import { pageReads } from "~/data/page-queries";
 import { reads } from "~/data/queries";
+import { useRights } from "~/data/rights";
 import type { Scope } from "~/data/token";
 import type { Verb } from "~/features/approvals/decide-dialog";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
@@ -75,7 +76,7 @@ function frameOf(scope: Scope, id: string) {
 type Asking = "cancel" | "delete" | "move" | Verb | null;
 
 function Loaded({ scope, job }: { scope: Scope; job: Job }) {
-  const { access } = useRouteContext({ from: "/$tenant" });
+  const rights = useRights(scope);
   const { tab = "timeline" } = route.useSearch();
   const navigate = useNavigate({ from: "/$tenant/$namespace/jobs/$job" });
   const client = useQueryClient();
@@ -88,19 +89,23 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
   const sentence = jobSentence(job, queue, Math.max(now, Date.now()), why.data?.reasons);
   const events: readonly TimelineEvent[] | undefined =
     timeline.data ?? (timeline.error ? job.timeline : undefined);
-  const blocked = access.blocked(Permission.JOB_OPERATE);
+  const blocked = (permission: Permission) => rights.blocked(permission, job.queue);
+  const deleteBlocked = blocked(Permission.JOB_DELETE);
+  const decideBlocked = blocked(Permission.JOB_APPROVE);
   const early = startsEarly(job.state);
   const retryBlocked =
-    blocked ??
+    blocked(Permission.JOB_RETRY) ??
     (canRetry(job.state)
       ? undefined
       : `This job is ${job.state}. You can retry it once it is dead, cancelled or completed.`);
   const cancelBlocked =
-    blocked ?? (canCancel(job.state) ? undefined : `You can't cancel a job that is ${job.state}.`);
+    blocked(Permission.JOB_CANCEL) ??
+    (canCancel(job.state) ? undefined : `You can't cancel a job that is ${job.state}.`);
   const holdBlocked =
-    blocked ?? (canHold(job.state) ? undefined : `You can't hold a job that is ${job.state}.`);
+    decideBlocked ?? (canHold(job.state) ? undefined : `You can't hold a job that is ${job.state}.`);
   const moveBlocked =
-    blocked ?? (canMove(job.state) ? undefined : "You can't move a job while a worker is running it.");
+    blocked(Permission.JOB_MOVE) ??
+    (canMove(job.state) ? undefined : "You can't move a job while a worker is running it.");
   const progress = job.state === "active" ? progressOf(job.progress) : undefined;
   const held = job.state === "held";
 
@@ -147,16 +152,16 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
       if (!cancelBlocked) setAsking("cancel");
     },
     d: () => {
-      if (!blocked) setAsking("delete");
+      if (!deleteBlocked) setAsking("delete");
     },
     h: () => {
       if (!held && !holdBlocked) setAsking("hold");
     },
     a: () => {
-      if (held && !blocked) setAsking("approve");
+      if (held && !decideBlocked) setAsking("approve");
     },
     x: () => {
-      if (held && !blocked) setAsking("reject");
+      if (held && !decideBlocked) setAsking("reject");
     },
     m: () => {
       if (!moveBlocked) setAsking("move");
@@ -190,7 +195,12 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
             label: "Iterations",
             content: (
               <Suspense fallback={<SkeletonRows rows={3} columns={3} label="Loading iterations" />}>
-                <Iterations scope={scope} job={job} agent={job.agent} blockedBecause={blocked} />
+                <Iterations
+                  scope={scope}
+                  job={job}
+                  agent={job.agent}
+                  blockedBecause={blocked(Permission.JOB_RETRY)}
+                />
               </Suspense>
             ),
           },
@@ -231,12 +241,16 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
               <Button
                 icon={<Check aria-hidden />}
                 variant="primary"
-                blockedBecause={blocked}
+                blockedBecause={decideBlocked}
                 onClick={() => setAsking("approve")}
               >
                 Approve
               </Button>
-              <Button icon={<X aria-hidden />} blockedBecause={blocked} onClick={() => setAsking("reject")}>
+              <Button
+                icon={<X aria-hidden />}
+                blockedBecause={decideBlocked}
+                onClick={() => setAsking("reject")}
+              >
                 Reject
               </Button>
             </>
@@ -277,7 +291,7 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
           <Button
             icon={<Trash2 aria-hidden />}
             variant="danger-ghost"
-            blockedBecause={blocked}
+            blockedBecause={deleteBlocked}
             onClick={() => setAsking("delete")}
           >
             Delete

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useParams, useRouteContext } from "@tanstack/react-router";
-import { Ban, KeyRound, Plus, RefreshCw } from "lucide-react";
+import { Ban, KeyRound, Plus, RefreshCw, ShieldQuestionMark } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
 import { Badge } from "~/components/ui/badge";
@@ -16,7 +16,7 @@ import type { Access } from "~/data/access";
 import { admin } from "~/data/admin";
 import { adminReads, useChange } from "~/data/admin-queries";
 import { reads } from "~/data/queries";
-import { rolesOf } from "~/features/keys/roles";
+import { limitsOf, type NamespaceNames } from "~/features/keys/words";
 import { Permission, Sync } from "~/gen/corvo/cloud/v1/access_pb";
 import { type ApiKey, KeyKind } from "~/gen/corvo/cloud/v1/apikey_pb";
 import { dateOf } from "~/lib/proto-time";
@@ -24,6 +24,7 @@ import { dateOf } from "~/lib/proto-time";
 // Opened on demand, loaded on demand.
 const CreateDialog = lazy(() => import("~/features/keys/create-dialog"));
 const RotateDialog = lazy(() => import("~/features/keys/rotate-dialog"));
+const RightsDialog = lazy(() => import("~/features/keys/rights-dialog"));
 const SecretDialog = lazy(() => import("~/features/keys/secret-dialog"));
 const Confirm = lazy(() => import("~/components/confirm"));
 
@@ -39,7 +40,7 @@ resource "corvo_api_key" "worker" {
 
 type Open =
   | { what: "create" }
-  | { what: "rotate" | "revoke"; key: ApiKey }
+  | { what: "rotate" | "revoke" | "rights"; key: ApiKey }
   | { what: "secret"; title: string; secret: string };
 
 export function KeysPage() {
@@ -50,7 +51,7 @@ export function KeysPage() {
   const mayRead = access.blocked(Permission.KEY_READ);
   const keys = useQuery({ ...adminReads.keys(tenant, showRevoked), enabled: !mayRead });
   const namespaces = useQuery(reads.namespaces(tenant));
-  const blocked = access.blocked(Permission.KEY_WRITE);
+  const blocked = access.blocked(Permission.KEY_CREATE);
   const create = (
     <Button
       variant="primary"
@@ -65,7 +66,7 @@ export function KeysPage() {
 
   return (
     <Page
-      description="Keys for workers, producers and Terraform. Revoked keys stop working within a second."
+      description="A key can do what its owner can, narrowed by its own limits. Revoked keys stop working within a second."
       actions={create}
     >
       {mayRead ? (
@@ -110,7 +111,7 @@ export function KeysPage() {
           tenant={tenant}
           namespace={namespace}
           access={access}
-          namespaces={[...names.values()]}
+          names={names}
           open={open}
           setOpen={setOpen}
         />
@@ -119,12 +120,7 @@ export function KeysPage() {
   );
 }
 
-function columns(
-  access: Access,
-  names: Map<string, string>,
-  setOpen: (open: Open) => void,
-): Column<ApiKey>[] {
-  const blocked = access.blocked(Permission.KEY_WRITE);
+function columns(access: Access, names: NamespaceNames, setOpen: (open: Open) => void): Column<ApiKey>[] {
   return [
     {
       id: "name",
@@ -135,57 +131,64 @@ function columns(
         <span className="flex flex-wrap items-center gap-2">
           <span className="font-medium">{key.name}</span>
           <KeyState apiKey={key} />
+          <span className="block w-full font-mono text-12 text-ink-3">{key.prefix}…</span>
         </span>
       ),
     },
-    { id: "prefix", header: "Prefix", cell: (key) => <Code>{key.prefix}…</Code> },
+    {
+      id: "owner",
+      header: "Owner",
+      sort: (key) => key.owner,
+      cell: (key) => (
+        <span className="wrap-anywhere">
+          {key.owner}
+          {key.kind === KeyKind.PERSONAL ? <span className="text-ink-3"> (personal)</span> : null}
+        </span>
+      ),
+    },
     {
       id: "may",
-      header: "Permissions",
-      cell: (key) => (
-        <span>
-          {rolesOf(key)}
-          <span className="text-ink-3">{whereOf(key, names)}</span>
-        </span>
-      ),
+      header: "Can do",
+      cell: (key) => <span className="wrap-anywhere text-ink-2">{limitsOf(key, names)}</span>,
     },
     {
-      id: "created",
-      header: "Created",
-      width: "w-32",
-      sort: (key) => dateOf(key.createdAt)?.getTime() ?? 0,
-      cell: (key) => <Time at={dateOf(key.createdAt)} className="text-ink-2" />,
+      id: "used",
+      header: "Last used",
+      width: "w-28",
+      sort: (key) => dateOf(key.lastUsedAt)?.getTime() ?? 0,
+      cell: (key) => <Time at={dateOf(key.lastUsedAt)} none="never" className="text-ink-2" />,
     },
     {
       id: "expires",
       header: "Expires",
-      width: "w-32",
+      width: "w-28",
       cell: (key) => <Time at={dateOf(key.expiresAt)} none="never" className="text-ink-2" />,
     },
-    actionsColumn({ width: "w-20", phone: "corner", blockedBecause: blocked }, (key) =>
-      key.revokedAt
+    actionsColumn({ width: "w-28", phone: "corner" }, (key) => [
+      {
+        label: `What ${key.name} can do`,
+        icon: <ShieldQuestionMark aria-hidden />,
+        onClick: () => setOpen({ what: "rights", key }),
+      },
+      ...(key.revokedAt
         ? []
         : [
             {
               label: `Rotate ${key.name}`,
               icon: <RefreshCw aria-hidden />,
+              blockedBecause: access.blocked(Permission.KEY_UPDATE),
               onClick: () => setOpen({ what: "rotate", key }),
             },
             {
               label: `Revoke ${key.name}`,
               icon: <Ban aria-hidden />,
+              blockedBecause: access.blocked(Permission.KEY_REVOKE),
               danger: true,
               onClick: () => setOpen({ what: "revoke", key }),
             },
-          ],
-    ),
+          ]),
+    ]),
   ];
-}
-
-function whereOf(key: ApiKey, names: Map<string, string>): string {
-  if (key.kind === KeyKind.MANAGEMENT) return "";
-  if (key.namespaceIds.length === 0) return " in all namespaces";
-  return ` in ${key.namespaceIds.map((id) => names.get(id) ?? "a deleted namespace").join(", ")}`;
 }
 
 function KeyState({ apiKey }: { apiKey: ApiKey }) {
@@ -201,12 +204,12 @@ interface OpenDialogProps {
   tenant: string;
   namespace: string;
   access: Access;
-  namespaces: string[];
+  names: NamespaceNames;
   open: Open | undefined;
   setOpen: (open: Open | undefined) => void;
 }
 
-function OpenDialog({ tenant, namespace, access, namespaces, open, setOpen }: OpenDialogProps) {
+function OpenDialog({ tenant, namespace, access, names, open, setOpen }: OpenDialogProps) {
   const revoke = useChange(tenant, (keyId: string) => admin.keys.revokeApiKey({ tenant, keyId }), {
     quiet: true,
     done: () => "Key revoked",
@@ -216,14 +219,15 @@ function OpenDialog({ tenant, namespace, access, namespaces, open, setOpen }: Op
     case "create":
       return (
         <CreateDialog
-          tenant={tenant}
-          namespaces={namespaces}
+          access={access}
+          namespaces={[...names.values()]}
           namespace={namespace}
-          holder={access.role}
           onClose={close}
           onCreated={(name, secret) => setOpen({ what: "secret", title: `The key ${name}`, secret })}
         />
       );
+    case "rights":
+      return <RightsDialog tenant={tenant} apiKey={open.key} names={names} onClose={close} />;
     case "rotate":
       return (
         <RotateDialog

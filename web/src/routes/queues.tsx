@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { getRouteApi, Link, useRouteContext } from "@tanstack/react-router";
+import { getRouteApi, Link } from "@tanstack/react-router";
 import {
   CircleArrowDown,
   CirclePause,
@@ -29,6 +29,7 @@ import { describeError } from "~/data/control";
 import { jobsApi, type Queue } from "~/data/jobs-api";
 import { pageApi } from "~/data/page-api";
 import { reads } from "~/data/queries";
+import { useRights } from "~/data/rights";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { queuesEquivalents } from "~/lib/equivalents";
 import { compact, count, plural } from "~/lib/numbers";
@@ -43,14 +44,13 @@ const Confirm = lazy(() => import("~/components/confirm"));
 /** All queues with exact counts. */
 export function QueuesPage() {
   const scope = route.useParams();
-  const { access } = useRouteContext({ from: "/$tenant" });
+  const rights = useRights(scope);
   const queues = useQuery(reads.queues(scope));
   const client = useQueryClient();
   const [filter, setFilter] = useState("");
   const [edited, setEdited] = useState<Queue | null>(null);
   const [revived, setRevived] = useState<Queue | null>(null);
   useCopyAs(queuesEquivalents(queues.data, scope.namespace));
-  const blocked = access.blocked(Permission.JOB_OPERATE);
 
   const setPaused = useMutation({
     mutationFn: ({ queue, paused }: { queue: Queue; paused: boolean }) =>
@@ -163,22 +163,29 @@ export function QueuesPage() {
         queue.oldest_pending_at ? -Date.parse(queue.oldest_pending_at) : -Number.MAX_SAFE_INTEGER,
       cell: (queue) => <Age at={queue.oldest_pending_at} />,
     },
-    actionsColumn({ blockedBecause: blocked }, (queue) => [
+    actionsColumn({}, (queue) => [
       ...(queue.dead > 0
         ? [
             {
               label: `Retry dead jobs in ${queue.name}`,
               icon: <RotateCw aria-hidden />,
+              blockedBecause: rights.blocked(Permission.JOB_RETRY, queue.name),
               onClick: () => setRevived(queue),
             },
           ]
         : []),
       {
         label: stopped(queue) ? `Resume ${queue.name}` : `Pause ${queue.name}`,
+        blockedBecause: rights.blocked(Permission.QUEUE_PAUSE, queue.name),
         icon: stopped(queue) ? <Play aria-hidden /> : <Pause aria-hidden />,
         onClick: () => setPaused.mutate({ queue, paused: !stopped(queue) }),
       },
-      { label: `Edit ${queue.name}`, icon: <Settings2 aria-hidden />, onClick: () => setEdited(queue) },
+      {
+        label: `Edit ${queue.name}`,
+        icon: <Settings2 aria-hidden />,
+        blockedBecause: rights.blocked(Permission.QUEUE_UPDATE, queue.name),
+        onClick: () => setEdited(queue),
+      },
     ]),
   ];
 
@@ -240,7 +247,9 @@ export function QueuesPage() {
         </>
       )}
       <Suspense>
-        {edited ? <QueueDialog scope={scope} queue={edited} onClose={() => setEdited(null)} /> : null}
+        {edited ? (
+          <QueueDialog scope={scope} queue={edited} rights={rights} onClose={() => setEdited(null)} />
+        ) : null}
         {revived ? (
           <Confirm
             onClose={() => setRevived(null)}

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { getRouteApi, Link, useNavigate, useRouteContext } from "@tanstack/react-router";
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { Pause, Pencil, Play, Trash2, Zap } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useState } from "react";
 import { useCopyAs } from "~/components/shell/copy-as";
@@ -14,6 +14,7 @@ import { Back, JobLink } from "~/components/work/parts";
 import type { Schedule } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
 import { useRefresh } from "~/data/refresh";
+import { useRights } from "~/data/rights";
 import type { Scope } from "~/data/token";
 import { NextRuns } from "~/features/schedules/next-runs";
 import { OpenedSchedule } from "~/features/schedules/opened";
@@ -50,11 +51,11 @@ export function SchedulePage() {
 }
 
 function Loaded({ scope, schedule, back }: { scope: Scope; schedule: Schedule; back: ReactNode }) {
-  const { access } = useRouteContext({ from: "/$tenant" });
+  const rights = useRights(scope);
   const navigate = useNavigate();
   const { setPaused, run, remove } = useSchedule(scope);
   const [open, setOpen] = useState<"change" | "delete" | null>(null);
-  const blocked = access.blocked(Permission.JOB_OPERATE);
+  const blocked = rights.blocked(Permission.SCHEDULE_UPDATE, schedule.queue);
   const { paused } = schedule;
   return (
     <Page

@@ -1,5 +1,5 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { getRouteApi, Link, useRouteContext } from "@tanstack/react-router";
+import { getRouteApi, Link } from "@tanstack/react-router";
 import { CalendarClock, Pause, Pencil, Play, Plus, Zap } from "lucide-react";
 import { Suspense, useState } from "react";
 import { useCopyAs } from "~/components/shell/copy-as";
@@ -13,6 +13,7 @@ import { PagedTable } from "~/components/work/paged-table";
 import type { Schedule } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
 import { useRefresh } from "~/data/refresh";
+import { useRights } from "~/data/rights";
 import { OpenedSchedule } from "~/features/schedules/opened";
 import { ScheduleState } from "~/features/schedules/parts";
 import { useSchedule } from "~/features/schedules/use-schedule";
@@ -25,11 +26,11 @@ const route = getRouteApi("/$tenant/$namespace/schedules");
 /** Cron schedules of a namespace. */
 export function SchedulesPage() {
   const scope = route.useParams();
-  const { access } = useRouteContext({ from: "/$tenant" });
+  const rights = useRights(scope);
   const schedules = useInfiniteQuery(pageReads.schedules(scope));
   const { setPaused, run } = useSchedule(scope);
   const [open, setOpen] = useState<{ schedule?: string } | null>(null);
-  const blocked = access.blocked(Permission.JOB_OPERATE);
+  const blocked = rights.blocked(Permission.SCHEDULE_UPDATE);
   useCopyAs(schedulesEquivalents());
   // A tick is a job that nobody enqueued by hand; which one is not told.
   useRefresh(
@@ -37,6 +38,9 @@ export function SchedulesPage() {
     (event) => event.type === "enqueued" || event.type === "scheduled",
   );
 
+  const off = ({ queue }: Schedule) => ({
+    blockedBecause: rights.blocked(Permission.SCHEDULE_UPDATE, queue),
+  });
   const columns: Column<Schedule>[] = [
     {
       id: "name",
@@ -91,19 +95,22 @@ export function SchedulesPage() {
       width: "w-28",
       cell: (schedule) => <Time at={schedule.last_run_at} none="never" className="text-ink-2" />,
     },
-    actionsColumn({ width: "w-28", blockedBecause: blocked }, (schedule) => [
+    actionsColumn({ width: "w-28" }, (schedule) => [
       {
+        ...off(schedule),
         label: `Run ${schedule.name} now`,
         icon: <Zap aria-hidden />,
         busy: run.isPending && run.variables.id === schedule.id,
         onClick: () => run.mutate(schedule),
       },
       {
+        ...off(schedule),
         label: schedule.paused ? `Resume ${schedule.name}` : `Pause ${schedule.name}`,
         icon: schedule.paused ? <Play aria-hidden /> : <Pause aria-hidden />,
         onClick: () => setPaused.mutate({ schedule, paused: !schedule.paused }),
       },
       {
+        ...off(schedule),
         label: `Edit ${schedule.name}`,
         icon: <Pencil aria-hidden />,
         onClick: () => setOpen({ schedule: schedule.id }),

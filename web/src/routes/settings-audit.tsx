@@ -1,6 +1,6 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams, useRouteContext, useSearch } from "@tanstack/react-router";
-import { ScrollText, TriangleAlert, X } from "lucide-react";
+import { Download, ScrollText, TriangleAlert, X } from "lucide-react";
 import { useState } from "react";
 import { Problem } from "~/components/problem";
 import { Badge } from "~/components/ui/badge";
@@ -11,11 +11,13 @@ import { EmptyState } from "~/components/ui/empty";
 import { Page } from "~/components/ui/page";
 import { type Column, Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
-import { adminReads } from "~/data/admin-queries";
+import { adminReads, useChange } from "~/data/admin-queries";
 import { reads } from "~/data/queries";
+import { exportAudit } from "~/features/audit/export";
+import { SinksCard } from "~/features/audit/sinks-card";
 import { actionName, actionOptions, caveatOf, changesOf, targetOf } from "~/features/audit/words";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
-import type { AuditEvent } from "~/gen/corvo/cloud/v1/audit_pb";
+import { type AuditEvent, AuditFormat } from "~/gen/corvo/cloud/v1/audit_pb";
 import { dateOf } from "~/lib/proto-time";
 
 type Search = { action?: string; actor?: string; namespace?: string; target?: string };
@@ -48,7 +50,10 @@ export function AuditPage() {
   }
 
   return (
-    <Page description={`Who changed what in ${tenant}, newest first.`}>
+    <Page
+      description={`Who changed what in ${tenant}, newest first.`}
+      actions={blocked ? null : <Exports tenant={tenant} blocked={access.blocked(Permission.AUDIT_EXPORT)} />}
+    >
       {blocked ? (
         <EmptyState icon={<ScrollText aria-hidden />} title="You can't view the audit log">
           {blocked}
@@ -105,9 +110,36 @@ export function AuditPage() {
               Show older
             </Button>
           ) : null}
+          <SinksCard tenant={tenant} access={access} />
         </>
       )}
     </Page>
+  );
+}
+
+function Exports({ tenant, blocked }: { tenant: string; blocked: string | undefined }) {
+  const run = useChange(tenant, (format: AuditFormat) => exportAudit(tenant, format), {
+    done: () => "Audit log exported",
+  });
+  return (
+    <>
+      <Button
+        icon={<Download aria-hidden />}
+        blockedBecause={blocked}
+        busy={run.isPending && run.variables === AuditFormat.NATIVE}
+        onClick={() => run.mutate(AuditFormat.NATIVE)}
+      >
+        Export log
+      </Button>
+      <Button
+        icon={<Download aria-hidden />}
+        blockedBecause={blocked}
+        busy={run.isPending && run.variables === AuditFormat.OCSF}
+        onClick={() => run.mutate(AuditFormat.OCSF)}
+      >
+        Export as OCSF
+      </Button>
+    </>
   );
 }
 

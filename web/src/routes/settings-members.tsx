@@ -1,37 +1,38 @@
 import { useQuery } from "@tanstack/react-query";
 import { useParams, useRouteContext } from "@tanstack/react-router";
-import { LogOut, Mail, ShieldCheck, Trash2, UserPlus } from "lucide-react";
+import { KeyRound, LogOut, Mail, ShieldCheck, Trash2, UserCog, UserPlus } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
+import { RoleBadges } from "~/components/access/role-badges";
 import { Problem } from "~/components/problem";
 import { Badge } from "~/components/ui/badge";
 import { Button } from "~/components/ui/button";
 import { Card } from "~/components/ui/card";
-import { Choice } from "~/components/ui/choice";
 import { Page } from "~/components/ui/page";
 import { actionsColumn, Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
 import { type Access, roleNames } from "~/data/access";
 import { admin } from "~/data/admin";
 import { adminReads, useChange } from "~/data/admin-queries";
-import { roleOptions } from "~/features/members/roles";
-import { Permission, TenantRole } from "~/gen/corvo/cloud/v1/access_pb";
+import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import type { Invitation, Member } from "~/gen/corvo/cloud/v1/member_pb";
 import { dateOf } from "~/lib/proto-time";
 
 // Opened on demand, loaded on demand.
 const InviteDialog = lazy(() => import("~/features/members/invite-dialog"));
-const ChangeDialog = lazy(() => import("~/features/members/change-dialog"));
+const AccessDialog = lazy(() => import("~/components/access/access-dialog"));
+const RemoveDialog = lazy(() => import("~/features/members/remove-dialog"));
+const RolesDialog = lazy(() => import("~/features/members/roles-dialog"));
 
 export function MembersPage() {
   const { tenant } = useParams({ from: "/$tenant" });
   const { access, identity } = useRouteContext({ from: "/$tenant" });
   const members = useQuery(adminReads.members(tenant));
   const [inviting, setInviting] = useState(false);
-  const blocked = access.blocked(Permission.MEMBER_WRITE);
+  const blocked = access.blocked(Permission.MEMBER_INVITE);
 
   return (
     <Page
-      description={`People with access to ${tenant}. Roles apply to all namespaces.`}
+      description={`People with access to ${tenant}, and the roles that they have in all of it.`}
       actions={
         <Button
           variant="primary"
@@ -52,9 +53,7 @@ export function MembersPage() {
       )}
       <Invitations tenant={tenant} access={access} />
       <Suspense>
-        {inviting ? (
-          <InviteDialog tenant={tenant} holder={access.role} onClose={() => setInviting(false)} />
-        ) : null}
+        {inviting ? <InviteDialog access={access} onClose={() => setInviting(false)} /> : null}
       </Suspense>
     </Page>
   );
@@ -69,6 +68,8 @@ interface MemberTableProps {
 
 function MemberTable({ tenant, access, self, rows }: MemberTableProps) {
   const [removing, setRemoving] = useState<Member>();
+  const [changing, setChanging] = useState<Member>();
+  const [showing, setShowing] = useState<Member>();
   return (
     <>
       <Table
@@ -99,10 +100,10 @@ function MemberTable({ tenant, access, self, rows }: MemberTableProps) {
           },
           {
             id: "role",
-            header: "Role",
-            width: "w-48",
-            sort: (member) => member.role,
-            cell: (member) => <RoleCell tenant={tenant} access={access} member={member} />,
+            header: "Roles",
+            width: "w-56",
+            sort: (member) => roleNames(member.roles),
+            cell: (member) => <RoleBadges roles={member.roles} />,
           },
           {
             id: "seen",
@@ -112,8 +113,20 @@ function MemberTable({ tenant, access, self, rows }: MemberTableProps) {
             cell: (member) => <Time at={dateOf(member.lastSeenAt)} none="never" className="text-ink-2" />,
           },
           actionsColumn(
-            { width: "w-14", phone: "corner", blockedBecause: access.blocked(Permission.MEMBER_WRITE) },
+            { width: "w-28", phone: "corner", blockedBecause: access.blocked(Permission.MEMBER_REMOVE) },
             (member: Member) => [
+              {
+                label: `Change roles of ${member.email}`,
+                icon: <UserCog aria-hidden />,
+                blockedBecause: access.blocked(Permission.MEMBER_UPDATE) ?? fromProvider(member),
+                onClick: () => setChanging(member),
+              },
+              {
+                label: `Access of ${member.email}`,
+                icon: <KeyRound aria-hidden />,
+                blockedBecause: access.blocked(Permission.ROLE_READ),
+                onClick: () => setShowing(member),
+              },
               {
                 label: member.userId === self ? `Leave ${tenant}` : `Remove ${member.email}`,
                 icon: member.userId === self ? <LogOut aria-hidden /> : <Trash2 aria-hidden />,
@@ -126,44 +139,29 @@ function MemberTable({ tenant, access, self, rows }: MemberTableProps) {
       />
       <Suspense>
         {removing ? (
-          <ChangeDialog
-            tenant={tenant}
-            member={removing}
-            role={TenantRole.UNSPECIFIED}
-            onClose={() => setRemoving(undefined)}
+          <RemoveDialog tenant={tenant} member={removing} onClose={() => setRemoving(undefined)} />
+        ) : null}
+        {showing ? (
+          <AccessDialog
+            access={access}
+            principalId={showing.userId}
+            principal={showing.email}
+            onClose={() => setShowing(undefined)}
           />
+        ) : null}
+        {changing ? (
+          <RolesDialog access={access} member={changing} onClose={() => setChanging(undefined)} />
         ) : null}
       </Suspense>
     </>
   );
 }
 
-function RoleCell({ tenant, access, member }: { tenant: string; access: Access; member: Member }) {
-  const [changing, setChanging] = useState<TenantRole>();
-  if (member.ssoConnectionId || access.blocked(Permission.MEMBER_WRITE))
-    return <span>{roleNames[member.role]}</span>;
-  return (
-    <>
-      <Choice
-        label={`Role of ${member.email}`}
-        className="max-w-40"
-        options={roleOptions(access.role)}
-        value={String(changing ?? member.role)}
-        disabled={member.role === TenantRole.OWNER && access.role !== TenantRole.OWNER}
-        onChange={(value) => setChanging(Number(value) as TenantRole)}
-      />
-      <Suspense>
-        {changing !== undefined && changing !== member.role ? (
-          <ChangeDialog
-            tenant={tenant}
-            member={member}
-            role={changing}
-            onClose={() => setChanging(undefined)}
-          />
-        ) : null}
-      </Suspense>
-    </>
-  );
+/** Roles that come from the provider's groups would come again with the next sign-in. */
+function fromProvider({ ssoConnectionId }: Member): string | undefined {
+  return ssoConnectionId
+    ? "Groups of your identity provider give these roles. Change the mapping of groups in Single sign-on."
+    : undefined;
 }
 
 function Invitations({ tenant, access }: { tenant: string; access: Access }) {
@@ -173,7 +171,7 @@ function Invitations({ tenant, access }: { tenant: string; access: Access }) {
     (invitationId: string) => admin.members.revokeInvitation({ tenant, invitationId }),
     { done: () => "Invitation withdrawn" },
   );
-  const blocked = access.blocked(Permission.MEMBER_WRITE);
+  const blocked = access.blocked(Permission.MEMBER_INVITE);
   return (
     <Card flush title="Invitations" description="Sent but not accepted yet.">
       <Table
@@ -198,7 +196,7 @@ function Invitations({ tenant, access }: { tenant: string; access: Access }) {
               </span>
             ),
           },
-          { id: "role", header: "Role", cell: (invitation) => roleNames[invitation.role] },
+          { id: "role", header: "Roles", cell: (invitation) => <RoleBadges roles={invitation.roles} /> },
           { id: "by", header: "Invited by", cell: (invitation) => invitation.invitedBy },
           {
             id: "expires",

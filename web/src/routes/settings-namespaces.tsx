@@ -35,7 +35,7 @@ export function NamespacesPage() {
   const { access } = useRouteContext({ from: "/$tenant" });
   const namespaces = useQuery(reads.namespaces(tenant));
   const [creating, setCreating] = useState(false);
-  const blocked = access.blocked(Permission.NAMESPACE_WRITE);
+  const blocked = access.blocked(Permission.NAMESPACE_CREATE);
   const create = (
     <Button
       variant="primary"
@@ -157,7 +157,11 @@ function NamespaceTable({ tenant, access, rows, create }: NamespaceTableProps) {
             cell: (namespace) => <Time at={dateOf(namespace.createdAt)} className="text-ink-2" />,
           },
           actionsColumn(
-            { width: "w-28", phone: "corner", blockedBecause: access.blocked(Permission.NAMESPACE_WRITE) },
+            {
+              width: "w-28",
+              phone: "corner",
+              blockedBecause: access.blockedEverywhere(Permission.NAMESPACE_UPDATE),
+            },
             (namespace: Namespace) => [
               {
                 label: `Retention of ${namespace.name}`,
@@ -174,7 +178,7 @@ function NamespaceTable({ tenant, access, rows, create }: NamespaceTableProps) {
                 icon: <Trash2 aria-hidden />,
                 danger: true,
                 blockedBecause:
-                  access.blocked(Permission.NAMESPACE_DELETE) ??
+                  access.blockedEverywhere(Permission.NAMESPACE_DELETE) ??
                   (namespace.deleteProtection ? "Turn off deletion protection first." : undefined),
                 onClick: () => setDeleting(namespace),
               },

@@ -16,7 +16,7 @@ import { ConnectionForm } from "~/features/sso/connection-form";
 import { Step } from "~/features/sso/step";
 import { Copyable, ProviderCard, TestCard } from "~/features/sso/test-card";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
-import type { SsoConnection } from "~/gen/corvo/cloud/v1/sso_pb";
+import { type SsoConnection, SsoType } from "~/gen/corvo/cloud/v1/sso_pb";
 
 const Confirm = lazy(() => import("~/components/confirm"));
 
@@ -54,20 +54,24 @@ interface SetUpProps {
 }
 
 function SetUp({ tenant, access, connection }: SetUpProps) {
-  const blocked = access.blocked(Permission.SSO_WRITE);
+  const blocked = access.blocked(Permission.SSO_UPDATE);
   const origin = window.location.origin;
+  const [chosen, setChosen] = useState(SsoType.OIDC);
+  const type = connection?.type ?? chosen;
   return (
     <>
       <ProviderCard
-        registered={connection !== undefined}
+        connection={connection}
+        type={type}
+        onType={connection ? undefined : setChosen}
         redirectUri={connection?.redirectUri ?? `${origin}/auth/oidc/callback`}
         loginUrl={connection?.loginUrl ?? `${origin}/auth/oidc/start?tenant=${tenant}`}
       />
       <ConnectionForm
-        key={connection?.id ?? "new"}
-        tenant={tenant}
-        holder={access.role}
+        key={connection?.id ?? `new-${type}`}
+        access={access}
         connection={connection}
+        type={type}
         blocked={blocked}
       />
       <TestCard tenant={tenant} connection={connection} blocked={blocked} />
@@ -126,7 +130,6 @@ function Staged({ tenant, connection, blocked }: SwitchOnProps) {
 
 function SwitchOn({ tenant, connection, blocked }: SwitchOnProps) {
   const [deleting, setDeleting] = useState(false);
-  const [keepKeys, setKeepKeys] = useState(false);
   const change = useChange(
     tenant,
     (enabled: boolean) =>
@@ -141,7 +144,7 @@ function SwitchOn({ tenant, connection, blocked }: SwitchOnProps) {
   );
   const remove = useChange(
     tenant,
-    () => admin.sso.deleteSsoConnection({ tenant, connectionId: connection.id, keepKeys }),
+    () => admin.sso.deleteSsoConnection({ tenant, connectionId: connection.id }),
     { quiet: true, done: () => "Connection deleted" },
   );
   const tested = connection.lastTest?.succeeded;
@@ -182,29 +185,13 @@ function SwitchOn({ tenant, connection, blocked }: SwitchOnProps) {
       <Suspense>
         {deleting ? (
           <Confirm
-            onClose={() => {
-              setDeleting(false);
-              setKeepKeys(false);
-            }}
+            onClose={() => setDeleting(false)}
             title={`Delete ${connection.name}?`}
             confirmLabel="Delete connection"
             onConfirm={() => remove.mutateAsync(undefined)}
           >
-            <div className="flex flex-col gap-3">
-              <p>
-                People who joined through it are signed out and removed from {tenant}. Keys they created are
-                revoked, unless you keep them. This can't be undone.
-              </p>
-              <label className="flex items-start gap-2.5 text-13">
-                <input
-                  type="checkbox"
-                  checked={keepKeys}
-                  onChange={(event) => setKeepKeys(event.target.checked)}
-                  className="mt-0.5 size-4.5 accent-accent"
-                />
-                Keep the keys they created
-              </label>
-            </div>
+            People who joined through it are signed out and removed from {tenant}, and their personal keys are
+            revoked. Keys of service accounts keep working. This can't be undone.
           </Confirm>
         ) : null}
       </Suspense>

@@ -30,7 +30,11 @@ export function SigninConfirmPage() {
   });
   const finish = useMutation({
     mutationFn: () => control.auth.finishLogin({ token }),
-    onSuccess: ({ joined }) => {
+    onSuccess: ({ joined, secondFactorRequired }) => {
+      if (secondFactorRequired) {
+        void router.navigate({ to: "/signin/verify", replace: true });
+        return;
+      }
       forgetAllBut(client, "signin-link");
       const next = takeNext();
       router.history.replace(joined ? `/${joined}` : (next ?? "/"));

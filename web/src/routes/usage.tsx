@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { getRouteApi, Link, useNavigate, useRouteContext } from "@tanstack/react-router";
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { ChartColumn } from "lucide-react";
 import type { ReactNode } from "react";
 import { Problem } from "~/components/problem";
@@ -15,6 +15,7 @@ import { Time } from "~/components/ui/time";
 import type { Usage, UsageSummary } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
 import { useRefresh } from "~/data/refresh";
+import { useRights } from "~/data/rights";
 import type { Scope } from "~/data/token";
 import { Budgets } from "~/features/usage/budgets";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
@@ -40,10 +41,10 @@ export function UsagePage() {
   const scope = route.useParams();
   const search = route.useSearch();
   const navigate = useNavigate({ from: "/$tenant/$namespace/usage" });
-  const { access } = useRouteContext({ from: "/$tenant" });
+  const rights = useRights(scope);
   const { period = "24h", by = "queue" } = search;
   const usage = useQuery({ ...pageReads.usage(scope, period, by), placeholderData: (was) => was });
-  const blocked = access.blocked(Permission.JOB_OPERATE);
+  const blocked = rights.blocked(Permission.BUDGET_UPDATE);
   useCopyAs(usageEquivalents(period, by));
   useRefresh(pageReads.usage(scope, period, by).queryKey, (event) => event.data?.from === "active");
 

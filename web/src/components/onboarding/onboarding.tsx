@@ -12,8 +12,9 @@ import { describeError } from "~/data/control";
 import { jobsApi } from "~/data/jobs-api";
 import { useLive, useLiveEvents } from "~/data/live";
 import { heldKeys, holdKeys } from "~/data/onboarding";
+import { useRights } from "~/data/rights";
 import type { Scope } from "~/data/token";
-import { NamespaceRole, Permission } from "~/gen/corvo/cloud/v1/access_pb";
+import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { KeyKind } from "~/gen/corvo/cloud/v1/apikey_pb";
 import { advance, type FirstJob } from "~/lib/first-job";
 import { newRequestId } from "~/lib/ids";
@@ -41,6 +42,7 @@ function rememberedLanguage(): SnippetLanguage {
 /** From nothing to a first completed job, on one page. */
 export function Onboarding({ scope }: { scope: Scope }) {
   const { access } = useRouteContext({ from: "/$tenant" });
+  const rights = useRights(scope);
   const live = useLive();
   const [first, setFirst] = useState<FirstJob>({});
   const [language, setLanguage] = useState(rememberedLanguage);
@@ -55,7 +57,7 @@ export function Onboarding({ scope }: { scope: Scope }) {
         name: "first steps",
         kind: KeyKind.JOBS,
         namespaces: [scope.namespace],
-        roles: [NamespaceRole.PRODUCER, NamespaceRole.WORKER],
+        roles: ["producer", "worker"],
       }),
     onSuccess: ({ secret }) => {
       setKey(secret);
@@ -100,7 +102,7 @@ export function Onboarding({ scope }: { scope: Scope }) {
                   size="sm"
                   icon={<KeyRound aria-hidden />}
                   busy={makeKey.isPending}
-                  blockedBecause={access.blocked(Permission.KEY_WRITE)}
+                  blockedBecause={access.blocked(Permission.KEY_CREATE)}
                   onClick={() => makeKey.mutate()}
                 >
                   Create a key
@@ -154,12 +156,12 @@ export function Onboarding({ scope }: { scope: Scope }) {
             <Button
               icon={<Send aria-hidden />}
               busy={enqueue.isPending}
-              blockedBecause={access.blocked(Permission.JOB_OPERATE)}
+              blockedBecause={rights.blocked(Permission.JOB_ENQUEUE, QUEUE)}
               onClick={() => enqueue.mutate()}
             >
               Enqueue test job
             </Button>
-            <DemoWorker scope={scope} blockedBecause={access.blocked(Permission.JOB_OPERATE)} />
+            <DemoWorker scope={scope} blockedBecause={rights.blocked(Permission.JOB_FETCH, QUEUE)} />
           </div>
         </section>
       </div>

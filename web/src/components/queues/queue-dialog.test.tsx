@@ -17,7 +17,12 @@ async function show(queue: Partial<Queue>) {
   const whole = { name: "emails", inherited_retention: {}, effective_retention: {}, ...queue } as Queue;
   await showAt(
     "/acme/production",
-    <QueueDialog scope={{ tenant: "acme", namespace: "production" }} queue={whole} onClose={() => {}} />,
+    <QueueDialog
+      scope={{ tenant: "acme", namespace: "production" }}
+      queue={whole}
+      rights={{ blocked: () => undefined }}
+      onClose={() => {}}
+    />,
     newClient(),
   );
   return save;

@@ -13,7 +13,9 @@ import { fieldErrors, otherError } from "~/data/control";
 import { jobsApi, type Queue } from "~/data/jobs-api";
 import { pageApi } from "~/data/page-api";
 import { reads } from "~/data/queries";
+import type { Rights } from "~/data/rights";
 import type { Scope } from "~/data/token";
+import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import {
   type QueueRetention,
   type QueueSettings,
@@ -66,12 +68,14 @@ const keeps: readonly { key: Kept; label: string }[] = [
 interface QueueDialogProps {
   scope: Scope;
   queue: Queue;
+  rights: Rights;
   onClose: () => void;
 }
 
 /** The limits and retries of a queue, and its deletion. */
-export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps) {
+export default function QueueDialog({ scope, queue, rights, onClose }: QueueDialogProps) {
   const client = useQueryClient();
+  const off = (permission: Permission) => rights.blocked(permission, queue.name);
   const [max, setMax] = useState(queue.max_concurrency ? String(queue.max_concurrency) : "");
   const [rate, setRate] = useState(queue.rate_limit ? String(queue.rate_limit) : "");
   const [windowMs, setWindowMs] = useState(queue.rate_window_ms ?? 60_000);
@@ -212,14 +216,29 @@ export default function QueueDialog({ scope, queue, onClose }: QueueDialogProps)
       more={
         <span className="mr-auto -ml-3 flex flex-wrap max-sm:w-full">
           {queue.draining ? null : (
-            <Button variant="ghost" icon={<CircleArrowDown aria-hidden />} onClick={() => setAsking("drain")}>
+            <Button
+              variant="ghost"
+              icon={<CircleArrowDown aria-hidden />}
+              blockedBecause={off(Permission.QUEUE_PAUSE)}
+              onClick={() => setAsking("drain")}
+            >
               Drain
             </Button>
           )}
-          <Button variant="danger-ghost" icon={<Eraser aria-hidden />} onClick={() => setAsking("clear")}>
+          <Button
+            variant="danger-ghost"
+            icon={<Eraser aria-hidden />}
+            blockedBecause={off(Permission.QUEUE_CLEAR)}
+            onClick={() => setAsking("clear")}
+          >
             Clear
           </Button>
-          <Button variant="danger-ghost" icon={<Trash2 aria-hidden />} onClick={() => setAsking("delete")}>
+          <Button
+            variant="danger-ghost"
+            icon={<Trash2 aria-hidden />}
+            blockedBecause={off(Permission.QUEUE_DELETE)}
+            onClick={() => setAsking("delete")}
+          >
             Delete
           </Button>
         </span>

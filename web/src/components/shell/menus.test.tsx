@@ -5,7 +5,6 @@ import { afterEach, expect, it, vi } from "vitest";
 import { control } from "~/data/control";
 import { reads } from "~/data/queries";
 import { tokens } from "~/data/token";
-import { TenantRole } from "~/gen/corvo/cloud/v1/access_pb";
 import { TenantAccessSchema } from "~/gen/corvo/cloud/v1/auth_pb";
 import { NamespaceSchema } from "~/gen/corvo/cloud/v1/tenant_pb";
 import { newClient, showAt } from "~/testing/page";
@@ -26,8 +25,8 @@ const links = () =>
 
 it("lists one's tenants with one's role in each, and marks this one", async () => {
   const tenants = [
-    create(TenantAccessSchema, { tenantId: "ten_1", tenant: "acme", role: TenantRole.OWNER }),
-    create(TenantAccessSchema, { tenantId: "ten_2", tenant: "globex", role: TenantRole.VIEWER }),
+    create(TenantAccessSchema, { tenantId: "ten_1", tenant: "acme", roles: ["owner"] }),
+    create(TenantAccessSchema, { tenantId: "ten_2", tenant: "globex", roles: ["viewer"] }),
   ];
   await showAt("/", <TenantMenu tenant="globex" tenants={tenants} {...late} />);
   expect(await screen.findByRole("menu")).toBeTruthy();

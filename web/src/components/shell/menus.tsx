@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
-import { Keyboard, LogOut, Monitor, Moon, Plus, Settings2, Sun } from "lucide-react";
+import { Link, useNavigate, useParams } from "@tanstack/react-router";
+import { Keyboard, LogOut, Monitor, Moon, Plus, Settings2, Sun, UserRound } from "lucide-react";
 import { Menu, MenuItem, MenuLabel, MenuRadio, MenuSeparator } from "~/components/ui/menu";
 import { toast } from "~/components/ui/toast";
 import { roleNames } from "~/data/access";
@@ -28,7 +28,7 @@ export function TenantMenu({ tenant, tenants, ...menu }: TenantMenuProps) {
           selected={entry.tenant === tenant}
           render={<Link to="/$tenant" params={{ tenant: entry.tenant }} />}
         >
-          {entry.tenant} <span className="text-12 text-ink-3">{roleNames[entry.role]}</span>
+          {entry.tenant} <span className="text-12 text-ink-3">{roleNames(entry.roles)}</span>
         </MenuItem>
       ))}
       <MenuSeparator />
@@ -77,6 +77,7 @@ interface AccountMenuProps extends LateMenu {
 
 export function AccountMenu({ email, role, onShortcuts, ...menu }: AccountMenuProps) {
   const theme = useTheme();
+  const { tenant } = useParams({ strict: false });
   const client = useQueryClient();
   const navigate = useNavigate();
 
@@ -99,6 +100,14 @@ export function AccountMenu({ email, role, onShortcuts, ...menu }: AccountMenuPr
         <div className="text-12 text-ink-3">{role}</div>
       </div>
       <MenuSeparator />
+      {tenant ? (
+        <MenuItem
+          icon={<UserRound aria-hidden />}
+          render={<Link to="/$tenant/settings/account" params={{ tenant }} />}
+        >
+          Your account
+        </MenuItem>
+      ) : null}
       <MenuRadio
         label="Theme"
         value={theme}

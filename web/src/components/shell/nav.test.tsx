@@ -11,7 +11,9 @@ import { SideNav } from "./nav";
 
 afterEach(cleanup);
 
-const access = { can: (permission: Permission): boolean => permission === Permission.JOB_READ } as Access;
+const access = {
+  canSomewhere: (permission: Permission): boolean => permission === Permission.QUEUE_READ,
+} as Access;
 
 function showAt(path: string) {
   window.history.replaceState(null, "", path);
@@ -36,7 +38,7 @@ it("lists every page that stands in the navigation, in groups, with its address"
     within(nav)
       .getAllByRole("list")
       .map((list) => list.getAttribute("aria-labelledby")),
-  ).toEqual(["nav-Operate", "nav-Build", "nav-Settings"]);
+  ).toEqual(["nav-Operate", "nav-Build", "nav-Access", "nav-Settings"]);
 });
 
 it.each([

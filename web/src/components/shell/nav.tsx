@@ -19,7 +19,7 @@ interface NavProps {
 export function SideNav({ tenant, namespace, access, onNavigate }: NavProps) {
   return (
     <nav aria-label="Main" className="flex flex-col gap-4">
-      {(["Operate", "Build", "Settings"] as const).map((group) => (
+      {(["Operate", "Build", "Access", "Settings"] as const).map((group) => (
         <div key={group}>
           <div className="px-2 pb-1 text-11 font-medium text-ink-3" id={`nav-${group}`}>
             {group}
@@ -37,7 +37,7 @@ export function SideNav({ tenant, namespace, access, onNavigate }: NavProps) {
                     className={clsx(
                       "group relative flex h-8 items-center gap-2.5 rounded-md px-2 text-13 font-medium text-ink-2 transition-colors duration-100 hover:bg-hover hover:text-ink max-lg:h-10",
                       "aria-[current=page]:bg-hover aria-[current=page]:text-ink",
-                      !access.can(destination.permission) && "text-ink-3",
+                      !access.canSomewhere(destination.permission) && "text-ink-3",
                     )}
                   >
                     <span

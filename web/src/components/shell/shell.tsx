@@ -249,7 +249,7 @@ function Frame({ tenant, namespace }: { tenant: string; namespace: string }) {
           </IconButton>
           <UserMenu
             email={email}
-            role={`${roleNames[access.role]} of ${tenant}`}
+            role={`${roleNames(access.roles)} of ${tenant}`}
             onShortcuts={() => setSheet(true)}
           />
         </header>

@@ -1,22 +1,27 @@
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import { RolePicker } from "~/components/access/role-picker";
+import { Checks } from "~/components/ui/checks";
 import { Choice } from "~/components/ui/choice";
 import { FormDialog } from "~/components/ui/dialog";
 import { Field, Input } from "~/components/ui/field";
+import type { Access } from "~/data/access";
 import { admin } from "~/data/admin";
 import { newRequestId, useChange } from "~/data/admin-queries";
 import { fieldErrors, otherError } from "~/data/control";
-import { roleOptions } from "~/features/members/roles";
-import type { TenantRole } from "~/gen/corvo/cloud/v1/access_pb";
+import { principalReads } from "~/data/principal-queries";
+import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { KeyKind } from "~/gen/corvo/cloud/v1/apikey_pb";
 import { inDays } from "~/lib/proto-time";
-import { type Preset, presetOptions, presets } from "./roles";
+import { listOf } from "./words";
 
 interface CreateDialogProps {
-  tenant: string;
+  access: Access;
   namespaces: readonly string[];
-  /** The namespace that was open. */
-  namespace: string;
-  holder: TenantRole;
+  /** The namespace that was open; undefined: every one. */
+  namespace?: string | undefined;
+  /** The service account that the key is for; undefined: to be chosen. */
+  owner?: string | undefined;
   onClose: () => void;
   onCreated: (name: string, secret: string) => void;
 }
@@ -28,15 +33,47 @@ const lives = [
   { value: "0", label: "Never" },
 ];
 
-export default function CreateDialog(props: CreateDialogProps) {
-  const { tenant, namespaces, namespace, holder, onClose, onCreated } = props;
+const kinds = [
+  { value: "jobs", label: "Jobs", description: "For programs that enqueue and run jobs." },
+  {
+    value: "management",
+    label: "Management",
+    description: "For Terraform and the control API. It works for jobs too.",
+  },
+  {
+    value: "personal",
+    label: "Personal",
+    description: "Yours. It can do what you can, and ends when you leave.",
+  },
+] as const;
+
+const kindOf = {
+  jobs: KeyKind.JOBS,
+  management: KeyKind.MANAGEMENT,
+  personal: KeyKind.PERSONAL,
+} as const;
+
+const NEW = "new";
+
+export default function CreateDialog({
+  access,
+  namespaces,
+  onClose,
+  onCreated,
+  ...given
+}: CreateDialogProps) {
+  const { tenant } = access;
   const [requestId] = useState(newRequestId);
   const [name, setName] = useState("");
-  const [kind, setKind] = useState<"jobs" | "management">("jobs");
-  const [preset, setPreset] = useState<Preset>("app");
-  const [where, setWhere] = useState(namespace);
-  const [tenantRole, setTenantRole] = useState(holder);
-  const [life, setLife] = useState("0");
+  const [kind, setKind] = useState<keyof typeof kindOf>("jobs");
+  const [owner, setOwner] = useState(given.owner ?? NEW);
+  const [roles, setRoles] = useState<string[]>(["producer", "worker"]);
+  const [where, setWhere] = useState<string[]>(given.namespace ? [given.namespace] : []);
+  const [queues, setQueues] = useState("");
+  const [cidrs, setCidrs] = useState("");
+  const [permissions, setPermissions] = useState("");
+  const [life, setLife] = useState("90");
+  const personal = kind === "personal";
 
   const create = useChange(
     tenant,
@@ -45,18 +82,19 @@ export default function CreateDialog(props: CreateDialogProps) {
         tenant,
         requestId,
         name,
+        kind: kindOf[kind],
+        ...(personal ? { owner: "me" } : owner === NEW ? { roles } : { owner }),
+        namespaces: where,
+        queues: listOf(queues),
+        cidrs: listOf(cidrs),
+        permissions: listOf(permissions),
         expiresAt: life === "0" ? undefined : inDays(Number(life)),
-        ...(kind === "jobs"
-          ? { kind: KeyKind.JOBS, namespaces: [where], roles: [...presets[preset].roles] }
-          : { kind: KeyKind.MANAGEMENT, tenantRole }),
       }),
     { quiet: true },
   );
   const wrong = fieldErrors(create.error);
-
-  function send() {
-    create.mutate(undefined, { onSuccess: (answer) => onCreated(name, answer.secret) });
-  }
+  const wrongAbout = (field: string) =>
+    Object.entries(wrong).find(([path]) => path === field || path.startsWith(`${field}[`))?.[1];
 
   return (
     <FormDialog
@@ -65,48 +103,99 @@ export default function CreateDialog(props: CreateDialogProps) {
       title="New API key"
       description="You'll see the key once. It works right away."
       submit="Create key"
-      onSubmit={send}
+      onSubmit={() => create.mutate(undefined, { onSuccess: (answer) => onCreated(name, answer.secret) })}
       busy={create.isPending}
       blockedBecause={name ? undefined : "Enter a name."}
+      failure={otherError(create.error)}
     >
-      <Field label="Name" hint="Describe what uses this key." error={wrong.name ?? otherError(create.error)}>
+      <Field label="Name" hint="Describe what uses this key." error={wrong.name}>
         <Input autoFocus placeholder="billing worker" value={name} onChange={setName} />
       </Field>
       <Field label="Kind" error={wrong.kind}>
-        <Choice
-          options={[
-            { value: "jobs", label: "Jobs", description: "Enqueue and run jobs." },
-            { value: "management", label: "Management", description: "Terraform and the control API." },
-          ]}
-          value={kind}
-          onChange={setKind}
-        />
+        <Choice options={kinds} value={kind} onChange={setKind} />
       </Field>
-      {kind === "jobs" ? (
-        <>
-          <Field label="Permissions" error={wrong.roles}>
-            <Choice options={presetOptions} value={preset} onChange={setPreset} />
-          </Field>
-          <Field label="Namespace" error={wrong.namespaces}>
-            <Choice
-              options={namespaces.map((value) => ({ value, label: value }))}
-              value={where}
-              onChange={setWhere}
-            />
-          </Field>
-        </>
-      ) : (
-        <Field label="Role" error={wrong.tenant_role}>
-          <Choice
-            options={roleOptions(holder)}
-            value={String(tenantRole)}
-            onChange={(value) => setTenantRole(Number(value) as TenantRole)}
-          />
-        </Field>
+      {personal || given.owner ? null : (
+        <OwnerField access={access} value={owner} onChange={setOwner} error={wrong.owner} />
       )}
+      {personal || owner !== NEW ? null : (
+        <RolePicker access={access} value={roles} onChange={setRoles} error={wrongAbout("roles")} />
+      )}
+      <Checks
+        dense
+        label="Namespaces"
+        hint="Leave all of them unchecked for every namespace."
+        options={namespaces.map((value) => ({ value, label: value }))}
+        value={where}
+        onChange={setWhere}
+        error={wrongAbout("namespaces")}
+      />
       <Field label="Expires" error={wrong.expires_at}>
         <Choice options={lives} value={life} onChange={setLife} />
       </Field>
+      <details>
+        <summary className="min-h-6 w-fit cursor-pointer rounded-sm text-13 font-medium text-ink-2 hover:text-ink">
+          More limits
+        </summary>
+        <div className="flex flex-col gap-4 pt-3">
+          <Field
+            label="Queues"
+            hint="Names, or beginnings with *. Leave empty for every queue."
+            error={wrongAbout("queues")}
+          >
+            <Input mono placeholder="emails.*, reports" value={queues} onChange={setQueues} />
+          </Field>
+          <Field
+            label="Networks"
+            hint="The key works from these addresses only. Leave empty for any."
+            error={wrongAbout("cidrs")}
+          >
+            <Input mono placeholder="203.0.113.0/24" value={cidrs} onChange={setCidrs} />
+          </Field>
+          <Field
+            label="Permissions"
+            hint="Of its owner's, the key has these only. Leave empty for all of them."
+            error={wrongAbout("permissions")}
+          >
+            <Input mono placeholder="job.enqueue, job.read" value={permissions} onChange={setPermissions} />
+          </Field>
+        </div>
+      </details>
     </FormDialog>
+  );
+}
+
+interface OwnerFieldProps {
+  access: Access;
+  value: string;
+  onChange: (owner: string) => void;
+  error: string | undefined;
+}
+
+/** The service account that the key belongs to: one that is there, or one made for the key. */
+function OwnerField({ access, value, onChange, error }: OwnerFieldProps) {
+  const accounts = useQuery({
+    ...principalReads.accounts(access.tenant),
+    enabled: access.can(Permission.SERVICE_ACCOUNT_READ),
+  });
+  return (
+    <Field label="Service account" error={error}>
+      <Choice
+        options={[
+          {
+            value: NEW,
+            label: "New, for this key",
+            description: "It gets the key's name, and the roles that you choose.",
+          },
+          ...(accounts.data ?? []).map((account) => ({
+            value: account.id,
+            label: account.name,
+            description:
+              account.roles.length > 0 ? `Has ${account.roles.join(", ")}.` : "The key has its roles.",
+          })),
+        ]}
+        value={value}
+        onChange={onChange}
+      />
+    </Field>
   );
 }

@@ -1,24 +1,22 @@
 import { useState } from "react";
-import { Choice } from "~/components/ui/choice";
+import { RolePicker } from "~/components/access/role-picker";
 import { FormDialog } from "~/components/ui/dialog";
 import { Field, Input } from "~/components/ui/field";
+import type { Access } from "~/data/access";
 import { admin } from "~/data/admin";
 import { useChange } from "~/data/admin-queries";
 import { fieldErrors, otherError } from "~/data/control";
-import { TenantRole } from "~/gen/corvo/cloud/v1/access_pb";
-import { roleOptions } from "./roles";
 
 interface InviteDialogProps {
-  tenant: string;
-  /** Role of the inviting user: nobody can grant more than they hold. */
-  holder: TenantRole;
+  access: Access;
   onClose: () => void;
 }
 
-export default function InviteDialog({ tenant, holder, onClose }: InviteDialogProps) {
+export default function InviteDialog({ access, onClose }: InviteDialogProps) {
+  const { tenant } = access;
   const [email, setEmail] = useState("");
-  const [role, setRole] = useState(TenantRole.DEVELOPER);
-  const invite = useChange(tenant, () => admin.members.createInvitation({ tenant, email, role }), {
+  const [roles, setRoles] = useState<string[]>(["viewer"]);
+  const invite = useChange(tenant, () => admin.members.createInvitation({ tenant, email, roles }), {
     quiet: true,
     done: () => `Invited ${email}`,
   });
@@ -43,13 +41,13 @@ export default function InviteDialog({ tenant, holder, onClose }: InviteDialogPr
           onChange={setEmail}
         />
       </Field>
-      <Field label="Role" error={wrong.role}>
-        <Choice
-          options={roleOptions(holder)}
-          value={String(role)}
-          onChange={(value) => setRole(Number(value) as TenantRole)}
-        />
-      </Field>
+      <RolePicker
+        access={access}
+        hint="In the whole tenant. You can give roles in single namespaces once they have joined."
+        value={roles}
+        onChange={setRoles}
+        error={wrong.roles}
+      />
     </FormDialog>
   );
 }

@@ -1,41 +1,46 @@
+import { useQuery } from "@tanstack/react-query";
 import { Plus, Trash2 } from "lucide-react";
 import { useState } from "react";
+import { roleOptions } from "~/components/access/role-picker";
 import { Banner } from "~/components/ui/banner";
 import { Button, IconButton } from "~/components/ui/button";
 import { Choice } from "~/components/ui/choice";
 import { Field, Input } from "~/components/ui/field";
+import { type Access, roleName } from "~/data/access";
 import { admin } from "~/data/admin";
 import { newRequestId, useChange } from "~/data/admin-queries";
 import { fieldErrors, otherError } from "~/data/control";
-import { roleOptions } from "~/features/members/roles";
-import { TenantRole } from "~/gen/corvo/cloud/v1/access_pb";
-import type { SsoConnection } from "~/gen/corvo/cloud/v1/sso_pb";
+import { principalReads } from "~/data/principal-queries";
+import { type SsoConnection, SsoType } from "~/gen/corvo/cloud/v1/sso_pb";
 import { fieldsOf, formOf, maskOf, type SsoForm } from "./form";
+import { SamlFields } from "./saml-fields";
 import { Step } from "./step";
 
 interface ConnectionFormProps {
-  tenant: string;
-  holder: TenantRole;
-  /** Undefined makes a new one. */
+  access: Access;
+  /** Undefined makes a new one, of this type. */
   connection: SsoConnection | undefined;
+  type: SsoType;
   blocked: string | undefined;
 }
 
 const noEntry = {
-  value: String(TenantRole.UNSPECIFIED),
+  value: "",
   label: "No entry",
   description: "They can't sign in.",
 };
 
 /** The settings of a connection. Every change must be tested again before it counts. */
-export function ConnectionForm({ tenant, holder, connection, blocked }: ConnectionFormProps) {
+export function ConnectionForm({ access, connection, type, blocked }: ConnectionFormProps) {
+  const { tenant } = access;
   const [requestId] = useState(newRequestId);
-  const [form, setForm] = useState<SsoForm>(() => formOf(connection));
+  const [form, setForm] = useState<SsoForm>(() => formOf(connection, type));
+  const saml = form.type === SsoType.SAML;
   const save = useChange(
     tenant,
     async () => {
       const fields = fieldsOf(form);
-      if (!connection) await admin.sso.createSsoConnection({ tenant, requestId, ...fields });
+      if (!connection) await admin.sso.createSsoConnection({ tenant, requestId, type, ...fields });
       else
         await admin.sso.updateSsoConnection({
           tenant,
@@ -45,7 +50,13 @@ export function ConnectionForm({ tenant, holder, connection, blocked }: Connecti
           ...fields,
         });
     },
-    { quiet: true, done: () => "Saved. Try it with a test sign-in" },
+    {
+      quiet: true,
+      done: () =>
+        connection || !saml
+          ? "Saved. Try it with a test sign-in"
+          : "Saved. Now register it with your provider",
+    },
   );
   const wrong = fieldErrors(save.error);
   const refused = otherError(save.error);
@@ -55,18 +66,26 @@ export function ConnectionForm({ tenant, holder, connection, blocked }: Connecti
     <form
       onSubmit={(event) => {
         event.preventDefault();
-        if (!blocked) save.mutate(undefined, { onSuccess: () => set({ clientSecret: "" }) });
+        if (!blocked)
+          save.mutate(undefined, {
+            onSuccess: () =>
+              set({ clientSecret: "", saml: { ...form.saml, metadataUrl: "", metadataXml: "" } }),
+          });
       }}
     >
       <Step
         number={2}
         progress={connection ? "done" : "now"}
         title="Add the connection"
-        description="Copy these from your provider. The secret is encrypted and never shown again."
+        description={
+          saml
+            ? "Save it once to get what your provider needs. Then add your provider's metadata."
+            : "Copy these from your provider. The secret is encrypted and never shown again."
+        }
         footer={
           <div className="flex justify-end">
             <Button type="submit" variant="primary" busy={save.isPending} blockedBecause={blocked}>
-              {connection ? "Save changes" : "Save, then test"}
+              {connection ? "Save changes" : saml ? "Create connection" : "Save, then test"}
             </Button>
           </div>
         }
@@ -81,38 +100,50 @@ export function ConnectionForm({ tenant, holder, connection, blocked }: Connecti
             <Field label="Name" hint="Shown to your team." error={wrong.name}>
               <Input value={form.name} onChange={(name) => set({ name })} />
             </Field>
-            <Field
-              label="Issuer"
-              hint="The address before /.well-known/openid-configuration."
-              error={wrong.issuer}
-            >
-              <Input
-                mono
-                type="url"
-                placeholder="https://login.example.com"
-                value={form.issuer}
-                onChange={(issuer) => set({ issuer })}
-              />
-            </Field>
-            <Field label="Client ID" error={wrong.client_id}>
-              <Input mono value={form.clientId} onChange={(clientId) => set({ clientId })} />
-            </Field>
-            <Field
-              label="Client secret"
-              note={connection?.hasClientSecret ? "stored" : undefined}
-              hint={connection?.hasClientSecret ? "Leave empty to keep the current secret." : undefined}
-              error={wrong.client_secret}
-            >
-              <Input
-                mono
-                type="password"
-                autoComplete="new-password"
-                value={form.clientSecret}
-                onChange={(clientSecret) => set({ clientSecret })}
-              />
-            </Field>
+            {saml ? null : (
+              <>
+                <Field
+                  label="Issuer"
+                  hint="The address before /.well-known/openid-configuration."
+                  error={wrong.issuer}
+                >
+                  <Input
+                    mono
+                    type="url"
+                    placeholder="https://login.example.com"
+                    value={form.issuer}
+                    onChange={(issuer) => set({ issuer })}
+                  />
+                </Field>
+                <Field label="Client ID" error={wrong.client_id}>
+                  <Input mono value={form.clientId} onChange={(clientId) => set({ clientId })} />
+                </Field>
+                <Field
+                  label="Client secret"
+                  note={connection?.hasClientSecret ? "stored" : undefined}
+                  hint={connection?.hasClientSecret ? "Leave empty to keep the current secret." : undefined}
+                  error={wrong.client_secret}
+                >
+                  <Input
+                    mono
+                    type="password"
+                    autoComplete="new-password"
+                    value={form.clientSecret}
+                    onChange={(clientSecret) => set({ clientSecret })}
+                  />
+                </Field>
+              </>
+            )}
           </div>
-          <Mappings form={form} set={set} holder={holder} wrong={wrong} />
+          {saml ? (
+            <SamlFields
+              form={form.saml}
+              connection={connection}
+              set={(change) => set({ saml: { ...form.saml, ...change } })}
+              wrong={wrong}
+            />
+          ) : null}
+          <Mappings form={form} set={set} access={access} wrong={wrong} />
         </div>
       </Step>
     </form>
@@ -122,11 +153,16 @@ export function ConnectionForm({ tenant, holder, connection, blocked }: Connecti
 interface MappingsProps {
   form: SsoForm;
   set: (change: Partial<SsoForm>) => void;
-  holder: TenantRole;
+  access: Access;
   wrong: Record<string, string>;
 }
 
-function Mappings({ form, set, holder, wrong }: MappingsProps) {
+function Mappings({ form, set, access, wrong }: MappingsProps) {
+  const roles = useQuery(principalReads.roles(access.tenant));
+  const optionsFor = (chosen: string) => {
+    if (roles.data) return roleOptions(access, roles.data, [chosen]);
+    return chosen ? [{ value: chosen, label: roleName(chosen) }] : [];
+  };
   const change = (key: number, part: Partial<SsoForm["mappings"][number]>) =>
     set({ mappings: form.mappings.map((entry) => (entry.key === key ? { ...entry, ...part } : entry)) });
   return (
@@ -139,14 +175,18 @@ function Mappings({ form, set, holder, wrong }: MappingsProps) {
         </p>
       </div>
       <div className="grid gap-4 sm:grid-cols-2">
-        <Field label="Groups claim" hint="In the ID token or the user info." error={wrong.groups_claim}>
+        <Field
+          label={form.type === SsoType.SAML ? "Groups attribute" : "Groups claim"}
+          hint={form.type === SsoType.SAML ? "In the assertion." : "In the ID token or the user info."}
+          error={wrong.groups_claim}
+        >
           <Input mono value={form.groupsClaim} onChange={(groupsClaim) => set({ groupsClaim })} />
         </Field>
         <Field label="Role for everyone else" error={wrong.default_role}>
           <Choice
-            options={[noEntry, ...roleOptions(holder)]}
-            value={String(form.defaultRole)}
-            onChange={(value) => set({ defaultRole: Number(value) as TenantRole })}
+            options={[noEntry, ...optionsFor(form.defaultRole)]}
+            value={form.defaultRole}
+            onChange={(defaultRole) => set({ defaultRole })}
           />
         </Field>
       </div>
@@ -162,9 +202,13 @@ function Mappings({ form, set, holder, wrong }: MappingsProps) {
           </Field>
           <Field label="Role" hideLabel={index > 0} error={wrong[`group_mappings[${index}].role`]}>
             <Choice
-              options={roleOptions(holder).map(({ value, label }) => ({ value, label }))}
-              value={String(mapping.role)}
-              onChange={(value) => change(mapping.key, { role: Number(value) as TenantRole })}
+              options={optionsFor(mapping.role).map(({ value, label, disabled }) => ({
+                value,
+                label,
+                disabled,
+              }))}
+              value={mapping.role}
+              onChange={(role) => change(mapping.key, { role })}
             />
           </Field>
           <IconButton
@@ -181,7 +225,7 @@ function Mappings({ form, set, holder, wrong }: MappingsProps) {
         icon={<Plus aria-hidden />}
         onClick={() =>
           set({
-            mappings: [...form.mappings, { key: nextKey(form), group: "", role: TenantRole.DEVELOPER }],
+            mappings: [...form.mappings, { key: nextKey(form), group: "", role: "developer" }],
           })
         }
       >

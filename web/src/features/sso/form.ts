@@ -1,26 +1,52 @@
-import { TenantRole } from "~/gen/corvo/cloud/v1/access_pb";
-import type { SsoConnection } from "~/gen/corvo/cloud/v1/sso_pb";
+import { type SsoConnection, SsoType } from "~/gen/corvo/cloud/v1/sso_pb";
 
 /** What the set-up asks for. */
 export interface SsoForm {
+  type: SsoType;
   name: string;
   issuer: string;
   clientId: string;
   /** Empty leaves a stored one as it is. */
   clientSecret: string;
+  saml: SamlForm;
   groupsClaim: string;
-  defaultRole: TenantRole;
-  mappings: { key: number; group: string; role: TenantRole }[];
+  /** A role's name; empty: they can't sign in. */
+  defaultRole: string;
+  mappings: { key: number; group: string; role: string }[];
 }
 
-export function formOf(connection: SsoConnection | undefined): SsoForm {
+/** The part of a SAML connection. */
+export interface SamlForm {
+  /** The provider's metadata, by address or as a document; both empty leave it as it is. */
+  metadataUrl: string;
+  metadataXml: string;
+  signRequests: boolean;
+  wantEncrypted: boolean;
+  allowIdpInitiated: boolean;
+  emailAttribute: string;
+  nameAttribute: string;
+}
+
+export function formOf(connection: SsoConnection | undefined, type = SsoType.OIDC): SsoForm {
+  const settings = connection?.staged ?? connection;
+  const saml = settings?.saml;
   return {
+    type: connection?.type ?? type,
     name: connection?.name ?? "Company sign-in",
-    issuer: (connection?.staged ?? connection)?.issuer ?? "",
-    clientId: (connection?.staged ?? connection)?.clientId ?? "",
+    issuer: settings?.issuer ?? "",
+    clientId: settings?.clientId ?? "",
     clientSecret: "",
-    groupsClaim: (connection?.staged ?? connection)?.groupsClaim || "groups",
-    defaultRole: connection?.defaultRole ?? TenantRole.VIEWER,
+    saml: {
+      metadataUrl: "",
+      metadataXml: "",
+      signRequests: saml?.signRequests ?? true,
+      wantEncrypted: saml?.wantEncrypted ?? false,
+      allowIdpInitiated: saml?.allowIdpInitiated ?? false,
+      emailAttribute: saml?.emailAttribute ?? "",
+      nameAttribute: saml?.nameAttribute ?? "",
+    },
+    groupsClaim: settings?.groupsClaim || "groups",
+    defaultRole: connection?.defaultRole ?? "viewer",
     mappings: (connection?.groupMappings ?? []).map((mapping, key) => ({
       key,
       group: mapping.group,
@@ -29,13 +55,11 @@ export function formOf(connection: SsoConnection | undefined): SsoForm {
   };
 }
 
-/** The form as fields of a request. */
+/** The form as fields of a request: of its type alone. */
 export function fieldsOf(form: SsoForm) {
   return {
     name: form.name.trim(),
-    issuer: form.issuer.trim(),
-    clientId: form.clientId.trim(),
-    clientSecret: form.clientSecret,
+    ...(form.type === SsoType.SAML ? { saml: samlOf(form.saml) } : oidcOf(form)),
     groupsClaim: form.groupsClaim.trim(),
     defaultRole: form.defaultRole,
     groupMappings: form.mappings
@@ -44,8 +68,37 @@ export function fieldsOf(form: SsoForm) {
   };
 }
 
-/** The paths of an update: the secret only if a new one was typed. */
+function oidcOf(form: SsoForm) {
+  return { issuer: form.issuer.trim(), clientId: form.clientId.trim(), clientSecret: form.clientSecret };
+}
+
+function samlOf(saml: SamlForm) {
+  return {
+    ...saml,
+    metadataUrl: saml.metadataUrl.trim(),
+    metadataXml: saml.metadataXml.trim(),
+    emailAttribute: saml.emailAttribute.trim(),
+    nameAttribute: saml.nameAttribute.trim(),
+  };
+}
+
+const samlPaths = [
+  "saml.sign_requests",
+  "saml.want_encrypted",
+  "saml.allow_idp_initiated",
+  "saml.email_attribute",
+  "saml.name_attribute",
+];
+
+/** The paths of an update: a secret, or metadata, only if it was typed. */
 export function maskOf(form: SsoForm): string[] {
-  const paths = ["name", "issuer", "client_id", "groups_claim", "default_role", "group_mappings"];
+  const paths = ["name", "groups_claim", "default_role", "group_mappings"];
+  if (form.type === SsoType.SAML) {
+    paths.push(...samlPaths);
+    if (form.saml.metadataUrl.trim()) paths.push("saml.metadata_url");
+    if (form.saml.metadataXml.trim()) paths.push("saml.metadata_xml");
+    return paths;
+  }
+  paths.push("issuer", "client_id");
   return form.clientSecret ? [...paths, "client_secret"] : paths;
 }

@@ -5,13 +5,15 @@ import { Badge } from "~/components/ui/badge";
 import { Banner } from "~/components/ui/banner";
 import { Button } from "~/components/ui/button";
 import { Facts } from "~/components/ui/card";
+import { Choice } from "~/components/ui/choice";
 import { Code } from "~/components/ui/code";
 import { CopyButton } from "~/components/ui/copy";
+import { Field } from "~/components/ui/field";
 import { Time } from "~/components/ui/time";
-import { roleNames } from "~/data/access";
+import { roleName } from "~/data/access";
 import { admin } from "~/data/admin";
 import { useChange } from "~/data/admin-queries";
-import type { SsoConnection, SsoTest } from "~/gen/corvo/cloud/v1/sso_pb";
+import { type SsoConnection, type SsoTest, SsoType } from "~/gen/corvo/cloud/v1/sso_pb";
 import { dateOf } from "~/lib/proto-time";
 import { Step } from "./step";
 
@@ -121,7 +123,7 @@ function TestResult({ test }: { test: SsoTest }) {
               "none"
             ),
           },
-          { label: "Role", value: roleNames[test.role] },
+          { label: "Role", value: roleName(test.role) },
         ]}
       />
     </div>
@@ -155,29 +157,63 @@ function useRefreshAfterTrial(tenant: string, lastTest: SsoTest | undefined) {
   };
 }
 
-/** What to configure at the provider, and where users of the tenant start. */
-export function ProviderCard({
-  redirectUri,
-  loginUrl,
-  registered,
-}: {
+interface ProviderCardProps {
+  connection: SsoConnection | undefined;
   redirectUri: string;
   loginUrl: string;
-  registered: boolean;
-}) {
+  type: SsoType;
+  /** Undefined once there is a connection: its type stays. */
+  onType: ((type: SsoType) => void) | undefined;
+}
+
+const protocols = [
+  { value: String(SsoType.OIDC), label: "OpenID Connect" },
+  { value: String(SsoType.SAML), label: "SAML 2.0" },
+];
+
+/** What to configure at the provider, and where users of the tenant start. */
+export function ProviderCard({ connection, redirectUri, loginUrl, type, onType }: ProviderCardProps) {
+  const saml = type === SsoType.SAML;
+  const details = connection?.samlDetails;
   return (
     <Step
       number={1}
-      progress={registered ? "done" : "now"}
+      progress={connection ? "done" : "now"}
       title="Register Corvo with your provider"
-      description="Create a web application with OpenID Connect and the authorization code flow. Works with Okta, Entra ID, Google, Keycloak and others."
+      description={
+        saml
+          ? "Create a SAML 2.0 application. Works with Okta, Entra ID, Google, Keycloak, JumpCloud and others."
+          : "Create a web application with OpenID Connect and the authorization code flow. Works with Okta, Entra ID, Google, Keycloak and others."
+      }
     >
-      <Facts
-        items={[
-          { label: "Redirect URI", value: <Copyable text={redirectUri} /> },
-          { label: "Sign-in page", value: <Copyable text={loginUrl} /> },
-        ]}
-      />
+      <div className="flex flex-col gap-4">
+        {onType ? (
+          <Field label="Protocol" className="sm:w-1/2">
+            <Choice options={protocols} value={String(type)} onChange={(value) => onType(Number(value))} />
+          </Field>
+        ) : null}
+        {!saml ? (
+          <Facts
+            items={[
+              { label: "Redirect URI", value: <Copyable text={redirectUri} /> },
+              { label: "Sign-in page", value: <Copyable text={loginUrl} /> },
+            ]}
+          />
+        ) : details ? (
+          <Facts
+            items={[
+              { label: "Entity ID", value: <Copyable text={details.spEntityId} /> },
+              { label: "ACS URL", value: <Copyable text={details.acsUrl} /> },
+              { label: "Metadata", value: <Copyable text={details.spMetadataUrl} /> },
+              { label: "Sign-in page", value: <Copyable text={loginUrl} /> },
+            ]}
+          />
+        ) : (
+          <p className="text-13 text-ink-2">
+            Create the connection below. Its entity ID and ACS URL for your provider then appear here.
+          </p>
+        )}
+      </div>
     </Step>
   );
 }

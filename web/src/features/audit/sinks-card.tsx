@@ -1,0 +1,148 @@
+import { useQuery } from "@tanstack/react-query";
+import { Send, Trash2 } from "lucide-react";
+import { lazy, Suspense, useState } from "react";
+import { Problem } from "~/components/problem";
+import { Badge } from "~/components/ui/badge";
+import { Button } from "~/components/ui/button";
+import { Card } from "~/components/ui/card";
+import { type Column, Table } from "~/components/ui/table";
+import { Time } from "~/components/ui/time";
+import type { Access } from "~/data/access";
+import { admin } from "~/data/admin";
+import { adminReads, useChange } from "~/data/admin-queries";
+import { placeOf } from "~/features/audit/sinks";
+import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
+import { type AuditSink, AuditSinkState } from "~/gen/corvo/cloud/v1/audit_pb";
+import { count } from "~/lib/numbers";
+import { dateOf } from "~/lib/proto-time";
+
+const Confirm = lazy(() => import("~/components/confirm"));
+
+/** Where the log is sent. There is nothing to show for a tenant that has no sink. */
+export function SinksCard({ tenant, access }: { tenant: string; access: Access }) {
+  const blocked = access.blocked(Permission.AUDIT_UPDATE);
+  const sinks = useQuery(adminReads.auditSinks(tenant));
+  const [deleting, setDeleting] = useState<AuditSink>();
+  const test = useChange(tenant, (sink: AuditSink) => tested(tenant, sink), {
+    done: (sink) => `Test event delivered to ${sink.name}`,
+  });
+  const turn = useChange(tenant, (sink: AuditSink) =>
+    admin.audit.updateAuditSink({
+      tenant,
+      sinkId: sink.id,
+      enabled: !sink.enabled,
+      updateMask: { paths: ["enabled"] },
+    }),
+  );
+  const remove = useChange(tenant, (sink: AuditSink) =>
+    admin.audit.deleteAuditSink({ tenant, sinkId: sink.id }),
+  );
+  if (sinks.error) return <Problem error={sinks.error} onRetry={() => void sinks.refetch()} />;
+  if (!sinks.data?.length) return null;
+  return (
+    <Card flush title="Sinks">
+      <Table
+        label="audit sinks"
+        rows={sinks.data}
+        rowKey={(sink) => sink.id}
+        columns={[
+          ...columns,
+          {
+            id: "actions",
+            header: "",
+            align: "right",
+            cell: (sink) => (
+              <span className="flex justify-end gap-1">
+                <Button
+                  size="sm"
+                  icon={<Send aria-hidden />}
+                  blockedBecause={blocked}
+                  busy={test.isPending && test.variables === sink}
+                  onClick={() => test.mutate(sink)}
+                >
+                  Send test event
+                </Button>
+                <Button size="sm" blockedBecause={blocked} onClick={() => turn.mutate(sink)}>
+                  {sink.enabled ? "Disable" : "Enable"}
+                </Button>
+                <Button
+                  size="sm"
+                  icon={<Trash2 aria-hidden />}
+                  blockedBecause={blocked}
+                  aria-label={`Delete sink ${sink.name}`}
+                  onClick={() => setDeleting(sink)}
+                >
+                  Delete
+                </Button>
+              </span>
+            ),
+          },
+        ]}
+      />
+      <Suspense>
+        {deleting ? (
+          <Confirm
+            title={`Delete sink ${deleting.name}?`}
+            confirmLabel="Delete sink"
+            onConfirm={() => remove.mutateAsync(deleting)}
+            onClose={() => setDeleting(undefined)}
+          >
+            Entries are no longer sent to {placeOf(deleting)}. What has arrived there stays.
+          </Confirm>
+        ) : null}
+      </Suspense>
+    </Card>
+  );
+}
+
+async function tested(tenant: string, sink: AuditSink): Promise<AuditSink> {
+  const answer = await admin.audit.testAuditSink({ tenant, sinkId: sink.id });
+  if (!answer.delivered) throw new Error(answer.problem);
+  return sink;
+}
+
+const columns: Column<AuditSink>[] = [
+  {
+    id: "name",
+    header: "Name",
+    phone: "title",
+    cell: (sink) => (
+      <span className="flex min-w-0 flex-col">
+        <span className="font-medium wrap-anywhere">{sink.name}</span>
+        <span className="text-12 text-ink-3 wrap-anywhere">{placeOf(sink)}</span>
+      </span>
+    ),
+  },
+  {
+    id: "state",
+    header: "State",
+    phone: "corner",
+    cell: (sink) => <State sink={sink} />,
+  },
+  {
+    id: "sent",
+    header: "Sent",
+    cell: (sink) => (
+      <span className="whitespace-nowrap">
+        {count(Number(sink.sentSeq))} of {count(Number(sink.latestSeq))}
+      </span>
+    ),
+  },
+];
+
+function State({ sink }: { sink: AuditSink }) {
+  switch (sink.state) {
+    case AuditSinkState.DISABLED:
+      return <Badge>Disabled</Badge>;
+    case AuditSinkState.FAILING:
+      return (
+        <span className="flex min-w-0 flex-col items-start gap-0.5">
+          <Badge tone="warn">Failing</Badge>
+          <span className="text-12 text-ink-2 wrap-anywhere">
+            since <Time at={dateOf(sink.failingSince)} />: {sink.lastError}
+          </span>
+        </span>
+      );
+  }
+  return <Badge tone="ok">Active</Badge>;
+}
