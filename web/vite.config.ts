@@ -46,11 +46,14 @@ const listParts =
 const shared = /\/src\/(lib|data|gen|components)\/|\/node_modules\/(lossless-json|lucide-react)\//;
 // The dialogs of all pages together are smaller than one page.
 const dialogs = /\/src\/(features\/.*-dialog|components\/(confirm|shell|queues))/;
+// What pages and dialogs about roles read and write; most pages have neither.
+const principals = /\/src\/(gen\/.*\/(principal|review|role)_pb|data\/principal|components\/access)/;
 const groups = [
   { name: "libraries", test: libraries, priority: 50 },
   { name: ofFirstPage("base"), debugName: "base", priority: 40 },
   { name: "popups", test: dialogParts, priority: 31 },
   { name: "lists", test: listParts, priority: 30 },
+  { name: "principals", test: principals, priority: 25 },
   { name: "shared", test: shared, priority: 20, minShareCount: 2 },
   { name: "dialogs", test: dialogs, priority: 10 },
 ];

@@ -60,6 +60,7 @@ export async function seed(service: Service, mail: MailServer, provider: Identit
   });
   const production = await keys(service, control);
   await people(service, mail, control, viewer);
+  await rights(control);
   const { work, ...jobs } = await jobsOf(production);
   await signOn(control, "acme", provider);
   await signOn(new Control(service.url, await signUp(service, mail, owner, "initech")), "initech", provider);
@@ -91,13 +92,13 @@ async function keys(service: Service, control: Control): Promise<Tenant> {
   const jobs = (namespaces: string[], ...roles: string[]) => ({
     kind: "KEY_KIND_JOBS",
     namespaces,
-    roles: roles.map((role) => `NAMESPACE_ROLE_${role}`),
+    roles,
   });
-  const shop = await create("shop backend", jobs(["production"], "PRODUCER", "WORKER"));
-  const operator = await create("on-call tooling", jobs(["production"], "OPERATOR"));
-  await create("staging workers", { ...jobs(["staging"], "WORKER"), expiresAt: inDays(30) });
-  await create("terraform", { kind: "KEY_KIND_MANAGEMENT", tenantRole: "TENANT_ROLE_ADMIN", expiresAt: inDays(90) });
-  const old = await create("first prototype", jobs(["sandbox"], "PRODUCER", "WORKER"));
+  const shop = await create("shop backend", jobs(["production"], "producer", "worker"));
+  const operator = await create("on-call tooling", jobs(["production"], "operator"));
+  await create("staging workers", { ...jobs(["staging"], "worker"), expiresAt: inDays(30) });
+  await create("terraform", { kind: "KEY_KIND_MANAGEMENT", roles: ["admin"], expiresAt: inDays(90) });
+  const old = await create("first prototype", jobs(["sandbox"], "producer", "worker"));
   await control.call("ApiKeyService/RotateApiKey", { tenant: "acme", keyId: shop.apiKey.id, overlapSeconds: 86_400 });
   await control.call("ApiKeyService/RevokeApiKey", { tenant: "acme", keyId: old.apiKey.id });
   const tenant = new Tenant(`${service.url}/t/acme`, operator.secret);
@@ -111,19 +112,39 @@ async function keys(service: Service, control: Control): Promise<Tenant> {
 async function people(service: Service, mail: MailServer, control: Control, viewer: string): Promise<void> {
   const anybody = new Control(service.url);
   const invite = (email: string, role: string) =>
-    control.call("MemberService/CreateInvitation", { tenant: "acme", email, role: `TENANT_ROLE_${role}` });
+    control.call("MemberService/CreateInvitation", { tenant: "acme", email, roles: [role] });
   for (const [email, role, name] of [
-    ["grace@acme.example", "ADMIN", "Grace Hopper"],
-    ["linus@acme.example", "DEVELOPER", "Linus Pauling"],
-    [viewer, "VIEWER", "Vera Rubin"],
-    ["barbara.liskov.platform-engineering@acme.example", "AUDITOR", ""],
+    ["grace@acme.example", "admin", "Grace Hopper"],
+    ["linus@acme.example", "developer", "Linus Pauling"],
+    [viewer, "viewer", "Vera Rubin"],
+    ["barbara.liskov.platform-engineering@acme.example", "auditor", ""],
   ] as const) {
     await invite(email, role);
     const token = tokenOf(MailServer.link(await mail.next(email, /join/i)));
     await anybody.call("MemberService/AcceptInvitation", { token, name });
   }
-  await invite("katherine@acme.example", "DEVELOPER");
-  await invite("contractor@partner.example", "VIEWER");
+  await invite("katherine@acme.example", "developer");
+  await invite("contractor@partner.example", "viewer");
+}
+
+/** A group, a role of the tenant's own, and roles in single namespaces and queues. */
+async function rights(control: Control): Promise<void> {
+  const tenant = "acme";
+  const { members } = await control.call<{ members: { userId: string; email: string }[] }>("MemberService/ListMembers", { tenant });
+  const idOf = (email: string) => members.find((member) => member.email === email)?.userId;
+  const { group } = await control.call<{ group: { id: string } }>("GroupService/CreateGroup", { tenant, name: "On call", description: "Whoever has the pager this week" });
+  await control.call("GroupService/AddGroupMembers", { tenant, groupId: group.id, userIds: [idOf("grace@acme.example"), idOf("linus@acme.example")] });
+  await control.call("RoleService/CreateRole", {
+    tenant,
+    name: "night shift",
+    description: "Retries and pauses, changes nothing else",
+    permissions: ["job.read", "job.list", "job.retry", "queue.read", "queue.pause"],
+  });
+  const give = (principalId: string | undefined, role: string, scope: object) =>
+    control.call("RoleService/CreateRoleBinding", { tenant, principalId, role, scope });
+  await give(group.id, "night shift", { namespace: "production" });
+  await give(idOf("barbara.liskov.platform-engineering@acme.example"), "operator", { namespace: "production", queues: "emails.*" });
+  await control.call("ServiceAccountService/CreateServiceAccount", { tenant, name: "old importer", description: "Replaced in spring" });
 }
 
 async function signOn(control: Control, tenant: string, provider: IdentityProvider): Promise<void> {
@@ -135,10 +156,10 @@ async function signOn(control: Control, tenant: string, provider: IdentityProvid
     clientSecret: provider.clientSecret,
     groupsClaim: "groups",
     groupMappings: [
-      { group: "engineering", role: "TENANT_ROLE_DEVELOPER" },
-      { group: "on-call", role: "TENANT_ROLE_ADMIN" },
+      { group: "engineering", role: "developer" },
+      { group: "on-call", role: "admin" },
     ],
-    defaultRole: "TENANT_ROLE_VIEWER",
+    defaultRole: "viewer",
   });
 }
 

@@ -3,13 +3,15 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Proc } from "./process.ts";
+import { freePort, Proc } from "./process.ts";
 
 export interface ServiceOptions {
   /** Empty: SQLite in the data folder. */
   database?: string;
   /** Empty: the service's own mailbox. */
   smtpPort?: number;
+  /** A name of this machine in the public URL: passkeys belong to names. Empty: its address. */
+  host?: string;
 }
 
 export class Service {
@@ -27,6 +29,11 @@ export class Service {
     // half a second is no leader's end here, and journeys are not about elections.
     const args = ["up", "--heartbeat", "2s", "--listen", "127.0.0.1:0", "--data", join(dir, "data"), "--env-file", file];
     if (options.database) args.push("--database", options.database);
+    if (options.host) {
+      const port = await freePort();
+      args.splice(args.indexOf("127.0.0.1:0"), 1, `127.0.0.1:${port}`);
+      args.push("--public-url", `http://${options.host}:${port}`);
+    }
     if (options.smtpPort) args.push("--smtp", `127.0.0.1:${options.smtpPort}`);
     const proc = Proc.start("corvo-cloud up", binary("corvo-cloud"), args);
     const text = await proc.waitFor("being ready", async () => readFileSync(file, "utf8"));

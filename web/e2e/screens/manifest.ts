@@ -56,7 +56,7 @@ async function newcomer({ service, mail }: Stage): Promise<string> {
 
 async function invitation({ mail, seed }: Stage): Promise<string> {
   const email = `guest-${++newcomers}@example.com`;
-  await seed.control.call("MemberService/CreateInvitation", { tenant: seed.tenant, email, role: "TENANT_ROLE_VIEWER" });
+  await seed.control.call("MemberService/CreateInvitation", { tenant: seed.tenant, email, roles: ["viewer"] });
   return MailServer.link(await mail.next(email, /join/i));
 }
 
@@ -66,7 +66,7 @@ async function invitationOfAnAccount(stage: Stage): Promise<string> {
   const name = `settled-${++newcomers}`;
   const token = tokenOf(await signUpLink(service, mail, `${name}@example.com`, name));
   await new Control(service.url).call("SignupService/Confirm", { token });
-  await seed.control.call("MemberService/CreateInvitation", { tenant: seed.tenant, email: `${name}@example.com`, role: "TENANT_ROLE_VIEWER" });
+  await seed.control.call("MemberService/CreateInvitation", { tenant: seed.tenant, email: `${name}@example.com`, roles: ["viewer"] });
   return MailServer.link(await mail.next(`${name}@example.com`, /join/i));
 }
 
@@ -87,6 +87,24 @@ async function newKey(page: Page): Promise<void> {
   await page.getByRole("button", { name: "New key" }).first().click();
   await page.getByLabel("Name", { exact: true }).fill("image workers");
 }
+
+/** A change of a role that somebody has. */
+async function editRole(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "Edit night shift" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByRole("checkbox", { name: "job.cancel" }).check();
+  await dialog.getByRole("checkbox", { name: "queue.pause" }).uncheck();
+}
+
+async function idOf({ seed }: Stage, email: string): Promise<string> {
+  const { members } = await seed.control.call<{ members: { userId: string; email: string }[] }>("MemberService/ListMembers", { tenant: seed.tenant });
+  return members.find((member) => member.email === email)?.userId ?? "";
+}
+
+const explained = async (stage: Stage) =>
+  `/acme/settings/access?tab=explain&what=job.retry&namespace=production&who=${await idOf(stage, "grace@acme.example")}`;
+const tested = async (stage: Stage) =>
+  `/acme/settings/access?tab=test&namespace=production&queue=emails.send&who=${await idOf(stage, "barbara.liskov.platform-engineering@acme.example")}`;
 
 /** Of a round before: pictures are taken at a desk, then on a phone. */
 async function discardStaged(page: Page): Promise<void> {
@@ -207,6 +225,10 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
       shows: "wasn't requested in this browser",
     },
   ],
+  signinVerify: [
+    { name: "signin-verify-nobody", as: "nobody", path: "/signin/verify", shows: "Confirm it's you", refused: true },
+  ],
+  device: [{ name: "device", as: "owner", path: "/device", shows: "Enter the code that your terminal shows" }],
   invite: [
     { name: "invite", as: "nobody", path: invitation, shows: "Join acme", refused: true },
     { name: "invite-has-account", as: "nobody", path: invitationOfAnAccount, shows: "already has an account", refused: true },
@@ -347,6 +369,7 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     },
     { name: "keys-rotate", as: "owner", path: `${busy}/keys`, shows: "Rotate secret", act: click("Rotate on-call tooling"), screenful: true },
     { name: "keys-revoke", as: "owner", path: `${busy}/keys`, shows: "Revoke on-call tooling?", act: click("Revoke on-call tooling"), screenful: true },
+    { name: "keys-rights", as: "owner", path: `${busy}/keys`, shows: "In production", act: click("What on-call tooling can do"), screenful: true },
     { name: "viewer-keys", as: "viewer", path: `${busy}/keys`, shows: /can't see API keys/i },
   ],
   namespaces: [
@@ -362,14 +385,49 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     { name: "members-invite", as: "owner", path: "/acme/settings/members", shows: "Send invitation", act: click("Invite"), screenful: true },
     { name: "members-remove", as: "owner", path: "/acme/settings/members", shows: "Remove linus@acme.example?", act: click("Remove linus@acme.example"), screenful: true },
     {
-      name: "members-role",
+      name: "members-roles",
       as: "owner",
       path: "/acme/settings/members",
-      shows: "Change role",
-      act: (page) => page.getByLabel("Role of linus@acme.example").selectOption({ label: "Viewer" }).then(() => undefined),
+      shows: "Save roles",
+      act: click("Change roles of linus@acme.example"),
       screenful: true,
     },
+    { name: "members-access", as: "owner", path: "/acme/settings/members", shows: "Give a role", act: click("Access of linus@acme.example"), screenful: true },
     { name: "viewer-members", as: "viewer", path: "/acme/settings/members", shows: "grace@acme.example" },
+  ],
+  serviceAccounts: [
+    { name: "service-accounts-empty", as: "owner", path: "/globex/settings/service-accounts", shows: /service account/i },
+    { name: "service-accounts", as: "owner", path: "/acme/settings/service-accounts", shows: "old importer" },
+    { name: "service-accounts-new", as: "owner", path: "/acme/settings/service-accounts", shows: "Everything but deleting", act: click("New service account"), screenful: true },
+    { name: "service-accounts-keys", as: "owner", path: "/acme/settings/service-accounts", shows: "Keys of shop backend", act: click("Keys of shop backend"), screenful: true },
+    { name: "service-accounts-access", as: "owner", path: "/acme/settings/service-accounts", shows: "in production", act: click("Access of shop backend"), screenful: true },
+    { name: "service-accounts-delete", as: "owner", path: "/acme/settings/service-accounts", shows: "Delete and revoke keys", act: click("Delete shop backend"), screenful: true },
+    { name: "viewer-service-accounts", as: "viewer", path: "/acme/settings/service-accounts", shows: /can't see service accounts/i },
+  ],
+  groups: [
+    { name: "groups-empty", as: "owner", path: "/globex/settings/groups", shows: "No groups yet" },
+    { name: "groups", as: "owner", path: "/acme/settings/groups", shows: "On call" },
+    { name: "groups-people", as: "owner", path: "/acme/settings/groups", shows: "grace@acme.example", act: click("Members of On call"), screenful: true },
+    { name: "groups-access", as: "owner", path: "/acme/settings/groups", shows: "in production", act: click("Access of On call"), screenful: true },
+    { name: "viewer-groups", as: "viewer", path: "/acme/settings/groups", shows: /can't see groups/i },
+  ],
+  roles: [
+    { name: "roles", as: "owner", path: "/acme/settings/roles", shows: "night shift" },
+    { name: "roles-view", as: "owner", path: "/acme/settings/roles", shows: "Who has it", act: click("What Developer allows"), screenful: true },
+    { name: "roles-edit", as: "owner", path: "/acme/settings/roles", shows: "Gained:", act: editRole, screenful: true },
+    { name: "viewer-roles", as: "viewer", path: "/acme/settings/roles", shows: /can't see roles/i },
+  ],
+  access: [
+    { name: "access", as: "owner", path: "/acme/settings/access", shows: "grace@acme.example" },
+    { name: "access-unused", as: "owner", path: "/acme/settings/access?show=unused", shows: "Everything was used in the last 90 days" },
+    { name: "access-who-can", as: "owner", path: "/acme/settings/access?tab=explain&what=job.retry&namespace=production", shows: "By roles" },
+    { name: "access-explain", as: "owner", path: explained, shows: "through the group On call" },
+    { name: "access-test", as: "owner", path: tested, shows: /of \d+ permissions/ },
+    { name: "viewer-access", as: "viewer", path: "/acme/settings/access", shows: /can't review access/i },
+  ],
+  account: [
+    { name: "account", as: "owner", path: "/acme/settings/account", shows: "No second factors yet" },
+    { name: "account-app", as: "owner", path: "/acme/settings/account", shows: "No camera?", act: click("Add app"), screenful: true },
   ],
   sso: [
     { name: "sso-empty", as: "owner", path: "/globex/settings/sso", shows: "Client secret" },

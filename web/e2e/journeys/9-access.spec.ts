@@ -1,0 +1,99 @@
+// Who may do what: roles, service accounts, groups, and the questions about them.
+import { readFileSync } from "node:fs";
+import { demoOwner, expect, test } from "./fixtures.ts";
+
+test("a role of one's own is given to a service account in one queue, and its key can do that alone", async ({ owner: page, service, demo }) => {
+  await demo.enqueue("bills", {});
+  await page.goto(`${service.url}/demo/settings/roles`);
+  await page.getByRole("button", { name: "New role" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name", { exact: true }).fill("pauser");
+  await dialog.getByLabel("Find a permission").fill("queue.");
+  await dialog.getByRole("checkbox", { name: "queue.read" }).check();
+  await dialog.getByRole("checkbox", { name: "queue.pause" }).check();
+  await dialog.getByRole("button", { name: "Create role" }).click();
+  await expect(page.getByRole("row").filter({ hasText: "pauser" })).toBeVisible();
+
+  await page.goto(`${service.url}/demo/settings/service-accounts`);
+  await page.getByRole("button", { name: "New service account" }).first().click();
+  await dialog.getByLabel("Name", { exact: true }).fill("night watch");
+  await dialog.getByRole("button", { name: "Create service account" }).click();
+  await page.getByRole("button", { name: "Access of night watch" }).click();
+  await dialog.getByLabel("Role", { exact: true }).selectOption({ label: "pauser" });
+  await dialog.getByLabel("Namespace", { exact: true }).selectOption({ label: "default" });
+  await dialog.getByLabel("Queues", { exact: true }).fill("bills");
+  await dialog.getByRole("button", { name: "Give role" }).click();
+  await expect(dialog.getByRole("list", { name: "Roles" })).toContainText("pauser in queues bills of default");
+  await dialog.getByRole("button", { name: "Close" }).last().click();
+
+  await page.getByRole("button", { name: "Keys of night watch" }).click();
+  await dialog.getByRole("button", { name: "New key" }).click();
+  await dialog.getByLabel("Name", { exact: true }).fill("watch 1");
+  await dialog.getByRole("button", { name: "Create key" }).click();
+  const key = (await page.getByRole("region", { name: "API key" }).innerText()).trim();
+  await page.getByRole("button", { name: "I saved this key" }).click();
+  const pause = async (queue: string) =>
+    (await fetch(`${demo.url}/api/v1/queues/${queue}/pause`, { method: "POST", headers: { "X-API-Key": key, "X-Corvo-Namespace": "default" } })).status;
+  expect(await pause("bills")).toBe(200);
+  expect(await pause("team")).toBeGreaterThanOrEqual(403);
+
+  // Disabled, its keys end; enabled, they work again.
+  await page.getByRole("button", { name: "Disable night watch" }).click();
+  await expect(page.getByRole("row").filter({ hasText: "night watch" })).toContainText("disabled");
+  await expect.poll(() => pause("bills")).toBeGreaterThanOrEqual(401);
+  await page.getByRole("button", { name: "Enable night watch" }).click();
+  await expect.poll(() => pause("bills")).toBe(200);
+
+  // Before it is saved, a change of the role says whom it concerns.
+  await page.goto(`${service.url}/demo/settings/roles`);
+  await page.getByRole("button", { name: "Edit pauser" }).click();
+  await dialog.getByRole("checkbox", { name: "queue.pause" }).uncheck();
+  await expect(dialog.getByText("Lost:")).toContainText("queue.pause");
+  await expect(dialog.getByText("night watch")).toBeVisible();
+  await dialog.getByRole("button", { name: "Save role" }).click();
+  await expect.poll(() => pause("bills")).toBeGreaterThanOrEqual(403);
+
+  await page.goto(`${service.url}/demo/settings/service-accounts`);
+  await page.getByRole("button", { name: "Delete night watch" }).click();
+  await dialog.getByRole("textbox").fill("night watch");
+  await dialog.getByRole("button", { name: "Delete and revoke keys" }).click();
+  await expect(page.getByRole("row").filter({ hasText: "night watch" })).toHaveCount(0);
+});
+
+test("a group gives its roles, and the review says who has what and why", async ({ owner: page, service }) => {
+  await page.goto(`${service.url}/demo/settings/groups`);
+  await page.getByRole("button", { name: "New group" }).first().click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name", { exact: true }).fill("pager");
+  await dialog.getByRole("button", { name: "Create group" }).click();
+  await page.getByRole("button", { name: "Members of pager" }).click();
+  await dialog.getByRole("combobox", { name: "Add a member" }).fill(demoOwner);
+  await page.getByRole("option", { name: demoOwner }).click();
+  await dialog.getByRole("button", { name: "Add", exact: true }).click();
+  await expect(dialog.getByRole("list", { name: "Members" })).toContainText(demoOwner);
+  await dialog.getByRole("button", { name: "Close" }).last().click();
+  await page.getByRole("button", { name: "Access of pager" }).click();
+  await dialog.getByLabel("Role", { exact: true }).selectOption({ label: "Operator" });
+  await dialog.getByRole("button", { name: "Give role" }).click();
+  await expect(dialog.getByRole("list", { name: "Roles" })).toContainText("Operator in the whole tenant");
+  await dialog.getByRole("button", { name: "Close" }).last().click();
+
+  await page.goto(`${service.url}/demo/settings/access`);
+  const row = page.getByRole("row").filter({ hasText: demoOwner }).first();
+  await expect(row).toContainText("owner");
+  await expect(row).toContainText("in pager");
+  const file = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Download CSV" }).click();
+  expect(readFileSync(await (await file).path(), "utf8")).toMatch(new RegExp(`^user,usr_[0-9A-Z]+,${demoOwner},`, "m"));
+
+  await page.getByRole("tab", { name: "Explain" }).click();
+  await page.getByRole("combobox", { name: "Permission" }).fill("job.retry");
+  await page.getByRole("option", { name: /^job\.retry/ }).click();
+  await expect(page.getByRole("row").filter({ hasText: demoOwner })).toContainText("pager");
+  await page.getByRole("combobox", { name: "Who" }).fill(demoOwner);
+  await page.getByRole("option", { name: new RegExp(demoOwner) }).click();
+  await expect(page.getByRole("status").filter({ hasText: "Yes:" })).toContainText("job.retry");
+  await expect(page.getByText("through the group pager")).toBeVisible();
+  await page.getByRole("tab", { name: "Test as" }).click();
+  await expect(page.getByRole("listitem").filter({ hasText: "tenant.delete" }).getByLabel("allowed:", { exact: true })).toBeVisible();
+});
