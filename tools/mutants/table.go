@@ -9,6 +9,8 @@ type mutation struct {
 }
 
 const (
+	may                    = "internal/edge/queue/may.go"
+	redact                 = "internal/edge/queue/redact.go"
 	sequence               = "internal/engine/state/sequence.go"
 	deletebudget           = "internal/engine/state/deletebudget.go"
 	enqueue                = "internal/engine/state/enqueue.go"
@@ -223,4 +225,18 @@ var mutations = []mutation{
 	{"events are cut that nobody has read", feedRead, "at.last > k.Read", "at.first > k.Read"},
 	{"more bytes of events are kept", feedRead, "behind < k.Bytes ||", "behind < 2*k.Bytes ||"},
 	{"older events are kept", feedRead, "at.Now >= now-int64(k.Age)", "at.Now >= now-2*int64(k.Age)"},
+
+	// Who may do what in which queue.
+	{"a queue that is named is anybody's", may, "\tif c.Rights.Queue(p, queue) {", "\tif true {"},
+	{"what one knows nothing of is forbidden, not missing", may, "case c.knows(queue):", "case true:"},
+	{"a job is acted on whatever its queue", may, "return c.mayOn(p, h.Queue, errNoJob(id))", "_ = h\n\treturn nil"},
+	{"later steps are for any queue", may, "for i := range in.Chain.Steps {", "for i := range in.Chain.Steps[:0] {"},
+	{"the step after a failure is for any queue", may, "if in.Chain.OnFailure != nil {", "if false {"},
+	{"the step at the end is for any queue", may, "if in.Chain.OnExit != nil {", "if false {"},
+	{"a job waits for one of which its producer knows nothing", may, "case !c.knows(h.Queue):", "case h.Queue == \"\":"},
+	{"the second queue of a fetch is anybody's", may, "for _, q := range queues {", "for _, q := range queues[:1] {"},
+	{"the callback of a batch is for any queue", may, "\tif queue == \"\" {", "\tif true {"},
+	{"a checkpoint is shown to everybody", redact, "v.Payload, v.Progress, v.Checkpoint, v.Result = nil, nil, nil, nil", "v.Payload, v.Progress, v.Result = nil, nil, nil"},
+	{"a backtrace is shown to everybody", redact, "v.Errors[i].Error, v.Errors[i].Backtrace = \"\", \"\"", "v.Errors[i].Error = \"\""},
+	{"nobody is told that something is hidden", redact, "\tv.Redacted = true\n}\n\nfunc (c *Caller) redactRow", "}\n\nfunc (c *Caller) redactRow"},
 }

@@ -75,7 +75,7 @@ func (d *desk) followPage(t *testing.T, name string, blocks []block) {
 			script += fmt.Sprintf("echo '%s%d'\n%s\n", mark, i, d.example(t, name, b.body))
 		}
 	}
-	if programs != 1 {
+	if programs != 1 && name != "audit" { // The Go client works with jobs.
 		t.Errorf("%d programs on the page, want one", programs)
 	}
 	out := d.bash(t, script)

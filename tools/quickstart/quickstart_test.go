@@ -94,6 +94,22 @@ func TestArchitecture_PageDoesWhatItSays(t *testing.T) {
 	}
 }
 
+func TestAccess_PageDoesWhatItSays(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts the whole service")
+	}
+	root, shell := page(t, "access", 4)
+	desk := newDesk(t, root)
+	desk.startService()
+	out := desk.bash(t, "set -euo pipefail\n. .run/env\nexport CORVO_ENDPOINT CORVO_TOKEN CORVO_URL\n"+strings.Join(shell, "\n"))
+	for _, want := range []string{"job.enqueue", "On call", `"status":"pending"`, "FORBIDDEN", "sms", `"reason":"No: mailer has job.enqueue, but not`, "demo@corvo.localhost"} {
+		if !strings.Contains(strings.ReplaceAll(out, `": `, `":`), want) {
+			t.Errorf("no %s in the output:\n%s", want, out)
+		}
+	}
+}
+
 // The pages' addresses are replaced by free ones; everything else is run unchanged.
 func TestOperations_PageDoesWhatItSays(t *testing.T) {
 	t.Parallel()
