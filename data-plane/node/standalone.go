@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/server"
@@ -226,12 +226,7 @@ func (c cellKeys) LookupKey(id string) (server.Key, bool, error) {
 	}
 	k := server.Key{
 		Grants: celladmin.GrantsFrom(rec), Owner: rec.GetPrincipalId(), Revoked: rec.GetRevoked(),
-		Namespaces: make(map[string]job.Namespace), Default: aloneNamespace, Bound: len(rec.GetCidrs()) > 0,
-	}
-	for _, text := range rec.GetCidrs() {
-		if p, err := netip.ParsePrefix(text); err == nil {
-			k.Prefixes = append(k.Prefixes, p)
-		}
+		Namespaces: make(map[string]job.Namespace), Default: aloneNamespace, Networks: clientnet.NetworksOf(rec.GetCidrs()),
 	}
 	for i, d := range rec.GetDigests() {
 		if ends := rec.GetDigestEndsNs(); i < len(ends) && ends[i] != 0 && time.Now().UnixNano() >= ends[i] {

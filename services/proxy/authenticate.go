@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"net/http"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -36,7 +35,7 @@ type caller struct {
 	// here is what the caller may do in the namespace.
 	here permission.Here
 	// from is where a key's call came from, if its record says from where it counts.
-	from      netip.Addr
+	from      string
 	tenant    *cellv1.Tenant
 	namespace *cellv1.Namespace
 	digest    [sha256.Size]byte // Of a key.
@@ -60,14 +59,8 @@ type client struct {
 	proxies clientnet.Proxies
 }
 
-// addr is the zero address if it cannot be told, which is in no prefix.
-func (c client) addr() netip.Addr {
-	a, err := netip.ParseAddr(c.proxies.Client(c.r))
-	if err != nil {
-		return netip.Addr{}
-	}
-	return a.Unmap().WithZone("")
-}
+// addr is what Networks compares; what cannot be told is in no network.
+func (c client) addr() string { return c.proxies.Client(c.r) }
 
 // authenticate checks the key or token in r, that the address names the same
 // tenant, and the namespace asked for. It reads memory only. What is unknown may be
@@ -162,9 +155,9 @@ func (s *snapshot) lookup(cred shown, now time.Time) (caller, *keyRecord, *tenan
 		return caller{}, nil, nil, refuseBadKey
 	}
 	// From here on the caller holds the secret.
-	from := netip.Addr{}
-	if rec.bound {
-		if from = cred.client.addr(); !rec.countsFrom(from) {
+	from := ""
+	if rec.networks.Limited() {
+		if from = cred.client.addr(); !rec.networks.Has(from) {
 			return caller{}, nil, nil, refuseAddress
 		}
 	}
@@ -262,7 +255,7 @@ func (s *snapshot) keyStillAllowed(c *caller, now time.Time) bool {
 		if !slices.Contains(rec.digests[:], c.digest) || rec.proto.GetTenantId() != c.key.GetTenantId() || rec.proto.GetPrincipalId() != c.owner {
 			return false
 		}
-		if here := rec.here(c.namespace.GetId()); !same(here, c.here) || rec.bound && !rec.countsFrom(c.from) {
+		if here := rec.here(c.namespace.GetId()); !same(here, c.here) || !rec.networks.Has(c.from) {
 			return false
 		}
 	}

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -441,7 +440,7 @@ func TestKey_CountsFromItsAddressesAlone(t *testing.T) {
 		want  int
 	}{
 		"any": {nil, 200}, "its own": {[]string{"10.0.0.0/8", "127.0.0.1/32"}, 200}, "another": {[]string{"10.0.0.0/8"}, 403},
-		"the other protocol": {[]string{"::/0"}, 403}, "unreadable": {[]string{"127.0.0.1"}, 403},
+		"the other protocol": {[]string{"::/0"}, 403}, "one address": {[]string{"127.0.0.1"}, 200}, "unreadable": {[]string{"127.0.0.1/33"}, 403},
 	} {
 		bind(c.cidrs...)
 		got := r.ask(r.http1, "GET", "/api/v1/queues", "", both(withKey(r.acme.key), header("X-Forwarded-For", "10.0.0.1")))
@@ -517,7 +516,7 @@ func TestKey_ChangedGrantsAndAddressesEndItsCalls(t *testing.T) {
 	tenant, changes := newTenant(t, "acme", 1)
 	changes = append(changes, keyChange(tenant.record))
 	first := new(snapshot).with(changes, 1)
-	from := netip.MustParseAddr("10.0.0.1")
+	from := "10.0.0.1"
 	for name, c := range map[string]struct {
 		change func(*cellv1.Key)
 		stays  bool

@@ -3,12 +3,12 @@ package proxy
 import (
 	"crypto/sha256"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
@@ -42,9 +42,8 @@ type keyRecord struct {
 	whole permission.Here
 	named bool
 	first []string // See celladmin.FirstNamespaces.
-	// bound: the key counts from the prefixes alone.
-	bound    bool
-	prefixes []netip.Prefix
+	// networks are those from which the key counts.
+	networks clientnet.Networks
 }
 
 // here is what the key may do in a namespace.
@@ -53,11 +52,6 @@ func (r *keyRecord) here(namespaceID string) permission.Here {
 		return r.grants.At(namespaceID)
 	}
 	return r.whole
-}
-
-// countsFrom reports whether a bound key counts from an address.
-func (r *keyRecord) countsFrom(a netip.Addr) bool {
-	return slices.ContainsFunc(r.prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // until is when a secret of the key ends, by itself or with the key.
@@ -100,14 +94,9 @@ func newKeyRecord(k *cellv1.Key) *keyRecord {
 	if k.GetNotAfterNs() != 0 {
 		rec.notAfter = time.Unix(0, k.GetNotAfterNs())
 	}
-	rec.grants, rec.first, rec.bound = celladmin.GrantsFrom(k), celladmin.FirstNamespaces(k), len(k.GetCidrs()) > 0
+	rec.grants, rec.first, rec.networks = celladmin.GrantsFrom(k), celladmin.FirstNamespaces(k), clientnet.NetworksOf(k.GetCidrs())
 	rec.named = slices.ContainsFunc(rec.grants, func(g permission.Grant) bool { return len(g.Namespaces) > 0 })
 	rec.whole = rec.grants.At("") // No namespace has this id.
-	for _, text := range k.GetCidrs() {
-		if p, err := netip.ParsePrefix(text); err == nil {
-			rec.prefixes = append(rec.prefixes, p)
-		}
-	}
 	return rec
 }
 

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 )
 
 var (
@@ -89,7 +88,7 @@ func (g *gate) byKey(ctx context.Context, text string, bare access.Caller) (acce
 		}
 		return access.Caller{}, errBadKey
 	}
-	if !fromNetwork(k.CIDRs, bare.Peer) {
+	if !clientnet.NetworksOf(k.CIDRs).Has(bare.Peer) {
 		return access.Caller{}, errWrongNetwork
 	}
 	return g.asKey(ctx, k, t, bare)
@@ -99,15 +98,6 @@ func (g *gate) byKey(ctx context.Context, text string, bare access.Caller) (acce
 func opensAPI(kind cloudv1.KeyKind, written apikey.Kind) bool {
 	return kind == cloudv1.KeyKind_KEY_KIND_MANAGEMENT && written == apikey.Management ||
 		kind == cloudv1.KeyKind_KEY_KIND_PERSONAL && written == apikey.Personal
-}
-
-// fromNetwork reports whether a peer is in one of a key's networks; none of them is any.
-func fromNetwork(cidrs []string, peer string) bool {
-	a, err := netip.ParseAddr(peer)
-	return len(cidrs) == 0 || err == nil && slices.ContainsFunc(cidrs, func(text string) bool {
-		p, err := netip.ParsePrefix(text)
-		return err == nil && p.Contains(a.Unmap())
-	})
 }
 
 // usedEvery is how exactly the last use of a key is known: a write per request would be a

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
@@ -56,7 +56,7 @@ func checkKey(k store.Key, now time.Time) error {
 		}
 	}
 	for i, c := range k.CIDRs {
-		if _, err := netip.ParsePrefix(c); err != nil {
+		if _, ok := clientnet.Network(c); !ok {
 			add(fmt.Sprintf("cidrs[%d]", i), "must be a network such as 203.0.113.0/24 or 2001:db8::/32, or a single address")
 		}
 	}
@@ -204,35 +204,19 @@ func withinCallersKey(ctx context.Context, tx *store.Tx, c access.Caller, k stor
 	if !by.ExpiresAt.IsZero() && (k.ExpiresAt.IsZero() || k.ExpiresAt.After(by.ExpiresAt)) {
 		return fault.InvalidField("expires_at", "can't be later than the end of the key that makes this call, %s", by.ExpiresAt.UTC().Format(timeForm))
 	}
-	if len(by.CIDRs) > 0 && (len(k.CIDRs) == 0 || slices.ContainsFunc(k.CIDRs, func(n string) bool { return !inNetworks(by.CIDRs, n) })) {
+	if !clientnet.NetworksOf(by.CIDRs).Covers(clientnet.NetworksOf(k.CIDRs)) {
 		return fault.InvalidField("cidrs", "must be within the networks of the key that makes this call: %s", strings.Join(by.CIDRs, ", "))
 	}
 	return nil
 }
 
-// inNetworks reports whether a network lies in one of some.
-func inNetworks(in []string, network string) bool {
-	n, err := netip.ParsePrefix(network)
-	return err == nil && slices.ContainsFunc(in, func(text string) bool {
-		p, err := netip.ParsePrefix(text)
-		return err == nil && p.Bits() <= n.Bits() && p.Contains(n.Addr())
-	})
-}
-
-// networks writes networks in their one form: the address's other bits are zero, and a
-// single address is a network of one. What is none stays as it is, to be refused.
+// networks writes networks in their one form, without repetition. What is none stays as it
+// is, to be refused.
 func networks(texts []string) []string {
 	out := make([]string, 0, len(texts))
 	for _, text := range texts {
-		p, err := netip.ParsePrefix(text)
-		if a, single := netip.ParseAddr(text); single == nil && a.Zone() == "" {
-			p, err = netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
-		}
-		if err == nil && !p.Addr().Is4In6() {
-			text = p.Masked().String()
-		}
-		if !slices.Contains(out, text) {
-			out = append(out, text)
+		if form, _ := clientnet.Network(text); !slices.Contains(out, form) {
+			out = append(out, form)
 		}
 	}
 	return out

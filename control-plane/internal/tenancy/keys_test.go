@@ -140,6 +140,7 @@ func TestCreateApiKey_RefusesFieldByField(t *testing.T) {
 		"an unknown permission":            {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, Permissions: []string{"job.rule"}}, "permissions[0]"},
 		"no pattern":                       {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, Queues: []string{"*a"}}, "queues[0]"},
 		"no network":                       {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, Cidrs: []string{"10.0.0.0/40"}}, "cidrs[0]"},
+		"IPv4 as IPv6":                     {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, Cidrs: []string{"::ffff:10.0.0.0/104"}}, "cidrs[0]"},
 		"ended before it begins":           {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, ExpiresAt: timestamppb.New(w.now)}, "expires_at"},
 		"ends beyond what a cell can tell": {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, ExpiresAt: timestamppb.New(time.Date(2290, 1, 1, 0, 0, 0, 0, time.UTC))}, "expires_at"},
 		"no time":                          {&cloudv1.CreateApiKeyRequest{Name: "a", Kind: jobsKind, Roles: worker, ExpiresAt: &timestamppb.Timestamp{Nanos: -1}}, "expires_at"},

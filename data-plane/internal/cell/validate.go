@@ -3,10 +3,10 @@ package cell
 import (
 	"fmt"
 	"math"
-	"net/netip"
 	"slices"
 	"strings"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/retention"
@@ -204,8 +204,8 @@ func (p *problems) cidrs(list []string) {
 		return
 	}
 	for i, text := range list {
-		prefix, err := netip.ParsePrefix(text)
-		p.require(err == nil && prefix.Masked().String() == text && !prefix.Addr().Is4In6(), fmt.Sprintf("key.cidrs[%d]", i),
+		form, ok := clientnet.Network(text)
+		p.require(ok && form == text, fmt.Sprintf("key.cidrs[%d]", i),
 			"must be a canonical prefix such as 10.1.0.0/16, 10.0.0.7/32 or 2001:db8::/48")
 		p.require(!slices.Contains(list[:i], text), fmt.Sprintf("key.cidrs[%d]", i), "is listed twice")
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"regexp"
 	"slices"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/terraform-provider/internal/cloud"
 )
@@ -69,29 +69,17 @@ func (networkForm) ValidateString(_ context.Context, req validator.StringRequest
 	if req.ConfigValue.IsNull() || req.ConfigValue.IsUnknown() {
 		return
 	}
-	if _, ok := network(req.ConfigValue.ValueString()); !ok {
+	if _, ok := clientnet.Network(req.ConfigValue.ValueString()); !ok {
 		resp.Diagnostics.AddAttributeError(req.Path, "Not a network",
 			fmt.Sprintf("%q must be a network such as 203.0.113.0/24 or 2001:db8::/32, or a single address.", req.ConfigValue.ValueString()))
 	}
-}
-
-// network is the one form of a network, as the service writes it.
-func network(text string) (string, bool) {
-	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
-		return netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()).String(), true
-	}
-	p, err := netip.ParsePrefix(text)
-	if err != nil {
-		return text, false
-	}
-	return p.Masked().String(), true
 }
 
 // networksAsWritten keeps the user's way of writing networks as long as they are the same.
 func networksAsWritten(got []string, prior types.Set) types.Set {
 	var meant []string
 	for _, text := range toStrings(prior) {
-		form, _ := network(text)
+		form, _ := clientnet.Network(text)
 		meant = append(meant, form)
 	}
 	is := slices.Clone(got)

@@ -7,14 +7,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/browser"
+	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
@@ -133,9 +132,8 @@ type Key struct {
 	Owner    string
 	NotAfter time.Time // Zero: never expires.
 	Revoked  bool
-	// Prefixes are where the key counts from, if Bound.
-	Bound    bool
-	Prefixes []netip.Prefix
+	// Networks are those from which the key counts.
+	Networks clientnet.Networks
 }
 
 // Keys looks keys up in memory.
@@ -213,19 +211,13 @@ func (k *KeyAuth) check(parsed apikey.Key, peer string) (Key, error) {
 	for i := range key.Digests {
 		match |= subtle.ConstantTimeCompare(digest[:], key.Digests[i][:])
 	}
-	if found && match == 1 && !key.countsFrom(peer) {
+	if found && match == 1 && !key.Networks.Has(peer) {
 		return Key{}, fault.New(fault.Forbidden, "FORBIDDEN", "this API key can't be used from this address: it is limited to certain networks")
 	}
 	if !found || match != 1 || key.Revoked || (!key.NotAfter.IsZero() && k.now().After(key.NotAfter)) {
 		return Key{}, errBadKey()
 	}
 	return key, nil
-}
-
-// countsFrom reports whether the key may be used from an address.
-func (k *Key) countsFrom(peer string) bool {
-	a, err := netip.ParseAddr(peer)
-	return !k.Bound || err == nil && slices.ContainsFunc(k.Prefixes, func(p netip.Prefix) bool { return p.Contains(a.Unmap().WithZone("")) })
 }
 
 func errNoNamespace() error {
