@@ -86,13 +86,6 @@ func (c Caller) MayIn(p permission.Permission, namespaceID string) bool {
 	return c.Rights.Grants.Namespace(p, namespaceID)
 }
 
-// SomewhereIn reports whether the caller has the permission in a queue of the namespace at
-// least.
-func (c Caller) SomewhereIn(p permission.Permission, namespaceID string) bool {
-	here := c.Rights.Grants.At(namespaceID)
-	return here.Somewhere(p)
-}
-
 // Enters reports whether the caller gets past the gate of a call: what is of the tenant must
 // be held in all of it, and anything else somewhere, for its use case asks where.
 func (c Caller) Enters(p cloudv1.Permission) bool {

@@ -19,7 +19,6 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/scim"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
-	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 const (
@@ -179,32 +178,20 @@ func (s *Service) room(ctx context.Context, tx *store.Tx, c store.Connection) er
 // wants into its groups.
 func mayGiveAll(ctx context.Context, tx *store.Tx, c store.Connection) error {
 	reader := rights.NewReader(tx, c.TenantID)
-	var grants permission.Grants
-	given := []string{c.DefaultRole}
-	for _, m := range c.GroupMappings {
-		given = append(given, string(m.Role))
+	given, err := reader.GivenBy(ctx, c)
+	if err != nil {
+		return err
 	}
-	for _, id := range given {
-		if id == "" {
-			continue
-		}
-		role, err := reader.Role(ctx, id)
-		if err != nil {
-			return err
-		}
-		grants = append(grants, role.Grant("", ""))
-	}
+	grants := rights.InTenant(given)
 	for g, err := range groupsOf(ctx, tx, c) {
 		if err != nil {
 			return err
 		}
-		held, err := reader.Held(ctx, g.ID)
+		bound, err := reader.Bound(ctx, g.ID)
 		if err != nil {
 			return err
 		}
-		for _, h := range held {
-			grants = append(grants, h.Grant())
-		}
+		grants = append(grants, bound...)
 	}
 	return principals.MayGive(access.From(ctx), grants, "whoever is in the groups of "+c.Name)
 }

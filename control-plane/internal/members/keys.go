@@ -17,7 +17,6 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
-	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 )
@@ -98,11 +97,7 @@ func mayRevoke(ctx context.Context, tx *store.Tx, k store.Key) error {
 	if !strings.HasPrefix(k.OwnerID, string(ids.ServiceAccount)) {
 		return nil
 	}
-	may, err := rights.OfKey(ctx, tx, k)
-	if err != nil {
-		return err
-	}
-	return principals.MayGive(access.From(ctx), may.Grants, "the key "+k.Name)
+	return principals.MayEndKey(ctx, tx, k)
 }
 
 // mayInvite refuses a key whose maker is no longer a member: it could invite them back.

@@ -15,7 +15,6 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 // shownAccount is a service account with what is shown of it.
@@ -147,13 +146,9 @@ func (s *Service) ListServiceAccounts(ctx context.Context, r *cloudv1.ListServic
 
 // mayHoldAccount refuses to change a machine that can do more than the caller.
 func mayHoldAccount(ctx context.Context, tx *store.Tx, a store.ServiceAccount) error {
-	held, err := rights.NewReader(tx, a.TenantID).Held(ctx, a.ID)
+	grants, err := rights.NewReader(tx, a.TenantID).Bound(ctx, a.ID)
 	if err != nil {
 		return err
-	}
-	var grants permission.Grants
-	for _, h := range held {
-		grants = append(grants, h.Grant())
 	}
 	return MayGive(access.From(ctx), grants, "the service account "+a.Name)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
@@ -154,13 +155,32 @@ func (s *Service) CreateRoleBinding(ctx context.Context, r *cloudv1.CreateRoleBi
 		}
 		named, err := s.give(ctx, tx, b)
 		res.RoleBinding = BindingMessage(named)
-		return err
+		if err != nil {
+			return err
+		}
+		return fits(ctx, tx, b)
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.settled(ctx)
 	return res, nil
+}
+
+// fits refuses a role in one place more than a cell takes for one key: the account's keys
+// would work in some of its places only.
+func fits(ctx context.Context, tx *store.Tx, b store.Binding) error {
+	if !strings.HasPrefix(b.PrincipalID, string(ids.ServiceAccount)) {
+		return nil
+	}
+	bound, err := rights.NewReader(tx, b.TenantID).Bound(ctx, b.PrincipalID)
+	if err != nil {
+		return err
+	}
+	if _, beyond := celladmin.Fit(bound); beyond != nil {
+		return fault.InvalidField("scope", "what this service account may do %s; give it the role in the whole tenant, or use another account", beyond)
+	}
+	return nil
 }
 
 // give writes a binding unless it is there.

@@ -25,6 +25,16 @@ func MayGive(c access.Caller, g permission.Grants, what string) error {
 		what, c.RolesText(), c.Tenant, missing(beyond))
 }
 
+// MayEndKey refuses to end a key that may do more than the caller: revoking stops its users.
+// A disabled service account counts with what it may do when it is enabled again.
+func MayEndKey(ctx context.Context, tx *store.Tx, k store.Key) error {
+	may, err := rights.NewReader(tx, k.TenantID).Bound(ctx, k.OwnerID)
+	if err != nil {
+		return err
+	}
+	return MayGive(access.From(ctx), may.Narrow(rights.Limit(k)), "the key "+k.Name)
+}
+
 // missing names some of what is lacked.
 func missing(beyond permission.Grants) string {
 	const shown = 3

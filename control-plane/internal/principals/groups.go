@@ -17,7 +17,6 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 // countedGroup is a group and how many members it has.
@@ -120,19 +119,11 @@ func changeable(ctx context.Context, tx *store.Tx, id string) (store.Group, erro
 	if g.ConnectionID != "" {
 		return g, fault.New(fault.Conflict, "GROUP_FROM_DIRECTORY", "the group %s is kept by the directory of connection %s; change it there", g.Name, g.ConnectionID)
 	}
-	grants, err := groupGrants(ctx, tx, g)
+	grants, err := rights.NewReader(tx, g.TenantID).Bound(ctx, g.ID)
 	if err != nil {
 		return g, err
 	}
 	return g, MayGive(access.From(ctx), grants, "the group "+g.Name)
-}
-
-func groupGrants(ctx context.Context, tx *store.Tx, g store.Group) (grants permission.Grants, _ error) {
-	held, err := rights.NewReader(tx, g.TenantID).Held(ctx, g.ID)
-	for _, h := range held {
-		grants = append(grants, h.Grant())
-	}
-	return grants, err
 }
 
 // UpdateGroup renames or describes.

@@ -2,6 +2,7 @@ package principals
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +12,10 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
@@ -95,6 +98,38 @@ func TestBindings_GiveARoleAtTheirPlaceAlone(t *testing.T) {
 		}
 		if st.allowed(t, bob.ID, "job.enqueue", "orders", "mail.welcome") {
 			t.Error("a role that was taken away still counts")
+		}
+	})
+}
+
+// A key's record holds so many places; what is beyond would be lost without a word.
+func TestBindings_OfAMachineFitIntoACell(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		st := newStage(t, w)
+		ctx := st.as(t, st.owner)
+		a, err := st.CreateServiceAccount(ctx, &cloudv1.CreateServiceAccountRequest{Name: "ci"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		give := func(n int) error {
+			_, err := st.CreateRoleBinding(ctx, &cloudv1.CreateRoleBindingRequest{
+				PrincipalId: a.GetServiceAccount().GetId(), Role: permission.RoleWorker, Scope: &cloudv1.Scope{Namespace: "orders", Queues: fmt.Sprintf("q%d", n)},
+			})
+			return err
+		}
+		for n := range celladmin.GrantQueuesMax {
+			if err := give(n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err = give(celladmin.GrantQueuesMax)
+		if f, ok := fault.As(err); !ok || len(f.Fields) != 1 || f.Fields[0].Name != "scope" {
+			t.Errorf("one place too many: %v", err)
+		}
+		res, err := st.ListRoleBindings(ctx, &cloudv1.ListRoleBindingsRequest{PrincipalId: a.GetServiceAccount().GetId(), PageSize: 100})
+		if err != nil || len(res.GetRoleBindings()) != celladmin.GrantQueuesMax {
+			t.Errorf("%d bindings, %v", len(res.GetRoleBindings()), err)
 		}
 	})
 }

@@ -229,7 +229,8 @@ func Key(k store.Key, grants permission.Grants) *cellv1.Key {
 	if out.Revoked {
 		return out
 	}
-	out.Grants, out.Cidrs = celladmin.GrantsOf(inCell(grants)), k.CIDRs
+	fit, _ := celladmin.Fit(grants) // What doesn't is refused where keys and bindings are made.
+	out.Grants, out.Cidrs = celladmin.GrantsOf(fit), k.CIDRs
 	if len(k.NamespaceIDs) > 0 {
 		out.DefaultNamespaceId = k.NamespaceIDs[0]
 	}
@@ -253,18 +254,6 @@ func cutText(s string, most int) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:most], "")
-}
-
-// inCell is what of some rights a cell needs and takes: nothing of the tenant's level, and no
-// more places than fit.
-func inCell(all permission.Grants) (fit permission.Grants) {
-	for _, g := range all {
-		g.Permissions = g.Permissions.At(permission.OfNamespace)
-		if next := append(slices.Clone(fit), g).Compact(); celladmin.CheckGrants(next) == nil {
-			fit = next
-		}
-	}
-	return fit
 }
 
 // grantsDigest tells whether a key may do something else than the cell was told.

@@ -144,6 +144,27 @@ func InTenant(roles []Role) (g permission.Grants) {
 	return g
 }
 
+// GivenBy are the roles that a connection gives people, by its default and its mapped groups,
+// each once.
+func (r *Reader) GivenBy(ctx context.Context, c store.Connection) (out []Role, _ error) {
+	given := []string{c.DefaultRole}
+	for _, m := range c.GroupMappings {
+		given = append(given, string(m.Role))
+	}
+	slices.Sort(given)
+	for _, id := range slices.Compact(given) {
+		if id == "" {
+			continue
+		}
+		role, err := r.Role(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, role)
+	}
+	return out, nil
+}
+
 // Held is a binding with its role.
 type Held struct {
 	store.Binding
@@ -207,6 +228,16 @@ func (r *Reader) Held(ctx context.Context, principalID string) ([]Held, error) {
 		held[i] = Held{b, role}
 	}
 	return held, nil
+}
+
+// Bound is what a principal's bindings give, those of a user's groups too. A disabled service
+// account has it when it is enabled again.
+func (r *Reader) Bound(ctx context.Context, principalID string) (g permission.Grants, _ error) {
+	held, err := r.Held(ctx, principalID)
+	for _, h := range held {
+		g = append(g, h.Grant())
+	}
+	return g, err
 }
 
 // Of is what a user or service account may do; a disabled one may do nothing.

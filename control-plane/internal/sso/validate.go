@@ -162,18 +162,11 @@ func resolveRoles(ctx context.Context, tx *store.Tx, c *store.Connection) error 
 
 // mayGrantAll holds every role that a connection gives against the caller's own rights.
 func mayGrantAll(ctx context.Context, tx *store.Tx, c store.Connection) error {
-	given := []string{c.DefaultRole}
-	for _, m := range c.GroupMappings {
-		given = append(given, string(m.Role))
+	given, err := rights.NewReader(tx, c.TenantID).GivenBy(ctx, c)
+	if err != nil {
+		return err
 	}
-	for _, id := range given {
-		if id == "" {
-			continue
-		}
-		r, err := rights.NewReader(tx, c.TenantID).Role(ctx, id)
-		if err != nil {
-			return err
-		}
+	for _, r := range given {
 		if err := principals.MayGive(access.From(ctx), rights.InTenant([]rights.Role{r}), "this connection gives people the role "+r.Name+", which"); err != nil {
 			return err
 		}

@@ -198,7 +198,7 @@ func (s *Service) RevokeApiKey(ctx context.Context, r *cloudv1.RevokeApiKeyReque
 		if err != nil || !k.RevokedAt.IsZero() {
 			return err
 		}
-		if err := mayEnd(ctx, tx, k); err != nil {
+		if err := principals.MayEndKey(ctx, tx, k); err != nil {
 			return err
 		}
 		return s.endKey(ctx, tx, &k, "")

@@ -15,6 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
@@ -171,24 +172,25 @@ func mayMake(ctx context.Context, tx *store.Tx, k store.Key) error {
 	if strings.HasPrefix(k.OwnerID, string(ids.User)) && k.OwnerID != c.UserID {
 		return fault.New(fault.Denied, "PERSONAL_KEY", "key %s is somebody's own: only they can change it, and you can revoke it", k.ID)
 	}
-	if err := mayEnd(ctx, tx, k); err != nil {
+	if err := principals.MayEndKey(ctx, tx, k); err != nil {
+		return err
+	}
+	if err := fits(ctx, tx, k); err != nil {
 		return err
 	}
 	return withinCallersKey(ctx, tx, c, k)
 }
 
-// mayEnd refuses to end a key that may do more than the caller: revoking stops its users. A
-// disabled service account counts with what it may do when it is enabled again.
-func mayEnd(ctx context.Context, tx *store.Tx, k store.Key) error {
-	held, err := rights.NewReader(tx, k.TenantID).Held(ctx, k.OwnerID)
+// fits refuses a key whose rights a cell would not take whole.
+func fits(ctx context.Context, tx *store.Tx, k store.Key) error {
+	may, err := rights.NewReader(tx, k.TenantID).Bound(ctx, k.OwnerID)
 	if err != nil {
 		return err
 	}
-	var grants permission.Grants
-	for _, h := range held {
-		grants = append(grants, h.Grant())
+	if _, beyond := celladmin.Fit(may.Narrow(rights.Limit(k))); beyond != nil {
+		return fault.InvalidField("owner", "what this key may do %s; narrow the key to fewer namespaces or queues, or give its owner roles in the whole tenant", beyond)
 	}
-	return principals.MayGive(access.From(ctx), grants.Narrow(rights.Limit(k)), "the key "+k.Name)
+	return nil
 }
 
 // withinCallersKey refuses a key that works longer, or from more networks, than the key that

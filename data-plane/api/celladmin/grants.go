@@ -43,6 +43,21 @@ func CheckGrants(grants permission.Grants) error {
 	return nil
 }
 
+// Fit is what of some rights a cell needs and takes: nothing of the tenant's level, and no
+// more places than fit. The error says which bound the rest exceeds.
+func Fit(all permission.Grants) (fit permission.Grants, err error) {
+	for _, g := range all {
+		g.Permissions = g.Permissions.At(permission.OfNamespace)
+		next := append(slices.Clone(fit), g).Compact()
+		if beyond := CheckGrants(next); beyond != nil {
+			err = beyond
+			continue
+		}
+		fit = next
+	}
+	return fit, err
+}
+
 // GrantsOf is grants as a key's record has them.
 func GrantsOf(grants permission.Grants) []*cellv1.Grant {
 	var out []*cellv1.Grant
