@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 )
@@ -132,6 +133,10 @@ func (s *Service) mint(c access.Caller, n store.Namespace, now time.Time, privat
 	here := c.Rights.Grants.At(n.ID)
 	if here.None() {
 		return nil, fault.Missing("namespace")
+	}
+	if _, err := identity.GrantsText(here); err != nil {
+		return nil, fault.New(fault.Conflict, "TOO_MANY_PLACES",
+			"you have roles in more than %d patterns of queues in namespace %s, which is more than a browser can show; ask for a role in the whole namespace", identity.PatternsMax, n.Name)
 	}
 	// As they are on the wire. A whole second would put a token of somebody who was just
 	// let in again before the moment that cut them off.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 )
 
@@ -63,6 +66,24 @@ func TestMintToken_SaysWhatTheRoleMayInOneNamespace(t *testing.T) {
 	c.UserID, c.KeyID = "", "key_000000000000"
 	_, err = w.MintToken(access.With(t.Context(), c), &cloudv1.MintTokenRequest{Namespace: "orders"})
 	refused(t, err, "KEY_NEEDS_NO_TOKEN")
+}
+
+func TestMintToken_SaysWhenThereAreMorePlacesThanTravel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	people := w.tenant(t, "acme", PlanFree)
+	n := w.namespaceFor(t, people(owner), "orders")
+	c := access.From(people(viewer))
+	c.Rights.Grants = nil
+	for i := range identity.PatternsMax + 1 {
+		c.Rights.Grants = append(c.Rights.Grants, permission.Grant{Permissions: permission.Of(permission.JobList), Namespaces: []string{n.GetId()}, Queues: []string{fmt.Sprintf("q%d", i)}})
+	}
+	_, err := w.MintToken(access.With(t.Context(), c), &cloudv1.MintTokenRequest{Namespace: "orders"})
+	refused(t, err, "TOO_MANY_PLACES")
+	c.Rights.Grants = c.Rights.Grants[1:]
+	if _, err := w.MintToken(access.With(t.Context(), c), &cloudv1.MintTokenRequest{Namespace: "orders"}); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestOwn_ASessionOfATenantsProviderIsValidThereOnly(t *testing.T) {
