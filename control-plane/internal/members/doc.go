@@ -6,9 +6,9 @@
 // is checked here is what the permission cannot say: nobody gives or takes away more than
 // they hold, and the last owner stays one.
 //
-// Whoever loses a role loses the keys that it took to make, unless they are kept on
-// purpose; and whoever was removed does not come back through the tenant's provider
-// before they are invited.
+// Whoever is removed loses their personal keys in the same step; keys of service accounts
+// that they made go on, are listed, and are revoked if that is asked for. Nobody who was
+// removed comes back through the tenant's provider before they are invited.
 //
 // Surprising: a member whose role comes from the groups of an identity provider cannot
 // be changed here, since the next sign-in would undo it. The refusal says so.
