@@ -252,3 +252,23 @@ func DeleteAuditSink(v store.AuditSink) Record {
 		},
 	}
 }
+
+func domain(v store.Domain) Target { return Target{"domain", v.ID, v.Name, v.TenantID} }
+
+// InsertDomain is not told to the cell, like all of domains.
+func InsertDomain(v store.Domain) Record { return record(domain(v), (*store.Tx).InsertDomain, v) }
+
+// UpdateDomain writes what people set, and whether it is verified.
+func UpdateDomain(v *store.Domain) Record {
+	return updated(domain(*v), &v.UpdatedAt, (*store.Tx).UpdateDomain, v)
+}
+
+// DeleteDomain releases a domain.
+func DeleteDomain(v store.Domain) Record {
+	return Record{
+		Target: domain(v),
+		write: func(ctx context.Context, tx *store.Tx, _ time.Time) error {
+			return tx.DeleteDomain(ctx, v.TenantID, v.ID)
+		},
+	}
+}

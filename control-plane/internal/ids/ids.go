@@ -29,6 +29,7 @@ const (
 	Signup     Kind = "sgn_"
 	Audit      Kind = "aud_"
 	AuditSink  Kind = "snk_"
+	Domain     Kind = "dom_"
 	Outbox     Kind = "out_"
 	Role       Kind = "role_"
 	Binding    Kind = "bnd_"

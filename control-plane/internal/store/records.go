@@ -385,6 +385,24 @@ type AuditSink struct {
 	Version      int64
 }
 
+// Domain is a name in DNS that a tenant claims.
+type Domain struct {
+	TenantID, ID, Name string
+	// Token is the random part of the TXT record. Everybody can read it there.
+	Token        string
+	ConnectionID string    // Empty: any enabled one of the tenant.
+	VerifiedAt   time.Time // Zero: not verified.
+	// MissingSince is when the record of a verified domain was first not there.
+	MissingSince time.Time
+	CheckedAt    time.Time
+	Problem      string // For people.
+	DueAt        time.Time
+	Attempts     int64 // Since DNS answered.
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	Version      int64
+}
+
 // AuditKey is a key that signs heads.
 type AuditKey struct {
 	Year      int64

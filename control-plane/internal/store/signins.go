@@ -189,12 +189,15 @@ func (t *Tx) UpdateConnection(ctx context.Context, v *Connection) error {
 	return connections.update(ctx, t.of(v.TenantID), v, &v.Version)
 }
 
-// DeleteConnection deletes its identities and its directory too.
+// DeleteConnection deletes its identities and its directory too. Domains that name it name none.
 func (t *Tx) DeleteConnection(ctx context.Context, tenantID, id string) error {
 	if _, err := t.GetConnection(ctx, tenantID, id); err != nil {
 		return err
 	}
 	if err := t.deleteDirectory(ctx, tenantID, id); err != nil {
+		return err
+	}
+	if _, err := t.of(tenantID).exec(ctx, "forget the connection", "UPDATE domains SET connection_id = '', version = version + 1 WHERE tenant_id = ? AND connection_id = ?", tenantID, id); err != nil {
 		return err
 	}
 	_, err := t.of(tenantID).exec(ctx, "delete identities", "DELETE FROM identities WHERE tenant_id = ? AND connection_id = ?", tenantID, id)

@@ -30,7 +30,7 @@ func fullTenants(t *testing.T, s store.Store) {
 				tx.InsertDirectoryUser(ctx, store.DirectoryUser{TenantID: tn, ConnectionID: "sso_" + x, UserID: "usr_" + x, UserName: x, NameKey: x, Active: true, CreatedAt: at(1), Version: 1}),
 				inDirectoryGroup(ctx, tx, tn, "grp_"+x, "usr_"+x), tx.PutDirectoryState(ctx, store.DirectoryState{TenantID: tn, ConnectionID: "sso_" + x, LastCallAt: at(1)}),
 				tx.InsertAudit(ctx, store.AuditEvent{TenantID: tn, ID: "aud_" + x, At: at(1)}), raised(ctx, tx, tn),
-				tx.InsertAuditSink(ctx, auditSink(tn, "snk_"+x)),
+				tx.InsertAuditSink(ctx, auditSink(tn, "snk_"+x)), tx.InsertDomain(ctx, domain(tn, "dom_"+x)),
 				tx.InsertAuditHead(ctx, store.AuditHead{TenantID: tn, Seq: 1, FirstSeq: 1, At: at(1)}),
 				tx.InsertAnswer(ctx, store.Answer{TenantID: tn, Principal: "usr_" + x, Method: "m", RequestID: "r", CreatedAt: at(1)}),
 				tx.InsertOutbox(ctx, outbox(tn, "out_"+x, at(1))),
@@ -52,6 +52,11 @@ func inDirectoryGroup(ctx context.Context, tx *store.Tx, tenantID, groupID, user
 func auditSink(tenantID, id string) store.AuditSink {
 	return store.AuditSink{TenantID: tenantID, ID: id, Name: "siem", Format: 1, Target: "{}", Secret: "sealed", Enabled: true, Sent: 1, SentAt: at(1), DueAt: at(2), Attempts: 3,
 		FailingSince: at(3), LastError: "refused", CreatedAt: at(1), UpdatedAt: at(1), Version: 1}
+}
+
+func domain(tenantID, id string) store.Domain {
+	return store.Domain{TenantID: tenantID, ID: id, Name: "example.com", Token: "t" + id, ConnectionID: "sso_x", MissingSince: at(4), CheckedAt: at(5), Problem: "gone",
+		DueAt: at(2), Attempts: 3, CreatedAt: at(1), UpdatedAt: at(1), Version: 1}
 }
 
 func raised(ctx context.Context, tx *store.Tx, tenantID string) error {
@@ -82,7 +87,11 @@ func TestIsolation_AForeignRecordIsNotThere(t *testing.T) {
 				_, getDirectoryState := tx.GetDirectoryState(ctx, as, "sso_b")
 				_, getSink := tx.GetAuditSink(ctx, as, "snk_b")
 				_, getChain := tx.GetAuditChain(ctx, "tn_b")
+				d := domain(as, "dom_b")
+				_, getDomain := tx.GetDomain(ctx, as, "dom_b")
+				_, getDomainByName := tx.GetDomainByName(ctx, "tn_b", "example.com")
 				for what, err := range map[string]error{
+					"GetDomain": getDomain, "GetDomainByName": getDomainByName, "UpdateDomain": tx.UpdateDomain(ctx, &d), "DeleteDomain": tx.DeleteDomain(ctx, as, "dom_b"), "NoteDomain": tx.NoteDomain(ctx, d),
 					"GetTenant": getTenant, "FindTenant": findTenant, "GetNamespace": getNamespace, "GetMembership": getMembership, "GetInvitation": getInvitation,
 					"GetKey": getKey, "GetConnection": getConnection, "GetIdentity": getIdentity, "GetAnswer": getAnswer, "GetAuditChain": getChain, "GetAuditSink": getSink, "GetScimToken": getToken, "GetDirectoryUser": getDirectoryUser, "GetDirectoryState": getDirectoryState,
 					"RevokeScimToken": tx.RevokeScimToken(ctx, as, "key_scim_b", at(9)), "UpdateAuditSink": tx.UpdateAuditSink(ctx, &sink),
@@ -116,7 +125,9 @@ func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
 			chained, _ := tx.AuditFrom(ctx, "tn_b", 0, 10)
 			heads, _ := tx.AuditHeads(ctx, "tn_b", 0, 9, 10)
 			sinks, _ := tx.ListAuditSinks(ctx, "tn_b")
-			wantEqual(t, "sinks of another tenant", len(sinks), 0)
+			domains, _ := tx.ListDomains(ctx, "tn_b")
+			owners, _ := tx.ReachableOwners(ctx, "tn_b", 9)
+			wantEqual(t, "sinks, domains and owners of another tenant", len(sinks)+len(domains)+len(owners), 0)
 			has, _ := tx.HasAudit(ctx, "tn_b", "aud_b")
 			wantEqual(t, "an entry of another tenant", has, false)
 			a, _ := tx.CountNamespaces(ctx, "tn_b")
@@ -124,7 +135,8 @@ func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
 			c, _ := tx.CountOwners(ctx, "tn_b")
 			wantEqual(t, "records of another tenant", len(namespaces)+len(members)+len(invitations)+len(keys)+len(mine)+len(connections)+len(audit)+len(chained)+len(heads)+a+b+c, 0)
 			for what, err := range map[string]error{
-				"InsertRole": tx.InsertRole(ctx, store.Role{TenantID: "tn_b", ID: "role_9", Name: "x"}), "DeleteRole": tx.DeleteRole(ctx, "tn_b", "role_b"),
+				"InsertDomain": tx.InsertDomain(ctx, domain("tn_b", "dom_9")),
+				"InsertRole":   tx.InsertRole(ctx, store.Role{TenantID: "tn_b", ID: "role_9", Name: "x"}), "DeleteRole": tx.DeleteRole(ctx, "tn_b", "role_b"),
 				"UpdateRole":           tx.UpdateRole(ctx, &store.Role{TenantID: "tn_b", ID: "role_b", Name: "x", Version: 1}),
 				"InsertServiceAccount": tx.InsertServiceAccount(ctx, store.ServiceAccount{TenantID: "tn_b", ID: "sa_9", Name: "x"}),
 				"UpdateServiceAccount": tx.UpdateServiceAccount(ctx, &store.ServiceAccount{TenantID: "tn_b", ID: "sa_b", Name: "x", Version: 1}),
@@ -182,11 +194,15 @@ func TestIsolation_OnlyTheServiceReadsAcrossTenants(t *testing.T) {
 			_, unsigned := tx.UnsignedAuditChains(ctx, at(9), 9)
 			_, dueSinks := tx.DueAuditSinks(ctx, at(9), 9)
 			_, aged := tx.AgedAuditChains(ctx, at(9), 9)
+			_, holder := tx.HolderOfDomain(ctx, "example.com")
+			_, dueDomains := tx.DueDomains(ctx, at(9), 9)
+			_, signIn := tx.FindDomainSignIn(ctx, "example.com")
 			for what, err := range map[string]error{
 				"GetTenantByName": byName, "ListTenants": tenants, "UnobservedTenants": unTenants, "UnobservedNamespaces": unNamespaces, "UnobservedKeys": unKeys,
 				"GetInvitationByDigest": byLink, "FindKey": findKey, "ListAccess": access, "GetSession": session, "DeleteSessionsOfUser": sessions, "DeleteSessionsOfUser of tn_b": sso,
 				"DeleteSessionsBefore": old, "DeleteAnswersBefore": answers, "ClaimOutbox": claim, "CountOutbox": count, "CountParked": parked,
 				"UnchainedAudit": unchained, "UnsignedAuditChains": unsigned, "AgedAuditChains": aged, "DueAuditSinks": dueSinks,
+				"HolderOfDomain": holder, "DueDomains": dueDomains, "FindDomainSignIn": signIn,
 				"TouchSession": tx.TouchSession(ctx, "sb", at(9), at(9)), "DeleteSession": tx.DeleteSession(ctx, "sb"),
 			} {
 				if err == nil || errors.Is(err, store.ErrNotFound) {
