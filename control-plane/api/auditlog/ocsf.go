@@ -31,7 +31,7 @@ var activities = map[int]map[string]int{
 	classAccount: {"create": 1, "enable": 2, "disable": 5, "delete": 6, "remove": 6},
 	classSignIn:  {"create": 1, "refuse": 1, "end": 2, "end_all": 2, "delete": 2},
 	classEntity: {
-		"create": 1, "read": 2, "update": 3, "rotate": 3, "switch": 3, "restore": 3, "set": 3, "delete": 4, "revoke": 4, "discard": 4, "enable": 8, "disable": 9,
+		"create": 1, "read": 2, "update": 3, "rotate": 3, "switch": 3, "restore": 3, "set": 3, "delete": 4, "revoke": 4, "discard": 4, "enable": 8, "verify": 8, "disable": 9, "unverify": 9,
 	},
 	classUserRight: {"create": 1, "update": 1, "delete": 2},
 	classGroup:     {"create": 6, "delete": 5, "add_member": 3, "remove_member": 4, "update": activityOther},
