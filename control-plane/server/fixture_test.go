@@ -42,6 +42,7 @@ func roles() (all []string) {
 // unlimited removes the rate limits, which the tests would exceed.
 func (s *stage) unlimited() {
 	s.signup.Limits, s.login.Limits, s.members.InvitationsPerHour, s.device.Limits = signup.Limits{}, ratelimit.EmailLimits{}, 0, device.Limits{}
+	s.domains.VerifiesPerMinute = 0
 }
 
 // fixture is a tenant with one of everything that a call can be about. Everything is made
@@ -334,6 +335,22 @@ func (p *fixture) auditSink(t testing.TB) string {
 	return v.ID
 }
 
+// domain is one that nobody has verified. It is the only one of its tenant.
+func (p *fixture) domain(t testing.TB) string {
+	v := store.Domain{TenantID: p.TenantID, ID: p.id(ids.Domain), Token: "token", CreatedAt: p.kit.Now(), UpdatedAt: p.kit.Now(), Version: 1}
+	v.Name = domainName(v.ID)
+	p.in(t, func(ctx context.Context, tx *store.Tx) error {
+		all, err := tx.ListDomains(ctx, p.TenantID)
+		for _, old := range all {
+			err = errors.Join(err, tx.DeleteDomain(ctx, p.TenantID, old.ID))
+		}
+		return errors.Join(err, tx.InsertDomain(ctx, v))
+	})
+	return v.ID
+}
+
+func domainName(id string) string { return strings.ToLower(id[len(id)-20:]) + ".example.com" }
+
 // siem takes whatever it is sent.
 func siem(t testing.TB) string {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -442,6 +459,22 @@ func builders() map[string]builder {
 		}),
 		"AuditService/TestAuditSink": about(func(t testing.TB, p *fixture) proto.Message {
 			return &cloudv1.TestAuditSinkRequest{SinkId: p.auditSink(t)}
+		}),
+		"DomainService/CreateDomain": plain(func(t testing.TB, p *fixture) proto.Message {
+			p.domain(t) // Takes those of before away.
+			return &cloudv1.CreateDomainRequest{Name: domainName(p.id(ids.Domain))}
+		}),
+		"DomainService/GetDomain":   about(func(t testing.TB, p *fixture) proto.Message { return &cloudv1.GetDomainRequest{DomainId: p.domain(t)} }),
+		"DomainService/FindSignIn":  plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.FindSignInRequest{Email: "ada@example.com"} }),
+		"DomainService/ListDomains": plain(func(testing.TB, *fixture) proto.Message { return new(cloudv1.ListDomainsRequest) }),
+		"DomainService/VerifyDomain": about(func(t testing.TB, p *fixture) proto.Message {
+			return &cloudv1.VerifyDomainRequest{DomainId: p.domain(t)}
+		}),
+		"DomainService/UpdateDomain": about(func(t testing.TB, p *fixture) proto.Message {
+			return &cloudv1.UpdateDomainRequest{DomainId: p.domain(t), UpdateMask: mask("connection_id")}
+		}),
+		"DomainService/DeleteDomain": about(func(t testing.TB, p *fixture) proto.Message {
+			return &cloudv1.DeleteDomainRequest{DomainId: p.domain(t)}
 		}),
 		"AuthService/GetCurrentIdentity": plain(func(testing.TB, *fixture) proto.Message {
 			return new(cloudv1.GetCurrentIdentityRequest)

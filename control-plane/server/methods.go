@@ -116,6 +116,14 @@ func (s *Server) methods() []server.Method {
 		server.Unary(cloudv1connect.DirectoryServiceCreateScimTokenProcedure, s.directory.CreateScimToken),
 		server.Unary(cloudv1connect.DirectoryServiceRevokeScimTokenProcedure, s.directory.RevokeScimToken),
 
+		server.Unary(cloudv1connect.DomainServiceCreateDomainProcedure, s.domains.CreateDomain),
+		server.Unary(cloudv1connect.DomainServiceGetDomainProcedure, s.domains.GetDomain),
+		server.Unary(cloudv1connect.DomainServiceListDomainsProcedure, s.domains.ListDomains),
+		server.Unary(cloudv1connect.DomainServiceVerifyDomainProcedure, s.domains.VerifyDomain),
+		server.Unary(cloudv1connect.DomainServiceUpdateDomainProcedure, s.domains.UpdateDomain),
+		server.Unary(cloudv1connect.DomainServiceDeleteDomainProcedure, s.domains.DeleteDomain),
+		server.Unary(cloudv1connect.DomainServiceFindSignInProcedure, s.domains.FindSignIn),
+
 		server.Unary(cloudv1connect.SsoServiceListSsoConnectionsProcedure, o.ListSsoConnections),
 		server.Unary(cloudv1connect.SsoServiceCreateSsoConnectionProcedure, o.CreateSsoConnection),
 		server.Unary(cloudv1connect.SsoServiceUpdateSsoConnectionProcedure, o.UpdateSsoConnection),

@@ -18,6 +18,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/auditing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/device"
 	"github.com/corvo-cloud/corvo/control-plane/internal/directory"
+	"github.com/corvo-cloud/corvo/control-plane/internal/domains"
 	"github.com/corvo-cloud/corvo/control-plane/internal/egress"
 	"github.com/corvo-cloud/corvo/control-plane/internal/factors"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
@@ -63,6 +64,9 @@ type Config struct {
 	// AllowPrivateIssuers lets identity providers and audit sinks be at private addresses: for
 	// development and for companies' own networks.
 	AllowPrivateIssuers bool
+	// DNS is the server that is asked for the records of tenants' domains, HOST or HOST:PORT;
+	// empty: the system's.
+	DNS string
 	// AllowSuperuser starts on PostgreSQL though row-level security does not bind the
 	// role: for a laptop.
 	AllowSuperuser bool
@@ -111,6 +115,7 @@ type Server struct {
 	principals *principals.Service
 	sso        *sso.Service
 	directory  *directory.Service
+	domains    *domains.Service
 	cells      []*celladmin.Client
 	loop       *reconcile.Loop
 	handler    http.Handler
@@ -185,6 +190,11 @@ func (s *Server) build(ctx context.Context) error {
 		},
 	})
 	s.directory = directory.New(s.kit)
+	dns, err := domains.NewResolver(s.config.DNS)
+	if err != nil {
+		return err
+	}
+	s.domains = domains.New(s.kit, dns)
 	handler, err := server.New(server.Options{
 		Kit: s.kit, Refusals: s.refusals, Methods: s.methods(), Browser: s.sso.Handler(), Directory: s.directory.Handler(), Console: s.config.Console,
 		Ready: s.checks(), Status: s.status, Peer: s.config.Peer,
@@ -286,6 +296,7 @@ func (s *Server) Run(ctx context.Context) error {
 	beats.Go(func() { s.beat(ctx) })
 	beats.Go(func() { s.refusals.Run(ctx) })
 	beats.Go(func() { s.sinks.Run(ctx) })
+	beats.Go(func() { s.domains.Run(ctx) })
 	beats.Go(s.followClocks(ctx)) // Before the first call to a cell.
 	s.loop.Run(ctx)
 	beats.Wait()

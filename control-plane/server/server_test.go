@@ -54,6 +54,7 @@ func newStageOn(t testing.TB, database string, edits ...func(*Config)) *stage {
 		MasterKeys:          [][]byte{seal.NewKey()},
 		Mail:                Mail{URL: "smtp://127.0.0.1:1", From: "Corvo <no-reply@corvo.test>"},
 		AllowPrivateIssuers: true,
+		DNS:                 "127.0.0.1:1", // Nobody answers.
 		Peer: func(*http.Request) string {
 			n := callers.Add(1)
 			return fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255)

@@ -88,6 +88,9 @@ type Config struct {
 	// AllowPrivateIssuers lets tenants' identity providers be at private addresses, which
 	// shows them what answers there.
 	AllowPrivateIssuers bool
+	// DNS is the server that is asked for the records of tenants' domains; empty: the
+	// system's.
+	DNS string
 	// Console is the built console.
 	Console fs.FS
 	Version string

@@ -117,6 +117,36 @@ func Invitation(to, tenant, role, invitedBy, link string, life time.Duration, no
 	})
 }
 
+// DomainRecordMissing warns that a domain will not be verified any more.
+func DomainRecordMissing(to, tenant, domain, txtName, txtValue, link string, until time.Time, life time.Duration, now time.Time) (Message, error) {
+	return compose(to, now.Add(life), content{
+		Subject: fmt.Sprintf("The DNS record of %s is missing", domain),
+		Title:   "The DNS record of " + domain + " is missing",
+		Intro: []string{
+			fmt.Sprintf("%s is a verified domain of %s, but its TXT record isn't in DNS any more. Add it again until %s; otherwise the domain stops being verified.",
+				domain, tenant, until.UTC().Format("2006-01-02 15:04 UTC")),
+			fmt.Sprintf("Name: %s", txtName),
+			fmt.Sprintf("Value: %s", txtValue),
+		},
+		Link: link, Label: "Open domains",
+		Outro: []string{"If you don't use this domain any more, delete it there."},
+	})
+}
+
+// DomainUnverified tells that a domain is not verified any more.
+func DomainUnverified(to, tenant, domain, why, link string, life time.Duration, now time.Time) (Message, error) {
+	return compose(to, now.Add(life), content{
+		Subject: fmt.Sprintf("%s isn't a verified domain any more", domain),
+		Title:   domain + " isn't verified any more",
+		Intro: []string{
+			fmt.Sprintf("%s stopped being a verified domain of %s: %s.", domain, tenant, why),
+			"People with an address of the domain aren't sent to your identity provider by their address any more. The sign-in URL of single sign-on still works.",
+		},
+		Link: link, Label: "Open domains",
+		Outro: []string{"To verify the domain again, add its TXT record and check it there."},
+	})
+}
+
 func compose(to string, expires time.Time, l content) (Message, error) {
 	if strings.ContainsFunc(l.Subject, isControl) {
 		return Message{}, fmt.Errorf("compose email: the subject has control characters")

@@ -75,6 +75,7 @@ It prints a line when it is ready. SIGTERM finishes running requests and exits.`
 	fs.StringVar(&f.Mail.URL, "smtp", "", "mail server, `HOST:PORT` or smtp(s)://[user:password@]host:port (env CORVO_SMTP)")
 	fs.StringVar(&f.Mail.From, "mail-from", "", "sender `ADDRESS` of emails")
 	fs.BoolVar(&f.AllowPrivateIssuers, "allow-private-issuers", false, "allow tenants' identity providers and audit sinks at private addresses")
+	fs.StringVar(&f.DNS, "dns", "", dnsUsage)
 	fs.StringVar(&f.proxies, "trusted-proxies", "", trustedProxiesUsage)
 	fs.StringVar(&f.cert, "tls-cert", "", "certificate, PEM `FILE`")
 	fs.StringVar(&f.key, "tls-key", "", "private key of the certificate, PEM `FILE`")
@@ -189,6 +190,8 @@ const (
 
 // orEnv is a flag's value, or else a variable's.
 func (s *session) orEnv(flag, name string) string { return cmp.Or(flag, s.proc.Env(name)) }
+
+const dnsUsage = "DNS server, `HOST[:PORT]`, that is asked for the TXT records of tenants' domains (default the system's)"
 
 const trustedProxiesUsage = "`ADDRESS,...` or prefixes of proxies in front whose X-Forwarded-For is believed (default none)"
 

@@ -75,6 +75,7 @@ jobs are never lost.`,
 	fs.StringVar(&f.MailFrom, "mail-from", "", "sender `ADDRESS` of emails; default no-reply at the host of --public-url")
 	fs.BoolVar(&f.mailbox, "mailbox", false, "keep emails in the built-in mailbox even if others can reach the service; nobody else gets them")
 	fs.BoolVar(&f.AllowPrivateIssuers, "allow-private-issuers", false, "allow tenants' identity providers at private addresses; always allowed on loopback")
+	fs.StringVar(&f.DNS, "dns", "", dnsUsage)
 	fs.StringVar(&f.envFile, "env-file", "", "write shell variables to `FILE` when ready")
 	fs.DurationVar(&f.SyncDelay, "sync-delay", 0, "development only: add this delay to every sync of the logs")
 	fs.DurationVar(&f.Heartbeat, "heartbeat", 0, "raft heartbeat and election timeout; 0 means the default")
