@@ -54,6 +54,7 @@ type idp struct {
 	// lastToken are the parameters of the last call of the token endpoint.
 	lastToken url.Values
 	down      bool
+	keysDown  bool
 }
 
 // grant is what a code stands for.
@@ -120,6 +121,10 @@ func (p *idp) serveKeys(w http.ResponseWriter, _ *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.keyReads++
+	if p.keysDown {
+		http.Error(w, "down", http.StatusServiceUnavailable)
+		return
+	}
 	p.write(w, jose.JSONWebKeySet{Keys: p.published})
 }
 

@@ -340,11 +340,30 @@ func TestKeys_AreReadAgainButNotForEver(t *testing.T) {
 	if n := b.idp.keyReads - before; n > keyFetchesBurst {
 		t.Errorf("the key set was read %d times for 10 unknown keys", n)
 	}
+	b.mustRefuse("sign in again in a minute") // Its key may be one that we have not read yet.
 	// What was read stays good meanwhile.
 	b.idp.with(func(p *idp) { p.sign = nil })
 	b.mustEnter()
 	b.idp.rotate("key-3")
 	b.Advance(keyFetchEvery)
+	b.mustEnter()
+}
+
+// Keys that can't be read say nothing about a token.
+func TestKeys_ThatCannotBeReadAreTheProvidersProblem(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, cloudtest.New(t))
+	b.enabled(nil)
+	b.mustEnter()
+	b.idp.rotate("key-2")
+	b.idp.with(func(p *idp) { p.keysDown = true })
+	br := b.browser()
+	page := br.login()
+	checkRefusal(t, br, page, "Can&#39;t read the provider&#39;s keys")
+	if page.Code != http.StatusBadGateway || strings.Contains(page.Body.String(), "signature") {
+		t.Errorf("without keys: %d\n%s", page.Code, page.Body)
+	}
+	b.idp.with(func(p *idp) { p.keysDown = false })
 	b.mustEnter()
 }
 

@@ -60,7 +60,10 @@ func (p *provider) verify(ctx context.Context, client *http.Client, token *oauth
 	})
 	id, err := verifier.Verify(ctx, raw)
 	if err != nil {
-		p := refused(err, "the provider's ID token isn't valid: %s", tokenFault(err))
+		p := keysProblem(err)
+		if p == nil {
+			p = refused(err, "the provider's ID token isn't valid: %s", tokenFault(err))
+		}
 		p.said = clip(err.Error())
 		return person{}, p
 	}
@@ -68,6 +71,20 @@ func (p *provider) verify(ctx context.Context, client *http.Client, token *oauth
 		return person{}, refused(err, "the provider's ID token isn't valid: %s", err)
 	}
 	return p.person(ctx, client, id, token, groupsClaim)
+}
+
+// keysProblem tells a token whose key could not be had from one with a bad signature; nil if
+// that isn't it. The library does not wrap the cause.
+func keysProblem(err error) *problem {
+	switch text := err.Error(); {
+	case strings.Contains(text, errKeysTooOften.Error()):
+		p := refused(err, "the provider's ID token isn't valid: its signature is by no key that is known here, and the provider's keys were read a moment ago; sign in again in a minute")
+		p.retryAfter = keyFetchEvery
+		return p
+	case strings.Contains(text, "fetching keys"):
+		return providerDown(err, "can't read the provider's keys (jwks_uri). Sign in again in a few minutes")
+	}
+	return nil
 }
 
 // tokenFault says what the library found, without what stands in the token.
