@@ -125,6 +125,7 @@ test-race: ## The short tests under the race detector (needs a C compiler).
 test-long: ## What is too long for make test: wrong clocks, kills, floods, years, planted bugs, every fuzz target (about an hour).
 	@cd services && CORVO_TEST_LONG=1 go test ./e2e/clocks -count=1 -timeout 20m
 	@$(MAKE) test-upgrade
+	@$(MAKE) test-keycloak
 	@cd services && CORVO_TEST_LONG=1 go test ./e2e -run TestDeleted_NoFile -count=1 -timeout 20m
 	@$(MAKE) year
 	@$(MAKE) test-catchup
@@ -138,6 +139,10 @@ test-long: ## What is too long for make test: wrong clocks, kills, floods, years
 .PHONY: test-upgrade
 test-upgrade: ## Two builds of corvo-cloud in one cell, upgraded and downgraded repeatedly (two minutes).
 	cd services && CORVO_TEST_LONG=1 go test ./e2e/upgrade -count=1 -v -timeout 20m
+
+.PHONY: test-keycloak
+test-keycloak: ## Sign in by OpenID Connect and SAML through a real Keycloak, fetched once (five minutes; needs Java 17, Maven and unzip).
+	@home=$$(tools/install-keycloak $(BIN)); cd services && CORVO_KEYCLOAK=$$home go test ./e2e/keycloak -count=1 -v -timeout 20m $(TEST_FLAGS)
 
 .PHONY: full-disk
 full-disk: ## Fill the disks of a cell, four file systems of 1 GiB (a minute; needs root to mount them, or is skipped).
