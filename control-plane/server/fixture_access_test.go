@@ -48,6 +48,22 @@ func accessBuilders() map[string]builder {
 		"ServiceAccountService/DeleteServiceAccount": about(func(t testing.TB, p *fixture) proto.Message {
 			return &cloudv1.DeleteServiceAccountRequest{ServiceAccountId: p.account(t, permission.RoleWorker)}
 		}),
+		"TrustService/CreateTrust": plain(func(t testing.TB, p *fixture) proto.Message {
+			return &cloudv1.CreateTrustRequest{
+				Name: name(p), ServiceAccount: p.account(t, permission.RoleWorker), Provider: cloudv1.TrustProvider_TRUST_PROVIDER_GITHUB,
+				Conditions: []*cloudv1.TrustCondition{{Claim: "repository", Values: []string{"acme/web"}}},
+			}
+		}),
+		"TrustService/GetTrust":   about(func(t testing.TB, p *fixture) proto.Message { return &cloudv1.GetTrustRequest{Trust: p.trust(t)} }),
+		"TrustService/ListTrusts": plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.ListTrustsRequest{PageSize: 1} }),
+		"TrustService/UpdateTrust": about(func(t testing.TB, p *fixture) proto.Message {
+			return &cloudv1.UpdateTrustRequest{TrustId: p.trust(t), AllowReuse: true, UpdateMask: mask("allow_reuse")}
+		}),
+		"TrustService/DeleteTrust": about(func(t testing.TB, p *fixture) proto.Message { return &cloudv1.DeleteTrustRequest{TrustId: p.trust(t)} }),
+		// A good token is exchanged in TestExchange_TheKeyWorksHereUntilItsTrustIsGone.
+		"TrustService/ExchangeToken": plain(func(_ testing.TB, p *fixture) proto.Message {
+			return &cloudv1.ExchangeTokenRequest{Tenant: p.Tenant, Token: "e30.e30."}
+		}),
 		"GroupService/CreateGroup": plain(func(_ testing.TB, p *fixture) proto.Message { return &cloudv1.CreateGroupRequest{Name: name(p)} }),
 		"GroupService/GetGroup":    about(func(t testing.TB, p *fixture) proto.Message { return &cloudv1.GetGroupRequest{Group: p.group(t)} }),
 		"GroupService/ListGroups":  plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.ListGroupsRequest{PageSize: 1} }),

@@ -188,6 +188,18 @@ func (p *fixture) group(t testing.TB, members ...string) string {
 	return g.ID
 }
 
+// trust gives keys of a worker.
+func (p *fixture) trust(t testing.TB) string {
+	v := store.Trust{
+		TenantID: p.TenantID, ID: p.id(ids.Trust), AccountID: p.account(t, permission.RoleWorker), Provider: int64(cloudv1.TrustProvider_TRUST_PROVIDER_GITHUB),
+		Issuer: "https://token.actions.githubusercontent.com", Audience: "corvo", Conditions: []store.TrustCondition{{Claim: "repository", Values: []string{"acme/web"}}},
+		KeyLife: time.Hour, CreatedAt: p.kit.Now(), UpdatedAt: p.kit.Now(), Version: 1,
+	}
+	v.Name = v.ID
+	p.in(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertTrust(ctx, v) })
+	return v.ID
+}
+
 // binding gives somebody a role that any developer has.
 func (p *fixture) binding(t testing.TB) string {
 	b := p.bindingOf(p.account(t, viewer), permission.RoleWorker)

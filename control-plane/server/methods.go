@@ -98,6 +98,13 @@ func (s *Server) methods() []server.Method {
 		server.Unary(cloudv1connect.ServiceAccountServiceUpdateServiceAccountProcedure, p.UpdateServiceAccount),
 		server.Unary(cloudv1connect.ServiceAccountServiceDeleteServiceAccountProcedure, p.DeleteServiceAccount),
 
+		server.Unary(cloudv1connect.TrustServiceCreateTrustProcedure, s.exchange.CreateTrust),
+		server.Unary(cloudv1connect.TrustServiceGetTrustProcedure, s.exchange.GetTrust),
+		server.Unary(cloudv1connect.TrustServiceListTrustsProcedure, s.exchange.ListTrusts),
+		server.Unary(cloudv1connect.TrustServiceUpdateTrustProcedure, s.exchange.UpdateTrust),
+		server.Unary(cloudv1connect.TrustServiceDeleteTrustProcedure, s.exchange.DeleteTrust),
+		server.Unary(cloudv1connect.TrustServiceExchangeTokenProcedure, s.exchange.ExchangeToken),
+
 		server.Unary(cloudv1connect.GroupServiceCreateGroupProcedure, p.CreateGroup),
 		server.Unary(cloudv1connect.GroupServiceGetGroupProcedure, p.GetGroup),
 		server.Unary(cloudv1connect.GroupServiceListGroupsProcedure, p.ListGroups),

@@ -20,6 +20,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/directory"
 	"github.com/corvo-cloud/corvo/control-plane/internal/domains"
 	"github.com/corvo-cloud/corvo/control-plane/internal/egress"
+	"github.com/corvo-cloud/corvo/control-plane/internal/exchange"
 	"github.com/corvo-cloud/corvo/control-plane/internal/factors"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
@@ -116,6 +117,7 @@ type Server struct {
 	sso        *sso.Service
 	directory  *directory.Service
 	domains    *domains.Service
+	exchange   *exchange.Service
 	cells      []*celladmin.Client
 	loop       *reconcile.Loop
 	handler    http.Handler
@@ -195,6 +197,9 @@ func (s *Server) build(ctx context.Context) error {
 		return err
 	}
 	s.domains = domains.New(s.kit, dns)
+	s.exchange = exchange.New(exchange.Needs{
+		Kit: s.kit, Egress: egress.Options{AllowPrivate: s.config.AllowPrivateIssuers}, Limits: exchange.DefaultLimits(), Ready: s.tenancy.KeysReady, Refused: s.refusals.Note,
+	})
 	handler, err := server.New(server.Options{
 		Kit: s.kit, Refusals: s.refusals, Methods: s.methods(), Browser: s.sso.Handler(), Directory: s.directory.Handler(), Console: s.config.Console,
 		Ready: s.checks(), Status: s.status, Peer: s.config.Peer,

@@ -73,6 +73,7 @@ func newStageOn(t testing.TB, database string, edits ...func(*Config)) *stage {
 	// Nobody will confirm anything.
 	s.tenancy.ObserveWait, s.principals.ObserveWait = time.Millisecond, time.Millisecond
 	s.signup.Ready = func(context.Context, string, ...string) bool { return false }
+	s.exchange.Ready = s.signup.Ready
 	inner.Store(s.Handler())
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {

@@ -43,6 +43,8 @@ type Caller struct {
 	// opened it, or its invitation. BySSO tells the two apart.
 	OnlyTenantID string
 	BySSO        bool
+	// TrustID is set for a token that a trust accepted; nothing else is.
+	TrustID string
 	// Directory is set for a connection's directory: the connection's id. KeyID is its token's.
 	Directory string
 	// ByCLI is set for the session of a program.
@@ -57,8 +59,8 @@ type Caller struct {
 	UserAgent string
 }
 
-// ID of the key or user; empty for a public call.
-func (c Caller) ID() string { return cmp.Or(c.KeyID, c.UserID) }
+// ID of the key, user or trust; empty for a public call.
+func (c Caller) ID() string { return cmp.Or(c.KeyID, c.UserID, c.TrustID) }
 
 // PrincipalID is whose rights the caller has: a user's or a service account's.
 func (c Caller) PrincipalID() string { return cmp.Or(c.OwnerID, c.UserID) }
@@ -74,6 +76,8 @@ func (c Caller) Type() string {
 		return "sso"
 	case c.UserID != "":
 		return "user"
+	case c.TrustID != "":
+		return "trust"
 	}
 	return "public"
 }

@@ -48,6 +48,23 @@ func DeleteServiceAccount(a store.ServiceAccount) Record {
 	return r.RightsOfMachines()
 }
 
+func trust(v store.Trust) Target { return Target{"trust", v.ID, v.Name, v.TenantID} }
+
+// InsertTrust is not told to the cell, like all of trusts: their keys are.
+func InsertTrust(v store.Trust) Record { return record(trust(v), (*store.Tx).InsertTrust, v) }
+
+// UpdateTrust writes what people set.
+func UpdateTrust(v *store.Trust) Record {
+	return updated(trust(*v), &v.UpdatedAt, (*store.Tx).UpdateTrust, v)
+}
+
+// DeleteTrust forgets the tokens that it took, too.
+func DeleteTrust(v store.Trust) Record {
+	return Record{Target: trust(v), write: func(ctx context.Context, tx *store.Tx, _ time.Time) error {
+		return tx.DeleteTrust(ctx, v.TenantID, v.ID)
+	}}
+}
+
 func group(g store.Group) Target { return Target{"group", g.ID, g.Name, g.TenantID} }
 
 // InsertGroup makes a group without members and roles.

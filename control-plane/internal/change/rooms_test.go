@@ -29,6 +29,9 @@ var written = map[string]map[string]string{
 	"InsertServiceAccount": {"server/restore.go": "as above"},
 	"UpdateServiceAccount": nil,
 	"DeleteServiceAccount": nil,
+	"InsertTrust":          nil,
+	"UpdateTrust":          nil,
+	"DeleteTrust":          nil,
 	"InsertGroup":          nil,
 	"UpdateGroup":          nil,
 	"DeleteGroup":          nil,
@@ -69,6 +72,8 @@ var unwritten = []string{
 	"InsertDeviceLogin", "DeleteDeviceLoginsBefore", "InsertSignup", "UpdateSignup", "DeleteSignupsBefore", "InsertToken", "DeleteTokensBefore",
 	// Package audit writes the log and its chain.
 	"InsertAudit", "InsertAuditHead", "InsertAuditKey", "DeleteAuditBefore",
+	// What ended long ago.
+	"DeleteTrustTokensBefore", "DeleteTemporaryKeysBefore",
 	"InsertAnswer", "DeleteAnswersBefore", "PutDirectoryState", "InsertSetting", "PutSetting", "UpdateSealed", "DeleteRatesBefore",
 }
 

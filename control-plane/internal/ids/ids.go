@@ -36,6 +36,8 @@ const (
 	Group      Kind = "grp_"
 	// ServiceAccount is a machine.
 	ServiceAccount Kind = "sa_"
+	// Trust exchanges tokens.
+	Trust Kind = "trust_"
 )
 
 // Maker makes ids. It is safe for concurrent use.

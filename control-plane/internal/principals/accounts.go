@@ -235,10 +235,10 @@ func (s *Service) DeleteServiceAccount(ctx context.Context, r *cloudv1.DeleteSer
 
 func (s *Service) endKeys(ctx context.Context, tx *store.Tx, a store.ServiceAccount, revoke bool) error {
 	n, err := tx.CountKeysOf(ctx, a.TenantID, a.ID)
-	if err != nil || n == 0 {
+	if err != nil {
 		return err
 	}
-	if !revoke {
+	if n > 0 && !revoke {
 		return fault.New(fault.Conflict, "HAS_KEYS", "the service account %s has %d keys that aren't revoked; revoke them, or set revoke_keys", a.Name, n)
 	}
 	return RevokeKeysOf(ctx, s.Kit, tx, a.TenantID, a.ID, "its service account "+a.Name+" was deleted")

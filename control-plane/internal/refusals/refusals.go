@@ -22,8 +22,9 @@ import (
 
 // Actions of the entries.
 const (
-	Access = "access.refuse"  // Somebody known may not do this.
-	SignIn = "sign_in.refuse" // Nobody was let in.
+	Access = "access.refuse"         // Somebody known may not do this.
+	SignIn = "sign_in.refuse"        // Nobody was let in.
+	Token  = "token_exchange.refuse" // A token was not exchanged.
 )
 
 const (

@@ -97,7 +97,8 @@ func (g *gate) byKey(ctx context.Context, text string, bare access.Caller) (acce
 // opensAPI: a key's text and its record must agree that it is for this API.
 func opensAPI(kind cloudv1.KeyKind, written apikey.Kind) bool {
 	return kind == cloudv1.KeyKind_KEY_KIND_MANAGEMENT && written == apikey.Management ||
-		kind == cloudv1.KeyKind_KEY_KIND_PERSONAL && written == apikey.Personal
+		kind == cloudv1.KeyKind_KEY_KIND_PERSONAL && written == apikey.Personal ||
+		kind == cloudv1.KeyKind_KEY_KIND_TEMPORARY && written == apikey.Temporary
 }
 
 // usedEvery is how exactly the last use of a key is known: a write per request would be a

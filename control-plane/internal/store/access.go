@@ -110,9 +110,12 @@ func (t *Tx) UpdateServiceAccount(ctx context.Context, v *ServiceAccount) error 
 	return serviceAccounts.update(ctx, t.of(v.TenantID), v, &v.Version)
 }
 
-// DeleteServiceAccount removes one with its roles. Its keys stay as records.
+// DeleteServiceAccount removes one with its roles and trusts. Its keys stay as records.
 func (t *Tx) DeleteServiceAccount(ctx context.Context, tenantID, id string) error {
 	if err := t.deletePrincipal(ctx, tenantID, id); err != nil {
+		return err
+	}
+	if err := t.deleteTrustsOf(ctx, tenantID, id); err != nil {
 		return err
 	}
 	return t.of(tenantID).change(ctx, "delete service account", "DELETE FROM service_accounts WHERE tenant_id = ? AND id = ?", tenantID, id)

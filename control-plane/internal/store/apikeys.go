@@ -46,14 +46,26 @@ func (t *Tx) ListKeys(ctx context.Context, tenantID string, revoked bool, p Page
 	return apiKeys.list(ctx, t.of(tenantID), p.limit(), "tenant_id = ?"+which+" AND id > ? ORDER BY id", tenantID, p.After)
 }
 
-// CountKeys counts those that have not been revoked.
-func (t *Tx) CountKeys(ctx context.Context, tenantID string) (int, error) {
-	return t.of(tenantID).count(ctx, "count keys", "SELECT COUNT(*) FROM api_keys WHERE tenant_id = ? AND revoked_at = 0", tenantID)
+// ListLastingKeys is ListKeys without temporary keys, and of one owner if that is given.
+func (t *Tx) ListLastingKeys(ctx context.Context, tenantID, ownerID string, revoked bool, p Page) ([]Key, error) {
+	which := " AND " + lasting
+	if !revoked {
+		which += " AND revoked_at = 0"
+	}
+	if ownerID != "" {
+		return apiKeys.list(ctx, t.of(tenantID), p.limit(), "tenant_id = ? AND owner_id = ?"+which+" AND id > ? ORDER BY id", tenantID, ownerID, p.After)
+	}
+	return apiKeys.list(ctx, t.of(tenantID), p.limit(), "tenant_id = ?"+which+" AND id > ? ORDER BY id", tenantID, p.After)
 }
 
-// CountKeysOf counts the keys of an owner that have not been revoked.
+// CountKeys counts lasting ones that have not been revoked.
+func (t *Tx) CountKeys(ctx context.Context, tenantID string) (int, error) {
+	return t.of(tenantID).count(ctx, "count keys", "SELECT COUNT(*) FROM api_keys WHERE tenant_id = ? AND revoked_at = 0 AND "+lasting, tenantID)
+}
+
+// CountKeysOf counts the lasting keys of an owner that have not been revoked.
 func (t *Tx) CountKeysOf(ctx context.Context, tenantID, ownerID string) (int, error) {
-	return t.of(tenantID).count(ctx, "count keys of an owner", "SELECT COUNT(*) FROM api_keys WHERE tenant_id = ? AND owner_id = ? AND revoked_at = 0", tenantID, ownerID)
+	return t.of(tenantID).count(ctx, "count keys of an owner", "SELECT COUNT(*) FROM api_keys WHERE tenant_id = ? AND owner_id = ? AND revoked_at = 0 AND "+lasting, tenantID, ownerID)
 }
 
 // TouchKey records when a key was last used; it is no change of the record that people made.

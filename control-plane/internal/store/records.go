@@ -125,6 +125,30 @@ type KeyVersion struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
+// Trust lets tokens of an outside issuer be exchanged for keys of a service account.
+type Trust struct {
+	TenantID, ID, Name string
+	AccountID          string
+	Provider           int64 // As in the API.
+	Issuer, Audience   string
+	JWKS               string // Empty: read from the issuer.
+	Conditions         []TrustCondition
+	// As of Key.
+	Permissions, NamespaceIDs, Queues, CIDRs []string
+	KeyLife                                  time.Duration
+	AllowReuse                               bool
+	CreatedBy                                string
+	CreatedAt, UpdatedAt, LastUsedAt         time.Time
+	Version                                  int64
+}
+
+// TrustCondition is what one claim must be: one of the values, where a * at the end stands
+// for anything.
+type TrustCondition struct {
+	Claim  string   `json:"claim"`
+	Values []string `json:"values"`
+}
+
 // Session is that of a signed-in browser or program.
 type Session struct {
 	// TenantID is set for a session that a tenant's provider or invitation opened: good

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
@@ -31,6 +32,7 @@ func fullTenants(t *testing.T, s store.Store) {
 				inDirectoryGroup(ctx, tx, tn, "grp_"+x, "usr_"+x), tx.PutDirectoryState(ctx, store.DirectoryState{TenantID: tn, ConnectionID: "sso_" + x, LastCallAt: at(1)}),
 				tx.InsertAudit(ctx, store.AuditEvent{TenantID: tn, ID: "aud_" + x, At: at(1)}), raised(ctx, tx, tn),
 				tx.InsertAuditSink(ctx, auditSink(tn, "snk_"+x)), tx.InsertDomain(ctx, domain(tn, "dom_"+x)),
+				tx.InsertTrust(ctx, trust(tn, "trust_"+x, "sa_"+x)), tx.UseTrustToken(ctx, tn, "trust_"+x, "d", at(9)),
 				tx.InsertAuditHead(ctx, store.AuditHead{TenantID: tn, Seq: 1, FirstSeq: 1, At: at(1)}),
 				tx.InsertAnswer(ctx, store.Answer{TenantID: tn, Principal: "usr_" + x, Method: "m", RequestID: "r", CreatedAt: at(1)}),
 				tx.InsertOutbox(ctx, outbox(tn, "out_"+x, at(1))),
@@ -47,6 +49,12 @@ func fullTenants(t *testing.T, s store.Store) {
 func inDirectoryGroup(ctx context.Context, tx *store.Tx, tenantID, groupID, userID string) error {
 	_, err := tx.AddDirectoryMember(ctx, tenantID, groupID, userID)
 	return err
+}
+
+func trust(tenantID, id, accountID string) store.Trust {
+	return store.Trust{TenantID: tenantID, ID: id, Name: "web", AccountID: accountID, Provider: 1, Issuer: "https://issuer.example", Audience: "a", JWKS: "{}",
+		Conditions: []store.TrustCondition{{Claim: "repository", Values: []string{"acme/*"}}}, Permissions: []string{"job.fetch"}, NamespaceIDs: []string{"ns_1"},
+		Queues: []string{"a*"}, CIDRs: []string{"10.0.0.0/8"}, KeyLife: time.Minute, AllowReuse: true, CreatedBy: "usr_1", CreatedAt: at(1), UpdatedAt: at(1), LastUsedAt: at(2), Version: 1}
 }
 
 func auditSink(tenantID, id string) store.AuditSink {
@@ -90,10 +98,13 @@ func TestIsolation_AForeignRecordIsNotThere(t *testing.T) {
 				d := domain(as, "dom_b")
 				_, getDomain := tx.GetDomain(ctx, as, "dom_b")
 				_, getDomainByName := tx.GetDomainByName(ctx, "tn_b", "example.com")
+				tr := trust(as, "trust_b", "sa_b")
+				_, getTrust := tx.GetTrust(ctx, as, "trust_b")
 				for what, err := range map[string]error{
 					"GetDomain": getDomain, "GetDomainByName": getDomainByName, "UpdateDomain": tx.UpdateDomain(ctx, &d), "DeleteDomain": tx.DeleteDomain(ctx, as, "dom_b"), "NoteDomain": tx.NoteDomain(ctx, d),
 					"GetTenant": getTenant, "FindTenant": findTenant, "GetNamespace": getNamespace, "GetMembership": getMembership, "GetInvitation": getInvitation,
 					"GetKey": getKey, "GetConnection": getConnection, "GetIdentity": getIdentity, "GetAnswer": getAnswer, "GetAuditChain": getChain, "GetAuditSink": getSink, "GetScimToken": getToken, "GetDirectoryUser": getDirectoryUser, "GetDirectoryState": getDirectoryState,
+					"GetTrust": getTrust, "UpdateTrust": tx.UpdateTrust(ctx, &tr), "DeleteTrust": tx.DeleteTrust(ctx, as, "trust_b"), "TouchTrust": tx.TouchTrust(ctx, as, "trust_b", at(9)),
 					"RevokeScimToken": tx.RevokeScimToken(ctx, as, "key_scim_b", at(9)), "UpdateAuditSink": tx.UpdateAuditSink(ctx, &sink),
 					"DeleteAuditSink": tx.DeleteAuditSink(ctx, as, "snk_b"), "NoteAuditSink": tx.NoteAuditSink(ctx, sink, 1),
 					"UpdateTenant": tx.UpdateTenant(ctx, &tn), "UpdateNamespace": tx.UpdateNamespace(ctx, &ns), "UpdateKey": tx.UpdateKey(ctx, &k),
@@ -128,6 +139,10 @@ func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
 			domains, _ := tx.ListDomains(ctx, "tn_b")
 			owners, _ := tx.ReachableOwners(ctx, "tn_b", 9)
 			wantEqual(t, "sinks, domains and owners of another tenant", len(sinks)+len(domains)+len(owners), 0)
+			ofTrust, _ := tx.KeysOfTrust(ctx, "tn_b", "usr_1", store.Page{})
+			theirTrusts, _ := tx.ListTrusts(ctx, "tn_b", "", store.Page{})
+			lasting, _ := tx.ListLastingKeys(ctx, "tn_b", "", true, store.Page{})
+			wantEqual(t, "trusts and their keys of another tenant", len(ofTrust)+len(theirTrusts)+len(lasting), 0)
 			has, _ := tx.HasAudit(ctx, "tn_b", "aud_b")
 			wantEqual(t, "an entry of another tenant", has, false)
 			a, _ := tx.CountNamespaces(ctx, "tn_b")
@@ -145,6 +160,7 @@ func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
 				"InsertGroupMember": tx.InsertGroupMember(ctx, store.GroupMember{TenantID: "tn_b", GroupID: "grp_b", UserID: "usr_a"}),
 				"DeleteGroupMember": tx.DeleteGroupMember(ctx, "tn_b", "grp_b", "usr_b"), "InsertBinding": tx.InsertBinding(ctx, owning("tn_b", "usr_a")),
 				"DeleteBinding": tx.DeleteBinding(ctx, "tn_b", "bnd_usr_b"), "ToldKeyRights": tx.ToldKeyRights(ctx, "tn_b", "key_b", "x"),
+				"InsertTrust": tx.InsertTrust(ctx, trust("tn_b", "trust_9", "sa_b")), "UseTrustToken": tx.UseTrustToken(ctx, "tn_b", "trust_b", "x", at(9)),
 				"TouchKey":     tx.TouchKey(ctx, "tn_b", "key_b", at(9)),
 				"InsertTenant": tx.InsertTenant(ctx, tenant("tn_c", "c")), "InsertNamespace": tx.InsertNamespace(ctx, namespace("tn_b", "ns_9", "x")),
 				"InsertMembership": tx.InsertMembership(ctx, membership("tn_b", "usr_a")), "InsertKey": tx.InsertKey(ctx, key("tn_b", "key_9")),
@@ -197,12 +213,16 @@ func TestIsolation_OnlyTheServiceReadsAcrossTenants(t *testing.T) {
 			_, holder := tx.HolderOfDomain(ctx, "example.com")
 			_, dueDomains := tx.DueDomains(ctx, at(9), 9)
 			_, signIn := tx.FindDomainSignIn(ctx, "example.com")
+			_, tokens := tx.DeleteTrustTokensBefore(ctx, at(9))
+			_, ended := tx.EndTemporaryKeys(ctx, at(9))
+			_, oldKeys := tx.DeleteTemporaryKeysBefore(ctx, at(9))
 			for what, err := range map[string]error{
 				"GetTenantByName": byName, "ListTenants": tenants, "UnobservedTenants": unTenants, "UnobservedNamespaces": unNamespaces, "UnobservedKeys": unKeys,
 				"GetInvitationByDigest": byLink, "FindKey": findKey, "ListAccess": access, "GetSession": session, "DeleteSessionsOfUser": sessions, "DeleteSessionsOfUser of tn_b": sso,
 				"DeleteSessionsBefore": old, "DeleteAnswersBefore": answers, "ClaimOutbox": claim, "CountOutbox": count, "CountParked": parked,
 				"UnchainedAudit": unchained, "UnsignedAuditChains": unsigned, "AgedAuditChains": aged, "DueAuditSinks": dueSinks,
 				"HolderOfDomain": holder, "DueDomains": dueDomains, "FindDomainSignIn": signIn,
+				"DeleteTrustTokensBefore": tokens, "EndTemporaryKeys": ended, "DeleteTemporaryKeysBefore": oldKeys,
 				"TouchSession": tx.TouchSession(ctx, "sb", at(9), at(9)), "DeleteSession": tx.DeleteSession(ctx, "sb"),
 			} {
 				if err == nil || errors.Is(err, store.ErrNotFound) {
@@ -232,6 +252,8 @@ func unchanged(t *testing.T, s store.Store) {
 		wantEqual(t, "groups", len(ours), 1)
 		accounts, saErr := tx.ListServiceAccounts(ctx, "tn_b", store.Page{})
 		wantEqual(t, "service accounts", len(accounts), 1)
+		theirs, trustErr := tx.ListTrusts(ctx, "tn_b", "", store.Page{})
+		wantEqual(t, "trusts", theirs, []store.Trust{trust("tn_b", "trust_b", "sa_b")})
 		own, roleErr := tx.ListRoles(ctx, "tn_b", store.Page{})
 		wantEqual(t, "roles", len(own), 1)
 		members, memberErr := tx.ListMembers(ctx, "tn_b", store.Page{})
@@ -242,7 +264,7 @@ func unchanged(t *testing.T, s store.Store) {
 		wantEqual(t, "invitations", len(invitations), 1)
 		events, audErr := tx.ListAudit(ctx, "tn_b", store.AuditFilter{}, store.Page{})
 		wantEqual(t, "audit", len(events), 1)
-		return errors.Join(tnErr, nsErr, keyErr, bndErr, grpErr, saErr, roleErr, memberErr, ssoErr, invErr, audErr)
+		return errors.Join(tnErr, nsErr, keyErr, bndErr, grpErr, saErr, roleErr, trustErr, memberErr, ssoErr, invErr, audErr)
 	})
 	wantErr(t, "look at tn_b", err, nil)
 }

@@ -29,6 +29,9 @@ func changeable(ctx context.Context, tx *store.Tx, id string) (store.Key, error)
 	if !k.RevokedAt.IsZero() {
 		return k, fault.New(fault.Conflict, "KEY_REVOKED", "key %s was revoked, which can't be undone; create a new key", k.ID)
 	}
+	if k.Kind == cloudv1.KeyKind_KEY_KIND_TEMPORARY {
+		return k, fault.New(fault.Conflict, "KEY_TEMPORARY", "key %s is temporary: it can't be changed or renewed; exchange a token for another one", k.ID)
+	}
 	return k, mayMake(ctx, tx, k)
 }
 

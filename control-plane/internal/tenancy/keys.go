@@ -59,6 +59,8 @@ func kindOf(k cloudv1.KeyKind) apikey.Kind {
 		return apikey.Management
 	case cloudv1.KeyKind_KEY_KIND_PERSONAL:
 		return apikey.Personal
+	case cloudv1.KeyKind_KEY_KIND_TEMPORARY:
+		return apikey.Temporary
 	}
 	return apikey.DataPlane
 }
@@ -219,13 +221,17 @@ func (s *Service) GetApiKey(ctx context.Context, r *cloudv1.GetApiKeyRequest) (*
 // ListApiKeys lists by id.
 func (s *Service) ListApiKeys(ctx context.Context, r *cloudv1.ListApiKeysRequest) (*cloudv1.ListApiKeysResponse, error) {
 	shown, next, err := listing.Of[ownedKey, *cloudv1.ApiKey]{
-		Method: "ListApiKeys", Filter: []any{r.GetShowRevoked(), r.GetOwnerId()}, Key: func(k ownedKey) string { return k.ID },
+		Method: "ListApiKeys", Filter: []any{r.GetShowRevoked(), r.GetOwnerId(), r.GetShowTemporary()}, Key: func(k ownedKey) string { return k.ID },
 		Show: func(k ownedKey) *cloudv1.ApiKey {
 			m := s.keyMessage(k.Key)
 			m.Owner = k.owner
 			return m
 		},
 		Page: func(tx *store.Tx, tenantID string, p store.Page) ([]ownedKey, error) {
+			if !r.GetShowTemporary() {
+				keys, err := tx.ListLastingKeys(ctx, tenantID, r.GetOwnerId(), r.GetShowRevoked() && r.GetOwnerId() == "", p)
+				return withOwners(ctx, tx, tenantID, keys, err)
+			}
 			if r.GetOwnerId() != "" {
 				keys, err := tx.ListKeysOf(ctx, tenantID, r.GetOwnerId(), p)
 				return withOwners(ctx, tx, tenantID, keys, err)

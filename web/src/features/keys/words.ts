@@ -6,6 +6,7 @@ export const kindNames: Record<KeyKind, string> = {
   [KeyKind.JOBS]: "jobs",
   [KeyKind.MANAGEMENT]: "management",
   [KeyKind.PERSONAL]: "personal",
+  [KeyKind.TEMPORARY]: "temporary",
 };
 
 /** Names of namespaces by their ids. */

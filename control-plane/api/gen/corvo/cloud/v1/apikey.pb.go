@@ -35,6 +35,8 @@ const (
 	KeyKind_KEY_KIND_MANAGEMENT KeyKind = 2
 	// A person's own, for both.
 	KeyKind_KEY_KIND_PERSONAL KeyKind = 3
+	// For both, from a token exchange, and for some minutes. Nobody makes one otherwise.
+	KeyKind_KEY_KIND_TEMPORARY KeyKind = 4
 )
 
 // Enum value maps for KeyKind.
@@ -44,12 +46,14 @@ var (
 		1: "KEY_KIND_JOBS",
 		2: "KEY_KIND_MANAGEMENT",
 		3: "KEY_KIND_PERSONAL",
+		4: "KEY_KIND_TEMPORARY",
 	}
 	KeyKind_value = map[string]int32{
 		"KEY_KIND_UNSPECIFIED": 0,
 		"KEY_KIND_JOBS":        1,
 		"KEY_KIND_MANAGEMENT":  2,
 		"KEY_KIND_PERSONAL":    3,
+		"KEY_KIND_TEMPORARY":   4,
 	}
 )
 
@@ -662,7 +666,9 @@ type ListApiKeysRequest struct {
 	PageToken   string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	ShowRevoked bool                   `protobuf:"varint,4,opt,name=show_revoked,json=showRevoked,proto3" json:"show_revoked,omitempty"`
 	// Only keys of this service account or person.
-	OwnerId       string `protobuf:"bytes,5,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
+	OwnerId string `protobuf:"bytes,5,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
+	// Temporary keys, too.
+	ShowTemporary bool `protobuf:"varint,6,opt,name=show_temporary,json=showTemporary,proto3" json:"show_temporary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -730,6 +736,13 @@ func (x *ListApiKeysRequest) GetOwnerId() string {
 		return x.OwnerId
 	}
 	return ""
+}
+
+func (x *ListApiKeysRequest) GetShowTemporary() bool {
+	if x != nil {
+		return x.ShowTemporary
+	}
+	return false
 }
 
 type ListApiKeysResponse struct {
@@ -1247,14 +1260,15 @@ const file_corvo_cloud_v1_apikey_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x15\n" +
 	"\x06key_id\x18\x02 \x01(\tR\x05keyId\"D\n" +
 	"\x11GetApiKeyResponse\x12/\n" +
-	"\aapi_key\x18\x01 \x01(\v2\x16.corvo.cloud.v1.ApiKeyR\x06apiKey\"\xa6\x01\n" +
+	"\aapi_key\x18\x01 \x01(\v2\x16.corvo.cloud.v1.ApiKeyR\x06apiKey\"\xcd\x01\n" +
 	"\x12ListApiKeysRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\x12!\n" +
 	"\fshow_revoked\x18\x04 \x01(\bR\vshowRevoked\x12\x19\n" +
-	"\bowner_id\x18\x05 \x01(\tR\aownerId\"p\n" +
+	"\bowner_id\x18\x05 \x01(\tR\aownerId\x12%\n" +
+	"\x0eshow_temporary\x18\x06 \x01(\bR\rshowTemporary\"p\n" +
 	"\x13ListApiKeysResponse\x121\n" +
 	"\bapi_keys\x18\x01 \x03(\v2\x16.corvo.cloud.v1.ApiKeyR\aapiKeys\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xda\x02\n" +
@@ -1291,12 +1305,13 @@ const file_corvo_cloud_v1_apikey_proto_rawDesc = "" +
 	"\x06key_id\x18\x02 \x01(\tR\x05keyId\x12#\n" +
 	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\"G\n" +
 	"\x14RevokeApiKeyResponse\x12/\n" +
-	"\aapi_key\x18\x01 \x01(\v2\x16.corvo.cloud.v1.ApiKeyR\x06apiKey*f\n" +
+	"\aapi_key\x18\x01 \x01(\v2\x16.corvo.cloud.v1.ApiKeyR\x06apiKey*~\n" +
 	"\aKeyKind\x12\x18\n" +
 	"\x14KEY_KIND_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rKEY_KIND_JOBS\x10\x01\x12\x17\n" +
 	"\x13KEY_KIND_MANAGEMENT\x10\x02\x12\x15\n" +
-	"\x11KEY_KIND_PERSONAL\x10\x032\xd3\x04\n" +
+	"\x11KEY_KIND_PERSONAL\x10\x03\x12\x16\n" +
+	"\x12KEY_KIND_TEMPORARY\x10\x042\xd3\x04\n" +
 	"\rApiKeyService\x12_\n" +
 	"\fCreateApiKey\x12#.corvo.cloud.v1.CreateApiKeyRequest\x1a$.corvo.cloud.v1.CreateApiKeyResponse\"\x04\xa8\xed\x18\x19\x12Y\n" +
 	"\tGetApiKey\x12 .corvo.cloud.v1.GetApiKeyRequest\x1a!.corvo.cloud.v1.GetApiKeyResponse\"\a\xa8\xed\x18\x18\x90\x02\x01\x12_\n" +
