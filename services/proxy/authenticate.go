@@ -116,7 +116,7 @@ func (s *snapshot) judge(cred shown, addr address, asked []string, now time.Time
 
 // opensDataPlane: keys of other kinds are for other APIs, whatever the state says.
 func opensDataPlane(k apikey.Kind) bool {
-	return k == apikey.DataPlane || k == apikey.Management || k == apikey.Personal
+	return k == apikey.DataPlane || k == apikey.Management || k == apikey.Personal || k == apikey.Temporary
 }
 
 // key checks an API key against the snapshot.

@@ -259,10 +259,10 @@ func TestSnapshot_ForgetsOldCutoffs(t *testing.T) {
 	}
 }
 
-func TestKinds_OnlyKeysForJobsManagementAndPeopleOpenTheDataPlane(t *testing.T) {
+func TestKinds_OnlyDirectoryTokensDoNotOpenTheDataPlane(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{})
-	for kind, want := range map[string]int{"dp": 200, "mg": 200, "pat": 200, "scim": 401, "tmp": 401} {
+	for kind, want := range map[string]int{"dp": 200, "mg": 200, "pat": 200, "scim": 401, "tmp": 200} {
 		key := generateKind(t, kind)
 		digest := key.Digest()
 		r.apply(keyChange(&cellv1.Key{Id: key.ID(), TenantId: r.acme.id, Digests: [][]byte{digest[:]}, Grants: granted("operator")}))
