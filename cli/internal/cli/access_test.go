@@ -38,6 +38,12 @@ func TestAccess_VerbsAskWhatTheySay(t *testing.T) {
 		"keys revoke key_1":                      {`{}`, `{"tenant":"acme","keyId":"key_1"}`, "revoked"},
 		"access explain job.enqueue --in prod":   {`{"allowed":true,"reason":"by a role"}`, `{"tenant":"acme","permission":"job.enqueue","scope":{"namespace":"prod"}}`, "allowed  by a role"},
 		"access who-can job.read":                {`{"principals":[{"principalId":"usr_1","roles":["admin"]}]}`, `{"tenant":"acme","permission":"job.read","scope":{},"pageSize":200}`, "admin"},
+		"domains list":                           {`{"domains":[{"id":"dom_1","name":"acme.test","state":"DOMAIN_STATE_RECORD_MISSING"}]}`, `{"tenant":"acme"}`, "record missing"},
+		"domain create acme.test":                {`{"domain":{"id":"dom_1","txtName":"_corvo-challenge.acme.test","txtValue":"corvo-domain-verification=x"}}`, `{"tenant":"acme","name":"acme.test"}`, `_corvo-challenge.acme.test. TXT "corvo-domain-verification=x"`},
+		"domains get acme.test":                  {`{"domain":{"id":"dom_1","name":"acme.test","problem":"gone"}}`, `{"tenant":"acme","domainId":"acme.test"}`, "gone"},
+		"domains verify acme.test --wait 1s":     {`{"domain":{"id":"dom_1","state":"DOMAIN_STATE_VERIFIED"}}`, `{"tenant":"acme","domainId":"acme.test"}`, "verified"},
+		"domains update dom_1 --connection sso":  {`{"domain":{"id":"dom_1","connectionId":"sso"}}`, `{"tenant":"acme","domainId":"dom_1","connectionId":"sso","updateMask":"connectionId"}`, "sso"},
+		"domains delete dom_1":                   {`{}`, `{"tenant":"acme","domainId":"dom_1"}`, "deleted"},
 		"access review --csv":                    {`{"principals":[{"principalId":"usr_1","principal":"=1+1"}]}`, `{"tenant":"acme","pageSize":200}`, "usr_1,'=1+1,"},
 	} {
 		t.Run(line, func(t *testing.T) {
