@@ -7,6 +7,7 @@ import {
   CirclePause,
   Compass,
   Cpu,
+  Globe,
   KeyRound,
   Layers,
   ListTree,
@@ -317,6 +318,15 @@ export const tenantPages = {
     permission: Permission.SSO_READ,
     group: "Settings",
     component: chunk(() => import("./routes/settings-sso"), "SsoPage"),
+  },
+  domains: {
+    path: "/$tenant/settings/domains",
+    title: "Domains",
+    icon: Globe,
+    shortcut: "g e",
+    permission: Permission.SSO_READ,
+    group: "Settings",
+    component: chunk(() => import("./routes/settings-domains"), "DomainsPage"),
   },
   audit: {
     path: "/$tenant/settings/audit",

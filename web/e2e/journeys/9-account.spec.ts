@@ -50,7 +50,7 @@ async function followLink(page: Page, service: Service, mail: MailServer): Promi
   const before = await mail.count();
   await page.goto(`${service.url}/signin`);
   await page.getByLabel("Email").fill(demoOwner);
-  await page.getByRole("button", { name: "Email me a link" }).click();
+  await page.getByRole("button", { name: "Continue", exact: true }).click();
   await page.goto(MailServer.link(await mail.next(demoOwner, /sign.in/i, before)));
   await expect(page.getByRole("heading", { name: "Confirm it's you" })).toBeVisible();
 }

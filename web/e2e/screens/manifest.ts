@@ -191,7 +191,7 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     },
   ],
   signin: [
-    { name: "signin", as: "nobody", path: "/signin", shows: "No password needed", refused: true },
+    { name: "signin", as: "nobody", path: "/signin", shows: "your company's single sign-on", refused: true },
     {
       name: "signin-mail-sent",
       as: "nobody",
@@ -199,7 +199,7 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
       shows: "Check your email",
       act: async (page) => {
         await page.getByLabel("Email").fill("nobody-in-particular@example.com");
-        await page.getByRole("button", { name: "Email me a link" }).click();
+        await page.getByRole("button", { name: "Continue", exact: true }).click();
       },
     },
     { name: "signin-sso", as: "nobody", path: "/signin?tenant=acme", shows: "Sign in with email instead" },
@@ -436,6 +436,11 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     { name: "sso-delete", as: "owner", path: "/acme/settings/sso", shows: "Delete connection", act: click("Delete"), screenful: true },
     { name: "sso-staged", as: "owner", path: "/acme/settings/sso", shows: "Your changes aren't in use yet", act: stageSecret },
     { name: "viewer-sso", as: "viewer", path: "/acme/settings/sso", shows: "You can't view" },
+  ],
+  domains: [
+    { name: "domains-empty", as: "owner", path: "/globex/settings/domains", shows: "No domains yet" },
+    { name: "domains-add", as: "owner", path: "/globex/settings/domains", shows: "TXT record that proves", act: click("Add domain"), screenful: true },
+    { name: "viewer-domains", as: "viewer", path: "/acme/settings/domains", shows: "You can't view" },
   ],
   audit: [
     { name: "audit", as: "owner", path: "/acme/settings/audit", shows: "Queue paused" },

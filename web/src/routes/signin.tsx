@@ -9,6 +9,7 @@ import { Button } from "~/components/ui/button";
 import { Field, Input } from "~/components/ui/field";
 import { Time } from "~/components/ui/time";
 import { control, describeError, fieldErrors } from "~/data/control";
+import { part } from "~/data/reach";
 import { nameProblem } from "~/lib/names";
 import { rememberNext } from "~/lib/next";
 import { signinProblemText } from "~/lib/signin-search";
@@ -48,7 +49,25 @@ function ByMail({ next, problem, below, other }: WayProps & { next: string | und
     mutationFn: () => control.auth.startLogin({ email: email.trim() }),
     onSuccess: () => rememberNext(next),
   });
+  const find = useMutation({
+    mutationFn: () => startOfSso(email.trim()),
+    onSuccess: (found) => {
+      if (!found) start.mutate();
+    },
+  });
   const refused = fieldErrors(start.error);
+
+  if (find.data && start.isIdle) {
+    return (
+      <ToProvider
+        email={email.trim()}
+        href={next ? `${find.data}&next=${encodeURIComponent(next)}` : find.data}
+        byMail={() => start.mutate()}
+        back={() => find.reset()}
+        below={below}
+      />
+    );
+  }
 
   if (start.data) {
     return (
@@ -74,7 +93,10 @@ function ByMail({ next, problem, below, other }: WayProps & { next: string | und
           <Button
             variant="ghost"
             icon={<ArrowLeft aria-hidden />}
-            onClick={() => start.reset()}
+            onClick={() => {
+              start.reset();
+              find.reset();
+            }}
             className="self-start"
           >
             Use a different email
@@ -88,11 +110,17 @@ function ByMail({ next, problem, below, other }: WayProps & { next: string | und
     event.preventDefault();
     const ok = /^[^\s@]+@[^\s@]+$/.test(email.trim());
     setInvalid(!ok);
-    if (ok && !start.isPending) start.mutate();
+    if (!ok || find.isPending || start.isPending) return;
+    start.reset();
+    find.mutate();
   }
 
   return (
-    <Entry title="Sign in" description="We'll email you a sign-in link. No password needed." below={below}>
+    <Entry
+      title="Sign in"
+      description="We'll email you a sign-in link, or take you to your company's single sign-on."
+      below={below}
+    >
       <form onSubmit={submit} noValidate className="flex flex-col gap-5">
         {problem ? <Banner tone="warn" title={problem} /> : null}
         {start.error && !refused.email ? <Banner tone="danger" title={describeError(start.error)} /> : null}
@@ -114,8 +142,14 @@ function ByMail({ next, problem, below, other }: WayProps & { next: string | und
             }}
           />
         </Field>
-        <Button type="submit" variant="primary" size="lg" busy={start.isPending} className="w-full">
-          Email me a link
+        <Button
+          type="submit"
+          variant="primary"
+          size="lg"
+          busy={find.isPending || start.isPending}
+          className="w-full"
+        >
+          Continue
         </Button>
         <div className="flex items-center gap-3 text-12 text-ink-3" aria-hidden>
           <span className="h-px flex-1 bg-line" />
@@ -126,6 +160,60 @@ function ByMail({ next, problem, below, other }: WayProps & { next: string | und
           Continue with SSO
         </Button>
       </form>
+    </Entry>
+  );
+}
+
+/** Where the provider of an address's domain is started. Without an answer, a link is mailed. */
+async function startOfSso(email: string): Promise<string> {
+  try {
+    const { findSignIn } = await part(() => import("~/data/domains"));
+    return (await findSignIn(email)) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+interface ToProviderProps {
+  email: string;
+  href: string;
+  byMail: () => void;
+  back: () => void;
+  below: React.ReactNode;
+}
+
+/** The company of an address has single sign-on. Members by invitation may prefer a link. */
+function ToProvider({ email, href, byMail, back, below }: ToProviderProps) {
+  const domain = email.slice(email.lastIndexOf("@") + 1);
+  return (
+    <Entry
+      title="Single sign-on"
+      description={
+        <>
+          People of <strong className="font-medium text-ink">{domain}</strong> sign in with their company's
+          identity provider.
+        </>
+      }
+      below={below}
+    >
+      <div className="flex flex-col gap-5">
+        <Button
+          variant="primary"
+          size="lg"
+          autoFocus
+          icon={<ShieldCheck aria-hidden />}
+          onClick={() => window.location.assign(href)}
+          className="w-full"
+        >
+          Continue with SSO
+        </Button>
+        <Button size="lg" onClick={byMail} className="w-full">
+          Email me a link instead
+        </Button>
+        <Button variant="ghost" icon={<ArrowLeft aria-hidden />} onClick={back} className="self-start">
+          Use a different email
+        </Button>
+      </div>
     </Entry>
   );
 }
