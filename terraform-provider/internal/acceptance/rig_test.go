@@ -42,6 +42,7 @@ type lab struct {
 	build     func() error
 	start     func() (*service, error)
 	shared    *service
+	dns       *zone // Whose records the services see.
 }
 
 var theLab *lab // Set by TestMain before any test runs.
@@ -55,6 +56,10 @@ func run(m *testing.M) int {
 		return 1
 	}
 	theLab = newLab(dir)
+	if theLab.dns, err = newZone(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	code := m.Run()
 	if theLab.shared != nil {
 		err = theLab.shared.stop(syscall.SIGTERM)
@@ -183,7 +188,7 @@ func (s *service) start() error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(s.binary, "up", "--listen", s.listen, "--data", filepath.Join(s.dir, "data"), "--env-file", envFile, "--nodes", "1")
+	cmd := exec.Command(s.binary, "up", "--dns", theLab.dns.address, "--listen", s.listen, "--data", filepath.Join(s.dir, "data"), "--env-file", envFile, "--nodes", "1")
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = dieWithParent()
 	if err := errors.Join(cmd.Start(), log.Close()); err != nil {
@@ -263,14 +268,16 @@ func (s *service) url() string      { return s.env["CORVO_URL"] }
 
 // other is another user of the same tenant.
 type other struct {
-	namespaces cloudv1connect.NamespaceServiceClient
-	keys       cloudv1connect.ApiKeyServiceClient
-	auth       cloudv1connect.AuthServiceClient
-	roles      cloudv1connect.RoleServiceClient
-	accounts   cloudv1connect.ServiceAccountServiceClient
-	groups     cloudv1connect.GroupServiceClient
-	members    cloudv1connect.MemberServiceClient
-	url, token string
+	namespaces  cloudv1connect.NamespaceServiceClient
+	keys        cloudv1connect.ApiKeyServiceClient
+	auth        cloudv1connect.AuthServiceClient
+	roles       cloudv1connect.RoleServiceClient
+	accounts    cloudv1connect.ServiceAccountServiceClient
+	groups      cloudv1connect.GroupServiceClient
+	domains     cloudv1connect.DomainServiceClient
+	connections cloudv1connect.SsoServiceClient
+	members     cloudv1connect.MemberServiceClient
+	url, token  string
 }
 
 func (s *service) other() other {
@@ -281,14 +288,16 @@ func (s *service) other() other {
 		}
 	}))
 	return other{
-		namespaces: cloudv1connect.NewNamespaceServiceClient(http.DefaultClient, s.endpoint(), as),
-		keys:       cloudv1connect.NewApiKeyServiceClient(http.DefaultClient, s.endpoint(), as),
-		auth:       cloudv1connect.NewAuthServiceClient(http.DefaultClient, s.endpoint(), as),
-		roles:      cloudv1connect.NewRoleServiceClient(http.DefaultClient, s.endpoint(), as),
-		accounts:   cloudv1connect.NewServiceAccountServiceClient(http.DefaultClient, s.endpoint(), as),
-		groups:     cloudv1connect.NewGroupServiceClient(http.DefaultClient, s.endpoint(), as),
-		members:    cloudv1connect.NewMemberServiceClient(http.DefaultClient, s.endpoint(), as),
-		url:        s.url(), token: s.token(),
+		namespaces:  cloudv1connect.NewNamespaceServiceClient(http.DefaultClient, s.endpoint(), as),
+		keys:        cloudv1connect.NewApiKeyServiceClient(http.DefaultClient, s.endpoint(), as),
+		auth:        cloudv1connect.NewAuthServiceClient(http.DefaultClient, s.endpoint(), as),
+		roles:       cloudv1connect.NewRoleServiceClient(http.DefaultClient, s.endpoint(), as),
+		accounts:    cloudv1connect.NewServiceAccountServiceClient(http.DefaultClient, s.endpoint(), as),
+		groups:      cloudv1connect.NewGroupServiceClient(http.DefaultClient, s.endpoint(), as),
+		domains:     cloudv1connect.NewDomainServiceClient(http.DefaultClient, s.endpoint(), as),
+		connections: cloudv1connect.NewSsoServiceClient(http.DefaultClient, s.endpoint(), as),
+		members:     cloudv1connect.NewMemberServiceClient(http.DefaultClient, s.endpoint(), as),
+		url:         s.url(), token: s.token(),
 	}
 }
 

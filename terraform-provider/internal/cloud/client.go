@@ -62,6 +62,7 @@ type Client struct {
 	roles      cloudv1connect.RoleServiceClient
 	accounts   cloudv1connect.ServiceAccountServiceClient
 	groups     cloudv1connect.GroupServiceClient
+	domains    cloudv1connect.DomainServiceClient
 	members    cloudv1connect.MemberServiceClient
 
 	http      *http.Client
@@ -110,6 +111,7 @@ func New(o Options) (*Client, error) {
 	c.roles = cloudv1connect.NewRoleServiceClient(c.http, endpoint, opts)
 	c.accounts = cloudv1connect.NewServiceAccountServiceClient(c.http, endpoint, opts)
 	c.groups = cloudv1connect.NewGroupServiceClient(c.http, endpoint, opts)
+	c.domains = cloudv1connect.NewDomainServiceClient(c.http, endpoint, opts)
 	c.members = cloudv1connect.NewMemberServiceClient(c.http, endpoint, opts)
 	return c, nil
 }
@@ -128,6 +130,9 @@ func (c *Client) ServiceAccounts() cloudv1connect.ServiceAccountServiceClient { 
 
 // Groups speaks about groups and who is in them. Errors of its calls are *Error.
 func (c *Client) Groups() cloudv1connect.GroupServiceClient { return c.groups }
+
+// Domains speaks about domains. Errors of its calls are *Error.
+func (c *Client) Domains() cloudv1connect.DomainServiceClient { return c.domains }
 
 // Members speaks about members and invitations. Errors of its calls are *Error.
 func (c *Client) Members() cloudv1connect.MemberServiceClient { return c.members }
