@@ -118,6 +118,12 @@ func (s *Server) methods() []server.Method {
 		server.Unary(cloudv1connect.AccessServiceListWhoCanProcedure, p.ListWhoCan),
 		server.Unary(cloudv1connect.AccessServiceListAccessReviewProcedure, p.ListAccessReview),
 
+		server.Unary(cloudv1connect.PolicyServiceGetSignInPolicyProcedure, s.policy.GetSignInPolicy),
+		server.Unary(cloudv1connect.PolicyServiceUpdateSignInPolicyProcedure, s.policy.UpdateSignInPolicy),
+		server.Unary(cloudv1connect.PolicyServiceListKeysOutsidePolicyProcedure, s.policy.ListKeysOutsidePolicy),
+		server.Unary(cloudv1connect.PolicyServiceCreateBreakGlassCodesProcedure, s.policy.CreateBreakGlassCodes),
+		server.Unary(cloudv1connect.PolicyServiceUseBreakGlassCodeProcedure, s.policy.UseBreakGlassCode),
+
 		server.Unary(cloudv1connect.DirectoryServiceGetDirectorySyncProcedure, s.directory.GetDirectorySync),
 		server.Unary(cloudv1connect.DirectoryServiceListScimTokensProcedure, s.directory.ListScimTokens),
 		server.Unary(cloudv1connect.DirectoryServiceCreateScimTokenProcedure, s.directory.CreateScimToken),

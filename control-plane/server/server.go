@@ -28,6 +28,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
 	"github.com/corvo-cloud/corvo/control-plane/internal/masterkey"
 	"github.com/corvo-cloud/corvo/control-plane/internal/members"
+	"github.com/corvo-cloud/corvo/control-plane/internal/policy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
 	"github.com/corvo-cloud/corvo/control-plane/internal/refusals"
@@ -114,6 +115,7 @@ type Server struct {
 	signup     *signup.Service
 	members    *members.Service
 	principals *principals.Service
+	policy     *policy.Service
 	sso        *sso.Service
 	directory  *directory.Service
 	domains    *domains.Service
@@ -200,6 +202,7 @@ func (s *Server) build(ctx context.Context) error {
 	s.exchange = exchange.New(exchange.Needs{
 		Kit: s.kit, Egress: egress.Options{AllowPrivate: s.config.AllowPrivateIssuers}, Limits: exchange.DefaultLimits(), Ready: s.tenancy.KeysReady, Refused: s.refusals.Note,
 	})
+	s.policy = &policy.Service{Kit: s.kit}
 	handler, err := server.New(server.Options{
 		Kit: s.kit, Refusals: s.refusals, Methods: s.methods(), Browser: s.sso.Handler(), Directory: s.directory.Handler(), Console: s.config.Console,
 		Ready: s.checks(), Status: s.status, Peer: s.config.Peer,

@@ -272,3 +272,32 @@ func DeleteDomain(v store.Domain) Record {
 		},
 	}
 }
+
+func policy(tenantID string) Target {
+	return Target{"sign_in_policy", tenantID, "Sign-in policy", tenantID}
+}
+
+// PutSignInPolicy writes how people sign in, which the cell learns as what everybody's keys
+// may do.
+func PutSignInPolicy(v *store.SignInPolicy) Record {
+	r := updated(policy(v.TenantID), &v.UpdatedAt, (*store.Tx).UpdateSignInPolicy, v)
+	if v.Version == 0 {
+		r.write = func(ctx context.Context, tx *store.Tx, now time.Time) error {
+			v.CreatedAt, v.UpdatedAt, v.Version = now, now, 1
+			return tx.InsertSignInPolicy(ctx, *v)
+		}
+	}
+	return r.Rights()
+}
+
+// BreakGlassCodes replaces a tenant's, by their digests.
+func BreakGlassCodes(tenantID string, digests []string) Record {
+	return Record{Target: Target{"break_glass_codes", tenantID, "Break-glass codes", tenantID}, write: func(ctx context.Context, tx *store.Tx, now time.Time) error {
+		return tx.PutBreakGlassCodes(ctx, tenantID, digests, now)
+	}}
+}
+
+// EnterByBreakGlass lets a session in.
+func EnterByBreakGlass(v store.BreakGlassEntry, email string) Record {
+	return record(Target{"session", v.SessionID, email, v.TenantID}, (*store.Tx).PutBreakGlassEntry, v)
+}

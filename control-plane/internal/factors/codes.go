@@ -2,11 +2,9 @@ package factors
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"math/big"
 	"strings"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/codes"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
@@ -26,16 +25,8 @@ const (
 	period = 30 * time.Second
 	skew   = 1
 
-	// wrongMax wrong codes in a row refuse all codes for lockLife: some 500 guesses a day
-	// among a million, and that of somebody who has the mailbox.
-	wrongMax = 5
-	lockLife = 15 * time.Minute
-
-	recoveryCodes = 10
-	// recoveryLetters to the 16th are 79 bits: a fast hash is enough to store them.
-	recoveryLetters = "abcdefghjkmnpqrstuvwxyz23456789"
-	recoveryLength  = 16
-	recoveryGroup   = 4
+	// codeKind is what recovery codes are among one-time codes.
+	codeKind = "recovery"
 )
 
 // StartTotp draws the secret of an authenticator app. An older one that was set up halfway
@@ -156,43 +147,9 @@ func (s *Service) proveByTotp(ctx context.Context, tx *store.Tx, userID, code st
 	})
 }
 
-// guarded checks a code, and counts wrong ones. While there were too many, right ones are
-// refused too.
+// guarded is Guess with a factor of the person.
 func (s *Service) guarded(ctx context.Context, tx *store.Tx, userID, field string, check func() (bool, error)) error {
-	now := s.Now()
-	w, err := tx.LockWrongCodes(ctx, userID)
-	if err != nil {
-		return err
-	}
-	if now.Before(w.LockedUntil) {
-		return locked(w.LockedUntil.Sub(now))
-	}
-	good, err := check()
-	if err != nil {
-		return err
-	}
-	if good {
-		return tx.PutWrongCodes(ctx, store.WrongCodes{UserID: userID})
-	}
-	w.Count, w.LockedUntil = w.Count+1, time.Time{}
-	refusal := error(&fault.Error{
-		Code: fault.Invalid, Reason: "WRONG_CODE", Message: "this code isn't valid",
-		Fields: []fault.Field{{Name: field, Problem: "this code is wrong, or was used already; enter the newest one"}},
-	})
-	if w.Count >= wrongMax {
-		w.Count, w.LockedUntil = 0, now.Add(lockLife)
-		refusal = locked(lockLife)
-	}
-	if err := tx.PutWrongCodes(ctx, w); err != nil {
-		return err
-	}
-	return store.CommitDespite(refusal)
-}
-
-func locked(wait time.Duration) error {
-	f := fault.New(fault.Exhausted, "FACTOR_LOCKED", "%d wrong codes in a row: no code works for %d minutes; a passkey does", wrongMax, int((wait+time.Minute-1)/time.Minute))
-	f.RetryAfter = wait
-	return f
+	return codes.Guess{UserID: userID, Field: field, Otherwise: "; a passkey does"}.Check(ctx, tx, s.Now(), check)
 }
 
 // CreateRecoveryCodes replaces the caller's.
@@ -217,40 +174,15 @@ func (s *Service) CreateRecoveryCodes(ctx context.Context, _ *cloudv1.CreateReco
 	})
 }
 
-func (s *Service) newRecoveryCodes(ctx context.Context, tx *store.Tx, userID string) (codes []string, _ error) {
-	var digests []string
-	for range recoveryCodes {
-		code := newRecoveryCode()
-		codes, digests = append(codes, code), append(digests, recoveryDigest(userID, code))
-	}
-	return codes, tx.PutRecoveryCodes(ctx, userID, digests, s.Now())
-}
-
-func newRecoveryCode() string {
-	var b strings.Builder
-	for i := range recoveryLength {
-		if i > 0 && i%recoveryGroup == 0 {
-			b.WriteByte('-')
-		}
-		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(recoveryLetters))))
-		if err != nil {
-			panic(err) // Not possible: the system's randomness never fails.
-		}
-		b.WriteByte(recoveryLetters[n.Int64()])
-	}
-	return b.String()
-}
-
-// recoveryDigest is of a code as anybody types it.
-func recoveryDigest(userID, code string) string {
-	plain := strings.NewReplacer("-", "", " ", "").Replace(strings.ToLower(strings.TrimSpace(code)))
-	return seal.Digest("recovery " + userID + " " + plain)
+func (s *Service) newRecoveryCodes(ctx context.Context, tx *store.Tx, userID string) ([]string, error) {
+	shown, digests := codes.New(codeKind, userID)
+	return shown, tx.PutRecoveryCodes(ctx, userID, digests, s.Now())
 }
 
 // proveByRecovery accepts a recovery code, once.
 func (s *Service) proveByRecovery(ctx context.Context, tx *store.Tx, c access.Caller, code string) error {
 	return s.guarded(ctx, tx, c.UserID, "proof.recovery_code", func() (bool, error) {
-		err := tx.UseRecoveryCode(ctx, c.UserID, recoveryDigest(c.UserID, code), s.Now())
+		err := tx.UseRecoveryCode(ctx, c.UserID, codes.Digest(codeKind, c.UserID, code), s.Now())
 		if errors.Is(err, store.ErrNotFound) {
 			return false, nil
 		}

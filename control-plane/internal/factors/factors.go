@@ -152,7 +152,7 @@ func (s *Service) RemoveFactor(ctx context.Context, r *cloudv1.RemoveFactorReque
 		if err != nil {
 			return err
 		}
-		return s.record(ctx, tx, c, "factor.delete", f)
+		return s.recordRights(ctx, tx, c, "factor.delete", f, !left)
 	})
 }
 
@@ -180,18 +180,34 @@ func (s *Service) added(ctx context.Context, tx *store.Tx, c access.Caller, f st
 			return nil, err
 		}
 	}
-	return codes, s.record(ctx, tx, c, "factor.create", f)
+	return codes, s.recordRights(ctx, tx, c, "factor.create", f, !had)
 }
 
 // record writes into the logs of all tenants that the person is a member of.
 func (s *Service) record(ctx context.Context, tx *store.Tx, c access.Caller, action string, f store.Factor) error {
+	return s.recordRights(ctx, tx, c, action, f, false)
+}
+
+// recordRights is record, with what the person's keys may do where a second factor is
+// required, if that has changed.
+func (s *Service) recordRights(ctx context.Context, tx *store.Tx, c access.Caller, action string, f store.Factor, changed bool) error {
 	own, err := tx.ListAccess(ctx, c.UserID)
 	if err != nil {
 		return err
 	}
 	for _, a := range own {
 		target := change.Target{Type: "factor", ID: f.ID, Name: c.Name, TenantID: a.Tenant.ID}
-		if err := change.Make(ctx, s.Kit, tx, action, change.AuditOnly(target), change.Fields{"kind": {After: string(f.Kind)}}); err != nil {
+		r := change.AuditOnly(target)
+		if changed {
+			p, err := tx.GetSignInPolicy(ctx, a.Tenant.ID)
+			if err != nil {
+				return err
+			}
+			if p.RequireSecondFactor {
+				r = r.Rights(c.UserID)
+			}
+		}
+		if err := change.Make(ctx, s.Kit, tx, action, r, change.Fields{"kind": {After: string(f.Kind)}}); err != nil {
 			return err
 		}
 	}

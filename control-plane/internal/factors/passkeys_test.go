@@ -9,6 +9,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
+	"github.com/corvo-cloud/corvo/control-plane/internal/codes"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
 )
@@ -83,7 +84,7 @@ func TestPasskey_SignInByLinkThenAsksForIt(t *testing.T) {
 	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
 		st, laptop := newStage(t, w), newDevice(origin)
 		done := st.enrolPasskey(t, st.follow(t), laptop)
-		if len(done.GetRecoveryCodes()) != recoveryCodes || done.GetFactor().GetName() != "Laptop" {
+		if len(done.GetRecoveryCodes()) != 10 || done.GetFactor().GetName() != "Laptop" {
 			t.Errorf("%v", done)
 		}
 		b := st.follow(t)
@@ -158,7 +159,7 @@ func TestPasskey_CountsWhileCodesAreLocked(t *testing.T) {
 	first := st.follow(t)
 	phone, _ := st.enrol(t, first)
 	st.enrolPasskey(t, first, laptop)
-	for range wrongMax {
+	for range codes.WrongMax {
 		_, _ = st.follow(t).prove(t, byTotp(wrong(st.code(t, phone)))) // Refused.
 	}
 	if _, err := st.provesWith(t, laptop); err != nil {

@@ -146,6 +146,26 @@ func DomainUnverified(to, tenant, domain, why, link string, life time.Duration, 
 		Outro: []string{"To verify the domain again, add its TXT record and check it there."},
 	})
 }
+// BreakGlassUsed tells an owner that somebody came in without single sign-on.
+func BreakGlassUsed(to, tenant, who, peer, link string, now, until time.Time, left int) (Message, error) {
+	return compose(to, now.Add(breakGlassLife), content{
+		Subject: fmt.Sprintf("A break-glass code of %s was used", tenant),
+		Title:   "A break-glass code was used",
+		Intro: []string{
+			fmt.Sprintf("%s used a break-glass code from %s at %s. %s requires single sign-on; this session enters without it until %s.",
+				who, peer, now.UTC().Format(mailTime), tenant, until.UTC().Format(mailTime)),
+			fmt.Sprintf("Codes left: %d. If you don't know why, remove %s and make new codes.", left, who),
+		},
+		Link: link, Label: "Open the audit log",
+		Outro: []string{"You get this email because you are an owner of " + tenant + "."},
+	})
+}
+
+const (
+	// breakGlassLife is how long it is tried to deliver such an email.
+	breakGlassLife = 7 * 24 * time.Hour
+	mailTime       = "2006-01-02 15:04 UTC"
+)
 
 func compose(to string, expires time.Time, l content) (Message, error) {
 	if strings.ContainsFunc(l.Subject, isControl) {

@@ -19,6 +19,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
+	"github.com/corvo-cloud/corvo/control-plane/internal/policy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
@@ -299,6 +300,9 @@ func (s *Service) OpenInvitation(ctx context.Context, tx *store.Tx, digest strin
 		return i, store.Tenant{}, fault.New(fault.Conflict, "LINK_EXPIRED", "this invitation expired after %d days; ask %s for a new one", int(invitationLife.Hours()/24), cmp.Or(i.InvitedBy, "the person who invited you"))
 	}
 	t, err := tx.GetTenant(ctx, i.TenantID)
+	if err == nil { // Its link would be a way around single sign-on.
+		err = policy.RefuseInvitation(ctx, tx, s.Kit, t)
+	}
 	return i, t, err
 }
 

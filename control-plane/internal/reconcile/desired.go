@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
+	"github.com/corvo-cloud/corvo/control-plane/internal/policy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
@@ -67,7 +67,7 @@ func (l *Loop) read(ctx context.Context, tx *store.Tx, rows []store.Outbox, toge
 // readKeys adds the keys asked for, and those that may do something else than the cell was
 // told, if rights have changed.
 func (p *desired) readKeys(ctx context.Context, tx *store.Tx, asked []string, rightsChanged bool) error {
-	reader := rights.NewReader(tx, p.tenantID)
+	reader := policy.NewReader(tx, p.tenantID)
 	for _, id := range asked {
 		k, err := tx.GetKey(ctx, p.tenantID, id)
 		if errors.Is(err, store.ErrNotFound) {
@@ -96,7 +96,7 @@ func (p *desired) readKeys(ctx context.Context, tx *store.Tx, asked []string, ri
 
 // readKey adds a key if it is asked for, or if its rights are not those that the cell was
 // told.
-func (p *desired) readKey(ctx context.Context, reader *rights.Reader, k store.Key, asked bool) error {
+func (p *desired) readKey(ctx context.Context, reader *policy.Reader, k store.Key, asked bool) error {
 	may, err := reader.OfKey(ctx, k)
 	if err != nil {
 		return err

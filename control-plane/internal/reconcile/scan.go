@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
+	"github.com/corvo-cloud/corvo/control-plane/internal/policy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
@@ -253,7 +253,7 @@ func compareNamespaces(ctx context.Context, tx *store.Tx, tenantID string, x ind
 }
 
 func compareKeys(ctx context.Context, tx *store.Tx, tenantID string, x index) (differ []observed, err error) {
-	reader := rights.NewReader(tx, tenantID)
+	reader := policy.NewReader(tx, tenantID)
 	for k, err := range tx.AllKeys(ctx, tenantID, true) {
 		if err != nil {
 			return nil, err

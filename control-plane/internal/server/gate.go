@@ -17,6 +17,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/policy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/refusals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
@@ -170,6 +171,13 @@ func (g *gate) admit(ctx context.Context, c access.Caller, request any) (_ acces
 	}
 	if g.rule.inTenant() {
 		if c, err = g.inTenant(ctx, c, tenantOf(request)); err != nil {
+			return c, err
+		}
+		if err := policy.Admit(ctx, g.Kit, c); err != nil {
+			g.refusals.Note(refusals.Refusal{
+				Action: refusals.Access, Caller: c, Target: change.Target{Type: "tenant", ID: c.TenantID, Name: c.Tenant, TenantID: c.TenantID},
+				Field: "reason", Value: policy.Reason(err),
+			})
 			return c, err
 		}
 		if !c.Enters(g.rule.permission) {

@@ -8,5 +8,7 @@
 // Surprising: a session that is good in one tenant only lives for hours. A tenant's
 // identity provider decides about roles at every sign-in, so this is how long somebody
 // keeps a role whose group was taken away there; and whoever came by an invitation shows
-// with the next sign-in that the mailbox is theirs.
+// with the next sign-in that the mailbox is theirs. And a session that reaches several tenants
+// lives as long as the strictest of their policies allows: its use in one of them must not keep
+// it fresh for another.
 package session

@@ -168,6 +168,13 @@ func find(ctx context.Context, tx *store.Tx, token string, kind store.SessionKin
 	case s.Kind != kind || Ended(s, now):
 		return store.Session{}, ErrNone
 	}
+	idle, life, err := tx.SessionLimits(ctx, s.UserID, s.TenantID)
+	switch {
+	case err != nil:
+		return store.Session{}, fmt.Errorf("find session: %w", err)
+	case idle > 0 && !now.Before(s.SeenAt.Add(idle)), life > 0 && !now.Before(s.CreatedAt.Add(life)):
+		return store.Session{}, ErrNone
+	}
 	return s, nil
 }
 

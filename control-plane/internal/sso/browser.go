@@ -16,6 +16,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/policy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
@@ -168,6 +169,13 @@ func (s *Service) mayTry(ctx context.Context, tx *store.Tx, t store.Tenant, r *h
 	}
 	may, err := rights.Of(ctx, tx, t.ID, found.UserID)
 	if err == nil && !may.Grants.Tenant(permission.SSOUpdate) {
+		return denied
+	}
+	if err != nil {
+		return err
+	}
+	enters, err := policy.MayTry(ctx, tx, s.Kit, t.ID, found, may)
+	if err == nil && !enters {
 		return denied
 	}
 	return err

@@ -15,6 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/members"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
+	"github.com/corvo-cloud/corvo/control-plane/internal/policy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -132,6 +133,9 @@ func (s *Service) UpdateSsoConnection(ctx context.Context, r *cloudv1.UpdateSsoC
 		}
 		var out []string
 		if before.Enabled && !after.Enabled {
+			if err := policy.KeepDoor(ctx, tx, after); err != nil {
+				return err
+			}
 			if out, err = endSessions(ctx, tx, after); err != nil {
 				return err
 			}
@@ -222,6 +226,9 @@ func (s *Service) DeleteSsoConnection(ctx context.Context, r *cloudv1.DeleteSsoC
 			return err
 		}
 		if err := mayGrantAll(ctx, tx, conn); err != nil {
+			return err
+		}
+		if err := policy.KeepDoor(ctx, tx, conn); err != nil {
 			return err
 		}
 		if err := s.removeMembers(ctx, tx, conn); err != nil {

@@ -31,6 +31,8 @@ func fullTenants(t *testing.T, s store.Store) {
 				tx.InsertDirectoryUser(ctx, store.DirectoryUser{TenantID: tn, ConnectionID: "sso_" + x, UserID: "usr_" + x, UserName: x, NameKey: x, Active: true, CreatedAt: at(1), Version: 1}),
 				inDirectoryGroup(ctx, tx, tn, "grp_"+x, "usr_"+x), tx.PutDirectoryState(ctx, store.DirectoryState{TenantID: tn, ConnectionID: "sso_" + x, LastCallAt: at(1)}),
 				tx.InsertAudit(ctx, store.AuditEvent{TenantID: tn, ID: "aud_" + x, At: at(1)}), raised(ctx, tx, tn),
+				tx.InsertSignInPolicy(ctx, store.SignInPolicy{TenantID: tn, SessionIdle: 5, Version: 1}), tx.PutBreakGlassCodes(ctx, tn, []string{"code_" + x}, at(1)),
+				tx.PutBreakGlassEntry(ctx, store.BreakGlassEntry{TenantID: tn, SessionID: "s" + x, UserID: "usr_" + x, CreatedAt: at(1), ExpiresAt: at(2)}),
 				tx.InsertAuditSink(ctx, auditSink(tn, "snk_"+x)), tx.InsertDomain(ctx, domain(tn, "dom_"+x)),
 				tx.InsertTrust(ctx, trust(tn, "trust_"+x, "sa_"+x)), tx.UseTrustToken(ctx, tn, "trust_"+x, "d", at(9)),
 				tx.InsertAuditHead(ctx, store.AuditHead{TenantID: tn, Seq: 1, FirstSeq: 1, At: at(1)}),
@@ -100,7 +102,13 @@ func TestIsolation_AForeignRecordIsNotThere(t *testing.T) {
 				_, getDomainByName := tx.GetDomainByName(ctx, "tn_b", "example.com")
 				tr := trust(as, "trust_b", "sa_b")
 				_, getTrust := tx.GetTrust(ctx, as, "trust_b")
+				_, getEntry := tx.GetBreakGlassEntry(ctx, as, "sb")
+				signIn := store.SignInPolicy{TenantID: as, Version: 1, RequireSSO: true}
+				if as == "tn_a" {
+					signIn.TenantID = "tn_b"
+				}
 				for what, err := range map[string]error{
+					"GetBreakGlassEntry": getEntry, "UseBreakGlassCode": tx.UseBreakGlassCode(ctx, as, "code_b", at(9)), "UpdateSignInPolicy": tx.UpdateSignInPolicy(ctx, &signIn),
 					"GetDomain": getDomain, "GetDomainByName": getDomainByName, "UpdateDomain": tx.UpdateDomain(ctx, &d), "DeleteDomain": tx.DeleteDomain(ctx, as, "dom_b"), "NoteDomain": tx.NoteDomain(ctx, d),
 					"GetTenant": getTenant, "FindTenant": findTenant, "GetNamespace": getNamespace, "GetMembership": getMembership, "GetInvitation": getInvitation,
 					"GetKey": getKey, "GetConnection": getConnection, "GetIdentity": getIdentity, "GetAnswer": getAnswer, "GetAuditChain": getChain, "GetAuditSink": getSink, "GetScimToken": getToken, "GetDirectoryUser": getDirectoryUser, "GetDirectoryState": getDirectoryState,
@@ -150,8 +158,10 @@ func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
 			c, _ := tx.CountOwners(ctx, "tn_b")
 			wantEqual(t, "records of another tenant", len(namespaces)+len(members)+len(invitations)+len(keys)+len(mine)+len(connections)+len(audit)+len(chained)+len(heads)+a+b+c, 0)
 			for what, err := range map[string]error{
-				"InsertDomain": tx.InsertDomain(ctx, domain("tn_b", "dom_9")),
-				"InsertRole":   tx.InsertRole(ctx, store.Role{TenantID: "tn_b", ID: "role_9", Name: "x"}), "DeleteRole": tx.DeleteRole(ctx, "tn_b", "role_b"),
+				"InsertSignInPolicy": tx.InsertSignInPolicy(ctx, store.SignInPolicy{TenantID: "tn_b"}), "PutBreakGlassCodes": tx.PutBreakGlassCodes(ctx, "tn_b", []string{"x"}, at(1)),
+				"PutBreakGlassEntry": tx.PutBreakGlassEntry(ctx, store.BreakGlassEntry{TenantID: "tn_b", SessionID: "x", UserID: "usr_a"}),
+				"InsertDomain":       tx.InsertDomain(ctx, domain("tn_b", "dom_9")),
+				"InsertRole":         tx.InsertRole(ctx, store.Role{TenantID: "tn_b", ID: "role_9", Name: "x"}), "DeleteRole": tx.DeleteRole(ctx, "tn_b", "role_b"),
 				"UpdateRole":           tx.UpdateRole(ctx, &store.Role{TenantID: "tn_b", ID: "role_b", Name: "x", Version: 1}),
 				"InsertServiceAccount": tx.InsertServiceAccount(ctx, store.ServiceAccount{TenantID: "tn_b", ID: "sa_9", Name: "x"}),
 				"UpdateServiceAccount": tx.UpdateServiceAccount(ctx, &store.ServiceAccount{TenantID: "tn_b", ID: "sa_b", Name: "x", Version: 1}),
@@ -210,6 +220,8 @@ func TestIsolation_OnlyTheServiceReadsAcrossTenants(t *testing.T) {
 			_, unsigned := tx.UnsignedAuditChains(ctx, at(9), 9)
 			_, dueSinks := tx.DueAuditSinks(ctx, at(9), 9)
 			_, aged := tx.AgedAuditChains(ctx, at(9), 9)
+			_, _, limits := tx.SessionLimits(ctx, "usr_b", "tn_b")
+			_, _, allLimits := tx.SessionLimits(ctx, "usr_b", "")
 			_, holder := tx.HolderOfDomain(ctx, "example.com")
 			_, dueDomains := tx.DueDomains(ctx, at(9), 9)
 			_, signIn := tx.FindDomainSignIn(ctx, "example.com")
@@ -221,6 +233,7 @@ func TestIsolation_OnlyTheServiceReadsAcrossTenants(t *testing.T) {
 				"GetInvitationByDigest": byLink, "FindKey": findKey, "ListAccess": access, "GetSession": session, "DeleteSessionsOfUser": sessions, "DeleteSessionsOfUser of tn_b": sso,
 				"DeleteSessionsBefore": old, "DeleteAnswersBefore": answers, "ClaimOutbox": claim, "CountOutbox": count, "CountParked": parked,
 				"UnchainedAudit": unchained, "UnsignedAuditChains": unsigned, "AgedAuditChains": aged, "DueAuditSinks": dueSinks,
+				"SessionLimits": limits, "SessionLimits of all": allLimits,
 				"HolderOfDomain": holder, "DueDomains": dueDomains, "FindDomainSignIn": signIn,
 				"DeleteTrustTokensBefore": tokens, "EndTemporaryKeys": ended, "DeleteTemporaryKeysBefore": oldKeys,
 				"TouchSession": tx.TouchSession(ctx, "sb", at(9), at(9)), "DeleteSession": tx.DeleteSession(ctx, "sb"),

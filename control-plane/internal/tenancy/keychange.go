@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
+	"github.com/corvo-cloud/corvo/control-plane/internal/policy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
@@ -61,6 +62,9 @@ func (s *Service) UpdateApiKey(ctx context.Context, r *cloudv1.UpdateApiKeyReque
 			return err
 		}
 		if err := mayMake(ctx, tx, k); err != nil {
+			return err
+		}
+		if err := policy.CheckKey(ctx, tx, k, paths...); err != nil {
 			return err
 		}
 		return change.Make(ctx, s.Kit, tx, "key.update", change.UpdateKey(&k), changes)

@@ -14,6 +14,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
+	"github.com/corvo-cloud/corvo/control-plane/internal/policy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -85,6 +86,9 @@ func (s *Service) CreateApiKey(ctx context.Context, r *cloudv1.CreateApiKeyReque
 			return err
 		}
 		if err := mayMake(ctx, tx, k); err != nil {
+			return err
+		}
+		if err := policy.CheckKey(ctx, tx, k, "expires_at", "cidrs"); err != nil {
 			return err
 		}
 		if err := s.insertKey(ctx, tx, k); err != nil {
