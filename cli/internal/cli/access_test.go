@@ -22,13 +22,20 @@ func TestAccess_VerbsAskWhatTheySay(t *testing.T) {
 	t.Parallel()
 	const role = `{"role":{"id":"role_1","name":"on-call","etag":"e","permissions":["job.list"]}}`
 	for line, c := range map[string]struct{ answers, body, shows string }{
-		"roles list":                             {`{"roles":[{"id":"role_1","name":"on-call","permissions":["job.list"]}]}`, `{"tenant":"acme","pageSize":200}`, "on-call"},
-		"roles create x --permission a.b,c.d":    {role, `{"tenant":"acme","name":"x","permissions":["a.b","c.d"]}`, "role_1"},
-		"roles update on-call --name y":          {role, `{"tenant":"acme","roleId":"role_1","name":"y","etag":"e","updateMask":"name"}`, "on-call"},
-		"roles delete on-call":                   {role, `{"tenant":"acme","roleId":"role_1"}`, "deleted"},
-		"bindings create sa_1 worker --in prod":  {`{"roleBinding":{"id":"bnd_1","role":"worker","scope":{"namespaceName":"prod"}}}`, `{"tenant":"acme","principalId":"sa_1","role":"worker","scope":{"namespace":"prod"}}`, "prod"},
-		"bindings delete bnd_1":                  {`{}`, `{"tenant":"acme","roleBindingId":"bnd_1"}`, "deleted"},
-		"service-accounts update d --disabled":   {`{"serviceAccount":{"id":"sa_1","name":"d","disabled":true}}`, `{"tenant":"acme","serviceAccountId":"sa_1","disabled":true,"updateMask":"disabled"}`, "disabled"},
+		"roles list":                            {`{"roles":[{"id":"role_1","name":"on-call","permissions":["job.list"]}]}`, `{"tenant":"acme","pageSize":200}`, "on-call"},
+		"roles create x --permission a.b,c.d":   {role, `{"tenant":"acme","name":"x","permissions":["a.b","c.d"]}`, "role_1"},
+		"roles update on-call --name y":         {role, `{"tenant":"acme","roleId":"role_1","name":"y","etag":"e","updateMask":"name"}`, "on-call"},
+		"roles delete on-call":                  {role, `{"tenant":"acme","roleId":"role_1"}`, "deleted"},
+		"bindings create sa_1 worker --in prod": {`{"roleBinding":{"id":"bnd_1","role":"worker","scope":{"namespaceName":"prod"}}}`, `{"tenant":"acme","principalId":"sa_1","role":"worker","scope":{"namespace":"prod"}}`, "prod"},
+		"bindings delete bnd_1":                 {`{}`, `{"tenant":"acme","roleBindingId":"bnd_1"}`, "deleted"},
+		"service-accounts update d --disabled":  {`{"serviceAccount":{"id":"sa_1","name":"d","disabled":true}}`, `{"tenant":"acme","serviceAccountId":"sa_1","disabled":true,"updateMask":"disabled"}`, "disabled"},
+		"trust list --service-account d": {`{"serviceAccount":{"id":"sa_1"},"trusts":[{"id":"trust_1","conditions":[{"claim":"repository","values":["acme/web"]}]}]}`,
+			`{"tenant":"acme","pageSize":200,"serviceAccountId":"sa_1"}`, "repository=acme/web"},
+		"trusts create web --service-account d --github acme/web --condition ref=refs/heads/main --condition ref=refs/tags/* --life 5m": {`{"trust":{"id":"trust_1"}}`,
+			`{"tenant":"acme","name":"web","serviceAccount":"d","provider":"TRUST_PROVIDER_GITHUB","keyLifeSeconds":"300","conditions":[{"claim":"repository","values":["acme/web"]},{"claim":"ref","values":["refs/heads/main","refs/tags/*"]}]}`, "trust_1"},
+		"trusts create web --service-account d --kubernetes prod:web --issuer https://k --allow-reuse": {`{"trust":{"id":"trust_1"}}`,
+			`{"tenant":"acme","name":"web","serviceAccount":"d","provider":"TRUST_PROVIDER_KUBERNETES","issuer":"https://k","keyLifeSeconds":"900","allowReuse":true,"conditions":[{"claim":"sub","values":["system:serviceaccount:prod:web"]}]}`, "trust_1"},
+		"trusts delete web":                      {`{"trust":{"id":"trust_1"}}`, `{"tenant":"acme","trustId":"trust_1"}`, "deleted"},
 		"groups add support ada@acme.test":       {`{"group":{"id":"grp_1"},"members":[{"userId":"usr_1","email":"Ada@acme.test"}]}`, `{"tenant":"acme","groupId":"grp_1","userIds":["usr_1"]}`, "added"},
 		"members update usr_1 --role viewer":     {`{"member":{"userId":"usr_1","roles":["viewer"]}}`, `{"tenant":"acme","userId":"usr_1","roles":["viewer"]}`, "viewer"},
 		"members remove usr_1":                   {`{}`, `{"tenant":"acme","userId":"usr_1"}`, "removed"},
@@ -82,7 +89,7 @@ func TestAccess_WithoutASessionOrAChangeIsRefused(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	env := map[string]string{"CORVO_TOKEN": "corvo_mg_test", "CORVO_ENDPOINT": "http://127.0.0.1:1"}
-	for _, line := range []string{"roles update x", "keys update key_1", "members update usr_1", "keys create k --kind pat"} {
+	for _, line := range []string{"roles update x", "keys update key_1", "members update usr_1", "keys create k --kind pat", "trusts create x", "trusts create x --github a/b --gitlab a/b", "trusts create x --github a/b --condition ref"} {
 		if got := h.run(t, "", env, strings.Fields(line)...); got.exit != ExitUsage {
 			t.Errorf("%s: %+v", line, got)
 		}

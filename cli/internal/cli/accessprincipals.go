@@ -303,12 +303,6 @@ func (s *session) keyVerbs() []verb {
 		narrowed := strings.Join(append(append(append([]string{}, k.GetPermissions()...), k.GetQueues()...), k.GetCidrs()...), " ")
 		return []string{k.GetId(), k.GetName(), k.GetOwner(), listOf(k.GetNamespaceIds()), narrowed, instant(k.GetExpiresAt()), when(k.GetLastUsedAt())}
 	}
-	narrowing := func(c *cobra.Command, namespaces, permissions, queues, cidrs *[]string) {
-		c.Flags().StringSliceVar(namespaces, "in", nil, "only in `NAMESPACE`, by name or id; repeatable")
-		c.Flags().StringSliceVar(permissions, "permission", nil, "only this `PERMISSION` of the owner's; repeatable")
-		c.Flags().StringSliceVar(queues, "queue", nil, "only queues of this `PATTERN`; repeatable")
-		c.Flags().StringSliceVar(cidrs, "cidr", nil, "only from this `NETWORK`; repeatable")
-	}
 	return []verb{
 		s.ofTenant(verb{
 			noun: "keys list", short: "List API keys", example: "  {cmd}\n  {cmd} --owner sa_01K...",
@@ -401,4 +395,12 @@ func (s *session) keyVerbs() []verb {
 			return t.done(res, args[0], "revoked")
 		}),
 	}
+}
+
+// narrowing are the flags that make a key do less than its owner.
+func narrowing(c *cobra.Command, namespaces, permissions, queues, cidrs *[]string) {
+	c.Flags().StringSliceVar(namespaces, "in", nil, "only in `NAMESPACE`, by name or id; repeatable")
+	c.Flags().StringSliceVar(permissions, "permission", nil, "only this `PERMISSION` of the owner's; repeatable")
+	c.Flags().StringSliceVar(queues, "queue", nil, "only queues of this `PATTERN`; repeatable")
+	c.Flags().StringSliceVar(cidrs, "cidr", nil, "only from this `NETWORK`; repeatable")
 }

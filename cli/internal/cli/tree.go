@@ -32,7 +32,7 @@ func (s *session) groups() []group {
 		{"groups", "Schedules, batches and chains:", slices.Concat(s.scheduleVerbs(), s.batchVerbs(), s.chainVerbs())},
 		{"money", "Model usage and cost:", s.moneyVerbs()},
 		{"cloud", "Corvo Cloud:", slices.Concat([]verb{s.signupVerb(), s.loginVerb(), s.logoutVerb(), s.whoamiVerb()}, s.profileVerbs(), s.sessionVerbs())},
-		{"access", "Access:", slices.Concat(s.accessVerbs(), s.roleVerbs(), s.bindingVerbs(), s.serviceAccountVerbs(), s.userGroupVerbs(), s.memberVerbs(), s.keyVerbs(), s.domainVerbs())},
+		{"access", "Access:", slices.Concat(s.accessVerbs(), s.roleVerbs(), s.bindingVerbs(), s.serviceAccountVerbs(), s.trustVerbs(), []verb{s.exchangeVerb()}, s.userGroupVerbs(), s.memberVerbs(), s.keyVerbs(), s.domainVerbs())},
 		{"server", "Server:", s.serverVerbs()},
 		{"nouns", "Commands by noun:", nil},
 	}
@@ -54,6 +54,8 @@ func nouns() []*cobra.Command {
 		{Use: "roles", Aliases: []string{"role"}, GroupID: "access", Short: "Manage roles: named sets of permissions"},
 		{Use: "bindings", Aliases: []string{"binding"}, GroupID: "access", Short: "Manage role bindings: who has which role where"},
 		{Use: "service-accounts", Aliases: []string{"service-account"}, GroupID: "access", Short: "Manage service accounts: machines that own keys"},
+		{Use: "trusts", Aliases: []string{"trust"}, GroupID: "access", Short: "Manage trusts: whose tokens are exchanged for keys of a service account"},
+		{Use: "token", GroupID: "access", Short: "Exchange a token of a CI job or pod for a key"},
 		{Use: "groups", Aliases: []string{"group"}, GroupID: "access", Short: "Manage groups of members"},
 		{Use: "members", Aliases: []string{"member"}, GroupID: "access", Short: "Manage members of the tenant"},
 		{Use: "invitations", Aliases: []string{"invitation"}, GroupID: "access", Short: "Manage invitations to the tenant"},
