@@ -3,6 +3,7 @@ package cloud_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -144,8 +145,10 @@ func wantAllOrNothing(ctx context.Context, t *testing.T, u *rig.Up, name string)
 
 // browser is a console that is signed in: a session's cookie, and the tokens it gets for it.
 type browser struct {
-	base   string
-	client *http.Client
+	base string
+	// replica of the control plane that gets its calls; empty: the one behind base.
+	replica string
+	client  *http.Client
 }
 
 func signIn(ctx context.Context, t *testing.T, u *rig.Up) *browser {
@@ -170,7 +173,7 @@ func (b *browser) call(ctx context.Context, procedure string, in, out any) error
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.base+"/corvo.cloud.v1."+procedure, bytes.NewReader(raw))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, cmp.Or(b.replica, b.base)+"/corvo.cloud.v1."+procedure, bytes.NewReader(raw))
 	if err != nil {
 		return err
 	}

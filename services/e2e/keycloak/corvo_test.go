@@ -61,8 +61,6 @@ type connection struct {
 		Certificates []string `json:"certificates"`
 		SignRequests bool     `json:"signRequests"`
 	} `json:"saml"`
-	LastTest test      `json:"lastTest"`
-	Staged   *struct{} `json:"staged"`
 }
 
 type test struct {
@@ -81,19 +79,6 @@ func (c *corvo) sso(procedure string, in object) connection {
 	}
 	check(c.t, c.api.Call(c.t.Context(), "SsoService/"+procedure, in, &out))
 	return out.Connection
-}
-
-func (c *corvo) connection(id string) connection {
-	c.t.Helper()
-	var out struct {
-		Connections []connection `json:"connections"`
-	}
-	check(c.t, c.api.Call(c.t.Context(), "SsoService/ListSsoConnections", object{}, &out))
-	i := slices.IndexFunc(out.Connections, func(c connection) bool { return c.ID == id })
-	if i < 0 {
-		c.t.Fatalf("no connection %s", id)
-	}
-	return out.Connections[i]
 }
 
 func (c *corvo) enable(id string) {
