@@ -39,6 +39,9 @@ type tenantCall struct {
 	keys     cloudv1connect.ApiKeyServiceClient
 	access   cloudv1connect.AccessServiceClient
 	domains  cloudv1connect.DomainServiceClient
+	sso      cloudv1connect.SsoServiceClient
+	// directory is of directory sync.
+	directory cloudv1connect.DirectoryServiceClient
 }
 
 // ofTenant makes a verb ask about a tenant: the flag's, else the profile's.
@@ -62,7 +65,8 @@ func (s *session) ofTenant(v verb, run func(t *tenantCall, args []string) error)
 			roles: cloudv1connect.NewRoleServiceClient(at.http, at.endpoint), accounts: cloudv1connect.NewServiceAccountServiceClient(at.http, at.endpoint),
 			groups: cloudv1connect.NewGroupServiceClient(at.http, at.endpoint), members: cloudv1connect.NewMemberServiceClient(at.http, at.endpoint),
 			keys: cloudv1connect.NewApiKeyServiceClient(at.http, at.endpoint), access: cloudv1connect.NewAccessServiceClient(at.http, at.endpoint),
-			domains: cloudv1connect.NewDomainServiceClient(at.http, at.endpoint),
+			domains: cloudv1connect.NewDomainServiceClient(at.http, at.endpoint), sso: cloudv1connect.NewSsoServiceClient(at.http, at.endpoint),
+			directory: cloudv1connect.NewDirectoryServiceClient(at.http, at.endpoint),
 		}
 		if t.tenant == "" && s.proc.Env("CORVO_TOKEN") == "" {
 			p, err := s.savedProfile()

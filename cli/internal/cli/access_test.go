@@ -51,7 +51,25 @@ func TestAccess_VerbsAskWhatTheySay(t *testing.T) {
 		"domains verify acme.test --wait 1s":     {`{"domain":{"id":"dom_1","state":"DOMAIN_STATE_VERIFIED"}}`, `{"tenant":"acme","domainId":"acme.test"}`, "verified"},
 		"domains update dom_1 --connection sso":  {`{"domain":{"id":"dom_1","connectionId":"sso"}}`, `{"tenant":"acme","domainId":"dom_1","connectionId":"sso","updateMask":"connectionId"}`, "sso"},
 		"domains delete dom_1":                   {`{}`, `{"tenant":"acme","domainId":"dom_1"}`, "deleted"},
-		"access review --csv":                    {`{"principals":[{"principalId":"usr_1","principal":"=1+1"}]}`, `{"tenant":"acme","pageSize":200}`, "usr_1,'=1+1,"},
+		"sso list":                               {`{"connections":[{"id":"sso_1","name":"Okta","type":"SSO_TYPE_SAML","lastTest":{"succeeded":true}}]}`, `{"tenant":"acme"}`, "saml"},
+		"sso get Okta":                           {`{"connections":[{"id":"sso_1","name":"Okta","samlDetails":{"acsUrl":"https://a","spEntityId":"urn:us","warnings":["expires soon"]}}]}`, `{"tenant":"acme"}`, "expires soon"},
+		"sso create Okta --issuer https://i --client-id c --map ou=a,o=b=admin --map ops=operator --scope x": {`{"connection":{"id":"sso_1"}}`,
+			`{"tenant":"acme","name":"Okta","issuer":"https://i","clientId":"c","scopes":["x"],"type":"SSO_TYPE_OIDC","groupMappings":[{"group":"ou=a,o=b","role":"admin"},{"group":"ops","role":"operator"}]}`, "sso_1"},
+		"sso create Entra --saml --metadata-url https://m --sign-requests": {`{"connection":{"id":"sso_1","type":"SSO_TYPE_SAML"}}`,
+			`{"tenant":"acme","name":"Entra","type":"SSO_TYPE_SAML","saml":{"metadataUrl":"https://m","signRequests":true}}`, "saml"},
+		"sso update sso_1 --default-role viewer --want-encrypted": {`{"connection":{"id":"sso_1","staged":{"issuer":"i"}}}`,
+			`{"tenant":"acme","connectionId":"sso_1","defaultRole":"viewer","saml":{"wantEncrypted":true},"updateMask":"defaultRole,saml.wantEncrypted"}`, "not in effect yet"},
+		"sso enable sso_1":             {`{"connection":{"id":"sso_1","enabled":true}}`, `{"tenant":"acme","connectionId":"sso_1","enabled":true,"updateMask":"enabled"}`, "true"},
+		"sso disable sso_1":            {`{"connection":{"id":"sso_1"}}`, `{"tenant":"acme","connectionId":"sso_1","updateMask":"enabled"}`, "false"},
+		"sso test sso_1":               {`{"url":"https://start"}`, `{"tenant":"acme","connectionId":"sso_1"}`, "https://start"},
+		"sso switch sso_1":             {`{"connection":{"id":"sso_1"}}`, `{"tenant":"acme","connectionId":"sso_1"}`, "sso_1"},
+		"sso discard sso_1":            {`{"connection":{"id":"sso_1"}}`, `{"tenant":"acme","connectionId":"sso_1"}`, "sso_1"},
+		"sso delete sso_1":             {`{}`, `{"tenant":"acme","connectionId":"sso_1"}`, "deleted"},
+		"directory get sso_1":          {`{"sync":{"endpointUrl":"https://scim","users":3,"activeUsers":2}}`, `{"tenant":"acme","connectionId":"sso_1"}`, "3, 2 active"},
+		"directory tokens sso_1":       {`{"tokens":[{"id":"key_1","prefix":"corvo_scim_a"}]}`, `{"tenant":"acme","connectionId":"sso_1"}`, "corvo_scim_a"},
+		"directory create-token sso_1": {`{"secret":"corvo_scim_x"}`, `{"tenant":"acme","connectionId":"sso_1"}`, "corvo_scim_x"},
+		"directory revoke-token key_1": {`{}`, `{"tenant":"acme","tokenId":"key_1"}`, "revoked"},
+		"access review --csv":          {`{"principals":[{"principalId":"usr_1","principal":"=1+1"}]}`, `{"tenant":"acme","pageSize":200}`, "usr_1,'=1+1,"},
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
@@ -89,7 +107,11 @@ func TestAccess_WithoutASessionOrAChangeIsRefused(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	env := map[string]string{"CORVO_TOKEN": "corvo_mg_test", "CORVO_ENDPOINT": "http://127.0.0.1:1"}
+<<<<<<< HEAD
 	for _, line := range []string{"roles update x", "keys update key_1", "members update usr_1", "keys create k --kind pat", "trusts create x", "trusts create x --github a/b --gitlab a/b", "trusts create x --github a/b --condition ref"} {
+=======
+	for _, line := range []string{"roles update x", "keys update key_1", "members update usr_1", "keys create k --kind pat", "sso update sso_1", "sso create x --map y"} {
+>>>>>>> a19bcdf6 (cli: SSO connections and directory sync)
 		if got := h.run(t, "", env, strings.Fields(line)...); got.exit != ExitUsage {
 			t.Errorf("%s: %+v", line, got)
 		}
