@@ -107,11 +107,7 @@ func TestAccess_WithoutASessionOrAChangeIsRefused(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	env := map[string]string{"CORVO_TOKEN": "corvo_mg_test", "CORVO_ENDPOINT": "http://127.0.0.1:1"}
-<<<<<<< HEAD
-	for _, line := range []string{"roles update x", "keys update key_1", "members update usr_1", "keys create k --kind pat", "trusts create x", "trusts create x --github a/b --gitlab a/b", "trusts create x --github a/b --condition ref"} {
-=======
-	for _, line := range []string{"roles update x", "keys update key_1", "members update usr_1", "keys create k --kind pat", "sso update sso_1", "sso create x --map y"} {
->>>>>>> a19bcdf6 (cli: SSO connections and directory sync)
+	for _, line := range []string{"roles update x", "keys update key_1", "members update usr_1", "keys create k --kind pat", "trusts create x", "trusts create x --github a/b --gitlab a/b", "trusts create x --github a/b --condition ref", "sso update sso_1", "sso create x --map y"} {
 		if got := h.run(t, "", env, strings.Fields(line)...); got.exit != ExitUsage {
 			t.Errorf("%s: %+v", line, got)
 		}
