@@ -9,6 +9,7 @@ package access
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -114,6 +115,10 @@ func (c Caller) RolesText() string {
 		return "no role in the whole tenant"
 	case 1:
 		return "the role " + c.Rights.Roles[0]
+	}
+	const shown = 5
+	if more := len(c.Rights.Roles) - shown; more > 0 {
+		return fmt.Sprintf("the roles %s and %d more", strings.Join(c.Rights.Roles[:shown], ", "), more)
 	}
 	return "the roles " + strings.Join(c.Rights.Roles, ", ")
 }

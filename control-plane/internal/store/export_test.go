@@ -63,3 +63,13 @@ func MigrateTo(ctx context.Context, db *sql.DB, postgres bool, version int64) er
 	}
 	return err
 }
+
+// ExplainBindingsOf is how the database runs BindingsOf.
+func ExplainBindingsOf(ctx context.Context, tx *Tx, tenantID, principalID string) (string, error) {
+	if tx.dialect.name != "SQLite" { // As a database in use does by itself.
+		if _, err := tx.q.ExecContext(ctx, "ANALYZE role_bindings"); err != nil {
+			return "", err
+		}
+	}
+	return explain(ctx, tx, bindingsOf(), tenantID, principalID, tenantID, tenantID, principalID, heldMax)
+}

@@ -196,7 +196,6 @@ func TestBulk_AFilterIsRefusedWhileTheListIsLate(t *testing.T) {
 	r := start(t)
 	v, stop := r.viewsUntil()
 	b := NewBulk(v, slog.New(slog.DiscardHandler))
-	b.patience = time.Millisecond
 	first := r.enqueue(EnqueueInput{})
 	in := BulkInput{Action: "hold", Filter: &JobFilter{Queue: "q"}}
 	if res := r.do(b, in); res.Affected != 1 {
@@ -207,6 +206,7 @@ func TestBulk_AFilterIsRefusedWhileTheListIsLate(t *testing.T) {
 		return err == nil && len(page.Rows) == 1
 	})
 	stop()
+	b.patience = time.Millisecond
 	r.enqueue(EnqueueInput{})
 	if _, err := b.Do(r.ctx(), r.caller, in); reason(err) != "LIST_BEHIND" {
 		t.Errorf("%v", err)
