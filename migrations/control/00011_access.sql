@@ -53,7 +53,7 @@ CREATE TABLE group_members (
     FOREIGN KEY (tenant_id, group_id) REFERENCES groups (tenant_id, id),
     FOREIGN KEY (tenant_id, user_id) REFERENCES memberships (tenant_id, user_id)
 );
-CREATE INDEX group_members_by_user ON group_members (tenant_id, user_id);
+CREATE INDEX group_members_by_user ON group_members (tenant_id, user_id, group_id);
 
 -- role_id is a fixed role's (role_owner, …) or one of the table above. No namespace is the
 -- whole tenant, no pattern all queues.

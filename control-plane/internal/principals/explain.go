@@ -11,6 +11,7 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -224,10 +225,7 @@ func (s *Service) narrowed(ctx context.Context, tx *store.Tx, q question, sub su
 // then of ids, after a key of the walk, until f has enough.
 func everybody(ctx context.Context, tx *store.Tx, tenantID, after string, f func(id, name string, made, seen time.Time, k *store.Key) (enough bool, _ error)) error {
 	kind, id, _ := strings.Cut(after, " ")
-	walks := []struct {
-		kind string
-		walk func(from string) error
-	}{
+	walks := []walk{
 		{"1", func(from string) error {
 			return each(func(p store.Page) ([]store.Member, error) { return tx.ListMembers(ctx, tenantID, p) }, from,
 				func(m store.Member) string { return m.UserID },
@@ -244,6 +242,17 @@ func everybody(ctx context.Context, tx *store.Tx, tenantID, after string, f func
 				func(k store.Key) (bool, error) { return f(k.ID, k.Name, k.CreatedAt, k.LastUsedAt, &k) })
 		}},
 	}
+	return inOrder(kind, id, walks)
+}
+
+// walk goes over the principals of a kind, after an id.
+type walk struct {
+	kind string
+	walk func(from string) error
+}
+
+// inOrder goes on at an id of a kind, and ends with errEnough.
+func inOrder(kind, id string, walks []walk) error {
 	for _, w := range walks {
 		from := ""
 		switch {
@@ -262,6 +271,45 @@ func everybody(ctx context.Context, tx *store.Tx, tenantID, after string, f func
 	return nil
 }
 
+// holders walks as everybody does, over those alone who have one of some roles somewhere, and
+// over their keys.
+func holders(ctx context.Context, tx *store.Tx, tenantID string, roles []string, after string, f func(id, name string, k *store.Key) (enough bool, _ error)) error {
+	kind, id, _ := strings.Cut(after, " ")
+	names := NewNamer(tx, tenantID)
+	named := func(id string) (bool, error) {
+		name, err := names.Principal(ctx, id)
+		if errors.Is(err, store.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		return f(id, name, nil)
+	}
+	of := func(prefix ids.Kind) func(string) error {
+		list := func(p store.Page) ([]string, error) {
+			found, err := tx.Holders(ctx, tenantID, roles, p)
+			beyond := func(id string) bool { return !strings.HasPrefix(id, string(prefix)) }
+			if i := slices.IndexFunc(found, beyond); i >= 0 {
+				found = found[:i]
+			}
+			return found, err
+		}
+		return func(from string) error {
+			return each(list, max(from, string(prefix)), func(id string) string { return id }, named)
+		}
+	}
+	return inOrder(kind, id, []walk{
+		{"1", of(ids.User)},
+		{"2", of(ids.ServiceAccount)},
+		{"3", func(from string) error {
+			return each(func(p store.Page) ([]store.Key, error) { return tx.ListKeys(ctx, tenantID, false, p) }, from,
+				func(k store.Key) string { return k.ID },
+				func(k store.Key) (bool, error) { return f(k.ID, k.Name, &k) })
+		}},
+	})
+}
+
 var errEnough = errors.New("enough")
 
 // walkKey is the place of a principal in the walk.
@@ -276,7 +324,7 @@ func walkKey(id string) string {
 }
 
 func each[T any](list func(store.Page) ([]T, error), after string, key func(T) string, f func(T) (bool, error)) error {
-	const many = 500
+	const many = 100 // About what a page shows.
 	for p := (store.Page{After: after, Limit: many}); ; {
 		page, err := list(p)
 		if err != nil {

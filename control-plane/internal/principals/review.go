@@ -2,6 +2,7 @@ package principals
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,11 @@ func (s *Service) ListWhoCan(ctx context.Context, r *cloudv1.ListWhoCanRequest) 
 		Show: func(w *cloudv1.WhoCan) *cloudv1.WhoCan { return w },
 		Page: func(tx *store.Tx, tenantID string, p store.Page) (out []*cloudv1.WhoCan, _ error) {
 			reader, names := rights.NewReader(tx, tenantID), NewNamer(tx, tenantID)
-			err := everybody(ctx, tx, tenantID, p.After, func(id, name string, _, _ time.Time, k *store.Key) (bool, error) {
+			roles, err := rolesWith(ctx, tx, tenantID, q.permission)
+			if err != nil {
+				return nil, err
+			}
+			err = holders(ctx, tx, tenantID, roles, p.After, func(id, name string, k *store.Key) (bool, error) {
 				w, err := s.whoCan(ctx, reader, names, q, id, name, k)
 				if w != nil {
 					out = append(out, w)
@@ -36,6 +41,25 @@ func (s *Service) ListWhoCan(ctx context.Context, r *cloudv1.ListWhoCanRequest) 
 		},
 	}.Read(ctx, s.Kit, r)
 	return &cloudv1.ListWhoCanResponse{Principals: shown, NextPageToken: next}, err
+}
+
+// rolesWith are the ids of the roles that have a permission.
+func rolesWith(ctx context.Context, tx *store.Tx, tenantID string, p permission.Permission) (out []string, _ error) {
+	for _, r := range rights.Fixed() {
+		if r.Permissions.Has(p) {
+			out = append(out, r.ID)
+		}
+	}
+	own := store.All(func(page store.Page) ([]store.Role, error) { return tx.ListRoles(ctx, tenantID, page) }, func(r store.Role) string { return r.ID })
+	for r, err := range own {
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(r.Permissions, p.String()) {
+			out = append(out, r.ID)
+		}
+	}
+	return out, nil
 }
 
 // whoCan is nil for who can't.

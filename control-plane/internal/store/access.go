@@ -259,15 +259,34 @@ func (t *Tx) ListBindings(ctx context.Context, tenantID string, f BindingFilter,
 // order of their ids. Every call asks this: it goes by principals, where an OR or an ORDER BY
 // would have the database walk all bindings of the tenant.
 func (t *Tx) BindingsOf(ctx context.Context, tenantID, principalID string) ([]Binding, error) {
-	out, err := query(ctx, t.of(tenantID), "list bindings of a principal", bindings.fields, bindingsOf(), tenantID, principalID, tenantID, tenantID, principalID, heldMax)
+	out, err := query(ctx, t.of(tenantID), "list bindings of a principal", bindings.fields, bindingsOf(), tenantID, principalID, tenantID, principalID, heldMax)
 	slices.SortFunc(out, func(a, b Binding) int { return strings.Compare(a.ID, b.ID) })
 	return out, err
 }
 
+// SQLite takes the tables of a CROSS JOIN in their order.
 func bindingsOf() string {
-	const from = " FROM role_bindings WHERE tenant_id = ? AND principal_id "
-	return "SELECT " + bindings.columns + from + "= ? UNION ALL SELECT " + bindings.columns + from +
-		"IN (SELECT group_id FROM group_members WHERE tenant_id = ? AND user_id = ?) LIMIT ?"
+	return "SELECT " + bindings.columns + ` FROM role_bindings WHERE tenant_id = ? AND principal_id = ?
+		UNION ALL SELECT ` + bindings.under("b") + ` FROM group_members m
+		CROSS JOIN role_bindings b WHERE b.tenant_id = m.tenant_id AND b.principal_id = m.group_id AND m.tenant_id = ? AND m.user_id = ? LIMIT ?`
+}
+
+// Holders lists the ids of the users and service accounts who have one of some roles
+// anywhere, by themselves or through groups, after one in the order of ids.
+func (t *Tx) Holders(ctx context.Context, tenantID string, roleIDs []string, p Page) ([]string, error) {
+	if len(roleIDs) == 0 {
+		return nil, nil
+	}
+	with := "tenant_id = ? AND role_id IN (" + places(len(roleIDs)) + ")"
+	args := []any{tenantID}
+	for _, id := range roleIDs {
+		args = append(args, id)
+	}
+	args = append(append(append(args, p.After, tenantID, p.After), args...), p.limit())
+	return query(ctx, t.of(tenantID), "list who has roles", func(id *string) []any { return []any{id} },
+		"SELECT principal_id AS id FROM role_bindings WHERE "+with+` AND principal_id > ? AND principal_id NOT LIKE 'grp_%'
+		 UNION SELECT user_id FROM group_members WHERE tenant_id = ? AND user_id > ? AND group_id IN (SELECT principal_id FROM role_bindings WHERE `+with+`)
+		 ORDER BY id LIMIT ?`, args...)
 }
 
 // heldMax bounds the bindings of one principal, those of groups included; BindingsOf lists

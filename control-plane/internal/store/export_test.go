@@ -71,5 +71,5 @@ func ExplainBindingsOf(ctx context.Context, tx *Tx, tenantID, principalID string
 			return "", err
 		}
 	}
-	return explain(ctx, tx, bindingsOf(), tenantID, principalID, tenantID, tenantID, principalID, heldMax)
+	return explain(ctx, tx, bindingsOf(), tenantID, principalID, tenantID, principalID, heldMax)
 }
