@@ -40,6 +40,20 @@ export const principalReads = {
           return { items: answer.serviceAccounts, next: answer.nextPageToken };
         }),
     }),
+  trusts: (tenant: string, serviceAccountId: string) =>
+    queryOptions({
+      queryKey: ["control", tenant, "trusts", serviceAccountId],
+      queryFn: () =>
+        every(async (pageToken) => {
+          const answer = await principals.trusts.listTrusts({
+            tenant,
+            serviceAccountId,
+            pageSize,
+            pageToken,
+          });
+          return { items: answer.trusts, next: answer.nextPageToken };
+        }),
+    }),
   groups: (tenant: string) =>
     queryOptions({
       queryKey: ["control", tenant, "groups"],

@@ -1,6 +1,16 @@
 import { useQuery } from "@tanstack/react-query";
 import { useParams, useRouteContext } from "@tanstack/react-router";
-import { Bot, CirclePause, CirclePlay, KeyRound, Pencil, Plus, ShieldCheck, Trash2 } from "lucide-react";
+import {
+  Bot,
+  CirclePause,
+  CirclePlay,
+  Handshake,
+  KeyRound,
+  Pencil,
+  Plus,
+  ShieldCheck,
+  Trash2,
+} from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { RoleBadges } from "~/components/access/role-badges";
 import { Problem } from "~/components/problem";
@@ -28,12 +38,17 @@ const AccessDialog = lazy(() => import("~/components/access/access-dialog"));
 const AccountDialog = lazy(() => import("~/features/accounts/account-dialog"));
 const DeleteDialog = lazy(() => import("~/features/accounts/delete-dialog"));
 const KeysDialog = lazy(() => import("~/features/accounts/keys-dialog"));
+const TrustsDialog = lazy(() => import("~/features/accounts/trusts-dialog"));
+const TrustDialog = lazy(() => import("~/features/accounts/trust-dialog"));
 const CreateDialog = lazy(() => import("~/features/keys/create-dialog"));
 const SecretDialog = lazy(() => import("~/features/keys/secret-dialog"));
 
 type Open =
   | { what: "create" }
-  | { what: "edit" | "delete" | "access" | "keys" | "new-key"; account: ServiceAccount }
+  | {
+      what: "edit" | "delete" | "access" | "keys" | "new-key" | "trusts" | "new-trust";
+      account: ServiceAccount;
+    }
   | { what: "secret"; name: string; secret: string };
 
 /** Programs and machines: what they may do, and their keys. */
@@ -154,13 +169,19 @@ function useColumns(access: Access, setOpen: (open: Open) => void): Column<Servi
       cell: (account) => <Time at={dateOf(account.createdAt)} className="text-ink-2" />,
     },
     actionsColumn(
-      { width: "w-44", phone: "block", blockedBecause: access.blocked(Permission.SERVICE_ACCOUNT_UPDATE) },
+      { width: "w-52", phone: "block", blockedBecause: access.blocked(Permission.SERVICE_ACCOUNT_UPDATE) },
       (account) => [
         {
           label: `Keys of ${account.name}`,
           icon: <KeyRound aria-hidden />,
           blockedBecause: undefined,
           onClick: () => setOpen({ what: "keys", account }),
+        },
+        {
+          label: `Trusts of ${account.name}`,
+          icon: <Handshake aria-hidden />,
+          blockedBecause: undefined,
+          onClick: () => setOpen({ what: "trusts", account }),
         },
         {
           label: `Access of ${account.name}`,
@@ -221,6 +242,23 @@ function Opened({ access, open, setOpen }: OpenedProps) {
           account={open.account}
           onNew={() => setOpen({ what: "new-key", account: open.account })}
           onClose={close}
+        />
+      );
+    case "trusts":
+      return (
+        <TrustsDialog
+          access={access}
+          account={open.account}
+          onNew={() => setOpen({ what: "new-trust", account: open.account })}
+          onClose={close}
+        />
+      );
+    case "new-trust":
+      return (
+        <TrustDialog
+          access={access}
+          account={open.account}
+          onClose={() => setOpen({ what: "trusts", account: open.account })}
         />
       );
     case "new-key":
