@@ -42,6 +42,7 @@ type tenantCall struct {
 	sso      cloudv1connect.SsoServiceClient
 	// directory is of directory sync.
 	directory cloudv1connect.DirectoryServiceClient
+	policy    cloudv1connect.PolicyServiceClient
 }
 
 // ofTenant makes a verb ask about a tenant: the flag's, else the profile's.
@@ -67,6 +68,7 @@ func (s *session) ofTenant(v verb, run func(t *tenantCall, args []string) error)
 			keys: cloudv1connect.NewApiKeyServiceClient(at.http, at.endpoint), access: cloudv1connect.NewAccessServiceClient(at.http, at.endpoint),
 			domains: cloudv1connect.NewDomainServiceClient(at.http, at.endpoint), sso: cloudv1connect.NewSsoServiceClient(at.http, at.endpoint),
 			directory: cloudv1connect.NewDirectoryServiceClient(at.http, at.endpoint),
+			policy:    cloudv1connect.NewPolicyServiceClient(at.http, at.endpoint),
 		}
 		if t.tenant == "" && s.proc.Env("CORVO_TOKEN") == "" {
 			p, err := s.savedProfile()

@@ -114,6 +114,8 @@ func fromCloud(ctx context.Context, endpoint string, err error) *Failure {
 	switch f.Code {
 	case "SESSION_ENDED":
 		f.Fix = "sign in again with `corvo login`"
+	case "SECOND_FACTOR_SETUP_REQUIRED":
+		f.Fix = "set one up in the console at " + endpoint + ", under Your account"
 	case "STEP_UP_REQUIRED":
 		f.Fix = "do this in the console at " + endpoint + ", which asks for your second factor"
 	}

@@ -32,7 +32,7 @@ func (s *session) groups() []group {
 		{"groups", "Schedules, batches and chains:", slices.Concat(s.scheduleVerbs(), s.batchVerbs(), s.chainVerbs())},
 		{"money", "Model usage and cost:", s.moneyVerbs()},
 		{"cloud", "Corvo Cloud:", slices.Concat([]verb{s.signupVerb(), s.loginVerb(), s.logoutVerb(), s.whoamiVerb()}, s.profileVerbs(), s.sessionVerbs())},
-		{"access", "Access:", slices.Concat(s.accessVerbs(), s.roleVerbs(), s.bindingVerbs(), s.serviceAccountVerbs(), s.trustVerbs(), []verb{s.exchangeVerb()}, s.userGroupVerbs(), s.memberVerbs(), s.keyVerbs(), s.ssoVerbs(), s.domainVerbs(), s.directoryVerbs())},
+		{"access", "Access:", slices.Concat(s.accessVerbs(), s.roleVerbs(), s.bindingVerbs(), s.serviceAccountVerbs(), s.trustVerbs(), []verb{s.exchangeVerb()}, s.userGroupVerbs(), s.memberVerbs(), s.keyVerbs(), s.ssoVerbs(), s.domainVerbs(), s.directoryVerbs(), s.policyVerbs())},
 		{"server", "Server:", s.serverVerbs()},
 		{"nouns", "Commands by noun:", nil},
 	}
@@ -63,6 +63,7 @@ func nouns() []*cobra.Command {
 		{Use: "sso", GroupID: "access", Short: "Manage single sign-on by your identity provider"},
 		{Use: "directory", GroupID: "access", Short: "Manage directory sync (SCIM) of SSO connections"},
 		{Use: "domains", Aliases: []string{"domain"}, GroupID: "access", Short: "Manage domains, whose people sign in through your identity provider"},
+		{Use: "policy", GroupID: "access", Short: "How people sign in to the tenant, and what its keys must be"},
 		{Use: "budget", GroupID: "money", Short: "Manage budgets: limits on model cost"},
 		{Use: "approval-policy", GroupID: "money", Short: "Manage approval policies: which jobs need approval"},
 	}
