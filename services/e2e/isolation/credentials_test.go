@@ -26,6 +26,7 @@ const (
 	management                 // A key of the control API.
 	token                      // A browser's token for one namespace.
 	session                    // A console's cookie.
+	scim                       // A directory's token.
 )
 
 // credential is a way to authenticate.
@@ -78,6 +79,7 @@ func (m *matrix) settle(t *testing.T) {
 	m.keys(t)
 	m.people(t, owner)
 	m.foreigners(t)
+	m.directories(t)
 	m.endedKeys(t)
 	m.endedPeople(t)
 	m.strangers(t)
@@ -360,7 +362,7 @@ func (m *matrix) endedTogether(t *testing.T, all map[string]map[string]string, e
 }
 
 func endedKind(name string) kind {
-	for text, k := range map[string]kind{"-session": session, "token": token, "jobs": jobs, "-management": management} {
+	for text, k := range map[string]kind{"-session": session, "token": token, "jobs": jobs, "-management": management, "-scim": scim} {
 		if strings.Contains(name, text) {
 			return k
 		}
@@ -376,6 +378,9 @@ func (m *matrix) tryOne(t *testing.T, name string, headers map[string]string) in
 		return m.call(t, "TenantService/GetTenant", o{"tenant": "demo"}, headers).status
 	default:
 		q := request{method: "GET", base: m.up.API.URL, path: "/t/demo/api/v1/queues", headers: headers}
+		if endedKind(name) == scim {
+			q = elsewhere(request{method: "GET", base: m.up.API.URL, path: scimPath + "/Users", headers: headers})
+		}
 		a, err := q.send(m.ctx)
 		if err != nil {
 			t.Fatal(err)

@@ -21,11 +21,12 @@ import (
 type side int
 
 const (
-	data    side = iota + 1
-	control      // The control API.
-	page         // Console, sign-in pages: the same for everybody.
-	closed       // Closed to everybody, or not there.
-	inside       // A node's own listener, for parts of the cell.
+	data      side = iota + 1
+	control        // The control API.
+	directory      // The SCIM door.
+	page           // Console, sign-in pages: the same for everybody.
+	closed         // Closed to everybody, or not there.
+	inside         // A node's own listener, for parts of the cell.
 )
 
 // entry is one entry point and a request to it.
@@ -40,13 +41,13 @@ type entry struct {
 	ofTenant bool
 	public   bool
 	changes  bool
-	last     bool // Ends the session that it is called with.
+	last     bool // Ends the session that it is called with, or changes what others may do.
 }
 
 // allEntries is what the service documents, and what it should not have.
 func (m *matrix) allEntries(t *testing.T) []entry {
 	t.Helper()
-	all := slices.Concat(m.dataEntries(t), controlEntries(), pageEntries(), closedEntries(), m.mailboxEntries(t))
+	all := slices.Concat(m.dataEntries(t), controlEntries(), m.directoryEntries(t), pageEntries(), closedEntries(), m.mailboxEntries(t))
 	for _, s := range []side{data, control} {
 		if !slices.ContainsFunc(all, func(e entry) bool { return e.side == s }) {
 			t.Fatalf("no entries of side %d: the service says nothing of itself", s)
@@ -144,7 +145,7 @@ func controlEntries() (all []entry) {
 var publicProcedures = []string{
 	"AuthService/StartLogin", "AuthService/PreviewLogin", "AuthService/FinishLogin", "AuthService/StartDeviceLogin", "AuthService/PollDeviceLogin",
 	"SignupService/CheckName", "SignupService/Start", "SignupService/PreviewConfirm", "SignupService/Confirm",
-	"MemberService/PreviewInvitation", "MemberService/AcceptInvitation",
+	"MemberService/PreviewInvitation", "MemberService/AcceptInvitation", "DomainService/FindSignIn",
 }
 
 // leaving ends what the others are tried with: one's own session, or membership.

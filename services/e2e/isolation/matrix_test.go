@@ -140,7 +140,7 @@ func lawBroken(d entry, c credential, o outcome) string {
 		return ""
 	case c.kind == stranger || c.ended && (d.ofTenant || c.name != keepsAccount) || c.foreign && d.ofTenant:
 		// Another tenant's things look like missing ones; see outcome.
-		if !o.refused() && !(o.nothing() && (d.side == control || c.elsewhere)) {
+		if !o.refused() && !(o.nothing() && (d.side == control || d.side == directory || c.elsewhere)) {
 			return "neither a stranger, a foreigner nor an ended credential gets in"
 		}
 		return ""
@@ -151,6 +151,10 @@ func lawBroken(d entry, c credential, o outcome) string {
 // lawOfSide is for credentials that are valid somewhere.
 func lawOfSide(d entry, c credential, o outcome) string {
 	switch {
+	case d.side == directory && c.kind != scim && o.status != http.StatusUnauthorized:
+		return "the SCIM door takes tokens of directories only"
+	case d.side != directory && c.kind == scim && o.status != http.StatusUnauthorized:
+		return "a directory's token opens the SCIM door only"
 	case d.side == control && (c.kind == jobs || c.kind == token) && o.status != http.StatusUnauthorized:
 		return "the control API takes sessions and management keys only"
 	case d.side == data && c.kind == session && o.status != http.StatusUnauthorized:
