@@ -257,18 +257,16 @@ func (t *Tx) ListBindings(ctx context.Context, tenantID string, f BindingFilter,
 
 // BindingsOf lists what a principal has by itself and, if it is a user, through groups, in the
 // order of their ids. Every call asks this: it goes by principals, where an OR or an ORDER BY
-// would have the database walk all bindings of the tenant.
+// would have the database walk all bindings of the tenant, and SQLite takes the tables of a
+// CROSS JOIN in their order.
 func (t *Tx) BindingsOf(ctx context.Context, tenantID, principalID string) ([]Binding, error) {
-	out, err := query(ctx, t.of(tenantID), "list bindings of a principal", bindings.fields, bindingsOf(), tenantID, principalID, tenantID, principalID, heldMax)
+	out, err := query(ctx, t.of(tenantID), "list bindings of a principal", bindings.fields,
+		"SELECT "+bindings.columns+` FROM role_bindings WHERE tenant_id = ? AND principal_id = ?
+		 UNION ALL SELECT `+bindings.under("b")+` FROM group_members m
+		 CROSS JOIN role_bindings b WHERE b.tenant_id = m.tenant_id AND b.principal_id = m.group_id AND m.tenant_id = ? AND m.user_id = ? LIMIT ?`,
+		tenantID, principalID, tenantID, principalID, heldMax)
 	slices.SortFunc(out, func(a, b Binding) int { return strings.Compare(a.ID, b.ID) })
 	return out, err
-}
-
-// SQLite takes the tables of a CROSS JOIN in their order.
-func bindingsOf() string {
-	return "SELECT " + bindings.columns + ` FROM role_bindings WHERE tenant_id = ? AND principal_id = ?
-		UNION ALL SELECT ` + bindings.under("b") + ` FROM group_members m
-		CROSS JOIN role_bindings b WHERE b.tenant_id = m.tenant_id AND b.principal_id = m.group_id AND m.tenant_id = ? AND m.user_id = ? LIMIT ?`
 }
 
 // Holders lists the ids of the users and service accounts who have one of some roles

@@ -71,5 +71,11 @@ func ExplainBindingsOf(ctx context.Context, tx *Tx, tenantID, principalID string
 			return "", err
 		}
 	}
-	return explain(ctx, tx, bindingsOf(), tenantID, principalID, tenantID, principalID, heldMax)
+	var asked string
+	listening := *tx.dialect
+	listening.text = func(s string) string { asked = s; return tx.dialect.text(s) }
+	if _, err := (&Tx{q: tx.q, dialect: &listening, tenant: tx.tenant}).BindingsOf(ctx, tenantID, principalID); err != nil {
+		return "", err
+	}
+	return explain(ctx, tx, asked, tenantID, principalID, tenantID, principalID, heldMax)
 }
