@@ -202,6 +202,12 @@ func (s *Service) use(ctx context.Context, tx *store.Tx, v store.Trust, t token)
 	if a.Disabled {
 		return a, refusal("its service account is disabled")
 	}
+	if err := withinPolicy(ctx, tx, v); err != nil {
+		if _, ok := fault.As(err); ok {
+			err = refusal("the tenant's policy doesn't allow the keys that the trust gives; it was set after the trust was made")
+		}
+		return a, err
+	}
 	if !v.AllowReuse {
 		ends, _ := t.when("exp")
 		err := tx.UseTrustToken(ctx, v.TenantID, v.ID, t.digest, ends.Add(rememberedFor))

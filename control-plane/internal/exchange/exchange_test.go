@@ -824,3 +824,23 @@ func TestExchange_OnlyFromTheTrustsNetworks(t *testing.T) {
 	_, err := b.exchange(b.issuer.token(nil))
 	b.refused("from elsewhere", err, "networks")
 }
+
+// A policy that wants networks counts for trusts too, also for those that were made before it.
+func TestExchange_ThePolicyForKeysCounts(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, cloudtest.New(t))
+	b.trust(nil)
+	b.Service(t, func(ctx context.Context, tx *store.Tx) error {
+		p, err := tx.GetSignInPolicy(ctx, b.tenant.ID)
+		p.TenantID, p.KeyNetworks, p.Version = b.tenant.ID, true, 1
+		return errors.Join(err, tx.InsertSignInPolicy(ctx, p))
+	})
+	_, err := b.exchange(b.issuer.token(nil))
+	b.refused("without networks", err, "policy")
+	r := b.request()
+	r.Name = "another"
+	_, err = b.s.CreateTrust(b.ctx, r)
+	if f := cloudtest.Refused(t, err, "INVALID_ARGUMENT"); f.Fields[0].Name != "cidrs" {
+		t.Errorf("%v", f)
+	}
+}

@@ -24,6 +24,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
+	"github.com/corvo-cloud/corvo/control-plane/internal/policy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/refusals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -141,7 +142,25 @@ func mayMake(ctx context.Context, tx *store.Tx, v store.Trust) error {
 			return fault.New(fault.Denied, "KEY_EXPIRES", "this call is made by a key that expires, and a trust gives keys after that; sign in, or use a key that doesn't expire")
 		}
 	}
-	return tenancy.MayMakeKey(ctx, tx, keyOf(v))
+	if err := tenancy.MayMakeKey(ctx, tx, keyOf(v)); err != nil {
+		return err
+	}
+	return withinPolicy(ctx, tx, v)
+}
+
+// withinPolicy holds the keys of a trust against the tenant's sign-in policy.
+func withinPolicy(ctx context.Context, tx *store.Tx, v store.Trust) error {
+	k := keyOf(v)
+	k.CreatedAt, k.ExpiresAt = v.CreatedAt, v.CreatedAt.Add(v.KeyLife)
+	err := policy.CheckKey(ctx, tx, k, "expires_at", "cidrs")
+	if f, ok := fault.As(err); ok {
+		for i := range f.Fields {
+			if f.Fields[i].Name == "expires_at" {
+				f.Fields[i].Name = "key_life_seconds"
+			}
+		}
+	}
+	return err
 }
 
 // keyOf is a key that a trust gives, without what makes it one.

@@ -237,7 +237,7 @@ func everybody(ctx context.Context, tx *store.Tx, tenantID, after string, f func
 				func(a store.ServiceAccount) (bool, error) { return f(a.ID, a.Name, a.CreatedAt, time.Time{}, nil) })
 		}},
 		{"3", func(from string) error {
-			return each(func(p store.Page) ([]store.Key, error) { return tx.ListKeys(ctx, tenantID, false, p) }, from,
+			return each(func(p store.Page) ([]store.Key, error) { return tx.ListLastingKeys(ctx, tenantID, "", false, p) }, from,
 				func(k store.Key) string { return k.ID },
 				func(k store.Key) (bool, error) { return f(k.ID, k.Name, k.CreatedAt, k.LastUsedAt, &k) })
 		}},
@@ -303,7 +303,7 @@ func holders(ctx context.Context, tx *store.Tx, tenantID string, roles []string,
 		{"1", of(ids.User)},
 		{"2", of(ids.ServiceAccount)},
 		{"3", func(from string) error {
-			return each(func(p store.Page) ([]store.Key, error) { return tx.ListKeys(ctx, tenantID, false, p) }, from,
+			return each(func(p store.Page) ([]store.Key, error) { return tx.ListLastingKeys(ctx, tenantID, "", false, p) }, from,
 				func(k store.Key) string { return k.ID },
 				func(k store.Key) (bool, error) { return f(k.ID, k.Name, &k) })
 		}},

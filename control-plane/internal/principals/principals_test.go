@@ -2,6 +2,7 @@ package principals
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -304,7 +305,17 @@ func TestReview_ListsEverybodyInPagesAndWhatIsUnused(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := store.Key{TenantID: st.tenant.ID, ID: "key_000000000001", Name: "k", OwnerID: sa.GetServiceAccount().GetId(), CreatedAt: w.Now(), UpdatedAt: w.Now(), LastUsedAt: w.Now().Add(95 * 24 * time.Hour), Version: 1, Generation: 1}
-	w.Service(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertKey(ctx, key) })
+	// A temporary key stands in no list; what its trust did lately is its account's doing.
+	passing := key
+	passing.ID, passing.Kind, passing.LastUsedAt = "key_000000000002", cloudv1.KeyKind_KEY_KIND_TEMPORARY, time.Time{}
+	bot, err := st.CreateServiceAccount(ctx, &cloudv1.CreateServiceAccountRequest{Name: "deploy"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trust := store.Trust{TenantID: st.tenant.ID, ID: "trust_1", Name: "web", AccountID: bot.GetServiceAccount().GetId(), CreatedAt: w.Now(), LastUsedAt: key.LastUsedAt, Version: 1}
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
+		return errors.Join(tx.InsertKey(ctx, key), tx.InsertKey(ctx, passing), tx.InsertTrust(ctx, trust))
+	})
 	w.Advance(100 * 24 * time.Hour)
 	var got []string
 	for token := ""; ; {
@@ -323,7 +334,7 @@ func TestReview_ListsEverybodyInPagesAndWhatIsUnused(t *testing.T) {
 			break
 		}
 	}
-	if want := "user ada@example.com unused, user b@example.com unused, user c@example.com unused, service_account ci, key k"; strings.Join(got, ", ") != want {
+	if want := "user ada@example.com unused, user b@example.com unused, user c@example.com unused, service_account ci, service_account deploy, key k"; strings.Join(got, ", ") != want {
 		t.Errorf("got %s", strings.Join(got, ", "))
 	}
 }

@@ -186,7 +186,14 @@ func (v reviewer) account(ctx context.Context, out *cloudv1.ReviewedPrincipal, i
 			seen = k.LastUsedAt
 		}
 	}
-	return seen, nil
+	// Temporary keys are gone soon; their trusts stay.
+	trusts, err := v.tx.ListTrusts(ctx, v.tenantID, id, store.Page{})
+	for _, t := range trusts {
+		if t.LastUsedAt.After(seen) {
+			seen = t.LastUsedAt
+		}
+	}
+	return seen, err
 }
 
 func (v reviewer) user(ctx context.Context, out *cloudv1.ReviewedPrincipal, id string) (err error) {

@@ -400,6 +400,7 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     { name: "service-accounts", as: "owner", path: "/acme/settings/service-accounts", shows: "old importer" },
     { name: "service-accounts-new", as: "owner", path: "/acme/settings/service-accounts", shows: "Everything but deleting", act: click("New service account"), screenful: true },
     { name: "service-accounts-keys", as: "owner", path: "/acme/settings/service-accounts", shows: "Keys of shop backend", act: click("Keys of shop backend"), screenful: true },
+    { name: "service-accounts-trusts", as: "owner", path: "/acme/settings/service-accounts", shows: "Trusts of shop backend", act: click("Trusts of shop backend"), screenful: true },
     { name: "service-accounts-access", as: "owner", path: "/acme/settings/service-accounts", shows: "in production", act: click("Access of shop backend"), screenful: true },
     { name: "service-accounts-delete", as: "owner", path: "/acme/settings/service-accounts", shows: "Delete and revoke keys", act: click("Delete shop backend"), screenful: true },
     { name: "viewer-service-accounts", as: "viewer", path: "/acme/settings/service-accounts", shows: /can't see service accounts/i },
