@@ -7,6 +7,7 @@ import {
   CirclePause,
   Compass,
   Cpu,
+  DoorClosed,
   Globe,
   KeyRound,
   Layers,
@@ -327,6 +328,15 @@ export const tenantPages = {
     permission: Permission.SSO_READ,
     group: "Settings",
     component: chunk(() => import("./routes/settings-domains"), "DomainsPage"),
+  },
+  policy: {
+    path: "/$tenant/settings/policy",
+    title: "Sign-in policy",
+    icon: DoorClosed,
+    shortcut: "g y",
+    permission: Permission.TENANT_READ,
+    group: "Settings",
+    component: chunk(() => import("./routes/settings-policy"), "PolicyPage"),
   },
   audit: {
     path: "/$tenant/settings/audit",

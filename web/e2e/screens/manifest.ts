@@ -443,6 +443,11 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     { name: "domains-add", as: "owner", path: "/globex/settings/domains", shows: "TXT record that proves", act: click("Add domain"), screenful: true },
     { name: "viewer-domains", as: "viewer", path: "/acme/settings/domains", shows: "You can't view" },
   ],
+  policy: [
+    { name: "policy", as: "owner", path: "/globex/settings/policy", shows: "Before you can require single sign-on" },
+    { name: "policy-codes", as: "owner", path: "/globex/settings/policy", shows: "Print these codes", act: click(/(Create|Replace) codes/) },
+    { name: "viewer-policy", as: "viewer", path: "/acme/settings/policy", shows: "Break-glass codes" },
+  ],
   audit: [
     { name: "audit", as: "owner", path: "/acme/settings/audit", shows: "Queue paused" },
     { name: "audit-bulk", as: "owner", path: "/acme/settings/audit?action=jobs.change_priority", shows: "24 jobs" },

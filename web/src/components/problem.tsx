@@ -1,12 +1,15 @@
 import { Link, useRouter, useRouterState } from "@tanstack/react-router";
-import { CircleAlert, CloudAlert, Compass } from "lucide-react";
-import { createContext, type ReactNode, use, useEffect, useState } from "react";
+import { CircleAlert, CloudAlert, Compass, DoorClosed } from "lucide-react";
+import { createContext, lazy, type ReactNode, Suspense, use, useEffect, useState } from "react";
 import { Button, buttonClass } from "~/components/ui/button";
 import { EmptyState, type EmptyStateProps } from "~/components/ui/empty";
 import { usePageTitle } from "~/components/ui/page";
-import { describeError, isRefusal } from "~/data/control";
+import { describeError, isRefusal, refusalReason } from "~/data/control";
 import { answers, isChunkLost, isUnreachable, reloadOnce } from "~/data/reach";
 import { type BadSearch, badSearch } from "~/lib/search";
+
+// What a sign-in policy refuses is rare; how to go on is loaded when it happens.
+const Barred = lazy(() => import("~/features/account/barred"));
 
 /** True inside of the shell, which has the main landmark. */
 export const Framed = createContext(false);
@@ -48,6 +51,22 @@ export function Problem({
   level?: 1 | 2;
 }) {
   const router = useRouter();
+  const reason = refusalReason(error);
+  if (reason === "SSO_REQUIRED" || reason === "SECOND_FACTOR_SETUP_REQUIRED")
+    return (
+      <Alert
+        level={level}
+        icon={<DoorClosed aria-hidden />}
+        title={reason === "SSO_REQUIRED" ? "Sign in with single sign-on" : "Set up a second factor"}
+        action={
+          <Suspense>
+            <Barred reason={reason} />
+          </Suspense>
+        }
+      >
+        {describeError(error)}
+      </Alert>
+    );
   return (
     <Alert
       level={level}
