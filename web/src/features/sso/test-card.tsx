@@ -15,6 +15,7 @@ import { admin } from "~/data/admin";
 import { useChange } from "~/data/admin-queries";
 import { type SsoConnection, type SsoTest, SsoType } from "~/gen/corvo/cloud/v1/sso_pb";
 import { dateOf } from "~/lib/proto-time";
+import { PresetSteps } from "./preset-steps";
 import { Step } from "./step";
 
 interface TestCardProps {
@@ -192,6 +193,7 @@ export function ProviderCard({ connection, redirectUri, loginUrl, type, onType }
             <Choice options={protocols} value={String(type)} onChange={(value) => onType(Number(value))} />
           </Field>
         ) : null}
+        {saml ? null : <PresetSteps />}
         {!saml ? (
           <Facts
             items={[
