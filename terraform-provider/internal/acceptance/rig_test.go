@@ -277,6 +277,7 @@ type other struct {
 	domains     cloudv1connect.DomainServiceClient
 	connections cloudv1connect.SsoServiceClient
 	members     cloudv1connect.MemberServiceClient
+	policy      cloudv1connect.PolicyServiceClient
 	url, token  string
 }
 
@@ -296,6 +297,7 @@ func (s *service) other() other {
 		groups:      cloudv1connect.NewGroupServiceClient(http.DefaultClient, s.endpoint(), as),
 		domains:     cloudv1connect.NewDomainServiceClient(http.DefaultClient, s.endpoint(), as),
 		connections: cloudv1connect.NewSsoServiceClient(http.DefaultClient, s.endpoint(), as),
+		policy:      cloudv1connect.NewPolicyServiceClient(http.DefaultClient, s.endpoint(), as),
 		members:     cloudv1connect.NewMemberServiceClient(http.DefaultClient, s.endpoint(), as),
 		url:         s.url(), token: s.token(),
 	}

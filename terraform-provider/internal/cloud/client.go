@@ -64,6 +64,7 @@ type Client struct {
 	groups     cloudv1connect.GroupServiceClient
 	domains    cloudv1connect.DomainServiceClient
 	members    cloudv1connect.MemberServiceClient
+	policy     cloudv1connect.PolicyServiceClient
 
 	http      *http.Client
 	token     string
@@ -113,6 +114,7 @@ func New(o Options) (*Client, error) {
 	c.groups = cloudv1connect.NewGroupServiceClient(c.http, endpoint, opts)
 	c.domains = cloudv1connect.NewDomainServiceClient(c.http, endpoint, opts)
 	c.members = cloudv1connect.NewMemberServiceClient(c.http, endpoint, opts)
+	c.policy = cloudv1connect.NewPolicyServiceClient(c.http, endpoint, opts)
 	return c, nil
 }
 
@@ -130,6 +132,9 @@ func (c *Client) ServiceAccounts() cloudv1connect.ServiceAccountServiceClient { 
 
 // Groups speaks about groups and who is in them. Errors of its calls are *Error.
 func (c *Client) Groups() cloudv1connect.GroupServiceClient { return c.groups }
+
+// Policy speaks about the sign-in policy. Errors of its calls are *Error.
+func (c *Client) Policy() cloudv1connect.PolicyServiceClient { return c.policy }
 
 // Domains speaks about domains. Errors of its calls are *Error.
 func (c *Client) Domains() cloudv1connect.DomainServiceClient { return c.domains }

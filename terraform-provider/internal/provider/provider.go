@@ -203,7 +203,7 @@ func orDuration(v timetypes.GoDuration, otherwise time.Duration) time.Duration {
 
 // Resources implements provider.Provider.
 func (p *corvoProvider) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{newNamespace, newQueue, newAPIKey, newServiceAccount, newRole, newRoleBinding, newGroup, newGroupMember, newGroupMembers, newMember, newDomain, newDomainVerification}
+	return []func() resource.Resource{newNamespace, newQueue, newAPIKey, newServiceAccount, newRole, newRoleBinding, newGroup, newGroupMember, newGroupMembers, newMember, newTenantSettings, newDomain, newDomainVerification}
 }
 
 // DataSources implements provider.Provider.

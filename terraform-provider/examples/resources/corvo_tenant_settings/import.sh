@@ -1,0 +1,2 @@
+# A tenant has one.
+terraform import corvo_tenant_settings.this settings
