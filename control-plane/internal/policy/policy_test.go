@@ -219,8 +219,10 @@ func TestKeys_NewOnesFulfilThePolicyAndOldOnesAreListed(t *testing.T) {
 		good.ID, good.Kind, good.ExpiresAt, good.CIDRs = "key_000000000002", cloudv1.KeyKind_KEY_KIND_JOBS, w.Now().Add(90*24*time.Hour), []string{"10.0.0.0/8"}
 		ended := old
 		ended.ID, ended.ExpiresAt = "key_000000000003", w.Now().Add(time.Second)
+		temporary := old
+		temporary.ID, temporary.Kind, temporary.ExpiresAt = "key_000000000004", cloudv1.KeyKind_KEY_KIND_TEMPORARY, w.Now().Add(15*time.Minute)
 		w.Service(t, func(ctx context.Context, tx *store.Tx) error {
-			return errors.Join(tx.InsertKey(ctx, old), tx.InsertKey(ctx, good), tx.InsertKey(ctx, ended),
+			return errors.Join(tx.InsertKey(ctx, temporary), tx.InsertKey(ctx, old), tx.InsertKey(ctx, good), tx.InsertKey(ctx, ended),
 				tx.InsertSignInPolicy(ctx, store.SignInPolicy{TenantID: tn.ID, KeyLife: 90 * 24 * time.Hour, KeyNetworks: true, NoPersonalKeys: true, Version: 1}))
 		})
 		w.Advance(time.Minute)
