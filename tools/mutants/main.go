@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ func main() {
 	parallel := flag.Int("parallel", runtime.NumCPU(), "how many mutations are tried at the same time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *module, chosen(*only, *from), *parallel)
+	err := run(ctx, *module, chosen(*module, *only, *from), *parallel)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -30,8 +31,19 @@ func main() {
 	}
 }
 
-func chosen(only string, from int) []mutation {
-	all := slices.Concat(mutations, ruleMutations, orderMutations)
+// tables are the mutations of each module.
+func tables(module string) []mutation {
+	switch filepath.ToSlash(module) {
+	case "control-plane":
+		return doorMutations
+	case "data-plane/api":
+		return grantMutations
+	}
+	return slices.Concat(mutations, ruleMutations, orderMutations)
+}
+
+func chosen(module, only string, from int) []mutation {
+	all := tables(module)
 	return slices.DeleteFunc(all[min(from, len(all)):], func(m mutation) bool { return !strings.Contains(m.what, only) })
 }
 

@@ -62,6 +62,7 @@ func TestNetworks_CoverWhatIsNarrower(t *testing.T) {
 		{[]string{"10.0.0.0/8"}, nil, false},
 		{[]string{"10.0.0.0/8"}, []string{"10.1.0.0/16", "10.9.9.9/32"}, true},
 		{[]string{"10.1.0.0/16"}, []string{"10.0.0.0/8"}, false},
+		{[]string{"10.0.0.0/16"}, []string{"10.0.0.0/8"}, false},
 		{[]string{"10.0.0.0/8"}, []string{"10.1.0.0/16", "11.0.0.0/16"}, false},
 		{[]string{"10.0.0.0/8"}, []string{"::/0"}, false},
 	} {

@@ -216,3 +216,28 @@ func TestHere_ADecisionDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// What is held at a place is nothing beside or above it.
+func TestPlaces_HoldNothingAboveThem(t *testing.T) {
+	t.Parallel()
+	everything := Everything()
+	inNamespace := Grants{{Permissions: everything, Namespaces: []string{"ns_a"}}}
+	inQueues := Grants{{Permissions: everything, Queues: []string{"mail.*"}}}
+	for name, wrong := range map[string]bool{
+		"a namespace gives the tenant":            inNamespace.Tenant(MemberInvite),
+		"queues give the tenant":                  inQueues.Tenant(MemberInvite),
+		"queues give the namespace":               inQueues.Namespace(QueuePause, "ns_a"),
+		"a namespace covers the tenant":           inNamespace.Covers(Grants{{Permissions: everything}}),
+		"queues cover the tenant":                 inQueues.Covers(Grants{{Permissions: Of(JobEnqueue)}}),
+		"queues cover a namespace":                inQueues.Covers(Grants{{Permissions: Of(JobEnqueue), Namespaces: []string{"ns_a"}}}),
+		"queues of a namespace cover those of it": inNamespace.Covers(Grants{{Permissions: everything, Queues: []string{"mail.*"}}}),
+	} {
+		if wrong {
+			t.Error(name)
+		}
+	}
+	narrowed := Grants{{Permissions: everything}}.Narrow(Grant{Permissions: everything, Queues: []string{"mail.*"}})
+	if len(narrowed) != 1 || narrowed[0].Permissions != everything.At(OfQueue) {
+		t.Errorf("narrowed to queues: %v", narrowed[0].Permissions.Names())
+	}
+}
