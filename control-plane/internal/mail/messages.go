@@ -146,6 +146,7 @@ func DomainUnverified(to, tenant, domain, why, link string, life time.Duration, 
 		Outro: []string{"To verify the domain again, add its TXT record and check it there."},
 	})
 }
+
 // BreakGlassUsed tells an owner that somebody came in without single sign-on.
 func BreakGlassUsed(to, tenant, who, peer, link string, now, until time.Time, left int) (Message, error) {
 	return compose(to, now.Add(breakGlassLife), content{
