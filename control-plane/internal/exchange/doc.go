@@ -16,7 +16,7 @@
 // Surprising: a condition alone does not make a trust. Everybody in the world has a token of
 // GitHub's issuer, so one of the conditions must name an owner (pinned). And a token counts
 // once: a table, not memory, says so, for all replicas and over restarts. A database that was
-// restored from a copy has forgotten the tokens exchanged since; they live for minutes.
+// restored from a copy has forgotten the tokens exchanged since; none older than a day counts.
 //
 // A change of a trust ends the keys it gave, except of what keys don't have: its name and how
 // long the next ones live. Who tightens a condition does not want to ask what got in before.

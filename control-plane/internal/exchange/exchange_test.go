@@ -405,10 +405,9 @@ func TestExchange_AFloodOfUnknownKeysReadsTheKeySetOnce(t *testing.T) {
 	b.issuer.rotate("key-2")
 	b.accepted("the new key", b.issuer.token(nil))
 	// A key that its issuer took back is not good for longer than the set is fresh.
-	old := b.issuer.token(nil)
 	b.issuer.rotate("key-3")
 	b.Advance(freshFor)
-	old = b.issuer.token(nil)
+	old := b.issuer.token(nil)
 	b.issuer.rotate("key-4")
 	b.Advance(freshFor)
 	_, err := b.exchange(old)
