@@ -498,8 +498,11 @@ func TestKey_ItsGrantsAreThoseOfTheNamespace(t *testing.T) {
 	}
 	k.Grants = nil
 	r.apply(keyChange(k))
-	if got := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)); got.status != 404 {
-		t.Errorf("without grants: %d", got.status)
+	if got := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(r.acme.key)); got.status != 403 || !strings.Contains(got.body, "no role") {
+		t.Errorf("without grants: %d %s", got.status, got.body)
+	}
+	if got := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(withID(t, generate(t), r.acme.key))); got.status != 401 {
+		t.Errorf("without grants, to a stranger: %d", got.status)
 	}
 	k.Roles, k.NamespaceIds = []string{"viewer"}, []string{other, def} // The form of before.
 	r.apply(keyChange(k))

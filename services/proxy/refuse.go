@@ -82,6 +82,7 @@ var (
 	refuseWithdrawn     = refuse(401, "TOKEN_WITHDRAWN", "the user's access to this tenant was withdrawn or changed; request a new token").orNew()
 	refuseCrossOrigin   = refuse(403, "FORBIDDEN", "a key in a cookie isn't accepted from another site")
 	refuseOtherTenant   = refuse(403, "FORBIDDEN", "the API key doesn't belong to the tenant of this URL")
+	refuseNothing       = refuse(403, "FORBIDDEN", "this API key may do nothing here: its owner has no role, is disabled, or is stopped by the tenant's sign-in policy; ask an admin of the tenant").orNew()
 	refuseNoNamespace   = refuse(404, "NOT_FOUND", "this API key has no such namespace").orNew()
 	refuseNotFound      = refuse(404, "NOT_FOUND", "this path doesn't exist")
 	refuseBadPath       = refuse(400, "VALIDATION_ERROR", "the path has empty or dot segments or encoded separators")
