@@ -139,12 +139,8 @@ func CheckKey(ctx context.Context, tx *store.Tx, k store.Key, changed ...string)
 	return fault.InvalidFields(slices.DeleteFunc(outside(p, k), func(f fault.Field) bool { return !slices.Contains(changed, f.Name) }))
 }
 
-// outside is what of a key the policy doesn't allow. Temporary keys live for minutes, and a
-// trust says who gets them.
+// outside is what of a key the policy doesn't allow, also of one that a trust gives.
 func outside(p store.SignInPolicy, k store.Key) (wrong []fault.Field) {
-	if k.Kind == cloudv1.KeyKind_KEY_KIND_TEMPORARY {
-		return nil
-	}
 	if last := k.CreatedAt.Add(p.KeyLife); p.KeyLife > 0 && (k.ExpiresAt.IsZero() || k.ExpiresAt.After(last)) {
 		wrong = append(wrong, fault.Field{Name: "expires_at", Problem: fmt.Sprintf(
 			"this tenant's policy wants keys to expire %s after they are made at the latest, which is %s for this one", days(p.KeyLife), last.UTC().Format(time.RFC3339))})

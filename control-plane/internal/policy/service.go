@@ -200,6 +200,7 @@ func differences(a, b store.SignInPolicy) change.Fields {
 }
 
 // ListKeysOutsidePolicy lists living keys that the policy would not allow to be made now.
+// Temporary ones are gone before anybody reads it.
 func (s *Service) ListKeysOutsidePolicy(ctx context.Context, _ *cloudv1.ListKeysOutsidePolicyRequest) (*cloudv1.ListKeysOutsidePolicyResponse, error) {
 	c := access.From(ctx)
 	return kit.Read(ctx, s.Kit, func(tx *store.Tx) (*cloudv1.ListKeysOutsidePolicyResponse, error) {
@@ -213,7 +214,7 @@ func (s *Service) ListKeysOutsidePolicy(ctx context.Context, _ *cloudv1.ListKeys
 				return nil, err
 			}
 			wrong := outside(p, k)
-			if len(wrong) == 0 || !k.ExpiresAt.IsZero() && !s.Now().Before(k.ExpiresAt) {
+			if len(wrong) == 0 || k.Kind == cloudv1.KeyKind_KEY_KIND_TEMPORARY || !k.ExpiresAt.IsZero() && !s.Now().Before(k.ExpiresAt) {
 				continue
 			}
 			if res.Total++; res.Total > outsideMax {
