@@ -28,6 +28,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
 	"github.com/corvo-cloud/corvo/control-plane/internal/masterkey"
 	"github.com/corvo-cloud/corvo/control-plane/internal/members"
+	"github.com/corvo-cloud/corvo/control-plane/internal/notices"
 	"github.com/corvo-cloud/corvo/control-plane/internal/policy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
@@ -119,6 +120,7 @@ type Server struct {
 	sso        *sso.Service
 	directory  *directory.Service
 	domains    *domains.Service
+	notices    *notices.Service
 	exchange   *exchange.Service
 	cells      []*celladmin.Client
 	loop       *reconcile.Loop
@@ -199,6 +201,7 @@ func (s *Server) build(ctx context.Context) error {
 		return err
 	}
 	s.domains = domains.New(s.kit, dns)
+	s.notices = notices.New(s.kit)
 	s.exchange = exchange.New(exchange.Needs{
 		Kit: s.kit, Egress: egress.Options{AllowPrivate: s.config.AllowPrivateIssuers}, Limits: exchange.DefaultLimits(), Ready: s.tenancy.KeysReady, Refused: s.refusals.Note,
 	})
@@ -305,6 +308,7 @@ func (s *Server) Run(ctx context.Context) error {
 	beats.Go(func() { s.refusals.Run(ctx) })
 	beats.Go(func() { s.sinks.Run(ctx) })
 	beats.Go(func() { s.domains.Run(ctx) })
+	beats.Go(func() { s.notices.Run(ctx) })
 	beats.Go(s.followClocks(ctx)) // Before the first call to a cell.
 	s.loop.Run(ctx)
 	beats.Wait()

@@ -33,6 +33,8 @@ type content struct {
 	Subject string
 	Title   string
 	Intro   []string
+	// Commands do the same as the link, for somebody to copy.
+	Commands []string
 	// Link and Label are the one thing to do; Code is the other way to do it.
 	Link, Label string
 	Code        string
@@ -160,6 +162,62 @@ func BreakGlassUsed(to, tenant, who, peer, link string, now, until time.Time, le
 		Link: link, Label: "Open the audit log",
 		Outro: []string{"You get this email because you are an owner of " + tenant + "."},
 	})
+}
+
+// EndingKey is what somebody is told of a key that will end.
+type EndingKey struct {
+	Name, ID, Prefix string
+	// Owner is whose key it is, in words.
+	Owner string
+	Ends  time.Time
+	// Later is an end that could be chosen instead.
+	Later time.Time
+}
+
+// KeyEnds tells that an API key will expire.
+func KeyEnds(to, tenant, link string, k EndingKey, now time.Time) (Message, error) {
+	left := timeLeft(k.Ends.Sub(now))
+	return compose(to, k.Ends, content{
+		Subject: fmt.Sprintf("API key %s of %s expires in %s", printable(k.Name), tenant, left),
+		Title:   "An API key expires in " + left,
+		Intro: []string{
+			fmt.Sprintf("The API key %s of %s in %s expires at %s. From then on, calls with it are refused.", printable(k.Name), printable(k.Owner), tenant, k.Ends.UTC().Format(mailTime)),
+			fmt.Sprintf("ID: %s. It begins with %s_.", k.ID, k.Prefix),
+			"To keep the key, give it a later end. To replace its secret too, rotate it; that doesn't change its end. If it isn't needed any more, revoke it or do nothing.",
+		},
+		Commands: []string{
+			fmt.Sprintf("corvo keys update %s --tenant %s --expires %s", k.ID, tenant, k.Later.UTC().Format(time.DateOnly)),
+			fmt.Sprintf("corvo keys rotate %s --tenant %s --overlap 24h", k.ID, tenant),
+			fmt.Sprintf("corvo keys revoke %s --tenant %s", k.ID, tenant),
+		},
+		Link: link, Label: "Open API keys",
+		Outro: []string{"If the sign-in policy of " + tenant + " doesn't allow a later end, create a new key and put it in the place of this one."},
+	})
+}
+
+// timeLeft is a time before an end, rounded down: no reader is told of more than there is.
+func timeLeft(d time.Duration) string {
+	n, unit := int(d/(24*time.Hour)), "day"
+	if n < 2 {
+		n, unit = int(d/time.Hour), "hour"
+	}
+	if n < 1 {
+		return "less than an hour"
+	}
+	if n != 1 {
+		unit += "s"
+	}
+	return fmt.Sprintf("%d %s", n, unit)
+}
+
+// printable makes a name that people chose fit for a subject.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if isControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
 }
 
 const (

@@ -7,14 +7,14 @@ import (
 
 var apiKeys = table[Key]{
 	name: "api_keys",
-	columns: "tenant_id, id, name, kind, owner_id, permissions, namespace_ids, queues, cidrs, grants, last_used_at, versions, expires_at, revoked_at, created_by, " +
+	columns: "tenant_id, id, name, kind, owner_id, permissions, namespace_ids, queues, cidrs, grants, last_used_at, versions, expires_at, end_set_at, revoked_at, created_by, " +
 		"created_at, updated_at, version, generation, observed",
 	fields: func(v *Key) []any {
 		return []any{&v.TenantID, &v.ID, &v.Name, &v.Kind, &v.OwnerID, asJSON{&v.Permissions}, asJSON{&v.NamespaceIDs}, asJSON{&v.Queues}, asJSON{&v.CIDRs}, &v.Grants,
 			asTime{&v.LastUsedAt}, asJSON{&v.Versions},
-			asTime{&v.ExpiresAt}, asTime{&v.RevokedAt}, &v.CreatedBy, asTime{&v.CreatedAt}, asTime{&v.UpdatedAt}, &v.Version, &v.Generation, &v.Observed}
+			asTime{&v.ExpiresAt}, asTime{&v.EndSetAt}, asTime{&v.RevokedAt}, &v.CreatedBy, asTime{&v.CreatedAt}, asTime{&v.UpdatedAt}, &v.Version, &v.Generation, &v.Observed}
 	},
-	key: "tenant_id, id", changes: "name, permissions, namespace_ids, queues, cidrs, grants, versions, expires_at, revoked_at, updated_at, generation",
+	key: "tenant_id, id", changes: "name, permissions, namespace_ids, queues, cidrs, grants, versions, expires_at, end_set_at, revoked_at, updated_at, generation",
 }
 
 // InsertKey adds an API key.
@@ -107,4 +107,21 @@ func (t *Tx) KeysMadeBy(ctx context.Context, tenantID, userID string, p Page) ([
 		   UNION SELECT k.id FROM api_keys k JOIN made ON k.created_by = made.id WHERE k.tenant_id = ?)
 		 SELECT `+apiKeys.columns+` FROM api_keys WHERE tenant_id = ? AND revoked_at = 0 AND id > ? AND id IN (SELECT id FROM made) ORDER BY id LIMIT ?`,
 		tenantID, userID, userID, tenantID, tenantID, p.After, p.limit())
+}
+
+// DueKeyNotices are lasting keys of all tenants that end after one time and not after another,
+// whose end was set at least life before it, and that have had no notice of span, or of a
+// shorter one, for this end. The first to end comes first.
+func (t *Tx) DueKeyNotices(ctx context.Context, after, till time.Time, span, life time.Duration, limit int) ([]Key, error) {
+	return apiKeys.list(ctx, t.across(), limit, lasting+` AND revoked_at = 0 AND expires_at > 0 AND expires_at > ? AND expires_at <= ?
+		AND expires_at - CASE WHEN end_set_at > 0 THEN end_set_at ELSE created_at END >= ? AND NOT (noticed_end = expires_at AND noticed_span_ns <= ?)
+		AND tenant_id IN (SELECT tenant_id FROM tenants WHERE deleted_at = 0) ORDER BY expires_at, id`, after, till, int64(life), int64(span))
+}
+
+// NoteKeyNotice records that the notice of span was written for the end that v has.
+// ErrNotFound: it was before, or v is revoked or ends at another time now.
+func (t *Tx) NoteKeyNotice(ctx context.Context, v Key, span time.Duration) error {
+	return t.of(v.TenantID).change(ctx, "note the notice of a key", `UPDATE api_keys SET noticed_end = expires_at, noticed_span_ns = ?
+		WHERE tenant_id = ? AND id = ? AND revoked_at = 0 AND expires_at = ? AND NOT (noticed_end = expires_at AND noticed_span_ns <= ?)`,
+		int64(span), v.TenantID, v.ID, v.ExpiresAt, int64(span))
 }

@@ -111,8 +111,10 @@ type Key struct {
 	// LastUsedAt is known to within some minutes.
 	LastUsedAt time.Time
 	// Versions are the accepted secrets, oldest first, two at most.
-	Versions                      []KeyVersion
-	ExpiresAt, RevokedAt          time.Time
+	Versions             []KeyVersion
+	ExpiresAt, RevokedAt time.Time
+	// EndSetAt is when ExpiresAt was changed; zero: it is as the key was made.
+	EndSetAt                      time.Time
 	CreatedBy                     string
 	CreatedAt, UpdatedAt          time.Time
 	Version, Generation, Observed int64

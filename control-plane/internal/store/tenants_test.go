@@ -110,7 +110,8 @@ func TestIsolation_AForeignRecordIsNotThere(t *testing.T) {
 				for what, err := range map[string]error{
 					"GetBreakGlassEntry": getEntry, "UseBreakGlassCode": tx.UseBreakGlassCode(ctx, as, "code_b", at(9)), "UpdateSignInPolicy": tx.UpdateSignInPolicy(ctx, &signIn),
 					"GetDomain": getDomain, "GetDomainByName": getDomainByName, "UpdateDomain": tx.UpdateDomain(ctx, &d), "DeleteDomain": tx.DeleteDomain(ctx, as, "dom_b"), "NoteDomain": tx.NoteDomain(ctx, d),
-					"GetTenant": getTenant, "FindTenant": findTenant, "GetNamespace": getNamespace, "GetMembership": getMembership, "GetInvitation": getInvitation,
+					"NoteKeyNotice": tx.NoteKeyNotice(ctx, k, time.Hour),
+					"GetTenant":     getTenant, "FindTenant": findTenant, "GetNamespace": getNamespace, "GetMembership": getMembership, "GetInvitation": getInvitation,
 					"GetKey": getKey, "GetConnection": getConnection, "GetIdentity": getIdentity, "GetAnswer": getAnswer, "GetAuditChain": getChain, "GetAuditSink": getSink, "GetScimToken": getToken, "GetDirectoryUser": getDirectoryUser, "GetDirectoryState": getDirectoryState,
 					"GetTrust": getTrust, "UpdateTrust": tx.UpdateTrust(ctx, &tr), "DeleteTrust": tx.DeleteTrust(ctx, as, "trust_b"), "TouchTrust": tx.TouchTrust(ctx, as, "trust_b", at(9)),
 					"RevokeScimToken": tx.RevokeScimToken(ctx, as, "key_scim_b", at(9)), "UpdateAuditSink": tx.UpdateAuditSink(ctx, &sink),
@@ -225,6 +226,7 @@ func TestIsolation_OnlyTheServiceReadsAcrossTenants(t *testing.T) {
 			_, holder := tx.HolderOfDomain(ctx, "example.com")
 			_, dueDomains := tx.DueDomains(ctx, at(9), 9)
 			_, signIn := tx.FindDomainSignIn(ctx, "example.com")
+			_, notices := tx.DueKeyNotices(ctx, at(1), at(9), time.Hour, 0, 9)
 			_, tokens := tx.DeleteTrustTokensBefore(ctx, at(9))
 			_, ended := tx.EndTemporaryKeys(ctx, at(9))
 			_, oldKeys := tx.DeleteTemporaryKeysBefore(ctx, at(9))
@@ -234,7 +236,7 @@ func TestIsolation_OnlyTheServiceReadsAcrossTenants(t *testing.T) {
 				"DeleteSessionsBefore": old, "DeleteAnswersBefore": answers, "ClaimOutbox": claim, "CountOutbox": count, "CountParked": parked,
 				"UnchainedAudit": unchained, "UnsignedAuditChains": unsigned, "AgedAuditChains": aged, "DueAuditSinks": dueSinks,
 				"SessionLimits": limits, "SessionLimits of all": allLimits,
-				"HolderOfDomain": holder, "DueDomains": dueDomains, "FindDomainSignIn": signIn,
+				"HolderOfDomain": holder, "DueDomains": dueDomains, "FindDomainSignIn": signIn, "DueKeyNotices": notices,
 				"DeleteTrustTokensBefore": tokens, "EndTemporaryKeys": ended, "DeleteTemporaryKeysBefore": oldKeys,
 				"TouchSession": tx.TouchSession(ctx, "sb", at(9), at(9)), "DeleteSession": tx.DeleteSession(ctx, "sb"),
 			} {

@@ -54,9 +54,13 @@ func (s *Service) UpdateApiKey(ctx context.Context, r *cloudv1.UpdateApiKeyReque
 		if err := etag.Check(r.GetEtag(), etag.Of(k.Version, k.ID), "this"); err != nil {
 			return err
 		}
+		end := k.ExpiresAt
 		changes, err := edit(ctx, tx, &k, r, paths)
 		if err != nil {
 			return err
+		}
+		if !k.ExpiresAt.Equal(end) {
+			k.EndSetAt = s.Now()
 		}
 		if err := checkKey(k, s.Now()); err != nil {
 			return err

@@ -56,6 +56,7 @@ const names: Record<string, string> = {
   "group.remove_members": "Group members removed",
   "invitation.create": "Invitation sent",
   "invitation.delete": "Invitation withdrawn",
+  "key.notice": "API key's end announced",
   "jobs.change_priority": "Job priority changed in bulk",
   "jobs.requeue": "Dead jobs retried in bulk",
   "key.rotate": "API key secret rotated",
