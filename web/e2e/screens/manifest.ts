@@ -454,6 +454,7 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     { name: "audit-narrowed", as: "owner", path: "/acme/settings/audit?action=invitation.", shows: "Invitation sent" },
     { name: "audit-namespace", as: "owner", path: "/acme/settings/audit?action=queue.&namespace=production", shows: "reports.nightly" },
     { name: "audit-none", as: "owner", path: "/acme/settings/audit?namespace=sandbox", shows: "No matching entries" },
+    { name: "audit-sink-new", as: "owner", path: "/acme/settings/audit", shows: "A test event is sent", act: click("New sink"), screenful: true },
     { name: "viewer-audit", as: "viewer", path: "/acme/settings/audit", shows: "You can't view" },
   ],
 

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { Send, Trash2 } from "lucide-react";
+import { Pencil, Plus, Send, Trash2 } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
 import { Badge } from "~/components/ui/badge";
@@ -17,12 +17,14 @@ import { count } from "~/lib/numbers";
 import { dateOf } from "~/lib/proto-time";
 
 const Confirm = lazy(() => import("~/components/confirm"));
+const SinkDialog = lazy(() => import("./sink-dialog"));
 
-/** Where the log is sent. There is nothing to show for a tenant that has no sink. */
+/** Where the log is sent. */
 export function SinksCard({ tenant, access }: { tenant: string; access: Access }) {
   const blocked = access.blocked(Permission.AUDIT_UPDATE);
   const sinks = useQuery(adminReads.auditSinks(tenant));
   const [deleting, setDeleting] = useState<AuditSink>();
+  const [editing, setEditing] = useState<AuditSink | "new">();
   const test = useChange(tenant, (sink: AuditSink) => tested(tenant, sink), {
     done: (sink) => `Test event delivered to ${sink.name}`,
   });
@@ -38,12 +40,51 @@ export function SinksCard({ tenant, access }: { tenant: string; access: Access }
     admin.audit.deleteAuditSink({ tenant, sinkId: sink.id }),
   );
   if (sinks.error) return <Problem error={sinks.error} onRetry={() => void sinks.refetch()} />;
-  if (!sinks.data?.length) return null;
+  if (!sinks.data) return null;
   return (
-    <Card flush title="Sinks">
+    <Card
+      flush
+      title="Sinks"
+      description="Where new entries are sent: HTTPS, S3 or syslog."
+      action={
+        <Button
+          size="sm"
+          icon={<Plus aria-hidden />}
+          blockedBecause={blocked}
+          onClick={() => setEditing("new")}
+        >
+          New sink
+        </Button>
+      }
+    >
+      {sinks.data.length ? list(sinks.data) : null}
+      <Suspense>
+        {editing ? (
+          <SinkDialog
+            tenant={tenant}
+            sink={editing === "new" ? undefined : editing}
+            onClose={() => setEditing(undefined)}
+          />
+        ) : null}
+        {deleting ? (
+          <Confirm
+            title={`Delete sink ${deleting.name}?`}
+            confirmLabel="Delete sink"
+            onConfirm={() => remove.mutateAsync(deleting)}
+            onClose={() => setDeleting(undefined)}
+          >
+            Entries are no longer sent to {placeOf(deleting)}. What has arrived there stays.
+          </Confirm>
+        ) : null}
+      </Suspense>
+    </Card>
+  );
+
+  function list(rows: AuditSink[]) {
+    return (
       <Table
         label="audit sinks"
-        rows={sinks.data}
+        rows={rows}
         rowKey={(sink) => sink.id}
         columns={[
           ...columns,
@@ -62,7 +103,21 @@ export function SinksCard({ tenant, access }: { tenant: string; access: Access }
                 >
                   Send test event
                 </Button>
-                <Button size="sm" blockedBecause={blocked} onClick={() => turn.mutate(sink)}>
+                <Button
+                  size="sm"
+                  icon={<Pencil aria-hidden />}
+                  blockedBecause={blocked}
+                  aria-label={`Edit sink ${sink.name}`}
+                  onClick={() => setEditing(sink)}
+                >
+                  Edit
+                </Button>
+                <Button
+                  size="sm"
+                  blockedBecause={blocked}
+                  busy={turn.isPending && turn.variables === sink}
+                  onClick={() => turn.mutate(sink)}
+                >
                   {sink.enabled ? "Disable" : "Enable"}
                 </Button>
                 <Button
@@ -79,20 +134,8 @@ export function SinksCard({ tenant, access }: { tenant: string; access: Access }
           },
         ]}
       />
-      <Suspense>
-        {deleting ? (
-          <Confirm
-            title={`Delete sink ${deleting.name}?`}
-            confirmLabel="Delete sink"
-            onConfirm={() => remove.mutateAsync(deleting)}
-            onClose={() => setDeleting(undefined)}
-          >
-            Entries are no longer sent to {placeOf(deleting)}. What has arrived there stays.
-          </Confirm>
-        ) : null}
-      </Suspense>
-    </Card>
-  );
+    );
+  }
 }
 
 async function tested(tenant: string, sink: AuditSink): Promise<AuditSink> {

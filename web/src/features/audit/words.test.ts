@@ -102,6 +102,7 @@ test("what was done is in words, also what this page was not told of", () => {
     "jobs.requeue": "Dead jobs retried in bulk",
     "jobs.retry": "Jobs retried in bulk",
     "key.create": "API key created",
+    "key.notice": "API key's end announced",
     "key.revoke": "API key revoked",
     "key.rotate": "API key secret rotated",
     "key.update": "API key changed",
