@@ -277,6 +277,27 @@ func TestRevokeApiKey_IsForEverAndTwiceIsOnce(t *testing.T) {
 	}
 }
 
+// Notices before the end of a key go by when the end was set.
+func TestUpdateApiKey_KeepsWhenTheEndWasSet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	ends := timestamppb.New(w.now.Add(48 * time.Hour))
+	id := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []string{workerRole}, ExpiresAt: ends}).GetApiKey().GetId()
+	for _, tc := range []struct {
+		path string
+		ends time.Duration
+		set  bool
+	}{{"name", 0, false}, {"expires_at", 48 * time.Hour, false}, {"expires_at", 72 * time.Hour, true}} {
+		r := &cloudv1.UpdateApiKeyRequest{KeyId: id, Name: "n", ExpiresAt: timestamppb.New(w.now.Add(tc.ends)), UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{tc.path}}}
+		must(w.UpdateApiKey(ctx, r))(t)
+		k := must(store.Get(ctx, w.Store.ReadService, func(tx *store.Tx) (store.Key, error) { return tx.FindKey(ctx, id) }))(t)
+		if set := k.EndSetAt.Equal(w.now); set != tc.set {
+			t.Errorf("after a change of %s to %v, the end was set at %v", tc.path, tc.ends, k.EndSetAt)
+		}
+	}
+}
+
 func TestUpdateApiKey_MaskEtagAndExpiry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
