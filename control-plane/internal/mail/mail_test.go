@@ -91,6 +91,21 @@ func TestLetter_MarkupOfStrangersIsShownNotDone(t *testing.T) {
 	}
 }
 
+func TestKeyEnds_SaysHowMuchTimeIsLeft(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	for left, want := range map[time.Duration]string{
+		14 * day: "14 days", 14*day - time.Minute: "14 days", 13*day + 20*time.Hour: "13 days", 2 * day: "2 days", day: "24 hours", day - time.Minute: "24 hours",
+		time.Hour: "1 hour", 59 * time.Minute: "less than an hour",
+	} {
+		m, err := KeyEnds("ada@example.com", "acme", "https://c.example/", EndingKey{Name: "ci\r\nBcc: x@y", ID: "key_1", Prefix: "corvo_dp_1", Owner: "ada@example.com", Ends: now.Add(left)}, now)
+		if err != nil || m.Subject != "API key ci  Bcc: x@y of acme expires in "+want {
+			t.Errorf("%v before: %q, %v", left, m.Subject, err)
+		}
+	}
+}
+
 func TestParseURL_SaysWhatItWants(t *testing.T) {
 	t.Parallel()
 	o, err := ParseURL("smtp://user:p%40ss@mail.example:2525")

@@ -182,7 +182,7 @@ func KeyEnds(to, tenant, link string, k EndingKey, now time.Time) (Message, erro
 		Title:   "An API key expires in " + left,
 		Intro: []string{
 			fmt.Sprintf("The API key %s of %s in %s expires at %s. From then on, calls with it are refused.", printable(k.Name), printable(k.Owner), tenant, k.Ends.UTC().Format(mailTime)),
-			fmt.Sprintf("ID: %s. It begins with %s_.", k.ID, k.Prefix),
+			fmt.Sprintf("ID: %s. The key begins with %s.", k.ID, k.Prefix),
 			"To keep the key, give it a later end. To replace its secret too, rotate it; that doesn't change its end. If it isn't needed any more, revoke it or do nothing.",
 		},
 		Commands: []string{
@@ -195,14 +195,16 @@ func KeyEnds(to, tenant, link string, k EndingKey, now time.Time) (Message, erro
 	})
 }
 
-// timeLeft is a time before an end, rounded down: no reader is told of more than there is.
+// timeLeft is a time before an end in whole days or hours, not more than there are. Half an
+// hour is given: what is due at 14 days is written some seconds later.
 func timeLeft(d time.Duration) string {
+	if d < time.Hour {
+		return "less than an hour"
+	}
+	d += 30 * time.Minute
 	n, unit := int(d/(24*time.Hour)), "day"
 	if n < 2 {
 		n, unit = int(d/time.Hour), "hour"
-	}
-	if n < 1 {
-		return "less than an hour"
 	}
 	if n != 1 {
 		unit += "s"

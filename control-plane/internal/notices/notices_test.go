@@ -135,7 +135,7 @@ func TestTell_ANoticeSaysWhatEndsAndWhatToDo(t *testing.T) {
 		t.Errorf("subject %q, sent until %v", m.Subject, m.ExpiresAt)
 	}
 	for _, want := range []string{
-		"deploy", k.ID, "corvo_dp_00000000000B_", "the service account mailer", "2027-02-19 09:00 UTC", "http://corvo.test:8080/acme/production/keys",
+		"deploy", k.ID, "corvo_dp_00000000000B.", "the service account mailer", "2027-02-19 09:00 UTC", "http://corvo.test:8080/acme/production/keys",
 		"corvo keys update " + k.ID + " --tenant acme --expires 2027-05-20", "corvo keys rotate " + k.ID + " --tenant acme", "corvo keys revoke " + k.ID + " --tenant acme",
 	} {
 		if !strings.Contains(m.Text, want) || !strings.Contains(m.HTML, want) {
