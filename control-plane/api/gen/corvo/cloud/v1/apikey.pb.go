@@ -119,7 +119,8 @@ type ApiKey struct {
 	Cidrs []string `protobuf:"bytes,22,rep,name=cidrs,proto3" json:"cidrs,omitempty"`
 	// When the key was last used, to within some minutes; unset: never, or not yet known.
 	LastUsedAt *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=last_used_at,json=lastUsedAt,proto3" json:"last_used_at,omitempty"`
-	// What the key may do now.
+	// What the key may do now. Not in lists: it takes the roles, bindings and groups of each
+	// key's owner to tell; GetApiKey does for one, ListAccessReview for everybody.
 	Effective     []*EffectiveGrant `protobuf:"bytes,24,rep,name=effective,proto3" json:"effective,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

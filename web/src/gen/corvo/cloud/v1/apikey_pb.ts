@@ -153,7 +153,8 @@ export type ApiKey = Message<"corvo.cloud.v1.ApiKey"> & {
   lastUsedAt?: Timestamp | undefined;
 
   /**
-   * What the key may do now.
+   * What the key may do now. Not in lists: it takes the roles, bindings and groups of each
+   * key's owner to tell; GetApiKey does for one, ListAccessReview for everybody.
    *
    * @generated from field: repeated corvo.cloud.v1.EffectiveGrant effective = 24;
    */
