@@ -55,7 +55,7 @@ func (m mutation) testedBy() []string {
 	case "internal/access":
 		return []string{room, "internal/principals", "server"}
 	case "internal/rights":
-		return []string{"internal/principals", "internal/tenancy"}
+		return []string{room, "internal/principals", "internal/tenancy"}
 	case "internal/engine/records":
 		return []string{room, stateRoom}
 	case "internal/engine/stateread":
