@@ -387,3 +387,64 @@ func TestRotateApiKey_TheOverlapGoesByTheTimeOfTheCell(t *testing.T) {
 		}
 	}
 }
+
+// A key makes no key that works longer, or from more networks, than itself.
+func TestCreateApiKey_ByAKeyIsNoBroaderThanThatKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	people := w.tenant(t, "acme", PlanFree)
+	ends := w.now.Add(30 * 24 * time.Hour)
+	made := must(w.CreateApiKey(people(owner), &cloudv1.CreateApiKeyRequest{
+		Name: "terraform", Kind: manageKind, Roles: []string{owner}, ExpiresAt: timestamppb.New(ends), Cidrs: []string{"10.0.0.0/8"},
+	}))(t).GetApiKey()
+	c := access.From(people(owner))
+	c.UserID, c.KeyID, c.OwnerID = "", made.GetId(), made.GetOwnerId()
+	byKey := access.With(t.Context(), c)
+	for name, tc := range map[string]struct {
+		until time.Time
+		from  []string
+		field string
+	}{
+		"no end":            {time.Time{}, []string{"10.1.0.0/16"}, "expires_at"},
+		"a later end":       {ends.Add(time.Second), []string{"10.1.0.0/16"}, "expires_at"},
+		"from anywhere":     {ends, nil, "cidrs"},
+		"from elsewhere":    {ends, []string{"10.1.0.0/16", "192.0.2.0/24"}, "cidrs"},
+		"from a wider part": {ends, []string{"10.0.0.0/7"}, "cidrs"},
+		"within":            {ends, []string{"10.1.0.0/16"}, ""},
+	} {
+		r := &cloudv1.CreateApiKeyRequest{Name: name, Kind: jobsKind, Roles: []string{workerRole}, Cidrs: tc.from}
+		if !tc.until.IsZero() {
+			r.ExpiresAt = timestamppb.New(tc.until)
+		}
+		_, err := w.CreateApiKey(byKey, r)
+		if tc.field == "" {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		field(t, err, tc.field)
+	}
+}
+
+// A personal key is its owner's alone: whoever rotates it has it.
+func TestRotateApiKey_APersonalOneIsItsOwnersAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	people := w.tenant(t, "acme", PlanFree)
+	c := access.From(people(viewer))
+	c.UserID = "usr_01JD0000000000000000000001"
+	k := store.Key{
+		TenantID: c.TenantID, ID: "key_000000000001", Name: "laptop", Kind: cloudv1.KeyKind_KEY_KIND_PERSONAL, OwnerID: c.UserID, CreatedBy: c.UserID,
+		Versions: []store.KeyVersion{{Digest: make([]byte, 32), CreatedAt: w.now}}, CreatedAt: w.now, UpdatedAt: w.now, Version: 1, Generation: 1,
+	}
+	err := w.Store.Tenant(t.Context(), c.TenantID, func(tx *store.Tx) error { return tx.InsertKey(t.Context(), k) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.RotateApiKey(people(owner), &cloudv1.RotateApiKeyRequest{KeyId: k.ID})
+	refused(t, err, "PERSONAL_KEY")
+	if _, err := w.RotateApiKey(access.With(t.Context(), c), &cloudv1.RotateApiKeyRequest{KeyId: k.ID}); err != nil {
+		t.Errorf("by its owner: %v", err)
+	}
+}
