@@ -278,6 +278,8 @@ type other struct {
 	connections cloudv1connect.SsoServiceClient
 	members     cloudv1connect.MemberServiceClient
 	policy      cloudv1connect.PolicyServiceClient
+	trusts      cloudv1connect.TrustServiceClient
+	audit       cloudv1connect.AuditServiceClient
 	url, token  string
 }
 
@@ -299,6 +301,8 @@ func (s *service) other() other {
 		connections: cloudv1connect.NewSsoServiceClient(http.DefaultClient, s.endpoint(), as),
 		policy:      cloudv1connect.NewPolicyServiceClient(http.DefaultClient, s.endpoint(), as),
 		members:     cloudv1connect.NewMemberServiceClient(http.DefaultClient, s.endpoint(), as),
+		trusts:      cloudv1connect.NewTrustServiceClient(http.DefaultClient, s.endpoint(), as),
+		audit:       cloudv1connect.NewAuditServiceClient(http.DefaultClient, s.endpoint(), as),
 		url:         s.url(), token: s.token(),
 	}
 }

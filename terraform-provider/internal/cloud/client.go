@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -29,8 +30,10 @@ const (
 type Options struct {
 	// Endpoint is the base URL of the control API.
 	Endpoint string
-	// Token is a management key.
+	// Token is a management key, or a temporary one that an exchange gave.
 	Token string
+	// Anonymous clients have no token, and can do nothing but exchange one.
+	Anonymous bool
 	// AllowHTTP permits a clear-text connection to another machine than this one.
 	AllowHTTP bool
 	// CAPEM holds further certificate authorities to trust.
@@ -65,6 +68,10 @@ type Client struct {
 	domains    cloudv1connect.DomainServiceClient
 	members    cloudv1connect.MemberServiceClient
 	policy     cloudv1connect.PolicyServiceClient
+	trusts     cloudv1connect.TrustServiceClient
+	audit      cloudv1connect.AuditServiceClient
+	sso        cloudv1connect.SsoServiceClient
+	directory  cloudv1connect.DirectoryServiceClient
 
 	http      *http.Client
 	token     string
@@ -86,7 +93,9 @@ func New(o Options) (*Client, error) {
 	if before, _, isTenant := strings.Cut(endpoint+"/", "/t/"); isTenant {
 		return nil, &OptionError{"endpoint", fmt.Sprintf("%s is a tenant URL; use %s", o.Endpoint, before)}
 	}
-	if err := checkToken(o.Token); err != nil {
+	if o.Anonymous {
+		o.Token = ""
+	} else if err := checkToken(o.Token); err != nil {
 		return nil, err
 	}
 	transport, err := newTransport(o.CAPEM)
@@ -115,6 +124,10 @@ func New(o Options) (*Client, error) {
 	c.domains = cloudv1connect.NewDomainServiceClient(c.http, endpoint, opts)
 	c.members = cloudv1connect.NewMemberServiceClient(c.http, endpoint, opts)
 	c.policy = cloudv1connect.NewPolicyServiceClient(c.http, endpoint, opts)
+	c.trusts = cloudv1connect.NewTrustServiceClient(c.http, endpoint, opts)
+	c.audit = cloudv1connect.NewAuditServiceClient(c.http, endpoint, opts)
+	c.sso = cloudv1connect.NewSsoServiceClient(c.http, endpoint, opts)
+	c.directory = cloudv1connect.NewDirectoryServiceClient(c.http, endpoint, opts)
 	return c, nil
 }
 
@@ -142,6 +155,19 @@ func (c *Client) Domains() cloudv1connect.DomainServiceClient { return c.domains
 // Members speaks about members and invitations. Errors of its calls are *Error.
 func (c *Client) Members() cloudv1connect.MemberServiceClient { return c.members }
 
+// Trusts speaks about outside issuers of tokens, and exchanges these. Errors of its calls are
+// *Error.
+func (c *Client) Trusts() cloudv1connect.TrustServiceClient { return c.trusts }
+
+// Audit speaks about the audit log's sinks. Errors of its calls are *Error.
+func (c *Client) Audit() cloudv1connect.AuditServiceClient { return c.audit }
+
+// Connections speaks about SSO connections. Errors of its calls are *Error.
+func (c *Client) Connections() cloudv1connect.SsoServiceClient { return c.sso }
+
+// Directory speaks about directory sync. Errors of its calls are *Error.
+func (c *Client) Directory() cloudv1connect.DirectoryServiceClient { return c.directory }
+
 // Operation bounds everything that one change of a resource does.
 func (c *Client) Operation(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.operation)
@@ -150,7 +176,14 @@ func (c *Client) Operation(ctx context.Context) (context.Context, context.Cancel
 // intercept authenticates, repeats and translates the error of every call.
 func (c *Client) intercept(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-		req.Header().Set("Authorization", "Bearer "+c.token)
+		switch {
+		case req.Spec().Procedure == cloudv1connect.TrustServiceExchangeTokenProcedure: // Made by nobody known.
+		case c.token == "":
+			return nil, &Error{Kind: Failed, Call: path.Base(req.Spec().Procedure), Message: "this provider block is anonymous and has no token",
+				Help: "Only the ephemeral resource corvo_access_token works with it. Use another provider block for everything else."}
+		default:
+			req.Header().Set("Authorization", "Bearer "+c.token)
+		}
 		req.Header().Set("User-Agent", c.userAgent)
 		var res connect.AnyResponse
 		err := c.patience.try(ctx, func(ctx context.Context) error {
@@ -221,8 +254,8 @@ func checkToken(token string) error {
 	if err != nil {
 		return &OptionError{"token", err.Error()}
 	}
-	if k.Kind() != apikey.Management {
-		return &OptionError{"token", fmt.Sprintf("%s is a key of kind %s; Terraform needs a management key (corvo_mg_…)", k.ID(), k.Kind())}
+	if k.Kind() != apikey.Management && k.Kind() != apikey.Temporary {
+		return &OptionError{"token", fmt.Sprintf("%s is a key of kind %s; Terraform needs a management key (corvo_mg_…), or a temporary one (corvo_tmp_…)", k.ID(), k.Kind())}
 	}
 	return nil
 }

@@ -87,6 +87,10 @@ func TestNew_RefusesWhatWouldLeakTheToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tmp, err := apikey.Generate(apikey.Temporary)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name   string
 		o      Options
@@ -108,6 +112,8 @@ func TestNew_RefusesWhatWouldLeakTheToken(t *testing.T) {
 		{"tenant URL", Options{Endpoint: "https://app.corvo.cloud/t/acme"}, "endpoint"},
 		{"no token", Options{Endpoint: "https://x", Token: "-"}, "token"},
 		{"jobs key", Options{Endpoint: "https://x", Token: dp.Reveal()}, "token"},
+		{"temporary key", Options{Endpoint: "https://x", Token: tmp.Reveal()}, ""},
+		{"no token and none needed", Options{Endpoint: "https://x", Token: "-", Anonymous: true}, ""},
 		{"cut off token", Options{Endpoint: "https://x", Token: mg.Reveal()[:60]}, "token"},
 		{"bad authorities", Options{Endpoint: "https://x", CAPEM: "nonsense"}, "ca_pem"},
 	} {

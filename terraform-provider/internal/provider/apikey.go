@@ -364,7 +364,7 @@ func (r *apiKeyResource) read(ctx context.Context, m *apiKeyModel, diags *diag.D
 	if err != nil {
 		return err
 	}
-	namespaces, err := r.namespacesAsWritten(ctx, m.Namespaces, key.GetNamespaceIds())
+	namespaces, err := namespacesAsWritten(ctx, r.cloud, m.Namespaces, key.GetNamespaceIds())
 	if err != nil {
 		return err
 	}
@@ -448,7 +448,7 @@ func (r *apiKeyResource) change(ctx context.Context, plan, state apiKeyModel) (*
 }
 
 func (r *apiKeyResource) isAsPlanned(ctx context.Context, key *cloudv1.ApiKey, plan apiKeyModel) bool {
-	namespaces, err := r.namespacesAsWritten(ctx, plan.Namespaces, key.GetNamespaceIds())
+	namespaces, err := namespacesAsWritten(ctx, r.cloud, plan.Namespaces, key.GetNamespaceIds())
 	now := plan
 	now.fill(key, namespaces)
 	return err == nil && now.Name.Equal(plan.Name) && now.Namespaces.Equal(plan.Namespaces) && now.Permissions.Equal(plan.Permissions) &&
@@ -609,14 +609,14 @@ func (r *apiKeyResource) await(ctx context.Context, key *cloudv1.ApiKey, diags *
 }
 
 // namespacesAsWritten keeps the user's names as long as they mean the same ids.
-func (r *apiKeyResource) namespacesAsWritten(ctx context.Context, prior types.Set, ids []string) (types.Set, error) {
+func namespacesAsWritten(ctx context.Context, c *cloud.Client, prior types.Set, ids []string) (types.Set, error) {
 	meant := map[string]bool{}
 	for _, text := range toStrings(prior) {
 		if isNamespaceID(text) {
 			meant[text] = true
 			continue
 		}
-		ns, err := findNamespace(ctx, r.cloud, text)
+		ns, err := findNamespace(ctx, c, text)
 		switch {
 		case cloud.Is(err, cloud.NotFound):
 			return toSet(ids, prior), nil

@@ -69,6 +69,9 @@ func trailer(text string, e *cloud.Error) string {
 				"data.corvo_current_identity shows what this key can do.", e.Call, e.Permission))
 		}
 	case cloud.Unauthenticated:
+		if e.Reason == reasonNotAccepted {
+			break // That is about the token to be exchanged, and not about the provider's.
+		}
 		lines = append(lines, "Check that it is a key of the service at the provider's endpoint.")
 	case cloud.Elsewhere:
 		lines = []string{fmt.Sprintf("The endpoint responded with %q, which isn't a response of Corvo Cloud. Check endpoint in the provider block "+
@@ -88,6 +91,9 @@ func trailer(text string, e *cloud.Error) string {
 
 // reasonEtag is how the service says that something was changed in between.
 const reasonEtag = "ETAG_MISMATCH"
+
+// reasonNotAccepted is how the service refuses to exchange a token.
+const reasonNotAccepted = "TOKEN_NOT_ACCEPTED"
 
 func isQueueChanged(err error) bool { return isConflict(err, string(wire.CodeQueueChanged)) }
 

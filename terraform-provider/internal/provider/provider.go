@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
+	"github.com/hashicorp/terraform-plugin-framework/function"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
@@ -46,6 +47,7 @@ type providerModel struct {
 	OperationTimeout timetypes.GoDuration `tfsdk:"operation_timeout"`
 	CAPEM            types.String         `tfsdk:"ca_pem"`
 	AllowHTTP        types.Bool           `tfsdk:"allow_http"`
+	Anonymous        types.Bool           `tfsdk:"anonymous"`
 }
 
 // Metadata implements provider.Provider.
@@ -67,8 +69,8 @@ func (p *corvoProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp
 			"token": schema.StringAttribute{
 				Optional:  true,
 				Sensitive: true,
-				MarkdownDescription: "A management key (`corvo_mg_…`). Default: the environment variable `CORVO_TOKEN`, " +
-					"which keeps it out of files.",
+				MarkdownDescription: "A management key (`corvo_mg_…`), or a temporary key (`corvo_tmp_…`, see `corvo_access_token`). " +
+					"Default: the environment variable `CORVO_TOKEN`, which keeps it out of files.",
 			},
 			"tenant": schema.StringAttribute{
 				Optional: true,
@@ -102,6 +104,11 @@ func (p *corvoProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp
 				MarkdownDescription: "Allow `http://` to other machines. The token is then sent in plain text: " +
 					"use it only on a private network. Default: `false`.",
 			},
+			"anonymous": schema.BoolAttribute{
+				Optional: true,
+				MarkdownDescription: "Use no token, not even `CORVO_TOKEN`. With such a provider block only the ephemeral resource " +
+					"`corvo_access_token` works, whose key is then the `token` of another block. Default: `false`.",
+			},
 		},
 	}
 }
@@ -121,6 +128,7 @@ func (p *corvoProvider) Configure(ctx context.Context, req provider.ConfigureReq
 		Endpoint:         orEnv(m.Endpoint, envEndpoint),
 		Token:            orEnv(m.Token, envToken),
 		AllowHTTP:        m.AllowHTTP.ValueBool(),
+		Anonymous:        m.Anonymous.ValueBool(),
 		CAPEM:            m.CAPEM.ValueString(),
 		MaxRetries:       int(orInt(m.MaxRetries, cloud.DefaultMaxRetries)),
 		RequestTimeout:   orDuration(m.RequestTimeout, cloud.DefaultRequestTimeout),
@@ -131,7 +139,7 @@ func (p *corvoProvider) Configure(ctx context.Context, req provider.ConfigureReq
 		addOptionError(&resp.Diagnostics, err)
 		return
 	}
-	if want := orEnv(m.Tenant, envTenant); want != "" {
+	if want := orEnv(m.Tenant, envTenant); want != "" && !m.Anonymous.ValueBool() {
 		guardTenant(ctx, client, want, &resp.Diagnostics)
 		if resp.Diagnostics.HasError() {
 			return
@@ -144,7 +152,7 @@ func (p *corvoProvider) Configure(ctx context.Context, req provider.ConfigureReq
 func refuseUnknown(m providerModel, diags *diag.Diagnostics) {
 	for name, v := range map[string]attr.Value{
 		"endpoint": m.Endpoint, "token": m.Token, "tenant": m.Tenant, "max_retries": m.MaxRetries, "request_timeout": m.RequestTimeout,
-		"operation_timeout": m.OperationTimeout, "ca_pem": m.CAPEM, "allow_http": m.AllowHTTP,
+		"operation_timeout": m.OperationTimeout, "ca_pem": m.CAPEM, "allow_http": m.AllowHTTP, "anonymous": m.Anonymous,
 	} {
 		if v.IsUnknown() {
 			diags.AddAttributeError(path.Root(name), "Value isn't known before apply",
@@ -203,7 +211,10 @@ func orDuration(v timetypes.GoDuration, otherwise time.Duration) time.Duration {
 
 // Resources implements provider.Provider.
 func (p *corvoProvider) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{newNamespace, newQueue, newAPIKey, newServiceAccount, newRole, newRoleBinding, newGroup, newGroupMember, newGroupMembers, newMember, newTenantSettings, newDomain, newDomainVerification}
+	return []func() resource.Resource{
+		newNamespace, newQueue, newAPIKey, newServiceAccount, newRole, newRoleBinding, newGroup, newGroupMember, newGroupMembers, newMember, newTenantSettings, newDomain, newDomainVerification,
+		newTrust,
+	}
 }
 
 // DataSources implements provider.Provider.
@@ -218,10 +229,20 @@ func (p *corvoProvider) DataSources(context.Context) []func() datasource.DataSou
 func (p *corvoProvider) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {
 	return []func() ephemeral.EphemeralResource{
 		func() ephemeral.EphemeralResource { return &secretResource{} },
+		func() ephemeral.EphemeralResource { return &accessTokenResource{} },
+		func() ephemeral.EphemeralResource { return &runKeyResource{} },
 	}
 }
 
-var _ provider.ProviderWithEphemeralResources = (*corvoProvider)(nil)
+// Functions implements provider.ProviderWithFunctions.
+func (p *corvoProvider) Functions(context.Context) []func() function.Function {
+	return []func() function.Function{func() function.Function { return permissionAllows{} }}
+}
+
+var (
+	_ provider.ProviderWithEphemeralResources = (*corvoProvider)(nil)
+	_ provider.ProviderWithFunctions          = (*corvoProvider)(nil)
+)
 
 // configured is the client that every resource is handed, embedded by each.
 type configured struct{ cloud *cloud.Client }
