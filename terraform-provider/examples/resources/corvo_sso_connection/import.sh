@@ -1,0 +1,1 @@
+terraform import corvo_sso_connection.okta sso_01HZX3J5N8Q4R7T2V6W9Y0A1B2
