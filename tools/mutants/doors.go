@@ -72,7 +72,6 @@ var doorMutations = []mutation{
 	{"a revoked token opens the directory", dirDoor, "|| !t.RevokedAt.IsZero() || ", "|| "},
 	{"a token that expired opens the directory", dirDoor, "|| !now.Before(t.ExpiresAt) ||", "||"},
 	{"a wrong token opens the directory", dirDoor, "if err != nil || !good || ", "if err != nil || !good && key.ID() == \"\" || "},
-	{"a key of another kind opens the directory", dirDoor, "|| key.Kind() != apikey.SCIM {", "{"},
 	{"another directory's people are one's own", dirUsers, "|| err == nil && v.ConnectionID != d.conn.ID {", "{"},
 	{"who was removed comes back by the directory", dirUsers, "if err != nil || !gone {", "if err != nil || gone || !gone {"},
 	{"an inactive person keeps their place", dirUsers, "if was && !wanted(o) {", "if was && !wanted(o) && v.UserID == \"\" {"},

@@ -464,6 +464,41 @@ func TestTokens_TwoAtOnceRevokedAndExpired(t *testing.T) {
 	})
 }
 
+// An id alone opens nothing: ids are shown to people.
+func TestTokens_AWrongSecretOfAKnownIDIsRefused(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	c := newClient(t, w, newService(w), "acme")
+	guess, err := apikey.Generate(apikey.SCIM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
+		return tx.InsertScimToken(ctx, store.ScimToken{
+			TenantID: c.tenant.ID, ID: guess.ID(), ConnectionID: c.conn.ID, Digest: strings.Repeat("0", 64), CreatedAt: w.Now(), ExpiresAt: w.Now().Add(time.Hour),
+		})
+	})
+	c.do(200, "GET", "/Users", "")
+	wrong := *c
+	wrong.token = guess.Reveal()
+	wrong.do(401, "GET", "/Users", "")
+}
+
+// Two directories of one tenant don't see each other's people.
+func TestTokens_AnotherDirectorysPeopleAreNobody(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	c := newClient(t, w, newService(w), "acme")
+	id := c.user("ada@acme.test")
+	other := *c
+	other.conn.ID, other.conn.Name = w.IDs.New(ids.Connection, w.Now()), "Entra"
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertConnection(ctx, other.conn) })
+	other.token = other.newToken().GetSecret()
+	other.do(404, "GET", "/Users/"+id, "")
+	other.do(404, "DELETE", "/Users/"+id, "")
+	c.do(200, "GET", "/Users/"+id, "")
+}
+
 // Whoever has a token decides who is in the groups that roles are bound to.
 func TestTokens_NobodyGetsMoreThanTheyHold(t *testing.T) {
 	t.Parallel()
