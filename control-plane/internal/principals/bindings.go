@@ -28,7 +28,24 @@ type Namer struct {
 
 // NewNamer makes a Namer.
 func NewNamer(tx *store.Tx, tenantID string) *Namer {
-	return &Namer{tx: tx, tenantID: tenantID, roles: rights.NewReader(tx, tenantID), known: map[string]string{}}
+	return namerBeside(tx, tenantID, rights.NewReader(tx, tenantID))
+}
+
+// namerBeside makes a Namer that reads no role again that a Reader has read.
+func namerBeside(tx *store.Tx, tenantID string, roles *rights.Reader) *Namer {
+	return &Namer{tx: tx, tenantID: tenantID, roles: roles, known: map[string]string{}}
+}
+
+// read reads at once the names and bindings of users and service accounts that a page is about.
+func (n *Namer) read(ctx context.Context, ids []string) error {
+	members, err := n.tx.MembersOf(ctx, n.tenantID, ids)
+	for _, m := range members {
+		n.known[m.UserID] = m.User.Email
+	}
+	if err != nil {
+		return err
+	}
+	return n.roles.ReadHeld(ctx, ids)
 }
 
 // Principal is the email address of a user, or the name of a service account or group;
@@ -53,12 +70,16 @@ func (n *Namer) Principal(ctx context.Context, id string) (string, error) {
 	})
 }
 
+// namespace is the name of a namespace, or its id if it is gone.
 func (n *Namer) namespace(ctx context.Context, id string) (string, error) {
 	if id == "" {
 		return "", nil
 	}
 	return n.name(id, func() (string, error) {
 		found, err := n.tx.GetNamespace(ctx, n.tenantID, id)
+		if errors.Is(err, store.ErrNotFound) {
+			return id, nil
+		}
 		return found.Name, err
 	})
 }
@@ -88,9 +109,7 @@ func (n *Namer) Binding(ctx context.Context, b store.Binding) (change.Binding, e
 	if err != nil {
 		return out, err
 	}
-	if out.Namespace, err = n.namespace(ctx, b.NamespaceID); errors.Is(err, store.ErrNotFound) {
-		out.Namespace, err = b.NamespaceID, nil
-	}
+	out.Namespace, err = n.namespace(ctx, b.NamespaceID)
 	return out, err
 }
 

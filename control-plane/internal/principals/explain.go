@@ -222,27 +222,20 @@ func (s *Service) narrowed(ctx context.Context, tx *store.Tx, q question, sub su
 }
 
 // everybody walks users, service accounts and keys of a tenant, in the order of the kinds and
-// then of ids, after a key of the walk, until f has enough.
-func everybody(ctx context.Context, tx *store.Tx, tenantID, after string, f func(id, name string, made, seen time.Time, k *store.Key) (enough bool, _ error)) error {
-	kind, id, _ := strings.Cut(after, " ")
-	walks := []walk{
-		{"1", func(from string) error {
-			return each(func(p store.Page) ([]store.Member, error) { return tx.ListMembers(ctx, tenantID, p) }, from,
-				func(m store.Member) string { return m.UserID },
-				func(m store.Member) (bool, error) { return f(m.UserID, m.User.Email, m.CreatedAt, m.User.SeenAt, nil) })
-		}},
-		{"2", func(from string) error {
-			return each(func(p store.Page) ([]store.ServiceAccount, error) { return tx.ListServiceAccounts(ctx, tenantID, p) }, from,
-				func(a store.ServiceAccount) string { return a.ID },
-				func(a store.ServiceAccount) (bool, error) { return f(a.ID, a.Name, a.CreatedAt, time.Time{}, nil) })
-		}},
-		{"3", func(from string) error {
-			return each(func(p store.Page) ([]store.Key, error) { return tx.ListLastingKeys(ctx, tenantID, "", false, p) }, from,
-				func(k store.Key) string { return k.ID },
-				func(k store.Key) (bool, error) { return f(k.ID, k.Name, k.CreatedAt, k.LastUsedAt, &k) })
-		}},
-	}
-	return inOrder(kind, id, walks)
+// then of ids, after a key of the walk, until f has enough. read is told whom the next calls of f are about.
+func everybody(ctx context.Context, tx *store.Tx, tenantID string, page store.Page, read func(owners []string) error, f func(id, name string, made, seen time.Time, k *store.Key) (enough bool, _ error)) error {
+	kind, id, _ := strings.Cut(page.After, " ")
+	return inOrder(kind, id, []walk{
+		{"1", batches(page.Limit, read, func(p store.Page) ([]store.Member, error) { return tx.ListMembers(ctx, tenantID, p) },
+			func(m store.Member) (id, owner string) { return m.UserID, m.UserID },
+			func(m store.Member) (bool, error) { return f(m.UserID, m.User.Email, m.CreatedAt, m.User.SeenAt, nil) })},
+		{"2", batches(page.Limit, read, func(p store.Page) ([]store.ServiceAccount, error) { return tx.ListServiceAccounts(ctx, tenantID, p) },
+			func(a store.ServiceAccount) (id, owner string) { return a.ID, a.ID },
+			func(a store.ServiceAccount) (bool, error) { return f(a.ID, a.Name, a.CreatedAt, time.Time{}, nil) })},
+		{"3", batches(page.Limit, read, func(p store.Page) ([]store.Key, error) { return tx.ListLastingKeys(ctx, tenantID, "", false, p) },
+			func(k store.Key) (id, owner string) { return k.ID, k.OwnerID },
+			func(k store.Key) (bool, error) { return f(k.ID, k.Name, k.CreatedAt, k.LastUsedAt, &k) })},
+	})
 }
 
 // walk goes over the principals of a kind, after an id.
@@ -273,9 +266,9 @@ func inOrder(kind, id string, walks []walk) error {
 
 // holders walks as everybody does, over those alone who have one of some roles somewhere, and
 // over their keys.
-func holders(ctx context.Context, tx *store.Tx, tenantID string, roles []string, after string, f func(id, name string, k *store.Key) (enough bool, _ error)) error {
-	kind, id, _ := strings.Cut(after, " ")
-	names := NewNamer(tx, tenantID)
+func holders(ctx context.Context, tx *store.Tx, names *Namer, roles []string, page store.Page, f func(id, name string, k *store.Key) (enough bool, _ error)) error {
+	kind, id, _ := strings.Cut(page.After, " ")
+	read := func(owners []string) error { return names.read(ctx, owners) }
 	named := func(id string) (bool, error) {
 		name, err := names.Principal(ctx, id)
 		if errors.Is(err, store.ErrNotFound) {
@@ -287,26 +280,15 @@ func holders(ctx context.Context, tx *store.Tx, tenantID string, roles []string,
 		return f(id, name, nil)
 	}
 	of := func(prefix ids.Kind) func(string) error {
-		list := func(p store.Page) ([]string, error) {
-			found, err := tx.Holders(ctx, tenantID, roles, p)
-			beyond := func(id string) bool { return !strings.HasPrefix(id, string(prefix)) }
-			if i := slices.IndexFunc(found, beyond); i >= 0 {
-				found = found[:i]
-			}
-			return found, err
-		}
-		return func(from string) error {
-			return each(list, max(from, string(prefix)), func(id string) string { return id }, named)
-		}
+		list := func(p store.Page) ([]string, error) { return tx.Holders(ctx, names.tenantID, string(prefix), roles, p) }
+		return batches(page.Limit, read, list, func(id string) (string, string) { return id, id }, named)
 	}
 	return inOrder(kind, id, []walk{
 		{"1", of(ids.User)},
 		{"2", of(ids.ServiceAccount)},
-		{"3", func(from string) error {
-			return each(func(p store.Page) ([]store.Key, error) { return tx.ListLastingKeys(ctx, tenantID, "", false, p) }, from,
-				func(k store.Key) string { return k.ID },
-				func(k store.Key) (bool, error) { return f(k.ID, k.Name, &k) })
-		}},
+		{"3", batches(page.Limit, read, func(p store.Page) ([]store.Key, error) { return tx.ListLastingKeys(ctx, names.tenantID, "", false, p) },
+			func(k store.Key) (id, owner string) { return k.ID, k.OwnerID },
+			func(k store.Key) (bool, error) { return f(k.ID, k.Name, &k) })},
 	})
 }
 
@@ -323,27 +305,43 @@ func walkKey(id string) string {
 	return kind + " " + id
 }
 
-func each[T any](list func(store.Page) ([]T, error), after string, key func(T) string, f func(T) (bool, error)) error {
-	const many = 100 // About what a page shows.
-	for p := (store.Page{After: after, Limit: many}); ; {
-		page, err := list(p)
-		if err != nil {
-			return err
-		}
-		for _, v := range page {
-			enough, err := f(v)
+// batches is a walk over a list, some at a time, about as many as the page shows. read reads
+// at once what f asks about the owners of a batch.
+func batches[T any](size int, read func(owners []string) error, list func(store.Page) ([]T, error), ids func(T) (id, owner string), f func(T) (bool, error)) func(from string) error {
+	const most = 100
+	size = min(size, most)
+	return func(from string) error {
+		for p := (store.Page{After: from, Limit: size}); ; {
+			batch, err := list(p)
 			if err != nil {
 				return err
 			}
-			if enough {
-				return errEnough
+			if err := read(owners(batch, ids)); err != nil {
+				return err
 			}
+			for _, v := range batch {
+				enough, err := f(v)
+				if err != nil {
+					return err
+				}
+				if enough {
+					return errEnough
+				}
+			}
+			if len(batch) < size {
+				return nil
+			}
+			p.After, _ = ids(batch[len(batch)-1])
 		}
-		if len(page) < many {
-			return nil
-		}
-		p.After = key(page[len(page)-1])
 	}
+}
+
+func owners[T any](batch []T, ids func(T) (id, owner string)) (out []string) {
+	for _, v := range batch {
+		_, owner := ids(v)
+		out = append(out, owner)
+	}
+	return sortedUnique(out)
 }
 
 // sortedUnique is each text once, in order.

@@ -2,7 +2,6 @@ package principals
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,12 +24,13 @@ func (s *Service) ListWhoCan(ctx context.Context, r *cloudv1.ListWhoCanRequest) 
 		Key:  func(w *cloudv1.WhoCan) string { return walkKey(w.GetPrincipalId()) },
 		Show: func(w *cloudv1.WhoCan) *cloudv1.WhoCan { return w },
 		Page: func(tx *store.Tx, tenantID string, p store.Page) (out []*cloudv1.WhoCan, _ error) {
-			reader, names := rights.NewReader(tx, tenantID), NewNamer(tx, tenantID)
-			roles, err := rolesWith(ctx, tx, tenantID, q.permission)
+			reader := rights.NewReader(tx, tenantID)
+			names := namerBeside(tx, tenantID, reader)
+			roles, err := reader.With(ctx, q.permission)
 			if err != nil {
 				return nil, err
 			}
-			err = holders(ctx, tx, tenantID, roles, p.After, func(id, name string, k *store.Key) (bool, error) {
+			err = holders(ctx, tx, names, roles, p, func(id, name string, k *store.Key) (bool, error) {
 				w, err := s.whoCan(ctx, reader, names, q, id, name, k)
 				if w != nil {
 					out = append(out, w)
@@ -41,25 +41,6 @@ func (s *Service) ListWhoCan(ctx context.Context, r *cloudv1.ListWhoCanRequest) 
 		},
 	}.Read(ctx, s.Kit, r)
 	return &cloudv1.ListWhoCanResponse{Principals: shown, NextPageToken: next}, err
-}
-
-// rolesWith are the ids of the roles that have a permission.
-func rolesWith(ctx context.Context, tx *store.Tx, tenantID string, p permission.Permission) (out []string, _ error) {
-	for _, r := range rights.Fixed() {
-		if r.Permissions.Has(p) {
-			out = append(out, r.ID)
-		}
-	}
-	own := store.All(func(page store.Page) ([]store.Role, error) { return tx.ListRoles(ctx, tenantID, page) }, func(r store.Role) string { return r.ID })
-	for r, err := range own {
-		if err != nil {
-			return nil, err
-		}
-		if slices.Contains(r.Permissions, p.String()) {
-			out = append(out, r.ID)
-		}
-	}
-	return out, nil
 }
 
 // whoCan is nil for who can't.
@@ -113,8 +94,12 @@ func (s *Service) ListAccessReview(ctx context.Context, r *cloudv1.ListAccessRev
 		Key:    func(p *cloudv1.ReviewedPrincipal) string { return walkKey(p.GetPrincipalId()) },
 		Show:   func(p *cloudv1.ReviewedPrincipal) *cloudv1.ReviewedPrincipal { return p },
 		Page: func(tx *store.Tx, tenantID string, p store.Page) (out []*cloudv1.ReviewedPrincipal, _ error) {
-			v := reviewer{s, tx, tenantID, rights.NewReader(tx, tenantID), NewNamer(tx, tenantID)}
-			err := everybody(ctx, tx, tenantID, p.After, func(id, name string, made, seen time.Time, k *store.Key) (bool, error) {
+			v := reviewer{s: s, tx: tx, tenantID: tenantID, reader: rights.NewReader(tx, tenantID)}
+			v.names = namerBeside(tx, tenantID, v.reader)
+			if err := v.reader.ReadRoles(ctx); err != nil {
+				return nil, err
+			}
+			err := everybody(ctx, tx, tenantID, p, func(owners []string) error { return v.read(ctx, owners) }, func(id, name string, made, seen time.Time, k *store.Key) (bool, error) {
 				one, err := v.review(ctx, id, name, made, seen, k)
 				out = append(out, one)
 				return len(out) == p.Limit, err
@@ -132,9 +117,18 @@ type reviewer struct {
 	tenantID string
 	reader   *rights.Reader
 	names    *Namer
+	// groups are those of the users whom the next reviews are about.
+	groups map[string][]store.Group
 }
 
-func (v reviewer) review(ctx context.Context, id, name string, made, seen time.Time, k *store.Key) (*cloudv1.ReviewedPrincipal, error) {
+func (v *reviewer) read(ctx context.Context, owners []string) (err error) {
+	if v.groups, err = v.tx.GroupsOf(ctx, v.tenantID, owners...); err != nil {
+		return err
+	}
+	return v.names.read(ctx, owners)
+}
+
+func (v *reviewer) review(ctx context.Context, id, name string, made, seen time.Time, k *store.Key) (*cloudv1.ReviewedPrincipal, error) {
 	out := &cloudv1.ReviewedPrincipal{PrincipalId: id, Principal: name, Type: "user", CreatedAt: stamp(made)}
 	var err error
 	switch {
@@ -157,7 +151,7 @@ func (v reviewer) review(ctx context.Context, id, name string, made, seen time.T
 	return out, nil
 }
 
-func (v reviewer) key(ctx context.Context, out *cloudv1.ReviewedPrincipal, k store.Key) (err error) {
+func (v *reviewer) key(ctx context.Context, out *cloudv1.ReviewedPrincipal, k store.Key) (err error) {
 	out.Type, out.ExpiresAt = "key", stamp(k.ExpiresAt)
 	if out.Owner, err = v.names.Principal(ctx, k.OwnerID); err != nil {
 		out.Owner, err = k.OwnerID, nil
@@ -167,7 +161,7 @@ func (v reviewer) key(ctx context.Context, out *cloudv1.ReviewedPrincipal, k sto
 }
 
 // account was last used when the latest of its keys was.
-func (v reviewer) account(ctx context.Context, out *cloudv1.ReviewedPrincipal, id string) (seen time.Time, err error) {
+func (v *reviewer) account(ctx context.Context, out *cloudv1.ReviewedPrincipal, id string) (seen time.Time, err error) {
 	out.Type = "service_account"
 	a, err := v.tx.GetServiceAccount(ctx, v.tenantID, id)
 	if err != nil {
@@ -196,12 +190,8 @@ func (v reviewer) account(ctx context.Context, out *cloudv1.ReviewedPrincipal, i
 	return seen, err
 }
 
-func (v reviewer) user(ctx context.Context, out *cloudv1.ReviewedPrincipal, id string) (err error) {
-	groups, err := v.tx.GroupsOf(ctx, v.tenantID, id)
-	if err != nil {
-		return err
-	}
-	for _, g := range groups {
+func (v *reviewer) user(ctx context.Context, out *cloudv1.ReviewedPrincipal, id string) (err error) {
+	for _, g := range v.groups[id] {
 		out.Groups = append(out.Groups, g.Name)
 	}
 	out.Roles, err = v.roles(ctx, id)
@@ -209,22 +199,22 @@ func (v reviewer) user(ctx context.Context, out *cloudv1.ReviewedPrincipal, id s
 }
 
 // roles are a principal's with their places, as people write them.
-func (v reviewer) roles(ctx context.Context, id string) (out []string, _ error) {
+func (v *reviewer) roles(ctx context.Context, id string) (out []string, _ error) {
 	held, err := v.reader.Held(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	for _, h := range held {
-		b, err := v.names.Binding(ctx, h.Binding)
+		namespace, err := v.names.namespace(ctx, h.NamespaceID)
 		if err != nil {
 			return nil, err
 		}
-		text := b.Role
-		if b.NamespaceID != "" {
-			text += " in " + b.Namespace
+		text := h.Role.Name
+		if h.NamespaceID != "" {
+			text += " in " + namespace
 		}
-		if b.Queues != "" {
-			text += " for queues " + b.Queues
+		if h.Queues != "" {
+			text += " for queues " + h.Queues
 		}
 		out = append(out, text)
 	}

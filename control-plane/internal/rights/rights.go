@@ -180,12 +180,13 @@ type Reader struct {
 	tx       *store.Tx
 	tenantID string
 	roles    map[string]Role
+	held     map[string][]store.Binding
 	rights   map[string]access.Rights
 }
 
 // NewReader makes a Reader.
 func NewReader(tx *store.Tx, tenantID string) *Reader {
-	return &Reader{tx: tx, tenantID: tenantID, roles: map[string]Role{}, rights: map[string]access.Rights{}}
+	return &Reader{tx: tx, tenantID: tenantID, roles: map[string]Role{}, held: map[string][]store.Binding{}, rights: map[string]access.Rights{}}
 }
 
 // Of is what a user or service account may do.
@@ -213,9 +214,70 @@ func (r *Reader) Role(ctx context.Context, id string) (Role, error) {
 	return role, err
 }
 
-// Held lists the bindings of a principal, those of a user's groups too.
+// With lists the ids of the roles, fixed and the tenant's own, that have a permission. It reads
+// all of them at once, as a page about many principals should.
+func (r *Reader) With(ctx context.Context, p permission.Permission) (out []string, _ error) {
+	if err := r.ReadRoles(ctx); err != nil {
+		return nil, err
+	}
+	for _, role := range r.roles {
+		if role.Permissions.Has(p) {
+			out = append(out, role.ID)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// ReadRoles reads all roles of the tenant, for a page about many principals.
+func (r *Reader) ReadRoles(ctx context.Context) error {
+	for _, role := range Fixed() {
+		r.roles[role.ID] = role
+	}
+	own := store.All(func(page store.Page) ([]store.Role, error) { return r.tx.ListRoles(ctx, r.tenantID, page) }, func(v store.Role) string { return v.ID })
+	for v, err := range own {
+		if err != nil {
+			return err
+		}
+		r.roles[v.ID] = OwnRole(v)
+	}
+	return nil
+}
+
+// ReadHeld reads the bindings of some principals at once, for a page about them.
+func (r *Reader) ReadHeld(ctx context.Context, principalIDs []string) error {
+	of, err := r.tx.BindingsOf(ctx, r.tenantID, principalIDs...)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, bindings := range of {
+		n += len(bindings)
+	}
+	if n >= store.HeldMax {
+		return nil // Some may be missing: each is read when asked for.
+	}
+	for _, id := range principalIDs {
+		r.held[id] = of[id]
+	}
+	return nil
+}
+
+// bindings of a principal, those of a user's groups too.
+func (r *Reader) bindings(ctx context.Context, principalID string) ([]store.Binding, error) {
+	if known, ok := r.held[principalID]; ok {
+		return known, nil
+	}
+	of, err := r.tx.BindingsOf(ctx, r.tenantID, principalID)
+	if err == nil {
+		r.held[principalID] = of[principalID]
+	}
+	return of[principalID], err
+}
+
+// Held lists the bindings of a principal with their roles, those of a user's groups too.
 func (r *Reader) Held(ctx context.Context, principalID string) ([]Held, error) {
-	bindings, err := r.tx.BindingsOf(ctx, r.tenantID, principalID)
+	bindings, err := r.bindings(ctx, principalID)
 	if err != nil {
 		return nil, err
 	}

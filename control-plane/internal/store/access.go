@@ -156,10 +156,42 @@ func (t *Tx) ListGroups(ctx context.Context, tenantID string, p Page) ([]Group, 
 	return groups.list(ctx, t.of(tenantID), p.limit(), "tenant_id = ? AND id > ? ORDER BY id", tenantID, p.After)
 }
 
-// GroupsOf lists the groups that a user is in, by id.
-func (t *Tx) GroupsOf(ctx context.Context, tenantID, userID string) ([]Group, error) {
-	return groups.list(ctx, t.of(tenantID), pageMax,
-		"tenant_id = ? AND id IN (SELECT group_id FROM group_members WHERE tenant_id = ? AND user_id = ?) ORDER BY id", tenantID, tenantID, userID)
+// GroupsOf lists the groups that each of some users is in, by user, in the order of their ids.
+func (t *Tx) GroupsOf(ctx context.Context, tenantID string, userIDs ...string) (map[string][]Group, error) {
+	if len(userIDs) == 0 {
+		return nil, nil
+	}
+	rows, err := query(ctx, t.of(tenantID), "list groups of users", owned(groups),
+		"SELECT m.user_id, "+groups.under("g")+` FROM group_members m
+		 CROSS JOIN groups g WHERE g.tenant_id = m.tenant_id AND g.id = m.group_id AND m.tenant_id = ? AND m.user_id IN (`+places(len(userIDs))+") ORDER BY g.id LIMIT ?",
+		append(append([]any{tenantID}, anys(userIDs)...), pageMax*len(userIDs))...)
+	return byOwner(rows), err
+}
+
+// ownedBy is a record that a query found for somebody.
+type ownedBy[T any] struct {
+	owner  string
+	record T
+}
+
+func owned[T any](d table[T]) func(*ownedBy[T]) []any {
+	return func(v *ownedBy[T]) []any { return append([]any{&v.owner}, d.fields(&v.record)...) }
+}
+
+func byOwner[T any](rows []ownedBy[T]) map[string][]T {
+	out := map[string][]T{}
+	for _, r := range rows {
+		out[r.owner] = append(out[r.owner], r.record)
+	}
+	return out
+}
+
+func anys(texts []string) []any {
+	out := make([]any, len(texts))
+	for i, text := range texts {
+		out[i] = text
+	}
+	return out
 }
 
 // CountGroups counts those of a tenant.
@@ -255,41 +287,44 @@ func (t *Tx) ListBindings(ctx context.Context, tenantID string, f BindingFilter,
 	return bindings.list(ctx, t.of(tenantID), p.limit(), "tenant_id = ? AND id > ? ORDER BY id", tenantID, p.After)
 }
 
-// BindingsOf lists what a principal has by itself and, if it is a user, through groups, in the
-// order of their ids. Every call asks this: it goes by principals, where an OR or an ORDER BY
-// would have the database walk all bindings of the tenant, and SQLite takes the tables of a
-// CROSS JOIN in their order.
-func (t *Tx) BindingsOf(ctx context.Context, tenantID, principalID string) ([]Binding, error) {
-	out, err := query(ctx, t.of(tenantID), "list bindings of a principal", bindings.fields,
-		"SELECT "+bindings.columns+` FROM role_bindings WHERE tenant_id = ? AND principal_id = ?
-		 UNION ALL SELECT `+bindings.under("b")+` FROM group_members m
-		 CROSS JOIN role_bindings b WHERE b.tenant_id = m.tenant_id AND b.principal_id = m.group_id AND m.tenant_id = ? AND m.user_id = ? LIMIT ?`,
-		tenantID, principalID, tenantID, principalID, heldMax)
-	slices.SortFunc(out, func(a, b Binding) int { return strings.Compare(a.ID, b.ID) })
-	return out, err
+// BindingsOf lists what each of some principals has by itself and, if it is a user, through
+// groups, by principal, in the order of their ids. Every call asks this: it goes by
+// principals, where an OR or an ORDER BY would have the database walk all bindings of the
+// tenant, and SQLite takes the tables of a CROSS JOIN in their order. It lists no more than HeldMax in all.
+func (t *Tx) BindingsOf(ctx context.Context, tenantID string, principalIDs ...string) (map[string][]Binding, error) {
+	if len(principalIDs) == 0 {
+		return nil, nil
+	}
+	these, ids := "IN ("+places(len(principalIDs))+")", anys(principalIDs)
+	args := append(append(append(append([]any{tenantID}, ids...), tenantID), ids...), HeldMax)
+	rows, err := query(ctx, t.of(tenantID), "list bindings of principals", owned(bindings),
+		"SELECT principal_id, "+bindings.columns+" FROM role_bindings WHERE tenant_id = ? AND principal_id "+these+`
+		 UNION ALL SELECT m.user_id, `+bindings.under("b")+` FROM group_members m
+		 CROSS JOIN role_bindings b WHERE b.tenant_id = m.tenant_id AND b.principal_id = m.group_id AND m.tenant_id = ? AND m.user_id `+these+" LIMIT ?", args...)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(rows, func(a, b ownedBy[Binding]) int { return strings.Compare(a.record.ID, b.record.ID) })
+	return byOwner(rows), nil
 }
 
-// Holders lists the ids of the users and service accounts who have one of some roles
-// anywhere, by themselves or through groups, after one in the order of ids.
-func (t *Tx) Holders(ctx context.Context, tenantID string, roleIDs []string, p Page) ([]string, error) {
+// Holders lists the ids with a prefix, of users or service accounts, who have one of some
+// roles anywhere, by themselves or through groups, after one in the order of ids.
+func (t *Tx) Holders(ctx context.Context, tenantID, prefix string, roleIDs []string, p Page) ([]string, error) {
 	if len(roleIDs) == 0 {
 		return nil, nil
 	}
-	with := "tenant_id = ? AND role_id IN (" + places(len(roleIDs)) + ")"
-	args := []any{tenantID}
-	for _, id := range roleIDs {
-		args = append(args, id)
-	}
-	args = append(append(append(args, p.After, tenantID, p.After), args...), p.limit())
+	with, from, to := "tenant_id = ? AND role_id IN ("+places(len(roleIDs))+")", max(p.After, prefix), prefix+"~"
+	args := append([]any{tenantID}, anys(roleIDs)...)
+	args = append(append(append(args, from, to, tenantID, from, to), args...), p.limit())
 	return query(ctx, t.of(tenantID), "list who has roles", func(id *string) []any { return []any{id} },
-		"SELECT principal_id AS id FROM role_bindings WHERE "+with+` AND principal_id > ? AND principal_id NOT LIKE 'grp_%'
-		 UNION SELECT user_id FROM group_members WHERE tenant_id = ? AND user_id > ? AND group_id IN (SELECT principal_id FROM role_bindings WHERE `+with+`)
+		"SELECT principal_id AS id FROM role_bindings WHERE "+with+` AND principal_id > ? AND principal_id < ?
+		 UNION SELECT user_id FROM group_members WHERE tenant_id = ? AND user_id > ? AND user_id < ? AND group_id IN (SELECT principal_id FROM role_bindings WHERE `+with+`)
 		 ORDER BY id LIMIT ?`, args...)
 }
 
-// heldMax bounds the bindings of one principal, those of groups included; BindingsOf lists
-// no more.
-const heldMax = 5000
+// HeldMax bounds the bindings, those of groups included, that BindingsOf lists.
+const HeldMax = 5000
 
 // TenantRoles lists the roles that users have directly in the whole tenant, of those with
 // ids from one to another, both included: what a page of members shows.

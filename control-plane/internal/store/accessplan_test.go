@@ -34,7 +34,8 @@ func TestAccess_WhatSomebodyHasGoesByTheirIndex(t *testing.T) {
 			if !narrow {
 				t.Errorf("the plan walks over the tenant's bindings:\n%s", plan)
 			}
-			list, err := tx.BindingsOf(ctx, "tn_a", "usr_0007")
+			of, err := tx.BindingsOf(ctx, "tn_a", "usr_0007")
+			list := of["usr_0007"]
 			if err == nil && (len(list) != 2 || list[0].ID != "bnd_00014" || list[1].ID != "bnd_00015") {
 				t.Errorf("%+v", list)
 			}

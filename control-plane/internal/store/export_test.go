@@ -77,5 +77,5 @@ func ExplainBindingsOf(ctx context.Context, tx *Tx, tenantID, principalID string
 	if _, err := (&Tx{q: tx.q, dialect: &listening, tenant: tx.tenant}).BindingsOf(ctx, tenantID, principalID); err != nil {
 		return "", err
 	}
-	return explain(ctx, tx, asked, tenantID, principalID, tenantID, principalID, heldMax)
+	return explain(ctx, tx, asked, tenantID, principalID, tenantID, principalID, HeldMax)
 }

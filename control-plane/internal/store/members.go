@@ -70,10 +70,23 @@ func (t *Tx) DeleteMembership(ctx context.Context, tenantID, userID string) erro
 
 // ListMembers lists by user id.
 func (t *Tx) ListMembers(ctx context.Context, tenantID string, p Page) ([]Member, error) {
-	both := func(v *Member) []any { return append(memberships.fields(&v.Membership), users.fields(&v.User)...) }
-	return query(ctx, t.of(tenantID), "list members", both,
+	return query(ctx, t.of(tenantID), "list members", member,
 		"SELECT "+memberships.under("m")+", "+users.under("u")+` FROM memberships m JOIN users u ON u.id = m.user_id
 		 WHERE m.tenant_id = ? AND m.user_id > ? ORDER BY m.user_id LIMIT ?`, tenantID, p.After, p.limit())
+}
+
+func member(v *Member) []any {
+	return append(memberships.fields(&v.Membership), users.fields(&v.User)...)
+}
+
+// MembersOf finds some users who are members; who is none is not there.
+func (t *Tx) MembersOf(ctx context.Context, tenantID string, userIDs []string) ([]Member, error) {
+	if len(userIDs) == 0 {
+		return nil, nil
+	}
+	return query(ctx, t.of(tenantID), "find members", member,
+		"SELECT "+memberships.under("m")+", "+users.under("u")+` FROM memberships m JOIN users u ON u.id = m.user_id
+		 WHERE m.tenant_id = ? AND m.user_id IN (`+places(len(userIDs))+")", append([]any{tenantID}, anys(userIDs)...)...)
 }
 
 // ListAccess is every live tenant of a user, by tenant name.

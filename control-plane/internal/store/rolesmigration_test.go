@@ -75,7 +75,8 @@ func checkBindings(ctx context.Context, t *testing.T, tx *store.Tx) error {
 	t.Helper()
 	const tn = "tn_01JD0000000000000000000001"
 	rolesOf := func(principal string) string {
-		list, err := tx.BindingsOf(ctx, tn, principal)
+		of, err := tx.BindingsOf(ctx, tn, principal)
+		list := of[principal]
 		var out []string
 		for _, b := range list {
 			out = append(out, b.RoleID+b.Source)

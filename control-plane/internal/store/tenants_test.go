@@ -264,7 +264,7 @@ func unchanged(t *testing.T, s store.Store) {
 		bindings, bndErr := tx.ListBindings(ctx, "tn_b", store.BindingFilter{}, store.Page{})
 		wantEqual(t, "role bindings", bindings, []store.Binding{owning("tn_b", "usr_b")})
 		ours, grpErr := tx.GroupsOf(ctx, "tn_b", "usr_b")
-		wantEqual(t, "groups", len(ours), 1)
+		wantEqual(t, "groups", len(ours["usr_b"]), 1)
 		accounts, saErr := tx.ListServiceAccounts(ctx, "tn_b", store.Page{})
 		wantEqual(t, "service accounts", len(accounts), 1)
 		theirs, trustErr := tx.ListTrusts(ctx, "tn_b", "", store.Page{})
