@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
@@ -122,6 +123,9 @@ func peopleBuilders() map[string]builder {
 		}),
 		"DirectoryService/CreateScimToken": about(func(t testing.TB, p *fixture) proto.Message {
 			return &cloudv1.CreateScimTokenRequest{ConnectionId: p.directoryConnection(t)}
+		}),
+		"DirectoryService/UpdateScimToken": about(func(t testing.TB, p *fixture) proto.Message {
+			return &cloudv1.UpdateScimTokenRequest{TokenId: p.scimToken(t), ExpiresAt: timestamppb.New(p.kit.Now().Add(30 * time.Minute))}
 		}),
 		"DirectoryService/RevokeScimToken": about(func(t testing.TB, p *fixture) proto.Message {
 			return &cloudv1.RevokeScimTokenRequest{TokenId: p.scimToken(t)}

@@ -127,6 +127,7 @@ func (s *Server) methods() []server.Method {
 		server.Unary(cloudv1connect.DirectoryServiceGetDirectorySyncProcedure, s.directory.GetDirectorySync),
 		server.Unary(cloudv1connect.DirectoryServiceListScimTokensProcedure, s.directory.ListScimTokens),
 		server.Unary(cloudv1connect.DirectoryServiceCreateScimTokenProcedure, s.directory.CreateScimToken),
+		server.Unary(cloudv1connect.DirectoryServiceUpdateScimTokenProcedure, s.directory.UpdateScimToken),
 		server.Unary(cloudv1connect.DirectoryServiceRevokeScimTokenProcedure, s.directory.RevokeScimToken),
 
 		server.Unary(cloudv1connect.DomainServiceCreateDomainProcedure, s.domains.CreateDomain),

@@ -68,8 +68,9 @@ func TestAccess_VerbsAskWhatTheySay(t *testing.T) {
 		"directory get sso_1":          {`{"sync":{"endpointUrl":"https://scim","users":3,"activeUsers":2}}`, `{"tenant":"acme","connectionId":"sso_1"}`, "3, 2 active"},
 		"directory tokens sso_1":       {`{"tokens":[{"id":"key_1","prefix":"corvo_scim_a"}]}`, `{"tenant":"acme","connectionId":"sso_1"}`, "corvo_scim_a"},
 		"directory create-token sso_1": {`{"secret":"corvo_scim_x"}`, `{"tenant":"acme","connectionId":"sso_1"}`, "corvo_scim_x"},
-		"directory revoke-token key_1": {`{}`, `{"tenant":"acme","tokenId":"key_1"}`, "revoked"},
-		"access review --csv":          {`{"principals":[{"principalId":"usr_1","principal":"=1+1"}]}`, `{"tenant":"acme","pageSize":200}`, "usr_1,'=1+1,"},
+		"directory update-token key_1 --expires 2099-06-01": {`{"token":{"id":"key_1","expiresAt":"2099-06-01T00:00:00Z"}}`, `{"tenant":"acme","tokenId":"key_1","expiresAt":"2099-06-01T00:00:00Z"}`, "valid until 2099"},
+		"directory revoke-token key_1":                      {`{}`, `{"tenant":"acme","tokenId":"key_1"}`, "revoked"},
+		"access review --csv":                               {`{"principals":[{"principalId":"usr_1","principal":"=1+1"}]}`, `{"tenant":"acme","pageSize":200}`, "usr_1,'=1+1,"},
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
@@ -107,7 +108,7 @@ func TestAccess_WithoutASessionOrAChangeIsRefused(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	env := map[string]string{"CORVO_TOKEN": "corvo_mg_test", "CORVO_ENDPOINT": "http://127.0.0.1:1"}
-	for _, line := range []string{"roles update x", "keys update key_1", "members update usr_1", "keys create k --kind pat", "trusts create x", "trusts create x --github a/b --gitlab a/b", "trusts create x --github a/b --condition ref", "sso update sso_1", "sso create x --map y"} {
+	for _, line := range []string{"roles update x", "keys update key_1", "members update usr_1", "keys create k --kind pat", "trusts create x", "trusts create x --github a/b --gitlab a/b", "trusts create x --github a/b --condition ref", "sso update sso_1", "sso create x --map y", "directory update-token key_1"} {
 		if got := h.run(t, "", env, strings.Fields(line)...); got.exit != ExitUsage {
 			t.Errorf("%s: %+v", line, got)
 		}

@@ -312,6 +312,7 @@ func printConnection(w io.Writer, c *cloudv1.SsoConnection) {
 
 func (s *session) directoryVerbs() []verb {
 	var life time.Duration
+	var ends string
 	return []verb{
 		s.ofTenant(verb{noun: "directory get", args: "CONNECTION", short: "Show how the directory sync of an SSO connection goes", example: "  {cmd} sso_01K..."}, func(t *tenantCall, args []string) error {
 			res, err := tell(t, t.directory.GetDirectorySync, &cloudv1.GetDirectorySyncRequest{Tenant: t.tenant, ConnectionId: args[0]})
@@ -353,6 +354,25 @@ func (s *session) directoryVerbs() []verb {
 				return err
 			}
 			return t.s.emitMessage(res, func(w io.Writer) { fmt.Fprintln(w, res.GetSecret()) })
+		}),
+		s.ofTenant(verb{
+			noun: "directory update-token", args: "ID", short: "Move the end of a token of a directory", example: "  {cmd} key_... --expires 2027-06-01",
+			flags: func(c *cobra.Command) {
+				c.Flags().StringVar(&ends, "expires", "", "`TIME`: 2027-06-01 or 2027-06-01T12:00:00Z")
+			},
+		}, func(t *tenantCall, args []string) error {
+			at, err := momentOf("expires", ends, time.Now())
+			if err != nil {
+				return err
+			}
+			if at == nil {
+				return usagef("--expires: say until when the token is valid, for example 2027-06-01")
+			}
+			res, err := tell(t, t.directory.UpdateScimToken, &cloudv1.UpdateScimTokenRequest{Tenant: t.tenant, TokenId: args[0], ExpiresAt: at})
+			if err != nil {
+				return err
+			}
+			return t.done(res, args[0], "valid until "+res.GetToken().GetExpiresAt().AsTime().Format(time.RFC3339))
 		}),
 		s.ofTenant(verb{noun: "directory revoke-token", args: "ID", short: "Revoke a token of a directory", example: "  {cmd} key_..."}, func(t *tenantCall, args []string) error {
 			res, err := tell(t, t.directory.RevokeScimToken, &cloudv1.RevokeScimTokenRequest{Tenant: t.tenant, TokenId: args[0]})

@@ -16,6 +16,11 @@ func InsertScimToken(v store.ScimToken, connection string) Record {
 	return record(directoryToken(v, connection), (*store.Tx).InsertScimToken, v)
 }
 
+// UpdateScimToken moves the end of one.
+func UpdateScimToken(v store.ScimToken, connection string) Record {
+	return record(directoryToken(v, connection), (*store.Tx).UpdateScimToken, v)
+}
+
 // RevokeScimToken ends one.
 func RevokeScimToken(v store.ScimToken, connection string) Record {
 	return Record{Target: directoryToken(v, connection), write: func(ctx context.Context, tx *store.Tx, now time.Time) error {

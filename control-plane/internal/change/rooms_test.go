@@ -58,6 +58,7 @@ var written = map[string]map[string]string{
 	"PutBreakGlassCodes":   nil,
 	"PutBreakGlassEntry":   nil,
 	"InsertScimToken":      nil,
+	"UpdateScimToken":      nil,
 	"InsertDirectoryUser":  nil,
 	"UpdateDirectoryUser":  nil,
 	"DeleteDirectoryUser":  nil,

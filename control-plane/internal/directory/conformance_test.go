@@ -8,14 +8,18 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/scim"
@@ -594,5 +598,104 @@ func TestDirectory_LargeListsStayPaged(t *testing.T) {
 	t.Logf("one of %d users by name: %v", users, time.Since(began))
 	if n := c.total("/Users" + filter(`userName sw "u99"`)); n != 111 {
 		t.Errorf("%d users", n)
+	}
+}
+
+// The secret of a token that its caller made never comes here: id and digest do.
+func TestTokens_OneThatTheCallerMadeWorksAndIsNeverShown(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		c := newClient(t, w, newService(w), "acme")
+		made, err := apikey.Generate(apikey.SCIM)
+		if err != nil {
+			t.Fatal(err)
+		}
+		digest := made.Digest()
+		r := &cloudv1.CreateScimTokenRequest{ConnectionId: c.conn.ID, TokenId: made.ID(), Digest: digest[:], RequestId: "6f9a0d0e-5d0c-4d8e-9a55-0f3f7f6d8b52"}
+		for range 2 { // A repeated call finds its own token.
+			res, err := c.s.CreateScimToken(c.asOwner(), r)
+			if err != nil || res.GetToken().GetId() != made.ID() || res.GetSecret() != "" {
+				t.Fatalf("%v %v", res, err)
+			}
+		}
+		own := *c
+		own.token = made.Reveal()
+		own.do(200, "GET", "/Users", "")
+		if _, err = c.s.RevokeScimToken(c.asOwner(), &cloudv1.RevokeScimTokenRequest{TokenId: made.ID()}); err != nil {
+			t.Fatal(err)
+		}
+		r.RequestId = ""
+		_, err = c.s.CreateScimToken(c.asOwner(), r)
+		cloudtest.Refused(t, err, "TOKEN_EXISTS") // A revoked token stays revoked.
+		own.do(401, "GET", "/Users", "")
+	})
+}
+
+func TestTokens_ACallersTokenNeedsIDAndDigest(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	c := newClient(t, w, newService(w), "acme")
+	made, err := apikey.Generate(apikey.SCIM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := made.Digest()
+	for name, tc := range map[string]struct {
+		id     string
+		digest []byte
+		field  string
+	}{
+		"id alone": {made.ID(), nil, "digest"}, "digest alone": {"", digest[:], "token_id"}, "short digest": {made.ID(), digest[:31], "digest"},
+		"a digest of zero": {made.ID(), make([]byte, 32), "digest"}, "a wrong id": {"key_../../etc", digest[:], "token_id"},
+	} {
+		_, err := c.s.CreateScimToken(c.asOwner(), &cloudv1.CreateScimTokenRequest{ConnectionId: c.conn.ID, TokenId: tc.id, Digest: tc.digest})
+		f, ok := fault.As(err)
+		if !ok || len(f.Fields) != 1 || f.Fields[0].Name != tc.field {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTokens_TheEndMovesWhileATokenWorks(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		c := newClient(t, w, newService(w), "acme")
+		id := c.newToken().GetToken().GetId()
+		update := func(in time.Duration) error {
+			_, err := c.s.UpdateScimToken(c.asOwner(), &cloudv1.UpdateScimTokenRequest{TokenId: id, ExpiresAt: timestamppb.New(w.Now().Add(in))})
+			return err
+		}
+		for _, in := range []time.Duration{tokenLifeMax, time.Hour} {
+			if err := update(in); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list, err := c.s.ListScimTokens(c.asOwner(), &cloudv1.ListScimTokensRequest{ConnectionId: c.conn.ID})
+		if err != nil || !slices.ContainsFunc(list.GetTokens(), func(v *cloudv1.ScimToken) bool {
+			return v.GetId() == id && v.GetExpiresAt().AsTime().Equal(w.Now().Add(time.Hour))
+		}) {
+			t.Fatalf("%v %v", list, err)
+		}
+		for _, in := range []time.Duration{tokenLifeMax + time.Second, 0, -time.Hour} {
+			cloudtest.Refused(t, update(in), "INVALID_ARGUMENT")
+		}
+		w.Advance(2 * time.Hour)
+		cloudtest.Refused(t, update(time.Hour), "TOKEN_ENDED")
+	})
+}
+
+// A later end is as good as a new token, an earlier one is as harmless as revoking it.
+func TestTokens_OnlyWhoMayMakeOneMayMoveItsEndLater(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	c := newClient(t, w, newService(w), "acme")
+	c.bind(c.groupOf("Owners"), permission.RoleOwner)
+	id := c.newToken().GetToken().GetId()
+	admin := w.Member(t, c.tenant.ID, "admin@acme.test", permission.RoleAdmin)
+	ctx, _ := w.As(t, c.tenant, admin, permission.RoleAdmin)
+	_, err := c.s.UpdateScimToken(ctx, &cloudv1.UpdateScimTokenRequest{TokenId: id, ExpiresAt: timestamppb.New(w.Now().Add(tokenLifeMax))})
+	cloudtest.Refused(t, err, "ABOVE_CALLER")
+	if _, err := c.s.UpdateScimToken(ctx, &cloudv1.UpdateScimTokenRequest{TokenId: id, ExpiresAt: timestamppb.New(w.Now().Add(time.Hour))}); err != nil {
+		t.Error(err)
 	}
 }

@@ -108,7 +108,8 @@ func stamp(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-// CreateScimToken makes a token for a connection's directory.
+// CreateScimToken makes a token for a connection's directory, or takes over one that the
+// caller made.
 func (s *Service) CreateScimToken(ctx context.Context, r *cloudv1.CreateScimTokenRequest) (*cloudv1.CreateScimTokenResponse, error) {
 	call, err := once.Of(ctx, "CreateScimToken", r)
 	if err != nil {
@@ -118,7 +119,7 @@ func (s *Service) CreateScimToken(ctx context.Context, r *cloudv1.CreateScimToke
 	if err != nil {
 		return nil, err
 	}
-	made, err := apikey.Generate(apikey.SCIM)
+	id, digest, secret, err := newToken(r)
 	if err != nil {
 		return nil, err
 	}
@@ -134,26 +135,80 @@ func (s *Service) CreateScimToken(ctx context.Context, r *cloudv1.CreateScimToke
 		if err := s.room(ctx, tx, c); err != nil {
 			return err
 		}
-		digest := made.Digest()
 		t := store.ScimToken{
-			TenantID: c.TenantID, ID: made.ID(), ConnectionID: c.ID, Digest: hex.EncodeToString(digest[:]), CreatedBy: access.From(ctx).ID(), CreatedAt: s.Now(), ExpiresAt: ends,
+			TenantID: c.TenantID, ID: id, ConnectionID: c.ID, Digest: hex.EncodeToString(digest), CreatedBy: access.From(ctx).ID(), CreatedAt: s.Now(), ExpiresAt: ends,
 		}
 		res.Token = tokenMessage(t)
-		return change.Make(ctx, s.Kit, tx, "directory_token.create", change.InsertScimToken(t, c.Name), change.Fields{"expires_at": {After: ends.UTC().Format(time.RFC3339)}})
+		err = change.Make(ctx, s.Kit, tx, "directory_token.create", change.InsertScimToken(t, c.Name), change.Fields{"expires_at": {After: ends.UTC().Format(time.RFC3339)}})
+		if errors.Is(err, store.ErrExists) {
+			return fault.New(fault.Exists, "TOKEN_EXISTS", "a token with the id %s already exists; generate a new one", t.ID)
+		}
+		return err
 	})
 	if err == nil && !repeated {
-		res.Secret = made.Reveal()
+		res.Secret = secret
 	}
 	return res, err
 }
 
-func (s *Service) expiry(r *cloudv1.CreateScimTokenRequest) (time.Time, error) {
-	now := s.Now()
-	if r.GetExpiresAt() == nil {
-		return now.Add(tokenLifeDefault), nil
+// newToken is what is kept of a token. The secret is empty if the caller has it.
+func newToken(r *cloudv1.CreateScimTokenRequest) (id string, digest []byte, secret string, _ error) {
+	if r.GetTokenId() == "" && len(r.GetDigest()) == 0 {
+		made, err := apikey.Generate(apikey.SCIM)
+		sum := made.Digest()
+		return made.ID(), sum[:], made.Reveal(), err
 	}
-	at := r.GetExpiresAt().AsTime()
-	if r.GetExpiresAt().CheckValid() != nil || !at.After(now) || at.After(now.Add(tokenLifeMax)) {
+	var wrong []fault.Field
+	if !apikey.IsID(r.GetTokenId()) {
+		wrong = append(wrong, fault.Field{Name: "token_id", Problem: "must be key_ followed by the 12 characters of the token's id; set both this and digest, or neither"})
+	}
+	if !apikey.IsDigest(r.GetDigest()) {
+		wrong = append(wrong, fault.Field{Name: "digest", Problem: "must be the 32 bytes of the token's SHA-256 digest"})
+	}
+	return r.GetTokenId(), r.GetDigest(), "", fault.InvalidFields(wrong)
+}
+
+// UpdateScimToken moves the end of a token that works.
+func (s *Service) UpdateScimToken(ctx context.Context, r *cloudv1.UpdateScimTokenRequest) (*cloudv1.UpdateScimTokenResponse, error) {
+	ends, err := s.end(r.GetExpiresAt())
+	if err != nil {
+		return nil, err
+	}
+	res := new(cloudv1.UpdateScimTokenResponse)
+	return res, s.Write(ctx, func(tx *store.Tx) error {
+		t, c, err := token(ctx, tx, r.GetTokenId())
+		if err != nil {
+			return err
+		}
+		if !t.RevokedAt.IsZero() || !s.Now().Before(t.ExpiresAt) {
+			return fault.New(fault.Conflict, "TOKEN_ENDED", "this token was revoked or has expired; create a new one")
+		}
+		if ends.After(t.ExpiresAt) {
+			if err := mayGiveAll(ctx, tx, c); err != nil {
+				return err
+			}
+		}
+		was := t.ExpiresAt
+		t.ExpiresAt = ends
+		res.Token = tokenMessage(t)
+		if ends.Equal(was) {
+			return nil
+		}
+		return change.Make(ctx, s.Kit, tx, "directory_token.update", change.UpdateScimToken(t, c.Name),
+			change.Fields{"expires_at": {Before: was.UTC().Format(time.RFC3339), After: ends.UTC().Format(time.RFC3339)}})
+	})
+}
+
+func (s *Service) expiry(r *cloudv1.CreateScimTokenRequest) (time.Time, error) {
+	if r.GetExpiresAt() == nil {
+		return s.Now().Add(tokenLifeDefault), nil
+	}
+	return s.end(r.GetExpiresAt())
+}
+
+func (s *Service) end(given *timestamppb.Timestamp) (time.Time, error) {
+	at, now := given.AsTime(), s.Now()
+	if given.CheckValid() != nil || !at.After(now) || at.After(now.Add(tokenLifeMax)) {
 		return at, fault.InvalidField("expires_at", "must be a time in the future, at most 730 days from now")
 	}
 	return at, nil
@@ -199,17 +254,23 @@ func mayGiveAll(ctx context.Context, tx *store.Tx, c store.Connection) error {
 // RevokeScimToken ends a token.
 func (s *Service) RevokeScimToken(ctx context.Context, r *cloudv1.RevokeScimTokenRequest) (*cloudv1.RevokeScimTokenResponse, error) {
 	return &cloudv1.RevokeScimTokenResponse{}, s.Write(ctx, func(tx *store.Tx) error {
-		t, err := tx.GetScimToken(ctx, access.From(ctx).TenantID, r.GetTokenId())
-		if errors.Is(err, store.ErrNotFound) {
-			return fault.Missing("token")
-		}
+		t, c, err := token(ctx, tx, r.GetTokenId())
 		if err != nil || !t.RevokedAt.IsZero() {
-			return err
-		}
-		c, err := connection(ctx, tx, t.ConnectionID)
-		if err != nil {
 			return err
 		}
 		return change.Make(ctx, s.Kit, tx, "directory_token.revoke", change.RevokeScimToken(t, c.Name), nil)
 	})
+}
+
+// token finds one of the tenant's, and its connection. Revoked ones are found too.
+func token(ctx context.Context, tx *store.Tx, id string) (t store.ScimToken, c store.Connection, _ error) {
+	t, err := tx.GetScimToken(ctx, access.From(ctx).TenantID, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return t, c, fault.Missing("token")
+	}
+	if err != nil {
+		return t, c, err
+	}
+	c, err = connection(ctx, tx, t.ConnectionID)
+	return t, c, err
 }

@@ -81,6 +81,11 @@ func (t *Tx) ListScimTokens(ctx context.Context, tenantID, connectionID string) 
 	return scimTokens.list(ctx, t.of(tenantID), pageMax, "tenant_id = ? AND connection_id = ? AND revoked_at = 0 ORDER BY created_at, id", tenantID, connectionID)
 }
 
+// UpdateScimToken moves the end of a token that has not been revoked.
+func (t *Tx) UpdateScimToken(ctx context.Context, v ScimToken) error {
+	return t.of(v.TenantID).change(ctx, "move the end of a directory token", "UPDATE scim_tokens SET expires_at = ? WHERE tenant_id = ? AND id = ? AND revoked_at = 0", v.ExpiresAt, v.TenantID, v.ID)
+}
+
 // RevokeScimToken ends a token.
 func (t *Tx) RevokeScimToken(ctx context.Context, tenantID, id string, now time.Time) error {
 	return t.of(tenantID).change(ctx, "revoke directory token", "UPDATE scim_tokens SET revoked_at = ? WHERE tenant_id = ? AND id = ? AND revoked_at = 0", now, tenantID, id)

@@ -114,7 +114,7 @@ func TestIsolation_AForeignRecordIsNotThere(t *testing.T) {
 					"GetTenant":     getTenant, "FindTenant": findTenant, "GetNamespace": getNamespace, "GetMembership": getMembership, "GetInvitation": getInvitation,
 					"GetKey": getKey, "GetConnection": getConnection, "GetIdentity": getIdentity, "GetAnswer": getAnswer, "GetAuditChain": getChain, "GetAuditSink": getSink, "GetScimToken": getToken, "GetDirectoryUser": getDirectoryUser, "GetDirectoryState": getDirectoryState,
 					"GetTrust": getTrust, "UpdateTrust": tx.UpdateTrust(ctx, &tr), "DeleteTrust": tx.DeleteTrust(ctx, as, "trust_b"), "TouchTrust": tx.TouchTrust(ctx, as, "trust_b", at(9)),
-					"RevokeScimToken": tx.RevokeScimToken(ctx, as, "key_scim_b", at(9)), "UpdateAuditSink": tx.UpdateAuditSink(ctx, &sink),
+					"UpdateScimToken": tx.UpdateScimToken(ctx, store.ScimToken{TenantID: as, ID: "key_scim_b", ExpiresAt: at(9)}), "RevokeScimToken": tx.RevokeScimToken(ctx, as, "key_scim_b", at(9)), "UpdateAuditSink": tx.UpdateAuditSink(ctx, &sink),
 					"DeleteAuditSink": tx.DeleteAuditSink(ctx, as, "snk_b"), "NoteAuditSink": tx.NoteAuditSink(ctx, sink, 1),
 					"UpdateTenant": tx.UpdateTenant(ctx, &tn), "UpdateNamespace": tx.UpdateNamespace(ctx, &ns), "UpdateKey": tx.UpdateKey(ctx, &k),
 					"UpdateConnection": tx.UpdateConnection(ctx, &c), "UpdateMembership": tx.UpdateMembership(ctx, &m),

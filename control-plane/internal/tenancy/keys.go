@@ -1,9 +1,7 @@
 package tenancy
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
@@ -159,7 +157,7 @@ func checkCallersKey(id string, digest []byte) error {
 }
 
 func checkDigest(digest []byte) []fault.Field {
-	if len(digest) != sha256.Size || bytes.Equal(digest, make([]byte, sha256.Size)) {
+	if !apikey.IsDigest(digest) {
 		return []fault.Field{{Name: "digest", Problem: "must be the 32 bytes of the key's SHA-256 digest"}}
 	}
 	return nil

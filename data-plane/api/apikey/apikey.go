@@ -10,6 +10,7 @@
 package apikey
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
@@ -156,6 +157,12 @@ func (k Key) Digest() [sha256.Size]byte {
 		b = append(b, *k.text...)
 	}
 	return sha256.Sum256(b)
+}
+
+// IsDigest reports whether b can be a Digest, which is never all zeros.
+func IsDigest(b []byte) bool {
+	var zero [sha256.Size]byte
+	return len(b) == sha256.Size && !bytes.Equal(b, zero[:])
 }
 
 // Format prints the redacted form, whatever the verb.

@@ -423,7 +423,10 @@ type CreateScimTokenRequest struct {
 	RequestId    string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	ConnectionId string `protobuf:"bytes,3,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
 	// At most 730 days from now; 365 days from now unless given.
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// Both or neither: id and SHA-256 digest of a token made by the caller.
+	TokenId       string `protobuf:"bytes,5,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
+	Digest        []byte `protobuf:"bytes,6,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -486,10 +489,24 @@ func (x *CreateScimTokenRequest) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *CreateScimTokenRequest) GetTokenId() string {
+	if x != nil {
+		return x.TokenId
+	}
+	return ""
+}
+
+func (x *CreateScimTokenRequest) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
 type CreateScimTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Token *ScimToken             `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// Shown only this once: corvo_scim_…
+	// Shown only this once: corvo_scim_…; empty if the caller made it.
 	Secret        string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -539,6 +556,111 @@ func (x *CreateScimTokenResponse) GetSecret() string {
 	return ""
 }
 
+type UpdateScimTokenRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Tenant  string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	TokenId string                 `protobuf:"bytes,2,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
+	// At most 730 days from now.
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateScimTokenRequest) Reset() {
+	*x = UpdateScimTokenRequest{}
+	mi := &file_corvo_cloud_v1_directory_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateScimTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateScimTokenRequest) ProtoMessage() {}
+
+func (x *UpdateScimTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_directory_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateScimTokenRequest.ProtoReflect.Descriptor instead.
+func (*UpdateScimTokenRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_directory_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *UpdateScimTokenRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *UpdateScimTokenRequest) GetTokenId() string {
+	if x != nil {
+		return x.TokenId
+	}
+	return ""
+}
+
+func (x *UpdateScimTokenRequest) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+type UpdateScimTokenResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         *ScimToken             `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateScimTokenResponse) Reset() {
+	*x = UpdateScimTokenResponse{}
+	mi := &file_corvo_cloud_v1_directory_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateScimTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateScimTokenResponse) ProtoMessage() {}
+
+func (x *UpdateScimTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_directory_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateScimTokenResponse.ProtoReflect.Descriptor instead.
+func (*UpdateScimTokenResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_directory_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *UpdateScimTokenResponse) GetToken() *ScimToken {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
 type RevokeScimTokenRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -549,7 +671,7 @@ type RevokeScimTokenRequest struct {
 
 func (x *RevokeScimTokenRequest) Reset() {
 	*x = RevokeScimTokenRequest{}
-	mi := &file_corvo_cloud_v1_directory_proto_msgTypes[8]
+	mi := &file_corvo_cloud_v1_directory_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -561,7 +683,7 @@ func (x *RevokeScimTokenRequest) String() string {
 func (*RevokeScimTokenRequest) ProtoMessage() {}
 
 func (x *RevokeScimTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_directory_proto_msgTypes[8]
+	mi := &file_corvo_cloud_v1_directory_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -574,7 +696,7 @@ func (x *RevokeScimTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeScimTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeScimTokenRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_directory_proto_rawDescGZIP(), []int{8}
+	return file_corvo_cloud_v1_directory_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RevokeScimTokenRequest) GetTenant() string {
@@ -599,7 +721,7 @@ type RevokeScimTokenResponse struct {
 
 func (x *RevokeScimTokenResponse) Reset() {
 	*x = RevokeScimTokenResponse{}
-	mi := &file_corvo_cloud_v1_directory_proto_msgTypes[9]
+	mi := &file_corvo_cloud_v1_directory_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -611,7 +733,7 @@ func (x *RevokeScimTokenResponse) String() string {
 func (*RevokeScimTokenResponse) ProtoMessage() {}
 
 func (x *RevokeScimTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_directory_proto_msgTypes[9]
+	mi := &file_corvo_cloud_v1_directory_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -624,7 +746,7 @@ func (x *RevokeScimTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeScimTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeScimTokenResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_directory_proto_rawDescGZIP(), []int{9}
+	return file_corvo_cloud_v1_directory_proto_rawDescGZIP(), []int{11}
 }
 
 var File_corvo_cloud_v1_directory_proto protoreflect.FileDescriptor
@@ -664,25 +786,35 @@ const file_corvo_cloud_v1_directory_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12#\n" +
 	"\rconnection_id\x18\x02 \x01(\tR\fconnectionId\"K\n" +
 	"\x16ListScimTokensResponse\x121\n" +
-	"\x06tokens\x18\x01 \x03(\v2\x19.corvo.cloud.v1.ScimTokenR\x06tokens\"\xaf\x01\n" +
+	"\x06tokens\x18\x01 \x03(\v2\x19.corvo.cloud.v1.ScimTokenR\x06tokens\"\xe2\x01\n" +
 	"\x16CreateScimTokenRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x12#\n" +
 	"\rconnection_id\x18\x03 \x01(\tR\fconnectionId\x129\n" +
 	"\n" +
-	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"b\n" +
+	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x19\n" +
+	"\btoken_id\x18\x05 \x01(\tR\atokenId\x12\x16\n" +
+	"\x06digest\x18\x06 \x01(\fR\x06digest\"b\n" +
 	"\x17CreateScimTokenResponse\x12/\n" +
 	"\x05token\x18\x01 \x01(\v2\x19.corvo.cloud.v1.ScimTokenR\x05token\x12\x16\n" +
-	"\x06secret\x18\x02 \x01(\tR\x06secret\"K\n" +
+	"\x06secret\x18\x02 \x01(\tR\x06secret\"\x86\x01\n" +
+	"\x16UpdateScimTokenRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x19\n" +
+	"\btoken_id\x18\x02 \x01(\tR\atokenId\x129\n" +
+	"\n" +
+	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"J\n" +
+	"\x17UpdateScimTokenResponse\x12/\n" +
+	"\x05token\x18\x01 \x01(\v2\x19.corvo.cloud.v1.ScimTokenR\x05token\"K\n" +
 	"\x16RevokeScimTokenRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x19\n" +
 	"\btoken_id\x18\x02 \x01(\tR\atokenId\"\x19\n" +
-	"\x17RevokeScimTokenResponse2\xc0\x03\n" +
+	"\x17RevokeScimTokenResponse2\xaa\x04\n" +
 	"\x10DirectoryService\x12n\n" +
 	"\x10GetDirectorySync\x12'.corvo.cloud.v1.GetDirectorySyncRequest\x1a(.corvo.cloud.v1.GetDirectorySyncResponse\"\a\xa8\xed\x18\x1c\x90\x02\x01\x12h\n" +
 	"\x0eListScimTokens\x12%.corvo.cloud.v1.ListScimTokensRequest\x1a&.corvo.cloud.v1.ListScimTokensResponse\"\a\xa8\xed\x18\x1c\x90\x02\x01\x12h\n" +
 	"\x0fCreateScimToken\x12&.corvo.cloud.v1.CreateScimTokenRequest\x1a'.corvo.cloud.v1.CreateScimTokenResponse\"\x04\xa8\xed\x18\x1f\x12h\n" +
+	"\x0fUpdateScimToken\x12&.corvo.cloud.v1.UpdateScimTokenRequest\x1a'.corvo.cloud.v1.UpdateScimTokenResponse\"\x04\xa8\xed\x18\x1f\x12h\n" +
 	"\x0fRevokeScimToken\x12&.corvo.cloud.v1.RevokeScimTokenRequest\x1a'.corvo.cloud.v1.RevokeScimTokenResponse\"\x04\xa8\xed\x18\x1fBKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 
 var (
@@ -697,7 +829,7 @@ func file_corvo_cloud_v1_directory_proto_rawDescGZIP() []byte {
 	return file_corvo_cloud_v1_directory_proto_rawDescData
 }
 
-var file_corvo_cloud_v1_directory_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_corvo_cloud_v1_directory_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_corvo_cloud_v1_directory_proto_goTypes = []any{
 	(*DirectorySync)(nil),            // 0: corvo.cloud.v1.DirectorySync
 	(*ScimToken)(nil),                // 1: corvo.cloud.v1.ScimToken
@@ -707,33 +839,39 @@ var file_corvo_cloud_v1_directory_proto_goTypes = []any{
 	(*ListScimTokensResponse)(nil),   // 5: corvo.cloud.v1.ListScimTokensResponse
 	(*CreateScimTokenRequest)(nil),   // 6: corvo.cloud.v1.CreateScimTokenRequest
 	(*CreateScimTokenResponse)(nil),  // 7: corvo.cloud.v1.CreateScimTokenResponse
-	(*RevokeScimTokenRequest)(nil),   // 8: corvo.cloud.v1.RevokeScimTokenRequest
-	(*RevokeScimTokenResponse)(nil),  // 9: corvo.cloud.v1.RevokeScimTokenResponse
-	(*timestamppb.Timestamp)(nil),    // 10: google.protobuf.Timestamp
+	(*UpdateScimTokenRequest)(nil),   // 8: corvo.cloud.v1.UpdateScimTokenRequest
+	(*UpdateScimTokenResponse)(nil),  // 9: corvo.cloud.v1.UpdateScimTokenResponse
+	(*RevokeScimTokenRequest)(nil),   // 10: corvo.cloud.v1.RevokeScimTokenRequest
+	(*RevokeScimTokenResponse)(nil),  // 11: corvo.cloud.v1.RevokeScimTokenResponse
+	(*timestamppb.Timestamp)(nil),    // 12: google.protobuf.Timestamp
 }
 var file_corvo_cloud_v1_directory_proto_depIdxs = []int32{
-	10, // 0: corvo.cloud.v1.DirectorySync.last_call_at:type_name -> google.protobuf.Timestamp
-	10, // 1: corvo.cloud.v1.DirectorySync.last_error_at:type_name -> google.protobuf.Timestamp
-	10, // 2: corvo.cloud.v1.ScimToken.created_at:type_name -> google.protobuf.Timestamp
-	10, // 3: corvo.cloud.v1.ScimToken.expires_at:type_name -> google.protobuf.Timestamp
-	10, // 4: corvo.cloud.v1.ScimToken.last_used_at:type_name -> google.protobuf.Timestamp
+	12, // 0: corvo.cloud.v1.DirectorySync.last_call_at:type_name -> google.protobuf.Timestamp
+	12, // 1: corvo.cloud.v1.DirectorySync.last_error_at:type_name -> google.protobuf.Timestamp
+	12, // 2: corvo.cloud.v1.ScimToken.created_at:type_name -> google.protobuf.Timestamp
+	12, // 3: corvo.cloud.v1.ScimToken.expires_at:type_name -> google.protobuf.Timestamp
+	12, // 4: corvo.cloud.v1.ScimToken.last_used_at:type_name -> google.protobuf.Timestamp
 	0,  // 5: corvo.cloud.v1.GetDirectorySyncResponse.sync:type_name -> corvo.cloud.v1.DirectorySync
 	1,  // 6: corvo.cloud.v1.ListScimTokensResponse.tokens:type_name -> corvo.cloud.v1.ScimToken
-	10, // 7: corvo.cloud.v1.CreateScimTokenRequest.expires_at:type_name -> google.protobuf.Timestamp
+	12, // 7: corvo.cloud.v1.CreateScimTokenRequest.expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 8: corvo.cloud.v1.CreateScimTokenResponse.token:type_name -> corvo.cloud.v1.ScimToken
-	2,  // 9: corvo.cloud.v1.DirectoryService.GetDirectorySync:input_type -> corvo.cloud.v1.GetDirectorySyncRequest
-	4,  // 10: corvo.cloud.v1.DirectoryService.ListScimTokens:input_type -> corvo.cloud.v1.ListScimTokensRequest
-	6,  // 11: corvo.cloud.v1.DirectoryService.CreateScimToken:input_type -> corvo.cloud.v1.CreateScimTokenRequest
-	8,  // 12: corvo.cloud.v1.DirectoryService.RevokeScimToken:input_type -> corvo.cloud.v1.RevokeScimTokenRequest
-	3,  // 13: corvo.cloud.v1.DirectoryService.GetDirectorySync:output_type -> corvo.cloud.v1.GetDirectorySyncResponse
-	5,  // 14: corvo.cloud.v1.DirectoryService.ListScimTokens:output_type -> corvo.cloud.v1.ListScimTokensResponse
-	7,  // 15: corvo.cloud.v1.DirectoryService.CreateScimToken:output_type -> corvo.cloud.v1.CreateScimTokenResponse
-	9,  // 16: corvo.cloud.v1.DirectoryService.RevokeScimToken:output_type -> corvo.cloud.v1.RevokeScimTokenResponse
-	13, // [13:17] is the sub-list for method output_type
-	9,  // [9:13] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	12, // 9: corvo.cloud.v1.UpdateScimTokenRequest.expires_at:type_name -> google.protobuf.Timestamp
+	1,  // 10: corvo.cloud.v1.UpdateScimTokenResponse.token:type_name -> corvo.cloud.v1.ScimToken
+	2,  // 11: corvo.cloud.v1.DirectoryService.GetDirectorySync:input_type -> corvo.cloud.v1.GetDirectorySyncRequest
+	4,  // 12: corvo.cloud.v1.DirectoryService.ListScimTokens:input_type -> corvo.cloud.v1.ListScimTokensRequest
+	6,  // 13: corvo.cloud.v1.DirectoryService.CreateScimToken:input_type -> corvo.cloud.v1.CreateScimTokenRequest
+	8,  // 14: corvo.cloud.v1.DirectoryService.UpdateScimToken:input_type -> corvo.cloud.v1.UpdateScimTokenRequest
+	10, // 15: corvo.cloud.v1.DirectoryService.RevokeScimToken:input_type -> corvo.cloud.v1.RevokeScimTokenRequest
+	3,  // 16: corvo.cloud.v1.DirectoryService.GetDirectorySync:output_type -> corvo.cloud.v1.GetDirectorySyncResponse
+	5,  // 17: corvo.cloud.v1.DirectoryService.ListScimTokens:output_type -> corvo.cloud.v1.ListScimTokensResponse
+	7,  // 18: corvo.cloud.v1.DirectoryService.CreateScimToken:output_type -> corvo.cloud.v1.CreateScimTokenResponse
+	9,  // 19: corvo.cloud.v1.DirectoryService.UpdateScimToken:output_type -> corvo.cloud.v1.UpdateScimTokenResponse
+	11, // 20: corvo.cloud.v1.DirectoryService.RevokeScimToken:output_type -> corvo.cloud.v1.RevokeScimTokenResponse
+	16, // [16:21] is the sub-list for method output_type
+	11, // [11:16] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cloud_v1_directory_proto_init() }
@@ -748,7 +886,7 @@ func file_corvo_cloud_v1_directory_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cloud_v1_directory_proto_rawDesc), len(file_corvo_cloud_v1_directory_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file corvo/cloud/v1/directory.proto.
  */
 export const file_corvo_cloud_v1_directory: GenFile = /*@__PURE__*/
-  fileDesc("Ch5jb3J2by9jbG91ZC92MS9kaXJlY3RvcnkucHJvdG8SDmNvcnZvLmNsb3VkLnYxIuoBCg1EaXJlY3RvcnlTeW5jEhUKDWNvbm5lY3Rpb25faWQYASABKAkSFAoMZW5kcG9pbnRfdXJsGAIgASgJEg0KBXVzZXJzGAMgASgFEhQKDGFjdGl2ZV91c2VycxgEIAEoBRIOCgZncm91cHMYBSABKAUSMAoMbGFzdF9jYWxsX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg1sYXN0X2Vycm9yX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpsYXN0X2Vycm9yGAggASgJIuQBCglTY2ltVG9rZW4SCgoCaWQYASABKAkSFQoNY29ubmVjdGlvbl9pZBgCIAEoCRIOCgZwcmVmaXgYAyABKAkSEgoKY3JlYXRlZF9ieRgEIAEoCRIuCgpjcmVhdGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxsYXN0X3VzZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIkAKF0dldERpcmVjdG9yeVN5bmNSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIVCg1jb25uZWN0aW9uX2lkGAIgASgJIkcKGEdldERpcmVjdG9yeVN5bmNSZXNwb25zZRIrCgRzeW5jGAEgASgLMh0uY29ydm8uY2xvdWQudjEuRGlyZWN0b3J5U3luYyI+ChVMaXN0U2NpbVRva2Vuc1JlcXVlc3QSDgoGdGVuYW50GAEgASgJEhUKDWNvbm5lY3Rpb25faWQYAiABKAkiQwoWTGlzdFNjaW1Ub2tlbnNSZXNwb25zZRIpCgZ0b2tlbnMYASADKAsyGS5jb3J2by5jbG91ZC52MS5TY2ltVG9rZW4igwEKFkNyZWF0ZVNjaW1Ub2tlblJlcXVlc3QSDgoGdGVuYW50GAEgASgJEhIKCnJlcXVlc3RfaWQYAiABKAkSFQoNY29ubmVjdGlvbl9pZBgDIAEoCRIuCgpleHBpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJTChdDcmVhdGVTY2ltVG9rZW5SZXNwb25zZRIoCgV0b2tlbhgBIAEoCzIZLmNvcnZvLmNsb3VkLnYxLlNjaW1Ub2tlbhIOCgZzZWNyZXQYAiABKAkiOgoWUmV2b2tlU2NpbVRva2VuUmVxdWVzdBIOCgZ0ZW5hbnQYASABKAkSEAoIdG9rZW5faWQYAiABKAkiGQoXUmV2b2tlU2NpbVRva2VuUmVzcG9uc2UywAMKEERpcmVjdG9yeVNlcnZpY2USbgoQR2V0RGlyZWN0b3J5U3luYxInLmNvcnZvLmNsb3VkLnYxLkdldERpcmVjdG9yeVN5bmNSZXF1ZXN0GiguY29ydm8uY2xvdWQudjEuR2V0RGlyZWN0b3J5U3luY1Jlc3BvbnNlIgeQAgGo7RgcEmgKDkxpc3RTY2ltVG9rZW5zEiUuY29ydm8uY2xvdWQudjEuTGlzdFNjaW1Ub2tlbnNSZXF1ZXN0GiYuY29ydm8uY2xvdWQudjEuTGlzdFNjaW1Ub2tlbnNSZXNwb25zZSIHkAIBqO0YHBJoCg9DcmVhdGVTY2ltVG9rZW4SJi5jb3J2by5jbG91ZC52MS5DcmVhdGVTY2ltVG9rZW5SZXF1ZXN0GicuY29ydm8uY2xvdWQudjEuQ3JlYXRlU2NpbVRva2VuUmVzcG9uc2UiBKjtGB8SaAoPUmV2b2tlU2NpbVRva2VuEiYuY29ydm8uY2xvdWQudjEuUmV2b2tlU2NpbVRva2VuUmVxdWVzdBonLmNvcnZvLmNsb3VkLnYxLlJldm9rZVNjaW1Ub2tlblJlc3BvbnNlIgSo7RgfQktaSWdpdGh1Yi5jb20vY29ydm8tY2xvdWQvY29ydm8vY29udHJvbC1wbGFuZS9hcGkvZ2VuL2NvcnZvL2Nsb3VkL3YxO2Nsb3VkdjFiBnByb3RvMw", [file_corvo_cloud_v1_access, file_google_protobuf_timestamp]);
+  fileDesc("Ch5jb3J2by9jbG91ZC92MS9kaXJlY3RvcnkucHJvdG8SDmNvcnZvLmNsb3VkLnYxIuoBCg1EaXJlY3RvcnlTeW5jEhUKDWNvbm5lY3Rpb25faWQYASABKAkSFAoMZW5kcG9pbnRfdXJsGAIgASgJEg0KBXVzZXJzGAMgASgFEhQKDGFjdGl2ZV91c2VycxgEIAEoBRIOCgZncm91cHMYBSABKAUSMAoMbGFzdF9jYWxsX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg1sYXN0X2Vycm9yX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpsYXN0X2Vycm9yGAggASgJIuQBCglTY2ltVG9rZW4SCgoCaWQYASABKAkSFQoNY29ubmVjdGlvbl9pZBgCIAEoCRIOCgZwcmVmaXgYAyABKAkSEgoKY3JlYXRlZF9ieRgEIAEoCRIuCgpjcmVhdGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxsYXN0X3VzZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIkAKF0dldERpcmVjdG9yeVN5bmNSZXF1ZXN0Eg4KBnRlbmFudBgBIAEoCRIVCg1jb25uZWN0aW9uX2lkGAIgASgJIkcKGEdldERpcmVjdG9yeVN5bmNSZXNwb25zZRIrCgRzeW5jGAEgASgLMh0uY29ydm8uY2xvdWQudjEuRGlyZWN0b3J5U3luYyI+ChVMaXN0U2NpbVRva2Vuc1JlcXVlc3QSDgoGdGVuYW50GAEgASgJEhUKDWNvbm5lY3Rpb25faWQYAiABKAkiQwoWTGlzdFNjaW1Ub2tlbnNSZXNwb25zZRIpCgZ0b2tlbnMYASADKAsyGS5jb3J2by5jbG91ZC52MS5TY2ltVG9rZW4ipQEKFkNyZWF0ZVNjaW1Ub2tlblJlcXVlc3QSDgoGdGVuYW50GAEgASgJEhIKCnJlcXVlc3RfaWQYAiABKAkSFQoNY29ubmVjdGlvbl9pZBgDIAEoCRIuCgpleHBpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCgh0b2tlbl9pZBgFIAEoCRIOCgZkaWdlc3QYBiABKAwiUwoXQ3JlYXRlU2NpbVRva2VuUmVzcG9uc2USKAoFdG9rZW4YASABKAsyGS5jb3J2by5jbG91ZC52MS5TY2ltVG9rZW4SDgoGc2VjcmV0GAIgASgJImoKFlVwZGF0ZVNjaW1Ub2tlblJlcXVlc3QSDgoGdGVuYW50GAEgASgJEhAKCHRva2VuX2lkGAIgASgJEi4KCmV4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIkMKF1VwZGF0ZVNjaW1Ub2tlblJlc3BvbnNlEigKBXRva2VuGAEgASgLMhkuY29ydm8uY2xvdWQudjEuU2NpbVRva2VuIjoKFlJldm9rZVNjaW1Ub2tlblJlcXVlc3QSDgoGdGVuYW50GAEgASgJEhAKCHRva2VuX2lkGAIgASgJIhkKF1Jldm9rZVNjaW1Ub2tlblJlc3BvbnNlMqoEChBEaXJlY3RvcnlTZXJ2aWNlEm4KEEdldERpcmVjdG9yeVN5bmMSJy5jb3J2by5jbG91ZC52MS5HZXREaXJlY3RvcnlTeW5jUmVxdWVzdBooLmNvcnZvLmNsb3VkLnYxLkdldERpcmVjdG9yeVN5bmNSZXNwb25zZSIHkAIBqO0YHBJoCg5MaXN0U2NpbVRva2VucxIlLmNvcnZvLmNsb3VkLnYxLkxpc3RTY2ltVG9rZW5zUmVxdWVzdBomLmNvcnZvLmNsb3VkLnYxLkxpc3RTY2ltVG9rZW5zUmVzcG9uc2UiB5ACAajtGBwSaAoPQ3JlYXRlU2NpbVRva2VuEiYuY29ydm8uY2xvdWQudjEuQ3JlYXRlU2NpbVRva2VuUmVxdWVzdBonLmNvcnZvLmNsb3VkLnYxLkNyZWF0ZVNjaW1Ub2tlblJlc3BvbnNlIgSo7RgfEmgKD1VwZGF0ZVNjaW1Ub2tlbhImLmNvcnZvLmNsb3VkLnYxLlVwZGF0ZVNjaW1Ub2tlblJlcXVlc3QaJy5jb3J2by5jbG91ZC52MS5VcGRhdGVTY2ltVG9rZW5SZXNwb25zZSIEqO0YHxJoCg9SZXZva2VTY2ltVG9rZW4SJi5jb3J2by5jbG91ZC52MS5SZXZva2VTY2ltVG9rZW5SZXF1ZXN0GicuY29ydm8uY2xvdWQudjEuUmV2b2tlU2NpbVRva2VuUmVzcG9uc2UiBKjtGB9CS1pJZ2l0aHViLmNvbS9jb3J2by1jbG91ZC9jb3J2by9jb250cm9sLXBsYW5lL2FwaS9nZW4vY29ydm8vY2xvdWQvdjE7Y2xvdWR2MWIGcHJvdG8z", [file_corvo_cloud_v1_access, file_google_protobuf_timestamp]);
 
 /**
  * DirectorySync is how the directory sync of a connection goes.
@@ -236,6 +236,18 @@ export type CreateScimTokenRequest = Message<"corvo.cloud.v1.CreateScimTokenRequ
    * @generated from field: google.protobuf.Timestamp expires_at = 4;
    */
   expiresAt?: Timestamp | undefined;
+
+  /**
+   * Both or neither: id and SHA-256 digest of a token made by the caller.
+   *
+   * @generated from field: string token_id = 5;
+   */
+  tokenId: string;
+
+  /**
+   * @generated from field: bytes digest = 6;
+   */
+  digest: Uint8Array;
 };
 
 /**
@@ -255,7 +267,7 @@ export type CreateScimTokenResponse = Message<"corvo.cloud.v1.CreateScimTokenRes
   token?: ScimToken | undefined;
 
   /**
-   * Shown only this once: corvo_scim_…
+   * Shown only this once: corvo_scim_…; empty if the caller made it.
    *
    * @generated from field: string secret = 2;
    */
@@ -268,6 +280,52 @@ export type CreateScimTokenResponse = Message<"corvo.cloud.v1.CreateScimTokenRes
  */
 export const CreateScimTokenResponseSchema: GenMessage<CreateScimTokenResponse> = /*@__PURE__*/
   messageDesc(file_corvo_cloud_v1_directory, 7);
+
+/**
+ * @generated from message corvo.cloud.v1.UpdateScimTokenRequest
+ */
+export type UpdateScimTokenRequest = Message<"corvo.cloud.v1.UpdateScimTokenRequest"> & {
+  /**
+   * @generated from field: string tenant = 1;
+   */
+  tenant: string;
+
+  /**
+   * @generated from field: string token_id = 2;
+   */
+  tokenId: string;
+
+  /**
+   * At most 730 days from now.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 3;
+   */
+  expiresAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message corvo.cloud.v1.UpdateScimTokenRequest.
+ * Use `create(UpdateScimTokenRequestSchema)` to create a new message.
+ */
+export const UpdateScimTokenRequestSchema: GenMessage<UpdateScimTokenRequest> = /*@__PURE__*/
+  messageDesc(file_corvo_cloud_v1_directory, 8);
+
+/**
+ * @generated from message corvo.cloud.v1.UpdateScimTokenResponse
+ */
+export type UpdateScimTokenResponse = Message<"corvo.cloud.v1.UpdateScimTokenResponse"> & {
+  /**
+   * @generated from field: corvo.cloud.v1.ScimToken token = 1;
+   */
+  token?: ScimToken | undefined;
+};
+
+/**
+ * Describes the message corvo.cloud.v1.UpdateScimTokenResponse.
+ * Use `create(UpdateScimTokenResponseSchema)` to create a new message.
+ */
+export const UpdateScimTokenResponseSchema: GenMessage<UpdateScimTokenResponse> = /*@__PURE__*/
+  messageDesc(file_corvo_cloud_v1_directory, 9);
 
 /**
  * @generated from message corvo.cloud.v1.RevokeScimTokenRequest
@@ -289,7 +347,7 @@ export type RevokeScimTokenRequest = Message<"corvo.cloud.v1.RevokeScimTokenRequ
  * Use `create(RevokeScimTokenRequestSchema)` to create a new message.
  */
 export const RevokeScimTokenRequestSchema: GenMessage<RevokeScimTokenRequest> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_directory, 8);
+  messageDesc(file_corvo_cloud_v1_directory, 10);
 
 /**
  * @generated from message corvo.cloud.v1.RevokeScimTokenResponse
@@ -302,7 +360,7 @@ export type RevokeScimTokenResponse = Message<"corvo.cloud.v1.RevokeScimTokenRes
  * Use `create(RevokeScimTokenResponseSchema)` to create a new message.
  */
 export const RevokeScimTokenResponseSchema: GenMessage<RevokeScimTokenResponse> = /*@__PURE__*/
-  messageDesc(file_corvo_cloud_v1_directory, 9);
+  messageDesc(file_corvo_cloud_v1_directory, 11);
 
 /**
  * @generated from service corvo.cloud.v1.DirectoryService
@@ -339,6 +397,16 @@ export const DirectoryService: GenService<{
     methodKind: "unary";
     input: typeof CreateScimTokenRequestSchema;
     output: typeof CreateScimTokenResponseSchema;
+  },
+  /**
+   * UpdateScimToken moves a token's end. A later end asks for what making a token asks for.
+   *
+   * @generated from rpc corvo.cloud.v1.DirectoryService.UpdateScimToken
+   */
+  updateScimToken: {
+    methodKind: "unary";
+    input: typeof UpdateScimTokenRequestSchema;
+    output: typeof UpdateScimTokenResponseSchema;
   },
   /**
    * RevokeScimToken ends a token. What the directory has made stays.

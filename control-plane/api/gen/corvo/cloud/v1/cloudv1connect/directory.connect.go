@@ -45,6 +45,9 @@ const (
 	// DirectoryServiceCreateScimTokenProcedure is the fully-qualified name of the DirectoryService's
 	// CreateScimToken RPC.
 	DirectoryServiceCreateScimTokenProcedure = "/corvo.cloud.v1.DirectoryService/CreateScimToken"
+	// DirectoryServiceUpdateScimTokenProcedure is the fully-qualified name of the DirectoryService's
+	// UpdateScimToken RPC.
+	DirectoryServiceUpdateScimTokenProcedure = "/corvo.cloud.v1.DirectoryService/UpdateScimToken"
 	// DirectoryServiceRevokeScimTokenProcedure is the fully-qualified name of the DirectoryService's
 	// RevokeScimToken RPC.
 	DirectoryServiceRevokeScimTokenProcedure = "/corvo.cloud.v1.DirectoryService/RevokeScimToken"
@@ -60,6 +63,8 @@ type DirectoryServiceClient interface {
 	// most, so that one can be replaced. Whoever has a token decides who is in the directory's
 	// groups, so the caller must hold every role that these and the connection give.
 	CreateScimToken(context.Context, *connect.Request[v1.CreateScimTokenRequest]) (*connect.Response[v1.CreateScimTokenResponse], error)
+	// UpdateScimToken moves a token's end. A later end asks for what making a token asks for.
+	UpdateScimToken(context.Context, *connect.Request[v1.UpdateScimTokenRequest]) (*connect.Response[v1.UpdateScimTokenResponse], error)
 	// RevokeScimToken ends a token. What the directory has made stays.
 	RevokeScimToken(context.Context, *connect.Request[v1.RevokeScimTokenRequest]) (*connect.Response[v1.RevokeScimTokenResponse], error)
 }
@@ -95,6 +100,12 @@ func NewDirectoryServiceClient(httpClient connect.HTTPClient, baseURL string, op
 			connect.WithSchema(directoryServiceMethods.ByName("CreateScimToken")),
 			connect.WithClientOptions(opts...),
 		),
+		updateScimToken: connect.NewClient[v1.UpdateScimTokenRequest, v1.UpdateScimTokenResponse](
+			httpClient,
+			baseURL+DirectoryServiceUpdateScimTokenProcedure,
+			connect.WithSchema(directoryServiceMethods.ByName("UpdateScimToken")),
+			connect.WithClientOptions(opts...),
+		),
 		revokeScimToken: connect.NewClient[v1.RevokeScimTokenRequest, v1.RevokeScimTokenResponse](
 			httpClient,
 			baseURL+DirectoryServiceRevokeScimTokenProcedure,
@@ -109,6 +120,7 @@ type directoryServiceClient struct {
 	getDirectorySync *connect.Client[v1.GetDirectorySyncRequest, v1.GetDirectorySyncResponse]
 	listScimTokens   *connect.Client[v1.ListScimTokensRequest, v1.ListScimTokensResponse]
 	createScimToken  *connect.Client[v1.CreateScimTokenRequest, v1.CreateScimTokenResponse]
+	updateScimToken  *connect.Client[v1.UpdateScimTokenRequest, v1.UpdateScimTokenResponse]
 	revokeScimToken  *connect.Client[v1.RevokeScimTokenRequest, v1.RevokeScimTokenResponse]
 }
 
@@ -127,6 +139,11 @@ func (c *directoryServiceClient) CreateScimToken(ctx context.Context, req *conne
 	return c.createScimToken.CallUnary(ctx, req)
 }
 
+// UpdateScimToken calls corvo.cloud.v1.DirectoryService.UpdateScimToken.
+func (c *directoryServiceClient) UpdateScimToken(ctx context.Context, req *connect.Request[v1.UpdateScimTokenRequest]) (*connect.Response[v1.UpdateScimTokenResponse], error) {
+	return c.updateScimToken.CallUnary(ctx, req)
+}
+
 // RevokeScimToken calls corvo.cloud.v1.DirectoryService.RevokeScimToken.
 func (c *directoryServiceClient) RevokeScimToken(ctx context.Context, req *connect.Request[v1.RevokeScimTokenRequest]) (*connect.Response[v1.RevokeScimTokenResponse], error) {
 	return c.revokeScimToken.CallUnary(ctx, req)
@@ -142,6 +159,8 @@ type DirectoryServiceHandler interface {
 	// most, so that one can be replaced. Whoever has a token decides who is in the directory's
 	// groups, so the caller must hold every role that these and the connection give.
 	CreateScimToken(context.Context, *connect.Request[v1.CreateScimTokenRequest]) (*connect.Response[v1.CreateScimTokenResponse], error)
+	// UpdateScimToken moves a token's end. A later end asks for what making a token asks for.
+	UpdateScimToken(context.Context, *connect.Request[v1.UpdateScimTokenRequest]) (*connect.Response[v1.UpdateScimTokenResponse], error)
 	// RevokeScimToken ends a token. What the directory has made stays.
 	RevokeScimToken(context.Context, *connect.Request[v1.RevokeScimTokenRequest]) (*connect.Response[v1.RevokeScimTokenResponse], error)
 }
@@ -173,6 +192,12 @@ func NewDirectoryServiceHandler(svc DirectoryServiceHandler, opts ...connect.Han
 		connect.WithSchema(directoryServiceMethods.ByName("CreateScimToken")),
 		connect.WithHandlerOptions(opts...),
 	)
+	directoryServiceUpdateScimTokenHandler := connect.NewUnaryHandler(
+		DirectoryServiceUpdateScimTokenProcedure,
+		svc.UpdateScimToken,
+		connect.WithSchema(directoryServiceMethods.ByName("UpdateScimToken")),
+		connect.WithHandlerOptions(opts...),
+	)
 	directoryServiceRevokeScimTokenHandler := connect.NewUnaryHandler(
 		DirectoryServiceRevokeScimTokenProcedure,
 		svc.RevokeScimToken,
@@ -187,6 +212,8 @@ func NewDirectoryServiceHandler(svc DirectoryServiceHandler, opts ...connect.Han
 			directoryServiceListScimTokensHandler.ServeHTTP(w, r)
 		case DirectoryServiceCreateScimTokenProcedure:
 			directoryServiceCreateScimTokenHandler.ServeHTTP(w, r)
+		case DirectoryServiceUpdateScimTokenProcedure:
+			directoryServiceUpdateScimTokenHandler.ServeHTTP(w, r)
 		case DirectoryServiceRevokeScimTokenProcedure:
 			directoryServiceRevokeScimTokenHandler.ServeHTTP(w, r)
 		default:
@@ -208,6 +235,10 @@ func (UnimplementedDirectoryServiceHandler) ListScimTokens(context.Context, *con
 
 func (UnimplementedDirectoryServiceHandler) CreateScimToken(context.Context, *connect.Request[v1.CreateScimTokenRequest]) (*connect.Response[v1.CreateScimTokenResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.DirectoryService.CreateScimToken is not implemented"))
+}
+
+func (UnimplementedDirectoryServiceHandler) UpdateScimToken(context.Context, *connect.Request[v1.UpdateScimTokenRequest]) (*connect.Response[v1.UpdateScimTokenResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.DirectoryService.UpdateScimToken is not implemented"))
 }
 
 func (UnimplementedDirectoryServiceHandler) RevokeScimToken(context.Context, *connect.Request[v1.RevokeScimTokenRequest]) (*connect.Response[v1.RevokeScimTokenResponse], error) {
