@@ -280,6 +280,7 @@ type other struct {
 	policy      cloudv1connect.PolicyServiceClient
 	trusts      cloudv1connect.TrustServiceClient
 	audit       cloudv1connect.AuditServiceClient
+	directory   cloudv1connect.DirectoryServiceClient
 	url, token  string
 }
 
@@ -303,6 +304,7 @@ func (s *service) other() other {
 		members:     cloudv1connect.NewMemberServiceClient(http.DefaultClient, s.endpoint(), as),
 		trusts:      cloudv1connect.NewTrustServiceClient(http.DefaultClient, s.endpoint(), as),
 		audit:       cloudv1connect.NewAuditServiceClient(http.DefaultClient, s.endpoint(), as),
+		directory:   cloudv1connect.NewDirectoryServiceClient(http.DefaultClient, s.endpoint(), as),
 		url:         s.url(), token: s.token(),
 	}
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/setplanmodifier"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -32,6 +32,7 @@ import (
 
 const (
 	overlapDefault = "24h"
+	overlapUsual   = 24 * time.Hour // overlapDefault.
 	overlapMax     = 7 * 24 * time.Hour
 )
 
@@ -164,15 +165,8 @@ func apiKeySchema() schema.Schema {
 				Validators:          []validator.Int64{int64validator.AtLeast(0)},
 				MarkdownDescription: "Any number; changing it rotates the key. After an import, the first number is only recorded.",
 			},
-			"rotation_overlap": schema.StringAttribute{
-				Optional:            true,
-				Computed:            true,
-				CustomType:          timetypes.GoDurationType{},
-				Default:             stringdefault.StaticString(overlapDefault),
-				Validators:          []validator.String{positiveDuration{most: overlapMax}},
-				MarkdownDescription: "How long the old secret keeps working after a rotation, `0s` to `168h`. Default: `24h`.",
-			},
-			"prefix": schema.StringAttribute{Computed: true, MarkdownDescription: "Public prefix of the key, `corvo_<kind>_<id>`, to recognize it by."},
+			"rotation_overlap": overlapAttribute("secret"),
+			"prefix":           schema.StringAttribute{Computed: true, MarkdownDescription: "Public prefix of the key, `corvo_<kind>_<id>`, to recognize it by."},
 			"versions": schema.ListNestedAttribute{
 				Computed:            true,
 				MarkdownDescription: "The secrets that currently work, oldest first, at most two.",
@@ -181,14 +175,7 @@ func apiKeySchema() schema.Schema {
 					"expires_at": schema.StringAttribute{Computed: true, MarkdownDescription: "RFC 3339; null if it expires with the key."},
 				}},
 			},
-			"retiring": schema.ListNestedAttribute{
-				Computed:            true,
-				MarkdownDescription: "Previous keys with other ids that still work.",
-				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-					"key_id":     schema.StringAttribute{Computed: true, MarkdownDescription: "`key_…`."},
-					"expires_at": schema.StringAttribute{Computed: true, MarkdownDescription: "RFC 3339; null if the expiry isn't set yet. The next apply sets it."},
-				}},
-			},
+			"retiring": retiringAttribute("Previous keys with other ids that still work."),
 			"status": schema.StringAttribute{
 				Computed:            true,
 				MarkdownDescription: "`ready` once every proxy uses the latest change, `pending` until then. An apply waits while it is `pending`.",
@@ -306,7 +293,7 @@ func rotates(plan, state apiKeyModel) bool {
 }
 
 func (r *apiKeyResource) create(ctx context.Context, o operation[apiKeyModel], m apiKeyModel) {
-	secret := secretFrom(ctx, o.config.GetAttribute, m, o.diags)
+	secret := secretFrom(ctx, o.config, apikey.Kind(m.Kind.ValueString()), o.diags)
 	if o.diags.HasError() {
 		return
 	}
@@ -323,15 +310,15 @@ func (r *apiKeyResource) create(ctx context.Context, o operation[apiKeyModel], m
 }
 
 // secretFrom takes the key out of the configuration: the only place where it stands.
-func secretFrom(ctx context.Context, attribute func(context.Context, path.Path, any) diag.Diagnostics, m apiKeyModel, diags *diag.Diagnostics) apikey.Key {
+func secretFrom(ctx context.Context, config tfsdk.Config, kind apikey.Kind, diags *diag.Diagnostics) apikey.Key {
 	var text types.String
-	diags.Append(attribute(ctx, path.Root("secret_wo"), &text)...)
+	diags.Append(config.GetAttribute(ctx, path.Root("secret_wo"), &text)...)
 	if diags.HasError() {
 		return apikey.Key{}
 	}
 	k, err := apikey.Parse(text.ValueString())
-	if err == nil && string(k.Kind()) != m.Kind.ValueString() {
-		err = fmt.Errorf("the secret is for a key of kind %s, but kind is %s: set the same kind in ephemeral.corvo_api_key_secret", k.Kind(), m.Kind.ValueString())
+	if err == nil && k.Kind() != kind {
+		err = fmt.Errorf("the secret is for a key of kind %s, and not %s: set kind = %q in ephemeral.corvo_api_key_secret", k.Kind(), kind, kind)
 	}
 	if err != nil {
 		diags.AddAttributeError(path.Root("secret_wo"), "Invalid secret", err.Error())
@@ -378,7 +365,7 @@ func (r *apiKeyResource) read(ctx context.Context, m *apiKeyModel, diags *diag.D
 func (r *apiKeyResource) update(ctx context.Context, o operation[apiKeyModel], plan, state apiKeyModel) {
 	var secret apikey.Key
 	if rotates(plan, state) {
-		secret = secretFrom(ctx, o.config.GetAttribute, plan, o.diags)
+		secret = secretFrom(ctx, o.config, apikey.Kind(plan.Kind.ValueString()), o.diags)
 	}
 	if o.diags.HasError() {
 		return
@@ -401,7 +388,7 @@ func (r *apiKeyResource) update(ctx context.Context, o operation[apiKeyModel], p
 	plan.SecretWOVersion = version
 	plan.fill(key, plan.Namespaces)
 	o.save(plan)
-	if err := r.retire(ctx, &plan); err != nil {
+	if plan.Retiring, err = retire(ctx, plan.Retiring, plan.overlap(), r.end); err != nil {
 		addError(o.diags, "revoke the previous key of API key "+plan.KeyID.ValueString()+" (the next apply tries again)", err)
 	}
 	o.save(plan)
@@ -475,29 +462,6 @@ func (r *apiKeyResource) rotate(ctx context.Context, plan *apiKeyModel, key *clo
 		return nil, err
 	}
 	return res.Msg.GetApiKey(), nil
-}
-
-// retire sets the end of predecessors that have none yet.
-func (r *apiKeyResource) retire(ctx context.Context, plan *apiKeyModel) error {
-	items := retiringItems(plan.Retiring)
-	defer func() { plan.Retiring = toRetiring(items) }()
-	for i := 0; i < len(items); {
-		if !items[i].ExpiresAt.IsNull() {
-			i++
-			continue
-		}
-		end, err := r.end(ctx, items[i].KeyID.ValueString(), plan.overlap())
-		if err != nil {
-			return err
-		}
-		if end == nil {
-			items = append(items[:i], items[i+1:]...)
-			continue
-		}
-		items[i].ExpiresAt = timestamp(end)
-		i++
-	}
-	return nil
 }
 
 // end lets a key work for overlap longer; nil if it works no more.
@@ -631,7 +595,7 @@ func namespacesAsWritten(ctx context.Context, c *cloud.Client, prior types.Set, 
 	return prior, nil
 }
 
-func (m apiKeyModel) overlap() time.Duration { return orDuration(m.RotationOverlap, 24*time.Hour) }
+func (m apiKeyModel) overlap() time.Duration { return orDuration(m.RotationOverlap, overlapUsual) }
 
 // fill takes what the service says. Namespaces are the user's words for them.
 func (m *apiKeyModel) fill(key *cloudv1.ApiKey, namespaces types.Set) {

@@ -5,8 +5,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework-timetypes/timetypes"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
@@ -81,4 +86,44 @@ func stillRetiring(l types.List, now time.Time) types.List {
 		at, err := time.Parse(time.RFC3339Nano, i.ExpiresAt.ValueString())
 		return err == nil && at.Before(now)
 	}))
+}
+
+// retire sets the end of predecessors that have none yet. What has no end works no more.
+func retire(ctx context.Context, l types.List, overlap time.Duration, end func(ctx context.Context, id string, overlap time.Duration) (*timestamppb.Timestamp, error)) (types.List, error) {
+	items := retiringItems(l)
+	for i := 0; i < len(items); {
+		if !items[i].ExpiresAt.IsNull() {
+			i++
+			continue
+		}
+		at, err := end(ctx, items[i].KeyID.ValueString(), overlap)
+		if err != nil {
+			return toRetiring(items), err
+		}
+		if at == nil {
+			items = slices.Delete(items, i, i+1)
+			continue
+		}
+		items[i].ExpiresAt = timestamp(at)
+		i++
+	}
+	return toRetiring(items), nil
+}
+
+func retiringAttribute(about string) schema.ListNestedAttribute {
+	return schema.ListNestedAttribute{
+		Computed: true, MarkdownDescription: about,
+		NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+			"key_id":     schema.StringAttribute{Computed: true, MarkdownDescription: "`key_…`."},
+			"expires_at": schema.StringAttribute{Computed: true, MarkdownDescription: "RFC 3339; null if the expiry isn't set yet. The next apply sets it."},
+		}},
+	}
+}
+
+func overlapAttribute(what string) schema.StringAttribute {
+	return schema.StringAttribute{
+		Optional: true, Computed: true, CustomType: timetypes.GoDurationType{}, Default: stringdefault.StaticString(overlapDefault),
+		Validators:          []validator.String{positiveDuration{most: overlapMax}},
+		MarkdownDescription: "How long the old " + what + " keeps working after a rotation, `0s` to `168h`. Default: `24h`.",
+	}
 }

@@ -213,7 +213,7 @@ func orDuration(v timetypes.GoDuration, otherwise time.Duration) time.Duration {
 func (p *corvoProvider) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{
 		newNamespace, newQueue, newAPIKey, newServiceAccount, newRole, newRoleBinding, newGroup, newGroupMember, newGroupMembers, newMember, newTenantSettings, newDomain, newDomainVerification,
-		newAuditSink, newTrust, newConnection,
+		newAuditSink, newTrust, newConnection, newSCIMToken,
 	}
 }
 

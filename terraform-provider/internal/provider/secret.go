@@ -31,14 +31,14 @@ func (*secretResource) Metadata(_ context.Context, _ ephemeral.MetadataRequest, 
 func (*secretResource) Schema(_ context.Context, _ ephemeral.SchemaRequest, resp *ephemeral.SchemaResponse) {
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Generates an API key on this machine from 256 random bits, without calling the service. Pass `key` to the write-only argument of a " +
-			"secrets manager and to `secret_wo` of `corvo_api_key`. Corvo Cloud only receives its id and SHA-256 digest, and neither the plan nor the state contains it.\n\n" +
+			"secrets manager and to `secret_wo` of `corvo_api_key` or `corvo_scim_token`. Corvo Cloud only receives its id and SHA-256 digest, and neither the plan nor the state contains it.\n\n" +
 			"**Every run generates a new key**, because the resource is ephemeral. Plans don't change: a new key is only used when a version " +
 			"number changes (`secret_wo_version` of `corvo_api_key`, and that of the secrets manager). Use the same number for both, and increase it to rotate the key.",
 		Attributes: map[string]schema.Attribute{
 			"kind": schema.StringAttribute{
 				Required:            true,
-				Validators:          []validator.String{keyKind()},
-				MarkdownDescription: "`dp` for jobs, `mg` for management.",
+				Validators:          []validator.String{stringvalidator.OneOf(string(apikey.DataPlane), string(apikey.Management), string(apikey.SCIM))},
+				MarkdownDescription: "`dp` for jobs, `mg` for management, `scim` for a directory (`corvo_scim_token`).",
 			},
 			"key_id": schema.StringAttribute{
 				Optional:   true,
