@@ -41,8 +41,7 @@ function ofFirstPage(name: string) {
 // What opens over a page is made of the same parts everywhere: without groups a dialog
 // would come in ten pieces. Lists to choose from are apart, because most pages have none.
 const dialogParts = /\/src\/components\/ui\/(dialog|tabs|switch|choice)\.tsx/;
-const listParts =
-  /\/node_modules\/@(base-ui|floating-ui)\/|\/src\/components\/ui\/(menu|select|combobox)\.tsx/;
+const listParts = /\/node_modules\/@(base-ui|floating-ui)\/|\/src\/components\/ui\/(menu|combobox)\.tsx/;
 const shared = /\/src\/(lib|data|gen|components)\/|\/node_modules\/(lossless-json|lucide-react)\//;
 // The dialogs of all pages together are smaller than one page.
 const dialogs = /\/src\/(features\/.*-dialog|components\/(confirm|shell|queues))/;

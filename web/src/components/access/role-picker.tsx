@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Banner } from "~/components/ui/banner";
 import { Checks } from "~/components/ui/checks";
-import type { Option } from "~/components/ui/select";
+import type { Option } from "~/components/ui/option";
 import { SkeletonRows } from "~/components/ui/skeleton";
 import { type Access, roleName } from "~/data/access";
 import { describeError } from "~/data/control";

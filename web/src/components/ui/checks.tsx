@@ -1,7 +1,7 @@
 import { clsx } from "clsx";
 import { CircleAlert } from "lucide-react";
 import { type ReactNode, useId } from "react";
-import type { Option } from "./select";
+import type { Option } from "./option";
 
 interface ChecksProps<V extends string> {
   label: ReactNode;

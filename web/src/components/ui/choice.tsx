@@ -1,11 +1,21 @@
 import { clsx } from "clsx";
 import { ChevronDown } from "lucide-react";
 import { controlClass, useField } from "./field";
-import type { SelectProps } from "./select";
+import type { Option } from "./option";
+
+interface ChoiceProps<V extends string> {
+  options: readonly Option<V>[];
+  value: V;
+  onChange: (value: V) => void;
+  /** Needed outside of a Field. */
+  label?: string;
+  disabled?: boolean;
+  className?: string;
+}
 
 /**
  * One of a few values by the browser's own list: light, and at home on a phone. The
- * description of what is chosen stands below it.
+ * description of what is chosen stands below it. For many values, or ones to type, use Combobox.
  */
 export function Choice<V extends string>({
   options,
@@ -14,7 +24,7 @@ export function Choice<V extends string>({
   label,
   disabled,
   className,
-}: SelectProps<V>) {
+}: ChoiceProps<V>) {
   const field = useField();
   const chosen = options.find((option) => option.value === value);
   return (

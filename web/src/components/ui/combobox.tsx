@@ -3,7 +3,7 @@ import { clsx } from "clsx";
 import { Check, ChevronsUpDown, X } from "lucide-react";
 import { count } from "~/lib/numbers";
 import { controlClass, useField } from "./field";
-import type { Option } from "./select";
+import type { Option } from "./option";
 
 export interface ComboboxProps {
   options: readonly Option[];

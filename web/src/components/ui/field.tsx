@@ -150,7 +150,7 @@ interface NativeSelectProps extends Omit<ComponentProps<"select">, "onChange" | 
   icon?: ReactNode;
 }
 
-/** The browser's own select: light, and at home on a phone. For rich options see Select. */
+/** The browser's own select: light, and at home on a phone. With descriptions: Choice. */
 export function NativeSelect({ value, onChange, icon, className, children, ...rest }: NativeSelectProps) {
   const field = use(Context);
   return (

@@ -1,4 +1,3 @@
-import { Switch as Base } from "@base-ui/react/switch";
 import { useField } from "./field";
 
 interface SwitchProps {
@@ -9,18 +8,24 @@ interface SwitchProps {
   disabled?: boolean;
 }
 
+/** The browser's own checkbox, heard and looking as a switch. */
 export function Switch({ checked, onChange, label, disabled }: SwitchProps) {
   const field = useField();
   return (
-    <Base.Root
+    <input
+      type="checkbox"
+      role="switch"
       id={field?.id}
-      checked={checked}
-      onCheckedChange={onChange}
-      disabled={disabled}
+      aria-describedby={field?.describedBy}
       aria-label={label}
-      className="relative inline-flex h-6 w-10 shrink-0 items-center rounded-full border border-field-line bg-sunken p-0.5 transition-colors duration-150 data-checked:border-accent data-checked:bg-accent data-disabled:opacity-60"
-    >
-      <Base.Thumb className="size-4.5 rounded-full bg-ink-2 transition-transform duration-150 data-checked:translate-x-4 data-checked:bg-accent-on" />
-    </Base.Root>
+      checked={checked}
+      aria-checked={checked}
+      disabled={disabled}
+      onChange={(event) => onChange(event.target.checked)}
+      className={
+        "inline-flex h-6 w-10 shrink-0 cursor-pointer appearance-none items-center rounded-full border border-field-line bg-sunken p-0.5 transition-colors duration-150 checked:border-accent checked:bg-accent disabled:cursor-default disabled:opacity-60 " +
+        "before:size-4.5 before:rounded-full before:bg-ink-2 before:transition-transform before:duration-150 checked:before:translate-x-4 checked:before:bg-accent-on"
+      }
+    />
   );
 }

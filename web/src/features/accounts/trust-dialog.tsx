@@ -1,7 +1,7 @@
 import { useState } from "react";
+import { Choice } from "~/components/ui/choice";
 import { FormDialog } from "~/components/ui/dialog";
 import { Field, Input, Textarea } from "~/components/ui/field";
-import { Select } from "~/components/ui/select";
 import type { Access } from "~/data/access";
 import { newRequestId, useChange } from "~/data/admin-queries";
 import { fieldErrors, otherError } from "~/data/control";
@@ -60,7 +60,7 @@ export default function TrustDialog({ access, account, onClose }: TrustDialogPro
         <Input autoFocus placeholder="web" value={name} onChange={setName} />
       </Field>
       <Field label="Tokens of" error={wrong.provider}>
-        <Select options={presetOptions} value={preset} onChange={setPreset} />
+        <Choice options={presetOptions} value={preset} onChange={setPreset} />
       </Field>
       <Field label={kind.label} error={conditions}>
         <Input placeholder={kind.placeholder} value={owner} onChange={setOwner} />

@@ -1,4 +1,4 @@
-import type { Option } from "~/components/ui/select";
+import type { Option } from "~/components/ui/option";
 import { TrustProvider } from "~/gen/corvo/cloud/v1/exchange_pb";
 
 export type Preset = "github" | "gitlab" | "kubernetes";

@@ -1,7 +1,7 @@
 import { useState } from "react";
+import { Choice } from "~/components/ui/choice";
 import { FormDialog } from "~/components/ui/dialog";
 import { Field, Input, Textarea } from "~/components/ui/field";
-import { Select } from "~/components/ui/select";
 import { Switch } from "~/components/ui/switch";
 import { admin } from "~/data/admin";
 import { newRequestId, useChange } from "~/data/admin-queries";
@@ -72,7 +72,7 @@ export default function SinkDialog({ tenant, sink, onClose }: SinkDialogProps) {
         />
       </Field>
       <Field label="Send to">
-        <Select options={kindOptions} value={form.kind} onChange={(kind) => setForm({ ...form, kind })} />
+        <Choice options={kindOptions} value={form.kind} onChange={(kind) => setForm({ ...form, kind })} />
       </Field>
       {form.kind === "https" ? (
         <>
@@ -137,7 +137,7 @@ export default function SinkDialog({ tenant, sink, onClose }: SinkDialogProps) {
         </>
       ) : null}
       <Field label="Format" error={wrong.format}>
-        <Select
+        <Choice
           options={formatOptions}
           value={form.format}
           onChange={(format) => setForm({ ...form, format })}

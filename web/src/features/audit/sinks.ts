@@ -1,4 +1,4 @@
-import type { Option } from "~/components/ui/select";
+import type { Option } from "~/components/ui/option";
 import { AuditFormat, type AuditSink } from "~/gen/corvo/cloud/v1/audit_pb";
 
 /** Where a sink is, in one line. */

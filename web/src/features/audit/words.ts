@@ -1,4 +1,4 @@
-import type { Option } from "~/components/ui/select";
+import type { Option } from "~/components/ui/option";
 import type { AuditEvent } from "~/gen/corvo/cloud/v1/audit_pb";
 import { plural } from "~/lib/numbers";
 import { retentionText } from "~/lib/retention";
