@@ -1,45 +1,35 @@
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import type { TenantAccess } from "~/gen/corvo/cloud/v1/auth_pb";
 
-const deeds: Partial<Record<Permission, string>> = {
-  [Permission.TENANT_UPDATE]: "change the tenant",
-  [Permission.NAMESPACE_CREATE]: "create namespaces",
-  [Permission.NAMESPACE_UPDATE]: "change this namespace",
-  [Permission.NAMESPACE_DELETE]: "delete this namespace",
-  [Permission.KEY_READ]: "see API keys",
-  [Permission.KEY_CREATE]: "create API keys",
-  [Permission.KEY_UPDATE]: "change API keys",
-  [Permission.KEY_REVOKE]: "revoke API keys",
-  [Permission.MEMBER_READ]: "see members",
-  [Permission.MEMBER_INVITE]: "invite people",
-  [Permission.MEMBER_UPDATE]: "change members",
-  [Permission.MEMBER_REMOVE]: "remove members",
-  [Permission.GROUP_READ]: "see groups",
-  [Permission.GROUP_UPDATE]: "change groups",
-  [Permission.ROLE_READ]: "see roles",
-  [Permission.ROLE_UPDATE]: "change roles",
-  [Permission.ROLE_ASSIGN]: "give or take away roles",
-  [Permission.SERVICE_ACCOUNT_READ]: "see service accounts",
-  [Permission.SERVICE_ACCOUNT_UPDATE]: "change service accounts",
-  [Permission.SSO_READ]: "see single sign-on",
-  [Permission.SSO_UPDATE]: "change single sign-on",
-  [Permission.AUDIT_READ]: "read the audit log",
-  [Permission.ACCESS_REVIEW]: "review access",
-  [Permission.BUDGET_UPDATE]: "change budgets",
-  [Permission.APPROVAL_UPDATE]: "change approval policies",
-  [Permission.JOB_ENQUEUE]: "enqueue jobs",
-  [Permission.JOB_FETCH]: "fetch jobs",
-  [Permission.JOB_RETRY]: "retry jobs",
-  [Permission.JOB_CANCEL]: "cancel jobs",
-  [Permission.JOB_DELETE]: "delete jobs",
-  [Permission.JOB_MOVE]: "move jobs",
-  [Permission.JOB_APPROVE]: "hold, approve or reject jobs",
-  [Permission.QUEUE_PAUSE]: "pause queues",
-  [Permission.QUEUE_UPDATE]: "change queues",
-  [Permission.QUEUE_CLEAR]: "clear queues",
-  [Permission.QUEUE_DELETE]: "delete queues",
-  [Permission.SCHEDULE_UPDATE]: "change schedules",
+// What a refusal says of a permission's first word, where an s isn't enough.
+const nouns: Record<string, string> = {
+  access: "access",
+  activity: "activity",
+  approval: "approval policies",
+  audit: "the audit log",
+  billing: "billing",
+  directory: "directory sync",
+  key: "API keys",
+  policy: "the sign-in policy",
+  sso: "single sign-on",
+  tenant: "the tenant",
+  usage: "usage",
 };
+
+/** And of its last one, where that is not the verb that people use. */
+const verbs: Record<string, string> = {
+  read: "see",
+  list: "see",
+  update: "change",
+  approve: "hold, approve or reject",
+  assign: "give or take away",
+};
+
+/** What a permission allows: "retry jobs", "change directory sync". */
+function deed(permission: Permission): string {
+  const [noun = "", verb = ""] = nameOf(permission).split(".");
+  return `${verbs[verb] ?? verb} ${nouns[noun] ?? `${noun.replaceAll("_", " ")}s`}`;
+}
 
 /** What the signed-in user may do in one tenant. The server checks again, always. */
 export interface Access {
@@ -66,7 +56,7 @@ export function accessOf(entry: TenantAccess): Access {
   const somewhere = new Set([...entry.permissions, ...entry.somewhere]);
   const names = new Set(entry.permissions.map(nameOf));
   const refusal = (permission: Permission) =>
-    `${who(entry.roles)} can't ${deeds[permission] ?? "do this"}. An owner or admin of ${entry.tenant} can give you a role that can.`;
+    `${who(entry.roles)} can't ${deed(permission)}. An owner or admin of ${entry.tenant} can give you a role that can.`;
   return {
     tenant: entry.tenant,
     tenantUrl: entry.tenantUrl,
