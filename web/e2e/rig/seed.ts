@@ -1,5 +1,6 @@
 // A busy company and two that have just started, made through the same APIs that
 // people and programs use.
+import { Directory } from "./directory.ts";
 import { Tenant } from "./jobs.ts";
 import { MailServer } from "./mail.ts";
 import type { IdentityProvider } from "./oidc.ts";
@@ -62,7 +63,7 @@ export async function seed(service: Service, mail: MailServer, provider: Identit
   await people(service, mail, control, viewer);
   await rights(control);
   const { work, ...jobs } = await jobsOf(production);
-  await signOn(control, "acme", provider);
+  await directoryOf(control, await signOn(control, "acme", provider));
   await signOn(new Control(service.url, await signUp(service, mail, owner, "initech")), "initech", provider);
   await emptyTenant(service, mail, owner);
   return { tenant: "acme", namespace: "production", empty: "globex", untried: "initech", owner, viewer, jobs, work, production, askForJobs: () => askForJobs(production), control };
@@ -147,8 +148,9 @@ async function rights(control: Control): Promise<void> {
   await control.call("ServiceAccountService/CreateServiceAccount", { tenant, name: "old importer", description: "Replaced in spring" });
 }
 
-async function signOn(control: Control, tenant: string, provider: IdentityProvider): Promise<void> {
-  await control.call("SsoService/CreateSsoConnection", {
+/** signOn sets up single sign-on, and gives the connection's id. */
+async function signOn(control: Control, tenant: string, provider: IdentityProvider): Promise<string> {
+  const { connection } = await control.call<{ connection: { id: string } }>("SsoService/CreateSsoConnection", {
     tenant,
     name: "Acme directory",
     issuer: provider.issuer,
@@ -161,6 +163,22 @@ async function signOn(control: Control, tenant: string, provider: IdentityProvid
     ],
     defaultRole: "viewer",
   });
+  return connection.id;
+}
+
+/** The company's directory sends people and groups, and once something that is refused. */
+async function directoryOf(control: Control, connectionId: string): Promise<void> {
+  const tenant = "acme";
+  const directory = await Directory.of(control, tenant, connectionId);
+  const people = ["rosalind@corp.example", "emmy@corp.example", "alan@corp.example", "hedy@corp.example"];
+  const ids = await Promise.all(people.map((name) => directory.user(name)));
+  await directory.setActive(ids.pop() ?? "", false);
+  await directory.group("Platform engineering", ids);
+  await directory.group("Customer support", ids.slice(0, 1));
+  await directory.call("POST", "/Groups", { schemas: ["urn:ietf:params:scim:schemas:core:2.0:Group"], displayName: "On call" });
+  const { groups } = await control.call<{ groups: { id: string; name: string }[] }>("GroupService/ListGroups", { tenant });
+  const principalId = groups.find(({ name }) => name === "Platform engineering")?.id;
+  await control.call("RoleService/CreateRoleBinding", { tenant, principalId, role: "developer", scope: { namespace: "staging" } });
 }
 
 async function emptyTenant(service: Service, mail: MailServer, owner: string): Promise<void> {

@@ -119,6 +119,35 @@ async function stageSecret(page: Page): Promise<void> {
   await page.getByRole("button", { name: "Save changes" }).click();
 }
 
+async function chooseOkta(page: Page): Promise<void> {
+  await page.getByLabel("Directory", { exact: true }).selectOption({ label: "Okta" });
+}
+
+/** With the token of the seed alone: others are of a round before. */
+async function oneToken(page: Page, { seed }: Stage): Promise<void> {
+  const { tenant, control } = seed;
+  const { connections } = await control.call<{ connections: { id: string }[] }>("SsoService/ListSsoConnections", { tenant });
+  const connectionId = connections[0]?.id;
+  const { tokens } = await control.call<{ tokens: { id: string }[] }>("DirectoryService/ListScimTokens", { tenant, connectionId });
+  for (const { id } of tokens.slice(1)) await control.call("DirectoryService/RevokeScimToken", { tenant, tokenId: id });
+  if (tokens.length > 1) await page.reload();
+}
+
+async function newToken(page: Page, stage: Stage): Promise<void> {
+  await oneToken(page, stage);
+  await page.getByRole("button", { name: "New token" }).click();
+}
+
+async function tokenSecret(page: Page, stage: Stage): Promise<void> {
+  await newToken(page, stage);
+  await page.getByRole("button", { name: "Create token" }).click();
+}
+
+async function revokeToken(page: Page, stage: Stage): Promise<void> {
+  await oneToken(page, stage);
+  await page.getByRole("button", { name: /^Revoke corvo_scim_/ }).first().click();
+}
+
 async function newSchedule(page: Page): Promise<void> {
   await page.getByRole("button", { name: "New schedule" }).first().click();
   const dialog = page.getByRole("dialog");
@@ -442,6 +471,16 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     { name: "domains-empty", as: "owner", path: "/globex/settings/domains", shows: "No domains yet" },
     { name: "domains-add", as: "owner", path: "/globex/settings/domains", shows: "TXT record that proves", act: click("Add domain"), screenful: true },
     { name: "viewer-domains", as: "viewer", path: "/acme/settings/domains", shows: "You can't view" },
+  ],
+  directory: [
+    { name: "directory-empty", as: "owner", path: "/globex/settings/directory", shows: "Set up single sign-on first" },
+    { name: "directory-off", as: "owner", path: "/initech/settings/directory", shows: "Turn on" },
+    { name: "directory", as: "owner", path: "/acme/settings/directory", shows: "Customer support" },
+    { name: "directory-okta", as: "owner", path: "/initech/settings/directory", shows: "Push New Users", act: chooseOkta },
+    { name: "directory-new-token", as: "owner", path: "/acme/settings/directory", shows: "Your directory sends it", act: newToken, screenful: true },
+    { name: "directory-secret", as: "owner", path: "/acme/settings/directory", shows: "I saved this token", act: tokenSecret, screenful: true },
+    { name: "directory-revoke", as: "owner", path: "/acme/settings/directory", shows: "last token that works", act: revokeToken, screenful: true },
+    { name: "viewer-directory", as: "viewer", path: "/acme/settings/directory", shows: "You can't view" },
   ],
   policy: [
     { name: "policy", as: "owner", path: "/globex/settings/policy", shows: "Before you can require single sign-on" },

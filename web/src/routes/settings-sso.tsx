@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { useParams, useRouteContext } from "@tanstack/react-router";
+import { Link, useParams, useRouteContext } from "@tanstack/react-router";
 import { ShieldCheck, Trash2 } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
@@ -179,7 +179,15 @@ function SwitchOn({ tenant, connection, blocked }: SwitchOnProps) {
         }
       >
         {connection.enabled ? (
-          <Facts items={[{ label: "Sign-in URL", value: <Copyable text={connection.loginUrl} /> }]} />
+          <div className="flex flex-col gap-3 text-13 text-ink-2">
+            <Facts items={[{ label: "Sign-in URL", value: <Copyable text={connection.loginUrl} /> }]} />
+            <p>
+              Next: add your <Next tenant={tenant} to="domains" word="domains" />, so that the sign-in page
+              sends your people here by their email address. Have your directory add and remove people by{" "}
+              <Next tenant={tenant} to="directory" word="directory sync" />. Require single sign-on in the{" "}
+              <Next tenant={tenant} to="policy" word="sign-in policy" />.
+            </p>
+          </div>
         ) : null}
       </Step>
       <Suspense>
@@ -196,5 +204,23 @@ function SwitchOn({ tenant, connection, blocked }: SwitchOnProps) {
         ) : null}
       </Suspense>
     </>
+  );
+}
+
+interface NextProps {
+  tenant: string;
+  to: "domains" | "directory" | "policy";
+  word: string;
+}
+
+function Next({ tenant, to, word }: NextProps) {
+  return (
+    <Link
+      to={`/$tenant/settings/${to}`}
+      params={{ tenant }}
+      className="font-medium text-accent-text underline-offset-2 hover:underline"
+    >
+      {word}
+    </Link>
   );
 }

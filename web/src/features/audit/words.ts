@@ -22,6 +22,7 @@ const actionGroups: readonly Option[] = [
   { value: "role", label: "Roles" },
   { value: "domain.", label: "Domains" },
   { value: "sso.", label: "Single sign-on" },
+  { value: "directory", label: "Directory sync" },
   { value: "policy.", label: "Sign-in policy" },
   { value: "break_glass_codes.", label: "Break-glass codes" },
   { value: "session.", label: "Sign-ins" },
