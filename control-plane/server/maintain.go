@@ -129,33 +129,63 @@ type PlanChange struct {
 
 // SetPlan gives a tenant another plan, and waits up to patience for a running control plane
 // to tell the tenant's cell. If none does, the next one will.
-func SetPlan(ctx context.Context, m Maintenance, tenant, plan string, patience time.Duration) (r PlanChange, err error) {
-	s, err := m.database(ctx)
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	var t store.Tenant
-	err = s.Service(ctx, func(tx *store.Tx) (err error) {
-		if t, err = tx.GetTenantByName(ctx, tenant); err != nil {
-			return err
-		}
-		r = PlanChange{Tenant: t.Name, TenantID: t.ID, Before: t.Plan, Plan: plan}
-		// No request: the audit log says that the system did it.
-		ctx := access.With(ctx, access.Caller{TenantID: t.ID, Tenant: t.Name})
-		return tenancy.SetPlan(ctx, kit.Kit{IDs: ids.NewMaker(), Now: time.Now}, tx, &t, plan)
+func SetPlan(ctx context.Context, m Maintenance, tenant, plan string, patience time.Duration) (PlanChange, error) {
+	r := PlanChange{Tenant: tenant, Plan: plan}
+	t, carried, err := m.changeTenant(ctx, tenant, patience, func(ctx context.Context, k kit.Kit, tx *store.Tx, t *store.Tenant) error {
+		r.Before = t.Plan
+		return tenancy.SetPlan(ctx, k, tx, t, plan)
 	})
-	if errors.Is(err, store.ErrNotFound) {
-		return r, fmt.Errorf("%w: %q", ErrNoTenant, tenant)
-	}
+	r.TenantID, r.Carried = t.ID, carried
 	if err != nil {
 		return r, fmt.Errorf("set the plan of %s: %w", tenant, err)
 	}
-	r.Carried = carried(ctx, s, t.ID, patience, func(tx *store.Tx) (bool, error) {
-		now, err := tx.GetTenant(ctx, t.ID)
-		return now.Observed >= t.Generation, err
-	})
 	return r, nil // The plan stands, carried or not.
+}
+
+// TenantDeletion is what DeleteTenant did. Carried: the tenant's cell has ended it.
+type TenantDeletion struct {
+	Tenant   string `json:"tenant"`
+	TenantID string `json:"tenant_id"`
+	Carried  bool   `json:"carried"`
+}
+
+// DeleteTenant deletes a tenant, and waits up to patience for a running control plane to tell
+// its cell. If none does, the next one will.
+func DeleteTenant(ctx context.Context, m Maintenance, tenant string, patience time.Duration) (TenantDeletion, error) {
+	t, carried, err := m.changeTenant(ctx, tenant, patience, tenancy.DeleteTenant)
+	r := TenantDeletion{Tenant: tenant, TenantID: t.ID, Carried: carried}
+	if err != nil {
+		return r, fmt.Errorf("delete %s: %w", tenant, err)
+	}
+	return r, nil // It is deleted, carried or not.
+}
+
+// changeTenant changes a living tenant, and waits until its cell has been told.
+func (m Maintenance) changeTenant(ctx context.Context, name string, patience time.Duration,
+	do func(context.Context, kit.Kit, *store.Tx, *store.Tenant) error) (t store.Tenant, told bool, err error) {
+	s, err := m.database(ctx)
+	if err != nil {
+		return t, false, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	err = s.Service(ctx, func(tx *store.Tx) (err error) {
+		if t, err = tx.GetTenantByName(ctx, name); err != nil {
+			return err
+		}
+		// No request: the audit log says that the system did it.
+		ctx := access.With(ctx, access.Caller{TenantID: t.ID, Tenant: t.Name})
+		return do(ctx, kit.Kit{IDs: ids.NewMaker(), Now: time.Now}, tx, &t)
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return t, false, fmt.Errorf("%w: %q", ErrNoTenant, name)
+	}
+	if err != nil {
+		return t, false, err
+	}
+	return t, carried(ctx, s, t.ID, patience, func(tx *store.Tx) (bool, error) {
+		now, err := tx.FindTenant(ctx, t.ID)
+		return now.Observed >= t.Generation, err
+	}), nil
 }
 
 // ResealReport is what Reseal did and what is left.

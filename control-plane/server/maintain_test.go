@@ -106,3 +106,45 @@ func TestSetPlan_ReachesTheCellAndTheAuditLog(t *testing.T) {
 		t.Errorf("the list: %+v, %v", list, err)
 	}
 }
+
+// Whoever has nothing of a tenant left but the operator's word finds it in the audit log.
+func TestDeleteTenant_IsToldToTheCellAndFreesTheName(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	database := "sqlite:" + filepath.Join(t.TempDir(), "control.db")
+	other, err := store.Open(ctx, database, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Close() })
+	if err := other.Service(ctx, func(tx *store.Tx) error {
+		return tx.InsertTenant(ctx, store.Tenant{ID: "tn_1", Name: "acme", Plan: "free", Cell: "main", Version: 1, Generation: 1, Observed: 1})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	m := server.Maintenance{Database: database, Logger: slog.New(slog.DiscardHandler)}
+	alone, err := server.DeleteTenant(ctx, m, "acme", time.Millisecond)
+	if err != nil || alone.Carried || alone.TenantID != "tn_1" {
+		t.Fatalf("without a control plane: %+v, %v", alone, err)
+	}
+	if _, err := server.DeleteTenant(ctx, m, "acme", time.Millisecond); !errors.Is(err, server.ErrNoTenant) {
+		t.Errorf("a second time: %v", err)
+	}
+	if err := other.Service(ctx, func(tx *store.Tx) error {
+		gone, err := tx.FindTenant(ctx, "tn_1")
+		if err != nil || gone.DeletedAt.IsZero() || gone.Generation != 2 {
+			t.Errorf("its record: %+v, %v", gone, err)
+		}
+		acts, err := tx.ListAudit(ctx, "tn_1", store.AuditFilter{}, store.Page{})
+		if err != nil || len(acts) != 1 || acts[0].Action != "tenant.delete" || acts[0].ActorType != "system" {
+			t.Errorf("audit log: %+v, %v", acts, err)
+		}
+		rows, err := tx.ClaimOutbox(ctx, "test", time.Now(), time.Now().Add(time.Minute), 9, store.OutboxTenant)
+		if err != nil || len(rows) != 1 || rows[0].Subject != "tn_1" {
+			t.Errorf("what a control plane is told: %+v, %v", rows, err)
+		}
+		return tx.InsertTenant(ctx, store.Tenant{ID: "tn_2", Name: "acme", Plan: "free", Cell: "main", Version: 1, Generation: 1})
+	}); err != nil {
+		t.Errorf("its name: %v", err)
+	}
+}

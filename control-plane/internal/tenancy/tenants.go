@@ -68,3 +68,10 @@ func (s *Service) UpdateTenant(ctx context.Context, r *cloudv1.UpdateTenantReque
 	})
 	return &cloudv1.UpdateTenantResponse{Tenant: s.tenantMessage(t)}, err
 }
+
+// DeleteTenant ends a tenant, and tells its cell: none of its credentials opens anything from
+// then on, and its name is free. Its records stay, for whoever has to answer for it later.
+func DeleteTenant(ctx context.Context, k kit.Kit, tx *store.Tx, t *store.Tenant) error {
+	t.DeletedAt = k.Now()
+	return change.Make(ctx, k, tx, "tenant.delete", change.UpdateTenant(t).InCell(), nil)
+}

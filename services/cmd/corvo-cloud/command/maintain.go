@@ -161,11 +161,8 @@ func (s *session) setPlan(ctx context.Context, database, tenant, plan string, wa
 		return usagef("%q isn't a plan: use %s", plan, strings.Join(server.Plans(), " or "))
 	}
 	r, err := server.SetPlan(ctx, server.Maintenance{Database: database, Logger: s.logger()}, tenant, plan, wait)
-	if errors.Is(err, server.ErrNoTenant) {
-		return &Failure{Exit: ExitNotFound, Code: "NOT_FOUND", What: fmt.Sprintf("there is no tenant %q", tenant), Fix: "`corvo-cloud control tenants` lists them"}
-	}
 	if err != nil {
-		return serverFailure("couldn't set the plan", err)
+		return tenantFailure("couldn't set the plan", tenant, err)
 	}
 	if err := s.print(r, func() {
 		switch {
@@ -179,6 +176,62 @@ func (s *session) setPlan(ctx context.Context, database, tenant, plan string, wa
 	}
 	return &Failure{Exit: ExitTimeout, Code: "NOT_CARRIED", What: "the plan is set, but the cell may not have its limits yet",
 		Why: fmt.Sprintf("no control plane confirmed it within %v", wait), Fix: "start the control plane, or check its /readyz, and run this again"}
+}
+
+// tenantFailure is why something was not done to a tenant.
+func tenantFailure(what, tenant string, err error) error {
+	if errors.Is(err, server.ErrNoTenant) {
+		return &Failure{Exit: ExitNotFound, Code: "NOT_FOUND", What: fmt.Sprintf("there is no tenant %q", tenant), Fix: "`corvo-cloud control tenants` lists them"}
+	}
+	return serverFailure(what, err)
+}
+
+func (s *session) deleteTenantCommand() *cobra.Command {
+	var database, confirm string
+	var wait time.Duration
+	c := &cobra.Command{
+		Use:   "delete-tenant TENANT",
+		Short: "Delete a tenant with everything in it",
+		Long: `Deletes a tenant: its keys, tokens, trusts and directories open nothing from then on,
+nobody is a member of it, open streams end, and its nodes erase its jobs within minutes.
+It can't be undone. Its name is free for others. Run it while the control plane runs.
+It waits until the tenant's cell has ended it.
+
+The control plane's records of it stay in the database, its audit log among them. The
+accounts of its members stay, too: they may be members of other tenants.
+
+If no control plane is running, it ends with exit code 7, and the next one to start
+finishes the deletion. Until then jobs of the tenant still run.`,
+		Example: `  corvo-cloud control delete-tenant acme --confirm acme --database postgres://corvo@db/corvo`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if confirm != args[0] {
+				return usagef("this can't be undone: repeat the tenant's name with --confirm %s", args[0])
+			}
+			return s.deleteTenant(c.Context(), s.orEnv(database, envDatabase), args[0], wait)
+		},
+	}
+	fs := c.Flags()
+	fs.StringVar(&database, "database", "", databaseUsage)
+	fs.StringVar(&confirm, "confirm", "", "the tenant's `NAME`, once more")
+	fs.StringVarP(&s.output, "output", "o", outputText, "`FORMAT`: text or json")
+	fs.DurationVar(&wait, "wait", 30*time.Second, "how long to wait for the cell")
+	return c
+}
+
+func (s *session) deleteTenant(ctx context.Context, database, tenant string, wait time.Duration) error {
+	if database == "" {
+		return errNoDatabase
+	}
+	r, err := server.DeleteTenant(ctx, server.Maintenance{Database: database, Logger: s.logger()}, tenant, wait)
+	if err != nil {
+		return tenantFailure("couldn't delete the tenant", tenant, err)
+	}
+	if err := s.print(r, func() { fmt.Fprintf(s.proc.Stdout, "tenant %s (%s) is deleted\n", r.Tenant, r.TenantID) }); err != nil || r.Carried {
+		return err
+	}
+	return &Failure{Exit: ExitTimeout, Code: "NOT_CARRIED", What: "the tenant is deleted, but its cell may still serve it",
+		Why: fmt.Sprintf("no control plane confirmed it within %v", wait), Fix: "start the control plane, or check its /readyz; it finishes the deletion by itself"}
 }
 
 func (s *session) resealCommand() *cobra.Command {
