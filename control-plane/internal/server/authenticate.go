@@ -32,6 +32,8 @@ var (
 		"this is an API key for jobs (corvo_dp_…), which works at the tenant URL; this API needs a management key (corvo_mg_…)")
 	errWrongNetwork = fault.New(fault.Denied, "WRONG_NETWORK",
 		"this management key doesn't work from your network; use it from one of its networks, or ask whoever manages it to add yours")
+	errAccountOff = fault.New(fault.Unauthenticated, "SERVICE_ACCOUNT_DISABLED",
+		"the service account of this key is disabled; an admin of the tenant can enable it")
 	errBadSession = fault.New(fault.Unauthenticated, "SESSION_ENDED",
 		"your session has ended; sign in again")
 )
@@ -119,9 +121,17 @@ func (g *gate) asKey(ctx context.Context, k store.Key, t store.Tenant, bare acce
 		}
 		if k.Kind == cloudv1.KeyKind_KEY_KIND_PERSONAL {
 			bare.UserID = k.OwnerID
+			return nil
 		}
-		return nil
+		account, err := tx.GetServiceAccount(ctx, t.ID, k.OwnerID)
+		if errors.Is(err, store.ErrNotFound) || err == nil && account.Disabled {
+			return errAccountOff
+		}
+		return err
 	})
+	if errors.Is(err, errAccountOff) {
+		return access.Caller{}, errAccountOff
+	}
 	if err != nil {
 		return access.Caller{}, fmt.Errorf("read the rights of a key: %w", err)
 	}
@@ -194,6 +204,11 @@ func (g *gate) bySession(ctx context.Context, token string, find findSession, ba
 	err := g.Store.ReadService(ctx, func(tx *store.Tx) (err error) {
 		if s, err = find(ctx, tx, token, now); err != nil {
 			return err
+		}
+		if s.TenantID != "" { // It ends with its tenant.
+			if _, err = tx.GetTenant(ctx, s.TenantID); err != nil {
+				return err
+			}
 		}
 		u, err = tx.GetUser(ctx, s.UserID)
 		return err
