@@ -13,17 +13,16 @@ const scimPath = "/scim/v2"
 // foreigner's comes first: what it asks about is still there then.
 func (m *matrix) directories(t *testing.T) {
 	t.Helper()
-	admin, foreign := bearer(m.up.API.Token), m.find("foreign-management").headers
-	theirs := m.directory(t, victimName, foreign)
-	_, text := m.scimToken(t, victimName, theirs, foreign)
+	theirs := m.directory(t, victimName, m.other.admin())
+	_, text := m.scimToken(t, victimName, theirs, m.other.admin())
 	m.add("foreign-scim", scim, bearer(text)).foreign = true
 
-	own := m.directory(t, m.own.name, admin)
-	id, text := m.scimToken(t, m.own.name, own, admin)
-	m.endedBy(t, "revoked-scim", bearer(text), func() {
-		m.must(t, "DirectoryService/RevokeScimToken", o{"tenant": m.own.name, "tokenId": id}, admin, nil)
+	own := m.directory(t, ownName, m.own.admin())
+	id, text := m.scimToken(t, ownName, own, m.own.admin())
+	m.endedBy(t, map[string]credential{"revoked-scim": {kind: scim, headers: bearer(text)}}, func() {
+		m.must(t, "DirectoryService/RevokeScimToken", o{"tenant": ownName, "tokenId": id}, m.own.admin(), nil)
 	})
-	_, text = m.scimToken(t, m.own.name, own, admin)
+	_, text = m.scimToken(t, ownName, own, m.own.admin())
 	m.add("scim", scim, bearer(text))
 }
 
@@ -99,7 +98,7 @@ func (m *matrix) directoryEntries(t *testing.T) (all []entry) {
 // resource makes one of the own tenant, and gives its id and one that nothing has.
 func (m *matrix) resource(t *testing.T, kind string) (own, missing string) {
 	t.Helper()
-	a, err := elsewhere(request{method: http.MethodPost, base: m.up.API.URL, path: scimPath + "/" + kind, body: named(kind), headers: m.find("scim").headers}).send(m.ctx)
+	a, err := elsewhere(request{method: http.MethodPost, base: m.front(), path: scimPath + "/" + kind, body: named(kind), headers: m.find("scim").headers}).send(m.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

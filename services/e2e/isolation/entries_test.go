@@ -53,7 +53,7 @@ func (m *matrix) allEntries(t *testing.T) []entry {
 			t.Fatalf("no entries of side %d: the service says nothing of itself", s)
 		}
 	}
-	all = append(all, m.nodeEntries(all, m.node(t))...)
+	all = append(all, m.nodeEntries(all, m.cell.Nodes[0].URL)...)
 	slices.SortStableFunc(all, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	return all
 }
@@ -68,7 +68,7 @@ var reading = []string{
 // those over Connect and over gRPC.
 func (m *matrix) dataEntries(t *testing.T) (all []entry) {
 	t.Helper()
-	m.probes = allProbes(m.ctx, t, m.up.API.URL)
+	m.probes = allProbes(m.ctx, t, m.fronts[0])
 	for _, route := range slices.Sorted(maps.Keys(m.probes)) {
 		d := m.probes[route]
 		e := entry{
@@ -238,7 +238,7 @@ func cellProcedures() (paths []string) {
 // mailboxEntries are the mailbox's, without the secret in its address.
 func (m *matrix) mailboxEntries(t *testing.T) (all []entry) {
 	t.Helper()
-	u, err := url.Parse(m.up.MailboxURL)
+	u, err := url.Parse(m.mailbox)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package isolation
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -13,8 +14,6 @@ import (
 	"testing"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/matrix.txt")
@@ -22,14 +21,16 @@ var update = flag.Bool("update", false, "rewrite testdata/matrix.txt")
 const (
 	// entriesAtOnce keeps the service busy and its answers quick.
 	entriesAtOnce = 6
-	// nowhere is a tenant that does not exist, with a name as long as the demo tenant's.
+	// nowhere is a tenant that does not exist, with a name as long as those that are asked about.
 	nowhere = "nope"
 )
 
-// matrix is one whole service, every kind of caller, and every entry point.
+// matrix is one whole service, every kind of caller, and every entry point. Each credential is
+// tried at the two fronts in turns.
 type matrix struct {
-	up         *rig.Up
-	own, other *tenant
+	*service
+	issuer     issuer
+	own, other *signedUp
 	cast       []credential
 	probes     map[string]probe
 	entries    []entry
@@ -42,33 +43,57 @@ func TestMatrix_ACredentialOpensItsOwnEntriesOnly(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), testLimit)
 	t.Cleanup(cancel)
-	m := &matrix{ctx: ctx, up: rig.StartUp(t, t.TempDir(), "--mailbox", "--trusted-proxies", "127.0.0.1")}
+	m := &matrix{ctx: ctx, service: startService(t)}
 	m.settle(t)
 	m.entries = m.allEntries(t)
-	table := m.try(t)
+	first := m.try(t, func(e entry) bool { return !e.last })
+	m.restart(t)
+	for _, name := range core {
+		if !slices.ContainsFunc(m.entries, func(e entry) bool { return e.name == name }) {
+			t.Errorf("there is no entry %s", name)
+		}
+	}
+	for i, line := range m.try(t, func(e entry) bool { return slices.Contains(core, e.name) }) {
+		if line != "" && line != first[i] {
+			t.Errorf("after a restart of every process:\n%s\nbefore:\n%s", line, first[i])
+		}
+	}
+	for i, line := range m.try(t, func(e entry) bool { return e.last }) {
+		first[i] += line
+	}
 	if !t.Failed() {
-		compareGolden(t, table)
+		compareGolden(t, tableHead+strings.Join(first, ""))
 	}
 }
 
-// try sends every request with every credential. Requests that end sessions come last.
-func (m *matrix) try(t *testing.T) string {
+// core are the entries that are tried again after a restart: some of each side that read and
+// some that change, over each protocol.
+var core = []string{
+	"data GET /api/v1/queues", "data POST /api/v1/enqueue", "data POST /api/v1/fetch", "data GET /api/v1/events", "data DELETE /api/v1/queues/{name}",
+	"data POST /corvo.v1.WorkerService/StreamLifecycle", "data gRPC /corvo.v1.WorkerService/StreamLifecycle", "data gRPC /corvo.v1.WorkerService/Enqueue",
+	"control POST TenantService/GetTenant", "control GET TenantService/GetTenant", "control gRPC MemberService/ListMembers", "control POST ApiKeyService/CreateApiKey",
+	"control POST AuthService/MintToken", "control POST AuthService/GetCurrentIdentity", "control POST TrustService/CreateTrust", "control gRPC AuditService/ExportAuditLog",
+	"directory GET /Users", "directory GET /Groups/{id}", "node POST /api/v1/enqueue", "closed POST /corvo.cell.v1.CellService/ListAudit",
+}
+
+// try sends some of the requests with every credential, and gives the row of each. Those that
+// end sessions, or change what others may do, go one after the other.
+func (m *matrix) try(t *testing.T, which func(entry) bool) []string {
 	t.Helper()
 	lines := make([]string, len(m.entries))
 	var working errgroup.Group
 	working.SetLimit(entriesAtOnce)
 	for i, d := range m.entries {
-		if !d.last {
-			working.Go(func() error { lines[i] = m.line(t, d); return nil })
+		switch {
+		case !which(d):
+		case d.last:
+			lines[i] = m.line(t, i, d)
+		default:
+			working.Go(func() error { lines[i] = m.line(t, i, d); return nil })
 		}
 	}
 	_ = working.Wait() // What went wrong is the test's.
-	for i, d := range m.entries {
-		if d.last {
-			lines[i] = m.line(t, d)
-		}
-	}
-	return tableHead + strings.Join(lines, "")
+	return lines
 }
 
 const tableHead = `# Every entry point of the service, and what each credential gets there in its own tenant.
@@ -77,10 +102,10 @@ const tableHead = `# Every entry point of the service, and what each credential 
 `
 
 // line is the row of one entry in the table, and checks the laws on the way.
-func (m *matrix) line(t *testing.T, d entry) string {
+func (m *matrix) line(t *testing.T, number int, d entry) string {
 	got, in := make(map[string][]string), make(map[string]bool)
-	for _, c := range m.cast {
-		o := m.outcome(t, d, c)
+	for i, c := range m.cast {
+		o := m.outcome(t, d, c, m.fronts[(number+i)%len(m.fronts)])
 		got[o.String()] = append(got[o.String()], c.name)
 		in[c.name] = !o.refused()
 		if broken := lawBroken(d, c, o); broken != "" {
@@ -105,23 +130,20 @@ func (m *matrix) line(t *testing.T, d entry) string {
 	return b.String()
 }
 
-// outcome asks, and compares a foreigner's answer with that about a tenant that does not
-// exist.
-func (m *matrix) outcome(t *testing.T, d entry, c credential) outcome {
-	o := m.ask(t, d, c, m.own.name)
-	if !c.foreign || !d.ofTenant {
+// outcome asks, and compares the answer to a foreigner, and to whose tenant was deleted, with
+// that about a tenant that does not exist.
+func (m *matrix) outcome(t *testing.T, d entry, c credential, front string) outcome {
+	tenant := cmp.Or(c.tenant, ownName)
+	o := m.ask(t, d, c, tenant, front)
+	if !c.foreign && c.tenant == "" || !d.ofTenant {
 		return o
 	}
-	missing := m.ask(t, d, c, nowhere)
-	if got, want := o.plain(m.own.name), missing.plain(nowhere); got != want {
+	missing := m.ask(t, d, c, nowhere, front)
+	if got, want := o.plain(tenant), missing.plain(nowhere); got != want {
 		t.Errorf("%s with %s: another's tenant and none differ\nanother's:\n%s\nnone:\n%s", d.name, c.name, got, want)
 	}
 	return o
 }
-
-// keepsAccount is the session of a user who was removed from the tenant: their account
-// stays, without a tenant.
-const keepsAccount = "removed-session"
 
 // lawBroken says which law an outcome breaks, if any. Rewriting the table does not change
 // the laws.
@@ -138,7 +160,7 @@ func lawBroken(d entry, c credential, o outcome) string {
 		return ""
 	case d.public:
 		return ""
-	case c.kind == stranger || c.ended && (d.ofTenant || c.name != keepsAccount) || c.foreign && d.ofTenant:
+	case c.kind == stranger || c.ended && (d.ofTenant || !c.account) || c.foreign && d.ofTenant:
 		// Another tenant's things look like missing ones; see outcome.
 		if !o.refused() && !(o.nothing() && (d.side == control || d.side == directory || c.elsewhere)) {
 			return "neither a stranger, a foreigner nor an ended credential gets in"
@@ -165,13 +187,15 @@ func lawOfSide(d entry, c credential, o outcome) string {
 	return ""
 }
 
-// sameRoles: at the tenant's URL a management key may do what its role may do in a browser,
+// sameRoles: at the tenant's URL a key for both planes may do what its role may do in a browser,
 // and nothing beyond.
 func sameRoles(t *testing.T, d entry, in map[string]bool) {
 	t.Helper()
 	for _, role := range tenantRoles {
-		if in["management-"+role] != in["token-"+role] && !d.public {
-			t.Errorf("%s: a management key of role %s gets in: %v; its browser token: %v", d.name, role, in["management-"+role], in["token-"+role])
+		for _, kind := range []string{"management-", "personal-", "exchanged-"} {
+			if got, there := in[kind+role]; there && got != in["token-"+role] && !d.public {
+				t.Errorf("%s: %s%s gets in: %v; the browser token of this role: %v", d.name, kind, role, got, in["token-"+role])
+			}
 		}
 	}
 }

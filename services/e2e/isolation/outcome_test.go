@@ -2,6 +2,7 @@ package isolation
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
@@ -10,9 +11,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"os"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,12 +61,9 @@ var (
 
 // ask sends a request with a credential, from an address of its own, so that rate limits
 // do not interfere.
-func (m *matrix) ask(t *testing.T, d entry, c credential, tenant string) outcome {
+func (m *matrix) ask(t *testing.T, d entry, c credential, tenant, front string) outcome {
 	q := elsewhere(d.ask(tenant))
-	q.base = d.base
-	if q.base == "" {
-		q.base = m.up.API.URL
-	}
+	q.base = cmp.Or(d.base, front)
 	maps.Copy(q.headers, c.headers)
 	if d.side == closed && d.base != "" {
 		delete(q.headers, "X-Forwarded-For") // The mailbox refuses what was carried.
@@ -216,61 +212,4 @@ func elsewhere(q request) request {
 	maps.Copy(headers, q.headers)
 	q.headers = headers
 	return q
-}
-
-// node is the address of one of the service's nodes, which is not published: it is the
-// port of the process that answers as a node.
-func (m *matrix) node(t *testing.T) string {
-	t.Helper()
-	for _, port := range listening(t, m.up.PID()) {
-		base := fmt.Sprintf("http://127.0.0.1:%d", port)
-		if strings.HasSuffix(m.up.API.URL, base[len("http://127.0.0.1"):]) {
-			continue
-		}
-		client := &http.Client{Timeout: 2 * time.Second}
-		res, err := client.Get(base + "/openapi.json")
-		if err != nil {
-			continue // Raft, or the mail server.
-		}
-		_ = res.Body.Close()
-		if res.StatusCode == http.StatusOK {
-			return base
-		}
-	}
-	t.Fatal("the service has no node that listens")
-	return ""
-}
-
-// listening are the ports at which a process listens.
-func listening(t *testing.T, pid int) (ports []int) {
-	t.Helper()
-	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var sockets []string
-	for _, f := range files {
-		if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, f.Name())); err == nil && strings.HasPrefix(to, "socket:[") {
-			sockets = append(sockets, strings.Trim(to[len("socket:"):], "[]"))
-		}
-	}
-	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const local, state, inode, listens = 1, 3, 9, "0A"
-	for line := range strings.Lines(string(table)) {
-		fields := strings.Fields(line)
-		if len(fields) <= inode || fields[state] != listens || !slices.Contains(sockets, fields[inode]) {
-			continue
-		}
-		_, text, _ := strings.Cut(fields[local], ":")
-		port, err := strconv.ParseUint(text, 16, 16)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ports = append(ports, int(port))
-	}
-	slices.Sort(ports)
-	return ports
 }

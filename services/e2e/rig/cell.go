@@ -30,9 +30,11 @@ const (
 type CellOptions struct {
 	Nodes   int // 3
 	Proxies int // 1
-	// NodeArgs and ProxyArgs are added to the command lines.
-	NodeArgs  []string
-	ProxyArgs []string
+	// NodeArgs and ProxyArgs are added to the command lines; ProxyArgsOf, if set, to that of
+	// one proxy, by its number from 0.
+	NodeArgs    []string
+	ProxyArgs   []string
+	ProxyArgsOf func(i int) []string
 	// TLS puts everything inside the cell under mutual TLS.
 	TLS bool
 	// WallClocks gives every process a wall clock that the test can move, and moves those of
@@ -185,6 +187,9 @@ func (c *Cell) plan(o CellOptions) {
 		p.args = append([]string{"proxy", "--listen", public[i], "--nodes", strings.Join(c.URLs(), ","), "--data", c.t.TempDir(),
 			"--name", fmt.Sprint(i + 1)}, c.flags(fmt.Sprintf("proxy%d", i+1))...)
 		p.args = append(p.args, o.ProxyArgs...)
+		if o.ProxyArgsOf != nil {
+			p.args = append(p.args, o.ProxyArgsOf(i)...)
+		}
 		if o.WallClocks != nil {
 			p.WallClock = newWallClock(c.t)
 		}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -76,6 +77,15 @@ func (a API) Call(ctx context.Context, procedure string, in, out any) error {
 	return err
 }
 
+// StartMailbox runs `corvo-cloud mailbox`: where it takes emails, and the page that shows them.
+func StartMailbox(t testing.TB) (smtp, page string) {
+	t.Helper()
+	env := filepath.Join(t.TempDir(), "env")
+	smtp = Addresses(t, 1)[0]
+	p := Start(t, "mailbox", "mailbox", "--smtp", smtp, "--listen", "127.0.0.1:0", "--env-file", env)
+	return smtp, ReadEnv(p.WaitFile(env, startLimit))["CORVO_MAILBOX_URL"]
+}
+
 // Mail is an email as the development mailbox shows it.
 type Mail struct {
 	ID      string   `json:"id"`
@@ -127,12 +137,17 @@ type SignedUp struct {
 
 // SignUp makes a tenant by the two calls and the email between them.
 func (u *Up) SignUp(ctx context.Context, email, tenant string) (SignedUp, error) {
+	return SignUp(ctx, u.API.URL, u.MailboxURL, email, tenant)
+}
+
+// SignUp makes a tenant at the control plane of an address, whose emails go to the mailbox.
+func SignUp(ctx context.Context, url, mailbox, email, tenant string) (SignedUp, error) {
 	var done SignedUp
-	api := NewAPI(u.API.URL, "")
+	api := NewAPI(url, "")
 	if err := api.Call(ctx, "SignupService/Start", map[string]any{"email": email, "tenant": tenant}, nil); err != nil {
 		return done, err
 	}
-	token, err := u.LinkToken(ctx, email)
+	token, err := LinkToken(ctx, mailbox, email)
 	if err != nil {
 		return done, err
 	}
