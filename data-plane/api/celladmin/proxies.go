@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"connectrpc.com/connect"
+
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 )
@@ -41,6 +43,16 @@ func (e *UnconfirmedError) Unwrap() error { return e.Cause }
 func (c *Client) Proxies(ctx context.Context) (proxies []*cellv1.Watcher, silentNodes []string, err error) {
 	res, err := call(ctx, c, &cellv1.ListWatchersRequest{}, cellv1connect.CellServiceClient.ListWatchers)
 	return res.GetWatchers(), res.GetSilentNodeIds(), err
+}
+
+// Sightings is what proxies told the nodes that answered, after a cursor of each by its id. Nodes
+// of an older version tell nothing.
+func (c *Client) Sightings(ctx context.Context, cursors map[string]string) ([]*cellv1.NodeSightings, error) {
+	res, err := call(ctx, c, &cellv1.ListSightingsRequest{Cursors: cursors}, cellv1connect.CellServiceClient.ListSightings)
+	if connect.CodeOf(err) == connect.CodeUnimplemented {
+		return nil, nil
+	}
+	return res.GetNodes(), err
 }
 
 // WaitProxies returns when every live proxy has applied the state up to index, also

@@ -79,6 +79,7 @@ type Cell struct {
 	forgetEvery time.Duration
 	logger      *slog.Logger
 	watchers    *watchers
+	sightings   *sightings
 
 	ending  chan struct{} // Closed by EndWatches.
 	endOnce sync.Once
@@ -114,7 +115,7 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 	if err != nil {
 		return nil, fmt.Errorf("open meta group: %w", err)
 	}
-	c := &Cell{group: g, machine: machine, id: o.CellID, replaced: o.Replaced, nodeID: o.NodeID, health: o.Health, heartbeat: o.HeartbeatEvery, forgetEvery: o.ForgetEvery, logger: o.Logger, watchers: newWatchers(), ending: make(chan struct{})}
+	c := &Cell{group: g, machine: machine, id: o.CellID, replaced: o.Replaced, nodeID: o.NodeID, health: o.Health, heartbeat: o.HeartbeatEvery, forgetEvery: o.ForgetEvery, logger: o.Logger, watchers: newWatchers(), sightings: newSightings(), ending: make(chan struct{})}
 	g.Lead(func(ctx context.Context, ready func()) {
 		ready()
 		c.recordShards(ctx, first)

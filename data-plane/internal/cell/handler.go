@@ -192,6 +192,21 @@ func (h *handler) ConfirmWatch(_ context.Context, req *connect.Request[cellv1.Co
 	return connect.NewResponse(&cellv1.ConfirmWatchResponse{}), nil
 }
 
+func (h *handler) ReportSightings(_ context.Context, req *connect.Request[cellv1.ReportSightingsRequest]) (*connect.Response[cellv1.ReportSightingsResponse], error) {
+	h.cell.sightings.take(h.cell.View(), req.Msg.GetUses())
+	return connect.NewResponse(&cellv1.ReportSightingsResponse{}), nil
+}
+
+func (h *handler) ListSightings(ctx context.Context, req *connect.Request[cellv1.ListSightingsRequest]) (*connect.Response[cellv1.ListSightingsResponse], error) {
+	out := &cellv1.ListSightingsResponse{}
+	if req.Msg.GetLocal() {
+		out.Nodes = []*cellv1.NodeSightings{h.members.ownSightings(req.Msg.GetCursors())}
+	} else {
+		out.Nodes = h.members.Sightings(ctx, req.Msg.GetCursors())
+	}
+	return connect.NewResponse(out), nil
+}
+
 func (h *handler) ListWatchers(ctx context.Context, req *connect.Request[cellv1.ListWatchersRequest]) (*connect.Response[cellv1.ListWatchersResponse], error) {
 	if req.Msg.GetLocal() {
 		return connect.NewResponse(&cellv1.ListWatchersResponse{Watchers: h.cell.watchers.list(time.Now())}), nil

@@ -2548,6 +2548,328 @@ func (*ConfirmWatchResponse) Descriptor() ([]byte, []int) {
 	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{34}
 }
 
+// KeyUse is when a secret of a key was last accepted, to within some minutes.
+type KeyUse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	KeyId string                 `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	// SHA-256 digest of the secret, as in Key.
+	Digest []byte `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Unix nanoseconds.
+	AtNs int64 `protobuf:"varint,3,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
+	// Set by the node.
+	TenantId      string `protobuf:"bytes,4,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyUse) Reset() {
+	*x = KeyUse{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyUse) ProtoMessage() {}
+
+func (x *KeyUse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyUse.ProtoReflect.Descriptor instead.
+func (*KeyUse) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *KeyUse) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *KeyUse) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *KeyUse) GetAtNs() int64 {
+	if x != nil {
+		return x.AtNs
+	}
+	return 0
+}
+
+func (x *KeyUse) GetTenantId() string {
+	if x != nil {
+		return x.TenantId
+	}
+	return ""
+}
+
+type ReportSightingsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Uses          []*KeyUse              `protobuf:"bytes,1,rep,name=uses,proto3" json:"uses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportSightingsRequest) Reset() {
+	*x = ReportSightingsRequest{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportSightingsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportSightingsRequest) ProtoMessage() {}
+
+func (x *ReportSightingsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportSightingsRequest.ProtoReflect.Descriptor instead.
+func (*ReportSightingsRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ReportSightingsRequest) GetUses() []*KeyUse {
+	if x != nil {
+		return x.Uses
+	}
+	return nil
+}
+
+type ReportSightingsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportSightingsResponse) Reset() {
+	*x = ReportSightingsResponse{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportSightingsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportSightingsResponse) ProtoMessage() {}
+
+func (x *ReportSightingsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportSightingsResponse.ProtoReflect.Descriptor instead.
+func (*ReportSightingsResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+}
+
+type ListSightingsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where the caller stands with each node, by id; a node that is missing here tells all it knows.
+	Cursors map[string]string `protobuf:"bytes,1,rep,name=cursors,proto3" json:"cursors,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Only what the called node was told itself.
+	Local         bool `protobuf:"varint,2,opt,name=local,proto3" json:"local,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSightingsRequest) Reset() {
+	*x = ListSightingsRequest{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSightingsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSightingsRequest) ProtoMessage() {}
+
+func (x *ListSightingsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSightingsRequest.ProtoReflect.Descriptor instead.
+func (*ListSightingsRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ListSightingsRequest) GetCursors() map[string]string {
+	if x != nil {
+		return x.Cursors
+	}
+	return nil
+}
+
+func (x *ListSightingsRequest) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
+}
+
+type ListSightingsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the nodes that answered. What two proxies saw, or two nodes were told, is there more than once.
+	Nodes         []*NodeSightings `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSightingsResponse) Reset() {
+	*x = ListSightingsResponse{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSightingsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSightingsResponse) ProtoMessage() {}
+
+func (x *ListSightingsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSightingsResponse.ProtoReflect.Descriptor instead.
+func (*ListSightingsResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ListSightingsResponse) GetNodes() []*NodeSightings {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// NodeSightings is what proxies told one node since its start: a part, at most.
+type NodeSightings struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// Where the node goes on the next time.
+	Cursor string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// There is more.
+	More          bool      `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	Uses          []*KeyUse `protobuf:"bytes,4,rep,name=uses,proto3" json:"uses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeSightings) Reset() {
+	*x = NodeSightings{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeSightings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeSightings) ProtoMessage() {}
+
+func (x *NodeSightings) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeSightings.ProtoReflect.Descriptor instead.
+func (*NodeSightings) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *NodeSightings) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *NodeSightings) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *NodeSightings) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *NodeSightings) GetUses() []*KeyUse {
+	if x != nil {
+		return x.Uses
+	}
+	return nil
+}
+
 type ListWatchersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only the called node's own watchers, not those of all nodes.
@@ -2558,7 +2880,7 @@ type ListWatchersRequest struct {
 
 func (x *ListWatchersRequest) Reset() {
 	*x = ListWatchersRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2570,7 +2892,7 @@ func (x *ListWatchersRequest) String() string {
 func (*ListWatchersRequest) ProtoMessage() {}
 
 func (x *ListWatchersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2583,7 +2905,7 @@ func (x *ListWatchersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWatchersRequest.ProtoReflect.Descriptor instead.
 func (*ListWatchersRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListWatchersRequest) GetLocal() bool {
@@ -2606,7 +2928,7 @@ type ListWatchersResponse struct {
 
 func (x *ListWatchersResponse) Reset() {
 	*x = ListWatchersResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2618,7 +2940,7 @@ func (x *ListWatchersResponse) String() string {
 func (*ListWatchersResponse) ProtoMessage() {}
 
 func (x *ListWatchersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2631,7 +2953,7 @@ func (x *ListWatchersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWatchersResponse.ProtoReflect.Descriptor instead.
 func (*ListWatchersResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListWatchersResponse) GetWatchers() []*Watcher {
@@ -2669,7 +2991,7 @@ type Watcher struct {
 
 func (x *Watcher) Reset() {
 	*x = Watcher{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2681,7 +3003,7 @@ func (x *Watcher) String() string {
 func (*Watcher) ProtoMessage() {}
 
 func (x *Watcher) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2694,7 +3016,7 @@ func (x *Watcher) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watcher.ProtoReflect.Descriptor instead.
 func (*Watcher) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Watcher) GetProxyId() string {
@@ -2747,7 +3069,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2759,7 +3081,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2772,7 +3094,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{44}
 }
 
 type ListNodesResponse struct {
@@ -2786,7 +3108,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2798,7 +3120,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2811,7 +3133,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -2845,7 +3167,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2857,7 +3179,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2870,7 +3192,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NodeStatus) GetNode() *Node {
@@ -2939,7 +3261,7 @@ type Scrub struct {
 
 func (x *Scrub) Reset() {
 	*x = Scrub{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2951,7 +3273,7 @@ func (x *Scrub) String() string {
 func (*Scrub) ProtoMessage() {}
 
 func (x *Scrub) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2964,7 +3286,7 @@ func (x *Scrub) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scrub.ProtoReflect.Descriptor instead.
 func (*Scrub) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Scrub) GetEndedNs() int64 {
@@ -3017,7 +3339,7 @@ type CellSecret struct {
 
 func (x *CellSecret) Reset() {
 	*x = CellSecret{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3029,7 +3351,7 @@ func (x *CellSecret) String() string {
 func (*CellSecret) ProtoMessage() {}
 
 func (x *CellSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3042,7 +3364,7 @@ func (x *CellSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CellSecret.ProtoReflect.Descriptor instead.
 func (*CellSecret) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{42}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CellSecret) GetId() string {
@@ -3078,7 +3400,7 @@ type HealthCause struct {
 
 func (x *HealthCause) Reset() {
 	*x = HealthCause{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3090,7 +3412,7 @@ func (x *HealthCause) String() string {
 func (*HealthCause) ProtoMessage() {}
 
 func (x *HealthCause) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3103,7 +3425,7 @@ func (x *HealthCause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthCause.ProtoReflect.Descriptor instead.
 func (*HealthCause) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *HealthCause) GetReason() string {
@@ -3145,7 +3467,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3157,7 +3479,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3170,7 +3492,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{44}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GroupStatus) GetGroup() uint32 {
@@ -3275,7 +3597,7 @@ type CompareDigestsRequest struct {
 
 func (x *CompareDigestsRequest) Reset() {
 	*x = CompareDigestsRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3287,7 +3609,7 @@ func (x *CompareDigestsRequest) String() string {
 func (*CompareDigestsRequest) ProtoMessage() {}
 
 func (x *CompareDigestsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3300,7 +3622,7 @@ func (x *CompareDigestsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareDigestsRequest.ProtoReflect.Descriptor instead.
 func (*CompareDigestsRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{45}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CompareDigestsRequest) GetGroup() uint32 {
@@ -3326,7 +3648,7 @@ type CompareDigestsResponse struct {
 
 func (x *CompareDigestsResponse) Reset() {
 	*x = CompareDigestsResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3338,7 +3660,7 @@ func (x *CompareDigestsResponse) String() string {
 func (*CompareDigestsResponse) ProtoMessage() {}
 
 func (x *CompareDigestsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3351,7 +3673,7 @@ func (x *CompareDigestsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareDigestsResponse.ProtoReflect.Descriptor instead.
 func (*CompareDigestsResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{46}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CompareDigestsResponse) GetDigests() []*DigestAt {
@@ -3371,7 +3693,7 @@ type DigestAt struct {
 
 func (x *DigestAt) Reset() {
 	*x = DigestAt{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3383,7 +3705,7 @@ func (x *DigestAt) String() string {
 func (*DigestAt) ProtoMessage() {}
 
 func (x *DigestAt) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3396,7 +3718,7 @@ func (x *DigestAt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DigestAt.ProtoReflect.Descriptor instead.
 func (*DigestAt) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{47}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *DigestAt) GetIndex() uint64 {
@@ -3422,7 +3744,7 @@ type CopyGroupRequest struct {
 
 func (x *CopyGroupRequest) Reset() {
 	*x = CopyGroupRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3434,7 +3756,7 @@ func (x *CopyGroupRequest) String() string {
 func (*CopyGroupRequest) ProtoMessage() {}
 
 func (x *CopyGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3447,7 +3769,7 @@ func (x *CopyGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyGroupRequest.ProtoReflect.Descriptor instead.
 func (*CopyGroupRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{48}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CopyGroupRequest) GetGroup() uint32 {
@@ -3469,7 +3791,7 @@ type CopyGroupResponse struct {
 
 func (x *CopyGroupResponse) Reset() {
 	*x = CopyGroupResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3481,7 +3803,7 @@ func (x *CopyGroupResponse) String() string {
 func (*CopyGroupResponse) ProtoMessage() {}
 
 func (x *CopyGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3494,7 +3816,7 @@ func (x *CopyGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyGroupResponse.ProtoReflect.Descriptor instead.
 func (*CopyGroupResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CopyGroupResponse) GetApplied() []byte {
@@ -3527,7 +3849,7 @@ type AdmitNodeRequest struct {
 
 func (x *AdmitNodeRequest) Reset() {
 	*x = AdmitNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3539,7 +3861,7 @@ func (x *AdmitNodeRequest) String() string {
 func (*AdmitNodeRequest) ProtoMessage() {}
 
 func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3552,7 +3874,7 @@ func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeRequest.ProtoReflect.Descriptor instead.
 func (*AdmitNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AdmitNodeRequest) GetNode() *Node {
@@ -3575,7 +3897,7 @@ type AdmitNodeResponse struct {
 
 func (x *AdmitNodeResponse) Reset() {
 	*x = AdmitNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3587,7 +3909,7 @@ func (x *AdmitNodeResponse) String() string {
 func (*AdmitNodeResponse) ProtoMessage() {}
 
 func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3600,7 +3922,7 @@ func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeResponse.ProtoReflect.Descriptor instead.
 func (*AdmitNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *AdmitNodeResponse) GetCellId() string {
@@ -3633,7 +3955,7 @@ type AddNodeRequest struct {
 
 func (x *AddNodeRequest) Reset() {
 	*x = AddNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3645,7 +3967,7 @@ func (x *AddNodeRequest) String() string {
 func (*AddNodeRequest) ProtoMessage() {}
 
 func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3658,7 +3980,7 @@ func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeRequest.ProtoReflect.Descriptor instead.
 func (*AddNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *AddNodeRequest) GetNode() *Node {
@@ -3678,7 +4000,7 @@ type AddNodeResponse struct {
 
 func (x *AddNodeResponse) Reset() {
 	*x = AddNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3690,7 +4012,7 @@ func (x *AddNodeResponse) String() string {
 func (*AddNodeResponse) ProtoMessage() {}
 
 func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3703,7 +4025,7 @@ func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeResponse.ProtoReflect.Descriptor instead.
 func (*AddNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AddNodeResponse) GetAdded() bool {
@@ -3722,7 +4044,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3734,7 +4056,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3747,7 +4069,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *RemoveNodeRequest) GetNodeId() string {
@@ -3765,7 +4087,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3777,7 +4099,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3790,7 +4112,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 type TransferLeadershipRequest struct {
@@ -3804,7 +4126,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3816,7 +4138,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3829,7 +4151,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint32 {
@@ -3854,7 +4176,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3866,7 +4188,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3879,7 +4201,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{57}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
 type GetNodeStatusRequest struct {
@@ -3890,7 +4212,7 @@ type GetNodeStatusRequest struct {
 
 func (x *GetNodeStatusRequest) Reset() {
 	*x = GetNodeStatusRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3902,7 +4224,7 @@ func (x *GetNodeStatusRequest) String() string {
 func (*GetNodeStatusRequest) ProtoMessage() {}
 
 func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3915,7 +4237,7 @@ func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{58}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{64}
 }
 
 type GetNodeStatusResponse struct {
@@ -3927,7 +4249,7 @@ type GetNodeStatusResponse struct {
 
 func (x *GetNodeStatusResponse) Reset() {
 	*x = GetNodeStatusResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3939,7 +4261,7 @@ func (x *GetNodeStatusResponse) String() string {
 func (*GetNodeStatusResponse) ProtoMessage() {}
 
 func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3952,7 +4274,7 @@ func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{59}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *GetNodeStatusResponse) GetStatus() *NodeStatus {
@@ -3972,7 +4294,7 @@ type RaiseVersionRequest struct {
 
 func (x *RaiseVersionRequest) Reset() {
 	*x = RaiseVersionRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3984,7 +4306,7 @@ func (x *RaiseVersionRequest) String() string {
 func (*RaiseVersionRequest) ProtoMessage() {}
 
 func (x *RaiseVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3997,7 +4319,7 @@ func (x *RaiseVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseVersionRequest.ProtoReflect.Descriptor instead.
 func (*RaiseVersionRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *RaiseVersionRequest) GetVersion() uint32 {
@@ -4018,7 +4340,7 @@ type RaiseVersionResponse struct {
 
 func (x *RaiseVersionResponse) Reset() {
 	*x = RaiseVersionResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4030,7 +4352,7 @@ func (x *RaiseVersionResponse) String() string {
 func (*RaiseVersionResponse) ProtoMessage() {}
 
 func (x *RaiseVersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4043,7 +4365,7 @@ func (x *RaiseVersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseVersionResponse.ProtoReflect.Descriptor instead.
 func (*RaiseVersionResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{61}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *RaiseVersionResponse) GetVersion() uint32 {
@@ -4071,7 +4393,7 @@ type ChangeGroupRequest struct {
 
 func (x *ChangeGroupRequest) Reset() {
 	*x = ChangeGroupRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4083,7 +4405,7 @@ func (x *ChangeGroupRequest) String() string {
 func (*ChangeGroupRequest) ProtoMessage() {}
 
 func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4096,7 +4418,7 @@ func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupRequest.ProtoReflect.Descriptor instead.
 func (*ChangeGroupRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{62}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ChangeGroupRequest) GetGroup() uint32 {
@@ -4128,7 +4450,7 @@ type ChangeGroupResponse struct {
 
 func (x *ChangeGroupResponse) Reset() {
 	*x = ChangeGroupResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4140,7 +4462,7 @@ func (x *ChangeGroupResponse) String() string {
 func (*ChangeGroupResponse) ProtoMessage() {}
 
 func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4153,7 +4475,7 @@ func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupResponse.ProtoReflect.Descriptor instead.
 func (*ChangeGroupResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{63}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{69}
 }
 
 type ListAuditRequest struct {
@@ -4171,7 +4493,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4183,7 +4505,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4196,7 +4518,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{64}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ListAuditRequest) GetGroup() uint32 {
@@ -4231,7 +4553,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4243,7 +4565,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4256,7 +4578,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{65}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ListAuditResponse) GetEvents() []*AuditEvent {
@@ -4303,7 +4625,7 @@ type AuditEvent struct {
 
 func (x *AuditEvent) Reset() {
 	*x = AuditEvent{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4315,7 +4637,7 @@ func (x *AuditEvent) String() string {
 func (*AuditEvent) ProtoMessage() {}
 
 func (x *AuditEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4328,7 +4650,7 @@ func (x *AuditEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEvent.ProtoReflect.Descriptor instead.
 func (*AuditEvent) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{66}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *AuditEvent) GetNumber() uint64 {
@@ -4606,7 +4928,28 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"secret_ids\x18\x04 \x03(\tR\tsecretIds\x12 \n" +
 	"\vconnections\x18\x05 \x01(\x04R\vconnections\x12-\n" +
 	"\x12connections_closed\x18\x06 \x01(\x04R\x11connectionsClosed\"\x16\n" +
-	"\x14ConfirmWatchResponse\"+\n" +
+	"\x14ConfirmWatchResponse\"i\n" +
+	"\x06KeyUse\x12\x15\n" +
+	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x13\n" +
+	"\x05at_ns\x18\x03 \x01(\x03R\x04atNs\x12\x1b\n" +
+	"\ttenant_id\x18\x04 \x01(\tR\btenantId\"C\n" +
+	"\x16ReportSightingsRequest\x12)\n" +
+	"\x04uses\x18\x01 \x03(\v2\x15.corvo.cell.v1.KeyUseR\x04uses\"\x19\n" +
+	"\x17ReportSightingsResponse\"\xb4\x01\n" +
+	"\x14ListSightingsRequest\x12J\n" +
+	"\acursors\x18\x01 \x03(\v20.corvo.cell.v1.ListSightingsRequest.CursorsEntryR\acursors\x12\x14\n" +
+	"\x05local\x18\x02 \x01(\bR\x05local\x1a:\n" +
+	"\fCursorsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"K\n" +
+	"\x15ListSightingsResponse\x122\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x1c.corvo.cell.v1.NodeSightingsR\x05nodes\"\x7f\n" +
+	"\rNodeSightings\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x16\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\x12)\n" +
+	"\x04uses\x18\x04 \x03(\v2\x15.corvo.cell.v1.KeyUseR\x04uses\"+\n" +
 	"\x13ListWatchersRequest\x12\x14\n" +
 	"\x05local\x18\x01 \x01(\bR\x05local\"\x88\x01\n" +
 	"\x14ListWatchersResponse\x122\n" +
@@ -4740,13 +5083,15 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x18GROUP_ACTION_ADD_LEARNER\x10\x01\x12\x18\n" +
 	"\x14GROUP_ACTION_PROMOTE\x10\x02\x12\x17\n" +
 	"\x13GROUP_ACTION_REMOVE\x10\x03\x12\x19\n" +
-	"\x15GROUP_ACTION_TRANSFER\x10\x042\xb9\v\n" +
+	"\x15GROUP_ACTION_TRANSFER\x10\x042\xfb\f\n" +
 	"\vCellService\x12D\n" +
 	"\x05Apply\x12\x1b.corvo.cell.v1.ApplyRequest\x1a\x1c.corvo.cell.v1.ApplyResponse\"\x00\x12M\n" +
 	"\bGetState\x12\x1e.corvo.cell.v1.GetStateRequest\x1a\x1f.corvo.cell.v1.GetStateResponse\"\x00\x12F\n" +
 	"\x05Watch\x12\x1b.corvo.cell.v1.WatchRequest\x1a\x1c.corvo.cell.v1.WatchResponse\"\x000\x01\x12M\n" +
 	"\bGetIndex\x12\x1e.corvo.cell.v1.GetIndexRequest\x1a\x1f.corvo.cell.v1.GetIndexResponse\"\x00\x12Y\n" +
-	"\fConfirmWatch\x12\".corvo.cell.v1.ConfirmWatchRequest\x1a#.corvo.cell.v1.ConfirmWatchResponse\"\x00\x12Y\n" +
+	"\fConfirmWatch\x12\".corvo.cell.v1.ConfirmWatchRequest\x1a#.corvo.cell.v1.ConfirmWatchResponse\"\x00\x12b\n" +
+	"\x0fReportSightings\x12%.corvo.cell.v1.ReportSightingsRequest\x1a&.corvo.cell.v1.ReportSightingsResponse\"\x00\x12\\\n" +
+	"\rListSightings\x12#.corvo.cell.v1.ListSightingsRequest\x1a$.corvo.cell.v1.ListSightingsResponse\"\x00\x12Y\n" +
 	"\fListWatchers\x12\".corvo.cell.v1.ListWatchersRequest\x1a#.corvo.cell.v1.ListWatchersResponse\"\x00\x12P\n" +
 	"\tListNodes\x12\x1f.corvo.cell.v1.ListNodesRequest\x1a .corvo.cell.v1.ListNodesResponse\"\x00\x12P\n" +
 	"\tAdmitNode\x12\x1f.corvo.cell.v1.AdmitNodeRequest\x1a .corvo.cell.v1.AdmitNodeResponse\"\x00\x12J\n" +
@@ -4779,7 +5124,7 @@ func file_corvo_cell_v1_cell_proto_rawDescGZIP() []byte {
 }
 
 var file_corvo_cell_v1_cell_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
+var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
 var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(GroupAction)(0),                   // 0: corvo.cell.v1.GroupAction
 	(*RepairGroupRequest)(nil),         // 1: corvo.cell.v1.RepairGroupRequest
@@ -4817,38 +5162,45 @@ var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(*GetIndexResponse)(nil),           // 33: corvo.cell.v1.GetIndexResponse
 	(*ConfirmWatchRequest)(nil),        // 34: corvo.cell.v1.ConfirmWatchRequest
 	(*ConfirmWatchResponse)(nil),       // 35: corvo.cell.v1.ConfirmWatchResponse
-	(*ListWatchersRequest)(nil),        // 36: corvo.cell.v1.ListWatchersRequest
-	(*ListWatchersResponse)(nil),       // 37: corvo.cell.v1.ListWatchersResponse
-	(*Watcher)(nil),                    // 38: corvo.cell.v1.Watcher
-	(*ListNodesRequest)(nil),           // 39: corvo.cell.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 40: corvo.cell.v1.ListNodesResponse
-	(*NodeStatus)(nil),                 // 41: corvo.cell.v1.NodeStatus
-	(*Scrub)(nil),                      // 42: corvo.cell.v1.Scrub
-	(*CellSecret)(nil),                 // 43: corvo.cell.v1.CellSecret
-	(*HealthCause)(nil),                // 44: corvo.cell.v1.HealthCause
-	(*GroupStatus)(nil),                // 45: corvo.cell.v1.GroupStatus
-	(*CompareDigestsRequest)(nil),      // 46: corvo.cell.v1.CompareDigestsRequest
-	(*CompareDigestsResponse)(nil),     // 47: corvo.cell.v1.CompareDigestsResponse
-	(*DigestAt)(nil),                   // 48: corvo.cell.v1.DigestAt
-	(*CopyGroupRequest)(nil),           // 49: corvo.cell.v1.CopyGroupRequest
-	(*CopyGroupResponse)(nil),          // 50: corvo.cell.v1.CopyGroupResponse
-	(*AdmitNodeRequest)(nil),           // 51: corvo.cell.v1.AdmitNodeRequest
-	(*AdmitNodeResponse)(nil),          // 52: corvo.cell.v1.AdmitNodeResponse
-	(*AddNodeRequest)(nil),             // 53: corvo.cell.v1.AddNodeRequest
-	(*AddNodeResponse)(nil),            // 54: corvo.cell.v1.AddNodeResponse
-	(*RemoveNodeRequest)(nil),          // 55: corvo.cell.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),         // 56: corvo.cell.v1.RemoveNodeResponse
-	(*TransferLeadershipRequest)(nil),  // 57: corvo.cell.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 58: corvo.cell.v1.TransferLeadershipResponse
-	(*GetNodeStatusRequest)(nil),       // 59: corvo.cell.v1.GetNodeStatusRequest
-	(*GetNodeStatusResponse)(nil),      // 60: corvo.cell.v1.GetNodeStatusResponse
-	(*RaiseVersionRequest)(nil),        // 61: corvo.cell.v1.RaiseVersionRequest
-	(*RaiseVersionResponse)(nil),       // 62: corvo.cell.v1.RaiseVersionResponse
-	(*ChangeGroupRequest)(nil),         // 63: corvo.cell.v1.ChangeGroupRequest
-	(*ChangeGroupResponse)(nil),        // 64: corvo.cell.v1.ChangeGroupResponse
-	(*ListAuditRequest)(nil),           // 65: corvo.cell.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),          // 66: corvo.cell.v1.ListAuditResponse
-	(*AuditEvent)(nil),                 // 67: corvo.cell.v1.AuditEvent
+	(*KeyUse)(nil),                     // 36: corvo.cell.v1.KeyUse
+	(*ReportSightingsRequest)(nil),     // 37: corvo.cell.v1.ReportSightingsRequest
+	(*ReportSightingsResponse)(nil),    // 38: corvo.cell.v1.ReportSightingsResponse
+	(*ListSightingsRequest)(nil),       // 39: corvo.cell.v1.ListSightingsRequest
+	(*ListSightingsResponse)(nil),      // 40: corvo.cell.v1.ListSightingsResponse
+	(*NodeSightings)(nil),              // 41: corvo.cell.v1.NodeSightings
+	(*ListWatchersRequest)(nil),        // 42: corvo.cell.v1.ListWatchersRequest
+	(*ListWatchersResponse)(nil),       // 43: corvo.cell.v1.ListWatchersResponse
+	(*Watcher)(nil),                    // 44: corvo.cell.v1.Watcher
+	(*ListNodesRequest)(nil),           // 45: corvo.cell.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 46: corvo.cell.v1.ListNodesResponse
+	(*NodeStatus)(nil),                 // 47: corvo.cell.v1.NodeStatus
+	(*Scrub)(nil),                      // 48: corvo.cell.v1.Scrub
+	(*CellSecret)(nil),                 // 49: corvo.cell.v1.CellSecret
+	(*HealthCause)(nil),                // 50: corvo.cell.v1.HealthCause
+	(*GroupStatus)(nil),                // 51: corvo.cell.v1.GroupStatus
+	(*CompareDigestsRequest)(nil),      // 52: corvo.cell.v1.CompareDigestsRequest
+	(*CompareDigestsResponse)(nil),     // 53: corvo.cell.v1.CompareDigestsResponse
+	(*DigestAt)(nil),                   // 54: corvo.cell.v1.DigestAt
+	(*CopyGroupRequest)(nil),           // 55: corvo.cell.v1.CopyGroupRequest
+	(*CopyGroupResponse)(nil),          // 56: corvo.cell.v1.CopyGroupResponse
+	(*AdmitNodeRequest)(nil),           // 57: corvo.cell.v1.AdmitNodeRequest
+	(*AdmitNodeResponse)(nil),          // 58: corvo.cell.v1.AdmitNodeResponse
+	(*AddNodeRequest)(nil),             // 59: corvo.cell.v1.AddNodeRequest
+	(*AddNodeResponse)(nil),            // 60: corvo.cell.v1.AddNodeResponse
+	(*RemoveNodeRequest)(nil),          // 61: corvo.cell.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),         // 62: corvo.cell.v1.RemoveNodeResponse
+	(*TransferLeadershipRequest)(nil),  // 63: corvo.cell.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 64: corvo.cell.v1.TransferLeadershipResponse
+	(*GetNodeStatusRequest)(nil),       // 65: corvo.cell.v1.GetNodeStatusRequest
+	(*GetNodeStatusResponse)(nil),      // 66: corvo.cell.v1.GetNodeStatusResponse
+	(*RaiseVersionRequest)(nil),        // 67: corvo.cell.v1.RaiseVersionRequest
+	(*RaiseVersionResponse)(nil),       // 68: corvo.cell.v1.RaiseVersionResponse
+	(*ChangeGroupRequest)(nil),         // 69: corvo.cell.v1.ChangeGroupRequest
+	(*ChangeGroupResponse)(nil),        // 70: corvo.cell.v1.ChangeGroupResponse
+	(*ListAuditRequest)(nil),           // 71: corvo.cell.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),          // 72: corvo.cell.v1.ListAuditResponse
+	(*AuditEvent)(nil),                 // 73: corvo.cell.v1.AuditEvent
+	nil,                                // 74: corvo.cell.v1.ListSightingsRequest.CursorsEntry
 }
 var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
 	15, // 0: corvo.cell.v1.DescribeResponse.node:type_name -> corvo.cell.v1.Node
@@ -4880,68 +5232,76 @@ var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
 	28, // 26: corvo.cell.v1.GetStateResponse.state:type_name -> corvo.cell.v1.State
 	28, // 27: corvo.cell.v1.WatchResponse.state:type_name -> corvo.cell.v1.State
 	19, // 28: corvo.cell.v1.WatchResponse.changes:type_name -> corvo.cell.v1.Change
-	38, // 29: corvo.cell.v1.ListWatchersResponse.watchers:type_name -> corvo.cell.v1.Watcher
-	41, // 30: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
-	15, // 31: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
-	45, // 32: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
-	44, // 33: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
-	43, // 34: corvo.cell.v1.NodeStatus.secrets:type_name -> corvo.cell.v1.CellSecret
-	42, // 35: corvo.cell.v1.NodeStatus.scrub:type_name -> corvo.cell.v1.Scrub
-	48, // 36: corvo.cell.v1.CompareDigestsRequest.digests:type_name -> corvo.cell.v1.DigestAt
-	48, // 37: corvo.cell.v1.CompareDigestsResponse.digests:type_name -> corvo.cell.v1.DigestAt
-	15, // 38: corvo.cell.v1.AdmitNodeRequest.node:type_name -> corvo.cell.v1.Node
-	15, // 39: corvo.cell.v1.AdmitNodeResponse.nodes:type_name -> corvo.cell.v1.Node
-	15, // 40: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
-	41, // 41: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
-	0,  // 42: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
-	67, // 43: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
-	25, // 44: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
-	27, // 45: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
-	30, // 46: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
-	32, // 47: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
-	34, // 48: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
-	36, // 49: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
-	39, // 50: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
-	51, // 51: corvo.cell.v1.CellService.AdmitNode:input_type -> corvo.cell.v1.AdmitNodeRequest
-	53, // 52: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
-	55, // 53: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
-	57, // 54: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
-	59, // 55: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
-	61, // 56: corvo.cell.v1.CellService.RaiseVersion:input_type -> corvo.cell.v1.RaiseVersionRequest
-	63, // 57: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
-	65, // 58: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
-	46, // 59: corvo.cell.v1.CellService.CompareDigests:input_type -> corvo.cell.v1.CompareDigestsRequest
-	49, // 60: corvo.cell.v1.CellService.CopyGroup:input_type -> corvo.cell.v1.CopyGroupRequest
-	3,  // 61: corvo.cell.v1.FormationService.Describe:input_type -> corvo.cell.v1.DescribeRequest
-	5,  // 62: corvo.cell.v1.FormationService.Prepare:input_type -> corvo.cell.v1.PrepareRequest
-	7,  // 63: corvo.cell.v1.FormationService.Begin:input_type -> corvo.cell.v1.BeginRequest
-	1,  // 64: corvo.cell.v1.FormationService.RepairGroup:input_type -> corvo.cell.v1.RepairGroupRequest
-	26, // 65: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
-	29, // 66: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
-	31, // 67: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
-	33, // 68: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
-	35, // 69: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
-	37, // 70: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
-	40, // 71: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
-	52, // 72: corvo.cell.v1.CellService.AdmitNode:output_type -> corvo.cell.v1.AdmitNodeResponse
-	54, // 73: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
-	56, // 74: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
-	58, // 75: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
-	60, // 76: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
-	62, // 77: corvo.cell.v1.CellService.RaiseVersion:output_type -> corvo.cell.v1.RaiseVersionResponse
-	64, // 78: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
-	66, // 79: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
-	47, // 80: corvo.cell.v1.CellService.CompareDigests:output_type -> corvo.cell.v1.CompareDigestsResponse
-	50, // 81: corvo.cell.v1.CellService.CopyGroup:output_type -> corvo.cell.v1.CopyGroupResponse
-	4,  // 82: corvo.cell.v1.FormationService.Describe:output_type -> corvo.cell.v1.DescribeResponse
-	6,  // 83: corvo.cell.v1.FormationService.Prepare:output_type -> corvo.cell.v1.PrepareResponse
-	8,  // 84: corvo.cell.v1.FormationService.Begin:output_type -> corvo.cell.v1.BeginResponse
-	2,  // 85: corvo.cell.v1.FormationService.RepairGroup:output_type -> corvo.cell.v1.RepairGroupResponse
-	65, // [65:86] is the sub-list for method output_type
-	44, // [44:65] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	36, // 29: corvo.cell.v1.ReportSightingsRequest.uses:type_name -> corvo.cell.v1.KeyUse
+	74, // 30: corvo.cell.v1.ListSightingsRequest.cursors:type_name -> corvo.cell.v1.ListSightingsRequest.CursorsEntry
+	41, // 31: corvo.cell.v1.ListSightingsResponse.nodes:type_name -> corvo.cell.v1.NodeSightings
+	36, // 32: corvo.cell.v1.NodeSightings.uses:type_name -> corvo.cell.v1.KeyUse
+	44, // 33: corvo.cell.v1.ListWatchersResponse.watchers:type_name -> corvo.cell.v1.Watcher
+	47, // 34: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
+	15, // 35: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
+	51, // 36: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
+	50, // 37: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
+	49, // 38: corvo.cell.v1.NodeStatus.secrets:type_name -> corvo.cell.v1.CellSecret
+	48, // 39: corvo.cell.v1.NodeStatus.scrub:type_name -> corvo.cell.v1.Scrub
+	54, // 40: corvo.cell.v1.CompareDigestsRequest.digests:type_name -> corvo.cell.v1.DigestAt
+	54, // 41: corvo.cell.v1.CompareDigestsResponse.digests:type_name -> corvo.cell.v1.DigestAt
+	15, // 42: corvo.cell.v1.AdmitNodeRequest.node:type_name -> corvo.cell.v1.Node
+	15, // 43: corvo.cell.v1.AdmitNodeResponse.nodes:type_name -> corvo.cell.v1.Node
+	15, // 44: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
+	47, // 45: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
+	0,  // 46: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
+	73, // 47: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
+	25, // 48: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
+	27, // 49: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
+	30, // 50: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
+	32, // 51: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
+	34, // 52: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
+	37, // 53: corvo.cell.v1.CellService.ReportSightings:input_type -> corvo.cell.v1.ReportSightingsRequest
+	39, // 54: corvo.cell.v1.CellService.ListSightings:input_type -> corvo.cell.v1.ListSightingsRequest
+	42, // 55: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
+	45, // 56: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
+	57, // 57: corvo.cell.v1.CellService.AdmitNode:input_type -> corvo.cell.v1.AdmitNodeRequest
+	59, // 58: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
+	61, // 59: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
+	63, // 60: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
+	65, // 61: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
+	67, // 62: corvo.cell.v1.CellService.RaiseVersion:input_type -> corvo.cell.v1.RaiseVersionRequest
+	69, // 63: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
+	71, // 64: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
+	52, // 65: corvo.cell.v1.CellService.CompareDigests:input_type -> corvo.cell.v1.CompareDigestsRequest
+	55, // 66: corvo.cell.v1.CellService.CopyGroup:input_type -> corvo.cell.v1.CopyGroupRequest
+	3,  // 67: corvo.cell.v1.FormationService.Describe:input_type -> corvo.cell.v1.DescribeRequest
+	5,  // 68: corvo.cell.v1.FormationService.Prepare:input_type -> corvo.cell.v1.PrepareRequest
+	7,  // 69: corvo.cell.v1.FormationService.Begin:input_type -> corvo.cell.v1.BeginRequest
+	1,  // 70: corvo.cell.v1.FormationService.RepairGroup:input_type -> corvo.cell.v1.RepairGroupRequest
+	26, // 71: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
+	29, // 72: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
+	31, // 73: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
+	33, // 74: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
+	35, // 75: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
+	38, // 76: corvo.cell.v1.CellService.ReportSightings:output_type -> corvo.cell.v1.ReportSightingsResponse
+	40, // 77: corvo.cell.v1.CellService.ListSightings:output_type -> corvo.cell.v1.ListSightingsResponse
+	43, // 78: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
+	46, // 79: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
+	58, // 80: corvo.cell.v1.CellService.AdmitNode:output_type -> corvo.cell.v1.AdmitNodeResponse
+	60, // 81: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
+	62, // 82: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
+	64, // 83: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
+	66, // 84: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
+	68, // 85: corvo.cell.v1.CellService.RaiseVersion:output_type -> corvo.cell.v1.RaiseVersionResponse
+	70, // 86: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
+	72, // 87: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
+	53, // 88: corvo.cell.v1.CellService.CompareDigests:output_type -> corvo.cell.v1.CompareDigestsResponse
+	56, // 89: corvo.cell.v1.CellService.CopyGroup:output_type -> corvo.cell.v1.CopyGroupResponse
+	4,  // 90: corvo.cell.v1.FormationService.Describe:output_type -> corvo.cell.v1.DescribeResponse
+	6,  // 91: corvo.cell.v1.FormationService.Prepare:output_type -> corvo.cell.v1.PrepareResponse
+	8,  // 92: corvo.cell.v1.FormationService.Begin:output_type -> corvo.cell.v1.BeginResponse
+	2,  // 93: corvo.cell.v1.FormationService.RepairGroup:output_type -> corvo.cell.v1.RepairGroupResponse
+	71, // [71:94] is the sub-list for method output_type
+	48, // [48:71] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cell_v1_cell_proto_init() }
@@ -4968,7 +5328,7 @@ func file_corvo_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cell_v1_cell_proto_rawDesc), len(file_corvo_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   67,
+			NumMessages:   74,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -51,6 +51,12 @@ const (
 	// CellServiceConfirmWatchProcedure is the fully-qualified name of the CellService's ConfirmWatch
 	// RPC.
 	CellServiceConfirmWatchProcedure = "/corvo.cell.v1.CellService/ConfirmWatch"
+	// CellServiceReportSightingsProcedure is the fully-qualified name of the CellService's
+	// ReportSightings RPC.
+	CellServiceReportSightingsProcedure = "/corvo.cell.v1.CellService/ReportSightings"
+	// CellServiceListSightingsProcedure is the fully-qualified name of the CellService's ListSightings
+	// RPC.
+	CellServiceListSightingsProcedure = "/corvo.cell.v1.CellService/ListSightings"
 	// CellServiceListWatchersProcedure is the fully-qualified name of the CellService's ListWatchers
 	// RPC.
 	CellServiceListWatchersProcedure = "/corvo.cell.v1.CellService/ListWatchers"
@@ -106,6 +112,10 @@ type CellServiceClient interface {
 	// ConfirmWatch tells the watched node up to which index a proxy has applied the
 	// changes it was sent. A proxy repeats it with every heartbeat.
 	ConfirmWatch(context.Context, *connect.Request[v1.ConfirmWatchRequest]) (*connect.Response[v1.ConfirmWatchResponse], error)
+	// ReportSightings tells the called node what a proxy has seen of keys. It may be repeated.
+	ReportSightings(context.Context, *connect.Request[v1.ReportSightingsRequest]) (*connect.Response[v1.ReportSightingsResponse], error)
+	// ListSightings returns what the nodes were told, after a cursor of each.
+	ListSightings(context.Context, *connect.Request[v1.ListSightingsRequest]) (*connect.Response[v1.ListSightingsResponse], error)
 	// ListWatchers lists the watching proxies and what they have confirmed.
 	ListWatchers(context.Context, *connect.Request[v1.ListWatchersRequest]) (*connect.Response[v1.ListWatchersResponse], error)
 	// ListNodes lists the nodes of the cell with the status of their raft groups.
@@ -176,6 +186,18 @@ func NewCellServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			httpClient,
 			baseURL+CellServiceConfirmWatchProcedure,
 			connect.WithSchema(cellServiceMethods.ByName("ConfirmWatch")),
+			connect.WithClientOptions(opts...),
+		),
+		reportSightings: connect.NewClient[v1.ReportSightingsRequest, v1.ReportSightingsResponse](
+			httpClient,
+			baseURL+CellServiceReportSightingsProcedure,
+			connect.WithSchema(cellServiceMethods.ByName("ReportSightings")),
+			connect.WithClientOptions(opts...),
+		),
+		listSightings: connect.NewClient[v1.ListSightingsRequest, v1.ListSightingsResponse](
+			httpClient,
+			baseURL+CellServiceListSightingsProcedure,
+			connect.WithSchema(cellServiceMethods.ByName("ListSightings")),
 			connect.WithClientOptions(opts...),
 		),
 		listWatchers: connect.NewClient[v1.ListWatchersRequest, v1.ListWatchersResponse](
@@ -260,6 +282,8 @@ type cellServiceClient struct {
 	watch              *connect.Client[v1.WatchRequest, v1.WatchResponse]
 	getIndex           *connect.Client[v1.GetIndexRequest, v1.GetIndexResponse]
 	confirmWatch       *connect.Client[v1.ConfirmWatchRequest, v1.ConfirmWatchResponse]
+	reportSightings    *connect.Client[v1.ReportSightingsRequest, v1.ReportSightingsResponse]
+	listSightings      *connect.Client[v1.ListSightingsRequest, v1.ListSightingsResponse]
 	listWatchers       *connect.Client[v1.ListWatchersRequest, v1.ListWatchersResponse]
 	listNodes          *connect.Client[v1.ListNodesRequest, v1.ListNodesResponse]
 	admitNode          *connect.Client[v1.AdmitNodeRequest, v1.AdmitNodeResponse]
@@ -297,6 +321,16 @@ func (c *cellServiceClient) GetIndex(ctx context.Context, req *connect.Request[v
 // ConfirmWatch calls corvo.cell.v1.CellService.ConfirmWatch.
 func (c *cellServiceClient) ConfirmWatch(ctx context.Context, req *connect.Request[v1.ConfirmWatchRequest]) (*connect.Response[v1.ConfirmWatchResponse], error) {
 	return c.confirmWatch.CallUnary(ctx, req)
+}
+
+// ReportSightings calls corvo.cell.v1.CellService.ReportSightings.
+func (c *cellServiceClient) ReportSightings(ctx context.Context, req *connect.Request[v1.ReportSightingsRequest]) (*connect.Response[v1.ReportSightingsResponse], error) {
+	return c.reportSightings.CallUnary(ctx, req)
+}
+
+// ListSightings calls corvo.cell.v1.CellService.ListSightings.
+func (c *cellServiceClient) ListSightings(ctx context.Context, req *connect.Request[v1.ListSightingsRequest]) (*connect.Response[v1.ListSightingsResponse], error) {
+	return c.listSightings.CallUnary(ctx, req)
 }
 
 // ListWatchers calls corvo.cell.v1.CellService.ListWatchers.
@@ -372,6 +406,10 @@ type CellServiceHandler interface {
 	// ConfirmWatch tells the watched node up to which index a proxy has applied the
 	// changes it was sent. A proxy repeats it with every heartbeat.
 	ConfirmWatch(context.Context, *connect.Request[v1.ConfirmWatchRequest]) (*connect.Response[v1.ConfirmWatchResponse], error)
+	// ReportSightings tells the called node what a proxy has seen of keys. It may be repeated.
+	ReportSightings(context.Context, *connect.Request[v1.ReportSightingsRequest]) (*connect.Response[v1.ReportSightingsResponse], error)
+	// ListSightings returns what the nodes were told, after a cursor of each.
+	ListSightings(context.Context, *connect.Request[v1.ListSightingsRequest]) (*connect.Response[v1.ListSightingsResponse], error)
 	// ListWatchers lists the watching proxies and what they have confirmed.
 	ListWatchers(context.Context, *connect.Request[v1.ListWatchersRequest]) (*connect.Response[v1.ListWatchersResponse], error)
 	// ListNodes lists the nodes of the cell with the status of their raft groups.
@@ -438,6 +476,18 @@ func NewCellServiceHandler(svc CellServiceHandler, opts ...connect.HandlerOption
 		CellServiceConfirmWatchProcedure,
 		svc.ConfirmWatch,
 		connect.WithSchema(cellServiceMethods.ByName("ConfirmWatch")),
+		connect.WithHandlerOptions(opts...),
+	)
+	cellServiceReportSightingsHandler := connect.NewUnaryHandler(
+		CellServiceReportSightingsProcedure,
+		svc.ReportSightings,
+		connect.WithSchema(cellServiceMethods.ByName("ReportSightings")),
+		connect.WithHandlerOptions(opts...),
+	)
+	cellServiceListSightingsHandler := connect.NewUnaryHandler(
+		CellServiceListSightingsProcedure,
+		svc.ListSightings,
+		connect.WithSchema(cellServiceMethods.ByName("ListSightings")),
 		connect.WithHandlerOptions(opts...),
 	)
 	cellServiceListWatchersHandler := connect.NewUnaryHandler(
@@ -524,6 +574,10 @@ func NewCellServiceHandler(svc CellServiceHandler, opts ...connect.HandlerOption
 			cellServiceGetIndexHandler.ServeHTTP(w, r)
 		case CellServiceConfirmWatchProcedure:
 			cellServiceConfirmWatchHandler.ServeHTTP(w, r)
+		case CellServiceReportSightingsProcedure:
+			cellServiceReportSightingsHandler.ServeHTTP(w, r)
+		case CellServiceListSightingsProcedure:
+			cellServiceListSightingsHandler.ServeHTTP(w, r)
 		case CellServiceListWatchersProcedure:
 			cellServiceListWatchersHandler.ServeHTTP(w, r)
 		case CellServiceListNodesProcedure:
@@ -575,6 +629,14 @@ func (UnimplementedCellServiceHandler) GetIndex(context.Context, *connect.Reques
 
 func (UnimplementedCellServiceHandler) ConfirmWatch(context.Context, *connect.Request[v1.ConfirmWatchRequest]) (*connect.Response[v1.ConfirmWatchResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.ConfirmWatch is not implemented"))
+}
+
+func (UnimplementedCellServiceHandler) ReportSightings(context.Context, *connect.Request[v1.ReportSightingsRequest]) (*connect.Response[v1.ReportSightingsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.ReportSightings is not implemented"))
+}
+
+func (UnimplementedCellServiceHandler) ListSightings(context.Context, *connect.Request[v1.ListSightingsRequest]) (*connect.Response[v1.ListSightingsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.ListSightings is not implemented"))
 }
 
 func (UnimplementedCellServiceHandler) ListWatchers(context.Context, *connect.Request[v1.ListWatchersRequest]) (*connect.Response[v1.ListWatchersResponse], error) {
