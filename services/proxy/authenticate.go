@@ -39,6 +39,7 @@ type caller struct {
 	tenant    *cellv1.Tenant
 	namespace *cellv1.Namespace
 	digest    [sha256.Size]byte // Of a key.
+	use       *use              // Of a key's secret.
 	notAfter  time.Time
 	// checked is the last snapshot that allowed this. Calls guards it once the
 	// request is under way.
@@ -83,6 +84,9 @@ func (p *Proxy) authenticate(r *http.Request, addr address) (caller, *refusal) {
 	}
 	if ref != nil && ref.ofTime && p.time != nil && !p.time.Known() {
 		return caller{}, refuseClock
+	}
+	if ref == nil {
+		p.uses.note(c.use, p.now())
 	}
 	return c, ref
 }
@@ -145,13 +149,11 @@ func (s *snapshot) lookup(cred shown, now time.Time) (caller, *keyRecord, *tenan
 		rec = unknownKey
 	}
 	digest := cred.key.Digest()
-	match, ends := 0, time.Time{}
+	match, which := 0, 0
 	for i := range rec.digests {
 		same := subtle.ConstantTimeCompare(rec.digests[i][:], digest[:])
 		match |= same
-		if same == 1 {
-			ends = rec.ends[i]
-		}
+		which = subtle.ConstantTimeSelect(same, i, which)
 	}
 	tenant, _ := s.tenants.get(rec.proto.GetTenantId())
 	if match != 1 || !known {
@@ -170,12 +172,12 @@ func (s *snapshot) lookup(cred shown, now time.Time) (caller, *keyRecord, *tenan
 	if !rec.notAfter.IsZero() && !now.Before(rec.notAfter) {
 		return caller{}, nil, nil, refuseExpired
 	}
-	if !ends.IsZero() && !now.Before(ends) {
+	if ends := rec.ends[which]; !ends.IsZero() && !now.Before(ends) {
 		return caller{}, nil, nil, refuseBadKey // It was replaced by another secret.
 	}
 	return caller{
 		key: rec.proto, principal: rec.proto.GetId(), owner: rec.proto.GetPrincipalId(), from: from,
-		tenant: tenant.proto, digest: digest, notAfter: rec.until(digest), checked: s,
+		tenant: tenant.proto, digest: digest, use: &rec.uses[which], notAfter: rec.until(digest), checked: s,
 	}, rec, tenant, nil
 }
 

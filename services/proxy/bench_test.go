@@ -30,7 +30,7 @@ func benchProxy(b *testing.B, keys int) (*Proxy, []apikey.Key) {
 		}
 		state.Keys = append(state.Keys, &cellv1.Key{Id: k.ID(), TenantId: tenant, Digests: [][]byte{d[:]}, Grants: granted("worker")})
 	}
-	p := &Proxy{view: newView(), now: time.Now, crossOrigin: http.NewCrossOriginProtection(), domain: testDomain}
+	p := &Proxy{view: newView(), uses: newUses(), now: time.Now, crossOrigin: http.NewCrossOriginProtection(), domain: testDomain}
 	p.view.publish(snapshotOf(state))
 	p.view.confirm(time.Now())
 	return p, all
@@ -55,9 +55,11 @@ func BenchmarkAuthenticate(b *testing.B) {
 				if ref != nil {
 					b.Fatal(ref.message)
 				}
-				if _, ref = p.view.current().judge(cred, addr, nil, p.now()); (ref == nil) != (name == "known") {
+				c, ref := p.view.current().judge(cred, addr, nil, p.now())
+				if (ref == nil) != (name == "known") {
 					b.Fatal(ref)
 				}
+				p.uses.note(c.use, p.now())
 			}
 		})
 	}

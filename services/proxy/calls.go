@@ -147,6 +147,17 @@ func (s *calls) recheck(before, snap *snapshot, what touched, now time.Time) {
 	}
 }
 
+// inUse notes the use of the keys of all calls under way: a stream may last for months.
+func (s *calls) inUse(u *uses, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.open {
+		if c.caller != nil {
+			u.note(c.caller.use, now)
+		}
+	}
+}
+
 // whyNot is why a caller that was let in is not any more.
 func (c *caller) whyNot(now time.Time) *refusal {
 	switch {

@@ -116,6 +116,7 @@ type Proxy struct {
 	files       *stateFiles
 	nodes       *nodes
 	calls       *calls
+	uses        *uses
 	connections *connections.Bound
 	transport   forward.Lanes
 	cellClient  *http.Client
@@ -170,7 +171,7 @@ func New(opts Options) (*Proxy, error) {
 	}
 	cell := &http.Client{Transport: &signing{transport, signer, "proxy-" + opts.Name, opts.Now}}
 	p := &Proxy{
-		id: newProxyID(opts.Name), applied: newProgress(),
+		id: newProxyID(opts.Name), applied: newProgress(), uses: newUses(),
 		domain: strings.ToLower(opts.Domain), clients: opts.Proxies, log: opts.Logger, now: opts.Now, time: at, limits: opts.Limits,
 		signer: signer, view: newView(), files: files, transport: transport,
 		nodes:       newNodes(transport, cell, seeds, opts.Logger, opts.Now),
@@ -275,6 +276,7 @@ func (p *Proxy) start(prover *cellclock.Prover) error {
 	p.loops.Go(func() { p.keep(ctx) })
 	p.loops.Go(func() { p.sweep(ctx) })
 	p.loops.Go(func() { p.lagChecks.run(ctx) })
+	p.loops.Go(func() { p.tellUses(ctx) })
 	p.askForTime(ctx, prover)
 	return nil
 }

@@ -116,20 +116,23 @@ func (s *cellState) since(index uint64) ([]*cellv1.WatchResponse, <-chan struct{
 type upstream struct {
 	cellv1connect.UnimplementedCellServiceHandler
 	corvov1connect.UnimplementedWorkerServiceHandler
-	t       testing.TB
-	id      string
-	url     string
-	state   *cellState
-	signer  *identity.Signer
-	wrong   atomic.Int64 // Requests of tenants that were for another cell.
-	server  *http.Server
-	served  atomic.Int64 // Requests of tenants.
-	streams atomic.Int64 // Open worker streams.
-	ready   atomic.Bool
-	leads   atomic.Bool // Shard 2.
-	stopped atomic.Bool
-	handle  atomic.Pointer[http.HandlerFunc] // Replaces the mirror.
-	faults  *faulttest.Peer                  // Before the mirror.
+	t      testing.TB
+	id     string
+	url    string
+	state  *cellState
+	signer *identity.Signer
+	wrong  atomic.Int64 // Requests of tenants that were for another cell.
+	// uses are what proxies told of keys, unless the node is forgetful. Guarded by the state's mu.
+	uses      []*cellv1.KeyUse
+	forgetful bool
+	server    *http.Server
+	served    atomic.Int64 // Requests of tenants.
+	streams   atomic.Int64 // Open worker streams.
+	ready     atomic.Bool
+	leads     atomic.Bool // Shard 2.
+	stopped   atomic.Bool
+	handle    atomic.Pointer[http.HandlerFunc] // Replaces the mirror.
+	faults    *faulttest.Peer                  // Before the mirror.
 }
 
 func startUpstream(t testing.TB, id string, state *cellState) *upstream {
@@ -296,6 +299,17 @@ func (u *upstream) GetState(context.Context, *connect.Request[cellv1.GetStateReq
 	u.state.mu.Lock()
 	defer u.state.mu.Unlock()
 	return connect.NewResponse(&cellv1.GetStateResponse{State: u.state.whole()}), nil
+}
+
+// ReportSightings implements CellServiceHandler.
+func (u *upstream) ReportSightings(_ context.Context, req *connect.Request[cellv1.ReportSightingsRequest]) (*connect.Response[cellv1.ReportSightingsResponse], error) {
+	u.state.mu.Lock()
+	defer u.state.mu.Unlock()
+	if u.forgetful {
+		return nil, connect.NewError(connect.CodeUnavailable, errors.New("not now"))
+	}
+	u.uses = append(u.uses, req.Msg.GetUses()...)
+	return connect.NewResponse(&cellv1.ReportSightingsResponse{}), nil
 }
 
 // ConfirmWatch implements CellServiceHandler.

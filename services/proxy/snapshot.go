@@ -44,6 +44,8 @@ type keyRecord struct {
 	first []string // See celladmin.FirstNamespaces.
 	// networks are those from which the key counts.
 	networks clientnet.Networks
+	// uses are of each digest.
+	uses [digestsMax]use
 }
 
 // here is what the key may do in a namespace.
@@ -86,6 +88,7 @@ func newKeyRecord(k *cellv1.Key) *keyRecord {
 			continue
 		}
 		copy(rec.digests[n][:], d)
+		rec.uses[n].keyID, rec.uses[n].digest = k.GetId(), d
 		if ends := k.GetDigestEndsNs(); i < len(ends) && ends[i] != 0 {
 			rec.ends[n] = time.Unix(0, ends[i])
 		}
