@@ -119,10 +119,15 @@ type reviewer struct {
 	names    *Namer
 	// groups are those of the users whom the next reviews are about.
 	groups map[string][]store.Group
+	// keysUsed is when the latest key of each of them, or of those service accounts, was used.
+	keysUsed map[string]time.Time
 }
 
 func (v *reviewer) read(ctx context.Context, owners []string) (err error) {
 	if v.groups, err = v.tx.GroupsOf(ctx, v.tenantID, owners...); err != nil {
+		return err
+	}
+	if v.keysUsed, err = v.tx.KeysLastUsed(ctx, v.tenantID, owners...); err != nil {
 		return err
 	}
 	return v.names.read(ctx, owners)
@@ -138,6 +143,9 @@ func (v *reviewer) review(ctx context.Context, id, name string, made, seen time.
 		seen, err = v.account(ctx, out, id)
 	default:
 		err = v.user(ctx, out, id)
+		if used := v.keysUsed[id]; used.After(seen) {
+			seen = used
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -171,15 +179,7 @@ func (v *reviewer) account(ctx context.Context, out *cloudv1.ReviewedPrincipal, 
 	if out.Roles, err = v.roles(ctx, id); err != nil {
 		return seen, err
 	}
-	keys := store.All(func(p store.Page) ([]store.Key, error) { return v.tx.ListKeysOf(ctx, v.tenantID, id, p) }, func(k store.Key) string { return k.ID })
-	for k, err := range keys {
-		if err != nil {
-			return seen, err
-		}
-		if k.LastUsedAt.After(seen) {
-			seen = k.LastUsedAt
-		}
-	}
+	seen = v.keysUsed[id]
 	// Temporary keys are gone soon; their trusts stay.
 	trusts, err := v.tx.ListTrusts(ctx, v.tenantID, id, store.Page{})
 	for _, t := range trusts {

@@ -35,7 +35,8 @@ type fakeCell struct {
 	replaced []string
 	applied  int
 	acts     map[uint32][]*cellv1.AuditEvent
-	kept     map[uint32]uint64 // Up to where acts are known to be stored elsewhere.
+	nodes    []*cellv1.NodeSightings // Told to who has none of their cursors.
+	kept     map[uint32]uint64       // Up to where acts are known to be stored elsewhere.
 	// proxyAt is the index that the one proxy has confirmed; behind says that it does
 	// not follow by itself.
 	proxyAt uint64
@@ -199,6 +200,19 @@ func (f *fakeCell) GetIndex(context.Context, *connect.Request[cellv1.GetIndexReq
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return connect.NewResponse(&cellv1.GetIndexResponse{Index: f.state.GetIndex(), Incarnation: f.incarnation, Generation: f.highest, CellId: f.id, ReplacedCells: f.replaced}), nil
+}
+
+func (f *fakeCell) ListSightings(_ context.Context, r *connect.Request[cellv1.ListSightingsRequest]) (*connect.Response[cellv1.ListSightingsResponse], error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	res := &cellv1.ListSightingsResponse{}
+	for _, n := range f.nodes {
+		if r.Msg.GetCursors()[n.GetNodeId()] == n.GetCursor() {
+			n = &cellv1.NodeSightings{NodeId: n.GetNodeId(), Cursor: n.GetCursor()}
+		}
+		res.Nodes = append(res.Nodes, n)
+	}
+	return connect.NewResponse(res), nil
 }
 
 func (f *fakeCell) ListAudit(_ context.Context, r *connect.Request[cellv1.ListAuditRequest]) (*connect.Response[cellv1.ListAuditResponse], error) {

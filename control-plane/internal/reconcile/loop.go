@@ -32,6 +32,8 @@ type Cell interface {
 	// Audit lists the administrative acts on a shard's queues and jobs after a
 	// number.
 	Audit(ctx context.Context, shard uint32, after uint64) ([]*cellv1.AuditEvent, error)
+	// Sightings is what proxies told the nodes that answer, after a cursor of each.
+	Sightings(ctx context.Context, cursors map[string]string) ([]*cellv1.NodeSightings, error)
 }
 
 // SendMail sends the email of an outbox row.
@@ -69,6 +71,8 @@ type Options struct {
 	Scan, Compare time.Duration
 	// Acts is how often administrative acts are fetched from cells.
 	Acts time.Duration
+	// Sightings is how often the cells are asked which keys are in use.
+	Sightings time.Duration
 	// Guard is how long a cell's answer counts that this database is not an older copy.
 	Guard time.Duration
 	// BackoffMin doubles with every failure up to BackoffMax.
@@ -84,6 +88,7 @@ func (o *Options) fill() {
 	o.Scan = cmp.Or(o.Scan, time.Minute)
 	o.Compare = cmp.Or(o.Compare, 10*time.Minute)
 	o.Acts = cmp.Or(o.Acts, 2*time.Second)
+	o.Sightings = cmp.Or(o.Sightings, 10*time.Second)
 	o.AuditRetention = cmp.Or(o.AuditRetention, audit.RetentionDefault)
 	o.BackoffMin = cmp.Or(o.BackoffMin, 200*time.Millisecond)
 	o.BackoffMax = cmp.Or(o.BackoffMax, 15*time.Second)
@@ -188,6 +193,7 @@ func (l *Loop) Run(ctx context.Context) {
 	parts.Go(func() { l.every(ctx, l.o.Compare, l.compareCells) })
 	parts.Go(func() { l.every(ctx, l.o.Guard, l.guardAll) })
 	parts.Go(func() { l.every(ctx, l.o.Acts, l.takeActs) })
+	parts.Go(func() { l.every(ctx, l.o.Sightings, newSighter(l).take) })
 	parts.Go(func() { l.every(ctx, l.o.Scan, l.sweep) })
 	parts.Go(func() { l.every(ctx, l.o.Scan, l.tendAudit) })
 	parts.Go(func() { l.every(ctx, min(l.o.Scan, healthEvery), l.takeHealth) })

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -93,6 +94,9 @@ func (g *gate) byKey(ctx context.Context, text string, bare access.Caller) (acce
 	if !clientnet.NetworksOf(k.CIDRs).Has(bare.Peer) {
 		return access.Caller{}, errWrongNetwork
 	}
+	if err := g.noteUse(ctx, k, key); err != nil {
+		return access.Caller{}, err
+	}
 	return g.asKey(ctx, k, t, bare)
 }
 
@@ -107,14 +111,29 @@ func opensAPI(kind cloudv1.KeyKind, written apikey.Kind) bool {
 // fsync per request.
 const usedEvery = 5 * time.Minute
 
+// noteUse writes that a secret of a key was used, if that isn't known.
+func (g *gate) noteUse(ctx context.Context, k store.Key, shown apikey.Key) error {
+	digest, now, last := shown.Digest(), g.Now(), k.LastUsedAt
+	if len(k.Versions) > 1 && now.Sub(last) < usedEvery { // Perhaps the other one was.
+		uses, err := store.Get(ctx, g.Store.ReadService, func(tx *store.Tx) (map[store.KeyUse]time.Time, error) {
+			return tx.KeyUses(ctx, k.TenantID, k.ID, k.ID)
+		})
+		if err != nil {
+			return fmt.Errorf("read when a key was used: %w", err)
+		}
+		last = uses[store.KeyUse{KeyID: k.ID, Digest: hex.EncodeToString(digest[:])}]
+	}
+	if now.Sub(last) < usedEvery {
+		return nil
+	}
+	if err := g.Store.Tenant(ctx, k.TenantID, func(tx *store.Tx) error { return tx.TouchKey(ctx, k.TenantID, k.ID, digest[:], now) }); err != nil {
+		return fmt.Errorf("note that a key is used: %w", err)
+	}
+	return nil
+}
+
 // asKey is a caller with the rights of a key.
 func (g *gate) asKey(ctx context.Context, k store.Key, t store.Tenant, bare access.Caller) (access.Caller, error) {
-	now := g.Now()
-	if now.Sub(k.LastUsedAt) >= usedEvery {
-		if err := g.Store.Tenant(ctx, t.ID, func(tx *store.Tx) error { return tx.TouchKey(ctx, t.ID, k.ID, now) }); err != nil {
-			return access.Caller{}, fmt.Errorf("note that a key is used: %w", err)
-		}
-	}
 	err := g.Store.ReadTenant(ctx, t.ID, func(tx *store.Tx) (err error) {
 		if bare.Rights, err = rights.OfKey(ctx, tx, k); err != nil {
 			return err

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/hex"
 	"time"
 )
 
@@ -68,10 +69,58 @@ func (t *Tx) CountKeysOf(ctx context.Context, tenantID, ownerID string) (int, er
 	return t.of(tenantID).count(ctx, "count keys of an owner", "SELECT COUNT(*) FROM api_keys WHERE tenant_id = ? AND owner_id = ? AND revoked_at = 0 AND "+lasting, tenantID, ownerID)
 }
 
-// TouchKey records when a key was last used; it is no change of the record that people made.
-func (t *Tx) TouchKey(ctx context.Context, tenantID, id string, at time.Time) error {
-	_, err := t.of(tenantID).exec(ctx, "touch key", "UPDATE api_keys SET last_used_at = ? WHERE tenant_id = ? AND id = ? AND last_used_at < ?", at, tenantID, id, at)
+// TouchKey records when a secret of a key was last used; an earlier use than is known changes
+// nothing. It is no change of the record that people made.
+func (t *Tx) TouchKey(ctx context.Context, tenantID, id string, digest []byte, at time.Time) error {
+	_, err := t.of(tenantID).exec(ctx, "note the use of a secret",
+		`INSERT INTO key_uses (tenant_id, key_id, digest, last_used_at) SELECT tenant_id, id, ?, ? FROM api_keys WHERE tenant_id = ? AND id = ?
+		 ON CONFLICT (tenant_id, key_id, digest) DO UPDATE SET last_used_at = excluded.last_used_at WHERE key_uses.last_used_at < excluded.last_used_at`,
+		hex.EncodeToString(digest), at, tenantID, id)
+	if err != nil {
+		return err
+	}
+	_, err = t.of(tenantID).exec(ctx, "touch key", "UPDATE api_keys SET last_used_at = ? WHERE tenant_id = ? AND id = ? AND last_used_at < ?", at, tenantID, id, at)
 	return err
+}
+
+// KeyUse names a secret of a key.
+type KeyUse struct {
+	KeyID  string
+	Digest string // Hex.
+}
+
+// KeyUses is when each secret of the keys from one id to another was last used.
+func (t *Tx) KeyUses(ctx context.Context, tenantID, from, to string) (map[KeyUse]time.Time, error) {
+	type row struct {
+		KeyUse
+		at time.Time
+	}
+	rows, err := query(ctx, t.of(tenantID), "read the uses of keys", func(r *row) []any { return []any{&r.KeyID, &r.Digest, asTime{&r.at}} },
+		"SELECT key_id, digest, last_used_at FROM key_uses WHERE tenant_id = ? AND key_id >= ? AND key_id <= ?", tenantID, from, to)
+	uses := make(map[KeyUse]time.Time, len(rows))
+	for _, r := range rows {
+		uses[r.KeyUse] = r.at
+	}
+	return uses, err
+}
+
+// KeysLastUsed is when a key of each of some owners was last used, if one was.
+func (t *Tx) KeysLastUsed(ctx context.Context, tenantID string, ownerIDs ...string) (map[string]time.Time, error) {
+	if len(ownerIDs) == 0 {
+		return nil, nil
+	}
+	type row struct {
+		owner string
+		at    time.Time
+	}
+	rows, err := query(ctx, t.of(tenantID), "read when keys of owners were used", func(r *row) []any { return []any{&r.owner, asTime{&r.at}} },
+		"SELECT owner_id, MAX(last_used_at) FROM api_keys WHERE tenant_id = ? AND owner_id IN ("+places(len(ownerIDs))+") AND revoked_at = 0 GROUP BY owner_id",
+		append([]any{tenantID}, anys(ownerIDs)...)...)
+	used := make(map[string]time.Time, len(rows))
+	for _, r := range rows {
+		used[r.owner] = r.at
+	}
+	return used, err
 }
 
 // ToldKeyRights records what the cell was told that a key may do, by its digest. It is no

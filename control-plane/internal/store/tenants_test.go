@@ -18,7 +18,7 @@ func fullTenants(t *testing.T, s store.Store) {
 			err := errors.Join(
 				tx.InsertTenant(ctx, tenant(tn, "tenant-"+x)), tx.InsertUser(ctx, user("usr_"+x, x+"@example.com")),
 				tx.InsertMembership(ctx, membership(tn, "usr_"+x)), tx.InsertBinding(ctx, owning(tn, "usr_"+x)),
-				tx.InsertNamespace(ctx, namespace(tn, "ns_"+x, "default")), tx.InsertKey(ctx, key(tn, "key_"+x)),
+				tx.InsertNamespace(ctx, namespace(tn, "ns_"+x, "default")), tx.InsertKey(ctx, key(tn, "key_"+x)), tx.TouchKey(ctx, tn, "key_"+x, []byte{3}, at(2)),
 				tx.PutInvitation(ctx, store.Invitation{TenantID: tn, ID: "inv_" + x, Email: "i@example.com", Digest: "d" + x, CreatedAt: at(1), ExpiresAt: at(2)}),
 				tx.PutRemoval(ctx, store.Removal{TenantID: tn, UserID: "usr_" + x, Email: "r@example.com", RemovedBy: "x", RemovedAt: at(1)}),
 				tx.InsertRole(ctx, store.Role{TenantID: tn, ID: "role_" + x, Name: "r", CreatedAt: at(1), Version: 1}),
@@ -151,7 +151,9 @@ func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
 			ofTrust, _ := tx.KeysOfTrust(ctx, "tn_b", "usr_1", store.Page{})
 			theirTrusts, _ := tx.ListTrusts(ctx, "tn_b", "", store.Page{})
 			lasting, _ := tx.ListLastingKeys(ctx, "tn_b", "", true, store.Page{})
-			wantEqual(t, "trusts and their keys of another tenant", len(ofTrust)+len(theirTrusts)+len(lasting), 0)
+			uses, _ := tx.KeyUses(ctx, "tn_b", "key_", "key_z")
+			used, _ := tx.KeysLastUsed(ctx, "tn_b", "sa_1")
+			wantEqual(t, "trusts, their keys and uses of keys of another tenant", len(ofTrust)+len(theirTrusts)+len(lasting)+len(uses)+len(used), 0)
 			has, _ := tx.HasAudit(ctx, "tn_b", "aud_b")
 			wantEqual(t, "an entry of another tenant", has, false)
 			a, _ := tx.CountNamespaces(ctx, "tn_b")
@@ -172,7 +174,7 @@ func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
 				"DeleteGroupMember": tx.DeleteGroupMember(ctx, "tn_b", "grp_b", "usr_b"), "InsertBinding": tx.InsertBinding(ctx, owning("tn_b", "usr_a")),
 				"DeleteBinding": tx.DeleteBinding(ctx, "tn_b", "bnd_usr_b"), "ToldKeyRights": tx.ToldKeyRights(ctx, "tn_b", "key_b", "x"),
 				"InsertTrust": tx.InsertTrust(ctx, trust("tn_b", "trust_9", "sa_b")), "UseTrustToken": tx.UseTrustToken(ctx, "tn_b", "trust_b", "x", at(9)),
-				"TouchKey":     tx.TouchKey(ctx, "tn_b", "key_b", at(9)),
+				"TouchKey":     tx.TouchKey(ctx, "tn_b", "key_b", []byte{3}, at(9)),
 				"InsertTenant": tx.InsertTenant(ctx, tenant("tn_c", "c")), "InsertNamespace": tx.InsertNamespace(ctx, namespace("tn_b", "ns_9", "x")),
 				"InsertMembership": tx.InsertMembership(ctx, membership("tn_b", "usr_a")), "InsertKey": tx.InsertKey(ctx, key("tn_b", "key_9")),
 				"PutInvitation":    tx.PutInvitation(ctx, store.Invitation{TenantID: "tn_b", ID: "inv_9", Email: "i@example.com", Digest: "9"}),
@@ -261,6 +263,8 @@ func unchanged(t *testing.T, s store.Store) {
 		wantEqual(t, "namespaces", ns, []store.Namespace{namespace("tn_b", "ns_b", "default")})
 		keys, keyErr := tx.ListKeys(ctx, "tn_b", true, store.Page{})
 		wantEqual(t, "keys", keys, []store.Key{key("tn_b", "key_b")})
+		uses, useErr := tx.KeyUses(ctx, "tn_b", "key_", "key_z")
+		wantEqual(t, "uses of keys", uses, map[store.KeyUse]time.Time{{KeyID: "key_b", Digest: "03"}: at(2)})
 		bindings, bndErr := tx.ListBindings(ctx, "tn_b", store.BindingFilter{}, store.Page{})
 		wantEqual(t, "role bindings", bindings, []store.Binding{owning("tn_b", "usr_b")})
 		ours, grpErr := tx.GroupsOf(ctx, "tn_b", "usr_b")
@@ -279,7 +283,7 @@ func unchanged(t *testing.T, s store.Store) {
 		wantEqual(t, "invitations", len(invitations), 1)
 		events, audErr := tx.ListAudit(ctx, "tn_b", store.AuditFilter{}, store.Page{})
 		wantEqual(t, "audit", len(events), 1)
-		return errors.Join(tnErr, nsErr, keyErr, bndErr, grpErr, saErr, roleErr, trustErr, memberErr, ssoErr, invErr, audErr)
+		return errors.Join(tnErr, nsErr, keyErr, useErr, bndErr, grpErr, saErr, roleErr, trustErr, memberErr, ssoErr, invErr, audErr)
 	})
 	wantErr(t, "look at tn_b", err, nil)
 }

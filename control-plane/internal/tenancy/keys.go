@@ -2,7 +2,9 @@ package tenancy
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
+	"time"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
@@ -19,7 +21,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 )
 
-func (s *Service) keyMessage(k store.Key) *cloudv1.ApiKey {
+func (s *Service) keyMessage(k store.Key, uses map[store.KeyUse]time.Time) *cloudv1.ApiKey {
 	m := &cloudv1.ApiKey{
 		Id: k.ID, TenantId: k.TenantID, Name: k.Name, Kind: k.Kind, OwnerId: k.OwnerID, Permissions: k.Permissions, NamespaceIds: k.NamespaceIDs,
 		Queues: k.Queues, Cidrs: k.CIDRs, LastUsedAt: stamp(k.LastUsedAt),
@@ -29,14 +31,19 @@ func (s *Service) keyMessage(k store.Key) *cloudv1.ApiKey {
 		Generation: uint64(k.Generation), ObservedGeneration: uint64(k.Observed), Etag: etag.Of(k.Version, k.ID),
 	}
 	for _, v := range living(k.Versions, s.Now()) {
-		m.Versions = append(m.Versions, &cloudv1.ApiKeyVersion{CreatedAt: stamp(v.CreatedAt), ExpiresAt: stamp(v.ExpiresAt)})
+		used := uses[store.KeyUse{KeyID: k.ID, Digest: hex.EncodeToString(v.Digest)}]
+		m.Versions = append(m.Versions, &cloudv1.ApiKeyVersion{CreatedAt: stamp(v.CreatedAt), ExpiresAt: stamp(v.ExpiresAt), LastUsedAt: stamp(used)})
 	}
 	return m
 }
 
 // shownKey is a key with what is shown of its owner and of what it may do.
 func (s *Service) shownKey(ctx context.Context, tx *store.Tx, k store.Key) (*cloudv1.ApiKey, error) {
-	m := s.keyMessage(k)
+	uses, err := tx.KeyUses(ctx, k.TenantID, k.ID, k.ID)
+	if err != nil {
+		return nil, err
+	}
+	m := s.keyMessage(k, uses)
 	owner, err := principals.NewNamer(tx, k.TenantID).Principal(ctx, k.OwnerID)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil, err
@@ -225,7 +232,7 @@ func (s *Service) ListApiKeys(ctx context.Context, r *cloudv1.ListApiKeysRequest
 	shown, next, err := listing.Of[ownedKey, *cloudv1.ApiKey]{
 		Method: "ListApiKeys", Filter: []any{r.GetShowRevoked(), r.GetOwnerId(), r.GetShowTemporary()}, Key: func(k ownedKey) string { return k.ID },
 		Show: func(k ownedKey) *cloudv1.ApiKey {
-			m := s.keyMessage(k.Key)
+			m := s.keyMessage(k.Key, k.uses)
 			m.Owner = k.owner
 			return m
 		},
@@ -245,20 +252,28 @@ func (s *Service) ListApiKeys(ctx context.Context, r *cloudv1.ListApiKeysRequest
 	return &cloudv1.ListApiKeysResponse{ApiKeys: shown, NextPageToken: next}, err
 }
 
-// ownedKey is a key with its owner's name.
+// ownedKey is a key with its owner's name, and the uses of the keys in its list.
 type ownedKey struct {
 	store.Key
 	owner string
+	uses  map[store.KeyUse]time.Time
 }
 
 func withOwners(ctx context.Context, tx *store.Tx, tenantID string, keys []store.Key, err error) (out []ownedKey, _ error) {
+	if err != nil || len(keys) == 0 {
+		return nil, err
+	}
+	uses, err := tx.KeyUses(ctx, tenantID, keys[0].ID, keys[len(keys)-1].ID)
+	if err != nil {
+		return nil, err
+	}
 	names := principals.NewNamer(tx, tenantID)
 	for _, k := range keys {
 		owner, nameErr := names.Principal(ctx, k.OwnerID)
 		if nameErr != nil && !errors.Is(nameErr, store.ErrNotFound) {
 			return nil, nameErr
 		}
-		out = append(out, ownedKey{k, owner})
+		out = append(out, ownedKey{k, owner, uses})
 	}
-	return out, err
+	return out, nil
 }

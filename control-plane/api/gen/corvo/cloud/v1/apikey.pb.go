@@ -117,7 +117,7 @@ type ApiKey struct {
 	Queues []string `protobuf:"bytes,21,rep,name=queues,proto3" json:"queues,omitempty"`
 	// Networks from which the key works (203.0.113.0/24); none: from anywhere.
 	Cidrs []string `protobuf:"bytes,22,rep,name=cidrs,proto3" json:"cidrs,omitempty"`
-	// When the key was last used, to within some minutes; unset: never, or not yet known.
+	// When the key was last used, for jobs or for this API, to within some minutes; unset: never.
 	LastUsedAt *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=last_used_at,json=lastUsedAt,proto3" json:"last_used_at,omitempty"`
 	// What the key may do now. Not in lists: it takes the roles, bindings and groups of each
 	// key's owner to tell; GetApiKey does for one, ListAccessReview for everybody.
@@ -315,7 +315,9 @@ type ApiKeyVersion struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// Unset: with the key.
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// When this secret was last used, to within some minutes; unset: never.
+	LastUsedAt    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=last_used_at,json=lastUsedAt,proto3" json:"last_used_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -360,6 +362,13 @@ func (x *ApiKeyVersion) GetCreatedAt() *timestamppb.Timestamp {
 func (x *ApiKeyVersion) GetExpiresAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *ApiKeyVersion) GetLastUsedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastUsedAt
 	}
 	return nil
 }
@@ -1229,12 +1238,14 @@ const file_corvo_cloud_v1_apikey_proto_rawDesc = "" +
 	"\x05cidrs\x18\x16 \x03(\tR\x05cidrs\x12<\n" +
 	"\flast_used_at\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"lastUsedAt\x12<\n" +
-	"\teffective\x18\x18 \x03(\v2\x1e.corvo.cloud.v1.EffectiveGrantR\teffectiveJ\x04\b\x06\x10\aJ\x04\b\a\x10\b\"\x85\x01\n" +
+	"\teffective\x18\x18 \x03(\v2\x1e.corvo.cloud.v1.EffectiveGrantR\teffectiveJ\x04\b\x06\x10\aJ\x04\b\a\x10\b\"\xc3\x01\n" +
 	"\rApiKeyVersion\x129\n" +
 	"\n" +
 	"created_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
-	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\x99\x03\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12<\n" +
+	"\flast_used_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastUsedAt\"\x99\x03\n" +
 	"\x13CreateApiKeyRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1d\n" +
 	"\n" +
@@ -1367,33 +1378,34 @@ var file_corvo_cloud_v1_apikey_proto_depIdxs = []int32{
 	17, // 7: corvo.cloud.v1.ApiKey.effective:type_name -> corvo.cloud.v1.EffectiveGrant
 	15, // 8: corvo.cloud.v1.ApiKeyVersion.created_at:type_name -> google.protobuf.Timestamp
 	15, // 9: corvo.cloud.v1.ApiKeyVersion.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 10: corvo.cloud.v1.CreateApiKeyRequest.kind:type_name -> corvo.cloud.v1.KeyKind
-	15, // 11: corvo.cloud.v1.CreateApiKeyRequest.expires_at:type_name -> google.protobuf.Timestamp
-	1,  // 12: corvo.cloud.v1.CreateApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
-	1,  // 13: corvo.cloud.v1.GetApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
-	1,  // 14: corvo.cloud.v1.ListApiKeysResponse.api_keys:type_name -> corvo.cloud.v1.ApiKey
-	15, // 15: corvo.cloud.v1.UpdateApiKeyRequest.expires_at:type_name -> google.protobuf.Timestamp
-	18, // 16: corvo.cloud.v1.UpdateApiKeyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	1,  // 17: corvo.cloud.v1.UpdateApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
-	1,  // 18: corvo.cloud.v1.RotateApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
-	1,  // 19: corvo.cloud.v1.RevokeApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
-	3,  // 20: corvo.cloud.v1.ApiKeyService.CreateApiKey:input_type -> corvo.cloud.v1.CreateApiKeyRequest
-	5,  // 21: corvo.cloud.v1.ApiKeyService.GetApiKey:input_type -> corvo.cloud.v1.GetApiKeyRequest
-	7,  // 22: corvo.cloud.v1.ApiKeyService.ListApiKeys:input_type -> corvo.cloud.v1.ListApiKeysRequest
-	9,  // 23: corvo.cloud.v1.ApiKeyService.UpdateApiKey:input_type -> corvo.cloud.v1.UpdateApiKeyRequest
-	11, // 24: corvo.cloud.v1.ApiKeyService.RotateApiKey:input_type -> corvo.cloud.v1.RotateApiKeyRequest
-	13, // 25: corvo.cloud.v1.ApiKeyService.RevokeApiKey:input_type -> corvo.cloud.v1.RevokeApiKeyRequest
-	4,  // 26: corvo.cloud.v1.ApiKeyService.CreateApiKey:output_type -> corvo.cloud.v1.CreateApiKeyResponse
-	6,  // 27: corvo.cloud.v1.ApiKeyService.GetApiKey:output_type -> corvo.cloud.v1.GetApiKeyResponse
-	8,  // 28: corvo.cloud.v1.ApiKeyService.ListApiKeys:output_type -> corvo.cloud.v1.ListApiKeysResponse
-	10, // 29: corvo.cloud.v1.ApiKeyService.UpdateApiKey:output_type -> corvo.cloud.v1.UpdateApiKeyResponse
-	12, // 30: corvo.cloud.v1.ApiKeyService.RotateApiKey:output_type -> corvo.cloud.v1.RotateApiKeyResponse
-	14, // 31: corvo.cloud.v1.ApiKeyService.RevokeApiKey:output_type -> corvo.cloud.v1.RevokeApiKeyResponse
-	26, // [26:32] is the sub-list for method output_type
-	20, // [20:26] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	15, // 10: corvo.cloud.v1.ApiKeyVersion.last_used_at:type_name -> google.protobuf.Timestamp
+	0,  // 11: corvo.cloud.v1.CreateApiKeyRequest.kind:type_name -> corvo.cloud.v1.KeyKind
+	15, // 12: corvo.cloud.v1.CreateApiKeyRequest.expires_at:type_name -> google.protobuf.Timestamp
+	1,  // 13: corvo.cloud.v1.CreateApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
+	1,  // 14: corvo.cloud.v1.GetApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
+	1,  // 15: corvo.cloud.v1.ListApiKeysResponse.api_keys:type_name -> corvo.cloud.v1.ApiKey
+	15, // 16: corvo.cloud.v1.UpdateApiKeyRequest.expires_at:type_name -> google.protobuf.Timestamp
+	18, // 17: corvo.cloud.v1.UpdateApiKeyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	1,  // 18: corvo.cloud.v1.UpdateApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
+	1,  // 19: corvo.cloud.v1.RotateApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
+	1,  // 20: corvo.cloud.v1.RevokeApiKeyResponse.api_key:type_name -> corvo.cloud.v1.ApiKey
+	3,  // 21: corvo.cloud.v1.ApiKeyService.CreateApiKey:input_type -> corvo.cloud.v1.CreateApiKeyRequest
+	5,  // 22: corvo.cloud.v1.ApiKeyService.GetApiKey:input_type -> corvo.cloud.v1.GetApiKeyRequest
+	7,  // 23: corvo.cloud.v1.ApiKeyService.ListApiKeys:input_type -> corvo.cloud.v1.ListApiKeysRequest
+	9,  // 24: corvo.cloud.v1.ApiKeyService.UpdateApiKey:input_type -> corvo.cloud.v1.UpdateApiKeyRequest
+	11, // 25: corvo.cloud.v1.ApiKeyService.RotateApiKey:input_type -> corvo.cloud.v1.RotateApiKeyRequest
+	13, // 26: corvo.cloud.v1.ApiKeyService.RevokeApiKey:input_type -> corvo.cloud.v1.RevokeApiKeyRequest
+	4,  // 27: corvo.cloud.v1.ApiKeyService.CreateApiKey:output_type -> corvo.cloud.v1.CreateApiKeyResponse
+	6,  // 28: corvo.cloud.v1.ApiKeyService.GetApiKey:output_type -> corvo.cloud.v1.GetApiKeyResponse
+	8,  // 29: corvo.cloud.v1.ApiKeyService.ListApiKeys:output_type -> corvo.cloud.v1.ListApiKeysResponse
+	10, // 30: corvo.cloud.v1.ApiKeyService.UpdateApiKey:output_type -> corvo.cloud.v1.UpdateApiKeyResponse
+	12, // 31: corvo.cloud.v1.ApiKeyService.RotateApiKey:output_type -> corvo.cloud.v1.RotateApiKeyResponse
+	14, // 32: corvo.cloud.v1.ApiKeyService.RevokeApiKey:output_type -> corvo.cloud.v1.RevokeApiKeyResponse
+	27, // [27:33] is the sub-list for method output_type
+	21, // [21:27] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cloud_v1_apikey_proto_init() }
