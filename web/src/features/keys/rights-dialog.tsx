@@ -48,6 +48,14 @@ export default function RightsDialog({ tenant, apiKey, names, onClose }: RightsD
           { label: "Networks", value: cidrs.length > 0 ? cidrs.join(", ") : "any" },
           { label: "Created", value: <Time at={dateOf(apiKey.createdAt)} /> },
           { label: "Last used", value: <Time at={dateOf(apiKey.lastUsedAt)} none="never" /> },
+          ...(apiKey.versions.length > 1 ? apiKey.versions : []).map((version, i) => ({
+            label: i === 0 ? "Old secret" : "New secret",
+            value: (
+              <>
+                last used <Time at={dateOf(version.lastUsedAt)} none="never" />
+              </>
+            ),
+          })),
         ]}
       />
       {whole.error ? <Banner tone="danger" title={describeError(whole.error)} /> : null}
