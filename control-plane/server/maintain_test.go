@@ -82,6 +82,9 @@ func TestSetPlan_ReachesTheCellAndTheAuditLog(t *testing.T) {
 		if err != nil || len(acts) != 1 || acts[0].ActorType != "system" || acts[0].Changes["plan"] != (store.Change{Before: "free", After: "unlimited"}) {
 			t.Errorf("audit log: %+v, %v", acts, err)
 		}
+		if _, err := tx.HolderOfDomain(ctx, "acme.example"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("its domain: %v", err)
+		}
 		rows, err := tx.ClaimOutbox(ctx, "test", time.Now(), time.Now().Add(time.Minute), 9, store.OutboxTenant)
 		if err != nil || len(rows) != 1 || rows[0].Subject != "tn_1" {
 			t.Errorf("what a control plane is told: %+v, %v", rows, err)
@@ -118,7 +121,10 @@ func TestDeleteTenant_IsToldToTheCellAndFreesTheName(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = other.Close() })
 	if err := other.Service(ctx, func(tx *store.Tx) error {
-		return tx.InsertTenant(ctx, store.Tenant{ID: "tn_1", Name: "acme", Plan: "free", Cell: "main", Version: 1, Generation: 1, Observed: 1})
+		if err := tx.InsertTenant(ctx, store.Tenant{ID: "tn_1", Name: "acme", Plan: "free", Cell: "main", Version: 1, Generation: 1, Observed: 1}); err != nil {
+			return err
+		}
+		return tx.InsertDomain(ctx, store.Domain{TenantID: "tn_1", ID: "dom_1", Name: "acme.example", VerifiedAt: time.Unix(1, 0), Version: 1})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -136,8 +142,11 @@ func TestDeleteTenant_IsToldToTheCellAndFreesTheName(t *testing.T) {
 			t.Errorf("its record: %+v, %v", gone, err)
 		}
 		acts, err := tx.ListAudit(ctx, "tn_1", store.AuditFilter{}, store.Page{})
-		if err != nil || len(acts) != 1 || acts[0].Action != "tenant.delete" || acts[0].ActorType != "system" {
+		if err != nil || len(acts) != 2 || acts[0].Action != "tenant.delete" || acts[0].ActorType != "system" || acts[1].Action != "domain.delete" {
 			t.Errorf("audit log: %+v, %v", acts, err)
+		}
+		if _, err := tx.HolderOfDomain(ctx, "acme.example"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("its domain: %v", err)
 		}
 		rows, err := tx.ClaimOutbox(ctx, "test", time.Now(), time.Now().Add(time.Minute), 9, store.OutboxTenant)
 		if err != nil || len(rows) != 1 || rows[0].Subject != "tn_1" {

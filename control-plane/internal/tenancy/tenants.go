@@ -70,8 +70,18 @@ func (s *Service) UpdateTenant(ctx context.Context, r *cloudv1.UpdateTenantReque
 }
 
 // DeleteTenant ends a tenant, and tells its cell: none of its credentials opens anything from
-// then on, and its name is free. Its records stay, for whoever has to answer for it later.
+// then on, and its name and its domains are free. Its other records stay, for whoever has to
+// answer for it later.
 func DeleteTenant(ctx context.Context, k kit.Kit, tx *store.Tx, t *store.Tenant) error {
+	domains, err := tx.ListDomains(ctx, t.ID)
+	if err != nil {
+		return err
+	}
+	for _, d := range domains {
+		if err := change.Make(ctx, k, tx, "domain.delete", change.DeleteDomain(d), nil); err != nil {
+			return err
+		}
+	}
 	t.DeletedAt = k.Now()
 	return change.Make(ctx, k, tx, "tenant.delete", change.UpdateTenant(t).InCell(), nil)
 }

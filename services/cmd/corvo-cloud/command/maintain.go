@@ -194,7 +194,7 @@ func (s *session) deleteTenantCommand() *cobra.Command {
 		Short: "Delete a tenant with everything in it",
 		Long: `Deletes a tenant: its keys, tokens, trusts and directories open nothing from then on,
 nobody is a member of it, open streams end, and its nodes erase its jobs within minutes.
-It can't be undone. Its name is free for others. Run it while the control plane runs.
+It can't be undone. Its name and domains are free for others. Run it while the control plane runs.
 It waits until the tenant's cell has ended it.
 
 The control plane's records of it stay in the database, its audit log among them. The
