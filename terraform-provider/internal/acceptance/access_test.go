@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 )
 
 // missing reports whether a call found nothing, once a test is over.
@@ -406,22 +407,100 @@ func TestMember_IsInvitedJoinsChangesRolesAndIsRemoved(t *testing.T) {
 func TestAccessSources_SayWhatThereIs(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
-	resource.Test(t, resource.TestCase{
-		ProtoV6ProviderFactories: factories(),
-		Steps: []resource.TestStep{{
-			Config: block(s, "") + fmt.Sprintf("resource \"corvo_service_account\" \"this\" {\n  name = %q\n}\n", name(t, "seen")) + `
+	key := newKey(t, apikey.DataPlane)
+	n := name(t, "seen")
+	config := block(s, "") + strings.ReplaceAll(`
+resource "corvo_service_account" "this" { name = "NAME" }
+resource "corvo_api_key" "this" {
+  name              = "NAME"
+  kind              = "dp"
+  owner_id          = corvo_service_account.this.id
+  queues            = ["mail.*"]
+  secret_wo         = "SECRET"
+  secret_wo_version = 1
+}
+resource "corvo_trust" "this" {
+  name               = "NAME"
+  service_account_id = corvo_service_account.this.id
+  token_provider     = "github"
+  conditions         = { repository = ["acme/web"] }
+}
+resource "corvo_group" "this" { name = "NAME" }
+resource "corvo_domain" "this" { name = "NAME.example.com" }
+resource "corvo_sso_connection" "this" {
+  name = "NAME"
+  saml = {}
+}
+data "corvo_members" "this" {}
+resource "corvo_group_member" "this" {
+  group_id = corvo_group.this.id
+  user_id  = data.corvo_members.this.members[0].user_id
+}
+
 data "corvo_role" "this" { name = "role_producer" }
 data "corvo_roles" "this" {}
 data "corvo_permissions" "this" {}
 data "corvo_service_account" "this" { name = corvo_service_account.this.name }
-`,
+data "corvo_service_accounts" "this" { depends_on = [corvo_service_account.this] }
+data "corvo_api_keys" "this" {
+  owner_id   = corvo_service_account.this.id
+  depends_on = [corvo_api_key.this]
+}
+data "corvo_member" "this" { email = upper(data.corvo_members.this.members[0].email) }
+data "corvo_group" "this" {
+  name       = corvo_group.this.id
+  depends_on = [corvo_group_member.this]
+}
+data "corvo_groups" "this" { depends_on = [corvo_group.this] }
+data "corvo_trust" "this" { name = corvo_trust.this.name }
+data "corvo_trusts" "this" {
+  service_account_id = corvo_service_account.this.id
+  depends_on         = [corvo_trust.this]
+}
+data "corvo_sso_connection" "this" { name = corvo_sso_connection.this.name }
+data "corvo_domain" "this" { name = corvo_domain.this.name }
+`, "NAME", n)
+	same := func(source, attribute, address string) resource.TestCheckFunc {
+		return resource.TestCheckResourceAttrPair("data."+source+".this", attribute, address, "id")
+	}
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		Steps: []resource.TestStep{{
+			Config: strings.Replace(config, "SECRET", key.Reveal(), 1),
 			Check: resource.ComposeAggregateTestCheckFunc(
-				resource.TestCheckResourceAttr("data.corvo_role.this", "id", "role_producer"),
+				resource.TestCheckResourceAttr("data.corvo_role.this", "id", "role_producer"), resource.TestCheckResourceAttr("data.corvo_role.this", "name", "role_producer"), // As it was asked.
 				resource.TestCheckTypeSetElemAttr("data.corvo_role.this", "permissions.*", "job.enqueue"),
 				resource.TestCheckResourceAttr("data.corvo_roles.this", "roles.0.name", "owner"),
 				resource.TestCheckTypeSetElemNestedAttrs("data.corvo_permissions.this", "permissions.*", map[string]string{"name": "job.enqueue", "level": "queue"}),
-				resource.TestCheckResourceAttrPair("data.corvo_service_account.this", "id", "corvo_service_account.this", "id"),
+				same("corvo_service_account", "id", "corvo_service_account.this"),
+				resource.TestCheckTypeSetElemNestedAttrs("data.corvo_service_accounts.this", "service_accounts.*", map[string]string{"name": n, "disabled": "false"}),
+				resource.TestCheckResourceAttr("data.corvo_api_keys.this", "api_keys.#", "1"),
+				resource.TestCheckTypeSetElemNestedAttrs("data.corvo_api_keys.this", "api_keys.*", map[string]string{"id": key.ID(), "kind": "dp", "owner": n, "queues.0": "mail.*"}),
+				resource.TestCheckResourceAttrPair("data.corvo_member.this", "user_id", "data.corvo_members.this", "members.0.user_id"),
+				same("corvo_group", "id", "corvo_group.this"), resource.TestCheckResourceAttr("data.corvo_group.this", "user_ids.#", "1"),
+				resource.TestCheckTypeSetElemNestedAttrs("data.corvo_groups.this", "groups.*", map[string]string{"name": n}),
+				same("corvo_trust", "id", "corvo_trust.this"), resource.TestCheckResourceAttr("data.corvo_trust.this", "conditions.repository.0", "acme/web"),
+				resource.TestCheckResourceAttr("data.corvo_trusts.this", "trusts.#", "1"), same("corvo_trusts", "trusts.0.id", "corvo_trust.this"),
+				same("corvo_sso_connection", "id", "corvo_sso_connection.this"), resource.TestCheckResourceAttr("data.corvo_sso_connection.this", "type", "saml"),
+				resource.TestCheckResourceAttr("data.corvo_sso_connection.this", "scim_endpoint_url", s.endpoint()+"/scim/v2"),
+				same("corvo_domain", "id", "corvo_domain.this"), resource.TestCheckResourceAttr("data.corvo_domain.this", "verified", "false"),
 			),
 		}},
 	})
+}
+
+func TestAccessSources_SayWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	asked := map[string]string{"role": "name", "service_account": "name", "member": "email", "group": "name", "trust": "name", "sso_connection": "name", "domain": "name"}
+	var config strings.Builder
+	for source, by := range asked {
+		fmt.Fprintf(&config, "data \"corvo_%s\" \"this\" { %s = \"nobody\" }\n", source, by)
+	}
+	said, code := newWorkspace(t, s, "", config.String()).run("plan", "-no-color")
+	for source := range asked {
+		if want := "Couldn't read corvo_" + source + " nobody: not found"; code != 1 || !strings.Contains(said, want) {
+			t.Errorf("want %q in:\n%s", want, said)
+		}
+	}
 }

@@ -29,6 +29,9 @@ func fromKind(k cloudv1.KeyKind) types.String {
 			return types.StringValue(string(word))
 		}
 	}
+	if k == cloudv1.KeyKind_KEY_KIND_PERSONAL { // Only read: a person makes it.
+		return types.StringValue(string(apikey.Personal))
+	}
 	return types.StringNull()
 }
 

@@ -183,11 +183,10 @@ func (r *auditSinkResource) importable(ctx context.Context, err error, name stri
 
 // find takes snk_… or a name.
 func (r *auditSinkResource) find(ctx context.Context, idOrName string) (*cloudv1.AuditSink, error) {
-	res, err := r.cloud.Audit().ListAuditSinks(ctx, connect.NewRequest(&cloudv1.ListAuditSinksRequest{}))
-	if err != nil {
-		return nil, err
-	}
-	for _, v := range res.Msg.GetSinks() {
+	for v, err := range listSinks(ctx, r.cloud) {
+		if err != nil {
+			return nil, err
+		}
 		if v.GetId() == idOrName || v.GetName() == idOrName {
 			return v, nil
 		}

@@ -21,11 +21,8 @@ import (
 	"github.com/corvo-cloud/corvo/terraform-provider/internal/cloud"
 )
 
-// membersAtOnce is how many a call adds or removes, pageMax how many one lists.
-const (
-	membersAtOnce = 500
-	pageMax       = 200
-)
+// membersAtOnce is how many a call adds or removes.
+const membersAtOnce = 500
 
 func userID() validator.String {
 	return stringvalidator.RegexMatches(regexp.MustCompile(`^usr_[0-9A-Z]{26}$`), "must be the id of a member of the tenant (usr_…), for example corvo_member.….user_id")
@@ -36,20 +33,14 @@ func groupID() validator.String {
 }
 
 // usersIn lists who is in a group.
-func usersIn(ctx context.Context, c *cloud.Client, group string) (users []string, _ error) {
-	req := &cloudv1.ListGroupMembersRequest{GroupId: group, PageSize: pageMax}
-	for {
-		res, err := c.Groups().ListGroupMembers(ctx, connect.NewRequest(req))
+func usersIn(ctx context.Context, c *cloud.Client, group string) ([]string, error) {
+	return shown(walk(func(token string) ([]*cloudv1.GroupMember, string, error) {
+		res, err := c.Groups().ListGroupMembers(ctx, connect.NewRequest(&cloudv1.ListGroupMembersRequest{GroupId: group, PageSize: pageMax, PageToken: token}))
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		for _, m := range res.Msg.GetMembers() {
-			users = append(users, m.GetUserId())
-		}
-		if req.PageToken = res.Msg.GetNextPageToken(); req.GetPageToken() == "" {
-			return users, nil
-		}
-	}
+		return res.Msg.GetMembers(), res.Msg.GetNextPageToken(), nil
+	}), (*cloudv1.GroupMember).GetUserId)
 }
 
 func addToGroup(ctx context.Context, c *cloud.Client, group string, users []string) error {

@@ -176,33 +176,32 @@ func (r *memberResource) adopt(ctx context.Context, id string, diags *diag.Diagn
 
 // find gives the member of an address or id, else the invitation.
 func (r *memberResource) find(ctx context.Context, who string) (*cloudv1.Member, *cloudv1.Invitation, error) {
-	members := &cloudv1.ListMembersRequest{PageSize: pageMax}
-	for more := true; more; more = members.GetPageToken() != "" {
-		res, err := r.cloud.Members().ListMembers(ctx, connect.NewRequest(members))
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, m := range res.Msg.GetMembers() {
-			if strings.EqualFold(m.GetEmail(), who) || m.GetUserId() == who {
-				return m, nil, nil
-			}
-		}
-		members.PageToken = res.Msg.GetNextPageToken()
+	m, err := findMember(ctx, r.cloud, who)
+	if !cloud.Is(err, cloud.NotFound) {
+		return m, nil, err
 	}
-	invitations := &cloudv1.ListInvitationsRequest{PageSize: pageMax}
-	for more := true; more; more = invitations.GetPageToken() != "" {
-		res, err := r.cloud.Members().ListInvitations(ctx, connect.NewRequest(invitations))
+	for i, err := range listInvitations(ctx, r.cloud) {
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, i := range res.Msg.GetInvitations() {
-			if strings.EqualFold(i.GetEmail(), who) || i.GetId() == who {
-				return nil, i, nil
-			}
+		if strings.EqualFold(i.GetEmail(), who) || i.GetId() == who {
+			return nil, i, nil
 		}
-		invitations.PageToken = res.Msg.GetNextPageToken()
 	}
 	return nil, nil, &cloud.Error{Kind: cloud.NotFound, Call: "ListMembers", Message: "there is neither a member nor an invitation " + who}
+}
+
+// findMember takes an address, or usr_….
+func findMember(ctx context.Context, c *cloud.Client, who string) (*cloudv1.Member, error) {
+	for m, err := range listMembers(ctx, c) {
+		if err != nil {
+			return nil, err
+		}
+		if strings.EqualFold(m.GetEmail(), who) || m.GetUserId() == who {
+			return m, nil
+		}
+	}
+	return nil, &cloud.Error{Kind: cloud.NotFound, Call: "ListMembers", Message: "no member has the email address or id " + who}
 }
 
 // rolesAsWritten keeps the user's ids as long as they mean the same names.

@@ -221,7 +221,8 @@ func (p *corvoProvider) Resources(context.Context) []func() resource.Resource {
 func (p *corvoProvider) DataSources(context.Context) []func() datasource.DataSource {
 	return []func() datasource.DataSource{
 		func() datasource.DataSource { return &identitySource{} },
-		newRoleSource, newRolesSource, newPermissionsSource, newServiceAccountSource,
+		newRoleSource, newRolesSource, newPermissionsSource, newServiceAccountSource, newServiceAccountsSource, newAPIKeysSource, newMemberSource, newMembersSource,
+		newGroupSource, newGroupsSource, newTrustSource, newTrustsSource, newConnectionSource, newDomainSource,
 	}
 }
 

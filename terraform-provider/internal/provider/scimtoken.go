@@ -302,11 +302,10 @@ func (r *scimTokenResource) adopt(ctx context.Context, id string, diags *diag.Di
 }
 
 func (r *scimTokenResource) search(ctx context.Context, id string) (*cloudv1.ScimToken, error) {
-	all, err := r.cloud.Connections().ListSsoConnections(ctx, connect.NewRequest(&cloudv1.ListSsoConnectionsRequest{}))
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range all.Msg.GetConnections() {
+	for c, err := range listConnections(ctx, r.cloud) {
+		if err != nil {
+			return nil, err
+		}
 		v, err := r.get(ctx, c.GetId(), id)
 		if !cloud.Is(err, cloud.NotFound) {
 			return v, err

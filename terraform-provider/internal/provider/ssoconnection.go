@@ -243,20 +243,19 @@ func (r *connectionResource) secret(ctx context.Context, o operation[connectionM
 }
 
 func (r *connectionResource) read(ctx context.Context, m *connectionModel, _ *diag.Diagnostics) error {
-	v, err := r.find(ctx, m.ID.ValueString())
+	v, err := findConnection(ctx, r.cloud, m.ID.ValueString())
 	if err == nil {
 		*m = m.from(v)
 	}
 	return err
 }
 
-// find takes sso_…; names need not be unique.
-func (r *connectionResource) find(ctx context.Context, id string) (*cloudv1.SsoConnection, error) {
-	res, err := r.cloud.Connections().ListSsoConnections(ctx, connect.NewRequest(&cloudv1.ListSsoConnectionsRequest{}))
-	if err != nil {
-		return nil, err
-	}
-	for _, v := range res.Msg.GetConnections() {
+// findConnection takes sso_…; names need not be unique.
+func findConnection(ctx context.Context, c *cloud.Client, id string) (*cloudv1.SsoConnection, error) {
+	for v, err := range listConnections(ctx, c) {
+		if err != nil {
+			return nil, err
+		}
 		if v.GetId() == id {
 			return v, nil
 		}
@@ -339,7 +338,7 @@ func (r *connectionResource) update(ctx context.Context, o operation[connectionM
 		return
 	}
 	if isEtagConflict(err) && !renewed { // Perhaps the change is our own, and only its answer was lost.
-		v, getErr := r.find(ctx, state.ID.ValueString())
+		v, getErr := findConnection(ctx, r.cloud, state.ID.ValueString())
 		if getErr == nil {
 			if now := plan.from(v); len(maskOf(plan.changes(now)).GetPaths()) == 0 {
 				o.save(now)
@@ -360,7 +359,7 @@ func (r *connectionResource) remove(ctx context.Context, m connectionModel, diag
 
 // adopt takes sso_….
 func (r *connectionResource) adopt(ctx context.Context, id string, diags *diag.Diagnostics) (connectionModel, bool) {
-	v, err := r.find(ctx, id)
+	v, err := findConnection(ctx, r.cloud, id)
 	if err != nil {
 		addError(diags, fmt.Sprintf("import SSO connection %q (use its id, sso_…)", id), err)
 		return connectionModel{}, false

@@ -151,7 +151,7 @@ func (r *trustResource) read(ctx context.Context, m *trustModel, _ *diag.Diagnos
 
 // now is a model brought up to date.
 func (r *trustResource) now(ctx context.Context, m trustModel) (trustModel, error) {
-	v, err := r.find(ctx, m.ID.ValueString())
+	v, err := findTrust(ctx, r.cloud, m.ID.ValueString())
 	if err != nil {
 		return m, err
 	}
@@ -159,9 +159,8 @@ func (r *trustResource) now(ctx context.Context, m trustModel) (trustModel, erro
 	return m.from(v, namespaces), err
 }
 
-// find takes trust_… or a name.
-func (r *trustResource) find(ctx context.Context, idOrName string) (*cloudv1.Trust, error) {
-	res, err := r.cloud.Trusts().GetTrust(ctx, connect.NewRequest(&cloudv1.GetTrustRequest{Trust: idOrName}))
+func findTrust(ctx context.Context, c *cloud.Client, idOrName string) (*cloudv1.Trust, error) {
+	res, err := c.Trusts().GetTrust(ctx, connect.NewRequest(&cloudv1.GetTrustRequest{Trust: idOrName}))
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +211,7 @@ func (r *trustResource) remove(ctx context.Context, m trustModel, diags *diag.Di
 
 // adopt takes trust_… or a name.
 func (r *trustResource) adopt(ctx context.Context, id string, diags *diag.Diagnostics) (trustModel, bool) {
-	v, err := r.find(ctx, id)
+	v, err := findTrust(ctx, r.cloud, id)
 	if err != nil {
 		addError(diags, fmt.Sprintf("import trust %q (use its id, trust_…, or its name)", id), err)
 		return trustModel{}, false
@@ -244,17 +243,21 @@ func fromConditions(all []*cloudv1.TrustCondition) types.Map {
 
 // from takes what the service says. Namespaces are the user's words for them.
 func (m trustModel) from(v *cloudv1.Trust, namespaces types.Set) trustModel {
-	now := trustModel{
+	return trustModel{
 		ID: types.StringValue(v.GetId()), Name: types.StringValue(v.GetName()), ServiceAccountID: types.StringValue(v.GetServiceAccountId()),
-		Issuer: types.StringValue(v.GetIssuer()), JWKS: orNull(v.GetJwks()), Audience: types.StringValue(v.GetAudience()), Conditions: fromConditions(v.GetConditions()),
+		TokenProvider: tokenProviderWord(v.GetProvider()),
+		Issuer:        types.StringValue(v.GetIssuer()), JWKS: orNull(v.GetJwks()), Audience: types.StringValue(v.GetAudience()), Conditions: fromConditions(v.GetConditions()),
 		Permissions: toSet(v.GetPermissions(), m.Permissions), Namespaces: namespaces, Queues: toSet(v.GetQueues(), m.Queues), CIDRs: networksAsWritten(v.GetCidrs(), m.CIDRs),
 		KeyLifeSeconds: types.Int64Value(v.GetKeyLifeSeconds()), AllowReuse: types.BoolValue(v.GetAllowReuse()), ETag: types.StringValue(v.GetEtag()),
 		CreatedAt: timestamp(v.GetCreatedAt()), CreatedBy: types.StringValue(v.GetCreatedBy()),
 	}
-	for word, p := range tokenProviders() {
-		if p == v.GetProvider() {
-			now.TokenProvider = types.StringValue(word)
+}
+
+func tokenProviderWord(p cloudv1.TrustProvider) types.String {
+	for word, known := range tokenProviders() {
+		if known == p {
+			return types.StringValue(word)
 		}
 	}
-	return now
+	return types.StringNull()
 }
