@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
@@ -25,6 +26,13 @@ func (c *Client) GetQueue(ctx context.Context, namespace, name string) (wire.Que
 	var q wire.Queue
 	err := c.callQueue(ctx, "GetQueue", http.MethodGet, namespace, name, "", nil, &q)
 	return q, err
+}
+
+// ListQueues lists the queues of the namespace with that name.
+func (c *Client) ListQueues(ctx context.Context, namespace string) ([]wire.Queue, error) {
+	var all []wire.Queue
+	err := c.callQueue(ctx, "ListQueues", http.MethodGet, namespace, "", "", nil, &all)
+	return all, err
 }
 
 // PutQueue gives a queue its settings, and makes it if there is none. With an etag it
@@ -55,7 +63,7 @@ func (c *Client) callQueue(ctx context.Context, call, method, namespace, name, q
 			return fmt.Errorf("encode the settings of queue %s: %w", name, err)
 		}
 	}
-	target := id.TenantURL + "/api/v1/queues/" + url.PathEscape(name) + query
+	target := strings.TrimSuffix(id.TenantURL+"/api/v1/queues/"+url.PathEscape(name), "/") + query
 	return c.patience.try(ctx, func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 		if err != nil {
@@ -126,7 +134,7 @@ func fromProblem(call string, res *http.Response, data []byte) error {
 // neededFor is what a call at the tenant URL asks for.
 func neededFor(call string) permission.Permission {
 	return map[string]permission.Permission{
-		"GetQueue": permission.QueueRead, "PutQueue": permission.QueueUpdate, "DeleteQueue": permission.QueueDelete,
+		"GetQueue": permission.QueueRead, "ListQueues": permission.QueueRead, "PutQueue": permission.QueueUpdate, "DeleteQueue": permission.QueueDelete,
 	}[call]
 }
 

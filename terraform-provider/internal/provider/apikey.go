@@ -66,7 +66,7 @@ type apiKeyModel struct {
 func newAPIKey() resource.Resource {
 	r := new(apiKeyResource)
 	r.managed = managed[apiKeyModel]{
-		typeName: "corvo_api_key", schema: apiKeySchema, called: func(m apiKeyModel) string { return "API key " + m.KeyID.ValueString() },
+		typeName: "corvo_api_key", schema: apiKeySchema, identity: identity{attribute: "key_id", changes: true}, called: func(m apiKeyModel) string { return "API key " + m.KeyID.ValueString() },
 		create: r.create, read: r.read, update: r.update, remove: r.remove, adopt: r.adopt,
 	}
 	return r
@@ -538,12 +538,7 @@ func (r *apiKeyResource) adopt(ctx context.Context, id string, diags *diag.Diagn
 		diags.AddError("Can't manage a personal key", fmt.Sprintf("%s belongs to %s, and only they can change it. Terraform manages keys of service accounts.", key.GetId(), key.GetOwner()))
 		return m, false
 	}
-	m = apiKeyModel{
-		RotationOverlap: timetypes.NewGoDurationValueFromStringMust(overlapDefault), Retiring: noRetiring(),
-		Namespaces: types.SetNull(types.StringType), Roles: types.SetNull(types.StringType),
-	}
-	m.fill(key, toSet(key.GetNamespaceIds(), m.Namespaces))
-	return m, true
+	return importedKey(key), true
 }
 
 // get finds a key that has not been revoked.

@@ -20,6 +20,7 @@ type managed[M any] struct {
 
 	typeName string
 	schema   func() schema.Schema
+	identity identity
 	create   func(ctx context.Context, o operation[M], plan M)
 	update   func(ctx context.Context, o operation[M], plan, state M)
 	// read brings a model up to date. If the error is cloud.NotFound, the resource is gone.
@@ -43,6 +44,7 @@ type operation[M any] struct {
 // Metadata implements resource.Resource.
 func (r *managed[M]) Metadata(_ context.Context, _ resource.MetadataRequest, resp *resource.MetadataResponse) {
 	resp.TypeName = r.typeName
+	resp.ResourceBehavior.MutableIdentity = r.identity.changes
 }
 
 // Schema implements resource.Resource.
@@ -50,33 +52,45 @@ func (r *managed[M]) Schema(_ context.Context, _ resource.SchemaRequest, resp *r
 	resp.Schema = r.schema()
 }
 
+// IdentitySchema implements resource.ResourceWithIdentity.
+func (r *managed[M]) IdentitySchema(_ context.Context, _ resource.IdentitySchemaRequest, resp *resource.IdentitySchemaResponse) {
+	resp.IdentitySchema = identitySchema()
+}
+
 // Create implements resource.Resource.
 func (r *managed[M]) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
 	ctx, cancel := r.cloud.Operation(ctx)
 	defer cancel()
+	tenant := r.tenant(ctx, &resp.Diagnostics)
 	var plan M
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	if !resp.Diagnostics.HasError() {
-		r.create(ctx, operation[M]{req.Config, &resp.Diagnostics, func(m M) { resp.Diagnostics.Append(resp.State.Set(ctx, m)...) }}, plan)
+	if resp.Diagnostics.HasError() {
+		return
 	}
+	r.create(ctx, operation[M]{req.Config, &resp.Diagnostics, func(m M) { resp.Diagnostics.Append(resp.State.Set(ctx, m)...) }}, plan)
+	r.identity.set(ctx, tenant, resp.State, resp.Identity, &resp.Diagnostics)
 }
 
 // Update implements resource.Resource.
 func (r *managed[M]) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	ctx, cancel := r.cloud.Operation(ctx)
 	defer cancel()
+	tenant := r.tenant(ctx, &resp.Diagnostics)
 	var plan, state M
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	if !resp.Diagnostics.HasError() {
-		r.update(ctx, operation[M]{req.Config, &resp.Diagnostics, func(m M) { resp.Diagnostics.Append(resp.State.Set(ctx, m)...) }}, plan, state)
+	if resp.Diagnostics.HasError() {
+		return
 	}
+	r.update(ctx, operation[M]{req.Config, &resp.Diagnostics, func(m M) { resp.Diagnostics.Append(resp.State.Set(ctx, m)...) }}, plan, state)
+	r.identity.set(ctx, tenant, resp.State, resp.Identity, &resp.Diagnostics)
 }
 
 // Read implements resource.Resource.
 func (r *managed[M]) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	ctx, cancel := r.cloud.Operation(ctx)
 	defer cancel()
+	tenant := r.tenant(ctx, &resp.Diagnostics)
 	var m M
 	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
 	if resp.Diagnostics.HasError() {
@@ -86,6 +100,7 @@ func (r *managed[M]) Read(ctx context.Context, req resource.ReadRequest, resp *r
 	switch err := r.read(ctx, &m, &resp.Diagnostics); {
 	case err == nil:
 		resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+		r.identity.set(ctx, tenant, resp.State, resp.Identity, &resp.Diagnostics)
 	case cloud.Is(err, cloud.NotFound):
 		resp.State.RemoveResource(ctx)
 	default:
@@ -108,9 +123,27 @@ func (r *managed[M]) Delete(ctx context.Context, req resource.DeleteRequest, res
 func (r *managed[M]) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
 	ctx, cancel := r.cloud.Operation(ctx)
 	defer cancel()
-	if m, ok := r.adopt(ctx, req.ID, &resp.Diagnostics); ok {
-		resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+	tenant := r.tenant(ctx, &resp.Diagnostics)
+	id := req.ID
+	if id == "" && req.Identity != nil {
+		id = identified(ctx, tenant, req.Identity, &resp.Diagnostics)
 	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if m, ok := r.adopt(ctx, id, &resp.Diagnostics); ok {
+		resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+		r.identity.set(ctx, tenant, resp.State, resp.Identity, &resp.Diagnostics)
+	}
+}
+
+// tenant is the id of the token's. It is asked for before anything is changed, and once.
+func (r *managed[M]) tenant(ctx context.Context, diags *diag.Diagnostics) string {
+	id, err := r.cloud.Identity(ctx)
+	if err != nil {
+		addError(diags, "identify the token", err)
+	}
+	return id.TenantID
 }
 
 // synced is a record that the proxies have to learn.

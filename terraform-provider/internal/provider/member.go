@@ -44,7 +44,7 @@ type memberModel struct {
 func newMember() resource.Resource {
 	r := new(memberResource)
 	r.managed = managed[memberModel]{
-		typeName: "corvo_member", schema: memberSchema, called: func(m memberModel) string { return "member " + m.Email.ValueString() },
+		typeName: "corvo_member", schema: memberSchema, identity: identity{attribute: "email", lower: true}, called: func(m memberModel) string { return "member " + m.Email.ValueString() },
 		create: r.create, read: r.read, update: r.update, remove: r.remove, adopt: r.adopt,
 	}
 	return r

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
 	"github.com/hashicorp/terraform-plugin-framework/function"
+	"github.com/hashicorp/terraform-plugin-framework/list"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
@@ -145,7 +146,7 @@ func (p *corvoProvider) Configure(ctx context.Context, req provider.ConfigureReq
 			return
 		}
 	}
-	resp.ResourceData, resp.DataSourceData, resp.EphemeralResourceData = client, client, client
+	resp.ResourceData, resp.DataSourceData, resp.EphemeralResourceData, resp.ListResourceData = client, client, client, client
 }
 
 // refuseUnknown: an endpoint that becomes known only during apply cannot be planned with.
@@ -226,6 +227,14 @@ func (p *corvoProvider) DataSources(context.Context) []func() datasource.DataSou
 	}
 }
 
+// ListResources implements provider.ProviderWithListResources.
+func (p *corvoProvider) ListResources(context.Context) []func() list.ListResource {
+	return []func() list.ListResource{
+		newNamespaceList, newQueueList, newAPIKeyList, newServiceAccountList, newRoleList, newRoleBindingList, newGroupList, newMemberList, newTrustList, newConnectionList, newDomainList,
+		newAuditSinkList,
+	}
+}
+
 // EphemeralResources implements provider.ProviderWithEphemeralResources.
 func (p *corvoProvider) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {
 	return []func() ephemeral.EphemeralResource{
@@ -243,6 +252,7 @@ func (p *corvoProvider) Functions(context.Context) []func() function.Function {
 var (
 	_ provider.ProviderWithEphemeralResources = (*corvoProvider)(nil)
 	_ provider.ProviderWithFunctions          = (*corvoProvider)(nil)
+	_ provider.ProviderWithListResources      = (*corvoProvider)(nil)
 )
 
 // configured is the client that every resource is handed, embedded by each.

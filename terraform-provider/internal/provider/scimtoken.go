@@ -44,7 +44,7 @@ type scimTokenModel struct {
 func newSCIMToken() resource.Resource {
 	r := new(scimTokenResource)
 	r.managed = managed[scimTokenModel]{
-		typeName: "corvo_scim_token", schema: scimTokenSchema, called: func(m scimTokenModel) string { return "SCIM token " + m.ID.ValueString() },
+		typeName: "corvo_scim_token", schema: scimTokenSchema, identity: identity{changes: true}, called: func(m scimTokenModel) string { return "SCIM token " + m.ID.ValueString() },
 		create: r.create, read: r.read, update: r.update, remove: r.remove, adopt: r.adopt,
 	}
 	return r

@@ -216,9 +216,7 @@ func (r *trustResource) adopt(ctx context.Context, id string, diags *diag.Diagno
 		addError(diags, fmt.Sprintf("import trust %q (use its id, trust_…, or its name)", id), err)
 		return trustModel{}, false
 	}
-	none := types.SetNull(types.StringType)
-	m := trustModel{Permissions: none, Namespaces: none, Queues: none, CIDRs: none}
-	return m.from(v, toSet(v.GetNamespaceIds(), none)), true
+	return importedTrust(v), true
 }
 
 func toConditions(m types.Map) []*cloudv1.TrustCondition {
