@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
@@ -19,6 +19,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
 
 // missing reports whether a call found nothing, once a test is over.
@@ -218,15 +219,13 @@ func TestGroup_IsCreatedChangedImportedAndDestroyed(t *testing.T) {
 // gives the id of the new member.
 func (s *service) accept(t *testing.T, email string) (userID string) {
 	t.Helper()
-	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
-		for _, token := range s.invitations(t, email) {
-			if _, err := s.anybody().AcceptInvitation(t.Context(), connect.NewRequest(&cloudv1.AcceptInvitationRequest{Token: token})); err == nil {
-				return s.memberOf(t, email)
-			}
-		}
-	}
-	t.Fatalf("no invitation to %s can be accepted", email)
-	return ""
+	eventually.True(t, startMax, "accept an invitation to "+email, func() bool {
+		return slices.ContainsFunc(s.invitations(t, email), func(token string) bool {
+			_, err := s.anybody().AcceptInvitation(t.Context(), connect.NewRequest(&cloudv1.AcceptInvitationRequest{Token: token}))
+			return err == nil
+		})
+	})
+	return s.memberOf(t, email)
 }
 
 // invitations are the tokens in the mails to an address.

@@ -16,7 +16,6 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
-	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 )
 
 // receiver takes what a sink is sent, and notes whose Authorization it came with.
@@ -100,36 +99,4 @@ func TestAuditSink_IsCreatedChangedImportedAndDestroyed(t *testing.T) {
 			{Config: off, PlanOnly: true},
 		},
 	})
-}
-
-// An update whose answer gets lost is asked for again, meets its own change, and is done.
-func TestAuditSink_LostAnswerAndBusyServiceAreWaitedFor(t *testing.T) {
-	t.Parallel()
-	s := cloud(t)
-	o, a := s.other(), name(t, "al")
-	url, _ := receiver(t)
-	m := startFaultProxy(t, s)
-	m.Decide(func(call string, n int) faulttest.Fate {
-		switch {
-		case call == "CreateAuditSink" && n == 1:
-			return faulttest.Fate{Status: http.StatusTooManyRequests, Header: map[string]string{"Retry-After": "1"}}
-		case call == "UpdateAuditSink" && n == 1:
-			return faulttest.Fate{Lose: true}
-		case n == 1:
-			return faulttest.Fate{Status: http.StatusServiceUnavailable}
-		}
-		return faulttest.Fate{}
-	})
-	var id string
-	resource.Test(t, resource.TestCase{
-		ProtoV6ProviderFactories: factories(),
-		CheckDestroy:             o.sinkGone(&id),
-		Steps: []resource.TestStep{
-			{Config: block(s, m.URL) + sinkHCL(a, httpsHCL(url, "one", "")), Check: attribute(sinkAddr, "id", &id)},
-			{Config: block(s, m.URL) + sinkHCL(a, httpsHCL(url, "one", "format = \"ocsf\"")), ConfigPlanChecks: updates(sinkAddr)},
-		},
-	})
-	if m.Calls()["CreateAuditSink"] < 2 || m.Calls()["UpdateAuditSink"] < 2 {
-		t.Fatalf("nothing was refused: %v", m.Calls())
-	}
 }

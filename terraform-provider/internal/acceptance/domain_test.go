@@ -3,10 +3,10 @@ package acceptance
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 )
 
 func (o other) domainGone(id *string) resource.TestCheckFunc {
@@ -96,26 +97,24 @@ func TestDomainVerification_WaitsForTheRecord(t *testing.T) {
 	s := cloud(t)
 	o, a := s.other(), name(t, "dv")+".example.com"
 	const addr = "corvo_domain_verification.this"
-	hcl := block(s, "") + fmt.Sprintf("resource \"corvo_domain\" \"this\" {\n  name = %q\n}\nresource \"corvo_domain_verification\" \"this\" {\n  domain_id = corvo_domain.this.id\n}\n", a)
+	m := startFaultProxy(t, s)
+	hcl := block(s, m.URL) + fmt.Sprintf("resource \"corvo_domain\" \"this\" {\n  name = %q\n}\nresource \"corvo_domain_verification\" \"this\" {\n  domain_id = corvo_domain.this.id\n}\n", a)
 	var id string
-	publish := func() {
-		for t.Context().Err() == nil {
+	m.Decide(func(call string, nth int) faulttest.Fate { // The record is there once it was looked for in vain.
+		if call == "VerifyDomain" && nth == 2 {
 			res, err := o.domains.GetDomain(t.Context(), connect.NewRequest(&cloudv1.GetDomainRequest{DomainId: a}))
-			if err == nil {
-				theLab.dns.set(res.Msg.GetDomain().GetTxtName(), res.Msg.GetDomain().GetTxtValue())
-				return
+			if err != nil {
+				return faulttest.Fate{Status: http.StatusForbidden} // Ends the apply, and so the test.
 			}
-			time.Sleep(50 * time.Millisecond)
+			theLab.dns.set(res.Msg.GetDomain().GetTxtName(), res.Msg.GetDomain().GetTxtValue())
 		}
-	}
+		return faulttest.Fate{}
+	})
 	resource.Test(t, resource.TestCase{
 		ProtoV6ProviderFactories: factories(),
 		CheckDestroy:             o.domainGone(&id),
 		Steps: []resource.TestStep{
-			{
-				PreConfig: func() { go publish() },
-				Config:    hcl, Check: resource.ComposeAggregateTestCheckFunc(attribute("corvo_domain.this", "id", &id), resource.TestCheckResourceAttrSet(addr, "verified_at")),
-			},
+			{Config: hcl, Check: resource.ComposeAggregateTestCheckFunc(attribute("corvo_domain.this", "id", &id), resource.TestCheckResourceAttrSet(addr, "verified_at"))},
 			{RefreshState: true, Check: resource.TestCheckResourceAttr("corvo_domain.this", "verified", "true")},
 			{Config: hcl, PlanOnly: true},
 			{ResourceName: addr, ImportState: true, ImportStateVerify: true},

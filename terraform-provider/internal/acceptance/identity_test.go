@@ -13,7 +13,7 @@ import (
 
 func TestIdentity_OfEveryResourceIsTenantAndID(t *testing.T) {
 	t.Parallel()
-	p := speak(t, nil)
+	p := speak(t, nil, "")
 	want := tftypes.Object{AttributeTypes: map[string]tftypes.Type{"tenant_id": tftypes.String, "id": tftypes.String}}
 	for name := range p.schemas.ResourceSchemas {
 		if got := p.identities[name].ValueType(); !got.Equal(want) {
@@ -26,7 +26,7 @@ func TestIdentity_OfEveryResourceIsTenantAndID(t *testing.T) {
 func TestIdentity_IsGivenByCreationRefreshAndImport(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
-	p := speak(t, s)
+	p := speak(t, s, "")
 	const kind = "corvo_service_account"
 	made := p.apply(held{typeName: kind}, map[string]any{"name": name(t, "who"), "description": "", "disabled": false, "force_destroy": false})
 	defer p.destroy(made)
@@ -60,11 +60,11 @@ func TestIdentity_IsGivenByCreationRefreshAndImport(t *testing.T) {
 func TestIdentity_FollowsARotation(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
-	p := speak(t, s)
+	p := speak(t, s, "")
 	first, second := newKey(t, apikey.DataPlane), newKey(t, apikey.DataPlane)
 	config := func(k apikey.Key, version int) map[string]any {
 		return map[string]any{
-			"name": "turns", "kind": "dp", "roles": []tftypes.Value{tftypes.NewValue(tftypes.String, "viewer")}, "rotation_overlap": "0s",
+			"name": "turns", "kind": "dp", "roles": []any{"viewer"}, "rotation_overlap": "0s",
 			"secret_wo": k.Reveal(), "secret_wo_version": version,
 		}
 	}
@@ -81,7 +81,7 @@ func TestIdentity_FollowsARotation(t *testing.T) {
 func TestList_OfEveryKindGivesWhatAnImportDoes(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
-	o, n, p := s.other(), name(t, "listed"), speak(t, s)
+	o, n, p := s.other(), name(t, "listed"), speak(t, s, "")
 	url, _ := receiver(t)
 	account := must(o.accounts.CreateServiceAccount(t.Context(), connect.NewRequest(&cloudv1.CreateServiceAccountRequest{Name: n})))(t).GetServiceAccount()
 	namespace := must(o.namespaces.CreateNamespace(t.Context(), connect.NewRequest(&cloudv1.CreateNamespaceRequest{Name: n})))(t).GetNamespace()

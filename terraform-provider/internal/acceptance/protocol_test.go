@@ -1,6 +1,7 @@
 package acceptance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -22,7 +23,9 @@ type protocol struct {
 	identities map[string]*tfprotov6.ResourceIdentitySchema
 }
 
-func speak(t *testing.T, s *service) *protocol {
+// speak configures a provider for a service, or for a proxy in front of it. Without a
+// service, it only tells its schemas.
+func speak(t *testing.T, s *service, endpoint string) *protocol {
 	t.Helper()
 	server, err := factories()["corvo"]()
 	if err != nil {
@@ -40,7 +43,7 @@ func speak(t *testing.T, s *service) *protocol {
 	p.fine(err, identities.Diagnostics)
 	p.identities = identities.IdentitySchemas
 	if s != nil {
-		config := p.object(schemas.Provider.ValueType(), map[string]any{"endpoint": s.endpoint(), "token": s.token()})
+		config := p.config(schemas.Provider, map[string]any{"endpoint": cmp.Or(endpoint, s.endpoint()), "token": s.token()})
 		res, err := p.ConfigureProvider(t.Context(), &tfprotov6.ConfigureProviderRequest{TerraformVersion: "1.14.0", Config: config})
 		p.fine(err, res.Diagnostics)
 	}
@@ -64,31 +67,67 @@ func (p *protocol) fine(err error, diags []*tfprotov6.Diagnostic) {
 	}
 }
 
-// object is a value of an object's type, with null for what isn't given.
-func (p *protocol) object(of tftypes.Type, given map[string]any) *tfprotov6.DynamicValue {
+func (p *protocol) dynamic(of tftypes.Type, v tftypes.Value) *tfprotov6.DynamicValue {
 	p.t.Helper()
-	o, ok := of.(tftypes.Object)
-	if !ok {
-		p.t.Fatalf("%s is no object", of)
-	}
-	values := map[string]tftypes.Value{}
-	for name, kind := range o.AttributeTypes {
-		values[name] = tftypes.NewValue(kind, given[name])
-	}
-	v, err := tfprotov6.NewDynamicValue(of, tftypes.NewValue(of, values))
+	out, err := tfprotov6.NewDynamicValue(of, v)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return &v
+	return &out
+}
+
+// config is a configuration, with null for what isn't given.
+func (p *protocol) config(schema *tfprotov6.Schema, given map[string]any) *tfprotov6.DynamicValue {
+	p.t.Helper()
+	return p.dynamic(schema.ValueType(), valueOf(schema.ValueType(), given))
+}
+
+// valueOf writes texts, numbers, lists and maps of them as a value of a type.
+func valueOf(of tftypes.Type, given any) tftypes.Value {
+	switch kind := of.(type) {
+	case tftypes.Object:
+		fields, ok := given.(map[string]any)
+		if !ok {
+			break
+		}
+		values := map[string]tftypes.Value{}
+		for name, field := range kind.AttributeTypes {
+			values[name] = valueOf(field, fields[name])
+		}
+		return tftypes.NewValue(of, values)
+	case tftypes.Map:
+		fields, ok := given.(map[string]any)
+		if !ok {
+			break
+		}
+		values := map[string]tftypes.Value{}
+		for name, v := range fields {
+			values[name] = valueOf(kind.ElementType, v)
+		}
+		return tftypes.NewValue(of, values)
+	case tftypes.Set:
+		return elements(of, kind.ElementType, given)
+	case tftypes.List:
+		return elements(of, kind.ElementType, given)
+	}
+	return tftypes.NewValue(of, given)
+}
+
+func elements(of, element tftypes.Type, given any) tftypes.Value {
+	items, ok := given.([]any)
+	if !ok {
+		return tftypes.NewValue(of, nil)
+	}
+	values := make([]tftypes.Value, len(items))
+	for i, v := range items {
+		values[i] = valueOf(element, v)
+	}
+	return tftypes.NewValue(of, values)
 }
 
 func (p *protocol) null(of tftypes.Type) *tfprotov6.DynamicValue {
 	p.t.Helper()
-	v, err := tfprotov6.NewDynamicValue(of, tftypes.NewValue(of, nil))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return &v
+	return p.dynamic(of, tftypes.NewValue(of, nil))
 }
 
 func (p *protocol) read(of tftypes.Type, v *tfprotov6.DynamicValue) tftypes.Value {
@@ -127,7 +166,8 @@ func (p *protocol) identity(typeName, tenant, id string) *tfprotov6.ResourceIden
 	if tenant != "" {
 		given["tenant_id"] = tenant
 	}
-	return &tfprotov6.ResourceIdentityData{IdentityData: p.object(p.identities[typeName].ValueType(), given)}
+	of := p.identities[typeName].ValueType()
+	return &tfprotov6.ResourceIdentityData{IdentityData: p.dynamic(of, valueOf(of, given))}
 }
 
 // held is a resource's state, as Terraform keeps it.
@@ -137,50 +177,96 @@ type held struct {
 	identity *tfprotov6.ResourceIdentityData
 }
 
-// apply plans and applies a configuration over what there is.
-func (p *protocol) apply(was held, config map[string]any) held {
+// plan is what an apply of a configuration would make of what there is.
+func (p *protocol) plan(was held, config map[string]any) *tfprotov6.PlanResourceChangeResponse {
 	p.t.Helper()
-	of := p.schemas.ResourceSchemas[was.typeName].ValueType()
-	if was.state == nil {
-		was.state = p.null(of)
+	schema := p.schemas.ResourceSchemas[was.typeName]
+	of := schema.ValueType()
+	prior := tftypes.NewValue(of, nil)
+	if was.state != nil {
+		prior = p.read(of, was.state)
 	}
-	given := p.object(of, config)
 	plan, err := p.PlanResourceChange(p.t.Context(), &tfprotov6.PlanResourceChangeRequest{
-		TypeName: was.typeName, PriorState: was.state, ProposedNewState: p.proposed(of, was.state, config), Config: given, PriorIdentity: was.identity,
+		TypeName: was.typeName, PriorState: p.dynamic(of, prior), ProposedNewState: p.dynamic(of, p.proposed(schema.Block.Attributes, of, prior, config)),
+		Config: p.config(schema, config), PriorIdentity: was.identity,
 	})
 	p.fine(err, plan.Diagnostics)
-	done, err := p.ApplyResourceChange(p.t.Context(), &tfprotov6.ApplyResourceChangeRequest{
-		TypeName: was.typeName, PriorState: was.state, PlannedState: plan.PlannedState, Config: given, PlannedPrivate: plan.PlannedPrivate, PlannedIdentity: plan.PlannedIdentity,
-	})
-	p.fine(err, done.Diagnostics)
-	return held{was.typeName, done.NewState, done.NewIdentity}
+	return plan
 }
 
-// proposed is what Terraform proposes: what is configured, else what was.
-func (p *protocol) proposed(of tftypes.Type, was *tfprotov6.DynamicValue, config map[string]any) *tfprotov6.DynamicValue {
+// try plans and applies a configuration over what there is, and tells what went wrong. A
+// replacement destroys first.
+func (p *protocol) try(was held, config map[string]any) (held, string) {
+	p.t.Helper()
+	schema := p.schemas.ResourceSchemas[was.typeName]
+	plan := p.plan(was, config)
+	if len(plan.RequiresReplace) > 0 && was.state != nil {
+		p.destroy(was)
+		return p.try(held{typeName: was.typeName}, config)
+	}
+	prior := was.state
+	if prior == nil {
+		prior = p.null(schema.ValueType())
+	}
+	done, err := p.ApplyResourceChange(p.t.Context(), &tfprotov6.ApplyResourceChangeRequest{
+		TypeName: was.typeName, PriorState: prior, PlannedState: plan.PlannedState, Config: p.config(schema, config), PlannedPrivate: plan.PlannedPrivate, PlannedIdentity: plan.PlannedIdentity,
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return held{was.typeName, done.NewState, done.NewIdentity}, said(done.Diagnostics)
+}
+
+func (p *protocol) apply(was held, config map[string]any) held {
+	p.t.Helper()
+	now, problem := p.try(was, config)
+	if problem != "" {
+		p.t.Fatal(problem)
+	}
+	return now
+}
+
+// settled fails if there is anything to change.
+func (p *protocol) settled(is held, config map[string]any) {
+	p.t.Helper()
+	of := p.schemas.ResourceSchemas[is.typeName].ValueType()
+	differences, err := p.read(of, p.plan(is, config).PlannedState).Diff(p.read(of, is.state))
+	if err != nil || len(differences) > 0 {
+		p.t.Errorf("%s: a second plan changes %v %v", is.typeName, differences, err)
+	}
+}
+
+// proposed is what Terraform proposes: what is configured, but for what is write-only; else
+// what was, of what the provider computes.
+func (p *protocol) proposed(attributes []*tfprotov6.SchemaAttribute, of tftypes.Type, prior tftypes.Value, config map[string]any) tftypes.Value {
 	p.t.Helper()
 	before := map[string]tftypes.Value{}
-	if v := p.read(of, was); !v.IsNull() {
-		if err := v.As(&before); err != nil {
+	if !prior.IsNull() {
+		if err := prior.As(&before); err != nil {
 			p.t.Fatal(err)
 		}
 	}
 	o, _ := of.(tftypes.Object)
 	values := map[string]tftypes.Value{}
-	for name, kind := range o.AttributeTypes {
-		v, known := before[name]
-		if given := config[name]; given != nil && !strings.HasSuffix(name, "_wo") {
-			v = tftypes.NewValue(kind, given)
-		} else if !known {
-			v = tftypes.NewValue(kind, nil)
+	for _, a := range attributes {
+		kind := o.AttributeTypes[a.Name]
+		fields, single := config[a.Name].(map[string]any)
+		was, known := before[a.Name]
+		switch {
+		case a.NestedType != nil && a.NestedType.Nesting == tfprotov6.SchemaObjectNestingModeSingle && single:
+			if !known {
+				was = tftypes.NewValue(kind, nil)
+			}
+			values[a.Name] = p.proposed(a.NestedType.Attributes, kind, was, fields)
+		case config[a.Name] != nil && !a.WriteOnly:
+			values[a.Name] = valueOf(kind, config[a.Name])
+		case a.Computed && known:
+			values[a.Name] = was
+		default:
+			values[a.Name] = tftypes.NewValue(kind, nil)
 		}
-		values[name] = v
 	}
-	v, err := tfprotov6.NewDynamicValue(of, tftypes.NewValue(of, values))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return &v
+	return tftypes.NewValue(of, values)
 }
 
 func (p *protocol) refresh(was held) held {
@@ -217,7 +303,7 @@ func (p *protocol) adopt(typeName, id string, identity *tfprotov6.ResourceIdenti
 func (p *protocol) list(typeName string, limit int64, config map[string]any) (map[string]*tfprotov6.ListResourceResult, error) {
 	p.t.Helper()
 	stream, err := p.ListResource(p.t.Context(), &tfprotov6.ListResourceRequest{
-		TypeName: typeName, Config: p.object(p.schemas.ListResourceSchemas[typeName].ValueType(), config), IncludeResource: true, Limit: limit,
+		TypeName: typeName, Config: p.config(p.schemas.ListResourceSchemas[typeName], config), IncludeResource: true, Limit: limit,
 	})
 	if err != nil {
 		return nil, err

@@ -30,6 +30,11 @@ func TestTenantSettings_AreChangedImportedAndTurnedOff(t *testing.T) {
 		}
 		return err
 	}
+	row := every{
+		kind: "corvo_tenant_settings", first: map[string]any{"session_idle_seconds": 28800}, second: map[string]any{"session_life_seconds": 604800}, third: map[string]any{"session_idle_seconds": 3600},
+		etagged: true, stays: true,
+	}
+	row.check(t, s)
 	resource.Test(t, resource.TestCase{
 		ProtoV6ProviderFactories: factories(),
 		CheckDestroy:             off,

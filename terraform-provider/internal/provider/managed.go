@@ -102,6 +102,7 @@ func (r *managed[M]) Read(ctx context.Context, req resource.ReadRequest, resp *r
 		resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
 		r.identity.set(ctx, tenant, resp.State, resp.Identity, &resp.Diagnostics)
 	case cloud.Is(err, cloud.NotFound):
+		r.identity.set(ctx, tenant, req.State, resp.Identity, &resp.Diagnostics) // A state of before identities has none.
 		resp.State.RemoveResource(ctx)
 	default:
 		addError(&resp.Diagnostics, "read "+called, err)

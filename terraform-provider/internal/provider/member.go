@@ -143,6 +143,13 @@ func (r *memberResource) update(ctx context.Context, o operation[memberModel], p
 			plan = plan.joined(res.Msg.GetMember(), plan.Roles)
 		}
 	}
+	if isEtagConflict(err) { // Perhaps the change is our own, and only its answer was lost.
+		now := plan
+		if readErr := r.read(ctx, &now, o.diags); readErr == nil && now.Roles.Equal(plan.Roles) {
+			o.save(now)
+			return
+		}
+	}
 	if err != nil {
 		addFieldErrors(o.diags, "change the roles of "+state.Email.ValueString(), err, memberFields())
 		return
