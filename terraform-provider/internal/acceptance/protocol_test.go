@@ -14,9 +14,15 @@ import (
 // What Terraform 1.11 can't ask for (identities, list resources), asked of the provider by
 // the protocol itself.
 
+// server is a provider that can list, too.
+type server interface {
+	tfprotov6.ProviderServer
+	tfprotov6.ListResourceServer
+}
+
 // protocol is a provider that speaks to a service, and its schemas.
 type protocol struct {
-	tfprotov6.ProviderServerWithListResource
+	server
 
 	t          *testing.T
 	schemas    *tfprotov6.GetProviderSchemaResponse
@@ -27,15 +33,15 @@ type protocol struct {
 // service, it only tells its schemas.
 func speak(t *testing.T, s *service, endpoint string) *protocol {
 	t.Helper()
-	server, err := factories()["corvo"]()
+	plain, err := factories()["corvo"]()
 	if err != nil {
 		t.Fatal(err)
 	}
-	lists, ok := server.(tfprotov6.ProviderServerWithListResource)
+	lists, ok := plain.(server)
 	if !ok {
 		t.Fatal("the provider lists nothing")
 	}
-	p := &protocol{ProviderServerWithListResource: lists, t: t}
+	p := &protocol{server: lists, t: t}
 	schemas, err := p.GetProviderSchema(t.Context(), &tfprotov6.GetProviderSchemaRequest{})
 	p.schemas = schemas
 	p.fine(err, schemas.Diagnostics)
