@@ -194,7 +194,7 @@ func (n *Node) openShard(id uint32) error {
 		Logger: n.logger, Fatal: n.cfg.Fatal, Plan: queue.Plan, Namespaces: &namespaces{node: n, shard: id},
 		LeaderWait: server.LeaderWait, Weight: n.weightOf, EventsRead: model.Read,
 	})
-	service := queue.New(s, n.enqueuePerSecond, n.retention)
+	service := queue.New(s, queue.Rules{PerSecond: n.enqueuePerSecond, Keeps: n.retention, AuditsReads: n.auditsReads})
 	views := queue.NewViews(service, model, hub)
 	bulk := queue.NewBulk(views, n.logger)
 	g.Dispute(n.quarantine.disputed(id))
@@ -261,6 +261,15 @@ func (n *Node) retention(ns job.Namespace) retention.Policy {
 	rec, _ := v.NamespaceByID(ns)
 	tenant, _ := v.TenantByID(rec.GetTenantId())
 	return retention.Of(tenant.GetLimits(), rec.GetRetention())
+}
+
+// auditsReads reports whether a namespace's tenant wants people's reads of payloads in its audit
+// log.
+func (n *Node) auditsReads(ns job.Namespace) bool {
+	v := n.cell.View()
+	rec, _ := v.NamespaceByID(ns)
+	tenant, _ := v.TenantByID(rec.GetTenantId())
+	return tenant.GetAuditPayloadReads()
 }
 
 // weightOf is the weight of a namespace's tenant.

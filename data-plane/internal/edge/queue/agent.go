@@ -113,7 +113,7 @@ func (s *Service) Iterations(ctx context.Context, c Caller, id job.ID, after, li
 		return wire.IterationList{}, err
 	}
 	limit = cmp.Or(limit, IterationsListMax)
-	return look(ctx, s.shard, errNoJob(id), func(g *statedb.Group) (page wire.IterationList, err error) {
+	page, err := look(ctx, s.shard, errNoJob(id), func(g *statedb.Group) (page wire.IterationList, err error) {
 		h, err := stateread.ReadHead(g, c.Namespace, id)
 		if err != nil {
 			return page, err
@@ -129,6 +129,10 @@ func (s *Service) Iterations(ctx context.Context, c Caller, id job.ID, after, li
 		}
 		return page, err
 	})
+	if err != nil {
+		return page, err
+	}
+	return page, s.noteRead(ctx, &c, readOf(page.Iterations, func(it *wire.Iteration) (string, bool) { return it.JobID, !it.Redacted }))
 }
 
 func viewIteration(id job.ID, it *records.Iteration) wire.Iteration {

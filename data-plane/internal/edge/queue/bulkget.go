@@ -26,7 +26,7 @@ func (v *Views) Jobs(ctx context.Context, c Caller, ids []string) (wire.Jobs, er
 	if len(ids) > BulkGetMax {
 		return wire.Jobs{}, fault.InvalidFields([]fault.Field{{Path: "job_ids", Message: rangeMessage("items", 0, BulkGetMax, len(ids))}})
 	}
-	return shard.Read(ctx, v.shard, func(g *statedb.Group) (wire.Jobs, error) {
+	shown, err := shard.Read(ctx, v.shard, func(g *statedb.Group) (wire.Jobs, error) {
 		out := wire.Jobs{Jobs: []wire.Job{}}
 		left := BulkGetBytesMax
 		seen := make(map[job.ID]bool, len(ids))
@@ -59,6 +59,10 @@ func (v *Views) Jobs(ctx context.Context, c Caller, ids []string) (wire.Jobs, er
 		}
 		return out, nil
 	})
+	if err != nil {
+		return shown, err
+	}
+	return shown, v.service.noteRead(ctx, &c, readOfJobs(shown.Jobs))
 }
 
 // carried is how many bytes of client data a job has.

@@ -48,7 +48,7 @@ func (v *Views) Export(ctx context.Context, c Caller, in ExportInput) (wire.Expo
 		return wire.ExportPage{}, err
 	}
 	in.only = only
-	return shard.Read(ctx, v.shard, func(g *statedb.Group) (wire.ExportPage, error) {
+	page, err := shard.Read(ctx, v.shard, func(g *statedb.Group) (wire.ExportPage, error) {
 		out := wire.ExportPage{Jobs: []wire.Job{}}
 		wanted, last, done, err := in.choose(g, c.Namespace)
 		if err != nil {
@@ -79,6 +79,10 @@ func (v *Views) Export(ctx context.Context, c Caller, in ExportInput) (wire.Expo
 		}
 		return out, nil
 	})
+	if err != nil {
+		return page, err
+	}
+	return page, v.service.noteRead(ctx, &c, readOfJobs(page.Jobs))
 }
 
 func (in *ExportInput) check() (fields []fault.Field) {

@@ -34,6 +34,9 @@ type rig struct {
 	hub    *notify.Hub
 }
 
+// auditedNamespace is of a tenant that wants people's reads of payloads written down.
+var auditedNamespace = job.Namespace{6}
+
 func start(t *testing.T) *rig {
 	t.Helper()
 	r := open(t, grouptest.InMemory())
@@ -46,7 +49,10 @@ func open(t *testing.T, d grouptest.Disks) *rig {
 	stores, hub := grouptest.Open(t, d), notify.New()
 	g := stores.Replica(t, 2, grouptest.Setup{Group: group.Options{Alone: true}, Ring: hub.Notify})
 	r := &rig{
-		Service: New(shard.New(g.Group, g.Store, shard.Options{Plan: Plan}), func(job.Namespace) int64 { return 0 }, func(job.Namespace) retention.Policy { return retention.Default() }), t: t, stores: stores, hub: hub,
+		Service: New(shard.New(g.Group, g.Store, shard.Options{Plan: Plan}), Rules{
+			PerSecond: func(job.Namespace) int64 { return 0 }, Keeps: func(job.Namespace) retention.Policy { return retention.Default() },
+			AuditsReads: func(ns job.Namespace) bool { return ns == auditedNamespace },
+		}), t: t, stores: stores, hub: hub,
 		caller: Caller{Namespace: job.Namespace{5}, Principal: "key_1", Peer: "10.0.0.1", Rights: permission.Here{All: permission.OfLevel(permission.OfNamespace)}},
 	}
 	eventually.True(r.t, patience, "the shard leads", g.Leading)

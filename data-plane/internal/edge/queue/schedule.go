@@ -219,7 +219,7 @@ func (s *Service) Schedule(ctx context.Context, c Caller, id job.ScheduleID) (Sc
 	if rule, err := ruleOf(id, rec.Cron, rec.Zone); err == nil && !rec.Paused {
 		v.NextRuns = nextRuns(rule, s.now())
 	}
-	return v, nil
+	return v, s.noteRead(ctx, &c, readOfSchedules([]wire.Schedule{v.Schedule}))
 }
 
 // Schedules lists the schedules of a namespace in the order they were made.
@@ -228,7 +228,7 @@ func (s *Service) Schedules(ctx context.Context, c Caller, page PageInput) (wire
 	if err != nil {
 		return wire.ScheduleList{}, err
 	}
-	return shard.Read(ctx, s.shard, func(g *statedb.Group) (out wire.ScheduleList, err error) {
+	shown, err := shard.Read(ctx, s.shard, func(g *statedb.Group) (out wire.ScheduleList, err error) {
 		list, err := readSchedules(g, &c, after, limit+1)
 		if out.HasMore = len(list) > limit; out.HasMore {
 			list = list[:limit]
@@ -240,6 +240,10 @@ func (s *Service) Schedules(ctx context.Context, c Caller, page PageInput) (wire
 		}
 		return out, err
 	})
+	if err != nil {
+		return shown, err
+	}
+	return shown, s.noteRead(ctx, &c, readOfSchedules(shown.Schedules))
 }
 
 // PreviewSchedule lists when an expression would run next.

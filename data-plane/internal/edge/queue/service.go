@@ -37,12 +37,22 @@ type Service struct {
 	gate    *admission
 	workers *workerRegistry
 	keeps   func(job.Namespace) retention.Policy
+	reads   *readLog
 }
 
-// New makes the service of a shard whose namespaces may enqueue no more jobs a second than
-// perSecond says, where 0 is unlimited, and keep what has ended as keeps says.
-func New(s *shard.Shard, perSecond func(job.Namespace) int64, keeps func(job.Namespace) retention.Policy) *Service {
-	return &Service{shard: s, ids: newIDSource(), gate: newAdmission(perSecond), workers: newWorkerRegistry(), keeps: keeps}
+// Rules are what the cell's state says of namespaces.
+type Rules struct {
+	// PerSecond is how many jobs may be enqueued a second; 0 is unlimited.
+	PerSecond func(job.Namespace) int64
+	// Keeps is how long what has ended is kept.
+	Keeps func(job.Namespace) retention.Policy
+	// AuditsReads reports whether people's reads of payloads are written down; nil: nowhere.
+	AuditsReads func(job.Namespace) bool
+}
+
+// New makes the service of a shard.
+func New(s *shard.Shard, r Rules) *Service {
+	return &Service{shard: s, ids: newIDSource(), gate: newAdmission(r.PerSecond), workers: newWorkerRegistry(), keeps: r.Keeps, reads: newReadLog(r.AuditsReads)}
 }
 
 // releaseTimeout bounds the return of jobs whose fetcher did not wait.
@@ -322,7 +332,7 @@ func whole(ctx context.Context, s *shard.Shard, c Caller, id job.ID) (stateread.
 
 // Job reads a whole job from the leader.
 func (s *Service) Job(ctx context.Context, c Caller, id job.ID) (wire.Job, error) {
-	return look(ctx, s.shard, errNoJob(id), func(g *statedb.Group) (wire.Job, error) {
+	v, err := look(ctx, s.shard, errNoJob(id), func(g *statedb.Group) (wire.Job, error) {
 		j, err := stateread.ReadJob(g, c.Namespace, id)
 		if err != nil {
 			return wire.Job{}, err
@@ -332,6 +342,10 @@ func (s *Service) Job(ctx context.Context, c Caller, id job.ID) (wire.Job, error
 		}
 		return s.keeping(g, &c).view(id, &j)
 	})
+	if err != nil {
+		return wire.Job{}, err
+	}
+	return v, s.noteRead(ctx, &c, readOfJobs([]wire.Job{v}))
 }
 
 // Queues lists the namespace's queues with exact counts.

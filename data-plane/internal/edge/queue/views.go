@@ -100,6 +100,9 @@ func (v *Views) Search(ctx context.Context, c Caller, in JobFilter) (wire.JobSea
 		return wire.JobSearch{}, err
 	}
 	jobs, err := v.withBodies(c, p.Rows)
+	if err == nil {
+		err = v.service.noteRead(ctx, &c, readOf(jobs, func(f *wire.FoundJob) (string, bool) { return f.ID, len(f.Payload) > 0 }))
+	}
 	// What the copy has may be exact; what there is, is not, while the copy is late.
 	return wire.JobSearch{Jobs: jobs, Page: viewPage(&p), Total: p.Total.Jobs, TotalExact: p.Total.Exact && p.Exact()}, err
 }

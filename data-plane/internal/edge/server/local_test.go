@@ -59,7 +59,7 @@ func startLocal(t testing.TB) *local {
 	project.Go(func() { model.Run(ctx) })
 	t.Cleanup(func() { cancel(); project.Wait(); fail(models.Close()) })
 	l := &local{shard: s, store: g.Store}
-	l.Service = queue.New(s, func(job.Namespace) int64 { return l.perSecond.Load() }, func(job.Namespace) retention.Policy { return retention.Default() })
+	l.Service = queue.New(s, queue.Rules{PerSecond: func(job.Namespace) int64 { return l.perSecond.Load() }, Keeps: func(job.Namespace) retention.Policy { return retention.Default() }})
 	l.views = queue.NewViews(l.Service, model, hub)
 	l.bulk = queue.NewBulk(l.views, quiet())
 	return l

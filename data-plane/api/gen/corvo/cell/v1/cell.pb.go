@@ -471,11 +471,13 @@ type Tenant struct {
 	// tn_<ulid>
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Label in the tenant URL.
-	Name          string  `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Deleted       bool    `protobuf:"varint,3,opt,name=deleted,proto3" json:"deleted,omitempty"`
-	Limits        *Limits `protobuf:"bytes,4,opt,name=limits,proto3" json:"limits,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Name    string  `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Deleted bool    `protobuf:"varint,3,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	Limits  *Limits `protobuf:"bytes,4,opt,name=limits,proto3" json:"limits,omitempty"`
+	// Write down who of the tenant's people read payloads.
+	AuditPayloadReads bool `protobuf:"varint,5,opt,name=audit_payload_reads,json=auditPayloadReads,proto3" json:"audit_payload_reads,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Tenant) Reset() {
@@ -534,6 +536,13 @@ func (x *Tenant) GetLimits() *Limits {
 		return x.Limits
 	}
 	return nil
+}
+
+func (x *Tenant) GetAuditPayloadReads() bool {
+	if x != nil {
+		return x.AuditPayloadReads
+	}
+	return false
 }
 
 // Limits of a tenant. Zero means unlimited.
@@ -4768,12 +4777,13 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x0fPrepareResponse\"'\n" +
 	"\fBeginRequest\x12\x17\n" +
 	"\acell_id\x18\x01 \x01(\tR\x06cellId\"\x0f\n" +
-	"\rBeginResponse\"u\n" +
+	"\rBeginResponse\"\xa5\x01\n" +
 	"\x06Tenant\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
 	"\adeleted\x18\x03 \x01(\bR\adeleted\x12-\n" +
-	"\x06limits\x18\x04 \x01(\v2\x15.corvo.cell.v1.LimitsR\x06limits\"\x92\x02\n" +
+	"\x06limits\x18\x04 \x01(\v2\x15.corvo.cell.v1.LimitsR\x06limits\x12.\n" +
+	"\x13audit_payload_reads\x18\x05 \x01(\bR\x11auditPayloadReads\"\x92\x02\n" +
 	"\x06Limits\x12*\n" +
 	"\x11payload_bytes_max\x18\x01 \x01(\x03R\x0fpayloadBytesMax\x12,\n" +
 	"\x12enqueue_per_second\x18\x02 \x01(\x03R\x10enqueuePerSecond\x12\x1f\n" +
