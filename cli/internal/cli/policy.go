@@ -30,6 +30,8 @@ var policyFlags = []policyFlag{
 	{"forbid-personal-keys-for-jobs", "forbid_personal_keys_for_jobs", func(p *cloudv1.SignInPolicy) string {
 		return strconv.FormatBool(p.GetForbidPersonalKeysForJobs())
 	}},
+	{"audit-payload-reads", "audit_payload_reads", func(p *cloudv1.SignInPolicy) string { return strconv.FormatBool(p.GetAuditPayloadReads()) }},
+	{"audit-retention", "audit_retention_seconds", func(p *cloudv1.SignInPolicy) string { return span(p.GetAuditRetentionSeconds()) }},
 }
 
 // span is a limit; 0 is none.
@@ -42,10 +44,10 @@ func span(seconds int64) string {
 
 func (s *session) policyVerbs() []verb {
 	var to cloudv1.SignInPolicy
-	var idle, life, keyLife string
+	var idle, life, keyLife, auditKept string
 	var changed func(string) bool
 	return []verb{
-		s.ofTenant(verb{noun: "policy get", short: "Show how people sign in to the tenant, and what its keys must be", example: "  {cmd}"}, func(t *tenantCall, _ []string) error {
+		s.ofTenant(verb{noun: "policy get", short: "Show how people sign in to the tenant, what its keys must be, and what its audit log keeps", example: "  {cmd}"}, func(t *tenantCall, _ []string) error {
 			res, err := tell(t, t.policy.GetSignInPolicy, &cloudv1.GetSignInPolicyRequest{Tenant: t.tenant})
 			if err != nil {
 				return err
@@ -53,7 +55,7 @@ func (s *session) policyVerbs() []verb {
 			return s.emitMessage(res, func(w io.Writer) { s.printPolicy(w, res) })
 		}),
 		s.ofTenant(verb{
-			noun: "policy set", short: "Change how people sign in to the tenant, and what its keys must be",
+			noun: "policy set", short: "Change how people sign in to the tenant, what its keys must be, and what its audit log keeps",
 			long: `Changes what the flags name, from the next call on. --require-sso needs a single sign-on
 connection whose test passed, an owner who comes by it, and break-glass codes; corvo policy get
 says what is missing. Keys that exist stay as they are: corvo policy keys lists them.`,
@@ -67,13 +69,15 @@ says what is missing. Keys that exist stay as they are: corvo policy keys lists 
 				fs.StringVar(&keyLife, "key-life-max", "", "keys must expire so `LONG` after they are made at the latest, such as 90d; 0: they needn't")
 				fs.BoolVar(&to.KeyNetworksRequired, "key-networks-required", false, "new keys must name the networks they work from")
 				fs.BoolVar(&to.ForbidPersonalKeysForJobs, "forbid-personal-keys-for-jobs", false, "personal keys do nothing at the tenant URL")
+				fs.BoolVar(&to.AuditPayloadReads, "audit-payload-reads", false, "the audit log says which person read what jobs and schedules carry")
+				fs.StringVar(&auditKept, "audit-retention", "", "keep entries of the audit log for so `LONG`, 90d to 3650d; 0: 400 days. Older ones are deleted for good")
 				changed = fs.Changed
 			},
 		}, func(t *tenantCall, _ []string) error {
 			for _, f := range []struct {
 				flag, text string
 				to         *int64
-			}{{"session-idle", idle, &to.SessionIdleSeconds}, {"session-life", life, &to.SessionLifeSeconds}, {"key-life-max", keyLife, &to.KeyLifeMaxSeconds}} {
+			}{{"session-idle", idle, &to.SessionIdleSeconds}, {"session-life", life, &to.SessionLifeSeconds}, {"key-life-max", keyLife, &to.KeyLifeMaxSeconds}, {"audit-retention", auditKept, &to.AuditRetentionSeconds}} {
 				seconds, err := spanOf(f.text)
 				if err != nil {
 					return usagef("--%s %q isn't a time such as 8h or 90d", f.flag, f.text)

@@ -273,3 +273,42 @@ func TestExpire_ASignedHeadSaysWhereTheChainBegins(t *testing.T) {
 		}
 	})
 }
+
+// A tenant says itself how long its entries are kept, and what is left still proves itself.
+func TestExpire_ATenantsOwnRetentionCounts(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		const day = 24 * time.Hour
+		k := keys(w)
+		w.Service(t, func(ctx context.Context, tx *store.Tx) error {
+			return errors.Join(tx.InsertTenant(ctx, store.Tenant{ID: tenantA, Name: "acme", Version: 1}),
+				tx.InsertSignInPolicy(ctx, store.SignInPolicy{TenantID: tenantA, AuditRetention: 15 * day, Version: 1}))
+		})
+		for range 20 {
+			if err := errors.Join(appendTo(w, tenantA, "x"), appendTo(w, tenantB, "x"), k.SignHeads(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			w.Advance(day)
+		}
+		if n, err := k.Expire(t.Context(), 10*day); n != 5+10 || err != nil {
+			t.Fatalf("%d deleted, %v", n, err)
+		}
+		for tenant, first := range map[string]int64{tenantA: 6, tenantB: 11} {
+			all := heads(t, w, tenant)
+			if left := chain(t, w, tenant, first); len(left) != int(21-first) || all[len(all)-1].FirstSeq != first {
+				t.Errorf("tenant %s: %d entries are left, the last head is %+v", tenant, len(left), all[len(all)-1])
+			}
+		}
+		w.Service(t, func(ctx context.Context, tx *store.Tx) error { // Shorter than everywhere.
+			p, err := tx.GetSignInPolicy(ctx, tenantA)
+			p.AuditRetention = 3 * day
+			return errors.Join(err, tx.UpdateSignInPolicy(ctx, &p))
+		})
+		if n, err := k.Expire(t.Context(), 10*day); n != 12 || err != nil {
+			t.Errorf("%d deleted, %v", n, err)
+		}
+		if err := errors.Join(appendTo(w, tenantA, "y"), k.SignHeads(t.Context())); err != nil {
+			t.Errorf("the chain no longer verifies: %v", err)
+		}
+	})
+}

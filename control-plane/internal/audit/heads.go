@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,17 +96,18 @@ func HeadLine(h store.AuditHead) auditlog.Head {
 
 // Expire deletes entries that are older than the retention, oldest in the chain first, and
 // signs where each chain begins then. An entry that is younger keeps those behind it.
+// How long entries are kept is the tenant's to say, else it is retention.
 func (k Keys) Expire(ctx context.Context, retention time.Duration) (deleted int, err error) {
-	before := k.Now().Add(-retention)
+	now := k.Now()
 	for {
 		aged, err := store.Get(ctx, k.Store.ReadService, func(tx *store.Tx) ([]store.AuditChain, error) {
-			return tx.AgedAuditChains(ctx, before, chainsBatch)
+			return tx.AgedAuditChains(ctx, now, retention, chainsBatch)
 		})
 		n := 0
 		for _, c := range aged {
 			if err == nil {
 				var some int
-				some, err = k.expire(ctx, c.TenantID, before)
+				some, err = k.expire(ctx, c.TenantID, now, retention)
 				n += some
 			}
 		}
@@ -116,9 +118,14 @@ func (k Keys) Expire(ctx context.Context, retention time.Duration) (deleted int,
 	}
 }
 
-func (k Keys) expire(ctx context.Context, tenantID string, before time.Time) (n int, err error) {
+func (k Keys) expire(ctx context.Context, tenantID string, now time.Time, retention time.Duration) (n int, err error) {
 	err = k.Store.Tenant(ctx, tenantID, func(tx *store.Tx) error {
 		n = 0
+		p, err := tx.GetSignInPolicy(ctx, tenantID)
+		if err != nil {
+			return err
+		}
+		before := now.Add(-cmp.Or(p.AuditRetention, retention))
 		c, err := tx.GetAuditChain(ctx, tenantID)
 		if err != nil {
 			return err

@@ -278,7 +278,7 @@ func policy(tenantID string) Target {
 }
 
 // PutSignInPolicy writes how people sign in, which the cell learns as what everybody's keys
-// may do.
+// may do, and what its audit log has of reads.
 func PutSignInPolicy(v *store.SignInPolicy) Record {
 	r := updated(policy(v.TenantID), &v.UpdatedAt, (*store.Tx).UpdateSignInPolicy, v)
 	if v.Version == 0 {
@@ -287,6 +287,7 @@ func PutSignInPolicy(v *store.SignInPolicy) Record {
 			return tx.InsertSignInPolicy(ctx, *v)
 		}
 	}
+	r.tell = append(r.tell, notice{kind: store.OutboxTenant, subject: v.TenantID})
 	return r.Rights()
 }
 

@@ -81,7 +81,7 @@ func TestRequireSSO_NeedsAWayInForOwners(t *testing.T) {
 		if err != nil || !res.GetPolicy().GetRequireSso() {
 			t.Fatalf("%v, %v", res, err)
 		}
-		if rows := w.Outbox(t); len(rows) != 2 || rows[0].Kind != store.OutboxAccess || rows[1].Kind != store.OutboxUser || rows[1].Subject != tn.ID {
+		if rows := w.Outbox(t); len(rows) != 3 || rows[0].Kind != store.OutboxTenant || rows[1].Kind != store.OutboxAccess || rows[2].Kind != store.OutboxUser || rows[2].Subject != tn.ID {
 			t.Errorf("the cell is told %+v", rows)
 		}
 		if got := strings.Join(w.Audit(t, tn.ID), " "); got != "break_glass_codes.create policy.update" {
@@ -125,6 +125,8 @@ func TestUpdate_ShortensOnlyAndKeepsConcurrentChanges(t *testing.T) {
 			update(nil, "etag"),
 			update(&cloudv1.SignInPolicy{SessionIdleSeconds: 899}, "session_idle_seconds"),
 			update(&cloudv1.SignInPolicy{SessionIdleSeconds: 14*86400 + 1}, "session_idle_seconds"),
+			update(&cloudv1.SignInPolicy{AuditRetentionSeconds: 90*86400 - 1}, "audit_retention_seconds"),
+			update(&cloudv1.SignInPolicy{AuditRetentionSeconds: 3650*86400 + 1}, "audit_retention_seconds"),
 			update(&cloudv1.SignInPolicy{SessionLifeSeconds: 30*86400 + 1}, "session_life_seconds"),
 			update(&cloudv1.SignInPolicy{SessionLifeSeconds: -1}, "session_life_seconds"),
 			update(&cloudv1.SignInPolicy{KeyLifeMaxSeconds: 1 << 60}, "key_life_max_seconds"),

@@ -27,6 +27,9 @@ const (
 	sessionLifeMin = time.Hour
 	keyLifeMin     = time.Hour
 	keyLifeMax     = 10 * 365 * 24 * time.Hour
+	// auditRetentionMin leaves time to notice what was done.
+	auditRetentionMin = 90 * 24 * time.Hour
+	auditRetentionMax = 10 * 365 * 24 * time.Hour
 	// outsideMax bounds a listing.
 	outsideMax = 1000
 )
@@ -38,7 +41,8 @@ func message(p store.SignInPolicy) *cloudv1.SignInPolicy {
 	m := &cloudv1.SignInPolicy{
 		TenantId: p.TenantID, RequireSso: p.RequireSSO, RequireSecondFactor: p.RequireSecondFactor,
 		SessionIdleSeconds: seconds(p.SessionIdle), SessionLifeSeconds: seconds(p.SessionLife), KeyLifeMaxSeconds: seconds(p.KeyLife),
-		KeyNetworksRequired: p.KeyNetworks, ForbidPersonalKeysForJobs: p.NoPersonalKeys, Etag: tag(p),
+		KeyNetworksRequired: p.KeyNetworks, ForbidPersonalKeysForJobs: p.NoPersonalKeys,
+		AuditPayloadReads: p.AuditPayloadReads, AuditRetentionSeconds: seconds(p.AuditRetention), Etag: tag(p),
 	}
 	if !p.UpdatedAt.IsZero() {
 		m.UpdatedAt = timestamppb.New(p.UpdatedAt)
@@ -95,7 +99,7 @@ func needsOf(ctx context.Context, tx *store.Tx, tenantID string) (needs []string
 func (s *Service) UpdateSignInPolicy(ctx context.Context, r *cloudv1.UpdateSignInPolicyRequest) (*cloudv1.UpdateSignInPolicyResponse, error) {
 	paths := r.GetUpdateMask().GetPaths()
 	err := fault.InvalidMask(paths, "require_sso", "require_second_factor", "session_idle_seconds", "session_life_seconds", "key_life_max_seconds",
-		"key_networks_required", "forbid_personal_keys_for_jobs")
+		"key_networks_required", "forbid_personal_keys_for_jobs", "audit_payload_reads", "audit_retention_seconds")
 	if err == nil {
 		err = checkSpans(r.GetPolicy(), paths)
 	}
@@ -153,9 +157,10 @@ func checkSpans(p *cloudv1.SignInPolicy, paths []string) error {
 		{"session_idle_seconds", p.GetSessionIdleSeconds(), sessionIdleMin, session.IdleMax},
 		{"session_life_seconds", p.GetSessionLifeSeconds(), sessionLifeMin, session.LifeMax},
 		{"key_life_max_seconds", p.GetKeyLifeMaxSeconds(), keyLifeMin, keyLifeMax},
+		{"audit_retention_seconds", p.GetAuditRetentionSeconds(), auditRetentionMin, auditRetentionMax},
 	} {
 		if slices.Contains(paths, f.name) && f.value != 0 && (f.value < seconds(f.min) || f.value > seconds(f.max)) {
-			wrong = append(wrong, fault.Field{Name: "policy." + f.name, Problem: fmt.Sprintf("must be %d to %d, or 0 for no limit of this tenant's own", seconds(f.min), seconds(f.max))})
+			wrong = append(wrong, fault.Field{Name: "policy." + f.name, Problem: fmt.Sprintf("must be %d to %d, or 0 for the default", seconds(f.min), seconds(f.max))})
 		}
 	}
 	return fault.InvalidFields(wrong)
@@ -178,6 +183,10 @@ func set(p *store.SignInPolicy, to *cloudv1.SignInPolicy, paths []string) {
 			p.KeyNetworks = to.GetKeyNetworksRequired()
 		case "forbid_personal_keys_for_jobs":
 			p.NoPersonalKeys = to.GetForbidPersonalKeysForJobs()
+		case "audit_payload_reads":
+			p.AuditPayloadReads = to.GetAuditPayloadReads()
+		case "audit_retention_seconds":
+			p.AuditRetention = time.Duration(to.GetAuditRetentionSeconds()) * time.Second
 		}
 	}
 }
@@ -196,6 +205,8 @@ func differences(a, b store.SignInPolicy) change.Fields {
 	add("key_life_max_seconds", seconds(a.KeyLife), seconds(b.KeyLife))
 	add("key_networks_required", a.KeyNetworks, b.KeyNetworks)
 	add("forbid_personal_keys_for_jobs", a.NoPersonalKeys, b.NoPersonalKeys)
+	add("audit_payload_reads", a.AuditPayloadReads, b.AuditPayloadReads)
+	add("audit_retention_seconds", seconds(a.AuditRetention), seconds(b.AuditRetention))
 	return out
 }
 

@@ -179,7 +179,7 @@ func actChanges(e *cellv1.AuditEvent) map[string]store.Change {
 			out[field] = c
 		}
 	}
-	if e.GetAffected() != 1 || e.GetRefused() > 0 || slices.Contains([]string{"jobs", "audit"}, e.GetTargetType()) {
+	if e.GetAffected() != 1 && e.GetAction() != "payload.read" || e.GetRefused() > 0 || slices.Contains([]string{"jobs", "audit"}, e.GetTargetType()) {
 		out["affected"] = store.Change{After: e.GetAffected()}
 	}
 	if e.GetRefused() > 0 {

@@ -42,7 +42,11 @@ func (l *Loop) read(ctx context.Context, tx *store.Tx, rows []store.Outbox, toge
 	p := desired{tenantID: t.ID, cell: t.Cell}
 	subjects := subjectsOf(rows)
 	if len(subjects[store.OutboxTenant]) > 0 || t.Observed < t.Generation {
-		p.add(celladmin.TenantChange(l.tenant(t)), observed{store.OutboxTenant, t.ID, t.ID, t.Generation, ""})
+		record, err := l.tenant(ctx, tx, t)
+		if err != nil {
+			return desired{}, err
+		}
+		p.add(celladmin.TenantChange(record), observed{store.OutboxTenant, t.ID, t.ID, t.Generation, ""})
 	}
 	if err := p.readNamespaces(ctx, tx, subjects[store.OutboxNamespace], together); err != nil {
 		return desired{}, err
@@ -179,8 +183,9 @@ func freeNames(list []store.Namespace) (out []*cellv1.Change) {
 	return out
 }
 
-func (l *Loop) tenant(t store.Tenant) *cellv1.Tenant {
-	return &cellv1.Tenant{Id: t.ID, Name: t.Name, Deleted: !t.DeletedAt.IsZero(), Limits: l.o.Limits(t.Plan)}
+func (l *Loop) tenant(ctx context.Context, tx *store.Tx, t store.Tenant) (*cellv1.Tenant, error) {
+	p, err := tx.GetSignInPolicy(ctx, t.ID)
+	return &cellv1.Tenant{Id: t.ID, Name: t.Name, Deleted: !t.DeletedAt.IsZero(), Limits: l.o.Limits(t.Plan), AuditPayloadReads: p.AuditPayloadReads}, err
 }
 
 // namespace leaves the shard open: the cell has placed it, or will. An ended one has

@@ -215,7 +215,11 @@ func (l *Loop) differences(ctx context.Context, tenantID string, x index) (diffe
 		if has == nil && !t.DeletedAt.IsZero() {
 			return nil // Forgotten, with all its records.
 		}
-		if t.Observed >= t.Generation && !proto.Equal(has, l.tenant(t)) {
+		want, err := l.tenant(ctx, tx, t)
+		if err != nil {
+			return err
+		}
+		if t.Observed >= t.Generation && !proto.Equal(has, want) {
 			differ = append(differ, observed{store.OutboxTenant, t.ID, t.ID, t.Generation, ""})
 		}
 		namespaces, err := compareNamespaces(ctx, tx, t.ID, x)

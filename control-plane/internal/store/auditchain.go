@@ -65,9 +65,12 @@ func (t *Tx) UnsignedAuditChains(ctx context.Context, before time.Time, limit in
 	return auditChains.list(ctx, t.across(), limit, "head_seq < seq AND head_at <= ? ORDER BY head_at, tenant_id", before)
 }
 
-// AgedAuditChains are those whose oldest entry is older than a time.
-func (t *Tx) AgedAuditChains(ctx context.Context, before time.Time, limit int) ([]AuditChain, error) {
-	return auditChains.list(ctx, t.across(), limit, "oldest_at > 0 AND oldest_at < ? ORDER BY oldest_at, tenant_id", before)
+// AgedAuditChains are those whose oldest entry is older than its tenant keeps entries, which is
+// retention unless it says otherwise.
+func (t *Tx) AgedAuditChains(ctx context.Context, now time.Time, retention time.Duration, limit int) ([]AuditChain, error) {
+	return auditChains.list(ctx, t.across(), limit,
+		`oldest_at > 0 AND oldest_at < CAST(? AS BIGINT) - COALESCE((SELECT NULLIF(p.audit_retention_ns, 0) FROM sign_in_policies p WHERE p.tenant_id = audit_chains.tenant_id), CAST(? AS BIGINT))
+		 ORDER BY oldest_at, tenant_id`, now, retention)
 }
 
 // AuditFrom lists a tenant's entries from a number on, in the order of the chain.

@@ -18,7 +18,11 @@ type SignInPolicy struct {
 	// KeyNetworks: a new key must name its networks.
 	KeyNetworks bool
 	// NoPersonalKeys: people's own keys do nothing at the tenant URL.
-	NoPersonalKeys       bool
+	NoPersonalKeys bool
+	// AuditPayloadReads: the audit log has who of the people read payloads.
+	AuditPayloadReads bool
+	// AuditRetention is how long entries of the audit log are kept; 0: as everywhere.
+	AuditRetention       time.Duration
 	CreatedAt, UpdatedAt time.Time
 	// Version is 0 for a tenant that never set anything.
 	Version int64
@@ -34,13 +38,13 @@ var (
 	signInPolicies = table[SignInPolicy]{
 		name: "sign_in_policies",
 		columns: "tenant_id, require_sso, require_second_factor, session_idle_ns, session_life_ns, key_life_ns, key_networks, no_personal_keys, " +
-			"created_at, updated_at, version",
+			"audit_payload_reads, audit_retention_ns, created_at, updated_at, version",
 		fields: func(v *SignInPolicy) []any {
 			return []any{&v.TenantID, asBool{&v.RequireSSO}, asBool{&v.RequireSecondFactor}, &v.SessionIdle, &v.SessionLife, &v.KeyLife,
-				asBool{&v.KeyNetworks}, asBool{&v.NoPersonalKeys}, asTime{&v.CreatedAt}, asTime{&v.UpdatedAt}, &v.Version}
+				asBool{&v.KeyNetworks}, asBool{&v.NoPersonalKeys}, asBool{&v.AuditPayloadReads}, &v.AuditRetention, asTime{&v.CreatedAt}, asTime{&v.UpdatedAt}, &v.Version}
 		},
 		key:     "tenant_id",
-		changes: "require_sso, require_second_factor, session_idle_ns, session_life_ns, key_life_ns, key_networks, no_personal_keys, updated_at",
+		changes: "require_sso, require_second_factor, session_idle_ns, session_life_ns, key_life_ns, key_networks, no_personal_keys, audit_payload_reads, audit_retention_ns, updated_at",
 	}
 	breakGlassEntries = table[BreakGlassEntry]{
 		name: "break_glass_entries", columns: "tenant_id, session_id, user_id, created_at, expires_at",

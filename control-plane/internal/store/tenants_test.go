@@ -222,7 +222,7 @@ func TestIsolation_OnlyTheServiceReadsAcrossTenants(t *testing.T) {
 			_, unchained := tx.UnchainedAudit(ctx, 9)
 			_, unsigned := tx.UnsignedAuditChains(ctx, at(9), 9)
 			_, dueSinks := tx.DueAuditSinks(ctx, at(9), 9)
-			_, aged := tx.AgedAuditChains(ctx, at(9), 9)
+			_, aged := tx.AgedAuditChains(ctx, at(9), time.Hour, 9)
 			_, _, limits := tx.SessionLimits(ctx, "usr_b", "tn_b")
 			_, _, allLimits := tx.SessionLimits(ctx, "usr_b", "")
 			_, holder := tx.HolderOfDomain(ctx, "example.com")

@@ -70,3 +70,50 @@ func TestReview_AKeyThatAWorkerUsesIsShownAsUsed(t *testing.T) {
 		t.Errorf("the key's secret: %+v, %v", shown, err)
 	}
 }
+
+// A tenant asks for it; its people's reads are entries then, and those of its machines are not.
+func TestAudit_PeoplesReadsOfPayloadsAreEnteredWhereTheTenantWantsIt(t *testing.T) {
+	t.Parallel()
+	u := rig.StartUp(t, t.TempDir())
+	ctx := ctxFor(t, 2*time.Minute)
+	b := signIn(ctx, t, u)
+	id, err := u.Enqueue(ctx, "letters", map[string]any{"to": "ada"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() {
+		t.Helper()
+		token, err := b.token(ctx) // A change of the policy ends older ones.
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.URL+"/api/v1/jobs/"+id, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		if status, body := answerOf(t, req); status != http.StatusOK && status != http.StatusUnauthorized {
+			t.Fatalf("%d %s", status, body)
+		}
+		if _, err := u.Job(ctx, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read()
+	in := map[string]any{"tenant": "demo", "policy": map[string]any{"auditPayloadReads": true, "auditRetentionSeconds": "31536000"}, "updateMask": "auditPayloadReads,auditRetentionSeconds"}
+	if err := b.call(ctx, "PolicyService/UpdateSignInPolicy", in, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually.NoError(t, patience, "an entry of the read", func() error {
+		read() // The cell learns of the change in a moment.
+		got, err := entries(ctx, b.call, "demo", "payload.read")
+		want := entry{ActorType: "user", Actor: "demo@corvo.localhost", Action: "payload.read", TargetID: id, Namespace: "default"}
+		if err == nil && len(got) == 0 {
+			err = fmt.Errorf("none yet")
+		}
+		if err == nil && (len(got) != 1 || got[0] != want) {
+			t.Fatalf("entered: %+v, want %+v once", got, want)
+		}
+		return err
+	})
+}

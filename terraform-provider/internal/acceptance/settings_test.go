@@ -43,7 +43,7 @@ func TestTenantSettings_AreChangedImportedAndTurnedOff(t *testing.T) {
 			{Config: hcl(`require_sso = true`), ExpectError: regexp.MustCompile(`(?s)lock.yourselves|break-glass`)},
 			{Config: hcl(`session_idle_seconds = 28800`), Check: resource.TestCheckResourceAttr(addr, "require_second_factor", "false")},
 			{ResourceName: addr, ImportState: true, ImportStateVerify: true},
-			{Config: hcl("session_idle_seconds = 28800\n  session_life_seconds = 604800"), ConfigPlanChecks: updates(addr)},
+			{Config: hcl("session_idle_seconds = 28800\n  session_life_seconds = 604800\n  audit_payload_reads = true\n  audit_retention_seconds = 31536000"), ConfigPlanChecks: updates(addr)},
 			{
 				PreConfig: func() { // Drift.
 					_, err := o.policy.UpdateSignInPolicy(t.Context(), connect.NewRequest(&cloudv1.UpdateSignInPolicyRequest{

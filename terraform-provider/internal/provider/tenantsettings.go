@@ -28,6 +28,8 @@ type tenantSettingsModel struct {
 	KeyLifeMaxSeconds         types.Int64  `tfsdk:"key_life_max_seconds"`
 	KeyNetworksRequired       types.Bool   `tfsdk:"key_networks_required"`
 	ForbidPersonalKeysForJobs types.Bool   `tfsdk:"forbid_personal_keys_for_jobs"`
+	AuditPayloadReads         types.Bool   `tfsdk:"audit_payload_reads"`
+	AuditRetentionSeconds     types.Int64  `tfsdk:"audit_retention_seconds"`
 	ETag                      types.String `tfsdk:"etag"`
 }
 
@@ -49,7 +51,7 @@ func tenantSettingsSchema() schema.Schema {
 		return schema.Int64Attribute{Optional: true, Computed: true, Default: int64default.StaticInt64(0), MarkdownDescription: about + " Default: `0`, no limit of this tenant's own."}
 	}
 	return schema.Schema{
-		MarkdownDescription: "How people sign in to the tenant, and what its API keys must be. A tenant has one: use this resource once. What isn't set is off, and destroying it turns everything off.",
+		MarkdownDescription: "How people sign in to the tenant, what its API keys must be, and what its audit log keeps. A tenant has one: use this resource once. What isn't set is off, and destroying it turns everything off.",
 		Attributes: map[string]schema.Attribute{
 			"id": stableText("The tenant's id."),
 			"require_sso": flag("Whether only the tenant's own single sign-on lets people in. Needs a tested connection by which an owner comes in, and break-glass codes " +
@@ -60,7 +62,12 @@ func tenantSettingsSchema() schema.Schema {
 			"key_life_max_seconds":          limit("New API keys must expire, at most so long after they are made: 3600 to 315360000 (10 years)."),
 			"key_networks_required":         flag("Whether new API keys must name the networks they work from."),
 			"forbid_personal_keys_for_jobs": flag("Whether people's own keys do nothing at the tenant URL."),
-			"etag":                          changingText("Changes with every update; an apply refuses to overwrite an update it hasn't seen."),
+			"audit_payload_reads":           flag("Whether the audit log says which person read what jobs and schedules carry."),
+			"audit_retention_seconds": schema.Int64Attribute{
+				Optional: true, Computed: true, Default: int64default.StaticInt64(0),
+				MarkdownDescription: "How long entries of the audit log are kept: 7776000 (90 days) to 315360000 (10 years). Older ones are deleted for good. Default: `0`, which is 400 days.",
+			},
+			"etag": changingText("Changes with every update; an apply refuses to overwrite an update it hasn't seen."),
 		},
 	}
 }
@@ -74,7 +81,8 @@ func tenantSettingsFields() attributes {
 }
 
 func policyPaths() []string {
-	return []string{"require_sso", "require_second_factor", "session_idle_seconds", "session_life_seconds", "key_life_max_seconds", "key_networks_required", "forbid_personal_keys_for_jobs"}
+	return []string{"require_sso", "require_second_factor", "session_idle_seconds", "session_life_seconds", "key_life_max_seconds", "key_networks_required", "forbid_personal_keys_for_jobs",
+		"audit_payload_reads", "audit_retention_seconds"}
 }
 
 // create takes over the one that every tenant has.
@@ -96,6 +104,7 @@ func (r *tenantSettingsResource) update(ctx context.Context, o operation[tenantS
 		"session_idle_seconds": plan.SessionIdleSeconds.Equal(state.SessionIdleSeconds), "session_life_seconds": plan.SessionLifeSeconds.Equal(state.SessionLifeSeconds),
 		"key_life_max_seconds": plan.KeyLifeMaxSeconds.Equal(state.KeyLifeMaxSeconds), "key_networks_required": plan.KeyNetworksRequired.Equal(state.KeyNetworksRequired),
 		"forbid_personal_keys_for_jobs": plan.ForbidPersonalKeysForJobs.Equal(state.ForbidPersonalKeysForJobs),
+		"audit_payload_reads":           plan.AuditPayloadReads.Equal(state.AuditPayloadReads), "audit_retention_seconds": plan.AuditRetentionSeconds.Equal(state.AuditRetentionSeconds),
 	})
 	if len(mask.GetPaths()) == 0 {
 		o.save(state)
@@ -109,6 +118,7 @@ func (r *tenantSettingsResource) put(ctx context.Context, o operation[tenantSett
 		RequireSso: m.RequireSSO.ValueBool(), RequireSecondFactor: m.RequireSecondFactor.ValueBool(), SessionIdleSeconds: m.SessionIdleSeconds.ValueInt64(),
 		SessionLifeSeconds: m.SessionLifeSeconds.ValueInt64(), KeyLifeMaxSeconds: m.KeyLifeMaxSeconds.ValueInt64(),
 		KeyNetworksRequired: m.KeyNetworksRequired.ValueBool(), ForbidPersonalKeysForJobs: m.ForbidPersonalKeysForJobs.ValueBool(),
+		AuditPayloadReads: m.AuditPayloadReads.ValueBool(), AuditRetentionSeconds: m.AuditRetentionSeconds.ValueInt64(),
 	}
 	res, err := r.cloud.Policy().UpdateSignInPolicy(ctx, connect.NewRequest(&cloudv1.UpdateSignInPolicyRequest{
 		Policy: want, Etag: etag, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths},
@@ -156,6 +166,7 @@ func settingsFrom(p *cloudv1.SignInPolicy) tenantSettingsModel {
 		ID: types.StringValue(p.GetTenantId()), RequireSSO: types.BoolValue(p.GetRequireSso()), RequireSecondFactor: types.BoolValue(p.GetRequireSecondFactor()),
 		SessionIdleSeconds: types.Int64Value(p.GetSessionIdleSeconds()), SessionLifeSeconds: types.Int64Value(p.GetSessionLifeSeconds()),
 		KeyLifeMaxSeconds: types.Int64Value(p.GetKeyLifeMaxSeconds()), KeyNetworksRequired: types.BoolValue(p.GetKeyNetworksRequired()),
-		ForbidPersonalKeysForJobs: types.BoolValue(p.GetForbidPersonalKeysForJobs()), ETag: types.StringValue(p.GetEtag()),
+		ForbidPersonalKeysForJobs: types.BoolValue(p.GetForbidPersonalKeysForJobs()),
+		AuditPayloadReads:         types.BoolValue(p.GetAuditPayloadReads()), AuditRetentionSeconds: types.Int64Value(p.GetAuditRetentionSeconds()), ETag: types.StringValue(p.GetEtag()),
 	}
 }

@@ -30,7 +30,10 @@ export function PolicyPage() {
   const current = useQuery({ ...policyReads.policy(tenant), enabled: !unreadable });
   useCopyAs(policyEquivalents(tenant));
   return (
-    <Page width="text" description="How people sign in to this tenant, and what its API keys must be.">
+    <Page
+      width="text"
+      description="How people sign in to this tenant, what its API keys must be, and what its audit log keeps."
+    >
       {unreadable ? (
         <EmptyState icon={<DoorClosed aria-hidden />} title="You can't view the sign-in policy">
           {unreadable}
@@ -74,6 +77,10 @@ const rules = {
     label: "No personal keys for jobs",
     description: "Personal keys do nothing at the tenant URL.",
   },
+  auditPayloadReads: {
+    label: "Log who reads payloads",
+    description: "The audit log says which person read what jobs and schedules carry.",
+  },
 } as const;
 type Rule = keyof typeof rules;
 
@@ -83,18 +90,28 @@ const spans = {
     unit: 3600n,
     word: "hours",
     name: "session_idle_seconds",
+    hint: "Empty: no limit of this tenant.",
   },
   sessionLifeSeconds: {
     label: "End sessions after",
     unit: 3600n,
     word: "hours",
     name: "session_life_seconds",
+    hint: "Empty: no limit of this tenant.",
   },
   keyLifeMaxSeconds: {
     label: "New API keys expire within",
     unit: 86_400n,
     word: "days",
     name: "key_life_max_seconds",
+    hint: "Empty: no limit of this tenant.",
+  },
+  auditRetentionSeconds: {
+    label: "Keep audit log entries for",
+    unit: 86_400n,
+    word: "days",
+    name: "audit_retention_seconds",
+    hint: "Empty: 400 days. Older entries are deleted for good.",
   },
 } as const;
 type Span = keyof typeof spans;
@@ -113,6 +130,7 @@ function PolicyForm({ tenant, policy, needs, blocked }: FormProps) {
     sessionIdleSeconds: written(policy, "sessionIdleSeconds"),
     sessionLifeSeconds: written(policy, "sessionLifeSeconds"),
     keyLifeMaxSeconds: written(policy, "keyLifeMaxSeconds"),
+    auditRetentionSeconds: written(policy, "auditRetentionSeconds"),
   });
   const wrong = spanNames.filter((span) => !/^\d{0,5}$/.test(texts[span].trim()));
   const save = useChange(
@@ -170,13 +188,13 @@ function PolicyForm({ tenant, policy, needs, blocked }: FormProps) {
             </ul>
           </Banner>
         ) : null}
-        <div className="grid gap-4 sm:grid-cols-3">
+        <div className="grid gap-4 sm:grid-cols-2">
           {spanNames.map((span) => (
             <Field
               key={span}
               label={spans[span].label}
               note={spans[span].word}
-              hint="Empty: no limit of this tenant."
+              hint={spans[span].hint}
               error={wrong.includes(span) ? "Enter a whole number." : errors[`policy.${spans[span].name}`]}
             >
               <Input
