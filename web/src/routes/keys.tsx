@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useParams, useRouteContext } from "@tanstack/react-router";
-import { Ban, KeyRound, Plus, RefreshCw, ShieldQuestionMark } from "lucide-react";
+import { Ban, KeyRound, Pencil, Plus, RefreshCw, ShieldQuestionMark } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
 import { Badge } from "~/components/ui/badge";
@@ -23,6 +23,7 @@ import { dateOf } from "~/lib/proto-time";
 
 // Opened on demand, loaded on demand.
 const CreateDialog = lazy(() => import("~/features/keys/create-dialog"));
+const EditDialog = lazy(() => import("~/features/keys/edit-dialog"));
 const RotateDialog = lazy(() => import("~/features/keys/rotate-dialog"));
 const RightsDialog = lazy(() => import("~/features/keys/rights-dialog"));
 const SecretDialog = lazy(() => import("~/features/keys/secret-dialog"));
@@ -40,7 +41,7 @@ resource "corvo_api_key" "worker" {
 
 type Open =
   | { what: "create" }
-  | { what: "rotate" | "revoke" | "rights"; key: ApiKey }
+  | { what: "edit" | "rotate" | "revoke" | "rights"; key: ApiKey }
   | { what: "secret"; title: string; secret: string };
 
 export function KeysPage() {
@@ -164,7 +165,7 @@ function columns(access: Access, names: NamespaceNames, setOpen: (open: Open) =>
       width: "w-28",
       cell: (key) => <Time at={dateOf(key.expiresAt)} none="never" className="text-ink-2" />,
     },
-    actionsColumn({ width: "w-28", phone: "corner" }, (key) => [
+    actionsColumn({ width: "w-36", phone: "block" }, (key) => [
       {
         label: `What ${key.name} can do`,
         icon: <ShieldQuestionMark aria-hidden />,
@@ -173,6 +174,12 @@ function columns(access: Access, names: NamespaceNames, setOpen: (open: Open) =>
       ...(key.revokedAt
         ? []
         : [
+            {
+              label: `Edit ${key.name}`,
+              icon: <Pencil aria-hidden />,
+              blockedBecause: access.blocked(Permission.KEY_UPDATE),
+              onClick: () => setOpen({ what: "edit", key }),
+            },
             {
               label: `Rotate ${key.name}`,
               icon: <RefreshCw aria-hidden />,
@@ -228,6 +235,8 @@ function OpenDialog({ tenant, namespace, access, names, open, setOpen }: OpenDia
       );
     case "rights":
       return <RightsDialog tenant={tenant} apiKey={open.key} names={names} onClose={close} />;
+    case "edit":
+      return <EditDialog tenant={tenant} apiKey={open.key} names={names} onClose={close} />;
     case "rotate":
       return (
         <RotateDialog

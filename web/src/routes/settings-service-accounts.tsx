@@ -29,6 +29,7 @@ import { principalReads } from "~/data/principal-queries";
 import { principals } from "~/data/principals";
 import { reads } from "~/data/queries";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
+import type { Trust } from "~/gen/corvo/cloud/v1/exchange_pb";
 import type { ServiceAccount } from "~/gen/corvo/cloud/v1/principal_pb";
 import { accountsEquivalents, firstAccount } from "~/lib/access-equivalents";
 import { dateOf } from "~/lib/proto-time";
@@ -48,6 +49,7 @@ type Open =
   | {
       what: "edit" | "delete" | "access" | "keys" | "new-key" | "trusts" | "new-trust";
       account: ServiceAccount;
+      made?: Trust | undefined;
     }
   | { what: "secret"; name: string; secret: string };
 
@@ -249,6 +251,7 @@ function Opened({ access, open, setOpen }: OpenedProps) {
         <TrustsDialog
           access={access}
           account={open.account}
+          made={open.made}
           onNew={() => setOpen({ what: "new-trust", account: open.account })}
           onClose={close}
         />
@@ -259,6 +262,7 @@ function Opened({ access, open, setOpen }: OpenedProps) {
           access={access}
           account={open.account}
           onClose={() => setOpen({ what: "trusts", account: open.account })}
+          onCreated={(made) => setOpen({ what: "trusts", account: open.account, made })}
         />
       );
     case "new-key":

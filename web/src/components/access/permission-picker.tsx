@@ -2,11 +2,13 @@ import { useQuery } from "@tanstack/react-query";
 import { Search } from "lucide-react";
 import { useState } from "react";
 import { Banner } from "~/components/ui/banner";
+import { Button } from "~/components/ui/button";
 import { CheckRow } from "~/components/ui/checks";
 import { Input } from "~/components/ui/field";
 import { SkeletonRows } from "~/components/ui/skeleton";
-import { describeError } from "~/data/control";
+import { describeError, sentence } from "~/data/control";
 import { principalReads } from "~/data/principal-queries";
+import { bySubject, reachOf } from "./subjects";
 
 interface PermissionPickerProps {
   value: readonly string[];
@@ -17,13 +19,7 @@ interface PermissionPickerProps {
   readOnly?: boolean;
 }
 
-const levels = [
-  { level: "tenant", title: "Tenant", about: "Given in the whole tenant only." },
-  { level: "namespace", title: "Namespace", about: "Given in the tenant or in single namespaces." },
-  { level: "queue", title: "Queue", about: "Given down to single queues." },
-] as const;
-
-/** Permissions by the narrowest place at which they can be given, with a search. */
+/** Permissions by what they are about, with a search. */
 export function PermissionPicker({ value, onChange, error, blocked, readOnly }: PermissionPickerProps) {
   const permissions = useQuery(principalReads.permissions());
   const [search, setSearch] = useState("");
@@ -35,9 +31,11 @@ export function PermissionPicker({ value, onChange, error, blocked, readOnly }: 
   );
   const chosen = new Set(value);
   // In the order of the list, whatever the order of the clicks.
+  const choose = (names: ReadonlySet<string>) =>
+    onChange(permissions.data.filter((info) => names.has(info.name)).map((info) => info.name));
   const toggle = (name: string) => {
     if (!chosen.delete(name)) chosen.add(name);
-    onChange(permissions.data.filter((info) => chosen.has(info.name)).map((info) => info.name));
+    choose(chosen);
   };
   return (
     <section aria-label="Permissions" className="flex flex-col gap-3">
@@ -49,37 +47,78 @@ export function PermissionPicker({ value, onChange, error, blocked, readOnly }: 
           aria-label="Find a permission"
           placeholder="Find a permission"
           icon={<Search aria-hidden />}
-          className="w-56"
+          className="w-56 max-sm:w-full"
+          // In a form, Enter would send it.
+          onKeyDown={(event) => event.key === "Enter" && event.preventDefault()}
           value={search}
           onChange={setSearch}
         />
       </div>
       {error ? <Banner tone="danger" title={error} /> : null}
-      {levels.map(({ level, title, about }) => {
-        const rows = found.filter((info) => info.level === level);
-        return rows.length === 0 ? null : (
-          <fieldset key={level} className="rounded-md border border-line px-3 py-2">
-            <legend className="px-1 text-12 font-medium">
-              {title} <span className="font-normal text-ink-3">{about}</span>
-            </legend>
-            <div className="grid gap-x-5 sm:grid-cols-2">
-              {rows.map((info) => (
-                <CheckRow
-                  key={info.name}
-                  checked={chosen.has(info.name)}
-                  disabled={readOnly || (!chosen.has(info.name) && blocked?.(info.name) !== undefined)}
-                  onChange={() => toggle(info.name)}
-                  label={<span className="font-mono text-12">{info.name}</span>}
-                  description={(!chosen.has(info.name) && blocked?.(info.name)) || info.about}
-                />
-              ))}
-            </div>
-          </fieldset>
-        );
-      })}
+      {bySubject(found).map(({ title, permissions: rows }) => (
+        <fieldset
+          key={title}
+          aria-label={title}
+          className="min-w-0 rounded-md border border-line px-3 pt-1 pb-2"
+        >
+          <legend className="-mx-1 flex items-center gap-1 px-1 text-12 font-medium">
+            {title}
+            {readOnly || rows.length < 2 ? null : (
+              <ChooseAll
+                title={title}
+                free={rows.filter(({ name }) => !blocked?.(name)).map(({ name }) => name)}
+                chosen={chosen}
+                onChange={choose}
+              />
+            )}
+          </legend>
+          <div className="grid gap-x-5 sm:grid-cols-2">
+            {rows.map((info) => (
+              <CheckRow
+                key={info.name}
+                checked={chosen.has(info.name)}
+                disabled={readOnly || (!chosen.has(info.name) && blocked?.(info.name) !== undefined)}
+                onChange={() => toggle(info.name)}
+                label={<span className="font-mono text-12">{info.name}</span>}
+                description={
+                  (!chosen.has(info.name) && blocked?.(info.name)) ||
+                  `${sentence(info.about)} ${reachOf(info)}`
+                }
+              />
+            ))}
+          </div>
+        </fieldset>
+      ))}
       {found.length === 0 ? (
         <p className="py-4 text-center text-13 text-ink-3">No permission matches.</p>
       ) : null}
     </section>
+  );
+}
+
+interface ChooseAllProps {
+  title: string;
+  /** Those that can be chosen. */
+  free: readonly string[];
+  chosen: ReadonlySet<string>;
+  onChange: (names: ReadonlySet<string>) => void;
+}
+
+/** Chooses all of a subject, or none if all are. */
+function ChooseAll({ title, free, chosen, onChange }: ChooseAllProps) {
+  const all = free.length > 0 && free.every((name) => chosen.has(name));
+  const word = all ? "Clear" : "Choose all";
+  return (
+    <Button
+      size="sm"
+      variant="ghost"
+      aria-label={`${word}: ${title}`}
+      blockedBecause={free.length === 0 ? "You have none of these yourself." : undefined}
+      onClick={() =>
+        onChange(new Set(all ? [...chosen].filter((name) => !free.includes(name)) : [...chosen, ...free]))
+      }
+    >
+      {word}
+    </Button>
   );
 }

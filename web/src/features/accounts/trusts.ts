@@ -1,5 +1,5 @@
 import type { Option } from "~/components/ui/option";
-import { TrustProvider } from "~/gen/corvo/cloud/v1/exchange_pb";
+import { type Trust, TrustProvider } from "~/gen/corvo/cloud/v1/exchange_pb";
 
 export type Preset = "github" | "gitlab" | "kubernetes";
 
@@ -55,4 +55,63 @@ export function conditionsOf(preset: Preset, owner: string, more: string) {
     values.set(name, [...(values.get(name) ?? []), value]);
   }
   return [...values].map(([name, list]) => ({ claim: name, values: list }));
+}
+
+/** What a job or pod of a trust does to get its key. */
+export function usageOf(trust: Pick<Trust, "provider" | "audience">, access: Where): string {
+  const { tenant, tenantUrl, endpoint } = access;
+  const exchange = "export CORVO_API_KEY=$(corvo token exchange)";
+  switch (trust.provider) {
+    case TrustProvider.GITHUB:
+      return `permissions:
+  id-token: write
+  contents: read
+env:
+  CORVO_ENDPOINT: ${endpoint}
+  CORVO_TENANT: ${tenant}
+  CORVO_URL: ${tenantUrl}
+steps:
+  - name: Get a key
+    run: |
+      key=$(corvo token exchange)
+      echo "::add-mask::$key"
+      echo "CORVO_API_KEY=$key" >> "$GITHUB_ENV"
+  - run: corvo enqueue deploys '{"commit":"\${{ github.sha }}"}'`;
+    case TrustProvider.GITLAB:
+      return `id_tokens:
+  CORVO_ID_TOKEN:
+    aud: ${trust.audience}
+variables:
+  CORVO_ENDPOINT: ${endpoint}
+  CORVO_TENANT: ${tenant}
+  CORVO_URL: ${tenantUrl}
+script:
+  - ${exchange}
+  - corvo enqueue deploys "{\\"commit\\":\\"$CI_COMMIT_SHA\\"}"`;
+    case TrustProvider.KUBERNETES:
+      return `# in the container
+env:
+  - {name: CORVO_ENDPOINT, value: "${endpoint}"}
+  - {name: CORVO_TENANT, value: "${tenant}"}
+  - {name: CORVO_URL, value: "${tenantUrl}"}
+command: [sh, -c, "${exchange} && corvo enqueue reports"]
+volumeMounts:
+  - {name: corvo, mountPath: /var/run/secrets/corvo, readOnly: true}
+# in the pod
+volumes:
+  - name: corvo
+    projected:
+      sources:
+        - serviceAccountToken: {path: token, audience: "${trust.audience}", expirationSeconds: 600}`;
+    default:
+      return `export CORVO_ENDPOINT=${endpoint} CORVO_TENANT=${tenant} CORVO_URL=${tenantUrl}
+# CORVO_ID_TOKEN is a token for ${trust.audience}
+${exchange}`;
+  }
+}
+
+interface Where {
+  tenant: string;
+  tenantUrl: string;
+  endpoint: string;
 }

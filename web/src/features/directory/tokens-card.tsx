@@ -1,9 +1,9 @@
-import { Ban, Plus } from "lucide-react";
+import { Ban, CalendarClock, Plus } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { Badge } from "~/components/ui/badge";
 import { Button } from "~/components/ui/button";
 import { Card } from "~/components/ui/card";
-import { type Column, Table } from "~/components/ui/table";
+import { actionsColumn, type Column, Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
 import { useChange } from "~/data/admin-queries";
 import { directory } from "~/data/directory";
@@ -12,6 +12,7 @@ import { dateOf } from "~/lib/proto-time";
 import { living, TOKENS_MAX } from "./state";
 
 const Confirm = lazy(() => import("~/components/confirm"));
+const EndDialog = lazy(() => import("./end-dialog"));
 
 interface TokensCardProps {
   tenant: string;
@@ -23,6 +24,7 @@ interface TokensCardProps {
 /** The tokens of a connection's directory: to replace, and to revoke. */
 export function TokensCard({ tenant, tokens, blocked, onNew }: TokensCardProps) {
   const [revoking, setRevoking] = useState<ScimToken>();
+  const [moving, setMoving] = useState<ScimToken>();
   const revoke = useChange(tenant, (tokenId: string) => directory.revokeScimToken({ tenant, tokenId }), {
     quiet: true,
     done: () => "Token revoked",
@@ -49,8 +51,14 @@ export function TokensCard({ tenant, tokens, blocked, onNew }: TokensCardProps) 
         </Button>
       }
     >
-      <Table label="Tokens" rows={tokens} rowKey={({ id }) => id} columns={columns(blocked, setRevoking)} />
+      <Table
+        label="Tokens"
+        rows={tokens}
+        rowKey={({ id }) => id}
+        columns={columns(blocked, setMoving, setRevoking)}
+      />
       <Suspense>
+        {moving ? <EndDialog tenant={tenant} token={moving} onClose={() => setMoving(undefined)} /> : null}
         {revoking ? (
           <Confirm
             onClose={() => setRevoking(undefined)}
@@ -69,7 +77,11 @@ export function TokensCard({ tenant, tokens, blocked, onNew }: TokensCardProps) 
   );
 }
 
-function columns(blocked: string | undefined, onRevoke: (token: ScimToken) => void): Column<ScimToken>[] {
+function columns(
+  blocked: string | undefined,
+  onMove: (token: ScimToken) => void,
+  onRevoke: (token: ScimToken) => void,
+): Column<ScimToken>[] {
   return [
     {
       id: "token",
@@ -100,25 +112,20 @@ function columns(blocked: string | undefined, onRevoke: (token: ScimToken) => vo
       width: "w-28",
       cell: (token) => <Time at={dateOf(token.expiresAt)} className="text-ink-2" />,
     },
-    {
-      id: "actions",
-      header: "Actions",
-      hideHeader: true,
-      align: "right",
-      phone: "corner",
-      width: "w-28",
-      cell: (token) => (
-        <Button
-          size="sm"
-          variant="danger-ghost"
-          icon={<Ban aria-hidden />}
-          aria-label={`Revoke ${token.prefix}`}
-          blockedBecause={blocked}
-          onClick={() => onRevoke(token)}
-        >
-          Revoke
-        </Button>
-      ),
-    },
+    actionsColumn({ width: "w-24", phone: "corner", blockedBecause: blocked }, (token) => [
+      {
+        label: `Move the end of ${token.prefix}`,
+        icon: <CalendarClock aria-hidden />,
+        blockedBecause:
+          blocked ?? (living([token]).length > 0 ? undefined : "It has expired. Create another one."),
+        onClick: () => onMove(token),
+      },
+      {
+        label: `Revoke ${token.prefix}`,
+        icon: <Ban aria-hidden />,
+        danger: true,
+        onClick: () => onRevoke(token),
+      },
+    ]),
   ];
 }

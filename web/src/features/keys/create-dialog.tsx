@@ -1,5 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import { fieldsOf, missingOf, unlimited } from "~/components/access/limits";
+import { LimitsFields } from "~/components/access/limits-fields";
 import { RolePicker } from "~/components/access/role-picker";
 import { Checks } from "~/components/ui/checks";
 import { Choice } from "~/components/ui/choice";
@@ -8,12 +10,12 @@ import { Field, Input } from "~/components/ui/field";
 import type { Access } from "~/data/access";
 import { admin } from "~/data/admin";
 import { newRequestId, useChange } from "~/data/admin-queries";
-import { fieldErrors, otherError } from "~/data/control";
+import { otherError } from "~/data/control";
+import { wrongAbout } from "~/data/field-errors";
 import { principalReads } from "~/data/principal-queries";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { KeyKind } from "~/gen/corvo/cloud/v1/apikey_pb";
 import { inDays } from "~/lib/proto-time";
-import { listOf } from "./words";
 
 interface CreateDialogProps {
   access: Access;
@@ -69,9 +71,7 @@ export default function CreateDialog({
   const [owner, setOwner] = useState(given.owner ?? NEW);
   const [roles, setRoles] = useState<string[]>(["producer", "worker"]);
   const [where, setWhere] = useState<string[]>(given.namespace ? [given.namespace] : []);
-  const [queues, setQueues] = useState("");
-  const [cidrs, setCidrs] = useState("");
-  const [permissions, setPermissions] = useState("");
+  const [limits, setLimits] = useState(unlimited);
   const [life, setLife] = useState("90");
   const personal = kind === "personal";
 
@@ -84,17 +84,13 @@ export default function CreateDialog({
         name,
         kind: kindOf[kind],
         ...(personal ? { owner: "me" } : owner === NEW ? { roles } : { owner }),
+        ...fieldsOf(limits),
         namespaces: where,
-        queues: listOf(queues),
-        cidrs: listOf(cidrs),
-        permissions: listOf(permissions),
         expiresAt: life === "0" ? undefined : inDays(Number(life)),
       }),
     { quiet: true },
   );
-  const wrong = fieldErrors(create.error);
-  const wrongAbout = (field: string) =>
-    Object.entries(wrong).find(([path]) => path === field || path.startsWith(`${field}[`))?.[1];
+  const wrong = wrongAbout(create.error);
 
   return (
     <FormDialog
@@ -105,20 +101,20 @@ export default function CreateDialog({
       submit="Create key"
       onSubmit={() => create.mutate(undefined, { onSuccess: (answer) => onCreated(name, answer.secret) })}
       busy={create.isPending}
-      blockedBecause={name ? undefined : "Enter a name."}
+      blockedBecause={name ? missingOf(limits) : "Enter a name."}
       failure={otherError(create.error)}
     >
-      <Field label="Name" hint="Describe what uses this key." error={wrong.name}>
+      <Field label="Name" hint="Describe what uses this key." error={wrong("name")}>
         <Input autoFocus placeholder="billing worker" value={name} onChange={setName} />
       </Field>
-      <Field label="Kind" error={wrong.kind}>
+      <Field label="Kind" error={wrong("kind")}>
         <Choice options={kinds} value={kind} onChange={setKind} />
       </Field>
       {personal || given.owner ? null : (
-        <OwnerField access={access} value={owner} onChange={setOwner} error={wrong.owner} />
+        <OwnerField access={access} value={owner} onChange={setOwner} error={wrong("owner")} />
       )}
       {personal || owner !== NEW ? null : (
-        <RolePicker access={access} value={roles} onChange={setRoles} error={wrongAbout("roles")} />
+        <RolePicker access={access} value={roles} onChange={setRoles} error={wrong("roles")} />
       )}
       <Checks
         dense
@@ -127,9 +123,9 @@ export default function CreateDialog({
         options={namespaces.map((value) => ({ value, label: value }))}
         value={where}
         onChange={setWhere}
-        error={wrongAbout("namespaces")}
+        error={wrong("namespaces")}
       />
-      <Field label="Expires" error={wrong.expires_at}>
+      <Field label="Expires" error={wrong("expires_at")}>
         <Choice options={lives} value={life} onChange={setLife} />
       </Field>
       <details>
@@ -137,27 +133,7 @@ export default function CreateDialog({
           More limits
         </summary>
         <div className="flex flex-col gap-4 pt-3">
-          <Field
-            label="Queues"
-            hint="Names, or beginnings with *. Leave empty for every queue."
-            error={wrongAbout("queues")}
-          >
-            <Input mono placeholder="emails.*, reports" value={queues} onChange={setQueues} />
-          </Field>
-          <Field
-            label="Networks"
-            hint="The key works from these addresses only. Leave empty for any."
-            error={wrongAbout("cidrs")}
-          >
-            <Input mono placeholder="203.0.113.0/24" value={cidrs} onChange={setCidrs} />
-          </Field>
-          <Field
-            label="Permissions"
-            hint="Of its owner's, the key has these only. Leave empty for all of them."
-            error={wrongAbout("permissions")}
-          >
-            <Input mono placeholder="job.enqueue, job.read" value={permissions} onChange={setPermissions} />
-          </Field>
+          <LimitsFields value={limits} onChange={setLimits} wrongAbout={wrong} />
         </div>
       </details>
     </FormDialog>

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { limitsOf, listOf } from "./words";
+import { limitsOf } from "./words";
 
 const names = new Map([["ns_1", "production"]]);
 const key = (permissions: string[], namespaceIds: string[] = [], queues: string[] = []) => ({
@@ -14,9 +14,4 @@ it("says what a key is limited to, in a line", () => {
   expect(limitsOf(key(["a", "b", "c", "d"], ["ns_1", "ns_2"], ["mail", "x.*"]), names)).toBe(
     "a, b and 2 more in production, a deleted namespace, queues mail, x.*",
   );
-});
-
-it("takes lists as people type them", () => {
-  expect(listOf(" mail, x.*\n10.0.0.0/8 ")).toEqual(["mail", "x.*", "10.0.0.0/8"]);
-  expect(listOf("  ")).toEqual([]);
 });

@@ -39,8 +39,3 @@ function some(permissions: readonly string[]): string {
   const rest = permissions.length - SHOWN;
   return rest > 1 ? `${permissions.slice(0, SHOWN).join(", ")} and ${rest} more` : permissions.join(", ");
 }
-
-/** Words that were typed apart by commas, spaces or lines. */
-export function listOf(text: string): string[] {
-  return text.split(/[\s,]+/).filter(Boolean);
-}
