@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { useParams, useRouteContext } from "@tanstack/react-router";
+import { Link, useParams, useRouteContext } from "@tanstack/react-router";
 import { Globe, Plus, RefreshCw, Trash2 } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
@@ -8,17 +8,20 @@ import { Badge } from "~/components/ui/badge";
 import { Banner } from "~/components/ui/banner";
 import { Button } from "~/components/ui/button";
 import { Card, Facts } from "~/components/ui/card";
-import { Code } from "~/components/ui/code";
+import { Choice } from "~/components/ui/choice";
+import { Code, CodeBlock } from "~/components/ui/code";
 import { CopyButton } from "~/components/ui/copy";
 import { EmptyState } from "~/components/ui/empty";
+import { Field } from "~/components/ui/field";
 import { Page } from "~/components/ui/page";
 import { SkeletonRows } from "~/components/ui/skeleton";
 import { Time } from "~/components/ui/time";
-import { useChange } from "~/data/admin-queries";
-import { describeError } from "~/data/control";
+import { adminReads, useChange } from "~/data/admin-queries";
+import { describeError, sentence } from "~/data/control";
 import { domainReads, domains } from "~/data/domains";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { type Domain, DomainState } from "~/gen/corvo/cloud/v1/domain_pb";
+import type { SsoConnection } from "~/gen/corvo/cloud/v1/sso_pb";
 import { domainsEquivalents } from "~/lib/domain-equivalents";
 import { dateOf } from "~/lib/proto-time";
 
@@ -33,6 +36,7 @@ export function DomainsPage() {
   const unreadable = access.blocked(Permission.SSO_READ);
   const blocked = access.blocked(Permission.DOMAIN_UPDATE);
   const all = useQuery({ ...domainReads.all(tenant), enabled: !unreadable });
+  const connections = useQuery({ ...adminReads.connections(tenant), enabled: !unreadable });
   const [adding, setAdding] = useState(false);
   useCopyAs(domainsEquivalents(tenant));
   const add = (
@@ -60,13 +64,26 @@ export function DomainsPage() {
       ) : !all.data ? (
         <SkeletonRows rows={3} columns={2} label="Loading domains" />
       ) : all.data.length === 0 ? (
-        <EmptyState icon={<Globe aria-hidden />} title="No domains yet" action={add}>
+        <EmptyState
+          icon={<Globe aria-hidden />}
+          title="No domains yet"
+          action={add}
+          snippet={
+            <CodeBlock language="shell" label="Commands" code={domainsEquivalents(tenant).cli ?? ""} />
+          }
+        >
           Add your company's domain and prove it with a TXT record. The sign-in page then offers single
           sign-on to everyone with an address of the domain.
         </EmptyState>
       ) : (
         all.data.map((domain) => (
-          <DomainCard key={domain.id} tenant={tenant} domain={domain} blocked={blocked} />
+          <DomainCard
+            key={domain.id}
+            tenant={tenant}
+            domain={domain}
+            connections={connections.data ?? []}
+            blocked={blocked}
+          />
         ))
       )}
       <Suspense>{adding ? <DomainDialog tenant={tenant} onClose={() => setAdding(false)} /> : null}</Suspense>
@@ -84,10 +101,11 @@ const looks: Record<DomainState, { tone: "neutral" | "ok" | "warn"; word: string
 interface DomainCardProps {
   tenant: string;
   domain: Domain;
+  connections: readonly SsoConnection[];
   blocked: string | undefined;
 }
 
-function DomainCard({ tenant, domain, blocked }: DomainCardProps) {
+function DomainCard({ tenant, domain, connections, blocked }: DomainCardProps) {
   const domainId = domain.id;
   const [deleting, setDeleting] = useState(false);
   const verify = useChange(tenant, () => domains.verifyDomain({ tenant, domainId }), {
@@ -148,7 +166,7 @@ function DomainCard({ tenant, domain, blocked }: DomainCardProps) {
         {verify.error ? (
           <Banner tone="danger" title={describeError(verify.error)} />
         ) : domain.problem && !domain.unverifiedAt ? (
-          <Banner tone="warn" title={domain.problem} />
+          <Banner tone="warn" title={sentence(domain.problem)} />
         ) : null}
         <Facts
           items={[
@@ -157,6 +175,7 @@ function DomainCard({ tenant, domain, blocked }: DomainCardProps) {
             { label: "Value", value: <Copyable text={domain.txtValue} /> },
           ]}
         />
+        <ConnectionChoice tenant={tenant} domain={domain} connections={connections} blocked={blocked} />
       </div>
       <Suspense>
         {deleting ? (
@@ -172,6 +191,66 @@ function DomainCard({ tenant, domain, blocked }: DomainCardProps) {
         ) : null}
       </Suspense>
     </Card>
+  );
+}
+
+const ANY = "";
+
+/** The connection that people of the domain sign in through, saved when it is chosen. */
+function ConnectionChoice({ tenant, domain, connections, blocked }: DomainCardProps) {
+  const choose = useChange(
+    tenant,
+    (connectionId: string) =>
+      domains.updateDomain({
+        tenant,
+        domainId: domain.id,
+        connectionId,
+        etag: domain.etag,
+        updateMask: { paths: ["connection_id"] },
+      }),
+    { quiet: true, done: () => `Saved the connection of ${domain.name}` },
+  );
+  const chosen = choose.isPending ? choose.variables : domain.connectionId;
+  const off = connections.find(({ id }) => id === chosen)?.enabled === false;
+  const none = connections.every(({ enabled }) => !enabled);
+  return (
+    <div className="flex flex-col gap-3">
+      <Field
+        label="People sign in through"
+        className="sm:w-1/2"
+        hint={blocked}
+        error={choose.error ? describeError(choose.error) : undefined}
+      >
+        <Choice
+          options={[
+            {
+              value: ANY,
+              label: connections.length > 1 ? "Any connection that is on" : "The tenant's connection",
+              ...(connections.length > 1 ? { description: "With several of them, people choose one." } : {}),
+            },
+            ...connections.map(({ id, name, enabled }) => ({
+              value: id,
+              label: enabled ? name : `${name} (off)`,
+            })),
+          ]}
+          value={chosen}
+          onChange={(next) => choose.mutate(next)}
+          disabled={blocked !== undefined || choose.isPending}
+        />
+      </Field>
+      {off || none ? (
+        <p className="text-13 text-ink-2">
+          Until {off ? "this connection" : "a connection"} is on, people of the domain sign in by email.{" "}
+          <Link
+            to="/$tenant/settings/sso"
+            params={{ tenant }}
+            className="font-medium text-accent-text underline-offset-2 hover:underline"
+          >
+            Single sign-on
+          </Link>
+        </p>
+      ) : null}
+    </div>
   );
 }
 
