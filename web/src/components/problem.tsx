@@ -64,7 +64,9 @@ export function Problem({
           </Suspense>
         }
       >
-        {describeError(error)}
+        {reason === "SSO_REQUIRED"
+          ? "This tenant requires single sign-on. If your identity provider is down, an owner can use a break-glass code."
+          : describeError(error)}
       </Alert>
     );
   return (

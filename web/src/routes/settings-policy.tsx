@@ -1,11 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
-import { useParams, useRouteContext } from "@tanstack/react-router";
+import { Link, useParams, useRouteContext } from "@tanstack/react-router";
 import { DoorClosed } from "lucide-react";
 import { useState } from "react";
 import { Problem } from "~/components/problem";
 import { useCopyAs } from "~/components/shell/copy-as";
 import { Banner } from "~/components/ui/banner";
-import { Button } from "~/components/ui/button";
+import { Button, buttonClass } from "~/components/ui/button";
 import { Card } from "~/components/ui/card";
 import { Checks } from "~/components/ui/checks";
 import { CodeBlock } from "~/components/ui/code";
@@ -16,6 +16,7 @@ import { SkeletonRows } from "~/components/ui/skeleton";
 import { useChange } from "~/data/admin-queries";
 import { fieldErrors, otherError } from "~/data/control";
 import { policies, policyReads } from "~/data/policy";
+import { reads } from "~/data/queries";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import type { GetSignInPolicyResponse, SignInPolicy } from "~/gen/corvo/cloud/v1/policy_pb";
 import { plural } from "~/lib/numbers";
@@ -90,21 +91,21 @@ const spans = {
     unit: 3600n,
     word: "hours",
     name: "session_idle_seconds",
-    hint: "Empty: no limit of this tenant.",
+    hint: "Leave empty for no limit.",
   },
   sessionLifeSeconds: {
     label: "End sessions after",
     unit: 3600n,
     word: "hours",
     name: "session_life_seconds",
-    hint: "Empty: no limit of this tenant.",
+    hint: "Leave empty for no limit.",
   },
   keyLifeMaxSeconds: {
     label: "New API keys expire within",
     unit: 86_400n,
     word: "days",
     name: "key_life_max_seconds",
-    hint: "Empty: no limit of this tenant.",
+    hint: "Leave empty for no limit.",
   },
   auditRetentionSeconds: {
     label: "Keep audit log entries for",
@@ -186,6 +187,13 @@ function PolicyForm({ tenant, policy, needs, blocked }: FormProps) {
                 </li>
               ))}
             </ul>
+            <Link
+              to="/$tenant/settings/sso"
+              params={{ tenant }}
+              className="font-medium text-accent-text underline-offset-2 hover:underline"
+            >
+              Single sign-on
+            </Link>
           </Banner>
         ) : null}
         <div className="grid gap-4 sm:grid-cols-2">
@@ -242,14 +250,18 @@ function BreakGlass({ tenant, current, blocked }: BreakGlassProps) {
       }
       footer={left > 0 ? `${plural(left, "code")} left` : "No codes"}
     >
-      {otherError(make.error) ? <Banner tone="danger" title={otherError(make.error)} /> : null}
-      {make.data ? (
+      {make.data || make.error ? (
         <div className="flex flex-col gap-3">
-          <p className="text-13 text-ink-2">
-            Print these codes and keep them where owners find them. They aren't shown again, and older ones no
-            longer work.
-          </p>
-          <CodeBlock code={make.data.codes.join("\n")} label="Break-glass codes" />
+          {otherError(make.error) ? <Banner tone="danger" title={otherError(make.error)} /> : null}
+          {make.data ? (
+            <>
+              <p className="text-13 text-ink-2">
+                Print these codes and keep them where owners find them. They aren't shown again, and older
+                ones no longer work.
+              </p>
+              <CodeBlock code={make.data.codes.join("\n")} label="Break-glass codes" />
+            </>
+          ) : null}
         </div>
       ) : null}
     </Card>
@@ -258,19 +270,32 @@ function BreakGlass({ tenant, current, blocked }: BreakGlassProps) {
 
 function KeysOutside({ tenant }: { tenant: string }) {
   const keys = useQuery(policyReads.keys(tenant));
+  const namespaces = useQuery(reads.namespaces(tenant));
+  const namespace = namespaces.data?.[0]?.name;
   if (!keys.data?.total) return null;
   return (
     <Card
       title="Keys outside the policy"
       description={`${plural(keys.data.total, "key")} made before the policy. They work until you change or revoke them.`}
+      action={
+        namespace ? (
+          <Link to="/$tenant/$namespace/keys" params={{ tenant, namespace }} className={buttonClass()}>
+            API keys
+          </Link>
+        ) : null
+      }
     >
       <ul className="flex flex-col gap-3 text-13">
         {keys.data.keys.slice(0, 100).map((key) => (
           <li key={key.keyId} className="min-w-0 wrap-anywhere">
-            <span className="font-medium">{key.name}</span> <span className="text-ink-3">{key.owner}</span>
+            <span className="font-medium">{key.name}</span>{" "}
+            <span className="text-ink-3">owned by {key.owner}</span>
             <ul className="text-12 text-ink-2">
               {key.problems.map((problem) => (
-                <li key={problem}>{problem}</li>
+                // Which field is said by the sentence already.
+                <li key={problem} className="first-letter:uppercase">
+                  {problem.replace(/^\w+: /, "")}
+                </li>
               ))}
             </ul>
           </li>

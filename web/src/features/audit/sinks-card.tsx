@@ -1,11 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
-import { Pencil, Plus, Send, Trash2 } from "lucide-react";
+import { CirclePause, CirclePlay, Pencil, Plus, Send, Trash2 } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
 import { Badge } from "~/components/ui/badge";
 import { Button } from "~/components/ui/button";
 import { Card } from "~/components/ui/card";
-import { type Column, Table } from "~/components/ui/table";
+import { Code } from "~/components/ui/code";
+import { actionsColumn, type Column, Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
 import type { Access } from "~/data/access";
 import { admin } from "~/data/admin";
@@ -57,7 +58,14 @@ export function SinksCard({ tenant, access }: { tenant: string; access: Access }
         </Button>
       }
     >
-      {sinks.data.length ? list(sinks.data) : null}
+      {sinks.data.length ? (
+        list(sinks.data)
+      ) : (
+        <p className="p-4 text-13 text-ink-2">
+          No sinks yet. Add one to keep the log in your SIEM or bucket, too:{" "}
+          <Code>corvo audit add-sink --help</Code>
+        </p>
+      )}
       <Suspense>
         {editing ? (
           <SinkDialog
@@ -88,50 +96,27 @@ export function SinksCard({ tenant, access }: { tenant: string; access: Access }
         rowKey={(sink) => sink.id}
         columns={[
           ...columns,
-          {
-            id: "actions",
-            header: "",
-            align: "right",
-            cell: (sink) => (
-              <span className="flex justify-end gap-1">
-                <Button
-                  size="sm"
-                  icon={<Send aria-hidden />}
-                  blockedBecause={blocked}
-                  busy={test.isPending && test.variables === sink}
-                  onClick={() => test.mutate(sink)}
-                >
-                  Send test event
-                </Button>
-                <Button
-                  size="sm"
-                  icon={<Pencil aria-hidden />}
-                  blockedBecause={blocked}
-                  aria-label={`Edit sink ${sink.name}`}
-                  onClick={() => setEditing(sink)}
-                >
-                  Edit
-                </Button>
-                <Button
-                  size="sm"
-                  blockedBecause={blocked}
-                  busy={turn.isPending && turn.variables === sink}
-                  onClick={() => turn.mutate(sink)}
-                >
-                  {sink.enabled ? "Disable" : "Enable"}
-                </Button>
-                <Button
-                  size="sm"
-                  icon={<Trash2 aria-hidden />}
-                  blockedBecause={blocked}
-                  aria-label={`Delete sink ${sink.name}`}
-                  onClick={() => setDeleting(sink)}
-                >
-                  Delete
-                </Button>
-              </span>
-            ),
-          },
+          actionsColumn({ width: "w-36", phone: "block", blockedBecause: blocked }, (sink: AuditSink) => [
+            {
+              label: `Send a test event to ${sink.name}`,
+              icon: <Send aria-hidden />,
+              busy: test.isPending && test.variables === sink,
+              onClick: () => test.mutate(sink),
+            },
+            { label: `Edit ${sink.name}`, icon: <Pencil aria-hidden />, onClick: () => setEditing(sink) },
+            {
+              label: `${sink.enabled ? "Disable" : "Enable"} ${sink.name}`,
+              icon: sink.enabled ? <CirclePause aria-hidden /> : <CirclePlay aria-hidden />,
+              busy: turn.isPending && turn.variables === sink,
+              onClick: () => turn.mutate(sink),
+            },
+            {
+              label: `Delete ${sink.name}`,
+              icon: <Trash2 aria-hidden />,
+              danger: true,
+              onClick: () => setDeleting(sink),
+            },
+          ]),
         ]}
       />
     );
@@ -159,7 +144,7 @@ const columns: Column<AuditSink>[] = [
   {
     id: "state",
     header: "State",
-    phone: "corner",
+    phone: "block",
     cell: (sink) => <State sink={sink} />,
   },
   {
