@@ -1,14 +1,5 @@
 // A company's identity provider: set up, tried, switched on; groups become roles.
-import type { Page } from "@playwright/test";
-import { expect, otherPerson, test } from "./fixtures.ts";
-
-/** At the provider's own development pages: any password does. */
-async function signInAtProvider(page: Page, login: string): Promise<void> {
-  await page.locator('input[name="login"]').fill(login);
-  await page.locator('input[name="password"]').fill("anything");
-  await page.getByRole("button", { name: /sign-in/i }).click();
-  await page.getByRole("button", { name: /continue/i }).click();
-}
+import { expect, otherPerson, signInAtProvider, test } from "./fixtures.ts";
 
 test("single sign-on from set-up to a role by groups", async ({ owner: page, service, provider }) => {
   await page.goto(`${service.url}/demo/settings/sso`);

@@ -1,10 +1,12 @@
 // A busy company and two that have just started, made through the same APIs that
 // people and programs use.
 import { Directory } from "./directory.ts";
+import { createServer } from "node:http";
+import type { NameServer } from "./dns.ts";
 import { Tenant } from "./jobs.ts";
 import { MailServer } from "./mail.ts";
 import type { IdentityProvider } from "./oidc.ts";
-import { eventually } from "./process.ts";
+import { eventually, freePort } from "./process.ts";
 import type { Service } from "./service.ts";
 
 /** What the pages are looked at with. */
@@ -16,8 +18,12 @@ export interface Seed {
   empty: "globex";
   /** A tenant whose single sign-on is set up and was never tried. */
   untried: "initech";
+  /** A tenant that requires single sign-on, once it was tried. */
+  enforced: "hooli";
   owner: string;
   viewer: string;
+  /** Signs in by email where single sign-on is required. */
+  barred: string;
   /** A job in each state that looks different. */
   jobs: Record<"pending" | "active" | "completed" | "dead" | "retrying" | "scheduled" | "cancelled" | "held" | "blocked" | "chained" | "agent", string>;
   /** Things beyond single jobs, by their names below. */
@@ -46,10 +52,19 @@ export class Control {
   }
 }
 
+/** What a seed is sown with. */
+interface Ground {
+  service: Service;
+  mail: MailServer;
+  provider: IdentityProvider;
+  dns: NameServer;
+}
+
 /** seed fills a service. It takes some seconds. */
-export async function seed(service: Service, mail: MailServer, provider: IdentityProvider): Promise<Seed> {
+export async function seed({ service, mail, provider, dns }: Ground): Promise<Seed> {
   const owner = "ada@acme.example";
   const viewer = "vera@acme.example";
+  const barred = "gavin@hooli.example";
   const token = await signUp(service, mail, owner, "acme");
   const control = new Control(service.url, token);
   for (const name of ["production", "staging", "sandbox"]) await control.call("NamespaceService/CreateNamespace", { tenant: "acme", name });
@@ -63,10 +78,20 @@ export async function seed(service: Service, mail: MailServer, provider: Identit
   await people(service, mail, control, viewer);
   await rights(control);
   const { work, ...jobs } = await jobsOf(production);
-  await directoryOf(control, await signOn(control, "acme", provider));
+  const connection = await signOn(control, "acme", provider);
+  await directoryOf(control, connection);
+  await domainsOf(control, connection, dns);
+  await trustsOf(control);
+  await sinksOf(control);
   await signOn(new Control(service.url, await signUp(service, mail, owner, "initech")), "initech", provider);
   await emptyTenant(service, mail, owner);
-  return { tenant: "acme", namespace: "production", empty: "globex", untried: "initech", owner, viewer, jobs, work, production, askForJobs: () => askForJobs(production), control };
+  const strict = new Control(service.url, await signUp(service, mail, owner, "hooli"));
+  await signOn(strict, "hooli", provider, "owner");
+  await join(service, mail, strict, "hooli", barred);
+  return {
+    barred,
+    enforced: "hooli",
+    tenant: "acme", namespace: "production", empty: "globex", untried: "initech", owner, viewer, jobs, work, production, askForJobs: () => askForJobs(production), control };
 }
 
 /** signUp makes a tenant, and returns its management key. */
@@ -110,22 +135,35 @@ async function keys(service: Service, control: Control): Promise<Tenant> {
   return tenant;
 }
 
+/** join makes somebody a member. */
+async function join(service: Service, mail: MailServer, control: Control, tenant: string, email: string, role = "viewer", name = ""): Promise<void> {
+  const before = await mail.count();
+  await control.call("MemberService/CreateInvitation", { tenant, email, roles: [role] });
+  const token = tokenOf(MailServer.link(await mail.next(email, /join/i, before)));
+  const { status } = await accept(service, token, name);
+  if (status >= 400) throw new Error(`AcceptInvitation: ${status}`);
+}
+
+const accept = (service: Service, token: string, name: string) =>
+  fetch(`${service.url}/corvo.cloud.v1.MemberService/AcceptInvitation`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ token, name }),
+  });
+
 async function people(service: Service, mail: MailServer, control: Control, viewer: string): Promise<void> {
-  const anybody = new Control(service.url);
-  const invite = (email: string, role: string) =>
-    control.call("MemberService/CreateInvitation", { tenant: "acme", email, roles: [role] });
   for (const [email, role, name] of [
     ["grace@acme.example", "admin", "Grace Hopper"],
     ["linus@acme.example", "developer", "Linus Pauling"],
     [viewer, "viewer", "Vera Rubin"],
     ["barbara.liskov.platform-engineering@acme.example", "auditor", ""],
-  ] as const) {
-    await invite(email, role);
-    const token = tokenOf(MailServer.link(await mail.next(email, /join/i)));
-    await anybody.call("MemberService/AcceptInvitation", { token, name });
-  }
-  await invite("katherine@acme.example", "developer");
-  await invite("contractor@partner.example", "viewer");
+  ] as const)
+    await join(service, mail, control, "acme", email, role, name);
+  for (const [email, role] of [
+    ["katherine@acme.example", "developer"],
+    ["contractor@partner.example", "viewer"],
+  ] as const)
+    await control.call("MemberService/CreateInvitation", { tenant: "acme", email, roles: [role] });
 }
 
 /** A group, a role of the tenant's own, and roles in single namespaces and queues. */
@@ -149,7 +187,7 @@ async function rights(control: Control): Promise<void> {
 }
 
 /** signOn sets up single sign-on, and gives the connection's id. */
-async function signOn(control: Control, tenant: string, provider: IdentityProvider): Promise<string> {
+async function signOn(control: Control, tenant: string, provider: IdentityProvider, engineers = "developer"): Promise<string> {
   const { connection } = await control.call<{ connection: { id: string } }>("SsoService/CreateSsoConnection", {
     tenant,
     name: "Acme directory",
@@ -158,12 +196,58 @@ async function signOn(control: Control, tenant: string, provider: IdentityProvid
     clientSecret: provider.clientSecret,
     groupsClaim: "groups",
     groupMappings: [
-      { group: "engineering", role: "developer" },
+      { group: "engineering", role: engineers },
       { group: "on-call", role: "admin" },
     ],
     defaultRole: "viewer",
   });
   return connection.id;
+}
+
+/** Domains as they look: verified, verified but with its record gone, and never verified. */
+async function domainsOf(control: Control, connectionId: string, dns: NameServer): Promise<void> {
+  const tenant = "acme";
+  const claim = async (name: string) => {
+    const { domain } = await control.call<{ domain: { id: string; txtName: string; txtValue: string } }>("DomainService/CreateDomain", { tenant, name, connectionId });
+    const verify = () => control.call("DomainService/VerifyDomain", { tenant, domainId: domain.id });
+    return { ...domain, verify };
+  };
+  const verified = await claim("acme.dev");
+  const gone = await claim("acme-cloud.dev");
+  const pending = await claim("old-brand.dev");
+  for (const { txtName, txtValue } of [verified, gone]) dns.set(txtName, txtValue);
+  await verified.verify();
+  await gone.verify();
+  dns.delete(gone.txtName);
+  for (const { verify } of [gone, pending]) await verify().catch(() => undefined); // Both are refused.
+}
+
+/** CI jobs of a service account. */
+async function trustsOf(control: Control): Promise<void> {
+  const trust = (name: string, provider: string, conditions: object[], more: object = {}) =>
+    control.call("TrustService/CreateTrust", { tenant: "acme", name, serviceAccount: "shop backend", provider, conditions, ...more });
+  await trust("deploy", "TRUST_PROVIDER_GITHUB", [
+    { claim: "repository", values: ["acme/web"] },
+    { claim: "ref", values: ["refs/heads/main", "refs/tags/v*"] },
+  ]);
+  await trust("nightly", "TRUST_PROVIDER_GITLAB", [{ claim: "project_path", values: ["acme/reports"] }], { queues: ["reports.*"] });
+}
+
+/** A sink that nobody listens at, so that it is off. */
+async function sinksOf(control: Control): Promise<void> {
+  const receiver = createServer((request, response) => request.resume().on("end", () => response.writeHead(204).end()));
+  const port = await freePort();
+  await new Promise<void>((resolve) => receiver.listen(port, "127.0.0.1", resolve));
+  try {
+    await control.call("AuditService/CreateAuditSink", {
+      tenant: "acme",
+      name: "SIEM",
+      format: "AUDIT_FORMAT_NATIVE",
+      https: { url: `http://127.0.0.1:${port}/audit`, signingSecret: "a-secret-of-the-receiver" },
+    });
+  } finally {
+    receiver.close();
+  }
 }
 
 /** The company's directory sends people and groups, and once something that is refused. */

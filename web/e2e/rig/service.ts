@@ -10,6 +10,8 @@ export interface ServiceOptions {
   database?: string;
   /** Empty: the service's own mailbox. */
   smtpPort?: number;
+  /** HOST:PORT of a name server. Empty: the machine's. */
+  dns?: string;
   /** A name of this machine in the public URL: passkeys belong to names. Empty: its address. */
   host?: string;
 }
@@ -28,6 +30,7 @@ export class Service {
     // The nodes share a process with each other and two cores with the browser: a pause of
     // half a second is no leader's end here, and journeys are not about elections.
     const args = ["up", "--heartbeat", "2s", "--listen", "127.0.0.1:0", "--data", join(dir, "data"), "--env-file", file];
+    if (options.dns) args.push("--dns", options.dns);
     if (options.database) args.push("--database", options.database);
     if (options.host) {
       const port = await freePort();

@@ -1,6 +1,7 @@
 // What looking at pages needs: a service with a company in it, and people signed in.
 import { type Browser, type BrowserContext, type BrowserContextOptions, expect, type Page, test as base } from "@playwright/test";
-import { signIn } from "../journeys/fixtures.ts";
+import { signIn, signInAtProvider } from "../journeys/fixtures.ts";
+import { NameServer } from "../rig/dns.ts";
 import { MailServer } from "../rig/mail.ts";
 import { IdentityProvider } from "../rig/oidc.ts";
 import { seed } from "../rig/seed.ts";
@@ -25,22 +26,28 @@ export const test = base.extend<Opened, World>({
     // biome-ignore lint/correctness/noEmptyPattern: the form that Playwright asks for
     async ({}, use) => {
       const mail = await MailServer.start();
-      const service = await Service.start({ smtpPort: mail.smtpPort });
+      const dns = await NameServer.start();
+      const service = await Service.start({ smtpPort: mail.smtpPort, dns: dns.address });
       const provider = await IdentityProvider.start(`${service.url}/auth/oidc/callback`);
-      await use({ service, mail, provider, seed: await seed(service, mail, provider) });
+      await use({ service, mail, provider, seed: await seed({ service, mail, provider, dns }) });
       await provider.end();
       await service.end();
       await mail.end();
+      await dns.end();
     },
     { scope: "worker", timeout: 180_000 },
   ],
   sessions: [
     async ({ browser, stage }, use) => {
       const page = await signedIn(browser, stage, stage.seed.owner);
-      await tryAndSwitchOn(page, stage);
-      const owner = await sessionOf(page);
+      await tryAndSwitchOn(page, stage, stage.seed.tenant);
+      await tryAndSwitchOn(page, stage, stage.seed.enforced);
       const viewer = await sessionOf(await signedIn(browser, stage, stage.seed.viewer));
-      await use({ nobody: undefined, owner, viewer });
+      const barred = await sessionOf(await signedIn(browser, stage, stage.seed.barred));
+      const colleague = await throughProvider(browser, stage);
+      await enforce(page, stage);
+      const owner = await sessionOf(page);
+      await use({ nobody: undefined, owner, viewer, barred, colleague: await sessionOf(colleague) });
     },
     { scope: "worker", timeout: 90_000 },
   ],
@@ -49,7 +56,7 @@ export const test = base.extend<Opened, World>({
   contexts: [
     async ({ browser, sessions }, use) => {
       const contexts = new Map<Who, BrowserContext>();
-      for (const who of ["owner", "viewer"] as const)
+      for (const who of ["owner", "viewer", "barred", "colleague"] as const)
         contexts.set(who, await browser.newContext({ reducedMotion: "reduce", storageState: sessions[who] }));
       await use(contexts);
       for (const context of contexts.values()) await context.close();
@@ -79,19 +86,38 @@ async function sessionOf(page: Page): Promise<Session> {
   return { cookies, origins: [] };
 }
 
-/** The busy tenant's single sign-on has been tried, and is on. */
-async function tryAndSwitchOn(page: Page, { service, seed }: Stage): Promise<void> {
-  await page.goto(`${service.url}/${seed.tenant}/settings/sso`);
+/** A tenant's single sign-on has been tried, and is on. */
+async function tryAndSwitchOn(page: Page, { service }: Stage, tenant: string): Promise<void> {
+  await page.goto(`${service.url}/${tenant}/settings/sso`);
+  await page.context().clearCookies({ name: /^_/ }); // The provider's, which remembers people.
   const opened = page.waitForEvent("popup");
   await page.getByRole("button", { name: "Test sign-in" }).click();
   const trial = await opened;
-  await trial.locator('input[name="login"]').fill("ada");
-  await trial.locator('input[name="password"]').fill("anything");
-  await trial.getByRole("button", { name: /sign-in/i }).click();
-  await trial.getByRole("button", { name: /continue/i }).click();
+  await signInAtProvider(trial, "ada");
   await expect(page.getByText("It works")).toBeVisible();
   await page.getByRole("button", { name: "Turn on" }).click();
   await expect(page.getByRole("button", { name: "Turn off" })).toBeVisible();
+}
+
+/** An owner of the strict tenant who came through its identity provider: it needs one. */
+async function throughProvider(browser: Browser, { service, seed }: Stage): Promise<Page> {
+  const page = await (await browser.newContext()).newPage();
+  await page.goto(`${service.url}/auth/oidc/start?tenant=${seed.enforced}`);
+  await signInAtProvider(page, "ada");
+  await expect(page.getByRole("navigation").first()).toBeVisible();
+  return page;
+}
+
+/** The strict tenant requires single sign-on. Its break-glass codes, which that needs, no key can make. */
+async function enforce(page: Page, { service, seed }: Stage): Promise<void> {
+  const tenant = seed.enforced;
+  const call = async (method: string, data: object) => {
+    const answer = await page.request.post(`${service.url}/corvo.cloud.v1.PolicyService/${method}`, { headers: { Origin: service.url }, data });
+    if (!answer.ok()) throw new Error(`${method}: ${await answer.text()}`);
+  };
+  await call("CreateBreakGlassCodes", { tenant });
+  const policy = { requireSso: true, sessionIdleSeconds: "7200", keyNetworksRequired: true };
+  await call("UpdateSignInPolicy", { tenant, policy, updateMask: "requireSso,sessionIdleSeconds,keyNetworksRequired" });
 }
 
 /** show opens a view and waits until it has loaded what it shows, fonts included. */

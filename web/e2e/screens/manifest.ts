@@ -14,7 +14,7 @@ export interface Stage {
   seed: Seed;
 }
 
-export type Who = "nobody" | "owner" | "viewer";
+export type Who = "nobody" | "owner" | "viewer" | "barred" | "colleague";
 
 export interface View {
   name: string;
@@ -86,6 +86,26 @@ async function deadGroup({ seed }: Stage): Promise<string> {
 async function newKey(page: Page): Promise<void> {
   await page.getByRole("button", { name: "New key" }).first().click();
   await page.getByLabel("Name", { exact: true }).fill("image workers");
+}
+
+async function limitKey(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "Edit on-call tooling" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Can do").selectOption({ label: "Only chosen permissions" });
+  await dialog.getByRole("button", { name: "Choose all: Queues" }).click();
+  await dialog.getByRole("checkbox", { name: "job.retry" }).check();
+  await dialog.getByPlaceholder("Find a permission").scrollIntoViewIfNeeded();
+}
+
+async function useTrust(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "Trusts of shop backend" }).click();
+  await page.getByRole("button", { name: "How to use deploy" }).click();
+}
+
+async function newTrust(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "Trusts of old importer" }).click();
+  await page.getByRole("button", { name: "New trust" }).click();
+  await page.getByText("Limits of its keys").click();
 }
 
 /** A change of a role that somebody has. */
@@ -396,6 +416,8 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
       },
       screenful: true,
     },
+    { name: "keys-edit", as: "owner", path: `${busy}/keys`, shows: "Expires after", act: click("Edit on-call tooling"), screenful: true },
+    { name: "keys-limits", as: "owner", path: `${busy}/keys`, shows: /\d+ chosen/, act: limitKey, screenful: true },
     { name: "keys-rotate", as: "owner", path: `${busy}/keys`, shows: "Rotate secret", act: click("Rotate on-call tooling"), screenful: true },
     { name: "keys-revoke", as: "owner", path: `${busy}/keys`, shows: "Revoke on-call tooling?", act: click("Revoke on-call tooling"), screenful: true },
     { name: "keys-rights", as: "owner", path: `${busy}/keys`, shows: "In production", act: click("What on-call tooling can do"), screenful: true },
@@ -429,7 +451,10 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     { name: "service-accounts", as: "owner", path: "/acme/settings/service-accounts", shows: "old importer" },
     { name: "service-accounts-new", as: "owner", path: "/acme/settings/service-accounts", shows: "Everything but deleting", act: click("New service account"), screenful: true },
     { name: "service-accounts-keys", as: "owner", path: "/acme/settings/service-accounts", shows: "Keys of shop backend", act: click("Keys of shop backend"), screenful: true },
-    { name: "service-accounts-trusts", as: "owner", path: "/acme/settings/service-accounts", shows: "Trusts of shop backend", act: click("Trusts of shop backend"), screenful: true },
+    { name: "service-accounts-trusts", as: "owner", path: "/acme/settings/service-accounts", shows: "refs/heads/main", act: click("Trusts of shop backend"), screenful: true },
+    { name: "service-accounts-trusts-none", as: "owner", path: "/acme/settings/service-accounts", shows: "no trusts", act: click("Trusts of old importer"), screenful: true },
+    { name: "service-accounts-trust-use", as: "owner", path: "/acme/settings/service-accounts", shows: "id-token: write", act: useTrust, screenful: true },
+    { name: "service-accounts-trust-new", as: "owner", path: "/acme/settings/service-accounts", shows: "Works from these addresses only", act: newTrust, screenful: true },
     { name: "service-accounts-access", as: "owner", path: "/acme/settings/service-accounts", shows: "in production", act: click("Access of shop backend"), screenful: true },
     { name: "service-accounts-delete", as: "owner", path: "/acme/settings/service-accounts", shows: "Delete and revoke keys", act: click("Delete shop backend"), screenful: true },
     { name: "viewer-service-accounts", as: "viewer", path: "/acme/settings/service-accounts", shows: /can't see service accounts/i },
@@ -469,6 +494,7 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
   ],
   domains: [
     { name: "domains-empty", as: "owner", path: "/globex/settings/domains", shows: "No domains yet" },
+    { name: "domains", as: "owner", path: "/acme/settings/domains", shows: "Its TXT record is missing" },
     { name: "domains-add", as: "owner", path: "/globex/settings/domains", shows: "TXT record that proves", act: click("Add domain"), screenful: true },
     { name: "viewer-domains", as: "viewer", path: "/acme/settings/domains", shows: "You can't view" },
   ],
@@ -484,6 +510,10 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
   ],
   policy: [
     { name: "policy", as: "owner", path: "/globex/settings/policy", shows: "Before you can require single sign-on" },
+    { name: "policy-untried", as: "owner", path: "/initech/settings/policy", shows: "Before you can require single sign-on" },
+    { name: "policy-enforced", as: "colleague", path: "/hooli/settings/policy", shows: "codes left" },
+    { name: "policy-barred", as: "barred", path: "/hooli/default/queues", shows: "Use a break-glass code", refused: true },
+    { name: "policy-break-glass", as: "barred", path: "/hooli/default/queues", shows: "Enter for an hour", act: click("Use a break-glass code"), refused: true },
     { name: "policy-codes", as: "owner", path: "/globex/settings/policy", shows: "Print these codes", act: click(/(Create|Replace) codes/) },
     { name: "viewer-policy", as: "viewer", path: "/acme/settings/policy", shows: "Break-glass codes" },
   ],
@@ -493,7 +523,8 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     { name: "audit-narrowed", as: "owner", path: "/acme/settings/audit?action=invitation.", shows: "Invitation sent" },
     { name: "audit-namespace", as: "owner", path: "/acme/settings/audit?action=queue.&namespace=production", shows: "reports.nightly" },
     { name: "audit-none", as: "owner", path: "/acme/settings/audit?namespace=sandbox", shows: "No matching entries" },
-    { name: "audit-sink-new", as: "owner", path: "/acme/settings/audit", shows: "A test event is sent", act: click("New sink"), screenful: true },
+    { name: "audit-sinks", as: "owner", path: "/acme/settings/audit?action=audit_sink.", shows: "SIEM" },
+    { name: "audit-sink-new", as: "owner", path: "/globex/settings/audit", shows: "A test event is sent", act: click("New sink"), screenful: true },
     { name: "viewer-audit", as: "viewer", path: "/acme/settings/audit", shows: "You can't view" },
   ],
 
