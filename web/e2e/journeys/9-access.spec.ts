@@ -37,6 +37,34 @@ test("a role of one's own is given to a service account in one queue, and its ke
   expect(await pause("bills")).toBe(200);
   expect(await pause("team")).toBeGreaterThanOrEqual(403);
 
+  // What it may do can be seen without its key.
+  await page.goto(`${service.url}/demo/settings/access?tab=test`);
+  await page.getByRole("combobox", { name: "Who" }).fill("night watch");
+  await page.getByRole("option", { name: /night watch/ }).first().click();
+  await page.getByLabel("Namespace", { exact: true }).selectOption({ label: "default" });
+  await page.getByLabel("Queue", { exact: true }).fill("bills");
+  const pausing = page.getByRole("listitem").filter({ hasText: "queue.pause" });
+  await expect(pausing.getByLabel("allowed:", { exact: true })).toBeVisible();
+  await page.getByLabel("Queue", { exact: true }).fill("team");
+  await expect(pausing.getByLabel("not allowed:")).toBeVisible();
+
+  // A key's own limits narrow it, and can be changed while it works.
+  await page.goto(`${service.url}/demo/default/keys`);
+  await page.getByRole("button", { name: "Edit watch 1" }).click();
+  await dialog.getByLabel("Can do").selectOption({ label: "Only chosen permissions" });
+  await expect(dialog.getByRole("button", { name: "Save key" })).toHaveAttribute("aria-disabled", "true");
+  await dialog.getByLabel("Find a permission").fill("queue.read");
+  await dialog.getByRole("checkbox", { name: "queue.read" }).check();
+  await dialog.getByRole("button", { name: "Save key" }).click();
+  await expect(page.getByRole("row").filter({ hasText: "watch 1" })).toContainText("queue.read in all namespaces");
+  await expect.poll(() => pause("bills")).toBe(403);
+  await page.getByRole("button", { name: "Edit watch 1" }).click();
+  await dialog.getByLabel("Can do").selectOption({ label: "Everything that its owner can do" });
+  await dialog.getByLabel("Queues", { exact: true }).fill("bills");
+  await dialog.getByRole("button", { name: "Save key" }).click();
+  await expect.poll(() => pause("bills")).toBe(200);
+  await page.goto(`${service.url}/demo/settings/service-accounts`);
+
   // Disabled, its keys end; enabled, they work again.
   await page.getByRole("button", { name: "Disable night watch" }).click();
   await expect(page.getByRole("row").filter({ hasText: "night watch" })).toContainText("disabled");
@@ -58,6 +86,10 @@ test("a role of one's own is given to a service account in one queue, and its ke
   await dialog.getByRole("textbox").fill("night watch");
   await dialog.getByRole("button", { name: "Delete and revoke keys" }).click();
   await expect(page.getByRole("row").filter({ hasText: "night watch" })).toHaveCount(0);
+  await page.goto(`${service.url}/demo/settings/roles`);
+  await page.getByRole("button", { name: "Delete pauser" }).click();
+  await dialog.getByRole("button", { name: "Delete role" }).click();
+  await expect(page.getByRole("row").filter({ hasText: "pauser" })).toHaveCount(0);
 });
 
 test("a group gives its roles, and the review says who has what and why", async ({ owner: page, service }) => {
@@ -96,4 +128,11 @@ test("a group gives its roles, and the review says who has what and why", async 
   await expect(page.getByText("through the group pager")).toBeVisible();
   await page.getByRole("tab", { name: "Test as" }).click();
   await expect(page.getByRole("listitem").filter({ hasText: "tenant.delete" }).getByLabel("allowed:", { exact: true })).toBeVisible();
+
+  // Nobody has its roles any more.
+  await page.goto(`${service.url}/demo/settings/groups`);
+  await page.getByRole("button", { name: "Delete pager" }).click();
+  await expect(dialog.getByText("1 member")).toBeVisible();
+  await dialog.getByRole("button", { name: "Delete group" }).click();
+  await expect(page.getByRole("row").filter({ hasText: "pager" })).toHaveCount(0);
 });

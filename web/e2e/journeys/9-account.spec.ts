@@ -147,5 +147,20 @@ test("a passkey and an app are second factors; dangerous actions ask again", asy
   await expect(proof).toHaveCount(0);
   await expect(other.page.getByRole("button", { name: "Remove Authenticator app" })).toHaveCount(0);
   await expect(other.page.getByText("9 recovery codes left")).toBeVisible();
+
+  // What is left: another name, new codes, and nobody else signed in.
+  await other.page.getByRole("button", { name: "Rename Laptop" }).click();
+  const dialog = other.page.getByRole("dialog");
+  await dialog.getByLabel("Name").fill("Work laptop");
+  await dialog.getByRole("button", { name: /Rename|Save/ }).click();
+  await expect(other.page.getByRole("row").filter({ hasText: "Work laptop" })).toBeVisible();
+  await other.page.getByRole("button", { name: "Replace recovery codes" }).click();
+  await expect(other.page.getByRole("list", { name: "Recovery codes" }).getByRole("listitem")).toHaveCount(10);
+  await other.page.getByRole("button", { name: "I saved these codes" }).click();
+  await expect(other.page.getByText("10 recovery codes left")).toBeVisible();
+  await other.page.getByRole("button", { name: "Revoke other sessions" }).click();
+  await expect(other.page.getByRole("button", { name: "Revoke other sessions" })).toHaveAttribute("aria-disabled", "true");
+  await page.goto(`${service.url}/demo/settings/account`);
+  await expect(page.getByText("Your session has ended")).toBeVisible();
   await other.context.close();
 });
