@@ -16,6 +16,7 @@ import { describeError } from "~/data/control";
 import { hasPasskeys } from "~/features/account/passkey";
 import { type Factor, FactorKind } from "~/gen/corvo/cloud/v1/factor_pb";
 import { type Session, SessionKind } from "~/gen/corvo/cloud/v1/session_pb";
+import { browserName } from "~/lib/browser-name";
 import { dateOf } from "~/lib/proto-time";
 
 // Opened on demand, loaded on demand.
@@ -219,7 +220,7 @@ function Sessions() {
               <span className="wrap-anywhere">
                 <Badge>{kinds[session.kind]}</Badge>{" "}
                 {session.current ? <Badge tone="ok">This one</Badge> : null}{" "}
-                {session.clientName || session.userAgent}
+                {session.clientName || browserName(session.userAgent)}
               </span>
             ),
           },
@@ -256,8 +257,8 @@ function Leave() {
         </Button>
       }
     >
-      <Suspense>
-        {asking ? (
+      {asking ? (
+        <Suspense>
           <Confirm
             title="Leave tenant"
             confirmLabel="Leave tenant"
@@ -271,8 +272,8 @@ function Leave() {
           >
             Leave {tenant}? This revokes the keys that you made there. You need an invitation to come back.
           </Confirm>
-        ) : null}
-      </Suspense>
+        </Suspense>
+      ) : null}
     </Card>
   );
 }
