@@ -3,6 +3,7 @@ import { useParams, useRouteContext } from "@tanstack/react-router";
 import { Ban, KeyRound, Pencil, Plus, RefreshCw, ShieldQuestionMark } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
+import { useCopyAs } from "~/components/shell/copy-as";
 import { Badge } from "~/components/ui/badge";
 import { Button } from "~/components/ui/button";
 import { Card } from "~/components/ui/card";
@@ -19,6 +20,7 @@ import { reads } from "~/data/queries";
 import { limitsOf, type NamespaceNames } from "~/features/keys/words";
 import { Permission, Sync } from "~/gen/corvo/cloud/v1/access_pb";
 import { type ApiKey, KeyKind } from "~/gen/corvo/cloud/v1/apikey_pb";
+import { keysEquivalents } from "~/lib/access-equivalents";
 import { dateOf } from "~/lib/proto-time";
 
 // Opened on demand, loaded on demand.
@@ -49,6 +51,7 @@ export function KeysPage() {
   const { access } = useRouteContext({ from: "/$tenant" });
   const [showRevoked, setShowRevoked] = useState(false);
   const [open, setOpen] = useState<Open>();
+  useCopyAs(keysEquivalents(tenant, namespace));
   const mayRead = access.blocked(Permission.KEY_READ);
   const keys = useQuery({ ...adminReads.keys(tenant, showRevoked), enabled: !mayRead });
   const namespaces = useQuery(reads.namespaces(tenant));

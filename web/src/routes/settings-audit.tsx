@@ -3,6 +3,7 @@ import { useNavigate, useParams, useRouteContext, useSearch } from "@tanstack/re
 import { Download, ScrollText, TriangleAlert, X } from "lucide-react";
 import { useState } from "react";
 import { Problem } from "~/components/problem";
+import { useCopyAs } from "~/components/shell/copy-as";
 import { Badge } from "~/components/ui/badge";
 import { Button } from "~/components/ui/button";
 import { Card } from "~/components/ui/card";
@@ -18,6 +19,7 @@ import { SinksCard } from "~/features/audit/sinks-card";
 import { actionName, actionOptions, caveatOf, changesOf, targetOf } from "~/features/audit/words";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { type AuditEvent, AuditFormat } from "~/gen/corvo/cloud/v1/audit_pb";
+import { auditEquivalents } from "~/lib/access-equivalents";
 import { dateOf } from "~/lib/proto-time";
 
 type Search = { action?: string; actor?: string; namespace?: string; target?: string };
@@ -30,6 +32,7 @@ export function AuditPage() {
   const { access } = useRouteContext({ from: "/$tenant" });
   const search = useSearch({ from: "/$tenant/settings/audit" });
   const navigate = useNavigate({ from: "/$tenant/settings/audit" });
+  useCopyAs(auditEquivalents(tenant, search.action));
   const blocked = access.blocked(Permission.AUDIT_READ);
   const events = useInfiniteQuery({
     ...adminReads.audit(tenant, {

@@ -4,6 +4,7 @@ import { KeyRound, LogOut, Mail, ShieldCheck, Trash2, UserCog, UserPlus } from "
 import { lazy, Suspense, useState } from "react";
 import { RoleBadges } from "~/components/access/role-badges";
 import { Problem } from "~/components/problem";
+import { useCopyAs } from "~/components/shell/copy-as";
 import { Badge } from "~/components/ui/badge";
 import { Button } from "~/components/ui/button";
 import { Card } from "~/components/ui/card";
@@ -15,6 +16,7 @@ import { admin } from "~/data/admin";
 import { adminReads, useChange } from "~/data/admin-queries";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import type { Invitation, Member } from "~/gen/corvo/cloud/v1/member_pb";
+import { membersEquivalents } from "~/lib/access-equivalents";
 import { dateOf } from "~/lib/proto-time";
 
 // Opened on demand, loaded on demand.
@@ -27,6 +29,7 @@ export function MembersPage() {
   const { tenant } = useParams({ from: "/$tenant" });
   const { access, identity } = useRouteContext({ from: "/$tenant" });
   const members = useQuery(adminReads.members(tenant));
+  useCopyAs(membersEquivalents(tenant));
   const [inviting, setInviting] = useState(false);
   const blocked = access.blocked(Permission.MEMBER_INVITE);
 

@@ -183,7 +183,7 @@ function PolicyForm({ tenant, policy, needs, blocked }: FormProps) {
             <ul className="list-disc pl-5">
               {needs.map((need) => (
                 <li key={need} className="first-letter:uppercase">
-                  {need}
+                  {need.replace(/: corvo [\w -]+$/, "")}
                 </li>
               ))}
             </ul>

@@ -3,6 +3,7 @@ import { Link, useParams, useRouteContext } from "@tanstack/react-router";
 import { ShieldCheck, Trash2 } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
+import { useCopyAs } from "~/components/shell/copy-as";
 import { Banner } from "~/components/ui/banner";
 import { Button } from "~/components/ui/button";
 import { Facts } from "~/components/ui/card";
@@ -17,6 +18,7 @@ import { Step } from "~/features/sso/step";
 import { Copyable, ProviderCard, TestCard } from "~/features/sso/test-card";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { type SsoConnection, SsoType } from "~/gen/corvo/cloud/v1/sso_pb";
+import { ssoEquivalents } from "~/lib/access-equivalents";
 
 const Confirm = lazy(() => import("~/components/confirm"));
 
@@ -24,6 +26,7 @@ export function SsoPage() {
   const { tenant } = useParams({ from: "/$tenant" });
   const { access } = useRouteContext({ from: "/$tenant" });
   const unreadable = access.blocked(Permission.SSO_READ);
+  useCopyAs(ssoEquivalents(tenant));
   const connections = useQuery({ ...adminReads.connections(tenant), enabled: !unreadable });
   return (
     <Page

@@ -8,8 +8,9 @@ import { EmptyState } from "~/components/ui/empty";
 import { Switch } from "~/components/ui/switch";
 import { type Column, Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
+import { roleName } from "~/data/access";
 import type { ReviewedPrincipal } from "~/gen/corvo/cloud/v1/review_pb";
-import { count, plural } from "~/lib/numbers";
+import { count } from "~/lib/numbers";
 import { dateOf } from "~/lib/proto-time";
 import { reviewCsv, typeNames } from "./words";
 
@@ -41,7 +42,7 @@ export function Everyone({ tenant, review, unused, onUnused }: EveryoneProps) {
           Download CSV
         </Button>
       </div>
-      <Card flush footer={rows ? plural(rows.length, "principal") : undefined}>
+      <Card flush footer={rows ? `${count(rows.length)} in all` : undefined}>
         <Table
           label="Access"
           rows={rows}
@@ -62,6 +63,9 @@ export function Everyone({ tenant, review, unused, onUnused }: EveryoneProps) {
     </>
   );
 }
+
+/** "operator in production" with the role as it is written everywhere else. */
+const roleInWords = (role: string) => role.replace(/^\w+(?=$| in )/, roleName);
 
 const columns: Column<ReviewedPrincipal>[] = [
   {
@@ -92,7 +96,7 @@ const columns: Column<ReviewedPrincipal>[] = [
     header: "Roles",
     cell: (row) => (
       <span className="wrap-anywhere">
-        {row.roles.join("; ") || <span className="text-ink-3">–</span>}
+        {row.roles.map(roleInWords).join("; ") || <span className="text-ink-3">–</span>}
         {row.groups.length > 0 ? (
           <span className="block text-12 text-ink-3">in {row.groups.join(", ")}</span>
         ) : null}
