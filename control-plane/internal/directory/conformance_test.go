@@ -515,6 +515,18 @@ func TestTokens_NobodyGetsMoreThanTheyHold(t *testing.T) {
 	cloudtest.Refused(t, err, "ABOVE_CALLER")
 }
 
+// Whoever has a token says whose first sign-in somebody's is.
+func TestTokens_NobodyGetsOneOverWhoeverHoldsMore(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	c := newClient(t, w, newService(w), "acme")
+	c.bind(c.user("ada@acme.test"), permission.RoleOwner)
+	admin := w.Member(t, c.tenant.ID, "admin@acme.test", permission.RoleAdmin)
+	ctx, _ := w.As(t, c.tenant, admin, permission.RoleAdmin)
+	_, err := c.s.CreateScimToken(ctx, &cloudv1.CreateScimTokenRequest{ConnectionId: c.conn.ID})
+	cloudtest.Refused(t, err, "ABOVE_CALLER")
+}
+
 func TestDirectory_ETagsAndConcurrentPatches(t *testing.T) {
 	t.Parallel()
 	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {

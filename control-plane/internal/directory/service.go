@@ -15,7 +15,6 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
-	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/scim"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
@@ -129,7 +128,7 @@ func (s *Service) CreateScimToken(ctx context.Context, r *cloudv1.CreateScimToke
 		if err != nil {
 			return err
 		}
-		if err := mayGiveAll(ctx, tx, c); err != nil {
+		if err := principals.MayVouch(ctx, tx, c); err != nil {
 			return err
 		}
 		if err := s.room(ctx, tx, c); err != nil {
@@ -184,7 +183,7 @@ func (s *Service) UpdateScimToken(ctx context.Context, r *cloudv1.UpdateScimToke
 			return fault.New(fault.Conflict, "TOKEN_ENDED", "this token was revoked or has expired; create a new one")
 		}
 		if ends.After(t.ExpiresAt) {
-			if err := mayGiveAll(ctx, tx, c); err != nil {
+			if err := principals.MayVouch(ctx, tx, c); err != nil {
 				return err
 			}
 		}
@@ -227,28 +226,6 @@ func (s *Service) room(ctx context.Context, tx *store.Tx, c store.Connection) er
 		err = fault.New(fault.Conflict, "LIMIT", "a connection can't have more than %d tokens; revoke the one that your directory no longer uses", tokensMax)
 	}
 	return err
-}
-
-// mayGiveAll refuses a caller who holds less than the directory can give: it puts whom it
-// wants into its groups.
-func mayGiveAll(ctx context.Context, tx *store.Tx, c store.Connection) error {
-	reader := rights.NewReader(tx, c.TenantID)
-	given, err := reader.GivenBy(ctx, c)
-	if err != nil {
-		return err
-	}
-	grants := rights.InTenant(given)
-	for g, err := range groupsOf(ctx, tx, c) {
-		if err != nil {
-			return err
-		}
-		bound, err := reader.Bound(ctx, g.ID)
-		if err != nil {
-			return err
-		}
-		grants = append(grants, bound...)
-	}
-	return principals.MayGive(access.From(ctx), grants, "whoever is in the groups of "+c.Name)
 }
 
 // RevokeScimToken ends a token.

@@ -25,6 +25,16 @@ func MayGive(c access.Caller, g permission.Grants, what string) error {
 		what, c.RolesText(), c.Tenant, missing(beyond))
 }
 
+// MayVouch refuses a caller who holds less than somebody who can sign in through a connection:
+// whoever sets it up, or has its directory's token, decides who they are.
+func MayVouch(ctx context.Context, tx *store.Tx, c store.Connection) error {
+	through, err := rights.NewReader(tx, c.TenantID).Through(ctx, c)
+	if err != nil {
+		return err
+	}
+	return MayGive(access.From(ctx), through, "somebody who signs in through "+c.Name)
+}
+
 // MayEndKey refuses to end a key that may do more than the caller: revoking stops its users.
 // A disabled service account counts with what it may do when it is enabled again.
 func MayEndKey(ctx context.Context, tx *store.Tx, k store.Key) error {

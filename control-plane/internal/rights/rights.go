@@ -144,25 +144,32 @@ func InTenant(roles []Role) (g permission.Grants) {
 	return g
 }
 
-// GivenBy are the roles that a connection gives people, by its default and its mapped groups,
-// each once.
-func (r *Reader) GivenBy(ctx context.Context, c store.Connection) (out []Role, _ error) {
+// Through is what a connection can make somebody: whoever it gives its default role or one of
+// a mapped group, whoever its directory puts into a group, and each of those who came through
+// it, with all that they have. Whoever decides what it says can be any of them.
+func (r *Reader) Through(ctx context.Context, c store.Connection) (g permission.Grants, _ error) {
 	given := []string{c.DefaultRole}
 	for _, m := range c.GroupMappings {
 		given = append(given, string(m.Role))
 	}
-	slices.Sort(given)
-	for _, id := range slices.Compact(given) {
-		if id == "" {
+	held, err := r.tx.BindingsThrough(ctx, c.TenantID, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range given {
+		held = append(held, store.Binding{RoleID: id})
+	}
+	for _, b := range held {
+		if b.RoleID == "" {
 			continue
 		}
-		role, err := r.Role(ctx, id)
+		role, err := r.Role(ctx, b.RoleID)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, role)
+		g = append(g, Held{b, role}.Grant())
 	}
-	return out, nil
+	return g.Compact(), nil
 }
 
 // Held is a binding with its role.

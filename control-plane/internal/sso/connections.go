@@ -17,7 +17,6 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
 	"github.com/corvo-cloud/corvo/control-plane/internal/policy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
-	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -90,7 +89,7 @@ func (s *Service) fromCreate(ctx context.Context, r *cloudv1.CreateSsoConnection
 	}
 	_, err := kit.Read(ctx, s.Kit, func(tx *store.Tx) (none struct{}, err error) {
 		if err = resolveRoles(ctx, tx, &c); err == nil {
-			err = mayGrantAll(ctx, tx, c)
+			err = principals.MayVouch(ctx, tx, c)
 		}
 		return none, err
 	})
@@ -188,10 +187,10 @@ func (s *Service) changed(ctx context.Context, tx *store.Tx, before store.Connec
 	if err := resolveRoles(ctx, tx, &after); err != nil {
 		return after, err
 	}
-	if err := mayGrantAll(ctx, tx, before); err != nil {
+	if err := principals.MayVouch(ctx, tx, before); err != nil {
 		return after, err
 	}
-	if err := mayGrantAll(ctx, tx, after); err != nil {
+	if err := principals.MayVouch(ctx, tx, after); err != nil {
 		return after, err
 	}
 	if slices.Contains(paths, "client_secret") {
@@ -225,7 +224,7 @@ func (s *Service) DeleteSsoConnection(ctx context.Context, r *cloudv1.DeleteSsoC
 		if err != nil {
 			return err
 		}
-		if err := mayGrantAll(ctx, tx, conn); err != nil {
+		if err := principals.MayVouch(ctx, tx, conn); err != nil {
 			return err
 		}
 		if err := policy.KeepDoor(ctx, tx, conn); err != nil {
@@ -290,14 +289,6 @@ func (s *Service) removeMembers(ctx context.Context, tx *store.Tx, conn store.Co
 		return err
 	}
 	for _, m := range came {
-		// Their role may be older than the current mapping.
-		may, err := rights.Of(ctx, tx, conn.TenantID, m.UserID)
-		if err != nil {
-			return err
-		}
-		if err := principals.MayGive(access.From(ctx), may.Grants, "deleting this connection removes "+m.User.Email+", who"); err != nil {
-			return err
-		}
 		_, err = members.Remove(ctx, s.Kit, tx, m.Membership, m.User, nil)
 		if f, ok := fault.As(err); ok && f.Reason == "LAST_OWNER" {
 			return fault.New(fault.Conflict, "LAST_OWNER", "every owner of this tenant signs in through this connection; make someone else an owner first")

@@ -3,6 +3,7 @@ package sso
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,7 +15,9 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/egress"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/saml/samltest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -444,6 +447,75 @@ func TestConnections_NobodyGrantsMoreThanTheyHold(t *testing.T) {
 	if _, err := b.update(plain, "name", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Name = "x" }); err != nil {
 		t.Error(err)
 	}
+}
+
+// Whoever chooses the provider chooses who its people are: an admin with a provider of their
+// own would sign in as an owner who came that way.
+func TestConnections_NobodyVouchesForWhoeverHoldsMore(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		b := enabledSAML(t, w, nil)
+		br := b.browser()
+		b.respond(br, b.departSAML(br), nil)
+		_, ada, ok := br.found()
+		if !ok {
+			t.Fatal("nobody signed in")
+		}
+		adm := b.Member(t, b.tenant.ID, "admin@acme.example", admin)
+		asOwner := b.ctx
+		b.ctx, _ = b.As(t, b.tenant, adm, admin)
+		evil := samltest.New(t, b.conn.GetSaml().GetEntityId(), b.Now())
+		swap := func() error {
+			_, err := b.updateSAML(&cloudv1.SamlSettings{MetadataXml: evil.Metadata()}, "saml.metadata_xml")
+			return err
+		}
+		if err := swap(); err != nil {
+			t.Fatalf("the people of this connection hold less than an admin: %v", err)
+		}
+		give := func(principalID string) store.Binding {
+			return store.Binding{TenantID: b.tenant.ID, ID: b.IDs.New(ids.Binding, b.Now()), PrincipalID: principalID, RoleID: store.RoleOwner, CreatedAt: b.Now()}
+		}
+		group := func(connectionID string) store.Group {
+			id := b.IDs.New(ids.Group, b.Now())
+			return store.Group{TenantID: b.tenant.ID, ID: id, Name: id, ConnectionID: connectionID, CreatedAt: b.Now(), UpdatedAt: b.Now(), Version: 1}
+		}
+		for name, make := range map[string]func(context.Context, *store.Tx) (store.Binding, error){
+			"a person's own role": func(context.Context, *store.Tx) (store.Binding, error) { return give(ada.ID), nil },
+			"a group that a person is in": func(ctx context.Context, tx *store.Tx) (store.Binding, error) {
+				g := group("")
+				err := tx.InsertGroup(ctx, g)
+				return give(g.ID), errors.Join(err, tx.InsertGroupMember(ctx, store.GroupMember{TenantID: g.TenantID, GroupID: g.ID, UserID: ada.ID, CreatedAt: b.Now()}))
+			},
+			"an empty group of its directory": func(ctx context.Context, tx *store.Tx) (store.Binding, error) {
+				g := group(b.conn.GetId())
+				return give(g.ID), tx.InsertGroup(ctx, g)
+			},
+		} {
+			var held store.Binding
+			b.Service(t, func(ctx context.Context, tx *store.Tx) (err error) {
+				if held, err = make(ctx, tx); err != nil {
+					return err
+				}
+				return tx.InsertBinding(ctx, held)
+			})
+			_, disabled := b.update(b.conn, "enabled", func(r *cloudv1.UpdateSsoConnectionRequest) { r.Enabled = false })
+			_, switched := b.s.SwitchSsoConnection(b.ctx, &cloudv1.SwitchSsoConnectionRequest{ConnectionId: b.conn.GetId()})
+			_, deleted := b.s.DeleteSsoConnection(b.ctx, &cloudv1.DeleteSsoConnectionRequest{ConnectionId: b.conn.GetId()})
+			for _, err := range []error{swap(), disabled, switched, deleted} {
+				if f, ok := fault.As(err); !ok || f.Reason != "ABOVE_CALLER" {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			b.Service(t, func(ctx context.Context, tx *store.Tx) error { return tx.DeleteBinding(ctx, held.TenantID, held.ID) })
+			if err := swap(); err != nil {
+				t.Errorf("after %s was taken: %v", name, err)
+			}
+		}
+		b.ctx = asOwner
+		if err := swap(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestDelete_TakesItsPeopleAlongButNotTheLastOwner(t *testing.T) {

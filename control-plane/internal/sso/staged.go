@@ -11,6 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -147,7 +148,7 @@ func (s *Service) findToChange(ctx context.Context, tx *store.Tx, id, readEtag s
 	if err := etag.Check(readEtag, tag(conn), "this connection"); err != nil {
 		return conn, err
 	}
-	return conn, mayGrantAll(ctx, tx, conn)
+	return conn, principals.MayVouch(ctx, tx, conn)
 }
 
 func testNeeded() error {

@@ -10,9 +10,7 @@ import (
 	"unicode/utf8"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
-	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
-	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -156,20 +154,6 @@ func resolveRoles(ctx context.Context, tx *store.Tx, c *store.Connection) error 
 			return err
 		}
 		c.GroupMappings[i].Role = store.RoleID(id)
-	}
-	return nil
-}
-
-// mayGrantAll holds every role that a connection gives against the caller's own rights.
-func mayGrantAll(ctx context.Context, tx *store.Tx, c store.Connection) error {
-	given, err := rights.NewReader(tx, c.TenantID).GivenBy(ctx, c)
-	if err != nil {
-		return err
-	}
-	for _, r := range given {
-		if err := principals.MayGive(access.From(ctx), rights.InTenant([]rights.Role{r}), "this connection gives people the role "+r.Name+", which"); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -308,6 +308,23 @@ func (t *Tx) BindingsOf(ctx context.Context, tenantID string, principalIDs ...st
 	return byOwner(rows), nil
 }
 
+// BindingsThrough lists each role and place once that those have who came through a
+// connection, by themselves or through groups, or that a group of its directory has.
+func (t *Tx) BindingsThrough(ctx context.Context, tenantID, connectionID string) ([]Binding, error) {
+	const given = " b.role_id, b.namespace_id, b.queues FROM "
+	return query(ctx, t.of(tenantID), "list bindings through a connection", func(b *Binding) []any { return []any{&b.RoleID, &b.NamespaceID, &b.Queues} },
+		"SELECT"+given+`memberships m CROSS JOIN role_bindings b
+		 WHERE b.tenant_id = m.tenant_id AND b.principal_id = m.user_id AND m.tenant_id = ? AND m.connection_id = ?
+		 UNION SELECT`+given+`memberships m CROSS JOIN group_members g CROSS JOIN role_bindings b
+		 WHERE g.tenant_id = m.tenant_id AND g.user_id = m.user_id AND b.tenant_id = g.tenant_id AND b.principal_id = g.group_id AND m.tenant_id = ? AND m.connection_id = ?
+		 UNION SELECT`+given+`groups g CROSS JOIN role_bindings b
+		 WHERE b.tenant_id = g.tenant_id AND b.principal_id = g.id AND g.tenant_id = ? AND g.connection_id = ? AND g.connection_id <> ''
+		 LIMIT ?`, tenantID, connectionID, tenantID, connectionID, tenantID, connectionID, placesMax)
+}
+
+// placesMax is more roles at more places than a tenant can give.
+const placesMax = 100_000
+
 // Holders lists the ids with a prefix, of users or service accounts, who have one of some
 // roles anywhere, by themselves or through groups, after one in the order of ids.
 func (t *Tx) Holders(ctx context.Context, tenantID, prefix string, roleIDs []string, p Page) ([]string, error) {
