@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,6 +41,38 @@ func (s *stage) signIn(t testing.TB, email string) (cookie string) {
 // browser is the headers of the console's own calls.
 func browser(cookie string) []string {
 	return []string{"Cookie", cookie, "Sec-Fetch-Site", "same-origin"}
+}
+
+// A key of a person's own may be narrowed to reading one queue; it must not leave a tenant in
+// their name, nor end their sessions.
+func TestSession_APersonalKeyIsNone(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	p := s.newFixture(t, "acme")
+	u := p.user(t, viewer)
+	key, cookie := p.personalKeyOf(t, u), p.sessionOf(t, u, "")
+	_, code := p.deviceCodes(t)
+	for call, body := range map[string]string{
+		"SessionService/ListSessions":        `{}`,
+		"SessionService/RevokeOtherSessions": `{}`,
+		"SessionService/LeaveTenant":         fmt.Sprintf(`{"tenant":%q}`, p.TenantID),
+		"AuthService/Logout":                 `{"everywhere":true}`,
+		"AuthService/PreviewDeviceLogin":     fmt.Sprintf(`{"userCode":%q}`, code),
+		"AuthService/DenyDeviceLogin":        fmt.Sprintf(`{"userCode":%q}`, code),
+		"FactorService/ListFactors":          `{}`,
+		"FactorService/StartTotp":            `{}`,
+		"FactorService/StartProof":           `{}`,
+	} {
+		r := s.call(t, "/corvo.cloud.v1."+call, body, key...)
+		if !slices.Contains([]string{"NO_SESSION", "NEEDS_BROWSER"}, r.reason()) {
+			t.Errorf("%s: %d %s", call, r.status, r.body)
+		}
+	}
+	for caller, headers := range map[string][]string{"the person": browser(cookie), "the key, for what it is there for": key} {
+		if r := s.call(t, whoami, "{}", headers...); r.status != http.StatusOK || !strings.Contains(r.body, p.TenantID) {
+			t.Errorf("%s: %d %s", caller, r.status, r.body)
+		}
+	}
 }
 
 func TestSession_IsForTheConsoleAlone(t *testing.T) {

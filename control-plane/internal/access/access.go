@@ -63,6 +63,10 @@ type Caller struct {
 // ID of the key, user or trust; empty for a public call.
 func (c Caller) ID() string { return cmp.Or(c.KeyID, c.UserID, c.TrustID) }
 
+// SignedIn reports whether a person calls who signed in. A key of theirs is narrowed to a
+// tenant, and to more; their account is none of its business.
+func (c Caller) SignedIn() bool { return c.UserID != "" && c.KeyID == "" }
+
 // PrincipalID is whose rights the caller has: a user's or a service account's.
 func (c Caller) PrincipalID() string { return cmp.Or(c.OwnerID, c.UserID) }
 

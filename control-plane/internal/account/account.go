@@ -27,7 +27,7 @@ func New(k kit.Kit) *Service { return &Service{Kit: k} }
 // person refuses keys, which have no account.
 func person(ctx context.Context) (access.Caller, error) {
 	c := access.From(ctx)
-	if c.UserID == "" {
+	if !c.SignedIn() {
 		return c, fault.New(fault.Invalid, "NO_SESSION", "this is about a person's account, and a key has none; sign in instead")
 	}
 	return c, nil

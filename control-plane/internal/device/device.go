@@ -188,7 +188,7 @@ var (
 // decide hands over the login that waits with a code, to a person in a browser.
 func (s *Service) decide(ctx context.Context, text string, do func(*store.Tx, store.DeviceLogin) error) error {
 	c := access.From(ctx)
-	if c.UserID == "" || c.ByCLI {
+	if !c.SignedIn() || c.ByCLI {
 		return errNeedsBrowser
 	}
 	code, err := entered(text)

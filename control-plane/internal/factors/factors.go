@@ -72,7 +72,7 @@ func New(n Needs) (*Service, error) {
 func person(ctx context.Context) (access.Caller, error) {
 	c := access.From(ctx)
 	switch {
-	case c.UserID == "" || c.ByCLI:
+	case !c.SignedIn() || c.ByCLI:
 		return c, fault.New(fault.Denied, "NEEDS_BROWSER", "second factors are set up by a person who is signed in to the console; keys and programs can't")
 	case c.OnlyTenantID != "" && !c.BySSO:
 		return c, fault.New(fault.Denied, "SIGN_IN_FIRST", "this session began with an invitation; sign in with a link to %s before you set up a second factor", c.Name)
@@ -83,6 +83,9 @@ func person(ctx context.Context) (access.Caller, error) {
 // ListFactors lists the caller's.
 func (s *Service) ListFactors(ctx context.Context, _ *cloudv1.ListFactorsRequest) (*cloudv1.ListFactorsResponse, error) {
 	c := access.From(ctx)
+	if !c.SignedIn() {
+		return nil, errKeyProves
+	}
 	res := &cloudv1.ListFactorsResponse{}
 	return res, s.Store.ReadService(ctx, func(tx *store.Tx) error {
 		all, err := tx.ListFactors(ctx, c.UserID)

@@ -19,7 +19,7 @@ var errKeyProves = fault.New(fault.Invalid, "NO_SESSION", "a key has no second f
 // StartProof tells what the caller may show.
 func (s *Service) StartProof(ctx context.Context, _ *cloudv1.StartProofRequest) (*cloudv1.StartProofResponse, error) {
 	c := access.From(ctx)
-	if c.UserID == "" {
+	if !c.SignedIn() {
 		return nil, errKeyProves
 	}
 	res := &cloudv1.StartProofResponse{}
@@ -52,7 +52,7 @@ func (s *Service) StartProof(ctx context.Context, _ *cloudv1.StartProofRequest) 
 // Prove checks a second factor: it finishes a sign-in, or makes the session's proof fresh.
 func (s *Service) Prove(ctx context.Context, r *cloudv1.ProveRequest) (*cloudv1.ProveResponse, error) {
 	c := access.From(ctx)
-	if c.UserID == "" {
+	if !c.SignedIn() {
 		return nil, errKeyProves
 	}
 	var opened session.Opened

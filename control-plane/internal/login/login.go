@@ -335,7 +335,7 @@ func (s *Service) enter(ctx context.Context, tx *store.Tx, userID string, what a
 // Logout ends this session, or all of the user's with the tokens made for them.
 func (s *Service) Logout(ctx context.Context, r *cloudv1.LogoutRequest) (*cloudv1.LogoutResponse, error) {
 	c, jar := access.From(ctx), cookies.From(ctx)
-	if c.UserID == "" {
+	if !c.SignedIn() {
 		return nil, fault.New(fault.Invalid, "NO_SESSION", "a key has no session to sign out of; revoke the key instead")
 	}
 	now, ended := s.Now(), 0

@@ -26,7 +26,7 @@ const codeKind = "break-glass"
 // CreateBreakGlassCodes replaces the tenant's codes.
 func (s *Service) CreateBreakGlassCodes(ctx context.Context, _ *cloudv1.CreateBreakGlassCodesRequest) (*cloudv1.CreateBreakGlassCodesResponse, error) {
 	c := access.From(ctx)
-	if c.KeyID != "" || c.UserID == "" || !isOwner(c.Rights) {
+	if !c.SignedIn() || !isOwner(c.Rights) {
 		return nil, fault.New(fault.Denied, "OWNERS_ONLY", "break-glass codes let owners in; only an owner who is signed in can make them, and no key can")
 	}
 	shown, digests := codes.New(codeKind, c.TenantID)
