@@ -1,4 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { Plus } from "lucide-react";
 import { Badge } from "~/components/ui/badge";
 import { Banner } from "~/components/ui/banner";
@@ -9,6 +10,7 @@ import { Time } from "~/components/ui/time";
 import type { Access } from "~/data/access";
 import { adminReads } from "~/data/admin-queries";
 import { describeError } from "~/data/control";
+import { reads } from "~/data/queries";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import type { ServiceAccount } from "~/gen/corvo/cloud/v1/principal_pb";
 import { dateOf } from "~/lib/proto-time";
@@ -24,6 +26,7 @@ interface KeysDialogProps {
 export default function KeysDialog({ access, account, onNew, onClose }: KeysDialogProps) {
   const blocked = access.blocked(Permission.KEY_READ);
   const keys = useQuery({ ...adminReads.keys(access.tenant, false, account.id), enabled: !blocked });
+  const namespace = useQuery(reads.namespaces(access.tenant)).data?.[0]?.name;
   return (
     <Dialog
       open
@@ -71,6 +74,19 @@ export default function KeysDialog({ access, account, onNew, onClose }: KeysDial
       ) : blocked || keys.error ? null : (
         <SkeletonRows rows={2} columns={2} label="Loading keys" />
       )}
+      {namespace && keys.data?.length ? (
+        <p className="text-13 text-ink-2">
+          Edit, rotate and revoke them on the page of all{" "}
+          <Link
+            to="/$tenant/$namespace/keys"
+            params={{ tenant: access.tenant, namespace }}
+            className="font-medium text-accent-text underline-offset-2 hover:underline"
+          >
+            API keys
+          </Link>
+          .
+        </p>
+      ) : null}
     </Dialog>
   );
 }
