@@ -264,10 +264,13 @@ func (t *Tx) deleteDirectory(ctx context.Context, tenantID, connectionID string)
 			break
 		}
 	}
+	// Groups of other directories may have its users.
+	_, members := t.of(tenantID).exec(ctx, "delete directory members",
+		"DELETE FROM scim_members WHERE tenant_id = ? AND user_id IN (SELECT user_id FROM scim_users WHERE tenant_id = ? AND connection_id = ?)", tenantID, tenantID, connectionID)
 	_, users := t.of(tenantID).exec(ctx, "delete directory users", "DELETE FROM scim_users WHERE tenant_id = ? AND connection_id = ?", tenantID, connectionID)
 	_, tokens := t.of(tenantID).exec(ctx, "delete directory tokens", "DELETE FROM scim_tokens WHERE tenant_id = ? AND connection_id = ?", tenantID, connectionID)
 	_, state := t.of(tenantID).exec(ctx, "delete directory state", "DELETE FROM scim_state WHERE tenant_id = ? AND connection_id = ?", tenantID, connectionID)
-	return errors.Join(users, tokens, state)
+	return errors.Join(members, users, tokens, state)
 }
 
 // IsRemovedByPeople is IsRemoved without those whom a connection's directory removed.

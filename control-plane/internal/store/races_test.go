@@ -329,3 +329,36 @@ func TestSignups_ManyAtOnceAllSucceed(t *testing.T) {
 		})
 	})
 }
+
+// A role that is given while its member is removed goes with the membership, whichever is first.
+func TestBindings_NoneIsLeftForAMemberWhoIsRemovedMeanwhile(t *testing.T) {
+	bothKinds(t, func(t *testing.T, s store.Store) {
+		twoTenants(t, s)
+		for round := range 20 {
+			id := fmt.Sprintf("usr_race_%d", round)
+			service(t, s, func(ctx context.Context, tx *store.Tx) error {
+				return errors.Join(tx.InsertUser(ctx, user(id, id+"@example.com")), tx.InsertMembership(ctx, membership("tn_a", id)))
+			})
+			together(4, func(i int) error {
+				return s.Tenant(t.Context(), "tn_a", func(tx *store.Tx) error {
+					if i == 0 {
+						return tx.DeleteMembership(t.Context(), "tn_a", id)
+					}
+					if _, err := tx.GetMembership(t.Context(), "tn_a", id); err != nil {
+						return err
+					}
+					b := store.Binding{TenantID: "tn_a", ID: fmt.Sprintf("bnd_%d_%d", round, i), PrincipalID: id, RoleID: store.RoleOwner, Queues: fmt.Sprint("q", i), CreatedAt: at(1)}
+					return tx.InsertBinding(t.Context(), b)
+				})
+			})
+			service(t, s, func(ctx context.Context, tx *store.Tx) error {
+				if _, err := tx.GetMembership(ctx, "tn_a", id); err == nil {
+					return nil // The removal lost, and says so to who asked for it.
+				}
+				left, err := tx.CountBindings(ctx, "tn_a", id)
+				wantEqual(t, "bindings of who is no member", left, 0)
+				return err
+			})
+		}
+	})
+}

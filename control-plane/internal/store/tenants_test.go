@@ -335,3 +335,23 @@ func TestTransaction_WithoutATenantIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// A directory's user may be in a group of another directory.
+func TestDeleteConnection_TakesItsUsersOutOfTheGroupsOfOtherDirectories(t *testing.T) {
+	bothKinds(t, func(t *testing.T, s store.Store) {
+		twoTenants(t, s)
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
+			return errors.Join(tx.InsertConnection(ctx, connection("tn_a", "sso_1")), tx.InsertConnection(ctx, connection("tn_a", "sso_2")),
+				tx.InsertDirectoryUser(ctx, store.DirectoryUser{TenantID: "tn_a", ConnectionID: "sso_1", UserID: "usr_1", UserName: "one", NameKey: "one", Active: true, CreatedAt: at(1), Version: 1}),
+				tx.InsertGroup(ctx, store.Group{TenantID: "tn_a", ID: "grp_2", Name: "theirs", ConnectionID: "sso_2", CreatedAt: at(1), Version: 1}),
+				inDirectoryGroup(ctx, tx, "tn_a", "grp_2", "usr_1"))
+		})
+		wantErr(t, "delete", inTenant(t, s, "tn_a", func(ctx context.Context, tx *store.Tx) error { return tx.DeleteConnection(ctx, "tn_a", "sso_1") }), nil)
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
+			_, err := tx.GetDirectoryUser(ctx, "tn_a", "usr_1")
+			wantErr(t, "the directory's user", err, store.ErrNotFound)
+			_, err = tx.GetGroup(ctx, "tn_a", "grp_2")
+			return err
+		})
+	})
+}
