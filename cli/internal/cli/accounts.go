@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -152,6 +153,14 @@ func (s *session) sessionVerbs() []verb {
 				return s.revokeSessions(c.Context(), endpoint, args)
 			},
 		},
+		{
+			noun: "session prove", short: "Show your second factor, for what asks for it in the next ten minutes",
+			long: `Reads a code from stdin: of your authenticator app, or a recovery code. Then this session may do
+what was refused with STEP_UP_REQUIRED, for ten minutes. Passkeys work in the console only.`,
+			example: "  {cmd}",
+			flags:   func(c *cobra.Command) { endpointFlag(c, &endpoint) },
+			run:     func(c *cobra.Command, _ []string) error { return s.prove(c.Context(), endpoint) },
+		},
 	}
 }
 
@@ -161,6 +170,43 @@ func (s *session) sessionService(endpoint string) (*cloud, cloudv1connect.Sessio
 		return nil, nil, err
 	}
 	return c, cloudv1connect.NewSessionServiceClient(c.http, c.endpoint), nil
+}
+
+// isAppCode: what an authenticator app shows; recovery codes are longer.
+func isAppCode(code string) bool {
+	return len(code) == 6 && strings.Trim(code, "0123456789") == ""
+}
+
+func (s *session) prove(ctx context.Context, endpoint string) error {
+	c, err := s.signedIn(endpoint)
+	if err != nil {
+		return err
+	}
+	code, err := s.codeFromStdin()
+	if err != nil {
+		return err
+	}
+	req := &cloudv1.ProveRequest{Proof: &cloudv1.ProveRequest_RecoveryCode{RecoveryCode: code}}
+	if isAppCode(code) {
+		req.Proof = &cloudv1.ProveRequest_TotpCode{TotpCode: code}
+	}
+	res, err := ask(ctx, c, s, cloudv1connect.NewFactorServiceClient(c.http, c.endpoint).Prove, req)
+	if err != nil {
+		return err
+	}
+	return s.emitMessage(res, func(w io.Writer) { fmt.Fprintln(w, "second factor shown: it counts for ten minutes") })
+}
+
+// codeFromStdin never takes one from the command line, which other users of the machine see.
+func (s *session) codeFromStdin() (string, error) {
+	if isTerminal(s.proc.Stdin) {
+		fmt.Fprint(s.proc.Stderr, "Code: ")
+	}
+	code, err := bufio.NewReader(s.proc.Stdin).ReadString('\n')
+	if code = strings.TrimSpace(code); code == "" {
+		return "", usagef("send a code on stdin (%v)", err)
+	}
+	return code, nil
 }
 
 func (s *session) listSessions(ctx context.Context, endpoint string) error {

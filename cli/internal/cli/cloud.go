@@ -117,7 +117,7 @@ func fromCloud(ctx context.Context, endpoint string, err error) *Failure {
 	case "SECOND_FACTOR_SETUP_REQUIRED":
 		f.Fix = "set one up in the console at " + endpoint + ", under Your account"
 	case "STEP_UP_REQUIRED":
-		f.Fix = "do this in the console at " + endpoint + ", which asks for your second factor"
+		f.Fix = "show it with `corvo session prove`, or do this in the console at " + endpoint
 	}
 	if f.Code == "UNIMPLEMENTED" || f.Code == "NOT_FOUND" && len(refused.Details()) == 0 {
 		f.Fix = "check that --endpoint or CORVO_ENDPOINT is the address of a Corvo Cloud, not of a tenant or a single server"

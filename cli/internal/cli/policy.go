@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"strconv"
@@ -131,12 +130,9 @@ requires single sign-on for an hour. A code can be used once, and all owners get
 }
 
 func (t *tenantCall) useBreakGlass() error {
-	if isTerminal(t.s.proc.Stdin) {
-		fmt.Fprint(t.s.proc.Stderr, "Code: ")
-	}
-	code, err := bufio.NewReader(t.s.proc.Stdin).ReadString('\n')
-	if code = strings.TrimSpace(code); code == "" {
-		return usagef("send a code on stdin (%v)", err)
+	code, err := t.s.codeFromStdin()
+	if err != nil {
+		return err
 	}
 	res, err := tell(t, t.policy.UseBreakGlassCode, &cloudv1.UseBreakGlassCodeRequest{Tenant: t.tenant, Code: code})
 	if err != nil {

@@ -53,3 +53,22 @@ func TestPolicy_NothingToDoIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// Whoever is asked for a second factor can show it here.
+func TestSession_ASecondFactorIsShownByACodeFromStdin(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]string{"123456": `{"totpCode":"123456"}`, "abcd-efgh-ijkl": `{"recoveryCode":"abcd-efgh-ijkl"}`} {
+		var body []byte
+		url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+			body, _ = decodeCall(r) // Compared below.
+			encodeAnswer(w, r, `{}`)
+		})
+		env := map[string]string{"CORVO_ENDPOINT": url, "CORVO_TOKEN": "corvo_mg_test"}
+		if got := newHome(t).run(t, code+"\n", env, "session", "prove"); got.exit != ExitOK || !sameJSON(string(body), want) || strings.Contains(got.stdout, code) {
+			t.Errorf("%s: asked %s; %+v", code, body, got)
+		}
+	}
+	if got := newHome(t).run(t, "", map[string]string{"CORVO_TOKEN": "corvo_mg_test", "CORVO_ENDPOINT": "http://127.0.0.1:1"}, "session", "prove"); got.exit != ExitUsage {
+		t.Errorf("without a code: %+v", got)
+	}
+}
