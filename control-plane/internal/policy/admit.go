@@ -181,6 +181,19 @@ func NewReader(tx *store.Tx, tenantID string) *Reader {
 	return &Reader{rights: rights.NewReader(tx, tenantID), tx: tx, tenantID: tenantID, stopped: map[string]bool{}}
 }
 
+// Stopped reports whether the policy lets a key do nothing at the tenant URL, and whether it
+// keeps it out of the control API too, as Admit does.
+func (r *Reader) Stopped(ctx context.Context, k store.Key) (forJobs, everywhere bool, err error) {
+	if k.Kind != cloudv1.KeyKind_KEY_KIND_PERSONAL {
+		return false, false, nil
+	}
+	if forJobs, err = r.stops(ctx, k.OwnerID); err != nil || !forJobs {
+		return forJobs, false, err
+	}
+	everywhere, err = r.keepsOut(ctx, k.OwnerID)
+	return forJobs, everywhere, err
+}
+
 // OfKey is what a key may do at the tenant URL.
 func (r *Reader) OfKey(ctx context.Context, k store.Key) (access.Rights, error) {
 	if k.Kind == cloudv1.KeyKind_KEY_KIND_PERSONAL {
@@ -205,21 +218,27 @@ func (r *Reader) stops(ctx context.Context, userID string) (bool, error) {
 		r.policy = &p
 	}
 	stops := r.policy.NoPersonalKeys
-	if !stops && (r.policy.RequireSSO || r.policy.RequireSecondFactor) {
-		by, err := bySSO(ctx, r.tx, r.tenantID, userID)
-		if err != nil {
+	if !stops {
+		var err error
+		if stops, err = r.keepsOut(ctx, userID); err != nil {
 			return false, err
 		}
-		has := true
-		if !by && r.policy.RequireSecondFactor {
-			if has, err = r.tx.HasFactor(ctx, userID); err != nil {
-				return false, err
-			}
-		}
-		stops = !by && (r.policy.RequireSSO || !has)
 	}
 	r.stopped[userID] = stops
 	return stops, nil
+}
+
+// keepsOut reports whether a person lacks what the policy asks of people. The policy is read.
+func (r *Reader) keepsOut(ctx context.Context, userID string) (bool, error) {
+	if !r.policy.RequireSSO && !r.policy.RequireSecondFactor {
+		return false, nil
+	}
+	by, err := bySSO(ctx, r.tx, r.tenantID, userID)
+	if err != nil || by || r.policy.RequireSSO {
+		return !by, err
+	}
+	has, err := r.tx.HasFactor(ctx, userID)
+	return !has, err
 }
 
 // KeepDoor refuses to turn off or delete the last connection by which an owner can come in

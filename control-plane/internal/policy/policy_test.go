@@ -298,6 +298,10 @@ func TestReader_AStoppedPersonalKeyDoesNothingAtTheTenantURL(t *testing.T) {
 					if err != nil || may.Grants.Anywhere(permission.JobEnqueue) != k.want {
 						t.Errorf("%s, %s: %v, %v", name, k.who, may, err)
 					}
+					forJobs, everywhere, err := r.Stopped(ctx, store.Key{TenantID: tn.ID, OwnerID: k.owner.ID, Kind: k.kind})
+					if err != nil || forJobs == k.want || everywhere != (forJobs && !tc.policy.NoPersonalKeys) {
+						t.Errorf("%s, %s: stopped for jobs %v, everywhere %v, %v", name, k.who, forJobs, everywhere, err)
+					}
 				}
 				return nil
 			})

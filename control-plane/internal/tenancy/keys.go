@@ -53,6 +53,10 @@ func (s *Service) shownKey(ctx context.Context, tx *store.Tx, k store.Key) (*clo
 		return nil, err
 	}
 	m.Owner = owner
+	var nowhere bool
+	if m.StoppedForJobs, nowhere, err = policy.NewReader(tx, k.TenantID).Stopped(ctx, k); err != nil || nowhere {
+		return m, err
+	}
 	for _, g := range may.Grants {
 		m.Effective = append(m.Effective, &cloudv1.EffectiveGrant{Permissions: g.Permissions.Names(), NamespaceIds: g.Namespaces, Queues: g.Queues})
 	}

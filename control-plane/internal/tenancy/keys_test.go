@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -446,5 +447,47 @@ func TestRotateApiKey_APersonalOneIsItsOwnersAlone(t *testing.T) {
 	refused(t, err, "PERSONAL_KEY")
 	if _, err := w.RotateApiKey(access.With(t.Context(), c), &cloudv1.RotateApiKeyRequest{KeyId: k.ID}); err != nil {
 		t.Errorf("by its owner: %v", err)
+	}
+}
+
+// What a personal key may do is less where the sign-in policy stops it.
+func TestGetApiKey_SaysWhatThePolicyLeavesOfAPersonalKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	people := w.tenant(t, "acme", PlanFree)
+	c := access.From(people(owner))
+	u := store.User{ID: "usr_01JD0000000000000000000002", Email: "eve@example.com", CreatedAt: w.now}
+	k := store.Key{
+		TenantID: c.TenantID, ID: "key_000000000001", Name: "laptop", Kind: cloudv1.KeyKind_KEY_KIND_PERSONAL, OwnerID: u.ID, CreatedBy: u.ID,
+		CreatedAt: w.now, UpdatedAt: w.now, Version: 1, Generation: 1,
+	}
+	err := w.Store.Service(t.Context(), func(tx *store.Tx) error {
+		return errors.Join(tx.InsertUser(t.Context(), u), tx.InsertMembership(t.Context(), store.Membership{TenantID: c.TenantID, UserID: u.ID, CreatedAt: w.now, Version: 1}),
+			tx.InsertBinding(t.Context(), store.Binding{TenantID: c.TenantID, ID: "bnd_eve", PrincipalID: u.ID, RoleID: "role_worker", CreatedAt: w.now}),
+			tx.InsertKey(t.Context(), k), tx.InsertSignInPolicy(t.Context(), store.SignInPolicy{TenantID: c.TenantID, Version: 1}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		policy        store.SignInPolicy
+		stopped, some bool
+	}{
+		{store.SignInPolicy{}, false, true},
+		{store.SignInPolicy{NoPersonalKeys: true}, true, true},
+		{store.SignInPolicy{RequireSSO: true}, true, false},
+	} {
+		err := w.Store.Tenant(t.Context(), c.TenantID, func(tx *store.Tx) error {
+			p, err := tx.GetSignInPolicy(t.Context(), c.TenantID)
+			tc.policy.TenantID, tc.policy.Version = c.TenantID, p.Version
+			return errors.Join(err, tx.UpdateSignInPolicy(t.Context(), &tc.policy))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := must(w.GetApiKey(people(owner), &cloudv1.GetApiKeyRequest{KeyId: k.ID}))(t).GetApiKey()
+		if got.GetStoppedForJobs() != tc.stopped || len(got.GetEffective()) > 0 != tc.some {
+			t.Errorf("policy %+v: stopped %v, may %v", tc.policy, got.GetStoppedForJobs(), got.GetEffective())
+		}
 	}
 }

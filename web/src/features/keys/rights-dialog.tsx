@@ -60,6 +60,9 @@ export default function RightsDialog({ tenant, apiKey, names, onClose }: RightsD
       />
       {whole.error ? <Banner tone="danger" title={describeError(whole.error)} /> : null}
       {whole.isPending ? <SkeletonRows rows={2} columns={2} label="Loading permissions" /> : null}
+      {whole.data?.stoppedForJobs ? (
+        <Banner tone="warn" title="The sign-in policy lets this key do nothing at the tenant URL." />
+      ) : null}
       {effective?.map((grant) => (
         <section key={placeOf(grant, names)} className="flex flex-col gap-1.5">
           <h3 className="text-13 font-medium first-letter:uppercase">{placeOf(grant, names)}</h3>

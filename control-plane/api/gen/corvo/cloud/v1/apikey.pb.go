@@ -119,6 +119,9 @@ type ApiKey struct {
 	Cidrs []string `protobuf:"bytes,22,rep,name=cidrs,proto3" json:"cidrs,omitempty"`
 	// When the key was last used, for jobs or for this API, to within some minutes; unset: never.
 	LastUsedAt *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=last_used_at,json=lastUsedAt,proto3" json:"last_used_at,omitempty"`
+	// The tenant's policy lets this key do nothing at the tenant URL; what effective lists
+	// holds for this API alone. Not in lists, as effective.
+	StoppedForJobs bool `protobuf:"varint,25,opt,name=stopped_for_jobs,json=stoppedForJobs,proto3" json:"stopped_for_jobs,omitempty"`
 	// What the key may do now. Not in lists: it takes the roles, bindings and groups of each
 	// key's owner to tell; GetApiKey does for one, ListAccessReview for everybody.
 	Effective     []*EffectiveGrant `protobuf:"bytes,24,rep,name=effective,proto3" json:"effective,omitempty"`
@@ -301,6 +304,13 @@ func (x *ApiKey) GetLastUsedAt() *timestamppb.Timestamp {
 		return x.LastUsedAt
 	}
 	return nil
+}
+
+func (x *ApiKey) GetStoppedForJobs() bool {
+	if x != nil {
+		return x.StoppedForJobs
+	}
+	return false
 }
 
 func (x *ApiKey) GetEffective() []*EffectiveGrant {
@@ -1207,7 +1217,7 @@ var File_corvo_cloud_v1_apikey_proto protoreflect.FileDescriptor
 
 const file_corvo_cloud_v1_apikey_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcorvo/cloud/v1/apikey.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a\x19corvo/cloud/v1/role.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd6\x06\n" +
+	"\x1bcorvo/cloud/v1/apikey.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a\x19corvo/cloud/v1/role.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x80\a\n" +
 	"\x06ApiKey\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x12\x12\n" +
@@ -1237,7 +1247,8 @@ const file_corvo_cloud_v1_apikey_proto_rawDesc = "" +
 	"\x06queues\x18\x15 \x03(\tR\x06queues\x12\x14\n" +
 	"\x05cidrs\x18\x16 \x03(\tR\x05cidrs\x12<\n" +
 	"\flast_used_at\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"lastUsedAt\x12<\n" +
+	"lastUsedAt\x12(\n" +
+	"\x10stopped_for_jobs\x18\x19 \x01(\bR\x0estoppedForJobs\x12<\n" +
 	"\teffective\x18\x18 \x03(\v2\x1e.corvo.cloud.v1.EffectiveGrantR\teffectiveJ\x04\b\x06\x10\aJ\x04\b\a\x10\b\"\xc3\x01\n" +
 	"\rApiKeyVersion\x129\n" +
 	"\n" +
