@@ -172,6 +172,7 @@ function PolicyForm({ tenant, policy, needs, blocked }: FormProps) {
       <div className="flex flex-col gap-5">
         {otherError(save.error) ? <Banner tone="danger" title={otherError(save.error)} /> : null}
         <Checks
+          whole
           label="Rules"
           error={errors["policy.require_sso"]}
           options={(Object.keys(rules) as Rule[]).map((rule) => ({ value: rule, ...rules[rule] }))}

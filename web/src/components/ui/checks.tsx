@@ -12,6 +12,8 @@ interface ChecksProps<V extends string> {
   onChange: (value: V[]) => void;
   /** Side by side, where each is a word or two. */
   dense?: boolean;
+  /** All of them at once, where none may be overlooked; else a long list scrolls. */
+  whole?: boolean;
   className?: string;
 }
 
@@ -24,6 +26,7 @@ export function Checks<V extends string>({
   value,
   onChange,
   dense,
+  whole,
   className,
 }: ChecksProps<V>) {
   const id = useId();
@@ -42,7 +45,8 @@ export function Checks<V extends string>({
       ) : null}
       <div
         className={clsx(
-          "max-h-64 overflow-y-auto rounded-md border border-field-line px-2.5 py-1.5",
+          "rounded-md border border-field-line px-2.5 py-1.5",
+          !whole && "max-h-64 overflow-y-auto",
           dense && "flex flex-wrap gap-x-5",
         )}
       >
