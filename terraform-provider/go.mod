@@ -12,6 +12,7 @@ require (
 	github.com/hashicorp/terraform-plugin-framework-validators v0.19.0
 	github.com/hashicorp/terraform-plugin-go v0.31.0
 	github.com/hashicorp/terraform-plugin-testing v1.16.0
+	github.com/oklog/ulid/v2 v2.1.2
 	golang.org/x/net v0.61.0
 	google.golang.org/protobuf v1.36.12
 )

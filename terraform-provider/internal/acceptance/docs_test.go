@@ -9,6 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"connectrpc.com/connect"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 )
 
 // update rewrites the documents: go test ./internal/acceptance -run TestDocs -update.
@@ -45,8 +50,10 @@ func TestDocs_AreWhatTheSchemaSays(t *testing.T) {
 func (w *workspace) generate() string {
 	w.t.Helper()
 	copied := w.path("provider")
-	if err := os.CopyFS(filepath.Join(copied, "examples"), os.DirFS(filepath.Join(root, "examples"))); err != nil {
-		w.t.Fatal(err)
+	for _, folder := range []string{"examples", "templates"} {
+		if err := os.CopyFS(filepath.Join(copied, folder), os.DirFS(filepath.Join(root, folder))); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 	cmd := exec.CommandContext(w.t.Context(), "go", "tool", "tfplugindocs", "generate", "--provider-dir", copied, "--provider-name", "corvo",
 		"--rendered-provider-name", "Corvo Cloud", "--providers-schema", w.path("schema.json"))
@@ -112,6 +119,43 @@ func TestExamples_AreValidAndWellFormatted(t *testing.T) {
 	}
 	if seen < 6 {
 		t.Fatalf("only %d examples", seen)
+	}
+}
+
+// The guide's one apply, as it stands there: the DNS record comes while Terraform waits for it.
+func TestGuide_SingleSignOnDirectoryAndRolesInOneApply(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	o, m, n := s.other(), startFaultProxy(t, s), name(t, "guide")
+	domain := n + ".example.com"
+	m.Decide(func(call string, nth int) (f faulttest.Fate) {
+		if call == "VerifyDomain" && nth == 2 {
+			d := must(o.domains.GetDomain(t.Context(), connect.NewRequest(&cloudv1.GetDomainRequest{DomainId: domain})))(t).GetDomain()
+			theLab.dns.set(d.GetTxtName(), d.GetTxtValue())
+		}
+		return f
+	})
+	text := string(files(t, filepath.Join(root, "examples/guides/single-sign-on"))["main.tf"])
+	for _, tenantWide := range []string{`"production"`, `"on-call"`, `"orders"`} { // Other tests share the tenant.
+		text = strings.Replace(text, "name = "+tenantWide, "name = "+strings.Replace(tenantWide, `"`, `"`+n+"-", 1), 1)
+		text = strings.Replace(text, "name        = "+tenantWide, "name        = "+strings.Replace(tenantWide, `"`, `"`+n+"-", 1), 1)
+	}
+	w := newWorkspace(t, s, m.URL, text)
+	w.env = append(w.env, "TF_VAR_company_domain="+domain, "TF_VAR_idp_metadata_url="+metadata(t, "https://idp.example.com/"+n))
+	w.apply()
+	w.settled()
+	said := w.must("output", "-json")
+	for _, want := range []string{"/scim/v2", "/acs", "/metadata"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the outputs lack %s: %s", want, said)
+		}
+	}
+	if text, code := w.run("apply", "-auto-approve", "-no-color", "-input=false", "-var", "sign_in_tested=true"); code == 0 || !strings.Contains(text, "test") {
+		t.Errorf("turned on before anybody has tried it:\n%s", text)
+	}
+	w.destroy()
+	if ns, err := o.find(t.Context(), n+"-production"); err != nil || ns != nil {
+		t.Errorf("it is still there: %v %v", ns, err)
 	}
 }
 

@@ -246,7 +246,7 @@ func (p *corvoProvider) EphemeralResources(context.Context) []func() ephemeral.E
 
 // Functions implements provider.ProviderWithFunctions.
 func (p *corvoProvider) Functions(context.Context) []func() function.Function {
-	return []func() function.Function{func() function.Function { return permissionAllows{} }}
+	return []func() function.Function{permissionAllows, parseAPIKey, parseID, resourceName}
 }
 
 var (
