@@ -406,6 +406,7 @@ func TestMember_IsInvitedJoinsChangesRolesAndIsRemoved(t *testing.T) {
 func TestAccessSources_SayWhatThereIs(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)
+	o := s.other()
 	key := newKey(t, apikey.DataPlane)
 	n := name(t, "seen")
 	config := block(s, "") + strings.ReplaceAll(`
@@ -458,6 +459,7 @@ data "corvo_trusts" "this" {
 }
 data "corvo_sso_connection" "this" { name = corvo_sso_connection.this.name }
 data "corvo_domain" "this" { name = corvo_domain.this.name }
+data "corvo_audit_head" "this" {}
 `, "NAME", n)
 	same := func(source, attribute, address string) resource.TestCheckFunc {
 		return resource.TestCheckResourceAttrPair("data."+source+".this", attribute, address, "id")
@@ -482,10 +484,28 @@ data "corvo_domain" "this" { name = corvo_domain.this.name }
 				resource.TestCheckResourceAttr("data.corvo_trusts.this", "trusts.#", "1"), same("corvo_trusts", "trusts.0.id", "corvo_trust.this"),
 				same("corvo_sso_connection", "id", "corvo_sso_connection.this"), resource.TestCheckResourceAttr("data.corvo_sso_connection.this", "type", "saml"),
 				resource.TestCheckResourceAttr("data.corvo_sso_connection.this", "scim_endpoint_url", s.endpoint()+"/scim/v2"),
+				o.isInTheLog("data.corvo_audit_head.this"), resource.TestMatchResourceAttr("data.corvo_audit_head.this", "key_ids.0", regexp.MustCompile(`^corvo_audit_`)),
 				same("corvo_domain", "id", "corvo_domain.this"), resource.TestCheckResourceAttr("data.corvo_domain.this", "verified", "false"),
 			),
 		}},
 	})
+}
+
+// isInTheLog finds the entry of a head, with its hash.
+func (o other) isInTheLog(addr string) resource.TestCheckFunc {
+	return func(st *terraform.State) error {
+		said := st.RootModule().Resources[addr].Primary.Attributes
+		res, err := o.audit.ListAuditEvents(context.Background(), connect.NewRequest(&cloudv1.ListAuditEventsRequest{PageSize: 200}))
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(res.Msg.GetEvents(), func(e *cloudv1.AuditEvent) bool {
+			return fmt.Sprint(e.GetSeq()) == said["seq"] && e.GetHash() == said["hash"] && e.GetHash() != ""
+		}) {
+			return fmt.Errorf("no entry is %s with %s", said["seq"], said["hash"])
+		}
+		return nil
+	}
 }
 
 func TestAccessSources_SayWhatIsMissing(t *testing.T) {
@@ -502,4 +522,37 @@ func TestAccessSources_SayWhatIsMissing(t *testing.T) {
 			t.Errorf("want %q in:\n%s", want, said)
 		}
 	}
+}
+
+// A resource that gets another address in the configuration is the same.
+func TestAccess_MovedResourcesStay(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	n := name(t, "moved")
+	config := func(address, moved string) string {
+		return block(s, "") + strings.NewReplacer("NAME", n, "ADDRESS", address).Replace(`
+resource "corvo_service_account" "ADDRESS" { name = "NAME" }
+resource "corvo_role" "ADDRESS" {
+  name        = "NAME"
+  permissions = ["job.list"]
+}
+resource "corvo_role_binding" "ADDRESS" {
+  principal_id = corvo_service_account.ADDRESS.id
+  role         = corvo_role.ADDRESS.id
+}
+`) + moved
+	}
+	var moves strings.Builder
+	var stays []plancheck.PlanCheck
+	for _, kind := range []string{"corvo_service_account", "corvo_role", "corvo_role_binding"} {
+		fmt.Fprintf(&moves, "moved {\n  from = %s.old\n  to   = %s.new\n}\n", kind, kind)
+		stays = append(stays, plancheck.ExpectResourceAction(kind+".new", plancheck.ResourceActionNoop))
+	}
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		Steps: []resource.TestStep{
+			{Config: config("old", "")},
+			{Config: config("new", moves.String()), ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: stays}},
+		},
+	})
 }

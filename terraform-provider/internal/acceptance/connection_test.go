@@ -146,3 +146,88 @@ func TestConnection_OfSAMLIsFilledInLaterImportedAndReplacedByOpenIDConnect(t *t
 		},
 	})
 }
+
+// A change of how people sign in waits, once the connection is on: Terraform has no diff for
+// it and can't switch, a person does.
+func TestConnection_AChangeOfWhatIsOnIsStagedUntilSomebodySwitches(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	o, n := s.other(), name(t, "staged")
+	first, second := startIdentityProvider(t, "corvo", n+"@globex.test"), startIdentityProvider(t, "corvo", n+"@globex.test")
+	hcl := func(p *identityProvider, more string) string {
+		return connectionHCL(s, n, fmt.Sprintf("oidc = {\n    issuer = %q\n    client_id = \"corvo\"\n    client_secret_wo = \"hunter2\"\n  }\n  client_secret_wo_version = 1\n  default_role = \"viewer\"\n  %s", p.URL, more))
+	}
+	var id string
+	live := func(want *identityProvider, staged bool) resource.TestCheckFunc {
+		return func(*terraform.State) error {
+			c, err := o.connection(context.Background(), id)
+			if err == nil && (c.GetIssuer() != want.URL || (c.GetStaged() != nil) != staged || !c.GetEnabled()) {
+				err = fmt.Errorf("people sign in with %s, want %s; staged: %v", c.GetIssuer(), want.URL, c.GetStaged())
+			}
+			return err
+		}
+	}
+	const on = "enabled = true"
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             o.connectionGone(&id),
+		Steps: []resource.TestStep{
+			{Config: hcl(first, ""), Check: attribute(connectionAddr, "id", &id)},
+			{Config: hcl(first, on), ExpectError: regexp.MustCompile(`(?s)test\s+sign-in`)},
+			{PreConfig: func() { s.tryOut(t, id) }, Config: hcl(first, on), ConfigPlanChecks: updates(connectionAddr), Check: live(first, false)},
+			{
+				Config: hcl(second, on), ConfigPlanChecks: updates(connectionAddr),
+				Check: resource.ComposeAggregateTestCheckFunc(live(first, true), resource.TestCheckResourceAttr(connectionAddr, "staged", "true"), resource.TestCheckResourceAttr(connectionAddr, "oidc.issuer", second.URL)),
+			},
+			{Config: hcl(second, on), PlanOnly: true}, // Waiting is no difference.
+			{Config: hcl(second, on+"\n  group_mappings = [{ group = \"ops\", role = \"operator\" }]"), ConfigPlanChecks: updates(connectionAddr), Check: live(first, true)}, // Roles aren't staged.
+			{
+				PreConfig: func() { // Somebody discards it: Terraform stages it again.
+					must(o.connections.DiscardSsoChange(t.Context(), connect.NewRequest(&cloudv1.DiscardSsoChangeRequest{ConnectionId: id})))(t)
+				},
+				Config: hcl(second, on), ConfigPlanChecks: updates(connectionAddr), Check: live(first, true),
+			},
+			{
+				PreConfig: func() {
+					s.tryOut(t, id)
+					must(o.connections.SwitchSsoConnection(t.Context(), connect.NewRequest(&cloudv1.SwitchSsoConnectionRequest{ConnectionId: id})))(t)
+				},
+				RefreshState: true, Check: resource.ComposeAggregateTestCheckFunc(live(second, false), resource.TestCheckResourceAttr(connectionAddr, "staged", "false")),
+			},
+			{Config: hcl(second, on), PlanOnly: true},
+		},
+	})
+}
+
+// Metadata is read once, when it is set or changed, and brings the provider's side.
+func TestConnection_SAMLMetadataBringsTheProvidersSide(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	o, n := s.other(), name(t, "md")
+	const first, second = "https://one.example.com", "https://two.example.com"
+	document := metadataXML(t, second)
+	by := func(settings string) string {
+		return connectionHCL(s, n, "saml = {\n    "+settings+"\n    want_encrypted = true\n  }")
+	}
+	says := func(entity string) resource.TestCheckFunc {
+		return resource.ComposeAggregateTestCheckFunc(resource.TestCheckResourceAttr(connectionAddr, "saml.entity_id", entity), resource.TestCheckResourceAttr(connectionAddr, "saml.sso_url", entity+"/sso"),
+			resource.TestCheckResourceAttr(connectionAddr, "saml.certificates.#", "1"), resource.TestCheckResourceAttr(connectionAddr, "saml.want_encrypted", "true"))
+	}
+	address := fmt.Sprintf("metadata_url = %q", metadata(t, first))
+	inline := fmt.Sprintf("metadata_xml = %q", document)
+	var id string
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             o.connectionGone(&id),
+		Steps: []resource.TestStep{
+			{Config: by(`metadata_xml = "<nonsense/>"`), ExpectError: regexp.MustCompile(`(?s)saml.*metadata`)},
+			{Config: by(address), Check: resource.ComposeAggregateTestCheckFunc(attribute(connectionAddr, "id", &id), says(first))},
+			{Config: by(address), PlanOnly: true},
+			{ResourceName: connectionAddr, ImportState: true, ImportStateVerify: true},
+			{Config: by(inline), ConfigPlanChecks: updates(connectionAddr), Check: says(second)},
+			{Config: by(inline), PlanOnly: true},
+			{Config: by(address), ConfigPlanChecks: updates(connectionAddr), Check: says(first)},
+			{Config: by(address + "\n    email_attribute = \"mail\""), ConfigPlanChecks: updates(connectionAddr), Check: says(first)},
+		},
+	})
+}
