@@ -3,7 +3,6 @@ package acceptance
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"regexp"
 	"testing"
 
@@ -286,37 +285,6 @@ func TestNamespace_CreatedAgainAfterDestroyIsANewOne(t *testing.T) {
 		CheckDestroy:             s.other().namespacesGone(n),
 		Steps:                    []resource.TestStep{step(), gone, step(), gone, step()},
 	})
-}
-
-func TestNamespace_BusyServiceIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	s := cloud(t)
-	n := name(t, "busy")
-	m := startFaultProxy(t, s)
-	m.Decide(func(_ string, n int) faulttest.Fate {
-		switch n % 3 {
-		case 1:
-			return faulttest.Fate{Status: http.StatusTooManyRequests, Header: map[string]string{"Retry-After": "1"}}
-		case 2:
-			return faulttest.Fate{Status: http.StatusServiceUnavailable}
-		}
-		return faulttest.Fate{}
-	})
-	head := block(s, m.URL)
-	body := namespaceHCL(n, ``) + `
-resource "corvo_queue" "q" {
-  namespace = corvo_namespace.this.id
-  name      = "mail"
-}
-`
-	resource.Test(t, resource.TestCase{
-		ProtoV6ProviderFactories: factories(),
-		CheckDestroy:             s.other().namespacesGone(n),
-		Steps:                    []resource.TestStep{{Config: head + body}},
-	})
-	if m.Calls()["PUT queue"] < 3 || m.Calls()["CreateNamespace"] < 3 {
-		t.Fatalf("nothing was refused: %v", m.Calls())
-	}
 }
 
 // A resource that is created but not in effect yet stays in the state, untainted, and the
