@@ -2,9 +2,7 @@ package proxy
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -299,8 +297,9 @@ type guardedWriter struct {
 	http.ResponseWriter
 	call *call
 	now  func() time.Time
-	tail [2]byte // The last bytes written.
-	cut  bool    // A write failed.
+	tail [2]byte  // The last bytes written.
+	at   envelope // Where in a message of an RPC they are.
+	cut  bool     // A write failed.
 }
 
 // Write implements io.Writer.
@@ -311,44 +310,9 @@ func (g *guardedWriter) Write(p []byte) (int, error) {
 	for _, b := range p[max(0, n-len(g.tail)):n] {
 		g.tail[0], g.tail[1] = g.tail[1], b
 	}
+	g.at.wrote(p[:n])
 	g.cut = g.cut || err != nil
 	return n, err
-}
-
-// endEvent is the last event of a stream, in the form of the nodes. It has no number: a
-// client resumes after the last event that has one.
-type endEvent struct {
-	Seq  uint64  `json:"seq"`
-	Type string  `json:"type"`
-	AtNS int64   `json:"at_ns"`
-	Data endData `json:"data"`
-}
-
-type endData struct {
-	Code   string `json:"code"`
-	Reason string `json:"reason"`
-}
-
-// sayWhy is deferred around an answer: an event stream that the proxy itself ended
-// gets a last event with the reason and a normal end; other answers break off, as
-// does a stream in the middle of an event.
-func (g *guardedWriter) sayWhy(ctx context.Context) {
-	broken := recover()
-	if broken == nil {
-		return
-	}
-	reason := endReason(context.Cause(ctx))
-	between := g.tail == [2]byte{} || g.tail == [2]byte{'\n', '\n'}
-	if broken != http.ErrAbortHandler || reason == nil || !g.call.events || g.cut || !between {
-		panic(broken)
-	}
-	text, err := json.Marshal(endEvent{Type: "end", AtNS: g.now().UnixNano(), Data: endData{reason.code, reason.message}})
-	if err != nil {
-		panic(broken)
-	}
-	if _, err := fmt.Fprintf(g, "event: end\ndata: %s\n\n", text); err != nil {
-		panic(broken)
-	}
 }
 
 // FlushError is what http.ResponseController calls.

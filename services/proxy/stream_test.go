@@ -166,8 +166,10 @@ func TestRevocation_ClosesOpenStreamsWithinASecond(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{nodes: 2})
 	var streams []*lifecycle
-	for range 10 {
-		streams = append(streams, open(t, r), open(t, r, connect.WithGRPC()))
+	for range 5 {
+		for _, opts := range dialects {
+			streams = append(streams, open(t, r, opts...))
+		}
 	}
 	long, end := r.block(t, r.acme.key)
 	defer end()
@@ -176,9 +178,7 @@ func TestRevocation_ClosesOpenStreamsWithinASecond(t *testing.T) {
 	start := time.Now()
 	r.state.apply(keyChange(k))
 	for _, s := range streams {
-		if err := ends(t, s, time.Second); err == nil || errors.Is(err, io.EOF) {
-			t.Fatalf("ended with %v", err)
-		}
+		endsUnauthenticated(t, s, "the API key was revoked, or what it may do was changed; connect again")
 	}
 	if a := <-long; a.status != 401 {
 		t.Errorf("long poll: %d", a.status)
@@ -198,9 +198,35 @@ func TestExpiry_ClosesOpenStreams(t *testing.T) {
 	k := proto.CloneOf(r.acme.record)
 	k.NotAfterNs = time.Now().Add(300 * time.Millisecond).UnixNano()
 	r.apply(keyChange(k))
-	s := open(t, r)
-	if err := ends(t, s, 2*time.Second); err == nil || errors.Is(err, io.EOF) {
-		t.Fatalf("ended with %v", err)
+	endsUnauthenticated(t, open(t, r), "the API key has expired")
+}
+
+// endsUnauthenticated: a stream that the proxy ended says why, in the caller's dialect.
+func endsUnauthenticated(t *testing.T, s *lifecycle, why string) {
+	t.Helper()
+	err := ends(t, s, 2*time.Second)
+	var said *connect.Error
+	if !errors.As(err, &said) || !connect.IsWireError(err) || said.Code() != connect.CodeUnauthenticated || said.Message() != why || said.Meta().Get("Corvo-Error-Code") != "UNAUTHORIZED" {
+		t.Fatalf("ended with %v, %v", err, said.Meta())
+	}
+}
+
+// A message that was sent in part can't be followed by a reason.
+func TestEnvelope_TellsWhereAMessageEnds(t *testing.T) {
+	t.Parallel()
+	for name, sent := range map[string][]byte{"whole": nil, "empty": {}, "long": make([]byte, 70_000)} {
+		stream := append(enveloped(0, sent), enveloped(2, []byte("{}"))...)
+		for _, step := range []int{1, 3, 5, 7, len(stream)} {
+			var e envelope
+			for at := 0; at < len(stream); at += step {
+				upTo := min(at+step, len(stream))
+				e.wrote(stream[at:upTo])
+				want := upTo == len(stream) || upTo == len(sent)+5
+				if e.between() != want {
+					t.Errorf("%s in steps of %d: after %d bytes between is %v", name, step, upTo, !want)
+				}
+			}
+		}
 	}
 }
 
