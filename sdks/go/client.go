@@ -36,6 +36,7 @@ type Client struct {
 	// http1Only is set once the way to the server proved to be HTTP/1.1.
 	http1Only atomic.Bool
 
+	keys    *keyring
 	closers []*http.Client
 }
 
@@ -44,6 +45,7 @@ type Option func(*config)
 
 type config struct {
 	url, apiKey, namespace string
+	keys                   KeySource
 	httpClient             *http.Client
 	tls                    *tls.Config
 	log                    *slog.Logger
@@ -101,6 +103,7 @@ func New(opts ...Option) (*Client, error) {
 	}
 	cfg.log = cmp.Or(cfg.log, slog.Default())
 	c := &Client{base: base, retries: cfg.retries.withDefaults(), log: cfg.log}
+	c.keys = newKeyring(cfg.apiKey, cfg.keys, func(err error) { c.log.Warn("corvo: no new API key yet; the last one works for now", "error", err) })
 	c.connect(cfg)
 	return c, nil
 }
@@ -108,7 +111,7 @@ func New(opts ...Option) (*Client, error) {
 func (c *Client) connect(cfg config) {
 	wrap := func(rt http.RoundTripper) http.RoundTripper {
 		ua := strings.TrimSpace(cfg.userAgent + " " + clientName + "/" + Version)
-		return &headers{next: rt, apiKey: cfg.apiKey, namespace: cfg.namespace, userAgent: ua}
+		return &headers{next: rt, keys: c.keys, namespace: cfg.namespace, userAgent: ua}
 	}
 	var h2, h1 *http.Client
 	if cfg.httpClient != nil {

@@ -56,15 +56,22 @@ func newTransport(u *url.URL, h2 bool, tlsConfig *tls.Config) *http.Transport {
 // because net/http drops that one header when a redirect leaves the host.
 type headers struct {
 	next      http.RoundTripper
-	apiKey    string
+	keys      *keyring
 	namespace string
 	userAgent string
 }
 
 func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
+	key, err := h.keys.get(r.Context())
+	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // Nothing is sent.
+		}
+		return nil, err
+	}
 	r = r.Clone(r.Context())
-	if h.apiKey != "" {
-		r.Header.Set("Authorization", "Bearer "+h.apiKey)
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
 	}
 	if h.namespace != "" {
 		r.Header.Set("X-Corvo-Namespace", h.namespace)
@@ -72,7 +79,11 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.Header.Set("User-Agent", h.userAgent)
 	r.Header.Set("X-Corvo-Client-Name", clientName)
 	r.Header.Set("X-Corvo-Client-Version", Version)
-	return h.next.RoundTrip(r)
+	res, err := h.next.RoundTrip(r)
+	if err == nil && res.StatusCode == http.StatusUnauthorized {
+		h.keys.refused()
+	}
+	return res, err
 }
 
 // CloseIdleConnections makes http.Client.CloseIdleConnections reach the transport.

@@ -210,7 +210,10 @@ func (w *Worker) check() error {
 // everything was settled and confirmed.
 //
 // It reconnects for ever, except that a refusal of the key, of the namespace or of
-// a queue before anything ever worked is returned at once. Run can be called once.
+// a queue before anything ever worked is returned at once, and so is one of a key
+// that worked before (revoked, expired) and of what the KeySource gives in its place:
+// handlers are cancelled with cause ErrLeaseLost, and other workers get their jobs
+// when the leases end. Run can be called once.
 func (w *Worker) Run(ctx context.Context) error {
 	if w.started.Swap(true) {
 		return errors.New("corvo: this worker has already run")
@@ -238,6 +241,14 @@ func (w *Worker) serve() error {
 		if over, err := w.over(); over {
 			return err
 		}
+		if _, err := w.client.keys.get(w.life); err != nil {
+			if refusal := permanent(err); refusal != nil {
+				return w.shutOut(refusal)
+			}
+			w.count(&w.stats.Reconnects)
+			w.rest(err, try)
+			continue
+		}
 		l := ladder.open()
 		err := w.session(l)
 		if closeErr := l.close(); closeErr != nil {
@@ -249,8 +260,17 @@ func (w *Worker) serve() error {
 		if l.answered() {
 			everAnswered, try = true, 0
 		}
-		if refusal := permanent(err); refusal != nil && !everAnswered && !ladder.canPoll(err) {
+		refusal := permanent(err)
+		unauthorized := errors.Is(refusal, ErrUnauthorized)
+		if unauthorized {
+			w.client.keys.refused() // It comes over streams that were open.
+		}
+		switch {
+		case refusal == nil || ladder.canPoll(err):
+		case !everAnswered:
 			return refusal
+		case unauthorized && !l.answered():
+			return w.shutOut(refusal)
 		}
 		ladder.note(l, err)
 		w.count(&w.stats.Reconnects)
@@ -294,6 +314,21 @@ func (w *Worker) rest(err error, try int) {
 	case <-w.finished:
 	case <-w.giveUp:
 	}
+}
+
+// shutOut ends the work of a worker whose key is refused: nothing that it has can be told.
+func (w *Worker) shutOut(why error) error {
+	w.mu.Lock()
+	for _, t := range w.tasks {
+		w.lose(t)
+	}
+	w.mu.Unlock()
+	w.beginDrain()
+	select {
+	case <-w.finished:
+	case <-w.giveUp:
+	}
+	return why
 }
 
 func (w *Worker) log() *slog.Logger { return w.client.log }
@@ -420,7 +455,7 @@ type session struct {
 
 // watch waits for the end of the session.
 func (s *session) watch(stopFetch func()) error {
-	draining := s.w.draining
+	draining, keyOver := s.w.draining, s.w.client.keys.over()
 	for {
 		select {
 		case <-draining:
@@ -431,6 +466,8 @@ func (s *session) watch(stopFetch func()) error {
 		case <-s.link.done():
 			return s.link.err()
 		case <-s.link.drained():
+			return nil
+		case <-keyOver: // The next link is opened with another.
 			return nil
 		case <-s.w.finished:
 			return nil

@@ -734,13 +734,43 @@ func TestWorker_RefusedKeyIsReturnedAtOnce(t *testing.T) {
 	}
 }
 
-func TestWorker_RefusedKeyLaterDoesNotEndTheWorker(t *testing.T) {
+func TestWorker_KeyThatIsRefusedLaterEndsTheWorkerAndItsHandlers(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]WorkerOption{"stream": nil, "polling": {Polling()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := peertest.New(t, peertest.Options{})
+			cause := make(chan error, 1)
+			r := start(t, newWorker(t, s, 1, func(ctx context.Context, j *Job[sendEmail]) (receipt, error) {
+				if j.Args.To == "" {
+					return receipt{}, nil
+				}
+				<-ctx.Done()
+				cause <- context.Cause(ctx)
+				return receipt{}, nil
+			}, append(opts, Lease(3*time.Second))...))
+			s.AwaitState(s.Add("emails", `{}`, nil), "completed")
+			s.Add("emails", `{"to":"ada"}`, nil)
+			r.awaitRunning(s)
+			s.Set(peertest.Faults{Code: connect.CodeUnauthenticated})
+			s.KillStreams()
+			if err := r.wait(); !errors.Is(err, ErrUnauthorized) {
+				t.Errorf("Run: %v", err)
+			}
+			if err := <-cause; !errors.Is(err, ErrLeaseLost) {
+				t.Errorf("the handler's cause: %v", err)
+			}
+		})
+	}
+}
+
+func TestWorker_KeyWithoutRightsLaterDoesNotEndTheWorker(t *testing.T) {
 	t.Parallel()
 	s := peertest.New(t, peertest.Options{})
 	r := start(t, newWorker(t, s, 1, ok))
 	s.AwaitState(s.Add("emails", `{}`, nil), "completed")
 	s.Await("it is confirmed", func() bool { return r.Stats().Completed == 1 })
-	s.Set(peertest.Faults{Code: connect.CodeUnauthenticated})
+	s.Set(peertest.Faults{Code: connect.CodePermissionDenied})
 	s.KillStreams()
 	s.Await("it tried again", func() bool { return r.Stats().Reconnects >= 2 })
 	s.Set(peertest.Faults{})
