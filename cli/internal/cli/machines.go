@@ -18,6 +18,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1/cloudv1connect"
+	corvo "github.com/corvo-cloud/corvo/sdks/go"
 )
 
 // Machines without a stored key: which tokens of which issuers are accepted, and exchanging
@@ -205,34 +206,27 @@ prints the key. The key works as CORVO_API_KEY and as CORVO_TOKEN until it ends.
 The token is looked for in --token-file, --token-env, GitHub's ` + envGitHubURL + `,
 ` + envIDToken + ` and ` + tokenFileDefault + `, in this order.`,
 		example: "  export CORVO_API_KEY=$({cmd} --tenant acme)\n  {cmd} --tenant acme --token-env CORVO_ID_TOKEN\n  {cmd} --tenant acme --token-file /var/run/secrets/corvo/token --output json",
-		flags: func(c *cobra.Command) {
-			endpointFlag(c, &f.endpoint)
-			fs := c.Flags()
-			fs.StringVar(&f.tenant, "tenant", "", "`NAME` of the tenant (env CORVO_TENANT)")
-			fs.StringVar(&f.trust, "trust", "", "`TRUST` that shall accept the token, if several do")
-			fs.StringVar(&f.audience, "audience", "", "`TEXT` that GitHub's token shall be for (default: the service's address, a slash and the tenant)")
-			fs.StringVar(&f.tokenEnv, "token-env", "", "read the token from this environment `VARIABLE`")
-			fs.StringVar(&f.tokenFile, "token-file", "", "read the token from `FILE`, - for stdin")
-		},
-		run: func(c *cobra.Command, _ []string) error { return s.exchange(c.Context(), f) },
+		flags:   f.add,
+		run:     func(c *cobra.Command, _ []string) error { return s.exchange(c.Context(), f) },
 	}
 }
 
+func (f *exchangeFlags) add(c *cobra.Command) {
+	endpointFlag(c, &f.endpoint)
+	fs := c.Flags()
+	fs.StringVar(&f.tenant, "tenant", "", "`NAME` of the tenant (env CORVO_TENANT)")
+	fs.StringVar(&f.trust, "trust", "", "`TRUST` that shall accept the token, if several do")
+	fs.StringVar(&f.audience, "audience", "", "`TEXT` that GitHub's token shall be for (default: the service's address, a slash and the tenant)")
+	fs.StringVar(&f.tokenEnv, "token-env", "", "read the token from this environment `VARIABLE`")
+	fs.StringVar(&f.tokenFile, "token-file", "", "read the token from `FILE`, - for stdin")
+}
+
 func (s *session) exchange(ctx context.Context, f exchangeFlags) error {
-	at, err := s.cloud(f.endpoint)
+	x, err := s.exchanger(f)
 	if err != nil {
 		return err
 	}
-	at.token = "" // This call is made by nobody known.
-	if f.tenant = cmp.Or(f.tenant, s.proc.Env("CORVO_TENANT")); f.tenant == "" {
-		return usagef("name the tenant with --tenant or CORVO_TENANT")
-	}
-	token, err := s.ownToken(ctx, at, f)
-	if err != nil {
-		return err
-	}
-	client := cloudv1connect.NewTrustServiceClient(at.http, at.endpoint)
-	res, err := ask(ctx, at, s, client.ExchangeToken, &cloudv1.ExchangeTokenRequest{Tenant: f.tenant, Token: token, Trust: f.trust})
+	res, err := x.once(ctx)
 	if err != nil {
 		return err
 	}
@@ -240,6 +234,54 @@ func (s *session) exchange(ctx context.Context, f exchangeFlags) error {
 		s.talkf("the key isn't known everywhere yet; it will be in some seconds")
 	}
 	return s.emitMessage(res, func(w io.Writer) { fmt.Fprintln(w, res.GetKey()) })
+}
+
+// exchanger exchanges this job's or pod's token, each time the one that it has by then.
+type exchanger struct {
+	s     *session
+	at    *cloud
+	f     exchangeFlags
+	first *cloudv1.ExchangeTokenResponse // Not used yet.
+}
+
+func (s *session) exchanger(f exchangeFlags) (*exchanger, error) {
+	at, err := s.cloud(f.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	at.token = "" // This call is made by nobody known.
+	if f.tenant = cmp.Or(f.tenant, s.proc.Env("CORVO_TENANT")); f.tenant == "" {
+		return nil, usagef("name the tenant with --tenant or CORVO_TENANT")
+	}
+	return &exchanger{s: s, at: at, f: f}, nil
+}
+
+func (x *exchanger) once(ctx context.Context) (*cloudv1.ExchangeTokenResponse, error) {
+	token, err := x.s.ownToken(ctx, x.at, x.f)
+	if err != nil {
+		return nil, err
+	}
+	client := cloudv1connect.NewTrustServiceClient(x.at.http, x.at.endpoint)
+	return ask(ctx, x.at, x.s, client.ExchangeToken, &cloudv1.ExchangeTokenRequest{Tenant: x.f.tenant, Token: token, Trust: x.f.trust})
+}
+
+// Key implements corvo.KeySource.
+func (x *exchanger) Key(ctx context.Context) (key string, ends time.Time, err error) {
+	res := x.first
+	if x.first = nil; res == nil {
+		if res, err = x.once(ctx); err != nil {
+			return "", ends, keyFailure(err)
+		}
+	}
+	return res.GetKey(), res.GetExpiresAt().AsTime(), nil
+}
+
+// keyFailure says whether there will be a key later.
+func keyFailure(err error) error {
+	if f := new(Failure); errors.As(err, &f) && f.Exit == ExitAuth {
+		return fmt.Errorf("%w: %w", corvo.ErrUnauthorized, err)
+	}
+	return err
 }
 
 // ownToken finds the token of this job or pod.

@@ -38,6 +38,8 @@ type workFlags struct {
 	workerID    string
 	jobs        int
 	jobTimeout  time.Duration
+	exchange    bool
+	token       exchangeFlags
 }
 
 func (s *session) workVerb() verb {
@@ -50,16 +52,24 @@ the attempt and stores the end of stderr as its error.
 
 CORVO_JOB_ID, CORVO_QUEUE, CORVO_ATTEMPT and CORVO_MAX_RETRIES are set for
 the command. If a job is cancelled, its command gets SIGTERM. Ctrl-C stops fetching and
-waits for running commands; a second Ctrl-C doesn't wait.`,
+waits for running commands; a second Ctrl-C doesn't wait.
+
+With --exchange it needs no API key: it exchanges the token of this pod or CI job for one,
+as ` + "`corvo token exchange`" + ` does, and exchanges the token that it finds by then again before the
+key ends. Running commands aren't disturbed. It ends when there is no new key and the last
+one has ended, or when its key is revoked.`,
 		example: `  {cmd} emails -- ./send-email.sh
   {cmd} thumbnails --concurrency 4 --job-timeout 2m -- convert-image
-  {cmd} emails --jobs 1 -- jq .to                # one job, then exit`,
+  {cmd} emails --jobs 1 -- jq .to                # one job, then exit
+  {cmd} emails --exchange --tenant acme --token-file /var/run/secrets/corvo/token -- ./send-email.sh`,
 		flags: func(c *cobra.Command) {
 			c.Flags().IntVar(&f.concurrency, "concurrency", 1, "commands to run at the same time")
 			c.Flags().DurationVar(&f.lease, "lease", corvo.DefaultLease, "how long the server waits for a heartbeat from this worker")
 			c.Flags().StringVar(&f.workerID, "worker-id", "", "`NAME` shown with its jobs")
 			c.Flags().IntVar(&f.jobs, "jobs", 0, "stop after this many jobs; 0 means run until Ctrl-C")
 			c.Flags().DurationVar(&f.jobTimeout, "job-timeout", 0, "fail a job whose command takes longer; 0 means no limit")
+			c.Flags().BoolVar(&f.exchange, "exchange", false, "use keys for the token of this pod or CI job instead of an API key")
+			f.token.add(c)
 		},
 		run: func(c *cobra.Command, args []string) error {
 			queues, command, err := splitWork(args, c.ArgsLenAtDash())
@@ -90,7 +100,7 @@ func (s *session) work(ctx context.Context, queues, command []string, f workFlag
 	if err != nil {
 		return usagef("can't run %s: %s", command[0], rootCause(err))
 	}
-	client, err := s.sdkClient()
+	client, err := s.workClient(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -128,15 +138,40 @@ func (s *session) sdkClient() (*corvo.Client, error) {
 		return nil, &Failure{Exit: ExitAuth, Code: "NEEDS_KEY", What: "a worker needs an API key", Why: "a person's session makes tokens that last minutes",
 			Fix: "create a key in the console, and set CORVO_API_KEY"}
 	}
-	opts := []corvo.Option{corvo.WithURL(a.base.String()), corvo.WithAPIKey(a.key), corvo.WithUserAgent("corvo-cli/" + Version()), corvo.WithLogger(a.log)}
-	if a.namespace != "" {
-		opts = append(opts, corvo.WithNamespace(a.namespace))
+	return s.newClient(a.base.String(), corvo.WithAPIKey(a.key))
+}
+
+func (s *session) newClient(address string, key corvo.Option) (*corvo.Client, error) {
+	opts := []corvo.Option{corvo.WithURL(address), key, corvo.WithUserAgent("corvo-cli/" + Version()), corvo.WithLogger(s.logger())}
+	if namespace := cmp.Or(s.namespace, s.proc.Env("CORVO_NAMESPACE")); namespace != "" {
+		opts = append(opts, corvo.WithNamespace(namespace))
 	}
 	client, err := corvo.New(opts...)
 	if err != nil {
 		return nil, usagef("%v", err)
 	}
 	return client, nil
+}
+
+// workClient has the worker's key, or what it exchanges for keys.
+func (s *session) workClient(ctx context.Context, f workFlags) (*corvo.Client, error) {
+	if !f.exchange {
+		if f.token != (exchangeFlags{}) {
+			return nil, usagef("--tenant, --trust, --audience, --token-env, --token-file and --endpoint need --exchange")
+		}
+		return s.sdkClient()
+	}
+	if f.token.tokenFile == "-" {
+		return nil, usagef("a worker reads its token again before each key ends, and stdin can only be read once: name a file")
+	}
+	x, err := s.exchanger(f.token)
+	if err != nil {
+		return nil, err
+	}
+	if x.first, err = x.once(ctx); err != nil {
+		return nil, err
+	}
+	return s.newClient(cmp.Or(s.server, s.proc.Env("CORVO_URL"), x.first.GetTenantUrl()), corvo.WithKeySource(x))
 }
 
 // stopOnSignal ends the taking of jobs at the first signal. The second one finds
@@ -286,6 +321,10 @@ func (b *lastBytes) String() string { return string(b.kept) }
 
 // fromSDK words an error of the SDK like one of ours.
 func fromSDK(err error) error {
+	var ours *Failure // Of a key source.
+	if errors.As(err, &ours) {
+		return ours
+	}
 	var e *corvo.Error
 	if !errors.As(err, &e) {
 		return &Failure{Exit: ExitFail, Code: "WORKER", What: "the worker stopped", Why: err.Error()}
