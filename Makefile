@@ -141,7 +141,7 @@ test-upgrade: ## Two builds of corvo-cloud in one cell, upgraded and downgraded 
 	cd services && CORVO_TEST_LONG=1 go test ./e2e/upgrade -count=1 -v -timeout 20m
 
 .PHONY: test-keycloak
-test-keycloak: ## Sign in by OpenID Connect and SAML through a real Keycloak, fetched once (five minutes; needs Java 17, Maven and unzip).
+test-keycloak: web $(BIN)/.console-tools.stamp ## Sign in by OpenID Connect and SAML through a real Keycloak, also in Chromium (six minutes; needs Java 17, Maven and unzip).
 	@home=$$(tools/install-keycloak $(BIN)); cd services && CORVO_KEYCLOAK=$$home go test ./e2e/keycloak -count=1 -v -timeout 20m $(TEST_FLAGS)
 
 .PHONY: full-disk

@@ -24,6 +24,8 @@ func TestKeycloak(t *testing.T) {
 		"SAML/AResponseIsUsedOnce":                   samlAResponseIsUsedOnce,
 		"SAML/FromTheProvidersPage":                  samlFromTheProvidersPage,
 		"SAML/LogoutIsRefused":                       samlLogoutIsRefused,
+		"Chromium/OIDC":                              chromiumOIDC,
+		"Chromium/SAML":                              chromiumSAML,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
