@@ -127,6 +127,7 @@ test-long: ## What is too long for make test: wrong clocks, kills, floods, years
 	@$(MAKE) test-upgrade
 	@$(MAKE) test-keycloak
 	@cd services && CORVO_TEST_LONG=1 go test ./e2e -run TestDeleted_NoFile -count=1 -timeout 20m
+	@cd services && CORVO_TEST_LONG=1 go test ./e2e/cloud -run TestMachine_AWorkerExchanges -count=1 -timeout 20m
 	@$(MAKE) year
 	@$(MAKE) test-catchup
 	@$(MAKE) soak

@@ -74,7 +74,7 @@ func (m *matrix) add(name string, k kind, headers map[string]string) *credential
 // settle makes all credentials.
 func (m *matrix) settle(t *testing.T) {
 	t.Helper()
-	m.issuer = newIssuer(t)
+	m.issuer = rig.NewIssuer(t)
 	m.own = m.signUp(t, ownName)
 	m.keys(t)
 	m.machines(t)

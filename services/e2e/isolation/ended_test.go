@@ -129,7 +129,7 @@ func (m *matrix) endedTenant(t *testing.T) {
 	}
 	m.endedBy(t, all, func() { m.deleteTenant(t, goneName) })
 	for _, tenant := range []string{goneName, nowhere} {
-		a := m.call(t, "TrustService/ExchangeToken", o{"tenant": tenant, "token": m.issuer.token(t, pod.subject)}, nil)
+		a := m.call(t, "TrustService/ExchangeToken", o{"tenant": tenant, "token": m.issuer.Token(t, pod.subject)}, nil)
 		if a.status != http.StatusUnauthorized {
 			t.Errorf("a token is exchanged in tenant %s: %d %s", tenant, a.status, a.body)
 		}

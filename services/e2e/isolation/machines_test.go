@@ -1,61 +1,11 @@
 package isolation
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/base64"
-	"encoding/json"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
-
-// issuer signs tokens as a cluster does that the service can't reach: trusts have its keys.
-type issuer struct{ private ed25519.PrivateKey }
-
-const (
-	issuerURL = "https://cluster.example"
-	audience  = "https://corvo.example"
-)
-
-func newIssuer(t *testing.T) issuer {
-	t.Helper()
-	_, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return issuer{private}
-}
-
-func encoded(t *testing.T, v any) string {
-	t.Helper()
-	raw, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return base64.RawURLEncoding.EncodeToString(raw)
-}
-
-// keys is the key set as it is pasted into a trust.
-func (i issuer) keys(t *testing.T) string {
-	t.Helper()
-	public, _ := i.private.Public().(ed25519.PublicKey)
-	raw, err := json.Marshal(o{"keys": []o{{"kty": "OKP", "crv": "Ed25519", "kid": "1", "use": "sig", "x": base64.RawURLEncoding.EncodeToString(public)}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(raw)
-}
-
-// token is one of a pod, good for once.
-func (i issuer) token(t *testing.T, subject string) string {
-	t.Helper()
-	now := time.Now()
-	text := encoded(t, o{"alg": "EdDSA", "kid": "1"}) + "." + encoded(t, o{
-		"iss": issuerURL, "aud": audience, "sub": subject, "iat": now.Unix(), "exp": now.Add(10 * time.Minute).Unix(), "jti": rand.Text(),
-	})
-	return text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(i.private, []byte(text)))
-}
 
 // machine is a service account with a trust, whose tokens are exchanged for keys.
 type machine struct {
@@ -73,8 +23,8 @@ func (m *matrix) machine(t *testing.T, of *signedUp, role string) *machine {
 	m.must(t, "ServiceAccountService/CreateServiceAccount", o{"tenant": of.name, "name": name, "roles": []string{role}}, of.admin(), &made)
 	subject := "system:serviceaccount:prod:" + name
 	m.must(t, "TrustService/CreateTrust", o{
-		"tenant": of.name, "name": name, "serviceAccount": name, "provider": "TRUST_PROVIDER_KUBERNETES", "issuer": issuerURL, "audience": audience,
-		"jwks": m.issuer.keys(t), "conditions": []o{{"claim": "sub", "values": []string{subject}}},
+		"tenant": of.name, "name": name, "serviceAccount": name, "provider": "TRUST_PROVIDER_KUBERNETES", "issuer": rig.IssuerURL, "audience": rig.Audience,
+		"jwks": m.issuer.Keys(t), "conditions": []o{{"claim": "sub", "values": []string{subject}}},
 	}, of.admin(), &made)
 	return &machine{m: m, of: of, account: made.ServiceAccount.ID, trust: made.Trust.ID, subject: subject}
 }
@@ -89,7 +39,7 @@ type exchangedKey struct{ Key, KeyID string }
 
 func (c *machine) exchanged(t *testing.T) (k exchangedKey) {
 	t.Helper()
-	c.m.must(t, "TrustService/ExchangeToken", o{"tenant": c.of.name, "token": c.m.issuer.token(t, c.subject)}, nil, &k)
+	c.m.must(t, "TrustService/ExchangeToken", o{"tenant": c.of.name, "token": c.m.issuer.Token(t, c.subject)}, nil, &k)
 	return k
 }
 

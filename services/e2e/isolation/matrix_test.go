@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/corvo-cloud/corvo/services/e2e/rig"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -29,7 +30,7 @@ const (
 // tried at the two fronts in turns.
 type matrix struct {
 	*service
-	issuer     issuer
+	issuer     rig.Issuer
 	own, other *signedUp
 	cast       []credential
 	probes     map[string]probe
