@@ -136,7 +136,7 @@ func (s *Service) invite(ctx context.Context, tx *store.Tx, i store.Invitation, 
 	if err != nil {
 		return err
 	}
-	if err := mayInvite(ctx, tx); err != nil {
+	if i.InvitedByID, err = inviter(ctx, tx); err != nil {
 		return err
 	}
 	if err := notYetMember(ctx, tx, i); err != nil {

@@ -100,32 +100,45 @@ func mayRevoke(ctx context.Context, tx *store.Tx, k store.Key) error {
 	return principals.MayEndKey(ctx, tx, k)
 }
 
-// mayInvite refuses a key whose maker is no longer a member: it could invite them back.
-func mayInvite(ctx context.Context, tx *store.Tx) error {
+// inviter is the user behind the call; nobody is behind the operator's. It refuses a key whose
+// maker is no longer a member: it could invite them back.
+func inviter(ctx context.Context, tx *store.Tx) (userID string, _ error) {
 	c := access.From(ctx)
+	by, err := behind(ctx, tx, c.TenantID, c.ID())
+	if err != nil || by == "" {
+		return "", err
+	}
+	_, _, err = find(ctx, tx, c.TenantID, by)
+	if _, gone := fault.As(err); gone {
+		return "", fault.New(fault.Denied, "KEY_MAKER_LEFT",
+			"the member who created the management key %s has left, so it can't invite anyone; use a key that a current member created", c.KeyID)
+	}
+	return by, err
+}
+
+// behind is the user who made a key, or the key or trust that made it, and so on; a user is
+// behind themselves, and nobody behind what the operator made.
+func behind(ctx context.Context, tx *store.Tx, tenantID, by string) (userID string, _ error) {
 	const hopsMax = 100
-	by := c.KeyID
 	for range hopsMax {
-		if !ids.Is(ids.User, by) {
-			if by == "" {
-				return nil // The operator's, or made by the caller of no key.
-			}
-			k, err := tx.GetKey(ctx, c.TenantID, by)
+		switch {
+		case by == "" || ids.Is(ids.User, by):
+			return by, nil
+		case ids.Is(ids.Trust, by):
+			t, err := tx.GetTrust(ctx, tenantID, by)
 			if err != nil {
-				return err
+				return "", err
+			}
+			by = t.CreatedBy
+		default:
+			k, err := tx.GetKey(ctx, tenantID, by)
+			if err != nil {
+				return "", err
 			}
 			by = k.CreatedBy
-			continue
 		}
-		if _, _, err := find(ctx, tx, c.TenantID, by); err == nil {
-			return nil
-		} else if _, gone := fault.As(err); !gone {
-			return err
-		}
-		break
 	}
-	return fault.New(fault.Denied, "KEY_MAKER_LEFT",
-		"the member who created the management key %s has left, so it can't invite anyone; use a key that a current member created", c.KeyID)
+	return "", fmt.Errorf("find who is behind %s: more than %d keys made each other", by, hopsMax)
 }
 
 func keyMessage(k store.Key, owner string) *cloudv1.MemberKey {

@@ -253,8 +253,8 @@ func Remove(ctx context.Context, k kit.Kit, tx *store.Tx, m store.Membership, u 
 	return revoked, withdraw(ctx, k, tx, m, u)
 }
 
-// withdraw revokes the open invitations that the member could not send any more: one to an
-// address of their own would bring back what was taken.
+// withdraw revokes the open invitations of the member, and of keys that they made, that they
+// could not send any more: one to an address of their own would bring back what was taken.
 func withdraw(ctx context.Context, k kit.Kit, tx *store.Tx, m store.Membership, u store.User) error {
 	open, err := tx.ListInvitations(ctx, m.TenantID, store.Page{Limit: InvitationsMax})
 	if err != nil {
@@ -266,7 +266,7 @@ func withdraw(ctx context.Context, k kit.Kit, tx *store.Tx, m store.Membership, 
 	}
 	reader := rights.NewReader(tx, m.TenantID)
 	for _, i := range open {
-		if i.InvitedBy != u.Email {
+		if i.InvitedByID != u.ID {
 			continue
 		}
 		roles, err := rolesOf(ctx, reader, i.Roles)

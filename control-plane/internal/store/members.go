@@ -17,9 +17,9 @@ var (
 		key: "tenant_id, user_id", changes: "connection_id",
 	}
 	invitations = table[Invitation]{
-		name: "invitations", columns: "tenant_id, id, email, roles, digest, invited_by, created_at, expires_at",
+		name: "invitations", columns: "tenant_id, id, email, roles, digest, invited_by, invited_by_id, created_at, expires_at",
 		fields: func(v *Invitation) []any {
-			return []any{&v.TenantID, &v.ID, &v.Email, asJSON{&v.Roles}, &v.Digest, &v.InvitedBy, asTime{&v.CreatedAt}, asTime{&v.ExpiresAt}}
+			return []any{&v.TenantID, &v.ID, &v.Email, asJSON{&v.Roles}, &v.Digest, &v.InvitedBy, &v.InvitedByID, asTime{&v.CreatedAt}, asTime{&v.ExpiresAt}}
 		},
 	}
 )

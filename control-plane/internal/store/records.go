@@ -93,6 +93,7 @@ type Invitation struct {
 	Roles                []string // Ids.
 	Digest               string   // Hex SHA-256 of the link's token.
 	InvitedBy            string   // For people.
+	InvitedByID          string   // The user, also of one by a key: whoever made it.
 	CreatedAt, ExpiresAt time.Time
 }
 
