@@ -41,7 +41,7 @@ func (s *auditHeadSource) Schema(_ context.Context, _ datasource.SchemaRequest, 
 			"seq":     schema.Int64Attribute{Computed: true, MarkdownDescription: "Number of the entry in the tenant's chain."},
 			"hash":    computed("SHA-256 in hex."),
 			"at":      computed("When the entry was written (RFC 3339)."),
-			"key_ids": computedSet("Ids of the keys that sign exports, for `corvo audit verify --key`."),
+			"key_ids": computedSet("Ids of the keys that sign exports, for `corvo audit verify --key`; null before the first export or hourly head."),
 		},
 	}
 }
