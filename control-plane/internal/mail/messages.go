@@ -195,6 +195,37 @@ func KeyEnds(to, tenant, link string, k EndingKey, now time.Time) (Message, erro
 	})
 }
 
+// endingShown keys are listed in one email; of the rest it says how many there are.
+const endingShown = 50
+
+// KeysEnd tells that API keys will expire, the first to end first.
+func KeysEnd(to, tenant, link string, keys []EndingKey, now time.Time) (Message, error) {
+	if len(keys) == 1 {
+		return KeyEnds(to, tenant, link, keys[0], now)
+	}
+	left := timeLeft(keys[0].Ends.Sub(now))
+	intro := []string{fmt.Sprintf("%d API keys in %s expire, the first in %s. From then on, calls with them are refused.", len(keys), tenant, left)}
+	for _, k := range keys[:min(len(keys), endingShown)] {
+		intro = append(intro, fmt.Sprintf("%s of %s (%s, begins with %s) expires at %s.", printable(k.Name), printable(k.Owner), k.ID, k.Prefix, k.Ends.UTC().Format(mailTime)))
+	}
+	if more := len(keys) - endingShown; more > 0 {
+		intro = append(intro, fmt.Sprintf("And %d more; the console lists them all.", more))
+	}
+	first := keys[0]
+	return compose(to, keys[len(keys)-1].Ends, content{
+		Subject: fmt.Sprintf("%d API keys of %s expire, the first in %s", len(keys), tenant, left),
+		Title:   fmt.Sprintf("%d API keys expire", len(keys)),
+		Intro:   append(intro, "To keep a key, give it a later end. To replace its secret too, rotate it; that doesn't change its end. If it isn't needed any more, revoke it or do nothing. For the first one:"),
+		Commands: []string{
+			fmt.Sprintf("corvo keys update %s --tenant %s --expires %s", first.ID, tenant, first.Later.UTC().Format(time.DateOnly)),
+			fmt.Sprintf("corvo keys rotate %s --tenant %s --overlap 24h", first.ID, tenant),
+			fmt.Sprintf("corvo keys revoke %s --tenant %s", first.ID, tenant),
+		},
+		Link: link, Label: "Open API keys",
+		Outro: []string{"If the sign-in policy of " + tenant + " doesn't allow a later end, create a new key and put it in the place of the old one."},
+	})
+}
+
 // timeLeft is a time before an end in whole days or hours, not more than there are. Half an
 // hour is given: what is due at 14 days is written some seconds later.
 func timeLeft(d time.Duration) string {

@@ -1,5 +1,7 @@
 // Package notices owns the emails that say that an API key will expire: when they are due,
-// and who gets them. They are written 30, 14, 7 and 1 days before the end of a lasting key.
+// and who gets them. They are written 30, 14, 7 and 1 days before the end of a lasting key. Who
+// is told of several keys of a tenant gets one email a day that lists them: what is due within a
+// day goes along.
 //
 // What is due is read from the key itself: its end, when that end was set, and what the last
 // notice was about. So a notice that was missed while nothing ran is written once, with the
@@ -93,71 +95,126 @@ func (s *Service) Tell(ctx context.Context) error {
 	return s.pass(ctx, now)
 }
 
-// pass writes what is due now. Two at once do no harm: a notice is noted by one of them.
+// dueKey is a key and the notice that is due of it.
+type dueKey struct {
+	store.Key
+	span time.Duration
+}
+
+// pass writes what is due now. Two at once do no harm: a notice is noted by one of them. Of a
+// tenant that is told of one key, the others that are due within a day go along, so that nobody
+// gets two emails a day.
 func (s *Service) pass(ctx context.Context, now time.Time) error {
-	var problems []error
-	after := now
-	for _, span := range spans {
-		till := now.Add(span)
-		due, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.Key, error) {
-			return tx.DueKeyNotices(ctx, after, till, span, span+slack, dueMax)
-		})
-		problems = append(problems, err)
-		for _, k := range due {
-			if ctx.Err() != nil {
-				break // The rest is due still.
-			}
-			if err := s.notice(ctx, k, span); err != nil {
-				problems = append(problems, fmt.Errorf("key %s: %w", k.ID, err))
-			}
+	due, err := s.due(ctx, now, 0)
+	soon, soonErr := s.due(ctx, now, day)
+	problems := []error{err, soonErr}
+	for tenantID, keys := range due {
+		if ctx.Err() != nil {
+			break // The rest is due still.
 		}
-		after = till
+		keys = append(keys, soon[tenantID]...)
+		slices.SortStableFunc(keys, func(a, b dueKey) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
+		if err := s.notice(ctx, tenantID, keys); err != nil {
+			problems = append(problems, fmt.Errorf("keys of tenant %s: %w", tenantID, err))
+		}
 	}
 	s.Wake()
 	return errors.Join(problems...)
 }
 
-// notice writes the emails about a key, and that they were written.
-func (s *Service) notice(ctx context.Context, k store.Key, span time.Duration) error {
+// due are the keys of which a notice is due now, or within the time ahead, by tenant.
+func (s *Service) due(ctx context.Context, now time.Time, ahead time.Duration) (map[string][]dueKey, error) {
+	all := make(map[string][]dueKey)
+	after := now
+	for _, span := range spans {
+		from, till := after, now.Add(span+ahead)
+		if ahead > 0 {
+			from = now.Add(span)
+		}
+		keys, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.Key, error) {
+			return tx.DueKeyNotices(ctx, from, till, span, span+ahead+slack, dueMax)
+		})
+		if err != nil {
+			return all, err
+		}
+		for _, k := range keys {
+			all[k.TenantID] = append(all[k.TenantID], dueKey{k, span})
+		}
+		after = till
+	}
+	return all, nil
+}
+
+// notice writes an email to each who is told of some of a tenant's keys, and that it was written.
+func (s *Service) notice(ctx context.Context, tenantID string, keys []dueKey) error {
 	return s.Store.Service(ctx, func(tx *store.Tx) error {
-		// First, so that of two processes only one goes on.
-		err := tx.NoteKeyNotice(ctx, k, span)
-		if errors.Is(err, store.ErrNotFound) {
-			return nil // Revoked, changed, or noted by another process.
-		}
-		if err != nil {
-			return err
-		}
-		k, err := tx.GetKey(ctx, k.TenantID, k.ID) // Its name may be another by now.
-		if err != nil {
-			return err
-		}
-		t, err := tx.GetTenant(ctx, k.TenantID)
-		if err != nil {
-			return err
-		}
-		owner, to, err := readers(ctx, tx, k)
-		if err != nil {
-			return err
-		}
-		link, err := s.link(ctx, tx, t)
-		if err != nil {
-			return err
-		}
-		now := s.Now()
-		about := mail.EndingKey{Name: k.Name, ID: k.ID, Prefix: tenancy.KeyPrefix(k), Owner: owner, Ends: k.ExpiresAt, Later: k.ExpiresAt.Add(90 * day)}
-		for _, email := range to {
-			m, err := mail.KeyEnds(email, t.Name, link, about, now)
-			if err == nil {
-				err = mail.Put(ctx, s.Kit, tx, k.TenantID, k.ID, m)
+		now, letters, order := s.Now(), make(map[string][]mail.EndingKey), []string(nil)
+		told := make(map[string]bool)
+		for _, k := range keys {
+			if told[k.ID] { // Of an earlier span too.
+				continue
+			}
+			// First, so that of two processes only one goes on.
+			err := tx.NoteKeyNotice(ctx, k.Key, k.span)
+			if errors.Is(err, store.ErrNotFound) {
+				continue // Revoked, changed, or noted by another process.
 			}
 			if err != nil {
 				return err
 			}
+			told[k.ID] = true
+			about, to, err := s.noticeOf(ctx, tx, tenantID, k.ID)
+			if err != nil {
+				return err
+			}
+			for _, email := range to {
+				if letters[email] == nil {
+					order = append(order, email)
+				}
+				letters[email] = append(letters[email], about)
+			}
 		}
-		return change.Make(ctx, s.Kit, tx, "key.notice", change.AuditOnly(change.Target{Type: "key", ID: k.ID, Name: k.Name, TenantID: k.TenantID}),
-			change.Fields{"expires_at": {After: k.ExpiresAt.UTC().Format(time.RFC3339)}, "emails_to": {After: to}})
+		return s.write(ctx, tx, tenantID, order, letters, now)
 	})
+}
+
+// noticeOf is what is told of a key and to whom; the audit log has it.
+func (s *Service) noticeOf(ctx context.Context, tx *store.Tx, tenantID, keyID string) (mail.EndingKey, []string, error) {
+	k, err := tx.GetKey(ctx, tenantID, keyID) // Its name may be another by now.
+	if err != nil {
+		return mail.EndingKey{}, nil, err
+	}
+	owner, to, err := readers(ctx, tx, k)
+	if err != nil {
+		return mail.EndingKey{}, nil, err
+	}
+	err = change.Make(ctx, s.Kit, tx, "key.notice", change.AuditOnly(change.Target{Type: "key", ID: k.ID, Name: k.Name, TenantID: k.TenantID}),
+		change.Fields{"expires_at": {After: k.ExpiresAt.UTC().Format(time.RFC3339)}, "emails_to": {After: to}})
+	return mail.EndingKey{Name: k.Name, ID: k.ID, Prefix: tenancy.KeyPrefix(k), Owner: owner, Ends: k.ExpiresAt, Later: k.ExpiresAt.Add(90 * day)}, to, err
+}
+
+func (s *Service) write(ctx context.Context, tx *store.Tx, tenantID string, order []string, letters map[string][]mail.EndingKey, now time.Time) error {
+	if len(order) == 0 {
+		return nil
+	}
+	t, err := tx.GetTenant(ctx, tenantID)
+	if err != nil {
+		return err
+	}
+	link, err := s.link(ctx, tx, t)
+	if err != nil {
+		return err
+	}
+	for _, email := range order {
+		m, err := mail.KeysEnd(email, t.Name, link, letters[email], now)
+		if err == nil {
+			err = mail.Put(ctx, s.Kit, tx, tenantID, letters[email][0].ID, m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readers are whose key it is, in words, and the addresses to write to.

@@ -221,8 +221,8 @@ func TestTell_OfTwoProcessesOneTells(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if got := w.Emails(t); len(got) != keys {
-			t.Errorf("%d emails for %d keys", len(got), keys)
+		if got := w.Emails(t); len(got) != 1 {
+			t.Errorf("%d emails for %d keys, want 1", len(got), keys)
 		}
 		if got := w.Audit(t, w.tenant.ID); len(got) != keys {
 			t.Errorf("%d entries for %d keys", len(got), keys)
@@ -268,7 +268,7 @@ func TestTell_WhoIsToldIsAMemberWithAProvedAddress(t *testing.T) {
 		})
 		w.key(t, sso.ID, sso.ID, 20*day)
 		w.Advance(6 * day) // 14 days for this one; the key above has had its notice of 7.
-		if to := addresses(w.told(t)); !slices.Equal(to, []string{"owner@acme.test", "owner@acme.test"}) {
+		if to := addresses(w.told(t)); !slices.Equal(to, []string{"owner@acme.test"}) {
 			t.Errorf("of a key of an unproved address: told %q", to)
 		}
 		w.World.Service(t, func(ctx context.Context, tx *store.Tx) error {
@@ -277,6 +277,42 @@ func TestTell_WhoIsToldIsAMemberWithAProvedAddress(t *testing.T) {
 		w.Advance(7 * day)
 		if to := addresses(w.told(t)); !slices.Equal(to, []string{"eve@elsewhere.test"}) {
 			t.Errorf("of a key of an address in a verified domain: told %q", to)
+		}
+	})
+}
+
+// Many keys that end together are one email a day to each who is told, and each is told once.
+func TestTell_ManyKeysAreOneEmailADay(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		mine := map[string]bool{}
+		for i := range 3 { // One every eight hours.
+			mine[w.key(t, w.ada.ID, w.ada.ID, 40*day+time.Duration(i)*8*time.Hour).ID] = false
+		}
+		theirs := w.key(t, w.machine, w.ada.ID, 40*day)
+		var emails []int
+		for range 50 * 24 {
+			w.Advance(time.Hour)
+			all := w.told(t)
+			if len(all) == 0 {
+				continue
+			}
+			emails = append(emails, len(all))
+			for _, m := range all {
+				for id := range mine {
+					if has := strings.Contains(m.Text, id); has != (m.To == "ada@acme.test") {
+						t.Errorf("%s is told of %s: %v", m.To, id, has)
+					}
+				}
+				if !strings.Contains(m.Text, theirs.ID) {
+					t.Errorf("%s isn't told of %s", m.To, theirs.ID)
+				}
+			}
+		}
+		if !slices.Equal(emails, []int{2, 2, 2, 2}) {
+			t.Errorf("emails at a time: %v", emails)
+		}
+		if got := w.Audit(t, w.tenant.ID); len(got) != 4*4 {
+			t.Errorf("%d entries in the audit log, want one for each notice", len(got))
 		}
 	})
 }
