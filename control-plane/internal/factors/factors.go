@@ -174,6 +174,11 @@ func (s *Service) added(ctx context.Context, tx *store.Tx, c access.Caller, f st
 		if codes, err = s.newRecoveryCodes(ctx, tx, c.UserID); err != nil {
 			return nil, err
 		}
+		// What was begun before needed no proof: whoever else has a session of this person
+		// must not finish it now.
+		if err := tx.DeleteHalfFactors(ctx, c.UserID); err != nil {
+			return nil, err
+		}
 		// Whoever sets it up has it at hand; they are not asked again at once.
 		own, err := tx.GetSessionOfUser(ctx, c.UserID, c.SessionID)
 		if err == nil {

@@ -316,6 +316,22 @@ func TestTotp_SetUpHalfwayDoesNotCount(t *testing.T) {
 	cloudtest.Refused(t, err, "NOT_FOUND")
 }
 
+// Whoever took a session before there was a second factor must not have one after.
+func TestTotp_ASetupBegunBeforeTheFirstFactorEnds(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	st := newStage(t, w)
+	thief, b := st.follow(t), st.follow(t)
+	ctx, _ := thief.call(t)
+	half, err := st.s.StartTotp(ctx, &cloudv1.StartTotpRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.enrolPasskey(t, b, newDevice(st.URLs.Public))
+	_, err = st.s.FinishTotp(ctx, &cloudv1.FinishTotpRequest{FactorId: half.GetFactorId(), Code: st.code(t, app{secret: half.GetSecret()})})
+	cloudtest.Refused(t, err, "NOT_FOUND")
+}
+
 // O20: whoever had the invitation's email must not set up what locks the address's owner out.
 func TestFactors_SessionsOfInvitationsAndProgramsSetUpNone(t *testing.T) {
 	t.Parallel()
