@@ -114,7 +114,13 @@ const (
 	cellPrefix = "cell:"
 	// UserPrefix begins the principal of a person, user:usr_<ulid>.
 	UserPrefix = "user:"
+	userID     = "usr_"
 )
+
+// IsPerson reports whether a person calls: one who is signed in, or with a key of their own.
+func (id Identity) IsPerson() bool {
+	return strings.HasPrefix(id.Principal, UserPrefix) || strings.HasPrefix(id.Owner, userID)
+}
 
 // IsCell reports whether the caller is a part of the cell itself. It has no tenant and no
 // grants: nothing is signed or verified that says otherwise.

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
@@ -20,8 +19,6 @@ const (
 	readAgain = 10 * time.Minute
 	// readsMax bounds what is remembered of that. Beyond it reads are written down again.
 	readsMax = 10_000
-	// userID begins the id of whom a personal key belongs to.
-	userID = "usr_"
 )
 
 // readLog is which reads of payloads are in the audit log. The memory is this leader's.
@@ -58,11 +55,6 @@ func (l *readLog) note(r notedRead, now time.Time) {
 		clear(l.noted)
 	}
 	l.noted[r] = now
-}
-
-// isPerson: a signed-in person, or a person's own key.
-func (c *Caller) isPerson() bool {
-	return strings.HasPrefix(c.Principal, identity.UserPrefix) || strings.HasPrefix(c.Owner, userID)
 }
 
 // payloadRead says whose payloads an answer has. Its zero value is none.
@@ -112,7 +104,7 @@ func (r payloadRead) act() adminAct {
 // noteRead writes down that a person reads payloads, where the tenant wants that, before they are
 // shown: if it can't be written, they aren't.
 func (s *Service) noteRead(ctx context.Context, c *Caller, r payloadRead) error {
-	if r.count == 0 || !c.isPerson() || !s.reads.audits(c.Namespace) {
+	if r.count == 0 || !c.Person || !s.reads.audits(c.Namespace) {
 		return nil
 	}
 	noted, now := notedRead{c.Namespace, c.Principal, strings.Join([]string{r.kind, strconv.Itoa(r.count), r.first, r.last}, " ")}, s.now()

@@ -15,10 +15,10 @@ func TestReads_OfPayloadsByPeopleAreActsWhereTheTenantWantsIt(t *testing.T) {
 	r := start(t)
 	r.caller.Namespace = auditedNamespace
 	ada, bot := r.caller, r.caller
-	ada.Principal, ada.Peer = "user:usr_1", "192.0.2.7"
+	ada.Principal, ada.Person, ada.Peer = "user:usr_1", true, "192.0.2.7"
 	bot.Principal, bot.Owner = "key_bot", "sa_1"
 	bob := bot
-	bob.Principal, bob.Owner = "key_pat", "usr_2"
+	bob.Principal, bob.Owner, bob.Person = "key_pat", "usr_2", true
 	blind := ada
 	blind.Principal, blind.Rights.All = "user:usr_3", ada.Rights.All.Without(permission.Of(permission.PayloadRead))
 	later := time.Now().Add(time.Hour)
@@ -61,7 +61,7 @@ func TestReads_OfPayloadsByPeopleAreActsWhereTheTenantWantsIt(t *testing.T) {
 	other.Namespace = job.Namespace{5}
 	r.caller = other
 	c := r.enqueue(EnqueueInput{ScheduledAt: later})
-	other.Principal = "user:usr_1"
+	other.Principal, other.Person = "user:usr_1", true
 	see(other, c)
 	if log := r.audited(other); len(log) > 0 {
 		t.Errorf("the other tenant's log has %q", log)
@@ -73,7 +73,7 @@ func TestReads_OneThatCannotBeWrittenDownIsRefused(t *testing.T) {
 	t.Parallel()
 	r := start(t)
 	ada := r.caller
-	ada.Namespace, ada.Principal = auditedNamespace, "user:usr_1"
+	ada.Namespace, ada.Principal, ada.Person = auditedNamespace, "user:usr_1", true
 	_, err := r.Service.one(r.ctx(), &command.EndNamespace{NS: auditedNamespace})
 	must(t, err)
 	if err := r.noteRead(r.ctx(), &ada, payloadRead{kind: "job", first: "job_1", count: 1}); err == nil {

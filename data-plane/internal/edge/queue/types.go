@@ -59,6 +59,8 @@ type Caller struct {
 	PayloadBytesMax int
 	// Owner is whom a key belongs to.
 	Owner string
+	// Person: somebody signed in, or with a key of their own.
+	Person bool
 	// Rights are what the caller may do in the namespace.
 	Rights permission.Here
 }

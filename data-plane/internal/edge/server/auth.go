@@ -116,7 +116,8 @@ func (s *Signed) Authenticate(r *http.Request) (*Principal, error) {
 
 func callerOf(id identity.Identity, ns job.Namespace) queue.Caller {
 	return queue.Caller{
-		Namespace: ns, Tenant: id.TenantID, Principal: id.Principal, Owner: id.Owner, Peer: id.Peer, PayloadBytesMax: id.PayloadBytesMax, Rights: id.Grants,
+		Namespace: ns, Tenant: id.TenantID, Principal: id.Principal, Owner: id.Owner, Person: id.IsPerson(), Peer: id.Peer,
+		PayloadBytesMax: id.PayloadBytesMax, Rights: id.Grants,
 	}
 }
 
