@@ -112,7 +112,7 @@ test("a group gives its roles, and the review says who has what and why", async 
 
   await page.goto(`${service.url}/demo/settings/access`);
   const row = page.getByRole("row").filter({ hasText: demoOwner }).first();
-  await expect(row).toContainText("owner");
+  await expect(row).toContainText("Owner");
   await expect(row).toContainText("in pager");
   const file = page.waitForEvent("download");
   await page.getByRole("button", { name: "Download CSV" }).click();
