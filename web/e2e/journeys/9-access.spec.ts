@@ -85,6 +85,8 @@ test("a role of one's own is given to a service account in one queue, and its ke
   await page.getByRole("button", { name: "Delete night watch" }).click();
   await dialog.getByRole("textbox").fill("night watch");
   await dialog.getByRole("button", { name: "Delete and revoke keys" }).click();
+  // Behind a dialog there are no rows: not until it closes is it done.
+  await expect(dialog).toHaveCount(0);
   await expect(page.getByRole("row").filter({ hasText: "night watch" })).toHaveCount(0);
   await page.goto(`${service.url}/demo/settings/roles`);
   await page.getByRole("button", { name: "Delete pauser" }).click();
