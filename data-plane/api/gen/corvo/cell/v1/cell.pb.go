@@ -557,8 +557,16 @@ type Limits struct {
 	Weight int64 `protobuf:"varint,4,opt,name=weight,proto3" json:"weight,omitempty"`
 	// What the tenant's namespaces keep unless they say otherwise, and the most that they
 	// may keep.
-	Retention     *Retention `protobuf:"bytes,5,opt,name=retention,proto3" json:"retention,omitempty"`
-	RetentionMax  *Retention `protobuf:"bytes,6,opt,name=retention_max,json=retentionMax,proto3" json:"retention_max,omitempty"`
+	Retention    *Retention `protobuf:"bytes,5,opt,name=retention,proto3" json:"retention,omitempty"`
+	RetentionMax *Retention `protobuf:"bytes,6,opt,name=retention_max,json=retentionMax,proto3" json:"retention_max,omitempty"`
+	// Jobs that a namespace may enqueue at once after a pause; 0 is those of a second.
+	EnqueueBurst int64 `protobuf:"varint,7,opt,name=enqueue_burst,json=enqueueBurst,proto3" json:"enqueue_burst,omitempty"`
+	// Jobs in each namespace that haven't ended.
+	OpenJobsMax int64 `protobuf:"varint,8,opt,name=open_jobs_max,json=openJobsMax,proto3" json:"open_jobs_max,omitempty"`
+	// Bytes of payloads and results that each namespace stores.
+	StoredBytesMax int64 `protobuf:"varint,9,opt,name=stored_bytes_max,json=storedBytesMax,proto3" json:"stored_bytes_max,omitempty"`
+	// What is held back until the tenant's plan, spend limit or payment allows it again.
+	Hold          *Hold `protobuf:"bytes,10,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -635,6 +643,117 @@ func (x *Limits) GetRetentionMax() *Retention {
 	return nil
 }
 
+func (x *Limits) GetEnqueueBurst() int64 {
+	if x != nil {
+		return x.EnqueueBurst
+	}
+	return 0
+}
+
+func (x *Limits) GetOpenJobsMax() int64 {
+	if x != nil {
+		return x.OpenJobsMax
+	}
+	return 0
+}
+
+func (x *Limits) GetStoredBytesMax() int64 {
+	if x != nil {
+		return x.StoredBytesMax
+	}
+	return 0
+}
+
+func (x *Limits) GetHold() *Hold {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
+// Hold says what a tenant may not do for now, and why. Acks, deletes and reads go on:
+// nothing that was acknowledged is lost.
+type Hold struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// No attempt begins.
+	Dispatch bool `protobuf:"varint,1,opt,name=dispatch,proto3" json:"dispatch,omitempty"`
+	// No job is enqueued from outside; those that follow from existing jobs are made.
+	Enqueue bool `protobuf:"varint,2,opt,name=enqueue,proto3" json:"enqueue,omitempty"`
+	// The limit's name, such as jobs_per_month, spend or payment.
+	Limit string `protobuf:"bytes,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Its value, in the limit's unit; 0 if it has none.
+	Value int64 `protobuf:"varint,4,opt,name=value,proto3" json:"value,omitempty"`
+	// When it opens by itself, in Unix nanoseconds; 0: not by itself.
+	UntilNs       int64 `protobuf:"varint,5,opt,name=until_ns,json=untilNs,proto3" json:"until_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hold) Reset() {
+	*x = Hold{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hold) ProtoMessage() {}
+
+func (x *Hold) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hold.ProtoReflect.Descriptor instead.
+func (*Hold) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Hold) GetDispatch() bool {
+	if x != nil {
+		return x.Dispatch
+	}
+	return false
+}
+
+func (x *Hold) GetEnqueue() bool {
+	if x != nil {
+		return x.Enqueue
+	}
+	return false
+}
+
+func (x *Hold) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *Hold) GetValue() int64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *Hold) GetUntilNs() int64 {
+	if x != nil {
+		return x.UntilNs
+	}
+	return 0
+}
+
 // Retention is how long, and how much of, what has ended is kept. A field that is 0 says
 // nothing: a namespace has its tenant's, a tenant the cell's own default (package
 // retention), and as a maximum it is no limit.
@@ -657,7 +776,7 @@ type Retention struct {
 
 func (x *Retention) Reset() {
 	*x = Retention{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -669,7 +788,7 @@ func (x *Retention) String() string {
 func (*Retention) ProtoMessage() {}
 
 func (x *Retention) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[10]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -682,7 +801,7 @@ func (x *Retention) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retention.ProtoReflect.Descriptor instead.
 func (*Retention) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{10}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Retention) GetCompletedNs() int64 {
@@ -752,7 +871,7 @@ type Namespace struct {
 
 func (x *Namespace) Reset() {
 	*x = Namespace{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -764,7 +883,7 @@ func (x *Namespace) String() string {
 func (*Namespace) ProtoMessage() {}
 
 func (x *Namespace) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[11]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -777,7 +896,7 @@ func (x *Namespace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Namespace.ProtoReflect.Descriptor instead.
 func (*Namespace) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{11}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Namespace) GetId() string {
@@ -866,7 +985,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -878,7 +997,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[12]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -891,7 +1010,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{12}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Key) GetId() string {
@@ -1007,7 +1126,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1019,7 +1138,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[13]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1032,7 +1151,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{13}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Grant) GetPermissions() []byte {
@@ -1077,7 +1196,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1089,7 +1208,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[14]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1102,7 +1221,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{14}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Node) GetId() string {
@@ -1165,7 +1284,7 @@ type TokenKey struct {
 
 func (x *TokenKey) Reset() {
 	*x = TokenKey{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1177,7 +1296,7 @@ func (x *TokenKey) String() string {
 func (*TokenKey) ProtoMessage() {}
 
 func (x *TokenKey) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[15]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1190,7 +1309,7 @@ func (x *TokenKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenKey.ProtoReflect.Descriptor instead.
 func (*TokenKey) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{15}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TokenKey) GetId() string {
@@ -1237,7 +1356,7 @@ type UserCutoff struct {
 
 func (x *UserCutoff) Reset() {
 	*x = UserCutoff{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1368,7 @@ func (x *UserCutoff) String() string {
 func (*UserCutoff) ProtoMessage() {}
 
 func (x *UserCutoff) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[16]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1381,7 @@ func (x *UserCutoff) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserCutoff.ProtoReflect.Descriptor instead.
 func (*UserCutoff) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{16}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UserCutoff) GetTenantId() string {
@@ -1295,7 +1414,7 @@ type UserCutoffs struct {
 
 func (x *UserCutoffs) Reset() {
 	*x = UserCutoffs{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1307,7 +1426,7 @@ func (x *UserCutoffs) String() string {
 func (*UserCutoffs) ProtoMessage() {}
 
 func (x *UserCutoffs) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[17]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1320,7 +1439,7 @@ func (x *UserCutoffs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserCutoffs.ProtoReflect.Descriptor instead.
 func (*UserCutoffs) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{17}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *UserCutoffs) GetList() []*UserCutoff {
@@ -1352,7 +1471,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1364,7 +1483,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[18]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1377,7 +1496,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{18}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Change) GetChange() isChange_Change {
@@ -1573,7 +1692,7 @@ type CellVersion struct {
 
 func (x *CellVersion) Reset() {
 	*x = CellVersion{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1704,7 @@ func (x *CellVersion) String() string {
 func (*CellVersion) ProtoMessage() {}
 
 func (x *CellVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[19]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1717,7 @@ func (x *CellVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CellVersion.ProtoReflect.Descriptor instead.
 func (*CellVersion) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{19}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CellVersion) GetVersion() uint32 {
@@ -1627,7 +1746,7 @@ type NodeVersions struct {
 
 func (x *NodeVersions) Reset() {
 	*x = NodeVersions{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1639,7 +1758,7 @@ func (x *NodeVersions) String() string {
 func (*NodeVersions) ProtoMessage() {}
 
 func (x *NodeVersions) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[20]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1652,7 +1771,7 @@ func (x *NodeVersions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeVersions.ProtoReflect.Descriptor instead.
 func (*NodeVersions) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{20}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *NodeVersions) GetNodeId() string {
@@ -1686,7 +1805,7 @@ type Forget struct {
 
 func (x *Forget) Reset() {
 	*x = Forget{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +1817,7 @@ func (x *Forget) String() string {
 func (*Forget) ProtoMessage() {}
 
 func (x *Forget) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[21]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,7 +1830,7 @@ func (x *Forget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forget.ProtoReflect.Descriptor instead.
 func (*Forget) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{21}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Forget) GetGone() []*Gone {
@@ -1734,7 +1853,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1746,7 +1865,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[22]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1759,7 +1878,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{22}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Gone) GetId() string {
@@ -1786,7 +1905,7 @@ type Shards struct {
 
 func (x *Shards) Reset() {
 	*x = Shards{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1917,7 @@ func (x *Shards) String() string {
 func (*Shards) ProtoMessage() {}
 
 func (x *Shards) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[23]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +1930,7 @@ func (x *Shards) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shards.ProtoReflect.Descriptor instead.
 func (*Shards) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{23}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Shards) GetIds() []uint32 {
@@ -1838,7 +1957,7 @@ type ApplyRequest struct {
 
 func (x *ApplyRequest) Reset() {
 	*x = ApplyRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1850,7 +1969,7 @@ func (x *ApplyRequest) String() string {
 func (*ApplyRequest) ProtoMessage() {}
 
 func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[24]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1863,7 +1982,7 @@ func (x *ApplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRequest.ProtoReflect.Descriptor instead.
 func (*ApplyRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{24}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ApplyRequest) GetChanges() []*Change {
@@ -1912,7 +2031,7 @@ type ApplyResponse struct {
 
 func (x *ApplyResponse) Reset() {
 	*x = ApplyResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +2043,7 @@ func (x *ApplyResponse) String() string {
 func (*ApplyResponse) ProtoMessage() {}
 
 func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[25]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2056,7 @@ func (x *ApplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyResponse.ProtoReflect.Descriptor instead.
 func (*ApplyResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{25}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ApplyResponse) GetIndex() uint64 {
@@ -1962,7 +2081,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +2093,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[26]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1987,7 +2106,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{26}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{27}
 }
 
 type State struct {
@@ -2016,7 +2135,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +2147,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[27]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +2160,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{27}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *State) GetIndex() uint64 {
@@ -2137,7 +2256,7 @@ type GetStateResponse struct {
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2149,7 +2268,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[28]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2162,7 +2281,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{28}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetStateResponse) GetState() *State {
@@ -2188,7 +2307,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2200,7 +2319,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[29]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2213,7 +2332,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{29}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WatchRequest) GetAfterIndex() uint64 {
@@ -2251,7 +2370,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2263,7 +2382,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[30]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2276,7 +2395,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{30}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WatchResponse) GetState() *State {
@@ -2315,7 +2434,7 @@ type GetIndexRequest struct {
 
 func (x *GetIndexRequest) Reset() {
 	*x = GetIndexRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2327,7 +2446,7 @@ func (x *GetIndexRequest) String() string {
 func (*GetIndexRequest) ProtoMessage() {}
 
 func (x *GetIndexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[31]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2340,7 +2459,7 @@ func (x *GetIndexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexRequest.ProtoReflect.Descriptor instead.
 func (*GetIndexRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{31}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{32}
 }
 
 type GetIndexResponse struct {
@@ -2362,7 +2481,7 @@ type GetIndexResponse struct {
 
 func (x *GetIndexResponse) Reset() {
 	*x = GetIndexResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2374,7 +2493,7 @@ func (x *GetIndexResponse) String() string {
 func (*GetIndexResponse) ProtoMessage() {}
 
 func (x *GetIndexResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[32]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2387,7 +2506,7 @@ func (x *GetIndexResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetIndexResponse.ProtoReflect.Descriptor instead.
 func (*GetIndexResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{32}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetIndexResponse) GetIndex() uint64 {
@@ -2451,7 +2570,7 @@ type ConfirmWatchRequest struct {
 
 func (x *ConfirmWatchRequest) Reset() {
 	*x = ConfirmWatchRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2463,7 +2582,7 @@ func (x *ConfirmWatchRequest) String() string {
 func (*ConfirmWatchRequest) ProtoMessage() {}
 
 func (x *ConfirmWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[33]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2476,7 +2595,7 @@ func (x *ConfirmWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmWatchRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmWatchRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{33}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ConfirmWatchRequest) GetProxyId() string {
@@ -2529,7 +2648,7 @@ type ConfirmWatchResponse struct {
 
 func (x *ConfirmWatchResponse) Reset() {
 	*x = ConfirmWatchResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2541,7 +2660,7 @@ func (x *ConfirmWatchResponse) String() string {
 func (*ConfirmWatchResponse) ProtoMessage() {}
 
 func (x *ConfirmWatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[34]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2554,7 +2673,7 @@ func (x *ConfirmWatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmWatchResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmWatchResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{34}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{35}
 }
 
 // KeyUse is when a secret of a key was last accepted, to within some minutes.
@@ -2573,7 +2692,7 @@ type KeyUse struct {
 
 func (x *KeyUse) Reset() {
 	*x = KeyUse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2585,7 +2704,7 @@ func (x *KeyUse) String() string {
 func (*KeyUse) ProtoMessage() {}
 
 func (x *KeyUse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[35]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2598,7 +2717,7 @@ func (x *KeyUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUse.ProtoReflect.Descriptor instead.
 func (*KeyUse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{35}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *KeyUse) GetKeyId() string {
@@ -2638,7 +2757,7 @@ type ReportSightingsRequest struct {
 
 func (x *ReportSightingsRequest) Reset() {
 	*x = ReportSightingsRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2650,7 +2769,7 @@ func (x *ReportSightingsRequest) String() string {
 func (*ReportSightingsRequest) ProtoMessage() {}
 
 func (x *ReportSightingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[36]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2663,7 +2782,7 @@ func (x *ReportSightingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportSightingsRequest.ProtoReflect.Descriptor instead.
 func (*ReportSightingsRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{36}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReportSightingsRequest) GetUses() []*KeyUse {
@@ -2681,7 +2800,7 @@ type ReportSightingsResponse struct {
 
 func (x *ReportSightingsResponse) Reset() {
 	*x = ReportSightingsResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2693,7 +2812,7 @@ func (x *ReportSightingsResponse) String() string {
 func (*ReportSightingsResponse) ProtoMessage() {}
 
 func (x *ReportSightingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2706,7 +2825,7 @@ func (x *ReportSightingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportSightingsResponse.ProtoReflect.Descriptor instead.
 func (*ReportSightingsResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
 }
 
 type ListSightingsRequest struct {
@@ -2721,7 +2840,7 @@ type ListSightingsRequest struct {
 
 func (x *ListSightingsRequest) Reset() {
 	*x = ListSightingsRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2733,7 +2852,7 @@ func (x *ListSightingsRequest) String() string {
 func (*ListSightingsRequest) ProtoMessage() {}
 
 func (x *ListSightingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2746,7 +2865,7 @@ func (x *ListSightingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSightingsRequest.ProtoReflect.Descriptor instead.
 func (*ListSightingsRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListSightingsRequest) GetCursors() map[string]string {
@@ -2773,7 +2892,7 @@ type ListSightingsResponse struct {
 
 func (x *ListSightingsResponse) Reset() {
 	*x = ListSightingsResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2785,7 +2904,7 @@ func (x *ListSightingsResponse) String() string {
 func (*ListSightingsResponse) ProtoMessage() {}
 
 func (x *ListSightingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2798,7 +2917,7 @@ func (x *ListSightingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSightingsResponse.ProtoReflect.Descriptor instead.
 func (*ListSightingsResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListSightingsResponse) GetNodes() []*NodeSightings {
@@ -2823,7 +2942,7 @@ type NodeSightings struct {
 
 func (x *NodeSightings) Reset() {
 	*x = NodeSightings{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2835,7 +2954,7 @@ func (x *NodeSightings) String() string {
 func (*NodeSightings) ProtoMessage() {}
 
 func (x *NodeSightings) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2848,7 +2967,7 @@ func (x *NodeSightings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSightings.ProtoReflect.Descriptor instead.
 func (*NodeSightings) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *NodeSightings) GetNodeId() string {
@@ -2879,6 +2998,446 @@ func (x *NodeSightings) GetUses() []*KeyUse {
 	return nil
 }
 
+// Reading is what one source has counted for a namespace in an hour so far. Its numbers
+// never go down within an epoch of the source, so that reading twice changes nothing.
+type Reading struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// ns_<ulid>
+	NamespaceId string `protobuf:"bytes,1,opt,name=namespace_id,json=namespaceId,proto3" json:"namespace_id,omitempty"`
+	// Hours since 1970, UTC.
+	Hour int64 `protobuf:"varint,2,opt,name=hour,proto3" json:"hour,omitempty"`
+	// Order of the source's readings: a reading of the hour with a smaller one is older.
+	Seq uint64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Of a shard. Jobs that came into existence, whoever made them.
+	JobsEnqueued int64 `protobuf:"varint,4,opt,name=jobs_enqueued,json=jobsEnqueued,proto3" json:"jobs_enqueued,omitempty"`
+	// Attempts that ended: acked, failed, or their lease expired.
+	Executions int64 `protobuf:"varint,5,opt,name=executions,proto3" json:"executions,omitempty"`
+	// Bytes of the payloads of those jobs.
+	PayloadBytes int64 `protobuf:"varint,6,opt,name=payload_bytes,json=payloadBytes,proto3" json:"payload_bytes,omitempty"`
+	// Bytes of payloads and results, times the hours for which they were stored, rounded down.
+	StoredByteHours int64 `protobuf:"varint,7,opt,name=stored_byte_hours,json=storedByteHours,proto3" json:"stored_byte_hours,omitempty"`
+	// Of a proxy. Bytes of answers and stream frames.
+	EgressBytes int64 `protobuf:"varint,8,opt,name=egress_bytes,json=egressBytes,proto3" json:"egress_bytes,omitempty"`
+	// Most streams and waiting fetches at a time.
+	StreamsPeak int64 `protobuf:"varint,9,opt,name=streams_peak,json=streamsPeak,proto3" json:"streams_peak,omitempty"`
+	// At the time of the reading: jobs that haven't ended, and bytes stored.
+	OpenJobs      int64 `protobuf:"varint,10,opt,name=open_jobs,json=openJobs,proto3" json:"open_jobs,omitempty"`
+	StoredBytes   int64 `protobuf:"varint,11,opt,name=stored_bytes,json=storedBytes,proto3" json:"stored_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reading) Reset() {
+	*x = Reading{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reading) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reading) ProtoMessage() {}
+
+func (x *Reading) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reading.ProtoReflect.Descriptor instead.
+func (*Reading) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *Reading) GetNamespaceId() string {
+	if x != nil {
+		return x.NamespaceId
+	}
+	return ""
+}
+
+func (x *Reading) GetHour() int64 {
+	if x != nil {
+		return x.Hour
+	}
+	return 0
+}
+
+func (x *Reading) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Reading) GetJobsEnqueued() int64 {
+	if x != nil {
+		return x.JobsEnqueued
+	}
+	return 0
+}
+
+func (x *Reading) GetExecutions() int64 {
+	if x != nil {
+		return x.Executions
+	}
+	return 0
+}
+
+func (x *Reading) GetPayloadBytes() int64 {
+	if x != nil {
+		return x.PayloadBytes
+	}
+	return 0
+}
+
+func (x *Reading) GetStoredByteHours() int64 {
+	if x != nil {
+		return x.StoredByteHours
+	}
+	return 0
+}
+
+func (x *Reading) GetEgressBytes() int64 {
+	if x != nil {
+		return x.EgressBytes
+	}
+	return 0
+}
+
+func (x *Reading) GetStreamsPeak() int64 {
+	if x != nil {
+		return x.StreamsPeak
+	}
+	return 0
+}
+
+func (x *Reading) GetOpenJobs() int64 {
+	if x != nil {
+		return x.OpenJobs
+	}
+	return 0
+}
+
+func (x *Reading) GetStoredBytes() int64 {
+	if x != nil {
+		return x.StoredBytes
+	}
+	return 0
+}
+
+// Readings are what a source says at a time.
+type Readings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// shard/<number> or proxy/<id>
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Of a shard the cell's id, of a proxy the id of its run: counts begin at none again in
+	// another epoch of a proxy, and may be lower in another one of a shard.
+	Epoch string `protobuf:"bytes,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Nothing will be added to hours that ended by then, except by a correction: Unix nanoseconds.
+	CompleteToNs int64      `protobuf:"varint,3,opt,name=complete_to_ns,json=completeToNs,proto3" json:"complete_to_ns,omitempty"`
+	List         []*Reading `protobuf:"bytes,4,rep,name=list,proto3" json:"list,omitempty"`
+	// There are more after next.
+	More          bool   `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`
+	Next          []byte `protobuf:"bytes,6,opt,name=next,proto3" json:"next,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Readings) Reset() {
+	*x = Readings{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Readings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Readings) ProtoMessage() {}
+
+func (x *Readings) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Readings.ProtoReflect.Descriptor instead.
+func (*Readings) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *Readings) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *Readings) GetEpoch() string {
+	if x != nil {
+		return x.Epoch
+	}
+	return ""
+}
+
+func (x *Readings) GetCompleteToNs() int64 {
+	if x != nil {
+		return x.CompleteToNs
+	}
+	return 0
+}
+
+func (x *Readings) GetList() []*Reading {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+func (x *Readings) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *Readings) GetNext() []byte {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+type ReportReadingsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Readings      *Readings              `protobuf:"bytes,1,opt,name=readings,proto3" json:"readings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportReadingsRequest) Reset() {
+	*x = ReportReadingsRequest{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportReadingsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportReadingsRequest) ProtoMessage() {}
+
+func (x *ReportReadingsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportReadingsRequest.ProtoReflect.Descriptor instead.
+func (*ReportReadingsRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ReportReadingsRequest) GetReadings() *Readings {
+	if x != nil {
+		return x.Readings
+	}
+	return nil
+}
+
+type ReportReadingsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportReadingsResponse) Reset() {
+	*x = ReportReadingsResponse{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportReadingsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportReadingsResponse) ProtoMessage() {}
+
+func (x *ReportReadingsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportReadingsResponse.ProtoReflect.Descriptor instead.
+func (*ReportReadingsResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{45}
+}
+
+type ListReadingsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of this shard, which answers from its leader; 0: of the proxies.
+	Shard uint32 `protobuf:"varint,1,opt,name=shard,proto3" json:"shard,omitempty"`
+	// Hours from this one on, and only readings whose seq is larger than after_seq, or of
+	// hours that ended since after_complete_ns.
+	FromHour        int64  `protobuf:"varint,2,opt,name=from_hour,json=fromHour,proto3" json:"from_hour,omitempty"`
+	AfterSeq        uint64 `protobuf:"varint,3,opt,name=after_seq,json=afterSeq,proto3" json:"after_seq,omitempty"`
+	AfterCompleteNs int64  `protobuf:"varint,4,opt,name=after_complete_ns,json=afterCompleteNs,proto3" json:"after_complete_ns,omitempty"`
+	// Where the last answer ended, if it had more.
+	Next          []byte `protobuf:"bytes,5,opt,name=next,proto3" json:"next,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReadingsRequest) Reset() {
+	*x = ListReadingsRequest{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReadingsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReadingsRequest) ProtoMessage() {}
+
+func (x *ListReadingsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReadingsRequest.ProtoReflect.Descriptor instead.
+func (*ListReadingsRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ListReadingsRequest) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
+func (x *ListReadingsRequest) GetFromHour() int64 {
+	if x != nil {
+		return x.FromHour
+	}
+	return 0
+}
+
+func (x *ListReadingsRequest) GetAfterSeq() uint64 {
+	if x != nil {
+		return x.AfterSeq
+	}
+	return 0
+}
+
+func (x *ListReadingsRequest) GetAfterCompleteNs() int64 {
+	if x != nil {
+		return x.AfterCompleteNs
+	}
+	return 0
+}
+
+func (x *ListReadingsRequest) GetNext() []byte {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+type ListReadingsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One of a shard; of the proxies one each.
+	Readings []*Readings `protobuf:"bytes,1,rep,name=readings,proto3" json:"readings,omitempty"`
+	// Shard: the seq after which to ask next time.
+	Seq           uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReadingsResponse) Reset() {
+	*x = ListReadingsResponse{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReadingsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReadingsResponse) ProtoMessage() {}
+
+func (x *ListReadingsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReadingsResponse.ProtoReflect.Descriptor instead.
+func (*ListReadingsResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *ListReadingsResponse) GetReadings() []*Readings {
+	if x != nil {
+		return x.Readings
+	}
+	return nil
+}
+
+func (x *ListReadingsResponse) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
 type ListWatchersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only the called node's own watchers, not those of all nodes.
@@ -2889,7 +3448,7 @@ type ListWatchersRequest struct {
 
 func (x *ListWatchersRequest) Reset() {
 	*x = ListWatchersRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2901,7 +3460,7 @@ func (x *ListWatchersRequest) String() string {
 func (*ListWatchersRequest) ProtoMessage() {}
 
 func (x *ListWatchersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2914,7 +3473,7 @@ func (x *ListWatchersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWatchersRequest.ProtoReflect.Descriptor instead.
 func (*ListWatchersRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListWatchersRequest) GetLocal() bool {
@@ -2937,7 +3496,7 @@ type ListWatchersResponse struct {
 
 func (x *ListWatchersResponse) Reset() {
 	*x = ListWatchersResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2949,7 +3508,7 @@ func (x *ListWatchersResponse) String() string {
 func (*ListWatchersResponse) ProtoMessage() {}
 
 func (x *ListWatchersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2962,7 +3521,7 @@ func (x *ListWatchersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWatchersResponse.ProtoReflect.Descriptor instead.
 func (*ListWatchersResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{42}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListWatchersResponse) GetWatchers() []*Watcher {
@@ -3000,7 +3559,7 @@ type Watcher struct {
 
 func (x *Watcher) Reset() {
 	*x = Watcher{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3012,7 +3571,7 @@ func (x *Watcher) String() string {
 func (*Watcher) ProtoMessage() {}
 
 func (x *Watcher) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3025,7 +3584,7 @@ func (x *Watcher) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watcher.ProtoReflect.Descriptor instead.
 func (*Watcher) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Watcher) GetProxyId() string {
@@ -3078,7 +3637,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3090,7 +3649,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3103,7 +3662,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{44}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 type ListNodesResponse struct {
@@ -3117,7 +3676,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3129,7 +3688,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3142,7 +3701,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{45}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -3176,7 +3735,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3188,7 +3747,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3201,7 +3760,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{46}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *NodeStatus) GetNode() *Node {
@@ -3270,7 +3829,7 @@ type Scrub struct {
 
 func (x *Scrub) Reset() {
 	*x = Scrub{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3282,7 +3841,7 @@ func (x *Scrub) String() string {
 func (*Scrub) ProtoMessage() {}
 
 func (x *Scrub) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3295,7 +3854,7 @@ func (x *Scrub) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scrub.ProtoReflect.Descriptor instead.
 func (*Scrub) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{47}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Scrub) GetEndedNs() int64 {
@@ -3348,7 +3907,7 @@ type CellSecret struct {
 
 func (x *CellSecret) Reset() {
 	*x = CellSecret{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3360,7 +3919,7 @@ func (x *CellSecret) String() string {
 func (*CellSecret) ProtoMessage() {}
 
 func (x *CellSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3373,7 +3932,7 @@ func (x *CellSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CellSecret.ProtoReflect.Descriptor instead.
 func (*CellSecret) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{48}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CellSecret) GetId() string {
@@ -3409,7 +3968,7 @@ type HealthCause struct {
 
 func (x *HealthCause) Reset() {
 	*x = HealthCause{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3421,7 +3980,7 @@ func (x *HealthCause) String() string {
 func (*HealthCause) ProtoMessage() {}
 
 func (x *HealthCause) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3434,7 +3993,7 @@ func (x *HealthCause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthCause.ProtoReflect.Descriptor instead.
 func (*HealthCause) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *HealthCause) GetReason() string {
@@ -3476,7 +4035,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3488,7 +4047,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3501,7 +4060,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GroupStatus) GetGroup() uint32 {
@@ -3606,7 +4165,7 @@ type CompareDigestsRequest struct {
 
 func (x *CompareDigestsRequest) Reset() {
 	*x = CompareDigestsRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3618,7 +4177,7 @@ func (x *CompareDigestsRequest) String() string {
 func (*CompareDigestsRequest) ProtoMessage() {}
 
 func (x *CompareDigestsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3631,7 +4190,7 @@ func (x *CompareDigestsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareDigestsRequest.ProtoReflect.Descriptor instead.
 func (*CompareDigestsRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CompareDigestsRequest) GetGroup() uint32 {
@@ -3657,7 +4216,7 @@ type CompareDigestsResponse struct {
 
 func (x *CompareDigestsResponse) Reset() {
 	*x = CompareDigestsResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3669,7 +4228,7 @@ func (x *CompareDigestsResponse) String() string {
 func (*CompareDigestsResponse) ProtoMessage() {}
 
 func (x *CompareDigestsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3682,7 +4241,7 @@ func (x *CompareDigestsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareDigestsResponse.ProtoReflect.Descriptor instead.
 func (*CompareDigestsResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CompareDigestsResponse) GetDigests() []*DigestAt {
@@ -3702,7 +4261,7 @@ type DigestAt struct {
 
 func (x *DigestAt) Reset() {
 	*x = DigestAt{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3714,7 +4273,7 @@ func (x *DigestAt) String() string {
 func (*DigestAt) ProtoMessage() {}
 
 func (x *DigestAt) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3727,7 +4286,7 @@ func (x *DigestAt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DigestAt.ProtoReflect.Descriptor instead.
 func (*DigestAt) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *DigestAt) GetIndex() uint64 {
@@ -3753,7 +4312,7 @@ type CopyGroupRequest struct {
 
 func (x *CopyGroupRequest) Reset() {
 	*x = CopyGroupRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3765,7 +4324,7 @@ func (x *CopyGroupRequest) String() string {
 func (*CopyGroupRequest) ProtoMessage() {}
 
 func (x *CopyGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3778,7 +4337,7 @@ func (x *CopyGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyGroupRequest.ProtoReflect.Descriptor instead.
 func (*CopyGroupRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *CopyGroupRequest) GetGroup() uint32 {
@@ -3800,7 +4359,7 @@ type CopyGroupResponse struct {
 
 func (x *CopyGroupResponse) Reset() {
 	*x = CopyGroupResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3812,7 +4371,7 @@ func (x *CopyGroupResponse) String() string {
 func (*CopyGroupResponse) ProtoMessage() {}
 
 func (x *CopyGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3825,7 +4384,7 @@ func (x *CopyGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyGroupResponse.ProtoReflect.Descriptor instead.
 func (*CopyGroupResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CopyGroupResponse) GetApplied() []byte {
@@ -3858,7 +4417,7 @@ type AdmitNodeRequest struct {
 
 func (x *AdmitNodeRequest) Reset() {
 	*x = AdmitNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3870,7 +4429,7 @@ func (x *AdmitNodeRequest) String() string {
 func (*AdmitNodeRequest) ProtoMessage() {}
 
 func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3883,7 +4442,7 @@ func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeRequest.ProtoReflect.Descriptor instead.
 func (*AdmitNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *AdmitNodeRequest) GetNode() *Node {
@@ -3906,7 +4465,7 @@ type AdmitNodeResponse struct {
 
 func (x *AdmitNodeResponse) Reset() {
 	*x = AdmitNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3918,7 +4477,7 @@ func (x *AdmitNodeResponse) String() string {
 func (*AdmitNodeResponse) ProtoMessage() {}
 
 func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3931,7 +4490,7 @@ func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeResponse.ProtoReflect.Descriptor instead.
 func (*AdmitNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{57}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *AdmitNodeResponse) GetCellId() string {
@@ -3964,7 +4523,7 @@ type AddNodeRequest struct {
 
 func (x *AddNodeRequest) Reset() {
 	*x = AddNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3976,7 +4535,7 @@ func (x *AddNodeRequest) String() string {
 func (*AddNodeRequest) ProtoMessage() {}
 
 func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3989,7 +4548,7 @@ func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeRequest.ProtoReflect.Descriptor instead.
 func (*AddNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{58}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *AddNodeRequest) GetNode() *Node {
@@ -4009,7 +4568,7 @@ type AddNodeResponse struct {
 
 func (x *AddNodeResponse) Reset() {
 	*x = AddNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4021,7 +4580,7 @@ func (x *AddNodeResponse) String() string {
 func (*AddNodeResponse) ProtoMessage() {}
 
 func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4034,7 +4593,7 @@ func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeResponse.ProtoReflect.Descriptor instead.
 func (*AddNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{59}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *AddNodeResponse) GetAdded() bool {
@@ -4053,7 +4612,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4065,7 +4624,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4078,7 +4637,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *RemoveNodeRequest) GetNodeId() string {
@@ -4096,7 +4655,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4108,7 +4667,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4121,7 +4680,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{61}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{68}
 }
 
 type TransferLeadershipRequest struct {
@@ -4135,7 +4694,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4147,7 +4706,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4160,7 +4719,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{62}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint32 {
@@ -4185,7 +4744,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4197,7 +4756,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4210,7 +4769,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{63}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{70}
 }
 
 type GetNodeStatusRequest struct {
@@ -4221,7 +4780,7 @@ type GetNodeStatusRequest struct {
 
 func (x *GetNodeStatusRequest) Reset() {
 	*x = GetNodeStatusRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4233,7 +4792,7 @@ func (x *GetNodeStatusRequest) String() string {
 func (*GetNodeStatusRequest) ProtoMessage() {}
 
 func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4246,7 +4805,7 @@ func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{64}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{71}
 }
 
 type GetNodeStatusResponse struct {
@@ -4258,7 +4817,7 @@ type GetNodeStatusResponse struct {
 
 func (x *GetNodeStatusResponse) Reset() {
 	*x = GetNodeStatusResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4270,7 +4829,7 @@ func (x *GetNodeStatusResponse) String() string {
 func (*GetNodeStatusResponse) ProtoMessage() {}
 
 func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4283,7 +4842,7 @@ func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{65}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *GetNodeStatusResponse) GetStatus() *NodeStatus {
@@ -4303,7 +4862,7 @@ type RaiseVersionRequest struct {
 
 func (x *RaiseVersionRequest) Reset() {
 	*x = RaiseVersionRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4315,7 +4874,7 @@ func (x *RaiseVersionRequest) String() string {
 func (*RaiseVersionRequest) ProtoMessage() {}
 
 func (x *RaiseVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4328,7 +4887,7 @@ func (x *RaiseVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseVersionRequest.ProtoReflect.Descriptor instead.
 func (*RaiseVersionRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{66}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *RaiseVersionRequest) GetVersion() uint32 {
@@ -4349,7 +4908,7 @@ type RaiseVersionResponse struct {
 
 func (x *RaiseVersionResponse) Reset() {
 	*x = RaiseVersionResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4361,7 +4920,7 @@ func (x *RaiseVersionResponse) String() string {
 func (*RaiseVersionResponse) ProtoMessage() {}
 
 func (x *RaiseVersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4374,7 +4933,7 @@ func (x *RaiseVersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseVersionResponse.ProtoReflect.Descriptor instead.
 func (*RaiseVersionResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{67}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *RaiseVersionResponse) GetVersion() uint32 {
@@ -4402,7 +4961,7 @@ type ChangeGroupRequest struct {
 
 func (x *ChangeGroupRequest) Reset() {
 	*x = ChangeGroupRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4414,7 +4973,7 @@ func (x *ChangeGroupRequest) String() string {
 func (*ChangeGroupRequest) ProtoMessage() {}
 
 func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4427,7 +4986,7 @@ func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupRequest.ProtoReflect.Descriptor instead.
 func (*ChangeGroupRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{68}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ChangeGroupRequest) GetGroup() uint32 {
@@ -4459,7 +5018,7 @@ type ChangeGroupResponse struct {
 
 func (x *ChangeGroupResponse) Reset() {
 	*x = ChangeGroupResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4471,7 +5030,7 @@ func (x *ChangeGroupResponse) String() string {
 func (*ChangeGroupResponse) ProtoMessage() {}
 
 func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4484,7 +5043,7 @@ func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupResponse.ProtoReflect.Descriptor instead.
 func (*ChangeGroupResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{69}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{76}
 }
 
 type ListAuditRequest struct {
@@ -4502,7 +5061,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4514,7 +5073,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4527,7 +5086,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{70}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ListAuditRequest) GetGroup() uint32 {
@@ -4562,7 +5121,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4574,7 +5133,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4587,7 +5146,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{71}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ListAuditResponse) GetEvents() []*AuditEvent {
@@ -4634,7 +5193,7 @@ type AuditEvent struct {
 
 func (x *AuditEvent) Reset() {
 	*x = AuditEvent{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4646,7 +5205,7 @@ func (x *AuditEvent) String() string {
 func (*AuditEvent) ProtoMessage() {}
 
 func (x *AuditEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4659,7 +5218,7 @@ func (x *AuditEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEvent.ProtoReflect.Descriptor instead.
 func (*AuditEvent) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{72}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *AuditEvent) GetNumber() uint64 {
@@ -4783,7 +5342,7 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
 	"\adeleted\x18\x03 \x01(\bR\adeleted\x12-\n" +
 	"\x06limits\x18\x04 \x01(\v2\x15.corvo.cell.v1.LimitsR\x06limits\x12.\n" +
-	"\x13audit_payload_reads\x18\x05 \x01(\bR\x11auditPayloadReads\"\x92\x02\n" +
+	"\x13audit_payload_reads\x18\x05 \x01(\bR\x11auditPayloadReads\"\xae\x03\n" +
 	"\x06Limits\x12*\n" +
 	"\x11payload_bytes_max\x18\x01 \x01(\x03R\x0fpayloadBytesMax\x12,\n" +
 	"\x12enqueue_per_second\x18\x02 \x01(\x03R\x10enqueuePerSecond\x12\x1f\n" +
@@ -4791,7 +5350,18 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"streamsMax\x12\x16\n" +
 	"\x06weight\x18\x04 \x01(\x03R\x06weight\x126\n" +
 	"\tretention\x18\x05 \x01(\v2\x18.corvo.cell.v1.RetentionR\tretention\x12=\n" +
-	"\rretention_max\x18\x06 \x01(\v2\x18.corvo.cell.v1.RetentionR\fretentionMax\"\xe8\x01\n" +
+	"\rretention_max\x18\x06 \x01(\v2\x18.corvo.cell.v1.RetentionR\fretentionMax\x12#\n" +
+	"\renqueue_burst\x18\a \x01(\x03R\fenqueueBurst\x12\"\n" +
+	"\ropen_jobs_max\x18\b \x01(\x03R\vopenJobsMax\x12(\n" +
+	"\x10stored_bytes_max\x18\t \x01(\x03R\x0estoredBytesMax\x12'\n" +
+	"\x04hold\x18\n" +
+	" \x01(\v2\x13.corvo.cell.v1.HoldR\x04hold\"\x83\x01\n" +
+	"\x04Hold\x12\x1a\n" +
+	"\bdispatch\x18\x01 \x01(\bR\bdispatch\x12\x18\n" +
+	"\aenqueue\x18\x02 \x01(\bR\aenqueue\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\tR\x05limit\x12\x14\n" +
+	"\x05value\x18\x04 \x01(\x03R\x05value\x12\x19\n" +
+	"\buntil_ns\x18\x05 \x01(\x03R\auntilNs\"\xe8\x01\n" +
 	"\tRetention\x12!\n" +
 	"\fcompleted_ns\x18\x01 \x01(\x03R\vcompletedNs\x12\x17\n" +
 	"\adead_ns\x18\x02 \x01(\x03R\x06deadNs\x12!\n" +
@@ -4959,7 +5529,41 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12\x12\n" +
 	"\x04more\x18\x03 \x01(\bR\x04more\x12)\n" +
-	"\x04uses\x18\x04 \x03(\v2\x15.corvo.cell.v1.KeyUseR\x04uses\"+\n" +
+	"\x04uses\x18\x04 \x03(\v2\x15.corvo.cell.v1.KeyUseR\x04uses\"\xee\x02\n" +
+	"\aReading\x12!\n" +
+	"\fnamespace_id\x18\x01 \x01(\tR\vnamespaceId\x12\x12\n" +
+	"\x04hour\x18\x02 \x01(\x03R\x04hour\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12#\n" +
+	"\rjobs_enqueued\x18\x04 \x01(\x03R\fjobsEnqueued\x12\x1e\n" +
+	"\n" +
+	"executions\x18\x05 \x01(\x03R\n" +
+	"executions\x12#\n" +
+	"\rpayload_bytes\x18\x06 \x01(\x03R\fpayloadBytes\x12*\n" +
+	"\x11stored_byte_hours\x18\a \x01(\x03R\x0fstoredByteHours\x12!\n" +
+	"\fegress_bytes\x18\b \x01(\x03R\vegressBytes\x12!\n" +
+	"\fstreams_peak\x18\t \x01(\x03R\vstreamsPeak\x12\x1b\n" +
+	"\topen_jobs\x18\n" +
+	" \x01(\x03R\bopenJobs\x12!\n" +
+	"\fstored_bytes\x18\v \x01(\x03R\vstoredBytes\"\xb2\x01\n" +
+	"\bReadings\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\tR\x05epoch\x12$\n" +
+	"\x0ecomplete_to_ns\x18\x03 \x01(\x03R\fcompleteToNs\x12*\n" +
+	"\x04list\x18\x04 \x03(\v2\x16.corvo.cell.v1.ReadingR\x04list\x12\x12\n" +
+	"\x04more\x18\x05 \x01(\bR\x04more\x12\x12\n" +
+	"\x04next\x18\x06 \x01(\fR\x04next\"L\n" +
+	"\x15ReportReadingsRequest\x123\n" +
+	"\breadings\x18\x01 \x01(\v2\x17.corvo.cell.v1.ReadingsR\breadings\"\x18\n" +
+	"\x16ReportReadingsResponse\"\xa5\x01\n" +
+	"\x13ListReadingsRequest\x12\x14\n" +
+	"\x05shard\x18\x01 \x01(\rR\x05shard\x12\x1b\n" +
+	"\tfrom_hour\x18\x02 \x01(\x03R\bfromHour\x12\x1b\n" +
+	"\tafter_seq\x18\x03 \x01(\x04R\bafterSeq\x12*\n" +
+	"\x11after_complete_ns\x18\x04 \x01(\x03R\x0fafterCompleteNs\x12\x12\n" +
+	"\x04next\x18\x05 \x01(\fR\x04next\"]\n" +
+	"\x14ListReadingsResponse\x123\n" +
+	"\breadings\x18\x01 \x03(\v2\x17.corvo.cell.v1.ReadingsR\breadings\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\"+\n" +
 	"\x13ListWatchersRequest\x12\x14\n" +
 	"\x05local\x18\x01 \x01(\bR\x05local\"\x88\x01\n" +
 	"\x14ListWatchersResponse\x122\n" +
@@ -5093,14 +5697,16 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x18GROUP_ACTION_ADD_LEARNER\x10\x01\x12\x18\n" +
 	"\x14GROUP_ACTION_PROMOTE\x10\x02\x12\x17\n" +
 	"\x13GROUP_ACTION_REMOVE\x10\x03\x12\x19\n" +
-	"\x15GROUP_ACTION_TRANSFER\x10\x042\xfb\f\n" +
+	"\x15GROUP_ACTION_TRANSFER\x10\x042\xb7\x0e\n" +
 	"\vCellService\x12D\n" +
 	"\x05Apply\x12\x1b.corvo.cell.v1.ApplyRequest\x1a\x1c.corvo.cell.v1.ApplyResponse\"\x00\x12M\n" +
 	"\bGetState\x12\x1e.corvo.cell.v1.GetStateRequest\x1a\x1f.corvo.cell.v1.GetStateResponse\"\x00\x12F\n" +
 	"\x05Watch\x12\x1b.corvo.cell.v1.WatchRequest\x1a\x1c.corvo.cell.v1.WatchResponse\"\x000\x01\x12M\n" +
 	"\bGetIndex\x12\x1e.corvo.cell.v1.GetIndexRequest\x1a\x1f.corvo.cell.v1.GetIndexResponse\"\x00\x12Y\n" +
 	"\fConfirmWatch\x12\".corvo.cell.v1.ConfirmWatchRequest\x1a#.corvo.cell.v1.ConfirmWatchResponse\"\x00\x12b\n" +
-	"\x0fReportSightings\x12%.corvo.cell.v1.ReportSightingsRequest\x1a&.corvo.cell.v1.ReportSightingsResponse\"\x00\x12\\\n" +
+	"\x0fReportSightings\x12%.corvo.cell.v1.ReportSightingsRequest\x1a&.corvo.cell.v1.ReportSightingsResponse\"\x00\x12_\n" +
+	"\x0eReportReadings\x12$.corvo.cell.v1.ReportReadingsRequest\x1a%.corvo.cell.v1.ReportReadingsResponse\"\x00\x12Y\n" +
+	"\fListReadings\x12\".corvo.cell.v1.ListReadingsRequest\x1a#.corvo.cell.v1.ListReadingsResponse\"\x00\x12\\\n" +
 	"\rListSightings\x12#.corvo.cell.v1.ListSightingsRequest\x1a$.corvo.cell.v1.ListSightingsResponse\"\x00\x12Y\n" +
 	"\fListWatchers\x12\".corvo.cell.v1.ListWatchersRequest\x1a#.corvo.cell.v1.ListWatchersResponse\"\x00\x12P\n" +
 	"\tListNodes\x12\x1f.corvo.cell.v1.ListNodesRequest\x1a .corvo.cell.v1.ListNodesResponse\"\x00\x12P\n" +
@@ -5134,7 +5740,7 @@ func file_corvo_cell_v1_cell_proto_rawDescGZIP() []byte {
 }
 
 var file_corvo_cell_v1_cell_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
 var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(GroupAction)(0),                   // 0: corvo.cell.v1.GroupAction
 	(*RepairGroupRequest)(nil),         // 1: corvo.cell.v1.RepairGroupRequest
@@ -5147,171 +5753,186 @@ var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(*BeginResponse)(nil),              // 8: corvo.cell.v1.BeginResponse
 	(*Tenant)(nil),                     // 9: corvo.cell.v1.Tenant
 	(*Limits)(nil),                     // 10: corvo.cell.v1.Limits
-	(*Retention)(nil),                  // 11: corvo.cell.v1.Retention
-	(*Namespace)(nil),                  // 12: corvo.cell.v1.Namespace
-	(*Key)(nil),                        // 13: corvo.cell.v1.Key
-	(*Grant)(nil),                      // 14: corvo.cell.v1.Grant
-	(*Node)(nil),                       // 15: corvo.cell.v1.Node
-	(*TokenKey)(nil),                   // 16: corvo.cell.v1.TokenKey
-	(*UserCutoff)(nil),                 // 17: corvo.cell.v1.UserCutoff
-	(*UserCutoffs)(nil),                // 18: corvo.cell.v1.UserCutoffs
-	(*Change)(nil),                     // 19: corvo.cell.v1.Change
-	(*CellVersion)(nil),                // 20: corvo.cell.v1.CellVersion
-	(*NodeVersions)(nil),               // 21: corvo.cell.v1.NodeVersions
-	(*Forget)(nil),                     // 22: corvo.cell.v1.Forget
-	(*Gone)(nil),                       // 23: corvo.cell.v1.Gone
-	(*Shards)(nil),                     // 24: corvo.cell.v1.Shards
-	(*ApplyRequest)(nil),               // 25: corvo.cell.v1.ApplyRequest
-	(*ApplyResponse)(nil),              // 26: corvo.cell.v1.ApplyResponse
-	(*GetStateRequest)(nil),            // 27: corvo.cell.v1.GetStateRequest
-	(*State)(nil),                      // 28: corvo.cell.v1.State
-	(*GetStateResponse)(nil),           // 29: corvo.cell.v1.GetStateResponse
-	(*WatchRequest)(nil),               // 30: corvo.cell.v1.WatchRequest
-	(*WatchResponse)(nil),              // 31: corvo.cell.v1.WatchResponse
-	(*GetIndexRequest)(nil),            // 32: corvo.cell.v1.GetIndexRequest
-	(*GetIndexResponse)(nil),           // 33: corvo.cell.v1.GetIndexResponse
-	(*ConfirmWatchRequest)(nil),        // 34: corvo.cell.v1.ConfirmWatchRequest
-	(*ConfirmWatchResponse)(nil),       // 35: corvo.cell.v1.ConfirmWatchResponse
-	(*KeyUse)(nil),                     // 36: corvo.cell.v1.KeyUse
-	(*ReportSightingsRequest)(nil),     // 37: corvo.cell.v1.ReportSightingsRequest
-	(*ReportSightingsResponse)(nil),    // 38: corvo.cell.v1.ReportSightingsResponse
-	(*ListSightingsRequest)(nil),       // 39: corvo.cell.v1.ListSightingsRequest
-	(*ListSightingsResponse)(nil),      // 40: corvo.cell.v1.ListSightingsResponse
-	(*NodeSightings)(nil),              // 41: corvo.cell.v1.NodeSightings
-	(*ListWatchersRequest)(nil),        // 42: corvo.cell.v1.ListWatchersRequest
-	(*ListWatchersResponse)(nil),       // 43: corvo.cell.v1.ListWatchersResponse
-	(*Watcher)(nil),                    // 44: corvo.cell.v1.Watcher
-	(*ListNodesRequest)(nil),           // 45: corvo.cell.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 46: corvo.cell.v1.ListNodesResponse
-	(*NodeStatus)(nil),                 // 47: corvo.cell.v1.NodeStatus
-	(*Scrub)(nil),                      // 48: corvo.cell.v1.Scrub
-	(*CellSecret)(nil),                 // 49: corvo.cell.v1.CellSecret
-	(*HealthCause)(nil),                // 50: corvo.cell.v1.HealthCause
-	(*GroupStatus)(nil),                // 51: corvo.cell.v1.GroupStatus
-	(*CompareDigestsRequest)(nil),      // 52: corvo.cell.v1.CompareDigestsRequest
-	(*CompareDigestsResponse)(nil),     // 53: corvo.cell.v1.CompareDigestsResponse
-	(*DigestAt)(nil),                   // 54: corvo.cell.v1.DigestAt
-	(*CopyGroupRequest)(nil),           // 55: corvo.cell.v1.CopyGroupRequest
-	(*CopyGroupResponse)(nil),          // 56: corvo.cell.v1.CopyGroupResponse
-	(*AdmitNodeRequest)(nil),           // 57: corvo.cell.v1.AdmitNodeRequest
-	(*AdmitNodeResponse)(nil),          // 58: corvo.cell.v1.AdmitNodeResponse
-	(*AddNodeRequest)(nil),             // 59: corvo.cell.v1.AddNodeRequest
-	(*AddNodeResponse)(nil),            // 60: corvo.cell.v1.AddNodeResponse
-	(*RemoveNodeRequest)(nil),          // 61: corvo.cell.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),         // 62: corvo.cell.v1.RemoveNodeResponse
-	(*TransferLeadershipRequest)(nil),  // 63: corvo.cell.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 64: corvo.cell.v1.TransferLeadershipResponse
-	(*GetNodeStatusRequest)(nil),       // 65: corvo.cell.v1.GetNodeStatusRequest
-	(*GetNodeStatusResponse)(nil),      // 66: corvo.cell.v1.GetNodeStatusResponse
-	(*RaiseVersionRequest)(nil),        // 67: corvo.cell.v1.RaiseVersionRequest
-	(*RaiseVersionResponse)(nil),       // 68: corvo.cell.v1.RaiseVersionResponse
-	(*ChangeGroupRequest)(nil),         // 69: corvo.cell.v1.ChangeGroupRequest
-	(*ChangeGroupResponse)(nil),        // 70: corvo.cell.v1.ChangeGroupResponse
-	(*ListAuditRequest)(nil),           // 71: corvo.cell.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),          // 72: corvo.cell.v1.ListAuditResponse
-	(*AuditEvent)(nil),                 // 73: corvo.cell.v1.AuditEvent
-	nil,                                // 74: corvo.cell.v1.ListSightingsRequest.CursorsEntry
+	(*Hold)(nil),                       // 11: corvo.cell.v1.Hold
+	(*Retention)(nil),                  // 12: corvo.cell.v1.Retention
+	(*Namespace)(nil),                  // 13: corvo.cell.v1.Namespace
+	(*Key)(nil),                        // 14: corvo.cell.v1.Key
+	(*Grant)(nil),                      // 15: corvo.cell.v1.Grant
+	(*Node)(nil),                       // 16: corvo.cell.v1.Node
+	(*TokenKey)(nil),                   // 17: corvo.cell.v1.TokenKey
+	(*UserCutoff)(nil),                 // 18: corvo.cell.v1.UserCutoff
+	(*UserCutoffs)(nil),                // 19: corvo.cell.v1.UserCutoffs
+	(*Change)(nil),                     // 20: corvo.cell.v1.Change
+	(*CellVersion)(nil),                // 21: corvo.cell.v1.CellVersion
+	(*NodeVersions)(nil),               // 22: corvo.cell.v1.NodeVersions
+	(*Forget)(nil),                     // 23: corvo.cell.v1.Forget
+	(*Gone)(nil),                       // 24: corvo.cell.v1.Gone
+	(*Shards)(nil),                     // 25: corvo.cell.v1.Shards
+	(*ApplyRequest)(nil),               // 26: corvo.cell.v1.ApplyRequest
+	(*ApplyResponse)(nil),              // 27: corvo.cell.v1.ApplyResponse
+	(*GetStateRequest)(nil),            // 28: corvo.cell.v1.GetStateRequest
+	(*State)(nil),                      // 29: corvo.cell.v1.State
+	(*GetStateResponse)(nil),           // 30: corvo.cell.v1.GetStateResponse
+	(*WatchRequest)(nil),               // 31: corvo.cell.v1.WatchRequest
+	(*WatchResponse)(nil),              // 32: corvo.cell.v1.WatchResponse
+	(*GetIndexRequest)(nil),            // 33: corvo.cell.v1.GetIndexRequest
+	(*GetIndexResponse)(nil),           // 34: corvo.cell.v1.GetIndexResponse
+	(*ConfirmWatchRequest)(nil),        // 35: corvo.cell.v1.ConfirmWatchRequest
+	(*ConfirmWatchResponse)(nil),       // 36: corvo.cell.v1.ConfirmWatchResponse
+	(*KeyUse)(nil),                     // 37: corvo.cell.v1.KeyUse
+	(*ReportSightingsRequest)(nil),     // 38: corvo.cell.v1.ReportSightingsRequest
+	(*ReportSightingsResponse)(nil),    // 39: corvo.cell.v1.ReportSightingsResponse
+	(*ListSightingsRequest)(nil),       // 40: corvo.cell.v1.ListSightingsRequest
+	(*ListSightingsResponse)(nil),      // 41: corvo.cell.v1.ListSightingsResponse
+	(*NodeSightings)(nil),              // 42: corvo.cell.v1.NodeSightings
+	(*Reading)(nil),                    // 43: corvo.cell.v1.Reading
+	(*Readings)(nil),                   // 44: corvo.cell.v1.Readings
+	(*ReportReadingsRequest)(nil),      // 45: corvo.cell.v1.ReportReadingsRequest
+	(*ReportReadingsResponse)(nil),     // 46: corvo.cell.v1.ReportReadingsResponse
+	(*ListReadingsRequest)(nil),        // 47: corvo.cell.v1.ListReadingsRequest
+	(*ListReadingsResponse)(nil),       // 48: corvo.cell.v1.ListReadingsResponse
+	(*ListWatchersRequest)(nil),        // 49: corvo.cell.v1.ListWatchersRequest
+	(*ListWatchersResponse)(nil),       // 50: corvo.cell.v1.ListWatchersResponse
+	(*Watcher)(nil),                    // 51: corvo.cell.v1.Watcher
+	(*ListNodesRequest)(nil),           // 52: corvo.cell.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 53: corvo.cell.v1.ListNodesResponse
+	(*NodeStatus)(nil),                 // 54: corvo.cell.v1.NodeStatus
+	(*Scrub)(nil),                      // 55: corvo.cell.v1.Scrub
+	(*CellSecret)(nil),                 // 56: corvo.cell.v1.CellSecret
+	(*HealthCause)(nil),                // 57: corvo.cell.v1.HealthCause
+	(*GroupStatus)(nil),                // 58: corvo.cell.v1.GroupStatus
+	(*CompareDigestsRequest)(nil),      // 59: corvo.cell.v1.CompareDigestsRequest
+	(*CompareDigestsResponse)(nil),     // 60: corvo.cell.v1.CompareDigestsResponse
+	(*DigestAt)(nil),                   // 61: corvo.cell.v1.DigestAt
+	(*CopyGroupRequest)(nil),           // 62: corvo.cell.v1.CopyGroupRequest
+	(*CopyGroupResponse)(nil),          // 63: corvo.cell.v1.CopyGroupResponse
+	(*AdmitNodeRequest)(nil),           // 64: corvo.cell.v1.AdmitNodeRequest
+	(*AdmitNodeResponse)(nil),          // 65: corvo.cell.v1.AdmitNodeResponse
+	(*AddNodeRequest)(nil),             // 66: corvo.cell.v1.AddNodeRequest
+	(*AddNodeResponse)(nil),            // 67: corvo.cell.v1.AddNodeResponse
+	(*RemoveNodeRequest)(nil),          // 68: corvo.cell.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),         // 69: corvo.cell.v1.RemoveNodeResponse
+	(*TransferLeadershipRequest)(nil),  // 70: corvo.cell.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 71: corvo.cell.v1.TransferLeadershipResponse
+	(*GetNodeStatusRequest)(nil),       // 72: corvo.cell.v1.GetNodeStatusRequest
+	(*GetNodeStatusResponse)(nil),      // 73: corvo.cell.v1.GetNodeStatusResponse
+	(*RaiseVersionRequest)(nil),        // 74: corvo.cell.v1.RaiseVersionRequest
+	(*RaiseVersionResponse)(nil),       // 75: corvo.cell.v1.RaiseVersionResponse
+	(*ChangeGroupRequest)(nil),         // 76: corvo.cell.v1.ChangeGroupRequest
+	(*ChangeGroupResponse)(nil),        // 77: corvo.cell.v1.ChangeGroupResponse
+	(*ListAuditRequest)(nil),           // 78: corvo.cell.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),          // 79: corvo.cell.v1.ListAuditResponse
+	(*AuditEvent)(nil),                 // 80: corvo.cell.v1.AuditEvent
+	nil,                                // 81: corvo.cell.v1.ListSightingsRequest.CursorsEntry
 }
 var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
-	15, // 0: corvo.cell.v1.DescribeResponse.node:type_name -> corvo.cell.v1.Node
-	15, // 1: corvo.cell.v1.PrepareRequest.members:type_name -> corvo.cell.v1.Node
+	16, // 0: corvo.cell.v1.DescribeResponse.node:type_name -> corvo.cell.v1.Node
+	16, // 1: corvo.cell.v1.PrepareRequest.members:type_name -> corvo.cell.v1.Node
 	10, // 2: corvo.cell.v1.Tenant.limits:type_name -> corvo.cell.v1.Limits
-	11, // 3: corvo.cell.v1.Limits.retention:type_name -> corvo.cell.v1.Retention
-	11, // 4: corvo.cell.v1.Limits.retention_max:type_name -> corvo.cell.v1.Retention
-	11, // 5: corvo.cell.v1.Namespace.retention:type_name -> corvo.cell.v1.Retention
-	14, // 6: corvo.cell.v1.Key.grants:type_name -> corvo.cell.v1.Grant
-	17, // 7: corvo.cell.v1.UserCutoffs.list:type_name -> corvo.cell.v1.UserCutoff
-	9,  // 8: corvo.cell.v1.Change.tenant:type_name -> corvo.cell.v1.Tenant
-	12, // 9: corvo.cell.v1.Change.namespace:type_name -> corvo.cell.v1.Namespace
-	13, // 10: corvo.cell.v1.Change.key:type_name -> corvo.cell.v1.Key
-	15, // 11: corvo.cell.v1.Change.node:type_name -> corvo.cell.v1.Node
-	24, // 12: corvo.cell.v1.Change.shards:type_name -> corvo.cell.v1.Shards
-	16, // 13: corvo.cell.v1.Change.token_key:type_name -> corvo.cell.v1.TokenKey
-	17, // 14: corvo.cell.v1.Change.user_cutoff:type_name -> corvo.cell.v1.UserCutoff
-	22, // 15: corvo.cell.v1.Change.forget:type_name -> corvo.cell.v1.Forget
-	21, // 16: corvo.cell.v1.CellVersion.nodes:type_name -> corvo.cell.v1.NodeVersions
-	23, // 17: corvo.cell.v1.Forget.gone:type_name -> corvo.cell.v1.Gone
-	19, // 18: corvo.cell.v1.ApplyRequest.changes:type_name -> corvo.cell.v1.Change
-	19, // 19: corvo.cell.v1.ApplyResponse.stored:type_name -> corvo.cell.v1.Change
-	9,  // 20: corvo.cell.v1.State.tenants:type_name -> corvo.cell.v1.Tenant
-	12, // 21: corvo.cell.v1.State.namespaces:type_name -> corvo.cell.v1.Namespace
-	13, // 22: corvo.cell.v1.State.keys:type_name -> corvo.cell.v1.Key
-	15, // 23: corvo.cell.v1.State.nodes:type_name -> corvo.cell.v1.Node
-	16, // 24: corvo.cell.v1.State.token_keys:type_name -> corvo.cell.v1.TokenKey
-	17, // 25: corvo.cell.v1.State.user_cutoffs:type_name -> corvo.cell.v1.UserCutoff
-	28, // 26: corvo.cell.v1.GetStateResponse.state:type_name -> corvo.cell.v1.State
-	28, // 27: corvo.cell.v1.WatchResponse.state:type_name -> corvo.cell.v1.State
-	19, // 28: corvo.cell.v1.WatchResponse.changes:type_name -> corvo.cell.v1.Change
-	36, // 29: corvo.cell.v1.ReportSightingsRequest.uses:type_name -> corvo.cell.v1.KeyUse
-	74, // 30: corvo.cell.v1.ListSightingsRequest.cursors:type_name -> corvo.cell.v1.ListSightingsRequest.CursorsEntry
-	41, // 31: corvo.cell.v1.ListSightingsResponse.nodes:type_name -> corvo.cell.v1.NodeSightings
-	36, // 32: corvo.cell.v1.NodeSightings.uses:type_name -> corvo.cell.v1.KeyUse
-	44, // 33: corvo.cell.v1.ListWatchersResponse.watchers:type_name -> corvo.cell.v1.Watcher
-	47, // 34: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
-	15, // 35: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
-	51, // 36: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
-	50, // 37: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
-	49, // 38: corvo.cell.v1.NodeStatus.secrets:type_name -> corvo.cell.v1.CellSecret
-	48, // 39: corvo.cell.v1.NodeStatus.scrub:type_name -> corvo.cell.v1.Scrub
-	54, // 40: corvo.cell.v1.CompareDigestsRequest.digests:type_name -> corvo.cell.v1.DigestAt
-	54, // 41: corvo.cell.v1.CompareDigestsResponse.digests:type_name -> corvo.cell.v1.DigestAt
-	15, // 42: corvo.cell.v1.AdmitNodeRequest.node:type_name -> corvo.cell.v1.Node
-	15, // 43: corvo.cell.v1.AdmitNodeResponse.nodes:type_name -> corvo.cell.v1.Node
-	15, // 44: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
-	47, // 45: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
-	0,  // 46: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
-	73, // 47: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
-	25, // 48: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
-	27, // 49: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
-	30, // 50: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
-	32, // 51: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
-	34, // 52: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
-	37, // 53: corvo.cell.v1.CellService.ReportSightings:input_type -> corvo.cell.v1.ReportSightingsRequest
-	39, // 54: corvo.cell.v1.CellService.ListSightings:input_type -> corvo.cell.v1.ListSightingsRequest
-	42, // 55: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
-	45, // 56: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
-	57, // 57: corvo.cell.v1.CellService.AdmitNode:input_type -> corvo.cell.v1.AdmitNodeRequest
-	59, // 58: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
-	61, // 59: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
-	63, // 60: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
-	65, // 61: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
-	67, // 62: corvo.cell.v1.CellService.RaiseVersion:input_type -> corvo.cell.v1.RaiseVersionRequest
-	69, // 63: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
-	71, // 64: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
-	52, // 65: corvo.cell.v1.CellService.CompareDigests:input_type -> corvo.cell.v1.CompareDigestsRequest
-	55, // 66: corvo.cell.v1.CellService.CopyGroup:input_type -> corvo.cell.v1.CopyGroupRequest
-	3,  // 67: corvo.cell.v1.FormationService.Describe:input_type -> corvo.cell.v1.DescribeRequest
-	5,  // 68: corvo.cell.v1.FormationService.Prepare:input_type -> corvo.cell.v1.PrepareRequest
-	7,  // 69: corvo.cell.v1.FormationService.Begin:input_type -> corvo.cell.v1.BeginRequest
-	1,  // 70: corvo.cell.v1.FormationService.RepairGroup:input_type -> corvo.cell.v1.RepairGroupRequest
-	26, // 71: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
-	29, // 72: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
-	31, // 73: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
-	33, // 74: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
-	35, // 75: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
-	38, // 76: corvo.cell.v1.CellService.ReportSightings:output_type -> corvo.cell.v1.ReportSightingsResponse
-	40, // 77: corvo.cell.v1.CellService.ListSightings:output_type -> corvo.cell.v1.ListSightingsResponse
-	43, // 78: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
-	46, // 79: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
-	58, // 80: corvo.cell.v1.CellService.AdmitNode:output_type -> corvo.cell.v1.AdmitNodeResponse
-	60, // 81: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
-	62, // 82: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
-	64, // 83: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
-	66, // 84: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
-	68, // 85: corvo.cell.v1.CellService.RaiseVersion:output_type -> corvo.cell.v1.RaiseVersionResponse
-	70, // 86: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
-	72, // 87: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
-	53, // 88: corvo.cell.v1.CellService.CompareDigests:output_type -> corvo.cell.v1.CompareDigestsResponse
-	56, // 89: corvo.cell.v1.CellService.CopyGroup:output_type -> corvo.cell.v1.CopyGroupResponse
-	4,  // 90: corvo.cell.v1.FormationService.Describe:output_type -> corvo.cell.v1.DescribeResponse
-	6,  // 91: corvo.cell.v1.FormationService.Prepare:output_type -> corvo.cell.v1.PrepareResponse
-	8,  // 92: corvo.cell.v1.FormationService.Begin:output_type -> corvo.cell.v1.BeginResponse
-	2,  // 93: corvo.cell.v1.FormationService.RepairGroup:output_type -> corvo.cell.v1.RepairGroupResponse
-	71, // [71:94] is the sub-list for method output_type
-	48, // [48:71] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	12, // 3: corvo.cell.v1.Limits.retention:type_name -> corvo.cell.v1.Retention
+	12, // 4: corvo.cell.v1.Limits.retention_max:type_name -> corvo.cell.v1.Retention
+	11, // 5: corvo.cell.v1.Limits.hold:type_name -> corvo.cell.v1.Hold
+	12, // 6: corvo.cell.v1.Namespace.retention:type_name -> corvo.cell.v1.Retention
+	15, // 7: corvo.cell.v1.Key.grants:type_name -> corvo.cell.v1.Grant
+	18, // 8: corvo.cell.v1.UserCutoffs.list:type_name -> corvo.cell.v1.UserCutoff
+	9,  // 9: corvo.cell.v1.Change.tenant:type_name -> corvo.cell.v1.Tenant
+	13, // 10: corvo.cell.v1.Change.namespace:type_name -> corvo.cell.v1.Namespace
+	14, // 11: corvo.cell.v1.Change.key:type_name -> corvo.cell.v1.Key
+	16, // 12: corvo.cell.v1.Change.node:type_name -> corvo.cell.v1.Node
+	25, // 13: corvo.cell.v1.Change.shards:type_name -> corvo.cell.v1.Shards
+	17, // 14: corvo.cell.v1.Change.token_key:type_name -> corvo.cell.v1.TokenKey
+	18, // 15: corvo.cell.v1.Change.user_cutoff:type_name -> corvo.cell.v1.UserCutoff
+	23, // 16: corvo.cell.v1.Change.forget:type_name -> corvo.cell.v1.Forget
+	22, // 17: corvo.cell.v1.CellVersion.nodes:type_name -> corvo.cell.v1.NodeVersions
+	24, // 18: corvo.cell.v1.Forget.gone:type_name -> corvo.cell.v1.Gone
+	20, // 19: corvo.cell.v1.ApplyRequest.changes:type_name -> corvo.cell.v1.Change
+	20, // 20: corvo.cell.v1.ApplyResponse.stored:type_name -> corvo.cell.v1.Change
+	9,  // 21: corvo.cell.v1.State.tenants:type_name -> corvo.cell.v1.Tenant
+	13, // 22: corvo.cell.v1.State.namespaces:type_name -> corvo.cell.v1.Namespace
+	14, // 23: corvo.cell.v1.State.keys:type_name -> corvo.cell.v1.Key
+	16, // 24: corvo.cell.v1.State.nodes:type_name -> corvo.cell.v1.Node
+	17, // 25: corvo.cell.v1.State.token_keys:type_name -> corvo.cell.v1.TokenKey
+	18, // 26: corvo.cell.v1.State.user_cutoffs:type_name -> corvo.cell.v1.UserCutoff
+	29, // 27: corvo.cell.v1.GetStateResponse.state:type_name -> corvo.cell.v1.State
+	29, // 28: corvo.cell.v1.WatchResponse.state:type_name -> corvo.cell.v1.State
+	20, // 29: corvo.cell.v1.WatchResponse.changes:type_name -> corvo.cell.v1.Change
+	37, // 30: corvo.cell.v1.ReportSightingsRequest.uses:type_name -> corvo.cell.v1.KeyUse
+	81, // 31: corvo.cell.v1.ListSightingsRequest.cursors:type_name -> corvo.cell.v1.ListSightingsRequest.CursorsEntry
+	42, // 32: corvo.cell.v1.ListSightingsResponse.nodes:type_name -> corvo.cell.v1.NodeSightings
+	37, // 33: corvo.cell.v1.NodeSightings.uses:type_name -> corvo.cell.v1.KeyUse
+	43, // 34: corvo.cell.v1.Readings.list:type_name -> corvo.cell.v1.Reading
+	44, // 35: corvo.cell.v1.ReportReadingsRequest.readings:type_name -> corvo.cell.v1.Readings
+	44, // 36: corvo.cell.v1.ListReadingsResponse.readings:type_name -> corvo.cell.v1.Readings
+	51, // 37: corvo.cell.v1.ListWatchersResponse.watchers:type_name -> corvo.cell.v1.Watcher
+	54, // 38: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
+	16, // 39: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
+	58, // 40: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
+	57, // 41: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
+	56, // 42: corvo.cell.v1.NodeStatus.secrets:type_name -> corvo.cell.v1.CellSecret
+	55, // 43: corvo.cell.v1.NodeStatus.scrub:type_name -> corvo.cell.v1.Scrub
+	61, // 44: corvo.cell.v1.CompareDigestsRequest.digests:type_name -> corvo.cell.v1.DigestAt
+	61, // 45: corvo.cell.v1.CompareDigestsResponse.digests:type_name -> corvo.cell.v1.DigestAt
+	16, // 46: corvo.cell.v1.AdmitNodeRequest.node:type_name -> corvo.cell.v1.Node
+	16, // 47: corvo.cell.v1.AdmitNodeResponse.nodes:type_name -> corvo.cell.v1.Node
+	16, // 48: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
+	54, // 49: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
+	0,  // 50: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
+	80, // 51: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
+	26, // 52: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
+	28, // 53: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
+	31, // 54: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
+	33, // 55: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
+	35, // 56: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
+	38, // 57: corvo.cell.v1.CellService.ReportSightings:input_type -> corvo.cell.v1.ReportSightingsRequest
+	45, // 58: corvo.cell.v1.CellService.ReportReadings:input_type -> corvo.cell.v1.ReportReadingsRequest
+	47, // 59: corvo.cell.v1.CellService.ListReadings:input_type -> corvo.cell.v1.ListReadingsRequest
+	40, // 60: corvo.cell.v1.CellService.ListSightings:input_type -> corvo.cell.v1.ListSightingsRequest
+	49, // 61: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
+	52, // 62: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
+	64, // 63: corvo.cell.v1.CellService.AdmitNode:input_type -> corvo.cell.v1.AdmitNodeRequest
+	66, // 64: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
+	68, // 65: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
+	70, // 66: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
+	72, // 67: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
+	74, // 68: corvo.cell.v1.CellService.RaiseVersion:input_type -> corvo.cell.v1.RaiseVersionRequest
+	76, // 69: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
+	78, // 70: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
+	59, // 71: corvo.cell.v1.CellService.CompareDigests:input_type -> corvo.cell.v1.CompareDigestsRequest
+	62, // 72: corvo.cell.v1.CellService.CopyGroup:input_type -> corvo.cell.v1.CopyGroupRequest
+	3,  // 73: corvo.cell.v1.FormationService.Describe:input_type -> corvo.cell.v1.DescribeRequest
+	5,  // 74: corvo.cell.v1.FormationService.Prepare:input_type -> corvo.cell.v1.PrepareRequest
+	7,  // 75: corvo.cell.v1.FormationService.Begin:input_type -> corvo.cell.v1.BeginRequest
+	1,  // 76: corvo.cell.v1.FormationService.RepairGroup:input_type -> corvo.cell.v1.RepairGroupRequest
+	27, // 77: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
+	30, // 78: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
+	32, // 79: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
+	34, // 80: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
+	36, // 81: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
+	39, // 82: corvo.cell.v1.CellService.ReportSightings:output_type -> corvo.cell.v1.ReportSightingsResponse
+	46, // 83: corvo.cell.v1.CellService.ReportReadings:output_type -> corvo.cell.v1.ReportReadingsResponse
+	48, // 84: corvo.cell.v1.CellService.ListReadings:output_type -> corvo.cell.v1.ListReadingsResponse
+	41, // 85: corvo.cell.v1.CellService.ListSightings:output_type -> corvo.cell.v1.ListSightingsResponse
+	50, // 86: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
+	53, // 87: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
+	65, // 88: corvo.cell.v1.CellService.AdmitNode:output_type -> corvo.cell.v1.AdmitNodeResponse
+	67, // 89: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
+	69, // 90: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
+	71, // 91: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
+	73, // 92: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
+	75, // 93: corvo.cell.v1.CellService.RaiseVersion:output_type -> corvo.cell.v1.RaiseVersionResponse
+	77, // 94: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
+	79, // 95: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
+	60, // 96: corvo.cell.v1.CellService.CompareDigests:output_type -> corvo.cell.v1.CompareDigestsResponse
+	63, // 97: corvo.cell.v1.CellService.CopyGroup:output_type -> corvo.cell.v1.CopyGroupResponse
+	4,  // 98: corvo.cell.v1.FormationService.Describe:output_type -> corvo.cell.v1.DescribeResponse
+	6,  // 99: corvo.cell.v1.FormationService.Prepare:output_type -> corvo.cell.v1.PrepareResponse
+	8,  // 100: corvo.cell.v1.FormationService.Begin:output_type -> corvo.cell.v1.BeginResponse
+	2,  // 101: corvo.cell.v1.FormationService.RepairGroup:output_type -> corvo.cell.v1.RepairGroupResponse
+	77, // [77:102] is the sub-list for method output_type
+	52, // [52:77] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cell_v1_cell_proto_init() }
@@ -5319,7 +5940,7 @@ func file_corvo_cell_v1_cell_proto_init() {
 	if File_corvo_cell_v1_cell_proto != nil {
 		return
 	}
-	file_corvo_cell_v1_cell_proto_msgTypes[18].OneofWrappers = []any{
+	file_corvo_cell_v1_cell_proto_msgTypes[19].OneofWrappers = []any{
 		(*Change_Tenant)(nil),
 		(*Change_Namespace)(nil),
 		(*Change_Key)(nil),
@@ -5338,7 +5959,7 @@ func file_corvo_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cell_v1_cell_proto_rawDesc), len(file_corvo_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   74,
+			NumMessages:   81,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

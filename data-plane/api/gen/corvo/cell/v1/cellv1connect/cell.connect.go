@@ -54,6 +54,12 @@ const (
 	// CellServiceReportSightingsProcedure is the fully-qualified name of the CellService's
 	// ReportSightings RPC.
 	CellServiceReportSightingsProcedure = "/corvo.cell.v1.CellService/ReportSightings"
+	// CellServiceReportReadingsProcedure is the fully-qualified name of the CellService's
+	// ReportReadings RPC.
+	CellServiceReportReadingsProcedure = "/corvo.cell.v1.CellService/ReportReadings"
+	// CellServiceListReadingsProcedure is the fully-qualified name of the CellService's ListReadings
+	// RPC.
+	CellServiceListReadingsProcedure = "/corvo.cell.v1.CellService/ListReadings"
 	// CellServiceListSightingsProcedure is the fully-qualified name of the CellService's ListSightings
 	// RPC.
 	CellServiceListSightingsProcedure = "/corvo.cell.v1.CellService/ListSightings"
@@ -114,6 +120,12 @@ type CellServiceClient interface {
 	ConfirmWatch(context.Context, *connect.Request[v1.ConfirmWatchRequest]) (*connect.Response[v1.ConfirmWatchResponse], error)
 	// ReportSightings tells the called node what a proxy has seen of keys. It may be repeated.
 	ReportSightings(context.Context, *connect.Request[v1.ReportSightingsRequest]) (*connect.Response[v1.ReportSightingsResponse], error)
+	// ReportReadings tells the called node what a proxy has counted. Counts are cumulative, so
+	// it may be repeated.
+	ReportReadings(context.Context, *connect.Request[v1.ReportReadingsRequest]) (*connect.Response[v1.ReportReadingsResponse], error)
+	// ListReadings returns what was counted for billing: by one shard, read on its leader, or
+	// by the proxies, as the called node was told.
+	ListReadings(context.Context, *connect.Request[v1.ListReadingsRequest]) (*connect.Response[v1.ListReadingsResponse], error)
 	// ListSightings returns what the nodes were told, after a cursor of each.
 	ListSightings(context.Context, *connect.Request[v1.ListSightingsRequest]) (*connect.Response[v1.ListSightingsResponse], error)
 	// ListWatchers lists the watching proxies and what they have confirmed.
@@ -192,6 +204,18 @@ func NewCellServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			httpClient,
 			baseURL+CellServiceReportSightingsProcedure,
 			connect.WithSchema(cellServiceMethods.ByName("ReportSightings")),
+			connect.WithClientOptions(opts...),
+		),
+		reportReadings: connect.NewClient[v1.ReportReadingsRequest, v1.ReportReadingsResponse](
+			httpClient,
+			baseURL+CellServiceReportReadingsProcedure,
+			connect.WithSchema(cellServiceMethods.ByName("ReportReadings")),
+			connect.WithClientOptions(opts...),
+		),
+		listReadings: connect.NewClient[v1.ListReadingsRequest, v1.ListReadingsResponse](
+			httpClient,
+			baseURL+CellServiceListReadingsProcedure,
+			connect.WithSchema(cellServiceMethods.ByName("ListReadings")),
 			connect.WithClientOptions(opts...),
 		),
 		listSightings: connect.NewClient[v1.ListSightingsRequest, v1.ListSightingsResponse](
@@ -283,6 +307,8 @@ type cellServiceClient struct {
 	getIndex           *connect.Client[v1.GetIndexRequest, v1.GetIndexResponse]
 	confirmWatch       *connect.Client[v1.ConfirmWatchRequest, v1.ConfirmWatchResponse]
 	reportSightings    *connect.Client[v1.ReportSightingsRequest, v1.ReportSightingsResponse]
+	reportReadings     *connect.Client[v1.ReportReadingsRequest, v1.ReportReadingsResponse]
+	listReadings       *connect.Client[v1.ListReadingsRequest, v1.ListReadingsResponse]
 	listSightings      *connect.Client[v1.ListSightingsRequest, v1.ListSightingsResponse]
 	listWatchers       *connect.Client[v1.ListWatchersRequest, v1.ListWatchersResponse]
 	listNodes          *connect.Client[v1.ListNodesRequest, v1.ListNodesResponse]
@@ -326,6 +352,16 @@ func (c *cellServiceClient) ConfirmWatch(ctx context.Context, req *connect.Reque
 // ReportSightings calls corvo.cell.v1.CellService.ReportSightings.
 func (c *cellServiceClient) ReportSightings(ctx context.Context, req *connect.Request[v1.ReportSightingsRequest]) (*connect.Response[v1.ReportSightingsResponse], error) {
 	return c.reportSightings.CallUnary(ctx, req)
+}
+
+// ReportReadings calls corvo.cell.v1.CellService.ReportReadings.
+func (c *cellServiceClient) ReportReadings(ctx context.Context, req *connect.Request[v1.ReportReadingsRequest]) (*connect.Response[v1.ReportReadingsResponse], error) {
+	return c.reportReadings.CallUnary(ctx, req)
+}
+
+// ListReadings calls corvo.cell.v1.CellService.ListReadings.
+func (c *cellServiceClient) ListReadings(ctx context.Context, req *connect.Request[v1.ListReadingsRequest]) (*connect.Response[v1.ListReadingsResponse], error) {
+	return c.listReadings.CallUnary(ctx, req)
 }
 
 // ListSightings calls corvo.cell.v1.CellService.ListSightings.
@@ -408,6 +444,12 @@ type CellServiceHandler interface {
 	ConfirmWatch(context.Context, *connect.Request[v1.ConfirmWatchRequest]) (*connect.Response[v1.ConfirmWatchResponse], error)
 	// ReportSightings tells the called node what a proxy has seen of keys. It may be repeated.
 	ReportSightings(context.Context, *connect.Request[v1.ReportSightingsRequest]) (*connect.Response[v1.ReportSightingsResponse], error)
+	// ReportReadings tells the called node what a proxy has counted. Counts are cumulative, so
+	// it may be repeated.
+	ReportReadings(context.Context, *connect.Request[v1.ReportReadingsRequest]) (*connect.Response[v1.ReportReadingsResponse], error)
+	// ListReadings returns what was counted for billing: by one shard, read on its leader, or
+	// by the proxies, as the called node was told.
+	ListReadings(context.Context, *connect.Request[v1.ListReadingsRequest]) (*connect.Response[v1.ListReadingsResponse], error)
 	// ListSightings returns what the nodes were told, after a cursor of each.
 	ListSightings(context.Context, *connect.Request[v1.ListSightingsRequest]) (*connect.Response[v1.ListSightingsResponse], error)
 	// ListWatchers lists the watching proxies and what they have confirmed.
@@ -482,6 +524,18 @@ func NewCellServiceHandler(svc CellServiceHandler, opts ...connect.HandlerOption
 		CellServiceReportSightingsProcedure,
 		svc.ReportSightings,
 		connect.WithSchema(cellServiceMethods.ByName("ReportSightings")),
+		connect.WithHandlerOptions(opts...),
+	)
+	cellServiceReportReadingsHandler := connect.NewUnaryHandler(
+		CellServiceReportReadingsProcedure,
+		svc.ReportReadings,
+		connect.WithSchema(cellServiceMethods.ByName("ReportReadings")),
+		connect.WithHandlerOptions(opts...),
+	)
+	cellServiceListReadingsHandler := connect.NewUnaryHandler(
+		CellServiceListReadingsProcedure,
+		svc.ListReadings,
+		connect.WithSchema(cellServiceMethods.ByName("ListReadings")),
 		connect.WithHandlerOptions(opts...),
 	)
 	cellServiceListSightingsHandler := connect.NewUnaryHandler(
@@ -576,6 +630,10 @@ func NewCellServiceHandler(svc CellServiceHandler, opts ...connect.HandlerOption
 			cellServiceConfirmWatchHandler.ServeHTTP(w, r)
 		case CellServiceReportSightingsProcedure:
 			cellServiceReportSightingsHandler.ServeHTTP(w, r)
+		case CellServiceReportReadingsProcedure:
+			cellServiceReportReadingsHandler.ServeHTTP(w, r)
+		case CellServiceListReadingsProcedure:
+			cellServiceListReadingsHandler.ServeHTTP(w, r)
 		case CellServiceListSightingsProcedure:
 			cellServiceListSightingsHandler.ServeHTTP(w, r)
 		case CellServiceListWatchersProcedure:
@@ -633,6 +691,14 @@ func (UnimplementedCellServiceHandler) ConfirmWatch(context.Context, *connect.Re
 
 func (UnimplementedCellServiceHandler) ReportSightings(context.Context, *connect.Request[v1.ReportSightingsRequest]) (*connect.Response[v1.ReportSightingsResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.ReportSightings is not implemented"))
+}
+
+func (UnimplementedCellServiceHandler) ReportReadings(context.Context, *connect.Request[v1.ReportReadingsRequest]) (*connect.Response[v1.ReportReadingsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.ReportReadings is not implemented"))
+}
+
+func (UnimplementedCellServiceHandler) ListReadings(context.Context, *connect.Request[v1.ListReadingsRequest]) (*connect.Response[v1.ListReadingsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cell.v1.CellService.ListReadings is not implemented"))
 }
 
 func (UnimplementedCellServiceHandler) ListSightings(context.Context, *connect.Request[v1.ListSightingsRequest]) (*connect.Response[v1.ListSightingsResponse], error) {
