@@ -144,7 +144,7 @@ var Rooms = []Room{
 		"use cases: validate, stamp, propose, look, and answer in the words of wire, so that an answer is said once; it reads through state's readers, the feed and the read model, and knows neither protocol nor key layout"},
 
 	// The cell.
-	{"data-plane/internal/cell", []string{"data-plane/api/celladmin", "data-plane/api/cellsecret", "data-plane/api/clientnet", "data-plane/api/forward", "data-plane/api/gen/...", "data-plane/api/identity", "data-plane/api/permission", "data-plane/api/retention", "data-plane/internal/engine/cellversion", "data-plane/internal/engine/job", "data-plane/internal/fault", "data-plane/internal/floor/group", "data-plane/internal/floor/health", "data-plane/internal/floor/statedb"},
+	{"data-plane/internal/cell", []string{"data-plane/api/celladmin", "data-plane/api/cellsecret", "data-plane/api/clientnet", "data-plane/api/forward", "data-plane/api/gen/...", "data-plane/api/identity", "data-plane/api/permission", "data-plane/api/retention", "data-plane/api/sampled", "data-plane/internal/engine/cellversion", "data-plane/internal/engine/job", "data-plane/internal/fault", "data-plane/internal/floor/group", "data-plane/internal/floor/health", "data-plane/internal/floor/statedb"},
 		"desired state and membership; it never sees a job"},
 	{"data-plane/internal/edge/cluster", []string{"data-plane/internal/cell", "data-plane/internal/fault", "data-plane/internal/engine/job", "data-plane/internal/edge/queue", "data-plane/internal/engine/shard"},
 		"routes a namespace to the shard's leader; it decides nothing about jobs"},
