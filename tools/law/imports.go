@@ -184,7 +184,7 @@ var Rooms = []Room{
 		"records in two databases; it knows no rules"},
 	{"control-plane/internal/audit", []string{"control-plane/api/auditlog", "control-plane/internal/seal", "control-plane/internal/store"},
 		"the chain of a tenant's audit log; it knows not what was done"},
-	{"control-plane/internal/reconcile", []string{"control-plane/internal/audit", "control-plane/internal/ids", "control-plane/internal/seal", "control-plane/internal/store", "data-plane/api/apikey", "data-plane/api/celladmin", "data-plane/api/gen/...", "data-plane/api/identity", "data-plane/api/permission", "control-plane/internal/policy"},
+	{"control-plane/internal/reconcile", []string{"control-plane/internal/audit", "control-plane/internal/ids", "control-plane/internal/refusals", "control-plane/internal/seal", "control-plane/internal/store", "data-plane/api/apikey", "data-plane/api/celladmin", "data-plane/api/gen/...", "data-plane/api/identity", "data-plane/api/permission", "control-plane/internal/policy"},
 		"carries what is written to where it must happen; it knows no use case and no email"},
 	{"control-plane/internal/urls", nil,
 		"addresses that people and programs are shown; it knows nobody who serves them"},

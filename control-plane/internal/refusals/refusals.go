@@ -113,11 +113,7 @@ func (l *Log) write(ctx context.Context, r Refusal, times int, since time.Time) 
 			}
 			target = change.Target{Type: "tenant", ID: t.ID, Name: t.Name, TenantID: t.ID}
 		}
-		fields := change.Fields{r.Field: {After: r.Value}}
-		if times > 1 {
-			fields["times"], fields["since"] = store.Change{After: times}, store.Change{After: since.UTC().Format(time.RFC3339)}
-		}
-		return change.Make(access.With(ctx, r.Caller), l.Kit, tx, r.Action, change.AuditOnly(target), fields)
+		return change.Make(access.With(ctx, r.Caller), l.Kit, tx, r.Action, change.AuditOnly(target), Fields(r.Field, r.Value, times, since))
 	})
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
@@ -126,4 +122,13 @@ func (l *Log) write(ctx context.Context, r Refusal, times int, since time.Time) 
 		return fmt.Errorf("note a refusal: %w", err)
 	}
 	return nil
+}
+
+// Fields are what an entry says: what was missing, and how often if it was more than once.
+func Fields(field, value string, times int, since time.Time) change.Fields {
+	out := change.Fields{field: {After: value}}
+	if times > 1 {
+		out["times"], out["since"] = store.Change{After: times}, store.Change{After: since.UTC().Format(time.RFC3339)}
+	}
+	return out
 }
