@@ -88,12 +88,16 @@ func (p *Proxy) noteHolder(owner, principal, peer string, ref *refusal) {
 	p.refusals.holders.Note(owner, k, peer)
 }
 
-// noteWrongSecret returns whose key was shown with a secret that it doesn't have, if any is.
+// noteWrongSecret returns whose key was shown with a secret that it doesn't have, if any is. A
+// revoked key has none any more.
 func (p *Proxy) noteWrongSecret(s *snapshot, cred shown, network string) (owner string) {
 	k := refusedKind{network: network, reason: reasonWrongSecret}
 	if rec, known := s.keys.get(cred.key.ID()); known {
 		owner = s.aliveID(rec.proto.GetTenantId())
 		k.tenant, k.key = owner, rec.proto.GetId()
+		if rec.proto.GetRevoked() {
+			k.reason = refuseRevoked.reason
+		}
 	}
 	p.refusals.strangers.Note(owner, k, network)
 	return owner

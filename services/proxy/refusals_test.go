@@ -65,6 +65,7 @@ func TestRefusals_WhoIsToldWhat(t *testing.T) {
 	}{
 		"a good key":                           {nil, "/t/acme", acme, nil},
 		"revoked":                              {revoked, "/t/acme", acme, []string{"acme: shown KEY at 127.0.0.1: revoked 1"}},
+		"revoked, as the control plane does":   {change(func(k *cellv1.Key) { k.Revoked, k.Digests = true, nil }), "/t/acme", acme, []string{"acme: shown KEY at " + network + ": revoked 1"}},
 		"revoked, at no tenant's URL":          {revoked, "", acme, []string{"acme: shown KEY at 127.0.0.1: revoked 1"}},
 		"revoked, at another tenant's URL":     {revoked, "/t/beta", acme, []string{"acme: shown KEY at 127.0.0.1: revoked 1", "beta:  at " + network + ": unknown key 1"}},
 		"expired":                              {change(func(k *cellv1.Key) { k.NotAfterNs = 1 }), "/t/acme", acme, []string{"acme: shown KEY at 127.0.0.1: expired 1"}},
