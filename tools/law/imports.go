@@ -198,7 +198,7 @@ var Rooms = []Room{
 		"the session cookie's name and attributes; it knows no session"},
 	{"control-plane/internal/change", []string{"control-plane/internal/access", "control-plane/internal/audit", "control-plane/internal/ids", "control-plane/internal/kit", "control-plane/internal/store", "data-plane/api/apikey"},
 		"a change's row with its audit entry and outbox rows; it knows no use case"},
-	{"control-plane/internal/session", []string{"control-plane/internal/access", "control-plane/internal/ids", "control-plane/internal/seal", "control-plane/internal/store"},
+	{"control-plane/internal/session", []string{"control-plane/internal/access", "control-plane/internal/fault", "control-plane/internal/ids", "control-plane/internal/seal", "control-plane/internal/store"},
 		"how long a browser stays signed in; it knows neither cookies nor ways to sign in"},
 	{"control-plane/internal/ratelimit", []string{"control-plane/internal/fault", "control-plane/internal/store", "data-plane/api/clientnet"},
 		"how often strangers may do what costs us; it knows not what they do"},
