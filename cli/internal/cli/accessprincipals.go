@@ -201,6 +201,7 @@ func (s *session) userGroupVerbs() []verb {
 			if err != nil {
 				return err
 			}
+			t.notice(res.GetNotices())
 			return t.done(res.GetGroup(), args[1], "added")
 		}),
 		s.ofTenant(verb{noun: "groups remove", args: "GROUP MEMBER", short: "Remove a member from a group", example: "  {cmd} support ada@example.com"}, func(t *tenantCall, args []string) error {
