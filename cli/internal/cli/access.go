@@ -131,6 +131,13 @@ func (t *tenantCall) done(m proto.Message, what, became string) error {
 	return t.s.emitMessage(m, func(w io.Writer) { fmt.Fprintf(w, "%s  %s\n", what, became) })
 }
 
+// notice says what else follows, beside the output.
+func (t *tenantCall) notice(sentences []string) {
+	for _, sentence := range sentences {
+		fmt.Fprintln(t.s.proc.Stderr, sentence)
+	}
+}
+
 func listOf(words []string) string { return strings.Join(words, ", ") }
 
 func when(at *timestamppb.Timestamp) string {

@@ -10,11 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 )
 
 // What the verbs ask the control plane, and what they show of its answer.
@@ -37,6 +40,7 @@ func TestAccess_VerbsAskWhatTheySay(t *testing.T) {
 			`{"tenant":"acme","name":"web","serviceAccount":"d","provider":"TRUST_PROVIDER_KUBERNETES","issuer":"https://k","keyLifeSeconds":"900","allowReuse":true,"conditions":[{"claim":"sub","values":["system:serviceaccount:prod:web"]}]}`, "trust_1"},
 		"trusts delete web":                      {`{"trust":{"id":"trust_1"}}`, `{"tenant":"acme","trustId":"trust_1"}`, "deleted"},
 		"groups add support ada@acme.test":       {`{"group":{"id":"grp_1"},"members":[{"userId":"usr_1","email":"Ada@acme.test"}]}`, `{"tenant":"acme","groupId":"grp_1","userIds":["usr_1"]}`, "added"},
+		"members list":                           {`{"members":[{"userId":"usr_1","email":"a@b.c","ssoConnectionId":"sso_1","external":true}]}`, `{"tenant":"acme","pageSize":200}`, "SSO, external"},
 		"members update usr_1 --role viewer":     {`{"member":{"userId":"usr_1","roles":["viewer"]}}`, `{"tenant":"acme","userId":"usr_1","roles":["viewer"]}`, "viewer"},
 		"members remove usr_1":                   {`{}`, `{"tenant":"acme","userId":"usr_1"}`, "removed"},
 		"invitations create b@c.de --role admin": {`{"invitation":{"id":"inv_1"}}`, `{"tenant":"acme","email":"b@c.de","roles":["admin"]}`, "inv_1"},
@@ -59,15 +63,17 @@ func TestAccess_VerbsAskWhatTheySay(t *testing.T) {
 			`{"tenant":"acme","name":"Entra","type":"SSO_TYPE_SAML","saml":{"metadataUrl":"https://m","signRequests":true}}`, "saml"},
 		"sso update sso_1 --default-role viewer --want-encrypted": {`{"connection":{"id":"sso_1","staged":{"issuer":"i"}}}`,
 			`{"tenant":"acme","connectionId":"sso_1","defaultRole":"viewer","saml":{"wantEncrypted":true},"updateMask":"defaultRole,saml.wantEncrypted"}`, "not in effect yet"},
-		"sso enable sso_1":             {`{"connection":{"id":"sso_1","enabled":true}}`, `{"tenant":"acme","connectionId":"sso_1","enabled":true,"updateMask":"enabled"}`, "true"},
-		"sso disable sso_1":            {`{"connection":{"id":"sso_1"}}`, `{"tenant":"acme","connectionId":"sso_1","updateMask":"enabled"}`, "false"},
-		"sso test sso_1":               {`{"url":"https://start"}`, `{"tenant":"acme","connectionId":"sso_1"}`, "https://start"},
-		"sso switch sso_1":             {`{"connection":{"id":"sso_1"}}`, `{"tenant":"acme","connectionId":"sso_1"}`, "sso_1"},
-		"sso discard sso_1":            {`{"connection":{"id":"sso_1"}}`, `{"tenant":"acme","connectionId":"sso_1"}`, "sso_1"},
-		"sso delete sso_1":             {`{}`, `{"tenant":"acme","connectionId":"sso_1"}`, "deleted"},
-		"directory get sso_1":          {`{"sync":{"endpointUrl":"https://scim","users":3,"activeUsers":2}}`, `{"tenant":"acme","connectionId":"sso_1"}`, "3, 2 active"},
-		"directory tokens sso_1":       {`{"tokens":[{"id":"key_1","prefix":"corvo_scim_a"}]}`, `{"tenant":"acme","connectionId":"sso_1"}`, "corvo_scim_a"},
-		"directory create-token sso_1": {`{"secret":"corvo_scim_x"}`, `{"tenant":"acme","connectionId":"sso_1"}`, "corvo_scim_x"},
+		"sso enable sso_1":                                  {`{"connection":{"id":"sso_1","enabled":true}}`, `{"tenant":"acme","connectionId":"sso_1","enabled":true,"updateMask":"enabled"}`, "true"},
+		"sso disable sso_1":                                 {`{"connection":{"id":"sso_1"}}`, `{"tenant":"acme","connectionId":"sso_1","updateMask":"enabled"}`, "false"},
+		"sso test sso_1":                                    {`{"url":"https://start"}`, `{"tenant":"acme","connectionId":"sso_1"}`, "https://start"},
+		"sso switch sso_1":                                  {`{"connection":{"id":"sso_1"}}`, `{"tenant":"acme","connectionId":"sso_1"}`, "sso_1"},
+		"sso discard sso_1":                                 {`{"connection":{"id":"sso_1"}}`, `{"tenant":"acme","connectionId":"sso_1"}`, "sso_1"},
+		"sso rotate-key sso_1":                              {`{"connection":{"id":"sso_1","samlDetails":{"spNextCertificate":"-----BEGIN CERTIFICATE-----"}}}`, `{"tenant":"acme","connectionId":"sso_1"}`, "-----BEGIN"},
+		"sso rotate-key sso_1 --finish":                     {`{"connection":{"id":"sso_1"}}`, `{"tenant":"acme","connectionId":"sso_1","finish":true}`, "sso_1"},
+		"sso delete sso_1":                                  {`{}`, `{"tenant":"acme","connectionId":"sso_1"}`, "deleted"},
+		"directory get sso_1":                               {`{"sync":{"endpointUrl":"https://scim","users":3,"activeUsers":2}}`, `{"tenant":"acme","connectionId":"sso_1"}`, "3, 2 active"},
+		"directory tokens sso_1":                            {`{"tokens":[{"id":"key_1","prefix":"corvo_scim_a"}]}`, `{"tenant":"acme","connectionId":"sso_1"}`, "corvo_scim_a"},
+		"directory create-token sso_1":                      {`{"secret":"corvo_scim_x"}`, `{"tenant":"acme","connectionId":"sso_1"}`, "corvo_scim_x"},
 		"directory update-token key_1 --expires 2099-06-01": {`{"token":{"id":"key_1","expiresAt":"2099-06-01T00:00:00Z"}}`, `{"tenant":"acme","tokenId":"key_1","expiresAt":"2099-06-01T00:00:00Z"}`, "valid until 2099"},
 		"directory revoke-token key_1":                      {`{}`, `{"tenant":"acme","tokenId":"key_1"}`, "revoked"},
 		"access review --csv":                               {`{"principals":[{"principalId":"usr_1","principal":"=1+1"}]}`, `{"tenant":"acme","pageSize":200}`, "usr_1,'=1+1,"},
@@ -98,6 +104,38 @@ func TestAccess_VerbsAskWhatTheySay(t *testing.T) {
 				t.Errorf("as JSON: %+v", got)
 			}
 		})
+	}
+}
+
+// What follows beside the answer is for people, so that it stands apart from the output.
+func TestAccess_NoticesGoToStderr(t *testing.T) {
+	t.Parallel()
+	url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+		encodeAnswer(w, r, `{"roleBinding":{"id":"bnd_1"},"notices":["Only owners can change Okta now."]}`)
+	})
+	env := map[string]string{"CORVO_TOKEN": "corvo_mg_test", "CORVO_ENDPOINT": url}
+	got := newHome(t).run(t, "", env, "bindings", "create", "usr_1", "owner", "--tenant", "acme", "-o", "json")
+	if got.exit != ExitOK || !strings.Contains(got.stderr, "Only owners can change Okta now.\n") || !json.Valid([]byte(got.stdout)) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A refusal that a second factor lifts says how to show it.
+func TestAccess_ARefusalForASecondFactorTellsTheCommand(t *testing.T) {
+	t.Parallel()
+	for _, reason := range []string{"STEP_UP_REQUIRED", "SECOND_FACTOR_REQUIRED"} {
+		url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+			refused := connect.NewError(connect.CodePermissionDenied, errors.New("no"))
+			if detail, err := connect.NewErrorDetail(&cloudv1.Refusal{Reason: reason}); err == nil {
+				refused.AddDetail(detail)
+			}
+			_ = connect.NewErrorWriter().Write(w, r, refused) // The client sees that nothing came.
+		})
+		env := map[string]string{"CORVO_TOKEN": "corvo_cli_test", "CORVO_ENDPOINT": url}
+		got := newHome(t).run(t, "", env, "members", "remove", "usr_1", "--tenant", "acme")
+		if got.exit != ExitAuth || !strings.Contains(got.stderr, "corvo session prove") {
+			t.Errorf("%s: %+v", reason, got)
+		}
 	}
 }
 

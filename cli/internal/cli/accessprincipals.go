@@ -201,6 +201,7 @@ func (s *session) userGroupVerbs() []verb {
 			if err != nil {
 				return err
 			}
+			t.notice(res.GetNotices())
 			return t.done(res.GetGroup(), args[1], "added")
 		}),
 		s.ofTenant(verb{noun: "groups remove", args: "GROUP MEMBER", short: "Remove a member from a group", example: "  {cmd} support ada@example.com"}, func(t *tenantCall, args []string) error {
@@ -217,16 +218,28 @@ func (s *session) userGroupVerbs() []verb {
 	}
 }
 
+// comesBy is how a member signs in.
+func comesBy(m *cloudv1.Member) string {
+	switch {
+	case m.GetExternal():
+		return "SSO, external"
+	case m.GetSsoConnectionId() != "":
+		return "SSO"
+	}
+	return "email"
+}
+
 func (s *session) memberVerbs() []verb {
 	var roles, invited []string
 	return []verb{
-		s.ofTenant(verb{noun: "members list", short: "List the members of the tenant", example: "  {cmd}"}, func(t *tenantCall, _ []string) error {
+		s.ofTenant(verb{noun: "members list", short: "List the members of the tenant", long: `Lists the members of the tenant. External are those who sign in through single sign-on with an
+address outside the tenant's verified domains.`, example: "  {cmd}"}, func(t *tenantCall, _ []string) error {
 			all, err := t.allMembers()
 			if err != nil {
 				return err
 			}
-			return printThings(s, all, []string{"ID", "EMAIL", "ROLES", "LAST SEEN"}, func(m *cloudv1.Member) []string {
-				return []string{m.GetUserId(), m.GetEmail(), listOf(m.GetRoles()), when(m.GetLastSeenAt())}
+			return printThings(s, all, []string{"ID", "EMAIL", "ROLES", "COMES BY", "LAST SEEN"}, func(m *cloudv1.Member) []string {
+				return []string{m.GetUserId(), m.GetEmail(), listOf(m.GetRoles()), comesBy(m), when(m.GetLastSeenAt())}
 			})
 		}),
 		s.ofTenant(verb{

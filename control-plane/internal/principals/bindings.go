@@ -172,8 +172,11 @@ func (s *Service) CreateRoleBinding(ctx context.Context, r *cloudv1.CreateRoleBi
 		if err := MayGive(access.From(ctx), permission.Grants{role.Grant(b.NamespaceID, b.Queues)}, "the role "+role.Name); err != nil {
 			return err
 		}
-		named, err := s.give(ctx, tx, b)
-		res.RoleBinding = BindingMessage(named)
+		res.Notices, err = noticing(ctx, tx, func() error {
+			named, err := s.give(ctx, tx, b)
+			res.RoleBinding = BindingMessage(named)
+			return err
+		})
 		if err != nil {
 			return err
 		}

@@ -35,6 +35,53 @@ func MayVouch(ctx context.Context, tx *store.Tx, c store.Connection) error {
 	return MayGive(access.From(ctx), through, "somebody who signs in through "+c.Name)
 }
 
+// adminsConnections are those that an admin may change, since nobody who signs in through them
+// can do more.
+func adminsConnections(ctx context.Context, tx *store.Tx, tenantID string) ([]store.Connection, error) {
+	all, err := tx.ListConnections(ctx, tenantID)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	reader := rights.NewReader(tx, tenantID)
+	admin, err := reader.Role(ctx, rights.FixedID(permission.RoleAdmin))
+	if err != nil {
+		return nil, err
+	}
+	may := rights.InTenant([]rights.Role{admin})
+	var out []store.Connection
+	for _, c := range all {
+		through, err := reader.Through(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		if may.Covers(through) {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+// noticing makes a change that gives roles, and tells of the connections that it took from
+// admins: by MayVouch, whoever changes one must hold what its people hold.
+func noticing(ctx context.Context, tx *store.Tx, give func() error) (notices []string, _ error) {
+	tenantID := access.From(ctx).TenantID
+	before, err := adminsConnections(ctx, tx, tenantID)
+	if err == nil {
+		err = give()
+	}
+	if err != nil || len(before) == 0 {
+		return nil, err
+	}
+	after, err := adminsConnections(ctx, tx, tenantID)
+	for _, c := range before {
+		if !slices.ContainsFunc(after, func(still store.Connection) bool { return still.ID == c.ID }) {
+			notices = append(notices, "Somebody who signs in through the connection "+c.Name+
+				" can do more than an admin now. From now on, only whoever can do as much, such as an owner, can change that connection and its directory sync.")
+		}
+	}
+	return notices, err
+}
+
 // MayEndKey refuses to end a key that may do more than the caller: revoking stops its users.
 // A disabled service account counts with what it may do when it is enabled again.
 func MayEndKey(ctx context.Context, tx *store.Tx, k store.Key) error {

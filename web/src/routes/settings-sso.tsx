@@ -7,6 +7,7 @@ import { useCopyAs } from "~/components/shell/copy-as";
 import { Banner } from "~/components/ui/banner";
 import { Button } from "~/components/ui/button";
 import { Facts } from "~/components/ui/card";
+import { CodeBlock } from "~/components/ui/code";
 import { EmptyState } from "~/components/ui/empty";
 import { Page } from "~/components/ui/page";
 import { SkeletonRows } from "~/components/ui/skeleton";
@@ -79,6 +80,7 @@ function SetUp({ tenant, access, connection }: SetUpProps) {
       />
       <TestCard tenant={tenant} connection={connection} blocked={blocked} />
       {connection?.staged ? <Staged tenant={tenant} connection={connection} blocked={blocked} /> : null}
+      {connection?.samlDetails ? <OwnKey tenant={tenant} connection={connection} blocked={blocked} /> : null}
       {connection ? (
         <SwitchOn tenant={tenant} connection={connection} blocked={blocked} />
       ) : (
@@ -128,6 +130,46 @@ function Staged({ tenant, connection, blocked }: SwitchOnProps) {
     >
       People keep signing in with the current settings. A test sign-in uses the new ones.
     </Banner>
+  );
+}
+
+/** The key of a SAML connection: the next one is made first, and used once the provider knows it. */
+function OwnKey({ tenant, connection, blocked }: SwitchOnProps) {
+  const { id: connectionId, etag, samlDetails } = connection;
+  const rotate = useChange(
+    tenant,
+    (finish: boolean) => admin.sso.rotateSamlKey({ tenant, connectionId, etag, finish }),
+    { done: (answer) => (answer.connection?.samlDetails?.spNextCertificate ? undefined : "Key replaced") },
+  );
+  const next = samlDetails?.spNextCertificate;
+  return next ? (
+    <Banner
+      tone="warn"
+      title="A new key waits"
+      action={
+        <Button
+          variant="primary"
+          busy={rotate.isPending}
+          blockedBecause={blocked}
+          onClick={() => rotate.mutate(true)}
+        >
+          Use new key
+        </Button>
+      }
+    >
+      <p>
+        Give your provider this certificate, or have it read our metadata again. Then run a test sign-in, and
+        use the new key. The old one is deleted.
+      </p>
+      <CodeBlock code={next} label="Certificate" className="mt-2" maxHeight="max-h-40" />
+    </Banner>
+  ) : (
+    <p className="flex flex-wrap items-center gap-3 text-13 text-ink-2">
+      This connection signs requests with a key of its own, which can be replaced without downtime.
+      <Button busy={rotate.isPending} blockedBecause={blocked} onClick={() => rotate.mutate(false)}>
+        Replace key
+      </Button>
+    </p>
   );
 }
 
