@@ -35,6 +35,10 @@ func TestAccess_VerbsAskWhatTheySay(t *testing.T) {
 			`{"tenant":"acme","name":"web","serviceAccount":"d","provider":"TRUST_PROVIDER_GITHUB","keyLifeSeconds":"300","conditions":[{"claim":"repository","values":["acme/web"]},{"claim":"ref","values":["refs/heads/main","refs/tags/*"]}]}`, "trust_1"},
 		"trusts create web --service-account d --kubernetes prod:web --issuer https://k --allow-reuse": {`{"trust":{"id":"trust_1"}}`,
 			`{"tenant":"acme","name":"web","serviceAccount":"d","provider":"TRUST_PROVIDER_KUBERNETES","issuer":"https://k","keyLifeSeconds":"900","allowReuse":true,"conditions":[{"claim":"sub","values":["system:serviceaccount:prod:web"]}]}`, "trust_1"},
+		"trusts update web --github acme/shop --condition ref=refs/heads/main --life 10m": {`{"trust":{"id":"trust_1","etag":"e","provider":"TRUST_PROVIDER_GITHUB"}}`,
+			`{"tenant":"acme","trustId":"trust_1","etag":"e","keyLifeSeconds":"600","conditions":[{"claim":"repository","values":["acme/shop"]},{"claim":"ref","values":["refs/heads/main"]}],"updateMask":"conditions,keyLifeSeconds"}`, "trust_1"},
+		"trusts update web --name site --allow-reuse=false --queue mail.*": {`{"trust":{"id":"trust_1","etag":"e"}}`,
+			`{"tenant":"acme","trustId":"trust_1","etag":"e","name":"site","queues":["mail.*"],"updateMask":"name,allowReuse,queues"}`, "trust_1"},
 		"trusts delete web":                      {`{"trust":{"id":"trust_1"}}`, `{"tenant":"acme","trustId":"trust_1"}`, "deleted"},
 		"groups add support ada@acme.test":       {`{"group":{"id":"grp_1"},"members":[{"userId":"usr_1","email":"Ada@acme.test"}]}`, `{"tenant":"acme","groupId":"grp_1","userIds":["usr_1"]}`, "added"},
 		"members update usr_1 --role viewer":     {`{"member":{"userId":"usr_1","roles":["viewer"]}}`, `{"tenant":"acme","userId":"usr_1","roles":["viewer"]}`, "viewer"},
@@ -108,7 +112,7 @@ func TestAccess_WithoutASessionOrAChangeIsRefused(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	env := map[string]string{"CORVO_TOKEN": "corvo_mg_test", "CORVO_ENDPOINT": "http://127.0.0.1:1"}
-	for _, line := range []string{"roles update x", "keys update key_1", "members update usr_1", "keys create k --kind pat", "trusts create x", "trusts create x --github a/b --gitlab a/b", "trusts create x --github a/b --condition ref", "sso update sso_1", "sso create x --map y", "directory update-token key_1"} {
+	for _, line := range []string{"roles update x", "keys update key_1", "members update usr_1", "keys create k --kind pat", "trusts create x", "trusts create x --github a/b --gitlab a/b", "trusts create x --github a/b --condition ref", "trusts update x", "trusts update x --github a/b --gitlab a/b", "trusts update x --condition ref", "sso update sso_1", "sso create x --map y", "directory update-token key_1"} {
 		if got := h.run(t, "", env, strings.Fields(line)...); got.exit != ExitUsage {
 			t.Errorf("%s: %+v", line, got)
 		}
