@@ -166,6 +166,8 @@ var Rooms = []Room{
 		"generated from the protos"},
 	{"control-plane/api/auditlog", nil,
 		"the form of an exported audit log and its check, for the server and for whoever has a file; it knows neither store nor request"},
+	{"control-plane/api/oidctest", nil,
+		"an OpenID provider for tests of every module; it knows not who asks"},
 	{"migrations", nil,
 		"SQL text; it knows no database"},
 	{"control-plane/internal/fault", nil,
