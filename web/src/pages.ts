@@ -319,6 +319,7 @@ export const tenantPages = {
     shortcut: "g s",
     permission: Permission.SSO_READ,
     group: "Settings",
+    search: texts("connection"),
     component: chunk(() => import("./routes/settings-sso"), "SsoPage"),
   },
   domains: {

@@ -102,6 +102,11 @@ async function useTrust(page: Page): Promise<void> {
   await page.getByRole("button", { name: "How to use deploy" }).click();
 }
 
+async function editTrust(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "Trusts of shop backend" }).click();
+  await page.getByRole("button", { name: "Edit nightly" }).click();
+}
+
 async function newTrust(page: Page): Promise<void> {
   await page.getByRole("button", { name: "Trusts of old importer" }).click();
   await page.getByRole("button", { name: "New trust" }).click();
@@ -455,6 +460,7 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     { name: "service-accounts-trusts-none", as: "owner", path: "/acme/settings/service-accounts", shows: "no trusts", act: click("Trusts of old importer"), screenful: true },
     { name: "service-accounts-trust-use", as: "owner", path: "/acme/settings/service-accounts", shows: "id-token: write", act: useTrust, screenful: true },
     { name: "service-accounts-trust-new", as: "owner", path: "/acme/settings/service-accounts", shows: "Works from these addresses only", act: newTrust, screenful: true },
+    { name: "service-accounts-trust-edit", as: "owner", path: "/acme/settings/service-accounts", shows: "Save trust", act: editTrust, screenful: true },
     { name: "service-accounts-access", as: "owner", path: "/acme/settings/service-accounts", shows: "in production", act: click("Access of shop backend"), screenful: true },
     { name: "service-accounts-delete", as: "owner", path: "/acme/settings/service-accounts", shows: "Delete and revoke keys", act: click("Delete shop backend"), screenful: true },
     { name: "viewer-service-accounts", as: "viewer", path: "/acme/settings/service-accounts", shows: /can't see service accounts/i },
@@ -488,6 +494,8 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     { name: "sso-empty", as: "owner", path: "/globex/settings/sso", shows: "Client secret" },
     { name: "sso-configured", as: "owner", path: "/initech/settings/sso", shows: "Test sign-in" },
     { name: "sso-tested", as: "owner", path: "/acme/settings/sso", shows: "It works", act: discardStaged },
+    { name: "sso-several", as: "owner", path: "/initech/settings/sso", shows: "Contractors" },
+    { name: "sso-add", as: "owner", path: "/acme/settings/sso?connection=new", shows: "Protocol" },
     { name: "sso-delete", as: "owner", path: "/acme/settings/sso", shows: "Delete connection", act: click("Delete"), screenful: true },
     { name: "sso-staged", as: "owner", path: "/acme/settings/sso", shows: "Your changes aren't in use yet", act: stageSecret },
     { name: "viewer-sso", as: "viewer", path: "/acme/settings/sso", shows: "You can't view" },

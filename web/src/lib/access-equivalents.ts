@@ -49,7 +49,7 @@ export const membersEquivalents = (tenant: string): Equivalents => ({
   cli: commands(tenant, "members list", "members update name@company.com --role developer"),
 });
 
-export const ssoEquivalents = (tenant: string): Equivalents => ({
+export const ssoEquivalents = (tenant: string, connection = "CONNECTION_ID"): Equivalents => ({
   curl: call("SsoService/ListSsoConnections", { tenant }),
   cli: commands(
     tenant,
@@ -57,8 +57,8 @@ export const ssoEquivalents = (tenant: string): Equivalents => ({
     "",
     "# its client secret comes from CORVO_SSO_CLIENT_SECRET",
     "sso create Okta --issuer https://company.okta.com --client-id 0oa1 --map admins=admin --default-role viewer",
-    "sso test CONNECTION_ID",
-    "sso enable CONNECTION_ID",
+    `sso test ${connection}`,
+    `sso enable ${connection}`,
   ),
 });
 
