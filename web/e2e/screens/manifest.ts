@@ -83,6 +83,13 @@ async function deadGroup({ seed }: Stage): Promise<string> {
   return `${busy}/dead?group=${(body as { groups: { id: string }[] }).groups[0]?.id}`;
 }
 
+const keyPage =
+  (name: string, search = "") =>
+  async ({ seed }: Stage) => {
+    const { apiKeys } = await seed.control.call<{ apiKeys: { id: string; name: string }[] }>("ApiKeyService/ListApiKeys", { tenant: seed.tenant });
+    return `${busy}/keys/${apiKeys.find((key) => key.name === name)?.id}${search}`;
+  };
+
 async function newKey(page: Page): Promise<void> {
   await page.getByRole("button", { name: "New key" }).first().click();
   await page.getByLabel("Name", { exact: true }).fill("image workers");
@@ -425,8 +432,14 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     { name: "keys-limits", as: "owner", path: `${busy}/keys`, shows: /\d+ chosen/, act: limitKey, screenful: true },
     { name: "keys-rotate", as: "owner", path: `${busy}/keys`, shows: "Rotate secret", act: click("Rotate on-call tooling"), screenful: true },
     { name: "keys-revoke", as: "owner", path: `${busy}/keys`, shows: "Revoke on-call tooling?", act: click("Revoke on-call tooling"), screenful: true },
-    { name: "keys-rights", as: "owner", path: `${busy}/keys`, shows: "In production", act: click("What on-call tooling can do"), screenful: true },
     { name: "viewer-keys", as: "viewer", path: `${busy}/keys`, shows: /can't see API keys/i },
+  ],
+  key: [
+    { name: "key", as: "owner", path: keyPage("on-call tooling"), shows: "API key created" },
+    { name: "key-did", as: "owner", path: keyPage("shop backend", "?tab=did"), shows: /Queue|Job/ },
+    { name: "key-rotate", as: "owner", path: keyPage("on-call tooling"), shows: "Rotate secret", act: click("Rotate"), screenful: true },
+    { name: "key-not-found", as: "owner", path: `${busy}/keys/key_000000000000`, shows: "API key not found", refused: true },
+    { name: "viewer-key", as: "viewer", path: keyPage("on-call tooling"), shows: "You can't view API keys" },
   ],
   namespaces: [
     { name: "namespaces", as: "owner", path: "/acme/settings/namespaces", shows: "sandbox" },

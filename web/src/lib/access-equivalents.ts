@@ -44,6 +44,25 @@ export const keysEquivalents = (tenant: string, namespace: string): Equivalents 
   ),
 });
 
+export const keyEquivalents = (tenant: string, keyId: string): Equivalents => ({
+  curl: [
+    call("ApiKeyService/GetApiKey", { tenant, keyId }),
+    "",
+    "# what happened to it, and what it did",
+    call("AuditService/ListAuditEvents", { tenant, targetId: keyId }),
+    call("AuditService/ListAuditEvents", { tenant, actorId: keyId }),
+  ].join("\n"),
+  cli: commands(
+    tenant,
+    `keys get ${keyId}`,
+    `access explain job.enqueue --principal ${keyId}`,
+    "",
+    "# what happened to it, and what it did",
+    `audit list --target ${keyId}`,
+    `audit list --actor ${keyId}`,
+  ),
+});
+
 export const membersEquivalents = (tenant: string): Equivalents => ({
   curl: call("MemberService/ListMembers", { tenant }),
   cli: commands(tenant, "members list", "members update name@company.com --role developer"),
