@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"cmp"
+	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -334,6 +337,20 @@ func (s *session) keyVerbs() []verb {
 			}
 			return printThings(s, all, header, row)
 		}),
+		s.ofTenant(verb{noun: "keys get", args: "ID", short: "Show an API key, and what it may do now", example: "  {cmd} key_9f3KxQ2mZt7B"}, func(t *tenantCall, args []string) error {
+			res, err := tell(t, t.keys.GetApiKey, &cloudv1.GetApiKeyRequest{Tenant: t.tenant, KeyId: args[0]})
+			if err != nil {
+				return err
+			}
+			return s.emitMessage(res.GetApiKey(), func(w io.Writer) {
+				cells := row(res.GetApiKey())
+				for i := range cells {
+					cells[i] = cmp.Or(cells[i], "-")
+				}
+				s.table(w, header, [][]string{cells})
+				printKey(w, res.GetApiKey())
+			})
+		}),
 		s.ofTenant(verb{
 			noun: "keys create", args: "NAME", short: "Create an API key, and print it once",
 			long: `Creates a key of a service account (--owner), of a service account that is made for it alone
@@ -407,6 +424,30 @@ func (s *session) keyVerbs() []verb {
 			}
 			return t.done(res, args[0], "revoked")
 		}),
+	}
+}
+
+// printKey prints what a list of keys has no room for: when it ended, its secrets, and what
+// it may do.
+func printKey(w io.Writer, k *cloudv1.ApiKey) {
+	if k.GetRevokedAt() != nil {
+		fmt.Fprintf(w, "revoked %s\n", instant(k.GetRevokedAt()))
+	}
+	for _, v := range k.GetVersions() {
+		fmt.Fprintf(w, "secret of %s, expires %s, last used %s\n", instant(v.GetCreatedAt()), cmp.Or(instant(v.GetExpiresAt()), "with the key"), cmp.Or(when(v.GetLastUsedAt()), "never"))
+	}
+	if k.GetStoppedForJobs() {
+		fmt.Fprintln(w, "the sign-in policy lets this key do nothing at the tenant URL")
+	}
+	for _, g := range k.GetEffective() {
+		where := "in " + cmp.Or(listOf(g.GetNamespaceIds()), "all namespaces")
+		if len(g.GetQueues()) > 0 {
+			where += ", queues " + listOf(g.GetQueues())
+		}
+		fmt.Fprintf(w, "may %s: %s\n", where, listOf(g.GetPermissions()))
+	}
+	if len(k.GetEffective()) == 0 {
+		fmt.Fprintln(w, "may do nothing now")
 	}
 }
 

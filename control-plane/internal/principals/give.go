@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
@@ -85,11 +86,30 @@ func noticing(ctx context.Context, tx *store.Tx, give func() error) (notices []s
 // MayEndKey refuses to end a key that may do more than the caller: revoking stops its users.
 // A disabled service account counts with what it may do when it is enabled again.
 func MayEndKey(ctx context.Context, tx *store.Tx, k store.Key) error {
-	may, err := rights.NewReader(tx, k.TenantID).Bound(ctx, k.OwnerID)
+	may, err := enabled(ctx, tx, k)
 	if err != nil {
 		return err
 	}
-	return MayGive(access.From(ctx), may.Narrow(rights.Limit(k)), "the key "+k.Name)
+	return MayGive(access.From(ctx), may, "the key "+k.Name)
+}
+
+// Fits refuses a key whose rights a cell would not take whole: it would work in some of its
+// places only. refused says so of the bound that they exceed.
+func Fits(ctx context.Context, tx *store.Tx, k store.Key, refused func(beyond error) error) error {
+	may, err := enabled(ctx, tx, k)
+	if err != nil {
+		return err
+	}
+	if _, beyond := celladmin.Fit(may); beyond != nil {
+		return refused(beyond)
+	}
+	return nil
+}
+
+// enabled is what a key may do while its owner is enabled.
+func enabled(ctx context.Context, tx *store.Tx, k store.Key) (permission.Grants, error) {
+	may, err := rights.NewReader(tx, k.TenantID).Bound(ctx, k.OwnerID)
+	return may.Narrow(rights.Limit(k)), err
 }
 
 // missing names some of what is lacked.

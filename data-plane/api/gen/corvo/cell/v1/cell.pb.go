@@ -836,9 +836,9 @@ type Key struct {
 	TenantId string `protobuf:"bytes,2,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
 	// SHA-256 digests of the accepted secrets (two while a key is rotated).
 	Digests [][]byte `protobuf:"bytes,3,rep,name=digests,proto3" json:"digests,omitempty"`
-	// Replaced by grants, and read while a control plane still sends them: namespace ids the key
-	// may use, the first is the default (empty: all of the tenant), and names of fixed roles.
-	// Refused beside grants.
+	// Replaced by grants, and read because older cells have them in their logs and state:
+	// namespace ids the key may use, the first is the default (empty: all of the tenant), and
+	// names of fixed roles. Refused beside grants.
 	NamespaceIds []string `protobuf:"bytes,4,rep,name=namespace_ids,json=namespaceIds,proto3" json:"namespace_ids,omitempty"`
 	Roles        []string `protobuf:"bytes,5,rep,name=roles,proto3" json:"roles,omitempty"`
 	// Unix nanoseconds; 0 never expires.
