@@ -145,6 +145,9 @@ func peopleBuilders() map[string]builder {
 		"SsoService/DiscardSsoChange": about(func(t testing.TB, p *fixture) proto.Message {
 			return &cloudv1.DiscardSsoChangeRequest{ConnectionId: p.connection(t)}
 		}),
+		"SsoService/RotateSamlKey": about(func(t testing.TB, p *fixture) proto.Message {
+			return &cloudv1.RotateSamlKeyRequest{ConnectionId: p.connection(t)}
+		}),
 		"SsoService/DeleteSsoConnection": about(func(t testing.TB, p *fixture) proto.Message {
 			return &cloudv1.DeleteSsoConnectionRequest{ConnectionId: p.connection(t)}
 		}),

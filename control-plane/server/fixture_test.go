@@ -271,10 +271,15 @@ func (p *fixture) unprovedSession(t testing.TB, r string) (cookie string) {
 
 func (p *fixture) userWithFactor(t testing.TB, r string) store.User {
 	u := p.user(t, r)
-	p.in(t, func(ctx context.Context, tx *store.Tx) error {
-		return tx.InsertFactor(ctx, store.Factor{ID: p.id(ids.Factor), UserID: u.ID, Kind: store.FactorPasskey, Credential: "{}", CreatedAt: p.kit.Now(), ConfirmedAt: p.kit.Now()})
-	})
+	p.giveFactor(t, u, p.kit.Now())
 	return u
+}
+
+func (p *fixture) giveFactor(t testing.TB, u store.User, at time.Time) {
+	t.Helper()
+	p.in(t, func(ctx context.Context, tx *store.Tx) error {
+		return tx.InsertFactor(ctx, store.Factor{ID: p.id(ids.Factor), UserID: u.ID, Kind: store.FactorPasskey, Credential: "{}", CreatedAt: at, ConfirmedAt: at})
+	})
 }
 
 // deviceCodes begin a device login.

@@ -143,6 +143,7 @@ func (s *Server) methods() []server.Method {
 		server.Unary(cloudv1connect.SsoServiceUpdateSsoConnectionProcedure, o.UpdateSsoConnection),
 		server.Unary(cloudv1connect.SsoServiceSwitchSsoConnectionProcedure, o.SwitchSsoConnection),
 		server.Unary(cloudv1connect.SsoServiceDiscardSsoChangeProcedure, o.DiscardSsoChange),
+		server.Unary(cloudv1connect.SsoServiceRotateSamlKeyProcedure, o.RotateSamlKey),
 		server.Unary(cloudv1connect.SsoServiceDeleteSsoConnectionProcedure, o.DeleteSsoConnection),
 		server.Unary(cloudv1connect.SsoServiceStartTestLoginProcedure, o.StartTestLogin),
 	}

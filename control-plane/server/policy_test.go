@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/codes"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/pgtest"
@@ -73,10 +75,15 @@ func (p *fixture) door(t testing.TB) string {
 
 func (p *fixture) cliOf(t testing.TB, u store.User, onlyTenantID string) []string {
 	t.Helper()
+	return p.cliSince(t, u, onlyTenantID, p.kit.Now())
+}
+
+func (p *fixture) cliSince(t testing.TB, u store.User, onlyTenantID string, at time.Time) []string {
+	t.Helper()
 	var opened session.Opened
 	p.in(t, func(ctx context.Context, tx *store.Tx) (err error) {
-		approved := store.Session{UserID: u.ID, TenantID: onlyTenantID, ExpiresAt: p.kit.Now().Add(session.LimitedLifeMax)}
-		opened, err = session.OpenCLI(ctx, tx, p.kit.IDs, p.kit.Now(), approved, "test")
+		approved := store.Session{UserID: u.ID, TenantID: onlyTenantID, ExpiresAt: at.Add(session.LimitedLifeMax)}
+		opened, err = session.OpenCLI(ctx, tx, p.kit.IDs, at, approved, "test")
 		return err
 	})
 	return []string{"Authorization", "Bearer " + opened.Token}
@@ -240,7 +247,10 @@ func TestPolicy_RequiredSecondFactorLetsOneSetItUpAndNoMore(t *testing.T) {
 	p.in(t, func(ctx context.Context, tx *store.Tx) error {
 		return tx.InsertSignInPolicy(ctx, store.SignInPolicy{TenantID: p.TenantID, RequireSecondFactor: true, Version: 1})
 	})
-	bare, has := p.user(t, owner), p.userWithFactor(t, owner)
+	bare, has := p.user(t, owner), p.user(t, owner)
+	older := p.cliSince(t, has, "", p.kit.Now().Add(-2*time.Hour))
+	p.giveFactor(t, has, p.kit.Now().Add(-time.Hour))
+	younger := p.cliOf(t, has, "") // Its approval asked for the factor.
 	proved := p.sessionOf(t, has, "")
 	p.in(t, func(ctx context.Context, tx *store.Tx) error {
 		found, err := session.Find(ctx, tx, strings.TrimPrefix(proved, "corvo_session="), p.kit.Now())
@@ -255,6 +265,8 @@ func TestPolicy_RequiredSecondFactorLetsOneSetItUpAndNoMore(t *testing.T) {
 		"a personal key":                 {p.personalKeyOf(t, bare), "SECOND_FACTOR_SETUP_REQUIRED"},
 		"an invitation's session":        {browser(p.sessionOf(t, bare, p.TenantID)), "SECOND_FACTOR_SETUP_REQUIRED"},
 		"a session older than it":        {browser(p.sessionOf(t, has, "")), "SESSION_ENDED"},
+		"a program's session, older":     {older, "SECOND_FACTOR_REQUIRED"},
+		"a program's session that's new": {younger, ""},
 		"a session that showed it":       {browser(proved), ""},
 		"a personal key of one with it":  {p.personalKeyOf(t, has), ""},
 		"single sign-on, without one":    {browser(p.sessionOf(t, p.ssoUser(t, door, viewer), p.TenantID)), ""},
@@ -263,6 +275,13 @@ func TestPolicy_RequiredSecondFactorLetsOneSetItUpAndNoMore(t *testing.T) {
 		if r := s.call(t, policyService+"GetSignInPolicy", `{"tenant":"acme"}`, tc.headers...); r.reason() != tc.reason {
 			t.Errorf("%s: %d %s", name, r.status, r.body)
 		}
+	}
+	// Shown once, the older one is as good as a new one.
+	p.in(t, func(ctx context.Context, tx *store.Tx) error {
+		return tx.ProveSession(ctx, seal.Digest(strings.TrimPrefix(older[1], "Bearer ")), p.kit.Now())
+	})
+	if r := s.call(t, policyService+"GetSignInPolicy", `{"tenant":"acme"}`, older...); r.status != http.StatusOK {
+		t.Errorf("the older one, proved: %d %s", r.status, r.body)
 	}
 	if r := s.call(t, "/corvo.cloud.v1.FactorService/StartTotp", `{}`, browser(p.sessionOf(t, bare, ""))...); r.status != http.StatusOK {
 		t.Errorf("set one up: %d %s", r.status, r.body)

@@ -19,7 +19,6 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
-	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
 // RestoreReport is what was done after a database was restored from an older copy.
@@ -456,9 +455,9 @@ func (r *restore) adoptOwner(ctx context.Context, tx *store.Tx, row *store.Key, 
 		if err := tx.InsertRole(ctx, own); err != nil {
 			return err
 		}
-		for _, place := range placesOf(g) {
+		for _, place := range g.Places() {
 			b := store.Binding{
-				TenantID: row.TenantID, ID: maker.New(ids.Binding, r.now), PrincipalID: a.ID, RoleID: own.ID, NamespaceID: place[0], Queues: place[1],
+				TenantID: row.TenantID, ID: maker.New(ids.Binding, r.now), PrincipalID: a.ID, RoleID: own.ID, NamespaceID: place.Namespace, Queues: place.Queues,
 				CreatedBy: "restore", CreatedAt: r.now,
 			}
 			if err := tx.InsertBinding(ctx, b); err != nil {
@@ -467,22 +466,6 @@ func (r *restore) adoptOwner(ctx context.Context, tx *store.Tx, row *store.Key, 
 		}
 	}
 	return nil
-}
-
-// placesOf is each namespace with each pattern of queues of a grant; empty is all.
-func placesOf(g permission.Grant) (out [][2]string) {
-	orAll := func(list []string) []string {
-		if len(list) == 0 {
-			return []string{""}
-		}
-		return list
-	}
-	for _, n := range orAll(g.Namespaces) {
-		for _, q := range orAll(g.Queues) {
-			out = append(out, [2]string{n, q})
-		}
-	}
-	return out
 }
 
 func versionsOf(k *cellv1.Key, made time.Time) (out []store.KeyVersion) {

@@ -1,11 +1,15 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
 const whoami = "/corvo.cloud.v1.AuthService/GetCurrentIdentity"
@@ -72,6 +76,46 @@ func TestSession_APersonalKeyIsNone(t *testing.T) {
 		if r := s.call(t, whoami, "{}", headers...); r.status != http.StatusOK || !strings.Contains(r.body, p.TenantID) {
 			t.Errorf("%s: %d %s", caller, r.status, r.body)
 		}
+	}
+}
+
+// Whoever finds an open browser must not make themselves a way in that stays.
+func TestStepUp_WhoeverGivesOrTakesRightsIsAsked(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	p := s.newFixture(t, "acme")
+	has := p.userWithFactor(t, owner)
+	stale, proved := p.sessionOf(t, has, ""), p.sessionOf(t, has, "")
+	p.in(t, func(ctx context.Context, tx *store.Tx) error {
+		return tx.ProveSession(ctx, seal.Digest(strings.TrimPrefix(proved, "corvo_session=")), p.kit.Now())
+	})
+	personal := p.personalKeyOf(t, has)
+	for _, call := range []string{
+		"MemberService/UpdateMember", "MemberService/RemoveMember", "MemberService/CreateInvitation",
+		"RoleService/CreateRole", "RoleService/UpdateRole", "RoleService/DeleteRole", "RoleService/CreateRoleBinding", "RoleService/DeleteRoleBinding",
+		"GroupService/DeleteGroup", "GroupService/AddGroupMembers", "GroupService/RemoveGroupMembers", "ServiceAccountService/CreateServiceAccount",
+		"ApiKeyService/CreateApiKey", "ApiKeyService/UpdateApiKey", "ApiKeyService/RotateApiKey",
+		"DirectoryService/CreateScimToken", "DirectoryService/UpdateScimToken",
+	} {
+		for name, tc := range map[string]struct {
+			headers []string
+			asked   bool
+		}{
+			"a session that showed it long ago": {browser(stale), true},
+			"a program's session":               {p.cliOf(t, has, ""), true},
+			"a personal key":                    {personal, true},
+			"a session that showed it now":      {browser(proved), false},
+			"somebody who has none":             {browser(p.session(t, owner, "")), false},
+			"a service account's key":           {bearer(p.manage), false},
+		} {
+			r := s.call(t, "/corvo.cloud.v1."+call, `{"tenant":"acme"}`, tc.headers...)
+			if asked := r.reason() == "STEP_UP_REQUIRED"; asked != tc.asked {
+				t.Errorf("%s, %s: %d %s", call, name, r.status, r.body)
+			}
+		}
+	}
+	if r := s.call(t, "/corvo.cloud.v1.ApiKeyService/CreateApiKey", `{"tenant":"acme"}`, personal...); !strings.Contains(r.body, "use a service account's key") {
+		t.Errorf("a personal key is not told the way out: %s", r.body)
 	}
 }
 

@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/admission"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/cluster"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/server"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -59,8 +61,13 @@ func (n *Node) authenticator() server.Authenticator {
 	case Keys:
 		return limited{server.NewKeyAuth(cellKeys{n}, time.Now), n.cfg.PayloadBytesMax}
 	default:
-		return server.NewSigned(n.signer, n.wall, func() string { return n.folderRecord().CellID }, n.logger)
+		return server.NewSigned(n.signer, n.wall, func() string { return n.folderRecord().CellID }, n.noteRefusal, n.logger)
 	}
+}
+
+// noteRefusal notes what a caller may not do, for its tenant's audit log.
+func (n *Node) noteRefusal(c queue.Caller, p permission.Permission, name string) {
+	n.cell.NoteRefusal(cell.Refusal{Tenant: c.Tenant, Namespace: c.Namespace, Principal: c.Principal, Permission: p, Queue: name}, c.Peer)
 }
 
 // limited sets the payload limit of a server without plans.

@@ -69,6 +69,7 @@ func (c client) addr() string { return c.proxies.Client(c.r) }
 func (p *Proxy) authenticate(r *http.Request, addr address) (caller, *refusal) {
 	cred, ref := p.read(r)
 	if ref != nil {
+		p.noteRefusal(r, cred, &caller{}, addr, ref)
 		return caller{}, ref
 	}
 	asked := r.Header[identity.HeaderNamespace]
@@ -85,10 +86,12 @@ func (p *Proxy) authenticate(r *http.Request, addr address) (caller, *refusal) {
 	if ref != nil && ref.ofTime && p.time != nil && !p.time.Known() {
 		return caller{}, refuseClock
 	}
-	if ref == nil {
-		p.uses.note(c.use, p.now())
+	if ref != nil {
+		p.noteRefusal(r, cred, &c, addr, ref)
+		return caller{}, ref
 	}
-	return c, ref
+	p.uses.note(c.use, p.now())
+	return c, nil
 }
 
 // read parses the credential of r.
@@ -123,20 +126,21 @@ func opensDataPlane(k apikey.Kind) bool {
 	return k == apikey.DataPlane || k == apikey.Management || k == apikey.Personal || k == apikey.Temporary
 }
 
-// key checks an API key against the snapshot.
+// key checks an API key against the snapshot. With a refusal, the caller says at most whose
+// key it is.
 func (s *snapshot) key(cred shown, addr address, asked []string, now time.Time) (caller, *refusal) {
 	c, rec, tenant, ref := s.lookup(cred, now)
 	if ref != nil {
-		return caller{}, ref
+		return c, ref
 	}
 	if !addr.agrees(tenant.proto.GetName()) {
-		return caller{}, refuseOtherTenant
+		return c, refuseOtherTenant
 	}
 	if len(rec.grants) == 0 { // Whatever is asked. The caller holds the secret, so it is told.
-		return caller{}, refuseNothing
+		return c, refuseNothing
 	}
 	if c.namespace, c.here = tenant.choose(rec, asked); c.namespace == nil {
-		return caller{}, refuseNoNamespace
+		return c, refuseNoNamespace
 	}
 	return c, nil
 }
@@ -160,20 +164,21 @@ func (s *snapshot) lookup(cred shown, now time.Time) (caller, *keyRecord, *tenan
 		return caller{}, nil, nil, refuseBadKey
 	}
 	// From here on the caller holds the secret.
+	holder := caller{principal: rec.proto.GetId(), tenant: tenant.record()}
 	from := ""
 	if rec.networks.Limited() {
 		if from = cred.client.addr(); !rec.networks.Has(from) {
-			return caller{}, nil, nil, refuseAddress
+			return holder, nil, nil, refuseAddress
 		}
 	}
 	if rec.proto.GetRevoked() || !tenant.alive() {
-		return caller{}, nil, nil, refuseRevoked
+		return holder, nil, nil, refuseRevoked
 	}
 	if !rec.notAfter.IsZero() && !now.Before(rec.notAfter) {
-		return caller{}, nil, nil, refuseExpired
+		return holder, nil, nil, refuseExpired
 	}
 	if ends := rec.ends[which]; !ends.IsZero() && !now.Before(ends) {
-		return caller{}, nil, nil, refuseBadKey // It was replaced by another secret.
+		return holder, nil, nil, refuseBadKey // It was replaced by another secret.
 	}
 	return caller{
 		key: rec.proto, principal: rec.proto.GetId(), owner: rec.proto.GetPrincipalId(), from: from,

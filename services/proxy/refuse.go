@@ -31,6 +31,10 @@ type refusal struct {
 	mayBeNew bool
 	// ofTime marks what would succeed with another clock.
 	ofTime bool
+	// reason is what audit logs say; empty: nothing. ofHolder marks what is refused to
+	// somebody whose credential is good.
+	reason   string
+	ofHolder bool
 }
 
 // kinds is what a status is called in problems and RPCs.
@@ -61,6 +65,10 @@ func (r *refusal) ofStranger() *refusal { r.stranger, r.mayBeNew = true, true; r
 
 func (r *refusal) becauseOfTime() *refusal { r.ofTime = true; return r }
 
+func (r *refusal) noted(reason string) *refusal { r.reason = reason; return r }
+
+func (r *refusal) toHolder(reason string) *refusal { r.reason, r.ofHolder = reason, true; return r }
+
 func (r *refusal) orNew() *refusal { r.mayBeNew = true; return r }
 
 func (r *refusal) titled(title string) *refusal { r.title = title; return r }
@@ -69,21 +77,21 @@ func (r *refusal) after(d time.Duration) *refusal { r.retryAfter = d; return r }
 
 // The refusals, with the texts and titles of the nodes.
 var (
-	refuseNoKey    = refuse(401, "UNAUTHORIZED", "no API key: send it in X-API-Key or as a bearer token")
-	refuseBadKey   = refuse(401, "UNAUTHORIZED", "the API key is invalid").ofStranger()
-	refuseRevoked  = refuse(401, "UNAUTHORIZED", "the API key was revoked")
+	refuseNoKey    = refuse(401, "UNAUTHORIZED", "no API key: send it in X-API-Key or as a bearer token").noted("no key")
+	refuseBadKey   = refuse(401, "UNAUTHORIZED", "the API key is invalid").ofStranger().noted(reasonUnknownKey)
+	refuseRevoked  = refuse(401, "UNAUTHORIZED", "the API key was revoked").noted("revoked")
 	refuseChanged  = refuse(401, "UNAUTHORIZED", "the API key was revoked, or what it may do was changed; connect again")
-	refuseAddress  = refuse(403, "FORBIDDEN", "this API key can't be used from this address: it is limited to certain networks; ask an admin of the tenant to add yours").orNew()
-	refuseExpired  = refuse(401, "UNAUTHORIZED", "the API key has expired").becauseOfTime()
-	refuseBadToken = refuse(401, "UNAUTHORIZED", "the user token is invalid; sign in again")
+	refuseAddress  = refuse(403, "FORBIDDEN", "this API key can't be used from this address: it is limited to certain networks; ask an admin of the tenant to add yours").orNew().toHolder("address not allowed")
+	refuseExpired  = refuse(401, "UNAUTHORIZED", "the API key has expired").becauseOfTime().noted("expired")
+	refuseBadToken = refuse(401, "UNAUTHORIZED", "the user token is invalid; sign in again").noted("invalid token")
 	// refuseUnknownSigner looks like refuseBadToken from outside.
-	refuseUnknownSigner = refuse(401, "UNAUTHORIZED", "the user token is invalid; sign in again").ofStranger()
+	refuseUnknownSigner = refuse(401, "UNAUTHORIZED", "the user token is invalid; sign in again").ofStranger().noted("invalid token")
 	refuseTokenExpired  = refuse(401, "TOKEN_EXPIRED", "the user token has expired; request a new one").becauseOfTime()
 	refuseWithdrawn     = refuse(401, "TOKEN_WITHDRAWN", "the user's access to this tenant was withdrawn or changed; request a new token").orNew()
 	refuseCrossOrigin   = refuse(403, "FORBIDDEN", "a key in a cookie isn't accepted from another site")
-	refuseOtherTenant   = refuse(403, "FORBIDDEN", "the API key doesn't belong to the tenant of this URL")
-	refuseNothing       = refuse(403, "FORBIDDEN", "this API key may do nothing here: its owner has no role, is disabled, or is stopped by the tenant's sign-in policy; ask an admin of the tenant").orNew()
-	refuseNoNamespace   = refuse(404, "NOT_FOUND", "this API key has no such namespace").orNew()
+	refuseOtherTenant   = refuse(403, "FORBIDDEN", "the API key doesn't belong to the tenant of this URL").toHolder("URL of another tenant")
+	refuseNothing       = refuse(403, "FORBIDDEN", "this API key may do nothing here: its owner has no role, is disabled, or is stopped by the tenant's sign-in policy; ask an admin of the tenant").orNew().toHolder("no role")
+	refuseNoNamespace   = refuse(404, "NOT_FOUND", "this API key has no such namespace").orNew().toHolder("no such namespace")
 	refuseNotFound      = refuse(404, "NOT_FOUND", "this path doesn't exist")
 	refuseBadPath       = refuse(400, "VALIDATION_ERROR", "the path has empty or dot segments or encoded separators")
 	refuseBadMethod     = refuse(405, "METHOD_NOT_ALLOWED", "this path doesn't support this method")

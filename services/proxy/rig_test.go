@@ -124,6 +124,7 @@ type upstream struct {
 	wrong  atomic.Int64 // Requests of tenants that were for another cell.
 	// uses are what proxies told of keys, unless the node is forgetful. Guarded by the state's mu.
 	uses      []*cellv1.KeyUse
+	refusals  []*cellv1.Refusal // Likewise.
 	forgetful bool
 	server    *http.Server
 	served    atomic.Int64 // Requests of tenants.
@@ -309,6 +310,7 @@ func (u *upstream) ReportSightings(_ context.Context, req *connect.Request[cellv
 		return nil, connect.NewError(connect.CodeUnavailable, errors.New("not now"))
 	}
 	u.uses = append(u.uses, req.Msg.GetUses()...)
+	u.refusals = append(u.refusals, req.Msg.GetRefusals()...)
 	return connect.NewResponse(&cellv1.ReportSightingsResponse{}), nil
 }
 

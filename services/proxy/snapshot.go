@@ -21,6 +21,7 @@ type snapshot struct {
 	cell    string
 	keys    table[*keyRecord]
 	tenants table[*tenantRecord]
+	names   table[string] // Of tenants that are alive → id.
 	// nodes by id; few, so a change copies them all.
 	nodes  []*cellv1.Node
 	shards []uint32
@@ -73,6 +74,14 @@ type tenantRecord struct {
 	proto  *cellv1.Tenant
 	byName map[string]*cellv1.Namespace // Alive ones only.
 	byID   map[string]*cellv1.Namespace
+}
+
+// record is nil if the tenant isn't known.
+func (t *tenantRecord) record() *cellv1.Tenant {
+	if t == nil {
+		return nil
+	}
+	return t.proto
 }
 
 func (t *tenantRecord) alive() bool { return t != nil && t.proto != nil && !t.proto.GetDeleted() }
@@ -129,7 +138,7 @@ func changesTo[T any](records []T, change func(T) *cellv1.Change) []*cellv1.Chan
 // with is the successor of s after changes, as of index.
 func (s *snapshot) with(changes []*cellv1.Change, index uint64) *snapshot {
 	next := &snapshot{index: index, cell: s.cell, nodes: s.nodes, shards: s.shards, tokens: s.tokens.with(changes)}
-	keys, tenants := s.keys.edit(), s.tenants.edit()
+	keys, tenants, names := s.keys.edit(), s.tenants.edit(), s.names.edit()
 	fresh := map[string]bool{} // Tenants already copied in this edit.
 	tenant := func(id string) *tenantRecord {
 		old, _ := tenants.get(id)
@@ -144,7 +153,11 @@ func (s *snapshot) with(changes []*cellv1.Change, index uint64) *snapshot {
 	for _, c := range changes {
 		switch v := c.GetChange().(type) {
 		case *cellv1.Change_Tenant:
-			tenant(v.Tenant.GetId()).proto = v.Tenant
+			t := tenant(v.Tenant.GetId())
+			unname(names, t.proto)
+			if t.proto = v.Tenant; t.alive() {
+				names.set(v.Tenant.GetName(), v.Tenant.GetId())
+			}
 		case *cellv1.Change_Namespace:
 			tenant(v.Namespace.GetTenantId()).put(v.Namespace)
 		case *cellv1.Change_Key:
@@ -158,13 +171,23 @@ func (s *snapshot) with(changes []*cellv1.Change, index uint64) *snapshot {
 		case *cellv1.Change_Forget:
 			for _, g := range v.Forget.GetGone() {
 				keys.remove(g.GetId())
+				if t, ok := tenants.get(g.GetId()); ok {
+					unname(names, t.proto)
+				}
 				tenants.remove(g.GetId())
 			}
 		}
 	}
-	next.keys, next.tenants = keys.done(), tenants.done()
+	next.keys, next.tenants, next.names = keys.done(), tenants.done(), names.done()
 	slices.SortFunc(next.nodes, func(a, b *cellv1.Node) int { return strings.Compare(a.GetId(), b.GetId()) })
 	return next
+}
+
+// unname frees a tenant's name, unless another already has it.
+func unname(names *tableEdit[string], t *cellv1.Tenant) {
+	if id, ok := names.get(t.GetName()); ok && id == t.GetId() {
+		names.remove(t.GetName())
+	}
 }
 
 // bare is what remains of a state that is too old: where the nodes are. With its index, a

@@ -114,19 +114,20 @@ func (s *snapshot) user(text string, addr address, asked []string, now time.Time
 	if !tenant.alive() || s.tokens.cutOff(claims.TenantID, claims.UserID, claims.IssuedAt) {
 		return caller{}, refuseWithdrawn
 	}
+	holder := caller{principal: identity.UserPrefix + claims.UserID, tenant: tenant.proto}
 	if !addr.agrees(tenant.proto.GetName()) {
-		return caller{}, refuseOtherTenant
+		return holder, refuseOtherTenant
 	}
 	ns := tenant.byID[claims.NamespaceID]
 	if ns == nil || len(asked) > 1 || len(asked) == 1 && asked[0] != "" && asked[0] != ns.GetName() {
-		return caller{}, refuseNoNamespace
+		return holder, refuseNoNamespace
 	}
 	notAfter := claims.ExpiresAt
 	if end := s.tokens.key(claims.KeyID, now).GetNotAfterNs(); end != 0 && end < notAfter.UnixNano() {
 		notAfter = time.Unix(0, end)
 	}
 	return caller{
-		user: &claims, principal: identity.UserPrefix + claims.UserID, here: claims.Grants,
+		user: &claims, principal: holder.principal, here: claims.Grants,
 		tenant: tenant.proto, namespace: ns, notAfter: notAfter, checked: s,
 	}, nil
 }

@@ -18,10 +18,10 @@ const (
 	// usedEvery is how exactly the last use of a key is known: what a busy key costs is
 	// counted per key and this time, not per request.
 	usedEvery = 5 * time.Minute
-	// tellUsesEvery is how much of it is lost with the process.
-	tellUsesEvery  = 5 * time.Second
+	// tellEvery is how much of what was seen is lost with the process.
+	tellEvery      = 5 * time.Second
 	tellTimeout    = 2 * time.Second
-	usesPerReport  = 5000
+	perReport      = 5000
 	lastTellBudget = time.Second
 )
 
@@ -71,44 +71,46 @@ func (u *uses) back(taken map[*use]int64) {
 	}
 }
 
-// tellUses tells the nodes which keys are in use, until ctx ends, and then once more.
-func (p *Proxy) tellUses(ctx context.Context) {
-	tick := time.NewTicker(tellUsesEvery)
+// tellSightings tells the nodes which keys are in use and who was refused, until ctx ends, and
+// then once more.
+func (p *Proxy) tellSightings(ctx context.Context) {
+	tick := time.NewTicker(tellEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTellBudget)
 			defer cancel()
-			p.tellUsesOnce(last)
+			p.tellOnce(last)
 			return
 		case <-tick.C:
 			p.calls.inUse(p.uses, p.now())
-			p.tellUsesOnce(ctx)
+			p.tellOnce(ctx)
 		}
 	}
 }
 
-func (p *Proxy) tellUsesOnce(ctx context.Context) {
-	taken := p.uses.take()
-	if len(taken) == 0 {
+func (p *Proxy) tellOnce(ctx context.Context) {
+	uses, refused := p.uses.take(), p.refusals.take()
+	if len(uses)+len(refused) == 0 {
 		return
 	}
-	if err := p.sayUses(ctx, taken); err != nil {
-		p.log.Debug("can't tell a node which keys are used; trying again", "keys", len(taken), "err", err)
-		p.uses.back(taken)
+	if err := p.tell(ctx, uses, refused); err != nil {
+		p.log.Debug("can't tell a node what was seen; trying again", "keys", len(uses), "refusals", len(refused), "err", err)
+		p.uses.back(uses)
+		p.refusals.back(refused)
 	}
 }
 
-// sayUses tells two nodes, so that what one forgets when it dies is not lost. One is enough.
-func (p *Proxy) sayUses(ctx context.Context, taken map[*use]int64) error {
-	all := make([]*cellv1.KeyUse, 0, len(taken))
+// tell tells two nodes, so that what one forgets when it dies is not lost. One is enough.
+func (p *Proxy) tell(ctx context.Context, taken map[*use]int64, refused []*cellv1.Refusal) error {
+	uses := make([]*cellv1.KeyUse, 0, len(taken))
 	for of, at := range taken {
-		all = append(all, &cellv1.KeyUse{KeyId: of.keyID, Digest: of.digest, AtNs: at})
+		uses = append(uses, &cellv1.KeyUse{KeyId: of.keyID, Digest: of.digest, AtNs: at})
 	}
 	err, told := errors.New("no node is known"), 0
 	for _, base := range p.watchedFirst() {
-		if err = p.sayUsesTo(ctx, base, all); err != nil {
+		if err = p.tellNode(ctx, base, uses, refused); err != nil {
 			continue
 		}
 		if told++; told == watchers {
@@ -121,11 +123,13 @@ func (p *Proxy) sayUses(ctx context.Context, taken map[*use]int64) error {
 	return err
 }
 
-func (p *Proxy) sayUsesTo(ctx context.Context, base string, all []*cellv1.KeyUse) error {
+func (p *Proxy) tellNode(ctx context.Context, base string, uses []*cellv1.KeyUse, refused []*cellv1.Refusal) error {
 	client := cellv1connect.NewCellServiceClient(p.cellClient, base)
-	for from := 0; from < len(all); from += usesPerReport {
+	for len(uses)+len(refused) > 0 {
+		report := &cellv1.ReportSightingsRequest{Uses: uses[:min(len(uses), perReport)], Refusals: refused[:min(len(refused), perReport)]}
+		uses, refused = uses[len(report.GetUses()):], refused[len(report.GetRefusals()):]
 		ctx, cancel := context.WithTimeout(ctx, tellTimeout)
-		_, err := client.ReportSightings(ctx, connect.NewRequest(&cellv1.ReportSightingsRequest{Uses: all[from:min(from+usesPerReport, len(all))]}))
+		_, err := client.ReportSightings(ctx, connect.NewRequest(report))
 		cancel()
 		if err != nil {
 			return fmt.Errorf("node %s: %w", base, err)

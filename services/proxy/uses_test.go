@@ -30,7 +30,7 @@ func TestUses_TwoNodesAreToldOfAKeyOnceInSomeMinutesHoweverOftenItIsUsed(t *test
 	want := func(what string, uses int) {
 		t.Helper()
 		r.proxy.calls.inUse(r.proxy.uses, r.proxy.now())
-		r.proxy.tellUsesOnce(t.Context())
+		r.proxy.tellOnce(t.Context())
 		for _, u := range r.up {
 			told := u.told()
 			if len(told) != uses {
@@ -86,11 +86,11 @@ func TestUses_AStreamThatIsOpenKeepsItsKeyInUse(t *testing.T) {
 	if _, err := s.Receive(); err != nil {
 		t.Fatal(err)
 	}
-	r.proxy.tellUsesOnce(t.Context())
+	r.proxy.tellOnce(t.Context())
 	first := r.up[0].told()
 	r.agesUse()
 	r.proxy.calls.inUse(r.proxy.uses, r.proxy.now())
-	r.proxy.tellUsesOnce(t.Context())
+	r.proxy.tellOnce(t.Context())
 	if later := r.up[0].told(); len(first) != 1 || len(later) != 1 || later[0].GetAtNs() <= first[0].GetAtNs() {
 		t.Errorf("told %v, and later %v", first, later)
 	}

@@ -242,6 +242,12 @@ export const namespacePages = {
     group: "Build",
     component: chunk(() => import("./routes/keys"), "KeysPage"),
   },
+  key: {
+    path: "/$tenant/$namespace/keys/$key",
+    title: "API key",
+    search: searchOf((search) => ({ tab: choice(search, "tab", ["did"]) })),
+    component: chunk(() => import("./routes/key"), "KeyPage"),
+  },
 } as const satisfies PageRows;
 
 export const tenantPages = {
@@ -319,6 +325,7 @@ export const tenantPages = {
     shortcut: "g s",
     permission: Permission.SSO_READ,
     group: "Settings",
+    search: texts("connection"),
     component: chunk(() => import("./routes/settings-sso"), "SsoPage"),
   },
   domains: {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -131,6 +132,13 @@ func (t *tenantCall) done(m proto.Message, what, became string) error {
 	return t.s.emitMessage(m, func(w io.Writer) { fmt.Fprintf(w, "%s  %s\n", what, became) })
 }
 
+// notice says what else follows, beside the output.
+func (t *tenantCall) notice(sentences []string) {
+	for _, sentence := range sentences {
+		fmt.Fprintln(t.s.proc.Stderr, sentence)
+	}
+}
+
 func listOf(words []string) string { return strings.Join(words, ", ") }
 
 func when(at *timestamppb.Timestamp) string {
@@ -140,15 +148,19 @@ func when(at *timestamppb.Timestamp) string {
 	return ago(at.AsTime(), time.Now())
 }
 
+// fieldOf are the fields of flags that have another name.
+var fieldOf = map[string]string{ // Never changed.
+	"permission": "permissions", "queue": "queues", "cidr": "cidrs", "expires": "expires_at", "in": "namespaces",
+	"github": "conditions", "gitlab": "conditions", "kubernetes": "conditions", "condition": "conditions",
+	"jwks-file": "jwks", "life": "key_life_seconds", "allow-reuse": "allow_reuse",
+}
+
 // changed names the fields whose flags were given.
 func changed(c *cobra.Command, flags ...string) (*fieldmaskpb.FieldMask, error) {
 	m := &fieldmaskpb.FieldMask{}
 	for _, f := range flags {
-		if c.Flags().Changed(f) {
-			m.Paths = append(m.Paths, map[string]string{"permission": "permissions", "queue": "queues", "cidr": "cidrs", "expires": "expires_at", "in": "namespaces"}[f])
-			if last := len(m.GetPaths()) - 1; m.GetPaths()[last] == "" {
-				m.Paths[last] = f
-			}
+		if field := cmp.Or(fieldOf[f], f); c.Flags().Changed(f) && !slices.Contains(m.GetPaths(), field) {
+			m.Paths = append(m.Paths, field)
 		}
 	}
 	if len(m.GetPaths()) == 0 {

@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"cmp"
+	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -201,6 +204,7 @@ func (s *session) userGroupVerbs() []verb {
 			if err != nil {
 				return err
 			}
+			t.notice(res.GetNotices())
 			return t.done(res.GetGroup(), args[1], "added")
 		}),
 		s.ofTenant(verb{noun: "groups remove", args: "GROUP MEMBER", short: "Remove a member from a group", example: "  {cmd} support ada@example.com"}, func(t *tenantCall, args []string) error {
@@ -217,16 +221,28 @@ func (s *session) userGroupVerbs() []verb {
 	}
 }
 
+// comesBy is how a member signs in.
+func comesBy(m *cloudv1.Member) string {
+	switch {
+	case m.GetExternal():
+		return "SSO, external"
+	case m.GetSsoConnectionId() != "":
+		return "SSO"
+	}
+	return "email"
+}
+
 func (s *session) memberVerbs() []verb {
 	var roles, invited []string
 	return []verb{
-		s.ofTenant(verb{noun: "members list", short: "List the members of the tenant", example: "  {cmd}"}, func(t *tenantCall, _ []string) error {
+		s.ofTenant(verb{noun: "members list", short: "List the members of the tenant", long: `Lists the members of the tenant. External are those who sign in through single sign-on with an
+address outside the tenant's verified domains.`, example: "  {cmd}"}, func(t *tenantCall, _ []string) error {
 			all, err := t.allMembers()
 			if err != nil {
 				return err
 			}
-			return printThings(s, all, []string{"ID", "EMAIL", "ROLES", "LAST SEEN"}, func(m *cloudv1.Member) []string {
-				return []string{m.GetUserId(), m.GetEmail(), listOf(m.GetRoles()), when(m.GetLastSeenAt())}
+			return printThings(s, all, []string{"ID", "EMAIL", "ROLES", "COMES BY", "LAST SEEN"}, func(m *cloudv1.Member) []string {
+				return []string{m.GetUserId(), m.GetEmail(), listOf(m.GetRoles()), comesBy(m), when(m.GetLastSeenAt())}
 			})
 		}),
 		s.ofTenant(verb{
@@ -321,6 +337,20 @@ func (s *session) keyVerbs() []verb {
 			}
 			return printThings(s, all, header, row)
 		}),
+		s.ofTenant(verb{noun: "keys get", args: "ID", short: "Show an API key, and what it may do now", example: "  {cmd} key_9f3KxQ2mZt7B"}, func(t *tenantCall, args []string) error {
+			res, err := tell(t, t.keys.GetApiKey, &cloudv1.GetApiKeyRequest{Tenant: t.tenant, KeyId: args[0]})
+			if err != nil {
+				return err
+			}
+			return s.emitMessage(res.GetApiKey(), func(w io.Writer) {
+				cells := row(res.GetApiKey())
+				for i := range cells {
+					cells[i] = cmp.Or(cells[i], "-")
+				}
+				s.table(w, header, [][]string{cells})
+				printKey(w, res.GetApiKey())
+			})
+		}),
 		s.ofTenant(verb{
 			noun: "keys create", args: "NAME", short: "Create an API key, and print it once",
 			long: `Creates a key of a service account (--owner), of a service account that is made for it alone
@@ -394,6 +424,30 @@ func (s *session) keyVerbs() []verb {
 			}
 			return t.done(res, args[0], "revoked")
 		}),
+	}
+}
+
+// printKey prints what a list of keys has no room for: when it ended, its secrets, and what
+// it may do.
+func printKey(w io.Writer, k *cloudv1.ApiKey) {
+	if k.GetRevokedAt() != nil {
+		fmt.Fprintf(w, "revoked %s\n", instant(k.GetRevokedAt()))
+	}
+	for _, v := range k.GetVersions() {
+		fmt.Fprintf(w, "secret of %s, expires %s, last used %s\n", instant(v.GetCreatedAt()), cmp.Or(instant(v.GetExpiresAt()), "with the key"), cmp.Or(when(v.GetLastUsedAt()), "never"))
+	}
+	if k.GetStoppedForJobs() {
+		fmt.Fprintln(w, "the sign-in policy lets this key do nothing at the tenant URL")
+	}
+	for _, g := range k.GetEffective() {
+		where := "in " + cmp.Or(listOf(g.GetNamespaceIds()), "all namespaces")
+		if len(g.GetQueues()) > 0 {
+			where += ", queues " + listOf(g.GetQueues())
+		}
+		fmt.Fprintf(w, "may %s: %s\n", where, listOf(g.GetPermissions()))
+	}
+	if len(k.GetEffective()) == 0 {
+		fmt.Fprintln(w, "may do nothing now")
 	}
 }
 

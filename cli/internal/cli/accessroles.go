@@ -130,6 +130,7 @@ func (s *session) bindingVerbs() []verb {
 			if err != nil {
 				return err
 			}
+			t.notice(res.GetNotices())
 			return printThings(s, []*cloudv1.RoleBinding{res.GetRoleBinding()}, header, row)
 		}),
 		s.ofTenant(verb{noun: "bindings delete", args: "ID", short: "Take a role away", example: "  {cmd} bnd_01K..."}, func(t *tenantCall, args []string) error {

@@ -116,6 +116,8 @@ func fromCloud(ctx context.Context, endpoint string, err error) *Failure {
 		f.Fix = "sign in again with `corvo login`"
 	case "SECOND_FACTOR_SETUP_REQUIRED":
 		f.Fix = "set one up in the console at " + endpoint + ", under Your account"
+	case "SECOND_FACTOR_REQUIRED":
+		f.Fix = "show it with `corvo session prove`, or sign in again with `corvo login`"
 	case "STEP_UP_REQUIRED":
 		f.Fix = "show it with `corvo session prove`, or do this in the console at " + endpoint
 	}

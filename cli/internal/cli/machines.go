@@ -28,17 +28,35 @@ func (t *tenantCall) trusts() cloudv1connect.TrustServiceClient {
 	return cloudv1connect.NewTrustServiceClient(t.http, t.endpoint)
 }
 
-// trustFlags are those of trusts create that need reading.
+// trustFlags are those of trusts create and trusts update.
 type trustFlags struct {
-	github, gitlab, kubernetes, provider, jwksFile string
-	conditions                                     []string
-	life                                           time.Duration
+	github, gitlab, kubernetes, jwksFile string
+	conditions                           []string
+	life                                 time.Duration
+	// to is what the trust shall be.
+	to cloudv1.UpdateTrustRequest
+}
+
+// changeable are the flags that trusts update takes, but for the name.
+var changeable = []string{"github", "gitlab", "kubernetes", "condition", "jwks-file", "audience", "life", "allow-reuse", "in", "permission", "queue", "cidr"} // Never changed.
+
+func (f *trustFlags) add(c *cobra.Command, life time.Duration, kubernetes, audience string) {
+	fs := c.Flags()
+	fs.StringVar(&f.github, "github", "", "GitHub Actions of this `OWNER/REPOSITORY`")
+	fs.StringVar(&f.gitlab, "gitlab", "", "GitLab CI of this `GROUP/PROJECT`")
+	fs.StringVar(&f.kubernetes, "kubernetes", "", "Kubernetes service account `NAMESPACE:NAME`"+kubernetes)
+	fs.StringVar(&f.jwksFile, "jwks-file", "", "`FILE` with the issuer's public keys, if the service can't reach it")
+	fs.StringVar(&f.to.Audience, "audience", "", "`TEXT` that tokens must be for"+audience)
+	fs.StringArrayVar(&f.conditions, "condition", nil, "`CLAIM=VALUE` that tokens must have; repeatable")
+	fs.DurationVar(&f.life, "life", life, "how long a key works, 5m to 1h")
+	fs.BoolVar(&f.to.AllowReuse, "allow-reuse", false, "a token can be exchanged again until it ends")
+	narrowing(c, &f.to.Namespaces, &f.to.Permissions, &f.to.Queues, &f.to.Cidrs)
 }
 
 func (s *session) trustVerbs() []verb {
-	var made cloudv1.CreateTrustRequest
-	var f trustFlags
-	var account string
+	var made, edit trustFlags
+	var account, owner, provider, issuer string
+	var command *cobra.Command
 	header := []string{"ID", "NAME", "SERVICE ACCOUNT", "ISSUER", "CONDITIONS", "KEY LIFE", "USED"}
 	row := func(v *cloudv1.Trust) []string {
 		var conditions []string
@@ -91,27 +109,60 @@ alternatives; a value can end with *.`,
   {cmd} web --service-account deploy --gitlab acme/web --condition ref_protected=true
   {cmd} web --service-account web --kubernetes prod:web --issuer https://kubernetes.default.svc --jwks-file jwks.json`,
 			flags: func(c *cobra.Command) {
-				fs := c.Flags()
-				fs.StringVar(&made.ServiceAccount, "service-account", "", "service `ACCOUNT` whose keys are given, by name or id")
-				fs.StringVar(&f.github, "github", "", "GitHub Actions of this `OWNER/REPOSITORY`")
-				fs.StringVar(&f.gitlab, "gitlab", "", "GitLab CI of this `GROUP/PROJECT`")
-				fs.StringVar(&f.kubernetes, "kubernetes", "", "Kubernetes service account `NAMESPACE:NAME`; needs --issuer")
-				fs.StringVar(&f.provider, "provider", "", "`PROVIDER` if none of those: github, gitlab, kubernetes or other")
+				made.add(c, 15*time.Minute, "; needs --issuer", " (default: the service's address, a slash and the tenant)")
+				c.Flags().StringVar(&owner, "service-account", "", "service `ACCOUNT` whose keys are given, by name or id")
+				c.Flags().StringVar(&provider, "provider", "", "`PROVIDER` if none of those: github, gitlab, kubernetes or other")
 				completeWords(c, "provider", "github", "gitlab", "kubernetes", "other")
-				fs.StringVar(&made.Issuer, "issuer", "", "`URL` of the issuer (default: GitHub's, or gitlab.com)")
-				fs.StringVar(&f.jwksFile, "jwks-file", "", "`FILE` with the issuer's public keys, if the service can't reach it")
-				fs.StringVar(&made.Audience, "audience", "", "`TEXT` that tokens must be for (default: the service's address, a slash and the tenant)")
-				fs.StringArrayVar(&f.conditions, "condition", nil, "`CLAIM=VALUE` that tokens must have; repeatable")
-				fs.DurationVar(&f.life, "life", 15*time.Minute, "how long a key works, 5m to 1h")
-				fs.BoolVar(&made.AllowReuse, "allow-reuse", false, "a token can be exchanged again until it ends")
-				narrowing(c, &made.Namespaces, &made.Permissions, &made.Queues, &made.Cidrs)
+				c.Flags().StringVar(&issuer, "issuer", "", "`URL` of the issuer (default: GitHub's, or gitlab.com)")
 			},
 		}, func(t *tenantCall, args []string) error {
-			made.Tenant, made.Name, made.KeyLifeSeconds = t.tenant, args[0], int64(f.life.Seconds())
-			if err := f.read(&made); err != nil {
+			of, err := made.read(provider)
+			if err != nil {
 				return err
 			}
-			res, err := tell(t, t.trusts().CreateTrust, &made)
+			if of == 0 {
+				return usagef("use one of --github, --gitlab, --kubernetes and --provider")
+			}
+			to := &made.to
+			res, err := tell(t, t.trusts().CreateTrust, &cloudv1.CreateTrustRequest{
+				Tenant: t.tenant, Name: args[0], ServiceAccount: owner, Provider: of, Issuer: issuer, Jwks: to.GetJwks(), Audience: to.GetAudience(),
+				Conditions: to.GetConditions(), Permissions: to.GetPermissions(), Namespaces: to.GetNamespaces(), Queues: to.GetQueues(), Cidrs: to.GetCidrs(),
+				KeyLifeSeconds: to.GetKeyLifeSeconds(), AllowReuse: to.GetAllowReuse(),
+			})
+			if err != nil {
+				return err
+			}
+			return printThings(s, []*cloudv1.Trust{res.GetTrust()}, header, row)
+		}),
+		s.ofTenant(verb{
+			noun: "trusts update", args: "TRUST", short: "Rename a trust, or change which tokens it accepts and what its keys are narrowed to",
+			long: `Conditions replace all that the trust has, and so does each list that narrows its keys. The keys that the
+trust gave are revoked, unless only --name or --life changes. Service account and issuer stay; create
+another trust for others.`,
+			example: "  {cmd} web --github acme/web --condition ref=refs/heads/main --condition ref='refs/tags/v*'\n  {cmd} web --life 5m\n  {cmd} web --queue ''\n  {cmd} web --jwks-file jwks.json",
+			flags: func(c *cobra.Command) {
+				command = c
+				c.Flags().StringVar(&edit.to.Name, "name", "", "new `NAME`")
+				edit.add(c, 0, "", "")
+			},
+		}, func(t *tenantCall, args []string) error {
+			mask, err := changed(command, append([]string{"name"}, changeable...)...)
+			if err != nil {
+				return err
+			}
+			of, err := edit.read("")
+			if err != nil {
+				return err
+			}
+			v, err := find(t, args[0])
+			if err != nil {
+				return err
+			}
+			if of != 0 && of != v.GetProvider() {
+				return usagef("this trust is for tokens of %s, and that can't change; create another trust", trustProvider(v))
+			}
+			edit.to.Tenant, edit.to.TrustId, edit.to.Etag, edit.to.UpdateMask = t.tenant, v.GetId(), v.GetEtag(), mask
+			res, err := tell(t, t.trusts().UpdateTrust, &edit.to)
 			if err != nil {
 				return err
 			}
@@ -130,31 +181,37 @@ alternatives; a value can end with *.`,
 	}
 }
 
-// read fills in what the flags say of provider, conditions and keys.
-func (f trustFlags) read(r *cloudv1.CreateTrustRequest) error {
+func trustProvider(v *cloudv1.Trust) string {
+	return strings.ToLower(strings.TrimPrefix(v.GetProvider().String(), "TRUST_PROVIDER_"))
+}
+
+// read fills in what the flags say of conditions, public keys and life, and tells the provider
+// that they are about: 0 if they name none.
+func (f *trustFlags) read(provider string) (of cloudv1.TrustProvider, _ error) {
 	type preset struct {
 		provider     cloudv1.TrustProvider
 		claim, value string
+	}
+	cluster := f.kubernetes
+	if cluster != "" {
+		cluster = "system:serviceaccount:" + cluster
 	}
 	var chosen []preset
 	for name, p := range map[string]preset{
 		"github":     {cloudv1.TrustProvider_TRUST_PROVIDER_GITHUB, "repository", f.github},
 		"gitlab":     {cloudv1.TrustProvider_TRUST_PROVIDER_GITLAB, "project_path", f.gitlab},
-		"kubernetes": {cloudv1.TrustProvider_TRUST_PROVIDER_KUBERNETES, "sub", f.kubernetes},
+		"kubernetes": {cloudv1.TrustProvider_TRUST_PROVIDER_KUBERNETES, "sub", cluster},
 		"other":      {cloudv1.TrustProvider_TRUST_PROVIDER_OTHER, "", ""},
 	} {
-		if p.value != "" || f.provider == name {
+		if p.value != "" || provider == name {
 			chosen = append(chosen, p)
 		}
 	}
-	if len(chosen) != 1 {
-		return usagef("use one of --github, --gitlab, --kubernetes and --provider")
+	if len(chosen) > 1 {
+		return 0, usagef("use one of --github, --gitlab, --kubernetes and --provider")
 	}
-	p := chosen[0]
-	r.Provider = p.provider
-	if f.kubernetes != "" {
-		p.value = "system:serviceaccount:" + f.kubernetes
-	}
+	r := &f.to
+	r.KeyLifeSeconds = int64(f.life.Seconds())
 	add := func(claim, value string) {
 		i := slices.IndexFunc(r.GetConditions(), func(c *cloudv1.TrustCondition) bool { return c.GetClaim() == claim })
 		if i < 0 {
@@ -162,24 +219,26 @@ func (f trustFlags) read(r *cloudv1.CreateTrustRequest) error {
 		}
 		r.Conditions[i].Values = append(r.Conditions[i].Values, value)
 	}
-	if p.value != "" {
-		add(p.claim, p.value)
+	for _, p := range chosen {
+		if of = p.provider; p.value != "" {
+			add(p.claim, p.value)
+		}
 	}
 	for _, text := range f.conditions {
 		claim, value, ok := strings.Cut(text, "=")
 		if !ok || claim == "" || value == "" {
-			return usagef("--condition %q isn't CLAIM=VALUE", text)
+			return 0, usagef("--condition %q isn't CLAIM=VALUE", text)
 		}
 		add(claim, value)
 	}
 	if f.jwksFile != "" {
 		raw, err := os.ReadFile(f.jwksFile)
 		if err != nil {
-			return usagef("--jwks-file: %s", err)
+			return 0, usagef("--jwks-file: %s", err)
 		}
 		r.Jwks = string(raw)
 	}
-	return nil
+	return of, nil
 }
 
 // exchangeFlags are those of token exchange.

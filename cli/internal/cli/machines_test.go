@@ -90,3 +90,18 @@ func TestExchange_WithoutATokenSaysWhereItLooked(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// Conditions of another provider would never be met by tokens of the trust's issuer.
+func TestTrusts_AnUpdateStaysWithTheProvider(t *testing.T) {
+	t.Parallel()
+	service := answer(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/UpdateTrust") {
+			t.Error("the trust was changed")
+		}
+		encodeAnswer(w, r, `{"trust":{"id":"trust_1","provider":"TRUST_PROVIDER_GITHUB"}}`)
+	})
+	env := map[string]string{"CORVO_ENDPOINT": service, "CORVO_TOKEN": "corvo_mg_test", "CORVO_TENANT": "acme"}
+	if got := newHome(t).run(t, "", env, "trusts", "update", "web", "--gitlab", "acme/web"); got.exit != ExitUsage || !strings.Contains(got.stderr, "github") {
+		t.Errorf("%+v", got)
+	}
+}

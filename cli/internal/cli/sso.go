@@ -105,7 +105,7 @@ func (f *ssoFlags) mask() (*fieldmaskpb.FieldMask, error) {
 
 func (s *session) ssoVerbs() []verb {
 	var made, edit ssoFlags
-	var newSecret bool
+	var newSecret, finish bool
 	header := []string{"ID", "NAME", "TYPE", "ENABLED", "LAST TEST", "ISSUER"}
 	row := func(c *cloudv1.SsoConnection) []string {
 		return []string{c.GetId(), c.GetName(), ssoType(c), strconv.FormatBool(c.GetEnabled()), testWord(c.GetLastTest()), c.GetIssuer()}
@@ -223,6 +223,22 @@ test, then put them into effect with corvo sso switch.`,
 				return err
 			}
 			return one(t, res.GetConnection())
+		}),
+		s.ofTenant(verb{
+			noun: "sso rotate-key", args: "CONNECTION", short: "Replace the key of a SAML connection, in two steps", example: anyID + "\n" + anyID + " --finish",
+			long: `Makes the next key of a SAML connection beside the present one, and prints its certificate for
+the identity provider; our metadata has both. Once the provider knows it, and a test sign-in
+passed, --finish puts it in the place of the present one, which is deleted.`,
+			flags: func(c *cobra.Command) { c.Flags().BoolVar(&finish, "finish", false, "use the next key from now on") },
+		}, func(t *tenantCall, args []string) error {
+			res, err := tell(t, t.sso.RotateSamlKey, &cloudv1.RotateSamlKeyRequest{Tenant: t.tenant, ConnectionId: args[0], Finish: finish})
+			if err != nil {
+				return err
+			}
+			if finish {
+				return one(t, res.GetConnection())
+			}
+			return t.s.emitMessage(res.GetConnection(), func(w io.Writer) { fmt.Fprint(w, res.GetConnection().GetSamlDetails().GetSpNextCertificate()) })
 		}),
 		s.ofTenant(verb{
 			noun: "sso delete", args: "CONNECTION", short: "Delete an SSO connection, and remove the members who came through it", example: anyID,

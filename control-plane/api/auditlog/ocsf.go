@@ -3,6 +3,7 @@ package auditlog
 import (
 	"cmp"
 	"encoding/json"
+	"net/netip"
 	"strings"
 )
 
@@ -82,8 +83,10 @@ func OCSF(e Entry) map[string]any {
 		"actor":    actor(e),
 		"unmapped": map[string]any{"hash": e.Hash, "prev_hash": e.PrevHash, "changes": e.Changes, "namespace_id": e.NamespaceID, "namespace": e.Namespace},
 	}
-	if e.Peer != "" {
+	if _, err := netip.ParseAddr(e.Peer); err == nil {
 		event["src_endpoint"] = map[string]any{"ip": e.Peer}
+	} else if e.Peer != "" {
+		event["src_endpoint"] = map[string]any{"name": e.Peer} // A network.
 	} else if class == classAPI {
 		event["src_endpoint"] = map[string]any{"name": "unknown"} // Required.
 	}

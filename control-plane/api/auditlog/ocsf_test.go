@@ -29,6 +29,8 @@ func TestOCSF_ClassesAndWhatTheyRequire(t *testing.T) {
 		{"queue.pause", "queue", "ns_1", 6003, 3, "api"},
 		{"jobs.delete", "jobs", "ns_1", 6003, 4, "resources"},
 		{"access.refuse", "tenant", "", 6003, 99, "api"},
+		{"access.refuse", "queue", "ns_1", 6003, 99, "resources"},
+		{"sign_in.refuse", "key", "", 3002, 1, "user"},
 		{"something.new", "thing", "", 6003, 99, "api"},
 	} {
 		o := auditlog.OCSF(auditlog.Entry{ID: "aud_1", Seq: 7, At: at(1), Action: tc.action, TargetType: tc.target, TargetID: "x", Target: "X", NamespaceID: tc.namespace, Actor: "ada@acme.test"})
@@ -39,6 +41,17 @@ func TestOCSF_ClassesAndWhatTheyRequire(t *testing.T) {
 			if o[member] == nil {
 				t.Errorf("%s has no %s", tc.action, member)
 			}
+		}
+	}
+}
+
+// Of a stranger, only the network is known, which is no address.
+func TestOCSF_WhereSomebodyCalledFrom(t *testing.T) {
+	t.Parallel()
+	for peer, member := range map[string]string{"192.0.2.1": "ip", "2001:db8::1": "ip", "192.0.2.0/24": "name"} {
+		o := auditlog.OCSF(auditlog.Entry{ID: "aud_1", Seq: 7, At: at(1), Action: "sign_in.refuse", TargetType: "tenant", Peer: peer})
+		if from, _ := o["src_endpoint"].(map[string]any); len(from) != 1 || from[member] != peer {
+			t.Errorf("%s is %v", peer, from)
 		}
 	}
 }

@@ -38,8 +38,9 @@ type Caller struct {
 	OwnerID string
 	// Name is the email address or the key's name, for people.
 	Name string
-	// SessionID is set for a user who signed in.
-	SessionID string
+	// SessionID is set for a user who signed in, and SignedInAt is when.
+	SessionID  string
+	SignedInAt time.Time
 	// OnlyTenantID is set for a session that is good in one tenant only: its provider
 	// opened it, or its invitation. BySSO tells the two apart.
 	OnlyTenantID string

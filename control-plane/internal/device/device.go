@@ -288,6 +288,13 @@ func (s *Service) open(
 	if err != nil {
 		return nil, err
 	}
+	if approved.ProvedAt.IsZero() {
+		// A program's session that is younger than a factor counts as approved with it.
+		has, err := tx.HasFactor(ctx, d.UserID)
+		if err != nil || has {
+			return says(cloudv1.DeviceLoginStatus_DEVICE_LOGIN_STATUS_DENIED), err
+		}
+	}
 	u, err := tx.GetUser(ctx, d.UserID)
 	if err != nil {
 		return nil, err

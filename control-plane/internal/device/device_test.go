@@ -11,6 +11,8 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
@@ -265,6 +267,26 @@ func TestDeviceLogin_EndsWithTheSessionThatApprovedUntilItIsFetched(t *testing.T
 			return err
 		})
 		st.wants(t, started, denied)
+	})
+}
+
+// Whoever approved without a factor, and has one by the time the program fetches its session,
+// approves again: what is younger than a factor counts as approved with it.
+func TestDeviceLogin_ApprovedBeforeTheFirstFactorIsApprovedAgain(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		st := newStage(t, w)
+		before, proved := st.start(t), st.start(t)
+		st.approve(t, st.browser, before.GetUserCode())
+		st.approve(t, st.browser, proved.GetUserCode())
+		w.Service(t, func(ctx context.Context, tx *store.Tx) error {
+			return tx.InsertFactor(ctx, store.Factor{ID: w.IDs.New(ids.Factor, w.Now()), UserID: st.ada.ID, Kind: store.FactorPasskey, Credential: "{}", CreatedAt: w.Now(), ConfirmedAt: w.Now()})
+		})
+		st.wants(t, before, denied)
+		w.Service(t, func(ctx context.Context, tx *store.Tx) error {
+			return tx.ProveSession(ctx, seal.Digest(st.browser.opened.Token), w.Now())
+		})
+		st.wants(t, proved, approved)
 	})
 }
 

@@ -1,6 +1,7 @@
 package domains
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/net/idna"
 	"golang.org/x/net/publicsuffix"
 
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
 )
 
@@ -97,6 +99,17 @@ func ofAddress(address string) (string, bool) {
 	}
 	name, err := normal(address[at+1:])
 	return name, err == nil
+}
+
+// Outside tells which addresses lie outside the verified domains of a tenant. While it has
+// none, none does: it has not said what is its own.
+func Outside(ctx context.Context, tx *store.Tx, tenantID string) (func(address string) bool, error) {
+	all, err := tx.ListDomains(ctx, tenantID)
+	all = slices.DeleteFunc(all, func(d store.Domain) bool { return d.VerifiedAt.IsZero() })
+	return func(address string) bool {
+		name, _ := ofAddress(address)
+		return len(all) > 0 && !slices.ContainsFunc(all, func(d store.Domain) bool { return d.Name == name })
+	}, err
 }
 
 // own are the names of this service, which are nobody else's to claim, nor what is under them.

@@ -47,7 +47,7 @@ func (s *Service) StartTotp(ctx context.Context, _ *cloudv1.StartTotpRequest) (*
 	now := s.Now()
 	f := store.Factor{ID: s.IDs.New(ids.Factor, now), UserID: c.UserID, Kind: store.FactorTOTP, Secret: sealed, CreatedAt: now}
 	err = s.Store.Service(ctx, func(tx *store.Tx) error {
-		if _, err := room(ctx, tx, c.UserID); err != nil {
+		if _, err := s.mayAdd(ctx, tx, c); err != nil {
 			return err
 		}
 		if err := tx.DeleteHalfFactors(ctx, c.UserID); err != nil {
@@ -77,7 +77,7 @@ func (s *Service) FinishTotp(ctx context.Context, r *cloudv1.FinishTotpRequest) 
 		if err != nil {
 			return err
 		}
-		had, err := room(ctx, tx, c.UserID)
+		had, err := s.mayAdd(ctx, tx, c)
 		if err != nil {
 			return err
 		}

@@ -222,13 +222,20 @@ func (s *Service) recordRights(ctx context.Context, tx *store.Tx, c access.Calle
 	return nil
 }
 
-// room refuses more factors than anybody has, and tells whether there is one.
-func room(ctx context.Context, tx *store.Tx, userID string) (had bool, _ error) {
-	all, err := tx.ListFactors(ctx, userID)
-	if err == nil && len(all) >= factorsMax {
-		err = fault.New(fault.Exhausted, "FACTOR_LIMIT", "you have %d second factors; remove one that you no longer use", len(all))
+// mayAdd refuses more factors than anybody has, and a caller who has one and hasn't shown it,
+// and tells whether there is one. The gate asks for the proof too, but before the transaction:
+// the first factor may have come since.
+func (s *Service) mayAdd(ctx context.Context, tx *store.Tx, c access.Caller) (had bool, _ error) {
+	all, err := tx.ListFactors(ctx, c.UserID)
+	switch {
+	case err != nil:
+		return false, err
+	case len(all) >= factorsMax:
+		return true, fault.New(fault.Exhausted, "FACTOR_LIMIT", "you have %d second factors; remove one that you no longer use", len(all))
+	case len(all) > 0 && !session.Proved(c.ProvedAt, s.Now()):
+		return true, session.ErrStepUp
 	}
-	return len(all) > 0, err
+	return len(all) > 0, nil
 }
 
 func factorName(text, otherwise string) (string, error) {

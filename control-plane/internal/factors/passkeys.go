@@ -69,7 +69,7 @@ func (s *Service) StartPasskey(ctx context.Context, _ *cloudv1.StartPasskeyReque
 	}
 	res := &cloudv1.StartPasskeyResponse{}
 	return res, s.Store.Service(ctx, func(tx *store.Tx) error {
-		if _, err := room(ctx, tx, c.UserID); err != nil {
+		if _, err := s.mayAdd(ctx, tx, c); err != nil {
 			return err
 		}
 		o, _, err := ownerOf(ctx, tx, c)
@@ -136,6 +136,10 @@ func (s *Service) FinishPasskey(ctx context.Context, r *cloudv1.FinishPasskeyReq
 	}
 	res := &cloudv1.FinishPasskeyResponse{}
 	return res, s.Store.Service(ctx, func(tx *store.Tx) error {
+		had, err := s.mayAdd(ctx, tx, c) // First, so that a refusal does not use the ceremony up.
+		if err != nil {
+			return err
+		}
 		data, err := s.challenge(ctx, tx, setup, r.GetCeremony(), c)
 		if err != nil {
 			return err
@@ -151,10 +155,6 @@ func (s *Service) FinishPasskey(ctx context.Context, r *cloudv1.FinishPasskeyReq
 		kept, err := json.Marshal(made)
 		if err != nil {
 			return fmt.Errorf("keep a passkey: %w", err)
-		}
-		had, err := room(ctx, tx, c.UserID)
-		if err != nil {
-			return err
 		}
 		now := s.Now()
 		f := store.Factor{ID: s.IDs.New(ids.Factor, now), UserID: c.UserID, Kind: store.FactorPasskey, Name: name, Credential: string(kept), CreatedAt: now, ConfirmedAt: now}

@@ -102,6 +102,50 @@ func TestPasskey_SignInByLinkThenAsksForIt(t *testing.T) {
 	})
 }
 
+// Whoever took a session before there was a second factor must not have one after: what is
+// begun without a proof can't be finished once one can be asked for.
+func TestPasskey_ASetupBegunBeforeTheFirstFactorNeedsAProof(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		st, foreign := newStage(t, w), newDevice(origin)
+		thief, b := st.follow(t), st.follow(t)
+		ctx, _ := thief.call(t)
+		begun, err := st.s.StartPasskey(ctx, &cloudv1.StartPasskeyRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		phone, _ := st.enrol(t, b)
+		finish := &cloudv1.FinishPasskeyRequest{Ceremony: begun.GetCeremony(), CredentialJson: foreign.create(t, begun.GetOptionsJson())}
+		_, err = st.s.FinishPasskey(ctx, finish)
+		cloudtest.Refused(t, err, "STEP_UP_REQUIRED")
+		// Its owner, who shows the factor, goes on with it.
+		st.Advance(period)
+		if _, err := thief.prove(t, byTotp(st.code(t, phone))); err != nil {
+			t.Fatal(err)
+		}
+		ctx, _ = thief.call(t)
+		if _, err := st.s.FinishPasskey(ctx, finish); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A proof that was fresh when the setup began may have ended since.
+func TestFactors_ASecondOneIsFinishedWithAFreshProof(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, cloudtest.New(t))
+	b := st.follow(t)
+	st.enrol(t, b)
+	ctx, _ := b.call(t)
+	begun, err := st.s.StartTotp(ctx, &cloudv1.StartTotpRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Advance(10 * time.Minute)
+	_, err = st.s.FinishTotp(ctx, &cloudv1.FinishTotpRequest{FactorId: begun.GetFactorId(), Code: st.code(t, app{begun.GetSecret()})})
+	cloudtest.Refused(t, err, "STEP_UP_REQUIRED")
+}
+
 func TestPasskey_WhatDoesNotCount(t *testing.T) {
 	t.Parallel()
 	st, laptop := newStage(t, cloudtest.New(t)), newDevice(origin)

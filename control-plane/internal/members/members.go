@@ -11,6 +11,7 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
+	"github.com/corvo-cloud/corvo/control-plane/internal/domains"
 	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
@@ -40,14 +41,15 @@ func New(n Needs) *Service { return &Service{Needs: n} }
 // shownMember is a member with the names of their roles in the whole tenant.
 type shownMember struct {
 	store.Member
-	roles []string
+	roles    []string
+	external bool
 }
 
 // ListMembers lists in the order in which people came to the service.
 func (s *Service) ListMembers(ctx context.Context, r *cloudv1.ListMembersRequest) (*cloudv1.ListMembersResponse, error) {
 	shown, next, err := listing.Of[shownMember, *cloudv1.Member]{
 		Method: "ListMembers", Key: func(m shownMember) string { return m.UserID },
-		Show: func(m shownMember) *cloudv1.Member { return message(m.Membership, m.User, m.roles) },
+		Show: func(m shownMember) *cloudv1.Member { return message(m.Membership, m.User, m.roles, m.external) },
 		Page: func(tx *store.Tx, tenantID string, p store.Page) ([]shownMember, error) {
 			list, err := tx.ListMembers(ctx, tenantID, p)
 			if err != nil || len(list) == 0 {
@@ -75,11 +77,21 @@ func withRoles(ctx context.Context, tx *store.Tx, tenantID string, list []store.
 			names[b.PrincipalID] = append(names[b.PrincipalID], role.Name)
 		}
 	}
+	outside, err := domains.Outside(ctx, tx, tenantID)
+	if err != nil {
+		return nil, err
+	}
 	out := make([]shownMember, len(list))
 	for i, m := range list {
-		out[i] = shownMember{m, names[m.UserID]}
+		out[i] = shownMember{m, names[m.UserID], isExternal(m.Membership, m.User, outside)}
 	}
 	return out, nil
+}
+
+// isExternal reports whether the tenant's provider let somebody in whose address the tenant has
+// not proved to be its own. Whoever came by email was invited under that very address.
+func isExternal(m store.Membership, u store.User, outside func(address string) bool) bool {
+	return m.ConnectionID != "" && outside(u.Email)
 }
 
 // UpdateMember replaces the roles that a member has in the whole tenant.
@@ -104,8 +116,9 @@ func (s *Service) UpdateMember(ctx context.Context, r *cloudv1.UpdateMemberReque
 		if err := SetRoles(ctx, s.Kit, tx, &m, u, to, ""); err != nil {
 			return err
 		}
-		res.Member = message(m, u, rights.Names(to))
-		return nil
+		outside, err := domains.Outside(ctx, tx, c.TenantID)
+		res.Member = message(m, u, rights.Names(to), err == nil && isExternal(m, u, outside))
+		return err
 	})
 }
 
@@ -309,9 +322,9 @@ func find(ctx context.Context, tx *store.Tx, tenantID, userID string) (store.Mem
 	return m, store.User{}, err
 }
 
-func message(m store.Membership, u store.User, roles []string) *cloudv1.Member {
+func message(m store.Membership, u store.User, roles []string, external bool) *cloudv1.Member {
 	out := &cloudv1.Member{
-		UserId: m.UserID, Email: u.Email, Name: u.Name, Roles: roles, SsoConnectionId: m.ConnectionID,
+		UserId: m.UserID, Email: u.Email, Name: u.Name, Roles: roles, SsoConnectionId: m.ConnectionID, External: external,
 		CreatedAt: timestamppb.New(m.CreatedAt), Etag: tag(m),
 	}
 	if !u.SeenAt.IsZero() {

@@ -11,6 +11,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -193,6 +194,50 @@ func TestUpdateMember_ChangesOnceAndTellsTheCell(t *testing.T) {
 	if _, err := s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: dev.ID}); err != nil {
 		t.Errorf("a member whom a provider vouches for cannot be removed: %v", err)
 	}
+}
+
+// A provider lets in whom it likes; the tenant's own domains tell who is one of its people.
+func TestListMembers_ExternalIsWhomTheProviderLetInFromElsewhere(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		s := newService(w)
+		tn, ada := w.Tenant(t, "acme", "ada@elsewhere.test")
+		inside, outside := w.Member(t, tn.ID, "Dev@EXAMPLE.com", developer), w.Member(t, tn.ID, "guest@sub.example.com", developer)
+		ctx, _ := w.As(t, tn, ada, owner)
+		for _, u := range []store.User{inside, outside} {
+			w.Service(t, func(ctx context.Context, tx *store.Tx) error {
+				m, err := tx.GetMembership(ctx, tn.ID, u.ID)
+				if err != nil {
+					return err
+				}
+				m.ConnectionID = "sso_1"
+				return tx.UpdateMembership(ctx, &m)
+			})
+		}
+		external := func() (out []string) {
+			list, err := s.ListMembers(ctx, &cloudv1.ListMembersRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range list.GetMembers() {
+				if m.GetExternal() {
+					out = append(out, m.GetEmail())
+				}
+			}
+			return out
+		}
+		d := store.Domain{TenantID: tn.ID, ID: w.IDs.New(ids.Domain, w.Now()), Name: "example.com", Token: "t", CreatedAt: w.Now(), UpdatedAt: w.Now(), Version: 1}
+		w.Service(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertDomain(ctx, d) })
+		if got := external(); got != nil {
+			t.Errorf("without a verified domain: %v", got)
+		}
+		d.VerifiedAt = w.Now()
+		w.Service(t, func(ctx context.Context, tx *store.Tx) error { return tx.UpdateDomain(ctx, &d) })
+		// A name means itself alone, and whoever came by email was invited under their address.
+		if got := external(); len(got) != 1 || got[0] != outside.Email {
+			t.Errorf("external are %v, want %s", got, outside.Email)
+		}
+	})
 }
 
 func TestListMembers_PageTokenIsValidForItsCallerOnly(t *testing.T) {

@@ -88,9 +88,10 @@ func enteredByCode(ctx context.Context, tx *store.Tx, c access.Caller, now time.
 
 func isOwner(r access.Rights) bool { return slices.Contains(r.Roles, permission.RoleOwner) }
 
-// secondFactor refuses a person who has none, or whose session is older than theirs.
+// secondFactor refuses a person who has none, and a session that began without theirs.
 func secondFactor(ctx context.Context, tx *store.Tx, c access.Caller) error {
-	has, err := tx.HasFactor(ctx, c.UserID)
+	all, err := tx.ListFactors(ctx, c.UserID)
+	has := len(all) > 0
 	switch {
 	case err != nil:
 		return err
@@ -100,10 +101,23 @@ func secondFactor(ctx context.Context, tx *store.Tx, c access.Caller) error {
 	case !has:
 		return fault.New(fault.Denied, "SECOND_FACTOR_SETUP_REQUIRED",
 			"%s requires a second factor; set up a passkey or an authenticator app on your account page, then try again", c.Tenant)
-	case c.SessionID != "" && !c.ByCLI && c.ProvedAt.IsZero():
-		return fault.New(fault.Unauthenticated, "SESSION_ENDED", "%s requires a second factor, and this session began without one; sign in again", c.Tenant)
+	case c.SessionID == "" || !c.ProvedAt.IsZero():
+		return nil
+	case c.ByCLI:
+		return approvedWithout(c, all)
 	}
-	return nil
+	return fault.New(fault.Unauthenticated, "SESSION_ENDED", "%s requires a second factor, and this session began without one; sign in again", c.Tenant)
+}
+
+// approvedWithout refuses a program's session that is older than its person's factors: its
+// approval asked for none. One that is younger was approved with one.
+func approvedWithout(c access.Caller, factors []store.Factor) error {
+	first := slices.MinFunc(factors, func(a, b store.Factor) int { return a.ConfirmedAt.Compare(b.ConfirmedAt) })
+	if c.SignedInAt.After(first.ConfirmedAt) {
+		return nil
+	}
+	return fault.New(fault.Denied, "SECOND_FACTOR_REQUIRED",
+		"%s requires a second factor, and this session was approved without one; show it, or sign in again", c.Tenant)
 }
 
 // RefuseInvitation refuses to let somebody in by an invitation where single sign-on is

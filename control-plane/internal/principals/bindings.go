@@ -14,7 +14,6 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
@@ -172,8 +171,11 @@ func (s *Service) CreateRoleBinding(ctx context.Context, r *cloudv1.CreateRoleBi
 		if err := MayGive(access.From(ctx), permission.Grants{role.Grant(b.NamespaceID, b.Queues)}, "the role "+role.Name); err != nil {
 			return err
 		}
-		named, err := s.give(ctx, tx, b)
-		res.RoleBinding = BindingMessage(named)
+		res.Notices, err = noticing(ctx, tx, func() error {
+			named, err := s.give(ctx, tx, b)
+			res.RoleBinding = BindingMessage(named)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -186,20 +188,14 @@ func (s *Service) CreateRoleBinding(ctx context.Context, r *cloudv1.CreateRoleBi
 	return res, nil
 }
 
-// fits refuses a role in one place more than a cell takes for one key: the account's keys
-// would work in some of its places only.
+// fits refuses a role in one place more than a cell takes for a key of the account.
 func fits(ctx context.Context, tx *store.Tx, b store.Binding) error {
 	if !strings.HasPrefix(b.PrincipalID, string(ids.ServiceAccount)) {
 		return nil
 	}
-	bound, err := rights.NewReader(tx, b.TenantID).Bound(ctx, b.PrincipalID)
-	if err != nil {
-		return err
-	}
-	if _, beyond := celladmin.Fit(bound); beyond != nil {
+	return Fits(ctx, tx, store.Key{TenantID: b.TenantID, OwnerID: b.PrincipalID}, func(beyond error) error {
 		return fault.InvalidField("scope", "what this service account may do %s; give it the role in the whole tenant, or use another account", beyond)
-	}
-	return nil
+	})
 }
 
 // give writes a binding unless it is there.

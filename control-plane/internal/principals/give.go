@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
@@ -35,14 +36,80 @@ func MayVouch(ctx context.Context, tx *store.Tx, c store.Connection) error {
 	return MayGive(access.From(ctx), through, "somebody who signs in through "+c.Name)
 }
 
+// adminsConnections are those that an admin may change, since nobody who signs in through them
+// can do more.
+func adminsConnections(ctx context.Context, tx *store.Tx, tenantID string) ([]store.Connection, error) {
+	all, err := tx.ListConnections(ctx, tenantID)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	reader := rights.NewReader(tx, tenantID)
+	admin, err := reader.Role(ctx, rights.FixedID(permission.RoleAdmin))
+	if err != nil {
+		return nil, err
+	}
+	may := rights.InTenant([]rights.Role{admin})
+	var out []store.Connection
+	for _, c := range all {
+		through, err := reader.Through(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		if may.Covers(through) {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+// noticing makes a change that gives roles, and tells of the connections that it took from
+// admins: by MayVouch, whoever changes one must hold what its people hold.
+func noticing(ctx context.Context, tx *store.Tx, give func() error) (notices []string, _ error) {
+	tenantID := access.From(ctx).TenantID
+	before, err := adminsConnections(ctx, tx, tenantID)
+	if err == nil {
+		err = give()
+	}
+	if err != nil || len(before) == 0 {
+		return nil, err
+	}
+	after, err := adminsConnections(ctx, tx, tenantID)
+	for _, c := range before {
+		if !slices.ContainsFunc(after, func(still store.Connection) bool { return still.ID == c.ID }) {
+			notices = append(notices, "Somebody who signs in through the connection "+c.Name+
+				" can do more than an admin now. From now on, only whoever can do as much, such as an owner, can change that connection and its directory sync.")
+		}
+	}
+	return notices, err
+}
+
 // MayEndKey refuses to end a key that may do more than the caller: revoking stops its users.
 // A disabled service account counts with what it may do when it is enabled again.
 func MayEndKey(ctx context.Context, tx *store.Tx, k store.Key) error {
-	may, err := rights.NewReader(tx, k.TenantID).Bound(ctx, k.OwnerID)
+	may, err := enabled(ctx, tx, k)
 	if err != nil {
 		return err
 	}
-	return MayGive(access.From(ctx), may.Narrow(rights.Limit(k)), "the key "+k.Name)
+	return MayGive(access.From(ctx), may, "the key "+k.Name)
+}
+
+// Fits refuses a key whose rights a cell would not take whole: it would work in some of its
+// places only. refused says so of the bound that they exceed.
+func Fits(ctx context.Context, tx *store.Tx, k store.Key, refused func(beyond error) error) error {
+	may, err := enabled(ctx, tx, k)
+	if err != nil {
+		return err
+	}
+	if _, beyond := celladmin.Fit(may); beyond != nil {
+		return refused(beyond)
+	}
+	return nil
+}
+
+// enabled is what a key may do while its owner is enabled.
+func enabled(ctx context.Context, tx *store.Tx, k store.Key) (permission.Grants, error) {
+	may, err := rights.NewReader(tx, k.TenantID).Bound(ctx, k.OwnerID)
+	return may.Narrow(rights.Limit(k)), err
 }
 
 // missing names some of what is lacked.

@@ -204,7 +204,10 @@ func (s *Service) ListGroupMembers(ctx context.Context, r *cloudv1.ListGroupMemb
 func (s *Service) AddGroupMembers(ctx context.Context, r *cloudv1.AddGroupMembersRequest) (*cloudv1.AddGroupMembersResponse, error) {
 	res := new(cloudv1.AddGroupMembersResponse)
 	err := s.Write(ctx, func(tx *store.Tx) (err error) {
-		res.Group, err = s.changeMembers(ctx, tx, r.GetGroupId(), r.GetUserIds(), true)
+		res.Notices, err = noticing(ctx, tx, func() (err error) {
+			res.Group, err = s.changeMembers(ctx, tx, r.GetGroupId(), r.GetUserIds(), true)
+			return err
+		})
 		return err
 	})
 	if err != nil {

@@ -176,6 +176,63 @@ func TestGroups_GiveTheirRolesToWhoIsInThem(t *testing.T) {
 	})
 }
 
+// Whoever changes a connection must hold what its people hold, so a role that is given to one
+// of them takes the connection from admins, and whoever gives it hears so.
+func TestNotices_TellOfAConnectionThatAdminsCanNoLongerChange(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		st := newStage(t, w)
+		ctx := st.as(t, st.owner)
+		for _, name := range []string{"Okta", "Entra"} {
+			c := store.Connection{
+				TenantID: st.tenant.ID, ID: "sso_" + name, Name: name, DefaultRole: rights.FixedID(permission.RoleViewer), CreatedAt: w.Now(), UpdatedAt: w.Now(), Version: 1,
+			}
+			w.Service(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertConnection(ctx, c) })
+		}
+		through := func(email, connection string) store.User {
+			u := w.Member(t, st.tenant.ID, email, permission.RoleViewer)
+			w.Service(t, func(ctx context.Context, tx *store.Tx) error {
+				m, err := tx.GetMembership(ctx, st.tenant.ID, u.ID)
+				if err != nil {
+					return err
+				}
+				m.ConnectionID = connection
+				return tx.UpdateMembership(ctx, &m)
+			})
+			return u
+		}
+		bob, eve, mail := through("bob@example.com", "sso_Okta"), through("eve@example.com", "sso_Entra"), w.Member(t, st.tenant.ID, "mail@example.com", permission.RoleViewer)
+		give := func(u store.User, role string) []string {
+			res, err := st.CreateRoleBinding(ctx, &cloudv1.CreateRoleBindingRequest{PrincipalId: u.ID, Role: role})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return res.GetNotices()
+		}
+		for i, tc := range []struct {
+			user  store.User
+			role  string
+			wants string
+		}{
+			{bob, permission.RoleAdmin, ""}, {mail, permission.RoleOwner, ""}, {bob, permission.RoleOwner, "Okta"}, {bob, permission.RoleOwner, ""},
+		} {
+			got := give(tc.user, tc.role)
+			if told := strings.Join(got, " "); (tc.wants == "") != (told == "") || !strings.Contains(told, tc.wants) {
+				t.Errorf("%d: %s as %s: %q", i, tc.user.Email, tc.role, told)
+			}
+		}
+		g, err := st.CreateGroup(ctx, &cloudv1.CreateGroupRequest{Name: "Chiefs"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		st.bind(t, ctx, g.GetGroup().GetId(), permission.RoleOwner, nil)
+		added, err := st.AddGroupMembers(ctx, &cloudv1.AddGroupMembersRequest{GroupId: g.GetGroup().GetId(), UserIds: []string{eve.ID}})
+		if err != nil || len(added.GetNotices()) != 1 || !strings.Contains(added.GetNotices()[0], "Entra") {
+			t.Errorf("by a group: %v, %v", added, err)
+		}
+	})
+}
+
 // What no golden file can be updated to say otherwise.
 func TestLaws_NobodyGrantsMoreThanTheyHold(t *testing.T) {
 	t.Parallel()

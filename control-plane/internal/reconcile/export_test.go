@@ -42,5 +42,5 @@ func observedOf(ctx context.Context, tx *store.Tx, kind store.OutboxKind, tenant
 	return 0, errors.New("records of this kind aren't observed")
 }
 
-// TakeSightings returns what asks the cells which keys are in use, with its cursors.
+// TakeSightings returns what asks the cells what their proxies and nodes saw, with its cursors.
 func TakeSightings(l *Loop) func(context.Context) error { return newSighter(l).take }

@@ -32,7 +32,7 @@ type Cell interface {
 	// Audit lists the administrative acts on a shard's queues and jobs after a
 	// number.
 	Audit(ctx context.Context, shard uint32, after uint64) ([]*cellv1.AuditEvent, error)
-	// Sightings is what proxies told the nodes that answer, after a cursor of each.
+	// Sightings is what the nodes that answer were told by proxies and refused, after a cursor of each.
 	Sightings(ctx context.Context, cursors map[string]string) ([]*cellv1.NodeSightings, error)
 }
 
@@ -71,7 +71,7 @@ type Options struct {
 	Scan, Compare time.Duration
 	// Acts is how often administrative acts are fetched from cells.
 	Acts time.Duration
-	// Sightings is how often the cells are asked which keys are in use.
+	// Sightings is how often the cells are asked which keys are in use and who was refused.
 	Sightings time.Duration
 	// Guard is how long a cell's answer counts that this database is not an older copy.
 	Guard time.Duration

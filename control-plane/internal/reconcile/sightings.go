@@ -4,19 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/refusals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 )
 
 const (
 	sightingsLease = "sightings"
-	// usesPerWrite bounds a transaction: others wait for the writer of SQLite.
-	usesPerWrite = 200
+	// sightingsPerWrite bounds a transaction: others wait for the writer of SQLite.
+	sightingsPerWrite = 200
 )
 
-// sighter asks cells which keys are in use. Its cursors are in memory: whoever has none is told
+// sighter asks cells which keys are in use and who was refused. Its cursors are in memory: whoever has none is told
 // everything that the nodes know, which changes nothing that is known already.
 type sighter struct {
 	*Loop
@@ -34,7 +41,7 @@ func (s *sighter) take(ctx context.Context) error {
 	var failed []error
 	for name, cell := range s.cells {
 		if err := s.takeOf(ctx, name, cell); err != nil {
-			failed = append(failed, fmt.Errorf("ask cell %s which keys are in use: %w", name, err))
+			failed = append(failed, fmt.Errorf("ask cell %s what its proxies and nodes saw: %w", name, err))
 		}
 	}
 	return errors.Join(failed...)
@@ -53,7 +60,7 @@ func (s *sighter) takeOf(ctx context.Context, name string, cell Cell) error {
 		}
 		more = false
 		for _, n := range nodes {
-			if err := s.writeUses(ctx, n.GetUses()); err != nil {
+			if err := errors.Join(inParts(ctx, s, n.GetUses(), writeUse), inParts(ctx, s, n.GetRefusals(), writeRefusal)); err != nil {
 				return err
 			}
 			next[n.GetNodeId()] = n.GetCursor()
@@ -64,12 +71,12 @@ func (s *sighter) takeOf(ctx context.Context, name string, cell Cell) error {
 	return nil
 }
 
-func (s *sighter) writeUses(ctx context.Context, uses []*cellv1.KeyUse) error {
-	for len(uses) > 0 {
-		part := uses[:min(len(uses), usesPerWrite)]
+// inParts writes sightings, some in a transaction.
+func inParts[T any](ctx context.Context, s *sighter, all []T, write func(context.Context, *store.Tx, T) error) error {
+	for part := range slices.Chunk(all, sightingsPerWrite) {
 		err := s.store.Service(ctx, func(tx *store.Tx) error {
-			for _, u := range part {
-				if err := tx.TouchKey(ctx, u.GetTenantId(), u.GetKeyId(), u.GetDigest(), time.Unix(0, u.GetAtNs()).UTC()); err != nil {
+			for _, one := range part {
+				if err := write(ctx, tx, one); err != nil {
 					return err
 				}
 			}
@@ -78,7 +85,89 @@ func (s *sighter) writeUses(ctx context.Context, uses []*cellv1.KeyUse) error {
 		if err != nil {
 			return err
 		}
-		uses = uses[len(part):]
 	}
 	return nil
+}
+
+func writeUse(ctx context.Context, tx *store.Tx, u *cellv1.KeyUse) error {
+	return tx.TouchKey(ctx, u.GetTenantId(), u.GetKeyId(), u.GetDigest(), time.Unix(0, u.GetAtNs()).UTC())
+}
+
+// writeRefusal writes a refusal into the log of its tenant. Its id is derived from the
+// sighting's, so that what is told again, or by another node, is the same row. Of a tenant,
+// namespace, key or person that is gone nothing is written.
+func writeRefusal(ctx context.Context, tx *store.Tx, r *cellv1.Refusal) error {
+	row, err := refusalRow(ctx, tx, r)
+	if err == nil {
+		err = audit.Append(ctx, tx, row)
+	}
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrExists) {
+		return nil
+	}
+	return err
+}
+
+func refusalRow(ctx context.Context, tx *store.Tx, r *cellv1.Refusal) (row store.AuditEvent, err error) {
+	t, err := tx.GetTenant(ctx, r.GetTenantId())
+	if err != nil {
+		return row, err
+	}
+	at := time.Unix(0, r.GetSinceNs()).UTC()
+	row = store.AuditEvent{
+		TenantID: t.ID, At: at, ID: ids.Derived(ids.Audit, at, "refusal", r.GetId()), Peer: r.GetPeer(),
+		Action: refusals.Access, TargetType: "tenant", TargetID: t.ID, Target: t.Name,
+		Changes: refusals.Fields("reason", r.GetReason(), int(r.GetTimes()), at),
+	}
+	if p := r.GetPermission(); p != "" {
+		row.Changes = refusals.Fields("permission", p, int(r.GetTimes()), at)
+	}
+	if err := namePlace(ctx, tx, &row, r); err != nil {
+		return row, err
+	}
+	return row, nameRefused(ctx, tx, &row, r)
+}
+
+// namePlace says where something was refused, if it was in a namespace.
+func namePlace(ctx context.Context, tx *store.Tx, row *store.AuditEvent, r *cellv1.Refusal) error {
+	if r.GetNamespaceId() == "" {
+		return nil
+	}
+	ns, err := tx.GetNamespace(ctx, row.TenantID, r.GetNamespaceId())
+	if err != nil {
+		return err
+	}
+	row.NamespaceID, row.Namespace = ns.ID, ns.Name
+	row.TargetType, row.TargetID, row.Target = "namespace", ns.ID, ns.Name
+	if r.GetQueue() != "" {
+		name := apikey.Redact(r.GetQueue())
+		row.TargetType, row.TargetID, row.Target = "queue", name, name
+	}
+	return nil
+}
+
+// nameRefused says who was refused. Whoever showed a key that isn't good is nobody known.
+func nameRefused(ctx context.Context, tx *store.Tx, row *store.AuditEvent, r *cellv1.Refusal) error {
+	if principal := r.GetPrincipal(); principal != "" {
+		if err := isThere(ctx, tx, row.TenantID, principal); err != nil {
+			return err
+		}
+		return nameActor(ctx, tx, row, principal)
+	}
+	row.Action, row.ActorType, row.Actor = refusals.SignIn, "public", r.GetPeer()
+	if r.GetKeyId() == "" {
+		return nil
+	}
+	k, err := tx.GetKey(ctx, row.TenantID, r.GetKeyId())
+	row.TargetType, row.TargetID, row.Target = "key", k.ID, apikey.Redact(k.Name)
+	return err
+}
+
+// isThere is store.ErrNotFound for a key or user that the tenant doesn't have.
+func isThere(ctx context.Context, tx *store.Tx, tenantID, principal string) (err error) {
+	if user, isUser := strings.CutPrefix(principal, identity.UserPrefix); isUser {
+		_, err = tx.GetUser(ctx, user)
+		return err
+	}
+	_, err = tx.GetKey(ctx, tenantID, principal)
+	return err
 }

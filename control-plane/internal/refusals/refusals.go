@@ -8,16 +8,17 @@
 package refusals
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/data-plane/api/sampled"
 )
 
 // Actions of the entries.
@@ -28,12 +29,10 @@ const (
 )
 
 const (
-	// window is how long further refusals are only counted.
-	window = 10 * time.Minute
 	// writeEvery is how soon the first one is in the log.
 	writeEvery = 2 * time.Second
-	// keptMax bounds the memory; beyond it, new kinds of refusals are not noted.
-	keptMax     = 10_000
+	// tenantMax is how many kinds of one tenant are counted at a time.
+	tenantMax   = 1000
 	lastAttempt = 5 * time.Second
 )
 
@@ -50,43 +49,24 @@ type Refusal struct {
 	Field, Value string
 }
 
-type kind struct{ action, tenant, actor, target, value string }
-
-type counted struct {
-	Refusal
-	n         int
-	firstAt   time.Time
-	writtenAt time.Time // Zero: never.
-}
+type kind struct{ action, tenant, tenantName, actor, target, value string }
 
 // Log counts refusals and writes them. It is safe for concurrent use.
 type Log struct {
 	kit.Kit
 
-	mu  sync.Mutex
-	all map[kind]*counted // Guarded by mu.
+	counts *sampled.Counter[kind, Refusal]
 }
 
 // New makes a Log.
-func New(k kit.Kit) *Log { return &Log{Kit: k, all: make(map[kind]*counted)} }
+func New(k kit.Kit) *Log {
+	return &Log{Kit: k, counts: sampled.New[kind, Refusal](k.Now, tenantMax, nil)}
+}
 
 // Note counts a refusal.
 func (l *Log) Note(r Refusal) {
-	k := kind{r.Action, r.Target.TenantID + r.TenantName, r.Caller.ID(), r.Target.ID, r.Value}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := l.all[k]
-	if c == nil {
-		if len(l.all) >= keptMax {
-			return
-		}
-		c = &counted{}
-		l.all[k] = c
-	}
-	if c.n == 0 {
-		c.Refusal, c.firstAt = r, l.Now()
-	}
-	c.n++
+	k := kind{r.Action, r.Target.TenantID, r.TenantName, r.Caller.ID(), r.Target.ID, r.Value}
+	l.counts.Note(cmp.Or(r.Target.TenantID, r.TenantName), k, r)
 }
 
 // Run writes until ctx ends, and then once more.
@@ -114,56 +94,26 @@ func (l *Log) report(ctx context.Context, err error) {
 // Write writes what is due: the first of each kind, and after the window how many followed.
 func (l *Log) Write(ctx context.Context) error {
 	var problems []error
-	for k, c := range l.due() {
-		if err := l.write(ctx, c); err != nil {
+	for _, c := range l.counts.Take() {
+		if err := l.write(ctx, c.First, c.Times, c.Since); err != nil {
 			problems = append(problems, err)
-			continue
+			l.counts.Back(c)
 		}
-		l.written(k, c.n)
 	}
 	return errors.Join(problems...)
 }
 
-// due are copies of what is to be written. A kind that was quiet for a window is forgotten.
-func (l *Log) due() map[kind]counted {
-	now := l.Now()
-	out := make(map[kind]counted)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for k, c := range l.all {
-		switch over := now.Sub(c.writtenAt) >= window; {
-		case c.n > 0 && over:
-			out[k] = *c
-		case over:
-			delete(l.all, k)
-		}
-	}
-	return out
-}
-
-func (l *Log) written(k kind, n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if c := l.all[k]; c != nil {
-		c.n, c.writtenAt = c.n-n, l.Now()
-	}
-}
-
-func (l *Log) write(ctx context.Context, c counted) error {
+func (l *Log) write(ctx context.Context, r Refusal, times int, since time.Time) error {
 	err := l.Store.Service(ctx, func(tx *store.Tx) error {
-		target := c.Target
-		if c.TenantName != "" {
-			t, err := tx.GetTenantByName(ctx, c.TenantName)
+		target := r.Target
+		if r.TenantName != "" {
+			t, err := tx.GetTenantByName(ctx, r.TenantName)
 			if err != nil {
 				return err
 			}
 			target = change.Target{Type: "tenant", ID: t.ID, Name: t.Name, TenantID: t.ID}
 		}
-		fields := change.Fields{c.Field: {After: c.Value}}
-		if c.n > 1 {
-			fields["times"], fields["since"] = store.Change{After: c.n}, store.Change{After: c.firstAt.UTC().Format(time.RFC3339)}
-		}
-		return change.Make(access.With(ctx, c.Caller), l.Kit, tx, c.Action, change.AuditOnly(target), fields)
+		return change.Make(access.With(ctx, r.Caller), l.Kit, tx, r.Action, change.AuditOnly(target), Fields(r.Field, r.Value, times, since))
 	})
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
@@ -172,4 +122,13 @@ func (l *Log) write(ctx context.Context, c counted) error {
 		return fmt.Errorf("note a refusal: %w", err)
 	}
 	return nil
+}
+
+// Fields are what an entry says: what was missing, and how often if it was more than once.
+func Fields(field, value string, times int, since time.Time) change.Fields {
+	out := change.Fields{field: {After: value}}
+	if times > 1 {
+		out["times"], out["since"] = store.Change{After: times}, store.Change{After: since.UTC().Format(time.RFC3339)}
+	}
+	return out
 }

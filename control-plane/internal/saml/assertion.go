@@ -17,12 +17,24 @@ type Connection struct {
 	// Key and Certificate are ours: requests are signed with them, assertions encrypted for them.
 	Key         *rsa.PrivateKey
 	Certificate *x509.Certificate
+	// NextKey and NextCertificate will take their place; nil: none. What is encrypted for either
+	// is read.
+	NextKey         *rsa.PrivateKey
+	NextCertificate *x509.Certificate
 	// Issuer is the provider's entity id, SSO where it takes requests.
 	Issuer, SSO string
 	// Certificates are the provider's pinned ones; each that hasn't expired is good.
 	Certificates []*x509.Certificate
 	// SignRequests: requests carry a signature. WantEncrypted: a plain assertion is refused.
 	SignRequests, WantEncrypted bool
+}
+
+// Rotated is the connection with its next key in the place of the present one.
+func (c Connection) Rotated() Connection {
+	if c.NextKey != nil {
+		c.Key, c.Certificate, c.NextKey, c.NextCertificate = c.NextKey, c.NextCertificate, nil, nil
+	}
+	return c
 }
 
 // Expected is what a response must fit.
@@ -118,6 +130,9 @@ func (c Connection) signedAssertion(root *etree.Element, now time.Time) (signed,
 // openAssertion decrypts. Until the signature is known to be good, every failure is the same.
 func (c Connection) openAssertion(sealed *etree.Element, whole bool, now time.Time) (signed, plain *etree.Element, err error) {
 	raw, err := decrypt(sealed, c.Key)
+	if err != nil && c.NextKey != nil {
+		raw, err = decrypt(sealed, c.NextKey)
+	}
 	if err != nil {
 		return nil, nil, errUndecryptable
 	}

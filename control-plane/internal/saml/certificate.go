@@ -86,6 +86,15 @@ func NewKey(entityID string, now time.Time) (key, certificate string, _ error) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})), nil
 }
 
+// CutKey parts a key that NewKey made from what follows it.
+func CutKey(keys string) (first, rest string) {
+	block, after := pem.Decode([]byte(keys))
+	if block == nil {
+		return keys, ""
+	}
+	return string(pem.EncodeToMemory(block)), string(after)
+}
+
 // ParseKey reads what NewKey made.
 func ParseKey(key, certificate string) (*rsa.PrivateKey, *x509.Certificate, error) {
 	block, _ := pem.Decode([]byte(key))

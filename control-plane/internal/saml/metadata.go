@@ -126,13 +126,19 @@ func signing(role *library.IDPSSODescriptor) ([]*x509.Certificate, error) {
 	return out, nil
 }
 
-// Metadata is ours for this connection's provider. It offers no single logout.
+// Metadata is ours for this connection's provider. It offers no single logout. Beside a next key,
+// the provider takes signatures of both, and already encrypts for the next one, so that nothing
+// that it does rests on the present one when that is deleted.
 func (c Connection) Metadata(now time.Time) ([]byte, error) {
 	acs, err := url.Parse(c.ACS)
 	if err != nil {
 		return nil, fmt.Errorf("write SAML metadata: %w", err)
 	}
-	yes, encryption := true, keyDescriptor("encryption", c.Certificate)
+	keys := []library.KeyDescriptor{keyDescriptor("signing", c.Certificate)}
+	if c.NextCertificate != nil {
+		keys = append(keys, keyDescriptor("signing", c.NextCertificate))
+	}
+	yes, encryption := true, keyDescriptor("encryption", c.Rotated().Certificate)
 	for _, a := range []string{xmlenc11 + "aes256-gcm", xmlenc11 + "aes128-gcm", xmlenc + "aes256-cbc", xmlenc + "aes128-cbc", xmlenc + "rsa-oaep-mgf1p"} {
 		encryption.EncryptionMethods = append(encryption.EncryptionMethods, library.EncryptionMethod{Algorithm: a})
 	}
@@ -141,7 +147,7 @@ func (c Connection) Metadata(now time.Time) ([]byte, error) {
 		SPSSODescriptors: []library.SPSSODescriptor{{
 			SSODescriptor: library.SSODescriptor{RoleDescriptor: library.RoleDescriptor{
 				ProtocolSupportEnumeration: protocol,
-				KeyDescriptors:             []library.KeyDescriptor{keyDescriptor("signing", c.Certificate), encryption},
+				KeyDescriptors:             append(keys, encryption),
 			}},
 			AuthnRequestsSigned: &c.SignRequests, WantAssertionsSigned: &yes,
 			AssertionConsumerServices: []library.IndexedEndpoint{{Binding: library.HTTPPostBinding, Location: acs.String(), Index: 1, IsDefault: &yes}},

@@ -243,7 +243,7 @@ func (g *gate) bySession(ctx context.Context, token string, find findSession, ba
 			return access.Caller{}, fmt.Errorf("note that a session is used: %w", err)
 		}
 	}
-	bare.UserID, bare.Name, bare.SessionID = u.ID, u.Email, s.ID
+	bare.UserID, bare.Name, bare.SessionID, bare.SignedInAt = u.ID, u.Email, s.ID, s.CreatedAt
 	bare.OnlyTenantID, bare.BySSO, bare.ByCLI = s.TenantID, u.HomeTenant != "", s.Kind == store.SessionCLI
 	bare.HalfOpen, bare.ProvedAt = s.Pending != "", s.ProvedAt
 	return bare, nil

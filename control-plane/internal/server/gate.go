@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -22,6 +21,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/refusals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
@@ -191,29 +191,30 @@ func (g *gate) admit(ctx context.Context, c access.Caller, request any) (_ acces
 	return c, g.proved(ctx, c)
 }
 
-// proofLife is how long a second factor counts for dangerous methods.
-const proofLife = 10 * time.Minute
-
-var (
-	errHalfOpen = fault.New(fault.Unauthenticated, "SECOND_FACTOR_REQUIRED", "your sign-in isn't finished: show your second factor")
-	errStepUp   = fault.New(fault.Denied, "STEP_UP_REQUIRED", "this needs your second factor, shown in the last %d minutes; show it and try again", int(proofLife.Minutes()))
-)
+var errHalfOpen = fault.New(fault.Unauthenticated, "SECOND_FACTOR_REQUIRED", "your sign-in isn't finished: show your second factor")
 
 // proved refuses a dangerous method to a person who has a second factor and has not shown
 // it for a while.
 func (g *gate) proved(ctx context.Context, c access.Caller) error {
-	if !g.rule.stepUp || c.UserID == "" || g.Now().Sub(c.ProvedAt) < proofLife {
+	if !g.rule.stepUp || c.UserID == "" || session.Proved(c.ProvedAt, g.Now()) {
 		return nil
 	}
 	has, err := store.Get(ctx, g.Store.ReadService, func(tx *store.Tx) (bool, error) { return tx.HasFactor(ctx, c.UserID) })
 	if err != nil {
 		return fmt.Errorf("look for a second factor: %w", err)
 	}
-	if has {
-		return errStepUp
+	switch {
+	case has && c.KeyID != "":
+		return errKeyStepUp
+	case has:
+		return session.ErrStepUp
 	}
 	return nil
 }
+
+// errKeyStepUp is for a personal key: who holds it may not be its owner.
+var errKeyStepUp = fault.New(fault.Denied, session.ErrStepUp.Reason,
+	"this needs its caller's second factor, which a personal key can't show; sign in, or use a service account's key")
 
 // limits are rate limits, counted in memory.
 type limits struct {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -29,6 +30,9 @@ const (
 	// halfOpenLife is how long somebody may take to show the second factor.
 	halfOpenLife = 10 * time.Minute
 
+	// proofLife is how long a second factor counts for dangerous methods.
+	proofLife = 10 * time.Minute
+
 	// touchEvery is how exactly idleness is measured: a write per request would be a
 	// fsync per request.
 	touchEvery = 5 * time.Minute
@@ -42,6 +46,14 @@ const (
 
 // ErrNone says that a token stands for no session, or for one that ended.
 var ErrNone = errors.New("no such session")
+
+// ErrStepUp asks a person who has a second factor to show it.
+var ErrStepUp = fault.New(fault.Denied, "STEP_UP_REQUIRED",
+	"this needs your second factor, shown in the last %d minutes; show it and try again", int(proofLife.Minutes()))
+
+// Proved reports whether a second factor that was shown at a time still counts for dangerous
+// methods.
+func Proved(at, now time.Time) bool { return now.Sub(at) < proofLife }
 
 // Opened is a new session: its token and when it ends at the latest.
 type Opened struct {

@@ -171,10 +171,7 @@ func (s *Service) typed(c *store.Connection, r *cloudv1.CreateSsoConnectionReque
 		return err
 	}
 	c.SAML.Certificate = certificate
-	if c.SAMLKey, err = s.Seal.Seal(seal.SAMLKey, []byte(key)); err != nil {
-		return fmt.Errorf("seal the key of a SAML connection: %w", err)
-	}
-	return nil
+	return s.sealKey(c, key)
 }
 
 // checkPaths refuses fields of the other type.
@@ -253,7 +250,12 @@ func (s *Service) samlConnection(c store.Connection) (saml.Connection, error) {
 	if err != nil {
 		return out, fmt.Errorf("open the key of connection %s: %w", c.ID, err)
 	}
-	if out.Key, out.Certificate, err = saml.ParseKey(string(key), c.SAML.Certificate); err != nil {
+	present, following := saml.CutKey(string(key))
+	out.Key, out.Certificate, err = saml.ParseKey(present, c.SAML.Certificate)
+	if err == nil && c.SAML.NextCertificate != "" {
+		out.NextKey, out.NextCertificate, err = saml.ParseKey(following, c.SAML.NextCertificate)
+	}
+	if err != nil {
 		return out, fmt.Errorf("connection %s: %w", c.ID, err)
 	}
 	out.Certificates, err = parseAll(c)
@@ -282,6 +284,7 @@ func samlMessage(c store.Connection) *cloudv1.SamlSettings {
 func (s *Service) samlDetails(c store.Connection) *cloudv1.SamlDetails {
 	out := &cloudv1.SamlDetails{
 		SpEntityId: s.URLs.SAMLMetadata(c.ID), AcsUrl: s.URLs.SAMLACS(c.ID), SpMetadataUrl: s.URLs.SAMLMetadata(c.ID), SpCertificate: c.SAML.Certificate,
+		SpNextCertificate: c.SAML.NextCertificate,
 	}
 	all, err := parseAll(c)
 	if err != nil {
@@ -306,7 +309,21 @@ func (s *Service) samlDetails(c store.Connection) *cloudv1.SamlDetails {
 			out.Warnings = append(out.Warnings, fmt.Sprintf("The identity provider's certificate expires on %s, and nobody can sign in after that. Add the provider's next certificate before then.", day))
 		}
 	}
+	if own, err := saml.ParseCertificate(c.SAML.Certificate); err == nil && c.SAML.NextCertificate == "" && !s.Now().Add(warnBefore).Before(own.NotAfter) {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("Our certificate for this connection expires on %s, and providers may refuse signed requests after that. Replace its key before then.",
+			own.NotAfter.UTC().Format(time.DateOnly)))
+	}
 	return out
+}
+
+// certificateWords are a certificate for the audit log; none if it isn't one.
+func certificateWords(text string) string {
+	cert, err := saml.ParseCertificate(text)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(cert.Raw)
+	return "certificate " + hex.EncodeToString(sum[:8]) + ", expires " + cert.NotAfter.UTC().Format(time.DateOnly)
 }
 
 // samlWords are the settings for the audit log.
@@ -316,9 +333,8 @@ func samlWords(c store.Connection) []string {
 	}
 	out := []string{"sso_url " + c.SAML.SSO}
 	for _, text := range c.SAML.Certificates {
-		if cert, err := saml.ParseCertificate(text); err == nil {
-			sum := sha256.Sum256(cert.Raw)
-			out = append(out, "certificate "+hex.EncodeToString(sum[:8])+", expires "+cert.NotAfter.UTC().Format(time.DateOnly))
+		if words := certificateWords(text); words != "" {
+			out = append(out, words)
 		}
 	}
 	for _, f := range []struct {

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"compress/flate"
 	"context"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/xml"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +23,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/egress"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/saml"
 	"github.com/corvo-cloud/corvo/control-plane/internal/saml/samltest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
@@ -657,6 +660,116 @@ func TestSAML_S34_EncryptedAssertion(t *testing.T) {
 	}
 	if len(pages) != 1 {
 		t.Errorf("%d different pages", len(pages))
+	}
+}
+
+// A connection's own key is replaced without a moment in which the provider can't use either.
+func TestSAML_OwnKeyIsReplacedBesideTheOldOne(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		b := enabledSAML(t, w, &cloudv1.SamlSettings{SignRequests: true})
+		rotate := func(finish bool) (*cloudv1.SamlDetails, error) {
+			res, err := b.s.RotateSamlKey(b.ctx, &cloudv1.RotateSamlKeyRequest{ConnectionId: b.conn.GetId(), Finish: finish})
+			return res.GetConnection().GetSamlDetails(), err
+		}
+		signsIn := func(certificate string) bool {
+			cert, err := saml.ParseCertificate(certificate)
+			if err != nil {
+				t.Fatal(err)
+			}
+			br := b.browser()
+			page := b.respond(br, b.departSAML(br), func(a *samltest.Answer) { a.EncryptFor = cert })
+			return page.Code == http.StatusSeeOther
+		}
+		// signer is whose key signed a request: the first of certificates that fits.
+		signer := func(to string, certificates ...string) int {
+			signed, signature, _ := strings.Cut(to[strings.Index(to, "?")+1:], "&Signature=")
+			raw, err := url.QueryUnescape(signature)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sig, err := base64.StdEncoding.DecodeString(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return slices.IndexFunc(certificates, func(text string) bool {
+				cert, err := saml.ParseCertificate(text)
+				return err == nil && cert.CheckSignature(x509.SHA256WithRSA, []byte(signed), sig) == nil
+			})
+		}
+		trial := func() string {
+			res, err := b.s.StartTestLogin(b.ctx, &cloudv1.StartTestLoginRequest{ConnectionId: b.conn.GetId()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			br := b.browser()
+			br.signIn(b.owner.ID, "")
+			return br.get(res.GetUrl()).Header().Get("Location")
+		}
+		_, err := rotate(true)
+		wantReason(t, err, "NO_NEXT_KEY")
+		before := b.conn.GetSamlDetails().GetSpCertificate()
+		staged, err := rotate(false)
+		next := staged.GetSpNextCertificate()
+		if err != nil || staged.GetSpCertificate() != before || next == "" || next == before {
+			t.Fatalf("%v, %v", staged, err)
+		}
+		if again, err := rotate(false); err != nil || again.GetSpNextCertificate() != next {
+			t.Errorf("repeated, it makes another key: %v", err)
+		}
+		metadata := b.browser().get("/auth/saml/" + b.conn.GetId() + "/metadata").Body.String()
+		for _, text := range []string{before, next} {
+			if cert, err := saml.ParseCertificate(text); err != nil || !strings.Contains(metadata, base64.StdEncoding.EncodeToString(cert.Raw)) {
+				t.Errorf("our metadata lacks a certificate: %v", err)
+			}
+		}
+		if !signsIn(before) || !signsIn(next) {
+			t.Error("an assertion for one of both keys is refused")
+		}
+		if people, tried := signer(b.browser().depart(), before, next), signer(trial(), before, next); people != 0 || tried != 1 {
+			t.Errorf("people's requests are signed by %d, a trial's by %d", people, tried)
+		}
+		// A change that was staged before the switch does not bring the old key back.
+		if _, err := b.updateSAML(&cloudv1.SamlSettings{EmailAttribute: "mail"}, "saml.email_attribute"); err != nil {
+			t.Fatal(err)
+		}
+		done, err := rotate(true)
+		if err != nil || done.GetSpCertificate() != next || done.GetSpNextCertificate() != "" {
+			t.Fatalf("%v, %v", done, err)
+		}
+		if page := b.trySAML(nil); page.Code != http.StatusOK {
+			t.Fatalf("trial of the staged change: %d", page.Code)
+		}
+		if _, err := b.s.SwitchSsoConnection(b.ctx, &cloudv1.SwitchSsoConnectionRequest{ConnectionId: b.conn.GetId()}); err != nil {
+			t.Fatal(err)
+		}
+		if signsIn(before) || !signsIn(next) || signer(b.browser().depart(), before, next) != 1 {
+			t.Error("after the switch, the next key alone counts")
+		}
+		if log := strings.Join(w.Audit(t, b.tenant.ID), " "); strings.Count(log, "sso.create_key") != 1 || strings.Count(log, "sso.switch_key") != 1 {
+			t.Errorf("the audit log has %s", log)
+		}
+	})
+}
+
+func TestRotateSamlKey_IsForSAMLAndWarnsInTime(t *testing.T) {
+	t.Parallel()
+	b := newSAML(t, cloudtest.New(t), nil)
+	oidc := b.create(nil)
+	_, err := b.s.RotateSamlKey(b.ctx, &cloudv1.RotateSamlKeyRequest{ConnectionId: oidc.GetId()})
+	wantReason(t, err, "NOT_SAML")
+	warned := func() bool {
+		return strings.Contains(strings.Join(b.message().GetSamlDetails().GetWarnings(), " "), "Our certificate")
+	}
+	if warned() {
+		t.Error("warned of a new certificate")
+	}
+	b.Advance(10*365*24*time.Hour - warnBefore)
+	if !warned() {
+		t.Error("nobody is warned of our certificate's end")
+	}
+	if _, err := b.s.RotateSamlKey(b.ctx, &cloudv1.RotateSamlKeyRequest{ConnectionId: b.conn.GetId()}); err != nil || warned() {
+		t.Errorf("warned although the next one is there: %v", err)
 	}
 }
 

@@ -56,6 +56,9 @@ func (s *Service) departSAML(ctx context.Context, w http.ResponseWriter, c store
 	if err != nil {
 		return "", err
 	}
+	if f.Trial { // So that it tells whether the provider knows the next key.
+		conn = conn.Rotated()
+	}
 	f.RequestID = saml.NewRequestID()
 	state, err := s.keep(ctx, w, f, purposeSAML)
 	if err != nil {

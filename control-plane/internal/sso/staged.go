@@ -43,7 +43,9 @@ func next(c store.Connection) (store.Connection, error) {
 	c.Issuer, c.ClientID, c.ClientSecret, c.Scopes, c.GroupsClaim = s.Issuer, s.ClientID, s.ClientSecret, s.Scopes, s.GroupsClaim
 	c.Settings, c.Tested, c.LastTest, c.Staged = s.Settings, s.Tested, s.LastTest, ""
 	if s.SAML != nil {
+		own := c.SAML // Its keys may have changed since.
 		c.SAML = *s.SAML
+		c.SAML.Certificate, c.SAML.NextCertificate = own.Certificate, own.NextCertificate
 	}
 	return c, nil
 }

@@ -249,7 +249,8 @@ type Connection struct {
 	// Issuer is the provider's entity id.
 	Type string
 	SAML SAML
-	// SAMLKey is the connection's own private key, sealed.
+	// SAMLKey is the connection's own private key, sealed; with the next one after it, if
+	// there is one.
 	SAMLKey string
 }
 
@@ -269,8 +270,10 @@ type SAML struct {
 	IdPInitiated   bool     `json:"idp_initiated,omitempty"`
 	EmailAttribute string   `json:"email_attribute,omitempty"`
 	NameAttribute  string   `json:"name_attribute,omitempty"`
-	// Certificate is the connection's own, in PEM.
-	Certificate string `json:"certificate,omitempty"`
+	// Certificate is the connection's own, in PEM; NextCertificate the one that will take its
+	// place. A staged change has no say in them.
+	Certificate     string `json:"certificate,omitempty"`
+	NextCertificate string `json:"next_certificate,omitempty"`
 }
 
 // Equal reports whether two settings are the same.

@@ -38,7 +38,7 @@ var (
 		},
 		key: "tenant_id, id",
 		changes: "name, issuer, client_id, client_secret, scopes, groups_claim, default_role_id, group_mappings, enabled, last_test, tested_version, settings, " +
-			"staged, updated_at, saml",
+			"staged, updated_at, saml, saml_key",
 	}
 	identities = table[Identity]{
 		name: "identities", columns: "tenant_id, connection_id, issuer, subject, user_id, created_at",

@@ -15,7 +15,6 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
@@ -136,24 +135,16 @@ func (s *Service) newOwner(ctx context.Context, tx *store.Tx, k store.Key, names
 	var bindings []store.Binding
 	var given permission.Grants
 	for _, role := range roles {
-		for _, id := range orWhole(k.NamespaceIDs) {
+		for _, place := range (permission.Grant{Namespaces: k.NamespaceIDs}).Places() {
 			b := principals.Bindings(s.Kit, c, c.TenantID, a.ID, "", []rights.Role{role}, k.CreatedAt)[0]
-			b.NamespaceID = id
-			bindings, given = append(bindings, b), append(given, role.Grant(id, ""))
+			b.NamespaceID = place.Namespace
+			bindings, given = append(bindings, b), append(given, role.Grant(place.Namespace, ""))
 		}
 	}
 	if err := principals.MayGive(c, given, "this key"); err != nil {
 		return "", err
 	}
 	return a.ID, principals.NewServiceAccount(ctx, s.Kit, tx, a, bindings)
-}
-
-// orWhole is the whole tenant if there is no namespace.
-func orWhole(namespaceIDs []string) []string {
-	if len(namespaceIDs) == 0 {
-		return []string{""}
-	}
-	return namespaceIDs
 }
 
 // freeAccountName is the key's name, or if a service account has it, that and the key's id.
@@ -181,16 +172,11 @@ func mayMake(ctx context.Context, tx *store.Tx, k store.Key) error {
 	return withinCallersKey(ctx, tx, c, k)
 }
 
-// fits refuses a key whose rights a cell would not take whole.
+// fits refuses a key that may do more than a cell takes for one.
 func fits(ctx context.Context, tx *store.Tx, k store.Key) error {
-	may, err := rights.NewReader(tx, k.TenantID).Bound(ctx, k.OwnerID)
-	if err != nil {
-		return err
-	}
-	if _, beyond := celladmin.Fit(may.Narrow(rights.Limit(k))); beyond != nil {
+	return principals.Fits(ctx, tx, k, func(beyond error) error {
 		return fault.InvalidField("owner", "what this key may do %s; narrow the key to fewer namespaces or queues, or give its owner roles in the whole tenant", beyond)
-	}
-	return nil
+	})
 }
 
 // withinCallersKey refuses a key that works longer, or from more networks, than the key that

@@ -81,8 +81,10 @@ func GrantsFrom(k *cellv1.Key) permission.Grants {
 	return out
 }
 
-// grantsOfRoles reads the form of a key's record that had names of roles. It goes, with the
-// record's roles and namespace_ids, when the control plane sends grants.
+// grantsOfRoles reads the form of a key's record that had names of roles. No program writes it
+// any more, but a cell that began under the commit that services/e2e/upgrade/from names has it
+// in its meta group's log and state: of keys that no control plane has sent again since. It
+// goes, with the record's roles and namespace_ids, when from names a later commit.
 func grantsOfRoles(names, namespaceIDs []string) permission.Grants {
 	set := RoleSet(names)
 	if set.Empty() {

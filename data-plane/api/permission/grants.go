@@ -166,7 +166,7 @@ func (g Grants) Covers(other Grants) bool { return len(g.Beyond(other)) == 0 }
 // Beyond is the part of other that g does not cover.
 func (g Grants) Beyond(other Grants) (out Grants) {
 	for _, o := range other {
-		for _, place := range o.places() {
+		for _, place := range o.Places() {
 			if left := o.Permissions.Without(g.over(place)); !left.Empty() {
 				out = append(out, place.grant(left))
 			}
@@ -175,13 +175,14 @@ func (g Grants) Beyond(other Grants) (out Grants) {
 	return out.Compact()
 }
 
-// place is one namespace or all (empty), and one pattern of queues or all (empty).
-type place struct{ namespace, queues string }
+// Place is one namespace or all (empty), and one pattern of queues or all (empty).
+type Place struct{ Namespace, Queues string }
 
-func (o Grant) places() (out []place) {
+// Places are the places of the grant: each namespace with each pattern of queues.
+func (o Grant) Places() (out []Place) {
 	for _, n := range orAll(o.Namespaces) {
 		for _, q := range orAll(o.Queues) {
-			out = append(out, place{n, q})
+			out = append(out, Place{n, q})
 		}
 	}
 	return out
@@ -194,24 +195,24 @@ func orAll(list []string) []string {
 	return list
 }
 
-func (p place) grant(s Set) Grant {
+func (p Place) grant(s Set) Grant {
 	g := Grant{Permissions: s}
-	if p.namespace != "" {
-		g.Namespaces = []string{p.namespace}
+	if p.Namespace != "" {
+		g.Namespaces = []string{p.Namespace}
 	}
-	if p.queues != "" {
-		g.Queues = []string{p.queues}
+	if p.Queues != "" {
+		g.Queues = []string{p.Queues}
 	}
 	return g
 }
 
 // over is what g holds over a whole place.
-func (g Grants) over(p place) (s Set) {
+func (g Grants) over(p Place) (s Set) {
 	for _, o := range g {
-		if p.namespace == "" && len(o.Namespaces) > 0 || p.namespace != "" && !o.in(p.namespace) {
+		if p.Namespace == "" && len(o.Namespaces) > 0 || p.Namespace != "" && !o.in(p.Namespace) {
 			continue
 		}
-		if len(o.Queues) > 0 && (p.queues == "" || !slices.ContainsFunc(o.Queues, func(mine string) bool { return covers(mine, p.queues) })) {
+		if len(o.Queues) > 0 && (p.Queues == "" || !slices.ContainsFunc(o.Queues, func(mine string) bool { return covers(mine, p.Queues) })) {
 			continue
 		}
 		s = s.Or(o.Permissions)

@@ -194,6 +194,7 @@ func (h *handler) ConfirmWatch(_ context.Context, req *connect.Request[cellv1.Co
 
 func (h *handler) ReportSightings(_ context.Context, req *connect.Request[cellv1.ReportSightingsRequest]) (*connect.Response[cellv1.ReportSightingsResponse], error) {
 	h.cell.sightings.take(h.cell.View(), req.Msg.GetUses())
+	h.cell.sightings.takeRefusals(h.cell.View(), req.Msg.GetRefusals())
 	return connect.NewResponse(&cellv1.ReportSightingsResponse{}), nil
 }
 

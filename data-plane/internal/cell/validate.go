@@ -155,7 +155,7 @@ func (p *problems) digests(k *cellv1.Key) {
 	}
 }
 
-// roles goes with the record's roles and namespace_ids.
+// roles checks the older form of a key's record, which logs may still hold (celladmin.GrantsFrom).
 func (p *problems) roles(k *cellv1.Key) {
 	p.require(len(k.GetGrants()) == 0 || len(k.GetRoles())+len(k.GetNamespaceIds()) == 0, "key.roles", "can't be with grants")
 	for i, name := range k.GetRoles() {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/control-plane/api/oidctest"
 	"github.com/corvo-cloud/corvo/control-plane/pgtest"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
@@ -74,7 +75,7 @@ func TestDirectory_WhoeverLeavesIsGoneEverywhereWithinAMinute(t *testing.T) {
 type company struct {
 	*split
 	second   *rig.CellControl
-	provider *provider
+	provider *oidctest.Provider
 	name     string
 	owner    rig.SignedUp
 	token    string // Of the directory.
@@ -88,7 +89,7 @@ func startCompany(ctx context.Context, t *testing.T) *company {
 	o := rig.ControlOptions{Database: pgtest.Start(t), Listen: listen[0], PublicURL: s.Proxies[0].URL, SMTP: s.mail.Addr()}
 	s.control = s.StartControl(o)
 	o.Listen = listen[1]
-	c := &company{split: s, second: s.StartControl(o), provider: startProvider(t), name: "globex"}
+	c := &company{split: s, second: s.StartControl(o), provider: oidctest.Start(t, ""), name: "globex"}
 	c.owner = s.signUp(ctx, t, c.name)
 	api := rig.NewAPI(s.control.URL, c.owner.Token)
 	var made struct {
@@ -96,7 +97,7 @@ func startCompany(ctx context.Context, t *testing.T) *company {
 			ID string `json:"id"`
 		} `json:"connection"`
 	}
-	in := map[string]any{"name": "company", "issuer": c.provider.URL, "clientId": "corvo", "clientSecret": "secret", "defaultRole": "developer"}
+	in := map[string]any{"name": "company", "issuer": c.provider.URL, "clientId": oidctest.Client, "clientSecret": "secret", "defaultRole": "developer"}
 	if err := api.Call(ctx, "SsoService/CreateSsoConnection", in, &made); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func startCompany(ctx context.Context, t *testing.T) *company {
 	if err := owner.call(ctx, "AuthService/FinishLogin", map[string]any{"token": link}, nil); err != nil {
 		t.Fatal(err)
 	}
-	c.provider.become(c.name + "@example.com")
+	c.provider.Become(c.name + "@example.com")
 	var trial struct {
 		URL string `json:"url"`
 	}
@@ -200,7 +201,7 @@ func (b *browser) open(ctx context.Context, t *testing.T, address string) (int, 
 // signIn signs a person in by single sign-on, in a new browser.
 func (c *company) signIn(ctx context.Context, t *testing.T, email string) (*browser, error) {
 	t.Helper()
-	c.provider.become(email)
+	c.provider.Become(email)
 	b := newBrowser(t, c.Proxies[0].URL)
 	_, body := b.open(ctx, t, b.base+"/auth/oidc/start?tenant="+c.name+"&next=/auth/style.css")
 	if err := b.call(ctx, "AuthService/GetCurrentIdentity", map[string]any{}, nil); err != nil {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/api/oidctest"
 )
 
 const connectionAddr = "corvo_sso_connection.this"
@@ -153,12 +154,12 @@ func TestConnection_AChangeOfWhatIsOnIsStagedUntilSomebodySwitches(t *testing.T)
 	t.Parallel()
 	s := cloud(t)
 	o, n := s.other(), name(t, "staged")
-	first, second := startIdentityProvider(t, "corvo", n+"@globex.test"), startIdentityProvider(t, "corvo", n+"@globex.test")
-	hcl := func(p *identityProvider, more string) string {
+	first, second := oidctest.Start(t, n+"@globex.test"), oidctest.Start(t, n+"@globex.test")
+	hcl := func(p *oidctest.Provider, more string) string {
 		return connectionHCL(s, n, fmt.Sprintf("oidc = {\n    issuer = %q\n    client_id = \"corvo\"\n    client_secret_wo = \"hunter2\"\n  }\n  client_secret_wo_version = 1\n  default_role = \"viewer\"\n  %s", p.URL, more))
 	}
 	var id string
-	live := func(want *identityProvider, staged bool) resource.TestCheckFunc {
+	live := func(want *oidctest.Provider, staged bool) resource.TestCheckFunc {
 		return func(*terraform.State) error {
 			c, err := o.connection(context.Background(), id)
 			if err == nil && (c.GetIssuer() != want.URL || (c.GetStaged() != nil) != staged || !c.GetEnabled()) {

@@ -183,13 +183,14 @@ type shownMember struct {
 	Name         types.String `tfsdk:"name"`
 	Roles        types.Set    `tfsdk:"roles"`
 	ConnectionID types.String `tfsdk:"connection_id"`
+	External     types.Bool   `tfsdk:"external"`
 	CreatedAt    types.String `tfsdk:"created_at"`
 }
 
 func showMember(m *cloudv1.Member) shownMember {
 	return shownMember{
 		UserID: types.StringValue(m.GetUserId()), Email: types.StringValue(m.GetEmail()), Name: types.StringValue(m.GetName()), Roles: setOf(m.GetRoles()),
-		ConnectionID: types.StringValue(m.GetSsoConnectionId()), CreatedAt: timestamp(m.GetCreatedAt()),
+		ConnectionID: types.StringValue(m.GetSsoConnectionId()), External: types.BoolValue(m.GetExternal()), CreatedAt: timestamp(m.GetCreatedAt()),
 	}
 }
 
@@ -200,6 +201,7 @@ func memberAttributes() map[string]schema.Attribute {
 		"name":          computed("Name of the person."),
 		"roles":         computedSet("Names of the roles that the member has in the whole tenant, without those of groups."),
 		"connection_id": computed("The SSO connection that they sign in through (`sso_…`); empty: by email."),
+		"external":      schema.BoolAttribute{Computed: true, MarkdownDescription: "They sign in through that connection with an address outside the tenant's verified domains. False while it has none."},
 		"created_at":    computed("When they joined (RFC 3339)."),
 	}
 }

@@ -57,6 +57,27 @@ test("single sign-on from set-up to a role by groups", async ({ owner: page, ser
   await expect(eve.page.getByRole("navigation", { name: /main|primary/i })).toHaveCount(0);
   await eve.context.close();
 
+  // Another one beside it, for whom the first one isn't: chosen by its address, and deleted alone.
+  await page.goto(`${service.url}/demo/settings/sso`);
+  await page.getByRole("button", { name: "Add connection" }).click();
+  await page.getByLabel("Name", { exact: true }).fill("Contractors");
+  await page.getByLabel("Issuer").fill(provider.issuer);
+  await page.getByLabel("Client ID").fill(provider.clientId);
+  await page.getByLabel("Client secret").fill(provider.clientSecret);
+  await page.getByRole("button", { name: /save/i }).click();
+  const list = page.getByRole("table", { name: "Connections" });
+  await expect(list.getByRole("row").filter({ hasText: "Contractors" })).toContainText("not tested");
+  await expect(page).toHaveURL(/connection=sso_/);
+  await expect(page.getByRole("button", { name: "Turn on" })).toBeVisible();
+  await list.getByRole("link", { name: "Company sign-in" }).click();
+  await expect(page.getByRole("button", { name: "Turn off" })).toBeVisible();
+  await page.goBack();
+  await expect(page.getByLabel("Name", { exact: true })).toHaveValue("Contractors");
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete connection" }).click();
+  await expect(list).toHaveCount(0);
+  await expect(page.getByRole("button", { name: "Turn off" })).toBeVisible();
+
   await page.goto(`${service.url}/demo/settings/members`);
   await expect(page.getByRole("row").filter({ hasText: "ada@corp.example" })).toContainText("SSO");
 });

@@ -94,6 +94,42 @@ test("a role of one's own is given to a service account in one queue, and its ke
   await expect(page.getByRole("row").filter({ hasText: "pauser" })).toHaveCount(0);
 });
 
+test("a key's page says what it can do, what happened to it and what it did", async ({ owner: page, service, demo }) => {
+  await demo.enqueue("bills", {});
+  await page.goto(`${service.url}/demo/default/keys`);
+  await page.getByRole("button", { name: "New key" }).first().click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name", { exact: true }).fill("pauser of bills");
+  await dialog.getByRole("checkbox", { name: "Operator" }).check();
+  await dialog.getByText("More limits").click();
+  await dialog.getByLabel("Queues", { exact: true }).fill("bills");
+  await dialog.getByRole("button", { name: "Create key" }).click();
+  const key = (await page.getByRole("region", { name: "API key" }).innerText()).trim();
+  await page.getByRole("button", { name: "I saved this key" }).click();
+  const paused = await fetch(`${demo.url}/api/v1/queues/bills/pause`, { method: "POST", headers: { "X-API-Key": key, "X-Corvo-Namespace": "default" } });
+  expect(paused.status).toBe(200);
+
+  await page.getByRole("link", { name: "pauser of bills" }).click();
+  await expect(page.getByRole("heading", { level: 1 })).toContainText("pauser of bills");
+  await expect(page.getByRole("heading", { name: "in default, queues bills" })).toBeVisible();
+  const entries = page.getByRole("table", { name: "audit events" });
+  await expect(entries.getByRole("row").filter({ hasText: "API key created" })).toContainText(demoOwner);
+  await page.getByRole("button", { name: "Rotate" }).click();
+  await dialog.getByRole("button", { name: "Rotate secret" }).click();
+  await page.getByRole("button", { name: "I saved this key" }).click();
+  await expect(page.getByText("2 active secrets")).toBeVisible();
+  await expect(page.getByRole("table", { name: "Secrets" }).getByRole("row")).toHaveCount(3);
+  await expect(entries.getByRole("row").filter({ hasText: "API key secret rotated" })).toBeVisible();
+  await page.getByRole("tab", { name: "What it did" }).click();
+  await expect(entries.getByRole("row").filter({ hasText: "Queue paused" }).first()).toContainText("bills");
+  await page.reload();
+  await expect(page.getByRole("tab", { name: "What it did" })).toHaveAttribute("aria-selected", "true");
+  await page.getByRole("link", { name: "Explain" }).click();
+  await page.getByLabel("Permission").fill("queue.pause");
+  await page.getByRole("option", { name: /queue\.pause/ }).first().click();
+  await expect(page.getByRole("status").filter({ hasText: /pauser of bills/ })).toBeVisible();
+});
+
 test("a group gives its roles, and the review says who has what and why", async ({ owner: page, service }) => {
   await page.goto(`${service.url}/demo/settings/groups`);
   await page.getByRole("button", { name: "New group" }).first().click();

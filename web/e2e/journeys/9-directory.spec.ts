@@ -51,11 +51,21 @@ test("a job of a CI gets a key for its token, until its account is disabled or t
   await page.getByRole("button", { name: "Enable deployer" }).click();
   await expect(page.getByRole("button", { name: "Disable deployer" })).toBeVisible();
   const another = await exchange("refs/heads/main");
+
+  // Changed, it accepts what it says now, and the keys that it gave end.
   await page.getByRole("button", { name: "Trusts of deployer" }).click();
+  await dialog.getByRole("button", { name: "Edit web" }).click();
+  await dialog.getByLabel("More conditions").fill("ref=refs/heads/next");
+  await dialog.getByRole("button", { name: "Save trust" }).click();
+  await expect(dialog.getByRole("list", { name: "Trusts" })).toContainText("ref = refs/heads/next");
+  await expect.poll(() => enqueue(another, "deploys.web")).toBeGreaterThanOrEqual(401);
+  await expect(exchange("refs/heads/main")).rejects.toThrow("TOKEN_NOT_ACCEPTED");
+  const next = await exchange("refs/heads/next");
+  expect(await enqueue(next, "deploys.web")).toBeLessThan(300);
   await dialog.getByRole("button", { name: "Delete web" }).click();
   await dialog.getByRole("button", { name: "Delete trust" }).click();
   await expect(dialog.getByText("It has no trusts")).toBeVisible();
-  await expect.poll(() => enqueue(another, "deploys.web")).toBeGreaterThanOrEqual(401);
+  await expect.poll(() => enqueue(next, "deploys.web")).toBeGreaterThanOrEqual(401);
   await issuer.end();
 });
 

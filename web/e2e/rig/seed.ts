@@ -83,7 +83,9 @@ export async function seed({ service, mail, provider, dns }: Ground): Promise<Se
   await domainsOf(control, connection, dns);
   await trustsOf(control);
   await sinksOf(control);
-  await signOn(new Control(service.url, await signUp(service, mail, owner, "initech")), "initech", provider);
+  const untried = new Control(service.url, await signUp(service, mail, owner, "initech"));
+  await signOn(untried, "initech", provider);
+  await signOn(untried, "initech", provider, "developer", "Contractors");
   await emptyTenant(service, mail, owner);
   const strict = new Control(service.url, await signUp(service, mail, owner, "hooli"));
   await signOn(strict, "hooli", provider, "owner");
@@ -187,10 +189,10 @@ async function rights(control: Control): Promise<void> {
 }
 
 /** signOn sets up single sign-on, and gives the connection's id. */
-async function signOn(control: Control, tenant: string, provider: IdentityProvider, engineers = "developer"): Promise<string> {
+async function signOn(control: Control, tenant: string, provider: IdentityProvider, engineers = "developer", name = "Acme directory"): Promise<string> {
   const { connection } = await control.call<{ connection: { id: string } }>("SsoService/CreateSsoConnection", {
     tenant,
-    name: "Acme directory",
+    name,
     issuer: provider.issuer,
     clientId: provider.clientId,
     clientSecret: provider.clientSecret,

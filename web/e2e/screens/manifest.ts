@@ -83,6 +83,13 @@ async function deadGroup({ seed }: Stage): Promise<string> {
   return `${busy}/dead?group=${(body as { groups: { id: string }[] }).groups[0]?.id}`;
 }
 
+const keyPage =
+  (name: string, search = "") =>
+  async ({ seed }: Stage) => {
+    const { apiKeys } = await seed.control.call<{ apiKeys: { id: string; name: string }[] }>("ApiKeyService/ListApiKeys", { tenant: seed.tenant });
+    return `${busy}/keys/${apiKeys.find((key) => key.name === name)?.id}${search}`;
+  };
+
 async function newKey(page: Page): Promise<void> {
   await page.getByRole("button", { name: "New key" }).first().click();
   await page.getByLabel("Name", { exact: true }).fill("image workers");
@@ -100,6 +107,11 @@ async function limitKey(page: Page): Promise<void> {
 async function useTrust(page: Page): Promise<void> {
   await page.getByRole("button", { name: "Trusts of shop backend" }).click();
   await page.getByRole("button", { name: "How to use deploy" }).click();
+}
+
+async function editTrust(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "Trusts of shop backend" }).click();
+  await page.getByRole("button", { name: "Edit nightly" }).click();
 }
 
 async function newTrust(page: Page): Promise<void> {
@@ -420,8 +432,14 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     { name: "keys-limits", as: "owner", path: `${busy}/keys`, shows: /\d+ chosen/, act: limitKey, screenful: true },
     { name: "keys-rotate", as: "owner", path: `${busy}/keys`, shows: "Rotate secret", act: click("Rotate on-call tooling"), screenful: true },
     { name: "keys-revoke", as: "owner", path: `${busy}/keys`, shows: "Revoke on-call tooling?", act: click("Revoke on-call tooling"), screenful: true },
-    { name: "keys-rights", as: "owner", path: `${busy}/keys`, shows: "In production", act: click("What on-call tooling can do"), screenful: true },
     { name: "viewer-keys", as: "viewer", path: `${busy}/keys`, shows: /can't see API keys/i },
+  ],
+  key: [
+    { name: "key", as: "owner", path: keyPage("on-call tooling"), shows: "API key created" },
+    { name: "key-did", as: "owner", path: keyPage("shop backend", "?tab=did"), shows: /Queue|Job/ },
+    { name: "key-rotate", as: "owner", path: keyPage("on-call tooling"), shows: "Rotate secret", act: click("Rotate"), screenful: true },
+    { name: "key-not-found", as: "owner", path: `${busy}/keys/key_000000000000`, shows: "API key not found", refused: true },
+    { name: "viewer-key", as: "viewer", path: keyPage("on-call tooling"), shows: "You can't view API keys" },
   ],
   namespaces: [
     { name: "namespaces", as: "owner", path: "/acme/settings/namespaces", shows: "sandbox" },
@@ -455,6 +473,7 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     { name: "service-accounts-trusts-none", as: "owner", path: "/acme/settings/service-accounts", shows: "no trusts", act: click("Trusts of old importer"), screenful: true },
     { name: "service-accounts-trust-use", as: "owner", path: "/acme/settings/service-accounts", shows: "id-token: write", act: useTrust, screenful: true },
     { name: "service-accounts-trust-new", as: "owner", path: "/acme/settings/service-accounts", shows: "Works from these addresses only", act: newTrust, screenful: true },
+    { name: "service-accounts-trust-edit", as: "owner", path: "/acme/settings/service-accounts", shows: "Save trust", act: editTrust, screenful: true },
     { name: "service-accounts-access", as: "owner", path: "/acme/settings/service-accounts", shows: "in production", act: click("Access of shop backend"), screenful: true },
     { name: "service-accounts-delete", as: "owner", path: "/acme/settings/service-accounts", shows: "Delete and revoke keys", act: click("Delete shop backend"), screenful: true },
     { name: "viewer-service-accounts", as: "viewer", path: "/acme/settings/service-accounts", shows: /can't see service accounts/i },
@@ -488,6 +507,8 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     { name: "sso-empty", as: "owner", path: "/globex/settings/sso", shows: "Client secret" },
     { name: "sso-configured", as: "owner", path: "/initech/settings/sso", shows: "Test sign-in" },
     { name: "sso-tested", as: "owner", path: "/acme/settings/sso", shows: "It works", act: discardStaged },
+    { name: "sso-several", as: "owner", path: "/initech/settings/sso", shows: "Contractors" },
+    { name: "sso-add", as: "owner", path: "/acme/settings/sso?connection=new", shows: "Protocol" },
     { name: "sso-delete", as: "owner", path: "/acme/settings/sso", shows: "Delete connection", act: click("Delete"), screenful: true },
     { name: "sso-staged", as: "owner", path: "/acme/settings/sso", shows: "Your changes aren't in use yet", act: stageSecret },
     { name: "viewer-sso", as: "viewer", path: "/acme/settings/sso", shows: "You can't view" },

@@ -24,6 +24,15 @@ export type AuditFilter = Partial<
   Pick<ListAuditEventsRequest, "action" | "actorId" | "namespace" | "targetId">
 >;
 
+// How often the newest entries are asked for: those of queues and jobs come some seconds late.
+const RENEW_MS = 10_000;
+
+/** How the audit log stays new on a page. Whoever reads older entries is not interrupted. */
+export const renewed = {
+  refetchInterval: (query: { state: { data: { pages: readonly unknown[] } | undefined } }) =>
+    (query.state.data?.pages.length ?? 0) > 1 ? (false as const) : RENEW_MS,
+};
+
 /** Reads of the settings pages. */
 export const adminReads = {
   keys: (tenant: string, showRevoked: boolean, ownerId = "") =>

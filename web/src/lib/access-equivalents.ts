@@ -44,12 +44,31 @@ export const keysEquivalents = (tenant: string, namespace: string): Equivalents 
   ),
 });
 
+export const keyEquivalents = (tenant: string, keyId: string): Equivalents => ({
+  curl: [
+    call("ApiKeyService/GetApiKey", { tenant, keyId }),
+    "",
+    "# what happened to it, and what it did",
+    call("AuditService/ListAuditEvents", { tenant, targetId: keyId }),
+    call("AuditService/ListAuditEvents", { tenant, actorId: keyId }),
+  ].join("\n"),
+  cli: commands(
+    tenant,
+    `keys get ${keyId}`,
+    `access explain job.enqueue --principal ${keyId}`,
+    "",
+    "# what happened to it, and what it did",
+    `audit list --target ${keyId}`,
+    `audit list --actor ${keyId}`,
+  ),
+});
+
 export const membersEquivalents = (tenant: string): Equivalents => ({
   curl: call("MemberService/ListMembers", { tenant }),
   cli: commands(tenant, "members list", "members update name@company.com --role developer"),
 });
 
-export const ssoEquivalents = (tenant: string): Equivalents => ({
+export const ssoEquivalents = (tenant: string, connection = "CONNECTION_ID"): Equivalents => ({
   curl: call("SsoService/ListSsoConnections", { tenant }),
   cli: commands(
     tenant,
@@ -57,8 +76,8 @@ export const ssoEquivalents = (tenant: string): Equivalents => ({
     "",
     "# its client secret comes from CORVO_SSO_CLIENT_SECRET",
     "sso create Okta --issuer https://company.okta.com --client-id 0oa1 --map admins=admin --default-role viewer",
-    "sso test CONNECTION_ID",
-    "sso enable CONNECTION_ID",
+    `sso test ${connection}`,
+    `sso enable ${connection}`,
   ),
 });
 

@@ -1,35 +1,27 @@
 import { useQuery } from "@tanstack/react-query";
-import { useParams, useRouteContext } from "@tanstack/react-router";
-import { Ban, KeyRound, Pencil, Plus, RefreshCw, ShieldQuestionMark } from "lucide-react";
-import { lazy, Suspense, useState } from "react";
+import { Link, useParams, useRouteContext } from "@tanstack/react-router";
+import { Ban, KeyRound, Pencil, Plus, RefreshCw } from "lucide-react";
+import { Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
 import { useCopyAs } from "~/components/shell/copy-as";
-import { Badge } from "~/components/ui/badge";
 import { Button } from "~/components/ui/button";
 import { Card } from "~/components/ui/card";
-import { Code, CodeBlock } from "~/components/ui/code";
+import { CodeBlock } from "~/components/ui/code";
 import { EmptyState } from "~/components/ui/empty";
 import { Page } from "~/components/ui/page";
 import { Switch } from "~/components/ui/switch";
 import { actionsColumn, type Column, Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
 import type { Access } from "~/data/access";
-import { admin } from "~/data/admin";
-import { adminReads, useChange } from "~/data/admin-queries";
+import { adminReads } from "~/data/admin-queries";
 import { reads } from "~/data/queries";
+import { type Open, Opened } from "~/features/keys/opened";
+import { KeyState } from "~/features/keys/state";
 import { limitsOf, type NamespaceNames } from "~/features/keys/words";
-import { Permission, Sync } from "~/gen/corvo/cloud/v1/access_pb";
+import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { type ApiKey, KeyKind } from "~/gen/corvo/cloud/v1/apikey_pb";
 import { keysEquivalents } from "~/lib/access-equivalents";
 import { dateOf } from "~/lib/proto-time";
-
-// Opened on demand, loaded on demand.
-const CreateDialog = lazy(() => import("~/features/keys/create-dialog"));
-const EditDialog = lazy(() => import("~/features/keys/edit-dialog"));
-const RotateDialog = lazy(() => import("~/features/keys/rotate-dialog"));
-const RightsDialog = lazy(() => import("~/features/keys/rights-dialog"));
-const SecretDialog = lazy(() => import("~/features/keys/secret-dialog"));
-const Confirm = lazy(() => import("~/components/confirm"));
 
 const snippet = `ephemeral "corvo_api_key_secret" "worker" {}
 
@@ -40,11 +32,6 @@ resource "corvo_api_key" "worker" {
   secret_wo         = ephemeral.corvo_api_key_secret.worker.key
   secret_wo_version = 1
 }`;
-
-type Open =
-  | { what: "create" }
-  | { what: "edit" | "rotate" | "revoke" | "rights"; key: ApiKey }
-  | { what: "secret"; title: string; secret: string };
 
 export function KeysPage() {
   const { tenant, namespace } = useParams({ from: "/$tenant/$namespace/keys" });
@@ -94,7 +81,7 @@ export function KeysPage() {
             label="API keys"
             rows={keys.data}
             rowKey={(key) => key.id}
-            columns={columns(access, names, setOpen)}
+            columns={columns(access, namespace, names, setOpen)}
             rowClass={(key) => (key.revokedAt ? "text-ink-3" : undefined)}
             empty={
               <EmptyState
@@ -111,20 +98,18 @@ export function KeysPage() {
         </Card>
       )}
       <Suspense>
-        <OpenDialog
-          tenant={tenant}
-          namespace={namespace}
-          access={access}
-          names={names}
-          open={open}
-          setOpen={setOpen}
-        />
+        <Opened namespace={namespace} access={access} names={names} open={open} setOpen={setOpen} />
       </Suspense>
     </Page>
   );
 }
 
-function columns(access: Access, names: NamespaceNames, setOpen: (open: Open) => void): Column<ApiKey>[] {
+function columns(
+  access: Access,
+  namespace: string,
+  names: NamespaceNames,
+  setOpen: (open: Open) => void,
+): Column<ApiKey>[] {
   return [
     {
       id: "name",
@@ -133,7 +118,13 @@ function columns(access: Access, names: NamespaceNames, setOpen: (open: Open) =>
       sort: (key) => key.name,
       cell: (key) => (
         <span className="flex flex-wrap items-center gap-2">
-          <span className="font-medium">{key.name}</span>
+          <Link
+            to="/$tenant/$namespace/keys/$key"
+            params={{ tenant: access.tenant, namespace, key: key.id }}
+            className="font-medium wrap-anywhere underline-offset-2 hover:underline"
+          >
+            {key.name}
+          </Link>
           <KeyState apiKey={key} />
           <span className="block w-full font-mono text-12 text-ink-3">{key.prefix}…</span>
         </span>
@@ -168,13 +159,8 @@ function columns(access: Access, names: NamespaceNames, setOpen: (open: Open) =>
       width: "w-28",
       cell: (key) => <Time at={dateOf(key.expiresAt)} none="never" className="text-ink-2" />,
     },
-    actionsColumn({ width: "w-36", phone: "block" }, (key) => [
-      {
-        label: `What ${key.name} can do`,
-        icon: <ShieldQuestionMark aria-hidden />,
-        onClick: () => setOpen({ what: "rights", key }),
-      },
-      ...(key.revokedAt
+    actionsColumn({ width: "w-28", phone: "block" }, (key) =>
+      key.revokedAt
         ? []
         : [
             {
@@ -196,75 +182,7 @@ function columns(access: Access, names: NamespaceNames, setOpen: (open: Open) =>
               danger: true,
               onClick: () => setOpen({ what: "revoke", key }),
             },
-          ]),
-    ]),
+          ],
+    ),
   ];
-}
-
-function KeyState({ apiKey }: { apiKey: ApiKey }) {
-  if (apiKey.revokedAt) return <Badge>revoked</Badge>;
-  const ends = dateOf(apiKey.expiresAt);
-  if (ends && ends.getTime() < Date.now()) return <Badge tone="danger">expired</Badge>;
-  if (apiKey.versions.length > 1) return <Badge tone="warn">2 active secrets</Badge>;
-  if (apiKey.sync === Sync.PENDING) return <Badge tone="warn">not active yet</Badge>;
-  return null;
-}
-
-interface OpenDialogProps {
-  tenant: string;
-  namespace: string;
-  access: Access;
-  names: NamespaceNames;
-  open: Open | undefined;
-  setOpen: (open: Open | undefined) => void;
-}
-
-function OpenDialog({ tenant, namespace, access, names, open, setOpen }: OpenDialogProps) {
-  const revoke = useChange(tenant, (keyId: string) => admin.keys.revokeApiKey({ tenant, keyId }), {
-    quiet: true,
-    done: () => "Key revoked",
-  });
-  const close = () => setOpen(undefined);
-  switch (open?.what) {
-    case "create":
-      return (
-        <CreateDialog
-          access={access}
-          namespaces={[...names.values()]}
-          namespace={namespace}
-          onClose={close}
-          onCreated={(name, secret) => setOpen({ what: "secret", title: `The key ${name}`, secret })}
-        />
-      );
-    case "rights":
-      return <RightsDialog tenant={tenant} apiKey={open.key} names={names} onClose={close} />;
-    case "edit":
-      return <EditDialog tenant={tenant} apiKey={open.key} names={names} onClose={close} />;
-    case "rotate":
-      return (
-        <RotateDialog
-          tenant={tenant}
-          apiKey={open.key}
-          onClose={close}
-          onRotated={(secret) =>
-            setOpen({ what: "secret", title: `New secret for ${open.key.name}`, secret })
-          }
-        />
-      );
-    case "secret":
-      return <SecretDialog title={open.title} secret={open.secret} url={access.tenantUrl} onClose={close} />;
-    case "revoke":
-      return (
-        <Confirm
-          onClose={close}
-          title={`Revoke ${open.key.name}?`}
-          confirmLabel="Revoke key"
-          onConfirm={() => revoke.mutateAsync(open.key.id)}
-        >
-          Anything using <Code>{open.key.prefix}…</Code> loses access within a second. This can't be undone.
-        </Confirm>
-      );
-    default:
-      return null;
-  }
 }

@@ -11,6 +11,7 @@ import { Card } from "~/components/ui/card";
 import { Page } from "~/components/ui/page";
 import { actionsColumn, Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
+import { Tooltip } from "~/components/ui/tooltip";
 import { type Access, roleNames } from "~/data/access";
 import { admin } from "~/data/admin";
 import { adminReads, useChange } from "~/data/admin-queries";
@@ -94,6 +95,13 @@ function MemberTable({ tenant, access, self, rows }: MemberTableProps) {
                   <Badge tone="info" icon={<ShieldCheck aria-hidden />}>
                     SSO
                   </Badge>
+                ) : null}
+                {member.external ? (
+                  <Tooltip content="Signs in through your identity provider with an address outside your verified domains.">
+                    <span>
+                      <Badge tone="warn">external</Badge>
+                    </span>
+                  </Tooltip>
                 ) : null}
                 {member.name ? (
                   <span className="block w-full text-12 wrap-anywhere text-ink-3">{member.email}</span>

@@ -262,7 +262,7 @@ function Opened({ access, open, setOpen }: OpenedProps) {
           access={access}
           account={open.account}
           onClose={() => setOpen({ what: "trusts", account: open.account })}
-          onCreated={(made) => setOpen({ what: "trusts", account: open.account, made })}
+          onSaved={(made) => setOpen({ what: "trusts", account: open.account, made })}
         />
       );
     case "new-key":

@@ -1,12 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link, useParams, useRouteContext } from "@tanstack/react-router";
-import { ShieldCheck, Trash2 } from "lucide-react";
+import { getRouteApi, Link, useNavigate, useRouteContext } from "@tanstack/react-router";
+import { Plus, ShieldCheck, Trash2 } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
 import { useCopyAs } from "~/components/shell/copy-as";
 import { Banner } from "~/components/ui/banner";
 import { Button } from "~/components/ui/button";
 import { Facts } from "~/components/ui/card";
+import { CodeBlock } from "~/components/ui/code";
 import { EmptyState } from "~/components/ui/empty";
 import { Page } from "~/components/ui/page";
 import { SkeletonRows } from "~/components/ui/skeleton";
@@ -14,6 +15,7 @@ import type { Access } from "~/data/access";
 import { admin } from "~/data/admin";
 import { adminReads, useChange } from "~/data/admin-queries";
 import { ConnectionForm } from "~/features/sso/connection-form";
+import { Connections } from "~/features/sso/connections";
 import { Step } from "~/features/sso/step";
 import { Copyable, ProviderCard, TestCard } from "~/features/sso/test-card";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
@@ -22,15 +24,24 @@ import { ssoEquivalents } from "~/lib/access-equivalents";
 
 const Confirm = lazy(() => import("~/components/confirm"));
 
+const route = getRouteApi("/$tenant/settings/sso");
+
+/** What the address says instead of an id for one that is to be made. */
+const NEW = "new";
+
 export function SsoPage() {
-  const { tenant } = useParams({ from: "/$tenant" });
+  const { tenant } = route.useParams();
+  const { connection: wanted } = route.useSearch();
   const { access } = useRouteContext({ from: "/$tenant" });
   const unreadable = access.blocked(Permission.SSO_READ);
-  useCopyAs(ssoEquivalents(tenant));
   const connections = useQuery({ ...adminReads.connections(tenant), enabled: !unreadable });
+  const all = connections.data ?? [];
+  const connection = wanted === NEW ? undefined : (all.find(({ id }) => id === wanted) ?? all[0]);
+  useCopyAs(ssoEquivalents(tenant, connection?.id));
   return (
     <Page
       width="text"
+      actions={all.length > 0 && wanted !== NEW ? <Add access={access} /> : null}
       description={`Let people sign in to ${tenant} with your identity provider, with roles based on their groups.`}
     >
       {unreadable ? (
@@ -40,7 +51,12 @@ export function SsoPage() {
       ) : connections.error ? (
         <Problem error={connections.error} onRetry={() => void connections.refetch()} />
       ) : connections.data ? (
-        <SetUp tenant={tenant} access={access} connection={connections.data[0]} />
+        <>
+          {all.length > 1 || (all.length > 0 && !connection) ? (
+            <Connections tenant={tenant} connections={all} chosen={connection?.id} />
+          ) : null}
+          <SetUp key={connection?.id ?? NEW} access={access} connection={connection} />
+        </>
       ) : (
         <SkeletonRows rows={5} columns={2} label="Loading single sign-on" />
       )}
@@ -50,13 +66,30 @@ export function SsoPage() {
 
 const byMail = "Invited members can still sign in by email.";
 
+/** Another one beside those that there are. */
+function Add({ access }: { access: Access }) {
+  const blocked = access.blocked(Permission.SSO_UPDATE);
+  const navigate = useNavigate({ from: "/$tenant/settings/sso" });
+  return (
+    <Button
+      icon={<Plus aria-hidden />}
+      blockedBecause={blocked}
+      onClick={() => void navigate({ search: { connection: NEW } })}
+    >
+      Add connection
+    </Button>
+  );
+}
+
 interface SetUpProps {
-  tenant: string;
   access: Access;
   connection: SsoConnection | undefined;
 }
 
-function SetUp({ tenant, access, connection }: SetUpProps) {
+function SetUp({ access, connection }: SetUpProps) {
+  const { tenant } = access;
+  const navigate = useNavigate({ from: "/$tenant/settings/sso" });
+  const show = (id: string | undefined) => void navigate({ search: { connection: id }, replace: true });
   const blocked = access.blocked(Permission.SSO_UPDATE);
   const origin = window.location.origin;
   const [chosen, setChosen] = useState(SsoType.OIDC);
@@ -76,11 +109,18 @@ function SetUp({ tenant, access, connection }: SetUpProps) {
         connection={connection}
         type={type}
         blocked={blocked}
+        onCreated={show}
       />
       <TestCard tenant={tenant} connection={connection} blocked={blocked} />
       {connection?.staged ? <Staged tenant={tenant} connection={connection} blocked={blocked} /> : null}
+      {connection?.samlDetails ? <OwnKey tenant={tenant} connection={connection} blocked={blocked} /> : null}
       {connection ? (
-        <SwitchOn tenant={tenant} connection={connection} blocked={blocked} />
+        <SwitchOn
+          tenant={tenant}
+          connection={connection}
+          blocked={blocked}
+          onDeleted={() => show(undefined)}
+        />
       ) : (
         <Step number={4} progress="later" title="Turn it on" description={byMail} />
       )}
@@ -88,14 +128,14 @@ function SetUp({ tenant, access, connection }: SetUpProps) {
   );
 }
 
-interface SwitchOnProps {
+interface StagedProps {
   tenant: string;
   connection: SsoConnection;
   blocked: string | undefined;
 }
 
 /** A change of an enabled connection: tested first, then switched to. */
-function Staged({ tenant, connection, blocked }: SwitchOnProps) {
+function Staged({ tenant, connection, blocked }: StagedProps) {
   const { id: connectionId, etag, staged } = connection;
   const apply = useChange(tenant, () => admin.sso.switchSsoConnection({ tenant, connectionId, etag }), {
     done: () => "The new settings are in use",
@@ -131,7 +171,51 @@ function Staged({ tenant, connection, blocked }: SwitchOnProps) {
   );
 }
 
-function SwitchOn({ tenant, connection, blocked }: SwitchOnProps) {
+/** The key of a SAML connection: the next one is made first, and used once the provider knows it. */
+function OwnKey({ tenant, connection, blocked }: StagedProps) {
+  const { id: connectionId, etag, samlDetails } = connection;
+  const rotate = useChange(
+    tenant,
+    (finish: boolean) => admin.sso.rotateSamlKey({ tenant, connectionId, etag, finish }),
+    { done: (answer) => (answer.connection?.samlDetails?.spNextCertificate ? undefined : "Key replaced") },
+  );
+  const next = samlDetails?.spNextCertificate;
+  return next ? (
+    <Banner
+      tone="warn"
+      title="A new key waits"
+      action={
+        <Button
+          variant="primary"
+          busy={rotate.isPending}
+          blockedBecause={blocked}
+          onClick={() => rotate.mutate(true)}
+        >
+          Use new key
+        </Button>
+      }
+    >
+      <p>
+        Give your provider this certificate, or have it read our metadata again. Then run a test sign-in, and
+        use the new key. The old one is deleted.
+      </p>
+      <CodeBlock code={next} label="Certificate" className="mt-2" maxHeight="max-h-40" />
+    </Banner>
+  ) : (
+    <p className="flex flex-wrap items-center gap-3 text-13 text-ink-2">
+      This connection signs requests with a key of its own, which can be replaced without downtime.
+      <Button busy={rotate.isPending} blockedBecause={blocked} onClick={() => rotate.mutate(false)}>
+        Replace key
+      </Button>
+    </p>
+  );
+}
+
+interface SwitchOnProps extends StagedProps {
+  onDeleted: () => void;
+}
+
+function SwitchOn({ tenant, connection, blocked, onDeleted }: SwitchOnProps) {
   const [deleting, setDeleting] = useState(false);
   const change = useChange(
     tenant,
@@ -199,7 +283,10 @@ function SwitchOn({ tenant, connection, blocked }: SwitchOnProps) {
             onClose={() => setDeleting(false)}
             title={`Delete ${connection.name}?`}
             confirmLabel="Delete connection"
-            onConfirm={() => remove.mutateAsync(undefined)}
+            onConfirm={async () => {
+              await remove.mutateAsync(undefined);
+              onDeleted();
+            }}
           >
             People who joined through it are signed out and removed from {tenant}, and their personal keys are
             revoked. Keys of service accounts keep working. This can't be undone.

@@ -44,7 +44,7 @@ func (v *Views) Jobs(ctx context.Context, c Caller, ids []string) (wire.Jobs, er
 			if err != nil {
 				return out, err
 			}
-			if !c.Rights.Queue(permission.JobRead, j.Head.Queue) {
+			if c.mayOn(permission.JobRead, j.Head.Queue, errNoJob(id)) != nil {
 				continue
 			}
 			if left -= carried(&j); left < 0 {

@@ -95,7 +95,7 @@ func (b *Bulk) Do(ctx context.Context, c Caller, in BulkInput) (BulkResult, erro
 	}
 	needs := plan.action.verb.needs
 	if !c.Rights.Somewhere(needs) {
-		return BulkResult{}, Lacks(needs, "")
+		return BulkResult{}, c.Lacks(needs, "")
 	}
 	if in.Action == wire.BulkMove {
 		if err := c.may(needs, in.MoveTo); err != nil {

@@ -12,13 +12,22 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
-// Lacks refuses what a caller may not do: in a queue, or in the namespace if queue is "".
-func Lacks(p permission.Permission, queue string) error {
+// Lacks refuses what the caller may not do: in a queue, or in the namespace if queue is "".
+func (c *Caller) Lacks(p permission.Permission, queue string) error {
+	c.refused(p, queue)
 	place := "in this namespace"
 	if queue != "" {
 		place = "on queue " + clip(queue)
 	}
 	return fault.New(fault.Forbidden, "FORBIDDEN", "this credential doesn't have the permission %s %s; ask an admin of the tenant for a role with it", p, place)
+}
+
+// refused notes a refusal. A name that no queue can have is cut: callers choose it. The
+// function gets a copy, so that a caller who is refused nothing stays on the stack.
+func (c *Caller) refused(p permission.Permission, queue string) {
+	if c.Refused != nil {
+		c.Refused(*c, p, cut(queue, QueueNameBytesMax))
+	}
 }
 
 // may refuses what the caller may not do in a queue that it named itself: the answer does
@@ -27,7 +36,7 @@ func (c *Caller) may(p permission.Permission, queue string) error {
 	if c.Rights.Queue(p, queue) {
 		return nil
 	}
-	return Lacks(p, queue)
+	return c.Lacks(p, queue)
 }
 
 // mayOn refuses what the caller may not do to something in a queue. In a queue where it may
@@ -37,8 +46,9 @@ func (c *Caller) mayOn(p permission.Permission, queue string, missing error) err
 	case c.Rights.Queue(p, queue):
 		return nil
 	case c.knows(queue):
-		return Lacks(p, queue)
+		return c.Lacks(p, queue)
 	}
+	c.refused(p, queue)
 	return missing
 }
 
@@ -77,7 +87,7 @@ func (c *Caller) within(queue string, what ...permission.Permission) (patterns [
 	}
 	patterns, everywhere := c.only(what...)
 	if !everywhere && len(patterns) == 0 {
-		return nil, Lacks(what[slices.IndexFunc(what, func(p permission.Permission) bool { return !c.Rights.Everywhere(p) })], "")
+		return nil, c.Lacks(what[slices.IndexFunc(what, func(p permission.Permission) bool { return !c.Rights.Everywhere(p) })], "")
 	}
 	return patterns, nil
 }

@@ -63,6 +63,9 @@ type Caller struct {
 	Person bool
 	// Rights are what the caller may do in the namespace.
 	Rights permission.Here
+	// Refused is told what the caller may not do, when it tried: in a queue, or in the
+	// namespace if queue is "". It is one function for all callers. Nil: nobody is.
+	Refused func(c Caller, p permission.Permission, queue string)
 }
 
 // EnqueueInput is one job to add. A nil pointer means the default.

@@ -50,11 +50,12 @@ func errClockSkew() error {
 // Signed trusts identities that a proxy or a node of the same cell has signed, and
 // nothing else.
 type Signed struct {
-	signer *identity.Signer
-	now    func() time.Time
-	cell   func() string
-	log    *slog.Logger
-	skew   skewLog
+	signer  *identity.Signer
+	now     func() time.Time
+	cell    func() string
+	refused func(c queue.Caller, p permission.Permission, queue string)
+	log     *slog.Logger
+	skew    skewLog
 }
 
 // skewLog counts what was refused because of clocks since the log last told of it.
@@ -77,8 +78,9 @@ func (s *skewLog) add(now time.Time) (refused int, tell bool) {
 }
 
 // NewSigned makes the authenticator of a node in a cell, whose id is empty until it is known.
-func NewSigned(signer *identity.Signer, now func() time.Time, cell func() string, log *slog.Logger) *Signed {
-	return &Signed{signer: signer, now: now, cell: cell, log: log}
+// Whatever its callers may not do, refused is told.
+func NewSigned(signer *identity.Signer, now func() time.Time, cell func() string, refused func(c queue.Caller, p permission.Permission, queue string), log *slog.Logger) *Signed {
+	return &Signed{signer: signer, now: now, cell: cell, refused: refused, log: log}
 }
 
 // Authenticate implements Authenticator.
@@ -111,6 +113,7 @@ func (s *Signed) Authenticate(r *http.Request) (*Principal, error) {
 		return nil, unauthorized("the caller has no namespace")
 	}
 	p.Caller = callerOf(id, ns)
+	p.Caller.Refused = s.refused
 	return p, nil
 }
 

@@ -61,7 +61,7 @@ func headersFor(t testing.TB, id identity.Identity, path string) []string {
 
 func newCellBench(t *testing.T, o benchOptions) *bench {
 	t.Helper()
-	o.auth = NewSigned(newSigner(t), time.Now, inCell, quiet())
+	o.auth = NewSigned(newSigner(t), time.Now, inCell, o.refused, quiet())
 	o.Signer = newSigner(t)
 	return newBench(t, o)
 }
@@ -455,7 +455,7 @@ func TestSigned_TheLogTellsOfAnotherTimeOnceInAWhile(t *testing.T) {
 	t.Parallel()
 	var lines bytes.Buffer
 	now := time.Now()
-	a := NewSigned(newSigner(t), func() time.Time { return now }, inCell, slog.New(slog.NewTextHandler(&lines, nil)))
+	a := NewSigned(newSigner(t), func() time.Time { return now }, inCell, nil, slog.New(slog.NewTextHandler(&lines, nil)))
 	id := signed(nsA, "viewer")
 	id.ExpiresAt = now.Add(-time.Hour)
 	ask := func() {

@@ -161,7 +161,7 @@ func TestCarry_RepeatsWhatDoesNoHarmTwice(t *testing.T) {
 
 func TestCarry_LoopGuardOfAClientMeansNothing(t *testing.T) {
 	t.Parallel()
-	leader := newBench(t, benchOptions{auth: NewSigned(newSigner(t), time.Now, inCell, quiet())})
+	leader := newBench(t, benchOptions{auth: NewSigned(newSigner(t), time.Now, inCell, nil, quiet())})
 	// A server that checks keys itself: what a client puts in front is not believed.
 	follower := newBench(t, benchOptions{
 		Options: Options{Signer: newSigner(t)}, auth: NewOpen(nsA), router: newRouter(Placement{LeaderURL: leader.url}),

@@ -141,6 +141,8 @@ type benchOptions struct {
 	auth   Authenticator
 	router *fixedRouter
 	events *scripted
+	// refused is told what callers may not do; nil: nobody is.
+	refused func(c queue.Caller, p permission.Permission, queue string)
 }
 
 // inCell is the cell of every server under test.

@@ -129,7 +129,8 @@ func (o thing) isIn(body []byte) bool {
 // one of which it may know nothing. The laws hold whatever the file says.
 func TestRights_EveryRouteByQueue(t *testing.T) {
 	t.Parallel()
-	b := &rightsBench{bench: newCellBench(t, benchOptions{})}
+	var refused noted
+	b := &rightsBench{bench: newCellBench(t, benchOptions{refused: refused.note})}
 	b.srv.events = noEvents
 	admin := everybody()[0]
 	var table strings.Builder
@@ -148,6 +149,7 @@ func TestRights_EveryRouteByQueue(t *testing.T) {
 				path, body := o.about(&rt, b.n)
 				job := func() string { return string(b.as(admin, "GET", "/api/v1/jobs/"+o.job, "").body) }
 				before := job()
+				refused.take()
 				a := b.as(who, rt.Method, path, body)
 				cell := fmt.Sprint(a.status)
 				refusesItem := a.status < 300 && (bytes.Contains(a.body, []byte("FORBIDDEN")) || bytes.Contains(a.body, []byte("NOT_FOUND")))
@@ -159,6 +161,9 @@ func TestRights_EveryRouteByQueue(t *testing.T) {
 				}
 				cells = append(cells, cell)
 				name := fmt.Sprintf("%s %s as %s about %s", rt.Method, path, who.name, in)
+				if noted := refused.take(); (len(noted) > 0) != (a.status == 403 || bytes.Contains(a.body, []byte("FORBIDDEN"))) && (who.name != "a*" || len(noted) == 0) {
+					t.Errorf("%s: %d, noted %q", name, a.status, noted)
+				}
 				if who.name == "nothing" && a.status != 403 {
 					t.Errorf("%s: %d %s", name, a.status, a.body)
 				}

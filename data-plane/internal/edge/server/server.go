@@ -217,7 +217,7 @@ func (s *Server) enter(c *call) error {
 	connections.Belongs(c.r.Context(), who.Identity.TenantID)
 	c.nameRequest(who.Identity.RequestID)
 	if name := c.r.PathValue("name"); !c.route.allows(who, name) {
-		return queue.Lacks(c.route.Permission, name)
+		return who.Caller.Lacks(c.route.Permission, name)
 	}
 	if c.route.query == nil && !c.route.RPC && c.r.URL.RawQuery != "" { // Else its handler looks at them.
 		var d shape.Decoder

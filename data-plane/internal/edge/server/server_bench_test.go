@@ -30,7 +30,7 @@ func BenchmarkEnqueueHTTP(b *testing.B) {
 	if err := newSigner(b).Sign(signedHeaders, signed(nsA, "admin"), "/api/v1/enqueue"); err != nil {
 		b.Fatal(err)
 	}
-	for name, auth := range map[string]Authenticator{"open": NewOpen(nsA), "signed": NewSigned(newSigner(b), time.Now, inCell, quiet())} {
+	for name, auth := range map[string]Authenticator{"open": NewOpen(nsA), "signed": NewSigned(newSigner(b), time.Now, inCell, nil, quiet())} {
 		b.Run(name, func(b *testing.B) {
 			s := benchServer(b, auth)
 			b.ReportAllocs()

@@ -110,7 +110,7 @@ func streamPlacement(p Placement) streams.Placement {
 
 func (d streamBackend) May(p permission.Permission) error {
 	if !d.c.who.May(p) {
-		return queue.Lacks(p, "")
+		return d.c.who.Caller.Lacks(p, "")
 	}
 	return nil
 }

@@ -128,6 +128,9 @@ function GiveForm({ access, principalId }: { access: Access; principalId: string
     >
       <h3 className="text-13 font-medium">Give a role</h3>
       {otherError(give.error) ? <Banner tone="danger" title={otherError(give.error)} /> : null}
+      {give.data?.notices.map((notice) => (
+        <Banner key={notice} tone="info" title={notice} />
+      ))}
       <div className="grid items-start gap-3 sm:grid-cols-2">
         <Field label="Role" error={wrong.role} className="sm:col-span-2">
           <Choice options={options} value={role} onChange={setRole} />

@@ -1,3 +1,4 @@
+import type { Option } from "~/components/ui/option";
 import type { ApiKey } from "~/gen/corvo/cloud/v1/apikey_pb";
 
 /** What narrows a key, or the keys of a trust, as a form has it. */
@@ -13,14 +14,27 @@ export interface Limits {
 
 export const unlimited: Limits = { namespaces: [], queues: "", cidrs: "", all: true, permissions: [] };
 
-export function limitsOfKey(key: ApiKey): Limits {
+/** Of a key, or of a trust for its keys. */
+export function limitsOf(one: Pick<ApiKey, "namespaceIds" | "queues" | "cidrs" | "permissions">): Limits {
   return {
-    namespaces: key.namespaceIds,
-    queues: key.queues.join(", "),
-    cidrs: key.cidrs.join(", "),
-    all: key.permissions.length === 0,
-    permissions: key.permissions,
+    namespaces: one.namespaceIds,
+    queues: one.queues.join(", "),
+    cidrs: one.cidrs.join(", "),
+    all: one.permissions.length === 0,
+    permissions: one.permissions,
   };
+}
+
+/** The namespaces to choose from. One that was deleted stays a limit until somebody takes it out. */
+export function namespaceChoices(
+  namespaces: readonly { id: string; name: string }[],
+  limited: readonly string[],
+): Option[] {
+  const gone = limited.filter((id) => !namespaces.some((known) => known.id === id));
+  return [
+    ...namespaces.map(({ id, name }) => ({ value: id, label: name })),
+    ...gone.map((id) => ({ value: id, label: "a deleted namespace" })),
+  ];
 }
 
 /** As a request has them. */

@@ -3,6 +3,7 @@ import { NotFound, Problem } from "~/components/problem";
 import { Card } from "~/components/ui/card";
 import { Page, type PageProps } from "~/components/ui/page";
 import { Skeleton, SkeletonRows } from "~/components/ui/skeleton";
+import { isNotFound } from "~/data/control";
 import { DataError } from "~/data/jobs-api";
 
 interface DetailProps<Thing> extends Pick<PageProps, "title" | "heading" | "above"> {
@@ -19,7 +20,8 @@ interface DetailProps<Thing> extends Pick<PageProps, "title" | "heading" | "abov
 export function Detail<Thing>({ what, gone, query, children, ...page }: DetailProps<Thing>) {
   const { data, error, refetch } = query;
   if (data !== undefined) return children(data);
-  if (error instanceof DataError && error.status === 404) return <NotFound what={what}>{gone}</NotFound>;
+  if (isNotFound(error) || (error instanceof DataError && error.status === 404))
+    return <NotFound what={what}>{gone}</NotFound>;
   if (error)
     return (
       <Page above={page.above}>

@@ -23,7 +23,8 @@ type BackTo =
   | "/$tenant/$namespace/jobs"
   | "/$tenant/$namespace/schedules"
   | "/$tenant/$namespace/batches"
-  | "/$tenant/$namespace/chains";
+  | "/$tenant/$namespace/chains"
+  | "/$tenant/$namespace/keys";
 
 /** An id as a heading, to copy. */
 export function Id({ id }: { id: string }) {

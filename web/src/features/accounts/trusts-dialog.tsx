@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { Plus, Trash2 } from "lucide-react";
+import { Pencil, Plus, Trash2 } from "lucide-react";
 import { useState } from "react";
 import Confirm from "~/components/confirm";
 import { Banner } from "~/components/ui/banner";
@@ -18,6 +18,7 @@ import type { Trust } from "~/gen/corvo/cloud/v1/exchange_pb";
 import type { ServiceAccount } from "~/gen/corvo/cloud/v1/principal_pb";
 import { shellQuote } from "~/lib/equivalents";
 import { dateOf } from "~/lib/proto-time";
+import TrustDialog from "./trust-dialog";
 import { usageOf } from "./trusts";
 
 interface TrustsDialogProps {
@@ -40,8 +41,13 @@ export default function TrustsDialog({ access, account, made, onNew, onClose }: 
     { quiet: true, done: () => "Deleted the trust. Its keys are revoked" },
   );
   const [used, setUsed] = useState(made);
+  const [editing, setEditing] = useState<Trust>();
   const [deleting, setDeleting] = useState<Trust>();
   if (used) return <UseDialog access={access} trust={used} onClose={() => setUsed(undefined)} />;
+  if (editing) {
+    const close = () => setEditing(undefined);
+    return <TrustDialog access={access} account={account} trust={editing} onClose={close} onSaved={close} />;
+  }
   if (deleting)
     return (
       <Confirm
@@ -95,6 +101,14 @@ export default function TrustsDialog({ access, account, made, onNew, onClose }: 
                 <Button size="sm" aria-label={`How to use ${trust.name}`} onClick={() => setUsed(trust)}>
                   How to use
                 </Button>
+                <IconButton
+                  size="sm"
+                  label={`Edit ${trust.name}`}
+                  blockedBecause={blocked}
+                  onClick={() => setEditing(trust)}
+                >
+                  <Pencil aria-hidden />
+                </IconButton>
                 <IconButton
                   size="sm"
                   variant="danger-ghost"

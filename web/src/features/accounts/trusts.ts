@@ -1,7 +1,8 @@
+import { changedFields, type Limits, limitsOf, unlimited } from "~/components/access/limits";
 import type { Option } from "~/components/ui/option";
 import { type Trust, TrustProvider } from "~/gen/corvo/cloud/v1/exchange_pb";
 
-export type Preset = "github" | "gitlab" | "kubernetes";
+export type Preset = "github" | "gitlab" | "kubernetes" | "other";
 
 /** What the form asks for: the one claim that says whose tokens they are, and examples. */
 export const presets = {
@@ -35,18 +36,99 @@ export const presets = {
     conditions: "",
     issuer: "https://kubernetes.default.svc.cluster.local",
   },
+  other: {
+    provider: TrustProvider.OTHER,
+    label: "Subject",
+    what: "subject",
+    claim: "sub",
+    prefix: "",
+    placeholder: "organization:acme:project:web",
+    conditions: "",
+    issuer: "https://issuer.example.com",
+  },
 } as const;
 
 export const presetOptions: readonly Option<Preset>[] = [
   { value: "github", label: "GitHub Actions" },
   { value: "gitlab", label: "GitLab CI" },
   { value: "kubernetes", label: "Kubernetes" },
+  { value: "other", label: "Another issuer" },
 ];
 
-/** The conditions of the form: lines of the same claim are values of one condition. */
-export function conditionsOf(preset: Preset, owner: string, more: string) {
+/** A trust as the form has it. */
+export interface TrustForm {
+  name: string;
+  preset: Preset;
+  /** Whose tokens they are, by the preset's claim. */
+  owner: string;
+  /** Other conditions, one claim=value per line. */
+  more: string;
+  issuer: string;
+  jwks: string;
+  audience: string;
+  /** Seconds. */
+  life: string;
+  reuse: boolean;
+  limits: Limits;
+}
+
+const newForm: TrustForm = {
+  name: "",
+  preset: "github",
+  owner: "",
+  more: "",
+  issuer: "",
+  jwks: "",
+  audience: "",
+  life: "900",
+  reuse: false,
+  limits: unlimited,
+};
+
+export function formOf(trust: Trust | undefined): TrustForm {
+  if (!trust) return newForm;
+  const preset =
+    presetOptions.find(({ value }) => presets[value].provider === trust.provider)?.value ?? "other";
   const { claim, prefix } = presets[preset];
-  const values = new Map<string, string[]>([[claim, [prefix + owner.trim()]]]);
+  const of = trust.conditions.find((condition) => condition.claim === claim);
+  const [value = ""] = of?.values ?? [];
+  // The form has room for one; several stay lines.
+  const single = of?.values.length === 1 && value.startsWith(prefix);
+  return {
+    name: trust.name,
+    preset,
+    owner: single ? value.slice(prefix.length) : "",
+    more: trust.conditions
+      .filter((condition) => !single || condition !== of)
+      .flatMap((condition) => condition.values.map((text) => `${condition.claim}=${text}`))
+      .join("\n"),
+    issuer: trust.issuer,
+    jwks: trust.jwks,
+    audience: trust.audience,
+    life: String(trust.keyLifeSeconds),
+    reuse: trust.allowReuse,
+    limits: limitsOf(trust),
+  };
+}
+
+/** What a change asks for: the fields in which two forms differ. */
+export function maskOf(before: TrustForm, after: TrustForm): string[] {
+  const conditions = (form: TrustForm) => JSON.stringify(conditionsOf(form));
+  return [
+    ...(after.name.trim() === before.name ? [] : ["name"]),
+    ...(conditions(after) === conditions(before) ? [] : ["conditions"]),
+    ...(after.jwks === before.jwks ? [] : ["jwks"]),
+    ...(after.audience.trim() === before.audience ? [] : ["audience"]),
+    ...(after.life === before.life ? [] : ["key_life_seconds"]),
+    ...(after.reuse === before.reuse ? [] : ["allow_reuse"]),
+    ...changedFields(before.limits, after.limits),
+  ];
+}
+
+/** The conditions of the form: lines of the same claim are values of one condition. */
+export function conditionsOf({ preset, owner, more }: Pick<TrustForm, "preset" | "owner" | "more">) {
+  const { claim, prefix } = presets[preset];
+  const values = new Map<string, string[]>(owner.trim() ? [[claim, [prefix + owner.trim()]]] : []);
   for (const line of more.split("\n")) {
     if (!line.trim()) continue;
     const at = line.indexOf("=");

@@ -77,8 +77,10 @@ const names: Record<string, string> = {
   "sign_in.refuse": "Sign-in refused",
   "token_exchange.refuse": "Token not accepted",
   "sso.create": "Single sign-on set up",
+  "sso.create_key": "Next SAML key created",
   "sso.discard": "Single sign-on changes discarded",
   "sso.switch": "Single sign-on turned on or off",
+  "sso.switch_key": "SAML key replaced",
 };
 
 const nouns: Record<string, string> = { key: "API key", sso: "Single sign-on" };

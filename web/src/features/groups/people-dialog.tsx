@@ -50,6 +50,9 @@ export default function PeopleDialog({ access, group, onClose }: PeopleDialogPro
       footer={<Button onClick={onClose}>Close</Button>}
     >
       {people.error ? <Banner tone="danger" title={describeError(people.error)} /> : null}
+      {add.data?.notices.map((notice) => (
+        <Banner key={notice} tone="info" title={notice} />
+      ))}
       {people.data ? (
         people.data.length === 0 ? (
           <p className="text-13 text-ink-2">Nobody is in this group yet.</p>

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { changedFields, fieldsOf, limitsOfKey, missingOf } from "~/components/access/limits";
+import { changedFields, fieldsOf, limitsOf, missingOf, namespaceChoices } from "~/components/access/limits";
 import { LimitsFields } from "~/components/access/limits-fields";
 import { FormDialog } from "~/components/ui/dialog";
 import { Field, Input } from "~/components/ui/field";
@@ -21,7 +21,7 @@ interface EditDialogProps {
 
 /** Another name, other limits or another end of a key. Its secret stays. */
 export default function EditDialog({ tenant, apiKey, names, onClose }: EditDialogProps) {
-  const before = limitsOfKey(apiKey);
+  const before = limitsOf(apiKey);
   const ended = dayText(dateOf(apiKey.expiresAt));
   const [name, setName] = useState(apiKey.name);
   const [limits, setLimits] = useState(before);
@@ -46,11 +46,6 @@ export default function EditDialog({ tenant, apiKey, names, onClose }: EditDialo
     { quiet: true, done: () => `Saved ${name}. It works like this within a second` },
   );
   const wrong = wrongAbout(save.error);
-  // A namespace that was deleted stays a limit until somebody takes it out.
-  const known = [
-    ...names,
-    ...apiKey.namespaceIds.filter((id) => !names.has(id)).map((id) => [id, "a deleted namespace"]),
-  ];
   return (
     <FormDialog
       size="lg"
@@ -82,7 +77,10 @@ export default function EditDialog({ tenant, apiKey, names, onClose }: EditDialo
       <LimitsFields
         value={limits}
         onChange={setLimits}
-        namespaces={known.map(([value = "", label = ""]) => ({ value, label }))}
+        namespaces={namespaceChoices(
+          [...names].map(([id, label]) => ({ id, name: label })),
+          apiKey.namespaceIds,
+        )}
         wrongAbout={wrong}
       />
     </FormDialog>

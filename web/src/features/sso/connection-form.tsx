@@ -22,6 +22,7 @@ interface ConnectionFormProps {
   connection: SsoConnection | undefined;
   type: SsoType;
   blocked: string | undefined;
+  onCreated: (id: string | undefined) => void;
 }
 
 const noEntry = {
@@ -31,7 +32,7 @@ const noEntry = {
 };
 
 /** The settings of a connection. Every change must be tested again before it counts. */
-export function ConnectionForm({ access, connection, type, blocked }: ConnectionFormProps) {
+export function ConnectionForm({ access, connection, type, blocked, onCreated }: ConnectionFormProps) {
   const { tenant } = access;
   const [requestId] = useState(newRequestId);
   const [form, setForm] = useState<SsoForm>(() => formOf(connection, type));
@@ -40,15 +41,14 @@ export function ConnectionForm({ access, connection, type, blocked }: Connection
     tenant,
     async () => {
       const fields = fieldsOf(form);
-      if (!connection) await admin.sso.createSsoConnection({ tenant, requestId, type, ...fields });
-      else
-        await admin.sso.updateSsoConnection({
-          tenant,
-          connectionId: connection.id,
-          etag: connection.etag,
-          updateMask: { paths: maskOf(form) },
-          ...fields,
-        });
+      if (!connection) return await admin.sso.createSsoConnection({ tenant, requestId, type, ...fields });
+      return await admin.sso.updateSsoConnection({
+        tenant,
+        connectionId: connection.id,
+        etag: connection.etag,
+        updateMask: { paths: maskOf(form) },
+        ...fields,
+      });
     },
     {
       quiet: true,
@@ -68,8 +68,10 @@ export function ConnectionForm({ access, connection, type, blocked }: Connection
         event.preventDefault();
         if (!blocked)
           save.mutate(undefined, {
-            onSuccess: () =>
-              set({ clientSecret: "", saml: { ...form.saml, metadataUrl: "", metadataXml: "" } }),
+            onSuccess: (answer) => {
+              set({ clientSecret: "", saml: { ...form.saml, metadataUrl: "", metadataXml: "" } });
+              if (!connection) onCreated(answer.connection?.id);
+            },
           });
       }}
     >

@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, test } from "vitest";
 import { SsoConnectionSchema, SsoType } from "~/gen/corvo/cloud/v1/sso_pb";
-import { fieldsOf, formOf, maskOf } from "./form";
+import { fieldsOf, formOf, maskOf, statusOf } from "./form";
 
 describe("the form of a connection", () => {
   test("sends the fields of its type alone", () => {
@@ -30,4 +30,13 @@ describe("the form of a connection", () => {
     expect(maskOf(form)).not.toContain("issuer");
     expect(maskOf({ ...form, saml: { ...form.saml, metadataXml: "<x/>" } })).toContain("saml.metadata_xml");
   });
+});
+
+test("a connection's status says whether people can sign in, and what waits", () => {
+  const word = (connection: object) => statusOf(create(SsoConnectionSchema, connection)).word;
+  expect(word({})).toBe("not tested");
+  expect(word({ lastTest: { succeeded: false } })).toBe("not tested");
+  expect(word({ lastTest: { succeeded: true } })).toBe("off");
+  expect(word({ enabled: true })).toBe("on");
+  expect(word({ enabled: true, staged: {} })).toBe("change to test");
 });

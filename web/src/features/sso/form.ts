@@ -102,3 +102,16 @@ export function maskOf(form: SsoForm): string[] {
   paths.push("issuer", "client_id");
   return form.clientSecret ? [...paths, "client_secret"] : paths;
 }
+
+/** How far a connection is, in a word or two. */
+export function statusOf({
+  enabled,
+  staged,
+  lastTest,
+}: Pick<SsoConnection, "enabled" | "staged" | "lastTest">): {
+  word: string;
+  tone: "ok" | "warn" | "neutral";
+} {
+  if (enabled) return staged ? { word: "change to test", tone: "warn" } : { word: "on", tone: "ok" };
+  return { word: lastTest?.succeeded ? "off" : "not tested", tone: "neutral" };
+}

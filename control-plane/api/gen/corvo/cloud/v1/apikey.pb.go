@@ -1334,12 +1334,12 @@ const file_corvo_cloud_v1_apikey_proto_rawDesc = "" +
 	"\rKEY_KIND_JOBS\x10\x01\x12\x17\n" +
 	"\x13KEY_KIND_MANAGEMENT\x10\x02\x12\x15\n" +
 	"\x11KEY_KIND_PERSONAL\x10\x03\x12\x16\n" +
-	"\x12KEY_KIND_TEMPORARY\x10\x042\xd3\x04\n" +
-	"\rApiKeyService\x12_\n" +
-	"\fCreateApiKey\x12#.corvo.cloud.v1.CreateApiKeyRequest\x1a$.corvo.cloud.v1.CreateApiKeyResponse\"\x04\xa8\xed\x18\x19\x12Y\n" +
+	"\x12KEY_KIND_TEMPORARY\x10\x042\xdb\x04\n" +
+	"\rApiKeyService\x12c\n" +
+	"\fCreateApiKey\x12#.corvo.cloud.v1.CreateApiKeyRequest\x1a$.corvo.cloud.v1.CreateApiKeyResponse\"\b\xa8\xed\x18\x19\xb8\xed\x18\x01\x12Y\n" +
 	"\tGetApiKey\x12 .corvo.cloud.v1.GetApiKeyRequest\x1a!.corvo.cloud.v1.GetApiKeyResponse\"\a\xa8\xed\x18\x18\x90\x02\x01\x12_\n" +
-	"\vListApiKeys\x12\".corvo.cloud.v1.ListApiKeysRequest\x1a#.corvo.cloud.v1.ListApiKeysResponse\"\a\xa8\xed\x18\x18\x90\x02\x01\x12_\n" +
-	"\fUpdateApiKey\x12#.corvo.cloud.v1.UpdateApiKeyRequest\x1a$.corvo.cloud.v1.UpdateApiKeyResponse\"\x04\xa8\xed\x18\x1a\x12c\n" +
+	"\vListApiKeys\x12\".corvo.cloud.v1.ListApiKeysRequest\x1a#.corvo.cloud.v1.ListApiKeysResponse\"\a\xa8\xed\x18\x18\x90\x02\x01\x12c\n" +
+	"\fUpdateApiKey\x12#.corvo.cloud.v1.UpdateApiKeyRequest\x1a$.corvo.cloud.v1.UpdateApiKeyResponse\"\b\xa8\xed\x18\x1a\xb8\xed\x18\x01\x12c\n" +
 	"\fRotateApiKey\x12#.corvo.cloud.v1.RotateApiKeyRequest\x1a$.corvo.cloud.v1.RotateApiKeyResponse\"\b\xa8\xed\x18\x1a\xb8\xed\x18\x01\x12_\n" +
 	"\fRevokeApiKey\x12#.corvo.cloud.v1.RevokeApiKeyRequest\x1a$.corvo.cloud.v1.RevokeApiKeyResponse\"\x04\xa8\xed\x18\x1bBKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 

@@ -809,12 +809,12 @@ const file_corvo_cloud_v1_directory_proto_rawDesc = "" +
 	"\x16RevokeScimTokenRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x19\n" +
 	"\btoken_id\x18\x02 \x01(\tR\atokenId\"\x19\n" +
-	"\x17RevokeScimTokenResponse2\xaa\x04\n" +
+	"\x17RevokeScimTokenResponse2\xb2\x04\n" +
 	"\x10DirectoryService\x12n\n" +
 	"\x10GetDirectorySync\x12'.corvo.cloud.v1.GetDirectorySyncRequest\x1a(.corvo.cloud.v1.GetDirectorySyncResponse\"\a\xa8\xed\x18\x1c\x90\x02\x01\x12h\n" +
-	"\x0eListScimTokens\x12%.corvo.cloud.v1.ListScimTokensRequest\x1a&.corvo.cloud.v1.ListScimTokensResponse\"\a\xa8\xed\x18\x1c\x90\x02\x01\x12h\n" +
-	"\x0fCreateScimToken\x12&.corvo.cloud.v1.CreateScimTokenRequest\x1a'.corvo.cloud.v1.CreateScimTokenResponse\"\x04\xa8\xed\x18\x1f\x12h\n" +
-	"\x0fUpdateScimToken\x12&.corvo.cloud.v1.UpdateScimTokenRequest\x1a'.corvo.cloud.v1.UpdateScimTokenResponse\"\x04\xa8\xed\x18\x1f\x12h\n" +
+	"\x0eListScimTokens\x12%.corvo.cloud.v1.ListScimTokensRequest\x1a&.corvo.cloud.v1.ListScimTokensResponse\"\a\xa8\xed\x18\x1c\x90\x02\x01\x12l\n" +
+	"\x0fCreateScimToken\x12&.corvo.cloud.v1.CreateScimTokenRequest\x1a'.corvo.cloud.v1.CreateScimTokenResponse\"\b\xa8\xed\x18\x1f\xb8\xed\x18\x01\x12l\n" +
+	"\x0fUpdateScimToken\x12&.corvo.cloud.v1.UpdateScimTokenRequest\x1a'.corvo.cloud.v1.UpdateScimTokenResponse\"\b\xa8\xed\x18\x1f\xb8\xed\x18\x01\x12h\n" +
 	"\x0fRevokeScimToken\x12&.corvo.cloud.v1.RevokeScimTokenRequest\x1a'.corvo.cloud.v1.RevokeScimTokenResponse\"\x04\xa8\xed\x18\x1fBKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 
 var (

@@ -1295,14 +1295,14 @@ const file_corvo_cloud_v1_factor_proto_rawDesc = "" +
 	"FactorKind\x12\x1b\n" +
 	"\x17FACTOR_KIND_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13FACTOR_KIND_PASSKEY\x10\x01\x12\x14\n" +
-	"\x10FACTOR_KIND_TOTP\x10\x022\xdf\a\n" +
+	"\x10FACTOR_KIND_TOTP\x10\x022\xe7\a\n" +
 	"\rFactorService\x12_\n" +
 	"\vListFactors\x12\".corvo.cloud.v1.ListFactorsRequest\x1a#.corvo.cloud.v1.ListFactorsResponse\"\a\xa8\xed\x18\x02\x90\x02\x01\x12c\n" +
-	"\fStartPasskey\x12#.corvo.cloud.v1.StartPasskeyRequest\x1a$.corvo.cloud.v1.StartPasskeyResponse\"\b\xa8\xed\x18\x02\xb8\xed\x18\x01\x12b\n" +
-	"\rFinishPasskey\x12$.corvo.cloud.v1.FinishPasskeyRequest\x1a%.corvo.cloud.v1.FinishPasskeyResponse\"\x04\xa8\xed\x18\x02\x12Z\n" +
-	"\tStartTotp\x12 .corvo.cloud.v1.StartTotpRequest\x1a!.corvo.cloud.v1.StartTotpResponse\"\b\xa8\xed\x18\x02\xb8\xed\x18\x01\x12Y\n" +
+	"\fStartPasskey\x12#.corvo.cloud.v1.StartPasskeyRequest\x1a$.corvo.cloud.v1.StartPasskeyResponse\"\b\xa8\xed\x18\x02\xb8\xed\x18\x01\x12f\n" +
+	"\rFinishPasskey\x12$.corvo.cloud.v1.FinishPasskeyRequest\x1a%.corvo.cloud.v1.FinishPasskeyResponse\"\b\xa8\xed\x18\x02\xb8\xed\x18\x01\x12Z\n" +
+	"\tStartTotp\x12 .corvo.cloud.v1.StartTotpRequest\x1a!.corvo.cloud.v1.StartTotpResponse\"\b\xa8\xed\x18\x02\xb8\xed\x18\x01\x12]\n" +
 	"\n" +
-	"FinishTotp\x12!.corvo.cloud.v1.FinishTotpRequest\x1a\".corvo.cloud.v1.FinishTotpResponse\"\x04\xa8\xed\x18\x02\x12_\n" +
+	"FinishTotp\x12!.corvo.cloud.v1.FinishTotpRequest\x1a\".corvo.cloud.v1.FinishTotpResponse\"\b\xa8\xed\x18\x02\xb8\xed\x18\x01\x12_\n" +
 	"\fRenameFactor\x12#.corvo.cloud.v1.RenameFactorRequest\x1a$.corvo.cloud.v1.RenameFactorResponse\"\x04\xa8\xed\x18\x02\x12c\n" +
 	"\fRemoveFactor\x12#.corvo.cloud.v1.RemoveFactorRequest\x1a$.corvo.cloud.v1.RemoveFactorResponse\"\b\xa8\xed\x18\x02\xb8\xed\x18\x01\x12x\n" +
 	"\x13CreateRecoveryCodes\x12*.corvo.cloud.v1.CreateRecoveryCodesRequest\x1a+.corvo.cloud.v1.CreateRecoveryCodesResponse\"\b\xa8\xed\x18\x02\xb8\xed\x18\x01\x12]\n" +

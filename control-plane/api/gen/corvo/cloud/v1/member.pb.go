@@ -37,8 +37,11 @@ type Member struct {
 	CreatedAt       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	LastSeenAt      *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
 	Etag            string                 `protobuf:"bytes,8,opt,name=etag,proto3" json:"etag,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Signs in through a connection with an address outside the tenant's verified domains. False
+	// while the tenant has none.
+	External      bool `protobuf:"varint,9,opt,name=external,proto3" json:"external,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Member) Reset() {
@@ -125,6 +128,13 @@ func (x *Member) GetEtag() string {
 		return x.Etag
 	}
 	return ""
+}
+
+func (x *Member) GetExternal() bool {
+	if x != nil {
+		return x.External
+	}
+	return false
 }
 
 type Invitation struct {
@@ -1284,7 +1294,7 @@ var File_corvo_cloud_v1_member_proto protoreflect.FileDescriptor
 
 const file_corvo_cloud_v1_member_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcorvo/cloud/v1/member.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a\x1bcorvo/cloud/v1/apikey.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9a\x02\n" +
+	"\x1bcorvo/cloud/v1/member.proto\x12\x0ecorvo.cloud.v1\x1a\x1bcorvo/cloud/v1/access.proto\x1a\x1bcorvo/cloud/v1/apikey.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb6\x02\n" +
 	"\x06Member\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12\x12\n" +
@@ -1295,7 +1305,8 @@ const file_corvo_cloud_v1_member_proto_rawDesc = "" +
 	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12<\n" +
 	"\flast_seen_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"lastSeenAt\x12\x12\n" +
-	"\x04etag\x18\b \x01(\tR\x04etag\"\xdd\x01\n" +
+	"\x04etag\x18\b \x01(\tR\x04etag\x12\x1a\n" +
+	"\bexternal\x18\t \x01(\bR\bexternal\"\xdd\x01\n" +
 	"\n" +
 	"Invitation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
@@ -1381,14 +1392,14 @@ const file_corvo_cloud_v1_member_proto_rawDesc = "" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"2\n" +
 	"\x18AcceptInvitationResponse\x12\x16\n" +
-	"\x06tenant\x18\x01 \x01(\tR\x06tenant2\xc0\a\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant2\xcc\a\n" +
 	"\rMemberService\x12_\n" +
 	"\vListMembers\x12\".corvo.cloud.v1.ListMembersRequest\x1a#.corvo.cloud.v1.ListMembersResponse\"\a\xa8\xed\x18\r\x90\x02\x01\x12h\n" +
-	"\x0eListMemberKeys\x12%.corvo.cloud.v1.ListMemberKeysRequest\x1a&.corvo.cloud.v1.ListMemberKeysResponse\"\a\xa8\xed\x18\x10\x90\x02\x01\x12_\n" +
-	"\fUpdateMember\x12#.corvo.cloud.v1.UpdateMemberRequest\x1a$.corvo.cloud.v1.UpdateMemberResponse\"\x04\xa8\xed\x18\x0f\x12_\n" +
-	"\fRemoveMember\x12#.corvo.cloud.v1.RemoveMemberRequest\x1a$.corvo.cloud.v1.RemoveMemberResponse\"\x04\xa8\xed\x18\x10\x12k\n" +
-	"\x0fListInvitations\x12&.corvo.cloud.v1.ListInvitationsRequest\x1a'.corvo.cloud.v1.ListInvitationsResponse\"\a\xa8\xed\x18\r\x90\x02\x01\x12k\n" +
-	"\x10CreateInvitation\x12'.corvo.cloud.v1.CreateInvitationRequest\x1a(.corvo.cloud.v1.CreateInvitationResponse\"\x04\xa8\xed\x18\x0e\x12k\n" +
+	"\x0eListMemberKeys\x12%.corvo.cloud.v1.ListMemberKeysRequest\x1a&.corvo.cloud.v1.ListMemberKeysResponse\"\a\xa8\xed\x18\x10\x90\x02\x01\x12c\n" +
+	"\fUpdateMember\x12#.corvo.cloud.v1.UpdateMemberRequest\x1a$.corvo.cloud.v1.UpdateMemberResponse\"\b\xa8\xed\x18\x0f\xb8\xed\x18\x01\x12c\n" +
+	"\fRemoveMember\x12#.corvo.cloud.v1.RemoveMemberRequest\x1a$.corvo.cloud.v1.RemoveMemberResponse\"\b\xa8\xed\x18\x10\xb8\xed\x18\x01\x12k\n" +
+	"\x0fListInvitations\x12&.corvo.cloud.v1.ListInvitationsRequest\x1a'.corvo.cloud.v1.ListInvitationsResponse\"\a\xa8\xed\x18\r\x90\x02\x01\x12o\n" +
+	"\x10CreateInvitation\x12'.corvo.cloud.v1.CreateInvitationRequest\x1a(.corvo.cloud.v1.CreateInvitationResponse\"\b\xa8\xed\x18\x0e\xb8\xed\x18\x01\x12k\n" +
 	"\x10RevokeInvitation\x12'.corvo.cloud.v1.RevokeInvitationRequest\x1a(.corvo.cloud.v1.RevokeInvitationResponse\"\x04\xa8\xed\x18\x0e\x12n\n" +
 	"\x11PreviewInvitation\x12(.corvo.cloud.v1.PreviewInvitationRequest\x1a).corvo.cloud.v1.PreviewInvitationResponse\"\x04\xa8\xed\x18\x01\x12k\n" +
 	"\x10AcceptInvitation\x12'.corvo.cloud.v1.AcceptInvitationRequest\x1a(.corvo.cloud.v1.AcceptInvitationResponse\"\x04\xa8\xed\x18\x01BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"

@@ -1624,8 +1624,10 @@ func (x *AddGroupMembersRequest) GetUserIds() []string {
 }
 
 type AddGroupMembersResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Group         *Group                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Group *Group                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	// As those of CreateRoleBindingResponse.
+	Notices       []string `protobuf:"bytes,2,rep,name=notices,proto3" json:"notices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1663,6 +1665,13 @@ func (*AddGroupMembersResponse) Descriptor() ([]byte, []int) {
 func (x *AddGroupMembersResponse) GetGroup() *Group {
 	if x != nil {
 		return x.Group
+	}
+	return nil
+}
+
+func (x *AddGroupMembersResponse) GetNotices() []string {
+	if x != nil {
+		return x.Notices
 	}
 	return nil
 }
@@ -1897,31 +1906,32 @@ const file_corvo_cloud_v1_principal_proto_rawDesc = "" +
 	"\x16AddGroupMembersRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x19\n" +
 	"\bgroup_id\x18\x02 \x01(\tR\agroupId\x12\x19\n" +
-	"\buser_ids\x18\x03 \x03(\tR\auserIds\"F\n" +
+	"\buser_ids\x18\x03 \x03(\tR\auserIds\"`\n" +
 	"\x17AddGroupMembersResponse\x12+\n" +
-	"\x05group\x18\x01 \x01(\v2\x15.corvo.cloud.v1.GroupR\x05group\"i\n" +
+	"\x05group\x18\x01 \x01(\v2\x15.corvo.cloud.v1.GroupR\x05group\x12\x18\n" +
+	"\anotices\x18\x02 \x03(\tR\anotices\"i\n" +
 	"\x19RemoveGroupMembersRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x19\n" +
 	"\bgroup_id\x18\x02 \x01(\tR\agroupId\x12\x19\n" +
 	"\buser_ids\x18\x03 \x03(\tR\auserIds\"I\n" +
 	"\x1aRemoveGroupMembersResponse\x12+\n" +
-	"\x05group\x18\x01 \x01(\v2\x15.corvo.cloud.v1.GroupR\x05group2\xee\x04\n" +
-	"\x15ServiceAccountService\x12w\n" +
-	"\x14CreateServiceAccount\x12+.corvo.cloud.v1.CreateServiceAccountRequest\x1a,.corvo.cloud.v1.CreateServiceAccountResponse\"\x04\xa8\xed\x18\x17\x12q\n" +
+	"\x05group\x18\x01 \x01(\v2\x15.corvo.cloud.v1.GroupR\x05group2\xf2\x04\n" +
+	"\x15ServiceAccountService\x12{\n" +
+	"\x14CreateServiceAccount\x12+.corvo.cloud.v1.CreateServiceAccountRequest\x1a,.corvo.cloud.v1.CreateServiceAccountResponse\"\b\xa8\xed\x18\x17\xb8\xed\x18\x01\x12q\n" +
 	"\x11GetServiceAccount\x12(.corvo.cloud.v1.GetServiceAccountRequest\x1a).corvo.cloud.v1.GetServiceAccountResponse\"\a\xa8\xed\x18\x16\x90\x02\x01\x12w\n" +
 	"\x13ListServiceAccounts\x12*.corvo.cloud.v1.ListServiceAccountsRequest\x1a+.corvo.cloud.v1.ListServiceAccountsResponse\"\a\xa8\xed\x18\x16\x90\x02\x01\x12w\n" +
 	"\x14UpdateServiceAccount\x12+.corvo.cloud.v1.UpdateServiceAccountRequest\x1a,.corvo.cloud.v1.UpdateServiceAccountResponse\"\x04\xa8\xed\x18\x17\x12w\n" +
-	"\x14DeleteServiceAccount\x12+.corvo.cloud.v1.DeleteServiceAccountRequest\x1a,.corvo.cloud.v1.DeleteServiceAccountResponse\"\x04\xa8\xed\x18\x172\xab\x06\n" +
+	"\x14DeleteServiceAccount\x12+.corvo.cloud.v1.DeleteServiceAccountRequest\x1a,.corvo.cloud.v1.DeleteServiceAccountResponse\"\x04\xa8\xed\x18\x172\xb7\x06\n" +
 	"\fGroupService\x12\\\n" +
 	"\vCreateGroup\x12\".corvo.cloud.v1.CreateGroupRequest\x1a#.corvo.cloud.v1.CreateGroupResponse\"\x04\xa8\xed\x18\x12\x12V\n" +
 	"\bGetGroup\x12\x1f.corvo.cloud.v1.GetGroupRequest\x1a .corvo.cloud.v1.GetGroupResponse\"\a\xa8\xed\x18\x11\x90\x02\x01\x12\\\n" +
 	"\n" +
 	"ListGroups\x12!.corvo.cloud.v1.ListGroupsRequest\x1a\".corvo.cloud.v1.ListGroupsResponse\"\a\xa8\xed\x18\x11\x90\x02\x01\x12\\\n" +
-	"\vUpdateGroup\x12\".corvo.cloud.v1.UpdateGroupRequest\x1a#.corvo.cloud.v1.UpdateGroupResponse\"\x04\xa8\xed\x18\x12\x12\\\n" +
-	"\vDeleteGroup\x12\".corvo.cloud.v1.DeleteGroupRequest\x1a#.corvo.cloud.v1.DeleteGroupResponse\"\x04\xa8\xed\x18\x12\x12n\n" +
-	"\x10ListGroupMembers\x12'.corvo.cloud.v1.ListGroupMembersRequest\x1a(.corvo.cloud.v1.ListGroupMembersResponse\"\a\xa8\xed\x18\x11\x90\x02\x01\x12h\n" +
-	"\x0fAddGroupMembers\x12&.corvo.cloud.v1.AddGroupMembersRequest\x1a'.corvo.cloud.v1.AddGroupMembersResponse\"\x04\xa8\xed\x18\x12\x12q\n" +
-	"\x12RemoveGroupMembers\x12).corvo.cloud.v1.RemoveGroupMembersRequest\x1a*.corvo.cloud.v1.RemoveGroupMembersResponse\"\x04\xa8\xed\x18\x12BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
+	"\vUpdateGroup\x12\".corvo.cloud.v1.UpdateGroupRequest\x1a#.corvo.cloud.v1.UpdateGroupResponse\"\x04\xa8\xed\x18\x12\x12`\n" +
+	"\vDeleteGroup\x12\".corvo.cloud.v1.DeleteGroupRequest\x1a#.corvo.cloud.v1.DeleteGroupResponse\"\b\xa8\xed\x18\x12\xb8\xed\x18\x01\x12n\n" +
+	"\x10ListGroupMembers\x12'.corvo.cloud.v1.ListGroupMembersRequest\x1a(.corvo.cloud.v1.ListGroupMembersResponse\"\a\xa8\xed\x18\x11\x90\x02\x01\x12l\n" +
+	"\x0fAddGroupMembers\x12&.corvo.cloud.v1.AddGroupMembersRequest\x1a'.corvo.cloud.v1.AddGroupMembersResponse\"\b\xa8\xed\x18\x12\xb8\xed\x18\x01\x12u\n" +
+	"\x12RemoveGroupMembers\x12).corvo.cloud.v1.RemoveGroupMembersRequest\x1a*.corvo.cloud.v1.RemoveGroupMembersResponse\"\b\xa8\xed\x18\x12\xb8\xed\x18\x01BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 
 var (
 	file_corvo_cloud_v1_principal_proto_rawDescOnce sync.Once

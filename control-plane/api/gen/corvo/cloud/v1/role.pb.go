@@ -1388,8 +1388,11 @@ func (x *CreateRoleBindingRequest) GetScope() *Scope {
 }
 
 type CreateRoleBindingResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RoleBinding   *RoleBinding           `protobuf:"bytes,1,opt,name=role_binding,json=roleBinding,proto3" json:"role_binding,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	RoleBinding *RoleBinding           `protobuf:"bytes,1,opt,name=role_binding,json=roleBinding,proto3" json:"role_binding,omitempty"`
+	// What else follows, as sentences for people: single sign-on connections that an admin could
+	// change until now and can't any more, since their people may do more. Usually empty.
+	Notices       []string `protobuf:"bytes,2,rep,name=notices,proto3" json:"notices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1427,6 +1430,13 @@ func (*CreateRoleBindingResponse) Descriptor() ([]byte, []int) {
 func (x *CreateRoleBindingResponse) GetRoleBinding() *RoleBinding {
 	if x != nil {
 		return x.RoleBinding
+	}
+	return nil
+}
+
+func (x *CreateRoleBindingResponse) GetNotices() []string {
+	if x != nil {
+		return x.Notices
 	}
 	return nil
 }
@@ -1630,28 +1640,29 @@ const file_corvo_cloud_v1_role_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12!\n" +
 	"\fprincipal_id\x18\x02 \x01(\tR\vprincipalId\x12\x12\n" +
 	"\x04role\x18\x03 \x01(\tR\x04role\x12+\n" +
-	"\x05scope\x18\x04 \x01(\v2\x15.corvo.cloud.v1.ScopeR\x05scope\"[\n" +
+	"\x05scope\x18\x04 \x01(\v2\x15.corvo.cloud.v1.ScopeR\x05scope\"u\n" +
 	"\x19CreateRoleBindingResponse\x12>\n" +
-	"\frole_binding\x18\x01 \x01(\v2\x1b.corvo.cloud.v1.RoleBindingR\vroleBinding\"\x7f\n" +
+	"\frole_binding\x18\x01 \x01(\v2\x1b.corvo.cloud.v1.RoleBindingR\vroleBinding\x12\x18\n" +
+	"\anotices\x18\x02 \x03(\tR\anotices\"\x7f\n" +
 	"\x18DeleteRoleBindingRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12&\n" +
 	"\x0frole_binding_id\x18\x02 \x01(\tR\rroleBindingId\x12#\n" +
 	"\rallow_missing\x18\x03 \x01(\bR\fallowMissing\"\x1b\n" +
-	"\x19DeleteRoleBindingResponse2\xf5\a\n" +
+	"\x19DeleteRoleBindingResponse2\x89\b\n" +
 	"\vRoleService\x12k\n" +
 	"\x0fListPermissions\x12&.corvo.cloud.v1.ListPermissionsRequest\x1a'.corvo.cloud.v1.ListPermissionsResponse\"\a\xa8\xed\x18\x02\x90\x02\x01\x12Y\n" +
 	"\tListRoles\x12 .corvo.cloud.v1.ListRolesRequest\x1a!.corvo.cloud.v1.ListRolesResponse\"\a\xa8\xed\x18\x13\x90\x02\x01\x12S\n" +
-	"\aGetRole\x12\x1e.corvo.cloud.v1.GetRoleRequest\x1a\x1f.corvo.cloud.v1.GetRoleResponse\"\a\xa8\xed\x18\x13\x90\x02\x01\x12Y\n" +
+	"\aGetRole\x12\x1e.corvo.cloud.v1.GetRoleRequest\x1a\x1f.corvo.cloud.v1.GetRoleResponse\"\a\xa8\xed\x18\x13\x90\x02\x01\x12]\n" +
 	"\n" +
-	"CreateRole\x12!.corvo.cloud.v1.CreateRoleRequest\x1a\".corvo.cloud.v1.CreateRoleResponse\"\x04\xa8\xed\x18\x14\x12Y\n" +
+	"CreateRole\x12!.corvo.cloud.v1.CreateRoleRequest\x1a\".corvo.cloud.v1.CreateRoleResponse\"\b\xa8\xed\x18\x14\xb8\xed\x18\x01\x12]\n" +
 	"\n" +
-	"UpdateRole\x12!.corvo.cloud.v1.UpdateRoleRequest\x1a\".corvo.cloud.v1.UpdateRoleResponse\"\x04\xa8\xed\x18\x14\x12Y\n" +
+	"UpdateRole\x12!.corvo.cloud.v1.UpdateRoleRequest\x1a\".corvo.cloud.v1.UpdateRoleResponse\"\b\xa8\xed\x18\x14\xb8\xed\x18\x01\x12]\n" +
 	"\n" +
-	"DeleteRole\x12!.corvo.cloud.v1.DeleteRoleRequest\x1a\".corvo.cloud.v1.DeleteRoleResponse\"\x04\xa8\xed\x18\x14\x12n\n" +
+	"DeleteRole\x12!.corvo.cloud.v1.DeleteRoleRequest\x1a\".corvo.cloud.v1.DeleteRoleResponse\"\b\xa8\xed\x18\x14\xb8\xed\x18\x01\x12n\n" +
 	"\x10ListRoleBindings\x12'.corvo.cloud.v1.ListRoleBindingsRequest\x1a(.corvo.cloud.v1.ListRoleBindingsResponse\"\a\xa8\xed\x18\x13\x90\x02\x01\x12h\n" +
-	"\x0eGetRoleBinding\x12%.corvo.cloud.v1.GetRoleBindingRequest\x1a&.corvo.cloud.v1.GetRoleBindingResponse\"\a\xa8\xed\x18\x13\x90\x02\x01\x12n\n" +
-	"\x11CreateRoleBinding\x12(.corvo.cloud.v1.CreateRoleBindingRequest\x1a).corvo.cloud.v1.CreateRoleBindingResponse\"\x04\xa8\xed\x18\x15\x12n\n" +
-	"\x11DeleteRoleBinding\x12(.corvo.cloud.v1.DeleteRoleBindingRequest\x1a).corvo.cloud.v1.DeleteRoleBindingResponse\"\x04\xa8\xed\x18\x15BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
+	"\x0eGetRoleBinding\x12%.corvo.cloud.v1.GetRoleBindingRequest\x1a&.corvo.cloud.v1.GetRoleBindingResponse\"\a\xa8\xed\x18\x13\x90\x02\x01\x12r\n" +
+	"\x11CreateRoleBinding\x12(.corvo.cloud.v1.CreateRoleBindingRequest\x1a).corvo.cloud.v1.CreateRoleBindingResponse\"\b\xa8\xed\x18\x15\xb8\xed\x18\x01\x12r\n" +
+	"\x11DeleteRoleBinding\x12(.corvo.cloud.v1.DeleteRoleBindingRequest\x1a).corvo.cloud.v1.DeleteRoleBindingResponse\"\b\xa8\xed\x18\x15\xb8\xed\x18\x01BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 
 var (
 	file_corvo_cloud_v1_role_proto_rawDescOnce sync.Once

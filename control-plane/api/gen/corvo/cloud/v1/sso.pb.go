@@ -215,9 +215,11 @@ type SamlDetails struct {
 	SpCertificate string             `protobuf:"bytes,4,opt,name=sp_certificate,json=spCertificate,proto3" json:"sp_certificate,omitempty"`
 	Certificates  []*SamlCertificate `protobuf:"bytes,5,rep,name=certificates,proto3" json:"certificates,omitempty"`
 	// What needs attention, for people: certificates that have expired or soon will.
-	Warnings      []string `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Warnings []string `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// The certificate of the next key, in PEM, while it is being replaced; see RotateSamlKey.
+	SpNextCertificate string `protobuf:"bytes,7,opt,name=sp_next_certificate,json=spNextCertificate,proto3" json:"sp_next_certificate,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *SamlDetails) Reset() {
@@ -290,6 +292,13 @@ func (x *SamlDetails) GetWarnings() []string {
 		return x.Warnings
 	}
 	return nil
+}
+
+func (x *SamlDetails) GetSpNextCertificate() string {
+	if x != nil {
+		return x.SpNextCertificate
+	}
+	return ""
 }
 
 // SamlCertificate is a signing certificate of the provider.
@@ -1496,6 +1505,119 @@ func (x *DiscardSsoChangeResponse) GetConnection() *SsoConnection {
 	return nil
 }
 
+type RotateSamlKeyRequest struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Tenant       string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	ConnectionId string                 `protobuf:"bytes,2,opt,name=connection_id,json=connectionId,proto3" json:"connection_id,omitempty"`
+	// The second step; the first one otherwise.
+	Finish        bool   `protobuf:"varint,3,opt,name=finish,proto3" json:"finish,omitempty"`
+	Etag          string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RotateSamlKeyRequest) Reset() {
+	*x = RotateSamlKeyRequest{}
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateSamlKeyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateSamlKeyRequest) ProtoMessage() {}
+
+func (x *RotateSamlKeyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateSamlKeyRequest.ProtoReflect.Descriptor instead.
+func (*RotateSamlKeyRequest) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RotateSamlKeyRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *RotateSamlKeyRequest) GetConnectionId() string {
+	if x != nil {
+		return x.ConnectionId
+	}
+	return ""
+}
+
+func (x *RotateSamlKeyRequest) GetFinish() bool {
+	if x != nil {
+		return x.Finish
+	}
+	return false
+}
+
+func (x *RotateSamlKeyRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+type RotateSamlKeyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Connection    *SsoConnection         `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RotateSamlKeyResponse) Reset() {
+	*x = RotateSamlKeyResponse{}
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateSamlKeyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateSamlKeyResponse) ProtoMessage() {}
+
+func (x *RotateSamlKeyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateSamlKeyResponse.ProtoReflect.Descriptor instead.
+func (*RotateSamlKeyResponse) Descriptor() ([]byte, []int) {
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *RotateSamlKeyResponse) GetConnection() *SsoConnection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
+}
+
 type DeleteSsoConnectionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -1506,7 +1628,7 @@ type DeleteSsoConnectionRequest struct {
 
 func (x *DeleteSsoConnectionRequest) Reset() {
 	*x = DeleteSsoConnectionRequest{}
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[17]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1640,7 @@ func (x *DeleteSsoConnectionRequest) String() string {
 func (*DeleteSsoConnectionRequest) ProtoMessage() {}
 
 func (x *DeleteSsoConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[17]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1653,7 @@ func (x *DeleteSsoConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSsoConnectionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSsoConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{17}
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DeleteSsoConnectionRequest) GetTenant() string {
@@ -1556,7 +1678,7 @@ type DeleteSsoConnectionResponse struct {
 
 func (x *DeleteSsoConnectionResponse) Reset() {
 	*x = DeleteSsoConnectionResponse{}
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[18]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1568,7 +1690,7 @@ func (x *DeleteSsoConnectionResponse) String() string {
 func (*DeleteSsoConnectionResponse) ProtoMessage() {}
 
 func (x *DeleteSsoConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[18]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1581,7 +1703,7 @@ func (x *DeleteSsoConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSsoConnectionResponse.ProtoReflect.Descriptor instead.
 func (*DeleteSsoConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{18}
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{20}
 }
 
 type StartTestLoginRequest struct {
@@ -1594,7 +1716,7 @@ type StartTestLoginRequest struct {
 
 func (x *StartTestLoginRequest) Reset() {
 	*x = StartTestLoginRequest{}
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[19]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +1728,7 @@ func (x *StartTestLoginRequest) String() string {
 func (*StartTestLoginRequest) ProtoMessage() {}
 
 func (x *StartTestLoginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[19]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,7 +1741,7 @@ func (x *StartTestLoginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTestLoginRequest.ProtoReflect.Descriptor instead.
 func (*StartTestLoginRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{19}
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *StartTestLoginRequest) GetTenant() string {
@@ -1645,7 +1767,7 @@ type StartTestLoginResponse struct {
 
 func (x *StartTestLoginResponse) Reset() {
 	*x = StartTestLoginResponse{}
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[20]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1657,7 +1779,7 @@ func (x *StartTestLoginResponse) String() string {
 func (*StartTestLoginResponse) ProtoMessage() {}
 
 func (x *StartTestLoginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[20]
+	mi := &file_corvo_cloud_v1_sso_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1670,7 +1792,7 @@ func (x *StartTestLoginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartTestLoginResponse.ProtoReflect.Descriptor instead.
 func (*StartTestLoginResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{20}
+	return file_corvo_cloud_v1_sso_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StartTestLoginResponse) GetUrl() string {
@@ -1696,7 +1818,7 @@ const file_corvo_cloud_v1_sso_proto_rawDesc = "" +
 	"\x13allow_idp_initiated\x18\b \x01(\bR\x11allowIdpInitiated\x12'\n" +
 	"\x0femail_attribute\x18\t \x01(\tR\x0eemailAttribute\x12%\n" +
 	"\x0ename_attribute\x18\n" +
-	" \x01(\tR\rnameAttribute\"\xf8\x01\n" +
+	" \x01(\tR\rnameAttribute\"\xa8\x02\n" +
 	"\vSamlDetails\x12 \n" +
 	"\fsp_entity_id\x18\x01 \x01(\tR\n" +
 	"spEntityId\x12\x17\n" +
@@ -1704,7 +1826,8 @@ const file_corvo_cloud_v1_sso_proto_rawDesc = "" +
 	"\x0fsp_metadata_url\x18\x03 \x01(\tR\rspMetadataUrl\x12%\n" +
 	"\x0esp_certificate\x18\x04 \x01(\tR\rspCertificate\x12C\n" +
 	"\fcertificates\x18\x05 \x03(\v2\x1f.corvo.cloud.v1.SamlCertificateR\fcertificates\x12\x1a\n" +
-	"\bwarnings\x18\x06 \x03(\tR\bwarnings\"\xc1\x01\n" +
+	"\bwarnings\x18\x06 \x03(\tR\bwarnings\x12.\n" +
+	"\x13sp_next_certificate\x18\a \x01(\tR\x11spNextCertificate\"\xc1\x01\n" +
 	"\x0fSamlCertificate\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12 \n" +
 	"\vfingerprint\x18\x02 \x01(\tR\vfingerprint\x129\n" +
@@ -1815,6 +1938,15 @@ const file_corvo_cloud_v1_sso_proto_rawDesc = "" +
 	"\x18DiscardSsoChangeResponse\x12=\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x1d.corvo.cloud.v1.SsoConnectionR\n" +
+	"connection\"\x7f\n" +
+	"\x14RotateSamlKeyRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12#\n" +
+	"\rconnection_id\x18\x02 \x01(\tR\fconnectionId\x12\x16\n" +
+	"\x06finish\x18\x03 \x01(\bR\x06finish\x12\x12\n" +
+	"\x04etag\x18\x04 \x01(\tR\x04etag\"V\n" +
+	"\x15RotateSamlKeyResponse\x12=\n" +
+	"\n" +
+	"connection\x18\x01 \x01(\v2\x1d.corvo.cloud.v1.SsoConnectionR\n" +
 	"connection\"_\n" +
 	"\x1aDeleteSsoConnectionRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12#\n" +
@@ -1828,14 +1960,15 @@ const file_corvo_cloud_v1_sso_proto_rawDesc = "" +
 	"\aSsoType\x12\x18\n" +
 	"\x14SSO_TYPE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSSO_TYPE_OIDC\x10\x01\x12\x11\n" +
-	"\rSSO_TYPE_SAML\x10\x022\xbe\x06\n" +
+	"\rSSO_TYPE_SAML\x10\x022\xa6\a\n" +
 	"\n" +
 	"SsoService\x12t\n" +
 	"\x12ListSsoConnections\x12).corvo.cloud.v1.ListSsoConnectionsRequest\x1a*.corvo.cloud.v1.ListSsoConnectionsResponse\"\a\xa8\xed\x18\x1c\x90\x02\x01\x12x\n" +
 	"\x13CreateSsoConnection\x12*.corvo.cloud.v1.CreateSsoConnectionRequest\x1a+.corvo.cloud.v1.CreateSsoConnectionResponse\"\b\xa8\xed\x18\x1d\xb8\xed\x18\x01\x12x\n" +
 	"\x13UpdateSsoConnection\x12*.corvo.cloud.v1.UpdateSsoConnectionRequest\x1a+.corvo.cloud.v1.UpdateSsoConnectionResponse\"\b\xa8\xed\x18\x1d\xb8\xed\x18\x01\x12x\n" +
 	"\x13SwitchSsoConnection\x12*.corvo.cloud.v1.SwitchSsoConnectionRequest\x1a+.corvo.cloud.v1.SwitchSsoConnectionResponse\"\b\xa8\xed\x18\x1d\xb8\xed\x18\x01\x12k\n" +
-	"\x10DiscardSsoChange\x12'.corvo.cloud.v1.DiscardSsoChangeRequest\x1a(.corvo.cloud.v1.DiscardSsoChangeResponse\"\x04\xa8\xed\x18\x1d\x12x\n" +
+	"\x10DiscardSsoChange\x12'.corvo.cloud.v1.DiscardSsoChangeRequest\x1a(.corvo.cloud.v1.DiscardSsoChangeResponse\"\x04\xa8\xed\x18\x1d\x12f\n" +
+	"\rRotateSamlKey\x12$.corvo.cloud.v1.RotateSamlKeyRequest\x1a%.corvo.cloud.v1.RotateSamlKeyResponse\"\b\xa8\xed\x18\x1d\xb8\xed\x18\x01\x12x\n" +
 	"\x13DeleteSsoConnection\x12*.corvo.cloud.v1.DeleteSsoConnectionRequest\x1a+.corvo.cloud.v1.DeleteSsoConnectionResponse\"\b\xa8\xed\x18\x1d\xb8\xed\x18\x01\x12e\n" +
 	"\x0eStartTestLogin\x12%.corvo.cloud.v1.StartTestLoginRequest\x1a&.corvo.cloud.v1.StartTestLoginResponse\"\x04\xa8\xed\x18\x1dBKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 
@@ -1852,7 +1985,7 @@ func file_corvo_cloud_v1_sso_proto_rawDescGZIP() []byte {
 }
 
 var file_corvo_cloud_v1_sso_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_corvo_cloud_v1_sso_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_corvo_cloud_v1_sso_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_corvo_cloud_v1_sso_proto_goTypes = []any{
 	(SsoType)(0),                        // 0: corvo.cloud.v1.SsoType
 	(*SamlSettings)(nil),                // 1: corvo.cloud.v1.SamlSettings
@@ -1872,58 +2005,63 @@ var file_corvo_cloud_v1_sso_proto_goTypes = []any{
 	(*SwitchSsoConnectionResponse)(nil), // 15: corvo.cloud.v1.SwitchSsoConnectionResponse
 	(*DiscardSsoChangeRequest)(nil),     // 16: corvo.cloud.v1.DiscardSsoChangeRequest
 	(*DiscardSsoChangeResponse)(nil),    // 17: corvo.cloud.v1.DiscardSsoChangeResponse
-	(*DeleteSsoConnectionRequest)(nil),  // 18: corvo.cloud.v1.DeleteSsoConnectionRequest
-	(*DeleteSsoConnectionResponse)(nil), // 19: corvo.cloud.v1.DeleteSsoConnectionResponse
-	(*StartTestLoginRequest)(nil),       // 20: corvo.cloud.v1.StartTestLoginRequest
-	(*StartTestLoginResponse)(nil),      // 21: corvo.cloud.v1.StartTestLoginResponse
-	(*timestamppb.Timestamp)(nil),       // 22: google.protobuf.Timestamp
-	(*fieldmaskpb.FieldMask)(nil),       // 23: google.protobuf.FieldMask
+	(*RotateSamlKeyRequest)(nil),        // 18: corvo.cloud.v1.RotateSamlKeyRequest
+	(*RotateSamlKeyResponse)(nil),       // 19: corvo.cloud.v1.RotateSamlKeyResponse
+	(*DeleteSsoConnectionRequest)(nil),  // 20: corvo.cloud.v1.DeleteSsoConnectionRequest
+	(*DeleteSsoConnectionResponse)(nil), // 21: corvo.cloud.v1.DeleteSsoConnectionResponse
+	(*StartTestLoginRequest)(nil),       // 22: corvo.cloud.v1.StartTestLoginRequest
+	(*StartTestLoginResponse)(nil),      // 23: corvo.cloud.v1.StartTestLoginResponse
+	(*timestamppb.Timestamp)(nil),       // 24: google.protobuf.Timestamp
+	(*fieldmaskpb.FieldMask)(nil),       // 25: google.protobuf.FieldMask
 }
 var file_corvo_cloud_v1_sso_proto_depIdxs = []int32{
 	3,  // 0: corvo.cloud.v1.SamlDetails.certificates:type_name -> corvo.cloud.v1.SamlCertificate
-	22, // 1: corvo.cloud.v1.SamlCertificate.not_before:type_name -> google.protobuf.Timestamp
-	22, // 2: corvo.cloud.v1.SamlCertificate.not_after:type_name -> google.protobuf.Timestamp
+	24, // 1: corvo.cloud.v1.SamlCertificate.not_before:type_name -> google.protobuf.Timestamp
+	24, // 2: corvo.cloud.v1.SamlCertificate.not_after:type_name -> google.protobuf.Timestamp
 	6,  // 3: corvo.cloud.v1.SsoConnection.group_mappings:type_name -> corvo.cloud.v1.GroupMapping
 	7,  // 4: corvo.cloud.v1.SsoConnection.last_test:type_name -> corvo.cloud.v1.SsoTest
-	22, // 5: corvo.cloud.v1.SsoConnection.created_at:type_name -> google.protobuf.Timestamp
-	22, // 6: corvo.cloud.v1.SsoConnection.updated_at:type_name -> google.protobuf.Timestamp
+	24, // 5: corvo.cloud.v1.SsoConnection.created_at:type_name -> google.protobuf.Timestamp
+	24, // 6: corvo.cloud.v1.SsoConnection.updated_at:type_name -> google.protobuf.Timestamp
 	5,  // 7: corvo.cloud.v1.SsoConnection.staged:type_name -> corvo.cloud.v1.SsoChange
 	0,  // 8: corvo.cloud.v1.SsoConnection.type:type_name -> corvo.cloud.v1.SsoType
 	1,  // 9: corvo.cloud.v1.SsoConnection.saml:type_name -> corvo.cloud.v1.SamlSettings
 	2,  // 10: corvo.cloud.v1.SsoConnection.saml_details:type_name -> corvo.cloud.v1.SamlDetails
 	7,  // 11: corvo.cloud.v1.SsoChange.last_test:type_name -> corvo.cloud.v1.SsoTest
 	1,  // 12: corvo.cloud.v1.SsoChange.saml:type_name -> corvo.cloud.v1.SamlSettings
-	22, // 13: corvo.cloud.v1.SsoTest.at:type_name -> google.protobuf.Timestamp
+	24, // 13: corvo.cloud.v1.SsoTest.at:type_name -> google.protobuf.Timestamp
 	4,  // 14: corvo.cloud.v1.ListSsoConnectionsResponse.connections:type_name -> corvo.cloud.v1.SsoConnection
 	6,  // 15: corvo.cloud.v1.CreateSsoConnectionRequest.group_mappings:type_name -> corvo.cloud.v1.GroupMapping
 	0,  // 16: corvo.cloud.v1.CreateSsoConnectionRequest.type:type_name -> corvo.cloud.v1.SsoType
 	1,  // 17: corvo.cloud.v1.CreateSsoConnectionRequest.saml:type_name -> corvo.cloud.v1.SamlSettings
 	4,  // 18: corvo.cloud.v1.CreateSsoConnectionResponse.connection:type_name -> corvo.cloud.v1.SsoConnection
 	6,  // 19: corvo.cloud.v1.UpdateSsoConnectionRequest.group_mappings:type_name -> corvo.cloud.v1.GroupMapping
-	23, // 20: corvo.cloud.v1.UpdateSsoConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
+	25, // 20: corvo.cloud.v1.UpdateSsoConnectionRequest.update_mask:type_name -> google.protobuf.FieldMask
 	1,  // 21: corvo.cloud.v1.UpdateSsoConnectionRequest.saml:type_name -> corvo.cloud.v1.SamlSettings
 	4,  // 22: corvo.cloud.v1.UpdateSsoConnectionResponse.connection:type_name -> corvo.cloud.v1.SsoConnection
 	4,  // 23: corvo.cloud.v1.SwitchSsoConnectionResponse.connection:type_name -> corvo.cloud.v1.SsoConnection
 	4,  // 24: corvo.cloud.v1.DiscardSsoChangeResponse.connection:type_name -> corvo.cloud.v1.SsoConnection
-	8,  // 25: corvo.cloud.v1.SsoService.ListSsoConnections:input_type -> corvo.cloud.v1.ListSsoConnectionsRequest
-	10, // 26: corvo.cloud.v1.SsoService.CreateSsoConnection:input_type -> corvo.cloud.v1.CreateSsoConnectionRequest
-	12, // 27: corvo.cloud.v1.SsoService.UpdateSsoConnection:input_type -> corvo.cloud.v1.UpdateSsoConnectionRequest
-	14, // 28: corvo.cloud.v1.SsoService.SwitchSsoConnection:input_type -> corvo.cloud.v1.SwitchSsoConnectionRequest
-	16, // 29: corvo.cloud.v1.SsoService.DiscardSsoChange:input_type -> corvo.cloud.v1.DiscardSsoChangeRequest
-	18, // 30: corvo.cloud.v1.SsoService.DeleteSsoConnection:input_type -> corvo.cloud.v1.DeleteSsoConnectionRequest
-	20, // 31: corvo.cloud.v1.SsoService.StartTestLogin:input_type -> corvo.cloud.v1.StartTestLoginRequest
-	9,  // 32: corvo.cloud.v1.SsoService.ListSsoConnections:output_type -> corvo.cloud.v1.ListSsoConnectionsResponse
-	11, // 33: corvo.cloud.v1.SsoService.CreateSsoConnection:output_type -> corvo.cloud.v1.CreateSsoConnectionResponse
-	13, // 34: corvo.cloud.v1.SsoService.UpdateSsoConnection:output_type -> corvo.cloud.v1.UpdateSsoConnectionResponse
-	15, // 35: corvo.cloud.v1.SsoService.SwitchSsoConnection:output_type -> corvo.cloud.v1.SwitchSsoConnectionResponse
-	17, // 36: corvo.cloud.v1.SsoService.DiscardSsoChange:output_type -> corvo.cloud.v1.DiscardSsoChangeResponse
-	19, // 37: corvo.cloud.v1.SsoService.DeleteSsoConnection:output_type -> corvo.cloud.v1.DeleteSsoConnectionResponse
-	21, // 38: corvo.cloud.v1.SsoService.StartTestLogin:output_type -> corvo.cloud.v1.StartTestLoginResponse
-	32, // [32:39] is the sub-list for method output_type
-	25, // [25:32] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	4,  // 25: corvo.cloud.v1.RotateSamlKeyResponse.connection:type_name -> corvo.cloud.v1.SsoConnection
+	8,  // 26: corvo.cloud.v1.SsoService.ListSsoConnections:input_type -> corvo.cloud.v1.ListSsoConnectionsRequest
+	10, // 27: corvo.cloud.v1.SsoService.CreateSsoConnection:input_type -> corvo.cloud.v1.CreateSsoConnectionRequest
+	12, // 28: corvo.cloud.v1.SsoService.UpdateSsoConnection:input_type -> corvo.cloud.v1.UpdateSsoConnectionRequest
+	14, // 29: corvo.cloud.v1.SsoService.SwitchSsoConnection:input_type -> corvo.cloud.v1.SwitchSsoConnectionRequest
+	16, // 30: corvo.cloud.v1.SsoService.DiscardSsoChange:input_type -> corvo.cloud.v1.DiscardSsoChangeRequest
+	18, // 31: corvo.cloud.v1.SsoService.RotateSamlKey:input_type -> corvo.cloud.v1.RotateSamlKeyRequest
+	20, // 32: corvo.cloud.v1.SsoService.DeleteSsoConnection:input_type -> corvo.cloud.v1.DeleteSsoConnectionRequest
+	22, // 33: corvo.cloud.v1.SsoService.StartTestLogin:input_type -> corvo.cloud.v1.StartTestLoginRequest
+	9,  // 34: corvo.cloud.v1.SsoService.ListSsoConnections:output_type -> corvo.cloud.v1.ListSsoConnectionsResponse
+	11, // 35: corvo.cloud.v1.SsoService.CreateSsoConnection:output_type -> corvo.cloud.v1.CreateSsoConnectionResponse
+	13, // 36: corvo.cloud.v1.SsoService.UpdateSsoConnection:output_type -> corvo.cloud.v1.UpdateSsoConnectionResponse
+	15, // 37: corvo.cloud.v1.SsoService.SwitchSsoConnection:output_type -> corvo.cloud.v1.SwitchSsoConnectionResponse
+	17, // 38: corvo.cloud.v1.SsoService.DiscardSsoChange:output_type -> corvo.cloud.v1.DiscardSsoChangeResponse
+	19, // 39: corvo.cloud.v1.SsoService.RotateSamlKey:output_type -> corvo.cloud.v1.RotateSamlKeyResponse
+	21, // 40: corvo.cloud.v1.SsoService.DeleteSsoConnection:output_type -> corvo.cloud.v1.DeleteSsoConnectionResponse
+	23, // 41: corvo.cloud.v1.SsoService.StartTestLogin:output_type -> corvo.cloud.v1.StartTestLoginResponse
+	34, // [34:42] is the sub-list for method output_type
+	26, // [26:34] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cloud_v1_sso_proto_init() }
@@ -1938,7 +2076,7 @@ func file_corvo_cloud_v1_sso_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cloud_v1_sso_proto_rawDesc), len(file_corvo_cloud_v1_sso_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -955,9 +955,9 @@ type Key struct {
 	TenantId string `protobuf:"bytes,2,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
 	// SHA-256 digests of the accepted secrets (two while a key is rotated).
 	Digests [][]byte `protobuf:"bytes,3,rep,name=digests,proto3" json:"digests,omitempty"`
-	// Replaced by grants, and read while a control plane still sends them: namespace ids the key
-	// may use, the first is the default (empty: all of the tenant), and names of fixed roles.
-	// Refused beside grants.
+	// Replaced by grants, and read because older cells have them in their logs and state:
+	// namespace ids the key may use, the first is the default (empty: all of the tenant), and
+	// names of fixed roles. Refused beside grants.
 	NamespaceIds []string `protobuf:"bytes,4,rep,name=namespace_ids,json=namespaceIds,proto3" json:"namespace_ids,omitempty"`
 	Roles        []string `protobuf:"bytes,5,rep,name=roles,proto3" json:"roles,omitempty"`
 	// Unix nanoseconds; 0 never expires.
@@ -2748,16 +2748,151 @@ func (x *KeyUse) GetTenantId() string {
 	return ""
 }
 
+// Refusal is what somebody was refused at a tenant's URL, and how often since it was last told.
+type Refusal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Random, of this telling. What two nodes were told is the same.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Whose audit log it is for.
+	TenantId string `protobuf:"bytes,2,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
+	// Of what was refused, if anything in a namespace was.
+	NamespaceId string `protobuf:"bytes,3,opt,name=namespace_id,json=namespaceId,proto3" json:"namespace_id,omitempty"`
+	// Who was refused, as in signed identities: a key or user. Empty: a stranger.
+	Principal string `protobuf:"bytes,4,opt,name=principal,proto3" json:"principal,omitempty"`
+	// The key that a stranger showed, or one that is no longer good; empty if it is none of the tenant's.
+	KeyId string `protobuf:"bytes,5,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	// The caller's address; of a stranger, only the network.
+	Peer string `protobuf:"bytes,6,opt,name=peer,proto3" json:"peer,omitempty"`
+	// What was missing, such as job.enqueue, or else the reason.
+	Permission string `protobuf:"bytes,7,opt,name=permission,proto3" json:"permission,omitempty"`
+	Reason     string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Where it was missing; empty: in all of the namespace.
+	Queue string `protobuf:"bytes,9,opt,name=queue,proto3" json:"queue,omitempty"`
+	Times int64  `protobuf:"varint,10,opt,name=times,proto3" json:"times,omitempty"`
+	// Unix nanoseconds of the first of them.
+	SinceNs       int64 `protobuf:"varint,11,opt,name=since_ns,json=sinceNs,proto3" json:"since_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refusal) Reset() {
+	*x = Refusal{}
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refusal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refusal) ProtoMessage() {}
+
+func (x *Refusal) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
+func (*Refusal) Descriptor() ([]byte, []int) {
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *Refusal) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Refusal) GetTenantId() string {
+	if x != nil {
+		return x.TenantId
+	}
+	return ""
+}
+
+func (x *Refusal) GetNamespaceId() string {
+	if x != nil {
+		return x.NamespaceId
+	}
+	return ""
+}
+
+func (x *Refusal) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *Refusal) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *Refusal) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
+}
+
+func (x *Refusal) GetPermission() string {
+	if x != nil {
+		return x.Permission
+	}
+	return ""
+}
+
+func (x *Refusal) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Refusal) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *Refusal) GetTimes() int64 {
+	if x != nil {
+		return x.Times
+	}
+	return 0
+}
+
+func (x *Refusal) GetSinceNs() int64 {
+	if x != nil {
+		return x.SinceNs
+	}
+	return 0
+}
+
 type ReportSightingsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Uses          []*KeyUse              `protobuf:"bytes,1,rep,name=uses,proto3" json:"uses,omitempty"`
+	Refusals      []*Refusal             `protobuf:"bytes,2,rep,name=refusals,proto3" json:"refusals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportSightingsRequest) Reset() {
 	*x = ReportSightingsRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2769,7 +2904,7 @@ func (x *ReportSightingsRequest) String() string {
 func (*ReportSightingsRequest) ProtoMessage() {}
 
 func (x *ReportSightingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[37]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2782,12 +2917,19 @@ func (x *ReportSightingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportSightingsRequest.ProtoReflect.Descriptor instead.
 func (*ReportSightingsRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{37}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReportSightingsRequest) GetUses() []*KeyUse {
 	if x != nil {
 		return x.Uses
+	}
+	return nil
+}
+
+func (x *ReportSightingsRequest) GetRefusals() []*Refusal {
+	if x != nil {
+		return x.Refusals
 	}
 	return nil
 }
@@ -2800,7 +2942,7 @@ type ReportSightingsResponse struct {
 
 func (x *ReportSightingsResponse) Reset() {
 	*x = ReportSightingsResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2812,7 +2954,7 @@ func (x *ReportSightingsResponse) String() string {
 func (*ReportSightingsResponse) ProtoMessage() {}
 
 func (x *ReportSightingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[38]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2825,7 +2967,7 @@ func (x *ReportSightingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportSightingsResponse.ProtoReflect.Descriptor instead.
 func (*ReportSightingsResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{38}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{39}
 }
 
 type ListSightingsRequest struct {
@@ -2840,7 +2982,7 @@ type ListSightingsRequest struct {
 
 func (x *ListSightingsRequest) Reset() {
 	*x = ListSightingsRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2852,7 +2994,7 @@ func (x *ListSightingsRequest) String() string {
 func (*ListSightingsRequest) ProtoMessage() {}
 
 func (x *ListSightingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[39]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2865,7 +3007,7 @@ func (x *ListSightingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSightingsRequest.ProtoReflect.Descriptor instead.
 func (*ListSightingsRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{39}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListSightingsRequest) GetCursors() map[string]string {
@@ -2892,7 +3034,7 @@ type ListSightingsResponse struct {
 
 func (x *ListSightingsResponse) Reset() {
 	*x = ListSightingsResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2904,7 +3046,7 @@ func (x *ListSightingsResponse) String() string {
 func (*ListSightingsResponse) ProtoMessage() {}
 
 func (x *ListSightingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[40]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2917,7 +3059,7 @@ func (x *ListSightingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSightingsResponse.ProtoReflect.Descriptor instead.
 func (*ListSightingsResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{40}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListSightingsResponse) GetNodes() []*NodeSightings {
@@ -2934,15 +3076,17 @@ type NodeSightings struct {
 	// Where the node goes on the next time.
 	Cursor string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// There is more.
-	More          bool      `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
-	Uses          []*KeyUse `protobuf:"bytes,4,rep,name=uses,proto3" json:"uses,omitempty"`
+	More bool      `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	Uses []*KeyUse `protobuf:"bytes,4,rep,name=uses,proto3" json:"uses,omitempty"`
+	// What its proxies refused, and what it refused itself.
+	Refusals      []*Refusal `protobuf:"bytes,5,rep,name=refusals,proto3" json:"refusals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeSightings) Reset() {
 	*x = NodeSightings{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2954,7 +3098,7 @@ func (x *NodeSightings) String() string {
 func (*NodeSightings) ProtoMessage() {}
 
 func (x *NodeSightings) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[41]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2967,7 +3111,7 @@ func (x *NodeSightings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeSightings.ProtoReflect.Descriptor instead.
 func (*NodeSightings) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{41}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *NodeSightings) GetNodeId() string {
@@ -2994,6 +3138,13 @@ func (x *NodeSightings) GetMore() bool {
 func (x *NodeSightings) GetUses() []*KeyUse {
 	if x != nil {
 		return x.Uses
+	}
+	return nil
+}
+
+func (x *NodeSightings) GetRefusals() []*Refusal {
+	if x != nil {
+		return x.Refusals
 	}
 	return nil
 }
@@ -3029,7 +3180,7 @@ type Reading struct {
 
 func (x *Reading) Reset() {
 	*x = Reading{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3041,7 +3192,7 @@ func (x *Reading) String() string {
 func (*Reading) ProtoMessage() {}
 
 func (x *Reading) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[42]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3054,7 +3205,7 @@ func (x *Reading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reading.ProtoReflect.Descriptor instead.
 func (*Reading) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{42}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Reading) GetNamespaceId() string {
@@ -3154,7 +3305,7 @@ type Readings struct {
 
 func (x *Readings) Reset() {
 	*x = Readings{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3166,7 +3317,7 @@ func (x *Readings) String() string {
 func (*Readings) ProtoMessage() {}
 
 func (x *Readings) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[43]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3179,7 +3330,7 @@ func (x *Readings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Readings.ProtoReflect.Descriptor instead.
 func (*Readings) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{43}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Readings) GetSource() string {
@@ -3233,7 +3384,7 @@ type ReportReadingsRequest struct {
 
 func (x *ReportReadingsRequest) Reset() {
 	*x = ReportReadingsRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3245,7 +3396,7 @@ func (x *ReportReadingsRequest) String() string {
 func (*ReportReadingsRequest) ProtoMessage() {}
 
 func (x *ReportReadingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[44]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3258,7 +3409,7 @@ func (x *ReportReadingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportReadingsRequest.ProtoReflect.Descriptor instead.
 func (*ReportReadingsRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{44}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ReportReadingsRequest) GetReadings() *Readings {
@@ -3276,7 +3427,7 @@ type ReportReadingsResponse struct {
 
 func (x *ReportReadingsResponse) Reset() {
 	*x = ReportReadingsResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3288,7 +3439,7 @@ func (x *ReportReadingsResponse) String() string {
 func (*ReportReadingsResponse) ProtoMessage() {}
 
 func (x *ReportReadingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[45]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3301,7 +3452,7 @@ func (x *ReportReadingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportReadingsResponse.ProtoReflect.Descriptor instead.
 func (*ReportReadingsResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{45}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{46}
 }
 
 type ListReadingsRequest struct {
@@ -3321,7 +3472,7 @@ type ListReadingsRequest struct {
 
 func (x *ListReadingsRequest) Reset() {
 	*x = ListReadingsRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3333,7 +3484,7 @@ func (x *ListReadingsRequest) String() string {
 func (*ListReadingsRequest) ProtoMessage() {}
 
 func (x *ListReadingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[46]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3346,7 +3497,7 @@ func (x *ListReadingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReadingsRequest.ProtoReflect.Descriptor instead.
 func (*ListReadingsRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{46}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListReadingsRequest) GetShard() uint32 {
@@ -3396,7 +3547,7 @@ type ListReadingsResponse struct {
 
 func (x *ListReadingsResponse) Reset() {
 	*x = ListReadingsResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3408,7 +3559,7 @@ func (x *ListReadingsResponse) String() string {
 func (*ListReadingsResponse) ProtoMessage() {}
 
 func (x *ListReadingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[47]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3421,7 +3572,7 @@ func (x *ListReadingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReadingsResponse.ProtoReflect.Descriptor instead.
 func (*ListReadingsResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{47}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListReadingsResponse) GetReadings() []*Readings {
@@ -3448,7 +3599,7 @@ type ListWatchersRequest struct {
 
 func (x *ListWatchersRequest) Reset() {
 	*x = ListWatchersRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3460,7 +3611,7 @@ func (x *ListWatchersRequest) String() string {
 func (*ListWatchersRequest) ProtoMessage() {}
 
 func (x *ListWatchersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[48]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3473,7 +3624,7 @@ func (x *ListWatchersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWatchersRequest.ProtoReflect.Descriptor instead.
 func (*ListWatchersRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{48}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListWatchersRequest) GetLocal() bool {
@@ -3496,7 +3647,7 @@ type ListWatchersResponse struct {
 
 func (x *ListWatchersResponse) Reset() {
 	*x = ListWatchersResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3508,7 +3659,7 @@ func (x *ListWatchersResponse) String() string {
 func (*ListWatchersResponse) ProtoMessage() {}
 
 func (x *ListWatchersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[49]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3521,7 +3672,7 @@ func (x *ListWatchersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWatchersResponse.ProtoReflect.Descriptor instead.
 func (*ListWatchersResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{49}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListWatchersResponse) GetWatchers() []*Watcher {
@@ -3559,7 +3710,7 @@ type Watcher struct {
 
 func (x *Watcher) Reset() {
 	*x = Watcher{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3571,7 +3722,7 @@ func (x *Watcher) String() string {
 func (*Watcher) ProtoMessage() {}
 
 func (x *Watcher) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[50]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3584,7 +3735,7 @@ func (x *Watcher) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watcher.ProtoReflect.Descriptor instead.
 func (*Watcher) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{50}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Watcher) GetProxyId() string {
@@ -3637,7 +3788,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3649,7 +3800,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[51]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3662,7 +3813,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{51}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{52}
 }
 
 type ListNodesResponse struct {
@@ -3676,7 +3827,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3688,7 +3839,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[52]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3701,7 +3852,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{52}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -3735,7 +3886,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3747,7 +3898,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[53]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3760,7 +3911,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{53}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NodeStatus) GetNode() *Node {
@@ -3829,7 +3980,7 @@ type Scrub struct {
 
 func (x *Scrub) Reset() {
 	*x = Scrub{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3841,7 +3992,7 @@ func (x *Scrub) String() string {
 func (*Scrub) ProtoMessage() {}
 
 func (x *Scrub) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[54]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3854,7 +4005,7 @@ func (x *Scrub) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scrub.ProtoReflect.Descriptor instead.
 func (*Scrub) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{54}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Scrub) GetEndedNs() int64 {
@@ -3907,7 +4058,7 @@ type CellSecret struct {
 
 func (x *CellSecret) Reset() {
 	*x = CellSecret{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3919,7 +4070,7 @@ func (x *CellSecret) String() string {
 func (*CellSecret) ProtoMessage() {}
 
 func (x *CellSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[55]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3932,7 +4083,7 @@ func (x *CellSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CellSecret.ProtoReflect.Descriptor instead.
 func (*CellSecret) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{55}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *CellSecret) GetId() string {
@@ -3968,7 +4119,7 @@ type HealthCause struct {
 
 func (x *HealthCause) Reset() {
 	*x = HealthCause{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3980,7 +4131,7 @@ func (x *HealthCause) String() string {
 func (*HealthCause) ProtoMessage() {}
 
 func (x *HealthCause) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[56]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3993,7 +4144,7 @@ func (x *HealthCause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthCause.ProtoReflect.Descriptor instead.
 func (*HealthCause) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{56}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *HealthCause) GetReason() string {
@@ -4035,7 +4186,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4047,7 +4198,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[57]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4060,7 +4211,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{57}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *GroupStatus) GetGroup() uint32 {
@@ -4165,7 +4316,7 @@ type CompareDigestsRequest struct {
 
 func (x *CompareDigestsRequest) Reset() {
 	*x = CompareDigestsRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4177,7 +4328,7 @@ func (x *CompareDigestsRequest) String() string {
 func (*CompareDigestsRequest) ProtoMessage() {}
 
 func (x *CompareDigestsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[58]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4190,7 +4341,7 @@ func (x *CompareDigestsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareDigestsRequest.ProtoReflect.Descriptor instead.
 func (*CompareDigestsRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{58}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CompareDigestsRequest) GetGroup() uint32 {
@@ -4216,7 +4367,7 @@ type CompareDigestsResponse struct {
 
 func (x *CompareDigestsResponse) Reset() {
 	*x = CompareDigestsResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4228,7 +4379,7 @@ func (x *CompareDigestsResponse) String() string {
 func (*CompareDigestsResponse) ProtoMessage() {}
 
 func (x *CompareDigestsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[59]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4241,7 +4392,7 @@ func (x *CompareDigestsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareDigestsResponse.ProtoReflect.Descriptor instead.
 func (*CompareDigestsResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{59}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *CompareDigestsResponse) GetDigests() []*DigestAt {
@@ -4261,7 +4412,7 @@ type DigestAt struct {
 
 func (x *DigestAt) Reset() {
 	*x = DigestAt{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4273,7 +4424,7 @@ func (x *DigestAt) String() string {
 func (*DigestAt) ProtoMessage() {}
 
 func (x *DigestAt) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[60]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4286,7 +4437,7 @@ func (x *DigestAt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DigestAt.ProtoReflect.Descriptor instead.
 func (*DigestAt) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{60}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *DigestAt) GetIndex() uint64 {
@@ -4312,7 +4463,7 @@ type CopyGroupRequest struct {
 
 func (x *CopyGroupRequest) Reset() {
 	*x = CopyGroupRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4324,7 +4475,7 @@ func (x *CopyGroupRequest) String() string {
 func (*CopyGroupRequest) ProtoMessage() {}
 
 func (x *CopyGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[61]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4337,7 +4488,7 @@ func (x *CopyGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyGroupRequest.ProtoReflect.Descriptor instead.
 func (*CopyGroupRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{61}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CopyGroupRequest) GetGroup() uint32 {
@@ -4359,7 +4510,7 @@ type CopyGroupResponse struct {
 
 func (x *CopyGroupResponse) Reset() {
 	*x = CopyGroupResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4371,7 +4522,7 @@ func (x *CopyGroupResponse) String() string {
 func (*CopyGroupResponse) ProtoMessage() {}
 
 func (x *CopyGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[62]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4384,7 +4535,7 @@ func (x *CopyGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopyGroupResponse.ProtoReflect.Descriptor instead.
 func (*CopyGroupResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{62}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CopyGroupResponse) GetApplied() []byte {
@@ -4417,7 +4568,7 @@ type AdmitNodeRequest struct {
 
 func (x *AdmitNodeRequest) Reset() {
 	*x = AdmitNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4429,7 +4580,7 @@ func (x *AdmitNodeRequest) String() string {
 func (*AdmitNodeRequest) ProtoMessage() {}
 
 func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[63]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4442,7 +4593,7 @@ func (x *AdmitNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeRequest.ProtoReflect.Descriptor instead.
 func (*AdmitNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{63}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *AdmitNodeRequest) GetNode() *Node {
@@ -4465,7 +4616,7 @@ type AdmitNodeResponse struct {
 
 func (x *AdmitNodeResponse) Reset() {
 	*x = AdmitNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4477,7 +4628,7 @@ func (x *AdmitNodeResponse) String() string {
 func (*AdmitNodeResponse) ProtoMessage() {}
 
 func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[64]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4490,7 +4641,7 @@ func (x *AdmitNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitNodeResponse.ProtoReflect.Descriptor instead.
 func (*AdmitNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{64}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *AdmitNodeResponse) GetCellId() string {
@@ -4523,7 +4674,7 @@ type AddNodeRequest struct {
 
 func (x *AddNodeRequest) Reset() {
 	*x = AddNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4535,7 +4686,7 @@ func (x *AddNodeRequest) String() string {
 func (*AddNodeRequest) ProtoMessage() {}
 
 func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[65]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4548,7 +4699,7 @@ func (x *AddNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeRequest.ProtoReflect.Descriptor instead.
 func (*AddNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{65}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *AddNodeRequest) GetNode() *Node {
@@ -4568,7 +4719,7 @@ type AddNodeResponse struct {
 
 func (x *AddNodeResponse) Reset() {
 	*x = AddNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4580,7 +4731,7 @@ func (x *AddNodeResponse) String() string {
 func (*AddNodeResponse) ProtoMessage() {}
 
 func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[66]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4593,7 +4744,7 @@ func (x *AddNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddNodeResponse.ProtoReflect.Descriptor instead.
 func (*AddNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{66}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *AddNodeResponse) GetAdded() bool {
@@ -4612,7 +4763,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4624,7 +4775,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[67]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4637,7 +4788,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{67}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *RemoveNodeRequest) GetNodeId() string {
@@ -4655,7 +4806,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4667,7 +4818,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[68]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4680,7 +4831,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{68}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{69}
 }
 
 type TransferLeadershipRequest struct {
@@ -4694,7 +4845,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4706,7 +4857,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[69]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4719,7 +4870,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{69}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint32 {
@@ -4744,7 +4895,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4756,7 +4907,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[70]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4769,7 +4920,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{70}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{71}
 }
 
 type GetNodeStatusRequest struct {
@@ -4780,7 +4931,7 @@ type GetNodeStatusRequest struct {
 
 func (x *GetNodeStatusRequest) Reset() {
 	*x = GetNodeStatusRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4792,7 +4943,7 @@ func (x *GetNodeStatusRequest) String() string {
 func (*GetNodeStatusRequest) ProtoMessage() {}
 
 func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[71]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4805,7 +4956,7 @@ func (x *GetNodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{71}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{72}
 }
 
 type GetNodeStatusResponse struct {
@@ -4817,7 +4968,7 @@ type GetNodeStatusResponse struct {
 
 func (x *GetNodeStatusResponse) Reset() {
 	*x = GetNodeStatusResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4829,7 +4980,7 @@ func (x *GetNodeStatusResponse) String() string {
 func (*GetNodeStatusResponse) ProtoMessage() {}
 
 func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[72]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4842,7 +4993,7 @@ func (x *GetNodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{72}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *GetNodeStatusResponse) GetStatus() *NodeStatus {
@@ -4862,7 +5013,7 @@ type RaiseVersionRequest struct {
 
 func (x *RaiseVersionRequest) Reset() {
 	*x = RaiseVersionRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4874,7 +5025,7 @@ func (x *RaiseVersionRequest) String() string {
 func (*RaiseVersionRequest) ProtoMessage() {}
 
 func (x *RaiseVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[73]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4887,7 +5038,7 @@ func (x *RaiseVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseVersionRequest.ProtoReflect.Descriptor instead.
 func (*RaiseVersionRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{73}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *RaiseVersionRequest) GetVersion() uint32 {
@@ -4908,7 +5059,7 @@ type RaiseVersionResponse struct {
 
 func (x *RaiseVersionResponse) Reset() {
 	*x = RaiseVersionResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4920,7 +5071,7 @@ func (x *RaiseVersionResponse) String() string {
 func (*RaiseVersionResponse) ProtoMessage() {}
 
 func (x *RaiseVersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[74]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4933,7 +5084,7 @@ func (x *RaiseVersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseVersionResponse.ProtoReflect.Descriptor instead.
 func (*RaiseVersionResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{74}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *RaiseVersionResponse) GetVersion() uint32 {
@@ -4961,7 +5112,7 @@ type ChangeGroupRequest struct {
 
 func (x *ChangeGroupRequest) Reset() {
 	*x = ChangeGroupRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4973,7 +5124,7 @@ func (x *ChangeGroupRequest) String() string {
 func (*ChangeGroupRequest) ProtoMessage() {}
 
 func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[75]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4986,7 +5137,7 @@ func (x *ChangeGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupRequest.ProtoReflect.Descriptor instead.
 func (*ChangeGroupRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{75}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ChangeGroupRequest) GetGroup() uint32 {
@@ -5018,7 +5169,7 @@ type ChangeGroupResponse struct {
 
 func (x *ChangeGroupResponse) Reset() {
 	*x = ChangeGroupResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5030,7 +5181,7 @@ func (x *ChangeGroupResponse) String() string {
 func (*ChangeGroupResponse) ProtoMessage() {}
 
 func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[76]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5043,7 +5194,7 @@ func (x *ChangeGroupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeGroupResponse.ProtoReflect.Descriptor instead.
 func (*ChangeGroupResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{76}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{77}
 }
 
 type ListAuditRequest struct {
@@ -5061,7 +5212,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5073,7 +5224,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[77]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5086,7 +5237,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{77}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ListAuditRequest) GetGroup() uint32 {
@@ -5121,7 +5272,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5133,7 +5284,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[78]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5146,7 +5297,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{78}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ListAuditResponse) GetEvents() []*AuditEvent {
@@ -5193,7 +5344,7 @@ type AuditEvent struct {
 
 func (x *AuditEvent) Reset() {
 	*x = AuditEvent{}
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5205,7 +5356,7 @@ func (x *AuditEvent) String() string {
 func (*AuditEvent) ProtoMessage() {}
 
 func (x *AuditEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_cell_v1_cell_proto_msgTypes[79]
+	mi := &file_corvo_cell_v1_cell_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5218,7 +5369,7 @@ func (x *AuditEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEvent.ProtoReflect.Descriptor instead.
 func (*AuditEvent) Descriptor() ([]byte, []int) {
-	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{79}
+	return file_corvo_cell_v1_cell_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *AuditEvent) GetNumber() uint64 {
@@ -5513,9 +5664,25 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x13\n" +
 	"\x05at_ns\x18\x03 \x01(\x03R\x04atNs\x12\x1b\n" +
-	"\ttenant_id\x18\x04 \x01(\tR\btenantId\"C\n" +
+	"\ttenant_id\x18\x04 \x01(\tR\btenantId\"\xa1\x02\n" +
+	"\aRefusal\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
+	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x12!\n" +
+	"\fnamespace_id\x18\x03 \x01(\tR\vnamespaceId\x12\x1c\n" +
+	"\tprincipal\x18\x04 \x01(\tR\tprincipal\x12\x15\n" +
+	"\x06key_id\x18\x05 \x01(\tR\x05keyId\x12\x12\n" +
+	"\x04peer\x18\x06 \x01(\tR\x04peer\x12\x1e\n" +
+	"\n" +
+	"permission\x18\a \x01(\tR\n" +
+	"permission\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x12\x14\n" +
+	"\x05queue\x18\t \x01(\tR\x05queue\x12\x14\n" +
+	"\x05times\x18\n" +
+	" \x01(\x03R\x05times\x12\x19\n" +
+	"\bsince_ns\x18\v \x01(\x03R\asinceNs\"w\n" +
 	"\x16ReportSightingsRequest\x12)\n" +
-	"\x04uses\x18\x01 \x03(\v2\x15.corvo.cell.v1.KeyUseR\x04uses\"\x19\n" +
+	"\x04uses\x18\x01 \x03(\v2\x15.corvo.cell.v1.KeyUseR\x04uses\x122\n" +
+	"\brefusals\x18\x02 \x03(\v2\x16.corvo.cell.v1.RefusalR\brefusals\"\x19\n" +
 	"\x17ReportSightingsResponse\"\xb4\x01\n" +
 	"\x14ListSightingsRequest\x12J\n" +
 	"\acursors\x18\x01 \x03(\v20.corvo.cell.v1.ListSightingsRequest.CursorsEntryR\acursors\x12\x14\n" +
@@ -5524,12 +5691,13 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"K\n" +
 	"\x15ListSightingsResponse\x122\n" +
-	"\x05nodes\x18\x01 \x03(\v2\x1c.corvo.cell.v1.NodeSightingsR\x05nodes\"\x7f\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x1c.corvo.cell.v1.NodeSightingsR\x05nodes\"\xb3\x01\n" +
 	"\rNodeSightings\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12\x12\n" +
 	"\x04more\x18\x03 \x01(\bR\x04more\x12)\n" +
-	"\x04uses\x18\x04 \x03(\v2\x15.corvo.cell.v1.KeyUseR\x04uses\"\xee\x02\n" +
+	"\x04uses\x18\x04 \x03(\v2\x15.corvo.cell.v1.KeyUseR\x04uses\x122\n" +
+	"\brefusals\x18\x05 \x03(\v2\x16.corvo.cell.v1.RefusalR\brefusals\"\xee\x02\n" +
 	"\aReading\x12!\n" +
 	"\fnamespace_id\x18\x01 \x01(\tR\vnamespaceId\x12\x12\n" +
 	"\x04hour\x18\x02 \x01(\x03R\x04hour\x12\x10\n" +
@@ -5740,7 +5908,7 @@ func file_corvo_cell_v1_cell_proto_rawDescGZIP() []byte {
 }
 
 var file_corvo_cell_v1_cell_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
+var file_corvo_cell_v1_cell_proto_msgTypes = make([]protoimpl.MessageInfo, 82)
 var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(GroupAction)(0),                   // 0: corvo.cell.v1.GroupAction
 	(*RepairGroupRequest)(nil),         // 1: corvo.cell.v1.RepairGroupRequest
@@ -5780,50 +5948,51 @@ var file_corvo_cell_v1_cell_proto_goTypes = []any{
 	(*ConfirmWatchRequest)(nil),        // 35: corvo.cell.v1.ConfirmWatchRequest
 	(*ConfirmWatchResponse)(nil),       // 36: corvo.cell.v1.ConfirmWatchResponse
 	(*KeyUse)(nil),                     // 37: corvo.cell.v1.KeyUse
-	(*ReportSightingsRequest)(nil),     // 38: corvo.cell.v1.ReportSightingsRequest
-	(*ReportSightingsResponse)(nil),    // 39: corvo.cell.v1.ReportSightingsResponse
-	(*ListSightingsRequest)(nil),       // 40: corvo.cell.v1.ListSightingsRequest
-	(*ListSightingsResponse)(nil),      // 41: corvo.cell.v1.ListSightingsResponse
-	(*NodeSightings)(nil),              // 42: corvo.cell.v1.NodeSightings
-	(*Reading)(nil),                    // 43: corvo.cell.v1.Reading
-	(*Readings)(nil),                   // 44: corvo.cell.v1.Readings
-	(*ReportReadingsRequest)(nil),      // 45: corvo.cell.v1.ReportReadingsRequest
-	(*ReportReadingsResponse)(nil),     // 46: corvo.cell.v1.ReportReadingsResponse
-	(*ListReadingsRequest)(nil),        // 47: corvo.cell.v1.ListReadingsRequest
-	(*ListReadingsResponse)(nil),       // 48: corvo.cell.v1.ListReadingsResponse
-	(*ListWatchersRequest)(nil),        // 49: corvo.cell.v1.ListWatchersRequest
-	(*ListWatchersResponse)(nil),       // 50: corvo.cell.v1.ListWatchersResponse
-	(*Watcher)(nil),                    // 51: corvo.cell.v1.Watcher
-	(*ListNodesRequest)(nil),           // 52: corvo.cell.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),          // 53: corvo.cell.v1.ListNodesResponse
-	(*NodeStatus)(nil),                 // 54: corvo.cell.v1.NodeStatus
-	(*Scrub)(nil),                      // 55: corvo.cell.v1.Scrub
-	(*CellSecret)(nil),                 // 56: corvo.cell.v1.CellSecret
-	(*HealthCause)(nil),                // 57: corvo.cell.v1.HealthCause
-	(*GroupStatus)(nil),                // 58: corvo.cell.v1.GroupStatus
-	(*CompareDigestsRequest)(nil),      // 59: corvo.cell.v1.CompareDigestsRequest
-	(*CompareDigestsResponse)(nil),     // 60: corvo.cell.v1.CompareDigestsResponse
-	(*DigestAt)(nil),                   // 61: corvo.cell.v1.DigestAt
-	(*CopyGroupRequest)(nil),           // 62: corvo.cell.v1.CopyGroupRequest
-	(*CopyGroupResponse)(nil),          // 63: corvo.cell.v1.CopyGroupResponse
-	(*AdmitNodeRequest)(nil),           // 64: corvo.cell.v1.AdmitNodeRequest
-	(*AdmitNodeResponse)(nil),          // 65: corvo.cell.v1.AdmitNodeResponse
-	(*AddNodeRequest)(nil),             // 66: corvo.cell.v1.AddNodeRequest
-	(*AddNodeResponse)(nil),            // 67: corvo.cell.v1.AddNodeResponse
-	(*RemoveNodeRequest)(nil),          // 68: corvo.cell.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),         // 69: corvo.cell.v1.RemoveNodeResponse
-	(*TransferLeadershipRequest)(nil),  // 70: corvo.cell.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 71: corvo.cell.v1.TransferLeadershipResponse
-	(*GetNodeStatusRequest)(nil),       // 72: corvo.cell.v1.GetNodeStatusRequest
-	(*GetNodeStatusResponse)(nil),      // 73: corvo.cell.v1.GetNodeStatusResponse
-	(*RaiseVersionRequest)(nil),        // 74: corvo.cell.v1.RaiseVersionRequest
-	(*RaiseVersionResponse)(nil),       // 75: corvo.cell.v1.RaiseVersionResponse
-	(*ChangeGroupRequest)(nil),         // 76: corvo.cell.v1.ChangeGroupRequest
-	(*ChangeGroupResponse)(nil),        // 77: corvo.cell.v1.ChangeGroupResponse
-	(*ListAuditRequest)(nil),           // 78: corvo.cell.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),          // 79: corvo.cell.v1.ListAuditResponse
-	(*AuditEvent)(nil),                 // 80: corvo.cell.v1.AuditEvent
-	nil,                                // 81: corvo.cell.v1.ListSightingsRequest.CursorsEntry
+	(*Refusal)(nil),                    // 38: corvo.cell.v1.Refusal
+	(*ReportSightingsRequest)(nil),     // 39: corvo.cell.v1.ReportSightingsRequest
+	(*ReportSightingsResponse)(nil),    // 40: corvo.cell.v1.ReportSightingsResponse
+	(*ListSightingsRequest)(nil),       // 41: corvo.cell.v1.ListSightingsRequest
+	(*ListSightingsResponse)(nil),      // 42: corvo.cell.v1.ListSightingsResponse
+	(*NodeSightings)(nil),              // 43: corvo.cell.v1.NodeSightings
+	(*Reading)(nil),                    // 44: corvo.cell.v1.Reading
+	(*Readings)(nil),                   // 45: corvo.cell.v1.Readings
+	(*ReportReadingsRequest)(nil),      // 46: corvo.cell.v1.ReportReadingsRequest
+	(*ReportReadingsResponse)(nil),     // 47: corvo.cell.v1.ReportReadingsResponse
+	(*ListReadingsRequest)(nil),        // 48: corvo.cell.v1.ListReadingsRequest
+	(*ListReadingsResponse)(nil),       // 49: corvo.cell.v1.ListReadingsResponse
+	(*ListWatchersRequest)(nil),        // 50: corvo.cell.v1.ListWatchersRequest
+	(*ListWatchersResponse)(nil),       // 51: corvo.cell.v1.ListWatchersResponse
+	(*Watcher)(nil),                    // 52: corvo.cell.v1.Watcher
+	(*ListNodesRequest)(nil),           // 53: corvo.cell.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),          // 54: corvo.cell.v1.ListNodesResponse
+	(*NodeStatus)(nil),                 // 55: corvo.cell.v1.NodeStatus
+	(*Scrub)(nil),                      // 56: corvo.cell.v1.Scrub
+	(*CellSecret)(nil),                 // 57: corvo.cell.v1.CellSecret
+	(*HealthCause)(nil),                // 58: corvo.cell.v1.HealthCause
+	(*GroupStatus)(nil),                // 59: corvo.cell.v1.GroupStatus
+	(*CompareDigestsRequest)(nil),      // 60: corvo.cell.v1.CompareDigestsRequest
+	(*CompareDigestsResponse)(nil),     // 61: corvo.cell.v1.CompareDigestsResponse
+	(*DigestAt)(nil),                   // 62: corvo.cell.v1.DigestAt
+	(*CopyGroupRequest)(nil),           // 63: corvo.cell.v1.CopyGroupRequest
+	(*CopyGroupResponse)(nil),          // 64: corvo.cell.v1.CopyGroupResponse
+	(*AdmitNodeRequest)(nil),           // 65: corvo.cell.v1.AdmitNodeRequest
+	(*AdmitNodeResponse)(nil),          // 66: corvo.cell.v1.AdmitNodeResponse
+	(*AddNodeRequest)(nil),             // 67: corvo.cell.v1.AddNodeRequest
+	(*AddNodeResponse)(nil),            // 68: corvo.cell.v1.AddNodeResponse
+	(*RemoveNodeRequest)(nil),          // 69: corvo.cell.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),         // 70: corvo.cell.v1.RemoveNodeResponse
+	(*TransferLeadershipRequest)(nil),  // 71: corvo.cell.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 72: corvo.cell.v1.TransferLeadershipResponse
+	(*GetNodeStatusRequest)(nil),       // 73: corvo.cell.v1.GetNodeStatusRequest
+	(*GetNodeStatusResponse)(nil),      // 74: corvo.cell.v1.GetNodeStatusResponse
+	(*RaiseVersionRequest)(nil),        // 75: corvo.cell.v1.RaiseVersionRequest
+	(*RaiseVersionResponse)(nil),       // 76: corvo.cell.v1.RaiseVersionResponse
+	(*ChangeGroupRequest)(nil),         // 77: corvo.cell.v1.ChangeGroupRequest
+	(*ChangeGroupResponse)(nil),        // 78: corvo.cell.v1.ChangeGroupResponse
+	(*ListAuditRequest)(nil),           // 79: corvo.cell.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),          // 80: corvo.cell.v1.ListAuditResponse
+	(*AuditEvent)(nil),                 // 81: corvo.cell.v1.AuditEvent
+	nil,                                // 82: corvo.cell.v1.ListSightingsRequest.CursorsEntry
 }
 var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
 	16, // 0: corvo.cell.v1.DescribeResponse.node:type_name -> corvo.cell.v1.Node
@@ -5857,82 +6026,84 @@ var file_corvo_cell_v1_cell_proto_depIdxs = []int32{
 	29, // 28: corvo.cell.v1.WatchResponse.state:type_name -> corvo.cell.v1.State
 	20, // 29: corvo.cell.v1.WatchResponse.changes:type_name -> corvo.cell.v1.Change
 	37, // 30: corvo.cell.v1.ReportSightingsRequest.uses:type_name -> corvo.cell.v1.KeyUse
-	81, // 31: corvo.cell.v1.ListSightingsRequest.cursors:type_name -> corvo.cell.v1.ListSightingsRequest.CursorsEntry
-	42, // 32: corvo.cell.v1.ListSightingsResponse.nodes:type_name -> corvo.cell.v1.NodeSightings
-	37, // 33: corvo.cell.v1.NodeSightings.uses:type_name -> corvo.cell.v1.KeyUse
-	43, // 34: corvo.cell.v1.Readings.list:type_name -> corvo.cell.v1.Reading
-	44, // 35: corvo.cell.v1.ReportReadingsRequest.readings:type_name -> corvo.cell.v1.Readings
-	44, // 36: corvo.cell.v1.ListReadingsResponse.readings:type_name -> corvo.cell.v1.Readings
-	51, // 37: corvo.cell.v1.ListWatchersResponse.watchers:type_name -> corvo.cell.v1.Watcher
-	54, // 38: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
-	16, // 39: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
-	58, // 40: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
-	57, // 41: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
-	56, // 42: corvo.cell.v1.NodeStatus.secrets:type_name -> corvo.cell.v1.CellSecret
-	55, // 43: corvo.cell.v1.NodeStatus.scrub:type_name -> corvo.cell.v1.Scrub
-	61, // 44: corvo.cell.v1.CompareDigestsRequest.digests:type_name -> corvo.cell.v1.DigestAt
-	61, // 45: corvo.cell.v1.CompareDigestsResponse.digests:type_name -> corvo.cell.v1.DigestAt
-	16, // 46: corvo.cell.v1.AdmitNodeRequest.node:type_name -> corvo.cell.v1.Node
-	16, // 47: corvo.cell.v1.AdmitNodeResponse.nodes:type_name -> corvo.cell.v1.Node
-	16, // 48: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
-	54, // 49: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
-	0,  // 50: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
-	80, // 51: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
-	26, // 52: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
-	28, // 53: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
-	31, // 54: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
-	33, // 55: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
-	35, // 56: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
-	38, // 57: corvo.cell.v1.CellService.ReportSightings:input_type -> corvo.cell.v1.ReportSightingsRequest
-	45, // 58: corvo.cell.v1.CellService.ReportReadings:input_type -> corvo.cell.v1.ReportReadingsRequest
-	47, // 59: corvo.cell.v1.CellService.ListReadings:input_type -> corvo.cell.v1.ListReadingsRequest
-	40, // 60: corvo.cell.v1.CellService.ListSightings:input_type -> corvo.cell.v1.ListSightingsRequest
-	49, // 61: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
-	52, // 62: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
-	64, // 63: corvo.cell.v1.CellService.AdmitNode:input_type -> corvo.cell.v1.AdmitNodeRequest
-	66, // 64: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
-	68, // 65: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
-	70, // 66: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
-	72, // 67: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
-	74, // 68: corvo.cell.v1.CellService.RaiseVersion:input_type -> corvo.cell.v1.RaiseVersionRequest
-	76, // 69: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
-	78, // 70: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
-	59, // 71: corvo.cell.v1.CellService.CompareDigests:input_type -> corvo.cell.v1.CompareDigestsRequest
-	62, // 72: corvo.cell.v1.CellService.CopyGroup:input_type -> corvo.cell.v1.CopyGroupRequest
-	3,  // 73: corvo.cell.v1.FormationService.Describe:input_type -> corvo.cell.v1.DescribeRequest
-	5,  // 74: corvo.cell.v1.FormationService.Prepare:input_type -> corvo.cell.v1.PrepareRequest
-	7,  // 75: corvo.cell.v1.FormationService.Begin:input_type -> corvo.cell.v1.BeginRequest
-	1,  // 76: corvo.cell.v1.FormationService.RepairGroup:input_type -> corvo.cell.v1.RepairGroupRequest
-	27, // 77: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
-	30, // 78: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
-	32, // 79: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
-	34, // 80: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
-	36, // 81: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
-	39, // 82: corvo.cell.v1.CellService.ReportSightings:output_type -> corvo.cell.v1.ReportSightingsResponse
-	46, // 83: corvo.cell.v1.CellService.ReportReadings:output_type -> corvo.cell.v1.ReportReadingsResponse
-	48, // 84: corvo.cell.v1.CellService.ListReadings:output_type -> corvo.cell.v1.ListReadingsResponse
-	41, // 85: corvo.cell.v1.CellService.ListSightings:output_type -> corvo.cell.v1.ListSightingsResponse
-	50, // 86: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
-	53, // 87: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
-	65, // 88: corvo.cell.v1.CellService.AdmitNode:output_type -> corvo.cell.v1.AdmitNodeResponse
-	67, // 89: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
-	69, // 90: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
-	71, // 91: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
-	73, // 92: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
-	75, // 93: corvo.cell.v1.CellService.RaiseVersion:output_type -> corvo.cell.v1.RaiseVersionResponse
-	77, // 94: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
-	79, // 95: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
-	60, // 96: corvo.cell.v1.CellService.CompareDigests:output_type -> corvo.cell.v1.CompareDigestsResponse
-	63, // 97: corvo.cell.v1.CellService.CopyGroup:output_type -> corvo.cell.v1.CopyGroupResponse
-	4,  // 98: corvo.cell.v1.FormationService.Describe:output_type -> corvo.cell.v1.DescribeResponse
-	6,  // 99: corvo.cell.v1.FormationService.Prepare:output_type -> corvo.cell.v1.PrepareResponse
-	8,  // 100: corvo.cell.v1.FormationService.Begin:output_type -> corvo.cell.v1.BeginResponse
-	2,  // 101: corvo.cell.v1.FormationService.RepairGroup:output_type -> corvo.cell.v1.RepairGroupResponse
-	77, // [77:102] is the sub-list for method output_type
-	52, // [52:77] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	38, // 31: corvo.cell.v1.ReportSightingsRequest.refusals:type_name -> corvo.cell.v1.Refusal
+	82, // 32: corvo.cell.v1.ListSightingsRequest.cursors:type_name -> corvo.cell.v1.ListSightingsRequest.CursorsEntry
+	43, // 33: corvo.cell.v1.ListSightingsResponse.nodes:type_name -> corvo.cell.v1.NodeSightings
+	37, // 34: corvo.cell.v1.NodeSightings.uses:type_name -> corvo.cell.v1.KeyUse
+	38, // 35: corvo.cell.v1.NodeSightings.refusals:type_name -> corvo.cell.v1.Refusal
+	44, // 36: corvo.cell.v1.Readings.list:type_name -> corvo.cell.v1.Reading
+	45, // 37: corvo.cell.v1.ReportReadingsRequest.readings:type_name -> corvo.cell.v1.Readings
+	45, // 38: corvo.cell.v1.ListReadingsResponse.readings:type_name -> corvo.cell.v1.Readings
+	52, // 39: corvo.cell.v1.ListWatchersResponse.watchers:type_name -> corvo.cell.v1.Watcher
+	55, // 40: corvo.cell.v1.ListNodesResponse.nodes:type_name -> corvo.cell.v1.NodeStatus
+	16, // 41: corvo.cell.v1.NodeStatus.node:type_name -> corvo.cell.v1.Node
+	59, // 42: corvo.cell.v1.NodeStatus.groups:type_name -> corvo.cell.v1.GroupStatus
+	58, // 43: corvo.cell.v1.NodeStatus.causes:type_name -> corvo.cell.v1.HealthCause
+	57, // 44: corvo.cell.v1.NodeStatus.secrets:type_name -> corvo.cell.v1.CellSecret
+	56, // 45: corvo.cell.v1.NodeStatus.scrub:type_name -> corvo.cell.v1.Scrub
+	62, // 46: corvo.cell.v1.CompareDigestsRequest.digests:type_name -> corvo.cell.v1.DigestAt
+	62, // 47: corvo.cell.v1.CompareDigestsResponse.digests:type_name -> corvo.cell.v1.DigestAt
+	16, // 48: corvo.cell.v1.AdmitNodeRequest.node:type_name -> corvo.cell.v1.Node
+	16, // 49: corvo.cell.v1.AdmitNodeResponse.nodes:type_name -> corvo.cell.v1.Node
+	16, // 50: corvo.cell.v1.AddNodeRequest.node:type_name -> corvo.cell.v1.Node
+	55, // 51: corvo.cell.v1.GetNodeStatusResponse.status:type_name -> corvo.cell.v1.NodeStatus
+	0,  // 52: corvo.cell.v1.ChangeGroupRequest.action:type_name -> corvo.cell.v1.GroupAction
+	81, // 53: corvo.cell.v1.ListAuditResponse.events:type_name -> corvo.cell.v1.AuditEvent
+	26, // 54: corvo.cell.v1.CellService.Apply:input_type -> corvo.cell.v1.ApplyRequest
+	28, // 55: corvo.cell.v1.CellService.GetState:input_type -> corvo.cell.v1.GetStateRequest
+	31, // 56: corvo.cell.v1.CellService.Watch:input_type -> corvo.cell.v1.WatchRequest
+	33, // 57: corvo.cell.v1.CellService.GetIndex:input_type -> corvo.cell.v1.GetIndexRequest
+	35, // 58: corvo.cell.v1.CellService.ConfirmWatch:input_type -> corvo.cell.v1.ConfirmWatchRequest
+	39, // 59: corvo.cell.v1.CellService.ReportSightings:input_type -> corvo.cell.v1.ReportSightingsRequest
+	46, // 60: corvo.cell.v1.CellService.ReportReadings:input_type -> corvo.cell.v1.ReportReadingsRequest
+	48, // 61: corvo.cell.v1.CellService.ListReadings:input_type -> corvo.cell.v1.ListReadingsRequest
+	41, // 62: corvo.cell.v1.CellService.ListSightings:input_type -> corvo.cell.v1.ListSightingsRequest
+	50, // 63: corvo.cell.v1.CellService.ListWatchers:input_type -> corvo.cell.v1.ListWatchersRequest
+	53, // 64: corvo.cell.v1.CellService.ListNodes:input_type -> corvo.cell.v1.ListNodesRequest
+	65, // 65: corvo.cell.v1.CellService.AdmitNode:input_type -> corvo.cell.v1.AdmitNodeRequest
+	67, // 66: corvo.cell.v1.CellService.AddNode:input_type -> corvo.cell.v1.AddNodeRequest
+	69, // 67: corvo.cell.v1.CellService.RemoveNode:input_type -> corvo.cell.v1.RemoveNodeRequest
+	71, // 68: corvo.cell.v1.CellService.TransferLeadership:input_type -> corvo.cell.v1.TransferLeadershipRequest
+	73, // 69: corvo.cell.v1.CellService.GetNodeStatus:input_type -> corvo.cell.v1.GetNodeStatusRequest
+	75, // 70: corvo.cell.v1.CellService.RaiseVersion:input_type -> corvo.cell.v1.RaiseVersionRequest
+	77, // 71: corvo.cell.v1.CellService.ChangeGroup:input_type -> corvo.cell.v1.ChangeGroupRequest
+	79, // 72: corvo.cell.v1.CellService.ListAudit:input_type -> corvo.cell.v1.ListAuditRequest
+	60, // 73: corvo.cell.v1.CellService.CompareDigests:input_type -> corvo.cell.v1.CompareDigestsRequest
+	63, // 74: corvo.cell.v1.CellService.CopyGroup:input_type -> corvo.cell.v1.CopyGroupRequest
+	3,  // 75: corvo.cell.v1.FormationService.Describe:input_type -> corvo.cell.v1.DescribeRequest
+	5,  // 76: corvo.cell.v1.FormationService.Prepare:input_type -> corvo.cell.v1.PrepareRequest
+	7,  // 77: corvo.cell.v1.FormationService.Begin:input_type -> corvo.cell.v1.BeginRequest
+	1,  // 78: corvo.cell.v1.FormationService.RepairGroup:input_type -> corvo.cell.v1.RepairGroupRequest
+	27, // 79: corvo.cell.v1.CellService.Apply:output_type -> corvo.cell.v1.ApplyResponse
+	30, // 80: corvo.cell.v1.CellService.GetState:output_type -> corvo.cell.v1.GetStateResponse
+	32, // 81: corvo.cell.v1.CellService.Watch:output_type -> corvo.cell.v1.WatchResponse
+	34, // 82: corvo.cell.v1.CellService.GetIndex:output_type -> corvo.cell.v1.GetIndexResponse
+	36, // 83: corvo.cell.v1.CellService.ConfirmWatch:output_type -> corvo.cell.v1.ConfirmWatchResponse
+	40, // 84: corvo.cell.v1.CellService.ReportSightings:output_type -> corvo.cell.v1.ReportSightingsResponse
+	47, // 85: corvo.cell.v1.CellService.ReportReadings:output_type -> corvo.cell.v1.ReportReadingsResponse
+	49, // 86: corvo.cell.v1.CellService.ListReadings:output_type -> corvo.cell.v1.ListReadingsResponse
+	42, // 87: corvo.cell.v1.CellService.ListSightings:output_type -> corvo.cell.v1.ListSightingsResponse
+	51, // 88: corvo.cell.v1.CellService.ListWatchers:output_type -> corvo.cell.v1.ListWatchersResponse
+	54, // 89: corvo.cell.v1.CellService.ListNodes:output_type -> corvo.cell.v1.ListNodesResponse
+	66, // 90: corvo.cell.v1.CellService.AdmitNode:output_type -> corvo.cell.v1.AdmitNodeResponse
+	68, // 91: corvo.cell.v1.CellService.AddNode:output_type -> corvo.cell.v1.AddNodeResponse
+	70, // 92: corvo.cell.v1.CellService.RemoveNode:output_type -> corvo.cell.v1.RemoveNodeResponse
+	72, // 93: corvo.cell.v1.CellService.TransferLeadership:output_type -> corvo.cell.v1.TransferLeadershipResponse
+	74, // 94: corvo.cell.v1.CellService.GetNodeStatus:output_type -> corvo.cell.v1.GetNodeStatusResponse
+	76, // 95: corvo.cell.v1.CellService.RaiseVersion:output_type -> corvo.cell.v1.RaiseVersionResponse
+	78, // 96: corvo.cell.v1.CellService.ChangeGroup:output_type -> corvo.cell.v1.ChangeGroupResponse
+	80, // 97: corvo.cell.v1.CellService.ListAudit:output_type -> corvo.cell.v1.ListAuditResponse
+	61, // 98: corvo.cell.v1.CellService.CompareDigests:output_type -> corvo.cell.v1.CompareDigestsResponse
+	64, // 99: corvo.cell.v1.CellService.CopyGroup:output_type -> corvo.cell.v1.CopyGroupResponse
+	4,  // 100: corvo.cell.v1.FormationService.Describe:output_type -> corvo.cell.v1.DescribeResponse
+	6,  // 101: corvo.cell.v1.FormationService.Prepare:output_type -> corvo.cell.v1.PrepareResponse
+	8,  // 102: corvo.cell.v1.FormationService.Begin:output_type -> corvo.cell.v1.BeginResponse
+	2,  // 103: corvo.cell.v1.FormationService.RepairGroup:output_type -> corvo.cell.v1.RepairGroupResponse
+	79, // [79:104] is the sub-list for method output_type
+	54, // [54:79] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_corvo_cell_v1_cell_proto_init() }
@@ -5959,7 +6130,7 @@ func file_corvo_cell_v1_cell_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_cell_v1_cell_proto_rawDesc), len(file_corvo_cell_v1_cell_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   81,
+			NumMessages:   82,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

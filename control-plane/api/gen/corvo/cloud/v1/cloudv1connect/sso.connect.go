@@ -51,6 +51,9 @@ const (
 	// SsoServiceDiscardSsoChangeProcedure is the fully-qualified name of the SsoService's
 	// DiscardSsoChange RPC.
 	SsoServiceDiscardSsoChangeProcedure = "/corvo.cloud.v1.SsoService/DiscardSsoChange"
+	// SsoServiceRotateSamlKeyProcedure is the fully-qualified name of the SsoService's RotateSamlKey
+	// RPC.
+	SsoServiceRotateSamlKeyProcedure = "/corvo.cloud.v1.SsoService/RotateSamlKey"
 	// SsoServiceDeleteSsoConnectionProcedure is the fully-qualified name of the SsoService's
 	// DeleteSsoConnection RPC.
 	SsoServiceDeleteSsoConnectionProcedure = "/corvo.cloud.v1.SsoService/DeleteSsoConnection"
@@ -77,6 +80,12 @@ type SsoServiceClient interface {
 	SwitchSsoConnection(context.Context, *connect.Request[v1.SwitchSsoConnectionRequest]) (*connect.Response[v1.SwitchSsoConnectionResponse], error)
 	// DiscardSsoChange deletes the staged settings.
 	DiscardSsoChange(context.Context, *connect.Request[v1.DiscardSsoChangeRequest]) (*connect.Response[v1.DiscardSsoChangeResponse], error)
+	// RotateSamlKey replaces a SAML connection's own key in two steps. The first one makes the
+	// next key beside the present one: our metadata then has both certificates for signatures and
+	// the next one for encryption, assertions encrypted for either are accepted, and requests of
+	// test logins are signed with the next one. Repeated, it changes nothing. The second one, with
+	// finish, puts the next key in the place of the present one, which is deleted.
+	RotateSamlKey(context.Context, *connect.Request[v1.RotateSamlKeyRequest]) (*connect.Response[v1.RotateSamlKeyResponse], error)
 	DeleteSsoConnection(context.Context, *connect.Request[v1.DeleteSsoConnectionRequest]) (*connect.Response[v1.DeleteSsoConnectionResponse], error)
 	// StartTestLogin returns the URL of a test login, to be opened in a window of its
 	// own. It uses the staged settings if there are any, and changes nothing but their
@@ -127,6 +136,12 @@ func NewSsoServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...
 			connect.WithSchema(ssoServiceMethods.ByName("DiscardSsoChange")),
 			connect.WithClientOptions(opts...),
 		),
+		rotateSamlKey: connect.NewClient[v1.RotateSamlKeyRequest, v1.RotateSamlKeyResponse](
+			httpClient,
+			baseURL+SsoServiceRotateSamlKeyProcedure,
+			connect.WithSchema(ssoServiceMethods.ByName("RotateSamlKey")),
+			connect.WithClientOptions(opts...),
+		),
 		deleteSsoConnection: connect.NewClient[v1.DeleteSsoConnectionRequest, v1.DeleteSsoConnectionResponse](
 			httpClient,
 			baseURL+SsoServiceDeleteSsoConnectionProcedure,
@@ -149,6 +164,7 @@ type ssoServiceClient struct {
 	updateSsoConnection *connect.Client[v1.UpdateSsoConnectionRequest, v1.UpdateSsoConnectionResponse]
 	switchSsoConnection *connect.Client[v1.SwitchSsoConnectionRequest, v1.SwitchSsoConnectionResponse]
 	discardSsoChange    *connect.Client[v1.DiscardSsoChangeRequest, v1.DiscardSsoChangeResponse]
+	rotateSamlKey       *connect.Client[v1.RotateSamlKeyRequest, v1.RotateSamlKeyResponse]
 	deleteSsoConnection *connect.Client[v1.DeleteSsoConnectionRequest, v1.DeleteSsoConnectionResponse]
 	startTestLogin      *connect.Client[v1.StartTestLoginRequest, v1.StartTestLoginResponse]
 }
@@ -176,6 +192,11 @@ func (c *ssoServiceClient) SwitchSsoConnection(ctx context.Context, req *connect
 // DiscardSsoChange calls corvo.cloud.v1.SsoService.DiscardSsoChange.
 func (c *ssoServiceClient) DiscardSsoChange(ctx context.Context, req *connect.Request[v1.DiscardSsoChangeRequest]) (*connect.Response[v1.DiscardSsoChangeResponse], error) {
 	return c.discardSsoChange.CallUnary(ctx, req)
+}
+
+// RotateSamlKey calls corvo.cloud.v1.SsoService.RotateSamlKey.
+func (c *ssoServiceClient) RotateSamlKey(ctx context.Context, req *connect.Request[v1.RotateSamlKeyRequest]) (*connect.Response[v1.RotateSamlKeyResponse], error) {
+	return c.rotateSamlKey.CallUnary(ctx, req)
 }
 
 // DeleteSsoConnection calls corvo.cloud.v1.SsoService.DeleteSsoConnection.
@@ -206,6 +227,12 @@ type SsoServiceHandler interface {
 	SwitchSsoConnection(context.Context, *connect.Request[v1.SwitchSsoConnectionRequest]) (*connect.Response[v1.SwitchSsoConnectionResponse], error)
 	// DiscardSsoChange deletes the staged settings.
 	DiscardSsoChange(context.Context, *connect.Request[v1.DiscardSsoChangeRequest]) (*connect.Response[v1.DiscardSsoChangeResponse], error)
+	// RotateSamlKey replaces a SAML connection's own key in two steps. The first one makes the
+	// next key beside the present one: our metadata then has both certificates for signatures and
+	// the next one for encryption, assertions encrypted for either are accepted, and requests of
+	// test logins are signed with the next one. Repeated, it changes nothing. The second one, with
+	// finish, puts the next key in the place of the present one, which is deleted.
+	RotateSamlKey(context.Context, *connect.Request[v1.RotateSamlKeyRequest]) (*connect.Response[v1.RotateSamlKeyResponse], error)
 	DeleteSsoConnection(context.Context, *connect.Request[v1.DeleteSsoConnectionRequest]) (*connect.Response[v1.DeleteSsoConnectionResponse], error)
 	// StartTestLogin returns the URL of a test login, to be opened in a window of its
 	// own. It uses the staged settings if there are any, and changes nothing but their
@@ -252,6 +279,12 @@ func NewSsoServiceHandler(svc SsoServiceHandler, opts ...connect.HandlerOption) 
 		connect.WithSchema(ssoServiceMethods.ByName("DiscardSsoChange")),
 		connect.WithHandlerOptions(opts...),
 	)
+	ssoServiceRotateSamlKeyHandler := connect.NewUnaryHandler(
+		SsoServiceRotateSamlKeyProcedure,
+		svc.RotateSamlKey,
+		connect.WithSchema(ssoServiceMethods.ByName("RotateSamlKey")),
+		connect.WithHandlerOptions(opts...),
+	)
 	ssoServiceDeleteSsoConnectionHandler := connect.NewUnaryHandler(
 		SsoServiceDeleteSsoConnectionProcedure,
 		svc.DeleteSsoConnection,
@@ -276,6 +309,8 @@ func NewSsoServiceHandler(svc SsoServiceHandler, opts ...connect.HandlerOption) 
 			ssoServiceSwitchSsoConnectionHandler.ServeHTTP(w, r)
 		case SsoServiceDiscardSsoChangeProcedure:
 			ssoServiceDiscardSsoChangeHandler.ServeHTTP(w, r)
+		case SsoServiceRotateSamlKeyProcedure:
+			ssoServiceRotateSamlKeyHandler.ServeHTTP(w, r)
 		case SsoServiceDeleteSsoConnectionProcedure:
 			ssoServiceDeleteSsoConnectionHandler.ServeHTTP(w, r)
 		case SsoServiceStartTestLoginProcedure:
@@ -307,6 +342,10 @@ func (UnimplementedSsoServiceHandler) SwitchSsoConnection(context.Context, *conn
 
 func (UnimplementedSsoServiceHandler) DiscardSsoChange(context.Context, *connect.Request[v1.DiscardSsoChangeRequest]) (*connect.Response[v1.DiscardSsoChangeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.SsoService.DiscardSsoChange is not implemented"))
+}
+
+func (UnimplementedSsoServiceHandler) RotateSamlKey(context.Context, *connect.Request[v1.RotateSamlKeyRequest]) (*connect.Response[v1.RotateSamlKeyResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("corvo.cloud.v1.SsoService.RotateSamlKey is not implemented"))
 }
 
 func (UnimplementedSsoServiceHandler) DeleteSsoConnection(context.Context, *connect.Request[v1.DeleteSsoConnectionRequest]) (*connect.Response[v1.DeleteSsoConnectionResponse], error) {

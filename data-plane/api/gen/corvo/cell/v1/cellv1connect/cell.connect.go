@@ -118,7 +118,7 @@ type CellServiceClient interface {
 	// ConfirmWatch tells the watched node up to which index a proxy has applied the
 	// changes it was sent. A proxy repeats it with every heartbeat.
 	ConfirmWatch(context.Context, *connect.Request[v1.ConfirmWatchRequest]) (*connect.Response[v1.ConfirmWatchResponse], error)
-	// ReportSightings tells the called node what a proxy has seen of keys. It may be repeated.
+	// ReportSightings tells the called node what a proxy has seen of keys, and whom it refused. It may be repeated.
 	ReportSightings(context.Context, *connect.Request[v1.ReportSightingsRequest]) (*connect.Response[v1.ReportSightingsResponse], error)
 	// ReportReadings tells the called node what a proxy has counted. Counts are cumulative, so
 	// it may be repeated.
@@ -442,7 +442,7 @@ type CellServiceHandler interface {
 	// ConfirmWatch tells the watched node up to which index a proxy has applied the
 	// changes it was sent. A proxy repeats it with every heartbeat.
 	ConfirmWatch(context.Context, *connect.Request[v1.ConfirmWatchRequest]) (*connect.Response[v1.ConfirmWatchResponse], error)
-	// ReportSightings tells the called node what a proxy has seen of keys. It may be repeated.
+	// ReportSightings tells the called node what a proxy has seen of keys, and whom it refused. It may be repeated.
 	ReportSightings(context.Context, *connect.Request[v1.ReportSightingsRequest]) (*connect.Response[v1.ReportSightingsResponse], error)
 	// ReportReadings tells the called node what a proxy has counted. Counts are cumulative, so
 	// it may be repeated.
