@@ -57,7 +57,8 @@ func TestINV20_ReadingsAreWhatClientsWereTold(t *testing.T) {
 	}
 	m.agrees()
 
-	m.expire(3)
+	m.enqueueEverywhere(each)
+	m.expire(each)
 	m.agrees()
 	r.Stop(m.leader())
 	m.agrees()
