@@ -39,7 +39,7 @@ func tables(module string) []mutation {
 	case "data-plane/api":
 		return grantMutations
 	}
-	return slices.Concat(mutations, ruleMutations, orderMutations)
+	return slices.Concat(mutations, ruleMutations, orderMutations, meterMutations)
 }
 
 func chosen(module, only string, from int) []mutation {

@@ -29,6 +29,8 @@ const (
 
 // handler serves corvo.cell.v1 on one node.
 type handler struct {
+	cellv1connect.UnimplementedCellServiceHandler // ReportReadings.
+
 	cell    *Cell
 	members *Membership
 	peers   *Peers
@@ -269,6 +271,15 @@ func (h *handler) ChangeGroup(ctx context.Context, req *connect.Request[cellv1.C
 // ListAudit works from any node: it goes to the leader of that shard.
 func (h *handler) ListAudit(ctx context.Context, req *connect.Request[cellv1.ListAuditRequest]) (*connect.Response[cellv1.ListAuditResponse], error) {
 	res, err := h.members.Audit(ctx, req.Msg, req.Header().Get(headerCarried) != "")
+	if err != nil {
+		return nil, h.refuse(req.Spec().Procedure, err)
+	}
+	return connect.NewResponse(res), nil
+}
+
+// ListReadings works from any node, like ListAudit.
+func (h *handler) ListReadings(ctx context.Context, req *connect.Request[cellv1.ListReadingsRequest]) (*connect.Response[cellv1.ListReadingsResponse], error) {
+	res, err := h.members.Readings(ctx, req.Msg, req.Header().Get(headerCarried) != "")
 	if err != nil {
 		return nil, h.refuse(req.Spec().Procedure, err)
 	}
