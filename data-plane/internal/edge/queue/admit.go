@@ -8,7 +8,9 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
@@ -16,25 +18,68 @@ import (
 // in the leader's memory only: a new leader starts with full ones.
 type admission struct {
 	limits func(job.Namespace) PlanLimits
+	// counted is what a namespace has: every entry keeps it.
+	counted func(job.Namespace) (records.Reading, error)
 
 	mu      sync.Mutex // Guards buckets.
 	buckets map[job.Namespace]*rate.Limiter
 }
 
-func newAdmission(limits func(job.Namespace) PlanLimits) *admission {
+func newAdmission(limits func(job.Namespace) PlanLimits, counted func(job.Namespace) (records.Reading, error)) *admission {
 	if limits == nil {
 		limits = func(job.Namespace) PlanLimits { return PlanLimits{} }
 	}
-	return &admission{limits: limits, buckets: make(map[job.Namespace]*rate.Limiter)}
+	return &admission{limits: limits, counted: counted, buckets: make(map[job.Namespace]*rate.Limiter)}
 }
 
-// admit lets n enqueues pass, all or none.
-func (a *admission) admit(ns job.Namespace, n int, now time.Time) error {
+// admit lets n enqueues with payloads of so many bytes pass, all or none.
+func (a *admission) admit(ns job.Namespace, n, bytes int, now time.Time) error {
 	l := a.limits(ns)
 	if err := l.Hold.refusesEnqueue(now); err != nil {
 		return err
 	}
+	if err := a.fits(ns, n, bytes, &l); err != nil {
+		return err
+	}
 	return a.take(ns, n, &l, now)
+}
+
+// Pauses before what is full is asked again: jobs end, and what has ended is deleted.
+const (
+	openJobsPause    = 5 * time.Second
+	storedBytesPause = time.Minute
+)
+
+// fits compares what the namespace has with what its plan allows. What is on its way into
+// the log isn't counted yet: limits may be exceeded by the calls of that moment.
+func (a *admission) fits(ns job.Namespace, n, bytes int, l *PlanLimits) error {
+	if l.OpenJobs <= 0 && l.StoredBytes <= 0 {
+		return nil
+	}
+	has, err := a.counted(ns)
+	if err != nil {
+		return fmt.Errorf("read what namespace %s has: %w", ns, err)
+	}
+	if over(l.OpenJobs, has.OpenJobs, n) {
+		return full(limitOpenJobs, l.OpenJobs, has.OpenJobs, "open jobs", openJobsPause)
+	}
+	if over(l.StoredBytes, has.StoredBytes, bytes) {
+		return full(limitStoredBytes, l.StoredBytes, has.StoredBytes, "stored bytes", storedBytesPause)
+	}
+	return nil
+}
+
+func over(limit int64, has uint64, more int) bool {
+	return limit > 0 && has+uint64(more) > uint64(limit)
+}
+
+func full(name string, limit int64, has uint64, what string, pause time.Duration) error {
+	return &fault.Error{
+		Code: fault.Exhausted, Reason: string(wire.CodePlanLimit), RetryAfter: pause,
+		Limit: &fault.Limit{Name: name, Value: limit, Current: int64(has)},
+		Message: fmt.Sprintf("this namespace has %d %s, and its plan allows %d (%s), so these don't fit; nothing was enqueued; to raise it, %s",
+			has, what, limit, name, seeConsole),
+	}
 }
 
 // take takes n enqueues out of the namespace's bucket, all or none. The bucket holds the
