@@ -177,6 +177,7 @@ mutants: ## Break the state machine, the doors and the rights line by line; ever
 	@$(BIN)/mutants -module data-plane $(ARGS)
 	@$(BIN)/mutants -module data-plane/api $(ARGS)
 	@$(BIN)/mutants -module control-plane $(ARGS)
+	@$(BIN)/mutants -module services $(ARGS)
 
 .PHONY: bench
 bench: build ## Measure against the targets (up to an hour; QUICK=1 under five minutes).

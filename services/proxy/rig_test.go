@@ -126,6 +126,7 @@ type upstream struct {
 	uses      []*cellv1.KeyUse
 	refusals  []*cellv1.Refusal // Likewise.
 	forgetful bool
+	readings  []*cellv1.Readings // What they counted, likewise.
 	server    *http.Server
 	served    atomic.Int64 // Requests of tenants.
 	streams   atomic.Int64 // Open worker streams.
@@ -312,6 +313,17 @@ func (u *upstream) ReportSightings(_ context.Context, req *connect.Request[cellv
 	u.uses = append(u.uses, req.Msg.GetUses()...)
 	u.refusals = append(u.refusals, req.Msg.GetRefusals()...)
 	return connect.NewResponse(&cellv1.ReportSightingsResponse{}), nil
+}
+
+// ReportReadings implements CellServiceHandler.
+func (u *upstream) ReportReadings(_ context.Context, req *connect.Request[cellv1.ReportReadingsRequest]) (*connect.Response[cellv1.ReportReadingsResponse], error) {
+	u.state.mu.Lock()
+	defer u.state.mu.Unlock()
+	if u.forgetful {
+		return nil, connect.NewError(connect.CodeUnavailable, errors.New("not now"))
+	}
+	u.readings = append(u.readings, req.Msg.GetReadings())
+	return connect.NewResponse(&cellv1.ReportReadingsResponse{}), nil
 }
 
 // ConfirmWatch implements CellServiceHandler.

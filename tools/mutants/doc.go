@@ -1,5 +1,5 @@
-// Command mutants breaks the state machine, the doors of the control plane and the
-// arithmetic of rights on purpose, one line at a time, and
+// Command mutants breaks the state machine, the doors of the control plane, the
+// arithmetic of rights and the counting of proxies on purpose, one line at a time, and
 // runs its tests against each broken version: a mutation that no test notices is
 // a rule that nobody checks.
 //

@@ -38,8 +38,10 @@ func tables(module string) []mutation {
 		return doorMutations
 	case "data-plane/api":
 		return grantMutations
+	case "services":
+		return meterMutations
 	}
-	return slices.Concat(mutations, ruleMutations, orderMutations, meterMutations)
+	return slices.Concat(mutations, ruleMutations, orderMutations, meterMutations, planMutations)
 }
 
 func chosen(module, only string, from int) []mutation {

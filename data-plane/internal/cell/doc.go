@@ -2,8 +2,8 @@
 // groups: tenants, namespaces and the shard each lives on, key digests, limits
 // and nodes. All of it is replicated in the meta group (raft group 1), which
 // every node of the cell carries, so that a proxy or node restarted while the
-// control plane is dead serves from its own copy. Sightings alone, when keys were last
-// used and who was refused, are in a node's memory.
+// control plane is dead serves from its own copy. Sightings, when keys were last used and
+// who was refused, and readings, what proxies counted, are in a node's memory alone.
 //
 // Machine is the deterministic part, View an immutable copy of its state in memory,
 // Cell the running group, Membership the changes of who belongs to which group,

@@ -29,8 +29,6 @@ const (
 
 // handler serves corvo.cell.v1 on one node.
 type handler struct {
-	cellv1connect.UnimplementedCellServiceHandler // ReportReadings.
-
 	cell    *Cell
 	members *Membership
 	peers   *Peers
@@ -200,6 +198,13 @@ func (h *handler) ReportSightings(_ context.Context, req *connect.Request[cellv1
 	return connect.NewResponse(&cellv1.ReportSightingsResponse{}), nil
 }
 
+func (h *handler) ReportReadings(_ context.Context, req *connect.Request[cellv1.ReportReadingsRequest]) (*connect.Response[cellv1.ReportReadingsResponse], error) {
+	if err := h.cell.readings.take(h.cell.View(), req.Msg.GetReadings(), time.Now()); err != nil {
+		return nil, ToConnect(err)
+	}
+	return connect.NewResponse(&cellv1.ReportReadingsResponse{}), nil
+}
+
 func (h *handler) ListSightings(ctx context.Context, req *connect.Request[cellv1.ListSightingsRequest]) (*connect.Response[cellv1.ListSightingsResponse], error) {
 	out := &cellv1.ListSightingsResponse{}
 	if req.Msg.GetLocal() {
@@ -277,7 +282,8 @@ func (h *handler) ListAudit(ctx context.Context, req *connect.Request[cellv1.Lis
 	return connect.NewResponse(res), nil
 }
 
-// ListReadings works from any node, like ListAudit.
+// ListReadings works from any node: that of a shard goes to its leader, that of the proxies
+// to all nodes.
 func (h *handler) ListReadings(ctx context.Context, req *connect.Request[cellv1.ListReadingsRequest]) (*connect.Response[cellv1.ListReadingsResponse], error) {
 	res, err := h.members.Readings(ctx, req.Msg, req.Header().Get(headerCarried) != "")
 	if err != nil {

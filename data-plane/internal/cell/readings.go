@@ -15,15 +15,10 @@ type ReadReadings = readShard[cellv1.ListReadingsRequest, cellv1.ListReadingsRes
 func (m *Membership) ServeReadings(read ReadReadings) { m.readings = read }
 
 // Readings is what was counted for billing: by a shard, asked on its leader, or by the
-// proxies that report to this node.
+// proxies.
 func (m *Membership) Readings(ctx context.Context, req *cellv1.ListReadingsRequest, goesNoFurther bool) (*cellv1.ListReadingsResponse, error) {
 	if req.GetShard() == 0 {
-		return m.proxyReadings(req), nil
+		return m.proxyReadings(ctx, req, goesNoFurther), nil
 	}
 	return m.readings.fromLeader(ctx, m, req.GetShard(), req, goesNoFurther, cellv1connect.CellServiceClient.ListReadings)
-}
-
-// proxyReadings: no proxy reports to this node.
-func (m *Membership) proxyReadings(*cellv1.ListReadingsRequest) *cellv1.ListReadingsResponse {
-	return &cellv1.ListReadingsResponse{}
 }

@@ -1,10 +1,12 @@
 package queue
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
@@ -30,25 +32,25 @@ func TestAdmission_ANamespaceIsHeldToItsRateAndOthersAreNot(t *testing.T) {
 	t.Parallel()
 	limited, free := job.Namespace{1}, job.Namespace{2}
 	limit := int64(2)
-	a := newAdmission(func(ns job.Namespace) int64 {
+	a := newAdmission(func(ns job.Namespace) PlanLimits {
 		if ns == limited {
-			return limit
+			return PlanLimits{PerSecond: limit}
 		}
-		return 0
-	})
+		return PlanLimits{}
+	}, nil)
 	now := time.Now()
 	for range limit {
-		passes(t, "within the second", a.admit(limited, 1, now))
+		passes(t, "within the second", a.admit(limited, 1, 0, now))
 	}
-	if wait := refused(t, a.admit(limited, 1, now)); wait < 499*time.Millisecond || wait > 501*time.Millisecond {
+	if wait := refused(t, a.admit(limited, 1, 0, now)); wait < 499*time.Millisecond || wait > 501*time.Millisecond {
 		t.Fatalf("come back after %s, want half a second", wait)
 	}
-	passes(t, "a neighbour", a.admit(free, 1000, now))
+	passes(t, "a neighbour", a.admit(free, 1000, 0, now))
 	const seconds = 100
 	enqueued := int64(0)
 	for range seconds * 10 {
 		now = now.Add(time.Second / 10)
-		if a.admit(limited, 1, now) == nil {
+		if a.admit(limited, 1, 0, now) == nil {
 			enqueued++
 		}
 	}
@@ -56,7 +58,7 @@ func TestAdmission_ANamespaceIsHeldToItsRateAndOthersAreNot(t *testing.T) {
 		t.Fatalf("%d in %d s, want %d", enqueued, seconds, most)
 	}
 	limit = 0
-	passes(t, "after the limit was lifted", a.admit(limited, 1000, now))
+	passes(t, "after the limit was lifted", a.admit(limited, 1000, 0, now))
 }
 
 // A batch that is larger than what is left passes and owes the rest, also while single jobs
@@ -64,21 +66,21 @@ func TestAdmission_ANamespaceIsHeldToItsRateAndOthersAreNot(t *testing.T) {
 func TestAdmission_ABatchPassesAndOwesTheRest(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int64{1, 2, 3, 7, 999, 1000, 5000} {
-		a := newAdmission(func(job.Namespace) int64 { return limit })
+		a := newAdmission(func(job.Namespace) PlanLimits { return PlanLimits{PerSecond: limit} }, nil)
 		now := time.Now()
-		passes(t, "one first", a.admit(job.Namespace{1}, 1, now))
+		passes(t, "one first", a.admit(job.Namespace{1}, 1, 0, now))
 		if limit == 1 {
 			now = now.Add(time.Second)
 		}
 		enqueued, began := int64(0), now
 		for range 5 {
-			for a.admit(job.Namespace{1}, BatchMax, now) == nil {
+			for a.admit(job.Namespace{1}, BatchMax, 0, now) == nil {
 				enqueued += BatchMax
 			}
-			wait := refused(t, a.admit(job.Namespace{1}, BatchMax, now))
-			refused(t, a.admit(job.Namespace{1}, 1, now.Add(wait-wait/50-time.Microsecond)))
+			wait := refused(t, a.admit(job.Namespace{1}, BatchMax, 0, now))
+			refused(t, a.admit(job.Namespace{1}, 1, 0, now.Add(wait-wait/50-time.Microsecond)))
 			now = now.Add(wait)
-			passes(t, "after the wait", a.admit(job.Namespace{1}, 1, now))
+			passes(t, "after the wait", a.admit(job.Namespace{1}, 1, 0, now))
 			enqueued++
 		}
 		if most := int64(now.Sub(began).Seconds()*float64(limit)) + limit + BatchMax; enqueued > most {
@@ -90,16 +92,145 @@ func TestAdmission_ABatchPassesAndOwesTheRest(t *testing.T) {
 func TestAdmission_AChangedLimitCountsAtOnce(t *testing.T) {
 	t.Parallel()
 	limit := int64(1)
-	a := newAdmission(func(job.Namespace) int64 { return limit })
+	a := newAdmission(func(job.Namespace) PlanLimits { return PlanLimits{PerSecond: limit} }, nil)
 	now := time.Now()
-	passes(t, "a batch", a.admit(job.Namespace{1}, BatchMax, now))
-	err := a.admit(job.Namespace{1}, 1, now.Add(time.Millisecond))
-	if wait := refused(t, err); wait != BatchMax*time.Second-time.Millisecond || !strings.Contains(err.Error(), "more jobs than its plan allows (1 per second)") || !strings.HasSuffix(err.Error(), "try again in 16m40s") {
+	passes(t, "a batch", a.admit(job.Namespace{1}, BatchMax, 0, now))
+	err := a.admit(job.Namespace{1}, 1, 0, now.Add(time.Millisecond))
+	if wait := refused(t, err); wait != BatchMax*time.Second-time.Millisecond || !strings.Contains(err.Error(), "more jobs than its plan allows (1 per second, enqueue_per_second)") || !strings.HasSuffix(err.Error(), "try again in 16m40s") {
 		t.Fatalf("wait %s: %v", wait, err)
 	}
 	limit = 1000
-	if wait := refused(t, a.admit(job.Namespace{1}, 1, now)); wait != time.Second {
+	if wait := refused(t, a.admit(job.Namespace{1}, 1, 0, now)); wait != time.Second {
 		t.Fatalf("with the new limit, wait %s", wait)
 	}
-	passes(t, "a second later", a.admit(job.Namespace{1}, 1, now.Add(time.Second)))
+	passes(t, "a second later", a.admit(job.Namespace{1}, 1, 0, now.Add(time.Second)))
+}
+
+func TestAdmission_ABurstIsLetInAtOnceAndTheRateHoldsAfterIt(t *testing.T) {
+	t.Parallel()
+	l := PlanLimits{PerSecond: 10, Burst: 100}
+	a := newAdmission(func(job.Namespace) PlanLimits { return l }, nil)
+	now, ns := time.Now(), job.Namespace{1}
+	for range l.Burst {
+		passes(t, "within the burst", a.admit(ns, 1, 0, now))
+	}
+	if wait := refused(t, a.admit(ns, 1, 0, now)); wait > 100*time.Millisecond {
+		t.Fatalf("come back after %s, want a tenth of a second", wait)
+	}
+	now = now.Add(time.Second)
+	for range l.PerSecond {
+		passes(t, "a second later", a.admit(ns, 1, 0, now))
+	}
+	refused(t, a.admit(ns, 1, 0, now))
+	l.PerSecond = 20
+	refused(t, a.admit(ns, 1, 0, now))
+	now = now.Add(time.Second)
+	for range l.PerSecond {
+		passes(t, "at the changed rate", a.admit(ns, 1, 0, now))
+	}
+	refused(t, a.admit(ns, 1, 0, now))
+}
+
+func TestAdmission_TheQuotaSaysHowManyAreLeftAndWhenAllAreThereAgain(t *testing.T) {
+	t.Parallel()
+	l := PlanLimits{PerSecond: 10, Burst: 100}
+	a := newAdmission(func(job.Namespace) PlanLimits { return l }, nil)
+	now, ns := time.Now(), job.Namespace{1}
+	wants := func(what string, left int64, full time.Duration) {
+		t.Helper()
+		q, ok := a.quota(ns, now)
+		if want := (EnqueueQuota{Limit: 100, Window: 10 * time.Second, Left: left, Full: full}); !ok || q != want {
+			t.Fatalf("%s: %+v, want %+v", what, q, want)
+		}
+	}
+	wants("before any", 100, 0)
+	passes(t, "some", a.admit(ns, 40, 0, now))
+	wants("after 40", 60, 4*time.Second)
+	passes(t, "a batch", a.admit(ns, 160, 0, now))
+	wants("in debt", 0, 20*time.Second)
+	l = PlanLimits{}
+	if q, ok := a.quota(ns, now); ok {
+		t.Fatalf("without a limit: %+v", q)
+	}
+}
+
+func TestAdmission_AHoldRefusesUntilItEndsAndSaysWhich(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	l := PlanLimits{Hold: PlanHold{Enqueue: true, Limit: "jobs_per_month", Value: 10_000, Until: now.Add(time.Hour)}}
+	a := newAdmission(func(job.Namespace) PlanLimits { return l }, nil)
+	f := fault.As(a.admit(job.Namespace{1}, 1, 0, now))
+	if f == nil || f.Code != fault.Exhausted || f.Reason != "PLAN_LIMIT" || f.RetryAfter != time.Hour ||
+		*f.Limit != (fault.Limit{Name: "jobs_per_month", Value: 10_000, OpensAt: l.Hold.Until}) {
+		t.Fatalf("held: %+v", f)
+	}
+	for _, said := range []string{"jobs_per_month", "10000", l.Hold.Until.UTC().Format(time.RFC3339), "plan and usage in the console"} {
+		if !strings.Contains(f.Message, said) {
+			t.Errorf("%q does not say %s", f.Message, said)
+		}
+	}
+	passes(t, "when it ends by itself", a.admit(job.Namespace{1}, 1, 0, l.Hold.Until))
+	l.Hold.Until = time.Time{}
+	if f := fault.As(a.admit(job.Namespace{1}, 1, 0, now.Add(1000*time.Hour))); f == nil || f.RetryAfter != time.Minute {
+		t.Fatalf("one without an end: %+v", f)
+	}
+	l.Hold = PlanHold{Dispatch: true, Limit: "jobs_per_month"}
+	passes(t, "while dispatch alone is held", a.admit(job.Namespace{1}, 1, 0, now))
+}
+
+func TestAdmission_WhatDoesNotFitIsRefusedWithTheLimitAndWhatThereIs(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	l := PlanLimits{OpenJobs: 3}
+	r.gate.limits = func(job.Namespace) PlanLimits { return l }
+	jobs := func(n int) []EnqueueInput {
+		return slices.Repeat([]EnqueueInput{{Queue: "q", Payload: []byte(`"12345678"`)}}, n)
+	}
+	refusedWith := func(what, name string, value, current int64, err error) {
+		t.Helper()
+		f := fault.As(err)
+		if f == nil || f.Code != fault.Exhausted || f.Reason != "PLAN_LIMIT" || f.Limit == nil || *f.Limit != (fault.Limit{Name: name, Value: value, Current: current}) || f.RetryAfter == 0 || !strings.Contains(f.Message, name) {
+			t.Fatalf("%s: %+v", what, err)
+		}
+	}
+	_, err := r.EnqueueBatch(r.ctx(), r.caller, jobs(2))
+	passes(t, "two", err)
+	_, err = r.EnqueueBatch(r.ctx(), r.caller, jobs(2))
+	refusedWith("two more", "open_jobs_max", 3, 2, err)
+	r.enqueue(jobs(1)[0])
+	_, err = r.Enqueue(r.ctx(), r.caller, jobs(1)[0])
+	refusedWith("a fourth", "open_jobs_max", 3, 3, err)
+
+	g := r.one()
+	res, err := r.Frame(r.ctx(), r.caller, FrameInput{Acks: []AckInput{{JobID: idOf(g.JobID), Token: g.LeaseToken}}, Enqueues: jobs(1)})
+	if err != nil || res.Acks[0] != nil {
+		t.Fatalf("an ack at the limit: %v, %v", res.Acks, err)
+	}
+	refusedWith("what comes with it", "open_jobs_max", 3, 3, res.EnqueueErr)
+	r.enqueue(jobs(1)[0]) // One has ended.
+
+	l = PlanLimits{StoredBytes: 45}
+	_, err = r.Enqueue(r.ctx(), r.caller, jobs(1)[0])
+	refusedWith("bytes", "stored_bytes_max", 45, 40, err)
+	if err := r.Delete(r.ctx(), r.caller, idOf(g.JobID)); err != nil {
+		t.Fatal(err)
+	}
+	r.enqueue(jobs(1)[0])
+}
+
+// What follows from jobs that were taken is made, whatever the plan says by then.
+func TestAdmission_TheNextStepOfAChainIsMadeAtTheLimitAndUnderAHold(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	l := PlanLimits{OpenJobs: 1}
+	r.gate.limits = func(job.Namespace) PlanLimits { return l }
+	r.enqueue(EnqueueInput{Queue: "q", Chain: &ChainInput{Steps: []wire.ChainStep{{Queue: "q"}, {Queue: "q"}}}})
+	l = PlanLimits{OpenJobs: 1, StoredBytes: 1, Hold: PlanHold{Enqueue: true, Limit: "payment"}}
+	first := r.one()
+	if _, err := r.Frame(r.ctx(), r.caller, FrameInput{Acks: []AckInput{{JobID: idOf(first.JobID), Token: first.LeaseToken}}}); err != nil {
+		t.Fatal(err)
+	}
+	if next := r.one(); next.JobID == first.JobID {
+		t.Fatalf("%+v", next)
+	}
 }

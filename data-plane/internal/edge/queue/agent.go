@@ -162,7 +162,7 @@ func (s *Service) Replay(ctx context.Context, c Caller, id job.ID, from int, key
 	if key != "" { // The job itself may have been enqueued with the same key.
 		cmd.IdempotencyKey, cmd.IdempotencyFor = fmt.Sprintf("%s#%s@%d", key, id, from), job.IdempotencyFor
 	}
-	if err := s.gate.admit(c.Namespace, 1, time.Now()); err != nil {
+	if err := s.gate.admit(c.Namespace, 1, len(cmd.Payload), time.Now()); err != nil {
 		return EnqueueResult{}, err
 	}
 	act := jobAct(jobVerb{word: "replay"}, id).with("from", strconv.Itoa(from)).with("new_job", cmd.ID.String())

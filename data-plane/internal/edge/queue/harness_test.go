@@ -14,6 +14,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/notify"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -47,15 +48,15 @@ func start(t *testing.T) *rig {
 func open(t *testing.T, d grouptest.Disks) *rig {
 	t.Helper()
 	stores, hub := grouptest.Open(t, d), notify.New()
-	g := stores.Replica(t, 2, grouptest.Setup{Group: group.Options{Alone: true}, Ring: hub.Notify})
+	g := stores.Replica(t, 2, grouptest.Setup{Group: group.Options{Alone: true, CellVersion: func() cellversion.Version { return cellversion.Highest }}, Ring: hub.Notify})
 	r := &rig{
 		Service: New(shard.New(g.Group, g.Store, shard.Options{Plan: Plan}), Rules{
-			PerSecond: func(job.Namespace) int64 { return 0 }, Keeps: func(job.Namespace) retention.Policy { return retention.Default() },
+			Keeps:       func(job.Namespace) retention.Policy { return retention.Default() },
 			AuditsReads: func(ns job.Namespace) bool { return ns == auditedNamespace },
 		}), t: t, stores: stores, hub: hub,
 		caller: Caller{Namespace: job.Namespace{5}, Principal: "key_1", Peer: "10.0.0.1", Rights: permission.Here{All: permission.OfLevel(permission.OfNamespace)}},
 	}
-	eventually.True(r.t, patience, "the shard leads", g.Leading)
+	eventually.True(r.t, patience, "the shard leads", func() bool { return g.Leading() && g.Version() == cellversion.Highest })
 	return r
 }
 

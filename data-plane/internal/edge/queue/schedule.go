@@ -179,10 +179,11 @@ func (s *Service) DeleteSchedule(ctx context.Context, c Caller, id job.ScheduleI
 
 // RunSchedule enqueues a job of a schedule now, paused or not. The ticks do not change.
 func (s *Service) RunSchedule(ctx context.Context, c Caller, id job.ScheduleID) (wire.ScheduleRun, error) {
-	if _, err := s.readSchedule(ctx, c, permission.ScheduleUpdate, id); err != nil {
+	rec, err := s.readSchedule(ctx, c, permission.ScheduleUpdate, id)
+	if err != nil {
 		return wire.ScheduleRun{}, err
 	}
-	if err := s.gate.admit(c.Namespace, 1, time.Now()); err != nil {
+	if err := s.gate.admit(c.Namespace, 1, len(rec.Job.Payload), time.Now()); err != nil {
 		return wire.ScheduleRun{}, err
 	}
 	rep, err := s.do(ctx, c, shard.Request{After: s.audited(c, scheduleAct("schedule.run", id), &command.Tick{NS: c.Namespace, ID: id, Manual: true})})

@@ -23,6 +23,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/shard"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
@@ -42,8 +43,8 @@ type Service struct {
 
 // Rules are what the cell's state says of namespaces.
 type Rules struct {
-	// PerSecond is how many jobs may be enqueued a second; 0 is unlimited.
-	PerSecond func(job.Namespace) int64
+	// Limits are what the plan allows; nil: everything.
+	Limits func(job.Namespace) PlanLimits
 	// Keeps is how long what has ended is kept.
 	Keeps func(job.Namespace) retention.Policy
 	// AuditsReads reports whether people's reads of payloads are written down; nil: nowhere.
@@ -52,7 +53,11 @@ type Rules struct {
 
 // New makes the service of a shard.
 func New(s *shard.Shard, r Rules) *Service {
-	return &Service{shard: s, ids: newIDSource(), gate: newAdmission(r.PerSecond), workers: newWorkerRegistry(), keeps: r.Keeps, reads: newReadLog(r.AuditsReads)}
+	counted := func(ns job.Namespace) (records.Reading, error) {
+		r, _, err := stateread.ReadOpenReading(s.Store(), ns)
+		return r, err
+	}
+	return &Service{shard: s, ids: newIDSource(), gate: newAdmission(r.Limits, counted), workers: newWorkerRegistry(), keeps: r.Keeps, reads: newReadLog(r.AuditsReads)}
 }
 
 // releaseTimeout bounds the return of jobs whose fetcher did not wait.
@@ -66,7 +71,7 @@ func (s *Service) Enqueue(ctx context.Context, c Caller, in EnqueueInput) (Enque
 	if err := s.mayEnqueue(&c, "", &in); err != nil {
 		return EnqueueResult{}, err
 	}
-	if err := s.gate.admit(c.Namespace, 1, time.Now()); err != nil {
+	if err := s.gate.admit(c.Namespace, 1, len(in.Payload), time.Now()); err != nil {
 		return EnqueueResult{}, err
 	}
 	rep, err := s.do(ctx, c, shard.Request{After: []command.Command{s.stampEnqueue(c, &in)}})
@@ -131,7 +136,11 @@ func (s *Service) stampEnqueues(c Caller, list string, in []EnqueueInput) ([]com
 			return nil, err
 		}
 	}
-	if err := s.gate.admit(c.Namespace, len(in), time.Now()); err != nil {
+	bytes := 0
+	for i := range in {
+		bytes += len(in[i].Payload)
+	}
+	if err := s.gate.admit(c.Namespace, len(in), bytes, time.Now()); err != nil {
 		return nil, err
 	}
 	cmds := make([]command.Command, 0, len(in)+1)

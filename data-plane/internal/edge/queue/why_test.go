@@ -30,6 +30,7 @@ func TestWhy_ListsEveryReasonInOrder(t *testing.T) {
 		{"let go", conditions{state: job.Cancelling}, wire.WhyCancelling, time.Time{}, "Its worker was asked"},
 		{"next", conditions{state: job.Pending, workers: here}, wire.WhyRunsNext, now, "Ready to run"},
 		{"draining", conditions{state: job.Pending, workers: here, draining: true}, wire.WhyQueueDraining + " " + wire.WhyRunsNext, now, "still runs the ones it has"},
+		{"dispatch held", conditions{state: job.Pending, workers: here, dispatchHeld: &wire.DispatchHeld{Limit: "jobs_per_month", Value: 5, OpensAt: now.Add(time.Hour), Message: "dispatch is held: the plan's limit jobs_per_month (5) is reached"}}, wire.WhyDispatchHeld, now.Add(time.Hour), "dispatch is held: the plan's limit jobs_per_month (5)"},
 		{"paused", conditions{state: job.Pending, workers: here, paused: true}, wire.WhyQueuePaused, time.Time{}, "after it is resumed"},
 		{"throttled", conditions{state: job.Pending, workers: here, opens: soon, throttle: Throttle{Limit: 5, Window: time.Minute}}, wire.WhyThrottled, soon, "throttle of 5 jobs in 1m0s"},
 		{"concurrency", conditions{state: job.Pending, workers: here, leased: 3, maxConcurrency: 3}, wire.WhyAtConcurrency, time.Time{}, "3 jobs of queue mail are active"},

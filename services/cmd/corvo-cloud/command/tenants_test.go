@@ -49,7 +49,19 @@ func TestTenantSettings_AreAllThatATenantHas(t *testing.T) {
 	t.Parallel()
 	own := readTenant(nil)
 	for i, s := range own.all() {
-		s.set(int64(i+1) * int64(time.Hour))
+		n := int64(i+1) * int64(time.Hour)
+		switch {
+		case s.age != nil:
+			*s.age = time.Duration(n)
+		case s.number != nil:
+			*s.number = n
+		case s.other.at != nil:
+			*s.other.at = n
+		case s.other.word != nil:
+			*s.other.word = "jobs_per_month"
+		default:
+			*s.other.on = true
+		}
 	}
 	full := own.message().ProtoReflect()
 	for i := range full.Descriptor().Fields().Len() {
@@ -86,5 +98,33 @@ func TestWithin_MoreThanTheTenantsMaximumIsRefusedByFlag(t *testing.T) {
 		} else if want != "" {
 			t.Errorf("not refused, want %q", want)
 		}
+	}
+}
+
+func TestTenantSettings_AHoldIsGivenAndTakenAway(t *testing.T) {
+	t.Parallel()
+	set := func(stored *cellv1.Limits, args ...string) (*cellv1.Limits, string) {
+		t.Helper()
+		given, c := readTenant(nil), &cobra.Command{}
+		settingFlags(c, given.all())
+		if err := c.ParseFlags(args); err != nil {
+			t.Fatal(err)
+		}
+		now := readTenant(stored)
+		change(c, given.all(), now.all())
+		var text strings.Builder
+		writeSettings(&text, now.all())
+		return now.message(), strings.Join(strings.Fields(text.String()), " ")
+	}
+	got, text := set(nil, "--hold-dispatch", "--hold-enqueue", "--hold-limit=jobs_per_month", "--hold-value=5", "--hold-until=1970-01-01T00:00:01Z")
+	want := &cellv1.Limits{Hold: &cellv1.Hold{Dispatch: true, Enqueue: true, Limit: "jobs_per_month", Value: 5, UntilNs: int64(time.Second)}}
+	if !proto.Equal(got, want) || text != "hold-dispatch true hold-enqueue true hold-limit jobs_per_month hold-value 5 hold-until 1970-01-01T00:00:01Z" {
+		t.Errorf("got  %v\nwant %v\n%s", got, want, text)
+	}
+	if got, _ := set(got, "--hold-enqueue=false"); got.GetHold().GetEnqueue() || !got.GetHold().GetDispatch() {
+		t.Errorf("half of it taken away: %v", got)
+	}
+	if got, text := set(got, "--hold-dispatch=false", "--hold-enqueue=false", "--hold-limit=", "--hold-value=0", "--hold-until=off"); got.GetHold() != nil || text != "" {
+		t.Errorf("taken away: %v, %s", got, text)
 	}
 }
