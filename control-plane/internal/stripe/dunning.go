@@ -32,13 +32,13 @@ func follows(s State) State {
 
 // applyDebt begins or ends what follows from a bill that is not paid.
 func (s *Service) applyDebt(ctx context.Context, tx *store.Tx, c store.StripeCustomer) error {
-	now, err := s.options.Plans.Subscription(ctx, tx, c.TenantID)
+	_, now, err := subscriptionOf(ctx, tx, c.TenantID)
 	switch {
 	case err != nil:
 		return err
-	case c.Owes && now.State == Active:
+	case c.Owes && now.State == string(Active):
 		return s.step(ctx, tx, c.TenantID, PastDue)
-	case !c.Owes && now.State != Active:
+	case !c.Owes && now.State != string(Active):
 		return s.step(ctx, tx, c.TenantID, Active)
 	}
 	return nil
@@ -68,27 +68,32 @@ func (s *Service) Remind(ctx context.Context) error {
 			if err != nil || !due {
 				return err
 			}
-			now, err := s.options.Plans.Subscription(ctx, tx, c.TenantID)
+			_, now, err := subscriptionOf(ctx, tx, c.TenantID)
 			if err != nil {
 				return err
 			}
-			return s.step(ctx, tx, c.TenantID, follows(now.State))
+			return s.step(ctx, tx, c.TenantID, follows(State(now.State)))
 		})
 	})
 }
 
 func (s *Service) stepDue(ctx context.Context, tx *store.Tx, tenantID string) (bool, error) {
-	now, err := s.options.Plans.Subscription(ctx, tx, tenantID)
+	_, now, err := subscriptionOf(ctx, tx, tenantID)
 	if err != nil {
 		return false, err
 	}
-	life, ends := stays[now.State]
-	return ends && !s.Now().Before(now.Since.Add(life)), nil
+	life, ends := stays[State(now.State)]
+	return ends && !s.Now().Before(now.StateSince.Add(life)), nil
 }
 
 // step changes the state and writes to those who pay, in one transaction.
 func (s *Service) step(ctx context.Context, tx *store.Tx, tenantID string, to State) error {
-	if err := s.options.Plans.SetState(ctx, tx, tenantID, to); err != nil {
+	now := s.Now()
+	var until time.Time
+	if life, ends := stays[to]; ends {
+		until = now.Add(life)
+	}
+	if err := s.options.Plans.SetState(ctx, tx, tenantID, to, until); err != nil {
 		return err
 	}
 	t, err := tx.GetTenant(ctx, tenantID)
@@ -102,9 +107,8 @@ func (s *Service) step(ctx context.Context, tx *store.Tx, tenantID string, to St
 	if err != nil {
 		return err
 	}
-	now := s.Now()
 	for _, address := range addresses {
-		m, err := mail.Dunning(address, t.Name, string(to), s.billingURL(t.Name), now, now.Add(stays[to]))
+		m, err := mail.Dunning(address, t.Name, string(to), s.billingURL(t.Name), now, until)
 		if err == nil {
 			err = mail.Put(ctx, s.Kit, tx, tenantID, tenantID, m)
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math/bits"
 	"net/http"
 	"strings"
 	"time"
@@ -91,7 +90,7 @@ func (s *Service) planHour(ctx context.Context, tx *store.Tx, h HourOf) error {
 	if err != nil {
 		return err
 	}
-	offer, err := s.offerAt(ctx, tx, h.TenantID, h.Hour)
+	plan, err := planAt(ctx, tx, h.TenantID, h.Hour)
 	if err != nil {
 		return err
 	}
@@ -103,8 +102,12 @@ func (s *Service) planHour(ctx context.Context, tx *store.Tx, h HourOf) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range offer.Prices {
-		if err := s.planMeter(ctx, tx, h, p.Meter, hours[0].Counts[p.Meter]/units[p.Meter].of, before); err != nil {
+	for _, p := range plan.Prices {
+		m, known := meterNamed(p.Meter)
+		if !known {
+			return fmt.Errorf("plan %s version %d has a price of an unknown meter %q", plan.Plan, plan.Version, p.Meter)
+		}
+		if err := s.planMeter(ctx, tx, h, m, hours[0].Counts[m]/units[m].of, before); err != nil {
 			return err
 		}
 	}
@@ -114,28 +117,6 @@ func (s *Service) planHour(ctx context.Context, tx *store.Tx, h HourOf) error {
 // pushed reports whether an hour of a customer is sent.
 func pushed(c store.StripeCustomer, hour time.Time) bool {
 	return c.CustomerID != "" && !c.PushFrom.IsZero() && !hour.Before(c.PushFrom) && (c.PushTo.IsZero() || hour.Before(c.PushTo))
-}
-
-// offerAt is the plan that an hour is paid by.
-func (s *Service) offerAt(ctx context.Context, tx *store.Tx, tenantID string, at time.Time) (Offer, error) {
-	plan, version, err := s.options.Plans.PlanAt(ctx, tx, tenantID, at)
-	if err != nil {
-		return Offer{}, err
-	}
-	return s.offer(ctx, tx, plan, version)
-}
-
-func (s *Service) offer(ctx context.Context, tx *store.Tx, plan string, version int64) (Offer, error) {
-	all, err := s.options.Plans.Offers(ctx, tx)
-	if err != nil {
-		return Offer{}, err
-	}
-	for _, o := range all {
-		if o.Plan == plan && o.Version == version {
-			return o, nil
-		}
-	}
-	return Offer{}, fmt.Errorf("plan %s version %d: %w", plan, version, store.ErrNotFound)
 }
 
 // planMeter writes down one push, if there is anything to send. The ledger never counts down;
@@ -383,13 +364,9 @@ func (s *Service) kindOf(ctx context.Context, p store.BillingPush) (string, erro
 // costs with it, less what it costs without.
 func (s *Service) lateAmount(ctx context.Context, p store.BillingPush, m Meter) (amount int64, currency string, _ error) {
 	err := s.Store.ReadTenant(ctx, p.TenantID, func(tx *store.Tx) error {
-		offer, err := s.offerAt(ctx, tx, p.TenantID, p.Hour)
+		plan, err := planAt(ctx, tx, p.TenantID, p.Hour)
 		if err != nil {
 			return err
-		}
-		price, ok := offer.price(m)
-		if !ok {
-			return nil
 		}
 		from := time.Date(p.Hour.Year(), p.Hour.Month(), 1, 0, 0, 0, 0, time.UTC)
 		hours, err := s.options.Ledger.Hours(ctx, tx, p.TenantID, from, from.AddDate(0, 1, 0))
@@ -400,23 +377,15 @@ func (s *Service) lateAmount(ctx context.Context, p store.BillingPush, m Meter) 
 		for _, h := range hours {
 			total += h.Counts[m]
 		}
-		amount, currency = price.cost(total)-price.cost(total-p.Value*units[m].of), offer.Currency
+		currency = plan.Currency
+		for _, price := range plan.Prices {
+			if price.Meter == m.String() {
+				amount = cost(price, total) - cost(price, total-p.Value*units[m].of)
+			}
+		}
 		return nil
 	})
 	return amount, currency, err
-}
-
-// cost of a quantity in a month, rounded down.
-func (p PriceOf) cost(quantity int64) int64 {
-	if quantity <= p.Included || p.Per <= 0 {
-		return 0
-	}
-	hi, lo := bits.Mul64(uint64(quantity-p.Included), uint64(p.Amount))
-	if hi >= uint64(p.Per) {
-		return 1<<63 - 1
-	}
-	q, _ := bits.Div64(hi, lo, uint64(p.Per))
-	return int64(min(q, 1<<63-1))
 }
 
 // backoff before the next attempt.

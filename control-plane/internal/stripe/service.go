@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -78,72 +79,30 @@ type Ledger interface {
 	ClosedTo(ctx context.Context, tx *store.Tx) (time.Time, error)
 }
 
-// PriceOf a meter.
-type PriceOf struct {
-	Meter                 Meter
-	Included, Per, Amount int64
-}
-
-// Offer is a version of a plan.
-type Offer struct {
-	Plan, Title, Currency string
-	Version               int64
-	// Base is paid each month.
-	Base      int64
-	Prices    []PriceOf
-	SelfServe bool
-}
-
-// free reports whether the plan costs nothing whatever is used.
-func (o Offer) free() bool { return o.Base == 0 && len(o.Prices) == 0 }
-
-func (o Offer) price(m Meter) (PriceOf, bool) {
-	for _, p := range o.Prices {
-		if p.Meter == m {
-			return p, true
-		}
-	}
-	return PriceOf{}, false
-}
-
 // State of a subscription of ours.
 type State string
 
 // States, in the order in which they follow while nothing is paid.
 const (
-	Active     State = "active"
+	Active     State = store.SubscriptionActive
 	PastDue    State = "past_due"
 	Restricted State = "restricted"
 	Suspended  State = "suspended"
 )
 
-// Subscription is a tenant's plan and state.
-type Subscription struct {
-	Plan    string
-	Version int64
-	State   State
-	Since   time.Time
-}
-
-// Plans is what this room asks of plans.
+// Plans changes what a tenant is subscribed to, each with its audit entry and outbox rows.
 type Plans interface {
-	// Offers are all versions of all plans.
-	Offers(ctx context.Context, tx *store.Tx) ([]Offer, error)
-	// Newest is the version of a plan that is chosen today.
-	Newest(ctx context.Context, tx *store.Tx, plan string) (Offer, error)
-	Subscription(ctx context.Context, tx *store.Tx, tenantID string) (Subscription, error)
-	// PlanAt is the tenant's plan at a time.
-	PlanAt(ctx context.Context, tx *store.Tx, tenantID string, at time.Time) (plan string, version int64, err error)
-	// SetPlan changes the plan, and SetState the state, with audit entry and outbox rows.
+	// SetPlan takes effect at once. It is paid for, so what is refused to a person who chooses
+	// a plan is no reason here.
 	SetPlan(ctx context.Context, tx *store.Tx, tenantID, plan string, version int64) error
-	SetState(ctx context.Context, tx *store.Tx, tenantID string, state State) error
-	// Free is the plan of those who pay nothing.
-	Free() string
+	// SetState says until when the state lasts if nothing is paid; zero: for ever.
+	SetState(ctx context.Context, tx *store.Tx, tenantID string, state State, until time.Time) error
 }
 
-// Invoices are drafts from our ledger, for an installation without payments.
-type Invoices interface {
-	Drafts(ctx context.Context, tx *store.Tx, tenantID string, before time.Time, limit int) ([]store.StripeInvoice, error)
+// Drafts are invoices from our ledger, for an installation without payments: those of the
+// periods that end by a time, the newest first.
+type Drafts interface {
+	Drafts(ctx context.Context, tx *store.Tx, tenantID string, endBy time.Time, limit int) ([]*cloudv1.Invoice, error)
 }
 
 // Options of a Service.
@@ -157,7 +116,7 @@ type Options struct {
 	URL    string
 	Plans  Plans
 	Ledger Ledger
-	Drafts Invoices
+	Drafts Drafts
 }
 
 // Service is the use cases, the webhook and the loop.

@@ -357,16 +357,16 @@ func nextHour(t time.Time) time.Time {
 // applyPlan changes the tenant's plan once, when a subscription begins or ends. While it
 // lives, the plan is chosen here and Stripe follows.
 func (s *Service) applyPlan(ctx context.Context, tx *store.Tx, before, c store.StripeCustomer) error {
-	now, err := s.options.Plans.Subscription(ctx, tx, c.TenantID)
+	plan, now, err := subscriptionOf(ctx, tx, c.TenantID)
 	if err != nil {
 		return err
 	}
 	began := c.SubscriptionID != before.SubscriptionID
 	switch {
-	case began && lives(c.Status) && (now.Plan != c.Plan || now.Version != c.PlanVersion):
+	case began && lives(c.Status) && (plan != c.Plan || now.PlanVersion != c.PlanVersion):
 		return s.options.Plans.SetPlan(ctx, tx, c.TenantID, c.Plan, c.PlanVersion)
-	case !began && lives(before.Status) && !lives(c.Status) && now.Plan == c.Plan:
-		free, err := s.options.Plans.Newest(ctx, tx, s.options.Plans.Free())
+	case !began && lives(before.Status) && !lives(c.Status) && plan == c.Plan:
+		free, err := tx.GetPlan(ctx, FreePlan, 0)
 		if err != nil {
 			return err
 		}
@@ -374,6 +374,9 @@ func (s *Service) applyPlan(ctx context.Context, tx *store.Tx, before, c store.S
 	}
 	return nil
 }
+
+// FreePlan is the plan of those who pay nothing.
+const FreePlan = "free"
 
 func (s *Service) invoice(tenantID string, i invoiced) store.StripeInvoice {
 	v := store.StripeInvoice{TenantID: tenantID, ID: i.id, Status: i.status, Currency: i.currency, Subtotal: i.subtotal,
