@@ -87,3 +87,6 @@ CREATE TABLE billing_differences (
     found_at  BIGINT NOT NULL,
     PRIMARY KEY (tenant_id, meter, day)
 );
+
+-- For the loop that sends what was closed or corrected.
+CREATE INDEX usage_hours_closed ON usage_hours (closed_at);

@@ -185,6 +185,21 @@ func (t *Tx) UpdateStripeCustomer(ctx context.Context, v *StripeCustomer) error 
 	return stripeCustomers.update(ctx, t.of(v.TenantID), v, &v.Version)
 }
 
+// TenantHour is an hour of a tenant, by its number.
+type TenantHour struct {
+	TenantID string
+	Hour     int64
+}
+
+// ChangedHours are those of Stripe's customers that were closed or corrected since a time, by
+// tenant and hour.
+func (t *Tx) ChangedHours(ctx context.Context, since time.Time, after TenantHour, limit int) ([]TenantHour, error) {
+	return query(ctx, t.across(), "list changed hours", func(v *TenantHour) []any { return []any{&v.TenantID, &v.Hour} },
+		`SELECT DISTINCT h.tenant_id, h.hour FROM usage_hours h JOIN stripe_customers c ON c.tenant_id = h.tenant_id
+		WHERE h.closed_at >= ? AND c.push_from > 0 AND (h.tenant_id, h.hour) > (?, ?) ORDER BY h.tenant_id, h.hour LIMIT ?`,
+		since, after.TenantID, after.Hour, limit)
+}
+
 // InsertBillingPush adds what will be sent; ErrExists if another process has added it.
 func (t *Tx) InsertBillingPush(ctx context.Context, v BillingPush) error {
 	return billingPushes.insert(ctx, t.of(v.TenantID), v)
@@ -246,13 +261,10 @@ func (t *Tx) PutStripeInvoice(ctx context.Context, v StripeInvoice) error {
 	return stripeInvoices.insert(ctx, t.of(v.TenantID), v)
 }
 
-// ListStripeInvoices lists a tenant's, the newest period first; the page goes by the key of
-// StripeInvoiceKey.
-func (t *Tx) ListStripeInvoices(ctx context.Context, tenantID string, before time.Time, beforeID string, limit int) ([]StripeInvoice, error) {
-	if before.IsZero() {
-		return stripeInvoices.list(ctx, t.of(tenantID), limit, "tenant_id = ? ORDER BY period_start DESC, id DESC", tenantID)
-	}
-	return stripeInvoices.list(ctx, t.of(tenantID), limit, "tenant_id = ? AND (period_start, id) < (?, ?) ORDER BY period_start DESC, id DESC", tenantID, before, beforeID)
+// ListStripeInvoices lists a tenant's before one, by its period's start and id, the newest
+// first.
+func (t *Tx) ListStripeInvoices(ctx context.Context, tenantID string, start time.Time, id string, limit int) ([]StripeInvoice, error) {
+	return stripeInvoices.list(ctx, t.of(tenantID), limit, "tenant_id = ? AND (period_start, id) < (?, ?) ORDER BY period_start DESC, id DESC", tenantID, start, id)
 }
 
 // StripeInvoiceCovers reports whether an invoice that can't be changed any more is about a time.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
@@ -25,8 +25,6 @@ const (
 	emailsMax = 10
 	// portalLife is how long Stripe's address of the portal surely works.
 	portalLife = 5 * time.Minute
-	// invoicesPage and invoicesPageMax are how many invoices are listed at a time.
-	invoicesPage, invoicesPageMax = 24, 100
 )
 
 var (
@@ -52,7 +50,7 @@ func (s *Service) billing(ctx context.Context, tx *store.Tx) (*cloudv1.Billing, 
 	return &cloudv1.Billing{Payments: s.Payments(), HasPaymentMethod: has && s.Payments(), Emails: contacts.Emails, Etag: tag(contacts)}, err
 }
 
-func tag(c store.BillingContacts) string { return etag.Of(c.Version) }
+func tag(c store.BillingContacts) string { return etag.Of(c.Version, c.TenantID) }
 
 // UpdateBilling changes who gets emails.
 func (s *Service) UpdateBilling(ctx context.Context, r *cloudv1.UpdateBillingRequest) (*cloudv1.UpdateBillingResponse, error) {
@@ -71,7 +69,7 @@ func (s *Service) UpdateBilling(ctx context.Context, r *cloudv1.UpdateBillingReq
 		}
 		before := c.Emails
 		c.Emails = emails
-		if err := change.Make(ctx, s.Kit, tx, "billing.update", change.BillingContacts(&c, s.Now()), change.Fields{"emails": {Before: before, After: emails}}); err != nil {
+		if err := change.Make(ctx, s.Kit, tx, "billing.update", change.BillingContacts(&c, access.From(ctx).Tenant), change.Fields{"emails": {Before: before, After: emails}}); err != nil {
 			return err
 		}
 		res.Billing, err = s.billing(ctx, tx)
@@ -86,7 +84,7 @@ func cleanEmails(emails []string) ([]string, error) {
 	}
 	var out []string
 	for _, text := range emails {
-		address, err := mail.ParseAddress(text)
+		address, err := mail.Address(text)
 		if err != nil {
 			return nil, fault.InvalidField("emails", "%q isn't an email address", text)
 		}
@@ -170,73 +168,49 @@ func (s *Service) OpenPortal(ctx context.Context, _ *cloudv1.OpenPortalRequest) 
 
 // ListInvoices lists Stripe's, or drafts of our ledger where there are no payments.
 func (s *Service) ListInvoices(ctx context.Context, r *cloudv1.ListInvoicesRequest) (*cloudv1.ListInvoicesResponse, error) {
-	size := int(r.GetPageSize())
-	if size < 0 || size > invoicesPageMax {
-		return nil, fault.InvalidField("page_size", "must be at most %d", invoicesPageMax)
-	}
-	if size == 0 {
-		size = invoicesPage
-	}
-	before, id, err := s.page(ctx, r.GetPageToken())
-	if err != nil {
-		return nil, err
-	}
-	return kit.Read(ctx, s.Kit, func(tx *store.Tx) (*cloudv1.ListInvoicesResponse, error) {
-		list, err := s.invoicesBefore(ctx, tx, before, id, size+1)
+	shown, next, err := listing.Of[listed, *cloudv1.Invoice]{
+		Method: "ListInvoices", Filter: []any{s.Payments()}, Key: listed.key,
+		Page: func(tx *store.Tx, tenantID string, p store.Page) ([]listed, error) {
+			return s.invoicesAfter(ctx, tx, tenantID, p)
+		},
+		Show: func(v listed) *cloudv1.Invoice { return v.message },
+	}.Read(ctx, s.Kit, r)
+	return &cloudv1.ListInvoicesResponse{Invoices: shown, NextPageToken: next}, err
+}
+
+// listed is an invoice and its place in the list: two can begin at the same time.
+type listed struct {
+	message *cloudv1.Invoice
+	id      string
+}
+
+func (v listed) key() string {
+	return v.message.GetPeriodStart().AsTime().Format(time.RFC3339Nano) + " " + v.id
+}
+
+// invoicesAfter are those after the last one seen, the newest first.
+func (s *Service) invoicesAfter(ctx context.Context, tx *store.Tx, tenantID string, p store.Page) (out []listed, _ error) {
+	before, id := s.Now(), ""
+	if p.After != "" {
+		text, last, _ := strings.Cut(p.After, " ")
+		at, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil {
 			return nil, err
 		}
-		res := new(cloudv1.ListInvoicesResponse)
-		for i, v := range list {
-			if i == size {
-				last := list[i-1]
-				res.NextPageToken = s.Seal.PageToken(access.From(ctx).ID(), "invoices "+access.From(ctx).TenantID, last.key)
-				break
-			}
-			res.Invoices = append(res.Invoices, v.message)
-		}
-		return res, nil
-	})
-}
-
-// listed is an invoice and its place in the list.
-type listed struct {
-	message *cloudv1.Invoice
-	key     string
-}
-
-func (s *Service) invoicesBefore(ctx context.Context, tx *store.Tx, before time.Time, id string, limit int) (out []listed, _ error) {
-	tenantID := access.From(ctx).TenantID
+		before, id = at, last
+	}
 	if !s.Payments() {
-		if before.IsZero() {
-			before = s.Now()
-		}
-		drafts, err := s.options.Drafts.Drafts(ctx, tx, tenantID, before, limit)
+		drafts, err := s.options.Drafts.Drafts(ctx, tx, tenantID, before, p.Limit)
 		for _, d := range drafts {
-			out = append(out, listed{d, place(d.GetPeriodStart().AsTime(), "")})
+			out = append(out, listed{message: d})
 		}
 		return out, err
 	}
-	all, err := tx.ListStripeInvoices(ctx, tenantID, before, id, limit)
+	all, err := tx.ListStripeInvoices(ctx, tenantID, before, id, p.Limit)
 	for _, v := range all {
-		out = append(out, listed{invoiceMessage(v), place(v.PeriodStart, v.ID)})
+		out = append(out, listed{invoiceMessage(v), v.ID})
 	}
 	return out, err
-}
-
-func place(start time.Time, id string) string { return strconv.FormatInt(start.UnixNano(), 10) + " " + id }
-
-func (s *Service) page(ctx context.Context, token string) (time.Time, string, error) {
-	if token == "" {
-		return time.Time{}, "", nil
-	}
-	key, ok := s.Seal.OpenPageToken(access.From(ctx).ID(), "invoices "+access.From(ctx).TenantID, token)
-	nanos, id, _ := strings.Cut(key, " ")
-	n, err := strconv.ParseInt(nanos, 10, 64)
-	if !ok || err != nil {
-		return time.Time{}, "", fault.InvalidField("page_token", "isn't one of this list")
-	}
-	return time.Unix(0, n).UTC(), id, nil
 }
 
 // invoiceMessage is an invoice of Stripe's in our words.

@@ -46,7 +46,9 @@ func (s *Service) Compare(ctx context.Context) ([]store.BillingDifference, error
 
 // Differences are those found by the last comparison of each day.
 func (s *Service) Differences(ctx context.Context) ([]store.BillingDifference, error) {
-	return store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.BillingDifference, error) { return tx.ListBillingDifferences(ctx, differencesMax) })
+	return store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.BillingDifference, error) {
+		return tx.ListBillingDifferences(ctx, differencesMax)
+	})
 }
 
 // settle asks again about pushes that differed: somebody may have put Stripe right.
@@ -150,25 +152,25 @@ func (s *Service) sumsOf(ctx context.Context, c store.StripeCustomer, d time.Tim
 	out := make(map[Meter]sums)
 	err := s.Store.Service(ctx, func(tx *store.Tx) error {
 		clear(out)
-		hours, err := s.options.Ledger.Hours(ctx, tx, c.TenantID, d, d.Add(day))
+		hours, err := tx.UsageByHour(ctx, c.TenantID, hourNumber(d), hourNumber(d.Add(day)), false)
 		if err != nil {
 			return err
 		}
 		for _, h := range hours {
-			if !pushed(c, h.Hour) {
+			if !pushed(c, hourTime(h.At)) {
 				continue
 			}
-			if err := s.planHour(ctx, tx, HourOf{c.TenantID, h.Hour}); err != nil {
+			if err := s.planHour(ctx, tx, store.TenantHour{TenantID: c.TenantID, Hour: h.At}); err != nil {
 				return err
 			}
-			plan, err := planAt(ctx, tx, c.TenantID, h.Hour)
+			plan, err := planAt(ctx, tx, c.TenantID, hourTime(h.At))
 			if err != nil {
 				return err
 			}
 			for _, p := range plan.Prices {
 				if m, known := meterNamed(p.Meter); known {
 					v := out[m]
-					v.ledger += h.Counts[m] / units[m].of
+					v.ledger += m.of(h.Counts)
 					out[m] = v
 				}
 			}

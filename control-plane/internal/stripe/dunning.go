@@ -146,7 +146,9 @@ func Recipients(ctx context.Context, tx *store.Tx, tenantID string) ([]string, e
 }
 
 // billingURL is the console's page about a tenant's payments.
-func (s *Service) billingURL(tenant string) string { return s.URLs.Console("/" + tenant + "/settings/billing") }
+func (s *Service) billingURL(tenant string) string {
+	return s.URLs.Console("/" + tenant + "/settings/billing")
+}
 
 // eachCustomer does something for every customer, and goes on after one that fails.
 func (s *Service) eachCustomer(ctx context.Context, do func(store.StripeCustomer) error) error {

@@ -38,67 +38,75 @@ func identifier(tenantID string, m Meter, hour time.Time, revision int64) string
 
 // Push sends what the ledger has that Stripe hasn't. Several processes may do it at once.
 func (s *Service) Push(ctx context.Context) error {
-	for {
-		more, err := s.plan(ctx)
-		if err != nil {
-			return fmt.Errorf("write down what is to be sent to Stripe: %w", err)
-		}
-		if !more {
-			break
-		}
+	if err := s.plan(ctx); err != nil {
+		return fmt.Errorf("write down what is to be sent to Stripe: %w", err)
 	}
 	return s.send(ctx)
 }
 
-// plan writes down pushes for hours that changed, together with how far it came.
-func (s *Service) plan(ctx context.Context) (more bool, _ error) {
-	err := s.Store.Service(ctx, func(tx *store.Tx) error {
-		more = false
-		at, err := tx.GetSetting(ctx, settingPosition)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return err
+// overlap is how far back the ledger is read again: a row says when it was made, and is seen
+// when its transaction ends.
+const overlap = 10 * time.Minute
+
+// plan writes down pushes for hours that were closed or corrected since it last came to an
+// end. What it writes down again is written once.
+func (s *Service) plan(ctx context.Context) error {
+	began := s.Now()
+	at, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) (string, error) { return tx.GetSetting(ctx, settingPosition) })
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	var since time.Time
+	if at != "" {
+		if since, err = time.Parse(time.RFC3339Nano, at); err != nil {
+			return fmt.Errorf("read the position in the ledger: %w", err)
 		}
-		changed, next, err := s.options.Ledger.Changed(ctx, tx, at, changedMax)
+		since = since.Add(-overlap)
+	}
+	for after, more := (store.TenantHour{}), true; more; {
+		err := s.Store.Service(ctx, func(tx *store.Tx) error {
+			changed, err := tx.ChangedHours(ctx, since, after, changedMax)
+			if err != nil {
+				return err
+			}
+			for _, h := range changed {
+				if err := s.planHour(ctx, tx, h); err != nil {
+					return err
+				}
+			}
+			if more = len(changed) == changedMax; more {
+				after = changed[len(changed)-1]
+			}
+			return nil
+		})
 		if err != nil {
 			return err
 		}
-		seen := make(map[HourOf]bool)
-		for _, h := range changed {
-			if seen[h] {
-				continue
-			}
-			seen[h] = true
-			if err := s.planHour(ctx, tx, h); err != nil {
-				return err
-			}
-		}
-		more = len(changed) == changedMax
-		if next == at {
-			return nil
-		}
-		return tx.PutSetting(ctx, settingPosition, next, s.Now())
+	}
+	return s.Store.Service(ctx, func(tx *store.Tx) error {
+		return tx.PutSetting(ctx, settingPosition, began.UTC().Format(time.RFC3339Nano), began)
 	})
-	return more, err
 }
 
 // planHour writes down what an hour has beyond what was written down before.
-func (s *Service) planHour(ctx context.Context, tx *store.Tx, h HourOf) error {
+func (s *Service) planHour(ctx context.Context, tx *store.Tx, h store.TenantHour) error {
+	hour := hourTime(h.Hour)
 	c, err := tx.GetStripeCustomer(ctx, h.TenantID)
-	if errors.Is(err, store.ErrNotFound) || err == nil && !pushed(c, h.Hour) {
+	if errors.Is(err, store.ErrNotFound) || err == nil && !pushed(c, hour) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	plan, err := planAt(ctx, tx, h.TenantID, h.Hour)
+	plan, err := planAt(ctx, tx, h.TenantID, hour)
 	if err != nil {
 		return err
 	}
-	hours, err := s.options.Ledger.Hours(ctx, tx, h.TenantID, h.Hour, h.Hour.Add(time.Hour))
-	if err != nil || len(hours) == 0 {
+	counted, err := tx.UsageByHour(ctx, h.TenantID, h.Hour, h.Hour+1, false)
+	if err != nil || len(counted) == 0 {
 		return err
 	}
-	before, err := tx.ListBillingPushes(ctx, h.TenantID, h.Hour, h.Hour.Add(time.Hour))
+	before, err := tx.ListBillingPushes(ctx, h.TenantID, hour, hour.Add(time.Hour))
 	if err != nil {
 		return err
 	}
@@ -107,12 +115,17 @@ func (s *Service) planHour(ctx context.Context, tx *store.Tx, h HourOf) error {
 		if !known {
 			return fmt.Errorf("plan %s version %d has a price of an unknown meter %q", plan.Plan, plan.Version, p.Meter)
 		}
-		if err := s.planMeter(ctx, tx, h, m, hours[0].Counts[m]/units[m].of, before); err != nil {
+		if err := s.planMeter(ctx, tx, h.TenantID, hour, m, m.of(counted[0].Counts), before); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// hourTime is the beginning of an hour of the ledger.
+func hourTime(hour int64) time.Time { return time.Unix(hour*3600, 0).UTC() }
+
+func hourNumber(t time.Time) int64 { return t.Unix() / 3600 }
 
 // pushed reports whether an hour of a customer is sent.
 func pushed(c store.StripeCustomer, hour time.Time) bool {
@@ -121,7 +134,7 @@ func pushed(c store.StripeCustomer, hour time.Time) bool {
 
 // planMeter writes down one push, if there is anything to send. The ledger never counts down;
 // if it did, nothing is sent, and the comparison of every day says so.
-func (s *Service) planMeter(ctx context.Context, tx *store.Tx, h HourOf, m Meter, total int64, before []store.BillingPush) error {
+func (s *Service) planMeter(ctx context.Context, tx *store.Tx, tenantID string, hour time.Time, m Meter, total int64, before []store.BillingPush) error {
 	var sum, revision int64
 	for _, p := range before {
 		if p.Meter == m.String() {
@@ -133,7 +146,7 @@ func (s *Service) planMeter(ctx context.Context, tx *store.Tx, h HourOf, m Meter
 	}
 	now := s.Now()
 	return tx.InsertBillingPush(ctx, store.BillingPush{
-		TenantID: h.TenantID, Meter: m.String(), Hour: h.Hour, Revision: revision, Identifier: identifier(h.TenantID, m, h.Hour, revision),
+		TenantID: tenantID, Meter: m.String(), Hour: hour, Revision: revision, Identifier: identifier(tenantID, m, hour, revision),
 		Kind: kindEvent, State: stateOpen, Value: total - sum, DueAt: now, CreatedAt: now,
 	})
 }
@@ -369,13 +382,13 @@ func (s *Service) lateAmount(ctx context.Context, p store.BillingPush, m Meter) 
 			return err
 		}
 		from := time.Date(p.Hour.Year(), p.Hour.Month(), 1, 0, 0, 0, 0, time.UTC)
-		hours, err := s.options.Ledger.Hours(ctx, tx, p.TenantID, from, from.AddDate(0, 1, 0))
+		hours, err := tx.UsageByHour(ctx, p.TenantID, hourNumber(from), hourNumber(from.AddDate(0, 1, 0)), false)
 		if err != nil {
 			return err
 		}
 		var total int64
 		for _, h := range hours {
-			total += h.Counts[m]
+			total += m.exact(h.Counts)
 		}
 		currency = plan.Currency
 		for _, price := range plan.Prices {

@@ -12,7 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
-// Meter is a position in Counts.
+// Meter is one thing that is counted.
 type Meter int
 
 // Meters, in the order of the ledger's columns.
@@ -25,9 +25,6 @@ const (
 	StreamsPeak
 	metersCount
 )
-
-// Counts are the numbers of all meters.
-type Counts [metersCount]int64
 
 // unit is a meter as Stripe has it. Bytes are sent in larger units, rounded down each hour,
 // because Stripe keeps twelve decimals of a price.
@@ -56,27 +53,12 @@ func meterNamed(name string) (Meter, bool) {
 	return 0, false
 }
 
-// HourOf says that an hour of a tenant has changed in the ledger.
-type HourOf struct {
-	TenantID string
-	Hour     time.Time
-}
+// of is the meter's number, in Stripe's units.
+func (m Meter) of(c store.Counts) int64 { return m.exact(c) / units[m].of }
 
-// HourCounts is an hour of a tenant, all its namespaces together, by the latest revisions.
-type HourCounts struct {
-	Hour   time.Time
-	Counts Counts
-}
-
-// Ledger is the closed hours.
-type Ledger interface {
-	// Changed are hours that were closed or corrected after a position, in the order in which
-	// that happened, and the position after them. It may repeat an hour.
-	Changed(ctx context.Context, tx *store.Tx, after string, limit int) (hours []HourOf, next string, err error)
-	// Hours are those of a span of at most 31 days that have anything.
-	Hours(ctx context.Context, tx *store.Tx, tenantID string, from, to time.Time) ([]HourCounts, error)
-	// ClosedTo is before which every hour is closed.
-	ClosedTo(ctx context.Context, tx *store.Tx) (time.Time, error)
+// exact is the meter's number as it was counted.
+func (m Meter) exact(c store.Counts) int64 {
+	return [metersCount]int64{c.JobsEnqueued, c.Executions, c.PayloadBytes, c.StoredByteHours, c.EgressBytes, c.StreamsPeak}[m]
 }
 
 // State of a subscription of ours.
@@ -115,7 +97,6 @@ type Options struct {
 	// URL is the address of Stripe; empty: https://api.stripe.com.
 	URL    string
 	Plans  Plans
-	Ledger Ledger
 	Drafts Drafts
 }
 
