@@ -70,10 +70,10 @@ func newGateway(key, base string, mode Mode) (*gateway, error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil {
-		return nil, fmt.Errorf("parse the address of Stripe: %w", err)
+		return nil, errors.New("the address of Stripe isn't a URL") // The error would show a password in it.
 	}
 	if u.Host == "" || u.User != nil || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
-		return nil, fmt.Errorf("the address of Stripe %q must be https://HOST; plain http is for this machine only", base)
+		return nil, errors.New("the address of Stripe must be https://HOST; plain http is for this machine only")
 	}
 	client := &http.Client{
 		Transport:     only{host: u.Host, scheme: u.Scheme, next: &http.Transport{Proxy: nil, ForceAttemptHTTP2: true, ResponseHeaderTimeout: callTimeout, IdleConnTimeout: time.Minute}},
@@ -107,6 +107,8 @@ func (o only) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, errElsewhere
 	}
+	r = r.Clone(r.Context())
+	r.GetBody = nil // Or net/http sends it again by itself when a connection is lost.
 	res, err := o.next.RoundTrip(r)
 	if err == nil {
 		res.Body = http.MaxBytesReader(nil, res.Body, answerBytesMax)

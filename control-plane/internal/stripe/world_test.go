@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -252,4 +253,16 @@ func (b *between) Service(ctx context.Context, f func(*store.Tx) error) error {
 	}
 	b.begun = true
 	return b.Store.Service(ctx, f)
+}
+
+// loseFirst loses the answer to the first call of a method.
+func loseFirst(method string) func(string) stripetest.Fault {
+	lost := false
+	return func(call string) stripetest.Fault {
+		if lost || !strings.HasPrefix(call, method) {
+			return stripetest.None
+		}
+		lost = true
+		return stripetest.LoseAnswer
+	}
 }

@@ -173,3 +173,35 @@ func (s *Server) Show(kind, field string) (out []any) {
 	}
 	return out
 }
+
+// GiveUp makes all open invoices uncollectible and ends their subscriptions, as Stripe does
+// after its last attempt if it is told to.
+func (s *Server) GiveUp() {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range s.objects["invoice"] {
+		if i.text("status") != "open" {
+			continue
+		}
+		i["status"] = "uncollectible"
+		s.event("invoice.marked_uncollectible", i)
+		if _, p := s.endSubscription(i.text("subscription")); p != nil {
+			s.t.Fatal(p.text)
+		}
+	}
+}
+
+// Set changes a field of an object, by its id or lookup key, as somebody does on Stripe's pages.
+func (s *Server) Set(kind, name, field string, value any) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.objects[kind] {
+		if o.id() == name || o.text("lookup_key") == name {
+			o[field] = value
+			return
+		}
+	}
+	s.t.Fatalf("no %s %s", kind, name)
+}
