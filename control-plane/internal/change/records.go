@@ -315,3 +315,16 @@ func BillingContacts(c *store.BillingContacts, name string) Record {
 		return tx.InsertBillingContacts(ctx, *c)
 	}}
 }
+
+// Subscribed writes where the tenant stands with its plan too.
+func (r Record) Subscribed(v *store.Subscription) Record {
+	write := r.write
+	r.write = func(ctx context.Context, tx *store.Tx, now time.Time) error {
+		if err := write(ctx, tx, now); err != nil {
+			return err
+		}
+		v.UpdatedAt = now
+		return tx.UpdateSubscription(ctx, v)
+	}
+	return r
+}

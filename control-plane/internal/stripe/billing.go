@@ -200,11 +200,7 @@ func (s *Service) invoicesAfter(ctx context.Context, tx *store.Tx, tenantID stri
 		before, id = at, last
 	}
 	if !s.Payments() {
-		drafts, err := s.options.Drafts.Drafts(ctx, tx, tenantID, before, p.Limit)
-		for _, d := range drafts {
-			out = append(out, listed{message: d})
-		}
-		return out, err
+		return s.drafts(ctx, tx, tenantID, before, p.Limit)
 	}
 	all, err := tx.ListStripeInvoices(ctx, tenantID, before, id, p.Limit)
 	for _, v := range all {

@@ -24,6 +24,9 @@ type Difference struct {
 	Detail string `json:"detail,omitempty"`
 }
 
+// Conflict is the action of a difference that is not put right.
+const Conflict = "conflict"
+
 // Sync makes Stripe's catalog what the plans say: a meter for each meter that has a price, a
 // product for each plan that costs something, a price for each part of its newest version. It
 // finds things by their names, so it can be run again at any time. A dry run only tells.
@@ -211,7 +214,7 @@ func (c *catalog) prices(ctx context.Context, p store.PlanVersion) error {
 	for _, w := range list {
 		if has := there[w.key]; has != nil {
 			if problems := w.differs(has, p.Currency, c.meterID[w.event]); len(problems) > 0 {
-				c.found = append(c.found, Difference{Kind: "price", Name: w.key, Action: "conflict", Detail: strings.Join(problems, "; ")})
+				c.found = append(c.found, Difference{Kind: "price", Name: w.key, Action: Conflict, Detail: strings.Join(problems, "; ")})
 			}
 			continue
 		}

@@ -16,9 +16,13 @@ const (
 	differencesMax = 1000
 )
 
+// Refresh asks Stripe about every customer, for events that were lost.
+func (s *Service) Refresh(ctx context.Context) error {
+	return s.eachCustomer(ctx, func(c store.StripeCustomer) error { return s.sync(ctx, c.TenantID, nil) })
+}
+
 // Compare compares, per tenant, meter and day, what the ledger has, what was sent, and what
-// Stripe has counted. It also asks Stripe about every customer, for events that were lost.
-// Differences are stored and logged; what was found is returned.
+// Stripe has counted. Differences are stored and logged; what was found is returned.
 func (s *Service) Compare(ctx context.Context) ([]store.BillingDifference, error) {
 	if !s.Payments() {
 		return nil, errNoPayments
@@ -28,10 +32,7 @@ func (s *Service) Compare(ctx context.Context) ([]store.BillingDifference, error
 		return nil, err
 	}
 	err = s.eachCustomer(ctx, func(c store.StripeCustomer) error {
-		err := s.sync(ctx, c.TenantID, nil)
-		if err == nil {
-			err = s.settle(ctx, c, meters)
-		}
+		err := s.settle(ctx, c, meters)
 		if err == nil {
 			err = s.compareCustomer(ctx, c, meters)
 		}

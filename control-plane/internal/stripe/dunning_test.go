@@ -59,7 +59,7 @@ func TestDunning_StepsOfAWeekWithAnEmailEach(t *testing.T) {
 		step(time.Minute, "restricted", "acme is restricted until its invoice is paid")
 		step(week-time.Minute, "restricted", "")
 		step(time.Minute, "suspended", "acme is suspended until its invoice is paid")
-		step(4*week, "suspended", "")
+		step(3*week, "suspended", "")
 		w.stripe.PayInvoice(invoice)
 		w.deliver(t)
 		step(0, "active", "The invoice of acme is paid")

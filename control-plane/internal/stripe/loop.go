@@ -127,7 +127,8 @@ func (s *Service) daily(ctx context.Context) error {
 	if done == today.Format(time.DateOnly) {
 		return nil
 	}
-	if _, err := s.Compare(ctx); err != nil {
+	_, err = s.Compare(ctx)
+	if err := errors.Join(s.Refresh(ctx), err); err != nil {
 		return err
 	}
 	return s.Store.Service(ctx, func(tx *store.Tx) error {

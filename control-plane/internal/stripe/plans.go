@@ -3,8 +3,6 @@ package stripe
 import (
 	"context"
 	"fmt"
-	"math"
-	"math/bits"
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -35,16 +33,3 @@ func subscriptionOf(ctx context.Context, tx *store.Tx, tenantID string) (plan st
 
 // paid reports whether a plan costs anything.
 func paid(v store.PlanVersion) bool { return v.BaseAmount > 0 || len(v.Prices) > 0 }
-
-// cost of a quantity in a month, rounded down.
-func cost(p store.Price, quantity int64) int64 {
-	if quantity <= p.Included || p.Per <= 0 || p.Amount <= 0 {
-		return 0
-	}
-	hi, lo := bits.Mul64(uint64(quantity-p.Included), uint64(p.Amount))
-	if hi >= uint64(p.Per) {
-		return math.MaxInt64
-	}
-	q, _ := bits.Div64(hi, lo, uint64(p.Per))
-	return int64(min(q, math.MaxInt64))
-}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/corvo-cloud/corvo/control-plane/api/bill"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -375,30 +376,18 @@ func (s *Service) kindOf(ctx context.Context, p store.BillingPush) (string, erro
 
 // lateAmount is what a push costs that is not on the invoice of its month: what the month
 // costs with it, less what it costs without.
-func (s *Service) lateAmount(ctx context.Context, p store.BillingPush, m Meter) (amount int64, currency string, _ error) {
-	err := s.Store.ReadTenant(ctx, p.TenantID, func(tx *store.Tx) error {
-		plan, err := planAt(ctx, tx, p.TenantID, p.Hour)
-		if err != nil {
-			return err
-		}
-		from := time.Date(p.Hour.Year(), p.Hour.Month(), 1, 0, 0, 0, 0, time.UTC)
-		hours, err := tx.UsageByHour(ctx, p.TenantID, hourNumber(from), hourNumber(from.AddDate(0, 1, 0)), false)
-		if err != nil {
-			return err
-		}
-		var total int64
-		for _, h := range hours {
-			total += m.exact(h.Counts)
-		}
-		currency = plan.Currency
-		for _, price := range plan.Prices {
-			if price.Meter == m.String() {
-				amount = cost(price, total) - cost(price, total-p.Value*units[m].of)
-			}
-		}
-		return nil
-	})
-	return amount, currency, err
+func (s *Service) lateAmount(ctx context.Context, p store.BillingPush, of Meter) (amount int64, currency string, _ error) {
+	m, err := store.Get(ctx, s.tenantRead(p.TenantID), func(tx *store.Tx) (month, error) { return monthOf(ctx, tx, p.TenantID, bill.Month(p.Hour)) })
+	if err != nil {
+		return 0, "", err
+	}
+	with, err := bill.Make(m.period, m.segments, m.counts)
+	if err != nil {
+		return 0, "", err
+	}
+	less := m.without(p.Hour, of, p.Value*units[of].of)
+	without, err := bill.Make(less.period, less.segments, less.counts)
+	return with.Total - without.Total, m.currency, err
 }
 
 // backoff before the next attempt.

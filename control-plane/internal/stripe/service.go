@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -81,12 +80,6 @@ type Plans interface {
 	SetState(ctx context.Context, tx *store.Tx, tenantID string, state State, until time.Time) error
 }
 
-// Drafts are invoices from our ledger, for an installation without payments: those of the
-// periods that end by a time, the newest first.
-type Drafts interface {
-	Drafts(ctx context.Context, tx *store.Tx, tenantID string, endBy time.Time, limit int) ([]*cloudv1.Invoice, error)
-}
-
 // Options of a Service.
 type Options struct {
 	// Key of Stripe's; empty: no payments.
@@ -97,7 +90,6 @@ type Options struct {
 	// URL is the address of Stripe; empty: https://api.stripe.com.
 	URL    string
 	Plans  Plans
-	Drafts Drafts
 }
 
 // Service is the use cases, the webhook and the loop.

@@ -208,7 +208,7 @@ func TestWebhook_ACrashAtAnyStepLosesNoEvent(t *testing.T) {
 func TestWebhook_WithoutPaymentsThereIsNone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s, err := stripe.New(t.Context(), w.Kit, stripe.Options{Plans: plans{w.Kit}, Drafts: drafts{}})
+	s, err := stripe.New(t.Context(), w.Kit, stripe.Options{Plans: plans{w.Kit}})
 	no(t, "start", err)
 	want(t, "status", post(t, s, stripetest.Event{Body: []byte("{}")}, w.Now()), http.StatusNotFound)
 }

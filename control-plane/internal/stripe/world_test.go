@@ -57,15 +57,8 @@ func (p plans) SetState(ctx context.Context, tx *store.Tx, tenantID string, stat
 	return tx.UpdateSubscription(ctx, &sub)
 }
 
-// drafts is a ledger with one invoice.
-type drafts struct{}
-
-func (drafts) Drafts(_ context.Context, _ *store.Tx, tenantID string, _ time.Time, _ int) ([]*cloudv1.Invoice, error) {
-	return []*cloudv1.Invoice{{TenantId: tenantID, State: "draft"}}, nil
-}
-
 func options(k kit.Kit, url string) stripe.Options {
-	return stripe.Options{Key: stripetest.Key, Secrets: []string{secret, oldSecret}, URL: url, Plans: plans{k}, Drafts: drafts{}}
+	return stripe.Options{Key: stripetest.Key, Secrets: []string{secret, oldSecret}, URL: url, Plans: plans{k}}
 }
 
 // start starts a Service over a world, as a process does.
