@@ -39,6 +39,11 @@ func (t *Tx) UsageSources(ctx context.Context, cell string, since time.Time) ([]
 	return usageSources.list(ctx, t.common(), sourcesMax, "cell = ? AND (heard_at >= ? OR source LIKE 'shard/%') ORDER BY source, epoch", cell, since)
 }
 
+// GetUsageSource finds one epoch of a source.
+func (t *Tx) GetUsageSource(ctx context.Context, cell, source, epoch string) (UsageSource, error) {
+	return usageSources.get(ctx, t.common(), "cell = ? AND source = ? AND epoch = ?", cell, source, epoch)
+}
+
 // sourcesMax is shards and runs of proxies of one cell.
 const sourcesMax = 10_000
 
