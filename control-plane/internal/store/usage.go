@@ -443,3 +443,21 @@ func (t *Tx) TenantsOfNamespaces(ctx context.Context, ids []string) (map[string]
 	}
 	return out, err
 }
+
+// NamespaceNames maps a tenant's namespaces, deleted ones too, to their names.
+func (t *Tx) NamespaceNames(ctx context.Context, tenantID string) (map[string]string, error) {
+	type named struct{ id, name string }
+	found, err := query(ctx, t.of(tenantID), "list names of namespaces", func(v *named) []any { return []any{&v.id, &v.name} },
+		"SELECT id, name FROM namespaces WHERE tenant_id = ? LIMIT ?", tenantID, usageMax)
+	out := make(map[string]string, len(found))
+	for _, f := range found {
+		out[f.id] = f.name
+	}
+	return out, err
+}
+
+// HeldTenants are the tenants after one of which a limit holds something back.
+func (t *Tx) HeldTenants(ctx context.Context, limit, after string, most int) ([]string, error) {
+	return query(ctx, t.across(), "list held tenants", single[string],
+		"SELECT tenant_id FROM tenant_holds WHERE limit_name = ? AND tenant_id > ? ORDER BY tenant_id LIMIT ?", limit, after, most)
+}
