@@ -2,6 +2,7 @@ package bill_test
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"math"
 	"math/big"
@@ -371,6 +372,43 @@ func TestVerify_NamesWhatIsWrong(t *testing.T) {
 		if r.Valid() || !strings.Contains(strings.Join(r.Problems, "\n"), tc.want) {
 			t.Errorf("%s: %q, want %q", what, r.Problems, tc.want)
 		}
+	}
+}
+
+// An export goes on page by page, each time in another process.
+func TestSummer_GoesOnFromItsState(t *testing.T) {
+	t.Parallel()
+	segments := whole(november, team())
+	rows := []bill.Row{
+		{Hour: november.Start, NamespaceID: "ns_1", Counts: bill.Counts{JobsEnqueued: 5, StreamsPeak: 3}},
+		{Hour: november.Start, NamespaceID: "ns_1", Revision: 1, Counts: bill.Counts{JobsEnqueued: 6, EgressBytes: 1 << 60}},
+		{Hour: november.Start, NamespaceID: "ns_2", Counts: bill.Counts{JobsEnqueued: 7}},
+	}
+	var whole bill.Summer
+	whole.Begin(segments)
+	var state []byte
+	for i, r := range rows {
+		var part bill.Summer
+		part.Begin(segments)
+		if i > 0 {
+			if err := part.Resume(segments, state); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(part.Add(r), whole.Add(r)); err != nil {
+			t.Fatal(err)
+		}
+		state = part.State()
+	}
+	var last bill.Summer
+	if err := last.Resume(segments, state); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := last.End()[0], whole.End()[0]; got != want || want.JobsEnqueued != 13 || last.Rows != 3 || last.Totals != whole.Totals {
+		t.Errorf("%+v of %d rows, want %+v", got, last.Rows, want)
+	}
+	if err := last.Resume(segments, state[:3]); err == nil {
+		t.Error("half a state was taken")
 	}
 }
 

@@ -3,6 +3,7 @@ package bill
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -127,6 +128,62 @@ func (s *Summer) settle() {
 func (s *Summer) End() []Counts {
 	s.settle()
 	return s.counts
+}
+
+// State is what was added so far, to go on with later: see Resume.
+func (s *Summer) State() []byte {
+	b := binary.AppendVarint(nil, s.Rows)
+	all := append([]Counts{s.Totals}, s.counts...)
+	if s.some {
+		all = append(all, s.last.Counts)
+	}
+	for _, c := range all {
+		for _, n := range c.all() {
+			b = binary.AppendVarint(b, *n)
+		}
+	}
+	if s.some {
+		b = binary.AppendVarint(binary.AppendVarint(b, s.last.Hour.Unix()), s.last.Revision)
+		b = append(b, s.last.NamespaceID...)
+	}
+	return b
+}
+
+var errState = errors.New("the state doesn't belong to these segments")
+
+// Resume goes on from a state that was made with the same segments.
+func (s *Summer) Resume(segments []Segment, state []byte) error {
+	s.Begin(segments)
+	at, bad := state, false
+	next := func() (n int64) {
+		n, size := binary.Varint(at)
+		if size <= 0 {
+			bad = true
+			return 0
+		}
+		at = at[size:]
+		return n
+	}
+	counts := func(c *Counts) {
+		for _, n := range c.all() {
+			*n = next()
+		}
+	}
+	s.Rows = next()
+	counts(&s.Totals)
+	for i := range s.counts {
+		counts(&s.counts[i])
+	}
+	if s.some = len(at) > 0; s.some {
+		counts(&s.last.Counts)
+		s.last.Hour = time.Unix(next(), 0).UTC()
+		s.last.Revision = next()
+		s.last.NamespaceID = string(at)
+	}
+	if bad {
+		return errState
+	}
+	return nil
 }
 
 // Report is what Verify found.

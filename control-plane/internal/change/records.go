@@ -328,3 +328,22 @@ func (r Record) Subscribed(v *store.Subscription) Record {
 	}
 	return r
 }
+
+// PutSpendLimit writes what a tenant wants to spend, for the loop that compares.
+func PutSpendLimit(v *store.SpendLimit) Record {
+	r := Record{Target: Target{"spend_limit", v.TenantID, "Spend limit", v.TenantID}}
+	r.write = func(ctx context.Context, tx *store.Tx, now time.Time) error {
+		if v.UpdatedAt = now; v.Version > 0 {
+			if err := tx.UpdateSpendLimit(ctx, v); err != nil {
+				return err
+			}
+			return tx.TouchUsageOf(ctx, v.TenantID, now)
+		}
+		v.CreatedAt, v.Version = now, 1
+		if err := tx.InsertSpendLimit(ctx, *v); err != nil {
+			return err
+		}
+		return tx.TouchUsageOf(ctx, v.TenantID, now)
+	}
+	return r
+}

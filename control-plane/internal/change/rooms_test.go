@@ -55,6 +55,8 @@ var written = map[string]map[string]string{
 	"DeleteDomain":         nil,
 	"InsertSignInPolicy":   nil,
 	"UpdateSignInPolicy":   nil,
+	"InsertSpendLimit":     nil,
+	"UpdateSpendLimit":     nil,
 	"PutBreakGlassCodes":   nil,
 	"PutBreakGlassEntry":   nil,
 	"InsertScimToken":      nil,
@@ -77,6 +79,8 @@ var unwritten = []string{
 	"InsertDeviceLogin", "DeleteDeviceLoginsBefore", "InsertSignup", "UpdateSignup", "DeleteSignupsBefore", "InsertToken", "DeleteTokensBefore",
 	// Package audit writes the log and its chain.
 	"InsertAudit", "InsertAuditHead", "InsertAuditKey", "DeleteAuditBefore",
+	// What cells counted, and what the loops made of it.
+	"PutUsageSource", "DeleteUsageSources", "PutUsageClosing", "PutUsageReadings", "PutUsageLevels", "DeleteUsageReadings", "DeleteLimitNoticesBefore",
 	// What ended long ago.
 	"DeleteTrustTokensBefore", "DeleteTemporaryKeysBefore",
 	"InsertAnswer", "DeleteAnswersBefore", "PutDirectoryState", "InsertSetting", "PutSetting", "UpdateSealed", "DeleteRatesBefore",

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	htmltemplate "html/template"
+	"strconv"
 	"strings"
 	texttemplate "text/template"
 	"time"
@@ -251,6 +252,64 @@ func printable(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// limitLife is how long an email about a limit is worth sending.
+const limitLife = 3 * 24 * time.Hour
+
+// JobsLimit says how many of a month's jobs are used, and what happens beyond.
+func JobsLimit(to, tenant, link string, percent int, used, most int64, rejects bool, until, now time.Time) (Message, error) {
+	beyond := "no attempts start: jobs wait, and nothing is lost"
+	if rejects {
+		beyond = "no jobs can be enqueued; those that are enqueued run"
+	}
+	return limit(to, tenant, link, percent, "jobs for this month", fmt.Sprintf("%s of the %s jobs that its plan has for a month", grouped(used), grouped(most)), beyond, until, now)
+}
+
+// SpendLimit says how much of a spend limit is used, and what happens beyond.
+func SpendLimit(to, tenant, link string, percent int, spent, most int64, currency, action string, until, now time.Time) (Message, error) {
+	beyond := map[string]string{
+		"alert": "you only get this email: nothing is held back", "hold": "no attempts start: jobs wait, and nothing is lost",
+		"reject": "no attempts start and no jobs can be enqueued; jobs that are enqueued wait, and nothing is lost",
+	}[action]
+	return limit(to, tenant, link, percent, "spend limit", fmt.Sprintf("%s of its spend limit of %s", Money(spent, currency), Money(most, currency)), beyond, until, now)
+}
+
+func limit(to, tenant, link string, percent int, what, used, beyond string, until, now time.Time) (Message, error) {
+	title, then := fmt.Sprintf("%d%% of the %s used", percent, what), "Beyond it"
+	if percent >= 100 {
+		title, then = fmt.Sprintf("The %s of %s is reached", what, tenant), "Until then"
+		if what != "spend limit" {
+			title = fmt.Sprintf("%s has used all %s", tenant, what)
+		}
+	}
+	return compose(to, now.Add(limitLife), content{
+		Subject: fmt.Sprintf("%s: %s", tenant, title),
+		Title:   title,
+		Intro: []string{
+			fmt.Sprintf("%s has used %s. The month ends at %s.", tenant, used, until.UTC().Format(mailTime)),
+			fmt.Sprintf("%s, %s.", then, beyond),
+		},
+		Link: link, Label: "Usage and limits of " + tenant,
+	})
+}
+
+// grouped is a number with commas.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// Money is an amount as people read it.
+func Money(amount int64, currency string) string {
+	text := fmt.Sprintf("%s.%02d", grouped(amount/100), amount%100)
+	if currency == "usd" {
+		return "$" + text
+	}
+	return text + " " + strings.ToUpper(currency)
 }
 
 const (

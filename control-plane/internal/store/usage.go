@@ -39,6 +39,11 @@ func (t *Tx) UsageSources(ctx context.Context, cell string, since time.Time) ([]
 	return usageSources.list(ctx, t.common(), sourcesMax, "cell = ? AND (heard_at >= ? OR source LIKE 'shard/%') ORDER BY source, epoch", cell, since)
 }
 
+// GetUsageSource finds one epoch of a source.
+func (t *Tx) GetUsageSource(ctx context.Context, cell, source, epoch string) (UsageSource, error) {
+	return usageSources.get(ctx, t.common(), "cell = ? AND source = ? AND epoch = ?", cell, source, epoch)
+}
+
 // sourcesMax is shards and runs of proxies of one cell.
 const sourcesMax = 10_000
 
@@ -437,4 +442,22 @@ func (t *Tx) TenantsOfNamespaces(ctx context.Context, ids []string) (map[string]
 		out[f.id] = f.tenantID
 	}
 	return out, err
+}
+
+// NamespaceNames maps a tenant's namespaces, deleted ones too, to their names.
+func (t *Tx) NamespaceNames(ctx context.Context, tenantID string) (map[string]string, error) {
+	type named struct{ id, name string }
+	found, err := query(ctx, t.of(tenantID), "list names of namespaces", func(v *named) []any { return []any{&v.id, &v.name} },
+		"SELECT id, name FROM namespaces WHERE tenant_id = ? LIMIT ?", tenantID, usageMax)
+	out := make(map[string]string, len(found))
+	for _, f := range found {
+		out[f.id] = f.name
+	}
+	return out, err
+}
+
+// HeldTenants are the tenants after one of which a limit holds something back.
+func (t *Tx) HeldTenants(ctx context.Context, limit, after string, most int) ([]string, error) {
+	return query(ctx, t.across(), "list held tenants", single[string],
+		"SELECT tenant_id FROM tenant_holds WHERE limit_name = ? AND tenant_id > ? ORDER BY tenant_id LIMIT ?", limit, after, most)
 }
