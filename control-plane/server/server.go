@@ -40,9 +40,11 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/sinks"
 	"github.com/corvo-cloud/corvo/control-plane/internal/sso"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/stripe"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
 	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
+	"github.com/corvo-cloud/corvo/control-plane/internal/usage"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
@@ -71,6 +73,8 @@ type Config struct {
 	// DNS is the server that is asked for the records of tenants' domains, HOST or HOST:PORT;
 	// empty: the system's.
 	DNS string
+	// Payments are off without a key.
+	Payments Payments
 	// AllowSuperuser starts on PostgreSQL though row-level security does not bind the
 	// role: for a laptop.
 	AllowSuperuser bool
@@ -124,6 +128,8 @@ type Server struct {
 	notices    *notices.Service
 	plans      *plans.Service
 	exchange   *exchange.Service
+	stripe     *stripe.Service
+	usage      *usage.Service
 	cells      []*celladmin.Client
 	loop       *reconcile.Loop
 	handler    http.Handler
@@ -204,13 +210,17 @@ func (s *Server) build(ctx context.Context) error {
 	}
 	s.domains = domains.New(s.kit, dns)
 	s.notices = notices.New(s.kit)
-	s.plans = plans.New(plans.Needs{Kit: s.kit})
 	s.exchange = exchange.New(exchange.Needs{
 		Kit: s.kit, Egress: egress.Options{AllowPrivate: s.config.AllowPrivateIssuers}, Limits: exchange.DefaultLimits(), Ready: s.tenancy.KeysReady, Refused: s.refusals.Note,
 	})
 	s.policy = &policy.Service{Kit: s.kit}
+	if s.stripe, err = s.config.Payments.service(ctx, s.kit); err != nil {
+		return err
+	}
+	s.usage = usage.New(usage.Needs{Kit: s.kit, SetHold: plans.SetHold, ClearHold: plans.ClearHold})
+	s.plans = plans.New(plans.Needs{Kit: s.kit, Payments: s.config.Payments.methods(), Used: used})
 	handler, err := server.New(server.Options{
-		Kit: s.kit, Refusals: s.refusals, Methods: s.methods(), Browser: s.sso.Handler(), Directory: s.directory.Handler(), Console: s.config.Console,
+		Kit: s.kit, Refusals: s.refusals, Methods: s.methods(), Browser: s.sso.Handler(), Directory: s.directory.Handler(), Payments: s.stripe.Webhook(), Console: s.config.Console,
 		Ready: s.checks(), Status: s.status, Peer: s.config.Peer,
 	})
 	s.handler = handler
@@ -309,6 +319,8 @@ func (s *Server) Run(ctx context.Context) error {
 	beats.Go(func() { s.domains.Run(ctx) })
 	beats.Go(func() { s.notices.Run(ctx) })
 	beats.Go(func() { s.plans.Run(ctx) })
+	beats.Go(func() { s.stripe.Run(ctx) })
+	beats.Go(func() { s.usage.Run(ctx) })
 	beats.Go(s.followClocks(ctx)) // Before the first call to a cell.
 	s.loop.Run(ctx)
 	beats.Wait()

@@ -68,6 +68,8 @@ var written = map[string]map[string]string{
 	"InsertDirectoryUser":   nil,
 	"UpdateDirectoryUser":   nil,
 	"DeleteDirectoryUser":   nil,
+	"InsertSpendLimit":      nil,
+	"UpdateSpendLimit":      nil,
 	"InsertOutbox": {
 		"internal/mail/outbox.go":         "an email goes to somebody, not to a cell",
 		"internal/reconcile/scan.go":      "leaves a row for a record that has none",
@@ -85,6 +87,8 @@ var unwritten = []string{
 	"InsertPlanVersion",
 	// Package audit writes the log and its chain.
 	"InsertAudit", "InsertAuditHead", "InsertAuditKey", "DeleteAuditBefore",
+	// What cells counted, and what the loops made of it.
+	"PutUsageSource", "DeleteUsageSources", "PutUsageClosing", "PutUsageReadings", "PutUsageLevels", "DeleteUsageReadings", "DeleteLimitNoticesBefore",
 	// What ended long ago.
 	"DeleteTrustTokensBefore", "DeleteTemporaryKeysBefore",
 	"InsertAnswer", "DeleteAnswersBefore", "PutDirectoryState", "InsertSetting", "PutSetting", "UpdateSealed", "DeleteRatesBefore",

@@ -39,7 +39,8 @@ func fullTenants(t *testing.T, s store.Store) {
 				tx.PutHold(ctx, store.Hold{TenantID: tn, Limit: "spend", Dispatch: true, CreatedAt: at(1)}),
 				tx.InsertAuditHead(ctx, store.AuditHead{TenantID: tn, Seq: 1, FirstSeq: 1, At: at(1)}),
 				tx.InsertAnswer(ctx, store.Answer{TenantID: tn, Principal: "usr_" + x, Method: "m", RequestID: "r", CreatedAt: at(1)}),
-				tx.InsertOutbox(ctx, outbox(tn, "out_"+x, at(1))),
+				tx.InsertOutbox(ctx, outbox(tn, "out_"+x, at(1))), usageOf(ctx, tx, tn, "ns_"+x),
+				tx.InsertSpendLimit(ctx, store.SpendLimit{TenantID: tn, Amount: 5, Version: 1}), tx.NoteLimitNotice(ctx, tn, at(1), "n", at(2)),
 				tx.InsertSession(ctx, store.Session{TenantID: tn, Digest: "s" + x, ID: "ses_" + x, UserID: "usr_" + x, CreatedAt: at(1), SeenAt: at(1), ExpiresAt: at(2)}),
 			)
 			if err != nil {
@@ -156,6 +157,12 @@ func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
 			sinks, _ := tx.ListAuditSinks(ctx, "tn_b")
 			domains, _ := tx.ListDomains(ctx, "tn_b")
 			owners, _ := tx.ReachableOwners(ctx, "tn_b", 9)
+			ledger, _ := tx.ListUsageHours(ctx, "tn_b", store.UsageAfter{}, 99, 9)
+			byHour, _ := tx.UsageByHour(ctx, "tn_b", 0, 99, true)
+			byDay, _ := tx.UsageByDay(ctx, "tn_b", 0, 99, false)
+			counted, _ := tx.OpenUsage(ctx, "tn_b", 0)
+			levels, _ := tx.ListUsageLevels(ctx, "tn_b")
+			wantEqual(t, "usage of another tenant", len(ledger)+len(byHour)+len(byDay)+len(counted)+len(levels), 0)
 			wantEqual(t, "sinks, domains and owners of another tenant", len(sinks)+len(domains)+len(owners), 0)
 			ofTrust, _ := tx.KeysOfTrust(ctx, "tn_b", "usr_1", store.Page{})
 			theirTrusts, _ := tx.ListTrusts(ctx, "tn_b", "", store.Page{})
@@ -182,7 +189,9 @@ func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
 				"InsertSignInPolicy":    tx.InsertSignInPolicy(ctx, store.SignInPolicy{TenantID: "tn_b"}), "PutBreakGlassCodes": tx.PutBreakGlassCodes(ctx, "tn_b", []string{"x"}, at(1)),
 				"PutBreakGlassEntry": tx.PutBreakGlassEntry(ctx, store.BreakGlassEntry{TenantID: "tn_b", SessionID: "x", UserID: "usr_a"}),
 				"InsertDomain":       tx.InsertDomain(ctx, domain("tn_b", "dom_9")),
-				"InsertRole":         tx.InsertRole(ctx, store.Role{TenantID: "tn_b", ID: "role_9", Name: "x"}), "DeleteRole": tx.DeleteRole(ctx, "tn_b", "role_b"),
+				"InsertSpendLimit":   tx.InsertSpendLimit(ctx, store.SpendLimit{TenantID: "tn_b"}), "NoteLimitNotice": tx.NoteLimitNotice(ctx, "tn_b", at(1), "x", at(1)),
+				"PutUsageReadings": tx.PutUsageReadings(ctx, []store.UsageReading{{UsageKey: store.UsageKey{TenantID: "tn_b"}}}), "TouchUsageOf": tx.TouchUsageOf(ctx, "tn_b", at(1)),
+				"InsertRole": tx.InsertRole(ctx, store.Role{TenantID: "tn_b", ID: "role_9", Name: "x"}), "DeleteRole": tx.DeleteRole(ctx, "tn_b", "role_b"),
 				"UpdateRole":           tx.UpdateRole(ctx, &store.Role{TenantID: "tn_b", ID: "role_b", Name: "x", Version: 1}),
 				"InsertServiceAccount": tx.InsertServiceAccount(ctx, store.ServiceAccount{TenantID: "tn_b", ID: "sa_9", Name: "x"}),
 				"UpdateServiceAccount": tx.UpdateServiceAccount(ctx, &store.ServiceAccount{TenantID: "tn_b", ID: "sa_b", Name: "x", Version: 1}),

@@ -115,14 +115,13 @@ func (s *session) applyPlanCommand() *cobra.Command {
 	var dryRun bool
 	c := s.onDatabase(&cobra.Command{
 		Use: "apply FILE", Short: "Make a file the newest version of its plan", Args: cobra.ExactArgs(1),
-		Long: `Makes the plan in a YAML or JSON file the newest version of the plan of that name, or a new plan;
-- reads standard input. The same file again changes nothing. Tenants stay at the version that they
-have: a new one counts for those who choose the plan from then on, and for those whom
+		Long: `Makes the plan in a YAML or JSON file the newest version of the plan of that name, or a new
+plan. The same file again changes nothing. Tenants stay at the version that they have: a new one counts for those who choose the plan from then on, and for those whom
 "control set-plan" moves.`,
 		Example: `  corvo-cloud control plans apply team.yaml --dry-run --database sqlite:.run/up/control.db
   corvo-cloud control plans apply team.yaml --database sqlite:.run/up/control.db`,
 	}, func(ctx context.Context, m server.Maintenance, args []string) error {
-		spec, err := readPlan(s.proc.Stdin, args[0])
+		spec, err := readPlan(args[0])
 		if err != nil {
 			return err
 		}
@@ -158,17 +157,13 @@ func (s *session) printApplied(r server.PlanApplied) {
 }
 
 // readPlan reads a plan strictly: a misspelt name must not be a limit that isn't there.
-func readPlan(stdin io.Reader, path string) (spec server.PlanSpec, _ error) {
-	from := stdin
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return spec, usagef("%v", err)
-		}
-		defer func() { _ = f.Close() }() // It is only read.
-		from = f
+func readPlan(path string) (spec server.PlanSpec, _ error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return spec, usagef("%v", err)
 	}
-	text, err := io.ReadAll(io.LimitReader(from, planFileMax))
+	defer func() { _ = f.Close() }() // It is only read.
+	text, err := io.ReadAll(io.LimitReader(f, planFileMax))
 	if err != nil {
 		return spec, usagef("read %s: %v", path, err)
 	}
