@@ -157,3 +157,48 @@ func TestDeleteTenant_IsToldToTheCellAndFreesTheName(t *testing.T) {
 		t.Errorf("its name: %v", err)
 	}
 }
+
+func TestSetOverride_ReachesTheCellAndTheAuditLog(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	database := "sqlite:" + filepath.Join(t.TempDir(), "control.db")
+	other, err := store.Open(ctx, database, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Close() })
+	if err := other.Service(ctx, func(tx *store.Tx) error {
+		return tx.InsertTenant(ctx, store.Tenant{ID: "tn_1", Name: "acme", Plan: "free", Cell: "main", Version: 1, Generation: 1, Observed: 1})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	m := server.Maintenance{Database: database, Logger: slog.New(slog.DiscardHandler)}
+	o := server.Override{Tenant: "acme", Name: "keys_max", Value: 7}
+	if _, err := server.SetOverride(ctx, m, o, time.Millisecond); !errors.Is(err, server.ErrRefused) {
+		t.Errorf("without a reason: %v", err)
+	}
+	o.Reason = "a trial"
+	if r, err := server.SetOverride(ctx, m, o, time.Millisecond); err != nil || r.Carried || r.TenantID != "tn_1" {
+		t.Errorf("without a control plane: %+v, %v", r, err)
+	}
+	if err := other.Service(ctx, func(tx *store.Tx) error {
+		e, err := tx.Entitlements(ctx, "tn_1", time.Now())
+		acts, actsErr := tx.ListAudit(ctx, "tn_1", store.AuditFilter{}, store.Page{})
+		if e.Values["keys_max"] != 7 || len(acts) != 1 || acts[0].Action != "override.set" || acts[0].ActorType != "system" {
+			t.Errorf("%v, %+v", e, acts)
+		}
+		return errors.Join(err, actsErr, tx.ObserveTenant(ctx, "tn_1", 2))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		r, err := server.RemoveOverride(ctx, m, "acme", "keys_max", time.Millisecond)
+		if err != nil && !errors.Is(err, server.ErrRefused) || err == nil && r.Carried {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	list, err := server.TenantPlans(ctx, m)
+	if err != nil || len(list) != 1 || list[0].State != "active" || list[0].PlanVersion != 1 || list[0].Carried {
+		t.Errorf("%+v, %v", list, err)
+	}
+}

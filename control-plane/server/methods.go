@@ -14,6 +14,11 @@ func (s *Server) methods() []server.Method {
 		server.Unary(cloudv1connect.TenantServiceGetTenantProcedure, t.GetTenant),
 		server.Unary(cloudv1connect.TenantServiceUpdateTenantProcedure, t.UpdateTenant),
 
+		server.Unary(cloudv1connect.PlanServiceListPlansProcedure, s.plans.ListPlans),
+		server.Unary(cloudv1connect.PlanServiceGetSubscriptionProcedure, s.plans.GetSubscription),
+		server.Unary(cloudv1connect.PlanServiceChangePlanProcedure, s.plans.ChangePlan),
+		server.Unary(cloudv1connect.PlanServiceCancelPlanChangeProcedure, s.plans.CancelPlanChange),
+
 		server.Unary(cloudv1connect.NamespaceServiceCreateNamespaceProcedure, t.CreateNamespace),
 		server.Unary(cloudv1connect.NamespaceServiceGetNamespaceProcedure, t.GetNamespace),
 		server.Unary(cloudv1connect.NamespaceServiceListNamespacesProcedure, t.ListNamespaces),
@@ -123,6 +128,18 @@ func (s *Server) methods() []server.Method {
 		server.Unary(cloudv1connect.PolicyServiceListKeysOutsidePolicyProcedure, s.policy.ListKeysOutsidePolicy),
 		server.Unary(cloudv1connect.PolicyServiceCreateBreakGlassCodesProcedure, s.policy.CreateBreakGlassCodes),
 		server.Unary(cloudv1connect.PolicyServiceUseBreakGlassCodeProcedure, s.policy.UseBreakGlassCode),
+
+		server.Unary(cloudv1connect.UsageServiceGetUsageProcedure, s.usage.GetUsage),
+		server.Unary(cloudv1connect.UsageServiceExportUsageProcedure, s.usage.ExportUsage),
+		server.Unary(cloudv1connect.UsageServicePreviewInvoiceProcedure, s.usage.PreviewInvoice),
+		server.Unary(cloudv1connect.UsageServiceGetSpendLimitProcedure, s.usage.GetSpendLimit),
+		server.Unary(cloudv1connect.UsageServiceSetSpendLimitProcedure, s.usage.SetSpendLimit),
+
+		server.Unary(cloudv1connect.BillingServiceGetBillingProcedure, s.stripe.GetBilling),
+		server.Unary(cloudv1connect.BillingServiceUpdateBillingProcedure, s.stripe.UpdateBilling),
+		server.Unary(cloudv1connect.BillingServiceStartCheckoutProcedure, s.stripe.StartCheckout),
+		server.Unary(cloudv1connect.BillingServiceOpenPortalProcedure, s.stripe.OpenPortal),
+		server.Unary(cloudv1connect.BillingServiceListInvoicesProcedure, s.stripe.ListInvoices),
 
 		server.Unary(cloudv1connect.DirectoryServiceGetDirectorySyncProcedure, s.directory.GetDirectorySync),
 		server.Unary(cloudv1connect.DirectoryServiceListScimTokensProcedure, s.directory.ListScimTokens),

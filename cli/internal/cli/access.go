@@ -44,6 +44,8 @@ type tenantCall struct {
 	// directory is of directory sync.
 	directory cloudv1connect.DirectoryServiceClient
 	policy    cloudv1connect.PolicyServiceClient
+	billing   cloudv1connect.BillingServiceClient
+	plans     cloudv1connect.PlanServiceClient
 }
 
 // ofTenant makes a verb ask about a tenant: the flag's, else the profile's.
@@ -70,6 +72,8 @@ func (s *session) ofTenant(v verb, run func(t *tenantCall, args []string) error)
 			domains: cloudv1connect.NewDomainServiceClient(at.http, at.endpoint), sso: cloudv1connect.NewSsoServiceClient(at.http, at.endpoint),
 			directory: cloudv1connect.NewDirectoryServiceClient(at.http, at.endpoint),
 			policy:    cloudv1connect.NewPolicyServiceClient(at.http, at.endpoint),
+			billing:   cloudv1connect.NewBillingServiceClient(at.http, at.endpoint),
+			plans:     cloudv1connect.NewPlanServiceClient(at.http, at.endpoint),
 		}
 		if t.tenant == "" && s.proc.Env("CORVO_TOKEN") == "" {
 			p, err := s.savedProfile()

@@ -302,3 +302,35 @@ func BreakGlassCodes(tenantID string, digests []string) Record {
 func EnterByBreakGlass(v store.BreakGlassEntry, email string) Record {
 	return record(Target{"session", v.SessionID, email, v.TenantID}, (*store.Tx).PutBreakGlassEntry, v)
 }
+
+// BillingContacts writes who gets a tenant's emails about billing.
+func BillingContacts(c *store.BillingContacts, name string) Record {
+	t := Target{"tenant", c.TenantID, name, c.TenantID}
+	return Record{Target: t, write: func(ctx context.Context, tx *store.Tx, now time.Time) error {
+		c.UpdatedAt = now
+		if c.Version > 0 {
+			return tx.UpdateBillingContacts(ctx, c)
+		}
+		c.CreatedAt, c.Version = now, 1
+		return tx.InsertBillingContacts(ctx, *c)
+	}}
+}
+
+// PutSpendLimit writes what a tenant wants to spend, for the loop that compares.
+func PutSpendLimit(v *store.SpendLimit) Record {
+	r := Record{Target: Target{"spend_limit", v.TenantID, "Spend limit", v.TenantID}}
+	r.write = func(ctx context.Context, tx *store.Tx, now time.Time) error {
+		if v.UpdatedAt = now; v.Version > 0 {
+			if err := tx.UpdateSpendLimit(ctx, v); err != nil {
+				return err
+			}
+			return tx.TouchUsageOf(ctx, v.TenantID, now)
+		}
+		v.CreatedAt, v.Version = now, 1
+		if err := tx.InsertSpendLimit(ctx, *v); err != nil {
+			return err
+		}
+		return tx.TouchUsageOf(ctx, v.TenantID, now)
+	}
+	return r
+}

@@ -711,3 +711,17 @@ func TestTokens_OnlyWhoMayMakeOneMayMoveItsEndLater(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestDirectory_AUserBeyondThePlanIsRefusedWithTheLimit(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	c := newClient(t, w, newService(w), "acme")
+	c.user("one@acme.test")
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
+		return tx.PutOverride(ctx, store.Override{TenantID: c.tenant.ID, Name: "members_max", Value: 2, CreatedAt: w.Now()})
+	})
+	refused := c.do(409, "POST", "/Users", `{"schemas":["urn:ietf:params:scim:schemas:core:2.0:User"],"userName":"two@acme.test","externalId":"2","active":true}`)
+	if detail := refused.text("detail"); !strings.Contains(detail, "allows 2 members (members_max)") {
+		t.Error(detail)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	htmltemplate "html/template"
+	"strconv"
 	"strings"
 	texttemplate "text/template"
 	"time"
@@ -253,6 +254,64 @@ func printable(s string) string {
 	}, s)
 }
 
+// limitLife is how long an email about a limit is worth sending.
+const limitLife = 3 * 24 * time.Hour
+
+// JobsLimit says how many of a month's jobs are used, and what happens beyond.
+func JobsLimit(to, tenant, link string, percent int, used, most int64, rejects bool, until, now time.Time) (Message, error) {
+	beyond := "no attempts start: jobs wait, and nothing is lost"
+	if rejects {
+		beyond = "no jobs can be enqueued; those that are enqueued run"
+	}
+	return limit(to, tenant, link, percent, "jobs for this month", fmt.Sprintf("%s of the %s jobs that its plan has for a month", grouped(used), grouped(most)), beyond, until, now)
+}
+
+// SpendLimit says how much of a spend limit is used, and what happens beyond.
+func SpendLimit(to, tenant, link string, percent int, spent, most int64, currency, action string, until, now time.Time) (Message, error) {
+	beyond := map[string]string{
+		"alert": "you only get this email: nothing is held back", "hold": "no attempts start: jobs wait, and nothing is lost",
+		"reject": "no attempts start and no jobs can be enqueued; jobs that are enqueued wait, and nothing is lost",
+	}[action]
+	return limit(to, tenant, link, percent, "spend limit", fmt.Sprintf("%s of its spend limit of %s", Money(spent, currency), Money(most, currency)), beyond, until, now)
+}
+
+func limit(to, tenant, link string, percent int, what, used, beyond string, until, now time.Time) (Message, error) {
+	title, then := fmt.Sprintf("%d%% of the %s used", percent, what), "Beyond it"
+	if percent >= 100 {
+		title, then = fmt.Sprintf("The %s of %s is reached", what, tenant), "Until then"
+		if what != "spend limit" {
+			title = fmt.Sprintf("%s has used all %s", tenant, what)
+		}
+	}
+	return compose(to, now.Add(limitLife), content{
+		Subject: fmt.Sprintf("%s: %s", tenant, title),
+		Title:   title,
+		Intro: []string{
+			fmt.Sprintf("%s has used %s. The month ends at %s.", tenant, used, until.UTC().Format(mailTime)),
+			fmt.Sprintf("%s, %s.", then, beyond),
+		},
+		Link: link, Label: "Usage and limits of " + tenant,
+	})
+}
+
+// grouped is a number with commas.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// Money is an amount as people read it.
+func Money(amount int64, currency string) string {
+	text := fmt.Sprintf("%s.%02d", grouped(amount/100), amount%100)
+	if currency == "usd" {
+		return "$" + text
+	}
+	return text + " " + strings.ToUpper(currency)
+}
+
 const (
 	// breakGlassLife is how long it is tried to deliver such an email.
 	breakGlassLife = 7 * 24 * time.Hour
@@ -278,3 +337,56 @@ func isControl(r rune) bool {
 }
 
 func minutes(d time.Duration) string { return fmt.Sprintf("%d minutes", int(d.Minutes())) }
+
+// PlanKept tells an owner that a smaller plan was too small when its time came.
+func PlanKept(to, tenant, plan, next string, problems []string, link string, now time.Time) (Message, error) {
+	return compose(to, now.Add(planKeptLife), content{
+		Subject: fmt.Sprintf("%s keeps the plan %s", tenant, plan),
+		Title:   fmt.Sprintf("%s keeps the plan %s", tenant, plan),
+		Intro: append([]string{
+			fmt.Sprintf("The plan of %s didn't change to %s, because that plan is too small for what %[1]s has:", tenant, next),
+		}, problems...),
+		Link: link, Label: "Open settings",
+		Outro: []string{"To change to the smaller plan, remove what doesn't fit and choose the plan again."},
+	})
+}
+
+// planKeptLife: after days the tenant may stand elsewhere.
+const planKeptLife = 72 * time.Hour
+
+// dunningLife is how long it is tried to deliver an email about a payment.
+const dunningLife = 7 * 24 * time.Hour
+
+// Dunning tells those who pay that a tenant's state has changed because of a bill: to is the
+// new state, and until when the next one follows.
+func Dunning(email, tenant, to, link string, now, until time.Time) (Message, error) {
+	l := content{Link: link, Label: "Open billing"}
+	next := until.UTC().Format(mailTime)
+	switch to {
+	case "past_due":
+		l.Subject, l.Title = fmt.Sprintf("A payment for %s failed", tenant), "A payment failed"
+		l.Intro = []string{
+			fmt.Sprintf("The last invoice of %s couldn't be paid. Check the payment method and pay the invoice.", tenant),
+			fmt.Sprintf("Nothing changes for now. If the invoice isn't paid by %s, %s is restricted: plans and limits can't be raised.", next, tenant),
+		}
+	case "restricted":
+		l.Subject, l.Title = fmt.Sprintf("%s is restricted until its invoice is paid", tenant), tenant+" is restricted"
+		l.Intro = []string{
+			fmt.Sprintf("An invoice of %s is still unpaid. Jobs still run, but plans and limits can't be raised.", tenant),
+			fmt.Sprintf("If the invoice isn't paid by %s, %s is suspended: jobs are kept, but workers get none.", next, tenant),
+		}
+	case "suspended":
+		l.Subject, l.Title = fmt.Sprintf("%s is suspended until its invoice is paid", tenant), tenant+" is suspended"
+		l.Intro = []string{
+			fmt.Sprintf("An invoice of %s is still unpaid. Workers get no jobs from now on. Jobs that are active can still be completed.", tenant),
+			"All jobs and settings are kept for at least 30 days. Jobs run again as soon as the invoice is paid.",
+		}
+	case "active":
+		l.Subject, l.Title = fmt.Sprintf("The invoice of %s is paid", tenant), "The invoice is paid"
+		l.Intro = []string{fmt.Sprintf("Thank you. %s works without restrictions again.", tenant)}
+	default:
+		return Message{}, fmt.Errorf("compose email: no words for the state %q", to)
+	}
+	l.Outro = []string{fmt.Sprintf("You get this email because you are an owner of %s or get its emails about billing.", tenant)}
+	return compose(email, now.Add(dunningLife), l)
+}

@@ -623,3 +623,33 @@ func TestRemoveMember_OlderInvitationsToTheAddressEnd(t *testing.T) {
 		}
 	})
 }
+
+// Open invitations count: whoever is invited shall find room.
+func TestMembers_ThePlanLimitsThemWithTheInvitationsThatAreOpen(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	s := newService(w)
+	tn, boss := w.Tenant(t, "acme", "boss@example.com")
+	ctx, _ := w.As(t, tn, boss, owner)
+	limit := func(n int64) {
+		w.Service(t, func(ctx context.Context, tx *store.Tx) error {
+			return tx.PutOverride(ctx, store.Override{TenantID: tn.ID, Name: "members_max", Value: n, CreatedAt: w.Now()})
+		})
+	}
+	invite := func(email string) error {
+		_, err := s.CreateInvitation(ctx, &cloudv1.CreateInvitationRequest{Email: email, Roles: []string{viewer}})
+		return err
+	}
+	limit(2)
+	for range 2 { // A new one replaces that of the same address.
+		if err := invite("one@example.com"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cloudtest.Refused(t, invite("two@example.com"), "PLAN_LIMIT")
+	emails := w.Emails(t)
+	limit(1)
+	public, _ := cloudtest.Public(t, "203.0.113.1", "")
+	_, err := s.AcceptInvitation(public, &cloudv1.AcceptInvitationRequest{Token: cloudtest.Token(t, emails[len(emails)-1])})
+	cloudtest.Refused(t, err, "PLAN_LIMIT")
+}

@@ -1,7 +1,7 @@
 // Package reconcile carries changes from the database to where they take effect:
 // tenants, namespaces, keys and ended users to their cell, emails to the mail server.
-// The other way it fetches what cells know: acts and refusals for the audit log, and when
-// keys were last used. It also sweeps what has expired.
+// The other way it fetches what cells know: acts and refusals for the audit log, when keys
+// were last used, and what was counted for billing. It also sweeps what has expired.
 //
 // An outbox row says only that something changed. The loop that takes it reads the
 // records as they are now, writes them to the cell as a new generation of the tenant,

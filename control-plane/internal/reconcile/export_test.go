@@ -44,3 +44,16 @@ func observedOf(ctx context.Context, tx *store.Tx, kind store.OutboxKind, tenant
 
 // TakeSightings returns what asks the cells what their proxies and nodes saw, with its cursors.
 func TakeSightings(l *Loop) func(context.Context) error { return newSighter(l).take }
+
+// Meter asks all cells what they counted, whoever has the lease. Each one has a memory of its
+// own, as a process has.
+func (l *Loop) Meter() func(context.Context) error {
+	m := newMeter(l)
+	return func(ctx context.Context) error {
+		var failed []error
+		for name, cell := range l.cells {
+			failed = append(failed, m.takeOf(ctx, name, cell))
+		}
+		return errors.Join(failed...)
+	}
+}

@@ -34,6 +34,8 @@ type Cell interface {
 	Audit(ctx context.Context, shard uint32, after uint64) ([]*cellv1.AuditEvent, error)
 	// Sightings is what the nodes that answer were told by proxies and refused, after a cursor of each.
 	Sightings(ctx context.Context, cursors map[string]string) ([]*cellv1.NodeSightings, error)
+	// Readings is what a shard, or the proxies, counted for billing.
+	Readings(ctx context.Context, r *cellv1.ListReadingsRequest) (*cellv1.ListReadingsResponse, error)
 }
 
 // SendMail sends the email of an outbox row.
@@ -45,8 +47,8 @@ type Options struct {
 	Now func() time.Time
 	// CellAhead is how far the time of a cell is ahead of Now; 0 by default.
 	CellAhead func(ctx context.Context, cell string) time.Duration
-	// Limits of a plan; nil: none are limited.
-	Limits func(plan string) *cellv1.Limits
+	// Limits of a tenant as they are now, what is held back among them; nil: none are limited.
+	Limits func(ctx context.Context, tx *store.Tx, t store.Tenant) (*cellv1.Limits, error)
 	// TokenKeys are the public keys that every cell should have, and no others; nil
 	// leaves the cells' keys alone.
 	TokenKeys func(ctx context.Context, tx *store.Tx) ([]*cellv1.TokenKey, error)
@@ -73,6 +75,8 @@ type Options struct {
 	Acts time.Duration
 	// Sightings is how often the cells are asked which keys are in use and who was refused.
 	Sightings time.Duration
+	// Usage is how often cells are asked what they counted for billing.
+	Usage time.Duration
 	// Guard is how long a cell's answer counts that this database is not an older copy.
 	Guard time.Duration
 	// BackoffMin doubles with every failure up to BackoffMax.
@@ -89,6 +93,7 @@ func (o *Options) fill() {
 	o.Compare = cmp.Or(o.Compare, 10*time.Minute)
 	o.Acts = cmp.Or(o.Acts, 2*time.Second)
 	o.Sightings = cmp.Or(o.Sightings, 10*time.Second)
+	o.Usage = cmp.Or(o.Usage, 15*time.Second)
 	o.AuditRetention = cmp.Or(o.AuditRetention, audit.RetentionDefault)
 	o.BackoffMin = cmp.Or(o.BackoffMin, 200*time.Millisecond)
 	o.BackoffMax = cmp.Or(o.BackoffMax, 15*time.Second)
@@ -104,7 +109,7 @@ func (o *Options) fill() {
 		o.CellAhead = func(context.Context, string) time.Duration { return 0 }
 	}
 	if o.Limits == nil {
-		o.Limits = func(string) *cellv1.Limits { return nil }
+		o.Limits = func(context.Context, *store.Tx, store.Tenant) (*cellv1.Limits, error) { return nil, nil }
 	}
 	if o.MailLocked == nil {
 		o.MailLocked = func(error) bool { return false }
@@ -194,6 +199,7 @@ func (l *Loop) Run(ctx context.Context) {
 	parts.Go(func() { l.every(ctx, l.o.Guard, l.guardAll) })
 	parts.Go(func() { l.every(ctx, l.o.Acts, l.takeActs) })
 	parts.Go(func() { l.every(ctx, l.o.Sightings, newSighter(l).take) })
+	parts.Go(func() { l.every(ctx, l.o.Usage, newMeter(l).take) })
 	parts.Go(func() { l.every(ctx, l.o.Scan, l.sweep) })
 	parts.Go(func() { l.every(ctx, l.o.Scan, l.tendAudit) })
 	parts.Go(func() { l.every(ctx, min(l.o.Scan, healthEvery), l.takeHealth) })

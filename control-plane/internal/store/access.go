@@ -47,6 +47,9 @@ var (
 // RoleOwner is the id of the role that a tenant cannot be without.
 const RoleOwner = "role_owner"
 
+// RoleBilling is the id of the role of those who see to what a tenant pays.
+const RoleBilling = "role_billing"
+
 // InsertRole adds a role of a tenant's own; ErrExists also if another has the name.
 func (t *Tx) InsertRole(ctx context.Context, v Role) error {
 	return roles.insert(ctx, t.of(v.TenantID), v)

@@ -84,7 +84,16 @@ func (t *Tx) FindDomainSignIn(ctx context.Context, name string) (DomainSignIn, e
 // ReachableOwners lists users who are owners directly and whose address is proved: one that a
 // tenant's provider told could be anybody's.
 func (t *Tx) ReachableOwners(ctx context.Context, tenantID string, limit int) ([]User, error) {
-	return query(ctx, t.of(tenantID), "list owners", users.fields, "SELECT "+users.under("u")+` FROM users u
-		WHERE u.home_tenant = '' AND u.id IN (SELECT principal_id FROM role_bindings WHERE tenant_id = ? AND role_id = ? AND namespace_id = '' AND queues = '')
-		ORDER BY u.id LIMIT ?`, tenantID, RoleOwner, limit)
+	return t.ReachableHolders(ctx, tenantID, limit, RoleOwner)
+}
+
+// ReachableHolders lists those who have one of some roles directly, in the whole tenant.
+func (t *Tx) ReachableHolders(ctx context.Context, tenantID string, limit int, roles ...string) ([]User, error) {
+	args := []any{tenantID}
+	for _, r := range roles {
+		args = append(args, r)
+	}
+	return query(ctx, t.of(tenantID), "list holders of roles", users.fields, "SELECT "+users.under("u")+` FROM users u
+		WHERE u.home_tenant = '' AND u.id IN (SELECT principal_id FROM role_bindings WHERE tenant_id = ? AND role_id IN (`+places(len(roles))+`) AND namespace_id = '' AND queues = '')
+		ORDER BY u.id LIMIT ?`, append(args, limit)...)
 }

@@ -3,9 +3,11 @@ package store_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/pgtest"
@@ -39,7 +41,18 @@ func TestMigrate_RoleWordsBecomeBindings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before(t, kind.db(t), name)
 			s := open(t, kind.url)
-			service(t, s, func(ctx context.Context, tx *store.Tx) error { return checkBindings(ctx, t, tx) })
+			service(t, s, func(ctx context.Context, tx *store.Tx) error {
+				// A tenant of before plans were rows is subscribed to its own since it was made.
+				const id = "tn_01JD0000000000000000000001"
+				sub, err := tx.GetSubscription(ctx, id)
+				if err != nil || sub.PlanVersion != 1 || sub.State != store.SubscriptionActive {
+					t.Errorf("subscription %+v, %v", sub, err)
+				}
+				since := time.Unix(0, 1).UTC()
+				changes, err := tx.SubscriptionChanges(ctx, id, since, since.Add(1))
+				wantEqual(t, "plan since", changes, []store.SubscriptionChange{{TenantID: id, At: since, Plan: "free", PlanVersion: 1}})
+				return errors.Join(err, checkBindings(ctx, t, tx))
+			})
 		})
 	}
 }

@@ -12,9 +12,12 @@ var tenants = table[Tenant]{
 	key: "tenant_id", changes: "name, display_name, plan, cell, updated_at, deleted_at, generation",
 }
 
-// InsertTenant adds a tenant.
+// InsertTenant adds a tenant, subscribed to its plan's newest version.
 func (t *Tx) InsertTenant(ctx context.Context, v Tenant) error {
-	return tenants.insert(ctx, t.of(v.ID), v)
+	if err := tenants.insert(ctx, t.of(v.ID), v); err != nil {
+		return err
+	}
+	return t.insertSubscription(ctx, v)
 }
 
 // GetTenant finds live ones only.

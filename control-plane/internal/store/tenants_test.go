@@ -35,9 +35,12 @@ func fullTenants(t *testing.T, s store.Store) {
 				tx.PutBreakGlassEntry(ctx, store.BreakGlassEntry{TenantID: tn, SessionID: "s" + x, UserID: "usr_" + x, CreatedAt: at(1), ExpiresAt: at(2)}),
 				tx.InsertAuditSink(ctx, auditSink(tn, "snk_"+x)), tx.InsertDomain(ctx, domain(tn, "dom_"+x)),
 				tx.InsertTrust(ctx, trust(tn, "trust_"+x, "sa_"+x)), tx.UseTrustToken(ctx, tn, "trust_"+x, "d", at(9)),
+				tx.PutOverride(ctx, store.Override{TenantID: tn, Name: "keys_max", Value: 7, CreatedAt: at(1)}),
+				tx.PutHold(ctx, store.Hold{TenantID: tn, Limit: "spend", Dispatch: true, CreatedAt: at(1)}),
 				tx.InsertAuditHead(ctx, store.AuditHead{TenantID: tn, Seq: 1, FirstSeq: 1, At: at(1)}),
 				tx.InsertAnswer(ctx, store.Answer{TenantID: tn, Principal: "usr_" + x, Method: "m", RequestID: "r", CreatedAt: at(1)}),
-				tx.InsertOutbox(ctx, outbox(tn, "out_"+x, at(1))),
+				tx.InsertOutbox(ctx, outbox(tn, "out_"+x, at(1))), usageOf(ctx, tx, tn, "ns_"+x),
+				tx.InsertSpendLimit(ctx, store.SpendLimit{TenantID: tn, Amount: 5, Version: 1}), tx.NoteLimitNotice(ctx, tn, at(1), "n", at(2)),
 				tx.InsertSession(ctx, store.Session{TenantID: tn, Digest: "s" + x, ID: "ses_" + x, UserID: "usr_" + x, CreatedAt: at(1), SeenAt: at(1), ExpiresAt: at(2)}),
 			)
 			if err != nil {
@@ -103,11 +106,18 @@ func TestIsolation_AForeignRecordIsNotThere(t *testing.T) {
 				tr := trust(as, "trust_b", "sa_b")
 				_, getTrust := tx.GetTrust(ctx, as, "trust_b")
 				_, getEntry := tx.GetBreakGlassEntry(ctx, as, "sb")
+				_, getSubscription := tx.GetSubscription(ctx, "tn_b")
+				_, getOverride := tx.GetOverride(ctx, "tn_b", "keys_max")
+				_, getHold := tx.GetHold(ctx, "tn_b", "spend")
+				_, entitlements := tx.Entitlements(ctx, "tn_b", at(1))
 				signIn := store.SignInPolicy{TenantID: as, Version: 1, RequireSSO: true}
 				if as == "tn_a" {
 					signIn.TenantID = "tn_b"
 				}
 				for what, err := range map[string]error{
+					"GetSubscription": getSubscription, "GetOverride": getOverride, "GetHold": getHold, "Entitlements": entitlements,
+					"UpdateSubscription": tx.UpdateSubscription(ctx, &store.Subscription{TenantID: "tn_b", Version: 1}),
+					"DeleteOverride":     tx.DeleteOverride(ctx, "tn_b", "keys_max"), "DeleteHold": tx.DeleteHold(ctx, "tn_b", "spend"),
 					"GetBreakGlassEntry": getEntry, "UseBreakGlassCode": tx.UseBreakGlassCode(ctx, as, "code_b", at(9)), "UpdateSignInPolicy": tx.UpdateSignInPolicy(ctx, &signIn),
 					"GetDomain": getDomain, "GetDomainByName": getDomainByName, "UpdateDomain": tx.UpdateDomain(ctx, &d), "DeleteDomain": tx.DeleteDomain(ctx, as, "dom_b"), "NoteDomain": tx.NoteDomain(ctx, d),
 					"NoteKeyNotice": tx.NoteKeyNotice(ctx, k, time.Hour),
@@ -147,6 +157,12 @@ func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
 			sinks, _ := tx.ListAuditSinks(ctx, "tn_b")
 			domains, _ := tx.ListDomains(ctx, "tn_b")
 			owners, _ := tx.ReachableOwners(ctx, "tn_b", 9)
+			ledger, _ := tx.ListUsageHours(ctx, "tn_b", store.UsageAfter{}, 99, 9)
+			byHour, _ := tx.UsageByHour(ctx, "tn_b", 0, 99, true)
+			byDay, _ := tx.UsageByDay(ctx, "tn_b", 0, 99, false)
+			counted, _ := tx.OpenUsage(ctx, "tn_b", 0)
+			levels, _ := tx.ListUsageLevels(ctx, "tn_b")
+			wantEqual(t, "usage of another tenant", len(ledger)+len(byHour)+len(byDay)+len(counted)+len(levels), 0)
 			wantEqual(t, "sinks, domains and owners of another tenant", len(sinks)+len(domains)+len(owners), 0)
 			ofTrust, _ := tx.KeysOfTrust(ctx, "tn_b", "usr_1", store.Page{})
 			theirTrusts, _ := tx.ListTrusts(ctx, "tn_b", "", store.Page{})
@@ -154,6 +170,12 @@ func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
 			uses, _ := tx.KeyUses(ctx, "tn_b", "key_", "key_z")
 			used, _ := tx.KeysLastUsed(ctx, "tn_b", "sa_1")
 			wantEqual(t, "trusts, their keys and uses of keys of another tenant", len(ofTrust)+len(theirTrusts)+len(lasting)+len(uses)+len(used), 0)
+			changes, _ := tx.SubscriptionChanges(ctx, "tn_b", at(0), at(9))
+			theirOverrides, _ := tx.ListOverrides(ctx, "tn_b")
+			holds, _ := tx.ListHolds(ctx, "tn_b")
+			people, _ := tx.CountMembers(ctx, "tn_b")
+			asked, _ := tx.CountInvitations(ctx, "tn_b", at(0))
+			wantEqual(t, "plan changes, overrides, holds and people of another tenant", len(changes)+len(theirOverrides)+len(holds)+people+asked, 0)
 			has, _ := tx.HasAudit(ctx, "tn_b", "aud_b")
 			wantEqual(t, "an entry of another tenant", has, false)
 			a, _ := tx.CountNamespaces(ctx, "tn_b")
@@ -161,10 +183,15 @@ func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
 			c, _ := tx.CountOwners(ctx, "tn_b")
 			wantEqual(t, "records of another tenant", len(namespaces)+len(members)+len(invitations)+len(keys)+len(mine)+len(connections)+len(audit)+len(chained)+len(heads)+a+b+c, 0)
 			for what, err := range map[string]error{
-				"InsertSignInPolicy": tx.InsertSignInPolicy(ctx, store.SignInPolicy{TenantID: "tn_b"}), "PutBreakGlassCodes": tx.PutBreakGlassCodes(ctx, "tn_b", []string{"x"}, at(1)),
+				"PutOverride": tx.PutOverride(ctx, store.Override{TenantID: "tn_b", Name: "x"}), "PutHold": tx.PutHold(ctx, store.Hold{TenantID: "tn_b", Limit: "x"}),
+				"PutSubscriptionChange": tx.PutSubscriptionChange(ctx, store.SubscriptionChange{TenantID: "tn_b", At: at(5)}),
+				"InsertPlanVersion":     tx.InsertPlanVersion(ctx, store.PlanVersion{Plan: "free", Version: 2}),
+				"InsertSignInPolicy":    tx.InsertSignInPolicy(ctx, store.SignInPolicy{TenantID: "tn_b"}), "PutBreakGlassCodes": tx.PutBreakGlassCodes(ctx, "tn_b", []string{"x"}, at(1)),
 				"PutBreakGlassEntry": tx.PutBreakGlassEntry(ctx, store.BreakGlassEntry{TenantID: "tn_b", SessionID: "x", UserID: "usr_a"}),
 				"InsertDomain":       tx.InsertDomain(ctx, domain("tn_b", "dom_9")),
-				"InsertRole":         tx.InsertRole(ctx, store.Role{TenantID: "tn_b", ID: "role_9", Name: "x"}), "DeleteRole": tx.DeleteRole(ctx, "tn_b", "role_b"),
+				"InsertSpendLimit":   tx.InsertSpendLimit(ctx, store.SpendLimit{TenantID: "tn_b"}), "NoteLimitNotice": tx.NoteLimitNotice(ctx, "tn_b", at(1), "x", at(1)),
+				"PutUsageReadings": tx.PutUsageReadings(ctx, []store.UsageReading{{UsageKey: store.UsageKey{TenantID: "tn_b"}}}), "TouchUsageOf": tx.TouchUsageOf(ctx, "tn_b", at(1)),
+				"InsertRole": tx.InsertRole(ctx, store.Role{TenantID: "tn_b", ID: "role_9", Name: "x"}), "DeleteRole": tx.DeleteRole(ctx, "tn_b", "role_b"),
 				"UpdateRole":           tx.UpdateRole(ctx, &store.Role{TenantID: "tn_b", ID: "role_b", Name: "x", Version: 1}),
 				"InsertServiceAccount": tx.InsertServiceAccount(ctx, store.ServiceAccount{TenantID: "tn_b", ID: "sa_9", Name: "x"}),
 				"UpdateServiceAccount": tx.UpdateServiceAccount(ctx, &store.ServiceAccount{TenantID: "tn_b", ID: "sa_b", Name: "x", Version: 1}),
@@ -232,7 +259,11 @@ func TestIsolation_OnlyTheServiceReadsAcrossTenants(t *testing.T) {
 			_, tokens := tx.DeleteTrustTokensBefore(ctx, at(9))
 			_, ended := tx.EndTemporaryKeys(ctx, at(9))
 			_, oldKeys := tx.DeleteTemporaryKeysBefore(ctx, at(9))
+			_, dueChanges := tx.DueSubscriptions(ctx, at(9), 9)
+			_, endedOverrides := tx.EndedOverrides(ctx, at(9), 9)
+			_, use := tx.ListTenantUse(ctx, store.Page{})
 			for what, err := range map[string]error{
+				"DueSubscriptions": dueChanges, "EndedOverrides": endedOverrides, "ListTenantUse": use,
 				"GetTenantByName": byName, "ListTenants": tenants, "UnobservedTenants": unTenants, "UnobservedNamespaces": unNamespaces, "UnobservedKeys": unKeys,
 				"GetInvitationByDigest": byLink, "FindKey": findKey, "ListAccess": access, "GetSession": session, "DeleteSessionsOfUser": sessions, "DeleteSessionsOfUser of tn_b": sso,
 				"DeleteSessionsBefore": old, "DeleteAnswersBefore": answers, "ClaimOutbox": claim, "CountOutbox": count, "CountParked": parked,

@@ -182,10 +182,15 @@ func lawOfSide(d entry, c credential, o outcome) string {
 		return "the control API takes sessions and management keys only"
 	case d.side == data && c.kind == session && o.status != http.StatusUnauthorized:
 		return "a session cookie does not open the data plane"
-	case c.viewer && d.changes && !o.refused():
+	case c.viewer && d.changes && !o.refused() && !pays(c, d):
 		return "whoever only reads changes nothing"
 	}
 	return ""
+}
+
+// pays: the role billing only reads, but for the plan and how it is paid.
+func pays(c credential, d entry) bool {
+	return strings.HasSuffix(c.name, "-billing") && slices.ContainsFunc([]string{"PlanService/", "BillingService/", "UsageService/"}, func(s string) bool { return strings.Contains(d.name, s) })
 }
 
 // sameRoles: at the tenant's URL a key for both planes may do what its role may do in a browser,

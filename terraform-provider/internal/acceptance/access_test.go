@@ -460,6 +460,7 @@ data "corvo_trusts" "this" {
 data "corvo_sso_connection" "this" { name = corvo_sso_connection.this.name }
 data "corvo_domain" "this" { name = corvo_domain.this.name }
 data "corvo_audit_head" "this" {}
+data "corvo_plan" "this" {}
 `, "NAME", n)
 	same := func(source, attribute, address string) resource.TestCheckFunc {
 		return resource.TestCheckResourceAttrPair("data."+source+".this", attribute, address, "id")
@@ -485,6 +486,8 @@ data "corvo_audit_head" "this" {}
 				same("corvo_sso_connection", "id", "corvo_sso_connection.this"), resource.TestCheckResourceAttr("data.corvo_sso_connection.this", "type", "saml"),
 				resource.TestCheckResourceAttr("data.corvo_sso_connection.this", "scim_endpoint_url", s.endpoint()+"/scim/v2"),
 				o.isInTheLog("data.corvo_audit_head.this"),
+				resource.TestCheckResourceAttr("data.corvo_plan.this", "name", "unlimited"), resource.TestCheckResourceAttr("data.corvo_plan.this", "entitlements.namespaces_max", "2000"),
+				resource.TestCheckNoResourceAttr("data.corvo_plan.this", "entitlements.members_max"), resource.TestCheckResourceAttr("data.corvo_plan.this", "state", "active"),
 				same("corvo_domain", "id", "corvo_domain.this"), resource.TestCheckResourceAttr("data.corvo_domain.this", "verified", "false"),
 			),
 		}},

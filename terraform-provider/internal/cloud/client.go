@@ -70,6 +70,7 @@ type Client struct {
 	policy     cloudv1connect.PolicyServiceClient
 	trusts     cloudv1connect.TrustServiceClient
 	audit      cloudv1connect.AuditServiceClient
+	plans      cloudv1connect.PlanServiceClient
 	sso        cloudv1connect.SsoServiceClient
 	directory  cloudv1connect.DirectoryServiceClient
 
@@ -126,6 +127,7 @@ func New(o Options) (*Client, error) {
 	c.policy = cloudv1connect.NewPolicyServiceClient(c.http, endpoint, opts)
 	c.trusts = cloudv1connect.NewTrustServiceClient(c.http, endpoint, opts)
 	c.audit = cloudv1connect.NewAuditServiceClient(c.http, endpoint, opts)
+	c.plans = cloudv1connect.NewPlanServiceClient(c.http, endpoint, opts)
 	c.sso = cloudv1connect.NewSsoServiceClient(c.http, endpoint, opts)
 	c.directory = cloudv1connect.NewDirectoryServiceClient(c.http, endpoint, opts)
 	return c, nil
@@ -161,6 +163,9 @@ func (c *Client) Trusts() cloudv1connect.TrustServiceClient { return c.trusts }
 
 // Audit speaks about the audit log's sinks. Errors of its calls are *Error.
 func (c *Client) Audit() cloudv1connect.AuditServiceClient { return c.audit }
+
+// Plans speaks about the tenant's plan. Errors of its calls are *Error.
+func (c *Client) Plans() cloudv1connect.PlanServiceClient { return c.plans }
 
 // Connections speaks about SSO connections. Errors of its calls are *Error.
 func (c *Client) Connections() cloudv1connect.SsoServiceClient { return c.sso }

@@ -223,7 +223,7 @@ func (p *corvoProvider) DataSources(context.Context) []func() datasource.DataSou
 	return []func() datasource.DataSource{
 		func() datasource.DataSource { return &identitySource{} },
 		newRoleSource, newRolesSource, newPermissionsSource, newServiceAccountSource, newServiceAccountsSource, newAPIKeysSource, newMemberSource, newMembersSource,
-		newGroupSource, newGroupsSource, newTrustSource, newTrustsSource, newConnectionSource, newDomainSource, newAuditHeadSource,
+		newGroupSource, newGroupsSource, newTrustSource, newTrustsSource, newConnectionSource, newDomainSource, newAuditHeadSource, newPlanSource,
 	}
 }
 

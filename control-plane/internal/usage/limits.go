@@ -1,0 +1,310 @@
+package usage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/api/bill"
+	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+// Limits that hold jobs back.
+const (
+	LimitJobs  = "jobs_per_month"
+	LimitSpend = "spend"
+)
+
+const (
+	lease    = "usage-limits"
+	leaseFor = time.Minute
+	tick     = 10 * time.Second
+	// checkedSetting is up to when changes were compared with limits.
+	checkedSetting = "usage/checked"
+	// overlap is how much later than its time a change may be committed.
+	overlap = time.Minute
+	atOnce  = 500
+
+	// rejectEnqueues is the plan's word for what happens beyond its jobs in a month.
+	rejectEnqueues = "reject_enqueues"
+	// readersMax of a tenant get an email.
+	readersMax = 10
+	// noticesKept is how long it is remembered what was mailed.
+	noticesKept = 100 * day
+)
+
+// jobsAlerts are when emails about jobs in a month are written.
+var jobsAlerts = []int{80, 100}
+
+// Run compares usage with limits until ctx ends. Of several processes, one does at a time.
+func (s *Service) Run(ctx context.Context) {
+	wait := time.NewTicker(tick)
+	defer wait.Stop()
+	for {
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := s.Compare(ctx); err != nil && ctx.Err() == nil {
+			s.Log.WarnContext(ctx, "can't compare usage with limits; retrying", "error", err)
+		}
+	}
+}
+
+// Compare compares the tenants whose usage or limits changed, and those that are held back.
+// Two at once do no harm.
+func (s *Service) Compare(ctx context.Context) error {
+	now, mine := s.Now(), false
+	err := s.Store.Service(ctx, func(tx *store.Tx) (err error) {
+		_, mine, err = tx.TakeLease(ctx, lease, s.holder, now, now.Add(leaseFor))
+		return err
+	})
+	if err != nil || !mine {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaseFor/2)
+	defer cancel()
+	return errors.Join(s.compareChanged(ctx, now), s.compareHeld(ctx, LimitJobs), s.compareHeld(ctx, LimitSpend), s.forget(ctx, now))
+}
+
+func (s *Service) compareChanged(ctx context.Context, now time.Time) error {
+	from, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) (time.Time, error) { return checkedTo(ctx, tx) })
+	if err != nil {
+		return err
+	}
+	for {
+		// From the same time again: more may have changed at it than fits.
+		list, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.UsageChange, error) { return tx.ChangedUsage(ctx, from, atOnce) })
+		if err != nil {
+			return err
+		}
+		for _, c := range list {
+			if s.seen[c.TenantID].Equal(c.ChangedAt) {
+				continue
+			}
+			if err := s.compare(ctx, c.TenantID); err != nil {
+				return fmt.Errorf("tenant %s: %w", c.TenantID, err)
+			}
+			s.seen[c.TenantID] = c.ChangedAt
+		}
+		to := now.Add(-overlap)
+		if len(list) == atOnce {
+			to = list[atOnce-1].ChangedAt.Add(1) // No more than a transaction writes have one time.
+		}
+		if to.After(from) {
+			from = to
+			err = s.Store.Service(ctx, func(tx *store.Tx) error {
+				return tx.PutSetting(ctx, checkedSetting, strconv.FormatInt(to.UnixNano(), 10), now)
+			})
+		}
+		if err != nil || len(list) < atOnce {
+			return err
+		}
+	}
+}
+
+func checkedTo(ctx context.Context, tx *store.Tx) (time.Time, error) {
+	text, err := tx.GetSetting(ctx, checkedSetting)
+	if errors.Is(err, store.ErrNotFound) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	return time.Unix(0, n), err
+}
+
+// compareHeld looks again at tenants that a limit holds back: a period may have ended, or the
+// plan changed.
+func (s *Service) compareHeld(ctx context.Context, limit string) error {
+	for after := ""; ; {
+		list, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]string, error) { return tx.HeldTenants(ctx, limit, after, atOnce) })
+		for _, id := range list {
+			if err == nil {
+				err = s.compare(ctx, id)
+			}
+			after = id
+		}
+		if err != nil || len(list) < atOnce {
+			return err
+		}
+	}
+}
+
+func (s *Service) forget(ctx context.Context, now time.Time) error {
+	return s.Store.Service(ctx, func(tx *store.Tx) error {
+		_, err := tx.DeleteLimitNoticesBefore(ctx, now.Add(-noticesKept))
+		return err
+	})
+}
+
+// compare compares one tenant with its limits. Most are far below: that is seen by reading.
+func (s *Service) compare(ctx context.Context, tenantID string) error {
+	var far bool
+	err := s.Store.ReadService(ctx, func(tx *store.Tx) error {
+		limits, st, err := s.limitsOf(ctx, tx, tenantID)
+		if err != nil {
+			return err
+		}
+		holds, err := tx.ListHolds(ctx, st.Tenant.ID)
+		far = !slices.ContainsFunc(limits, passed.any) && !slices.ContainsFunc(holds, func(h store.Hold) bool { return h.Limit == LimitJobs || h.Limit == LimitSpend })
+		return err
+	})
+	if err == nil && !far {
+		err = s.Store.Service(ctx, func(tx *store.Tx) error {
+			limits, st, err := s.limitsOf(ctx, tx, tenantID)
+			ctx := callerOf(ctx, st.Tenant)
+			for _, p := range limits {
+				if err == nil {
+					err = s.settle(ctx, tx, st, p)
+				}
+			}
+			return err
+		})
+		s.Wake()
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // It was deleted.
+	}
+	return err
+}
+
+// passed is a limit and how far it is used.
+type passed struct {
+	limit       string
+	used, value int64
+	unlimited   bool
+	hold        store.Hold
+	alerts      []int
+	letter      func(to, link string, percent int) (mail.Message, error)
+}
+
+// any reports whether something of it is reached.
+func (p passed) any() bool {
+	return !p.unlimited && (p.used >= p.value || slices.ContainsFunc(p.alerts, func(n int) bool { return reached(p.used, p.value, n) }))
+}
+
+// limitsOf are a tenant's limits.
+func (s *Service) limitsOf(ctx context.Context, tx *store.Tx, tenantID string) (_ []passed, st standing, err error) {
+	st.now = s.Now()
+	if st.Tenant, err = tx.GetTenant(ctx, tenantID); err != nil {
+		return nil, st, err
+	}
+	if st.UsageClosing, err = closingOf(ctx, tx, st.Tenant); err != nil {
+		return nil, st, err
+	}
+	jobs, err := jobsLimit(ctx, tx, st)
+	if err != nil {
+		return nil, st, err
+	}
+	spend, err := moneyLimit(ctx, tx, st)
+	return []passed{jobs, spend}, st, err
+}
+
+func jobsLimit(ctx context.Context, tx *store.Tx, st standing) (p passed, _ error) {
+	p = passed{limit: LimitJobs, alerts: jobsAlerts}
+	e, err := tx.Entitlements(ctx, st.Tenant.ID, st.now)
+	if err != nil {
+		return p, err
+	}
+	most, limited := e.Values["jobs_per_month_max"]
+	if p.value, p.unlimited = most, !limited; !limited {
+		return p, nil
+	}
+	u, err := UsedBy(ctx, tx, st.Tenant.ID, st.now)
+	p.used, p.hold = u.JobsThisMonth, store.Hold{Dispatch: e.OverLimit != rejectEnqueues, Enqueue: e.OverLimit == rejectEnqueues}
+	p.letter = func(to, link string, percent int) (mail.Message, error) {
+		return mail.JobsLimit(to, st.Name, link, percent, p.used, p.value, p.hold.Enqueue, bill.Month(st.now).End, st.now)
+	}
+	return p, err
+}
+
+func moneyLimit(ctx context.Context, tx *store.Tx, st standing) (p passed, _ error) {
+	p = passed{limit: LimitSpend}
+	l, err := spendLimit(ctx, tx, st.Tenant.ID)
+	if p.unlimited = l.Amount == 0; err != nil || p.unlimited {
+		return p, err
+	}
+	amount, currency, err := spent(ctx, tx, st)
+	p.used, p.value, p.alerts = amount, l.Amount, l.Alerts
+	p.hold = store.Hold{Dispatch: l.Action != ActionAlert, Enqueue: l.Action == ActionReject}
+	p.letter = func(to, link string, percent int) (mail.Message, error) {
+		return mail.SpendLimit(to, st.Name, link, percent, amount, l.Amount, currency, l.Action, bill.Month(st.now).End, st.now)
+	}
+	return p, err
+}
+
+// settle holds back what a passed limit says until the period ends, or ends that, and writes
+// the emails that are due.
+func (s *Service) settle(ctx context.Context, tx *store.Tx, st standing, p passed) error {
+	if p.unlimited {
+		return s.ClearHold(ctx, s.Kit, tx, st.Tenant.ID, p.limit)
+	}
+	p.hold.TenantID, p.hold.Limit, p.hold.Value, p.hold.Until = st.Tenant.ID, p.limit, p.value, bill.Month(st.now).End
+	var err error
+	if p.used >= p.value && (p.hold.Dispatch || p.hold.Enqueue) {
+		err = s.SetHold(ctx, s.Kit, tx, p.hold)
+	} else {
+		err = s.ClearHold(ctx, s.Kit, tx, st.Tenant.ID, p.limit)
+	}
+	if err != nil {
+		return err
+	}
+	return s.tell(ctx, tx, st, p)
+}
+
+// tell writes the email of the highest percentage that is reached, if it was not in this
+// period; those of smaller ones are then never written. A limit that was raised begins anew.
+func (s *Service) tell(ctx context.Context, tx *store.Tx, st standing, p passed) error {
+	due := 0
+	for _, percent := range slices.Sorted(slices.Values(p.alerts)) {
+		if !reached(p.used, p.value, percent) {
+			break
+		}
+		err := tx.NoteLimitNotice(ctx, st.Tenant.ID, bill.Month(st.now).Start, fmt.Sprintf("%s/%d/%d", p.limit, p.value, percent), st.now)
+		switch {
+		case err == nil:
+			due = percent
+		case errors.Is(err, store.ErrExists):
+			due = 0
+		default:
+			return err
+		}
+	}
+	if due == 0 {
+		return nil
+	}
+	return s.write(ctx, tx, st, p, due)
+}
+
+// reached reports whether used is at least so many percent of a value.
+func reached(used, value int64, percent int) bool {
+	hi, lo := bits.Mul64(uint64(max(used, 0)), 100)
+	wantHi, wantLo := bits.Mul64(uint64(value), uint64(percent))
+	return hi > wantHi || hi == wantHi && lo >= wantLo
+}
+
+func (s *Service) write(ctx context.Context, tx *store.Tx, st standing, p passed, percent int) error {
+	readers, err := tx.ReachableHolders(ctx, st.Tenant.ID, readersMax, store.RoleOwner, store.RoleBilling)
+	if err != nil {
+		return err
+	}
+	link := s.URLs.Console("/" + st.Name + "/usage")
+	for _, u := range readers {
+		m, err := p.letter(u.Email, link, percent)
+		if err == nil {
+			err = mail.Put(ctx, s.Kit, tx, st.Tenant.ID, p.limit, m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

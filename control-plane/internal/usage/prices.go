@@ -1,0 +1,193 @@
+package usage
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/api/bill"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/metering"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+// priced is the part of a billing period in which a tenant had plans, and their prices.
+type priced struct {
+	bill.Period
+	segments []bill.Segment
+	currency string
+}
+
+// pricesOf are those of a tenant's own plans, as of a time: later changes don't count.
+func pricesOf(ctx context.Context, tx *store.Tx, t store.Tenant, p bill.Period, asOf time.Time) (priced, error) {
+	out := priced{Period: p}
+	changes, err := tx.SubscriptionChanges(ctx, t.ID, p.Start, p.End)
+	if err != nil {
+		return out, err
+	}
+	for i, c := range changes {
+		if c.At.After(asOf) {
+			break
+		}
+		plan, err := tx.GetPlan(ctx, c.Plan, c.PlanVersion)
+		if err != nil {
+			return out, err
+		}
+		from, to := bill.Hourly(c.At), p.End
+		if !c.At.After(t.CreatedAt) { // A tenant has its first plan from its first hour on.
+			from = c.At.Truncate(time.Hour)
+		}
+		if i+1 < len(changes) && !changes[i+1].At.After(asOf) {
+			to = bill.Hourly(changes[i+1].At)
+		}
+		out.add(from, to, plan)
+	}
+	out.segments = bill.Joined(out.segments)
+	return out, nil
+}
+
+// pricesWith is as if a tenant had had another plan since it has one.
+func pricesWith(ctx context.Context, tx *store.Tx, t store.Tenant, p bill.Period, asOf time.Time, plan string) (priced, error) {
+	own, err := pricesOf(ctx, tx, t, p, asOf)
+	if err != nil || len(own.segments) == 0 {
+		return own, err
+	}
+	other, err := tx.GetPlan(ctx, plan, 0)
+	if errors.Is(err, store.ErrNotFound) || err == nil && !other.Listed && other.Plan != t.Plan {
+		return own, fault.InvalidField("plan", "%q is no plan that you can choose", plan)
+	}
+	out := priced{Period: p}
+	if err == nil {
+		out.add(own.segments[0].From, p.End, other)
+	}
+	return out, err
+}
+
+func (p *priced) add(from, to time.Time, plan store.PlanVersion) {
+	if from.Before(p.Start) {
+		from = p.Start
+	}
+	if to.After(p.End) {
+		to = p.End
+	}
+	b := bill.Plan{Name: plan.Plan, Version: int32(plan.Version), Title: plan.Title, BaseAmount: plan.BaseAmount, Prices: []bill.Price{}}
+	for _, r := range plan.Prices {
+		b.Prices = append(b.Prices, bill.Price{Meter: r.Meter, Included: r.Included, Per: r.Per, Amount: r.Amount})
+	}
+	p.segments = append(p.segments, bill.Segment{From: from, To: to, Plan: b})
+	p.currency = plan.Currency
+}
+
+// counts is what the closed hours of each segment count.
+func (p priced) counts(ctx context.Context, tx *store.Tx, tenantID string) ([]bill.Counts, error) {
+	out := make([]bill.Counts, len(p.segments))
+	days, err := tx.UsageByDay(ctx, tenantID, metering.Hour(p.Start)/24, metering.Hour(p.End)/24, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range days {
+		from, to := d.At*24, d.At*24+24
+		whole := false
+		for i, s := range p.segments {
+			if metering.Hour(s.From) <= from && to <= metering.Hour(s.To) {
+				out[i], whole = out[i].Then(bill.Counts(d.Counts)), true
+			}
+		}
+		if whole {
+			continue
+		}
+		// A plan changed in this day.
+		hours, err := tx.UsageByHour(ctx, tenantID, from, to, false)
+		if err != nil {
+			return nil, err
+		}
+		p.addHours(out, hours)
+	}
+	return out, nil
+}
+
+func (p priced) addHours(to []bill.Counts, hours []store.UsageAt) {
+	for _, h := range hours {
+		for i, s := range p.segments {
+			if s.Holds(metering.Start(h.At)) {
+				to[i] = to[i].Then(bill.Counts(h.Counts))
+			}
+		}
+	}
+}
+
+// invoice of counts.
+func (p priced) invoice(counts []bill.Counts) (bill.Invoice, error) {
+	return bill.Make(p.Period, p.segments, counts)
+}
+
+// openHours is what was counted in hours that are not closed, all namespaces together.
+func openHours(ctx context.Context, tx *store.Tx, tenantID string, at store.UsageClosing) ([]store.UsageAt, error) {
+	list, err := tx.OpenUsage(ctx, tenantID, firstOpen(at, tenantID))
+	byHour := make(map[int64]bill.Counts)
+	for _, o := range list {
+		byHour[o.At] = byHour[o.At].Plus(bill.Counts(o.Counts))
+	}
+	var out []store.UsageAt
+	for hour, c := range byHour {
+		out = append(out, store.UsageAt{At: hour, Counts: store.Counts(c)})
+	}
+	return out, err
+}
+
+// firstOpen is the first hour of a tenant that is not closed.
+func firstOpen(at store.UsageClosing, tenantID string) int64 {
+	if at.Closed(tenantID, at.Hour) {
+		return at.Hour + 1
+	}
+	return at.Hour
+}
+
+// closingOf is up to where the tenant's cell has closed hours; zero for a cell that counts
+// nothing yet.
+func closingOf(ctx context.Context, tx *store.Tx, t store.Tenant) (store.UsageClosing, error) {
+	at, err := tx.GetUsageClosing(ctx, t.Cell)
+	if errors.Is(err, store.ErrNotFound) {
+		return store.UsageClosing{Cell: t.Cell}, nil
+	}
+	return at, err
+}
+
+// Used is what counts against limits: jobs in the billing period so far, open hours too, and
+// the most open jobs and stored bytes of any one namespace.
+type Used struct{ JobsThisMonth, OpenJobs, StoredBytes int64 }
+
+// UsedBy reads it.
+func UsedBy(ctx context.Context, tx *store.Tx, tenantID string, now time.Time) (u Used, _ error) {
+	t, err := tx.GetTenant(ctx, tenantID)
+	if err != nil {
+		return u, err
+	}
+	p := priced{Period: bill.Month(now)}
+	p.segments = []bill.Segment{{From: p.Start, To: p.End}}
+	counts, err := soFar(ctx, tx, t, p)
+	if err != nil {
+		return u, err
+	}
+	u.JobsThisMonth = counts[0].JobsEnqueued
+	levels, err := tx.ListUsageLevels(ctx, tenantID)
+	for _, l := range levels {
+		u.OpenJobs, u.StoredBytes = max(u.OpenJobs, l.OpenJobs), max(u.StoredBytes, l.StoredBytes)
+	}
+	return u, err
+}
+
+// soFar is what was counted in each segment up to now, in open hours too.
+func soFar(ctx context.Context, tx *store.Tx, t store.Tenant, p priced) ([]bill.Counts, error) {
+	counts, err := p.counts(ctx, tx, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	at, err := closingOf(ctx, tx, t)
+	if err != nil {
+		return nil, err
+	}
+	open, err := openHours(ctx, tx, t.ID, at)
+	p.addHours(counts, open)
+	return counts, err
+}
