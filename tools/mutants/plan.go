@@ -4,7 +4,7 @@ const (
 	planlimits = "internal/edge/queue/planlimits.go"
 	admitting  = "internal/edge/queue/admit.go"
 	window     = "internal/engine/dispatch/dispatch.go"
-	readings   = "internal/cell/readings.go"
+	readings   = "internal/cell/proxyreadings.go"
 	meters     = "proxy/meters.go"
 )
 
