@@ -398,6 +398,7 @@ func (n *Node) outside() http.Handler {
 func (n *Node) inside() http.Handler {
 	n.api = n.newServer()
 	n.members.ServeAudit(n.readAudit)
+	n.members.ServeReadings(n.readReadings)
 	n.members.LeaveOut(n.quarantine, n.mux.Pace)
 	n.members.ServeScrub(n.lastScrub)
 	path, admin := cell.NewHandler(n.cell, n.members, n.cellPeers, n.signer)

@@ -41,7 +41,7 @@ func tables(module string) []mutation {
 	case "services":
 		return proxyMutations
 	}
-	return slices.Concat(mutations, ruleMutations, orderMutations, planMutations)
+	return slices.Concat(mutations, ruleMutations, orderMutations, meterMutations, planMutations)
 }
 
 func chosen(module, only string, from int) []mutation {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"connectrpc.com/connect"
+
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -11,7 +13,7 @@ import (
 
 // ReadAudit reads the audit log of a shard that this node leads; for other shards its
 // error is a NotLeader fault.
-type ReadAudit func(context.Context, *cellv1.ListAuditRequest) (*cellv1.ListAuditResponse, error)
+type ReadAudit = readShard[cellv1.ListAuditRequest, cellv1.ListAuditResponse]
 
 // ServeAudit sets the reader of this node's audit logs. Call it before serving.
 func (m *Membership) ServeAudit(read ReadAudit) { m.audit = read }
@@ -19,20 +21,30 @@ func (m *Membership) ServeAudit(read ReadAudit) { m.audit = read }
 // Audit asks a shard's leader, wherever that is. If it goesNoFurther, another node forwarded the
 // call and it goes no further.
 func (m *Membership) Audit(ctx context.Context, req *cellv1.ListAuditRequest, goesNoFurther bool) (*cellv1.ListAuditResponse, error) {
-	if !slices.Contains(m.cell.View().Shards(), req.GetGroup()) || m.audit == nil {
-		return nil, fault.New(fault.NotFound, "GROUP_NOT_FOUND", "the cell has no shard %d", req.GetGroup())
+	return m.audit.fromLeader(ctx, m, req.GetGroup(), req, goesNoFurther, cellv1connect.CellServiceClient.ListAudit)
+}
+
+// readShard reads something of a shard that this node leads.
+type readShard[Req, Res any] func(context.Context, *Req) (*Res, error)
+
+// fromLeader reads it on the node that leads the shard.
+func (read readShard[Req, Res]) fromLeader(
+	ctx context.Context, m *Membership, shard uint32, req *Req, goesNoFurther bool,
+	method func(cellv1connect.CellServiceClient, context.Context, *connect.Request[Req]) (*connect.Response[Res], error),
+) (res *Res, err error) {
+	if !slices.Contains(m.cell.View().Shards(), shard) || read == nil {
+		return nil, fault.New(fault.NotFound, "GROUP_NOT_FOUND", "the cell has no shard %d", shard)
 	}
 	if goesNoFurther {
-		return m.audit(ctx, req)
+		return read(ctx, req)
 	}
-	var res *cellv1.ListAuditResponse
-	err := m.onLeader(ctx, req.GetGroup(), again,
+	err = m.onLeader(ctx, shard, again,
 		func(ctx context.Context) (err error) {
-			res, err = m.audit(ctx, req)
+			res, err = read(ctx, req)
 			return err
 		},
 		func(ctx context.Context, leader cellv1connect.CellServiceClient) error {
-			out, err := leader.ListAudit(ctx, carried(req))
+			out, err := method(leader, ctx, carried(req))
 			if err == nil {
 				res = out.Msg
 			}

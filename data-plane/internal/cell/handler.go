@@ -204,14 +204,6 @@ func (h *handler) ReportReadings(_ context.Context, req *connect.Request[cellv1.
 	return connect.NewResponse(&cellv1.ReportReadingsResponse{}), nil
 }
 
-// ListReadings works from any node.
-func (h *handler) ListReadings(ctx context.Context, req *connect.Request[cellv1.ListReadingsRequest]) (*connect.Response[cellv1.ListReadingsResponse], error) {
-	if shard := req.Msg.GetShard(); shard != 0 {
-		return nil, ToConnect(fault.New(fault.NotFound, "GROUP_NOT_FOUND", "the cell has no readings of shard %d", shard))
-	}
-	return connect.NewResponse(h.members.ProxyReadings(ctx, req.Msg, req.Header().Get(headerCarried) != "")), nil
-}
-
 func (h *handler) ListSightings(ctx context.Context, req *connect.Request[cellv1.ListSightingsRequest]) (*connect.Response[cellv1.ListSightingsResponse], error) {
 	out := &cellv1.ListSightingsResponse{}
 	if req.Msg.GetLocal() {
@@ -283,6 +275,15 @@ func (h *handler) ChangeGroup(ctx context.Context, req *connect.Request[cellv1.C
 // ListAudit works from any node: it goes to the leader of that shard.
 func (h *handler) ListAudit(ctx context.Context, req *connect.Request[cellv1.ListAuditRequest]) (*connect.Response[cellv1.ListAuditResponse], error) {
 	res, err := h.members.Audit(ctx, req.Msg, req.Header().Get(headerCarried) != "")
+	if err != nil {
+		return nil, h.refuse(req.Spec().Procedure, err)
+	}
+	return connect.NewResponse(res), nil
+}
+
+// ListReadings works from any node, like ListAudit.
+func (h *handler) ListReadings(ctx context.Context, req *connect.Request[cellv1.ListReadingsRequest]) (*connect.Response[cellv1.ListReadingsResponse], error) {
+	res, err := h.members.Readings(ctx, req.Msg, req.Header().Get(headerCarried) != "")
 	if err != nil {
 		return nil, h.refuse(req.Spec().Procedure, err)
 	}

@@ -53,6 +53,8 @@ type Membership struct {
 	logger *slog.Logger
 	audit  ReadAudit            // Nil where there are no shards to read.
 	scrub  func() *cellv1.Scrub // May be nil.
+	// readings is nil like audit.
+	readings ReadReadings
 
 	quarantine Quarantine    // Nil where nothing is left out.
 	pace       Pace          // Nil: as fast as it goes.

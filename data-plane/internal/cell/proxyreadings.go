@@ -221,10 +221,10 @@ func cutPage(found map[string]*cellv1.Readings, most int, end string, first bool
 	return out
 }
 
-// ProxyReadings asks all nodes at once what proxies told them, and takes the newest of each
+// proxyReadings asks all nodes at once what proxies told them, and takes the newest of each
 // reading. A node that is silent leaves out what it alone was told. If it goesNoFurther,
 // another node asks for this one's own.
-func (m *Membership) ProxyReadings(ctx context.Context, req *cellv1.ListReadingsRequest, goesNoFurther bool) *cellv1.ListReadingsResponse {
+func (m *Membership) proxyReadings(ctx context.Context, req *cellv1.ListReadingsRequest, goesNoFurther bool) *cellv1.ListReadingsResponse {
 	if goesNoFurther {
 		return &cellv1.ListReadingsResponse{Readings: m.cell.readings.page(req, readingsPart, time.Now())}
 	}

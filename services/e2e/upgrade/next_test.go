@@ -8,13 +8,12 @@ import (
 	"strings"
 )
 
-// next makes version 2 of the cell: an enqueue gets a part that says where it came from,
-// and from then on its job keeps that as its trace context, so that both a part of a command
-// and a rule of apply depend on the version. A real version is written like this. Each text
-// is in the product's sources once, in whatever file.
+// next adds to version 2 of the cell, which no release speaks yet: an enqueue gets a part
+// that says where it came from, and from then on its job keeps that as its trace context, so
+// that both a part of a command and a rule of apply depend on the version. A real version is
+// written like this, after it raised cellversion.Highest. Each text is in the product's
+// sources once, in whatever file.
 var next = []struct{ old, new string }{
-	{"Highest = First", "Highest Version = 2"},
-
 	// The command: a bit after the last one.
 	{"	enqueueDependsOn\n)", "	enqueueDependsOn\n	enqueueOrigin\n)"},
 	{"	OnDependency   DependencyPolicy // Matters with DependsOn.\n", "	OnDependency DependencyPolicy\n	Origin string\n"},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/grouptest"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/raftlog"
@@ -23,6 +24,7 @@ type rig struct {
 type rigDisks struct {
 	grouptest.Disks
 	acceptLoss bool
+	version    cellversion.Version // 0: the newest.
 }
 
 func memDisks() rigDisks { return rigDisks{Disks: grouptest.InMemory()} }
@@ -38,7 +40,11 @@ func start(tb testing.TB, d rigDisks, dir string, o raftlog.Options) *rig {
 func startWith(tb testing.TB, d rigDisks, dir string, o raftlog.Options, of Options) *rig {
 	tb.Helper()
 	stores := grouptest.OpenWith(tb, d.Disks, dir, o, statedb.Options{})
-	g := stores.Replica(tb, testShardID, grouptest.Setup{Group: group.Options{AcceptLoss: d.acceptLoss}})
+	setup := grouptest.Setup{Group: group.Options{AcceptLoss: d.acceptLoss}}
+	if d.version != 0 {
+		setup.Group.CellVersion = func() cellversion.Version { return d.version }
+	}
+	g := stores.Replica(tb, testShardID, setup)
 	r := &rig{New(g.Group, g.Store, of), stores}
 	r.waitLeading(tb)
 	return r

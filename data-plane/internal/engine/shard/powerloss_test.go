@@ -127,7 +127,7 @@ func cutPower(t *testing.T, relaxed bool, after time.Duration) (rigDisks, *histo
 	for id := range live.acked {
 		told.acked[id] = true
 	}
-	d := rigDisks{grouptest.Disks{Log: log.CrashClone(vfs.CrashCloneCfg{}), State: db.CrashClone(vfs.CrashCloneCfg{})}, relaxed}
+	d := rigDisks{Disks: grouptest.Disks{Log: log.CrashClone(vfs.CrashCloneCfg{}), State: db.CrashClone(vfs.CrashCloneCfg{})}, acceptLoss: relaxed}
 	live.mu.Unlock()
 	cancel()
 	wg.Wait()

@@ -180,6 +180,7 @@ func (s *Shard) lead(ctx context.Context, ready func()) {
 	others.Go(func() { s.sweep(ctx, t) })
 	others.Go(func() { s.endNamespaces(ctx) })
 	others.Go(func() { s.retain(ctx) })
+	others.Go(func() { s.trimReadings(ctx) })
 	t.run(ctx)
 	s.term.CompareAndSwap(t, nil)
 	t.end()

@@ -108,6 +108,7 @@ type entry struct {
 	events  []feed.Event
 	dirty   []*queueRecord // In the order of their first change.
 	metered []*openReading // Likewise.
+	meter   *openReading   // The last of them that was asked for.
 	// ended are the endings of the command being applied that others must learn of.
 	ended []delivery
 }

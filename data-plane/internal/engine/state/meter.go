@@ -20,6 +20,9 @@ type openReading struct {
 // metering is where to count what happens to a namespace now; nil before the cell's
 // version has it.
 func (x *entry) metering(ns job.Namespace) *openReading {
+	if x.meter != nil && x.meter.ns == ns { // As of the command before.
+		return x.meter
+	}
 	if !x.meters() {
 		return nil
 	}
@@ -33,6 +36,7 @@ func (x *entry) metering(ns job.Namespace) *openReading {
 		x.metered = append(x.metered, r)
 		x.passTime(r)
 	}
+	x.meter = r
 	return r
 }
 

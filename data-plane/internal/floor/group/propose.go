@@ -155,6 +155,15 @@ func unknownOutcome(err error) error {
 		"the call may or may not have taken effect (%v); repeat it with the same idempotency key or lease token", err)
 }
 
+// CatchUp waits until every entry that this leader proposed before is applied here. It
+// writes to the log.
+func (g *Group) CatchUp() error {
+	if err := g.await(g.raft.Barrier(changeTimeout)); err != nil {
+		return proposeFault(err)
+	}
+	return nil
+}
+
 // VerifyLeader confirms with a quorum that this replica still leads. Read first,
 // verify, then answer (R22).
 func (g *Group) VerifyLeader() error {

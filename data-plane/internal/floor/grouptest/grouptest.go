@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
@@ -80,7 +81,7 @@ type Replica struct {
 // Setup is what a test may ask of a replica. The zero value leads alone.
 type Setup struct {
 	Wire  *Wire               // Of Self; nil reaches nobody.
-	Group group.Options       // NodeID is Self; Bootstrap is Self alone unless said.
+	Group group.Options       // NodeID is Self; Bootstrap is Self alone, and the version the newest, unless said.
 	Ring  func(job.Namespace) // Called after each commit; may be nil.
 }
 
@@ -92,6 +93,9 @@ func (s *Stores) Replica(tb testing.TB, shard uint32, o Setup) Replica {
 	}
 	if o.Group.NodeID = Self; o.Group.Bootstrap == nil {
 		o.Group.Bootstrap = []string{Self}
+	}
+	if o.Group.CellVersion == nil {
+		o.Group.CellVersion = func() cellversion.Version { return cellversion.Highest }
 	}
 	store := s.DB.Group(shard)
 	machine := state.New(store, nil)
