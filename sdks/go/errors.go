@@ -131,7 +131,7 @@ func codeOfReason(reason wire.Code) (Code, bool) {
 		return CodeInvalid, true
 	case wire.CodePayloadTooLarge:
 		return CodeTooLarge, true
-	case wire.CodeOverloaded, wire.CodeRateLimited:
+	case wire.CodeOverloaded, wire.CodeRateLimited, wire.CodePlanLimit:
 		return CodeExhausted, true
 	case wire.CodeLeaderUnavailable, wire.CodeNotLeader:
 		return CodeUnavailable, true

@@ -39,7 +39,7 @@ func tables(module string) []mutation {
 	case "data-plane/api":
 		return grantMutations
 	case "services":
-		return meterMutations
+		return proxyMutations
 	}
 	return slices.Concat(mutations, ruleMutations, orderMutations, meterMutations, planMutations)
 }

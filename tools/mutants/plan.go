@@ -4,7 +4,7 @@ const (
 	planlimits = "internal/edge/queue/planlimits.go"
 	admitting  = "internal/edge/queue/admit.go"
 	window     = "internal/engine/dispatch/dispatch.go"
-	readings   = "internal/cell/readings.go"
+	readings   = "internal/cell/proxyreadings.go"
 	meters     = "proxy/meters.go"
 )
 
@@ -24,8 +24,8 @@ var planMutations = []mutation{
 	{"a proxy that is gone is told of for ever", readings, "\t\tif now.Sub(t.heard) > tellerKept {\n\t\t\ts.forget(k)\n\t\t\tcontinue\n\t\t}\n", ""},
 }
 
-// meterMutations break what proxies count.
-var meterMutations = []mutation{
+// proxyMutations break what proxies count.
+var proxyMutations = []mutation{
 	{"a stream counts only in the hour in which it began", meters, "\t\th.peak.Store(m.open)\n\t\tm.current.Store(h)", "\t\tm.current.Store(h)"},
 	{"an hour without calls has no streams", meters, "\tif open {\n\t\tm.in(now)", "\tif open && now < 0 {\n\t\tm.in(now)"},
 	{"a reading that changed keeps its number", meters, "h.toldEgress, h.toldPeak, h.seq = egress, peak, ms.seq", "h.toldEgress, h.toldPeak, h.seq = egress, peak, 1"},

@@ -18,7 +18,7 @@ func reading(ns, hour, seq, egress int) *cellv1.Reading {
 	return &cellv1.Reading{NamespaceId: nsID(ns), Hour: int64(hour), Seq: uint64(seq), EgressBytes: int64(egress), StreamsPeak: 1}
 }
 
-func ProxyReadings(name string, completeTo int, list ...*cellv1.Reading) *cellv1.Readings {
+func proxyReadings(name string, completeTo int, list ...*cellv1.Reading) *cellv1.Readings {
 	return &cellv1.Readings{Source: "proxy/" + name, Epoch: name, CompleteToNs: int64(completeTo), List: list}
 }
 
@@ -72,19 +72,19 @@ func TestReadings_AnyNodeTellsTheNewestOfEachWhicheverNodeWasTold(t *testing.T) 
 		}
 	}
 	want("nothing yet", 0)
-	tell("node-1", ProxyReadings("a", 10, reading(1, 7, 1, 100), reading(2, 7, 1, 5), reading(9, 7, 1, 1)))
-	tell("node-2", ProxyReadings("a", 20, reading(1, 7, 2, 150), reading(1, 8, 2, 1)))
-	tell("node-2", ProxyReadings("b", 15))
+	tell("node-1", proxyReadings("a", 10, reading(1, 7, 1, 100), reading(2, 7, 1, 5), reading(9, 7, 1, 1)))
+	tell("node-2", proxyReadings("a", 20, reading(1, 7, 2, 150), reading(1, 8, 2, 1)))
+	tell("node-2", proxyReadings("b", 15))
 	want("of two nodes", 0, "proxy/a to 20", "1 hour 7: 150 at 2", "2 hour 7: 5 at 1", "1 hour 8: 1 at 2", "proxy/b to 15")
-	tell("node-2", ProxyReadings("a", 5, reading(1, 7, 1, 100)))
-	tell("node-3", ProxyReadings("a", 5, reading(1, 7, 1, 100)))
+	tell("node-2", proxyReadings("a", 5, reading(1, 7, 1, 100)))
+	tell("node-3", proxyReadings("a", 5, reading(1, 7, 1, 100)))
 	want("older again", 8, "proxy/a to 20", "1 hour 8: 1 at 2", "proxy/b to 15")
 
 	all, err := c.admin().ProxyReadings(t.Context(), 0)
 	if err != nil || len(all) != 2 {
 		t.Fatalf("the client reads %v, %v", all, err)
 	}
-	if err := c.admin().ReportReadings(t.Context(), ProxyReadings("c", 1)); err != nil {
+	if err := c.admin().ReportReadings(t.Context(), proxyReadings("c", 1)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.admin().ListReadings(t.Context(), &cellv1.ListReadingsRequest{Shard: 77}); connect.CodeOf(err) != connect.CodeNotFound {
@@ -104,9 +104,9 @@ func TestReadings_WhatNoProxySaysIsRefused(t *testing.T) {
 		"nothing":    {nil, "source epoch"},
 		"a shard":    {&cellv1.Readings{Source: "shard/2", Epoch: "e"}, "source"},
 		"long names": {&cellv1.Readings{Source: "proxy/" + long, Epoch: long, CompleteToNs: -1}, "source epoch complete_to_ns"},
-		"numbers":    {ProxyReadings("a", 1, &cellv1.Reading{Hour: -1, EgressBytes: -1, StreamsPeak: -1}), "list[0].hour list[0].egress_bytes list[0].streams_peak"},
-		"the future": {ProxyReadings("a", 1, reading(1, hour+2, 1, 1)), "list[0].hour"},
-		"too many":   {ProxyReadings("a", 1, slices.Repeat([]*cellv1.Reading{reading(1, hour, 1, 1)}, readingsPart+1)...), "list"},
+		"numbers":    {proxyReadings("a", 1, &cellv1.Reading{Hour: -1, EgressBytes: -1, StreamsPeak: -1}), "list[0].hour list[0].egress_bytes list[0].streams_peak"},
+		"the future": {proxyReadings("a", 1, reading(1, hour+2, 1, 1)), "list[0].hour"},
+		"too many":   {proxyReadings("a", 1, slices.Repeat([]*cellv1.Reading{reading(1, hour, 1, 1)}, readingsPart+1)...), "list"},
 	} {
 		f := fault.As(newReadings().take(&View{}, c.in, now))
 		if f == nil {
@@ -137,7 +137,7 @@ func TestReadings_PagesOfAllNodesTellEverythingOnce(t *testing.T) {
 			for hour := range 3 {
 				at := (p + i + hour) % 3
 				for n := range 2 { // Two nodes know it; one has an older reading.
-					r := ProxyReadings(fmt.Sprintf("p%d", p), 10, reading(i+1, hour, 2-n, 100-n))
+					r := proxyReadings(fmt.Sprintf("p%d", p), 10, reading(i+1, hour, 2-n, 100-n))
 					if err := nodes[(at+n)%3].take(v, r, now); err != nil {
 						t.Fatal(err)
 					}
@@ -190,8 +190,8 @@ func TestReadings_AProxyUnheardForADayAndTheOldestHoursGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	take(ProxyReadings("old", 1, reading(1, 5, 1, 1)), now)
-	take(ProxyReadings("new", 1, reading(1, 5, 1, 1), reading(1, 6, 1, 1)), now.Add(time.Hour))
+	take(proxyReadings("old", 1, reading(1, 5, 1, 1)), now)
+	take(proxyReadings("new", 1, reading(1, 5, 1, 1), reading(1, 6, 1, 1)), now.Add(time.Hour))
 	later := now.Add(tellerKept + time.Minute)
 	if got := lines(s.page(&cellv1.ListReadingsRequest{}, 10, later)); !slices.Equal(got, []string{"proxy/new to 1", "1 hour 5: 1 at 1", "1 hour 6: 1 at 1"}) {
 		t.Errorf("a day later: %q", got)
@@ -201,7 +201,7 @@ func TestReadings_AProxyUnheardForADayAndTheOldestHoursGo(t *testing.T) {
 		t.Errorf("over the bound: %q", got)
 	}
 	for i := range tellersMax {
-		take(ProxyReadings(fmt.Sprint(i), 1), later.Add(time.Duration(i)))
+		take(proxyReadings(fmt.Sprint(i), 1), later.Add(time.Duration(i)))
 	}
 	if len(s.tellers) != tellersMax || s.count != 0 {
 		t.Errorf("%d runs of proxies, %d readings", len(s.tellers), s.count)

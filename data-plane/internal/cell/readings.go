@@ -15,7 +15,7 @@ type ReadReadings = readShard[cellv1.ListReadingsRequest, cellv1.ListReadingsRes
 func (m *Membership) ServeReadings(read ReadReadings) { m.readings = read }
 
 // Readings is what was counted for billing: by a shard, asked on its leader, or by the
-// proxies.
+// proxies, of which any node tells.
 func (m *Membership) Readings(ctx context.Context, req *cellv1.ListReadingsRequest, goesNoFurther bool) (*cellv1.ListReadingsResponse, error) {
 	if req.GetShard() == 0 {
 		return m.proxyReadings(ctx, req, goesNoFurther), nil

@@ -61,8 +61,8 @@ func TestVersion_AnAddressAloneLeavesWhatTheNodeSaid(t *testing.T) {
 // before an entry that it could not apply.
 func TestVersion_ANodeThatWentBackUnnoticedStopsAtTheSwitch(t *testing.T) {
 	b := newBench(t)
-	b.must(speaking("n1", 1, 2), versionChange(1))
-	payload, err := marshal(&cellv1.ApplyRequest{Changes: []*cellv1.Change{versionChange(2)}})
+	b.must(speaking("n1", 1, cellversion.Highest+1), versionChange(1))
+	payload, err := marshal(&cellv1.ApplyRequest{Changes: []*cellv1.Change{versionChange(cellversion.Highest + 1)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestRaiseVersion_NeedsEveryNodeToAnswer(t *testing.T) {
 	c := newTestCell(t, 3)
 	c.ready()
 	leader := c.leader()
-	if _, err := leader.members.RaiseVersion(t.Context(), 2); fault.As(err) == nil || fault.As(err).Reason != ReasonVersion {
+	if _, err := leader.members.RaiseVersion(t.Context(), cellversion.Highest+1); fault.As(err) == nil || fault.As(err).Reason != ReasonVersion {
 		t.Errorf("raised beyond what the nodes speak: %v", err)
 	}
 	res, err := leader.members.RaiseVersion(t.Context(), 0)

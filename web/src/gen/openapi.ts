@@ -1528,7 +1528,7 @@ export interface components {
             sync_delay_ms: number;
         };
         /** @enum {string} */
-        Code: "VALIDATION_ERROR" | "PARSE_ERROR" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NAMESPACE_NOT_FOUND" | "CONFLICT" | "QUEUE_CHANGED" | "QUEUE_DRAINING" | "BATCH_CLOSED" | "TOO_MANY_BATCHES" | "TOO_MANY_DEPENDENTS" | "TOO_MANY_OPERATIONS" | "TOO_MANY_SCHEDULES" | "LEASE_LOST" | "NOT_ACTIVE" | "UNAUTHORIZED" | "FORBIDDEN" | "CROSS_ORIGIN" | "TOKEN_EXPIRED" | "TOKEN_WITHDRAWN" | "OVERLOADED" | "RATE_LIMITED" | "BUDGET_EXCEEDED" | "DISK_FULL" | "SEARCH_TOO_BROAD" | "PAYLOAD_TOO_LARGE" | "HEADERS_TOO_LARGE" | "MEMBERSHIP_ERROR" | "CELL_VERSION" | "LEADER_UNAVAILABLE" | "FORWARD_LOOP" | "LIST_BEHIND" | "REBUILDING" | "STARTING" | "CLOCK_SKEW" | "AUTH_STATE_STALE" | "UNHEALTHY" | "UNKNOWN_OUTCOME" | "REQUEST_TIMEOUT" | "CANCELED" | "UNSUPPORTED" | "INTERNAL_ERROR";
+        Code: "VALIDATION_ERROR" | "PARSE_ERROR" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NAMESPACE_NOT_FOUND" | "CONFLICT" | "QUEUE_CHANGED" | "QUEUE_DRAINING" | "BATCH_CLOSED" | "TOO_MANY_BATCHES" | "TOO_MANY_DEPENDENTS" | "TOO_MANY_OPERATIONS" | "TOO_MANY_SCHEDULES" | "LEASE_LOST" | "NOT_ACTIVE" | "UNAUTHORIZED" | "FORBIDDEN" | "CROSS_ORIGIN" | "TOKEN_EXPIRED" | "TOKEN_WITHDRAWN" | "OVERLOADED" | "RATE_LIMITED" | "PLAN_LIMIT" | "BUDGET_EXCEEDED" | "DISK_FULL" | "SEARCH_TOO_BROAD" | "PAYLOAD_TOO_LARGE" | "HEADERS_TOO_LARGE" | "MEMBERSHIP_ERROR" | "CELL_VERSION" | "LEADER_UNAVAILABLE" | "FORWARD_LOOP" | "LIST_BEHIND" | "REBUILDING" | "STARTING" | "CLOCK_SKEW" | "AUTH_STATE_STALE" | "UNHEALTHY" | "UNKNOWN_OUTCOME" | "REQUEST_TIMEOUT" | "CANCELED" | "UNSUPPORTED" | "INTERNAL_ERROR";
         /** @enum {string} */
         DeadReason: "max_retries" | "crash_loop" | "terminal" | "expired" | "rejected" | "dependency_failed" | "budget_exceeded";
         DecideRequest: {
@@ -1541,6 +1541,13 @@ export interface components {
         Decision: "approved" | "rejected";
         /** @enum {string} */
         DependencyPolicy: "fail" | "run" | "cancel";
+        DispatchHeld: {
+            limit: string;
+            message: string;
+            /** Format: date-time */
+            opens_at?: string;
+            value?: number;
+        };
         Drained: {
             remaining: number;
             status: string;
@@ -1793,6 +1800,7 @@ export interface components {
             traceparent?: string;
         };
         FetchedJobs: {
+            held?: components["schemas"]["DispatchHeld"];
             jobs: components["schemas"]["FetchedJob"][];
         };
         FoundJob: {
@@ -2247,6 +2255,7 @@ export interface components {
             detail: string;
             error: string;
             fields?: components["schemas"]["ProblemField"][];
+            limit?: components["schemas"]["ProblemLimit"];
             request_id?: string;
             retry_after_ms?: number;
             status: number;
@@ -2256,6 +2265,13 @@ export interface components {
         ProblemField: {
             field: string;
             message: string;
+        };
+        ProblemLimit: {
+            current?: number;
+            name: string;
+            /** Format: date-time */
+            opens_at?: string;
+            value: number;
         };
         Queue: {
             active: number;
@@ -2613,7 +2629,7 @@ export interface components {
             state: components["schemas"]["State"];
         };
         /** @enum {string} */
-        WhyCode: "finished" | "running" | "cancelling" | "queue_paused" | "queue_draining" | "throttled" | "at_concurrency" | "waiting_for_dependencies" | "held" | "budget_spent" | "backing_off" | "scheduled" | "behind_other_jobs" | "no_worker" | "runs_next";
+        WhyCode: "finished" | "running" | "cancelling" | "dispatch_held" | "queue_paused" | "queue_draining" | "throttled" | "at_concurrency" | "waiting_for_dependencies" | "held" | "budget_spent" | "backing_off" | "scheduled" | "behind_other_jobs" | "no_worker" | "runs_next";
         WhyReason: {
             code: components["schemas"]["WhyCode"];
             detail: Record<string, unknown>;
@@ -2686,6 +2702,7 @@ export type DeadReason = components['schemas']['DeadReason'];
 export type DecideRequest = components['schemas']['DecideRequest'];
 export type Decision = components['schemas']['Decision'];
 export type DependencyPolicy = components['schemas']['DependencyPolicy'];
+export type DispatchHeld = components['schemas']['DispatchHeld'];
 export type Drained = components['schemas']['Drained'];
 export type EnqueueBatchRequest = components['schemas']['EnqueueBatchRequest'];
 export type EnqueueRequest = components['schemas']['EnqueueRequest'];
@@ -2740,6 +2757,7 @@ export type PolicyMode = components['schemas']['PolicyMode'];
 export type Priority = components['schemas']['Priority'];
 export type Problem = components['schemas']['Problem'];
 export type ProblemField = components['schemas']['ProblemField'];
+export type ProblemLimit = components['schemas']['ProblemLimit'];
 export type Queue = components['schemas']['Queue'];
 export type QueueConcurrencyRequest = components['schemas']['QueueConcurrencyRequest'];
 export type QueueRequest = components['schemas']['QueueRequest'];
