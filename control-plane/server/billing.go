@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/stripe"
 	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
@@ -90,35 +90,34 @@ type subscriptions struct{ kit.Kit }
 
 // SetPlan implements stripe.Plans.
 func (p subscriptions) SetPlan(ctx context.Context, tx *store.Tx, tenantID, plan string, version int64) error {
-	t, sub, err := p.read(ctx, tx, tenantID)
+	t, err := tx.FindTenant(ctx, tenantID)
 	if err != nil {
 		return err
 	}
-	fields := change.Fields{"plan": {Before: t.Plan, After: plan}, "plan_version": {Before: sub.PlanVersion, After: version}}
-	t.Plan, sub.PlanVersion, sub.NextPlan, sub.NextVersion, sub.NextAt = plan, version, "", 0, time.Time{}
-	if err := change.Make(ctx, p.Kit, tx, "subscription.update", change.UpdateTenant(&t).InCell().Subscribed(&sub), fields); err != nil {
-		return err
-	}
-	return tx.PutSubscriptionChange(ctx, store.SubscriptionChange{TenantID: tenantID, At: p.Now(), Plan: plan, PlanVersion: version})
+	return plans.SetVersion(ctx, p.Kit, tx, &t, plan, version)
 }
 
 // SetState implements stripe.Plans.
 func (p subscriptions) SetState(ctx context.Context, tx *store.Tx, tenantID string, state stripe.State, until time.Time) error {
-	t, sub, err := p.read(ctx, tx, tenantID)
-	if err != nil {
-		return err
+	why := "an invoice isn't paid"
+	if state == stripe.Active {
+		why = "the invoice is paid"
 	}
-	fields := change.Fields{"state": {Before: sub.State, After: string(state)}}
-	sub.State, sub.StateSince, sub.StateUntil = string(state), p.Now(), until
-	return change.Make(ctx, p.Kit, tx, "subscription.update", change.UpdateTenant(&t).InCell().Subscribed(&sub), fields)
+	return plans.SetState(ctx, p.Kit, tx, tenantID, string(state), why, until)
 }
 
-// read finds the tenant, whose cell learns of either change: of other limits, or of a hold.
-func (p subscriptions) read(ctx context.Context, tx *store.Tx, tenantID string) (store.Tenant, store.Subscription, error) {
-	t, err := tx.FindTenant(ctx, tenantID)
-	if err != nil {
-		return t, store.Subscription{}, err
+// payers tells the plans whether a tenant can pay.
+type payers struct{}
+
+// HasMethod implements plans.Payments.
+func (payers) HasMethod(ctx context.Context, tx *store.Tx, tenantID string) (bool, error) {
+	return stripe.HasPaymentMethod(ctx, tx, tenantID)
+}
+
+// payments is nil where nobody can pay.
+func (s *Server) payments() plans.Payments {
+	if !s.stripe.Payments() {
+		return nil
 	}
-	sub, err := tx.GetSubscription(ctx, tenantID)
-	return t, sub, err
+	return payers{}
 }

@@ -316,19 +316,6 @@ func BillingContacts(c *store.BillingContacts, name string) Record {
 	}}
 }
 
-// Subscribed writes where the tenant stands with its plan too.
-func (r Record) Subscribed(v *store.Subscription) Record {
-	write := r.write
-	r.write = func(ctx context.Context, tx *store.Tx, now time.Time) error {
-		if err := write(ctx, tx, now); err != nil {
-			return err
-		}
-		v.UpdatedAt = now
-		return tx.UpdateSubscription(ctx, v)
-	}
-	return r
-}
-
 // PutSpendLimit writes what a tenant wants to spend, for the loop that compares.
 func PutSpendLimit(v *store.SpendLimit) Record {
 	r := Record{Target: Target{"spend_limit", v.TenantID, "Spend limit", v.TenantID}}

@@ -30,6 +30,10 @@ const actionGroups: readonly Option[] = [
   { value: "access.", label: "Refused calls" },
   { value: "audit_sink.", label: "Audit sinks" },
   { value: "factor.", label: "Second factors" },
+  { value: "plan.", label: "Plan" },
+  { value: "override.", label: "Entitlement overrides" },
+  { value: "hold.", label: "Held jobs" },
+  { value: "subscription.", label: "Subscription" },
   { value: "tenant.", label: "Tenant" },
 ];
 
@@ -64,6 +68,14 @@ const names: Record<string, string> = {
   "member.create": "Member joined",
   "member.delete": "Member removed",
   "member.update": "Member roles changed",
+  "hold.clear": "Jobs no longer held",
+  "hold.set": "Jobs held",
+  "override.end": "Entitlement override ended",
+  "override.remove": "Entitlement override removed",
+  "override.set": "Entitlement override set",
+  "plan.cancel_change": "Change of plan taken back",
+  "plan.keep": "Change of plan not made",
+  "plan.schedule_change": "Change of plan scheduled",
   "policy.update": "Sign-in policy changed",
   "queue.requeue": "All dead jobs retried",
   "queue.update": "Queue settings changed",
@@ -79,6 +91,7 @@ const names: Record<string, string> = {
   "sso.create": "Single sign-on set up",
   "sso.discard": "Single sign-on changes discarded",
   "sso.switch": "Single sign-on turned on or off",
+  "subscription.update": "Subscription state changed",
 };
 
 const nouns: Record<string, string> = { key: "API key", sso: "Single sign-on" };
