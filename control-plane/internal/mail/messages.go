@@ -374,6 +374,7 @@ func Dunning(email, tenant, to, link string, now, until time.Time) (Message, err
 	l.Outro = []string{fmt.Sprintf("You get this email because you are an owner of %s or get its emails about billing.", tenant)}
 	return compose(email, now.Add(dunningLife), l)
 }
+
 // PlanKept tells an owner that a smaller plan was too small when its time came.
 func PlanKept(to, tenant, plan, next string, problems []string, link string, now time.Time) (Message, error) {
 	return compose(to, now.Add(planKeptLife), content{
