@@ -27,7 +27,7 @@ var paymentMutations = []mutation{
 	{"a later revision doesn't wait", stripeStore, "AND b.revision < billing_pushes.revision AND b.state <> 'done')", "AND b.revision < billing_pushes.revision AND b.state = 'none')"},
 
 	// The webhook.
-	{"any signature will do", stripeHook, "ok = hmac.Equal(want, got) || ok", "ok = len(want) == len(got) || ok"},
+	{"any signature will do", stripeHook, "ok = hmac.Equal(want, got) || ok", "ok = hmac.Equal(want, got) || len(want) == len(got) || ok"},
 	{"the secret of before is refused", stripeHook, "for _, secret := range secrets {", "for _, secret := range secrets[:1] {"},
 	{"an old signature is good", stripeHook, "if age := now.Sub(at); age > tolerance ||", "if age := now.Sub(at); age > 100*tolerance ||"},
 	{"a signature of the future is good", stripeHook, "|| age < -tolerance {", "|| age < -100*tolerance {"},
