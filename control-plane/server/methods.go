@@ -124,6 +124,12 @@ func (s *Server) methods() []server.Method {
 		server.Unary(cloudv1connect.PolicyServiceCreateBreakGlassCodesProcedure, s.policy.CreateBreakGlassCodes),
 		server.Unary(cloudv1connect.PolicyServiceUseBreakGlassCodeProcedure, s.policy.UseBreakGlassCode),
 
+		server.Unary(cloudv1connect.UsageServiceGetUsageProcedure, s.usage.GetUsage),
+		server.Unary(cloudv1connect.UsageServiceExportUsageProcedure, s.usage.ExportUsage),
+		server.Unary(cloudv1connect.UsageServicePreviewInvoiceProcedure, s.usage.PreviewInvoice),
+		server.Unary(cloudv1connect.UsageServiceGetSpendLimitProcedure, s.usage.GetSpendLimit),
+		server.Unary(cloudv1connect.UsageServiceSetSpendLimitProcedure, s.usage.SetSpendLimit),
+
 		server.Unary(cloudv1connect.DirectoryServiceGetDirectorySyncProcedure, s.directory.GetDirectorySync),
 		server.Unary(cloudv1connect.DirectoryServiceListScimTokensProcedure, s.directory.ListScimTokens),
 		server.Unary(cloudv1connect.DirectoryServiceCreateScimTokenProcedure, s.directory.CreateScimToken),

@@ -42,6 +42,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
 	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
+	"github.com/corvo-cloud/corvo/control-plane/internal/usage"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
@@ -122,6 +123,7 @@ type Server struct {
 	domains    *domains.Service
 	notices    *notices.Service
 	exchange   *exchange.Service
+	usage      *usage.Service
 	cells      []*celladmin.Client
 	loop       *reconcile.Loop
 	handler    http.Handler
@@ -206,6 +208,7 @@ func (s *Server) build(ctx context.Context) error {
 		Kit: s.kit, Egress: egress.Options{AllowPrivate: s.config.AllowPrivateIssuers}, Limits: exchange.DefaultLimits(), Ready: s.tenancy.KeysReady, Refused: s.refusals.Note,
 	})
 	s.policy = &policy.Service{Kit: s.kit}
+	s.usage = usage.New(usage.Needs{Kit: s.kit, SetHold: setHold, ClearHold: clearHold})
 	handler, err := server.New(server.Options{
 		Kit: s.kit, Refusals: s.refusals, Methods: s.methods(), Browser: s.sso.Handler(), Directory: s.directory.Handler(), Console: s.config.Console,
 		Ready: s.checks(), Status: s.status, Peer: s.config.Peer,
@@ -309,6 +312,7 @@ func (s *Server) Run(ctx context.Context) error {
 	beats.Go(func() { s.sinks.Run(ctx) })
 	beats.Go(func() { s.domains.Run(ctx) })
 	beats.Go(func() { s.notices.Run(ctx) })
+	beats.Go(func() { s.usage.Run(ctx) })
 	beats.Go(s.followClocks(ctx)) // Before the first call to a cell.
 	s.loop.Run(ctx)
 	beats.Wait()

@@ -30,6 +30,7 @@ const actionGroups: readonly Option[] = [
   { value: "access.", label: "Refused calls" },
   { value: "audit_sink.", label: "Audit sinks" },
   { value: "factor.", label: "Second factors" },
+  { value: "spend_limit.", label: "Spend limit" },
   { value: "tenant.", label: "Tenant" },
 ];
 
