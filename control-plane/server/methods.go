@@ -129,6 +129,11 @@ func (s *Server) methods() []server.Method {
 		server.Unary(cloudv1connect.UsageServicePreviewInvoiceProcedure, s.usage.PreviewInvoice),
 		server.Unary(cloudv1connect.UsageServiceGetSpendLimitProcedure, s.usage.GetSpendLimit),
 		server.Unary(cloudv1connect.UsageServiceSetSpendLimitProcedure, s.usage.SetSpendLimit),
+		server.Unary(cloudv1connect.BillingServiceGetBillingProcedure, s.stripe.GetBilling),
+		server.Unary(cloudv1connect.BillingServiceUpdateBillingProcedure, s.stripe.UpdateBilling),
+		server.Unary(cloudv1connect.BillingServiceStartCheckoutProcedure, s.stripe.StartCheckout),
+		server.Unary(cloudv1connect.BillingServiceOpenPortalProcedure, s.stripe.OpenPortal),
+		server.Unary(cloudv1connect.BillingServiceListInvoicesProcedure, s.stripe.ListInvoices),
 
 		server.Unary(cloudv1connect.DirectoryServiceGetDirectorySyncProcedure, s.directory.GetDirectorySync),
 		server.Unary(cloudv1connect.DirectoryServiceListScimTokensProcedure, s.directory.ListScimTokens),

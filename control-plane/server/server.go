@@ -39,6 +39,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/sinks"
 	"github.com/corvo-cloud/corvo/control-plane/internal/sso"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/stripe"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
 	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
@@ -71,6 +72,8 @@ type Config struct {
 	// DNS is the server that is asked for the records of tenants' domains, HOST or HOST:PORT;
 	// empty: the system's.
 	DNS string
+	// Payments are off without a key.
+	Payments Payments
 	// AllowSuperuser starts on PostgreSQL though row-level security does not bind the
 	// role: for a laptop.
 	AllowSuperuser bool
@@ -124,6 +127,7 @@ type Server struct {
 	notices    *notices.Service
 	exchange   *exchange.Service
 	usage      *usage.Service
+	stripe     *stripe.Service
 	cells      []*celladmin.Client
 	loop       *reconcile.Loop
 	handler    http.Handler
@@ -209,8 +213,11 @@ func (s *Server) build(ctx context.Context) error {
 	})
 	s.policy = &policy.Service{Kit: s.kit}
 	s.usage = usage.New(usage.Needs{Kit: s.kit, SetHold: setHold, ClearHold: clearHold})
+	if s.stripe, err = s.config.Payments.service(ctx, s.kit); err != nil {
+		return err
+	}
 	handler, err := server.New(server.Options{
-		Kit: s.kit, Refusals: s.refusals, Methods: s.methods(), Browser: s.sso.Handler(), Directory: s.directory.Handler(), Console: s.config.Console,
+		Kit: s.kit, Refusals: s.refusals, Methods: s.methods(), Browser: s.sso.Handler(), Directory: s.directory.Handler(), Payments: s.stripe.Webhook(), Console: s.config.Console,
 		Ready: s.checks(), Status: s.status, Peer: s.config.Peer,
 	})
 	s.handler = handler
@@ -313,6 +320,7 @@ func (s *Server) Run(ctx context.Context) error {
 	beats.Go(func() { s.domains.Run(ctx) })
 	beats.Go(func() { s.notices.Run(ctx) })
 	beats.Go(func() { s.usage.Run(ctx) })
+	beats.Go(func() { s.stripe.Run(ctx) })
 	beats.Go(s.followClocks(ctx)) // Before the first call to a cell.
 	s.loop.Run(ctx)
 	beats.Wait()

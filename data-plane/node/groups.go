@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/retention"
@@ -192,9 +193,9 @@ func (n *Node) openShard(id uint32) error {
 	model := readmodel.NewProjector(n.models, store, hub, n.logger)
 	s := shard.New(g, store, shard.Options{
 		Logger: n.logger, Fatal: n.cfg.Fatal, Plan: queue.Plan, Namespaces: &namespaces{node: n, shard: id},
-		LeaderWait: server.LeaderWait, Weight: n.weightOf, EventsRead: model.Read,
+		LeaderWait: server.LeaderWait, Weight: n.weightOf, Held: n.held, EventsRead: model.Read,
 	})
-	service := queue.New(s, queue.Rules{PerSecond: n.enqueuePerSecond, Keeps: n.retention, AuditsReads: n.auditsReads})
+	service := queue.New(s, queue.Rules{Limits: n.planLimits, Keeps: n.retention, AuditsReads: n.auditsReads})
 	views := queue.NewViews(service, model, hub)
 	bulk := queue.NewBulk(views, n.logger)
 	g.Dispute(n.quarantine.disputed(id))
@@ -281,16 +282,52 @@ func (n *Node) weightOf(ns job.Namespace) int64 {
 	return n.weight(rec.GetTenantId())
 }
 
-// enqueuePerSecond is what the plan of a namespace's tenant allows in each of its
-// namespaces.
-func (n *Node) enqueuePerSecond(ns job.Namespace) int64 {
-	v := n.cell.View()
+// planLimits is what the plan of a namespace's tenant allows in each of its namespaces.
+func (n *Node) planLimits(ns job.Namespace) queue.PlanLimits {
+	return planLimitsIn(n.cell.View(), ns)
+}
+
+func planLimitsIn(v *cell.View, ns job.Namespace) queue.PlanLimits {
 	rec, ok := v.NamespaceByID(ns)
 	if !ok {
-		return 0
+		return queue.PlanLimits{}
 	}
 	tenant, _ := v.TenantByID(rec.GetTenantId())
-	return tenant.GetLimits().GetEnqueuePerSecond()
+	l := tenant.GetLimits()
+	out := queue.PlanLimits{
+		PerSecond: l.GetEnqueuePerSecond(), Burst: l.GetEnqueueBurst(), OpenJobs: l.GetOpenJobsMax(), StoredBytes: l.GetStoredBytesMax(),
+	}
+	if h := l.GetHold(); h != nil {
+		out.Hold = queue.PlanHold{Dispatch: h.GetDispatch(), Enqueue: h.GetEnqueue(), Limit: h.GetLimit(), Value: h.GetValue()}
+		if h.GetUntilNs() > 0 {
+			out.Hold.Until = time.Unix(0, h.GetUntilNs())
+		}
+	}
+	return out
+}
+
+// held is until when, as the cell's state is now, no attempt begins in a namespace.
+func (n *Node) held() func(job.Namespace) int64 {
+	v := n.cell.View()
+	return func(ns job.Namespace) int64 {
+		l := planLimitsIn(v, ns)
+		return l.Hold.HeldUntil()
+	}
+}
+
+// followHolds tells the shards that what plans hold back may have changed, as soon as the
+// cell's state has.
+func (n *Node) followHolds() {
+	for n.loopCtx.Err() == nil {
+		moved := n.cell.Changed()
+		for _, s := range n.shardList() {
+			s.Shard.HoldsMoved()
+		}
+		select {
+		case <-moved:
+		case <-n.loopCtx.Done():
+		}
+	}
 }
 
 // committedIn is how far the other nodes have said they are in a group.

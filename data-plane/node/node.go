@@ -232,6 +232,7 @@ func (n *Node) openGroups(ctx context.Context) error {
 		return err
 	}
 	n.loops.Go(n.followHealth)
+	n.loops.Go(n.followHolds)
 	n.loops.Go(func() { n.members.KeepFit(n.loopCtx) })
 	n.loops.Go(func() { n.members.Spread(n.loopCtx, spreadEvery) })
 	n.loops.Go(n.probe)

@@ -34,6 +34,7 @@ type call struct {
 	// counted in budgets of its tenant: as one that lasts, or as one that does not.
 	counted, lasts bool
 	began          time.Time
+	meter          *meter       // Of its namespace; nil without a key.
 	body           *endableBody // Of a worker stream.
 	// changesNothing: the call only reads, and may be repeated.
 	changesNothing bool
@@ -107,6 +108,9 @@ func (s *calls) count(c *call, planStreams int64) *refusal {
 		s.streams[id]++
 	}
 	c.counted, c.began = true, time.Now()
+	if c.meter != nil && c.lasts {
+		c.meter.opens()
+	}
 	return nil
 }
 
@@ -122,6 +126,9 @@ func (s *calls) leave(c *call) {
 		s.brief.Give(id, 1)
 		s.took += (time.Since(c.began) - s.took) / 64
 		return
+	}
+	if c.meter != nil {
+		c.meter.closes()
 	}
 	s.lasting.Give(id, 1)
 	if s.streams[id]--; s.streams[id] == 0 {
@@ -304,9 +311,11 @@ type guardedWriter struct {
 
 // Write implements io.Writer.
 func (g *guardedWriter) Write(p []byte) (int, error) {
-	g.call.writingSince.Store(g.now().UnixNano())
+	at := g.now()
+	g.call.writingSince.Store(at.UnixNano())
 	defer g.call.writingSince.Store(0)
 	n, err := g.ResponseWriter.Write(p)
+	g.call.meter.wrote(n, at)
 	for _, b := range p[max(0, n-len(g.tail)):n] {
 		g.tail[0], g.tail[1] = g.tail[1], b
 	}

@@ -77,6 +77,9 @@ func (p *Proxy) carry(w http.ResponseWriter, r *http.Request, addr address, c *c
 	var planStreams int64
 	if c != nil {
 		planStreams = c.tenant.GetLimits().GetStreamsMax()
+		if id := c.namespace.GetId(); id != "" {
+			cl.meter = p.meters.at(id, hourOf(p.now()))
+		}
 	}
 	if ref := p.calls.enter(cl, planStreams); ref != nil {
 		p.write(w, r, addr.rpc(), ref)

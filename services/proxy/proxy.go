@@ -117,6 +117,7 @@ type Proxy struct {
 	nodes       *nodes
 	calls       *calls
 	uses        *uses
+	meters      *meters
 	connections *connections.Bound
 	transport   forward.Lanes
 	cellClient  *http.Client
@@ -171,7 +172,7 @@ func New(opts Options) (*Proxy, error) {
 	}
 	cell := &http.Client{Transport: &signing{transport, signer, "proxy-" + opts.Name, opts.Now}}
 	p := &Proxy{
-		id: newProxyID(opts.Name), applied: newProgress(), uses: newUses(),
+		id: newProxyID(opts.Name), applied: newProgress(), uses: newUses(), meters: newMeters(),
 		domain: strings.ToLower(opts.Domain), clients: opts.Proxies, log: opts.Logger, now: opts.Now, time: at, limits: opts.Limits,
 		signer: signer, view: newView(), files: files, transport: transport,
 		nodes:       newNodes(transport, cell, seeds, opts.Logger, opts.Now),
@@ -277,6 +278,7 @@ func (p *Proxy) start(prover *cellclock.Prover) error {
 	p.loops.Go(func() { p.sweep(ctx) })
 	p.loops.Go(func() { p.lagChecks.run(ctx) })
 	p.loops.Go(func() { p.tellUses(ctx) })
+	p.loops.Go(func() { p.tellReadings(ctx) })
 	p.askForTime(ctx, prover)
 	return nil
 }

@@ -24,6 +24,7 @@ type refusal struct {
 	title      string
 	message    string
 	retryAfter time.Duration
+	limit      *wire.ProblemLimit // Of the plan that was reached.
 	// stranger marks an answer to a caller without a known secret; a stale state
 	// may just not know it yet.
 	stranger bool
@@ -102,7 +103,9 @@ var (
 
 // refuseStreams names the limit of the plan that was reached.
 func refuseStreams(limit int64) *refusal {
-	return refuse(429, "OVERLOADED", fmt.Sprintf("the plan allows %d open streams and waiting fetches at a time (streams_max)", limit)).after(time.Second)
+	ref := refuse(429, "OVERLOADED", fmt.Sprintf("the plan allows %d open streams and waiting fetches at a time (streams_max)", limit)).after(time.Second)
+	ref.limit = &wire.ProblemLimit{Name: "streams_max", Value: limit, Current: limit}
+	return ref
 }
 
 // refuseCalls says how long a call takes at the moment: after that time, those that keep
@@ -162,7 +165,7 @@ func (r *refusal) problem(requestID string) []byte {
 	_, ms := wire.RetryAfter(wire.Code(r.code), r.retryAfter)
 	body, err := json.Marshal(wire.Problem{
 		Error: r.message, Code: wire.Code(r.code), Type: "about:blank", Title: r.title, Status: r.status,
-		Detail: r.message, RequestID: requestID, RetryAfterMS: ms,
+		Detail: r.message, RequestID: requestID, RetryAfterMS: ms, Limit: r.limit,
 	})
 	if err != nil {
 		panic("proxy: a problem of plain fields does not marshal: " + err.Error())

@@ -125,6 +125,7 @@ type upstream struct {
 	// uses are what proxies told of keys, unless the node is forgetful. Guarded by the state's mu.
 	uses      []*cellv1.KeyUse
 	forgetful bool
+	readings  []*cellv1.Readings // What they counted, likewise.
 	server    *http.Server
 	served    atomic.Int64 // Requests of tenants.
 	streams   atomic.Int64 // Open worker streams.
@@ -310,6 +311,17 @@ func (u *upstream) ReportSightings(_ context.Context, req *connect.Request[cellv
 	}
 	u.uses = append(u.uses, req.Msg.GetUses()...)
 	return connect.NewResponse(&cellv1.ReportSightingsResponse{}), nil
+}
+
+// ReportReadings implements CellServiceHandler.
+func (u *upstream) ReportReadings(_ context.Context, req *connect.Request[cellv1.ReportReadingsRequest]) (*connect.Response[cellv1.ReportReadingsResponse], error) {
+	u.state.mu.Lock()
+	defer u.state.mu.Unlock()
+	if u.forgetful {
+		return nil, connect.NewError(connect.CodeUnavailable, errors.New("not now"))
+	}
+	u.readings = append(u.readings, req.Msg.GetReadings())
+	return connect.NewResponse(&cellv1.ReportReadingsResponse{}), nil
 }
 
 // ConfirmWatch implements CellServiceHandler.

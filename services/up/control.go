@@ -67,7 +67,7 @@ func (s *Service) startControl(ctx context.Context) error {
 		PublicURL: s.base, TenantURL: s.tenantURL,
 		Cells:      []server.Cell{{Name: cellName, URLs: s.urls, Secrets: s.cellSecrets}},
 		MasterKeys: s.masters, Mail: mail, Console: s.cfg.Console,
-		AllowPrivateIssuers: s.cfg.AllowPrivateIssuers, DNS: s.cfg.DNS,
+		AllowPrivateIssuers: s.cfg.AllowPrivateIssuers, DNS: s.cfg.DNS, Payments: s.cfg.Payments,
 		// The listener in front of it, in this process, has written who the client is.
 		Peer:    func(r *http.Request) string { return r.Header.Get("X-Forwarded-For") },
 		Version: s.cfg.Version, Logger: s.log.With("part", "control"),

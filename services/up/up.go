@@ -91,6 +91,8 @@ type Config struct {
 	// DNS is the server that is asked for the records of tenants' domains; empty: the
 	// system's.
 	DNS string
+	// Payments are off without a key.
+	Payments server.Payments
 	// Console is the built console.
 	Console fs.FS
 	Version string

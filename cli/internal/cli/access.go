@@ -44,6 +44,7 @@ type tenantCall struct {
 	directory cloudv1connect.DirectoryServiceClient
 	policy    cloudv1connect.PolicyServiceClient
 	usage     cloudv1connect.UsageServiceClient
+	billing   cloudv1connect.BillingServiceClient
 }
 
 // ofTenant makes a verb ask about a tenant: the flag's, else the profile's.
@@ -71,6 +72,7 @@ func (s *session) ofTenant(v verb, run func(t *tenantCall, args []string) error)
 			directory: cloudv1connect.NewDirectoryServiceClient(at.http, at.endpoint),
 			policy:    cloudv1connect.NewPolicyServiceClient(at.http, at.endpoint),
 			usage:     cloudv1connect.NewUsageServiceClient(at.http, at.endpoint),
+			billing:   cloudv1connect.NewBillingServiceClient(at.http, at.endpoint),
 		}
 		if t.tenant == "" && s.proc.Env("CORVO_TOKEN") == "" {
 			p, err := s.savedProfile()

@@ -303,6 +303,32 @@ func EnterByBreakGlass(v store.BreakGlassEntry, email string) Record {
 	return record(Target{"session", v.SessionID, email, v.TenantID}, (*store.Tx).PutBreakGlassEntry, v)
 }
 
+// BillingContacts writes who gets a tenant's emails about billing.
+func BillingContacts(c *store.BillingContacts, name string) Record {
+	t := Target{"tenant", c.TenantID, name, c.TenantID}
+	return Record{Target: t, write: func(ctx context.Context, tx *store.Tx, now time.Time) error {
+		c.UpdatedAt = now
+		if c.Version > 0 {
+			return tx.UpdateBillingContacts(ctx, c)
+		}
+		c.CreatedAt, c.Version = now, 1
+		return tx.InsertBillingContacts(ctx, *c)
+	}}
+}
+
+// Subscribed writes where the tenant stands with its plan too.
+func (r Record) Subscribed(v *store.Subscription) Record {
+	write := r.write
+	r.write = func(ctx context.Context, tx *store.Tx, now time.Time) error {
+		if err := write(ctx, tx, now); err != nil {
+			return err
+		}
+		v.UpdatedAt = now
+		return tx.UpdateSubscription(ctx, v)
+	}
+	return r
+}
+
 // PutSpendLimit writes what a tenant wants to spend, for the loop that compares.
 func PutSpendLimit(v *store.SpendLimit) Record {
 	r := Record{Target: Target{"spend_limit", v.TenantID, "Spend limit", v.TenantID}}

@@ -337,3 +337,40 @@ func isControl(r rune) bool {
 }
 
 func minutes(d time.Duration) string { return fmt.Sprintf("%d minutes", int(d.Minutes())) }
+
+// dunningLife is how long it is tried to deliver an email about a payment.
+const dunningLife = 7 * 24 * time.Hour
+
+// Dunning tells those who pay that a tenant's state has changed because of a bill: to is the
+// new state, and until when the next one follows.
+func Dunning(email, tenant, to, link string, now, until time.Time) (Message, error) {
+	l := content{Link: link, Label: "Open billing"}
+	next := until.UTC().Format(mailTime)
+	switch to {
+	case "past_due":
+		l.Subject, l.Title = fmt.Sprintf("A payment for %s failed", tenant), "A payment failed"
+		l.Intro = []string{
+			fmt.Sprintf("The last invoice of %s couldn't be paid. Check the payment method and pay the invoice.", tenant),
+			fmt.Sprintf("Nothing changes for now. If the invoice isn't paid by %s, %s is restricted: plans and limits can't be raised.", next, tenant),
+		}
+	case "restricted":
+		l.Subject, l.Title = fmt.Sprintf("%s is restricted until its invoice is paid", tenant), tenant+" is restricted"
+		l.Intro = []string{
+			fmt.Sprintf("An invoice of %s is still unpaid. Jobs still run, but plans and limits can't be raised.", tenant),
+			fmt.Sprintf("If the invoice isn't paid by %s, %s is suspended: jobs are kept, but workers get none.", next, tenant),
+		}
+	case "suspended":
+		l.Subject, l.Title = fmt.Sprintf("%s is suspended until its invoice is paid", tenant), tenant+" is suspended"
+		l.Intro = []string{
+			fmt.Sprintf("An invoice of %s is still unpaid. Workers get no jobs from now on. Jobs that are active can still be completed.", tenant),
+			"All jobs and settings are kept for at least 30 days. Jobs run again as soon as the invoice is paid.",
+		}
+	case "active":
+		l.Subject, l.Title = fmt.Sprintf("The invoice of %s is paid", tenant), "The invoice is paid"
+		l.Intro = []string{fmt.Sprintf("Thank you. %s works without restrictions again.", tenant)}
+	default:
+		return Message{}, fmt.Errorf("compose email: no words for the state %q", to)
+	}
+	l.Outro = []string{fmt.Sprintf("You get this email because you are an owner of %s or get its emails about billing.", tenant)}
+	return compose(email, now.Add(dunningLife), l)
+}

@@ -28,6 +28,8 @@ type Options struct {
 	Browser http.Handler
 	// Directory answers /scim/, which companies' directories call; may be nil.
 	Directory http.Handler
+	// Payments answers /stripe/webhook, where the payment provider sends events; may be nil.
+	Payments http.Handler
 	// Console is the built console; may be nil or empty.
 	Console fs.FS
 	// Ready are the checks of /readyz.
@@ -74,6 +76,9 @@ func New(o Options) (*Server, error) {
 	}
 	if o.Directory != nil {
 		mux.Handle("/scim/", unstored(o.Directory))
+	}
+	if o.Payments != nil {
+		mux.Handle("/stripe/webhook", unstored(o.Payments))
 	}
 	for _, m := range o.Methods {
 		mux.Handle(m.procedure, unstored(s.guarded(m, all[m.procedure])))

@@ -51,7 +51,7 @@ func HasCredential(r *http.Request) bool {
 // and with "*" browsers send no cookies.
 func AllowOrigins(h http.Header) {
 	h["Access-Control-Allow-Origin"] = []string{"*"}
-	h["Access-Control-Expose-Headers"] = []string{"X-Request-Id, Retry-After, Retry-After-Ms, X-Corvo-Index, Server-Timing, ETag, " +
+	h["Access-Control-Expose-Headers"] = []string{"X-Request-Id, RateLimit, RateLimit-Policy, Corvo-Dispatch-Held, Retry-After, Retry-After-Ms, X-Corvo-Index, Server-Timing, ETag, " +
 		"Idempotent-Replayed, Corvo-Error-Code, Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin"}
 }
 

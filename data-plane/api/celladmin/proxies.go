@@ -55,6 +55,49 @@ func (c *Client) Sightings(ctx context.Context, cursors map[string]string) ([]*c
 	return res.GetNodes(), err
 }
 
+// ReportReadings tells a node what a source has counted, which may be told again.
+func (c *Client) ReportReadings(ctx context.Context, r *cellv1.Readings) error {
+	_, err := call(ctx, c, &cellv1.ReportReadingsRequest{Readings: r}, cellv1connect.CellServiceClient.ReportReadings)
+	return err
+}
+
+// ListReadings asks for one part of what was counted for billing.
+func (c *Client) ListReadings(ctx context.Context, req *cellv1.ListReadingsRequest) (*cellv1.ListReadingsResponse, error) {
+	return call(ctx, c, req, cellv1connect.CellServiceClient.ListReadings)
+}
+
+// ProxyReadings is what the proxies have counted for hours from one on, whole: a run of a
+// proxy is there once. CompleteToNs of it counts only together with all of its readings.
+func (c *Client) ProxyReadings(ctx context.Context, fromHour int64) ([]*cellv1.Readings, error) {
+	var all []*cellv1.Readings
+	at := make(map[string]int)
+	req := &cellv1.ListReadingsRequest{FromHour: fromHour}
+	for {
+		res, err := c.ListReadings(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		var next []byte
+		for _, r := range res.GetReadings() {
+			if r.GetMore() {
+				next, r.More, r.Next = r.GetNext(), false, nil
+			}
+			run := r.GetSource() + "\x00" + r.GetEpoch()
+			i, known := at[run]
+			if !known {
+				at[run] = len(all)
+				all = append(all, r)
+				continue
+			}
+			all[i].List = append(all[i].GetList(), r.GetList()...)
+		}
+		if len(next) == 0 {
+			return all, nil
+		}
+		req.Next = next
+	}
+}
+
 // WaitProxies returns when every live proxy has applied the state up to index, also
 // to calls under way. A proxy is live while it serves and follows a node; it does
 // not wait for one that is gone, or cut off from all nodes for some seconds. If ctx

@@ -28,6 +28,7 @@ const (
 	CodeTokenWithdrawn    Code = "TOKEN_WITHDRAWN"
 	CodeOverloaded        Code = "OVERLOADED"
 	CodeRateLimited       Code = "RATE_LIMITED"
+	CodePlanLimit         Code = "PLAN_LIMIT" // The limit of the problem names it and says when more is allowed.
 	CodeBudgetExceeded    Code = "BUDGET_EXCEEDED"
 	CodeDiskFull          Code = "DISK_FULL"
 	CodeSearchTooBroad    Code = "SEARCH_TOO_BROAD"
@@ -56,7 +57,7 @@ func Codes() []Code {
 	return []Code{
 		CodeValidation, CodeParse, CodeNotFound, CodeMethodNotAllowed, CodeNamespaceNotFound, CodeConflict, CodeQueueChanged, CodeQueueDraining,
 		CodeBatchClosed, CodeTooManyBatches, CodeTooManyDependents, CodeTooManyOperations, CodeTooManySchedules, CodeLeaseLost, CodeNotActive,
-		CodeUnauthorized, CodeForbidden, CodeCrossOrigin, CodeTokenExpired, CodeTokenWithdrawn, CodeOverloaded, CodeRateLimited, CodeBudgetExceeded,
+		CodeUnauthorized, CodeForbidden, CodeCrossOrigin, CodeTokenExpired, CodeTokenWithdrawn, CodeOverloaded, CodeRateLimited, CodePlanLimit, CodeBudgetExceeded,
 		CodeDiskFull, CodeSearchTooBroad, CodePayloadTooLarge, CodeHeadersTooLarge, CodeMembership, CodeCellVersion, CodeLeaderUnavailable, CodeForwardLoop, CodeListBehind, CodeRebuilding,
 		CodeStarting, CodeClockSkew, CodeAuthStateStale, CodeUnhealthy, CodeUnknownOutcome, CodeRequestTimeout, CodeCanceled, CodeUnsupported, CodeInternal,
 	}

@@ -54,7 +54,21 @@ type FetchedJob struct {
 // FetchedJobs are the jobs of a fetch of several.
 type FetchedJobs struct {
 	Jobs []FetchedJob `json:"jobs"`
+	// Held says why there are none, if the tenant's plan lets no attempt begin.
+	Held *DispatchHeld `json:"held,omitempty"`
 }
+
+// DispatchHeld is why no attempt of the tenant's jobs begins for now.
+type DispatchHeld struct {
+	Limit   string    `json:"limit"`
+	Value   int64     `json:"value,omitempty"`
+	OpensAt time.Time `json:"opens_at,omitzero"`
+	Message string    `json:"message"`
+}
+
+// DispatchHeldHeader is on the answer of a fetch that found nothing because dispatch is held:
+// the limit's name.
+const DispatchHeldHeader = "Corvo-Dispatch-Held"
 
 // Job is a whole job. Times are RFC 3339 with nanoseconds, UTC.
 type Job struct {

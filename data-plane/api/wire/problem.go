@@ -17,6 +17,15 @@ type Problem struct {
 	RequestID    string         `json:"request_id,omitempty"`
 	Fields       []ProblemField `json:"fields,omitempty"`
 	RetryAfterMS int64          `json:"retry_after_ms,omitempty"`
+	Limit        *ProblemLimit  `json:"limit,omitempty"`
+}
+
+// ProblemLimit is the limit of the tenant's plan that was reached.
+type ProblemLimit struct {
+	Name    string    `json:"name"`
+	Value   int64     `json:"value"`
+	Current int64     `json:"current,omitempty"`
+	OpensAt time.Time `json:"opens_at,omitzero"`
 }
 
 // RetryAfterMSHeader is the metadata of a refused RPC that has what a problem has in

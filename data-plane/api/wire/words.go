@@ -393,6 +393,7 @@ const (
 	WhyFinished         WhyCode = "finished"
 	WhyRunning          WhyCode = "running"
 	WhyCancelling       WhyCode = "cancelling"
+	WhyDispatchHeld     WhyCode = "dispatch_held"
 	WhyQueuePaused      WhyCode = "queue_paused"
 	WhyQueueDraining    WhyCode = "queue_draining"
 	WhyThrottled        WhyCode = "throttled"
@@ -410,7 +411,7 @@ const (
 // WhyCodes lists them.
 func WhyCodes() []WhyCode {
 	return []WhyCode{
-		WhyFinished, WhyRunning, WhyCancelling, WhyQueuePaused, WhyQueueDraining, WhyThrottled, WhyAtConcurrency, WhyWaitingForOthers,
+		WhyFinished, WhyRunning, WhyCancelling, WhyDispatchHeld, WhyQueuePaused, WhyQueueDraining, WhyThrottled, WhyAtConcurrency, WhyWaitingForOthers,
 		WhyHeld, WhyBudgetSpent, WhyBackingOff, WhyScheduled, WhyBehindOtherJobs, WhyNoWorker, WhyRunsNext,
 	}
 }

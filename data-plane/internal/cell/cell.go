@@ -80,6 +80,7 @@ type Cell struct {
 	logger      *slog.Logger
 	watchers    *watchers
 	sightings   *sightings
+	readings    *readings
 
 	ending  chan struct{} // Closed by EndWatches.
 	endOnce sync.Once
@@ -115,7 +116,7 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 	if err != nil {
 		return nil, fmt.Errorf("open meta group: %w", err)
 	}
-	c := &Cell{group: g, machine: machine, id: o.CellID, replaced: o.Replaced, nodeID: o.NodeID, health: o.Health, heartbeat: o.HeartbeatEvery, forgetEvery: o.ForgetEvery, logger: o.Logger, watchers: newWatchers(), sightings: newSightings(), ending: make(chan struct{})}
+	c := &Cell{group: g, machine: machine, id: o.CellID, replaced: o.Replaced, nodeID: o.NodeID, health: o.Health, heartbeat: o.HeartbeatEvery, forgetEvery: o.ForgetEvery, logger: o.Logger, watchers: newWatchers(), sightings: newSightings(), readings: newReadings(), ending: make(chan struct{})}
 	g.Lead(func(ctx context.Context, ready func()) {
 		ready()
 		c.recordShards(ctx, first)
@@ -255,7 +256,7 @@ func encode(req *cellv1.ApplyRequest) ([]byte, error) {
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "VALIDATION_ERROR", "the change set can't be decoded: %v", err)
 	}
-	return payload, validate(again)
+	return payload, validateAsked(again)
 }
 
 // newestIndex is the index of the last write; only the leader knows it.

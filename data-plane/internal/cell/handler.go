@@ -197,6 +197,21 @@ func (h *handler) ReportSightings(_ context.Context, req *connect.Request[cellv1
 	return connect.NewResponse(&cellv1.ReportSightingsResponse{}), nil
 }
 
+func (h *handler) ReportReadings(_ context.Context, req *connect.Request[cellv1.ReportReadingsRequest]) (*connect.Response[cellv1.ReportReadingsResponse], error) {
+	if err := h.cell.readings.take(h.cell.View(), req.Msg.GetReadings(), time.Now()); err != nil {
+		return nil, ToConnect(err)
+	}
+	return connect.NewResponse(&cellv1.ReportReadingsResponse{}), nil
+}
+
+// ListReadings works from any node.
+func (h *handler) ListReadings(ctx context.Context, req *connect.Request[cellv1.ListReadingsRequest]) (*connect.Response[cellv1.ListReadingsResponse], error) {
+	if shard := req.Msg.GetShard(); shard != 0 {
+		return nil, ToConnect(fault.New(fault.NotFound, "GROUP_NOT_FOUND", "the cell has no readings of shard %d", shard))
+	}
+	return connect.NewResponse(h.members.ProxyReadings(ctx, req.Msg, req.Header().Get(headerCarried) != "")), nil
+}
+
 func (h *handler) ListSightings(ctx context.Context, req *connect.Request[cellv1.ListSightingsRequest]) (*connect.Response[cellv1.ListSightingsResponse], error) {
 	out := &cellv1.ListSightingsResponse{}
 	if req.Msg.GetLocal() {

@@ -30,8 +30,10 @@ const (
 	keyNameBytesMax  = 128
 	sourceBytesMax   = 128
 	nodeIDBytesMax   = 64
-	addressBytesMax  = 256
-	publicKeyBytes   = 32 // Ed25519.
+	// limitNameBytesMax of a limit that is the reason for a hold.
+	limitNameBytesMax = 64
+	addressBytesMax   = 256
+	publicKeyBytes    = 32 // Ed25519.
 
 	// Limits of live keys and namespaces: deleted and revoked ones, and those of deleted
 	// tenants, do not count. Each tenant has a reserve of its own. Beyond that it draws on what

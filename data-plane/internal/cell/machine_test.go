@@ -411,6 +411,13 @@ func TestValidate_NamesEveryProblemAtOnce(t *testing.T) {
 			tenantChange(&cellv1.Tenant{Id: "tn_1", Name: "www", Limits: &cellv1.Limits{PayloadBytesMax: -1, EnqueuePerSecond: -1, StreamsMax: -1}}),
 			"tenant.id tenant.name tenant.limits.payload_bytes_max tenant.limits.enqueue_per_second tenant.limits.streams_max",
 		},
+		"plan": {
+			planChange(&cellv1.Limits{EnqueueBurst: -1, OpenJobsMax: -1, StoredBytesMax: -1, Hold: &cellv1.Hold{Value: -1, UntilNs: -1}}),
+			"tenant.limits.enqueue_burst tenant.limits.open_jobs_max tenant.limits.stored_bytes_max tenant.limits.hold tenant.limits.hold.limit tenant.limits.hold.value tenant.limits.hold.until_ns",
+		},
+		"huge burst":     {planChange(&cellv1.Limits{EnqueueBurst: 1 << 31}), "tenant.limits.enqueue_burst"},
+		"long limit":     {planChange(&cellv1.Limits{Hold: &cellv1.Hold{Enqueue: true, Limit: strings.Repeat("x", limitNameBytesMax+1)}}), "tenant.limits.hold.limit"},
+		"strange limit":  {planChange(&cellv1.Limits{Hold: &cellv1.Hold{Dispatch: true, Limit: "a\nb"}}), "tenant.limits.hold.limit"},
 		"short name":     {testTenant(1, "ab"), "tenant.name"},
 		"long name":      {testTenant(1, long), "tenant.name"},
 		"digit first":    {testTenant(1, "1ab"), "tenant.name"},
@@ -443,7 +450,7 @@ func TestValidate_NamesEveryProblemAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := fault.As(validate(&cellv1.ApplyRequest{Changes: []*cellv1.Change{c.change}}))
+			err := fault.As(validateAsked(&cellv1.ApplyRequest{Changes: []*cellv1.Change{c.change}}))
 			if err == nil {
 				t.Fatal("accepted")
 			}
@@ -455,6 +462,20 @@ func TestValidate_NamesEveryProblemAtOnce(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", strings.Join(got, " "), c.paths)
 			}
 		})
+	}
+}
+
+func planChange(l *cellv1.Limits) *cellv1.Change {
+	return tenantChange(&cellv1.Tenant{Id: tenantID(1), Name: "acme", Limits: l})
+}
+
+// An older program of the cell stores fields that it does not know as they come.
+func TestApply_TakesLimitsThatAnOlderProgramDoesNotKnowAsTheyCome(t *testing.T) {
+	t.Parallel()
+	b := furnished(t)
+	b.must(planChange(&cellv1.Limits{EnqueueBurst: -1, Hold: &cellv1.Hold{Dispatch: true}}))
+	if got, _ := b.machine.View().TenantByID(tenantID(1)); got.GetLimits().GetEnqueueBurst() != -1 || !got.GetLimits().GetHold().GetDispatch() {
+		t.Errorf("stored %v", got)
 	}
 }
 

@@ -19,6 +19,9 @@ import (
 type problems struct {
 	path   string
 	fields []fault.Field
+	// asked: before it is proposed. What apply doesn't check, because an older program of
+	// the same cell does not know these fields and has to decide alike.
+	asked bool
 }
 
 // problemsMax bounds a refusal, not the check.
@@ -36,9 +39,13 @@ func (p *problems) require(ok bool, field, format string, args ...any) {
 	}
 }
 
-// validate checks the form of a change set, all problems at once.
-func validate(req *cellv1.ApplyRequest) error {
-	p := &problems{}
+// validate checks the form of a change set as apply does, all problems at once.
+func validate(req *cellv1.ApplyRequest) error { return (&problems{}).of(req) }
+
+// validateAsked checks a change set that is to be proposed.
+func validateAsked(req *cellv1.ApplyRequest) error { return (&problems{asked: true}).of(req) }
+
+func (p *problems) of(req *cellv1.ApplyRequest) error {
 	p.require(len(req.GetChanges()) <= changesMax, "changes", "can't have more than %d changes", changesMax)
 	p.require(len(req.GetChanges()) > 0 || req.GetSource() != "", "changes", "is empty")
 	p.require(len(req.GetSource()) <= sourceBytesMax && isPrintable(req.GetSource()), "source", "can only have up to %d printable characters", sourceBytesMax)
@@ -91,9 +98,30 @@ func (p *problems) tenant(t *cellv1.Tenant) {
 	p.require(l.GetPayloadBytesMax() >= 0 && l.GetPayloadBytesMax() <= math.MaxInt32, "tenant.limits.payload_bytes_max", "is out of range")
 	p.require(l.GetEnqueuePerSecond() >= 0, "tenant.limits.enqueue_per_second", "can't be negative")
 	p.require(l.GetStreamsMax() >= 0, "tenant.limits.streams_max", "can't be negative")
+	if p.asked {
+		p.planLimits(l)
+	}
 	p.require(l.GetWeight() >= 0 && l.GetWeight() <= weightMax, "tenant.limits.weight", "must be 0 to %d", weightMax)
 	p.retention("tenant.limits.retention", l.GetRetention())
 	p.retention("tenant.limits.retention_max", l.GetRetentionMax())
+}
+
+func (p *problems) planLimits(l *cellv1.Limits) {
+	p.require(l.GetEnqueueBurst() >= 0 && l.GetEnqueueBurst() <= math.MaxInt32, "tenant.limits.enqueue_burst", "is out of range")
+	p.require(l.GetOpenJobsMax() >= 0, "tenant.limits.open_jobs_max", "can't be negative")
+	p.require(l.GetStoredBytesMax() >= 0, "tenant.limits.stored_bytes_max", "can't be negative")
+	p.hold(l.GetHold())
+}
+
+func (p *problems) hold(h *cellv1.Hold) {
+	if h == nil {
+		return
+	}
+	p.require(h.GetDispatch() || h.GetEnqueue(), "tenant.limits.hold", "must hold dispatch or enqueue")
+	name := h.GetLimit()
+	p.require(name != "" && len(name) <= limitNameBytesMax && isPrintable(name), "tenant.limits.hold.limit", "must be 1 to %d printable ASCII characters", limitNameBytesMax)
+	p.require(h.GetValue() >= 0, "tenant.limits.hold.value", "can't be negative")
+	p.require(h.GetUntilNs() >= 0, "tenant.limits.hold.until_ns", "can't be negative")
 }
 
 // weightMax is how much more than another one a tenant may have.

@@ -51,6 +51,16 @@ type Field struct {
 	Message string
 }
 
+// Limit is what a tenant's plan allows.
+type Limit struct {
+	Name  string // As the cell's and the plan's settings name it, "enqueue_per_second".
+	Value int64
+	// Current is what there is of it, where the limit is one of an amount.
+	Current int64
+	// OpensAt is when more is allowed again, if that is known.
+	OpensAt time.Time
+}
+
 // Error is a refusal or a failure that may be shown to the caller.
 type Error struct {
 	Code Code
@@ -62,6 +72,8 @@ type Error struct {
 	Fields  []Field
 	// RetryAfter is set on Exhausted and Unavailable when it is known.
 	RetryAfter time.Duration
+	// Limit is the tenant's limit that was reached, if it was one.
+	Limit *Limit
 	// Leader is the API base URL of the leader, on NotLeader, when it is known.
 	Leader string
 }

@@ -52,7 +52,7 @@ func start(t *testing.T) *rig {
 		}
 	})
 	s := shard.New(g.Group, g.Store, shard.Options{})
-	r := &rig{t: t, shard: &Shard{Shard: s, Service: queue.New(s, queue.Rules{PerSecond: func(job.Namespace) int64 { return 0 }, Keeps: func(job.Namespace) retention.Policy { return retention.Default() }})}, opened: make(chan struct{})}
+	r := &rig{t: t, shard: &Shard{Shard: s, Service: queue.New(s, queue.Rules{Keeps: func(job.Namespace) retention.Policy { return retention.Default() }})}, opened: make(chan struct{})}
 	r.Cluster = New(c, nil, func(id uint32) *Shard {
 		if id == 2 {
 			return r.shard

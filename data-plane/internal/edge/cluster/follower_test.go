@@ -72,7 +72,7 @@ func (r *rig) follow() {
 		}
 	})
 	s := shard.New(g.Group, g.Store, shard.Options{})
-	r.shard = &Shard{Shard: s, Service: queue.New(s, queue.Rules{PerSecond: func(job.Namespace) int64 { return 0 }, Keeps: func(job.Namespace) retention.Policy { return retention.Default() }})}
+	r.shard = &Shard{Shard: s, Service: queue.New(s, queue.Rules{Keeps: func(job.Namespace) retention.Policy { return retention.Default() }})}
 	r.peers = cell.NewPeers(r.cell, nil, nil, nil)
 	eventually.True(r.t, patience, "n2 leads", func() bool { return g.Leader() == "n2" })
 }

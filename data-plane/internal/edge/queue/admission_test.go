@@ -13,7 +13,7 @@ import (
 func TestAdmission_WhatWasNotEnqueuedCostsNothing(t *testing.T) {
 	t.Parallel()
 	r := start(t)
-	r.gate = newAdmission(func(job.Namespace) int64 { return 1 })
+	r.gate = newAdmission(func(job.Namespace) PlanLimits { return PlanLimits{PerSecond: 1} })
 	jobs := make([]EnqueueInput, BatchMax)
 	for i := range jobs {
 		jobs[i].Queue = "q"

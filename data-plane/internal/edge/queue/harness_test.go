@@ -50,7 +50,7 @@ func open(t *testing.T, d grouptest.Disks) *rig {
 	g := stores.Replica(t, 2, grouptest.Setup{Group: group.Options{Alone: true}, Ring: hub.Notify})
 	r := &rig{
 		Service: New(shard.New(g.Group, g.Store, shard.Options{Plan: Plan}), Rules{
-			PerSecond: func(job.Namespace) int64 { return 0 }, Keeps: func(job.Namespace) retention.Policy { return retention.Default() },
+			Keeps:       func(job.Namespace) retention.Policy { return retention.Default() },
 			AuditsReads: func(ns job.Namespace) bool { return ns == auditedNamespace },
 		}), t: t, stores: stores, hub: hub,
 		caller: Caller{Namespace: job.Namespace{5}, Principal: "key_1", Peer: "10.0.0.1", Rights: permission.Here{All: permission.OfLevel(permission.OfNamespace)}},

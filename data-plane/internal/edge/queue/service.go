@@ -42,8 +42,8 @@ type Service struct {
 
 // Rules are what the cell's state says of namespaces.
 type Rules struct {
-	// PerSecond is how many jobs may be enqueued a second; 0 is unlimited.
-	PerSecond func(job.Namespace) int64
+	// Limits are what the plan allows; nil: everything.
+	Limits func(job.Namespace) PlanLimits
 	// Keeps is how long what has ended is kept.
 	Keeps func(job.Namespace) retention.Policy
 	// AuditsReads reports whether people's reads of payloads are written down; nil: nowhere.
@@ -52,7 +52,7 @@ type Rules struct {
 
 // New makes the service of a shard.
 func New(s *shard.Shard, r Rules) *Service {
-	return &Service{shard: s, ids: newIDSource(), gate: newAdmission(r.PerSecond), workers: newWorkerRegistry(), keeps: r.Keeps, reads: newReadLog(r.AuditsReads)}
+	return &Service{shard: s, ids: newIDSource(), gate: newAdmission(r.Limits), workers: newWorkerRegistry(), keeps: r.Keeps, reads: newReadLog(r.AuditsReads)}
 }
 
 // releaseTimeout bounds the return of jobs whose fetcher did not wait.

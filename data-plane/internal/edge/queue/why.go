@@ -49,6 +49,7 @@ type conditions struct {
 	maxConcurrency int
 	ahead          int
 	workers        []string // Who fetches from the queue, by id.
+	dispatchHeld   *wire.DispatchHeld
 }
 
 // Why looks at a job, its queue and its workers.
@@ -63,6 +64,7 @@ func (v *Views) Why(ctx context.Context, c Caller, id job.ID) (wire.Why, error) 
 		return wire.Why{}, err
 	}
 	st := conditionsOf(&s, v.shard.Group().Now())
+	st.dispatchHeld = v.service.DispatchHeld(c.Namespace)
 	for _, w := range v.service.workers.list(c.Namespace, time.Now()) {
 		if slices.Contains(w.Queues, st.queue) {
 			st.workers = append(st.workers, w.ID)
@@ -119,7 +121,7 @@ func (s *conditions) why() wire.Why {
 
 func (s *conditions) reasons() (out []whyReason) {
 	for _, look := range []func() (whyReason, bool){
-		s.isPaused, s.isDraining, s.isThrottled, s.atConcurrency, s.isWaiting, s.isHeld, s.isOverBudget, s.isOverTagBudget, s.backsOff, s.isScheduled, s.isBehind, s.hasNoWorker,
+		s.isDispatchHeld, s.isPaused, s.isDraining, s.isThrottled, s.atConcurrency, s.isWaiting, s.isHeld, s.isOverBudget, s.isOverTagBudget, s.backsOff, s.isScheduled, s.isBehind, s.hasNoWorker,
 	} {
 		if r, ok := look(); ok {
 			out = append(out, r)
@@ -182,6 +184,14 @@ func (s *conditions) settled() (whyReason, bool) {
 
 // ofQueue is the detail that names the job's queue.
 func (s *conditions) ofQueue() map[string]any { return map[string]any{"queue": s.queue} }
+
+func (s *conditions) isDispatchHeld() (whyReason, bool) {
+	h := s.dispatchHeld
+	if h == nil {
+		return whyReason{}, false
+	}
+	return because(wire.WhyDispatchHeld, map[string]any{"limit": h.Limit, "value": h.Value}, "No job starts: %s.", h.Message).until(h.OpensAt), true
+}
 
 func (s *conditions) isPaused() (whyReason, bool) {
 	return because(wire.WhyQueuePaused, s.ofQueue(), "Queue %s is paused. Its jobs start after it is resumed.", s.queue), s.paused

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"time"
 
@@ -125,6 +126,7 @@ func (c *call) enqueueOne(d *shape.Decoder, in queue.EnqueueInput) error {
 		return err
 	}
 	res, err := c.place.Local.Enqueue(c.r.Context(), c.who.Caller, in)
+	c.sayQuota()
 	if err != nil {
 		return err
 	}
@@ -162,6 +164,7 @@ func (c *call) enqueueMany(b []byte) error {
 		return err
 	}
 	batch, results, err := c.enqueueAll(req.jobs, req.batch)
+	c.sayQuota()
 	if err != nil {
 		return err
 	}
@@ -177,6 +180,23 @@ func (c *call) enqueueMany(b []byte) error {
 		c.markReplayed(&results[0])
 	}
 	return c.replyStatus(201, a)
+}
+
+// Headers of draft-ietf-httpapi-ratelimit-headers.
+const (
+	headerRateLimitPolicy = "RateLimit-Policy"
+	headerRateLimit       = "RateLimit"
+)
+
+// sayQuota tells how much more the namespace may enqueue, if its plan limits the rate.
+func (c *call) sayQuota() {
+	q, ok := c.place.Local.EnqueueQuota(c.who.Caller)
+	if !ok {
+		return
+	}
+	h := c.w.Header()
+	h[headerRateLimitPolicy] = []string{fmt.Sprintf(`"enqueue_per_second";q=%d;w=%.0f`, q.Limit, math.Ceil(q.Window.Seconds()))}
+	h[headerRateLimit] = []string{fmt.Sprintf(`"enqueue_per_second";r=%d;t=%.0f`, q.Left, math.Ceil(q.Full.Seconds()))}
 }
 
 // enqueueAll adds many jobs, as a batch if there are options of one.

@@ -125,10 +125,11 @@ func (c *call) fetchBatch() error {
 	if err != nil {
 		return err
 	}
-	if grants == nil {
-		grants = []wire.FetchedJob{} // Which is not null.
+	a := wire.FetchedJobs{Jobs: grants}
+	if len(grants) == 0 {
+		a.Jobs, a.Held = []wire.FetchedJob{}, c.place.Local.DispatchHeld(c.who.Caller.Namespace) // Which is not null.
 	}
-	return c.deliver(grants, wire.FetchedJobs{Jobs: grants})
+	return c.deliver(grants, a)
 }
 
 // longPoll fetches until the wait ends, the client leaves or the server drains.
@@ -146,7 +147,18 @@ func (c *call) longPoll(in queue.FetchInput) ([]wire.FetchedJob, error) {
 		c.s.release(c.place.Local, c.who.Caller, in.WorkerID, grants)
 		return nil, c.r.Context().Err()
 	}
+	if len(grants) == 0 {
+		c.sayHeld()
+	}
 	return grants, err
+}
+
+// sayHeld tells why a fetch found nothing in a header, because clients take an empty answer
+// of a certain form for one.
+func (c *call) sayHeld() {
+	if h := c.place.Local.DispatchHeld(c.who.Caller.Namespace); h != nil {
+		c.w.Header().Set(wire.DispatchHeldHeader, h.Limit)
+	}
 }
 
 // deliver sends granted jobs, and gives them back at once when the client went before

@@ -31,7 +31,7 @@ type local struct {
 	shard *shard.Shard
 	store *statedb.Group
 
-	perSecond atomic.Int64 // What the plan allows; 0 is unlimited.
+	plan atomic.Pointer[queue.PlanLimits]
 }
 
 // place is where it is served.
@@ -59,7 +59,8 @@ func startLocal(t testing.TB) *local {
 	project.Go(func() { model.Run(ctx) })
 	t.Cleanup(func() { cancel(); project.Wait(); fail(models.Close()) })
 	l := &local{shard: s, store: g.Store}
-	l.Service = queue.New(s, queue.Rules{PerSecond: func(job.Namespace) int64 { return l.perSecond.Load() }, Keeps: func(job.Namespace) retention.Policy { return retention.Default() }})
+	l.plan.Store(&queue.PlanLimits{})
+	l.Service = queue.New(s, queue.Rules{Limits: func(job.Namespace) queue.PlanLimits { return *l.plan.Load() }, Keeps: func(job.Namespace) retention.Policy { return retention.Default() }})
 	l.views = queue.NewViews(l.Service, model, hub)
 	l.bulk = queue.NewBulk(l.views, quiet())
 	return l

@@ -112,6 +112,9 @@ func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err 
 	for _, v := range f.Fields {
 		p.Fields = append(p.Fields, wire.ProblemField{Field: v.Path, Message: v.Message})
 	}
+	if l := f.Limit; l != nil {
+		p.Limit = &wire.ProblemLimit{Name: l.Name, Value: l.Value, Current: l.Current, OpensAt: l.OpensAt.UTC()}
+	}
 	if d := retryAfter(f); d > 0 {
 		after, ms := wire.RetryAfter(p.Code, d)
 		h.Set("Retry-After", after)

@@ -13,6 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
 )
 
 // Whoever comes back after the time that a refusal names is let in, by HTTP and by RPC.
@@ -20,7 +21,7 @@ func TestRateLimit_TheTimeInTheRefusalIsTrue(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, benchOptions{})
 	const limit = 500
-	b.jobs.perSecond.Store(limit)
+	b.jobs.plan.Store(&queue.PlanLimits{PerSecond: limit})
 	batch := `{"jobs":[` + strings.Repeat(`{"queue":"q"},`, limit) + `{"queue":"q"}]}`
 	spend := func(refused func() bool) {
 		eventually.True(t, patience, "a refusal", func() bool {

@@ -25,10 +25,13 @@ type Version = uint32
 const (
 	// First is everything that the first release stores.
 	First Version = 1
+	// Metering counts what is billed: the readings of namespaces, in the head of a job what
+	// it stores, and the command that trims readings.
+	Metering Version = 2
 
 	// Lowest and Highest are what this program speaks.
-	Lowest  = First
-	Highest = First
+	Lowest  Version = First
+	Highest Version = 2
 )
 
 // Range is what a program speaks, both ends included.

@@ -47,6 +47,7 @@ const (
 	kindSweepNamespace
 	kindTrimEvents
 	kindDeleteEnded
+	kindTrimReadings
 	kindsEnd
 )
 
@@ -91,6 +92,7 @@ var makers = [Kinds]func() Command{
 	kindSweepNamespace: made[SweepNamespace],
 	kindTrimEvents:     made[TrimEvents],
 	kindDeleteEnded:    made[DeleteEnded],
+	kindTrimReadings:   made[TrimReadings],
 }
 
 func made[T any, C interface {
@@ -194,3 +196,5 @@ func (c *SweepNamespace) about() (Kind, *job.Namespace) { return kindSweepNamesp
 func (c *TrimEvents) about() (Kind, *job.Namespace) { return kindTrimEvents, &c.NS }
 
 func (c *DeleteEnded) about() (Kind, *job.Namespace) { return kindDeleteEnded, &c.NS }
+
+func (c *TrimReadings) about() (Kind, *job.Namespace) { return kindTrimReadings, nil }

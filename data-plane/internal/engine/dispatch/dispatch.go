@@ -34,6 +34,8 @@ type Table struct {
 	shrinkAt     int      // How many queues are too many; larger while many are waited for.
 	// begun lists the windows from which the entry being built took something.
 	begun []*window
+	// until is when, in calendar time, jobs of a namespace may start again; 0 is now.
+	until func(job.Namespace) int64
 	limits
 }
 
@@ -45,12 +47,13 @@ type queueKey struct {
 type queue struct {
 	queueKey
 	stateread.QueueState
-	pending // What the entry being built will change of the numbers in QueueState.
-	windows [job.Priorities]window
-	served  uint64    // The turn that last took from it.
-	waiters []*Waiter // In order of arrival; those that left are skipped and dropped.
-	left    int       // How many of waiters have left.
-	isHot   bool
+	pending   // What the entry being built will change of the numbers in QueueState.
+	windows   [job.Priorities]window
+	heldUntil int64     // Its namespace's jobs may not start before, by the tenant's plan.
+	served    uint64    // The turn that last took from it.
+	waiters   []*Waiter // In order of arrival; those that left are skipped and dropped.
+	left      int       // How many of waiters have left.
+	isHot     bool
 }
 
 // window is the front of one ready order.
@@ -74,7 +77,7 @@ type item struct {
 
 // New starts an empty memory over the committed state.
 func New(store *statedb.Group) *Table {
-	return &Table{store: store, space: keys.In(store.Prefix()), queues: make(map[queueKey]*queue), rows: windowLoad, places: windowMax, shrinkAt: queuesMax}
+	return &Table{store: store, space: keys.In(store.Prefix()), queues: make(map[queueKey]*queue), rows: windowLoad, places: windowMax, shrinkAt: queuesMax, until: func(job.Namespace) int64 { return 0 }}
 }
 
 // Shrink forgets queues that nobody waits for once there are too many: anybody may
@@ -226,7 +229,7 @@ func (t *Table) queue(ns job.Namespace, name string) (*queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &queue{queueKey: k, QueueState: qs}
+	q := &queue{queueKey: k, QueueState: qs, heldUntil: t.until(ns)}
 	q.rewindTo(&counts)
 	t.queues[k] = q
 	return q, nil

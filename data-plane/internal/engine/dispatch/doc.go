@@ -29,5 +29,6 @@
 //
 // An enqueue for which somebody waits is promised to that waiter (Promise), so that job and
 // lease share an entry. Opens says when a throttle or a budget lets something start again.
+// What a tenant's plan holds back, Hold says.
 // When the outcome of an entry is unknown, the loop throws the table away and makes another.
 package dispatch

@@ -24,7 +24,7 @@ type limits struct {
 	// are counted there.
 	counted []*queue
 	freed   map[job.ID]struct{}
-	// blocked lists queues with waiters whose throttle is closed or whose budget is spent;
+	// blocked lists queues with waiters whose throttle is closed, whose budget is spent or that are held;
 	// opens is when, by either clock, the first of them opens, 0 if there are none.
 	blocked []*queue
 	opens   stateread.Times
@@ -42,9 +42,27 @@ type pending struct {
 // their waiters be looked at.
 func (t *Table) Begin(now stateread.Times) {
 	t.pass(now)
-	if !reached(t.opens.Lease, t.now.Lease) && !reached(t.opens.Calendar, t.now.Calendar) {
-		return
+	if reached(t.opens.Lease, t.now.Lease) || reached(t.opens.Calendar, t.now.Calendar) {
+		t.lookAgain()
 	}
+}
+
+// Hold says until when, in calendar time, the jobs of namespaces may not start: math.MaxInt64
+// is until the next call. It is for the entries from now on: within one, the ready jobs of a
+// queue and those that the entry makes are held alike, which keeps their order (INV-8).
+func (t *Table) Hold(until func(job.Namespace) int64) {
+	t.until = until
+	for _, q := range t.queues {
+		q.heldUntil = until(q.ns)
+	}
+	t.lookAgain()
+}
+
+// held: no job of q starts in the entry being built, whatever is ready.
+func (t *Table) held(q *queue) bool { return q.heldUntil > t.now.Calendar }
+
+// lookAgain lets Match look at the queues that may have opened.
+func (t *Table) lookAgain() {
 	list := t.blocked
 	t.blocked, t.opens = nil, stateread.Times{}
 	for _, q := range list {
@@ -129,6 +147,9 @@ func (t *Table) frees(ns job.Namespace, id job.ID, by command.Holder) error {
 // frees itself are for newcomers only when nobody waits: the next entry gives them
 // to who waited longest.
 func (t *Table) room(q *queue) int {
+	if t.held(q) {
+		return 0
+	}
 	room := int64(math.MaxInt32)
 	if n, ok := q.Slots(); ok {
 		if q.frees > 0 && q.waiting() == nil {
@@ -176,9 +197,12 @@ func (t *Table) heatIfOpen(q *queue) {
 	t.block(q)
 }
 
-// block remembers a queue whose throttle keeps its waiters waiting.
+// block remembers a queue whose throttle, or whose tenant's plan, keeps its waiters waiting.
 func (t *Table) block(q *queue) {
 	at := q.QueueState.Opens(t.now)
+	if t.held(q) {
+		at = stateread.Times{Calendar: q.heldUntil}
+	}
 	if at == (stateread.Times{}) || q.waiting() == nil {
 		return
 	}

@@ -130,7 +130,7 @@ func (t *Table) Awaited(ns job.Namespace, name string) bool {
 // which happens only if fresh allows it. Ready jobs go first: Match ran before.
 func (t *Table) Promise(ns job.Namespace, name string, fresh bool) (w *Waiter, first bool) {
 	q, ok := t.queues[queueKey{ns, name}]
-	if !ok || q.Paused || q.Limited() && (t.room(q) == 0 || q.mayHaveReady()) {
+	if !ok || q.Paused || t.held(q) || q.Limited() && (t.room(q) == 0 || q.mayHaveReady()) {
 		return nil, false
 	}
 	for _, w := range q.waiters {

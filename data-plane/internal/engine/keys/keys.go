@@ -9,6 +9,8 @@
 //	group 4 | 0x3c | number 8                                audit: who administered what, until it is old
 //	group 4 | 0x3d                                           where the audit records begin and end
 //	group 4 | 0x39 | ns 16                                   ended: the namespace was deleted
+//	group 4 | 0x3a | ns 16                                   reading of the namespace's last hour, which is still counted
+//	group 4 | 0x3b | hour 8 | ns 16                          reading of an hour before it
 //	group 4 | 0x40 | ns 16 | family 1 | …                    everything of a namespace
 //
 // Families inside a namespace:
@@ -63,6 +65,8 @@ const (
 	familyAudit     = 0x3c
 	familyAuditMark = 0x3d
 	familyEnded     = 0x39
+	familyOpen      = 0x3a
+	familyReading   = 0x3b
 	familyNamespace = 0x40
 )
 
@@ -550,6 +554,50 @@ func (s Space) EndedOf(key []byte) (job.Namespace, error) {
 		return job.Namespace{}, fmt.Errorf("%w: ended %x", ErrKey, key)
 	}
 	return job.Namespace(key[5:]), nil
+}
+
+// OpenReading is the key of what is counted for a namespace. It outlives the namespace,
+// which is still to be billed.
+func (s Space) OpenReading(ns job.Namespace) []byte {
+	return append(s.family(familyOpen, 16), ns[:]...)
+}
+
+// OpenReadings is the span of the keys made by OpenReading from a namespace on.
+func (s Space) OpenReadings(from job.Namespace) (lower, upper []byte) {
+	return s.OpenReading(from), s.family(familyOpen+1, 0)
+}
+
+// OpenReadingOf reads the namespace of a key made by OpenReading.
+func (s Space) OpenReadingOf(key []byte) (job.Namespace, error) {
+	if len(key) != 4+1+16 || key[4] != familyOpen {
+		return job.Namespace{}, fmt.Errorf("%w: open reading %x", ErrKey, key)
+	}
+	return job.Namespace(key[5:]), nil
+}
+
+// Reading is the key of what was counted for a namespace in an hour (since 1970) that is
+// over.
+func (s Space) Reading(hour uint64, ns job.Namespace) []byte {
+	k := binary.BigEndian.AppendUint64(s.family(familyReading, 24), hour)
+	return append(k, ns[:]...)
+}
+
+// Readings is the span of the keys made by Reading from an hour and a namespace on.
+func (s Space) Readings(hour uint64, ns job.Namespace) (lower, upper []byte) {
+	return s.Reading(hour, ns), s.family(familyReading+1, 0)
+}
+
+// ReadingsBefore is the span of the keys made by Reading for the hours before one.
+func (s Space) ReadingsBefore(hour uint64) (lower, upper []byte) {
+	return s.family(familyReading, 0), binary.BigEndian.AppendUint64(s.family(familyReading, 8), hour)
+}
+
+// ReadingOf reads a key made by Reading.
+func (s Space) ReadingOf(key []byte) (hour uint64, ns job.Namespace, err error) {
+	if len(key) != 4+1+8+16 || key[4] != familyReading {
+		return 0, ns, fmt.Errorf("%w: reading %x", ErrKey, key)
+	}
+	return binary.BigEndian.Uint64(key[5:]), job.Namespace(key[13:]), nil
 }
 
 // Dues is the span of the due rows of both clocks after one; of all after the zero one.

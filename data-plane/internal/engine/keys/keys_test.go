@@ -170,6 +170,13 @@ func TestSpans_HoldTheirOwnAndNothingElse(t *testing.T) {
 		spans["all ready"] = span{from, to, sameNS && b.family == ready && b.queue == a.queue}
 		from, to = space.Sweeps()
 		spans["sweeps"] = span{from, to, b.family == familySweep}
+		from, to = space.OpenReadings(a.ns)
+		spans["open readings"] = span{from, to, b.family == familyOpen && bytes.Compare(a.ns[:], b.ns[:]) <= 0}
+		from, to = space.Readings(a.pos.Index, a.ns)
+		later := b.pos.Index > a.pos.Index || b.pos.Index == a.pos.Index && bytes.Compare(a.ns[:], b.ns[:]) <= 0
+		spans["readings"] = span{from, to, b.family == familyReading && later}
+		from, to = space.ReadingsBefore(a.pos.Index)
+		spans["old readings"] = span{from, to, b.family == familyReading && b.pos.Index < a.pos.Index}
 		from, to = space.DueAll()
 		spans["due"] = span{from, to, b.family == familyDue || b.family == familyDueLease}
 		from, to = space.EventsFrom(a.ns, 0)
@@ -203,14 +210,14 @@ type row struct {
 
 // ofGroup: the row is not under its namespace.
 func (r row) ofGroup() bool {
-	return r.family == familyDue || r.family == familyDueLease || r.family == familySweep
+	return r.family == familyDue || r.family == familyDueLease || r.family == familySweep || r.family == familyOpen || r.family == familyReading
 }
 
 func drawRow(t *rapid.T) row {
 	return row{
 		family: rapid.SampledFrom([]byte{
 			Body, Head, ready, attemptErrs, Result, Checkpoint, Progress, Unique, Idempotency, QueueConfig, QueueCounts, eventMark, familyDue, familyDueLease, eventRow, familySweep,
-			Waiters, dependent,
+			Waiters, dependent, familyOpen, familyReading,
 		}).Draw(t, "family"),
 		ns: drawNS(t), id: drawJob(t), queue: drawName(t, "queue"), name: drawName(t, "key"),
 		priority: job.Priority(rapid.IntRange(0, 2).Draw(t, "priority")), pos: drawPos(t),
@@ -239,6 +246,10 @@ func (r row) key(s Space) []byte {
 		return s.Events(r.ns, r.pos.Index)
 	case familySweep:
 		return s.Sweep(r.ns, r.queue)
+	case familyOpen:
+		return s.OpenReading(r.ns)
+	case familyReading:
+		return s.Reading(r.pos.Index, r.ns)
 	default:
 		return s.Job(r.ns, r.family, r.id)
 	}
@@ -263,13 +274,13 @@ func (r row) like(a row) row {
 		out.queue, out.name = r.queue, r.name
 	case QueueConfig, QueueCounts, familySweep:
 		out.queue = r.queue
-	case eventMark: // The namespace alone.
+	case eventMark, familyOpen: // The namespace alone.
 	case familyDue, familyDueLease:
 		out.id = r.id
 		if r.pos.Index>>1 != a.pos.Index>>1 {
 			out.pos = r.pos
 		}
-	case eventRow:
+	case eventRow, familyReading:
 		out.pos.Index = r.pos.Index
 	default:
 		out.id = r.id
@@ -333,6 +344,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(space.Queue(job.Namespace{1}, QueueCounts, "queue"))
 	f.Add(space.Sweep(job.Namespace{1}, "queue"))
 	f.Add(space.Lock(job.Namespace{1}, Unique, "queue", "key"))
+	f.Add(space.OpenReading(job.Namespace{1}))
+	f.Add(space.Reading(7, job.Namespace{1}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, key []byte) {
 		own := len(key) >= 4 && bytes.Equal(key[:4], space.prefix[:])
@@ -353,6 +366,16 @@ func FuzzParse(f *testing.F) {
 			mustBeKeyError(t, err)
 		} else if own && !bytes.Equal(space.Sweep(ns, name), key) {
 			t.Fatalf("sweep of %s %q from %x", ns, name, key)
+		}
+		if ns, err := space.OpenReadingOf(key); err != nil {
+			mustBeKeyError(t, err)
+		} else if own && !bytes.Equal(space.OpenReading(ns), key) {
+			t.Fatalf("open reading of %s from %x", ns, key)
+		}
+		if hour, ns, err := space.ReadingOf(key); err != nil {
+			mustBeKeyError(t, err)
+		} else if own && !bytes.Equal(space.Reading(hour, ns), key) {
+			t.Fatalf("reading of %s in %d from %x", ns, hour, key)
 		}
 		if name, err := space.LockKey(key); err != nil {
 			mustBeKeyError(t, err)

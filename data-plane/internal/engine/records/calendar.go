@@ -7,6 +7,9 @@ const hoursPerDay = 24
 // HourOf numbers the UTC hours since 1970.
 func HourOf(now int64) uint64 { return uint64(now / int64(time.Hour)) }
 
+// EndOfHour is when a UTC hour ends, by its number.
+func EndOfHour(hour uint64) int64 { return int64(hour+1) * int64(time.Hour) }
+
 // DayOf numbers the UTC days since 1970.
 func DayOf(now int64) uint64 { return HourOf(now) / hoursPerDay }
 

@@ -42,6 +42,10 @@ type Head struct {
 	Gen       uint64
 	ExpireAt  int64  // There is a due row for it while the job is not finished; 0: never.
 	Iteration uint32 // Of an agent job, from 1.
+	// Metered: the job was made after the cell began to count what is billed, so that it is
+	// among what its namespace stores, with Stored bytes of payload and result.
+	Metered bool
+	Stored  uint64
 }
 
 // What is said of a job in one bit. Stored: append only.
@@ -136,6 +140,7 @@ const (
 	headGen
 	headExpiry
 	headIteration
+	headStored
 )
 
 func (h *Head) parts() codec.Mask {
@@ -150,7 +155,8 @@ func (h *Head) parts() codec.Mask {
 		headCrashes.If(h.Crashes != 0) |
 		headGen.If(h.Gen != 0) |
 		headExpiry.If(h.ExpireAt != 0) |
-		headIteration.If(h.Iteration != 0)
+		headIteration.If(h.Iteration != 0) |
+		headStored.If(h.Metered)
 }
 
 func (h *Head) Fields(f *codec.Fields) {
@@ -210,6 +216,10 @@ func (h *Head) rareFields(f *codec.Fields, parts codec.Mask) {
 	}
 	if parts.Has(headIteration) {
 		f.Uint32(&h.Iteration)
+	}
+	f.Flag(&h.Metered, parts, headStored)
+	if parts.Has(headStored) {
+		f.Uint(&h.Stored)
 	}
 }
 

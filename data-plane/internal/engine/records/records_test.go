@@ -88,6 +88,11 @@ func records() []record {
 		Expires: time.Hour, ApproveAtLast: true,
 	}}
 	ba := Batch{CreatedAt: epoch, FinishedAt: epoch + 1, Callback: "q", CallbackID: job.ID{1}, Sealed: true, Total: 5, Open: 1, Counts: [OutcomeSlots]uint64{0, 1, 2, 0, 1}}
+	metered := ready
+	metered.Metered, metered.Stored = true, 300
+	plainReading := Reading{Hour: HourOf(epoch), Seq: 300, Jobs: 1, Executions: 2, PayloadBytes: 3, Kept: 4, Until: 5, OpenJobs: 6, StoredBytes: 7}
+	reading := plainReading
+	reading.Quiet = Quiet{From: HourOf(epoch) - 9, OpenJobs: 1, StoredBytes: 2, Seq: 300}
 	return []record{
 		{"head", h.Encode(), func(v []byte) ([]byte, any, error) { x, err := DecodeHead(v); return x.Encode(), x, err }},
 		{"body", b.Encode(), func(v []byte) ([]byte, any, error) { x, err := DecodeBody(v); return x.Encode(), x, err }},
@@ -116,6 +121,9 @@ func records() []record {
 		{"batch", ba.Encode(), func(v []byte) ([]byte, any, error) { x, err := DecodeBatch(v); return x.Encode(), x, err }},
 		{"callback", EncodeCallback([]byte("{}")), func(v []byte) ([]byte, any, error) { x, err := DecodeCallback(v); return EncodeCallback(x), x, err }},
 		{"waiters", Waiters{300, 301}.Encode(), func(v []byte) ([]byte, any, error) { x, err := DecodeWaiters(v); return x.Encode(), x, err }},
+		{"head of a metered job", metered.Encode(), func(v []byte) ([]byte, any, error) { x, err := DecodeHead(v); return x.Encode(), x, err }},
+		{"reading", plainReading.Encode(), func(v []byte) ([]byte, any, error) { x, err := DecodeReading(v); return x.Encode(), x, err }},
+		{"reading after quiet hours", reading.Encode(), func(v []byte) ([]byte, any, error) { x, err := DecodeReading(v); return x.Encode(), x, err }},
 		{"attempt error", e.Encode(), func(v []byte) ([]byte, any, error) { x, err := DecodeAttemptError(v); return x.Encode(), x, err }},
 		{"lock name", EncodeLockName("q", "k"), func(v []byte) ([]byte, any, error) {
 			queue, key, err := DecodeLockName(v)

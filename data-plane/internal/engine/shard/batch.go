@@ -61,6 +61,9 @@ func (b *batch) full() bool { return b.bytes >= entryBytesMax || b.count >= entr
 func (t *term) build(b *batch) error {
 	t.table.Shrink()
 	b.now = t.shard.group.Now()
+	if t.shard.moved.Swap(false) { // First, so that what moves meanwhile is looked at next time.
+		t.shard.hold(t.table)
+	}
 	t.table.Begin(b.now)
 	// Before the timers: a worker that is told it holds its lease must not lose it in
 	// the same entry.

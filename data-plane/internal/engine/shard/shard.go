@@ -52,6 +52,10 @@ type Options struct {
 	// EventsRead is the number of the last event of a namespace that the lists have read;
 	// later ones are not trimmed at once. Nil: none has to be kept for them.
 	EventsRead func(job.Namespace) uint64
+	// Held is asked for the state of the cell as it is now; what it returns says until when, in
+	// calendar time, the plan of a namespace's tenant lets no attempt begin: 0 if it does, and
+	// math.MaxInt64 until HoldsMoved. Nil: nothing is held.
+	Held func() func(job.Namespace) int64
 	// Weight is a namespace's share while several want more than there is; nil: all weigh
 	// the same.
 	Weight func(job.Namespace) int64
@@ -74,6 +78,7 @@ type Shard struct {
 
 	term    atomic.Pointer[term]        // Nil while this replica does not lead.
 	holdOff atomic.Bool                 // No new leases: the disk stalls or the node leaves.
+	moved   atomic.Bool                 // What plans hold may have changed since the term looked.
 	full    atomic.Pointer[fault.Error] // Nil, or why no new jobs are taken: a disk is nearly full.
 	stats   Stats
 
@@ -129,6 +134,18 @@ func (s *Shard) Stats() *Stats { return &s.stats }
 // HoldOff stops (or resumes) granting leases; settlements go on.
 func (s *Shard) HoldOff(on bool) {
 	s.holdOff.Store(on)
+	s.nudge()
+}
+
+// HoldsMoved has Options.Held asked again: who waits for jobs that are held no longer gets
+// them at once.
+func (s *Shard) HoldsMoved() {
+	s.moved.Store(true)
+	s.nudge()
+}
+
+// nudge has the loop look again.
+func (s *Shard) nudge() {
 	if t := s.term.Load(); t != nil {
 		select {
 		case t.nudge <- struct{}{}:

@@ -45,8 +45,22 @@ func newTerm(s *Shard) *term {
 	return &term{
 		shard: s, inbox: newInbox(s.opts.Weight), parking: fair.NewBudget(parkedMax, s.opts.Weight), cancels: make(chan *request), nudge: make(chan struct{}, 1), ended: make(chan struct{}),
 		deleted: make(chan struct{}, 1),
-		table:   dispatch.New(s.store), parked: make(map[*dispatch.Waiter]*request), renewals: make(map[job.ID]renewed),
+		table:   s.newTable(), parked: make(map[*dispatch.Waiter]*request), renewals: make(map[job.ID]renewed),
 		first: s.group.AppliedIndex(), began: s.group.Now().Lease, leases: dueTimer{lease: true},
+	}
+}
+
+// newTable is the memory of what was committed.
+func (s *Shard) newTable() *dispatch.Table {
+	t := dispatch.New(s.store)
+	s.hold(t)
+	return t
+}
+
+// hold tells the memory what plans hold back.
+func (s *Shard) hold(t *dispatch.Table) {
+	if s.opts.Held != nil {
+		t.Hold(s.opts.Held())
 	}
 }
 
@@ -160,7 +174,7 @@ func (t *term) turnedAway(err error) bool {
 		t.shard.stats.Parked.Add(-1)
 		q.done <- Reply{Err: err}
 	}
-	t.table = dispatch.New(t.shard.store)
+	t.table = t.shard.newTable()
 	t.due.reset()
 	t.leases.reset()
 	time.Sleep(turnedAwayPause) // What is due comes up again at once.

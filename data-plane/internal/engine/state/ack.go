@@ -19,6 +19,7 @@ func (x *entry) ack(c *command.Ack) Result {
 		return res
 	}
 	x.report(&j, c.Usage)
+	x.meterExecution(&j)
 	cancelling := j.State == job.Cancelling
 	x.leave(&j)
 	x.storeCheckpoint(&j, c.Checkpoint)
@@ -36,6 +37,7 @@ func (x *entry) complete(c *command.Ack, j *subject) {
 	if c.Result != nil {
 		x.txn.Set(x.m.space.Job(c.NS, keys.Result, c.ID), c.Result)
 		j.Flags |= records.FlagResult
+		x.meterResult(j, c.Result)
 	}
 	x.end(j, job.Completed, ending{exit: c.Step == command.StepExit, reason: c.ExitReason})
 	x.happened(feed.Completed, j)

@@ -90,6 +90,12 @@ func (l *scriptLine) command() command.Command {
 		return &command.Tick{NS: l.ns(), ID: job.ScheduleID(l.id()), Manual: true}
 	case "delete-ended":
 		return l.deleteEnded()
+	case "trim-readings":
+		c := &command.TrimReadings{Before: records.HourOf(epoch) + l.uint("before", 0)}
+		for _, name := range l.names {
+			c.Idle = append(c.Idle, job.Namespace(idOf(name)))
+		}
+		return c
 	case "trim":
 		return &command.TrimEvents{NS: l.ns(), Before: l.uint("before", 0)}
 	default:
@@ -173,6 +179,8 @@ func commandText(c command.Command) string {
 			return "run " + idText(c.ID)
 		}
 		return "tick " + idText(c.ID)
+	case *command.TrimReadings:
+		return "trim readings before " + hourText(c.Before)
 	case *command.TrimEvents:
 		return fmt.Sprintf("trim before %d", c.Before)
 	case *command.DeleteEnded:
@@ -305,10 +313,12 @@ func (g *generator) command() command.Command {
 		if h, ok := g.seen.heads[id]; ok && !g.calm && g.one(2, "extend") {
 			return &command.Extend{NS: ns, ID: id, Epoch: h.Epoch, Until: g.r.lease + int64(g.seconds(4, "until"))}
 		}
-		switch g.pick(4, "log") {
+		switch g.pick(5, "log") {
 		case 0:
 			return &command.AuditCollected{Through: uint64(g.pick(6, "through"))}
-		case 1, 2:
+		case 1:
+			return &command.TrimReadings{Before: records.HourOf(g.r.now) + uint64(g.pick(3, "hours")), Idle: testNamespaces}
+		case 2, 3:
 			c := &command.Audit{NS: ns, By: "key_1", Act: "job.retry", Type: "job", Target: id.String(), Covers: uint32(g.pick(3, "covers"))}
 			if g.one(2, "in parts") {
 				c.Op, c.Done = job.ID{0xac, byte(g.pick(3, "op"))}, g.one(2, "done")

@@ -42,6 +42,7 @@ func (x *entry) createAt(c *command.Enqueue, place chainPlace) Result {
 	}
 	unmet := x.join(c, &j, place)
 	x.storeCheckpoint(&j, c.Checkpoint)
+	x.meterJob(&j, c.Payload)
 	x.touched(q).Enqueued++
 	approval := x.policyFor(c.NS, c.Queue, c.Tags)
 	switch {

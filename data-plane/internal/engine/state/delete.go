@@ -29,6 +29,7 @@ func (x *entry) remove(j *subject) {
 	if j.Has(records.FlagUnique) {
 		x.releaseUnique(j)
 	}
+	x.meterRemoved(j)
 	if !j.State.Terminal() {
 		x.deliver(j, records.OutcomeDeleted, ending{})
 	}

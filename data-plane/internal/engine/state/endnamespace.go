@@ -21,6 +21,7 @@ func (x *entry) endNamespace(c *command.EndNamespace) Result {
 	}
 	x.txn.DeleteRange(x.m.space.SweepsOf(ns))
 	x.forgetNamespace(ns)
+	x.meterEnded(ns)
 	mark := records.EndedMark{At: x.now}
 	x.txn.Set(x.m.space.Ended(ns), mark.Encode())
 	x.m.ended[ns] = mark

@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"encoding/hex"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 )
 
@@ -151,6 +153,9 @@ func TestEndNamespace_NothingOfItHappensAndNothingIsLeft(t *testing.T) {
 			t.Fatal("old records are left that were taken")
 		}
 		r.do(t, r.now, &command.SweepNamespace{NS: ended, Forget: true})
+		// It is still to be billed, and kept until that was done.
+		kept := int64(records.ReadingHoursKept+1) * int64(time.Hour)
+		r.do(t, r.now+kept, &command.TrimReadings{Before: math.MaxUint64, Idle: []job.Namespace{ended, other}})
 		if r.tells(t, ended) {
 			t.Fatalf("something is left:\n%s", r.dump(t))
 		}

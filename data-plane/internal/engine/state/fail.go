@@ -17,6 +17,9 @@ func (x *entry) fail(c *command.Fail) Result {
 		return x.failedBefore(c, &j, res)
 	}
 	x.report(&j, c.Usage)
+	if !c.Release {
+		x.meterExecution(&j)
+	}
 	cancelling := j.State == job.Cancelling
 	x.leave(&j)
 	switch {

@@ -52,6 +52,7 @@ func (x *entry) fireJob(d keys.Due) Result {
 	case job.Scheduled, job.Retrying:
 		x.promote(&j)
 	case job.Cancelling:
+		x.meterExecution(&j)
 		j.Flags |= records.FlagReclaimed
 		if j.Has(records.FlagHoldNext) {
 			j.Flags |= records.FlagRanOut // It goes on, and without a crash.

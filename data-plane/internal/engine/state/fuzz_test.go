@@ -68,7 +68,7 @@ func (r *replica) applyPayload(t tb, payload []byte) (any, error) {
 	txn := r.store.NewTxn()
 	r.index++
 	r.now++
-	out, err := r.machine.Apply(txn, group.Entry{Index: r.index, Now: time.Unix(0, r.now), Lease: r.now, Payload: payload})
+	out, err := r.machine.Apply(txn, group.Entry{Index: r.index, Now: time.Unix(0, r.now), Lease: r.now, Version: r.version, Payload: payload})
 	if err != nil {
 		return nil, errors.Join(err, txn.Discard())
 	}

@@ -167,9 +167,14 @@ func (g *generator) tags() []command.Tag {
 	return [][]command.Tag{nil, nil, {{Key: "k", Value: "v"}}, {{Key: "k", Value: "w"}, {Key: "l", Value: "v"}}}[g.pick(4, "tags")]
 }
 
+// json is of some size, which is billed.
+func (g *generator) json() []byte {
+	return append(append([]byte{'"'}, bytes.Repeat([]byte{'x'}, g.pick(3, "size")*977)...), '"')
+}
+
 func (g *generator) enqueue() *command.Enqueue {
 	c := &command.Enqueue{
-		NS: g.ns(), ID: job.ID{0, g.fresh()}, Queue: g.queue(), Payload: []byte(`{}`), Priority: job.Priority(g.pick(3, "priority")), Retry: g.retry(),
+		NS: g.ns(), ID: job.ID{0, g.fresh()}, Queue: g.queue(), Payload: g.json(), Priority: job.Priority(g.pick(3, "priority")), Retry: g.retry(),
 		UniqueKey: []string{"", "", "u"}[g.pick(3, "unique")], UniqueFor: 4 * time.Second, Tags: g.tags(),
 		IdempotencyKey: []string{"", "", "i", "k"}[g.pick(4, "idempotency")], IdempotencyFor: 6 * time.Second,
 	}
@@ -301,7 +306,7 @@ func (g *generator) heartbeat(ns job.Namespace, id job.ID) command.Command {
 }
 
 func (g *generator) ack(ns job.Namespace, id job.ID) command.Command {
-	c := &command.Ack{NS: ns, ID: id, By: g.holder(id), Result: []byte(`1`)}
+	c := &command.Ack{NS: ns, ID: id, By: g.holder(id), Result: g.json()}
 	if h := g.seen.heads[id]; h.Has(records.FlagAgent) || g.one(3, "more") {
 		c.Usage, c.HoldReason = g.usage(), "look"
 		if h.Has(records.FlagAgent) && !g.one(4, "unsaid") || g.one(8, "agent") {

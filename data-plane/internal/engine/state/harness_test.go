@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -40,6 +41,7 @@ type replica struct {
 	now     int64
 	lease   int64 // As now: of the last entry.
 	lag     int64 // How far lease time is behind calendar time: the machine slept.
+	version cellversion.Version
 }
 
 // logEntry is what a log holds: commands and the proposer's time.
@@ -82,7 +84,7 @@ func newReplica(t tb) *replica {
 		t.Fatalf("open: %v", err)
 	}
 	store := db.Group(2)
-	return &replica{db: db, store: store, machine: New(store, nil), now: epoch, lease: epoch}
+	return &replica{db: db, store: store, machine: New(store, nil), now: epoch, lease: epoch, version: cellversion.Highest}
 }
 
 func (r *replica) close(t tb) {
@@ -100,7 +102,7 @@ func (r *replica) apply(t tb, entries ...logEntry) []*Applied {
 		r.index++
 		r.now = max(r.now+1, e.now)
 		r.lease = max(r.lease+1, cmp.Or(e.lease, e.now-r.lag))
-		res, err := r.machine.Apply(txn, group.Entry{Index: r.index, Now: time.Unix(0, r.now), Lease: r.lease, Payload: command.Encode(e.cmds)})
+		res, err := r.machine.Apply(txn, group.Entry{Index: r.index, Now: time.Unix(0, r.now), Lease: r.lease, Version: r.version, Payload: command.Encode(e.cmds)})
 		if err != nil {
 			t.Fatalf("entry %d: %v", r.index, err)
 		}
@@ -162,6 +164,7 @@ func (r *replica) look(t tb) *auditor {
 	a.records()
 	a.queues(r.store)
 	a.groupTies()
+	a.meters.audit(a)
 	a.acts.audit(a)
 	a.lockRows()
 	a.numbers(r.store)
@@ -190,16 +193,17 @@ func (a *auditor) numbers(store *statedb.Group) {
 }
 
 type auditor struct {
-	acts  actRows
-	t     tb
-	space keys.Space
-	heads map[job.ID]records.Head
-	ns    map[job.ID]job.Namespace
-	ready map[job.ID][]byte
-	due   map[keys.Due][]byte
-	locks map[string]records.Lock
-	names map[queueKey]bool
-	parts []part
+	acts   actRows
+	meters meterRows
+	t      tb
+	space  keys.Space
+	heads  map[job.ID]records.Head
+	ns     map[job.ID]job.Namespace
+	ready  map[job.ID][]byte
+	due    map[keys.Due][]byte
+	locks  map[string]records.Lock
+	names  map[queueKey]bool
+	parts  []part
 	// events are the numbers of each namespace's events, in the order of the feed.
 	events map[job.Namespace][]uint64
 	// gens is the generation of each queue that has one; swept are those to be swept.
@@ -232,6 +236,8 @@ func (a *auditor) row(k, v []byte) (bool, error) {
 		a.swept[queueKey{ns, queue}] = true
 		a.gens[queueKey{ns, queue}] = records.Generation{Own: m.Gen}
 		return true, err
+	case 0x3a, 0x3b:
+		return true, a.meters.row(a.space, k, v)
 	case 0x3c, 0x3d:
 		return true, a.acts.row(a.space, k, v)
 	case 0x39:
@@ -252,6 +258,7 @@ func (a *auditor) namespaceRow(ns job.Namespace, family byte, k, v []byte) error
 	if err := a.groups.row(ns, family, k, v); err != nil {
 		return err
 	}
+	a.meters.part(ns, family, k, v)
 	switch family {
 	case 'v':
 		first, err := a.space.EventNumber(k)

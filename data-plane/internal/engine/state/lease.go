@@ -32,6 +32,7 @@ const CrashLimit = 3
 // endLease is about a lease that nobody settled: its worker is lost, or, at the limit
 // of an iteration, too slow.
 func (x *entry) endLease(d keys.Due, j *subject) {
+	x.meterExecution(j)
 	if d.At >= x.leaseLimit(j) {
 		x.timeOut(j)
 	} else {

@@ -21,6 +21,9 @@ const queuesCached = 10_000
 // bytes each.
 const leasedCached = 50_000
 
+// readingsCached bounds the readings kept between entries, about 200 bytes each.
+const readingsCached = 50_000
+
 // Machine applies the entries of one shard. It implements group.Machine.
 type Machine struct {
 	store *statedb.Group
@@ -39,6 +42,9 @@ type Machine struct {
 	policies map[job.Namespace][]records.Policy
 	// ended are the namespaces that were ended; the same reasoning. Nil: not read yet.
 	ended map[job.Namespace]records.EndedMark
+	// readings caches those that are still counted; the same reasoning.
+	readings map[job.Namespace]*openReading
+	metered  []*openReading // Room of the last entry's, for the next one.
 	// touched are the namespaces with events since the last commit, some of them more
 	// than once; ring is told of them afterwards, and may be nil.
 	touched []job.Namespace
@@ -52,7 +58,8 @@ func New(store *statedb.Group, committed func(index uint64)) *Machine {
 	return &Machine{
 		store: store, space: keys.In(store.Prefix()),
 		queues: make(map[queueKey]*queueRecord), leased: make(map[jobKey]records.Head), committed: committed,
-		marks: make(map[job.Namespace]*eventsEnd), budgets: make(map[job.Namespace]*budgetSet), policies: make(map[job.Namespace][]records.Policy),
+		readings: make(map[job.Namespace]*openReading),
+		marks:    make(map[job.Namespace]*eventsEnd), budgets: make(map[job.Namespace]*budgetSet), policies: make(map[job.Namespace][]records.Policy),
 	}
 }
 
@@ -69,6 +76,7 @@ func (m *Machine) Reset() error {
 	clear(m.marks)
 	clear(m.budgets)
 	clear(m.policies)
+	clear(m.readings)
 	m.ended = nil
 	return nil
 }
@@ -99,6 +107,7 @@ type entry struct {
 	out     *Applied
 	events  []feed.Event
 	dirty   []*queueRecord // In the order of their first change.
+	metered []*openReading // Likewise.
 	// ended are the endings of the command being applied that others must learn of.
 	ended []delivery
 }
@@ -122,10 +131,13 @@ func (m *Machine) Apply(txn *statedb.Txn, e group.Entry) (_ any, err error) {
 	if len(m.marks) > marksCached {
 		clear(m.marks)
 	}
+	if len(m.readings) > readingsCached {
+		clear(m.readings)
+	}
 	x := &entry{
 		m: m, txn: txn, index: e.Index, now: e.Now.UnixNano(), lease: e.Lease, version: e.Version,
 		out:    &Applied{Now: stateread.Times{Lease: e.Lease, Calendar: e.Now.UnixNano()}, Results: make([]Result, len(cmds))},
-		events: m.events[:0],
+		events: m.events[:0], metered: m.metered[:0],
 	}
 	defer func() {
 		if err = statedb.Ended(recover()); err != nil && x.at < len(cmds) {
@@ -157,6 +169,9 @@ func (x *entry) finish() {
 		}
 		q.dirty, q.dirtyConf, q.inDirtyLst, q.refused, q.tell = false, false, false, false, false
 	}
+	x.writeReadings()
+	m := x.m
+	m.metered = x.metered
 	x.writeEvents()
 }
 

@@ -12,7 +12,7 @@ import (
 // The life of one job is in modeljob, all of it, in less than 400 lines. The others
 // add what is not about one job: admission (modelenqueue), queues (modelqueue), what
 // the end of a job does to others (modelgroups), cron (modelschedule), and what models
-// cost, approvals and agents (modelmoney). How the model is compared with the engine
+// cost, approvals and agents (modelmoney), and what is billed (modelmeter). How the model is compared with the engine
 // (modelpair) and what is drawn (generator) is not part of it. Which command does which of
 // these is a list in commands_test.go, beside the other lists of commands.
 type oracle struct {
@@ -29,6 +29,8 @@ type oracle struct {
 	policies  []*command.PutPolicy // The oldest first.
 	reports   []modelReport        // Of what models were used for, the oldest first.
 	ended     []*modelJob          // By this command: what follows on it comes after it.
+	stored    []modelStored        // What was stored and removed, the oldest first.
+	attempts  []modelAttempt       // That ended, the oldest first.
 }
 
 func newOracle() *oracle {

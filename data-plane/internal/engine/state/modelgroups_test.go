@@ -88,7 +88,8 @@ func (m *oracle) next(j *modelJob, s *command.Step, n uint64) job.ID {
 	if b := m.batches[j.Batch]; b != nil && !b.fired {
 		c.Batch = j.Batch
 	}
-	m.create(c).chain = j.chain
+	made := m.create(c)
+	made.chain, made.payload = j.chain, unknown
 	return c.ID
 }
 
@@ -109,7 +110,8 @@ func (m *oracle) fireBatch(id job.BatchID) {
 	}
 	b.firedAt = m.now
 	if b.fired, b.counts = true, m.members(id); b.callback != nil {
-		m.create(command.Enqueue{NS: b.ns, ID: job.Derived(m.now, id, 0), Queue: b.callback.Queue, Priority: job.Normal})
+		made := m.create(command.Enqueue{NS: b.ns, ID: job.Derived(m.now, id, 0), Queue: b.callback.Queue, Priority: job.Normal})
+		made.payload = unknown
 	}
 }
 

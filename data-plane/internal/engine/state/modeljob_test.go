@@ -39,6 +39,7 @@ type modelJob struct {
 	untold                int64 // It ended then, and those who wait for it do not know; 0: they do.
 	gone, removed, dearer bool  // Not there; not even in the store; known to cost too much.
 	iterations            []modelIteration
+	payload, result       int64 // Bytes that are stored; a payload of below 0 is still to be looked up.
 }
 
 func (j *modelJob) queue() queueKey { return queueKey{j.NS, j.Queue} }
@@ -58,6 +59,7 @@ func (m *oracle) create(c command.Enqueue) *modelJob {
 	c.Retry = m.retryOf(&c)
 	j := &modelJob{Enqueue: c, made: m.now, keyUntil: m.now + int64(c.UniqueFor), waits: map[job.ID]bool{}}
 	m.jobs = append(m.jobs, j)
+	m.keep(j)
 	if c.ExpireAt != 0 {
 		j.expire = max(c.ExpireAt, m.now)
 	}
@@ -185,10 +187,12 @@ func (m *oracle) ack(c *command.Ack) Refusal {
 		return NotAgent
 	}
 	m.report(j, c.Usage)
+	m.attempted(j)
 	if j.Agent != nil && m.iterated(j, c.Agent) {
 		return Accepted
 	}
 	j.exit = c.Step == command.StepExit
+	m.keepResult(j, int64(len(c.Result)))
 	m.end(j, job.Completed, records.NotDead)
 	return Accepted
 }
@@ -201,6 +205,9 @@ func (m *oracle) fail(c *command.Fail) Refusal {
 	}
 	if why != Accepted {
 		return why
+	}
+	if !c.Release {
+		m.attempted(j)
 	}
 	switch m.report(j, c.Usage); {
 	case j.state == job.Cancelling:
@@ -292,6 +299,7 @@ func (m *oracle) fire(d keys.Due) {
 
 // ranOut is the expiry of a lease.
 func (m *oracle) ranOut(j *modelJob) {
+	m.attempted(j)
 	late := j.due >= j.limit()
 	j.reclaimed = true
 	switch {
@@ -338,6 +346,7 @@ func (m *oracle) retry(j *modelJob) Refusal {
 	}
 	m.ready(j)
 	j.ranOut = j.ranOut || j.crashes > 0 || j.reclaimed
+	m.keepResult(j, -j.result)
 	j.attempt, j.crashes, j.epoch, j.reason, j.outcome, j.untold = 0, 0, keys.Position{}, records.NotDead, records.NoOutcome, 0
 	if j.expire <= m.now {
 		j.expire = 0
@@ -354,6 +363,7 @@ func (m *oracle) delete(j *modelJob) Refusal {
 }
 
 func (m *oracle) remove(j *modelJob) {
+	m.drop(j)
 	if j.gone, j.removed = true, true; !j.state.Terminal() {
 		m.ended = append(m.ended, j)
 	}

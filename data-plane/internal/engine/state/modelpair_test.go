@@ -118,6 +118,7 @@ func (p *pair) agree() {
 	p.chains(a)
 	p.schedules(a)
 	p.money(a)
+	p.billed(a)
 }
 
 const jobText = "%s in %s, %s, attempt %d, crashes %d, due %d, expires %d, reason %s, blocked %v, policy %v, iteration %d, too dear %v"

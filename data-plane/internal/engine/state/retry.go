@@ -40,7 +40,9 @@ func (x *entry) startOver(j *subject) {
 		j.Flags |= records.FlagRanOut // Who lost it may still come back.
 	}
 	j.Attempt, j.Crashes, j.Reason, j.Finished, j.Epoch = 0, 0, records.NotDead, 0, keys.Position{}
+	x.meterReopened(j)
 	if j.Has(records.FlagResult) {
+		x.unmeterResult(j, read(x, x.m.space.Job(j.ns, keys.Result, j.id), "result", asIs))
 		x.txn.Delete(x.m.space.Job(j.ns, keys.Result, j.id))
 		j.Flags &^= records.FlagResult
 	}

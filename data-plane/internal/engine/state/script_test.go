@@ -30,6 +30,7 @@ import (
 //	sweeper            the entries by which the leader removes what deleted queues left
 //	restart            a fresh machine over the same store
 //	feed after=N       what a reader with that cursor gets
+//	readings from=N    what is billed from the hour N on, counted until the last entry
 //	dump               every row of the store
 //
 // A job is named by a letter, a token by attempt@index.ordinal, a time by its
@@ -93,6 +94,10 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) (string, error) {
 		var after uint64
 		d.ScanArgs(t, "after", &after)
 		return s.feed(after), nil
+	case "readings":
+		var from uint64
+		d.ScanArgs(t, "from", &from)
+		return s.readings(t, from), nil
 	case "dump":
 		return dumpText(t, s.r.store), nil
 	default:

@@ -246,6 +246,8 @@ func (d *dumper) row(k, v []byte) error {
 		m, err := records.DecodeSweepMark(v)
 		fmt.Fprintf(&d.b, "%s is swept of what came before %d, deleted at %s\n", strings.TrimPrefix(idText(ns)+"/"+queue, "n1/"), m.Gen, timeText(m.At))
 		return err
+	case 0x3a, 0x3b:
+		return d.reading(k, v)
 	case 0x40:
 		ns := idText([16]byte(k[5:21]))
 		if ns == "n1" {
@@ -259,6 +261,25 @@ func (d *dumper) row(k, v []byte) error {
 		return fmt.Errorf("key %x is of no family", k)
 	}
 }
+
+func (d *dumper) reading(k, v []byte) error {
+	r, err := records.DecodeReading(v)
+	ns := strings.TrimPrefix(idText([16]byte(k[len(k)-16:]))+" ", "n1 ")
+	fmt.Fprintf(&d.b, "%sreading of %s", ns, hourText(r.Hour))
+	if k[4] == 0x3a {
+		d.b.WriteString(", open")
+	}
+	fmt.Fprintf(&d.b, ": entry %d, jobs %d, executions %d, payloads %d, %d byte-ms in %s; open jobs %d, stored %d", r.Seq, r.Jobs, r.Executions, r.PayloadBytes,
+		r.Kept, time.Duration(r.Until)*time.Millisecond, r.OpenJobs, r.StoredBytes)
+	if q := r.Quiet; q.From != 0 {
+		fmt.Fprintf(&d.b, "; quiet since %s with %d jobs of %d bytes, until entry %d", hourText(q.From), q.OpenJobs, q.StoredBytes, q.Seq)
+	}
+	d.b.WriteByte('\n')
+	return err
+}
+
+// hourText is an hour as distance from the one in which the log begins.
+func hourText(hour uint64) string { return fmt.Sprintf("hour %d", hour-records.HourOf(epoch)) }
 
 func (d *dumper) namespaceRow(family byte, k, v []byte) error {
 	switch family {
@@ -432,6 +453,7 @@ func (d *dumper) head(k, v []byte) error {
 	add(h.Has(records.FlagExpired), "then-expired")
 	add(h.ExpireAt != 0, "expires %s", timeText(h.ExpireAt))
 	add(h.Gen != 0, "generation %d", h.Gen)
+	add(h.Metered, "stored %d", h.Stored)
 	var line []string
 	for _, m := range h.Timeline {
 		line = append(line, fmt.Sprintf("%s %s #%d", timeText(m.At), m.What, m.Attempt))

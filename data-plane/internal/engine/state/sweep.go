@@ -42,6 +42,7 @@ func (x *entry) sweepJob(q *queueRecord, id job.ID) {
 	x.dropExpiry(&j)
 	x.events = append(x.events, feed.Event{Type: feed.Deleted, NS: q.key.ns, Queue: q.key.name, ID: id, Attempt: j.Attempt})
 	delete(x.m.leased, jobKey{q.key.ns, id})
+	x.meterRemoved(&j)
 	if !j.State.Terminal() {
 		x.deliver(&j, records.OutcomeDeleted, ending{})
 	}

@@ -71,6 +71,7 @@ var table = tableOf(
 		})),
 	on((*entry).trimEvents),
 	on((*entry).deleteEnded),
+	on((*entry).trimReadings, since[*command.TrimReadings](cellversion.Metering)),
 )
 
 // row is what the table says of one kind. What is nil the command does not do.

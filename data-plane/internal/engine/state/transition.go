@@ -144,6 +144,7 @@ func (x *entry) end(j *subject, s job.State, how ending) {
 		x.releaseUnique(j)
 	}
 	x.dropWaits(j)
+	x.meterEnd(j)
 	x.enter(j, s)
 	x.deliver(j, records.OutcomeOf(s), how)
 }

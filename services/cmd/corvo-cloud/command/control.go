@@ -55,6 +55,10 @@ while it is down, jobs keep flowing and only changes to tenants and keys wait.
 
 Several can share a PostgreSQL. A SQLite file takes one.
 
+With a key of Stripe in CORVO_STRIPE_KEY and the secret of its webhook in
+CORVO_STRIPE_WEBHOOK_SECRET, tenants can pay for plans. CORVO_STRIPE_WEBHOOK_SECRET_OLD is
+accepted too while the secret is being replaced.
+
 It prints a line when it is ready. SIGTERM finishes running requests and exits.`,
 		Example: `  (umask 077; head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' > control.key)
   corvo-cloud control --database postgres://corvo@db/corvo --public-url https://app.example.com \
@@ -76,6 +80,7 @@ It prints a line when it is ready. SIGTERM finishes running requests and exits.`
 	fs.StringVar(&f.Mail.From, "mail-from", "", "sender `ADDRESS` of emails")
 	fs.BoolVar(&f.AllowPrivateIssuers, "allow-private-issuers", false, "allow tenants' identity providers and audit sinks at private addresses")
 	fs.StringVar(&f.DNS, "dns", "", dnsUsage)
+	fs.StringVar(&f.Payments.URL, "stripe-url", "", stripeURLUsage)
 	fs.StringVar(&f.proxies, "trusted-proxies", "", trustedProxiesUsage)
 	fs.StringVar(&f.cert, "tls-cert", "", "certificate, PEM `FILE`")
 	fs.StringVar(&f.key, "tls-key", "", "private key of the certificate, PEM `FILE`")
@@ -84,7 +89,7 @@ It prints a line when it is ready. SIGTERM finishes running requests and exits.`
 	fs.BoolVar(&f.afterRestore, "after-restore", false, "the database was restored from an older copy: end all sessions, adopt what only the cell has, list it, and exit")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "with --after-restore: change nothing, only list")
 	fs.StringVarP(&s.output, "output", "o", outputText, "`FORMAT` of the list of --after-restore: text or json")
-	c.AddCommand(s.tenantsCommand(), s.setPlanCommand(), s.deleteTenantCommand(), s.rotateTokenKeysCommand(), s.resealCommand())
+	c.AddCommand(s.tenantsCommand(), s.setPlanCommand(), s.deleteTenantCommand(), s.rotateTokenKeysCommand(), s.resealCommand(), s.stripeCommand())
 	return c
 }
 
@@ -151,6 +156,7 @@ func (s *session) serveControl(ctx context.Context, control *server.Server, fron
 
 func (s *session) controlConfig(f controlFlags) (server.Config, error) {
 	f.Database, f.Mail.URL = s.orEnv(f.Database, envDatabase), mailURL(s.orEnv(f.Mail.URL, envSMTP))
+	f.Payments = s.payments(f.Payments.URL)
 	switch {
 	case f.Database == "":
 		return server.Config{}, errNoDatabase

@@ -76,6 +76,7 @@ jobs are never lost.`,
 	fs.BoolVar(&f.mailbox, "mailbox", false, "keep emails in the built-in mailbox even if others can reach the service; nobody else gets them")
 	fs.BoolVar(&f.AllowPrivateIssuers, "allow-private-issuers", false, "allow tenants' identity providers at private addresses; always allowed on loopback")
 	fs.StringVar(&f.DNS, "dns", "", dnsUsage)
+	fs.StringVar(&f.Payments.URL, "stripe-url", "", stripeURLUsage)
 	fs.StringVar(&f.envFile, "env-file", "", "write shell variables to `FILE` when ready")
 	fs.DurationVar(&f.SyncDelay, "sync-delay", 0, "development only: add this delay to every sync of the logs")
 	fs.DurationVar(&f.Heartbeat, "heartbeat", 0, "raft heartbeat and election timeout; 0 means the default")
@@ -107,6 +108,7 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 	}
 	fmt.Fprintf(s.proc.Stderr, "starting control plane, %d nodes and a proxy, data in %s ...\n", f.Nodes, f.Dir)
 	f.Database, f.MailFrom, f.AllowPrivateIssuers = s.orEnv(f.Database, envDatabase), f.sender(), f.AllowPrivateIssuers || !public
+	f.Payments = s.payments(f.Payments.URL)
 	f.Version, f.Logger, f.Console = version(), s.logger(), web.Files()
 	service, err := up.New(f.Config)
 	if err != nil {

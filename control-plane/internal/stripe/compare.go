@@ -1,0 +1,218 @@
+package stripe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+const (
+	// comparedDays are those before today that are compared each day: what comes later than
+	// that has been compared while it was new, and is compared again when it is corrected.
+	comparedDays   = 40
+	differencesMax = 1000
+)
+
+// Refresh asks Stripe about every customer, for events that were lost.
+func (s *Service) Refresh(ctx context.Context) error {
+	return s.eachCustomer(ctx, func(c store.StripeCustomer) error { return s.sync(ctx, c.TenantID, nil) })
+}
+
+// Compare compares, per tenant, meter and day, what the ledger has, what was sent, and what
+// Stripe has counted. Differences are stored and logged; what was found is returned.
+func (s *Service) Compare(ctx context.Context) ([]store.BillingDifference, error) {
+	if !s.Payments() {
+		return nil, errNoPayments
+	}
+	meters, err := s.gateway.meters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.eachCustomer(ctx, func(c store.StripeCustomer) error {
+		err := s.settle(ctx, c, meters)
+		if err == nil {
+			err = s.compareCustomer(ctx, c, meters)
+		}
+		if err != nil {
+			return fmt.Errorf("compare tenant %s: %w", c.TenantID, err)
+		}
+		return nil
+	})
+	found, listErr := s.Differences(ctx)
+	return found, errors.Join(err, listErr)
+}
+
+// Differences are those found by the last comparison of each day.
+func (s *Service) Differences(ctx context.Context) ([]store.BillingDifference, error) {
+	return store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.BillingDifference, error) {
+		return tx.ListBillingDifferences(ctx, differencesMax)
+	})
+}
+
+// settle asks again about pushes that differed: somebody may have put Stripe right.
+func (s *Service) settle(ctx context.Context, c store.StripeCustomer, meters map[string]string) error {
+	to := s.Now()
+	all, err := s.pushes(ctx, c.TenantID, to.Add(-comparedDays*day), to)
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		m, known := meterNamed(p.Meter)
+		if p.State != stateDiffers || !known {
+			continue
+		}
+		is, err := s.arrived(ctx, p, c, meters[m.eventName()])
+		switch {
+		case err != nil:
+			return err
+		case is == yes:
+			err = s.done(ctx, p)
+		case is == no:
+			attempts := p.Attempts
+			p.State, p.FirstSentAt, p.DueAt = stateOpen, time.Time{}, s.Now()
+			err = meanwhile(s.note(ctx, p, attempts))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) pushes(ctx context.Context, tenantID string, from, to time.Time) ([]store.BillingPush, error) {
+	var all []store.BillingPush
+	for ; from.Before(to); from = from.Add(day) {
+		one, err := store.Get(ctx, s.tenantRead(tenantID), func(tx *store.Tx) ([]store.BillingPush, error) {
+			return tx.ListBillingPushes(ctx, tenantID, from, from.Add(day))
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one...)
+	}
+	return all, nil
+}
+
+// sums are what a meter has on a day.
+type sums struct {
+	ledger, pushed int64
+	// events were taken by Stripe as meter events, items as invoice items; recent is what was
+	// sent so shortly ago that its summary needn't have it.
+	events, items, recent int64
+	open                  bool
+}
+
+func (s *Service) compareCustomer(ctx context.Context, c store.StripeCustomer, meters map[string]string) error {
+	today := s.Now().UTC().Truncate(day)
+	for d := today.Add(-comparedDays * day); d.Before(today); d = d.Add(day) {
+		if c.PushFrom.IsZero() || !d.Add(day).After(c.PushFrom) || !c.PushTo.IsZero() && !d.Before(c.PushTo) {
+			continue
+		}
+		if err := s.compareDay(ctx, c, d, meters); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) compareDay(ctx context.Context, c store.StripeCustomer, d time.Time, meters map[string]string) error {
+	all, err := s.sumsOf(ctx, c, d)
+	if err != nil {
+		return err
+	}
+	for m := range metersCount {
+		v, used := all[m]
+		meterID := meters[m.eventName()]
+		if !used && meterID == "" {
+			continue
+		}
+		var summed int64
+		if meterID != "" {
+			if summed, err = s.gateway.summary(ctx, meterID, c.CustomerID, d, d.Add(day)); err != nil {
+				return err
+			}
+		}
+		agrees := v.ledger == v.pushed && summed >= v.events-v.recent && summed <= v.events
+		// What is on its way is no difference; it will be one if it does not arrive.
+		if !agrees && v.open && v.ledger == v.pushed && summed >= v.events-v.recent {
+			continue
+		}
+		if err := s.keep(ctx, store.BillingDifference{TenantID: c.TenantID, Meter: m.String(), Day: d, Ledger: v.ledger, Pushed: v.pushed, Summed: summed + v.items, FoundAt: s.Now()}, agrees); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sumsOf adds up a day's ledger and pushes. It also writes down pushes for hours that were
+// passed by.
+func (s *Service) sumsOf(ctx context.Context, c store.StripeCustomer, d time.Time) (map[Meter]sums, error) {
+	out := make(map[Meter]sums)
+	err := s.Store.Service(ctx, func(tx *store.Tx) error {
+		clear(out)
+		hours, err := tx.UsageByHour(ctx, c.TenantID, hourNumber(d), hourNumber(d.Add(day)), false)
+		if err != nil {
+			return err
+		}
+		for _, h := range hours {
+			if !pushed(c, hourTime(h.At)) {
+				continue
+			}
+			if err := s.planHour(ctx, tx, store.TenantHour{TenantID: c.TenantID, Hour: h.At}); err != nil {
+				return err
+			}
+			plan, err := planAt(ctx, tx, c.TenantID, hourTime(h.At))
+			if err != nil {
+				return err
+			}
+			for _, p := range plan.Prices {
+				if m, known := meterNamed(p.Meter); known {
+					v := out[m]
+					v.ledger += m.of(h.Counts)
+					out[m] = v
+				}
+			}
+		}
+		pushes, err := tx.ListBillingPushes(ctx, c.TenantID, d, d.Add(day))
+		for _, p := range pushes {
+			if m, known := meterNamed(p.Meter); known {
+				out[m] = out[m].with(p, s.Now())
+			}
+		}
+		return err
+	})
+	return out, err
+}
+
+func (v sums) with(p store.BillingPush, now time.Time) sums {
+	v.pushed += p.Value
+	switch {
+	case p.State != stateDone:
+		v.open = v.open || p.State == stateOpen
+	case p.Kind == kindItem:
+		v.items += p.Value
+	default:
+		v.events += p.Value
+		if now.Sub(p.DoneAt) < settled {
+			v.recent += p.Value
+		}
+	}
+	return v
+}
+
+// keep records a difference, or that there is none any more.
+func (s *Service) keep(ctx context.Context, d store.BillingDifference, agrees bool) error {
+	if !agrees {
+		s.Log.ErrorContext(ctx, "ledger, pushes and Stripe don't agree", "tenant", d.TenantID, "meter", d.Meter, "day", d.Day.Format(time.DateOnly),
+			"ledger", d.Ledger, "pushed", d.Pushed, "stripe", d.Summed)
+	}
+	return s.Store.Tenant(ctx, d.TenantID, func(tx *store.Tx) error {
+		if agrees {
+			return tx.DeleteBillingDifference(ctx, d.TenantID, d.Meter, d.Day)
+		}
+		return tx.PutBillingDifference(ctx, d)
+	})
+}

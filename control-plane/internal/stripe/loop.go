@@ -1,0 +1,140 @@
+package stripe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+const (
+	lease    = "stripe"
+	leaseFor = 10 * time.Minute
+	tick     = time.Minute
+	// passTimeout leaves the lease before it ends.
+	passTimeout = 8 * time.Minute
+	// eventsKept is far longer than Stripe repeats an event.
+	eventsKept = 60 * day
+
+	settingCompared = "stripe_compared"
+)
+
+// Run pushes, reminds and compares until ctx ends. Of several processes, one does at a time.
+func (s *Service) Run(ctx context.Context) {
+	if !s.Payments() {
+		return
+	}
+	wait := time.NewTicker(tick)
+	defer wait.Stop()
+	for {
+		if err := s.pass(ctx); err != nil && ctx.Err() == nil {
+			s.Log.WarnContext(ctx, "not all of the work with Stripe was done; retrying", "error", err)
+		}
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// pass does all that is due, each part whatever became of the others.
+func (s *Service) pass(ctx context.Context) error {
+	now, mine := s.Now(), false
+	err := s.Store.Service(ctx, func(tx *store.Tx) (err error) {
+		_, mine, err = tx.TakeLease(ctx, lease, s.holder, now, now.Add(leaseFor))
+		return err
+	})
+	if err != nil || !mine {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, passTimeout)
+	defer cancel()
+	err = errors.Join(s.Push(ctx), s.Follow(ctx), s.Remind(ctx), s.daily(ctx))
+	s.Wake() // For emails.
+	return err
+}
+
+// Follow makes subscriptions at Stripe what tenants have chosen here, and ends those that are
+// one too many.
+func (s *Service) Follow(ctx context.Context) error {
+	return s.eachCustomer(ctx, func(c store.StripeCustomer) error {
+		if !lives(c.Status) {
+			return nil
+		}
+		type chosen struct {
+			plan    store.PlanVersion
+			deleted bool
+		}
+		now, err := store.Get(ctx, s.tenantRead(c.TenantID), func(tx *store.Tx) (chosen, error) {
+			t, err := tx.FindTenant(ctx, c.TenantID)
+			if err != nil {
+				return chosen{}, err
+			}
+			sub, err := tx.GetSubscription(ctx, c.TenantID)
+			if err != nil {
+				return chosen{}, err
+			}
+			plan, err := tx.GetPlan(ctx, t.Plan, sub.PlanVersion)
+			return chosen{plan, !t.DeletedAt.IsZero()}, err
+		})
+		if err != nil {
+			return err
+		}
+		if !now.deleted && now.plan.Plan == c.Plan && now.plan.Version == c.PlanVersion {
+			return nil
+		}
+		if err := s.carry(ctx, c, now.plan, now.deleted || !paid(now.plan)); err != nil {
+			return fmt.Errorf("carry the plan of tenant %s to Stripe: %w", c.TenantID, err)
+		}
+		return s.sync(ctx, c.TenantID, nil)
+	})
+}
+
+// carry changes or ends a subscription. It looks at it first, so that it can be repeated.
+func (s *Service) carry(ctx context.Context, c store.StripeCustomer, plan store.PlanVersion, end bool) error {
+	all, err := s.gateway.subscriptions(ctx, c.CustomerID)
+	if err != nil {
+		return err
+	}
+	v := seen{subscriptions: all}
+	sub, ok := v.current()
+	if !ok || !lives(sub.status) {
+		return nil // It has ended meanwhile.
+	}
+	if end {
+		return s.gateway.endSubscription(ctx, sub.id, false)
+	}
+	if sub.plan == plan.Plan && sub.version == plan.Version {
+		return nil
+	}
+	prices, err := s.pricesFor(ctx, plan)
+	if err != nil {
+		return err
+	}
+	return s.gateway.changeSubscription(ctx, sub, plan.Plan, plan.Version, prices)
+}
+
+// daily compares and tidies up once a day.
+func (s *Service) daily(ctx context.Context) error {
+	today := s.Now().UTC().Truncate(day)
+	done, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) (string, error) { return tx.GetSetting(ctx, settingCompared) })
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if done == today.Format(time.DateOnly) {
+		return nil
+	}
+	_, err = s.Compare(ctx)
+	if err := errors.Join(s.Refresh(ctx), err); err != nil {
+		return err
+	}
+	return s.Store.Service(ctx, func(tx *store.Tx) error {
+		if _, err := tx.DeleteStripeEventsBefore(ctx, s.Now().Add(-eventsKept)); err != nil {
+			return err
+		}
+		return tx.PutSetting(ctx, settingCompared, today.Format(time.DateOnly), s.Now())
+	})
+}

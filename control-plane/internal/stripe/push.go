@@ -1,0 +1,406 @@
+package stripe
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/api/bill"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+const (
+	kindEvent, kindItem                = "event", "item"
+	stateOpen, stateDone, stateDiffers = "open", "done", "differs"
+
+	// eventAgeMax is how old a meter event may be. Stripe takes 35 days; the hour is for the
+	// time that a call takes and for its clock.
+	eventAgeMax = 35*24*time.Hour - time.Hour
+	// settled is after how long Stripe's summary surely has an event that it took.
+	settled = time.Hour
+
+	retryFirst, retryMax = 10 * time.Second, 30 * time.Minute
+
+	settingPosition = "stripe_ledger_position"
+	changedMax      = 500
+	sendMax         = 200
+)
+
+// identifier is what Stripe knows a push by.
+func identifier(tenantID string, m Meter, hour time.Time, revision int64) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "corvo\n%s\n%s\n%d\n%d", tenantID, m, hour.Unix(), revision))
+	return hex.EncodeToString(sum[:])
+}
+
+// Push sends what the ledger has that Stripe hasn't. Several processes may do it at once.
+func (s *Service) Push(ctx context.Context) error {
+	if err := s.plan(ctx); err != nil {
+		return fmt.Errorf("write down what is to be sent to Stripe: %w", err)
+	}
+	return s.send(ctx)
+}
+
+// overlap is how far back the ledger is read again: a row says when it was made, and is seen
+// when its transaction ends.
+const overlap = 10 * time.Minute
+
+// plan writes down pushes for hours that were closed or corrected since it last came to an
+// end. What it writes down again is written once.
+func (s *Service) plan(ctx context.Context) error {
+	began := s.Now()
+	at, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) (string, error) { return tx.GetSetting(ctx, settingPosition) })
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	var since time.Time
+	if at != "" {
+		if since, err = time.Parse(time.RFC3339Nano, at); err != nil {
+			return fmt.Errorf("read the position in the ledger: %w", err)
+		}
+		since = since.Add(-overlap)
+	}
+	for after, more := (store.TenantHour{}), true; more; {
+		err := s.Store.Service(ctx, func(tx *store.Tx) error {
+			changed, err := tx.ChangedHours(ctx, since, after, changedMax)
+			if err != nil {
+				return err
+			}
+			for _, h := range changed {
+				if err := s.planHour(ctx, tx, h); err != nil {
+					return err
+				}
+			}
+			if more = len(changed) == changedMax; more {
+				after = changed[len(changed)-1]
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return s.Store.Service(ctx, func(tx *store.Tx) error {
+		return tx.PutSetting(ctx, settingPosition, began.UTC().Format(time.RFC3339Nano), began)
+	})
+}
+
+// planHour writes down what an hour has beyond what was written down before.
+func (s *Service) planHour(ctx context.Context, tx *store.Tx, h store.TenantHour) error {
+	hour := hourTime(h.Hour)
+	c, err := tx.GetStripeCustomer(ctx, h.TenantID)
+	if errors.Is(err, store.ErrNotFound) || err == nil && !pushed(c, hour) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	plan, err := planAt(ctx, tx, h.TenantID, hour)
+	if err != nil {
+		return err
+	}
+	counted, err := tx.UsageByHour(ctx, h.TenantID, h.Hour, h.Hour+1, false)
+	if err != nil || len(counted) == 0 {
+		return err
+	}
+	before, err := tx.ListBillingPushes(ctx, h.TenantID, hour, hour.Add(time.Hour))
+	if err != nil {
+		return err
+	}
+	for _, p := range plan.Prices {
+		m, known := meterNamed(p.Meter)
+		if !known {
+			return fmt.Errorf("plan %s version %d has a price of an unknown meter %q", plan.Plan, plan.Version, p.Meter)
+		}
+		if err := s.planMeter(ctx, tx, h.TenantID, hour, m, m.of(counted[0].Counts), before); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hourTime is the beginning of an hour of the ledger.
+func hourTime(hour int64) time.Time { return time.Unix(hour*3600, 0).UTC() }
+
+func hourNumber(t time.Time) int64 { return t.Unix() / 3600 }
+
+// pushed reports whether an hour of a customer is sent.
+func pushed(c store.StripeCustomer, hour time.Time) bool {
+	return c.CustomerID != "" && !c.PushFrom.IsZero() && !hour.Before(c.PushFrom) && (c.PushTo.IsZero() || hour.Before(c.PushTo))
+}
+
+// planMeter writes down one push, if there is anything to send. The ledger never counts down;
+// if it did, nothing is sent, and the comparison of every day says so.
+func (s *Service) planMeter(ctx context.Context, tx *store.Tx, tenantID string, hour time.Time, m Meter, total int64, before []store.BillingPush) error {
+	var sum, revision int64
+	for _, p := range before {
+		if p.Meter == m.String() {
+			sum, revision = sum+p.Value, max(revision, p.Revision+1)
+		}
+	}
+	if total <= sum {
+		return nil
+	}
+	now := s.Now()
+	return tx.InsertBillingPush(ctx, store.BillingPush{
+		TenantID: tenantID, Meter: m.String(), Hour: hour, Revision: revision, Identifier: identifier(tenantID, m, hour, revision),
+		Kind: kindEvent, State: stateOpen, Value: total - sum, DueAt: now, CreatedAt: now,
+	})
+}
+
+// send sends what is due, until nothing is.
+func (s *Service) send(ctx context.Context) error {
+	meters, err := s.gateway.meters(ctx)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	tried := make(map[string]bool)
+	for ctx.Err() == nil {
+		due, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.BillingPush, error) { return tx.DueBillingPushes(ctx, s.Now(), sendMax) })
+		if err != nil {
+			return errors.Join(append(problems, err)...)
+		}
+		before := len(tried)
+		for _, p := range due {
+			if tried[p.Identifier] {
+				continue
+			}
+			tried[p.Identifier] = true
+			err := s.sendOne(ctx, p, meters)
+			if said(err) == nil && away(err) {
+				// Nobody answers: the others are not tried either.
+				return errors.Join(append(problems, err)...)
+			}
+			if err != nil {
+				problems = append(problems, fmt.Errorf("%s of %s at %s: %w", p.Meter, p.TenantID, p.Hour.Format(time.RFC3339), err))
+			}
+		}
+		if len(tried) == before {
+			break // Only now: once a revision is done, the next one of the hour is due.
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// away reports whether a call was not answered.
+func away(err error) bool { return err != nil && errors.Is(err, errCall) && said(err) == nil }
+
+var errCall = errors.New("Stripe didn't answer")
+
+// sendOne takes one push a step further. Whatever is lost, the row says enough for the next
+// attempt to go on from.
+func (s *Service) sendOne(ctx context.Context, p store.BillingPush, meters map[string]string) error {
+	c, err := store.Get(ctx, s.tenantRead(p.TenantID), func(tx *store.Tx) (store.StripeCustomer, error) { return tx.GetStripeCustomer(ctx, p.TenantID) })
+	if err != nil {
+		return err
+	}
+	m, known := meterNamed(p.Meter)
+	meterID := meters[m.eventName()]
+	if !known || meterID == "" {
+		return s.defers(ctx, p, fmt.Errorf("Stripe has no meter %s; run corvo-cloud control stripe sync", m.eventName()))
+	}
+	now := s.Now()
+	if !p.FirstSentAt.IsZero() && now.Sub(p.FirstSentAt) >= repeatable {
+		// Perhaps an attempt arrived. Stripe has forgotten its identifier by now, or will while
+		// the next one is on its way.
+		arrived, err := s.arrived(ctx, p, c, meterID)
+		if err != nil {
+			return s.defers(ctx, p, err)
+		}
+		switch arrived {
+		case yes:
+			return s.done(ctx, p)
+		case differs:
+			return s.differs(ctx, p)
+		}
+		p.FirstSentAt = time.Time{} // It is not there, and nothing is on its way for 22 hours.
+	}
+	if p.FirstSentAt.IsZero() {
+		if p.Kind, err = s.kindOf(ctx, p); err != nil {
+			return err
+		}
+		p.FirstSentAt = now
+	}
+	attempts := p.Attempts
+	p.Attempts++
+	p.DueAt = now.Add(backoff(p.Attempts))
+	// Before the call: from here on it may have arrived.
+	if err := s.note(ctx, p, attempts); err != nil {
+		return meanwhile(err)
+	}
+	return s.result(ctx, p, s.call(ctx, p, c, m))
+}
+
+// call sends a push.
+func (s *Service) call(ctx context.Context, p store.BillingPush, c store.StripeCustomer, m Meter) error {
+	var err error
+	if p.Kind == kindEvent {
+		err = s.gateway.sendEvent(ctx, usageEvent{name: m.eventName(), identifier: p.Identifier, customerID: c.CustomerID, value: p.Value, at: p.Hour})
+		if duplicate(err) {
+			return nil // An earlier attempt arrived, and its answer was lost.
+		}
+	} else {
+		var amount int64
+		var currency string
+		if amount, currency, err = s.lateAmount(ctx, p, m); err == nil && amount > 0 {
+			err = s.gateway.createItem(ctx, lateItem{
+				customerID: c.CustomerID, identifier: p.Identifier, amount: amount, currency: currency,
+				title: fmt.Sprintf("%s on %s, counted later: %d", units[m].title, p.Hour.Format(time.DateOnly), p.Value),
+				key:   fmt.Sprintf("corvo-item-%s-%d", p.Identifier, p.FirstSentAt.Unix()),
+			})
+		}
+	}
+	if err != nil && said(err) == nil {
+		return fmt.Errorf("%w: %w", errCall, err)
+	}
+	return err
+}
+
+// duplicate reports whether Stripe has an event already. It has no code for that.
+func duplicate(err error) bool {
+	e := said(err)
+	return e != nil && e.HTTPStatusCode == http.StatusBadRequest &&
+		(string(e.Code) == "resource_already_exists" || strings.Contains(e.Msg, "already exists with identifier"))
+}
+
+// result writes down what became of a call. A refusal is final for this attempt alone: what
+// is wrong, such as a meter that is not there yet, may be put right.
+func (s *Service) result(ctx context.Context, p store.BillingPush, err error) error {
+	if err == nil {
+		return s.done(ctx, p)
+	}
+	attempts := p.Attempts
+	p.LastError = clip(err.Error())
+	if noteErr := s.note(ctx, p, attempts); noteErr != nil {
+		return errors.Join(err, meanwhile(noteErr))
+	}
+	return err
+}
+
+func (s *Service) done(ctx context.Context, p store.BillingPush) error {
+	attempts := p.Attempts
+	p.State, p.LastError, p.DoneAt = stateDone, "", s.Now()
+	return meanwhile(s.note(ctx, p, attempts))
+}
+
+func (s *Service) differs(ctx context.Context, p store.BillingPush) error {
+	attempts := p.Attempts
+	p.State, p.LastError = stateDiffers, "Stripe's summary of the hour is neither with this push nor without it"
+	s.Log.ErrorContext(ctx, "usage at Stripe differs from what was sent", "tenant", p.TenantID, "meter", p.Meter, "hour", p.Hour)
+	return meanwhile(s.note(ctx, p, attempts))
+}
+
+// defers puts a push off.
+func (s *Service) defers(ctx context.Context, p store.BillingPush, why error) error {
+	attempts := p.Attempts
+	p.DueAt, p.LastError = s.Now().Add(retryMax), clip(why.Error())
+	return errors.Join(why, meanwhile(s.note(ctx, p, attempts)))
+}
+
+func (s *Service) note(ctx context.Context, p store.BillingPush, attempts int64) error {
+	return s.Store.Tenant(ctx, p.TenantID, func(tx *store.Tx) error { return tx.NoteBillingPush(ctx, p, attempts) })
+}
+
+// meanwhile is nil for a push that another process has taken further.
+func meanwhile(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+func (s *Service) tenantRead(tenantID string) func(context.Context, func(*store.Tx) error) error {
+	return func(ctx context.Context, f func(*store.Tx) error) error { return s.Store.ReadTenant(ctx, tenantID, f) }
+}
+
+type answer int
+
+const (
+	no answer = iota
+	yes
+	differs
+)
+
+// arrived asks Stripe whether an attempt of long ago arrived. All revisions of the hour before
+// this one are done, and none after it was sent, so the sum of the hour is one of two numbers.
+func (s *Service) arrived(ctx context.Context, p store.BillingPush, c store.StripeCustomer, meterID string) (answer, error) {
+	if p.Kind == kindItem {
+		is, err := s.gateway.hasItem(ctx, c.CustomerID, p.Identifier, p.FirstSentAt.Add(-settled))
+		if is {
+			return yes, err
+		}
+		return no, err
+	}
+	sum, err := s.gateway.summary(ctx, meterID, c.CustomerID, p.Hour, p.Hour.Add(time.Hour))
+	if err != nil {
+		return no, err
+	}
+	all, err := store.Get(ctx, s.tenantRead(p.TenantID), func(tx *store.Tx) ([]store.BillingPush, error) {
+		return tx.ListBillingPushes(ctx, p.TenantID, p.Hour, p.Hour.Add(time.Hour))
+	})
+	if err != nil {
+		return no, err
+	}
+	var before int64
+	for _, q := range all {
+		if q.Meter == p.Meter && q.Kind == kindEvent && q.State == stateDone {
+			before += q.Value
+		}
+	}
+	switch sum {
+	case before:
+		return no, nil
+	case before + p.Value:
+		return yes, nil
+	}
+	return differs, nil
+}
+
+// kindOf is how a push that is not on its way is sent: too late for an event, or for the
+// invoice that the event would be on, as an item of the next one.
+func (s *Service) kindOf(ctx context.Context, p store.BillingPush) (string, error) {
+	if s.Now().Sub(p.Hour) >= eventAgeMax {
+		return kindItem, nil
+	}
+	covered, err := store.Get(ctx, s.tenantRead(p.TenantID), func(tx *store.Tx) (bool, error) { return tx.StripeInvoiceCovers(ctx, p.TenantID, p.Hour) })
+	if err != nil || !covered {
+		return kindEvent, err
+	}
+	return kindItem, nil
+}
+
+// lateAmount is what a push costs that is not on the invoice of its month: what the month
+// costs with it, less what it costs without.
+func (s *Service) lateAmount(ctx context.Context, p store.BillingPush, of Meter) (amount int64, currency string, _ error) {
+	m, err := store.Get(ctx, s.tenantRead(p.TenantID), func(tx *store.Tx) (month, error) { return monthOf(ctx, tx, p.TenantID, bill.Month(p.Hour)) })
+	if err != nil {
+		return 0, "", err
+	}
+	with, err := bill.Make(m.period, m.segments, m.counts)
+	if err != nil {
+		return 0, "", err
+	}
+	less := m.without(p.Hour, of, p.Value*units[of].of)
+	without, err := bill.Make(less.period, less.segments, less.counts)
+	return with.Total - without.Total, m.currency, err
+}
+
+// backoff before the next attempt.
+func backoff(attempts int64) time.Duration {
+	return min(retryFirst<<min(attempts, 10), retryMax)
+}
+
+const errorShown = 500
+
+// clip bounds what a row keeps of an error.
+func clip(text string) string {
+	if len(text) > errorShown {
+		return text[:errorShown]
+	}
+	return text
+}

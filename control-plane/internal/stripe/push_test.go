@@ -1,0 +1,328 @@
+package stripe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/stripetest"
+)
+
+func counts(n int64) store.Counts {
+	return store.Counts{JobsEnqueued: n, Executions: 2 * n, PayloadBytes: n << 12, StoredByteHours: n << 20, EgressBytes: n << 10, StreamsPeak: 3}
+}
+
+// agree demands that Stripe has of an hour what the ledger has.
+func (w *world) agree(t testing.TB, tenantID string, hour time.Time, c store.Counts) {
+	t.Helper()
+	id := w.customer(t, tenantID).CustomerID
+	for event, n := range map[string]int64{
+		"corvo_jobs_enqueued": c.JobsEnqueued, "corvo_executions": c.Executions, "corvo_stored_byte_hours": c.StoredByteHours >> 20, "corvo_egress_bytes": c.EgressBytes >> 10,
+		"corvo_payload_bytes": 0, "corvo_streams_peak": 0, // No plan has a price for these.
+	} {
+		want(t, event+" at "+hour.Format(time.RFC3339), w.stripe.Used(event, id, hour), n)
+	}
+}
+
+// until runs the pushing, with time passing, until everything is done.
+func (w *world) until(t testing.TB, push func() error, step time.Duration) {
+	t.Helper()
+	for range 400 {
+		_ = push() // Some fail: that is what the test is about.
+		open := 0
+		w.Service(t, func(ctx context.Context, tx *store.Tx) (err error) {
+			open, err = tx.OpenBillingPushes(ctx, w.Now().Add(time.Hour))
+			return err
+		})
+		if open == 0 {
+			return
+		}
+		w.Advance(step)
+	}
+	t.Fatal("the pushes don't come to an end")
+}
+
+func pushes(t testing.TB, w *world, tenantID string, hour time.Time) (list []store.BillingPush) {
+	t.Helper()
+	w.Service(t, func(ctx context.Context, tx *store.Tx) (err error) {
+		list, err = tx.ListBillingPushes(ctx, tenantID, hour, hour.Add(time.Hour))
+		return err
+	})
+	return list
+}
+
+func TestPush_SendsClosedHoursAndCorrectionsOnce(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		tn, _ := w.paying(t, "acme")
+		hour := w.hour(1)
+		w.Advance(2 * time.Hour)
+		w.close(t, tn.ID, hour, 0, counts(100))
+		no(t, "push", w.svc.Push(t.Context()))
+		w.agree(t, tn.ID, hour, counts(100))
+		w.stripe.Calls()
+		no(t, "push again", w.svc.Push(t.Context()))
+		want(t, "events sent again", strings.Count(fmt.Sprint(w.stripe.Calls()), "meter_events"), 0)
+		w.close(t, tn.ID, hour, 1, counts(130))
+		no(t, "push a correction", w.svc.Push(t.Context()))
+		w.agree(t, tn.ID, hour, counts(130))
+	})
+}
+
+func TestPush_OnlyHoursThatArePaidFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	free, _ := w.tenant(t, "free")
+	w.close(t, free.ID, w.hour(-1), 0, counts(7))
+	w.Advance(20 * time.Minute)
+	tn, sub := w.paying(t, "acme")
+	before, first := w.hour(0), w.hour(1)
+	w.close(t, tn.ID, before, 0, counts(7))
+	w.Advance(2 * time.Hour)
+	w.close(t, tn.ID, first, 0, counts(8))
+	w.stripe.End(sub)
+	w.deliver(t)
+	last, after := w.hour(0), w.hour(1)
+	w.Advance(3 * time.Hour)
+	w.close(t, tn.ID, last, 0, counts(9))
+	w.close(t, tn.ID, after, 0, counts(10))
+	no(t, "push", w.svc.Push(t.Context()))
+	w.agree(t, tn.ID, before, counts(0))
+	w.agree(t, tn.ID, first, counts(8))
+	w.agree(t, tn.ID, last, counts(9))
+	w.agree(t, tn.ID, after, counts(0))
+	want(t, "pushes of a tenant that pays nothing", len(pushes(t, w, free.ID, w.hour(-6))), 0)
+}
+
+func TestPush_WhateverGetsLostStripeHasEveryHourOnce(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			w, random := newWorld(t), rand.New(rand.NewPCG(seed, 1))
+			tn, _ := w.paying(t, "acme")
+			var mu sync.Mutex
+			w.stripe.Faults(func(string) stripetest.Fault {
+				mu.Lock()
+				defer mu.Unlock()
+				if random.IntN(2) == 0 {
+					return stripetest.None
+				}
+				return stripetest.Fault(random.IntN(5))
+			})
+			ledger := make(map[time.Time]store.Counts)
+			for n := range 6 {
+				hour := w.hour(n + 1)
+				w.Advance(time.Duration(n) * time.Hour)
+				ledger[hour] = counts(int64(n + 1))
+				w.close(t, tn.ID, hour, 0, ledger[hour])
+				_ = w.svc.Push(t.Context())
+				ledger[hour] = counts(int64(n + 5))
+				w.close(t, tn.ID, hour, 1, ledger[hour])
+			}
+			mu.Lock()
+			step := []time.Duration{time.Minute, 5 * time.Hour, 25 * time.Hour}[random.IntN(3)]
+			mu.Unlock()
+			w.until(t, func() error { return w.svc.Push(t.Context()) }, step)
+			for hour, c := range ledger {
+				if list := pushes(t, w, tn.ID, hour); list[0].Kind == "event" {
+					w.agree(t, tn.ID, hour, c)
+				}
+			}
+		})
+	}
+}
+
+func TestPush_AfterADayStripeIsAskedAndNotCalledBlindly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tn, _ := w.paying(t, "acme")
+	hour := w.hour(1)
+	w.Advance(2 * time.Hour)
+	w.close(t, tn.ID, hour, 0, store.Counts{JobsEnqueued: 5, Executions: 6})
+	// The first arrives, the second doesn't; nobody learns either.
+	w.stripe.Faults(func(call string) stripetest.Fault {
+		if strings.HasSuffix(call, "meter_events") {
+			return stripetest.LoseAnswer
+		}
+		return stripetest.None
+	})
+	if w.svc.Push(t.Context()) == nil {
+		t.Fatal("a lost answer was no problem")
+	}
+	w.stripe.Away(w.Now().Add(48 * time.Hour))
+	for range 47 {
+		w.Advance(time.Hour)
+		_ = w.svc.Push(t.Context())
+	}
+	w.stripe.Faults(nil)
+	w.Advance(2 * time.Hour)
+	w.stripe.Calls()
+	no(t, "push", w.svc.Push(t.Context()))
+	calls := fmt.Sprint(w.stripe.Calls())
+	w.agree(t, tn.ID, hour, store.Counts{JobsEnqueued: 5, Executions: 6})
+	want(t, "events sent: "+calls, strings.Count(calls, "POST /v1/billing/meter_events"), 1)
+	if !strings.Contains(calls, "event_summaries") {
+		t.Error("Stripe wasn't asked")
+	}
+}
+
+func TestPush_WhatCantBeToldApartIsNotSent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tn, _ := w.paying(t, "acme")
+	hour := w.hour(1)
+	w.Advance(2 * time.Hour)
+	w.close(t, tn.ID, hour, 0, store.Counts{JobsEnqueued: 5})
+	w.stripe.Faults(func(call string) stripetest.Fault {
+		if strings.HasSuffix(call, "meter_events") {
+			return stripetest.Drop
+		}
+		return stripetest.None
+	})
+	_ = w.svc.Push(t.Context())
+	w.stripe.Faults(nil)
+	id := w.customer(t, tn.ID).CustomerID
+	w.stripe.Spoil("corvo_jobs_enqueued", id, hour, 3)
+	w.Advance(24 * time.Hour)
+	_ = w.svc.Push(t.Context())
+	want(t, "sum", w.stripe.Used("corvo_jobs_enqueued", id, hour), 3)
+	want(t, "state", pushes(t, w, tn.ID, hour)[0].State, "differs")
+	w.close(t, tn.ID, hour, 1, store.Counts{JobsEnqueued: 9})
+	_ = w.svc.Push(t.Context())
+	want(t, "sum after a correction", w.stripe.Used("corvo_jobs_enqueued", id, hour), 3)
+	// An operator takes the foreign usage away; the comparison of the day notices.
+	w.stripe.Spoil("corvo_jobs_enqueued", id, hour, -3)
+	w.Advance(time.Hour)
+	_, err := w.svc.Compare(t.Context())
+	no(t, "compare", err)
+	no(t, "push", w.svc.Push(t.Context()))
+	want(t, "sum in the end", w.stripe.Used("corvo_jobs_enqueued", id, hour), 9)
+}
+
+func TestPush_OlderThan35DaysIsAnInvoiceItem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tn, _ := w.paying(t, "acme")
+	hour := w.hour(1)
+	w.Advance(2 * time.Hour)
+	w.close(t, tn.ID, hour, 0, store.Counts{JobsEnqueued: 5_000_000})
+	no(t, "push", w.svc.Push(t.Context()))
+	w.Advance(35 * 24 * time.Hour)
+	w.close(t, tn.ID, hour, 1, store.Counts{JobsEnqueued: 7_500_000, Executions: 3})
+	lost := 0
+	w.stripe.Faults(func(call string) stripetest.Fault {
+		if call == "POST /v1/invoiceitems" && lost < 3 {
+			lost++
+			return stripetest.LoseAnswer
+		}
+		return stripetest.None
+	})
+	w.until(t, func() error { return w.svc.Push(t.Context()) }, 12*time.Hour)
+	// 5 million are included in a month, and a million costs $2.
+	want(t, "items", fmt.Sprint(w.stripe.Show("invoiceitem", "amount")), "[500]")
+	w.agree(t, tn.ID, hour, store.Counts{JobsEnqueued: 5_000_000})
+	list := pushes(t, w, tn.ID, hour)
+	want(t, "pushes", len(list), 3)
+	for _, p := range list {
+		want(t, p.Meter+" state", p.State, "done")
+	}
+}
+
+func TestPush_WhatIsLateForItsInvoiceIsAnItemOfTheNext(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tn, sub := w.paying(t, "acme")
+	hour := w.hour(1)
+	w.Advance(2 * time.Hour)
+	w.close(t, tn.ID, hour, 0, store.Counts{JobsEnqueued: 5_000_000})
+	no(t, "push", w.svc.Push(t.Context()))
+	w.Advance(24 * time.Hour)
+	w.stripe.Renew(sub, hour.Add(-time.Hour), w.Now(), true)
+	w.deliver(t)
+	w.close(t, tn.ID, hour, 1, store.Counts{JobsEnqueued: 6_000_000})
+	no(t, "push", w.svc.Push(t.Context()))
+	want(t, "items", fmt.Sprint(w.stripe.Show("invoiceitem", "amount")), "[200]")
+	w.agree(t, tn.ID, hour, store.Counts{JobsEnqueued: 5_000_000})
+}
+
+func TestPush_TwoProcessesSendOnce(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		tn, _ := w.paying(t, "acme")
+		hour := w.hour(1)
+		w.Advance(3 * time.Hour)
+		w.close(t, tn.ID, hour, 0, counts(11))
+		w.close(t, tn.ID, hour.Add(time.Hour), 0, counts(12))
+		other := start(t, w.Kit, w.stripe.URL)
+		var all sync.WaitGroup
+		for _, push := range []func(context.Context) error{w.svc.Push, other.Push, w.svc.Push, other.Push} {
+			all.Go(func() { _ = push(t.Context()) })
+		}
+		all.Wait()
+		w.until(t, func() error { return w.svc.Push(t.Context()) }, time.Minute)
+		w.agree(t, tn.ID, hour, counts(11))
+		w.agree(t, tn.ID, hour.Add(time.Hour), counts(12))
+	})
+}
+
+func TestPush_AProcessThatCrashesAtAnyStepBillsTheSame(t *testing.T) {
+	t.Parallel()
+	for _, after := range []bool{false, true} {
+		for _, wait := range []time.Duration{time.Minute, 25 * time.Hour} {
+			t.Run(fmt.Sprintf("kept %v, back after %v", after, wait), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				tn, _ := w.paying(t, "acme")
+				ledger := make(map[time.Time]store.Counts)
+				for step := 1; ; step++ {
+					hour := w.hour(1)
+					w.Advance(3 * time.Hour)
+					w.close(t, tn.ID, hour, 0, counts(int64(step)))
+					k := w.Kit
+					broken := &breaking{Store: k.Store, left: step + 1, after: after} // The first is of New.
+					k.Store = broken
+					err := start(t, k, w.stripe.URL).Push(t.Context())
+					if broken.left > 0 {
+						no(t, "a whole push", err)
+						break
+					}
+					if step > 20 {
+						t.Fatal("the steps don't come to an end")
+					}
+					w.Advance(wait)
+					ledger[hour] = counts(int64(step + 3))
+					w.close(t, tn.ID, hour, 1, ledger[hour])
+					w.until(t, func() error { return start(t, w.Kit, w.stripe.URL).Push(t.Context()) }, wait)
+				}
+				if len(ledger) < 9 {
+					t.Fatalf("only %d steps", len(ledger))
+				}
+				for hour, c := range ledger {
+					w.agree(t, tn.ID, hour, c)
+				}
+			})
+		}
+	}
+}
+
+func TestPush_AMeterThatStripeLacksIsNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tn, _ := w.paying(t, "acme")
+	// Another account of Stripe's, whose catalog nobody has made.
+	empty := stripetest.New(t, w.Now)
+	w.Advance(3 * time.Hour)
+	w.close(t, tn.ID, w.hour(-1), 0, counts(1))
+	err := start(t, w.Kit, empty.URL).Push(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "run corvo-cloud control stripe sync") {
+		t.Errorf("got %v", err)
+	}
+	if errors.Is(err, errCrash) {
+		t.Error("crashed")
+	}
+}
