@@ -504,6 +504,9 @@ func builders() map[string]builder {
 	for name, b := range peopleBuilders() {
 		all[name] = b
 	}
+	for name, b := range usageBuilders() {
+		all[name] = b
+	}
 	for name, b := range policyBuilders() {
 		all[name] = b
 	}

@@ -129,6 +129,11 @@ func (s *Server) methods() []server.Method {
 		server.Unary(cloudv1connect.PolicyServiceCreateBreakGlassCodesProcedure, s.policy.CreateBreakGlassCodes),
 		server.Unary(cloudv1connect.PolicyServiceUseBreakGlassCodeProcedure, s.policy.UseBreakGlassCode),
 
+		server.Unary(cloudv1connect.UsageServiceGetUsageProcedure, s.usage.GetUsage),
+		server.Unary(cloudv1connect.UsageServiceExportUsageProcedure, s.usage.ExportUsage),
+		server.Unary(cloudv1connect.UsageServicePreviewInvoiceProcedure, s.usage.PreviewInvoice),
+		server.Unary(cloudv1connect.UsageServiceGetSpendLimitProcedure, s.usage.GetSpendLimit),
+		server.Unary(cloudv1connect.UsageServiceSetSpendLimitProcedure, s.usage.SetSpendLimit),
 		server.Unary(cloudv1connect.BillingServiceGetBillingProcedure, s.stripe.GetBilling),
 		server.Unary(cloudv1connect.BillingServiceUpdateBillingProcedure, s.stripe.UpdateBilling),
 		server.Unary(cloudv1connect.BillingServiceStartCheckoutProcedure, s.stripe.StartCheckout),

@@ -44,6 +44,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
 	"github.com/corvo-cloud/corvo/control-plane/internal/urls"
+	"github.com/corvo-cloud/corvo/control-plane/internal/usage"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
@@ -127,6 +128,7 @@ type Server struct {
 	notices    *notices.Service
 	plans      *plans.Service
 	exchange   *exchange.Service
+	usage      *usage.Service
 	stripe     *stripe.Service
 	cells      []*celladmin.Client
 	loop       *reconcile.Loop
@@ -211,11 +213,12 @@ func (s *Server) build(ctx context.Context) error {
 	if s.stripe, err = s.config.Payments.service(ctx, s.kit); err != nil {
 		return err
 	}
-	s.plans = plans.New(plans.Needs{Kit: s.kit, Payments: s.payments()})
+	s.plans = plans.New(plans.Needs{Kit: s.kit, Payments: s.payments(), Used: used})
 	s.exchange = exchange.New(exchange.Needs{
 		Kit: s.kit, Egress: egress.Options{AllowPrivate: s.config.AllowPrivateIssuers}, Limits: exchange.DefaultLimits(), Ready: s.tenancy.KeysReady, Refused: s.refusals.Note,
 	})
 	s.policy = &policy.Service{Kit: s.kit}
+	s.usage = usage.New(usage.Needs{Kit: s.kit, SetHold: plans.SetHold, ClearHold: plans.ClearHold})
 	handler, err := server.New(server.Options{
 		Kit: s.kit, Refusals: s.refusals, Methods: s.methods(), Browser: s.sso.Handler(), Directory: s.directory.Handler(), Payments: s.stripe.Webhook(), Console: s.config.Console,
 		Ready: s.checks(), Status: s.status, Peer: s.config.Peer,
@@ -315,6 +318,7 @@ func (s *Server) Run(ctx context.Context) error {
 	beats.Go(func() { s.sinks.Run(ctx) })
 	beats.Go(func() { s.domains.Run(ctx) })
 	beats.Go(func() { s.notices.Run(ctx) })
+	beats.Go(func() { s.usage.Run(ctx) })
 	beats.Go(func() { s.stripe.Run(ctx) })
 	beats.Go(func() { s.plans.Run(ctx) })
 	beats.Go(s.followClocks(ctx)) // Before the first call to a cell.
