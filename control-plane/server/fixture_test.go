@@ -419,8 +419,15 @@ func builders() map[string]builder {
 		"TenantService/UpdateTenant": plain(func(testing.TB, *fixture) proto.Message {
 			return &cloudv1.UpdateTenantRequest{DisplayName: "Some name"}
 		}),
-		"PlanService/ListPlans":       plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.ListPlansRequest{} }),
-		"PlanService/GetSubscription": plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.GetSubscriptionRequest{} }),
+		"BillingService/GetBilling": plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.GetBillingRequest{} }),
+		"BillingService/UpdateBilling": plain(func(testing.TB, *fixture) proto.Message {
+			return &cloudv1.UpdateBillingRequest{Emails: []string{"money@acme.test"}}
+		}),
+		"BillingService/StartCheckout": plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.StartCheckoutRequest{Plan: "team"} }),
+		"BillingService/OpenPortal":    plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.OpenPortalRequest{} }),
+		"BillingService/ListInvoices":  plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.ListInvoicesRequest{} }),
+		"PlanService/ListPlans":        plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.ListPlansRequest{} }),
+		"PlanService/GetSubscription":  plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.GetSubscriptionRequest{} }),
 		"PlanService/ChangePlan": plain(func(testing.TB, *fixture) proto.Message {
 			return &cloudv1.ChangePlanRequest{Plan: "free", ValidateOnly: true}
 		}),
