@@ -242,6 +242,7 @@ $(BIN)/.go-tools.stamp: tools/go.mod tools/go.sum $(shell find tools -name '*.go
 		google.golang.org/protobuf/cmd/protoc-gen-go \
 		connectrpc.com/connect/cmd/protoc-gen-connect-go \
 		gotest.tools/gotestsum \
+		github.com/stripe/stripe-mock \
 		./cmd/corvovet
 	@touch $@
 

@@ -424,8 +424,15 @@ func builders() map[string]builder {
 		"TenantService/UpdateTenant": plain(func(testing.TB, *fixture) proto.Message {
 			return &cloudv1.UpdateTenantRequest{DisplayName: "Some name"}
 		}),
-		"PlanService/ListPlans":       plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.ListPlansRequest{} }),
-		"PlanService/GetSubscription": plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.GetSubscriptionRequest{} }),
+		"BillingService/GetBilling": plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.GetBillingRequest{} }),
+		"BillingService/UpdateBilling": plain(func(testing.TB, *fixture) proto.Message {
+			return &cloudv1.UpdateBillingRequest{Emails: []string{"money@acme.test"}}
+		}),
+		"BillingService/StartCheckout": plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.StartCheckoutRequest{Plan: "team"} }),
+		"BillingService/OpenPortal":    plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.OpenPortalRequest{} }),
+		"BillingService/ListInvoices":  plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.ListInvoicesRequest{} }),
+		"PlanService/ListPlans":        plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.ListPlansRequest{} }),
+		"PlanService/GetSubscription":  plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.GetSubscriptionRequest{} }),
 		"PlanService/ChangePlan": plain(func(testing.TB, *fixture) proto.Message {
 			return &cloudv1.ChangePlanRequest{Plan: "free", ValidateOnly: true}
 		}),
@@ -521,6 +528,9 @@ func builders() map[string]builder {
 		}),
 	}
 	for name, b := range peopleBuilders() {
+		all[name] = b
+	}
+	for name, b := range usageBuilders() {
 		all[name] = b
 	}
 	for name, b := range policyBuilders() {

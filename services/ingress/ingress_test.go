@@ -94,7 +94,7 @@ func TestIngress_EveryPathHasOneSide(t *testing.T) {
 		{"corvo.test", "/corvo.cloud.v2.X/Y", "data"},
 		{"corvo.test", "/metrics", "data"},
 		{"corvo.test", "/debug/pprof/", "data"},
-		{"corvo.test", "/scim/v2/Users", "control"}, {"corvo.test", "/internal", "data"}, {"corvo.test", "/internal/x", "data"},
+		{"corvo.test", "/scim/v2/Users", "control"}, {"corvo.test", "/stripe/webhook", "control"}, {"acme.corvo.test", "/stripe/webhook", "data"}, {"corvo.test", "/internal", "data"}, {"corvo.test", "/internal/x", "data"},
 		{"corvo.test", "//corvo.cloud.v1.X/Y", "data"},
 		{"corvo.test", "/x/../t/acme", "data"},
 		// A tenant's host has no console.

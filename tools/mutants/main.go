@@ -35,7 +35,7 @@ func main() {
 func tables(module string) []mutation {
 	switch filepath.ToSlash(module) {
 	case "control-plane":
-		return doorMutations
+		return slices.Concat(doorMutations, paymentMutations)
 	case "data-plane/api":
 		return grantMutations
 	case "services":

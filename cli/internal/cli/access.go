@@ -44,6 +44,7 @@ type tenantCall struct {
 	// directory is of directory sync.
 	directory cloudv1connect.DirectoryServiceClient
 	policy    cloudv1connect.PolicyServiceClient
+	usage     cloudv1connect.UsageServiceClient
 	billing   cloudv1connect.BillingServiceClient
 	plans     cloudv1connect.PlanServiceClient
 }
@@ -72,6 +73,7 @@ func (s *session) ofTenant(v verb, run func(t *tenantCall, args []string) error)
 			domains: cloudv1connect.NewDomainServiceClient(at.http, at.endpoint), sso: cloudv1connect.NewSsoServiceClient(at.http, at.endpoint),
 			directory: cloudv1connect.NewDirectoryServiceClient(at.http, at.endpoint),
 			policy:    cloudv1connect.NewPolicyServiceClient(at.http, at.endpoint),
+			usage:     cloudv1connect.NewUsageServiceClient(at.http, at.endpoint),
 			billing:   cloudv1connect.NewBillingServiceClient(at.http, at.endpoint),
 			plans:     cloudv1connect.NewPlanServiceClient(at.http, at.endpoint),
 		}

@@ -13,7 +13,7 @@ func TestBilling_VerbsAskWhatTheySay(t *testing.T) {
 	t.Parallel()
 	for line, c := range map[string]struct{ method, answers, body, shows string }{
 		"billing show":                         {"GetBilling", `{"billing":{"payments":true,"hasPaymentMethod":true,"emails":["a@x.test"]}}`, `{"tenant":"acme"}`, "the owners, a@x.test"},
-		"billing set-emails a@x.test b@x.test": {"UpdateBilling", `{"billing":{"emails":["a@x.test"]}}`, `{"tenant":"acme","emails":["a@x.test","b@x.test"]}`, "payments        off"},
+		"billing set-emails a@x.test b@x.test": {"UpdateBilling", `{"billing":{"emails":["a@x.test"]}}`, `{"tenant":"acme","emails":["a@x.test","b@x.test"]}`, "payments         off"},
 		"billing set-emails --etag e":          {"UpdateBilling", `{"billing":{}}`, `{"tenant":"acme","etag":"e"}`, "the owners\n"},
 		"billing checkout team":                {"StartCheckout", `{"url":"https://pay.test/1"}`, `{"tenant":"acme","plan":"team"}`, "https://pay.test/1"},
 		"billing portal":                       {"OpenPortal", `{"url":"https://pay.test/2"}`, `{"tenant":"acme"}`, "https://pay.test/2"},

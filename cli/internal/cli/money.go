@@ -49,7 +49,7 @@ func (s *session) deletes(v verb, at func(ctx context.Context, name string) (str
 func (s *session) usageVerb() verb {
 	var period, group string
 	return verb{
-		root: "usage", short: "Show model usage and cost", example: "  {cmd}\n  {cmd} --period 7d --group-by model",
+		root: "usage", short: "Show model usage and cost; corvo usage show has what is billed", example: "  {cmd}\n  {cmd} --period 7d --group-by model\n  {cmd} show",
 		flags: func(c *cobra.Command) {
 			c.Flags().StringVar(&period, "period", "24h", "how far back, such as 24h or 7d")
 			c.Flags().StringVar(&group, "group-by", "queue", "queue, model or provider")

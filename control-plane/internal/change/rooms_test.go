@@ -55,8 +55,15 @@ var written = map[string]map[string]string{
 	"DeleteDomain":          nil,
 	"InsertSignInPolicy":    nil,
 	"UpdateSignInPolicy":    nil,
+	"InsertSpendLimit":      nil,
+	"UpdateSpendLimit":      nil,
 	"PutBreakGlassCodes":    nil,
 	"PutBreakGlassEntry":    nil,
+	"InsertScimToken":       nil,
+	"UpdateScimToken":       nil,
+	"InsertDirectoryUser":   nil,
+	"UpdateDirectoryUser":   nil,
+	"DeleteDirectoryUser":   nil,
 	"UpdateSubscription":    nil,
 	"PutSubscriptionChange": nil,
 	"PutOverride":           nil,
@@ -70,6 +77,8 @@ var written = map[string]map[string]string{
 	"DeleteDirectoryUser":   nil,
 	"InsertSpendLimit":      nil,
 	"UpdateSpendLimit":      nil,
+	"InsertBillingContacts": nil,
+	"UpdateBillingContacts": nil,
 	"InsertOutbox": {
 		"internal/mail/outbox.go":         "an email goes to somebody, not to a cell",
 		"internal/reconcile/scan.go":      "leaves a row for a record that has none",
@@ -89,6 +98,8 @@ var unwritten = []string{
 	"InsertAudit", "InsertAuditHead", "InsertAuditKey", "DeleteAuditBefore",
 	// What cells counted, and what the loops made of it.
 	"PutUsageSource", "DeleteUsageSources", "PutUsageClosing", "PutUsageReadings", "PutUsageLevels", "DeleteUsageReadings", "DeleteLimitNoticesBefore",
+	// What Stripe has and said; the log has what follows from it.
+	"InsertStripeCustomer", "UpdateStripeCustomer", "InsertBillingPush", "InsertStripeEvent", "DeleteStripeEventsBefore", "PutStripeInvoice", "PutBillingDifference", "DeleteBillingDifference",
 	// What ended long ago.
 	"DeleteTrustTokensBefore", "DeleteTemporaryKeysBefore",
 	"InsertAnswer", "DeleteAnswersBefore", "PutDirectoryState", "InsertSetting", "PutSetting", "UpdateSealed", "DeleteRatesBefore",

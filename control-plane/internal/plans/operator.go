@@ -20,7 +20,13 @@ import (
 // Set gives a tenant the newest version of any plan at once. What the tenant has beyond a
 // smaller plan stays, except what is older than that plan keeps.
 func Set(ctx context.Context, k kit.Kit, tx *store.Tx, t *store.Tenant, plan string) error {
-	p, err := tx.GetPlan(ctx, plan, 0)
+	return SetVersion(ctx, k, tx, t, plan, 0)
+}
+
+// SetVersion is Set for a version that was chosen, such as the one that was paid for; 0 is the
+// newest.
+func SetVersion(ctx context.Context, k kit.Kit, tx *store.Tx, t *store.Tenant, plan string, version int64) error {
+	p, err := tx.GetPlan(ctx, plan, version)
 	if errors.Is(err, store.ErrNotFound) {
 		return unknownPlan(ctx, tx, plan)
 	}

@@ -34,8 +34,8 @@ type Cell interface {
 	Audit(ctx context.Context, shard uint32, after uint64) ([]*cellv1.AuditEvent, error)
 	// Sightings is what the nodes that answer were told by proxies and refused, after a cursor of each.
 	Sightings(ctx context.Context, cursors map[string]string) ([]*cellv1.NodeSightings, error)
-	// Readings is what a shard, or the proxies, counted for billing.
-	Readings(ctx context.Context, r *cellv1.ListReadingsRequest) (*cellv1.ListReadingsResponse, error)
+	// ListReadings is a part of what a shard, or the proxies, counted for billing.
+	ListReadings(ctx context.Context, r *cellv1.ListReadingsRequest) (*cellv1.ListReadingsResponse, error)
 }
 
 // SendMail sends the email of an outbox row.

@@ -37,6 +37,10 @@ func fullTenants(t *testing.T, s store.Store) {
 				tx.InsertTrust(ctx, trust(tn, "trust_"+x, "sa_"+x)), tx.UseTrustToken(ctx, tn, "trust_"+x, "d", at(9)),
 				tx.PutOverride(ctx, store.Override{TenantID: tn, Name: "keys_max", Value: 7, CreatedAt: at(1)}),
 				tx.PutHold(ctx, store.Hold{TenantID: tn, Limit: "spend", Dispatch: true, CreatedAt: at(1)}),
+				tx.InsertBillingContacts(ctx, store.BillingContacts{TenantID: tn, Emails: []string{x}, CreatedAt: at(1), Version: 1}),
+				tx.InsertStripeCustomer(ctx, store.StripeCustomer{TenantID: tn, CustomerID: "cus_" + x, AskedAt: at(1), CreatedAt: at(1), Version: 1}),
+				tx.InsertBillingPush(ctx, push(tn, "push_"+x)), tx.PutStripeInvoice(ctx, store.StripeInvoice{TenantID: tn, ID: "in_" + x, PeriodStart: at(1), PeriodEnd: at(2)}),
+				tx.PutBillingDifference(ctx, store.BillingDifference{TenantID: tn, Meter: "executions", Day: at(1)}),
 				tx.InsertAuditHead(ctx, store.AuditHead{TenantID: tn, Seq: 1, FirstSeq: 1, At: at(1)}),
 				tx.InsertAnswer(ctx, store.Answer{TenantID: tn, Principal: "usr_" + x, Method: "m", RequestID: "r", CreatedAt: at(1)}),
 				tx.InsertOutbox(ctx, outbox(tn, "out_"+x, at(1))), usageOf(ctx, tx, tn, "ns_"+x),
@@ -49,6 +53,11 @@ func fullTenants(t *testing.T, s store.Store) {
 		}
 		return nil
 	})
+}
+
+func push(tenantID, identifier string) store.BillingPush {
+	return store.BillingPush{TenantID: tenantID, Meter: "executions", Hour: at(1), Revision: 2, Identifier: identifier, Kind: "event", Value: 3, State: "open",
+		FirstSentAt: at(4), DueAt: at(5), Attempts: 1, LastError: "lost", CreatedAt: at(1)}
 }
 
 func inDirectoryGroup(ctx context.Context, tx *store.Tx, tenantID, groupID, userID string) error {
@@ -114,7 +123,12 @@ func TestIsolation_AForeignRecordIsNotThere(t *testing.T) {
 				if as == "tn_a" {
 					signIn.TenantID = "tn_b"
 				}
+				contacts := store.BillingContacts{TenantID: "tn_b", Version: 1}
+				customer := store.StripeCustomer{TenantID: "tn_b", Version: 1}
+				_, getCustomer := tx.GetStripeCustomer(ctx, "tn_b")
 				for what, err := range map[string]error{
+					"UpdateBillingContacts": tx.UpdateBillingContacts(ctx, &contacts), "GetStripeCustomer": getCustomer, "UpdateStripeCustomer": tx.UpdateStripeCustomer(ctx, &customer),
+					"NoteBillingPush": tx.NoteBillingPush(ctx, push("tn_b", "push_b"), 1),
 					"GetSubscription": getSubscription, "GetOverride": getOverride, "GetHold": getHold, "Entitlements": entitlements,
 					"UpdateSubscription": tx.UpdateSubscription(ctx, &store.Subscription{TenantID: "tn_b", Version: 1}),
 					"DeleteOverride":     tx.DeleteOverride(ctx, "tn_b", "keys_max"), "DeleteHold": tx.DeleteHold(ctx, "tn_b", "spend"),

@@ -24,14 +24,21 @@ type month struct {
 // monthOf reads a month from the ledger.
 func monthOf(ctx context.Context, tx *store.Tx, tenantID string, p bill.Period) (month, error) {
 	m := month{period: p}
+	t, err := tx.FindTenant(ctx, tenantID)
+	if err != nil {
+		return m, err
+	}
 	changes, err := tx.SubscriptionChanges(ctx, tenantID, p.Start, p.End)
 	if err != nil {
 		return m, err
 	}
 	for i, c := range changes {
-		from, to := p.Start, p.End
-		if c.At.After(from) {
-			from = bill.Hourly(c.At)
+		from, to := bill.Hourly(c.At), p.End
+		if !c.At.After(t.CreatedAt) { // A tenant has its first plan from its first hour on.
+			from = c.At.Truncate(time.Hour)
+		}
+		if from.Before(p.Start) {
+			from = p.Start
 		}
 		if i+1 < len(changes) {
 			to = bill.Hourly(changes[i+1].At)

@@ -88,8 +88,8 @@ type Options struct {
 	// replaced.
 	Secrets []string
 	// URL is the address of Stripe; empty: https://api.stripe.com.
-	URL    string
-	Plans  Plans
+	URL   string
+	Plans Plans
 }
 
 // Service is the use cases, the webhook and the loop.

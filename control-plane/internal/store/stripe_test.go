@@ -1,0 +1,109 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+)
+
+func TestStripe_RecordsAreKept(t *testing.T) {
+	bothKinds(t, func(t *testing.T, s store.Store) {
+		twoTenants(t, s)
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
+			none, err := tx.GetBillingContacts(ctx, "tn_a")
+			wantEqual(t, "no contacts", none, store.BillingContacts{TenantID: "tn_a"})
+			c := store.BillingContacts{TenantID: "tn_a", Emails: []string{"x@y"}, CreatedAt: at(1), UpdatedAt: at(1), Version: 1}
+			err = errors.Join(err, tx.InsertBillingContacts(ctx, c))
+			c.Emails = nil
+			err = errors.Join(err, tx.UpdateBillingContacts(ctx, &c))
+			got, getErr := tx.GetBillingContacts(ctx, "tn_a")
+			wantEqual(t, "contacts", got, c)
+
+			u := store.StripeCustomer{TenantID: "tn_a", Attempt: 1, AskedAt: at(1), CreatedAt: at(1), UpdatedAt: at(1), Version: 1}
+			err = errors.Join(err, getErr, tx.InsertStripeCustomer(ctx, u))
+			wantErr(t, "twice", tx.InsertStripeCustomer(ctx, u), store.ErrExists)
+			_, missing := tx.FindStripeCustomer(ctx, "")
+			wantErr(t, "by no id", missing, store.ErrNotFound)
+			list, listErr := tx.ListStripeCustomers(ctx, store.Page{})
+			wantEqual(t, "those that Stripe knows", list, nil)
+			u.CustomerID, u.SubscriptionID, u.Status, u.Plan, u.PlanVersion, u.PaymentMethod, u.Owes, u.PushFrom, u.PushTo =
+				"cus_1", "sub_1", "active", "team", 2, true, true, at(2), at(3)
+			err = errors.Join(err, listErr, tx.UpdateStripeCustomer(ctx, &u))
+			found, findErr := tx.FindStripeCustomer(ctx, "cus_1")
+			wantEqual(t, "by id", found, u)
+			stale := u
+			stale.Version--
+			wantErr(t, "stale", tx.UpdateStripeCustomer(ctx, &stale), store.ErrStale)
+
+			i := store.StripeInvoice{TenantID: "tn_a", ID: "in_1", Status: "open", Currency: "usd", Subtotal: 7, PeriodStart: at(1), PeriodEnd: at(5),
+				Lines: []store.StripeInvoiceLine{{Item: "base", Title: "t", Quantity: 1, Amount: 7}}, CreatedAt: at(1), UpdatedAt: at(1)}
+			err = errors.Join(err, findErr, tx.PutStripeInvoice(ctx, i))
+			i.Status = "paid"
+			j := i
+			j.ID, j.Status, j.PeriodStart, j.PeriodEnd = "in_2", "draft", at(10), at(20)
+			err = errors.Join(err, tx.PutStripeInvoice(ctx, i), tx.PutStripeInvoice(ctx, j))
+			invoices, invErr := tx.ListStripeInvoices(ctx, "tn_a", at(30), "", 10)
+			wantEqual(t, "invoices", invoices, []store.StripeInvoice{j, i})
+			for n, want := range map[int]bool{0: false, 1: true, 4: true, 5: false, 12: false} {
+				is, coverErr := tx.StripeInvoiceCovers(ctx, "tn_a", at(n))
+				wantEqual(t, "covered", is, want)
+				err = errors.Join(err, coverErr)
+			}
+
+			e := store.StripeEvent{ID: "evt_1", Type: "x", Effect: "ignored", CreatedAt: at(1), ReceivedAt: at(2)}
+			err = errors.Join(err, invErr, tx.InsertStripeEvent(ctx, e))
+			wantErr(t, "an event twice", tx.InsertStripeEvent(ctx, e), store.ErrExists)
+			n, delErr := tx.DeleteStripeEventsBefore(ctx, at(3))
+			wantEqual(t, "forgotten", n, 1)
+			has, hasErr := tx.HasStripeEvent(ctx, "evt_1")
+			wantEqual(t, "still there", has, false)
+
+			d := store.BillingDifference{TenantID: "tn_a", Meter: "executions", Day: at(1), Ledger: 1, Pushed: 2, Summed: 3, FoundAt: at(2)}
+			err = errors.Join(err, delErr, hasErr, tx.PutBillingDifference(ctx, d), tx.PutBillingDifference(ctx, d))
+			all, allErr := tx.ListBillingDifferences(ctx, 10)
+			wantEqual(t, "differences", all, []store.BillingDifference{d})
+			return errors.Join(err, allErr, tx.DeleteBillingDifference(ctx, "tn_a", "executions", at(1)))
+		})
+	})
+}
+
+func TestBillingPushes_OnlyTheFirstOpenRevisionOfAnHourIsDue(t *testing.T) {
+	bothKinds(t, func(t *testing.T, s store.Store) {
+		twoTenants(t, s)
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
+			var err error
+			for revision := range int64(3) {
+				p := push("tn_a", "p"+string(rune('0'+revision)))
+				p.Revision, p.DueAt = revision, at(5).Add(-time.Duration(revision))
+				err = errors.Join(err, tx.InsertBillingPush(ctx, p))
+				wantErr(t, "twice", tx.InsertBillingPush(ctx, p), store.ErrExists)
+			}
+			due := func() string {
+				list, dueErr := tx.DueBillingPushes(ctx, at(6), 10)
+				err = errors.Join(err, dueErr)
+				out := ""
+				for _, p := range list {
+					out += p.Identifier
+				}
+				return out
+			}
+			wantEqual(t, "due", due(), "p0")
+			list, listErr := tx.ListBillingPushes(ctx, "tn_a", at(1), at(2))
+			first := list[0]
+			first.State = "differs"
+			err = errors.Join(err, listErr, tx.NoteBillingPush(ctx, first, 1))
+			wantEqual(t, "due after one that differs", due(), "")
+			first.State, first.Attempts = "done", 2
+			err = errors.Join(err, tx.NoteBillingPush(ctx, first, 1))
+			wantEqual(t, "due after one that is done", due(), "p1")
+			wantErr(t, "one that is done", tx.NoteBillingPush(ctx, first, 2), store.ErrNotFound)
+			wantErr(t, "after an attempt of another process", tx.NoteBillingPush(ctx, list[1], 7), store.ErrNotFound)
+			open, openErr := tx.OpenBillingPushes(ctx, at(9))
+			wantEqual(t, "open", open, 2)
+			return errors.Join(err, openErr)
+		})
+	})
+}
