@@ -34,7 +34,7 @@ func pricesOf(ctx context.Context, tx *store.Tx, t store.Tenant, p bill.Period, 
 			return out, err
 		}
 		from, to := bill.Hourly(c.At), p.End
-		if !c.At.After(t.CreatedAt) { // A tenant has its first plan from its first hour on.
+		if i == 0 && !c.At.After(t.CreatedAt) { // A tenant has its first plan from its first hour on.
 			from = c.At.Truncate(time.Hour)
 		}
 		if i+1 < len(changes) && !changes[i+1].At.After(asOf) {
