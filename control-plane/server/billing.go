@@ -40,11 +40,7 @@ type paymentMethods struct{}
 
 // HasMethod implements plans.Payments.
 func (paymentMethods) HasMethod(ctx context.Context, tx *store.Tx, tenantID string) (bool, error) {
-	c, err := tx.GetStripeCustomer(ctx, tenantID)
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
-	}
-	return c.PaymentMethod, err
+	return stripe.HasPaymentMethod(ctx, tx, tenantID)
 }
 
 // used is what the ledger has counted of a tenant.
@@ -116,10 +112,18 @@ type subscriptions struct{ kit.Kit }
 
 // SetPlan implements stripe.Plans.
 func (p subscriptions) SetPlan(ctx context.Context, tx *store.Tx, tenantID, plan string, version int64) error {
-	return plans.SetVersion(ctx, p.Kit, tx, tenantID, plan, version)
+	t, err := tx.FindTenant(ctx, tenantID)
+	if err != nil {
+		return err
+	}
+	return plans.SetVersion(ctx, p.Kit, tx, &t, plan, version)
 }
 
 // SetState implements stripe.Plans.
 func (p subscriptions) SetState(ctx context.Context, tx *store.Tx, tenantID string, state stripe.State, until time.Time) error {
-	return plans.SetState(ctx, p.Kit, tx, tenantID, string(state), "payment", until)
+	why := "an invoice isn't paid"
+	if state == stripe.Active {
+		why = "the invoice is paid"
+	}
+	return plans.SetState(ctx, p.Kit, tx, tenantID, string(state), why, until)
 }

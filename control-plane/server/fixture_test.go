@@ -437,20 +437,6 @@ func builders() map[string]builder {
 			return &cloudv1.ChangePlanRequest{Plan: "free", ValidateOnly: true}
 		}),
 		"PlanService/CancelPlanChange": plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.CancelPlanChangeRequest{} }),
-		"UsageService/GetUsage":        plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.GetUsageRequest{} }),
-		"UsageService/ExportUsage":     plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.ExportUsageRequest{} }),
-		"UsageService/PreviewInvoice":  plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.PreviewInvoiceRequest{} }),
-		"UsageService/GetSpendLimit":   plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.GetSpendLimitRequest{} }),
-		"UsageService/SetSpendLimit": plain(func(testing.TB, *fixture) proto.Message {
-			return &cloudv1.SetSpendLimitRequest{Limit: &cloudv1.SpendLimit{Amount: 100, Currency: "usd", Action: "alert"}}
-		}),
-		"BillingService/GetBilling": plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.GetBillingRequest{} }),
-		"BillingService/UpdateBilling": plain(func(testing.TB, *fixture) proto.Message {
-			return &cloudv1.UpdateBillingRequest{Emails: []string{"billing@acme.test"}}
-		}),
-		"BillingService/StartCheckout": plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.StartCheckoutRequest{Plan: "team"} }),
-		"BillingService/OpenPortal":    plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.OpenPortalRequest{} }),
-		"BillingService/ListInvoices":  plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.ListInvoicesRequest{} }),
 		"NamespaceService/CreateNamespace": plain(func(_ testing.TB, p *fixture) proto.Message {
 			return &cloudv1.CreateNamespaceRequest{Name: "n-" + strings.ToLower(p.id(ids.Namespace)[9:])}
 		}),

@@ -128,7 +128,6 @@ type Server struct {
 	notices    *notices.Service
 	plans      *plans.Service
 	exchange   *exchange.Service
-	usage      *usage.Service
 	stripe     *stripe.Service
 	usage      *usage.Service
 	cells      []*celladmin.Client

@@ -35,7 +35,9 @@ func main() {
 func tables(module string) []mutation {
 	switch filepath.ToSlash(module) {
 	case "control-plane":
-		return slices.Concat(doorMutations, paymentMutations)
+		return slices.Concat(doorMutations, ledgerMutations, paymentMutations)
+	case "control-plane/api":
+		return billMutations
 	case "data-plane/api":
 		return grantMutations
 	case "services":

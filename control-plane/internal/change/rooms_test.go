@@ -70,13 +70,6 @@ var written = map[string]map[string]string{
 	"DeleteOverride":        nil,
 	"PutHold":               nil,
 	"DeleteHold":            nil,
-	"InsertScimToken":       nil,
-	"UpdateScimToken":       nil,
-	"InsertDirectoryUser":   nil,
-	"UpdateDirectoryUser":   nil,
-	"DeleteDirectoryUser":   nil,
-	"InsertSpendLimit":      nil,
-	"UpdateSpendLimit":      nil,
 	"InsertBillingContacts": nil,
 	"UpdateBillingContacts": nil,
 	"InsertOutbox": {

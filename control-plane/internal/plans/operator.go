@@ -40,23 +40,6 @@ func SetVersion(ctx context.Context, k kit.Kit, tx *store.Tx, t *store.Tenant, p
 	return apply(ctx, k, tx, t, &s, p, k.Now())
 }
 
-// SetVersion gives a tenant a version of a plan that it has paid for, at once.
-func SetVersion(ctx context.Context, k kit.Kit, tx *store.Tx, tenantID, plan string, version int64) error {
-	p, err := tx.GetPlan(ctx, plan, version)
-	if err != nil {
-		return err
-	}
-	t, err := tx.FindTenant(ctx, tenantID)
-	if err != nil {
-		return err
-	}
-	s, err := tx.GetSubscription(ctx, tenantID)
-	if err != nil || t.Plan == p.Plan && s.PlanVersion == p.Version && s.NextPlan == "" {
-		return err
-	}
-	return apply(ctx, k, tx, &t, &s, p, k.Now())
-}
-
 func unknownPlan(ctx context.Context, tx *store.Tx, plan string) error {
 	list, err := tx.ListPlans(ctx)
 	if err != nil {

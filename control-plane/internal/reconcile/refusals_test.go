@@ -41,7 +41,9 @@ func TestRefusals_AreInTheLogOfTheirTenantOnceHoweverOftenTheyAreTold(t *testing
 				// What is gone, or never was this tenant's.
 				lacks(6, "key_000000000099", "emails"), lacks(7, "user:usr_01JD0000000000000000000099", ""), shown(8, "key_000000000099"),
 				of(9, func(f *cellv1.Refusal) { f.TenantId, f.Reason = "tn_01JD0000000000000000000099", "no key" }),
-				of(10, func(f *cellv1.Refusal) { f.Principal, f.NamespaceId, f.Permission = keyID, otherTenantNS, "job.enqueue" }),
+				of(10, func(f *cellv1.Refusal) {
+					f.Principal, f.NamespaceId, f.Permission = keyID, otherTenantNS, "job.enqueue"
+				}),
 				of(11, func(f *cellv1.Refusal) { f.TenantId, f.KeyId, f.Reason = otherTenant, keyID, "expired" }),
 			}
 			want := []string{
