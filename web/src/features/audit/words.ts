@@ -31,6 +31,7 @@ const actionGroups: readonly Option[] = [
   { value: "audit_sink.", label: "Audit sinks" },
   { value: "factor.", label: "Second factors" },
   { value: "spend_limit.", label: "Spend limit" },
+  { value: "billing.", label: "Billing" },
   { value: "tenant.", label: "Tenant" },
 ];
 
@@ -45,6 +46,9 @@ const names: Record<string, string> = {
   "access.refuse": "Call refused",
   "audit.cut": "Entries missing",
   "audit_sink.test": "Audit sink tested",
+  "billing.checkout": "Checkout opened",
+  "billing.portal": "Payment portal opened",
+  "billing.update": "Billing emails changed",
   "break_glass_codes.create": "Break-glass codes created",
   "break_glass_codes.refuse": "Break-glass code refused",
   "break_glass_codes.use": "Break-glass code used",
