@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 )
 
 // crowd is a large company: what a tenant of it has.
@@ -100,7 +100,7 @@ func (p *fixture) crowd(b *testing.B) (people []store.User, groups, roles []stri
 	}
 	insert(crowd.tenants, func(ctx context.Context, tx *store.Tx, i int) error {
 		return tx.InsertTenant(ctx, store.Tenant{
-			ID: p.id(ids.Tenant), Name: fmt.Sprintf("tenant-%d-x", i), Plan: tenancy.PlanFree, Cell: "cell-1", CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1,
+			ID: p.id(ids.Tenant), Name: fmt.Sprintf("tenant-%d-x", i), Plan: plans.First, Cell: "cell-1", CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1,
 		})
 	})
 	orders := store.Namespace{TenantID: p.TenantID, ID: p.id(ids.Namespace), Name: "orders", CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 )
 
 // BenchmarkCalls times calls beside ten thousand tenants. Without a cell: what a call
@@ -23,7 +23,7 @@ func BenchmarkCalls(b *testing.B) {
 	p.in(b, func(ctx context.Context, tx *store.Tx) error {
 		for i := range tenants {
 			now := p.kit.Now()
-			t := store.Tenant{ID: p.id(ids.Tenant), Name: fmt.Sprintf("tenant-%d-x", i), Plan: tenancy.PlanFree, Cell: "cell-1", CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1}
+			t := store.Tenant{ID: p.id(ids.Tenant), Name: fmt.Sprintf("tenant-%d-x", i), Plan: plans.First, Cell: "cell-1", CreatedAt: now, UpdatedAt: now, Version: 1, Generation: 1}
 			if err := tx.InsertTenant(ctx, t); err != nil {
 				return err
 			}

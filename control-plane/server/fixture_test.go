@@ -419,6 +419,12 @@ func builders() map[string]builder {
 		"TenantService/UpdateTenant": plain(func(testing.TB, *fixture) proto.Message {
 			return &cloudv1.UpdateTenantRequest{DisplayName: "Some name"}
 		}),
+		"PlanService/ListPlans":       plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.ListPlansRequest{} }),
+		"PlanService/GetSubscription": plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.GetSubscriptionRequest{} }),
+		"PlanService/ChangePlan": plain(func(testing.TB, *fixture) proto.Message {
+			return &cloudv1.ChangePlanRequest{Plan: "free", ValidateOnly: true}
+		}),
+		"PlanService/CancelPlanChange": plain(func(testing.TB, *fixture) proto.Message { return &cloudv1.CancelPlanChangeRequest{} }),
 		"NamespaceService/CreateNamespace": plain(func(_ testing.TB, p *fixture) proto.Message {
 			return &cloudv1.CreateNamespaceRequest{Name: "n-" + strings.ToLower(p.id(ids.Namespace)[9:])}
 		}),

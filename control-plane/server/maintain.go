@@ -80,67 +80,8 @@ func carried(ctx context.Context, s store.Store, tenantID string, patience time.
 	return err == nil && is
 }
 
-// Plans that tenants can have.
-func Plans() []string { return tenancy.Plans() }
-
-// TenantPlan is a tenant as an operator lists them.
-type TenantPlan struct {
-	Tenant    string    `json:"tenant"`
-	TenantID  string    `json:"tenant_id"`
-	Plan      string    `json:"plan"`
-	CreatedAt time.Time `json:"created_at"`
-	// Carried: the tenant's cell has what is recorded of it, its plan's limits among that.
-	Carried bool `json:"carried"`
-}
-
-// TenantPlans are the living tenants in the order in which they were made.
-func TenantPlans(ctx context.Context, m Maintenance) (list []TenantPlan, err error) {
-	s, err := m.database(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	list = []TenantPlan{}
-	err = s.ReadService(ctx, func(tx *store.Tx) error {
-		for t, err := range tx.AllTenants(ctx) {
-			if err != nil {
-				return err
-			}
-			if t.DeletedAt.IsZero() {
-				list = append(list, TenantPlan{Tenant: t.Name, TenantID: t.ID, Plan: t.Plan, CreatedAt: t.CreatedAt.UTC(), Carried: t.Observed >= t.Generation})
-			}
-		}
-		return nil
-	})
-	return list, err
-}
-
 // ErrNoTenant: there is no tenant of this name.
 var ErrNoTenant = errors.New("there is no such tenant")
-
-// PlanChange is what SetPlan did. Carried: the tenant's cell holds it to the new plan.
-type PlanChange struct {
-	Tenant   string `json:"tenant"`
-	TenantID string `json:"tenant_id"`
-	Before   string `json:"before"`
-	Plan     string `json:"plan"`
-	Carried  bool   `json:"carried"`
-}
-
-// SetPlan gives a tenant another plan, and waits up to patience for a running control plane
-// to tell the tenant's cell. If none does, the next one will.
-func SetPlan(ctx context.Context, m Maintenance, tenant, plan string, patience time.Duration) (PlanChange, error) {
-	r := PlanChange{Tenant: tenant, Plan: plan}
-	t, carried, err := m.changeTenant(ctx, tenant, patience, func(ctx context.Context, k kit.Kit, tx *store.Tx, t *store.Tenant) error {
-		r.Before = t.Plan
-		return tenancy.SetPlan(ctx, k, tx, t, plan)
-	})
-	r.TenantID, r.Carried = t.ID, carried
-	if err != nil {
-		return r, fmt.Errorf("set the plan of %s: %w", tenant, err)
-	}
-	return r, nil // The plan stands, carried or not.
-}
 
 // TenantDeletion is what DeleteTenant did. Carried: the tenant's cell has ended it.
 type TenantDeletion struct {

@@ -14,6 +14,11 @@ func (s *Server) methods() []server.Method {
 		server.Unary(cloudv1connect.TenantServiceGetTenantProcedure, t.GetTenant),
 		server.Unary(cloudv1connect.TenantServiceUpdateTenantProcedure, t.UpdateTenant),
 
+		server.Unary(cloudv1connect.PlanServiceListPlansProcedure, s.plans.ListPlans),
+		server.Unary(cloudv1connect.PlanServiceGetSubscriptionProcedure, s.plans.GetSubscription),
+		server.Unary(cloudv1connect.PlanServiceChangePlanProcedure, s.plans.ChangePlan),
+		server.Unary(cloudv1connect.PlanServiceCancelPlanChangeProcedure, s.plans.CancelPlanChange),
+
 		server.Unary(cloudv1connect.NamespaceServiceCreateNamespaceProcedure, t.CreateNamespace),
 		server.Unary(cloudv1connect.NamespaceServiceGetNamespaceProcedure, t.GetNamespace),
 		server.Unary(cloudv1connect.NamespaceServiceListNamespacesProcedure, t.ListNamespaces),

@@ -12,11 +12,11 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
@@ -298,7 +298,7 @@ func (r *restore) tenant(ctx context.Context, tx *store.Tx, cell string, t *cell
 		}
 		r.note("adopted", "tenant", t.GetId(), t.GetId(), name, why)
 		return true, true, tx.InsertTenant(ctx, store.Tenant{
-			ID: t.GetId(), Name: name, DisplayName: t.GetName(), Plan: tenancy.PlanFree, Cell: cell,
+			ID: t.GetId(), Name: name, DisplayName: t.GetName(), Plan: plans.First, Cell: cell,
 			CreatedAt: r.now, UpdatedAt: r.now, Version: 1, Generation: 1,
 		})
 	case err != nil || !t.GetDeleted() || !is.DeletedAt.IsZero():

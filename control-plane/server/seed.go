@@ -9,6 +9,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
 	"github.com/corvo-cloud/corvo/control-plane/internal/names"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
@@ -58,7 +59,7 @@ func (s *Server) Ensure(ctx context.Context, seed Seed) error {
 
 func (s *Server) found(ctx context.Context, tx *store.Tx, seed Seed) error {
 	f := tenancy.TenantSetup{
-		Tenant:    store.Tenant{ID: seed.TenantID, Name: seed.Tenant, Plan: tenancy.PlanUnlimited, Cell: s.config.Cells[0].Name},
+		Tenant:    store.Tenant{ID: seed.TenantID, Name: seed.Tenant, Plan: plans.Operators, Cell: s.config.Cells[0].Name},
 		Namespace: store.Namespace{ID: seed.NamespaceID, Name: seed.Namespace},
 	}
 	if seed.Email != "" {

@@ -29,6 +29,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/masterkey"
 	"github.com/corvo-cloud/corvo/control-plane/internal/members"
 	"github.com/corvo-cloud/corvo/control-plane/internal/notices"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/policy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
@@ -125,6 +126,7 @@ type Server struct {
 	directory  *directory.Service
 	domains    *domains.Service
 	notices    *notices.Service
+	plans      *plans.Service
 	exchange   *exchange.Service
 	usage      *usage.Service
 	stripe     *stripe.Service
@@ -208,11 +210,12 @@ func (s *Server) build(ctx context.Context) error {
 	}
 	s.domains = domains.New(s.kit, dns)
 	s.notices = notices.New(s.kit)
+	s.plans = plans.New(plans.Needs{Kit: s.kit, Used: used})
 	s.exchange = exchange.New(exchange.Needs{
 		Kit: s.kit, Egress: egress.Options{AllowPrivate: s.config.AllowPrivateIssuers}, Limits: exchange.DefaultLimits(), Ready: s.tenancy.KeysReady, Refused: s.refusals.Note,
 	})
 	s.policy = &policy.Service{Kit: s.kit}
-	s.usage = usage.New(usage.Needs{Kit: s.kit, SetHold: setHold, ClearHold: clearHold})
+	s.usage = usage.New(usage.Needs{Kit: s.kit, SetHold: plans.SetHold, ClearHold: plans.ClearHold})
 	if s.stripe, err = s.config.Payments.service(ctx, s.kit); err != nil {
 		return err
 	}
@@ -245,20 +248,16 @@ func (s *Server) buildLoop() error {
 		return err
 	}
 	s.loop = reconcile.New(s.kit.Store, cells, sender.Deliver, reconcile.Options{
-		Log: s.kit.Log, Now: s.kit.Now, CellAhead: s.cellAhead, TokenKeys: s.tokenKeys, Limits: cellLimits, Audit: &s.audit,
+		Log: s.kit.Log, Now: s.kit.Now, CellAhead: s.cellAhead, TokenKeys: s.tokenKeys, Limits: s.cellLimits, Audit: &s.audit,
 		MailRefused: func(err error) bool { return errors.Is(err, mail.ErrRefused) },
 		MailLocked:  func(err error) bool { return errors.Is(err, mail.ErrLocked) },
 	})
 	return nil
 }
 
-// cellLimits are those of a plan, as a cell is told them.
-func cellLimits(plan string) *cellv1.Limits {
-	l := tenancy.CellLimitsOf(plan)
-	return &cellv1.Limits{
-		PayloadBytesMax: l.PayloadBytesMax, EnqueuePerSecond: l.EnqueuePerSecond, StreamsMax: l.StreamsMax,
-		Weight: l.Weight, Retention: l.Retention.Message(), RetentionMax: l.RetentionMax.Message(),
-	}
+// cellLimits are a tenant's, as a cell is told them.
+func (s *Server) cellLimits(ctx context.Context, tx *store.Tx, t store.Tenant) (*cellv1.Limits, error) {
+	return plans.Limits(ctx, tx, t.ID, s.kit.Now())
 }
 
 // tokenKeys are the keys whose tokens cells shall take.
@@ -321,6 +320,7 @@ func (s *Server) Run(ctx context.Context) error {
 	beats.Go(func() { s.notices.Run(ctx) })
 	beats.Go(func() { s.usage.Run(ctx) })
 	beats.Go(func() { s.stripe.Run(ctx) })
+	beats.Go(func() { s.plans.Run(ctx) })
 	beats.Go(s.followClocks(ctx)) // Before the first call to a cell.
 	s.loop.Run(ctx)
 	beats.Wait()

@@ -208,13 +208,13 @@ func (s *session) printVerified(w io.Writer, v verified) {
 
 var lineHeader = []string{"ITEM", "PLAN", "FROM", "TO", "QUANTITY", "INCLUDED", "AMOUNT"}
 
-func lineCells(item, plan string, from, to time.Time, quantity, included, amount int64, currency string) []string {
+func lineCells(item, plan string, from, to time.Time, quantity, included, cost int64, currency string) []string {
 	const layout = "2006-01-02 15:04"
 	what := grouped(quantity)
 	if item == bill.Base {
 		what += " h"
 	}
-	return []string{item, plan, from.UTC().Format(layout), to.UTC().Format(layout), what, grouped(included), amount(amount, currency)}
+	return []string{item, plan, from.UTC().Format(layout), to.UTC().Format(layout), what, grouped(included), amount(cost, currency)}
 }
 
 func totalCells(total int64, currency string) []string {

@@ -281,7 +281,7 @@ func TestExpire_ATenantsOwnRetentionCounts(t *testing.T) {
 		const day = 24 * time.Hour
 		k := keys(w)
 		w.Service(t, func(ctx context.Context, tx *store.Tx) error {
-			return errors.Join(tx.InsertTenant(ctx, store.Tenant{ID: tenantA, Name: "acme", Version: 1}),
+			return errors.Join(tx.InsertTenant(ctx, store.Tenant{ID: tenantA, Name: "acme", Plan: "free", Version: 1}),
 				tx.InsertSignInPolicy(ctx, store.SignInPolicy{TenantID: tenantA, AuditRetention: 15 * day, Version: 1}))
 		})
 		for range 20 {

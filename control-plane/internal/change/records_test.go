@@ -20,7 +20,7 @@ func TestMake_LeavesTheEntryAndTheOutboxRowsOfItsRecord(t *testing.T) {
 	s := cloudtest.Store(t, cloudtest.SQLite(t), store.Options{})
 	now := time.Date(2026, time.November, 22, 12, 0, 0, 0, time.UTC)
 	k := kit.Kit{Store: s, IDs: ids.NewMaker(), Now: func() time.Time { return now }}
-	tenant := store.Tenant{ID: "tn_1", Name: "acme", Version: 1, Generation: 1}
+	tenant := store.Tenant{ID: "tn_1", Name: "acme", Plan: "free", Version: 1, Generation: 1}
 	namespace := store.Namespace{TenantID: "tn_1", ID: "ns_1", Name: "orders", Version: 1, Generation: 1}
 	user := store.User{ID: "usr_1", Email: "ada@acme.test"}
 	member := store.Membership{TenantID: "tn_1", UserID: "usr_1", Version: 1}

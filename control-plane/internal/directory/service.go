@@ -14,6 +14,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/scim"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -129,6 +130,9 @@ func (s *Service) CreateScimToken(ctx context.Context, r *cloudv1.CreateScimToke
 			return err
 		}
 		if err := principals.MayVouch(ctx, tx, c); err != nil {
+			return err
+		}
+		if err := plans.Feature(ctx, tx, c.TenantID, s.Now(), plans.FeatureSCIM); err != nil {
 			return err
 		}
 		if err := s.room(ctx, tx, c); err != nil {

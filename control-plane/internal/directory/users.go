@@ -17,6 +17,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
 	"github.com/corvo-cloud/corvo/control-plane/internal/members"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/scim"
@@ -366,6 +367,9 @@ func (d *directory) activate(ctx context.Context, tx *store.Tx, v *store.Directo
 }
 
 func (d *directory) join(ctx context.Context, tx *store.Tx, v store.DirectoryUser, u store.User) error {
+	if err := plans.Another(ctx, tx, v.TenantID, d.Now(), plans.Members, 0); err != nil {
+		return err
+	}
 	m := store.Membership{TenantID: v.TenantID, UserID: u.ID, ConnectionID: d.conn.ID, CreatedAt: d.Now(), Version: 1}
 	var roles []rights.Role
 	if d.conn.DefaultRole != "" {

@@ -374,3 +374,19 @@ func Dunning(email, tenant, to, link string, now, until time.Time) (Message, err
 	l.Outro = []string{fmt.Sprintf("You get this email because you are an owner of %s or get its emails about billing.", tenant)}
 	return compose(email, now.Add(dunningLife), l)
 }
+
+// PlanKept tells an owner that a smaller plan was too small when its time came.
+func PlanKept(to, tenant, plan, next string, problems []string, link string, now time.Time) (Message, error) {
+	return compose(to, now.Add(planKeptLife), content{
+		Subject: fmt.Sprintf("%s keeps the plan %s", tenant, plan),
+		Title:   fmt.Sprintf("%s keeps the plan %s", tenant, plan),
+		Intro: append([]string{
+			fmt.Sprintf("The plan of %s didn't change to %s, because that plan is too small for what %[1]s has:", tenant, next),
+		}, problems...),
+		Link: link, Label: "Open settings",
+		Outro: []string{"To change to the smaller plan, remove what doesn't fit and choose the plan again."},
+	})
+}
+
+// planKeptLife: after days the tenant may stand elsewhere.
+const planKeptLife = 72 * time.Hour

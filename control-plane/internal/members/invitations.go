@@ -19,6 +19,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/policy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
@@ -149,10 +150,24 @@ func (s *Service) invite(ctx context.Context, tx *store.Tx, i store.Invitation, 
 	if len(open) >= InvitationsMax {
 		return store.CommitDespite(fault.New(fault.Exhausted, "INVITATION_LIMIT", "%d invitations are already open; revoke the ones that you no longer need", len(open)))
 	}
+	if err := plans.Another(ctx, tx, i.TenantID, i.CreatedAt, plans.Members, waiting(open, i)); err != nil {
+		return err
+	}
 	if err := mail.Put(ctx, s.Kit, tx, i.TenantID, i.ID, msg); err != nil {
 		return err
 	}
 	return change.Make(ctx, s.Kit, tx, "invitation.create", change.PutInvitation(i), change.Fields{"roles": {After: roles}})
+}
+
+// waiting counts the invitations that can be accepted beside a new one, which replaces that of
+// the same address.
+func waiting(open []store.Invitation, i store.Invitation) (n int) {
+	for _, other := range open {
+		if other.Email != i.Email && i.CreatedAt.Before(other.ExpiresAt) {
+			n++
+		}
+	}
+	return n
 }
 
 func notYetMember(ctx context.Context, tx *store.Tx, i store.Invitation) error {
@@ -324,6 +339,9 @@ func (s *Service) Join(ctx context.Context, tx *store.Tx, t store.Tenant, u stor
 	if err != nil {
 		return err
 	}
+	if err := s.roomFor(ctx, tx, i.TenantID, u.ID); err != nil {
+		return err
+	}
 	m := store.Membership{TenantID: i.TenantID, UserID: u.ID, CreatedAt: s.Now(), Version: 1}
 	given := principals.Bindings(s.Kit, c, i.TenantID, u.ID, "", roles, s.Now())
 	err = change.Make(ctx, s.Kit, tx, "member.create", change.AcceptInvitation(i, m, u, given...),
@@ -333,6 +351,16 @@ func (s *Service) Join(ctx context.Context, tx *store.Tx, t store.Tenant, u stor
 		return s.unknownLink() // The same link is being accepted beside this call.
 	case errors.Is(err, store.ErrExists):
 		return nil
+	}
+	return err
+}
+
+// roomFor refuses a member more than the plan allows: it may allow fewer than when the
+// invitation was sent.
+func (s *Service) roomFor(ctx context.Context, tx *store.Tx, tenantID, userID string) error {
+	_, err := tx.GetMembership(ctx, tenantID, userID)
+	if errors.Is(err, store.ErrNotFound) {
+		return plans.Another(ctx, tx, tenantID, s.Now(), plans.Members, 0)
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
@@ -131,6 +132,9 @@ func (s *Service) CreateRole(ctx context.Context, r *cloudv1.CreateRoleRequest) 
 	}
 	res := new(cloudv1.CreateRoleResponse)
 	_, err = call.Do(ctx, s.Kit, res, func(tx *store.Tx) error {
+		if err := plans.Feature(ctx, tx, c.TenantID, now, plans.FeatureCustomRoles); err != nil {
+			return err
+		}
 		if err := room(ctx, c.TenantID, "roles of their own", rolesMax, tx.CountRoles); err != nil {
 			return err
 		}

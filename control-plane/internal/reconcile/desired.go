@@ -185,7 +185,11 @@ func freeNames(list []store.Namespace) (out []*cellv1.Change) {
 
 func (l *Loop) tenant(ctx context.Context, tx *store.Tx, t store.Tenant) (*cellv1.Tenant, error) {
 	p, err := tx.GetSignInPolicy(ctx, t.ID)
-	return &cellv1.Tenant{Id: t.ID, Name: t.Name, Deleted: !t.DeletedAt.IsZero(), Limits: l.o.Limits(t.Plan), AuditPayloadReads: p.AuditPayloadReads}, err
+	if err != nil {
+		return nil, err
+	}
+	limits, err := l.o.Limits(ctx, tx, t)
+	return &cellv1.Tenant{Id: t.ID, Name: t.Name, Deleted: !t.DeletedAt.IsZero(), Limits: limits, AuditPayloadReads: p.AuditPayloadReads}, err
 }
 
 // namespace leaves the shard open: the cell has placed it, or will. An ended one has

@@ -34,8 +34,8 @@ type Cell interface {
 	Audit(ctx context.Context, shard uint32, after uint64) ([]*cellv1.AuditEvent, error)
 	// Sightings is what proxies told the nodes that answer, after a cursor of each.
 	Sightings(ctx context.Context, cursors map[string]string) ([]*cellv1.NodeSightings, error)
-	// Readings is what a shard, or the proxies, counted for billing.
-	Readings(ctx context.Context, r *cellv1.ListReadingsRequest) (*cellv1.ListReadingsResponse, error)
+	// ListReadings is a part of what a shard, or the proxies, counted for billing.
+	ListReadings(ctx context.Context, r *cellv1.ListReadingsRequest) (*cellv1.ListReadingsResponse, error)
 }
 
 // SendMail sends the email of an outbox row.
@@ -47,8 +47,8 @@ type Options struct {
 	Now func() time.Time
 	// CellAhead is how far the time of a cell is ahead of Now; 0 by default.
 	CellAhead func(ctx context.Context, cell string) time.Duration
-	// Limits of a plan; nil: none are limited.
-	Limits func(plan string) *cellv1.Limits
+	// Limits of a tenant as they are now, what is held back among them; nil: none are limited.
+	Limits func(ctx context.Context, tx *store.Tx, t store.Tenant) (*cellv1.Limits, error)
 	// TokenKeys are the public keys that every cell should have, and no others; nil
 	// leaves the cells' keys alone.
 	TokenKeys func(ctx context.Context, tx *store.Tx) ([]*cellv1.TokenKey, error)
@@ -109,7 +109,7 @@ func (o *Options) fill() {
 		o.CellAhead = func(context.Context, string) time.Duration { return 0 }
 	}
 	if o.Limits == nil {
-		o.Limits = func(string) *cellv1.Limits { return nil }
+		o.Limits = func(context.Context, *store.Tx, store.Tenant) (*cellv1.Limits, error) { return nil, nil }
 	}
 	if o.MailLocked == nil {
 		o.MailLocked = func(error) bool { return false }

@@ -86,11 +86,11 @@ func (r *rig) options() reconcile.Options {
 	return reconcile.Options{
 		Log: slog.New(slog.NewTextHandler(r.log, nil)), Now: r.now, Poll: look, Scan: time.Hour, Compare: time.Hour,
 		BackoffMin: 10 * time.Millisecond, BackoffMax: 50 * time.Millisecond, ParkAfter: 3, ParkFor: time.Hour, Claim: 20 * time.Second,
-		Limits: func(plan string) *cellv1.Limits {
-			if plan == "free" {
-				return &cellv1.Limits{EnqueuePerSecond: 100}
+		Limits: func(_ context.Context, _ *store.Tx, t store.Tenant) (*cellv1.Limits, error) {
+			if t.Plan == "free" {
+				return &cellv1.Limits{EnqueuePerSecond: 100}, nil
 			}
-			return nil
+			return nil, nil
 		},
 		MailRefused: func(err error) bool { return errors.Is(err, errNever) },
 	}

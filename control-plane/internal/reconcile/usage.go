@@ -127,7 +127,7 @@ func (m *meter) sourceOf(ctx context.Context, name, source string) (known store.
 
 // readings asks; a node from before cells counted says nothing.
 func readings(ctx context.Context, cell Cell, r *cellv1.ListReadingsRequest) (*cellv1.ListReadingsResponse, error) {
-	res, err := cell.Readings(ctx, r)
+	res, err := cell.ListReadings(ctx, r)
 	if connect.CodeOf(err) == connect.CodeUnimplemented {
 		return &cellv1.ListReadingsResponse{}, nil
 	}

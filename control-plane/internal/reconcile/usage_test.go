@@ -88,7 +88,7 @@ func (c *countingCell) State(context.Context) (*cellv1.State, error) {
 
 var errLost = errors.New("the answer was lost")
 
-func (c *countingCell) Readings(_ context.Context, r *cellv1.ListReadingsRequest) (*cellv1.ListReadingsResponse, error) {
+func (c *countingCell) ListReadings(_ context.Context, r *cellv1.ListReadingsRequest) (*cellv1.ListReadingsResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	asked, _ := proto.Clone(r).(*cellv1.ListReadingsRequest)

@@ -17,6 +17,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/policy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/refusals"
@@ -155,7 +156,7 @@ func (g *gate) enter(ctx context.Context, request any) (context.Context, error) 
 	if err != nil {
 		return ctx, err
 	}
-	if !g.rule.safe && g.rule.inTenant() && c.Plan != tenancy.PlanUnlimited {
+	if !g.rule.safe && g.rule.inTenant() && c.Plan != plans.Operators {
 		if wait := g.limits.writes.Take(c.TenantID, g.Now()); wait > 0 {
 			return ctx, ratelimit.TooMany("TOO_MANY_WRITES", "changes in tenant "+c.Tenant, wait)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/cookies"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
@@ -107,7 +108,7 @@ func (s *Service) newMaterial() (*material, error) {
 		return nil, fmt.Errorf("make a management key: %w", err)
 	}
 	m := &material{jobs: jobs, manage: manage, now: now}
-	m.Tenant = store.Tenant{ID: s.IDs.New(ids.Tenant, now), Plan: tenancy.PlanFree, Cell: s.Cell}
+	m.Tenant = store.Tenant{ID: s.IDs.New(ids.Tenant, now), Plan: plans.First, Cell: s.Cell}
 	m.Namespace = store.Namespace{ID: s.IDs.New(ids.Namespace, now), Name: tenancy.FirstNamespace}
 	m.Owner = store.User{ID: s.IDs.New(ids.User, now), CreatedAt: now, SeenAt: now}
 	forJobs := tenancy.NewFirstKey(jobs, "First key", s.IDs.New(ids.ServiceAccount, now), permission.RoleProducer, permission.RoleWorker, permission.RoleViewer)

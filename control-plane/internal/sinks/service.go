@@ -20,6 +20,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
@@ -87,6 +88,9 @@ func (s *Service) CreateAuditSink(ctx context.Context, r *cloudv1.CreateAuditSin
 
 // insertable refuses one sink too many, and gives the tenant's chain.
 func (s *Service) insertable(ctx context.Context, tx *store.Tx, v store.AuditSink) (store.AuditChain, error) {
+	if err := plans.Feature(ctx, tx, v.TenantID, s.Now(), plans.FeatureAuditSinks); err != nil {
+		return store.AuditChain{}, err
+	}
 	all, err := tx.ListAuditSinks(ctx, v.TenantID)
 	if err != nil {
 		return store.AuditChain{}, err

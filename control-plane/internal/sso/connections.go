@@ -15,6 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/members"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/policy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -60,6 +61,9 @@ func (s *Service) CreateSsoConnection(ctx context.Context, r *cloudv1.CreateSsoC
 		}
 	}
 	_, err = call.Do(ctx, s.Kit, res, func(tx *store.Tx) error {
+		if err := plans.Feature(ctx, tx, c.TenantID, s.Now(), plans.FeatureSSO); err != nil {
+			return err
+		}
 		all, err := tx.ListConnections(ctx, c.TenantID)
 		if err != nil {
 			return err

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/members"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
@@ -142,6 +144,9 @@ func (s *Service) bringUpToDate(ctx context.Context, tx *store.Tx, conn store.Co
 		if roleID == "" {
 			return store.CommitDespite(noRole())
 		}
+		if err := roomFor(ctx, tx, conn.TenantID, s.Now()); err != nil {
+			return err
+		}
 		m = store.Membership{TenantID: conn.TenantID, UserID: u.ID, ConnectionID: conn.ID, CreatedAt: s.Now(), Version: 1}
 		given := principals.Bindings(s.Kit, access.From(ctx), conn.TenantID, u.ID, conn.ID, []rights.Role{role}, s.Now())
 		return change.Make(ctx, s.Kit, tx, "member.create", change.InsertMember(m, u, given...), change.Fields{"roles": {After: []string{role.Name}}})
@@ -164,6 +169,15 @@ func (s *Service) bringUpToDate(ctx context.Context, tx *store.Tx, conn store.Co
 	}
 	if err == nil && roleID == "" && !managed {
 		return store.CommitDespite(noRole())
+	}
+	return err
+}
+
+// roomFor refuses, in words for who signs in, a member more than the tenant's plan allows.
+func roomFor(ctx context.Context, tx *store.Tx, tenantID string, now time.Time) error {
+	err := plans.Another(ctx, tx, tenantID, now, plans.Members, 0)
+	if f, ok := fault.As(err); ok {
+		return refused(err, "you can't join: %s. Ask an owner or admin", f.Message)
 	}
 	return err
 }

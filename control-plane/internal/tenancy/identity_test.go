@@ -11,6 +11,7 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tokenkeys"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
@@ -21,7 +22,7 @@ import (
 func TestMintToken_SaysWhatTheRoleMayInOneNamespace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	people := w.tenant(t, "acme", PlanFree)
+	people := w.tenant(t, "acme", plans.First)
 	n := w.namespaceFor(t, people(owner), "orders")
 	var keys []tokenkeys.Public
 	err := w.Store.Service(t.Context(), func(tx *store.Tx) (err error) {
@@ -60,7 +61,7 @@ func TestMintToken_SaysWhatTheRoleMayInOneNamespace(t *testing.T) {
 	}
 	_, err = w.MintToken(people(owner), &cloudv1.MintTokenRequest{})
 	field(t, err, "namespace")
-	_, err = w.MintToken(w.tenant(t, "other", PlanFree)(owner), &cloudv1.MintTokenRequest{Namespace: n.GetId()})
+	_, err = w.MintToken(w.tenant(t, "other", plans.First)(owner), &cloudv1.MintTokenRequest{Namespace: n.GetId()})
 	refused(t, err, "NOT_FOUND")
 	c := access.From(people(owner))
 	c.UserID, c.KeyID = "", "key_000000000000"
@@ -71,7 +72,7 @@ func TestMintToken_SaysWhatTheRoleMayInOneNamespace(t *testing.T) {
 func TestMintToken_SaysWhenThereAreMorePlacesThanTravel(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	people := w.tenant(t, "acme", PlanFree)
+	people := w.tenant(t, "acme", plans.First)
 	n := w.namespaceFor(t, people(owner), "orders")
 	c := access.From(people(viewer))
 	c.Rights.Grants = nil
@@ -92,7 +93,7 @@ func TestOwn_ASessionOfATenantsProviderIsValidThereOnly(t *testing.T) {
 	user := store.User{ID: "usr_00000000000000000000000000", Email: "ada@corvo.test", CreatedAt: w.now}
 	var ids []string
 	for _, name := range []string{"acme", "other"} {
-		ids = append(ids, access.From(w.tenant(t, name, PlanFree)(owner)).TenantID)
+		ids = append(ids, access.From(w.tenant(t, name, plans.First)(owner)).TenantID)
 	}
 	err := w.Store.Service(t.Context(), func(tx *store.Tx) error {
 		if err := tx.InsertUser(t.Context(), user); err != nil {
@@ -126,7 +127,7 @@ func TestOwn_ASessionOfATenantsProviderIsValidThereOnly(t *testing.T) {
 func TestListAuditEvents_FiltersAndPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	people := w.tenant(t, "acme", PlanFree)
+	people := w.tenant(t, "acme", plans.First)
 	for _, name := range []string{"one", "two", "three"} {
 		w.namespaceFor(t, people(owner), name)
 		w.now = w.now.Add(time.Minute)
@@ -148,7 +149,7 @@ func TestListAuditEvents_FiltersAndPages(t *testing.T) {
 	}
 	_, err := w.ListAuditEvents(people(owner), &cloudv1.ListAuditEventsRequest{PageSize: 3, Action: "key", PageToken: first.GetNextPageToken()})
 	field(t, err, "page_token")
-	if got := w.auditOf(t, w.tenant(t, "other", PlanFree)(owner)); len(got) != 0 {
+	if got := w.auditOf(t, w.tenant(t, "other", plans.First)(owner)); len(got) != 0 {
 		t.Errorf("another tenant sees %v", got)
 	}
 }
@@ -156,7 +157,7 @@ func TestListAuditEvents_FiltersAndPages(t *testing.T) {
 func TestUpdateTenant_ChangesWhatPeopleSee(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	ctx := w.tenant(t, "acme", plans.First)(owner)
 	was := must(w.GetTenant(ctx, nil))(t).GetTenant()
 	got := must(w.UpdateTenant(ctx, &cloudv1.UpdateTenantRequest{DisplayName: "Acme Ltd", Etag: was.GetEtag()}))(t).GetTenant()
 	if got.GetDisplayName() != "Acme Ltd" || got.GetName() != "acme" || got.GetEtag() == was.GetEtag() || got.GetUrl() != "http://corvo.test:8080/t/acme" {
@@ -173,7 +174,7 @@ func TestUpdateTenant_ChangesWhatPeopleSee(t *testing.T) {
 func TestMintToken_WaitsUntilARotationIsCarried(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	people := w.tenant(t, "acme", PlanFree)
+	people := w.tenant(t, "acme", plans.First)
 	w.namespaceFor(t, people(owner), "orders")
 	rotate := func() {
 		if err := w.Store.Service(t.Context(), func(tx *store.Tx) error { _, err := w.Keys.Rotate(t.Context(), tx); return err }); err != nil {
@@ -226,7 +227,7 @@ func TestMintToken_GoesByTheTimeOfTheCell(t *testing.T) {
 	for _, ahead := range []time.Duration{8 * time.Hour, -8 * time.Hour, 400 * 24 * time.Hour} {
 		w := newWorld(t)
 		w.ahead = ahead
-		people := w.tenant(t, "acme", PlanFree)
+		people := w.tenant(t, "acme", plans.First)
 		w.namespaceFor(t, people(owner), "orders")
 		res := must(w.MintToken(people(owner), &cloudv1.MintTokenRequest{Namespace: "orders"}))(t)
 		known := make(map[string]ed25519.PublicKey)

@@ -14,6 +14,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/policy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
@@ -175,7 +176,7 @@ func checkDigest(digest []byte) []fault.Field {
 }
 
 func (s *Service) insertKey(ctx context.Context, tx *store.Tx, k store.Key) error {
-	if err := s.within(ctx, tx, k.TenantID, "keys", tx.CountKeys, func(l limits) quota { return l.keys }); err != nil {
+	if err := plans.Another(ctx, tx, k.TenantID, s.Now(), plans.Keys, 0); err != nil {
 		return err
 	}
 	changes := change.Fields{"name": {After: k.Name}, "owner_id": {After: k.OwnerID}}

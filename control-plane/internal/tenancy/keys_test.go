@@ -17,6 +17,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
@@ -56,7 +57,7 @@ func (w *world) stored(t *testing.T, ctx context.Context, id string) (k store.Ke
 func TestCreateApiKey_ShowsTheSecretOnceAndKeepsItsDigest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	ctx := w.tenant(t, "acme", plans.First)(owner)
 	r := &cloudv1.CreateApiKeyRequest{RequestId: uuid, Kind: jobsKind, Roles: []string{producerRole}}
 	first := w.keyFor(t, ctx, r)
 	key, err := apikey.Parse(first.GetSecret())
@@ -86,7 +87,7 @@ func TestCreateApiKey_ShowsTheSecretOnceAndKeepsItsDigest(t *testing.T) {
 func TestCreateApiKey_TakesOverAKeyThatTheCallerMade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	ctx := w.tenant(t, "acme", plans.First)(owner)
 	made, err := apikey.Generate(apikey.Management)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +100,7 @@ func TestCreateApiKey_TakesOverAKeyThatTheCallerMade(t *testing.T) {
 	}
 	_, err = w.CreateApiKey(ctx, r)
 	refused(t, err, "KEY_EXISTS")
-	other := w.tenant(t, "other", PlanFree)(owner)
+	other := w.tenant(t, "other", plans.First)(owner)
 	_, err = w.CreateApiKey(other, r)
 	refused(t, err, "KEY_EXISTS")
 	for name, tc := range map[string]struct {
@@ -123,7 +124,7 @@ func TestCreateApiKey_TakesOverAKeyThatTheCallerMade(t *testing.T) {
 func TestCreateApiKey_RefusesFieldByField(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	ctx := w.tenant(t, "acme", plans.First)(owner)
 	worker := []string{workerRole}
 	for name, tc := range map[string]struct {
 		r     *cloudv1.CreateApiKeyRequest
@@ -159,7 +160,7 @@ func TestCreateApiKey_RefusesFieldByField(t *testing.T) {
 func TestKeys_NobodyMakesOrTouchesABroaderOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	people := w.tenant(t, "acme", PlanFree)
+	people := w.tenant(t, "acme", plans.First)
 	jobs := func(r string) *cloudv1.CreateApiKeyRequest {
 		return &cloudv1.CreateApiKeyRequest{Name: "k", Kind: jobsKind, Roles: []string{r}}
 	}
@@ -206,7 +207,7 @@ func TestKeys_NobodyMakesOrTouchesABroaderOne(t *testing.T) {
 func TestRotateApiKey_TwoSecretsAtMostAndTheOldOneEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	ctx := w.tenant(t, "acme", plans.First)(owner)
 	id := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []string{workerRole}}).GetApiKey().GetId()
 	w.outbox(t)
 	r := &cloudv1.RotateApiKeyRequest{KeyId: id, RequestId: uuid, OverlapSeconds: 3600}
@@ -253,7 +254,7 @@ func TestRotateApiKey_TwoSecretsAtMostAndTheOldOneEnds(t *testing.T) {
 func TestRevokeApiKey_IsForEverAndTwiceIsOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	ctx := w.tenant(t, "acme", plans.First)(owner)
 	id := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []string{workerRole}}).GetApiKey().GetId()
 	first := must(w.RevokeApiKey(ctx, &cloudv1.RevokeApiKeyRequest{KeyId: id}))(t).GetApiKey()
 	w.now = w.now.Add(time.Hour)
@@ -282,7 +283,7 @@ func TestRevokeApiKey_IsForEverAndTwiceIsOnce(t *testing.T) {
 func TestUpdateApiKey_KeepsWhenTheEndWasSet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	ctx := w.tenant(t, "acme", plans.First)(owner)
 	ends := timestamppb.New(w.now.Add(48 * time.Hour))
 	id := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []string{workerRole}, ExpiresAt: ends}).GetApiKey().GetId()
 	for _, tc := range []struct {
@@ -302,7 +303,7 @@ func TestUpdateApiKey_KeepsWhenTheEndWasSet(t *testing.T) {
 func TestUpdateApiKey_MaskEtagAndExpiry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	ctx := w.tenant(t, "acme", plans.First)(owner)
 	ns := w.namespaceFor(t, ctx, "orders")
 	made := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []string{workerRole}, ExpiresAt: timestamppb.New(w.now.Add(time.Hour))}).GetApiKey()
 	update := func(r *cloudv1.UpdateApiKeyRequest, paths ...string) (*cloudv1.ApiKey, error) {
@@ -325,8 +326,8 @@ func TestUpdateApiKey_MaskEtagAndExpiry(t *testing.T) {
 func TestKeys_AnothersNamespaceIsNotFound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx := w.tenant(t, "acme", PlanFree)(owner)
-	theirs := w.namespaceFor(t, w.tenant(t, "other", PlanFree)(owner), "orders")
+	ctx := w.tenant(t, "acme", plans.First)(owner)
+	theirs := w.namespaceFor(t, w.tenant(t, "other", plans.First)(owner), "orders")
 	id := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []string{workerRole}}).GetApiKey().GetId()
 	var said []string
 	for _, namespace := range []string{theirs.GetId(), "ns_00000000000000000000000000", "orders"} {
@@ -349,7 +350,7 @@ func TestKeys_AnothersNamespaceIsNotFound(t *testing.T) {
 func TestCreateApiKey_CreatingAndRevokingHasADailyLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	ctx := w.tenant(t, "acme", plans.First)(owner)
 	id := access.From(ctx).TenantID
 	err := w.Store.Tenant(ctx, id, func(tx *store.Tx) error {
 		for range freeKeysPerDay - 1 {
@@ -369,7 +370,7 @@ func TestCreateApiKey_CreatingAndRevokingHasADailyLimit(t *testing.T) {
 	must(w.RevokeApiKey(ctx, &cloudv1.RevokeApiKeyRequest{KeyId: last.GetId()}))(t)
 	_, err = w.CreateApiKey(ctx, r())
 	refused(t, err, "PLAN_LIMIT")
-	w.keyFor(t, w.tenant(t, "globex", PlanFree)(owner), r())
+	w.keyFor(t, w.tenant(t, "globex", plans.First)(owner), r())
 	w.now = w.now.Add(24 * time.Hour)
 	w.keyFor(t, ctx, r())
 }
@@ -380,7 +381,7 @@ func TestRotateApiKey_TheOverlapGoesByTheTimeOfTheCell(t *testing.T) {
 	for _, ahead := range []time.Duration{8 * time.Hour, -8 * time.Hour} {
 		w := newWorld(t)
 		w.ahead = ahead
-		ctx := w.tenant(t, "acme", PlanFree)(owner)
+		ctx := w.tenant(t, "acme", plans.First)(owner)
 		id := w.keyFor(t, ctx, &cloudv1.CreateApiKeyRequest{Kind: jobsKind, Roles: []string{workerRole}}).GetApiKey().GetId()
 		must(w.RotateApiKey(ctx, &cloudv1.RotateApiKeyRequest{KeyId: id, OverlapSeconds: 3600}))(t)
 		if v := w.stored(t, ctx, id).Versions; len(v) != 2 || !v[0].ExpiresAt.Equal(w.cellNow().Add(time.Hour)) {
@@ -393,7 +394,7 @@ func TestRotateApiKey_TheOverlapGoesByTheTimeOfTheCell(t *testing.T) {
 func TestCreateApiKey_ByAKeyIsNoBroaderThanThatKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	people := w.tenant(t, "acme", PlanFree)
+	people := w.tenant(t, "acme", plans.First)
 	ends := w.now.Add(30 * 24 * time.Hour)
 	made := must(w.CreateApiKey(people(owner), &cloudv1.CreateApiKeyRequest{
 		Name: "terraform", Kind: manageKind, Roles: []string{owner}, ExpiresAt: timestamppb.New(ends), Cidrs: []string{"10.0.0.0/8"},
@@ -432,7 +433,7 @@ func TestCreateApiKey_ByAKeyIsNoBroaderThanThatKey(t *testing.T) {
 func TestRotateApiKey_APersonalOneIsItsOwnersAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	people := w.tenant(t, "acme", PlanFree)
+	people := w.tenant(t, "acme", plans.First)
 	c := access.From(people(viewer))
 	c.UserID = "usr_01JD0000000000000000000001"
 	k := store.Key{
@@ -454,7 +455,7 @@ func TestRotateApiKey_APersonalOneIsItsOwnersAlone(t *testing.T) {
 func TestGetApiKey_SaysWhatThePolicyLeavesOfAPersonalKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	people := w.tenant(t, "acme", PlanFree)
+	people := w.tenant(t, "acme", plans.First)
 	c := access.From(people(owner))
 	u := store.User{ID: "usr_01JD0000000000000000000002", Email: "eve@example.com", CreatedAt: w.now}
 	k := store.Key{

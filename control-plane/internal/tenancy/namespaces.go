@@ -20,6 +20,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/listing"
 	"github.com/corvo-cloud/corvo/control-plane/internal/names"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
@@ -31,13 +32,13 @@ const (
 	labelKeyForm  = `^[a-z][a-z0-9._/-]{0,62}$`
 )
 
-func (s *Service) namespaceMessage(n store.Namespace, t store.Tenant) *cloudv1.Namespace {
+func (s *Service) namespaceMessage(n store.Namespace, t placed) *cloudv1.Namespace {
 	return &cloudv1.Namespace{
 		Id: n.ID, TenantId: n.TenantID, Name: n.Name, Labels: n.Labels, DeleteProtection: n.DeleteProtection, Region: cmp.Or(n.Region, t.Cell),
 		Sync: syncOf(n.Generation, n.Observed, !n.DeletedAt.IsZero()), Generation: uint64(n.Generation), ObservedGeneration: uint64(n.Observed),
 		CreatedAt: stamp(n.CreatedAt), UpdatedAt: stamp(n.UpdatedAt), Etag: etag.Of(n.Version, n.ID), Endpoint: s.URLs.Tenant(t.Name),
-		Retention: ownRetention(n.Retention), EffectiveRetention: retentionMessage(effectiveRetention(t.Plan, n.Retention)),
-		RetentionMax: retentionMessage(CellLimitsOf(t.Plan).RetentionMax),
+		Retention: ownRetention(n.Retention), EffectiveRetention: retentionMessage(effectiveRetention(t.may, n.Retention)),
+		RetentionMax: retentionMessage(mostKept(t.may)),
 	}
 }
 
@@ -56,7 +57,7 @@ func (s *Service) CreateNamespace(ctx context.Context, r *cloudv1.CreateNamespac
 		if err != nil {
 			return err
 		}
-		t, err := tx.GetTenant(ctx, n.TenantID)
+		t, err := s.placed(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -107,7 +108,7 @@ func checkLabels(labels map[string]string) (wrong []fault.Field) {
 
 func (s *Service) insertNamespace(ctx context.Context, tx *store.Tx, r *cloudv1.CreateNamespaceRequest) (store.Namespace, error) {
 	tenantID, now := access.From(ctx).TenantID, s.Now()
-	t, err := findTenant(ctx, tx)
+	t, err := s.placed(ctx, tx)
 	if err != nil {
 		return store.Namespace{}, err
 	}
@@ -120,7 +121,7 @@ func (s *Service) insertNamespace(ctx context.Context, tx *store.Tx, r *cloudv1.
 	if err := s.freeName(ctx, tx, tenantID, r.GetName()); err != nil {
 		return store.Namespace{}, err
 	}
-	if err := s.within(ctx, tx, tenantID, "namespaces", tx.CountNamespaces, func(l limits) quota { return l.namespaces }); err != nil {
+	if err := plans.Another(ctx, tx, tenantID, now, plans.Namespaces, 0); err != nil {
 		return store.Namespace{}, err
 	}
 	n := store.Namespace{
@@ -175,10 +176,24 @@ func (s *Service) awaitNamespace(ctx context.Context, tenantID, id string, gener
 	})
 }
 
+// placed is a tenant with what it may have: what its namespaces stand in.
+type placed struct {
+	store.Tenant
+	may plans.Entitlements
+}
+
+// placed reads the caller's tenant.
+func (s *Service) placed(ctx context.Context, tx *store.Tx) (p placed, err error) {
+	if p.Tenant, err = findTenant(ctx, tx); err == nil {
+		p.may, err = plans.Of(ctx, tx, p.ID, s.Now())
+	}
+	return p, err
+}
+
 // namespace reads a namespace and its tenant.
-func (s *Service) namespace(ctx context.Context, nameOrID string) (n store.Namespace, t store.Tenant, _ error) {
+func (s *Service) namespace(ctx context.Context, nameOrID string) (n store.Namespace, t placed, _ error) {
 	n, err := kit.Read(ctx, s.Kit, func(tx *store.Tx) (n store.Namespace, err error) {
-		if t, err = findTenant(ctx, tx); err != nil {
+		if t, err = s.placed(ctx, tx); err != nil {
 			return n, err
 		}
 		return findNamespace(ctx, tx, nameOrID)
@@ -213,12 +228,12 @@ func (s *Service) GetNamespace(ctx context.Context, r *cloudv1.GetNamespaceReque
 
 // ListNamespaces lists by name.
 func (s *Service) ListNamespaces(ctx context.Context, r *cloudv1.ListNamespacesRequest) (*cloudv1.ListNamespacesResponse, error) {
-	var t store.Tenant
+	var t placed
 	shown, next, err := listing.Of[store.Namespace, *cloudv1.Namespace]{
 		Method: "ListNamespaces", Key: func(n store.Namespace) string { return n.Name },
 		Show: func(n store.Namespace) *cloudv1.Namespace { return s.namespaceMessage(n, t) },
 		Page: func(tx *store.Tx, tenantID string, p store.Page) (_ []store.Namespace, err error) {
-			if t, err = findTenant(ctx, tx); err != nil {
+			if t, err = s.placed(ctx, tx); err != nil {
 				return nil, err
 			}
 			return known(ctx, p, func(p store.Page) ([]store.Namespace, error) { return tx.ListNamespaces(ctx, tenantID, p) })
@@ -255,7 +270,7 @@ func (s *Service) UpdateNamespace(ctx context.Context, r *cloudv1.UpdateNamespac
 		return nil, err
 	}
 	var n store.Namespace
-	var t store.Tenant
+	var t placed
 	err = s.Write(ctx, func(tx *store.Tx) (err error) {
 		if n, err = findNamespace(ctx, tx, r.GetNamespace()); err != nil {
 			return err
@@ -263,7 +278,7 @@ func (s *Service) UpdateNamespace(ctx context.Context, r *cloudv1.UpdateNamespac
 		if err := mayIn(ctx, permission.NamespaceUpdate, n); err != nil {
 			return err
 		}
-		if t, err = findTenant(ctx, tx); err != nil {
+		if t, err = s.placed(ctx, tx); err != nil {
 			return err
 		}
 		if err := etag.Check(r.GetEtag(), etag.Of(n.Version, n.ID), "this"); err != nil {
@@ -281,7 +296,7 @@ func (s *Service) UpdateNamespace(ctx context.Context, r *cloudv1.UpdateNamespac
 	return &cloudv1.UpdateNamespaceResponse{Namespace: m}, err
 }
 
-func (s *Service) changeNamespace(ctx context.Context, tx *store.Tx, t store.Tenant, n *store.Namespace, r *cloudv1.UpdateNamespaceRequest, paths []string) error {
+func (s *Service) changeNamespace(ctx context.Context, tx *store.Tx, t placed, n *store.Namespace, r *cloudv1.UpdateNamespaceRequest, paths []string) error {
 	was, record, changes := *n, change.UpdateNamespace(n), change.Fields{}
 	for _, p := range paths {
 		switch p {

@@ -13,6 +13,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
@@ -27,7 +28,7 @@ func (w *world) namespaceFor(t *testing.T, ctx context.Context, name string) *cl
 func TestCreateNamespace_LeavesRowAuditAndOutboxTogether(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	ctx := w.tenant(t, "acme", plans.First)(owner)
 	n := w.namespaceFor(t, ctx, "orders")
 	if n.GetSync() != cloudv1.Sync_SYNC_PENDING || n.GetGeneration() != 1 || n.GetEndpoint() != "http://corvo.test:8080/t/acme" || n.GetRegion() != "cell-1" {
 		t.Errorf("%v", n)
@@ -55,7 +56,7 @@ func TestCreateNamespace_IsReadyWhenTheCellHasConfirmed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.ObserveWait = 10 * time.Second
-	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	ctx := w.tenant(t, "acme", plans.First)(owner)
 	// A cell that confirms everything as soon as it is told.
 	w.Wake = func() {
 		for _, o := range w.outbox(t) {
@@ -72,7 +73,7 @@ func TestCreateNamespace_IsReadyWhenTheCellHasConfirmed(t *testing.T) {
 func TestDeleteNamespace_WaitsForTheCellToo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	ctx := w.tenant(t, "acme", plans.First)(owner)
 	n := w.namespaceFor(t, ctx, "orders")
 	w.outbox(t)
 	w.ObserveWait = 10 * time.Second
@@ -110,7 +111,7 @@ func (w *world) observed(t *testing.T, ctx context.Context, id string) (g int64)
 func TestCreateNamespace_SameRequestIDGetsTheFirstAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	people := w.tenant(t, "acme", PlanFree)
+	people := w.tenant(t, "acme", plans.First)
 	ctx := people(owner)
 	r := &cloudv1.CreateNamespaceRequest{Tenant: "acme", RequestId: uuid, Name: "orders", Labels: map[string]string{"a": "1", "b": "2"}}
 	first := must(w.CreateNamespace(ctx, r))(t)
@@ -136,7 +137,7 @@ func TestCreateNamespace_SameRequestIDGetsTheFirstAnswer(t *testing.T) {
 func TestCreateNamespace_RefusesFieldByField(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	ctx := w.tenant(t, "acme", plans.First)(owner)
 	many := map[string]string{}
 	for i := range 65 {
 		many[fmt.Sprintf("k%d", i)] = "v"
@@ -162,14 +163,14 @@ func TestCreateNamespace_RefusesFieldByField(t *testing.T) {
 func TestCreateNamespace_PlanLimits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx := w.tenant(t, "acme", PlanFree)(owner)
-	for i := range limitsOf(PlanFree).namespaces.living {
+	ctx := w.tenant(t, "acme", plans.First)(owner)
+	for i := range freeNamespaces {
 		w.namespaceFor(t, ctx, fmt.Sprintf("n-%d-x", i))
 	}
 	_, err := w.CreateNamespace(ctx, &cloudv1.CreateNamespaceRequest{Name: "one-more"})
 	refused(t, err, "PLAN_LIMIT")
-	free := w.tenant(t, "operator", PlanUnlimited)(owner)
-	for i := range limitsOf(PlanFree).namespaces.living + 1 {
+	free := w.tenant(t, "operator", plans.Operators)(owner)
+	for i := range freeNamespaces + 1 {
 		w.namespaceFor(t, free, fmt.Sprintf("n-%d-x", i))
 	}
 }
@@ -177,7 +178,7 @@ func TestCreateNamespace_PlanLimits(t *testing.T) {
 func TestListNamespaces_PagesWithoutGapAndTokensAreBound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	people := w.tenant(t, "acme", PlanFree)
+	people := w.tenant(t, "acme", plans.First)
 	ctx := people(owner)
 	for i := range 7 {
 		w.namespaceFor(t, ctx, fmt.Sprintf("n-%d-x", i))
@@ -197,7 +198,7 @@ func TestListNamespaces_PagesWithoutGapAndTokensAreBound(t *testing.T) {
 	if len(got) != 7 || got[0] != "n-0-x" || got[6] != "n-6-x" {
 		t.Errorf("%v", got)
 	}
-	for name, ctx := range map[string]context.Context{"another caller": people(admin), "another tenant": w.tenant(t, "other", PlanFree)(owner)} {
+	for name, ctx := range map[string]context.Context{"another caller": people(admin), "another tenant": w.tenant(t, "other", plans.First)(owner)} {
 		t.Run(name, func(t *testing.T) {
 			_, err := w.ListNamespaces(ctx, &cloudv1.ListNamespacesRequest{PageSize: 3, PageToken: second})
 			field(t, err, "page_token")
@@ -215,7 +216,7 @@ func TestListNamespaces_PagesWithoutGapAndTokensAreBound(t *testing.T) {
 func TestUpdateNamespace_MaskAndEtag(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	ctx := w.tenant(t, "acme", plans.First)(owner)
 	n := w.namespaceFor(t, ctx, "orders")
 	w.namespaceFor(t, ctx, "billing")
 	w.outbox(t)
@@ -246,7 +247,7 @@ func TestUpdateNamespace_MaskAndEtag(t *testing.T) {
 func TestDeleteNamespace_ProtectionNamesAndKeys(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	ctx := w.tenant(t, "acme", plans.First)(owner)
 	n := must(w.CreateNamespace(ctx, &cloudv1.CreateNamespaceRequest{Name: "orders", DeleteProtection: true}))(t).GetNamespace()
 	other := w.namespaceFor(t, ctx, "billing")
 	key := func(namespaces ...string) *cloudv1.ApiKey {

@@ -6,6 +6,7 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 )
@@ -63,8 +64,8 @@ func checkRetention(r *cloudv1.Retention) (wrong []fault.Field) {
 }
 
 // planKeeps refuses more than the tenant's plan keeps.
-func planKeeps(t store.Tenant, r *cloudv1.Retention) error {
-	most := retentionMessage(limitsOf(t.Plan).cell.RetentionMax)
+func planKeeps(t placed, r *cloudv1.Retention) error {
+	most := retentionMessage(mostKept(t.may))
 	var wrong []fault.Field
 	for _, s := range allRetained {
 		if n, most := s.value(r), s.value(most); most != 0 && n > most {
@@ -75,20 +76,26 @@ func planKeeps(t store.Tenant, r *cloudv1.Retention) error {
 		return nil
 	}
 	// Not Invalid: with another plan the same request is fine.
-	refusal := fault.New(fault.Conflict, "PLAN_LIMIT", "the plan %s of tenant %s doesn't keep that much; choose less, or ask the operator for another plan", t.Plan, t.Name)
+	refusal := fault.New(fault.Conflict, "PLAN_LIMIT", "the plan %s of tenant %s doesn't keep that much; choose less, or a bigger plan: `corvo plan list`", t.Plan, t.Name)
 	refusal.Fields = wrong
 	return refusal
 }
 
-// effectiveRetention is what counts for a namespace of a plan.
-func effectiveRetention(plan string, own store.Retention) retention.Policy {
-	l := CellLimitsOf(plan)
+// mostKept is the most that a tenant may keep.
+func mostKept(may plans.Entitlements) retention.Policy {
+	_, most := may.Retention()
+	return most
+}
+
+// effectiveRetention is what counts for a namespace of a tenant.
+func effectiveRetention(may plans.Entitlements, own store.Retention) retention.Policy {
+	normal, most := may.Retention()
 	return retention.Resolve(retention.Policy{
 		Finished: retention.Finished{
 			Completed: seconds(own.Completed), Dead: seconds(own.Dead), Cancelled: seconds(own.Cancelled), Max: own.FinishedMax,
 		},
 		Events: seconds(own.Events), EventsBytes: own.EventsBytes, Usage: seconds(own.Usage),
-	}, l.Retention, l.RetentionMax)
+	}, normal, most)
 }
 
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }

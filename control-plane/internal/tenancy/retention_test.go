@@ -8,6 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 func TestRetention_OfANamespaceIsThePlansUntilItIsSet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	ctx := w.tenant(t, "acme", plans.First)(owner)
 	n := w.namespaceFor(t, ctx, "orders")
 	w.outbox(t)
 	want := &cloudv1.Retention{
@@ -54,7 +56,7 @@ func TestRetention_OfANamespaceIsThePlansUntilItIsSet(t *testing.T) {
 func TestRetention_RefusesWhatIsOutOfBoundsOrOverThePlan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx := w.tenant(t, "acme", PlanFree)(owner)
+	ctx := w.tenant(t, "acme", plans.First)(owner)
 	create := func(name string, r *cloudv1.Retention) error {
 		_, err := w.CreateNamespace(ctx, &cloudv1.CreateNamespaceRequest{Name: name, Retention: r})
 		return err
@@ -77,20 +79,9 @@ func TestRetention_RefusesWhatIsOutOfBoundsOrOverThePlan(t *testing.T) {
 	if err := create("orders", &cloudv1.Retention{CompletedSeconds: 30 * aDay}); err != nil {
 		t.Error(err)
 	}
-	big := w.tenant(t, "operator", PlanUnlimited)(owner)
+	big := w.tenant(t, "operator", plans.Operators)(owner)
 	n := must(w.CreateNamespace(big, &cloudv1.CreateNamespaceRequest{Name: "orders", Retention: &cloudv1.Retention{CompletedSeconds: 3650 * aDay}}))(t).GetNamespace()
 	if n.GetEffectiveRetention().GetCompletedSeconds() != 3650*aDay || n.GetEffectiveRetention().GetFinishedMax() != 0 {
 		t.Errorf("%v", n)
-	}
-}
-
-func TestPlans_ABiggerOneWeighsMore(t *testing.T) {
-	t.Parallel()
-	small, big := CellLimitsOf(PlanFree), CellLimitsOf(PlanUnlimited)
-	if small.Weight != 1 || big.Weight <= small.Weight {
-		t.Errorf("weights %d and %d", small.Weight, big.Weight)
-	}
-	if CellLimitsOf("unheard-of") != small {
-		t.Error("an unknown plan gives more than the smallest")
 	}
 }

@@ -24,6 +24,12 @@ const (
 	viewer    = permission.RoleViewer
 )
 
+// What the plan of new tenants gives; see the migrations.
+const (
+	freeNamespaces = 60
+	freeKeysPerDay = 300
+)
+
 // world is the use cases over a real database, with a cell that confirms at once if told.
 type world struct {
 	*Service

@@ -426,8 +426,3 @@ func (c *Client) Audit(ctx context.Context, group uint32, after uint64) ([]*cell
 	res, err := call(ctx, c, &cellv1.ListAuditRequest{Group: group, After: after}, cellv1connect.CellServiceClient.ListAudit)
 	return res.GetEvents(), err
 }
-
-// Readings lists what a shard counted for billing, or what the proxies did.
-func (c *Client) Readings(ctx context.Context, r *cellv1.ListReadingsRequest) (*cellv1.ListReadingsResponse, error) {
-	return call(ctx, c, r, cellv1connect.CellServiceClient.ListReadings)
-}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -91,96 +90,12 @@ func (s *session) rotateTokenKeys(ctx context.Context, f maintainFlags, wait tim
 		Why: fmt.Sprintf("no control plane confirmed it within %v", wait), Fix: "start the control plane, or check its /readyz; don't rotate again"}
 }
 
-func (s *session) tenantsCommand() *cobra.Command {
-	var database string
-	c := &cobra.Command{
-		Use: "tenants", Short: "List the tenants with their plans", Args: cobra.NoArgs,
-		Example: `  corvo-cloud control tenants --database sqlite:.run/up/control.db`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if database = s.orEnv(database, envDatabase); database == "" {
-				return errNoDatabase
-			}
-			list, err := server.TenantPlans(c.Context(), server.Maintenance{Database: database, Logger: s.logger()})
-			if err != nil {
-				return serverFailure("couldn't list the tenants", err)
-			}
-			return s.print(list, func() {
-				t := tabwriter.NewWriter(s.proc.Stdout, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(t, "TENANT\tPLAN\tIN THE CELL\tCREATED\tID")
-				for _, p := range list {
-					carried := "yes"
-					if !p.Carried {
-						carried = "not yet"
-					}
-					fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", p.Tenant, p.Plan, carried, p.CreatedAt.Format(time.RFC3339), p.TenantID)
-				}
-				_ = t.Flush() // Into memory.
-			})
-		},
-	}
-	c.Flags().StringVar(&database, "database", "", databaseUsage)
-	c.Flags().StringVarP(&s.output, "output", "o", outputText, "`FORMAT`: text or json")
-	return c
-}
-
-func (s *session) setPlanCommand() *cobra.Command {
-	var database string
-	var wait time.Duration
-	c := &cobra.Command{
-		Use:   "set-plan TENANT PLAN",
-		Short: "Give a tenant another plan",
-		Long: `Changes the plan of a tenant: ` + strings.Join(server.Plans(), " or ") + `. Run it while the control plane runs. It waits
-until the tenant's cell has the plan's limits, which then count at once. The tenant's
-audit log has an entry.
-
-What the tenant has beyond a smaller plan stays, but it can't create more. Finished jobs,
-events and usage that are older than the smaller plan keeps are deleted, usually within a
-minute, and that can't be undone.
-
-If no control plane is running, it ends with exit code 7, and the next one to start
-finishes the change.`,
-		Example: `  corvo-cloud control set-plan acme unlimited --database postgres://corvo@db/corvo
-  corvo-cloud control set-plan acme free --database sqlite:.run/up/control.db`,
-		Args: cobra.ExactArgs(2),
-		RunE: func(c *cobra.Command, args []string) error {
-			return s.setPlan(c.Context(), s.orEnv(database, envDatabase), args[0], args[1], wait)
-		},
-	}
-	fs := c.Flags()
-	fs.StringVar(&database, "database", "", databaseUsage)
-	fs.StringVarP(&s.output, "output", "o", outputText, "`FORMAT`: text or json")
-	fs.DurationVar(&wait, "wait", 30*time.Second, "how long to wait for the cell")
-	return c
-}
-
-func (s *session) setPlan(ctx context.Context, database, tenant, plan string, wait time.Duration) error {
-	if database == "" {
-		return errNoDatabase
-	}
-	if !slices.Contains(server.Plans(), plan) {
-		return usagef("%q isn't a plan: use %s", plan, strings.Join(server.Plans(), " or "))
-	}
-	r, err := server.SetPlan(ctx, server.Maintenance{Database: database, Logger: s.logger()}, tenant, plan, wait)
-	if err != nil {
-		return tenantFailure("couldn't set the plan", tenant, err)
-	}
-	if err := s.print(r, func() {
-		switch {
-		case r.Before == r.Plan:
-			fmt.Fprintf(s.proc.Stdout, "tenant %s already has the plan %s\n", r.Tenant, r.Plan)
-		default:
-			fmt.Fprintf(s.proc.Stdout, "tenant %s has the plan %s; it was %s\n", r.Tenant, r.Plan, r.Before)
-		}
-	}); err != nil || r.Carried {
-		return err
-	}
-	return &Failure{Exit: ExitTimeout, Code: "NOT_CARRIED", What: "the plan is set, but the cell may not have its limits yet",
-		Why: fmt.Sprintf("no control plane confirmed it within %v", wait), Fix: "start the control plane, or check its /readyz, and run this again"}
-}
-
 // tenantFailure is why something was not done to a tenant.
 func tenantFailure(what, tenant string, err error) error {
-	if errors.Is(err, server.ErrNoTenant) {
+	switch {
+	case errors.Is(err, server.ErrRefused):
+		return &Failure{Exit: ExitUsage, Code: "REFUSED", What: what, Why: strings.TrimPrefix(err.Error(), server.ErrRefused.Error()+": ")}
+	case errors.Is(err, server.ErrNoTenant):
 		return &Failure{Exit: ExitNotFound, Code: "NOT_FOUND", What: fmt.Sprintf("there is no tenant %q", tenant), Fix: "`corvo-cloud control tenants` lists them"}
 	}
 	return serverFailure(what, err)

@@ -32,6 +32,10 @@ const actionGroups: readonly Option[] = [
   { value: "factor.", label: "Second factors" },
   { value: "spend_limit.", label: "Spend limit" },
   { value: "billing.", label: "Billing" },
+  { value: "plan.", label: "Plan" },
+  { value: "override.", label: "Entitlement overrides" },
+  { value: "hold.", label: "Held jobs" },
+  { value: "subscription.", label: "Subscription" },
   { value: "tenant.", label: "Tenant" },
 ];
 
@@ -60,6 +64,8 @@ const names: Record<string, string> = {
   "factor.delete": "Second factor removed",
   "group.add_members": "Group members added",
   "group.remove_members": "Group members removed",
+  "hold.clear": "Jobs no longer held",
+  "hold.set": "Jobs held",
   "invitation.create": "Invitation sent",
   "invitation.delete": "Invitation withdrawn",
   "key.notice": "API key's end announced",
@@ -69,6 +75,12 @@ const names: Record<string, string> = {
   "member.create": "Member joined",
   "member.delete": "Member removed",
   "member.update": "Member roles changed",
+  "override.end": "Entitlement override ended",
+  "override.remove": "Entitlement override removed",
+  "override.set": "Entitlement override set",
+  "plan.cancel_change": "Change of plan taken back",
+  "plan.keep": "Change of plan not made",
+  "plan.schedule_change": "Change of plan scheduled",
   "policy.update": "Sign-in policy changed",
   "queue.requeue": "All dead jobs retried",
   "queue.update": "Queue settings changed",
@@ -84,6 +96,7 @@ const names: Record<string, string> = {
   "sso.create": "Single sign-on set up",
   "sso.discard": "Single sign-on changes discarded",
   "sso.switch": "Single sign-on turned on or off",
+  "subscription.update": "Subscription state changed",
 };
 
 const nouns: Record<string, string> = { key: "API key", sso: "Single sign-on" };
