@@ -172,10 +172,11 @@ fuzz: ## Run every fuzz target for FUZZTIME each.
 	@tools/fuzz-all $(FUZZTIME) $(MODULES)
 
 .PHONY: mutants
-mutants: ## Break the state machine, the doors and the rights line by line; every break must fail a test (half an hour on two cores).
+mutants: ## Break the state machine, the doors, the rights and the bill line by line; every break must fail a test (half an hour on two cores).
 	@cd tools && GOWORK=off go build -o $(BIN)/mutants ./mutants
 	@$(BIN)/mutants -module data-plane $(ARGS)
 	@$(BIN)/mutants -module data-plane/api $(ARGS)
+	@$(BIN)/mutants -module control-plane/api $(ARGS)
 	@$(BIN)/mutants -module control-plane $(ARGS)
 
 .PHONY: bench

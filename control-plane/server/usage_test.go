@@ -44,6 +44,12 @@ func BenchmarkBilling(b *testing.B) {
 	month := bill.Month(now)
 	hour := metering.Hour(now)
 	p.in(b, func(ctx context.Context, tx *store.Tx) error {
+		// Two plans in the month, the second from the middle of a day on.
+		for at, plan := range map[time.Time]string{month.Start: "team", month.Start.Add(55 * time.Hour): "business"} {
+			if err := tx.PutSubscriptionChange(ctx, store.SubscriptionChange{TenantID: p.TenantID, At: at, Plan: plan, PlanVersion: 1}); err != nil {
+				return err
+			}
+		}
 		for h := metering.Hour(month.Start); h < hour; h++ {
 			var list []metering.Reading
 			for n := range 10 {

@@ -35,7 +35,9 @@ func main() {
 func tables(module string) []mutation {
 	switch filepath.ToSlash(module) {
 	case "control-plane":
-		return doorMutations
+		return slices.Concat(doorMutations, meterMutations)
+	case "control-plane/api":
+		return billMutations
 	case "data-plane/api":
 		return grantMutations
 	}

@@ -453,3 +453,26 @@ func FuzzVerify(f *testing.F) {
 		}
 	})
 }
+
+// The example of docs/billing.md is a file that adds up to what the page says.
+func TestDocs_TheExampleAddsUp(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "billing.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, file, _ := strings.Cut(string(page), "```json\n")
+	file, _, _ = strings.Cut(file, "```")
+	r, err := bill.Verify(strings.NewReader(file))
+	if err != nil || !r.Valid() || r.Total != 5100 || r.Rows != 2 {
+		t.Errorf("%d rows, total %d: %v, %v", r.Rows, r.Total, r.Problems, err)
+	}
+	if !strings.Contains(string(page), "$49.00 + $2.00 = $51.00") {
+		t.Error("the page says another total")
+	}
+	for _, m := range bill.Meters() {
+		if !strings.Contains(string(page), "| `"+m+"` |") {
+			t.Errorf("the page doesn't say what %s counts", m)
+		}
+	}
+}

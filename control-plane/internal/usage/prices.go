@@ -34,7 +34,7 @@ func pricesOf(ctx context.Context, tx *store.Tx, t store.Tenant, p bill.Period, 
 			return out, err
 		}
 		from, to := bill.Hourly(c.At), p.End
-		if !c.At.After(t.CreatedAt) { // A tenant has its first plan from its first hour on.
+		if i == 0 && !c.At.After(t.CreatedAt) { // A tenant has its first plan from its first hour on.
 			from = c.At.Truncate(time.Hour)
 		}
 		if i+1 < len(changes) && !changes[i+1].At.After(asOf) {
@@ -87,13 +87,16 @@ func (p priced) counts(ctx context.Context, tx *store.Tx, tenantID string) ([]bi
 	}
 	for _, d := range days {
 		from, to := d.At*24, d.At*24+24
-		whole := false
+		cut := false
 		for i, s := range p.segments {
-			if metering.Hour(s.From) <= from && to <= metering.Hour(s.To) {
-				out[i], whole = out[i].Then(bill.Counts(d.Counts)), true
+			begin, end := metering.Hour(s.From), metering.Hour(s.To)
+			if begin <= from && to <= end {
+				out[i] = out[i].Then(bill.Counts(d.Counts))
+			} else if begin < to && from < end {
+				cut = true
 			}
 		}
-		if whole {
+		if !cut {
 			continue
 		}
 		// A plan changed in this day.
