@@ -47,12 +47,15 @@ const shared = /\/src\/(lib|data|gen|components)\/|\/node_modules\/(lossless-jso
 const dialogs = /\/src\/(features\/.*-dialog|components\/(confirm|shell|queues))/;
 // What pages and dialogs about roles read and write; most pages have neither.
 const principals = /\/src\/(gen\/.*\/(principal|review|role)_pb|data\/principal|components\/access)/;
+// What the pages about plan and payment read, and the banner above all pages, which waits.
+const billing = /\/src\/(gen\/.*\/(plan|usage|billing)_pb|(data|lib)\/billing\.ts)/;
 const groups = [
   { name: "libraries", test: libraries, priority: 50 },
   { name: ofFirstPage("base"), debugName: "base", priority: 40 },
   { name: "popups", test: dialogParts, priority: 31 },
   { name: "lists", test: listParts, priority: 30 },
   { name: "principals", test: principals, priority: 25 },
+  { name: "billing", test: billing, priority: 25 },
   { name: "shared", test: shared, priority: 20, minShareCount: 2 },
   { name: "dialogs", test: dialogs, priority: 10 },
 ];

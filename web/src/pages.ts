@@ -7,8 +7,10 @@ import {
   CirclePause,
   Compass,
   Cpu,
+  CreditCard,
   DoorClosed,
   FolderSync,
+  Gauge,
   Globe,
   KeyRound,
   Layers,
@@ -365,6 +367,32 @@ export const tenantPages = {
     group: "Settings",
     search: texts("action", "actor", "namespace", "target"),
     component: chunk(() => import("./routes/settings-audit"), "AuditPage"),
+  },
+  plan: {
+    path: "/$tenant/settings/plan",
+    title: "Plan and usage",
+    icon: Gauge,
+    shortcut: "g l",
+    permission: Permission.TENANT_READ,
+    group: "Settings",
+    search: searchOf((search) => ({
+      month: choice(search, "month", ["last"]),
+      namespace: text(search, "namespace"),
+    })),
+    component: chunk(() => import("./routes/settings-plan"), "PlanPage"),
+  },
+  billing: {
+    path: "/$tenant/settings/billing",
+    title: "Billing",
+    icon: CreditCard,
+    shortcut: "g t",
+    permission: Permission.BILLING_READ,
+    group: "Settings",
+    search: searchOf((search) => ({
+      // The payment provider's page leads back here.
+      checkout: choice(search, "checkout", ["done"]),
+    })),
+    component: chunk(() => import("./routes/settings-billing"), "BillingPage"),
   },
 } as const satisfies PageRows;
 

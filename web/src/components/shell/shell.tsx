@@ -9,6 +9,7 @@ import { Kbd } from "~/components/ui/kbd";
 import { roleNames } from "~/data/access";
 import { LiveProvider, useLive } from "~/data/live";
 import { reads } from "~/data/queries";
+import { useIdle } from "~/lib/idle";
 import { recentNamespace, rememberScope } from "~/lib/recent";
 import { useShortcuts } from "~/lib/shortcuts";
 import { setTheme } from "~/lib/theme";
@@ -26,6 +27,7 @@ const Palette = lazy(() => import("./palette"));
 const ShortcutsSheet = lazy(() => import("./shortcuts-sheet"));
 const CopyAsDialog = lazy(() => import("./copy-as-dialog"));
 const NavSheet = lazy(() => import("./nav-sheet"));
+const TenantBanner = lazy(() => import("~/features/billing/tenant-banner"));
 
 const PALETTE_QUEUES = 20;
 
@@ -56,6 +58,7 @@ function Frame({ tenant, namespace }: { tenant: string; namespace: string }) {
   const there = live?.status === "live";
   const client = useQueryClient();
   const hasCopyAs = useEquivalents() !== null;
+  const idle = useIdle();
   const [palette, setPalette] = useState(false);
   const [query, setQuery] = useState("");
   const [sheet, setSheet] = useState(false);
@@ -254,6 +257,11 @@ function Frame({ tenant, namespace }: { tenant: string; namespace: string }) {
           />
         </header>
         <main id="main" tabIndex={-1} className="min-w-0 flex-1 outline-none">
+          {idle ? (
+            <Suspense>
+              <TenantBanner tenant={tenant} access={access} />
+            </Suspense>
+          ) : null}
           <Framed value={true}>
             {absent ? (
               <Suspense>

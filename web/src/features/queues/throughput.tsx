@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { clsx } from "clsx";
-import { ChevronRight } from "lucide-react";
+import { Bars } from "~/components/ui/bars";
+import { Reveal } from "~/components/ui/reveal";
 import { Skeleton } from "~/components/ui/skeleton";
 import type { LiveEvent } from "~/data/events";
 import type { Minute } from "~/data/page-api";
@@ -56,11 +57,6 @@ export default function Throughput({ scope }: { scope: Scope }) {
   );
 }
 
-// Units of the drawing; it is stretched to the room there is.
-const STEP = 4;
-const BAR = 3;
-const HEIGHT = 40;
-
 function Chart({ measure, minutes }: { measure: Measure; minutes: readonly Minute[] | undefined }) {
   const all = rate(minutes ?? [], measure);
   // What has only just begun is told from its first minute.
@@ -86,33 +82,19 @@ function Chart({ measure, minutes }: { measure: Measure; minutes: readonly Minut
           </span>
         </p>
       )}
-      <svg
-        role="img"
-        aria-label={
+      <Bars
+        label={
           minutes === undefined
             ? `${words[measure]}, loading`
             : `${words[measure]}: ${count(all.last)} in the last full minute, at most ${count(all.peak)} in a minute, ${count(all.total)} in the last hour`
         }
-        viewBox={`0 0 ${Math.max(1, all.bars.length) * STEP} ${HEIGHT}`}
-        preserveAspectRatio="none"
-        className="mt-2 block h-10 w-full"
-      >
-        {all.bars.map((height, index) => {
-          const drawn = height > 0 ? Math.max(2, height * HEIGHT) : 1;
-          const runs = index === all.bars.length - 1;
-          return (
-            <rect
-              key={minutes?.[index]?.minute}
-              x={index * STEP}
-              y={HEIGHT - drawn}
-              width={BAR}
-              height={drawn}
-              className={height > 0 ? fills[measure] : "fill-line-strong"}
-              opacity={runs ? 0.5 : 1}
-            />
-          );
-        })}
-      </svg>
+        fill={fills[measure]}
+        bars={all.bars.map((height, index) => ({
+          key: minutes?.[index]?.minute ?? String(index),
+          height,
+          runs: index === all.bars.length - 1,
+        }))}
+      />
       <p className="nums mt-1.5 flex justify-between gap-2 text-11 text-ink-3">
         <span className="truncate">{minutes ? `${compact(all.total)} in the hour` : ""}</span>
         <span className="truncate max-sm:hidden">
@@ -129,52 +111,42 @@ const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-d
 function AsTable({ minutes }: { minutes: readonly Minute[] }) {
   const eventful = minutes.filter((minute) => measures.some((measure) => minute[measure] > 0));
   return (
-    <details className="group border-t border-line bg-sunken/60">
-      <summary className="flex min-h-8 items-center gap-1 px-4 text-12 text-ink-2 hover:text-ink focus-visible:-outline-offset-2">
-        <ChevronRight aria-hidden className="size-3.5 transition-transform group-open:rotate-90" />
-        View as table
-      </summary>
+    <Reveal label="Throughput as a table">
       {eventful.length === 0 ? (
-        <p className="px-4 pb-4 text-13 text-ink-3">Nothing happened in the last hour.</p>
+        <p className="pb-3 text-13 text-ink-3">Nothing happened in the last hour.</p>
       ) : (
-        <section
-          aria-label="Throughput as a table"
-          tabIndex={0}
-          className="max-h-72 overflow-y-auto px-4 pb-3 focus-visible:-outline-offset-2"
-        >
-          <table className="nums w-full text-right text-13">
-            <caption className="pb-2 text-left text-12 text-ink-3">
-              Newest first. Minutes without activity are left out; the first may still be in progress.
-            </caption>
-            <thead>
-              <tr className="border-b border-line text-12 text-ink-3">
-                <th scope="col" className="py-1.5 text-left font-medium">
-                  Minute
+        <table className="nums w-full text-right text-13">
+          <caption className="pb-2 text-left text-12 text-ink-3">
+            Newest first. Minutes without activity are left out; the first may still be in progress.
+          </caption>
+          <thead>
+            <tr className="border-b border-line text-12 text-ink-3">
+              <th scope="col" className="py-1.5 text-left font-medium">
+                Minute
+              </th>
+              {measures.map((measure) => (
+                <th key={measure} scope="col" className="py-1.5 pl-3 font-medium">
+                  {words[measure]}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody className="divide-y divide-line">
+            {[...eventful].reverse().map((minute) => (
+              <tr key={minute.minute}>
+                <th scope="row" className="py-1.5 text-left font-normal text-ink-2">
+                  <time dateTime={minute.minute}>{clock.format(new Date(minute.minute))}</time>
                 </th>
                 {measures.map((measure) => (
-                  <th key={measure} scope="col" className="py-1.5 pl-3 font-medium">
-                    {words[measure]}
-                  </th>
+                  <td key={measure} className={clsx("py-1.5 pl-3", minute[measure] === 0 && "text-ink-3")}>
+                    {count(minute[measure])}
+                  </td>
                 ))}
               </tr>
-            </thead>
-            <tbody className="divide-y divide-line">
-              {[...eventful].reverse().map((minute) => (
-                <tr key={minute.minute}>
-                  <th scope="row" className="py-1.5 text-left font-normal text-ink-2">
-                    <time dateTime={minute.minute}>{clock.format(new Date(minute.minute))}</time>
-                  </th>
-                  {measures.map((measure) => (
-                    <td key={measure} className={clsx("py-1.5 pl-3", minute[measure] === 0 && "text-ink-3")}>
-                      {count(minute[measure])}
-                    </td>
-                  ))}
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </section>
+            ))}
+          </tbody>
+        </table>
       )}
-    </details>
+    </Reveal>
   );
 }

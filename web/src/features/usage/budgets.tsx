@@ -1,15 +1,15 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { clsx } from "clsx";
-import { Pencil, PiggyBank, Plus, Trash2, TriangleAlert } from "lucide-react";
+import { Pencil, PiggyBank, Plus, Trash2 } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
-import { Badge } from "~/components/ui/badge";
 import { Button } from "~/components/ui/button";
 import { Card } from "~/components/ui/card";
 import { CodeBlock } from "~/components/ui/code";
 import { EmptyState } from "~/components/ui/empty";
+
 import { actionsColumn, type Column, Table } from "~/components/ui/table";
 import { toast } from "~/components/ui/toast";
+import { UsedBar } from "~/components/ui/used-bar";
 import { type Budget, pageApi } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
 import type { Scope } from "~/data/token";
@@ -24,9 +24,6 @@ const deeds: Record<Budget["on_exceed"], string> = {
   reject: "Reject new jobs",
   alert_only: "Alert only",
 };
-
-// From here on a budget is highlighted before it is spent.
-const NEAR = 0.8;
 
 /** What models may cost, and how much of it is spent today. */
 export function Budgets({ scope, blocked }: { scope: Scope; blocked: string | undefined }) {
@@ -151,26 +148,12 @@ function Spent({ budget }: { budget: Budget }) {
         {dollars(spent)} <span className="text-ink-3">no daily limit</span>
       </span>
     );
-  const share = spent / budget.daily_usd;
   return (
-    <span className="flex flex-col gap-1">
-      <span className="nums flex flex-wrap items-center gap-2 text-12 text-ink-2">
-        {dollars(spent)} of {dollars(budget.daily_usd)}
-        {share >= NEAR ? (
-          <Badge tone={share >= 1 ? "danger" : "warn"} icon={<TriangleAlert aria-hidden />}>
-            {share >= 1 ? "spent" : "nearly spent"}
-          </Badge>
-        ) : null}
-      </span>
-      <span aria-hidden className="h-1.5 overflow-hidden rounded-full bg-muted-soft">
-        <span
-          className={clsx(
-            "block h-full rounded-full",
-            share >= 1 ? "bg-danger-text" : share >= NEAR ? "bg-warn-text" : "bg-accent",
-          )}
-          style={{ width: `${Math.min(100, share * 100)}%` }}
-        />
-      </span>
-    </span>
+    <UsedBar
+      share={spent / budget.daily_usd}
+      text={`${dollars(spent)} of ${dollars(budget.daily_usd)}`}
+      full="spent"
+      near="nearly spent"
+    />
   );
 }
