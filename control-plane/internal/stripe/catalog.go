@@ -274,7 +274,7 @@ func (s *Service) pricesFor(ctx context.Context, p store.PlanVersion) ([]ordered
 	for _, w := range list {
 		has := there[w.key]
 		if has == nil {
-			return nil, fmt.Errorf("Stripe has no price %s; run corvo-cloud control stripe sync", w.key)
+			return nil, fmt.Errorf("no price %s at Stripe; run corvo-cloud control stripe sync", w.key)
 		}
 		out = append(out, orderedPrice{has.ID, w.metered})
 	}

@@ -190,7 +190,7 @@ func (s *Service) send(ctx context.Context) error {
 // away reports whether a call was not answered.
 func away(err error) bool { return err != nil && errors.Is(err, errCall) && said(err) == nil }
 
-var errCall = errors.New("Stripe didn't answer")
+var errCall = errors.New("no answer from Stripe")
 
 // sendOne takes one push a step further. Whatever is lost, the row says enough for the next
 // attempt to go on from.
@@ -202,7 +202,7 @@ func (s *Service) sendOne(ctx context.Context, p store.BillingPush, meters map[s
 	m, known := meterNamed(p.Meter)
 	meterID := meters[m.eventName()]
 	if !known || meterID == "" {
-		return s.defers(ctx, p, fmt.Errorf("Stripe has no meter %s; run corvo-cloud control stripe sync", m.eventName()))
+		return s.defers(ctx, p, fmt.Errorf("no meter %s at Stripe; run corvo-cloud control stripe sync", m.eventName()))
 	}
 	now := s.Now()
 	if !p.FirstSentAt.IsZero() && now.Sub(p.FirstSentAt) >= repeatable {

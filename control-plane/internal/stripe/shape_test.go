@@ -46,7 +46,7 @@ func startMock(t *testing.T) string {
 			return "http://" + at
 		}
 	}
-	t.Fatal("stripe-mock didn't say where it listens")
+	t.Fatalf("stripe-mock didn't say where it listens (%v)", lines.Err())
 	return ""
 }
 

@@ -24,11 +24,10 @@ import (
 // world is a tenant on the plan team since November 11, 9:00. It is November 21, 9:00.
 type world struct {
 	*cloudtest.World
-	t     testing.TB
-	ctx   context.Context
-	tn    store.Tenant
-	s     *usage.Service
-	holds []store.Hold
+	t   testing.TB
+	ctx context.Context
+	tn  store.Tenant
+	s   *usage.Service
 }
 
 var november = bill.Month(time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC))
