@@ -147,11 +147,11 @@ func TestSender_LetterArrivesAsTextAndHTML(t *testing.T) {
 	}
 	parts := parts(t, msg)
 	for _, kind := range []string{"text/plain", "text/html"} {
-		if !strings.Contains(parts[kind], "https://c.example/signup/confirm#token=abc") || !strings.Contains(parts[kind], "123456") {
+		if !strings.Contains(parts[kind], "https://c.example/signup/confirm#token=abcdefghij") || !strings.Contains(parts[kind], "123456") {
 			t.Errorf("%s lacks link or code:\n%s", kind, parts[kind])
 		}
 	}
-	if strings.Contains(row.Payload, "abc") {
+	if strings.Contains(row.Payload, "abcdefghij") {
 		t.Error("the outbox row shows the link")
 	}
 }
@@ -257,7 +257,7 @@ func newBundle(t *testing.T, change func(*Options), withTLS bool) *bundle {
 // row is the outbox row of a sign-up's email whose link expires after life.
 func (b *bundle) row(t *testing.T, to string, life time.Duration) store.Outbox {
 	t.Helper()
-	m, err := Signup(to, "acme", "https://c.example/signup/confirm#token=abc", "123456", 30*time.Minute, time.Now())
+	m, err := Signup(to, "acme", "https://c.example/signup/confirm#token=abcdefghij", "123456", 30*time.Minute, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

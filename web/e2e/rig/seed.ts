@@ -83,6 +83,8 @@ export async function seed({ service, mail, provider, dns }: Ground): Promise<Se
   await domainsOf(control, connection, dns);
   await trustsOf(control);
   await sinksOf(control);
+  await control.call("UsageService/SetSpendLimit", { tenant: "acme", limit: { amount: "50000", action: "hold", alertPercents: [50, 80, 100] } });
+  await control.call("BillingService/UpdateBilling", { tenant: "acme", emails: ["invoices@acme.example"] });
   const untried = new Control(service.url, await signUp(service, mail, owner, "initech"));
   await signOn(untried, "initech", provider);
   await signOn(untried, "initech", provider, "developer", "Contractors");

@@ -200,6 +200,50 @@ async function openClear(page: Page): Promise<void> {
   await page.getByRole("dialog").getByRole("button", { name: "Clear" }).click();
 }
 
+const cloud = "**/corvo.cloud.v1.";
+
+/** A subscription that the service brings about within weeks only. */
+const standingAs = (state: string, limits: object[] = []) => async (page: Page) => {
+  await page.route(`${cloud}PlanService/GetSubscription*`, async (route) => {
+    const answer = (await (await route.fetch()).json()) as { subscription: object; limits: object[] };
+    const subscription = { ...answer.subscription, state, stateUntil: new Date(Date.UTC(2027, 0, 15)).toISOString() };
+    await route.fulfill({ json: { subscription, limits: [...limits, ...answer.limits] } });
+  });
+  await page.reload();
+};
+
+const allJobsUsed = { name: "jobs_per_month_max", title: "Jobs in a month", unit: "jobs", used: "1000000", max: "1000000", holds: "dispatch", resetsAt: new Date(Date.UTC(2027, 0, 1)).toISOString() };
+
+/** A whole month of two namespaces. */
+async function monthOfUsage(page: Page): Promise<void> {
+  const counts = (jobs: number) => ({
+    jobsEnqueued: String(jobs),
+    executions: String(Math.round(jobs * 1.2)),
+    payloadBytes: String(jobs * 2_300),
+    storedByteHours: String(jobs * 400_000),
+    egressBytes: String(jobs * 800),
+    streamsPeak: String(3 + (jobs % 5)),
+  });
+  await page.route(`${cloud}UsageService/GetUsage*`, async (route) => {
+    const message = route.request().method() === "GET" ? new URL(route.request().url()).searchParams.get("message") : route.request().postData();
+    const { from, byNamespace } = JSON.parse(message ?? "{}") as { from: string; byNamespace?: boolean };
+    const month = new Date(from);
+    const days = new Date(Date.UTC(month.getUTCFullYear(), month.getUTCMonth() + 1, 0)).getUTCDate();
+    const jobs = (n: number) => 12_000 + 5_000 * Math.round(2 * Math.sin(n)) + (n % 7 > 4 ? -6_000 : 9_000);
+    const point = (n: number, share: number, more: object) => ({ start: new Date(month.getTime() + n * 86_400_000).toISOString(), closed: true, counts: counts(Math.round(jobs(n) * share)), ...more });
+    const points = Array.from({ length: days }, (_, n) =>
+      byNamespace
+        ? [point(n, 0.8, { namespaceId: "ns_1", namespace: "production" }), point(n, 0.2, { namespaceId: "ns_2", namespace: "staging" })]
+        : [point(n, 1, {})],
+    );
+    await route.fulfill({ json: { points: points.flat(), total: counts(500_000), closedTo: month.toISOString() } });
+  });
+  await page.route(`${cloud}UsageService/PreviewInvoice*`, (route) =>
+    route.fulfill({ json: { invoice: { currency: "usd", total: "4950", lines: [{ item: "base", amount: "4950" }], state: "final" } } }),
+  );
+  await page.reload();
+}
+
 /** A worker that is silent for two minutes is not listed, so all of them fetch once more. */
 async function workers({ seed }: Stage): Promise<string> {
   await seed.askForJobs();
@@ -548,9 +592,26 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     { name: "audit-sink-new", as: "owner", path: "/globex/settings/audit", shows: "A test event is sent", act: click("New sink"), screenful: true },
     { name: "viewer-audit", as: "viewer", path: "/acme/settings/audit", shows: "You can't view" },
   ],
+  plan: [
+    { name: "plan", as: "owner", path: "/acme/settings/plan", shows: "had no plan in" },
+    { name: "plan-month", as: "owner", path: "/acme/settings/plan?month=last", shows: "staging", act: monthOfUsage },
+    { name: "plan-no-usage", as: "owner", path: "/globex/settings/plan?month=last", shows: "No usage in" },
+    { name: "plan-gives", as: "owner", path: "/acme/settings/plan", shows: "Directory sync", act: (page) => page.getByText("What the plan gives", { exact: true }).click() },
+    { name: "plan-change", as: "owner", path: "/acme/settings/plan", shows: "payments are off", act: click("Change plan"), refused: true, screenful: true },
+    { name: "viewer-plan", as: "viewer", path: "/acme/settings/plan", shows: "can't see billing" },
+  ],
+  billing: [
+    { name: "billing", as: "owner", path: "/acme/settings/billing", shows: "of $500.00 spent" },
+    { name: "billing-none", as: "owner", path: "/globex/settings/billing", shows: "No invoices yet" },
+    { name: "billing-spend-limit", as: "owner", path: "/acme/settings/billing", shows: "When the limit is reached", act: click("Edit spend limit"), screenful: true },
+    { name: "viewer-billing", as: "viewer", path: "/acme/settings/billing", shows: "You can't view billing" },
+  ],
 
   // Parts around the pages, and replacements of a page.
   frame: [
+    { name: "past-due", as: "owner", path: `${busy}/queues`, shows: "An invoice isn't paid", act: standingAs("past_due") },
+    { name: "suspended", as: "viewer", path: `${busy}/queues`, shows: "No job starts because an invoice", act: standingAs("suspended") },
+    { name: "all-jobs-used", as: "owner", path: `${busy}/queues`, shows: "No job starts because all", act: standingAs("active", [allJobsUsed]) },
     { name: "palette", as: "owner", path: busy, shows: "Theme: dark", act: press("Control+k"), screenful: true },
     {
       name: "palette-typed",

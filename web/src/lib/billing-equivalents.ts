@@ -12,9 +12,10 @@ export function planEquivalents(tenant: string, month = ""): Equivalents {
       `corvo usage show${of} --by-namespace ${at(tenant)}`,
       "",
       "# what another plan would cost",
-      `corvo plan list`,
+      `corvo plan list ${at(tenant)}`,
       `corvo invoice preview${of} --plan team ${at(tenant)}`,
     ].join("\n"),
+    terraform: 'data "corvo_plan" "current" {}',
   };
 }
 

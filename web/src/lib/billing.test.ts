@@ -39,6 +39,13 @@ test("a price says what is included and what more costs", () => {
   expect(priceText(price, "usd")).toBe("1,000,000 jobs included, then $0.50 for every 1,000,000 jobs");
   const storage = create(PriceSchema, { meter: "stored_byte_hours", per: 2n ** 30n * 730n, amount: 25n });
   expect(priceText(storage, "usd")).toBe("$0.25 for every GB-month");
+  const sent = create(PriceSchema, {
+    meter: "egress_bytes",
+    included: 100n * 2n ** 30n,
+    per: 2n ** 30n,
+    amount: 9n,
+  });
+  expect(priceText(sent, "usd")).toBe("100 GB included, then $0.09 for every GB");
 });
 
 test("a plan's price tells free from pay for what you use", () => {

@@ -54,15 +54,19 @@ export function quantity({ kind }: Meter, value: bigint, small: (value: bigint) 
   return kind === "bytes" ? bytes(value) : `${bytes(value)}-hours`;
 }
 
-/** What a price is for, or what is included: "1,000,000 jobs", "1 GB-month", "1.0 GB". */
+/** What is included in a price: "1,000,000 jobs", "20 GB-months", "100 GB". */
 function amountOf(meter: Meter, value: bigint): string {
-  if (meter.kind === "bytes") return bytes(value);
-  if (meter.kind === "byte-hours") {
-    const month = GB * MONTH_HOURS;
-    return value % month === 0n ? `${count(value / month)} GB-months` : quantity(meter, value);
-  }
-  return `${count(value)} ${value === 1n ? meter.one : `${meter.one}s`}`;
+  if (meter.kind === "count") return `${count(value)} ${value === 1n ? meter.one : `${meter.one}s`}`;
+  const { size, word } = bulk[meter.kind];
+  if (value % size !== 0n) return quantity(meter, value);
+  return `${count(value / size)} ${word}${meter.kind === "byte-hours" && value !== size ? "s" : ""}`;
 }
+
+/** In what bytes are sold. */
+const bulk = {
+  bytes: { size: GB, word: "GB" },
+  "byte-hours": { size: GB * MONTH_HOURS, word: "GB-month" },
+} as const;
 
 export const meterOf = (item: string): Meter | undefined => meters.find((meter) => meter.item === item);
 
@@ -73,7 +77,7 @@ export function priceText(price: Price, currency: string): string {
   const each =
     price.amount === 0n
       ? "then free"
-      : `then ${money(price.amount, currency)} for every ${amountOf(meter, price.per).replace(/^1 GB-months$/, "GB-month")}`;
+      : `then ${money(price.amount, currency)} for every ${amountOf(meter, price.per).replace(/^1 /, "")}`;
   return price.included > 0n
     ? `${amountOf(meter, price.included)} included, ${each}`
     : each.slice("then ".length);

@@ -15,7 +15,7 @@ interface RevealProps {
 /** A table below a chart, for those who read it: closed until it is asked for. */
 export function Reveal({ label, title = "View as table", tall = false, children }: RevealProps) {
   return (
-    <details className="group border-t border-line bg-sunken/60">
+    <details className="group -mt-px border-t border-line bg-sunken/60">
       <summary className="flex min-h-8 items-center gap-1 px-4 text-12 text-ink-2 hover:text-ink focus-visible:-outline-offset-2">
         <ChevronRight aria-hidden className="size-3.5 transition-transform group-open:rotate-90" />
         {title}

@@ -46,12 +46,18 @@ export function CompareCard({
       description="What the usage of last month would have cost, before tax."
       flush
     >
-      <Table
-        label="Cost of last month by plan"
-        columns={columns(current)}
-        rows={rows}
-        rowKey={({ plan }) => plan.name}
-      />
+      {previews.length > 0 && previews.every(({ data }) => data?.invoice?.lines.length === 0) ? (
+        <p className="px-4 py-3 text-13 text-ink-2">
+          {tenant} had no plan in {monthText(month)}. The comparison appears after its first month.
+        </p>
+      ) : (
+        <Table
+          label="Cost of last month by plan"
+          columns={columns(current)}
+          rows={rows}
+          rowKey={({ plan }) => plan.name}
+        />
+      )}
     </Card>
   );
 }

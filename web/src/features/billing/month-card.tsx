@@ -29,9 +29,10 @@ export function MonthCard({ tenant }: { tenant: string }) {
       }
       footer={
         <>
-          The forecast is for a month that goes on like the last seven days. To compute the lines again from
-          the hours that were counted: <Code>{`corvo usage export --month ${stamp} > ${stamp}.ndjson`}</Code>,
-          then <Code>{`corvo usage verify ${stamp}.ndjson`}</Code>.
+          The forecast is for a month that goes on like the last seven days. Anybody can compute the lines
+          again from the hours that were counted, with{" "}
+          <Code>{`corvo usage export --month ${stamp} > ${stamp}.ndjson`}</Code> and{" "}
+          <Code>{`corvo usage verify ${stamp}.ndjson`}</Code>
         </>
       }
       flush

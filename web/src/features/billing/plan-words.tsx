@@ -1,6 +1,6 @@
 import { Facts } from "~/components/ui/card";
 import type { Entitlement, Override, Plan } from "~/gen/corvo/cloud/v1/plan_pb";
-import { dayText, entitlementText, meterOf, priceText } from "~/lib/billing";
+import { dayText, entitlementText, meters, priceText } from "~/lib/billing";
 import { dateOf } from "~/lib/proto-time";
 
 /** What a plan's use costs, one line for each meter that has a price. */
@@ -8,10 +8,11 @@ export function Prices({ plan }: { plan: Plan }) {
   if (plan.prices.length === 0) return null;
   return (
     <Facts
-      items={plan.prices.map((price) => ({
-        label: meterOf(price.meter)?.title ?? price.meter,
-        value: priceText(price, plan.currency),
-      }))}
+      items={meters.flatMap(({ item, title }) =>
+        plan.prices
+          .filter(({ meter }) => meter === item)
+          .map((price) => ({ label: title, value: priceText(price, plan.currency) })),
+      )}
     />
   );
 }

@@ -63,7 +63,7 @@ export function SpendCard({ tenant, blocked }: { tenant: string; blocked: string
             near="nearly reached"
           />
           <p className="text-13 text-ink-2">
-            {action ? `At the limit: ${action.description}` : null}{" "}
+            {action ? `At the limit, ${lowerFirst(action.description ?? "")}` : null}{" "}
             {limit.alertPercents.length > 0
               ? `Emails are sent at ${percents(limit.alertPercents)}.`
               : "No emails are sent before."}
@@ -93,6 +93,8 @@ export function SpendCard({ tenant, blocked }: { tenant: string; blocked: string
     </Card>
   );
 }
+
+const lowerFirst = (text: string) => text.charAt(0).toLowerCase() + text.slice(1);
 
 const percents = (list: readonly number[]) =>
   new Intl.ListFormat("en-US", { type: "conjunction" }).format(list.map((percent) => `${percent}%`));

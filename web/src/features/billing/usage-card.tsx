@@ -55,7 +55,7 @@ export function UsageCard({ tenant, last, namespace, onChange }: UsageCardProps)
         <span className="flex flex-wrap gap-2">
           <NativeSelect
             aria-label="Month"
-            className="w-40"
+            className="w-44"
             value={last ? "last" : ""}
             onChange={(next) => onChange({ month: next === "last" ? "last" : undefined })}
           >

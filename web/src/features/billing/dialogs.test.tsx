@@ -1,0 +1,101 @@
+// @vitest-environment happy-dom
+import { create } from "@bufbuild/protobuf";
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { cleanup, configure, fireEvent, render, screen, waitFor } from "@testing-library/react";
+import type { ReactNode } from "react";
+import { afterEach, expect, it, vi } from "vitest";
+import { ChangePlanResponseSchema, PlanSchema, SubscriptionSchema } from "~/gen/corvo/cloud/v1/plan_pb";
+import { RefusalSchema } from "~/gen/corvo/cloud/v1/refusal_pb";
+import { SpendLimitSchema } from "~/gen/corvo/cloud/v1/usage_pb";
+import PlanDialog from "./plan-dialog";
+import SpendDialog from "./spend-dialog";
+
+const calls = vi.hoisted(() => ({ changePlan: vi.fn(), setSpendLimit: vi.fn() }));
+vi.mock("@connectrpc/connect", async (original) => ({
+  ...(await original<typeof import("@connectrpc/connect")>()),
+  createClient: () => calls,
+}));
+
+// On a busy machine it may take longer than a second.
+configure({ asyncUtilTimeout: 10_000 });
+afterEach(() => {
+  cleanup();
+  vi.clearAllMocks();
+});
+
+const show = (dialog: ReactNode) =>
+  render(
+    <QueryClientProvider client={new QueryClient({ defaultOptions: { queries: { retry: false } } })}>
+      {dialog}
+    </QueryClientProvider>,
+  );
+const press = (name: string) => fireEvent.click(screen.getByRole("button", { name }));
+
+const free = create(PlanSchema, { name: "free", title: "Free", currency: "usd", selfServe: true });
+const team = create(PlanSchema, { ...free, name: "team", title: "Team", baseAmount: 4900n });
+const subscription = create(SubscriptionSchema, { plan: team, etag: "e1" });
+
+function openPlans() {
+  const onClose = vi.fn();
+  show(<PlanDialog tenant="acme" subscription={subscription} plans={[free, team]} onClose={onClose} />);
+  return onClose;
+}
+
+it("a plan that is too small can't be chosen, and each thing that won't fit is named", async () => {
+  const problem = "namespaces: 80 in use, the plan free allows 60";
+  calls.changePlan.mockRejectedValue(
+    new ConnectError("too small", Code.FailedPrecondition, undefined, [
+      {
+        desc: RefusalSchema,
+        value: { reason: "PLAN_TOO_SMALL", fields: [{ name: "namespaces_max", problem }] },
+      },
+    ]),
+  );
+  openPlans();
+  expect(await screen.findByText(`N${problem.slice(1)}.`)).toBeTruthy();
+  expect(screen.getByRole("button", { name: "Change plan" }).getAttribute("aria-disabled")).toBe("true");
+  press("Change plan");
+  expect(calls.changePlan.mock.calls.every(([request]) => request.validateOnly)).toBe(true);
+});
+
+it("a change is checked before it is made, and says that it waits", async () => {
+  calls.changePlan.mockResolvedValue(
+    create(ChangePlanResponseSchema, {
+      subscription: { ...subscription, nextPlan: "free" },
+      effectiveAt: timestampFromDate(new Date("2026-12-01T00:00:00Z")),
+    }),
+  );
+  const onClose = openPlans();
+  expect(await screen.findByText(/The plan changes on/)).toBeTruthy();
+  expect(calls.changePlan).toHaveBeenCalledExactlyOnceWith({
+    tenant: "acme",
+    plan: "free",
+    validateOnly: true,
+  });
+  press("Change plan");
+  await waitFor(() => expect(onClose).toHaveBeenCalledOnce());
+  expect(calls.changePlan).toHaveBeenCalledWith({ tenant: "acme", plan: "free", etag: "e1" });
+});
+
+it("a spend limit is sent in the currency's smallest unit, and nothing else is", async () => {
+  calls.setSpendLimit.mockResolvedValue({});
+  const onClose = vi.fn();
+  const limit = create(SpendLimitSchema, { currency: "usd", action: "alert", etag: "e2" });
+  show(<SpendDialog tenant="acme" limit={limit} onClose={onClose} />);
+  const type = (label: string, value: string) =>
+    fireEvent.change(screen.getByLabelText(label), { target: { value } });
+  type("Amount per month", "12.345");
+  press("Set spend limit");
+  expect(calls.setSpendLimit).not.toHaveBeenCalled();
+  type("Amount per month", "1,200.05");
+  type("Emails at", "100, 50");
+  type("When the limit is reached", "reject");
+  press("Set spend limit");
+  await waitFor(() => expect(onClose).toHaveBeenCalledOnce());
+  expect(calls.setSpendLimit).toHaveBeenCalledWith({
+    tenant: "acme",
+    limit: { amount: 120005n, currency: "usd", action: "reject", alertPercents: [50, 100], etag: "e2" },
+  });
+});
