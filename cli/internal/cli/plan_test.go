@@ -27,7 +27,7 @@ stored_bytes_max            -          1.0 GB     -                             
 feature.sso                 -          yes        -                                    Single sign-on
 retention.dead_seconds_max  -          30 d       -                                    Dead jobs
 `},
-		"plan list -o text": {"ListPlans", `{"plans":[{"name":"dedicated","currency":"usd","entitlements":[{"name":"keys_max","value":"5000"}]}]}`, `{}`, "as agreed  operator   5,000 keys"},
+		"plan list -o text":          {"ListPlans", `{"plans":[{"name":"dedicated","currency":"usd","entitlements":[{"name":"keys_max","value":"5000"}]}]}`, `{}`, "as agreed  operator   5,000 keys"},
 		"plan change team":           {"ChangePlan", `{"subscription":{},"effectiveAt":"2020-01-01T00:00:00Z"}`, `{"tenant":"acme","plan":"team"}`, "The plan is team."},
 		"plan change free --etag e":  {"ChangePlan", `{"subscription":{},"effectiveAt":"2999-01-01T00:00:00Z"}`, `{"tenant":"acme","plan":"free","etag":"e"}`, "changes to free at 2999-01-01 00:00 UTC"},
 		"plan change team --dry-run": {"ChangePlan", `{"subscription":{},"effectiveAt":"2020-01-01T00:00:00Z"}`, `{"tenant":"acme","plan":"team","validateOnly":true}`, "would change to team at once"},
