@@ -298,7 +298,7 @@ also refuses new jobs. Nothing that was enqueued is lost. This replaces the limi
 				c.Flags().StringVar(&action, "action", "alert", "alert, hold or reject")
 				completeWords(c, "action", "alert", "hold", "reject")
 				c.Flags().Int32SliceVar(&alerts, "alert-percent", []int32{80, 100}, "send an email at these `PERCENTAGES`, at most five")
-				_ = c.MarkFlagRequired("amount")
+				_ = c.MarkFlagRequired("amount") // There is such a flag.
 			},
 		}, func(t *tenantCall, _ []string) error {
 			cents, err := centsOf(most)
