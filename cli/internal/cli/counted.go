@@ -186,6 +186,9 @@ func (s *session) verifyUsage(name string) (err error) {
 	if v.Valid {
 		return nil
 	}
+	if name == "-" {
+		name = "stdin"
+	}
 	return &Failure{Exit: ExitFail, Code: "USAGE_DIFFERS", What: name + " doesn't add up", Why: r.Problems[0], Fix: "export the month again, and ask us if it still differs"}
 }
 
@@ -210,11 +213,23 @@ var lineHeader = []string{"ITEM", "PLAN", "FROM", "TO", "QUANTITY", "INCLUDED", 
 
 func lineCells(item, plan string, from, to time.Time, quantity, included, cost int64, currency string) []string {
 	const layout = "2006-01-02 15:04"
-	what := grouped(quantity)
-	if item == bill.Base {
-		what += " h"
+	return []string{item, plan, from.UTC().Format(layout), to.UTC().Format(layout), quantityText(item, quantity), quantityText(item, included), amount(cost, currency)}
+}
+
+// quantityText is a number of what a line is about, in its unit.
+func quantityText(item string, n int64) string {
+	switch item {
+	case bill.Base:
+		if n == 0 { // Nothing of it is included.
+			return "-"
+		}
+		return grouped(n) + " h"
+	case "payload_bytes", "egress_bytes":
+		return size(n)
+	case "stored_byte_hours":
+		return gigabyteHours(n) + " GB-hours"
 	}
-	return []string{item, plan, from.UTC().Format(layout), to.UTC().Format(layout), what, grouped(included), amount(cost, currency)}
+	return grouped(n)
 }
 
 func totalCells(total int64, currency string) []string {
@@ -283,7 +298,7 @@ also refuses new jobs. Nothing that was enqueued is lost. This replaces the limi
 				c.Flags().StringVar(&action, "action", "alert", "alert, hold or reject")
 				completeWords(c, "action", "alert", "hold", "reject")
 				c.Flags().Int32SliceVar(&alerts, "alert-percent", []int32{80, 100}, "send an email at these `PERCENTAGES`, at most five")
-				_ = c.MarkFlagRequired("amount") // It is there.
+				_ = c.MarkFlagRequired("amount") // There is such a flag.
 			},
 		}, func(t *tenantCall, _ []string) error {
 			cents, err := centsOf(most)
@@ -303,10 +318,11 @@ func (t *tenantCall) setSpendLimit(l *cloudv1.SpendLimit) error {
 	if err != nil {
 		return err
 	}
-	return t.s.emitMessage(res.GetLimit(), func(w io.Writer) { t.s.printSpendLimit(w, res.GetLimit(), "-") })
+	return t.s.emitMessage(res.GetLimit(), func(w io.Writer) { t.s.printSpendLimit(w, res.GetLimit()) })
 }
 
-func (s *session) printSpendLimit(w io.Writer, l *cloudv1.SpendLimit, spent string) {
+// printSpendLimit prints what was spent only if that was asked for.
+func (s *session) printSpendLimit(w io.Writer, l *cloudv1.SpendLimit, spent ...string) {
 	most, alerts := "none", make([]string, 0, len(l.GetAlertPercents()))
 	if l.GetAmount() > 0 {
 		most = amount(l.GetAmount(), l.GetCurrency())
@@ -314,7 +330,14 @@ func (s *session) printSpendLimit(w io.Writer, l *cloudv1.SpendLimit, spent stri
 	for _, n := range l.GetAlertPercents() {
 		alerts = append(alerts, fmt.Sprintf("%d %%", n))
 	}
-	s.table(w, []string{"LIMIT", "ACTION", "EMAILS AT", "SPENT"}, [][]string{{most, l.GetAction(), orDash(strings.Join(alerts, ", ")), spent}})
+	header, row := []string{"LIMIT", "ACTION", "EMAILS AT"}, []string{most, l.GetAction(), orDash(strings.Join(alerts, ", "))}
+	if l.GetAmount() == 0 {
+		row = []string{most, "-", "-"}
+	}
+	if len(spent) > 0 {
+		header = append(header, "SPENT")
+	}
+	s.table(w, header, [][]string{append(row, spent...)})
 }
 
 func orDash(text string) string {

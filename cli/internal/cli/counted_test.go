@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"encoding/base64"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,7 +24,7 @@ func TestUsage_VerbsAskWhatTheySay(t *testing.T) {
 		"spend-limit show": {"GetSpendLimit", `{"limit":{"amount":"20000","currency":"usd","action":"hold","alertPercents":[80]},"spent":"1234"}`, `{"tenant":"acme"}`, "$12.34"},
 		"spend-limit set --amount 99.5 --action reject --alert-percent 50,90": {"SetSpendLimit", `{"limit":{"amount":"9950","currency":"usd","action":"reject"}}`,
 			`{"tenant":"acme","limit":{"amount":"9950","action":"reject","alertPercents":[50,90]}}`, "$99.50"},
-		"spend-limit remove": {"SetSpendLimit", `{"limit":{"action":"alert"}}`, `{"tenant":"acme","limit":{}}`, "none"},
+		"spend-limit remove": {"SetSpendLimit", `{"limit":{"action":"alert"}}`, `{"tenant":"acme","limit":{}}`, "none   -       -\n"},
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
@@ -40,6 +42,50 @@ func TestUsage_VerbsAskWhatTheySay(t *testing.T) {
 				t.Errorf("asked %s %s; exit %d\n%s%s", path, body, exit, stdout.String(), stderr.String())
 			}
 		})
+	}
+}
+
+// A month comes in parts: the file is all of them, and it verifies until a number is changed.
+func TestUsage_ExportIsAFileThatVerifies(t *testing.T) {
+	t.Parallel()
+	golden, err := os.ReadFile(filepath.Join("..", "..", "..", "control-plane", "api", "bill", "testdata", "november.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := bytes.IndexByte(golden[len(golden)/2:], '\n') + len(golden)/2 + 1
+	url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+		asked, _ := decodeCall(r) // An unreadable one matches neither.
+		data, next := golden[:half], "two"
+		switch {
+		case sameJSON(string(asked), `{"tenant":"acme","period":"2026-11-01T00:00:00Z"}`):
+		case sameJSON(string(asked), `{"tenant":"acme","period":"2026-11-01T00:00:00Z","pageToken":"two"}`):
+			data, next = golden[half:], ""
+		default:
+			t.Errorf("asked %s %s", r.URL.Path, asked)
+		}
+		encodeAnswer(w, r, fmt.Sprintf(`{"data":%q,"nextPageToken":%q}`, base64.StdEncoding.EncodeToString(data), next))
+	})
+	run := func(stdin string, args ...string) outcome {
+		var stdout, stderr bytes.Buffer
+		env := map[string]string{"CORVO_ENDPOINT": url, "CORVO_TOKEN": "corvo_mg_test"}
+		exit := Main(t.Context(), args, Process{Stdin: strings.NewReader(stdin), Stdout: &stdout, Stderr: &stderr, Env: func(n string) string { return env[n] }})
+		return outcome{exit, stdout.String(), stderr.String()}
+	}
+	exported := run("", "usage", "export", "--month", "2026-11", "--tenant", "acme")
+	if exported.exit != ExitOK || exported.stdout != string(golden) {
+		t.Fatalf("%+v", exported)
+	}
+	file := filepath.Join(t.TempDir(), "november.ndjson")
+	for want, text := range map[int]string{ExitOK: exported.stdout, ExitFail: strings.Replace(exported.stdout, `"jobs_enqueued":400000`, `"jobs_enqueued":500000`, 1)} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := run("", "usage", "verify", file); got.exit != want {
+			t.Errorf("want %d: %+v", want, got)
+		}
+	}
+	if got := run("{}\n", "usage", "verify", "-"); got.exit != ExitFail || !strings.Contains(got.stderr, "stdin doesn't add up") {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -12,6 +11,9 @@ import (
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 )
+
+// minuteUTC is how the verbs about plans and money write a time.
+const minuteUTC = "2006-01-02 15:04 UTC"
 
 func (s *session) planVerbs() []verb {
 	var etag string
@@ -30,11 +32,13 @@ func (s *session) planVerbs() []verb {
 				return err
 			}
 			return printThings(s, res.GetPlans(), []string{"PLAN", "A MONTH", "CHOSEN BY", "LIMITS"}, func(p *cloudv1.Plan) []string {
-				by := "operator"
+				by, price := "operator", amount(p.GetBaseAmount(), p.GetCurrency())
 				if p.GetSelfServe() {
 					by = "you"
+				} else if p.GetBaseAmount() == 0 {
+					price = "as agreed"
 				}
-				return []string{p.GetName(), amount(p.GetBaseAmount(), p.GetCurrency()), by, planLimits(p)}
+				return []string{p.GetName(), price, by, planLimits(p)}
 			})
 		}),
 		s.ofTenant(verb{
@@ -57,7 +61,7 @@ then. With --dry-run nothing changes: it says when the plan would change, or wha
 					verb = "would change"
 				}
 				if at := res.GetEffectiveAt().AsTime(); at.After(time.Now()) {
-					fmt.Fprintf(w, "The plan %s to %s at %s.\n", verb, args[0], at.UTC().Format("2006-01-02 15:04 UTC"))
+					fmt.Fprintf(w, "The plan %s to %s at %s.\n", verb, args[0], at.UTC().Format(minuteUTC))
 				} else if dryRun {
 					fmt.Fprintf(w, "The plan would change to %s at once.\n", args[0])
 				} else {
@@ -83,7 +87,7 @@ func planLimits(p *cloudv1.Plan) string {
 	var out []string
 	for _, e := range p.GetEntitlements() {
 		if what := short[e.GetName()]; what != "" && !e.GetUnlimited() {
-			out = append(out, fmt.Sprintf("%d %s", e.GetValue(), what))
+			out = append(out, grouped(e.GetValue())+" "+what)
 		}
 	}
 	return strings.Join(out, ", ")
@@ -96,29 +100,59 @@ func (s *session) printSubscription(w io.Writer, sub *cloudv1.Subscription, limi
 	f.line("a month", amount(p.GetBaseAmount(), p.GetCurrency()))
 	f.line("state", sub.GetState())
 	if sub.GetNextPlan() != "" {
-		f.line("changes to", fmt.Sprintf("%s at %s", sub.GetNextPlan(), sub.GetNextPlanAt().AsTime().UTC().Format("2006-01-02 15:04 UTC")))
+		f.line("changes to", fmt.Sprintf("%s at %s", sub.GetNextPlan(), sub.GetNextPlanAt().AsTime().UTC().Format(minuteUTC)))
+	}
+	units := make(map[string]string)
+	for _, e := range sub.GetEntitlements() {
+		units[e.GetName()] = e.GetUnit()
 	}
 	for _, o := range sub.GetOverrides() {
-		f.line("override", fmt.Sprintf("%s %s until %s: %s", o.GetName(), limitText(o.GetValue(), o.GetUnlimited()), cmp.Or(when(o.GetEndsAt()), "-"), o.GetReason()))
+		f.line("override", overrideText(o, units[o.GetName()]))
 	}
 	fmt.Fprintln(w)
 	var rows [][]string
 	counted := make(map[string]bool)
 	for _, l := range limits {
 		counted[l.GetName()] = true
-		rows = append(rows, []string{l.GetName(), strconv.FormatInt(l.GetUsed(), 10), limitText(l.GetMax(), l.GetUnlimited()), cmp.Or(l.GetHolds(), "-"), l.GetTitle()})
+		rows = append(rows, []string{l.GetName(), limitText(l.GetName(), l.GetUnit(), l.GetUsed(), false), limitText(l.GetName(), l.GetUnit(), l.GetMax(), l.GetUnlimited()), heldText(l), l.GetTitle()})
 	}
 	for _, e := range sub.GetEntitlements() {
 		if !counted[e.GetName()] {
-			rows = append(rows, []string{e.GetName(), "-", limitText(e.GetValue(), e.GetUnlimited()), "-", e.GetTitle()})
+			rows = append(rows, []string{e.GetName(), "-", limitText(e.GetName(), e.GetUnit(), e.GetValue(), e.GetUnlimited()), "-", e.GetTitle()})
 		}
 	}
 	s.table(w, []string{"LIMIT", "USED", "MAX", "HOLDS", "WHAT"}, rows)
 }
 
-func limitText(n int64, unlimited bool) string {
-	if unlimited {
-		return "unlimited"
+// overrideText is what an override gives, until when, and why.
+func overrideText(o *cloudv1.Override, unit string) string {
+	text := o.GetName() + " " + limitText(o.GetName(), unit, o.GetValue(), o.GetUnlimited())
+	if o.GetEndsAt() != nil {
+		text += " until " + o.GetEndsAt().AsTime().UTC().Format(minuteUTC)
 	}
-	return strconv.FormatInt(n, 10)
+	return text + ": " + o.GetReason()
+}
+
+// heldText is what a limit holds back, and until when.
+func heldText(l *cloudv1.LimitStatus) string {
+	if l.GetHolds() == "" || l.GetResetsAt() == nil {
+		return cmp.Or(l.GetHolds(), "-")
+	}
+	return l.GetHolds() + " until " + l.GetResetsAt().AsTime().UTC().Format(minuteUTC)
+}
+
+func limitText(name, unit string, n int64, unlimited bool) string {
+	switch {
+	case unlimited:
+		return "unlimited"
+	case strings.HasPrefix(name, "feature."):
+		return map[bool]string{true: "yes", false: "no"}[n > 0]
+	case unit == "bytes":
+		return size(n)
+	case unit == "seconds":
+		return duration(time.Duration(n) * time.Second)
+	case unit == "jobs/s":
+		return grouped(n) + "/s"
+	}
+	return grouped(n)
 }

@@ -15,6 +15,19 @@ func TestPlan_VerbsAskWhatTheySay(t *testing.T) {
 		"plan list": {"ListPlans", `{"plans":[{"name":"team","currency":"usd","baseAmount":"4900","selfServe":true,"entitlements":[{"name":"keys_max","value":"7"}]}]}`, `{}`, "$49.00"},
 		"plan show": {"GetSubscription", `{"subscription":{"plan":{"name":"team","version":2,"currency":"usd"},"state":"active","nextPlan":"free","nextPlanAt":"2026-12-01T00:00:00Z"},
 			"limits":[{"name":"keys_max","used":"3","max":"7","title":"API keys"}]}`, `{"tenant":"acme"}`, "free at 2026-12-01 00:00 UTC"},
+		"plan show -o text": {"GetSubscription", `{"subscription":{"plan":{"name":"team"},"overrides":[{"name":"stored_bytes_max","value":"1073741824","reason":"trial","endsAt":"2027-01-01T00:00:00Z"}],
+			"entitlements":[{"name":"stored_bytes_max","value":"1073741824","unit":"bytes","title":"Stored bytes"},{"name":"feature.sso","value":"1","title":"Single sign-on"},
+			{"name":"retention.dead_seconds_max","value":"2592000","unit":"seconds","title":"Dead jobs"}]},
+			"limits":[{"name":"jobs_per_month_max","used":"1000000","max":"1000000","title":"Jobs","resetsAt":"2026-12-01T00:00:00Z","holds":"dispatch"}]}`, `{"tenant":"acme"}`,
+			`override         stored_bytes_max 1.0 GB until 2027-01-01 00:00 UTC: trial
+
+LIMIT                       USED       MAX        HOLDS                                WHAT
+jobs_per_month_max          1,000,000  1,000,000  dispatch until 2026-12-01 00:00 UTC  Jobs
+stored_bytes_max            -          1.0 GB     -                                    Stored bytes
+feature.sso                 -          yes        -                                    Single sign-on
+retention.dead_seconds_max  -          30 d       -                                    Dead jobs
+`},
+		"plan list -o text":          {"ListPlans", `{"plans":[{"name":"dedicated","currency":"usd","entitlements":[{"name":"keys_max","value":"5000"}]}]}`, `{}`, "as agreed  operator   5,000 keys"},
 		"plan change team":           {"ChangePlan", `{"subscription":{},"effectiveAt":"2020-01-01T00:00:00Z"}`, `{"tenant":"acme","plan":"team"}`, "The plan is team."},
 		"plan change free --etag e":  {"ChangePlan", `{"subscription":{},"effectiveAt":"2999-01-01T00:00:00Z"}`, `{"tenant":"acme","plan":"free","etag":"e"}`, "changes to free at 2999-01-01 00:00 UTC"},
 		"plan change team --dry-run": {"ChangePlan", `{"subscription":{},"effectiveAt":"2020-01-01T00:00:00Z"}`, `{"tenant":"acme","plan":"team","validateOnly":true}`, "would change to team at once"},

@@ -278,9 +278,9 @@ func SpendLimit(to, tenant, link string, percent int, spent, most int64, currenc
 func limit(to, tenant, link string, percent int, what, used, beyond string, until, now time.Time) (Message, error) {
 	title, then := fmt.Sprintf("%d%% of the %s used", percent, what), "Beyond it"
 	if percent >= 100 {
-		title, then = fmt.Sprintf("The %s of %s is reached", what, tenant), "Until then"
+		title, then = "Spend limit reached", "Until then"
 		if what != "spend limit" {
-			title = fmt.Sprintf("%s has used all %s", tenant, what)
+			title = fmt.Sprintf("All %s used", what)
 		}
 	}
 	return compose(to, now.Add(limitLife), content{

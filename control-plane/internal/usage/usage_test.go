@@ -372,7 +372,7 @@ func TestLimits_JobsOfAMonthHoldAndTell(t *testing.T) {
 		w.wantSubjects("more")
 		w.count("ns_2", at(21, 8), jobs(300))
 		w.wantHeld("100 %", "jobs_per_month dispatch")
-		mails := w.wantSubjects("100 %", "ada@acme.test acme: acme has used all jobs for this month", "bill@acme.test acme: acme has used all jobs for this month")
+		mails := w.wantSubjects("100 %", "ada@acme.test acme: All jobs for this month used", "bill@acme.test acme: All jobs for this month used")
 		if len(mails) > 0 && !strings.Contains(mails[0].Text, "1,000 of the 1,000 jobs") {
 			t.Errorf("email %s", mails[0].Text)
 		}
@@ -420,7 +420,7 @@ func TestLimits_SpendHoldsAsTheTenantSaid(t *testing.T) {
 		w.Advance(time.Second)
 		set(&cloudv1.SpendLimit{Amount: 3205, Action: "reject", AlertPercents: []int32{100}})
 		w.wantHeld("stricter", "spend dispatch enqueue")
-		w.wantSubjects("100 %", "ada@acme.test acme: The spend limit of acme is reached")
+		w.wantSubjects("100 %", "ada@acme.test acme: Spend limit reached")
 		w.Advance(time.Second)
 		set(&cloudv1.SpendLimit{Amount: 3206, Action: "reject"})
 		w.wantHeld("raised")

@@ -281,6 +281,7 @@ type other struct {
 	trusts      cloudv1connect.TrustServiceClient
 	audit       cloudv1connect.AuditServiceClient
 	directory   cloudv1connect.DirectoryServiceClient
+	usage       cloudv1connect.UsageServiceClient
 	url, token  string
 }
 
@@ -305,6 +306,7 @@ func (s *service) other() other {
 		trusts:      cloudv1connect.NewTrustServiceClient(http.DefaultClient, s.endpoint(), as),
 		audit:       cloudv1connect.NewAuditServiceClient(http.DefaultClient, s.endpoint(), as),
 		directory:   cloudv1connect.NewDirectoryServiceClient(http.DefaultClient, s.endpoint(), as),
+		usage:       cloudv1connect.NewUsageServiceClient(http.DefaultClient, s.endpoint(), as),
 		url:         s.url(), token: s.token(),
 	}
 }

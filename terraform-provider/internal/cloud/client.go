@@ -71,6 +71,7 @@ type Client struct {
 	trusts     cloudv1connect.TrustServiceClient
 	audit      cloudv1connect.AuditServiceClient
 	plans      cloudv1connect.PlanServiceClient
+	usage      cloudv1connect.UsageServiceClient
 	sso        cloudv1connect.SsoServiceClient
 	directory  cloudv1connect.DirectoryServiceClient
 
@@ -128,6 +129,7 @@ func New(o Options) (*Client, error) {
 	c.trusts = cloudv1connect.NewTrustServiceClient(c.http, endpoint, opts)
 	c.audit = cloudv1connect.NewAuditServiceClient(c.http, endpoint, opts)
 	c.plans = cloudv1connect.NewPlanServiceClient(c.http, endpoint, opts)
+	c.usage = cloudv1connect.NewUsageServiceClient(c.http, endpoint, opts)
 	c.sso = cloudv1connect.NewSsoServiceClient(c.http, endpoint, opts)
 	c.directory = cloudv1connect.NewDirectoryServiceClient(c.http, endpoint, opts)
 	return c, nil
@@ -166,6 +168,10 @@ func (c *Client) Audit() cloudv1connect.AuditServiceClient { return c.audit }
 
 // Plans speaks about the tenant's plan. Errors of its calls are *Error.
 func (c *Client) Plans() cloudv1connect.PlanServiceClient { return c.plans }
+
+// Usage speaks about what was counted, what it costs, and the spend limit. Errors of its calls
+// are *Error.
+func (c *Client) Usage() cloudv1connect.UsageServiceClient { return c.usage }
 
 // Connections speaks about SSO connections. Errors of its calls are *Error.
 func (c *Client) Connections() cloudv1connect.SsoServiceClient { return c.sso }

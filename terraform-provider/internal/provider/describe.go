@@ -13,7 +13,8 @@ import (
 )
 
 // attributes maps the fields of the API to the attributes of a resource, where a problem
-// with a field is best shown. Fields with a path (roles[1]) are found by their first part.
+// with a field is best shown. Fields with a path (roles[1]) are found whole or by their first
+// part.
 type attributes map[string]string
 
 // addError reports err as what went wrong while doing something.
@@ -31,7 +32,11 @@ func addFieldErrors(diags *diag.Diagnostics, doing string, err error, known attr
 	summary, rest := "Couldn't "+doing+headline(e.Kind), 0
 	for _, f := range e.Fields {
 		first, _, _ := strings.Cut(strings.ReplaceAll(f.Name, "[", "."), ".")
-		if name, ok := known[first]; ok {
+		name, ok := known[f.Name]
+		if !ok {
+			name, ok = known[first]
+		}
+		if ok {
 			diags.AddAttributeError(path.Root(name), summary, trailer(f.Name+": "+f.Problem, e))
 			continue
 		}

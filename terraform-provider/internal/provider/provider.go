@@ -214,7 +214,7 @@ func orDuration(v timetypes.GoDuration, otherwise time.Duration) time.Duration {
 func (p *corvoProvider) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{
 		newNamespace, newQueue, newAPIKey, newServiceAccount, newRole, newRoleBinding, newGroup, newGroupMember, newGroupMembers, newMember, newTenantSettings, newDomain, newDomainVerification,
-		newAuditSink, newTrust, newConnection, newSCIMToken,
+		newAuditSink, newTrust, newConnection, newSCIMToken, newSpendLimit,
 	}
 }
 
@@ -223,7 +223,8 @@ func (p *corvoProvider) DataSources(context.Context) []func() datasource.DataSou
 	return []func() datasource.DataSource{
 		func() datasource.DataSource { return &identitySource{} },
 		newRoleSource, newRolesSource, newPermissionsSource, newServiceAccountSource, newServiceAccountsSource, newAPIKeysSource, newMemberSource, newMembersSource,
-		newGroupSource, newGroupsSource, newTrustSource, newTrustsSource, newConnectionSource, newDomainSource, newAuditHeadSource, newPlanSource,
+		newGroupSource, newGroupsSource, newTrustSource, newTrustsSource, newConnectionSource, newDomainSource, newAuditHeadSource, newPlanSource, newUsageSource,
+		newInvoicePreviewSource,
 	}
 }
 
