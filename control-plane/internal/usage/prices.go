@@ -37,10 +37,16 @@ func pricesWith(ctx context.Context, tx *store.Tx, t store.Tenant, p bill.Period
 	return priced{own.With(other)}, nil
 }
 
-// counts is what the closed hours of each segment count.
+// undivided is a span of whole hours for which it doesn't matter which plans were in force.
+func undivided(p bill.Period) priced {
+	return priced{plans.Priced{Period: p, Segments: []bill.Segment{{From: p.Start, To: p.End}}}}
+}
+
+// counts is what the closed hours of each segment count: from the sums of days, and the hours
+// of those that a segment has a part of.
 func (p priced) counts(ctx context.Context, tx *store.Tx, tenantID string) ([]bill.Counts, error) {
 	out := make([]bill.Counts, len(p.Segments))
-	days, err := tx.UsageByDay(ctx, tenantID, metering.Hour(p.Start)/24, metering.Hour(p.End)/24, false)
+	days, err := tx.UsageByDay(ctx, tenantID, metering.Hour(p.Start)/24, (metering.Hour(p.End)+23)/24, false)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +64,7 @@ func (p priced) counts(ctx context.Context, tx *store.Tx, tenantID string) ([]bi
 		if !cut {
 			continue
 		}
-		// A plan changed in this day.
+		// A plan changed in this day, or it isn't all of the span's.
 		hours, err := tx.UsageByHour(ctx, tenantID, from, to, false)
 		if err != nil {
 			return nil, err
@@ -125,9 +131,7 @@ func UsedBy(ctx context.Context, tx *store.Tx, tenantID string, now time.Time) (
 	if err != nil {
 		return u, err
 	}
-	p := priced{plans.Priced{Period: bill.Month(now)}}
-	p.Segments = []bill.Segment{{From: p.Start, To: p.End}}
-	counts, err := soFar(ctx, tx, t, p)
+	counts, err := soFar(ctx, tx, t, undivided(bill.Month(now)))
 	if err != nil {
 		return u, err
 	}

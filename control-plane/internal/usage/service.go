@@ -245,11 +245,11 @@ func lastWeek(ctx context.Context, tx *store.Tx, st standing) (sum bill.Counts, 
 	if from >= st.Hour {
 		return sum, 0, nil
 	}
-	list, err := tx.UsageByHour(ctx, st.Tenant.ID, from, st.Hour, false)
-	for _, h := range list {
-		sum = sum.Then(bill.Counts(h.Counts))
+	counts, err := undivided(bill.Period{Start: metering.Start(from), End: metering.Start(st.Hour)}).counts(ctx, tx, st.Tenant.ID)
+	if err != nil {
+		return sum, 0, err
 	}
-	return sum, st.Hour - from, err
+	return counts[0], st.Hour - from, nil
 }
 
 // PreviewInvoice gives the invoice of a billing period from the ledger.
