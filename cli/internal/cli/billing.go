@@ -23,7 +23,7 @@ func (s *session) billingVerbs() []verb {
 			return s.printBilling(res.GetBilling())
 		}),
 		s.ofTenant(verb{
-			noun: "billing set-emails", args: "[EMAIL...]", short: "Set who gets emails about invoices and limits, besides the owners",
+			noun: "billing set-emails", args: "[EMAIL...]", short: "Set who gets emails about invoices and limits, besides owners and the billing role",
 			example: "  {cmd} invoices@company.com\n  {cmd} # nobody but the owners",
 			flags: func(c *cobra.Command) {
 				c.Flags().StringVar(&etag, "etag", "", "change them only if this `TAG` is the current one")

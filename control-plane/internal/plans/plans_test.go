@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/control-plane/api/bill"
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
@@ -537,11 +538,17 @@ func TestSegments_EveryHourBelongsToThePlanInForceAtItsBeginning(t *testing.T) {
 		if seed%10 == 0 {
 			inMonth = time.Date(2028, time.February, 29, 23, 59, 0, 0, time.UTC)
 		}
-		from, to := plans.Period(inMonth.In(zones[r.IntN(3)]))
+		p := bill.Month(inMonth.In(zones[r.IntN(3)]))
+		from, to := p.Start, p.End
 		if inMonth.Before(from) || !inMonth.Before(to) || from.Day() != 1 || to.Day() != 1 || to.Month() == from.Month() {
 			t.Fatalf("the period of %v is %v to %v", inMonth, from, to)
 		}
 		at := from.Add(-time.Duration(r.Int64N(int64(90 * time.Minute))))
+		made := at.AddDate(-1, 0, 0)
+		if seed%3 == 0 { // A tenant that was made in this month.
+			at = from.Add(time.Duration(r.Int64N(int64(500 * time.Hour))))
+			made = at
+		}
 		var changes []store.SubscriptionChange
 		for at.Before(to) {
 			changes = append(changes, store.SubscriptionChange{At: at.In(zones[r.IntN(3)]), Plan: []string{"free", "team"}[r.IntN(2)], PlanVersion: 1 + r.Int64N(2)})
@@ -554,32 +561,70 @@ func TestSegments_EveryHourBelongsToThePlanInForceAtItsBeginning(t *testing.T) {
 				at = at.Truncate(time.Hour).Add(time.Hour)
 			}
 		}
-		segments := plans.Segments(changes, from, to)
-		checkHours(t, seed, changes, segments, from, to)
+		checkHours(t, seed, changes, plans.Segments(changes, made, p), made, p)
 	}
 }
 
-func checkHours(t *testing.T, seed uint64, changes []store.SubscriptionChange, segments []plans.Segment, from, to time.Time) {
+// The plan of an hour is that of its segment, from the hour in which the tenant was made.
+func TestAt_IsThePlanOfTheSegment(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, c *cloudtest.World) {
+		c.Advance(25 * time.Minute)
+		w := newWorld(t, c)
+		made := w.World.Now()
+		c.Advance(20 * time.Minute)
+		w.choose(t, "team")
+		w.in(t, func(ctx context.Context, tx *store.Tx) error {
+			p, err := plans.PricesOf(ctx, tx, w.tenant, bill.Month(made), w.World.Now())
+			if n := len(p.Segments); err != nil || n != 2 || !p.Segments[0].From.Equal(made.Truncate(time.Hour)) || p.Currency != "usd" || p.Segments[1].BaseAmount == 0 || len(p.Segments[1].Prices) == 0 {
+				t.Fatalf("segments %+v, %v", p, err)
+			}
+			if before, err := plans.PricesOf(ctx, tx, w.tenant, bill.Month(made), made); err != nil || len(before.Segments) != 1 {
+				t.Errorf("as of then: %+v, %v", before.Segments, err)
+			}
+			for _, s := range p.Segments {
+				for _, hour := range []time.Time{s.From, s.To.Add(-time.Hour)} {
+					if v, err := plans.At(ctx, tx, w.tenant, hour); err != nil || v.Plan != s.Name || int32(v.Version) != s.Version {
+						t.Errorf("at %v: %+v, %v; want %s", hour, v, err, s.Name)
+					}
+				}
+			}
+			if _, err := plans.At(ctx, tx, w.tenant, made.Truncate(time.Hour).Add(-time.Hour)); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("before it was made: %v", err)
+			}
+			return nil
+		})
+	})
+}
+
+func checkHours(t *testing.T, seed uint64, changes []store.SubscriptionChange, segments []bill.Segment, made time.Time, p bill.Period) {
 	t.Helper()
-	for hour := from; hour.Before(to); hour = hour.Add(time.Hour) {
+	if err := bill.Check(p, segments); err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	for hour := p.Start; hour.Before(p.End); hour = hour.Add(time.Hour) {
+		first := !made.Before(hour) && made.Before(hour.Add(time.Hour))
 		var want store.SubscriptionChange
 		for _, c := range changes {
-			if !c.At.After(hour) {
+			if !c.At.After(hour) || first && !c.At.After(made) {
 				want = c
 			}
 		}
-		var got []plans.Segment
+		var got []bill.Segment
 		for _, s := range segments {
-			if !hour.Before(s.From) && hour.Before(s.To) {
+			if s.Holds(hour) {
 				got = append(got, s)
 			}
 		}
-		if len(got) != 1 || got[0].Plan != want.Plan || got[0].PlanVersion != want.PlanVersion {
+		if want.Plan == "" && len(got) == 0 {
+			continue
+		}
+		if len(got) != 1 || got[0].Name != want.Plan || int64(got[0].Version) != want.PlanVersion {
 			t.Fatalf("seed %d, hour %v: %v, want %v", seed, hour, got, want)
 		}
 	}
 	for i, s := range segments[1:] {
-		if before := segments[i]; before.Plan == s.Plan && before.PlanVersion == s.PlanVersion {
+		if before := segments[i]; before.Name == s.Name && before.Version == s.Version {
 			t.Fatalf("seed %d: two segments of one plan side by side: %v", seed, segments)
 		}
 	}

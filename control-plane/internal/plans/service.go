@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/corvo-cloud/corvo/control-plane/api/bill"
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/change"
@@ -128,10 +129,10 @@ func (s *Service) message(ctx context.Context, tx *store.Tx, st standing) (*clou
 	if err != nil {
 		return nil, err
 	}
-	start, end := Period(now)
+	period := bill.Month(now)
 	m := &cloudv1.Subscription{
 		TenantId: st.tenant.ID, Plan: planMessage(p), Entitlements: messages(e.Values), State: st.State, StateSince: timestamppb.New(st.StateSince),
-		StateUntil: maybe(st.StateUntil), NextPlan: st.NextPlan, NextPlanAt: maybe(st.NextAt), PeriodStart: timestamppb.New(start), PeriodEnd: timestamppb.New(end),
+		StateUntil: maybe(st.StateUntil), NextPlan: st.NextPlan, NextPlanAt: maybe(st.NextAt), PeriodStart: timestamppb.New(period.Start), PeriodEnd: timestamppb.New(period.End),
 		Etag: etag.Of(st.Version, "subscription", st.tenant.ID),
 	}
 	for _, o := range own {
@@ -180,8 +181,7 @@ func (s *Service) limits(ctx context.Context, tx *store.Tx, st standing) (out []
 		most, limited := e.Max(u.name)
 		m := &cloudv1.LimitStatus{Name: u.name, Title: is.title, Unit: is.unit, Used: u.n, Max: most, Unlimited: !limited, Holds: heldBy(holds, u.name, now)}
 		if u.name == "jobs_per_month_max" {
-			_, end := Period(now)
-			m.ResetsAt = timestamppb.New(end)
+			m.ResetsAt = timestamppb.New(bill.Month(now).End)
 		}
 		out = append(out, m)
 	}
@@ -252,7 +252,7 @@ func (s *Service) choose(ctx context.Context, tx *store.Tx, st *standing, name s
 	}
 	at := now
 	if next.Rank <= has.Rank {
-		_, at = Period(now)
+		at = bill.Month(now).End
 	}
 	if err := s.fits(ctx, tx, st.tenant, next, at); err != nil {
 		return time.Time{}, err

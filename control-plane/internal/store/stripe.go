@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// BillingContacts are who gets emails about invoices and limits, besides a tenant's owners.
+// BillingContacts are who gets emails about invoices and limits, besides owners and members with
+// the billing role.
 type BillingContacts struct {
 	TenantID             string
 	Emails               []string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/control-plane/api/bill"
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -28,29 +29,11 @@ func monthOf(ctx context.Context, tx *store.Tx, tenantID string, p bill.Period) 
 	if err != nil {
 		return m, err
 	}
-	changes, err := tx.SubscriptionChanges(ctx, tenantID, p.Start, p.End)
+	prices, err := plans.PricesOf(ctx, tx, t, p, p.End)
 	if err != nil {
 		return m, err
 	}
-	for i, c := range changes {
-		from, to := bill.Hourly(c.At), p.End
-		if !c.At.After(t.CreatedAt) { // A tenant has its first plan from its first hour on.
-			from = c.At.Truncate(time.Hour)
-		}
-		if from.Before(p.Start) {
-			from = p.Start
-		}
-		if i+1 < len(changes) {
-			to = bill.Hourly(changes[i+1].At)
-		}
-		plan, err := tx.GetPlan(ctx, c.Plan, c.PlanVersion)
-		if err != nil {
-			return m, err
-		}
-		m.currency = plan.Currency
-		m.segments = append(m.segments, bill.Segment{From: from, To: to, Plan: billed(plan)})
-	}
-	m.segments = bill.Joined(m.segments)
+	m.currency, m.segments = prices.Currency, prices.Segments
 	hours, err := tx.UsageByHour(ctx, tenantID, hourNumber(p.Start), hourNumber(p.End), false)
 	m.counts = make([]bill.Counts, len(m.segments))
 	for _, h := range hours {
@@ -61,14 +44,6 @@ func monthOf(ctx context.Context, tx *store.Tx, tenantID string, p bill.Period) 
 		}
 	}
 	return m, err
-}
-
-func billed(v store.PlanVersion) bill.Plan {
-	p := bill.Plan{Name: v.Plan, Version: int32(v.Version), Title: v.Title, BaseAmount: v.BaseAmount}
-	for _, price := range v.Prices {
-		p.Prices = append(p.Prices, bill.Price{Meter: price.Meter, Included: price.Included, Per: price.Per, Amount: price.Amount})
-	}
-	return p
 }
 
 // without is the month with so much less of a meter in an hour.

@@ -3,7 +3,6 @@ package stripe
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
@@ -103,7 +102,7 @@ func (s *Service) step(ctx context.Context, tx *store.Tx, tenantID string, to St
 	if err != nil {
 		return err
 	}
-	addresses, err := Recipients(ctx, tx, tenantID)
+	addresses, err := mail.BillingReaders(ctx, tx, tenantID)
 	if err != nil {
 		return err
 	}
@@ -117,32 +116,6 @@ func (s *Service) step(ctx context.Context, tx *store.Tx, tenantID string, to St
 		}
 	}
 	return nil
-}
-
-// ownersMax of a tenant get an email.
-const ownersMax = 10
-
-// Recipients are who gets emails about a tenant's invoices and limits: its owners, and whom
-// they named.
-func Recipients(ctx context.Context, tx *store.Tx, tenantID string) ([]string, error) {
-	owners, err := tx.ReachableOwners(ctx, tenantID, ownersMax)
-	if err != nil {
-		return nil, err
-	}
-	contacts, err := tx.GetBillingContacts(ctx, tenantID)
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, o := range owners {
-		out = append(out, o.Email)
-	}
-	for _, email := range contacts.Emails {
-		if !slices.Contains(out, email) {
-			out = append(out, email)
-		}
-	}
-	return out, nil
 }
 
 // billingURL is the console's page about a tenant's payments.

@@ -2,23 +2,19 @@ package stripe
 
 import (
 	"context"
-	"fmt"
 	"time"
 
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
-// planAt is the plan that an hour is paid by: the one in force at its beginning.
+// planAt is the plan that an hour of a tenant is paid by, also of one that was deleted.
 func planAt(ctx context.Context, tx *store.Tx, tenantID string, at time.Time) (store.PlanVersion, error) {
-	changes, err := tx.SubscriptionChanges(ctx, tenantID, at, at.Add(1))
+	t, err := tx.FindTenant(ctx, tenantID)
 	if err != nil {
 		return store.PlanVersion{}, err
 	}
-	if len(changes) == 0 {
-		return store.PlanVersion{}, fmt.Errorf("plan of tenant %s at %s: %w", tenantID, at.Format(time.RFC3339), store.ErrNotFound)
-	}
-	c := changes[len(changes)-1]
-	return tx.GetPlan(ctx, c.Plan, c.PlanVersion)
+	return plans.At(ctx, tx, t, at)
 }
 
 // subscriptionOf is a tenant's plan and where it stands.

@@ -91,11 +91,19 @@ func TestPush_OnlyHoursThatArePaidFor(t *testing.T) {
 	w.Advance(3 * time.Hour)
 	w.close(t, tn.ID, last, 0, counts(9))
 	w.close(t, tn.ID, after, 0, counts(10))
+	// The operator gives a plan that has prices; nobody pays for it at Stripe.
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
+		return plans{w.Kit}.SetPlan(ctx, tx, tn.ID, "business", 1)
+	})
+	given := w.hour(1)
+	w.Advance(3 * time.Hour)
+	w.close(t, tn.ID, given, 0, counts(11))
 	no(t, "push", w.svc.Push(t.Context()))
 	w.agree(t, tn.ID, before, counts(0))
 	w.agree(t, tn.ID, first, counts(8))
 	w.agree(t, tn.ID, last, counts(9))
 	w.agree(t, tn.ID, after, counts(0))
+	w.agree(t, tn.ID, given, counts(0))
 	want(t, "pushes of a tenant that pays nothing", len(pushes(t, w, free.ID, w.hour(-6))), 0)
 }
 

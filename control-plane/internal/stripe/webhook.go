@@ -15,6 +15,7 @@ import (
 
 	"github.com/stripe/stripe-go/v76/webhook"
 
+	"github.com/corvo-cloud/corvo/control-plane/api/bill"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -335,23 +336,15 @@ func (s *Service) apply(ctx context.Context, tx *store.Tx, c store.StripeCustome
 // follow takes over a subscription: which hours it pays, from the next full one on.
 func (s *Service) follow(c *store.StripeCustomer, sub subscribed) {
 	if c.SubscriptionID != sub.id {
-		c.PushFrom, c.PushTo = nextHour(s.Now()), time.Time{}
+		c.PushFrom, c.PushTo = bill.Hourly(s.Now()), time.Time{}
 	}
 	if !lives(sub.status) && c.PushTo.IsZero() {
-		c.PushTo = nextHour(s.Now())
+		c.PushTo = bill.Hourly(s.Now())
 		if !sub.ended.IsZero() {
-			c.PushTo = nextHour(sub.ended)
+			c.PushTo = bill.Hourly(sub.ended)
 		}
 	}
 	c.SubscriptionID, c.Status, c.Plan, c.PlanVersion = sub.id, sub.status, sub.plan, sub.version
-}
-
-// nextHour is the first full hour that is not before t.
-func nextHour(t time.Time) time.Time {
-	if h := t.UTC().Truncate(time.Hour); h.Before(t) {
-		return h.Add(time.Hour)
-	}
-	return t.UTC()
 }
 
 // applyPlan changes the tenant's plan once, when a subscription begins or ends. While it

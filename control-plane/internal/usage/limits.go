@@ -32,8 +32,6 @@ const (
 
 	// rejectEnqueues is the plan's word for what happens beyond its jobs in a month.
 	rejectEnqueues = "reject_enqueues"
-	// readersMax of a tenant get an email.
-	readersMax = 10
 	// noticesKept is how long it is remembered what was mailed.
 	noticesKept = 100 * day
 )
@@ -292,13 +290,13 @@ func reached(used, value int64, percent int) bool {
 }
 
 func (s *Service) write(ctx context.Context, tx *store.Tx, st standing, p passed, percent int) error {
-	readers, err := tx.ReachableHolders(ctx, st.Tenant.ID, readersMax, store.RoleOwner, store.RoleBilling)
+	readers, err := mail.BillingReaders(ctx, tx, st.Tenant.ID)
 	if err != nil {
 		return err
 	}
 	link := s.URLs.Console("/" + st.Name + "/usage")
-	for _, u := range readers {
-		m, err := p.letter(u.Email, link, percent)
+	for _, to := range readers {
+		m, err := p.letter(to, link, percent)
 		if err == nil {
 			err = mail.Put(ctx, s.Kit, tx, st.Tenant.ID, p.limit, m)
 		}

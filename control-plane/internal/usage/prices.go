@@ -8,87 +8,52 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/api/bill"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/metering"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
 // priced is the part of a billing period in which a tenant had plans, and their prices.
-type priced struct {
-	bill.Period
-	segments []bill.Segment
-	currency string
-}
+type priced struct{ plans.Priced }
 
-// pricesOf are those of a tenant's own plans, as of a time: later changes don't count.
+// pricesOf are those of a tenant's own plans, as of a time.
 func pricesOf(ctx context.Context, tx *store.Tx, t store.Tenant, p bill.Period, asOf time.Time) (priced, error) {
-	out := priced{Period: p}
-	changes, err := tx.SubscriptionChanges(ctx, t.ID, p.Start, p.End)
-	if err != nil {
-		return out, err
-	}
-	for i, c := range changes {
-		if c.At.After(asOf) {
-			break
-		}
-		plan, err := tx.GetPlan(ctx, c.Plan, c.PlanVersion)
-		if err != nil {
-			return out, err
-		}
-		from, to := bill.Hourly(c.At), p.End
-		if i == 0 && !c.At.After(t.CreatedAt) { // A tenant has its first plan from its first hour on.
-			from = c.At.Truncate(time.Hour)
-		}
-		if i+1 < len(changes) && !changes[i+1].At.After(asOf) {
-			to = bill.Hourly(changes[i+1].At)
-		}
-		out.add(from, to, plan)
-	}
-	out.segments = bill.Joined(out.segments)
-	return out, nil
+	own, err := plans.PricesOf(ctx, tx, t, p, asOf)
+	return priced{own}, err
 }
 
 // pricesWith is as if a tenant had had another plan since it has one.
 func pricesWith(ctx context.Context, tx *store.Tx, t store.Tenant, p bill.Period, asOf time.Time, plan string) (priced, error) {
 	own, err := pricesOf(ctx, tx, t, p, asOf)
-	if err != nil || len(own.segments) == 0 {
+	if err != nil || len(own.Segments) == 0 {
 		return own, err
 	}
 	other, err := tx.GetPlan(ctx, plan, 0)
 	if errors.Is(err, store.ErrNotFound) || err == nil && !other.Listed && other.Plan != t.Plan {
 		return own, fault.InvalidField("plan", "%q is no plan that you can choose", plan)
 	}
-	out := priced{Period: p}
-	if err == nil {
-		out.add(own.segments[0].From, p.End, other)
+	if err != nil {
+		return own, err
 	}
-	return out, err
+	return priced{own.With(other)}, nil
 }
 
-func (p *priced) add(from, to time.Time, plan store.PlanVersion) {
-	if from.Before(p.Start) {
-		from = p.Start
-	}
-	if to.After(p.End) {
-		to = p.End
-	}
-	b := bill.Plan{Name: plan.Plan, Version: int32(plan.Version), Title: plan.Title, BaseAmount: plan.BaseAmount, Prices: []bill.Price{}}
-	for _, r := range plan.Prices {
-		b.Prices = append(b.Prices, bill.Price{Meter: r.Meter, Included: r.Included, Per: r.Per, Amount: r.Amount})
-	}
-	p.segments = append(p.segments, bill.Segment{From: from, To: to, Plan: b})
-	p.currency = plan.Currency
+// undivided is a span of whole hours for which it doesn't matter which plans were in force.
+func undivided(p bill.Period) priced {
+	return priced{plans.Priced{Period: p, Segments: []bill.Segment{{From: p.Start, To: p.End}}}}
 }
 
-// counts is what the closed hours of each segment count.
+// counts is what the closed hours of each segment count: from the sums of days, and the hours
+// of those that a segment has a part of.
 func (p priced) counts(ctx context.Context, tx *store.Tx, tenantID string) ([]bill.Counts, error) {
-	out := make([]bill.Counts, len(p.segments))
-	days, err := tx.UsageByDay(ctx, tenantID, metering.Hour(p.Start)/24, metering.Hour(p.End)/24, false)
+	out := make([]bill.Counts, len(p.Segments))
+	days, err := tx.UsageByDay(ctx, tenantID, metering.Hour(p.Start)/24, (metering.Hour(p.End)+23)/24, false)
 	if err != nil {
 		return nil, err
 	}
 	for _, d := range days {
 		from, to := d.At*24, d.At*24+24
 		cut := false
-		for i, s := range p.segments {
+		for i, s := range p.Segments {
 			begin, end := metering.Hour(s.From), metering.Hour(s.To)
 			if begin <= from && to <= end {
 				out[i] = out[i].Then(bill.Counts(d.Counts))
@@ -99,7 +64,7 @@ func (p priced) counts(ctx context.Context, tx *store.Tx, tenantID string) ([]bi
 		if !cut {
 			continue
 		}
-		// A plan changed in this day.
+		// A plan changed in this day, or it isn't all of the span's.
 		hours, err := tx.UsageByHour(ctx, tenantID, from, to, false)
 		if err != nil {
 			return nil, err
@@ -111,7 +76,7 @@ func (p priced) counts(ctx context.Context, tx *store.Tx, tenantID string) ([]bi
 
 func (p priced) addHours(to []bill.Counts, hours []store.UsageAt) {
 	for _, h := range hours {
-		for i, s := range p.segments {
+		for i, s := range p.Segments {
 			if s.Holds(metering.Start(h.At)) {
 				to[i] = to[i].Then(bill.Counts(h.Counts))
 			}
@@ -121,7 +86,7 @@ func (p priced) addHours(to []bill.Counts, hours []store.UsageAt) {
 
 // invoice of counts.
 func (p priced) invoice(counts []bill.Counts) (bill.Invoice, error) {
-	return bill.Make(p.Period, p.segments, counts)
+	return bill.Make(p.Period, p.Segments, counts)
 }
 
 // openHours is what was counted in hours that are not closed, all namespaces together.
@@ -166,9 +131,7 @@ func UsedBy(ctx context.Context, tx *store.Tx, tenantID string, now time.Time) (
 	if err != nil {
 		return u, err
 	}
-	p := priced{Period: bill.Month(now)}
-	p.segments = []bill.Segment{{From: p.Start, To: p.End}}
-	counts, err := soFar(ctx, tx, t, p)
+	counts, err := soFar(ctx, tx, t, undivided(bill.Month(now)))
 	if err != nil {
 		return u, err
 	}

@@ -245,11 +245,11 @@ func lastWeek(ctx context.Context, tx *store.Tx, st standing) (sum bill.Counts, 
 	if from >= st.Hour {
 		return sum, 0, nil
 	}
-	list, err := tx.UsageByHour(ctx, st.Tenant.ID, from, st.Hour, false)
-	for _, h := range list {
-		sum = sum.Then(bill.Counts(h.Counts))
+	counts, err := undivided(bill.Period{Start: metering.Start(from), End: metering.Start(st.Hour)}).counts(ctx, tx, st.Tenant.ID)
+	if err != nil {
+		return sum, 0, err
 	}
-	return sum, st.Hour - from, err
+	return counts[0], st.Hour - from, nil
 }
 
 // PreviewInvoice gives the invoice of a billing period from the ledger.
@@ -319,14 +319,14 @@ func periodOf(t *timestamppb.Timestamp, now time.Time) (bill.Period, error) {
 
 func invoiceMessage(st standing, p priced, inv bill.Invoice) *cloudv1.Invoice {
 	m := &cloudv1.Invoice{
-		TenantId: st.Tenant.ID, PeriodStart: timestamppb.New(p.Start), PeriodEnd: timestamppb.New(p.End), Currency: p.currency, Total: inv.Total, State: "draft",
+		TenantId: st.Tenant.ID, PeriodStart: timestamppb.New(p.Start), PeriodEnd: timestamppb.New(p.End), Currency: p.Currency, Total: inv.Total, State: "draft",
 	}
 	if !st.closedTo().Before(p.End) {
 		m.State = "final"
 	}
 	for _, l := range inv.Lines {
 		m.Lines = append(m.Lines, &cloudv1.InvoiceLine{
-			Item: l.Item, Title: titleOf(l.Item, p.segments, l.From), Plan: l.Plan, PlanVersion: l.PlanVersion, From: timestamppb.New(l.From), To: timestamppb.New(l.To),
+			Item: l.Item, Title: titleOf(l.Item, p.Segments, l.From), Plan: l.Plan, PlanVersion: l.PlanVersion, From: timestamppb.New(l.From), To: timestamppb.New(l.To),
 			Quantity: l.Quantity, Included: l.Included, Per: l.Per, UnitAmount: l.UnitAmount, Amount: l.Amount,
 		})
 	}
@@ -433,12 +433,12 @@ func (x *export) page(ctx context.Context, first bool) (more bool, _ error) {
 		return false, err
 	}
 	var sums bill.Summer
-	if sums.Begin(prices.segments); !first {
-		if err := sums.Resume(prices.segments, x.exporting.sums); err != nil {
+	if sums.Begin(prices.Segments); !first {
+		if err := sums.Resume(prices.Segments, x.exporting.sums); err != nil {
 			return false, err
 		}
 	} else if err := x.line(bill.Header{TenantID: x.Tenant.ID, Tenant: x.Name, PeriodStart: x.period.Start, PeriodEnd: x.period.End,
-		ClosedTo: metering.Start(x.closed), Currency: prices.currency, Segments: append([]bill.Segment{}, prices.segments...)}); err != nil {
+		ClosedTo: metering.Start(x.closed), Currency: prices.Currency, Segments: append([]bill.Segment{}, prices.Segments...)}); err != nil {
 		return false, err
 	}
 	rows, err := x.tx.ListUsageHours(ctx, x.Tenant.ID, x.after, x.closed, exportRows)

@@ -55,7 +55,7 @@ func spent(ctx context.Context, tx *store.Tx, st standing) (amount int64, curren
 		return 0, "", err
 	}
 	inv, err := p.invoice(counts)
-	return inv.Total, p.currency, err
+	return inv.Total, p.Currency, err
 }
 
 // GetSpendLimit gives the limit that the tenant set, and what it has spent.
@@ -97,15 +97,15 @@ func (s *Service) SetSpendLimit(ctx context.Context, r *cloudv1.SetSpendLimitReq
 		if err != nil {
 			return err
 		}
-		if c := r.GetLimit().GetCurrency(); c != "" && c != p.currency {
-			return fault.InvalidField("limit.currency", "must be %s, as your plan is billed in it", p.currency)
+		if c := r.GetLimit().GetCurrency(); c != "" && c != p.Currency {
+			return fault.InvalidField("limit.currency", "must be %s, as your plan is billed in it", p.Currency)
 		}
 		now := before
-		now.Amount, now.Currency, now.Action, now.Alerts = after.Amount, p.currency, after.Action, after.Alerts
+		now.Amount, now.Currency, now.Action, now.Alerts = after.Amount, p.Currency, after.Action, after.Alerts
 		if err := s.changeSpend(ctx, tx, before, &now); err != nil {
 			return err
 		}
-		res.Limit = spendMessage(now, p.currency)
+		res.Limit = spendMessage(now, p.Currency)
 		return nil
 	})
 }

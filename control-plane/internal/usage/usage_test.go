@@ -441,6 +441,20 @@ func TestLimits_SpendHoldsAsTheTenantSaid(t *testing.T) {
 	})
 }
 
+// Those that a tenant named for its bills read of its limits too; whoever is also a member,
+// once.
+func TestLimits_BillingContactsGetTheEmailsOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloudtest.New(t))
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
+		return tx.InsertBillingContacts(ctx, store.BillingContacts{TenantID: w.tn.ID, Emails: []string{"ada@acme.test", "books@acme.test"}, CreatedAt: w.Now(), UpdatedAt: w.Now(), Version: 1})
+	})
+	w.entitle("jobs_per_month_max", 10)
+	w.count("ns_1", at(21, 8), jobs(9))
+	w.wantHeld("90 %")
+	w.wantSubjects("90 %", "ada@acme.test acme: 80% of the jobs for this month used", "books@acme.test acme: 80% of the jobs for this month used")
+}
+
 // Of two processes one writes an email.
 func TestLimits_EachEmailIsWrittenOnce(t *testing.T) {
 	t.Parallel()

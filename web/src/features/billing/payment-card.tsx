@@ -95,7 +95,7 @@ function Emails({ tenant, blocked, billed }: Props & { billed: Billing }) {
   return (
     <Card
       title="Billing emails"
-      description="Who gets emails about invoices and limits, besides the owners."
+      description="Who gets emails about invoices and limits, besides owners and members with the billing role."
       action={
         <Button
           variant="primary"
