@@ -141,6 +141,8 @@ const (
 	headExpiry
 	headIteration
 	headStored
+
+	headRare = headFailed | headReason | headCrashes | headGen | headExpiry | headIteration
 )
 
 func (h *Head) parts() codec.Mask {
@@ -192,8 +194,11 @@ func (h *Head) Fields(f *codec.Fields) {
 	if parts.Has(headFlags) {
 		f.Uint32(&h.Flags)
 	}
-	if parts >= headFailed {
+	if parts.Has(headRare) {
 		h.rareFields(f, parts)
+	}
+	if f.Flag(&h.Metered, parts, headStored); h.Metered {
+		f.Uint(&h.Stored)
 	}
 	f.Confirm(parts, h.parts())
 }
@@ -216,10 +221,6 @@ func (h *Head) rareFields(f *codec.Fields, parts codec.Mask) {
 	}
 	if parts.Has(headIteration) {
 		f.Uint32(&h.Iteration)
-	}
-	f.Flag(&h.Metered, parts, headStored)
-	if parts.Has(headStored) {
-		f.Uint(&h.Stored)
 	}
 }
 

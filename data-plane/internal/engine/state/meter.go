@@ -14,7 +14,8 @@ import (
 type openReading struct {
 	records.Reading
 	ns    job.Namespace
-	dirty bool // In the entry being applied.
+	key   []byte // Of its record.
+	dirty bool   // In the entry being applied.
 }
 
 // metering is where to count what happens to a namespace now; nil before the cell's
@@ -44,9 +45,9 @@ func (x *entry) metering(ns job.Namespace) *openReading {
 func (x *entry) meters() bool { return x.version >= 2 }
 
 func (x *entry) readReading(ns job.Namespace) *openReading {
-	r := &openReading{ns: ns}
+	r := &openReading{ns: ns, key: x.m.space.OpenReading(ns)}
 	var there bool
-	if r.Reading, there = find(x, x.m.space.OpenReading(ns), "reading", records.DecodeReading); !there {
+	if r.Reading, there = find(x, r.key, "reading", records.DecodeReading); !there {
 		r.Reading = records.NewReading(x.now)
 	}
 	return r
@@ -66,7 +67,7 @@ func (x *entry) passTime(r *openReading) {
 
 func (x *entry) writeReadings() {
 	for _, r := range x.metered {
-		x.txn.Set(x.m.space.OpenReading(r.ns), r.Encode())
+		x.txn.Set(r.key, r.Encode())
 		r.dirty = false
 	}
 }
