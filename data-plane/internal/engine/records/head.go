@@ -141,8 +141,6 @@ const (
 	headExpiry
 	headIteration
 	headStored
-
-	headRare = headFailed | headReason | headCrashes | headGen | headExpiry | headIteration
 )
 
 func (h *Head) parts() codec.Mask {
@@ -194,7 +192,7 @@ func (h *Head) Fields(f *codec.Fields) {
 	if parts.Has(headFlags) {
 		f.Uint32(&h.Flags)
 	}
-	if parts.Has(headRare) {
+	if parts&^headStored >= headFailed { // Every job has a size.
 		h.rareFields(f, parts)
 	}
 	if f.Flag(&h.Metered, parts, headStored); h.Metered {
