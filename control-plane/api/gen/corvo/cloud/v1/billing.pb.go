@@ -30,7 +30,7 @@ type Billing struct {
 	// Payments can be made; without, the operator changes plans and sends invoices.
 	Payments         bool `protobuf:"varint,1,opt,name=payments,proto3" json:"payments,omitempty"`
 	HasPaymentMethod bool `protobuf:"varint,2,opt,name=has_payment_method,json=hasPaymentMethod,proto3" json:"has_payment_method,omitempty"`
-	// Who gets emails about invoices and limits besides the owners, at most ten.
+	// Who gets emails about invoices and limits besides the owners and members with the billing role, at most ten.
 	Emails        []string `protobuf:"bytes,3,rep,name=emails,proto3" json:"emails,omitempty"`
 	Etag          string   `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
 	unknownFields protoimpl.UnknownFields

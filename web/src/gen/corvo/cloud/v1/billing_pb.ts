@@ -37,7 +37,7 @@ export type Billing = Message<"corvo.cloud.v1.Billing"> & {
   hasPaymentMethod: boolean;
 
   /**
-   * Who gets emails about invoices and limits besides the owners, at most ten.
+   * Who gets emails about invoices and limits besides the owners and members with the billing role, at most ten.
    *
    * @generated from field: repeated string emails = 3;
    */
