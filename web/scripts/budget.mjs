@@ -77,6 +77,6 @@ hold(
     files(keys).filter((file) => file.endsWith(".js")),
     "br",
   ),
-  388 * KB,
+  394 * KB,
 );
 process.exit(failed ? 1 : 0);
