@@ -65,18 +65,22 @@ func Close(ctx context.Context, tx *store.Tx, cell string, before int64, now tim
 	if err != nil {
 		return false, err
 	}
-	if n := len(tenants); n > 0 {
-		last := tenants[n-1]
-		if _, err := tx.CloseUsage(ctx, cell, at.Hour, at.TenantsTo, last, now); err != nil {
-			return false, err
-		}
-		at.TenantsTo = last
-	}
+	hour, after := at.Hour, at.TenantsTo
 	if len(tenants) < tenantsPerClose {
 		at.Hour, at.TenantsTo = at.Hour+1, ""
+	} else {
+		at.TenantsTo = tenants[len(tenants)-1]
 	}
 	at.ClosedAt = now
-	return at.Hour < before, tx.PutUsageClosing(ctx, at)
+	// The position is written first: of two that close at once, one waits here and begins anew,
+	// instead of finding the other's rows.
+	if err := tx.PutUsageClosing(ctx, at); err != nil {
+		return false, err
+	}
+	if len(tenants) > 0 {
+		_, err = tx.CloseUsage(ctx, cell, hour, after, tenants[len(tenants)-1], now)
+	}
+	return at.Hour < before, err
 }
 
 // position is where closing goes on; at first with the first hour that was told of.
