@@ -583,7 +583,7 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     { name: "viewer-policy", as: "viewer", path: "/acme/settings/policy", shows: "Break-glass codes" },
   ],
   audit: [
-    { name: "audit", as: "owner", path: "/acme/settings/audit", shows: "Queue paused" },
+    { name: "audit", as: "owner", path: "/acme/settings/audit", shows: "Spend limit changed" },
     { name: "audit-bulk", as: "owner", path: "/acme/settings/audit?action=jobs.change_priority", shows: "24 jobs" },
     { name: "audit-narrowed", as: "owner", path: "/acme/settings/audit?action=invitation.", shows: "Invitation sent" },
     { name: "audit-namespace", as: "owner", path: "/acme/settings/audit?action=queue.&namespace=production", shows: "reports.nightly" },
