@@ -64,7 +64,7 @@ build: web ## Build the console, corvo, corvo-cloud and the Terraform provider (
 	cd terraform-provider && go build -o $(BIN)/terraform-provider-corvo .
 
 .PHONY: test
-test: ## Everything CI runs: verify, lint and all tests (about 20 minutes on two cores).
+test: ## Everything CI runs: verify, lint and all tests (20 to 40 minutes on two cores).
 	@$(MAKE) verify
 	@$(MAKE) lint
 	@$(MAKE) test-web
