@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/control-plane/internal/stripetest"
+	"github.com/corvo-cloud/corvo/control-plane/stripetest"
 )
 
 func differences(list []store.BillingDifference) string {

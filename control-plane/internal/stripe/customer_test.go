@@ -14,7 +14,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/stripe"
-	"github.com/corvo-cloud/corvo/control-plane/internal/stripetest"
+	"github.com/corvo-cloud/corvo/control-plane/stripetest"
 )
 
 func TestCustomer_IsOneWhateverGetsLost(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/corvo-cloud/corvo/control-plane/internal/stripetest"
+	"github.com/corvo-cloud/corvo/control-plane/stripetest"
 )
 
 // Whatever a body is, reading it ends, and what is read is an event of the mode.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/control-plane/internal/stripetest"
+	"github.com/corvo-cloud/corvo/control-plane/stripetest"
 )
 
 func counts(n int64) store.Counts {

@@ -14,7 +14,7 @@ import (
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/stripe"
-	"github.com/corvo-cloud/corvo/control-plane/internal/stripetest"
+	"github.com/corvo-cloud/corvo/control-plane/stripetest"
 )
 
 func TestWebhook_APaidCheckoutChangesThePlanOnce(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/stripe"
-	"github.com/corvo-cloud/corvo/control-plane/internal/stripetest"
+	"github.com/corvo-cloud/corvo/control-plane/stripetest"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
