@@ -14,7 +14,6 @@ import (
 )
 
 const (
-	lease    = "domains"
 	leaseFor = 2 * time.Minute
 	tick     = 30 * time.Second
 
@@ -37,33 +36,17 @@ const (
 
 // Run looks for the records of verified domains until ctx ends. Of several processes, one
 // does at a time.
-func (s *Service) Run(ctx context.Context) {
-	wait := time.NewTicker(tick)
-	defer wait.Stop()
-	for {
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			return
-		}
-		if err := s.Recheck(ctx); err != nil && ctx.Err() == nil {
-			s.Log.WarnContext(ctx, "can't check domains; retrying", "error", err)
-		}
-	}
-}
+func (s *Service) Run(ctx context.Context) { s.loop.Run(ctx) }
 
-// Recheck looks for the records that are due. That one is gone is no error.
-func (s *Service) Recheck(ctx context.Context) error {
-	mine, err := s.mine(ctx)
-	if err != nil || !mine {
-		return err
-	}
-	due, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.Domain, error) { return tx.DueDomains(ctx, s.Now(), dueMax) })
+// Recheck looks for the records that are due.
+func (s *Service) Recheck(ctx context.Context) error { return s.loop.Pass(ctx) }
+
+// pass looks for them. That one is gone is no error.
+func (s *Service) pass(ctx context.Context, now time.Time) error {
+	due, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.Domain, error) { return tx.DueDomains(ctx, now, dueMax) })
 	if err != nil || len(due) == 0 {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaseFor/2)
-	defer cancel()
 	slots := make(chan struct{}, lookupsMax)
 	problems := make(chan error, len(due))
 	var all sync.WaitGroup
@@ -84,15 +67,6 @@ func (s *Service) Recheck(ctx context.Context) error {
 	}
 	s.Wake()
 	return err
-}
-
-func (s *Service) mine(ctx context.Context) (mine bool, _ error) {
-	now := s.Now()
-	err := s.Store.Service(ctx, func(tx *store.Tx) (err error) {
-		_, mine, err = tx.TakeLease(ctx, lease, s.holder, now, now.Add(leaseFor))
-		return err
-	})
-	return mine, err
 }
 
 func (s *Service) recheck(ctx context.Context, v store.Domain) error {

@@ -18,6 +18,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ratelimit"
+	"github.com/corvo-cloud/corvo/control-plane/internal/recurring"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
@@ -36,13 +37,14 @@ type Service struct {
 	VerifiesPerMinute int
 
 	resolver Resolver
-	holder   string
+	loop     *recurring.Loop
 }
 
 // New makes a Service.
 func New(k kit.Kit, r Resolver) *Service {
-	holder, _ := seal.NewToken("domains_") // A unique name; it need not be secret.
-	return &Service{Kit: k, VerifiesPerMinute: VerifiesPerMinuteDefault, resolver: r, holder: holder[:20]}
+	s := &Service{Kit: k, VerifiesPerMinute: VerifiesPerMinuteDefault, resolver: r}
+	s.loop = recurring.New(k, recurring.Work{Name: "domains", Every: tick, Lease: leaseFor, Failed: "can't check domains", Pass: s.pass})
+	return s
 }
 
 // CreateDomain claims a domain.

@@ -26,13 +26,12 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
-	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/recurring"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 )
 
 const (
-	lease    = "key-notices"
 	leaseFor = 2 * time.Minute
 	tick     = time.Minute
 	dueMax   = 200
@@ -55,45 +54,22 @@ var spans = []time.Duration{day, 7 * day, 14 * day, 30 * day}
 type Service struct {
 	kit.Kit
 
-	holder string
+	loop *recurring.Loop
 }
 
 // New makes a Service.
 func New(k kit.Kit) *Service {
-	holder, _ := seal.NewToken("notices_") // A unique name; it need not be secret.
-	return &Service{Kit: k, holder: holder[:20]}
+	s := &Service{Kit: k}
+	s.loop = recurring.New(k, recurring.Work{Name: "key-notices", Every: tick, Lease: leaseFor,
+		Failed: "can't write notices before the end of keys", Pass: s.pass})
+	return s
 }
 
 // Run writes notices until ctx ends. Of several processes, one does at a time.
-func (s *Service) Run(ctx context.Context) {
-	wait := time.NewTicker(tick)
-	defer wait.Stop()
-	for {
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			return
-		}
-		if err := s.Tell(ctx); err != nil && ctx.Err() == nil {
-			s.Log.WarnContext(ctx, "can't write notices before the end of keys; retrying", "error", err)
-		}
-	}
-}
+func (s *Service) Run(ctx context.Context) { s.loop.Run(ctx) }
 
 // Tell writes the notices that are due.
-func (s *Service) Tell(ctx context.Context) error {
-	now, mine := s.Now(), false
-	err := s.Store.Service(ctx, func(tx *store.Tx) (err error) {
-		_, mine, err = tx.TakeLease(ctx, lease, s.holder, now, now.Add(leaseFor))
-		return err
-	})
-	if err != nil || !mine {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, leaseFor/2)
-	defer cancel()
-	return s.pass(ctx, now)
-}
+func (s *Service) Tell(ctx context.Context) error { return s.loop.Pass(ctx) }
 
 // dueKey is a key and the notice that is due of it.
 type dueKey struct {

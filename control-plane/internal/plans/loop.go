@@ -14,7 +14,6 @@ import (
 )
 
 const (
-	lease    = "plans"
 	leaseFor = time.Minute
 	tick     = 10 * time.Second
 	dueMax   = 200
@@ -24,35 +23,10 @@ const (
 )
 
 // Run carries out what is due until ctx ends. Of several processes, one does at a time.
-func (s *Service) Run(ctx context.Context) {
-	wait := time.NewTicker(tick)
-	defer wait.Stop()
-	for {
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			return
-		}
-		if err := s.CarryOut(ctx); err != nil && ctx.Err() == nil {
-			s.Log.WarnContext(ctx, "can't carry out changes of plans; retrying", "error", err)
-		}
-	}
-}
+func (s *Service) Run(ctx context.Context) { s.loop.Run(ctx) }
 
 // CarryOut makes the changes of plans and ends the overrides that are due.
-func (s *Service) CarryOut(ctx context.Context) error {
-	now, mine := s.Now(), false
-	err := s.Store.Service(ctx, func(tx *store.Tx) (err error) {
-		_, mine, err = tx.TakeLease(ctx, lease, s.holder, now, now.Add(leaseFor))
-		return err
-	})
-	if err != nil || !mine {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, leaseFor/2)
-	defer cancel()
-	return s.pass(ctx, now)
-}
+func (s *Service) CarryOut(ctx context.Context) error { return s.loop.Pass(ctx) }
 
 // pass does what is due, each in a transaction that looks again: two at once do no harm, and
 // one that ends in between has done all of it or nothing.

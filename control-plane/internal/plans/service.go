@@ -15,7 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/etag"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
-	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/recurring"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -51,13 +51,14 @@ type Needs struct {
 type Service struct {
 	Needs
 
-	holder string
+	loop *recurring.Loop
 }
 
 // New makes a Service.
 func New(n Needs) *Service {
-	holder, _ := seal.NewToken("plans_") // A unique name; it need not be secret.
-	return &Service{Needs: n, holder: holder[:20]}
+	s := &Service{Needs: n}
+	s.loop = recurring.New(n.Kit, recurring.Work{Name: "plans", Every: tick, Lease: leaseFor, Failed: "can't carry out changes of plans", Pass: s.pass})
+	return s
 }
 
 // ListPlans lists those that tenants see, the smallest first.

@@ -15,7 +15,6 @@ import (
 )
 
 const (
-	lease    = "audit-sinks"
 	leaseFor = 30 * time.Second
 	tick     = time.Second
 	// sinksMax are sent to at a time, batchMax lines each, and batchesMax batches before the
@@ -32,33 +31,17 @@ const (
 )
 
 // Run sends until ctx ends. Of several processes, one does at a time.
-func (s *Service) Run(ctx context.Context) {
-	wait := time.NewTicker(tick)
-	defer wait.Stop()
-	for {
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			return
-		}
-		if err := s.Deliver(ctx); err != nil && ctx.Err() == nil {
-			s.Log.WarnContext(ctx, "can't send audit logs; retrying", "error", err)
-		}
-	}
-}
+func (s *Service) Run(ctx context.Context) { s.loop.Run(ctx) }
 
-// Deliver sends what is due to every sink. A sink that fails is no error.
-func (s *Service) Deliver(ctx context.Context) error {
-	mine, err := s.mine(ctx)
-	if err != nil || !mine {
-		return err
-	}
-	due, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.AuditSink, error) { return tx.DueAuditSinks(ctx, s.Now(), dueMax) })
+// Deliver sends what is due to every sink.
+func (s *Service) Deliver(ctx context.Context) error { return s.loop.Pass(ctx) }
+
+// pass sends it. A sink that fails is no error.
+func (s *Service) pass(ctx context.Context, now time.Time) error {
+	due, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.AuditSink, error) { return tx.DueAuditSinks(ctx, now, dueMax) })
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaseFor/2)
-	defer cancel()
 	slots := make(chan struct{}, sinksMax)
 	problems := make(chan error, len(due))
 	var all sync.WaitGroup
@@ -75,15 +58,6 @@ func (s *Service) Deliver(ctx context.Context) error {
 		err = errors.Join(err, p)
 	}
 	return err
-}
-
-func (s *Service) mine(ctx context.Context) (mine bool, _ error) {
-	now := s.Now()
-	err := s.Store.Service(ctx, func(tx *store.Tx) (err error) {
-		_, mine, err = tx.TakeLease(ctx, lease, s.holder, now, now.Add(leaseFor))
-		return err
-	})
-	return mine, err
 }
 
 // serve sends some batches to a sink and records how that went.

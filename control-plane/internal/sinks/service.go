@@ -21,7 +21,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/once"
 	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
-	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/recurring"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -35,13 +35,14 @@ const testTimeout = 15 * time.Second
 type Service struct {
 	kit.Kit
 	sender *sender
-	holder string
+	loop   *recurring.Loop
 }
 
 // New makes a Service; e is how customers' addresses are called.
 func New(k kit.Kit, e egress.Options) *Service {
-	holder, _ := seal.NewToken("sinks_") // A unique name; it need not be secret.
-	return &Service{Kit: k, sender: newSender(e), holder: holder[:20]}
+	s := &Service{Kit: k, sender: newSender(e)}
+	s.loop = recurring.New(k, recurring.Work{Name: "audit-sinks", Every: tick, Lease: leaseFor, Failed: "can't send audit logs", Pass: s.pass})
+	return s
 }
 
 // CreateAuditSink makes a sink that took a test event.

@@ -10,11 +10,8 @@ import (
 )
 
 const (
-	lease    = "stripe"
 	leaseFor = 10 * time.Minute
 	tick     = time.Minute
-	// passTimeout leaves the lease before it ends.
-	passTimeout = 8 * time.Minute
 	// eventsKept is far longer than Stripe repeats an event.
 	eventsKept = 60 * day
 
@@ -23,36 +20,14 @@ const (
 
 // Run pushes, reminds and compares until ctx ends. Of several processes, one does at a time.
 func (s *Service) Run(ctx context.Context) {
-	if !s.Payments() {
-		return
-	}
-	wait := time.NewTicker(tick)
-	defer wait.Stop()
-	for {
-		if err := s.pass(ctx); err != nil && ctx.Err() == nil {
-			s.Log.WarnContext(ctx, "not all of the work with Stripe was done; retrying", "error", err)
-		}
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			return
-		}
+	if s.Payments() {
+		s.loop.Run(ctx)
 	}
 }
 
 // pass does all that is due, each part whatever became of the others.
-func (s *Service) pass(ctx context.Context) error {
-	now, mine := s.Now(), false
-	err := s.Store.Service(ctx, func(tx *store.Tx) (err error) {
-		_, mine, err = tx.TakeLease(ctx, lease, s.holder, now, now.Add(leaseFor))
-		return err
-	})
-	if err != nil || !mine {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, passTimeout)
-	defer cancel()
-	err = errors.Join(s.Push(ctx), s.Follow(ctx), s.Remind(ctx), s.daily(ctx))
+func (s *Service) pass(ctx context.Context, _ time.Time) error {
+	err := errors.Join(s.Push(ctx), s.Follow(ctx), s.Remind(ctx), s.daily(ctx))
 	s.Wake() // For emails.
 	return err
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
-	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/recurring"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -98,7 +98,7 @@ type Service struct {
 	options Options
 	mode    Mode
 	gateway *gateway // Nil without a key.
-	holder  string
+	loop    *recurring.Loop
 }
 
 // settingMode is the mode that the database was first used with.
@@ -107,8 +107,8 @@ const settingMode = "stripe_mode"
 // New makes a Service. It refuses a key of the mode that the database was not first used with:
 // a customer of the test mode doesn't exist in the live mode, and test cards pay nothing.
 func New(ctx context.Context, k kit.Kit, o Options) (*Service, error) {
-	holder, _ := seal.NewToken("stripe_") // A unique name; it need not be secret.
-	s := &Service{Kit: k, options: o, holder: holder[:20]}
+	s := &Service{Kit: k, options: o}
+	s.loop = recurring.New(k, recurring.Work{Name: "stripe", Every: tick, Lease: leaseFor, Failed: "not all of the work with Stripe was done", Pass: s.pass})
 	if o.Key == "" {
 		if len(o.Secrets) > 0 {
 			return nil, errors.New("a webhook secret of Stripe without its key: give both or none")

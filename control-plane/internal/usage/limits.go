@@ -21,7 +21,6 @@ const (
 )
 
 const (
-	lease    = "usage-limits"
 	leaseFor = time.Minute
 	tick     = 10 * time.Second
 	// checkedSetting is up to when changes were compared with limits.
@@ -40,34 +39,13 @@ const (
 var jobsAlerts = []int{80, 100}
 
 // Run compares usage with limits until ctx ends. Of several processes, one does at a time.
-func (s *Service) Run(ctx context.Context) {
-	wait := time.NewTicker(tick)
-	defer wait.Stop()
-	for {
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			return
-		}
-		if err := s.Compare(ctx); err != nil && ctx.Err() == nil {
-			s.Log.WarnContext(ctx, "can't compare usage with limits; retrying", "error", err)
-		}
-	}
-}
+func (s *Service) Run(ctx context.Context) { s.loop.Run(ctx) }
 
 // Compare compares the tenants whose usage or limits changed, and those that are held back.
-// Two at once do no harm.
-func (s *Service) Compare(ctx context.Context) error {
-	now, mine := s.Now(), false
-	err := s.Store.Service(ctx, func(tx *store.Tx) (err error) {
-		_, mine, err = tx.TakeLease(ctx, lease, s.holder, now, now.Add(leaseFor))
-		return err
-	})
-	if err != nil || !mine {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, leaseFor/2)
-	defer cancel()
+func (s *Service) Compare(ctx context.Context) error { return s.loop.Pass(ctx) }
+
+// pass may be made by two at once.
+func (s *Service) pass(ctx context.Context, now time.Time) error {
 	return errors.Join(s.compareChanged(ctx, now), s.compareHeld(ctx, LimitJobs), s.compareHeld(ctx, LimitSpend), s.forget(ctx, now))
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/metering"
-	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/recurring"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -48,15 +48,16 @@ type Needs struct {
 type Service struct {
 	Needs
 
-	holder string
+	loop *recurring.Loop
 	// seen is when a tenant had changed when it was compared last, of the loop alone.
 	seen map[string]time.Time
 }
 
 // New makes a Service.
 func New(n Needs) *Service {
-	holder, _ := seal.NewToken("usage_") // A unique name; it need not be secret.
-	return &Service{Needs: n, holder: holder[:20], seen: make(map[string]time.Time)}
+	s := &Service{Needs: n, seen: make(map[string]time.Time)}
+	s.loop = recurring.New(n.Kit, recurring.Work{Name: "usage-limits", Every: tick, Lease: leaseFor, Failed: "can't compare usage with limits", Pass: s.pass})
+	return s
 }
 
 // standing is a tenant and up to where its hours are closed.
