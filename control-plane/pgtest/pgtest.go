@@ -54,11 +54,52 @@ func Start(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := "test_" + strconv.FormatInt(s.databases.Add(1), 10)
-	// Ordered as people in Boston would, so that whoever relies on bytes is found out.
-	s.mustRun(t, "CREATE DATABASE "+name+" OWNER "+Role+" TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'")
+	return s.create(t, empty)
+}
+
+// empty is how a database without anything begins: ordered as people in Boston would, so that
+// whoever relies on bytes is found out.
+const empty = "TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'"
+
+// create makes a database that ends with the test.
+func (s *server) create(t testing.TB, as string) string {
+	t.Helper()
+	name := s.name()
+	s.mustRun(t, "CREATE DATABASE "+name+" OWNER "+Role+" "+as)
 	t.Cleanup(func() { s.mustRun(t, "DROP DATABASE "+name+" WITH (FORCE)") })
 	return s.url(Role, name)
+}
+
+func (s *server) name() string { return "test_" + strconv.FormatInt(s.databases.Add(1), 10) }
+
+// Template is what databases begin as: it is prepared once in a process, and copied.
+type Template struct{ made func() (string, error) }
+
+// NewTemplate makes a Template of an empty database that prepare fills, by the URL of its owner.
+// It is prepared when it is first needed; prepare leaves no connection behind.
+func NewTemplate(prepare func(databaseURL string) error) *Template {
+	return &Template{sync.OnceValues(func() (string, error) {
+		s, err := shared()
+		if err != nil {
+			return "", err
+		}
+		name := s.name()
+		if err := s.run("CREATE DATABASE " + name + " OWNER " + Role + " " + empty); err != nil {
+			return "", err
+		}
+		return name, prepare(s.url(Role, name))
+	})}
+}
+
+// Start makes a database like the template's, and gives the URL of its owner.
+func (m *Template) Start(t testing.TB) string {
+	t.Helper()
+	name, err := m.made()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := shared() // It has made the template.
+	return s.create(t, "TEMPLATE "+name)
 }
 
 // Query runs a statement as the server's superuser and gives what it answered, bare.

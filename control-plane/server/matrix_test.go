@@ -20,7 +20,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
-	"github.com/corvo-cloud/corvo/control-plane/pgtest"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
@@ -41,7 +41,7 @@ func TestMatrix_OnPostgreSQLToo(t *testing.T) {
 		t.Skip("starts a PostgreSQL server")
 	}
 	t.Parallel()
-	checkMatrix(t, newStageOn(t, pgtest.Start(t)))
+	checkMatrix(t, newStageOn(t, cloudtest.Postgres(t)))
 }
 
 func checkMatrix(t *testing.T, s *stage) {

@@ -12,13 +12,13 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/codes"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/control-plane/pgtest"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 )
 
@@ -115,7 +115,7 @@ func eachDatabase(t *testing.T, test func(*testing.T, *stage)) {
 			t.Skip("starts a PostgreSQL server")
 		}
 		t.Parallel()
-		test(t, newStageOn(t, pgtest.Start(t)))
+		test(t, newStageOn(t, cloudtest.Postgres(t)))
 	})
 }
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/corvo-cloud/corvo/control-plane/pgtest"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 )
 
 func TestRepeat_TheSameRequestAtTheSameTimeIsOne(t *testing.T) {
@@ -21,7 +21,7 @@ func TestRepeat_TheSameRequestAtTheSameTimeIsOne(t *testing.T) {
 			t.Skip("starts a PostgreSQL server")
 		}
 		t.Parallel()
-		sameRequests(t, newStageOn(t, pgtest.Start(t)))
+		sameRequests(t, newStageOn(t, cloudtest.Postgres(t)))
 	})
 }
 

@@ -9,13 +9,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
 
+	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
@@ -34,7 +34,7 @@ type stage struct {
 
 func newStage(t testing.TB) *stage {
 	t.Helper()
-	return newStageOn(t, "sqlite:"+filepath.Join(t.TempDir(), "control.db"))
+	return newStageOn(t, cloudtest.SQLite(t))
 }
 
 func newStageOn(t testing.TB, database string, edits ...func(*Config)) *stage {

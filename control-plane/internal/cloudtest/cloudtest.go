@@ -6,9 +6,11 @@ package cloudtest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -44,8 +46,51 @@ func New(t testing.TB) *World {
 	return open(t, SQLite(t))
 }
 
-// SQLite is the address of a database that is not there yet.
-func SQLite(t testing.TB) string { return "sqlite:" + filepath.Join(t.TempDir(), "control.db") }
+// migrated is a SQLite database with the schema of today; made once in a process, because
+// tests are many and migrations too.
+var migrated = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "cloudtest-")
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, "control.db")
+	if err := migrate("sqlite:" + file); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	content, err := os.ReadFile(file)
+	return content, errors.Join(err, os.RemoveAll(dir))
+})
+
+// onPostgres is the same on PostgreSQL.
+var onPostgres = pgtest.NewTemplate(migrate)
+
+func migrate(databaseURL string) error {
+	s, err := store.Open(context.Background(), databaseURL, store.Options{})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// SQLite is the address of a database with the schema of today, and nothing in it.
+func SQLite(t testing.TB) string {
+	t.Helper()
+	content, err := migrated()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "control.db")
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return "sqlite:" + file
+}
+
+// Postgres is the address of such a database on PostgreSQL.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	return onPostgres.Start(t)
+}
 
 // Store opens a database and closes it with the test.
 func Store(t testing.TB, databaseURL string, o store.Options) store.Store {
@@ -74,7 +119,7 @@ func Each(t *testing.T, test func(*testing.T, *World)) {
 			t.Skip("starts a PostgreSQL server")
 		}
 		t.Parallel()
-		test(t, open(t, pgtest.Start(t)))
+		test(t, open(t, Postgres(t)))
 	})
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/control-plane/pgtest"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
 
@@ -25,7 +24,7 @@ func on(t *testing.T, f func(t *testing.T, url string, s store.Store)) {
 	t.Helper()
 	for name, url := range map[string]func() string{
 		"sqlite":   func() string { return cloudtest.SQLite(t) },
-		"postgres": func() string { return pgtest.Start(t) },
+		"postgres": func() string { return cloudtest.Postgres(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

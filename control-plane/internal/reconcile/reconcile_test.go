@@ -22,7 +22,6 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/control-plane/pgtest"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
@@ -234,7 +233,7 @@ func (r *rig) key(t *testing.T) (k store.Key) {
 
 func TestCarry_ASignUpIsOneEntryWhateverTheOrderOfItsRows(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]string{"sqlite": cloudtest.SQLite(t), "postgres": pgtest.Start(t)} {
+	for name, url := range map[string]string{"sqlite": cloudtest.SQLite(t), "postgres": cloudtest.Postgres(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, url)
@@ -432,7 +431,7 @@ func TestClaim_EndsWithAnOutageOfTheDatabase(t *testing.T) {
 
 func TestLoops_ManyAtOnceDoNoHarm(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]string{"sqlite": cloudtest.SQLite(t), "postgres": pgtest.Start(t)} {
+	for name, url := range map[string]string{"sqlite": cloudtest.SQLite(t), "postgres": cloudtest.Postgres(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, url)

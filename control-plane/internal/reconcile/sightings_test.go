@@ -9,13 +9,12 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/control-plane/pgtest"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
 func TestSightings_TheLastUseOfAKeyIsWrittenAndAnOlderReportSetsNothingBack(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]string{"sqlite": cloudtest.SQLite(t), "postgres": pgtest.Start(t)} {
+	for name, url := range map[string]string{"sqlite": cloudtest.SQLite(t), "postgres": cloudtest.Postgres(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, url)

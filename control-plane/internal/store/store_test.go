@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/control-plane/pgtest"
 )
 
 // bothKinds runs a test on an empty database of each kind.
@@ -21,11 +20,11 @@ func bothKinds(t *testing.T, f func(t *testing.T, s store.Store)) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		f(t, open(t, "sqlite:"+filepath.Join(t.TempDir(), "control.db")))
+		f(t, open(t, cloudtest.SQLite(t)))
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		f(t, open(t, pgtest.Start(t)))
+		f(t, open(t, cloudtest.Postgres(t)))
 	})
 }
 
