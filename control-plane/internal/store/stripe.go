@@ -48,7 +48,11 @@ type BillingPush struct {
 	// Kind is event or item, State open, done or differs.
 	Kind, State string
 	// Value is what the hour has beyond the revisions before.
-	Value       int64
+	Value int64
+	// Amount is what an item costs, in the smallest unit of Currency, which is empty until that
+	// is decided.
+	Amount      int64
+	Currency    string
 	FirstSentAt time.Time
 	DueAt       time.Time
 	Attempts    int64
@@ -114,10 +118,10 @@ var (
 	}
 	billingPushes = table[BillingPush]{
 		name: "billing_pushes",
-		columns: "tenant_id, meter, hour, revision, identifier, kind, value, state, first_sent_at, due_at, attempts, last_error, " +
+		columns: "tenant_id, meter, hour, revision, identifier, kind, value, amount, currency, state, first_sent_at, due_at, attempts, last_error, " +
 			"created_at, done_at",
 		fields: func(v *BillingPush) []any {
-			return []any{&v.TenantID, &v.Meter, asTime{&v.Hour}, &v.Revision, &v.Identifier, &v.Kind, &v.Value, &v.State, asTime{&v.FirstSentAt},
+			return []any{&v.TenantID, &v.Meter, asTime{&v.Hour}, &v.Revision, &v.Identifier, &v.Kind, &v.Value, &v.Amount, &v.Currency, &v.State, asTime{&v.FirstSentAt},
 				asTime{&v.DueAt}, &v.Attempts, &v.LastError, asTime{&v.CreatedAt}, asTime{&v.DoneAt}}
 		},
 	}
@@ -207,13 +211,13 @@ func (t *Tx) InsertBillingPush(ctx context.Context, v BillingPush) error {
 }
 
 // ListBillingPushes lists those of a span of hours, by meter, hour and revision. They are
-// read to the end: a span is a day or an hour.
+// read to the end: a span is a month at most.
 func (t *Tx) ListBillingPushes(ctx context.Context, tenantID string, from, to time.Time) ([]BillingPush, error) {
 	return billingPushes.list(ctx, t.of(tenantID), pushesMax, "tenant_id = ? AND hour >= ? AND hour < ? ORDER BY meter, hour, revision", tenantID, from, to)
 }
 
-// pushesMax is far above what a day can have: 24 hours, six meters, some revisions.
-const pushesMax = 20_000
+// pushesMax is far above what a month can have: 744 hours, six meters, some revisions.
+const pushesMax = 50_000
 
 // DueBillingPushes are open ones that may be sent, of all tenants, the longest waiting first.
 // Of an hour's revisions only the first open one is: what Stripe says of an hour tells
@@ -227,9 +231,9 @@ func (t *Tx) DueBillingPushes(ctx context.Context, now time.Time, limit int) ([]
 // NoteBillingPush records what became of a push, unless another process has since it was
 // read, after so many attempts.
 func (t *Tx) NoteBillingPush(ctx context.Context, v BillingPush, attempts int64) error {
-	return t.of(v.TenantID).change(ctx, "note push", `UPDATE billing_pushes SET kind = ?, state = ?, first_sent_at = ?, due_at = ?, attempts = ?, last_error = ?, done_at = ?
+	return t.of(v.TenantID).change(ctx, "note push", `UPDATE billing_pushes SET kind = ?, amount = ?, currency = ?, state = ?, first_sent_at = ?, due_at = ?, attempts = ?, last_error = ?, done_at = ?
 		WHERE tenant_id = ? AND meter = ? AND hour = ? AND revision = ? AND attempts = ? AND state <> 'done'`,
-		v.Kind, v.State, v.FirstSentAt, v.DueAt, v.Attempts, v.LastError, v.DoneAt, v.TenantID, v.Meter, v.Hour, v.Revision, attempts)
+		v.Kind, v.Amount, v.Currency, v.State, v.FirstSentAt, v.DueAt, v.Attempts, v.LastError, v.DoneAt, v.TenantID, v.Meter, v.Hour, v.Revision, attempts)
 }
 
 // OpenBillingPushes counts those that are not done and were made before a time, and those

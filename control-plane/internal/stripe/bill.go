@@ -24,18 +24,11 @@ type month struct {
 
 // monthOf reads a month from the ledger.
 func monthOf(ctx context.Context, tx *store.Tx, tenantID string, p bill.Period) (month, error) {
-	m := month{period: p}
-	t, err := tx.FindTenant(ctx, tenantID)
+	m, err := pricedMonth(ctx, tx, tenantID, p)
 	if err != nil {
 		return m, err
 	}
-	prices, err := plans.PricesOf(ctx, tx, t, p, p.End)
-	if err != nil {
-		return m, err
-	}
-	m.currency, m.segments = prices.Currency, prices.Segments
 	hours, err := tx.UsageByHour(ctx, tenantID, hourNumber(p.Start), hourNumber(p.End), false)
-	m.counts = make([]bill.Counts, len(m.segments))
 	for _, h := range hours {
 		for i, s := range m.segments {
 			if s.Holds(hourTime(h.At)) {
@@ -46,15 +39,24 @@ func monthOf(ctx context.Context, tx *store.Tx, tenantID string, p bill.Period) 
 	return m, err
 }
 
-// without is the month with so much less of a meter in an hour.
-func (m month) without(hour time.Time, of Meter, n int64) month {
-	m.counts = append([]bill.Counts(nil), m.counts...)
+// pricedMonth is a month in which nothing was counted.
+func pricedMonth(ctx context.Context, tx *store.Tx, tenantID string, p bill.Period) (month, error) {
+	t, err := tx.FindTenant(ctx, tenantID)
+	if err != nil {
+		return month{}, err
+	}
+	prices, err := plans.PricesOf(ctx, tx, t, p, p.End)
+	return month{period: p, currency: prices.Currency, segments: prices.Segments, counts: make([]bill.Counts, len(prices.Segments))}, err
+}
+
+// add counts what Stripe was told, or is about to be.
+func (m month) add(p store.BillingPush) {
+	of, _ := meterNamed(p.Meter) // It was named when the push was written.
 	for i, s := range m.segments {
-		if s.Holds(hour) {
-			*field(&m.counts[i], of) -= n
+		if s.Holds(p.Hour) {
+			*field(&m.counts[i], of) += p.Value * units[of].of
 		}
 	}
-	return m
 }
 
 func field(c *bill.Counts, m Meter) *int64 {

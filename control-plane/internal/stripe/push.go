@@ -230,10 +230,23 @@ func (s *Service) sendOne(ctx context.Context, p store.BillingPush, meters map[s
 	p.Attempts++
 	p.DueAt = now.Add(backoff(p.Attempts))
 	// Before the call: from here on it may have arrived.
-	if err := s.note(ctx, p, attempts); err != nil {
+	if p, err = s.begin(ctx, p, attempts); err != nil {
 		return meanwhile(err)
 	}
 	return s.result(ctx, p, s.call(ctx, p, c, m))
+}
+
+// begin notes an attempt, and with the first one of an item what it costs.
+func (s *Service) begin(ctx context.Context, p store.BillingPush, attempts int64) (store.BillingPush, error) {
+	err := s.Store.Tenant(ctx, p.TenantID, func(tx *store.Tx) (err error) {
+		if p.Kind == kindItem && p.Currency == "" {
+			if p.Amount, p.Currency, err = lateAmount(ctx, tx, p); err != nil {
+				return err
+			}
+		}
+		return tx.NoteBillingPush(ctx, p, attempts)
+	})
+	return p, err
 }
 
 // call sends a push.
@@ -244,16 +257,12 @@ func (s *Service) call(ctx context.Context, p store.BillingPush, c store.StripeC
 		if duplicate(err) {
 			return nil // An earlier attempt arrived, and its answer was lost.
 		}
-	} else {
-		var amount int64
-		var currency string
-		if amount, currency, err = s.lateAmount(ctx, p, m); err == nil && amount > 0 {
-			err = s.gateway.createItem(ctx, lateItem{
-				customerID: c.CustomerID, identifier: p.Identifier, amount: amount, currency: currency,
-				title: fmt.Sprintf("%s on %s, counted later: %d", units[m].title, p.Hour.Format(time.DateOnly), p.Value),
-				key:   fmt.Sprintf("corvo-item-%s-%d", p.Identifier, p.FirstSentAt.Unix()),
-			})
-		}
+	} else if p.Amount > 0 {
+		err = s.gateway.createItem(ctx, lateItem{
+			customerID: c.CustomerID, identifier: p.Identifier, amount: p.Amount, currency: p.Currency,
+			title: fmt.Sprintf("%s on %s, counted later: %d", units[m].title, p.Hour.Format(time.DateOnly), p.Value),
+			key:   fmt.Sprintf("corvo-item-%s-%d", p.Identifier, p.FirstSentAt.Unix()),
+		})
 	}
 	if err != nil && said(err) == nil {
 		return fmt.Errorf("%w: %w", errCall, err)
@@ -375,18 +384,28 @@ func (s *Service) kindOf(ctx context.Context, p store.BillingPush) (string, erro
 }
 
 // lateAmount is what a push costs that is not on the invoice of its month: what the month
-// costs with it, less what it costs without.
-func (s *Service) lateAmount(ctx context.Context, p store.BillingPush, of Meter) (amount int64, currency string, _ error) {
-	m, err := store.Get(ctx, s.tenantRead(p.TenantID), func(tx *store.Tx) (month, error) { return monthOf(ctx, tx, p.TenantID, bill.Month(p.Hour)) })
+// costs with it, less what it costs without. The month is what Stripe was told of it, and no
+// other push that is still to be sent: what is included is used up once.
+func lateAmount(ctx context.Context, tx *store.Tx, p store.BillingPush) (amount int64, currency string, _ error) {
+	m, err := pricedMonth(ctx, tx, p.TenantID, bill.Month(p.Hour))
 	if err != nil {
 		return 0, "", err
 	}
+	told, err := tx.ListBillingPushes(ctx, p.TenantID, m.period.Start, m.period.End)
+	if err != nil {
+		return 0, "", err
+	}
+	for _, q := range told {
+		if q.Identifier != p.Identifier && !q.FirstSentAt.IsZero() {
+			m.add(q)
+		}
+	}
+	without, err := bill.Make(m.period, m.segments, m.counts)
+	if err != nil {
+		return 0, "", err
+	}
+	m.add(p)
 	with, err := bill.Make(m.period, m.segments, m.counts)
-	if err != nil {
-		return 0, "", err
-	}
-	less := m.without(p.Hour, of, p.Value*units[of].of)
-	without, err := bill.Make(less.period, less.segments, less.counts)
 	return with.Total - without.Total, m.currency, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -257,6 +258,39 @@ func TestPush_WhatIsLateForItsInvoiceIsAnItemOfTheNext(t *testing.T) {
 	no(t, "push", w.svc.Push(t.Context()))
 	want(t, "items", fmt.Sprint(w.stripe.Show("invoiceitem", "amount")), "[200]")
 	w.agree(t, tn.ID, hour, store.Counts{JobsEnqueued: 5_000_000})
+}
+
+// What is included in a month is used up by one of them, not by each.
+func TestPush_LateItemsOfAMonthCostWhatTheMonthDoes(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		tn, sub := w.paying(t, "acme")
+		hour := w.hour(1)
+		w.Advance(4 * time.Hour)
+		w.close(t, tn.ID, hour, 0, store.Counts{JobsEnqueued: 1_000_000})
+		no(t, "push", w.svc.Push(t.Context()))
+		w.Advance(24 * time.Hour)
+		w.stripe.Renew(sub, hour.Add(-time.Hour), w.Now(), true)
+		w.deliver(t)
+		w.close(t, tn.ID, hour, 1, store.Counts{JobsEnqueued: 2_000_000})
+		w.close(t, tn.ID, hour.Add(time.Hour), 0, store.Counts{JobsEnqueued: 1_000_000})
+		w.close(t, tn.ID, hour.Add(2*time.Hour), 0, store.Counts{JobsEnqueued: 1_000_000})
+		other := start(t, w.Kit, w.stripe.URL)
+		var all sync.WaitGroup
+		for _, push := range []func(context.Context) error{w.svc.Push, other.Push} {
+			all.Go(func() { _ = push(t.Context()) }) // What one doesn't do is done below.
+		}
+		all.Wait()
+		w.until(t, func() error { return w.svc.Push(t.Context()) }, time.Minute)
+		// Of a month 5 million are included, of its last 231 of 720 hours 1,604,167; of 4 million
+		// the rest costs $2 a million.
+		var sum int64
+		for _, amount := range w.stripe.Show("invoiceitem", "amount") {
+			n, err := strconv.ParseInt(fmt.Sprint(amount), 10, 64)
+			no(t, "amount", err)
+			sum += n
+		}
+		want(t, "sum of the items", sum, 479)
+	})
 }
 
 func TestPush_TwoProcessesSendOnce(t *testing.T) {
