@@ -158,6 +158,11 @@ func TestNew_TestAndLiveNeverMix(t *testing.T) {
 	if !errors.Is(err, stripe.ErrMode) || !strings.Contains(err.Error(), "first used with a key of the test mode") {
 		t.Errorf("got %v", err)
 	}
+	o = options(w.Kit, w.stripe.URL)
+	o.Account = "acct_other"
+	if _, err = stripe.New(t.Context(), w.Kit, o); !errors.Is(err, stripe.ErrMode) || !strings.Contains(err.Error(), "now it is used with the test payments acct_other") {
+		t.Errorf("the key of another account: got %v", err)
+	}
 	for what, o := range map[string]stripe.Options{
 		"a bad key":           {Key: "pk_test_x", Secrets: []string{secret}},
 		"a key alone":         {Key: stripetest.Key},
