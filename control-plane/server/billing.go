@@ -22,10 +22,13 @@ type Payments struct {
 	WebhookSecrets []string
 	// URL in place of Stripe's.
 	URL string
+	// Account tells one Stripe of test payments from another, and from the real one: a database
+	// belongs to the one that it was first used with. Empty for the real one.
+	Account string
 }
 
 func (p Payments) service(ctx context.Context, k kit.Kit) (*stripe.Service, error) {
-	return stripe.New(ctx, k, stripe.Options{Key: p.Key, Secrets: p.WebhookSecrets, URL: p.URL, Plans: subscriptions{k}})
+	return stripe.New(ctx, k, stripe.Options{Key: p.Key, Secrets: p.WebhookSecrets, URL: p.URL, Account: p.Account, Plans: subscriptions{k}})
 }
 
 // methods tells whether a tenant has a payment method; nil where payments are off.
@@ -52,6 +55,9 @@ func used(ctx context.Context, tx *store.Tx, tenantID string, now time.Time) (pl
 // Conflict is the action of a CatalogDifference that nothing puts right.
 const Conflict = stripe.Conflict
 
+// WebhookPath is where Stripe sends its events.
+const WebhookPath = stripe.WebhookPath
+
 // CatalogDifference is what Stripe's catalog lacks, or has otherwise.
 type CatalogDifference = stripe.Difference
 
@@ -62,6 +68,11 @@ func SyncStripe(ctx context.Context, m Maintenance, p Payments, dryRun bool) (li
 		return err
 	})
 	return list, err
+}
+
+// SyncStripe brings Stripe's catalog up to date with the plans.
+func (s *Server) SyncStripe(ctx context.Context) ([]CatalogDifference, error) {
+	return s.stripe.Sync(ctx, false)
 }
 
 // UsageDifference is a day of which ledger, sent usage and Stripe's sums don't agree.

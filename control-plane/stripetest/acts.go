@@ -1,7 +1,6 @@
 package stripetest
 
 import (
-	"bytes"
 	"encoding/hex"
 	"fmt"
 	"net/http"
@@ -14,13 +13,17 @@ import (
 
 // event records that something happened, with what it is now.
 func (s *Server) event(kind string, about object) {
-	s.made++
+	s.has.Made++
 	shown := make(object, len(about))
 	for k, v := range about {
 		shown[k] = v
 	}
-	s.events = append(s.events, object{"id": fmt.Sprintf("evt_%d", s.made), "object": "event", "type": kind, "created": s.now().Unix(), "livemode": false,
+	s.has.Unsent = append(s.has.Unsent, object{"id": fmt.Sprintf("evt_%d", s.has.Made), "object": "event", "type": kind, "created": s.now().Unix(), "livemode": false,
 		"api_version": stripe.APIVersion, "data": object{"object": shown}})
+	select {
+	case s.happened <- struct{}{}:
+	default: // It is known already that there is something.
+	}
 }
 
 // Event is an event as it is sent.
@@ -33,29 +36,21 @@ type Event struct {
 func (s *Server) Events() (out []Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range s.events {
+	for _, e := range s.has.Unsent {
 		out = append(out, Event{e.id(), e.text("type"), encode(e)})
 	}
-	s.events = nil
+	s.has.Unsent = nil
 	return out
 }
 
 // Send sends an event, signed at a time with a secret, and gives the status of the answer.
 func (s *Server) Send(to string, e Event, secret string, at time.Time) int {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, to, bytes.NewReader(e.Body))
+	status, err := post(s.t.Context(), http.DefaultClient, Webhook{URL: to, Secret: secret}, e.Body, at)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	r.Header.Set("Stripe-Signature", Sign(e.Body, secret, at))
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := res.Body.Close(); err != nil {
-		s.t.Error(err)
-	}
-	return res.StatusCode
+	return status
 }
 
 // Sign is the header of a signed body.
@@ -72,19 +67,11 @@ func (s *Server) Pay(pageURL string) string {
 	if page == nil || page.text("status") != "open" {
 		s.t.Fatalf("no open page %s", pageURL)
 	}
-	sub := s.add("subscription", "sub", object{"customer": page["customer"], "status": "active", "metadata": page["the metadata"], "items": listOf(page["the items"].([]object)),
-		"default_payment_method": "pm_card", "current_period_start": s.now().Unix(), "ended_at": nil})
-	page["status"], page["payment_status"], page["subscription"] = "complete", "paid", sub.id()
-	s.event("customer.subscription.created", sub)
-	s.event("invoice.paid", s.invoice(sub, s.now(), s.now(), "paid", 0))
-	s.event("checkout.session.completed", page)
-	return sub.id()
+	return s.begin(page).id()
 }
 
 func (s *Server) invoice(sub object, from, to time.Time, status string, subtotal int64) object {
-	return s.add("invoice", "in", object{"customer": sub["customer"], "subscription": sub.id(), "status": status, "currency": "usd", "subtotal": subtotal, "total": subtotal,
-		"attempted": status != "draft", "period_start": from.Unix(), "period_end": to.Unix(),
-		"lines": listOf([]object{{"id": "il_1", "object": "line_item", "description": "Usage", "amount": subtotal, "quantity": 1, "period": object{"start": from.Unix(), "end": to.Unix()}}})})
+	return s.invoiceOf(sub, from, to, status, []object{line("Usage", 1, subtotal, from, to)})
 }
 
 // Renew makes the invoice of a period of a subscription, and pays it or fails to.
@@ -99,9 +86,7 @@ func (s *Server) Renew(subscription string, from, to time.Time, paid bool) strin
 		return i.id()
 	}
 	i := s.invoice(sub, from, to, "open", 4900)
-	sub["status"] = "past_due"
-	s.event("invoice.payment_failed", i)
-	s.event("customer.subscription.updated", sub)
+	s.fail(sub, i)
 	return i.id()
 }
 
@@ -110,13 +95,7 @@ func (s *Server) PayInvoice(id string) {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := s.find("invoice", id)
-	i["status"] = "paid"
-	s.event("invoice.paid", i)
-	if sub := s.find("subscription", i.text("subscription")); sub.text("status") == "past_due" {
-		sub["status"] = "active"
-		s.event("customer.subscription.updated", sub)
-	}
+	s.settle(s.find("invoice", id))
 }
 
 // End ends a subscription, as a customer does in the portal.
@@ -133,7 +112,7 @@ func (s *Server) End(subscription string) {
 func (s *Server) Stranger(tenantID string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.add("customer", "cus", object{"metadata": map[string]any{"tenant_id": tenantID}, "invoice_settings": object{}})
+	c := s.add("customer", "cus", object{"metadata": object{"tenant_id": tenantID}, "invoice_settings": object{}})
 	s.event("customer.updated", c)
 	return c.id()
 }
@@ -142,9 +121,9 @@ func (s *Server) Stranger(tenantID string) string {
 func (s *Server) Used(event, customer string, hour time.Time) (sum int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, u := range s.usage {
-		if u.event == event && u.customer == customer && !u.cancelled && !u.at.Before(hour) && u.at.Before(hour.Add(time.Hour)) {
-			sum += u.value
+	for _, u := range s.has.Usage {
+		if u.Event == event && u.Customer == customer && !u.Cancelled && !u.At.Before(hour) && u.At.Before(hour.Add(time.Hour)) {
+			sum += u.Value
 		}
 	}
 	return sum
@@ -154,21 +133,21 @@ func (s *Server) Used(event, customer string, hour time.Time) (sum int64) {
 func (s *Server) Spoil(event, customer string, hour time.Time, value int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.usage = append(s.usage, usage{event: event, identifier: fmt.Sprintf("spoilt %d", len(s.usage)), customer: customer, value: value, at: hour, received: s.now()})
+	s.has.Usage = append(s.has.Usage, usage{Event: event, Identifier: fmt.Sprintf("spoilt %d", len(s.has.Usage)), Customer: customer, Value: value, At: hour, Received: s.now()})
 }
 
 // Count is how many objects of a kind there are, such as customer or invoiceitem.
 func (s *Server) Count(kind string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.objects[kind])
+	return len(s.has.Objects[kind])
 }
 
 // Show gives the fields of the objects of a kind, oldest first.
 func (s *Server) Show(kind, field string) (out []any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, o := range s.objects[kind] {
+	for _, o := range s.has.Objects[kind] {
 		out = append(out, o[field])
 	}
 	return out
@@ -180,7 +159,7 @@ func (s *Server) GiveUp() {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, i := range s.objects["invoice"] {
+	for _, i := range s.has.Objects["invoice"] {
 		if i.text("status") != "open" {
 			continue
 		}
@@ -197,7 +176,7 @@ func (s *Server) Set(kind, name, field string, value any) {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, o := range s.objects[kind] {
+	for _, o := range s.has.Objects[kind] {
 		if o.id() == name || o.text("lookup_key") == name {
 			o[field] = value
 			return

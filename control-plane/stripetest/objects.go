@@ -28,12 +28,12 @@ func (s *Server) searchCustomers(f form) (object, *problem) {
 		return nil, p
 	}
 	var found []object
-	for _, c := range s.objects["customer"] {
+	for _, c := range s.has.Objects["customer"] {
 		// As the real one, it takes a while to find a new record.
 		if s.now().Unix()-c["created"].(int64) < 60 {
 			continue
 		}
-		for k, v := range c["metadata"].(map[string]any) {
+		for k, v := range c["metadata"].(object) {
 			if f.get("query") == "metadata['"+k+"']:'"+v.(string)+"'" {
 				found = append(found, c)
 			}
@@ -61,8 +61,9 @@ func (s *Server) newCheckout(f form) (object, *problem) {
 		return nil, invalid("line_items", "You must provide one or more line items.")
 	}
 	o := s.add("checkout.session", "cs_test", object{"mode": f.get("mode"), "customer": f.get("customer"), "client_reference_id": f.get("client_reference_id"),
-		"metadata": f.under("metadata").texts(), "status": "open", "payment_status": "unpaid", "subscription": nil})
-	o["url"] = "https://checkout.stripe.test/c/pay/" + o.id()
+		"metadata": f.under("metadata").texts(), "status": "open", "payment_status": "unpaid", "subscription": nil,
+		"success_url": f.get("success_url"), "cancel_url": f.get("cancel_url")})
+	o["url"] = s.pageURL("checkout", o.id())
 	o["the items"], o["the metadata"] = items, f.under("subscription_data").under("metadata").texts()
 	return o, nil
 }
@@ -82,8 +83,8 @@ func (s *Server) items(lines []form) ([]object, *problem) {
 		if !metered && l.get("quantity") == "" {
 			return nil, invalid("line_items", "Quantity is required.")
 		}
-		s.made++
-		out = append(out, object{"id": "si_" + strconv.Itoa(s.made), "object": "subscription_item", "price": price})
+		s.has.Made++
+		out = append(out, object{"id": "si_" + strconv.Itoa(s.has.Made), "object": "subscription_item", "price": price})
 	}
 	return out, nil
 }
@@ -96,7 +97,7 @@ func (s *Server) newPortal(f form) (object, *problem) {
 		return nil, missing("customer", f.get("customer"))
 	}
 	o := s.add("billing_portal.session", "bps", object{"customer": f.get("customer"), "return_url": f.get("return_url")})
-	o["url"] = "https://billing.stripe.test/session/" + o.id()
+	o["url"] = s.pageURL("portal", o.id())
 	return o, nil
 }
 
@@ -137,7 +138,7 @@ func (s *Server) changeSubscription(id string, f form) (object, *problem) {
 	}
 	sub["items"] = listOf(append(kept, fresh...))
 	for k, v := range f.under("metadata").texts() {
-		sub["metadata"].(map[string]any)[k] = v
+		sub["metadata"].(object)[k] = v
 	}
 	s.event("customer.subscription.updated", sub)
 	return sub, nil
@@ -187,7 +188,7 @@ func (s *Server) newPrice(f form) (object, *problem) {
 	if s.find("product", f.get("product")) == nil {
 		return nil, missing("product", f.get("product"))
 	}
-	for _, other := range s.objects["price"] {
+	for _, other := range s.has.Objects["price"] {
 		if other.text("lookup_key") == f.get("lookup_key") {
 			return nil, invalid("lookup_key", "A price (`%s`) already uses that lookup key.", other.id())
 		}
@@ -251,7 +252,7 @@ func (s *Server) listPrices(f form) (object, *problem) {
 	}
 	var out []object
 	for _, k := range f.each("lookup_keys") {
-		for _, o := range s.objects["price"] {
+		for _, o := range s.has.Objects["price"] {
 			if o.text("lookup_key") == k.get("") {
 				out = append(out, o)
 			}
@@ -265,7 +266,7 @@ func (s *Server) newMeter(f form) (object, *problem) {
 	if p != nil {
 		return nil, p
 	}
-	for _, m := range s.objects["billing.meter"] {
+	for _, m := range s.has.Objects["billing.meter"] {
 		if m.text("event_name") == f.get("event_name") {
 			return nil, invalid("event_name", "A meter with event name %s already exists", f.get("event_name"))
 		}
@@ -278,41 +279,41 @@ func (s *Server) newUsage(f form) (object, *problem) {
 		return nil, p
 	}
 	known := false
-	for _, m := range s.objects["billing.meter"] {
+	for _, m := range s.has.Objects["billing.meter"] {
 		known = known || m.text("event_name") == f.get("event_name")
 	}
 	if !known {
 		return nil, invalid("event_name", "No active meter found for event name %s", f.get("event_name"))
 	}
-	u := usage{event: f.get("event_name"), identifier: f.get("identifier"), customer: f.get("payload[stripe_customer_id]"), received: s.now(), at: s.now()}
+	u := usage{Event: f.get("event_name"), Identifier: f.get("identifier"), Customer: f.get("payload[stripe_customer_id]"), Received: s.now(), At: s.now()}
 	var p *problem
-	if u.value, p = f.integer("payload[value]"); p != nil {
+	if u.Value, p = f.integer("payload[value]"); p != nil {
 		return nil, p
 	}
-	if s.find("customer", u.customer) == nil {
-		return nil, missing("customer", u.customer)
+	if s.find("customer", u.Customer) == nil {
+		return nil, missing("customer", u.Customer)
 	}
 	if f.get("timestamp") != "" {
 		n, p := f.integer("timestamp")
 		if p != nil {
 			return nil, p
 		}
-		u.at = time.Unix(n, 0)
+		u.At = time.Unix(n, 0)
 	}
-	switch age := s.now().Sub(u.at); {
+	switch age := s.now().Sub(u.At); {
 	case age > usageAgeMax:
 		return nil, invalid("timestamp", "The timestamp is too far in the past")
 	case age < -usageAheadMax:
 		return nil, invalid("timestamp", "The timestamp is too far in the future")
 	}
-	for _, other := range s.usage {
-		if other.identifier == u.identifier && s.now().Sub(other.received) < keyLife {
-			return nil, invalid("identifier", "An event already exists with identifier %s.", u.identifier)
+	for _, other := range s.has.Usage {
+		if other.Identifier == u.Identifier && s.now().Sub(other.Received) < keyLife {
+			return nil, invalid("identifier", "An event already exists with identifier %s.", u.Identifier)
 		}
 	}
-	s.usage = append(s.usage, u)
-	return object{"object": "billing.meter_event", "event_name": u.event, "identifier": u.identifier, "payload": f.under("payload").texts(),
-		"timestamp": u.at.Unix(), "created": s.now().Unix(), "livemode": false}, nil
+	s.has.Usage = append(s.has.Usage, u)
+	return object{"object": "billing.meter_event", "event_name": u.Event, "identifier": u.Identifier, "payload": f.under("payload").texts(),
+		"timestamp": u.At.Unix(), "created": s.now().Unix(), "livemode": false}, nil
 }
 
 func (s *Server) cancelUsage(f form) (object, *problem) {
@@ -320,10 +321,10 @@ func (s *Server) cancelUsage(f form) (object, *problem) {
 		return nil, p
 	}
 	id := f.get("cancel[identifier]")
-	for i := range s.usage {
-		if u := &s.usage[i]; u.identifier == id && !u.cancelled && s.now().Sub(u.received) < keyLife {
-			u.cancelled = true
-			return object{"object": "billing.meter_event_adjustment", "event_name": u.event, "type": "cancel", "status": "pending", "livemode": false}, nil
+	for i := range s.has.Usage {
+		if u := &s.has.Usage[i]; u.Identifier == id && !u.Cancelled && s.now().Sub(u.Received) < keyLife {
+			u.Cancelled = true
+			return object{"object": "billing.meter_event_adjustment", "event_name": u.Event, "type": "cancel", "status": "pending", "livemode": false}, nil
 		}
 	}
 	return nil, invalid("cancel", "No event found with identifier %s in the last 24 hours", id)
@@ -349,9 +350,9 @@ func (s *Server) summary(meterID string, f form) (object, *problem) {
 		return nil, invalid("start_time", "Timestamps must be aligned with minute boundaries")
 	}
 	var sum int64
-	for _, u := range s.usage {
-		if u.event == m.text("event_name") && u.customer == f.get("customer") && u.at.Unix() >= from && u.at.Unix() < to && !u.cancelled && s.now().Sub(u.received) >= s.SummaryLag {
-			sum += u.value
+	for _, u := range s.has.Usage {
+		if u.Event == m.text("event_name") && u.Customer == f.get("customer") && u.At.Unix() >= from && u.At.Unix() < to && !u.Cancelled && s.now().Sub(u.Received) >= s.SummaryLag {
+			sum += u.Value
 		}
 	}
 	if sum == 0 {

@@ -1,22 +1,22 @@
 package stripetest
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 )
 
-// Key is the key that a Server takes.
+// Key is the key that a Server of a test takes.
 const Key = "sk_test_ofthefake"
 
 // Fault is what goes wrong with one call.
@@ -47,47 +47,87 @@ func (o object) text(field string) string {
 	return s
 }
 
+// Options of a Server that no test holds.
+type Options struct {
+	// URL is where the server is reached: callers and the links to its pages begin with it.
+	URL string
+	// Key is the one that callers show.
+	Key string
+	Now func() time.Time
+	// State is what Save was given last; nil for a new Stripe.
+	State []byte
+	// Save is called with the whole state after each change, and before it is answered.
+	Save func(state []byte) error
+}
+
 // Server is a Stripe.
 type Server struct {
 	URL string
 	// SummaryLag is how long a meter event takes to be in summaries.
 	SummaryLag time.Duration
 
-	t   testing.TB
-	now func() time.Time
+	t    T // Nil if no test holds it.
+	key  string
+	now  func() time.Time
+	save func([]byte) error
+	// happened says that there is a new event.
+	happened chan struct{}
 
-	mu      sync.Mutex
-	objects map[string][]object // By type, in the order they were made. Guarded by mu.
-	usage   []usage             // Guarded by mu.
-	answers map[string]answered // By idempotency key. Guarded by mu.
-	events  []object            // Guarded by mu.
-	calls   []string            // Guarded by mu.
-	fault   func(call string) Fault
-	away    time.Time // Guarded by mu.
-	made    int       // Guarded by mu.
+	mu    sync.Mutex
+	has   record   // Guarded by mu.
+	calls []string // Of a test's server. Guarded by mu.
+	fault func(call string) Fault
+	away  time.Time // Guarded by mu.
+}
+
+// record is what a Stripe keeps.
+type record struct {
+	// Account is another one for each Stripe, and Secret a part of its pages' paths.
+	Account, Secret string
+	Objects         map[string][]object // By type, in the order they were made.
+	Usage           []usage
+	Answers         map[string]answered // By idempotency key.
+	Unsent          []object            // Events.
+	Made            int
 }
 
 type usage struct {
-	event, identifier, customer string
-	value                       int64
-	at, received                time.Time
-	cancelled                   bool
+	Event, Identifier, Customer string
+	Value                       int64
+	At, Received                time.Time
+	Cancelled                   bool
 }
 
 type answered struct {
-	digest string
-	at     time.Time
-	status int
-	body   []byte
+	Digest string
+	At     time.Time
+	Status int
+	Body   json.RawMessage
+}
+
+// T is what a Server needs of a test. A testing.TB has it; the package testing is not for
+// programs.
+type T interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+	Error(...any)
+	Cleanup(func())
+	Context() context.Context
 }
 
 // New starts a Stripe that ends with the test.
-func New(t testing.TB, now func() time.Time) *Server {
+func New(t T, now func() time.Time) *Server {
 	t.Helper()
-	s := &Server{t: t, now: now, SummaryLag: 10 * time.Minute, objects: make(map[string][]object), answers: make(map[string]answered)}
-	h := httptest.NewServer(s)
-	t.Cleanup(h.Close)
-	s.URL = h.URL
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{URL: "http://" + l.Addr().String(), t: t, key: Key, now: now, SummaryLag: 10 * time.Minute, happened: make(chan struct{}, 1),
+		has: newRecord("acct_test", "pages")}
+	h := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	go func() { _ = h.Serve(l) }() // Ends with Close.
+	t.Cleanup(func() { _ = h.Close() })
 	return s
 }
 
@@ -133,8 +173,12 @@ func (p *problem) body() object {
 	return object{"error": object{"type": p.kind, "code": p.code, "param": p.param, "message": p.text}}
 }
 
-// ServeHTTP implements http.Handler.
+// ServeHTTP implements http.Handler: the API below /v1, and the pages.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !strings.HasPrefix(r.URL.Path, "/v1/") {
+		s.page(w, r)
+		return
+	}
 	fault, status, body := s.answer(r)
 	if fault == Drop || fault == LoseAnswer {
 		if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
@@ -155,7 +199,9 @@ func (s *Server) answer(r *http.Request) (Fault, int, []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	call := r.Method + " " + r.URL.Path
-	s.calls = append(s.calls, call)
+	if s.t != nil {
+		s.calls = append(s.calls, call)
+	}
 	fault := None
 	if s.fault != nil {
 		fault = s.fault(call)
@@ -171,6 +217,11 @@ func (s *Server) answer(r *http.Request) (Fault, int, []byte) {
 		return fault, p.status, encode(p.body())
 	}
 	status, body := s.once(r, fault)
+	if r.Method != http.MethodGet {
+		if err := s.keep(); err != nil {
+			return None, http.StatusInternalServerError, encode((&problem{kind: "api_error", text: err.Error()}).body())
+		}
+	}
 	return fault, status, body
 }
 
@@ -182,20 +233,20 @@ func (s *Server) once(r *http.Request, fault Fault) (int, []byte) {
 	}
 	sum := sha256.Sum256([]byte(r.URL.Path + "?" + r.PostForm.Encode()))
 	digest := hex.EncodeToString(sum[:])
-	if a, ok := s.answers[key]; ok && s.now().Sub(a.at) < keyLife {
-		if a.digest != digest {
+	if a, ok := s.has.Answers[key]; ok && s.now().Sub(a.At) < keyLife {
+		if a.Digest != digest {
 			p := &problem{status: http.StatusBadRequest, kind: "idempotency_error", text: "Keys for idempotent requests can only be used with the same parameters they were first used with."}
 			return p.status, encode(p.body())
 		}
-		return a.status, a.body
+		return a.Status, a.Body
 	}
 	status, body := s.do(r, fault)
-	s.answers[key] = answered{digest, s.now(), status, body}
+	s.has.Answers[key] = answered{digest, s.now(), status, body}
 	return status, body
 }
 
 func (s *Server) do(r *http.Request, fault Fault) (int, []byte) {
-	if r.Header.Get("Authorization") != "Bearer "+Key {
+	if r.Header.Get("Authorization") != "Bearer "+s.key {
 		p := &problem{status: http.StatusUnauthorized, kind: "invalid_request_error", text: "Invalid API Key provided: " + strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")}
 		return p.status, encode(p.body())
 	}
@@ -267,7 +318,7 @@ func (s *Server) route(method string, path []string, f form) (object, *problem) 
 	case name == "invoiceitems":
 		return s.list("invoiceitem", f, "customer", "created[gte]")
 	case name == "events" && !post:
-		return listOf(newestFirst(s.events)), nil
+		return listOf(newestFirst(s.has.Unsent)), nil
 	}
 	return nil, &problem{status: http.StatusNotFound, kind: "invalid_request_error", text: "Unrecognized request URL (" + method + ": /v1/" + strings.Join(path, "/") + ")"}
 }
@@ -304,8 +355,8 @@ func (f form) each(name string) (out []form) {
 	}
 }
 
-func (f form) texts() map[string]any {
-	out := make(map[string]any)
+func (f form) texts() object {
+	out := make(object)
 	for k, v := range f {
 		out[k] = v[0]
 	}
@@ -345,17 +396,17 @@ func (f form) currency() *problem {
 
 // add keeps a new object.
 func (s *Server) add(kind, prefix string, o object) object {
-	s.made++
+	s.has.Made++
 	if o["id"] == nil {
-		o["id"] = fmt.Sprintf("%s_%d", prefix, s.made)
+		o["id"] = fmt.Sprintf("%s_%d", prefix, s.has.Made)
 	}
 	o["object"], o["livemode"], o["created"] = kind, false, s.now().Unix()
-	s.objects[kind] = append(s.objects[kind], o)
+	s.has.Objects[kind] = append(s.has.Objects[kind], o)
 	return o
 }
 
 func (s *Server) find(kind, id string) object {
-	for _, o := range s.objects[kind] {
+	for _, o := range s.has.Objects[kind] {
 		if o.id() == id {
 			return o
 		}
@@ -390,7 +441,7 @@ func (s *Server) list(kind string, f form, filters ...string) (object, *problem)
 		return nil, p
 	}
 	var out []object
-	for _, o := range newestFirst(s.objects[kind]) {
+	for _, o := range newestFirst(s.has.Objects[kind]) {
 		if slices.ContainsFunc(filters, func(name string) bool { return !matches(o, name, f.get(name)) }) {
 			continue
 		}

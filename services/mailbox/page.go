@@ -45,21 +45,30 @@ func (m *Mailbox) Handler() http.Handler {
 	mux.HandleFunc("GET /mail/page.css", asset("text/css; charset=utf-8", styleText))
 	mux.HandleFunc("GET /mail/page.js", asset("text/javascript; charset=utf-8", scriptText))
 	below := http.StripPrefix("/"+m.secret, mux)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return LocalOnly("The development mailbox is", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
 		h.Set("Content-Security-Policy", pageSecurity)
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		switch {
-		case !fromThisMachine(r.RemoteAddr) || !localName(r.Host) || forwarded(r.Header):
-			http.Error(w, "The development mailbox is only available on this machine, at http://127.0.0.1 and not through a proxy.", http.StatusForbidden)
-		case !m.knowsSecret(r.URL.Path):
+		if !m.knowsSecret(r.URL.Path) {
 			http.Error(w, "Page not found. Open the mailbox at the address that was printed when it started.", http.StatusNotFound)
-		default:
-			below.ServeHTTP(w, r)
+			return
 		}
+		below.ServeHTTP(w, r)
+	}))
+}
+
+// LocalOnly answers requests from this machine, under a local name, that no proxy carried. The
+// others are told that what is only available here.
+func LocalOnly(what string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !fromThisMachine(r.RemoteAddr) || !localName(r.Host) || forwarded(r.Header) {
+			http.Error(w, what+" only available on this machine, at http://127.0.0.1 and not through a proxy.", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

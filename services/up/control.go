@@ -3,9 +3,7 @@ package up
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -17,8 +15,8 @@ import (
 
 const (
 	cellName = "local"
-	// mailReadHeader bounds a request to the mailbox page.
-	mailReadHeader = 5 * time.Second
+	// localReadHeader bounds a request to the mailbox page or the test payments.
+	localReadHeader = 5 * time.Second
 )
 
 // startMailbox takes the mails of this process, unless a mail server was named.
@@ -43,13 +41,7 @@ func (s *Service) serveMailbox() error {
 		return fmt.Errorf("listen for the mailbox: %w", err)
 	}
 	s.mailURL = "http://" + listener.Addr().String() + s.mailbox.Path()
-	page := &http.Server{Handler: s.mailbox.Handler(), ReadHeaderTimeout: mailReadHeader, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
-	context.AfterFunc(s.life, func() { _ = page.Close() }) // Serve tells what matters.
-	s.loops.Go(func() {
-		if err := page.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			s.fail(fmt.Errorf("serve the mailbox: %w", err))
-		}
-	})
+	s.serveLocal("mailbox", listener, s.mailbox.Handler())
 	return nil
 }
 

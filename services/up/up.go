@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/corvo-cloud/corvo/control-plane/server"
+	"github.com/corvo-cloud/corvo/control-plane/stripetest"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
@@ -93,6 +94,8 @@ type Config struct {
 	DNS string
 	// Payments are off without a key.
 	Payments server.Payments
+	// TestPayments are made here, with no money; Payments must be off.
+	TestPayments bool
 	// Console is the built console.
 	Console fs.FS
 	Version string
@@ -114,6 +117,8 @@ type Info struct {
 	SignInURL string
 	// MailURL is the mailbox page, with its secret; empty if mails go elsewhere.
 	MailURL string
+	// PaymentsURL is where the test payments are, if there are any.
+	PaymentsURL string
 	// CredentialsFile keeps the keys over restarts.
 	CredentialsFile string
 	Dir             string
@@ -134,7 +139,8 @@ type Service struct {
 	peers       []node.Peer
 	urls        []string // The peers' APIs.
 	proxy       *proxy.Proxy
-	mailbox     *mailbox.Mailbox // Nil if mails go elsewhere.
+	mailbox     *mailbox.Mailbox   // Nil if mails go elsewhere.
+	payments    *stripetest.Server // Nil without test payments.
 	control     *server.Server
 	failed      chan error // The end of a part that should not end; one place.
 
@@ -236,11 +242,17 @@ func (s *Service) start(ctx context.Context) (Info, error) {
 	if err := s.ensureDemo(ctx, cell, creds); err != nil {
 		return Info{}, err
 	}
+	if err := s.openShop(ctx); err != nil {
+		return Info{}, err
+	}
 	info := Info{
 		BaseURL: s.base, TenantURL: s.tenantURL(creds.Tenant), APIKey: creds.APIKey, Token: creds.Token,
 		CredentialsFile: s.dir.Join(credentialsFile), Dir: s.dir.Path, Nodes: s.cfg.Nodes, Email: demoEmail,
 	}
 	info.MailURL = s.mailURL
+	if s.payments != nil {
+		info.PaymentsURL = s.payments.URL
+	}
 	if err := s.waitServing(ctx, info); err != nil {
 		return Info{}, err
 	}
@@ -263,6 +275,9 @@ func (s *Service) prepare(ctx context.Context) (credentials, error) {
 		return creds, err
 	}
 	if err := s.startMailbox(); err != nil {
+		return creds, err
+	}
+	if err := s.startPayments(); err != nil {
 		return creds, err
 	}
 	return creds, s.startControl(ctx)
@@ -457,12 +472,7 @@ func (s *Service) settle(ctx context.Context) (*cellv1.State, error) {
 
 // waitServing asks for something that needs proxy, key, route and leader.
 func (s *Service) waitServing(ctx context.Context, info Info) error {
-	transport := &http.Transport{DisableKeepAlives: true}
-	if s.cfg.TLS != nil {
-		// It speaks to its own listener, whose certificate is for the public name.
-		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
-	}
-	client := &http.Client{Transport: transport}
+	client := s.selfClient()
 	target := s.here + strings.TrimPrefix(info.TenantURL, s.base) + "/api/v1/queues"
 	for {
 		err := probe(ctx, client, target, info.APIKey)
@@ -477,6 +487,16 @@ func (s *Service) waitServing(ctx context.Context, info Info) error {
 			return fmt.Errorf("wait for %s to serve: %w", info.TenantURL, err)
 		}
 	}
+}
+
+// selfClient speaks to this process's own public listener.
+func (s *Service) selfClient() *http.Client {
+	transport := &http.Transport{DisableKeepAlives: true}
+	if s.cfg.TLS != nil {
+		// Its certificate is for the public name.
+		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+	}
+	return &http.Client{Transport: transport}
 }
 
 func probe(ctx context.Context, client *http.Client, target, key string) error {

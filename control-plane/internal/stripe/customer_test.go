@@ -145,7 +145,7 @@ func TestInvoices_PagesOfStripes(t *testing.T) {
 				break
 			}
 		}
-		want(t, "invoices", strings.Join(seen, ", "), "2027-01 4900 paid 4900, 2026-12 4900 paid 4900, 2026-12 4900 paid 4900, 2026-11 4900 paid 4900, 2026-11 4900 paid 4900, 2026-11 0 paid 0")
+		want(t, "invoices", strings.Join(seen, ", "), "2027-01 4900 paid 4900, 2026-12 4900 paid 4900, 2026-12 4900 paid 4900, 2026-11 4900 paid 4900, 2026-11 4900 paid 4900, 2026-11 4900 paid 4900")
 	})
 }
 
@@ -157,6 +157,11 @@ func TestNew_TestAndLiveNeverMix(t *testing.T) {
 	_, err := stripe.New(t.Context(), w.Kit, o)
 	if !errors.Is(err, stripe.ErrMode) || !strings.Contains(err.Error(), "first used with a key of the test mode") {
 		t.Errorf("got %v", err)
+	}
+	o = options(w.Kit, w.stripe.URL)
+	o.Account = "acct_other"
+	if _, err = stripe.New(t.Context(), w.Kit, o); !errors.Is(err, stripe.ErrMode) || !strings.Contains(err.Error(), "now it is used with the test payments acct_other") {
+		t.Errorf("the key of another account: got %v", err)
 	}
 	for what, o := range map[string]stripe.Options{
 		"a bad key":           {Key: "pk_test_x", Secrets: []string{secret}},

@@ -231,7 +231,7 @@ func (g *gateway) hasPaymentMethod(ctx context.Context, customerID string) (bool
 }
 
 // ErrMode: what Stripe sent is of its other mode.
-var ErrMode = errors.New("the test mode and the live mode of Stripe don't mix")
+var ErrMode = errors.New("payments of different modes don't mix")
 
 func (g *gateway) sameMode(live bool) error {
 	if live != g.live {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
@@ -88,8 +89,10 @@ type Options struct {
 	// replaced.
 	Secrets []string
 	// URL is the address of Stripe; empty: https://api.stripe.com.
-	URL   string
-	Plans Plans
+	URL string
+	// Account is empty for Stripe, and another for each one that stands for it.
+	Account string
+	Plans   Plans
 }
 
 // Service is the use cases, the webhook and the loop.
@@ -132,8 +135,12 @@ func New(ctx context.Context, k kit.Kit, o Options) (*Service, error) {
 func (s *Service) Payments() bool { return s.gateway != nil }
 
 func (s *Service) claimMode(ctx context.Context) error {
+	mine := string(s.mode)
+	if s.options.Account != "" {
+		mine += " " + s.options.Account
+	}
 	used, err := store.Get(ctx, s.Store.Service, func(tx *store.Tx) (string, error) {
-		err := tx.InsertSetting(ctx, settingMode, string(s.mode), s.Now())
+		err := tx.InsertSetting(ctx, settingMode, mine, s.Now())
 		if err != nil && !errors.Is(err, store.ErrExists) {
 			return "", err
 		}
@@ -142,10 +149,18 @@ func (s *Service) claimMode(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the mode of Stripe: %w", err)
 	}
-	if used != string(s.mode) {
-		return fmt.Errorf("%w: this database was first used with a key of the %s mode, and the key is of the %s mode; use a database for each", ErrMode, used, s.mode)
+	if used != mine {
+		return fmt.Errorf("%w: this database was first used with %s, and now it is used with %s; use a database for each", ErrMode, modeWords(used), modeWords(mine))
 	}
 	return nil
+}
+
+func modeWords(used string) string {
+	mode, account, _ := strings.Cut(used, " ")
+	if account != "" {
+		return "the test payments " + account
+	}
+	return "a key of the " + mode + " mode"
 }
 
 // HasPaymentMethod reports whether a tenant can pay, as Stripe said last.

@@ -48,6 +48,8 @@ func TestFlags_ARefusalNamesTheFlag(t *testing.T) {
 		"unknown flag":              {[]string{"up", "--port", "1"}, "--port"},
 		"log level":                 {[]string{"up", "--log-level", "loud"}, "--log-level"},
 		"even number of nodes":      {[]string{"up", "--nodes", "2"}, "--nodes 2"},
+		"test payments in public":   {[]string{"up", "--data", filepath.Join(dir, "never"), "--listen", "0.0.0.0:0", "--mailbox", "--test-payments"}, "--test-payments only works for this machine"},
+		"test payments and Stripe":  {[]string{"up", "--data", filepath.Join(dir, "never"), "--listen", "127.0.0.1:0", "--test-payments", "--stripe-url", "http://127.0.0.1:1"}, "not both"},
 		"no shards":                 {[]string{"up", "--shards", "0"}, "--shards"},
 		"node without id":           {[]string{"node", "--data", dir}, "--id"},
 		"node forms and joins":      {nodeWith("--peers", peers, "--join", "http://127.0.0.1:2"), "--join"},

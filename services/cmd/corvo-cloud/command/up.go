@@ -44,6 +44,10 @@ Emails, such as those of sign-up, are kept in this process and shown on a page w
 address is printed, unless --smtp names a mail server. The control plane's database is
 SQLite under --data, unless --database names a PostgreSQL.
 
+--test-payments takes payments for plans without Stripe and without money: checkout, billing
+portal and invoices are pages of this process, for this machine only. What was paid is kept
+under --data.
+
 To run it for a team, give it --public-url, the address that people and workers use, and
 --smtp. Use --tls-cert and --tls-key, or a reverse proxy that ends TLS, together with
 --trusted-proxies. Secrets are then no longer printed; they are in the file under --data.
@@ -56,6 +60,7 @@ Ctrl-C stops everything within three seconds; a second one stops at once. Acknow
 jobs are never lost.`,
 		Example: `  corvo-cloud up
   corvo-cloud up --listen 127.0.0.1:0 --env-file .run/env && . .run/env
+  corvo-cloud up --test-payments
   corvo-cloud up --listen :443 --public-url https://jobs.example.com --tls-cert cert.pem --tls-key key.pem --smtp mail:587`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return s.up(c.Context(), f) },
@@ -77,6 +82,7 @@ jobs are never lost.`,
 	fs.BoolVar(&f.AllowPrivateIssuers, "allow-private-issuers", false, "allow tenants' identity providers at private addresses; always allowed on loopback")
 	fs.StringVar(&f.DNS, "dns", "", dnsUsage)
 	fs.StringVar(&f.Payments.URL, "stripe-url", "", stripeURLUsage)
+	fs.BoolVar(&f.TestPayments, "test-payments", false, "take payments on pages of this process, in place of Stripe: no money moves")
 	fs.StringVar(&f.envFile, "env-file", "", "write shell variables to `FILE` when ready")
 	fs.DurationVar(&f.SyncDelay, "sync-delay", 0, "development only: add this delay to every sync of the logs")
 	fs.DurationVar(&f.Heartbeat, "heartbeat", 0, "raft heartbeat and election timeout; 0 means the default")
@@ -97,6 +103,10 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 	if err != nil {
 		return err
 	}
+	f.Payments = s.payments(f.Payments.URL)
+	if err := f.checkPayments(public); err != nil {
+		return err
+	}
 	if f.TLS, err = publicTLS(f.cert, f.key); err != nil {
 		return err
 	}
@@ -108,7 +118,6 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 	}
 	fmt.Fprintf(s.proc.Stderr, "starting control plane, %d nodes and a proxy, data in %s ...\n", f.Nodes, f.Dir)
 	f.Database, f.MailFrom, f.AllowPrivateIssuers = s.orEnv(f.Database, envDatabase), f.sender(), f.AllowPrivateIssuers || !public
-	f.Payments = s.payments(f.Payments.URL)
 	f.Version, f.Logger, f.Console = version(), s.logger(), web.Files()
 	service, err := up.New(f.Config)
 	if err != nil {
@@ -137,6 +146,19 @@ func (f *upFlags) public() (bool, error) {
 			Fix: "add --smtp HOST:PORT; to only try it out, --mailbox keeps emails on this machine"}
 	}
 	return public, nil
+}
+
+// checkPayments refuses test payments where somebody could take them for real ones.
+func (f *upFlags) checkPayments(public bool) error {
+	switch {
+	case !f.TestPayments:
+		return nil
+	case public:
+		return usagef("--test-payments only works for this machine, and others can reach this service: set up Stripe (docs/payments.md)")
+	case f.Payments.Key != "" || f.Payments.URL != "":
+		return usagef("use --test-payments or Stripe (%s, --stripe-url), not both", envStripeKey)
+	}
+	return nil
 }
 
 // sender is who writes mails.
@@ -242,14 +264,18 @@ For Terraform and the control API:
   CORVO_ENDPOINT=%[7]s CORVO_TOKEN=%[9]s
 
 Press Ctrl-C to stop. Jobs are kept.
-`, i.TenantURL, i.APIKey, i.CredentialsFile, i.Nodes, corvoBinary(), i.SignInURL, i.BaseURL, mailHint(i), i.Token, i.Email)
+`, i.TenantURL, i.APIKey, i.CredentialsFile, i.Nodes, corvoBinary(), i.SignInURL, i.BaseURL, extras(i), i.Token, i.Email)
 }
 
-func mailHint(i up.Info) string {
-	if i.MailURL == "" {
-		return ""
+// extras is what was started beside the service.
+func extras(i up.Info) (hint string) {
+	if i.MailURL != "" {
+		hint += "\n  mailbox      " + i.MailURL + "   (emails of sign-up and sign-in)"
 	}
-	return "\n  mailbox      " + i.MailURL + "   (emails of sign-up and sign-in)"
+	if i.PaymentsURL != "" {
+		hint += "\n  payments     " + i.BaseURL + "/demo/settings/plan   (test payments: no money moves)"
+	}
+	return hint
 }
 
 // corvoBinary is how to call corvo: it is built beside this program, where no
