@@ -71,7 +71,7 @@ func (s *Server) Pay(pageURL string) string {
 }
 
 func (s *Server) invoice(sub object, from, to time.Time, status string, subtotal int64) object {
-	return s.invoiceOf(sub, from, to, status, []object{line("Usage", 1, subtotal, from, to)})
+	return s.invoiceOf(sub, from, to, status, []object{line(sub, "Usage", 1, subtotal, from, to)})
 }
 
 // Renew makes the invoice of a period of a subscription, and pays it or fails to.
@@ -90,6 +90,32 @@ func (s *Server) Renew(subscription string, from, to time.Time, paid bool) strin
 	return i.id()
 }
 
+// Pass does what is due: drafts for periods that are over, payment of drafts that are an hour
+// old.
+func (s *Server) Pass() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renewDue()
+}
+
+// Invoiced is what a subscription's invoices say for the time before an instant: all but what
+// is paid ahead for spans that end later.
+func (s *Server) Invoiced(subscription string, before time.Time) (sum int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range s.has.Objects["invoice"] {
+		if i.text("subscription") != subscription {
+			continue
+		}
+		for _, l := range i["all lines"].([]object) {
+			if l["period"].(object)["end"].(int64) <= before.Unix() || l.text("type") == "invoiceitem" && l["proration"] == false {
+				sum += l["amount"].(int64)
+			}
+		}
+	}
+	return sum
+}
+
 // PayInvoice pays an open invoice.
 func (s *Server) PayInvoice(id string) {
 	s.t.Helper()
@@ -103,7 +129,7 @@ func (s *Server) End(subscription string) {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, p := s.endSubscription(subscription); p != nil {
+	if _, p := s.endSubscription(subscription, nil); p != nil {
 		s.t.Fatal(p.text)
 	}
 }
@@ -165,7 +191,7 @@ func (s *Server) GiveUp() {
 		}
 		i["status"] = "uncollectible"
 		s.event("invoice.marked_uncollectible", i)
-		if _, p := s.endSubscription(i.text("subscription")); p != nil {
+		if _, p := s.endSubscription(i.text("subscription"), nil); p != nil {
 			s.t.Fatal(p.text)
 		}
 	}

@@ -45,7 +45,7 @@ func (s *Server) searchCustomers(f form) (object, *problem) {
 }
 
 func (s *Server) newCheckout(f form) (object, *problem) {
-	p := f.takes("mode customer client_reference_id success_url cancel_url billing_address_collection subscription_data metadata line_items expand",
+	p := f.takes("mode customer client_reference_id success_url cancel_url billing_address_collection subscription_data metadata line_items expires_at expand",
 		"mode", "success_url")
 	if p != nil {
 		return nil, p
@@ -65,6 +65,26 @@ func (s *Server) newCheckout(f form) (object, *problem) {
 		"success_url": f.get("success_url"), "cancel_url": f.get("cancel_url")})
 	o["url"] = s.pageURL("checkout", o.id())
 	o["the items"], o["the metadata"] = items, f.under("subscription_data").under("metadata").texts()
+	if sub := f.under("subscription_data"); sub.get("billing_cycle_anchor") != "" {
+		anchor, p := sub.integer("billing_cycle_anchor")
+		if p != nil {
+			return nil, p
+		}
+		if at := time.Unix(anchor, 0); !at.After(s.now()) || at.After(s.now().AddDate(0, 1, 0)) {
+			return nil, invalid("subscription_data[billing_cycle_anchor]", "It must be in the future, and within the first period.")
+		}
+		o["the anchor"] = anchor
+	}
+	if f.get("expires_at") != "" {
+		expires, p := f.integer("expires_at")
+		if p != nil {
+			return nil, p
+		}
+		if in := time.Unix(expires, 0).Sub(s.now()); in < 30*time.Minute || in > 24*time.Hour {
+			return nil, invalid("expires_at", "The `expires_at` timestamp must be between 30 minutes and 24 hours from now.")
+		}
+		o["expires_at"] = expires
+	}
 	return o, nil
 }
 
@@ -136,7 +156,11 @@ func (s *Server) changeSubscription(id string, f form) (object, *problem) {
 			}
 		}
 	}
+	before := prices(sub)
 	sub["items"] = listOf(append(kept, fresh...))
+	if f.get("proration_behavior") != "none" {
+		s.prorate(sub, before, prices(sub))
+	}
 	for k, v := range f.under("metadata").texts() {
 		sub["metadata"].(object)[k] = v
 	}
@@ -144,10 +168,19 @@ func (s *Server) changeSubscription(id string, f form) (object, *problem) {
 	return sub, nil
 }
 
-func (s *Server) endSubscription(id string) (object, *problem) {
+func (s *Server) endSubscription(id string, f form) (object, *problem) {
+	if p := f.takes("invoice_now prorate expand"); p != nil {
+		return nil, p
+	}
 	sub := s.find("subscription", id)
 	if sub == nil || sub.text("status") == "canceled" {
 		return nil, missing("subscription", id)
+	}
+	if f.get("prorate") == "true" {
+		s.prorate(sub, prices(sub), nil)
+	}
+	if f.get("invoice_now") == "true" {
+		s.last(sub)
 	}
 	sub["status"], sub["ended_at"] = "canceled", s.now().Unix()
 	s.event("customer.subscription.deleted", sub)
@@ -362,7 +395,7 @@ func (s *Server) summary(meterID string, f form) (object, *problem) {
 }
 
 func (s *Server) newItem(f form) (object, *problem) {
-	p := f.takes("customer amount currency description metadata expand", "customer", "amount", "currency")
+	p := f.takes("customer amount currency description metadata invoice expand", "customer", "amount", "currency")
 	if p == nil {
 		p = f.currency()
 	}
@@ -376,6 +409,19 @@ func (s *Server) newItem(f form) (object, *problem) {
 	if p != nil {
 		return nil, p
 	}
-	return s.add("invoiceitem", "ii", object{"customer": f.get("customer"), "amount": amount, "currency": f.get("currency"),
-		"description": f.get("description"), "metadata": f.under("metadata").texts()}), nil
+	item := object{"customer": f.get("customer"), "amount": amount, "currency": f.get("currency"),
+		"description": f.get("description"), "metadata": f.under("metadata").texts()}
+	if f.get("invoice") == "" {
+		return s.add("invoiceitem", "ii", item), nil
+	}
+	i := s.find("invoice", f.get("invoice"))
+	if i == nil {
+		return nil, missing("invoice", f.get("invoice"))
+	}
+	if i.text("status") != "draft" {
+		return nil, invalid("invoice", "This invoice is no longer editable")
+	}
+	item["invoice"] = i.id()
+	s.write(i, append(i["all lines"].([]object), itemLine(item, s.now())))
+	return s.add("invoiceitem", "ii", item), nil
 }

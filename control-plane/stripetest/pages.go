@@ -127,7 +127,7 @@ func (s *Server) inPortal(r *http.Request, customer, sub object) {
 	case do == cardPays || do == cardDeclined:
 		s.changeCard(customer, do)
 	case do == "end" && sub != nil:
-		_, _ = s.endSubscription(sub.id()) // It lives: it was looked up now.
+		_, _ = s.endSubscription(sub.id(), nil) // It lives: it was looked up now.
 	case do == "renew" && sub != nil:
 		s.renew(sub)
 	}

@@ -290,7 +290,7 @@ func (s *Server) route(method string, path []string, f form) (object, *problem) 
 	case len(path) == 2 && path[0] == "subscriptions" && post:
 		return s.changeSubscription(path[1], f)
 	case len(path) == 2 && path[0] == "subscriptions" && method == http.MethodDelete:
-		return s.endSubscription(path[1])
+		return s.endSubscription(path[1], f)
 	case name == "products" && post:
 		return s.newProduct(f)
 	case len(path) == 2 && path[0] == "products" && post:
@@ -312,11 +312,20 @@ func (s *Server) route(method string, path []string, f form) (object, *problem) 
 	case len(path) == 4 && path[1] == "meters" && path[3] == "event_summaries":
 		return s.summary(path[2], f)
 	case name == "invoices" && !post:
+		for _, i := range s.has.Objects["invoice"] {
+			s.count(i, s.SummaryLag)
+		}
 		return s.list("invoice", f, "customer")
+	case len(path) == 3 && path[0] == "invoices" && path[2] == "lines":
+		i := s.find("invoice", path[1])
+		if i == nil {
+			return nil, missing("invoice", path[1])
+		}
+		return page(i["all lines"].([]object), f)
 	case name == "invoiceitems" && post:
 		return s.newItem(f)
 	case name == "invoiceitems":
-		return s.list("invoiceitem", f, "customer", "created[gte]")
+		return s.list("invoiceitem", f, "customer", "created[gte]", "pending")
 	case name == "events" && !post:
 		return listOf(newestFirst(s.has.Unsent)), nil
 	}
@@ -447,6 +456,11 @@ func (s *Server) list(kind string, f form, filters ...string) (object, *problem)
 		}
 		out = append(out, o)
 	}
+	return page(out, f)
+}
+
+// page is a part of a list.
+func page(out []object, f form) (object, *problem) {
 	if after := f.get("starting_after"); after != "" {
 		i := slices.IndexFunc(out, func(o object) bool { return o.id() == after })
 		out = out[i+1:]
@@ -467,6 +481,8 @@ func matches(o object, name, want string) bool {
 	case name == "created[gte]":
 		n, _ := strconv.ParseInt(want, 10, 64) // A bad one filters nothing.
 		return o["created"].(int64) >= n
+	case name == "pending":
+		return (o["invoice"] == nil) == (want == "true")
 	}
 	return o.text(name) == want
 }

@@ -77,6 +77,8 @@ type StripeInvoice struct {
 	PeriodStart, PeriodEnd time.Time
 	Lines                  []StripeInvoiceLine
 	CreatedAt, UpdatedAt   time.Time
+	// AdjustedAt is when it got what its lines lacked to the bill; zero: never.
+	AdjustedAt time.Time
 }
 
 // StripeInvoiceLine is one of its lines.
@@ -132,10 +134,10 @@ var (
 		},
 	}
 	stripeInvoices = table[StripeInvoice]{
-		name: "stripe_invoices", columns: "tenant_id, id, status, currency, subtotal, period_start, period_end, items, created_at, updated_at",
+		name: "stripe_invoices", columns: "tenant_id, id, status, currency, subtotal, period_start, period_end, items, created_at, updated_at, adjusted_at",
 		fields: func(v *StripeInvoice) []any {
 			return []any{&v.TenantID, &v.ID, &v.Status, &v.Currency, &v.Subtotal, asTime{&v.PeriodStart}, asTime{&v.PeriodEnd}, asJSON{&v.Lines},
-				asTime{&v.CreatedAt}, asTime{&v.UpdatedAt}}
+				asTime{&v.CreatedAt}, asTime{&v.UpdatedAt}, asTime{&v.AdjustedAt}}
 		},
 	}
 	billingDifferences = table[BillingDifference]{
@@ -258,12 +260,37 @@ func (t *Tx) DeleteStripeEventsBefore(ctx context.Context, received time.Time) (
 	return t.across().exec(ctx, "forget events", "DELETE FROM stripe_events WHERE received_at < ?", received)
 }
 
-// PutStripeInvoice writes an invoice as it is now.
+// PutStripeInvoice writes an invoice as it is now; when it was adjusted stays.
 func (t *Tx) PutStripeInvoice(ctx context.Context, v StripeInvoice) error {
+	before, err := stripeInvoices.get(ctx, t.of(v.TenantID), "tenant_id = ? AND id = ?", v.TenantID, v.ID)
+	if errors.Is(err, ErrNotFound) {
+		return stripeInvoices.insert(ctx, t.of(v.TenantID), v)
+	}
+	if err != nil {
+		return err
+	}
+	v.AdjustedAt = before.AdjustedAt
 	if _, err := t.of(v.TenantID).exec(ctx, "replace invoice", "DELETE FROM stripe_invoices WHERE tenant_id = ? AND id = ?", v.TenantID, v.ID); err != nil {
 		return err
 	}
 	return stripeInvoices.insert(ctx, t.of(v.TenantID), v)
+}
+
+// DraftStripeInvoices are drafts of all tenants that were made before a time and were not
+// adjusted yet, the oldest first.
+func (t *Tx) DraftStripeInvoices(ctx context.Context, before time.Time, limit int) ([]StripeInvoice, error) {
+	return stripeInvoices.list(ctx, t.across(), limit, "status = 'draft' AND adjusted_at = 0 AND created_at <= ? ORDER BY created_at, tenant_id, id", before)
+}
+
+// NoteAdjustedInvoice records that an invoice was adjusted.
+func (t *Tx) NoteAdjustedInvoice(ctx context.Context, tenantID, id string, at time.Time) error {
+	return t.of(tenantID).change(ctx, "note adjusted invoice", "UPDATE stripe_invoices SET adjusted_at = ? WHERE tenant_id = ? AND id = ?", at, tenantID, id)
+}
+
+// HasOpenBillingPush reports whether something of a tenant is still to be sent.
+func (t *Tx) HasOpenBillingPush(ctx context.Context, tenantID string) (bool, error) {
+	n, err := t.of(tenantID).count(ctx, "look for an open push", "SELECT 1 FROM billing_pushes WHERE tenant_id = ? AND state <> 'done' LIMIT 1", tenantID)
+	return n > 0, err
 }
 
 // ListStripeInvoices lists a tenant's before one, by its period's start and id, the newest

@@ -28,7 +28,12 @@ func monthOf(ctx context.Context, tx *store.Tx, tenantID string, p bill.Period) 
 	if err != nil {
 		return m, err
 	}
-	hours, err := tx.UsageByHour(ctx, tenantID, hourNumber(p.Start), hourNumber(p.End), false)
+	return m, m.count(ctx, tx, tenantID)
+}
+
+// count reads what was counted in the hours of the segments.
+func (m month) count(ctx context.Context, tx *store.Tx, tenantID string) error {
+	hours, err := tx.UsageByHour(ctx, tenantID, hourNumber(m.period.Start), hourNumber(m.period.End), false)
 	for _, h := range hours {
 		for i, s := range m.segments {
 			if s.Holds(hourTime(h.At)) {
@@ -36,7 +41,25 @@ func monthOf(ctx context.Context, tx *store.Tx, tenantID string, p bill.Period) 
 			}
 		}
 	}
-	return m, err
+	return err
+}
+
+// within is a month in which nothing was counted, cut to a span of time.
+func (m month) within(from, to time.Time) month {
+	var segments []bill.Segment
+	for _, s := range m.segments {
+		if s.From.Before(from) {
+			s.From = from
+		}
+		if s.To.After(to) {
+			s.To = to
+		}
+		if s.From.Before(s.To) {
+			segments = append(segments, s)
+		}
+	}
+	m.segments, m.counts = segments, make([]bill.Counts, len(segments))
+	return m
 }
 
 // pricedMonth is a month in which nothing was counted.

@@ -131,6 +131,7 @@ func (s *Service) StartCheckout(ctx context.Context, r *cloudv1.StartCheckoutReq
 	}
 	order := checkoutOrder{customerID: c.CustomerID, tenantID: who.TenantID, plan: plan.Plan, version: plan.Version, prices: prices,
 		success: s.billingURL(who.Tenant) + "?checkout=done", cancel: s.billingURL(who.Tenant)}
+	order.anchor, order.expires = periods(s.Now())
 	// Whoever asks again within the hour gets the same page: two could both be paid.
 	order.key = fmt.Sprintf("corvo-checkout-%s-%s-%d-%s-%d", c.CustomerID, plan.Plan, plan.Version, c.SubscriptionID, s.Now().Unix()/int64(time.Hour/time.Second))
 	page, err := s.gateway.createCheckout(ctx, order)

@@ -145,7 +145,7 @@ func TestInvoices_PagesOfStripes(t *testing.T) {
 				break
 			}
 		}
-		want(t, "invoices", strings.Join(seen, ", "), "2027-01 4900 paid 4900, 2026-12 4900 paid 4900, 2026-12 4900 paid 4900, 2026-11 4900 paid 4900, 2026-11 4900 paid 4900, 2026-11 4900 paid 4900")
+		want(t, "invoices", strings.Join(seen, ", "), "2027-01 4900 paid 4900, 2026-12 4900 paid 4900, 2026-12 4900 paid 4900, 2026-11 4900 paid 4900, 2026-11 4900 paid 4900, 2026-11 1572 paid 1572")
 	})
 }
 

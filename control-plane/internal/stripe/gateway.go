@@ -33,7 +33,7 @@ const (
 	answerBytesMax = 8 << 20
 	pageMax        = 100
 
-	metaTenant, metaPlan, metaVersion, metaIdentifier = "tenant_id", "plan", "plan_version", "corvo_identifier"
+	metaTenant, metaPlan, metaVersion, metaIdentifier, metaSubscription = "tenant_id", "plan", "plan_version", "corvo_identifier", "corvo_subscription"
 )
 
 // Mode is which of Stripe's two worlds a key is for.
@@ -247,7 +247,10 @@ type checkoutOrder struct {
 	version              int64
 	prices               []orderedPrice
 	success, cancel      string
-	key                  string
+	// anchor is when the second period begins, and expires when the page is no longer good for
+	// that; zero for periods that begin on the day it is paid.
+	anchor, expires time.Time
+	key             string
 }
 
 // orderedPrice is a price in a subscription.
@@ -268,6 +271,11 @@ func (g *gateway) createCheckout(ctx context.Context, o checkoutOrder) (string, 
 		// The address is for the tax.
 		BillingAddressCollection: stripe.String("auto"),
 		SubscriptionData:         &stripe.CheckoutSessionSubscriptionDataParams{Metadata: o.metadata()},
+	}
+	if !o.anchor.IsZero() {
+		p.ExpiresAt = stripe.Int64(o.expires.Unix())
+		p.SubscriptionData.BillingCycleAnchor = stripe.Int64(o.anchor.Unix())
+		p.SubscriptionData.ProrationBehavior = stripe.String("create_prorations")
 	}
 	p.Metadata = o.metadata()
 	for _, item := range o.prices {
@@ -376,33 +384,60 @@ type invoicedLine struct {
 	from, to time.Time
 	quantity int64
 	amount   int64
+	// subscription it is of; item says that it is an invoice item of ours.
+	subscription string
+	item         bool
 }
 
-// invoicesShown is how many of a customer's invoices are looked at, the newest first.
-const invoicesShown = 24
+const (
+	// invoicesShown is how many of a customer's invoices are looked at, the newest first.
+	invoicesShown = 24
+	// invoicesMax is far above what a customer has in a lifetime.
+	invoicesMax = 5000
+)
 
-// invoices are a customer's, the newest first.
-func (g *gateway) invoices(ctx context.Context, customerID string) (out []invoiced, err error) {
-	it := invoice.Client{B: g.backend, Key: g.key}.List(&stripe.InvoiceListParams{ListParams: listParams(ctx), Customer: stripe.String(customerID)})
-	for len(out) < invoicesShown && it.Next() {
+// invoices are a customer's, the newest first, with all of their lines.
+func (g *gateway) invoices(ctx context.Context, customerID string, limit int) (out []invoiced, err error) {
+	client := invoice.Client{B: g.backend, Key: g.key}
+	it := client.List(&stripe.InvoiceListParams{ListParams: listParams(ctx), Customer: stripe.String(customerID)})
+	for len(out) < limit && it.Next() {
 		i := it.Invoice()
 		if err := g.sameMode(i.Livemode); err != nil {
 			return nil, err
 		}
 		v := invoiced{id: i.ID, status: string(i.Status), currency: string(i.Currency), subtotal: i.Subtotal, attempted: i.Attempted,
 			from: time.Unix(i.PeriodStart, 0).UTC(), to: time.Unix(i.PeriodEnd, 0).UTC(), created: time.Unix(i.Created, 0).UTC()}
-		if i.Lines != nil {
-			for _, l := range i.Lines.Data {
-				line := invoicedLine{title: l.Description, quantity: l.Quantity, amount: l.Amount}
-				if l.Period != nil {
-					line.from, line.to = second(l.Period.Start), second(l.Period.End)
-				}
-				v.lines = append(v.lines, line)
+		lines := i.Lines
+		if lines == nil {
+			lines = new(stripe.InvoiceLineItemList)
+		}
+		for _, l := range lines.Data {
+			v.lines = append(v.lines, lineOf(l))
+		}
+		if lines.HasMore { // A list of invoices shows the first ten of each.
+			v.lines = nil
+			all := client.ListLines(&stripe.InvoiceListLinesParams{ListParams: listParams(ctx), Invoice: stripe.String(i.ID)})
+			for all.Next() {
+				v.lines = append(v.lines, lineOf(all.InvoiceLineItem()))
+			}
+			if err := all.Err(); err != nil {
+				return nil, told("list the lines of an invoice", err)
 			}
 		}
 		out = append(out, v)
 	}
 	return out, told("list invoices", it.Err())
+}
+
+func lineOf(l *stripe.InvoiceLineItem) invoicedLine {
+	v := invoicedLine{title: l.Description, quantity: l.Quantity, amount: l.Amount, subscription: l.Metadata[metaSubscription]}
+	if v.item = v.subscription != ""; !v.item && l.Subscription != nil {
+		v.subscription = l.Subscription.ID
+	}
+	if l.Period != nil {
+		v.from, v.to = second(l.Period.Start), second(l.Period.End)
+	}
+	return v
 }
 
 // usageEvent is one meter event.
@@ -441,17 +476,22 @@ func (g *gateway) summary(ctx context.Context, meterID, customerID string, from,
 	return sum, told("read summary", it.Err())
 }
 
-// lateItem is usage that is too late for a meter event.
-type lateItem struct {
-	customerID, identifier, title, currency string
-	amount                                  int64
-	key                                     string
+// invoiceItem is a line that we add to an invoice.
+type invoiceItem struct {
+	customerID, subscriptionID string
+	// invoiceID is empty for the customer's next one.
+	invoiceID, identifier, title, currency string
+	amount                                 int64
+	key                                    string
 }
 
-func (g *gateway) createItem(ctx context.Context, i lateItem) error {
+func (g *gateway) createItem(ctx context.Context, i invoiceItem) error {
 	p := &stripe.InvoiceItemParams{Params: params(ctx, i.key), Customer: stripe.String(i.customerID), Amount: stripe.Int64(i.amount),
 		Currency: stripe.String(i.currency), Description: stripe.String(i.title)}
-	p.Metadata = map[string]string{metaIdentifier: i.identifier}
+	if i.invoiceID != "" {
+		p.Invoice = stripe.String(i.invoiceID)
+	}
+	p.Metadata = map[string]string{metaIdentifier: i.identifier, metaSubscription: i.subscriptionID}
 	_, err := invoiceitem.Client{B: g.backend, Key: g.key}.New(p)
 	return told("create invoice item", err)
 }
@@ -466,6 +506,17 @@ func (g *gateway) hasItem(ctx context.Context, customerID, identifier string, si
 		}
 	}
 	return false, told("list invoice items", it.Err())
+}
+
+// pendingItems is the sum of a subscription's items of ours that are on no invoice yet.
+func (g *gateway) pendingItems(ctx context.Context, customerID, subscriptionID string) (sum int64, _ error) {
+	it := invoiceitem.Client{B: g.backend, Key: g.key}.List(&stripe.InvoiceItemListParams{ListParams: listParams(ctx), Customer: stripe.String(customerID), Pending: stripe.Bool(true)})
+	for it.Next() {
+		if i := it.InvoiceItem(); i.Metadata[metaSubscription] == subscriptionID {
+			sum += i.Amount
+		}
+	}
+	return sum, told("list pending invoice items", it.Err())
 }
 
 // meters are Stripe's ids of the active meters, by event name.

@@ -25,9 +25,13 @@ func (s *Service) Run(ctx context.Context) {
 	}
 }
 
+// Pass does all that is due, once.
+func (s *Service) Pass(ctx context.Context) error { return s.loop.Pass(ctx) }
+
 // pass does all that is due, each part whatever became of the others.
 func (s *Service) pass(ctx context.Context, _ time.Time) error {
-	err := errors.Join(s.Push(ctx), s.Follow(ctx), s.Remind(ctx), s.daily(ctx))
+	drafts, err := s.ripe(ctx) // First: what is closed by now is sent before a draft is compared with it.
+	err = errors.Join(err, s.Push(ctx), s.Adjust(ctx, drafts), s.Follow(ctx), s.Remind(ctx), s.daily(ctx))
 	s.Wake() // For emails.
 	return err
 }

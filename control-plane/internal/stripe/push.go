@@ -258,8 +258,8 @@ func (s *Service) call(ctx context.Context, p store.BillingPush, c store.StripeC
 			return nil // An earlier attempt arrived, and its answer was lost.
 		}
 	} else if p.Amount > 0 {
-		err = s.gateway.createItem(ctx, lateItem{
-			customerID: c.CustomerID, identifier: p.Identifier, amount: p.Amount, currency: p.Currency,
+		err = s.gateway.createItem(ctx, invoiceItem{
+			customerID: c.CustomerID, subscriptionID: c.SubscriptionID, identifier: p.Identifier, amount: p.Amount, currency: p.Currency,
 			title: fmt.Sprintf("%s on %s, counted later: %d", units[m].title, p.Hour.Format(time.DateOnly), p.Value),
 			key:   fmt.Sprintf("corvo-item-%s-%d", p.Identifier, p.FirstSentAt.Unix()),
 		})

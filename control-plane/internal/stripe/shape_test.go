@@ -73,7 +73,7 @@ func TestGateway_EveryCallHasTheShapeThatStripeDescribes(t *testing.T) {
 		"payment method":  func() error { _, err := g.hasPaymentMethod(ctx, "cus_1"); return err },
 		"checkout": func() error {
 			_, err := g.createCheckout(ctx, checkoutOrder{customerID: "cus_1", tenantID: "tn_1", plan: "team", version: 1, prices: prices,
-				success: "https://corvo.test/done", cancel: "https://corvo.test/", key: "key-2"})
+				success: "https://corvo.test/done", cancel: "https://corvo.test/", anchor: now.AddDate(0, 0, 5), expires: now.Add(time.Hour), key: "key-2"})
 			return err
 		},
 		"portal":        func() error { _, err := g.createPortal(ctx, "cus_1", "https://corvo.test/"); return err },
@@ -82,14 +82,15 @@ func TestGateway_EveryCallHasTheShapeThatStripeDescribes(t *testing.T) {
 			return g.changeSubscription(ctx, subscribed{id: "sub_1", items: []subscribedItem{{"si_1", "price_0"}}}, "team", 2, prices)
 		},
 		"end subscription": func() error { return g.endSubscription(ctx, "sub_1", false) },
-		"invoices":         func() error { _, err := g.invoices(ctx, "cus_1"); return err },
+		"invoices":         func() error { _, err := g.invoices(ctx, "cus_1", invoicesShown); return err },
 		"meter event": func() error {
 			return g.sendEvent(ctx, usageEvent{name: "corvo_executions", identifier: "i", customerID: "cus_1", value: 3, at: now})
 		},
 		"summary": func() error { _, err := g.summary(ctx, "mtr_1", "cus_1", now.Add(-time.Hour), now); return err },
 		"invoice item": func() error {
-			return g.createItem(ctx, lateItem{customerID: "cus_1", identifier: "i", title: "t", currency: "usd", amount: 5, key: "key-3"})
+			return g.createItem(ctx, invoiceItem{customerID: "cus_1", subscriptionID: "sub_1", invoiceID: "in_1", identifier: "i", title: "t", currency: "usd", amount: -5, key: "key-3"})
 		},
+		"pending items":  func() error { _, err := g.pendingItems(ctx, "cus_1", "sub_1"); return err },
 		"invoice items":  func() error { _, err := g.hasItem(ctx, "cus_1", "i", now); return err },
 		"meters":         func() error { _, err := g.meters(ctx); return err },
 		"create meter":   func() error { return g.createMeter(ctx, "corvo_executions", "Executions") },

@@ -276,7 +276,7 @@ func (s *Service) look(ctx context.Context, customerID string) (v seen, err erro
 	if v.subscriptions, err = s.gateway.subscriptions(ctx, customerID); err != nil {
 		return v, err
 	}
-	if v.invoices, err = s.gateway.invoices(ctx, customerID); err != nil {
+	if v.invoices, err = s.gateway.invoices(ctx, customerID, invoicesShown); err != nil {
 		return v, err
 	}
 	v.paymentMethod, err = s.gateway.hasPaymentMethod(ctx, customerID)

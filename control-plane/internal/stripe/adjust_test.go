@@ -1,0 +1,224 @@
+package stripe_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/api/bill"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/stripetest"
+)
+
+// payer is a tenant that pays for some months, and what its ledger has.
+type payer struct {
+	*world
+	t        *testing.T
+	tenantID string
+	sub      string
+	from     time.Time // The first hour that is charged.
+	hours    map[time.Time]store.Counts
+	plans    []bill.Segment // Those that began, each without its end.
+	unsent   []stripetest.Event
+}
+
+func newPayer(t *testing.T, w *world) *payer {
+	tn, sub := w.paying(t, "acme")
+	p := &payer{world: w, t: t, tenantID: tn.ID, sub: sub, hours: make(map[time.Time]store.Counts)}
+	p.from = p.customer(t, tn.ID).PushFrom
+	p.plan("team", 1)
+	return p
+}
+
+// plan notes which plan the hours from the next one on are paid by.
+func (p *payer) plan(name string, version int64) {
+	var v store.PlanVersion
+	p.Service(p.t, func(ctx context.Context, tx *store.Tx) (err error) {
+		v, err = tx.GetPlan(ctx, name, version)
+		return err
+	})
+	b := bill.Plan{Name: v.Plan, Version: int32(v.Version), BaseAmount: v.BaseAmount}
+	for _, r := range v.Prices {
+		b.Prices = append(b.Prices, bill.Price{Meter: r.Meter, Included: r.Included, Per: r.Per, Amount: r.Amount})
+	}
+	p.plans = append(p.plans, bill.Segment{From: bill.Hourly(p.Now()), Plan: b})
+}
+
+// change makes the plan another one at once.
+func (p *payer) change(name string, version int64) {
+	p.t.Helper()
+	p.Service(p.t, func(ctx context.Context, tx *store.Tx) error {
+		return plans{p.Kit}.SetPlan(ctx, tx, p.tenantID, name, version)
+	})
+	p.plan(name, version)
+}
+
+// use writes what was counted in an hour, or corrects it.
+func (p *payer) use(hour time.Time, revision int64, c store.Counts) {
+	p.t.Helper()
+	p.close(p.t, p.tenantID, hour, revision, c)
+	p.hours[hour] = c
+}
+
+// closed says that all hours before one are final.
+func (p *payer) closed(to time.Time) {
+	p.t.Helper()
+	p.Service(p.t, func(ctx context.Context, tx *store.Tx) error {
+		return tx.PutUsageClosing(ctx, store.UsageClosing{Cell: "test", Hour: to.Unix() / 3600, ClosedAt: p.Now()})
+	})
+}
+
+// pass lets an amount of time go by, minute by minute where it counts.
+func (p *payer) pass(by time.Duration) {
+	p.t.Helper()
+	p.Advance(by)
+	p.stripe.Pass()
+	var again []stripetest.Event
+	for _, e := range append(p.unsent, p.stripe.Events()...) {
+		if p.stripe.Send(p.webhook, e, secret, p.Now()) != 200 {
+			again = append(again, e)
+		}
+	}
+	p.unsent = again
+	_ = p.svc.Pass(p.t.Context()) // What fails, the next one makes up for.
+}
+
+// turn is the first hours of a month, in which the last one is closed and invoiced.
+func (p *payer) turn() {
+	p.t.Helper()
+	month := bill.Month(p.Now()).End
+	p.pass(month.Sub(p.Now()))
+	p.Advance(2 * time.Minute)
+	p.closed(month)
+	for range 18 {
+		p.pass(5 * time.Minute)
+	}
+}
+
+// owed is what the months cost until a time, by what this test has written down.
+func (p *payer) owed(to time.Time) (total int64) {
+	p.t.Helper()
+	for m := bill.Month(p.from); m.Start.Before(to); m = bill.Month(m.End) {
+		var segments []bill.Segment
+		for i, s := range p.plans {
+			if s.To = to; i+1 < len(p.plans) {
+				s.To = p.plans[i+1].From
+			}
+			for _, bound := range []time.Time{m.Start, p.from} {
+				if s.From.Before(bound) {
+					s.From = bound
+				}
+			}
+			for _, bound := range []time.Time{m.End, to} {
+				if s.To.After(bound) {
+					s.To = bound
+				}
+			}
+			if s.From.Before(s.To) {
+				segments = append(segments, s)
+			}
+		}
+		counts := make([]bill.Counts, len(segments))
+		for hour, c := range p.hours {
+			for i, s := range segments {
+				if s.Holds(hour) {
+					counts[i] = counts[i].Plus(bill.Counts(c))
+				}
+			}
+		}
+		made, err := bill.Make(m, segments, counts)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		total += made.Total
+	}
+	return total
+}
+
+// agrees checks that the invoices say what the ledger does.
+func (p *payer) agrees(what string) {
+	p.t.Helper()
+	month := bill.Month(p.Now()).Start
+	want(p.t, what+": invoiced before "+month.Format(time.DateOnly), p.stripe.Invoiced(p.sub, month), p.owed(month))
+}
+
+func TestAdjust_InvoicesSayWhatTheLedgerDoes(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		p := newPayer(t, w)
+		p.use(w.hour(30), 0, store.Counts{JobsEnqueued: 4_000_000, EgressBytes: 1_000_123, StoredByteHours: 77 << 30})
+		p.turn()
+		p.agrees("the month that began in its middle")
+		p.use(w.hour(30), 0, store.Counts{JobsEnqueued: 9_000_000, Executions: 12_345_678, EgressBytes: 200 << 30})
+		p.turn()
+		p.agrees("a whole month")
+	})
+}
+
+func TestAdjust_APlanChangedInTheMiddleOfAnHour(t *testing.T) {
+	t.Parallel()
+	p := newPayer(t, newWorld(t))
+	p.use(p.hour(30), 0, store.Counts{JobsEnqueued: 4_000_000})
+	p.pass(51*time.Hour + 17*time.Minute)
+	p.change("business", 1)
+	p.pass(time.Minute)
+	p.use(p.hour(30), 0, store.Counts{JobsEnqueued: 40_000_000})
+	p.turn()
+	p.agrees("after the change")
+	p.turn()
+	p.agrees("a month later")
+}
+
+// Whatever invoice was final without it: the next one has it.
+func TestAdjust_WhatAnInvoiceLacksIsOnTheNext(t *testing.T) {
+	t.Parallel()
+	p := newPayer(t, newWorld(t))
+	hour := p.hour(30)
+	p.use(hour, 0, store.Counts{JobsEnqueued: 4_000_000})
+	month := bill.Month(p.Now()).End
+	p.pass(month.Sub(p.Now()))
+	for range 20 {
+		p.pass(5 * time.Minute) // The last hour isn't closed: nothing is adjusted.
+	}
+	if p.stripe.Invoiced(p.sub, month) == p.owed(month) {
+		t.Fatal("the invoice agreed without being adjusted: the test shows nothing")
+	}
+	p.closed(month)
+	p.use(hour, 1, store.Counts{JobsEnqueued: 5_000_000}) // Later than the invoice: an item.
+	p.pass(time.Hour)
+	p.turn()
+	p.agrees("the month after")
+}
+
+func TestAdjust_WhateverGoesWrong(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 14))
+			p := newPayer(t, newWorld(t))
+			p.stripe.Faults(func(string) stripetest.Fault {
+				if random.IntN(4) > 0 {
+					return stripetest.None
+				}
+				return stripetest.Fault(random.IntN(5))
+			})
+			for range 3 {
+				for range 3 {
+					p.Advance(time.Hour) // No hour twice.
+					p.use(p.hour(1), 0, store.Counts{JobsEnqueued: random.Int64N(6_000_000), Executions: random.Int64N(9_000_000), StoredByteHours: random.Int64N(1 << 43), EgressBytes: random.Int64N(1 << 38)})
+					p.pass(time.Duration(random.Int64N(int64(120 * time.Hour))))
+					if random.IntN(3) == 0 {
+						p.change(map[string]string{"team": "business", "business": "team"}[p.plans[len(p.plans)-1].Name], 1)
+					}
+				}
+				p.turn()
+			}
+			p.stripe.Faults(nil)
+			p.turn()
+			p.agrees("after the faults")
+			want(t, "customers", p.stripe.Count("customer"), 1)
+		})
+	}
+}
