@@ -1,7 +1,10 @@
 package stripetest
 
 import (
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -364,7 +367,7 @@ func (s *Server) cancelUsage(f form) (object, *problem) {
 }
 
 func (s *Server) summary(meterID string, f form) (object, *problem) {
-	if p := f.takes("customer start_time end_time value_grouping_window limit expand", "customer", "start_time", "end_time"); p != nil {
+	if p := f.takes("customer start_time end_time value_grouping_window limit starting_after expand", "customer", "start_time", "end_time"); p != nil {
 		return nil, p
 	}
 	m := s.find("billing.meter", meterID)
@@ -382,16 +385,21 @@ func (s *Server) summary(meterID string, f form) (object, *problem) {
 	if from%60 != 0 || to%60 != 0 || to <= from {
 		return nil, invalid("start_time", "Timestamps must be aligned with minute boundaries")
 	}
-	var sum int64
+	window, known := map[string]int64{"": to - from, "hour": 3600, "day": 86400}[f.get("value_grouping_window")]
+	if grouped := f.get("value_grouping_window") != ""; !known || grouped && (from%window != 0 || to%window != 0) {
+		return nil, invalid("value_grouping_window", "Must be hour or day, and the timestamps aligned with it")
+	}
+	sums := make(map[int64]int64)
 	for _, u := range s.has.Usage {
 		if u.Event == m.text("event_name") && u.Customer == f.get("customer") && u.At.Unix() >= from && u.At.Unix() < to && !u.Cancelled && s.now().Sub(u.Received) >= s.SummaryLag {
-			sum += u.Value
+			sums[from+(u.At.Unix()-from)/window*window] += u.Value
 		}
 	}
-	if sum == 0 {
-		return listOf(nil), nil
+	var out []object
+	for _, at := range slices.Backward(slices.Sorted(maps.Keys(sums))) {
+		out = append(out, object{"id": fmt.Sprintf("mtrusg_%d", at), "object": "billing.meter_event_summary", "aggregated_value": float64(sums[at]), "start_time": at, "end_time": at + window, "meter": meterID, "livemode": false})
 	}
-	return listOf([]object{{"id": "mtrusg_1", "object": "billing.meter_event_summary", "aggregated_value": float64(sum), "start_time": from, "end_time": to, "meter": meterID, "livemode": false}}), nil
+	return page(out, f)
 }
 
 func (s *Server) newItem(f form) (object, *problem) {

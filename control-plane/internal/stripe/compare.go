@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/corvo-cloud/corvo/control-plane/api/bill"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -105,86 +107,133 @@ type sums struct {
 	open                  bool
 }
 
-func (s *Service) compareCustomer(ctx context.Context, c store.StripeCustomer, meters map[string]string) error {
-	today := s.Now().UTC().Truncate(day)
-	for d := today.Add(-comparedDays * day); d.Before(today); d = d.Add(day) {
-		if c.PushFrom.IsZero() || !d.Add(day).After(c.PushFrom) || !c.PushTo.IsZero() && !d.Before(c.PushTo) {
-			continue
-		}
-		if err := s.compareDay(ctx, c, d, meters); err != nil {
-			return err
-		}
-	}
-	return nil
+// dayOf is a meter on a day.
+type dayOf struct {
+	day   time.Time
+	meter Meter
 }
 
-func (s *Service) compareDay(ctx context.Context, c store.StripeCustomer, d time.Time, meters map[string]string) error {
-	all, err := s.sumsOf(ctx, c, d)
+func (s *Service) compareCustomer(ctx context.Context, c store.StripeCustomer, meters map[string]string) error {
+	to := s.Now().UTC().Truncate(day)
+	from := to.Add(-comparedDays * day)
+	if c.PushFrom.IsZero() {
+		return nil
+	}
+	if first := c.PushFrom.UTC().Truncate(day); first.After(from) {
+		from = first
+	}
+	if last := c.PushTo.UTC().Truncate(day).Add(day); !c.PushTo.IsZero() && last.Before(to) {
+		to = last
+	}
+	if !from.Before(to) {
+		return nil
+	}
+	all, err := s.sumsOf(ctx, c, from, to)
 	if err != nil {
 		return err
 	}
 	for m := range metersCount {
-		v, used := all[m]
-		meterID := meters[m.eventName()]
-		if !used && meterID == "" {
-			continue
-		}
-		var summed int64
-		if meterID != "" {
-			if summed, err = s.gateway.summary(ctx, meterID, c.CustomerID, d, d.Add(day)); err != nil {
+		summed := make(map[time.Time]int64)
+		if meterID := meters[m.eventName()]; meterID != "" {
+			if summed, err = s.gateway.summaries(ctx, meterID, c.CustomerID, from, to); err != nil {
 				return err
 			}
 		}
-		agrees := v.ledger == v.pushed && summed >= v.events-v.recent && summed <= v.events
-		// What is on its way is no difference; it will be one if it does not arrive.
-		if !agrees && v.open && v.ledger == v.pushed && summed >= v.events-v.recent {
-			continue
-		}
-		if err := s.keep(ctx, store.BillingDifference{TenantID: c.TenantID, Meter: m.String(), Day: d, Ledger: v.ledger, Pushed: v.pushed, Summed: summed + v.items, FoundAt: s.Now()}, agrees); err != nil {
-			return err
+		for d := from; d.Before(to); d = d.Add(day) {
+			if err := s.compareDay(ctx, c, dayOf{d, m}, all[dayOf{d, m}], summed[d]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// sumsOf adds up a day's ledger and pushes. It also writes down pushes for hours that were
+func (s *Service) compareDay(ctx context.Context, c store.StripeCustomer, at dayOf, v sums, summed int64) error {
+	agrees := v.ledger == v.pushed && summed >= v.events-v.recent && summed <= v.events
+	// What is on its way is no difference; it will be one if it does not arrive.
+	if !agrees && v.open && v.ledger == v.pushed && summed >= v.events-v.recent {
+		return nil
+	}
+	return s.keep(ctx, store.BillingDifference{TenantID: c.TenantID, Meter: at.meter.String(), Day: at.day, Ledger: v.ledger, Pushed: v.pushed, Summed: summed + v.items, FoundAt: s.Now()}, agrees)
+}
+
+// sumsOf adds up ledger and pushes of each day. It also writes down pushes for hours that were
 // passed by.
-func (s *Service) sumsOf(ctx context.Context, c store.StripeCustomer, d time.Time) (map[Meter]sums, error) {
-	out := make(map[Meter]sums)
+func (s *Service) sumsOf(ctx context.Context, c store.StripeCustomer, from, to time.Time) (map[dayOf]sums, error) {
+	out := make(map[dayOf]sums)
 	err := s.Store.Service(ctx, func(tx *store.Tx) error {
 		clear(out)
-		hours, err := tx.UsageByHour(ctx, c.TenantID, hourNumber(d), hourNumber(d.Add(day)), false)
-		if err != nil {
+		if err := s.planMissing(ctx, tx, c, from, to, out); err != nil {
 			return err
 		}
-		for _, h := range hours {
-			if !pushed(c, hourTime(h.At)) {
-				continue
-			}
-			if err := s.planHour(ctx, tx, store.TenantHour{TenantID: c.TenantID, Hour: h.At}); err != nil {
-				return err
-			}
-			plan, err := planAt(ctx, tx, c.TenantID, hourTime(h.At))
-			if err != nil {
-				return err
-			}
-			for _, p := range plan.Prices {
-				if m, known := meterNamed(p.Meter); known {
-					v := out[m]
-					v.ledger += m.of(h.Counts)
-					out[m] = v
-				}
-			}
-		}
-		pushes, err := tx.ListBillingPushes(ctx, c.TenantID, d, d.Add(day))
+		pushes, err := tx.ListBillingPushes(ctx, c.TenantID, from, to)
 		for _, p := range pushes {
 			if m, known := meterNamed(p.Meter); known {
-				out[m] = out[m].with(p, s.Now())
+				at := dayOf{p.Hour.UTC().Truncate(day), m}
+				out[at] = out[at].with(p, s.Now())
 			}
 		}
 		return err
 	})
 	return out, err
+}
+
+// planMissing adds up the ledger, and writes down pushes where it has more than was.
+func (s *Service) planMissing(ctx context.Context, tx *store.Tx, c store.StripeCustomer, from, to time.Time, out map[dayOf]sums) error {
+	t, err := tx.FindTenant(ctx, c.TenantID)
+	if err != nil {
+		return err
+	}
+	prices, err := plans.PricesOf(ctx, tx, t, bill.Period{Start: from, End: to}, to)
+	if err != nil {
+		return err
+	}
+	hours, err := tx.UsageByHour(ctx, c.TenantID, hourNumber(from), hourNumber(to), false)
+	if err != nil {
+		return err
+	}
+	written, err := tx.ListBillingPushes(ctx, c.TenantID, from, to)
+	if err != nil {
+		return err
+	}
+	pushedOf := make(map[dayOf]int64) // By hour.
+	for _, p := range written {
+		m, _ := meterNamed(p.Meter)
+		pushedOf[dayOf{p.Hour, m}] += p.Value
+	}
+	for _, h := range hours {
+		hour, missing := hourTime(h.At), false
+		if !pushed(c, hour) {
+			continue
+		}
+		for _, m := range pricedAt(prices.Segments, hour) {
+			at := dayOf{hour.Truncate(day), m}
+			v, n := out[at], m.of(h.Counts)
+			v.ledger += n
+			out[at], missing = v, missing || pushedOf[dayOf{hour, m}] < n
+		}
+		if missing {
+			if err := s.planHour(ctx, tx, store.TenantHour{TenantID: c.TenantID, Hour: h.At}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pricedAt are the meters that have a price in an hour.
+func pricedAt(segments []bill.Segment, hour time.Time) (out []Meter) {
+	for _, seg := range segments {
+		if !seg.Holds(hour) {
+			continue
+		}
+		for _, p := range seg.Prices {
+			if m, known := meterNamed(p.Meter); known {
+				out = append(out, m)
+			}
+		}
+	}
+	return out
 }
 
 func (v sums) with(p store.BillingPush, now time.Time) sums {

@@ -461,19 +461,33 @@ const payloadCustomer, payloadValue = "stripe_customer_id", "value"
 
 // summary is what Stripe has counted of a meter for a customer in a span.
 func (g *gateway) summary(ctx context.Context, meterID, customerID string, from, to time.Time) (int64, error) {
-	it := metereventsummary.Client{B: g.backend, Key: g.key}.List(&stripe.BillingMeterEventSummaryListParams{
-		ListParams: listParams(ctx), ID: stripe.String(meterID), Customer: stripe.String(customerID),
-		StartTime: stripe.Int64(from.Unix()), EndTime: stripe.Int64(to.Unix())})
 	var sum int64
+	err := g.eachSummary(&stripe.BillingMeterEventSummaryListParams{
+		ListParams: listParams(ctx), ID: stripe.String(meterID), Customer: stripe.String(customerID),
+		StartTime: stripe.Int64(from.Unix()), EndTime: stripe.Int64(to.Unix())}, func(_ time.Time, n int64) { sum += n })
+	return sum, err
+}
+
+// summaries is the same for each day of some.
+func (g *gateway) summaries(ctx context.Context, meterID, customerID string, from, to time.Time) (map[time.Time]int64, error) {
+	out := make(map[time.Time]int64)
+	err := g.eachSummary(&stripe.BillingMeterEventSummaryListParams{
+		ListParams: listParams(ctx), ID: stripe.String(meterID), Customer: stripe.String(customerID),
+		StartTime: stripe.Int64(from.Unix()), EndTime: stripe.Int64(to.Unix()), ValueGroupingWindow: stripe.String("day")}, func(at time.Time, n int64) { out[at] += n })
+	return out, err
+}
+
+func (g *gateway) eachSummary(p *stripe.BillingMeterEventSummaryListParams, f func(from time.Time, n int64)) error {
+	it := metereventsummary.Client{B: g.backend, Key: g.key}.List(p)
 	for it.Next() {
-		v := it.BillingMeterEventSummary().AggregatedValue
+		s := it.BillingMeterEventSummary()
 		// A float holds whole numbers up to here; above, they are not the ones that were sent.
-		if v != math.Trunc(v) || math.Abs(v) > 1<<53 {
-			return 0, fmt.Errorf("read summary: Stripe's sum %v isn't a whole number that can be compared", v)
+		if v := s.AggregatedValue; v != math.Trunc(v) || math.Abs(v) > 1<<53 {
+			return fmt.Errorf("read summary: Stripe's sum %v isn't a whole number that can be compared", v)
 		}
-		sum += int64(v)
+		f(second(s.StartTime), int64(s.AggregatedValue))
 	}
-	return sum, told("read summary", it.Err())
+	return told("read summary", it.Err())
 }
 
 // invoiceItem is a line that we add to an invoice.

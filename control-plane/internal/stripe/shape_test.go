@@ -90,6 +90,10 @@ func TestGateway_EveryCallHasTheShapeThatStripeDescribes(t *testing.T) {
 		"invoice item": func() error {
 			return g.createItem(ctx, invoiceItem{customerID: "cus_1", subscriptionID: "sub_1", invoiceID: "in_1", identifier: "i", title: "t", currency: "usd", amount: -5, key: "key-3"})
 		},
+		"summaries": func() error {
+			_, err := g.summaries(ctx, "mtr_1", "cus_1", now.Truncate(day), now.Truncate(day).Add(day))
+			return err
+		},
 		"pending items":  func() error { _, err := g.pendingItems(ctx, "cus_1", "sub_1"); return err },
 		"invoice items":  func() error { _, err := g.hasItem(ctx, "cus_1", "i", now); return err },
 		"meters":         func() error { _, err := g.meters(ctx); return err },
