@@ -519,6 +519,9 @@ func builders() map[string]builder {
 	for name, b := range usageBuilders() {
 		all[name] = b
 	}
+	for name, b := range operatorBuilders() {
+		all[name] = b
+	}
 	for name, b := range policyBuilders() {
 		all[name] = b
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
-	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/masterkey"
 	"github.com/corvo-cloud/corvo/control-plane/internal/reconcile"
@@ -27,6 +26,8 @@ type Maintenance struct {
 	MasterKeys     [][]byte
 	AllowSuperuser bool
 	Logger         *slog.Logger
+	// By is who runs the command, for the operators' log.
+	By string
 }
 
 func (m Maintenance) open(ctx context.Context) (store.Store, *seal.Box, error) {
@@ -115,7 +116,7 @@ func (m Maintenance) changeTenant(ctx context.Context, name string, patience tim
 		}
 		// No request: the audit log says that the system did it.
 		ctx := access.With(ctx, access.Caller{TenantID: t.ID, Tenant: t.Name})
-		return do(ctx, kit.Kit{IDs: ids.NewMaker(), Now: time.Now}, tx, &t)
+		return do(ctx, onHost(), tx, &t)
 	})
 	if errors.Is(err, store.ErrNotFound) {
 		return t, false, fmt.Errorf("%w: %q", ErrNoTenant, name)

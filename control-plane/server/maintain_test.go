@@ -63,16 +63,16 @@ func TestSetPlan_ReachesTheCellAndTheAuditLog(t *testing.T) {
 	}
 	m := server.Maintenance{Database: database, Logger: slog.New(slog.DiscardHandler)}
 
-	if _, err := server.SetPlan(ctx, m, "nobody", "unlimited", time.Millisecond); !errors.Is(err, server.ErrNoTenant) {
+	if _, err := server.SetPlan(ctx, m, "nobody", "unlimited", "", time.Millisecond); !errors.Is(err, server.ErrNoTenant) {
 		t.Errorf("a tenant that isn't there: %v", err)
 	}
-	if _, err := server.SetPlan(ctx, m, "acme", "gold", time.Millisecond); err == nil {
+	if _, err := server.SetPlan(ctx, m, "acme", "gold", "", time.Millisecond); err == nil {
 		t.Error("a plan that isn't there was set")
 	}
-	if same, err := server.SetPlan(ctx, m, "acme", "free", time.Minute); err != nil || !same.Carried || same.Before != "free" {
+	if same, err := server.SetPlan(ctx, m, "acme", "free", "", time.Minute); err != nil || !same.Carried || same.Before != "free" {
 		t.Errorf("the plan that it has: %+v, %v", same, err)
 	}
-	alone, err := server.SetPlan(ctx, m, "acme", "unlimited", time.Millisecond)
+	alone, err := server.SetPlan(ctx, m, "acme", "unlimited", "", time.Millisecond)
 	if err != nil || alone.Carried || alone.Before != "free" || alone.Plan != "unlimited" {
 		t.Fatalf("without a control plane: %+v, %v", alone, err)
 	}
@@ -101,10 +101,10 @@ func TestSetPlan_ReachesTheCellAndTheAuditLog(t *testing.T) {
 		}
 	})
 	defer carrier.Wait()
-	if again, err := server.SetPlan(ctx, m, "acme", "unlimited", time.Minute); err != nil || !again.Carried || again.Before != "unlimited" {
+	if again, err := server.SetPlan(ctx, m, "acme", "unlimited", "", time.Minute); err != nil || !again.Carried || again.Before != "unlimited" {
 		t.Fatalf("beside a control plane: %+v, %v", again, err)
 	}
-	list, err := server.TenantPlans(ctx, m)
+	list, err := server.TenantPlans(ctx, m, server.TenantQuery{})
 	if err != nil || len(list) != 1 || list[0].Tenant != "acme" || list[0].Plan != "unlimited" || !list[0].Carried {
 		t.Errorf("the list: %+v, %v", list, err)
 	}
@@ -192,12 +192,12 @@ func TestSetOverride_ReachesTheCellAndTheAuditLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		r, err := server.RemoveOverride(ctx, m, "acme", "keys_max", time.Millisecond)
+		r, err := server.RemoveOverride(ctx, m, "acme", "keys_max", "", time.Millisecond)
 		if err != nil && !errors.Is(err, server.ErrRefused) || err == nil && r.Carried {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}
-	list, err := server.TenantPlans(ctx, m)
+	list, err := server.TenantPlans(ctx, m, server.TenantQuery{})
 	if err != nil || len(list) != 1 || list[0].State != "active" || list[0].PlanVersion != 1 || list[0].Carried {
 		t.Errorf("%+v, %v", list, err)
 	}

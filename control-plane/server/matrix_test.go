@@ -132,7 +132,9 @@ func rpcs(t *testing.T) (list []rpc) {
 				p := proto.GetExtension(d.Options(), cloudv1.E_Permission).(cloudv1.Permission)
 				r := rpc{procedure: fmt.Sprintf("/%s/%s", d.Parent().FullName(), d.Name())}
 				r.public = p == cloudv1.Permission_PERMISSION_PUBLIC
-				r.inTenant = !r.public && p != cloudv1.Permission_PERMISSION_SIGNED_IN
+				r.inTenant = !r.public && !slices.Contains([]cloudv1.Permission{
+					cloudv1.Permission_PERMISSION_SIGNED_IN, cloudv1.Permission_PERMISSION_OPERATOR_READ, cloudv1.Permission_PERMISSION_OPERATOR_UPDATE,
+				}, p)
 				list = append(list, r)
 			}
 		}
@@ -202,6 +204,9 @@ func newMatrix(t *testing.T, s *stage) *matrix {
 	add("cli-viewer", "Authorization", "Bearer "+m.a.cliSession(t, viewer, ""))
 	add("half-open-owner", browser(m.a.halfOpenSession(t, owner))...)
 	add("unproved-owner", browser(m.a.unprovedSession(t, owner))...)
+	for name, h := range m.a.operators(t) {
+		add(name, h...)
+	}
 	cli := m.a.cliSession(t, owner, "")
 	add("cli-token-in-cookie", browser("corvo_session="+cli)...)
 	_, cookie, _ := strings.Cut(m.a.session(t, owner, ""), "=")

@@ -141,6 +141,16 @@ func (s *Server) methods() []server.Method {
 		server.Unary(cloudv1connect.BillingServiceOpenPortalProcedure, s.stripe.OpenPortal),
 		server.Unary(cloudv1connect.BillingServiceListInvoicesProcedure, s.stripe.ListInvoices),
 
+		server.Unary(cloudv1connect.OperatorServiceListTenantsProcedure, s.operators.ListTenants),
+		server.Unary(cloudv1connect.OperatorServiceDescribeTenantProcedure, s.operators.DescribeTenant),
+		server.Unary(cloudv1connect.OperatorServiceSetTenantPlanProcedure, s.operators.SetTenantPlan),
+		server.Unary(cloudv1connect.OperatorServiceSetOverrideProcedure, s.operators.SetOverride),
+		server.Unary(cloudv1connect.OperatorServiceRemoveOverrideProcedure, s.operators.RemoveOverride),
+		server.Unary(cloudv1connect.OperatorServiceListPlanVersionsProcedure, s.operators.ListPlanVersions),
+		server.Unary(cloudv1connect.OperatorServiceApplyPlanProcedure, s.operators.ApplyPlan),
+		server.Unary(cloudv1connect.OperatorServiceGetReconciliationProcedure, s.operators.GetReconciliation),
+		server.Unary(cloudv1connect.OperatorServiceRunReconciliationProcedure, s.operators.RunReconciliation),
+
 		server.Unary(cloudv1connect.DirectoryServiceGetDirectorySyncProcedure, s.directory.GetDirectorySync),
 		server.Unary(cloudv1connect.DirectoryServiceListScimTokensProcedure, s.directory.ListScimTokens),
 		server.Unary(cloudv1connect.DirectoryServiceCreateScimTokenProcedure, s.directory.CreateScimToken),

@@ -29,6 +29,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/masterkey"
 	"github.com/corvo-cloud/corvo/control-plane/internal/members"
 	"github.com/corvo-cloud/corvo/control-plane/internal/notices"
+	"github.com/corvo-cloud/corvo/control-plane/internal/operators"
 	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/policy"
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
@@ -130,6 +131,7 @@ type Server struct {
 	exchange   *exchange.Service
 	stripe     *stripe.Service
 	usage      *usage.Service
+	operators  *operators.Service
 	cells      []*celladmin.Client
 	loop       *reconcile.Loop
 	handler    http.Handler
@@ -219,6 +221,7 @@ func (s *Server) build(ctx context.Context) error {
 	}
 	s.usage = usage.New(usage.Needs{Kit: s.kit, SetHold: plans.SetHold, ClearHold: plans.ClearHold})
 	s.plans = plans.New(plans.Needs{Kit: s.kit, Payments: s.config.Payments.methods(), Used: used})
+	s.operators = operators.New(operators.Needs{Kit: s.kit, Plans: s.plans, Usage: s.usage, Stripe: s.stripe})
 	handler, err := server.New(server.Options{
 		Kit: s.kit, Refusals: s.refusals, Methods: s.methods(), Browser: s.sso.Handler(), Directory: s.directory.Handler(), Payments: s.stripe.Webhook(), Console: s.config.Console,
 		Ready: s.checks(), Status: s.status, Peer: s.config.Peer,
@@ -321,6 +324,7 @@ func (s *Server) Run(ctx context.Context) error {
 	beats.Go(func() { s.plans.Run(ctx) })
 	beats.Go(func() { s.stripe.Run(ctx) })
 	beats.Go(func() { s.usage.Run(ctx) })
+	beats.Go(func() { s.operators.Run(ctx) })
 	beats.Go(s.followClocks(ctx)) // Before the first call to a cell.
 	s.loop.Run(ctx)
 	beats.Wait()

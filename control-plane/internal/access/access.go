@@ -51,6 +51,8 @@ type Caller struct {
 	Directory string
 	// ByCLI is set for the session of a program.
 	ByCLI bool
+	// Operator is set for calls to the operators' service, whose caller is one.
+	Operator bool
 	// HalfOpen is set for a session whose sign-in lacks the second factor; ProvedAt is when
 	// a session showed one last.
 	HalfOpen  bool
@@ -68,6 +70,12 @@ func (c Caller) ID() string { return cmp.Or(c.KeyID, c.UserID, c.TrustID) }
 // tenant, and to more; their account is none of its business.
 func (c Caller) SignedIn() bool { return c.UserID != "" && c.KeyID == "" }
 
+// ByEmail reports whether a person calls in a browser that they signed in to by email: no
+// tenant, with its provider or an invitation, says who they are.
+func (c Caller) ByEmail() bool {
+	return c.SignedIn() && c.SessionID != "" && !c.ByCLI && !c.BySSO && c.OnlyTenantID == ""
+}
+
 // PrincipalID is whose rights the caller has: a user's or a service account's.
 func (c Caller) PrincipalID() string { return cmp.Or(c.OwnerID, c.UserID) }
 
@@ -76,6 +84,8 @@ func (c Caller) Type() string {
 	switch {
 	case c.Directory != "":
 		return "directory"
+	case c.Operator:
+		return "operator"
 	case c.KeyID != "":
 		return "key"
 	case c.UserID != "" && c.BySSO:

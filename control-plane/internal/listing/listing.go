@@ -32,6 +32,8 @@ type Of[R, M any] struct {
 	// Method and Filter bind the tokens of its pages.
 	Method string
 	Filter []any
+	// Across reads across tenants, for operators.
+	Across bool
 	// Page reads records of the caller's tenant, in the order of their keys.
 	Page func(tx *store.Tx, tenantID string, p store.Page) ([]R, error)
 	Key  func(R) string
@@ -51,7 +53,13 @@ func (o Of[R, M]) Read(ctx context.Context, k kit.Kit, r Request) (shown []M, ne
 	}
 	size := min(int(r.GetPageSize()), sizeMax)
 	size = cmp.Or(size, sizeDefault)
-	records, err := kit.Read(ctx, k, func(tx *store.Tx) ([]R, error) {
+	run := k.Store.ReadService
+	if !o.Across {
+		run = func(ctx context.Context, f func(*store.Tx) error) error {
+			return k.Store.ReadTenant(ctx, c.TenantID, f)
+		}
+	}
+	records, err := store.Get(ctx, run, func(tx *store.Tx) ([]R, error) {
 		return o.Page(tx, c.TenantID, store.Page{After: after, Limit: size + 1}) // One more shows whether there is a next page.
 	})
 	if len(records) > size {

@@ -54,6 +54,29 @@ func Complete(sources []store.UsageSource, shards []uint32, now time.Time) int64
 	return Hour(to)
 }
 
+// lateAfter is how far a source may be behind, and hours may be open, before somebody should
+// look: sources tell every few seconds.
+const lateAfter = 5 * time.Minute
+
+// Late are the sources of a cell that keep hours from closing; see Complete.
+func Late(sources []store.UsageSource, now time.Time) (out []store.UsageSource) {
+	for _, s := range sources {
+		holds := !s.Ended
+		if !strings.HasPrefix(s.Source, shardPrefix) {
+			holds = now.Sub(s.HeardAt) < SilentFor
+		}
+		if holds && now.Sub(s.CompleteTo) > lateAfter {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// LateClosing reports whether the last hour that ended should be closed and isn't.
+func LateClosing(at store.UsageClosing, now time.Time) bool {
+	return at.Hour < Hour(now.Add(-lateAfter-SilentFor))
+}
+
 // Close closes the next hour of a cell that ends before an hour, for some of its tenants. It
 // reports whether there is more to close.
 func Close(ctx context.Context, tx *store.Tx, cell string, before int64, now time.Time) (more bool, _ error) {

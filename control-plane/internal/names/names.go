@@ -20,8 +20,8 @@ const (
 // reserved are hosts and paths of the service, and words that mislead.
 func reserved() []string {
 	return []string{
-		"account", "admin", "api", "app", "assets", "auth", "billing", "console", "corvo", "corvo-cloud", "dashboard", "docs", "email", "healthz", "help", "invite",
-		"localhost", "login", "logout", "mail", "metrics", "ns1", "ns2", "postmaster", "readyz", "root", "security", "settings", "signin",
+		"account", "admin", "api", "app", "assets", "auth", "billing", "console", "corvo", "corvo-cloud", "dashboard", "device", "docs", "email", "healthz", "help", "invite",
+		"localhost", "login", "logout", "mail", "metrics", "ns1", "ns2", "operator", "operators", "postmaster", "readyz", "root", "security", "settings", "signin",
 		"signup", "smtp", "sso", "static", "status", "support", "system", "tenants", "terraform", "webhook", "webhooks", "www",
 	}
 }

@@ -89,6 +89,14 @@ func retained(suffix, title string) []entitlement {
 	}
 }
 
+// Kinds are all that a plan can give, with their bounds.
+func Kinds() (out []*cloudv1.EntitlementKind) {
+	for _, e := range catalogue {
+		out = append(out, &cloudv1.EntitlementKind{Name: e.name, Title: e.title, Unit: e.unit, Min: e.from, Max: e.to})
+	}
+	return out
+}
+
 // entitlementOf finds one by name.
 func entitlementOf(name string) (entitlement, bool) {
 	i := slices.IndexFunc(catalogue, func(e entitlement) bool { return e.name == name })

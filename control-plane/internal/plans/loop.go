@@ -79,7 +79,7 @@ func (s *Service) due(ctx context.Context, tx *store.Tx, tenantID string, now ti
 	if err != nil {
 		return err
 	}
-	return apply(ctx, s.Kit, tx, &t, &v, next, v.NextAt)
+	return apply(ctx, s.Kit, tx, &t, &v, next, v.NextAt, "")
 }
 
 // keep leaves a tenant with its plan, and says why.

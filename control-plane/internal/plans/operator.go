@@ -18,14 +18,19 @@ import (
 )
 
 // Set gives a tenant the newest version of any plan at once. What the tenant has beyond a
-// smaller plan stays, except what is older than that plan keeps.
-func Set(ctx context.Context, k kit.Kit, tx *store.Tx, t *store.Tenant, plan string) error {
-	return SetVersion(ctx, k, tx, t, plan, 0)
+// smaller plan stays, except what is older than that plan keeps. The reason is for the tenant's
+// audit log; it may be empty.
+func Set(ctx context.Context, k kit.Kit, tx *store.Tx, t *store.Tenant, plan, reason string) error {
+	return setVersion(ctx, k, tx, t, plan, 0, reason)
 }
 
 // SetVersion is Set for a version that was chosen, such as the one that was paid for; 0 is the
 // newest.
 func SetVersion(ctx context.Context, k kit.Kit, tx *store.Tx, t *store.Tenant, plan string, version int64) error {
+	return setVersion(ctx, k, tx, t, plan, version, "")
+}
+
+func setVersion(ctx context.Context, k kit.Kit, tx *store.Tx, t *store.Tenant, plan string, version int64, reason string) error {
 	p, err := tx.GetPlan(ctx, plan, version)
 	if errors.Is(err, store.ErrNotFound) {
 		return unknownPlan(ctx, tx, plan)
@@ -37,7 +42,7 @@ func SetVersion(ctx context.Context, k kit.Kit, tx *store.Tx, t *store.Tenant, p
 	if err != nil || t.Plan == p.Plan && s.PlanVersion == p.Version && s.NextPlan == "" {
 		return err
 	}
-	return apply(ctx, k, tx, t, &s, p, k.Now())
+	return apply(ctx, k, tx, t, &s, p, k.Now(), reason)
 }
 
 func unknownPlan(ctx context.Context, tx *store.Tx, plan string) error {
@@ -66,7 +71,7 @@ func SetOverride(ctx context.Context, k kit.Kit, tx *store.Tx, t *store.Tenant, 
 		wrong = append(wrong, fault.Field{Name: "reason", Problem: "say why the tenant gets it"})
 	}
 	if !live(v, now) {
-		wrong = append(wrong, fault.Field{Name: "ends", Problem: "is over already"})
+		wrong = append(wrong, fault.Field{Name: "ends_at", Problem: "is over already"})
 	}
 	if err := fault.InvalidFields(wrong); err != nil {
 		return err
@@ -97,8 +102,9 @@ func shown(v store.Override) any {
 	return v.Value
 }
 
-// RemoveOverride gives a tenant what its plan gives.
-func RemoveOverride(ctx context.Context, k kit.Kit, tx *store.Tx, t *store.Tenant, name string) error {
+// RemoveOverride gives a tenant what its plan gives. The reason is for the tenant's audit log;
+// it may be empty.
+func RemoveOverride(ctx context.Context, k kit.Kit, tx *store.Tx, t *store.Tenant, name, reason string) error {
 	was, err := tx.GetOverride(ctx, t.ID, name)
 	if errors.Is(err, store.ErrNotFound) {
 		return fault.New(fault.NotFound, "NOT_FOUND", "tenant %s has no override of %s", t.Name, name)
@@ -106,7 +112,11 @@ func RemoveOverride(ctx context.Context, k kit.Kit, tx *store.Tx, t *store.Tenan
 	if err != nil {
 		return err
 	}
-	return change.Make(ctx, k, tx, "override.remove", change.DeleteOverride(t, name), change.Fields{name: {Before: shown(was)}})
+	fields := change.Fields{name: {Before: shown(was)}}
+	if reason != "" {
+		fields["reason"] = store.Change{After: reason}
+	}
+	return change.Make(ctx, k, tx, "override.remove", change.DeleteOverride(t, name), fields)
 }
 
 // Spec is a plan as it stands in a file.
@@ -148,6 +158,9 @@ var (
 	meters     = []string{"jobs_enqueued", "executions", "payload_bytes", "stored_byte_hours", "egress_bytes"}
 )
 
+// Meters are those that can have a price.
+func Meters() []string { return slices.Clone(meters) }
+
 func (s Spec) check() error {
 	var wrong []fault.Field
 	require := func(ok bool, name, format string, args ...any) {
@@ -183,15 +196,22 @@ type Difference struct {
 	After  string `json:"after"`
 }
 
+// AnyBase applies a file to whatever is newest.
+const AnyBase = -1
+
 // Apply makes a file the newest version of its plan, and says what is different to the one
-// before. Without a difference there is no new version.
-func Apply(ctx context.Context, tx *store.Tx, now time.Time, s Spec, dryRun bool) (version int64, differ []Difference, _ error) {
+// before. Without a difference there is no new version. A base that isn't AnyBase is the version
+// that the file was made from, which must be the newest.
+func Apply(ctx context.Context, tx *store.Tx, now time.Time, s Spec, base int64, dryRun bool) (version int64, differ []Difference, _ error) {
 	if err := s.check(); err != nil {
 		return 0, nil, err
 	}
 	was, err := tx.GetPlan(ctx, s.Name, 0)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return 0, nil, err
+	}
+	if base != AnyBase && base != was.Version {
+		return 0, nil, fault.New(fault.Conflict, "CONFLICT", "plan %s is at version %d and not at %d, which you changed; load it again", s.Name, was.Version, base)
 	}
 	before := map[string]string{}
 	if err == nil {

@@ -86,7 +86,7 @@ func (w *world) set(t *testing.T, plan string) {
 		if err != nil {
 			return err
 		}
-		return plans.Set(ctx, w.World.Kit, tx, &tn, plan)
+		return plans.Set(ctx, w.World.Kit, tx, &tn, plan, "")
 	})
 }
 
@@ -297,7 +297,7 @@ func (w *world) version(t *testing.T, plan string, edit func(*plans.Spec)) (vers
 		}
 		s := plans.SpecOf(p)
 		edit(&s)
-		version, differ, err = plans.Apply(ctx, tx, w.World.Now(), s, false)
+		version, differ, err = plans.Apply(ctx, tx, w.World.Now(), s, plans.AnyBase, false)
 		return err
 	})
 	return version, differ
@@ -519,7 +519,7 @@ func TestApply_MakesAVersionOfWhatIsDifferentOnly(t *testing.T) {
 		t.Errorf("version %d, %v", v, differ)
 	}
 	w.World.Service(t, func(ctx context.Context, tx *store.Tx) error {
-		_, _, err := plans.Apply(ctx, tx, w.World.Now(), plans.Spec{Name: "Gold", Entitlements: map[string]int64{"luck": 1, "feature.sso": 2}, Prices: []plans.SpecPrice{{Meter: "streams_peak", Per: 0}}}, false)
+		_, _, err := plans.Apply(ctx, tx, w.World.Now(), plans.Spec{Name: "Gold", Entitlements: map[string]int64{"luck": 1, "feature.sso": 2}, Prices: []plans.SpecPrice{{Meter: "streams_peak", Per: 0}}}, plans.AnyBase, false)
 		if f := cloudtest.Refused(t, err, "INVALID_ARGUMENT"); len(f.Fields) != 9 {
 			t.Errorf("%v", f.Fields)
 		}

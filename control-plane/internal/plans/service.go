@@ -266,7 +266,7 @@ func (s *Service) choose(ctx context.Context, tx *store.Tx, st *standing, name s
 		st.NextPlan, st.NextVersion, st.NextAt = "", 0, time.Time{}
 		return at, nil
 	}
-	return at, apply(ctx, s.Kit, tx, &st.tenant, &st.Subscription, next, at)
+	return at, apply(ctx, s.Kit, tx, &st.tenant, &st.Subscription, next, at, "")
 }
 
 // selfServe finds a plan that a tenant may choose itself.
@@ -345,8 +345,11 @@ func (s *Service) wait(ctx context.Context, tx *store.Tx, st *standing, p store.
 }
 
 // apply gives a tenant a version of a plan from a time on. A change that waits is over.
-func apply(ctx context.Context, k kit.Kit, tx *store.Tx, t *store.Tenant, s *store.Subscription, p store.PlanVersion, at time.Time) error {
+func apply(ctx context.Context, k kit.Kit, tx *store.Tx, t *store.Tenant, s *store.Subscription, p store.PlanVersion, at time.Time, reason string) error {
 	fields := change.Fields{"plan": {Before: t.Plan, After: p.Plan}, "plan_version": {Before: s.PlanVersion, After: p.Version}}
+	if reason != "" {
+		fields["reason"] = store.Change{After: reason}
+	}
 	t.Plan, s.PlanVersion = p.Plan, p.Version
 	s.NextPlan, s.NextVersion, s.NextAt = "", 0, time.Time{}
 	return change.Make(ctx, k, tx, "plan.change", change.ChangePlan(t, s, at), fields)

@@ -170,6 +170,9 @@ func (g *gate) admit(ctx context.Context, c access.Caller, request any) (_ acces
 	if c.HalfOpen && !g.rule.halfOpen { // Before it learns which tenants there are.
 		return c, errHalfOpen
 	}
+	if g.rule.forOperators() {
+		return g.asOperator(ctx, c)
+	}
 	if g.rule.inTenant() {
 		if c, err = g.inTenant(ctx, c, tenantOf(request)); err != nil {
 			return c, err

@@ -52,7 +52,12 @@ type rule struct {
 
 // inTenant reports whether a call needs a permission in the tenant that its request names.
 func (r rule) inTenant() bool {
-	return r.permission != cloudv1.Permission_PERMISSION_PUBLIC && r.permission != cloudv1.Permission_PERMISSION_SIGNED_IN
+	return r.permission != cloudv1.Permission_PERMISSION_PUBLIC && r.permission != cloudv1.Permission_PERMISSION_SIGNED_IN && !r.forOperators()
+}
+
+// forOperators reports whether a call is for operators of the service alone.
+func (r rule) forOperators() bool {
+	return r.permission == cloudv1.Permission_PERMISSION_OPERATOR_READ || r.permission == cloudv1.Permission_PERMISSION_OPERATOR_UPDATE
 }
 
 // rules reads every RPC of the API from the descriptors, and complains about each that
@@ -86,10 +91,14 @@ func ruleOf(m protoreflect.MethodDescriptor) (rule, error) {
 	if m.IsStreamingClient() || m.IsStreamingServer() {
 		return r, fmt.Errorf("%s: streams are not guarded", r.procedure)
 	}
-	switch r.permission {
-	case cloudv1.Permission_PERMISSION_UNSPECIFIED:
+	switch {
+	case r.permission == cloudv1.Permission_PERMISSION_UNSPECIFIED:
 		return r, fmt.Errorf("%s: no permission", r.procedure)
-	case cloudv1.Permission_PERMISSION_PUBLIC, cloudv1.Permission_PERMISSION_SIGNED_IN:
+	case r.forOperators() && r.halfOpen:
+		return r, fmt.Errorf("%s: an operator's sign-in must be finished", r.procedure)
+	case r.permission == cloudv1.Permission_PERMISSION_OPERATOR_READ && !r.safe:
+		return r, fmt.Errorf("%s: what changes something needs OPERATOR_UPDATE", r.procedure)
+	case !r.inTenant():
 		return r, nil
 	}
 	if p := permission.Permission(r.permission); r.permission != cloudv1.Permission_PERMISSION_IN_TENANT && !p.Known() {

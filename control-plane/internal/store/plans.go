@@ -333,20 +333,3 @@ func (t *Tx) CountMembers(ctx context.Context, tenantID string) (int, error) {
 func (t *Tx) CountInvitations(ctx context.Context, tenantID string, now time.Time) (int, error) {
 	return t.of(tenantID).count(ctx, "count invitations", "SELECT COUNT(*) FROM invitations WHERE tenant_id = ? AND expires_at > ?", tenantID, now)
 }
-
-// TenantUse is a tenant with what an operator lists beside it.
-type TenantUse struct {
-	Tenant
-	PlanVersion         int64
-	State               string
-	Members, Namespaces int
-}
-
-// ListTenantUse walks live tenants by id.
-func (t *Tx) ListTenantUse(ctx context.Context, p Page) ([]TenantUse, error) {
-	return query(ctx, t.across(), "list tenants with their use", func(v *TenantUse) []any {
-		return append(tenants.fields(&v.Tenant), &v.PlanVersion, &v.State, &v.Members, &v.Namespaces)
-	}, "SELECT "+tenants.under("t")+`, s.plan_version, s.state, (SELECT COUNT(*) FROM memberships m WHERE m.tenant_id = t.tenant_id),
-		(SELECT COUNT(*) FROM namespaces n WHERE n.tenant_id = t.tenant_id AND n.deleted_at = 0)
-		FROM tenants t JOIN subscriptions s ON s.tenant_id = t.tenant_id WHERE t.deleted_at = 0 AND t.tenant_id > ? ORDER BY t.tenant_id LIMIT ?`, p.After, p.limit())
-}

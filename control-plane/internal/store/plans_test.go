@@ -100,8 +100,8 @@ func TestSubscriptions_AreKeptAndFoundWhenDue(t *testing.T) {
 			}
 			due, err = tx.DueSubscriptions(ctx, at(9), 9)
 			wantEqual(t, "of a deleted tenant", len(due), 0)
-			use, useErr := tx.ListTenantUse(ctx, store.Page{})
-			wantEqual(t, "tenants with their use", use, []store.TenantUse{{Tenant: tenant("tn_b", "globex"), PlanVersion: 1, State: "active", Members: 1, Namespaces: 1}})
+			use, useErr := tx.ListTenantUse(ctx, store.TenantQuery{})
+			wantEqual(t, "tenants with their use", use, []store.TenantUse{{Tenant: tenant("tn_b", "globex"), PlanVersion: 1, State: "active", Members: 1, Namespaces: 1, Figures: store.TenantFigures{TenantID: "tn_b"}}})
 			return errors.Join(err, useErr)
 		})
 	})

@@ -45,6 +45,7 @@ func fullTenants(t *testing.T, s store.Store) {
 				tx.InsertAnswer(ctx, store.Answer{TenantID: tn, Principal: "usr_" + x, Method: "m", RequestID: "r", CreatedAt: at(1)}),
 				tx.InsertOutbox(ctx, outbox(tn, "out_"+x, at(1))), usageOf(ctx, tx, tn, "ns_"+x),
 				tx.InsertSpendLimit(ctx, store.SpendLimit{TenantID: tn, Amount: 5, Version: 1}), tx.NoteLimitNotice(ctx, tn, at(1), "n", at(2)),
+				tx.PutTenantFigures(ctx, store.TenantFigures{TenantID: tn, At: at(1), Revenue: 3}),
 				tx.InsertSession(ctx, store.Session{TenantID: tn, Digest: "s" + x, ID: "ses_" + x, UserID: "usr_" + x, CreatedAt: at(1), SeenAt: at(1), ExpiresAt: at(2)}),
 			)
 			if err != nil {
@@ -226,7 +227,8 @@ func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
 				"InsertAuditHead":   tx.InsertAuditHead(ctx, store.AuditHead{TenantID: "tn_b", Seq: 9, FirstSeq: 1}),
 				"DeleteAuditBefore": tx.DeleteAuditBefore(ctx, store.AuditChain{TenantID: "tn_b", FirstSeq: 9}),
 				"InsertOutbox":      tx.InsertOutbox(ctx, outbox("tn_b", "out_9", at(1))), "InsertSession": tx.InsertSession(ctx, store.Session{TenantID: "tn_b", Digest: "9", UserID: "usr_a"}),
-				"ObserveTenant": tx.ObserveTenant(ctx, "tn_b", 9), "ObserveNamespace": tx.ObserveNamespace(ctx, "tn_b", "ns_b", 9), "ObserveKey": tx.ObserveKey(ctx, "tn_b", "key_b", 9),
+				"PutTenantFigures": tx.PutTenantFigures(ctx, store.TenantFigures{TenantID: "tn_b"}),
+				"ObserveTenant":    tx.ObserveTenant(ctx, "tn_b", 9), "ObserveNamespace": tx.ObserveNamespace(ctx, "tn_b", "ns_b", 9), "ObserveKey": tx.ObserveKey(ctx, "tn_b", "key_b", 9),
 				"FinishOutbox": tx.FinishOutbox(ctx, outbox("tn_b", "out_b", at(1))), "DeferOutbox": tx.DeferOutbox(ctx, outbox("tn_b", "out_b", at(1)), at(2), ""),
 			} {
 				if err == nil {
@@ -275,9 +277,23 @@ func TestIsolation_OnlyTheServiceReadsAcrossTenants(t *testing.T) {
 			_, oldKeys := tx.DeleteTemporaryKeysBefore(ctx, at(9))
 			_, dueChanges := tx.DueSubscriptions(ctx, at(9), 9)
 			_, endedOverrides := tx.EndedOverrides(ctx, at(9), 9)
-			_, use := tx.ListTenantUse(ctx, store.Page{})
+			_, use := tx.ListTenantUse(ctx, store.TenantQuery{})
+			_, operator := tx.GetOperator(ctx, "usr_b")
+			_, operators := tx.ListOperators(ctx)
+			_, entries := tx.ListOperatorEntries(ctx, 9)
+			_, stale := tx.StaleFigures(ctx, store.FiguresAge{}, "", 9)
+			_, names := tx.TenantNames(ctx, []string{"tn_b"})
+			_, byPlan := tx.CountTenantsByPlan(ctx)
+			_, closings := tx.ListUsageClosings(ctx)
+			_, pushes := tx.CountBillingPushes(ctx)
+			_, undone := tx.ListUndoneBillingPushes(ctx, 9)
 			for what, err := range map[string]error{
-				"DueSubscriptions": dueChanges, "EndedOverrides": endedOverrides, "ListTenantUse": use,
+				"GetOperator": operator, "ListOperators": operators, "ListOperatorEntries": entries, "StaleFigures": stale, "TenantNames": names,
+				"CountTenantsByPlan": byPlan, "ListUsageClosings": closings, "CountBillingPushes": pushes, "ListUndoneBillingPushes": undone,
+				"PutOperator":         tx.PutOperator(ctx, store.Operator{UserID: "usr_a", Role: "admin"}),
+				"DeleteOperator":      tx.DeleteOperator(ctx, "usr_a"),
+				"InsertOperatorEntry": tx.InsertOperatorEntry(ctx, store.OperatorEntry{ID: "aud_9"}),
+				"DueSubscriptions":    dueChanges, "EndedOverrides": endedOverrides, "ListTenantUse": use,
 				"GetTenantByName": byName, "ListTenants": tenants, "UnobservedTenants": unTenants, "UnobservedNamespaces": unNamespaces, "UnobservedKeys": unKeys,
 				"GetInvitationByDigest": byLink, "FindKey": findKey, "ListAccess": access, "GetSession": session, "DeleteSessionsOfUser": sessions, "DeleteSessionsOfUser of tn_b": sso,
 				"DeleteSessionsBefore": old, "DeleteAnswersBefore": answers, "ClaimOutbox": claim, "CountOutbox": count, "CountParked": parked,
@@ -328,7 +344,9 @@ func unchanged(t *testing.T, s store.Store) {
 		wantEqual(t, "invitations", len(invitations), 1)
 		events, audErr := tx.ListAudit(ctx, "tn_b", store.AuditFilter{}, store.Page{})
 		wantEqual(t, "audit", len(events), 1)
-		return errors.Join(tnErr, nsErr, keyErr, useErr, bndErr, grpErr, saErr, roleErr, trustErr, memberErr, ssoErr, invErr, audErr)
+		figures, figErr := tx.GetTenantFigures(ctx, "tn_b")
+		wantEqual(t, "figures", figures, store.TenantFigures{TenantID: "tn_b", At: at(1), Revenue: 3})
+		return errors.Join(figErr, tnErr, nsErr, keyErr, useErr, bndErr, grpErr, saErr, roleErr, trustErr, memberErr, ssoErr, invErr, audErr)
 	})
 	wantErr(t, "look at tn_b", err, nil)
 }

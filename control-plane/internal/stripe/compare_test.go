@@ -1,6 +1,7 @@
 package stripe_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/stripe"
 	"github.com/corvo-cloud/corvo/control-plane/stripetest"
 )
 
@@ -115,4 +117,34 @@ func TestRefresh_OneTenantsProblemIsNotTheOthers(t *testing.T) {
 		t.Error("no problem")
 	}
 	want(t, "state", w.standing(t, two.ID), "team/1 active")
+}
+
+// An operator who asks needn't wait for tomorrow; who asks twice gets one comparison.
+func TestDaily_ComparesAgainWhenSomebodyAsks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	compared := func() stripe.Comparison {
+		c, err := w.svc.Compared(t.Context())
+		no(t, "read when", err)
+		return c
+	}
+	want(t, "before", compared(), stripe.Comparison{})
+	daily := func() time.Time {
+		w.Advance(time.Minute)
+		no(t, "daily", w.svc.Daily(t.Context()))
+		return compared().At
+	}
+	ask := func() {
+		w.Service(t, func(ctx context.Context, tx *store.Tx) error { return stripe.AskToCompare(ctx, tx, w.Now()) })
+	}
+	first := daily()
+	want(t, "once a day", daily(), first)
+	w.Advance(time.Second)
+	ask()
+	ask()
+	want(t, "somebody waits", compared().Asked.IsZero(), false)
+	second := daily()
+	want(t, "again", second.After(first), true)
+	want(t, "nobody waits", compared().Asked.IsZero(), true)
+	want(t, "once", daily(), second)
 }

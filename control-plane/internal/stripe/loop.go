@@ -15,7 +15,11 @@ const (
 	// eventsKept is far longer than Stripe repeats an event.
 	eventsKept = 60 * day
 
-	settingCompared = "stripe_compared"
+	// settingCompared is the day of the last daily comparison; settingComparedAt and
+	// settingAsked are when the last one ended, and when an operator asked for one.
+	settingCompared   = "stripe_compared"
+	settingComparedAt = "stripe_compared_at"
+	settingAsked      = "stripe_compare_asked"
 )
 
 // Run pushes, reminds and compares until ctx ends. Of several processes, one does at a time.
@@ -31,7 +35,7 @@ func (s *Service) Pass(ctx context.Context) error { return s.loop.Pass(ctx) }
 // pass does all that is due, each part whatever became of the others.
 func (s *Service) pass(ctx context.Context, _ time.Time) error {
 	drafts, err := s.ripe(ctx) // First: what is closed by now is sent before a draft is compared with it.
-	err = errors.Join(err, s.Push(ctx), s.Adjust(ctx, drafts), s.Follow(ctx), s.Remind(ctx), s.daily(ctx))
+	err = errors.Join(err, s.Push(ctx), s.Adjust(ctx, drafts), s.Follow(ctx), s.Remind(ctx), s.Daily(ctx))
 	s.Wake() // For emails.
 	return err
 }
@@ -96,15 +100,25 @@ func (s *Service) carry(ctx context.Context, c store.StripeCustomer, plan store.
 	return s.gateway.changeSubscription(ctx, sub, plan.Plan, plan.Version, prices)
 }
 
-// daily compares and tidies up once a day.
-func (s *Service) daily(ctx context.Context) error {
+// asked compares if an operator asked for it since the last comparison.
+func (s *Service) asked(ctx context.Context) error {
+	c, err := s.Compared(ctx)
+	if err != nil || c.Asked.IsZero() {
+		return err
+	}
+	_, err = s.Compare(ctx)
+	return err
+}
+
+// Daily compares and tidies up once a day, and compares again when an operator asks for it.
+func (s *Service) Daily(ctx context.Context) error {
 	today := s.Now().UTC().Truncate(day)
-	done, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) (string, error) { return tx.GetSetting(ctx, settingCompared) })
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	done, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) (string, error) { return setting(ctx, tx, settingCompared) })
+	if err != nil {
 		return err
 	}
 	if done == today.Format(time.DateOnly) {
-		return nil
+		return s.asked(ctx)
 	}
 	_, err = s.Compare(ctx)
 	if err := errors.Join(s.Refresh(ctx), err); err != nil {

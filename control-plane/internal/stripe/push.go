@@ -53,15 +53,11 @@ const overlap = 10 * time.Minute
 // end. What it writes down again is written once.
 func (s *Service) plan(ctx context.Context) error {
 	began := s.Now()
-	at, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) (string, error) { return tx.GetSetting(ctx, settingPosition) })
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	since, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) (time.Time, error) { return settingTime(ctx, tx, settingPosition) })
+	if err != nil {
 		return err
 	}
-	var since time.Time
-	if at != "" {
-		if since, err = time.Parse(time.RFC3339Nano, at); err != nil {
-			return fmt.Errorf("read the position in the ledger: %w", err)
-		}
+	if !since.IsZero() {
 		since = since.Add(-overlap)
 	}
 	for after, more := (store.TenantHour{}), true; more; {

@@ -3,6 +3,7 @@ package tenancy
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -50,6 +51,9 @@ func (s *Service) GetCurrentIdentity(ctx context.Context, _ *cloudv1.GetCurrentI
 		if c.KeyID == "" {
 			own, err = withRights(ctx, tx, c)
 		}
+		if err == nil && c.ByEmail() {
+			res.OperatorRole, err = roleAsOperator(ctx, tx, c.UserID)
+		}
 		return err
 	})
 	if err != nil {
@@ -60,6 +64,15 @@ func (s *Service) GetCurrentIdentity(ctx context.Context, _ *cloudv1.GetCurrentI
 		res.Tenants = append(res.Tenants, s.accessMessage(a.Tenant.ID, a.Tenant.Name, a.rights))
 	}
 	return res, nil
+}
+
+// roleAsOperator is empty for somebody who is no operator of the service.
+func roleAsOperator(ctx context.Context, tx *store.Tx, userID string) (string, error) {
+	o, err := tx.GetOperator(ctx, userID)
+	if errors.Is(err, store.ErrNotFound) {
+		return "", nil
+	}
+	return o.Role, err
 }
 
 // ownTenant is a tenant of a user's and what they may do in it.

@@ -46,7 +46,12 @@ func spendMessage(l store.SpendLimit, currency string) *cloudv1.SpendLimit {
 
 // spent is what a tenant has spent in the current period, in open hours too, and in what.
 func spent(ctx context.Context, tx *store.Tx, st standing) (amount int64, currency string, _ error) {
-	p, err := pricesOf(ctx, tx, st.Tenant, bill.Month(st.now), st.now)
+	return spentIn(ctx, tx, st, bill.Month(st.now))
+}
+
+// spentIn is what a tenant has spent in a period.
+func spentIn(ctx context.Context, tx *store.Tx, st standing, period bill.Period) (amount int64, currency string, _ error) {
+	p, err := pricesOf(ctx, tx, st.Tenant, period, st.now)
 	if err != nil {
 		return 0, "", err
 	}

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -34,9 +36,21 @@ func (s *session) onDatabase(c *cobra.Command, run func(context.Context, server.
 		if database = s.orEnv(database, envDatabase); database == "" {
 			return errNoDatabase
 		}
-		return run(c.Context(), server.Maintenance{Database: database, Logger: s.logger()}, args)
+		return run(c.Context(), server.Maintenance{Database: database, Logger: s.logger(), By: whoRuns()}, args)
 	}
 	return c
+}
+
+// whoRuns is who runs this command, for the operators' log.
+func whoRuns() string {
+	name, host := "unknown", "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if h, err := os.Hostname(); err == nil {
+		host = h
+	}
+	return name + " on " + host
 }
 
 func (s *session) listPlansCommand() *cobra.Command {
@@ -56,7 +70,7 @@ func (s *session) listPlansCommand() *cobra.Command {
 				if p.SelfServe {
 					by = "tenants"
 				}
-				fmt.Fprintf(t, "%s\t%d\t%d\t%d.%02d %s\t%s\n", p.Name, p.Version, p.Rank, p.BaseAmount/100, p.BaseAmount%100, p.Currency, by)
+				fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%s\n", p.Name, p.Version, p.Rank, money(p.BaseAmount, p.Currency), by)
 			}
 			_ = t.Flush() // Into memory.
 		})
@@ -113,6 +127,7 @@ func block(n *yaml.Node) {
 
 func (s *session) applyPlanCommand() *cobra.Command {
 	var dryRun bool
+	var reason string
 	c := s.onDatabase(&cobra.Command{
 		Use: "apply FILE", Short: "Make a file the newest version of its plan", Args: cobra.ExactArgs(1),
 		Long: `Makes the plan in a YAML or JSON file the newest version of the plan of that name, or a new
@@ -125,13 +140,14 @@ plan. The same file again changes nothing. Tenants stay at the version that they
 		if err != nil {
 			return err
 		}
-		r, err := server.ApplyPlan(ctx, m, spec, dryRun)
+		r, err := server.ApplyPlan(ctx, m, spec, dryRun, reason)
 		if err != nil {
 			return tenantFailure("couldn't apply the plan", "", err)
 		}
 		return s.print(r, func() { s.printApplied(r) })
 	})
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be different")
+	c.Flags().StringVar(&reason, "reason", "", "why: `TEXT` for the operators' log")
 	return c
 }
 
@@ -183,31 +199,54 @@ func readPlan(path string) (spec server.PlanSpec, _ error) {
 }
 
 func (s *session) tenantsCommand() *cobra.Command {
-	return s.onDatabase(&cobra.Command{
-		Use: "tenants", Short: "List the tenants with their plans", Args: cobra.NoArgs,
-		Example: `  corvo-cloud control tenants --database sqlite:.run/up/control.db`,
+	var q server.TenantQuery
+	c := s.onDatabase(&cobra.Command{
+		Use: "tenants", Short: "List the tenants with their plans and figures", Args: cobra.NoArgs,
+		Long: `Lists the living tenants, the oldest first unless --sort names a figure, of which the largest
+is first. Figures are stored ones: they are computed again some minutes after a tenant's usage
+changed, by a running control plane. Money is before tax; JOBS are those of the last 24 hours.`,
+		Example: `  corvo-cloud control tenants --database sqlite:.run/up/control.db
+  corvo-cloud control tenants --sort revenue --plan team --database postgres://corvo@db/corvo`,
 	}, func(ctx context.Context, m server.Maintenance, _ []string) error {
-		list, err := server.TenantPlans(ctx, m)
+		list, err := server.TenantPlans(ctx, m, q)
 		if err != nil {
-			return serverFailure("couldn't list the tenants", err)
+			return tenantFailure("couldn't list the tenants", "", err)
 		}
-		return s.print(list, func() {
-			t := tabwriter.NewWriter(s.proc.Stdout, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(t, "TENANT\tPLAN\tSTATE\tMEMBERS\tNAMESPACES\tIN THE CELL\tCREATED\tID")
-			for _, p := range list {
-				carried := "yes"
-				if !p.Carried {
-					carried = "not yet"
-				}
-				fmt.Fprintf(t, "%s\t%s (%d)\t%s\t%d\t%d\t%s\t%s\t%s\n", p.Tenant, p.Plan, p.PlanVersion, p.State, p.Members, p.Namespaces, carried, p.CreatedAt.Format(time.RFC3339), p.TenantID)
-			}
-			_ = t.Flush() // Into memory.
-		})
+		return s.print(list, func() { s.printTenants(list) })
 	})
+	c.Flags().StringVar(&q.Sort, "sort", "", "`FIGURE`: one of "+strings.Join(server.TenantSorts(), ", "))
+	c.Flags().StringVar(&q.Search, "search", "", "only tenants with `TEXT` in the name, or with this id")
+	c.Flags().StringVar(&q.Plan, "plan", "", "only tenants with this `PLAN`")
+	c.Flags().StringVar(&q.State, "state", "", "only tenants in this `STATE`: active, past_due, restricted or suspended")
+	return c
+}
+
+func (s *session) printTenants(list []server.TenantPlan) {
+	t := tabwriter.NewWriter(s.proc.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "TENANT\tPLAN\tSTATE\tTHIS MONTH\tLAST MONTH\tJOBS\tOPEN\tMEMBERS\tNAMESPACES\tIN THE CELL\tCREATED\tID")
+	for _, p := range list {
+		carried := "yes"
+		if !p.Carried {
+			carried = "not yet"
+		}
+		this, last, jobs, open := "-", "-", "-", "-"
+		if f := p.Figures; f != nil {
+			this, last = money(f.Revenue, f.Currency), money(f.RevenueLastMonth, f.Currency)
+			jobs, open = strconv.FormatInt(f.JobsDay, 10), strconv.FormatInt(f.OpenJobs, 10)
+		}
+		fmt.Fprintf(t, "%s\t%s (%d)\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", p.Tenant, p.Plan, p.PlanVersion, p.State, this, last, jobs, open,
+			p.Members, p.Namespaces, carried, p.CreatedAt.Format(time.RFC3339), p.TenantID)
+	}
+	_ = t.Flush() // Into memory.
+}
+
+// money is an amount of the currency's smallest unit.
+func money(amount int64, currency string) string {
+	return fmt.Sprintf("%d.%02d %s", amount/100, amount%100, currency)
 }
 
 func (s *session) setPlanCommand() *cobra.Command {
-	var database string
+	var database, reason string
 	var wait time.Duration
 	c := &cobra.Command{
 		Use:   "set-plan TENANT PLAN",
@@ -227,21 +266,22 @@ finishes the change.`,
   corvo-cloud control set-plan acme free --database sqlite:.run/up/control.db`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			return s.setPlan(c.Context(), s.orEnv(database, envDatabase), args[0], args[1], wait)
+			return s.setPlan(c.Context(), s.orEnv(database, envDatabase), args[0], args[1], reason, wait)
 		},
 	}
 	fs := c.Flags()
 	fs.StringVar(&database, "database", "", databaseUsage)
 	fs.StringVarP(&s.output, "output", "o", outputText, "`FORMAT`: text or json")
+	fs.StringVar(&reason, "reason", "", "why: `TEXT` for the tenant's audit log")
 	fs.DurationVar(&wait, "wait", 30*time.Second, "how long to wait for the cell")
 	return c
 }
 
-func (s *session) setPlan(ctx context.Context, database, tenant, plan string, wait time.Duration) error {
+func (s *session) setPlan(ctx context.Context, database, tenant, plan, reason string, wait time.Duration) error {
 	if database == "" {
 		return errNoDatabase
 	}
-	r, err := server.SetPlan(ctx, server.Maintenance{Database: database, Logger: s.logger()}, tenant, plan, wait)
+	r, err := server.SetPlan(ctx, server.Maintenance{Database: database, Logger: s.logger()}, tenant, plan, reason, wait)
 	if err != nil {
 		return tenantFailure("couldn't set the plan", tenant, err)
 	}
@@ -298,16 +338,18 @@ NAME is an entitlement as "control plans show" has it, VALUE a number, or unlimi
 
 func (s *session) removeOverrideCommand() *cobra.Command {
 	var wait time.Duration
+	var reason string
 	c := s.onDatabase(&cobra.Command{
 		Use: "remove TENANT NAME", Short: "Let the tenant's plan count again", Args: cobra.ExactArgs(2),
 		Example: `  corvo-cloud control override remove acme namespaces_max --database postgres://corvo@db/corvo`,
 	}, func(ctx context.Context, m server.Maintenance, args []string) error {
-		r, err := server.RemoveOverride(ctx, m, args[0], args[1], wait)
+		r, err := server.RemoveOverride(ctx, m, args[0], args[1], reason, wait)
 		if err != nil {
 			return tenantFailure("couldn't remove the override", args[0], err)
 		}
 		return s.overridden(r, "has what its plan gives of", wait)
 	})
+	c.Flags().StringVar(&reason, "reason", "", "why: `TEXT` for the tenant's audit log")
 	c.Flags().DurationVar(&wait, "wait", 30*time.Second, "how long to wait for the cell")
 	return c
 }

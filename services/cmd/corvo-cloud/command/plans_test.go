@@ -77,7 +77,37 @@ func TestPlans_AFileIsShownEditedAndApplied(t *testing.T) {
 	do(ExitNotFound, "plans", "show", "gold")
 	do(ExitNotFound, "set-plan", "acme", "team")
 	do(ExitNotFound, "override", "set", "acme", "keys_max", "1", "--reason", "x")
-	if got := do(ExitOK, "tenants", "-o", "json"); got != "[]\n" {
+	if got := do(ExitOK, "tenants", "--sort", "revenue", "-o", "json"); got != "[]\n" {
+		t.Error(got)
+	}
+	if got := do(ExitUsage, "tenants", "--sort", "luck"); !strings.Contains(got, "must be one of created, name, revenue") {
+		t.Error(got)
+	}
+}
+
+func TestOperators_OnlyThoseWithAnAccountAreNamed(t *testing.T) {
+	t.Parallel()
+	database := newDatabase(t)
+	do := func(want int, args ...string) string {
+		t.Helper()
+		out, talk, exit := run(t, append(append([]string{"control", "operators"}, args...), "--database", database)...)
+		if exit != want {
+			t.Fatalf("%v: exit %d, want %d\n%s%s", args, exit, want, out, talk)
+		}
+		return out + talk
+	}
+	do(ExitUsage, "add", "ada@acme.test")
+	if got := do(ExitUsage, "add", "ada@acme.test", "--role", "admin"); !strings.Contains(got, "nobody signs in by email") {
+		t.Error(got)
+	}
+	if got := do(ExitUsage, "add", "ada@acme.test", "--role", "owner"); !strings.Contains(got, "must be viewer or admin") {
+		t.Error(got)
+	}
+	do(ExitUsage, "remove", "ada@acme.test")
+	if got := do(ExitOK, "list", "-o", "json"); got != "[]\n" {
+		t.Error(got)
+	}
+	if got := do(ExitOK, "log", "-o", "json"); got != "[]\n" {
 		t.Error(got)
 	}
 }

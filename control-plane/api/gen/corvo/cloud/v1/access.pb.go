@@ -36,7 +36,12 @@ const (
 	// Anybody with a credential; the answer is about the caller.
 	Permission_PERMISSION_SIGNED_IN Permission = 2
 	// Anybody who belongs to the tenant; the call shows or does what they have a right to.
-	Permission_PERMISSION_IN_TENANT              Permission = 3
+	Permission_PERMISSION_IN_TENANT Permission = 3
+	// Operators of the service, who are named on its host: in the browser's session of a person
+	// who showed a second factor. No role, key or tenant gives it.
+	Permission_PERMISSION_OPERATOR_READ Permission = 4
+	// Those among them who may change things, and showed it in the last ten minutes.
+	Permission_PERMISSION_OPERATOR_UPDATE        Permission = 5
 	Permission_PERMISSION_TENANT_READ            Permission = 10
 	Permission_PERMISSION_TENANT_UPDATE          Permission = 11
 	Permission_PERMISSION_TENANT_DELETE          Permission = 12
@@ -107,6 +112,8 @@ var (
 		1:   "PERMISSION_PUBLIC",
 		2:   "PERMISSION_SIGNED_IN",
 		3:   "PERMISSION_IN_TENANT",
+		4:   "PERMISSION_OPERATOR_READ",
+		5:   "PERMISSION_OPERATOR_UPDATE",
 		10:  "PERMISSION_TENANT_READ",
 		11:  "PERMISSION_TENANT_UPDATE",
 		12:  "PERMISSION_TENANT_DELETE",
@@ -174,6 +181,8 @@ var (
 		"PERMISSION_PUBLIC":                 1,
 		"PERMISSION_SIGNED_IN":              2,
 		"PERMISSION_IN_TENANT":              3,
+		"PERMISSION_OPERATOR_READ":          4,
+		"PERMISSION_OPERATOR_UPDATE":        5,
 		"PERMISSION_TENANT_READ":            10,
 		"PERMISSION_TENANT_UPDATE":          11,
 		"PERMISSION_TENANT_DELETE":          12,
@@ -367,13 +376,15 @@ var File_corvo_cloud_v1_access_proto protoreflect.FileDescriptor
 
 const file_corvo_cloud_v1_access_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcorvo/cloud/v1/access.proto\x12\x0ecorvo.cloud.v1\x1a google/protobuf/descriptor.proto*\xd8\x0e\n" +
+	"\x1bcorvo/cloud/v1/access.proto\x12\x0ecorvo.cloud.v1\x1a google/protobuf/descriptor.proto*\x96\x0f\n" +
 	"\n" +
 	"Permission\x12\x1a\n" +
 	"\x16PERMISSION_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PERMISSION_PUBLIC\x10\x01\x12\x18\n" +
 	"\x14PERMISSION_SIGNED_IN\x10\x02\x12\x18\n" +
-	"\x14PERMISSION_IN_TENANT\x10\x03\x12\x1a\n" +
+	"\x14PERMISSION_IN_TENANT\x10\x03\x12\x1c\n" +
+	"\x18PERMISSION_OPERATOR_READ\x10\x04\x12\x1e\n" +
+	"\x1aPERMISSION_OPERATOR_UPDATE\x10\x05\x12\x1a\n" +
 	"\x16PERMISSION_TENANT_READ\x10\n" +
 	"\x12\x1c\n" +
 	"\x18PERMISSION_TENANT_UPDATE\x10\v\x12\x1c\n" +

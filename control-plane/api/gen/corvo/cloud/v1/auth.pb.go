@@ -467,7 +467,9 @@ type GetCurrentIdentityResponse struct {
 	Key     *KeyIdentity    `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	Tenants []*TenantAccess `protobuf:"bytes,3,rep,name=tenants,proto3" json:"tenants,omitempty"`
 	// Version of the service.
-	Version       string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	// viewer or admin: the caller is an operator of the service, see OperatorService.
+	OperatorRole  string `protobuf:"bytes,5,opt,name=operator_role,json=operatorRole,proto3" json:"operator_role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -526,6 +528,13 @@ func (x *GetCurrentIdentityResponse) GetTenants() []*TenantAccess {
 func (x *GetCurrentIdentityResponse) GetVersion() string {
 	if x != nil {
 		return x.Version
+	}
+	return ""
+}
+
+func (x *GetCurrentIdentityResponse) GetOperatorRole() string {
+	if x != nil {
+		return x.OperatorRole
 	}
 	return ""
 }
@@ -955,12 +964,13 @@ const file_corvo_cloud_v1_auth_proto_rawDesc = "" +
 	"everywhere\"7\n" +
 	"\x0eLogoutResponse\x12%\n" +
 	"\x0esessions_ended\x18\x01 \x01(\x05R\rsessionsEnded\"\x1b\n" +
-	"\x19GetCurrentIdentityRequest\"\xc7\x01\n" +
+	"\x19GetCurrentIdentityRequest\"\xec\x01\n" +
 	"\x1aGetCurrentIdentityResponse\x12(\n" +
 	"\x04user\x18\x01 \x01(\v2\x14.corvo.cloud.v1.UserR\x04user\x12-\n" +
 	"\x03key\x18\x02 \x01(\v2\x1b.corvo.cloud.v1.KeyIdentityR\x03key\x126\n" +
 	"\atenants\x18\x03 \x03(\v2\x1c.corvo.cloud.v1.TenantAccessR\atenants\x12\x18\n" +
-	"\aversion\x18\x04 \x01(\tR\aversion\"@\n" +
+	"\aversion\x18\x04 \x01(\tR\aversion\x12#\n" +
+	"\roperator_role\x18\x05 \x01(\tR\foperatorRole\"@\n" +
 	"\x04User\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05email\x18\x02 \x01(\tR\x05email\x12\x12\n" +
