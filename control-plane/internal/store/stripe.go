@@ -72,7 +72,9 @@ type StripeInvoice struct {
 	Subtotal               int64
 	PeriodStart, PeriodEnd time.Time
 	Lines                  []StripeInvoiceLine
-	CreatedAt, UpdatedAt   time.Time
+	// URL is Stripe's page; empty while it has none.
+	URL                  string
+	CreatedAt, UpdatedAt time.Time
 }
 
 // StripeInvoiceLine is one of its lines.
@@ -128,10 +130,10 @@ var (
 		},
 	}
 	stripeInvoices = table[StripeInvoice]{
-		name: "stripe_invoices", columns: "tenant_id, id, status, currency, subtotal, period_start, period_end, items, created_at, updated_at",
+		name: "stripe_invoices", columns: "tenant_id, id, status, currency, subtotal, period_start, period_end, items, url, created_at, updated_at",
 		fields: func(v *StripeInvoice) []any {
 			return []any{&v.TenantID, &v.ID, &v.Status, &v.Currency, &v.Subtotal, asTime{&v.PeriodStart}, asTime{&v.PeriodEnd}, asJSON{&v.Lines},
-				asTime{&v.CreatedAt}, asTime{&v.UpdatedAt}}
+				&v.URL, asTime{&v.CreatedAt}, asTime{&v.UpdatedAt}}
 		},
 	}
 	billingDifferences = table[BillingDifference]{
