@@ -65,8 +65,8 @@ already changes to another one without a page.`,
 			if len(all) == 0 {
 				s.hintf("no invoices yet; see what this month costs with: corvo invoice preview")
 			}
-			return printThings(s, all, []string{"FROM", "TO", "STATE", "TOTAL"}, func(i *cloudv1.Invoice) []string {
-				return []string{date(i.GetPeriodStart().AsTime()), date(i.GetPeriodEnd().AsTime()), i.GetState(), amount(i.GetTotal(), i.GetCurrency())}
+			return printThings(s, all, []string{"FROM", "TO", "STATE", "TOTAL", "PAGE"}, func(i *cloudv1.Invoice) []string {
+				return []string{date(i.GetPeriodStart().AsTime()), date(i.GetPeriodEnd().AsTime()), i.GetState(), amount(i.GetTotal(), i.GetCurrency()), orDash(i.GetUrl())}
 			})
 		}),
 	}

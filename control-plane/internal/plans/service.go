@@ -303,7 +303,7 @@ func (s *Service) payable(ctx context.Context, tx *store.Tx, st *standing, p sto
 	case err != nil:
 		return err
 	case !has:
-		return fault.New(fault.Conflict, "PAYMENT_REQUIRED", "the plan %s costs something, and tenant %s has no payment method; add one on the console's billing page, then change the plan", p.Plan, st.tenant.Name)
+		return fault.New(fault.Conflict, "PAYMENT_REQUIRED", "the plan %s costs something, and tenant %s has no payment method; pay for it at the checkout: in the console, or with corvo billing checkout %s", p.Plan, st.tenant.Name, p.Plan)
 	case st.State == Restricted || st.State == Suspended:
 		return fault.New(fault.Conflict, "PAYMENT_REQUIRED", "tenant %s is %s because an invoice isn't paid; pay it on the console's billing page, then change the plan", st.tenant.Name, st.State)
 	}

@@ -76,7 +76,9 @@ type StripeInvoice struct {
 	Subtotal               int64
 	PeriodStart, PeriodEnd time.Time
 	Lines                  []StripeInvoiceLine
-	CreatedAt, UpdatedAt   time.Time
+	// URL is Stripe's page; empty while it has none.
+	URL                  string
+	CreatedAt, UpdatedAt time.Time
 	// AdjustedAt is when it got what its lines lacked to the bill; zero: never.
 	AdjustedAt time.Time
 }
@@ -134,10 +136,10 @@ var (
 		},
 	}
 	stripeInvoices = table[StripeInvoice]{
-		name: "stripe_invoices", columns: "tenant_id, id, status, currency, subtotal, period_start, period_end, items, created_at, updated_at, adjusted_at",
+		name: "stripe_invoices", columns: "tenant_id, id, status, currency, subtotal, period_start, period_end, items, url, created_at, updated_at, adjusted_at",
 		fields: func(v *StripeInvoice) []any {
 			return []any{&v.TenantID, &v.ID, &v.Status, &v.Currency, &v.Subtotal, asTime{&v.PeriodStart}, asTime{&v.PeriodEnd}, asJSON{&v.Lines},
-				asTime{&v.CreatedAt}, asTime{&v.UpdatedAt}, asTime{&v.AdjustedAt}}
+				&v.URL, asTime{&v.CreatedAt}, asTime{&v.UpdatedAt}, asTime{&v.AdjustedAt}}
 		},
 	}
 	billingDifferences = table[BillingDifference]{

@@ -39,7 +39,7 @@ func TestStripe_RecordsAreKept(t *testing.T) {
 			wantErr(t, "stale", tx.UpdateStripeCustomer(ctx, &stale), store.ErrStale)
 
 			i := store.StripeInvoice{TenantID: "tn_a", ID: "in_1", Status: "open", Currency: "usd", Subtotal: 7, PeriodStart: at(1), PeriodEnd: at(5),
-				Lines: []store.StripeInvoiceLine{{Item: "base", Title: "t", Quantity: 1, Amount: 7}}, CreatedAt: at(1), UpdatedAt: at(1)}
+				Lines: []store.StripeInvoiceLine{{Item: "base", Title: "t", Quantity: 1, Amount: 7}}, URL: "https://pay.test/1", CreatedAt: at(1), UpdatedAt: at(1)}
 			err = errors.Join(err, findErr, tx.PutStripeInvoice(ctx, i))
 			i.Status = "paid"
 			j := i

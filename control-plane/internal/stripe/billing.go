@@ -212,7 +212,7 @@ func (s *Service) invoicesAfter(ctx context.Context, tx *store.Tx, tenantID stri
 
 // invoiceMessage is an invoice of Stripe's in our words.
 func invoiceMessage(v store.StripeInvoice) *cloudv1.Invoice {
-	m := &cloudv1.Invoice{TenantId: v.TenantID, PeriodStart: timestamppb.New(v.PeriodStart), PeriodEnd: timestamppb.New(v.PeriodEnd), Currency: v.Currency, Total: v.Subtotal}
+	m := &cloudv1.Invoice{TenantId: v.TenantID, PeriodStart: timestamppb.New(v.PeriodStart), PeriodEnd: timestamppb.New(v.PeriodEnd), Currency: v.Currency, Total: v.Subtotal, Url: v.URL}
 	switch v.Status {
 	case "paid":
 		m.State = "paid"

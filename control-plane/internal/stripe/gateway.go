@@ -373,6 +373,7 @@ func (g *gateway) endSubscription(ctx context.Context, id string, prorate bool) 
 // invoiced is an invoice as Stripe has it.
 type invoiced struct {
 	id, status, currency string
+	url                  string // Of its page.
 	subtotal             int64
 	attempted            bool
 	from, to, created    time.Time
@@ -405,7 +406,7 @@ func (g *gateway) invoices(ctx context.Context, customerID string, limit int) (o
 		if err := g.sameMode(i.Livemode); err != nil {
 			return nil, err
 		}
-		v := invoiced{id: i.ID, status: string(i.Status), currency: string(i.Currency), subtotal: i.Subtotal, attempted: i.Attempted,
+		v := invoiced{id: i.ID, status: string(i.Status), currency: string(i.Currency), url: i.HostedInvoiceURL, subtotal: i.Subtotal, attempted: i.Attempted,
 			from: time.Unix(i.PeriodStart, 0).UTC(), to: time.Unix(i.PeriodEnd, 0).UTC(), created: time.Unix(i.Created, 0).UTC()}
 		lines := i.Lines
 		if lines == nil {

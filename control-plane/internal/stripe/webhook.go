@@ -372,7 +372,7 @@ func (s *Service) applyPlan(ctx context.Context, tx *store.Tx, before, c store.S
 const FreePlan = "free"
 
 func (s *Service) invoice(tenantID string, i invoiced) store.StripeInvoice {
-	v := store.StripeInvoice{TenantID: tenantID, ID: i.id, Status: i.status, Currency: i.currency, Subtotal: i.subtotal,
+	v := store.StripeInvoice{TenantID: tenantID, ID: i.id, Status: i.status, Currency: i.currency, URL: i.url, Subtotal: i.subtotal,
 		PeriodStart: i.from, PeriodEnd: i.to, CreatedAt: i.created, UpdatedAt: s.Now()}
 	for _, l := range i.lines {
 		v.Lines = append(v.Lines, store.StripeInvoiceLine{Title: l.title, From: l.from, To: l.to, Quantity: l.quantity, Amount: l.amount})

@@ -33,7 +33,7 @@ export const test = base.extend<{ owner: Page }, World>({
   service: [
     async ({ mail }, use, info) => {
       const postgres = info.project.metadata.database === "postgres" ? await Postgres.start() : undefined;
-      const service = await Service.start({ database: postgres?.url, smtpPort: mail.smtpPort });
+      const service = await Service.start({ database: postgres?.url, smtpPort: mail.smtpPort, testPayments: true });
       await use(service);
       await service.end();
       await postgres?.end();

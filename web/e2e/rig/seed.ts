@@ -99,7 +99,7 @@ export async function seed({ service, mail, provider, dns }: Ground): Promise<Se
 }
 
 /** signUp makes a tenant, and returns its management key. */
-async function signUp(service: Service, mail: MailServer, email: string, tenant: string): Promise<string> {
+export async function signUp(service: Service, mail: MailServer, email: string, tenant: string): Promise<string> {
   const token = tokenOf(await signUpLink(service, mail, email, tenant));
   return (await new Control(service.url).call<{ token: string }>("SignupService/Confirm", { token })).token;
 }

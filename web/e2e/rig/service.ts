@@ -1,4 +1,5 @@
 // The service under test: corvo-cloud up, as anybody starts it.
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,12 +15,15 @@ export interface ServiceOptions {
   dns?: string;
   /** A name of this machine in the public URL: passkeys belong to names. Empty: its address. */
   host?: string;
+  /** Plans are paid for on pages of its own, with no money. */
+  testPayments?: boolean;
 }
 
 export class Service {
   private constructor(
     private readonly proc: Proc,
     private readonly dir: string,
+    private readonly database: string,
     /** What a shell would have read from the file: CORVO_URL and so on. */
     readonly env: Record<string, string>,
   ) {}
@@ -38,9 +42,10 @@ export class Service {
       args.push("--public-url", `http://${options.host}:${port}`);
     }
     if (options.smtpPort) args.push("--smtp", `127.0.0.1:${options.smtpPort}`);
+    if (options.testPayments) args.push("--test-payments");
     const proc = Proc.start("corvo-cloud up", binary("corvo-cloud"), args);
     const text = await proc.waitFor("being ready", async () => readFileSync(file, "utf8"));
-    return new Service(proc, dir, parse(text));
+    return new Service(proc, dir, options.database ?? `sqlite:${join(dir, "data", "control.db")}`, parse(text));
   }
 
   /** url is the public URL: console and control API. */
@@ -52,6 +57,11 @@ export class Service {
     const value = this.env[name];
     if (!value) throw new Error(`the service told no ${name}: ${Object.keys(this.env)}`);
     return value;
+  }
+
+  /** operate runs a command of the service's operator, such as override set. */
+  operate(...args: string[]): void {
+    execFileSync(binary("corvo-cloud"), ["control", ...args, "--database", this.database], { stdio: "pipe" });
   }
 
   said(): string {

@@ -12,7 +12,12 @@ import { SpendLimitSchema } from "~/gen/corvo/cloud/v1/usage_pb";
 import PlanDialog from "./plan-dialog";
 import SpendDialog from "./spend-dialog";
 
-const calls = vi.hoisted(() => ({ changePlan: vi.fn(), setSpendLimit: vi.fn() }));
+const calls = vi.hoisted(() => ({
+  changePlan: vi.fn(),
+  getBilling: vi.fn(),
+  setSpendLimit: vi.fn(),
+  startCheckout: vi.fn(),
+}));
 vi.mock("@connectrpc/connect", async (original) => ({
   ...(await original<typeof import("@connectrpc/connect")>()),
   createClient: () => calls,
@@ -35,7 +40,7 @@ const press = (name: string) => fireEvent.click(screen.getByRole("button", { nam
 
 const free = create(PlanSchema, { name: "free", title: "Free", currency: "usd", selfServe: true });
 const team = create(PlanSchema, { ...free, name: "team", title: "Team", baseAmount: 4900n });
-const subscription = create(SubscriptionSchema, { plan: team, etag: "e1" });
+const subscription = create(SubscriptionSchema, { plan: team, state: "active", etag: "e1" });
 
 function openPlans() {
   const onClose = vi.fn();
@@ -77,6 +82,23 @@ it("a change is checked before it is made, and says that it waits", async () => 
   press("Change plan");
   await waitFor(() => expect(onClose).toHaveBeenCalledOnce());
   expect(calls.changePlan).toHaveBeenCalledWith({ tenant: "acme", plan: "free", etag: "e1" });
+});
+
+it("a plan that has to be paid for leads to the page where it is", async () => {
+  // Not at once: while a check runs, the way to the page isn't shown.
+  calls.changePlan.mockImplementation(async () => {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    throw new ConnectError("no payment method", Code.FailedPrecondition, undefined, [
+      { desc: RefusalSchema, value: { reason: "PAYMENT_REQUIRED" } },
+    ]);
+  });
+  calls.getBilling.mockResolvedValue({ billing: { payments: true } });
+  calls.startCheckout.mockResolvedValue({ url: "https://pay.test/1" });
+  const assign = vi.spyOn(window.location, "assign").mockImplementation(() => {});
+  openPlans();
+  fireEvent.click(await screen.findByRole("button", { name: "Go to checkout" }));
+  await waitFor(() => expect(assign).toHaveBeenCalledExactlyOnceWith("https://pay.test/1"));
+  expect(calls.startCheckout).toHaveBeenCalledExactlyOnceWith({ tenant: "acme", plan: "free" });
 });
 
 it("a spend limit is sent in the currency's smallest unit, and nothing else is", async () => {

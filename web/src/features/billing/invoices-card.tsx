@@ -1,5 +1,5 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { FileText, Receipt } from "lucide-react";
+import { ExternalLink, FileText, Receipt } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { Problem } from "~/components/problem";
 import { Badge, type Tone } from "~/components/ui/badge";
@@ -27,7 +27,7 @@ export function InvoicesCard({ tenant }: { tenant: string }) {
   const [open, setOpen] = useState<Invoice>();
   const rows = invoices.data?.pages.flatMap((page) => page.invoices);
   return (
-    <Card title="Invoices" description="Of past months, the newest first, before tax." flush>
+    <Card title="Invoices" description="The newest first, before tax." flush>
       {invoices.error && !invoices.data ? (
         <Problem error={invoices.error} onRetry={() => void invoices.refetch()} />
       ) : (
@@ -76,6 +76,25 @@ const columns = (show: (invoice: Invoice) => void): readonly Column<Invoice>[] =
     header: "Total",
     align: "right",
     cell: ({ total, currency }) => <span className="nums font-medium">{money(total, currency)}</span>,
+  },
+  {
+    id: "page",
+    header: "Page",
+    hideHeader: true,
+    align: "right",
+    cell: (invoice) =>
+      invoice.url ? (
+        <a
+          href={invoice.url}
+          target="_blank"
+          rel="noreferrer"
+          aria-label={`Open the invoice of ${periodText(invoice)}`}
+          className="inline-flex items-center gap-1 text-13 text-accent-text hover:underline"
+        >
+          Open
+          <ExternalLink aria-hidden className="size-3.5" />
+        </a>
+      ) : null,
   },
   actionsColumn({ width: "w-16", phone: "corner", blockedBecause: undefined }, (invoice) => [
     {

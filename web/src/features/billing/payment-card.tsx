@@ -14,6 +14,7 @@ import { otherError } from "~/data/control";
 import { wrongAbout } from "~/data/field-errors";
 import type { Billing } from "~/gen/corvo/cloud/v1/billing_pb";
 import { plural } from "~/lib/numbers";
+import { useProviderPage } from "./provider-page";
 
 const EMAILS_MAX = 10;
 
@@ -44,7 +45,7 @@ export function PaymentCard({ tenant, blocked }: Props) {
 }
 
 function Method({ tenant, blocked, billed }: Props & { billed: Billing }) {
-  const portal = useChange(tenant, () => billing.payments.openPortal({ tenant }));
+  const portal = useProviderPage(tenant, () => billing.payments.openPortal({ tenant }));
   return (
     <Card
       title={
@@ -67,7 +68,7 @@ function Method({ tenant, blocked, billed }: Props & { billed: Billing }) {
             icon={<ExternalLink aria-hidden />}
             blockedBecause={blocked}
             busy={portal.isPending}
-            onClick={() => portal.mutate(undefined, { onSuccess: ({ url }) => window.location.assign(url) })}
+            onClick={() => portal.mutate(undefined)}
           >
             Open payment portal
           </Button>

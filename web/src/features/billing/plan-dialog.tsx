@@ -14,6 +14,7 @@ import type { ChangePlanResponse, Plan, Subscription } from "~/gen/corvo/cloud/v
 import { baseText } from "~/lib/billing";
 import { dateOf } from "~/lib/proto-time";
 import { Prices } from "./plan-words";
+import { useProviderPage } from "./provider-page";
 
 interface PlanDialogProps {
   tenant: string;
@@ -33,7 +34,8 @@ export default function PlanDialog({ tenant, subscription, plans, onClose }: Pla
     () => billing.plans.changePlan({ tenant, plan: name, etag: subscription.etag }),
     { quiet: true, done: (answer) => doneWords(answer, plan) },
   );
-  const payable = refusalReason(check.error) === "PAYMENT_REQUIRED";
+  // Whoever has an unpaid invoice has a subscription, and pays in the portal.
+  const payable = refusalReason(check.error) === "PAYMENT_REQUIRED" && subscription.state === "active";
   return (
     <FormDialog
       onClose={onClose}
@@ -135,15 +137,11 @@ function Refusal({ error }: { error: unknown }) {
 /** Goes to the payment provider's page, where the plan is paid for. */
 function Checkout({ tenant, plan }: { tenant: string; plan: string }) {
   const payments = useQuery(billingReads.payments(tenant));
-  const start = useChange(tenant, () => billing.payments.startCheckout({ tenant, plan }));
+  const start = useProviderPage(tenant, () => billing.payments.startCheckout({ tenant, plan }));
   if (!payments.data?.payments) return null;
   return (
-    <Button
-      variant="accent"
-      busy={start.isPending}
-      onClick={() => start.mutate(undefined, { onSuccess: ({ url }) => window.location.assign(url) })}
-    >
-      Add payment method
+    <Button variant="accent" busy={start.isPending} onClick={() => start.mutate(undefined)}>
+      Go to checkout
     </Button>
   );
 }

@@ -585,7 +585,10 @@ type Invoice struct {
 	// Before tax.
 	Total int64 `protobuf:"varint,6,opt,name=total,proto3" json:"total,omitempty"`
 	// draft, final or paid.
-	State         string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
+	State string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
+	// The payment provider's page with this invoice, where it is paid and downloaded; empty
+	// without one.
+	Url           string `protobuf:"bytes,8,opt,name=url,proto3" json:"url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -665,6 +668,13 @@ func (x *Invoice) GetTotal() int64 {
 func (x *Invoice) GetState() string {
 	if x != nil {
 		return x.State
+	}
+	return ""
+}
+
+func (x *Invoice) GetUrl() string {
+	if x != nil {
+		return x.Url
 	}
 	return ""
 }
@@ -1110,7 +1120,7 @@ const file_corvo_cloud_v1_usage_proto_rawDesc = "" +
 	"\vunit_amount\x18\n" +
 	" \x01(\x03R\n" +
 	"unitAmount\x12\x16\n" +
-	"\x06amount\x18\v \x01(\x03R\x06amount\"\x9b\x02\n" +
+	"\x06amount\x18\v \x01(\x03R\x06amount\"\xad\x02\n" +
 	"\aInvoice\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12=\n" +
 	"\fperiod_start\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vperiodStart\x129\n" +
@@ -1119,7 +1129,8 @@ const file_corvo_cloud_v1_usage_proto_rawDesc = "" +
 	"\bcurrency\x18\x04 \x01(\tR\bcurrency\x121\n" +
 	"\x05lines\x18\x05 \x03(\v2\x1b.corvo.cloud.v1.InvoiceLineR\x05lines\x12\x14\n" +
 	"\x05total\x18\x06 \x01(\x03R\x05total\x12\x14\n" +
-	"\x05state\x18\a \x01(\tR\x05state\"w\n" +
+	"\x05state\x18\a \x01(\tR\x05state\x12\x10\n" +
+	"\x03url\x18\b \x01(\tR\x03url\"w\n" +
 	"\x15PreviewInvoiceRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x122\n" +
 	"\x06period\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06period\x12\x12\n" +
