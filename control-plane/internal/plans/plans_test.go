@@ -200,7 +200,7 @@ func TestChangePlan_RefusesWhatCannotBeChosen(t *testing.T) {
 	cloudtest.Refused(t, err, "ETAG_MISMATCH")
 	w.Payments = paying(false)
 	_, err = w.change("team")
-	if f := cloudtest.Refused(t, err, "PAYMENT_REQUIRED"); !strings.Contains(f.Message, "billing page") {
+	if f := cloudtest.Refused(t, err, "PAYMENT_REQUIRED"); !strings.Contains(f.Message, "corvo billing checkout team") {
 		t.Error(f.Message)
 	}
 	w.Payments = nil
