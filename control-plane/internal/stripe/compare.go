@@ -18,11 +18,6 @@ const (
 	differencesMax = 1000
 )
 
-// Refresh asks Stripe about every customer, for events that were lost.
-func (s *Service) Refresh(ctx context.Context) error {
-	return s.eachCustomer(ctx, func(c store.StripeCustomer) error { return s.sync(ctx, c.TenantID, nil) })
-}
-
 // Compare compares, per tenant, meter and day, what the ledger has, what was sent, and what
 // Stripe has counted. Differences are stored and logged; what was found is returned.
 func (s *Service) Compare(ctx context.Context) ([]store.BillingDifference, error) {
@@ -34,70 +29,23 @@ func (s *Service) Compare(ctx context.Context) ([]store.BillingDifference, error
 	if err != nil {
 		return nil, err
 	}
-	err = s.eachCustomer(ctx, func(c store.StripeCustomer) error {
-		err := s.settle(ctx, c, meters)
-		if err == nil {
-			err = s.compareCustomer(ctx, c, meters)
-		}
-		if err != nil {
-			return fmt.Errorf("compare tenant %s: %w", c.TenantID, err)
-		}
-		return nil
-	})
+	err = s.eachCustomer(ctx, func(c store.StripeCustomer) error { return s.compareOne(ctx, c, meters) })
 	if err == nil {
-		err = s.Store.Service(ctx, func(tx *store.Tx) error {
-			return tx.PutSetting(ctx, settingComparedAt, began.UTC().Format(time.RFC3339Nano), began)
-		})
+		err = s.Store.Service(ctx, func(tx *store.Tx) error { return putCompared(ctx, tx, began) })
 	}
 	found, listErr := s.Differences(ctx)
 	return found, errors.Join(err, listErr)
 }
 
-// Comparison is when something was compared last, and whether somebody waits for it.
-type Comparison struct {
-	// At is when the last one began that came to its end; zero: never.
-	At time.Time
-	// Asked is when somebody asked for one that isn't done; zero: nobody did.
-	Asked time.Time
-}
-
-// Compared tells when the last comparison was.
-func (s *Service) Compared(ctx context.Context) (Comparison, error) {
-	return store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) (c Comparison, err error) {
-		if c.At, err = settingTime(ctx, tx, settingComparedAt); err == nil {
-			c.Asked, err = settingTime(ctx, tx, settingAsked)
-		}
-		if !c.Asked.After(c.At) {
-			c.Asked = time.Time{}
-		}
-		return c, err
-	})
-}
-
-// AskToCompare has the loop compare at its next turn: it takes longer than a call may.
-func AskToCompare(ctx context.Context, tx *store.Tx, now time.Time) error {
-	return tx.PutSetting(ctx, settingAsked, now.UTC().Format(time.RFC3339Nano), now)
-}
-
-// setting is empty if it was never written.
-func setting(ctx context.Context, tx *store.Tx, name string) (string, error) {
-	text, err := tx.GetSetting(ctx, name)
-	if errors.Is(err, store.ErrNotFound) {
-		return "", nil
+func (s *Service) compareOne(ctx context.Context, c store.StripeCustomer, meters map[string]string) error {
+	err := s.settle(ctx, c, meters)
+	if err == nil {
+		err = s.compareCustomer(ctx, c, meters)
 	}
-	return text, err
-}
-
-// settingTime is zero if it was never written.
-func settingTime(ctx context.Context, tx *store.Tx, name string) (t time.Time, _ error) {
-	text, err := setting(ctx, tx, name)
-	if err != nil || text == "" {
-		return t, err
+	if err != nil {
+		return fmt.Errorf("compare tenant %s: %w", c.TenantID, err)
 	}
-	if t, err = time.Parse(time.RFC3339Nano, text); err != nil {
-		return t, fmt.Errorf("read setting %s: %w", name, err)
-	}
-	return t, nil
+	return nil
 }
 
 // Differences are those found by the last comparison of each day.

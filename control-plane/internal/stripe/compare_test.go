@@ -89,17 +89,17 @@ func TestCompare_SendsHoursThatWerePassedBy(t *testing.T) {
 	w.agree(t, tn.ID, hour, counts(9))
 }
 
-func TestRefresh_APaymentWhoseEventWasLostIsNoticed(t *testing.T) {
+func TestDaily_APaymentWhoseEventWasLostIsNoticed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	tn, invoice := w.owing(t)
 	w.stripe.PayInvoice(invoice)
 	w.stripe.Events()
-	no(t, "refresh", w.svc.Refresh(t.Context()))
+	no(t, "daily", w.svc.Daily(t.Context()))
 	want(t, "state", w.standing(t, tn.ID), "team/1 active")
 }
 
-func TestRefresh_OneTenantsProblemIsNotTheOthers(t *testing.T) {
+func TestDaily_OneTenantsProblemIsNotTheOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	one, _ := w.paying(t, "one")
@@ -113,7 +113,7 @@ func TestRefresh_OneTenantsProblemIsNotTheOthers(t *testing.T) {
 		}
 		return stripetest.None
 	})
-	if err := w.svc.Refresh(t.Context()); err == nil {
+	if err := w.svc.Daily(t.Context()); err == nil {
 		t.Error("no problem")
 	}
 	want(t, "state", w.standing(t, two.ID), "team/1 active")
@@ -147,4 +147,41 @@ func TestDaily_ComparesAgainWhenSomebodyAsks(t *testing.T) {
 	want(t, "again", second.After(first), true)
 	want(t, "nobody waits", compared().Asked.IsZero(), true)
 	want(t, "once", daily(), second)
+}
+
+// A round that is cut off goes on with the customer after the last one, and comes to its end.
+func TestDaily_GoesOnWhereItWasCutOff(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		const tenants = 7
+		for i := range tenants {
+			w.paying(t, fmt.Sprintf("tenant-%d", i))
+		}
+		w.stripe.Calls()
+		looks, away := 0, false
+		w.stripe.Faults(func(call string) stripetest.Fault {
+			if call != "GET /v1/subscriptions" {
+				return stripetest.None
+			}
+			if looks++; away {
+				return stripetest.Drop
+			}
+			away = looks == 4
+			return stripetest.None
+		})
+		if err := w.svc.Daily(t.Context()); err == nil {
+			t.Error("Stripe was away, and there was no problem")
+		}
+		want(t, "looks until it was clear that Stripe is away", looks, 4+3)
+		looks, away = 0, false
+		w.stripe.Faults(func(call string) stripetest.Fault {
+			if call == "GET /v1/subscriptions" {
+				looks++
+			}
+			return stripetest.None
+		})
+		no(t, "daily", w.svc.Daily(t.Context()))
+		want(t, "looks after it", looks, tenants-4)
+		no(t, "daily", w.svc.Daily(t.Context()))
+		want(t, "looks at the end", looks, tenants-4)
+	})
 }

@@ -14,12 +14,6 @@ const (
 	tick     = time.Minute
 	// eventsKept is far longer than Stripe repeats an event.
 	eventsKept = 60 * day
-
-	// settingCompared is the day of the last daily comparison; settingComparedAt and
-	// settingAsked are when the last one ended, and when an operator asked for one.
-	settingCompared   = "stripe_compared"
-	settingComparedAt = "stripe_compared_at"
-	settingAsked      = "stripe_compare_asked"
 )
 
 // Run pushes, reminds and compares until ctx ends. Of several processes, one does at a time.
@@ -98,36 +92,4 @@ func (s *Service) carry(ctx context.Context, c store.StripeCustomer, plan store.
 		return err
 	}
 	return s.gateway.changeSubscription(ctx, sub, plan.Plan, plan.Version, prices)
-}
-
-// asked compares if an operator asked for it since the last comparison.
-func (s *Service) asked(ctx context.Context) error {
-	c, err := s.Compared(ctx)
-	if err != nil || c.Asked.IsZero() {
-		return err
-	}
-	_, err = s.Compare(ctx)
-	return err
-}
-
-// Daily compares and tidies up once a day, and compares again when an operator asks for it.
-func (s *Service) Daily(ctx context.Context) error {
-	today := s.Now().UTC().Truncate(day)
-	done, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) (string, error) { return setting(ctx, tx, settingCompared) })
-	if err != nil {
-		return err
-	}
-	if done == today.Format(time.DateOnly) {
-		return s.asked(ctx)
-	}
-	_, err = s.Compare(ctx)
-	if err := errors.Join(s.Refresh(ctx), err); err != nil {
-		return err
-	}
-	return s.Store.Service(ctx, func(tx *store.Tx) error {
-		if _, err := tx.DeleteStripeEventsBefore(ctx, s.Now().Add(-eventsKept)); err != nil {
-			return err
-		}
-		return tx.PutSetting(ctx, settingCompared, today.Format(time.DateOnly), s.Now())
-	})
 }
