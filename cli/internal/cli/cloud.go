@@ -127,6 +127,21 @@ func fromCloud(ctx context.Context, endpoint string, err error) *Failure {
 	return f
 }
 
+// byFlags calls the fields of a refusal by the flags that set them.
+func byFlags(err error, flags map[string]string) error {
+	var f *Failure
+	if !errors.As(err, &f) {
+		return err
+	}
+	for i, field := range f.Fields {
+		if flag := flags[field.Field]; flag != "" {
+			f.What = strings.ReplaceAll(f.What, field.Field+":", flag+":")
+			f.Fields[i].Field = flag
+		}
+	}
+	return err
+}
+
 func exitOfCode(c connect.Code) int {
 	switch c {
 	case connect.CodeInvalidArgument, connect.CodeOutOfRange:

@@ -316,7 +316,7 @@ also refuses new jobs. Nothing that was enqueued is lost. This replaces the limi
 func (t *tenantCall) setSpendLimit(l *cloudv1.SpendLimit) error {
 	res, err := tell(t, t.usage.SetSpendLimit, &cloudv1.SetSpendLimitRequest{Tenant: t.tenant, Limit: l})
 	if err != nil {
-		return err
+		return byFlags(err, map[string]string{"limit.amount": "--amount", "limit.action": "--action", "limit.alert_percents": "--alert-percent"})
 	}
 	return t.s.emitMessage(res.GetLimit(), func(w io.Writer) { t.s.printSpendLimit(w, res.GetLimit()) })
 }

@@ -3,12 +3,17 @@ package cli
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"connectrpc.com/connect"
+
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 )
 
 // What the verbs about usage ask, and what they show of the answer.
@@ -120,5 +125,22 @@ func TestCents_AreExact(t *testing.T) {
 		if got, err := centsOf(text); err == nil {
 			t.Errorf("%q: %d", text, got)
 		}
+	}
+}
+
+func TestSpendLimit_ARefusalNamesTheFlags(t *testing.T) {
+	t.Parallel()
+	const problem = "must be alert, hold or reject"
+	url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+		refused := connect.NewError(connect.CodeInvalidArgument, errors.New("limit.action: "+problem))
+		if detail, err := connect.NewErrorDetail(&cloudv1.Refusal{Fields: []*cloudv1.RefusedField{{Name: "limit.action", Problem: problem}}}); err == nil {
+			refused.AddDetail(detail)
+		}
+		_ = connect.NewErrorWriter().Write(w, r, refused) // The client sees that nothing came.
+	})
+	env := map[string]string{"CORVO_TOKEN": "corvo_mg_test", "CORVO_ENDPOINT": url}
+	got := newHome(t).run(t, "", env, "spend-limit", "set", "--tenant", "acme", "--amount", "5", "--action", "stop")
+	if got.exit != ExitUsage || !strings.Contains(got.stderr, "--action: "+problem) || strings.Contains(got.stderr, "limit.action") {
+		t.Errorf("%+v", got)
 	}
 }

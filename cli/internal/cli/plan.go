@@ -114,6 +114,10 @@ func (s *session) printSubscription(w io.Writer, sub *cloudv1.Subscription, limi
 	counted := make(map[string]bool)
 	for _, l := range limits {
 		counted[l.GetName()] = true
+		if l.GetMax() == 0 && l.GetUsed() == 0 && l.GetHolds() != "" { // Its numbers are with corvo spend-limit show.
+			rows = append(rows, []string{l.GetName(), "-", "-", heldText(l), l.GetTitle()})
+			continue
+		}
 		rows = append(rows, []string{l.GetName(), limitText(l.GetName(), l.GetUnit(), l.GetUsed(), false), limitText(l.GetName(), l.GetUnit(), l.GetMax(), l.GetUnlimited()), heldText(l), l.GetTitle()})
 	}
 	for _, e := range sub.GetEntitlements() {

@@ -18,11 +18,13 @@ func TestPlan_VerbsAskWhatTheySay(t *testing.T) {
 		"plan show -o text": {"GetSubscription", `{"subscription":{"plan":{"name":"team"},"overrides":[{"name":"stored_bytes_max","value":"1073741824","reason":"trial","endsAt":"2027-01-01T00:00:00Z"}],
 			"entitlements":[{"name":"stored_bytes_max","value":"1073741824","unit":"bytes","title":"Stored bytes"},{"name":"feature.sso","value":"1","title":"Single sign-on"},
 			{"name":"retention.dead_seconds_max","value":"2592000","unit":"seconds","title":"Dead jobs"}]},
-			"limits":[{"name":"jobs_per_month_max","used":"1000000","max":"1000000","title":"Jobs","resetsAt":"2026-12-01T00:00:00Z","holds":"dispatch"}]}`, `{"tenant":"acme"}`,
+			"limits":[{"name":"jobs_per_month_max","used":"1000000","max":"1000000","title":"Jobs","resetsAt":"2026-12-01T00:00:00Z","holds":"dispatch"},
+			{"name":"spend","title":"Spend limit","holds":"enqueue"}]}`, `{"tenant":"acme"}`,
 			`override         stored_bytes_max 1.0 GB until 2027-01-01 00:00 UTC: trial
 
 LIMIT                       USED       MAX        HOLDS                                WHAT
 jobs_per_month_max          1,000,000  1,000,000  dispatch until 2026-12-01 00:00 UTC  Jobs
+spend                       -          -          enqueue                              Spend limit
 stored_bytes_max            -          1.0 GB     -                                    Stored bytes
 feature.sso                 -          yes        -                                    Single sign-on
 retention.dead_seconds_max  -          30 d       -                                    Dead jobs

@@ -276,7 +276,7 @@ func exported(t testing.TB) []string {
 		lines = append(lines, text(t, r))
 	}
 	inv := made(t, november, segments, sums.End()...)
-	return append(lines, text(t, bill.Footer{Rows: sums.Rows, Totals: sums.Totals, Lines: inv.Lines, Total: inv.Total}))
+	return append(lines, text(t, bill.Footer{Rows: sums.Rows, Totals: sums.Totals, Superseded: &sums.Superseded, Lines: inv.Lines, Total: inv.Total}))
 }
 
 func text(t testing.TB, line any) string {
@@ -297,10 +297,10 @@ func verify(t testing.TB, lines []string) bill.Report {
 	return r
 }
 
-// Files that customers keep for years must stay readable: this one may only get company.
-func TestVerify_GoldenFile(t *testing.T) {
+// Files that customers keep for years must stay readable: these may only get company.
+func TestVerify_GoldenFiles(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join("testdata", "november.ndjson")
+	path := filepath.Join("testdata", "november-superseded.ndjson")
 	now := strings.Join(exported(t), "")
 	if *update {
 		if err := os.WriteFile(path, []byte(now), 0o644); err != nil {
@@ -314,12 +314,18 @@ func TestVerify_GoldenFile(t *testing.T) {
 	if string(golden) != now {
 		t.Errorf("the exported form changed:\n%s", now)
 	}
-	r, err := bill.Verify(bytes.NewReader(golden))
-	if err != nil || !r.Valid() {
-		t.Fatalf("%v %v", r.Problems, err)
-	}
-	if r.Total != 902+266+1932+6820+44 || r.Rows != 4 || r.Totals.JobsEnqueued != 7_311_113 || r.Totals.StreamsPeak != 4 {
-		t.Errorf("total %d of %d rows, %+v", r.Total, r.Rows, r.Totals)
+	for _, name := range []string{"november.ndjson", "november-superseded.ndjson"} {
+		file, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := bill.Verify(bytes.NewReader(file))
+		if err != nil || !r.Valid() {
+			t.Fatalf("%s: %v %v", name, r.Problems, err)
+		}
+		if r.Total != 902+266+1932+6820+44 || r.Rows != 4 || r.Totals.JobsEnqueued != 7_311_113 || r.Totals.StreamsPeak != 4 {
+			t.Errorf("%s: total %d of %d rows, %+v", name, r.Total, r.Rows, r.Totals)
+		}
 	}
 }
 
@@ -350,6 +356,7 @@ func TestVerify_NamesWhatIsWrong(t *testing.T) {
 		"other base":       {edit(0, `"base_amount":9900`, `"base_amount":9000`), "footer: total is 9964, and 9344 follows from the rows"},
 		"impossible price": {edit(0, `"per":1000`, `"per":0`), "the price of stored_byte_hours isn't possible"},
 		"fewer jobs":       {edit(2, `"jobs_enqueued":400000`, `"jobs_enqueued":399000`), "footer: totals.jobs_enqueued is 7311113, and 7310113 follows from the rows"},
+		"old revision":     {edit(1, `"jobs_enqueued":300000`, `"jobs_enqueued":299000`), "footer: superseded.jobs_enqueued is 300000, and 299000 follows from the rows"},
 		"row missing":      {cut(1, 2), "line 2: it has revision 1, and those before it are missing"},
 		"revision missing": {cut(2, 3), "footer: rows is 4, and 3 follows from the rows"},
 		"row twice":        {func(l []string) []string { return append(l[:2], l[1:]...) }, "line 3: it has revision 0, after revision 0 of the same hour"},

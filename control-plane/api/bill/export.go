@@ -52,8 +52,11 @@ type Footer struct {
 	Kind   string `json:"kind"`
 	Rows   int64  `json:"rows"`
 	Totals Counts `json:"totals"`
-	Lines  []Line `json:"lines"`
-	Total  int64  `json:"total"`
+	// Superseded adds up the revisions that don't count, so that a change of one shows too. Older
+	// files lack it.
+	Superseded *Counts `json:"superseded,omitempty"`
+	Lines      []Line  `json:"lines"`
+	Total      int64   `json:"total"`
 }
 
 // Text is a line of an export, with its newline.
@@ -76,8 +79,8 @@ func Text(line any) ([]byte, error) {
 // Summer adds the rows of a ledger up, in their order: by hour, namespace and revision. The
 // zero value is ready after Begin.
 type Summer struct {
-	Rows   int64
-	Totals Counts
+	Rows               int64
+	Totals, Superseded Counts
 
 	segments []Segment
 	counts   []Counts
@@ -103,7 +106,9 @@ func (s *Summer) Add(r Row) error {
 	case !same && r.Revision != 0:
 		err = fmt.Errorf("it has revision %d, and those before it are missing", r.Revision)
 	}
-	if !same {
+	if same {
+		s.Superseded = s.Superseded.Plus(s.last.Counts)
+	} else {
 		s.settle()
 	}
 	s.last, s.some = r, true
@@ -133,7 +138,7 @@ func (s *Summer) End() []Counts {
 // State is what was added so far, to go on with later: see Resume.
 func (s *Summer) State() []byte {
 	b := binary.AppendVarint(nil, s.Rows)
-	all := append([]Counts{s.Totals}, s.counts...)
+	all := append([]Counts{s.Totals, s.Superseded}, s.counts...)
 	if s.some {
 		all = append(all, s.last.Counts)
 	}
@@ -171,6 +176,7 @@ func (s *Summer) Resume(segments []Segment, state []byte) error {
 	}
 	s.Rows = next()
 	counts(&s.Totals)
+	counts(&s.Superseded)
 	for i := range s.counts {
 		counts(&s.counts[i])
 	}
@@ -363,6 +369,9 @@ func (v *verifier) compare(f Footer) {
 	differs("rows", f.Rows, v.Rows)
 	for i, m := range Meters() {
 		differs("totals."+m, *f.Totals.all()[i], *v.Totals.all()[i])
+		if f.Superseded != nil {
+			differs("superseded."+m, *f.Superseded.all()[i], *v.sums.Superseded.all()[i])
+		}
 	}
 	differs("the number of lines", int64(len(f.Lines)), int64(len(v.Lines)))
 	for i := range min(len(f.Lines), len(v.Lines)) {

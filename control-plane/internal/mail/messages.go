@@ -275,6 +275,23 @@ func SpendLimit(to, tenant, link string, percent int, spent, most int64, currenc
 	return limit(to, tenant, link, percent, "spend limit", fmt.Sprintf("%s of its spend limit of %s", Money(spent, currency), Money(most, currency)), beyond, until, now)
 }
 
+// OpenJobsLimit says how many open jobs the fullest namespace has, and what happens beyond.
+func OpenJobsLimit(to, tenant, link string, percent int, open, most int64, now time.Time) (Message, error) {
+	title := fmt.Sprintf("A namespace has %d%% of its open jobs", percent)
+	if percent >= 100 {
+		title = "A namespace is at its limit of open jobs"
+	}
+	return compose(to, now.Add(limitLife), content{
+		Subject: fmt.Sprintf("%s: %s", tenant, title),
+		Title:   title,
+		Intro: []string{
+			fmt.Sprintf("The fullest namespace of %s has %s open jobs. Its plan allows %s in each.", tenant, grouped(open), grouped(most)),
+			"At the limit, the namespace rejects new jobs until some of its jobs finish.",
+		},
+		Link: link, Label: "Usage and limits of " + tenant,
+	})
+}
+
 func limit(to, tenant, link string, percent int, what, used, beyond string, until, now time.Time) (Message, error) {
 	title, then := fmt.Sprintf("%d%% of the %s used", percent, what), "Beyond it"
 	if percent >= 100 {

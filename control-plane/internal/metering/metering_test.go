@@ -2,7 +2,10 @@ package metering_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -181,6 +184,43 @@ func TestTake_LateDataMakesARevision(t *testing.T) {
 		w.wantDay(11)
 		w.close(hour + 3)
 		w.wantDay(51)
+	})
+}
+
+// Several processes take what shards tell of one closed hour: each revision has all that was told
+// when it was written, and none is written twice.
+func TestTake_LateDataTakenTwiceAtOnceIsCountedOnce(t *testing.T) {
+	each(t, func(t *testing.T, w world) {
+		w.take("shard/0", "e", w.reading(hour, 1, jobs(1)))
+		w.close(hour + 1)
+		const sources, rounds = 4, 5
+		for round := range int64(rounds) {
+			errs := make([]error, sources)
+			var all sync.WaitGroup
+			for n := range sources {
+				all.Go(func() {
+					r := w.reading(hour, 2+round, jobs(10*(1+round)))
+					errs[n] = w.Store.Service(t.Context(), func(tx *store.Tx) error {
+						_, err := metering.Take(t.Context(), tx, metering.Said{Cell: "test", Source: fmt.Sprint("shard/", n+1), Epoch: "e", Readings: []metering.Reading{r}}, w.Now())
+						return err
+					})
+				})
+			}
+			all.Wait()
+			if err := errors.Join(errs...); err != nil {
+				t.Fatalf("round %d: %v", round, err)
+			}
+		}
+		rows := w.ledger()
+		for n, row := range rows {
+			if row[1] != int64(n) {
+				t.Errorf("revisions %v", rows)
+			}
+		}
+		if last := rows[len(rows)-1]; last[2] != 1+sources*rounds*10 {
+			t.Errorf("the last revision has %d, want %d", last[2], 1+sources*rounds*10)
+		}
+		w.wantDay(1 + sources*rounds*10)
 	})
 }
 

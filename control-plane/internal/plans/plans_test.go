@@ -503,6 +503,13 @@ func TestGetSubscription_SaysWhereEachLimitStands(t *testing.T) {
 	if j := got["jobs_per_month_max"]; j.GetHolds() != "dispatch" || !j.GetResetsAt().AsTime().Equal(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("%v", j)
 	}
+	w.in(t, func(ctx context.Context, tx *store.Tx) error {
+		return plans.SetHold(ctx, w.World.Kit, tx, store.Hold{TenantID: w.tenant.ID, Limit: "spend", Dispatch: true, Enqueue: true, Value: 50000})
+	})
+	limits := w.subscription(t).GetLimits()
+	if s := limits[len(limits)-1]; len(limits) != 7 || s.GetName() != "spend" || s.GetHolds() != "enqueue" || s.GetMax() != 0 || !s.GetResetsAt().AsTime().Equal(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("a spend limit that was reached: %v", limits)
+	}
 }
 
 func TestApply_MakesAVersionOfWhatIsDifferentOnly(t *testing.T) {

@@ -186,7 +186,20 @@ func (s *Service) limits(ctx context.Context, tx *store.Tx, st standing) (out []
 		}
 		out = append(out, m)
 	}
-	return out, nil
+	return append(out, spendStatus(holds, now)...), nil
+}
+
+// LimitSpend is the limit that a tenant sets for what it spends.
+const LimitSpend = "spend"
+
+// spendStatus says that the spend limit holds jobs back, without how much was spent: not everybody
+// who sees the plan may see that.
+func spendStatus(holds []store.Hold, now time.Time) []*cloudv1.LimitStatus {
+	held := heldBy(holds, LimitSpend, now)
+	if held == "" {
+		return nil
+	}
+	return []*cloudv1.LimitStatus{{Name: LimitSpend, Title: "Spend limit", ResetsAt: timestamppb.New(bill.Month(now).End), Holds: held}}
 }
 
 // heldBy is what is held back because of a limit.

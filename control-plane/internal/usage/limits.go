@@ -11,14 +11,18 @@ import (
 
 	"github.com/corvo-cloud/corvo/control-plane/api/bill"
 	"github.com/corvo-cloud/corvo/control-plane/internal/mail"
+	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
 // Limits that hold jobs back.
 const (
 	LimitJobs  = "jobs_per_month"
-	LimitSpend = "spend"
+	LimitSpend = plans.LimitSpend
 )
+
+// limitOpen holds nothing back by itself: a node refuses the jobs beyond it.
+const limitOpen = "open_jobs"
 
 const (
 	leaseFor = time.Minute
@@ -35,7 +39,7 @@ const (
 	noticesKept = 100 * day
 )
 
-// jobsAlerts are when emails about jobs in a month are written.
+// jobsAlerts are when emails about jobs in a month and about open jobs are written.
 var jobsAlerts = []int{80, 100}
 
 // Run compares usage with limits until ctx ends. Of several processes, one does at a time.
@@ -159,6 +163,7 @@ type passed struct {
 	unlimited   bool
 	hold        store.Hold
 	alerts      []int
+	page        string // Of the console, about it.
 	letter      func(to, link string, percent int) (mail.Message, error)
 }
 
@@ -176,34 +181,39 @@ func (s *Service) limitsOf(ctx context.Context, tx *store.Tx, tenantID string) (
 	if st.UsageClosing, err = closingOf(ctx, tx, st.Tenant); err != nil {
 		return nil, st, err
 	}
-	jobs, err := jobsLimit(ctx, tx, st)
+	e, err := tx.Entitlements(ctx, st.Tenant.ID, st.now)
+	if err != nil {
+		return nil, st, err
+	}
+	u, err := UsedBy(ctx, tx, st.Tenant.ID, st.now)
 	if err != nil {
 		return nil, st, err
 	}
 	spend, err := moneyLimit(ctx, tx, st)
-	return []passed{jobs, spend}, st, err
+	return []passed{jobsLimit(st, e, u), openLimit(st, e, u), spend}, st, err
 }
 
-func jobsLimit(ctx context.Context, tx *store.Tx, st standing) (p passed, _ error) {
-	p = passed{limit: LimitJobs, alerts: jobsAlerts}
-	e, err := tx.Entitlements(ctx, st.Tenant.ID, st.now)
-	if err != nil {
-		return p, err
-	}
+func jobsLimit(st standing, e store.Entitled, u Used) passed {
 	most, limited := e.Values["jobs_per_month_max"]
-	if p.value, p.unlimited = most, !limited; !limited {
-		return p, nil
-	}
-	u, err := UsedBy(ctx, tx, st.Tenant.ID, st.now)
-	p.used, p.hold = u.JobsThisMonth, store.Hold{Dispatch: e.OverLimit != rejectEnqueues, Enqueue: e.OverLimit == rejectEnqueues}
+	p := passed{limit: LimitJobs, alerts: jobsAlerts, page: "plan", value: most, unlimited: !limited, used: u.JobsThisMonth,
+		hold: store.Hold{Dispatch: e.OverLimit != rejectEnqueues, Enqueue: e.OverLimit == rejectEnqueues}}
 	p.letter = func(to, link string, percent int) (mail.Message, error) {
 		return mail.JobsLimit(to, st.Name, link, percent, p.used, p.value, p.hold.Enqueue, bill.Month(st.now).End, st.now)
 	}
-	return p, err
+	return p
+}
+
+func openLimit(st standing, e store.Entitled, u Used) passed {
+	most, limited := e.Values["open_jobs_max"]
+	p := passed{limit: limitOpen, alerts: jobsAlerts, page: "plan", value: most, unlimited: !limited, used: u.OpenJobs}
+	p.letter = func(to, link string, percent int) (mail.Message, error) {
+		return mail.OpenJobsLimit(to, st.Name, link, percent, p.used, p.value, st.now)
+	}
+	return p
 }
 
 func moneyLimit(ctx context.Context, tx *store.Tx, st standing) (p passed, _ error) {
-	p = passed{limit: LimitSpend}
+	p = passed{limit: LimitSpend, page: "billing"}
 	l, err := spendLimit(ctx, tx, st.Tenant.ID)
 	if p.unlimited = l.Amount == 0; err != nil || p.unlimited {
 		return p, err
@@ -272,7 +282,7 @@ func (s *Service) write(ctx context.Context, tx *store.Tx, st standing, p passed
 	if err != nil {
 		return err
 	}
-	link := s.URLs.Console("/" + st.Name + "/usage")
+	link := s.URLs.Console("/" + st.Name + "/settings/" + p.page)
 	for _, to := range readers {
 		m, err := p.letter(to, link, percent)
 		if err == nil {

@@ -419,6 +419,14 @@ func (s *Service) ExportUsage(ctx context.Context, r *cloudv1.ExportUsageRequest
 	})
 }
 
+// later is the later of two times. While no hour is closed, none of the period is.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // export is one page at work.
 type export struct {
 	exporting
@@ -439,7 +447,7 @@ func (x *export) page(ctx context.Context, first bool) (more bool, _ error) {
 			return false, err
 		}
 	} else if err := x.line(bill.Header{TenantID: x.Tenant.ID, Tenant: x.Name, PeriodStart: x.period.Start, PeriodEnd: x.period.End,
-		ClosedTo: metering.Start(x.closed), Currency: prices.Currency, Segments: append([]bill.Segment{}, prices.Segments...)}); err != nil {
+		ClosedTo: later(x.period.Start, metering.Start(x.closed)), Currency: prices.Currency, Segments: append([]bill.Segment{}, prices.Segments...)}); err != nil {
 		return false, err
 	}
 	rows, err := x.tx.ListUsageHours(ctx, x.Tenant.ID, x.after, x.closed, exportRows)
@@ -458,7 +466,7 @@ func (x *export) page(ctx context.Context, first bool) (more bool, _ error) {
 	if err != nil {
 		return false, err
 	}
-	return false, x.line(bill.Footer{Rows: sums.Rows, Totals: sums.Totals, Lines: inv.Lines, Total: inv.Total})
+	return false, x.line(bill.Footer{Rows: sums.Rows, Totals: sums.Totals, Superseded: &sums.Superseded, Lines: inv.Lines, Total: inv.Total})
 }
 
 func (x *export) rows(ctx context.Context, sums *bill.Summer, rows []store.UsageHour) error {

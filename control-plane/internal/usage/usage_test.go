@@ -373,7 +373,7 @@ func TestLimits_JobsOfAMonthHoldAndTell(t *testing.T) {
 		w.count("ns_2", at(21, 8), jobs(300))
 		w.wantHeld("100 %", "jobs_per_month dispatch")
 		mails := w.wantSubjects("100 %", "ada@acme.test acme: All jobs for this month used", "bill@acme.test acme: All jobs for this month used")
-		if len(mails) > 0 && !strings.Contains(mails[0].Text, "1,000 of the 1,000 jobs") {
+		if len(mails) > 0 && !(strings.Contains(mails[0].Text, "1,000 of the 1,000 jobs") && strings.Contains(mails[0].Text, "/acme/settings/plan")) {
 			t.Errorf("email %s", mails[0].Text)
 		}
 		// Raised, it opens, and begins anew.
@@ -388,6 +388,36 @@ func TestLimits_JobsOfAMonthHoldAndTell(t *testing.T) {
 		w.Advance(10 * 24 * time.Hour)
 		w.wantHeld("the next month")
 	})
+}
+
+func TestLimits_OpenJobsOfANamespaceTell(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloudtest.New(t))
+	w.entitle("open_jobs_max", 9)
+	w.count("ns_1", at(21, 8), jobs(7)) // Seven are open.
+	w.wantHeld("77 %")
+	w.wantSubjects("77 %")
+	w.entitle("open_jobs_max", 8)
+	w.count("ns_1", at(21, 8), jobs(8))
+	w.wantHeld("87 %")
+	mails := w.wantSubjects("87 %", "ada@acme.test acme: A namespace has 80% of its open jobs")
+	if len(mails) > 0 && !(strings.Contains(mails[0].Text, "has 7 open jobs. Its plan allows 8") && strings.Contains(mails[0].Text, "/acme/settings/plan")) {
+		t.Errorf("email %s", mails[0].Text)
+	}
+	w.entitle("open_jobs_max", 7)
+	w.count("ns_1", at(21, 8), jobs(9))
+	w.wantHeld("100 %") // A node refuses the next one; nothing is held.
+	w.wantSubjects("100 %", "ada@acme.test acme: A namespace is at its limit of open jobs")
+}
+
+func TestExportUsage_BeforeAnHourIsClosedSaysSo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloudtest.New(t))
+	part := must(w.s.ExportUsage(w.ctx, &cloudv1.ExportUsageRequest{Period: timestamppb.New(november.Start)}))(t)
+	report := must(bill.Verify(bytes.NewReader(part.GetData())))(t)
+	if !report.Valid() || !report.Header.ClosedTo.Equal(november.Start) {
+		t.Errorf("closed to %v, problems %v", report.Header.ClosedTo, report.Problems)
+	}
 }
 
 func TestLimits_SpendHoldsAsTheTenantSaid(t *testing.T) {

@@ -23,14 +23,9 @@ type terminal struct {
 	env       []string
 }
 
-func newTerminal(ctx context.Context, t *testing.T) *terminal {
+func newTerminal(t *testing.T) *terminal {
 	t.Helper()
-	c := &terminal{bin: filepath.Join(t.TempDir(), "corvo"), home: t.TempDir()}
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-w", "-o", c.bin, "./cmd/corvo")
-	build.Dir = filepath.Join(rig.Root(), "cli")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build corvo: %v\n%s", err, out)
-	}
+	c := &terminal{bin: rig.BuildCorvo(t), home: t.TempDir()}
 	// No address of a keyring's bus either.
 	c.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.home, "DBUS_SESSION_BUS_ADDRESS=unix:path=" + filepath.Join(c.home, "none")}
 	return c
@@ -100,7 +95,7 @@ func TestLogin_APersonWorksWithJobsUntilTheSessionIsRevoked(t *testing.T) {
 	t.Parallel()
 	u := rig.StartUp(t, t.TempDir())
 	ctx := ctxFor(t, 3*time.Minute)
-	b, c := signIn(ctx, t, u), newTerminal(ctx, t)
+	b, c := signIn(ctx, t, u), newTerminal(t)
 
 	c.run(ctx, t, 4, "whoami", "--endpoint", u.API.URL)
 	if _, talk := c.run(ctx, t, 1, "login", "--url", u.API.URL); !strings.Contains(talk, "--insecure-storage") {

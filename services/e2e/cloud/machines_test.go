@@ -153,7 +153,7 @@ func (p *pod) wantRefused(ctx context.Context, t *testing.T, s *split, k exchang
 // job names.
 func (p *pod) worker(ctx context.Context, t *testing.T, s *split) (run *exec.Cmd, stderr *bytes.Buffer) {
 	t.Helper()
-	corvo := newTerminal(ctx, t)
+	corvo := newTerminal(t)
 	run = corvo.command(ctx, "work", "q", "--exchange", "--endpoint", s.Proxies[0].URL, "--tenant", p.tenant, "--token-file", p.file, "--concurrency", "2", "-o", "json",
 		"--", "sh", "-c", `gate=$(sed 's/.*"gate": *"\([^"]*\)".*/\1/'); while [ ! -e "$gate" ]; do sleep 0.05; done`)
 	stderr = &bytes.Buffer{}

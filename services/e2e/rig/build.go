@@ -53,6 +53,18 @@ func mainWith(m *testing.M, flags func(dir string) ([]string, error)) int {
 	return m.Run()
 }
 
+// BuildCorvo makes the command line, and gives its path.
+func BuildCorvo(t testing.TB) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "corvo")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags=-w", "-o", bin, "./cmd/corvo")
+	build.Dir = filepath.Join(Root(), "cli")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build corvo: %v\n%s", err, out)
+	}
+	return bin
+}
+
 // Root is the folder of the repository.
 func Root() string {
 	_, self, _, ok := runtime.Caller(0)

@@ -24,15 +24,30 @@ type Up struct {
 	// MailboxURL is the page of its mails.
 	MailboxURL string
 	Data       string
+	WallClock  *WallClock // Nil unless asked for.
 }
 
 // StartUp runs `corvo-cloud up` on data and a free port, and returns when a job can
 // go in.
 func StartUp(t testing.TB, data string, args ...string) *Up {
 	t.Helper()
+	return startUp(t, nil, data, args...)
+}
+
+// StartUpAt is StartUp with a wall clock that is moved from the start, and can be moved again.
+// It needs MainWithWallClocks.
+func StartUpAt(t testing.TB, by time.Duration, data string, args ...string) *Up {
+	t.Helper()
+	wall := newWallClock(t)
+	wall.Move(by)
+	return startUp(t, wall, data, args...)
+}
+
+func startUp(t testing.TB, wall *WallClock, data string, args ...string) *Up {
+	t.Helper()
 	env := filepath.Join(t.TempDir(), "env")
 	all := append([]string{"up", "--data", data, "--listen", "127.0.0.1:0", "--env-file", env}, args...)
-	u := &Up{Process: Start(t, "up", all...), Data: data}
+	u := &Up{Process: start(t, "up", "", wall.env(), all...), Data: data, WallClock: wall}
 	vars := ReadEnv(u.WaitFile(env, startLimit))
 	u.Tenant = NewTenant(vars["CORVO_URL"], vars["CORVO_API_KEY"])
 	u.API, u.SignInURL = NewAPI(vars["CORVO_ENDPOINT"], vars["CORVO_TOKEN"]), vars["CORVO_CONSOLE_URL"]

@@ -45,6 +45,16 @@ test("a spend limit that only alerts holds nothing back", () => {
   expect(noticeOf(standing("active"), spend(50001n, "reject"))?.title).toMatch(/^New jobs are rejected/);
 });
 
+test("who may not see what is spent is told of the spend limit too, without numbers", () => {
+  const held = { name: "spend", title: "Spend limit", holds: "dispatch", resetsAt: end };
+  expect(noticeOf(standing("active", held))).toMatchObject({
+    title: "No job starts because the spend limit is reached",
+    until: { at: new Date("2026-12-01T00:00:00Z") },
+    page: "billing",
+  });
+  expect(noticeOf(standing("active", held), spend(50000n, "hold"))?.title).toMatch(/of \$500.00 is reached$/);
+});
+
 test("what stops jobs comes before what may stop them later", () => {
   expect(noticeOf(standing("past_due", { ...monthly, holds: "dispatch" }))?.page).toBe("plan");
   expect(noticeOf(standing("suspended", { ...monthly, holds: "dispatch" }))?.page).toBe("billing");

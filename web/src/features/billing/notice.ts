@@ -24,8 +24,8 @@ export function noticeOf(
 ): Notice | undefined {
   return (
     unpaid(subscription, ["suspended"]) ??
-    limits.map((limit) => held(limit)).find((notice) => notice !== undefined) ??
     overspent(spend, dateOf(subscription?.periodEnd)) ??
+    limits.map((limit) => held(limit)).find((notice) => notice !== undefined) ??
     unpaid(subscription, ["restricted", "past_due"])
   );
 }
@@ -64,6 +64,12 @@ function unpaid(subscription: Standing["subscription"], states: readonly string[
 
 function held(limit: LimitStatus): Notice | undefined {
   if (!limit.holds) return undefined;
+  if (limit.name === "spend")
+    return {
+      ...consequence(limit.holds, "the spend limit is reached"),
+      ...when("A new month begins on", dateOf(limit.resetsAt), "To go on now, raise or remove the limit."),
+      page: "billing",
+    };
   const monthly = limit.name.startsWith("jobs_per_month");
   const what = monthly
     ? `all ${count(limit.max)} jobs of this month are used`
@@ -75,7 +81,7 @@ function held(limit: LimitStatus): Notice | undefined {
   };
 }
 
-/** The limit of spending is not among those of the plan. */
+/** The limit of spending, for those who may see how much was spent. */
 function overspent(
   spend: Pick<GetSpendLimitResponse, "limit" | "spent"> | undefined,
   until: Date | undefined,

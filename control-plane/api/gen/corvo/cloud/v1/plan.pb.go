@@ -586,6 +586,8 @@ func (x *Subscription) GetEtag() string {
 }
 
 // LimitStatus is where one limit stands.
+// LimitStatus is where a limit of the plan stands. The spend limit is there too, as "spend" and
+// without numbers, while it holds jobs back.
 type LimitStatus struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`

@@ -325,6 +325,8 @@ export const SubscriptionSchema: GenMessage<Subscription> = /*@__PURE__*/
 
 /**
  * LimitStatus is where one limit stands.
+ * LimitStatus is where a limit of the plan stands. The spend limit is there too, as "spend" and
+ * without numbers, while it holds jobs back.
  *
  * @generated from message corvo.cloud.v1.LimitStatus
  */
