@@ -42,13 +42,17 @@ function ofFirstPage(name: string) {
 // would come in ten pieces. Lists to choose from are apart, because most pages have none.
 const dialogParts = /\/src\/components\/ui\/(dialog|tabs|switch|choice)\.tsx/;
 const listParts = /\/node_modules\/@(base-ui|floating-ui)\/|\/src\/components\/ui\/(menu|combobox)\.tsx/;
-const shared = /\/src\/(lib|data|gen|components)\/|\/node_modules\/(lossless-json|lucide-react)\//;
+const shared =
+  /\/src\/(lib|data|gen|components)\/(?!.*operator)|\/node_modules\/(lossless-json|lucide-react)\//;
 // The dialogs of all pages together are smaller than one page.
 const dialogs = /\/src\/(features\/.*-dialog|components\/(confirm|shell|queues))/;
 // What pages and dialogs about roles read and write; most pages have neither.
 const principals = /\/src\/(gen\/.*\/(principal|review|role)_pb|data\/principal|components\/access)/;
 // What the pages about plan and payment read, and the banner above all pages, which waits.
 const billing = /\/src\/(gen\/.*\/(plan|usage|billing)_pb|(data|lib)\/billing\.ts)/;
+// What the operators' pages read and have in common: no tenant loads it.
+const operator =
+  /\/src\/(gen\/.*\/operator_pb|(data|lib)\/operator|features\/operator\/(command|numbers|plan-fields|refused|words))/;
 const groups = [
   { name: "libraries", test: libraries, priority: 50 },
   { name: ofFirstPage("base"), debugName: "base", priority: 40 },
@@ -57,6 +61,7 @@ const groups = [
   { name: "principals", test: principals, priority: 25 },
   { name: "billing", test: billing, priority: 25 },
   { name: "shared", test: shared, priority: 20, minShareCount: 2 },
+  { name: "operator", test: operator, priority: 15 },
   { name: "dialogs", test: dialogs, priority: 10 },
 ];
 

@@ -132,9 +132,7 @@ func rpcs(t *testing.T) (list []rpc) {
 				p := proto.GetExtension(d.Options(), cloudv1.E_Permission).(cloudv1.Permission)
 				r := rpc{procedure: fmt.Sprintf("/%s/%s", d.Parent().FullName(), d.Name())}
 				r.public = p == cloudv1.Permission_PERMISSION_PUBLIC
-				r.inTenant = !r.public && !slices.Contains([]cloudv1.Permission{
-					cloudv1.Permission_PERMISSION_SIGNED_IN, cloudv1.Permission_PERMISSION_OPERATOR_READ, cloudv1.Permission_PERMISSION_OPERATOR_UPDATE,
-				}, p)
+				r.inTenant = !r.public && p != cloudv1.Permission_PERMISSION_SIGNED_IN && p != cloudv1.Permission_PERMISSION_OPERATOR
 				list = append(list, r)
 			}
 		}

@@ -71,6 +71,7 @@ export const chunk = <M extends Record<string, unknown>, Name extends keyof M & 
 const shared = () => import("./routes/chunk");
 const cron = () => import("./routes/cron");
 const who = () => import("./routes/who");
+export const operator = () => import("./routes/operator");
 
 /** Before the sign-in. Their titles change with every step. */
 export const entryPages = {
@@ -396,7 +397,32 @@ export const tenantPages = {
   },
 } as const satisfies PageRows;
 
-export const pages = { ...entryPages, ...namespacePages, ...tenantPages };
+/** For operators of the service: in a frame of their own, and in no tenant's navigation. They say their titles themselves. */
+export const operatorPages = {
+  operatorTenants: {
+    path: "/operator",
+    search: texts("search", "plan", "state", "sort"),
+    component: chunk(operator, "Tenants"),
+  },
+  operatorTenant: {
+    path: "/operator/tenants/$id",
+    component: chunk(operator, "Tenant"),
+  },
+  operatorPlans: {
+    path: "/operator/plans",
+    component: chunk(operator, "Plans"),
+  },
+  operatorPlan: {
+    path: "/operator/plans/$plan",
+    component: chunk(operator, "Plan"),
+  },
+  reconciliation: {
+    path: "/operator/reconciliation",
+    component: chunk(operator, "Reconciliation"),
+  },
+} as const satisfies PageRows;
+
+export const pages = { ...entryPages, ...namespacePages, ...tenantPages, ...operatorPages };
 
 export type Destination = Extract<(typeof pages)[keyof typeof pages], { shortcut: string }>;
 

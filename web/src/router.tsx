@@ -22,7 +22,15 @@ import { whenIdle } from "./lib/idle";
 import { prefetchParts } from "./lib/prefetch";
 import { recentNamespace, recentTenant } from "./lib/recent";
 import { exactJson } from "./lib/search";
-import { chunk, entryPages, namespacePages, type PageRows, tenantPages } from "./pages";
+import {
+  chunk,
+  entryPages,
+  namespacePages,
+  operator as operatorChunk,
+  operatorPages,
+  type PageRows,
+  tenantPages,
+} from "./pages";
 
 // The pages are rows of pages.ts; by hand are only the routes that they hang on, and the
 // addresses that lead to one of them.
@@ -93,7 +101,7 @@ const home = createRoute({
     const entry = identity.tenants.find((tenant) => tenant.tenant === recent) ?? identity.tenants[0];
     throw entry
       ? redirect({ to: "/$tenant", params: { tenant: entry.tenant } })
-      : redirect({ to: "/signup" });
+      : redirect({ to: identity.operatorRole ? "/operator" : "/signup" });
   },
 });
 
@@ -150,9 +158,17 @@ const namespace = createRoute({
   component: Outlet,
 });
 
+const operator = createRoute({
+  getParentRoute: () => root,
+  path: "/operator",
+  beforeLoad: ({ context, location }) => identityOrSignIn(context.client, location.href),
+  component: chunk(operatorChunk, "Frame"),
+});
+
 const tree = root.addChildren({
   home,
   login,
+  operator: operator.addChildren(routesBelow(operator, "/operator", operatorPages)),
   ...routesBelow(root, "", entryPages),
   tenant: tenant.addChildren({
     tenantHome,

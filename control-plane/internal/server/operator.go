@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
@@ -31,7 +30,6 @@ func (g *gate) asOperator(ctx context.Context, c access.Caller) (access.Caller, 
 		has, err = tx.HasFactor(ctx, c.UserID)
 		return err
 	})
-	update := g.rule.permission == cloudv1.Permission_PERMISSION_OPERATOR_UPDATE
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return c, errNoOperator
@@ -40,9 +38,9 @@ func (g *gate) asOperator(ctx context.Context, c access.Caller) (access.Caller, 
 	case !has:
 		return c, fault.New(fault.Denied, "SECOND_FACTOR_SETUP_REQUIRED",
 			"operators need a second factor; set one up at %s, under Your account, and try again", g.URLs.Public)
-	case update && o.Role != store.OperatorAdmin:
+	case !g.rule.safe && o.Role != store.OperatorAdmin:
 		return c, fault.New(fault.Denied, "OPERATOR_VIEWER", "you may look and not change anything: you are an operator with the role %s; changes need %s", o.Role, store.OperatorAdmin)
-	case c.ProvedAt.IsZero(), update && !session.Proved(c.ProvedAt, g.Now()):
+	case c.ProvedAt.IsZero(), !g.rule.safe && !session.Proved(c.ProvedAt, g.Now()):
 		return c, session.ErrStepUp
 	}
 	c.Operator = true

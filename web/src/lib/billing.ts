@@ -1,7 +1,8 @@
 import type { Entitlement, LimitStatus, Plan, Price } from "~/gen/corvo/cloud/v1/plan_pb";
-import type { Counts, InvoiceLine, UsagePoint } from "~/gen/corvo/cloud/v1/usage_pb";
+import type { Counts, Invoice, InvoiceLine, UsagePoint } from "~/gen/corvo/cloud/v1/usage_pb";
 import { money } from "./money";
 import { bytes, count } from "./numbers";
+import { dateOf } from "./proto-time";
 import { ageText } from "./retention";
 
 // What is counted, limited and billed, in words and numbers for people.
@@ -202,6 +203,15 @@ export const monthText = (month: Date): string => monthFormat.format(month);
 
 /** "Nov 1" */
 export const dayText = (day: Date): string => dayFormat.format(day);
+
+/** "November 2026", or its days where it isn't a whole month. */
+export function periodText(invoice: Invoice): string {
+  const from = dateOf(invoice.periodStart);
+  const to = dateOf(invoice.periodEnd);
+  if (!from || !to) return "";
+  const whole = from.getUTCDate() === 1 && to.getUTCDate() === 1;
+  return whole ? monthText(from) : `${dayText(from)} to ${dayText(to)}, ${to.getUTCFullYear()}`;
+}
 
 export interface NamespaceUsage {
   id: string;

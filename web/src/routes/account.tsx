@@ -51,7 +51,8 @@ function useAccountChange<In>(change: (input: In) => Promise<unknown>, done: str
 
 type Opened = "passkey" | "totp" | { rename: Factor } | { remove: Factor } | { codes: readonly string[] };
 
-function Factors() {
+/** The second factors of whoever is signed in. */
+export function Factors() {
   const factors = useQuery(accountReads.factors());
   const client = useQueryClient();
   const [opened, setOpened] = useState<Opened>();

@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams } from "@tanstack/react-router";
-import { Keyboard, LogOut, Monitor, Moon, Plus, Settings2, Sun, UserRound } from "lucide-react";
+import { Keyboard, LogOut, Monitor, Moon, Plus, Settings2, ShieldCheck, Sun, UserRound } from "lucide-react";
 import { Menu, MenuItem, MenuLabel, MenuRadio, MenuSeparator } from "~/components/ui/menu";
 import { toast } from "~/components/ui/toast";
 import { roleNames } from "~/data/access";
@@ -78,6 +78,7 @@ interface AccountMenuProps extends LateMenu {
 export function AccountMenu({ email, role, onShortcuts, ...menu }: AccountMenuProps) {
   const theme = useTheme();
   const { tenant } = useParams({ strict: false });
+  const { data: identity } = useQuery(reads.identity());
   const client = useQueryClient();
   const navigate = useNavigate();
 
@@ -106,6 +107,11 @@ export function AccountMenu({ email, role, onShortcuts, ...menu }: AccountMenuPr
           render={<Link to="/$tenant/settings/account" params={{ tenant }} />}
         >
           Your account
+        </MenuItem>
+      ) : null}
+      {identity?.operatorRole ? (
+        <MenuItem icon={<ShieldCheck aria-hidden />} render={<Link to="/operator" />}>
+          Operator pages
         </MenuItem>
       ) : null}
       <MenuRadio

@@ -32,7 +32,6 @@ const actionGroups: readonly Option[] = [
   { value: "factor.", label: "Second factors" },
   { value: "billing.", label: "Billing" },
   { value: "spend_limit.", label: "Spend limit" },
-  { value: "billing.", label: "Billing" },
   { value: "plan.", label: "Plan" },
   { value: "override.", label: "Entitlement overrides" },
   { value: "hold.", label: "Held jobs" },

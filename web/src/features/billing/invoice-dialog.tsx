@@ -1,8 +1,8 @@
 import { Dialog } from "~/components/ui/dialog";
 import type { Invoice } from "~/gen/corvo/cloud/v1/usage_pb";
+import { periodText } from "~/lib/billing";
 import { money } from "~/lib/money";
 import { InvoiceLines } from "./invoice-lines";
-import { periodText } from "./invoices-card";
 
 /** The lines of one invoice. */
 export default function InvoiceDialog({ invoice, onClose }: { invoice: Invoice; onClose: () => void }) {

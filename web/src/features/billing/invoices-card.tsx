@@ -9,9 +9,8 @@ import { EmptyState } from "~/components/ui/empty";
 import { actionsColumn, type Column, Table } from "~/components/ui/table";
 import { billingReads } from "~/data/billing";
 import type { Invoice } from "~/gen/corvo/cloud/v1/usage_pb";
-import { dayText, monthText } from "~/lib/billing";
+import { periodText } from "~/lib/billing";
 import { money } from "~/lib/money";
-import { dateOf } from "~/lib/proto-time";
 
 const InvoiceDialog = lazy(() => import("./invoice-dialog"));
 
@@ -104,12 +103,3 @@ const columns = (show: (invoice: Invoice) => void): readonly Column<Invoice>[] =
     },
   ]),
 ];
-
-/** "November 2026", or its days where it isn't a whole month. */
-export function periodText(invoice: Invoice): string {
-  const from = dateOf(invoice.periodStart);
-  const to = dateOf(invoice.periodEnd);
-  if (!from || !to) return "";
-  const whole = from.getUTCDate() === 1 && to.getUTCDate() === 1;
-  return whole ? monthText(from) : `${dayText(from)} to ${dayText(to)}, ${to.getUTCFullYear()}`;
-}

@@ -38,10 +38,9 @@ const (
 	// Anybody who belongs to the tenant; the call shows or does what they have a right to.
 	Permission_PERMISSION_IN_TENANT Permission = 3
 	// Operators of the service, who are named on its host: in the browser's session of a person
-	// who showed a second factor. No role, key or tenant gives it.
-	Permission_PERMISSION_OPERATOR_READ Permission = 4
-	// Those among them who may change things, and showed it in the last ten minutes.
-	Permission_PERMISSION_OPERATOR_UPDATE        Permission = 5
+	// who showed a second factor. What has side effects is for the operators' role admin, and
+	// needs a proof of the last ten minutes. No role of a tenant and no key gives it.
+	Permission_PERMISSION_OPERATOR               Permission = 4
 	Permission_PERMISSION_TENANT_READ            Permission = 10
 	Permission_PERMISSION_TENANT_UPDATE          Permission = 11
 	Permission_PERMISSION_TENANT_DELETE          Permission = 12
@@ -112,8 +111,7 @@ var (
 		1:   "PERMISSION_PUBLIC",
 		2:   "PERMISSION_SIGNED_IN",
 		3:   "PERMISSION_IN_TENANT",
-		4:   "PERMISSION_OPERATOR_READ",
-		5:   "PERMISSION_OPERATOR_UPDATE",
+		4:   "PERMISSION_OPERATOR",
 		10:  "PERMISSION_TENANT_READ",
 		11:  "PERMISSION_TENANT_UPDATE",
 		12:  "PERMISSION_TENANT_DELETE",
@@ -181,8 +179,7 @@ var (
 		"PERMISSION_PUBLIC":                 1,
 		"PERMISSION_SIGNED_IN":              2,
 		"PERMISSION_IN_TENANT":              3,
-		"PERMISSION_OPERATOR_READ":          4,
-		"PERMISSION_OPERATOR_UPDATE":        5,
+		"PERMISSION_OPERATOR":               4,
 		"PERMISSION_TENANT_READ":            10,
 		"PERMISSION_TENANT_UPDATE":          11,
 		"PERMISSION_TENANT_DELETE":          12,
@@ -376,15 +373,14 @@ var File_corvo_cloud_v1_access_proto protoreflect.FileDescriptor
 
 const file_corvo_cloud_v1_access_proto_rawDesc = "" +
 	"\n" +
-	"\x1bcorvo/cloud/v1/access.proto\x12\x0ecorvo.cloud.v1\x1a google/protobuf/descriptor.proto*\x96\x0f\n" +
+	"\x1bcorvo/cloud/v1/access.proto\x12\x0ecorvo.cloud.v1\x1a google/protobuf/descriptor.proto*\xf1\x0e\n" +
 	"\n" +
 	"Permission\x12\x1a\n" +
 	"\x16PERMISSION_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11PERMISSION_PUBLIC\x10\x01\x12\x18\n" +
 	"\x14PERMISSION_SIGNED_IN\x10\x02\x12\x18\n" +
-	"\x14PERMISSION_IN_TENANT\x10\x03\x12\x1c\n" +
-	"\x18PERMISSION_OPERATOR_READ\x10\x04\x12\x1e\n" +
-	"\x1aPERMISSION_OPERATOR_UPDATE\x10\x05\x12\x1a\n" +
+	"\x14PERMISSION_IN_TENANT\x10\x03\x12\x17\n" +
+	"\x13PERMISSION_OPERATOR\x10\x04\x12\x1a\n" +
 	"\x16PERMISSION_TENANT_READ\x10\n" +
 	"\x12\x1c\n" +
 	"\x18PERMISSION_TENANT_UPDATE\x10\v\x12\x1c\n" +

@@ -2515,13 +2515,13 @@ const file_corvo_cloud_v1_operator_proto_rawDesc = "" +
 	"\x0fOperatorService\x12_\n" +
 	"\vListTenants\x12\".corvo.cloud.v1.ListTenantsRequest\x1a#.corvo.cloud.v1.ListTenantsResponse\"\a\xa8\xed\x18\x04\x90\x02\x01\x12h\n" +
 	"\x0eDescribeTenant\x12%.corvo.cloud.v1.DescribeTenantRequest\x1a&.corvo.cloud.v1.DescribeTenantResponse\"\a\xa8\xed\x18\x04\x90\x02\x01\x12b\n" +
-	"\rSetTenantPlan\x12$.corvo.cloud.v1.SetTenantPlanRequest\x1a%.corvo.cloud.v1.SetTenantPlanResponse\"\x04\xa8\xed\x18\x05\x12\\\n" +
-	"\vSetOverride\x12\".corvo.cloud.v1.SetOverrideRequest\x1a#.corvo.cloud.v1.SetOverrideResponse\"\x04\xa8\xed\x18\x05\x12e\n" +
-	"\x0eRemoveOverride\x12%.corvo.cloud.v1.RemoveOverrideRequest\x1a&.corvo.cloud.v1.RemoveOverrideResponse\"\x04\xa8\xed\x18\x05\x12n\n" +
+	"\rSetTenantPlan\x12$.corvo.cloud.v1.SetTenantPlanRequest\x1a%.corvo.cloud.v1.SetTenantPlanResponse\"\x04\xa8\xed\x18\x04\x12\\\n" +
+	"\vSetOverride\x12\".corvo.cloud.v1.SetOverrideRequest\x1a#.corvo.cloud.v1.SetOverrideResponse\"\x04\xa8\xed\x18\x04\x12e\n" +
+	"\x0eRemoveOverride\x12%.corvo.cloud.v1.RemoveOverrideRequest\x1a&.corvo.cloud.v1.RemoveOverrideResponse\"\x04\xa8\xed\x18\x04\x12n\n" +
 	"\x10ListPlanVersions\x12'.corvo.cloud.v1.ListPlanVersionsRequest\x1a(.corvo.cloud.v1.ListPlanVersionsResponse\"\a\xa8\xed\x18\x04\x90\x02\x01\x12V\n" +
-	"\tApplyPlan\x12 .corvo.cloud.v1.ApplyPlanRequest\x1a!.corvo.cloud.v1.ApplyPlanResponse\"\x04\xa8\xed\x18\x05\x12q\n" +
+	"\tApplyPlan\x12 .corvo.cloud.v1.ApplyPlanRequest\x1a!.corvo.cloud.v1.ApplyPlanResponse\"\x04\xa8\xed\x18\x04\x12q\n" +
 	"\x11GetReconciliation\x12(.corvo.cloud.v1.GetReconciliationRequest\x1a).corvo.cloud.v1.GetReconciliationResponse\"\a\xa8\xed\x18\x04\x90\x02\x01\x12n\n" +
-	"\x11RunReconciliation\x12(.corvo.cloud.v1.RunReconciliationRequest\x1a).corvo.cloud.v1.RunReconciliationResponse\"\x04\xa8\xed\x18\x05BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
+	"\x11RunReconciliation\x12(.corvo.cloud.v1.RunReconciliationRequest\x1a).corvo.cloud.v1.RunReconciliationResponse\"\x04\xa8\xed\x18\x04BKZIgithub.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1;cloudv1b\x06proto3"
 
 var (
 	file_corvo_cloud_v1_operator_proto_rawDescOnce sync.Once
