@@ -21,6 +21,9 @@ type Client interface {
 	AckBatch(ctx context.Context, worker string, acks []Ack) ([]error, error)
 	Fail(ctx context.Context, f Fail) (Failed, error)
 	Heartbeat(ctx context.Context, h Heartbeat) (map[string]HeartbeatResult, error)
+	// Limits enqueues a job to one queue and fetches from another, which is empty, and
+	// returns what the answers say of the plan's limits.
+	Limits(ctx context.Context, to, from string) (Limits, error)
 	// Subscribe returns when the server listens: what happens from then on is told. It
 	// lasts as long as ctx; a refusal comes with the first event.
 	Subscribe(ctx context.Context, s Subscription) (Events, error)
@@ -205,6 +208,14 @@ type JobUpdate struct {
 type HeartbeatResult struct {
 	Status         string `json:"status"` // ok, cancel or lost.
 	BudgetExceeded bool   `json:"budget_exceeded"`
+}
+
+// Limits is what answers say of the limits of a plan. Zero values: nothing.
+type Limits struct {
+	Quota int64 // Jobs that may be enqueued at once after a pause.
+	// Left is whether Quota comes with what is left of it: no more than itself.
+	Left bool
+	Held string // The limit that holds dispatch.
 }
 
 // Subscription says which events are wanted; empty lists want all.

@@ -98,6 +98,48 @@ func refusedOverHTTP(status int, text []byte) error {
 	return r
 }
 
+// headers makes a call and returns the headers of its answer.
+func (h *overHTTP) headers(ctx context.Context, path string, in any) (http.Header, error) {
+	seen := make(http.Header)
+	client := overHTTP{target: h.target, client: &http.Client{Transport: headersOf{h.client.Transport, seen}}}
+	_, err := client.call(ctx, http.MethodPost, path, in, nil)
+	return seen, err
+}
+
+// headersOf keeps the headers of answers.
+type headersOf struct {
+	http.RoundTripper
+	seen http.Header
+}
+
+func (t headersOf) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := t.RoundTripper.RoundTrip(r)
+	if err == nil {
+		maps.Copy(t.seen, res.Header)
+	}
+	return res, err
+}
+
+// Limits implements Client.
+func (h *overHTTP) Limits(ctx context.Context, to, from string) (Limits, error) {
+	enqueued, err := h.headers(ctx, "/api/v1/enqueue", Job{Queue: to})
+	if err != nil {
+		return Limits{}, err
+	}
+	fetched, err := h.headers(ctx, "/api/v1/fetch", object{"queues": []string{from}, "wait": "0s"})
+	return limitsFrom(enqueued, fetched), err
+}
+
+// limitsFrom reads what the answers to an enqueue and an empty fetch say in headers.
+func limitsFrom(enqueued, fetched http.Header) Limits {
+	l := Limits{Held: fetched.Get("Corvo-Dispatch-Held")}
+	var window, left, full int64
+	_, _ = fmt.Sscanf(enqueued.Get("RateLimit-Policy"), `"enqueue_per_second";q=%d;w=%d`, &l.Quota, &window) // Nothing: no quota.
+	n, _ := fmt.Sscanf(enqueued.Get("RateLimit"), `"enqueue_per_second";r=%d;t=%d`, &left, &full)            // The same.
+	l.Left = n == 2 && left <= l.Quota
+	return l
+}
+
 // jobBody is a job with what HTTP/JSON says otherwise than a rule.
 type jobBody struct {
 	Job

@@ -112,6 +112,14 @@ var limitRules = []Rule{
 			t.RefusedFor(w.what, err, invalid, w.fields...)
 		}
 	}},
+	{Name: "what is left of the plan's rate, and what holds dispatch, is told as over HTTP", Run: func(t *T, q string) {
+		want, err := t.admin.Limits(t.Context, q, t.Queue())
+		t.must("ask over HTTP", err)
+		t.FailIf((want.Quota > 0) != want.Left, "over HTTP a quota of %d, what is left of it told: %t", want.Quota, want.Left)
+		got, err := t.Client.Limits(t.Context, q, t.Queue())
+		t.must("ask", err)
+		Equal(t, "limits", got, want)
+	}},
 	{Name: "a wrong ack is refused by field, and the job stays its worker's", Run: func(t *T, _ string) {
 		l := t.Leased(Job{})
 		err := t.Client.Ack(t.Context, Ack{ID: l.ID, Token: "not a token"})

@@ -147,6 +147,23 @@ func unary[Req, Res any](ctx context.Context, call func(context.Context, *connec
 	return res.Msg, nil
 }
 
+// Limits implements Client.
+func (c *overRPC) Limits(ctx context.Context, to, from string) (Limits, error) {
+	enqueued, err := c.client.Enqueue(ctx, connect.NewRequest(&corvov1.EnqueueRequest{Queue: to}))
+	if err != nil {
+		return Limits{}, refusedOverRPC(err)
+	}
+	fetched, err := c.client.Fetch(ctx, connect.NewRequest(&corvov1.FetchRequest{Queues: []string{from}, WaitMs: new(int64(0))}))
+	if err != nil {
+		return Limits{}, refusedOverRPC(err)
+	}
+	l := limitsFrom(enqueued.Header(), fetched.Header())
+	if l.Held != fetched.Msg.GetHeld().GetLimit() {
+		return Limits{}, fmt.Errorf("held by %q in the header and %q in the message", l.Held, fetched.Msg.GetHeld().GetLimit())
+	}
+	return l, nil
+}
+
 func (c *overRPC) Enqueue(ctx context.Context, j Job) (Enqueued, error) {
 	m, err := unary(ctx, c.client.Enqueue, jobToProto(&j))
 	return enqueuedFromProto(m), err

@@ -193,6 +193,17 @@ func (s *overStream) Fetch(ctx context.Context, f Fetch) ([]Lease, error) {
 	return leasesFromProto(a.GetJobs())
 }
 
+// Limits implements Client.
+func (s *overStream) Limits(ctx context.Context, to, from string) (Limits, error) {
+	enqueued, err := s.do(ctx, &frame{Enqueues: []*corvov1.LifecycleEnqueueItem{{Queue: to}}})
+	if err != nil {
+		return Limits{}, err
+	}
+	fetched, err := s.do(ctx, &frame{Queues: []string{from}, FetchCount: 1, WaitMs: new(int64(0))})
+	q := enqueued.GetEnqueueQuota()
+	return Limits{Quota: q.GetLimit(), Left: q != nil && q.GetRemaining() <= q.GetLimit(), Held: fetched.GetHeld().GetLimit()}, err
+}
+
 func (s *overStream) Ack(ctx context.Context, a Ack) error {
 	errs, err := s.AckBatch(ctx, a.Worker, []Ack{a})
 	switch {

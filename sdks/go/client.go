@@ -36,6 +36,7 @@ type Client struct {
 	// http1Only is set once the way to the server proved to be HTTP/1.1.
 	http1Only atomic.Bool
 
+	onQuota func(Quota) // May be nil.
 	keys    *keyring
 	closers []*http.Client
 }
@@ -51,6 +52,7 @@ type config struct {
 	log                    *slog.Logger
 	retries                Retries
 	userAgent              string
+	onQuota                func(Quota)
 }
 
 // WithURL sets the server's address; default CORVO_URL. A tenant's host
@@ -102,7 +104,7 @@ func New(opts ...Option) (*Client, error) {
 		return nil, errors.New("API key or namespace contains a line break: check for a trailing newline")
 	}
 	cfg.log = cmp.Or(cfg.log, slog.Default())
-	c := &Client{base: base, retries: cfg.retries.withDefaults(), log: cfg.log}
+	c := &Client{base: base, retries: cfg.retries.withDefaults(), log: cfg.log, onQuota: cfg.onQuota}
 	c.keys = newKeyring(cfg.apiKey, cfg.keys, func(err error) { c.log.Warn("corvo: no new API key yet; the last one works for now", "error", err) })
 	c.connect(cfg)
 	return c, nil

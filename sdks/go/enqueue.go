@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -239,9 +240,13 @@ func repeated[Req, Res any](
 		defer cancel()
 		resp, err := call(c.unary(), tryCtx, connect.NewRequest(msg))
 		if err != nil {
+			if ce := new(connect.Error); errors.As(err, &ce) {
+				c.tellQuota(ce.Meta())
+			}
 			c.noteTransport(err)
 			return err
 		}
+		c.tellQuota(resp.Header())
 		reply = resp.Msg
 		return nil
 	})

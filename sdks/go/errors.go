@@ -75,6 +75,8 @@ type Error struct {
 	Retryable bool
 	// RetryAfter is the server's wish; zero when it has none.
 	RetryAfter time.Duration
+	// Limit is the limit that was reached, if the server names one.
+	Limit *Limit
 
 	// cause is the transport's error, when there was one.
 	cause error
@@ -202,6 +204,9 @@ func errorFromHTTP(status int, header http.Header, body []byte) *Error {
 	if d := millis(float64(p.RetryAfterMS)); d > 0 {
 		e.RetryAfter = d
 	}
+	if l := p.Limit; l != nil {
+		e.Limit = &Limit{Name: l.Name, Value: l.Value, Current: l.Current, OpensAt: l.OpensAt}
+	}
 	for _, f := range p.Fields {
 		e.Fields = append(e.Fields, Field{Name: f.Field, Message: f.Message})
 	}
@@ -238,8 +243,11 @@ func errorFromRPC(err error) *Error {
 		if err != nil {
 			continue // A detail of a newer server.
 		}
-		if f, ok := v.(*corvov1.FieldViolation); ok {
-			e.Fields = append(e.Fields, Field{Name: f.GetField(), Message: f.GetMessage()})
+		switch v := v.(type) {
+		case *corvov1.FieldViolation:
+			e.Fields = append(e.Fields, Field{Name: v.GetField(), Message: v.GetMessage()})
+		case *corvov1.Limit:
+			e.Limit = limitFromProto(v)
 		}
 	}
 	e.Retryable = retryable(e.Code)

@@ -279,6 +279,6 @@ func (l *pollLink) jobs(ctx context.Context, frame *stream.Request, reply *strea
 		}
 		return nil
 	}
-	reply.Jobs = resp.Msg.GetJobs()
+	reply.Jobs, reply.Held = resp.Msg.GetJobs(), resp.Msg.GetHeld()
 	return nil
 }

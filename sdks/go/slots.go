@@ -102,6 +102,9 @@ func (s *session) settle(l *pool) {
 		}
 		err = s.w.settled(l, batch, reply)
 		s.w.granted(l, want, reply.GetJobs())
+		if want > 0 {
+			s.w.heard(reply)
+		}
 		if err == nil {
 			try = 0
 			continue
@@ -400,6 +403,7 @@ func (s *session) fetch(l *pool) {
 		began := time.Now()
 		reply, err := s.link.fetch(s.ctx, f, s.fetchStop)
 		s.w.granted(l, n, reply.GetJobs())
+		s.w.heard(reply)
 		if err == nil && reply.GetError() != "" {
 			err = s.fetchTrouble(l, reply)
 		}

@@ -106,6 +106,7 @@ type Worker struct {
 	pools      []*pool
 	handlers   map[string]handler
 	errs       []error // Of options and registrations; Run reports them.
+	onHeld     func(*Held)
 	started    atomic.Bool
 
 	// Set by Run before anything else starts.
@@ -115,6 +116,9 @@ type Worker struct {
 	finished chan struct{} // Closed by checkFinished.
 	giveUp   chan struct{} // Closed by drainClock.
 	news     chan struct{} // Wakes the renewer; buffer of one.
+
+	heldMu sync.Mutex // Guards held, and calls of onHeld.
+	held   *corvov1.DispatchHeld
 
 	// mu guards all below, and the marked fields of pools and tasks.
 	mu          sync.Mutex
@@ -139,6 +143,7 @@ func NewWorker(c *Client, opts ...WorkerOption) *Worker {
 		news:  make(chan struct{}, 1),
 		tasks: make(map[string]*task),
 	}
+	w.onHeld = w.logHeld
 	for _, o := range opts {
 		o(w)
 	}

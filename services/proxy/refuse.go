@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	grpcrefusal "github.com/corvo-cloud/corvo/data-plane/api/refusal"
 	"github.com/corvo-cloud/corvo/data-plane/api/usertoken"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
@@ -149,6 +150,11 @@ func writeRefusal(w http.ResponseWriter, r *http.Request, rpcErrors *connect.Err
 		}
 		err := connect.NewError(ref.rpc, errors.New(text))
 		err.Meta().Set(metaCode, ref.code)
+		if l := ref.limit; l != nil {
+			if d, derr := connect.NewErrorDetail(&corvov1.Limit{Name: l.Name, Value: l.Value, Current: l.Current}); derr == nil {
+				err.AddDetail(d)
+			}
+		}
 		if grpcrefusal.GRPC(w, r, err) {
 			return
 		}

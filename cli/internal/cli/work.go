@@ -113,7 +113,7 @@ func (s *session) work(ctx context.Context, queues, command []string, f workFlag
 	if f.jobs > 0 {
 		slots = min(slots, f.jobs)
 	}
-	opts := []corvo.WorkerOption{corvo.Pool(slots, queues...), corvo.Lease(f.lease)}
+	opts := []corvo.WorkerOption{corvo.Pool(slots, queues...), corvo.Lease(f.lease), corvo.OnHeld(s.tellHeld)}
 	if f.workerID != "" {
 		opts = append(opts, corvo.WorkerID(f.workerID))
 	}
@@ -127,6 +127,18 @@ func (s *session) work(ctx context.Context, queues, command []string, f workFlag
 	stats := w.Stats()
 	s.talkf("%d completed, %d failed, %d given back", stats.Completed, stats.Failed, stats.Released)
 	return nil
+}
+
+// tellHeld says why no job comes, and when that is over.
+func (s *session) tellHeld(h *corvo.Held) {
+	switch {
+	case h == nil:
+		s.talkf("dispatch is held no longer")
+	case h.OpensAt.IsZero():
+		s.talkf("no job starts for now: %s", h.Message)
+	default:
+		s.talkf("no job starts until %s: %s", h.OpensAt.UTC().Format(time.RFC3339), h.Message)
+	}
 }
 
 func (s *session) sdkClient() (*corvo.Client, error) {

@@ -20,7 +20,8 @@ type Problem struct {
 	Limit        *ProblemLimit  `json:"limit,omitempty"`
 }
 
-// ProblemLimit is the limit of the tenant's plan that was reached.
+// ProblemLimit is the limit that was reached: one of the tenant's plan, or one that all
+// tenants have.
 type ProblemLimit struct {
 	Name    string    `json:"name"`
 	Value   int64     `json:"value"`

@@ -51,9 +51,9 @@ type Field struct {
 	Message string
 }
 
-// Limit is what a tenant's plan allows.
+// Limit is a limit that was reached: one of a tenant's plan, or one that all tenants have.
 type Limit struct {
-	Name  string // As the cell's and the plan's settings name it, "enqueue_per_second".
+	Name  string // As the settings of plans or docs/api.md name it, "enqueue_per_second".
 	Value int64
 	// Current is what there is of it, where the limit is one of an amount.
 	Current int64
@@ -72,7 +72,7 @@ type Error struct {
 	Fields  []Field
 	// RetryAfter is set on Exhausted and Unavailable when it is known.
 	RetryAfter time.Duration
-	// Limit is the tenant's limit that was reached, if it was one.
+	// Limit is the limit that was reached, if it has a name and a value.
 	Limit *Limit
 	// Leader is the API base URL of the leader, on NotLeader, when it is known.
 	Leader string

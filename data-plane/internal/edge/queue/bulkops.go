@@ -177,6 +177,7 @@ func (b *Bulk) enlist(run *bulkRun, total int) (wire.BulkOperation, error) {
 	if n := list.unfinished(); n >= BulkWaitingMax {
 		return wire.BulkOperation{}, &fault.Error{
 			Code: fault.Exhausted, Reason: "TOO_MANY_OPERATIONS", RetryAfter: 5 * time.Second,
+			Limit:   &fault.Limit{Name: "bulk_operations_max", Value: BulkWaitingMax, Current: int64(n)},
 			Message: fmt.Sprintf("%d bulk operations of this namespace are unfinished; wait for one of them to end", n),
 		}
 	}

@@ -85,6 +85,10 @@ func (h *PlanHold) refusesEnqueue(now time.Time) error {
 	return e
 }
 
+// heldWait is the longest wait of a fetch that begins while dispatch is held: its worker is
+// to learn soon why nothing comes.
+const heldWait = 5 * time.Second
+
 // DispatchHeld is why no attempt of the namespace's jobs begins for now; nil if they do.
 func (s *Service) DispatchHeld(ns job.Namespace) *wire.DispatchHeld {
 	h := s.gate.limits(ns).Hold

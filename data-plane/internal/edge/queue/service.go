@@ -191,6 +191,9 @@ func (s *Service) Fetch(ctx context.Context, c Caller, in FetchInput) ([]wire.Fe
 		return nil, err
 	}
 	s.workers.touch(c.Namespace, in.WorkerID, in.Hostname, in.Queues, time.Now())
+	if s.DispatchHeld(c.Namespace) != nil {
+		in.Wait = min(in.Wait, heldWait)
+	}
 	f := s.fetchOf(c, &in)
 	f.Wait = in.Wait > 0
 	waitCtx, cancel := ctx, context.CancelFunc(func() {})

@@ -311,6 +311,7 @@ func (s *Dir) busy(l *line) error {
 	defer s.mu.Unlock()
 	e := fault.New(fault.Exhausted, "OVERLOADED",
 		"%d lists and searches of this tenant run or wait on this node, of which %d run at a time; ask for fewer at a time", l.refs, queriesOfTenant)
+	e.Limit = &fault.Limit{Name: "lists_max", Value: queriesOfTenant + waitingMax, Current: int64(l.refs)}
 	e.RetryAfter = min(max(time.Duration(l.refs)*l.mean/queriesOfTenant, time.Second), 30*time.Second)
 	return e
 }

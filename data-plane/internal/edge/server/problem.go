@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
@@ -165,12 +166,18 @@ func rpcError(ctx context.Context, log *slog.Logger, err error) *connect.Error {
 		ce.Meta().Set(wire.RetryAfterMSHeader, strconv.FormatInt(ms, 10))
 	}
 	for _, v := range f.Fields {
-		detail, derr := connect.NewErrorDetail(&corvov1.FieldViolation{Field: v.Path, Message: v.Message})
-		if derr == nil {
-			ce.AddDetail(detail)
-		}
+		addDetail(ce, &corvov1.FieldViolation{Field: v.Path, Message: v.Message})
+	}
+	if f.Limit != nil {
+		addDetail(ce, messages.Limit(f.Limit))
 	}
 	return ce
+}
+
+func addDetail(ce *connect.Error, m proto.Message) {
+	if d, err := connect.NewErrorDetail(m); err == nil { // Messages of ours always marshal.
+		ce.AddDetail(d)
+	}
 }
 
 // writeBody encodes v and writes the whole answer.

@@ -122,6 +122,7 @@ func (h *workers) enqueue(c *call, req *connect.Request[corvov1.EnqueueRequest])
 		return nil, err
 	}
 	res, err := c.place.Local.Enqueue(c.r.Context(), c.who.Caller, in)
+	c.sayQuota()
 	if err != nil {
 		return nil, messages.Respell(err, messages.EnqueuePath)
 	}
@@ -150,6 +151,7 @@ func (h *workers) enqueueBatch(c *call, req *connect.Request[corvov1.EnqueueBatc
 		return nil, err
 	}
 	batch, results, err := c.enqueueAll(in, options)
+	c.sayQuota()
 	if err != nil {
 		return nil, messages.Paths(err)
 	}
@@ -161,11 +163,10 @@ func (h *workers) Fetch(ctx context.Context, req *connect.Request[corvov1.FetchR
 	in := fetchFromProto(m.GetQueues(), m.GetWorkerId(), m.GetHostname(), m.GetLeaseDuration(), m.WaitMs)
 	in.Count = 1
 	grants, err := c.rpcPoll(ctx, in)
-	msg := &corvov1.FetchResponse{}
 	if len(grants) > 0 {
-		msg = messages.Found(&grants[0])
+		return answerRPC(ctx, h.s, messages.Found(&grants[0]), err)
 	}
-	return answerRPC(ctx, h.s, msg, err)
+	return answerRPC(ctx, h.s, &corvov1.FetchResponse{Held: c.held()}, err)
 }
 
 func (h *workers) FetchBatch(ctx context.Context, req *connect.Request[corvov1.FetchBatchRequest]) (*connect.Response[corvov1.FetchBatchResponse], error) {
@@ -173,7 +174,16 @@ func (h *workers) FetchBatch(ctx context.Context, req *connect.Request[corvov1.F
 	in := fetchFromProto(m.GetQueues(), m.GetWorkerId(), m.GetHostname(), m.GetLeaseDuration(), m.WaitMs)
 	in.Count = max(1, int(m.GetCount()))
 	grants, err := c.rpcPoll(ctx, in)
-	return answerRPC(ctx, h.s, &corvov1.FetchBatchResponse{Jobs: messages.Jobs(grants)}, err)
+	msg := &corvov1.FetchBatchResponse{Jobs: messages.Jobs(grants)}
+	if len(grants) == 0 {
+		msg.Held = c.held()
+	}
+	return answerRPC(ctx, h.s, msg, err)
+}
+
+// held is why a fetch found nothing, if dispatch is held.
+func (c *call) held() *corvov1.DispatchHeld {
+	return messages.Held(c.place.Local.DispatchHeld(c.who.Caller.Namespace))
 }
 
 // deadlineMargin is left of an RPC's deadline for the answer to travel.

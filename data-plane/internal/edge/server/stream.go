@@ -137,3 +137,8 @@ func (d streamBackend) Release(jobs *queue.Service, workerID string, grants []wi
 func (d streamBackend) Show(err error) *fault.Error { return shown(d.c.r.Context(), d.c.s.log, err) }
 func (d streamBackend) Word(f *fault.Error) string  { return wordOf(f) }
 func (d streamBackend) RPC(err error) error         { return rpcError(d.c.r.Context(), d.c.s.log, err) }
+
+func (d streamBackend) RetryAfterMS(f *fault.Error) int64 {
+	_, ms := wire.RetryAfter(wire.Code(wordOf(f)), retryAfter(f))
+	return ms
+}

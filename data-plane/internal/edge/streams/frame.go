@@ -111,7 +111,7 @@ func (st *Stream) handle(ctx context.Context, f *frame) Reply {
 	}
 	if f.works() {
 		if !st.set.BeginFrame(st.Tenant) {
-			return Reply{Msg: &frameOut{RequestId: f.req.GetRequestId(), Error: "OVERLOADED: too many frames in flight", Code: "OVERLOADED"}}
+			return st.failed(f, f.part(), fault.New(fault.Exhausted, "OVERLOADED", "too many frames in flight"))
 		}
 		defer st.set.EndFrame(st.Tenant)
 	}
@@ -192,6 +192,12 @@ func (st *Stream) do(ctx context.Context, jobs *queue.Service, f *frame) (Reply,
 	st.word(msg, "enqueue", cmp.Or(f.addsErr, res.EnqueueErr))
 	st.word(msg, "fetch", res.FetchErr)
 	r := Reply{Msg: msg, grants: res.Grants, jobs: jobs, worker: f.req.GetWorkerId()}
+	if len(f.adds) > 0 {
+		st.sayQuota(msg, jobs)
+	}
+	if f.fetches() && len(res.Grants) == 0 {
+		st.sayHeld(msg, jobs)
+	}
 	if msg.GetError() != "" && !st.pipelined.Load() {
 		// An old client that reads an error looks for no jobs.
 		st.Undo(r)
@@ -210,8 +216,23 @@ func (st *Stream) fetch(ctx context.Context, jobs *queue.Service, f *frame) (Rep
 	case err != nil:
 		return Reply{}, err
 	}
+	if len(grants) == 0 {
+		st.sayHeld(msg, jobs)
+	}
 	msg.Jobs = messages.Jobs(grants)
 	return Reply{Msg: msg, grants: grants, jobs: jobs, worker: f.req.GetWorkerId()}, nil
+}
+
+// sayQuota tells how much more the namespace may enqueue, if its plan limits the rate.
+func (st *Stream) sayQuota(msg *frameOut, jobs *queue.Service) {
+	if q, ok := jobs.EnqueueQuota(st.Caller); ok {
+		msg.EnqueueQuota = messages.Quota(q)
+	}
+}
+
+// sayHeld tells why a fetch found nothing, if dispatch is held.
+func (st *Stream) sayHeld(msg *frameOut, jobs *queue.Service) {
+	msg.Held = messages.Held(jobs.DispatchHeld(st.Caller.Namespace))
 }
 
 func (st *Stream) failed(f *frame, part string, err error) Reply {
@@ -233,7 +254,10 @@ func (st *Stream) word(msg *frameOut, part string, err error) {
 	if msg.Error != "" {
 		text = msg.Error + "; " + text
 	}
-	msg.Error, msg.Code = text, cmp.Or(msg.Code, st.Backend.Word(f))
+	if msg.Code == "" { // Limit and time are of the same error.
+		msg.Code, msg.Limit, msg.RetryAfterMs = st.Backend.Word(f), messages.Limit(f.Limit), st.Backend.RetryAfterMS(f)
+	}
+	msg.Error = text
 	for _, v := range f.Fields {
 		msg.Violations = append(msg.Violations, &corvov1.FieldViolation{Field: v.Path, Message: v.Message})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/messages"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/queue"
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
 // Bounds of one pipelined stream.
@@ -142,9 +143,9 @@ func (p *pipeline) slowDown(r Reply) {
 func (p *pipeline) park(f *frame) {
 	id := f.req.GetRequestId()
 	ctx, cancel := context.WithCancel(p.parking)
-	if text := p.register(id, cancel); text != "" {
+	if err := p.register(id, cancel); err != nil {
 		cancel()
-		p.reply(Reply{Msg: &frameOut{RequestId: id, Error: text}})
+		p.reply(p.failed(f, "fetch", err))
 		return
 	}
 	f.wait = f.waitFor()
@@ -158,17 +159,20 @@ func (p *pipeline) park(f *frame) {
 	})
 }
 
-func (p *pipeline) register(id uint64, cancel context.CancelFunc) (refusal string) {
+func (p *pipeline) register(id uint64, cancel context.CancelFunc) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, taken := p.parked[id]; taken {
-		return "fetch: request_id is already in use"
+		return fault.New(fault.Invalid, "VALIDATION_ERROR", "request_id is already in use")
 	}
 	if len(p.parked) >= ParkedMax {
-		return "OVERLOADED: fetch: too many parked fetches"
+		return &fault.Error{
+			Code: fault.Exhausted, Reason: "OVERLOADED", Message: "too many fetches wait on this stream",
+			Limit: &fault.Limit{Name: "stream_fetches_max", Value: ParkedMax, Current: ParkedMax},
+		}
 	}
 	p.parked[id] = cancel
-	return ""
+	return nil
 }
 
 func (p *pipeline) cancelParked(id uint64) {

@@ -71,10 +71,11 @@ type Backend interface {
 	Route() (Placement, error)
 	// Release gives back jobs that never reached their worker.
 	Release(jobs *queue.Service, workerID string, grants []wire.FetchedJob)
-	// Show is what of an error may be shown, Word its stable word, and RPC how it ends a
-	// stream.
+	// Show is what of an error may be shown, Word its stable word, RetryAfterMS when to come
+	// back (0 if that isn't known), and RPC how it ends a stream.
 	Show(err error) *fault.Error
 	Word(f *fault.Error) string
+	RetryAfterMS(f *fault.Error) int64
 	RPC(err error) error
 }
 

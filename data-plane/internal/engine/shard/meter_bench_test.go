@@ -23,15 +23,14 @@ import (
 // turns, because a machine is never equally fast for long. One operation is a turn of both;
 // the ratios are of processor time and of time.
 //
-//	go test ./internal/engine/shard -run - -bench Metering -benchtime 100x
+//	go test ./internal/engine/shard -run - -bench 'Metering$' -benchtime 100x
 func BenchmarkMetering(b *testing.B) {
-	for _, c := range []struct{ callers, frame int }{{50, 1}, {10, 64}} {
-		b.Run(fmt.Sprintf("callers=%d/frame=%d", c.callers, c.frame), func(b *testing.B) {
+	for _, c := range meteredCases {
+		b.Run(c.String(), func(b *testing.B) {
 			var shards [2]*meteredShard
-			for i, version := range []cellversion.Version{cellversion.First, cellversion.Metering} {
-				r := start(b, rigDisks{Disks: grouptest.Disks{Log: vfs.NewMem(), State: vfs.NewMem()}, version: version}, "", raftlog.Options{})
-				defer r.stop(b)
-				shards[i] = &meteredShard{rig: r}
+			for i, version := range meteredVersions {
+				shards[i] = startMetered(b, c, version)
+				defer shards[i].stop(b)
 			}
 			for turn := range b.N {
 				for i := range shards {
@@ -45,6 +44,48 @@ func BenchmarkMetering(b *testing.B) {
 			b.ReportMetric(0, "ns/op") // Says nothing.
 		})
 	}
+}
+
+// BenchmarkMeteringWork is a turn at one version alone, for what can be counted rather than
+// timed: instructions, allocations, entries.
+func BenchmarkMeteringWork(b *testing.B) {
+	for _, c := range meteredCases {
+		for _, version := range meteredVersions {
+			b.Run(fmt.Sprintf("%s/version=%d", c, version), func(b *testing.B) {
+				s := startMetered(b, c, version)
+				defer s.stop(b)
+				b.ReportAllocs()
+				for range b.N {
+					s.live(b, c.callers, c.frame)
+				}
+				applied := s.Group().AppliedIndex()
+				b.ReportMetric(float64(applied)/float64(s.made.Load()), "entries/job")
+			})
+		}
+	}
+}
+
+var (
+	meteredCases    = []meteredCase{{1, 1, true}, {1, 1, false}, {50, 1, false}, {10, 64, false}}
+	meteredVersions = []cellversion.Version{cellversion.First, cellversion.Metering}
+)
+
+type meteredCase struct {
+	callers, frame int
+	synced         bool // On a disk, as in service. In memory there is no sync to wait for or pay.
+}
+
+func (c meteredCase) String() string {
+	return fmt.Sprintf("callers=%d/frame=%d/synced=%t", c.callers, c.frame, c.synced)
+}
+
+func startMetered(b *testing.B, c meteredCase, version cellversion.Version) *meteredShard {
+	b.Helper()
+	disks, dir := grouptest.InMemory(), ""
+	if c.synced {
+		disks, dir = grouptest.Disks{Log: vfs.Default, State: vfs.Default}, b.TempDir()+"/"
+	}
+	return &meteredShard{rig: start(b, rigDisks{Disks: disks, version: version}, dir, raftlog.Options{})}
 }
 
 type meteredShard struct {

@@ -21,7 +21,7 @@ import (
 // median operation. Apply is a part of what a job costs: see BenchmarkMetering of package
 // shard.
 //
-//	go test ./internal/engine/state -run - -bench Metering -benchtime 30x
+//	go test ./internal/engine/state -run - -bench 'Metering$' -benchtime 30x
 func BenchmarkMetering(b *testing.B) {
 	for _, perEntry := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("commands=%d", perEntry), func(b *testing.B) {
@@ -42,6 +42,33 @@ func BenchmarkMetering(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkMeteringWork is the same log at one version alone, for what can be counted
+// rather than timed: instructions, allocations, bytes that are written.
+func BenchmarkMeteringWork(b *testing.B) {
+	for _, perEntry := range []int{1, 8, 64} {
+		for _, version := range meteredVersions {
+			b.Run(fmt.Sprintf("commands=%d/version=%d", perEntry, version), func(b *testing.B) {
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+				log := meteredLog(perEntry)
+				b.ReportAllocs()
+				for range b.N {
+					r := newReplica(b)
+					r.version = version
+					for _, turn := range log {
+						for _, e := range turn {
+							r.apply(b, e)
+						}
+					}
+					r.close(b)
+				}
+			})
+		}
+	}
+}
+
+var meteredVersions = []cellversion.Version{cellversion.First, cellversion.Metering}
 
 const (
 	meteredJobs = 4096
@@ -73,7 +100,7 @@ func meteredLog(perEntry int) (turns [][]logEntry) {
 func meteredApply(b *testing.B, turns [][]logEntry) (took [2]time.Duration) {
 	b.Helper()
 	var replicas [2]*replica
-	for i, version := range []cellversion.Version{cellversion.First, cellversion.Metering} {
+	for i, version := range meteredVersions {
 		replicas[i] = newReplica(b)
 		defer replicas[i].close(b)
 		replicas[i].version = version

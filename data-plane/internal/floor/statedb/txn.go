@@ -174,7 +174,6 @@ func (t *Txn) flush(s *slot) error {
 	if s.value == nil && s.fresh {
 		return nil
 	}
-	key := []byte(s.key)
 	var frame [9]byte
 	binary.BigEndian.PutUint32(frame[0:4], uint32(len(s.key)))
 	binary.BigEndian.PutUint32(frame[4:8], uint32(len(s.value)))
@@ -182,16 +181,18 @@ func (t *Txn) flush(s *slot) error {
 		frame[8] = 1
 	}
 	t.feed(frame[:])
-	t.feed(key)
+	t.feedText(s.key)
 	t.feed(s.value)
-	var err error
+	var op *pebble.DeferredBatchOp // Takes the key without a copy of its own.
 	if s.value == nil {
-		err = t.batch.Delete(key, nil)
+		op = t.batch.DeleteDeferred(len(s.key))
 	} else {
-		err = t.batch.Set(key, s.value, nil)
+		op = t.batch.SetDeferred(len(s.key), len(s.value))
+		copy(op.Value, s.value)
 	}
-	if err != nil {
-		return fmt.Errorf("add state key %x to batch: %w", key, err)
+	copy(op.Key, s.key)
+	if err := op.Finish(); err != nil {
+		return fmt.Errorf("add state key %x to batch: %w", s.key, err)
 	}
 	return nil
 }
@@ -199,6 +200,12 @@ func (t *Txn) flush(s *slot) error {
 func (t *Txn) feed(b []byte) {
 	if _, err := t.hash.Write(b); err != nil {
 		panic(err) // Documented to never happen.
+	}
+}
+
+func (t *Txn) feedText(s string) {
+	if _, err := t.hash.WriteString(s); err != nil {
+		panic(err) // Likewise.
 	}
 }
 

@@ -78,7 +78,15 @@ func (s *Server) Enqueue(_ context.Context, r *connect.Request[corvov1.EnqueueRe
 	if s.take(&s.faults.Unknown) {
 		return nil, s.unavailable("UNKNOWN_OUTCOME")
 	}
-	return connect.NewResponse(out), nil
+	resp := connect.NewResponse(out)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, name := range []string{"RateLimit-Policy", "RateLimit"} {
+		if v := s.faults.Quota[i]; v != "" {
+			resp.Header().Set(name, v)
+		}
+	}
+	return resp, nil
 }
 
 func invalid(field, message string) error {
@@ -107,7 +115,11 @@ func (s *Server) FetchBatch(ctx context.Context, r *connect.Request[corvov1.Fetc
 	m := r.Msg
 	wait := time.Duration(m.GetWaitMs()) * time.Millisecond
 	jobs := s.waitJobs(ctx, m.GetQueues(), m.GetWorkerId(), m.GetLeaseDuration(), int(m.GetCount()), wait)
-	return connect.NewResponse(&corvov1.FetchBatchResponse{Jobs: jobs}), nil
+	out := &corvov1.FetchBatchResponse{Jobs: jobs}
+	if len(jobs) == 0 {
+		out.Held = s.held()
+	}
+	return connect.NewResponse(out), nil
 }
 
 // AckBatch implements the service.

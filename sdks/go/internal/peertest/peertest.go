@@ -111,6 +111,10 @@ type Faults struct {
 	Split bool
 	// Late gives this many more jobs than asked for with every fetch that finds any.
 	Extra int
+	// Held, if set, lets no job start; an empty fetch says so.
+	Held *corvov1.DispatchHeld
+	// Quota, if set, is in the headers RateLimit-Policy and RateLimit of enqueues.
+	Quota [2]string
 }
 
 type streamState struct {
@@ -572,7 +576,19 @@ func (s *Server) beat(id string, u *corvov1.HeartbeatJobUpdate) *corvov1.Heartbe
 }
 
 // waitJobs leases jobs, waiting for the first.
+// heldWait is for how long a fetch waits while dispatch is held.
+const heldWait = 100 * time.Millisecond
+
+func (s *Server) held() *corvov1.DispatchHeld {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.faults.Held
+}
+
 func (s *Server) waitJobs(ctx context.Context, queues []string, worker string, seconds int32, n int, wait time.Duration) []*corvov1.FetchBatchJob {
+	if s.held() != nil {
+		wait = min(wait, heldWait)
+	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
@@ -582,7 +598,10 @@ func (s *Server) waitJobs(ctx context.Context, queues []string, worker string, s
 			s.mu.Unlock()
 			return nil
 		}
-		jobs := s.grab(queues, worker, seconds, n)
+		var jobs []*corvov1.FetchBatchJob
+		if s.faults.Held == nil {
+			jobs = s.grab(queues, worker, seconds, n)
+		}
 		changed := s.changed
 		s.mu.Unlock()
 		if len(jobs) > 0 {

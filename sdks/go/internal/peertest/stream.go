@@ -219,6 +219,9 @@ func (s *Server) fetchFrame(ctx context.Context, st *streamState, f *request, re
 		}
 	}
 	reply.Jobs = s.waitJobs(ctx, f.GetQueues(), f.GetWorkerId(), f.GetLeaseDuration(), int(f.GetFetchCount()), wait)
+	if len(reply.Jobs) == 0 {
+		reply.Held = s.held()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := st.parked[f.GetRequestId()]; c != nil {

@@ -1008,8 +1008,10 @@ type FetchResponse struct {
 	BatchId     string `protobuf:"bytes,22,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
 	ChainId     string `protobuf:"bytes,23,opt,name=chain_id,json=chainId,proto3" json:"chain_id,omitempty"`
 	// Step of the chain, from 0; -1 is its on_exit job, -2 its on_failure job.
-	ChainStep     *int32                 `protobuf:"varint,24,opt,name=chain_step,json=chainStep,proto3,oneof" json:"chain_step,omitempty"`
-	ExpireAt      *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=expire_at,json=expireAt,proto3" json:"expire_at,omitempty"`
+	ChainStep *int32                 `protobuf:"varint,24,opt,name=chain_step,json=chainStep,proto3,oneof" json:"chain_step,omitempty"`
+	ExpireAt  *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=expire_at,json=expireAt,proto3" json:"expire_at,omitempty"`
+	// Why no job was found, if dispatch is held.
+	Held          *DispatchHeld `protobuf:"bytes,26,opt,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1152,6 +1154,13 @@ func (x *FetchResponse) GetChainStep() int32 {
 func (x *FetchResponse) GetExpireAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ExpireAt
+	}
+	return nil
+}
+
+func (x *FetchResponse) GetHeld() *DispatchHeld {
+	if x != nil {
+		return x.Held
 	}
 	return nil
 }
@@ -1399,8 +1408,10 @@ func (x *FetchBatchJob) GetExpireAt() *timestamppb.Timestamp {
 }
 
 type FetchBatchResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Jobs          []*FetchBatchJob       `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Jobs  []*FetchBatchJob       `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	// Why there are none, if dispatch is held.
+	Held          *DispatchHeld `protobuf:"bytes,20,opt,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1438,6 +1449,13 @@ func (*FetchBatchResponse) Descriptor() ([]byte, []int) {
 func (x *FetchBatchResponse) GetJobs() []*FetchBatchJob {
 	if x != nil {
 		return x.Jobs
+	}
+	return nil
+}
+
+func (x *FetchBatchResponse) GetHeld() *DispatchHeld {
+	if x != nil {
+		return x.Held
 	}
 	return nil
 }
@@ -2619,7 +2637,15 @@ type LifecycleStreamResponse struct {
 	// Fields of the enqueues that were refused: "enqueues[3].options.priority: ...".
 	Violations []*FieldViolation `protobuf:"bytes,25,rep,name=violations,proto3" json:"violations,omitempty"`
 	// Stable code of the error, or of the first of several: VALIDATION_ERROR, QUEUE_DRAINING, ...
-	Code          string `protobuf:"bytes,26,opt,name=code,proto3" json:"code,omitempty"`
+	Code string `protobuf:"bytes,26,opt,name=code,proto3" json:"code,omitempty"`
+	// Why the frame's fetch found no job, if dispatch is held.
+	Held *DispatchHeld `protobuf:"bytes,27,opt,name=held,proto3" json:"held,omitempty"`
+	// What is left of the plan's rate, if the frame enqueues and the rate is limited.
+	EnqueueQuota *EnqueueQuota `protobuf:"bytes,28,opt,name=enqueue_quota,json=enqueueQuota,proto3" json:"enqueue_quota,omitempty"`
+	// The limit that `code` is about, if it has a name and a value.
+	Limit *Limit `protobuf:"bytes,29,opt,name=limit,proto3" json:"limit,omitempty"`
+	// When to send what was refused again; 0 if that isn't known.
+	RetryAfterMs  int64 `protobuf:"varint,30,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2745,6 +2771,34 @@ func (x *LifecycleStreamResponse) GetCode() string {
 	return ""
 }
 
+func (x *LifecycleStreamResponse) GetHeld() *DispatchHeld {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+func (x *LifecycleStreamResponse) GetEnqueueQuota() *EnqueueQuota {
+	if x != nil {
+		return x.EnqueueQuota
+	}
+	return nil
+}
+
+func (x *LifecycleStreamResponse) GetLimit() *Limit {
+	if x != nil {
+		return x.Limit
+	}
+	return nil
+}
+
+func (x *LifecycleStreamResponse) GetRetryAfterMs() int64 {
+	if x != nil {
+		return x.RetryAfterMs
+	}
+	return 0
+}
+
 type LifecycleFailOutcome struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	JobId             string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -2829,6 +2883,223 @@ func (x *LifecycleFailOutcome) GetAttemptsRemaining() int32 {
 	return 0
 }
 
+// DispatchHeld says that no attempt of the tenant's jobs begins for now, and why.
+type DispatchHeld struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the limit, such as "spend" or "jobs_per_month".
+	Limit string `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// 0: it has none.
+	Value int64 `protobuf:"varint,2,opt,name=value,proto3" json:"value,omitempty"`
+	// When jobs start again; unset: not by itself.
+	OpensAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=opens_at,json=opensAt,proto3" json:"opens_at,omitempty"`
+	// For people.
+	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DispatchHeld) Reset() {
+	*x = DispatchHeld{}
+	mi := &file_corvo_v1_worker_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DispatchHeld) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DispatchHeld) ProtoMessage() {}
+
+func (x *DispatchHeld) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_v1_worker_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DispatchHeld.ProtoReflect.Descriptor instead.
+func (*DispatchHeld) Descriptor() ([]byte, []int) {
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *DispatchHeld) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *DispatchHeld) GetValue() int64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *DispatchHeld) GetOpensAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OpensAt
+	}
+	return nil
+}
+
+func (x *DispatchHeld) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// EnqueueQuota is how many more jobs the namespace may enqueue at the moment: what unary
+// calls say in the headers RateLimit-Policy and RateLimit.
+type EnqueueQuota struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Jobs at once after a pause of window_ms.
+	Limit     int64 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	WindowMs  int64 `protobuf:"varint,2,opt,name=window_ms,json=windowMs,proto3" json:"window_ms,omitempty"`
+	Remaining int64 `protobuf:"varint,3,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	// Until `remaining` is `limit` again.
+	ResetMs       int64 `protobuf:"varint,4,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EnqueueQuota) Reset() {
+	*x = EnqueueQuota{}
+	mi := &file_corvo_v1_worker_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EnqueueQuota) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EnqueueQuota) ProtoMessage() {}
+
+func (x *EnqueueQuota) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_v1_worker_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EnqueueQuota.ProtoReflect.Descriptor instead.
+func (*EnqueueQuota) Descriptor() ([]byte, []int) {
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *EnqueueQuota) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *EnqueueQuota) GetWindowMs() int64 {
+	if x != nil {
+		return x.WindowMs
+	}
+	return 0
+}
+
+func (x *EnqueueQuota) GetRemaining() int64 {
+	if x != nil {
+		return x.Remaining
+	}
+	return 0
+}
+
+func (x *EnqueueQuota) GetResetMs() int64 {
+	if x != nil {
+		return x.ResetMs
+	}
+	return 0
+}
+
+// Limit is a limit that was reached. Also attached as a detail to Connect errors with code
+// resource_exhausted.
+type Limit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value int64                  `protobuf:"varint,2,opt,name=value,proto3" json:"value,omitempty"`
+	// What there is of it, where the limit is one of an amount.
+	Current int64 `protobuf:"varint,3,opt,name=current,proto3" json:"current,omitempty"`
+	// When more is allowed, if that is known.
+	OpensAt       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=opens_at,json=opensAt,proto3" json:"opens_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Limit) Reset() {
+	*x = Limit{}
+	mi := &file_corvo_v1_worker_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Limit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Limit) ProtoMessage() {}
+
+func (x *Limit) ProtoReflect() protoreflect.Message {
+	mi := &file_corvo_v1_worker_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Limit.ProtoReflect.Descriptor instead.
+func (*Limit) Descriptor() ([]byte, []int) {
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Limit) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Limit) GetValue() int64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *Limit) GetCurrent() int64 {
+	if x != nil {
+		return x.Current
+	}
+	return 0
+}
+
+func (x *Limit) GetOpensAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OpensAt
+	}
+	return nil
+}
+
 // FieldViolation is an invalid field and what is wrong with it. Also attached as a
 // detail to Connect errors with code invalid_argument.
 type FieldViolation struct {
@@ -2841,7 +3112,7 @@ type FieldViolation struct {
 
 func (x *FieldViolation) Reset() {
 	*x = FieldViolation{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[33]
+	mi := &file_corvo_v1_worker_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2853,7 +3124,7 @@ func (x *FieldViolation) String() string {
 func (*FieldViolation) ProtoMessage() {}
 
 func (x *FieldViolation) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[33]
+	mi := &file_corvo_v1_worker_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2866,7 +3137,7 @@ func (x *FieldViolation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldViolation.ProtoReflect.Descriptor instead.
 func (*FieldViolation) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{33}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *FieldViolation) GetField() string {
@@ -2897,7 +3168,7 @@ type SubscribeRequest struct {
 
 func (x *SubscribeRequest) Reset() {
 	*x = SubscribeRequest{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[34]
+	mi := &file_corvo_v1_worker_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2909,7 +3180,7 @@ func (x *SubscribeRequest) String() string {
 func (*SubscribeRequest) ProtoMessage() {}
 
 func (x *SubscribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[34]
+	mi := &file_corvo_v1_worker_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2922,7 +3193,7 @@ func (x *SubscribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeRequest.ProtoReflect.Descriptor instead.
 func (*SubscribeRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{34}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SubscribeRequest) GetQueues() []string {
@@ -2973,7 +3244,7 @@ type SubscribeEvent struct {
 
 func (x *SubscribeEvent) Reset() {
 	*x = SubscribeEvent{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[35]
+	mi := &file_corvo_v1_worker_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2985,7 +3256,7 @@ func (x *SubscribeEvent) String() string {
 func (*SubscribeEvent) ProtoMessage() {}
 
 func (x *SubscribeEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[35]
+	mi := &file_corvo_v1_worker_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2998,7 +3269,7 @@ func (x *SubscribeEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeEvent.ProtoReflect.Descriptor instead.
 func (*SubscribeEvent) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{35}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SubscribeEvent) GetSeq() uint64 {
@@ -3058,7 +3329,7 @@ type GetServerInfoRequest struct {
 
 func (x *GetServerInfoRequest) Reset() {
 	*x = GetServerInfoRequest{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[36]
+	mi := &file_corvo_v1_worker_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3341,7 @@ func (x *GetServerInfoRequest) String() string {
 func (*GetServerInfoRequest) ProtoMessage() {}
 
 func (x *GetServerInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[36]
+	mi := &file_corvo_v1_worker_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,7 +3354,7 @@ func (x *GetServerInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerInfoRequest.ProtoReflect.Descriptor instead.
 func (*GetServerInfoRequest) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{36}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{39}
 }
 
 type GetServerInfoResponse struct {
@@ -3096,7 +3367,7 @@ type GetServerInfoResponse struct {
 
 func (x *GetServerInfoResponse) Reset() {
 	*x = GetServerInfoResponse{}
-	mi := &file_corvo_v1_worker_proto_msgTypes[37]
+	mi := &file_corvo_v1_worker_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3108,7 +3379,7 @@ func (x *GetServerInfoResponse) String() string {
 func (*GetServerInfoResponse) ProtoMessage() {}
 
 func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_corvo_v1_worker_proto_msgTypes[37]
+	mi := &file_corvo_v1_worker_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3121,7 +3392,7 @@ func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetServerInfoResponse) Descriptor() ([]byte, []int) {
-	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{37}
+	return file_corvo_v1_worker_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetServerInfoResponse) GetServerVersion() string {
@@ -3235,7 +3506,7 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\x0elease_duration\x18\x04 \x01(\x05R\rleaseDuration\x12\x1c\n" +
 	"\await_ms\x18\x14 \x01(\x03H\x00R\x06waitMs\x88\x01\x01B\n" +
 	"\n" +
-	"\b_wait_ms\"\xae\x04\n" +
+	"\b_wait_ms\"\xda\x04\n" +
 	"\rFetchResponse\x12\x14\n" +
 	"\x05found\x18\x01 \x01(\bR\x05found\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x14\n" +
@@ -3256,7 +3527,8 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\bchain_id\x18\x17 \x01(\tR\achainId\x12\"\n" +
 	"\n" +
 	"chain_step\x18\x18 \x01(\x05H\x00R\tchainStep\x88\x01\x01\x127\n" +
-	"\texpire_at\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\bexpireAtB\r\n" +
+	"\texpire_at\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\bexpireAt\x12*\n" +
+	"\x04held\x18\x1a \x01(\v2\x16.corvo.v1.DispatchHeldR\x04heldB\r\n" +
 	"\v_chain_step\"\xcb\x01\n" +
 	"\x11FetchBatchRequest\x12\x16\n" +
 	"\x06queues\x18\x01 \x03(\tR\x06queues\x12\x1b\n" +
@@ -3286,9 +3558,10 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"chain_step\x18\x18 \x01(\x05H\x00R\tchainStep\x88\x01\x01\x127\n" +
 	"\texpire_at\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\bexpireAtB\r\n" +
-	"\v_chain_step\"A\n" +
+	"\v_chain_step\"m\n" +
 	"\x12FetchBatchResponse\x12+\n" +
-	"\x04jobs\x18\x01 \x03(\v2\x17.corvo.v1.FetchBatchJobR\x04jobs\"\xfd\x02\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x17.corvo.v1.FetchBatchJobR\x04jobs\x12*\n" +
+	"\x04held\x18\x14 \x01(\v2\x16.corvo.v1.DispatchHeldR\x04held\"\xfd\x02\n" +
 	"\n" +
 	"AckRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1f\n" +
@@ -3410,7 +3683,7 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
 	"\x05value\x18\x02 \x01(\v2\x1c.corvo.v1.HeartbeatJobUpdateR\x05value:\x028\x01B\n" +
 	"\n" +
-	"\b_wait_ms\"\xb5\x05\n" +
+	"\b_wait_ms\"\xeb\x06\n" +
 	"\x17LifecycleStreamResponse\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\x04R\trequestId\x12+\n" +
@@ -3430,7 +3703,11 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\n" +
 	"violations\x18\x19 \x03(\v2\x18.corvo.v1.FieldViolationR\n" +
 	"violations\x12\x12\n" +
-	"\x04code\x18\x1a \x01(\tR\x04code\x1a]\n" +
+	"\x04code\x18\x1a \x01(\tR\x04code\x12*\n" +
+	"\x04held\x18\x1b \x01(\v2\x16.corvo.v1.DispatchHeldR\x04held\x12;\n" +
+	"\renqueue_quota\x18\x1c \x01(\v2\x16.corvo.v1.EnqueueQuotaR\fenqueueQuota\x12%\n" +
+	"\x05limit\x18\x1d \x01(\v2\x0f.corvo.v1.LimitR\x05limit\x12$\n" +
+	"\x0eretry_after_ms\x18\x1e \x01(\x03R\fretryAfterMs\x1a]\n" +
 	"\x0fHeartbeatsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x124\n" +
 	"\x05value\x18\x02 \x01(\v2\x1e.corvo.v1.HeartbeatJobResponseR\x05value:\x028\x01\"\xe2\x01\n" +
@@ -3440,7 +3717,22 @@ const file_corvo_v1_worker_proto_rawDesc = "" +
 	"\x05error\x18\x03 \x01(\tR\x05error\x12\x16\n" +
 	"\x06status\x18\x04 \x01(\tR\x06status\x12B\n" +
 	"\x0fnext_attempt_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\rnextAttemptAt\x12-\n" +
-	"\x12attempts_remaining\x18\x06 \x01(\x05R\x11attemptsRemaining\"@\n" +
+	"\x12attempts_remaining\x18\x06 \x01(\x05R\x11attemptsRemaining\"\x8b\x01\n" +
+	"\fDispatchHeld\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\tR\x05limit\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value\x125\n" +
+	"\bopens_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aopensAt\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\"z\n" +
+	"\fEnqueueQuota\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\x03R\x05limit\x12\x1b\n" +
+	"\twindow_ms\x18\x02 \x01(\x03R\bwindowMs\x12\x1c\n" +
+	"\tremaining\x18\x03 \x01(\x03R\tremaining\x12\x19\n" +
+	"\breset_ms\x18\x04 \x01(\x03R\aresetMs\"\x82\x01\n" +
+	"\x05Limit\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value\x12\x18\n" +
+	"\acurrent\x18\x03 \x01(\x03R\acurrent\x125\n" +
+	"\bopens_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aopensAt\"@\n" +
 	"\x0eFieldViolation\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"}\n" +
@@ -3488,7 +3780,7 @@ func file_corvo_v1_worker_proto_rawDescGZIP() []byte {
 	return file_corvo_v1_worker_proto_rawDescData
 }
 
-var file_corvo_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_corvo_v1_worker_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_corvo_v1_worker_proto_goTypes = []any{
 	(*AgentConfig)(nil),             // 0: corvo.v1.AgentConfig
 	(*AgentState)(nil),              // 1: corvo.v1.AgentState
@@ -3523,21 +3815,24 @@ var file_corvo_v1_worker_proto_goTypes = []any{
 	(*LifecycleStreamRequest)(nil),  // 30: corvo.v1.LifecycleStreamRequest
 	(*LifecycleStreamResponse)(nil), // 31: corvo.v1.LifecycleStreamResponse
 	(*LifecycleFailOutcome)(nil),    // 32: corvo.v1.LifecycleFailOutcome
-	(*FieldViolation)(nil),          // 33: corvo.v1.FieldViolation
-	(*SubscribeRequest)(nil),        // 34: corvo.v1.SubscribeRequest
-	(*SubscribeEvent)(nil),          // 35: corvo.v1.SubscribeEvent
-	(*GetServerInfoRequest)(nil),    // 36: corvo.v1.GetServerInfoRequest
-	(*GetServerInfoResponse)(nil),   // 37: corvo.v1.GetServerInfoResponse
-	nil,                             // 38: corvo.v1.EnqueueOptions.TagsEntry
-	nil,                             // 39: corvo.v1.HeartbeatRequest.JobsEntry
-	nil,                             // 40: corvo.v1.HeartbeatResponse.JobsEntry
-	nil,                             // 41: corvo.v1.LifecycleStreamRequest.HeartbeatsEntry
-	nil,                             // 42: corvo.v1.LifecycleStreamResponse.HeartbeatsEntry
-	(*timestamppb.Timestamp)(nil),   // 43: google.protobuf.Timestamp
+	(*DispatchHeld)(nil),            // 33: corvo.v1.DispatchHeld
+	(*EnqueueQuota)(nil),            // 34: corvo.v1.EnqueueQuota
+	(*Limit)(nil),                   // 35: corvo.v1.Limit
+	(*FieldViolation)(nil),          // 36: corvo.v1.FieldViolation
+	(*SubscribeRequest)(nil),        // 37: corvo.v1.SubscribeRequest
+	(*SubscribeEvent)(nil),          // 38: corvo.v1.SubscribeEvent
+	(*GetServerInfoRequest)(nil),    // 39: corvo.v1.GetServerInfoRequest
+	(*GetServerInfoResponse)(nil),   // 40: corvo.v1.GetServerInfoResponse
+	nil,                             // 41: corvo.v1.EnqueueOptions.TagsEntry
+	nil,                             // 42: corvo.v1.HeartbeatRequest.JobsEntry
+	nil,                             // 43: corvo.v1.HeartbeatResponse.JobsEntry
+	nil,                             // 44: corvo.v1.LifecycleStreamRequest.HeartbeatsEntry
+	nil,                             // 45: corvo.v1.LifecycleStreamResponse.HeartbeatsEntry
+	(*timestamppb.Timestamp)(nil),   // 46: google.protobuf.Timestamp
 }
 var file_corvo_v1_worker_proto_depIdxs = []int32{
-	43, // 0: corvo.v1.EnqueueOptions.scheduled_at:type_name -> google.protobuf.Timestamp
-	38, // 1: corvo.v1.EnqueueOptions.tags:type_name -> corvo.v1.EnqueueOptions.TagsEntry
+	46, // 0: corvo.v1.EnqueueOptions.scheduled_at:type_name -> google.protobuf.Timestamp
+	41, // 1: corvo.v1.EnqueueOptions.tags:type_name -> corvo.v1.EnqueueOptions.TagsEntry
 	4,  // 2: corvo.v1.EnqueueOptions.chain:type_name -> corvo.v1.Chain
 	5,  // 3: corvo.v1.Chain.steps:type_name -> corvo.v1.ChainStep
 	5,  // 4: corvo.v1.Chain.on_failure:type_name -> corvo.v1.ChainStep
@@ -3548,64 +3843,71 @@ var file_corvo_v1_worker_proto_depIdxs = []int32{
 	6,  // 9: corvo.v1.EnqueueBatchRequest.batch:type_name -> corvo.v1.BatchOptions
 	8,  // 10: corvo.v1.EnqueueBatchResponse.results:type_name -> corvo.v1.EnqueueResponse
 	1,  // 11: corvo.v1.FetchResponse.agent:type_name -> corvo.v1.AgentState
-	43, // 12: corvo.v1.FetchResponse.expire_at:type_name -> google.protobuf.Timestamp
-	1,  // 13: corvo.v1.FetchBatchJob.agent:type_name -> corvo.v1.AgentState
-	43, // 14: corvo.v1.FetchBatchJob.expire_at:type_name -> google.protobuf.Timestamp
-	14, // 15: corvo.v1.FetchBatchResponse.jobs:type_name -> corvo.v1.FetchBatchJob
-	2,  // 16: corvo.v1.AckRequest.usage:type_name -> corvo.v1.UsageReport
-	2,  // 17: corvo.v1.AckBatchItem.usage:type_name -> corvo.v1.UsageReport
-	18, // 18: corvo.v1.AckBatchRequest.items:type_name -> corvo.v1.AckBatchItem
-	21, // 19: corvo.v1.AckBatchResponse.outcomes:type_name -> corvo.v1.ItemOutcome
-	2,  // 20: corvo.v1.FailRequest.usage:type_name -> corvo.v1.UsageReport
-	43, // 21: corvo.v1.FailResponse.next_attempt_at:type_name -> google.protobuf.Timestamp
-	2,  // 22: corvo.v1.HeartbeatJobUpdate.usage:type_name -> corvo.v1.UsageReport
-	39, // 23: corvo.v1.HeartbeatRequest.jobs:type_name -> corvo.v1.HeartbeatRequest.JobsEntry
-	40, // 24: corvo.v1.HeartbeatResponse.jobs:type_name -> corvo.v1.HeartbeatResponse.JobsEntry
-	0,  // 25: corvo.v1.LifecycleEnqueueItem.agent:type_name -> corvo.v1.AgentConfig
-	3,  // 26: corvo.v1.LifecycleEnqueueItem.options:type_name -> corvo.v1.EnqueueOptions
-	2,  // 27: corvo.v1.LifecycleFailItem.usage:type_name -> corvo.v1.UsageReport
-	18, // 28: corvo.v1.LifecycleStreamRequest.acks:type_name -> corvo.v1.AckBatchItem
-	28, // 29: corvo.v1.LifecycleStreamRequest.enqueues:type_name -> corvo.v1.LifecycleEnqueueItem
-	29, // 30: corvo.v1.LifecycleStreamRequest.fails:type_name -> corvo.v1.LifecycleFailItem
-	41, // 31: corvo.v1.LifecycleStreamRequest.heartbeats:type_name -> corvo.v1.LifecycleStreamRequest.HeartbeatsEntry
-	14, // 32: corvo.v1.LifecycleStreamResponse.jobs:type_name -> corvo.v1.FetchBatchJob
-	21, // 33: corvo.v1.LifecycleStreamResponse.ack_outcomes:type_name -> corvo.v1.ItemOutcome
-	32, // 34: corvo.v1.LifecycleStreamResponse.fail_outcomes:type_name -> corvo.v1.LifecycleFailOutcome
-	42, // 35: corvo.v1.LifecycleStreamResponse.heartbeats:type_name -> corvo.v1.LifecycleStreamResponse.HeartbeatsEntry
-	8,  // 36: corvo.v1.LifecycleStreamResponse.enqueue_results:type_name -> corvo.v1.EnqueueResponse
-	33, // 37: corvo.v1.LifecycleStreamResponse.violations:type_name -> corvo.v1.FieldViolation
-	43, // 38: corvo.v1.LifecycleFailOutcome.next_attempt_at:type_name -> google.protobuf.Timestamp
-	24, // 39: corvo.v1.HeartbeatRequest.JobsEntry.value:type_name -> corvo.v1.HeartbeatJobUpdate
-	26, // 40: corvo.v1.HeartbeatResponse.JobsEntry.value:type_name -> corvo.v1.HeartbeatJobResponse
-	24, // 41: corvo.v1.LifecycleStreamRequest.HeartbeatsEntry.value:type_name -> corvo.v1.HeartbeatJobUpdate
-	26, // 42: corvo.v1.LifecycleStreamResponse.HeartbeatsEntry.value:type_name -> corvo.v1.HeartbeatJobResponse
-	7,  // 43: corvo.v1.WorkerService.Enqueue:input_type -> corvo.v1.EnqueueRequest
-	9,  // 44: corvo.v1.WorkerService.EnqueueBatch:input_type -> corvo.v1.EnqueueBatchRequest
-	11, // 45: corvo.v1.WorkerService.Fetch:input_type -> corvo.v1.FetchRequest
-	13, // 46: corvo.v1.WorkerService.FetchBatch:input_type -> corvo.v1.FetchBatchRequest
-	16, // 47: corvo.v1.WorkerService.Ack:input_type -> corvo.v1.AckRequest
-	19, // 48: corvo.v1.WorkerService.AckBatch:input_type -> corvo.v1.AckBatchRequest
-	22, // 49: corvo.v1.WorkerService.Fail:input_type -> corvo.v1.FailRequest
-	25, // 50: corvo.v1.WorkerService.Heartbeat:input_type -> corvo.v1.HeartbeatRequest
-	30, // 51: corvo.v1.WorkerService.StreamLifecycle:input_type -> corvo.v1.LifecycleStreamRequest
-	34, // 52: corvo.v1.WorkerService.Subscribe:input_type -> corvo.v1.SubscribeRequest
-	36, // 53: corvo.v1.WorkerService.GetServerInfo:input_type -> corvo.v1.GetServerInfoRequest
-	8,  // 54: corvo.v1.WorkerService.Enqueue:output_type -> corvo.v1.EnqueueResponse
-	10, // 55: corvo.v1.WorkerService.EnqueueBatch:output_type -> corvo.v1.EnqueueBatchResponse
-	12, // 56: corvo.v1.WorkerService.Fetch:output_type -> corvo.v1.FetchResponse
-	15, // 57: corvo.v1.WorkerService.FetchBatch:output_type -> corvo.v1.FetchBatchResponse
-	17, // 58: corvo.v1.WorkerService.Ack:output_type -> corvo.v1.AckResponse
-	20, // 59: corvo.v1.WorkerService.AckBatch:output_type -> corvo.v1.AckBatchResponse
-	23, // 60: corvo.v1.WorkerService.Fail:output_type -> corvo.v1.FailResponse
-	27, // 61: corvo.v1.WorkerService.Heartbeat:output_type -> corvo.v1.HeartbeatResponse
-	31, // 62: corvo.v1.WorkerService.StreamLifecycle:output_type -> corvo.v1.LifecycleStreamResponse
-	35, // 63: corvo.v1.WorkerService.Subscribe:output_type -> corvo.v1.SubscribeEvent
-	37, // 64: corvo.v1.WorkerService.GetServerInfo:output_type -> corvo.v1.GetServerInfoResponse
-	54, // [54:65] is the sub-list for method output_type
-	43, // [43:54] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	46, // 12: corvo.v1.FetchResponse.expire_at:type_name -> google.protobuf.Timestamp
+	33, // 13: corvo.v1.FetchResponse.held:type_name -> corvo.v1.DispatchHeld
+	1,  // 14: corvo.v1.FetchBatchJob.agent:type_name -> corvo.v1.AgentState
+	46, // 15: corvo.v1.FetchBatchJob.expire_at:type_name -> google.protobuf.Timestamp
+	14, // 16: corvo.v1.FetchBatchResponse.jobs:type_name -> corvo.v1.FetchBatchJob
+	33, // 17: corvo.v1.FetchBatchResponse.held:type_name -> corvo.v1.DispatchHeld
+	2,  // 18: corvo.v1.AckRequest.usage:type_name -> corvo.v1.UsageReport
+	2,  // 19: corvo.v1.AckBatchItem.usage:type_name -> corvo.v1.UsageReport
+	18, // 20: corvo.v1.AckBatchRequest.items:type_name -> corvo.v1.AckBatchItem
+	21, // 21: corvo.v1.AckBatchResponse.outcomes:type_name -> corvo.v1.ItemOutcome
+	2,  // 22: corvo.v1.FailRequest.usage:type_name -> corvo.v1.UsageReport
+	46, // 23: corvo.v1.FailResponse.next_attempt_at:type_name -> google.protobuf.Timestamp
+	2,  // 24: corvo.v1.HeartbeatJobUpdate.usage:type_name -> corvo.v1.UsageReport
+	42, // 25: corvo.v1.HeartbeatRequest.jobs:type_name -> corvo.v1.HeartbeatRequest.JobsEntry
+	43, // 26: corvo.v1.HeartbeatResponse.jobs:type_name -> corvo.v1.HeartbeatResponse.JobsEntry
+	0,  // 27: corvo.v1.LifecycleEnqueueItem.agent:type_name -> corvo.v1.AgentConfig
+	3,  // 28: corvo.v1.LifecycleEnqueueItem.options:type_name -> corvo.v1.EnqueueOptions
+	2,  // 29: corvo.v1.LifecycleFailItem.usage:type_name -> corvo.v1.UsageReport
+	18, // 30: corvo.v1.LifecycleStreamRequest.acks:type_name -> corvo.v1.AckBatchItem
+	28, // 31: corvo.v1.LifecycleStreamRequest.enqueues:type_name -> corvo.v1.LifecycleEnqueueItem
+	29, // 32: corvo.v1.LifecycleStreamRequest.fails:type_name -> corvo.v1.LifecycleFailItem
+	44, // 33: corvo.v1.LifecycleStreamRequest.heartbeats:type_name -> corvo.v1.LifecycleStreamRequest.HeartbeatsEntry
+	14, // 34: corvo.v1.LifecycleStreamResponse.jobs:type_name -> corvo.v1.FetchBatchJob
+	21, // 35: corvo.v1.LifecycleStreamResponse.ack_outcomes:type_name -> corvo.v1.ItemOutcome
+	32, // 36: corvo.v1.LifecycleStreamResponse.fail_outcomes:type_name -> corvo.v1.LifecycleFailOutcome
+	45, // 37: corvo.v1.LifecycleStreamResponse.heartbeats:type_name -> corvo.v1.LifecycleStreamResponse.HeartbeatsEntry
+	8,  // 38: corvo.v1.LifecycleStreamResponse.enqueue_results:type_name -> corvo.v1.EnqueueResponse
+	36, // 39: corvo.v1.LifecycleStreamResponse.violations:type_name -> corvo.v1.FieldViolation
+	33, // 40: corvo.v1.LifecycleStreamResponse.held:type_name -> corvo.v1.DispatchHeld
+	34, // 41: corvo.v1.LifecycleStreamResponse.enqueue_quota:type_name -> corvo.v1.EnqueueQuota
+	35, // 42: corvo.v1.LifecycleStreamResponse.limit:type_name -> corvo.v1.Limit
+	46, // 43: corvo.v1.LifecycleFailOutcome.next_attempt_at:type_name -> google.protobuf.Timestamp
+	46, // 44: corvo.v1.DispatchHeld.opens_at:type_name -> google.protobuf.Timestamp
+	46, // 45: corvo.v1.Limit.opens_at:type_name -> google.protobuf.Timestamp
+	24, // 46: corvo.v1.HeartbeatRequest.JobsEntry.value:type_name -> corvo.v1.HeartbeatJobUpdate
+	26, // 47: corvo.v1.HeartbeatResponse.JobsEntry.value:type_name -> corvo.v1.HeartbeatJobResponse
+	24, // 48: corvo.v1.LifecycleStreamRequest.HeartbeatsEntry.value:type_name -> corvo.v1.HeartbeatJobUpdate
+	26, // 49: corvo.v1.LifecycleStreamResponse.HeartbeatsEntry.value:type_name -> corvo.v1.HeartbeatJobResponse
+	7,  // 50: corvo.v1.WorkerService.Enqueue:input_type -> corvo.v1.EnqueueRequest
+	9,  // 51: corvo.v1.WorkerService.EnqueueBatch:input_type -> corvo.v1.EnqueueBatchRequest
+	11, // 52: corvo.v1.WorkerService.Fetch:input_type -> corvo.v1.FetchRequest
+	13, // 53: corvo.v1.WorkerService.FetchBatch:input_type -> corvo.v1.FetchBatchRequest
+	16, // 54: corvo.v1.WorkerService.Ack:input_type -> corvo.v1.AckRequest
+	19, // 55: corvo.v1.WorkerService.AckBatch:input_type -> corvo.v1.AckBatchRequest
+	22, // 56: corvo.v1.WorkerService.Fail:input_type -> corvo.v1.FailRequest
+	25, // 57: corvo.v1.WorkerService.Heartbeat:input_type -> corvo.v1.HeartbeatRequest
+	30, // 58: corvo.v1.WorkerService.StreamLifecycle:input_type -> corvo.v1.LifecycleStreamRequest
+	37, // 59: corvo.v1.WorkerService.Subscribe:input_type -> corvo.v1.SubscribeRequest
+	39, // 60: corvo.v1.WorkerService.GetServerInfo:input_type -> corvo.v1.GetServerInfoRequest
+	8,  // 61: corvo.v1.WorkerService.Enqueue:output_type -> corvo.v1.EnqueueResponse
+	10, // 62: corvo.v1.WorkerService.EnqueueBatch:output_type -> corvo.v1.EnqueueBatchResponse
+	12, // 63: corvo.v1.WorkerService.Fetch:output_type -> corvo.v1.FetchResponse
+	15, // 64: corvo.v1.WorkerService.FetchBatch:output_type -> corvo.v1.FetchBatchResponse
+	17, // 65: corvo.v1.WorkerService.Ack:output_type -> corvo.v1.AckResponse
+	20, // 66: corvo.v1.WorkerService.AckBatch:output_type -> corvo.v1.AckBatchResponse
+	23, // 67: corvo.v1.WorkerService.Fail:output_type -> corvo.v1.FailResponse
+	27, // 68: corvo.v1.WorkerService.Heartbeat:output_type -> corvo.v1.HeartbeatResponse
+	31, // 69: corvo.v1.WorkerService.StreamLifecycle:output_type -> corvo.v1.LifecycleStreamResponse
+	38, // 70: corvo.v1.WorkerService.Subscribe:output_type -> corvo.v1.SubscribeEvent
+	40, // 71: corvo.v1.WorkerService.GetServerInfo:output_type -> corvo.v1.GetServerInfoResponse
+	61, // [61:72] is the sub-list for method output_type
+	50, // [50:61] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_corvo_v1_worker_proto_init() }
@@ -3627,7 +3929,7 @@ func file_corvo_v1_worker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_corvo_v1_worker_proto_rawDesc), len(file_corvo_v1_worker_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   43,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
