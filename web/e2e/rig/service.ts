@@ -1,4 +1,5 @@
 // The service under test: corvo-cloud up, as anybody starts it.
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -22,6 +23,7 @@ export class Service {
     private readonly dir: string,
     /** What a shell would have read from the file: CORVO_URL and so on. */
     readonly env: Record<string, string>,
+    private readonly databaseUrl = "",
   ) {}
 
   static async start(options: ServiceOptions = {}): Promise<Service> {
@@ -40,7 +42,7 @@ export class Service {
     if (options.smtpPort) args.push("--smtp", `127.0.0.1:${options.smtpPort}`);
     const proc = Proc.start("corvo-cloud up", binary("corvo-cloud"), args);
     const text = await proc.waitFor("being ready", async () => readFileSync(file, "utf8"));
-    return new Service(proc, dir, parse(text));
+    return new Service(proc, dir, parse(text), options.database);
   }
 
   /** url is the public URL: console and control API. */
@@ -52,6 +54,16 @@ export class Service {
     const value = this.env[name];
     if (!value) throw new Error(`the service told no ${name}: ${Object.keys(this.env)}`);
     return value;
+  }
+
+  /** Its control plane's database, for commands. */
+  get database(): string {
+    return this.databaseUrl || `sqlite:${join(this.dir, "data", "control.db")}`;
+  }
+
+  /** Names an operator, as somebody on the host does. */
+  nameOperator(email: string, role: "viewer" | "admin"): void {
+    execFileSync(binary("corvo-cloud"), ["control", "operators", "add", email, "--role", role, "--database", this.database]);
   }
 
   said(): string {
