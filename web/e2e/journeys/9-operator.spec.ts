@@ -54,7 +54,7 @@ test("a plan's next version is shown before it is applied", async ({ owner: page
   await page.goto(`${service.url}/operator/plans/team`);
   await page.getByRole("button", { name: "Make new version" }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByLabel("A month").fill("5900");
+  await dialog.getByLabel("A month", { exact: true }).fill("5900");
   await dialog.getByRole("button", { name: "Preview changes" }).click();
   await expect(dialog.getByRole("list", { name: "Differences" })).toContainText("base_amount");
   await dialog.getByLabel("Reason").fill("Prices of 2027");

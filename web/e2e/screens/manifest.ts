@@ -253,7 +253,7 @@ async function workers({ seed }: Stage): Promise<string> {
 /** A plan with another price, and what that changes. */
 async function changeOfPlan(page: Page): Promise<void> {
   await page.getByRole("button", { name: "Make new version" }).click();
-  await page.getByLabel("A month").fill("5900");
+  await page.getByLabel("A month", { exact: true }).fill("5900");
   await page.getByRole("button", { name: "Preview changes" }).click();
 }
 
