@@ -161,7 +161,11 @@ const namespace = createRoute({
 const operator = createRoute({
   getParentRoute: () => root,
   path: "/operator",
-  beforeLoad: ({ context, location }) => identityOrSignIn(context.client, location.href),
+  beforeLoad: async ({ context, location }) => {
+    const identity = await identityOrSignIn(context.client, location.href);
+    if (!identity.operatorRole) throw notFound();
+    return identity;
+  },
   component: chunk(operatorChunk, "Frame"),
 });
 

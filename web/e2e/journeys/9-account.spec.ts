@@ -1,7 +1,7 @@
 // A person's own account: second factors, sessions, programs that sign in by a code.
-import { createHmac } from "node:crypto";
 import type { CDPSession, Page } from "@playwright/test";
 import { Service } from "../rig/service.ts";
+import { totp } from "../rig/totp.ts";
 import { demoOwner, expect, MailServer, otherPerson, signIn, test as base } from "./fixtures.ts";
 
 // Passkeys belong to names, so the console is at one.
@@ -31,18 +31,6 @@ async function fingerprint(page: Page): Promise<CDPSession> {
     },
   });
   return cdp;
-}
-
-/** The code that an authenticator app shows for a secret. */
-function totp(secret: string, periodsLater = 0): string {
-  const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-  const bits = [...secret].map((c) => letters.indexOf(c).toString(2).padStart(5, "0")).join("");
-  const key = Buffer.from((bits.match(/.{8}/g) ?? []).map((byte) => Number.parseInt(byte, 2)));
-  const counter = Buffer.alloc(8);
-  counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000) + periodsLater));
-  const sum = createHmac("sha1", key).update(counter).digest();
-  const at = (sum[19] ?? 0) & 15;
-  return String((sum.readUInt32BE(at) & 0x7fffffff) % 1_000_000).padStart(6, "0");
 }
 
 /** The first step of a sign-in; the second is the caller's. */

@@ -23,7 +23,8 @@ export class Service {
   private constructor(
     private readonly proc: Proc,
     private readonly dir: string,
-    private readonly database: string,
+    /** Its control plane's database, for commands. */
+    readonly database: string,
     /** What a shell would have read from the file: CORVO_URL and so on. */
     readonly env: Record<string, string>,
   ) {}
@@ -62,6 +63,11 @@ export class Service {
   /** operate runs a command of the service's operator, such as override set. */
   operate(...args: string[]): void {
     execFileSync(binary("corvo-cloud"), ["control", ...args, "--database", this.database], { stdio: "pipe" });
+  }
+
+  /** Names an operator, as somebody on the host does. */
+  nameOperator(email: string, role: "viewer" | "admin"): void {
+    this.operate("operators", "add", email, "--role", role);
   }
 
   said(): string {

@@ -4,8 +4,9 @@ import { signIn, signInAtProvider } from "../journeys/fixtures.ts";
 import { NameServer } from "../rig/dns.ts";
 import { MailServer } from "../rig/mail.ts";
 import { IdentityProvider } from "../rig/oidc.ts";
-import { seed } from "../rig/seed.ts";
+import { Control, seed, signUpLink, tokenOf } from "../rig/seed.ts";
 import { Service } from "../rig/service.ts";
+import { totp } from "../rig/totp.ts";
 import type { Stage, View, Who } from "./manifest.ts";
 
 type Session = NonNullable<BrowserContextOptions["storageState"]>;
@@ -47,7 +48,8 @@ export const test = base.extend<Opened, World>({
       const colleague = await throughProvider(browser, stage);
       await enforce(page, stage);
       const owner = await sessionOf(page);
-      await use({ nobody: undefined, owner, viewer, barred, colleague: await sessionOf(colleague) });
+      const operator = await asOperator(browser, stage);
+      await use({ nobody: undefined, owner, viewer, barred, colleague: await sessionOf(colleague), operator });
     },
     { scope: "worker", timeout: 90_000 },
   ],
@@ -56,7 +58,7 @@ export const test = base.extend<Opened, World>({
   contexts: [
     async ({ browser, sessions }, use) => {
       const contexts = new Map<Who, BrowserContext>();
-      for (const who of ["owner", "viewer", "barred", "colleague"] as const)
+      for (const who of ["owner", "viewer", "barred", "colleague", "operator"] as const)
         contexts.set(who, await browser.newContext({ reducedMotion: "reduce", storageState: sessions[who] }));
       await use(contexts);
       for (const context of contexts.values()) await context.close();
@@ -84,6 +86,24 @@ async function sessionOf(page: Page): Promise<Session> {
   const { cookies } = await page.context().storageState();
   await page.context().close();
   return { cookies, origins: [] };
+}
+
+/** An operator of the service, who is in a tenant of their own and has a second factor. */
+async function asOperator(browser: Browser, stage: Stage): Promise<Session> {
+  const { service, mail } = stage;
+  const address = "olga@example.com";
+  const token = tokenOf(await signUpLink(service, mail, address, "operations"));
+  await new Control(service.url).call("SignupService/Confirm", { token });
+  service.nameOperator(address, "admin");
+  const page = await signedIn(browser, stage, address);
+  const call = async (method: string, data: object) => {
+    const answer = await page.request.post(`${service.url}/corvo.cloud.v1.FactorService/${method}`, { headers: { Origin: service.url }, data });
+    if (!answer.ok()) throw new Error(`${method}: ${await answer.text()}`);
+    return (await answer.json()) as { factorId: string; secret: string };
+  };
+  const { factorId, secret } = await call("StartTotp", {});
+  await call("FinishTotp", { factorId, code: totp(secret), name: "Phone" });
+  return sessionOf(page);
 }
 
 /** A tenant's single sign-on has been tried, and is on. */

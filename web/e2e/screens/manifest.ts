@@ -14,7 +14,7 @@ export interface Stage {
   seed: Seed;
 }
 
-export type Who = "nobody" | "owner" | "viewer" | "barred" | "colleague";
+export type Who = "nobody" | "owner" | "viewer" | "barred" | "colleague" | "operator";
 
 export interface View {
   name: string;
@@ -248,6 +248,13 @@ async function monthOfUsage(page: Page): Promise<void> {
 async function workers({ seed }: Stage): Promise<string> {
   await seed.askForJobs();
   return `${busy}/workers`;
+}
+
+/** A plan with another price, and what that changes. */
+async function changeOfPlan(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "Make new version" }).click();
+  await page.getByLabel("A month", { exact: true }).fill("5900");
+  await page.getByRole("button", { name: "Preview changes" }).click();
 }
 
 /** By the page's name in src/pages.ts; npm test holds that none is missing. */
@@ -606,6 +613,24 @@ export const viewsOf: Readonly<Record<string, readonly View[]>> = {
     { name: "billing-spend-limit", as: "owner", path: "/acme/settings/billing", shows: "When the limit is reached", act: click("Edit spend limit"), screenful: true },
     { name: "viewer-billing", as: "viewer", path: "/acme/settings/billing", shows: "You can't view billing" },
   ],
+
+  operatorTenants: [
+    { name: "operator-tenants", as: "operator", path: "/operator?sort=name", shows: "globex" },
+    { name: "operator-tenants-none", as: "operator", path: "/operator?search=nobody", shows: "No matching tenants" },
+    { name: "operator-refused", as: "owner", path: "/operator", shows: "Page not found" },
+  ],
+  operatorTenant: [
+    { name: "operator-tenant", as: "operator", path: "/operator/tenants/acme", shows: "Last readings" },
+    { name: "operator-override", as: "operator", path: "/operator/tenants/acme", shows: "Until the end of", act: click("Set override"), screenful: true },
+    { name: "operator-set-plan", as: "operator", path: "/operator/tenants/acme", shows: "The same on the host", act: click("Change plan"), screenful: true },
+  ],
+  operatorPlans: [{ name: "operator-plans", as: "operator", path: "/operator/plans", shows: "dedicated" }],
+  operatorPlan: [
+    { name: "operator-plan", as: "operator", path: "/operator/plans/team", shows: "Custom roles" },
+    { name: "operator-plan-edit", as: "operator", path: "/operator/plans/team", shows: "Entitlements", act: click("Make new version"), screenful: true },
+    { name: "operator-plan-differences", as: "operator", path: "/operator/plans/team", shows: "It is in the operators' log", act: changeOfPlan, screenful: true },
+  ],
+  reconciliation: [{ name: "operator-reconciliation", as: "operator", path: "/operator/reconciliation", shows: "Payments are off" }],
 
   // Parts around the pages, and replacements of a page.
   frame: [

@@ -41,6 +41,9 @@ export const removeOverrideCommand = (tenant: string, name: string, reason: stri
 
 export const plansEquivalents: Equivalents = { cli: "corvo-cloud control plans list" };
 
+export const applyPlanCommand = (reason: string) =>
+  `corvo-cloud control plans apply plan.yaml${flags({ reason })}`;
+
 export function planEquivalents(plan: string): Equivalents {
   const name = shellQuote(plan);
   return {

@@ -25,6 +25,7 @@ import type { Override, Subscription } from "~/gen/corvo/cloud/v1/plan_pb";
 import type { Invoice } from "~/gen/corvo/cloud/v1/usage_pb";
 import { entitlementText, meters, periodText, quantity } from "~/lib/billing";
 import { money } from "~/lib/money";
+import { plural } from "~/lib/numbers";
 import { tenantEquivalents } from "~/lib/operator-equivalents";
 import { dateOf } from "~/lib/proto-time";
 
@@ -105,8 +106,8 @@ function About({ tenant }: { tenant: TenantSummary }) {
   return (
     <>
       {tenant.displayName && tenant.displayName !== tenant.tenant ? `${tenant.displayName}. ` : ""}
-      Plan {tenant.plan} version {tenant.planVersion}. {tenant.members} members, {tenant.namespaces}{" "}
-      namespaces, signed up <Time at={dateOf(tenant.createdAt)} />.{" "}
+      Plan {tenant.plan} version {tenant.planVersion}. {plural(tenant.members, "member")},{" "}
+      {plural(tenant.namespaces, "namespace")}, signed up <Time at={dateOf(tenant.createdAt)} />.{" "}
       <code className="font-mono text-12">{tenant.tenantId}</code>
     </>
   );

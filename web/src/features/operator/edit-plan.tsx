@@ -10,6 +10,7 @@ import { wrongAbout } from "~/data/field-errors";
 import { operators, useOperatorChange } from "~/data/operator";
 import type { ApplyPlanResponse, EntitlementKind, PlanVersion } from "~/gen/corvo/cloud/v1/operator_pb";
 import { meterOf } from "~/lib/billing";
+import { applyPlanCommand } from "~/lib/operator-equivalents";
 import { Command } from "./command";
 import { parseWhole } from "./numbers";
 import { overLimits } from "./plan-fields";
@@ -240,7 +241,7 @@ function Differences({ shown, reason, setReason, error }: DifferencesProps) {
       <Field label="Reason" hint="It is in the operators' log." error={error}>
         <Input autoFocus value={reason} onChange={setReason} placeholder="Prices of 2027" maxLength={500} />
       </Field>
-      <Command code={`corvo-cloud control plans apply plan.yaml --reason '${reason.replaceAll("'", "’")}'`} />
+      <Command code={applyPlanCommand(reason)} />
     </>
   );
 }

@@ -138,7 +138,7 @@ type AuditEvent struct {
 	// aud_<ulid>
 	Id string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
-	// user, key, sso or system.
+	// user, key, sso, directory, operator (of the service) or system.
 	ActorType string `protobuf:"bytes,3,opt,name=actor_type,json=actorType,proto3" json:"actor_type,omitempty"`
 	ActorId   string `protobuf:"bytes,4,opt,name=actor_id,json=actorId,proto3" json:"actor_id,omitempty"`
 	// Email address or name at that time, for people.

@@ -34,7 +34,7 @@ export type AuditEvent = Message<"corvo.cloud.v1.AuditEvent"> & {
   at?: Timestamp | undefined;
 
   /**
-   * user, key, sso or system.
+   * user, key, sso, directory, operator (of the service) or system.
    *
    * @generated from field: string actor_type = 3;
    */
