@@ -83,7 +83,7 @@ async function enqueueThree(url: string, control: Control): Promise<void> {
 async function seenAt(page: Page, address: string, text: string): Promise<void> {
   await expect(async () => {
     await page.goto(address);
-    await expect(page.getByText(text).first()).toBeVisible({ timeout: 2_000 });
+    await expect(page.getByText(text).first()).toBeVisible({ timeout: 5_000 });
   }).toPass();
 }
 
