@@ -17,7 +17,8 @@ test("a plan is paid for when a limit is reached, and an unpaid invoice is paid"
   const settings = `${service.url}/${tenant}/settings`;
   service.operate("override", "set", tenant, "jobs_per_month_max", "2", "--reason", "to reach it in a test");
   await enqueueThree(service.url, control);
-  for (let n = 1; n < namespacesMax; n++) await control.call("NamespaceService/CreateNamespace", { tenant, name: `team-${n}` });
+  const others = Array.from({ length: namespacesMax - 1 }, (_, n) => `team-${n + 1}`);
+  await Promise.all(others.map((name) => control.call("NamespaceService/CreateNamespace", { tenant, name })));
   await signIn(page, service, mail, owner);
 
   await page.goto(`${settings}/namespaces`);
@@ -82,7 +83,7 @@ async function enqueueThree(url: string, control: Control): Promise<void> {
 async function seenAt(page: Page, address: string, text: string): Promise<void> {
   await expect(async () => {
     await page.goto(address);
-    await expect(page.getByText(text).first()).toBeVisible({ timeout: 2_000 });
+    await expect(page.getByText(text).first()).toBeVisible({ timeout: 5_000 });
   }).toPass();
 }
 

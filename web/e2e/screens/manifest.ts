@@ -202,7 +202,10 @@ async function openClear(page: Page): Promise<void> {
 
 const cloud = "**/corvo.cloud.v1.";
 
-/** A subscription that the service brings about within weeks only. */
+/**
+ * A subscription that the service brings about within weeks only, or for a whole tenant, whose other pictures would show it too. The banners of
+ * an unpaid invoice and of a limit that is reached are real in journeys/9-payments.spec.ts.
+ */
 const standingAs = (state: string, limits: object[] = []) => async (page: Page) => {
   await page.route(`${cloud}PlanService/GetSubscription*`, async (route) => {
     const answer = (await (await route.fetch()).json()) as { subscription: object; limits: object[] };
@@ -214,7 +217,7 @@ const standingAs = (state: string, limits: object[] = []) => async (page: Page) 
 
 const allJobsUsed = { name: "jobs_per_month_max", title: "Jobs in a month", unit: "jobs", used: "1000000", max: "1000000", holds: "dispatch", resetsAt: new Date(Date.UTC(2027, 0, 1)).toISOString() };
 
-/** A whole month of two namespaces. */
+/** A whole month of two namespaces: no service is a month old. Real hours are shown by corvo usage show in services/e2e/clocks. */
 async function monthOfUsage(page: Page): Promise<void> {
   const counts = (jobs: number) => ({
     jobsEnqueued: String(jobs),

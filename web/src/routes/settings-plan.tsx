@@ -60,7 +60,10 @@ export function PlanPage() {
             plans={plans.data ?? []}
             blocked={access.blocked(Permission.BILLING_UPDATE)}
           />
-          <LimitsCard limits={limits.filter(({ name }) => name !== "spend")} overLimit={subscription.plan.overLimit} />
+          <LimitsCard
+            limits={limits.filter(({ name }) => name !== "spend")}
+            overLimit={subscription.plan.overLimit}
+          />
         </>
       )}
       {uncounted ? (
