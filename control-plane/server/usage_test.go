@@ -33,7 +33,7 @@ func usageBuilders() map[string]builder {
 }
 
 // BenchmarkBilling closes an hour of ten thousand tenants, and times previews of a tenant with
-// a month of ten namespaces beside them.
+// a month of sixty namespaces beside them.
 func BenchmarkBilling(b *testing.B) {
 	const tenants = 10_000
 	s := newStage(b)
@@ -52,7 +52,7 @@ func BenchmarkBilling(b *testing.B) {
 		}
 		for h := metering.Hour(month.Start); h < hour; h++ {
 			var list []metering.Reading
-			for n := range 10 {
+			for n := range 60 {
 				list = append(list, metering.Reading{UsageKey: store.UsageKey{TenantID: p.TenantID, NamespaceID: fmt.Sprintf("ns_%d", n), Hour: h}, Counts: store.Counts{JobsEnqueued: 5, Executions: 6}})
 			}
 			if _, err := metering.Take(ctx, tx, metering.Said{Cell: "cell-1", Source: "shard/1", Epoch: "e", Readings: list}, now); err != nil {

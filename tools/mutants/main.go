@@ -71,7 +71,7 @@ func run(ctx context.Context, module string, chosen []mutation, parallel int) er
 	if err != nil {
 		return fmt.Errorf("make a directory for the overlays: %w", err)
 	}
-	survivors := 0
+	survivors, late := 0, 0
 	for i, o := range tryAll(ctx, module, dir, chosen, parallel) {
 		if ctx.Err() != nil {
 			broken = errors.Join(broken, fmt.Errorf("stopped after %d of %d: %w", i, len(chosen), ctx.Err()))
@@ -85,11 +85,17 @@ func run(ctx context.Context, module string, chosen []mutation, parallel int) er
 		case o.caught == "":
 			survivors++
 			o.caught = "NOBODY"
+		case o.caught == ranOut && !hang[m.what]:
+			late++
+			o.caught = "NOT KNOWN: its tests did not end in time"
 		}
 		fmt.Printf("%-62s %s\n", m.what, o.caught)
 	}
 	if survivors > 0 {
 		broken = errors.Join(broken, fmt.Errorf("%d of %d mutations were noticed by no test", survivors, len(chosen)))
+	}
+	if late > 0 {
+		broken = errors.Join(broken, fmt.Errorf("the tests of %d of %d mutations did not end in %s: try them again, or name them in hang (try.go) if that is the bug", late, len(chosen), perRound))
 	}
 	if broken == nil {
 		fmt.Printf("mutants: all %d were caught\n", len(chosen))

@@ -123,6 +123,13 @@ func Each(t *testing.T, test func(*testing.T, *World)) {
 	})
 }
 
+// EachBench runs a benchmark on both databases.
+func EachBench(b *testing.B, bench func(*testing.B, *World)) {
+	b.Helper()
+	b.Run("sqlite", func(b *testing.B) { bench(b, New(b)) })
+	b.Run("postgres", func(b *testing.B) { bench(b, open(b, pgtest.Start(b))) })
+}
+
 func open(t testing.TB, databaseURL string) *World {
 	t.Helper()
 	s := Store(t, databaseURL, store.Options{})

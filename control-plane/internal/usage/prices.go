@@ -43,8 +43,9 @@ func undivided(p bill.Period) priced {
 }
 
 // counts is what the closed hours of each segment count: from the sums of days, and the hours
-// of those that a segment has a part of.
-func (p priced) counts(ctx context.Context, tx *store.Tx, tenantID string) ([]bill.Counts, error) {
+// of those that a segment has a part of. Hours from open on are not closed, so nothing of a
+// day is beyond a segment that goes on to there.
+func (p priced) counts(ctx context.Context, tx *store.Tx, tenantID string, open int64) ([]bill.Counts, error) {
 	out := make([]bill.Counts, len(p.Segments))
 	days, err := tx.UsageByDay(ctx, tenantID, metering.Hour(p.Start)/24, (metering.Hour(p.End)+23)/24, false)
 	if err != nil {
@@ -52,24 +53,21 @@ func (p priced) counts(ctx context.Context, tx *store.Tx, tenantID string) ([]bi
 	}
 	for _, d := range days {
 		from, to := d.At*24, d.At*24+24
-		cut := false
 		for i, s := range p.Segments {
-			begin, end := metering.Hour(s.From), metering.Hour(s.To)
-			if begin <= from && to <= end {
-				out[i] = out[i].Then(bill.Counts(d.Counts))
-			} else if begin < to && from < end {
-				cut = true
+			begin, end := max(metering.Hour(s.From), from), min(metering.Hour(s.To), to)
+			if begin >= end {
+				continue
 			}
+			if begin == from && (end == to || from < open && open <= end) {
+				out[i] = out[i].Then(bill.Counts(d.Counts))
+				continue
+			}
+			hours, err := tx.UsageByHour(ctx, tenantID, begin, end, false) // The plan changed in this day, or the span ends.
+			if err != nil {
+				return nil, err
+			}
+			p.addHours(out, hours)
 		}
-		if !cut {
-			continue
-		}
-		// A plan changed in this day, or it isn't all of the span's.
-		hours, err := tx.UsageByHour(ctx, tenantID, from, to, false)
-		if err != nil {
-			return nil, err
-		}
-		p.addHours(out, hours)
 	}
 	return out, nil
 }
@@ -145,11 +143,11 @@ func UsedBy(ctx context.Context, tx *store.Tx, tenantID string, now time.Time) (
 
 // soFar is what was counted in each segment up to now, in open hours too.
 func soFar(ctx context.Context, tx *store.Tx, t store.Tenant, p priced) ([]bill.Counts, error) {
-	counts, err := p.counts(ctx, tx, t.ID)
+	at, err := closingOf(ctx, tx, t)
 	if err != nil {
 		return nil, err
 	}
-	at, err := closingOf(ctx, tx, t)
+	counts, err := p.counts(ctx, tx, t.ID, firstOpen(at, t.ID))
 	if err != nil {
 		return nil, err
 	}

@@ -79,6 +79,9 @@ func (s *Service) standing(ctx context.Context, tx *store.Tx) (st standing, err 
 // closedTo is when the last closed hour ended; zero for none.
 func (s standing) closedTo() time.Time { return metering.Start(s.Hour) }
 
+// firstOpen is the first hour that isn't closed for the tenant.
+func (s standing) firstOpen() int64 { return firstOpen(s.UsageClosing, s.Tenant.ID) }
+
 // span is what a series is asked for.
 type span struct {
 	from, to int64 // Hours.
@@ -242,15 +245,16 @@ func totalOf(points []store.UsageAt) (total bill.Counts) {
 // lastWeek is what the last closed hours counted, at most seven days, and how many they are: a
 // tenant may be younger.
 func lastWeek(ctx context.Context, tx *store.Tx, st standing) (sum bill.Counts, hours int64, _ error) {
-	from := max(st.Hour-forecastHours, metering.Hour(st.CreatedAt))
-	if from >= st.Hour {
+	open := st.firstOpen()
+	from := max(open-forecastHours, metering.Hour(st.CreatedAt))
+	if from >= open {
 		return sum, 0, nil
 	}
-	counts, err := undivided(bill.Period{Start: metering.Start(from), End: metering.Start(st.Hour)}).counts(ctx, tx, st.Tenant.ID)
+	counts, err := undivided(bill.Period{Start: metering.Start(from), End: metering.Start(open)}).counts(ctx, tx, st.Tenant.ID, open)
 	if err != nil {
 		return sum, 0, err
 	}
-	return counts[0], st.Hour - from, nil
+	return counts[0], open - from, nil
 }
 
 // PreviewInvoice gives the invoice of a billing period from the ledger.
@@ -273,7 +277,7 @@ func (s *Service) PreviewInvoice(ctx context.Context, r *cloudv1.PreviewInvoiceR
 		if err != nil {
 			return nil, err
 		}
-		counts, err := prices.counts(ctx, tx, st.Tenant.ID)
+		counts, err := prices.counts(ctx, tx, st.Tenant.ID, st.firstOpen())
 		if err != nil {
 			return nil, err
 		}
@@ -293,7 +297,7 @@ func preview(ctx context.Context, tx *store.Tx, st standing, p priced, counts []
 			return nil, err
 		}
 		// Hours since the last closed one are to come.
-		counts[n-1] = bill.Forecast(counts[n-1], week, hours, metering.Hour(p.End)-max(st.Hour, metering.Hour(p.Start)))
+		counts[n-1] = bill.Forecast(counts[n-1], week, hours, metering.Hour(p.End)-max(st.firstOpen(), metering.Hour(p.Start)))
 		whole, err := p.invoice(counts)
 		if err != nil {
 			return nil, err
