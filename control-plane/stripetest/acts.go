@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"math/big"
 	"net/http"
 	"strings"
 	"time"
@@ -138,12 +139,93 @@ func (s *Server) Stranger(tenantID string) string {
 	return c.id()
 }
 
+// Draft makes the invoice of a period of a subscription, which Bill makes final.
+func (s *Server) Draft(subscription string, from, to time.Time) string {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.invoice(s.find("subscription", subscription), from, to, "draft", 0)
+	s.event("invoice.created", i)
+	return i.id()
+}
+
+// Bill makes a draft final, and pays it: the base, and what was counted until now. Usage of its
+// period that comes later is on no invoice, as with Stripe.
+func (s *Server) Bill(draft string) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.find("invoice", draft)
+	sub := s.find("subscription", i.text("subscription"))
+	from, to := time.Unix(i["period_start"].(int64), 0), time.Unix(i["period_end"].(int64), 0)
+	var lines []object
+	var total int64
+	for _, item := range sub["items"].(object)["data"].([]object) {
+		line := s.line(sub.text("customer"), item["price"].(object), from, to)
+		lines, total = append(lines, line), total+line["amount"].(int64)
+	}
+	i["status"], i["attempted"], i["lines"], i["subtotal"], i["total"] = "paid", true, listOf(lines), total, total
+	s.event("invoice.paid", i)
+}
+
+// line of an invoice: what a price makes of a period's usage. Its id is the price's lookup key.
+func (s *Server) line(customer string, price object, from, to time.Time) object {
+	quantity, metered := int64(1), price["recurring"].(object).text("usage_type") == "metered"
+	if metered {
+		event := s.find("billing.meter", price["recurring"].(object).text("meter")).text("event_name")
+		quantity = s.used(event, customer, from, to)
+	}
+	tiers, tiered := price["tiers"].([]object)
+	if !tiered {
+		tiers = []object{{"up_to": nil, "unit_amount_decimal": price["unit_amount_decimal"]}}
+	}
+	return object{"id": price.text("lookup_key"), "object": "line_item", "description": price.text("product"), "quantity": quantity, "amount": graduated(quantity, tiers),
+		"period": object{"start": from.Unix(), "end": to.Unix()}}
+}
+
+// graduated is what a quantity costs, each part of it by its tier, rounded to the nearest cent.
+func graduated(quantity int64, tiers []object) int64 {
+	sum, below := new(big.Rat), int64(0)
+	for _, tier := range tiers {
+		to, ends := tier["up_to"].(int64)
+		if !ends {
+			to = quantity
+		}
+		price, _ := new(big.Rat).SetString(tier["unit_amount_decimal"].(string)) // It was checked when it was made.
+		in := max(0, min(quantity, to)-below)
+		sum.Add(sum, price.Mul(price, new(big.Rat).SetInt64(in)))
+		below = max(below, to)
+	}
+	twice := new(big.Int).Quo(new(big.Int).Add(new(big.Int).Mul(sum.Num(), big.NewInt(2)), sum.Denom()), new(big.Int).Mul(sum.Denom(), big.NewInt(2)))
+	return twice.Int64()
+}
+
+// Line is a line of an invoice of Bill's.
+type Line struct {
+	Price            string // Its lookup key.
+	Quantity, Amount int64
+}
+
+// Lines are those of an invoice.
+func (s *Server) Lines(invoice string) (out []Line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.find("invoice", invoice)["lines"].(object)["data"].([]object) {
+		out = append(out, Line{l.id(), l["quantity"].(int64), l["amount"].(int64)})
+	}
+	return out
+}
+
 // Used is what has been counted of a meter's events for a customer in an hour.
 func (s *Server) Used(event, customer string, hour time.Time) (sum int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, u := range s.usage {
-		if u.event == event && u.customer == customer && !u.cancelled && !u.at.Before(hour) && u.at.Before(hour.Add(time.Hour)) {
+	return s.used(event, customer, hour, hour.Add(time.Hour))
+}
+
+func (s *Server) used(event, customer string, from, to time.Time) (sum int64) {
+	for _, u := range s.usageOf[customer] {
+		if u.event == event && !u.cancelled && !u.at.Before(from) && u.at.Before(to) {
 			sum += u.value
 		}
 	}
@@ -154,7 +236,7 @@ func (s *Server) Used(event, customer string, hour time.Time) (sum int64) {
 func (s *Server) Spoil(event, customer string, hour time.Time, value int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.usage = append(s.usage, usage{event: event, identifier: fmt.Sprintf("spoilt %d", len(s.usage)), customer: customer, value: value, at: hour, received: s.now()})
+	s.count(&usage{event: event, identifier: fmt.Sprintf("spoilt %d", len(s.identified)), customer: customer, value: value, at: hour, received: s.now()})
 }
 
 // Count is how many objects of a kind there are, such as customer or invoiceitem.

@@ -284,7 +284,7 @@ func (s *Server) newUsage(f form) (object, *problem) {
 	if !known {
 		return nil, invalid("event_name", "No active meter found for event name %s", f.get("event_name"))
 	}
-	u := usage{event: f.get("event_name"), identifier: f.get("identifier"), customer: f.get("payload[stripe_customer_id]"), received: s.now(), at: s.now()}
+	u := &usage{event: f.get("event_name"), identifier: f.get("identifier"), customer: f.get("payload[stripe_customer_id]"), received: s.now(), at: s.now()}
 	var p *problem
 	if u.value, p = f.integer("payload[value]"); p != nil {
 		return nil, p
@@ -305,12 +305,12 @@ func (s *Server) newUsage(f form) (object, *problem) {
 	case age < -usageAheadMax:
 		return nil, invalid("timestamp", "The timestamp is too far in the future")
 	}
-	for _, other := range s.usage {
-		if other.identifier == u.identifier && s.now().Sub(other.received) < keyLife {
+	for _, other := range s.identified[u.identifier] {
+		if s.now().Sub(other.received) < keyLife {
 			return nil, invalid("identifier", "An event already exists with identifier %s.", u.identifier)
 		}
 	}
-	s.usage = append(s.usage, u)
+	s.count(u)
 	return object{"object": "billing.meter_event", "event_name": u.event, "identifier": u.identifier, "payload": f.under("payload").texts(),
 		"timestamp": u.at.Unix(), "created": s.now().Unix(), "livemode": false}, nil
 }
@@ -320,8 +320,8 @@ func (s *Server) cancelUsage(f form) (object, *problem) {
 		return nil, p
 	}
 	id := f.get("cancel[identifier]")
-	for i := range s.usage {
-		if u := &s.usage[i]; u.identifier == id && !u.cancelled && s.now().Sub(u.received) < keyLife {
+	for _, u := range s.identified[id] {
+		if !u.cancelled && s.now().Sub(u.received) < keyLife {
 			u.cancelled = true
 			return object{"object": "billing.meter_event_adjustment", "event_name": u.event, "type": "cancel", "status": "pending", "livemode": false}, nil
 		}
@@ -349,8 +349,8 @@ func (s *Server) summary(meterID string, f form) (object, *problem) {
 		return nil, invalid("start_time", "Timestamps must be aligned with minute boundaries")
 	}
 	var sum int64
-	for _, u := range s.usage {
-		if u.event == m.text("event_name") && u.customer == f.get("customer") && u.at.Unix() >= from && u.at.Unix() < to && !u.cancelled && s.now().Sub(u.received) >= s.SummaryLag {
+	for _, u := range s.usageOf[f.get("customer")] {
+		if u.event == m.text("event_name") && u.at.Unix() >= from && u.at.Unix() < to && !u.cancelled && s.now().Sub(u.received) >= s.SummaryLag {
 			sum += u.value
 		}
 	}

@@ -58,13 +58,14 @@ type Server struct {
 
 	mu      sync.Mutex
 	objects map[string][]object // By type, in the order they were made. Guarded by mu.
-	usage   []usage             // Guarded by mu.
-	answers map[string]answered // By idempotency key. Guarded by mu.
-	events  []object            // Guarded by mu.
-	calls   []string            // Guarded by mu.
-	fault   func(call string) Fault
-	away    time.Time // Guarded by mu.
-	made    int       // Guarded by mu.
+	// Meter events by customer, and by identifier. Guarded by mu.
+	usageOf, identified map[string][]*usage
+	answers             map[string]answered // By idempotency key. Guarded by mu.
+	events              []object            // Guarded by mu.
+	calls               []string            // Guarded by mu.
+	fault               func(call string) Fault
+	away                time.Time // Guarded by mu.
+	made                int       // Guarded by mu.
 }
 
 type usage struct {
@@ -84,7 +85,8 @@ type answered struct {
 // New starts a Stripe that ends with the test.
 func New(t testing.TB, now func() time.Time) *Server {
 	t.Helper()
-	s := &Server{t: t, now: now, SummaryLag: 10 * time.Minute, objects: make(map[string][]object), answers: make(map[string]answered)}
+	s := &Server{t: t, now: now, SummaryLag: 10 * time.Minute, objects: make(map[string][]object), answers: make(map[string]answered),
+		usageOf: make(map[string][]*usage), identified: make(map[string][]*usage)}
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
 	s.URL = h.URL
@@ -341,6 +343,12 @@ func (f form) currency() *problem {
 		return invalid("currency", "Invalid currency: %s", c)
 	}
 	return nil
+}
+
+// count keeps a meter event.
+func (s *Server) count(u *usage) {
+	s.usageOf[u.customer] = append(s.usageOf[u.customer], u)
+	s.identified[u.identifier] = append(s.identified[u.identifier], u)
 }
 
 // add keeps a new object.
