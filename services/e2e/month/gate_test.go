@@ -1,6 +1,7 @@
 package month_test
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,8 +13,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"bufio"
 
 	"github.com/corvo-cloud/corvo/control-plane/stripetest"
 )
@@ -54,7 +53,7 @@ func newSteps(rng *rand.Rand) *steps {
 	return &steps{rng: rng, hits: make(map[string]int), kills: make(map[string]int)}
 }
 
-// from now on each step is killed so often.
+// killEach kills what is at a step so often, from now on.
 func (s *steps) killEach(most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,7 @@ type size struct {
 	away time.Duration
 	// must are the calls at which a control plane must have died, before and after.
 	must []string
-	// unpaid lasts long enough for a tenant to be suspended.
+	// suspends: an invoice is unpaid for long enough.
 	suspends bool
 }
 
