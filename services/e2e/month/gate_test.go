@@ -79,6 +79,13 @@ func (s *steps) done(calls []string) bool {
 	return true
 }
 
+// of is how often a call was made.
+func (s *steps) of(call string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hits[call+before]
+}
+
 // reached kills the process that is at a step, if it is its turn to die.
 func (s *steps) reached(step string, p *process) (died bool) {
 	s.mu.Lock()
