@@ -122,13 +122,14 @@ test-race: ## The short tests under the race detector (needs a C compiler).
 
 # Too long for CI; run it before an issue is called resolved.
 .PHONY: test-long
-test-long: ## What is too long for make test: wrong clocks, kills, floods, years, planted bugs, every fuzz target (about an hour).
+test-long: ## What is too long for make test: wrong clocks, kills, floods, years, the simulated month, planted bugs, every fuzz target (about an hour).
 	@cd services && CORVO_TEST_LONG=1 go test ./e2e/clocks -count=1 -timeout 20m
 	@$(MAKE) test-upgrade
 	@$(MAKE) test-keycloak
 	@cd services && CORVO_TEST_LONG=1 go test ./e2e -run TestDeleted_NoFile -count=1 -timeout 20m
 	@cd services && CORVO_TEST_LONG=1 go test ./e2e/cloud -run TestMachine_AWorkerExchanges -count=1 -timeout 20m
 	@$(MAKE) year
+	@$(MAKE) month
 	@$(MAKE) test-catchup
 	@$(MAKE) soak
 	@$(MAKE) full-disk
@@ -162,6 +163,11 @@ soak: ## Kill the leader under load KILLS=100 times and check the whole history 
 .PHONY: year
 year: ## A year in an afternoon: nothing grows once what has ended is deleted (a quarter of an hour).
 	cd services && CORVO_TEST_LONG=1 go test ./e2e/year -count=1 -v -timeout 90m
+
+# The short form, two days with the end of a month, is among the Go tests.
+.PHONY: month
+month: ## A month of 1,000 tenants while everything dies and Stripe fails: clients, ledger and invoices agree (half an hour; CORVO_MONTH_TENANTS=200 is less).
+	cd services && CORVO_TEST_LONG=1 go test ./e2e/month -count=1 -v -timeout 120m
 
 .PHONY: flood
 flood: ## What a quiet tenant notices of floods, on its shard, on another, and of ten (two minutes).

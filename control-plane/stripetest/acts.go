@@ -143,12 +143,53 @@ func (s *Server) Stranger(tenantID string) string {
 	return c.id()
 }
 
+// Draft makes the invoice of a period of a subscription, which Bill makes final.
+func (s *Server) Draft(subscription string, from, to time.Time) string {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sub := s.find("subscription", subscription)
+	sub["current_period_start"] = from.Unix()
+	return s.draft(sub, to).id()
+}
+
+// Bill makes a draft final, and pays it. Usage of its period that comes later is on no invoice,
+// as with Stripe.
+func (s *Server) Bill(draft string) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finalize(s.find("invoice", draft))
+}
+
+// Line is a line of an invoice.
+type Line struct {
+	Price            string // Its lookup key; empty for an item.
+	Quantity, Amount int64
+}
+
+// Lines are those of an invoice.
+func (s *Server) Lines(invoice string) (out []Line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.find("invoice", invoice)["all lines"].([]object) {
+		price, _ := l["price"].(object)
+		out = append(out, Line{price.text("lookup_key"), l["quantity"].(int64), l["amount"].(int64)})
+	}
+	return out
+}
+
 // Used is what has been counted of a meter's events for a customer in an hour.
 func (s *Server) Used(event, customer string, hour time.Time) (sum int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, u := range s.has.Usage {
-		if u.Event == event && u.Customer == customer && !u.Cancelled && !u.At.Before(hour) && u.At.Before(hour.Add(time.Hour)) {
+	return s.used(event, customer, hour, hour.Add(time.Hour), 0)
+}
+
+// used is what was counted in a span, of what was received so long ago.
+func (s *Server) used(event, customer string, from, to time.Time, ago time.Duration) (sum int64) {
+	for _, u := range s.usageOf[customer] {
+		if u.Event == event && !u.Cancelled && !u.At.Before(from) && u.At.Before(to) && s.now().Sub(u.Received) >= ago {
 			sum += u.Value
 		}
 	}
@@ -159,7 +200,7 @@ func (s *Server) Used(event, customer string, hour time.Time) (sum int64) {
 func (s *Server) Spoil(event, customer string, hour time.Time, value int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.has.Usage = append(s.has.Usage, usage{Event: event, Identifier: fmt.Sprintf("spoilt %d", len(s.has.Usage)), Customer: customer, Value: value, At: hour, Received: s.now()})
+	s.keepUsage(&usage{Event: event, Identifier: fmt.Sprintf("spoilt %d", len(s.has.Usage)), Customer: customer, Value: value, At: hour, Received: s.now()})
 }
 
 // Count is how many objects of a kind there are, such as customer or invoiceitem.

@@ -176,7 +176,9 @@ func (s *Server) write(i object, lines []object) {
 func (s *Server) base(sub object, from, to time.Time) (lines []object) {
 	for _, price := range prices(sub) {
 		if price["recurring"].(object).text("usage_type") != "metered" {
-			lines = append(lines, line(sub, s.title(price), 1, part(price["unit_amount"].(int64), from, to), from, to))
+			l := line(sub, s.title(price), 1, part(price["unit_amount"].(int64), from, to), from, to)
+			l["price"] = price
+			lines = append(lines, l)
 		}
 	}
 	return lines
@@ -218,14 +220,9 @@ func (s *Server) metered(i object, used []object, from, to time.Time, ago time.D
 		if meter == nil {
 			continue
 		}
-		var n int64
-		for _, u := range s.has.Usage {
-			if u.Event == meter.text("event_name") && u.Customer == i.text("customer") && !u.Cancelled && !u.At.Before(from) && u.At.Before(to) && s.now().Sub(u.Received) >= ago {
-				n += u.Value
-			}
-		}
+		n := s.used(meter.text("event_name"), i.text("customer"), from, to, ago)
 		l := line(sub, s.title(price)+": "+meter.text("display_name"), n, costs(price, n), from, to)
-		l["metered"] = true
+		l["metered"], l["price"] = true, price
 		lines = append(lines, l)
 	}
 	return lines

@@ -321,7 +321,7 @@ func (s *Server) newUsage(f form) (object, *problem) {
 	if !known {
 		return nil, invalid("event_name", "No active meter found for event name %s", f.get("event_name"))
 	}
-	u := usage{Event: f.get("event_name"), Identifier: f.get("identifier"), Customer: f.get("payload[stripe_customer_id]"), Received: s.now(), At: s.now()}
+	u := &usage{Event: f.get("event_name"), Identifier: f.get("identifier"), Customer: f.get("payload[stripe_customer_id]"), Received: s.now(), At: s.now()}
 	var p *problem
 	if u.Value, p = f.integer("payload[value]"); p != nil {
 		return nil, p
@@ -342,12 +342,12 @@ func (s *Server) newUsage(f form) (object, *problem) {
 	case age < -usageAheadMax:
 		return nil, invalid("timestamp", "The timestamp is too far in the future")
 	}
-	for _, other := range s.has.Usage {
-		if other.Identifier == u.Identifier && s.now().Sub(other.Received) < keyLife {
+	for _, other := range s.identified[u.Identifier] {
+		if s.now().Sub(other.Received) < keyLife {
 			return nil, invalid("identifier", "An event already exists with identifier %s.", u.Identifier)
 		}
 	}
-	s.has.Usage = append(s.has.Usage, u)
+	s.keepUsage(u)
 	return object{"object": "billing.meter_event", "event_name": u.Event, "identifier": u.Identifier, "payload": f.under("payload").texts(),
 		"timestamp": u.At.Unix(), "created": s.now().Unix(), "livemode": false}, nil
 }
@@ -357,8 +357,8 @@ func (s *Server) cancelUsage(f form) (object, *problem) {
 		return nil, p
 	}
 	id := f.get("cancel[identifier]")
-	for i := range s.has.Usage {
-		if u := &s.has.Usage[i]; u.Identifier == id && !u.Cancelled && s.now().Sub(u.Received) < keyLife {
+	for _, u := range s.identified[id] {
+		if !u.Cancelled && s.now().Sub(u.Received) < keyLife {
 			u.Cancelled = true
 			return object{"object": "billing.meter_event_adjustment", "event_name": u.Event, "type": "cancel", "status": "pending", "livemode": false}, nil
 		}
@@ -390,8 +390,8 @@ func (s *Server) summary(meterID string, f form) (object, *problem) {
 		return nil, invalid("value_grouping_window", "Must be hour or day, and the timestamps aligned with it")
 	}
 	sums := make(map[int64]int64)
-	for _, u := range s.has.Usage {
-		if u.Event == m.text("event_name") && u.Customer == f.get("customer") && u.At.Unix() >= from && u.At.Unix() < to && !u.Cancelled && s.now().Sub(u.Received) >= s.SummaryLag {
+	for _, u := range s.usageOf[f.get("customer")] {
+		if u.Event == m.text("event_name") && u.At.Unix() >= from && u.At.Unix() < to && !u.Cancelled && s.now().Sub(u.Received) >= s.SummaryLag {
 			sums[from+(u.At.Unix()-from)/window*window] += u.Value
 		}
 	}

@@ -73,11 +73,13 @@ type Server struct {
 	// happened says that there is a new event.
 	happened chan struct{}
 
-	mu    sync.Mutex
-	has   record   // Guarded by mu.
-	calls []string // Of a test's server. Guarded by mu.
-	fault func(call string) Fault
-	away  time.Time // Guarded by mu.
+	mu  sync.Mutex
+	has record // Guarded by mu.
+	// The usage of has by customer, and by identifier. Guarded by mu.
+	usageOf, identified map[string][]*usage
+	calls               []string // Of a test's server. Guarded by mu.
+	fault               func(call string) Fault
+	away                time.Time // Guarded by mu.
 }
 
 // record is what a Stripe keeps.
@@ -85,7 +87,7 @@ type record struct {
 	// Account is another one for each Stripe, and Secret a part of its pages' paths.
 	Account, Secret string
 	Objects         map[string][]object // By type, in the order they were made.
-	Usage           []usage
+	Usage           []*usage
 	Answers         map[string]answered // By idempotency key.
 	Unsent          []object            // Events.
 	Made            int
@@ -124,7 +126,7 @@ func New(t T, now func() time.Time) *Server {
 		t.Fatal(err)
 	}
 	s := &Server{URL: "http://" + l.Addr().String(), t: t, key: Key, now: now, SummaryLag: 10 * time.Minute, happened: make(chan struct{}, 1),
-		has: newRecord("acct_test", "pages")}
+		has: newRecord("acct_test", "pages"), usageOf: make(map[string][]*usage), identified: make(map[string][]*usage)}
 	h := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
 	go func() { _ = h.Serve(l) }() // Ends with Close.
 	t.Cleanup(func() { _ = h.Close() })
@@ -313,7 +315,9 @@ func (s *Server) route(method string, path []string, f form) (object, *problem) 
 		return s.summary(path[2], f)
 	case name == "invoices" && !post:
 		for _, i := range s.has.Objects["invoice"] {
-			s.count(i, s.SummaryLag)
+			if i.text("customer") == f.get("customer") {
+				s.count(i, s.SummaryLag)
+			}
 		}
 		return s.list("invoice", f, "customer")
 	case len(path) == 3 && path[0] == "invoices" && path[2] == "lines":
@@ -401,6 +405,17 @@ func (f form) currency() *problem {
 		return invalid("currency", "Invalid currency: %s", c)
 	}
 	return nil
+}
+
+// keepUsage keeps a meter event.
+func (s *Server) keepUsage(u *usage) {
+	s.has.Usage = append(s.has.Usage, u)
+	s.indexUsage(u)
+}
+
+func (s *Server) indexUsage(u *usage) {
+	s.usageOf[u.Customer] = append(s.usageOf[u.Customer], u)
+	s.identified[u.Identifier] = append(s.identified[u.Identifier], u)
 }
 
 // add keeps a new object.

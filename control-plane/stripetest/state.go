@@ -22,7 +22,8 @@ type kept struct {
 // Open makes a Stripe that lives beside a program. Whoever calls it serves it at the URL, and
 // calls Run.
 func Open(o Options) (*Server, error) {
-	s := &Server{URL: o.URL, key: o.Key, now: o.Now, save: o.Save, happened: make(chan struct{}, 1), has: newRecord("acct_"+rand.Text(), rand.Text())}
+	s := &Server{URL: o.URL, key: o.Key, now: o.Now, save: o.Save, happened: make(chan struct{}, 1), has: newRecord("acct_"+rand.Text(), rand.Text()),
+		usageOf: make(map[string][]*usage), identified: make(map[string][]*usage)}
 	if o.State == nil {
 		return s, s.keep()
 	}
@@ -37,6 +38,9 @@ func Open(o Options) (*Server, error) {
 		}
 	}
 	s.has = before.record
+	for _, u := range s.has.Usage {
+		s.indexUsage(u)
+	}
 	s.announce(before.URL)
 	return s, s.keep()
 }

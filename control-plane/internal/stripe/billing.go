@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -134,13 +135,32 @@ func (s *Service) StartCheckout(ctx context.Context, r *cloudv1.StartCheckoutReq
 	order.anchor, order.expires = periods(s.Now())
 	// Whoever asks again within the hour gets the same page: two could both be paid.
 	order.key = fmt.Sprintf("corvo-checkout-%s-%s-%d-%s-%d", c.CustomerID, plan.Plan, plan.Version, c.SubscriptionID, s.Now().Unix()/int64(time.Hour/time.Second))
-	page, err := s.gateway.createCheckout(ctx, order)
+	page, err := s.page(ctx, order)
 	if err != nil {
 		return nil, unreachable(err)
 	}
 	return &cloudv1.StartCheckoutResponse{Url: page}, s.Write(ctx, func(tx *store.Tx) error {
 		return change.Make(ctx, s.Kit, tx, "billing.checkout", s.target(who), change.Fields{"plan": {After: plan.Plan}})
 	})
+}
+
+// pageTries is how often a page is asked for where Stripe fails.
+const pageTries = 3
+
+// page makes a checkout page. Stripe repeats a failure to whoever shows the same key, so the next
+// try has another one: a page of the one before would be known to nobody.
+func (s *Service) page(ctx context.Context, order checkoutOrder) (url string, err error) {
+	key := order.key
+	for try := range pageTries {
+		if try > 0 {
+			order.key = fmt.Sprintf("%s-%d", key, try)
+		}
+		url, err = s.gateway.createCheckout(ctx, order)
+		if e := said(err); e == nil || e.HTTPStatusCode < http.StatusInternalServerError {
+			break
+		}
+	}
+	return url, err
 }
 
 func (s *Service) target(who access.Caller) change.Record {

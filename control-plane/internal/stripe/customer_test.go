@@ -88,6 +88,28 @@ func TestCheckout_IsRefusedWhereItMakesNoSense(t *testing.T) {
 	want(t, "subscriptions", w.stripe.Count("subscription"), 1)
 }
 
+// Stripe repeats an answer of 500 to whoever shows the same idempotency key again.
+func TestCheckout_AFailureOfStripesIsNotRepeatedForAnHour(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, ctx := w.tenant(t, "acme")
+	failures := 0
+	w.stripe.Faults(func(call string) stripetest.Fault {
+		if call == "POST /v1/checkout/sessions" && failures == 0 {
+			failures++
+			return stripetest.Broken
+		}
+		return stripetest.None
+	})
+	r := &cloudv1.StartCheckoutRequest{Tenant: "acme", Plan: "team"}
+	first, err := w.svc.StartCheckout(ctx, r)
+	no(t, "checkout after a failure", err)
+	again, err := w.svc.StartCheckout(ctx, r)
+	no(t, "checkout again", err)
+	want(t, "page", again.GetUrl(), first.GetUrl())
+	want(t, "pages", w.stripe.Count("checkout.session"), 1)
+}
+
 func TestCheckout_WithoutACatalogSaysSo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -1,12 +1,14 @@
 package stripe
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,12 +25,19 @@ const (
 	eventAgeMax = 35*24*time.Hour - time.Hour
 	// settled is after how long Stripe's summary surely has an event that it took.
 	settled = time.Hour
+	// onTime is how long after its end an hour is sent without a look at invoices. Stripe makes a
+	// draft final an hour after the end of its period; until draftTakes it takes what is sent.
+	onTime, draftTakes = 50 * time.Minute, 50 * time.Minute
+	// lookAgain is after how long a customer's invoices are looked at again.
+	lookAgain = time.Minute
 
 	retryFirst, retryMax = 10 * time.Second, 30 * time.Minute
 
 	settingPosition = "stripe_ledger_position"
-	changedMax      = 500
-	sendMax         = 200
+	// changedMax bounds a transaction: a long one loses against those that close hours, again and
+	// again.
+	changedMax = 50
+	sendMax    = 200
 )
 
 // identifier is what Stripe knows a push by.
@@ -156,18 +165,21 @@ func (s *Service) send(ctx context.Context) error {
 	}
 	var problems []error
 	tried := make(map[string]bool)
+	looks := make(map[string]look)
 	for ctx.Err() == nil {
 		due, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.BillingPush, error) { return tx.DueBillingPushes(ctx, s.Now(), sendMax) })
 		if err != nil {
 			return errors.Join(append(problems, err)...)
 		}
 		before := len(tried)
+		// Those of a customer one after the other, for one look at its invoices.
+		slices.SortStableFunc(due, func(a, b store.BillingPush) int { return cmp.Compare(a.TenantID, b.TenantID) })
 		for _, p := range due {
 			if tried[p.Identifier] {
 				continue
 			}
 			tried[p.Identifier] = true
-			err := s.sendOne(ctx, p, meters)
+			err := s.sendOne(ctx, p, meters, looks)
 			if said(err) == nil && away(err) {
 				// Nobody answers: the others are not tried either.
 				return errors.Join(append(problems, err)...)
@@ -190,7 +202,7 @@ var errCall = errors.New("no answer from Stripe")
 
 // sendOne takes one push a step further. Whatever is lost, the row says enough for the next
 // attempt to go on from.
-func (s *Service) sendOne(ctx context.Context, p store.BillingPush, meters map[string]string) error {
+func (s *Service) sendOne(ctx context.Context, p store.BillingPush, meters map[string]string, looks map[string]look) error {
 	c, err := store.Get(ctx, s.tenantRead(p.TenantID), func(tx *store.Tx) (store.StripeCustomer, error) { return tx.GetStripeCustomer(ctx, p.TenantID) })
 	if err != nil {
 		return err
@@ -214,13 +226,18 @@ func (s *Service) sendOne(ctx context.Context, p store.BillingPush, meters map[s
 		case differs:
 			return s.differs(ctx, p)
 		}
-		p.FirstSentAt = time.Time{} // It is not there, and nothing is on its way for 22 hours.
+		p.FirstSentAt = time.Time{} // It is not there, and nothing has been on its way for an hour.
 	}
-	if p.FirstSentAt.IsZero() {
-		if p.Kind, err = s.kindOf(ctx, p); err != nil {
+	if p.FirstSentAt.IsZero() || p.Kind == kindEvent {
+		late, err := s.tooLate(ctx, p, c, looks)
+		switch {
+		case err != nil:
 			return err
+		case p.FirstSentAt.IsZero():
+			p.Kind, p.FirstSentAt = kindOf(late), now
+		case late || now.Sub(p.FirstSentAt) >= repeatable-settled:
+			return s.waits(ctx, p)
 		}
-		p.FirstSentAt = now
 	}
 	attempts := p.Attempts
 	p.Attempts++
@@ -366,17 +383,56 @@ func (s *Service) arrived(ctx context.Context, p store.BillingPush, c store.Stri
 	return differs, nil
 }
 
-// kindOf is how a push that is not on its way is sent: too late for an event, or for the
-// invoice that the event would be on, as an item of the next one.
-func (s *Service) kindOf(ctx context.Context, p store.BillingPush) (string, error) {
-	if s.Now().Sub(p.Hour) >= eventAgeMax {
-		return kindItem, nil
+// kindOf is how a push that is not on its way is sent: what is too late for an event is an item
+// of the next invoice.
+func kindOf(late bool) string {
+	if late {
+		return kindItem
 	}
-	covered, err := store.Get(ctx, s.tenantRead(p.TenantID), func(tx *store.Tx) (bool, error) { return tx.StripeInvoiceCovers(ctx, p.TenantID, p.Hour) })
-	if err != nil || !covered {
-		return kindEvent, err
+	return kindEvent
+}
+
+// look is what invoices a customer had at a time.
+type look struct {
+	at       time.Time
+	invoices []invoiced
+}
+
+// tooLate reports whether a push is too old for an event, or too late for the invoice that the
+// event would be on: Stripe takes such an event, and nobody ever pays it. What isn't on time is
+// asked from Stripe, for the webhook that tells of an invoice may have been lost.
+func (s *Service) tooLate(ctx context.Context, p store.BillingPush, c store.StripeCustomer, looks map[string]look) (bool, error) {
+	now := s.Now()
+	switch {
+	case now.Sub(p.Hour) >= eventAgeMax:
+		return true, nil
+	case now.Sub(p.Hour.Add(time.Hour)) < onTime:
+		return store.Get(ctx, s.tenantRead(p.TenantID), func(tx *store.Tx) (bool, error) { return tx.StripeInvoiceCovers(ctx, p.TenantID, p.Hour) })
 	}
-	return kindItem, nil
+	if now.Sub(looks[p.TenantID].at) >= lookAgain {
+		all, err := s.gateway.invoices(ctx, c.CustomerID, invoicesShown)
+		if err != nil && said(err) == nil {
+			return false, fmt.Errorf("%w: %w", errCall, err)
+		}
+		if err != nil {
+			return false, err
+		}
+		looks[p.TenantID] = look{now, all}
+	}
+	return slices.ContainsFunc(looks[p.TenantID].invoices, func(i invoiced) bool {
+		return !p.Hour.Before(i.from) && p.Hour.Before(i.to) && (i.status != "draft" || now.Sub(i.created) >= draftTakes)
+	}), nil
+}
+
+// waits sends an event no more that may have arrived, until Stripe's summary tells: an item beside
+// it would be paid twice.
+func (s *Service) waits(ctx context.Context, p store.BillingPush) error {
+	p.DueAt = s.Now().Add(settled)
+	if told := p.FirstSentAt.Add(repeatable); told.After(p.DueAt) {
+		p.DueAt = told
+	}
+	p.LastError = "it isn't sent again; Stripe is asked for its sum at " + p.DueAt.Format(time.RFC3339)
+	return meanwhile(s.note(ctx, p, p.Attempts))
 }
 
 // lateAmount is what a push costs that is not on the invoice of its month: what the month

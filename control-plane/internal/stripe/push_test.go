@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -139,7 +140,7 @@ func TestPush_WhateverGetsLostStripeHasEveryHourOnce(t *testing.T) {
 			mu.Unlock()
 			w.until(t, func() error { return w.svc.Push(t.Context()) }, step)
 			for hour, c := range ledger {
-				if list := pushes(t, w, tn.ID, hour); list[0].Kind == "event" {
+				if !slices.ContainsFunc(pushes(t, w, tn.ID, hour), func(p store.BillingPush) bool { return p.Kind == "item" }) {
 					w.agree(t, tn.ID, hour, c)
 				}
 			}
@@ -291,6 +292,87 @@ func TestPush_LateItemsOfAMonthCostWhatTheMonthDoes(t *testing.T) {
 		}
 		want(t, "sum of the items", sum, 479)
 	})
+}
+
+// Stripe takes an event for a month whose invoice is final, and puts it on no invoice. So what is
+// late is sent only after Stripe was asked for invoices: the event that tells of one may be lost.
+func TestPush_AnInvoiceOfWhichNobodyToldCountsToo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tn, sub := w.paying(t, "acme")
+	hour := w.hour(1)
+	w.Advance(2 * time.Hour)
+	w.close(t, tn.ID, hour, 0, store.Counts{JobsEnqueued: 5_000_000})
+	no(t, "push", w.svc.Push(t.Context()))
+	w.stripe.Away(w.Now().Add(24 * time.Hour))
+	w.close(t, tn.ID, hour, 1, store.Counts{JobsEnqueued: 6_000_000})
+	if w.svc.Push(t.Context()) == nil {
+		t.Fatal("Stripe is away, and something was sent")
+	}
+	w.Advance(25 * time.Hour)
+	w.stripe.Renew(sub, hour.Add(-time.Hour), w.Now(), true)
+	w.stripe.Events() // Lost.
+	w.until(t, func() error { return w.svc.Push(t.Context()) }, time.Hour)
+	want(t, "items", fmt.Sprint(w.stripe.Show("invoiceitem", "amount")), "[200]")
+	w.agree(t, tn.ID, hour, store.Counts{JobsEnqueued: 5_000_000})
+}
+
+// An event whose answer was lost may be on the invoice that was made since, or not: it isn't
+// sent again, Stripe is asked.
+func TestPush_WhatWasOnItsWayWhenItsInvoiceWasMade(t *testing.T) {
+	t.Parallel()
+	for fault, items := range map[stripetest.Fault]string{stripetest.Drop: "[200]", stripetest.LoseAnswer: "[]"} {
+		w := newWorld(t)
+		tn, sub := w.paying(t, "acme")
+		hour := w.hour(1)
+		w.Advance(2 * time.Hour)
+		w.close(t, tn.ID, hour, 0, store.Counts{JobsEnqueued: 5_000_000})
+		no(t, "push", w.svc.Push(t.Context()))
+		w.close(t, tn.ID, hour, 1, store.Counts{JobsEnqueued: 6_000_000})
+		w.stripe.Faults(func(call string) stripetest.Fault {
+			if call == "POST /v1/billing/meter_events" {
+				return fault
+			}
+			return stripetest.None
+		})
+		if w.svc.Push(t.Context()) == nil {
+			t.Fatal("no answer, and no error")
+		}
+		w.stripe.Faults(nil)
+		w.Advance(3 * time.Hour)
+		w.stripe.Renew(sub, hour.Add(-time.Hour), w.Now(), true)
+		w.stripe.Events() // Lost.
+		w.stripe.Calls()
+		no(t, "push", w.svc.Push(t.Context()))
+		if calls := w.stripe.Calls(); slices.Contains(calls, "POST /v1/billing/meter_events") {
+			t.Errorf("an event was sent for an invoice that is final: %v", calls)
+		}
+		w.until(t, func() error { return w.svc.Push(t.Context()) }, time.Hour)
+		want(t, "items", fmt.Sprint(w.stripe.Show("invoiceitem", "amount")), items)
+		sent := int64(5_000_000)
+		if fault == stripetest.LoseAnswer {
+			sent = 6_000_000
+		}
+		w.agree(t, tn.ID, hour, store.Counts{JobsEnqueued: sent})
+	}
+}
+
+// A draft becomes final an hour after it was made, and nobody tells at that moment.
+func TestPush_ADraftThatIsAboutToBeFinalCountsAsFinal(t *testing.T) {
+	t.Parallel()
+	for age, items := range map[time.Duration]string{30 * time.Minute: "[]", 55 * time.Minute: "[200]"} {
+		w := newWorld(t)
+		tn, sub := w.paying(t, "acme")
+		hour := w.hour(1)
+		w.Advance(5 * time.Hour)
+		w.close(t, tn.ID, hour, 0, store.Counts{JobsEnqueued: 5_000_000})
+		no(t, "push", w.svc.Push(t.Context()))
+		w.stripe.Draft(sub, hour.Add(-time.Hour), w.Now())
+		w.Advance(age)
+		w.close(t, tn.ID, hour, 1, store.Counts{JobsEnqueued: 6_000_000})
+		no(t, "push", w.svc.Push(t.Context()))
+		want(t, "items", fmt.Sprint(w.stripe.Show("invoiceitem", "amount")), items)
+	}
 }
 
 func TestPush_TwoProcessesSendOnce(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -403,7 +402,7 @@ func (s *Service) ExportUsage(ctx context.Context, r *cloudv1.ExportUsageRequest
 		}
 		x := &export{tx: tx, standing: st, period: p}
 		if token == "" {
-			x.exporting = exporting{began: st.now, closed: min(st.Hour, metering.Hour(p.End)), after: store.UsageAfter{Hour: metering.Hour(p.Start) - 1, Revision: math.MaxInt64}}
+			x.exporting = exporting{began: st.now, closed: min(st.Hour, metering.Hour(p.End)), after: store.UsageAfter{Hour: metering.Hour(p.Start)}}
 		} else if x.exporting, err = parseExporting(token); err != nil {
 			return nil, err
 		}

@@ -277,6 +277,25 @@ func TestExportUsage_PagesAreOneFile(t *testing.T) {
 	cloudtest.Refused(t, err, "INVALID_ARGUMENT")
 }
 
+// A month begins with its first hour, not with the last one of the month before.
+func TestExportUsage_HasTheHoursOfItsMonthAlone(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, cw *cloudtest.World) {
+		w := newWorld(t, cw)
+		w.Advance(11 * 24 * time.Hour)
+		w.count("ns_1", at(30, 23), jobs(4))
+		w.count("ns_1", november.End, jobs(2))
+		w.close(november.End.Add(2 * time.Hour))
+		for month, want := range map[time.Time]int64{november.Start: 4, november.End: 2} {
+			file := must(w.s.ExportUsage(w.ctx, &cloudv1.ExportUsageRequest{Period: timestamppb.New(month)}))(t).GetData()
+			report := must(bill.Verify(bytes.NewReader(file)))(t)
+			if !report.Valid() || report.Rows != 1 || report.Totals.JobsEnqueued != want {
+				t.Errorf("%d rows, %d jobs, want %d: %v\n%s", report.Rows, report.Totals.JobsEnqueued, want, report.Problems, file)
+			}
+		}
+	})
+}
+
 func TestPreviewInvoice_OfOtherPeriodsAndPlans(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cloudtest.New(t))

@@ -16,19 +16,23 @@ import (
 // for all packages; Main sets it for the tests of its own process.
 const binaryVariable = "CORVO_E2E_CLOUD"
 
-const buildTimeout = 10 * time.Minute
+const buildTimeout = 20 * time.Minute
 
 // Main is the body of TestMain: it builds corvo-cloud, runs the tests and returns
 // the exit code.
 func Main(m *testing.M) int {
+	flag.Parse()
+	if os.Getenv(binaryVariable) != "" {
+		return m.Run()
+	}
 	return mainWith(m, func(string) ([]string, error) { return nil, nil })
 }
 
-// mainWith is Main with arguments for go build; they may name files in a folder that
+// mainWith builds with arguments for go build; they may name files in a folder that
 // stays until the tests have ended.
 func mainWith(m *testing.M, flags func(dir string) ([]string, error)) int {
 	flag.Parse()
-	if os.Getenv(binaryVariable) != "" || testing.Short() {
+	if testing.Short() {
 		return m.Run()
 	}
 	dir, err := os.MkdirTemp("", "corvo-e2e-")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
@@ -40,6 +41,8 @@ type CellOptions struct {
 	// WallClocks gives every process a wall clock that the test can move, and moves those of
 	// the first nodes from the start. It needs MainWithWallClocks.
 	WallClocks []time.Duration
+	// Clock of the cell's administration client; nil: this process's.
+	Clock cellclock.Clock
 	// Place, if set, says where a node keeps its data, by its number from 0, and what else
 	// is on its command line.
 	Place func(i int) (dir string, args []string)
@@ -113,7 +116,7 @@ func StartCell(t testing.TB, o CellOptions) *Cell {
 	c := &Cell{t: t, wallClocks: o.WallClocks != nil}
 	c.secretFile = filepath.Join(t.TempDir(), "secret")
 	writeFile(t, c.secretFile, CellSecret+"\n")
-	admin := celladmin.Options{Name: "test"}
+	admin := celladmin.Options{Name: "test", Clock: o.Clock}
 	if o.TLS {
 		c.authority = newAuthority(t)
 		c.authority.flags("test")

@@ -23,6 +23,8 @@ type ControlOptions struct {
 	SMTP string
 	// Off is how far its wall clock is moved from the start, in a Cell with WallClocks.
 	Off time.Duration
+	// Args are added to the command line.
+	Args []string
 }
 
 // CellControl is a slot for a control plane beside a Cell.
@@ -37,6 +39,7 @@ func (c *Cell) StartControl(o ControlOptions) *CellControl {
 	p.args = append([]string{"control", "--listen", o.Listen, "--database", o.Database, "--public-url", o.PublicURL,
 		"--nodes", strings.Join(c.URLs(), ","), "--master-key-file", key, "--smtp", o.SMTP, "--mail-from", "corvo@corvo.test",
 		"--allow-private-issuers", "--trusted-proxies", "127.0.0.1"}, c.flags("control")...)
+	p.args = append(p.args, o.Args...)
 	if c.wallClocks {
 		p.WallClock = newWallClock(c.t)
 		p.WallClock.Move(o.Off)
@@ -57,6 +60,8 @@ type API struct {
 	URL string
 	// Token is a management key; empty for calls that need none.
 	Token string
+	// From is the address that a proxy in front would tell; empty: none.
+	From string
 
 	client *http.Client
 }
@@ -72,6 +77,9 @@ func (a API) Call(ctx context.Context, procedure string, in, out any) error {
 	header := http.Header{"Content-Type": {"application/json"}}
 	if a.Token != "" {
 		header.Set("Authorization", "Bearer "+a.Token)
+	}
+	if a.From != "" {
+		header.Set("X-Forwarded-For", a.From)
 	}
 	_, err := exchange(ctx, a.client, http.MethodPost, a.URL+"/corvo.cloud.v1."+procedure, header, in, out)
 	return err
@@ -142,8 +150,14 @@ func (u *Up) SignUp(ctx context.Context, email, tenant string) (SignedUp, error)
 
 // SignUp makes a tenant at the control plane of an address, whose emails go to the mailbox.
 func SignUp(ctx context.Context, url, mailbox, email, tenant string) (SignedUp, error) {
+	return SignUpFrom(ctx, "", url, mailbox, email, tenant)
+}
+
+// SignUpFrom is SignUp from an address of the client's, as a proxy in front would tell it.
+func SignUpFrom(ctx context.Context, from, url, mailbox, email, tenant string) (SignedUp, error) {
 	var done SignedUp
 	api := NewAPI(url, "")
+	api.From = from
 	if err := api.Call(ctx, "SignupService/Start", map[string]any{"email": email, "tenant": tenant}, nil); err != nil {
 		return done, err
 	}
