@@ -447,8 +447,13 @@ func TestLimits_StreamsOfATenant(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := worker(); connect.CodeOf(err) != connect.CodeResourceExhausted || !strings.Contains(err.Error(), "retry_after_ms=1000") {
+	err := worker()
+	var ce *connect.Error
+	if !errors.As(err, &ce) || ce.Code() != connect.CodeResourceExhausted || !strings.Contains(ce.Message(), "retry_after_ms=1000") || len(ce.Details()) != 1 {
 		t.Fatalf("third stream: %v", err)
+	}
+	if d, err := ce.Details()[0].Value(); err != nil || !proto.Equal(d, &corvov1.Limit{Name: "streams_max", Value: 2, Current: 2}) {
+		t.Errorf("refused for %v, %v", d, err)
 	}
 	if got := r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(limited.key)); got.status != 200 {
 		t.Errorf("unary: %d", got.status)

@@ -29,7 +29,7 @@ var proxyMutations = []mutation{
 	{"a stream counts only in the hour in which it began", meters, "\t\th.peak.Store(m.open)\n\t\tm.current.Store(h)", "\t\tm.current.Store(h)"},
 	{"an hour without calls has no streams", meters, "\tif open {\n\t\tm.in(now)", "\tif open && now < 0 {\n\t\tm.in(now)"},
 	{"a reading that changed keeps its number", meters, "h.toldEgress, h.toldPeak, h.seq = egress, peak, ms.seq", "h.toldEgress, h.toldPeak, h.seq = egress, peak, 1"},
-	{"what comes late opens an hour that is over", meters, "if h := m.current.Load(); h.hour >= hour {", "if h := m.current.Load(); h.hour == hour {"},
+	{"what comes late opens an hour that is over", meters, "h.hour >= hour {\n\t\treturn h\n\t}\n\tm.mu.Lock()\n\tdefer m.mu.Unlock()\n\th := m.current.Load()\n\tif h.hour < hour {", "h.hour == hour {\n\t\treturn h\n\t}\n\tm.mu.Lock()\n\tdefer m.mu.Unlock()\n\th := m.current.Load()\n\tif h.hour != hour {"},
 	{"one node is told", meters, "if told++; told == watchers {", "if told++; told == 1 {"},
 	{"a stream that ended is open", meters, "\tm.open--\n", "\tm.open -= 0\n"},
 }
