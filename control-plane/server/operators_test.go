@@ -47,19 +47,19 @@ func operatorBuilders() map[string]builder {
 
 // operators are everybody who was named one, in each way in which they may call.
 func (p *fixture) operators(t testing.TB) map[string][]string {
-	viewing, changing := p.operator(t, store.OperatorViewer), p.operator(t, store.OperatorAdmin)
-	bare := p.stranger(t)
+	// Each is a person of their own: some calls end a person's other sessions.
+	admin := func() store.User { return p.operator(t, store.OperatorAdmin) }
+	bare, member := p.stranger(t), p.userWithFactor(t, viewer)
 	p.name(t, bare, store.OperatorAdmin)
-	member := p.userWithFactor(t, viewer)
 	p.name(t, member, store.OperatorAdmin)
 	return map[string][]string{
-		"operator-viewer":              browser(p.provedSession(t, viewing, 0)),
-		"operator-admin":               browser(p.provedSession(t, changing, 0)),
-		"operator-admin-proved-before": browser(p.provedSession(t, changing, session.LimitedLifeMax)),
-		"operator-admin-unproved":      browser(p.sessionOf(t, changing, "")),
+		"operator-viewer":              browser(p.provedSession(t, p.operator(t, store.OperatorViewer), 0)),
+		"operator-admin":               browser(p.provedSession(t, admin(), 0)),
+		"operator-admin-proved-before": browser(p.provedSession(t, admin(), session.LimitedLifeMax)),
+		"operator-admin-unproved":      browser(p.sessionOf(t, admin(), "")),
 		"operator-admin-no-factor":     browser(p.sessionOf(t, bare, "")),
-		"operator-admin-by-invitation": browser(p.limitedProvedSession(t, changing)),
-		"operator-admin-cli":           p.cliOf(t, changing, ""),
+		"operator-admin-by-invitation": browser(p.limitedProvedSession(t, admin())),
+		"operator-admin-cli":           p.cliOf(t, admin(), ""),
 		"operator-admin-personal-key":  p.personalKeyOf(t, member),
 	}
 }
