@@ -34,8 +34,10 @@ const (
 	retryFirst, retryMax = 10 * time.Second, 30 * time.Minute
 
 	settingPosition = "stripe_ledger_position"
-	changedMax      = 500
-	sendMax         = 200
+	// changedMax bounds a transaction: a long one loses against those that close hours, again and
+	// again.
+	changedMax = 50
+	sendMax    = 200
 )
 
 // identifier is what Stripe knows a push by.
