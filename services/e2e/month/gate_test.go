@@ -1,6 +1,7 @@
 package month_test
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,8 +13,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"bufio"
 
 	"github.com/corvo-cloud/corvo/control-plane/stripetest"
 )
@@ -54,7 +53,7 @@ func newSteps(rng *rand.Rand) *steps {
 	return &steps{rng: rng, hits: make(map[string]int), kills: make(map[string]int)}
 }
 
-// from now on each step is killed so often.
+// killEach kills what is at a step so often, from now on.
 func (s *steps) killEach(most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,6 +77,13 @@ func (s *steps) done(calls []string) bool {
 		}
 	}
 	return true
+}
+
+// of is how often a call was made.
+func (s *steps) of(call string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hits[call+before]
 }
 
 // reached kills the process that is at a step, if it is its turn to die.

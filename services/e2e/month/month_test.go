@@ -17,13 +17,15 @@ type size struct {
 	// active is how many tenants of a hundred work in an hour.
 	active int
 	start  time.Time // On the hour.
+	// percent of the calls to Stripe go wrong.
+	percent int
 	// kills of a control plane at each step.
 	kills int
 	// away is how long Stripe is, twice: in the middle, and over the end of the month.
 	away time.Duration
 	// must are the calls at which a control plane must have died, before and after.
 	must []string
-	// unpaid lasts long enough for a tenant to be suspended.
+	// suspends: an invoice is unpaid for long enough.
 	suspends bool
 }
 
@@ -33,7 +35,7 @@ func TestMonth_TwoDaysAndTheEndOfAMonth(t *testing.T) {
 		t.Skip("the long form has all of it")
 	}
 	const hours = 48
-	simulate(t, size{tenants: 8, hours: hours, active: 60, start: bill.Month(bill.Month(time.Now()).End).End.Add(-hours / 2 * time.Hour), kills: 1, away: 6 * time.Hour,
+	simulate(t, size{tenants: 8, hours: hours, active: 60, start: bill.Month(bill.Month(time.Now()).End).End.Add(-hours / 2 * time.Hour), percent: 6, kills: 1, away: 6 * time.Hour,
 		must: []string{"GET customers/ID", "GET invoices", "GET subscriptions", "POST billing/meter_events", "POST checkout/sessions", "POST customers"}})
 }
 
@@ -43,16 +45,18 @@ func TestMonth_EveryProcessDiesAndNothingIsBilledTwice(t *testing.T) {
 	if os.Getenv("CORVO_TEST_LONG") == "" {
 		t.Skip("CORVO_TEST_LONG is not set: a month takes half an hour")
 	}
-	simulate(t, size{tenants: number(t, "CORVO_MONTH_TENANTS", 1000), hours: number(t, "CORVO_MONTH_HOURS", 30*24), active: number(t, "CORVO_MONTH_ACTIVE", 4),
-		start: nextMonthOf30Days(), kills: 2, away: 48 * time.Hour, must: callSteps, suspends: true})
+	hours := number(t, "CORVO_MONTH_HOURS", 30*24) // Up to the end of the month.
+	simulate(t, size{tenants: number(t, "CORVO_MONTH_TENANTS", 1000), hours: hours, active: number(t, "CORVO_MONTH_ACTIVE", 4),
+		start: nextMonthOf30Days().Add(-time.Duration(hours) * time.Hour), percent: 2, kills: 2, away: 48 * time.Hour, must: callSteps, suspends: hours >= 20*24})
 }
 
+// nextMonthOf30Days is the end of one.
 func nextMonthOf30Days() time.Time {
 	month := bill.Month(time.Now())
 	for month = bill.Month(month.End); month.Hours() != 30*24; {
 		month = bill.Month(month.End)
 	}
-	return month.Start
+	return month.End
 }
 
 func number(t *testing.T, name string, otherwise int) int {
@@ -95,7 +99,7 @@ func simulate(t *testing.T, s size) {
 	w := newWorld(t, seed, s.start.Add(-3*time.Hour+10*time.Minute))
 	r := &run{world: w, size: s, rng: w.rng(ofTenants), month: bill.Month(s.start), states: make(map[string]bool), took: make(map[string]time.Duration)}
 	r.shards = w.shards()
-	w.faults.set(faultPercent)
+	w.faults.set(s.percent)
 	w.prices("team", "business")
 	r.tenants = w.makeTenants(s.tenants)
 	r.post = startPostman(w)
@@ -117,9 +121,6 @@ func simulate(t *testing.T, s size) {
 	r.judge(reaper)
 	t.Logf("took %s", time.Since(began).Round(time.Second))
 }
-
-// faultPercent of the calls to Stripe go wrong.
-const faultPercent = 6
 
 // hour is one hour of the world.
 func (r *run) hour(h int) {

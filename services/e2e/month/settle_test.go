@@ -42,6 +42,9 @@ func (r *run) settle(reaper *reaper) (c *comparison) {
 			r.post.setFair(true)
 		}
 		r.keepUp()
+		if !r.steps.dying() {
+			r.quiet()
+		}
 		if since < back+30 || h%compareEvery != 0 {
 			continue
 		}
@@ -56,6 +59,20 @@ func (r *run) settle(reaper *reaper) (c *comparison) {
 	}
 	return c
 }
+
+// quiet waits until nothing more is sent, for real seconds: time goes faster than calls.
+func (r *run) quiet() {
+	r.t.Helper()
+	last, since := -1, time.Now()
+	eventually.True(r.t, patience, "nothing more is sent", func() bool {
+		if n := r.steps.of("POST billing/meter_events") + r.steps.of("POST invoiceitems"); n != last {
+			last, since = n, time.Now()
+		}
+		return time.Since(since) > quietFor
+	})
+}
+
+const quietFor = time.Second
 
 // keepUp waits until the ledger is not far behind.
 func (r *run) keepUp() {
