@@ -31,11 +31,13 @@ func (r *run) settle(reaper *reaper) (c *comparison) {
 		since := int(r.now().Sub(r.month.End) / time.Hour)
 		switch {
 		case since == back-1:
-			r.faults.lose("POST /v1/invoiceitems", 4)
+			r.faults.lose("POST /v1/invoiceitems", 40)
+		case since == back:
+			r.goAway(24 * time.Hour) // Longer than an idempotency key is known.
 		case since == back+1:
-			r.goAway(24 * time.Hour) // Longer than an identifier is known.
+			r.faults.lose("POST /v1/invoiceitems", 0)
 		}
-		if h == 12 || r.steps.done(r.must) && since > back+30 {
+		if since > back+28 {
 			reaper.stop()
 			r.steps.killEach(0)
 			r.faults.set(0)
