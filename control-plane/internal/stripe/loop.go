@@ -28,8 +28,9 @@ func (s *Service) Pass(ctx context.Context) error { return s.loop.Pass(ctx) }
 
 // pass does all that is due, each part whatever became of the others.
 func (s *Service) pass(ctx context.Context, _ time.Time) error {
-	drafts, err := s.ripe(ctx) // First: what is closed by now is sent before a draft is compared with it.
-	err = errors.Join(err, s.Push(ctx), s.Adjust(ctx, drafts), s.Follow(ctx), s.Remind(ctx), s.Daily(ctx))
+	err := errors.Join(s.Remind(ctx), s.Follow(ctx)) // Short, and not to wait for what may take all of the pass.
+	drafts, ripeErr := s.ripe(ctx)                   // First: what is closed by now is sent before a draft is compared with it.
+	err = errors.Join(err, ripeErr, s.Push(ctx), s.Adjust(ctx, drafts), s.Daily(ctx))
 	s.Wake() // For emails.
 	return err
 }

@@ -1,7 +1,6 @@
 package stripe
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/api/bill"
@@ -163,36 +163,81 @@ func (s *Service) send(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var problems []error
-	tried := make(map[string]bool)
-	looks := make(map[string]look)
+	b := &batch{meters: meters, tried: make(map[string]bool), looks: make(map[string]*look)}
 	for ctx.Err() == nil {
 		due, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.BillingPush, error) { return tx.DueBillingPushes(ctx, s.Now(), sendMax) })
 		if err != nil {
-			return errors.Join(append(problems, err)...)
+			return errors.Join(append(b.problems, err)...)
 		}
-		before := len(tried)
-		// Those of a customer one after the other, for one look at its invoices.
-		slices.SortStableFunc(due, func(a, b store.BillingPush) int { return cmp.Compare(a.TenantID, b.TenantID) })
-		for _, p := range due {
-			if tried[p.Identifier] {
-				continue
-			}
-			tried[p.Identifier] = true
-			err := s.sendOne(ctx, p, meters, looks)
-			if said(err) == nil && away(err) {
-				// Nobody answers: the others are not tried either.
-				return errors.Join(append(problems, err)...)
-			}
-			if err != nil {
-				problems = append(problems, fmt.Errorf("%s of %s at %s: %w", p.Meter, p.TenantID, p.Hour.Format(time.RFC3339), err))
-			}
-		}
-		if len(tried) == before {
-			break // Only now: once a revision is done, the next one of the hour is due.
+		// Only now: once a revision is done, the next one of the hour is due.
+		if !s.sendBatch(ctx, b, due) || b.away {
+			break
 		}
 	}
-	return errors.Join(problems...)
+	return errors.Join(b.problems...)
+}
+
+// sendersMax customers have something sent for them at a time.
+const sendersMax = 16
+
+// batch is what is sent in one pass.
+type batch struct {
+	meters map[string]string
+	tried  map[string]bool
+	looks  map[string]*look // By tenant, each used by one goroutine at a time.
+
+	mu       sync.Mutex
+	problems []error // Guarded by mu.
+	away     bool    // Stripe doesn't answer. Guarded by mu.
+}
+
+// sendBatch sends what wasn't tried yet, a customer's one after the other, for one look at its
+// invoices. It reports whether there was anything.
+func (s *Service) sendBatch(ctx context.Context, b *batch, due []store.BillingPush) (some bool) {
+	of := make(map[string][]store.BillingPush)
+	for _, p := range due {
+		if b.tried[p.Identifier] {
+			continue
+		}
+		b.tried[p.Identifier] = true
+		of[p.TenantID] = append(of[p.TenantID], p)
+		if b.looks[p.TenantID] == nil {
+			b.looks[p.TenantID] = new(look)
+		}
+	}
+	slots := make(chan struct{}, sendersMax)
+	var all sync.WaitGroup
+	for tenantID, pushes := range of {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			for _, p := range pushes {
+				if !b.note(p, s.sendOne(ctx, p, b.meters, b.looks[tenantID])) {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	return len(of) > 0
+}
+
+// note keeps a problem, and reports whether to go on: while nobody answers, the others are not
+// tried either.
+func (b *batch) note(p store.BillingPush, err error) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case err == nil:
+	case away(err):
+		if !b.away {
+			b.problems = append(b.problems, err)
+		}
+		b.away = true
+	default:
+		b.problems = append(b.problems, fmt.Errorf("%s of %s at %s: %w", p.Meter, p.TenantID, p.Hour.Format(time.RFC3339), err))
+	}
+	return !b.away
 }
 
 // away reports whether a call was not answered.
@@ -202,7 +247,7 @@ var errCall = errors.New("no answer from Stripe")
 
 // sendOne takes one push a step further. Whatever is lost, the row says enough for the next
 // attempt to go on from.
-func (s *Service) sendOne(ctx context.Context, p store.BillingPush, meters map[string]string, looks map[string]look) error {
+func (s *Service) sendOne(ctx context.Context, p store.BillingPush, meters map[string]string, seen *look) error {
 	c, err := store.Get(ctx, s.tenantRead(p.TenantID), func(tx *store.Tx) (store.StripeCustomer, error) { return tx.GetStripeCustomer(ctx, p.TenantID) })
 	if err != nil {
 		return err
@@ -229,7 +274,7 @@ func (s *Service) sendOne(ctx context.Context, p store.BillingPush, meters map[s
 		p.FirstSentAt = time.Time{} // It is not there, and nothing has been on its way for an hour.
 	}
 	if p.FirstSentAt.IsZero() || p.Kind == kindEvent {
-		late, err := s.tooLate(ctx, p, c, looks)
+		late, err := s.tooLate(ctx, p, c, seen)
 		switch {
 		case err != nil:
 			return err
@@ -401,7 +446,7 @@ type look struct {
 // tooLate reports whether a push is too old for an event, or too late for the invoice that the
 // event would be on: Stripe takes such an event, and nobody ever pays it. What isn't on time is
 // asked from Stripe, for the webhook that tells of an invoice may have been lost.
-func (s *Service) tooLate(ctx context.Context, p store.BillingPush, c store.StripeCustomer, looks map[string]look) (bool, error) {
+func (s *Service) tooLate(ctx context.Context, p store.BillingPush, c store.StripeCustomer, seen *look) (bool, error) {
 	now := s.Now()
 	switch {
 	case now.Sub(p.Hour) >= eventAgeMax:
@@ -409,7 +454,7 @@ func (s *Service) tooLate(ctx context.Context, p store.BillingPush, c store.Stri
 	case now.Sub(p.Hour.Add(time.Hour)) < onTime:
 		return store.Get(ctx, s.tenantRead(p.TenantID), func(tx *store.Tx) (bool, error) { return tx.StripeInvoiceCovers(ctx, p.TenantID, p.Hour) })
 	}
-	if now.Sub(looks[p.TenantID].at) >= lookAgain {
+	if now.Sub(seen.at) >= lookAgain {
 		all, err := s.gateway.invoices(ctx, c.CustomerID, invoicesShown)
 		if err != nil && said(err) == nil {
 			return false, fmt.Errorf("%w: %w", errCall, err)
@@ -417,9 +462,9 @@ func (s *Service) tooLate(ctx context.Context, p store.BillingPush, c store.Stri
 		if err != nil {
 			return false, err
 		}
-		looks[p.TenantID] = look{now, all}
+		*seen = look{now, all}
 	}
-	return slices.ContainsFunc(looks[p.TenantID].invoices, func(i invoiced) bool {
+	return slices.ContainsFunc(seen.invoices, func(i invoiced) bool {
 		return !p.Hour.Before(i.from) && p.Hour.Before(i.to) && (i.status != "draft" || now.Sub(i.created) >= draftTakes)
 	}), nil
 }
