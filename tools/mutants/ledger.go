@@ -41,7 +41,7 @@ var billMutations = []mutation{
 	{"another version is the same plan", billFile, "s.Name == p.Name && s.Version == p.Version &&", "s.Name == p.Name &&"},
 	{"every month has 30 days", billFile, "func (p Period) Hours() int64 { return int64(p.End.Sub(p.Start) / time.Hour) }", "func (p Period) Hours() int64 { return 720 }"},
 	{"sums overflow", billFile, "if a > math.MaxInt64-b {", "if a > math.MaxInt64-b && b < 0 {"},
-	{"an hour is counted once per revision", billExport, "\tif !same {\n\t\ts.settle()\n", "\tif true {\n\t\ts.settle()\n"},
+	{"an hour is counted once per revision", billExport, "\tif same {\n\t\ts.Superseded", "\tif false {\n\t\ts.Superseded"},
 	{"a missing revision isn't noticed", billExport, "case !same && r.Revision != 0:", "case !same && r.Revision < 0:"},
 	{"a file without its end is whole", billExport, "v.fail(\"the file has no footer: it isn't whole\")", "v.line++"},
 	{"another total is as good", billExport, "differs(\"total\", f.Total, v.Total)", "_ = f.Total"},

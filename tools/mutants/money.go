@@ -1,6 +1,7 @@
 package main
 
 const (
+	stripeAdjust  = "internal/stripe/adjust.go"
 	stripePush    = "internal/stripe/push.go"
 	stripeHook    = "internal/stripe/webhook.go"
 	stripeDunning = "internal/stripe/dunning.go"
@@ -18,12 +19,16 @@ var paymentMutations = []mutation{
 	{"after a day an event is sent blindly", stripePush, "now.Sub(p.FirstSentAt) >= repeatable {", "now.Sub(p.FirstSentAt) >= 1000*repeatable {"},
 	{"what arrived is sent again", stripePush, "case before + p.Value:\n\t\treturn yes, nil", "case before + p.Value:\n\t\treturn no, nil"},
 	{"what can't be told apart is sent", stripePush, "\treturn differs, nil\n", "\treturn no, nil\n"},
-	{"an old event is no item", stripePush, "if s.Now().Sub(p.Hour) >= eventAgeMax {", "if s.Now().Sub(p.Hour) >= 100*eventAgeMax {"},
+	{"an old event is no item", stripePush, "case now.Sub(p.Hour) >= eventAgeMax:", "case now.Sub(p.Hour) >= 100*eventAgeMax:"},
 	{"an item is made twice", stripePush, "\t\tif is {\n\t\t\treturn yes, err", "\t\tif is && p.Value == 0 {\n\t\t\treturn yes, err"},
-	{"an invoice that is final doesn't matter", stripePush, "if err != nil || !covered {", "if err != nil || covered || !covered {"},
+	{"an invoice that is final doesn't matter", stripePush, "(i.status != \"draft\" || now.Sub(i.created) >= draftTakes)", "i.status == \"void\""},
 	{"an event that is there is a refusal", stripePush, "if duplicate(err) {", "if duplicate(err) && p.Attempts == 0 {"},
 	{"hours before the subscription are sent", stripePush, "&& !hour.Before(c.PushFrom) &&", "&&"},
 	{"hours after the subscription are sent", stripePush, "(c.PushTo.IsZero() || hour.Before(c.PushTo))", "(c.PushTo.IsZero() || !c.PushTo.IsZero())"},
+	{"each late item uses up what is included", stripePush, "if q.Identifier != p.Identifier && !q.FirstSentAt.IsZero() {", "if q.Identifier != p.Identifier {"},
+	{"items that wait for an invoice aren't charged", stripeAdjust, "charged := pending + o.charged(invoices)", "charged := o.charged(invoices)"},
+	{"a base that is paid ahead is for the past", stripeAdjust, "(l.item || ended || !l.to.After(o.to))", "(l.item || ended || !l.from.After(o.to))"},
+	{"hours before the subscription are owed", stripeAdjust, "m = m.within(from, o.to)", "m = m.within(p.Start, o.to)"},
 	{"a later revision doesn't wait", stripeStore, "AND b.revision < billing_pushes.revision AND b.state <> 'done')", "AND b.revision < billing_pushes.revision AND b.state = 'none')"},
 
 	// The webhook.
@@ -51,5 +56,5 @@ var paymentMutations = []mutation{
 	{"a difference is not kept", stripeCompare, "return tx.PutBillingDifference(ctx, d)", "return nil"},
 	{"Stripe may have more", stripeCompare, "&& summed <= v.events\n", "\n"},
 	{"a customer is made anew at once", stripeMaker, "if age := s.Now().Sub(c.AskedAt); age > searchable {", "if age := s.Now().Sub(c.AskedAt); age >= 0 {"},
-	{"a database is of both modes", stripeService, "if used != string(s.mode) {", "if used == \"\" {"},
+	{"a database is of both modes", stripeService, "if used != mine {", "if used == \"\" {"},
 }

@@ -67,18 +67,6 @@ func (s *steps) dying() bool {
 	return s.most > 0
 }
 
-// done reports whether something has been killed at each of these calls, before and after.
-func (s *steps) done(calls []string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, call := range calls {
-		if s.kills[call+before] == 0 || s.kills[call+after] == 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // of is how often a call was made.
 func (s *steps) of(call string) int {
 	s.mu.Lock()
