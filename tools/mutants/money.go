@@ -26,7 +26,7 @@ var paymentMutations = []mutation{
 	{"hours before the subscription are sent", stripePush, "&& !hour.Before(c.PushFrom) &&", "&&"},
 	{"hours after the subscription are sent", stripePush, "(c.PushTo.IsZero() || hour.Before(c.PushTo))", "(c.PushTo.IsZero() || !c.PushTo.IsZero())"},
 	{"each late item uses up what is included", stripePush, "if q.Identifier != p.Identifier && !q.FirstSentAt.IsZero() {", "if q.Identifier != p.Identifier {"},
-	{"items that wait for an invoice aren't charged", stripeAdjust, "charged := pending + o.charged(invoices)", "charged := o.charged(invoices)"},
+	{"items that wait for an invoice aren't charged", stripeAdjust, "charged := pending + o.charged(invoices)", "charged := 0*pending + o.charged(invoices)"},
 	{"a base that is paid ahead is for the past", stripeAdjust, "(l.item || ended || !l.to.After(o.to))", "(l.item || ended || !l.from.After(o.to))"},
 	{"hours before the subscription are owed", stripeAdjust, "m = m.within(from, o.to)", "m = m.within(p.Start, o.to)"},
 	{"a later revision doesn't wait", stripeStore, "AND b.revision < billing_pushes.revision AND b.state <> 'done')", "AND b.revision < billing_pushes.revision AND b.state = 'none')"},
