@@ -83,7 +83,7 @@ clean: ## Remove built binaries, tools and local data.
 ##@ Tests
 
 # One go command for all modules, so that it builds one package while others are tested.
-# Most tests wait for elections, disks, clocks and databases: with four packages at a time, two
+# Most tests wait for elections, disks, clocks and databases: with three packages at a time, two
 # cores are busy. Those that run whole clouds, or build older ones, come after the
 # others, a package at a time: beside a compiler, a cloud of three nodes answers 503 for
 # longer than any client waits. -count=1: many run binaries they build, which the test cache
@@ -94,7 +94,7 @@ test-go: $(BIN)/.go-tools.stamp ## Only the Go tests of every module; PKG and TE
 	@all=$$(go list $(PKG)) || exit 1; clouds='/services/e2e(/|$$)'; status=0; \
 	run() { [ $$# -eq 1 ] || CORVO_E2E_CLOUD=$(BIN)/e2e/corvo-cloud $(BIN)/gotestsum --format pkgname --hide-summary=skipped -- \
 		-parallel 4 -count=1 -vet=off -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) -p "$$@" || status=1; }; \
-	run 4 $$(printf '%s\n' $$all | grep -vE "$$clouds"); run 1 $$(printf '%s\n' $$all | grep -E "$$clouds"); exit $$status
+	run 3 $$(printf '%s\n' $$all | grep -vE "$$clouds"); run 1 $$(printf '%s\n' $$all | grep -E "$$clouds"); exit $$status
 
 .PHONY: test-docs
 test-docs: ## Do what the pages of docs/ say, against the real service.

@@ -87,6 +87,8 @@ var unwritten = []string{
 	"InsertDeviceLogin", "DeleteDeviceLoginsBefore", "InsertSignup", "UpdateSignup", "DeleteSignupsBefore", "InsertToken", "DeleteTokensBefore",
 	// Plans are no tenant's.
 	"InsertPlanVersion",
+	// Operators are the service's own and have a log of their own; figures are what a loop made of a tenant.
+	"PutOperator", "DeleteOperator", "InsertOperatorEntry", "PutTenantFigures",
 	// Package audit writes the log and its chain.
 	"InsertAudit", "InsertAuditHead", "InsertAuditKey", "DeleteAuditBefore",
 	// What cells counted, and what the loops made of it.
