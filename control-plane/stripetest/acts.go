@@ -215,7 +215,11 @@ func (s *Server) Show(kind, field string) (out []any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.has.Objects[kind] {
-		out = append(out, o[field])
+		v := o[field]
+		if inner, is := v.(object); is {
+			v = map[string]any(inner)
+		}
+		out = append(out, v)
 	}
 	return out
 }

@@ -213,10 +213,10 @@ var lateText = regexp.MustCompile(`^(.+) on (\d{4}-\d\d-\d\d), counted later: (\
 // lateItems are the items of invoices that stand for usage.
 func (w *world) lateItems() (map[dayOf]int64, error) {
 	out := make(map[dayOf]int64)
-	texts, customers := w.stripe.Show("invoiceitem", "description"), w.stripe.Show("invoiceitem", "customer")
+	texts, customers, prorations := w.stripe.Show("invoiceitem", "description"), w.stripe.Show("invoiceitem", "customer"), w.stripe.Show("invoiceitem", "proration")
 	for i, text := range texts {
-		if strings.HasPrefix(text.(string), adjusted) {
-			continue // It makes the invoice's cents the ledger's, and is no usage.
+		if prorations[i] == true || strings.HasPrefix(text.(string), adjusted) {
+			continue // A base, or what makes the invoice's cents the ledger's: no usage.
 		}
 		found := lateText.FindStringSubmatch(text.(string))
 		if found == nil {
