@@ -62,5 +62,5 @@ test("a plan's next version is shown before it is applied", async ({ owner: page
   await expect(dialog).toHaveCount(0);
   await expect(page.getByRole("columnheader", { name: /^2/ })).toBeVisible();
   await page.getByRole("link", { name: "Reconciliation" }).click();
-  await expect(page.getByText("Payments are off", { exact: true })).toBeVisible();
+  await expect(page.getByText("Everything agrees", { exact: true })).toBeVisible();
 });

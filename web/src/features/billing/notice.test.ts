@@ -37,6 +37,10 @@ test("a hold says whether jobs wait or are rejected, and when it ends", () => {
   );
 });
 
+test("a limit that a bigger plan has no more is told no longer", () => {
+  expect(noticeOf(standing("active", { ...monthly, max: 0n, holds: "dispatch" }))).toBeUndefined();
+});
+
 test("a spend limit that only alerts holds nothing back", () => {
   expect(noticeOf(standing("active"), spend(50000n, "alert"))).toBeUndefined();
   expect(noticeOf(standing("active"), spend(50000n, "hold"))?.title).toBe(

@@ -70,6 +70,8 @@ function held(limit: LimitStatus): Notice | undefined {
       ...when("A new month begins on", dateOf(limit.resetsAt), "To go on now, raise or remove the limit."),
       page: "billing",
     };
+  // The plan has no such limit any more: jobs are let go within seconds.
+  if (limit.max === 0n) return undefined;
   const monthly = limit.name.startsWith("jobs_per_month");
   const what = monthly
     ? `all ${count(limit.max)} jobs of this month are used`
