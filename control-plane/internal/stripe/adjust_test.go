@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/api/bill"
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/stripetest"
 )
@@ -26,6 +27,10 @@ type payer struct {
 
 func newPayer(t *testing.T, w *world) *payer {
 	tn, sub := w.paying(t, "acme")
+	return payerOf(t, w, tn, sub)
+}
+
+func payerOf(t *testing.T, w *world, tn store.Tenant, sub string) *payer {
 	p := &payer{world: w, t: t, tenantID: tn.ID, sub: sub, hours: make(map[time.Time]store.Counts)}
 	p.from = p.customer(t, tn.ID).PushFrom
 	p.plan("team", 1)
@@ -189,6 +194,45 @@ func TestAdjust_WhatAnInvoiceLacksIsOnTheNext(t *testing.T) {
 	p.pass(time.Hour)
 	p.turn()
 	p.agrees("the month after")
+}
+
+// It is invoiced once: not as a part of what the draft lacks, and again as itself.
+func TestAdjust_AnItemThatWaitsIsOnTheNextInvoice(t *testing.T) {
+	t.Parallel()
+	p := newPayer(t, newWorld(t))
+	hour := p.hour(30)
+	p.use(hour, 0, store.Counts{JobsEnqueued: 4_000_000})
+	p.turn()
+	p.agrees("the first month")
+	month := bill.Month(p.Now()).End
+	p.pass(month.Sub(p.Now()))
+	p.Advance(2 * time.Minute)
+	p.closed(month)
+	p.use(hour, 1, store.Counts{JobsEnqueued: 5_000_000}) // A million costs $2.
+	for range 18 {
+		p.pass(5 * time.Minute)
+	}
+	want(t, "invoiced, without the item", p.stripe.Invoiced(p.sub, month), p.owed(month)-200)
+	p.turn()
+	p.agrees("a month later")
+}
+
+// Hours with a plan that an operator gave, before it was paid for, are not charged.
+func TestAdjust_HoursBeforeTheSubscriptionAreNotOwed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tn, ctx := w.tenant(t, "acme")
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error { return plans{w.Kit}.SetPlan(ctx, tx, tn.ID, "team", 1) })
+	w.close(t, tn.ID, w.hour(3), 0, store.Counts{JobsEnqueued: 40_000_000})
+	w.Advance(30 * time.Hour)
+	page, err := w.svc.StartCheckout(ctx, &cloudv1.StartCheckoutRequest{Tenant: "acme", Plan: "team"})
+	no(t, "checkout", err)
+	sub := w.stripe.Pay(page.GetUrl())
+	w.deliver(t)
+	p := payerOf(t, w, tn, sub)
+	p.use(p.hour(30), 0, store.Counts{JobsEnqueued: 4_000_000})
+	p.turn()
+	p.agrees("the first month")
 }
 
 func TestAdjust_WhateverGoesWrong(t *testing.T) {
