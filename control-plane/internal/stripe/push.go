@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -28,12 +29,15 @@ const (
 	// onTime is how long after its end an hour is sent without a look at invoices. Stripe makes a
 	// draft final an hour after the end of its period; until draftTakes it takes what is sent.
 	onTime, draftTakes = 50 * time.Minute, 50 * time.Minute
+	// planFor is how much of a pass reads the ledger; the rest is for sending.
+	planFor = time.Minute
 	// lookAgain is after how long a customer's invoices are looked at again.
 	lookAgain = time.Minute
 
 	retryFirst, retryMax = 10 * time.Second, 30 * time.Minute
 
 	settingPosition = "stripe_ledger_position"
+	settingReading  = "stripe_ledger_reading"
 	// changedMax bounds a transaction: a long one loses against those that close hours, again and
 	// again.
 	changedMax = 50
@@ -48,10 +52,17 @@ func identifier(tenantID string, m Meter, hour time.Time, revision int64) string
 
 // Push sends what the ledger has that Stripe hasn't. Several processes may do it at once.
 func (s *Service) Push(ctx context.Context) error {
-	if err := s.plan(ctx); err != nil {
-		return fmt.Errorf("write down what is to be sent to Stripe: %w", err)
+	// What was written down is sent whatever becomes of the rest.
+	planning, cancel := context.WithTimeout(ctx, planFor)
+	defer cancel()
+	err := s.plan(planning)
+	switch {
+	case planning.Err() != nil && ctx.Err() == nil:
+		err = nil // The next pass goes on.
+	case err != nil:
+		err = fmt.Errorf("write down what is to be sent to Stripe: %w", err)
 	}
-	return s.send(ctx)
+	return errors.Join(err, s.send(ctx))
 }
 
 // overlap is how far back the ledger is read again: a row says when it was made, and is seen
@@ -61,17 +72,15 @@ const overlap = 10 * time.Minute
 // plan writes down pushes for hours that were closed or corrected since it last came to an
 // end. What it writes down again is written once.
 func (s *Service) plan(ctx context.Context) error {
-	began := s.Now()
-	since, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) (time.Time, error) { return settingTime(ctx, tx, settingPosition) })
+	at, err := s.reading(ctx)
 	if err != nil {
 		return err
 	}
-	if !since.IsZero() {
-		since = since.Add(-overlap)
-	}
-	for after, more := (store.TenantHour{}), true; more; {
+	for more := true; more; {
+		var next reading // The transaction may be run again.
 		err := s.Store.Service(ctx, func(tx *store.Tx) error {
-			changed, err := tx.ChangedHours(ctx, since, after, changedMax)
+			next = at
+			changed, err := tx.ChangedHours(ctx, at.Since, at.After, changedMax)
 			if err != nil {
 				return err
 			}
@@ -81,17 +90,57 @@ func (s *Service) plan(ctx context.Context) error {
 				}
 			}
 			if more = len(changed) == changedMax; more {
-				after = changed[len(changed)-1]
+				next.After = changed[len(changed)-1]
 			}
-			return nil
+			return next.keep(ctx, tx, more, s.Now())
 		})
 		if err != nil {
 			return err
 		}
+		at = next
 	}
-	return s.Store.Service(ctx, func(tx *store.Tx) error {
-		return tx.PutSetting(ctx, settingPosition, began.UTC().Format(time.RFC3339Nano), began)
+	return nil
+}
+
+// reading is how far what changed in the ledger was read. After an outage there is more than a
+// pass gets through, so that the next one goes on.
+type reading struct {
+	Began time.Time        `json:"began"`
+	Since time.Time        `json:"since"`
+	After store.TenantHour `json:"after"`
+}
+
+// reading goes on where the last pass was cut off, or begins where it came to its end.
+func (s *Service) reading(ctx context.Context) (at reading, _ error) {
+	return at, s.Store.ReadService(ctx, func(tx *store.Tx) error {
+		at = reading{Began: s.Now()}
+		text, err := setting(ctx, tx, settingReading)
+		if err != nil {
+			return err
+		}
+		if text != "" {
+			if err := json.Unmarshal([]byte(text), &at); err != nil {
+				return fmt.Errorf("read setting %s: %w", settingReading, err)
+			}
+			return nil
+		}
+		if at.Since, err = settingTime(ctx, tx, settingPosition); err == nil && !at.Since.IsZero() {
+			at.Since = at.Since.Add(-overlap)
+		}
+		return err
 	})
+}
+
+func (at reading) keep(ctx context.Context, tx *store.Tx, more bool, now time.Time) error {
+	if !more {
+		return errors.Join(tx.PutSetting(ctx, settingReading, "", now),
+			tx.PutSetting(ctx, settingPosition, at.Began.UTC().Format(time.RFC3339Nano), at.Began))
+	}
+	text, err := json.Marshal(at)
+	if err != nil {
+		return err
+	}
+	return tx.PutSetting(ctx, settingReading, string(text), now)
 }
 
 // planHour writes down what an hour has beyond what was written down before.

@@ -375,6 +375,40 @@ func TestPush_ADraftThatIsAboutToBeFinalCountsAsFinal(t *testing.T) {
 	}
 }
 
+// failing is a store whose third write of the service fails, every time.
+type failing struct {
+	store.Store
+	writes int
+}
+
+func (f *failing) Service(ctx context.Context, do func(*store.Tx) error) error {
+	if f.writes++; f.writes%3 == 0 {
+		return errCrash
+	}
+	return f.Store.Service(ctx, do)
+}
+
+// After an outage there is more in the ledger than one pass gets through.
+func TestPush_GoesOnInTheLedgerWhereItWasCutOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tn, _ := w.paying(t, "acme")
+	const hours = 180
+	first := w.hour(1)
+	for n := range hours {
+		w.close(t, tn.ID, first.Add(time.Duration(n)*time.Hour), 0, counts(1))
+	}
+	w.Advance((hours + 2) * time.Hour)
+	k := w.Kit
+	k.Store = &failing{Store: k.Store}
+	s := start(t, k, w.stripe.URL)
+	for range 6 {
+		_ = s.Push(t.Context()) // Cut off.
+	}
+	w.agree(t, tn.ID, first, counts(1))
+	w.agree(t, tn.ID, first.Add((hours-1)*time.Hour), counts(1))
+}
+
 func TestPush_TwoProcessesSendOnce(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		tn, _ := w.paying(t, "acme")
