@@ -3,6 +3,7 @@ package main
 const (
 	stripeAdjust  = "internal/stripe/adjust.go"
 	stripePush    = "internal/stripe/push.go"
+	stripeLedger  = "internal/stripe/ledger.go"
 	stripeHook    = "internal/stripe/webhook.go"
 	stripeDunning = "internal/stripe/dunning.go"
 	stripeCompare = "internal/stripe/compare.go"
@@ -14,8 +15,8 @@ const (
 // paymentMutations break what tenants are charged, and what follows from a bill.
 var paymentMutations = []mutation{
 	// What is sent.
-	{"a correction is sent whole", stripePush, "Value: total - sum, DueAt: now,", "Value: total, DueAt: now,"},
-	{"two revisions have one identifier", stripePush, "revision = sum+p.Value, max(revision, p.Revision+1)", "revision = sum+p.Value, max(revision, p.Revision)"},
+	{"a correction is sent whole", stripeLedger, "Value: total - sum, DueAt: now,", "Value: total, DueAt: now,"},
+	{"two revisions have one identifier", stripeLedger, "revision = sum+p.Value, max(revision, p.Revision+1)", "revision = sum+p.Value, max(revision, p.Revision)"},
 	{"after a day an event is sent blindly", stripePush, "now.Sub(p.FirstSentAt) >= repeatable {", "now.Sub(p.FirstSentAt) >= 1000*repeatable {"},
 	{"what arrived is sent again", stripePush, "case before + p.Value:\n\t\treturn yes, nil", "case before + p.Value:\n\t\treturn no, nil"},
 	{"what can't be told apart is sent", stripePush, "\treturn differs, nil\n", "\treturn no, nil\n"},
@@ -23,8 +24,8 @@ var paymentMutations = []mutation{
 	{"an item is made twice", stripePush, "\t\tif is {\n\t\t\treturn yes, err", "\t\tif is && p.Value == 0 {\n\t\t\treturn yes, err"},
 	{"an invoice that is final doesn't matter", stripePush, "(i.status != \"draft\" || now.Sub(i.created) >= draftTakes)", "i.status == \"void\""},
 	{"an event that is there is a refusal", stripePush, "if duplicate(err) {", "if duplicate(err) && p.Attempts == 0 {"},
-	{"hours before the subscription are sent", stripePush, "&& !hour.Before(c.PushFrom) &&", "&&"},
-	{"hours after the subscription are sent", stripePush, "(c.PushTo.IsZero() || hour.Before(c.PushTo))", "(c.PushTo.IsZero() || !c.PushTo.IsZero())"},
+	{"hours before the subscription are sent", stripeLedger, "&& !hour.Before(c.PushFrom) &&", "&&"},
+	{"hours after the subscription are sent", stripeLedger, "(c.PushTo.IsZero() || hour.Before(c.PushTo))", "(c.PushTo.IsZero() || !c.PushTo.IsZero())"},
 	{"each late item uses up what is included", stripePush, "if q.Identifier != p.Identifier && !q.FirstSentAt.IsZero() {", "if q.Identifier != p.Identifier {"},
 	{"items that wait for an invoice aren't charged", stripeAdjust, "charged := pending + o.charged(invoices)", "charged := 0*pending + o.charged(invoices)"},
 	{"a base that is paid ahead is for the past", stripeAdjust, "(l.item || ended || !l.to.After(o.to))", "(l.item || ended || !l.from.After(o.to))"},

@@ -2,7 +2,6 @@ package plans
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/api/bill"
@@ -52,17 +51,13 @@ func (p *Priced) add(from, to time.Time, plan store.PlanVersion) {
 	p.Currency = plan.Currency
 }
 
-// At is the version of a plan that an hour is paid by.
-func At(ctx context.Context, tx *store.Tx, t store.Tenant, hour time.Time) (store.PlanVersion, error) {
-	p := bill.Period{Start: hour, End: hour.Add(time.Hour)}
-	changes, err := tx.SubscriptionChanges(ctx, t.ID, p.Start, p.End)
-	if err != nil {
-		return store.PlanVersion{}, err
+// At is the version of a plan that an hour is paid by; by changes as the store lists them, at
+// least the one in force and those in the hour. It is empty before the tenant was made.
+func At(changes []store.SubscriptionChange, made, hour time.Time) (v store.PlanRef, known bool) {
+	for _, s := range Segments(changes, made, bill.Period{Start: hour, End: hour.Add(time.Hour)}) {
+		return store.PlanRef{Plan: s.Name, Version: int64(s.Version)}, true
 	}
-	for _, s := range Segments(changes, t.CreatedAt, p) {
-		return tx.GetPlan(ctx, s.Name, int64(s.Version))
-	}
-	return store.PlanVersion{}, fmt.Errorf("plan of tenant %s at %s: %w", t.ID, hour.Format(time.RFC3339), store.ErrNotFound)
+	return v, false
 }
 
 // known are the changes that were made by a time.

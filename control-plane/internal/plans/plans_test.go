@@ -589,17 +589,18 @@ func TestAt_IsThePlanOfTheSegment(t *testing.T) {
 			if before, err := plans.PricesOf(ctx, tx, w.tenant, bill.Month(made), made); err != nil || len(before.Segments) != 1 {
 				t.Errorf("as of then: %+v, %v", before.Segments, err)
 			}
+			changes, err := tx.SubscriptionChanges(ctx, w.tenant.ID, made, w.World.Now().Add(time.Nanosecond))
 			for _, s := range p.Segments {
 				for _, hour := range []time.Time{s.From, s.To.Add(-time.Hour)} {
-					if v, err := plans.At(ctx, tx, w.tenant, hour); err != nil || v.Plan != s.Name || int32(v.Version) != s.Version {
-						t.Errorf("at %v: %+v, %v; want %s", hour, v, err, s.Name)
+					if v, known := plans.At(changes, w.tenant.CreatedAt, hour); !known || v.Plan != s.Name || int32(v.Version) != s.Version {
+						t.Errorf("at %v: %+v; want %s", hour, v, s.Name)
 					}
 				}
 			}
-			if _, err := plans.At(ctx, tx, w.tenant, made.Truncate(time.Hour).Add(-time.Hour)); !errors.Is(err, store.ErrNotFound) {
-				t.Errorf("before it was made: %v", err)
+			if v, known := plans.At(changes, w.tenant.CreatedAt, made.Truncate(time.Hour).Add(-time.Hour)); known {
+				t.Errorf("before it was made: %+v", v)
 			}
-			return nil
+			return err
 		})
 	})
 }

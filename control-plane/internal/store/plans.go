@@ -236,6 +236,11 @@ func (t *Tx) SubscriptionChanges(ctx context.Context, tenantID string, from, to 
 		AND at >= COALESCE((SELECT MAX(b.at) FROM subscription_changes b WHERE b.tenant_id = ? AND b.at <= ?), 0) ORDER BY at`, tenantID, to, tenantID, from)
 }
 
+// SubscriptionChangesOf are those of some tenants before a time, oldest first.
+func (t *Tx) SubscriptionChangesOf(ctx context.Context, tenantIDs []string, to time.Time) ([]SubscriptionChange, error) {
+	return subscriptionChanges.list(ctx, t.across(), pageMax*len(tenantIDs), "tenant_id IN ("+places(len(tenantIDs))+") AND at < ? ORDER BY at", append(anys(tenantIDs), to)...)
+}
+
 // Entitlements is what a tenant may have at a time, read by one statement.
 func (t *Tx) Entitlements(ctx context.Context, tenantID string, now time.Time) (Entitled, error) {
 	type row struct {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -194,19 +195,30 @@ func (t *Tx) UpdateStripeCustomer(ctx context.Context, v *StripeCustomer) error 
 	return stripeCustomers.update(ctx, t.of(v.TenantID), v, &v.Version)
 }
 
+// StripeCustomersOf finds the customers of some tenants.
+func (t *Tx) StripeCustomersOf(ctx context.Context, tenantIDs []string) ([]StripeCustomer, error) {
+	return stripeCustomers.list(ctx, t.across(), len(tenantIDs), "tenant_id IN ("+places(len(tenantIDs))+")", anys(tenantIDs)...)
+}
+
 // TenantHour is an hour of a tenant, by its number.
 type TenantHour struct {
 	TenantID string
 	Hour     int64
 }
 
-// ChangedHours are those of Stripe's customers that were closed or corrected since a time, by
-// tenant and hour.
-func (t *Tx) ChangedHours(ctx context.Context, since time.Time, after TenantHour, limit int) ([]TenantHour, error) {
-	return query(ctx, t.across(), "list changed hours", func(v *TenantHour) []any { return []any{&v.TenantID, &v.Hour} },
-		`SELECT DISTINCT h.tenant_id, h.hour FROM usage_hours h JOIN stripe_customers c ON c.tenant_id = h.tenant_id
-		WHERE h.closed_at >= ? AND c.push_from > 0 AND (h.tenant_id, h.hour) > (?, ?) ORDER BY h.tenant_id, h.hour LIMIT ?`,
-		since, after.TenantID, after.Hour, limit)
+// ChangedHour is one that was closed or corrected.
+type ChangedHour struct {
+	At time.Time
+	TenantHour
+}
+
+// ChangedHours are those of Stripe's customers that were closed or corrected since a time and
+// after one, in that order.
+func (t *Tx) ChangedHours(ctx context.Context, after ChangedHour, limit int) ([]ChangedHour, error) {
+	return query(ctx, t.across(), "list changed hours", func(v *ChangedHour) []any { return []any{asTime{&v.At}, &v.TenantID, &v.Hour} },
+		`SELECT DISTINCT h.closed_at, h.tenant_id, h.hour FROM usage_hours h JOIN stripe_customers c ON c.tenant_id = h.tenant_id
+		WHERE h.closed_at >= ? AND c.push_from > 0 AND (h.closed_at, h.tenant_id, h.hour) > (?, ?, ?) ORDER BY h.closed_at, h.tenant_id, h.hour LIMIT ?`,
+		after.At, after.At, after.TenantID, after.Hour, limit)
 }
 
 // InsertBillingPush adds what will be sent; ErrExists if another process has added it.
@@ -218,6 +230,23 @@ func (t *Tx) InsertBillingPush(ctx context.Context, v BillingPush) error {
 // read to the end: a span is a month at most.
 func (t *Tx) ListBillingPushes(ctx context.Context, tenantID string, from, to time.Time) ([]BillingPush, error) {
 	return billingPushes.list(ctx, t.of(tenantID), pushesMax, "tenant_id = ? AND hour >= ? AND hour < ? ORDER BY meter, hour, revision", tenantID, from, to)
+}
+
+// BillingPushesOf lists those of some hours, of several tenants.
+func (t *Tx) BillingPushesOf(ctx context.Context, hours []TenantHour) ([]BillingPush, error) {
+	if len(hours) == 0 {
+		return nil, nil
+	}
+	args := make([]any, 0, 2*len(hours))
+	for _, h := range hours {
+		args = append(args, h.TenantID, time.Unix(h.Hour*3600, 0))
+	}
+	return billingPushes.list(ctx, t.across(), pushesMax, "(tenant_id, hour) IN "+pairs(len(hours)), args...)
+}
+
+// pairs is so many of a text and a number, as a list to look in.
+func pairs(n int) string {
+	return "(VALUES " + strings.TrimSuffix(strings.Repeat("(?, CAST(? AS BIGINT)), ", n), ", ") + ")"
 }
 
 // pushesMax is far above what a month can have: 744 hours, six meters, some revisions.

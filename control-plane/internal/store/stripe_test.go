@@ -107,3 +107,49 @@ func TestBillingPushes_OnlyTheFirstOpenRevisionOfAnHourIsDue(t *testing.T) {
 		})
 	})
 }
+
+// What is read of some hours is of these pairs of a tenant and an hour, and of no others.
+func TestChangedHours_AreReadInTheOrderTheyWereClosedIn(t *testing.T) {
+	bothKinds(t, func(t *testing.T, s store.Store) {
+		twoTenants(t, s)
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
+			var err error
+			for _, id := range []string{"tn_a", "tn_b"} {
+				err = errors.Join(err, tx.InsertStripeCustomer(ctx, store.StripeCustomer{TenantID: id, CustomerID: "cus_" + id, PushFrom: at(1), CreatedAt: at(1), UpdatedAt: at(1), Version: 1}))
+			}
+			row := func(tenantID, namespaceID string, hour, revision, jobs int64, closed int) {
+				h := store.UsageHour{UsageKey: store.UsageKey{TenantID: tenantID, NamespaceID: namespaceID, Hour: hour}, Revision: revision, Counts: store.Counts{JobsEnqueued: jobs}, ClosedAt: at(closed)}
+				err = errors.Join(err, tx.ReviseUsage(ctx, h, store.Counts{}))
+			}
+			row("tn_b", "ns_2", 7, 0, 1, 1)
+			row("tn_a", "ns_1", 7, 0, 2, 2)
+			row("tn_a", "ns_3", 7, 0, 3, 2) // Of the same hour.
+			row("tn_b", "ns_2", 8, 0, 4, 2)
+			row("tn_a", "ns_1", 7, 1, 5, 3) // Corrected.
+			hour := func(closed int, tenantID string, hour int64) store.ChangedHour {
+				return store.ChangedHour{At: at(closed), TenantHour: store.TenantHour{TenantID: tenantID, Hour: hour}}
+			}
+			first, firstErr := tx.ChangedHours(ctx, store.ChangedHour{}, 2)
+			wantEqual(t, "first page", first, []store.ChangedHour{hour(1, "tn_b", 7), hour(2, "tn_a", 7)})
+			second, secondErr := tx.ChangedHours(ctx, first[1], 9)
+			wantEqual(t, "second page", second, []store.ChangedHour{hour(2, "tn_b", 8), hour(3, "tn_a", 7)})
+
+			pairs := []store.TenantHour{{TenantID: "tn_a", Hour: 7}, {TenantID: "tn_b", Hour: 8}}
+			usage, usageErr := tx.UsageOf(ctx, pairs)
+			of := make(map[store.TenantHour]int64)
+			for _, u := range usage {
+				of[u.TenantHour] = u.JobsEnqueued
+			}
+			wantEqual(t, "usage", of, map[store.TenantHour]int64{pairs[0]: 8, pairs[1]: 4})
+
+			p, q := push("tn_a", "p1"), push("tn_b", "p2")
+			p.Hour, q.Hour = time.Unix(7*3600, 0).UTC(), time.Unix(7*3600, 0).UTC()
+			err = errors.Join(err, firstErr, secondErr, usageErr, tx.InsertBillingPush(ctx, p), tx.InsertBillingPush(ctx, q))
+			pushes, pushErr := tx.BillingPushesOf(ctx, pairs)
+			wantEqual(t, "pushes", pushes, []store.BillingPush{p})
+			customers, customerErr := tx.StripeCustomersOf(ctx, []string{"tn_b"})
+			wantEqual(t, "customers", len(customers) == 1 && customers[0].CustomerID == "cus_tn_b", true)
+			return errors.Join(err, pushErr, customerErr)
+		})
+	})
+}

@@ -35,6 +35,11 @@ func (t *Tx) FindTenant(ctx context.Context, id string) (Tenant, error) {
 	return tenants.get(ctx, t.of(id), "tenant_id = ?", id)
 }
 
+// TenantsOf finds some tenants, deleted ones too.
+func (t *Tx) TenantsOf(ctx context.Context, ids []string) ([]Tenant, error) {
+	return tenants.list(ctx, t.across(), len(ids), "tenant_id IN ("+places(len(ids))+")", anys(ids)...)
+}
+
 // UpdateTenant changes a tenant at the version it was read at.
 func (t *Tx) UpdateTenant(ctx context.Context, v *Tenant) error {
 	return tenants.update(ctx, t.of(v.ID), v, &v.Version)

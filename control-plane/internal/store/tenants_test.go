@@ -287,7 +287,16 @@ func TestIsolation_OnlyTheServiceReadsAcrossTenants(t *testing.T) {
 			_, closings := tx.ListUsageClosings(ctx)
 			_, pushes := tx.CountBillingPushes(ctx)
 			_, undone := tx.ListUndoneBillingPushes(ctx, 9)
+			hours := []store.TenantHour{{TenantID: "tn_b", Hour: 1}}
+			_, customers := tx.StripeCustomersOf(ctx, []string{"tn_b"})
+			_, changedHours := tx.ChangedHours(ctx, store.ChangedHour{}, 9)
+			_, usage := tx.UsageOf(ctx, hours)
+			_, pushesOf := tx.BillingPushesOf(ctx, hours)
+			_, changesOf := tx.SubscriptionChangesOf(ctx, []string{"tn_b"}, at(1))
+			_, tenantsOf := tx.TenantsOf(ctx, []string{"tn_b"})
 			for what, err := range map[string]error{
+				"StripeCustomersOf": customers, "ChangedHours": changedHours, "UsageOf": usage, "BillingPushesOf": pushesOf, "SubscriptionChangesOf": changesOf,
+				"TenantsOf":   tenantsOf,
 				"GetOperator": operator, "ListOperators": operators, "ListOperatorEntries": entries, "StaleFigures": stale, "TenantNames": names,
 				"CountTenantsByPlan": byPlan, "ListUsageClosings": closings, "CountBillingPushes": pushes, "ListUndoneBillingPushes": undone,
 				"PutOperator":         tx.PutOperator(ctx, store.Operator{UserID: "usr_a", Role: "admin"}),

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -292,6 +293,28 @@ func (t *Tx) UsageByHour(ctx context.Context, tenantID string, from, to int64, b
 	}
 	return query(ctx, t.of(tenantID), "read usage by hour", (*UsageAt).fields, "SELECT hour, '', "+sums()+
 		" FROM usage_hours AS h WHERE tenant_id = ? AND "+newest("usage_hours")+" GROUP BY hour ORDER BY hour LIMIT ?", tenantID, from, to, usageMax)
+}
+
+// TenantUsage is what was counted of a tenant in an hour.
+type TenantUsage struct {
+	TenantHour
+	Counts
+}
+
+// UsageOf reads what counts of some closed hours, of several tenants.
+func (t *Tx) UsageOf(ctx context.Context, hours []TenantHour) ([]TenantUsage, error) {
+	if len(hours) == 0 {
+		return nil, nil
+	}
+	var args []any
+	first, last := int64(math.MaxInt64), int64(0)
+	for _, h := range hours {
+		args = append(args, h.TenantID, h.Hour)
+		first, last = min(first, h.Hour), max(last, h.Hour)
+	}
+	return query(ctx, t.across(), "read usage of hours", func(v *TenantUsage) []any { return append([]any{&v.TenantID, &v.Hour}, v.Counts.fields()...) },
+		"SELECT tenant_id, hour, "+sums()+" FROM usage_hours AS h WHERE (tenant_id, hour) IN "+pairs(len(hours))+" AND "+newest("usage_hours")+" GROUP BY tenant_id, hour",
+		append(args, first, last+1)...)
 }
 
 // newest is the condition that a row h of the hours of a span has the highest revision.

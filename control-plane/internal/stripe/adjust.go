@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/corvo-cloud/corvo/control-plane/api/bill"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
@@ -60,15 +62,27 @@ func (s *Service) ripe(ctx context.Context) (ripe []store.StripeInvoice, _ error
 	})
 }
 
-// Adjust makes drafts what the ledger says.
+// Adjust makes drafts what the ledger says, a tenant's one after the other: each invoice counts
+// what the one before got. All drafts of a month are made in one hour.
 func (s *Service) Adjust(ctx context.Context, drafts []store.StripeInvoice) error {
-	var problems []error
-	for _, d := range drafts {
-		if err := s.adjust(ctx, d); err != nil {
-			problems = append(problems, fmt.Errorf("adjust invoice %s of tenant %s: %w", d.ID, d.TenantID, err))
-		}
+	of := make(map[string][]int)
+	for i, d := range drafts {
+		of[d.TenantID] = append(of[d.TenantID], i)
 	}
-	return errors.Join(problems...)
+	problems := make([]error, len(drafts))
+	var all errgroup.Group
+	all.SetLimit(sendersMax)
+	for _, some := range of {
+		all.Go(func() error {
+			for _, i := range some {
+				if err := s.adjust(ctx, drafts[i]); err != nil {
+					problems[i] = fmt.Errorf("adjust invoice %s of tenant %s: %w", drafts[i].ID, drafts[i].TenantID, err)
+				}
+			}
+			return nil
+		})
+	}
+	return errors.Join(all.Wait(), errors.Join(problems...))
 }
 
 // adjust may be repeated, and two at once do no harm: what was added is seen by the next one.

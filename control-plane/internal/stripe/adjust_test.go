@@ -242,11 +242,12 @@ func TestAdjust_WhateverGoesWrong(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(seed, 14))
 			p := newPayer(t, newWorld(t))
+			of := rand.New(rand.NewPCG(seed, 15)) // Of the calls, which are made beside the test.
 			p.stripe.Faults(func(string) stripetest.Fault {
-				if random.IntN(4) > 0 {
+				if of.IntN(4) > 0 {
 					return stripetest.None
 				}
-				return stripetest.Fault(random.IntN(5))
+				return stripetest.Fault(of.IntN(5))
 			})
 			for range 3 {
 				for range 3 {

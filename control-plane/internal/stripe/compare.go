@@ -202,6 +202,7 @@ func (s *Service) planMissing(ctx context.Context, tx *store.Tx, c store.StripeC
 		m, _ := meterNamed(p.Meter)
 		pushedOf[dayOf{p.Hour, m}] += p.Value
 	}
+	var again []store.TenantHour
 	for _, h := range hours {
 		hour, missing := hourTime(h.At), false
 		if !pushed(c, hour) {
@@ -214,12 +215,10 @@ func (s *Service) planMissing(ctx context.Context, tx *store.Tx, c store.StripeC
 			out[at], missing = v, missing || pushedOf[dayOf{hour, m}] < n
 		}
 		if missing {
-			if err := s.planHour(ctx, tx, store.TenantHour{TenantID: c.TenantID, Hour: h.At}); err != nil {
-				return err
-			}
+			again = append(again, store.TenantHour{TenantID: c.TenantID, Hour: h.At})
 		}
 	}
-	return nil
+	return s.planHours(ctx, tx, again)
 }
 
 // pricedAt are the meters that have a price in an hour.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/corvo-cloud/corvo/control-plane/api/bill"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -29,19 +30,12 @@ const (
 	// onTime is how long after its end an hour is sent without a look at invoices. Stripe makes a
 	// draft final an hour after the end of its period; until draftTakes it takes what is sent.
 	onTime, draftTakes = 50 * time.Minute, 50 * time.Minute
-	// planFor is how much of a pass reads the ledger; the rest is for sending.
-	planFor = time.Minute
 	// lookAgain is after how long a customer's invoices are looked at again.
 	lookAgain = time.Minute
 
 	retryFirst, retryMax = 10 * time.Second, 30 * time.Minute
 
-	settingPosition = "stripe_ledger_position"
-	settingReading  = "stripe_ledger_reading"
-	// changedMax bounds a transaction: a long one loses against those that close hours, again and
-	// again.
-	changedMax = 50
-	sendMax    = 200
+	sendMax = 200
 )
 
 // identifier is what Stripe knows a push by.
@@ -65,156 +59,19 @@ func (s *Service) Push(ctx context.Context) error {
 	return errors.Join(err, s.send(ctx))
 }
 
-// overlap is how far back the ledger is read again: a row says when it was made, and is seen
-// when its transaction ends.
-const overlap = 10 * time.Minute
-
-// plan writes down pushes for hours that were closed or corrected since it last came to an
-// end. What it writes down again is written once.
-func (s *Service) plan(ctx context.Context) error {
-	at, err := s.reading(ctx)
-	if err != nil {
-		return err
-	}
-	for more := true; more; {
-		var next reading // The transaction may be run again.
-		err := s.Store.Service(ctx, func(tx *store.Tx) error {
-			next = at
-			changed, err := tx.ChangedHours(ctx, at.Since, at.After, changedMax)
-			if err != nil {
-				return err
-			}
-			for _, h := range changed {
-				if err := s.planHour(ctx, tx, h); err != nil {
-					return err
-				}
-			}
-			if more = len(changed) == changedMax; more {
-				next.After = changed[len(changed)-1]
-			}
-			return next.keep(ctx, tx, more, s.Now())
-		})
-		if err != nil {
-			return err
-		}
-		at = next
-	}
-	return nil
-}
-
-// reading is how far what changed in the ledger was read. After an outage there is more than a
-// pass gets through, so that the next one goes on.
-type reading struct {
-	Began time.Time        `json:"began"`
-	Since time.Time        `json:"since"`
-	After store.TenantHour `json:"after"`
-}
-
-// reading goes on where the last pass was cut off, or begins where it came to its end.
-func (s *Service) reading(ctx context.Context) (at reading, _ error) {
-	return at, s.Store.ReadService(ctx, func(tx *store.Tx) error {
-		at = reading{Began: s.Now()}
-		text, err := setting(ctx, tx, settingReading)
-		if err != nil {
-			return err
-		}
-		if text != "" {
-			if err := json.Unmarshal([]byte(text), &at); err != nil {
-				return fmt.Errorf("read setting %s: %w", settingReading, err)
-			}
-			return nil
-		}
-		if at.Since, err = settingTime(ctx, tx, settingPosition); err == nil && !at.Since.IsZero() {
-			at.Since = at.Since.Add(-overlap)
-		}
-		return err
-	})
-}
-
-func (at reading) keep(ctx context.Context, tx *store.Tx, more bool, now time.Time) error {
-	if !more {
-		return errors.Join(tx.PutSetting(ctx, settingReading, "", now),
-			tx.PutSetting(ctx, settingPosition, at.Began.UTC().Format(time.RFC3339Nano), at.Began))
-	}
-	text, err := json.Marshal(at)
-	if err != nil {
-		return err
-	}
-	return tx.PutSetting(ctx, settingReading, string(text), now)
-}
-
-// planHour writes down what an hour has beyond what was written down before.
-func (s *Service) planHour(ctx context.Context, tx *store.Tx, h store.TenantHour) error {
-	hour := hourTime(h.Hour)
-	c, err := tx.GetStripeCustomer(ctx, h.TenantID)
-	if errors.Is(err, store.ErrNotFound) || err == nil && !pushed(c, hour) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	plan, err := planAt(ctx, tx, h.TenantID, hour)
-	if err != nil {
-		return err
-	}
-	counted, err := tx.UsageByHour(ctx, h.TenantID, h.Hour, h.Hour+1, false)
-	if err != nil || len(counted) == 0 {
-		return err
-	}
-	before, err := tx.ListBillingPushes(ctx, h.TenantID, hour, hour.Add(time.Hour))
-	if err != nil {
-		return err
-	}
-	for _, p := range plan.Prices {
-		m, known := meterNamed(p.Meter)
-		if !known {
-			return fmt.Errorf("plan %s version %d has a price of an unknown meter %q", plan.Plan, plan.Version, p.Meter)
-		}
-		if err := s.planMeter(ctx, tx, h.TenantID, hour, m, m.of(counted[0].Counts), before); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // hourTime is the beginning of an hour of the ledger.
 func hourTime(hour int64) time.Time { return time.Unix(hour*3600, 0).UTC() }
 
 func hourNumber(t time.Time) int64 { return t.Unix() / 3600 }
 
-// pushed reports whether an hour of a customer is sent.
-func pushed(c store.StripeCustomer, hour time.Time) bool {
-	return c.CustomerID != "" && !c.PushFrom.IsZero() && !hour.Before(c.PushFrom) && (c.PushTo.IsZero() || hour.Before(c.PushTo))
-}
-
-// planMeter writes down one push, if there is anything to send. The ledger never counts down;
-// if it did, nothing is sent, and the comparison of every day says so.
-func (s *Service) planMeter(ctx context.Context, tx *store.Tx, tenantID string, hour time.Time, m Meter, total int64, before []store.BillingPush) error {
-	var sum, revision int64
-	for _, p := range before {
-		if p.Meter == m.String() {
-			sum, revision = sum+p.Value, max(revision, p.Revision+1)
-		}
-	}
-	if total <= sum {
-		return nil
-	}
-	now := s.Now()
-	return tx.InsertBillingPush(ctx, store.BillingPush{
-		TenantID: tenantID, Meter: m.String(), Hour: hour, Revision: revision, Identifier: identifier(tenantID, m, hour, revision),
-		Kind: kindEvent, State: stateOpen, Value: total - sum, DueAt: now, CreatedAt: now,
-	})
-}
-
 // send sends what is due, until nothing is.
 func (s *Service) send(ctx context.Context) error {
-	meters, err := s.gateway.meters(ctx)
-	if err != nil {
-		return err
-	}
-	b := &batch{meters: meters, tried: make(map[string]bool), looks: make(map[string]*look)}
+	b := &batch{tried: make(map[string]bool), looks: make(map[string]*look)}
 	for ctx.Err() == nil {
 		due, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.BillingPush, error) { return tx.DueBillingPushes(ctx, s.Now(), sendMax) })
+		if err == nil && len(due) > 0 && b.meters == nil {
+			b.meters, err = s.gateway.meters(ctx)
+		}
 		if err != nil {
 			return errors.Join(append(b.problems, err)...)
 		}
@@ -254,20 +111,19 @@ func (s *Service) sendBatch(ctx context.Context, b *batch, due []store.BillingPu
 			b.looks[p.TenantID] = new(look)
 		}
 	}
-	slots := make(chan struct{}, sendersMax)
-	var all sync.WaitGroup
+	var all errgroup.Group
+	all.SetLimit(sendersMax)
 	for tenantID, pushes := range of {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
+		all.Go(func() error {
 			for _, p := range pushes {
 				if !b.note(p, s.sendOne(ctx, p, b.meters, b.looks[tenantID])) {
-					return
+					break
 				}
 			}
+			return nil
 		})
 	}
-	all.Wait()
+	_ = all.Wait() // What went wrong is noted.
 	return len(of) > 0
 }
 
