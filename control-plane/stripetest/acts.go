@@ -153,13 +153,16 @@ func (s *Server) Draft(subscription string, from, to time.Time) string {
 	return s.draft(sub, to).id()
 }
 
-// Bill makes a draft final, and pays it. Usage of its period that comes later is on no invoice,
-// as with Stripe.
-func (s *Server) Bill(draft string) {
-	s.t.Helper()
+// InvoiceOf is the invoice of a subscription's period that ended at a time; empty: there is none.
+func (s *Server) InvoiceOf(subscription string, end time.Time) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.finalize(s.find("invoice", draft))
+	for _, i := range s.has.Objects["invoice"] {
+		if i.text("subscription") == subscription && i["period_end"] == end.Unix() {
+			return i.id()
+		}
+	}
+	return ""
 }
 
 // Line is a line of an invoice.

@@ -112,14 +112,10 @@ func (r *run) acts(h int) {
 	if h < r.hours {
 		r.everyDay(h)
 	}
-	switch end := int(r.month.End.Sub(r.start) / time.Hour); h {
-	case end - int(r.away/time.Hour)/2:
+	if end := int(r.month.End.Sub(r.start) / time.Hour); h == end-int(r.away/time.Hour)/2 {
 		r.goAway(r.away)
-	case end:
-		r.drafts()
-	case end + 2: // An hour later at least, as Stripe does.
-		r.bill()
 	}
+	r.stripe.Pass() // At the end of the month drafts, which are final two hours later.
 }
 
 // everyDay somebody opens the portal, upgrades, subscribes, and is sent away.
@@ -143,27 +139,6 @@ func (r *run) everyDay(h int) {
 		r.free = r.free[1:]
 		r.pay(t, "team")
 		r.payers = append(r.payers, t)
-	}
-}
-
-// drafts makes the month's invoice of everybody who still pays.
-func (r *run) drafts() {
-	r.t.Helper()
-	ended := r.endings()
-	for _, t := range r.payers {
-		if _, has := ended[t.subscription]; !has {
-			t.invoice = r.stripe.Draft(t.subscription, r.month.Start, r.month.End)
-		}
-	}
-}
-
-// bill makes the drafts final.
-func (r *run) bill() {
-	r.t.Helper()
-	for _, t := range r.payers {
-		if t.invoice != "" {
-			r.stripe.Bill(t.invoice)
-		}
 	}
 }
 

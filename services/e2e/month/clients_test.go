@@ -31,7 +31,6 @@ type tenant struct {
 	token          string // For the control API.
 	via            []rig.Tenant
 	subscription   string // At Stripe; empty: it pays nothing.
-	invoice        string // Of the month.
 	customer       string
 	told           map[int64]*bill.Counts // By hour.
 	open           map[string]bool        // Jobs that have not ended.

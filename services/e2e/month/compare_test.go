@@ -242,13 +242,14 @@ func (c *comparison) over(t *tenant, hour time.Time) bool {
 // for a tenant that paid for one plan.
 func (c *comparison) invoice(t *tenant, l *ledger, items map[dayOf]int64) {
 	paid := slices.DeleteFunc(slices.Clone(l.Header.Segments), func(s bill.Segment) bool { return len(s.Prices) == 0 })
-	if _, ended := c.ended[t.subscription]; t.invoice == "" || ended || len(paid) != 1 || !paid[0].To.Equal(l.Header.PeriodEnd) {
+	invoice := c.world.stripe.InvoiceOf(t.subscription, l.Header.PeriodEnd)
+	if _, ended := c.ended[t.subscription]; invoice == "" || ended || len(paid) != 1 || !paid[0].To.Equal(l.Header.PeriodEnd) {
 		return
 	}
 	c.invoices++
 	plan := paid[0]
 	lines := make(map[string]stripetest.Line)
-	for _, line := range c.world.stripe.Lines(t.invoice) {
+	for _, line := range c.world.stripe.Lines(invoice) {
 		lines[strings.TrimPrefix(line.Price, fmt.Sprintf("corvo_%s_%d_", plan.Name, plan.Version))] = line
 	}
 	costs := make(map[string]int64)

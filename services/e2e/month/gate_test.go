@@ -67,11 +67,17 @@ func (s *steps) dying() bool {
 	return s.most > 0
 }
 
-// of is how often a call was made.
-func (s *steps) of(call string) int {
+// made is how often calls were made, by their names.
+func (s *steps) made() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.hits[call+before]
+	out := make(map[string]int)
+	for step, hits := range s.hits {
+		if call, is := strings.CutSuffix(step, before); is {
+			out[call] = hits
+		}
+	}
+	return out
 }
 
 // reached kills the process that is at a step, if it is its turn to die.

@@ -91,12 +91,14 @@ type run struct {
 	awayUntil time.Time
 }
 
+// beforeStart is for sign-ups and the first payments.
+const beforeStart = 3 * time.Hour
+
 func simulate(t *testing.T, s size) {
 	began := time.Now()
 	seed := uint64(number(t, "CORVO_MONTH_SEED", int(time.Now().UnixNano()&0xffffff)))
 	t.Logf("CORVO_MONTH_SEED=%d: %d tenants, %d hours from %s", seed, s.tenants, s.hours, s.start.Format(time.RFC3339))
-	// Three hours for sign-ups and the first payments.
-	w := newWorld(t, seed, s.start.Add(-3*time.Hour+10*time.Minute))
+	w := newWorld(t, seed, s.start.Add(-beforeStart+10*time.Minute))
 	r := &run{world: w, size: s, rng: w.rng(ofTenants), month: bill.Month(s.start), states: make(map[string]bool), took: make(map[string]time.Duration)}
 	r.shards = w.shards()
 	w.faults.set(s.percent)
@@ -117,6 +119,8 @@ func simulate(t *testing.T, s size) {
 		}
 	}
 	c := r.settle(reaper)
+	r.turn()
+	r.cents(c)
 	c.report()
 	r.judge(reaper)
 	t.Logf("took %s", time.Since(began).Round(time.Second))

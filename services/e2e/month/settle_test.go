@@ -2,6 +2,8 @@ package month_test
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/api/bill"
@@ -62,15 +64,19 @@ func (r *run) settle(reaper *reaper) (c *comparison) {
 	return c
 }
 
-// quiet waits until nothing more is sent, for real seconds: time goes faster than calls.
+// quiet waits until Stripe is called no more, for real seconds: time goes faster than calls.
 func (r *run) quiet() {
 	r.t.Helper()
-	last, since := -1, time.Now()
-	eventually.True(r.t, patience, "nothing more is sent", func() bool {
-		if n := r.steps.of("POST billing/meter_events") + r.steps.of("POST invoiceitems"); n != last {
-			last, since = n, time.Now()
+	first := r.steps.made()
+	last, since := first, time.Now()
+	eventually.NoError(r.t, patience, "Stripe is called no more", func() error {
+		switch now := r.steps.made(); {
+		case !maps.Equal(now, last):
+			last, since = now, time.Now()
+		case time.Since(since) > quietFor:
+			return nil
 		}
-		return time.Since(since) > quietFor
+		return fmt.Errorf("calls were %v, and are %v", first, last)
 	})
 }
 
@@ -81,19 +87,14 @@ func (r *run) keepUp() {
 	r.t.Helper()
 	defer r.clock("close", time.Now())
 	eventually.NoError(r.t, patience, "hours close", func() error {
-		var out struct {
-			ClosedTo time.Time `json:"closedTo"`
-		}
-		if err := r.asks(r.tenants[0], "UsageService/GetUsage", map[string]any{}, &out); err != nil {
-			return err
-		}
-		if out.ClosedTo.Before(r.now().Add(-2 * time.Hour)) {
+		closed, err := r.closedTo()
+		if err == nil && closed.Before(r.now().Add(-2*time.Hour)) {
 			// A proxy that died holds hours for ten minutes.
 			if now := r.now(); now.Minute() < 50 {
 				r.moveTo(now.Add(2 * time.Second))
 			}
-			return errors.New("they are closed to " + out.ClosedTo.Format(time.RFC3339))
+			err = errors.New("they are closed to " + closed.Format(time.RFC3339))
 		}
-		return nil
+		return err
 	})
 }

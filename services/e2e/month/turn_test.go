@@ -1,0 +1,80 @@
+package month_test
+
+import (
+	"errors"
+	"time"
+
+	"github.com/corvo-cloud/corvo/control-plane/api/bill"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+)
+
+// idleStep is how far time goes at once while nobody works.
+const idleStep = 24 * time.Hour
+
+// turn lets the next month pass without work, and its invoices be made: they make up for what
+// the ones of an outage lack. A control plane dies at some of the calls.
+func (r *run) turn() {
+	r.t.Helper()
+	end := bill.Month(r.month.End).End
+	for at := r.now().Truncate(time.Hour).Add(time.Hour); at.Before(end); at = at.Add(idleStep) {
+		r.next(at)
+		r.stripe.Pass()
+		r.keepUp()
+	}
+	r.next(end)
+	r.quiet()
+	r.stripe.Pass() // Drafts, which are adjusted half an hour later.
+	eventually.NoError(r.t, patience, "the month closes", func() error {
+		closed, err := r.closedTo()
+		if err == nil && closed.Before(end) {
+			err = errors.New("hours are closed to " + closed.Format(time.RFC3339))
+		}
+		return err
+	})
+	r.steps.killEach(r.kills)
+	for drafted := r.now(); r.now().Before(drafted.Add(50 * time.Minute)); { // For who died has a lease of ten minutes.
+		r.moveTo(r.now().Add(5 * time.Minute))
+		r.quiet()
+	}
+	r.steps.killEach(0)
+	r.next(end.Add(2 * time.Hour))
+	r.stripe.Pass()
+}
+
+// closedTo is up to when hours are closed.
+func (r *run) closedTo() (time.Time, error) {
+	var out struct {
+		ClosedTo time.Time `json:"closedTo"`
+	}
+	err := r.asks(r.tenants[0], "UsageService/GetUsage", map[string]any{}, &out)
+	return out.ClosedTo, err
+}
+
+// cents compares what all invoices say of the time before a month's end with what the ledger
+// does, to the smallest unit of money.
+func (r *run) cents(c *comparison) {
+	r.t.Helper()
+	end := bill.Month(r.month.End).End
+	ended := r.endings()
+	tenants, total := 0, int64(0)
+	for _, t := range r.payers {
+		if _, has := ended[t.subscription]; has {
+			continue
+		}
+		var owed int64
+		for m := bill.Month(r.start.Add(-beforeStart)); m.Start.Before(end); m = bill.Month(m.End) {
+			l, err := r.ledgerOf(t, m)
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			for _, line := range l.Lines {
+				owed += line.Amount
+			}
+		}
+		tenants, total = tenants+1, total+owed
+		if got := r.stripe.Invoiced(t.subscription, end); got != owed {
+			c.differs("%s owes %d cents by the ledger for all time before %s, and was invoiced %d", t.name, owed, end.Format(time.DateOnly), got)
+		}
+	}
+	r.t.Logf("%d tenants owe %d cents for all time before %s; %d differences", tenants, total, end.Format(time.DateOnly), len(c.differences))
+}
