@@ -98,17 +98,19 @@ func (s *Server) Pass() {
 	s.renewDue()
 }
 
-// Invoiced is what a subscription's invoices say for the time before an instant: all but what
-// is paid ahead for spans that end later.
+// Invoiced is what invoices say of a subscription for the time before an instant: all but what
+// is paid ahead for spans that end later. Once it has ended, all is.
 func (s *Server) Invoiced(subscription string, before time.Time) (sum int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	ended := s.find("subscription", subscription).text("status") == "canceled"
 	for _, i := range s.has.Objects["invoice"] {
-		if i.text("subscription") != subscription {
-			continue
-		}
 		for _, l := range i["all lines"].([]object) {
-			if l["period"].(object)["end"].(int64) <= before.Unix() || l.text("type") == "invoiceitem" && l["proration"] == false {
+			of := i.text("subscription")
+			if ours := l["metadata"].(object).text("corvo_subscription"); ours != "" {
+				of = ours
+			}
+			if of == subscription && (ended || l["period"].(object)["end"].(int64) <= before.Unix() || l.text("type") == "invoiceitem" && l["proration"] == false) {
 				sum += l["amount"].(int64)
 			}
 		}

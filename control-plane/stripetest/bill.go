@@ -1,6 +1,7 @@
 package stripetest
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"time"
@@ -36,7 +37,7 @@ func (s *Server) begin(page object) object {
 func (s *Server) draft(sub object, to time.Time) object {
 	from := time.Unix(sub["current_period_start"].(int64), 0).UTC()
 	next := to.AddDate(0, 1, 0)
-	i := s.invoiceOf(sub, from, to, "draft", append(s.base(sub, to, next), s.pendingItems(sub, to)...))
+	i := s.invoiceOf(sub, from, to, "draft", append(s.base(sub, to, next), s.pendingItems(sub.text("customer"), to)...))
 	i["the prices"] = prices(sub)
 	s.count(i, s.SummaryLag)
 	sub["current_period_start"], sub["current_period_end"] = to.Unix(), next.Unix()
@@ -48,7 +49,7 @@ func (s *Server) draft(sub object, to time.Time) object {
 // last makes the invoice of what was used until now, without a next period.
 func (s *Server) last(sub object) {
 	to := s.now()
-	i := s.invoiceOf(sub, time.Unix(sub["current_period_start"].(int64), 0).UTC(), to, "draft", s.pendingItems(sub, to))
+	i := s.invoiceOf(sub, time.Unix(sub["current_period_start"].(int64), 0).UTC(), to, "draft", s.pendingItems(sub.text("customer"), to))
 	i["the prices"] = prices(sub)
 	s.count(i, s.SummaryLag)
 	s.event("invoice.created", i)
@@ -59,7 +60,7 @@ func (s *Server) finalize(i object) {
 	s.count(i, 0)
 	i["attempted"] = true
 	sub := s.find("subscription", i.text("subscription"))
-	if s.card(sub) == cardDeclined {
+	if i["total"].(int64) > 0 && s.card(i, sub) == cardDeclined {
 		i["status"] = "open"
 		s.fail(sub, i)
 		return
@@ -103,12 +104,12 @@ func (s *Server) count(i object, ago time.Duration) {
 	s.write(i, append(lines, s.metered(i, used, from, to, ago)...))
 }
 
-// card is the one that a subscription is paid with.
-func (s *Server) card(sub object) string {
-	if card := s.find("customer", sub.text("customer"))["invoice_settings"].(object).text("default_payment_method"); card != "" {
+// card is the one that an invoice is paid with.
+func (s *Server) card(i, sub object) string {
+	if card := s.find("customer", i.text("customer"))["invoice_settings"].(object).text("default_payment_method"); card != "" {
 		return card
 	}
-	return sub.text("default_payment_method")
+	return cmp.Or(i.text("default_payment_method"), sub.text("default_payment_method"))
 }
 
 // changeCard makes a card the customer's, and tries to pay what is open with it.
@@ -127,8 +128,11 @@ func (s *Server) changeCard(customer object, card string) {
 
 // fail notes that an invoice could not be paid.
 func (s *Server) fail(sub, invoice object) {
-	sub["status"] = "past_due"
 	s.event("invoice.payment_failed", invoice)
+	if sub == nil || sub.text("status") == "canceled" {
+		return
+	}
+	sub["status"] = "past_due"
 	s.event("customer.subscription.updated", sub)
 }
 
@@ -229,9 +233,9 @@ func (s *Server) metered(i object, used []object, from, to time.Time, ago time.D
 }
 
 // pendingItems is the lines of a customer's items that are on no invoice yet.
-func (s *Server) pendingItems(sub object, at time.Time) (lines []object) {
+func (s *Server) pendingItems(customer string, at time.Time) (lines []object) {
 	for _, item := range s.has.Objects["invoiceitem"] {
-		if item.text("customer") == sub.text("customer") && item["invoice"] == nil {
+		if item.text("customer") == customer && item["invoice"] == nil {
 			item["invoice"] = "one at " + at.Format(time.RFC3339)
 			lines = append(lines, itemLine(item, at))
 		}

@@ -402,6 +402,26 @@ func (s *Server) summary(meterID string, f form) (object, *problem) {
 	return page(out, f)
 }
 
+// newInvoice makes a draft of the items that are on no invoice yet.
+func (s *Server) newInvoice(f form) (object, *problem) {
+	p := f.takes("customer auto_advance pending_invoice_items_behavior default_payment_method currency metadata expand", "customer", "auto_advance", "pending_invoice_items_behavior", "currency")
+	if p == nil {
+		p = f.currency()
+	}
+	if p != nil {
+		return nil, p
+	}
+	now := s.now()
+	lines := s.pendingItems(f.get("customer"), now)
+	if len(lines) == 0 {
+		return nil, invalid("customer", "Nothing to invoice for customer")
+	}
+	i := s.invoiceOf(object{"customer": f.get("customer"), "id": ""}, now, now, "draft", lines)
+	i["subscription"], i["default_payment_method"] = nil, f.get("default_payment_method")
+	s.event("invoice.created", i)
+	return i, nil
+}
+
 func (s *Server) newItem(f form) (object, *problem) {
 	p := f.takes("customer amount currency description metadata invoice expand", "customer", "amount", "currency")
 	if p == nil {

@@ -111,7 +111,7 @@ func (s *Server) portalPage(w http.ResponseWriter, r *http.Request, page object)
 	}
 	v := view{Page: page, Customer: customer, Sub: sub, Card: customer["invoice_settings"].(object).text("default_payment_method")}
 	if sub != nil {
-		v.Card, v.Title = s.card(sub), s.title(prices(sub)[0])
+		v.Card, v.Title = s.card(sub, sub), s.title(prices(sub)[0])
 	}
 	for _, i := range newestFirst(s.has.Objects["invoice"]) {
 		if i.text("customer") == customer.id() {

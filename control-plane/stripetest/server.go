@@ -313,6 +313,8 @@ func (s *Server) route(method string, path []string, f form) (object, *problem) 
 		return s.cancelUsage(f)
 	case len(path) == 4 && path[1] == "meters" && path[3] == "event_summaries":
 		return s.summary(path[2], f)
+	case name == "invoices" && post:
+		return s.newInvoice(f)
 	case name == "invoices" && !post:
 		for _, i := range s.has.Objects["invoice"] {
 			if i.text("customer") == f.get("customer") {

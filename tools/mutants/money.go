@@ -2,6 +2,7 @@ package main
 
 const (
 	stripeAdjust  = "internal/stripe/adjust.go"
+	stripeSettle  = "internal/stripe/settle.go"
 	stripePush    = "internal/stripe/push.go"
 	stripeLedger  = "internal/stripe/ledger.go"
 	stripeHook    = "internal/stripe/webhook.go"
@@ -28,8 +29,12 @@ var paymentMutations = []mutation{
 	{"hours after the subscription are sent", stripeLedger, "(c.PushTo.IsZero() || hour.Before(c.PushTo))", "(c.PushTo.IsZero() || !c.PushTo.IsZero())"},
 	{"each late item uses up what is included", stripePush, "if q.Identifier != p.Identifier && !q.FirstSentAt.IsZero() {", "if q.Identifier != p.Identifier {"},
 	{"items that wait for an invoice aren't charged", stripeAdjust, "charged := pending + o.charged(invoices)", "charged := 0*pending + o.charged(invoices)"},
-	{"a base that is paid ahead is for the past", stripeAdjust, "(l.item || ended || !l.to.After(o.to))", "(l.item || ended || !l.from.After(o.to))"},
-	{"hours before the subscription are owed", stripeAdjust, "m = m.within(from, o.to)", "m = m.within(p.Start, o.to)"},
+	{"a base that is paid ahead is for the past", stripeAdjust, "(l.item || o.ended || !l.to.After(o.to))", "(l.item || o.ended || !l.from.After(o.to))"},
+	{"an ended subscription is settled beside its last draft", stripeSettle, "if err != nil || slices.ContainsFunc(invoices, o.isOnDraft) {", "if err != nil {"},
+	{"what is left of a subscription is on no invoice", stripeSettle, "\tif pending != 0 {", "\tif pending != 0 && o.amount < 0 {"},
+	{"what is left is settled before all of it is sent", stripeSettle, "if err != nil || !o.closed || !o.sent {", "if err != nil || !o.closed {"},
+	{"who subscribes anew has an invoice of the rest", stripeSettle, "\t\tif lives(sub.status) {", "\t\tif lives(sub.status) && sub.id == o.subscriptionID {"},
+	{"hours before the subscription are owed", stripeAdjust, "m = m.within(o.from, o.to)", "m = m.within(p.Start, o.to)"},
 	{"a later revision doesn't wait", stripeStore, "AND b.revision < billing_pushes.revision AND b.state <> 'done')", "AND b.revision < billing_pushes.revision AND b.state = 'none')"},
 
 	// The webhook.

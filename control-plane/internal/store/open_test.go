@@ -188,7 +188,7 @@ func TestPostgres_ATransactionSeesTheRowsOfTheTenantItNamed(t *testing.T) {
 
 var tenantTables = []string{"usage_readings", "usage_levels", "usage_hours", "usage_days", "usage_alarms", "usage_changes", "spend_limits", "limit_notices", "tenant_figures",
 	"tenants", "namespaces", "sso_connections", "identities", "memberships", "invitations", "removals", "api_keys", "sessions", "audit", "audit_chains", "audit_heads", "audit_sinks", "sign_in_policies", "break_glass_codes", "break_glass_entries", "domains", "idempotency", "outbox",
-	"roles", "service_accounts", "groups", "group_members", "role_bindings", "scim_tokens", "scim_users", "scim_members", "scim_state", "trusts", "trust_tokens", "key_uses", "billing_contacts", "stripe_customers", "billing_pushes", "stripe_invoices", "billing_differences",
+	"roles", "service_accounts", "groups", "group_members", "role_bindings", "scim_tokens", "scim_users", "scim_members", "scim_state", "trusts", "trust_tokens", "key_uses", "billing_contacts", "stripe_customers", "stripe_endings", "billing_pushes", "stripe_invoices", "billing_differences",
 	"subscriptions", "subscription_changes", "entitlement_overrides", "tenant_holds"}
 
 func TestSchema_EveryTableHasATenantAPolicyOrAWaiver(t *testing.T) {

@@ -40,6 +40,16 @@ type StripeCustomer struct {
 	Version              int64
 }
 
+// StripeEnding is a subscription that has ended, until all that it owes is on an invoice.
+type StripeEnding struct {
+	TenantID, SubscriptionID string
+	// PushFrom is the first hour that it pays, PushTo the first that it doesn't.
+	PushFrom, PushTo time.Time
+	// DueAt is when it is looked at again; zero: never.
+	DueAt     time.Time
+	CreatedAt time.Time
+}
+
 // BillingPush is one meter event, or one invoice item where it is too late for one.
 type BillingPush struct {
 	TenantID, Meter string
@@ -121,6 +131,12 @@ var (
 		key:     "tenant_id",
 		changes: "customer_id, attempt, asked_at, subscription_id, status, plan, plan_version, payment_method, owes, push_from, push_to, updated_at",
 	}
+	stripeEndings = table[StripeEnding]{
+		name: "stripe_endings", columns: "tenant_id, subscription_id, push_from, push_to, due_at, created_at",
+		fields: func(v *StripeEnding) []any {
+			return []any{&v.TenantID, &v.SubscriptionID, asTime{&v.PushFrom}, asTime{&v.PushTo}, asTime{&v.DueAt}, asTime{&v.CreatedAt}}
+		},
+	}
 	billingPushes = table[BillingPush]{
 		name: "billing_pushes",
 		columns: "tenant_id, meter, hour, revision, identifier, kind, value, amount, currency, state, first_sent_at, due_at, attempts, last_error, " +
@@ -198,6 +214,20 @@ func (t *Tx) UpdateStripeCustomer(ctx context.Context, v *StripeCustomer) error 
 // StripeCustomersOf finds the customers of some tenants.
 func (t *Tx) StripeCustomersOf(ctx context.Context, tenantIDs []string) ([]StripeCustomer, error) {
 	return stripeCustomers.list(ctx, t.across(), len(tenantIDs), "tenant_id IN ("+places(len(tenantIDs))+")", anys(tenantIDs)...)
+}
+
+// PutStripeEnding records that a subscription has ended, or when it is looked at again.
+func (t *Tx) PutStripeEnding(ctx context.Context, v StripeEnding) error {
+	_, err := t.of(v.TenantID).exec(ctx, "replace ended subscription", "DELETE FROM stripe_endings WHERE tenant_id = ? AND subscription_id = ?", v.TenantID, v.SubscriptionID)
+	if err != nil {
+		return err
+	}
+	return stripeEndings.insert(ctx, t.of(v.TenantID), v)
+}
+
+// DueStripeEndings are those of all tenants that are looked at by now, the longest waiting first.
+func (t *Tx) DueStripeEndings(ctx context.Context, now time.Time, limit int) ([]StripeEnding, error) {
+	return stripeEndings.list(ctx, t.across(), limit, "due_at > 0 AND due_at <= ? ORDER BY due_at, tenant_id, subscription_id", now)
 }
 
 // TenantHour is an hour of a tenant, by its number.
@@ -318,9 +348,10 @@ func (t *Tx) NoteAdjustedInvoice(ctx context.Context, tenantID, id string, at ti
 	return t.of(tenantID).change(ctx, "note adjusted invoice", "UPDATE stripe_invoices SET adjusted_at = ? WHERE tenant_id = ? AND id = ?", at, tenantID, id)
 }
 
-// HasOpenBillingPush reports whether something of a tenant is still to be sent.
-func (t *Tx) HasOpenBillingPush(ctx context.Context, tenantID string) (bool, error) {
-	n, err := t.of(tenantID).count(ctx, "look for an open push", "SELECT 1 FROM billing_pushes WHERE tenant_id = ? AND state <> 'done' LIMIT 1", tenantID)
+// HasOpenBillingPush reports whether something of a tenant's hours before one is still to be
+// sent.
+func (t *Tx) HasOpenBillingPush(ctx context.Context, tenantID string, before time.Time) (bool, error) {
+	n, err := t.of(tenantID).count(ctx, "look for an open push", "SELECT 1 FROM billing_pushes WHERE tenant_id = ? AND state <> 'done' AND hour < ? LIMIT 1", tenantID, before)
 	return n > 0, err
 }
 

@@ -38,6 +38,15 @@ func TestStripe_RecordsAreKept(t *testing.T) {
 			stale.Version--
 			wantErr(t, "stale", tx.UpdateStripeCustomer(ctx, &stale), store.ErrStale)
 
+			ending := store.StripeEnding{TenantID: "tn_a", SubscriptionID: "sub_1", PushFrom: at(2), PushTo: at(3), DueAt: at(4), CreatedAt: at(3)}
+			never := store.StripeEnding{TenantID: "tn_b", SubscriptionID: "sub_1", PushFrom: at(2), PushTo: at(3), CreatedAt: at(3)}
+			err = errors.Join(err, tx.PutStripeEnding(ctx, ending), tx.PutStripeEnding(ctx, never), tx.PutStripeEnding(ctx, ending))
+			early, earlyErr := tx.DueStripeEndings(ctx, at(3), 9)
+			due, dueErr := tx.DueStripeEndings(ctx, at(4), 9)
+			err = errors.Join(err, earlyErr, dueErr)
+			wantEqual(t, "not due yet", early, nil)
+			wantEqual(t, "due", due, []store.StripeEnding{ending})
+
 			i := store.StripeInvoice{TenantID: "tn_a", ID: "in_1", Status: "open", Currency: "usd", Subtotal: 7, PeriodStart: at(1), PeriodEnd: at(5),
 				Lines: []store.StripeInvoiceLine{{Item: "base", Title: "t", Quantity: 1, Amount: 7}}, URL: "https://pay.test/1", CreatedAt: at(1), UpdatedAt: at(1)}
 			err = errors.Join(err, findErr, tx.PutStripeInvoice(ctx, i))

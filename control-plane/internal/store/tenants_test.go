@@ -41,6 +41,7 @@ func fullTenants(t *testing.T, s store.Store) {
 				tx.InsertStripeCustomer(ctx, store.StripeCustomer{TenantID: tn, CustomerID: "cus_" + x, AskedAt: at(1), CreatedAt: at(1), Version: 1}),
 				tx.InsertBillingPush(ctx, push(tn, "push_"+x)), tx.PutStripeInvoice(ctx, store.StripeInvoice{TenantID: tn, ID: "in_" + x, PeriodStart: at(1), PeriodEnd: at(2)}),
 				tx.PutBillingDifference(ctx, store.BillingDifference{TenantID: tn, Meter: "executions", Day: at(1)}),
+				tx.PutStripeEnding(ctx, store.StripeEnding{TenantID: tn, SubscriptionID: "sub_" + x, PushFrom: at(1), PushTo: at(2), DueAt: at(3), CreatedAt: at(2)}),
 				tx.InsertAuditHead(ctx, store.AuditHead{TenantID: tn, Seq: 1, FirstSeq: 1, At: at(1)}),
 				tx.InsertAnswer(ctx, store.Answer{TenantID: tn, Principal: "usr_" + x, Method: "m", RequestID: "r", CreatedAt: at(1)}),
 				tx.InsertOutbox(ctx, outbox(tn, "out_"+x, at(1))), usageOf(ctx, tx, tn, "ns_"+x),
@@ -294,8 +295,9 @@ func TestIsolation_OnlyTheServiceReadsAcrossTenants(t *testing.T) {
 			_, pushesOf := tx.BillingPushesOf(ctx, hours)
 			_, changesOf := tx.SubscriptionChangesOf(ctx, []string{"tn_b"}, at(1))
 			_, tenantsOf := tx.TenantsOf(ctx, []string{"tn_b"})
+			_, endings := tx.DueStripeEndings(ctx, at(1), 9)
 			for what, err := range map[string]error{
-				"StripeCustomersOf": customers, "ChangedHours": changedHours, "UsageOf": usage, "BillingPushesOf": pushesOf, "SubscriptionChangesOf": changesOf,
+				"DueStripeEndings": endings, "StripeCustomersOf": customers, "ChangedHours": changedHours, "UsageOf": usage, "BillingPushesOf": pushesOf, "SubscriptionChangesOf": changesOf,
 				"TenantsOf":   tenantsOf,
 				"GetOperator": operator, "ListOperators": operators, "ListOperatorEntries": entries, "StaleFigures": stale, "TenantNames": names,
 				"CountTenantsByPlan": byPlan, "ListUsageClosings": closings, "CountBillingPushes": pushes, "ListUndoneBillingPushes": undone,

@@ -41,21 +41,35 @@ func periods(now time.Time) (anchor, expires time.Time) {
 	return next, expires
 }
 
-// ripe are drafts that can be adjusted: every hour until their ends is closed.
-func (s *Service) ripe(ctx context.Context) (ripe []store.StripeInvoice, _ error) {
-	return ripe, s.Store.ReadService(ctx, func(tx *store.Tx) error {
-		ripe = nil
-		drafts, err := tx.DraftStripeInvoices(ctx, s.Now().Add(-adjustAfter), draftsMax)
+// ripe are drafts that can be adjusted, and ended subscriptions that can be settled: every hour
+// until their ends is closed.
+func (s *Service) ripe(ctx context.Context) (drafts []store.StripeInvoice, ended []store.StripeEnding, _ error) {
+	return drafts, ended, s.Store.ReadService(ctx, func(tx *store.Tx) error {
+		drafts, ended = nil, nil
+		all, err := tx.DraftStripeInvoices(ctx, s.Now().Add(-adjustAfter), draftsMax)
 		if err != nil {
 			return err
 		}
-		for _, d := range drafts {
+		for _, d := range all {
 			o, err := owing(ctx, tx, d)
 			if err != nil {
 				return err
 			}
 			if o.closed {
-				ripe = append(ripe, d)
+				drafts = append(drafts, d)
+			}
+		}
+		due, err := tx.DueStripeEndings(ctx, s.Now(), draftsMax)
+		if err != nil {
+			return err
+		}
+		for _, e := range due {
+			o, err := left(ctx, tx, e)
+			if err != nil {
+				return err
+			}
+			if o.closed {
+				ended = append(ended, e)
 			}
 		}
 		return nil
@@ -65,19 +79,27 @@ func (s *Service) ripe(ctx context.Context) (ripe []store.StripeInvoice, _ error
 // Adjust makes drafts what the ledger says, a tenant's one after the other: each invoice counts
 // what the one before got. All drafts of a month are made in one hour.
 func (s *Service) Adjust(ctx context.Context, drafts []store.StripeInvoice) error {
+	return byTenant(drafts, func(d store.StripeInvoice) string { return d.TenantID }, func(d store.StripeInvoice) error {
+		if err := s.adjust(ctx, d); err != nil {
+			return fmt.Errorf("adjust invoice %s of tenant %s: %w", d.ID, d.TenantID, err)
+		}
+		return nil
+	})
+}
+
+// byTenant does something for each of a list, for some tenants at a time.
+func byTenant[T any](list []T, tenantOf func(T) string, do func(T) error) error {
 	of := make(map[string][]int)
-	for i, d := range drafts {
-		of[d.TenantID] = append(of[d.TenantID], i)
+	for i, v := range list {
+		of[tenantOf(v)] = append(of[tenantOf(v)], i)
 	}
-	problems := make([]error, len(drafts))
+	problems := make([]error, len(list))
 	var all errgroup.Group
 	all.SetLimit(sendersMax)
 	for _, some := range of {
 		all.Go(func() error {
 			for _, i := range some {
-				if err := s.adjust(ctx, drafts[i]); err != nil {
-					problems[i] = fmt.Errorf("adjust invoice %s of tenant %s: %w", drafts[i].ID, drafts[i].TenantID, err)
-				}
+				problems[i] = do(list[i])
 			}
 			return nil
 		})
@@ -97,24 +119,24 @@ func (s *Service) adjust(ctx context.Context, d store.StripeInvoice) error {
 	if err != nil || !o.closed || !o.sent {
 		return err // What is still to be sent would be on the invoice as well.
 	}
-	invoices, err := s.gateway.invoices(ctx, o.customer.CustomerID, invoicesMax)
+	invoices, err := s.gateway.invoices(ctx, o.customerID, invoicesMax)
 	if err != nil {
 		return err
 	}
-	pending, err := s.gateway.pendingItems(ctx, o.customer.CustomerID, o.customer.SubscriptionID)
+	pending, err := s.gateway.pendingItems(ctx, o.customerID, o.subscriptionID)
 	if err != nil {
 		return err
 	}
-	if !isDraft(invoices, d.ID) {
+	i, is := draft(invoices, d.ID)
+	if !is {
 		s.Log.WarnContext(ctx, "an invoice was final before it could be adjusted; the next one makes up for it", "tenant", d.TenantID, "invoice", d.ID)
 		return s.sync(ctx, d.TenantID, nil)
 	}
 	charged := pending + o.charged(invoices)
-	if more := o.amount - charged; more != 0 {
+	if more := o.amount - charged; more != 0 && i.subscription == o.subscriptionID { // Others are settled.
 		err := s.gateway.createItem(ctx, invoiceItem{
-			customerID: o.customer.CustomerID, subscriptionID: o.customer.SubscriptionID, invoiceID: d.ID, identifier: "adjustment of " + d.ID,
-			title:  fmt.Sprintf("What your usage before %s costs, less what was invoiced for it", o.to.Format(time.DateOnly)),
-			amount: more, currency: d.Currency,
+			customerID: o.customerID, subscriptionID: o.subscriptionID, invoiceID: d.ID, identifier: "adjustment of " + d.ID,
+			title: o.title(), amount: more, currency: d.Currency,
 			key: fmt.Sprintf("corvo-adjust-%s-%d-%d", d.ID, charged, s.Now().Unix()/60),
 		})
 		if err != nil {
@@ -124,66 +146,81 @@ func (s *Service) adjust(ctx context.Context, d store.StripeInvoice) error {
 	return s.Store.Tenant(ctx, d.TenantID, func(tx *store.Tx) error { return tx.NoteAdjustedInvoice(ctx, d.TenantID, d.ID, s.Now()) })
 }
 
-func isDraft(invoices []invoiced, id string) bool {
+// draft finds one among a customer's invoices.
+func draft(invoices []invoiced, id string) (invoiced, bool) {
 	for _, i := range invoices {
 		if i.id == id {
-			return i.status == "draft"
+			return i, i.status == "draft"
 		}
 	}
-	return false
+	return invoiced{}, false
 }
 
-// owed is what a subscription costs by the ledger, for all of its hours before a time.
+// owed is what a subscription costs by the ledger, for its hours from one on and before another.
 type owed struct {
-	customer store.StripeCustomer
-	to       time.Time
+	tenantID, customerID, subscriptionID string
+	from, to                             time.Time
+	// ended: it has no hours after those.
+	ended bool
 	// closed: the ledger is final up to then. sent: Stripe has all of it.
 	closed, sent bool
 	amount       int64
+	currency     string
 }
 
 // owing is what is owed with a draft, without the amount.
-func owing(ctx context.Context, tx *store.Tx, d store.StripeInvoice) (o owed, err error) {
-	if o.customer, err = tx.GetStripeCustomer(ctx, d.TenantID); err != nil {
-		return o, err
-	}
-	if o.to = d.PeriodEnd.UTC().Truncate(time.Hour); !o.customer.PushTo.IsZero() {
-		o.to = o.customer.PushTo
-	}
-	t, err := tx.FindTenant(ctx, d.TenantID)
+func owing(ctx context.Context, tx *store.Tx, d store.StripeInvoice) (owed, error) {
+	c, err := tx.GetStripeCustomer(ctx, d.TenantID)
 	if err != nil {
-		return o, err
+		return owed{}, err
+	}
+	o := owed{tenantID: d.TenantID, customerID: c.CustomerID, subscriptionID: c.SubscriptionID, from: c.PushFrom, to: d.PeriodEnd.UTC().Truncate(time.Hour)}
+	if o.ended = !c.PushTo.IsZero(); o.ended {
+		o.to = c.PushTo
+	}
+	return o, o.look(ctx, tx)
+}
+
+// look reads how far the ledger and what is sent are.
+func (o *owed) look(ctx context.Context, tx *store.Tx) error {
+	t, err := tx.FindTenant(ctx, o.tenantID)
+	if err != nil {
+		return err
 	}
 	closing, err := tx.GetUsageClosing(ctx, t.Cell)
 	if errors.Is(err, store.ErrNotFound) {
-		return o, nil
+		return nil
 	}
 	if err != nil {
-		return o, err
+		return err
 	}
-	o.closed = closing.Closed(d.TenantID, hourNumber(o.to)-1)
-	open, err := tx.HasOpenBillingPush(ctx, d.TenantID)
+	o.closed = closing.Closed(o.tenantID, hourNumber(o.to)-1)
+	open, err := tx.HasOpenBillingPush(ctx, o.tenantID, o.to)
 	o.sent = !open
-	return o, err
+	return err
+}
+
+// title is the line that makes up for what invoices lack.
+func (o owed) title() string {
+	return fmt.Sprintf("What your usage before %s costs, less what was invoiced for it", o.to.Format(time.DateOnly))
 }
 
 // add computes the amount.
 func (o *owed) add(ctx context.Context, tx *store.Tx) error {
-	from := o.customer.PushFrom
-	for p := bill.Month(from); p.Start.Before(o.to); p = bill.Month(p.End) {
-		m, err := pricedMonth(ctx, tx, o.customer.TenantID, p)
+	for p := bill.Month(o.from); p.Start.Before(o.to); p = bill.Month(p.End) {
+		m, err := pricedMonth(ctx, tx, o.tenantID, p)
 		if err != nil {
 			return err
 		}
-		m = m.within(from, o.to)
-		if err := m.count(ctx, tx, o.customer.TenantID); err != nil {
+		m = m.within(o.from, o.to)
+		if err := m.count(ctx, tx, o.tenantID); err != nil {
 			return err
 		}
 		made, err := bill.Make(m.period, m.segments, m.counts)
 		if err != nil {
 			return err
 		}
-		o.amount += made.Total
+		o.amount, o.currency = o.amount+made.Total, m.currency
 	}
 	return nil
 }
@@ -191,10 +228,9 @@ func (o *owed) add(ctx context.Context, tx *store.Tx) error {
 // charged is what was invoiced for those hours. The base amount of a period that goes on is
 // none of it; once a subscription has ended, everything is.
 func (o owed) charged(invoices []invoiced) (sum int64) {
-	ended := !o.customer.PushTo.IsZero()
 	for _, i := range invoices {
 		for _, l := range i.lines {
-			if l.subscription == o.customer.SubscriptionID && (l.item || ended || !l.to.After(o.to)) {
+			if l.subscription == o.subscriptionID && (l.item || o.ended || !l.to.After(o.to)) {
 				sum += l.amount
 			}
 		}

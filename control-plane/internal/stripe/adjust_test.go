@@ -267,3 +267,125 @@ func TestAdjust_WhateverGoesWrong(t *testing.T) {
 		})
 	}
 }
+
+// ended lets a subscription's end be settled, and checks that what was invoiced for it is what
+// its hours cost.
+func (p *payer) ended(what string, at time.Time) {
+	p.t.Helper()
+	p.closed(p.hour(2))
+	for range 30 {
+		p.pass(10 * time.Minute)
+		p.closed(p.hour(1))
+	}
+	p.stripe.Pass()
+	want(p.t, what+": invoiced for the subscription", p.stripe.Invoiced(p.sub, p.Now()), p.owed(bill.Hourly(at)))
+}
+
+func TestSettle_AnEndInThePortalWithoutALastInvoice(t *testing.T) {
+	t.Parallel()
+	p := newPayer(t, newWorld(t))
+	p.use(p.hour(1), 0, store.Counts{JobsEnqueued: 9_000_000})
+	p.turn()
+	p.use(p.hour(1), 0, store.Counts{JobsEnqueued: 30_000_000})
+	p.pass(26 * time.Hour)
+	p.stripe.End(p.sub)
+	p.ended("ended", p.Now())
+	invoices := p.stripe.Count("invoice")
+	p.pass(24 * time.Hour)
+	p.pass(24 * time.Hour)
+	want(t, "invoices after some days", p.stripe.Count("invoice"), invoices)
+}
+
+func TestSettle_WhatIsTooMuchGoesToTheCustomersBalance(t *testing.T) {
+	t.Parallel()
+	p := newPayer(t, newWorld(t))
+	p.turn()
+	p.pass(26 * time.Hour)
+	p.stripe.End(p.sub)
+	p.ended("a base that was paid ahead", p.Now())
+	totals := p.stripe.Show("invoice", "total")
+	if last := totals[len(totals)-1].(int64); last >= 0 {
+		t.Errorf("the last invoice is of %d cents", last)
+	}
+}
+
+func TestSettle_AHourThatIsCorrectedDaysLater(t *testing.T) {
+	t.Parallel()
+	p := newPayer(t, newWorld(t))
+	hour := p.hour(3)
+	p.pass(26 * time.Hour)
+	end := p.Now()
+	p.stripe.End(p.sub)
+	p.ended("ended", end)
+	p.pass(5 * 24 * time.Hour)
+	p.use(hour, 0, store.Counts{JobsEnqueued: 40_000_000})
+	p.pass(24 * time.Hour)
+	p.ended("corrected", end)
+}
+
+func TestSettle_WhoSubscribesAnewHasTheRestOnTheNextInvoice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tn, ctx := w.tenant(t, "acme")
+	subscribe := func() *payer {
+		page, err := w.svc.StartCheckout(ctx, &cloudv1.StartCheckoutRequest{Tenant: "acme", Plan: "team"})
+		no(t, "checkout", err)
+		sub := w.stripe.Pay(page.GetUrl())
+		w.deliver(t)
+		return payerOf(t, w, tn, sub)
+	}
+	p := subscribe()
+	p.use(p.hour(1), 0, store.Counts{JobsEnqueued: 30_000_000})
+	p.pass(26 * time.Hour)
+	end := p.Now()
+	p.stripe.End(p.sub)
+	p.pass(time.Minute)
+	again := subscribe()
+	again.use(again.hour(2), 0, store.Counts{JobsEnqueued: 20_000_000})
+	invoices := p.stripe.Count("invoice")
+	p.closed(p.hour(1))
+	for range 3 {
+		p.pass(10 * time.Minute)
+	}
+	again.turn()
+	want(t, "invoices of the next month", p.stripe.Count("invoice"), invoices+1)
+	again.agrees("the next one")
+	p.ended("the one that ended", end)
+}
+
+func TestSettle_WhateverGoesWrong(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			random, of := rand.New(rand.NewPCG(seed, 16)), rand.New(rand.NewPCG(seed, 17))
+			p := newPayer(t, newWorld(t))
+			p.stripe.Faults(func(string) stripetest.Fault {
+				if of.IntN(4) > 0 {
+					return stripetest.None
+				}
+				return stripetest.Fault(of.IntN(5))
+			})
+			if random.IntN(2) == 0 {
+				p.turn()
+			}
+			for range 3 {
+				p.Advance(time.Hour)
+				p.use(p.hour(1), 0, store.Counts{JobsEnqueued: random.Int64N(20_000_000), Executions: random.Int64N(30_000_000), EgressBytes: random.Int64N(1 << 40)})
+				p.pass(time.Duration(random.Int64N(int64(60 * time.Hour))))
+			}
+			if random.IntN(2) == 0 {
+				p.stripe.Away(p.Now().Add(time.Duration(random.Int64N(int64(40 * time.Hour)))))
+			}
+			end := p.Now()
+			p.stripe.End(p.sub)
+			for range 12 {
+				p.pass(time.Duration(random.Int64N(int64(8 * time.Hour))))
+			}
+			p.stripe.Faults(nil)
+			p.pass(time.Hour)
+			p.pass(26 * time.Hour)
+			p.ended("after the faults", end)
+		})
+	}
+}

@@ -306,7 +306,7 @@ func (g *gateway) createPortal(ctx context.Context, customerID, back string) (st
 type subscribed struct {
 	id, status, plan string
 	version          int64
-	paymentMethod    bool
+	paymentMethod    string // Its own; empty: the customer's.
 	created, ended   time.Time
 	items            []subscribedItem
 }
@@ -322,8 +322,11 @@ func (g *gateway) subscriptions(ctx context.Context, customerID string) (out []s
 		if err := g.sameMode(s.Livemode); err != nil {
 			return nil, err
 		}
-		v := subscribed{id: s.ID, status: string(s.Status), plan: s.Metadata[metaPlan], paymentMethod: s.DefaultPaymentMethod != nil,
+		v := subscribed{id: s.ID, status: string(s.Status), plan: s.Metadata[metaPlan],
 			created: time.Unix(s.Created, 0).UTC(), ended: second(s.EndedAt)}
+		if s.DefaultPaymentMethod != nil {
+			v.paymentMethod = s.DefaultPaymentMethod.ID
+		}
 		if v.version, err = strconv.ParseInt(s.Metadata[metaVersion], 10, 32); err != nil {
 			v.plan, v.version = "", 0 // Not one that we began.
 		}
@@ -373,6 +376,7 @@ func (g *gateway) endSubscription(ctx context.Context, id string, prorate bool) 
 // invoiced is an invoice as Stripe has it.
 type invoiced struct {
 	id, status, currency string
+	subscription         string // That it renews or ends; empty: none.
 	url                  string // Of its page.
 	subtotal             int64
 	attempted            bool
@@ -408,6 +412,9 @@ func (g *gateway) invoices(ctx context.Context, customerID string, limit int) (o
 		}
 		v := invoiced{id: i.ID, status: string(i.Status), currency: string(i.Currency), url: i.HostedInvoiceURL, subtotal: i.Subtotal, attempted: i.Attempted,
 			from: time.Unix(i.PeriodStart, 0).UTC(), to: time.Unix(i.PeriodEnd, 0).UTC(), created: time.Unix(i.Created, 0).UTC()}
+		if i.Subscription != nil {
+			v.subscription = i.Subscription.ID
+		}
 		lines := i.Lines
 		if lines == nil {
 			lines = new(stripe.InvoiceLineItemList)
@@ -509,6 +516,18 @@ func (g *gateway) createItem(ctx context.Context, i invoiceItem) error {
 	p.Metadata = map[string]string{metaIdentifier: i.identifier, metaSubscription: i.subscriptionID}
 	_, err := invoiceitem.Client{B: g.backend, Key: g.key}.New(p)
 	return told("create invoice item", err)
+}
+
+// createInvoice makes an invoice of a customer's items that are on none yet, and lets Stripe
+// take the money an hour later, by a payment method or by the customer's own.
+func (g *gateway) createInvoice(ctx context.Context, customerID, paymentMethod, currency, key string) error {
+	p := &stripe.InvoiceParams{Params: params(ctx, key), Customer: stripe.String(customerID), Currency: stripe.String(currency), AutoAdvance: stripe.Bool(true),
+		PendingInvoiceItemsBehavior: stripe.String("include")}
+	if paymentMethod != "" {
+		p.DefaultPaymentMethod = stripe.String(paymentMethod)
+	}
+	_, err := invoice.Client{B: g.backend, Key: g.key}.New(p)
+	return told("create invoice", err)
 }
 
 // hasItem reports whether an invoice item of an identifier was made since a time.

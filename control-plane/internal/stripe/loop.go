@@ -29,8 +29,8 @@ func (s *Service) Pass(ctx context.Context) error { return s.loop.Pass(ctx) }
 // pass does all that is due, each part whatever became of the others.
 func (s *Service) pass(ctx context.Context, _ time.Time) error {
 	err := errors.Join(s.Remind(ctx), s.Follow(ctx)) // Short, and not to wait for what may take all of the pass.
-	drafts, ripeErr := s.ripe(ctx)                   // First: what is closed by now is sent before a draft is compared with it.
-	err = errors.Join(err, ripeErr, s.Push(ctx), s.Adjust(ctx, drafts), s.Daily(ctx))
+	drafts, ended, ripeErr := s.ripe(ctx)            // First: what is closed by now is sent before a draft is compared with it.
+	err = errors.Join(err, ripeErr, s.Push(ctx), s.Adjust(ctx, drafts), s.Settle(ctx, ended), s.Daily(ctx))
 	s.Wake() // For emails.
 	return err
 }

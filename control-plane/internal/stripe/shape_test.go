@@ -76,8 +76,9 @@ func TestGateway_EveryCallHasTheShapeThatStripeDescribes(t *testing.T) {
 				success: "https://corvo.test/done", cancel: "https://corvo.test/", anchor: now.AddDate(0, 0, 5), expires: now.Add(time.Hour), key: "key-2"})
 			return err
 		},
-		"portal":        func() error { _, err := g.createPortal(ctx, "cus_1", "https://corvo.test/"); return err },
-		"subscriptions": func() error { _, err := g.subscriptions(ctx, "cus_1"); return err },
+		"create invoice": func() error { return g.createInvoice(ctx, "cus_1", "pm_1", "usd", "key-9") },
+		"portal":         func() error { _, err := g.createPortal(ctx, "cus_1", "https://corvo.test/"); return err },
+		"subscriptions":  func() error { _, err := g.subscriptions(ctx, "cus_1"); return err },
 		"change subscription": func() error {
 			return g.changeSubscription(ctx, subscribed{id: "sub_1", items: []subscribedItem{{"si_1", "price_0"}}}, "team", 2, prices)
 		},

@@ -314,9 +314,11 @@ func (v seen) owes() bool {
 func (s *Service) apply(ctx context.Context, tx *store.Tx, c store.StripeCustomer, v seen) error {
 	before := c
 	sub, has := v.current()
-	c.PaymentMethod, c.Owes = v.paymentMethod || has && lives(sub.status) && sub.paymentMethod, v.owes()
+	c.PaymentMethod, c.Owes = v.paymentMethod || has && lives(sub.status) && sub.paymentMethod != "", v.owes()
 	if has {
-		s.follow(&c, sub)
+		if err := s.follow(ctx, tx, &c, sub); err != nil {
+			return err
+		}
 	}
 	c.UpdatedAt = s.Now()
 	if err := tx.UpdateStripeCustomer(ctx, &c); err != nil {
@@ -334,17 +336,32 @@ func (s *Service) apply(ctx context.Context, tx *store.Tx, c store.StripeCustome
 }
 
 // follow takes over a subscription: which hours it pays, from the next full one on.
-func (s *Service) follow(c *store.StripeCustomer, sub subscribed) {
+func (s *Service) follow(ctx context.Context, tx *store.Tx, c *store.StripeCustomer, sub subscribed) error {
+	next := bill.Hourly(s.Now())
 	if c.SubscriptionID != sub.id {
-		c.PushFrom, c.PushTo = bill.Hourly(s.Now()), time.Time{}
-	}
-	if !lives(sub.status) && c.PushTo.IsZero() {
-		c.PushTo = bill.Hourly(s.Now())
-		if !sub.ended.IsZero() {
-			c.PushTo = bill.Hourly(sub.ended)
+		if err := s.end(ctx, tx, c, next); err != nil {
+			return err
 		}
+		c.PushFrom, c.PushTo = next, time.Time{}
 	}
 	c.SubscriptionID, c.Status, c.Plan, c.PlanVersion = sub.id, sub.status, sub.plan, sub.version
+	if lives(sub.status) {
+		return nil
+	}
+	if !sub.ended.IsZero() {
+		next = bill.Hourly(sub.ended)
+	}
+	return s.end(ctx, tx, c, next)
+}
+
+// end writes down that a customer's subscription has ended, if there is one and it hasn't.
+func (s *Service) end(ctx context.Context, tx *store.Tx, c *store.StripeCustomer, at time.Time) error {
+	if c.SubscriptionID == "" || !c.PushTo.IsZero() {
+		return nil
+	}
+	c.PushTo = at
+	return tx.PutStripeEnding(ctx, store.StripeEnding{TenantID: c.TenantID, SubscriptionID: c.SubscriptionID, PushFrom: c.PushFrom, PushTo: c.PushTo,
+		DueAt: s.Now(), CreatedAt: s.Now()})
 }
 
 // applyPlan changes the tenant's plan once, when a subscription begins or ends. While it

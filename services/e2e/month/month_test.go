@@ -119,8 +119,11 @@ func simulate(t *testing.T, s size) {
 		}
 	}
 	c := r.settle(reaper)
-	r.turn()
-	r.cents(c)
+	second := bill.Month(r.month.End)
+	third := bill.Month(second.End)
+	r.turn(second.End, s.kills)
+	r.turn(third.End, 0)
+	r.cents(c, third.End)
 	c.report()
 	r.judge(reaper)
 	t.Logf("took %s", time.Since(began).Round(time.Second))
