@@ -1,7 +1,8 @@
 // Package month simulates a month of many tenants: three nodes, two proxies and two control
 // planes over one PostgreSQL, as real processes, and a small Stripe in the test's own. At the
 // end three records must agree: what clients were told, the ledger, and what Stripe has. After
-// two more months, in which nobody works, so must invoices and the ledger's bills, to the cent.
+// another month or two, in which nobody works, so must invoices and the ledger's bills, to the
+// cent.
 //
 // All processes share one wall clock, which the test moves an hour at a time; nobody calls at
 // that moment, so every call belongs to one hour. What the product waits by the monotonic

@@ -25,6 +25,10 @@ type size struct {
 	away time.Duration
 	// must are the calls at which a control plane must have died, before and after.
 	must []string
+	// idle is how far time goes at once while nobody works.
+	idle time.Duration
+	// turns are how many months' ends follow; a control plane dies at all but the last.
+	turns int
 	// suspends: an invoice is unpaid for long enough.
 	suspends bool
 }
@@ -35,7 +39,7 @@ func TestMonth_TwoDaysAndTheEndOfAMonth(t *testing.T) {
 		t.Skip("the long form has all of it")
 	}
 	const hours = 48
-	simulate(t, size{tenants: 8, hours: hours, active: 60, start: bill.Month(bill.Month(time.Now()).End).End.Add(-hours / 2 * time.Hour), percent: 6, kills: 1, away: 6 * time.Hour,
+	simulate(t, size{tenants: 8, hours: hours, active: 60, start: bill.Month(bill.Month(time.Now()).End).End.Add(-hours / 2 * time.Hour), percent: 6, kills: 1, away: 6 * time.Hour, idle: 5 * 24 * time.Hour, turns: 1,
 		must: []string{"GET customers/ID", "GET invoices", "GET subscriptions", "POST billing/meter_events", "POST checkout/sessions", "POST customers"}})
 }
 
@@ -47,7 +51,7 @@ func TestMonth_EveryProcessDiesAndNothingIsBilledTwice(t *testing.T) {
 	}
 	hours := number(t, "CORVO_MONTH_HOURS", 30*24) // Up to the end of the month.
 	simulate(t, size{tenants: number(t, "CORVO_MONTH_TENANTS", 1000), hours: hours, active: number(t, "CORVO_MONTH_ACTIVE", 4),
-		start: nextMonthOf30Days().Add(-time.Duration(hours) * time.Hour), percent: 2, kills: 2, away: 48 * time.Hour, must: callSteps, suspends: hours >= 20*24})
+		start: nextMonthOf30Days().Add(-time.Duration(hours) * time.Hour), percent: 2, kills: 2, away: 48 * time.Hour, idle: 24 * time.Hour, turns: 2, must: callSteps, suspends: hours >= 20*24})
 }
 
 // nextMonthOf30Days is the end of one.
@@ -119,11 +123,16 @@ func simulate(t *testing.T, s size) {
 		}
 	}
 	c := r.settle(reaper)
-	second := bill.Month(r.month.End)
-	third := bill.Month(second.End)
-	r.turn(second.End, s.kills)
-	r.turn(third.End, 0)
-	r.cents(c, third.End)
+	last := r.month
+	for n := range s.turns {
+		last = bill.Month(last.End)
+		kills := s.kills
+		if n == s.turns-1 {
+			kills = 0
+		}
+		r.turn(last.End, kills)
+	}
+	r.cents(c, last.End)
 	c.report()
 	r.judge(reaper)
 	t.Logf("took %s", time.Since(began).Round(time.Second))

@@ -86,15 +86,26 @@ const quietFor = time.Second
 func (r *run) keepUp() {
 	r.t.Helper()
 	defer r.clock("close", time.Now())
+	r.closes(func() time.Time { return r.now().Add(-2 * time.Hour) })
+}
+
+// closes waits until all hours before one are closed.
+func (r *run) closes(before func() time.Time) {
+	r.t.Helper()
 	eventually.NoError(r.t, patience, "hours close", func() error {
-		closed, err := r.closedTo()
-		if err == nil && closed.Before(r.now().Add(-2*time.Hour)) {
-			// A proxy that died holds hours for ten minutes.
-			if now := r.now(); now.Minute() < 50 {
-				r.moveTo(now.Add(2 * time.Second))
-			}
-			err = errors.New("they are closed to " + closed.Format(time.RFC3339))
+		var out struct {
+			ClosedTo time.Time `json:"closedTo"`
 		}
-		return err
+		if err := r.asks(r.tenants[0], "UsageService/GetUsage", map[string]any{}, &out); err != nil {
+			return err
+		}
+		if !out.ClosedTo.Before(before()) {
+			return nil
+		}
+		// A proxy that died holds hours for ten minutes.
+		if now := r.now(); now.Minute() < 50 {
+			r.moveTo(now.Add(2 * time.Second))
+		}
+		return errors.New("they are closed to " + out.ClosedTo.Format(time.RFC3339))
 	})
 }

@@ -1,22 +1,17 @@
 package month_test
 
 import (
-	"errors"
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/api/bill"
-	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 )
-
-// idleStep is how far time goes at once while nobody works.
-const idleStep = 24 * time.Hour
 
 // turn lets the time until a month's end pass without work, and its invoices be made: they
 // make up for what those before them lack. At so many of each call a control plane dies; then
 // some drafts become final before they are adjusted, for its lease is of ten minutes.
 func (r *run) turn(end time.Time, kills int) {
 	r.t.Helper()
-	for at := r.now().Truncate(time.Hour).Add(time.Hour); at.Before(end); at = at.Add(idleStep) {
+	for at := r.now().Truncate(time.Hour).Add(time.Hour); at.Before(end); at = at.Add(r.idle) {
 		r.next(at)
 		r.stripe.Pass()
 		r.keepUp()
@@ -24,13 +19,7 @@ func (r *run) turn(end time.Time, kills int) {
 	r.next(end)
 	r.quiet()
 	r.stripe.Pass() // Drafts, which are adjusted half an hour later.
-	eventually.NoError(r.t, patience, "the month closes", func() error {
-		closed, err := r.closedTo()
-		if err == nil && closed.Before(end) {
-			err = errors.New("hours are closed to " + closed.Format(time.RFC3339))
-		}
-		return err
-	})
+	r.closes(func() time.Time { return end })
 	r.steps.killEach(kills)
 	for drafted := r.now(); r.now().Before(drafted.Add(50 * time.Minute)); {
 		r.moveTo(r.now().Add(5 * time.Minute))
@@ -39,15 +28,6 @@ func (r *run) turn(end time.Time, kills int) {
 	r.steps.killEach(0)
 	r.next(end.Add(2 * time.Hour))
 	r.stripe.Pass()
-}
-
-// closedTo is up to when hours are closed.
-func (r *run) closedTo() (time.Time, error) {
-	var out struct {
-		ClosedTo time.Time `json:"closedTo"`
-	}
-	err := r.asks(r.tenants[0], "UsageService/GetUsage", map[string]any{}, &out)
-	return out.ClosedTo, err
 }
 
 // cents compares what all invoices say of the time before a month's end with what the ledger
