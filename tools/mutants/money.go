@@ -32,7 +32,6 @@ var paymentMutations = []mutation{
 	{"a base that is paid ahead is for the past", stripeAdjust, "(l.item || o.ended || !l.to.After(o.to))", "(l.item || o.ended || !l.from.After(o.to))"},
 	{"an ended subscription is settled beside its last draft", stripeSettle, "if err != nil || slices.ContainsFunc(invoices, o.isOnDraft) {", "if err != nil {"},
 	{"what is left of a subscription is on no invoice", stripeSettle, "\tif pending != 0 {", "\tif pending != 0 && o.amount < 0 {"},
-	{"what is left is settled before all of it is sent", stripeSettle, "if err != nil || !o.closed || !o.sent {", "if err != nil || !o.closed {"},
 	{"who subscribes anew has an invoice of the rest", stripeSettle, "\t\tif lives(sub.status) {", "\t\tif lives(sub.status) && sub.id == o.subscriptionID {"},
 	{"hours before the subscription are owed", stripeAdjust, "m = m.within(o.from, o.to)", "m = m.within(p.Start, o.to)"},
 	{"a later revision doesn't wait", stripeStore, "AND b.revision < billing_pushes.revision AND b.state <> 'done')", "AND b.revision < billing_pushes.revision AND b.state = 'none')"},

@@ -20,7 +20,7 @@ var planMutations = []mutation{
 	{"a batch that goes beyond the limit fits", admitting, "has+uint64(more) > uint64(limit)", "has >= uint64(limit)"},
 	{"a burst is no more than a second's worth", admitting, "if l.Burst > 0 {", "if l.Burst < 0 {"},
 	{"an older reading replaces a newer one", readings, "if ok && had.GetSeq() >= r.GetSeq() {", "if ok && had.GetSeq() > 1<<60 {"},
-	{"a page goes beyond what one of the nodes has told", readings, "(end == \"\" || string(r.GetNext()) < end)", "end == \"\""},
+	{"what a node has beyond its page is forgotten", readings, "more = more || r.GetMore()", "more = more && r.GetMore()"},
 	{"a proxy that is gone is told of for ever", readings, "\t\tif now.Sub(t.heard) > tellerKept {\n\t\t\ts.forget(k)\n\t\t\tcontinue\n\t\t}\n", ""},
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -294,6 +295,25 @@ func TestSettle_AnEndInThePortalWithoutALastInvoice(t *testing.T) {
 	p.pass(24 * time.Hour)
 	p.pass(24 * time.Hour)
 	want(t, "invoices after some days", p.stripe.Count("invoice"), invoices)
+}
+
+// The last draft counts usage that was sent just before it only when it is final.
+func TestSettle_WaitsForTheLastDraft(t *testing.T) {
+	t.Parallel()
+	p := newPayer(t, newWorld(t))
+	p.use(p.hour(1), 0, store.Counts{JobsEnqueued: 9_000_000})
+	p.pass(26 * time.Hour)
+	p.closed(p.hour(1))
+	end := p.Now()
+	p.Service(t, func(ctx context.Context, tx *store.Tx) error {
+		return plans{p.Kit}.SetPlan(ctx, tx, p.tenantID, "free", 1)
+	})
+	p.stripe.SummaryLag = 25 * time.Minute
+	p.ended("ended here", end)
+	items := p.stripe.Show("invoiceitem", "invoice")
+	if len(items) != 1 || !strings.HasPrefix(items[0].(string), "in_") {
+		t.Errorf("items are on %v, want one on the draft", items)
+	}
 }
 
 func TestSettle_WhatIsTooMuchGoesToTheCustomersBalance(t *testing.T) {

@@ -182,7 +182,7 @@ func (s *readings) page(req *cellv1.ListReadingsRequest, most int, now time.Time
 			}
 		}
 	}
-	return cutPage(found, most, "", len(req.GetNext()) == 0)
+	return cutPage(found, most, false, len(req.GetNext()) == 0)
 }
 
 // place of a reading in the order in which all are listed.
@@ -190,9 +190,9 @@ func place(of *cellv1.Readings, r *cellv1.Reading) string {
 	return fmt.Sprintf("%s\x00%s\x00%019d\x00%s", of.GetSource(), of.GetEpoch(), r.GetHour(), r.GetNamespaceId())
 }
 
-// cutPage orders what was found, and cuts it after so many readings, or after a place if it
-// is not empty; first keeps proxies without readings.
-func cutPage(found map[string]*cellv1.Readings, most int, end string, first bool) []*cellv1.Readings {
+// cutPage orders what was found, and cuts it after so many readings; more says that there are
+// others than these, and first keeps proxies without readings.
+func cutPage(found map[string]*cellv1.Readings, most int, more, first bool) []*cellv1.Readings {
 	var out []*cellv1.Readings
 	for _, r := range found {
 		slices.SortFunc(r.GetList(), func(a, b *cellv1.Reading) int {
@@ -203,10 +203,10 @@ func cutPage(found map[string]*cellv1.Readings, most int, end string, first bool
 	slices.SortFunc(out, func(a, b *cellv1.Readings) int {
 		return cmp.Or(cmp.Compare(a.GetSource(), b.GetSource()), cmp.Compare(a.GetEpoch(), b.GetEpoch()))
 	})
-	last, more := "", end != ""
+	var last string
 	for _, r := range out {
 		n := 0
-		for n < len(r.GetList()) && most > 0 && (end == "" || place(r, r.GetList()[n]) <= end) {
+		for n < len(r.GetList()) && most > 0 {
 			last, n, most = place(r, r.GetList()[n]), n+1, most-1
 		}
 		more = more || n < len(r.GetList())
@@ -216,7 +216,7 @@ func cutPage(found map[string]*cellv1.Readings, most int, end string, first bool
 		out = slices.DeleteFunc(out, func(r *cellv1.Readings) bool { return len(r.GetList()) == 0 })
 	}
 	if n := len(out); n > 0 && more {
-		out[n-1].More, out[n-1].Next = true, []byte(cmp.Or(last, end))
+		out[n-1].More, out[n-1].Next = true, []byte(last)
 	}
 	return out
 }
@@ -257,20 +257,18 @@ func (m *Membership) proxyReadingsOf(ctx context.Context, n *cellv1.Node, req *c
 	return res.Msg.GetReadings(), nil
 }
 
-// mergeReadings makes one page of those of several nodes. It ends where the first of them
-// does that has more, because what another node has beyond is not complete.
+// mergeReadings makes one page of those of several nodes. Each of them has told its first ones,
+// as many as a page has, so that the first ones of all are complete.
 func mergeReadings(answers [][]*cellv1.Readings, most int, first bool) []*cellv1.Readings {
 	type both struct {
 		of      *cellv1.Readings
 		newest  map[counted]*cellv1.Reading
 		ordered []counted
 	}
-	found, end := make(map[string]*both), ""
+	found, more := make(map[string]*both), false
 	for _, list := range answers {
 		for _, r := range list {
-			if r.GetMore() && (end == "" || string(r.GetNext()) < end) {
-				end = string(r.GetNext())
-			}
+			more = more || r.GetMore()
 			key := r.GetSource() + "\x00" + r.GetEpoch()
 			b := found[key]
 			if b == nil {
@@ -296,5 +294,5 @@ func mergeReadings(answers [][]*cellv1.Readings, most int, first bool) []*cellv1
 		}
 		merged[key] = b.of
 	}
-	return cutPage(merged, most, end, first)
+	return cutPage(merged, most, more, first)
 }

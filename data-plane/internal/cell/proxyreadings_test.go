@@ -78,7 +78,8 @@ func TestReadings_AnyNodeTellsTheNewestOfEachWhicheverNodeWasTold(t *testing.T) 
 	want("of two nodes", 0, "proxy/a to 20", "1 hour 7: 150 at 2", "2 hour 7: 5 at 1", "1 hour 8: 1 at 2", "proxy/b to 15")
 	tell("node-2", proxyReadings("a", 5, reading(1, 7, 1, 100)))
 	tell("node-3", proxyReadings("a", 5, reading(1, 7, 1, 100)))
-	want("older again", 8, "proxy/a to 20", "1 hour 8: 1 at 2", "proxy/b to 15")
+	want("older again", 0, "proxy/a to 20", "1 hour 7: 150 at 2", "2 hour 7: 5 at 1", "1 hour 8: 1 at 2", "proxy/b to 15")
+	want("from an hour on", 8, "proxy/a to 20", "1 hour 8: 1 at 2", "proxy/b to 15")
 
 	all, err := c.admin().ProxyReadings(t.Context(), 0)
 	if err != nil || len(all) != 2 {
