@@ -69,7 +69,7 @@ func (r *run) quiet() {
 	r.t.Helper()
 	first := r.steps.made()
 	last, since := first, time.Now()
-	eventually.NoError(r.t, patience, "Stripe is called no more", func() error {
+	eventually.NoError(r.t, backlogPatience, "Stripe is called no more", func() error {
 		switch now := r.steps.made(); {
 		case !maps.Equal(now, last):
 			last, since = now, time.Now()
@@ -80,7 +80,11 @@ func (r *run) quiet() {
 	})
 }
 
-const quietFor = time.Second
+const (
+	quietFor = time.Second
+	// backlogPatience is for all that an outage of two days has left to be sent.
+	backlogPatience = 15 * time.Minute
+)
 
 // keepUp waits until the ledger is not far behind.
 func (r *run) keepUp() {
