@@ -179,6 +179,30 @@ func TestReadings_PagesOfAllNodesTellEverythingOnce(t *testing.T) {
 	}
 }
 
+func TestReadings_PagesGoOnForWhatOneNodeAloneWasTold(t *testing.T) {
+	t.Parallel()
+	b := furnished(t)
+	b.must(testNamespace(1, 1, "jobs"))
+	now := time.Now()
+	told, silent := newReadings(), newReadings()
+	if err := told.take(b.machine.View(), proxyReadings("a", 10, reading(1, 1, 1, 1), reading(1, 2, 1, 2), reading(1, 3, 1, 3)), now); err != nil {
+		t.Fatal(err)
+	}
+	req, got := &cellv1.ListReadingsRequest{}, ""
+	for more := true; more; {
+		more = false
+		for _, r := range mergeReadings([][]*cellv1.Readings{silent.page(req, 1, now), told.page(req, 1, now)}, 1, len(req.GetNext()) == 0) {
+			for _, one := range r.GetList() {
+				got += fmt.Sprint(one.GetEgressBytes())
+			}
+			more, req.Next = r.GetMore(), r.GetNext()
+		}
+	}
+	if got != "123" {
+		t.Errorf("pages have %s", got)
+	}
+}
+
 func TestReadings_AProxyUnheardForADayAndTheOldestHoursGo(t *testing.T) {
 	t.Parallel()
 	b := furnished(t)
