@@ -146,10 +146,12 @@ func (t *tenant) settles(ctx context.Context, rng *rand.Rand, job rig.Job, hour 
 	case n < 3:
 		path, in["release"] = "/api/v1/fail/"+job.JobID, true
 	}
-	_, err := t.sends(ctx, rng, path, in, nil)
+	unsure, err := t.sends(ctx, rng, path, in, nil)
 	var refused *rig.Refusal
-	if in["release"] != nil && errors.As(err, &refused) && strings.Contains(refused.Body, "LEASE_LOST") {
-		err = nil // It was given back by a call whose answer was lost; a repeated one isn't known.
+	// It was given back, or failed and is due again, by a call whose answer was lost: a repeated
+	// one isn't known then.
+	if unsure && !strings.HasPrefix(path, "/api/v1/ack/") && errors.As(err, &refused) && strings.Contains(refused.Body, "LEASE_LOST") {
+		err = nil
 	}
 	if err != nil {
 		return err
