@@ -196,7 +196,24 @@ func (s *Service) sendOne(ctx context.Context, p store.BillingPush, meters map[s
 	if p, err = s.begin(ctx, p, attempts); err != nil {
 		return meanwhile(err)
 	}
-	return s.result(ctx, p, s.call(ctx, p, c, m))
+	err = s.call(ctx, p, c, m)
+	if e := said(err); p.Kind == kindItem && e != nil && e.HTTPStatusCode >= http.StatusInternalServerError {
+		p, err = s.again(ctx, p, c, meterID, err)
+	}
+	return s.result(ctx, p, err)
+}
+
+// again gives an item that Stripe failed at a new key, for Stripe repeats that answer to the old
+// one for a day. Nothing is on its way, so what Stripe has by now is all that it will have.
+func (s *Service) again(ctx context.Context, p store.BillingPush, c store.StripeCustomer, meterID string, failed error) (store.BillingPush, error) {
+	switch arrived, err := s.arrived(ctx, p, c, meterID); {
+	case err != nil:
+	case arrived == yes:
+		failed = nil
+	default:
+		p.FirstSentAt = p.FirstSentAt.Add(time.Second)
+	}
+	return p, failed
 }
 
 // begin notes an attempt, and with the first one of an item what it costs.

@@ -375,6 +375,30 @@ func TestPush_ADraftThatIsAboutToBeFinalCountsAsFinal(t *testing.T) {
 	}
 }
 
+// Stripe repeats an answer of 500 to whoever shows the same key.
+func TestPush_AnItemThatStripeFailedAtHasANewKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tn, _ := w.paying(t, "acme")
+	hour := w.hour(1)
+	w.Advance(40 * 24 * time.Hour)
+	w.close(t, tn.ID, hour, 0, store.Counts{JobsEnqueued: 6_000_000})
+	failed := 0
+	w.stripe.Faults(func(call string) stripetest.Fault {
+		if call != "POST /v1/invoiceitems" || failed == 2 {
+			return stripetest.None
+		}
+		failed++
+		return stripetest.Broken
+	})
+	for range 4 {
+		_ = w.svc.Push(t.Context()) // It fails twice.
+		w.Advance(30 * time.Minute)
+	}
+	want(t, "failures", failed, 2)
+	want(t, "items", w.stripe.Count("invoiceitem"), 1)
+}
+
 // failing is a store whose third write of the service fails, every time.
 type failing struct {
 	store.Store
