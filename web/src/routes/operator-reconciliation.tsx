@@ -88,7 +88,7 @@ function State({ data }: { data: GetReconciliationResponse }) {
             },
             { label: "Not sent yet", value: count(data.pushesWaiting) },
             { label: "Sent, no answer", value: count(data.pushesUnanswered) },
-            { label: "Neither after 3 h", value: count(data.pushesLate) },
+            { label: "Unconfirmed after 3 h", value: count(data.pushesLate) },
             { label: "Taken differently", value: count(data.pushesDiffering) },
           ]}
         />
