@@ -80,7 +80,7 @@ func LateClosing(at store.UsageClosing, now time.Time) bool {
 // Close closes the next hour of a cell that ends before an hour, for some of its tenants. It
 // reports whether there is more to close.
 func Close(ctx context.Context, tx *store.Tx, cell string, before int64, now time.Time) (more bool, _ error) {
-	at, err := position(ctx, tx, cell, before)
+	at, err := Closing(ctx, tx, cell, before)
 	if err != nil || at.Hour >= before {
 		return false, err
 	}
@@ -106,8 +106,8 @@ func Close(ctx context.Context, tx *store.Tx, cell string, before int64, now tim
 	return at.Hour < before, err
 }
 
-// position is where closing goes on; at first with the first hour that was told of.
-func position(ctx context.Context, tx *store.Tx, cell string, before int64) (store.UsageClosing, error) {
+// Closing is where closing goes on; at first with the first hour that was told of.
+func Closing(ctx context.Context, tx *store.Tx, cell string, before int64) (store.UsageClosing, error) {
 	at, err := tx.GetUsageClosing(ctx, cell)
 	if !errors.Is(err, store.ErrNotFound) {
 		return at, err

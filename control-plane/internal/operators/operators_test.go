@@ -286,7 +286,7 @@ func TestReconciliation_ShowsWhatKeepsHoursOpen(t *testing.T) {
 				tx.PutUsageClosing(ctx, store.UsageClosing{Cell: "test", Hour: metering.Hour(now) - 2, ClosedAt: now}),
 				tx.NoteUsageAlarm(ctx, store.UsageAlarm{UsageKey: store.UsageKey{TenantID: w.acme.ID, NamespaceID: "ns_1", Hour: 1}, Cell: "test", Source: "shard/1", Problem: metering.Decrease}, now),
 				tx.PutBillingDifference(ctx, store.BillingDifference{TenantID: w.tiny.ID, Meter: "executions", Day: now.Truncate(24 * time.Hour), Ledger: 3, Pushed: 2, Summed: 1, FoundAt: now}),
-				tx.InsertBillingPush(ctx, store.BillingPush{TenantID: w.tiny.ID, Meter: "executions", Hour: now, Identifier: "i", Kind: "event", State: "open", FirstSentAt: now, LastError: "no answer"}))
+				tx.InsertBillingPush(ctx, store.BillingPush{TenantID: w.tiny.ID, Meter: "executions", Hour: now, Identifier: "i", Kind: "event", State: "open", FirstSentAt: now, LastError: "no answer", CreatedAt: now.Add(-4 * time.Hour)}))
 		})
 		r, err := w.GetReconciliation(w.ctx, &cloudv1.GetReconciliationRequest{})
 		w.no(err)
@@ -299,8 +299,66 @@ func TestReconciliation_ShowsWhatKeepsHoursOpen(t *testing.T) {
 		w.want("alarm", r.GetAlarms()[0].GetTenant()+" "+r.GetAlarms()[0].GetProblem(), "acme decrease")
 		w.want("difference", r.GetDifferences()[0].GetTenant()+" "+r.GetDifferences()[0].GetDay(), "tiny 2026-11-01")
 		w.want("pushes", []any{r.GetPushesWaiting(), r.GetPushesUnanswered(), r.GetPushesDiffering(), r.GetPushes()[0].GetState()}, []any{0, 1, 0, "unanswered"})
+		w.want("problems", strings.Join(r.GetProblems(), "; "), "the ledger, what was sent and Stripe don't agree; what was sent isn't confirmed by Stripe after more than 3 h; "+
+			"hours of test aren't closing; there are alarms of the last 24 h")
 		w.want("payments", r.GetPayments(), false)
 		_, err = w.RunReconciliation(w.ctx, &cloudv1.RunReconciliationRequest{})
 		cloudtest.Refused(t, err, "NO_PAYMENTS")
+	})
+}
+
+func TestReconciliation_ProblemsEndWithTheirCause(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		problems := func(what, wanted string) {
+			t.Helper()
+			r, err := w.GetReconciliation(w.ctx, &cloudv1.GetReconciliationRequest{})
+			w.no(err)
+			w.want(what, strings.Join(r.GetProblems(), "; "), wanted)
+		}
+		problems("of a new service", "")
+		w.count(w.acme, 1)
+		problems("in its first hour", "")
+		w.Advance(time.Hour)
+		problems("an hour that ended just now", "")
+		w.Advance(20 * time.Minute)
+		problems("no hour was ever closed", "hours of test aren't closing")
+		hour := metering.Hour(w.World.Now())
+		w.World.Service(t, func(ctx context.Context, tx *store.Tx) error {
+			for n, state := range []string{"open", "open", "differs"} {
+				p := store.BillingPush{TenantID: w.tiny.ID, Meter: "executions", Hour: metering.Start(int64(n)), Identifier: fmt.Sprint(n), Kind: "event", State: state, CreatedAt: w.World.Now().Add(-time.Duration(n) * time.Hour)}
+				if err := tx.InsertBillingPush(ctx, p); err != nil {
+					return err
+				}
+			}
+			return errors.Join(tx.PutUsageClosing(ctx, store.UsageClosing{Cell: "test", Hour: hour, ClosedAt: w.World.Now()}),
+				tx.NoteUsageAlarm(ctx, store.UsageAlarm{UsageKey: store.UsageKey{TenantID: w.acme.ID, NamespaceID: "ns_1", Hour: 1}, Cell: "test", Source: "shard/1", Problem: metering.Decrease}, w.World.Now()))
+		})
+		problems("what is on its way is none", "Stripe took something differently; there are alarms of the last 24 h")
+		w.Advance(150 * time.Minute)
+		problems("later", "Stripe took something differently; what was sent isn't confirmed by Stripe after more than 3 h; hours of test aren't closing; there are alarms of the last 24 h")
+		r, err := w.GetReconciliation(w.ctx, &cloudv1.GetReconciliationRequest{})
+		w.no(err)
+		w.want("late", r.GetPushesLate(), 1)
+		w.Advance(24 * time.Hour)
+		w.World.Service(t, func(ctx context.Context, tx *store.Tx) error {
+			now := w.World.Now()
+			for n := range 3 {
+				p, err := tx.ListBillingPushes(ctx, w.tiny.ID, metering.Start(int64(n)), metering.Start(int64(n+1)))
+				if err != nil {
+					return err
+				}
+				p[0].State, p[0].DoneAt = "done", now
+				if err := tx.NoteBillingPush(ctx, p[0], p[0].Attempts); err != nil {
+					return err
+				}
+			}
+			return errors.Join(tx.PutUsageClosing(ctx, store.UsageClosing{Cell: "test", Hour: metering.Hour(now), ClosedAt: now}),
+				tx.PutSetting(ctx, "stripe_compared_at", now.Add(-49*time.Hour).UTC().Format(time.RFC3339Nano), now))
+		})
+		problems("a comparison of long ago", "nothing was compared with Stripe for more than 2 d")
+		w.World.Service(t, func(ctx context.Context, tx *store.Tx) error {
+			return tx.PutSetting(ctx, "stripe_compared_at", w.World.Now().UTC().Format(time.RFC3339Nano), w.World.Now())
+		})
+		problems("in the end", "")
 	})
 }

@@ -3,6 +3,8 @@ package operators
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -16,44 +18,85 @@ import (
 )
 
 const (
-	pushesShown = 100
-	alarmsShown = 100
-	alarmsSince = 30 * 24 * time.Hour
+	differencesShown = 1000
+	pushesShown      = 100
+	alarmsShown      = 100
+	alarmsSince      = 30 * 24 * time.Hour
 	// sourcesSince is how far back sources are looked at; those of shards always are.
 	sourcesSince = time.Hour
 )
 
+// When somebody should look.
+const (
+	// pushLate is longer than it takes to ask Stripe twice what it has: an hour each.
+	pushLate = 3 * time.Hour
+	// comparedLate leaves a daily comparison a day to come to its end.
+	comparedLate = 48 * time.Hour
+	// alarmNew is for how long an alarm is news.
+	alarmNew = 24 * time.Hour
+)
+
 // GetReconciliation tells what doesn't agree, and what keeps hours from closing.
 func (s *Service) GetReconciliation(ctx context.Context, _ *cloudv1.GetReconciliationRequest) (*cloudv1.GetReconciliationResponse, error) {
-	compared, err := s.Stripe.Compared(ctx)
-	if err != nil {
-		return nil, err
-	}
-	differences, err := s.Stripe.Differences(ctx)
-	if err != nil {
-		return nil, err
-	}
-	res := &cloudv1.GetReconciliationResponse{Payments: s.Stripe.Payments(), ComparedAt: maybe(compared.At), AskedAt: maybe(compared.Asked)}
-	return res, s.Store.ReadService(ctx, func(tx *store.Tx) error {
-		pushes, err := tx.ListUndoneBillingPushes(ctx, pushesShown)
-		if err != nil {
-			return err
-		}
-		alarms, err := tx.ListUsageAlarms(ctx, s.Now().Add(-alarmsSince), alarmsShown)
-		if err != nil {
-			return err
-		}
-		names, err := namesOf(ctx, tx, differences, pushes, alarms)
-		if err != nil {
-			return err
-		}
-		res.Differences, res.Pushes, res.Alarms = differenceMessages(differences, names), pushMessages(pushes, names), alarmMessages(alarms, names)
-		if err := countPushes(ctx, tx, res); err != nil {
-			return err
-		}
-		res.Cells, err = s.cells(ctx, tx)
-		return err
+	res, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) (*cloudv1.GetReconciliationResponse, error) {
+		return Reconciliation(ctx, tx, s.Now())
 	})
+	if err == nil {
+		res.Payments = s.Stripe.Payments()
+	}
+	return res, err
+}
+
+// Reconciliation is all that the database tells of it: not whether tenants can pay here.
+func Reconciliation(ctx context.Context, tx *store.Tx, now time.Time) (*cloudv1.GetReconciliationResponse, error) {
+	differences, err := tx.ListBillingDifferences(ctx, differencesShown)
+	if err != nil {
+		return nil, err
+	}
+	pushes, err := tx.ListUndoneBillingPushes(ctx, pushesShown)
+	if err != nil {
+		return nil, err
+	}
+	alarms, err := tx.ListUsageAlarms(ctx, now.Add(-alarmsSince), alarmsShown)
+	if err != nil {
+		return nil, err
+	}
+	names, err := namesOf(ctx, tx, differences, pushes, alarms)
+	if err != nil {
+		return nil, err
+	}
+	res := &cloudv1.GetReconciliationResponse{Differences: differenceMessages(differences, names), Pushes: pushMessages(pushes, names), Alarms: alarmMessages(alarms, names)}
+	if err := countPushes(ctx, tx, now, res); err != nil {
+		return nil, err
+	}
+	compared, err := stripe.Compared(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	res.ComparedAt, res.AskedAt = maybe(compared.At), maybe(compared.Asked)
+	res.Cells, err = cells(ctx, tx, now)
+	res.Problems = problems(res, now)
+	return res, err
+}
+
+// problems are what somebody should look at.
+func problems(res *cloudv1.GetReconciliationResponse, now time.Time) (out []string) {
+	note := func(is bool, format string, args ...any) {
+		if is {
+			out = append(out, fmt.Sprintf(format, args...))
+		}
+	}
+	note(len(res.GetDifferences()) > 0, "the ledger, what was sent and Stripe don't agree")
+	note(res.GetPushesDiffering() > 0, "Stripe took something differently")
+	note(res.GetPushesLate() > 0, "what was sent isn't confirmed by Stripe after more than %d h", pushLate/time.Hour)
+	at := res.GetComparedAt()
+	note(at != nil && now.Sub(at.AsTime()) > comparedLate, "nothing was compared with Stripe for more than %d d", comparedLate/(24*time.Hour))
+	for _, c := range res.GetCells() {
+		note(c.GetLate(), "hours of %s aren't closing", c.GetCell())
+	}
+	isNew := func(a *cloudv1.UsageAlarm) bool { return now.Sub(a.GetLastAt().AsTime()) < alarmNew }
+	note(slices.ContainsFunc(res.GetAlarms(), isNew), "there are alarms of the last %d h", alarmNew/time.Hour)
+	return out
 }
 
 func maybe(t time.Time) *timestamppb.Timestamp {
@@ -129,9 +172,11 @@ func alarmMessages(list []store.UsageAlarm, names map[string]string) (out []*clo
 	return out
 }
 
-func countPushes(ctx context.Context, tx *store.Tx, res *cloudv1.GetReconciliationResponse) error {
+func countPushes(ctx context.Context, tx *store.Tx, now time.Time, res *cloudv1.GetReconciliationResponse) error {
 	counts, err := tx.CountBillingPushes(ctx)
-	res.PushesWaiting, res.PushesUnanswered, res.PushesDiffering = 0, 0, 0
+	if err != nil {
+		return err
+	}
 	for _, c := range counts {
 		switch pushState(c.State, c.Sent) {
 		case pushWaiting:
@@ -142,25 +187,35 @@ func countPushes(ctx context.Context, tx *store.Tx, res *cloudv1.GetReconciliati
 			res.PushesDiffering += c.N
 		}
 	}
+	late, err := tx.OpenBillingPushes(ctx, now.Add(-pushLate))
+	res.PushesLate = int64(late)
 	return err
 }
 
 // cells is up to where each has closed hours.
-func (s *Service) cells(ctx context.Context, tx *store.Tx) (out []*cloudv1.CellUsage, _ error) {
-	now := s.Now()
-	all, err := tx.ListUsageClosings(ctx)
-	for _, at := range all {
-		sources, err := tx.UsageSources(ctx, at.Cell, now.Add(-sourcesSince))
+func cells(ctx context.Context, tx *store.Tx, now time.Time) (out []*cloudv1.CellUsage, _ error) {
+	all, err := tx.ListUsageCells(ctx)
+	for _, name := range all {
+		c, err := cellUsage(ctx, tx, name, now)
 		if err != nil {
 			return nil, err
 		}
-		m := &cloudv1.CellUsage{Cell: at.Cell, ClosedTo: timestamppb.New(metering.Start(at.Hour)), Late: metering.LateClosing(at, now)}
-		for _, v := range metering.Late(sources, now) {
-			m.LateSources = append(m.LateSources, &cloudv1.UsageSource{Source: v.Source, CompleteTo: maybe(v.CompleteTo), HeardAt: maybe(v.HeardAt)})
-		}
-		out = append(out, m)
+		out = append(out, c)
 	}
 	return out, err
+}
+
+func cellUsage(ctx context.Context, tx *store.Tx, cell string, now time.Time) (*cloudv1.CellUsage, error) {
+	sources, err := tx.UsageSources(ctx, cell, now.Add(-sourcesSince))
+	if err != nil {
+		return nil, err
+	}
+	at, err := metering.Closing(ctx, tx, cell, metering.Hour(now))
+	m := &cloudv1.CellUsage{Cell: cell, ClosedTo: timestamppb.New(metering.Start(at.Hour)), Late: metering.LateClosing(at, now)}
+	for _, v := range metering.Late(sources, now) {
+		m.LateSources = append(m.LateSources, &cloudv1.UsageSource{Source: v.Source, CompleteTo: maybe(v.CompleteTo), HeardAt: maybe(v.HeardAt)})
+	}
+	return m, err
 }
 
 // closing of a cell; zero if it has closed nothing.

@@ -290,9 +290,9 @@ func (t *Tx) ListTenantReadings(ctx context.Context, tenantID string, limit int)
 	return usageReadings.list(ctx, t.of(tenantID), limit, "tenant_id = ? ORDER BY hour DESC, namespace_id, cell, source, epoch", tenantID)
 }
 
-// ListUsageClosings lists those of all cells.
-func (t *Tx) ListUsageClosings(ctx context.Context) ([]UsageClosing, error) {
-	return usageClosings.list(ctx, t.across(), pageMax, "1 = 1 ORDER BY cell")
+// ListUsageCells lists the cells that told something, or had hours closed.
+func (t *Tx) ListUsageCells(ctx context.Context) ([]string, error) {
+	return query(ctx, t.across(), "list cells", single[string], "SELECT cell FROM usage_sources UNION SELECT cell FROM usage_closings ORDER BY cell LIMIT ?", pageMax)
 }
 
 // PushCount is how many pushes have a state.

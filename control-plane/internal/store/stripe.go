@@ -299,10 +299,10 @@ func (t *Tx) NoteBillingPush(ctx context.Context, v BillingPush, attempts int64)
 		v.Kind, v.Amount, v.Currency, v.State, v.FirstSentAt, v.DueAt, v.Attempts, v.LastError, v.DoneAt, v.TenantID, v.Meter, v.Hour, v.Revision, attempts)
 }
 
-// OpenBillingPushes counts those that are not done and were made before a time, and those
-// that differ.
+// OpenBillingPushes counts those that were made before a time, and of which it isn't known yet
+// what Stripe has.
 func (t *Tx) OpenBillingPushes(ctx context.Context, before time.Time) (int, error) {
-	return t.across().count(ctx, "count open pushes", "SELECT COUNT(*) FROM billing_pushes WHERE state <> 'done' AND created_at < ?", before)
+	return t.across().count(ctx, "count open pushes", "SELECT COUNT(*) FROM billing_pushes WHERE state = 'open' AND created_at < ?", before)
 }
 
 // InsertStripeEvent records an event: ErrExists if it was.

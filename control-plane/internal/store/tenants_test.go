@@ -285,7 +285,7 @@ func TestIsolation_OnlyTheServiceReadsAcrossTenants(t *testing.T) {
 			_, stale := tx.StaleFigures(ctx, store.FiguresAge{}, "", 9)
 			_, names := tx.TenantNames(ctx, []string{"tn_b"})
 			_, byPlan := tx.CountTenantsByPlan(ctx)
-			_, closings := tx.ListUsageClosings(ctx)
+			_, cells := tx.ListUsageCells(ctx)
 			_, pushes := tx.CountBillingPushes(ctx)
 			_, undone := tx.ListUndoneBillingPushes(ctx, 9)
 			hours := []store.TenantHour{{TenantID: "tn_b", Hour: 1}}
@@ -300,7 +300,7 @@ func TestIsolation_OnlyTheServiceReadsAcrossTenants(t *testing.T) {
 				"DueStripeEndings": endings, "StripeCustomersOf": customers, "ChangedHours": changedHours, "UsageOf": usage, "BillingPushesOf": pushesOf, "SubscriptionChangesOf": changesOf,
 				"TenantsOf":   tenantsOf,
 				"GetOperator": operator, "ListOperators": operators, "ListOperatorEntries": entries, "StaleFigures": stale, "TenantNames": names,
-				"CountTenantsByPlan": byPlan, "ListUsageClosings": closings, "CountBillingPushes": pushes, "ListUndoneBillingPushes": undone,
+				"CountTenantsByPlan": byPlan, "ListUsageCells": cells, "CountBillingPushes": pushes, "ListUndoneBillingPushes": undone,
 				"PutOperator":         tx.PutOperator(ctx, store.Operator{UserID: "usr_a", Role: "admin"}),
 				"DeleteOperator":      tx.DeleteOperator(ctx, "usr_a"),
 				"InsertOperatorEntry": tx.InsertOperatorEntry(ctx, store.OperatorEntry{ID: "aud_9"}),

@@ -124,8 +124,11 @@ func TestDaily_ComparesAgainWhenSomebodyAsks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	compared := func() stripe.Comparison {
-		c, err := w.svc.Compared(t.Context())
-		no(t, "read when", err)
+		var c stripe.Comparison
+		w.Service(t, func(ctx context.Context, tx *store.Tx) (err error) {
+			c, err = stripe.Compared(ctx, tx)
+			return err
+		})
 		return c
 	}
 	want(t, "before", compared(), stripe.Comparison{})

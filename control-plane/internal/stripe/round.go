@@ -92,7 +92,7 @@ func (s *Service) dueRound(ctx context.Context) (r round, _ error) {
 			}
 			return nil
 		}
-		last, err := compared(ctx, tx)
+		last, err := Compared(ctx, tx)
 		if err == nil && (last.At.Before(now.UTC().Truncate(day)) || !last.Asked.IsZero()) {
 			r.Began = now
 		}
@@ -127,11 +127,7 @@ type Comparison struct {
 }
 
 // Compared tells when the last comparison was.
-func (s *Service) Compared(ctx context.Context) (Comparison, error) {
-	return store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) (Comparison, error) { return compared(ctx, tx) })
-}
-
-func compared(ctx context.Context, tx *store.Tx) (c Comparison, err error) {
+func Compared(ctx context.Context, tx *store.Tx) (c Comparison, err error) {
 	if c.At, err = settingTime(ctx, tx, settingComparedAt); err == nil {
 		c.Asked, err = settingTime(ctx, tx, settingAsked)
 	}

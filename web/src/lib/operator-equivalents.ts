@@ -57,8 +57,8 @@ export function planEquivalents(plan: string): Equivalents {
 
 export const reconciliationEquivalents: Equivalents = {
   cli: [
-    "# what the last comparison found",
-    "corvo-cloud control stripe reconcile --master-key-file control.key",
+    "# what this page shows",
+    "corvo-cloud control reconciliation",
     "",
     "# compare now",
     "corvo-cloud control stripe reconcile --now --master-key-file control.key",

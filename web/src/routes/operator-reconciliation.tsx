@@ -88,6 +88,7 @@ function State({ data }: { data: GetReconciliationResponse }) {
             },
             { label: "Not sent yet", value: count(data.pushesWaiting) },
             { label: "Sent, no answer", value: count(data.pushesUnanswered) },
+            { label: "Unconfirmed after 3 h", value: count(data.pushesLate) },
             { label: "Taken differently", value: count(data.pushesDiffering) },
           ]}
         />
@@ -148,12 +149,8 @@ function State({ data }: { data: GetReconciliationResponse }) {
 
 /** What the page comes down to. */
 function Verdict({ data }: { data: GetReconciliationResponse }) {
-  const wrong = [
-    data.differences.length > 0 ? "the ledger, what was sent and Stripe don't agree" : "",
-    data.pushesDiffering > 0n ? "Stripe took something differently" : "",
-    data.cells.some(({ late }) => late) ? "hours aren't closing" : "",
-  ].filter(Boolean);
-  if (wrong.length > 0) return <Banner tone="danger" title={`Look at this: ${wrong.join("; ")}`} />;
+  if (data.problems.length > 0)
+    return <Banner tone="danger" title={`Look at this: ${data.problems.join("; ")}`} />;
   if (!data.payments)
     return (
       <Banner title="Payments are off">

@@ -89,7 +89,7 @@ It prints a line when it is ready. SIGTERM finishes running requests and exits.`
 	fs.BoolVar(&f.afterRestore, "after-restore", false, "the database was restored from an older copy: end all sessions, adopt what only the cell has, list it, and exit")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "with --after-restore: change nothing, only list")
 	fs.StringVarP(&s.output, "output", "o", outputText, "`FORMAT` of the list of --after-restore: text or json")
-	c.AddCommand(s.plansCommand(), s.tenantsCommand(), s.setPlanCommand(), s.overrideCommand(), s.operatorsCommand(), s.deleteTenantCommand(), s.rotateTokenKeysCommand(), s.resealCommand(), s.stripeCommand())
+	c.AddCommand(s.plansCommand(), s.tenantsCommand(), s.setPlanCommand(), s.overrideCommand(), s.operatorsCommand(), s.reconciliationCommand(), s.deleteTenantCommand(), s.rotateTokenKeysCommand(), s.resealCommand(), s.stripeCommand())
 	return c
 }
 

@@ -126,7 +126,7 @@ func (s *session) stripeReconcileCommand() *cobra.Command {
 		Long: `Prints the differences that the last daily comparison found, by tenant, meter and day. Numbers are
 in the units of Stripe's meters. With --now it compares the last 40 days first.
 
-It ends with exit code 6 if there are any.`,
+It ends with exit code 5 if there are any.`,
 		Example: `  corvo-cloud control stripe reconcile --now --database postgres://corvo@db/corvo --master-key-file control.key`,
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return s.stripeReconcile(c.Context(), f, now) },

@@ -1680,7 +1680,12 @@ type GetReconciliationResponse struct {
 	Pushes []*BillingPush `protobuf:"bytes,8,rep,name=pushes,proto3" json:"pushes,omitempty"`
 	Cells  []*CellUsage   `protobuf:"bytes,9,rep,name=cells,proto3" json:"cells,omitempty"`
 	// What sources said that can't be, in the last 30 days, at most 100.
-	Alarms        []*UsageAlarm `protobuf:"bytes,10,rep,name=alarms,proto3" json:"alarms,omitempty"`
+	Alarms []*UsageAlarm `protobuf:"bytes,10,rep,name=alarms,proto3" json:"alarms,omitempty"`
+	// Waiting or unanswered for more than three hours.
+	PushesLate int64 `protobuf:"varint,11,opt,name=pushes_late,json=pushesLate,proto3" json:"pushes_late,omitempty"`
+	// What somebody should look at, as people read it; empty if all is as it should be. An alarm is
+	// among that for a day.
+	Problems      []string `protobuf:"bytes,12,rep,name=problems,proto3" json:"problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1781,6 +1786,20 @@ func (x *GetReconciliationResponse) GetCells() []*CellUsage {
 func (x *GetReconciliationResponse) GetAlarms() []*UsageAlarm {
 	if x != nil {
 		return x.Alarms
+	}
+	return nil
+}
+
+func (x *GetReconciliationResponse) GetPushesLate() int64 {
+	if x != nil {
+		return x.PushesLate
+	}
+	return 0
+}
+
+func (x *GetReconciliationResponse) GetProblems() []string {
+	if x != nil {
+		return x.Problems
 	}
 	return nil
 }
@@ -2454,7 +2473,7 @@ const file_corvo_cloud_v1_operator_proto_rawDesc = "" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\tR\x06before\x12\x14\n" +
 	"\x05after\x18\x03 \x01(\tR\x05after\"\x1a\n" +
-	"\x18GetReconciliationRequest\"\x89\x04\n" +
+	"\x18GetReconciliationRequest\"\xc6\x04\n" +
 	"\x19GetReconciliationResponse\x12\x1a\n" +
 	"\bpayments\x18\x01 \x01(\bR\bpayments\x12;\n" +
 	"\vcompared_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
@@ -2467,7 +2486,10 @@ const file_corvo_cloud_v1_operator_proto_rawDesc = "" +
 	"\x06pushes\x18\b \x03(\v2\x1b.corvo.cloud.v1.BillingPushR\x06pushes\x12/\n" +
 	"\x05cells\x18\t \x03(\v2\x19.corvo.cloud.v1.CellUsageR\x05cells\x122\n" +
 	"\x06alarms\x18\n" +
-	" \x03(\v2\x1a.corvo.cloud.v1.UsageAlarmR\x06alarms\"\xeb\x01\n" +
+	" \x03(\v2\x1a.corvo.cloud.v1.UsageAlarmR\x06alarms\x12\x1f\n" +
+	"\vpushes_late\x18\v \x01(\x03R\n" +
+	"pushesLate\x12\x1a\n" +
+	"\bproblems\x18\f \x03(\tR\bproblems\"\xeb\x01\n" +
 	"\x11BillingDifference\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x14\n" +
