@@ -94,7 +94,7 @@ var unwritten = []string{
 	// What cells counted, and what the loops made of it.
 	"PutUsageSource", "DeleteUsageSources", "PutUsageClosing", "PutUsageReadings", "PutUsageLevels", "DeleteUsageReadings", "DeleteLimitNoticesBefore",
 	// What Stripe has and said; the log has what follows from it.
-	"InsertStripeCustomer", "UpdateStripeCustomer", "InsertBillingPush", "InsertStripeEvent", "DeleteStripeEventsBefore", "PutStripeInvoice", "PutBillingDifference", "DeleteBillingDifference",
+	"InsertStripeCustomer", "UpdateStripeCustomer", "InsertBillingPush", "InsertStripeEvent", "DeleteStripeEventsBefore", "PutStripeInvoice", "PutBillingDifference", "PutStripeEnding", "DeleteBillingDifference",
 	// What ended long ago.
 	"DeleteTrustTokensBefore", "DeleteTemporaryKeysBefore",
 	"InsertAnswer", "DeleteAnswersBefore", "PutDirectoryState", "InsertSetting", "PutSetting", "UpdateSealed", "DeleteRatesBefore",
