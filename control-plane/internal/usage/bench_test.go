@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/metering"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/usage"
 )
 
 // BenchmarkPreviewInvoice previews the month of a tenant with sixty namespaces, as many as the
@@ -22,11 +23,51 @@ import (
 //
 //	go test ./internal/usage -run xxx -bench PreviewInvoice -benchtime 60x
 func BenchmarkPreviewInvoice(b *testing.B) {
-	cloudtest.EachBench(b, benchPreview)
+	benchMonth(b, func(*world) {}, func(w *world) error {
+		_, err := w.s.PreviewInvoice(w.ctx, &cloudv1.PreviewInvoiceRequest{})
+		return err
+	})
 }
 
-func benchPreview(b *testing.B, cw *cloudtest.World) {
-	w := newWorld(b, cw)
+// BenchmarkSpendLimit compares the same month with a spend limit that is far, as the loop does
+// every ten seconds for a tenant that is being used.
+//
+//	go test ./internal/usage -run xxx -bench SpendLimit -benchtime 60x
+func BenchmarkSpendLimit(b *testing.B) {
+	benchMonth(b, func(w *world) {
+		w.Advance(time.Second)
+		w.Service(b, func(ctx context.Context, tx *store.Tx) error { return tx.TouchUsage(ctx, []string{w.tn.ID}, w.Now()) })
+	}, func(w *world) error { return w.s.Compare(w.ctx) })
+}
+
+// benchMonth times what is done with the month of sixty namespaces, without what comes before
+// each time.
+func benchMonth(b *testing.B, before func(*world), do func(*world) error) {
+	cloudtest.EachBench(b, func(b *testing.B, cw *cloudtest.World) {
+		w := newWorld(b, cw)
+		w.countMonth(b)
+		if _, err := w.s.SetSpendLimit(w.ctx, &cloudv1.SetSpendLimitRequest{Limit: &cloudv1.SpendLimit{Amount: 1e9, Action: usage.ActionHold}}); err != nil {
+			b.Fatal(err)
+		}
+		var took []time.Duration
+		var used time.Duration
+		for b.Loop() {
+			b.StopTimer()
+			before(w)
+			b.StartTimer()
+			processor, began := processorTime(b), time.Now()
+			if err := do(w); err != nil {
+				b.Fatal(err)
+			}
+			took, used = append(took, time.Since(began)), used+processorTime(b)-processor
+		}
+		b.ReportMetric(float64(used.Microseconds())/1000/float64(len(took)), "processor-ms")
+		slices.Sort(took)
+		b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
+	})
+}
+
+func (w *world) countMonth(b *testing.B) {
 	from, to := w.Now().Add(-240*time.Hour), w.Now()
 	for hour := from; hour.Before(to); hour = hour.Add(time.Hour) {
 		var list []metering.Reading
@@ -39,18 +80,6 @@ func benchPreview(b *testing.B, cw *cloudtest.World) {
 		})
 	}
 	w.close(to)
-	var took []time.Duration
-	before := processorTime(b)
-	for b.Loop() {
-		began := time.Now()
-		if _, err := w.s.PreviewInvoice(w.ctx, &cloudv1.PreviewInvoiceRequest{}); err != nil {
-			b.Fatal(err)
-		}
-		took = append(took, time.Since(began))
-	}
-	b.ReportMetric(float64((processorTime(b)-before).Microseconds())/1000/float64(len(took)), "processor-ms")
-	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 }
 
 // processorTime is what this process used of the processors.
