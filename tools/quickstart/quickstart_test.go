@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -110,7 +108,7 @@ func TestAccess_PageDoesWhatItSays(t *testing.T) {
 	}
 }
 
-// The pages' addresses are replaced by free ones; everything else is run unchanged.
+// The pages' hosts are replaced (onItsOwnHost); everything else is run unchanged.
 func TestOperations_PageDoesWhatItSays(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -134,7 +132,7 @@ func runProcesses(t *testing.T, name string, least int, wants ...string) {
 	desk := newDesk(t, root)
 	script := "set -euo pipefail\nPATH=$PWD/.bin:$PATH\n" +
 		"trap 'kill $(jobs -p); wait || true' EXIT\n" + strings.Join(shell, "\n")
-	out := desk.bash(t, withFreePorts(t, script))
+	out := desk.bash(t, onItsOwnHost(script))
 	for _, want := range wants {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %s in the output:\n%s", want, out)
@@ -160,27 +158,12 @@ func page(t *testing.T, name string, least int) (root string, shell []string) {
 	return root, shell
 }
 
-var loopbackAddress = regexp.MustCompile(`127\.0\.0\.1:\d+`)
-
-// withFreePorts gives each loopback address of the script another port, from below
-// the range that the kernel gives to outgoing connections: until the process of
-// the page listens, nobody else takes it.
-func withFreePorts(t *testing.T, script string) string {
-	t.Helper()
-	given := map[string]string{}
-	taken := map[string]bool{}
-	return loopbackAddress.ReplaceAllStringFunc(script, func(old string) string {
-		for given[old] == "" {
-			address := fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(18000))
-			if l, err := net.Listen("tcp", address); err == nil && !taken[address] {
-				given[old], taken[address] = address, true
-				if err := l.Close(); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		return given[old]
-	})
+// onItsOwnHost moves the script's addresses to a loopback host that no other page and hardly
+// any other process has: its ports are free, also while a process of the page is down.
+// A free port of 127.0.0.1 may be taken between the look and the listening.
+func onItsOwnHost(script string) string {
+	host := fmt.Sprintf("127.%d.%d.%d:", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+	return strings.ReplaceAll(script, "127.0.0.1:", host)
 }
 
 // The program on the page is one that is compiled with the product.

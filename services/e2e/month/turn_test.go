@@ -32,7 +32,7 @@ func (r *run) turn(end time.Time, kills int) {
 	r.steps.killEach(0)
 	adjusted := func() int { return r.steps.made()["GET invoiceitems"] - looked }
 	if drafts := r.living(); kills == 0 { // Ten minutes are left, which is long for calls.
-		eventually.NoError(r.t, patience, "drafts are adjusted", func() error {
+		eventually.NoError(r.t, backlogPatience, "drafts are adjusted", func() error {
 			if n := adjusted(); n < drafts {
 				return fmt.Errorf("%d of %d", n, drafts)
 			}
