@@ -146,14 +146,7 @@ func (t *tenant) settles(ctx context.Context, rng *rand.Rand, job rig.Job, hour 
 	case n < 3:
 		path, in["release"] = "/api/v1/fail/"+job.JobID, true
 	}
-	unsure, err := t.sends(ctx, rng, path, in, nil)
-	var refused *rig.Refusal
-	// It was given back, or failed and is due again, by a call whose answer was lost: a repeated
-	// one isn't known then.
-	if unsure && !strings.HasPrefix(path, "/api/v1/ack/") && errors.As(err, &refused) && strings.Contains(refused.Body, "LEASE_LOST") {
-		err = nil
-	}
-	if err != nil {
+	if _, err := t.sends(ctx, rng, path, in, nil); err != nil { // A repeated call gets the first answer.
 		return err
 	}
 	if in["release"] == nil {

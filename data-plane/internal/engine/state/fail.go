@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
@@ -46,12 +47,12 @@ func failAnswer(res Result, j *subject) Result {
 	return res
 }
 
-// failedBefore answers a repeated fail or release with the same token by the outcome
-// that is still to be seen in the head. A lease that ran out was not settled by its
-// holder: it stays lost (R-L3).
+// failedBefore answers a repeated fail or release with the same token like the first one, until
+// the job's next attempt. A lease that ran out was not settled by its holder: it stays lost
+// (R-L3).
 func (x *entry) failedBefore(c *command.Fail, j *subject, res Result) Result {
 	settled := j.State == job.Retrying || j.State == job.Dead || j.State == job.Cancelled || j.State == job.Held ||
-		c.Release && justReleased(j)
+		j.State == job.Pending && lastSettled(j) == noted(c)
 	settled = settled && !j.Has(records.FlagReclaimed)
 	if res.Refusal == LeaseLost && settled && records.Holds(&j.Head, c.By) {
 		res.Refusal = Accepted
@@ -60,9 +61,23 @@ func (x *entry) failedBefore(c *command.Fail, j *subject, res Result) Result {
 	return res
 }
 
-// justReleased: giving the attempt back is the last thing that happened to the job.
-func justReleased(j *subject) bool {
-	return j.State == job.Pending && len(j.Timeline) > 0 && j.Timeline[len(j.Timeline)-1].What == feed.Released
+// noted is what a fail or release notes in the timeline of a job that goes on.
+func noted(c *command.Fail) feed.Type {
+	if c.Release {
+		return feed.Released
+	}
+	return feed.Failed
+}
+
+// lastSettled is how the job's last attempt ended, as far as its timeline goes back.
+func lastSettled(j *subject) (how feed.Type) {
+	for _, m := range slices.Backward(j.Timeline) {
+		switch m.What {
+		case feed.Failed, feed.Released, feed.Continued, feed.Started:
+			return m.What
+		}
+	}
+	return how
 }
 
 // letGo is about a job whose worker was asked to stop. Giving it back is no failure,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
@@ -29,8 +30,9 @@ type modelJob struct {
 	why                   records.DeadReason
 	approvers             []string // Of its hold, and what happens when nobody decides.
 	approveAtLast         bool
-	released, ranOut      bool            // It was just given back; a lease of it ran out.
+	ranOut                bool            // A lease of it ran out.
 	reclaimed             bool            // Its last lease was not settled by its worker.
+	settled               feed.Type       // How it was, if it was failed or given back.
 	waits                 map[job.ID]bool // For these jobs.
 	chain                 job.ChainID
 	exit                  bool // Its worker wants no more steps.
@@ -97,7 +99,7 @@ func (j *modelJob) blocked() bool {
 // ready puts a job at the end of its order.
 func (m *oracle) ready(j *modelJob) {
 	m.turn++
-	j.state, j.due, j.turn, j.released = job.Pending, 0, m.turn, false
+	j.state, j.due, j.turn = job.Pending, 0, m.turn
 }
 
 // hold stops a job until somebody decides, or until it times out (0: never).
@@ -142,7 +144,7 @@ func (m *oracle) fetch(c *command.Fetch, got []Grant) (out []Grant) {
 		}
 		m.queue(j.queue()).start(m.lease)
 		j.attempt++
-		j.state, j.started, j.worker, j.peer, j.reclaimed, j.released = job.Active, m.lease, c.Worker, c.Peer, false, false
+		j.state, j.started, j.worker, j.peer, j.reclaimed, j.settled = job.Active, m.lease, c.Worker, c.Peer, false, feed.Started
 		j.due = min(m.lease+int64(c.Lease), j.limit())
 		g := Grant{ID: id, Attempt: j.attempt}
 		if n := len(out); n < len(got) && got[n].Epoch != j.epoch {
@@ -199,7 +201,11 @@ func (m *oracle) ack(c *command.Ack) Refusal {
 
 func (m *oracle) fail(c *command.Fail) Refusal {
 	j, why := m.leased(c.NS, c.ID, c.By)
-	settled := j.state == job.Retrying || j.state == job.Dead || j.state == job.Cancelled || j.state == job.Held || c.Release && j.released
+	how := feed.Failed
+	if c.Release {
+		how = feed.Released
+	}
+	settled := j.state == job.Retrying || j.state == job.Dead || j.state == job.Cancelled || j.state == job.Held || j.state == job.Pending && j.settled == how
 	if why == LeaseLost && settled && !j.reclaimed && j.holds(c.By) {
 		return Accepted // Said again.
 	}
@@ -220,8 +226,9 @@ func (m *oracle) fail(c *command.Fail) Refusal {
 		if m.ready(j); c.Delay != nil && *c.Delay > 0 {
 			j.state, j.due = job.Retrying, m.lease+int64(*c.Delay)
 		}
-		j.released = true
+		j.settled = feed.Released
 	case c.Terminal:
+		j.settled = feed.Failed
 		m.end(j, job.Dead, records.DeadTerminal)
 	default:
 		m.failed(j, c.Delay)
@@ -231,6 +238,7 @@ func (m *oracle) fail(c *command.Fail) Refusal {
 
 // failed is a failed attempt, perhaps not the last one.
 func (m *oracle) failed(j *modelJob, delay *time.Duration) {
+	j.settled = feed.Failed
 	if j.attempt >= j.Retry.MaxRetries {
 		m.end(j, job.Dead, records.DeadRetries)
 		return

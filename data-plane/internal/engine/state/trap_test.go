@@ -221,6 +221,33 @@ func TestTrap116_ARepeatedAckWithTheSameTokenIsTheSameSuccess(t *testing.T) {
 	}
 }
 
+// An answer that was lost may be asked for again after the job's next attempt is due.
+func TestTrap116_ARepeatedFailOrReleaseIsTheSameSuccessUntilTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]command.Fail{"failed": {}, "released": {Release: true}} {
+		t.Run(name, func(t *testing.T) {
+			p := newTrap(t)
+			id := p.enqueue(1, nil)
+			g := p.fetch(id)[0]
+			fail := c
+			fail.NS, fail.ID, fail.Delay = p.ns, id, new(time.Second)
+			fail.By = command.Holder{Token: command.Token{Attempt: g.Attempt, Epoch: g.Epoch}}
+			for _, want := range []job.State{job.Retrying, job.Pending, job.Pending} {
+				if res := p.do(&fail); res.Refusal != Accepted || res.State != want {
+					t.Fatalf("in state %s: %+v", want, res)
+				}
+				if h, _ := stateread.ReadHead(p.store, p.ns, id); h.State == job.Retrying {
+					p.do(&command.Fire{Due: keys.Due{At: h.Due, Kind: keys.DueRetry, NS: p.ns, ID: id}})
+				}
+			}
+			p.fetch(id)
+			if res := p.do(&fail); res.Refusal != LeaseLost {
+				t.Errorf("in the next attempt: %+v", res)
+			}
+		})
+	}
+}
+
 // The same job twice in one entry is counted once.
 func TestD9_AJobTwiceInABatchOfAcksIsCountedOnce(t *testing.T) {
 	t.Parallel()
