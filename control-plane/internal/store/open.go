@@ -55,8 +55,8 @@ type database struct {
 	dialect dialect
 	// write and read may be one pool.
 	write, read *sql.DB
-	// writes and reads are how their transactions begin.
-	writes, reads sql.TxOptions
+	// writes, follows and reads are how transactions begin.
+	writes, follows, reads sql.TxOptions
 	// release runs after the pools are closed.
 	release func() error
 }
@@ -105,6 +105,10 @@ func (d *database) ReadTenant(ctx context.Context, tenantID string, f func(*Tx) 
 
 func (d *database) Service(ctx context.Context, f func(*Tx) error) error {
 	return d.run(ctx, d.write, d.writes, allTenants, f)
+}
+
+func (d *database) Follow(ctx context.Context, f func(*Tx) error) error {
+	return d.run(ctx, d.write, d.follows, allTenants, f)
 }
 
 func (d *database) ReadService(ctx context.Context, f func(*Tx) error) error {

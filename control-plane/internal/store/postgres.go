@@ -53,8 +53,9 @@ func openPostgres(ctx context.Context, url string, o Options) (Store, error) {
 	db.SetConnMaxIdleTime(idleMax)
 	return &database{
 		dialect: postgresDialect(), write: db, read: db,
-		writes: sql.TxOptions{Isolation: sql.LevelSerializable},
-		reads:  sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+		writes:  sql.TxOptions{Isolation: sql.LevelSerializable},
+		follows: sql.TxOptions{Isolation: sql.LevelRepeatableRead},
+		reads:   sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 	}, nil
 }
 

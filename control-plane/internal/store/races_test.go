@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -361,4 +362,49 @@ func TestBindings_NoneIsLeftForAMemberWhoIsRemovedMeanwhile(t *testing.T) {
 			})
 		}
 	})
+}
+
+// Who only goes on behind what others write comes to an end while they write on.
+func TestFollow_LosesOnlyAgainstWhoWritesTheSame(t *testing.T) {
+	url := cloudtest.Postgres(t)
+	s := open(t, url)
+	twoTenants(t, s)
+	hours := func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.ChangedHours(ctx, store.ChangedHour{}, 10)
+		return err
+	}
+	hour := int64(0)
+	closing := func(ctx context.Context, tx *store.Tx) error { // Reads what the other writes, and writes what it reads.
+		if _, err := tx.GetSetting(ctx, "position"); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		hour++
+		return tx.ReviseUsage(ctx, store.UsageHour{UsageKey: store.UsageKey{TenantID: "tn_a", NamespaceID: "ns_1", Hour: hour}, ClosedAt: at(7)}, store.Counts{Executions: 1})
+	}
+	for name, c := range map[string]struct {
+		write     func(context.Context, func(*store.Tx) error) error
+		meanwhile func(context.Context, *store.Tx) error
+		again     bool
+	}{
+		"behind a closing":         {s.Follow, closing, false},
+		"a closing, in a full one": {s.Service, closing, true},
+		"behind another follower":  {s.Follow, func(ctx context.Context, tx *store.Tx) error { return tx.PutSetting(ctx, "position", "2", at(2)) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			service(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.PutSetting(ctx, "position", "0", at(1)) })
+			runs := 0
+			wantErr(t, "write", c.write(t.Context(), func(tx *store.Tx) error {
+				if err := hours(t.Context(), tx); err != nil {
+					return err
+				}
+				if runs++; runs == 1 {
+					service(t, s, func(ctx context.Context, tx *store.Tx) error { return c.meanwhile(ctx, tx) })
+				}
+				return tx.PutSetting(t.Context(), "position", "1", at(3))
+			}), nil)
+			if (runs > 1) != c.again {
+				t.Errorf("it ran %d times", runs)
+			}
+		})
+	}
 }

@@ -26,6 +26,10 @@ type Store interface {
 	ReadTenant(ctx context.Context, tenantID string, f func(*Tx) error) error
 	// Service writes across tenants: sign-up, sign-in and the service's own loops.
 	Service(ctx context.Context, f func(*Tx) error) error
+	// Follow is Service for what only goes on behind what others write, and writes rows of its
+	// own. It reads one snapshot, and loses only against who has written the same rows
+	// meanwhile; against those whose rows it read it would never come to its end.
+	Follow(ctx context.Context, f func(*Tx) error) error
 	// ReadService reads across tenants.
 	ReadService(ctx context.Context, f func(*Tx) error) error
 	// Ping reports whether the database answers.

@@ -20,22 +20,24 @@ const (
 	// overlap is how far back the ledger is read again: a row says when it was made, and is seen
 	// when its transaction ends.
 	overlap = 10 * time.Minute
-	// changedMax bounds a transaction: a long one loses against those that close hours, again and
-	// again.
+	// changedMax bounds a transaction.
 	changedMax = 200
 )
 
 // plan writes down pushes for hours that were closed or corrected since it last came to an
-// end. What it writes down again is written once.
+// end. What it writes down again is written once. Of several processes, one goes on where
+// another one is: how far they are is read and written in the transaction of each page.
 func (s *Service) plan(ctx context.Context) error {
-	at, err := s.reading(ctx)
-	if err != nil {
-		return err
-	}
-	for more := true; more; {
-		var next reading // The transaction may be run again.
-		err := s.Store.Service(ctx, func(tx *store.Tx) error {
-			next = at
+	more := true
+	for begun := false; more; begun = true {
+		err := s.Store.Follow(ctx, func(tx *store.Tx) error {
+			at, reads, err := s.reading(ctx, tx)
+			if err != nil {
+				return err
+			}
+			if more = reads || !begun; !more {
+				return nil // Another process has come to the end.
+			}
 			changed, err := tx.ChangedHours(ctx, store.ChangedHour{At: at.Since, TenantHour: at.After}, changedMax)
 			if err != nil {
 				return err
@@ -45,14 +47,13 @@ func (s *Service) plan(ctx context.Context) error {
 			}
 			if more = len(changed) == changedMax; more {
 				last := changed[len(changed)-1]
-				next.Since, next.After = last.At, last.TenantHour
+				at.Since, at.After = last.At, last.TenantHour
 			}
-			return next.keep(ctx, tx, more, s.Now())
+			return at.keep(ctx, tx, more, s.Now())
 		})
 		if err != nil {
 			return err
 		}
-		at = next
 	}
 	return nil
 }
@@ -66,25 +67,24 @@ type reading struct {
 	After store.TenantHour `json:"after"`
 }
 
-// reading goes on where the last pass was cut off, or begins where it came to its end.
-func (s *Service) reading(ctx context.Context) (at reading, _ error) {
-	return at, s.Store.ReadService(ctx, func(tx *store.Tx) error {
-		at = reading{Began: s.Now()}
-		text, err := setting(ctx, tx, settingReading)
-		if err != nil {
-			return err
+// reading goes on where the last page ended, if somebody reads, or begins where the last one came
+// to an end.
+func (s *Service) reading(ctx context.Context, tx *store.Tx) (at reading, reads bool, _ error) {
+	text, err := setting(ctx, tx, settingReading)
+	if err != nil {
+		return at, false, err
+	}
+	if text != "" {
+		if err := json.Unmarshal([]byte(text), &at); err != nil {
+			return at, false, fmt.Errorf("read setting %s: %w", settingReading, err)
 		}
-		if text != "" {
-			if err := json.Unmarshal([]byte(text), &at); err != nil {
-				return fmt.Errorf("read setting %s: %w", settingReading, err)
-			}
-			return nil
-		}
-		if at.Since, err = settingTime(ctx, tx, settingPosition); err == nil && !at.Since.IsZero() {
-			at.Since = at.Since.Add(-overlap)
-		}
-		return err
-	})
+		return at, true, nil
+	}
+	at.Began = s.Now()
+	if at.Since, err = settingTime(ctx, tx, settingPosition); err == nil && !at.Since.IsZero() {
+		at.Since = at.Since.Add(-overlap)
+	}
+	return at, false, err
 }
 
 func (at reading) keep(ctx context.Context, tx *store.Tx, more bool, now time.Time) error {

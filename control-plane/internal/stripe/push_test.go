@@ -399,17 +399,17 @@ func TestPush_AnItemThatStripeFailedAtHasANewKey(t *testing.T) {
 	want(t, "items", w.stripe.Count("invoiceitem"), 1)
 }
 
-// failing is a store whose third write of the service fails, every time.
+// failing is a store whose third write behind the ledger fails, every time.
 type failing struct {
 	store.Store
 	writes int
 }
 
-func (f *failing) Service(ctx context.Context, do func(*store.Tx) error) error {
+func (f *failing) Follow(ctx context.Context, do func(*store.Tx) error) error {
 	if f.writes++; f.writes%3 == 0 {
 		return errCrash
 	}
-	return f.Store.Service(ctx, do)
+	return f.Store.Follow(ctx, do)
 }
 
 // After an outage there is more in the ledger than one pass gets through.

@@ -216,6 +216,10 @@ func (b *breaking) Service(ctx context.Context, f func(*store.Tx) error) error {
 	return b.write(func(f func(*store.Tx) error) error { return b.Store.Service(ctx, f) }, f)
 }
 
+func (b *breaking) Follow(ctx context.Context, f func(*store.Tx) error) error {
+	return b.write(func(f func(*store.Tx) error) error { return b.Store.Follow(ctx, f) }, f)
+}
+
 // post sends an event to a Service that has no listener.
 func post(t testing.TB, s *stripe.Service, e stripetest.Event, now time.Time) int {
 	t.Helper()
