@@ -66,16 +66,32 @@ func MigrateTo(ctx context.Context, db *sql.DB, postgres bool, version int64) er
 
 // ExplainBindingsOf is how the database runs BindingsOf.
 func ExplainBindingsOf(ctx context.Context, tx *Tx, tenantID, principalID string) (string, error) {
+	return explainCall(ctx, tx, "role_bindings", func(tx *Tx) error {
+		_, err := tx.BindingsOf(ctx, tenantID, principalID)
+		return err
+	}, tenantID, principalID, tenantID, principalID, HeldMax)
+}
+
+// ExplainChangedHours is how the database runs ChangedHours.
+func ExplainChangedHours(ctx context.Context, tx *Tx, after ChangedHour, limit int) (string, error) {
+	return explainCall(ctx, tx, "usage_hours", func(tx *Tx) error {
+		_, err := tx.ChangedHours(ctx, after, limit)
+		return err
+	}, after.At, after.TenantID, after.Hour, limit)
+}
+
+// explainCall is how the database runs the last query of a call, which has these arguments.
+func explainCall(ctx context.Context, tx *Tx, table string, call func(*Tx) error, args ...any) (string, error) {
 	if tx.dialect.name != "SQLite" { // As a database in use does by itself.
-		if _, err := tx.q.ExecContext(ctx, "ANALYZE role_bindings"); err != nil {
+		if _, err := tx.q.ExecContext(ctx, "ANALYZE "+table); err != nil {
 			return "", err
 		}
 	}
 	var asked string
 	listening := *tx.dialect
 	listening.text = func(s string) string { asked = s; return tx.dialect.text(s) }
-	if _, err := (&Tx{q: tx.q, dialect: &listening, tenant: tx.tenant}).BindingsOf(ctx, tenantID, principalID); err != nil {
+	if err := call(&Tx{q: tx.q, dialect: &listening, tenant: tx.tenant}); err != nil {
 		return "", err
 	}
-	return explain(ctx, tx, asked, tenantID, principalID, tenantID, principalID, HeldMax)
+	return explain(ctx, tx, asked, args...)
 }

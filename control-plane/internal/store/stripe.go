@@ -242,13 +242,13 @@ type ChangedHour struct {
 	TenantHour
 }
 
-// ChangedHours are those of Stripe's customers that were closed or corrected since a time and
-// after one, in that order.
+// ChangedHours are those that were closed or corrected after one, in that order, of all
+// tenants: who is Stripe's customer is not asked here, so that a page is read as its
+// index has it, however long the backlog is.
 func (t *Tx) ChangedHours(ctx context.Context, after ChangedHour, limit int) ([]ChangedHour, error) {
 	return query(ctx, t.across(), "list changed hours", func(v *ChangedHour) []any { return []any{asTime{&v.At}, &v.TenantID, &v.Hour} },
-		`SELECT DISTINCT h.closed_at, h.tenant_id, h.hour FROM usage_hours h JOIN stripe_customers c ON c.tenant_id = h.tenant_id
-		WHERE h.closed_at >= ? AND c.push_from > 0 AND (h.closed_at, h.tenant_id, h.hour) > (?, ?, ?) ORDER BY h.closed_at, h.tenant_id, h.hour LIMIT ?`,
-		after.At, after.At, after.TenantID, after.Hour, limit)
+		`SELECT DISTINCT closed_at, tenant_id, hour FROM usage_hours WHERE (closed_at, tenant_id, hour) > (?, ?, ?)
+		ORDER BY closed_at, tenant_id, hour LIMIT ?`, after.At, after.TenantID, after.Hour, limit)
 }
 
 // InsertBillingPush adds what will be sent; ErrExists if another process has added it.

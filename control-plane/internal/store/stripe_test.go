@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,6 +114,28 @@ func TestBillingPushes_OnlyTheFirstOpenRevisionOfAnHourIsDue(t *testing.T) {
 			open, openErr := tx.OpenBillingPushes(ctx, at(9))
 			wantEqual(t, "open", open, 2)
 			return errors.Join(err, openErr)
+		})
+	})
+}
+
+// A page of a long backlog costs what a page costs, and not what the backlog does.
+func TestChangedHours_APageIsReadInTheOrderOfItsIndex(t *testing.T) {
+	bothKinds(t, func(t *testing.T, s store.Store) {
+		twoTenants(t, s)
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
+			for i := range int64(3000) {
+				h := store.UsageHour{UsageKey: store.UsageKey{TenantID: "tn_a", NamespaceID: "ns_1", Hour: i}, ClosedAt: at(int(i))}
+				if err := tx.ReviseUsage(ctx, h, store.Counts{}); err != nil {
+					return err
+				}
+			}
+			// PostgreSQL takes the tenants' policy to leave one row of 200: a page that is small
+			// beside that, as one of 200 is beside a month of some hundred tenants.
+			plan, err := store.ExplainChangedHours(ctx, tx, store.ChangedHour{At: at(5), TenantHour: store.TenantHour{TenantID: "tn_a", Hour: 5}}, 2)
+			if strings.Contains(plan, "Sort") || strings.Contains(plan, "TEMP B-TREE") || !strings.Contains(plan, "usage_hours_closed") {
+				t.Errorf("all hours since are sorted for a page:\n%s", plan)
+			}
+			return err
 		})
 	})
 }

@@ -15,13 +15,14 @@ const (
 	settingPosition = "stripe_ledger_position"
 	settingReading  = "stripe_ledger_reading"
 
-	// planFor is how much of a pass reads the ledger; the rest is for sending.
-	planFor = time.Minute
+	// planFor is how much of a pass reads the ledger; the rest is for sending. It is short, so that
+	// processes that do not live long send too.
+	planFor = 15 * time.Second
 	// overlap is how far back the ledger is read again: a row says when it was made, and is seen
 	// when its transaction ends.
 	overlap = 10 * time.Minute
 	// changedMax bounds a transaction.
-	changedMax = 200
+	changedMax = 500
 )
 
 // plan writes down pushes for hours that were closed or corrected since it last came to an
