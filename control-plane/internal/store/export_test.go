@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/pressly/goose/v3"
 )
@@ -78,6 +79,22 @@ func ExplainChangedHours(ctx context.Context, tx *Tx, after ChangedHour, limit i
 		_, err := tx.ChangedHours(ctx, after, limit)
 		return err
 	}, after.At, after.TenantID, after.Hour, limit)
+}
+
+// ExplainDuePushes is how the database runs DueBillingPushes.
+func ExplainDuePushes(ctx context.Context, tx *Tx, now time.Time, limit int) (string, error) {
+	return explainCall(ctx, tx, "billing_pushes", func(tx *Tx) error {
+		_, err := tx.DueBillingPushes(ctx, now, limit)
+		return err
+	}, now, limit)
+}
+
+// ExplainPushesOf is how the database runs BillingPushesOf one hour.
+func ExplainPushesOf(ctx context.Context, tx *Tx, h TenantHour) (string, error) {
+	return explainCall(ctx, tx, "billing_pushes", func(tx *Tx) error {
+		_, err := tx.BillingPushesOf(ctx, []TenantHour{h})
+		return err
+	}, h.TenantID, time.Unix(h.Hour*3600, 0), pushesMax)
 }
 
 // explainCall is how the database runs the last query of a call, which has these arguments.

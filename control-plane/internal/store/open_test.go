@@ -224,6 +224,9 @@ func TestSchema_EveryTableHasATenantAPolicyOrAWaiver(t *testing.T) {
 			t.Errorf("table %s has no policy, or it is not forced", table)
 		}
 	}
+	if said := texts(t, pg, "SELECT DISTINCT qual FROM pg_policies WHERE policyname = 'tenant'"); len(said) != 1 || !strings.Contains(said[0], "CASE") {
+		t.Errorf("the policy is said in several ways, or not as in migration 58: %q", said)
+	}
 	wantEqual(t, "tables that the policy test walks", sorted(tenantTables), sorted(owned))
 	if c := texts(t, pg, "SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = 'public' AND data_type = 'text' AND collation_name IS DISTINCT FROM 'C'"); len(c) > 0 {
 		t.Errorf("columns not ordered by bytes: %v", c)

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +137,31 @@ func TestChangedHours_APageIsReadInTheOrderOfItsIndex(t *testing.T) {
 				t.Errorf("all hours since are sorted for a page:\n%s", plan)
 			}
 			return err
+		})
+	})
+}
+
+// What is due, and what was pushed of an hour, costs no walk over all pushes.
+func TestBillingPushes_AreFoundByTheirIndexes(t *testing.T) {
+	bothKinds(t, func(t *testing.T, s store.Store) {
+		twoTenants(t, s)
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
+			for i := range 3000 {
+				p := push("tn_a", fmt.Sprint("p", i))
+				p.Hour, p.DueAt = time.Unix(int64(i)*3600, 0), at(i)
+				if err := tx.InsertBillingPush(ctx, p); err != nil {
+					return err
+				}
+			}
+			due, dueErr := store.ExplainDuePushes(ctx, tx, at(5000), 200)
+			if !strings.Contains(due, "billing_pushes_due") || strings.Contains(due, "Seq Scan on billing_pushes") && !strings.Contains(due, "Seq Scan on billing_pushes b") {
+				t.Errorf("what is due:\n%s", due)
+			}
+			of, ofErr := store.ExplainPushesOf(ctx, tx, store.TenantHour{TenantID: "tn_a", Hour: 7})
+			if !strings.Contains(of, "billing_pushes_by_hour") {
+				t.Errorf("what was pushed of an hour:\n%s", of)
+			}
+			return errors.Join(dueErr, ofErr)
 		})
 	})
 }
