@@ -206,6 +206,14 @@ func (t *Tx) ListStripeCustomers(ctx context.Context, p Page) ([]StripeCustomer,
 	return stripeCustomers.list(ctx, t.across(), p.limit(), "customer_id <> '' AND tenant_id > ? ORDER BY tenant_id", p.After)
 }
 
+// ListStripeCustomersElsewhere lists those whose tenant has another plan than Stripe's subscription, or
+// is deleted.
+func (t *Tx) ListStripeCustomersElsewhere(ctx context.Context, p Page) ([]StripeCustomer, error) {
+	return stripeCustomers.list(ctx, t.across(), p.limit(), `customer_id <> '' AND tenant_id > ? AND EXISTS (
+		SELECT 1 FROM tenants t JOIN subscriptions s ON s.tenant_id = t.tenant_id WHERE t.tenant_id = stripe_customers.tenant_id
+		AND (t.deleted_at > 0 OR t.plan <> stripe_customers.plan OR s.plan_version <> stripe_customers.plan_version)) ORDER BY tenant_id`, p.After)
+}
+
 // UpdateStripeCustomer changes one at the version it was read at.
 func (t *Tx) UpdateStripeCustomer(ctx context.Context, v *StripeCustomer) error {
 	return stripeCustomers.update(ctx, t.of(v.TenantID), v, &v.Version)

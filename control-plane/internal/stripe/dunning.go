@@ -125,26 +125,30 @@ func (s *Service) billingURL(tenant string) string {
 
 // eachCustomer does something for every customer, and goes on after one that fails.
 func (s *Service) eachCustomer(ctx context.Context, do func(store.StripeCustomer) error) error {
+	return s.eachOf(ctx, (*store.Tx).ListStripeCustomers, do)
+}
+
+// eachOf does something for every customer of a list, and goes on after one that fails.
+func (s *Service) eachOf(ctx context.Context, list func(*store.Tx, context.Context, store.Page) ([]store.StripeCustomer, error), do func(store.StripeCustomer) error) error {
 	var problems []error
-	const page = 500
-	for after := ""; ; {
-		list, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.StripeCustomer, error) {
-			return tx.ListStripeCustomers(ctx, store.Page{After: after, Limit: page})
+	const most = 500
+	for after, more := "", true; more; {
+		page, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.StripeCustomer, error) {
+			return list(tx, ctx, store.Page{After: after, Limit: most})
 		})
 		if err != nil {
 			return errors.Join(append(problems, err)...)
 		}
-		for _, c := range list {
+		for _, c := range page {
 			if ctx.Err() != nil {
 				return errors.Join(append(problems, ctx.Err())...)
 			}
 			if err := do(c); err != nil {
 				problems = append(problems, err)
 			}
+			after = c.TenantID
 		}
-		if len(list) < page {
-			return errors.Join(problems...)
-		}
-		after = list[len(list)-1].TenantID
+		more = len(page) == most
 	}
+	return errors.Join(problems...)
 }

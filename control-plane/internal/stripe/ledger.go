@@ -15,9 +15,9 @@ const (
 	settingPosition = "stripe_ledger_position"
 	settingReading  = "stripe_ledger_reading"
 
-	// planFor is how much of a pass reads the ledger; the rest is for sending. It is short, so that
-	// processes that do not live long send too.
-	planFor = 15 * time.Second
+	// pagesMax are read before what they have is sent, so that processes that do not live long
+	// send too.
+	pagesMax = 20
 	// overlap is how far back the ledger is read again: a row says when it was made, and is seen
 	// when its transaction ends.
 	overlap = 10 * time.Minute
@@ -26,17 +26,18 @@ const (
 )
 
 // plan writes down pushes for hours that were closed or corrected since it last came to an
-// end. What it writes down again is written once. Of several processes, one goes on where
-// another one is: how far they are is read and written in the transaction of each page.
-func (s *Service) plan(ctx context.Context) error {
-	more := true
-	for begun := false; more; begun = true {
+// end: some pages of them, and whether there is more. What it writes down again is written
+// once. Of several processes, one goes on where another one is: how far they are is read and
+// written in the transaction of each page.
+func (s *Service) plan(ctx context.Context) (more bool, _ error) {
+	more = true
+	for page := 0; more && page < pagesMax; page++ {
 		err := s.Store.Follow(ctx, func(tx *store.Tx) error {
 			at, reads, err := s.reading(ctx, tx)
 			if err != nil {
 				return err
 			}
-			if more = reads || !begun; !more {
+			if more = reads || page == 0; !more {
 				return nil // Another process has come to the end.
 			}
 			changed, err := tx.ChangedHours(ctx, store.ChangedHour{At: at.Since, TenantHour: at.After}, changedMax)
@@ -53,10 +54,10 @@ func (s *Service) plan(ctx context.Context) error {
 			return at.keep(ctx, tx, more, s.Now())
 		})
 		if err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return more, nil
 }
 
 // reading is how far what changed in the ledger was read: all that was closed before Since,

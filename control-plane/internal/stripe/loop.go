@@ -38,7 +38,7 @@ func (s *Service) pass(ctx context.Context, _ time.Time) error {
 // Follow makes subscriptions at Stripe what tenants have chosen here, and ends those that are
 // one too many.
 func (s *Service) Follow(ctx context.Context) error {
-	return s.eachCustomer(ctx, func(c store.StripeCustomer) error {
+	return s.eachOf(ctx, (*store.Tx).ListStripeCustomersElsewhere, func(c store.StripeCustomer) error {
 		if !lives(c.Status) {
 			return nil
 		}

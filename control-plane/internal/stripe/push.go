@@ -44,19 +44,18 @@ func identifier(tenantID string, m Meter, hour time.Time, revision int64) string
 	return hex.EncodeToString(sum[:])
 }
 
-// Push sends what the ledger has that Stripe hasn't. Several processes may do it at once.
+// Push sends what the ledger has that Stripe hasn't. Several processes may do it at once. What was
+// written down is sent whatever becomes of the rest, and before all of a backlog is.
 func (s *Service) Push(ctx context.Context) error {
-	// What was written down is sent whatever becomes of the rest.
-	planning, cancel := context.WithTimeout(ctx, planFor)
-	defer cancel()
-	err := s.plan(planning)
-	switch {
-	case planning.Err() != nil && ctx.Err() == nil:
-		err = nil // The next pass goes on.
-	case err != nil:
-		err = fmt.Errorf("write down what is to be sent to Stripe: %w", err)
+	for {
+		more, planErr := s.plan(ctx)
+		if planErr != nil {
+			planErr = fmt.Errorf("write down what is to be sent to Stripe: %w", planErr)
+		}
+		if err := errors.Join(planErr, s.send(ctx)); err != nil || !more {
+			return err
+		}
 	}
-	return errors.Join(err, s.send(ctx))
 }
 
 // hourTime is the beginning of an hour of the ledger.
