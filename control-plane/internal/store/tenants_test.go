@@ -290,6 +290,7 @@ func TestIsolation_OnlyTheServiceReadsAcrossTenants(t *testing.T) {
 			_, undone := tx.ListUndoneBillingPushes(ctx, 9)
 			hours := []store.TenantHour{{TenantID: "tn_b", Hour: 1}}
 			_, customers := tx.StripeCustomersOf(ctx, []string{"tn_b"})
+			_, elsewhere := tx.ListStripeCustomersElsewhere(ctx, store.Page{Limit: 9})
 			_, changedHours := tx.ChangedHours(ctx, store.ChangedHour{}, 9)
 			_, usage := tx.UsageOf(ctx, hours)
 			_, pushesOf := tx.BillingPushesOf(ctx, hours)
@@ -298,7 +299,7 @@ func TestIsolation_OnlyTheServiceReadsAcrossTenants(t *testing.T) {
 			_, endings := tx.DueStripeEndings(ctx, at(1), 9)
 			for what, err := range map[string]error{
 				"DueStripeEndings": endings, "StripeCustomersOf": customers, "ChangedHours": changedHours, "UsageOf": usage, "BillingPushesOf": pushesOf, "SubscriptionChangesOf": changesOf,
-				"TenantsOf":   tenantsOf,
+				"TenantsOf":   tenantsOf, "ListStripeCustomersElsewhere": elsewhere,
 				"GetOperator": operator, "ListOperators": operators, "ListOperatorEntries": entries, "StaleFigures": stale, "TenantNames": names,
 				"CountTenantsByPlan": byPlan, "ListUsageCells": cells, "CountBillingPushes": pushes, "ListUndoneBillingPushes": undone,
 				"PutOperator":         tx.PutOperator(ctx, store.Operator{UserID: "usr_a", Role: "admin"}),
