@@ -299,7 +299,7 @@ func TestIsolation_OnlyTheServiceReadsAcrossTenants(t *testing.T) {
 			_, endings := tx.DueStripeEndings(ctx, at(1), 9)
 			for what, err := range map[string]error{
 				"DueStripeEndings": endings, "StripeCustomersOf": customers, "ChangedHours": changedHours, "UsageOf": usage, "BillingPushesOf": pushesOf, "SubscriptionChangesOf": changesOf,
-				"TenantsOf":   tenantsOf, "ListStripeCustomersElsewhere": elsewhere,
+				"TenantsOf": tenantsOf, "ListStripeCustomersElsewhere": elsewhere,
 				"GetOperator": operator, "ListOperators": operators, "ListOperatorEntries": entries, "StaleFigures": stale, "TenantNames": names,
 				"CountTenantsByPlan": byPlan, "ListUsageCells": cells, "CountBillingPushes": pushes, "ListUndoneBillingPushes": undone,
 				"PutOperator":         tx.PutOperator(ctx, store.Operator{UserID: "usr_a", Role: "admin"}),
