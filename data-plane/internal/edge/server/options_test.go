@@ -333,10 +333,13 @@ func (e *engine) read(t *testing.T, ns job.Namespace, text string) lying {
 }
 
 // since is coarse enough that two runs agree on it, however slow they are; the
-// delays of the options are minutes.
+// delays of the options are minutes. What is years away has a date, and is the same in all runs.
 func since(created, at int64) time.Duration {
-	if at == 0 {
+	switch {
+	case at == 0:
 		return 0
+	case at-created > int64(24*time.Hour):
+		return time.Duration(at)
 	}
 	return time.Duration(at - created).Round(time.Minute)
 }
