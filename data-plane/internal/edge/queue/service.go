@@ -231,11 +231,16 @@ func (s *Service) fetchOf(c Caller, in *FetchInput) *shard.Fetch {
 
 // load reads what a worker needs of the granted jobs. Bodies never change, so
 // this happens here, off the path of the log. A job deleted meanwhile is left out.
-func (s *Service) load(c Caller, grants []state.Grant) ([]wire.FetchedJob, error) {
+func (s *Service) load(c Caller, grants []state.Grant) (_ []wire.FetchedJob, err error) {
+	bodies, err := stateread.OpenBodies(s.shard.Store(), c.Namespace, len(grants))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, bodies.Close()) }()
 	out := make([]wire.FetchedJob, 0, len(grants))
 	for i := range grants {
 		g := &grants[i]
-		body, err := stateread.ReadBody(s.shard.Store(), c.Namespace, g.ID)
+		body, err := bodies.Read(g.ID)
 		if errors.Is(err, statedb.ErrNotFound) {
 			continue
 		}

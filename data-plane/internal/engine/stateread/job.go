@@ -1,6 +1,7 @@
 package stateread
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -48,6 +49,48 @@ func ReadBody(g *statedb.Group, ns job.Namespace, id job.ID) (records.Body, erro
 		return records.Body{}, err
 	}
 	return records.DecodeBody(v)
+}
+
+// Bodies reads the bodies of jobs of one namespace. Of many, each read starts where the last
+// one ended, which is cheap if they come in the order of their ids. Close it.
+type Bodies struct {
+	store *statedb.Group
+	ns    job.Namespace
+	many  *statedb.Lookup // Nil for few.
+}
+
+// manyBodies pay for the start of a lookup.
+const manyBodies = 8
+
+// OpenBodies is for about so many bodies.
+func OpenBodies(g *statedb.Group, ns job.Namespace, about int) (*Bodies, error) {
+	r := &Bodies{store: g, ns: ns}
+	if about < manyBodies {
+		return r, nil
+	}
+	var err error
+	r.many, err = g.Lookup()
+	return r, err
+}
+
+// Read returns a job's body, or statedb.ErrNotFound.
+func (r *Bodies) Read(id job.ID) (records.Body, error) {
+	if r.many == nil {
+		return ReadBody(r.store, r.ns, id)
+	}
+	v, err := r.many.Get(keys.In(r.store.Prefix()).Job(r.ns, keys.Body, id))
+	if err != nil {
+		return records.Body{}, err
+	}
+	return records.DecodeBody(bytes.Clone(v))
+}
+
+// Close ends the reading.
+func (r *Bodies) Close() error {
+	if r.many == nil {
+		return nil
+	}
+	return r.many.Close()
 }
 
 // ReadCheckpoint reads a job's checkpoint; nil if there is none.

@@ -51,13 +51,20 @@ func compareWithNaive(t *rapid.T) {
 		}
 	}
 	digest := uint64(0)
+	inOrder := func() {}
 	for index := range uint64(rapid.IntRange(1, 6).Draw(t, "entries")) {
 		for range rapid.IntRange(0, 40).Draw(t, "changes") {
 			a, b := key.Draw(t, "key"), key.Draw(t, "other key")
 			k, v := wideKey(g, a), []byte{byte(b)}
-			switch rapid.SampledFrom([]string{"get", "set", "new", "delete", "cut", "cut", "cut"}).Draw(t, "op") {
+			switch rapid.SampledFrom([]string{"get", "order", "set", "new", "delete", "cut", "cut", "cut"}).Draw(t, "op") {
 			case "get":
 				same(a)
+			case "order": // Until the next one.
+				inOrder()
+				var err error
+				if inOrder, err = txn.InOrder(); err != nil {
+					t.Fatal(err)
+				}
 			case "set":
 				txn.Set(k, v)
 				naive.Set(k, v)

@@ -26,6 +26,8 @@ type Txn struct {
 	gone  cutMap     // Ranges removed by any entry so far: what the store has there is stale.
 	entry int        // Number of the current entry within the Txn, from 1.
 	hash  xxhash.Digest
+	scan  *Lookup // Of the committed state, which does not change while the Txn lives; nil before InOrder.
+	order bool    // Reads come in the order of keys.
 }
 
 type keyRange struct{ from, to []byte }
@@ -77,7 +79,26 @@ func (t *Txn) Get(key []byte) ([]byte, error) {
 	if t.gone.last(key) > 0 {
 		return nil, ErrNotFound
 	}
+	if t.order {
+		v, err := t.scan.Get(key)
+		if err != nil {
+			return nil, err
+		}
+		return append([]byte{}, v...), nil
+	}
 	return t.group.Get(key)
+}
+
+// InOrder says that the reads until end is called are of many keys, mostly in order: each
+// starts where the last one ended.
+func (t *Txn) InOrder() (end func(), err error) {
+	if t.scan == nil {
+		if t.scan, err = t.group.Lookup(); err != nil {
+			return nil, err
+		}
+	}
+	t.order = true
+	return func() { t.order = false }, nil
 }
 
 // void drops the value of a slot that was cut since it was written. DeleteRange leaves
@@ -246,6 +267,9 @@ func (t *Txn) Commit() error {
 // Discard drops the transaction: it must not be used again.
 func (t *Txn) Discard() error {
 	err := t.batch.Close()
+	if t.scan != nil {
+		err = errors.Join(err, t.scan.Close())
+	}
 	t.recycle()
 	return err
 }
