@@ -65,6 +65,8 @@ type fsm struct {
 	// changedAt is the last index known to have changed the digest.
 	changedAt uint64
 
+	proposed proposed // Entries of this replica's that are waited for.
+
 	marks marks // Digests to compare with other replicas'.
 
 	appliedIndex atomic.Uint64 // Copy of applied.index for readers.
@@ -90,7 +92,9 @@ func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	results := make([]any, 0, len(logs))
 	for len(logs) > 0 {
 		n := applicable(logs, f.commitBytes)
-		results = append(results, f.applyPart(logs[:n])...)
+		part := f.applyPart(logs[:n])
+		f.proposed.tell(logs[:n], part)
+		results = append(results, part...)
 		logs = logs[n:]
 	}
 	return results

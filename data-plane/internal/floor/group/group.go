@@ -58,6 +58,8 @@ const (
 	lastEntryWait = time.Second
 	// A transfer lasts at most one election timeout (R5).
 	transferStuck = 10 * time.Second
+	// appliedSoon is how long a proposer waits for the machine alone.
+	appliedSoon = 5 * time.Millisecond
 	// enqueueTimeout bounds the wait for raft's own queue, not for the commit (P9).
 	enqueueTimeout = 5 * time.Second
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -31,7 +32,9 @@ func (g *Group) Version() cellversion.Version {
 type Proposal struct {
 	future  raft.ApplyFuture
 	group   *Group
-	refused error // It never went on its way.
+	entry   *byte        // The first of its bytes, by which the machine's outcomes are told.
+	outcome chan outcome // Holds one.
+	refused error        // It never went on its way.
 }
 
 // Propose hands an entry to raft, stamped with now (from Now). The caller must
@@ -51,7 +54,9 @@ func (g *Group) Propose(now Times, payload []byte) Proposal {
 		return Proposal{refused: fault.New(fault.TooLarge, "",
 			"what this call writes takes %d bytes in the log, and at most %d fit into one entry; split it", len(entry), transport.EntryBytesMax)}
 	}
-	return Proposal{future: g.raft.Apply(entry, enqueueTimeout), group: g}
+	p := Proposal{group: g, entry: &entry[0], outcome: g.fsm.proposed.expect(&entry[0])}
+	p.future = g.raft.Apply(entry, enqueueTimeout)
+	return p
 }
 
 // Wait blocks until the entry is applied here or its fate is unknown. It returns
@@ -60,12 +65,85 @@ func (p Proposal) Wait() (any, uint64, error) {
 	if p.refused != nil {
 		return nil, 0, p.refused
 	}
+	defer p.group.fsm.proposed.forget(p.entry)
+	if o, ok := p.applied(); ok {
+		p.group.watchTransfer(nil)
+		return o.result, o.index, nil
+	}
 	err := p.group.await(p.future)
 	p.group.watchTransfer(err)
 	if err != nil {
 		return nil, 0, proposeFault(err)
 	}
 	return p.future.Response(), p.future.Index(), nil
+}
+
+// applied waits for what the machine says of the entry: that is one hand-over from one
+// goroutine to another, of the few that a commit consists of, and two less than the future
+// is. What else becomes of an entry only the future says, so this ends soon.
+func (p Proposal) applied() (outcome, bool) {
+	soon := time.NewTimer(appliedSoon)
+	defer soon.Stop()
+	changed := p.group.health.Changed()
+	if p.group.health.Silent() {
+		return outcome{}, false
+	}
+	select {
+	case o := <-p.outcome:
+		return o, true
+	case <-soon.C:
+	case <-changed:
+	case <-p.group.dead:
+	}
+	return outcome{}, false
+}
+
+// outcome is what came of applying an entry here.
+type outcome struct {
+	result any
+	index  uint64
+}
+
+// proposed are the entries that were proposed here and are waited for, by their first byte: raft
+// hands to a leader's machine the bytes that were proposed.
+type proposed struct {
+	mu      sync.Mutex // Guards waiting.
+	waiting map[*byte]chan outcome
+}
+
+func (p *proposed) expect(entry *byte) chan outcome {
+	ch := make(chan outcome, 1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waiting == nil {
+		p.waiting = make(map[*byte]chan outcome)
+	}
+	p.waiting[entry] = ch
+	return ch
+}
+
+func (p *proposed) forget(entry *byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.waiting, entry)
+}
+
+// tell hands the outcomes of applied entries to who waits for them.
+func (p *proposed) tell(logs []*raft.Log, results []any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.waiting) == 0 {
+		return
+	}
+	for i, l := range logs {
+		if len(l.Data) == 0 {
+			continue
+		}
+		if ch := p.waiting[&l.Data[0]]; ch != nil {
+			delete(p.waiting, &l.Data[0])
+			ch <- outcome{results[i], l.Index}
+		}
+	}
 }
 
 // errSilenced: the node may not speak as a leader (R4). The entry may be committed
