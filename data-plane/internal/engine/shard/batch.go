@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/dispatch"
@@ -392,6 +393,9 @@ func (t *term) answer(b *batch, a *state.Applied, index uint64) {
 	if a != nil {
 		results = a.Results
 	}
+	now := time.Now()
+	inLine, before := t.inbox.answering(now)
+	t.pace.returned(before, now)
 	answered := 0
 	for _, o := range b.offers {
 		if t.answerOffer(o, results[o.at].Grants, a.Now.Calendar, index) {
@@ -403,7 +407,8 @@ func (t *term) answer(b *batch, a *state.Applied, index uint64) {
 			answered++
 		}
 	}
-	t.pace.done(answered)
+	t.inbox.answered(answered)
+	t.pace.answered(answered, inLine, now)
 }
 
 func (t *term) answerOffer(o *offer, grants []state.Grant, now int64, index uint64) bool {

@@ -25,8 +25,9 @@ type inbox struct {
 	requests, bytes *fair.Budget[job.Namespace]
 	arrived         chan struct{} // Holds one: there is a request, perhaps.
 
-	mu    sync.Mutex // Guards lines.
+	mu    sync.Mutex // Guards what follows.
 	lines *fair.Queue[job.Namespace, *request]
+	watch returns
 
 	pace atomic.Int64 // Requests that leave in a second.
 }
@@ -49,6 +50,7 @@ func (b *inbox) put(q *request) bool {
 	}
 	b.mu.Lock()
 	b.lines.Push(q.ns, q.cost(), q)
+	b.watch.arrives()
 	b.mu.Unlock()
 	select {
 	case b.arrived <- struct{}{}:
@@ -74,6 +76,38 @@ func (b *inbox) len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lines.Len()
+}
+
+// returns watches how soon callers are back after their answers.
+type returns struct {
+	answered int       // How many they are; 0 while they are being answered.
+	at       time.Time // Since when they are.
+	arrived  int       // Requests since then.
+	all      time.Time // When as many had arrived as were answered; zero before.
+}
+
+func (r *returns) arrives() {
+	if r.arrived++; r.arrived == r.answered {
+		r.all = time.Now()
+	}
+}
+
+// answering is called before callers are answered: it begins to watch for them. It is how many
+// others are in line, and what became of those answered before.
+func (b *inbox) answering(now time.Time) (inLine int, before returns) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before, b.watch = b.watch, returns{at: now}
+	return b.lines.Len(), before
+}
+
+// answered notes how many callers were answered.
+func (b *inbox) answered(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.watch.answered = n; b.watch.arrived >= n {
+		b.watch.all = time.Now()
+	}
 }
 
 // left notes that an entry of so many requests took so long.

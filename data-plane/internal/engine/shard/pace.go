@@ -2,37 +2,58 @@ package shard
 
 import "time"
 
-// pace decides how long an entry waits for company. A single caller never waits.
-// With several, those that were answered a moment ago will be back at once with
-// their next call; without waiting for them closed-loop callers fall into two
-// alternating halves and every one pays two syncs.
+// pace decides how long an entry waits for company. A single caller never waits. With
+// several, those that were answered a moment ago will be back with their next call. Without
+// waiting for them, closed-loop callers fall into two halves that take turns, and each
+// pays two syncs. Waiting is worth it while the callers are back sooner than a sync
+// takes; how long that is hangs on their connections, so it is measured.
 type pace struct {
-	answered int           // Callers answered by the last entry.
-	at       time.Time     // When.
-	commit   time.Duration // Smoothed time of a commit.
+	expect int           // Those who may be in the next entry: those answered then, and those in line.
+	until  time.Time     // How long the next entry waits for them.
+	commit time.Duration // Smoothed time of a commit, without applying: what an entry less saves.
+	back   time.Duration // Smoothed: how long after its answer a caller is back, as its share of how long all take.
 }
 
 const (
+	// gatherMax bounds the wait for callers who are back too late to be worth waiting for all
+	// of them: some are back at once.
 	gatherMax   = 500 * time.Microsecond
 	gatherSleep = 20 * time.Microsecond
 )
 
 func (p *pace) committed(d time.Duration) { p.commit += (d - p.commit) / 8 }
 
-// done notes how many callers were answered just now.
-func (p *pace) done(answered int) { p.answered, p.at = answered, time.Now() }
-
-func (p *pace) deadline() time.Time {
-	if p.answered < 2 {
-		return time.Time{}
+// returned learns from the callers answered before. As long as some of them are missing, it is
+// known only that it takes longer than until now.
+func (p *pace) returned(r returns, now time.Time) {
+	if r.answered == 0 {
+		return
 	}
-	return p.at.Add(min(p.commit/2, gatherMax))
+	took := r.all.Sub(r.at)
+	if r.all.IsZero() {
+		took = max(now.Sub(r.at), p.back*time.Duration(r.answered))
+	}
+	p.back += (took/time.Duration(r.answered) - p.back) / 4
+}
+
+// answered notes how many callers were answered just now, and how many are in line.
+func (p *pace) answered(n, inLine int, now time.Time) {
+	p.expect, p.until = n+inLine, time.Time{}
+	if p.expect < 2 || n == 0 {
+		return
+	}
+	// Those in line wait for the others only if all of them then share the sync.
+	if all := p.back * time.Duration(p.expect); all < p.commit*3/4 {
+		p.until = now.Add(min(all*3/2, p.commit))
+		return
+	}
+	p.expect, p.until = n, now.Add(min(p.commit/2, gatherMax))
 }
 
 // wait sleeps a little if some of the callers just answered are still missing, and reports
 // whether it did.
-func (p *pace) wait(have int, until time.Time) bool {
-	if have >= p.answered || until.IsZero() || !time.Now().Before(until) {
+func (p *pace) wait(have int) bool {
+	if have >= p.expect || p.until.IsZero() || !time.Now().Before(p.until) {
 		return false
 	}
 	sleep(gatherSleep)

@@ -148,10 +148,10 @@ func (t *term) round(first *request) bool {
 		t.refuseMatched(b, err)
 		return t.turnedAway(err)
 	}
-	took := time.Since(began)
-	t.pace.committed(took)
+	took, applying := time.Since(began), t.shard.group.Applying()-busy
+	t.pace.committed(took - applying)
 	t.inbox.left(len(b.requests), took)
-	t.company.applied(b.cost, t.shard.group.Applying()-busy)
+	t.company.applied(b.cost, applying)
 	if err := t.absorb(b, applied); err != nil {
 		t.refuse(b.requests, err)
 		return t.stop(err)
@@ -215,13 +215,12 @@ func (t *term) gather(first *request) *batch {
 	if first != nil {
 		add(first)
 	}
-	until := t.pace.deadline()
 	for !b.full() && b.cost < t.company.room(now) {
 		if q := t.inbox.take(); q != nil {
 			add(q)
 			continue
 		}
-		if len(b.requests) == 0 || !t.pace.wait(len(b.requests), until) {
+		if len(b.requests) == 0 || !t.pace.wait(len(b.requests)) {
 			break
 		}
 	}
