@@ -17,6 +17,9 @@ import (
 // bodyBytesMax bounds a request. The largest honest one is some kilobytes.
 const bodyBytesMax = 1 << 20
 
+// compressBytes is from how many on an answer is compressed: a smaller one fits into a packet.
+const compressBytes = 1400
+
 // Options of a Server.
 type Options struct {
 	kit.Kit
@@ -93,7 +96,8 @@ func New(o Options) (*Server, error) {
 func (s *Server) guarded(m Method, r rule) http.Handler {
 	o := s.options
 	g := &gate{Kit: o.Kit, rule: r, policy: cookies.Policy{Secure: o.URLs.Secure()}, limits: s.limits, refusals: o.Refusals}
-	options := []connect.HandlerOption{connect.WithInterceptors(g), connect.WithReadMaxBytes(bodyBytesMax), strictJSON()}
+	options := []connect.HandlerOption{connect.WithInterceptors(g), connect.WithReadMaxBytes(bodyBytesMax),
+		connect.WithCompressMinBytes(compressBytes), strictJSON()}
 	if r.safe {
 		options = append(options, connect.WithIdempotency(connect.IdempotencyNoSideEffects))
 	}

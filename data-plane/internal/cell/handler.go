@@ -25,6 +25,10 @@ const (
 	leaderWait = 5 * time.Second
 	// requestBytesMax leaves room around the largest entry.
 	requestBytesMax = 4 << 20
+	// compressBytes is from how many on an answer is compressed: for the small ones that nodes
+	// ask each other for every second, it would cost more than it saves, and a megabyte a
+	// connection.
+	compressBytes = 64 << 10
 )
 
 // handler serves corvo.cell.v1 on one node.
@@ -42,7 +46,7 @@ var _ cellv1connect.CellServiceHandler = (*handler)(nil)
 func NewHandler(c *Cell, members *Membership, peers *Peers, signer *identity.Signer) (path string, h http.Handler) {
 	path, inner := cellv1connect.NewCellServiceHandler(
 		&handler{cell: c, members: members, peers: peers, logger: c.logger},
-		connect.WithReadMaxBytes(requestBytesMax),
+		connect.WithReadMaxBytes(requestBytesMax), connect.WithCompressMinBytes(compressBytes),
 	)
 	return path, SignedOnly(signer, c.sameCell(inner))
 }
