@@ -1,6 +1,10 @@
 package shard
 
-import "time"
+import (
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/nap"
+)
 
 // pace decides how long an entry waits for company. A single caller never waits. With
 // several, those that were answered a moment ago will be back with their next call. Without
@@ -9,7 +13,8 @@ import "time"
 // takes; how long that is hangs on their connections, so it is measured.
 type pace struct {
 	expect int           // Those who may be in the next entry: those answered then, and those in line.
-	until  time.Time     // How long the next entry waits for them.
+	until  time.Time     // How long the next entry waits for them,
+	naps   int           // and in how many naps at most: a test's clock may stand still meanwhile.
 	commit time.Duration // Smoothed time of a commit, without applying: what an entry less saves.
 	back   time.Duration // Smoothed: how long after its answer a caller is back, as its share of how long all take.
 }
@@ -38,24 +43,27 @@ func (p *pace) returned(r returns, now time.Time) {
 
 // answered notes how many callers were answered just now, and how many are in line.
 func (p *pace) answered(n, inLine int, now time.Time) {
-	p.expect, p.until = n+inLine, time.Time{}
+	p.expect, p.until, p.naps = n+inLine, time.Time{}, 0
 	if p.expect < 2 || n == 0 {
 		return
 	}
+	wait := min(p.commit/2, gatherMax)
 	// Those in line wait for the others only if all of them then share the sync.
 	if all := p.back * time.Duration(p.expect); all < p.commit*3/4 {
-		p.until = now.Add(min(all*3/2, p.commit))
-		return
+		wait = min(all*3/2, p.commit)
+	} else {
+		p.expect = n
 	}
-	p.expect, p.until = n, now.Add(min(p.commit/2, gatherMax))
+	p.until, p.naps = now.Add(wait), int(wait/gatherSleep)
 }
 
 // wait sleeps a little if some of the callers just answered are still missing, and reports
 // whether it did.
 func (p *pace) wait(have int) bool {
-	if have >= p.expect || p.until.IsZero() || !time.Now().Before(p.until) {
+	if have >= p.expect || p.naps == 0 || !time.Now().Before(p.until) {
 		return false
 	}
-	sleep(gatherSleep)
+	p.naps--
+	nap.Sleep(gatherSleep)
 	return true
 }

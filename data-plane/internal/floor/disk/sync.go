@@ -5,14 +5,16 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/nap"
 )
 
 // DelayedSync returns fs with d added before every sync: of files (Sync, SyncData
-// and a full SyncTo) and of directories, as a delay injected into the fsync and
-// fdatasync system calls would. The benchmark uses it to give a fast test disk the
+// and a full SyncTo) and of directories. The thread is held, as by a delay injected into the
+// fsync and fdatasync system calls. The benchmark uses it to give a fast test disk the
 // latency of a user's.
 func DelayedSync(fs vfs.FS, d time.Duration) vfs.FS {
-	return syncFS{fs, func(bool) { time.Sleep(d) }}
+	return syncFS{fs, func(bool) { nap.Sleep(d) }}
 }
 
 // CountingFS counts the syncs that pass through it.
