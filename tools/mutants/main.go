@@ -43,7 +43,7 @@ func tables(module string) []mutation {
 	case "services":
 		return proxyMutations
 	}
-	return slices.Concat(mutations, ruleMutations, orderMutations, meterMutations, planMutations)
+	return slices.Concat(mutations, ruleMutations, orderMutations, meterMutations, planMutations, floorMutations)
 }
 
 func chosen(module, only string, from int) []mutation {

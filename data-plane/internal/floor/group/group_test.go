@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
@@ -36,6 +38,32 @@ func TestRestart_StateIsUsedInPlaceAndNothingIsAppliedTwice(t *testing.T) {
 	}
 	if next := r.put(t, 1); next <= last {
 		t.Fatalf("index %d after %d", next, last)
+	}
+}
+
+// A replay may begin before where the state is.
+func TestApply_WhatWasAppliedBeforeIsSkipped(t *testing.T) {
+	t.Parallel()
+	r := mustOpen(t, setup{id: "n1", disks: memDisks(), bootstrap: []string{"n1"}})
+	defer r.stop(t)
+	leaderOf(t, r)
+	last, before := r.put(t, 3), r.contents(t)
+	_, digest := r.fsm.status()
+	var logs []*raft.Log
+	for i := last - 2; i <= last; i++ {
+		e := envelope{version: r.Version(), stamp: r.Now(), payload: []byte("again")}
+		logs = append(logs, &raft.Log{Index: i, Term: 1, Type: raft.LogCommand, Data: e.encode()})
+	}
+	for i, got := range r.fsm.ApplyBatch(logs) {
+		if got != nil {
+			t.Errorf("entry %d was applied to %v", logs[i].Index, got)
+		}
+	}
+	if got := r.contents(t); got != before {
+		t.Errorf("the state is now\n%s\nand was\n%s", got, before)
+	}
+	if _, d := r.fsm.status(); d != digest {
+		t.Errorf("the digest is %x, was %x", d, digest)
 	}
 }
 

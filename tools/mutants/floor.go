@@ -1,0 +1,90 @@
+package main
+
+const (
+	logGroup      = "internal/floor/raftlog/group.go"
+	logStore      = "internal/floor/raftlog/store.go"
+	logEntry      = "internal/floor/raftlog/entry.go"
+	groupFSM      = "internal/floor/group/fsm.go"
+	groupCut      = "internal/floor/group/truncation.go"
+	groupClock    = "internal/floor/group/clock.go"
+	groupLead     = "internal/floor/group/leadership.go"
+	groupPropose  = "internal/floor/group/propose.go"
+	peerHeartbeat = "internal/floor/transport/heartbeat.go"
+	peerHandshake = "internal/floor/transport/handshake.go"
+	peerAppend    = "internal/floor/transport/append.go"
+	peerCommit    = "internal/floor/transport/commit.go"
+	shardPace     = "internal/engine/shard/pace.go"
+	shardBatch    = "internal/engine/shard/batch.go"
+	shardTerm     = "internal/engine/shard/term.go"
+	shardCalls    = "internal/engine/shard/shard.go"
+)
+
+// floorMutations break what makes a job durable: the log, the replica over it, its messages, and
+// the loop that proposes.
+var floorMutations = []mutation{
+	// What survives a power loss.
+	{"the state isn't synced before the log is cut", transfer, "pebble.Set(g.noteKey(), value, pebble.Sync)", "pebble.Set(g.noteKey(), value, pebble.NoSync)"},
+	{"the log is cut without a look at the state", groupFSM, "return f.store.MarkCovered(applied{index: index, term: term}.encode())", "return nil"},
+	{"an append isn't synced", logStore, "return s.commitWith(batch, s.sync)", "return s.commitWith(batch, pebble.NoSync)"},
+	{"a relaxed disk probe isn't synced", logStore, "return s.commitWith(batch, pebble.Sync)", "return s.commit(batch)"},
+	{"how far the state is isn't noted in the log", groupCut, "l.StoreLogsAnd(logs, appliedNote, applied)", "l.LogStore.StoreLogs(logs)"},
+	{"a group that rests notes nothing", groupCut, "if seen <= l.noted.Load() {", "if seen <= l.noted.Load() || true {"},
+	{"what was applied before a power loss is forgotten", groupCut, "return max(l.applied(), l.before)", "return l.applied()"},
+	{"applied entries may be cut", groupCut, "if to < last || from > applied || last < applied {", "if to < last || from > applied || last < applied || true {"},
+	{"the applied record isn't in the batch", groupFSM, "f.check(txn.SetApplied(appliedKey(f.store), next.encode()))", "_ = next.encode()"},
+	{"an entry is applied again after a restart", groupFSM, "if l.Index <= next.index {", "if l.Index == 0 {"},
+	{"entries without a command are missing from the record", groupFSM, "if f.applied.index < index {", "if f.applied.index < index && false {"},
+
+	// The log.
+	{"a suffix that was deleted is read from memory", logGroup, "\tg.tail.dropFrom(from)\n", ""},
+	{"a suffix that was deleted is still the end", logGroup, "g.last, g.through = from-1, through", "_, g.through = from-1, through"},
+	{"a gap keeps the log before it", logGroup, "replaced := last != 0 && logs[0].Index > last+1", "replaced := last != 0 && logs[0].Index > last+1 && false"},
+	{"an entry overwrites another", logGroup, "if logs[0].Index == 0 || logs[0].Index <= last {", "if logs[0].Index == 0 {"},
+	{"a hole is made", logGroup, "case lo == first:", "case lo >= first:"},
+	{"what lagging followers need is cut", logGroup, "return g.beyond(g.store.opts.KeepBytes, first, to)", "return to, nil"},
+	{"a flipped bit of an entry is read", logEntry, "if checksum(key, body) != binary.BigEndian.Uint32(sum) {", "if checksum(key, body) != binary.BigEndian.Uint32(sum) && false {"},
+	{"a flipped bit of a vote is read", logStore, "if n < 0 || checksum(key, sealed[:n]) != binary.BigEndian.Uint32(sealed[n:]) {", "if n < 0 {"},
+
+	// The replica.
+	{"time goes back with the leader's clock", groupClock, "Lease: max(at.Lease, t.Lease+1)", "Lease: at.Lease"},
+	{"calendar time goes back", groupClock, "Calendar: max(at.Calendar, t.Calendar+1)", "Calendar: at.Calendar"},
+	{"a jump of the wall ends leases", groupClock, "return next + min(max(wall-next, -slew), slew)", "return next + wall - next + 0*slew"},
+	{"calendar time follows a jump at once", groupClock, "case c.last-c.since >= settleTime && c.trusted():", "case c.trusted():"},
+	{"calendar time follows a wall that is wrong", groupClock, "case c.last-c.since >= settleTime && c.trusted():", "case c.last-c.since >= settleTime:"},
+	{"a new leader believes a wall that is wrong", groupClock, "if floor == (Times{}) || c.trusted() {", "if floor == (Times{}) || c.trusted() || true {"},
+	{"another digest is none of a replica's business", groupFSM, "e.checkDigest != a.digest && !f.ask()", "e.checkDigest != a.digest && false"},
+	{"an older snapshot is installed", groupFSM, "if in.meta.Index <= f.applied.index {", "if in.meta.Index == 0 {"},
+	{"digests outlive the state they are of", groupFSM, "\tf.marks.clear()\n", ""},
+	{"a leader serves before its barrier", groupLead, "if !g.barrier(ctx) {", "if ctx.Err() != nil {"},
+	{"a silent node leads", groupLead, "return g.ready.Load() && !g.health.Silent() && g.Disputed()", "return g.ready.Load() && g.Disputed()"},
+	{"a disputed replica leads", groupLead, `!g.health.Silent() && g.Disputed() == "" }`, "!g.health.Silent() }"},
+	{"an outcome is told to whoever asks first", groupPropose, "ch <- outcome{results[i], l.Index}", "ch <- outcome{results[0*i], l.Index}"},
+
+	// Messages.
+	{"every heartbeat takes the fast path", peerHeartbeat, "if g.harmless(rpc) {", "if g.harmless(rpc) || true {"},
+	{"a heartbeat of another term is harmless", peerHeartbeat, "return req.Term == r.CurrentTerm() && ", "return req != nil && "},
+	{"a heartbeat to a leader is harmless", peerHeartbeat, "r.State() == raft.Follower && ", "r.State() != raft.Shutdown && "},
+	{"a heartbeat after a silence is harmless", peerHeartbeat, "time.Since(r.LastContact()) < fresh", "time.Since(r.LastContact()) < fresh+time.Hour"},
+	{"a follower commits what no message proved", peerCommit, "req.LeaderCommitIndex = min(req.LeaderCommitIndex, proven(req))", "_ = proven(req)"},
+	{"a part promises what it doesn't carry", peerAppend, "\t\tboundCommit(&part)\n", ""},
+	{"a part names no entry before it", peerAppend, "rest.PrevLogEntry, rest.PrevLogTerm = rest.Entries[n:], last.Index, last.Term", "_, _ = rest.Entries[n:], last.Index, last.Term"},
+	{"large requests travel whole", peerAppend, "if bytes > MessageBytesMax && i > 0 {", "if bytes > MessageBytesMax<<20 && i > 0 {"},
+	{"a dialer without the secret is let in", peerHandshake, "if !hmac.Equal(theirs[:], proof(secret, dialerLabel, raw, nonce[:], frame)) {", "if !hmac.Equal(theirs[:], proof(secret, dialerLabel, raw, nonce[:], frame)) && false {"},
+	{"a listener without the secret is believed", peerHandshake, "if hmac.Equal(theirs, proof(secret, listenerLabel, raw, nonce)) {", "if hmac.Equal(theirs, proof(secret, listenerLabel, raw, nonce)) || true {"},
+	{"a verdict without the secret is believed", peerHandshake, "append(v[:], frame...))) {", "append(v[:], frame...))) && false {"},
+	{"a proof covers no names", peerHandshake, "\tfor _, p := range parts {\n\t\tmac.Write(p)\n\t}\n", "\tmac.Write(parts[len(parts)-1])\n"},
+
+	// The loop.
+	{"callers in two halves stay so", shardPace, "p.expect, p.until, p.naps = n+inLine, time.Time{}, 0", "p.expect, p.until, p.naps = n, time.Time{}, 0"},
+	{"a single caller waits for company", shardPace, "if p.expect < 2 || n == 0 {", "if n == 0 {"},
+	{"callers who stay away are waited for", shardPace, "all < p.commit*3/4 {", "all < p.commit*3/4 || true {"},
+	{"a lease of an earlier leader ends at once", shardBatch, "if h.Epoch.Index <= t.first {", "if h.Epoch.Index <= t.first && false {"},
+	{"a renewed lease ends", shardBatch, "if r, ok := t.renewals[d.ID]; ok && r.epoch == h.Epoch {", "if r, ok := t.renewals[d.ID]; ok && r.epoch != h.Epoch {"},
+	{"a lease is renewed beyond its limit", shardBatch, "until = min(until, limit)", "_ = limit"},
+	{"an enqueue overtakes what is put back in its entry", shardBatch, "b.requeues = b.requeues || slices.ContainsFunc(cmds, state.MayRequeue)", "_ = slices.ContainsFunc(cmds, state.MayRequeue)"},
+	{"an empty fetch is written", shardTerm, "if len(b.cmds) == 0 {", "if len(b.cmds) == 0 && len(b.requests) == 0 {"},
+	{"the memory keeps what a refused entry gave out", shardTerm, "\tt.table = t.shard.newTable()\n", ""},
+	{"a read isn't confirmed", shardCalls, "if verr := s.group.VerifyLeader(); verr != nil {", "if verr := error(nil); verr != nil {"},
+	{"a full disk takes jobs", shardCalls, "if err := s.TakesJobs(); err != nil && len(r.After) > 0 {", "if err := s.TakesJobs(); err != nil && len(r.After) > 1<<20 {"},
+	{"a fetch that gave up forgets its grant", shardCalls, "case t.cancels <- q:", "case t.cancels <- q:\n\t\t\treturn Reply{}, ctx.Err()"},
+}
