@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -145,9 +146,14 @@ func TestCutLog_KeepsWhatTheSlowestVoterLacksWithinTheBudget(t *testing.T) {
 	members := []string{"n1", "n2", "n3"}
 	var away atomic.Uint64
 	said := func(node string) (uint64, bool) { return away.Load(), node == "n3" && away.Load() > 0 }
-	a := mustOpen(t, setup{id: "n1", disks: memDisks(), bootstrap: members, trailing: trailing, said: said, logBytes: func() uint64 { return budget }})
+	// On a busy machine a leader with a short lease would lose it between two steps.
+	member := setup{disks: memDisks(), bootstrap: members, trailing: trailing, said: said, logBytes: func() uint64 { return budget }, heartbeat: time.Second}
+	one, two := member, member
+	one.id = "n1"
+	a := mustOpen(t, one)
 	defer a.stop(t)
-	b := mustOpen(t, setup{id: "n2", disks: memDisks(), bootstrap: members, trailing: trailing, said: said, logBytes: func() uint64 { return budget }, peers: []*replica{a}})
+	two.id, two.disks, two.peers = "n2", memDisks(), []*replica{a}
+	b := mustOpen(t, two)
 	defer b.stop(t)
 	leader := leaderOf(t, a, b)
 	from := leader.put(t, 1)
@@ -177,7 +183,7 @@ func TestCutLog_KeepsWhatTheSlowestVoterLacksWithinTheBudget(t *testing.T) {
 	}
 
 	// It comes back, gets the state, and nothing is kept for it any more.
-	c := mustOpen(t, setup{id: "n3", disks: memDisks(), peers: []*replica{a, b}})
+	c := mustOpen(t, setup{id: "n3", disks: memDisks(), peers: []*replica{a, b}, heartbeat: time.Second})
 	defer c.stop(t)
 	eventually.True(t, patience, "n3 has everything", func() bool { return c.AppliedIndex() >= leader.AppliedIndex() })
 	away.Store(c.AppliedIndex())
