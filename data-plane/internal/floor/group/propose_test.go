@@ -1,0 +1,35 @@
+package group
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+)
+
+// Entries are applied many at a time; each proposer is told of its own.
+func TestPropose_EveryProposerGetsTheOutcomeOfItsEntry(t *testing.T) {
+	t.Parallel()
+	r := alone(t, 1)
+	defer r.stop(t)
+	const proposers, each = 20, 20
+	var all sync.WaitGroup
+	for p := range proposers {
+		all.Go(func() {
+			for i := range each {
+				payload := fmt.Sprintf("entry %d of %d", i, p)
+				res, index, err := r.Propose(r.Now(), []byte(payload)).Wait()
+				if err != nil || res != payload {
+					t.Errorf("%q at %d had the outcome %v, %v", payload, index, res, err)
+					continue
+				}
+				if stored, err := r.fsm.store.Get(r.machine.key(index)); err != nil || string(stored) != payload {
+					t.Errorf("at %d of %q is %q, %v", index, payload, stored, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := len(r.fsm.proposed.waiting); n != 0 {
+		t.Errorf("%d entries are still waited for", n)
+	}
+}
