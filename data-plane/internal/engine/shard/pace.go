@@ -16,7 +16,7 @@ type pace struct {
 	until  time.Time     // How long the next entry waits for them,
 	naps   int           // and in how many naps at most: a test's clock may stand still meanwhile.
 	commit time.Duration // Smoothed time of a commit, without applying: what an entry less saves.
-	back   time.Duration // Smoothed: how long after its answer a caller is back, as its share of how long all take.
+	back   time.Duration // Smoothed: how long after their answers all callers are back who were answered together.
 }
 
 const (
@@ -36,9 +36,9 @@ func (p *pace) returned(r returns, now time.Time) {
 	}
 	took := r.all.Sub(r.at)
 	if r.all.IsZero() {
-		took = max(now.Sub(r.at), p.back*time.Duration(r.answered))
+		took = max(now.Sub(r.at), p.back)
 	}
-	p.back += (took/time.Duration(r.answered) - p.back) / 4
+	p.back += (took - p.back) / 4
 }
 
 // answered notes how many callers were answered just now, and how many are in line.
@@ -49,8 +49,8 @@ func (p *pace) answered(n, inLine int, now time.Time) {
 	}
 	wait := min(p.commit/2, gatherMax)
 	// Those in line wait for the others only if all of them then share the sync.
-	if all := p.back * time.Duration(p.expect); all < p.commit*3/4 {
-		wait = min(all*3/2, p.commit)
+	if p.back < p.commit*7/8 {
+		wait = min(p.back*3/2, p.commit)
 	} else {
 		p.expect = n
 	}

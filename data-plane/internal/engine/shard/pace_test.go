@@ -1,0 +1,62 @@
+package shard
+
+import (
+	"testing"
+	"time"
+)
+
+// Callers in two halves: one half is answered while the other is in line.
+func TestPace_HalvesBecomeOneWhenTheyAreBackSooner(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		back   time.Duration // Of one half.
+		expect int
+	}{
+		{"soon", 700 * time.Microsecond, 10},
+		{"late", 950 * time.Microsecond, 5},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			now := time.Unix(0, 0)
+			var p pace
+			for range 100 {
+				p.committed(time.Millisecond)
+				p.returned(returns{answered: 5, at: now, all: now.Add(c.back)}, now.Add(time.Millisecond))
+				now = now.Add(time.Millisecond)
+				p.answered(5, 5, now)
+			}
+			if p.expect != c.expect {
+				t.Errorf("the next entry waits for %d callers, not %d", p.expect, c.expect)
+			}
+			if wait := p.until.Sub(now); wait <= 0 || wait > time.Millisecond {
+				t.Errorf("it waits for %s", wait)
+			}
+		})
+	}
+}
+
+func TestPace_NobodyWaitsForCallersWhoStayAway(t *testing.T) {
+	now := time.Unix(0, 0)
+	p := pace{commit: time.Millisecond}
+	for range 20 {
+		p.returned(returns{answered: 2, at: now}, now.Add(5*time.Millisecond))
+		now = now.Add(5 * time.Millisecond)
+		p.answered(2, 3, now)
+	}
+	if p.expect != 2 || p.until.Sub(now) > gatherMax {
+		t.Errorf("the next entry waits for %d callers for %s", p.expect, p.until.Sub(now))
+	}
+	p.answered(1, 0, now)
+	if !p.until.IsZero() {
+		t.Error("a single caller waits")
+	}
+}
+
+// What a round in between sees too early says nothing.
+func TestPace_MissingCallersOnlyEverCountAsLate(t *testing.T) {
+	now := time.Unix(0, 0)
+	p := pace{back: 100 * time.Microsecond}
+	p.returned(returns{answered: 4, at: now}, now.Add(50*time.Microsecond))
+	if p.back != 100*time.Microsecond {
+		t.Errorf("callers are taken to be back after %s", p.back)
+	}
+}
