@@ -77,7 +77,7 @@ var floorMutations = []mutation{
 	// The loop.
 	{"callers in two halves stay so", shardPace, "p.expect, p.until, p.naps = n+inLine, time.Time{}, 0", "p.expect, p.until, p.naps = n, time.Time{}, 0"},
 	{"a single caller waits for company", shardPace, "if p.expect < 2 || n == 0 {", "if n == 0 {"},
-	{"callers who stay away are waited for", shardPace, "all < p.commit*3/4 {", "all < p.commit*3/4 || true {"},
+	{"callers who stay away are waited for", shardPace, "if p.back < p.commit*7/8 {", "if p.back < p.commit*7/8 || true {"},
 	{"a lease of an earlier leader ends at once", shardBatch, "if h.Epoch.Index <= t.first {", "if h.Epoch.Index <= t.first && false {"},
 	{"a renewed lease ends", shardBatch, "if r, ok := t.renewals[d.ID]; ok && r.epoch == h.Epoch {", "if r, ok := t.renewals[d.ID]; ok && r.epoch != h.Epoch {"},
 	{"a lease is renewed beyond its limit", shardBatch, "until = min(until, limit)", "_ = limit"},
