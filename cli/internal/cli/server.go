@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/memory"
 	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 )
@@ -155,6 +156,7 @@ func onLoopback(address string) error {
 }
 
 func (s *session) serve(ctx context.Context, f serverFlags) error {
+	memory.Limit(s.proc.Env, memory.Shared)
 	if err := f.check(); err != nil {
 		return err
 	}

@@ -2,9 +2,13 @@ package cli
 
 import (
 	"errors"
+	"io"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,5 +66,26 @@ func TestServer_AFolderThatIsNotItsOwnIsRefused(t *testing.T) {
 	}
 	if left, err := os.ReadDir(cloud); err != nil || len(left) != 1 {
 		t.Errorf("the folder has %d files now, %v", len(left), err)
+	}
+}
+
+// Not parallel: the limit is the process's.
+func TestServer_LimitsItsMemoryUnlessTheEnvironmentDoes(t *testing.T) {
+	was := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(was)
+	for _, env := range []string{"", "1GiB"} {
+		debug.SetMemoryLimit(math.MaxInt64)
+		exit := Main(t.Context(), []string{"server", "--raft-shards", "0"}, Process{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Env: func(name string) string {
+			if name == "GOMEMLIMIT" {
+				return env
+			}
+			return ""
+		}})
+		if exit != ExitUsage {
+			t.Fatalf("exit %d, want a refusal", exit)
+		}
+		if limited := debug.SetMemoryLimit(-1) < math.MaxInt64; limited != (env == "") {
+			t.Errorf("with GOMEMLIMIT=%q: limited: %v", env, limited)
+		}
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -167,18 +169,27 @@ func FuzzParsePeers(f *testing.F) {
 	})
 }
 
-func TestMemory_ReadsWhatTheKernelWrites(t *testing.T) {
-	t.Parallel()
-	if got := memTotal("MemTotal:       16384 kB\nMemFree:         1 kB\n"); got != 16384<<10 {
-		t.Errorf("memory is %d", got)
-	}
-	for text, want := range map[string]int64{"max": math.MaxInt64, "": math.MaxInt64, "0": math.MaxInt64, "-1": math.MaxInt64, "1024": 1024} {
-		if got := positive(text, 1); got != want {
-			t.Errorf("%q is %d, want %d", text, got, want)
+// Not parallel: the limit is the process's.
+func TestServers_LimitTheirMemoryUnlessTheEnvironmentDoes(t *testing.T) {
+	was := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(was)
+	// Refused for another reason, so that nothing starts.
+	for _, args := range [][]string{{"up", "--nodes", "2"}, {"node"}, {"proxy"}, {"control"}, {"mailbox", "--listen", "nowhere"}} {
+		for _, env := range []string{"", "1GiB"} {
+			debug.SetMemoryLimit(math.MaxInt64)
+			exit := Main(t.Context(), args, Process{Stdout: io.Discard, Stderr: io.Discard, Env: func(name string) string {
+				if name == "GOMEMLIMIT" {
+					return env
+				}
+				return ""
+			}})
+			if exit == 0 {
+				t.Fatalf("%v was not refused", args)
+			}
+			if limited := debug.SetMemoryLimit(-1) < math.MaxInt64; limited != (env == "") {
+				t.Errorf("%v with GOMEMLIMIT=%q: limited: %v", args, env, limited)
+			}
 		}
-	}
-	if got := positive("9223372036854775807", 1<<10); got != math.MaxInt64 {
-		t.Errorf("an overflow became %d", got)
 	}
 }
 

@@ -14,12 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/memory"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 	"github.com/corvo-cloud/corvo/services/datadir"
 )
-
-// nodeMemory is how much of the memory a node may fill: it has the machine to itself.
-const nodeMemory = 0.7
 
 type nodeFlags struct {
 	node.Config
@@ -76,6 +74,7 @@ folder isn't the one it had.`,
 }
 
 func (s *session) node(ctx context.Context, f nodeFlags) error {
+	memory.Limit(s.proc.Env, memory.Alone)
 	err := f.check()
 	if err != nil {
 		return err

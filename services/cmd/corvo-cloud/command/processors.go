@@ -23,7 +23,6 @@ const (
 // process may use only a part of the machine. What a quiet caller notices of floods showed
 // what for: services/e2e/flood.
 func (s *session) tuneRuntime() {
-	s.limitMemory(nodeMemory)
 	if s.proc.Env("GOGC") == "" {
 		debug.SetGCPercent(garbagePercent)
 	}

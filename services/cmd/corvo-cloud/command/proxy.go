@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/memory"
 	"github.com/corvo-cloud/corvo/services/datadir"
 	"github.com/corvo-cloud/corvo/services/ingress"
 	"github.com/corvo-cloud/corvo/services/proxy"
@@ -64,6 +65,7 @@ reconnect and running requests are answered. A second signal stops at once.`,
 }
 
 func (s *session) proxy(ctx context.Context, f proxyFlags) error {
+	memory.Limit(s.proc.Env, memory.Alone)
 	if len(list(f.nodes)) == 0 {
 		return usagef("--nodes is required")
 	}

@@ -14,12 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/memory"
 	"github.com/corvo-cloud/corvo/services/up"
 	"github.com/corvo-cloud/corvo/web"
 )
 
-// upMemory is how much of the memory `up` may fill: it shares a laptop.
-const upMemory = 0.5
 
 type upFlags struct {
 	up.Config
@@ -90,6 +89,7 @@ jobs are never lost.`,
 }
 
 func (s *session) up(ctx context.Context, f upFlags) error {
+	memory.Limit(s.proc.Env, memory.Shared)
 	if f.Nodes != 1 && f.Nodes != 3 && f.Nodes != 5 {
 		return usagef("--nodes %d: use 1, 3 or 5", f.Nodes)
 	}
@@ -97,7 +97,6 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 		return usagef("--shards must be at least 1, and --sync-delay and --heartbeat can't be negative")
 	}
 	defer s.hushAtEnd(ctx)()
-	s.limitMemory(upMemory)
 	f.MailURL = mailURL(s.orEnv(f.MailURL, envSMTP))
 	public, err := f.public()
 	if err != nil {
