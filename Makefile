@@ -12,7 +12,7 @@ ROOT := $(CURDIR)
 BIN  := $(ROOT)/.bin
 
 # The product's modules come from go.work, so a new one is picked up everywhere.
-# tools is not in the workspace: its dependencies must not raise the product's versions.
+# tools and tools/peers are not in the workspace: their dependencies must not raise the product's versions.
 MODULES := $(shell awk '$$1 ~ /^\.\// {print substr($$1, 3)}' go.work)
 PACKAGES := $(MODULES:%=./%/...)
 
@@ -187,8 +187,8 @@ mutants: ## Break the state machine, the doors, the rights and the bill line by 
 	@$(BIN)/mutants -module services $(ARGS)
 
 .PHONY: bench
-bench: build ## Measure against the targets (up to an hour; QUICK=1 under five minutes).
-	$(BIN)/corvo bench --suite aims $(if $(QUICK),--quick) $(ARGS)
+bench: build peers ## Measure against the aims, the machine's limits and other queues (two hours; QUICK=1 ten minutes).
+	$(BIN)/corvo bench --suite aims --peers $(BIN)/peers $(if $(QUICK),--quick) $(ARGS)
 	$(if $(QUICK),,@$(MAKE) flood)
 
 ##@ Checks and generated code
@@ -201,7 +201,7 @@ generate: setup $(WEB_DEPS) ## Regenerate code from the protos and the OpenAPI d
 
 .PHONY: tidy
 tidy: ## Bring every go.mod and go.sum up to date.
-	@$(call in-each,$(MODULES) tools,GOWORK=off go mod tidy)
+	@$(call in-each,$(MODULES) tools tools/peers,GOWORK=off go mod tidy)
 
 # verify never writes into the tree: it regenerates beside it and compares.
 .PHONY: verify
@@ -216,7 +216,7 @@ verify-generated: setup $(WEB_DEPS)
 
 .PHONY: verify-modules
 verify-modules:
-	@$(call in-each,$(MODULES) tools,GOWORK=off go mod tidy -diff)
+	@$(call in-each,$(MODULES) tools tools/peers,GOWORK=off go mod tidy -diff)
 
 .PHONY: verify-builds
 verify-builds:
@@ -236,6 +236,7 @@ lint: setup fmt-check $(E2E_DEPS) ## gofmt, go vet, staticcheck, our analyzers, 
 	@cd web/e2e && npx tsc
 	@echo "== tools: go vet, go test (analyzers, import law, citations, planted bugs that build)"
 	@cd tools && export GOWORK=off && go vet -vettool=$(BIN)/corvovet ./... && go test -count=1 ./analyzers ./law ./mutants
+	@cd tools/peers && export GOWORK=off && go vet -vettool=$(BIN)/corvovet ./... && go test -short -count=1 ./...
 
 ##@ Tools
 
@@ -243,7 +244,7 @@ lint: setup fmt-check $(E2E_DEPS) ## gofmt, go vet, staticcheck, our analyzers, 
 setup: $(BIN)/.go-tools.stamp $(BIN)/.npm-tools.stamp ## Install the pinned tools into .bin (done once, again when a pin changes).
 
 # Versions are those of tools/go.mod and tools/go.sum.
-$(BIN)/.go-tools.stamp: tools/go.mod tools/go.sum $(shell find tools -name '*.go' -not -path '*/testdata/*' -not -name '*_test.go' 2>/dev/null)
+$(BIN)/.go-tools.stamp: tools/go.mod tools/go.sum $(shell find tools -name '*.go' -not -path '*/testdata/*' -not -path 'tools/peers/*' -not -name '*_test.go' 2>/dev/null)
 	@mkdir -p $(BIN)
 	cd tools && GOWORK=off go build -o $(BIN)/ \
 		google.golang.org/protobuf/cmd/protoc-gen-go \
@@ -258,6 +259,13 @@ $(BIN)/.npm-tools.stamp: tools/npm/package.json tools/npm/package-lock.json
 	cp tools/npm/package.json tools/npm/package-lock.json $(BIN)/npm/
 	cd $(BIN)/npm && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
+
+# beanstalkd and Redis are the system's; the others are Go modules of tools/peers.
+.PHONY: peers
+peers: ## Install the queues that make bench compares with, and build what measures them.
+	@tools/install-peers
+	@mkdir -p $(BIN)
+	cd tools/peers && GOWORK=off go build -o $(BIN)/peers .
 
 # The console. Its packages are those of web/package-lock.json. Not `npm ci`: that also
 # wants the binaries of every other platform, which a mirror of packages may not hold.

@@ -21,6 +21,7 @@ var Modules = []Module{
 	{"terraform-provider", []string{"control-plane/api", "data-plane/api"}},
 	{"services", []string{"cli", "control-plane", "control-plane/api", "data-plane", "data-plane/api", "migrations", "sdks/go", "web"}},
 	{"tools", nil},
+	{"tools/peers", nil},
 }
 
 // A Room is one package (or a subtree, with /...) and the rooms of ours it may
