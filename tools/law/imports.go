@@ -165,6 +165,8 @@ var Rooms = []Room{
 		"wire to use case and back; it must not know storage, raft or commands"},
 	{"data-plane/node", []string{"data-plane/api/...", "data-plane/internal/..."},
 		"the public package: builds and starts a node, so it alone knows everybody"},
+	{"data-plane/node/calibrate", []string{"data-plane/internal/engine/cellversion", "data-plane/internal/floor/..."},
+		"what disk and raft can do without jobs; it knows not what is measured against it"},
 	{"data-plane/node/nodetest", []string{"data-plane/api/celladmin", "data-plane/api/cellsecret", "data-plane/node"},
 		"starts nodes for tests of any module; it knows not what is asked of them"},
 
@@ -293,7 +295,7 @@ var Rooms = []Room{
 		"a client knows the contract and nothing of the server"},
 	{"cli/conformance", []string{"data-plane/api/gen/..."},
 		"what must be true, asked as a stranger asks; it knows the contract and nothing of the server"},
-	{"cli/internal/bench", []string{"data-plane/api/gen/...", "data-plane/api/wire", "sdks/go/..."},
+	{"cli/internal/bench", []string{"data-plane/api/gen/...", "data-plane/api/wire", "data-plane/node/calibrate", "sdks/go/..."},
 		"measures as a stranger would, through the wire"},
 	{"cli/internal/cli", []string{"cli/conformance", "cli/internal/bench", "control-plane/api/auditlog", "control-plane/api/bill", "control-plane/api/gen/...", "data-plane/api/memory", "data-plane/api/retention", "data-plane/api/wire", "data-plane/node", "sdks/go/..."},
 		"client commands speak the public protocol; only the server command starts a node"},
@@ -334,9 +336,9 @@ type Library struct {
 
 // Libraries confines the dependencies whose types would otherwise spread.
 var Libraries = []Library{
-	{"github.com/hashicorp/raft", []string{"data-plane/internal/floor/group", "data-plane/internal/floor/grouptest", "data-plane/internal/floor/raftlog", "data-plane/internal/floor/transport"},
+	{"github.com/hashicorp/raft", []string{"data-plane/internal/floor/group", "data-plane/internal/floor/grouptest", "data-plane/internal/floor/raftlog", "data-plane/internal/floor/transport", "data-plane/node/calibrate"},
 		"only the floor speaks raft; above it an entry is proposed or refused"},
-	{"github.com/cockroachdb/pebble", []string{"data-plane/internal/floor/disk", "data-plane/internal/floor/grouptest", "data-plane/internal/floor/storefiles", "data-plane/internal/floor/raftlog", "data-plane/internal/floor/statedb", "data-plane/node"},
+	{"github.com/cockroachdb/pebble", []string{"data-plane/internal/floor/disk", "data-plane/internal/floor/grouptest", "data-plane/internal/floor/storefiles", "data-plane/internal/floor/raftlog", "data-plane/internal/floor/statedb", "data-plane/node", "data-plane/node/calibrate"},
 		"only what stores may know the store"},
 	{"github.com/spf13/cobra", []string{"cli/internal/cli", "services/cmd/..."},
 		"flags belong to programs"},

@@ -39,14 +39,18 @@ func Run(ctx context.Context, o Options, t *Target) (*Report, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{opts: o, target: t, stall: stallMax, dialer: &dialer{server: o.Server, apiKey: o.APIKey, namespace: o.Namespace,
-		queue: "bench-" + strings.ToLower(rand.Text()[:8]), payload: payload(o.PayloadBytes)}}
+	r := newRun(o, t)
 	report := newReport(o, t.durability(ctx, o))
 	if err := r.measure(ctx, report); err != nil {
 		return nil, err
 	}
 	r.verify(ctx, report)
 	return report, nil
+}
+
+func newRun(o Options, t *Target) *run {
+	return &run{opts: o, target: t, stall: stallMax, dialer: &dialer{server: o.Server, apiKey: o.APIKey, namespace: o.Namespace,
+		queue: "bench-" + strings.ToLower(rand.Text()[:8]), payload: payload(o.PayloadBytes)}}
 }
 
 // run is one run under way.

@@ -45,9 +45,11 @@ type SpawnOptions struct {
 	SyncDelay time.Duration
 	Relaxed   bool
 	Profiler  bool
-	// Nodes more than one: Binary is corvo-cloud and runs so many nodes and a proxy
-	// in one process.
+	// Nodes: Binary is corvo-cloud, and its command up runs so many nodes with a proxy
+	// and a control plane in one process. 0 is a node alone, without anything in front.
 	Nodes int
+	// Echo: not a server of jobs, but ServeEcho in a process of its own.
+	Echo bool
 }
 
 type child struct {
@@ -56,6 +58,9 @@ type child struct {
 	exited chan struct{} // Closed when the process is gone.
 	remove string        // Directory to remove at the end.
 }
+
+// envName is the file in which a server says that it is ready.
+const envName = "bench.env"
 
 // startTimeout is generous: a start after a kill may replay a long log.
 const startTimeout = 2 * time.Minute
@@ -71,7 +76,7 @@ func Spawn(ctx context.Context, o SpawnOptions) (*Target, error) {
 		}
 		remove = dir
 	}
-	envFile := filepath.Join(dir, "bench.env")
+	envFile := filepath.Join(dir, envName)
 	if err := os.Remove(envFile); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove the old %s: %w", envFile, err)
 	}
@@ -92,7 +97,10 @@ func Spawn(ctx context.Context, o SpawnOptions) (*Target, error) {
 func spawnArgs(o SpawnOptions, dir, envFile string) []string {
 	data := filepath.Join(dir, "data")
 	args := []string{"server", "--bind", "127.0.0.1:0", "--data-dir", data, "--env-file", envFile, "--log-level", "warn"}
-	if o.Nodes > 1 {
+	if o.Echo {
+		return []string{"bench", "--serve-echo", envFile}
+	}
+	if o.Nodes > 0 {
 		args = []string{"up", "--nodes", strconv.Itoa(o.Nodes), "--listen", "127.0.0.1:0", "--data", data, "--env-file", envFile}
 	}
 	if o.SyncDelay > 0 {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"os"
 	"os/signal"
@@ -31,6 +32,8 @@ type benchFlags struct {
 	suite     string
 	quick     bool
 	only      string
+	peers     string
+	echoFile  string
 }
 
 func (s *session) benchVerb() verb {
@@ -44,7 +47,11 @@ out twice, the run is INVALID and exits with 1.
 With --spawn it starts a server of its own in a temporary directory; --sync-delay
 adds the latency of a real disk to every sync of its log, because the disk of a
 development machine often answers before anything is safe. Without --spawn it
-measures the server of --server, in queues of its own named bench-….`,
+measures the server of --server, in queues of its own named bench-….
+
+--suite aims first measures what this machine can do without a queue, and shows each
+throughput as a share of the lowest limit that applies. With --peers, other durable
+queues do the same work in the same run.`,
 		example: `  corvo bench --spawn                                   # 10 handlers on one stream
   corvo bench --spawn --sync-delay 0 --batch 64 --connections 10 --concurrency 1
   corvo bench --workload enqueue --protocol http --connections 50 --concurrency 1
@@ -78,7 +85,11 @@ func (f *benchFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.suite, "suite", "", "aims: run the table of the design's aims, each on a fresh server")
 	fs.BoolVar(&f.quick, "quick", false, "with --suite: a tenth of the work, and no large backlogs")
 	fs.StringVar(&f.only, "only", "", "with --suite: only rows whose name contains `TEXT`")
+	fs.StringVar(&f.peers, "peers", "", "with --suite: also measure other queues, with the `PROGRAM` that make peers builds")
 	completeWords(c, "suite", "aims")
+	// How the suite starts a server that only answers.
+	fs.StringVar(&f.echoFile, "serve-echo", "", "answer without doing anything, and write CORVO_URL to `FILE`")
+	_ = fs.MarkHidden("serve-echo") // It is there.
 }
 
 func (s *session) bench(c *cobra.Command, f benchFlags) error {
@@ -86,6 +97,9 @@ func (s *session) bench(c *cobra.Command, f benchFlags) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if f.echoFile != "" {
+		return serveEcho(ctx, f.echoFile)
+	}
 	if f.suite != "" {
 		return s.benchSuite(ctx, c, f)
 	}
@@ -125,7 +139,7 @@ func (f *benchFlags) check(c *cobra.Command) error {
 			return usagef("use --spawn or --%s, not both", flag)
 		}
 	}
-	for _, flag := range []string{"quick", "only"} {
+	for _, flag := range []string{"quick", "only", "peers"} {
 		if c.Flags().Changed(flag) {
 			return usagef("--%s only works with --suite", flag)
 		}
@@ -228,9 +242,9 @@ func (s *session) benchSuite(ctx context.Context, c *cobra.Command, f benchFlags
 		return err
 	}
 	if cloud == "" {
-		s.talkf("skipping the rows with three nodes: corvo-cloud is not in the directory of this program")
+		s.talkf("skipping the rows with a proxy: corvo-cloud is not in the directory of this program")
 	}
-	suite := bench.Suite{Binary: binary, Cloud: cloud, Quick: f.quick, Only: f.only, Progress: s.progress(), RowDone: func(r bench.Row) {
+	suite := bench.Suite{Binary: binary, Cloud: cloud, Peers: f.peers, Quick: f.quick, Only: f.only, Progress: s.progress(), RowDone: func(r bench.Row) {
 		s.clearProgress()
 		s.talkf("%s", r)
 	}}
@@ -268,11 +282,25 @@ func (s *session) emitSuite(result *bench.SuiteResult) error {
 		for i, row := range result.Rows {
 			rows[i] = row.Cells()
 		}
+		s.table(w, bench.LimitHeader(), result.Calibration.Cells())
+		fmt.Fprintln(w)
 		s.table(w, bench.RowHeader(), rows)
 		if note := result.Note(); note != "" {
 			fmt.Fprintln(w, "\nnote: "+note)
 		}
 	})
+}
+
+// serveEcho is a process of its own, so that its processor time is not the generator's.
+func serveEcho(ctx context.Context, envFile string) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	if err := writeEnvFile(envFile, [][2]string{{"CORVO_URL", "http://" + l.Addr().String()}}); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	return bench.ServeEcho(ctx, l)
 }
 
 // progress shows one line on a terminal that is overwritten, and nothing elsewhere.

@@ -1,0 +1,130 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// special is rows that are more than a run.
+type special struct {
+	name    string
+	measure func(ctx context.Context) ([]Row, error)
+}
+
+func (s *Suite) specials() []special {
+	var all []special
+	if s.Cloud != "" {
+		all = append(all, special{idleName, s.idle})
+	}
+	if !s.Quick {
+		for _, b := range backlogs() {
+			all = append(all, special{b.name, func(ctx context.Context) ([]Row, error) { return s.backlog(ctx, b) }})
+		}
+	}
+	return all
+}
+
+// waiting is so many jobs that wait, and what they may cost.
+type waiting struct {
+	name     string
+	jobs     int
+	memoryMB float64 // 0: no aim.
+	start    time.Duration
+}
+
+func backlogs() []waiting {
+	return []waiting{
+		{"bare: with 1 M jobs waiting", 1_000_000, 300, 500 * time.Millisecond},
+		{"bare: with 10 M jobs waiting", 10_000_000, 0, time.Second},
+	}
+}
+
+// backlog measures what waiting jobs cost: memory, speed beside them, and a start
+// after a kill.
+func (s *Suite) backlog(ctx context.Context, b waiting) ([]Row, error) {
+	dir, err := os.MkdirTemp("", "corvo-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("make a data directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // A temporary directory; the system removes what is left.
+	spawn := SpawnOptions{Binary: s.Binary, Dir: dir}
+	target, err := Spawn(ctx, spawn)
+	if err != nil {
+		return nil, err
+	}
+	o := Options{Workload: Lifecycle, Protocol: Stream, Jobs: 300_000, Batch: 64, Connections: 10, Concurrency: 1, PayloadBytes: payloadBytes,
+		Backlog: b.jobs, KeepBacklog: true, Progress: s.Progress}
+	report, err := Run(ctx, o, target)
+	if err != nil {
+		return nil, errors.Join(err, target.Close())
+	}
+	m := measured{report: report, base: s.reports[lifecycleFrames]}
+	memory := Row{Name: b.name + ": memory", Unit: "MB", Aim: b.memoryMB, AtMost: true, Measured: float64(report.Phase.ServerRSSBytes >> 20), Report: report}
+	rows := []Row{throughput(0).row(b.name+": lifecycle, frames of 64, 10 connections", m), shareOfBase("empty", 90).row(b.name+": lifecycle", m),
+		memory.judged(report.Phase.ServerRSSBytes >= 0)}
+	restart, err := s.restart(ctx, target, spawn)
+	if err != nil {
+		return rows, err
+	}
+	start := Row{Name: b.name + ": start after kill -9", Unit: "s", Aim: b.start.Seconds(), AtMost: true, Measured: restart.Seconds()}
+	return append(rows, start.judged(true)), nil
+}
+
+// restart kills the server and measures until the next one is ready.
+func (s *Suite) restart(ctx context.Context, target *Target, spawn SpawnOptions) (time.Duration, error) {
+	target.Kill()
+	if err := os.Remove(filepath.Join(spawn.Dir, envName)); err != nil {
+		return 0, fmt.Errorf("forget the killed server: %w", err)
+	}
+	began := time.Now()
+	again, err := Spawn(ctx, spawn)
+	if err != nil {
+		return 0, fmt.Errorf("start after the kill: %w", err)
+	}
+	took := time.Since(began)
+	return took, again.Close()
+}
+
+const (
+	idleName    = "up, idle"
+	idleSettle  = 10 * time.Second
+	idleLasting = 30 * time.Second
+	idleNodes   = 3 // What up runs unless it is told.
+)
+
+// idle measures what `corvo-cloud up` costs while nobody calls it.
+func (s *Suite) idle(ctx context.Context) (rows []Row, err error) {
+	target, err := Spawn(ctx, SpawnOptions{Binary: s.Cloud, Nodes: idleNodes})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	settle, lasting := idleSettle, idleLasting
+	if s.Quick {
+		settle, lasting = settle/quickDivisor, lasting/quickDivisor
+	}
+	if err := sleep(ctx, settle); err != nil {
+		return nil, err
+	}
+	before, _, _ := procUsage(target.pid)
+	if err := sleep(ctx, lasting); err != nil {
+		return nil, err
+	}
+	after, rss, _ := procUsage(target.pid)
+	cpu := Row{Name: idleName + ": of a core", Unit: "%", Aim: 2, AtMost: true, Measured: percent(float64(after-before), float64(lasting))}
+	memory := Row{Name: idleName + ": memory", Unit: "MB", Aim: 80, AtMost: true, Measured: float64(rss >> 20)}
+	return []Row{cpu.judged(before >= 0 && after >= 0), memory.judged(rss >= 0)}, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
