@@ -211,13 +211,12 @@ func (sc scenario) limits(c *Calibration) []Limit {
 	// Every byte is written to the log before it is acknowledged.
 	writing := Limit{limitWrite(), unit, c.of(limitWrite()) * (1 << 20) / float64(o.PayloadBytes)}
 	all := []Limit{waiting, writing}
+	// Raft alone bounds none of them: calls that wait together share an entry.
 	switch {
 	case o.Batch > 1:
 		all = append(all, named(limitBatch(sc.syncDelay, 10)))
-	case o.Protocol == HTTP || o.Concurrency == 1:
-		all = append(all, named(limitEcho(o.Protocol, o.Connections)), named(limitRaft(sc.syncDelay, manyCallers)))
-	default:
-		all = append(all, named(limitRaft(sc.syncDelay, manyCallers)))
+	case o.Concurrency == 1: // A connection each.
+		all = append(all, named(limitEcho(o.Protocol, o.Connections)))
 	}
 	return all
 }

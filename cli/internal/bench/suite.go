@@ -113,7 +113,7 @@ func (r Row) bound() string {
 
 func (r Row) String() string {
 	c := r.Cells()
-	return fmt.Sprintf("%s: %s (aim %s) %s", c[0], c[2], c[1], c[5])
+	return fmt.Sprintf("%s: %s (aim %s) %s", c[0], c[2], c[1], r.verdict())
 }
 
 func (r Row) verdict() string {
@@ -135,6 +135,8 @@ func number(v float64, unit string) string {
 	switch {
 	case unit == "jobs/s":
 		return thousands(int64(v)) + " " + unit
+	case unit == "×":
+		return fmt.Sprintf("%.2f×", v)
 	case v >= 100 || v == float64(int64(v)):
 		return fmt.Sprintf("%.0f %s", v, unit)
 	default:
