@@ -40,7 +40,11 @@ func startAsynq(ctx context.Context, l launcher) (*asynqQueue, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := l.start(nil, "redis-server", "--bind", "127.0.0.1", "--port", port, "--dir", l.dir, "--save", "", "--appendonly", "yes", "--appendfsync", "always")
+	cmd, err := l.forC("redis-server", "--bind", "127.0.0.1", "--port", port, "--dir", l.dir, "--save", "", "--appendonly", "yes", "--appendfsync", "always")
+	if err != nil {
+		return nil, err
+	}
+	s, err := l.start(cmd, nil)
 	if err != nil {
 		return nil, err
 	}

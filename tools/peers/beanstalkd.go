@@ -30,7 +30,11 @@ func openBeanstalkd(ctx context.Context, l launcher, _ options) (queue, error) {
 	if err := os.Mkdir(log, 0o755); err != nil {
 		return nil, fmt.Errorf("make a folder for the log: %w", err)
 	}
-	s, err := l.start(nil, "beanstalkd", "-l", "127.0.0.1", "-p", port, "-b", log, "-f", "0", "-z", strconv.Itoa(1<<20))
+	cmd, err := l.forC("beanstalkd", "-l", "127.0.0.1", "-p", port, "-b", log, "-f", "0", "-z", strconv.Itoa(1<<20))
+	if err != nil {
+		return nil, err
+	}
+	s, err := l.start(cmd, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -16,18 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The delay of syncs is three processes: the generator starts `peers delay`, which
+// The delay of a Go program's syncs is three processes: the generator starts `peers delay`, which
 // starts `peers enter`, which puts itself under a filter, hands the filter's
 // listener back over descriptor 3, and becomes the server.
 
 // delayThreads is how many syncs can wait at the same time.
 const delayThreads = 8
 
-// counterBytes is the size of the file in which syncs are counted for the generator.
-const counterBytes = 8
-
 // delayed runs a program whose syncs each take d more, and counts them in a file.
-func delayed(d time.Duration, counter, as string, argv []string) error {
+func delayed(d time.Duration, counter string, argv []string) error {
 	count, err := openCounter(counter)
 	if err != nil {
 		return err
@@ -40,7 +37,7 @@ func delayed(d time.Duration, counter, as string, argv []string) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	cmd := exec.Command(self, append([]string{"enter", as, "--"}, argv...)...)
+	cmd := exec.Command(self, append([]string{"enter", "--"}, argv...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = os.Stdin, os.Stdout, os.Stderr, []*os.File{theirs}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread() // Pdeathsig is tied to the thread.
@@ -74,14 +71,11 @@ func passOn(to *os.Process) {
 }
 
 func openCounter(path string) (*atomic.Int64, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open the counter of syncs: %w", err)
 	}
 	defer f.Close()
-	if err := f.Truncate(counterBytes); err != nil {
-		return nil, fmt.Errorf("size the counter of syncs: %w", err)
-	}
 	mem, err := unix.Mmap(int(f.Fd()), 0, counterBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("map the counter of syncs: %w", err)
@@ -171,13 +165,10 @@ func control(fd int, request uintptr, arg unsafe.Pointer) error {
 const listenerSocket = 3
 
 // enter puts this thread under the filter and becomes the program.
-func enter(as string, argv []string) error {
+func enter(argv []string) error {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
 		return fmt.Errorf("find %s: %w", argv[0], err)
-	}
-	if err := become(as); err != nil {
-		return err
 	}
 	runtime.LockOSThread() // The filter is the thread's, and what it executes inherits it.
 	listener, err := filterSyncs()
@@ -189,30 +180,6 @@ func enter(as string, argv []string) error {
 	}
 	unix.CloseOnExec(listenerSocket)
 	return fmt.Errorf("run %s: %w", path, unix.Exec(path, argv, os.Environ()))
-}
-
-// userText is how somebody is written for become: empty is who we are.
-func userText(as *syscall.Credential) string {
-	if as == nil {
-		return ""
-	}
-	return fmt.Sprintf("%d:%d", as.Uid, as.Gid)
-}
-
-func become(as string) error {
-	if as == "" {
-		return nil
-	}
-	var uid, gid int
-	if _, err := fmt.Sscanf(as, "%d:%d", &uid, &gid); err != nil {
-		return fmt.Errorf("read the user %q: %w", as, err)
-	}
-	for _, err := range []error{syscall.Setgroups(nil), syscall.Setgid(gid), syscall.Setuid(uid)} {
-		if err != nil {
-			return fmt.Errorf("become user %s: %w", as, err)
-		}
-	}
-	return nil
 }
 
 // archOf names the kernel's number of this processor.
@@ -252,7 +219,7 @@ func filterSyncs() (listener int, err error) {
 
 func syncFilter(arch uint32) []unix.SockFilter {
 	const numberAt, archAt = 0, 4 // In struct seccomp_data.
-	syncs := []uint32{unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_SYNC_FILE_RANGE, unix.SYS_SYNCFS}
+	syncs := []uint32{unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_SYNCFS}
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: archAt},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: arch, Jf: uint8(len(syncs) + 1)},

@@ -35,14 +35,14 @@ func command(args []string) error {
 	switch verb, args := args[0], args[1:]; {
 	case verb == "run":
 		return runCommand(args)
-	case verb == "delay" && len(args) > 4: // DELAY COUNTER USER -- PROGRAM ...
+	case verb == "delay" && len(args) > 3: // DELAY COUNTER -- PROGRAM ...
 		d, err := time.ParseDuration(args[0])
 		if err != nil {
 			return fmt.Errorf("read the delay: %w", err)
 		}
-		return delayed(d, args[1], args[2], args[4:])
-	case verb == "enter" && len(args) > 2: // USER -- PROGRAM ...
-		return enter(args[0], args[2:])
+		return delayed(d, args[1], args[3:])
+	case verb == "enter" && len(args) > 1: // -- PROGRAM ...
+		return enter(args[1:])
 	case verb == "probe" && len(args) == 1: // DIR
 		return probe(args[0])
 	case verb == "nats-server" && len(args) == 2: // PORT DIR

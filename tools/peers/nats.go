@@ -57,7 +57,11 @@ func openNATS(ctx context.Context, l launcher, _ options) (queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	s, err := l.start(nil, self, "nats-server", port, l.dir)
+	cmd, err := l.forGo(self, "nats-server", port, l.dir)
+	if err != nil {
+		return nil, err
+	}
+	s, err := l.start(cmd, nil)
 	if err != nil {
 		return nil, err
 	}

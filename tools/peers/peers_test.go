@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,36 +22,58 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestDelay_EverySyncOfAProgramTakesThatMuchLongerAndIsCounted(t *testing.T) {
-	l := launcher{dir: t.TempDir(), delay: 20 * time.Millisecond}
-	if _, slow, err := l.checkDelay(); err != nil || slow < l.delay {
-		t.Fatalf("a sync takes %s with a delay of %s: %v", slow, l.delay, err)
+func newTestLauncher(t *testing.T, delay time.Duration) launcher {
+	t.Helper()
+	l, err := newLauncher(t.TempDir(), delay)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if n, err := l.syncs(); err != nil || n != probeSyncs {
-		t.Errorf("%d syncs were counted (%v), want %d", n, err, probeSyncs)
+	return l
+}
+
+func TestDelay_EverySyncOfAGoProgramTakesThatLongAndIsCounted(t *testing.T) {
+	const delay = 5 * time.Millisecond
+	l := newTestLauncher(t, delay)
+	if took, err := l.probeDelay(); err != nil || took < delay {
+		t.Fatalf("a sync takes %s (%v)", took, err)
+	}
+	if n, err := l.syncs(); err != nil || n.count != probeSyncs {
+		t.Errorf("%d syncs were counted (%v), want %d", n.count, err, probeSyncs)
 	}
 }
 
-func TestDelay_OneThatIsNotThereIsAnError(t *testing.T) {
-	l := launcher{dir: t.TempDir(), delay: time.Millisecond}
-	if err := l.compare(100*time.Microsecond, 120*time.Microsecond); err == nil {
-		t.Error("a sync without a delay passed")
+func TestDelay_EverySyncOfACProgramTakesThatLongAndIsCounted(t *testing.T) {
+	const delay, files = 5 * time.Millisecond, 20
+	l := newTestLauncher(t, delay)
+	args := []string{"sync", "--data"}
+	for i := range files {
+		path := filepath.Join(l.dir, fmt.Sprint(i))
+		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, path)
 	}
-	if err := l.compare(100*time.Microsecond, 5*time.Millisecond); err == nil {
-		t.Error("a sync with five times the delay passed")
+	cmd, err := l.forC(args...)
+	if err != nil {
+		t.Skip(err)
 	}
-	if err := l.compare(100*time.Microsecond, 1200*time.Microsecond); err != nil {
-		t.Error(err)
+	began := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	took := time.Since(began)
+	n, err := l.syncs()
+	if err != nil || n.count != files || n.took < files*delay || n.took > took || took < files*delay {
+		t.Errorf("%d syncs were counted, %s of %s (%v); want %d of at least %s each", n.count, n.took, took, err, files, delay)
 	}
 }
 
 func TestDelay_AProgramThatIsNotThereIsNamed(t *testing.T) {
-	l := launcher{dir: t.TempDir(), delay: time.Millisecond}
-	argv, err := l.wrap(nil, []string{"no-such-program"})
+	cmd, err := newTestLauncher(t, time.Millisecond).forGo("no-such-program")
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "no-such-program") {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -75,9 +97,9 @@ func TestAccount_NamesWhatAQueueDidWrong(t *testing.T) {
 	for _, n := range []int64{0, 1, 1, 9} {
 		w.note(payload(n, 100))
 	}
-	r := result{Jobs: 4, Callers: 1, SyncDelayMS: 1, Syncs: 3}
+	r := result{Jobs: 4, Callers: 1, SyncDelayMS: 1, Syncs: 3, SyncMS: 0.4}
 	w.account(&r)
-	if r.Valid || r.Lost != 2 || r.Duplicated != 1 || r.Unexpected != 1 || len(r.Problems) != 4 {
+	if r.Valid || r.Lost != 2 || r.Duplicated != 1 || r.Unexpected != 1 || len(r.Problems) != 5 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -92,12 +114,13 @@ func TestRun_EveryPeerKeepsItsJobs(t *testing.T) {
 			if _, err := s.version(); err != nil {
 				t.Skip(err)
 			}
-			for _, workload := range []string{enqueue, lifecycle} {
+			for _, o := range []options{{workload: enqueue, syncDelay: time.Millisecond}, {workload: lifecycle, syncDelay: time.Millisecond}, {workload: enqueue}} {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				r, err := run(ctx, options{peer: s.name, workload: workload, callers: 3, jobs: 50, payloadBytes: 100, syncDelay: time.Millisecond})
+				o.peer, o.callers, o.jobs, o.payloadBytes = s.name, 3, 50, 100
+				r, err := run(ctx, o)
 				if err != nil || !r.Valid {
-					t.Fatalf("%s: %v %+v", workload, err, r)
+					t.Fatalf("%+v: %v %+v", o, err, r)
 				}
 			}
 		})

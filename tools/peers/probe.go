@@ -1,11 +1,9 @@
 package main
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,51 +34,26 @@ func medianSync(f *os.File) (time.Duration, error) {
 	return took[len(took)/2], nil
 }
 
-// delaySlack is by how much a delayed sync may exceed a bare one and its delay, beside
-// half of the delay: the hand-over to the process that delays, and a busy machine.
-const delaySlack = 300 * time.Microsecond
-
-// checkDelay measures a sync as the server will meet it, with and without the delay,
-// in processes of their own. A delay that is not there, or another one, is an error.
-func (l launcher) checkDelay() (bare, slow time.Duration, err error) {
+// probeDelay is the median sync of a Go program under the delay, which is checked.
+func (l launcher) probeDelay() (time.Duration, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return 0, 0, fmt.Errorf("find this program: %w", err)
+		return 0, fmt.Errorf("find this program: %w", err)
 	}
-	measure := func(argv []string) (time.Duration, error) {
-		out, err := exec.Command(argv[0], argv[1:]...).Output()
-		if err != nil {
-			return 0, fmt.Errorf("measure a sync: %w", err)
-		}
-		us, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
-		return time.Duration(us) * time.Microsecond, err
-	}
-	argv := []string{self, "probe", l.dir}
-	if bare, err = measure(argv); err != nil || l.delay == 0 {
-		return bare, bare, err
-	}
-	if argv, err = l.wrap(nil, argv); err != nil {
-		return bare, slow, err
-	}
-	if slow, err = measure(argv); err != nil {
-		return bare, slow, err
-	}
-	return bare, slow, l.compare(bare, slow)
-}
-
-func (l launcher) compare(bare, slow time.Duration) error {
-	if slow < l.delay || slow > l.delay+l.delay/2+2*bare+delaySlack {
-		return fmt.Errorf("a sync takes %s, and %s with a delay of %s: that is not the delay", bare, slow, l.delay)
-	}
-	return nil
-}
-
-func readCounter(path string) (int64, error) {
-	raw, err := os.ReadFile(path)
+	cmd, err := l.forGo(self, "probe", l.dir)
 	if err != nil {
-		return 0, fmt.Errorf("read the counter of syncs: %w", err)
+		return 0, err
 	}
-	return int64(binary.NativeEndian.Uint64(raw)), nil
+	out, err := cmd.Output()
+	if err != nil {
+		return 0, fmt.Errorf("measure a sync: %w", err)
+	}
+	us, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+	took := time.Duration(us) * time.Microsecond
+	if err == nil && took < l.delay {
+		err = fmt.Errorf("a sync takes %s with a delay of %s: it was not delayed", took, l.delay)
+	}
+	return took, err
 }
 
 // probe prints how long a sync takes, in microseconds: the median of some, each of

@@ -165,11 +165,15 @@ func startPostgres(l launcher) (s *server, address string, err error) {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return nil, "", fmt.Errorf("initdb: %w: %s", err, out)
 	}
-	s, err = l.start(as, filepath.Join(bin, "postgres"), "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "max_connections="+strconv.Itoa(4*fillers))
+	cmd, err := l.forC(filepath.Join(bin, "postgres"), "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "max_connections="+strconv.Itoa(4*fillers))
+	if err != nil {
+		return nil, "", err
+	}
+	s, err = l.start(cmd, as)
 	return s, net.JoinHostPort("127.0.0.1", port), err
 }
 
-// postgresUser is nobody for root, who gives it the folder.
+// postgresUser is nobody for root, who gives it the folder and the counter.
 func (l launcher) postgresUser() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
@@ -180,7 +184,7 @@ func (l launcher) postgresUser() (*syscall.Credential, error) {
 	}
 	uid, uerr := strconv.Atoi(nobody.Uid)
 	gid, gerr := strconv.Atoi(nobody.Gid)
-	if err := errors.Join(uerr, gerr, os.Chown(l.dir, uid, gid)); err != nil {
+	if err := errors.Join(uerr, gerr, os.Chown(l.dir, uid, gid), os.Chown(l.counter(), uid, gid)); err != nil {
 		return nil, fmt.Errorf("give PostgreSQL its folder: %w", err)
 	}
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil

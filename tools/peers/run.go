@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -37,13 +35,13 @@ type result struct {
 	Jobs         int     `json:"jobs"`
 	PayloadBytes int     `json:"payload_bytes"`
 	SyncDelayMS  float64 `json:"sync_delay_ms"`
-	// BareSyncMS and SyncMS are the median sync of a file beside the server's, without
-	// and with the delay, as a process under the same mechanism saw it.
-	BareSyncMS float64  `json:"bare_sync_ms"`
+	// Syncs are those of the measured phase, and SyncMS how long one took on average.
+	// Of a Go program they are counted only with a delay, and SyncMS is the median of
+	// another Go program beside it.
+	Syncs      int64    `json:"syncs"`
 	SyncMS     float64  `json:"sync_ms"`
 	Seconds    float64  `json:"seconds"`
 	PerSecond  float64  `json:"jobs_per_second"`
-	Syncs      int64    `json:"syncs"` // During the measured phase; counted only with a delay.
 	Lost       int      `json:"lost"`
 	Duplicated int      `json:"duplicated"`
 	Unexpected int      `json:"unexpected"`
@@ -66,15 +64,16 @@ type system struct {
 	name    string
 	version func() (string, error)
 	open    func(ctx context.Context, l launcher, o options) (queue, error)
+	goes    bool // It is written in Go.
 }
 
 func systems() []system {
 	return []system{
-		{"beanstalkd", programVersion("beanstalkd", "-v"), openBeanstalkd},
-		{"asynq", asynqVersion, openAsynq},
-		{"asynq-raw", asynqVersion, openAsynqRaw},
-		{"jetstream", natsVersion, openNATS},
-		{"river", riverVersion, openRiver},
+		{"beanstalkd", programVersion("beanstalkd", "-v"), openBeanstalkd, false},
+		{"asynq", asynqVersion, openAsynq, false},
+		{"asynq-raw", asynqVersion, openAsynqRaw, false},
+		{"jetstream", natsVersion, openNATS, true},
+		{"river", riverVersion, openRiver, false},
 	}
 }
 
@@ -92,7 +91,7 @@ const fillers = 50
 func run(ctx context.Context, o options) (r result, err error) {
 	all := systems()
 	peer := all[slices.IndexFunc(all, func(s system) bool { return s.name == o.peer })]
-	r = result{Peer: o.peer, Workload: o.workload, Callers: o.callers, Jobs: o.jobs, PayloadBytes: o.payloadBytes, SyncDelayMS: ms(o.syncDelay), Syncs: -1}
+	r = result{Peer: o.peer, Workload: o.workload, Callers: o.callers, Jobs: o.jobs, PayloadBytes: o.payloadBytes, SyncDelayMS: ms(o.syncDelay), Syncs: -1, SyncMS: -1}
 	if r.Version, err = peer.version(); err != nil {
 		return r, err
 	}
@@ -101,12 +100,17 @@ func run(ctx context.Context, o options) (r result, err error) {
 		return r, fmt.Errorf("make a data directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // A temporary directory; the system removes what is left.
-	l := launcher{dir: dir, delay: o.syncDelay}
-	bare, slow, err := l.checkDelay()
+	l, err := newLauncher(dir, o.syncDelay)
 	if err != nil {
 		return r, err
 	}
-	r.BareSyncMS, r.SyncMS = ms(bare), ms(slow)
+	if peer.goes {
+		slow, err := l.probeDelay()
+		if err != nil {
+			return r, err
+		}
+		r.SyncMS = ms(slow)
+	}
 	q, err := peer.open(ctx, l, o)
 	if err != nil {
 		return r, err
@@ -154,7 +158,12 @@ func (w *work) measure(ctx context.Context, q queue, l launcher, r *result) erro
 		r.Seconds = time.Since(began).Seconds()
 		r.PerSecond = float64(w.jobs) / r.Seconds
 		after, err := l.syncs()
-		r.Syncs = after - before
+		if n := after.count - before.count; n > 0 {
+			r.Syncs = n
+			if took := after.took - before.took; took > 0 {
+				r.SyncMS = ms(took) / float64(n)
+			}
+		}
 		return err
 	}
 	if err := timed(enqueue, w.workload == enqueue, func() error { return w.enqueueAll(ctx, q, enqueuers) }); err != nil {
@@ -243,8 +252,12 @@ func (w *work) account(r *result) {
 			r.Problems = append(r.Problems, fmt.Sprintf("%d jobs %s", n, what))
 		}
 	}
-	if r.SyncDelayMS > 0 && r.Syncs*int64(r.Callers) < int64(r.Jobs) {
+	// A Go program without a delay is the one whose syncs nobody counts.
+	if counted := r.Syncs >= 0 || r.SyncDelayMS > 0 || r.SyncMS < 0; counted && r.Syncs*int64(r.Callers) < int64(r.Jobs) {
 		r.Problems = append(r.Problems, fmt.Sprintf("%d syncs for %d jobs of %d callers: not every job was synced before it was acknowledged", r.Syncs, r.Jobs, r.Callers))
+	}
+	if r.SyncMS >= 0 && r.SyncMS < r.SyncDelayMS {
+		r.Problems = append(r.Problems, fmt.Sprintf("a sync took %.2f ms with a delay of %g ms: not every one was delayed", r.SyncMS, r.SyncDelayMS))
 	}
 	slices.Sort(r.Problems)
 	r.Valid = len(r.Problems) == 0
@@ -269,33 +282,4 @@ func number(body []byte) (int64, error) {
 		return 0, fmt.Errorf("a payload that nobody made: %.40q", body)
 	}
 	return strconv.ParseInt(text[:numberDigits], 10, 64)
-}
-
-// launcher starts a server in its folder, with every sync delayed.
-type launcher struct {
-	dir   string
-	delay time.Duration
-}
-
-func (l launcher) counter() string { return filepath.Join(l.dir, "syncs") }
-
-// syncs is how many there were so far; -1 without a delay, where nothing is in their way.
-func (l launcher) syncs() (int64, error) {
-	if l.delay == 0 {
-		return -1, nil
-	}
-	return readCounter(l.counter())
-}
-
-// wrap puts a program under the delay. It becomes somebody else once it is there, who
-// need not be able to read this program.
-func (l launcher) wrap(as *syscall.Credential, argv []string) ([]string, error) {
-	if l.delay == 0 {
-		return argv, nil
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
-	}
-	return append([]string{self, "delay", l.delay.String(), l.counter(), userText(as), "--"}, argv...), nil
 }

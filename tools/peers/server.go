@@ -24,18 +24,11 @@ type server struct {
 	exited chan struct{}
 }
 
-// start runs a program under the launcher's delay until close, or until we die.
-func (l launcher) start(as *syscall.Credential, argv ...string) (*server, error) {
-	argv, err := l.wrap(as, argv)
-	if err != nil {
-		return nil, err
-	}
-	s := &server{cmd: exec.Command(argv[0], argv[1:]...), exited: make(chan struct{})}
-	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = l.dir, &s.said, &s.said
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
-	if l.delay == 0 {
-		s.cmd.SysProcAttr.Credential = as
-	}
+// start runs a program, as somebody else if as is there, until close, or until we die.
+func (l launcher) start(cmd *exec.Cmd, as *syscall.Credential) (*server, error) {
+	s := &server{cmd: cmd, exited: make(chan struct{})}
+	cmd.Dir, cmd.Stdout, cmd.Stderr = l.dir, &s.said, &s.said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true, Credential: as}
 	started := make(chan error, 1)
 	go func() { // Ends with the server; Pdeathsig is tied to its thread.
 		runtime.LockOSThread()
@@ -47,7 +40,7 @@ func (l launcher) start(as *syscall.Credential, argv ...string) (*server, error)
 		}
 	}()
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start %s: %w", argv[0], err)
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
 	return s, nil
 }
