@@ -7,8 +7,10 @@
 // which a job was lost, handed out twice or came from nowhere is INVALID however
 // fast it was.
 //
-// It must not know the engine: no package of the server is imported, and a
-// spawned server is a separate process with its own CPU account.
+// It must not know the engine: no package of the server is imported but the one that
+// calibrates the machine, and a spawned server is a separate process with its own CPU
+// account. Other queues are measured by another program, so that their clients are not
+// part of this one.
 //
 // The surprising fact: the generator shares the machine with the server, so its
 // own cost is part of every number. Payloads and items are built once, replies of

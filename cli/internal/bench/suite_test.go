@@ -22,13 +22,13 @@ func TestRow_IsMetInTheDirectionOfItsAim(t *testing.T) {
 	}{
 		{throughput(1000), report(1000, 0), "met"},
 		{throughput(1000), report(500, 0), "missed (50 %)"},
-		{aboveSync("p50", 0.5, p50), report(0, 1.5), "met"},
-		{aboveSync("p50", 0.5, p50), report(0, 2), "missed (2.00×)"},
+		{aboveSync("p50", 0.5, p50), report(0, 1.75), "met"},
+		{aboveSync("p50", 0.5, p50), report(0, 2.25), "missed (2.00×)"},
 		{aboveSync("p50", 0.5, p50), report(0, 0.9), "met"},
 		{syncs(10), report(0, 0), "-"},
 		{throughput(0), report(1000, 0), "-"},
 	} {
-		row := c.aim.row("work", measured{report: c.report})
+		row := c.aim.row("work", measured{report: c.report, limits: &Calibration{Limits: []Limit{{limitSync(time.Millisecond), "ms", 1.25}}}})
 		if got := row.String(); !strings.HasSuffix(got, " "+c.verdict) {
 			t.Errorf("%q does not end with %q", got, c.verdict)
 		}

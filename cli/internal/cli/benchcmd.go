@@ -206,13 +206,13 @@ func (s *session) benchTarget(ctx context.Context, o bench.Options, f benchFlags
 	if err != nil {
 		return nil, err
 	}
+	spawn := bench.SpawnOptions{Binary: binary, Dir: f.dir, SyncDelay: f.syncDelay, Relaxed: f.relaxed, Profiler: o.ProfileFile != ""}
 	if f.nodes > 1 {
-		if binary = cloud; cloud == "" {
+		if spawn.Binary, spawn.Nodes = cloud, f.nodes; cloud == "" {
 			return nil, errors.New("--nodes needs the program corvo-cloud beside this one")
 		}
 	}
-	return bench.Spawn(ctx, bench.SpawnOptions{Binary: binary, Dir: f.dir, SyncDelay: f.syncDelay, Relaxed: f.relaxed,
-		Profiler: o.ProfileFile != "", Nodes: f.nodes})
+	return bench.Spawn(ctx, spawn)
 }
 
 // programs finds this program and, if it lies beside it, corvo-cloud.
