@@ -187,7 +187,7 @@ mutants: ## Break the state machine, the doors, the rights and the bill line by 
 	@$(BIN)/mutants -module services $(ARGS)
 
 .PHONY: bench
-bench: build peers ## Measure against the aims, the machine's limits and other queues (two hours; QUICK=1 ten minutes).
+bench: build peers ## Measure against the aims, the machine's limits and other queues (under an hour; QUICK=1 under five minutes).
 	$(BIN)/corvo bench --suite aims --peers $(BIN)/peers $(if $(QUICK),--quick) $(ARGS)
 	$(if $(QUICK),,@$(MAKE) flood)
 
