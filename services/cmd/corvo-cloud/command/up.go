@@ -19,7 +19,6 @@ import (
 	"github.com/corvo-cloud/corvo/web"
 )
 
-
 type upFlags struct {
 	up.Config
 	proxies   string
