@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
@@ -86,15 +87,18 @@ type Config struct {
 	ScrubBytesPerSecond int64
 	// Version is reported by /api/v1/info.
 	Version string
+	// FS holds what has to survive a crash: log, state and the notes beside them. Nil is
+	// the operating system's, which what can be made again is always in: read models and
+	// transfers under way.
+	FS vfs.FS
+	// Dial opens connections to other nodes; nil means TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Clock replaces the machine's in tests.
 	Clock  group.Clock
 	Logger *slog.Logger
 	// Fatal ends the process; it must not return. Nil logs and exits with
 	// ExitStopped, or with ExitVersion for ErrVersion.
 	Fatal func(error)
-
-	// fs replaces the operating system's file system under both stores in tests.
-	fs vfs.FS
 }
 
 // Exit codes of a process that ends because of its node.
@@ -196,8 +200,8 @@ func (c *Config) withDefaults() {
 	}
 	c.ScrubEvery = cmp.Or(c.ScrubEvery, defaultScrubEvery)
 	c.ScrubBytesPerSecond = cmp.Or(c.ScrubBytesPerSecond, defaultScrubBytesPerSecond)
-	if c.fs == nil {
-		c.fs = vfs.Default
+	if c.FS == nil {
+		c.FS = vfs.Default
 	}
 	if c.Fatal == nil {
 		log := c.Logger

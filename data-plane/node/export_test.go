@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"path/filepath"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
@@ -15,9 +13,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/transport"
 )
-
-// SetFS replaces the file system under both stores.
-func (c *Config) SetFS(fs vfs.FS) { c.fs = fs }
 
 // Leads counts the groups that the node leads.
 func (n *Node) Leads() (count int) {

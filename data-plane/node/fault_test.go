@@ -67,7 +67,7 @@ func ledByFirst(t *testing.T) (*cellRig, *stallable) {
 	r.Change = func(i int, c *node.Config) {
 		c.Fatal = func(err error) { t.Logf("node %d would end: %v", i+1, err); select {} }
 		if i == 0 {
-			c.SetFS(s.fs())
+			c.FS = s.fs()
 		}
 	}
 	r.startAndForm()

@@ -94,7 +94,7 @@ func DiscardState(dir string, logger *slog.Logger) (r FolderCheck, err error) {
 		return r, storageError(err)
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	n := &Node{log: log, logger: logger, cfg: Config{Dir: dir, fs: vfs.Default}}
+	n := &Node{log: log, logger: logger, cfg: Config{Dir: dir, FS: vfs.Default}}
 	b, err := log.NodeValue(recordName)
 	if err != nil {
 		return r, err

@@ -104,13 +104,13 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		return nil, fmt.Errorf("node config: %w", err)
 	}
 	cfg.withDefaults()
-	if err := os.MkdirAll(cfg.Dir, dirMode); errors.Is(err, syscall.ENOTDIR) {
+	if err := cfg.FS.MkdirAll(cfg.Dir, dirMode); errors.Is(err, syscall.ENOTDIR) {
 		return nil, fmt.Errorf("%w: %s, or a part of that path, is a file", ErrFolder, cfg.Dir)
 	} else if err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
 	if cfg.LogDir != "" {
-		if err := os.MkdirAll(cfg.LogDir, dirMode); err != nil {
+		if err := cfg.FS.MkdirAll(cfg.LogDir, dirMode); err != nil {
 			return nil, fmt.Errorf("make log directory: %w", err)
 		}
 	}
@@ -127,7 +127,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		cfg:     cfg, logger: cfg.Logger.With("node", cfg.ID), signer: signer,
 		peers: make(map[string]Peer), groups: newGroupSet(), served: make(chan error, 1),
 		begun: make(chan struct{}), ended: make(chan error, 1),
-		transport: forward.NewTransport(forward.TransportOptions{TLS: cfg.TLS}),
+		transport: forward.NewTransport(forward.TransportOptions{TLS: cfg.TLS, Dial: cfg.Dial}),
 	}
 	for _, p := range cfg.Peers {
 		n.peers[p.ID] = p
@@ -163,10 +163,18 @@ func (n *Node) listenRaft(secrets *cellsecret.Secrets) error {
 	}
 	n.peerState = peerstate.New(n.log, n.record.FolderID, n, n.logger)
 	n.mux = transport.Listen(n.cfg.Raft, transport.Options{
-		NodeID: n.cfg.ID, Secrets: secrets, TLS: n.cfg.TLS, Resolve: n.resolve, SpoolDir: spool, Guard: n.peerState, Health: n.fitness, Logger: n.logger,
+		NodeID: n.cfg.ID, Secrets: secrets, TLS: n.cfg.TLS, Resolve: n.resolve, SpoolDir: spool, Dial: n.dialRaft(), Guard: n.peerState, Health: n.fitness, Logger: n.logger,
 		Heartbeat: group.HeartbeatOf(n.timings()),
 	})
 	return nil
+}
+
+// dialRaft is nil, for TCP as raft wants it, unless the configuration has a dialer.
+func (n *Node) dialRaft() func(context.Context, string) (net.Conn, error) {
+	if n.cfg.Dial == nil {
+		return nil
+	}
+	return func(ctx context.Context, address string) (net.Conn, error) { return n.cfg.Dial(ctx, "tcp", address) }
 }
 
 // enterCell brings the node into its cell: at once when the folder belongs to one or

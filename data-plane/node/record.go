@@ -120,7 +120,7 @@ func (n *Node) loadRecord() error {
 }
 
 func (n *Node) newRecord() error {
-	_, err := n.cfg.fs.Stat(filepath.Join(n.cfg.Dir, stateDir))
+	_, err := n.cfg.FS.Stat(filepath.Join(n.cfg.Dir, stateDir))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case n.cfg.alone() && n.cfg.AcceptLoss: // The only votes it can forget are its own.

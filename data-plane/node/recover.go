@@ -98,7 +98,7 @@ func withFolder(dir string, logger *slog.Logger, do func(*folder) (Recovery, err
 		return r, storageError(err)
 	}
 	defer func() { err = errors.Join(err, state.Close()) }()
-	f := &folder{node: &Node{log: log, state: state, logger: logger, cfg: Config{Dir: dir, fs: vfs.Default}}, log: log, state: state}
+	f := &folder{node: &Node{log: log, state: state, logger: logger, cfg: Config{Dir: dir, FS: vfs.Default}}, log: log, state: state}
 	b, err := log.NodeValue(recordName)
 	if err != nil {
 		return r, err

@@ -46,7 +46,7 @@ func (n *Node) watchDisks() error {
 		dirs = append(dirs, n.cfg.LogDir)
 	}
 	for _, dir := range dirs {
-		s, err := disk.NewSpace(n.cfg.fs, dir, disk.SpaceOptions{Logger: n.logger, OnChange: func(level disk.SpaceLevel, used float64) { n.onSpace(dir, level, used) }})
+		s, err := disk.NewSpace(n.cfg.FS, dir, disk.SpaceOptions{Logger: n.logger, OnChange: func(level disk.SpaceLevel, used float64) { n.onSpace(dir, level, used) }})
 		if err != nil {
 			return err
 		}
@@ -218,21 +218,21 @@ func logDirOf(fsys vfs.FS, dir string) string {
 
 // checkLogDir refuses to look for the log where it is not, and notes where it is.
 func (n *Node) checkLogDir() error {
-	known := logDirOf(n.cfg.fs, n.cfg.Dir)
+	known := logDirOf(n.cfg.FS, n.cfg.Dir)
 	switch {
 	case known == n.cfg.LogDir:
 		return nil
 	case n.cfg.LogDir == "":
 		return fmt.Errorf("%w: its raft log is in %s: start it with --log-dir %s", ErrFolder, known, known)
 	}
-	if _, err := n.cfg.fs.Stat(n.logDir()); err != nil {
+	if _, err := n.cfg.FS.Stat(n.logDir()); err != nil {
 		for _, dir := range []string{n.cfg.Dir, known} {
-			if elsewhere := n.cfg.fs.PathJoin(dir, "raftlog"); dir != "" && exists(n.cfg.fs, elsewhere) {
+			if elsewhere := n.cfg.FS.PathJoin(dir, "raftlog"); dir != "" && exists(n.cfg.FS, elsewhere) {
 				return fmt.Errorf("%w: its raft log is %s: move it to %s first", ErrFolder, elsewhere, n.logDir())
 			}
 		}
 	}
-	return disk.WriteFile(n.cfg.fs, n.cfg.fs.PathJoin(n.cfg.Dir, logDirFile), []byte(n.cfg.LogDir+"\n"))
+	return disk.WriteFile(n.cfg.FS, n.cfg.FS.PathJoin(n.cfg.Dir, logDirFile), []byte(n.cfg.LogDir+"\n"))
 }
 
 func exists(fsys vfs.FS, path string) bool {
@@ -244,7 +244,7 @@ func exists(fsys vfs.FS, path string) bool {
 func (n *Node) layBallasts() (err error) {
 	onFull := func() { n.fitness.Set(health.DiskFull, "a write found no space") }
 	lay := func(dir string) (*disk.Ballast, error) {
-		return disk.NewBallast(n.cfg.fs, n.cfg.fs.PathJoin(dir, "ballast"), ballastBytes, n.logger, onFull)
+		return disk.NewBallast(n.cfg.FS, n.cfg.FS.PathJoin(dir, "ballast"), ballastBytes, n.logger, onFull)
 	}
 	if n.ballast, err = lay(n.cfg.Dir); err != nil || n.cfg.LogDir == "" {
 		return err

@@ -60,7 +60,7 @@ func (n *Node) Scrub(ctx context.Context, bytesPerSecond int64) error {
 	var damaged, rebuilt []string
 	var files int
 	for _, dir := range []string{n.logDir(), filepath.Join(n.cfg.Dir, stateDir)} {
-		count, err := storefiles.CheckOpen(n.cfg.fs, dir, storefiles.Pace{Wait: pace.wait}, func(d *storefiles.Damage) {
+		count, err := storefiles.CheckOpen(n.cfg.FS, dir, storefiles.Pace{Wait: pace.wait}, func(d *storefiles.Damage) {
 			damaged = append(damaged, d.Path)
 			n.logger.Error("a file is damaged: this node should not lead, and its data must be replaced: see `corvo-cloud node repair`", "file", d.Path, "what", d.What)
 		})

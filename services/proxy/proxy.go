@@ -85,6 +85,8 @@ type Options struct {
 	TLS *tls.Config
 	// CellTLS is used towards nodes; nil speaks h2c.
 	CellTLS *tls.Config
+	// Dial opens connections to nodes; nil means TCP.
+	Dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	Limits  Limits
 	// Proxies in front of this one whose X-Forwarded-For is trusted.
 	Proxies clientnet.Proxies
@@ -165,7 +167,7 @@ func New(opts Options) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	transport := forward.NewLanes(forward.TransportOptions{TLS: opts.CellTLS})
+	transport := forward.NewLanes(forward.TransportOptions{TLS: opts.CellTLS, Dial: opts.Dial})
 	var at *cellclock.Time
 	if opts.Now == nil {
 		at = cellclock.NewTime(opts.Clock)

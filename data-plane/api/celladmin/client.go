@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -51,6 +52,8 @@ type Options struct {
 	Name string
 	// TLS is the cell's mutual TLS; nil speaks h2c.
 	TLS *tls.Config
+	// Dial opens connections to nodes; nil means TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Clock is this machine's; tests replace it.
 	Clock cellclock.Clock
 	// Logger of what FollowClock finds; nil discards it.
@@ -84,7 +87,7 @@ func New(secrets *cellsecret.Secrets, urls []string, o Options) (*Client, error)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{transport: forward.NewTransport(forward.TransportOptions{TLS: o.TLS}), time: cellclock.NewTime(o.Clock), prover: prover, logger: o.Logger}
+	c := &Client{transport: forward.NewTransport(forward.TransportOptions{TLS: o.TLS, Dial: o.Dial}), time: cellclock.NewTime(o.Clock), prover: prover, logger: o.Logger}
 	if c.logger == nil {
 		c.logger = slog.New(slog.DiscardHandler)
 	}

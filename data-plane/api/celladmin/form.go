@@ -88,7 +88,7 @@ func formers(secrets *cellsecret.Secrets, urls []string, o Options) ([]former, f
 	if err != nil {
 		return nil, nil, err
 	}
-	transport := forward.NewTransport(forward.TransportOptions{TLS: o.TLS})
+	transport := forward.NewTransport(forward.TransportOptions{TLS: o.TLS, Dial: o.Dial})
 	hc := &http.Client{Transport: signing{next: transport, signer: signer, name: o.Name, time: cellclock.NewTime(o.Clock)}}
 	var out []former
 	for _, u := range urls {

@@ -29,6 +29,8 @@ const (
 type TransportOptions struct {
 	// TLS switches from h2c by prior knowledge to HTTP/2 over TLS.
 	TLS *tls.Config
+	// Dial opens connections; nil means TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// PingEvery and PingTimeout replace the defaults in tests.
 	PingEvery   time.Duration
 	PingTimeout time.Duration
@@ -46,9 +48,11 @@ func NewTransport(opts TransportOptions) *http.Transport {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(opts.TLS == nil)
 	protocols.SetHTTP2(opts.TLS != nil)
-	dialer := &net.Dialer{Timeout: dialTimeout}
+	if opts.Dial == nil {
+		opts.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	}
 	return &http.Transport{
-		DialContext:            dialer.DialContext,
+		DialContext:            opts.Dial,
 		TLSClientConfig:        opts.TLS,
 		Protocols:              &protocols,
 		DisableCompression:     true,
