@@ -1,4 +1,4 @@
-package nemesis
+package history
 
 import (
 	"encoding/binary"
@@ -14,15 +14,18 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 )
 
-// tap is a transport that records in the history which acks the server confirmed, when
+// Tap is a transport that records in the history which acks the server confirmed, when
 // the confirmation arrives.
-type tap struct {
+type Tap struct {
 	next    http.RoundTripper
-	history *history
+	history *History
 }
 
+// NewTap puts a tap before next.
+func NewTap(next http.RoundTripper, h *History) *Tap { return &Tap{next: next, history: h} }
+
 // RoundTrip implements http.RoundTripper.
-func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *Tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	var c conversation
 	switch {
 	case strings.HasSuffix(r.URL.Path, corvov1connect.WorkerServiceStreamLifecycleProcedure):
@@ -68,7 +71,7 @@ type conversation interface {
 // lifecycle is one worker stream. Connect and gRPC frame messages alike: one byte
 // of flags, four of length.
 type lifecycle struct {
-	history *history
+	history *History
 	mu      sync.Mutex // Guards asked: the two directions have a goroutine each.
 	asked   map[uint64][]*corvov1.AckBatchItem
 	out, in frames
@@ -78,7 +81,7 @@ func (l *lifecycle) sent(b []byte) {
 	l.out.feed(b, func(message []byte) {
 		var frame corvov1.LifecycleStreamRequest
 		if err := proto.Unmarshal(message, &frame); err != nil {
-			l.history.broken("frame of a worker does not parse: " + err.Error())
+			l.history.Broken("frame of a worker does not parse: " + err.Error())
 			return
 		}
 		if len(frame.GetAcks()) > 0 {
@@ -93,7 +96,7 @@ func (l *lifecycle) received(b []byte) {
 	l.in.feed(b, func(message []byte) {
 		var reply corvov1.LifecycleStreamResponse
 		if err := proto.Unmarshal(message, &reply); err != nil {
-			l.history.broken("reply to a worker does not parse: " + err.Error())
+			l.history.Broken("reply to a worker does not parse: " + err.Error())
 			return
 		}
 		if len(reply.GetAckOutcomes()) == 0 {
@@ -131,7 +134,7 @@ func (f *frames) feed(b []byte, message func([]byte)) {
 
 // ackBatch is the unary call of a worker for which streams do not get through.
 type ackBatch struct {
-	history         *history
+	history         *History
 	request, answer []byte
 }
 
@@ -150,14 +153,14 @@ func (a *ackBatch) received(b []byte) {
 	a.history.outcomes(req.GetItems(), res.GetOutcomes())
 }
 
-func (h *history) outcomes(asked []*corvov1.AckBatchItem, outcomes []*corvov1.ItemOutcome) {
+func (h *History) outcomes(asked []*corvov1.AckBatchItem, outcomes []*corvov1.ItemOutcome) {
 	if len(asked) != len(outcomes) {
-		h.broken("the server answered another number of acks than it was sent")
+		h.Broken("the server answered another number of acks than it was sent")
 		return
 	}
 	for i, o := range outcomes {
 		if o.GetCode() == "" {
-			h.confirm(asked[i].GetJobId(), asked[i].GetLeaseToken(), time.Now())
+			h.Confirm(asked[i].GetJobId(), asked[i].GetLeaseToken(), time.Now())
 		}
 	}
 }

@@ -1,11 +1,13 @@
 package nemesis
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -17,6 +19,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/services/e2e/history"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 
 	corvo "github.com/corvo-cloud/corvo/sdks/go"
@@ -53,7 +56,7 @@ const (
 func TestLeaderKills_NothingAcknowledgedIsLostAndNothingDoneRunsAgain(t *testing.T) {
 	kills := killCount(t)
 	cell := rig.StartCell(t, rig.CellOptions{})
-	n := &nemesis{t: t, cell: cell, tenant: cell.Tenant(0), history: newHistory(), digests: digests{}}
+	n := &nemesis{t: t, cell: cell, tenant: cell.Tenant(0), history: history.New(), digests: digests{}}
 	load := n.startLoad()
 	var resumed, resumedSDK []time.Duration
 	for i := range kills {
@@ -64,14 +67,14 @@ func TestLeaderKills_NothingAcknowledgedIsLostAndNothingDoneRunsAgain(t *testing
 	n.waitFinished()
 	load.stopWorkers()
 
-	breaches := n.history.check(n.stored(), lease)
+	breaches := n.history.Check(n.stored(), lease)
 	for _, breach := range first(breaches, breachesShown) {
 		t.Error(breach)
 	}
 	if len(breaches) > breachesShown {
 		t.Errorf("... and %d more", len(breaches)-breachesShown)
 	}
-	if told, heard := load.completed(), n.history.confirmed(); told != heard {
+	if told, heard := load.completed(), n.history.Confirmed(); told != heard {
 		t.Errorf("workers had %d ends confirmed and the history tells of %d", told, heard)
 	}
 	n.waitEqualReplicas()
@@ -99,7 +102,7 @@ type nemesis struct {
 	t       *testing.T
 	cell    *rig.Cell
 	tenant  rig.Tenant
-	history *history
+	history *history.History
 	digests digests
 }
 
@@ -126,8 +129,8 @@ func (n *nemesis) kill(number int) (resumed, resumedSDK time.Duration) {
 func (n *nemesis) waitResumed(kill time.Time) (all, sdk time.Duration) {
 	n.t.Helper()
 	for limit := time.After(resumeLimit); ; {
-		_, more := n.history.count()
-		if all, sdk, ok := n.history.resumed(kill); ok {
+		_, more := n.history.Count()
+		if all, sdk, ok := n.history.Resumed(kill); ok {
 			return all, sdk
 		}
 		select {
@@ -140,8 +143,8 @@ func (n *nemesis) waitResumed(kill time.Time) (all, sdk time.Duration) {
 
 func (n *nemesis) waitEnqueues(count int) {
 	n.t.Helper()
-	now, more := n.history.count()
-	for target, limit := now+count, time.After(resumeLimit); now < target; now, more = n.history.count() {
+	now, more := n.history.Count()
+	for target, limit := now+count, time.After(resumeLimit); now < target; now, more = n.history.Count() {
 		select {
 		case <-more:
 		case <-limit:
@@ -182,7 +185,7 @@ func (n *nemesis) waitFinished() {
 	defer cancel()
 	client := n.client()
 	eventually.NoError(n.t, settleLimit, "end of all jobs", func() error {
-		left := n.history.unfinished()
+		left := n.history.Unfinished()
 		if len(left) == 0 {
 			return nil
 		}
@@ -207,7 +210,7 @@ func (n *nemesis) stored() map[string]*corvo.JobInfo {
 	ctx, cancel := context.WithTimeout(n.t.Context(), settleLimit)
 	defer cancel()
 	client := n.client()
-	keys := n.history.ids()
+	keys := n.history.IDs()
 	todo := make(chan string, len(keys))
 	for id := range keys {
 		todo <- id
@@ -221,10 +224,10 @@ func (n *nemesis) stored() map[string]*corvo.JobInfo {
 			for id := range todo {
 				job, err := client.Job(ctx, id)
 				if err != nil {
-					n.history.broken(fmt.Sprintf("%s cannot be read: %v", id, err))
+					n.history.Broken(fmt.Sprintf("%s cannot be read: %v", id, err))
 					job = &corvo.JobInfo{}
 				} else if want := payload(keys[id]); string(job.Payload) != string(want) {
-					n.history.broken(fmt.Sprintf("%s has the payload %s, want %s", id, job.Payload, want))
+					n.history.Broken(fmt.Sprintf("%s has the payload %s, want %s", id, job.Payload, want))
 				}
 				mu.Lock()
 				jobs[id] = job
@@ -285,8 +288,8 @@ func (n *nemesis) waitEqualReplicas() {
 func first(ids []string, most int) []string { return ids[:min(most, len(ids))] }
 
 func (n *nemesis) report(resumed, resumedSDK []time.Duration) {
-	jobs, _ := n.history.count()
-	runs, again := n.history.duplicates()
+	jobs, _ := n.history.Count()
+	runs, again := n.history.Duplicates()
 	line := func(d []time.Duration) string {
 		slices.Sort(d)
 		ms := func(v time.Duration) time.Duration { return v.Round(time.Millisecond) }
@@ -321,9 +324,9 @@ func (n *nemesis) enqueue(ctx context.Context, c *corvo.Client, key string, prob
 	var refused *corvo.Error
 	switch {
 	case err == nil:
-		n.history.enqueue(enqueued{id: job.ID, key: key, probe: probe, begun: begun, acked: time.Now()})
+		n.history.Enqueue(history.Enqueued{ID: job.ID, Key: key, Probe: probe, Begun: begun, Acked: time.Now()})
 	case errors.As(err, &refused) && !refused.Retryable && ctx.Err() == nil:
-		n.history.broken(fmt.Sprintf("enqueue of %s: %v", key, err))
+		n.history.Broken(fmt.Sprintf("enqueue of %s: %v", key, err))
 	}
 }
 
@@ -380,7 +383,7 @@ func (n *nemesis) startLoad() load {
 		crew = append(crew, w)
 		worked.Go(func() {
 			if err := w.Run(working); err != nil {
-				n.history.broken(fmt.Sprintf("%s: %v", w.ID(), err))
+				n.history.Broken(fmt.Sprintf("%s: %v", w.ID(), err))
 			}
 		})
 	}
@@ -408,11 +411,11 @@ func (n *nemesis) produce(ctx context.Context, c *corvo.Client, number int) {
 }
 
 func (n *nemesis) worker(id string) *corvo.Worker {
-	c := n.client(corvo.WithHTTPClient(&http.Client{Transport: &tap{next: h2c(n.t), history: n.history}}))
+	c := n.client(corvo.WithHTTPClient(&http.Client{Transport: history.NewTap(h2c(n.t), n.history)}))
 	w := corvo.NewWorker(c, corvo.Queue(queue, slots), corvo.Lease(lease), corvo.WorkerID(id))
 	corvo.HandleRaw(w, queue, func(ctx context.Context, j *corvo.Job[json.RawMessage]) (json.RawMessage, error) {
 		key := strings.TrimSuffix(strings.TrimPrefix(string(j.Args), `{"key":"`), `"}`)
-		n.history.start(j.ID, run{key: key, worker: id, attempt: j.Attempt, at: time.Now()})
+		n.history.Start(j.ID, history.Run{Key: key, Worker: id, Attempt: j.Attempt, At: time.Now()})
 		select {
 		case <-time.After(handlerTime):
 		case <-ctx.Done():
@@ -431,4 +434,10 @@ func h2c(t *testing.T) http.RoundTripper {
 	}
 	t.Cleanup(tr.CloseIdleConnections)
 	return tr
+}
+
+// percentile of sorted values, by nearest rank.
+func percentile[T cmp.Ordered](sorted []T, p float64) T {
+	rank := int(math.Ceil(p * float64(len(sorted))))
+	return sorted[max(rank, 1)-1]
 }

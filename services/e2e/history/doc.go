@@ -1,0 +1,12 @@
+// Package history is the checker of every fault run: what clients of the service were
+// told, in the order of one clock, and the rules that no such history may break.
+// Nothing acknowledged may be lost (INV-1), no finished job handed out again and no two
+// leases complete one job (INV-3), and every second run of a job must have its cause in
+// the job's own record (INV-4).
+//
+// It must not know how faults are made, nor anything of the product beside the Go SDK
+// and the wire.
+//
+// Surprising: acknowledgements are read from the bytes of the worker's stream, below the
+// SDK. What the SDK believes is part of what is tested.
+package history
