@@ -160,7 +160,7 @@ func (h *History) Check(stored map[string]*corvo.JobInfo, lease time.Duration) [
 	}
 	for _, e := range h.enqueues {
 		claim(e.Key, e.ID)
-		if state := state(stored, e.ID); state != corvo.StateCompleted {
+		if state := state(stored, e.ID); state != corvo.StateCompleted && !crashLoop(stored[e.ID]) {
 			say("INV-1: %s was acknowledged at %s and is %q", e.ID, e.Acked.Format(time.StampMilli), state)
 		}
 		if len(h.runs[e.ID]) == 0 {
@@ -206,6 +206,14 @@ func (h *History) checkRuns(say func(string, ...any), id string, runs []Run, job
 	if job != nil && len(runs)-1 > job.Crashes {
 		say("INV-4: %s ran %d times and its record tells of %d leases that ran out", id, len(runs), job.Crashes)
 	}
+}
+
+// crashes is how many lost leases make a job dead (R-L5).
+const crashes = 3
+
+// crashLoop reports whether a job ended because it took too many workers with it.
+func crashLoop(job *corvo.JobInfo) bool {
+	return job != nil && job.State == corvo.StateDead && job.Crashes >= crashes
 }
 
 // state is empty for a job that the service does not show.

@@ -1,0 +1,402 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
+	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/node"
+	"github.com/corvo-cloud/corvo/services/proxy"
+)
+
+const (
+	raftPort, apiPort = ":7000", ":7001"
+	proxyHost         = "10.0.1.1"
+	proxyAddress      = proxyHost + ":8080"
+	adminHost         = "10.0.2.1"
+	tenantName        = "acme"
+	startPatience     = 60 * time.Second
+	closePatience     = 5 * time.Second
+)
+
+// world is everything that is simulated.
+type world struct {
+	t       *testing.T
+	seed    uint64
+	rng     *rand.Rand // Of the one goroutine that makes faults.
+	net     *network
+	secrets *cellsecret.Secrets
+	temp    string
+	admin   atomic.Pointer[celladmin.Client]
+	proxy   *proxy.Proxy
+	key     string
+	began   time.Time
+
+	mu       sync.Mutex // Guards the rest.
+	hosts    []*host
+	breaches []string
+}
+
+// host is a machine: its disk, its clock and the node that runs on it, if any.
+type host struct {
+	w     *world
+	id    string
+	ip    string
+	disk  *disk
+	clock *clock
+	join  string // The API of a node that it joins by.
+	runs  int
+
+	holds   atomic.Int32 // Faults that keep it down.
+	leaving atomic.Bool  // Its node is being removed.
+	removed atomic.Bool
+
+	mu  sync.Mutex // Guards now.
+	now *process   // Nil while it is down.
+}
+
+// process is one run of a node.
+type process struct {
+	host  *host
+	mount *mount
+	dir   string
+	node  atomic.Pointer[node.Node] // Nil while it starts.
+	alive atomic.Bool
+	ended chan struct{} // Closed when the node ended itself.
+	// wronged: a fault was injected that may make the node end itself.
+	wronged atomic.Bool
+}
+
+func newWorld(t *testing.T, seed uint64, nodes int, temp string) *world {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	w := &world{
+		t: t, seed: seed, rng: rng, net: newNetwork(rand.New(rand.NewPCG(seed, 1))), secrets: cellsecret.Must([]byte("a secret of the simulated cell")),
+		temp: temp, began: time.Now(),
+	}
+	for range nodes {
+		w.addHost("")
+	}
+	return w
+}
+
+func (w *world) addHost(join string) *host {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := len(w.hosts) + 1
+	h := &host{w: w, id: fmt.Sprintf("n%d", i), ip: fmt.Sprintf("10.0.0.%d", i), disk: newDisk(), clock: newClock(), join: join}
+	w.hosts = append(w.hosts, h)
+	return h
+}
+
+// all are all hosts there ever were.
+func (w *world) all() []*host {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.hosts)
+}
+
+// members are the hosts whose nodes were not removed.
+func (w *world) members() []*host {
+	return slices.DeleteFunc(w.all(), func(h *host) bool { return h.gone() })
+}
+
+// supervise starts what is down and not held, as a service manager does.
+func (w *world) supervise() {
+	for {
+		time.Sleep(500 * time.Millisecond)
+		for _, h := range w.members() {
+			if h.process() == nil && h.holds.Load() == 0 {
+				h.start()
+			}
+		}
+	}
+}
+
+func (w *world) say(format string, args ...any) {
+	fmt.Printf("%9.3fs %s\n", time.Since(w.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+func (w *world) breach(format string, args ...any) {
+	w.say("BREACH "+format, args...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.breaches = append(w.breaches, fmt.Sprintf(format, args...))
+}
+
+func (w *world) logger(name string) *slog.Logger {
+	if os.Getenv("CORVO_TEST_LOG") == "" {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("at", name)
+}
+
+func (h *host) hold()      { h.holds.Add(1) }
+func (h *host) release()   { h.holds.Add(-1) }
+func (h *host) gone() bool { return h.removed.Load() }
+
+// leave says that the node may be told to end; remove takes its machine away.
+func (h *host) leave() { h.leaving.Store(true) }
+func (h *host) remove() {
+	h.removed.Store(true)
+	h.kill(h.process(), func() {})
+}
+
+func (h *host) peer() node.Peer {
+	return node.Peer{ID: h.id, RaftAddress: h.ip + raftPort, APIURL: "http://" + h.ip + apiPort}
+}
+
+// start starts the host's node on the disk as it is.
+func (h *host) start() {
+	h.runs++
+	p := &process{host: h, dir: filepath.Join(h.w.temp, fmt.Sprintf("%s-%d", h.id, h.runs)), ended: make(chan struct{})}
+	p.mount = h.disk.mount(p.dir)
+	p.alive.Store(true)
+	h.mu.Lock()
+	h.now = p
+	h.mu.Unlock()
+	api, raft := h.w.net.listen(h.ip+apiPort), h.w.net.listen(h.ip+raftPort)
+	go p.run(api, raft)
+}
+
+func (p *process) run(api, raft net.Listener) {
+	h := p.host
+	cfg := node.Config{
+		ID: h.id, Dir: p.dir, API: api, Raft: raft, Secrets: h.w.secrets, FS: p.mount, Clock: h.clock, Join: h.join, Self: h.peer(),
+		Dial: h.w.net.dialer(h.ip, p.alive.Load), Logger: h.w.logger(h.id), Fatal: p.fatal,
+	}
+	if h.join == "" {
+		for _, other := range h.w.hosts {
+			if other.join == "" {
+				cfg.Peers = append(cfg.Peers, other.peer())
+			}
+		}
+	}
+	n, err := node.Start(context.Background(), cfg)
+	if err != nil {
+		p.end(fmt.Errorf("start: %w", err))
+		return
+	}
+	p.node.Store(n)
+	if !p.alive.Load() {
+		p.discard()
+	}
+}
+
+// fatal ends the process as the real one does: whoever called it does not go on.
+func (p *process) fatal(err error) {
+	p.end(err)
+	select {}
+}
+
+func (p *process) end(err error) {
+	if !p.alive.Load() {
+		return // It was killed meanwhile.
+	}
+	p.host.w.say("%s ends itself: %v", p.host.id, err)
+	if !p.wronged.Load() && !p.host.leaving.Load() {
+		p.host.w.breach("%s ended itself without a fault of its disk: %v", p.host.id, err)
+	}
+	p.host.kill(p, func() { p.host.disk.crash(rand.IntN(101), rand.New(rand.NewPCG(p.host.w.seed, 2))) })
+	close(p.ended)
+}
+
+// kill takes a process away in an instant: its connections are reset and its disk is as
+// crash leaves it. It reports whether the process was alive.
+func (h *host) kill(p *process, crash func()) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.now != p || p == nil {
+		return false
+	}
+	crash()
+	h.now = nil
+	p.alive.Store(false)
+	p.mount.die()
+	h.w.net.vanish(h.ip)
+	go p.discard()
+	return true
+}
+
+// discard frees what the dead process holds.
+func (p *process) discard() {
+	if n := p.node.Load(); n != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+		defer cancel()
+		_ = n.Shutdown(ctx, true) // It runs on what was its disk, cut off from everybody.
+	}
+}
+
+func (h *host) process() *process {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now
+}
+
+// die lets everything pass that the dead process still does.
+func (m *mount) die() {
+	m.dead.Store(true)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fail, m.latency, m.crash = nil, 0, nil
+	select {
+	case <-m.open:
+	default:
+		if m.release != nil {
+			m.release()
+		}
+	}
+}
+
+// vanish frees a host's addresses and resets its connections.
+func (n *network) vanish(ip string) {
+	n.mu.Lock()
+	var gone []*listener
+	for a, l := range n.listeners {
+		if host, _, _ := net.SplitHostPort(a); host == ip {
+			gone = append(gone, l)
+		}
+	}
+	n.mu.Unlock()
+	for _, l := range gone {
+		_ = l.Close()
+	}
+	n.reset(func(a, _ string) bool { return a == ip })
+}
+
+func (w *world) urls() []string {
+	var out []string
+	for _, h := range w.members() {
+		if !h.leaving.Load() {
+			out = append(out, h.peer().APIURL)
+		}
+	}
+	return out
+}
+
+// begin starts and forms the cell, its tenant, and the proxy.
+func (w *world) begin() error {
+	for _, h := range w.all() {
+		h.start()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+	defer cancel()
+	if _, err := celladmin.Form(ctx, w.secrets, w.urls(), w.adminOptions()); err != nil {
+		return fmt.Errorf("form the cell: %w", err)
+	}
+	go w.supervise()
+	w.connectAdmin()
+	if err := w.retry(ctx, "create the tenant", func() error {
+		_, err := w.admin.Load().CreateTenant(ctx, tenantName, nil)
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := w.retry(ctx, "create a key", func() error {
+		k, err := w.admin.Load().CreateKey(ctx, celladmin.NewKey{Tenant: tenantName, Roles: []string{"admin"}, Kind: apikey.DataPlane})
+		if err == nil {
+			w.key = k.Reveal()
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	return w.startProxy()
+}
+
+func (w *world) adminOptions() celladmin.Options {
+	return celladmin.Options{Name: "simulation", Dial: w.net.dialer(adminHost, func() bool { return true })}
+}
+
+// connectAdmin makes the administration's client know the members.
+func (w *world) connectAdmin() {
+	c, err := celladmin.New(w.secrets, w.urls(), w.adminOptions())
+	if err != nil {
+		panic(err)
+	}
+	w.admin.Store(c)
+}
+
+// votes is nil once a node votes in every group.
+func (w *world) votes(id string) error {
+	nodes, err := w.status()
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		for _, g := range n.GetGroups() {
+			if g.GetRole() == "leader" && !slices.Contains(g.GetVoters(), id) {
+				return fmt.Errorf("%s does not vote in group %d", id, g.GetGroup())
+			}
+		}
+	}
+	if !slices.ContainsFunc(nodes, func(n *cellv1.NodeStatus) bool { return n.GetNode().GetId() == id && len(n.GetGroups()) > 0 }) {
+		return fmt.Errorf("%s has no groups yet", id)
+	}
+	return nil
+}
+
+func (w *world) retry(ctx context.Context, what string, f func() error) error {
+	for {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", what, errors.Join(ctx.Err(), err))
+		}
+	}
+}
+
+func (w *world) startProxy() error {
+	p, err := proxy.New(proxy.Options{
+		Name: "proxy", CellSecrets: w.secrets, Nodes: w.urls(), Dial: w.net.dialer(proxyHost, func() bool { return true }), Logger: w.logger("proxy"),
+	})
+	if err != nil {
+		return err
+	}
+	w.proxy = p
+	ln := w.net.listen(proxyAddress)
+	go func() { _ = p.Serve(ln) }()
+	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+	defer cancel()
+	return w.retry(ctx, "wait for the proxy", func() error {
+		if !p.Ready() {
+			return errors.New("not ready")
+		}
+		return nil
+	})
+}
+
+// transport is how a client on this host reaches the proxy.
+func (w *world) transport(host string) *http.Transport {
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Transport{
+		DialContext: w.net.dialer(host, func() bool { return true }), Protocols: &protocols, DisableCompression: true,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
+	}
+}
+
+// status is what every node says of its groups.
+func (w *world) status() ([]*cellv1.NodeStatus, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return w.admin.Load().Nodes(ctx)
+}

@@ -1,0 +1,228 @@
+package sim
+
+import (
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+const diskBytes = 1 << 40
+
+// disk is the disk of a host. It outlives processes; each opens it under a folder of its
+// own name, so that what a dead one still does reaches nothing.
+type disk struct {
+	mu  sync.Mutex // Guards mem.
+	mem *vfs.MemFS
+}
+
+func newDisk() *disk { return &disk{mem: vfs.NewCrashableMem()} }
+
+// crash leaves what a crash at this instant leaves: of what was not synced, each block
+// with this probability.
+func (d *disk) crash(percent int, rng *rand.Rand) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mem = d.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})
+}
+
+// mount is the disk as one process sees it, with faults.
+func (d *disk) mount(dir string) *mount {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m := &mount{open: make(chan struct{})}
+	close(m.open)
+	m.FS = errorfs.Wrap(&folder{FS: d.mem, dir: dir, full: &m.full}, errorfs.InjectorFunc(m.before))
+	return m
+}
+
+// mount injects faults before operations.
+type mount struct {
+	vfs.FS
+	full atomic.Bool
+	dead atomic.Bool
+
+	mu      sync.Mutex    // Guards the rest.
+	open    chan struct{} // Operations wait until it is closed.
+	release func()        // Closes it.
+	latency time.Duration // Each change takes up to this much longer.
+	fail    func(errorfs.Op) error
+	crash   func()                 // Called before the change that countdown reaches.
+	count   int                    // Changes until then.
+	steps   map[string]int         // Changes, by what was changed.
+	at      func(step string) bool // Which steps count.
+}
+
+// before is called before every operation.
+func (m *mount) before(op errorfs.Op) error {
+	if m.dead.Load() || !changes(op) {
+		return nil
+	}
+	m.mu.Lock()
+	open, latency, fail := m.open, m.latency, m.fail
+	crash := m.countDown(stepOf(op))
+	m.mu.Unlock()
+	<-open
+	if latency > 0 {
+		time.Sleep(rand.N(latency))
+	}
+	if crash != nil {
+		crash()
+	}
+	if fail != nil {
+		return fail(op)
+	}
+	return nil
+}
+
+// countDown is called with the mutex held.
+func (m *mount) countDown(step string) (crash func()) {
+	if m.crash == nil || !m.at(step) {
+		return nil
+	}
+	if m.count--; m.count > 0 {
+		return nil
+	}
+	crash, m.crash = m.crash, nil
+	return crash
+}
+
+// changes reports whether an operation makes something durable or visible: the steps
+// between which a node may die (F24).
+func changes(op errorfs.Op) bool {
+	switch op.Kind {
+	case errorfs.OpCreate, errorfs.OpLink, errorfs.OpRemove, errorfs.OpRename, errorfs.OpReuseForWrite,
+		errorfs.OpFileWrite, errorfs.OpFileWriteAt, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+		return true
+	default:
+		return false
+	}
+}
+
+// stepOf names a change: what is done to which kind of file.
+func stepOf(op errorfs.Op) string {
+	verb := map[errorfs.OpKind]string{
+		errorfs.OpCreate: "create", errorfs.OpLink: "link", errorfs.OpRemove: "remove", errorfs.OpRename: "rename",
+		errorfs.OpReuseForWrite: "reuse", errorfs.OpFileWrite: "write", errorfs.OpFileWriteAt: "write",
+		errorfs.OpFileSync: "sync", errorfs.OpFileSyncData: "sync", errorfs.OpFileSyncTo: "sync",
+	}[op.Kind]
+	store := "node"
+	for _, s := range []string{"raftlog", "state"} {
+		if strings.Contains(op.Path, "/"+s) {
+			store = s
+		}
+	}
+	kind := strings.TrimPrefix(filepath.Ext(op.Path), ".")
+	if name := filepath.Base(op.Path); kind == "" {
+		kind, _, _ = strings.Cut(name, "-")
+	}
+	if len(kind) > 0 && kind[0] >= '0' && kind[0] <= '9' {
+		kind = "dir"
+	}
+	return store + " " + verb + " " + kind
+}
+
+// crashAt calls crash before the count-th change of a step.
+func (m *mount) crashAt(count int, at func(step string) bool, crash func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.count, m.at, m.crash = count, at, crash
+}
+
+func (m *mount) slow(latency time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.latency = latency
+}
+
+func (m *mount) failWith(f func(errorfs.Op) error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fail = f
+}
+
+// stall holds every change until the returned function is called.
+func (m *mount) stall() (release func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	open := make(chan struct{})
+	m.open = open
+	m.release = sync.OnceFunc(func() { close(open) })
+	return m.release
+}
+
+// folder shows a memory file system under a name, with a size. The ballast is not
+// stored: its blocks mean nothing.
+type folder struct {
+	vfs.FS
+	dir  string
+	full *atomic.Bool
+}
+
+func (f *folder) in(path string) string {
+	if rest, ok := strings.CutPrefix(path, f.dir); ok {
+		return "/data" + rest
+	}
+	return path
+}
+
+func (f *folder) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := f.FS.Create(f.in(name), c)
+	if err == nil && filepath.Base(name) == "ballast" {
+		return blank{file}, nil
+	}
+	return file, err
+}
+
+func (f *folder) Link(old, name string) error { return f.FS.Link(f.in(old), f.in(name)) }
+
+func (f *folder) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
+	return f.FS.Open(f.in(name), o...)
+}
+
+func (f *folder) OpenReadWrite(name string, c vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
+	return f.FS.OpenReadWrite(f.in(name), c, o...)
+}
+func (f *folder) OpenDir(name string) (vfs.File, error) { return f.FS.OpenDir(f.in(name)) }
+func (f *folder) Remove(name string) error              { return f.FS.Remove(f.in(name)) }
+func (f *folder) RemoveAll(name string) error           { return f.FS.RemoveAll(f.in(name)) }
+func (f *folder) Rename(old, name string) error         { return f.FS.Rename(f.in(old), f.in(name)) }
+
+func (f *folder) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return f.FS.ReuseForWrite(f.in(old), f.in(name), c)
+}
+func (f *folder) MkdirAll(dir string, p os.FileMode) error { return f.FS.MkdirAll(f.in(dir), p) }
+func (f *folder) Lock(name string) (io.Closer, error)      { return f.FS.Lock(f.in(name)) }
+func (f *folder) List(dir string) ([]string, error)        { return f.FS.List(f.in(dir)) }
+func (f *folder) Stat(name string) (vfs.FileInfo, error)   { return f.FS.Stat(f.in(name)) }
+
+func (f *folder) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	u := vfs.DiskUsage{AvailBytes: diskBytes / 2, TotalBytes: diskBytes, UsedBytes: diskBytes / 2}
+	if f.full.Load() {
+		u = vfs.DiskUsage{AvailBytes: 1 << 20, TotalBytes: diskBytes, UsedBytes: diskBytes - 1<<20}
+	}
+	return u, nil
+}
+
+func (f *folder) Unwrap() vfs.FS { return f.FS }
+
+type blank struct{ vfs.File }
+
+func (b blank) Write(p []byte) (int, error)            { return len(p), nil }
+func (b blank) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
+
+// inputOutput fails the next write or sync of one of the stores, as a bad block does.
+func inputOutput(op errorfs.Op) error {
+	if strings.Contains(op.Path, "/raftlog") || strings.Contains(op.Path, "/state") {
+		return syscall.EIO
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corvo "github.com/corvo-cloud/corvo/sdks/go"
+	"github.com/corvo-cloud/corvo/services/e2e/history"
+)
+
+const (
+	queue        = "work"
+	producers    = 3
+	workers      = 3
+	slots        = 4
+	lease        = 5 * time.Second
+	producerPace = 60 * time.Millisecond
+	handlerTime  = 40 * time.Millisecond
+)
+
+// load is producers and workers that come through the proxy.
+type load struct {
+	w       *world
+	history *history.History
+	stop    chan struct{} // Closed to end the producers.
+	made    sync.WaitGroup
+
+	mu      sync.Mutex // Guards the rest.
+	workers []*crew
+	hired   int
+}
+
+// crew is one worker program on a host of its own.
+type crew struct {
+	host  string
+	alive atomic.Bool
+	end   context.CancelFunc
+}
+
+func (w *world) startLoad() *load {
+	l := &load{w: w, history: history.New(), stop: make(chan struct{})}
+	for i := range producers {
+		c := l.client(w.transport(fmt.Sprintf("10.0.3.%d", i+1)))
+		l.made.Go(func() { l.produce(c, i) })
+	}
+	for range workers {
+		l.hire()
+	}
+	return l
+}
+
+// client is a client of the tenant. Its transport is its own.
+func (l *load) client(next http.RoundTripper) *corvo.Client {
+	c, err := corvo.New(
+		corvo.WithURL("http://"+proxyAddress+"/t/"+tenantName), corvo.WithAPIKey(l.w.key), corvo.WithLogger(slog.New(slog.DiscardHandler)),
+		corvo.WithHTTPClient(&http.Client{Transport: next}),
+	)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+func (l *load) produce(c *corvo.Client, number int) {
+	tick := time.NewTicker(producerPace)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-l.stop:
+			return
+		case <-tick.C:
+			l.enqueue(c, fmt.Sprintf("producer-%d-%d", number, i))
+		}
+	}
+}
+
+func (l *load) enqueue(c *corvo.Client, key string) {
+	begun := time.Now()
+	job, err := c.EnqueueRaw(context.Background(), queue, payload(key), corvo.IdempotencyKey(key), corvo.MaxRetries(20))
+	var refused *corvo.Error
+	switch {
+	case err == nil:
+		l.history.Enqueue(history.Enqueued{ID: job.ID, Key: key, Begun: begun, Acked: time.Now()})
+	case errors.As(err, &refused) && !refused.Retryable && refused.Code != "DISK_FULL":
+		l.history.Broken(fmt.Sprintf("enqueue of %s: %v", key, err))
+	}
+}
+
+func payload(key string) json.RawMessage { return json.RawMessage(`{"key":"` + key + `"}`) }
+
+// hire starts one more worker.
+func (l *load) hire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hired++
+	id := fmt.Sprintf("worker-%d", l.hired)
+	m := &crew{host: fmt.Sprintf("10.0.%d.%d", 4+l.hired/250, 1+l.hired%250)}
+	m.alive.Store(true)
+	tr := l.w.transport(m.host)
+	tr.DialContext = l.w.net.dialer(m.host, m.alive.Load)
+	w := corvo.NewWorker(l.client(history.NewTap(tr, l.history)), corvo.Queue(queue, slots), corvo.Lease(lease), corvo.WorkerID(id))
+	corvo.HandleRaw(w, queue, func(ctx context.Context, j *corvo.Job[json.RawMessage]) (json.RawMessage, error) {
+		key := strings.TrimSuffix(strings.TrimPrefix(string(j.Args), `{"key":"`), `"}`)
+		l.history.Start(j.ID, history.Run{Key: key, Worker: id, Attempt: j.Attempt, At: time.Now()})
+		select {
+		case <-time.After(handlerTime):
+		case <-ctx.Done():
+		}
+		return nil, nil
+	})
+	var ctx context.Context
+	ctx, m.end = context.WithCancel(context.Background())
+	go func() {
+		if err := w.Run(ctx); err != nil && m.alive.Load() {
+			l.history.Broken(fmt.Sprintf("%s: %v", id, err))
+		}
+	}()
+	l.workers = append(l.workers, m)
+}
+
+// lose kills a worker program in an instant.
+func (l *load) lose(i int) (host string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i %= len(l.workers)
+	m := l.workers[i]
+	l.workers = slices.Delete(l.workers, i, i+1)
+	m.alive.Store(false)
+	l.w.net.vanish(m.host)
+	m.end()
+	return m.host
+}
+
+// crewHost is where a worker runs.
+func (l *load) crewHost(i int) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.workers[i%len(l.workers)].host
+}
+
+func (l *load) stopProducers() {
+	close(l.stop)
+	l.made.Wait()
+}

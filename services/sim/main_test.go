@@ -1,0 +1,199 @@
+package sim
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	seeds  = flag.Int("sim.seeds", 2, "how many seeds to run")
+	first  = flag.Uint64("sim.first", 1, "the first seed")
+	count  = flag.Int("sim.faults", 25, "faults of each seed")
+	budget = flag.Duration("sim.for", 0, "begin no further seed after this time; 0 runs all")
+)
+
+const (
+	childVariable = "CORVO_SIM_SEED"
+	tempVariable  = "CORVO_SIM_TEMP"
+	resultLine    = "RESULT "
+)
+
+// result is what one seed's process says at its end.
+type result struct {
+	Seed     uint64
+	Nodes    int
+	Breaches []string
+	Faults   map[string]int
+	Steps    map[string]int // Of F24, by the step that was not done.
+	Jobs     int            // Acknowledged.
+	Runs     int
+	Again    int
+	Virtual  time.Duration
+	Real     time.Duration
+}
+
+// One bubble to a process: Pebble pools channels over all stores of a process, and a
+// second bubble may not use those of the first. So every seed is a process.
+func TestSim_NoFaultBreaksAnInvariant(t *testing.T) {
+	if os.Getenv(childVariable) != "" {
+		t.Skip("this is the process of one seed")
+	}
+	began, total := time.Now(), result{Faults: map[string]int{}, Steps: map[string]int{}}
+	ran := 0
+	for i := range *seeds {
+		if *budget > 0 && time.Since(began) > *budget {
+			break
+		}
+		r := runSeed(t, *first+uint64(i))
+		ran++
+		total.add(r)
+	}
+	report(t, ran, total)
+}
+
+func (r *result) add(o result) {
+	for k, n := range o.Faults {
+		r.Faults[k] += n
+	}
+	for k, n := range o.Steps {
+		r.Steps[k] += n
+	}
+	r.Jobs, r.Runs, r.Again = r.Jobs+o.Jobs, r.Runs+o.Runs, r.Again+o.Again
+	r.Virtual, r.Real = r.Virtual+o.Virtual, r.Real+o.Real
+}
+
+// runSeed runs one seed in a process of its own and fails the test with what it found.
+func runSeed(t *testing.T, seed uint64) (r result) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestSeed$", "-test.timeout=20m", "-sim.faults="+strconv.Itoa(*count))
+	cmd.Env = append(os.Environ(), childVariable+"="+strconv.FormatUint(seed, 10), tempVariable+"="+t.TempDir())
+	out, runErr := cmd.CombinedOutput()
+	told := false
+	for line := range strings.SplitSeq(string(out), "\n") {
+		if text, ok := strings.CutPrefix(line, resultLine); ok {
+			told = json.Unmarshal([]byte(text), &r) == nil
+		}
+	}
+	if !told || len(r.Breaches) > 0 || runErr != nil {
+		t.Errorf("seed %d: %v\n%s\nAgain: make sim SEEDS=1 FIRST=%d FAULTS=%d", seed, runErr, tail(out), seed, *count)
+	}
+	t.Logf("seed %d: %d nodes, %d faults, %d jobs acknowledged, %d runs, %d again; %s of virtual time in %s", seed, r.Nodes, sum(r.Faults), r.Jobs, r.Runs, r.Again,
+		r.Virtual.Round(time.Second), r.Real.Round(100*time.Millisecond))
+	if testing.Verbose() {
+		t.Logf("%s", out)
+	}
+	return r
+}
+
+func tail(out []byte) []byte { return out[max(0, len(out)-20_000):] }
+
+func sum(m map[string]int) (n int) {
+	for _, v := range m {
+		n += v
+	}
+	return n
+}
+
+func report(t *testing.T, ran int, r result) {
+	t.Helper()
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(r.Faults)) {
+		fmt.Fprintf(&b, "%6d %s\n", r.Faults[k], k)
+	}
+	fmt.Fprintf(&b, "steps not done by a node that died just before (F24):\n")
+	for _, k := range slices.Sorted(maps.Keys(r.Steps)) {
+		fmt.Fprintf(&b, "%6d %s\n", r.Steps[k], k)
+	}
+	faults, secs := sum(r.Faults), max(r.Real.Seconds(), 0.001)
+	t.Logf("%d seeds, %d faults, %d jobs acknowledged, %d runs, %d of them again. %.2f faults a second; virtual to real time %.1f.\n%s",
+		ran, faults, r.Jobs, r.Runs, r.Again, float64(faults)/secs, r.Virtual.Seconds()/secs, b.String())
+}
+
+// TestSeed is the process of one seed.
+func TestSeed(t *testing.T) {
+	text := os.Getenv(childVariable)
+	if text == "" {
+		t.Skip("TestSim starts this in a process of its own")
+	}
+	seed, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	real := realTime()
+	synctest.Test(t, func(t *testing.T) {
+		r := runWorld(t, seed)
+		r.Real = realTime() - real
+		line, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println(resultLine + string(line))
+		// What dead nodes left behind never ends: the bubble could not.
+		if len(r.Breaches) > 0 {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	})
+}
+
+// realTime is the time of the machine, which a bubble does not tell.
+func realTime() time.Duration {
+	b, err := os.ReadFile("/proc/uptime")
+	if err != nil {
+		return 0
+	}
+	secs, _ := strconv.ParseFloat(strings.Fields(string(b))[0], 64)
+	return time.Duration(secs * float64(time.Second))
+}
+
+func runWorld(t *testing.T, seed uint64) (r result) {
+	temp := filepath.Join(os.Getenv(tempVariable), "world")
+	nodes := 3
+	if seed%4 == 0 {
+		nodes = 5
+	}
+	w := newWorld(t, seed, nodes, temp)
+	w.say("seed %d, %d nodes", seed, nodes)
+	r = result{Seed: seed, Nodes: nodes, Steps: map[string]int{}, Faults: map[string]int{}}
+	if err := w.begin(); err != nil {
+		w.breach("INV-2: the cell does not begin: %v", err)
+		r.Breaches = w.breaches
+		return r
+	}
+	l := w.startLoad()
+	go w.watchRaft()
+	time.Sleep(2 * time.Second)
+	s := &storm{w: w, l: l, rng: w.rng, steps: r.Steps, drawn: r.Faults}
+	s.run(*count)
+	w.say("no more faults")
+	time.Sleep(5 * time.Second)
+	l.stopProducers()
+	c := l.client(w.transport("10.0.3.250"))
+	l.waitEnds(c)
+	for _, b := range l.history.Check(l.stored(c), lease) {
+		w.breach("%s", b)
+	}
+	w.waitEqual()
+	w.compareDisks()
+	delete(r.Steps, "armed")
+	r.Jobs, _ = l.history.Count()
+	r.Runs, r.Again = l.history.Duplicates()
+	r.Virtual = time.Since(w.began)
+	r.Breaches = w.breaches
+	return r
+}
