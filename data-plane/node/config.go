@@ -93,6 +93,9 @@ type Config struct {
 	FS vfs.FS
 	// Dial opens connections to other nodes; nil means TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Nap sleeps for less than the grain of Go's timers, where time is not the machine's;
+	// nil asks the operating system.
+	Nap func(time.Duration)
 	// Clock replaces the machine's in tests.
 	Clock  group.Clock
 	Logger *slog.Logger

@@ -193,7 +193,7 @@ func (n *Node) openShard(id uint32) error {
 	model := readmodel.NewProjector(n.models, store, hub, n.logger)
 	s := shard.New(g, store, shard.Options{
 		Logger: n.logger, Fatal: n.cfg.Fatal, Plan: queue.Plan, Namespaces: &namespaces{node: n, shard: id},
-		LeaderWait: server.LeaderWait, Weight: n.weightOf, Held: n.held, EventsRead: model.Read,
+		LeaderWait: server.LeaderWait, Weight: n.weightOf, Held: n.held, EventsRead: model.Read, Nap: n.cfg.Nap,
 	})
 	service := queue.New(s, queue.Rules{Limits: n.planLimits, Keeps: n.retention, AuditsReads: n.auditsReads})
 	views := queue.NewViews(service, model, hub)

@@ -176,7 +176,7 @@ func (h *host) start() {
 func (p *process) run(api, raft net.Listener) {
 	h := p.host
 	cfg := node.Config{
-		ID: h.id, Dir: p.dir, API: api, Raft: raft, Secrets: h.w.secrets, FS: p.mount, Clock: h.clock, Join: h.join, Self: h.peer(),
+		ID: h.id, Dir: p.dir, API: api, Raft: raft, Secrets: h.w.secrets, FS: p.mount, Clock: h.clock, Nap: time.Sleep, Join: h.join, Self: h.peer(),
 		Dial: h.w.net.dialer(h.ip, p.alive.Load), Logger: h.w.logger(h.id), Fatal: p.fatal,
 	}
 	if h.join == "" {

@@ -1,10 +1,6 @@
 package shard
 
-import (
-	"time"
-
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/nap"
-)
+import "time"
 
 // pace decides how long an entry waits for company. A single caller never waits. With
 // several, those that were answered a moment ago will be back with their next call. Without
@@ -59,11 +55,11 @@ func (p *pace) answered(n, inLine int, now time.Time) {
 
 // wait sleeps a little if some of the callers just answered are still missing, and reports
 // whether it did.
-func (p *pace) wait(have int) bool {
+func (p *pace) wait(have int, nap func(time.Duration)) bool {
 	if have >= p.expect || p.naps == 0 || !time.Now().Before(p.until) {
 		return false
 	}
 	p.naps--
-	nap.Sleep(gatherSleep)
+	nap(gatherSleep)
 	return true
 }

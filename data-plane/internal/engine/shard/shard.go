@@ -16,6 +16,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/nap"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
@@ -67,6 +68,8 @@ type Options struct {
 	// LeaderWait is how long a call of which nothing was done is held while leadership
 	// moves. 0: it is refused at once.
 	LeaderWait time.Duration
+	// Nap sleeps for less than the grain of Go's timers; nil asks the operating system.
+	Nap func(time.Duration)
 }
 
 // Shard is one replica of a job group on this node.
@@ -115,6 +118,9 @@ func New(g *group.Group, store *statedb.Group, o Options) *Shard {
 	}
 	if o.RetentionEvery == 0 {
 		o.RetentionEvery = retentionEvery
+	}
+	if o.Nap == nil {
+		o.Nap = nap.Sleep
 	}
 	s := &Shard{group: g, store: store, opts: o, logger: o.Logger.With("shard", store.ID()), leaving: make(chan struct{})}
 	s.leave = sync.OnceFunc(func() { close(s.leaving) })

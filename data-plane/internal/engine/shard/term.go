@@ -220,7 +220,7 @@ func (t *term) gather(first *request) *batch {
 			add(q)
 			continue
 		}
-		if len(b.requests) == 0 || !t.pace.wait(len(b.requests)) {
+		if len(b.requests) == 0 || !t.pace.wait(len(b.requests), t.shard.opts.Nap) {
 			break
 		}
 	}
