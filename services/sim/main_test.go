@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,6 +137,7 @@ func TestSeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	real := realTime()
+	go watchTime()
 	synctest.Test(t, func(t *testing.T) {
 		r := runWorld(t, seed)
 		r.Real = realTime() - real
@@ -161,6 +164,38 @@ func realTime() time.Duration {
 	return time.Duration(secs * float64(time.Second))
 }
 
+// virtualNow is the time inside the bubble, which it tells now and then.
+var virtualNow atomic.Int64
+
+const (
+	tellEvery   = 100 * time.Millisecond // Of virtual time.
+	stillFor    = 30 * time.Second       // Of real time.
+	exitStalled = 3
+)
+
+// watchTime ends a process whose virtual time stands still: somebody in the bubble waits
+// for a mutex whose holder waits for time to pass. It runs outside of the bubble.
+func watchTime() {
+	for last := int64(-1); ; {
+		time.Sleep(stillFor)
+		now := virtualNow.Load()
+		if now == last {
+			fmt.Println("virtual time stands still")
+			_ = pprof.Lookup("goroutine").WriteTo(os.Stdout, 2)
+			os.Exit(exitStalled)
+		}
+		last = now
+	}
+}
+
+// tellTime is for watchTime.
+func tellTime() {
+	for {
+		virtualNow.Store(time.Now().UnixNano())
+		time.Sleep(tellEvery)
+	}
+}
+
 func runWorld(t *testing.T, seed uint64) (r result) {
 	temp := filepath.Join(os.Getenv(tempVariable), "world")
 	nodes := 3
@@ -169,6 +204,7 @@ func runWorld(t *testing.T, seed uint64) (r result) {
 	}
 	w := newWorld(t, seed, nodes, temp)
 	w.say("seed %d, %d nodes", seed, nodes)
+	go tellTime()
 	r = result{Seed: seed, Nodes: nodes, Steps: map[string]int{}, Faults: map[string]int{}}
 	if err := w.begin(); err != nil {
 		w.breach("INV-2: the cell does not begin: %v", err)

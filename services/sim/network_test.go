@@ -12,8 +12,6 @@ import (
 )
 
 const (
-	// windowBytes is how much of a connection may be under way before its writer waits.
-	windowBytes = 256 << 10
 	// dialPatience is how long a dialer that hears nothing tries, as ours do over TCP.
 	dialPatience = 2 * time.Second
 	delayMin     = 100 * time.Microsecond
@@ -216,7 +214,6 @@ type half struct {
 
 	mu            sync.Mutex // Guards the rest.
 	segments      []segment
-	bytes         int
 	last          time.Time     // When the newest segment arrives: they stay in order.
 	closed        bool          // By the writer.
 	broken        error         // For both sides, at once.
@@ -252,7 +249,7 @@ func (h *half) break_(err error) {
 	if h.broken == nil {
 		h.broken = err
 	}
-	h.segments, h.bytes = nil, 0
+	h.segments = nil
 	h.signalLocked()
 }
 
@@ -297,36 +294,27 @@ func (h *half) take(b []byte) (int, error) {
 	if len(first.bytes) == 0 {
 		h.segments = h.segments[1:]
 	}
-	h.bytes -= n
 	h.signalLocked()
 	return n, nil
 }
 
+// write never waits: net/http holds a mutex while it writes, others wait for that mutex,
+// and time stands still in a bubble while somebody waits for a mutex.
 func (h *half) write(b []byte) (int, error) {
-	for {
-		h.mu.Lock()
-		switch {
-		case h.broken != nil:
-			defer h.mu.Unlock()
-			return 0, h.broken
-		case h.closed:
-			h.mu.Unlock()
-			return 0, net.ErrClosed
-		case passed(h.writeDeadline):
-			h.mu.Unlock()
-			return 0, os.ErrDeadlineExceeded
-		case len(b) == 0:
-			h.mu.Unlock()
-			return 0, nil
-		case h.bytes < windowBytes:
-			defer h.mu.Unlock()
-			h.push(append([]byte(nil), b...))
-			return len(b), nil
-		}
-		changed, wait := h.changed, h.writeDeadline
-		h.mu.Unlock()
-		waitUntil(changed, wait)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.broken != nil:
+		return 0, h.broken
+	case h.closed:
+		return 0, net.ErrClosed
+	case passed(h.writeDeadline):
+		return 0, os.ErrDeadlineExceeded
 	}
+	if len(b) > 0 {
+		h.push(append([]byte(nil), b...))
+	}
+	return len(b), nil
 }
 
 // push is called with the mutex held.
@@ -337,7 +325,6 @@ func (h *half) push(b []byte) {
 	}
 	h.last = at
 	h.segments = append(h.segments, segment{b, at})
-	h.bytes += len(b)
 	h.signalLocked()
 }
 

@@ -72,8 +72,11 @@ type Stream struct {
 	cancel context.CancelFunc
 	opts   Options
 
-	sendMu sync.Mutex // Writes of frames, so that ids leave in order.
-	nextID uint64     // Guarded by sendMu.
+	// sending has a token while a frame is written, so that ids leave in order. A channel,
+	// because a write lasts until the peer takes it, and time has to pass meanwhile in tests
+	// with a clock of their own.
+	sending chan struct{}
+	nextID  uint64 // Guarded by sending.
 
 	mu    sync.Mutex // Guards calls, err, ended.
 	calls map[uint64]*Call
@@ -113,6 +116,7 @@ func Open(ctx context.Context, client corvov1connect.WorkerServiceClient, opts O
 		conn:    client.StreamLifecycle(ctx),
 		cancel:  cancel,
 		opts:    opts,
+		sending: make(chan struct{}, 1),
 		calls:   make(map[uint64]*Call),
 		drained: make(chan struct{}),
 		done:    make(chan struct{}),
@@ -132,8 +136,8 @@ func Open(ctx context.Context, client corvov1connect.WorkerServiceClient, opts O
 // request_id, and pipelined on the first frame. The frame must not be changed
 // afterwards.
 func (s *Stream) Send(frame *Request) (*Call, error) {
-	s.sendMu.Lock()
-	defer s.sendMu.Unlock()
+	s.sending <- struct{}{}
+	defer func() { <-s.sending }()
 	s.nextID++
 	frame.RequestId = s.nextID
 	if s.nextID == 1 {
