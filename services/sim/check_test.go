@@ -221,7 +221,7 @@ func (w *world) compare(aID string, a map[string][]byte, bID string, b map[strin
 func (d *disk) read() (_ map[string][]byte, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	db, err := pebble.Open("/data/state", &pebble.Options{FS: d.mem, ReadOnly: true, FormatMajorVersion: pebble.FormatNewest, Logger: silent{}})
+	db, err := pebble.Open(dataDir+"/state", &pebble.Options{FS: d.mem, ReadOnly: true, FormatMajorVersion: pebble.FormatNewest, Logger: silent{}})
 	if err != nil {
 		return nil, err
 	}

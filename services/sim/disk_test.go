@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -24,7 +25,21 @@ type disk struct {
 	mem *vfs.MemFS
 }
 
-func newDisk() *disk { return &disk{mem: vfs.NewCrashableMem()} }
+// dataDir is the node's folder on its disk. The operator made it long ago.
+const dataDir = "/data"
+
+func newDisk() *disk {
+	mem := vfs.NewCrashableMem()
+	err := mem.MkdirAll(dataDir, 0o700)
+	root, openErr := mem.OpenDir("/")
+	if err := errors.Join(err, openErr); err != nil {
+		panic(err)
+	}
+	if err := errors.Join(root.Sync(), root.Close()); err != nil {
+		panic(err)
+	}
+	return &disk{mem: mem}
+}
 
 // crash leaves what a crash at this instant leaves: of what was not synced, each block
 // with this probability.
@@ -169,7 +184,7 @@ type folder struct {
 
 func (f *folder) in(path string) string {
 	if rest, ok := strings.CutPrefix(path, f.dir); ok {
-		return "/data" + rest
+		return dataDir + rest
 	}
 	return path
 }
