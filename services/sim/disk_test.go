@@ -76,6 +76,9 @@ type mount struct {
 	at      func(step string) bool // Which steps count.
 }
 
+// waitingForDisk counts changes that a fault holds up.
+var waitingForDisk atomic.Int32
+
 // before is called before every operation.
 func (m *mount) before(op errorfs.Op) error {
 	if m.dead.Load() || !changes(op) {
@@ -85,10 +88,12 @@ func (m *mount) before(op errorfs.Op) error {
 	open, latency, fail := m.open, m.latency, m.fail
 	crash := m.countDown(stepOf(op))
 	m.mu.Unlock()
+	waitingForDisk.Add(1)
 	<-open
 	if latency > 0 {
 		time.Sleep(rand.N(latency))
 	}
+	waitingForDisk.Add(-1)
 	if crash != nil {
 		crash()
 	}

@@ -47,7 +47,11 @@ type Records struct {
 	self   Self
 	log    *slog.Logger
 
-	mu    sync.Mutex // Guards known; held while a record is stored.
+	// storing has a token while a record is stored. Nobody who only looks waits for the
+	// disk: one that stalls must hold up neither handshakes nor the log's cutting.
+	storing chan struct{}
+
+	mu    sync.Mutex // Guards known.
 	known map[string]record
 }
 
@@ -59,7 +63,7 @@ type record struct {
 
 // New makes the records of the node with that folder.
 func New(store Store, folder string, self Self, log *slog.Logger) *Records {
-	return &Records{store: store, folder: folder, self: self, log: log, known: make(map[string]record)}
+	return &Records{store: store, folder: folder, self: self, log: log, storing: make(chan struct{}, 1), known: make(map[string]record)}
 }
 
 // Statement implements transport.Guard.
@@ -114,9 +118,11 @@ func (r record) judge(peer string, s transport.Statement) *transport.Refusal {
 
 // Remember implements transport.Guard: it returns when the record is durable.
 func (rs *Records) Remember(peer string, s transport.Statement) {
+	rs.storing <- struct{}{}
+	defer func() { <-rs.storing }()
 	rs.mu.Lock()
-	defer rs.mu.Unlock()
 	rec, err := rs.recordOf(peer)
+	rs.mu.Unlock()
 	if err == nil {
 		var grown bool
 		if rec, grown = rec.with(s); !grown {
@@ -128,6 +134,8 @@ func (rs *Records) Remember(peer string, s transport.Statement) {
 		rs.log.Error("what another node said is not remembered", "peer", peer, "err", err)
 		return
 	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
 	rs.known[peer] = rec
 }
 

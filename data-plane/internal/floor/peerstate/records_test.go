@@ -3,7 +3,9 @@ package peerstate
 import (
 	"errors"
 	"log/slog"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/transport"
@@ -84,4 +86,38 @@ func TestRecords_AStatementIsNotHeldAgainstSomethingNewer(t *testing.T) {
 	if r := b.Check("n2")(said("f2", 5, 110, 105)); r == nil {
 		t.Error("an older copy was not refused")
 	}
+}
+
+// stuck is a store whose writes do not return until they may.
+type stuck struct {
+	shelf
+	began, may chan struct{}
+}
+
+func (s stuck) SetNodeValue(string, []byte) error {
+	close(s.began)
+	<-s.may
+	return nil
+}
+
+func TestRemember_ADiskThatStallsHoldsUpNobodyWhoLooks(t *testing.T) {
+	t.Parallel()
+	store := stuck{shelf{}, make(chan struct{}), make(chan struct{})}
+	rs := New(store, "folder_1", self{}, slog.New(slog.DiscardHandler))
+	var stored sync.WaitGroup
+	stored.Go(func() { rs.Remember("n2", transport.Statement{Folder: "folder_2"}) })
+	<-store.began
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		rs.Check("n3")
+		rs.Committed("n2", 1)
+	}()
+	select {
+	case <-looked:
+	case <-time.After(10 * time.Second):
+		t.Error("who looks waits for a disk that stalls")
+	}
+	close(store.may)
+	stored.Wait()
 }
