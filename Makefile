@@ -128,6 +128,7 @@ test-long: ## What is too long for make test: wrong clocks, kills, floods, years
 	@$(MAKE) test-keycloak
 	@cd services && CORVO_TEST_LONG=1 go test ./e2e -run TestDeleted_NoFile -count=1 -timeout 20m
 	@cd services && CORVO_TEST_LONG=1 go test ./e2e/cloud -run TestMachine_AWorkerExchanges -count=1 -timeout 20m
+	@cd services && go test ./sim -run TestSim -count=1 -v -timeout 30m -sim.seeds=1000 -sim.first=$$(date +%s) -sim.for=10m
 	@$(MAKE) year
 	@$(MAKE) month
 	@$(MAKE) test-catchup
@@ -157,6 +158,14 @@ test-catchup: ## A node is away for ten minutes under full load, and comes back 
 .PHONY: soak
 soak: ## Kill the leader under load KILLS=100 times and check the whole history (about six minutes).
 	cd services && CORVO_SOAK_KILLS=$(KILLS) go test ./e2e/nemesis -count=1 -v -timeout 60m
+
+SEEDS ?= 10
+FIRST ?= 1
+FAULTS ?= 25
+
+.PHONY: sim
+sim: ## SEEDS=10 cells in virtual time with FAULTS=25 faults each, from seed FIRST=1 on; says which faults and how many (about half a minute each).
+	cd services && go test ./sim -run TestSim -count=1 -v -timeout 24h -sim.seeds=$(SEEDS) -sim.first=$(FIRST) -sim.faults=$(FAULTS)
 
 # It needs the machine for itself: it says how much others used, and repeats what they disturbed.
 # Ten million jobs through one node with a retention of a minute; CORVO_YEAR_JOBS says how many.

@@ -66,8 +66,9 @@ type host struct {
 	leaving atomic.Bool  // Its node is being removed.
 	removed atomic.Bool
 
-	mu  sync.Mutex // Guards now.
-	now *process   // Nil while it is down.
+	mu  sync.Mutex     // Guards the rest.
+	now *process       // Nil while it is down.
+	arm func(*process) // Called once, with the next process.
 }
 
 // process is one run of a node.
@@ -77,7 +78,6 @@ type process struct {
 	dir   string
 	node  atomic.Pointer[node.Node] // Nil while it starts.
 	alive atomic.Bool
-	ended chan struct{} // Closed when the node ended itself.
 	// wronged: a fault was injected that may make the node end itself.
 	wronged atomic.Bool
 }
@@ -145,7 +145,15 @@ func (w *world) logger(name string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("at", name)
 }
 
-func (h *host) hold()      { h.holds.Add(1) }
+func (h *host) hold() { h.holds.Add(1) }
+
+// armNext has f called with the next process of the host.
+func (h *host) armNext(f func(*process)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.arm = f
+}
+
 func (h *host) release()   { h.holds.Add(-1) }
 func (h *host) gone() bool { return h.removed.Load() }
 
@@ -163,11 +171,15 @@ func (h *host) peer() node.Peer {
 // start starts the host's node on the disk as it is.
 func (h *host) start() {
 	h.runs++
-	p := &process{host: h, dir: filepath.Join(h.w.temp, fmt.Sprintf("%s-%d", h.id, h.runs)), ended: make(chan struct{})}
+	p := &process{host: h, dir: filepath.Join(h.w.temp, fmt.Sprintf("%s-%d", h.id, h.runs))}
 	p.mount = h.disk.mount(p.dir)
 	p.alive.Store(true)
 	h.mu.Lock()
 	h.now = p
+	if h.arm != nil {
+		h.arm(p)
+		h.arm = nil
+	}
 	h.mu.Unlock()
 	api, raft := h.w.net.listen(h.ip+apiPort), h.w.net.listen(h.ip+raftPort)
 	go p.run(api, raft)
@@ -204,15 +216,13 @@ func (p *process) fatal(err error) {
 }
 
 func (p *process) end(err error) {
-	if !p.alive.Load() {
-		return // It was killed meanwhile.
+	if !p.host.kill(p, func() { p.host.disk.crash(rand.IntN(101), rand.New(rand.NewPCG(p.host.w.seed, 2))) }) {
+		return // It is dead already.
 	}
 	p.host.w.say("%s ends itself: %v", p.host.id, err)
 	if !p.wronged.Load() && !p.host.leaving.Load() {
 		p.host.w.breach("%s ended itself without a fault of its disk: %v", p.host.id, err)
 	}
-	p.host.kill(p, func() { p.host.disk.crash(rand.IntN(101), rand.New(rand.NewPCG(p.host.w.seed, 2))) })
-	close(p.ended)
 }
 
 // kill takes a process away in an instant: its connections are reset and its disk is as

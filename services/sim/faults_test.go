@@ -17,6 +17,8 @@ type fault struct {
 	make   func(s *storm) (what string, undo func())
 }
 
+const armed = "F24 crash between durable steps"
+
 // storm makes faults, one after another and some at the same time.
 type storm struct {
 	w       *world
@@ -49,7 +51,7 @@ var faults = []fault{
 	{"F13 node replaced", 1, (*storm).replace},
 	{"F20 worker dies", 3, (*storm).workerDies},
 	{"F20 worker hears nothing", 2, (*storm).workerDeaf},
-	{"F24 crash between durable steps", 4, (*storm).crashBetween},
+	{armed, 5, (*storm).crashBetween},
 }
 
 // run makes count faults and returns when all are undone.
@@ -64,7 +66,9 @@ func (s *storm) run(count int) {
 		if undo == nil {
 			continue
 		}
-		s.drawn[f.kind]++
+		if f.kind != armed {
+			s.drawn[f.kind]++
+		}
 		lasts, overlap := s.between(100*time.Millisecond, 5*time.Second), s.rng.IntN(3) == 0
 		s.w.say("%s: %s, for %s", f.kind, what, lasts.Round(time.Millisecond))
 		end := func() { time.Sleep(lasts); undo() }
@@ -336,26 +340,44 @@ func (s *storm) workerDeaf() (string, func()) {
 	return host, s.w.net.cut(link{proxyHost, host})
 }
 
-// crashBetween ends a node before one of its next durable steps, with its power.
+// crashBetween ends a node, with its power, before one of its next durable steps: while it
+// works, or while it recovers from another loss of power.
 func (s *storm) crashBetween() (string, func()) {
 	h, p := s.victim()
 	if h == nil {
 		return "", nil
 	}
-	store := []string{"", "raftlog", "state", "raftlog sync", "state create", "state remove", "state sync", "raftlog remove"}[s.rng.IntN(8)]
-	count, percent := 1+s.rng.IntN(30), s.rng.IntN(100)
-	seed := s.rng.Uint64()
-	s.steps["armed"]++
-	hit := ""
-	p.mount.crashAt(count, func(step string) bool {
-		hit = step
-		return strings.HasPrefix(step, store)
-	}, func() {
-		step := hit
-		h.kill(p, func() { h.disk.crash(percent, rand.New(rand.NewPCG(seed, 0))) })
-		s.stepsMu.Lock()
-		defer s.stepsMu.Unlock()
-		s.steps[step]++
-	})
-	return fmt.Sprintf("%s before change %d of %q, %d %% survives", h.id, count, store, percent), func() { p.mount.crashAt(0, nil, nil) }
+	store := []string{"", "raftlog", "raftlog sync", "state"}[s.rng.IntN(4)]
+	count, percent, first := 1+s.rng.IntN(100), s.rng.IntN(100), s.rng.IntN(100)
+	rng := rand.New(rand.NewPCG(s.rng.Uint64(), 0)) // The node's goroutine draws from it.
+	arm := func(p *process) {
+		step := ""
+		p.mount.crashAt(count, func(next string) bool {
+			step = next
+			return strings.HasPrefix(next, store)
+		}, func() {
+			if h.kill(p, func() { h.disk.crash(percent, rng) }) {
+				s.hit(step)
+			}
+		})
+	}
+	disarm := func() {
+		if p := h.process(); p != nil {
+			p.mount.crashAt(0, nil, nil)
+		}
+	}
+	if s.rng.IntN(2) == 0 {
+		arm(p)
+		return fmt.Sprintf("%s before change %d of %q, %d %% survives", h.id, count, store, percent), disarm
+	}
+	count = 1 + count/2
+	h.armNext(arm)
+	h.kill(p, func() { h.disk.crash(first, s.rng) })
+	return fmt.Sprintf("%s loses its power, and again before change %d of %q of its start, %d %% survives", h.id, count, store, percent), disarm
+}
+
+func (s *storm) hit(step string) {
+	s.stepsMu.Lock()
+	defer s.stepsMu.Unlock()
+	s.steps[step]++
 }

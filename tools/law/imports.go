@@ -323,8 +323,12 @@ var Rooms = []Room{
 		"everything in one process, each plane through its one public package"},
 	{"services/cmd/...", []string{"control-plane/server", "data-plane/api/...", "data-plane/node", "services/...", "web"},
 		"a thin main that starts the parts"},
+	{"services/e2e/history", []string{"data-plane/api/...", "sdks/go"},
+		"the checker of every fault run: what clients were told; it knows nothing of how faults are made"},
 	{"services/e2e/...", []string{"data-plane/api/..."},
 		"tests from outside: binaries and the wire"},
+	{"services/sim", nil,
+		"real nodes, proxy and clients in a simulated world, which a node gets through its configuration; it knows nothing inside of one"},
 }
 
 // A Library is somebody else's module that only some rooms may touch.
