@@ -70,6 +70,7 @@ type fsm struct {
 	marks marks // Digests to compare with other replicas'.
 
 	appliedIndex atomic.Uint64 // Copy of applied.index for readers.
+	position     atomic.Pointer[position]
 	version      atomic.Uint32 // Copy of applied.version for readers.
 	bytes        atomic.Uint64 // Log bytes applied since start.
 	busy         atomic.Int64  // Nanoseconds spent applying since start.
@@ -158,6 +159,7 @@ func (f *fsm) publish(a applied) {
 	f.applied = a
 	_, f.at = f.clock.Now()
 	f.version.Store(a.version)
+	f.position.Store(&position{a.index, a.digest})
 	f.appliedIndex.Store(a.index)
 	f.changed.Fire()
 }
@@ -304,11 +306,14 @@ func (f *fsm) Restore(rc io.ReadCloser) error {
 	return nil
 }
 
-// status returns index and digest that belong together.
+// position is an index and the digest there.
+type position struct{ index, digest uint64 }
+
+// status returns index and digest that belong together. It does not wait for a commit:
+// operators ask for it when a disk stalls.
 func (f *fsm) status() (index, digest uint64) {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.applied.index, f.applied.digest
+	p := f.position.Load()
+	return p.index, p.digest
 }
 
 // waitApplied blocks until the applied index reaches index.

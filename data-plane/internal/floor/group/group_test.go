@@ -346,3 +346,23 @@ func TestDispute_ADisputedLeaderServesNothingUntilItIsSettled(t *testing.T) {
 	leaderOf(t, r)
 	r.put(t, 1)
 }
+
+// Operators ask for the status when a disk stalls, and a commit waits for the disk.
+func TestStatus_AnswersWhileTheStateChanges(t *testing.T) {
+	t.Parallel()
+	r := mustOpen(t, setup{id: "n1", disks: memDisks(), bootstrap: []string{"n1"}})
+	leaderOf(t, r)
+	last := r.put(t, 5)
+	r.fsm.mu.Lock()
+	defer r.fsm.mu.Unlock()
+	told := make(chan Status, 1)
+	go func() { told <- r.Status() }()
+	select {
+	case s := <-told:
+		if s.AppliedIndex < last {
+			t.Errorf("applied %d, want %d at least", s.AppliedIndex, last)
+		}
+	case <-time.After(patience):
+		t.Fatal("the status waits for a commit")
+	}
+}
