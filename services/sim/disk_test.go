@@ -49,6 +49,20 @@ func (d *disk) crash(percent int, rng *rand.Rand) {
 	d.mem = d.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})
 }
 
+// forget is a crash of a disk that only claimed to sync: everything since then is gone.
+func (d *disk) forget(then *vfs.MemFS) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mem = then
+}
+
+// copy is what a loss of power would leave now.
+func (d *disk) copy() *vfs.MemFS {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mem.CrashClone(vfs.CrashCloneCfg{})
+}
+
 // mount is the disk as one process sees it, with faults.
 func (d *disk) mount(dir string) *mount {
 	d.mu.Lock()
@@ -72,7 +86,6 @@ type mount struct {
 	fail    func(errorfs.Op) error
 	crash   func()                 // Called before the change that countdown reaches.
 	count   int                    // Changes until then.
-	steps   map[string]int         // Changes, by what was changed.
 	at      func(step string) bool // Which steps count.
 }
 
@@ -88,12 +101,14 @@ func (m *mount) before(op errorfs.Op) error {
 	open, latency, fail := m.open, m.latency, m.fail
 	crash := m.countDown(stepOf(op))
 	m.mu.Unlock()
-	waitingForDisk.Add(1)
-	<-open
-	if latency > 0 {
-		time.Sleep(rand.N(latency))
+	if writes(op) {
+		waitingForDisk.Add(1)
+		<-open
+		if latency > 0 {
+			time.Sleep(rand.N(latency))
+		}
+		waitingForDisk.Add(-1)
 	}
-	waitingForDisk.Add(-1)
 	if crash != nil {
 		crash()
 	}
@@ -121,6 +136,17 @@ func changes(op errorfs.Op) bool {
 	switch op.Kind {
 	case errorfs.OpCreate, errorfs.OpLink, errorfs.OpRemove, errorfs.OpRename, errorfs.OpReuseForWrite,
 		errorfs.OpFileWrite, errorfs.OpFileWriteAt, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+		return true
+	default:
+		return false
+	}
+}
+
+// writes reports whether an operation may be held up. Those on names are not: Pebble makes
+// its next log while it holds the mutex of all commits.
+func writes(op errorfs.Op) bool {
+	switch op.Kind {
+	case errorfs.OpFileWrite, errorfs.OpFileWriteAt, errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
 		return true
 	default:
 		return false

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // fault is one kind of fault of the table in docs/faults.md. make injects it and returns
@@ -80,6 +82,22 @@ func (s *storm) run(count int) {
 		time.Sleep(s.between(50*time.Millisecond, 2*time.Second))
 	}
 	s.pending.Wait()
+}
+
+// forget takes the power from all nodes, whose disks have lost the last two seconds.
+func (s *storm) forget() {
+	old := map[*host]*vfs.MemFS{}
+	for _, h := range s.w.members() {
+		old[h] = h.disk.copy()
+	}
+	time.Sleep(2 * time.Second)
+	for h, then := range old {
+		h.hold()
+		h.kill(h.process(), func() { h.disk.forget(then) })
+	}
+	for h := range old {
+		h.release()
+	}
 }
 
 func (s *storm) draw(total int) fault {

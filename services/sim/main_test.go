@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -19,7 +20,7 @@ import (
 )
 
 var (
-	seeds  = flag.Int("sim.seeds", 2, "how many seeds to run")
+	seeds  = flag.Int("sim.seeds", 5, "how many seeds to run")
 	first  = flag.Uint64("sim.first", 1, "the first seed")
 	count  = flag.Int("sim.faults", 25, "faults of each seed")
 	budget = flag.Duration("sim.for", 0, "begin no further seed after this time; 0 runs all")
@@ -27,8 +28,10 @@ var (
 
 const (
 	childVariable = "CORVO_SIM_SEED"
-	tempVariable  = "CORVO_SIM_TEMP"
-	resultLine    = "RESULT "
+	// forgetVariable makes the disks forget what they synced, instead of the faults.
+	forgetVariable = "CORVO_SIM_FORGET"
+	tempVariable   = "CORVO_SIM_TEMP"
+	resultLine     = "RESULT "
 )
 
 // result is what one seed's process says at its end.
@@ -69,6 +72,17 @@ func TestSim_NoFaultBreaksAnInvariant(t *testing.T) {
 // that it never comes to.
 const crashed = "F24 died before a step"
 
+// The control: what this finds, the run above would find too.
+func TestSim_DisksThatForgetWhatTheySyncedLoseJobsAndItSeesThat(t *testing.T) {
+	if os.Getenv(childVariable) != "" {
+		t.Skip("this is the process of one seed")
+	}
+	r, out, _ := child(t, 1, forgetVariable+"=1")
+	if !slices.ContainsFunc(r.Breaches, func(b string) bool { return strings.HasPrefix(b, "INV-1:") }) {
+		t.Errorf("no acknowledged job was missed:\n%s", tail(out))
+	}
+}
+
 func (r *result) add(o result) {
 	for k, n := range o.Faults {
 		r.Faults[k] += n
@@ -81,19 +95,39 @@ func (r *result) add(o result) {
 	r.Virtual, r.Real = r.Virtual+o.Virtual, r.Real+o.Real
 }
 
-// runSeed runs one seed in a process of its own and fails the test with what it found.
-func runSeed(t *testing.T, seed uint64) (r result) {
+// runSeed runs one seed and fails the test with what it found.
+func runSeed(t *testing.T, seed uint64) result {
+	t.Helper()
+	r, out, exit := child(t, seed)
+	switch {
+	case exit == exitInconclusive:
+		t.Logf("seed %d is inconclusive: somebody waited for a mutex that was held over a slow disk, and time stood still\n%s", seed, lockWaits(out))
+		return result{Still: 1}
+	case exit != 0 || len(r.Breaches) > 0:
+		t.Errorf("seed %d: exit code %d\n%s\nAgain: make sim SEEDS=1 FIRST=%d FAULTS=%d", seed, exit, tail(out), seed, *count)
+	case testing.Verbose():
+		t.Logf("%s", out)
+	}
+	t.Logf("seed %d: %d nodes, %d faults, %d jobs acknowledged, %d runs, %d again; %s of virtual time in %s", seed, r.Nodes, sum(r.Faults), r.Jobs, r.Runs, r.Again,
+		r.Virtual.Round(time.Second), r.Real.Round(100*time.Millisecond))
+	return r
+}
+
+// exitUntold: a process ended without its result.
+const exitUntold = -1
+
+// child is the process of one seed, to its end.
+func child(t *testing.T, seed uint64, env ...string) (r result, out []byte, exit int) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestSeed$", "-test.timeout=20m", "-sim.faults="+strconv.Itoa(*count))
-	cmd.Env = append(os.Environ(), childVariable+"="+strconv.FormatUint(seed, 10), tempVariable+"="+t.TempDir())
-	out, runErr := cmd.CombinedOutput()
-	if cmd.ProcessState.ExitCode() == exitInconclusive {
-		t.Logf("seed %d is inconclusive: somebody waited for a mutex that was held over a slow disk, and time stood still\n%s", seed, lockWaits(out))
-		return result{Still: 1}
+	cmd.Env = append(append(os.Environ(), childVariable+"="+strconv.FormatUint(seed, 10), tempVariable+"="+t.TempDir()), env...)
+	out, err = cmd.CombinedOutput()
+	if ended := (*exec.ExitError)(nil); err != nil && !errors.As(err, &ended) {
+		t.Fatal(err)
 	}
 	told := false
 	for line := range strings.SplitSeq(string(out), "\n") {
@@ -101,15 +135,10 @@ func runSeed(t *testing.T, seed uint64) (r result) {
 			told = json.Unmarshal([]byte(text), &r) == nil
 		}
 	}
-	if !told || len(r.Breaches) > 0 || runErr != nil {
-		t.Errorf("seed %d: %v\n%s\nAgain: make sim SEEDS=1 FIRST=%d FAULTS=%d", seed, runErr, tail(out), seed, *count)
+	if exit = cmd.ProcessState.ExitCode(); exit == 0 && !told {
+		exit = exitUntold
 	}
-	t.Logf("seed %d: %d nodes, %d faults, %d jobs acknowledged, %d runs, %d again; %s of virtual time in %s", seed, r.Nodes, sum(r.Faults), r.Jobs, r.Runs, r.Again,
-		r.Virtual.Round(time.Second), r.Real.Round(100*time.Millisecond))
-	if testing.Verbose() {
-		t.Logf("%s", out)
-	}
-	return r
+	return r, out, exit
 }
 
 // lockWaits are the stacks of who waits for a mutex.
@@ -245,7 +274,11 @@ func runWorld(t *testing.T, seed uint64) (r result) {
 	go w.watchRaft()
 	time.Sleep(2 * time.Second)
 	s := &storm{w: w, l: l, rng: w.rng, steps: r.Steps, drawn: r.Faults}
-	s.run(*count)
+	if os.Getenv(forgetVariable) != "" {
+		s.forget()
+	} else {
+		s.run(*count)
+	}
 	w.say("no more faults")
 	time.Sleep(5 * time.Second)
 	l.stopProducers()
