@@ -284,7 +284,7 @@ func (s *storm) loseConnections() (string, func()) {
 	if h == nil {
 		return "", nil
 	}
-	n := s.w.net.reset(func(a, _ string) bool { return a == h.ip && rand.IntN(2) == 0 })
+	n := s.w.net.reset(func(a, _ string) bool { return a == h.ip && s.rng.IntN(2) == 0 })
 	return fmt.Sprintf("%d of %s", n, h.id), func() {}
 }
 
@@ -317,7 +317,8 @@ func (s *storm) transfers() (string, func()) {
 	return fmt.Sprintf("%d", count), func() {}
 }
 
-// replace adds a node with a new id and then removes another for good.
+// replace adds a node with a new id, which the supervisor starts, and then removes another
+// for good.
 func (s *storm) replace() (string, func()) {
 	m := s.w.members()
 	if len(m) < 3 {
@@ -329,7 +330,6 @@ func (s *storm) replace() (string, func()) {
 		return "", nil
 	}
 	added := s.w.addHost(by.peer().APIURL)
-	added.start()
 	return added.id + " for " + old.id, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), joinPatience)
 		defer cancel()

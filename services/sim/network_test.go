@@ -84,7 +84,7 @@ func (n *network) isCut(l link) bool {
 func (n *network) delay() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return delayMin + rand.N(delayMax-delayMin+n.slow)
+	return delayMin + time.Duration(n.rng.Int64N(int64(delayMax-delayMin+n.slow)))
 }
 
 // reset ends connections that match as a host does that knows nothing of them. It

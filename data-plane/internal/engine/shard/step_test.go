@@ -16,6 +16,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/grouptest"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/nap"
 )
 
 // patience is how long a test waits for what must happen.
@@ -52,6 +53,7 @@ func stepBy(tb testing.TB, o Options, clock group.Clock) *stepper {
 	o.Logger = slog.New(slog.DiscardHandler)
 	o.Fatal = func(err error) { panic(err) }
 	s := &stepper{tb: tb, group: g.Group}
+	o.Nap = nap.Sleep
 	s.term = newTerm(&Shard{group: g.Group, store: g.Store, opts: o, logger: o.Logger})
 	s.due.reset()
 	s.leases.reset()

@@ -159,7 +159,7 @@ func (f *fsm) publish(a applied) {
 	f.applied = a
 	_, f.at = f.clock.Now()
 	f.version.Store(a.version)
-	f.position.Store(&position{a.index, a.digest})
+	f.position.Store(&position{a.index, a.digest, f.changedAt})
 	f.appliedIndex.Store(a.index)
 	f.changed.Fire()
 }
@@ -306,8 +306,8 @@ func (f *fsm) Restore(rc io.ReadCloser) error {
 	return nil
 }
 
-// position is an index and the digest there.
-type position struct{ index, digest uint64 }
+// position is an index, the digest there, and changedAt.
+type position struct{ index, digest, changed uint64 }
 
 // status returns index and digest that belong together. It does not wait for a commit:
 // operators ask for it when a disk stalls.

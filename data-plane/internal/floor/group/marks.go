@@ -78,9 +78,8 @@ func (g *Group) Marks() []Mark {
 // DigestsAt are this replica's digests at those of the indexes for which it knows them.
 func (g *Group) DigestsAt(indexes []uint64) []Mark {
 	f := g.fsm
-	f.mu.RLock()
-	changed, stands := f.changedAt, Mark{f.applied.index, f.applied.digest}
-	f.mu.RUnlock()
+	p := f.position.Load()
+	changed, stands := p.changed, Mark{p.index, p.digest}
 	var out []Mark
 	for _, i := range indexes[:min(len(indexes), askedMax)] {
 		if i >= changed && i <= stands.Index && stands.Index > 0 {
