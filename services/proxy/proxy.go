@@ -86,8 +86,8 @@ type Options struct {
 	// CellTLS is used towards nodes; nil speaks h2c.
 	CellTLS *tls.Config
 	// Dial opens connections to nodes; nil means TCP.
-	Dial    func(ctx context.Context, network, address string) (net.Conn, error)
-	Limits  Limits
+	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	Limits Limits
 	// Proxies in front of this one whose X-Forwarded-For is trusted.
 	Proxies clientnet.Proxies
 	// Front may put a handler before the proxy on the same listener, which passes
