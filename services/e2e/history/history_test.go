@@ -57,6 +57,16 @@ func TestHistory_EveryBreachIsFound(t *testing.T) {
 		{name: "two leases completed", breach: "under two leases", change: func(h *History, _ map[string]*corvo.JobInfo) {
 			h.Confirm("a", "lease 1", at(9*time.Second))
 		}},
+		{name: "dead because it took too many workers with it", change: func(h *History, stored map[string]*corvo.JobInfo) {
+			h.Enqueue(Enqueued{ID: "b", Key: "k2", Begun: at(0), Acked: at(time.Second)})
+			h.Start("b", Run{Key: "k2", Worker: "w1", Attempt: 1, At: at(2 * time.Second)})
+			stored["b"] = &corvo.JobInfo{State: corvo.StateDead, Crashes: crashes}
+		}},
+		{name: "dead for no such reason", breach: "INV-1: b was acknowledged at", change: func(h *History, stored map[string]*corvo.JobInfo) {
+			h.Enqueue(Enqueued{ID: "b", Key: "k2", Begun: at(0), Acked: at(time.Second)})
+			h.Start("b", Run{Key: "k2", Worker: "w1", Attempt: 1, At: at(2 * time.Second)})
+			stored["b"] = &corvo.JobInfo{State: corvo.StateDead, Crashes: crashes - 1}
+		}},
 		{name: "one key, two jobs", breach: "made two jobs", change: func(h *History, stored map[string]*corvo.JobInfo) {
 			h.Start("b", Run{Key: "k", Worker: "w1", Attempt: 1, At: at(3 * time.Second)})
 			stored["b"] = done(0)
