@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -50,6 +52,7 @@ type testCell struct {
 	t      *testing.T
 	signer *identity.Signer
 	trans  *http.Transport
+	host   string
 	nodes  map[string]*testNode
 	addrs  sync.Map // Node id to raft address.
 	clock  group.Clock
@@ -98,7 +101,7 @@ func newTestCell(t *testing.T, size int, set ...func(*testCell)) *testCell {
 		t.Fatal(err)
 	}
 	c := &testCell{
-		t: t, signer: signer,
+		t: t, signer: signer, host: ownHost(),
 		trans: forward.NewTransport(forward.TransportOptions{}), nodes: make(map[string]*testNode),
 	}
 	t.Cleanup(c.close)
@@ -116,11 +119,20 @@ func newTestCell(t *testing.T, size int, set ...func(*testCell)) *testCell {
 	return c
 }
 
+// ownHost is a loopback host that hardly anybody else has, so that the ports of a node are
+// free when it comes back. Those of 127.0.0.1 are also taken for outgoing connections.
+func ownHost() string {
+	if runtime.GOOS != "linux" {
+		return "127.0.0.1" // Others have this one only.
+	}
+	return fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+}
+
 // prepare gives a node its listener and an empty disk.
 func (c *testCell) prepare(id string) *testNode {
 	c.t.Helper()
 	n := &testNode{id: id, dir: c.t.TempDir(), logs: make(map[uint32]*memLog)}
-	n.api, n.raft = c.listen("127.0.0.1:0"), c.listen("127.0.0.1:0")
+	n.api, n.raft = c.listen(c.host+":0"), c.listen(c.host+":0")
 	c.addrs.Store(id, n.raft.Addr().String())
 	c.nodes[id] = n
 	return n
@@ -294,7 +306,7 @@ func (c *testCell) restart(id string) {
 func (c *testCell) restartElsewhere(id string) {
 	c.t.Helper()
 	n := c.nodes[id]
-	n.api, n.raft = c.listen("127.0.0.1:0"), c.listen("127.0.0.1:0")
+	n.api, n.raft = c.listen(c.host+":0"), c.listen(c.host+":0")
 	c.addrs.Store(id, n.raft.Addr().String())
 	c.start(id, nil)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/disk"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/transport"
 )
@@ -317,7 +318,9 @@ func TestTimers_ARetryFires(t *testing.T) {
 
 func TestGroupCommit_CallersShareEntriesAndASingleOneNeverWaits(t *testing.T) {
 	t.Parallel()
-	r := start(t, memDisks(), "", raftlog.Options{})
+	d := memDisks()
+	d.Log = disk.DelayedSync(d.Log, time.Millisecond) // Else there is nothing to wait for.
+	r := start(t, d, "", raftlog.Options{})
 	defer r.stop(t)
 	var m maker
 	const callers, each = 64, 50
