@@ -243,6 +243,28 @@ func TestTime_IsThatOfMostNodesWhateverTheWallDoes(t *testing.T) {
 	}
 }
 
+// A state that is taken late, after a jump of the wall clock, is still right.
+func TestTime_AStateIsGoodAfterAJump(t *testing.T) {
+	t.Parallel()
+	for _, off := range []time.Duration{8 * time.Hour, 0} {
+		node, mine := newHandClock(0), newHandClock(off)
+		watch := New(Options{
+			Prover: prover(t, secret), Client: http.DefaultClient, Clock: mine, Logger: slog.New(slog.DiscardHandler),
+			Nodes: func() map[string]string {
+				return map[string]string{"a": serve(t, prover(t, secret).Handler(node))}
+			},
+		})
+		watch.round(t.Context())
+		at, state := NewTime(mine), watch.State()
+		mine.move(-16*time.Hour, time.Second)
+		node.move(time.Second, time.Second)
+		at.take(state)
+		if want, _ := node.Now(); !at.Now().Equal(want) {
+			t.Errorf("%s off: %v, want %v", off, at.Now(), want)
+		}
+	}
+}
+
 // A process that cannot ask uses its own clock, and does not wait long.
 func TestTime_WithoutNodesTheWallCounts(t *testing.T) {
 	t.Parallel()

@@ -70,16 +70,12 @@ func (t *Time) run(ctx context.Context, watch *Watch) {
 	}
 }
 
+// take goes by a state's own moment: the wall clock may have jumped since.
 func (t *Time) take(s State) {
-	wall, mono := t.clock.Now()
-	switch s.Status {
-	case Agreed:
-		t.at.Store(&moment{wall, mono})
-	case Off:
-		t.at.Store(&moment{wall.Add(s.Ahead), mono})
-	default: // Keep what was known.
-		return
+	if s.Status == Unknown {
+		return // Keep what was known.
 	}
+	t.at.Store(&s.at)
 	t.settleNow()
 }
 

@@ -55,6 +55,8 @@ type State struct {
 	Ahead time.Duration
 	// Detail is for people; "" while all is well.
 	Detail string
+
+	at moment // The nodes' time as it was observed; nothing while unknown.
 }
 
 // Options of a Watch. All but Member and OnChange are required.
@@ -206,7 +208,12 @@ func (w *Watch) State() State {
 			fresh = append(fresh, r)
 		}
 	}
-	return judge(fresh, w.nodes/2+1)
+	s := judge(fresh, w.nodes/2+1)
+	s.at = moment{wall, mono}
+	if s.Status == Off {
+		s.at.cell = wall.Add(s.Ahead)
+	}
+	return s
 }
 
 // judge looks for a majority of nodes that agree with each other, and compares our
