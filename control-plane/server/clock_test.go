@@ -29,7 +29,9 @@ func (s *skewed) Now() (time.Time, time.Duration) {
 	return wall.Add(time.Duration(s.by.Load())), mono
 }
 
-// timeNode says what time it is and whether calls were signed in its time.
+// timeNode says what time it is, and counts calls that were signed in its time, and those
+// that were not although the caller had known it before: nobody waits long for a node's
+// first answer, so the first calls may go by the caller's own clock.
 type timeNode struct {
 	*httptest.Server
 
@@ -53,10 +55,11 @@ func startTimeNode(t *testing.T, secrets *cellsecret.Secrets) *timeNode {
 			clock.ServeHTTP(w, r)
 			return
 		}
-		if _, err := signer.VerifyRequest(r, time.Now()); err != nil {
-			k.bad.Add(1)
-		} else {
+		switch _, err := signer.VerifyRequest(r, time.Now()); {
+		case err == nil:
 			k.good.Add(1)
+		case k.good.Load() > 0:
+			k.bad.Add(1)
 		}
 		http.Error(w, "no", http.StatusNotImplemented)
 	}))
