@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -192,23 +191,19 @@ func (p *Proxy) tellReadings(ctx context.Context) {
 	}
 }
 
-// tellReadingsOnce tells two nodes, so that what one forgets when it dies is not lost.
 func (p *Proxy) tellReadingsOnce(ctx context.Context) {
 	p.meters.telling.Lock()
 	defer p.meters.telling.Unlock()
 	now := p.now()
 	all := p.meters.read(hourOf(now))
-	err, told := errors.New("no node is known"), 0
-	for _, base := range p.watchedFirst() {
-		if err = p.sayReadingsTo(ctx, base, p.meters.told(base), all, now); err != nil {
+	err := p.tellSome(func(base string) error {
+		err := p.sayReadingsTo(ctx, base, p.meters.told(base), all, now)
+		if err != nil {
 			p.log.Debug("can't tell a node what was counted; trying again", "readings", len(all), "err", err)
-			continue
 		}
-		if told++; told == watchers {
-			return
-		}
-	}
-	if told == 0 {
+		return err
+	})
+	if err != nil {
 		p.log.Debug("told no node what was counted", "err", err)
 	}
 }

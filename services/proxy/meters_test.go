@@ -80,12 +80,16 @@ func TestMeters_TwoNodesAreToldWhatIsNewAndTheWholeAgainAfterAWhile(t *testing.T
 	t.Parallel()
 	r := startRig(t, rigOptions{nodes: 2})
 	namespace := r.acme.namespace("default").GetId()
+	takers := len(r.up)
 	told := func(what string, want int) (last *cellv1.Reading) {
 		t.Helper()
 		r.proxy.calls.waitEmpty(patience) // An answer is counted when it is written.
 		r.proxy.tellReadingsOnce(t.Context())
+		heard := 0
 		for _, u := range r.up {
-			for _, s := range u.counted() {
+			reports := u.counted()
+			heard += min(len(reports), 1)
+			for _, s := range reports {
 				n := 0
 				for _, one := range s.GetList() {
 					if one.GetNamespaceId() == namespace {
@@ -96,6 +100,9 @@ func TestMeters_TwoNodesAreToldWhatIsNewAndTheWholeAgainAfterAWhile(t *testing.T
 					t.Errorf("%s: node %s was told %v, want %d of the namespace", what, u.id, s, want)
 				}
 			}
+		}
+		if heard != takers {
+			t.Errorf("%s: %d nodes were told, want %d", what, heard, takers)
 		}
 		return last
 	}
@@ -113,8 +120,10 @@ func TestMeters_TwoNodesAreToldWhatIsNewAndTheWholeAgainAfterAWhile(t *testing.T
 	told("after a while", 1)
 	r.ask(r.http1, http.MethodGet, "/api/v1/queues", "", withKey(r.acme.key))
 	r.forget(true)
+	takers = 0
 	told("no node takes it", 0)
 	r.forget(false)
+	takers = len(r.up)
 	if again := told("as soon as they do", 1); again.GetEgressBytes() != 2*int64(len(got.body)) {
 		t.Errorf("counted %v, want what two answers have", again)
 	}

@@ -102,15 +102,20 @@ func (p *Proxy) tellOnce(ctx context.Context) {
 	}
 }
 
-// tell tells two nodes, so that what one forgets when it dies is not lost. One is enough.
 func (p *Proxy) tell(ctx context.Context, taken map[*use]int64, refused []*cellv1.Refusal) error {
 	uses := make([]*cellv1.KeyUse, 0, len(taken))
 	for of, at := range taken {
 		uses = append(uses, &cellv1.KeyUse{KeyId: of.keyID, Digest: of.digest, AtNs: at})
 	}
+	return p.tellSome(func(base string) error { return p.tellNode(ctx, base, uses, refused) })
+}
+
+// tellSome tells two nodes, so that what one forgets when it dies is not lost. One is enough;
+// the error is why no node was told.
+func (p *Proxy) tellSome(tell func(base string) error) error {
 	err, told := errors.New("no node is known"), 0
 	for _, base := range p.watchedFirst() {
-		if err = p.tellNode(ctx, base, uses, refused); err != nil {
+		if err = tell(base); err != nil {
 			continue
 		}
 		if told++; told == watchers {

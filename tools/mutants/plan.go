@@ -6,6 +6,7 @@ const (
 	window     = "internal/engine/dispatch/dispatch.go"
 	readings   = "internal/cell/proxyreadings.go"
 	meters     = "proxy/meters.go"
+	proxyUses  = "proxy/uses.go"
 )
 
 // planMutations break what the plan of a tenant holds back and refuses.
@@ -30,6 +31,6 @@ var proxyMutations = []mutation{
 	{"an hour without calls has no streams", meters, "\tif open {\n\t\tm.in(now)", "\tif open && now < 0 {\n\t\tm.in(now)"},
 	{"a reading that changed keeps its number", meters, "h.toldEgress, h.toldPeak, h.seq = egress, peak, ms.seq", "h.toldEgress, h.toldPeak, h.seq = egress, peak, 1"},
 	{"what comes late opens an hour that is over", meters, "h.hour >= hour {\n\t\treturn h\n\t}\n\tm.mu.Lock()\n\tdefer m.mu.Unlock()\n\th := m.current.Load()\n\tif h.hour < hour {", "h.hour == hour {\n\t\treturn h\n\t}\n\tm.mu.Lock()\n\tdefer m.mu.Unlock()\n\th := m.current.Load()\n\tif h.hour != hour {"},
-	{"one node is told", meters, "if told++; told == watchers {", "if told++; told == 1 {"},
+	{"one node is told", proxyUses, "if told++; told == watchers {", "if told++; told == 1 {"},
 	{"a stream that ended is open", meters, "\tm.open--\n", "\tm.open -= 0\n"},
 }
