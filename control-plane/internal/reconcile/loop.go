@@ -65,8 +65,9 @@ type Options struct {
 	// Claim is how long a row belongs to one loop. Work on a row is given up at half
 	// of it.
 	Claim time.Duration
-	// Poll is how often a loop looks for what other processes wrote; Wake is
-	// immediate.
+	// Poll is how often a loop looks for what a process that died left behind, or one
+	// without a loop wrote. Other writers wake their own loop, and so does the end of a
+	// backoff.
 	Poll time.Duration
 	// Scan is how often records without an outbox row are checked; Compare how
 	// often cells are asked for their state.
@@ -88,7 +89,7 @@ type Options struct {
 
 func (o *Options) fill() {
 	o.Claim = cmp.Or(o.Claim, 30*time.Second)
-	o.Poll = cmp.Or(o.Poll, 250*time.Millisecond)
+	o.Poll = cmp.Or(o.Poll, time.Second)
 	o.Scan = cmp.Or(o.Scan, time.Minute)
 	o.Compare = cmp.Or(o.Compare, 10*time.Minute)
 	o.Acts = cmp.Or(o.Acts, 2*time.Second)
@@ -359,6 +360,9 @@ func (l *Loop) letGo(ctx context.Context, row store.Outbox, due time.Time, probl
 		row.LastError = problem
 		l.kept.add(row)
 		l.o.Log.WarnContext(ctx, "can't record why an outbox row failed", "outbox", row.ID, "cause", cause, "error", err)
+	}
+	if wait := due.Sub(l.o.Now()); wait < l.o.Poll {
+		time.AfterFunc(wait, l.Wake)
 	}
 }
 

@@ -78,7 +78,7 @@ func (b *waitBook) take(all bool) (due []*wait) {
 
 // Await waits until seen reports true of a tenant's records, or ctx ends: false. It asks
 // the database once; then the loop checks whenever it has carried something of the
-// tenant, and every Poll for what another process has carried.
+// tenant, and every answerEvery for what another process has carried.
 func (l *Loop) Await(ctx context.Context, tenantID string, seen func(*store.Tx) (bool, error)) (bool, error) {
 	w := &wait{tenantID: tenantID, seen: seen, over: make(chan over, 1)}
 	l.waits.add(w)
@@ -110,10 +110,13 @@ func (l *Loop) Await(ctx context.Context, tenantID string, seen func(*store.Tx) 
 	}
 }
 
+// answerEvery costs nothing while nobody waits.
+const answerEvery = 250 * time.Millisecond
+
 // Watch serves Await until ctx ends. Run includes it; Watch alone is for a process
 // that waits for what another one carries.
 func (l *Loop) Watch(ctx context.Context) {
-	tick := time.NewTicker(l.o.Poll)
+	tick := time.NewTicker(answerEvery)
 	defer tick.Stop()
 	for {
 		select {

@@ -373,7 +373,9 @@ func TestCell_ThatWasAwayGetsEverythingWhenItIsBack(t *testing.T) {
 	r := onSQLite(t)
 	var tries atomic.Int64
 	r.cell.before = func() error { tries.Add(1); return connect.NewError(connect.CodeInternal, errors.New("away")) }
-	l, _ := r.start(t, r.options())
+	o := r.options()
+	o.Poll = time.Hour // The end of a backoff wakes the loop.
+	l, _ := r.start(t, o)
 	r.signUp(t)
 	l.Wake()
 	eventually.True(t, patience, "ten tries", func() bool { return tries.Load() >= 10 })
