@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -14,7 +15,9 @@ import (
 type History struct {
 	mu       sync.Mutex // Guards the rest.
 	enqueues []Enqueued
-	runs     map[string][]Run     // By job id, in the order of their starts.
+	runs     map[string][]Run // By job id, in the order of their starts.
+	handed   map[handedOut]time.Time
+	attempts map[string]int       // By lease token.
 	confirms map[string][]confirm // By job id.
 	faults   []string
 	changed  chan struct{} // Closed and replaced with every enqueue.
@@ -43,9 +46,17 @@ type confirm struct {
 	at    time.Time
 }
 
+// handedOut is one attempt at a job.
+type handedOut struct {
+	id      string
+	attempt int
+}
+
 // New is a history without events.
 func New() *History {
-	return &History{runs: map[string][]Run{}, confirms: map[string][]confirm{}, changed: make(chan struct{})}
+	return &History{
+		runs: map[string][]Run{}, handed: map[handedOut]time.Time{}, attempts: map[string]int{}, confirms: map[string][]confirm{}, changed: make(chan struct{}),
+	}
 }
 
 // Enqueue records an enqueue that was acknowledged.
@@ -55,6 +66,15 @@ func (h *History) Enqueue(e Enqueued) {
 	h.enqueues = append(h.enqueues, e)
 	close(h.changed)
 	h.changed = make(chan struct{})
+}
+
+// HandOut records that an answer had a job in it, and when the job was asked for: its lease
+// began since then. The answer itself may have been under way for long.
+func (h *History) HandOut(id, token string, attempt int, asked time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.handed[handedOut{id, attempt}] = asked
+	h.attempts[token] = attempt
 }
 
 // Start records that a handler began.
@@ -186,26 +206,37 @@ func (h *History) Check(stored map[string]*corvo.JobInfo, lease time.Duration) [
 }
 
 // checkRuns: delivery is at least once, so a second run is not a fault in itself.
-// It must come after an expired lease, and the job's record must say so.
+// It must come after an expired lease, and the job's record must say so. An answer may come
+// so late that the lease in it has run out, and others have had the job meanwhile: then a
+// handler begins after that of a later attempt, which is no fault either.
 func (h *History) checkRuns(say func(string, ...any), id string, runs []Run, job *corvo.JobInfo, lease time.Duration) {
-	slices.SortFunc(runs, func(a, b Run) int { return a.At.Compare(b.At) })
+	slices.SortFunc(runs, func(a, b Run) int { return cmp.Or(cmp.Compare(a.Attempt, b.Attempt), a.At.Compare(b.At)) })
+	last := runs[len(runs)-1]
 	for _, c := range h.confirms[id] {
-		if last := runs[len(runs)-1]; last.At.After(c.at) {
+		if attempt := h.attempts[c.token]; last.Attempt > attempt && attempt > 0 || h.asked(id, last).After(c.at) {
 			say("INV-3: %s was handed out again, to %s, %s after its end was confirmed", id, last.Worker, last.At.Sub(c.at))
 		}
 	}
 	for i, r := range runs[1:] {
 		before := runs[i]
-		if r.Attempt <= before.Attempt {
-			say("INV-3: %s was handed out as attempt %d after attempt %d", id, r.Attempt, before.Attempt)
-		}
-		if pause := r.At.Sub(before.At); pause < lease-leaseSlack {
+		switch pause := r.At.Sub(h.asked(id, before)); {
+		case r.Attempt == before.Attempt || pause < 0:
+			say("INV-3: %s was handed out as attempt %d after attempt %d", id, before.Attempt, r.Attempt)
+		case pause < lease-leaseSlack:
 			say("INV-3: %s was handed out again %s after its lease of %s began", id, pause, lease)
 		}
 	}
 	if job != nil && len(runs)-1 > job.Crashes {
 		say("INV-4: %s ran %d times and its record tells of %d leases that ran out", id, len(runs), job.Crashes)
 	}
+}
+
+// asked is the earliest moment at which the lease of a run can have begun.
+func (h *History) asked(id string, r Run) time.Time {
+	if at, ok := h.handed[handedOut{id, r.Attempt}]; ok {
+		return at
+	}
+	return r.At
 }
 
 // crashes is how many lost leases make a job dead (R-L5).

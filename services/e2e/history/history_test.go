@@ -48,6 +48,19 @@ func TestHistory_EveryBreachIsFound(t *testing.T) {
 		{name: "same attempt twice", breach: "as attempt 2 after attempt 2", change: func(h *History, stored map[string]*corvo.JobInfo) {
 			h.runs["a"][0].Attempt = 2
 		}},
+		{name: "an earlier attempt, asked for after a later one", breach: "as attempt 1 after attempt 2", change: func(h *History, _ map[string]*corvo.JobInfo) {
+			h.runs["a"][0].Attempt, h.runs["a"][1].Attempt = 2, 1
+		}},
+		{name: "an answer that came late", change: func(h *History, _ map[string]*corvo.JobInfo) {
+			h.HandOut("a", "lease 1", 1, at(2*time.Second))
+			h.HandOut("a", "lease 2", 2, at(7*time.Second))
+			h.runs["a"][0].At = at(9500 * time.Millisecond)
+		}},
+		{name: "a later attempt after the end of an earlier one", breach: "after its end was confirmed", change: func(h *History, _ map[string]*corvo.JobInfo) {
+			h.HandOut("a", "lease 1", 1, at(2*time.Second))
+			h.HandOut("a", "lease 2", 2, at(2*time.Second))
+			h.confirms["a"][0] = confirm{"lease 1", at(9 * time.Second)}
+		}},
 		{name: "before the lease ran out", breach: "after its lease", change: func(h *History, _ map[string]*corvo.JobInfo) {
 			h.runs["a"][1].At = at(3 * time.Second)
 		}},

@@ -14,8 +14,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 )
 
-// Tap is a transport that records in the history which acks the server confirmed, when
-// the confirmation arrives.
+// Tap is a transport that records in the history which jobs the server handed out, when
+// they were asked for, and which acks it confirmed, when the confirmation arrives.
 type Tap struct {
 	next    http.RoundTripper
 	history *History
@@ -29,7 +29,7 @@ func (t *Tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	var c conversation
 	switch {
 	case strings.HasSuffix(r.URL.Path, corvov1connect.WorkerServiceStreamLifecycleProcedure):
-		c = &lifecycle{history: t.history, asked: map[uint64][]*corvov1.AckBatchItem{}}
+		c = &lifecycle{history: t.history, asked: map[uint64]question{}}
 	case strings.HasSuffix(r.URL.Path, corvov1connect.WorkerServiceAckBatchProcedure):
 		c = &ackBatch{history: t.history}
 	default:
@@ -73,8 +73,15 @@ type conversation interface {
 type lifecycle struct {
 	history *History
 	mu      sync.Mutex // Guards asked: the two directions have a goroutine each.
-	asked   map[uint64][]*corvov1.AckBatchItem
+	asked   map[uint64]question
 	out, in frames
+}
+
+// question is a frame that is not answered yet. One that settles and fetches may get two
+// answers.
+type question struct {
+	acks []*corvov1.AckBatchItem
+	at   time.Time
 }
 
 func (l *lifecycle) sent(b []byte) {
@@ -84,11 +91,9 @@ func (l *lifecycle) sent(b []byte) {
 			l.history.Broken("frame of a worker does not parse: " + err.Error())
 			return
 		}
-		if len(frame.GetAcks()) > 0 {
-			l.mu.Lock()
-			l.asked[frame.GetRequestId()] = frame.GetAcks()
-			l.mu.Unlock()
-		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.asked[frame.GetRequestId()] = question{frame.GetAcks(), time.Now()}
 	})
 }
 
@@ -99,14 +104,15 @@ func (l *lifecycle) received(b []byte) {
 			l.history.Broken("reply to a worker does not parse: " + err.Error())
 			return
 		}
-		if len(reply.GetAckOutcomes()) == 0 {
-			return
-		}
 		l.mu.Lock()
+		defer l.mu.Unlock()
 		asked := l.asked[reply.GetRequestId()]
-		delete(l.asked, reply.GetRequestId())
-		l.mu.Unlock()
-		l.history.outcomes(asked, reply.GetAckOutcomes())
+		for _, j := range reply.GetJobs() {
+			l.history.HandOut(j.GetJobId(), j.GetLeaseToken(), int(j.GetAttempt()), asked.at)
+		}
+		if len(reply.GetAckOutcomes()) > 0 {
+			l.history.outcomes(asked.acks, reply.GetAckOutcomes())
+		}
 	})
 }
 
