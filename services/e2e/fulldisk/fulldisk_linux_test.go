@@ -24,19 +24,20 @@ func TestFullDisk_RefusesBeforeTheQuorumDependsOnIt(t *testing.T) {
 	if os.Getenv("CORVO_TEST_LONG") == "" {
 		t.Skip("CORVO_TEST_LONG is not set: make full-disk")
 	}
-	var disks [3]volume
-	var log volume // Of the third node, whose log is on a disk of its own.
-	for _, v := range []*volume{&disks[0], &disks[1], &disks[2], &log} {
+	var disks [3]rig.Volume
+	var log rig.Volume // Of the third node, whose log is on a disk of its own.
+	for _, v := range []*rig.Volume{&disks[0], &disks[1], &disks[2], &log} {
 		var ok bool
-		if *v, ok = newVolume(t); !ok {
+		if *v, ok = rig.NewVolume(t); !ok {
 			t.Skip("SKIPPED, NOTHING WAS TESTED: this needs the right to mount a file system; run it as root")
 		}
 	}
-	c := rig.StartCell(t, rig.CellOptions{Place: func(i int) (string, []string) {
+	c := rig.StartCell(t, rig.CellOptions{Machine: func(i int) rig.Machine {
+		m := rig.Machine{Dir: filepath.Join(disks[i].Dir, "data")}
 		if i == 2 {
-			return filepath.Join(disks[i].dir, "data"), []string{"--log-dir", filepath.Join(log.dir, "log")}
+			m.Args = []string{"--log-dir", filepath.Join(log.Dir, "log")}
 		}
-		return filepath.Join(disks[i].dir, "data"), nil
+		return m
 	}})
 	r := &run{T: t, Cell: c, history: rig.NewHistory()}
 	var cancel context.CancelFunc
@@ -46,41 +47,41 @@ func TestFullDisk_RefusesBeforeTheQuorumDependsOnIt(t *testing.T) {
 	active := r.mustFetch()
 
 	r.step("one disk of three, the log's, at 92 %: nothing is refused")
-	log.fill(t, 92)
-	r.awaitCause("n3", "disk_nearly_full", log.dir)
+	log.Fill(t, 92)
+	r.awaitCause("n3", "disk_nearly_full", log.Dir)
 	r.mustEnqueue(20)
 
 	r.step("two of three at 92 %: new jobs are refused, acks and fetches go on")
-	disks[1].fill(t, 92)
-	r.awaitCause("n2", "disk_nearly_full", disks[1].dir)
+	disks[1].Fill(t, 92)
+	r.awaitCause("n2", "disk_nearly_full", disks[1].Dir)
 	r.awaitRefusal("n2", "n3")
 	r.mustAck(active)
 	active = r.mustFetch()
 
 	r.step("two of three at 98 %: no leases, acks go on")
-	log.fill(t, 98)
-	disks[1].fill(t, 98)
-	r.awaitCause("n3", "disk_full", log.dir)
-	r.awaitCause("n2", "disk_full", disks[1].dir)
+	log.Fill(t, 98)
+	disks[1].Fill(t, 98)
+	r.awaitCause("n3", "disk_full", log.Dir)
+	r.awaitCause("n2", "disk_full", disks[1].Dir)
 	r.awaitNoLeases()
 	r.mustAck(active)
 
 	r.step("space is freed: everything comes back by itself")
-	log.free(t)
-	disks[1].free(t)
+	log.Free(t)
+	disks[1].Free(t)
 	r.awaitJobs()
 	r.mustAck(r.mustFetch())
 
 	r.step("one disk without a byte left, under load: the others go on")
 	load := rig.StartLoad(r.history, rig.LoadOptions{}, c.Tenant(0))
-	disks[0].fill(t, 100)
+	disks[0].Fill(t, 100)
 	r.awaitCause("n1", "disk_full", "")
 	time.Sleep(5 * time.Second) // Load on a full disk: what is waited for is that nothing happens.
 	r.mustEnqueue(20)
 	load.Stop()
 
 	r.step("space is freed there: the node is, or can be started, as before")
-	disks[0].free(t)
+	disks[0].Free(t)
 	if c.Nodes[0].Exited() {
 		t.Logf("the node ended: %s", c.Nodes[0].Stderr())
 		c.Nodes[0].Start()
@@ -91,15 +92,15 @@ func TestFullDisk_RefusesBeforeTheQuorumDependsOnIt(t *testing.T) {
 
 	r.step("all disks filled by jobs, of 200 KB each, until they are refused")
 	for i := range disks {
-		disks[i].fill(t, 55)
+		disks[i].Fill(t, 55)
 	}
-	log.fill(t, 55)
+	log.Fill(t, 55)
 	r.enqueueUntilRefused()
 	for i := range disks {
-		t.Logf("disk of n%d: %.0f %% used", i+1, disks[i].used(t))
-		disks[i].free(t)
+		t.Logf("disk of n%d: %.0f %% used", i+1, disks[i].Used(t))
+		disks[i].Free(t)
 	}
-	log.free(t)
+	log.Free(t)
 	r.awaitJobs()
 	enqueued, acked := r.history.Counts()
 	t.Logf("%d jobs acknowledged, %d of them as done", enqueued, acked)

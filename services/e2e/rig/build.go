@@ -21,6 +21,10 @@ const buildTimeout = 20 * time.Minute
 // Main is the body of TestMain: it builds corvo-cloud, runs the tests and returns
 // the exit code.
 func Main(m *testing.M) int {
+	if err := becomeProgram(); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		return 1
+	}
 	flag.Parse()
 	if os.Getenv(binaryVariable) != "" {
 		return m.Run()

@@ -43,9 +43,9 @@ type CellOptions struct {
 	WallClocks []time.Duration
 	// Clock of the cell's administration client; nil: this process's.
 	Clock cellclock.Clock
-	// Place, if set, says where a node keeps its data, by its number from 0, and what else
-	// is on its command line.
-	Place func(i int) (dir string, args []string)
+	// Machine, if set, says where a node runs, by its number from 0; nodes that join later
+	// have numbers of their own.
+	Machine func(i int) Machine
 	// Binary is the program that the nodes run at first; empty: the one that Main built.
 	Binary string
 }
@@ -63,7 +63,10 @@ type Cell struct {
 	t          testing.TB
 	secretFile string
 	authority  *authority // Nil without TLS.
-	wallClocks bool       // Every process has a WallClock.
+	machine    func(i int) Machine
+	admin      celladmin.Options
+	numbered   int  // How many nodes there have been: no id comes back.
+	wallClocks bool // Every process has a WallClock.
 }
 
 // Place is a slot for a process of a cell, which may be started, killed and started again.
@@ -74,15 +77,16 @@ type Place struct {
 	// Binary is the program of the next start; empty: the one that Main built.
 	Binary string
 
-	t    testing.TB
-	name string
-	args []string
+	t       testing.TB
+	name    string
+	machine Machine
+	args    []string
 }
 
 // Start starts the process, the first time or again.
 func (p *Place) Start() {
 	p.t.Helper()
-	p.Process = start(p.t, p.name, p.Binary, p.WallClock.env(), p.args...)
+	p.Process = start(p.t, p.name, p.machine, p.Binary, p.WallClock.env(), p.args...)
 }
 
 // WaitReady waits for the line that a process prints when it is ready.
@@ -94,8 +98,9 @@ func (p *Place) WaitReady(limit time.Duration) {
 // CellNode is a slot for a node.
 type CellNode struct {
 	Place
-	ID  string
-	Dir string
+	ID   string
+	Dir  string
+	raft string // Its address.
 }
 
 // Alone makes the node know only itself from its next start on.
@@ -113,22 +118,23 @@ func StartCell(t testing.TB, o CellOptions) *Cell {
 	t.Helper()
 	o.Nodes = cmp.Or(o.Nodes, 3)
 	o.Proxies = cmp.Or(o.Proxies, 1)
-	c := &Cell{t: t, wallClocks: o.WallClocks != nil}
+	if o.Machine == nil {
+		o.Machine = func(int) Machine { return Machine{} }
+	}
+	c := &Cell{t: t, machine: o.Machine, admin: celladmin.Options{Name: "test", Clock: o.Clock}, wallClocks: o.WallClocks != nil}
 	c.secretFile = filepath.Join(t.TempDir(), "secret")
 	writeFile(t, c.secretFile, CellSecret+"\n")
-	admin := celladmin.Options{Name: "test", Clock: o.Clock}
 	if o.TLS {
 		c.authority = newAuthority(t)
 		c.authority.flags("test")
-		admin.TLS = c.authority.config("test")
+		c.admin.TLS = c.authority.config("test")
 	}
 	c.plan(o)
-	c.Admin = must(celladmin.New(cellsecret.Must([]byte(CellSecret)), c.URLs(), admin))(t)
-	t.Cleanup(c.Admin.Close)
+	c.connect()
 	for _, n := range c.Nodes {
 		n.Start()
 	}
-	c.form(admin)
+	c.form()
 	for _, n := range c.Nodes {
 		n.WaitReady(startLimit)
 	}
@@ -142,13 +148,20 @@ func StartCell(t testing.TB, o CellOptions) *Cell {
 	return c
 }
 
+// connect makes the administration client one of the nodes that there are now.
+func (c *Cell) connect() {
+	c.t.Helper()
+	c.Admin = must(celladmin.New(cellsecret.Must([]byte(CellSecret)), c.URLs(), c.admin))(c.t)
+	c.t.Cleanup(c.Admin.Close)
+}
+
 // form makes the nodes a cell as soon as all of them wait for it.
-func (c *Cell) form(o celladmin.Options) {
+func (c *Cell) form() {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
 	for {
-		_, err := celladmin.Form(ctx, cellsecret.Must([]byte(CellSecret)), c.URLs(), o)
+		_, err := celladmin.Form(ctx, cellsecret.Must([]byte(CellSecret)), c.URLs(), c.admin)
 		if err == nil {
 			return
 		}
@@ -160,24 +173,16 @@ func (c *Cell) form(o celladmin.Options) {
 }
 
 func (c *Cell) plan(o CellOptions) {
-	api, raft, public := Addresses(c.t, o.Nodes), Addresses(c.t, o.Nodes), Addresses(c.t, o.Proxies)
+	public := Addresses(c.t, o.Proxies)
 	var peers []string
-	for i := range o.Nodes {
-		n := c.newNode(i+1, api[i])
+	for range o.Nodes {
+		n := c.newNode()
 		n.Binary = o.Binary
-		if o.Place != nil {
-			n.Dir, _ = o.Place(i)
-		}
-		peers = append(peers, fmt.Sprintf("%s=%s/%s", n.ID, raft[i], n.URL))
+		peers = append(peers, fmt.Sprintf("%s=%s/%s", n.ID, n.raft, n.URL))
 		c.Nodes = append(c.Nodes, n)
 	}
 	for i, n := range c.Nodes {
-		n.args = c.nodeArgs(n, api[i], raft[i], "--peers", strings.Join(peers, ","))
-		n.args = append(n.args, o.NodeArgs...)
-		if o.Place != nil {
-			_, more := o.Place(i)
-			n.args = append(n.args, more...)
-		}
+		n.args = append(c.nodeArgs(n, "--peers", strings.Join(peers, ",")), o.NodeArgs...)
 		if o.WallClocks != nil {
 			n.WallClock = newWallClock(c.t)
 			if i < len(o.WallClocks) {
@@ -200,13 +205,22 @@ func (c *Cell) plan(o CellOptions) {
 	}
 }
 
-func (c *Cell) newNode(number int, api string) *CellNode {
-	id := fmt.Sprintf("n%d", number)
-	return &CellNode{Place: Place{URL: c.url(api), t: c.t, name: id}, ID: id, Dir: c.t.TempDir()}
+func (c *Cell) newNode() *CellNode {
+	m := c.machine(c.numbered)
+	c.numbered++
+	id := fmt.Sprintf("n%d", c.numbered)
+	api, raft := m.addresses(c.t)
+	n := &CellNode{Place: Place{URL: c.url(api), t: c.t, name: id, machine: m}, ID: id, Dir: m.Dir, raft: raft}
+	if n.Dir == "" {
+		n.Dir = c.t.TempDir()
+	}
+	return n
 }
 
-func (c *Cell) nodeArgs(n *CellNode, api, raft, how, whom string) []string {
-	return append([]string{"node", "--id", n.ID, "--data", n.Dir, "--api", api, "--raft", raft, how, whom}, c.flags(n.ID)...)
+func (c *Cell) nodeArgs(n *CellNode, how, whom string) []string {
+	_, api, _ := strings.Cut(n.URL, "://")
+	args := []string{"node", "--id", n.ID, "--data", n.Dir, "--api", api, "--raft", n.raft, how, whom}
+	return slices.Concat(args, c.flags(n.ID), n.machine.Args)
 }
 
 // flags are those of every process of the cell.
@@ -229,13 +243,28 @@ func (c *Cell) url(address string) string {
 // ready.
 func (c *Cell) Join(limit time.Duration) *CellNode {
 	c.t.Helper()
-	api, raft := Addresses(c.t, 1)[0], Addresses(c.t, 1)[0]
-	n := c.newNode(len(c.Nodes)+1, api)
-	n.args = c.nodeArgs(n, api, raft, "--join", c.Nodes[0].URL)
-	c.Nodes = append(c.Nodes, n)
-	n.Start()
+	n := c.StartJoin(c.Nodes[0])
 	n.WaitReady(limit)
 	return n
+}
+
+// StartJoin starts one more node that joins through another.
+func (c *Cell) StartJoin(through *CellNode) *CellNode {
+	c.t.Helper()
+	n := c.newNode()
+	n.args = c.nodeArgs(n, "--join", through.URL)
+	c.Nodes = append(c.Nodes, n)
+	c.connect()
+	n.Start()
+	return n
+}
+
+// Forget takes a node that was removed from the cell off the list, and ends its process.
+func (c *Cell) Forget(n *CellNode) {
+	c.t.Helper()
+	c.Nodes = slices.DeleteFunc(c.Nodes, func(o *CellNode) bool { return o == n })
+	c.connect()
+	n.Kill()
 }
 
 // URLs are the API addresses of all nodes.

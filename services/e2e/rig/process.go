@@ -33,12 +33,12 @@ type Process struct {
 // Start runs corvo-cloud with args.
 func Start(t testing.TB, name string, args ...string) *Process {
 	t.Helper()
-	return start(t, name, "", nil, args...)
+	return start(t, name, Machine{}, "", nil, args...)
 }
 
-// start is Start with another program, if bin is not empty, and with more variables of the
-// environment.
-func start(t testing.TB, name, bin string, env []string, args ...string) *Process {
+// start is Start on a machine, with another program, if bin is not empty, and with more
+// variables of the environment.
+func start(t testing.TB, name string, m Machine, bin string, env []string, args ...string) *Process {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("it starts processes")
@@ -52,7 +52,7 @@ func start(t testing.TB, name, bin string, env []string, args ...string) *Proces
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.err
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.SysProcAttr = dieWithParent()
-	if err := p.cmd.Start(); err != nil {
+	if err := m.start(p.cmd); err != nil {
 		t.Fatalf("start %s: %v", name, err)
 	}
 	go func() { // Ends with the process, which cleanup ends.

@@ -47,7 +47,7 @@ func startUp(t testing.TB, wall *WallClock, data string, args ...string) *Up {
 	t.Helper()
 	env := filepath.Join(t.TempDir(), "env")
 	all := append([]string{"up", "--data", data, "--listen", "127.0.0.1:0", "--env-file", env}, args...)
-	u := &Up{Process: start(t, "up", "", wall.env(), all...), Data: data, WallClock: wall}
+	u := &Up{Process: start(t, "up", Machine{}, "", wall.env(), all...), Data: data, WallClock: wall}
 	vars := ReadEnv(u.WaitFile(env, startLimit))
 	u.Tenant = NewTenant(vars["CORVO_URL"], vars["CORVO_API_KEY"])
 	u.API, u.SignInURL = NewAPI(vars["CORVO_ENDPOINT"], vars["CORVO_TOKEN"]), vars["CORVO_CONSOLE_URL"]
