@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/services/e2e/history"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 
@@ -36,10 +37,10 @@ const (
 	// lease is short, so that jobs whose worker was killed come back within
 	// the test; and still three elections long.
 	lease = 5 * time.Second
-	// producerPace and handlerTime make some 250 jobs a second of it: a load that
-	// leaves the machine time to elect.
-	producerPace = 35 * time.Millisecond
-	handlerTime  = 50 * time.Millisecond
+	// killsPace, of each producer, and handlerTime make some 250 jobs a second of it: a load
+	// that leaves the machine time to elect.
+	killsPace   = 35 * time.Millisecond
+	handlerTime = 50 * time.Millisecond
 
 	probeEvery   = 20 * time.Millisecond
 	resumeLimit  = 15 * time.Second
@@ -56,8 +57,8 @@ const (
 func TestLeaderKills_NothingAcknowledgedIsLostAndNothingDoneRunsAgain(t *testing.T) {
 	kills := killCount(t)
 	cell := rig.StartCell(t, rig.CellOptions{})
-	n := &nemesis{t: t, cell: cell, tenant: cell.Tenant(0), history: history.New(), digests: digests{}}
-	load := n.startLoad()
+	n := newNemesis(t, cell)
+	load := n.startLoad(killsPace)
 	var resumed, resumedSDK []time.Duration
 	for i := range kills {
 		all, sdk := n.kill(i)
@@ -66,18 +67,7 @@ func TestLeaderKills_NothingAcknowledgedIsLostAndNothingDoneRunsAgain(t *testing
 	load.stopProducers()
 	n.waitFinished()
 	load.stopWorkers()
-
-	breaches := n.history.Check(n.stored(), lease)
-	for _, breach := range first(breaches, breachesShown) {
-		t.Error(breach)
-	}
-	if len(breaches) > breachesShown {
-		t.Errorf("... and %d more", len(breaches)-breachesShown)
-	}
-	if told, heard := load.completed(), n.history.Confirmed(); told != heard {
-		t.Errorf("workers had %d ends confirmed and the history tells of %d", told, heard)
-	}
-	n.waitEqualReplicas()
+	n.judge(load)
 	n.report(resumed, resumedSDK)
 }
 
@@ -97,13 +87,33 @@ func killCount(t *testing.T) int {
 	return killsDefault
 }
 
-// nemesis kills leaders and keeps the results.
+// nemesis is a cell under load, and what its clients were told.
 type nemesis struct {
 	t       *testing.T
 	cell    *rig.Cell
 	tenant  rig.Tenant
 	history *history.History
 	digests digests
+}
+
+func newNemesis(t *testing.T, cell *rig.Cell) *nemesis {
+	return &nemesis{t: t, cell: cell, tenant: cell.Tenant(0), history: history.New(), digests: digests{}}
+}
+
+// judge fails the test for everything that must not have been.
+func (n *nemesis) judge(l load) {
+	n.t.Helper()
+	breaches := n.history.Check(n.stored(), lease)
+	for _, breach := range first(breaches, breachesShown) {
+		n.t.Error(breach)
+	}
+	if len(breaches) > breachesShown {
+		n.t.Errorf("... and %d more", len(breaches)-breachesShown)
+	}
+	if told, heard := l.completed(), n.history.Confirmed(); told != heard {
+		n.t.Errorf("workers had %d ends confirmed and the history tells of %d", told, heard)
+	}
+	n.waitEqualReplicas()
 }
 
 // kill takes the shard's leader away, waits until writes resume, and brings the
@@ -249,6 +259,11 @@ func (d digests) look(c *rig.Cell) (complete bool, conflict error) {
 	if err != nil {
 		return false, nil // Asked again.
 	}
+	return d.compare(status, c.Nodes)
+}
+
+// compare is look at what replicas said.
+func (d digests) compare(status []*cellv1.NodeStatus, nodes []*rig.CellNode) (complete bool, conflict error) {
 	whole := map[uint32]bool{}
 	for _, s := range status {
 		for _, g := range s.GetGroups() {
@@ -263,7 +278,7 @@ func (d digests) look(c *rig.Cell) (complete bool, conflict error) {
 				}
 			}
 			d[at][s.GetNode().GetId()] = g.GetDigest()
-			whole[g.GetGroup()] = whole[g.GetGroup()] || len(d[at]) == len(c.Nodes)
+			whole[g.GetGroup()] = whole[g.GetGroup()] || d.spoken(at, nodes)
 		}
 	}
 	for _, ok := range whole {
@@ -272,6 +287,14 @@ func (d digests) look(c *rig.Cell) (complete bool, conflict error) {
 		}
 	}
 	return len(whole) > 0, nil
+}
+
+// spoken reports whether all of the nodes told their digest at a place.
+func (d digests) spoken(at [2]uint64, nodes []*rig.CellNode) bool {
+	return !slices.ContainsFunc(nodes, func(n *rig.CellNode) bool {
+		_, ok := d[at][n.ID]
+		return !ok
+	})
 }
 
 func (n *nemesis) waitEqualReplicas() {
@@ -369,13 +392,13 @@ func (l load) completed() (n int64) {
 	return n
 }
 
-func (n *nemesis) startLoad() load {
+func (n *nemesis) startLoad(pace time.Duration) load {
 	producing, endProducing := context.WithCancel(n.t.Context())
 	working, endWorking := context.WithCancel(n.t.Context())
 	var made, worked sync.WaitGroup
 	for i := range producers {
 		c := n.client()
-		made.Go(func() { n.produce(producing, c, i) })
+		made.Go(func() { n.produce(producing, c, i, pace) })
 	}
 	var crew []*corvo.Worker
 	for i := range workers {
@@ -396,8 +419,8 @@ func (n *nemesis) startLoad() load {
 	return l
 }
 
-func (n *nemesis) produce(ctx context.Context, c *corvo.Client, number int) {
-	tick := time.NewTicker(producerPace)
+func (n *nemesis) produce(ctx context.Context, c *corvo.Client, number int, pace time.Duration) {
+	tick := time.NewTicker(pace)
 	defer tick.Stop()
 	for i := 0; ; i++ {
 		select {

@@ -92,8 +92,11 @@ func (p *Place) Start() {
 // WaitReady waits for the line that a process prints when it is ready.
 func (p *Place) WaitReady(limit time.Duration) {
 	p.t.Helper()
-	p.waitFor("become ready", limit, func() bool { return strings.Contains(p.Stdout(), "ready: ") })
+	p.waitFor("become ready", limit, p.Ready)
 }
+
+// Ready reports whether the latest process has printed that line.
+func (p *Place) Ready() bool { return strings.Contains(p.Stdout(), "ready: ") }
 
 // CellNode is a slot for a node.
 type CellNode struct {

@@ -28,6 +28,7 @@ type Syncs struct {
 	mu      sync.Mutex // Guards the rest.
 	most    time.Duration
 	failure unix.Errno
+	failed  int           // How many have failed.
 	stall   chan struct{} // Closed when the stall ends; nil without one.
 }
 
@@ -49,8 +50,15 @@ func (s *Syncs) Stall() (undo func()) {
 
 // Fail makes each sync fail without being done.
 func (s *Syncs) Fail() (undo func()) {
-	s.set(func() { s.failure = unix.EIO })
+	s.set(func() { s.failure, s.failed = unix.EIO, 0 })
 	return func() { s.set(func() { s.failure = 0 }) }
+}
+
+// Failed is how many syncs the latest Fail has met.
+func (s *Syncs) Failed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
 }
 
 func (s *Syncs) set(change func()) {
@@ -72,6 +80,9 @@ func (s *Syncs) wait() unix.Errno {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.failure != 0 {
+		s.failed++
+	}
 	return s.failure
 }
 

@@ -9,9 +9,9 @@ import (
 )
 
 // RunPrivate runs one test of this binary in a process that has a network and mounts of its
-// own, with more variables of the environment. Whatever that test makes of
+// own, with a variable of the environment and more flags. Whatever that test makes of
 // either ends with it. It needs root, and skips the test without.
-func RunPrivate(t testing.TB, test string, env ...string) (out []byte, exit int) {
+func RunPrivate(t testing.TB, test, variable string, flags ...string) (out []byte, exit int) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("it starts processes")
@@ -22,8 +22,8 @@ func RunPrivate(t testing.TB, test string, env ...string) (out []byte, exit int)
 		}
 	}
 	self := must(os.Executable())(t)
-	cmd := exec.CommandContext(t.Context(), self, "-test.run=^"+test+"$", "-test.v", "-test.timeout=1h")
-	cmd.Env = append(os.Environ(), env...)
+	cmd := exec.CommandContext(t.Context(), self, append([]string{"-test.run=^" + test + "$", "-test.v", "-test.timeout=1h"}, flags...)...)
+	cmd.Env = append(os.Environ(), variable)
 	cmd.SysProcAttr = dieWithParent()
 	// Not clone flags: with these, mounts of the new namespace are no one else's.
 	cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWNS

@@ -1,0 +1,308 @@
+package nemesis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/services/e2e/rig"
+)
+
+// fault is one kind of fault of the table in docs/faults.md. make injects it and returns
+// what undoes it, or nil if it could not be made now.
+type fault struct {
+	kind   string
+	weight int
+	make   func(s *storm) (what string, undo func())
+	// slow: undoing it needs a cell that serves.
+	slow bool
+}
+
+// faults is read from top to bottom by docs/faults.md.
+var faults = []fault{
+	{kind: "kill", weight: 3, make: (*storm).kill},
+	{kind: "kill of the whole cell", weight: 1, make: (*storm).blackout},
+	{kind: "pause", weight: 3, make: (*storm).pause},
+	{kind: "partition", weight: 3, make: (*storm).partition},
+	{kind: "one-way partition", weight: 3, make: (*storm).oneWay},
+	{kind: "bridge", weight: 1, make: (*storm).bridge},
+	{kind: "narrow link", weight: 2, make: (*storm).narrow},
+	{kind: "slow disk", weight: 2, make: (*storm).slowDisk},
+	{kind: "stalled disk", weight: 2, make: (*storm).stalledDisk},
+	{kind: "failing disk", weight: 2, make: (*storm).failingDisk},
+	{kind: "full disk", weight: 2, make: (*storm).fullDisk},
+	{kind: "leader transfers", weight: 2, make: (*storm).transfers},
+	{kind: "node replaced", weight: 2, make: (*storm).replace, slow: true},
+	{kind: "other build", weight: 2, make: (*storm).otherBuild},
+}
+
+func (s *storm) draw() fault {
+	total := 0
+	for _, f := range faults {
+		total += f.weight
+	}
+	n := s.rng.IntN(total)
+	for _, f := range faults {
+		if n -= f.weight; n < 0 {
+			return f
+		}
+	}
+	panic("weights")
+}
+
+// victim is a node that no fault of this round is about yet.
+func (s *storm) victim() *rig.CellNode {
+	free := slices.DeleteFunc(slices.Clone(s.cell.Nodes), func(n *rig.CellNode) bool { return s.busy[n.ID] || n.Exited() })
+	if len(free) == 0 {
+		return nil
+	}
+	n := free[s.rng.IntN(len(free))]
+	s.busy[n.ID] = true
+	return n
+}
+
+func (s *storm) kill() (string, func()) {
+	n := s.victim()
+	if n == nil {
+		return "", nil
+	}
+	n.Kill()
+	return n.ID, n.Start
+}
+
+func (s *storm) blackout() (string, func()) {
+	if len(s.busy) > 0 {
+		return "", nil
+	}
+	all := slices.Clone(s.cell.Nodes)
+	for _, n := range all {
+		s.busy[n.ID] = true
+		n.Signal(syscall.SIGKILL)
+	}
+	return "all nodes", func() {
+		for _, n := range all {
+			n.Kill()
+			n.Start()
+		}
+	}
+}
+
+func (s *storm) pause() (string, func()) {
+	n := s.victim()
+	if n == nil {
+		return "", nil
+	}
+	n.Signal(syscall.SIGSTOP)
+	return n.ID, func() { n.Signal(syscall.SIGCONT) }
+}
+
+// others are the hosts that a node speaks with; this process, with the proxy, is the last.
+func (s *storm) others(n *rig.CellNode) (names []string, hosts []*rig.Host) {
+	for _, o := range s.cell.Nodes {
+		if o != n {
+			names, hosts = append(names, o.ID), append(hosts, s.at(o).host)
+		}
+	}
+	return append(names, "proxy"), append(hosts, s.network.Home)
+}
+
+func (s *storm) partition() (string, func()) {
+	n := s.victim()
+	if n == nil {
+		return "", nil
+	}
+	names, hosts := s.others(n)
+	if s.rng.IntN(2) == 0 { // The proxy still reaches it.
+		names, hosts = names[:len(names)-1], hosts[:len(hosts)-1]
+	}
+	own := s.at(n).host
+	var mend []func()
+	for _, h := range hosts {
+		mend = append(mend, s.network.Cut(own, h), s.network.Cut(h, own))
+	}
+	return n.ID + " from " + strings.Join(names, ", "), all(mend)
+}
+
+func (s *storm) oneWay() (string, func()) {
+	n := s.victim()
+	if n == nil {
+		return "", nil
+	}
+	names, hosts := s.others(n)
+	from := s.rng.IntN(len(hosts))
+	names, hosts = names[from:], hosts[from:]
+	own, heard := s.at(n).host, s.rng.IntN(2) == 0
+	var mend []func()
+	for _, h := range hosts {
+		if heard {
+			mend = append(mend, s.network.Cut(h, own))
+		} else {
+			mend = append(mend, s.network.Cut(own, h))
+		}
+	}
+	if heard {
+		return n.ID + " does not hear " + strings.Join(names, ", "), all(mend)
+	}
+	return n.ID + " is not heard by " + strings.Join(names, ", "), all(mend)
+}
+
+// bridge: two that do not hear each other, and others that hear both.
+func (s *storm) bridge() (string, func()) {
+	a, b := s.victim(), s.victim()
+	if a == nil || b == nil {
+		return "", nil
+	}
+	x, y := s.at(a).host, s.at(b).host
+	return a.ID + " and " + b.ID, all([]func(){s.network.Cut(x, y), s.network.Cut(y, x)})
+}
+
+func all(undo []func()) func() {
+	return func() {
+		for _, f := range undo {
+			f()
+		}
+	}
+}
+
+// narrow leaves less than the load needs, or little more.
+func (s *storm) narrow() (string, func()) {
+	n := s.victim()
+	if n == nil {
+		return "", nil
+	}
+	kilobits := 200 + s.rng.IntN(3000)
+	return fmt.Sprintf("%d kbit/s to %s", kilobits, n.ID), s.at(n).host.Narrow(kilobits)
+}
+
+func (s *storm) slowDisk() (string, func()) {
+	n := s.victim()
+	if n == nil {
+		return "", nil
+	}
+	most := s.between(5*time.Millisecond, 500*time.Millisecond)
+	return fmt.Sprintf("%s, each sync up to %s", n.ID, most.Round(time.Millisecond)), s.at(n).syncs.Slow(most)
+}
+
+// stalledDisk: after ten seconds the node has to end itself (R4).
+func (s *storm) stalledDisk() (string, func()) {
+	n := s.victim()
+	if n == nil {
+		return "", nil
+	}
+	s.excused[n.ID] = true
+	return n.ID, s.at(n).syncs.Stall()
+}
+
+// failingDisk: a node whose sync has failed must end itself (R6).
+func (s *storm) failingDisk() (string, func()) {
+	n := s.victim()
+	if n == nil {
+		return "", nil
+	}
+	s.excused[n.ID] = true
+	syncs := s.at(n).syncs
+	mend := syncs.Fail()
+	return n.ID, func() {
+		if syncs.Failed() > 0 {
+			eventually.True(s.t, failLimit, n.ID+" ends itself", n.Exited)
+		}
+		mend()
+	}
+}
+
+func (s *storm) fullDisk() (string, func()) {
+	n := s.victim()
+	if n == nil {
+		return "", nil
+	}
+	percent := []float64{92, 98, 100}[s.rng.IntN(3)]
+	s.excused[n.ID] = percent == 100
+	volume := s.at(n).volume
+	volume.Fill(s.t, percent)
+	return fmt.Sprintf("%s, %.0f %%", n.ID, percent), func() { volume.Free(s.t) }
+}
+
+func (s *storm) transfers() (string, func()) {
+	count := 1 + s.rng.IntN(6)
+	for range count {
+		group, to := uint32(1+s.rng.IntN(3)), s.cell.Nodes[s.rng.IntN(len(s.cell.Nodes))].ID
+		ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Second)
+		_ = s.cell.Admin.Transfer(ctx, group, to) // Refused if there is no leader, or it is not up to date.
+		cancel()
+		s.watch(s.between(50*time.Millisecond, 500*time.Millisecond))
+	}
+	return fmt.Sprint(count), func() {}
+}
+
+// replace adds a node under load, and when it votes removes another for good.
+func (s *storm) replace() (string, func()) {
+	through, old := s.victim(), s.victim()
+	if through == nil || old == nil {
+		return "", nil
+	}
+	delete(s.busy, through.ID)
+	added := s.cell.StartJoin(through)
+	s.busy[added.ID] = true
+	return added.ID + " for " + old.ID, func() {
+		eventually.NoError(s.t, recoverLimit, added.ID+" votes", func() error { return s.votes(added.ID) })
+		eventually.NoError(s.t, recoverLimit, old.ID+" is removed", func() error {
+			ctx, cancel := context.WithTimeout(s.t.Context(), recoverLimit)
+			defer cancel()
+			return s.cell.Admin.RemoveNode(ctx, old.ID)
+		})
+		s.cell.Forget(old)
+	}
+}
+
+// votes says which group does not count on a node.
+func (s *storm) votes(id string) error {
+	status, err := s.cell.Status()
+	if err != nil {
+		return err
+	}
+	leaders := 0
+	for _, node := range status {
+		for _, g := range node.GetGroups() {
+			if g.GetRole() != "leader" {
+				continue
+			}
+			leaders++
+			if !slices.Contains(g.GetVoters(), id) {
+				return fmt.Errorf("group %d has the voters %v", g.GetGroup(), g.GetVoters())
+			}
+		}
+	}
+	if leaders == 0 {
+		return errors.New("nobody leads")
+	}
+	return nil
+}
+
+// otherBuild ends a node as an operator does, and starts the other program in its folder.
+func (s *storm) otherBuild() (string, func()) {
+	if s.older == "" {
+		return "", nil
+	}
+	n := s.victim()
+	if n == nil {
+		return "", nil
+	}
+	n.Signal(syscall.SIGTERM)
+	word := "older"
+	if n.Binary == "" {
+		n.Binary = s.older
+	} else {
+		n.Binary, word = "", "newer"
+	}
+	return fmt.Sprintf("%s, the %s one", n.ID, word), func() {
+		if code := n.WaitExit(recoverLimit); code != 0 {
+			s.t.Errorf("%s ended with code %d:\n%s", n.ID, code, n.Stderr())
+		}
+		n.Start()
+	}
+}
