@@ -50,8 +50,9 @@ type Watchdog struct {
 
 	mu      sync.Mutex // Guards what follows.
 	closed  bool
-	stalled int  // Writes past Stall that have not ended.
-	slow    bool // A slow-disk report at or past Stall still counts.
+	stalled int       // Writes past Stall that have not ended.
+	slow    bool      // A slow-disk report at or past Stall still counts.
+	since   time.Time // When slow became true.
 	dead    bool
 	unslow  *time.Timer // Ends slow; nil until the first report.
 	calls   []func()    // Callbacks not yet begun.
@@ -105,23 +106,27 @@ func (w *Watchdog) stalledLocked() bool { return w.stalled > 0 || w.slow }
 
 // DiskSlow takes Pebble's slow-disk events. They cover what Begin does not see:
 // flushes, compactions and file operations.
+//
+// A process that was paused (a machine that is moved, a debugger) takes the pause for a slow
+// write, and hears of it in one report, right after. A disk that is dead was reported before.
 func (w *Watchdog) DiskSlow(info vfs.DiskSlowInfo) {
 	op := info.OpType.String() + " " + info.Path
 	w.opts.Logger.Warn("disk is slow", "operation", op, "for", info.Duration)
 	since := time.Now().Add(-info.Duration)
-	if info.Duration >= w.opts.Stall {
-		w.reportSlow(op, since)
+	if info.Duration < w.opts.Stall {
+		return
 	}
-	if info.Duration >= w.opts.Dead {
+	if known := w.reportSlow(op, since); known >= w.opts.Warn && info.Duration >= w.opts.Dead {
 		w.die(op, since)
 	}
 }
 
-func (w *Watchdog) reportSlow(op string, since time.Time) {
+// reportSlow returns for how long the disk has been known to be slow.
+func (w *Watchdog) reportSlow(op string, since time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return
+		return 0
 	}
 	if w.unslow == nil {
 		w.unslow = time.AfterFunc(slowReportGap, w.slowIsOver)
@@ -131,7 +136,10 @@ func (w *Watchdog) reportSlow(op string, since time.Time) {
 	if !w.stalledLocked() {
 		w.call(func() { w.opts.OnStall(op, since) })
 	}
-	w.slow = true
+	if !w.slow {
+		w.slow, w.since = true, time.Now()
+	}
+	return time.Since(w.since)
 }
 
 func (w *Watchdog) slowIsOver() {

@@ -130,8 +130,22 @@ func TestWatchdog_SlowDiskReportsCountUntilTheyStop(t *testing.T) {
 		d.want(t, "stall sync 000004.sst at 0s", "recover at 7s")
 		report(9)
 		d.want(t, "stall sync 000004.sst at 0s", "recover at 7s", "stall sync 000004.sst at 7s")
-		report(10)
-		d.want(t, "stall sync 000004.sst at 0s", "recover at 7s", "stall sync 000004.sst at 7s", "dead sync 000004.sst at 7s")
+		time.Sleep(2 * time.Second)
+		report(11)
+		d.want(t, "stall sync 000004.sst at 0s", "recover at 7s", "stall sync 000004.sst at 7s", "dead sync 000004.sst at 9s")
+	})
+}
+
+// Both stores were writing when the process was paused; the writes end soon after.
+func TestWatchdog_APauseOfTheProcessIsNoDeadDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, d := watched()
+		defer w.Close()
+		for _, path := range []string{"raftlog/000008.log", "state/000012.sst"} {
+			w.DiskSlow(vfs.DiskSlowInfo{Path: path, OpType: vfs.OpTypeSyncData, Duration: 15 * time.Second})
+		}
+		time.Sleep(5 * time.Second)
+		d.want(t, "stall syncdata raftlog/000008.log at 0s", "recover at 5s")
 	})
 }
 
