@@ -39,6 +39,8 @@ const (
 	lookEvery = 300 * time.Millisecond
 	// recoverLimit is how long after its faults the cell may take to be whole and to serve.
 	recoverLimit = 60 * time.Second
+	// longSilence, of one fault, is worth to know what was logged.
+	longSilence = 4 * time.Second
 	// failLimit is how long a node may go on after a sync of it has failed.
 	failLimit = 10 * time.Second
 )
@@ -210,6 +212,7 @@ func (s *storm) round(together int) (made int) {
 	s.t.Helper()
 	s.busy, s.excused = map[string]bool{}, map[string]bool{}
 	s.quiet.take()
+	began := time.Now()
 	var kinds []string
 	var undo, finish []func()
 	for range together {
@@ -229,6 +232,7 @@ func (s *storm) round(together int) (made int) {
 		s.watch(s.between(0, time.Second))
 	}
 	s.watch(s.between(200*time.Millisecond, *stormLasts))
+	lasted := time.Since(began)
 	for _, end := range undo {
 		end()
 	}
@@ -238,11 +242,32 @@ func (s *storm) round(together int) (made int) {
 		s.recover()
 	}
 	silence := s.quiet.take()
-	s.t.Logf("over: %s; no enqueue was acknowledged for %s", strings.Join(kinds, ", "), silence.Round(time.Millisecond))
+	s.t.Logf("over: %s, after %s; no enqueue was acknowledged for %s", strings.Join(kinds, ", "), lasted.Round(time.Millisecond), silence.Round(time.Millisecond))
 	if len(kinds) == 1 {
+		if silence > longSilence {
+			s.t.Log(s.said(began))
+		}
 		s.result.Silence[kinds[0]] = max(s.result.Silence[kinds[0]], silence)
 	}
 	return len(kinds)
+}
+
+// said is what nodes and the proxy have logged since a moment.
+func (s *storm) said(since time.Time) string {
+	var b strings.Builder
+	from := since.UTC().Format("2006-01-02T15:04:05.000")
+	add := func(name, log string) {
+		for line := range strings.Lines(log) {
+			if at, ok := strings.CutPrefix(line, "time="); ok && at >= from {
+				fmt.Fprintf(&b, "%s: %s", name, line)
+			}
+		}
+	}
+	for _, n := range s.cell.Nodes {
+		add(n.ID, n.Stderr())
+	}
+	add("proxy", s.cell.Proxies[0].Stderr())
+	return b.String()
 }
 
 // watch looks at all replicas until d has passed.
@@ -318,10 +343,10 @@ func (s *storm) recover() {
 func (s *storm) ended(n *rig.CellNode) {
 	s.t.Helper()
 	if !s.excused[n.ID] {
-		s.t.Errorf("%s ended with code %d though nothing was wrong with its disk:\n%s", n.ID, n.WaitExit(0), n.Stderr())
+		s.t.Errorf("%s ended with code %d though nothing was wrong with its disk:\n%s", n.ID, n.WaitExit(time.Second), n.Stderr())
 		return
 	}
-	s.t.Logf("%s ended itself with code %d", n.ID, n.WaitExit(0))
+	s.t.Logf("%s ended itself with code %d", n.ID, n.WaitExit(time.Second))
 	s.result.Ended++
 }
 
