@@ -1,0 +1,130 @@
+package nemesis
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/services/e2e/rig"
+)
+
+// sitesVariable marks the process of TestSites.
+const sitesVariable = "CORVO_NEMESIS_SITES"
+
+// A storm whose faults do nothing finds nothing.
+func TestSites_LinksAndSyncsBreakAsTheyAreTold(t *testing.T) {
+	if os.Getenv(sitesVariable) == "" {
+		if out, exit := rig.RunPrivate(t, t.Name(), sitesVariable+"=1"); exit != 0 {
+			t.Errorf("exit code %d\n%s", exit, out)
+		}
+		return
+	}
+	network := rig.NewNetwork(t)
+	c := &check{T: t, network: network, host: network.Host(), syncs: &rig.Syncs{}}
+	c.links()
+	c.disk()
+}
+
+type check struct {
+	*testing.T
+	network *rig.Network
+	host    *rig.Host
+	syncs   *rig.Syncs
+}
+
+// links: each direction is cut by itself, and comes back.
+func (c *check) links() {
+	c.Helper()
+	want := func(what string, heard, answered bool) {
+		c.Helper()
+		if h, a := c.heard(), c.answered(); h != heard || a != answered {
+			c.Errorf("%s: heard %v, answered %v; want %v, %v", what, h, a, heard, answered)
+		}
+	}
+	want("before", true, true)
+	mendTo := c.network.Cut(c.network.Home, c.host)
+	want("nothing gets to the host", true, false)
+	mendFrom := c.network.Cut(c.host, c.network.Home)
+	mendTo()
+	want("nothing gets from the host", false, false)
+	mendFrom()
+	want("after", true, true)
+}
+
+// soon is how long a packet may take that arrives.
+const soon = 2 * time.Second
+
+// heard reports whether a datagram of the host arrives here.
+func (c *check) heard() bool {
+	c.Helper()
+	l, err := net.ListenPacket("udp", net.JoinHostPort(c.network.Home.IP, "0"))
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer l.Close()
+	if err := c.run("bash", "-c", fmt.Sprintf("echo > /dev/udp/%s/%d", c.network.Home.IP, l.LocalAddr().(*net.UDPAddr).Port)); err != nil {
+		c.Fatal(err)
+	}
+	if err := l.SetReadDeadline(time.Now().Add(soon)); err != nil {
+		c.Fatal(err)
+	}
+	_, _, err = l.ReadFrom(make([]byte, 1))
+	return err == nil
+}
+
+// answered reports whether the host can open a connection to here.
+func (c *check) answered() bool {
+	c.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(c.network.Home.IP, "0"))
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer l.Close()
+	script := fmt.Sprintf("echo > /dev/tcp/%s/%d", c.network.Home.IP, l.Addr().(*net.TCPAddr).Port)
+	return c.run("timeout", soon.String(), "bash", "-c", script) == nil
+}
+
+// disk: syncs fail, are slow, and do what they do.
+func (c *check) disk() {
+	c.Helper()
+	file := filepath.Join(c.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		c.Fatal(err)
+	}
+	mend := c.syncs.Fail()
+	if err := c.run("sync", file); err == nil || c.syncs.Failed() != 1 {
+		c.Errorf("a sync that should have failed: %v, %d failed", err, c.syncs.Failed())
+	}
+	mend()
+	release := c.syncs.Stall()
+	time.AfterFunc(soon, release)
+	began := time.Now()
+	if err := c.run("sync", file); err != nil || time.Since(began) < soon {
+		c.Errorf("a stalled sync: %v after %s", err, time.Since(began))
+	}
+}
+
+// run runs a command on the host, under the filter.
+func (c *check) run(name string, args ...string) error {
+	c.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Env = os.Environ()
+	started, err := c.syncs.Enter(cmd)
+	if err != nil {
+		c.Fatal(err)
+	}
+	if _, err := c.host.Enter(cmd); err != nil {
+		c.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		c.Fatal(err)
+	}
+	if err := started(); err != nil {
+		c.Fatal(err)
+	}
+	return cmd.Wait()
+}
