@@ -163,12 +163,13 @@ soak: ## Kill the leader under load KILLS=100 times, measure how soon writes res
 SEEDS ?= 10
 FIRST ?= 1
 FAULTS ?= 25
+ONLY   ?=
 
 # The short form, five faults, is among the Go tests.
 .PHONY: nemesis
 nemesis: SEEDS = 4
-nemesis: ## SEEDS=4 cells of real processes with FAULTS=25 faults each, from seed FIRST=1 on: kills, pauses, partitions, bad disks, membership, two builds (twenty minutes; needs root for namespaces, or is skipped).
-	cd services && go test ./e2e/nemesis -run TestStorm -count=1 -v -timeout 24h -nemesis.seeds=$(SEEDS) -nemesis.first=$(FIRST) -nemesis.faults=$(FAULTS) -nemesis.lasts=15s -nemesis.older
+nemesis: ## SEEDS=4 cells of real processes with FAULTS=25 faults each, from seed FIRST=1 on: kills, pauses, partitions, bad disks, membership, two builds; ONLY=partition draws those alone (twenty minutes; needs root for namespaces, or is skipped).
+	cd services && go test ./e2e/nemesis -run TestStorm -count=1 -v -timeout 24h -nemesis.seeds=$(SEEDS) -nemesis.first=$(FIRST) -nemesis.faults=$(FAULTS) -nemesis.lasts=15s -nemesis.older -nemesis.only="$(ONLY)"
 
 .PHONY: sim
 sim: ## SEEDS=10 cells in virtual time with FAULTS=25 faults each, from seed FIRST=1 on; says which faults and how many (about half a minute each).

@@ -42,12 +42,16 @@ var faults = []fault{
 }
 
 func (s *storm) draw() fault {
+	drawn := slices.DeleteFunc(slices.Clone(faults), func(f fault) bool { return !strings.Contains(f.kind, *stormOnly) })
 	total := 0
-	for _, f := range faults {
+	for _, f := range drawn {
 		total += f.weight
 	}
+	if total == 0 {
+		s.t.Fatalf("no kind of fault has %q in its name", *stormOnly)
+	}
 	n := s.rng.IntN(total)
-	for _, f := range faults {
+	for _, f := range drawn {
 		if n -= f.weight; n < 0 {
 			return f
 		}

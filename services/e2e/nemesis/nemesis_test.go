@@ -128,11 +128,11 @@ func (n *nemesis) kill(number int) (resumed, resumedSDK time.Duration) {
 	stopProbing()
 	n.t.Logf("kill %d: %s; writes resumed after %s, for a program with the SDK after %s",
 		number+1, victim.ID, resumed.Round(time.Millisecond), resumedSDK.Round(time.Millisecond))
-	n.waitEnqueues(enqueuesApart)
+	n.waitEnqueues(enqueuesApart, resumeLimit)
 	victim.Start()
 	victim.WaitReady(restartLimit)
 	n.waitCaughtUp(victim.ID)
-	n.waitEnqueues(enqueuesApart)
+	n.waitEnqueues(enqueuesApart, resumeLimit)
 	return resumed, resumedSDK
 }
 
@@ -151,14 +151,14 @@ func (n *nemesis) waitResumed(kill time.Time) (all, sdk time.Duration) {
 	}
 }
 
-func (n *nemesis) waitEnqueues(count int) {
+func (n *nemesis) waitEnqueues(count int, most time.Duration) {
 	n.t.Helper()
 	now, more := n.history.Count()
-	for target, limit := now+count, time.After(resumeLimit); now < target; now, more = n.history.Count() {
+	for target, limit := now+count, time.After(most); now < target; now, more = n.history.Count() {
 		select {
 		case <-more:
 		case <-limit:
-			n.t.Fatalf("%d enqueues were acknowledged within %s, want %d", now-target+count, resumeLimit, count)
+			n.t.Fatalf("%d enqueues were acknowledged within %s, want %d", now-target+count, most, count)
 		}
 	}
 }
