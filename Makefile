@@ -122,7 +122,7 @@ test-race: ## The short tests under the race detector (needs a C compiler).
 
 # Too long for CI; run it before an issue is called resolved.
 .PHONY: test-long
-test-long: ## What is too long for make test: wrong clocks, kills, floods, years, the simulated month, planted bugs, every fuzz target (about an hour).
+test-long: ## What is too long for make test: wrong clocks, kills, storms, floods, years, the simulated month, planted bugs, every fuzz target (an hour and a half).
 	@cd services && CORVO_TEST_LONG=1 go test ./e2e/clocks -count=1 -timeout 20m
 	@$(MAKE) test-upgrade
 	@$(MAKE) test-keycloak

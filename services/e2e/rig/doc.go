@@ -2,7 +2,8 @@
 // starts processes, kills them, and calls them as a client would.
 //
 // It owns processes (none outlives its test), ports, data directories and the
-// history of what was acknowledged. It must not know anything about the product except
+// history of what was acknowledged; and the machines of nodes: where their links, file
+// systems and syncs can be made to fail. It must not know anything about the product except
 // its command line and its wire format.
 //
 // Surprising: ports are taken from below the range that the kernel gives to
