@@ -23,10 +23,13 @@ type fault struct {
 	slow bool
 }
 
+const wholeCell = "kill of the whole cell"
+
 // faults is read from top to bottom by docs/faults.md.
 var faults = []fault{
 	{kind: "kill", weight: 3, make: (*storm).kill},
-	{kind: "kill of the whole cell", weight: 1, make: (*storm).blackout},
+	{kind: "kill while it starts", weight: 2, make: (*storm).killStarting},
+	{kind: wholeCell, weight: 1, make: (*storm).blackout},
 	{kind: "pause", weight: 3, make: (*storm).pause},
 	{kind: "partition", weight: 3, make: (*storm).partition},
 	{kind: "one-way partition", weight: 3, make: (*storm).oneWay},
@@ -77,6 +80,20 @@ func (s *storm) kill() (string, func()) {
 	}
 	n.Kill()
 	return n.ID, n.Start
+}
+
+// killStarting kills a node, and again in the middle of its recovery.
+func (s *storm) killStarting() (string, func()) {
+	n := s.victim()
+	if n == nil {
+		return "", nil
+	}
+	n.Kill()
+	n.Start()
+	after := s.between(0, 500*time.Millisecond)
+	time.Sleep(after) // The moment is the fault.
+	n.Kill()
+	return fmt.Sprintf("%s, %s after its start", n.ID, after.Round(time.Millisecond)), n.Start
 }
 
 func (s *storm) blackout() (string, func()) {

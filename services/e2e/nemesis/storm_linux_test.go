@@ -258,7 +258,7 @@ func (s *storm) round(together int) (made int) {
 	silence := s.quiet.take()
 	s.t.Logf("over: %s, after %s; no enqueue was acknowledged for %s", strings.Join(kinds, ", "), lasted.Round(time.Millisecond), silence.Round(time.Millisecond))
 	if len(kinds) == 1 {
-		if silence > longSilence {
+		if silence > longSilence && kinds[0] != wholeCell {
 			s.t.Logf("logged meanwhile:\n%s", s.said(began))
 		}
 		s.result.Silence[kinds[0]] = max(s.result.Silence[kinds[0]], silence)
