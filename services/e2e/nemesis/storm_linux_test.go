@@ -180,11 +180,20 @@ func newStorm(t *testing.T, seed uint64) *storm {
 			t.Fatal(err)
 		}
 	}
-	s.nemesis = newNemesis(t, rig.StartCell(t, rig.CellOptions{Nodes: stormNodes, Machine: func(i int) rig.Machine {
+	// Formed by the older build, the cell has the version that both speak.
+	s.nemesis = newNemesis(t, rig.StartCell(t, rig.CellOptions{Nodes: stormNodes, Binary: s.older, Machine: func(i int) rig.Machine {
 		at := s.newSite(t)
 		s.sites = append(s.sites, at)
 		return rig.Machine{Host: at.host.IP, Dir: filepath.Join(at.volume.Dir, "data"), Enter: []rig.Enter{at.syncs.Enter, at.host.Enter}}
 	}}))
+	if s.older != "" {
+		for _, n := range s.cell.Nodes[1:] {
+			n.Kill()
+			n.Binary = ""
+			n.Start()
+			n.WaitReady(restartLimit)
+		}
+	}
 	return s
 }
 
@@ -358,6 +367,7 @@ func (s *storm) ended(n *rig.CellNode) {
 	s.t.Helper()
 	if !s.excused[n.ID] {
 		s.t.Errorf("%s ended with code %d though nothing was wrong with its disk:\n%s", n.ID, n.WaitExit(time.Second), n.Stderr())
+		s.excused[n.ID] = true // Said once.
 		return
 	}
 	s.t.Logf("%s ended itself with code %d", n.ID, n.WaitExit(time.Second))
