@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -45,13 +46,17 @@ var faults = []fault{
 }
 
 func (s *storm) draw() fault {
-	drawn := slices.DeleteFunc(slices.Clone(faults), func(f fault) bool { return !strings.Contains(f.kind, *stormOnly) })
+	only, err := regexp.Compile(*stormOnly)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	drawn := slices.DeleteFunc(slices.Clone(faults), func(f fault) bool { return !only.MatchString(f.kind) })
 	total := 0
 	for _, f := range drawn {
 		total += f.weight
 	}
 	if total == 0 {
-		s.t.Fatalf("no kind of fault has %q in its name", *stormOnly)
+		s.t.Fatalf("no kind of fault matches %q", *stormOnly)
 	}
 	n := s.rng.IntN(total)
 	for _, f := range drawn {

@@ -26,7 +26,7 @@ var (
 	stormFirst  = flag.Uint64("nemesis.first", 1, "the seed of the first")
 	stormFaults = flag.Int("nemesis.faults", 5, "faults of each storm")
 	stormLasts  = flag.Duration("nemesis.lasts", 3*time.Second, "how long a fault lasts, at most")
-	stormOnly   = flag.String("nemesis.only", "", "only faults whose kind has this text")
+	stormOnly   = flag.String("nemesis.only", "", "only faults whose kind matches this expression")
 	stormOlder  = flag.Bool("nemesis.older", false, "let nodes run an older build now and then")
 )
 
