@@ -156,6 +156,7 @@ type storm struct {
 	sites   []*site         // By the node's number.
 	busy    map[string]bool // Nodes that a fault of this round is about.
 	excused map[string]bool // Nodes that may end themselves in this round.
+	before  map[string]bool // And in the one before, of which that may only be seen now.
 	older   string          // A program; empty if none is asked for.
 	leaders map[[2]uint64]string
 	quiet   quiet
@@ -230,7 +231,7 @@ func (s *storm) run(count int) {
 // round makes some faults, lets them last, ends them, and waits until the cell is whole.
 func (s *storm) round(together int) (made int) {
 	s.t.Helper()
-	s.busy, s.excused = map[string]bool{}, map[string]bool{}
+	s.busy, s.excused, s.before = map[string]bool{}, map[string]bool{}, s.excused
 	s.quiet.take()
 	began := time.Now()
 	var kinds []string
@@ -365,7 +366,7 @@ func (s *storm) recover() {
 // ended is about a node that has ended itself.
 func (s *storm) ended(n *rig.CellNode) {
 	s.t.Helper()
-	if !s.excused[n.ID] {
+	if !s.excused[n.ID] && !s.before[n.ID] {
 		s.t.Errorf("%s ended with code %d though nothing was wrong with its disk:\n%s", n.ID, n.WaitExit(time.Second), n.Stderr())
 		s.excused[n.ID] = true // Said once.
 		return
