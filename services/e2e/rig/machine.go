@@ -58,7 +58,7 @@ func (m Machine) start(cmd *exec.Cmd) error {
 	}
 	for _, started := range after {
 		if err := started(); err != nil {
-			_ = cmd.Process.Kill()
+			_ = cmd.Process.Kill() // Ended already: then it is gone.
 			return err
 		}
 	}

@@ -34,7 +34,7 @@ const (
 	// hole takes what doesn't arrive. Nobody has its address.
 	hole, holeEnd = "hole", "hole-end"
 	subnet        = "10.77.0."
-	// firstCut is above 0, which would be a number of the kernel's choice.
+	// firstCut is above 0, by which the kernel would choose a number.
 	firstCut = 1
 )
 
@@ -60,7 +60,7 @@ func (n *Network) Host() *Host {
 	holder.SysProcAttr.Cloneflags = syscall.CLONE_NEWNET
 	check(n.t, holder.Start())
 	n.t.Cleanup(func() {
-		_ = holder.Process.Kill()
+		_ = holder.Process.Kill() // Ended already: then it is gone.
 		_ = holder.Wait() // Killed.
 	})
 	return n.link(holder)
