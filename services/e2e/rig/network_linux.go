@@ -61,7 +61,7 @@ func (n *Network) Host() *Host {
 	check(n.t, holder.Start())
 	n.t.Cleanup(func() {
 		_ = holder.Process.Kill() // Ended already: then it is gone.
-		_ = holder.Wait() // Killed.
+		_ = holder.Wait()         // Killed.
 	})
 	return n.link(holder)
 }
