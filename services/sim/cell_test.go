@@ -79,7 +79,8 @@ type process struct {
 	node  atomic.Pointer[node.Node] // Nil while it starts.
 	alive atomic.Bool
 	// wronged: a fault was injected that may make the node end itself.
-	wronged atomic.Bool
+	wronged   atomic.Bool
+	discarded atomic.Bool
 }
 
 func newWorld(t *testing.T, seed uint64, nodes int, temp string) *world {
@@ -242,9 +243,10 @@ func (h *host) kill(p *process, crash func()) bool {
 	return true
 }
 
-// discard frees what the dead process holds.
+// discard frees what the dead process holds. It is called by whoever killed it, and by its
+// start, which may end at the same moment.
 func (p *process) discard() {
-	if n := p.node.Load(); n != nil {
+	if n := p.node.Load(); n != nil && p.discarded.CompareAndSwap(false, true) {
 		ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 		defer cancel()
 		_ = n.Shutdown(ctx, true) // It runs on what was its disk, cut off from everybody.

@@ -460,9 +460,16 @@ func (g *Group) cumulative(index uint64) (uint64, error) {
 	return cumulative, nil
 }
 
-// Set stores a stable value and returns when it is durable.
+// Set stores a stable value and returns when it is durable. It does not return once the store
+// has failed, on whatever goroutine: raft panics when its term can't be stored, and that would
+// end the process before the failure does, with another status.
 func (g *Group) Set(key, value []byte) error {
 	defer g.store.opts.Watch(OpSet)()
+	defer func() {
+		if err := g.store.Err(); err != nil {
+			g.store.fail(err)
+		}
+	}()
 	if err := g.store.enter(); err != nil {
 		return err
 	}
