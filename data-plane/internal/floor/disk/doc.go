@@ -1,6 +1,6 @@
 // Package disk owns what a node knows about the health of its disk: a watchdog
 // for writes that do not return, a guard for space that runs out, and wrappers
-// of Pebble's file system that delay, count or reserve.
+// of Pebble's file system that delay, count, reserve or order.
 //
 // It must not know raft, jobs or shards: what a stalled or full disk means for
 // them is in the callbacks it is given.

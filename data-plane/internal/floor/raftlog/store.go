@@ -130,7 +130,7 @@ var ErrInUse = errors.New("in use by another process")
 // Open opens or creates the store in dir.
 func Open(dir string, opts Options) (*Store, error) {
 	s := &Store{opts: withDefaults(opts), sync: pebble.Sync, groups: map[uint32]*Group{}}
-	s.fs = disk.Counting(disk.Yielding(s.opts.FS))
+	s.fs = disk.Counting(disk.Yielding(disk.OrderedMarkers(s.opts.FS)))
 	if opts.Relaxed {
 		s.sync = pebble.NoSync
 	}

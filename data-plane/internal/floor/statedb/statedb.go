@@ -109,7 +109,7 @@ func Open(dir string, o Options) (*DB, error) {
 	cache := pebble.NewCache(o.CacheBytes)
 	defer cache.Unref()
 	opts := &pebble.Options{
-		FS:                          logFS{disk.Yielding(o.FS), o.OnFatal},
+		FS:                          logFS{disk.Yielding(disk.OrderedMarkers(o.FS)), o.OnFatal},
 		Cache:                       cache,
 		MemTableSize:                o.MemTableBytes,
 		MemTableStopWritesThreshold: 4,
