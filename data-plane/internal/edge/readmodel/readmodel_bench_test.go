@@ -134,6 +134,47 @@ func BenchmarkRebuild(b *testing.B) {
 	}
 }
 
+// BenchmarkFill measures how long the lists take to catch up with a namespace that was filled
+// while the projector had no processor, and what a job takes of one. The work is fixed: a
+// million jobs, a tenth of it with -short.
+func BenchmarkFill(b *testing.B) {
+	jobs := 1_000_000
+	if testing.Short() {
+		jobs = 100_000
+	}
+	for b.Loop() {
+		b.StopTimer()
+		r := newRig(b)
+		r.run()
+		r.enqueue(nsA, "mail")
+		r.settled(nsA)
+		r.stop()
+		r.pour(nsA, jobs)
+		before := cpuTime(b)
+		b.StartTimer()
+		r.run()
+		r.settledWithin(nsA, 10*time.Minute)
+		b.StopTimer()
+		b.ReportMetric(float64((cpuTime(b) - before).Microseconds())/float64(jobs), "cpu-µs/job")
+		r.halt()
+		b.StartTimer()
+	}
+	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s-late")
+}
+
+// pour enqueues n jobs and does no more.
+func (r *rig) pour(ns job.Namespace, n int) {
+	r.Helper()
+	const perEntry = 500
+	for done := 0; done < n; done += perEntry {
+		var add []command.Command
+		for i := range min(perEntry, n-done) {
+			add = append(add, r.newJob(ns, fmt.Sprintf("queue-%d", i%20)))
+		}
+		r.apply(add...)
+	}
+}
+
 // cpuTime is what the process has used of the processors.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
