@@ -101,11 +101,9 @@ type file struct {
 	ns     job.Namespace
 	write  *sql.DB // One connection; only the projector uses it.
 	read   *sql.DB
-	upsert *sql.Stmt
-	// upserts is upsert of rowsAtOnce rows.
-	upserts *sql.Stmt
-	tag     *sql.Stmt
-	minute  *sql.Stmt
+	upsert [shapes]upsert
+	tag    *sql.Stmt
+	minute *sql.Stmt
 	// Of dead jobs: those from an id on, one that died, one that did not; the count of a group, and its end.
 	deadFrom, dead, undead, cause, uncause *sql.Stmt
 
@@ -170,9 +168,7 @@ func (f *file) prepare(ctx context.Context) error {
 	default:
 		return fmt.Errorf("%w: version %d", errDamaged, version)
 	}
-	for text, stmt := range map[string]**sql.Stmt{
-		upsertRows(1):          &f.upsert,
-		upsertRows(rowsAtOnce): &f.upserts,
+	statements := map[string]**sql.Stmt{
 		`INSERT INTO tag VALUES (?,?,?,?) ON CONFLICT DO NOTHING`: &f.tag,
 		`INSERT INTO minute VALUES (?,?,?,?,?) ON CONFLICT (at) DO UPDATE SET enqueued = enqueued + excluded.enqueued,
  completed = completed + excluded.completed, failed = failed + excluded.failed, sum = sum + excluded.sum`: &f.minute,
@@ -182,7 +178,12 @@ func (f *file) prepare(ctx context.Context) error {
 		`DELETE FROM dead WHERE id = ?`: &f.undead,
 		`INSERT INTO cause VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET jobs = jobs + excluded.jobs RETURNING jobs`: &f.cause,
 		`DELETE FROM cause WHERE cause = ? AND generation = ?`:                                                    &f.uncause,
-	} {
+	}
+	for of := range f.upsert {
+		statements[upsertRows(shape(of), 1)] = &f.upsert[of].one
+		statements[upsertRows(shape(of), rowsAtOnce)] = &f.upsert[of].many
+	}
+	for text, stmt := range statements {
 		var err error
 		if *stmt, err = f.write.PrepareContext(ctx, text); err != nil {
 			return err
@@ -191,10 +192,42 @@ func (f *file) prepare(ctx context.Context) error {
 	return nil
 }
 
+// shape says which columns of a row have nothing in them. They are written into the statement:
+// each value that is bound costs about as much as storing it, and most jobs never failed.
+type shape int
+
+const (
+	anyRow  shape = iota
+	wellRow       // It did not fail, nor crash, nor is it held.
+	newRow        // Nor did it run.
+	shapes
+)
+
+// upsert is the statements for rows of one shape: for one, and for rowsAtOnce.
+type upsert struct{ one, many *sql.Stmt }
+
+func (r *Row) shape() shape {
+	switch {
+	case r.Crashes != 0 || r.FailedAt != 0 || r.LastError != "" || r.HoldReason != "" || r.Reason != 0:
+		return anyRow
+	case r.Attempt != 0 || r.StartedAt != 0 || r.FinishedAt != 0 || r.Worker != "":
+		return wellRow
+	}
+	return newRow
+}
+
+// values is what is written for one row of the shape; see Row.values.
+func (s shape) values() string {
+	return [shapes]string{
+		anyRow:  `(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+		wellRow: `(?,?,?,?,?,?,0,?,?,?,?,0,?,'','',0,?,?,?)`,
+		newRow:  `(?,?,?,?,0,?,0,?,?,0,0,0,'','','',0,?,?,?)`,
+	}[s]
+}
+
 // upsertRows is the statement that upserts n rows.
-func upsertRows(n int) string {
-	const row = `(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
-	return `INSERT INTO job VALUES ` + row + strings.Repeat(`,`+row, n-1) + ` ON CONFLICT (id) DO UPDATE SET
+func upsertRows(of shape, n int) string {
+	return `INSERT INTO job VALUES ` + of.values() + strings.Repeat(`,`+of.values(), n-1) + ` ON CONFLICT (id) DO UPDATE SET
  queue = excluded.queue, state = excluded.state, priority = excluded.priority, attempt = excluded.attempt,
  max_retries = excluded.max_retries, crashes = excluded.crashes, scheduled_at = excluded.scheduled_at,
  started_at = excluded.started_at, finished_at = excluded.finished_at, failed_at = excluded.failed_at,
@@ -225,7 +258,11 @@ func finish(tx *sql.Tx, err error) error {
 
 func (f *file) close() error {
 	var errs []error
-	for _, s := range []*sql.Stmt{f.upsert, f.upserts, f.tag, f.minute, f.deadFrom, f.dead, f.undead, f.cause, f.uncause} {
+	all := []*sql.Stmt{f.tag, f.minute, f.deadFrom, f.dead, f.undead, f.cause, f.uncause}
+	for _, u := range f.upsert {
+		all = append(all, u.one, u.many)
+	}
+	for _, s := range all {
 		if s != nil {
 			errs = append(errs, s.Close())
 		}
@@ -341,8 +378,26 @@ func (f *file) applyIn(ctx context.Context, tx *sql.Tx, c *change) error {
 	return nil
 }
 
+// putRows writes runs of rows of one shape.
 func (f *file) putRows(ctx context.Context, tx *sql.Tx, rows []Row) error {
-	one, many := tx.StmtContext(ctx, f.upsert), tx.StmtContext(ctx, f.upserts)
+	var byShape [shapes][]*Row
+	for i := range rows {
+		of := rows[i].shape()
+		byShape[of] = append(byShape[of], &rows[i])
+	}
+	for of, rows := range byShape {
+		if err := f.putShape(ctx, tx, shape(of), rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *file) putShape(ctx context.Context, tx *sql.Tx, of shape, rows []*Row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	one, many := tx.StmtContext(ctx, f.upsert[of].one), tx.StmtContext(ctx, f.upsert[of].many)
 	var args []any
 	for len(rows) > 0 {
 		n, stmt := 1, one
@@ -350,8 +405,8 @@ func (f *file) putRows(ctx context.Context, tx *sql.Tx, rows []Row) error {
 			n, stmt = rowsAtOnce, many
 		}
 		args = args[:0]
-		for i := range rows[:n] {
-			args = rows[i].values(args)
+		for _, r := range rows[:n] {
+			args = r.values(args, of)
 		}
 		if _, err := stmt.ExecContext(ctx, args...); err != nil {
 			return fmt.Errorf("write %d jobs from %s: %w", n, rows[0].ID, err)
@@ -362,11 +417,32 @@ func (f *file) putRows(ctx context.Context, tx *sql.Tx, rows []Row) error {
 	return nil
 }
 
-// values appends the row in the order of the table's columns.
-func (r *Row) values(to []any) []any {
+// values appends the row in the order of the table's columns, without those that have nothing
+// in its shape.
+func (r *Row) values(to []any, of shape) []any {
 	tags := encodeTags(r.Tags)
-	return append(to, r.ID[:], r.Queue, int64(r.State), int64(r.Priority), int64(r.Attempt), int64(r.MaxRetries), int64(r.Crashes),
-		r.CreatedAt, r.ScheduledAt, r.StartedAt, r.FinishedAt, r.FailedAt, r.Worker, r.LastError, r.HoldReason, int64(r.Reason), tags, int64(r.generation), r.sum(tags))
+	to = append(to, r.ID[:], r.Queue, int64(r.State), int64(r.Priority))
+	if of != newRow {
+		to = append(to, int64(r.Attempt))
+	}
+	to = append(to, int64(r.MaxRetries))
+	if of == anyRow {
+		to = append(to, int64(r.Crashes))
+	}
+	to = append(to, r.CreatedAt, r.ScheduledAt)
+	if of != newRow {
+		to = append(to, r.StartedAt, r.FinishedAt)
+	}
+	if of == anyRow {
+		to = append(to, r.FailedAt)
+	}
+	if of != newRow {
+		to = append(to, r.Worker)
+	}
+	if of == anyRow {
+		to = append(to, r.LastError, r.HoldReason, int64(r.Reason))
+	}
+	return append(to, tags, int64(r.generation), r.sum(tags))
 }
 
 func (f *file) putTags(ctx context.Context, tx *sql.Tx, rows []Row) error {

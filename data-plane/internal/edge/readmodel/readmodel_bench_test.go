@@ -155,7 +155,7 @@ func BenchmarkFill(b *testing.B) {
 		r.run()
 		r.settledWithin(nsA, 10*time.Minute)
 		b.StopTimer()
-		b.ReportMetric(float64((cpuTime(b) - before).Microseconds())/float64(jobs), "cpu-µs/job")
+		b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(jobs), "cpu-µs/job")
 		r.halt()
 		b.StartTimer()
 	}

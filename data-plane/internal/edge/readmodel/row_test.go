@@ -64,3 +64,38 @@ func BenchmarkLastError(b *testing.B) {
 		})
 	}
 }
+
+// What a shape leaves out of its statement is what its rows do not have.
+func TestShape_BindsWhatTheRowHas(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	f, err := r.models.take(t.Context(), nsA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.models.giveBack(f)
+	base := Row{Queue: "mail", State: job.Pending, Priority: job.Normal, MaxRetries: 3, CreatedAt: 1, ScheduledAt: 2, generation: 7}
+	var rows []Row
+	for i, set := range []func(*Row){
+		func(*Row) {}, func(r *Row) { r.Attempt = 1 }, func(r *Row) { r.Crashes = 2 }, func(r *Row) { r.StartedAt = 3 }, func(r *Row) { r.FinishedAt = 4 },
+		func(r *Row) { r.FailedAt = 5 }, func(r *Row) { r.Worker = "w" }, func(r *Row) { r.LastError = "e" }, func(r *Row) { r.HoldReason = "h" },
+		func(r *Row) { r.Reason = 1 }, func(r *Row) { r.Tags = []command.Tag{{Key: "k", Value: "v"}} },
+	} {
+		row := base
+		row.ID = job.ID{byte(i + 1)}
+		set(&row)
+		rows = append(rows, row)
+	}
+	if err := f.apply(t.Context(), &change{rows: rows, anyhow: true}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := listSome(t.Context(), f.read, &Filter{Ascending: true}, -1, nil, len(rows)+1) // Compares each row's sum.
+	if err != nil || len(got.rows) != len(rows) {
+		t.Fatalf("%d rows, %v", len(got.rows), err)
+	}
+	for i, row := range got.rows {
+		if !sameRow(row, rows[i]) {
+			t.Errorf("row %+v\nwant %+v", row, rows[i])
+		}
+	}
+}
