@@ -61,6 +61,13 @@ func (h *Hub) Take() []job.Namespace {
 	return list
 }
 
+// Noted lists what the next Take will, at least.
+func (h *Hub) Noted() []job.Namespace {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Keys(h.noted))
+}
+
 // Listen subscribes to ns; Stop ends it.
 func (h *Hub) Listen(ns job.Namespace) *Listener {
 	c := make(chan struct{}, 1)

@@ -24,6 +24,8 @@ const (
 	// bulkPatience is how long a call waits for the list to catch up with what happened
 	// before it.
 	bulkPatience = 10 * time.Second
+	// bulkPause is between two looks at a list that is late.
+	bulkPause = 50 * time.Millisecond
 )
 
 // BulkResult is the result of a call, or the operation that it started.
@@ -148,19 +150,27 @@ func (b *Bulk) size(ctx context.Context, c Caller, p *bulkPlan) (total int, larg
 // jobs would be skipped silently.
 func (b *Bulk) upToDate(ctx context.Context, c Caller, needs permission.Permission, f JobFilter) (readmodel.Page, error) {
 	for began := time.Now(); ; {
-		page, err := b.views.list(ctx, c, needs, f) // Waits for a moment itself.
+		page, err := b.views.list(ctx, c, needs, f) // Waits for a moment itself, unless that is in vain.
 		switch {
 		case err != nil:
 			return readmodel.Page{}, err
 		case !page.Rebuilding && (page.Lag == 0 || !page.AsOf.Before(began)):
 			return page, nil
 		case time.Since(began) <= b.patience: // A small list is complete again very soon.
+			pause(ctx)
 		case page.Rebuilding:
 			return readmodel.Page{}, errBulkRebuilding()
 		default:
 			return readmodel.Page{}, fault.New(fault.Unavailable, "LIST_BEHIND",
 				"the list of jobs is %s behind, so some jobs would be missed; try again in a moment, or send job_ids", page.Lag.Round(time.Second))
 		}
+	}
+}
+
+func pause(ctx context.Context) {
+	select {
+	case <-time.After(bulkPause):
+	case <-ctx.Done():
 	}
 }
 

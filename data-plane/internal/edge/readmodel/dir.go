@@ -56,8 +56,9 @@ type Dir struct {
 	pace    *pace // Shared by all writers.
 	// ordinary and operator are ordinaryTime and operatorTime, except in tests.
 	ordinary, operator time.Duration
-	turnWait           time.Duration // Likewise.
-	now                func() time.Time
+	// Likewise.
+	turnWait, freshWait, mendWait time.Duration
+	now                           func() time.Time
 
 	mu    sync.Mutex // Guards the rest, and the opening and closing of files.
 	open  map[job.Namespace]*file
@@ -93,7 +94,7 @@ func OpenDir(dir string, logger *slog.Logger) (*Dir, error) {
 	}
 	return &Dir{
 		dir: dir, logger: logger, max: openMax, queries: make(chan struct{}, queriesMax), pace: newPace(),
-		now: time.Now, ordinary: ordinaryTime, operator: operatorTime, turnWait: turnWait,
+		now: time.Now, ordinary: ordinaryTime, operator: operatorTime, turnWait: turnWait, freshWait: freshWait, mendWait: mendWait,
 		open: make(map[job.Namespace]*file), lines: make(map[string]*line), retired: make(map[job.Namespace]struct{}),
 	}, nil
 }

@@ -21,7 +21,7 @@ import (
 var errDamaged = errors.New("the read model's file is damaged")
 
 // schemaVersion is in the file's user_version; another one is rebuilt.
-const schemaVersion = 8
+const schemaVersion = 9
 
 // Every time is whole nanoseconds, so that order and ranges are those of numbers. The two
 // indexes of job serve every list: one without states is a merge over all states. Dead
@@ -61,9 +61,9 @@ CREATE TABLE tag (
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE mark (
  one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, rebuilding INTEGER NOT NULL, rebuilt_to BLOB NOT NULL,
- rebuilt_from INTEGER NOT NULL, jobs INTEGER NOT NULL, rebuilt INTEGER NOT NULL, sum INTEGER NOT NULL
+ rebuilt_from INTEGER NOT NULL, jobs INTEGER NOT NULL, rebuilt INTEGER NOT NULL, since INTEGER NOT NULL, sum INTEGER NOT NULL
 ) STRICT;
-INSERT INTO mark VALUES (1, 0, 0, x'', 0, 0, 0, %d);
+INSERT INTO mark VALUES (1, 0, 0, x'', 0, 0, 0, 0, %d);
 CREATE TABLE minute (
  at INTEGER PRIMARY KEY, enqueued INTEGER NOT NULL, completed INTEGER NOT NULL, failed INTEGER NOT NULL, sum INTEGER NOT NULL
 ) STRICT;
@@ -81,6 +81,9 @@ type mark struct {
 	// jobs is about how many there were when the rebuild began; rebuilt of them are
 	// written.
 	jobs, rebuilt uint64
+	// since is when the rows became incomplete, Unix nanoseconds; 0 while they are complete. A
+	// file of which no event is kept any more knows it from no one else.
+	since int64
 }
 
 // sum is a checksum over every column: a mark that is too high would leave out events.
@@ -90,7 +93,7 @@ func (m *mark) sum() int64 {
 	if m.rebuilding {
 		rebuilding = 1
 	}
-	for _, n := range []uint64{m.seq, rebuilding, uint64(m.rebuiltFrom), m.jobs, m.rebuilt} {
+	for _, n := range []uint64{m.seq, rebuilding, uint64(m.rebuiltFrom), m.jobs, m.rebuilt, uint64(m.since)} {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
 	return int64(crc32.Checksum(b, castagnoli))
@@ -281,8 +284,8 @@ func readMark(ctx context.Context, db *sql.DB) (mark, error) {
 	var m mark
 	var to []byte
 	var sum int64
-	err := db.QueryRowContext(ctx, `SELECT seq, rebuilding, rebuilt_to, rebuilt_from, jobs, rebuilt, sum FROM mark`).
-		Scan(&m.seq, &m.rebuilding, &to, &m.rebuiltFrom, &m.jobs, &m.rebuilt, &sum)
+	err := db.QueryRowContext(ctx, `SELECT seq, rebuilding, rebuilt_to, rebuilt_from, jobs, rebuilt, since, sum FROM mark`).
+		Scan(&m.seq, &m.rebuilding, &to, &m.rebuiltFrom, &m.jobs, &m.rebuilt, &m.since, &sum)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && len(to) != 0 && len(to) != len(m.rebuiltTo) {
 		return mark{}, fmt.Errorf("%w: no mark", errDamaged)
 	}
@@ -367,8 +370,8 @@ func (f *file) applyIn(ctx context.Context, tx *sql.Tx, c *change) error {
 	if c.mark.rebuiltTo.IsZero() {
 		to = []byte{}
 	}
-	res, err := tx.ExecContext(ctx, `UPDATE mark SET seq = ?, rebuilding = ?, rebuilt_to = ?, rebuilt_from = ?, jobs = ?, rebuilt = ?, sum = ? WHERE seq = ? OR ?`,
-		int64(c.mark.seq), c.mark.rebuilding, to, c.mark.rebuiltFrom, int64(c.mark.jobs), int64(c.mark.rebuilt), c.mark.sum(), int64(c.was), c.anyhow)
+	res, err := tx.ExecContext(ctx, `UPDATE mark SET seq = ?, rebuilding = ?, rebuilt_to = ?, rebuilt_from = ?, jobs = ?, rebuilt = ?, since = ?, sum = ? WHERE seq = ? OR ?`,
+		int64(c.mark.seq), c.mark.rebuilding, to, c.mark.rebuiltFrom, int64(c.mark.jobs), int64(c.mark.rebuilt), c.mark.since, c.mark.sum(), int64(c.was), c.anyhow)
 	if err != nil {
 		return fmt.Errorf("move mark: %w", err)
 	}

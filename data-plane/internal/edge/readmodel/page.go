@@ -16,6 +16,9 @@ const (
 	// freshWait is how long a query waits for what was committed before it; after
 	// that it answers with what there is, and how late that is.
 	freshWait = 500 * time.Millisecond
+	// lateMax is for how long something may have been missing that is still waited for: a
+	// projector that did not get to it in that time will not in freshWait.
+	lateMax = time.Second
 	// mendWait is the same for a file that is being rebuilt: a small one is complete by
 	// then.
 	mendWait = 200 * time.Millisecond
@@ -126,49 +129,61 @@ func (p *Projector) refuse(ctx context.Context, ns job.Namespace, err error) err
 	return err
 }
 
-// freshen waits until the file has the event seq, and says how late it is.
+// freshen waits until the file has the event seq, if that is to be expected in a moment, and
+// says how late it is.
 func (p *Projector) freshen(ctx context.Context, ns job.Namespace, seq uint64) Page {
-	limit, mended := time.NewTimer(freshWait), time.NewTimer(mendWait)
+	limit, mended := time.NewTimer(p.models.freshWait), time.NewTimer(p.models.mendWait)
 	defer limit.Stop()
 	defer mended.Stop()
-	for {
+	for patient := true; ; {
 		p.mu.Lock()
-		round := p.round
+		round, begun := p.round, p.begun
 		var t track
 		if known := p.tracks[ns]; known != nil {
 			t = *known
 		}
 		p.mu.Unlock()
-		now := time.Now()
-		rebuilding := t.rebuilding || t.behind || t.damaged || !t.known && seq > 0
-		if t.seq >= seq && !rebuilding {
+		now := p.models.now()
+		if t.seq >= seq && t.whole() && (t.known || seq == 0) {
 			return Page{AsOf: now}
 		}
+		since, err := p.since(ns, &t, begun, now)
+		if err != nil {
+			p.logger.Warn("can't tell how late a list is", "namespace", ns, "err", err)
+		}
 		p.wake()
+		if !patient || t.isFar() || now.Sub(latest(since, begun)) > lateMax {
+			return t.latePage(since, now)
+		}
 		giveUp := limit.C
 		if t.rebuilding {
 			giveUp = mended.C
 		}
 		select {
 		case <-round:
-			continue
 		case <-giveUp:
+			patient = false
 		case <-ctx.Done():
+			patient = false
 		}
-		page := Page{Rebuilding: rebuilding, Rebuilt: min(t.rebuilt, t.jobs), ToRebuild: t.jobs}
-		if t.seq < seq {
-			since, err := p.unread(ns, t.seq, now)
-			if err != nil {
-				p.logger.Warn("can't tell how late a list is", "namespace", ns, "err", err)
-			}
-			page.Lag = max(now.Sub(since), time.Millisecond)
-		}
-		if rebuilding {
-			page.Lag = max(page.Lag, t.missing(now), time.Millisecond)
-		}
-		page.AsOf = now.Add(-page.Lag)
-		return page
 	}
+}
+
+// isFar reports whether a rebuild takes longer than anybody waits: a small one is over after
+// its next slice.
+func (t *track) isFar() bool { return t.rebuilding && t.left() > sliceMax }
+
+// latePage is what a page says whose rows have missed something since then.
+func (t *track) latePage(since, now time.Time) Page {
+	lag := max(now.Sub(since), time.Millisecond)
+	return Page{AsOf: now.Add(-lag), Lag: lag, Rebuilding: !t.whole() || !t.known, Rebuilt: min(t.rebuilt, t.jobs), ToRebuild: t.jobs}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // wake asks for a round at once.

@@ -33,9 +33,11 @@ const (
 	// turnTime is after how long a turn ends with the slice under way, so that other namespaces
 	// get theirs: on a saturated node each slice is followed by a rest.
 	turnTime = 250 * time.Millisecond
-	// sliceMax is how many rows one transaction writes before others get the
-	// processor.
+	// sliceMax is how many rows one transaction writes before others get the processor.
 	sliceMax = 1000
+	// bulkMax is the same for a namespace that is far behind: more rows share pages and a commit,
+	// and nobody waits for a single one of them.
+	bulkMax = 4000
 	// surveyMax is how many namespaces one step checks after leadership was won.
 	surveyMax = 64
 	// retryAfter is the pause after a file could not be written.
@@ -54,13 +56,15 @@ type Projector struct {
 
 	// Only Run uses these.
 	surveyed job.Namespace // Every namespace up to here was checked in this term.
-	surveyOn bool
-	ended    time.Time // Of the last round.
+	ended    time.Time     // Of the last round.
 
 	mu     sync.Mutex // Guards the rest.
+	begun  time.Time  // When the term began.
 	tracks map[job.Namespace]*track
 	late   map[job.Namespace]struct{} // With events that are not in their rows.
-	round  chan struct{}              // Closed after each round.
+	// surveying: there may be namespaces of which nothing is known yet in this term.
+	surveying bool
+	round     chan struct{} // Closed after each round.
 }
 
 // track is what is known of a namespace's file.
@@ -73,8 +77,6 @@ type track struct {
 	// events are read in the next turn; 0 is turnMax. After a turn that took too long they
 	// are as many as it wrote, so that none is read in vain again and again.
 	events int
-	// since is when the rows became incomplete; zero while they are complete.
-	since time.Time
 }
 
 // left is how many jobs a rebuild has still to read.
@@ -89,7 +91,17 @@ func (t *track) missing(now time.Time) time.Duration {
 	if t.whole() {
 		return 0
 	}
-	return max(now.Sub(t.since), time.Millisecond)
+	return max(now.Sub(time.Unix(0, t.since)), time.Millisecond)
+}
+
+// note keeps since: it is called after every change of the track.
+func (t *track) note(now time.Time) {
+	switch {
+	case t.whole():
+		t.since = 0
+	case t.since == 0:
+		t.since = now.UnixNano()
+	}
 }
 
 // NewProjector makes the projector of a shard over its committed state. hub tells
@@ -118,33 +130,48 @@ func (p *Projector) Run(ctx context.Context) {
 }
 
 // Lag is for how long the lists of the shard have been incomplete: the age of the oldest
-// event that is not in the rows, or of a rebuild, whichever is older. It is meaningful only
-// on the node that leads.
+// event that is not in the rows, or of a rebuild, whichever is older. It is never 0 while
+// something is missing, or may be. It is meaningful only on the node that leads.
 func (p *Projector) Lag(now time.Time) (lag time.Duration, err error) {
+	unmet := p.hub.Noted()
 	p.mu.Lock()
+	begun, surveying := p.begun, p.surveying
 	tracks := make(map[job.Namespace]track, len(p.tracks))
 	for ns, t := range p.tracks {
 		tracks[ns] = *t
 	}
+	unmet = slices.AppendSeq(unmet, maps.Keys(p.late))
 	p.mu.Unlock()
+	for _, ns := range unmet {
+		tracks[ns] = tracks[ns]
+	}
 	for ns, t := range tracks {
-		since, err := p.unread(ns, t.seq, now)
+		since, err := p.since(ns, &t, begun, now)
 		if err != nil {
 			return 0, err
 		}
-		lag = max(lag, t.missing(now), now.Sub(since))
+		lag = max(lag, now.Sub(since))
+	}
+	if surveying {
+		lag = max(lag, now.Sub(begun), time.Millisecond)
 	}
 	return lag, nil
 }
 
-// unread is when the first event of a namespace happened that is not in the rows; now if
-// all are.
-func (p *Projector) unread(ns job.Namespace, seq uint64, now time.Time) (time.Time, error) {
+// since is when the rows of a namespace began to miss something; now if they miss nothing. Of
+// a file that was not opened yet it is only known that this term has not projected into it.
+func (p *Projector) since(ns job.Namespace, t *track, begun, now time.Time) (time.Time, error) {
 	first := now
-	_, err := feed.Walk(p.store, ns, seq, func(row *feed.Row) bool {
+	_, err := feed.Walk(p.store, ns, t.seq, func(row *feed.Row) bool {
 		first = time.Unix(0, row.Now)
 		return false
 	})
+	if !t.known && first.Before(begun) {
+		first = begun
+	}
+	if missing := now.Add(-t.missing(now)); missing.Before(first) {
+		first = missing
+	}
 	return first, err
 }
 
@@ -155,11 +182,13 @@ func (p *Projector) Read(ns job.Namespace) uint64 { return p.look(ns).seq }
 // begin starts a term with what happens from now on; what happened before is found by the
 // survey, namespace by namespace.
 func (p *Projector) begin() {
-	p.surveyed, p.surveyOn = job.Namespace{}, true
+	p.surveyed = job.Namespace{}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.begun, p.surveying = p.models.now(), true
 	for _, t := range p.tracks {
 		t.behind = true // Another node may have led in between.
+		t.note(p.begun)
 	}
 }
 
@@ -230,8 +259,10 @@ func sleep(ctx context.Context, d time.Duration) {
 // changes are the jobs of a namespace that events named.
 type changes struct {
 	last  uint64 // Number of the last event; 0: none.
+	from  int64  // When the first one happened.
 	parts []part
 	seen  map[job.ID]struct{}
+	far   bool // There are more events than a turn reads.
 }
 
 // part is the jobs that are written in one transaction. Once it and those before it are, all
@@ -243,15 +274,31 @@ type part struct {
 	minutes minutes
 }
 
+// sliceOf is how many rows one transaction writes.
+func sliceOf(far bool) int {
+	if far {
+		return bulkMax
+	}
+	return sliceMax
+}
+
+// leastOf is the share of a processor that a namespace gets under any load.
+func leastOf(far bool) float64 {
+	if far {
+		return shareLate
+	}
+	return 0
+}
+
 // add adds an event of the entry that was applied at now.
 func (c *changes) add(e *feed.Event, now int64) {
 	if c.seen == nil {
 		c.seen = make(map[job.ID]struct{})
 	}
-	c.last = e.Seq
+	c.last, c.from = e.Seq, cmp.Or(c.from, now)
 	_, seen := c.seen[e.ID]
 	more := !seen && !e.ID.IsZero()
-	if n := len(c.parts); n == 0 || more && len(c.parts[n-1].ids) == sliceMax {
+	if n := len(c.parts); n == 0 || more && len(c.parts[n-1].ids) == sliceOf(c.far) {
 		c.parts = append(c.parts, part{})
 	}
 	at := &c.parts[len(c.parts)-1]
@@ -324,7 +371,13 @@ func (p *Projector) turn(ctx context.Context, ns job.Namespace) (all bool, err e
 // after reads the next events of a namespace; all means that there are no more, lost that
 // some of them are no longer kept.
 func (p *Projector) after(ctx context.Context, ns job.Namespace, t track) (c changes, all, lost bool, err error) {
+	m, err := feed.MarkOf(p.store, ns)
+	if err != nil {
+		return c, false, false, err
+	}
+	c.far = m.Seq > t.seq+turnMax
 	piece := p.models.pace.begin(ctx)
+	piece.least = leastOf(c.far)
 	defer piece.end()
 	n, most := 0, cmp.Or(t.events, turnMax)
 	lost, err = feed.Walk(p.store, ns, t.seq, func(row *feed.Row) bool {
@@ -347,7 +400,7 @@ func (p *Projector) writeJobs(ctx context.Context, ns job.Namespace, t track, ch
 		some := &changed.parts[i]
 		c := change{mark: t.mark, was: t.seq, minutes: some.minutes}
 		c.mark.seq = some.last
-		if ok, err := p.writeSlice(ctx, ns, some.ids, &c); !ok || err != nil {
+		if ok, err := p.writeSlice(ctx, ns, some.ids, &c, leastOf(changed.far)); !ok || err != nil {
 			return true, err
 		}
 		t.mark = c.mark
@@ -360,8 +413,10 @@ func (p *Projector) writeJobs(ctx context.Context, ns job.Namespace, t track, ch
 	return true, nil
 }
 
-func (p *Projector) writeSlice(ctx context.Context, ns job.Namespace, ids []job.ID, c *change) (ok bool, err error) {
-	defer p.models.pace.begin(ctx).end()
+func (p *Projector) writeSlice(ctx context.Context, ns job.Namespace, ids []job.ID, c *change, least float64) (ok bool, err error) {
+	piece := p.models.pace.begin(ctx)
+	piece.least = least
+	defer piece.end()
 	if err := p.read(ns, ids, c); err != nil {
 		return false, err
 	}
@@ -414,7 +469,7 @@ func (p *Projector) failed(ctx context.Context, ns job.Namespace, err error) err
 		if derr := p.models.discard(ns); derr != nil {
 			err = errors.Join(err, derr)
 		} else {
-			p.update(ns, func(t *track) { *t = track{behind: true, since: t.since} })
+			p.update(ns, func(t *track) { *t = track{behind: true, mark: mark{since: t.since}} })
 			return nil
 		}
 	}
@@ -438,7 +493,12 @@ func (p *Projector) meet(ctx context.Context, ns job.Namespace) (track, error) {
 	if err != nil {
 		return track{}, p.failed(ctx, ns, err)
 	}
-	p.update(ns, func(t *track) { *t = track{mark: m, known: true, behind: t.behind, since: t.since} })
+	p.update(ns, func(t *track) {
+		if !m.rebuilding { // What it says is of a time before it was whole.
+			m.since = t.since
+		}
+		*t = track{mark: m, known: true, behind: t.behind}
+	})
 	return p.look(ns), nil
 }
 
@@ -460,17 +520,12 @@ func (p *Projector) update(ns job.Namespace, f func(*track)) {
 		p.tracks[ns] = t
 	}
 	f(t)
-	switch {
-	case t.whole():
-		t.since = time.Time{}
-	case t.since.IsZero():
-		t.since = time.Now()
-	}
+	t.note(p.models.now())
 }
 
 // survey compares some namespaces of the state with their files.
 func (p *Projector) survey(ctx context.Context) (more bool, err error) {
-	if !p.surveyOn {
+	if !p.surveying { // Nobody else writes it.
 		return false, nil
 	}
 	list, err := stateread.ReadNamespaces(p.store, p.surveyed, surveyMax)
@@ -493,8 +548,11 @@ func (p *Projector) survey(ctx context.Context) (more bool, err error) {
 		p.update(ns, func(up *track) { up.behind = !t.known || t.seq != m.Seq || m.Seq == 0 })
 		p.surveyed = ns
 	}
-	p.surveyOn = len(list) == surveyMax
-	return p.surveyOn, nil
+	more = len(list) == surveyMax
+	p.mu.Lock()
+	p.surveying = more
+	p.mu.Unlock()
+	return more, nil
 }
 
 // mend takes one step with each namespace that is behind or being rebuilt, and
@@ -561,6 +619,8 @@ func (p *Projector) catchUp(ctx context.Context, ns job.Namespace, t track) erro
 		return err
 	}
 	if lost {
+		// What is missing is older than the oldest event that is kept.
+		p.update(ns, func(t *track) { t.since = min(t.since, cmp.Or(c.from, t.since)) })
 		return p.beginRebuild(ctx, ns)
 	}
 	if c.last > 0 {
@@ -585,7 +645,7 @@ func (p *Projector) beginRebuild(ctx context.Context, ns job.Namespace) error {
 	if err != nil {
 		return err
 	}
-	ok, err := p.apply(ctx, ns, &change{mark: mark{seq: m.Seq, rebuilding: true, rebuiltFrom: m.At, jobs: total}, newMinutes: true, anyhow: true})
+	ok, err := p.apply(ctx, ns, &change{mark: mark{seq: m.Seq, rebuilding: true, rebuiltFrom: m.At, jobs: total, since: p.look(ns).since}, newMinutes: true, anyhow: true})
 	if ok {
 		p.logger.Info("a read model is being rebuilt", "namespace", ns)
 		p.update(ns, func(t *track) { t.behind = false })
@@ -607,10 +667,10 @@ func (p *Projector) jobsOf(ns job.Namespace) (n uint64, err error) {
 // rebuildSlice replaces the rows of the next jobs from the state.
 func (p *Projector) rebuildSlice(ctx context.Context, ns job.Namespace, t track) error {
 	piece := p.models.pace.begin(ctx)
-	piece.least = shareRebuild
+	piece.least = shareLate
 	defer piece.end()
 	c := change{mark: t.mark, was: t.seq, clear: true, clearFrom: t.rebuiltTo}
-	to, last, err := stateread.NewHeadReader(p.store).JobsAfter(ns, t.rebuiltTo, sliceMax, func(id job.ID, h *records.Head, b *records.Body) error {
+	to, last, err := stateread.NewHeadReader(p.store).JobsAfter(ns, t.rebuiltTo, sliceOf(t.isFar() && !t.rebuiltTo.IsZero()), func(id job.ID, h *records.Head, b *records.Body) error {
 		r, err := rowFrom(p.store, ns, id, h, b)
 		c.rows = append(c.rows, r)
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,7 @@ type rig struct {
 	hub     *notify.Hub
 	index   uint64
 	now     int64
+	clock   atomic.Int64 // Is now, for the projector.
 	next    uint32
 
 	models *Dir
@@ -50,7 +52,8 @@ func newRig(t testing.TB) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{TB: t, dir: t.TempDir(), db: db, store: db.Group(2), hub: notify.New(), now: epoch}
+	r := &rig{TB: t, dir: t.TempDir(), db: db, store: db.Group(2), hub: notify.New()}
+	r.pass(time.Duration(epoch))
 	r.machine = state.New(r.store, nil)
 	r.machine.RingOnCommit(r.hub.Notify)
 	t.Cleanup(func() {
@@ -71,6 +74,7 @@ func (r *rig) open() {
 		r.Fatal(err)
 	}
 	r.models = models
+	models.now = func() time.Time { return time.Unix(0, r.clock.Load()) }
 	// Other tests may use the whole machine: they are not what is to be yielded to.
 	models.pace.load = func() (float64, float64, bool) { return 1, 2, true }
 	r.Projector = NewProjector(models, r.store, r.hub, slog.New(slog.DiscardHandler))
@@ -98,7 +102,7 @@ func (r *rig) halt() {
 func (r *rig) apply(cmds ...command.Command) *state.Applied {
 	r.Helper()
 	r.index++
-	r.now += int64(time.Millisecond)
+	r.pass(time.Millisecond)
 	txn := r.store.NewTxn()
 	res, err := r.machine.Apply(txn, group.Entry{Index: r.index, Now: time.Unix(0, r.now), Lease: r.now, Payload: command.Encode(cmds)})
 	if err != nil {
@@ -112,6 +116,12 @@ func (r *rig) apply(cmds ...command.Command) *state.Applied {
 	}
 	r.machine.Committed(r.index)
 	return res.(*state.Applied)
+}
+
+// pass is time that goes by.
+func (r *rig) pass(d time.Duration) {
+	r.now += int64(d)
+	r.clock.Store(r.now)
 }
 
 // trim deletes the events of a namespace but the last one.
@@ -239,5 +249,88 @@ func TestLag_IsTheAgeOfTheOldestChangeThatDoesNotShow(t *testing.T) {
 	r.run()
 	r.settled(nsA)
 	r.settled(nsB)
+	eventually.True(t, patience, "every namespace was looked at", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return !r.surveying
+	})
 	want(since+int64(time.Hour), 0)
+}
+
+// A list that has been late for long will not be whole in a moment: it is shown as it is, with
+// how late it is. One that is late by the caller's last write is waited for.
+func TestList_IsNotWaitedForInVain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.models.freshWait, r.models.mendWait = time.Hour, time.Hour // Then the test fails.
+	r.run()
+	r.enqueue(nsA, "mail")
+	r.settled(nsA)
+	r.stop()
+	r.enqueue(nsA, "mail")
+	r.pass(2 * lateMax)
+	if p := r.page(nsA, Filter{}); len(p.Rows) != 1 || p.Lag != 2*lateMax || p.Rebuilding || !p.AsOf.Equal(time.Unix(0, r.now).Add(-p.Lag)) {
+		t.Fatalf("nobody projects: %+v", p)
+	}
+	r.begin() // A new term has a moment for what the last one left.
+	r.run()
+	if p := r.page(nsA, Filter{}); len(p.Rows) != 2 || !p.Exact() {
+		t.Fatalf("in a new term: %+v", p)
+	}
+}
+
+// While a list misses something, how late it is is known and never 0: before a new term has
+// looked at it, before it has a file, and after a restart in the middle of a rebuild.
+func TestLag_IsNeverZeroWhileSomethingIsMissing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	want := func(when string, want time.Duration) {
+		t.Helper()
+		if got, err := r.Lag(time.Unix(0, r.now)); err != nil || got != want {
+			t.Errorf("%s: %s late (%v), want %s", when, got, err, want)
+		}
+	}
+	r.fillWith(nsA, 10*sliceMax, false)
+	r.trim(nsA)
+	r.begin()
+	r.pass(3 * time.Second)
+	want("a term has begun", 3*time.Second)
+	for range 2 {
+		if _, err := r.step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a := r.look(nsA); !a.rebuilding {
+		t.Fatalf("it is not being rebuilt: %+v", a)
+	}
+	r.pass(5 * time.Second)
+	want("a list is being rebuilt", 5*time.Second)
+	r.halt()
+	r.open()
+	r.begin()
+	if _, err := r.survey(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.pass(time.Second)
+	want("after a restart", 6*time.Second)
+	for busy := true; busy; {
+		var err error
+		if busy, err = r.step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("it is whole", 0)
+	r.begin()
+	r.pass(time.Second)
+	want("a second term has begun", time.Second)
+	if _, err := r.survey(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want("it has looked", 0)
+	r.enqueue(nsB, "mail")
+	r.pass(2 * time.Second)
+	want("a namespace is new", 2*time.Second)
+	if p := r.page(nsA, Filter{}); !p.Exact() {
+		t.Errorf("page of a whole list: %+v", p)
+	}
 }
