@@ -52,10 +52,23 @@ func newPace() *pace {
 // turn returns when the next piece of work may begin. After a pause it begins at
 // once, so that a list on a busy node shows the caller's last write.
 func (p *pace) turn(ctx context.Context) {
+	for ctx.Err() == nil {
+		wait := p.rest()
+		if wait <= 0 {
+			return
+		}
+		p.sleep(ctx, min(wait, lookEvery))
+	}
+}
+
+// rest is how long the next piece of work has to wait. It looks at the load as well: a rest
+// that began on a busy node ends soon once it is idle.
+func (p *pace) rest() time.Duration {
 	p.mu.Lock()
-	wait := p.paid.Sub(p.now())
-	p.mu.Unlock()
-	p.sleep(ctx, wait)
+	defer p.mu.Unlock()
+	now := p.now()
+	p.look(now)
+	return p.paid.Sub(now)
 }
 
 // piece is a piece of work, which stays on its thread so that the processor time it takes is
@@ -100,7 +113,7 @@ func (p *pace) charge(began time.Time, worked time.Duration, least float64) {
 }
 
 // look adjusts the share to the load: it halves it, or raises it by all that is
-// free.
+// free. What is left of a rest gets shorter with it.
 func (p *pace) look(now time.Time) {
 	if now.Sub(p.looked) < lookEvery {
 		return
@@ -113,7 +126,11 @@ func (p *pace) look(now time.Time) {
 	case idle < idleWanted:
 		p.share = max(p.share/2, shareMin)
 	default:
-		p.share = min(p.share+(idle-idleWanted)*number, shareMax)
+		before := p.share
+		p.share = min(before+(idle-idleWanted)*number, shareMax)
+		if left := p.paid.Sub(now); left > 0 {
+			p.paid = now.Add(time.Duration(float64(left) * before / p.share))
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package readmodel
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -115,6 +116,20 @@ func TestPace_CatchesUpWhenTheLoadIsOver(t *testing.T) {
 	}
 }
 
+// A rest that began on a busy node ends soon once nobody else wants the processors.
+func TestPace_ARestEndsSoonOnceTheNodeIsIdle(t *testing.T) {
+	t.Parallel()
+	m := newMachine(0)
+	m.work(5 * time.Second)
+	m.charge(m.clock, time.Minute, 0)
+	m.free = 2
+	began := m.clock
+	m.turn(t.Context())
+	if rested := m.clock.Sub(began); rested > restMax/3 {
+		t.Fatalf("rested for %s, of which the node was idle for all", rested)
+	}
+}
+
 // All read models of a node share one limiter.
 func TestPace_IsSharedByTheShardsOfANode(t *testing.T) {
 	t.Parallel()
@@ -144,20 +159,20 @@ func TestPace_WhereTheLoadIsNotKnown(t *testing.T) {
 func TestRun_FallsBehindOnASaturatedNodeAndCatchesUp(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	resting, idle := make(chan struct{}), make(chan struct{})
+	resting, idle := make(chan struct{}, 1), make(chan struct{})
 	began := time.Now()
-	r.models.pace.now = func() time.Time { return began } // The work never gets its pause.
+	var slept atomic.Int64
+	r.models.pace.now = func() time.Time { return began.Add(time.Duration(slept.Load())) } // Work never gets its pause by itself.
 	r.models.pace.sleep = func(ctx context.Context, d time.Duration) {
-		if d > 0 {
-			select {
-			case resting <- struct{}{}:
-			default:
-			}
-			select {
-			case <-idle:
-			case <-ctx.Done():
-			}
+		select {
+		case resting <- struct{}{}:
+		default:
 		}
+		select {
+		case <-idle:
+		case <-ctx.Done():
+		}
+		slept.Add(int64(d))
 	}
 	r.run()
 	r.enqueue(nsA, "mail")
