@@ -42,7 +42,8 @@ type pace struct {
 	mu     sync.Mutex // Guards the rest.
 	share  float64    // Of one processor, for all read models of the node together.
 	looked time.Time
-	paid   time.Time // Until then the share is used up by the work done.
+	own    time.Duration // Processor time of all read models since then.
+	paid   time.Time     // Until then the share is used up by the work done.
 }
 
 func newPace() *pace {
@@ -102,6 +103,7 @@ func (p *pace) charge(began time.Time, worked time.Duration, least float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
+	p.own += worked
 	p.look(now)
 	if p.paid.Before(began) {
 		p.paid = began
@@ -112,25 +114,28 @@ func (p *pace) charge(began time.Time, worked time.Duration, least float64) {
 	}
 }
 
-// look adjusts the share to the load: it halves it, or raises it by all that is
-// free. What is left of a rest gets shorter with it.
+// look adjusts the share to what others leave: its own work is no load that it has to yield
+// to. The share falls by half at a time, and rises at once, which also shortens what is left of
+// a rest.
 func (p *pace) look(now time.Time) {
-	if now.Sub(p.looked) < lookEvery {
+	since := now.Sub(p.looked)
+	if since < lookEvery {
 		return
 	}
-	p.looked = now
 	idle, number, ok := p.load()
+	free := (idle-idleWanted)*number + p.own.Seconds()/since.Seconds()
+	p.looked, p.own = now, 0
+	before := p.share
 	switch {
 	case !ok:
 		p.share = shareBlind
-	case idle < idleWanted:
-		p.share = max(p.share/2, shareMin)
+	case free < before:
+		p.share = max(before/2, free, shareMin)
 	default:
-		before := p.share
-		p.share = min(before+(idle-idleWanted)*number, shareMax)
-		if left := p.paid.Sub(now); left > 0 {
-			p.paid = now.Add(time.Duration(float64(left) * before / p.share))
-		}
+		p.share = min(free, shareMax)
+	}
+	if left := p.paid.Sub(now); left > 0 && p.share > before {
+		p.paid = now.Add(time.Duration(float64(left) * before / p.share))
 	}
 }
 

@@ -85,6 +85,7 @@ func TestPace_TakesWhatIsFreeAndYieldsWhenSaturated(t *testing.T) {
 		least, most float64
 	}{
 		{"nobody else", 2, 0.85, 1},
+		{"what it causes itself", 1.7, 0.8, 1}, // Collecting garbage, compactions.
 		{"half the machine is used", 1.2, 0.2, 0.6},
 		{"little is left", 0.7, shareMin * 0.9, shareMin * 1.5},
 		{"saturated", 0, shareMin * 0.9, shareMin * 1.5},
