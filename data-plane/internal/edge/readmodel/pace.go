@@ -20,9 +20,9 @@ const (
 	// shareMin of one processor is what read models get on a saturated node: enough
 	// for progress, too little to notice.
 	shareMin = 1.0 / 32
-	// shareLate is the least for a list that is far behind, or being rebuilt: people wait for
-	// it, and a 32nd would need minutes for a million jobs.
-	shareLate = 1.0 / 8
+	// shareRebuild is the least for a rebuild: people wait for the incomplete list, and
+	// a 32nd would need ten minutes for a million jobs.
+	shareRebuild = 1.0 / 8
 	// shareMax: one goroutine writes at a time.
 	shareMax = 1.0
 	// restMax bounds one rest, so that a larger share takes effect soon.

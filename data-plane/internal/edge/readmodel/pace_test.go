@@ -67,9 +67,9 @@ func TestPace_ARebuildGetsItsShareOfABusyNode(t *testing.T) {
 	t.Parallel()
 	m := newMachine(0)
 	m.held = 4
-	m.workFor(2*time.Second, shareLate) // To settle.
-	if got := m.workFor(10*time.Second, shareLate); got < shareLate*0.9 || got > shareLate*1.1 {
-		t.Errorf("worked %.3f of the time, want %.3f", got, shareLate)
+	m.workFor(2*time.Second, shareRebuild) // To settle.
+	if got := m.workFor(10*time.Second, shareRebuild); got < shareRebuild*0.9 || got > shareRebuild*1.1 {
+		t.Errorf("worked %.3f of the time, want %.3f", got, shareRebuild)
 	}
 	m.workFor(restMax, 0)
 	if got := m.workFor(10*time.Second, 0); got < shareMin*0.9 || got > shareMin*1.1 {

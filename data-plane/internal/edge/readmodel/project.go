@@ -282,14 +282,6 @@ func sliceOf(far bool) int {
 	return sliceMax
 }
 
-// leastOf is the share of a processor that a namespace gets under any load.
-func leastOf(far bool) float64 {
-	if far {
-		return shareLate
-	}
-	return 0
-}
-
 // add adds an event of the entry that was applied at now.
 func (c *changes) add(e *feed.Event, now int64) {
 	if c.seen == nil {
@@ -377,7 +369,6 @@ func (p *Projector) after(ctx context.Context, ns job.Namespace, t track) (c cha
 	}
 	c.far = m.Seq > t.seq+turnMax
 	piece := p.models.pace.begin(ctx)
-	piece.least = leastOf(c.far)
 	defer piece.end()
 	n, most := 0, cmp.Or(t.events, turnMax)
 	lost, err = feed.Walk(p.store, ns, t.seq, func(row *feed.Row) bool {
@@ -400,7 +391,7 @@ func (p *Projector) writeJobs(ctx context.Context, ns job.Namespace, t track, ch
 		some := &changed.parts[i]
 		c := change{mark: t.mark, was: t.seq, minutes: some.minutes}
 		c.mark.seq = some.last
-		if ok, err := p.writeSlice(ctx, ns, some.ids, &c, leastOf(changed.far)); !ok || err != nil {
+		if ok, err := p.writeSlice(ctx, ns, some.ids, &c); !ok || err != nil {
 			return true, err
 		}
 		t.mark = c.mark
@@ -413,10 +404,8 @@ func (p *Projector) writeJobs(ctx context.Context, ns job.Namespace, t track, ch
 	return true, nil
 }
 
-func (p *Projector) writeSlice(ctx context.Context, ns job.Namespace, ids []job.ID, c *change, least float64) (ok bool, err error) {
-	piece := p.models.pace.begin(ctx)
-	piece.least = least
-	defer piece.end()
+func (p *Projector) writeSlice(ctx context.Context, ns job.Namespace, ids []job.ID, c *change) (ok bool, err error) {
+	defer p.models.pace.begin(ctx).end()
 	if err := p.read(ns, ids, c); err != nil {
 		return false, err
 	}
@@ -667,7 +656,7 @@ func (p *Projector) jobsOf(ns job.Namespace) (n uint64, err error) {
 // rebuildSlice replaces the rows of the next jobs from the state.
 func (p *Projector) rebuildSlice(ctx context.Context, ns job.Namespace, t track) error {
 	piece := p.models.pace.begin(ctx)
-	piece.least = shareLate
+	piece.least = shareRebuild
 	defer piece.end()
 	c := change{mark: t.mark, was: t.seq, clear: true, clearFrom: t.rebuiltTo}
 	to, last, err := stateread.NewHeadReader(p.store).JobsAfter(ns, t.rebuiltTo, sliceOf(t.isFar() && !t.rebuiltTo.IsZero()), func(id job.ID, h *records.Head, b *records.Body) error {
