@@ -102,7 +102,6 @@ type Retention struct {
 func (t *T) Try(method, path string, in, out any) error {
 	defer t.took(time.Now())
 	_, err := t.admin.call(t.Context, method, path, in, out)
-	t.met(err)
 	return err
 }
 

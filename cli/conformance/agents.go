@@ -120,7 +120,7 @@ var agentRules = []Rule{
 		t.Do(l.ID, "approve", "pending")
 		Equal(t, "iteration", t.Fetch(q).Agent.Iteration, 2)
 	}},
-	{Name: "an iteration that takes too long fails its attempt, however often its lease is renewed", Needs: "agents", Run: func(t *T, q string) {
+	{Name: "an iteration that takes too long fails its attempt, however often its lease is renewed", Timed: true, Needs: "agents", Run: func(t *T, q string) {
 		l := t.Leased(Job{Queue: q, Backoff: "none", Agent: &Agent{IterationTimeout: "1s"}})
 		t.HeartbeatAs(Heartbeat{Worker: "w1", Lease: hour, Jobs: map[string]JobUpdate{l.ID: {Token: l.Token}}})
 		again := t.Fetch(q)

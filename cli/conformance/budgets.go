@@ -70,7 +70,7 @@ func (t *T) wholeNamespace() {
 }
 
 var budgetRules = []Rule{
-	{Name: "reports as total and as delta add up to what a day cost", Needs: "budgets", Run: func(t *T, q string) {
+	{Name: "reports as total and as delta add up to what a day cost", Timed: true, Needs: "budgets", Run: func(t *T, q string) {
 		t.Budget("queue", q, object{"daily_usd": 100, "on_exceed": "hold"})
 		l := t.Leased(Job{Queue: q, Backoff: "none"})
 		for _, r := range []struct {
@@ -89,7 +89,7 @@ var budgetRules = []Rule{
 		t.AckAs(Ack{ID: l.ID, Token: l.Token, Usage: &Usage{CostUSD: 1, Model: "m", Kind: "total"}})
 		Equal(t, "spent after an ack and its repetition", t.BudgetNow("queue", q).SpentUSD, 3)
 	}},
-	{Name: "hold: a queue whose budget is spent starts nothing, takes jobs in, and finishes what runs", Needs: "budgets", Run: func(t *T, q string) {
+	{Name: "hold: a queue whose budget is spent starts nothing, takes jobs in, and finishes what runs", Timed: true, Needs: "budgets", Run: func(t *T, q string) {
 		other := t.Queue()
 		t.Budget("queue", q, object{"daily_usd": 1})
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q}, Job{Queue: q, Priority: "critical"})
@@ -107,7 +107,7 @@ var budgetRules = []Rule{
 		t.Ack(b)
 		Equal(t, "pending", t.QueueNow(q).Pending, 2)
 	}},
-	{Name: "a waiting fetch is served as soon as its budget is raised or gone", Needs: "budgets", Run: func(t *T, _ string) {
+	{Name: "a waiting fetch is served as soon as its budget is raised or gone", Timed: true, Needs: "budgets", Run: func(t *T, _ string) {
 		for _, open := range []func(q string){
 			func(q string) { t.Budget("queue", q, object{"daily_usd": 5}) },
 			func(q string) { t.NoBudget("queue", q) },
@@ -121,7 +121,7 @@ var budgetRules = []Rule{
 			t.Woken(q, e.ID, func() { open(q) })
 		}
 	}},
-	{Name: "a budget that is made late knows what the day cost, and a lower one shuts at once", Needs: "budgets", Run: func(t *T, q string) {
+	{Name: "a budget that is made late knows what the day cost, and a lower one shuts at once", Timed: true, Needs: "budgets", Run: func(t *T, q string) {
 		t.spend(q, nil, 0.5)
 		t.Enqueue(Job{Queue: q})
 		made := t.Budget("queue", q, object{"daily_usd": 0.75})
@@ -132,7 +132,7 @@ var budgetRules = []Rule{
 		Equal(t, "id of the changed budget", changed.ID, made.ID)
 		t.Nothing(q)
 	}},
-	{Name: "acks in a batch spend a budget together", Needs: "budgets", Run: func(t *T, q string) {
+	{Name: "acks in a batch spend a budget together", Timed: true, Needs: "budgets", Run: func(t *T, q string) {
 		t.Budget("queue", q, object{"daily_usd": 1})
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q}, Job{Queue: q})
 		a, b := t.Fetch(q), t.Fetch(q)
@@ -140,7 +140,7 @@ var budgetRules = []Rule{
 		t.Nothing(q)
 		Equal(t, "spent", t.BudgetNow("queue", q).SpentUSD, 1)
 	}},
-	{Name: "reject: a spent budget refuses new jobs on every path, and starts nothing", Needs: "budgets", Run: func(t *T, q string) {
+	{Name: "reject: a spent budget refuses new jobs on every path, and starts nothing", Timed: true, Needs: "budgets", Run: func(t *T, q string) {
 		free := t.Queue()
 		t.Budget("queue", q, object{"daily_usd": 1, "on_exceed": "reject"})
 		kept := t.Enqueue(Job{Queue: q, UniqueKey: "u", IdempotencyKey: "i"})
@@ -162,7 +162,7 @@ var budgetRules = []Rule{
 		t.Enqueue(Job{Queue: q})
 		Equal(t, "jobs that go out", len(t.FetchMany(Fetch{Queues: []string{q}, Worker: "w1", Count: 5, Lease: time.Minute})), 3)
 	}},
-	{Name: "alert: a spent budget is told once and changes nothing", Needs: "budgets", Run: func(t *T, q string) {
+	{Name: "alert: a spent budget is told once and changes nothing", Timed: true, Needs: "budgets", Run: func(t *T, q string) {
 		t.Budget("queue", q, object{"daily_usd": 1, "per_job_usd": 3, "on_exceed": "alert_only"})
 		from := t.Subscribe(Subscription{Queues: []string{q}, Types: []string{"budget_exceeded", "queue.paused"}})
 		t.spend(q, nil, 0.5)
@@ -176,7 +176,7 @@ var budgetRules = []Rule{
 		told := t.Told(from, "budget_exceeded", "budget_exceeded", "queue.paused") // Of the day, and of the job.
 		Equal(t, "job that was too dear", told[1].Job, l.ID)
 	}},
-	{Name: "a tag's budget holds its jobs in every queue when they would start, and no other", Needs: "budgets", Run: func(t *T, q string) {
+	{Name: "a tag's budget holds its jobs in every queue when they would start, and no other", Timed: true, Needs: "budgets", Run: func(t *T, q string) {
 		other := t.Queue()
 		tags, target := map[string]string{"team": q}, "team:"+q
 		t.Budget("tag", target, object{"daily_usd": 1})
@@ -194,7 +194,7 @@ var budgetRules = []Rule{
 		t.Do(held.ID, "approve", "pending")
 		Equal(t, "job", t.Fetch(other).ID, held.ID)
 	}},
-	{Name: "reject counts for a tag too", Needs: "budgets", Run: func(t *T, q string) {
+	{Name: "reject counts for a tag too", Timed: true, Needs: "budgets", Run: func(t *T, q string) {
 		tags := map[string]string{"team": q, "size": "s"}
 		t.Budget("tag", "team:"+q, object{"daily_usd": 1, "on_exceed": "reject"})
 		t.spend(q, tags, 1)
@@ -202,7 +202,7 @@ var budgetRules = []Rule{
 		e := t.Enqueue(Job{Queue: q, Tags: map[string]string{"size": "s"}})
 		Equal(t, "job", t.Fetch(q).ID, e.ID)
 	}},
-	{Name: "a job counts for every budget that covers it", Needs: "budgets", Run: func(t *T, q string) {
+	{Name: "a job counts for every budget that covers it", Timed: true, Needs: "budgets", Run: func(t *T, q string) {
 		tags := map[string]string{"a": q, "b": q}
 		t.Budget("queue", q, object{"daily_usd": 100})
 		t.Budget("tag", "a:"+q, object{"daily_usd": 100})
@@ -215,7 +215,7 @@ var budgetRules = []Rule{
 		t.Nothing(q)
 		t.State(e.ID, "held") // The one that is spent decides.
 	}},
-	{Name: "hold per job: the worker of a job that costs too much is asked to let go, and it is held", Needs: "budgets", Run: func(t *T, q string) {
+	{Name: "hold per job: the worker of a job that costs too much is asked to let go, and it is held", Timed: true, Needs: "budgets", Run: func(t *T, q string) {
 		t.Budget("queue", q, object{"per_job_usd": 0.5, "on_exceed": "hold"})
 		l := t.Leased(Job{Queue: q, MaxRetries: new(1)})
 		Equal(t, "word at the limit", t.Cost(l, "total", 0.5), HeartbeatResult{Status: "ok"})
@@ -231,7 +231,7 @@ var budgetRules = []Rule{
 		t.Ack(l)
 		t.State(l.ID, "completed")
 	}},
-	{Name: "reject per job: a job that costs too much is dead when its worker lets go, and completed if it is done", Needs: "budgets", Run: func(t *T, q string) {
+	{Name: "reject per job: a job that costs too much is dead when its worker lets go, and completed if it is done", Timed: true, Needs: "budgets", Run: func(t *T, q string) {
 		t.Budget("tag", "team:"+q, object{"per_job_usd": 0.5, "on_exceed": "reject"})
 		for _, acks := range []bool{false, true} {
 			l := t.Leased(Job{Queue: q, Tags: map[string]string{"team": q}})
@@ -246,7 +246,7 @@ var budgetRules = []Rule{
 			Equal(t, "reason", t.State(l.ID, "dead").DeadReason, "budget_exceeded")
 		}
 	}},
-	{Name: "a job that is too dear with its last report does not run again", Needs: "budgets", Run: func(t *T, _ string) {
+	{Name: "a job that is too dear with its last report does not run again", Timed: true, Needs: "budgets", Run: func(t *T, _ string) {
 		for on, want := range map[string]string{"hold": "held", "reject": "dead", "alert_only": "retrying"} {
 			q := t.Queue()
 			t.Budget("queue", q, object{"per_job_usd": 0.5, "on_exceed": on})
@@ -255,7 +255,7 @@ var budgetRules = []Rule{
 			Equal(t, "status with "+on, out.Status, want)
 		}
 	}},
-	{Name: "an agent's iterations count for its limit per job", Needs: "budgets", Run: func(t *T, q string) {
+	{Name: "an agent's iterations count for its limit per job", Timed: true, Needs: "budgets", Run: func(t *T, q string) {
 		t.Budget("queue", q, object{"per_job_usd": 1})
 		e := t.Enqueue(Job{Queue: q, Agent: &Agent{MaxIterations: 9}})
 		for _, want := range []string{"pending", "held"} {
@@ -264,7 +264,7 @@ var budgetRules = []Rule{
 			t.State(e.ID, want)
 		}
 	}},
-	{Name: "a budget of the namespace counts all its queues and shuts them all", Needs: "budgets", Whole: true, Run: func(t *T, q string) {
+	{Name: "a budget of the namespace counts all its queues and shuts them all", Timed: true, Needs: "budgets", Whole: true, Run: func(t *T, q string) {
 		t.wholeNamespace()
 		other := t.Queue()
 		before := t.Budget("global", "*", object{"daily_usd": 1_000_000}).SpentUSD
@@ -287,7 +287,7 @@ var budgetRules = []Rule{
 		t.NoBudget("global", "*")
 		t.Fetch(other)
 	}},
-	{Name: "a budget that is wrong is refused with every wrong field named", Needs: "budgets", Once: true, Run: func(t *T, q string) {
+	{Name: "a budget that is wrong is refused with every wrong field named", Timed: true, Needs: "budgets", Once: true, Run: func(t *T, q string) {
 		t.RefusesEach(budgetsPath, []refused{
 			{object{}, []string{"scope", "daily_usd"}},
 			{object{"scope": "team", "target": q, "daily_usd": 1}, []string{"scope"}},

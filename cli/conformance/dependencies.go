@@ -77,7 +77,7 @@ var dependencyRules = []Rule{
 			}
 		}
 	}},
-	{Name: "a scheduled job waits for both, its time and the others", Needs: "dependencies", Run: func(t *T, q string) {
+	{Name: "a scheduled job waits for both, its time and the others", Timed: true, Needs: "dependencies", Run: func(t *T, q string) {
 		first := t.Enqueue(Job{Queue: q})
 		e := t.Enqueue(Job{Queue: q, DependsOn: []string{first.ID}, ScheduledAt: later()})
 		Equal(t, "status", e.Status, "scheduled")

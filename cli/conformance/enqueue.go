@@ -62,7 +62,7 @@ var enqueueRules = []Rule{
 		Equal(t, "base delay", j.BaseDelayMS, 1500)
 		Equal(t, "longest delay", j.MaxDelayMS, 60_000)
 	}},
-	{Name: "a scheduled job waits for its time and then goes out", Run: func(t *T, q string) {
+	{Name: "a scheduled job waits for its time and then goes out", Timed: true, Run: func(t *T, q string) {
 		at := time.Now().Add(1500 * time.Millisecond)
 		e := t.Enqueue(Job{Queue: q, ScheduledAt: at})
 		Equal(t, "status", e.Status, "scheduled")
@@ -73,7 +73,7 @@ var enqueueRules = []Rule{
 		j = t.Job(l.ID)
 		t.FailIf(l.ID != e.ID || j.StartedAt.Before(at), "started at %s, was due at %s", j.StartedAt, at)
 	}},
-	{Name: "a delay is a time counted from the enqueue", Run: func(t *T, q string) {
+	{Name: "a delay is a time counted from the enqueue", Timed: true, Run: func(t *T, q string) {
 		e := t.Enqueue(Job{Queue: q, Delay: new(time.Hour)})
 		Equal(t, "status", e.Status, "scheduled")
 		j := t.State(e.ID, "scheduled")
@@ -128,7 +128,7 @@ var enqueueRules = []Rule{
 		t.Delete(id)
 		again("deleted", id)
 	}},
-	{Name: "a unique key ends with its period", Run: func(t *T, q string) {
+	{Name: "a unique key ends with its period", Timed: true, Run: func(t *T, q string) {
 		one := t.Enqueue(Job{Queue: q, UniqueKey: "u", UniqueSeconds: new(1)})
 		t.Eventually("end of the period", func() bool { return t.Enqueue(Job{Queue: q, UniqueKey: "u"}).ID != one.ID })
 	}},

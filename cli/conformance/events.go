@@ -18,9 +18,8 @@ func (t *T) Subscribe(s Subscription) Events {
 // Next waits for the next event.
 func (t *T) Next(from Events) Event {
 	e, err := from.Next()
-	t.met(err)
-	if e.Type == "end" { // Another node leads; who listens comes again.
-		t.election.Store(true)
+	if e.Type == "end" {
+		t.cut.Store(true)
 	}
 	t.must("next event", err)
 	return e

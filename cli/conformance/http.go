@@ -44,6 +44,10 @@ type verbatim []byte
 
 // call makes one call and decodes the answer, if there is one, into out.
 func (h *overHTTP) call(ctx context.Context, method, path string, in, out any) (status int, err error) {
+	return led(ctx, func() (int, error) { return h.once(ctx, method, path, in, out) })
+}
+
+func (h *overHTTP) once(ctx context.Context, method, path string, in, out any) (status int, err error) {
 	b := new(bytes.Buffer)
 	if text, ok := in.(verbatim); ok {
 		b.Write(text)

@@ -112,7 +112,7 @@ var limitRules = []Rule{
 			t.RefusedFor(w.what, err, invalid, w.fields...)
 		}
 	}},
-	{Name: "what is left of the plan's rate, and what holds dispatch, is told as over HTTP", Run: func(t *T, q string) {
+	{Name: "what is left of the plan's rate, and what holds dispatch, is told as over HTTP", Timed: true, Run: func(t *T, q string) {
 		want, err := t.admin.Limits(t.Context, q, t.Queue())
 		t.must("ask over HTTP", err)
 		t.FailIf((want.Quota > 0) != want.Left, "over HTTP a quota of %d, what is left of it told: %t", want.Quota, want.Left)

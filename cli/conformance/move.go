@@ -31,7 +31,7 @@ var moveRules = []Rule{
 		e := t.Enqueue(Job{Queue: from})
 		t.Woken(to, e.ID, func() { t.Move(e.ID, to) })
 	}},
-	{Name: "a moved job keeps its state, and its time comes in the new queue", Needs: "move", Run: func(t *T, _ string) {
+	{Name: "a moved job keeps its state, and its time comes in the new queue", Timed: true, Needs: "move", Run: func(t *T, _ string) {
 		from, to := t.Queue(), t.Queue()
 		const wait = 2500 * time.Millisecond
 		retrying := t.Enqueue(Job{Queue: from, Priority: "high", MaxRetries: new(2), Backoff: "fixed", BaseDelay: new(wait)}).ID

@@ -114,7 +114,7 @@ var policyRules = []Rule{
 		t.Ack(t.Fetch(free))
 		Equal(t, "job", t.Fetch(q).ID, e.ID)
 	}},
-	{Name: "a scheduled job that needs approval is held, and runs when it is approved", Needs: "approvals", Run: func(t *T, q string) {
+	{Name: "a scheduled job that needs approval is held, and runs when it is approved", Timed: true, Needs: "approvals", Run: func(t *T, q string) {
 		p := t.Policy(object{"queue": q})
 		e := t.Enqueue(Job{Queue: q, ScheduledAt: later()})
 		Equal(t, "status", e.Status, "held")
@@ -187,7 +187,7 @@ var policyRules = []Rule{
 		}
 		t.Refused(t.Try(http.MethodPost, jobPath(e.ID, "/approve"), nil, nil), forbidden) // Its hold is what it was.
 	}},
-	{Name: "if nobody decides in time, the policy does", Needs: "approvals", Run: func(t *T, _ string) {
+	{Name: "if nobody decides in time, the policy does", Timed: true, Needs: "approvals", Run: func(t *T, _ string) {
 		for on, word := range map[string]string{"": "rejected", "reject": "rejected", "approve": "approved"} {
 			q := t.Queue()
 			p := t.Policy(object{"queue": q, "expires_after": "1s", "approvers": []string{nobody}}.put("on_expire", on))

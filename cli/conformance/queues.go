@@ -44,7 +44,7 @@ var queueRules = []Rule{
 		t.Call(http.MethodPost, queuePath(q, "/concurrency"), object{"max": 0}, nil)
 		t.Fetch(q)
 	}},
-	{Name: "no more jobs start in a window than a queue's throttle", Run: func(t *T, q string) {
+	{Name: "no more jobs start in a window than a queue's throttle", Timed: true, Run: func(t *T, q string) {
 		t.Call(http.MethodPost, queuePath(q, "/throttle"), object{"rate": 2, "window_ms": 1500}, nil)
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q}, Job{Queue: q}, Job{Queue: q}, Job{Queue: q})
 		first, second := t.Fetch(q), t.Fetch(q)
@@ -58,7 +58,7 @@ var queueRules = []Rule{
 		t.Fetch(q)
 		t.Fetch(q)
 	}},
-	{Name: "a throttle may be said as rate and period", Once: true, Run: func(t *T, q string) {
+	{Name: "a throttle may be said as rate and period", Timed: true, Once: true, Run: func(t *T, q string) {
 		t.Call(http.MethodPost, queuePath(q, "/throttle"), object{"rate": 5, "period": "2m"}, nil)
 		v := t.QueueNow(q)
 		Equal(t, "rate", v.RateLimit, 5)

@@ -31,6 +31,9 @@ type Rule struct {
 	// Whole: the rule stops the namespace for a moment or counts all of it, so it runs
 	// when no other does, and only if Options.Whole allows it.
 	Whole bool
+	// Timed: the rule compares times of the server with those of this process, or counts
+	// within a day. Such a rule runs again after a run that was disturbed.
+	Timed bool
 	// Run is handed a queue that nobody else has; T.Queue has more.
 	Run func(t *T, q string)
 }
@@ -104,6 +107,9 @@ type Options struct {
 type Outcome struct {
 	Word string `json:"outcome"`       // ok, FAIL, known, n/a or - (not asked).
 	Text string `json:"why,omitempty"` // Unless ok.
+	// Disturbed are the failures of runs that did not count, because this machine, the
+	// server or its disk stood still meanwhile, or a day ended.
+	Disturbed []string `json:"disturbed,omitempty"`
 }
 
 // Row is one line of the table.
@@ -175,10 +181,10 @@ func Check(ctx context.Context, url, key string, o Options) *Report {
 }
 
 // A rule about time means nothing while the server, the disk or this process stands
-// still for longer than the times it speaks of, or while a shard changes its leader; one
-// about days, while a day ends. So a failure counts only of a run in which every call was
-// answered within stall, none met an election and no UTC day ended, or of the last of
-// several runs.
+// still for longer than the times it speaks of; one about days, while a day ends. So a
+// failure of such a rule counts only of a run in which every call was answered within stall
+// and no UTC day ended, or of the last of several runs. No other rule runs again, unless its
+// events ended with the term of a leader. The report says which did.
 const (
 	stall   = 300 * time.Millisecond
 	runsMax = 4
@@ -186,14 +192,21 @@ const (
 
 // on runs the rule on one protocol.
 func (r *Rule) on(ctx context.Context, protocol string, target Target, queues string, limit time.Duration) Outcome {
-	var t *T
-	for n := range runsMax {
+	var disturbed []string
+	for n := 1; ; n++ {
 		began := time.Now()
-		t = r.once(ctx, protocol, target, fmt.Sprintf("%s-%d", queues, n), limit)
-		if t.failure == "" || !t.disturbed() && sameDay(began, time.Now()) {
-			break
+		t := r.once(ctx, protocol, target, fmt.Sprintf("%s-%d", queues, n), limit)
+		if t.failure != "" && n < runsMax && (t.cut.Load() || r.Timed && (t.stalled() || !sameDay(began, time.Now()))) {
+			disturbed = append(disturbed, t.failure)
+			continue
 		}
+		out := r.outcome(t)
+		out.Disturbed = disturbed
+		return out
 	}
+}
+
+func (r *Rule) outcome(t *T) Outcome {
 	switch {
 	case t.failure != "" && r.Known != "":
 		return Outcome{Word: "known", Text: r.Known}
@@ -248,11 +261,24 @@ func Run(t TB, url, key string, o Options) *Report {
 func (r *Report) Failures() []string { return r.of("FAIL") }
 
 func (r *Report) of(word string) []string {
-	var out []string
+	return r.texts(func(o Outcome) []string {
+		if o.Word != word {
+			return nil
+		}
+		return []string{o.Text}
+	})
+}
+
+// Repeated are the runs that were repeated, with what failed in them.
+func (r *Report) Repeated() []string {
+	return r.texts(func(o Outcome) []string { return o.Disturbed })
+}
+
+func (r *Report) texts(of func(Outcome) []string) (out []string) {
 	for _, row := range r.Rows {
 		for _, p := range r.Protocols {
-			if o := row.Outcomes[p]; o.Word == word {
-				out = append(out, fmt.Sprintf("%s: %s, over %s: %s", row.Subject, row.Rule, p, o.Text))
+			for _, text := range of(row.Outcomes[p]) {
+				out = append(out, fmt.Sprintf("%s: %s, over %s: %s", row.Subject, row.Rule, p, text))
 			}
 		}
 	}
@@ -283,8 +309,14 @@ func (r *Report) Write(w io.Writer) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(w, "%d rules: %d ok, %d failed, %d known, %d that a protocol has no words for\n",
-		len(r.Rows), counts["ok"], counts["FAIL"], counts["known"], counts["n/a"])
+	repeated := r.Repeated()
+	for _, text := range repeated {
+		if _, err := fmt.Fprintf(w, "repeated  %s\n", oneLine(text)); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(w, "%d rules: %d ok, %d failed, %d known, %d that a protocol has no words for; %d runs repeated because the machine stood still\n",
+		len(r.Rows), counts["ok"], counts["FAIL"], counts["known"], counts["n/a"], len(repeated))
 	return err
 }
 

@@ -81,7 +81,7 @@ func (t *T) Runs(cron, zone string) []time.Time {
 }
 
 var scheduleRules = []Rule{
-	{Name: "each tick makes one job, and none is left out", Needs: "schedules", Run: func(t *T, q string) {
+	{Name: "each tick makes one job, and none is left out", Timed: true, Needs: "schedules", Run: func(t *T, q string) {
 		s := t.Schedule(q, nil)
 		first := s.NextRunAt
 		t.FailIf(first.IsZero() || first.Nanosecond() != 0 || !s.LastRunAt.IsZero() || s.LastJobID != "", "made as %+v", s)
@@ -108,7 +108,7 @@ var scheduleRules = []Rule{
 		Equal(t, "missed", s.Missed, 0)
 		Equal(t, "tick of the last job", t.Job(s.LastJobID).ScheduledAt, first.Add(time.Duration(len(ticks)-1)*time.Second))
 	}},
-	{Name: "the job of a tick has the options of its schedule", Needs: "schedules", Run: func(t *T, q string) {
+	{Name: "the job of a tick has the options of its schedule", Timed: true, Needs: "schedules", Run: func(t *T, q string) {
 		s := t.Schedule(q, object{
 			"payload": JSON(`{"a":[1]}`), "priority": "high", "tags": object{"k": "v"}, "max_retries": 7, "retry_backoff": "linear",
 			"retry_base_delay_ms": 1500, "unique_key": "u", "expire_after": "1h",
@@ -131,7 +131,7 @@ var scheduleRules = []Rule{
 		l := t.Fetch(q)
 		Equal(t, "attempts and backoff", [2]any{l.MaxRetries, t.Job(l.ID).Backoff}, [2]any{2, "fixed"})
 	}},
-	{Name: "a paused schedule makes no job, and what it left out is not made good", Needs: "schedules", Once: true, Run: func(t *T, q string) {
+	{Name: "a paused schedule makes no job, and what it left out is not made good", Timed: true, Needs: "schedules", Once: true, Run: func(t *T, q string) {
 		s := t.Schedule(q, object{"paused": true, "catch_up": "all"})
 		t.FailIf(!s.Paused || !s.NextRunAt.IsZero() || len(s.NextRuns) > 0, "paused, it is %+v", s)
 		t.ticks(2)
@@ -188,7 +188,7 @@ var scheduleRules = []Rule{
 		Equal(t, "job", t.Fetch(q).ID, last)
 		t.Nothing(q)
 	}},
-	{Name: "overlap cancel holds for ticks", Needs: "schedules", Once: true, Run: func(t *T, q string) {
+	{Name: "overlap cancel holds for ticks", Timed: true, Needs: "schedules", Once: true, Run: func(t *T, q string) {
 		s := t.Schedule(q, object{"overlap": "cancel"})
 		t.Eventually("three ticks", func() bool {
 			v := t.ScheduleNow(s.ID)
@@ -199,7 +199,7 @@ var scheduleRules = []Rule{
 		Equal(t, "pending and cancelled", [2]int{v.Pending, v.Cancelled}, [2]int{1, v.Enqueued - 1})
 		Equal(t, "job", t.Fetch(q).ID, t.ScheduleNow(s.ID).LastJobID)
 	}},
-	{Name: "a tick that makes no job is counted as missed", Needs: "schedules", Once: true, Run: func(t *T, q string) {
+	{Name: "a tick that makes no job is counted as missed", Timed: true, Needs: "schedules", Once: true, Run: func(t *T, q string) {
 		t.SetQueue(q, object{})
 		t.Call(http.MethodPost, queuePath(q, "/drain"), nil, nil)
 		s := t.Schedule(q, nil)
@@ -324,7 +324,7 @@ var scheduleRules = []Rule{
 		t.FailIf(!slices.Equal(got, want), "listed %v, made %v", got, want)
 		t.Refused(t.Try(http.MethodGet, schedulesPath+"?limit=0&queue=q", nil, nil), invalid, "limit", "queue")
 	}},
-	{Name: "a deleted schedule makes no more jobs, and those it made stay", Needs: "schedules", Once: true, Run: func(t *T, q string) {
+	{Name: "a deleted schedule makes no more jobs, and those it made stay", Timed: true, Needs: "schedules", Once: true, Run: func(t *T, q string) {
 		s := t.Schedule(q, nil)
 		t.Fetch(q)
 		t.Call(http.MethodDelete, schedulePath(s.ID, ""), nil, nil)

@@ -201,7 +201,7 @@ var stateRules = []Rule{
 			t.State(id, state)
 		}
 	}},
-	{Name: "a job that is not finished in its time to live is dead", Needs: "ttl", Run: func(t *T, _ string) {
+	{Name: "a job that is not finished in its time to live is dead", Timed: true, Needs: "ttl", Run: func(t *T, _ string) {
 		for _, state := range []string{"pending", "scheduled", "retrying", "held"} {
 			q := t.Queue()
 			job := Job{Queue: q, ExpireAfter: new(1500 * time.Millisecond)}
@@ -223,7 +223,7 @@ var stateRules = []Rule{
 			Equal(t, "job", t.Fetch(q).ID, id)
 		}
 	}},
-	{Name: "the time to live reaches an active job: its worker is asked to let go", Needs: "ttl", Run: func(t *T, q string) {
+	{Name: "the time to live reaches an active job: its worker is asked to let go", Timed: true, Needs: "ttl", Run: func(t *T, q string) {
 		for _, acks := range []bool{false, true} {
 			l := t.Leased(Job{Queue: q, ExpireAfter: new(time.Second)})
 			t.FailIf(l.ExpireAt.IsZero(), "the worker is not told when the job expires")

@@ -125,7 +125,7 @@ func (t *T) settled() []minuteView {
 }
 
 var throughputRules = []Rule{
-	{Name: "the throughput is that of the last 60 minutes, the one that runs at last", Needs: "throughput", Once: true, Run: func(t *T, _ string) {
+	{Name: "the throughput is that of the last 60 minutes, the one that runs at last", Timed: true, Needs: "throughput", Once: true, Run: func(t *T, _ string) {
 		e := t.Enqueue(Job{Queue: t.Queue()})
 		list := t.Throughput()
 		Equal(t, "minutes", len(list), 60)
@@ -135,7 +135,7 @@ var throughputRules = []Rule{
 		gap := list[59].Minute.Sub(t.Job(e.ID).CreatedAt.Truncate(time.Minute))
 		t.FailIf(gap != 0 && gap != time.Minute, "the last minute is %s", list[59].Minute)
 	}},
-	{Name: "every enqueue, completion and failed attempt is counted once, however it came", Needs: "throughput", Whole: true, Run: func(t *T, q string) {
+	{Name: "every enqueue, completion and failed attempt is counted once, however it came", Timed: true, Needs: "throughput", Whole: true, Run: func(t *T, q string) {
 		before := t.settled()
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q}, Job{Queue: q}, Job{Queue: q, Backoff: "none"})
 		t.Enqueue(Job{Queue: q, ScheduledAt: later()})

@@ -136,7 +136,7 @@ var whyRules = []Rule{
 		t.FailIf(w.ETA.IsZero(), "%+v", w)
 		Equal(t, "job", t.FetchFor(q).ID, id)
 	}},
-	{Name: "a throttled queue says until when", Needs: "why", Run: func(t *T, _ string) {
+	{Name: "a throttled queue says until when", Timed: true, Needs: "why", Run: func(t *T, _ string) {
 		q := t.worked()
 		t.Call(http.MethodPost, queuePath(q, "/throttle"), object{"rate": 1, "window_ms": 2000}, nil)
 		t.EnqueueBatch(nil, Job{Queue: q}, Job{Queue: q})
@@ -211,7 +211,7 @@ var whyRules = []Rule{
 			t.Call(http.MethodDelete, policiesPath+"/"+p.ID, nil, nil)
 		}
 	}},
-	{Name: "a queue whose budget is spent says so, until the day ends", Needs: "why", Run: func(t *T, _ string) {
+	{Name: "a queue whose budget is spent says so, until the day ends", Timed: true, Needs: "why", Run: func(t *T, _ string) {
 		q := t.worked()
 		t.Budget("queue", q, object{"daily_usd": 1})
 		t.Enqueue(Job{Queue: q})
@@ -223,7 +223,7 @@ var whyRules = []Rule{
 		t.NoBudget("queue", q)
 		t.Why(id, "runs_next")
 	}},
-	{Name: "a job of a tag whose budget is spent says so, before it is held and then", Needs: "why", Run: func(t *T, _ string) {
+	{Name: "a job of a tag whose budget is spent says so, before it is held and then", Timed: true, Needs: "why", Run: func(t *T, _ string) {
 		q := t.worked()
 		tags := map[string]string{"team": q}
 		t.Budget("tag", "team:"+q, object{"daily_usd": 1})
@@ -239,7 +239,7 @@ var whyRules = []Rule{
 		t.State(id, "held")
 		t.endsAt(t.Why(id, "held", "budget_spent"), endOfDay(t.Job(id).CreatedAt)) // It is approved by itself.
 	}},
-	{Name: "a job that is scheduled or backs off says until when", Needs: "why", Run: func(t *T, _ string) {
+	{Name: "a job that is scheduled or backs off says until when", Timed: true, Needs: "why", Run: func(t *T, _ string) {
 		q := t.worked()
 		scheduled := t.Enqueue(Job{Queue: q, ScheduledAt: later()}).ID
 		t.endsAt(t.Why(scheduled, "scheduled"), t.Job(scheduled).ScheduledAt)
@@ -250,7 +250,7 @@ var whyRules = []Rule{
 		t.endsAt(w, next)
 		Equal(t, "attempts", [2]any{w.Reasons[0].Detail["attempt"], w.Reasons[0].Detail["max_retries"]}, [2]any{1.0, 3.0})
 	}},
-	{Name: "a job that will have expired by then has no time", Needs: "why", Run: func(t *T, _ string) {
+	{Name: "a job that will have expired by then has no time", Timed: true, Needs: "why", Run: func(t *T, _ string) {
 		q := t.worked()
 		dies := t.Enqueue(Job{Queue: q, ScheduledAt: later(), ExpireAfter: new(time.Hour)}).ID
 		t.noETA(t.Why(dies, "scheduled"))
@@ -266,7 +266,7 @@ var whyRules = []Rule{
 		t.DoQueue(q, "resume", "resumed")
 		t.Why(id, "runs_next")
 	}},
-	{Name: "all reasons that apply are told, in order, and the last to end decides the time", Needs: "why", Run: func(t *T, _ string) {
+	{Name: "all reasons that apply are told, in order, and the last to end decides the time", Timed: true, Needs: "why", Run: func(t *T, _ string) {
 		q := t.Queue() // Only workers without a name ask for its jobs.
 		fetch := func() Lease {
 			return t.FetchAs(Fetch{Queues: []string{q}, Lease: time.Minute, Wait: soon})

@@ -187,7 +187,7 @@ var workRules = []Rule{
 		Equal(t, "status", t.Fail(Fail{ID: b.ID, Error: "boom"}).Status, "dead")
 		t.State(a.ID, "completed")
 	}},
-	{Name: "a lease that runs out counts as a crash, and its token is worth nothing", Run: func(t *T, q string) {
+	{Name: "a lease that runs out counts as a crash, and its token is worth nothing", Timed: true, Run: func(t *T, q string) {
 		t.Enqueue(Job{Queue: q})
 		lost := t.FetchAs(Fetch{Queues: []string{q}, Worker: "w1", Lease: time.Second, Wait: soon})
 		l := t.FetchAs(Fetch{Queues: []string{q}, Worker: "w2", Lease: time.Minute, Wait: soon})
@@ -200,17 +200,17 @@ var workRules = []Rule{
 		Equal(t, "word of a heartbeat", t.Heartbeat(lost), "lost")
 		t.AckAs(Ack{ID: l.ID, Worker: "w2"}) // Without a token, the holder by name.
 	}},
-	{Name: "three leases that run out make a job dead", Run: func(t *T, q string) {
+	{Name: "three leases that run out make a job dead", Timed: true, Run: func(t *T, q string) {
 		e := t.Enqueue(Job{Queue: q, MaxRetries: new(10)})
 		for range 3 {
 			t.FetchAs(Fetch{Queues: []string{q}, Lease: time.Second, Wait: soon})
 		}
 		Equal(t, "reason", t.Becomes(e.ID, "dead").DeadReason, "crash_loop")
 	}},
-	{Name: "a heartbeat renews the lease", Run: func(t *T, _ string) {
+	{Name: "a heartbeat renews the lease", Timed: true, Run: func(t *T, _ string) {
 		t.renews(func(h Heartbeat, id string) { Equal(t, "word", t.HeartbeatAs(h)[id].Status, "ok") })
 	}},
-	{Name: "a heartbeat whose news is refused renews the lease", Run: func(t *T, _ string) {
+	{Name: "a heartbeat whose news is refused renews the lease", Timed: true, Run: func(t *T, _ string) {
 		t.renews(func(h Heartbeat, id string) {
 			h.Jobs[id] = JobUpdate{Token: h.Jobs[id].Token, Progress: quoted(strings.Repeat("x", 64<<10))}
 			_, err := t.Client.Heartbeat(t.Context, h)
@@ -235,7 +235,7 @@ var workRules = []Rule{
 		// Who shows no token may know ok and cancel only.
 		t.FailIf(beats[a.ID].Status != "ok" || beats[b.ID].Status != "cancel" || beats["nonsense"].Status != "lost" || beats["old"].Status != "cancel", "heartbeat answered %+v", beats)
 	}},
-	{Name: "a failed attempt is tried again after its backoff", Run: func(t *T, q string) {
+	{Name: "a failed attempt is tried again after its backoff", Timed: true, Run: func(t *T, q string) {
 		l := t.Leased(Job{Queue: q, MaxRetries: new(2), Backoff: "fixed", BaseDelay: new(time.Second)})
 		out := t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "boom", Backtrace: "here"})
 		t.FailIf(out.Status != "retrying" || out.Remaining != 1 || out.NextAt.IsZero(), "fail answered %+v", out)
@@ -284,7 +284,7 @@ var workRules = []Rule{
 		Equal(t, "answer", out, Failed{Status: "dead"})
 		Equal(t, "reason", t.State(l.ID, "dead").DeadReason, "terminal")
 	}},
-	{Name: "a failure with a delay is tried again after exactly that", Needs: "nack", Run: func(t *T, q string) {
+	{Name: "a failure with a delay is tried again after exactly that", Timed: true, Needs: "nack", Run: func(t *T, q string) {
 		l := t.Leased(Job{Queue: q, MaxRetries: new(3)})
 		before := time.Now()
 		out := t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "later", Delay: new(time.Minute)})
@@ -296,7 +296,7 @@ var workRules = []Rule{
 		Equal(t, "attempt", l.Attempt, 3)
 		Equal(t, "status of the last attempt", t.Fail(Fail{ID: l.ID, Token: l.Token, Error: "later", Delay: new(time.Minute)}).Status, "dead")
 	}},
-	{Name: "a release with a delay comes back after it, and spends nothing", Needs: "nack", Run: func(t *T, q string) {
+	{Name: "a release with a delay comes back after it, and spends nothing", Timed: true, Needs: "nack", Run: func(t *T, q string) {
 		l := t.Leased(Job{Queue: q, MaxRetries: new(1)})
 		out := t.Fail(Fail{ID: l.ID, Token: l.Token, Release: true, Delay: new(time.Second)})
 		Equal(t, "status", out.Status, "retrying")
