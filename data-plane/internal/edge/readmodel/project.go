@@ -133,18 +133,19 @@ func (p *Projector) Run(ctx context.Context) {
 // event that is not in the rows, or of a rebuild, whichever is older. It is never 0 while
 // something is missing, or may be. It is meaningful only on the node that leads.
 func (p *Projector) Lag(now time.Time) (lag time.Duration, err error) {
-	unmet := p.hub.Noted()
+	tracks := make(map[job.Namespace]track)
+	for _, ns := range p.hub.Noted() {
+		tracks[ns] = track{} // Unless it is known already.
+	}
 	p.mu.Lock()
 	begun, surveying := p.begun, p.surveying
-	tracks := make(map[job.Namespace]track, len(p.tracks))
+	for ns := range p.late {
+		tracks[ns] = track{}
+	}
 	for ns, t := range p.tracks {
 		tracks[ns] = *t
 	}
-	unmet = slices.AppendSeq(unmet, maps.Keys(p.late))
 	p.mu.Unlock()
-	for _, ns := range unmet {
-		tracks[ns] = tracks[ns]
-	}
 	for ns, t := range tracks {
 		since, err := p.since(ns, &t, begun, now)
 		if err != nil {
