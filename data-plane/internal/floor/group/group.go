@@ -56,8 +56,10 @@ const (
 	// tried again or reported.
 	changeTimeout = 10 * time.Second
 	lastEntryWait = time.Second
-	// A transfer lasts at most one election timeout (R5).
-	transferStuck = 10 * time.Second
+	// A transfer lasts at most one election timeout (R5). While one never ends, a new term's
+	// barrier is refused every barrierPause.
+	transferStuck = 5 * time.Second
+	refusalGap    = time.Second
 	// appliedSoon is how long a proposer waits for the machine alone.
 	appliedSoon = 5 * time.Millisecond
 	// enqueueTimeout bounds the wait for raft's own queue, not for the commit (P9).
@@ -152,8 +154,8 @@ type Group struct {
 	reload    sync.Mutex     // Held while raft's settings are read and changed.
 	proposals atomic.Uint64
 	// transferring is when a proposal was first refused because of a transfer, Unix
-	// nanoseconds; 0 after any other outcome.
-	transferring atomic.Int64
+	// nanoseconds; 0 after any other outcome. refused is when the last one was.
+	transferring, refused atomic.Int64
 
 	leadSet chan struct{}                           // Closed by Lead, after onLead is set.
 	onLead  func(ctx context.Context, ready func()) // Read only after leadSet.

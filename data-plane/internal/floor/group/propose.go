@@ -180,7 +180,9 @@ func (g *Group) watchTransfer(err error) {
 		return
 	}
 	now := time.Now().UnixNano()
-	if g.transferring.CompareAndSwap(0, now) {
+	last := g.refused.Swap(now)
+	if time.Duration(now-last) > refusalGap || g.transferring.CompareAndSwap(0, now) {
+		g.transferring.Store(now) // Another transfer: while one never ends, all is refused.
 		return
 	}
 	if since := time.Duration(now - g.transferring.Load()); since > transferStuck {

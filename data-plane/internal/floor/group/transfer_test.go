@@ -75,3 +75,14 @@ func TestTransfer_OneThatNeverEndsIsNoticedByTheNextTerm(t *testing.T) {
 		t.Fatal("the node goes on leading a group that takes no entries")
 	}
 }
+
+// A transfer that proposals met long ago, before others led, has nothing to do with one of now.
+func TestTransfer_TwoWithNothingInBetweenAreNotOneThatNeverEnds(t *testing.T) {
+	t.Parallel()
+	g := &Group{fatal: func(err error) { t.Errorf("the node ends: %v", err) }}
+	g.watchTransfer(raft.ErrLeadershipTransferInProgress)
+	g.transferring.Add(-int64(time.Hour))
+	g.refused.Add(-int64(time.Hour - time.Minute))
+	g.watchTransfer(raft.ErrLeadershipTransferInProgress)
+	g.watchTransfer(raft.ErrLeadershipTransferInProgress)
+}
