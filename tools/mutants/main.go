@@ -41,9 +41,9 @@ func tables(module string) []mutation {
 	case "data-plane/api":
 		return grantMutations
 	case "services":
-		return proxyMutations
+		return slices.Concat(proxyMutations, frontMutations)
 	}
-	return slices.Concat(mutations, ruleMutations, orderMutations, meterMutations, planMutations, floorMutations)
+	return slices.Concat(mutations, ruleMutations, orderMutations, meterMutations, planMutations, floorMutations, cellMutations)
 }
 
 func chosen(module, only string, from int) []mutation {
