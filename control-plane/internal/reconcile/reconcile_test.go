@@ -802,9 +802,12 @@ func TestCompare_ChangesThatAreUnderWayAreNoDifference(t *testing.T) {
 	r.done(t)
 	const enough = 6
 	var changes atomic.Int64
+	var changing sync.Mutex     // Or one would go on when another was enough.
 	told := maps.Clone(r.cells) // The carrier has the other one.
 	for name, cell := range told {
 		told[name] = outdated{cell, func() {
+			changing.Lock()
+			defer changing.Unlock()
 			if changes.Load() >= enough { // The test is ending, and its context with it.
 				return
 			}
