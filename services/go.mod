@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	connectrpc.com/connect v1.21.1
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/cockroachdb/pebble/v2 v2.1.7
 	github.com/corvo-cloud/corvo/cli v0.0.0
 	github.com/corvo-cloud/corvo/control-plane v0.0.0

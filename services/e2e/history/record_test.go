@@ -1,0 +1,168 @@
+package history
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	corvo "github.com/corvo-cloud/corvo/sdks/go"
+)
+
+// story builds a record event by event.
+type story struct {
+	Record
+	now int64
+}
+
+func (s *story) event(kind wire.EventType, id string, from, to wire.State) {
+	s.now += int64(10 * time.Millisecond)
+	s.Events = append(s.Events, &wire.Event{Seq: uint64(len(s.Events)) + 1, Type: kind, AtNS: s.now, JobID: id, Data: &wire.EventData{State: to, From: from}})
+	s.Jobs[id].State = to
+	if kind == wire.EventLeaseExpired {
+		s.Jobs[id].Crashes++
+	}
+	s.Rows[id] = wire.JobRow{ID: id, Queue: s.Jobs[id].Queue, State: to, Crashes: s.Jobs[id].Crashes}
+}
+
+func (s *story) make(id, queue string) *corvo.JobInfo {
+	s.Jobs[id] = &corvo.JobInfo{ID: id, Queue: queue}
+	s.event(wire.EventEnqueued, id, "", wire.Pending)
+	return s.Jobs[id]
+}
+
+func (s *story) start(id string)    { s.event(wire.EventStarted, id, wire.Pending, wire.Active) }
+func (s *story) complete(id string) { s.event(wire.EventCompleted, id, wire.Active, wire.Completed) }
+func (s *story) run(id string)      { s.start(id); s.complete(id) }
+
+func (s *story) step(id string, step int) {
+	job := s.make(id, "steps")
+	job.ChainID, job.ChainStep, job.Payload = "c", new(step), json.RawMessage(`{"steps":2}`)
+}
+
+func (s *story) tick(id string, at int64) {
+	job := s.make(id, "ticks")
+	job.ScheduleID, job.ScheduledAt = "s", time.Unix(at, 0)
+}
+
+// good is a namespace in which everything went well.
+func good() *story {
+	s := &story{now: time.Unix(1000, 0).UnixNano(), Record: Record{Jobs: map[string]*corvo.JobInfo{}, Rows: map[string]wire.JobRow{}}}
+	s.make("a", "limited")
+	s.make("b", "limited")
+	s.start("a")
+	s.event(wire.EventLeaseExpired, "a", wire.Active, wire.Pending)
+	s.run("b")
+	s.run("a")
+
+	s.make("u", "once").UniqueKey = "k"
+	s.run("u")
+	s.make("u2", "once").UniqueKey = "k"
+	s.run("u2")
+
+	s.make("m", "members").BatchID = "b1"
+	s.make("m2", "members").BatchID = "b1"
+	s.Batches = []wire.Batch{{ID: "b1", Total: 2}}
+	s.run("m")
+	s.run("m2")
+	s.make("called", "callbacks").Payload = json.RawMessage(`{"batch_id":"b1"}`)
+
+	s.step("c0", 0)
+	s.run("c0")
+	s.step("c1", 1)
+	s.run("c1")
+	s.step("cx", onExit)
+
+	s.Schedules = []wire.Schedule{{ID: "s", Name: "often", Missed: 1}}
+	s.tick("t1", 1001)
+	s.tick("t3", 1003)
+	return s
+}
+
+func TestRecord_EveryBreachIsFound(t *testing.T) {
+	t.Parallel()
+	limits := map[string]Limit{"limited": {Concurrency: 1}, "throttled": {Starts: 2, Window: 50 * time.Millisecond, Until: time.Unix(2000, 0)}}
+	for _, tt := range []struct {
+		name, breach string
+		change       func(s *story)
+	}{
+		{"nothing wrong", "", func(*story) {}},
+		{"events are lost", "INV-13: the service no longer has", func(s *story) { s.Lost = true }},
+		{"an event is missing", "INV-13: event 2 comes in place 1", func(s *story) { s.Events = s.Events[1:] }},
+		{"time goes back", "INV-19", func(s *story) { s.Events[4].AtNS -= int64(time.Second) }},
+		{"a job is gone", "INV-1: event", func(s *story) { delete(s.Jobs, "b") }},
+		{"a change has another beginning", "INV-4: event 3", func(s *story) { s.Events[2].Data.From = wire.Retrying }},
+		{"a first event is none", "INV-4: the first event of a", func(s *story) { s.Events[0].Data.From = wire.Retrying }},
+		{"a change without a beginning", "INV-4: event 3", func(s *story) { s.Events[2].Data.From = "" }},
+		{"a lease that ran out is not in the job", "INV-4: a has 0 crashes", func(s *story) { s.Jobs["a"].Crashes = 0 }},
+		{"another end than the events tell", "INV-9: b is pending", func(s *story) { s.Jobs["b"].State = wire.Pending }},
+		{"two hold a key", "INV-5", func(s *story) { s.make("u3", "once").UniqueKey = "k"; s.lockTwice() }},
+		{"two at a time", "INV-6", func(s *story) { s.make("x", "limited"); s.make("y", "limited"); s.start("x"); s.start("y") }},
+		{"too many starts", "INV-7", func(s *story) {
+			for _, id := range []string{"x", "y", "z"} {
+				s.make(id, "throttled")
+			}
+			for _, id := range []string{"x", "y", "z"} {
+				s.run(id)
+			}
+		}},
+		{"out of turn", "INV-8", func(s *story) { s.make("x", "other"); s.make("y", "other"); s.start("y") }},
+		{"out of turn after a lost lease", "INV-8", func(s *story) { s.Events[4], s.Events[6] = s.Events[6], s.Events[4]; s.renumber() }},
+		{"a row is missing", "INV-15: the lists do not show b", func(s *story) { delete(s.Rows, "b") }},
+		{"a row too many", "INV-15: the lists show z", func(s *story) { s.Rows["z"] = wire.JobRow{} }},
+		{"a late row", "INV-15: the lists show a as", func(s *story) { s.Rows["a"] = wire.JobRow{Queue: "limited", State: wire.Active, Crashes: 1} }},
+		{"no callback", "INV-10: batch b1 has ended", func(s *story) { s.Jobs["called"].Payload = nil }},
+		{"two callbacks", "INV-10: batch b1 has ended", func(s *story) { s.make("again", "callbacks").Payload = json.RawMessage(`{"batch_id":"b1"}`) }},
+		{"a callback too early", "INV-10: batch b1 has 2 jobs, 0 of them open", func(s *story) { s.make("m3", "members").BatchID = "b1" }},
+		{"a callback with jobs open", "INV-10: batch b1 called back with", func(s *story) {
+			s.make("m3", "members").BatchID = "b1"
+			s.Batches[0].Total, s.Batches[0].Open = 3, 1
+		}},
+		{"a callback of nothing", "INV-10: [called] are callbacks", func(s *story) { s.Batches = nil }},
+		{"a step twice", "INV-11: step 1 of chain c is two jobs", func(s *story) { s.step("again", 1) }},
+		{"a step out of nowhere", "INV-11: chain c has step 3", func(s *story) { s.step("far", 3) }},
+		{"a step too early", "INV-11: step 1 of chain c was made in", func(s *story) { s.Jobs["c0"].State = wire.Dead }},
+		{"a chain that stops", "INV-11: step 1 of chain c is completed", func(s *story) { s.Jobs["cx"].ChainID = "" }},
+		{"a tick twice", "INV-12: the tick of often at 1003", func(s *story) { s.tick("t4", 1003) }},
+		{"a tick lost", "INV-12: often ticked 4 times", func(s *story) { s.tick("t4", 1004); s.Schedules[0].Missed = 0 }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := good()
+			tt.change(s)
+			found := strings.Join(s.Check(limits), "\n")
+			if tt.breach == "" && found != "" || !strings.Contains(found, tt.breach) {
+				t.Errorf("found %q, want %q", found, tt.breach)
+			}
+		})
+	}
+}
+
+// lockTwice makes one more job with the key of the last.
+func (s *story) lockTwice() { s.make("u4", "once").UniqueKey = "k" }
+
+func (s *story) renumber() {
+	for i, e := range s.Events {
+		e.Seq, e.AtNS = uint64(i)+1, time.Unix(1000, int64(i)*int64(time.Second/10)).UnixNano()
+	}
+}
+
+func TestRegister_AnswersNeedAnOrder(t *testing.T) {
+	t.Parallel()
+	r := NewRegister()
+	r.Wrote(0, 1, time.Now(), true)
+	maybe := time.Now()
+	r.Read(1, 1, time.Now())
+	r.Wrote(0, 2, maybe, false)
+	r.Wrote(0, 9, maybe, false) // Nobody saw it.
+	r.Read(1, 1, time.Now())
+	r.Read(1, 2, time.Now())
+	if found := r.Check(); len(found) > 0 {
+		t.Errorf("a write that took its time is no breach: %v", found)
+	}
+	r.Read(1, 1, time.Now())
+	if found := r.Check(); len(found) == 0 {
+		t.Error("a value that comes back after another was not found")
+	}
+}

@@ -1,0 +1,344 @@
+package history
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	corvo "github.com/corvo-cloud/corvo/sdks/go"
+)
+
+// Limit is what a queue was limited to from before its first job until the end.
+type Limit struct {
+	Concurrency int // 0 is none.
+	Starts      int // In a Window; 0 is none.
+	Window      time.Duration
+	// Until is up to when the clocks of the nodes were right: starts are counted by calendar
+	// time, which a clock that jumps squeezes or stretches.
+	Until time.Time
+}
+
+// throttleSlack: a start can count for a 32nd of its window longer, so never for less, and
+// clocks tell nanoseconds.
+const throttleSlack = time.Millisecond
+
+// Check compares what the events tell with what there is, and returns every breach. limits
+// are those of queues that have some.
+func (r *Record) Check(limits map[string]Limit) []string {
+	p := &replay{
+		record: r, limits: limits, states: map[string]wire.State{}, ended: map[string]uint64{}, made: map[string]uint64{}, active: map[string]int{},
+		lines: map[line][]string{}, expired: map[string]int{}, starts: map[string][]int64{}, holders: map[uniqueKey]string{},
+	}
+	for i, e := range r.Events {
+		p.number(i, e)
+		if e.JobID != "" {
+			p.step(e)
+		}
+	}
+	if r.Lost {
+		p.say("INV-13: the service no longer has all events")
+	}
+	p.ends()
+	p.rows()
+	p.batches()
+	p.chains()
+	p.schedules()
+	slices.Sort(p.faults)
+	return p.faults
+}
+
+// replay is the state of a namespace as its events tell it.
+type replay struct {
+	record *Record
+	limits map[string]Limit
+	faults []string
+
+	states  map[string]wire.State
+	made    map[string]uint64  // Number of the event that made a job.
+	ended   map[string]uint64  // Number of the event that ended it; 0 if it goes on.
+	active  map[string]int     // By queue.
+	starts  map[string][]int64 // Calendar times, by queue.
+	expired map[string]int     // Leases that ran out, by job.
+	lines   map[line][]string  // Jobs that are ready, in their order.
+	holders map[uniqueKey]string
+	last    int64
+}
+
+// line is a ready order.
+type line struct {
+	queue    string
+	priority int
+}
+
+type uniqueKey struct{ queue, key string }
+
+func (p *replay) say(format string, args ...any) {
+	p.faults = append(p.faults, fmt.Sprintf(format, args...))
+}
+
+// number: events are numbered from 1 without gaps (INV-13), and time never goes back (INV-19).
+func (p *replay) number(i int, e *wire.Event) {
+	if e.Seq != uint64(i)+1 {
+		p.say("INV-13: event %d comes in place %d", e.Seq, i+1)
+	}
+	if e.AtNS < p.last {
+		p.say("INV-19: event %d (%s) is of %d, the one before it of %d", e.Seq, e.Type, e.AtNS, p.last)
+	}
+	p.last = e.AtNS
+}
+
+// step is one change of one job.
+func (p *replay) step(e *wire.Event) {
+	job, before := p.record.Jobs[e.JobID], p.states[e.JobID]
+	if job == nil {
+		if e.Type != wire.EventDeleted {
+			p.say("INV-1: event %d (%s) is of %s, which is not there", e.Seq, e.Type, e.JobID)
+		}
+		return
+	}
+	if e.Data == nil {
+		return
+	}
+	switch {
+	case before == "" && e.Data.From != "":
+		p.say("INV-4: the first event of %s, %d (%s), has it %s before", e.JobID, e.Seq, e.Type, e.Data.From)
+	case e.Data.From != "" && e.Data.From != before:
+		p.say("INV-4: event %d (%s) has %s %s before, earlier ones %s", e.Seq, e.Type, e.JobID, e.Data.From, before)
+	case before != "" && e.Data.From == "" && e.Data.State != "" && e.Data.State != before:
+		p.say("INV-4: event %d (%s) has %s %s without a change from %s", e.Seq, e.Type, e.JobID, e.Data.State, before)
+	}
+	if before == "" {
+		p.made[e.JobID] = e.Seq
+		p.lock(job, e)
+	}
+	if before == "" || e.Data.From != "" {
+		p.move(job, before, e)
+	}
+	if e.Type == wire.EventLeaseExpired {
+		p.expired[e.JobID]++
+	}
+}
+
+// lock: a unique key has one holder that goes on (INV-5).
+func (p *replay) lock(job *corvo.JobInfo, e *wire.Event) {
+	if job.UniqueKey == "" {
+		return
+	}
+	k := uniqueKey{job.Queue, job.UniqueKey}
+	if holder := p.holders[k]; holder != "" && p.ended[holder] == 0 {
+		p.say("INV-5: event %d makes %s with the unique key %s, which %s holds: it is %s", e.Seq, job.ID, job.UniqueKey, holder, p.states[holder])
+	}
+	p.holders[k] = job.ID
+}
+
+// move is a job's way from one state into another.
+func (p *replay) move(job *corvo.JobInfo, from wire.State, e *wire.Event) {
+	to, at := e.Data.State, line{job.Queue, job.Priority}
+	p.states[job.ID] = to
+	if p.ended[job.ID] = 0; to.Ended() {
+		p.ended[job.ID] = e.Seq
+	}
+	if from == wire.Pending {
+		// Of those that are ready, the first in line begins (INV-8).
+		i := slices.Index(p.lines[at], job.ID)
+		if e.Type == wire.EventStarted && i > 0 {
+			p.say("INV-8: event %d starts %s of %s, which is behind %s", e.Seq, job.ID, job.Queue, p.lines[at][0])
+		}
+		if i >= 0 {
+			p.lines[at] = slices.Delete(p.lines[at], i, i+1)
+		}
+	}
+	if to == wire.Pending {
+		p.lines[at] = append(p.lines[at], job.ID)
+	}
+	if leased(from) != leased(to) {
+		if !leased(to) {
+			p.active[job.Queue]--
+			return
+		}
+		p.active[job.Queue]++
+		p.started(job, e)
+	}
+}
+
+func leased(s wire.State) bool { return s == wire.Active || s == wire.Cancelling }
+
+// started: no more leases than the queue's limit (INV-6), no more starts in a window than its throttle (INV-7).
+func (p *replay) started(job *corvo.JobInfo, e *wire.Event) {
+	limit := p.limits[job.Queue]
+	if n := p.active[job.Queue]; limit.Concurrency > 0 && n > limit.Concurrency {
+		p.say("INV-6: event %d starts %s, the %d. at a time in %s, whose limit is %d", e.Seq, job.ID, n, job.Queue, limit.Concurrency)
+	}
+	if limit.Starts == 0 || e.AtNS >= limit.Until.UnixNano() {
+		return
+	}
+	starts := append(p.starts[job.Queue], e.AtNS)
+	p.starts[job.Queue] = starts
+	if n := len(starts) - 1 - limit.Starts; n >= 0 {
+		if took := time.Duration(e.AtNS - starts[n]); took < limit.Window-throttleSlack {
+			p.say("INV-7: event %d starts %s, the %d. in %s in %s, whose throttle is %d in %s", e.Seq, job.ID, limit.Starts+1, job.Queue, took, limit.Starts, limit.Window)
+		}
+	}
+}
+
+// ends: what the events tell last is what there is (INV-9), and a job's record has every lease that ran out (INV-4).
+func (p *replay) ends() {
+	for id, job := range p.record.Jobs {
+		if p.states[id] != job.State {
+			p.say("INV-9: %s is %s, and by its events %s", id, job.State, p.states[id])
+		}
+		if p.expired[id] != job.Crashes {
+			p.say("INV-4: %s has %d crashes, and by its events %d leases ran out", id, job.Crashes, p.expired[id])
+		}
+	}
+}
+
+// rows: the lists show every job, and each as it is (INV-15).
+func (p *replay) rows() {
+	for id, row := range p.record.Rows {
+		if p.record.Jobs[id] == nil {
+			p.say("INV-15: the lists show %s (%s), which is not there", id, row.State)
+		}
+	}
+	for id, job := range p.record.Jobs {
+		row, ok := p.record.Rows[id]
+		if !ok {
+			p.say("INV-15: the lists do not show %s", id)
+			continue
+		}
+		have := summary{row.Queue, row.State, row.Priority, row.Attempt, row.MaxRetries, row.Crashes, row.DeadReason, row.CreatedAt.UnixNano(), row.CompletedAt.UnixNano(), row.FailedAt.UnixNano()}
+		want := summary{job.Queue, job.State, job.Priority, job.Attempt, job.MaxRetries, job.Crashes, job.DeadReason, job.CreatedAt.UnixNano(), job.CompletedAt.UnixNano(), job.FailedAt.UnixNano()}
+		if have != want {
+			p.say("INV-15: the lists show %s as %+v, it is %+v", id, have, want)
+		}
+	}
+}
+
+// summary is what a list and a job both tell.
+type summary struct {
+	Queue                                  string
+	State                                  wire.State
+	Priority, Attempt, MaxRetries, Crashes int
+	DeadReason                             wire.DeadReason
+	Created, Completed, Failed             int64
+}
+
+// batches: each that has ended has one callback, made after the last of its jobs ended (INV-10).
+func (p *replay) batches() {
+	members, callbacks := map[string][]string{}, map[string][]string{}
+	for id, job := range p.record.Jobs {
+		if job.BatchID != "" {
+			members[job.BatchID] = append(members[job.BatchID], id)
+		}
+		var told struct {
+			BatchID string `json:"batch_id"`
+		}
+		if json.Unmarshal(job.Payload, &told) == nil && told.BatchID != "" {
+			callbacks[told.BatchID] = append(callbacks[told.BatchID], id)
+		}
+	}
+	for _, b := range p.record.Batches {
+		var last uint64
+		open := 0
+		for _, id := range members[b.ID] {
+			if p.ended[id] == 0 {
+				open++
+			}
+			last = max(last, p.ended[id])
+		}
+		switch made := callbacks[b.ID]; {
+		case int64(len(members[b.ID])) != b.Total || int64(open) != b.Open:
+			p.say("INV-10: batch %s has %d jobs, %d of them open; there are %d and %d", b.ID, b.Total, b.Open, len(members[b.ID]), open)
+		case open > 0 && len(made) > 0:
+			p.say("INV-10: batch %s called back with %d jobs open", b.ID, open)
+		case open == 0 && len(made) != 1:
+			p.say("INV-10: batch %s has ended and called back %d times", b.ID, len(made))
+		case open == 0 && p.made[made[0]] < last:
+			p.say("INV-10: batch %s called back in event %d, its last job ended in %d", b.ID, p.made[made[0]], last)
+		}
+		delete(callbacks, b.ID)
+	}
+	for id, made := range callbacks {
+		p.say("INV-10: %v are callbacks of the batch %s, which is not there", made, id)
+	}
+}
+
+// Steps of a chain that are not in its row.
+const (
+	onExit    = -1
+	onFailure = -2
+)
+
+// chains: a step exists once the one before it has completed, and once only (INV-11). The
+// number of steps is in each job's payload, as the load made it.
+func (p *replay) chains() {
+	type place struct {
+		chain string
+		step  int
+	}
+	steps := map[place]string{}
+	for id, job := range p.record.Jobs {
+		if job.ChainID == "" || job.ChainStep == nil {
+			continue
+		}
+		at := place{job.ChainID, *job.ChainStep}
+		if other := steps[at]; other != "" {
+			p.say("INV-11: step %d of chain %s is two jobs, %s and %s", at.step, at.chain, other, id)
+		}
+		steps[at] = id
+	}
+	for at, id := range steps {
+		job := p.record.Jobs[id]
+		if before := steps[place{at.chain, at.step - 1}]; at.step > 0 {
+			switch {
+			case before == "":
+				p.say("INV-11: chain %s has step %d and not the one before", at.chain, at.step)
+			case p.record.Jobs[before].State != wire.Completed || p.ended[before] > p.made[id]:
+				p.say("INV-11: step %d of chain %s was made in event %d; %s before it is %s since %d", at.step, at.chain, p.made[id], before, p.record.Jobs[before].State, p.ended[before])
+			}
+		}
+		var told struct {
+			Steps int `json:"steps"`
+		}
+		if at.step < 0 || json.Unmarshal(job.Payload, &told) != nil || told.Steps == 0 {
+			continue
+		}
+		next := place{at.chain, at.step + 1}
+		if next.step == told.Steps {
+			next.step = onExit
+		}
+		if job.State == wire.Dead {
+			next.step = onFailure
+		}
+		if p.ended[id] > 0 && steps[next] == "" {
+			p.say("INV-11: step %d of chain %s is %s and there is no step %d", at.step, at.chain, job.State, next.step)
+		}
+	}
+}
+
+// schedules: of one that ticks every second, each tick has one job or was missed (INV-12).
+func (p *replay) schedules() {
+	for _, s := range p.record.Schedules {
+		ticks := map[int64]string{}
+		var first, last int64
+		for id, job := range p.record.Jobs {
+			if job.ScheduleID != s.ID {
+				continue
+			}
+			at := job.ScheduledAt.Unix()
+			if other := ticks[at]; other != "" {
+				p.say("INV-12: the tick of %s at %d has two jobs, %s and %s", s.Name, at, other, id)
+			}
+			if ticks[at] = id; first == 0 || at < first {
+				first = at
+			}
+			last = max(last, at)
+		}
+		// From the first to the last, both included.
+		if all := last - first + 1; len(ticks) > 0 && all != int64(len(ticks))+int64(s.Missed) {
+			p.say("INV-12: %s ticked %d times, has %d jobs and says that it missed %d", s.Name, all, len(ticks), s.Missed)
+		}
+	}
+}
