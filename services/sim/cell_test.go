@@ -45,8 +45,10 @@ type world struct {
 	temp    string
 	admin   atomic.Pointer[celladmin.Client]
 	proxy   *proxy.Proxy
-	key     string
 	began   time.Time
+	clients atomic.Int32 // Hosts of clients that there were.
+	// wrongClocks is when a clock was wrong for the first time; 0 is never.
+	wrongClocks atomic.Int64
 
 	mu       sync.Mutex // Guards the rest.
 	hosts    []*host
@@ -315,22 +317,37 @@ func (w *world) begin() error {
 	}
 	go w.supervise()
 	w.connectAdmin()
+	return w.startProxy()
+}
+
+// tenant is one of those whose loads run.
+type tenant struct{ name, key string }
+
+func (t tenant) url() string { return "http://" + proxyAddress + "/t/" + t.name }
+
+func (w *world) createTenant(name string) (tenant, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+	defer cancel()
+	t := tenant{name: name}
 	if err := w.retry(ctx, "create the tenant", func() error {
-		_, err := w.admin.Load().CreateTenant(ctx, tenantName, nil)
+		_, err := w.admin.Load().CreateTenant(ctx, name, nil)
 		return err
 	}); err != nil {
-		return err
+		return t, err
 	}
-	if err := w.retry(ctx, "create a key", func() error {
-		k, err := w.admin.Load().CreateKey(ctx, celladmin.NewKey{Tenant: tenantName, Roles: []string{"admin"}, Kind: apikey.DataPlane})
+	return t, w.retry(ctx, "create a key", func() error {
+		k, err := w.admin.Load().CreateKey(ctx, celladmin.NewKey{Tenant: name, Roles: []string{"admin"}, Kind: apikey.DataPlane})
 		if err == nil {
-			w.key = k.Reveal()
+			t.key = k.Reveal()
 		}
 		return err
-	}); err != nil {
-		return err
-	}
-	return w.startProxy()
+	})
+}
+
+// clientHost is the address of a machine that nobody else has.
+func (w *world) clientHost() string {
+	n := w.clients.Add(1)
+	return fmt.Sprintf("10.1.%d.%d", n/250, 1+n%250)
 }
 
 func (w *world) adminOptions() celladmin.Options {

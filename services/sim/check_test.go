@@ -11,7 +11,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	corvo "github.com/corvo-cloud/corvo/sdks/go"
 )
 
 const (
@@ -107,46 +106,6 @@ func (w *world) incarnations() map[string]string {
 		if p := h.process(); p != nil {
 			out[h.id] = p.dir
 		}
-	}
-	return out
-}
-
-// waitEnds waits until every job has an end.
-func (l *load) waitEnds(c *corvo.Client) {
-	ctx, cancel := context.WithTimeout(context.Background(), endPatience)
-	defer cancel()
-	err := l.w.retry(ctx, "all jobs end", func() error {
-		if len(l.history.Unfinished()) == 0 {
-			return nil
-		}
-		queues, err := c.Queues(ctx)
-		for _, q := range queues {
-			if q.Pending+q.Active+q.Retrying+q.Scheduled+q.Held > 0 {
-				return fmt.Errorf("left: %+v", q)
-			}
-		}
-		return err
-	})
-	if err != nil {
-		l.w.breach("INV-2: %v", err)
-	}
-}
-
-// stored is every job of the history as the service shows it.
-func (l *load) stored(c *corvo.Client) map[string]*corvo.JobInfo {
-	out := map[string]*corvo.JobInfo{}
-	for id, key := range l.history.IDs() {
-		ctx, cancel := context.WithTimeout(context.Background(), endPatience)
-		job, err := c.Job(ctx, id)
-		cancel()
-		if err != nil {
-			l.w.breach("INV-1: %s cannot be read: %v", id, err)
-			continue
-		}
-		if want := payload(key); string(job.Payload) != string(want) {
-			l.w.breach("INV-1: %s has the payload %s, want %s", id, job.Payload, want)
-		}
-		out[id] = job
 	}
 	return out
 }

@@ -206,6 +206,7 @@ func (s *storm) clockJump() (string, func()) {
 	if s.rng.IntN(2) == 0 {
 		by = -by
 	}
+	s.w.wrongClocks.CompareAndSwap(0, time.Now().UnixNano())
 	h.clock.jump(by)
 	return fmt.Sprintf("%s by %s", h.id, by), h.clock.right
 }
@@ -216,6 +217,7 @@ func (s *storm) clockDrift() (string, func()) {
 		return "", nil
 	}
 	rate := 0.99 + 0.02*s.rng.Float64()
+	s.w.wrongClocks.CompareAndSwap(0, time.Now().UnixNano())
 	h.clock.drift(rate)
 	return fmt.Sprintf("%s at %.3f", h.id, rate), h.clock.right
 }

@@ -27,10 +27,14 @@ const (
 	handlerTime  = 40 * time.Millisecond
 )
 
-// load is producers and workers that come through the proxy.
+// load is one tenant's producers and workers, which come through the proxy.
 type load struct {
 	w       *world
+	tenant  tenant
+	other   string // The tenant whose jobs nobody here may see.
 	history *history.History
+	mixed   mixed
+	seen    taint
 	stop    chan struct{} // Closed to end the producers.
 	made    sync.WaitGroup
 
@@ -46,23 +50,29 @@ type crew struct {
 	end   context.CancelFunc
 }
 
-func (w *world) startLoad() *load {
-	l := &load{w: w, history: history.New(), stop: make(chan struct{})}
-	for i := range producers {
-		c := l.client(w.transport(fmt.Sprintf("10.0.3.%d", i+1)))
-		l.made.Go(func() { l.produce(c, i) })
+// startLoad starts a tenant's load, with count producers and as many workers.
+func (w *world) startLoad(t tenant, other string, count int) (*load, error) {
+	l := &load{w: w, tenant: t, other: other, history: history.New(), stop: make(chan struct{})}
+	if err := l.prepare(); err != nil {
+		return nil, err
 	}
-	for range workers {
+	for i := range count {
+		c := l.client(w.transport(w.clientHost()))
+		l.made.Go(func() { l.produce(c, i) })
+		l.made.Go(func() { l.mix(c, i) })
+	}
+	l.made.Go(l.useRegister)
+	for range count {
 		l.hire()
 	}
-	return l
+	return l, nil
 }
 
 // client is a client of the tenant. Its transport is its own.
 func (l *load) client(next http.RoundTripper) *corvo.Client {
 	c, err := corvo.New(
-		corvo.WithURL("http://"+proxyAddress+"/t/"+tenantName), corvo.WithAPIKey(l.w.key), corvo.WithLogger(slog.New(slog.DiscardHandler)),
-		corvo.WithHTTPClient(&http.Client{Transport: next}),
+		corvo.WithURL(l.tenant.url()), corvo.WithAPIKey(l.tenant.key), corvo.WithLogger(slog.New(slog.DiscardHandler)),
+		corvo.WithHTTPClient(&http.Client{Transport: l.watched(next)}),
 	)
 	if err != nil {
 		panic(err)
@@ -78,7 +88,7 @@ func (l *load) produce(c *corvo.Client, number int) {
 		case <-l.stop:
 			return
 		case <-tick.C:
-			l.enqueue(c, fmt.Sprintf("producer-%d-%d", number, i))
+			l.enqueue(c, fmt.Sprintf("%s-producer-%d-%d", l.tenant.name, number, i))
 		}
 	}
 }
@@ -102,12 +112,12 @@ func (l *load) hire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hired++
-	id := fmt.Sprintf("worker-%d", l.hired)
-	m := &crew{host: fmt.Sprintf("10.0.%d.%d", 4+l.hired/250, 1+l.hired%250)}
+	id := fmt.Sprintf("%s-worker-%d", l.tenant.name, l.hired)
+	m := &crew{host: l.w.clientHost()}
 	m.alive.Store(true)
 	tr := l.w.transport(m.host)
 	tr.DialContext = l.w.net.dialer(m.host, m.alive.Load)
-	w := corvo.NewWorker(l.client(history.NewTap(tr, l.history)), corvo.Queue(queue, slots), corvo.Lease(lease), corvo.WorkerID(id))
+	w := corvo.NewWorker(l.client(history.NewTap(tr, l.history)), corvo.Queue(queue, slots), corvo.Pool(slots, mixedQueues...), corvo.Lease(lease), corvo.WorkerID(id))
 	corvo.HandleRaw(w, queue, func(ctx context.Context, j *corvo.Job[json.RawMessage]) (json.RawMessage, error) {
 		key := strings.TrimSuffix(strings.TrimPrefix(string(j.Args), `{"key":"`), `"}`)
 		l.history.Start(j.ID, history.Run{Key: key, Worker: id, Attempt: j.Attempt, At: time.Now()})
@@ -117,6 +127,7 @@ func (l *load) hire() {
 		}
 		return nil, nil
 	})
+	corvo.HandleRaw(w, corvo.AnyKind, l.mixed.handle)
 	var ctx context.Context
 	ctx, m.end = context.WithCancel(context.Background())
 	go func() {

@@ -41,7 +41,8 @@ type result struct {
 	Breaches []string
 	Faults   map[string]int
 	Steps    map[string]int // Of F24, by the step that was not done.
-	Jobs     int            // Acknowledged.
+	Jobs     int            // Acknowledged, of the queue that every run of a job is told about.
+	Mixed    int            // Acknowledged, of the other queues.
 	Runs     int
 	Again    int
 	Still    int // 1 if it ended early, without a verdict.
@@ -270,10 +271,15 @@ func runWorld(t *testing.T, seed uint64) (r result) {
 		r.Breaches = w.breaches
 		return r
 	}
-	l := w.startLoad()
+	loads, err := w.startLoads()
+	if err != nil {
+		w.breach("INV-2: the load does not begin: %v", err)
+		r.Breaches = w.breaches
+		return r
+	}
 	go w.watchRaft()
 	time.Sleep(2 * time.Second)
-	s := &storm{w: w, l: l, rng: w.rng, steps: r.Steps, drawn: r.Faults}
+	s := &storm{w: w, l: loads[0], rng: w.rng, steps: r.Steps, drawn: r.Faults}
 	if os.Getenv(forgetVariable) != "" {
 		s.forget()
 	} else {
@@ -281,17 +287,19 @@ func runWorld(t *testing.T, seed uint64) (r result) {
 	}
 	w.say("no more faults")
 	time.Sleep(5 * time.Second)
-	l.stopProducers()
-	c := l.client(w.transport("10.0.3.250"))
-	l.waitEnds(c)
-	for _, b := range l.history.Check(l.stored(c), lease) {
-		w.breach("%s", b)
+	for _, l := range loads {
+		l.end()
+	}
+	for _, l := range loads {
+		l.judge()
+		jobs, _ := l.history.Count()
+		runs, again := l.history.Duplicates()
+		r.Jobs, r.Runs, r.Again = r.Jobs+jobs, r.Runs+runs, r.Again+again
+		r.Mixed += l.mixed.count()
 	}
 	w.waitEqual()
 	w.compareDisks()
 	r.Faults[crashed] = sum(r.Steps)
-	r.Jobs, _ = l.history.Count()
-	r.Runs, r.Again = l.history.Duplicates()
 	r.Virtual = time.Since(w.began)
 	r.Breaches = w.breaches
 	return r
