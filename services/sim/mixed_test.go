@@ -150,7 +150,9 @@ func (l *load) enqueueKind(c *corvo.Client, i int) error {
 		func() error { return one(job(limited)) },
 		func() error { return one(job(throttled)) },
 		func() error { return one(job(once, corvo.Unique(fmt.Sprint("key-", i%5), uniqueFor))) },
-		func() error { return one(job(ranked, corvo.Priority([]wire.Priority{corvo.Normal, corvo.High, corvo.Critical}[i%3]))) },
+		func() error {
+			return one(job(ranked, corvo.Priority([]wire.Priority{corvo.Normal, corvo.High, corvo.Critical}[i%3])))
+		},
 		func() error { return one(job(flaky, corvo.Backoff(corvo.BackoffFixed, 500*time.Millisecond, 0))) },
 		func() error { return one(job(later, corvo.Delay(delay))) },
 		func() error {
