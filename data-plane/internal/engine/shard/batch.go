@@ -30,6 +30,9 @@ type batch struct {
 	// entry's enqueues. Then no enqueue is promised to anybody: the next entry hands
 	// all of them out in their order (INV-8).
 	requeues bool
+	// unpromised are the enqueues that nobody waited for when they came. Who comes to wait later
+	// in the entry gets them before what is enqueued after it came (INV-8).
+	unpromised []*command.Enqueue
 	// followed is how many of cmds were looked at for ends that others follow on.
 	followed int
 	fired    int // Bytes of the jobs that schedules make and that learn of endings, about.
@@ -188,6 +191,9 @@ func (t *term) addRequest(b *batch, q *request) error {
 		if err := t.addFetch(b, q); err != nil {
 			return err
 		}
+		if err := t.promiseEarlier(b, f); err != nil {
+			return err
+		}
 	}
 	q.afterAt = len(b.cmds)
 	b.cmds = append(b.cmds, q.After...)
@@ -296,21 +302,54 @@ func (t *term) park(q *request, w *dispatch.Waiter) error {
 
 // promise lets the grant of a job ride in the entry that enqueues it.
 func (t *term) promise(b *batch, e *command.Enqueue) error {
-	if b.requeues || t.shard.holdOff.Load() || !t.table.Awaited(e.NS, e.Queue) {
-		return nil
-	}
-	if err := t.lookForFollowers(b); err != nil || b.requeues {
+	w, first, err := t.promisedTo(b, e)
+	switch {
+	case err != nil:
 		return err
-	}
-	w, first := t.table.Promise(e.NS, e.Queue, len(b.offers) < offersMax)
-	if w == nil {
+	case w == nil:
+		b.unpromised = append(b.unpromised, e)
 		return nil
-	}
-	if first {
+	case first:
 		b.offers = append(b.offers, &offer{waiter: w, fetch: fetchFor(w, dispatch.Taken{})})
 	}
 	o := b.offerTo(w)
 	o.fetch.Jobs = append(o.fetch.Jobs, e.ID)
+	return nil
+}
+
+// promisedTo is who waits for the job, if anybody does; first says that this is the waiter's first in the entry.
+func (t *term) promisedTo(b *batch, e *command.Enqueue) (w *dispatch.Waiter, first bool, err error) {
+	if b.requeues || t.shard.holdOff.Load() || !t.table.Awaited(e.NS, e.Queue) {
+		return nil, false, nil
+	}
+	if err := t.lookForFollowers(b); err != nil || b.requeues {
+		return nil, false, err
+	}
+	w, first = t.table.Promise(e.NS, e.Queue, len(b.offers) < offersMax)
+	return w, first, nil
+}
+
+// promiseEarlier lets those who wait for the queues of f have what the entry enqueued before f
+// came: f may wait for it, or its settlements made room.
+func (t *term) promiseEarlier(b *batch, f *Fetch) error {
+	mine := func(e *command.Enqueue) bool {
+		return e.NS == f.NS && slices.Contains(f.Queues, e.Queue) && t.table.Awaited(e.NS, e.Queue)
+	}
+	if len(b.unpromised) == 0 || b.requeues || !slices.ContainsFunc(b.unpromised, mine) {
+		return nil
+	}
+	earlier := b.unpromised
+	b.unpromised = nil
+	for p := range job.Priority(job.Priorities) {
+		for _, e := range earlier {
+			if e.Priority != p {
+				continue
+			}
+			if err := t.promise(b, e); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 

@@ -99,3 +99,21 @@ func TestPromise_WhatFollowsEarlierInTheEntryGoesFirst(t *testing.T) {
 		})
 	}
 }
+
+// Whoever comes to wait after an enqueue of the same entry gets that job, and not one that
+// is enqueued after it came (INV-8).
+func TestPromise_AJobEnqueuedBeforeTheFetchCameGoesFirst(t *testing.T) {
+	t.Parallel()
+	s := step(t, Options{})
+	early, urgent, late := s.newJob(), s.newJob(), s.newJob()
+	urgent.Priority = job.Critical
+	s.submit(Request{After: []command.Command{early}})
+	s.submit(Request{After: []command.Command{urgent}})
+	waiter := s.submit(fetchReq(2, time.Minute, true))
+	s.submit(Request{After: []command.Command{late}})
+	s.step()
+	got := s.answered(waiter).Grants
+	if len(got) != 2 || got[0].ID != urgent.ID || got[1].ID != early.ID {
+		t.Fatalf("granted %+v, want %s and %s", got, urgent.ID, early.ID)
+	}
+}
