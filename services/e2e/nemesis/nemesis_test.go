@@ -103,7 +103,8 @@ func newNemesis(t *testing.T, cell *rig.Cell) *nemesis {
 // judge fails the test for everything that must not have been.
 func (n *nemesis) judge(l load) {
 	n.t.Helper()
-	breaches := n.history.Check(n.stored(), lease)
+	record := n.record()
+	breaches := append(n.history.Check(record.Jobs, lease), record.Check(nil)...)
 	for _, breach := range first(breaches, breachesShown) {
 		n.t.Error(breach)
 	}
@@ -201,52 +202,30 @@ func (n *nemesis) waitFinished() {
 		}
 		// A confirmation that was lost with a node does not come again: the job's state
 		// counts then, and check looks at every one of them.
-		queues, err := client.Queues(ctx)
-		if err != nil {
-			return err
-		}
-		for _, q := range queues {
-			if q.Pending+q.Active+q.Retrying+q.Scheduled+q.Held > 0 {
-				return fmt.Errorf("not confirmed: %q", first(left, 5))
-			}
+		if err := history.AtRest(ctx, client); err != nil {
+			return fmt.Errorf("%w; not confirmed: %q", err, first(left, 5))
 		}
 		return nil
 	})
 }
 
-// stored is every job of the history as the service shows it now.
-func (n *nemesis) stored() map[string]*corvo.JobInfo {
+// record is what the service says of itself now. The payload of a job is compared with what was sent.
+func (n *nemesis) record() *history.Record {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(n.t.Context(), settleLimit)
 	defer cancel()
 	client := n.client()
-	keys := n.history.IDs()
-	todo := make(chan string, len(keys))
-	for id := range keys {
-		todo <- id
+	var r *history.Record
+	eventually.NoError(n.t, settleLimit, "record of the service", func() (err error) {
+		r, err = history.ReadRecord(ctx, client)
+		return err
+	})
+	for id, key := range n.history.IDs() {
+		if job, want := r.Jobs[id], payload(key); job != nil && string(job.Payload) != string(want) {
+			n.history.Broken(fmt.Sprintf("%s has the payload %s, want %s", id, job.Payload, want))
+		}
 	}
-	close(todo)
-	var mu sync.Mutex // Guards jobs.
-	jobs := make(map[string]*corvo.JobInfo, len(keys))
-	var asking sync.WaitGroup
-	for range workers {
-		asking.Go(func() {
-			for id := range todo {
-				job, err := client.Job(ctx, id)
-				if err != nil {
-					n.history.Broken(fmt.Sprintf("%s cannot be read: %v", id, err))
-					job = &corvo.JobInfo{}
-				} else if want := payload(keys[id]); string(job.Payload) != string(want) {
-					n.history.Broken(fmt.Sprintf("%s has the payload %s, want %s", id, job.Payload, want))
-				}
-				mu.Lock()
-				jobs[id] = job
-				mu.Unlock()
-			}
-		})
-	}
-	asking.Wait()
-	return jobs
+	return r
 }
 
 // digests are what replicas reported: by group and index.
