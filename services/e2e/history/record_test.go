@@ -108,6 +108,13 @@ func TestRecord_EveryBreachIsFound(t *testing.T) {
 			}
 		}},
 		{"out of turn", "INV-8", func(s *story) { s.make("x", "other"); s.make("y", "other"); s.start("y") }},
+		{"in another order in one entry", "", func(s *story) {
+			s.make("x", "other")
+			s.make("y", "other")
+			s.start("y")
+			s.now -= int64(10 * time.Millisecond)
+			s.start("x")
+		}},
 		{"out of turn after a lost lease", "INV-8", func(s *story) { s.Events[4], s.Events[6] = s.Events[6], s.Events[4]; s.renumber() }},
 		{"a row is missing", "INV-15: the lists do not show b", func(s *story) { delete(s.Rows, "b") }},
 		{"a row too many", "INV-15: the lists show z", func(s *story) { s.Rows["z"] = wire.JobRow{} }},

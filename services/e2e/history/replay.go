@@ -32,11 +32,15 @@ func (r *Record) Check(limits map[string]Limit) []string {
 		lines: map[line][]string{}, expired: map[string]int{}, starts: map[string][]int64{}, holders: map[uniqueKey]string{},
 	}
 	for i, e := range r.Events {
+		if e.AtNS != p.last {
+			p.overtaken()
+		}
 		p.number(i, e)
 		if e.JobID != "" {
 			p.step(e)
 		}
 	}
+	p.overtaken()
 	if r.Lost {
 		p.say("INV-13: the service no longer has all events")
 	}
@@ -63,7 +67,14 @@ type replay struct {
 	expired map[string]int     // Leases that ran out, by job.
 	lines   map[line][]string  // Jobs that are ready, in their order.
 	holders map[uniqueKey]string
+	passed  []overtaking // In the entry at hand.
 	last    int64
+}
+
+// overtaking is a job that began while others were before it in line.
+type overtaking struct {
+	began  *wire.Event
+	before []string
 }
 
 // line is a ready order.
@@ -76,6 +87,17 @@ type uniqueKey struct{ queue, key string }
 
 func (p *replay) say(format string, args ...any) {
 	p.faults = append(p.faults, fmt.Sprintf(format, args...))
+}
+
+// overtaken: of those that are ready, the first in line begin (INV-8). An entry, whose events
+// are of one time, hands out to several at once, in whatever order.
+func (p *replay) overtaken() {
+	for _, o := range p.passed {
+		if i := slices.IndexFunc(o.before, func(id string) bool { return p.states[id] == wire.Pending }); i >= 0 {
+			p.say("INV-8: event %d starts %s of %s, which is behind %s", o.began.Seq, o.began.JobID, o.began.Queue, o.before[i])
+		}
+	}
+	p.passed = p.passed[:0]
 }
 
 // number: events are numbered from 1 without gaps (INV-13), and time never goes back (INV-19).
@@ -141,10 +163,9 @@ func (p *replay) move(job *corvo.JobInfo, from wire.State, e *wire.Event) {
 		p.ended[job.ID] = e.Seq
 	}
 	if from == wire.Pending {
-		// Of those that are ready, the first in line begins (INV-8).
 		i := slices.Index(p.lines[at], job.ID)
 		if e.Type == wire.EventStarted && i > 0 {
-			p.say("INV-8: event %d starts %s of %s, which is behind %s", e.Seq, job.ID, job.Queue, p.lines[at][0])
+			p.passed = append(p.passed, overtaking{e, slices.Clone(p.lines[at][:i])})
 		}
 		if i >= 0 {
 			p.lines[at] = slices.Delete(p.lines[at], i, i+1)
