@@ -401,19 +401,18 @@ func (g *Group) Compact(ctx context.Context) error {
 	return nil
 }
 
-// NewestWithin returns how many of the newest entries fit into bytes.
+// NewestWithin returns how many of the newest entries fit into bytes. It doesn't wait for those
+// that are being stored: what is stored or deleted meanwhile may count or not.
 func (g *Group) NewestWithin(bytes uint64) (uint64, error) {
-	g.write.Lock()
-	defer g.write.Unlock()
 	if err := g.store.enter(); err != nil {
 		return 0, err
 	}
 	defer g.store.life.RUnlock()
-	first, last, _, err := g.ends()
+	first, last, through, err := g.ends()
 	if err != nil || first == 0 {
 		return 0, err
 	}
-	beyond, err := g.beyond(bytes, first, last)
+	beyond, err := g.beyond(bytes, first, last, through)
 	return last - beyond, err
 }
 
@@ -423,19 +422,22 @@ func (g *Group) withinBudget(first, to uint64) (uint64, error) {
 	if g.store.opts.KeepBytes == 0 {
 		return to, nil
 	}
-	return g.beyond(g.store.opts.KeepBytes, first, to)
-}
-
-// beyond returns the last entry from first up to to that lies outside the newest
-// bytes of the log, or first-1 if none does.
-func (g *Group) beyond(bytes, first, to uint64) (uint64, error) {
 	_, _, through, err := g.ends()
 	if err != nil {
 		return 0, err
 	}
+	return g.beyond(g.store.opts.KeepBytes, first, to, through)
+}
+
+// beyond returns the last entry from first up to to that lies outside the newest
+// bytes of the log, whose entries have through bytes, or first-1 if none does.
+func (g *Group) beyond(bytes, first, to, through uint64) (uint64, error) {
 	var failed error
 	n := sort.Search(int(to-first)+1, func(i int) bool {
 		before, err := g.cumulativeBefore(first, first+uint64(i))
+		if errors.Is(err, raft.ErrLogNotFound) {
+			return false // It was deleted: those before the newest are.
+		}
 		failed = errors.Join(failed, err)
 		return through-before <= bytes
 	})
