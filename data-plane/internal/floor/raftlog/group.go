@@ -29,8 +29,10 @@ type Group struct {
 	id    uint32
 
 	// write serialises StoreLogs and DeleteRange: raft calls the first from its
-	// main goroutine and the second also from its snapshot goroutine.
-	write sync.Mutex
+	// main goroutine and the second also from its snapshot goroutine. Whoever put its token
+	// in writes. No mutex: it is held while the disk works, which in virtual time only a
+	// wait for a channel lets pass.
+	write chan struct{}
 
 	// mu guards what follows. It is never held across a commit, so readers do
 	// not wait for the disk.
@@ -44,7 +46,7 @@ type Group struct {
 }
 
 func newGroup(s *Store, id uint32) *Group {
-	g := &Group{store: s, id: id, tail: tail{bytesMax: s.opts.TailBytes}}
+	g := &Group{store: s, id: id, write: make(chan struct{}, 1), tail: tail{bytesMax: s.opts.TailBytes}}
 	if err := g.load(); err != nil {
 		g.broken = fmt.Errorf("load raft log of group %d: %w", id, err)
 	}
@@ -191,8 +193,8 @@ func (g *Group) storeLogs(logs []*raft.Log, key, value []byte) error {
 		return nil
 	}
 	defer g.store.opts.Watch(OpStoreLogs)()
-	g.write.Lock()
-	defer g.write.Unlock()
+	g.write <- struct{}{}
+	defer func() { <-g.write }()
 	if err := g.store.enter(); err != nil {
 		return err
 	}
@@ -306,8 +308,8 @@ func (g *Group) deleteKeys(batch *pebble.Batch, from, to uint64) error {
 // lagging followers; see Options.KeepBytes.
 func (g *Group) DeleteRange(lo, hi uint64) error {
 	defer g.store.opts.Watch(OpDeleteRange)()
-	g.write.Lock()
-	defer g.write.Unlock()
+	g.write <- struct{}{}
+	defer func() { <-g.write }()
 	if err := g.store.enter(); err != nil {
 		return err
 	}
