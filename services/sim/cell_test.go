@@ -49,6 +49,8 @@ type world struct {
 	clients atomic.Int32 // Hosts of clients that there were.
 	// wrongClocks is when a clock was wrong for the first time; 0 is never.
 	wrongClocks atomic.Int64
+	logBytes    uint64       // Of each node's logs; 0 is what they keep by default.
+	installs    atomic.Int64 // States that nodes took over whole.
 
 	mu       sync.Mutex // Guards the rest.
 	hosts    []*host
@@ -68,6 +70,8 @@ type host struct {
 	holds   atomic.Int32 // Faults that keep it down.
 	leaving atomic.Bool  // Its node is being removed.
 	removed atomic.Bool
+	// damaged: bits of its disk were changed. Its node may end itself, and is replaced.
+	damaged atomic.Bool
 
 	mu  sync.Mutex     // Guards the rest.
 	now *process       // Nil while it is down.
@@ -143,10 +147,43 @@ func (w *world) breach(format string, args ...any) {
 }
 
 func (w *world) logger(name string) *slog.Logger {
-	if os.Getenv("CORVO_TEST_LOG") == "" {
-		return slog.New(slog.DiscardHandler)
+	var shown slog.Handler = slog.DiscardHandler
+	if os.Getenv("CORVO_TEST_LOG") != "" {
+		shown = slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("at", name)
+	return slog.New(&installCounter{shown, &w.installs}).With("at", name)
+}
+
+// installCounter counts what the raft library says when a node took over a whole state.
+type installCounter struct {
+	slog.Handler
+	count *atomic.Int64
+}
+
+// Enabled implements slog.Handler.
+func (c *installCounter) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelInfo || c.Handler.Enabled(ctx, l)
+}
+
+// Handle implements slog.Handler.
+func (c *installCounter) Handle(ctx context.Context, r slog.Record) error {
+	if strings.EqualFold(r.Message, "installed remote snapshot") {
+		c.count.Add(1)
+	}
+	if !c.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return c.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (c *installCounter) WithAttrs(a []slog.Attr) slog.Handler {
+	return &installCounter{c.Handler.WithAttrs(a), c.count}
+}
+
+// WithGroup implements slog.Handler.
+func (c *installCounter) WithGroup(name string) slog.Handler {
+	return &installCounter{c.Handler.WithGroup(name), c.count}
 }
 
 func (h *host) hold() { h.holds.Add(1) }
@@ -193,7 +230,7 @@ func (p *process) run(api, raft net.Listener) {
 	h := p.host
 	cfg := node.Config{
 		ID: h.id, Dir: p.dir, API: api, Raft: raft, Secrets: h.w.secrets, FS: p.mount, Clock: h.clock, Nap: time.Sleep, Join: h.join, Self: h.peer(),
-		Dial: h.w.net.dialer(h.ip, p.alive.Load), Logger: h.w.logger(h.id), Fatal: p.fatal,
+		Dial: h.w.net.dialer(h.ip, p.alive.Load), Logger: h.w.logger(h.id), Fatal: p.fatal, LogBytesMax: h.w.logBytes,
 	}
 	if h.join == "" {
 		for _, other := range h.w.hosts {
@@ -224,6 +261,10 @@ func (p *process) end(err error) {
 		return // It is dead already.
 	}
 	p.host.w.say("%s ends itself: %v", p.host.id, err)
+	if p.host.damaged.Load() {
+		p.host.hold() // Nobody starts it again.
+		return
+	}
 	// The library may never forget a transfer that a lost term interrupted: only a restart helps (R5).
 	stuck := strings.Contains(err.Error(), "a leadership transfer has not ended")
 	if !p.wronged.Load() && !p.host.leaving.Load() && !stuck {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -54,6 +55,72 @@ func (d *disk) forget(then *vfs.MemFS) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mem = then
+}
+
+// rotSpares is the end of a write-ahead log that is left as it is: what is damaged there looks like
+// what a loss of power leaves, which no program can tell apart.
+const rotSpares = 32 << 10
+
+// rot changes one bit, or all of a block, of one file of the stores, and says what.
+func (d *disk) rot(rng *rand.Rand) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	type choice struct {
+		path string
+		size int64
+	}
+	var files []choice
+	for _, store := range []string{"raftlog", "state"} {
+		names, err := d.mem.List(filepath.Join(dataDir, store))
+		if err != nil {
+			continue // It has not been made yet.
+		}
+		for _, name := range names {
+			c := choice{path: filepath.Join(dataDir, store, name)}
+			if info, err := d.mem.Stat(c.path); err == nil {
+				c.size = info.Size()
+			}
+			switch ext := filepath.Ext(name); {
+			case ext == ".log":
+				c.size -= rotSpares
+			case ext != ".sst" && !strings.HasPrefix(name, "MANIFEST"):
+				continue
+			}
+			if c.size > 0 {
+				files = append(files, c)
+			}
+		}
+	}
+	if len(files) == 0 {
+		return "which has no files"
+	}
+	c := files[rng.IntN(len(files))]
+	at, size := rng.Int64N(c.size), int64(1)
+	if rng.IntN(2) == 0 {
+		size = min(4<<10, c.size-at)
+	}
+	return fmt.Sprintf("%d bytes at %d of %s", size, at, c.path) + problem(d.change(c.path, at, size, byte(1)<<rng.IntN(8)))
+}
+
+func problem(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + err.Error()
+}
+
+func (d *disk) change(path string, at, size int64, mask byte) error {
+	f, err := d.mem.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	b := make([]byte, size)
+	_, err = f.ReadAt(b, at)
+	for i := range b {
+		b[i] ^= mask
+	}
+	_, writeErr := f.WriteAt(b, at)
+	return errors.Join(err, writeErr, f.Sync(), f.Close())
 }
 
 // copy is what a loss of power would leave now.

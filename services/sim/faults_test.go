@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,6 +38,7 @@ var faults = []fault{
 	{"F1 kill", 3, func(s *storm) (string, func()) { return s.crash(100) }},
 	{"F2 power loss", 4, func(s *storm) (string, func()) { return s.crash(s.rng.IntN(100)) }},
 	{"F3 power loss of the whole cell", 1, (*storm).blackout},
+	{"F4 changed bits on a disk", 1, (*storm).rot},
 	{"F5 disk error", 1, (*storm).diskError},
 	{"F6 disk full", 1, (*storm).diskFull},
 	{"F7 slow disk", 2, (*storm).slowDisk},
@@ -328,24 +330,61 @@ func (s *storm) replace() (string, func()) {
 	}
 	old := m[s.rng.IntN(len(m))]
 	by := m[s.rng.IntN(len(m))]
-	if by == old {
+	if by == old || old.damaged.Load() || by.damaged.Load() {
 		return "", nil
 	}
 	added := s.w.addHost(by.peer().APIURL)
-	return added.id + " for " + old.id, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), joinPatience)
-		defer cancel()
-		if err := s.w.retry(ctx, "join", func() error { return s.w.votes(added.id) }); err != nil {
-			s.w.say("%s did not become a voter: %v", added.id, err)
-			return // It stays, and may become one later.
-		}
-		old.leave()
-		s.w.connectAdmin()
-		if err := s.w.retry(ctx, "remove "+old.id, func() error { return s.w.admin.Load().RemoveNode(ctx, old.id) }); err != nil {
-			s.w.say("%v", err)
-		}
-		old.remove()
+	return added.id + " for " + old.id, func() { s.exchange(old, added) }
+}
+
+// exchange removes old once added votes in its place.
+func (s *storm) exchange(old, added *host) {
+	ctx, cancel := context.WithTimeout(context.Background(), joinPatience)
+	defer cancel()
+	if err := s.w.retry(ctx, "join", func() error { return s.w.votes(added.id) }); err != nil {
+		s.w.say("%s did not become a voter: %v", added.id, err)
+		return // It stays, and may become one later.
 	}
+	old.leave()
+	s.w.connectAdmin()
+	if err := s.w.retry(ctx, "remove "+old.id, func() error { return s.w.admin.Load().RemoveNode(ctx, old.id) }); err != nil {
+		s.w.say("%v", err)
+	}
+	old.remove()
+}
+
+// rot changes bits on the disk of one node while it is down. It must notice, or not be hurt;
+// what it has may reach nobody. Its operator replaces it in any case.
+func (s *storm) rot() (string, func()) {
+	if len(s.w.members()) < 3 || s.w.damaged("") {
+		return "", nil
+	}
+	h, p := s.victim()
+	if h == nil || h.leaving.Load() {
+		return "", nil
+	}
+	h.hold()
+	what := ""
+	if !h.kill(p, func() { h.disk.crash(100, s.rng); h.damaged.Store(true); what = h.disk.rot(s.rng) }) {
+		h.release()
+		return "", nil
+	}
+	return h.id + ", " + what, func() {
+		h.release()
+		time.Sleep(s.between(time.Second, 10*time.Second))
+		m := s.w.members()
+		by := m[(slices.Index(m, h)+1)%len(m)]
+		added := s.w.addHost(by.peer().APIURL)
+		s.w.say("%s for %s, which was damaged", added.id, h.id)
+		for s.exchange(h, added); !h.gone(); {
+			s.exchange(h, added)
+		}
+	}
+}
+
+// damaged reports whether a host's disk was changed; of "", of any that is still there.
+func (w *world) damaged(id string) bool {
+	return slices.ContainsFunc(w.all(), func(h *host) bool { return h.damaged.Load() && (h.id == id || id == "" && !h.gone()) })
 }
 
 const joinPatience = 60 * time.Second

@@ -26,6 +26,9 @@ var (
 	budget = flag.Duration("sim.for", 0, "begin no further seed after this time; 0 runs all")
 )
 
+// smallLogs are the bytes of log that a node keeps in some seeds: a few seconds' worth (F14).
+const smallLogs = 96 << 10
+
 const (
 	childVariable = "CORVO_SIM_SEED"
 	// forgetVariable makes the disks forget what they synced, instead of the faults.
@@ -45,6 +48,7 @@ type result struct {
 	Mixed    int            // Acknowledged, of the other queues.
 	Runs     int
 	Again    int
+	Installs int // States that nodes took over whole.
 	Still    int // 1 if it ended early, without a verdict.
 	Virtual  time.Duration
 	Real     time.Duration
@@ -91,7 +95,7 @@ func (r *result) add(o result) {
 	for k, n := range o.Steps {
 		r.Steps[k] += n
 	}
-	r.Jobs, r.Runs, r.Again = r.Jobs+o.Jobs, r.Runs+o.Runs, r.Again+o.Again
+	r.Jobs, r.Mixed, r.Runs, r.Again, r.Installs = r.Jobs+o.Jobs, r.Mixed+o.Mixed, r.Runs+o.Runs, r.Again+o.Again, r.Installs+o.Installs
 	r.Still += o.Still
 	r.Virtual, r.Real = r.Virtual+o.Virtual, r.Real+o.Real
 }
@@ -176,8 +180,8 @@ func report(t *testing.T, ran int, r result) {
 	if 2*r.Still > ran {
 		t.Errorf("%d of %d seeds were inconclusive", r.Still, ran)
 	}
-	t.Logf("%d seeds (%d inconclusive, not counted further), %d faults, %d jobs acknowledged, %d runs, %d of them again. %.2f faults a second; virtual to real time %.1f.\n%s",
-		ran, r.Still, faults, r.Jobs, r.Runs, r.Again, float64(faults)/secs, r.Virtual.Seconds()/secs, b.String())
+	t.Logf("%d seeds (%d inconclusive, not counted further), %d faults, %d whole states taken over, %d jobs acknowledged, %d runs, %d of them again; %d jobs of other queues. %.2f faults a second; virtual to real time %.1f.\n%s",
+		ran, r.Still, faults, r.Installs, r.Jobs, r.Runs, r.Again, r.Mixed, float64(faults)/secs, r.Virtual.Seconds()/secs, b.String())
 }
 
 // TestSeed is the process of one seed.
@@ -263,7 +267,11 @@ func runWorld(t *testing.T, seed uint64) (r result) {
 		nodes = 5
 	}
 	w := newWorld(t, seed, nodes, temp)
-	w.say("seed %d, %d nodes", seed, nodes)
+	// F14: whoever is away for a moment has to take over a whole state.
+	if seed%3 == 2 {
+		w.logBytes = smallLogs
+	}
+	w.say("seed %d, %d nodes, logs of %d bytes", seed, nodes, w.logBytes)
 	go tellTime()
 	r = result{Seed: seed, Nodes: nodes, Steps: map[string]int{}, Faults: map[string]int{}}
 	if err := w.begin(); err != nil {
@@ -300,6 +308,7 @@ func runWorld(t *testing.T, seed uint64) (r result) {
 	w.waitEqual()
 	w.compareDisks()
 	r.Faults[crashed] = sum(r.Steps)
+	r.Installs = int(w.installs.Load())
 	r.Virtual = time.Since(w.began)
 	r.Breaches = w.breaches
 	return r
