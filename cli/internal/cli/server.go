@@ -156,7 +156,7 @@ func onLoopback(address string) error {
 }
 
 func (s *session) serve(ctx context.Context, f serverFlags) error {
-	memory.Limit(s.proc.Env, memory.Shared)
+	defer memory.Manage(s.proc.Env, memory.Shared)()
 	if err := f.check(); err != nil {
 		return err
 	}

@@ -1,5 +1,6 @@
-// Package memory owns how much memory a server process may fill: a soft limit for Go's
-// garbage collector, from what the machine or the process's control group has.
+// Package memory owns how much memory a server process fills: a soft limit for Go's
+// garbage collector, from what the machine or the process's control group has, and when
+// it gives back what it no longer needs.
 //
 // It must not know what the memory is used for.
 //
@@ -8,6 +9,7 @@
 package memory
 
 import (
+	"context"
 	"io/fs"
 	"math"
 	"os"
@@ -29,15 +31,22 @@ const (
 	Shared = 0.5
 )
 
-// Limit lets this process fill a share of what it may use, unless its environment has a
-// limit already. Where nothing says what it may use (not Linux), nothing is limited.
-func Limit(env func(string) string, share float64) {
-	if env(Variable) != "" {
-		return
+// Manage lets this process fill a share of what it may use, unless its environment has a
+// limit already; where nothing says what it may use (not Linux), nothing is limited. Until it is
+// told to end, it gives back what a burst of work left, once the process is quiet.
+func Manage(env func(string) string, share float64) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		releaseWhenQuiet(ctx)
+	}()
+	if env(Variable) == "" {
+		if have := available(os.DirFS("/")); have < math.MaxInt64 {
+			debug.SetMemoryLimit(int64(float64(have) * share))
+		}
 	}
-	if have := available(os.DirFS("/")); have < math.MaxInt64 {
-		debug.SetMemoryLimit(int64(float64(have) * share))
-	}
+	return func() { cancel(); <-ended }
 }
 
 // available is the least of the machine's memory and the limits of the process's control

@@ -48,3 +48,25 @@ func TestPositive_ReadsWhatTheKernelWrites(t *testing.T) {
 		t.Errorf("an overflow became %d", got)
 	}
 }
+
+func TestQuiet_GivesBackOnceAfterABurst(t *testing.T) {
+	t.Parallel()
+	const mb = 1 << 20
+	var q quiet
+	for i, step := range []struct {
+		allocated uint64 // Since the start.
+		want      bool
+	}{
+		{1 * mb, false},   // Nothing to give back.
+		{300 * mb, false}, // In the middle of a burst.
+		{301 * mb, true},
+		{302 * mb, false}, // Given back.
+		{309 * mb, false},
+		{316 * mb, false},
+		{317 * mb, true}, // A quiet process's own garbage.
+	} {
+		if got := q.worth(step.allocated); got != step.want {
+			t.Errorf("look %d, %d MB allocated: %v", i, step.allocated/mb, got)
+		}
+	}
+}

@@ -95,7 +95,7 @@ It prints a line when it is ready. SIGTERM finishes running requests and exits.`
 }
 
 func (s *session) control(ctx context.Context, f controlFlags) error {
-	memory.Limit(s.proc.Env, memory.Alone)
+	defer memory.Manage(s.proc.Env, memory.Alone)()
 	cfg, err := s.controlConfig(f)
 	if err != nil {
 		return err

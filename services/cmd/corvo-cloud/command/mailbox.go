@@ -39,7 +39,7 @@ holds a secret, because these emails can sign people in. "up" has a mailbox buil
 }
 
 func (s *session) mailbox(ctx context.Context, f mailboxFlags) error {
-	memory.Limit(s.proc.Env, memory.Shared)
+	defer memory.Manage(s.proc.Env, memory.Shared)()
 	box, err := mailbox.New(mailbox.Options{Addr: f.smtp, Logger: s.logger()})
 	if err != nil {
 		return listenFailure("--smtp", f.smtp, err)

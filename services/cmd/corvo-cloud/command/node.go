@@ -74,7 +74,7 @@ folder isn't the one it had.`,
 }
 
 func (s *session) node(ctx context.Context, f nodeFlags) error {
-	memory.Limit(s.proc.Env, memory.Alone)
+	defer memory.Manage(s.proc.Env, memory.Alone)()
 	err := f.check()
 	if err != nil {
 		return err

@@ -65,7 +65,7 @@ reconnect and running requests are answered. A second signal stops at once.`,
 }
 
 func (s *session) proxy(ctx context.Context, f proxyFlags) error {
-	memory.Limit(s.proc.Env, memory.Alone)
+	defer memory.Manage(s.proc.Env, memory.Alone)()
 	if len(list(f.nodes)) == 0 {
 		return usagef("--nodes is required")
 	}

@@ -88,7 +88,7 @@ jobs are never lost.`,
 }
 
 func (s *session) up(ctx context.Context, f upFlags) error {
-	memory.Limit(s.proc.Env, memory.Shared)
+	defer memory.Manage(s.proc.Env, memory.Shared)()
 	if f.Nodes != 1 && f.Nodes != 3 && f.Nodes != 5 {
 		return usagef("--nodes %d: use 1, 3 or 5", f.Nodes)
 	}
