@@ -20,6 +20,8 @@ const (
 	// openMax files are open at a time; an open one takes up to three connections,
 	// about 2 MB and six file handles.
 	openMax = 48
+	// unusedMax is how long a file that nobody uses stays open.
+	unusedMax = time.Minute
 	// queriesMax run at a time; more wait. It is less than openMax, so that there is
 	// always an unused file to close.
 	queriesMax = 16
@@ -65,6 +67,8 @@ type Dir struct {
 	clock uint64
 	shut  bool
 	lines map[string]*line // By tenant.
+	// unused goes off when a file may have to be closed; nil while all are in use.
+	unused *time.Timer
 	// retired are deleted namespaces, which get no more files.
 	retired map[job.Namespace]struct{}
 }
@@ -104,6 +108,9 @@ func (s *Dir) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shut = true
+	if s.unused != nil {
+		s.unused.Stop()
+	}
 	var errs []error
 	for ns, f := range s.open {
 		errs = append(errs, f.close())
@@ -144,11 +151,44 @@ func (s *Dir) take(ctx context.Context, ns job.Namespace) (*file, error) {
 func (s *Dir) giveBack(f *file) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f.refs--
-	if f.refs == 0 && s.open[f.ns] != f { // It was discarded meanwhile.
+	if f.refs--; f.refs > 0 {
+		return
+	}
+	if s.open[f.ns] != f { // It was discarded meanwhile.
 		if err := f.close(); err != nil {
 			s.logger.Warn("a discarded read model was not closed well", "namespace", f.ns, "err", err)
 		}
+		return
+	}
+	f.since = s.now()
+	if s.unused == nil && !s.shut {
+		s.unused = time.AfterFunc(unusedMax, s.closeUnused)
+	}
+}
+
+// closeUnused closes the files that nobody has used for a while: each takes memory.
+func (s *Dir) closeUnused() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unused = nil; s.shut {
+		return
+	}
+	next := time.Duration(0)
+	for ns, f := range s.open {
+		left := unusedMax - s.now().Sub(f.since)
+		switch {
+		case f.refs > 0:
+		case left > 0:
+			next = max(next, left)
+		default:
+			delete(s.open, ns)
+			if err := f.close(); err != nil {
+				s.logger.Warn("a read model was not closed well", "namespace", ns, "err", err)
+			}
+		}
+	}
+	if next > 0 {
+		s.unused = time.AfterFunc(next, s.closeUnused)
 	}
 }
 

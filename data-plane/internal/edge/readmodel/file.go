@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"runtime"
 	"strings"
+	"time"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -110,8 +111,10 @@ type file struct {
 	// Of dead jobs: those from an id on, one that died, one that did not; the count of a group, and its end.
 	deadFrom, dead, undead, cause, uncause *sql.Stmt
 
-	refs int // Guarded by the models.
-	used uint64
+	// Guarded by the models:
+	refs  int
+	used  uint64
+	since time.Time // Of the last use, while refs is 0.
 }
 
 const (

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -455,6 +456,30 @@ func TestDir_OpenFilesAreBounded(t *testing.T) {
 			}
 		}
 	}
+}
+
+// An open file takes memory: nobody needs that of a namespace in which nothing happens.
+func TestDir_FilesThatNobodyUsesAreClosed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	later := atomic.Int64{}
+	r.models.now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	r.run()
+	r.some(nsA)
+	r.some(nsB)
+	r.wantTruth(nsA)
+	r.wantTruth(nsB)
+	later.Store(int64(unusedMax / 2))
+	r.wantTruth(nsB)
+	later.Store(int64(unusedMax))
+	r.models.closeUnused()
+	r.models.mu.Lock()
+	a, b, armed := r.models.open[nsA], r.models.open[nsB], r.models.unused != nil
+	r.models.mu.Unlock()
+	if a != nil || b == nil || !armed {
+		t.Errorf("the unused file is open: %v, the used one %v, and will be looked at: %v", a != nil, b != nil, armed)
+	}
+	r.wantTruth(nsA)
 }
 
 // Whatever happens to jobs, feed, files and terms, in the end the model is the state.
