@@ -100,6 +100,14 @@ func Hear(dir, peer string, group uint32, committed uint64) error {
 	return err
 }
 
+// Refuse notes in the folder of a stopped node that the cell refused it.
+func Refuse(dir, why string) error {
+	_, err := withFolder(dir, slog.New(slog.DiscardHandler), func(f *folder) (Recovery, error) {
+		return Recovery{}, f.node.setRecord(func(r *record) { r.Refused = why })
+	})
+	return err
+}
+
 // BeginRecovery does the first step of a recovery.
 func BeginRecovery(dir, newCellID string) error {
 	_, err := withFolder(dir, slog.New(slog.DiscardHandler), func(f *folder) (Recovery, error) {

@@ -2,9 +2,13 @@ package node_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -173,7 +177,14 @@ func TestDivergence_ALeaderThatDiffersGivesUpItsGroup(t *testing.T) {
 		}
 	}
 	c.enqueue(r.Places[0].APIURL, 5)
+	lists := filepath.Join(r.Places[0].Dir, "readmodel", c.who.NamespaceID+".db")
+	if _, err := os.Stat(lists); err != nil {
+		t.Errorf("the leader had no lists: %v", err)
+	}
 	r.repair("n1", shard, "")
+	if _, err := os.Stat(lists); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("lists made of the wrong state are still there: %v", err)
+	}
 	r.waitRole(shard, "follower", "n1")
 	r.Stop(1)
 	c.enqueue(r.Places[0].APIURL, 5)

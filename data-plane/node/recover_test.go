@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -130,6 +131,23 @@ func TestRecover_SaysWhatOthersHadMore(t *testing.T) {
 	}
 	if got := plan.Groups[1].Others[1]; got != (node.OtherMember{NodeID: "n2", Known: true, Committed: last + 7, Missing: 7}) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A folder that the cell refused lacks what it had confirmed.
+func TestRecover_NotFromAFolderThatWasRefused(t *testing.T) {
+	t.Parallel()
+	r := formedCell(t, 3)
+	for i := range r.Nodes {
+		r.leave(i)
+	}
+	if err := node.Refuse(r.Places[0].Dir, "it is an older copy"); err != nil {
+		t.Fatal(err)
+	}
+	for what, do := range map[string]func(string, *slog.Logger) (node.Recovery, error){"plan": node.PlanRecovery, "recover": node.Recover} {
+		if _, err := do(r.Places[0].Dir, nodetest.Logger()); !errors.Is(err, node.ErrRefused) || !strings.Contains(err.Error(), "another node's folder") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ var floorMutations = []mutation{
 	{"a gap keeps the log before it", logGroup, "replaced := last != 0 && logs[0].Index > last+1", "replaced := last != 0 && logs[0].Index > last+1 && false"},
 	{"an entry overwrites another", logGroup, "if logs[0].Index == 0 || logs[0].Index <= last {", "if logs[0].Index == 0 {"},
 	{"a hole is made", logGroup, "case lo == first:", "case lo >= first:"},
-	{"what lagging followers need is cut", logGroup, "return g.beyond(g.store.opts.KeepBytes, first, to)", "return to, nil"},
+	{"what lagging followers need is cut", logGroup, "return g.beyond(g.store.opts.KeepBytes, first, to, through)", "return to + 0*through, nil"},
 	{"a flipped bit of an entry is read", logEntry, "if checksum(key, body) != binary.BigEndian.Uint32(sum) {", "if checksum(key, body) != binary.BigEndian.Uint32(sum) && false {"},
 	{"a flipped bit of a vote is read", logStore, "if n < 0 || checksum(key, sealed[:n]) != binary.BigEndian.Uint32(sealed[n:]) {", "if n < 0 {"},
 
@@ -82,6 +82,7 @@ var floorMutations = []mutation{
 	{"a renewed lease ends", shardBatch, "if r, ok := t.renewals[d.ID]; ok && r.epoch == h.Epoch {", "if r, ok := t.renewals[d.ID]; ok && r.epoch != h.Epoch {"},
 	{"a lease is renewed beyond its limit", shardBatch, "until = min(until, limit)", "_ = limit"},
 	{"an enqueue overtakes what is put back in its entry", shardBatch, "b.requeues = b.requeues || slices.ContainsFunc(cmds, state.MayRequeue)", "_ = slices.ContainsFunc(cmds, state.MayRequeue)"},
+	{"an enqueue overtakes those before a fetch that came between", shardBatch, "if len(b.unpromised) == 0 || b.requeues ||", "if len(b.unpromised) >= 0 || b.requeues ||"},
 	{"an empty fetch is written", shardTerm, "if len(b.cmds) == 0 {", "if len(b.cmds) == 0 && len(b.requests) == 0 {"},
 	{"the memory keeps what a refused entry gave out", shardTerm, "\tt.table = t.shard.newTable()\n", ""},
 	{"a read isn't confirmed", shardCalls, "if verr := s.group.VerifyLeader(); verr != nil {", "if verr := error(nil); verr != nil {"},

@@ -43,7 +43,7 @@ func tables(module string) []mutation {
 	case "services":
 		return slices.Concat(proxyMutations, frontMutations)
 	}
-	return slices.Concat(mutations, ruleMutations, orderMutations, meterMutations, planMutations, floorMutations, cellMutations)
+	return slices.Concat(mutations, ruleMutations, orderMutations, meterMutations, planMutations, floorMutations, cellMutations, nodeMutations)
 }
 
 func chosen(module, only string, from int) []mutation {
