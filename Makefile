@@ -206,7 +206,11 @@ mutants: ## Break the state machine, the doors, the rights and the bill line by 
 .PHONY: bench
 bench: build peers ## Measure against the aims, the machine's limits and other queues (under an hour; QUICK=1 under five minutes).
 	$(BIN)/corvo bench --suite aims --peers $(BIN)/peers $(if $(QUICK),--quick) $(ARGS)
-	$(if $(QUICK),,@$(MAKE) flood)
+	$(if $(QUICK),,@$(MAKE) flood idle)
+
+.PHONY: idle
+idle: ## What a thousand namespaces cost a node when nothing happens in them (five minutes).
+	cd services && go test ./e2e -run xxx -bench IdleNamespaces -benchtime 1x -timeout 20m
 
 ##@ Checks and generated code
 

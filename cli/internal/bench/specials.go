@@ -21,31 +21,33 @@ func (s *Suite) specials() []special {
 		all = append(all, special{idleName, s.idle})
 	}
 	if !s.Quick {
-		for _, b := range backlogs() {
-			all = append(all, special{b.name, func(ctx context.Context) ([]Row, error) { return s.backlog(ctx, b) }})
+		for _, b := range burdens() {
+			all = append(all, special{b.name, func(ctx context.Context) ([]Row, error) { return s.burdened(ctx, b) }})
 		}
 	}
 	return all
 }
 
-// waiting is so many jobs that wait, and what they may cost.
-type waiting struct {
+// burden is what a server has before it is measured, and what it may cost.
+type burden struct {
 	name     string
-	jobs     int
+	waiting  int     // Jobs that wait in the queue.
+	finished int     // Jobs that have ended and are kept.
 	memoryMB float64 // 0: no aim.
 	start    time.Duration
 }
 
-func backlogs() []waiting {
-	return []waiting{
-		{"bare: with 1 M jobs waiting", 1_000_000, 300, 500 * time.Millisecond},
-		{"bare: with 10 M jobs waiting", 10_000_000, 0, time.Second},
+func burdens() []burden {
+	return []burden{
+		{"bare: with 1 M jobs waiting", 1_000_000, 0, 300, 500 * time.Millisecond},
+		{"bare: with 10 M jobs waiting", 10_000_000, 0, 0, time.Second},
+		{"bare: with 1 M jobs finished", 0, 1_000_000, 300, 500 * time.Millisecond},
 	}
 }
 
-// backlog measures what waiting jobs cost: memory, speed beside them, and a start
+// burdened measures what jobs cost that are there beside the work: memory, speed, and a start
 // after a kill.
-func (s *Suite) backlog(ctx context.Context, b waiting) ([]Row, error) {
+func (s *Suite) burdened(ctx context.Context, b burden) ([]Row, error) {
 	dir, err := os.MkdirTemp("", "corvo-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("make a data directory: %w", err)
@@ -56,9 +58,7 @@ func (s *Suite) backlog(ctx context.Context, b waiting) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := Options{Workload: Lifecycle, Protocol: Stream, Jobs: 300_000, Batch: 64, Connections: 10, Concurrency: 1, PayloadBytes: payloadBytes,
-		Backlog: b.jobs, KeepBacklog: true, Progress: s.Progress}
-	report, err := Run(ctx, o, target)
+	report, err := s.runBurdened(ctx, b, target)
 	if err != nil {
 		return nil, errors.Join(err, target.Close())
 	}
@@ -73,6 +73,22 @@ func (s *Suite) backlog(ctx context.Context, b waiting) ([]Row, error) {
 	start := Row{Name: b.name + ": start after kill -9", Unit: "s", Aim: b.start.Seconds(), AtMost: true, Measured: restart.Seconds()}
 	return append(rows, start.judged(true)), nil
 }
+
+// runBurdened is a lifecycle beside the burden.
+func (s *Suite) runBurdened(ctx context.Context, b burden, target *Target) (*Report, error) {
+	o := Options{Workload: Lifecycle, Protocol: Stream, Jobs: burdenedJobs, Batch: 64, Connections: 10, Concurrency: 1, PayloadBytes: payloadBytes,
+		Backlog: b.waiting, KeepBacklog: true, Progress: s.Progress}
+	if b.finished > 0 {
+		before := o
+		before.Jobs = b.finished
+		if report, err := Run(ctx, before, target); err != nil || !report.Valid {
+			return report, err
+		}
+	}
+	return Run(ctx, o, target)
+}
+
+const burdenedJobs = 300_000
 
 // restart kills the server and measures until the next one is ready.
 func (s *Suite) restart(ctx context.Context, target *Target, spawn SpawnOptions) (time.Duration, error) {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -170,7 +169,8 @@ func (y *year) call(ctx context.Context, path string, in, out any) error {
 func (y *year) sample() sample {
 	y.t.Helper()
 	node := y.cell.Nodes[0]
-	s := sample{jobs: y.done.Load(), memory: resident(y.t, node.PID()), files: openFiles(y.t, node.PID())}
+	_, resident := node.Usage(y.t)
+	s := sample{jobs: y.done.Load(), memory: resident, files: openFiles(y.t, node.PID())}
 	s.state, s.log, s.lists = size(y.t, filepath.Join(node.Dir, "state")), size(y.t, filepath.Join(node.Dir, "raftlog")), size(y.t, filepath.Join(node.Dir, "readmodel"))
 	s.disk = size(y.t, node.Dir)
 	var q struct {
@@ -245,25 +245,6 @@ func size(t *testing.T, dir string) (n int64) {
 		t.Fatal(err)
 	}
 	return n
-}
-
-func resident(t *testing.T, pid int) int64 {
-	t.Helper()
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Skipf("this system does not say what a process takes: %v", err)
-	}
-	for line := range strings.Lines(string(raw)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return kb << 10
-		}
-	}
-	t.Fatal("no VmRSS")
-	return 0
 }
 
 func openFiles(t *testing.T, pid int) int64 {
