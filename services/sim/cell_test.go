@@ -49,6 +49,7 @@ type world struct {
 	clients atomic.Int32 // Hosts of clients that there were.
 	// wrongClocks is when a clock was wrong for the first time; 0 is never.
 	wrongClocks atomic.Int64
+	shards      int
 	logBytes    uint64       // Of each node's logs; 0 is what they keep by default.
 	installs    atomic.Int64 // States that nodes took over whole.
 
@@ -230,7 +231,7 @@ func (p *process) run(api, raft net.Listener) {
 	h := p.host
 	cfg := node.Config{
 		ID: h.id, Dir: p.dir, API: api, Raft: raft, Secrets: h.w.secrets, FS: p.mount, Clock: h.clock, Nap: time.Sleep, Join: h.join, Self: h.peer(),
-		Dial: h.w.net.dialer(h.ip, p.alive.Load), Logger: h.w.logger(h.id), Fatal: p.fatal, LogBytesMax: h.w.logBytes,
+		Dial: h.w.net.dialer(h.ip, p.alive.Load), Logger: h.w.logger(h.id), Fatal: p.fatal, LogBytesMax: h.w.logBytes, Shards: h.w.shards,
 	}
 	if h.join == "" {
 		for _, other := range h.w.hosts {

@@ -271,7 +271,12 @@ func runWorld(t *testing.T, seed uint64) (r result) {
 	if seed%3 == 2 {
 		w.logBytes = smallLogs
 	}
-	w.say("seed %d, %d nodes, logs of %d bytes", seed, nodes, w.logBytes)
+	// Two that are busy wait for each other in Pebble, under a mutex, while a fault holds up
+	// their disk: a quarter of such seeds come to no verdict.
+	if w.shards = 1; seed%4 == 3 {
+		w.shards = 2
+	}
+	w.say("seed %d, %d nodes, %d shards, logs of %d bytes", seed, nodes, w.shards, w.logBytes)
 	go tellTime()
 	r = result{Seed: seed, Nodes: nodes, Steps: map[string]int{}, Faults: map[string]int{}}
 	if err := w.begin(); err != nil {
