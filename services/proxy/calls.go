@@ -38,6 +38,8 @@ type call struct {
 	body           *endableBody // Of a worker stream.
 	// changesNothing: the call only reads, and may be repeated.
 	changesNothing bool
+	// attempt is where the call is under way, if that is its shard's leader.
+	attempt atomic.Pointer[attempt]
 	// events is set by the handler's own goroutine when the answer is an event stream.
 	events bool
 	// readingSince and writingSince are Unix nanoseconds while the handler waits

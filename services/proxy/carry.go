@@ -190,7 +190,7 @@ func (p *Proxy) round(w http.ResponseWriter, r *http.Request, h *held, opts forw
 			continue
 		}
 		h.tries++
-		err := p.try(w, r, n, opts)
+		err := p.try(w, r, n, h.cl, opts)
 		if err == nil {
 			return nil, nil
 		}
@@ -238,7 +238,9 @@ var errCutShort = errors.New("the response was cut short")
 
 // try is one attempt. Forward panics when an answer breaks off half-way; then the
 // node is suspected first.
-func (p *Proxy) try(w http.ResponseWriter, r *http.Request, n *node, opts forward.Options) error {
+func (p *Proxy) try(w http.ResponseWriter, r *http.Request, n *node, cl *call, opts forward.Options) error {
+	r, end := p.toLeader(r, cl, n)
+	defer end()
 	whole := false
 	defer func() {
 		if !whole && r.Context().Err() == nil {

@@ -68,6 +68,8 @@ type nodes struct {
 	// ours is the cell that the state is of, or empty; met looks at the state of another.
 	ours func() string
 	met  func(ctx context.Context, n *node) (looked bool)
+	// silent is called after each poll while some node does not answer.
+	silent func()
 
 	// list is replaced whole; order is by base URL.
 	list atomic.Pointer[[]*node]
@@ -81,7 +83,7 @@ type nodes struct {
 }
 
 func newNodes(transport http.RoundTripper, cell *http.Client, seeds []*url.URL, log *slog.Logger, now func() time.Time) *nodes {
-	s := &nodes{client: &http.Client{Transport: transport}, cell: cell, seeds: seeds, log: log, now: now, ours: func() string { return "" }, met: func(context.Context, *node) bool { return true }}
+	s := &nodes{client: &http.Client{Transport: transport}, cell: cell, seeds: seeds, log: log, now: now, ours: func() string { return "" }, met: func(context.Context, *node) bool { return true }, silent: func() {}}
 	s.list.Store(&[]*node{})
 	return s
 }
@@ -148,6 +150,9 @@ func (s *nodes) poll(ctx context.Context, n *node) {
 			return
 		}
 		s.askLeads(ctx, n)
+		if slices.ContainsFunc(*s.list.Load(), func(n *node) bool { return !n.answers.Load() }) {
+			s.silent()
+		}
 		if was != now {
 			s.log.Info("node changed", "node", n.id, "url", n.base.String(), "ready", now)
 		}
@@ -266,8 +271,7 @@ func (s *nodes) candidates(shard uint32, namespaceID string) []*node {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(namespaceID)) // Never fails.
 	first := int(h.Sum32() % uint32(len(list)))
-	hint, _ := s.leaders.Load(shard)
-	leader, _ := hint.(claim)
+	leader := s.leader(shard)
 	for _, want := range [...]func(*node) bool{
 		func(n *node) bool { return n == leader.node && n.good() },
 		(*node).good,
@@ -282,6 +286,13 @@ func (s *nodes) candidates(shard uint32, namespaceID string) []*node {
 		}
 	}
 	return out
+}
+
+// leader is who is last known to lead a shard; its node is nil if nobody is.
+func (s *nodes) leader(shard uint32) claim {
+	known, _ := s.leaders.Load(shard)
+	c, _ := known.(claim)
+	return c
 }
 
 // anyAnswers reports whether some node answered a poll recently.

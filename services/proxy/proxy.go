@@ -186,7 +186,7 @@ func New(opts Options) (*Proxy, error) {
 		unsaved:     make(chan struct{}, 1),
 		watched:     map[string]bool{},
 	}
-	p.nodes.ours, p.nodes.met = func() string { return p.view.current().cell }, p.meet
+	p.nodes.ours, p.nodes.met, p.nodes.silent = func() string { return p.view.current().cell }, p.meet, p.cutOff
 	p.calls = newCalls(p.weight)
 	p.connections = connections.New(opts.Limits.ConnectionsMax, p.weight)
 	// The budget may be exceeded, but not doubled.

@@ -132,6 +132,7 @@ type upstream struct {
 	streams   atomic.Int64 // Open worker streams.
 	ready     atomic.Bool
 	leads     atomic.Bool // Shard 2.
+	term      atomic.Uint64
 	stopped   atomic.Bool
 	handle    atomic.Pointer[http.HandlerFunc] // Replaces the mirror.
 	faults    *faulttest.Peer                  // Before the mirror.
@@ -341,7 +342,7 @@ func (u *upstream) GetNodeStatus(context.Context, *connect.Request[cellv1.GetNod
 		role = "leader"
 	}
 	res := connect.NewResponse(&cellv1.GetNodeStatusResponse{Status: &cellv1.NodeStatus{
-		Groups: []*cellv1.GroupStatus{{Group: 2, Role: role, Term: 1}},
+		Groups: []*cellv1.GroupStatus{{Group: 2, Role: role, Term: 1 + u.term.Load()}},
 	}})
 	res.Header().Set(headerCell, u.state.cell)
 	return res, nil

@@ -313,6 +313,43 @@ func TestNodeDeath_BlackHoleIsFoundByPings(t *testing.T) {
 	t.Logf("all told in %v", time.Since(start))
 }
 
+// A leader that is paused or cut off is left as soon as another one is known: pings would take
+// five seconds.
+func TestNodeDeath_ABlackHoleIsLeftOnceAnotherNodeLeads(t *testing.T) {
+	t.Parallel()
+	state := newCellState()
+	old, next := startUpstream(t, "n1", state), startUpstream(t, "n2", state)
+	old.leads.Store(true)
+	next.term.Store(1)
+	hole := startRelay(t, strings.TrimPrefix(old.url, "http://"))
+	r := &rig{t: t, state: state, up: []*upstream{old, next}}
+	a, changes := newTenant(t, "acme", 0)
+	r.acme = a
+	state.apply(changes...)
+	r.serve(Options{Domain: testDomain, CellSecrets: cellsecret.Must(testSecret), Nodes: []string{"http://" + hole.addr, next.url}})
+	eventually.True(t, patience, "the leader is known", func() bool { return r.proxy.Ready() && r.proxy.nodes.leader(2).node != nil })
+	stream := open(t, r)
+	entered := make(chan struct{})
+	old.does(func(_ http.ResponseWriter, req *http.Request) { close(entered); <-req.Context().Done() })
+	got := make(chan answer, 1)
+	go func() {
+		defer close(got)
+		got <- r.ask(r.h2c, "GET", "/api/v1/queues", "", withKey(r.acme.key))
+	}()
+	<-entered
+	hole.swallow()
+	old.leads.Store(false)
+	next.leads.Store(true)
+	start := time.Now()
+	if err := ends(t, stream, 4*time.Second); err == nil || errors.Is(err, io.EOF) {
+		t.Fatalf("the stream ended with %v", err)
+	}
+	if answer := <-got; answer.status != 200 || answer.seen.Node != "n2" {
+		t.Errorf("the read was answered %d by %q: %s", answer.status, answer.seen.Node, answer.body)
+	}
+	t.Logf("left after %v", time.Since(start))
+}
+
 func TestUnary_DeadNodeIsNotNoticedByTheCaller(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{nodes: 3})
