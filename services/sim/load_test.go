@@ -15,6 +15,7 @@ import (
 
 	corvo "github.com/corvo-cloud/corvo/sdks/go"
 	"github.com/corvo-cloud/corvo/services/e2e/history"
+	"github.com/corvo-cloud/corvo/services/e2e/mixed"
 )
 
 const (
@@ -33,7 +34,7 @@ type load struct {
 	tenant  tenant
 	other   string // The tenant whose jobs nobody here may see.
 	history *history.History
-	mixed   mixed
+	mixed   *mixed.Load
 	seen    taint
 	stop    chan struct{} // Closed to end the producers.
 	made    sync.WaitGroup
@@ -52,16 +53,18 @@ type crew struct {
 
 // startLoad starts a tenant's load, with count producers and as many workers.
 func (w *world) startLoad(t tenant, other string, count int) (*load, error) {
-	l := &load{w: w, tenant: t, other: other, history: history.New(), stop: make(chan struct{})}
+	l := &load{w: w, tenant: t, other: other, history: history.New(), mixed: mixed.New(t.url(), t.key, t.name+"-mixed"), stop: make(chan struct{})}
 	if err := l.prepare(); err != nil {
 		return nil, err
 	}
 	for i := range count {
 		c := l.client(w.transport(w.clientHost()))
 		l.made.Go(func() { l.produce(c, i) })
-		l.made.Go(func() { l.mix(c, i) })
+		l.made.Go(func() { l.mixed.Produce(c, i, l.stop, l.history.Broken) })
 	}
-	l.made.Go(l.useRegister)
+	l.made.Go(func() {
+		l.mixed.UseRegister([]http.RoundTripper{l.watched(w.transport(w.clientHost())), l.watched(w.transport(w.clientHost()))}, l.stop)
+	})
 	for range count {
 		l.hire()
 	}
@@ -117,7 +120,7 @@ func (l *load) hire() {
 	m.alive.Store(true)
 	tr := l.w.transport(m.host)
 	tr.DialContext = l.w.net.dialer(m.host, m.alive.Load)
-	w := corvo.NewWorker(l.client(history.NewTap(tr, l.history)), corvo.Queue(queue, slots), corvo.Pool(slots, mixedQueues...), corvo.Lease(lease), corvo.WorkerID(id))
+	w := corvo.NewWorker(l.client(history.NewTap(tr, l.history)), corvo.Queue(queue, slots), corvo.Pool(slots, mixed.Queues()...), corvo.Lease(lease), corvo.WorkerID(id))
 	corvo.HandleRaw(w, queue, func(ctx context.Context, j *corvo.Job[json.RawMessage]) (json.RawMessage, error) {
 		key := strings.TrimSuffix(strings.TrimPrefix(string(j.Args), `{"key":"`), `"}`)
 		l.history.Start(j.ID, history.Run{Key: key, Worker: id, Attempt: j.Attempt, At: time.Now()})
@@ -127,7 +130,7 @@ func (l *load) hire() {
 		}
 		return nil, nil
 	})
-	corvo.HandleRaw(w, corvo.AnyKind, l.mixed.handle)
+	corvo.HandleRaw(w, corvo.AnyKind, mixed.Handle)
 	var ctx context.Context
 	ctx, m.end = context.WithCancel(context.Background())
 	go func() {

@@ -3,73 +3,14 @@ package sim
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/corvo-cloud/corvo/data-plane/api/wire"
-	corvo "github.com/corvo-cloud/corvo/sdks/go"
 	"github.com/corvo-cloud/corvo/services/e2e/history"
 )
-
-// The queues of what is more than a job: their rules are judged by what the service says
-// itself (history.Record).
-const (
-	limited   = "limited"   // No more than so many leases at a time.
-	throttled = "throttled" // No more than so many starts a second.
-	once      = "once"      // Unique keys.
-	ranked    = "ranked"    // Priorities.
-	flaky     = "flaky"     // The first attempt fails.
-	later     = "later"     // Delayed.
-	members   = "members"   // Of batches, which call back.
-	callbacks = "callbacks"
-	steps     = "steps" // Of chains.
-	exits     = "exits"
-	failures  = "failures"
-	ticks     = "ticks" // Of a schedule.
-)
-
-var mixedQueues = []string{limited, throttled, once, ranked, flaky, later, members, callbacks, steps, exits, failures, ticks}
-
-const (
-	register     = "register" // A queue whose limit is written and read.
-	mixPace      = 250 * time.Millisecond
-	registerPace = 400 * time.Millisecond
-	registerWait = 2 * time.Second
-	leasesMax    = 2
-	startsMax    = 5
-	startsWindow = time.Second
-	uniqueFor    = 300 * 24 * time.Hour // Longer than any jump of a clock.
-	delay        = 1500 * time.Millisecond
-	chainSteps   = 3
-)
-
-// mixed is what the load knows of its jobs that are more than a job.
-type mixed struct {
-	register *history.Register
-	schedule string
-	mu       sync.Mutex // Guards acked.
-	acked    []string
-}
-
-func (m *mixed) count() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.acked)
-}
-
-func (m *mixed) ack(ids ...*corvo.Enqueued) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, e := range ids {
-		m.acked = append(m.acked, e.ID)
-	}
-}
 
 // startLoads starts both tenants.
 func (w *world) startLoads() ([]*load, error) {
@@ -94,151 +35,15 @@ func (l *load) prepare() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
 	defer cancel()
 	c := l.client(l.w.transport(l.w.clientHost()))
-	l.mixed.register = history.NewRegister()
-	var made wire.Schedule
-	return l.w.retry(ctx, "prepare the queues of "+l.tenant.name, func() error {
-		if l.mixed.schedule == "" {
-			if err := c.API(ctx, http.MethodPost, "/schedules", wire.ScheduleRequest{Name: "often", Cron: "* * * * * *", Queue: ticks}, &made); err != nil {
-				return err
-			}
-			l.mixed.schedule = made.ID
-		}
-		return errors.Join(
-			c.API(ctx, http.MethodPut, "/queues/"+limited, wire.QueueRequest{MaxConcurrency: leasesMax}, nil),
-			c.API(ctx, http.MethodPut, "/queues/"+throttled, wire.QueueRequest{Throttle: &wire.QueueThrottle{Limit: startsMax, WindowMS: startsWindow.Milliseconds()}}, nil),
-		)
-	})
+	return l.w.retry(ctx, "prepare the queues of "+l.tenant.name, func() error { return l.mixed.Prepare(ctx, c) })
 }
 
-// limits are those that prepare set.
-func (l *load) limits() map[string]history.Limit {
-	until := time.Now()
-	if at := l.w.wrongClocks.Load(); at != 0 {
-		until = time.Unix(0, at)
+// clocksRight is up to when the clocks of all nodes were right.
+func (w *world) clocksRight() time.Time {
+	if at := w.wrongClocks.Load(); at != 0 {
+		return time.Unix(0, at)
 	}
-	return map[string]history.Limit{limited: {Concurrency: leasesMax}, throttled: {Starts: startsMax, Window: startsWindow, Until: until}}
-}
-
-// mix enqueues something of every kind in turn.
-func (l *load) mix(c *corvo.Client, number int) {
-	tick := time.NewTicker(mixPace)
-	defer tick.Stop()
-	for i := number; ; i++ {
-		select {
-		case <-l.stop:
-			return
-		case <-tick.C:
-		}
-		err := l.enqueueKind(c, i)
-		var refused *corvo.Error
-		if errors.As(err, &refused) && !refused.Retryable && refused.Code != "DISK_FULL" {
-			l.history.Broken(fmt.Sprintf("enqueue of kind %d: %v", i, err))
-		}
-	}
-}
-
-func (l *load) enqueueKind(c *corvo.Client, i int) error {
-	job := func(queue string, opts ...corvo.EnqueueOption) *corvo.JobSpec {
-		return corvo.RawJob(queue, json.RawMessage(fmt.Sprintf(`{"tag":%q,"steps":%d}`, l.tenant.name+"-mixed", chainSteps)), append(opts, corvo.MaxRetries(20))...)
-	}
-	one := func(spec *corvo.JobSpec) error {
-		made, err := c.EnqueueBatch(context.Background(), []*corvo.JobSpec{spec})
-		l.mixed.ack(made...)
-		return err
-	}
-	kinds := []func() error{
-		func() error { return one(job(limited)) },
-		func() error { return one(job(throttled)) },
-		func() error { return one(job(once, corvo.Unique(fmt.Sprint("key-", i%5), uniqueFor))) },
-		func() error {
-			return one(job(ranked, corvo.Priority([]wire.Priority{corvo.Normal, corvo.High, corvo.Critical}[i%3])))
-		},
-		func() error { return one(job(flaky, corvo.Backoff(corvo.BackoffFixed, 500*time.Millisecond, 0))) },
-		func() error { return one(job(later, corvo.Delay(delay))) },
-		func() error {
-			batch, err := c.EnqueueWithCallback(context.Background(), job(callbacks), []*corvo.JobSpec{job(members), job(members), job(members)})
-			if err == nil {
-				l.mixed.ack(batch.Jobs...)
-			}
-			return err
-		},
-		func() error {
-			return one(job(steps, corvo.Then(job(steps), job(steps)), corvo.OnExit(job(exits)), corvo.OnFailure(job(failures))))
-		},
-	}
-	return kinds[i%len(kinds)]()
-}
-
-// handle is the worker's side of all mixed queues.
-func (m *mixed) handle(ctx context.Context, j *corvo.Job[json.RawMessage]) (json.RawMessage, error) {
-	select {
-	case <-time.After(handlerTime):
-	case <-ctx.Done():
-	}
-	if j.Queue == flaky && j.Attempt == 1 {
-		return nil, errors.New("the first attempt fails")
-	}
-	return nil, nil
-}
-
-// useRegister writes and reads one value from two clients until the load ends. Calls are
-// not repeated: what became of one is known, or it may happen at any time.
-func (l *load) useRegister() {
-	var both sync.WaitGroup
-	for client := range 2 {
-		both.Go(func() {
-			c := &http.Client{Transport: l.watched(l.w.transport(l.w.clientHost()))}
-			tick := time.NewTicker(registerPace)
-			defer tick.Stop()
-			for i := 0; ; i++ {
-				select {
-				case <-l.stop:
-					return
-				case <-tick.C:
-				}
-				if begun, value := time.Now(), 1+client+2*i; (i+client)%2 == 0 {
-					l.mixed.register.Wrote(client, value, begun, l.once(c, http.MethodPut, wire.QueueRequest{MaxConcurrency: value}, nil) == nil)
-				} else if q := new(wire.Queue); l.once(c, http.MethodGet, nil, q) == nil {
-					l.mixed.register.Read(client, q.MaxConcurrency, begun)
-				}
-			}
-		})
-	}
-	both.Wait()
-}
-
-// once makes one call about the register's queue, one time. A queue that is not there
-// answers nothing.
-func (l *load) once(c *http.Client, method string, body, answer any) error {
-	ctx, cancel := context.WithTimeout(context.Background(), registerWait)
-	defer cancel()
-	raw, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, method, l.tenant.url()+"/api/v1/queues/"+register, bytes.NewReader(raw))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("X-API-Key", l.tenant.key)
-	if method != http.MethodGet {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	res, err := c.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	all, err := io.ReadAll(res.Body)
-	switch {
-	case err != nil:
-		return err
-	case res.StatusCode >= 300 && res.StatusCode != http.StatusNotFound:
-		return fmt.Errorf("answered %s", res.Status)
-	case answer == nil || res.StatusCode == http.StatusNotFound:
-		return nil
-	}
-	return json.Unmarshal(all, answer)
+	return time.Now()
 }
 
 // end stops what makes work, and waits until every job has an end: INV-2.
@@ -247,12 +52,7 @@ func (l *load) end() {
 	c := l.client(l.w.transport(l.w.clientHost()))
 	ctx, cancel := context.WithTimeout(context.Background(), endPatience)
 	defer cancel()
-	if err := l.w.retry(ctx, "all jobs of "+l.tenant.name+" end", func() error {
-		if err := c.API(ctx, http.MethodPost, "/schedules/"+l.mixed.schedule+"/pause", nil, nil); err != nil {
-			return err
-		}
-		return history.AtRest(ctx, c)
-	}); err != nil {
+	if err := l.w.retry(ctx, "all jobs of "+l.tenant.name+" end", func() error { return l.mixed.End(ctx, c) }); err != nil {
 		l.w.breach("INV-2: %v", err)
 	}
 }
@@ -271,20 +71,15 @@ func (l *load) judge() {
 		return
 	}
 	l.w.say("%s: %d events, %d jobs", l.tenant.name, len(record.Events), len(record.Jobs))
-	for _, b := range [][]string{l.history.Check(record.Jobs, lease), record.Check(l.limits()), l.mixed.register.Check(), l.missing(record), l.seen.check(l)} {
-		for _, b := range b {
+	for _, found := range [][]string{l.history.Check(record.Jobs, lease), l.mixed.Check(record, l.w.clocksRight()), l.changed(record), l.seen.check(l)} {
+		for _, b := range found {
 			l.w.breach("%s: %s", l.tenant.name, b)
 		}
 	}
 }
 
-// missing are jobs that were acknowledged and are not there, or not as they were sent.
-func (l *load) missing(r *history.Record) (breaches []string) {
-	for _, id := range l.mixed.acked {
-		if r.Jobs[id] == nil {
-			breaches = append(breaches, fmt.Sprintf("INV-1: %s was acknowledged and is not there", id))
-		}
-	}
+// changed are jobs that are not as they were sent.
+func (l *load) changed(r *history.Record) (breaches []string) {
 	for id, key := range l.history.IDs() {
 		if job := r.Jobs[id]; job != nil && string(job.Payload) != string(payload(key)) {
 			breaches = append(breaches, fmt.Sprintf("INV-1: %s has the payload %s, want %s", id, job.Payload, payload(key)))

@@ -325,6 +325,8 @@ var Rooms = []Room{
 		"a thin main that starts the parts"},
 	{"services/e2e/history", []string{"data-plane/api/...", "sdks/go"},
 		"the checker of every fault run: what clients were told; it knows nothing of how faults are made"},
+	{"services/e2e/mixed", []string{"data-plane/api/...", "sdks/go", "services/e2e/history"},
+		"the load of every fault run; it knows nothing of how faults are made"},
 	{"services/e2e/...", []string{"data-plane/api/..."},
 		"tests from outside: binaries and the wire"},
 	{"services/sim", nil,

@@ -21,6 +21,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/services/e2e/history"
+	"github.com/corvo-cloud/corvo/services/e2e/mixed"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 
 	corvo "github.com/corvo-cloud/corvo/sdks/go"
@@ -93,18 +94,22 @@ type nemesis struct {
 	cell    *rig.Cell
 	tenant  rig.Tenant
 	history *history.History
+	mixed   *mixed.Load // What is more than plain jobs.
 	digests digests
 }
 
 func newNemesis(t *testing.T, cell *rig.Cell) *nemesis {
-	return &nemesis{t: t, cell: cell, tenant: cell.Tenant(0), history: history.New(), digests: digests{}}
+	return &nemesis{
+		t: t, cell: cell, tenant: cell.Tenant(0), history: history.New(), digests: digests{},
+		mixed: mixed.New(cell.Proxies[0].URL+"/t/"+rig.CellTenant, cell.Key, "mixed"),
+	}
 }
 
 // judge fails the test for everything that must not have been.
 func (n *nemesis) judge(l load) {
 	n.t.Helper()
 	record := n.record()
-	breaches := append(n.history.Check(record.Jobs, lease), record.Check(nil)...)
+	breaches := append(n.history.Check(record.Jobs, lease), n.mixed.Check(record, time.Now())...)
 	for _, breach := range first(breaches, breachesShown) {
 		n.t.Error(breach)
 	}
@@ -189,21 +194,16 @@ func (n *nemesis) waitCaughtUp(id string) {
 	})
 }
 
-// waitFinished waits until the end of every acknowledged job was confirmed to a worker.
+// waitFinished waits until every job has ended.
 func (n *nemesis) waitFinished() {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(n.t.Context(), settleLimit)
 	defer cancel()
 	client := n.client()
+	// A confirmation that was lost with a node does not come again: the job's state counts then.
 	eventually.NoError(n.t, settleLimit, "end of all jobs", func() error {
-		left := n.history.Unfinished()
-		if len(left) == 0 {
-			return nil
-		}
-		// A confirmation that was lost with a node does not come again: the job's state
-		// counts then, and check looks at every one of them.
-		if err := history.AtRest(ctx, client); err != nil {
-			return fmt.Errorf("%w; not confirmed: %q", err, first(left, 5))
+		if err := n.mixed.End(ctx, client); err != nil {
+			return fmt.Errorf("%w; not confirmed: %q", err, first(n.history.Unfinished(), 5))
 		}
 		return nil
 	})
@@ -375,6 +375,10 @@ func (n *nemesis) startLoad(pace time.Duration) load {
 	producing, endProducing := context.WithCancel(n.t.Context())
 	working, endWorking := context.WithCancel(n.t.Context())
 	var made, worked sync.WaitGroup
+	c := n.client()
+	eventually.NoError(n.t, settleLimit, "prepare the queues", func() error { return n.mixed.Prepare(producing, c) })
+	made.Go(func() { n.mixed.Produce(c, 0, producing.Done(), n.history.Broken) })
+	made.Go(func() { n.mixed.UseRegister([]http.RoundTripper{h2c(n.t), h2c(n.t)}, producing.Done()) })
 	for i := range producers {
 		c := n.client()
 		made.Go(func() { n.produce(producing, c, i, pace) })
@@ -414,7 +418,8 @@ func (n *nemesis) produce(ctx context.Context, c *corvo.Client, number int, pace
 
 func (n *nemesis) worker(id string) *corvo.Worker {
 	c := n.client(corvo.WithHTTPClient(&http.Client{Transport: history.NewTap(h2c(n.t), n.history)}))
-	w := corvo.NewWorker(c, corvo.Queue(queue, slots), corvo.Lease(lease), corvo.WorkerID(id))
+	w := corvo.NewWorker(c, corvo.Queue(queue, slots), corvo.Pool(slots, mixed.Queues()...), corvo.Lease(lease), corvo.WorkerID(id))
+	corvo.HandleRaw(w, corvo.AnyKind, mixed.Handle)
 	corvo.HandleRaw(w, queue, func(ctx context.Context, j *corvo.Job[json.RawMessage]) (json.RawMessage, error) {
 		key := strings.TrimSuffix(strings.TrimPrefix(string(j.Args), `{"key":"`), `"}`)
 		n.history.Start(j.ID, history.Run{Key: key, Worker: id, Attempt: j.Attempt, At: time.Now()})

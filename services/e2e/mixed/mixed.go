@@ -1,0 +1,249 @@
+package mixed
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
+	corvo "github.com/corvo-cloud/corvo/sdks/go"
+	"github.com/corvo-cloud/corvo/services/e2e/history"
+)
+
+const (
+	limited   = "limited"   // No more than so many leases at a time.
+	throttled = "throttled" // No more than so many starts a second.
+	once      = "once"      // Unique keys.
+	ranked    = "ranked"    // Priorities.
+	flaky     = "flaky"     // The first attempt fails.
+	later     = "later"     // Delayed.
+	members   = "members"   // Of batches, which call back.
+	callbacks = "callbacks"
+	steps     = "steps" // Of chains.
+	exits     = "exits"
+	failures  = "failures"
+	ticks     = "ticks"    // Of a schedule.
+	register  = "register" // Has no jobs: its limit is written and read.
+)
+
+// Queues are those that workers have to take jobs from.
+func Queues() []string {
+	return []string{limited, throttled, once, ranked, flaky, later, members, callbacks, steps, exits, failures, ticks}
+}
+
+const (
+	pace         = 250 * time.Millisecond
+	registerPace = 400 * time.Millisecond
+	registerWait = 2 * time.Second
+	handlerTime  = 40 * time.Millisecond
+	leasesMax    = 2
+	startsMax    = 5
+	startsWindow = time.Second
+	uniqueFor    = 300 * 24 * time.Hour // Longer than any jump of a clock.
+	delay        = 1500 * time.Millisecond
+	retryAfter   = 500 * time.Millisecond
+	chainSteps   = 3
+	retries      = 20
+)
+
+// Load is one tenant's.
+type Load struct {
+	// URL and Key are the tenant's; Word is in every payload.
+	URL, Key, Word string
+	register       *history.Register
+	schedule       string
+	mu             sync.Mutex // Guards acked.
+	acked          []string
+}
+
+// New is a load that has to be prepared.
+func New(url, key, word string) *Load {
+	return &Load{URL: url, Key: key, Word: word, register: history.NewRegister()}
+}
+
+// Prepare sets the limits and makes the schedule, before the first job. It may be repeated after an
+// error.
+func (l *Load) Prepare(ctx context.Context, c *corvo.Client) error {
+	if l.schedule == "" {
+		var made wire.Schedule
+		if err := c.API(ctx, http.MethodPost, "/schedules", wire.ScheduleRequest{Name: "often", Cron: "* * * * * *", Queue: ticks}, &made); err != nil {
+			return err
+		}
+		l.schedule = made.ID
+	}
+	return errors.Join(
+		c.API(ctx, http.MethodPut, "/queues/"+limited, wire.QueueRequest{MaxConcurrency: leasesMax}, nil),
+		c.API(ctx, http.MethodPut, "/queues/"+throttled, wire.QueueRequest{Throttle: &wire.QueueThrottle{Limit: startsMax, WindowMS: startsWindow.Milliseconds()}}, nil),
+	)
+}
+
+// Produce enqueues something of every kind in turn until stop is closed, beginning with kind
+// number first. broken is told what the service may never answer.
+func (l *Load) Produce(c *corvo.Client, first int, stop <-chan struct{}, broken func(string)) {
+	tick := time.NewTicker(pace)
+	defer tick.Stop()
+	for i := first; ; i++ {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		err := l.enqueue(c, i)
+		var refused *corvo.Error
+		if errors.As(err, &refused) && !refused.Retryable && refused.Code != "DISK_FULL" {
+			broken(fmt.Sprintf("enqueue of kind %d: %v", i, err))
+		}
+	}
+}
+
+func (l *Load) enqueue(c *corvo.Client, i int) error {
+	kinds := []func() error{
+		func() error { return l.one(c, l.job(limited)) },
+		func() error { return l.one(c, l.job(throttled)) },
+		func() error { return l.one(c, l.job(once, corvo.Unique(fmt.Sprint("key-", i%5), uniqueFor))) },
+		func() error {
+			return l.one(c, l.job(ranked, corvo.Priority([]wire.Priority{corvo.Normal, corvo.High, corvo.Critical}[i%3])))
+		},
+		func() error { return l.one(c, l.job(flaky, corvo.Backoff(corvo.BackoffFixed, retryAfter, 0))) },
+		func() error { return l.one(c, l.job(later, corvo.Delay(delay))) },
+		func() error { return l.batch(c) },
+		func() error {
+			return l.one(c, l.job(steps, corvo.Then(l.job(steps), l.job(steps)), corvo.OnExit(l.job(exits)), corvo.OnFailure(l.job(failures))))
+		},
+	}
+	return kinds[i%len(kinds)]()
+}
+
+// job has the number of a chain's steps in its payload, which history.Record reads.
+func (l *Load) job(queue string, opts ...corvo.EnqueueOption) *corvo.JobSpec {
+	return corvo.RawJob(queue, json.RawMessage(fmt.Sprintf(`{"word":%q,"steps":%d}`, l.Word, chainSteps)), append(opts, corvo.MaxRetries(retries))...)
+}
+
+func (l *Load) one(c *corvo.Client, spec *corvo.JobSpec) error {
+	made, err := c.EnqueueBatch(context.Background(), []*corvo.JobSpec{spec})
+	l.ack(made...)
+	return err
+}
+
+func (l *Load) batch(c *corvo.Client) error {
+	b, err := c.EnqueueWithCallback(context.Background(), l.job(callbacks), []*corvo.JobSpec{l.job(members), l.job(members), l.job(members)})
+	if err == nil {
+		l.ack(b.Jobs...)
+	}
+	return err
+}
+
+func (l *Load) ack(jobs ...*corvo.Enqueued) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range jobs {
+		l.acked = append(l.acked, e.ID)
+	}
+}
+
+// Acked is how many enqueues were acknowledged.
+func (l *Load) Acked() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.acked)
+}
+
+// Handle is the worker's side of all queues.
+func Handle(ctx context.Context, j *corvo.Job[json.RawMessage]) (json.RawMessage, error) {
+	select {
+	case <-time.After(handlerTime):
+	case <-ctx.Done():
+	}
+	if j.Queue == flaky && j.Attempt == 1 {
+		return nil, errors.New("the first attempt fails")
+	}
+	return nil, nil
+}
+
+// UseRegister writes and reads the setting through a number of transports at once until stop is
+// closed. Calls are not repeated: what became of one is known, or it may happen at any time.
+func (l *Load) UseRegister(through []http.RoundTripper, stop <-chan struct{}) {
+	var all sync.WaitGroup
+	for client, next := range through {
+		all.Go(func() {
+			c := &http.Client{Transport: next}
+			tick := time.NewTicker(registerPace)
+			defer tick.Stop()
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				case <-tick.C:
+				}
+				begun, value := time.Now(), 1+client+len(through)*i
+				if (i+client)%2 == 0 {
+					l.register.Wrote(client, value, begun, l.call(c, http.MethodPut, wire.QueueRequest{MaxConcurrency: value}, nil) == nil)
+				} else if q := new(wire.Queue); l.call(c, http.MethodGet, nil, q) == nil {
+					l.register.Read(client, q.MaxConcurrency, begun)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// call makes one call about the register, one time. A queue that is not there yet answers nothing.
+func (l *Load) call(c *http.Client, method string, body, answer any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), registerWait)
+	defer cancel()
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, l.URL+"/api/v1/queues/"+register, bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("X-API-Key", l.Key)
+	if method != http.MethodGet {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	all, err := io.ReadAll(res.Body)
+	switch {
+	case err != nil:
+		return err
+	case res.StatusCode >= 300 && res.StatusCode != http.StatusNotFound:
+		return fmt.Errorf("answered %s", res.Status)
+	case answer == nil || res.StatusCode == http.StatusNotFound:
+		return nil
+	}
+	return json.Unmarshal(all, answer)
+}
+
+// End stops the schedule, and is nil once no job goes on: INV-2. Ask again until then.
+func (l *Load) End(ctx context.Context, c *corvo.Client) error {
+	if err := c.API(ctx, http.MethodPost, "/schedules/"+l.schedule+"/pause", nil, nil); err != nil {
+		return err
+	}
+	return history.AtRest(ctx, c)
+}
+
+// Check compares the record with the rules and returns every breach. Until when the clocks of all nodes
+// were right is for the throttle, which counts calendar time.
+func (l *Load) Check(r *history.Record, clocksRight time.Time) []string {
+	breaches := r.Check(map[string]history.Limit{
+		limited: {Concurrency: leasesMax}, throttled: {Starts: startsMax, Window: startsWindow, Until: clocksRight},
+	})
+	for _, id := range l.acked {
+		if r.Jobs[id] == nil {
+			breaches = append(breaches, fmt.Sprintf("INV-1: %s was acknowledged and is not there", id))
+		}
+	}
+	return append(breaches, l.register.Check()...)
+}
