@@ -189,37 +189,56 @@ func TestCell_JobGoesInAtATenantURLAndComesOutOfAWorker(t *testing.T) {
 	}
 }
 
-// checkStream sends a job around a worker stream.
+// checkStream sends a job around a worker stream. Leadership may move meanwhile, which a worker is
+// told in a frame, and begins anew.
 func (c *cell) checkStream(k apikey.Key) {
+	c.t.Helper()
+	tries := 0
+	eventually.NoError(c.t, patience, "a job goes around a worker stream", func() error {
+		tries++
+		return c.tryStream(k, fmt.Sprintf("s-%d", tries))
+	})
+}
+
+// tryStream is an error only if leadership moved.
+func (c *cell) tryStream(k apikey.Key, queue string) error {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
 	defer cancel()
 	s := c.worker(k).StreamLifecycle(ctx)
 	defer s.CloseResponse()
 	defer s.CloseRequest()
-	ask := func(req *corvov1.LifecycleStreamRequest) *corvov1.LifecycleStreamResponse {
+	ask := func(req *corvov1.LifecycleStreamRequest) (*corvov1.LifecycleStreamResponse, error) {
 		c.t.Helper()
 		if err := s.Send(req); err != nil && !errors.Is(err, io.EOF) {
 			c.t.Fatal(err)
 		}
 		got, err := s.Receive()
-		if err != nil {
+		switch {
+		case err != nil:
 			c.t.Fatal(err)
-		}
-		if got.GetError() != "" || got.GetRequestId() != req.GetRequestId() {
+		case got.GetCode() == "NOT_LEADER":
+			return nil, errors.New(got.GetError())
+		case got.GetError() != "" || got.GetRequestId() != req.GetRequestId():
 			c.t.Fatalf("got %v", got)
 		}
-		return got
+		return got, nil
 	}
-	ask(&corvov1.LifecycleStreamRequest{RequestId: 1, Enqueues: []*corvov1.LifecycleEnqueueItem{{Queue: "s", PayloadJson: `{"a":1}`}}})
-	got := ask(&corvov1.LifecycleStreamRequest{RequestId: 2, Queues: []string{"s"}, WorkerId: "w", FetchCount: 1})
+	if _, err := ask(&corvov1.LifecycleStreamRequest{RequestId: 1, Enqueues: []*corvov1.LifecycleEnqueueItem{{Queue: queue, PayloadJson: `{"a":1}`}}}); err != nil {
+		return err
+	}
+	got, err := ask(&corvov1.LifecycleStreamRequest{RequestId: 2, Queues: []string{queue}, WorkerId: "w", FetchCount: 1})
+	if err != nil {
+		return err
+	}
 	if len(got.GetJobs()) != 1 {
 		c.t.Fatalf("got %v", got)
 	}
-	got = ask(&corvov1.LifecycleStreamRequest{RequestId: 3, Acks: []*corvov1.AckBatchItem{{JobId: got.GetJobs()[0].GetJobId()}}})
-	if got.GetAcked() != 1 {
+	got, err = ask(&corvov1.LifecycleStreamRequest{RequestId: 3, Acks: []*corvov1.AckBatchItem{{JobId: got.GetJobs()[0].GetJobId()}}})
+	if err == nil && got.GetAcked() != 1 {
 		c.t.Fatalf("got %v", got)
 	}
+	return err
 }
 
 func TestCell_WritesResumeWhenANodeLeavesAndRevokedKeysStayOut(t *testing.T) {
