@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,7 +97,7 @@ func (l *load) produce(c *corvo.Client, number int) {
 
 func (l *load) enqueue(c *corvo.Client, key string) {
 	begun := time.Now()
-	job, err := c.EnqueueRaw(context.Background(), queue, payload(key), corvo.IdempotencyKey(key), corvo.MaxRetries(20))
+	job, err := c.EnqueueRaw(context.Background(), queue, history.Payload(key), corvo.IdempotencyKey(key), corvo.MaxRetries(20))
 	var refused *corvo.Error
 	switch {
 	case err == nil:
@@ -107,8 +106,6 @@ func (l *load) enqueue(c *corvo.Client, key string) {
 		l.history.Broken(fmt.Sprintf("enqueue of %s: %v", key, err))
 	}
 }
-
-func payload(key string) json.RawMessage { return json.RawMessage(`{"key":"` + key + `"}`) }
 
 // hire starts one more worker.
 func (l *load) hire() {
@@ -122,8 +119,7 @@ func (l *load) hire() {
 	tr.DialContext = l.w.net.dialer(m.host, m.alive.Load)
 	w := corvo.NewWorker(l.client(history.NewTap(tr, l.history)), corvo.Queue(queue, slots), corvo.Pool(slots, mixed.Queues()...), corvo.Lease(lease), corvo.WorkerID(id))
 	corvo.HandleRaw(w, queue, func(ctx context.Context, j *corvo.Job[json.RawMessage]) (json.RawMessage, error) {
-		key := strings.TrimSuffix(strings.TrimPrefix(string(j.Args), `{"key":"`), `"}`)
-		l.history.Start(j.ID, history.Run{Key: key, Worker: id, Attempt: j.Attempt, At: time.Now()})
+		l.history.Start(j.ID, history.Run{Key: history.KeyOf(j.Args), Worker: id, Attempt: j.Attempt, At: time.Now()})
 		select {
 		case <-time.After(handlerTime):
 		case <-ctx.Done():

@@ -71,21 +71,11 @@ func (l *load) judge() {
 		return
 	}
 	l.w.say("%s: %d events, %d jobs", l.tenant.name, len(record.Events), len(record.Jobs))
-	for _, found := range [][]string{l.history.Check(record.Jobs, lease), l.mixed.Check(record, l.w.clocksRight()), l.changed(record), l.seen.check(l)} {
+	for _, found := range [][]string{l.history.Check(record.Jobs, lease), l.mixed.Check(record, l.w.clocksRight()), l.history.Changed(record.Jobs), l.seen.check(l)} {
 		for _, b := range found {
 			l.w.breach("%s: %s", l.tenant.name, b)
 		}
 	}
-}
-
-// changed are jobs that are not as they were sent.
-func (l *load) changed(r *history.Record) (breaches []string) {
-	for id, key := range l.history.IDs() {
-		if job := r.Jobs[id]; job != nil && string(job.Payload) != string(payload(key)) {
-			breaches = append(breaches, fmt.Sprintf("INV-1: %s has the payload %s, want %s", id, job.Payload, payload(key)))
-		}
-	}
-	return breaches
 }
 
 // taint is whose jobs were seen in answers: INV-14.

@@ -2,8 +2,10 @@ package history
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -96,6 +98,26 @@ func (h *History) Broken(what string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.faults = append(h.faults, what)
+}
+
+const payloadHead, payloadTail = `{"key":"`, `"}`
+
+// Payload is that of the job with a key.
+func Payload(key string) json.RawMessage { return json.RawMessage(payloadHead + key + payloadTail) }
+
+// KeyOf is the key in a payload.
+func KeyOf(payload json.RawMessage) string {
+	return strings.TrimSuffix(strings.TrimPrefix(string(payload), payloadHead), payloadTail)
+}
+
+// Changed are the jobs whose payload is not what was sent: INV-1.
+func (h *History) Changed(stored map[string]*corvo.JobInfo) (breaches []string) {
+	for id, key := range h.IDs() {
+		if job, want := stored[id], Payload(key); job != nil && string(job.Payload) != string(want) {
+			breaches = append(breaches, fmt.Sprintf("INV-1: %s has the payload %s, want %s", id, job.Payload, want))
+		}
+	}
+	return breaches
 }
 
 // Count is how many enqueues were acknowledged, and a channel that is closed when

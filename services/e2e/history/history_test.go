@@ -97,3 +97,17 @@ func TestHistory_EveryBreachIsFound(t *testing.T) {
 		})
 	}
 }
+
+func TestHistory_AJobThatIsNotWhatWasSentIsFound(t *testing.T) {
+	t.Parallel()
+	h := New()
+	h.Enqueue(Enqueued{ID: "a", Key: "k"})
+	stored := map[string]*corvo.JobInfo{"a": {Payload: Payload(KeyOf(Payload("k")))}}
+	if found := h.Changed(stored); len(found) > 0 {
+		t.Errorf("nothing changed: %v", found)
+	}
+	stored["a"].Payload = Payload("other")
+	if found := h.Changed(stored); len(found) != 1 {
+		t.Errorf("another payload: %v", found)
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	corvo "github.com/corvo-cloud/corvo/sdks/go"
@@ -127,7 +126,7 @@ func AtRest(ctx context.Context, c *corvo.Client) error {
 	queues, err := c.Queues(ctx)
 	for _, q := range queues {
 		if left := q.Pending + q.Active + q.Retrying + q.Scheduled + q.Held; left > 0 {
-			return fmt.Errorf("queue %s has %s jobs left: %+v", q.Name, strconv.FormatInt(int64(left), 10), q)
+			return fmt.Errorf("queue %s has %d jobs left: %+v", q.Name, left, q)
 		}
 	}
 	return err
