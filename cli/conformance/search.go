@@ -31,9 +31,9 @@ var searchRules = []Rule{
 		var page foundView
 		t.Eventually("both jobs", func() bool {
 			page = t.search(object{"queue": q, "order": "asc", "limit": 1})
-			return *page.Total == 2
+			return *page.Total == 2 && page.TotalExact // A server under load may answer late, and says so.
 		})
-		t.FailIf(!page.TotalExact || !page.HasMore || len(page.Jobs) != 1, "page %+v", page)
+		t.FailIf(!page.HasMore || len(page.Jobs) != 1, "page %+v", page)
 		j := page.Jobs[0]
 		t.FailIf(j.ChainStep == nil || j.ChainID == "", "no chain: %+v", j)
 		Equal(t, "job", fmt.Sprintf("%s %s %s %s %s %s %d %v", j.ID, j.State, j.Payload, j.UniqueKey, j.BatchID, j.ParentID, *j.ChainStep, j.Tags),
