@@ -49,6 +49,11 @@ func (q *Queue[K, V]) Push(k K, cost int64, v V) {
 
 // Pop takes out what is next.
 func (q *Queue[K, V]) Pop() (v V, ok bool) {
+	return q.PopIf(func(V) bool { return true })
+}
+
+// PopIf takes out what is next if it meets the condition; else it stays next.
+func (q *Queue[K, V]) PopIf(meets func(V) bool) (v V, ok bool) {
 	for q.length > 0 {
 		from := &q.fresh
 		if from.first == nil {
@@ -68,6 +73,8 @@ func (q *Queue[K, V]) Pop() (v V, ok bool) {
 			from.pop()
 			l.deficit += q.quantum * l.weight
 			q.old.push(l)
+		case !meets(l.items[0].value):
+			return v, false
 		default:
 			it := l.items[0]
 			l.items[0] = item[V]{}

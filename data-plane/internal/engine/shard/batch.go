@@ -35,7 +35,8 @@ type batch struct {
 	unpromised []*command.Enqueue
 	// followed is how many of cmds were looked at for ends that others follow on.
 	followed int
-	fired    int // Bytes of the jobs that schedules make and that learn of endings, about.
+	asks     bool // Some request of it asks the memory: see asksNothing.
+	fired    int  // Bytes of the jobs that schedules make and that learn of endings, about.
 }
 
 // offer is a parked fetch that this entry may answer.
@@ -183,6 +184,7 @@ func fetchFor(w *dispatch.Waiter, taken dispatch.Taken) *command.Fetch {
 
 func (t *term) addRequest(b *batch, q *request) error {
 	q.settleAt, q.fetchAt = len(b.cmds), -1
+	b.asks = b.asks || q.Fetch != nil || len(q.Renew) > 0
 	b.append(q.Settle...)
 	if f := q.Fetch; f != nil {
 		if err := t.table.Frees(q.Settle, f.NS, f.Queues, f.Count); err != nil {
@@ -319,7 +321,11 @@ func (t *term) promise(b *batch, e *command.Enqueue) error {
 
 // promisedTo is who waits for the job, if anybody does; first says that this is the waiter's first in the entry.
 func (t *term) promisedTo(b *batch, e *command.Enqueue) (w *dispatch.Waiter, first bool, err error) {
-	if b.requeues || t.shard.holdOff.Load() || !t.table.Awaited(e.NS, e.Queue) {
+	if !t.table.Awaited(e.NS, e.Queue) {
+		return nil, false, nil
+	}
+	b.asks = true
+	if b.requeues || t.shard.holdOff.Load() {
 		return nil, false, nil
 	}
 	if err := t.lookForFollowers(b); err != nil || b.requeues {
@@ -426,8 +432,9 @@ func (t *term) forgetRenewals(b *batch, a *state.Applied) {
 	}
 }
 
-// answer gives every caller its part. Parked fetches without a grant stay.
-func (t *term) answer(b *batch, a *state.Applied, index uint64) {
+// answer gives every caller its part. Parked fetches without a grant stay. So many callers are in
+// the entry under way.
+func (t *term) answer(b *batch, a *state.Applied, index uint64, underWay int) {
 	var results []state.Result
 	if a != nil {
 		results = a.Results
@@ -447,7 +454,7 @@ func (t *term) answer(b *batch, a *state.Applied, index uint64) {
 		}
 	}
 	t.inbox.answered(answered)
-	t.pace.answered(answered, inLine, now)
+	t.pace.answered(answered, inLine+underWay, !b.asks, now)
 }
 
 func (t *term) answerOffer(o *offer, grants []state.Grant, now int64, index uint64) bool {

@@ -64,6 +64,19 @@ func (b *inbox) take() *request {
 	b.mu.Lock()
 	q, ok := b.lines.Pop()
 	b.mu.Unlock()
+	return b.took(q, ok)
+}
+
+// takeIf is take, as long as what is next meets the condition.
+func (b *inbox) takeIf(meets func(*request) bool) *request {
+	b.mu.Lock()
+	q, ok := b.lines.PopIf(meets)
+	b.mu.Unlock()
+	return b.took(q, ok)
+}
+
+// took gives back the room of a request that was taken out.
+func (b *inbox) took(q *request, ok bool) *request {
 	if !ok {
 		return nil
 	}

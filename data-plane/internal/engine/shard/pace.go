@@ -12,7 +12,12 @@ type pace struct {
 	until  time.Time     // How long the next entry waits for them,
 	naps   int           // and in how many naps at most: a test's clock may stand still meanwhile.
 	commit time.Duration // Smoothed time of a commit, without applying: what an entry less saves.
-	back   time.Duration // Smoothed: how long after their answers all callers are back who were answered together.
+	back   time.Duration // Smoothed: how long after their answers all callers are back.
+
+	callers  int  // Those answered last, and others in line or in the entry under way then.
+	part     bool // Others were in line or under way, so how soon those are back says nothing of all.
+	all      bool // The next entry waits for all of them.
+	overlaps bool // Entries like the last one are stored while others are applied: see follow.
 }
 
 const (
@@ -27,7 +32,7 @@ func (p *pace) committed(d time.Duration) { p.commit += (d - p.commit) / 8 }
 // returned learns from the callers answered before. As long as some of them are missing, it is
 // known only that it takes longer than until now.
 func (p *pace) returned(r returns, now time.Time) {
-	if r.answered == 0 {
+	if r.answered == 0 || p.part {
 		return
 	}
 	took := r.all.Sub(r.at)
@@ -37,17 +42,33 @@ func (p *pace) returned(r returns, now time.Time) {
 	p.back += (took - p.back) / 4
 }
 
-// answered notes how many callers were answered just now, and how many are in line.
-func (p *pace) answered(n, inLine int, now time.Time) {
-	p.expect, p.until, p.naps = n+inLine, time.Time{}, 0
+// halves: callers take turns, because all of them together are not back sooner than a sync takes.
+// While an entry is synced, others gather for the next.
+func (p *pace) halves() bool { return p.overlaps && p.callers > 1 && !p.soon() }
+
+// soon: all callers together are back sooner than a sync takes.
+func (p *pace) soon() bool { return p.back < p.commit*7/8 }
+
+// together has the next entry wait for everybody, to learn when all of them are back.
+func (p *pace) together() { p.all = true }
+
+// answered notes how many callers were answered just now, and how many others are in line or in
+// the entry under way. The next entry may overlap with the one of those answered, or may not.
+func (p *pace) answered(n, others int, overlaps bool, now time.Time) {
+	all := p.all
+	p.expect, p.until, p.naps, p.all = n+others, time.Time{}, 0, false
+	p.callers, p.overlaps, p.part = n+others, overlaps, overlaps && others > 0
 	if p.expect < 2 || n == 0 {
 		return
 	}
 	wait := min(p.commit/2, gatherMax)
 	// Those in line wait for the others only if all of them then share the sync.
-	if p.back < p.commit*7/8 {
+	switch {
+	case all:
+		wait = p.commit
+	case p.soon():
 		wait = min(p.back*3/2, p.commit)
-	} else {
+	default:
 		p.expect = n
 	}
 	p.until, p.naps = now.Add(wait), int(wait/gatherSleep)

@@ -22,7 +22,7 @@ func TestPace_HalvesBecomeOneWhenTheyAreBackSooner(t *testing.T) {
 				p.committed(time.Millisecond)
 				p.returned(returns{answered: 5, at: now, all: now.Add(c.back)}, now.Add(time.Millisecond))
 				now = now.Add(time.Millisecond)
-				p.answered(5, 5, now)
+				p.answered(5, 5, false, now)
 			}
 			if p.expect != c.expect {
 				t.Errorf("the next entry waits for %d callers, not %d", p.expect, c.expect)
@@ -40,12 +40,12 @@ func TestPace_NobodyWaitsForCallersWhoStayAway(t *testing.T) {
 	for range 20 {
 		p.returned(returns{answered: 2, at: now}, now.Add(5*time.Millisecond))
 		now = now.Add(5 * time.Millisecond)
-		p.answered(2, 3, now)
+		p.answered(2, 3, false, now)
 	}
 	if p.expect != 2 || p.until.Sub(now) > gatherMax {
 		t.Errorf("the next entry waits for %d callers for %s", p.expect, p.until.Sub(now))
 	}
-	p.answered(1, 0, now)
+	p.answered(1, 0, false, now)
 	if !p.until.IsZero() {
 		t.Error("a single caller waits")
 	}
@@ -58,5 +58,34 @@ func TestPace_MissingCallersOnlyEverCountAsLate(t *testing.T) {
 	p.returned(returns{answered: 4, at: now}, now.Add(50*time.Microsecond))
 	if p.back != 100*time.Microsecond {
 		t.Errorf("callers are taken to be back after %s", p.back)
+	}
+}
+
+// Where entries overlap, callers in halves go on taking turns until an entry with all of them shows that they are
+// back together sooner than a sync takes.
+func TestPace_WhereEntriesOverlapOnlyAllOfThemTellHowSoonTheyAreBack(t *testing.T) {
+	now := time.Unix(0, 0)
+	p := pace{commit: time.Millisecond, back: 2 * time.Millisecond}
+	answer := func(n, others int, back time.Duration) {
+		p.returned(returns{answered: n, at: now, all: now.Add(back)}, now.Add(time.Millisecond))
+		now = now.Add(time.Millisecond)
+		p.answered(n, others, true, now)
+	}
+	for range 100 {
+		answer(5, 5, 100*time.Microsecond)
+	}
+	if !p.halves() || p.expect != 5 {
+		t.Errorf("half of the callers is taken for all: %+v", p)
+	}
+	p.together()
+	answer(5, 5, 100*time.Microsecond)
+	if wait := p.until.Sub(now); p.expect != 10 || wait != p.commit {
+		t.Errorf("the next entry waits %s for %d callers", wait, p.expect)
+	}
+	for range 20 {
+		answer(10, 0, 100*time.Microsecond)
+	}
+	if p.halves() {
+		t.Errorf("they still take turns: %+v", p)
 	}
 }

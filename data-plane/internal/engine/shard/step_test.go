@@ -28,9 +28,10 @@ var stepNS = job.Namespace{9}
 // raft and real stores: what shares an entry is the test's decision, not luck.
 type stepper struct {
 	*term
-	tb    testing.TB
-	group *group.Group
-	jobs  uint64
+	tb     testing.TB
+	group  *group.Group
+	stores *grouptest.Stores
+	jobs   uint64
 }
 
 func step(tb testing.TB, o Options) *stepper {
@@ -41,8 +42,14 @@ func step(tb testing.TB, o Options) *stepper {
 // stepBy is step with a clock of the test.
 func stepBy(tb testing.TB, o Options, clock group.Clock) *stepper {
 	tb.Helper()
+	return stepOver(tb, o, grouptest.Setup{Group: group.Options{Clock: clock}})
+}
+
+func stepOver(tb testing.TB, o Options, setup grouptest.Setup) *stepper {
+	tb.Helper()
 	stores := grouptest.Open(tb, grouptest.InMemory())
-	g := stores.Replica(tb, testShardID, grouptest.Setup{Group: group.Options{Alone: true, Clock: clock}})
+	setup.Group.Alone = true
+	g := stores.Replica(tb, testShardID, setup)
 	g.Lead(func(_ context.Context, ready func()) { ready() })
 	tb.Cleanup(func() {
 		if err := errors.Join(g.Shutdown(), stores.Close()); err != nil {
@@ -52,7 +59,7 @@ func stepBy(tb testing.TB, o Options, clock group.Clock) *stepper {
 	eventually.True(tb, patience, "the group leads", g.Leading)
 	o.Logger = slog.New(slog.DiscardHandler)
 	o.Fatal = func(err error) { panic(err) }
-	s := &stepper{tb: tb, group: g.Group}
+	s := &stepper{tb: tb, group: g.Group, stores: stores}
 	o.Nap = nap.Sleep
 	s.term = newTerm(&Shard{group: g.Group, store: g.Store, opts: o, logger: o.Logger})
 	s.due.reset()

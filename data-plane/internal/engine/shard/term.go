@@ -2,20 +2,13 @@ package shard
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/fair"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/dispatch"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
-	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
-	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
 )
-
-// turnedAwayPause is how long the loop leaves a raft alone that takes no entries.
-const turnedAwayPause = 5 * time.Millisecond
 
 // term is the leader's memory and loop for one term of leadership. Everything
 // but the channels belongs to the loop.
@@ -37,6 +30,7 @@ type term struct {
 	first   uint64
 	began   int64 // In lease time.
 	pace    pace
+	busy    time.Duration // How long the group had been applying when the last entry was done.
 	company company
 	parking *fair.Budget[job.Namespace] // Parked fetches.
 }
@@ -124,83 +118,6 @@ func (t *term) sleep(now group.Times) time.Duration {
 		calendar += t.shard.group.Standstill()
 	}
 	return min(lease, calendar, group.LookEvery)
-}
-
-// round builds one entry, commits it and answers. It reports whether the term goes on.
-func (t *term) round(first *request) bool {
-	b := t.gather(first)
-	if err := t.build(b); err != nil {
-		t.refuse(b.requests, err)
-		return t.stop(err)
-	}
-	if len(b.cmds) == 0 {
-		t.answer(b, nil, 0)
-		return true
-	}
-	if err := t.checkEntry(b); err != nil {
-		t.refuse(b.requests, err)
-		return t.stop(err)
-	}
-	began, busy := time.Now(), t.shard.group.Applying()
-	applied, index, err := t.commit(b)
-	if err != nil {
-		t.refuse(b.requests, err)
-		t.refuseMatched(b, err)
-		return t.turnedAway(err)
-	}
-	took, applying := time.Since(began), t.shard.group.Applying()-busy
-	t.pace.committed(took - applying)
-	t.inbox.left(len(b.requests), took)
-	t.company.applied(b.cost, applying)
-	if err := t.absorb(b, applied); err != nil {
-		t.refuse(b.requests, err)
-		return t.stop(err)
-	}
-	t.answer(b, applied, index)
-	return true
-}
-
-// turnedAway: the entry was not committed. If raft did not even take it (it is
-// handing the leadership over, which may come to nothing, or the entry is larger than
-// any message) the term goes on, and the memory, which has given out jobs for the
-// entry, starts again from the state.
-func (t *term) turnedAway(err error) bool {
-	if code := fault.CodeOf(err); code != fault.Unavailable && code != fault.TooLarge {
-		return false
-	}
-	for w, q := range t.parked {
-		delete(t.parked, w)
-		t.parking.Give(w.NS, 1)
-		t.shard.stats.Parked.Add(-1)
-		q.done <- Reply{Err: err}
-	}
-	t.table = t.shard.newTable()
-	t.due.reset()
-	t.leases.reset()
-	time.Sleep(turnedAwayPause) // What is due comes up again at once.
-	return true
-}
-
-// stop ends the node because of an error of the store, not of raft.
-func (t *term) stop(err error) bool {
-	t.shard.opts.Fatal(fmt.Errorf("proposal loop of shard %d: %w", t.shard.store.ID(), err))
-	return false
-}
-
-func (t *term) commit(b *batch) (*state.Applied, uint64, error) {
-	g := t.shard.group
-	res, index, err := g.Propose(b.now, command.Encode(b.cmds)).Wait()
-	if err != nil {
-		return nil, 0, err
-	}
-	t.shard.stats.Entries.Add(1)
-	t.shard.stats.Commands.Add(uint64(len(b.cmds)))
-	t.shard.stats.Requests.Add(uint64(len(b.requests)))
-	applied, ok := res.(*state.Applied)
-	if !ok {
-		return nil, 0, fmt.Errorf("entry %d was applied to %T", index, res)
-	}
-	return applied, index, nil
 }
 
 // gather collects requests for one entry: everything that is there, and for a

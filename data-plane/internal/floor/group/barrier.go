@@ -12,7 +12,7 @@ const barrierPause = 10 * time.Millisecond
 // transfer goes on, so a transfer that never ends shows here first.
 func (g *Group) barrier(ctx context.Context) bool {
 	for {
-		err := g.await(g.raft.Barrier(changeTimeout))
+		err := g.outcomeOf(g.raft.Barrier(changeTimeout))
 		g.watchTransfer(err)
 		if err == nil {
 			return true

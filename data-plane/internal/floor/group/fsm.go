@@ -90,11 +90,12 @@ const commitBytesMax = 4 << 20
 // ApplyBatch applies the entries in order. Raft bounds their number only, so they are
 // committed in parts; each leaves the state at an entry, as a batch of its own would.
 func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
+	f.proposed.committed(logs)
 	results := make([]any, 0, len(logs))
 	for len(logs) > 0 {
 		n := applicable(logs, f.commitBytes)
 		part := f.applyPart(logs[:n])
-		f.proposed.tell(logs[:n], part)
+		f.proposed.applied(logs[:n], part)
 		results = append(results, part...)
 		logs = logs[n:]
 	}

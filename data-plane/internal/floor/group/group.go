@@ -70,7 +70,7 @@ const (
 	trailingEntries   = 65536     // and at most so many entries.
 	snapshotPoll      = time.Second
 	snapshotThreshold = 65536
-	// checkEvery: one entry in so many carries the leader's digest.
+	// checkEvery: one entry in so many carries the leader's digest, or the next that follows no other at once.
 	checkEvery = 32
 )
 
@@ -152,7 +152,7 @@ type Group struct {
 	stopOnce  sync.Once
 	wg        sync.WaitGroup // lead, contact and snapshot loops.
 	reload    sync.Mutex     // Held while raft's settings are read and changed.
-	proposals atomic.Uint64
+	unchecked atomic.Uint64  // Entries proposed since one carried the digest.
 	// transferring is when a proposal was first refused because of a transfer, Unix
 	// nanoseconds; 0 after any other outcome. refused is when the last one was.
 	transferring, refused atomic.Int64

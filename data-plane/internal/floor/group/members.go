@@ -104,7 +104,7 @@ func (g *Group) Transfer(nodeID string) error {
 }
 
 func (g *Group) change(what string, f raft.Future) error {
-	err := g.await(f)
+	err := g.outcomeOf(f)
 	switch {
 	case err == nil:
 		return nil

@@ -28,98 +28,141 @@ func (g *Group) Version() cellversion.Version {
 	return max(g.cellVersion(), g.fsm.version.Load(), g.fsm.speaks.Lowest)
 }
 
-// Proposal is an entry on its way.
+// Proposal is an entry on its way. It belongs to one goroutine.
 type Proposal struct {
 	future  raft.ApplyFuture
 	group   *Group
-	entry   *byte        // The first of its bytes, by which the machine's outcomes are told.
-	outcome chan outcome // Holds one.
-	refused error        // It never went on its way.
+	entry   *byte // The first of its bytes, by which the machine's word on it is told.
+	told    *told
+	failed  chan error // Nil, or holds raft's word on the entry once there is one.
+	refused error      // It never went on its way.
+}
+
+// Outcome is what came of applying an entry here.
+type Outcome struct {
+	Result    any
+	Index     uint64
+	Committed time.Time // When it began to be applied.
 }
 
 // Propose hands an entry to raft, stamped with now (from Now). The caller must
 // Wait on the result; the entry itself can not be taken back.
-func (g *Group) Propose(now Times, payload []byte) Proposal {
+func (g *Group) Propose(now Times, payload []byte) *Proposal {
 	version := g.Version()
 	if err := g.fsm.speaks.Check(version); err != nil {
-		return Proposal{refused: err}
+		return &Proposal{refused: err}
 	}
 	e := envelope{version: version, stamp: now, payload: payload}
-	if g.proposals.Add(1)%checkEvery == 0 {
+	// Behind an entry on its way the digest would say nothing.
+	if g.unchecked.Add(1) >= checkEvery && g.fsm.proposed.none() {
+		g.unchecked.Store(0)
 		e.check = true
 		e.checkIndex, e.checkDigest = g.fsm.status()
 	}
 	entry := e.encode()
 	if len(entry) > transport.EntryBytesMax {
-		return Proposal{refused: fault.New(fault.TooLarge, "",
+		return &Proposal{refused: fault.New(fault.TooLarge, "",
 			"what this call writes takes %d bytes in the log, and at most %d fit into one entry; split it", len(entry), transport.EntryBytesMax)}
 	}
-	p := Proposal{group: g, entry: &entry[0], outcome: g.fsm.proposed.expect(&entry[0])}
+	p := &Proposal{group: g, entry: &entry[0], told: g.fsm.proposed.expect(&entry[0])}
 	p.future = g.raft.Apply(entry, enqueueTimeout)
 	return p
 }
 
-// Wait blocks until the entry is applied here or its fate is unknown. It returns
-// the machine's result and the entry's index.
-func (p Proposal) Wait() (any, uint64, error) {
+// Committed blocks until the entry is committed and its turn to be applied has come, or until its
+// fate is unknown; it reports which. What is proposed from then on is stored while the entry is
+// applied, and doesn't hold it up.
+func (p *Proposal) Committed() bool {
 	if p.refused != nil {
-		return nil, 0, p.refused
+		return false
+	}
+	_, err := await(p, p.told.committed)
+	return err == nil
+}
+
+// Wait blocks until the entry is applied here or its fate is unknown.
+func (p *Proposal) Wait() (Outcome, error) {
+	if p.refused != nil {
+		return Outcome{}, p.refused
 	}
 	defer p.group.fsm.proposed.forget(p.entry)
-	if o, ok := p.applied(); ok {
-		p.group.watchTransfer(nil)
-		return o.result, o.index, nil
-	}
-	err := p.group.await(p.future)
+	o, err := await(p, p.told.outcome)
 	p.group.watchTransfer(err)
 	if err != nil {
-		return nil, 0, proposeFault(err)
+		return Outcome{}, proposeFault(err)
 	}
-	return p.future.Response(), p.future.Index(), nil
+	return o, nil
 }
 
-// applied waits for what the machine says of the entry: that is one hand-over from one
-// goroutine to another, of the few that a commit consists of, and two less than the future
-// is. What else becomes of an entry only the future says, so this ends soon.
-func (p Proposal) applied() (outcome, bool) {
+// await waits for what the machine says of an entry: that is one hand-over from one goroutine
+// to another, of the few that a commit consists of, and two less than raft's future is. What
+// else becomes of the entry only the future says, so it is asked too if the machine doesn't
+// say anything soon.
+func await[T any](p *Proposal, said <-chan T) (word T, err error) {
 	soon := time.NewTimer(appliedSoon)
 	defer soon.Stop()
-	changed := p.group.health.Changed()
-	if p.group.health.Silent() {
-		return outcome{}, false
+	for {
+		changed := p.group.health.Changed()
+		if p.group.health.Silent() {
+			return word, errSilenced
+		}
+		select {
+		case word = <-said:
+			return word, nil
+		case <-soon.C:
+			p.askRaft()
+		case err := <-p.failed:
+			return word, err
+		case <-changed:
+		case <-p.group.dead:
+			return word, raft.ErrRaftShutdown
+		}
 	}
-	select {
-	case o := <-p.outcome:
-		return o, true
-	case <-soon.C:
-	case <-changed:
-	case <-p.group.dead:
-	}
-	return outcome{}, false
 }
 
-// outcome is what came of applying an entry here.
-type outcome struct {
-	result any
-	index  uint64
+// askRaft begins to wait for an error of the future. Where there is none, the machine has spoken.
+func (p *Proposal) askRaft() {
+	if p.failed != nil {
+		return
+	}
+	p.failed = make(chan error, 1)
+	go func() {
+		if err := p.future.Error(); err != nil {
+			p.failed <- err
+		}
+	}()
 }
 
 // proposed are the entries that were proposed here and are waited for, by their first byte: raft
 // hands to a leader's machine the bytes that were proposed.
 type proposed struct {
 	mu      sync.Mutex // Guards waiting.
-	waiting map[*byte]chan outcome
+	waiting map[*byte]*told
 }
 
-func (p *proposed) expect(entry *byte) chan outcome {
-	ch := make(chan outcome, 1)
+// told is the machine's word on an entry. Each channel holds one.
+type told struct {
+	at        time.Time // When it was committed.
+	committed chan struct{}
+	outcome   chan Outcome
+}
+
+func (p *proposed) expect(entry *byte) *told {
+	t := &told{committed: make(chan struct{}, 1), outcome: make(chan Outcome, 1)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.waiting == nil {
-		p.waiting = make(map[*byte]chan outcome)
+		p.waiting = make(map[*byte]*told)
 	}
-	p.waiting[entry] = ch
-	return ch
+	p.waiting[entry] = t
+	return t
+}
+
+// none of this replica's entries is on its way.
+func (p *proposed) none() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.waiting) == 0
 }
 
 func (p *proposed) forget(entry *byte) {
@@ -128,8 +171,8 @@ func (p *proposed) forget(entry *byte) {
 	delete(p.waiting, entry)
 }
 
-// tell hands the outcomes of applied entries to who waits for them.
-func (p *proposed) tell(logs []*raft.Log, results []any) {
+// each calls f for those of the entries that are waited for.
+func (p *proposed) each(logs []*raft.Log, f func(i int, t *told)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.waiting) == 0 {
@@ -139,21 +182,37 @@ func (p *proposed) tell(logs []*raft.Log, results []any) {
 		if len(l.Data) == 0 {
 			continue
 		}
-		if ch := p.waiting[&l.Data[0]]; ch != nil {
-			delete(p.waiting, &l.Data[0])
-			ch <- outcome{results[i], l.Index}
+		if t := p.waiting[&l.Data[0]]; t != nil {
+			f(i, t)
 		}
 	}
+}
+
+// committed tells who waits for the entries that they are about to be applied.
+func (p *proposed) committed(logs []*raft.Log) {
+	now := time.Now()
+	p.each(logs, func(_ int, t *told) {
+		t.at = now
+		t.committed <- struct{}{}
+	})
+}
+
+// applied hands the outcomes of the entries to who waits for them.
+func (p *proposed) applied(logs []*raft.Log, results []any) {
+	p.each(logs, func(i int, t *told) {
+		delete(p.waiting, &logs[i].Data[0])
+		t.outcome <- Outcome{results[i], logs[i].Index, t.at}
+	})
 }
 
 // errSilenced: the node may not speak as a leader (R4). The entry may be committed
 // all the same, later or by another leader.
 var errSilenced = errors.New("this node's disk or clock does not let it lead")
 
-// await is f's outcome, or why nobody should wait for it: a raft that is shut down
+// outcomeOf is f's error, or why nobody should wait for it: a raft that is shut down
 // forgets what it had not looked at yet, and one that is stuck in a write answers
 // when the disk does.
-func (g *Group) await(f raft.Future) error {
+func (g *Group) outcomeOf(f raft.Future) error {
 	answered := make(chan error, 1)
 	go func() { answered <- f.Error() }()
 	for {
@@ -196,20 +255,19 @@ func (g *Group) ProposeAndWait(ctx context.Context, payload []byte) (any, uint64
 	if !g.Leading() {
 		return nil, 0, notLeader()
 	}
-	type outcome struct {
-		res   any
-		index uint64
-		err   error
+	type fate struct {
+		Outcome
+		err error
 	}
-	ch := make(chan outcome, 1)
+	ch := make(chan fate, 1)
 	p := g.Propose(g.Now(), payload)
 	go func() {
-		res, index, err := p.Wait()
-		ch <- outcome{res, index, err}
+		o, err := p.Wait()
+		ch <- fate{o, err}
 	}()
 	select {
-	case o := <-ch:
-		return o.res, o.index, o.err
+	case f := <-ch:
+		return f.Result, f.Index, f.err
 	case <-ctx.Done():
 		return nil, 0, unknownOutcome(ctx.Err())
 	}
@@ -238,7 +296,7 @@ func unknownOutcome(err error) error {
 // CatchUp waits until every entry that this leader proposed before is applied here. It
 // writes to the log.
 func (g *Group) CatchUp() error {
-	if err := g.await(g.raft.Barrier(changeTimeout)); err != nil {
+	if err := g.outcomeOf(g.raft.Barrier(changeTimeout)); err != nil {
 		return proposeFault(err)
 	}
 	return nil
@@ -247,7 +305,7 @@ func (g *Group) CatchUp() error {
 // VerifyLeader confirms with a quorum that this replica still leads. Read first,
 // verify, then answer (R22).
 func (g *Group) VerifyLeader() error {
-	if err := g.await(g.raft.VerifyLeader()); err != nil {
+	if err := g.outcomeOf(g.raft.VerifyLeader()); err != nil {
 		return notLeader()
 	}
 	return nil

@@ -17,13 +17,13 @@ func TestPropose_EveryProposerGetsTheOutcomeOfItsEntry(t *testing.T) {
 		all.Go(func() {
 			for i := range each {
 				payload := fmt.Sprintf("entry %d of %d", i, p)
-				res, index, err := r.Propose(r.Now(), []byte(payload)).Wait()
-				if err != nil || res != payload {
-					t.Errorf("%q at %d had the outcome %v, %v", payload, index, res, err)
+				o, err := r.Propose(r.Now(), []byte(payload)).Wait()
+				if err != nil || o.Result != payload {
+					t.Errorf("%q had the outcome %v, %v", payload, o, err)
 					continue
 				}
-				if stored, err := r.fsm.store.Get(r.machine.key(index)); err != nil || string(stored) != payload {
-					t.Errorf("at %d of %q is %q, %v", index, payload, stored, err)
+				if stored, err := r.fsm.store.Get(r.machine.key(o.Index)); err != nil || string(stored) != payload {
+					t.Errorf("at %d of %q is %q, %v", o.Index, payload, stored, err)
 				}
 			}
 		})

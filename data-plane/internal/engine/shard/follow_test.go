@@ -1,0 +1,114 @@
+package shard
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/grouptest"
+)
+
+// overlapping is a pace at which entries follow each other at once.
+var overlapping = pace{overlaps: true, callers: 2, back: time.Second, commit: time.Millisecond}
+
+// followers is a term whose callers take turns.
+type followers struct {
+	*stepper
+	during func() // Called once, while an entry is applied.
+}
+
+func newFollowers(t *testing.T) *followers {
+	f := &followers{}
+	f.stepper = stepOver(t, Options{}, grouptest.Setup{Ring: func(job.Namespace) {
+		if during := f.during; during != nil {
+			f.during = nil
+			during()
+		}
+	}})
+	f.enqueue() // The first entry of a term is followed by none: nobody knows the pace.
+	f.pace = overlapping
+	return f
+}
+
+// full is a request that fills an entry.
+func (f *followers) full() *request {
+	c := f.newJob()
+	c.Payload = []byte(`"` + strings.Repeat("x", entryBytesMax) + `"`)
+	return f.submit(Request{After: []command.Command{c}})
+}
+
+func (f *followers) stored() uint64 {
+	last, err := f.stores.Log.Group(testShardID).LastIndex()
+	if err != nil {
+		f.tb.Error(err)
+	}
+	return last
+}
+
+// While an entry is applied, the next one is in the log already.
+func TestFollow_TheNextEntryIsStoredWhileOneIsApplied(t *testing.T) {
+	t.Parallel()
+	f := newFollowers(t)
+	first, second := f.full(), f.full()
+	before := f.stored()
+	f.during = func() {
+		eventually.True(t, patience, "the second entry is stored before the first is applied", func() bool { return f.stored() == before+2 })
+	}
+	f.step()
+	if a, b := f.answered(first), f.answered(second); b.Index != a.Index+1 {
+		t.Errorf("the entries are %d and %d", a.Index, b.Index)
+	}
+	for range 3 {
+		f.fetch(time.Minute)
+	}
+}
+
+// Who asks the memory waits until it knows what the entry before did.
+func TestFollow_WhoAsksTheMemoryWaitsForTheEntryUnderWay(t *testing.T) {
+	t.Parallel()
+	for name, ask := range map[string]func(*followers) *request{
+		"fetch": func(f *followers) *request { return f.submit(fetchReq(1, time.Minute, false)) },
+		"renewal": func(f *followers) *request {
+			return f.submit(Request{Renew: []Renewal{{NS: stepNS, ID: job.ID{1}, By: command.Holder{}}}})
+		},
+		"job that somebody waits for": func(f *followers) *request {
+			c := f.newJob()
+			c.Queue = "awaited"
+			return f.submit(Request{After: []command.Command{c}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFollowers(t)
+			f.submit(Request{Fetch: &Fetch{NS: stepNS, Queues: []string{"awaited"}, Count: 1, Worker: "w", Lease: time.Minute, Wait: true}})
+			f.step()
+			f.pace = overlapping
+			first := f.full()
+			asks := ask(f)
+			f.step()
+			f.answered(first)
+			f.waiting(asks)
+			f.step()
+			f.answered(asks)
+		})
+	}
+}
+
+// However many entries could follow each other, a round looks at everything again now and then.
+func TestFollow_TimersGetTheirTurn(t *testing.T) {
+	t.Parallel()
+	f := newFollowers(t)
+	var all []*request
+	for range followMax + 3 {
+		all = append(all, f.full())
+	}
+	f.step()
+	for i, q := range all {
+		if answered := isAnswered(q); answered != (i <= followMax) {
+			t.Errorf("entry %d is answered after the first round: %v", i, answered)
+		}
+	}
+}
