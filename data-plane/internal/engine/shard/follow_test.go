@@ -106,9 +106,13 @@ func TestFollow_TimersGetTheirTurn(t *testing.T) {
 		all = append(all, f.full())
 	}
 	f.step()
-	for i, q := range all {
-		if answered := isAnswered(q); answered != (i <= followMax) {
-			t.Errorf("entry %d is answered after the first round: %v", i, answered)
+	answered := 0
+	for _, q := range all {
+		if isAnswered(q) {
+			answered++
 		}
+	}
+	if answered < 2 || answered > followMax+1 { // Fewer if a timer came due meanwhile.
+		t.Errorf("%d entries were made in one round", answered)
 	}
 }
