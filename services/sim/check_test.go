@@ -199,9 +199,20 @@ func (d *disk) read() (_ map[string][]byte, err error) {
 		if bytes.HasPrefix(it.Key(), ownNotes) {
 			continue
 		}
-		out[string(it.Key())] = bytes.Clone(it.Value())
+		out[string(it.Key())] = withoutPosition(it.Key(), bytes.Clone(it.Value()))
 	}
 	return out, errors.Join(it.Error(), it.Close())
+}
+
+// withoutPosition is the value without the index and the term of a group's record of what it applied: a
+// replica that cuts its log lifts them over entries that change nothing, such as a new leader's
+// first. The digest, the times and the configuration beside them are the same everywhere.
+func withoutPosition(key, value []byte) []byte {
+	const record, form = 4 + 1, 1 // A group's prefix and a zero; see data-plane/internal/floor/group.
+	if len(key) == record && key[record-1] == 0 && len(value) > form+2*8 {
+		clear(value[form : form+2*8])
+	}
+	return value
 }
 
 type silent struct{}
