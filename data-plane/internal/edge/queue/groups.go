@@ -59,8 +59,10 @@ func (in *EnqueueInput) validateGroups(c Caller) []fault.Field {
 	if in.OnDependencyFailed != "" && len(in.DependsOn) == 0 {
 		bad.failf("on_dependency_failed", "requires depends_on")
 	}
-	if _, err := job.ParseBatchID(in.BatchID); in.BatchID != "" && err != nil {
-		bad.failf("batch_id", "is not a batch id")
+	if in.BatchID != "" { // Most jobs have none, and an error costs more than the rest of the checks.
+		if _, err := job.ParseBatchID(in.BatchID); err != nil {
+			bad.failf("batch_id", "is not a batch id")
+		}
 	}
 	return bad
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,17 +14,31 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-var queueName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+const queueNameMax = 128
+
+// isQueueName: a letter or digit, then letters, digits, dots, underscores and hyphens. No regular
+// expression: it would take a sixth of the time of an enqueue's checks.
+func isQueueName(name string) bool {
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case i > 0 && (c == '.' || c == '_' || c == '-'):
+		default:
+			return false
+		}
+	}
+	return 0 < len(name) && len(name) <= queueNameMax
+}
 
 // checkQueueName returns what is wrong with a queue name, or "".
 func checkQueueName(name string) string {
 	switch {
 	case name == "":
 		return "is required"
-	case strings.Contains(name, ":") && queueName.MatchString(strings.ReplaceAll(name, ":", ".")):
+	case strings.Contains(name, ":") && isQueueName(strings.ReplaceAll(name, ":", ".")):
 		return fmt.Sprintf("can't contain a colon; use %q (docs/features/enqueue.md, Moving from existing clients)",
 			clip(strings.ReplaceAll(name, ":", ".")))
-	case !queueName.MatchString(name):
+	case !isQueueName(name):
 		return "must be 1 to 128 letters, digits, dots, underscores or hyphens, starting with a letter or digit"
 	default:
 		return ""
