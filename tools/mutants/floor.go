@@ -15,7 +15,7 @@ const (
 	peerCommit    = "internal/floor/transport/commit.go"
 	shardPace     = "internal/engine/shard/pace.go"
 	shardBatch    = "internal/engine/shard/batch.go"
-	shardTerm     = "internal/engine/shard/term.go"
+	shardRound    = "internal/engine/shard/round.go"
 	shardCalls    = "internal/engine/shard/shard.go"
 )
 
@@ -58,7 +58,7 @@ var floorMutations = []mutation{
 	{"a leader serves before its barrier", groupLead, "if !g.barrier(ctx) {", "if ctx.Err() != nil {"},
 	{"a silent node leads", groupLead, "return g.ready.Load() && !g.health.Silent() && g.Disputed()", "return g.ready.Load() && g.Disputed()"},
 	{"a disputed replica leads", groupLead, `!g.health.Silent() && g.Disputed() == "" }`, "!g.health.Silent() }"},
-	{"an outcome is told to whoever asks first", groupPropose, "ch <- outcome{results[i], l.Index}", "ch <- outcome{results[0*i], l.Index}"},
+	{"an outcome is told to whoever asks first", groupPropose, "t.outcome <- Outcome{results[i], logs[i].Index, t.at}", "t.outcome <- Outcome{results[0*i], logs[i].Index, t.at}"},
 
 	// Messages.
 	{"every heartbeat takes the fast path", peerHeartbeat, "if g.harmless(rpc) {", "if g.harmless(rpc) || true {"},
@@ -75,16 +75,23 @@ var floorMutations = []mutation{
 	{"a proof covers no names", peerHandshake, "\tfor _, p := range parts {\n\t\tmac.Write(p)\n\t}\n", "\tmac.Write(parts[len(parts)-1])\n"},
 
 	// The loop.
-	{"callers in two halves stay so", shardPace, "p.expect, p.until, p.naps = n+inLine, time.Time{}, 0", "p.expect, p.until, p.naps = n, time.Time{}, 0"},
+	{"callers in two halves stay so", shardPace, "p.expect, p.until, p.naps, p.all = n+others, time.Time{}, 0, false", "p.expect, p.until, p.naps, p.all = n, time.Time{}, 0, false"},
+	{"half of the callers is taken for all", shardPace, "if r.answered == 0 || p.part {", "if r.answered == 0 {"},
+	{"the next entry waits until one is applied", shardRound, "if !t.pace.halves() ||", "if true ||"},
+	{"a fetch follows an entry that the memory doesn't know of", shardRound, "if q.Fetch != nil || len(q.Renew) > 0 {", "if len(q.Renew) > 0 {"},
+	{"a renewal follows an entry that may end its lease", shardRound, "if q.Fetch != nil || len(q.Renew) > 0 {", "if q.Fetch != nil {"},
+	{"a job that somebody waits for follows an entry", shardRound, "ok && t.table.Awaited(e.NS, e.Queue) {", "ok && t.table.Awaited(e.NS, e.Queue) && false {"},
+	{"entries follow each other while timers wait", shardRound, "if n < followMax {", "if n < followMax || true {"},
+	{"a digest is taken behind an entry under way", groupPropose, " && g.fsm.proposed.none() {", " {"},
 	{"a single caller waits for company", shardPace, "if p.expect < 2 || n == 0 {", "if n == 0 {"},
-	{"callers who stay away are waited for", shardPace, "if p.back < p.commit*7/8 {", "if p.back < p.commit*7/8 || true {"},
+	{"callers who stay away are waited for", shardPace, "return p.back < p.commit*7/8", "return p.back < p.commit*7/8 || true"},
 	{"a lease of an earlier leader ends at once", shardBatch, "if h.Epoch.Index <= t.first {", "if h.Epoch.Index <= t.first && false {"},
 	{"a renewed lease ends", shardBatch, "if r, ok := t.renewals[d.ID]; ok && r.epoch == h.Epoch {", "if r, ok := t.renewals[d.ID]; ok && r.epoch != h.Epoch {"},
 	{"a lease is renewed beyond its limit", shardBatch, "until = min(until, limit)", "_ = limit"},
 	{"an enqueue overtakes what is put back in its entry", shardBatch, "b.requeues = b.requeues || slices.ContainsFunc(cmds, state.MayRequeue)", "_ = slices.ContainsFunc(cmds, state.MayRequeue)"},
 	{"an enqueue overtakes those before a fetch that came between", shardBatch, "if len(b.unpromised) == 0 || b.requeues ||", "if len(b.unpromised) >= 0 || b.requeues ||"},
-	{"an empty fetch is written", shardTerm, "if len(b.cmds) == 0 {", "if len(b.cmds) == 0 && len(b.requests) == 0 {"},
-	{"the memory keeps what a refused entry gave out", shardTerm, "\tt.table = t.shard.newTable()\n", ""},
+	{"an empty fetch is written", shardRound, "if len(b.cmds) == 0 {", "if len(b.cmds) == 0 && len(b.requests) == 0 {"},
+	{"the memory keeps what a refused entry gave out", shardRound, "\tt.table = t.shard.newTable()\n", ""},
 	{"a read isn't confirmed", shardCalls, "if verr := s.group.VerifyLeader(); verr != nil {", "if verr := error(nil); verr != nil {"},
 	{"a full disk takes jobs", shardCalls, "if err := s.TakesJobs(); err != nil && len(r.After) > 0 {", "if err := s.TakesJobs(); err != nil && len(r.After) > 1<<20 {"},
 	{"a fetch that gave up forgets its grant", shardCalls, "case t.cancels <- q:", "case t.cancels <- q:\n\t\t\treturn Reply{}, ctx.Err()"},

@@ -33,3 +33,29 @@ func TestPropose_EveryProposerGetsTheOutcomeOfItsEntry(t *testing.T) {
 		t.Errorf("%d entries are still waited for", n)
 	}
 }
+
+// The digest that an entry carries is of the state right before it, so it is left to an entry that is
+// alone on its way.
+func TestPropose_TheDigestGoesWithAnEntryThatIsAlone(t *testing.T) {
+	t.Parallel()
+	r := alone(t, 1)
+	defer r.stop(t)
+	r.fsm.mu.RLock() // Nothing is applied.
+	var underWay []*Proposal
+	for range checkEvery + 1 {
+		underWay = append(underWay, r.Propose(r.Now(), []byte("under way")))
+	}
+	r.fsm.mu.RUnlock()
+	for _, p := range underWay {
+		if _, err := p.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o, err := r.Propose(r.Now(), []byte("alone")).Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := r.fsm.marks.at(o.Index); !ok {
+		t.Errorf("the entry that was alone, at %d, carried no digest: %v", o.Index, r.fsm.marks.list)
+	}
+}
