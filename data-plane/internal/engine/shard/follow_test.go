@@ -120,3 +120,24 @@ func TestFollow_TimersGetTheirTurn(t *testing.T) {
 		t.Errorf("%d entries were made in one round", answered)
 	}
 }
+
+// An entry that follows is bounded while others are there, and shows that they are.
+func TestFollow_EntriesThatFollowAreBoundedAsWell(t *testing.T) {
+	t.Parallel()
+	f := newFollowers(t)
+	f.company.perCost = time.Hour // Room for the least that every entry has.
+	first := f.full()
+	quiet := f.submit(f.frameOf(quietNS, 1))
+	var flood []*request
+	for range 3 {
+		flood = append(flood, f.submit(f.frameOf(floodNS, entryLeast)))
+	}
+	f.step()
+	indexes := map[uint64]bool{}
+	for _, q := range append(flood, first, quiet) {
+		indexes[f.answered(q).Index] = true
+	}
+	if len(indexes) < 4 {
+		t.Errorf("the requests share %d entries", len(indexes))
+	}
+}

@@ -79,12 +79,12 @@ func (t *term) follow(f *flight) (*flight, error) {
 	if t.table.Hot() || t.sleep(b.now) <= 0 {
 		return nil, nil
 	}
-	for room := t.company.room(time.Now()); !b.full() && b.cost < room; {
+	for now := time.Now(); t.hasRoom(b, now); {
 		q := t.inbox.takeIf(t.asksNothing)
 		if q == nil {
 			break
 		}
-		b.add(q)
+		t.add(b, q, now)
 	}
 	if len(b.requests) == 0 {
 		return nil, nil

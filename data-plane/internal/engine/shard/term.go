@@ -125,16 +125,12 @@ func (t *term) sleep(now group.Times) time.Duration {
 func (t *term) gather(first *request) *batch {
 	b := &batch{}
 	now := time.Now()
-	add := func(q *request) {
-		t.company.meet(q.ns, now)
-		b.add(q)
-	}
 	if first != nil {
-		add(first)
+		t.add(b, first, now)
 	}
-	for !b.full() && b.cost < t.company.room(now) {
+	for t.hasRoom(b, now) {
 		if q := t.inbox.take(); q != nil {
-			add(q)
+			t.add(b, q, now)
 			continue
 		}
 		if len(b.requests) == 0 || !t.pace.wait(len(b.requests), t.shard.opts.Nap) {
@@ -142,6 +138,17 @@ func (t *term) gather(first *request) *batch {
 		}
 	}
 	return b
+}
+
+// add puts a request into an entry.
+func (t *term) add(b *batch, q *request, now time.Time) {
+	t.company.meet(q.ns, now)
+	b.add(q)
+}
+
+// hasRoom: the entry may take another request.
+func (t *term) hasRoom(b *batch, now time.Time) bool {
+	return !b.full() && b.cost < t.company.room(now)
 }
 
 // unpark takes a waiting fetch back. One that was answered already finds its
