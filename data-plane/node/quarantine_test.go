@@ -161,6 +161,9 @@ func TestDivergence_ALeaderThatDiffersGivesUpItsGroup(t *testing.T) {
 	c.enqueueOne(r.Places[0].APIURL, map[string]any{"unique_key": "u"})
 	r.caughtUp("n1")
 	r.transfer(shard, "n1")
+	c.enqueue(r.Places[0].APIURL, 1)
+	lists := filepath.Join(r.Places[0].Dir, "readmodel", c.who.NamespaceID+".db")
+	eventually.True(t, patience, "the leader has lists", func() bool { _, err := os.Stat(lists); return err == nil })
 	if err := r.Nodes[0].Damage(shard, c.who.NamespaceID, "u"); err != nil {
 		t.Fatal(err)
 	}
@@ -177,10 +180,6 @@ func TestDivergence_ALeaderThatDiffersGivesUpItsGroup(t *testing.T) {
 		}
 	}
 	c.enqueue(r.Places[0].APIURL, 5)
-	lists := filepath.Join(r.Places[0].Dir, "readmodel", c.who.NamespaceID+".db")
-	if _, err := os.Stat(lists); err != nil {
-		t.Errorf("the leader had no lists: %v", err)
-	}
 	r.repair("n1", shard, "")
 	if _, err := os.Stat(lists); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("lists made of the wrong state are still there: %v", err)
