@@ -34,8 +34,9 @@ type Proposal struct {
 	group   *Group
 	entry   *byte // The first of its bytes, by which the machine's word on it is told.
 	told    *told
-	failed  chan error // Nil, or holds raft's word on the entry once there is one.
-	refused error      // It never went on its way.
+	failed  chan struct{} // Nil, or closed once raft says that the entry failed,
+	failure error         // and why; read after failed is closed.
+	refused error         // It never went on its way.
 }
 
 // Outcome is what came of applying an entry here.
@@ -111,8 +112,8 @@ func await[T any](p *Proposal, said <-chan T) (word T, err error) {
 			return word, nil
 		case <-soon.C:
 			p.askRaft()
-		case err := <-p.failed:
-			return word, err
+		case <-p.failed:
+			return word, p.failure
 		case <-changed:
 		case <-p.group.dead:
 			return word, raft.ErrRaftShutdown
@@ -120,15 +121,18 @@ func await[T any](p *Proposal, said <-chan T) (word T, err error) {
 	}
 }
 
-// askRaft begins to wait for an error of the future. Where there is none, the machine has spoken.
+// askRaft begins to wait for an error of the future. Where there is none, the machine has spoken. The
+// entry may be waited for more than once, so what raft said stays.
 func (p *Proposal) askRaft() {
 	if p.failed != nil {
 		return
 	}
-	p.failed = make(chan error, 1)
+	failed := make(chan struct{})
+	p.failed = failed
 	go func() {
 		if err := p.future.Error(); err != nil {
-			p.failed <- err
+			p.failure = err
+			close(failed)
 		}
 	}()
 }

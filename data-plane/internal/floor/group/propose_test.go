@@ -4,6 +4,11 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
 // Entries are applied many at a time; each proposer is told of its own.
@@ -57,5 +62,35 @@ func TestPropose_TheDigestGoesWithAnEntryThatIsAlone(t *testing.T) {
 	}
 	if _, ok := r.fsm.marks.at(o.Index); !ok {
 		t.Errorf("the entry that was alone, at %d, carried no digest: %v", o.Index, r.fsm.marks.list)
+	}
+}
+
+// lost is the future of an entry whose leader lost its leadership.
+type lost struct{ raft.ApplyFuture }
+
+func (lost) Error() error { return raft.ErrLeadershipLost }
+
+// Who asked whether an entry is committed, and learned that nobody knows, learns the same when waiting for it.
+func TestPropose_AnEntryWhoseFateIsUnknownIsSoForEverybodyWhoAsks(t *testing.T) {
+	t.Parallel()
+	r := alone(t, 1)
+	defer r.stop(t)
+	entry := new(byte)
+	p := &Proposal{group: r.Group, entry: entry, told: r.fsm.proposed.expect(entry), future: lost{}}
+	if p.Committed() {
+		t.Error("the entry counts as committed")
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, err := p.Wait()
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		if fault.CodeOf(err) != fault.UnknownOutcome {
+			t.Errorf("the entry ends with %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("whoever waits for the entry waits for ever")
 	}
 }
