@@ -184,7 +184,7 @@ func fetchFor(w *dispatch.Waiter, taken dispatch.Taken) *command.Fetch {
 
 func (t *term) addRequest(b *batch, q *request) error {
 	q.settleAt, q.fetchAt = len(b.cmds), -1
-	b.asks = b.asks || q.Fetch != nil || len(q.Renew) > 0
+	b.asks = b.asks || !t.asksNothing(q)
 	b.append(q.Settle...)
 	if f := q.Fetch; f != nil {
 		if err := t.table.Frees(q.Settle, f.NS, f.Queues, f.Count); err != nil {
@@ -321,11 +321,7 @@ func (t *term) promise(b *batch, e *command.Enqueue) error {
 
 // promisedTo is who waits for the job, if anybody does; first says that this is the waiter's first in the entry.
 func (t *term) promisedTo(b *batch, e *command.Enqueue) (w *dispatch.Waiter, first bool, err error) {
-	if !t.table.Awaited(e.NS, e.Queue) {
-		return nil, false, nil
-	}
-	b.asks = true
-	if b.requeues || t.shard.holdOff.Load() {
+	if b.requeues || t.shard.holdOff.Load() || !t.table.Awaited(e.NS, e.Queue) {
 		return nil, false, nil
 	}
 	if err := t.lookForFollowers(b); err != nil || b.requeues {
@@ -432,8 +428,8 @@ func (t *term) forgetRenewals(b *batch, a *state.Applied) {
 	}
 }
 
-// answer gives every caller its part. Parked fetches without a grant stay. So many callers are in
-// the entry under way.
+// answer gives every caller its part. Parked fetches without a grant stay. underWay is how many
+// callers the entry has that followed this one.
 func (t *term) answer(b *batch, a *state.Applied, index uint64, underWay int) {
 	var results []state.Result
 	if a != nil {

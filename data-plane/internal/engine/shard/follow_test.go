@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/grouptest"
@@ -52,16 +53,16 @@ func TestFollow_TheNextEntryIsStoredWhileOneIsApplied(t *testing.T) {
 	t.Parallel()
 	f := newFollowers(t)
 	first, second := f.full(), f.full()
-	before, both := f.stored(), false
-	f.during = func() {
-		for until := time.Now().Add(patience); !both && time.Now().Before(until); time.Sleep(time.Millisecond) {
-			both = f.stored() == before+2
-		}
-	}
-	f.step()
-	if !both {
-		t.Error("the second entry was not stored before the first was applied")
-	}
+	before, release, stepped := f.stored(), make(chan struct{}), make(chan struct{})
+	f.during = func() { <-release }
+	go func() {
+		defer close(stepped)
+		f.step()
+	}()
+	func() {
+		defer func() { close(release); <-stepped }()
+		eventually.True(t, patience, "the second entry is stored before the first is applied", func() bool { return f.stored() == before+2 })
+	}()
 	if a, b := f.answered(first), f.answered(second); b.Index != a.Index+1 {
 		t.Errorf("the entries are %d and %d", a.Index, b.Index)
 	}
@@ -98,6 +99,20 @@ func TestFollow_WhoAsksTheMemoryWaitsForTheEntryUnderWay(t *testing.T) {
 			f.step()
 			f.answered(asks)
 		})
+	}
+}
+
+// Nothing is written for a request without commands, whenever it comes (law 7).
+func TestFollow_NothingIsWrittenForARequestWithoutCommands(t *testing.T) {
+	t.Parallel()
+	f := newFollowers(t)
+	f.full()
+	empty, before := f.submit(Request{}), f.stored()
+	f.step()
+	f.step()
+	f.answered(empty)
+	if n := f.stored() - before; n != 1 {
+		t.Errorf("%d entries were written, not 1", n)
 	}
 }
 

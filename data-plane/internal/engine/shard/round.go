@@ -80,7 +80,7 @@ func (t *term) follow(f *flight) (*flight, error) {
 		return nil, nil
 	}
 	for now := time.Now(); t.hasRoom(b, now); {
-		q := t.inbox.takeIf(t.asksNothing)
+		q := t.inbox.takeIf(t.mayFollow)
 		if q == nil {
 			break
 		}
@@ -96,6 +96,12 @@ func (t *term) follow(f *flight) (*flight, error) {
 		}
 	}
 	return t.propose(b)
+}
+
+// mayFollow: the request may be in an entry that is built while another one is under way. One
+// without commands would have nothing to write, so a round answers it.
+func (t *term) mayFollow(q *request) bool {
+	return len(q.Settle)+len(q.After) > 0 && t.asksNothing(q)
 }
 
 // asksNothing: what comes of the request hangs on the state alone, not on the memory of the

@@ -45,6 +45,7 @@ func stepBy(tb testing.TB, o Options, clock group.Clock) *stepper {
 	return stepOver(tb, o, grouptest.Setup{Group: group.Options{Clock: clock}})
 }
 
+// stepOver is step over a replica that the test asks for.
 func stepOver(tb testing.TB, o Options, setup grouptest.Setup) *stepper {
 	tb.Helper()
 	stores := grouptest.Open(tb, grouptest.InMemory())

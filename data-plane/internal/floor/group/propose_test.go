@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/raft"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
@@ -80,17 +80,9 @@ func TestPropose_AnEntryWhoseFateIsUnknownIsSoForEverybodyWhoAsks(t *testing.T) 
 	if p.Committed() {
 		t.Error("the entry counts as committed")
 	}
-	answered := make(chan error, 1)
-	go func() {
-		_, err := p.Wait()
-		answered <- err
-	}()
-	select {
-	case err := <-answered:
-		if fault.CodeOf(err) != fault.UnknownOutcome {
+	eventually.Returns(t, patience, "waiting for the entry", func() {
+		if _, err := p.Wait(); fault.CodeOf(err) != fault.UnknownOutcome {
 			t.Errorf("the entry ends with %v", err)
 		}
-	case <-time.After(patience):
-		t.Fatal("whoever waits for the entry waits for ever")
-	}
+	})
 }
