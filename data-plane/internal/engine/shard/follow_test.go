@@ -71,13 +71,19 @@ func TestFollow_TheNextEntryIsStoredWhileOneIsApplied(t *testing.T) {
 	}
 }
 
-// Who asks the memory waits until it knows what the entry before did.
+// Who asks the memory waits until it knows what the entry before did, even if there is
+// something to write as well.
 func TestFollow_WhoAsksTheMemoryWaitsForTheEntryUnderWay(t *testing.T) {
 	t.Parallel()
 	for name, ask := range map[string]func(*followers) *request{
-		"fetch": func(f *followers) *request { return f.submit(fetchReq(1, time.Minute, false)) },
+		"fetch": func(f *followers) *request {
+			q := fetchReq(1, time.Minute, false)
+			q.After = []command.Command{f.newJob()}
+			return f.submit(q)
+		},
 		"renewal": func(f *followers) *request {
-			return f.submit(Request{Renew: []Renewal{{NS: stepNS, ID: job.ID{1}, By: command.Holder{}}}})
+			renewal := Renewal{NS: stepNS, ID: job.ID{1}, By: command.Holder{}}
+			return f.submit(Request{Renew: []Renewal{renewal}, After: []command.Command{f.newJob()}})
 		},
 		"job that somebody waits for": func(f *followers) *request {
 			c := f.newJob()
