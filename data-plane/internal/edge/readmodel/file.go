@@ -124,6 +124,9 @@ const (
 	busyTimeoutMS  = 5000
 	// rowsAtOnce go into one statement, to share its fixed cost.
 	rowsAtOnce = 16
+	// yieldAfter so many statements, half a millisecond of them, others get the processor. A
+	// goroutine on a thread of its own gives it up and takes it again by two wake-ups of threads.
+	yieldAfter = 8
 	// checkpointPages of the write-ahead log, 4 KiB each, are written back at once.
 	checkpointPages = 4000
 )
@@ -405,7 +408,7 @@ func (f *file) putShape(ctx context.Context, tx *sql.Tx, of shape, rows []*Row) 
 	}
 	one, many := tx.StmtContext(ctx, f.upsert[of].one), tx.StmtContext(ctx, f.upsert[of].many)
 	var args []any
-	for len(rows) > 0 {
+	for done := 1; len(rows) > 0; done++ {
 		n, stmt := 1, one
 		if len(rows) >= rowsAtOnce {
 			n, stmt = rowsAtOnce, many
@@ -417,7 +420,9 @@ func (f *file) putShape(ctx context.Context, tx *sql.Tx, of shape, rows []*Row) 
 		if _, err := stmt.ExecContext(ctx, args...); err != nil {
 			return fmt.Errorf("write %d jobs from %s: %w", n, rows[0].ID, err)
 		}
-		runtime.Gosched()
+		if done%yieldAfter == 0 {
+			runtime.Gosched()
+		}
 		rows = rows[n:]
 	}
 	return nil
