@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 )
@@ -17,7 +18,8 @@ import (
 // Hub notifies listeners per namespace. Notify never blocks and is cheap while nobody
 // listens.
 type Hub struct {
-	any chan struct{}
+	any   chan struct{}
+	count atomic.Uint64
 
 	mu        sync.Mutex // Guards the rest.
 	listeners map[job.Namespace]map[*Listener]struct{}
@@ -39,6 +41,7 @@ func New() *Hub {
 
 // Notify says that a namespace has new committed events.
 func (h *Hub) Notify(ns job.Namespace) {
+	h.count.Add(1)
 	h.mu.Lock()
 	h.noted[ns] = struct{}{}
 	for l := range h.listeners[ns] {
@@ -47,6 +50,9 @@ func (h *Hub) Notify(ns job.Namespace) {
 	h.mu.Unlock()
 	wake(h.any)
 }
+
+// Count is how many notifications there were.
+func (h *Hub) Count() uint64 { return h.count.Load() }
 
 // Any receives the notifications of every namespace. It is for a single reader.
 func (h *Hub) Any() <-chan struct{} { return h.any }

@@ -23,8 +23,8 @@ const (
 	// shareRebuild is the least for a rebuild: people wait for the incomplete list, and
 	// a 32nd would need ten minutes for a million jobs.
 	shareRebuild = 1.0 / 8
-	// shareMax: one goroutine writes at a time.
-	shareMax = 1.0
+	// shareMax: one goroutine writes at a time, and one reads for it.
+	shareMax = 2.0
 	// restMax bounds one rest, so that a larger share takes effect soon.
 	restMax = time.Second
 )
@@ -32,7 +32,8 @@ const (
 // pace shares the processors of a node between its read models and everything
 // else. Work is free while processors are idle; when they are not, the share of
 // the read models is halved at each look until they are, so that jobs are served
-// first and the read models are late.
+// first and the read models are late. On a node where no job changes there is nobody to
+// yield to: what else runs there, such as compactions after a fill, can wait as well.
 type pace struct {
 	now   func() time.Time
 	sleep func(context.Context, time.Duration)
@@ -40,7 +41,9 @@ type pace struct {
 	used  func() time.Duration // Processor time of the calling thread.
 
 	mu     sync.Mutex // Guards the rest.
-	share  float64    // Of one processor, for all read models of the node together.
+	counts []func() uint64
+	count  uint64  // Of all changes of jobs on the node, at the last look.
+	share  float64 // Of one processor, for all read models of the node together.
 	looked time.Time
 	own    time.Duration // Processor time of all read models since then.
 	paid   time.Time     // Until then the share is used up by the work done.
@@ -48,6 +51,23 @@ type pace struct {
 
 func newPace() *pace {
 	return &pace{now: time.Now, sleep: sleep, load: processors.Watch(), used: processors.ThreadTime, share: shareMax}
+}
+
+// heed counts changes of jobs, by a number that only rises.
+func (p *pace) heed(count func() uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.counts = append(p.counts, count)
+}
+
+// quiet tells that no job has changed since the last look.
+func (p *pace) quiet() bool {
+	before := p.count
+	p.count = 0
+	for _, count := range p.counts {
+		p.count += count()
+	}
+	return p.count == before
 }
 
 // turn returns when the next piece of work may begin. After a pause it begins at
@@ -124,6 +144,9 @@ func (p *pace) look(now time.Time) {
 	}
 	idle, number, ok := p.load()
 	free := (idle-idleWanted)*number + p.own.Seconds()/since.Seconds()
+	if p.quiet() {
+		free = shareMax
+	}
 	p.looked, p.own = now, 0
 	before := p.share
 	switch {

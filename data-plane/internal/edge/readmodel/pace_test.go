@@ -14,6 +14,9 @@ type machine struct {
 	clock time.Time
 	free  float64 // Processors that nobody but read models wants, of two.
 	known bool
+	// changes of jobs go on unless it is quiet.
+	changes uint64
+	quiet   bool
 
 	// held is how much longer than its processor time a piece takes, because of other work.
 	held           float64
@@ -40,6 +43,12 @@ func newMachine(free float64) *machine {
 			return max(m.free-mine, 0) / 2, 2, m.known
 		},
 	}
+	m.heed(func() uint64 {
+		if !m.quiet {
+			m.changes++
+		}
+		return m.changes
+	})
 	return m
 }
 
@@ -98,6 +107,21 @@ func TestPace_TakesWhatIsFreeAndYieldsWhenSaturated(t *testing.T) {
 		if m.longest > restMax {
 			t.Errorf("%s: rested for %s", c.name, m.longest)
 		}
+	}
+}
+
+// After a fill the stores go on compacting for a while: nobody waits for that.
+func TestPace_TakesAllWhileNoJobChanges(t *testing.T) {
+	t.Parallel()
+	m := newMachine(0.5)
+	m.quiet = true
+	if got := m.work(10 * time.Second); got < 0.85 {
+		t.Errorf("worked %.3f of the time while no job changed", got)
+	}
+	m.quiet = false
+	m.work(2 * time.Second)
+	if got := m.work(5 * time.Second); got > shareMin*1.5 {
+		t.Errorf("worked %.3f of the time once jobs changed again", got)
 	}
 }
 

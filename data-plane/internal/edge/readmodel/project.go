@@ -107,6 +107,7 @@ func (t *track) note(now time.Time) {
 // NewProjector makes the projector of a shard over its committed state. hub tells
 // it of new events.
 func NewProjector(models *Dir, store *statedb.Group, hub *notify.Hub, logger *slog.Logger) *Projector {
+	models.pace.heed(hub.Count)
 	return &Projector{
 		store: store, hub: hub, models: models, logger: logger.With("shard", store.ID()),
 		hurry: make(chan struct{}, 1), tracks: make(map[job.Namespace]*track), late: make(map[job.Namespace]struct{}), round: make(chan struct{}),
@@ -383,20 +384,30 @@ func (p *Projector) after(ctx context.Context, ns job.Namespace, t track) (c cha
 	return c, n < most, lost, err
 }
 
-// writeJobs writes the changed jobs as they are now, a part at a time. Each moves the mark to
-// its last event, and counts the events up to it. At least one is written; whole tells that
-// the time of the turn was enough for all.
+// writeJobs writes the changed jobs as they are now, a part at a time, and reads the next part
+// meanwhile: SQLite writes on one processor. Each part moves the mark to its last event, and
+// counts the events up to it. At least one is written; whole tells that the time of the turn
+// was enough for all.
 func (p *Projector) writeJobs(ctx context.Context, ns job.Namespace, t track, changed *changes) (whole bool, err error) {
 	began, from := p.models.now(), t.seq
-	for i := range changed.parts {
-		some := &changed.parts[i]
-		c := change{mark: t.mark, was: t.seq, minutes: some.minutes}
+	read := p.reading(ctx, ns, changed.parts[0].ids)
+	defer func() { _, _ = read() }() // Nothing is read any more once the term is over.
+	for i, some := range changed.parts {
+		c, err := read()
+		if err != nil {
+			return false, err
+		}
+		last := i+1 == len(changed.parts)
+		if !last {
+			read = p.reading(ctx, ns, changed.parts[i+1].ids)
+		}
+		c.mark, c.was, c.minutes = t.mark, t.seq, some.minutes
 		c.mark.seq = some.last
-		if ok, err := p.writeSlice(ctx, ns, some.ids, &c); !ok || err != nil {
+		if ok, err := p.writePart(ctx, ns, c); !ok || err != nil {
 			return true, err
 		}
 		t.mark = c.mark
-		if i+1 < len(changed.parts) && p.models.now().Sub(began) >= turnTime {
+		if !last && p.models.now().Sub(began) >= turnTime {
 			p.update(ns, func(t *track) { t.events = int(t.seq - from) })
 			return false, nil
 		}
@@ -405,17 +416,31 @@ func (p *Projector) writeJobs(ctx context.Context, ns job.Namespace, t track, ch
 	return true, nil
 }
 
-func (p *Projector) writeSlice(ctx context.Context, ns job.Namespace, ids []job.ID, c *change) (ok bool, err error) {
-	defer p.models.pace.begin(ctx).end()
-	if err := p.read(ns, ids, c); err != nil {
-		return false, err
+// reading begins to read jobs as they are now; the function waits for them.
+func (p *Projector) reading(ctx context.Context, ns job.Namespace, ids []job.ID) func() (*change, error) {
+	var c change
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer p.models.pace.begin(ctx).end()
+		err = p.read(ns, ids, &c)
+	}()
+	return func() (*change, error) {
+		<-done
+		return &c, err
 	}
+}
+
+func (p *Projector) writePart(ctx context.Context, ns job.Namespace, c *change) (ok bool, err error) {
+	defer p.models.pace.begin(ctx).end()
 	return p.apply(ctx, ns, c)
 }
 
 // read fills a change with jobs as they are now.
 func (p *Projector) read(ns job.Namespace, ids []job.ID, c *change) error {
 	slices.SortFunc(ids, func(a, b job.ID) int { return bytes.Compare(a[:], b[:]) })
+	c.rows = make([]Row, 0, len(ids))
 	return stateread.NewHeadReader(p.store).Jobs(ns, ids, func(id job.ID, h *records.Head, b *records.Body) error {
 		if h == nil {
 			c.gone = append(c.gone, id)
