@@ -17,6 +17,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/callstream"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	"github.com/corvo-cloud/corvo/data-plane/api/connections"
@@ -82,6 +83,7 @@ type Node struct {
 	groups     *groupSet
 	cluster    *cluster.Cluster
 	api        *server.Server
+	calls      *callstream.Server // Proxies' calls of the API.
 	http       *http.Server
 	conns      *connections.Bound           // Of its listener.
 	handler    atomic.Pointer[http.Handler] // What the API listener serves now.
@@ -422,6 +424,8 @@ func (n *Node) inside() http.Handler {
 	path, admin := cell.NewHandler(n.cell, n.members, n.cellPeers, n.signer)
 	watches, clock := n.untilShutdown(admin), n.prover.Handler(n.cfg.Clock)
 	formPath, form := n.newFormation()
+	n.calls = callstream.NewServer(n.api, n.logger)
+	calls := cell.SignedOnly(n.signer, n.calls)
 	// No ServeMux: it would redirect paths that are not clean instead of refusing them.
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -431,6 +435,8 @@ func (n *Node) inside() http.Handler {
 			clock.ServeHTTP(w, r)
 		case strings.HasPrefix(r.URL.Path, formPath):
 			form.ServeHTTP(w, r)
+		case r.URL.Path == callstream.Path:
+			calls.ServeHTTP(w, r)
 		default:
 			n.api.ServeHTTP(w, r)
 		}
@@ -566,6 +572,9 @@ func (n *Node) endCalls(ctx context.Context, hurry bool) error {
 		ctx, cancel = context.WithTimeout(ctx, hurryPatience)
 		defer cancel()
 	}
+	if n.calls != nil {
+		n.calls.Shutdown(ctx)
+	}
 	if err := n.http.Shutdown(ctx); err != nil {
 		return n.http.Close()
 	}
@@ -590,6 +599,9 @@ func (n *Node) close() error {
 	n.fitness.Set(health.Closed, "")
 	if n.http != nil {
 		errs = append(errs, n.http.Close())
+	}
+	if n.calls != nil {
+		n.calls.Close()
 	}
 	if n.stopLoops != nil {
 		n.stopLoops()

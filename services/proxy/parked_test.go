@@ -16,9 +16,8 @@ import (
 // memory is everybody's; the client is a bare socket, and the only node leads.
 func TestFetch_ParkedOnesAreCheap(t *testing.T) {
 	const fetches, bytesMax = 500, 100 << 10
-	// Of a fetch: two at the proxy's connection, one that sends, one at the node. The cell's
-	// own come and go.
-	const goroutines, others = 4, 50
+	// Of a fetch: two at the proxy's connection, one at the node. The cell's own come and go.
+	const goroutines, others = 3, 50
 	c := startCellOf(t, 1)
 	key := c.tenant("acme")
 	eventually.True(t, patience, "the tenant's shard is led", func() bool { status, _ := c.call(key, "GET", "/api/v1/queues", nil); return status == 200 })

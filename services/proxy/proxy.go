@@ -21,6 +21,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/browser"
+	"github.com/corvo-cloud/corvo/data-plane/api/callstream"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
@@ -123,6 +124,7 @@ type Proxy struct {
 	meters      *meters
 	connections *connections.Bound
 	transport   forward.Lanes
+	calling     *callstream.Transport
 	cellClient  *http.Client
 	forwarder   *forward.Forwarder
 	rpcErrors   *connect.ErrorWriter
@@ -174,13 +176,20 @@ func New(opts Options) (*Proxy, error) {
 		opts.Now = at.Now
 	}
 	cell := &http.Client{Transport: &signing{transport, signer, "proxy-" + opts.Name, opts.Now}}
+	calling := callstream.NewTransport(callstream.Options{
+		Next: transport, TLS: opts.CellTLS, Dial: opts.Dial, Carries: endsSoon, PingEvery: forward.PingEvery, PingTimeout: forward.PingTimeout,
+		Sign: func(r *http.Request) error {
+			return signer.SignRequest(r, identity.CellPrincipal("proxy-"+opts.Name, opts.Now()))
+		},
+	})
 	p := &Proxy{
 		id: newProxyID(opts.Name), applied: newProgress(), uses: newUses(), refusals: newRefusals(opts.Now), meters: newMeters(),
 		domain: strings.ToLower(opts.Domain), clients: opts.Proxies, log: opts.Logger, now: opts.Now, time: at, limits: opts.Limits,
 		signer: signer, view: newView(), files: files, transport: transport,
 		nodes:       newNodes(transport, cell, seeds, opts.Logger, opts.Now),
 		cellClient:  cell,
-		forwarder:   forward.New(transport),
+		calling:     calling,
+		forwarder:   forward.New(calling),
 		rpcErrors:   connect.NewErrorWriter(),
 		crossOrigin: http.NewCrossOriginProtection(),
 		unsaved:     make(chan struct{}, 1),
@@ -345,6 +354,7 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 	p.stop()
 	p.loops.Wait()
 	p.nodes.pollers.Wait()
+	p.calling.CloseIdleConnections()
 	p.transport.CloseIdleConnections()
 	return err
 }

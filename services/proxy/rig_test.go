@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/callstream"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellclock"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
@@ -128,6 +129,7 @@ type upstream struct {
 	forgetful bool
 	readings  []*cellv1.Readings // What they counted, likewise.
 	server    *http.Server
+	calls     *callstream.Server
 	served    atomic.Int64 // Requests of tenants.
 	streams   atomic.Int64 // Open worker streams.
 	ready     atomic.Bool
@@ -161,7 +163,10 @@ func startUpstreamAt(t testing.TB, address, id string, state *cellState) *upstre
 	})
 	u.faults = faulttest.New(http.HandlerFunc(u.mirror), nil)
 	mux.Handle("/", u.faults)
+	u.calls = callstream.NewServer(u.verified(mux), slog.New(slog.DiscardHandler))
+	mux.Handle(callstream.Path, u.calls)
 	var protocols http.Protocols
+	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	ln := listenAt(t, address)
 	u.url = "http://" + ln.Addr().String()
@@ -173,7 +178,11 @@ func startUpstreamAt(t testing.TB, address, id string, state *cellState) *upstre
 }
 
 // kill ends the node and every connection at once.
-func (u *upstream) kill() { u.stopped.Store(true); _ = u.server.Close() }
+func (u *upstream) kill() {
+	u.stopped.Store(true)
+	_ = u.server.Close()
+	u.calls.Close()
+}
 
 func (u *upstream) node() *cellv1.Change {
 	return &cellv1.Change{Change: &cellv1.Change_Node{Node: &cellv1.Node{Id: u.id, ApiUrl: u.url}}}

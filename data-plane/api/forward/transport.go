@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/callstream"
 )
 
 // Pings inside a cell (R28): a peer that vanished without closing its connection
@@ -70,7 +72,7 @@ func NewTransport(opts TransportOptions) *http.Transport {
 // so that repeating it elsewhere cannot do the work twice.
 func NeverSent(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, callstream.ErrNotSent)
 }
 
 // ClientGone reports whether err only says that our own caller went away.

@@ -1,0 +1,110 @@
+package callstream
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// writeTimeout ends a connection whose other side has stopped reading altogether.
+const writeTimeout = 10 * time.Second
+
+// pipe is the sending side of a connection. Whoever finds nobody writing writes his own frame:
+// a single call waits for no other goroutine. What others add meanwhile is written together.
+type pipe struct {
+	conn net.Conn
+
+	mu      sync.Mutex // Guards the rest.
+	waiting []byte     // Frames for whoever writes.
+	spare   []byte     // The buffer that isn't in use.
+	writing bool
+	last    bool // Nothing is to come.
+	err     error
+}
+
+// send sends a frame behind those of earlier calls. An error may come too late to know whether
+// it was sent, unless it wraps ErrNotSent.
+func (p *pipe) send(frame []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return fmt.Errorf("%w: %w", ErrNotSent, p.err)
+	}
+	p.waiting = append(p.waiting, frame...)
+	if p.writing {
+		return nil
+	}
+	p.writing = true
+	p.write()
+	if len(p.waiting) > 0 && p.err == nil {
+		go p.drain() // Others don't keep this caller from its own answer.
+		return nil
+	}
+	p.rest()
+	return p.err
+}
+
+// drain writes until nothing waits.
+func (p *pipe) drain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.waiting) > 0 && p.err == nil {
+		p.write()
+	}
+	p.rest()
+}
+
+// rest: everything is written.
+func (p *pipe) rest() {
+	p.writing = false
+	if p.last {
+		p.fail(io.EOF)
+	}
+}
+
+// finish ends the connection once everything is written.
+func (p *pipe) finish() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = true
+	if !p.writing {
+		p.rest()
+	}
+}
+
+// write writes what waits. It gives up the lock meanwhile.
+func (p *pipe) write() {
+	b := p.waiting
+	p.waiting, p.spare = p.spare[:0], nil
+	p.mu.Unlock()
+	err := p.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if err == nil {
+		_, err = p.conn.Write(b)
+	}
+	p.mu.Lock()
+	if cap(b) > frameMax {
+		b = nil // A burst isn't kept.
+	}
+	p.spare = b[:0]
+	if err != nil {
+		p.fail(err)
+	}
+}
+
+// fail lets every later send return err.
+func (p *pipe) fail(err error) {
+	if p.err == nil {
+		p.err = err
+		p.waiting = nil
+		_ = p.conn.Close() // So that the reading side ends as well.
+	}
+}
+
+// close ends the connection because of err.
+func (p *pipe) close(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fail(err)
+}
