@@ -572,10 +572,13 @@ func (n *Node) endCalls(ctx context.Context, hurry bool) error {
 		ctx, cancel = context.WithTimeout(ctx, hurryPatience)
 		defer cancel()
 	}
+	var calls sync.WaitGroup
 	if n.calls != nil {
-		n.calls.Shutdown(ctx)
+		calls.Go(func() { n.calls.Shutdown(ctx) })
 	}
-	if err := n.http.Shutdown(ctx); err != nil {
+	err := n.http.Shutdown(ctx)
+	calls.Wait()
+	if err != nil {
 		return n.http.Close()
 	}
 	return nil

@@ -55,7 +55,7 @@ const eventStream = "text/event-stream"
 
 // endsSoon reports whether the answer of a request inside the cell is no stream.
 func endsSoon(r *http.Request) bool {
-	return !watchProcedures[r.URL.Path] && r.Header.Get("Accept") != eventStream && !address{path: r.URL.Path}.events()
+	return !streamProcedures[r.URL.Path] && !watchProcedures[r.URL.Path] && r.Header.Get("Accept") != eventStream && !address{path: r.URL.Path}.events()
 }
 
 // carry takes an accepted request to a node and its answer back. c is nil where

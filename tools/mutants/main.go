@@ -39,7 +39,7 @@ func tables(module string) []mutation {
 	case "control-plane/api":
 		return billMutations
 	case "data-plane/api":
-		return grantMutations
+		return slices.Concat(grantMutations, callMutations)
 	case "services":
 		return slices.Concat(proxyMutations, frontMutations)
 	}

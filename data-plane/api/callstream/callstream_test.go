@@ -123,10 +123,13 @@ func (r *rig) do(method, path, body string) *http.Response {
 
 func text(t testing.TB, resp *http.Response) string {
 	t.Helper()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Error(err)
-	}
+	var b []byte
+	eventually.Returns(t, patience, "the body ends", func() {
+		var err error
+		if b, err = io.ReadAll(resp.Body); err != nil {
+			t.Error(err)
+		}
+	})
 	return string(b)
 }
 
@@ -183,6 +186,12 @@ func TestCall_AnswersOfEveryKind(t *testing.T) {
 					t.Error(err)
 				}
 			}
+		case "/short":
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, "abc")
+		case "/encoded":
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = io.WriteString(w, "\x1f\x8b\x08")
 		case "/trailers":
 			w.Header().Set("Trailer", "X-Declared")
 			_, _ = io.WriteString(w, "abc")
@@ -213,6 +222,12 @@ func TestCall_AnswersOfEveryKind(t *testing.T) {
 		if got := resp.Trailer.Get("X-Declared") + resp.Trailer.Get("X-Late"); got != c.trailer {
 			t.Errorf("%s: trailers %q", c.path, got)
 		}
+	}
+	if _, err := r.transport.RoundTrip(r.request(t.Context(), "GET", "/short", "")); !errors.Is(err, errBroken) {
+		t.Errorf("an answer that is shorter than announced: %v", err)
+	}
+	if kind, ok := r.do("GET", "/encoded", "").Header["Content-Type"]; ok {
+		t.Errorf("the type of an encoded body is %s", kind)
 	}
 	if n := r.elsewhere.Load(); n != 0 {
 		t.Errorf("%d calls went elsewhere", n)
@@ -295,7 +310,8 @@ func TestCancel_EndsTheHandlersContext(t *testing.T) {
 	if _, err := r.transport.RoundTrip(r.request(ctx, "POST", "/wait", "")); !errors.Is(err, context.Canceled) || errors.Is(err, ErrNotSent) {
 		t.Errorf("a call that was given up: %v", err)
 	}
-	<-ended
+	learns := func() { eventually.Returns(t, patience, "the handler learns it", func() { <-ended }) }
+	learns()
 	for name, give := range map[string]func(*http.Response, context.CancelFunc){
 		"closed": func(resp *http.Response, _ context.CancelFunc) { _ = resp.Body.Close() },
 		"ended":  func(_ *http.Response, cancel context.CancelFunc) { cancel() },
@@ -307,7 +323,7 @@ func TestCancel_EndsTheHandlersContext(t *testing.T) {
 		}
 		<-began
 		give(resp, cancel)
-		<-ended
+		learns()
 		if _, err := resp.Body.Read(make([]byte, 1)); err == nil || errors.Is(err, io.EOF) {
 			t.Errorf("%s: the body goes on with %v", name, err)
 		}
@@ -367,13 +383,18 @@ func TestPing_EndsTheCallsOfASilentServer(t *testing.T) {
 	t.Parallel()
 	waits := make(chan struct{})
 	r := newRig(t, func(_ http.ResponseWriter, q *http.Request) {
-		close(waits)
-		<-q.Context().Done()
+		if q.URL.Path == "/wait" {
+			close(waits)
+			<-q.Context().Done()
+		}
 	}, func(_ *rig, o *Options) { o.PingEvery, o.PingTimeout = 50*time.Millisecond, 50*time.Millisecond })
+	r.do("GET", "/", "")
 	go func() { <-waits; r.ends[0].silent.Store(true) }()
-	if _, err := r.transport.RoundTrip(r.request(t.Context(), "POST", "/", "")); err == nil || errors.Is(err, ErrNotSent) {
-		t.Errorf("a call at a silent server: %v", err)
-	}
+	eventually.Returns(t, patience, "the call ends", func() {
+		if _, err := r.transport.RoundTrip(r.request(t.Context(), "POST", "/wait", "")); err == nil || errors.Is(err, ErrNotSent) {
+			t.Errorf("a call at a silent server: %v", err)
+		}
+	})
 }
 
 // Pings don't end a connection on which nothing else happens.
@@ -422,6 +443,217 @@ func TestShutdown_LosesNoCall(t *testing.T) {
 	}
 }
 
+// An answer that is on its way when a server shuts down arrives, whatever its client still sends.
+func TestShutdown_CutsNoAnswer(t *testing.T) {
+	t.Parallel()
+	const size = 240 << 10
+	began, release := make(chan struct{}), make(chan struct{})
+	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) {
+		close(began)
+		<-release
+		_, _ = io.WriteString(w, strings.Repeat("x", size))
+	}, func(r *rig, o *Options) {
+		r.http.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+			if c, ok := c.(*net.TCPConn); ok {
+				_ = c.SetWriteBuffer(1 << 20) // All of it is sent before the client has read any.
+			}
+			return ctx
+		}
+		dial := o.Dial
+		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			return slowConn{conn}, err
+		}
+	})
+	go func() {
+		<-began
+		go func() { defer close(release); time.Sleep(20 * time.Millisecond) }()
+		r.server.Shutdown(context.Background())
+	}()
+	if n := len(text(t, r.do("GET", "/", ""))); n != size {
+		t.Errorf("read %d bytes of %d", n, size)
+	}
+}
+
+// slowConn reads little at a time.
+type slowConn struct{ net.Conn }
+
+func (c slowConn) Read(p []byte) (int, error) {
+	time.Sleep(time.Millisecond)
+	return c.Conn.Read(p[:min(len(p), 4096)])
+}
+
+// A client that doesn't read keeps no server from shutting down.
+func TestShutdown_WaitsForNoClientThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	s := NewServer(http.NotFoundHandler(), slog.New(slog.DiscardHandler))
+	server, client := net.Pipe()
+	served := make(chan struct{})
+	go func() { defer close(served); s.serve(context.Background(), server, "peer", newReader(server)) }()
+	if _, err := io.ReadFull(client, make([]byte, len(upgraded))); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	eventually.Returns(t, patience, "the shutdown ends with its context", func() { s.Shutdown(ctx) })
+	_ = client.Close()
+	<-served
+}
+
+// A call that was seen never says that it was not sent, also when the connection breaks while
+// the client answers a server that is leaving.
+func TestLost_WhileTheServerLeaves(t *testing.T) {
+	t.Parallel()
+	seen := make(chan struct{})
+	conn := &heldConn{release: make(chan struct{})}
+	r := newRig(t, func(_ http.ResponseWriter, q *http.Request) { close(seen); <-q.Context().Done() }, func(_ *rig, o *Options) {
+		o.PingEvery = time.Hour
+		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			var err error
+			conn.Conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
+			return conn, err
+		}
+	})
+	lost := make(chan error, 1)
+	go func() {
+		_, err := r.transport.RoundTrip(r.request(context.Background(), "POST", "/seen", ""))
+		lost <- err
+	}()
+	<-seen
+	conn.holds.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	go r.server.Shutdown(ctx)
+	eventually.True(t, patience, "what the server says is read, and not looked at", conn.held.Load)
+	conn.broken.Store(true)
+	if _, err := r.transport.RoundTrip(r.request(t.Context(), "POST", "/broken", "")); err == nil {
+		t.Error("a call was sent over a broken connection")
+	}
+	close(conn.release)
+	if err := <-lost; err == nil || errors.Is(err, ErrNotSent) {
+		t.Errorf("a call that was seen: %v", err)
+	}
+}
+
+// heldConn keeps what it reads, and breaks, when a test wants it to.
+type heldConn struct {
+	net.Conn
+	holds, held, broken atomic.Bool
+	release             chan struct{}
+}
+
+func (c *heldConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.holds.Load() {
+		c.held.Store(true)
+		<-c.release
+	}
+	return n, err
+}
+
+func (c *heldConn) Write(p []byte) (int, error) {
+	if c.broken.Load() {
+		return 0, errors.New("broken pipe")
+	}
+	return c.Conn.Write(p)
+}
+
+// Calls at a server that is leaving end with the Transport.
+func TestClose_EndsConnectionsThatWereLeft(t *testing.T) {
+	t.Parallel()
+	began := make(chan struct{})
+	r := newRig(t, func(_ http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/wait" {
+			close(began)
+			<-q.Context().Done()
+		}
+	})
+	lost := make(chan error, 1)
+	go func() {
+		_, err := r.transport.RoundTrip(r.request(context.Background(), "GET", "/wait", ""))
+		lost <- err
+	}()
+	<-began
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go r.server.Shutdown(ctx)
+	eventually.True(t, patience, "calls go elsewhere", func() bool {
+		return r.do("GET", "/2", "").StatusCode == http.StatusTeapot
+	})
+	r.transport.CloseIdleConnections()
+	if err := <-lost; err == nil {
+		t.Error("a call was answered")
+	}
+}
+
+// Calls that were given up, and whose handlers go on, take no other call with them.
+func TestServer_TooManyCallsBreakOffAlone(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	r := newRig(t, func(_ http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/stuck" {
+			<-release
+		}
+	})
+	r.do("GET", "/", "")
+	r.server.mu.Lock()
+	var ss *session
+	for ss = range r.server.sessions {
+	}
+	r.server.mu.Unlock()
+	ss.mu.Lock()
+	for i := range uint64(2 * callsMax) {
+		ss.open[1<<40+i] = nil
+	}
+	ss.mu.Unlock()
+	if _, err := r.transport.RoundTrip(r.request(t.Context(), "GET", "/", "")); !errors.Is(err, errBroken) {
+		t.Errorf("one call too many: %v", err)
+	}
+	ss.mu.Lock()
+	clear(ss.open)
+	ss.mu.Unlock()
+	close(release)
+	r.do("GET", "/", "")
+	if n := len(r.ends); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// A client says that no call is to come once all that were begun are sent, and not before.
+func TestShutdown_NoCallComesAfterTheLastWord(t *testing.T) {
+	t.Parallel()
+	client, server := net.Pipe()
+	c := &connection{in: frames{from: newReader(client)}, out: &pipe{conn: client}, open: make(map[uint64]*pending), over: make(chan struct{})}
+	said := make(chan kind, 2)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		in := frames{from: newReader(server)}
+		for f, err := in.next(); err == nil; f, err = in.next() {
+			said <- f.kind
+		}
+	}()
+	if _, err := c.add(&pending{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.receive(frame{kind: kindLeave}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case k := <-said:
+		t.Errorf("kind %d was sent while a call was to come", k)
+	case <-time.After(50 * time.Millisecond):
+	}
+	c.sent()
+	eventually.Returns(t, patience, "the last word is said", func() {
+		if k := <-said; k != kindLeave {
+			t.Errorf("kind %d was sent", k)
+		}
+	})
+	_ = client.Close()
+	<-ended
+}
+
 // A shutdown that runs out of time breaks off what is left.
 func TestShutdown_EndsWithItsContext(t *testing.T) {
 	t.Parallel()
@@ -446,7 +678,7 @@ func TestElsewhere_WhatIsNotCarried(t *testing.T) {
 		request func(*http.Request)
 	}{
 		"large body":          {request: func(q *http.Request) { setBody(q, strings.Repeat("x", bodyMax+1)) }},
-		"length not known":    {request: func(q *http.Request) { setBody(q, "x"); q.ContentLength = -1 }},
+		"body not here":       {request: func(q *http.Request) { setBody(q, "x"); q.GetBody = nil }},
 		"large headers":       {request: func(q *http.Request) { q.Header.Set("X", strings.Repeat("x", headMax)) }},
 		"stream":              {server: func(_ *rig, o *Options) { o.Carries = func(*http.Request) bool { return false } }},
 		"server of old":       {server: func(r *rig, _ *Options) { r.http.Config.Handler = http.NotFoundHandler() }},
@@ -488,7 +720,9 @@ func refuse(w http.ResponseWriter, _ *http.Request) {
 }
 
 func setBody(q *http.Request, body string) {
-	q.Body, q.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+	q.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(body)), nil }
+	q.Body, _ = q.GetBody()
+	q.ContentLength = int64(len(body))
 }
 
 func TestTLS(t *testing.T) {
@@ -530,7 +764,10 @@ func TestUpgrade(t *testing.T) {
 // Whatever comes in place of a message, it is read or refused; what was read is written the same.
 func FuzzMessage(f *testing.F) {
 	m := message{texts: [3]string{"POST", "/a?b", "host"}, headers: http.Header{"A": {"1", "2"}, "B-C": {""}}}
-	f.Add(append(m.append(nil), "body"...))
+	whole := append(m.append(nil), "body"...)
+	for i := range whole {
+		f.Add(whole[:i+1])
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m, again message
 		body, err := m.read(b)
@@ -568,7 +805,7 @@ func FuzzClient(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		client, server := net.Pipe()
 		go func() { _, _ = io.Copy(io.Discard, server) }()
-		c := &connection{out: &pipe{conn: client}, open: make(map[uint64]*pending), over: make(chan struct{})}
+		c := &connection{in: frames{from: newReader(client)}, out: &pipe{conn: client}, open: make(map[uint64]*pending), over: make(chan struct{})}
 		q, err := http.NewRequest("GET", "http://host/", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
@@ -583,7 +820,7 @@ func FuzzClient(f *testing.F) {
 		}()
 		eventually.True(t, patience, "the call is under way", func() bool { return c.find(1) != nil })
 		go func() { _, _ = server.Write(b); _ = server.Close() }()
-		c.read(newReader(client))
+		c.read()
 		<-called
 	})
 }

@@ -1,7 +1,6 @@
 package callstream
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -51,6 +50,7 @@ type Transport struct {
 
 	mu      sync.Mutex // Guards the rest.
 	servers map[string]*server
+	conns   map[*connection]struct{} // All that are open, also those of servers that are leaving.
 	closed  bool
 }
 
@@ -70,12 +70,12 @@ func NewTransport(opts Options) *Transport {
 	if opts.Carries == nil {
 		opts.Carries = func(*http.Request) bool { return true }
 	}
-	return &Transport{opts: opts, servers: make(map[string]*server)}
+	return &Transport{opts: opts, servers: make(map[string]*server), conns: make(map[*connection]struct{})}
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.ContentLength < 0 || r.ContentLength > bodyMax || !t.opts.Carries(r) {
+	if !isHere(r) || r.ContentLength > bodyMax || !t.opts.Carries(r) {
 		return t.opts.Next.RoundTrip(r)
 	}
 	c, err := t.connection(r.Context(), r.URL)
@@ -90,6 +90,11 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.opts.Next.RoundTrip(r)
 	}
 	return resp, err
+}
+
+// isHere reports whether the body of a request can be read without waiting for anybody.
+func isHere(r *http.Request) bool {
+	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil && r.ContentLength > 0
 }
 
 // errElsewhere: the connection takes no more calls, or not this one.
@@ -140,11 +145,23 @@ func (t *Transport) open(scheme, host string, s *server) {
 	if errors.Is(err, errNoUpgrade) {
 		s.err, s.again = nil, time.Now().Add(retryAfter)
 	}
+	if c != nil {
+		t.conns[c] = struct{}{}
+		go t.follow(c)
+	}
 	if c != nil && t.closed {
 		c.out.close(net.ErrClosed)
 	}
 	close(s.dials)
 	s.dials = nil
+}
+
+// follow reads a connection until it ends.
+func (t *Transport) follow(c *connection) {
+	c.read()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.conns, c)
 }
 
 var errNoUpgrade = errors.New("the server doesn't know the upgrade")
@@ -204,9 +221,7 @@ func (t *Transport) upgrade(ctx context.Context, conn net.Conn, scheme, host str
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	c := &connection{out: &pipe{conn: conn}, open: make(map[uint64]*pending), over: make(chan struct{})}
-	c.heard.Store(time.Now().UnixNano())
-	go c.read(from)
+	c := &connection{in: frames{from: from}, out: &pipe{conn: conn}, open: make(map[uint64]*pending), over: make(chan struct{})}
 	go c.ping(t.opts.PingEvery, t.opts.PingTimeout)
 	return c, nil
 }
@@ -217,15 +232,14 @@ func (t *Transport) CloseIdleConnections() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
-	for _, s := range t.servers {
-		if s.conn != nil {
-			s.conn.out.close(net.ErrClosed)
-		}
+	for c := range t.conns {
+		c.out.close(net.ErrClosed)
 	}
 }
 
 // connection is a client's side.
 type connection struct {
+	in    frames // Of read.
 	out   *pipe
 	heard atomic.Int64  // When a frame was read last, in Unix nanoseconds.
 	over  chan struct{} // Closed when nothing is read any more.
@@ -356,12 +370,11 @@ func (c *connection) find(call uint64) *pending {
 func (c *connection) cancel(call uint64) { _ = c.out.send(end(begin(kindCancel, call, 0))) }
 
 // read takes answers until the connection ends, and then fails the calls that wait.
-func (c *connection) read(from *bufio.Reader) {
-	in := frames{from: from}
+func (c *connection) read() {
 	var err error
 	for err == nil {
 		var f frame
-		if f, err = in.next(); err == nil {
+		if f, err = c.in.next(); err == nil {
 			c.heard.Store(time.Now().UnixNano())
 			err = c.receive(f)
 		}
@@ -391,7 +404,7 @@ func (c *connection) receive(f frame) error {
 		last := c.unsent == 0
 		c.mu.Unlock()
 		if last {
-			return c.leave()
+			go func() { _ = c.leave() }() // This loop never waits for a write.
 		}
 		return nil
 	case kindWhole, kindBroken, kindEnd:

@@ -1,6 +1,7 @@
 package callstream
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -25,7 +26,7 @@ type pipe struct {
 }
 
 // send sends a frame behind those of earlier calls. An error may come too late to know whether
-// it was sent, unless it wraps ErrNotSent.
+// it was sent, unless it wraps ErrNotSent. Whoever writes for others waits as long as they would.
 func (p *pipe) send(frame []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,8 +60,14 @@ func (p *pipe) drain() {
 // rest: everything is written.
 func (p *pipe) rest() {
 	p.writing = false
-	if p.last {
-		p.fail(io.EOF)
+	if !p.last || p.err != nil {
+		return
+	}
+	p.err = io.EOF
+	// What the other side sends to a closed connection would reset it, and take with it what was not
+	// read there yet. So the other side closes, when it has read everything.
+	if c, ok := p.conn.(interface{ CloseWrite() error }); !ok || c.CloseWrite() != nil {
+		cut(p.conn)
 	}
 }
 
@@ -93,13 +100,20 @@ func (p *pipe) write() {
 	}
 }
 
-// fail lets every later send return err.
+// fail lets every later send return err, and ends the reading side as well.
 func (p *pipe) fail(err error) {
 	if p.err == nil {
-		p.err = err
-		p.waiting = nil
-		_ = p.conn.Close() // So that the reading side ends as well.
+		p.err, p.waiting = err, nil
 	}
+	cut(p.conn)
+}
+
+// cut closes a connection without a word: a TLS connection would wait to send its last one.
+func cut(conn net.Conn) {
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	_ = conn.Close() // The other side may have closed it.
 }
 
 // close ends the connection because of err.

@@ -110,7 +110,7 @@ func (s *Server) leave(ss *session) {
 // until ctx ends: then they break off.
 func (s *Server) Shutdown(ctx context.Context) {
 	for _, ss := range s.refuse() {
-		_ = ss.out.send(end(begin(kindLeave, 0, 0))) // An error ends the session as well.
+		go func() { _ = ss.out.send(end(begin(kindLeave, 0, 0))) }() // It may wait; an error ends the session.
 	}
 	select {
 	case <-s.left:
@@ -201,7 +201,8 @@ func (ss *session) take(f frame) error {
 		if err := ss.hear(); err != nil {
 			return err
 		}
-		return ss.out.send(end(begin(kindPing, 0, 0)))
+		_ = ss.out.send(end(begin(kindPing, 0, 0))) // Or the connection's end says so.
+		return nil
 	case kindLeave:
 		ss.mu.Lock()
 		defer ss.mu.Unlock()
@@ -235,8 +236,10 @@ func (ss *session) begin(f frame) error {
 	ctx, cancel := context.WithCancel(ss.ctx)
 	w := &response{session: ss, call: f.call, request: r.WithContext(ctx), cancel: cancel, header: make(http.Header, 8), window: windowBytes}
 	w.room.L = &w.mu
-	if err := ss.add(w); err != nil {
+	room, err := ss.add(w)
+	if err != nil || !room {
 		cancel()
+		go w.breakOff()
 		return err
 	}
 	select {
@@ -247,17 +250,19 @@ func (ss *session) begin(f frame) error {
 	return nil
 }
 
-func (ss *session) add(w *response) error {
+// add counts a call until its handler has returned. There is no room for more than clients send,
+// unless handlers don't notice that their calls were given up.
+func (ss *session) add(w *response) (room bool, err error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if _, taken := ss.open[w.call]; taken {
-		return fmt.Errorf("%w: call %d is open", errFrame, w.call)
+		return false, fmt.Errorf("%w: call %d is open", errFrame, w.call)
 	}
-	if len(ss.open) >= 2*callsMax { // A client counts an answered call no more before we do.
-		return fmt.Errorf("%w: too many calls", errFrame)
+	if len(ss.open) >= 2*callsMax {
+		return false, nil
 	}
 	ss.open[w.call] = w
-	return nil
+	return true, nil
 }
 
 // request makes the request of a call.
@@ -335,7 +340,7 @@ func (ss *session) answer(w *response) {
 		if e, ok := err.(error); !ok || !errors.Is(e, http.ErrAbortHandler) {
 			ss.server.log.Error("a call panicked", "peer", ss.peer, "path", w.request.URL.Path, "panic", err, "stack", string(debug.Stack()))
 		}
-		_ = ss.out.send(end(begin(kindBroken, w.call, 0))) // Or the connection's end says so.
+		w.breakOff()
 	}()
 	ss.server.calls.ServeHTTP(w, w.request)
 	w.finish()
@@ -352,6 +357,7 @@ type response struct {
 	header http.Header
 	status int
 	held   []byte // The body while the answer may still be sent whole.
+	wrote  int64  // Bytes of the body.
 	begun  bool   // The head was sent.
 
 	mu     sync.Mutex // Guards the rest.
@@ -365,7 +371,8 @@ var errGone = errors.New("nobody waits for the answer any more")
 // Header implements http.ResponseWriter.
 func (w *response) Header() http.Header { return w.header }
 
-// WriteHeader implements http.ResponseWriter. Answers before the last one aren't sent.
+// WriteHeader implements http.ResponseWriter. Answers before the last one aren't sent. Unlike
+// those of net/http, headers that are set later are sent, too, until the head is.
 func (w *response) WriteHeader(status int) {
 	if w.status == 0 && status >= http.StatusOK {
 		w.status = status
@@ -378,6 +385,7 @@ func (w *response) Write(p []byte) (int, error) {
 	if w.bodiless() {
 		return len(p), nil
 	}
+	w.wrote += int64(len(p))
 	if !w.begun && len(w.held)+len(p) <= dataMax {
 		w.held = append(w.held, p...)
 		return len(p), nil
@@ -416,7 +424,9 @@ func (w *response) SetReadDeadline(time.Time) error { return nil }
 
 // describe says what the body is unless the handler did.
 func (w *response) describe() {
-	if _, ok := w.header["Content-Type"]; !ok && len(w.held) > 0 {
+	_, typed := w.header["Content-Type"]
+	_, encoded := w.header["Content-Encoding"]
+	if !typed && !encoded && len(w.held) > 0 {
 		w.header.Set("Content-Type", http.DetectContentType(w.held))
 	}
 }
@@ -472,8 +482,12 @@ func (w *response) cut() {
 func (w *response) finish() {
 	w.WriteHeader(http.StatusOK)
 	trailers := takeTrailers(w.header)
+	announced := lengthOf(w.header)
 	var last []byte
 	switch {
+	case announced >= 0 && announced != w.wrote && !w.bodiless():
+		w.breakOff()
+		return
 	case len(trailers) > 0 && w.FlushError() != nil:
 		return // Nobody waits.
 	case w.begun:
@@ -481,12 +495,17 @@ func (w *response) finish() {
 		last = end(m.append(begin(kindEnd, w.call, m.size())))
 	default:
 		w.describe()
-		if w.request.Method != http.MethodHead && !w.bodiless() {
+		if !w.bodiless() {
 			w.header.Set("Content-Length", strconv.Itoa(len(w.held)))
 		}
 		last = w.frame(kindWhole, w.header, w.held)
 	}
 	_ = w.send(last) // After an error the connection ends.
+}
+
+// breakOff says that the answer goes no further.
+func (w *response) breakOff() {
+	_ = w.session.out.send(end(begin(kindBroken, w.call, 0))) // Or the connection's end says so.
 }
 
 // takeTrailers removes trailers from headers: those with the prefix, and those that were declared.

@@ -25,6 +25,9 @@ const (
 	shareRebuild = 1.0 / 8
 	// shareMax: one goroutine writes at a time, and one reads for it.
 	shareMax = 2.0
+	// quietAfter without any change, nobody's jobs wait: a disk that is saturated takes an entry now
+	// and then.
+	quietAfter = 500 * time.Millisecond
 	// restMax bounds one rest, so that a larger share takes effect soon.
 	restMax = time.Second
 )
@@ -40,13 +43,14 @@ type pace struct {
 	load  processors.Load
 	used  func() time.Duration // Processor time of the calling thread.
 
-	mu     sync.Mutex // Guards the rest.
-	counts []func() uint64
-	count  uint64  // Of all changes of jobs on the node, at the last look.
-	share  float64 // Of one processor, for all read models of the node together.
-	looked time.Time
-	own    time.Duration // Processor time of all read models since then.
-	paid   time.Time     // Until then the share is used up by the work done.
+	mu      sync.Mutex // Guards the rest.
+	counts  []func() uint64
+	count   uint64    // Of all changes of jobs on the node, at the last look.
+	changed time.Time // When it was another one last.
+	share   float64   // Of one processor, for all read models of the node together.
+	looked  time.Time
+	own     time.Duration // Processor time of all read models since then.
+	paid    time.Time     // Until then the share is used up by the work done.
 }
 
 func newPace() *pace {
@@ -60,14 +64,16 @@ func (p *pace) heed(count func() uint64) {
 	p.counts = append(p.counts, count)
 }
 
-// quiet tells that no job has changed since the last look.
-func (p *pace) quiet() bool {
-	before := p.count
-	p.count = 0
-	for _, count := range p.counts {
-		p.count += count()
+// quiet tells that no job has changed for a while.
+func (p *pace) quiet(now time.Time) bool {
+	var count uint64
+	for _, of := range p.counts {
+		count += of()
 	}
-	return p.count == before
+	if count != p.count {
+		p.count, p.changed = count, now
+	}
+	return now.Sub(p.changed) >= quietAfter
 }
 
 // turn returns when the next piece of work may begin. After a pause it begins at
@@ -144,7 +150,7 @@ func (p *pace) look(now time.Time) {
 	}
 	idle, number, ok := p.load()
 	free := (idle-idleWanted)*number + p.own.Seconds()/since.Seconds()
-	if p.quiet() {
+	if p.quiet(now) {
 		free = shareMax
 	}
 	p.looked, p.own = now, 0

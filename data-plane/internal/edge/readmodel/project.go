@@ -397,8 +397,8 @@ func (p *Projector) writeJobs(ctx context.Context, ns job.Namespace, t track, ch
 		if err != nil {
 			return false, err
 		}
-		last := i+1 == len(changed.parts)
-		if !last {
+		last, late := i+1 == len(changed.parts), p.models.now().Sub(began) >= turnTime
+		if !last && !late {
 			read = p.reading(ctx, ns, changed.parts[i+1].ids)
 		}
 		c.mark, c.was, c.minutes = t.mark, t.seq, some.minutes
@@ -407,7 +407,7 @@ func (p *Projector) writeJobs(ctx context.Context, ns job.Namespace, t track, ch
 			return true, err
 		}
 		t.mark = c.mark
-		if !last && p.models.now().Sub(began) >= turnTime {
+		if !last && late {
 			p.update(ns, func(t *track) { t.events = int(t.seq - from) })
 			return false, nil
 		}
