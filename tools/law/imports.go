@@ -59,7 +59,7 @@ var Rooms = []Room{
 		"the token of a person's browser: its text and what makes it good; it knows no store"},
 	{"data-plane/api/cellclock", []string{"data-plane/api/cellsecret"},
 		"compares the clocks of a cell; it knows nobody who leads and nothing that follows"},
-	{"data-plane/api/callstream", nil,
+	{"data-plane/api/callstream", []string{"data-plane/api/connections"},
 		"many calls over one connection between processes of a cell; it knows not what they ask"},
 	{"data-plane/api/forward", []string{"data-plane/api/callstream"},
 		"carries bytes between processes of a cell; it knows no use case"},

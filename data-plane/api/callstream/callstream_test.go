@@ -467,6 +467,7 @@ func TestShutdown_CutsNoAnswer(t *testing.T) {
 	})
 	go func() {
 		<-began
+		// So that the client has been told to leave; the answer has to arrive either way.
 		go func() { defer close(release); time.Sleep(20 * time.Millisecond) }()
 		r.server.Shutdown(context.Background())
 	}()
@@ -680,6 +681,7 @@ func TestElsewhere_WhatIsNotCarried(t *testing.T) {
 		"large body":          {request: func(q *http.Request) { setBody(q, strings.Repeat("x", bodyMax+1)) }},
 		"body not here":       {request: func(q *http.Request) { setBody(q, "x"); q.GetBody = nil }},
 		"large headers":       {request: func(q *http.Request) { q.Header.Set("X", strings.Repeat("x", headMax)) }},
+		"TLS that isn't set":  {server: func(r *rig, _ *Options) { r.http.TLS = &tls.Config{} }},
 		"stream":              {server: func(_ *rig, o *Options) { o.Carries = func(*http.Request) bool { return false } }},
 		"server of old":       {server: func(r *rig, _ *Options) { r.http.Config.Handler = http.NotFoundHandler() }},
 		"server that refuses": {server: func(r *rig, _ *Options) { r.http.Config.Handler = http.HandlerFunc(refuse) }},

@@ -35,7 +35,7 @@ type Options struct {
 	Carries func(*http.Request) bool
 	// Sign makes the request for an upgrade one that the server allows.
 	Sign func(*http.Request) error
-	// TLS of https addresses.
+	// TLS of https addresses; nil leaves them to Next.
 	TLS *tls.Config
 	// Dial opens connections; nil means TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -75,7 +75,7 @@ func NewTransport(opts Options) *Transport {
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !isHere(r) || r.ContentLength > bodyMax || !t.opts.Carries(r) {
+	if !isHere(r) || r.ContentLength > bodyMax || r.URL.Scheme == "https" && t.opts.TLS == nil || !t.opts.Carries(r) {
 		return t.opts.Next.RoundTrip(r)
 	}
 	c, err := t.connection(r.Context(), r.URL)

@@ -1,12 +1,13 @@
 package callstream
 
 import (
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"sync"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/connections"
 )
 
 // writeTimeout ends a connection whose other side has stopped reading altogether.
@@ -67,7 +68,7 @@ func (p *pipe) rest() {
 	// What the other side sends to a closed connection would reset it, and take with it what was not
 	// read there yet. So the other side closes, when it has read everything.
 	if c, ok := p.conn.(interface{ CloseWrite() error }); !ok || c.CloseWrite() != nil {
-		cut(p.conn)
+		connections.Cut(p.conn)
 	}
 }
 
@@ -105,15 +106,7 @@ func (p *pipe) fail(err error) {
 	if p.err == nil {
 		p.err, p.waiting = err, nil
 	}
-	cut(p.conn)
-}
-
-// cut closes a connection without a word: a TLS connection would wait to send its last one.
-func cut(conn net.Conn) {
-	if t, ok := conn.(*tls.Conn); ok {
-		conn = t.NetConn()
-	}
-	_ = conn.Close() // The other side may have closed it.
+	connections.Cut(p.conn)
 }
 
 // close ends the connection because of err.

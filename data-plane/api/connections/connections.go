@@ -104,17 +104,17 @@ func (b *Bound) Context(ctx context.Context, conn net.Conn) context.Context {
 	}
 	b.mu.Unlock()
 	if surplus != nil {
-		cut(surplus.conn)
+		Cut(surplus.conn)
 	}
 	return context.WithValue(ctx, contextKey{}, c)
 }
 
-// cut closes a connection without a word: a TLS connection would wait to send its last one.
-func cut(conn net.Conn) {
+// Cut closes a connection without a word: a TLS connection would wait to send its last one.
+func Cut(conn net.Conn) {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()
 	}
-	_ = conn.Close() // The client may have closed it.
+	_ = conn.Close() // The other side may have closed it.
 }
 
 // State notes whether a request is under way. It is an http.Server's ConnState.
