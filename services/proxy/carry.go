@@ -53,10 +53,14 @@ func fetches(path string) bool {
 
 const eventStream = "text/event-stream"
 
-// endsSoon reports whether the answer of a request inside the cell is no stream.
-func endsSoon(r *http.Request) bool {
-	return !streamProcedures[r.URL.Path] && !watchProcedures[r.URL.Path] && r.Header.Get("Accept") != eventStream && !address{path: r.URL.Path}.events()
+// isStream reports whether the body or the answer of a request is a stream, by its path inside the
+// cell and its headers.
+func isStream(path string, h http.Header) bool {
+	return streamProcedures[path] || watchProcedures[path] || address{path: path}.events() || h.Get("Accept") == eventStream
 }
+
+// endsSoon reports whether a request inside the cell is no stream.
+func endsSoon(r *http.Request) bool { return !isStream(r.URL.Path, r.Header) }
 
 // carry takes an accepted request to a node and its answer back. c is nil where
 // no key is needed.
@@ -71,7 +75,7 @@ func (p *Proxy) carry(w http.ResponseWriter, r *http.Request, addr address, c *c
 	worker := streamProcedures[addr.path]
 	cl := &call{caller: c, cancel: cancel, rc: http.NewResponseController(w)}
 	cl.changesNothing = r.Method == http.MethodGet || r.Method == http.MethodHead || watchProcedures[addr.path]
-	cl.stream.Store(worker || watchProcedures[addr.path] || addr.events() || r.Header.Get("Accept") == eventStream)
+	cl.stream.Store(isStream(addr.path, r.Header))
 	cl.waits = fetches(addr.path)
 	r = r.WithContext(ctx)
 	r.Trailer = nil // None of our calls have request trailers.
