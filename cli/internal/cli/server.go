@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/corvo-cloud/corvo/data-plane/api/memory"
+	"github.com/corvo-cloud/corvo/data-plane/api/footprint"
 	"github.com/corvo-cloud/corvo/data-plane/api/retention"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 )
@@ -156,7 +156,7 @@ func onLoopback(address string) error {
 }
 
 func (s *session) serve(ctx context.Context, f serverFlags) error {
-	defer memory.Manage(s.proc.Env, memory.Shared)()
+	defer footprint.Manage(s.proc.Env, footprint.Shared)()
 	if err := f.check(); err != nil {
 		return err
 	}

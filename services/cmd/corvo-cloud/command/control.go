@@ -15,7 +15,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/server"
 	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	"github.com/corvo-cloud/corvo/data-plane/api/connections"
-	"github.com/corvo-cloud/corvo/data-plane/api/memory"
+	"github.com/corvo-cloud/corvo/data-plane/api/footprint"
 	"github.com/corvo-cloud/corvo/services/proxy"
 	"github.com/corvo-cloud/corvo/web"
 )
@@ -95,7 +95,7 @@ It prints a line when it is ready. SIGTERM finishes running requests and exits.`
 }
 
 func (s *session) control(ctx context.Context, f controlFlags) error {
-	defer memory.Manage(s.proc.Env, memory.Alone)()
+	defer footprint.Manage(s.proc.Env, footprint.Alone)()
 	cfg, err := s.controlConfig(f)
 	if err != nil {
 		return err

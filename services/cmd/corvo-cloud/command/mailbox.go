@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/corvo-cloud/corvo/data-plane/api/memory"
+	"github.com/corvo-cloud/corvo/data-plane/api/footprint"
 	"github.com/corvo-cloud/corvo/services/mailbox"
 )
 
@@ -39,7 +39,7 @@ holds a secret, because these emails can sign people in. "up" has a mailbox buil
 }
 
 func (s *session) mailbox(ctx context.Context, f mailboxFlags) error {
-	defer memory.Manage(s.proc.Env, memory.Shared)()
+	defer footprint.Manage(s.proc.Env, footprint.Shared)()
 	box, err := mailbox.New(mailbox.Options{Addr: f.smtp, Logger: s.logger()})
 	if err != nil {
 		return listenFailure("--smtp", f.smtp, err)

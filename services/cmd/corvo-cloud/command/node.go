@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/corvo-cloud/corvo/data-plane/api/memory"
+	"github.com/corvo-cloud/corvo/data-plane/api/footprint"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 	"github.com/corvo-cloud/corvo/services/datadir"
 )
@@ -74,7 +74,7 @@ folder isn't the one it had.`,
 }
 
 func (s *session) node(ctx context.Context, f nodeFlags) error {
-	defer memory.Manage(s.proc.Env, memory.Alone)()
+	defer footprint.Manage(s.proc.Env, footprint.Alone)()
 	err := f.check()
 	if err != nil {
 		return err
@@ -88,7 +88,6 @@ func (s *session) node(ctx context.Context, f nodeFlags) error {
 			return usagef("--log-dir: %v", err)
 		}
 	}
-	s.tuneRuntime()
 	dir, err := datadir.Claim(f.Dir, "node")
 	if err != nil {
 		return serverFailure("the node didn't start", err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/corvo-cloud/corvo/data-plane/api/memory"
+	"github.com/corvo-cloud/corvo/data-plane/api/footprint"
 	"github.com/corvo-cloud/corvo/services/datadir"
 	"github.com/corvo-cloud/corvo/services/ingress"
 	"github.com/corvo-cloud/corvo/services/proxy"
@@ -65,7 +65,7 @@ reconnect and running requests are answered. A second signal stops at once.`,
 }
 
 func (s *session) proxy(ctx context.Context, f proxyFlags) error {
-	defer memory.Manage(s.proc.Env, memory.Alone)()
+	defer footprint.Manage(s.proc.Env, footprint.Alone)()
 	if len(list(f.nodes)) == 0 {
 		return usagef("--nodes is required")
 	}
@@ -91,7 +91,6 @@ func (s *session) proxy(ctx context.Context, f proxyFlags) error {
 			return ingress.New(data, ingress.Options{Domain: f.domain, Control: carrier, Proxies: opts.Proxies})
 		}
 	}
-	s.tuneRuntime()
 	if f.data == "" {
 		return serverFailure("the proxy stopped", s.runProxy(ctx, opts, f))
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/corvo-cloud/corvo/data-plane/api/memory"
+	"github.com/corvo-cloud/corvo/data-plane/api/footprint"
 	"github.com/corvo-cloud/corvo/services/up"
 	"github.com/corvo-cloud/corvo/web"
 )
@@ -88,7 +88,7 @@ jobs are never lost.`,
 }
 
 func (s *session) up(ctx context.Context, f upFlags) error {
-	defer memory.Manage(s.proc.Env, memory.Shared)()
+	defer footprint.Manage(s.proc.Env, footprint.Shared)()
 	if f.Nodes != 1 && f.Nodes != 3 && f.Nodes != 5 {
 		return usagef("--nodes %d: use 1, 3 or 5", f.Nodes)
 	}

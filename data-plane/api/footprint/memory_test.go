@@ -1,4 +1,4 @@
-package memory
+package footprint
 
 import (
 	"math"
@@ -61,9 +61,8 @@ func TestQuiet_GivesBackOnceAfterABurst(t *testing.T) {
 		{300 * mb, false}, // In the middle of a burst.
 		{301 * mb, true},
 		{302 * mb, false}, // Given back.
-		{309 * mb, false},
-		{316 * mb, false},
-		{317 * mb, true}, // A quiet process's own garbage.
+		{312 * mb, false},
+		{313 * mb, true}, // A quiet process's own garbage.
 	} {
 		if got := q.worth(step.allocated); got != step.want {
 			t.Errorf("look %d, %d MB allocated: %v", i, step.allocated/mb, got)

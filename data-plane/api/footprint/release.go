@@ -1,4 +1,4 @@
-package memory
+package footprint
 
 import (
 	"context"
@@ -9,11 +9,12 @@ import (
 
 const (
 	lookEvery = 15 * time.Second
-	// quietBytes is the most that a quiet process allocates between two looks.
-	quietBytes = 8 << 20
-	// worthBytes have to be allocated since the last time, so that a collection is worth it. A
-	// quiet process comes to that in about the two minutes after which Go collects anyway.
-	worthBytes = 16 << 20
+	// quietBytes is the most that a quiet process allocates between two looks: three nodes
+	// that nobody calls come to 14 MB.
+	quietBytes = 24 << 20
+	// worthBytes have to be allocated since the last time, so that a collection is worth it: it
+	// takes some 15 ms.
+	worthBytes = 12 << 20
 	allocated  = "/gc/heap/allocs:bytes"
 )
 

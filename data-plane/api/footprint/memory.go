@@ -1,53 +1,13 @@
-// Package memory owns how much memory a server process fills: a soft limit for Go's
-// garbage collector, from what the machine or the process's control group has, and when
-// it gives back what it no longer needs.
-//
-// It must not know what the memory is used for.
-//
-// Surprising: a control group without a limit is limited by those above it, so all are
-// asked up to the root.
-package memory
+package footprint
 
 import (
-	"context"
 	"io/fs"
 	"math"
-	"os"
 	"path"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 )
-
-// Variable is the environment variable by which Go itself is told a limit.
-const Variable = "GOMEMLIMIT"
-
-const (
-	// Alone is the share of a process that has its machine to itself. The rest is for what
-	// lies outside Go's heap and for the system's cache of files.
-	Alone = 0.7
-	// Shared is the share of one that shares its machine, such as on a laptop.
-	Shared = 0.5
-)
-
-// Manage lets this process fill a share of what it may use, unless its environment has a
-// limit already; where nothing says what it may use (not Linux), nothing is limited. Until it is
-// told to end, it gives back what a burst of work left, once the process is quiet.
-func Manage(env func(string) string, share float64) (end func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		releaseWhenQuiet(ctx)
-	}()
-	if env(Variable) == "" {
-		if have := available(os.DirFS("/")); have < math.MaxInt64 {
-			debug.SetMemoryLimit(int64(float64(have) * share))
-		}
-	}
-	return func() { cancel(); <-ended }
-}
 
 // available is the least of the machine's memory and the limits of the process's control
 // groups.
