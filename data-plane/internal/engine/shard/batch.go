@@ -22,10 +22,13 @@ type batch struct {
 	requests []*request
 	cmds     []command.Command
 	now      group.Times
-	bytes    int
-	count    int // Commands and renewals of the requests.
-	cost     int64
-	offers   []*offer
+	// holdOff: no job is handed out. It is asked once, because it may end at any time: a job of the
+	// entry would be promised before those that were there already were offered (INV-8).
+	holdOff bool
+	bytes   int
+	count   int // Commands and renewals of the requests.
+	cost    int64
+	offers  []*offer
 	// requeues: a command so far may put a job into a ready order ahead of the
 	// entry's enqueues. Then no enqueue is promised to anybody: the next entry hands
 	// all of them out in their order (INV-8).
@@ -65,7 +68,7 @@ func (b *batch) full() bool { return b.bytes >= entryBytesMax || b.count >= entr
 // commands of one entry.
 func (t *term) build(b *batch) error {
 	t.table.Shrink()
-	b.now = t.shard.group.Now()
+	b.now, b.holdOff = t.shard.group.Now(), t.shard.holdOff.Load()
 	if t.shard.moved.Swap(false) { // First, so that what moves meanwhile is looked at next time.
 		t.shard.hold(t.table)
 	}
@@ -162,7 +165,7 @@ func (t *term) endLease(d keys.Due, now int64) (command.Command, error) {
 
 // addMatches offers ready jobs to those who waited longest, before newcomers are served.
 func (t *term) addMatches(b *batch) error {
-	if t.shard.holdOff.Load() {
+	if b.holdOff {
 		return nil
 	}
 	offers, err := t.table.Match(offersMax)
@@ -264,7 +267,7 @@ func (t *term) addFetch(b *batch, q *request) error {
 		NS: f.NS, Queues: f.Queues, Count: f.Count,
 		Worker: f.Worker, Hostname: f.Hostname, Peer: f.Peer, Lease: f.Lease,
 	}
-	if !t.shard.holdOff.Load() {
+	if !b.holdOff {
 		taken, err := t.table.Take(f.NS, f.Queues, f.Count)
 		if err != nil {
 			return fmt.Errorf("take ready jobs: %w", err)
@@ -321,7 +324,7 @@ func (t *term) promise(b *batch, e *command.Enqueue) error {
 
 // promisedTo is who waits for the job, if anybody does; first says that this is the waiter's first in the entry.
 func (t *term) promisedTo(b *batch, e *command.Enqueue) (w *dispatch.Waiter, first bool, err error) {
-	if b.requeues || t.shard.holdOff.Load() || !t.table.Awaited(e.NS, e.Queue) {
+	if b.requeues || b.holdOff || !t.table.Awaited(e.NS, e.Queue) {
 		return nil, false, nil
 	}
 	if err := t.lookForFollowers(b); err != nil || b.requeues {

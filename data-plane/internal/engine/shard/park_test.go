@@ -208,6 +208,39 @@ func TestHoldOff_NoNewLeases_SettlementsGoOn_ResumingServesWhoWaits(t *testing.T
 	}
 }
 
+// What ends the hold-off doesn't wait for an entry to be built. In that entry a job that is promised
+// would go before those that were there (INV-8).
+func TestHoldOff_ThatEndsWhileAnEntryIsBuiltLetsNoJobOvertake(t *testing.T) {
+	t.Parallel()
+	var end func()
+	s := step(t, Options{Held: func() func(job.Namespace) int64 {
+		return func(job.Namespace) int64 { // Asked when a queue is met for the first time.
+			if end != nil {
+				end()
+			}
+			return 0
+		}
+	}})
+	s.shard.holdOff.Store(true)
+	first := s.enqueue()
+	f := s.submit(fetchReq(1, time.Hour, true))
+	s.step()
+	s.waiting(f)
+	end = func() { s.shard.holdOff.Store(false) }
+	elsewhere := fetchReq(1, time.Hour, true)
+	elsewhere.Fetch.Queues = []string{"nobody asked for it before"}
+	s.submit(elsewhere)
+	s.submit(Request{After: []command.Command{s.newJob()}})
+	s.step()
+	if s.shard.holdOff.Load() {
+		t.Fatal("the hold-off did not end")
+	}
+	s.step()
+	if rep := s.answered(f); len(rep.Grants) != 1 || rep.Grants[0].ID != first {
+		t.Fatalf("granted %+v, first in line was %s", rep.Grants, first)
+	}
+}
+
 // Every replica refuses an entry with more commands than the codec knows and
 // stops: the proposer must never write one, however many wait.
 func TestEntry_NeverHasMoreCommandsThanAReplicaReads(t *testing.T) {

@@ -75,7 +75,7 @@ func (t *term) follow(f *flight) (*flight, error) {
 	if !t.pace.halves() || !f.proposal.Committed() {
 		return nil, nil
 	}
-	b := &batch{now: t.shard.group.Now()}
+	b := &batch{now: t.shard.group.Now(), holdOff: t.shard.holdOff.Load()}
 	if t.table.Hot() || t.sleep(b.now) <= 0 {
 		return nil, nil
 	}
