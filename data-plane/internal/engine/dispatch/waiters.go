@@ -127,10 +127,11 @@ func (t *Table) Awaited(ns job.Namespace, name string) bool {
 // Promise pairs a job that the entry being built will make ready with somebody
 // who waits for it, so that the grant rides in the same entry. It returns nil
 // when nobody waits; first tells that the entry had no offer for the waiter yet,
-// which happens only if fresh allows it. Ready jobs go first: Match ran before.
+// which happens only if fresh allows it. Ready jobs go first (INV-8): Match ran before, but
+// offers a waiter the jobs of one queue only.
 func (t *Table) Promise(ns job.Namespace, name string, fresh bool) (w *Waiter, first bool) {
 	q, ok := t.queues[queueKey{ns, name}]
-	if !ok || q.Paused || t.held(q) || q.Limited() && (t.room(q) == 0 || q.mayHaveReady()) {
+	if !ok || q.Paused || t.held(q) || q.mayHaveReady() || q.Limited() && t.room(q) == 0 {
 		return nil, false
 	}
 	for _, w := range q.waiters {

@@ -152,6 +152,9 @@ func TestPromise_FillsTheFirstThenTheNext(t *testing.T) {
 	r := newRig(t)
 	defer r.close(t)
 	a, b := r.park(t, 2, q), r.park(t, 1, q)
+	if got := r.match(t); len(got) > 0 {
+		t.Fatalf("%v without a job", got)
+	}
 	want := []struct {
 		w     *Waiter
 		first bool
@@ -174,6 +177,30 @@ func TestPromise_FillsTheFirstThenTheNext(t *testing.T) {
 	r.apply(t, pause(true))
 	if w, _ := r.Promise(testNS, q, true); w != nil {
 		t.Fatal("a promise in a paused queue")
+	}
+}
+
+// A fetch of several queues that was offered a job of one may still take some. What the entry
+// enqueues in another queue must not go before what is ready there (INV-8).
+func TestPromise_ReadyJobsGoFirst(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	defer r.close(t)
+	w := r.park(t, 5, q, "other")
+	r.enqueue(t, q, job.Normal, 1)
+	waiting := r.enqueue(t, "other", job.Normal, 1)
+	offers, err := r.Match(10)
+	if err != nil || len(offers) != 1 || len(offers[0].Jobs) != 1 {
+		t.Fatalf("offers %+v: %v", offers, err)
+	}
+	if slices.Contains(waiting, offers[0].Jobs[0]) {
+		t.Fatal("the jobs of the other queue were offered first")
+	}
+	if to, _ := r.Promise(testNS, "other", true); to != nil {
+		t.Error("a new job was promised while an older one is ready")
+	}
+	if to, _ := r.Promise(testNS, q, true); to != w {
+		t.Error("a new job was not promised to a fetch that may still take some")
 	}
 }
 
