@@ -503,7 +503,8 @@ func startRig(t testing.TB, o rigOptions) *rig {
 					return false
 				}
 			}
-			return r.proxy.Ready() && r.proxy.view.current().index == r.state.index
+			knows := r.proxy.time == nil || r.proxy.time.Known() // Until then nothing is refused for its time.
+			return knows && r.proxy.Ready() && r.proxy.view.current().index == r.state.index
 		})
 	}
 	return r
