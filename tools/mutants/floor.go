@@ -81,7 +81,7 @@ var floorMutations = []mutation{
 	{"a fetch follows an entry that the memory doesn't know of", shardRound, "if q.Fetch != nil || len(q.Renew) > 0 {", "if len(q.Renew) > 0 {"},
 	{"a renewal follows an entry that may end its lease", shardRound, "if q.Fetch != nil || len(q.Renew) > 0 {", "if q.Fetch != nil {"},
 	{"a job that somebody waits for follows an entry", shardRound, "ok && t.table.Awaited(e.NS, e.Queue) {", "ok && t.table.Awaited(e.NS, e.Queue) && false {"},
-	{"the end of a hold-off is met in the middle of an entry", shardBatch, "if b.requeues || b.holdOff ||", "if b.requeues || t.shard.holdOff.Load() ||"},
+	{"the end of a hold-off is met in the middle of an entry", shardBatch, "if !b.holdOff {", "if !t.shard.holdOff.Load() {"},
 	{"entries follow each other while timers wait", shardRound, "if n < followMax {", "if n < followMax || true {"},
 	{"a digest is taken behind an entry under way", groupPropose, " && g.fsm.proposed.none() {", " {"},
 	{"a single caller waits for company", shardPace, "if p.expect < 2 || n == 0 {", "if n == 0 {"},

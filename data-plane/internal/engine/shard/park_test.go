@@ -208,9 +208,9 @@ func TestHoldOff_NoNewLeases_SettlementsGoOn_ResumingServesWhoWaits(t *testing.T
 	}
 }
 
-// What ends the hold-off doesn't wait for an entry to be built. In that entry a job that is promised
-// would go before those that were there (INV-8).
-func TestHoldOff_ThatEndsWhileAnEntryIsBuiltLetsNoJobOvertake(t *testing.T) {
+// What ends the hold-off doesn't wait for an entry to be built. In that entry who comes would be
+// served before those who wait, and a job of the entry would go before those that were there (INV-8).
+func TestHoldOff_ThatEndsWhileAnEntryIsBuiltLetsNobodyOvertake(t *testing.T) {
 	t.Parallel()
 	var end func()
 	s := step(t, Options{Held: func() func(job.Namespace) int64 {
@@ -230,6 +230,7 @@ func TestHoldOff_ThatEndsWhileAnEntryIsBuiltLetsNoJobOvertake(t *testing.T) {
 	elsewhere := fetchReq(1, time.Hour, true)
 	elsewhere.Fetch.Queues = []string{"nobody asked for it before"}
 	s.submit(elsewhere)
+	s.submit(fetchReq(1, time.Hour, true))
 	s.submit(Request{After: []command.Command{s.newJob()}})
 	s.step()
 	if s.shard.holdOff.Load() {
