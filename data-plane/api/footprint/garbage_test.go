@@ -75,3 +75,22 @@ func percentNow() int {
 	metrics.Read(s)
 	return int(s[0].Value.Uint64())
 }
+
+// Not parallel: what is set is the process's.
+func TestManage_TheEnvironmentDecides(t *testing.T) {
+	processors, limit := runtime.GOMAXPROCS(runtime.NumCPU()), debug.SetMemoryLimit(-1)
+	defer func() {
+		runtime.GOMAXPROCS(processors)
+		debug.SetMemoryLimit(limit)
+		debug.SetGCPercent(100)
+	}()
+	debug.SetGCPercent(100)
+	Manage(func(string) string { return "set" }, Shared)()
+	if n, m, g := runtime.GOMAXPROCS(0), debug.SetMemoryLimit(-1), percentNow(); n != runtime.NumCPU() || m != limit || g != 100 {
+		t.Errorf("%d threads, a limit of %d, %d percent; want what the environment set", n, m, g)
+	}
+	Manage(func(string) string { return "" }, Shared)()
+	if n, g := runtime.GOMAXPROCS(0), percentNow(); n != runtime.NumCPU()+2 || g <= 100 {
+		t.Errorf("%d threads of %d processors, %d percent", n, runtime.NumCPU(), g)
+	}
+}

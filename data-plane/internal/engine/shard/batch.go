@@ -22,8 +22,8 @@ type batch struct {
 	requests []*request
 	cmds     []command.Command
 	now      group.Times
-	// holdOff: no job is handed out. It is asked once, because it may end at any time: a job of the
-	// entry would be promised before those that were there already were offered (INV-8).
+	// holdOff: no job is handed out. It is asked once, because it may end at any time: a fetch that
+	// comes would be served before those that wait, to which nothing was offered.
 	holdOff bool
 	bytes   int
 	count   int // Commands and renewals of the requests.

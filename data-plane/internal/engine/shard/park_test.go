@@ -209,7 +209,7 @@ func TestHoldOff_NoNewLeases_SettlementsGoOn_ResumingServesWhoWaits(t *testing.T
 }
 
 // What ends the hold-off doesn't wait for an entry to be built. In that entry who comes would be
-// served before those who wait, and a job of the entry would go before those that were there (INV-8).
+// served before those who wait.
 func TestHoldOff_ThatEndsWhileAnEntryIsBuiltLetsNobodyOvertake(t *testing.T) {
 	t.Parallel()
 	var end func()
