@@ -63,8 +63,11 @@ type Options struct {
 const OpCommit = "statedb.commit"
 
 const (
-	defaultCacheBytes    = 192 << 20 // 64 MB memtables inside a smaller cache halve the throughput.
-	defaultMemTableBytes = 32 << 20
+	// Room for two memtables; blocks that it has no room for are in the system's cache of files.
+	defaultCacheBytes = 96 << 20
+	// The larger, the more jobs end before their keys leave it: against 32 MB, 48 save a tenth of a
+	// busy server's time. 64 save little more, and a start replays twice as long as it may.
+	defaultMemTableBytes = 48 << 20
 	bloomBits            = 10
 )
 
