@@ -57,6 +57,7 @@ type Projector struct {
 	// Only Run uses these.
 	surveyed job.Namespace // Every namespace up to here was checked in this term.
 	ended    time.Time     // Of the last round.
+	ahead    *ahead        // What the last turn began to read for the next one; may be nil.
 
 	mu     sync.Mutex // Guards the rest.
 	begun  time.Time  // When the term began.
@@ -74,8 +75,8 @@ type track struct {
 	behind  bool // Events before those of the next round are missing.
 	damaged bool // A query found that the file cannot be read.
 	again   time.Time
-	// events are read in the next turn; 0 is turnMax. After a turn that took too long they
-	// are as many as it wrote, so that none is read in vain again and again.
+	// events are read at first in the next turn; 0 is turnMax. After a turn that took too long
+	// they are as many as it wrote, so that none is read in vain again and again.
 	events int
 }
 
@@ -118,6 +119,7 @@ func NewProjector(models *Dir, store *statedb.Group, hub *notify.Hub, logger *sl
 // what it learned from one to the next.
 func (p *Projector) Run(ctx context.Context) {
 	p.begin()
+	defer p.dropAhead() // Nothing is read any more once the term is over.
 	for ctx.Err() == nil {
 		busy, err := p.step(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -258,52 +260,6 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// changes are the jobs of a namespace that events named.
-type changes struct {
-	last  uint64 // Number of the last event; 0: none.
-	from  int64  // When the first one happened.
-	parts []part
-	seen  map[job.ID]struct{}
-	far   bool // There are more events than a turn reads.
-}
-
-// part is the jobs that are written in one transaction. Once it and those before it are, all
-// events up to its last are in the rows: a job is in the part of its first event, and is
-// written as it is then.
-type part struct {
-	last    uint64 // Number of its last event.
-	ids     []job.ID
-	minutes minutes
-}
-
-// sliceOf is how many rows one transaction writes.
-func sliceOf(far bool) int {
-	if far {
-		return bulkMax
-	}
-	return sliceMax
-}
-
-// add adds an event of the entry that was applied at now.
-func (c *changes) add(e *feed.Event, now int64) {
-	if c.seen == nil {
-		c.seen = make(map[job.ID]struct{})
-	}
-	c.last, c.from = e.Seq, cmp.Or(c.from, now)
-	_, seen := c.seen[e.ID]
-	more := !seen && !e.ID.IsZero()
-	if n := len(c.parts); n == 0 || more && len(c.parts[n-1].ids) == sliceOf(c.far) {
-		c.parts = append(c.parts, part{})
-	}
-	at := &c.parts[len(c.parts)-1]
-	at.last = e.Seq
-	at.minutes.event(e.Type, now)
-	if more {
-		c.seen[e.ID] = struct{}{}
-		at.ids = append(at.ids, e.ID)
-	}
-}
-
 // roundOnce gives each namespace with new events a turn; more means that some need
 // another one.
 func (p *Projector) roundOnce(ctx context.Context) (more bool, err error) {
@@ -348,108 +304,64 @@ func (p *Projector) turn(ctx context.Context, ns job.Namespace) (all bool, err e
 		p.update(ns, func(t *track) { t.behind = true })
 		return true, nil
 	}
-	c, all, lost, err := p.after(ctx, ns, t)
-	switch {
-	case err != nil:
-		return false, fmt.Errorf("read the events of %s: %w", ns, err)
-	case lost:
+	all, lost, _, err := p.follow(ctx, ns, t)
+	if lost {
 		p.update(ns, func(t *track) { t.behind = true })
-		return true, nil
-	case c.last == 0:
-		return true, nil
 	}
-	whole, err := p.writeJobs(ctx, ns, t, &c)
-	return all && whole, err
+	return all || lost, err
 }
 
-// after reads the next events of a namespace; all means that there are no more, lost that
-// some of them are no longer kept.
-func (p *Projector) after(ctx context.Context, ns job.Namespace, t track) (c changes, all, lost bool, err error) {
-	m, err := feed.MarkOf(p.store, ns)
-	if err != nil {
-		return c, false, false, err
-	}
-	c.far = m.Seq > t.seq+turnMax
-	piece := p.models.pace.begin(ctx)
-	defer piece.end()
-	n, most := 0, cmp.Or(t.events, turnMax)
-	lost, err = feed.Walk(p.store, ns, t.seq, func(row *feed.Row) bool {
-		for i := range row.Events {
-			c.add(&row.Events[i], row.Now)
+// follow writes the jobs of the next events of a namespace, a part at a time, and reads the next
+// part meanwhile. Each part moves the mark to its last event, and counts the events up to it. At least
+// one is written; all tells that the time of the turn was enough for all. If events that follow are
+// no longer kept, they are lost, and from is when the oldest that is kept happened.
+func (p *Projector) follow(ctx context.Context, ns job.Namespace, t track) (all, lost bool, from int64, err error) {
+	began, first := p.models.now(), t.seq
+	a := p.takeAhead(ctx, ns, &t)
+	defer func() {
+		if all || err != nil {
+			a.drop()
+			return
 		}
-		n += len(row.Events)
-		return n < most
-	})
-	piece.free = n == 0
-	return c, n < most, lost, err
-}
-
-// writeJobs writes the changed jobs as they are now, a part at a time, and reads the next part
-// meanwhile: SQLite writes on one processor. Each part moves the mark to its last event, and
-// counts the events up to it. At least one is written; whole tells that the time of the turn
-// was enough for all.
-func (p *Projector) writeJobs(ctx context.Context, ns job.Namespace, t track, changed *changes) (whole bool, err error) {
-	began, from := p.models.now(), t.seq
-	read := p.reading(ctx, ns, changed.parts[0].ids)
-	defer func() { _, _ = read() }() // Nothing is read any more once the term is over.
-	for i, some := range changed.parts {
-		c, err := read()
-		if err != nil {
-			return false, err
+		p.ahead = a
+	}()
+	for {
+		r := a.take()
+		if r.err != nil || r.lost || r.change == nil {
+			return true, r.lost, r.from, r.err
 		}
-		last, late := i+1 == len(changed.parts), p.models.now().Sub(began) >= turnTime
-		if !last && !late {
-			read = p.reading(ctx, ns, changed.parts[i+1].ids)
+		late := p.models.now().Sub(began) >= turnTime
+		if !r.last && !(late && p.othersLate()) {
+			a.read()
 		}
-		c.mark, c.was, c.minutes = t.mark, t.seq, some.minutes
-		c.mark.seq = some.last
+		c := r.change
+		c.mark, c.was = t.mark, t.seq
+		c.mark.seq = r.seq
 		if ok, err := p.writePart(ctx, ns, c); !ok || err != nil {
-			return true, err
+			return false, false, 0, err
 		}
 		t.mark = c.mark
-		if !last && late {
-			p.update(ns, func(t *track) { t.events = int(t.seq - from) })
-			return false, nil
+		switch {
+		case r.last:
+			p.update(ns, func(t *track) { t.events = turnMax })
+			return true, false, 0, nil
+		case late:
+			p.update(ns, func(t *track) { t.events = int(min(t.seq-first, turnMax)) })
+			return false, false, 0, nil
 		}
 	}
-	p.update(ns, func(t *track) { t.events = min(2*t.events, turnMax) })
-	return true, nil
 }
 
-// reading begins to read jobs as they are now; the function waits for them.
-func (p *Projector) reading(ctx context.Context, ns job.Namespace, ids []job.ID) func() (*change, error) {
-	var c change
-	var err error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer p.models.pace.begin(ctx).end()
-		err = p.read(ns, ids, &c)
-	}()
-	return func() (*change, error) {
-		<-done
-		return &c, err
-	}
+// othersLate tells that more than one namespace has events that are not in its rows.
+func (p *Projector) othersLate() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.late) > 1
 }
 
 func (p *Projector) writePart(ctx context.Context, ns job.Namespace, c *change) (ok bool, err error) {
 	defer p.models.pace.begin(ctx).end()
 	return p.apply(ctx, ns, c)
-}
-
-// read fills a change with jobs as they are now.
-func (p *Projector) read(ns job.Namespace, ids []job.ID, c *change) error {
-	slices.SortFunc(ids, func(a, b job.ID) int { return bytes.Compare(a[:], b[:]) })
-	c.rows = make([]Row, 0, len(ids))
-	return stateread.NewHeadReader(p.store).Jobs(ns, ids, func(id job.ID, h *records.Head, b *records.Body) error {
-		if h == nil {
-			c.gone = append(c.gone, id)
-			return nil
-		}
-		r, err := rowFrom(p.store, ns, id, h, b)
-		c.rows = append(c.rows, r)
-		return err
-	})
 }
 
 // apply writes one change; ok is false if that failed, which is then recorded in
@@ -629,22 +541,16 @@ func (p *Projector) catchUp(ctx context.Context, ns job.Namespace, t track) erro
 	if t.seq == 0 {
 		return p.beginRebuild(ctx, ns)
 	}
-	c, all, lost, err := p.after(ctx, ns, t)
-	if err != nil {
+	all, lost, from, err := p.follow(ctx, ns, t)
+	switch {
+	case err != nil:
 		return err
-	}
-	if lost {
+	case lost:
 		// What is missing is older than the oldest event that is kept.
-		p.update(ns, func(t *track) { t.since = min(t.since, cmp.Or(c.from, t.since)) })
+		p.update(ns, func(t *track) { t.since = min(t.since, cmp.Or(from, t.since)) })
 		return p.beginRebuild(ctx, ns)
-	}
-	if c.last > 0 {
-		if _, err := p.writeJobs(ctx, ns, t, &c); err != nil {
-			return err
-		}
-	}
-	if now := p.look(ns); all && now.seq == max(c.last, t.seq) {
-		p.update(ns, func(t *track) { t.behind, t.again = false, time.Time{} })
+	case all:
+		p.update(ns, func(t *track) { t.behind = false })
 	}
 	return nil
 }

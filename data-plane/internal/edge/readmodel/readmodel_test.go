@@ -93,6 +93,7 @@ func (r *rig) halt() {
 	if r.stop != nil {
 		r.stop()
 	}
+	r.dropAhead() // Of a test that took the steps itself.
 	if err := r.models.Close(); err != nil {
 		r.Error(err)
 	}

@@ -31,8 +31,8 @@ func (r *rig) truth(ns job.Namespace) map[job.ID]Row {
 	for i := range heads {
 		ids[i] = heads[i].ID
 	}
-	var c change
-	if err := r.read(ns, ids, &c); err != nil || len(c.gone) != 0 {
+	c, err := r.read(ns, ids)
+	if err != nil || len(c.gone) != 0 {
 		r.Fatal(c.gone, err)
 	}
 	all := make(map[job.ID]Row, len(heads))
