@@ -27,8 +27,8 @@ import (
 const formatVersion = pebble.FormatWALSyncChunks
 
 const (
-	defaultTailBytes     = 4 << 20
-	defaultCacheBytes    = 8 << 20
+	defaultTailBytes  = 4 << 20
+	defaultCacheBytes = 8 << 20
 	// Pebble keeps a spare one, and a start replays one. A larger one gains nothing, as entries are
 	// written once and in order; 8 MB costs a tenth with payloads of 1 kB.
 	defaultMemTableBytes = 16 << 20
