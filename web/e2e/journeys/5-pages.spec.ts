@@ -192,31 +192,39 @@ test("the URL holds the filters; back, forward and reload follow it", async ({ b
   await context.close();
 });
 
-/** Presses Tab until the focus is back at the start, and returns what it never reached. */
+/**
+ * Presses Tab until every stop that was there at first has had the focus, and returns what never had. Other
+ * stops may come meanwhile: parts of the page that load late, rows that a list draws as it scrolls.
+ */
 async function tabThrough(page: Page): Promise<{ unreached: string[]; unseen: string[] }> {
   const count = await page.evaluate(() => {
     const all = document.querySelectorAll<HTMLElement>("a[href], button, input, select, textarea, [tabindex]");
     const stops = [...all].filter((element) => element.tabIndex >= 0 && !element.matches(":disabled") && element.checkVisibility());
-    for (const [n, element] of stops.entries()) element.dataset.stop = String(n);
+    for (const element of stops) element.dataset.stop = "ahead";
     (document.activeElement as HTMLElement | null)?.blur();
     return stops.length;
   });
-  const reached = new Set<string>();
   const unseen = new Set<string>();
-  for (let n = 0; n < count + 5; n++) {
+  let ahead = count;
+  for (let n = 0; ahead > 0 && n < 2 * count; n++) {
     await page.keyboard.press("Tab");
     const stop = await page.evaluate(() => {
       const element = document.activeElement as HTMLElement;
       const outlined = (node: Element, part?: string) => getComputedStyle(node, part).outlineStyle !== "none";
       const marked = (node: Element | null) => node !== null && (outlined(node) || outlined(node, "::after"));
-      return { id: element.dataset.stop, marked: marked(element) || marked(element.parentElement), html: element.outerHTML.slice(0, 120) };
+      const known = element.dataset.stop !== undefined;
+      if (known) element.dataset.stop = "reached";
+      return {
+        ahead: document.querySelectorAll("[data-stop=ahead]").length,
+        unseen: known && !marked(element) && !marked(element.parentElement),
+        html: element.outerHTML.slice(0, 120),
+      };
     });
-    if (stop.id !== undefined) reached.add(stop.id);
-    if (stop.id !== undefined && !stop.marked) unseen.add(stop.html);
+    ahead = stop.ahead;
+    if (stop.unseen) unseen.add(stop.html);
   }
-  const unreached = await page.evaluate(
-    (met) => [...document.querySelectorAll<HTMLElement>("[data-stop]")].filter((element) => !met.includes(element.dataset.stop ?? "")).map((element) => element.outerHTML.slice(0, 120)),
-    [...reached],
+  const unreached = await page.evaluate(() =>
+    [...document.querySelectorAll<HTMLElement>("[data-stop=ahead]")].map((element) => element.outerHTML.slice(0, 120)),
   );
   return { unreached, unseen: [...unseen] };
 }
