@@ -11,12 +11,12 @@
 // A node opens one folder, and each shard that it leads runs a projector over it:
 //
 //	models, err := readmodel.OpenDir(dir, logger)
-//	p := readmodel.NewProjector(models, store, hub, appliedIndex, logger)
-//	p.Run(ctx)                          // In a goroutine, until the lead is lost.
-//	page, err := p.List(ctx, ns, filter) // By any number of callers meanwhile.
+//	p := readmodel.NewProjector(models, store, hub, logger)
+//	p.Run(ctx)                                    // In a goroutine, until the lead is lost.
+//	page, err := p.List(ctx, ns, reader, &filter) // By any number of callers meanwhile.
 //
 // The surprising fact: events only say which jobs changed. A row's content is read
-// from the state when it is written. So a job that went through three states since
+// from the state after them. So a job that went through three states since
 // the last round is one write, repetition is harmless, and a rebuild and the feed
 // can write the same file in any order.
 package readmodel

@@ -26,9 +26,8 @@ const (
 	gatherFor = 500 * time.Millisecond
 	// hurriedGap is the least time between two rounds that queries asked for.
 	hurriedGap = 10 * time.Millisecond
-	// turnMax is how many events of a namespace are read before their jobs are written;
-	// one entry may exceed it. That is enough for a late projector to see the whole life
-	// of most jobs in one turn, and fits into 2 MB of memory.
+	// turnMax is how many events of a namespace are read at a time; one entry may exceed it. That
+	// is enough for a late projector to see the whole life of most jobs at once, and fits into 2 MB.
 	turnMax = 16384
 	// turnTime is after how long a turn ends with the slice under way, so that other namespaces
 	// get theirs: on a saturated node each slice is followed by a rest.
@@ -550,7 +549,7 @@ func (p *Projector) catchUp(ctx context.Context, ns job.Namespace, t track) erro
 		p.update(ns, func(t *track) { t.since = min(t.since, cmp.Or(from, t.since)) })
 		return p.beginRebuild(ctx, ns)
 	case all:
-		p.update(ns, func(t *track) { t.behind = false })
+		p.update(ns, func(t *track) { t.behind, t.again = false, time.Time{} })
 	}
 	return nil
 }

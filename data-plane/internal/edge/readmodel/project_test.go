@@ -154,3 +154,17 @@ func TestTurn_SeesWhatCameAfterTheEndWasRead(t *testing.T) {
 		t.Fatalf("the second turn ended at event %d of 12", got)
 	}
 }
+
+// A retry that is over wakes nobody any more, also if there was nothing left to write.
+func TestMend_ForgetsARetryThatIsOver(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.twoWhole()
+	r.update(nsA, func(t *track) { t.behind, t.again = true, time.Now().Add(-time.Second) })
+	if r.mend(r.Context()) {
+		t.Fatal("there is more to mend")
+	}
+	if again := r.nextRetry(); again != nil {
+		t.Error("a retry is still due")
+	}
+}
