@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/node"
+	"github.com/corvo-cloud/corvo/data-plane/node/nodetest"
 )
 
 // rolesOf is what each node says it is in a group, without those that do not answer.
@@ -78,22 +80,6 @@ func (r *cellRig) diverge(i int, group uint32) {
 	if err := node.Diverge(r.Places[i].Dir, group); err != nil {
 		r.t.Fatal(err)
 	}
-}
-
-func (r *cellRig) transfer(group uint32, to string) {
-	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	admin := r.Admin()
-	eventually.NoError(r.t, patience, "leadership moves", func() error {
-		if err := admin.Transfer(ctx, group, to); err != nil {
-			return err
-		}
-		if role := r.rolesOf(group)[to]; role != "leader" {
-			return fmt.Errorf("%s is %s", to, role)
-		}
-		return nil
-	})
 }
 
 func (r *cellRig) status(i int, path string) (int, string) {
@@ -159,35 +145,44 @@ func TestDivergence_ALeaderThatDiffersGivesUpItsGroup(t *testing.T) {
 	c.enqueue(r.Places[0].APIURL, 5)
 	const unique = `{"queue":"mail","unique_key":"u"}`
 	c.enqueueOne(r.Places[0].APIURL, map[string]any{"unique_key": "u"})
-	r.caughtUp("n1")
-	r.transfer(shard, "n1")
-	c.enqueue(r.Places[0].APIURL, 1)
-	lists := filepath.Join(r.Places[0].Dir, "readmodel", c.who.NamespaceID+".db")
-	eventually.True(t, patience, "the leader has lists", func() bool { _, err := os.Stat(lists); return err == nil })
-	if err := r.Nodes[0].Damage(shard, c.who.NamespaceID, "u"); err != nil {
+	// Whoever leads: a cell that has just started still spreads its leaders.
+	var wrong int
+	var lists string
+	eventually.True(t, patience, "the leader has lists", func() bool {
+		roles := r.rolesOf(shard)
+		wrong = slices.IndexFunc(r.Places, func(p nodetest.Place) bool { return roles[p.ID] == "leader" })
+		if wrong < 0 {
+			return false
+		}
+		lists = filepath.Join(r.Places[wrong].Dir, "readmodel", c.who.NamespaceID+".db")
+		_, err := os.Stat(lists)
+		return err == nil
+	})
+	url, id := r.Places[wrong].APIURL, r.Places[wrong].ID
+	if err := r.Nodes[wrong].Damage(shard, c.who.NamespaceID, "u"); err != nil {
 		t.Fatal(err)
 	}
-	c.call(r.Places[0].APIURL, "/api/v1/enqueue", unique) // A second one by its state, and by no other.
-	for deadline := time.Now().Add(patience); r.rolesOf(shard)["n1"] != "quarantined"; {
+	c.call(url, "/api/v1/enqueue", unique) // A second one by its state, and by no other.
+	for deadline := time.Now().Add(patience); r.rolesOf(shard)[id] != "quarantined"; {
 		if time.Now().After(deadline) {
-			t.Fatalf("the leader goes on: %v", r.rolesOf(shard))
+			t.Fatalf("the leader %s goes on: %v", id, r.rolesOf(shard))
 		}
-		c.enqueue(r.Places[0].APIURL, 1)
+		c.enqueue(url, 1)
 	}
-	for id, role := range r.rolesOf(shard) {
-		if id != "n1" && role == "quarantined" {
-			t.Errorf("%s, which is right, is left out", id)
+	for other, role := range r.rolesOf(shard) {
+		if other != id && role == "quarantined" {
+			t.Errorf("%s, which is right, is left out", other)
 		}
 	}
-	c.enqueue(r.Places[0].APIURL, 5)
-	r.repair("n1", shard, "")
+	c.enqueue(url, 5)
+	r.repair(id, shard, "")
 	if _, err := os.Stat(lists); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("lists made of the wrong state are still there: %v", err)
 	}
-	r.waitRole(shard, "follower", "n1")
-	r.Stop(1)
-	c.enqueue(r.Places[0].APIURL, 5)
-	c.losesNothing(r.Places[0].APIURL)
+	r.waitRole(shard, "follower", id)
+	r.Stop((wrong + 1) % 3)
+	c.enqueue(url, 5)
+	c.losesNothing(url)
 }
 
 // One against one is a dispute; the third one settles it, whoever leads.
