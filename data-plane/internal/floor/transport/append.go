@@ -132,6 +132,7 @@ type pipeline struct {
 	raft.AppendPipeline
 	health *health.Health
 	before raft.AppendFuture // The last request that was sent; nil before the first.
+	told   uint64            // How much of the log the follower knows to be committed, once it has that request.
 }
 
 // AppendEntries sends args. Raft receives the answer to each part from Consumer, and
@@ -141,9 +142,15 @@ type pipeline struct {
 // none is. A follower that came back would get full messages only at that pace, and a
 // write that waits for it would wait for all of them. Single requests follow one another
 // without a pause.
+//
+// What raft sends while none is written is for the commit index. Without a newer one it says
+// nothing that a heartbeat doesn't, and is left out: an idle node's messages are half as many.
 func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
 	if len(args.Entries) >= MessageEntriesMax {
 		return nil, ErrBehind
+	}
+	if len(args.Entries) == 0 && p.before != nil && args.LeaderCommitIndex <= p.told && !p.health.Silent() {
+		return p.before, nil
 	}
 	list := parts(args)
 	for _, part := range list[:len(list)-1] {
@@ -166,7 +173,7 @@ func (p *pipeline) send(part *raft.AppendEntriesRequest, resp *raft.AppendEntrie
 	if err != nil {
 		return nil, err
 	}
-	p.before = sent
+	p.before, p.told = sent, min(part.LeaderCommitIndex, proven(part))
 	if before == nil {
 		return sent, nil
 	}

@@ -226,6 +226,64 @@ func TestAppend_WhatWasTakenBeforeAFaultCounts(t *testing.T) {
 	}
 }
 
+// Raft calls a pipeline every 50 to 100 ms for as long as nothing is written. Heartbeats say that the
+// leader is there; what is left to say is how much is committed.
+func TestPipeline_IsSilentWhileThereIsNothingNewToSay(t *testing.T) {
+	t.Parallel()
+	n := newNetwork()
+	sender, receiver := n.listen(t, Options{NodeID: "n1"}).Group(testGroup), n.listen(t, Options{NodeID: "n2"}).Group(testGroup)
+	var took []uint64 // Commit indexes.
+	takeAppends(t, receiver, func(req *raft.AppendEntriesRequest) (*raft.AppendEntriesResponse, error) {
+		took = append(took, req.LeaderCommitIndex)
+		return &raft.AppendEntriesResponse{Success: true}, nil
+	})
+	p, err := sender.AppendEntriesPipeline("n2", "n2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		for {
+			select {
+			case <-p.Consumer():
+			case <-done:
+				return
+			}
+		}
+	}()
+	const last = 101
+	one := entries(last, 1)
+	for _, s := range []struct {
+		what    string
+		entries []*raft.Log
+		prev    uint64
+		commit  uint64
+		sent    int // Messages so far.
+	}{
+		{what: "the first one asks whether the logs agree", prev: last - 1, sent: 1},
+		{what: "nothing", prev: last - 1, sent: 1},
+		{what: "an entry, and more is committed than it shows", entries: one, prev: last - 1, commit: last + 9, sent: 2},
+		{what: "that again", prev: last, commit: last + 9, sent: 3},
+		{what: "a newer commit index", prev: last + 10, commit: last + 10, sent: 4},
+		{what: "the same", prev: last + 10, commit: last + 10, sent: 4},
+		{what: "an entry", entries: entries(last+11, 1), prev: last + 10, commit: last + 10, sent: 5},
+		{what: "the entry is committed", prev: last + 11, commit: last + 11, sent: 6},
+	} {
+		f, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: 3, PrevLogEntry: s.prev, Entries: s.entries, LeaderCommitIndex: s.commit}, new(raft.AppendEntriesResponse))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Error(); err != nil {
+			t.Fatal(err)
+		}
+		if len(took) != s.sent {
+			t.Errorf("%s: %d messages, want %d", s.what, len(took), s.sent)
+		}
+	}
+}
+
 // Raft's reader of answers ends with the first refusal. The library's pipeline then
 // holds the second next append for ever, and with it the replication to that node.
 func TestPipeline_ARefusalEndsItInsteadOfHoldingTheSender(t *testing.T) {
@@ -253,9 +311,9 @@ func TestPipeline_ARefusalEndsItInsteadOfHoldingTheSender(t *testing.T) {
 		_, err := p.AppendEntries(&raft.AppendEntriesRequest{
 			Term: 3, PrevLogEntry: 100, PrevLogTerm: 2, Entries: entries(101, MessageBytesMax, MessageBytesMax, MessageBytesMax, MessageBytesMax),
 		}, new(raft.AppendEntriesResponse))
-		for range 4 { // As what follows.
+		for i := range uint64(4) { // As what follows.
 			if err == nil {
-				_, err = p.AppendEntries(&raft.AppendEntriesRequest{Term: 3, PrevLogEntry: 104, PrevLogTerm: 2}, new(raft.AppendEntriesResponse))
+				_, err = p.AppendEntries(&raft.AppendEntriesRequest{Term: 3, PrevLogEntry: 104 + i, PrevLogTerm: 2, Entries: entries(105+i, 1)}, new(raft.AppendEntriesResponse))
 			}
 		}
 		ended <- err
