@@ -67,6 +67,8 @@ var floorMutations = []mutation{
 	{"a heartbeat after a silence is harmless", peerHeartbeat, "time.Since(r.LastContact()) < fresh", "time.Since(r.LastContact()) < fresh+time.Hour"},
 	{"a follower commits what no message proved", peerCommit, "req.LeaderCommitIndex = min(req.LeaderCommitIndex, proven(req))", "_ = proven(req)"},
 	{"a part promises what it doesn't carry", peerAppend, "\t\tboundCommit(&part)\n", ""},
+	{"a newer commit index is nothing new", peerAppend, "args.LeaderCommitIndex <= p.told && !p.health.Silent()", "!p.health.Silent()"},
+	{"an idle pipeline of a silent node stays", peerAppend, "args.LeaderCommitIndex <= p.told && !p.health.Silent()", "args.LeaderCommitIndex <= p.told"},
 	{"a part names no entry before it", peerAppend, "rest.PrevLogEntry, rest.PrevLogTerm = rest.Entries[n:], last.Index, last.Term", "_, _ = rest.Entries[n:], last.Index, last.Term"},
 	{"large requests travel whole", peerAppend, "if bytes > MessageBytesMax && i > 0 {", "if bytes > MessageBytesMax<<20 && i > 0 {"},
 	{"a dialer without the secret is let in", peerHandshake, "if !hmac.Equal(theirs[:], proof(secret, dialerLabel, raw, nonce[:], frame)) {", "if !hmac.Equal(theirs[:], proof(secret, dialerLabel, raw, nonce[:], frame)) && false {"},

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 )
 
 // An entry of a few hundred kilobytes, as a full one is under load.
@@ -231,7 +232,8 @@ func TestAppend_WhatWasTakenBeforeAFaultCounts(t *testing.T) {
 func TestPipeline_IsSilentWhileThereIsNothingNewToSay(t *testing.T) {
 	t.Parallel()
 	n := newNetwork()
-	sender, receiver := n.listen(t, Options{NodeID: "n1"}).Group(testGroup), n.listen(t, Options{NodeID: "n2"}).Group(testGroup)
+	fitness := health.New(quiet())
+	sender, receiver := n.listen(t, Options{NodeID: "n1", Health: fitness}).Group(testGroup), n.listen(t, Options{NodeID: "n2"}).Group(testGroup)
 	var took []uint64 // Commit indexes.
 	takeAppends(t, receiver, func(req *raft.AppendEntriesRequest) (*raft.AppendEntriesResponse, error) {
 		took = append(took, req.LeaderCommitIndex)
@@ -281,6 +283,10 @@ func TestPipeline_IsSilentWhileThereIsNothingNewToSay(t *testing.T) {
 		if len(took) != s.sent {
 			t.Errorf("%s: %d messages, want %d", s.what, len(took), s.sent)
 		}
+	}
+	fitness.Set(health.DiskStalled, "")
+	if _, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: 3, PrevLogEntry: last + 11, LeaderCommitIndex: last + 11}, new(raft.AppendEntriesResponse)); !errors.Is(err, errUnfit) {
+		t.Errorf("a node that must be silent goes on: %v", err)
 	}
 }
 
