@@ -10,7 +10,8 @@ import (
 // timeouts fires, and starts it anew if the leader was heard of less than a timeout
 // ago: noticing takes one to three timeouts. A voter that has not noticed refuses
 // its vote, so an election waits for the slowest. contact notices after one timeout
-// and a little, and has the library look at once.
+// and a little, and has the library look at once; after a quarter of that where there was
+// no leader yet.
 
 // placeSteps divides the timeout: each voter waits this part longer than the one
 // before it, so that two do not stand at the same moment and split the votes.
@@ -20,6 +21,10 @@ const placeSteps = 5
 // moments for a leader that they lost together (R16).
 const staggers = 16
 
+// firstPart of the patience is enough after a start: a leader sends heartbeats five to ten times in a
+// timeout. Who stands for election though others have a leader gets no vote.
+const firstPart = 4
+
 // secondLook is the pause before a silence is believed. A process that did not run
 // for a while has the heartbeats it missed in its sockets, and reads them first.
 const secondLook = 20 * time.Millisecond
@@ -28,17 +33,21 @@ const secondLook = 20 * time.Millisecond
 type contact struct {
 	timeout  time.Duration
 	group    uint32
+	began    time.Time
 	suspects bool // The silence was seen once.
 }
 
 // look says whether raft should look for its leader now, and when to look next.
-// last is zero as long as there never was a leader: then raft knows best.
+// last is zero as long as there never was a leader.
 func (c *contact) look(following bool, last, now time.Time, place int) (wake bool, next time.Duration) {
-	if !following || last.IsZero() {
+	if !following {
 		c.suspects = false
 		return false, c.timeout
 	}
 	patience := c.patience(place)
+	if last.IsZero() {
+		last, patience = c.began, patience/firstPart
+	}
 	if left := patience - now.Sub(last); left > 0 {
 		c.suspects = false
 		return false, left
@@ -61,8 +70,8 @@ func (c *contact) patience(place int) time.Duration {
 // watchContact runs until Shutdown.
 func (g *Group) watchContact() {
 	defer g.wg.Done()
-	c := contact{timeout: g.raft.ReloadableConfig().HeartbeatTimeout, group: g.id}
-	timer := time.NewTimer(c.timeout)
+	c := contact{timeout: g.raft.ReloadableConfig().HeartbeatTimeout, group: g.id, began: time.Now()}
+	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {

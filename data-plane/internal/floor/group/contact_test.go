@@ -9,7 +9,7 @@ func TestContact_BelievesASilenceAfterATimeoutAndASecondLook(t *testing.T) {
 	t.Parallel()
 	const timeout = 500 * time.Millisecond
 	now := time.Now()
-	c := contact{timeout: timeout}
+	c := contact{timeout: timeout, began: now.Add(-10 * time.Millisecond)}
 	steps := []struct {
 		what      string
 		following bool
@@ -18,7 +18,8 @@ func TestContact_BelievesASilenceAfterATimeoutAndASecondLook(t *testing.T) {
 		wake      bool
 		next      time.Duration
 	}{
-		{what: "never heard of a leader", following: true, next: timeout},
+		{what: "started", following: true, next: timeout/firstPart - 10*time.Millisecond},
+		{what: "started, its place is later", following: true, place: 2, next: 175*time.Millisecond - 10*time.Millisecond},
 		{what: "heard just now", following: true, last: now, next: timeout},
 		{what: "heard a while ago", following: true, last: now.Add(-400 * time.Millisecond), next: 100 * time.Millisecond},
 		{what: "its place is later", following: true, last: now.Add(-timeout), place: 2, next: 200 * time.Millisecond},
@@ -28,11 +29,23 @@ func TestContact_BelievesASilenceAfterATimeoutAndASecondLook(t *testing.T) {
 		{what: "still silent", following: true, last: now.Add(-timeout), wake: true, next: timeout},
 		{what: "stands for election", last: now.Add(-timeout), next: timeout},
 		{what: "follows again and looks twice again", following: true, last: now.Add(-timeout), next: secondLook},
+		{what: "heard of that leader", following: true, last: now, next: timeout},
 	}
 	for _, s := range steps {
 		wake, next := c.look(s.following, s.last, now, s.place)
 		if wake != s.wake || next != s.next {
 			t.Errorf("%s: wake %v and look after %s, want %v and %s", s.what, wake, next, s.wake, s.next)
+		}
+	}
+}
+
+func TestContact_AFirstLeaderIsWaitedForAQuarterAsLong(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	c := contact{timeout: time.Second, began: now.Add(-time.Second / firstPart)}
+	for i, want := range []bool{false, true, false, true} { // Each looks twice.
+		if wake, _ := c.look(true, time.Time{}, now, 0); wake != want {
+			t.Errorf("look %d: wake %v", i, wake)
 		}
 	}
 }
