@@ -40,6 +40,9 @@ const (
 	readyPoll   = 20 * time.Millisecond
 	// evenTimeout: one look of the cell and one transfer take under a second.
 	evenTimeout = 5 * time.Second
+	// oneProcess is the nodes' heartbeat and election timeout. They live and die together, so nobody
+	// has to notice soon that one is gone, and heartbeats are most of what an idle cell does.
+	oneProcess = 2 * time.Second
 )
 
 // ErrStuck says that something did not stop in time. Nothing that was acknowledged
@@ -76,7 +79,7 @@ type Config struct {
 	Domain string
 	Nodes  int
 	Shards int
-	// SyncDelay and Heartbeat are the nodes'.
+	// SyncDelay and Heartbeat are the nodes'; a Heartbeat of 0 is 2 s.
 	SyncDelay time.Duration
 	Heartbeat time.Duration
 	// Database of the control plane: sqlite:PATH or postgres://…; empty is SQLite in Dir.
@@ -420,7 +423,7 @@ func (s *Service) nodeConfigs() (_ []node.Config, err error) {
 	for i := range configs {
 		c := &configs[i]
 		c.Dir, c.Peers, c.Secrets, c.Logger = s.dir.Join(c.ID), s.peers, s.cellSecrets, s.log
-		c.Shards, c.SyncDelay, c.Heartbeat, c.Version = s.cfg.Shards, s.cfg.SyncDelay, s.cfg.Heartbeat, s.cfg.Version
+		c.Shards, c.SyncDelay, c.Heartbeat, c.Version = s.cfg.Shards, s.cfg.SyncDelay, cmp.Or(s.cfg.Heartbeat, oneProcess), s.cfg.Version
 	}
 	return configs, nil
 }
