@@ -328,3 +328,14 @@ func (r *cellRig) prepareOne(i int, cellID string) {
 		r.t.Fatal(err)
 	}
 }
+
+// Nothing is written meanwhile that would show it.
+func TestCell_ANodeThatWasStartedAgainLearnsWhatIsCommitted(t *testing.T) {
+	t.Parallel()
+	r := formedCell(t, 3)
+	r.customer().enqueue(r.Places[0].APIURL, 1)
+	r.caughtUp("n3")
+	r.Stop(2)
+	r.MustStart(2)
+	r.caughtUp("n3")
+}

@@ -109,6 +109,8 @@ func runSeed(t *testing.T, seed uint64) result {
 	case exit == exitInconclusive:
 		t.Logf("seed %d is inconclusive: somebody waited for a mutex that was held over a slow disk, and time stood still\n%s", seed, lockWaits(out))
 		return result{Still: 1}
+	case exit == exitStalled:
+		t.Errorf("seed %d: somebody waits for a mutex whose holder waits for time, or spins, and time stands still\n%s\nAgain: make sim SEEDS=1 FIRST=%d FAULTS=%d", seed, lockWaits(out), seed, *count)
 	case exit != 0 || len(r.Breaches) > 0:
 		t.Errorf("seed %d: exit code %d\n%s\nAgain: make sim SEEDS=1 FIRST=%d FAULTS=%d", seed, exit, tail(out), seed, *count)
 	case testing.Verbose():

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"errors"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -122,7 +123,7 @@ func (g *Group) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddres
 	if err != nil {
 		return nil, err
 	}
-	return &pipeline{AppendPipeline: p, health: g.mux.opts.Health}, nil
+	return &pipeline{AppendPipeline: p, health: g.mux.opts.Health, pause: g.mux.opts.Heartbeat / 2}, nil
 }
 
 // pipeline wraps the library's pipeline. It sends in parts, is silent while the node is,
@@ -131,8 +132,10 @@ func (g *Group) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddres
 type pipeline struct {
 	raft.AppendPipeline
 	health *health.Health
+	pause  time.Duration     // For so long nothing is said twice.
 	before raft.AppendFuture // The last request that was sent; nil before the first.
 	told   uint64            // How much of the log the follower knows to be committed, once it has that request.
+	at     time.Time         // When it was sent.
 }
 
 // AppendEntries sends args. Raft receives the answer to each part from Consumer, and
@@ -143,13 +146,14 @@ type pipeline struct {
 // write that waits for it would wait for all of them. Single requests follow one another
 // without a pause.
 //
-// What raft sends while none is written is for the commit index. Without a newer one it says
-// nothing that a heartbeat doesn't, and is left out: an idle node's messages are half as many.
+// What raft sends while none is written is for the commit index. Without a newer one most of it is left
+// out. Not all: a follower that was started again has forgotten the index, and this end only
+// finds out that its connection is gone when it sends.
 func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
 	if len(args.Entries) >= MessageEntriesMax {
 		return nil, ErrBehind
 	}
-	if len(args.Entries) == 0 && p.before != nil && args.LeaderCommitIndex <= p.told && !p.health.Silent() {
+	if len(args.Entries) == 0 && p.before != nil && args.LeaderCommitIndex <= p.told && time.Since(p.at) < p.pause && !p.health.Silent() {
 		return p.before, nil
 	}
 	list := parts(args)
@@ -173,7 +177,7 @@ func (p *pipeline) send(part *raft.AppendEntriesRequest, resp *raft.AppendEntrie
 	if err != nil {
 		return nil, err
 	}
-	p.before, p.told = sent, min(part.LeaderCommitIndex, proven(part))
+	p.before, p.told, p.at = sent, min(part.LeaderCommitIndex, proven(part)), time.Now()
 	if before == nil {
 		return sent, nil
 	}

@@ -233,7 +233,7 @@ func TestPipeline_IsSilentWhileThereIsNothingNewToSay(t *testing.T) {
 	t.Parallel()
 	n := newNetwork()
 	fitness := health.New(quiet())
-	sender, receiver := n.listen(t, Options{NodeID: "n1", Health: fitness}).Group(testGroup), n.listen(t, Options{NodeID: "n2"}).Group(testGroup)
+	sender, receiver := n.listen(t, Options{NodeID: "n1", Health: fitness, Heartbeat: time.Hour}).Group(testGroup), n.listen(t, Options{NodeID: "n2"}).Group(testGroup)
 	var took []uint64 // Commit indexes.
 	takeAppends(t, receiver, func(req *raft.AppendEntriesRequest) (*raft.AppendEntriesResponse, error) {
 		took = append(took, req.LeaderCommitIndex)
@@ -288,6 +288,30 @@ func TestPipeline_IsSilentWhileThereIsNothingNewToSay(t *testing.T) {
 	if _, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: 3, PrevLogEntry: last + 11, LeaderCommitIndex: last + 11}, new(raft.AppendEntriesResponse)); !errors.Is(err, errUnfit) {
 		t.Errorf("a node that must be silent goes on: %v", err)
 	}
+}
+
+// A follower that was started again has forgotten how much is committed, and has another connection.
+func TestPipeline_AFollowerThatWasStartedAgainEndsIt(t *testing.T) {
+	t.Parallel()
+	n := newNetwork()
+	sender, receiver := n.listen(t, Options{NodeID: "n1", Heartbeat: 10 * time.Millisecond}).Group(testGroup), n.listen(t, Options{NodeID: "n2"}).Group(testGroup)
+	takeAppends(t, receiver, func(*raft.AppendEntriesRequest) (*raft.AppendEntriesResponse, error) {
+		return &raft.AppendEntriesResponse{Success: true}, nil
+	})
+	p, err := sender.AppendEntriesPipeline("n2", "n2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	say := func() error {
+		_, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: 3, PrevLogEntry: 9, LeaderCommitIndex: 9}, new(raft.AppendEntriesResponse))
+		return err
+	}
+	if err := say(); err != nil {
+		t.Fatal(err)
+	}
+	n.cut(link{"n1", "n2"})
+	eventually.True(t, patience, "the end of the pipeline", func() bool { return say() != nil })
 }
 
 // Raft's reader of answers ends with the first refusal. The library's pipeline then
