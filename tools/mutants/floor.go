@@ -68,6 +68,7 @@ var floorMutations = []mutation{
 	{"a follower commits what no message proved", peerCommit, "req.LeaderCommitIndex = min(req.LeaderCommitIndex, proven(req))", "_ = proven(req)"},
 	{"a part promises what it doesn't carry", peerAppend, "\t\tboundCommit(&part)\n", ""},
 	{"a newer commit index is nothing new", peerAppend, "args.LeaderCommitIndex <= p.told && ", ""},
+	{"what an idle pipeline leaves out isn't waited for", peerAppend, "return p.before, answered(p.before)", "return p.before, nil"},
 	{"an idle pipeline of a silent node stays", peerAppend, "p.pause && !p.health.Silent() {", "p.pause {"},
 	{"a follower that was started again isn't told", peerAppend, "time.Since(p.at) < p.pause && ", ""},
 	{"a part names no entry before it", peerAppend, "rest.PrevLogEntry, rest.PrevLogTerm = rest.Entries[n:], last.Index, last.Term", "_, _ = rest.Entries[n:], last.Index, last.Term"},

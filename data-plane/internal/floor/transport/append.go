@@ -154,7 +154,8 @@ func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.App
 		return nil, ErrBehind
 	}
 	if len(args.Entries) == 0 && p.before != nil && args.LeaderCommitIndex <= p.told && time.Since(p.at) < p.pause && !p.health.Silent() {
-		return p.before, nil
+		// A transfer of leadership calls again at once, until the follower has everything.
+		return p.before, answered(p.before)
 	}
 	list := parts(args)
 	for _, part := range list[:len(list)-1] {
@@ -181,11 +182,16 @@ func (p *pipeline) send(part *raft.AppendEntriesRequest, resp *raft.AppendEntrie
 	if before == nil {
 		return sent, nil
 	}
-	if err := before.Error(); err != nil {
-		return nil, err
+	return sent, answered(before)
+}
+
+// answered waits for the answer, and is nil if the follower took the request.
+func answered(sent raft.AppendFuture) error {
+	if err := sent.Error(); err != nil {
+		return err
 	}
-	if !before.Response().Success {
-		return nil, errRejected
+	if !sent.Response().Success {
+		return errRejected
 	}
-	return sent, nil
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -287,6 +288,45 @@ func TestPipeline_IsSilentWhileThereIsNothingNewToSay(t *testing.T) {
 	fitness.Set(health.DiskStalled, "")
 	if _, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: 3, PrevLogEntry: last + 11, LeaderCommitIndex: last + 11}, new(raft.AppendEntriesResponse)); !errors.Is(err, errUnfit) {
 		t.Errorf("a node that must be silent goes on: %v", err)
+	}
+}
+
+// A transfer of leadership calls the pipeline until the follower has everything: in a tight loop, if
+// nothing in it waits.
+func TestPipeline_WhatIsLeftOutWaitsForTheLastAnswer(t *testing.T) {
+	t.Parallel()
+	n := newNetwork()
+	sender, receiver := n.listen(t, Options{NodeID: "n1", Heartbeat: time.Hour}).Group(testGroup), n.listen(t, Options{NodeID: "n2"}).Group(testGroup)
+	answer := make(chan struct{})
+	takeAppends(t, receiver, func(*raft.AppendEntriesRequest) (*raft.AppendEntriesResponse, error) {
+		<-answer
+		return &raft.AppendEntriesResponse{Success: true}, nil
+	})
+	p, err := sender.AppendEntriesPipeline("n2", "n2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	var said atomic.Int32
+	done := make(chan error, 1)
+	go func() {
+		for range 3 {
+			if _, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: 3, PrevLogEntry: 9}, new(raft.AppendEntriesResponse)); err != nil {
+				done <- err
+				return
+			}
+			said.Add(1)
+		}
+		done <- nil
+	}()
+	eventually.True(t, patience, "the first message", func() bool { return said.Load() > 0 })
+	time.Sleep(20 * time.Millisecond)
+	if n := said.Load(); n != 1 {
+		t.Errorf("%d calls returned without an answer", n)
+	}
+	close(answer)
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 
