@@ -118,6 +118,11 @@ type Store struct {
 	life   sync.RWMutex
 	closed bool // Guarded by life.
 
+	// turn is held to hand a batch to Pebble, which does one at a time anyway, under a mutex that it
+	// holds over a sync when it begins another write-ahead log. Virtual time stands still
+	// while anybody waits for a mutex (services/sim).
+	turn chan struct{}
+
 	mu     sync.Mutex // Guards groups.
 	groups map[uint32]*Group
 
@@ -131,7 +136,7 @@ var ErrInUse = errors.New("in use by another process")
 
 // Open opens or creates the store in dir.
 func Open(dir string, opts Options) (*Store, error) {
-	s := &Store{opts: withDefaults(opts), sync: pebble.Sync, groups: map[uint32]*Group{}}
+	s := &Store{opts: withDefaults(opts), sync: pebble.Sync, turn: make(chan struct{}, 1), groups: map[uint32]*Group{}}
 	s.fs = disk.Counting(disk.Yielding(disk.OrderedMarkers(s.opts.FS)))
 	if opts.Relaxed {
 		s.sync = pebble.NoSync
@@ -353,7 +358,7 @@ func (s *Store) commitWith(batch *pebble.Batch, o *pebble.WriteOptions) error {
 			s.fail(fmt.Errorf("commit to raft log: %v", r))
 		}
 	}()
-	if err := batch.Commit(o); err != nil {
+	if err := s.write(batch, o); err != nil {
 		s.fail(fmt.Errorf("commit to raft log: %w", err))
 	}
 	// Pebble may have failed on another goroutine while this one waited.
@@ -365,6 +370,23 @@ func (s *Store) commitWith(batch *pebble.Batch, o *pebble.WriteOptions) error {
 		return fmt.Errorf("close raft log batch: %w", err)
 	}
 	return nil
+}
+
+// write gives up its turn before it waits for the sync, so that concurrent batches share one.
+func (s *Store) write(batch *pebble.Batch, o *pebble.WriteOptions) error {
+	if err := s.hand(batch, o); err != nil || !o.Sync {
+		return err
+	}
+	return batch.SyncWait()
+}
+
+func (s *Store) hand(batch *pebble.Batch, o *pebble.WriteOptions) error {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }() // Pebble may panic.
+	if !o.Sync {
+		return batch.Commit(o)
+	}
+	return s.db.ApplyNoSyncWait(batch, o)
 }
 
 // commitStable writes one stable value with its checksum.
