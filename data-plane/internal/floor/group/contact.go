@@ -22,8 +22,12 @@ const placeSteps = 5
 const staggers = 16
 
 // firstPart of the patience is enough after a start: a leader sends heartbeats five to ten times in a
-// timeout. Who stands for election though others have a leader gets no vote.
-const firstPart = 4
+// timeout. Who stands for election though others have a leader gets no vote. It is never less than firstLeast,
+// in which connections are made.
+const (
+	firstPart  = 4
+	firstLeast = 100 * time.Millisecond
+)
 
 // secondLook is the pause before a silence is believed. A process that did not run
 // for a while has the heartbeats it missed in its sockets, and reads them first.
@@ -46,7 +50,7 @@ func (c *contact) look(following bool, last, now time.Time, place int) (wake boo
 	}
 	patience := c.patience(place)
 	if last.IsZero() {
-		last, patience = c.began, patience/firstPart
+		last, patience = c.began, max(patience/firstPart, firstLeast)
 	}
 	if left := patience - now.Sub(last); left > 0 {
 		c.suspects = false

@@ -48,6 +48,10 @@ func TestContact_AFirstLeaderIsWaitedForAQuarterAsLong(t *testing.T) {
 			t.Errorf("look %d: wake %v", i, wake)
 		}
 	}
+	alone := contact{timeout: soloHeartbeat, began: now}
+	if _, next := alone.look(true, time.Time{}, now, 0); next != firstLeast {
+		t.Errorf("a replica without others looks after %s", next)
+	}
 }
 
 func TestContact_GroupsOfOneNodeDoNotStandInTheSameInstant(t *testing.T) {
