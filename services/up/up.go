@@ -41,7 +41,7 @@ const (
 	// evenTimeout: one look of the cell and one transfer take under a second.
 	evenTimeout = 5 * time.Second
 	// oneProcess is the nodes' heartbeat and election timeout. They live and die together, so nobody
-	// has to notice soon that one is gone, and heartbeats are most of what an idle cell does.
+	// has to notice soon that one is gone, and heartbeats were half of what an idle cell did.
 	oneProcess = 2 * time.Second
 )
 

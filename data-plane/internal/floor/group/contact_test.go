@@ -9,7 +9,7 @@ func TestContact_BelievesASilenceAfterATimeoutAndASecondLook(t *testing.T) {
 	t.Parallel()
 	const timeout = 500 * time.Millisecond
 	now := time.Now()
-	c := contact{timeout: timeout, began: now.Add(-10 * time.Millisecond)}
+	c := contact{timeout: timeout}
 	steps := []struct {
 		what      string
 		following bool
@@ -28,7 +28,6 @@ func TestContact_BelievesASilenceAfterATimeoutAndASecondLook(t *testing.T) {
 		{what: "still silent", following: true, last: now.Add(-timeout), wake: true, next: timeout},
 		{what: "stands for election", last: now.Add(-timeout), next: timeout},
 		{what: "follows again and looks twice again", following: true, last: now.Add(-timeout), next: secondLook},
-		{what: "heard of that leader", following: true, last: now, next: timeout},
 	}
 	for _, s := range steps {
 		wake, next := c.look(s.following, s.last, now, s.place)
