@@ -145,6 +145,35 @@ func TestConfirm_FollowsTheStateAndTellsWhenTheProxyServes(t *testing.T) {
 	eventually.True(t, patience, "it says that it leaves", func() bool { return !said().GetReady() })
 }
 
+// Its nodes must not wait for it to come back, so the last word is sent also when its watch is over.
+func TestConfirm_AProxyThatEndsSaysSo(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	said := func() *cellv1.ConfirmWatchRequest {
+		r.state.mu.Lock()
+		defer r.state.mu.Unlock()
+		return r.state.confirmed[r.proxy.id]
+	}
+	eventually.True(t, patience, "it says that it serves", func() bool { return said().GetReady() })
+	r.proxy.ending.Store(true)
+	r.proxy.stop()
+	r.proxy.loops.Wait()
+	if said().GetReady() {
+		t.Error("it ended, and its node still counts on it")
+	}
+}
+
+// Without a node that answers it is not ready, but lets callers in by what it has.
+func TestConfirm_CountsWhileNoNodeAnswers(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	r.up[0].kill()
+	eventually.True(t, patience, "it is not ready", func() bool { return !r.proxy.Ready() })
+	if !r.proxy.confirmation(1).GetReady() {
+		t.Error("what it lets in is not waited for")
+	}
+}
+
 func TestConfirm_OnlyAfterOpenCallsWereEnded(t *testing.T) {
 	t.Parallel()
 	r := startRig(t, rigOptions{})

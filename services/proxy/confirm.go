@@ -18,6 +18,8 @@ const (
 	// readyPoll is how soon a node hears that this proxy serves, or no longer does.
 	readyPoll      = 100 * time.Millisecond
 	confirmTimeout = 2 * time.Second
+	// farewellTimeout bounds what a proxy that ends tells its nodes, so that they don't wait for it.
+	farewellTimeout = 500 * time.Millisecond
 )
 
 // confirm tells a followed node which index this proxy has applied, until ctx ends:
@@ -31,7 +33,7 @@ func (p *Proxy) confirm(ctx context.Context, client cellv1connect.CellServiceCli
 		index, moved := p.applied.now()
 		now := p.confirmation(index)
 		if said == nil || said.GetIndex() != index || said.GetReady() != now.GetReady() || !slices.Equal(said.GetSecretIds(), now.GetSecretIds()) || time.Since(at) >= confirmEvery {
-			switch err := p.sayConfirm(ctx, client, now); {
+			switch err := p.sayConfirm(ctx, client, now, confirmTimeout); {
 			case err == nil:
 				said, at = now, time.Now()
 			case connect.CodeOf(err) == connect.CodeUnimplemented:
@@ -45,21 +47,37 @@ func (p *Proxy) confirm(ctx context.Context, client cellv1connect.CellServiceCli
 		case <-moved:
 		case <-tick.C:
 		case <-ctx.Done():
+			if p.ending.Load() && said.GetReady() {
+				p.farewell(ctx, client)
+			}
 			return
 		}
 	}
 }
 
+// farewell says that this proxy serves no more, after the watch has ended: else the node would wait
+// for it to come back.
+func (p *Proxy) farewell(ctx context.Context, client cellv1connect.CellServiceClient) {
+	index, _ := p.applied.now()
+	if err := p.sayConfirm(context.WithoutCancel(ctx), client, p.confirmation(index), farewellTimeout); err != nil {
+		p.log.Debug("tell a node that this proxy ends", "err", err)
+	}
+}
+
+// lets reports whether this proxy lets callers in by the state that it has. It may also
+// while no node answers, when it isn't Ready: a key's end has to reach it all the same.
+func (p *Proxy) lets() bool { return !p.ending.Load() && p.view.loaded.Load() }
+
 func (p *Proxy) confirmation(index uint64) *cellv1.ConfirmWatchRequest {
 	open, closed := p.connections.Counts()
 	return &cellv1.ConfirmWatchRequest{
-		ProxyId: p.id, Index: index, Ready: p.Ready(), SecretIds: p.signer.Secrets().Now().IDs(),
+		ProxyId: p.id, Index: index, Ready: p.lets(), SecretIds: p.signer.Secrets().Now().IDs(),
 		Connections: uint64(open), ConnectionsClosed: closed,
 	}
 }
 
-func (p *Proxy) sayConfirm(ctx context.Context, client cellv1connect.CellServiceClient, req *cellv1.ConfirmWatchRequest) error {
-	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+func (p *Proxy) sayConfirm(ctx context.Context, client cellv1connect.CellServiceClient, req *cellv1.ConfirmWatchRequest, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	_, err := client.ConfirmWatch(ctx, connect.NewRequest(req))
 	return err

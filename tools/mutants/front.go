@@ -4,8 +4,10 @@ const (
 	proxyAuth    = "proxy/authenticate.go"
 	proxyView    = "proxy/view.go"
 	proxyAttempt = "proxy/carry.go"
+	proxyConfirm = "proxy/confirm.go"
 	cellWatch    = "internal/cell/watch.go"
 	cellMachine  = "internal/cell/machine.go"
+	cellWatchers = "internal/cell/watchers.go"
 	cellMembers  = "internal/cell/membership.go"
 	cellHandover = "internal/cell/handover.go"
 )
@@ -28,6 +30,8 @@ var frontMutations = []mutation{
 	{"any other cell's state is taken", proxyView, "if !slices.Contains(msg.GetState().GetReplacedCells(), cur.cell) {", "if !slices.Contains(msg.GetState().GetReplacedCells(), cur.cell) && msg.GetState() == nil {"},
 	{"a state lasts for ever", proxyView, "<= celladmin.CopyKept {", "<= 1000*celladmin.CopyKept {"},
 	{"what may have been done is tried again", proxyAttempt, "!errors.Is(err, errNotDone) && !forward.NeverSent(err) && !h.cl.changesNothing {", "!errors.Is(err, errNotDone) && !forward.NeverSent(err) && !h.cl.changesNothing && h == nil {"},
+	{"what is let in while no node answers isn't waited for", proxyConfirm, "return !p.ending.Load() && p.view.loaded.Load() }", "return p.Ready() }"},
+	{"a proxy that ends is waited for", proxyConfirm, "if p.ending.Load() && said.GetReady() {", "if p.ending.Load() && said.GetReady() && ctx == nil {"},
 }
 
 // cellMutations break what a cell knows of itself.
@@ -36,6 +40,10 @@ var cellMutations = []mutation{
 	{"a change with what nobody knows is taken", cellMachine, "if c.GetChange() == nil || len(c.ProtoReflect().GetUnknown()) > 0 {", "if c.GetChange() == nil {"},
 	{"a watch begins before it is reached", cellWatch, "if err := c.waitReached(ctx, afterIndex); err != nil {", "if err := c.waitReached(ctx, 0*afterIndex); err != nil {"},
 	{"a cell without a leader confirms", cellWatch, "if owed++; owed > leaderlessMax {", "if owed++; owed > 1<<30 {"},
+	{"who followed before a start is forgotten", cellWatchers, "c.watchers.settle(time.Now().Add(watcherReturn))", "c.watchers.settle(time.Now())"},
+	{"a new node waits for who never followed it", cellWatchers, "if c.group.New() {", "if c.group.New() && c == nil {"},
+	{"who breaks off is forgotten", cellWatchers, "|| now.Sub(p.left) > watcherReturn)", "|| now.Sub(p.left) >= 0)"},
+	{"who breaks off is waited for for ever", cellWatchers, "|| now.Sub(p.left) > watcherReturn)", "|| now.Sub(p.left) > 1000*watcherReturn)"},
 	{"a quorum may be removed", cellMembers, "if reachable < rest/2+1 {", "if reachable < 0*rest {"},
 	{"leadership goes to who can't be reached", cellHandover, "if to == s.from || !n.GetReachable() || !mayLead(s.nodes, s.from, to, id) {", "if to == s.from || !mayLead(s.nodes, s.from, to, id) {"},
 	{"leadership goes to who may not lead", cellHandover, "|| !mayLead(s.nodes, s.from, to, id) {", "{"},

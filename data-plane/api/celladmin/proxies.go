@@ -25,7 +25,7 @@ const (
 type UnconfirmedError struct {
 	Index           uint64
 	Confirmed, Live int
-	// SilentNodes did not answer: proxies that follow only them are not counted.
+	// SilentNodes did not answer, or have just started: proxies that follow only them are not counted.
 	SilentNodes []string
 	Cause       error
 }
@@ -100,7 +100,8 @@ func (c *Client) ProxyReadings(ctx context.Context, fromHour int64) ([]*cellv1.R
 
 // WaitProxies returns when every live proxy has applied the state up to index, also
 // to calls under way. A proxy is live while it serves and follows a node; it does
-// not wait for one that is gone, or cut off from all nodes for some seconds. If ctx
+// not wait for one that is gone, or cut off from all nodes for some seconds; after its only
+// node started again, it waits that long for those to come back who followed it. If ctx
 // ends first, the error is an *UnconfirmedError.
 func (c *Client) WaitProxies(ctx context.Context, index uint64) (confirmed, live int, err error) {
 	var last UnconfirmedError

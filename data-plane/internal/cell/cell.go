@@ -84,6 +84,7 @@ type Cell struct {
 
 	ending  chan struct{} // Closed by EndWatches.
 	endOnce sync.Once
+	wg      sync.WaitGroup
 }
 
 // Open starts the meta group's replica on this node.
@@ -127,6 +128,7 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 		c.forgetDeleted(ctx)
 		others.Wait()
 	})
+	c.wg.Go(c.followersReturn)
 	return c, nil
 }
 
@@ -287,6 +289,7 @@ func (c *Cell) EndWatches() { c.endOnce.Do(func() { close(c.ending) }) }
 // Shutdown ends the watches and stops the replica. The stores stay open.
 func (c *Cell) Shutdown() error {
 	c.EndWatches()
+	c.wg.Wait()
 	if err := c.group.Shutdown(); err != nil {
 		return fmt.Errorf("stop meta group: %w", err)
 	}

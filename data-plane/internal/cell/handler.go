@@ -174,7 +174,7 @@ func (h *handler) GetState(context.Context, *connect.Request[cellv1.GetStateRequ
 
 func (h *handler) Watch(ctx context.Context, req *connect.Request[cellv1.WatchRequest], stream *connect.ServerStream[cellv1.WatchResponse]) error {
 	if id := req.Msg.GetProxyId(); id != "" {
-		leave, err := h.cell.watchers.enter(id)
+		leave, err := h.cell.watchers.enter(id, time.Now)
 		if err != nil {
 			return ToConnect(err)
 		}
@@ -221,7 +221,7 @@ func (h *handler) ListSightings(ctx context.Context, req *connect.Request[cellv1
 
 func (h *handler) ListWatchers(ctx context.Context, req *connect.Request[cellv1.ListWatchersRequest]) (*connect.Response[cellv1.ListWatchersResponse], error) {
 	if req.Msg.GetLocal() {
-		return connect.NewResponse(&cellv1.ListWatchersResponse{Watchers: h.cell.watchers.list(time.Now())}), nil
+		return connect.NewResponse(h.cell.followers(time.Now())), nil
 	}
 	return connect.NewResponse(h.members.Watchers(ctx)), nil
 }

@@ -3,6 +3,8 @@ package cell
 import (
 	"cmp"
 	"context"
+	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -18,16 +20,23 @@ const (
 	// watcherSilence is how long a proxy with an open watch counts without a
 	// confirmation: two confirmations, which follow heartbeats.
 	watcherSilence = 12 * time.Second
+	// watcherReturn is how long a proxy may take to come back: one whose watches broke off, or who
+	// followed this node before it started. It tries at least once a second.
+	watcherReturn = 3 * time.Second
 	// watchersMax bounds the proxies that one node remembers.
 	watchersMax     = 1024
 	proxyIDBytesMax = 128
 )
 
-// watchers are the proxies that follow this node and what they have confirmed. A
-// proxy is known while one of its watches is open.
+// watchers are the proxies that follow this node and what they have confirmed. A proxy is known
+// while one of its watches is open, and for watcherReturn after that if it serves: it lets calls in
+// by what it has, also while it looks for a node.
 type watchers struct {
-	mu   sync.Mutex
-	byID map[string]*watching // Guarded by mu.
+	mu sync.Mutex
+	// Guarded by mu.
+	byID map[string]*watching
+	// settlesAt is from when on all who follow this node are known. Zero is not yet known.
+	settlesAt time.Time
 }
 
 type watching struct {
@@ -39,36 +48,69 @@ type watching struct {
 	connections, connectionsClosed uint64
 
 	heard time.Time // Of the last confirmation.
+	left  time.Time // When the last watch ended; zero while there is one.
+}
+
+// counts reports whether a change has to wait for this proxy.
+func (p *watching) counts(now time.Time) bool {
+	return now.Sub(p.heard) <= watcherSilence && !p.gone(now)
+}
+
+// gone reports whether it is past coming back. Who doesn't serve lets nobody in.
+func (p *watching) gone(now time.Time) bool {
+	return p.watches == 0 && (!p.ready || now.Sub(p.left) > watcherReturn)
 }
 
 func newWatchers() *watchers { return &watchers{byID: make(map[string]*watching)} }
 
+// settle says from when on all who follow this node are known.
+func (w *watchers) settle(at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.settlesAt = at
+}
+
+func (w *watchers) settled(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.settlesAt.IsZero() && !now.Before(w.settlesAt)
+}
+
 // enter notes one watch of a proxy until leave is called.
-func (w *watchers) enter(id string) (leave func(), err error) {
+func (w *watchers) enter(id string, now func() time.Time) (leave func(), err error) {
 	if len(id) > proxyIDBytesMax || !isPrintable(id) {
 		return nil, fault.InvalidFields([]fault.Field{{Path: "proxy_id", Message: "must be a short name of printable characters"}})
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.forgetGone(now())
 	if w.byID[id] == nil {
 		if len(w.byID) >= watchersMax {
 			return nil, fault.New(fault.Exhausted, "LIMIT_REACHED", "this node is already watched by %d proxies, its limit; watch another node", watchersMax)
 		}
 		w.byID[id] = &watching{}
 	}
-	w.byID[id].watches++
+	p := w.byID[id]
+	p.watches++
+	p.left = time.Time{}
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.byID[id].watches--; w.byID[id].watches == 0 {
-			delete(w.byID, id)
+		if p.watches--; p.watches == 0 {
+			p.left = now()
+			w.forgetGone(p.left)
 		}
 	}, nil
 }
 
-// confirm records what a proxy has applied. A proxy without a watch here is not
+// forgetGone needs mu.
+func (w *watchers) forgetGone(now time.Time) {
+	maps.DeleteFunc(w.byID, func(_ string, p *watching) bool { return p.gone(now) })
+}
+
+// confirm records what a proxy has applied. One that is not known here is not
 // recorded, because nothing would say when it is gone. Confirmations may overtake
-// each other.
+// each other, and the end of the watch.
 func (w *watchers) confirm(said *cellv1.ConfirmWatchRequest, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,9 +126,10 @@ func (w *watchers) confirm(said *cellv1.ConfirmWatchRequest, now time.Time) {
 func (w *watchers) list(now time.Time) []*cellv1.Watcher {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.forgetGone(now)
 	var out []*cellv1.Watcher
 	for id, p := range w.byID {
-		if now.Sub(p.heard) <= watcherSilence {
+		if p.counts(now) {
 			out = append(out, &cellv1.Watcher{ProxyId: id, Index: p.index, Ready: p.ready, SecretIds: p.secrets, Connections: p.connections, ConnectionsClosed: p.connectionsClosed})
 		}
 	}
@@ -95,6 +138,35 @@ func (w *watchers) list(now time.Time) []*cellv1.Watcher {
 }
 
 func compareWatchers(a, b *cellv1.Watcher) int { return cmp.Compare(a.GetProxyId(), b.GetProxyId()) }
+
+// followersReturn lets the watchers settle: at once on a new node, which nobody has followed, and
+// otherwise some time after it knows a leader. Without one it sends nothing to who comes back.
+func (c *Cell) followersReturn() {
+	if c.group.New() {
+		c.watchers.settle(time.Now())
+		return
+	}
+	for {
+		moved := c.group.LeadershipChanged()
+		if c.group.Leader() != "" {
+			c.watchers.settle(time.Now().Add(watcherReturn))
+			return
+		}
+		select {
+		case <-moved:
+		case <-c.ending:
+			return
+		}
+	}
+}
+
+// followers is this node's own answer to who follows it.
+func (c *Cell) followers(now time.Time) *cellv1.ListWatchersResponse {
+	return &cellv1.ListWatchersResponse{Watchers: c.watchers.list(now), Settling: !c.watchers.settled(now)}
+}
+
+// errSettling: a node that has just started counts as one that didn't answer.
+var errSettling = errors.New("it has just started, and does not know yet who follows it")
 
 // Watchers asks all nodes at once who follows them. A proxy follows two nodes; its
 // confirmation to either counts.
@@ -127,9 +199,10 @@ func (m *Membership) Watchers(ctx context.Context) *cellv1.ListWatchersResponse 
 	return out
 }
 
+// watchersOf may give watchers together with an error.
 func (m *Membership) watchersOf(ctx context.Context, n *cellv1.Node) ([]*cellv1.Watcher, error) {
 	if n.GetId() == m.cell.NodeID() {
-		return m.cell.watchers.list(time.Now()), nil
+		return known(m.cell.followers(time.Now()))
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
@@ -138,5 +211,12 @@ func (m *Membership) watchersOf(ctx context.Context, n *cellv1.Node) ([]*cellv1.
 	if err != nil {
 		return nil, Fault(err)
 	}
-	return res.Msg.GetWatchers(), nil
+	return known(res.Msg)
+}
+
+func known(res *cellv1.ListWatchersResponse) ([]*cellv1.Watcher, error) {
+	if res.GetSettling() {
+		return res.GetWatchers(), errSettling
+	}
+	return res.GetWatchers(), nil
 }

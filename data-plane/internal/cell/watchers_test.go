@@ -184,7 +184,7 @@ func TestWaitProxies_ReturnsWhenTheLastOneConfirms(t *testing.T) {
 func TestWatchers_ASilentProxyIsNotLive(t *testing.T) {
 	t.Parallel()
 	w, now := newWatchers(), time.Now()
-	leave, err := w.enter("p")
+	leave, err := w.enter("p", func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,18 +196,90 @@ func TestWatchers_ASilentProxyIsNotLive(t *testing.T) {
 		t.Errorf("after it: %v", got)
 	}
 	leave()
-	if len(w.byID) != 0 {
-		t.Error("a proxy without a watch is remembered")
+	if got := w.list(now.Add(watcherReturn)); len(got) != 1 || got[0].GetIndex() != 3 {
+		t.Errorf("while it may come back: %v", got)
+	}
+	if got := w.list(now.Add(watcherReturn + time.Millisecond)); len(got) != 0 || len(w.byID) != 0 {
+		t.Errorf("after that: %v", got)
 	}
 	w.confirm(&cellv1.ConfirmWatchRequest{ProxyId: "p", Index: 4, Ready: true}, now)
 	if len(w.byID) != 0 {
 		t.Error("a confirmation without a watch was noted")
 	}
 	for _, id := range []string{"a\nb", string(slices.Repeat([]byte("x"), proxyIDBytesMax+1))} {
-		if _, err := w.enter(id); err == nil {
+		if _, err := w.enter(id, time.Now); err == nil {
 			t.Errorf("id %q was taken", id)
 		}
 	}
+}
+
+// One that ends says so, before its watch ends or after.
+func TestWatchers_AProxyThatEndsIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, leavesFirst := range []bool{false, true} {
+		w := newWatchers()
+		leave, err := w.enter("p", func() time.Time { return now })
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.confirm(&cellv1.ConfirmWatchRequest{ProxyId: "p", Index: 3, Ready: true}, now)
+		steps := []func(){func() { w.confirm(&cellv1.ConfirmWatchRequest{ProxyId: "p", Index: 3}, now) }, leave}
+		if leavesFirst {
+			slices.Reverse(steps)
+		}
+		for _, step := range steps {
+			step()
+		}
+		if got := w.list(now); len(got) != 0 || len(w.byID) != 0 {
+			t.Errorf("the watch ends first %v: %v", leavesFirst, got)
+		}
+	}
+}
+
+// One that comes back is known by what it confirmed before, and not twice.
+func TestWatchers_AProxyThatComesBackIsKnown(t *testing.T) {
+	t.Parallel()
+	w, now := newWatchers(), time.Now()
+	clock := func() time.Time { return now }
+	leave, err := w.enter("p", clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.confirm(&cellv1.ConfirmWatchRequest{ProxyId: "p", Index: 3, Ready: true}, now)
+	leave()
+	now = now.Add(watcherReturn / 2)
+	if leave, err = w.enter("p", clock); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(watcherReturn)
+	if got := w.list(now); len(got) != 1 || got[0].GetIndex() != 3 {
+		t.Errorf("back: %v", got)
+	}
+	leave()
+	if got := w.list(now.Add(watcherReturn)); len(got) != 1 {
+		t.Errorf("it broke off again: %v", got)
+	}
+}
+
+// Right after its only node started again, no proxy follows it: who did so before it died has not
+// confirmed anything, and lets callers in by what it has.
+func TestWaitProxies_ANodeThatStartedAgainLetsThemComeBack(t *testing.T) {
+	t.Parallel()
+	c := newTestCell(t, 1)
+	c.leader()
+	admin := c.admin()
+	if _, _, unconfirmed := waitProxies(t, admin, 1); unconfirmed {
+		t.Error("a new node waits for proxies that never followed it")
+	}
+	c.kill("node-1")
+	c.restart("node-1")
+	c.leader()
+	if _, _, unconfirmed := waitProxies(t, admin, 1); !unconfirmed {
+		t.Error("a node that started again doesn't wait for those who followed it")
+	}
+	c.nodes["node-1"].cell.watchers.settle(time.Now())
+	eventually.True(t, patience, "nobody came back", func() bool { _, live, unconfirmed := waitProxies(t, admin, 1); return live == 0 && !unconfirmed })
 }
 
 func TestIndex_IsTheLeadersFromAnyNode(t *testing.T) {

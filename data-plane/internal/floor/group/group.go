@@ -146,7 +146,8 @@ type Group struct {
 
 	notify    chan bool             // Won and lost leadership, from raft.
 	seen      chan raft.Observation // Other replicas' leadership, from raft.
-	started   chan struct{}         // Closed when raft is there.
+	isNew     bool
+	started   chan struct{} // Closed when raft is there.
 	stop      chan struct{}
 	dead      chan struct{} // Closed when raft has stopped.
 	stopOnce  sync.Once
@@ -306,6 +307,7 @@ func (g *Group) start(o Options) error {
 		return err
 	}
 	cfg := g.config(o)
+	g.isNew = !exists
 	if !exists && len(o.Bootstrap) > 0 {
 		var members raft.Configuration
 		for _, id := range o.Bootstrap {
@@ -349,6 +351,9 @@ func (g *Group) config(o Options) *raft.Config {
 	c.Logger = newLogger(g.logger)
 	return c
 }
+
+// New reports whether this replica had neither a log nor state when it started.
+func (g *Group) New() bool { return g.isNew }
 
 // ID is the raft group's number.
 func (g *Group) ID() uint32 { return g.id }

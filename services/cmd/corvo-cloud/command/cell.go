@@ -291,7 +291,7 @@ func (o proxiesOutput) write(w io.Writer) {
 	}
 	_ = t.Flush() // Into memory.
 	if len(o.SilentNodes) > 0 {
-		fmt.Fprintf(w, "these nodes didn't respond: %s\n", strings.Join(o.SilentNodes, ", "))
+		fmt.Fprintf(w, "these nodes didn't respond, or have just started: %s\n", strings.Join(o.SilentNodes, ", "))
 	}
 }
 

@@ -3637,10 +3637,12 @@ func (x *ListWatchersRequest) GetLocal() bool {
 type ListWatchersResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Watchers []*Watcher             `protobuf:"bytes,1,rep,name=watchers,proto3" json:"watchers,omitempty"`
-	// Nodes of the cell that did not answer; unset if local.
+	// Nodes of the cell that did not answer, or that are settling; unset if local.
 	SilentNodeIds []string `protobuf:"bytes,2,rep,name=silent_node_ids,json=silentNodeIds,proto3" json:"silent_node_ids,omitempty"`
 	// Number of nodes of the cell, including the silent ones.
-	Nodes         uint32 `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	Nodes uint32 `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	// The node has just started: who followed it before may not be back. Set only if local.
+	Settling      bool `protobuf:"varint,4,opt,name=settling,proto3" json:"settling,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3694,6 +3696,13 @@ func (x *ListWatchersResponse) GetNodes() uint32 {
 		return x.Nodes
 	}
 	return 0
+}
+
+func (x *ListWatchersResponse) GetSettling() bool {
+	if x != nil {
+		return x.Settling
+	}
+	return false
 }
 
 type Watcher struct {
@@ -5733,11 +5742,12 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\breadings\x18\x01 \x03(\v2\x17.corvo.cell.v1.ReadingsR\breadings\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\"+\n" +
 	"\x13ListWatchersRequest\x12\x14\n" +
-	"\x05local\x18\x01 \x01(\bR\x05local\"\x88\x01\n" +
+	"\x05local\x18\x01 \x01(\bR\x05local\"\xa4\x01\n" +
 	"\x14ListWatchersResponse\x122\n" +
 	"\bwatchers\x18\x01 \x03(\v2\x16.corvo.cell.v1.WatcherR\bwatchers\x12&\n" +
 	"\x0fsilent_node_ids\x18\x02 \x03(\tR\rsilentNodeIds\x12\x14\n" +
-	"\x05nodes\x18\x03 \x01(\rR\x05nodes\"\xc0\x01\n" +
+	"\x05nodes\x18\x03 \x01(\rR\x05nodes\x12\x1a\n" +
+	"\bsettling\x18\x04 \x01(\bR\bsettling\"\xc0\x01\n" +
 	"\aWatcher\x12\x19\n" +
 	"\bproxy_id\x18\x01 \x01(\tR\aproxyId\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x14\n" +
