@@ -9,7 +9,7 @@ func TestContact_BelievesASilenceAfterATimeoutAndASecondLook(t *testing.T) {
 	t.Parallel()
 	const timeout = 500 * time.Millisecond
 	now := time.Now()
-	c := contact{timeout: timeout}
+	c := contact{timeout: timeout, began: now.Add(-10 * time.Millisecond)}
 	steps := []struct {
 		what      string
 		following bool
@@ -18,7 +18,8 @@ func TestContact_BelievesASilenceAfterATimeoutAndASecondLook(t *testing.T) {
 		wake      bool
 		next      time.Duration
 	}{
-		{what: "never heard of a leader", following: true, next: timeout},
+		{what: "started", following: true, next: timeout/firstPart - 10*time.Millisecond},
+		{what: "started, its place is later", following: true, place: 2, next: 175*time.Millisecond - 10*time.Millisecond},
 		{what: "heard just now", following: true, last: now, next: timeout},
 		{what: "heard a while ago", following: true, last: now.Add(-400 * time.Millisecond), next: 100 * time.Millisecond},
 		{what: "its place is later", following: true, last: now.Add(-timeout), place: 2, next: 200 * time.Millisecond},
@@ -28,6 +29,7 @@ func TestContact_BelievesASilenceAfterATimeoutAndASecondLook(t *testing.T) {
 		{what: "still silent", following: true, last: now.Add(-timeout), wake: true, next: timeout},
 		{what: "stands for election", last: now.Add(-timeout), next: timeout},
 		{what: "follows again and looks twice again", following: true, last: now.Add(-timeout), next: secondLook},
+		{what: "heard of that leader", following: true, last: now, next: timeout},
 	}
 	for _, s := range steps {
 		wake, next := c.look(s.following, s.last, now, s.place)
@@ -37,21 +39,18 @@ func TestContact_BelievesASilenceAfterATimeoutAndASecondLook(t *testing.T) {
 	}
 }
 
-func TestContact_AFirstLeaderIsNotWaitedForALongTimeout(t *testing.T) {
+func TestContact_AFirstLeaderIsWaitedForAQuarterAsLong(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	for _, tc := range []struct{ timeout, first time.Duration }{
-		{time.Second, defaultHeartbeat}, {2 * time.Second, defaultHeartbeat}, {10 * time.Second, 2500 * time.Millisecond},
-	} {
-		c := contact{timeout: tc.timeout, began: now}
-		if wake, next := c.look(true, time.Time{}, now, 0); wake || next != tc.first {
-			t.Errorf("timeout %s: wake %v and look after %s, want %s", tc.timeout, wake, next, tc.first)
+	c := contact{timeout: time.Second, began: now.Add(-time.Second / firstPart)}
+	for i, want := range []bool{false, true, false, true} { // Each looks twice.
+		if wake, _ := c.look(true, time.Time{}, now, 0); wake != want {
+			t.Errorf("look %d: wake %v", i, wake)
 		}
-		for i, want := range []bool{false, true, false, true} { // Each looks twice.
-			if wake, _ := c.look(true, time.Time{}, now.Add(tc.first), 0); wake != want {
-				t.Errorf("timeout %s, look %d: wake %v", tc.timeout, i, wake)
-			}
-		}
+	}
+	alone := contact{timeout: soloHeartbeat, began: now}
+	if _, next := alone.look(true, time.Time{}, now, 0); next != firstLeast {
+		t.Errorf("a replica without others looks after %s", next)
 	}
 }
 
