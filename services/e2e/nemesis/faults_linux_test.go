@@ -36,6 +36,8 @@ var faults = []fault{
 	{kind: "one-way partition", weight: 3, make: (*storm).oneWay},
 	{kind: "bridge", weight: 1, make: (*storm).bridge},
 	{kind: "narrow link", weight: 2, make: (*storm).narrow},
+	{kind: "slow link", weight: 2, make: (*storm).slowLink},
+	{kind: "lossy link", weight: 2, make: (*storm).lossyLink},
 	{kind: "slow disk", weight: 2, make: (*storm).slowDisk},
 	{kind: "stalled disk", weight: 2, make: (*storm).stalledDisk},
 	{kind: "failing disk", weight: 2, make: (*storm).failingDisk},
@@ -204,6 +206,32 @@ func (s *storm) narrow() (string, func()) {
 	}
 	kilobits := 200 + s.rng.IntN(3000)
 	return fmt.Sprintf("%d kbit/s to %s", kilobits, n.ID), s.at(n).host.Narrow(kilobits)
+}
+
+// slowLink delays every packet of a node, to and from, so that packets overtake each other.
+func (s *storm) slowLink() (string, func()) {
+	most := s.between(5*time.Millisecond, 200*time.Millisecond)
+	return s.impaired(rig.Impairment{Delay: most}, "up to "+most.Round(time.Millisecond).String())
+}
+
+// lossyLink loses packets of a node, and doubles others.
+func (s *storm) lossyLink() (string, func()) {
+	loss := 0.01 + 0.2*s.rng.Float64()
+	return s.impaired(rig.Impairment{Delay: 2 * time.Millisecond, Loss: loss, Twice: loss / 2}, fmt.Sprintf("%.0f %% lost", 100*loss))
+}
+
+func (s *storm) impaired(by rig.Impairment, how string) (string, func()) {
+	n := s.victim()
+	if n == nil {
+		return "", nil
+	}
+	_, hosts := s.others(n)
+	own := s.at(n).host
+	var mend []func()
+	for _, h := range hosts {
+		mend = append(mend, s.network.Impair(own, h, by), s.network.Impair(h, own, by))
+	}
+	return n.ID + ", " + how, all(mend)
 }
 
 func (s *storm) slowDisk() (string, func()) {

@@ -1,7 +1,10 @@
 package nemesis
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -26,6 +29,7 @@ func TestSites_LinksAndSyncsBreakAsTheyAreTold(t *testing.T) {
 	network := rig.NewNetwork(t)
 	c := &check{T: t, network: network, host: network.Host(), syncs: &rig.Syncs{}}
 	c.links()
+	c.impairments()
 	c.disk()
 }
 
@@ -53,6 +57,77 @@ func (c *check) links() {
 	want("nothing gets from the host", false, false)
 	mendFrom()
 	want("after", true, true)
+}
+
+// impairments: packets come late, in another order, twice, or not at all, and a connection gets
+// everything through all the same.
+func (c *check) impairments() {
+	c.Helper()
+	if took := c.opens(); took > soon/10 {
+		c.Errorf("a connection took %s before", took)
+	}
+	const delay = 200 * time.Millisecond
+	mend := c.network.Impair(c.network.Home, c.host, rig.Impairment{Delay: delay})
+	if took := c.opens(); took < delay/2 {
+		c.Errorf("over a link that takes %s at least, a connection took %s", delay/2, took)
+	}
+	mend()
+	mend = c.network.Impair(c.host, c.network.Home, rig.Impairment{Loss: 1})
+	if c.heard() {
+		c.Error("heard although everything is lost")
+	}
+	mend()
+	mend = c.network.Impair(c.host, c.network.Home, rig.Impairment{Delay: 20 * time.Millisecond, Loss: 0.05, Twice: 0.1})
+	c.transfer(1 << 20)
+	mend()
+	if took := c.opens(); took > soon/10 {
+		c.Errorf("a connection took %s after", took)
+	}
+}
+
+// opens is how long the host takes to open a connection to here.
+func (c *check) opens() time.Duration {
+	c.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(c.network.Home.IP, "0"))
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer l.Close()
+	began := time.Now()
+	if err := c.run("bash", "-c", fmt.Sprintf("echo > /dev/tcp/%s/%d", c.network.Home.IP, l.Addr().(*net.TCPAddr).Port)); err != nil {
+		c.Fatal(err)
+	}
+	return time.Since(began)
+}
+
+// transfer has the host send so many bytes to here, and compares them.
+func (c *check) transfer(size int) {
+	c.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(c.network.Home.IP, "0"))
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer l.Close()
+	sent := make(chan error, 1)
+	go func() {
+		sent <- c.run("bash", "-c", fmt.Sprintf("seq 1 1000000 | head -c %d > /dev/tcp/%s/%d", size, c.network.Home.IP, l.Addr().(*net.TCPAddr).Port))
+	}()
+	conn, err := l.Accept()
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer conn.Close()
+	got, err := io.ReadAll(conn)
+	if err := errors.Join(err, <-sent); err != nil {
+		c.Fatal(err)
+	}
+	var want []byte
+	for i := 1; len(want) < size; i++ {
+		want = fmt.Appendln(want, i)
+	}
+	if !bytes.Equal(got, want[:size]) {
+		c.Errorf("%d bytes came, which are not the %d that were sent", len(got), size)
+	}
 }
 
 // soon is how long a packet may take that arrives.

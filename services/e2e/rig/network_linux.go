@@ -17,7 +17,8 @@ type Network struct {
 
 	t     testing.TB
 	hosts int
-	cuts  int
+	// The numbers of the next.
+	cuts, impairments int
 }
 
 // Host is a place in the network.
@@ -34,14 +35,15 @@ const (
 	// hole takes what doesn't arrive. Nobody has its address.
 	hole, holeEnd = "hole", "hole-end"
 	subnet        = "10.77.0."
-	// firstCut is above 0, by which the kernel would choose a number.
-	firstCut = 1
+	// firstCut is above 0, by which the kernel would choose a number. The lower number has its way:
+	// what is cut and impaired is cut.
+	firstCut, firstImpairment = 1, 1 << 14
 )
 
 // NewNetwork makes a network with this process in it.
 func NewNetwork(t testing.TB) *Network {
 	t.Helper()
-	n := &Network{t: t, cuts: firstCut}
+	n := &Network{t: t, cuts: firstCut, impairments: firstImpairment}
 	n.run("ip", "link", "set", "lo", "up")
 	n.run("ip", "link", "add", bridge, "type", "bridge")
 	n.run("ip", "link", "set", bridge, "up")
@@ -106,9 +108,15 @@ func (n *Network) Cut(from, to *Host) (mend func()) {
 	n.t.Helper()
 	number := strconv.Itoa(n.cuts)
 	n.cuts++
-	n.run("tc", "filter", "add", "dev", from.port, "ingress", "pref", number, "protocol", "ip",
-		"u32", "match", "ip", "dst", to.IP+"/32", "action", "mirred", "egress", "redirect", "dev", hole)
+	n.divert(from, to, number, hole)
 	return func() { n.run("tc", "filter", "del", "dev", from.port, "ingress", "pref", number) }
+}
+
+// divert sends what one host sends another to a device.
+func (n *Network) divert(from, to *Host, number, device string) {
+	n.t.Helper()
+	n.run("tc", "filter", "add", "dev", from.port, "ingress", "pref", number, "protocol", "ip",
+		"u32", "match", "ip", "dst", to.IP+"/32", "action", "mirred", "egress", "redirect", "dev", device)
 }
 
 // Narrow lets only so many kilobits a second through to the host, in a queue of 300 ms.
