@@ -151,9 +151,12 @@ type mount struct {
 	release func()        // Closes it.
 	latency time.Duration // Each change takes up to this much longer.
 	fail    func(errorfs.Op) error
-	crash   func()                 // Called before the change that countdown reaches.
-	count   int                    // Changes until then.
-	at      func(step string) bool // Which steps count.
+	// unreadable is the share of reads that fail, of which unread have.
+	unreadable float64
+	unread     *atomic.Int64
+	crash      func()                 // Called before the change that countdown reaches.
+	count      int                    // Changes until then.
+	at         func(step string) bool // Which steps count.
 }
 
 // waitingForDisk counts changes that a fault holds up.
@@ -161,7 +164,13 @@ var waitingForDisk atomic.Int32
 
 // before is called before every operation.
 func (m *mount) before(op errorfs.Op) error {
-	if m.dead.Load() || !changes(op) {
+	if m.dead.Load() {
+		return nil
+	}
+	if reads(op) {
+		return m.read(op)
+	}
+	if !changes(op) {
 		return nil
 	}
 	m.mu.Lock()
@@ -183,6 +192,32 @@ func (m *mount) before(op errorfs.Op) error {
 		return fail(op)
 	}
 	return nil
+}
+
+// read fails some reads of the stores. What a file is named, and how large it is, is always known.
+func (m *mount) read(op errorfs.Op) error {
+	m.mu.Lock()
+	share, unread := m.unreadable, m.unread
+	m.mu.Unlock()
+	if share == 0 || rand.Float64() >= share {
+		return nil
+	}
+	err := inputOutput(op)
+	if err != nil {
+		unread.Add(1)
+	}
+	return err
+}
+
+func reads(op errorfs.Op) bool {
+	return op.Kind == errorfs.OpFileRead || op.Kind == errorfs.OpFileReadAt
+}
+
+// failReads lets a share of reads fail, and counts them.
+func (m *mount) failReads(share float64, unread *atomic.Int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unreadable, m.unread = share, unread
 }
 
 // countDown is called with the mutex held.
@@ -332,7 +367,7 @@ type blank struct{ vfs.File }
 func (b blank) Write(p []byte) (int, error)            { return len(p), nil }
 func (b blank) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 
-// inputOutput fails the next write or sync of one of the stores, as a bad block does.
+// inputOutput fails what is done to one of the stores, as a bad block does.
 func inputOutput(op errorfs.Op) error {
 	if strings.Contains(op.Path, "/raftlog") || strings.Contains(op.Path, "/state") {
 		return syscall.EIO

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -22,15 +23,19 @@ type fault struct {
 
 const armed = "F24 crash between durable steps"
 
+// unreadable is counted when a read has failed: most is read from memory.
+const unreadable = "F5 failing reads"
+
 // storm makes faults, one after another and some at the same time.
 type storm struct {
 	w       *world
 	l       *load
 	rng     *rand.Rand
 	pending sync.WaitGroup // Undoing.
-	steps   map[string]int // Crashes between durable steps, by the step.
-	stepsMu sync.Mutex     // Guards steps.
-	drawn   map[string]int
+
+	mu    sync.Mutex     // Guards the rest.
+	steps map[string]int // Crashes between durable steps, by the step.
+	drawn map[string]int
 }
 
 // faults is read from top to bottom by docs/faults.md.
@@ -40,6 +45,7 @@ var faults = []fault{
 	{"F3 power loss of the whole cell", 1, (*storm).blackout},
 	{"F4 changed bits on a disk", 1, (*storm).rot},
 	{"F5 disk error", 1, (*storm).diskError},
+	{unreadable, 2, (*storm).readError},
 	{"F6 disk full", 1, (*storm).diskFull},
 	{"F7 slow disk", 2, (*storm).slowDisk},
 	{"F7 stalled disk", 2, (*storm).stalledDisk},
@@ -70,8 +76,8 @@ func (s *storm) run(count int) {
 		if undo == nil {
 			continue
 		}
-		if f.kind != armed {
-			s.drawn[f.kind]++
+		if f.kind != armed && f.kind != unreadable {
+			s.met(f.kind)
 		}
 		lasts, overlap := s.between(100*time.Millisecond, 5*time.Second), s.rng.IntN(3) == 0
 		s.w.say("%s: %s, for %s", f.kind, what, lasts.Round(time.Millisecond))
@@ -165,6 +171,37 @@ func (s *storm) diskError() (string, func()) {
 	p.wronged.Store(true)
 	p.mount.failWith(inputOutput)
 	return h.id, func() { p.mount.failWith(nil) }
+}
+
+// readError lets reads fail while the node runs, or while it starts. It may end itself, but must not take
+// what it can't read for what isn't there, nor for damage.
+func (s *storm) readError() (string, func()) {
+	h, p := s.victim()
+	if h == nil {
+		return "", nil
+	}
+	share := []float64{0.05, 0.5, 1}[s.rng.IntN(3)]
+	failed := new(atomic.Int64)
+	fail := func(p *process) {
+		p.wronged.Store(true)
+		p.mount.failReads(share, failed)
+	}
+	mend := func() {
+		if now := h.process(); now != nil {
+			now.mount.failReads(0, nil)
+		}
+		if n := failed.Load(); n > 0 {
+			s.w.say("%d reads of %s failed", n, h.id)
+			s.met(unreadable)
+		}
+	}
+	if s.rng.IntN(2) == 0 {
+		fail(p)
+		return fmt.Sprintf("%s, %.0f %% of reads", h.id, 100*share), mend
+	}
+	h.armNext(fail)
+	h.kill(p, func() { h.disk.crash(100, s.rng) })
+	return fmt.Sprintf("%s, %.0f %% of reads, from its start on", h.id, 100*share), mend
 }
 
 func (s *storm) diskFull() (string, func()) {
@@ -435,8 +472,14 @@ func (s *storm) crashBetween() (string, func()) {
 	return fmt.Sprintf("%s loses its power, and again before change %d of %q of its start, %d %% survives", h.id, count, store, percent), disarm
 }
 
+func (s *storm) met(kind string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drawn[kind]++
+}
+
 func (s *storm) hit(step string) {
-	s.stepsMu.Lock()
-	defer s.stepsMu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.steps[step]++
 }
