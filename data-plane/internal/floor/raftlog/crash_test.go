@@ -7,14 +7,19 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"os"
+	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/hashicorp/raft"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/disk"
@@ -203,7 +208,11 @@ func TestFailedSync_IsTerminal(t *testing.T) {
 	t.Parallel()
 	fs := &failingFS{FS: vfs.NewMem()}
 	fatal := make(chan error, 16)
+	var first atomic.Pointer[error]
 	s, err := Open("log", Options{FS: fs, OnFatal: func(err error) {
+		if first.CompareAndSwap(nil, &err) {
+			return // To Pebble, which has to let go of its locks.
+		}
 		fatal <- err
 		runtime.Goexit() // Stands in for the end of the process.
 	}})
@@ -227,7 +236,8 @@ func TestFailedSync_IsTerminal(t *testing.T) {
 	if returns(func() error { return g.StoreLogs(entries(11, 11, 1)) }) {
 		t.Error("StoreLogs returned after a failed sync")
 	}
-	if err := <-fatal; !errors.Is(err, s.Err()) {
+	<-fatal
+	if err := *first.Load(); !errors.Is(err, s.Err()) {
 		t.Errorf("OnFatal got %v, Err is %v", err, s.Err())
 	}
 
@@ -254,6 +264,71 @@ func TestFailedSync_IsTerminal(t *testing.T) {
 		defer func() { _ = recover() }()
 		_ = s.Close()
 	}()
+}
+
+// failVariable tells this test's binary to be a process whose disk fails at that sync.
+const failVariable = "CORVO_RAFTLOG_FAIL"
+
+// Whichever sync fails, also when Pebble begins another write-ahead log under two locks, and whether
+// a new one can be made: the process ends with the status that says so, and not by Go's own hand.
+func TestFailedDisk_EndsTheProcessWithItsStatus(t *testing.T) {
+	if at := os.Getenv(failVariable); at != "" {
+		failAt(t, at)
+		return
+	}
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{"sync", "create"} {
+		for at := 1; ; at++ {
+			cmd := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$")
+			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", failVariable, what, at))
+			out, err := cmd.CombinedOutput()
+			if err == nil { // It is past the last one.
+				if at < 3 {
+					t.Errorf("only %d times %s", at-1, what)
+				}
+				break
+			}
+			if code := cmd.ProcessState.ExitCode(); code != exitStorageFailed {
+				t.Errorf("%s %d: exit code %d, want %d\n%.2000s", what, at, code, exitStorageFailed, out)
+			}
+		}
+	}
+}
+
+// failAt fills four memtables on a disk of which one operation on a log fails.
+func failAt(t *testing.T, at string) {
+	var what string
+	var left atomic.Int64
+	var number int64
+	if _, err := fmt.Sscan(at, &what, &number); err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string][]errorfs.OpKind{"sync": {errorfs.OpFileSync, errorfs.OpFileSyncData}, "create": {errorfs.OpCreate, errorfs.OpReuseForWrite}}[what]
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if strings.HasSuffix(op.Path, ".log") && slices.Contains(kinds, op.Kind) && left.Add(-1) == 0 {
+			return syscall.EIO
+		}
+		return nil
+	}))
+	s, err := Open("log", Options{FS: fs, MemTableBytes: 256 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.Store(number)
+	big := entries(1, 16, 1)
+	for i := range big {
+		big[i].Data = make([]byte, 64<<10)
+		if err := s.Group(1).StoreLogs(big[i : i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A flipped bit in the synced part of the write-ahead log must not end the

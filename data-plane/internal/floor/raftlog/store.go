@@ -137,7 +137,8 @@ var ErrInUse = errors.New("in use by another process")
 // Open opens or creates the store in dir.
 func Open(dir string, opts Options) (*Store, error) {
 	s := &Store{opts: withDefaults(opts), sync: pebble.Sync, turn: make(chan struct{}, 1), groups: map[uint32]*Group{}}
-	s.fs = disk.Counting(disk.Yielding(disk.OrderedMarkers(s.opts.FS)))
+	failFast := disk.FailFast(disk.Yielding(disk.OrderedMarkers(s.opts.FS)), func(err error) { s.end(fmt.Errorf("raft log: %w", err)) })
+	s.fs = disk.Counting(failFast)
 	if opts.Relaxed {
 		s.sync = pebble.NoSync
 	}
@@ -428,10 +429,16 @@ func openSealed(key, sealed []byte) ([]byte, error) {
 // kernel may have dropped the dirty pages, so a retry that succeeds proves
 // nothing: there is no way to carry on.
 func (s *Store) fail(err error) {
+	s.end(err)
+	panic(fmt.Sprintf("raftlog: OnFatal returned after: %v", err))
+}
+
+// end returns only if OnFatal does, in a test: then Pebble hears of the error, too.
+func (s *Store) end(err error) {
 	s.failure.CompareAndSwap(nil, &err)
 	if s.opts.OnFatal != nil {
 		s.opts.OnFatal(err)
-		panic(fmt.Sprintf("raftlog: OnFatal returned after: %v", err))
+		return
 	}
 	s.opts.Logger.Error("raft log cannot be written; ending the process", "error", err)
 	os.Exit(exitStorageFailed)

@@ -113,7 +113,7 @@ func Open(dir string, o Options) (*DB, error) {
 	cache := pebble.NewCache(o.CacheBytes)
 	defer cache.Unref()
 	opts := &pebble.Options{
-		FS:                          logFS{disk.Yielding(disk.OrderedMarkers(o.FS)), o.OnFatal},
+		FS:                          disk.FailFast(disk.Yielding(disk.OrderedMarkers(o.FS)), func(err error) { o.OnFatal(fmt.Errorf("state store: %w", err)) }),
 		Cache:                       cache,
 		MemTableSize:                o.MemTableBytes,
 		MemTableStopWritesThreshold: 4,
