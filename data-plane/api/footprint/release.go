@@ -2,6 +2,7 @@ package footprint
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -31,6 +32,7 @@ func releaseWhenQuiet(ctx context.Context) {
 			return
 		}
 		if q.worth(allocatedNow()) {
+			runtime.GC() // What lies in a sync.Pool, such as 8 MB after migrations, outlives one collection.
 			debug.FreeOSMemory()
 		}
 	}
