@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -73,6 +74,8 @@ type Peers struct {
 	// first has the URLs given at start, by node id; they win over the cell's
 	// state.
 	first map[string]string
+	// clients by URL: a client is made of more than a call to it takes.
+	clients sync.Map
 }
 
 // NewPeers calls nodes over transport. first gives API base URLs by node id and
@@ -122,7 +125,12 @@ func (p *Peers) of(n *cellv1.Node) (client cellv1connect.CellServiceClient, url 
 }
 
 func (p *Peers) at(url string) cellv1connect.CellServiceClient {
-	return NewClient(p.signer, p.cell.id, p.cell.NodeID(), p.transport, url)
+	if known, ok := p.clients.Load(url); ok {
+		return known.(cellv1connect.CellServiceClient)
+	}
+	c := NewClient(p.signer, p.cell.id, p.cell.NodeID(), p.transport, url)
+	p.clients.Store(url, c)
+	return c
 }
 
 // everywhere lists every known URL of nodes other than self, those given at start
