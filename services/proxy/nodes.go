@@ -34,7 +34,7 @@ const (
 type node struct {
 	id   string // Empty for a seed the state does not know.
 	base *url.URL
-	// ready is the last answer of /readyz.
+	// ready is what it last said of itself.
 	ready atomic.Bool
 	// answers is whether the last poll got any answer, and no request has failed
 	// since. It only changes the order of choice: a client can cause errors, too.
@@ -139,17 +139,16 @@ func (s *nodes) start(ctx context.Context, id string, base *url.URL) *node {
 	return n
 }
 
-// poll asks a node for its readiness until ctx ends.
+// poll asks a node how it is until ctx ends.
 func (s *nodes) poll(ctx context.Context, n *node) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
 		was := n.ready.Load()
-		now := s.probe(ctx, n)
+		now := s.look(ctx, n)
 		if ctx.Err() != nil {
 			return
 		}
-		s.askLeads(ctx, n)
 		if slices.ContainsFunc(*s.list.Load(), func(n *node) bool { return !n.answers.Load() }) {
 			s.silent()
 		}
@@ -164,7 +163,35 @@ func (s *nodes) poll(ctx context.Context, n *node) {
 	}
 }
 
-// probe asks once and records the answer.
+// look asks a node whether it is ready, and which groups it leads, with one call if the node is not
+// an older one.
+func (s *nodes) look(ctx context.Context, n *node) (ready bool) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	resp, err := n.admin.GetNodeStatus(ctx, connect.NewRequest(&cellv1.GetNodeStatusRequest{}))
+	if err != nil {
+		s.log.Debug("can't get the status of a node", "node", n.id, "err", err)
+		return s.probe(ctx, n) // It may answer all the same, for instance that it waits for a cell.
+	}
+	if ready = resp.Msg.GetReady(); resp.Msg.Ready == nil {
+		ready = s.probe(ctx, n)
+	} else {
+		s.answered(n, ready)
+	}
+	if ready {
+		s.takeStatus(ctx, n, resp)
+	}
+	return ready
+}
+
+// answered records an answer of a node.
+func (s *nodes) answered(n *node, ready bool) {
+	n.lastAnswer.Store(s.now().UnixNano())
+	n.ready.Store(ready)
+	n.answers.Store(true)
+}
+
+// probe asks a node's /readyz, and records the answer.
 func (s *nodes) probe(ctx context.Context, n *node) bool {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
@@ -181,24 +208,12 @@ func (s *nodes) probe(ctx context.Context, n *node) bool {
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 4<<10)) // Only to end the stream in order.
 	_ = resp.Body.Close()
 	ok := resp.StatusCode == http.StatusOK
-	n.lastAnswer.Store(s.now().UnixNano())
-	n.ready.Store(ok)
-	n.answers.Store(true)
+	s.answered(n, ok)
 	return ok
 }
 
-// askLeads learns which groups n leads.
-func (s *nodes) askLeads(ctx context.Context, n *node) {
-	if !n.good() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
-	defer cancel()
-	resp, err := n.admin.GetNodeStatus(ctx, connect.NewRequest(&cellv1.GetNodeStatusRequest{}))
-	if err != nil {
-		s.log.Debug("can't get the status of a node", "node", n.id, "err", err)
-		return
-	}
+// takeStatus learns which cell n is of, and which groups it leads.
+func (s *nodes) takeStatus(ctx context.Context, n *node, resp *connect.Response[cellv1.GetNodeStatusResponse]) {
 	cell := resp.Header().Get(headerCell)
 	n.cell.Store(&cell)
 	if pair := (otherCell{cell, s.ours()}); s.foreign(n) && n.seen != pair && s.met(ctx, n) {

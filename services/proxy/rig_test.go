@@ -133,7 +133,9 @@ type upstream struct {
 	served    atomic.Int64 // Requests of tenants.
 	streams   atomic.Int64 // Open worker streams.
 	ready     atomic.Bool
-	leads     atomic.Bool // Shard 2.
+	older     atomic.Bool  // It says only by /readyz whether it is ready,
+	probed    atomic.Int64 // for which it was asked so often.
+	leads     atomic.Bool  // Shard 2.
 	term      atomic.Uint64
 	stopped   atomic.Bool
 	handle    atomic.Pointer[http.HandlerFunc] // Replaces the mirror.
@@ -157,6 +159,7 @@ func startUpstreamAt(t testing.TB, address, id string, state *cellState) *upstre
 	mux.Handle(cellv1connect.NewCellServiceHandler(u))
 	mux.Handle(corvov1connect.NewWorkerServiceHandler(u))
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		u.probed.Add(1)
 		if !u.ready.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
@@ -353,6 +356,9 @@ func (u *upstream) GetNodeStatus(context.Context, *connect.Request[cellv1.GetNod
 	res := connect.NewResponse(&cellv1.GetNodeStatusResponse{Status: &cellv1.NodeStatus{
 		Groups: []*cellv1.GroupStatus{{Group: 2, Role: role, Term: 1 + u.term.Load()}},
 	}})
+	if !u.older.Load() {
+		res.Msg.Ready = new(u.ready.Load())
+	}
 	res.Header().Set(headerCell, u.state.cell)
 	return res, nil
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -436,4 +437,31 @@ func TestSnapshot_DropsWhatTheCellForgot(t *testing.T) {
 
 func forgetChange(id string) *cellv1.Change {
 	return &cellv1.Change{Change: &cellv1.Change_Forget{Forget: &cellv1.Forget{Gone: []*cellv1.Gone{{Id: id}}}}}
+}
+
+func TestNodes_SayWhetherTheyAreReadyOldOnesByAnotherCall(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{nodes: 2})
+	older := r.up[1]
+	older.older.Store(true)
+	readyAre := func(want ...bool) func() bool {
+		return func() bool {
+			for _, n := range *r.proxy.nodes.list.Load() {
+				at := slices.IndexFunc(r.up, func(u *upstream) bool { return u.url == n.base.String() })
+				if at < 0 || n.ready.Load() != want[at] {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	eventually.True(t, patience, "both are ready", readyAre(true, true))
+	probed := older.probed.Load()
+	older.ready.Store(false)
+	eventually.True(t, patience, "the older one is not", readyAre(true, false))
+	r.up[0].ready.Store(false)
+	eventually.True(t, patience, "neither is", readyAre(false, false))
+	if older.probed.Load() == probed || r.up[0].probed.Load() > 0 {
+		t.Errorf("asked by /readyz: the older one %d times, the other one %d", older.probed.Load()-probed, r.up[0].probed.Load())
+	}
 }

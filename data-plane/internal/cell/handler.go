@@ -266,8 +266,12 @@ func (h *handler) TransferLeadership(ctx context.Context, req *connect.Request[c
 	return connect.NewResponse(&cellv1.TransferLeadershipResponse{}), nil
 }
 
-func (h *handler) GetNodeStatus(context.Context, *connect.Request[cellv1.GetNodeStatusRequest]) (*connect.Response[cellv1.GetNodeStatusResponse], error) {
-	return connect.NewResponse(&cellv1.GetNodeStatusResponse{Status: h.members.Self()}), nil
+func (h *handler) GetNodeStatus(ctx context.Context, _ *connect.Request[cellv1.GetNodeStatusRequest]) (*connect.Response[cellv1.GetNodeStatusResponse], error) {
+	res := &cellv1.GetNodeStatusResponse{Status: h.members.Self()}
+	if h.members.ready != nil {
+		res.Ready = new(h.members.ready(ctx))
+	}
+	return connect.NewResponse(res), nil
 }
 
 func (h *handler) ChangeGroup(ctx context.Context, req *connect.Request[cellv1.ChangeGroupRequest]) (*connect.Response[cellv1.ChangeGroupResponse], error) {

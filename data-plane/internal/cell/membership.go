@@ -51,8 +51,9 @@ type Membership struct {
 	groups Groups
 	peers  *Peers
 	logger *slog.Logger
-	audit  ReadAudit            // Nil where there are no shards to read.
-	scrub  func() *cellv1.Scrub // May be nil.
+	audit  ReadAudit                  // Nil where there are no shards to read.
+	scrub  func() *cellv1.Scrub       // May be nil.
+	ready  func(context.Context) bool // May be nil.
 	// readings is nil like audit.
 	readings ReadReadings
 
@@ -76,6 +77,9 @@ func NewMembership(c *Cell, groups Groups, peers *Peers) *Membership {
 
 // ServeScrub makes status say what the last reading of all files found.
 func (m *Membership) ServeScrub(last func() *cellv1.Scrub) { m.scrub = last }
+
+// ServeReady makes a node that asks for this one's status hear what /readyz says.
+func (m *Membership) ServeReady(ready func(context.Context) bool) { m.ready = ready }
 
 // group is this node's replica, or nil.
 func (m *Membership) group(id uint32) *group.Group {

@@ -40,11 +40,22 @@ func (c *call) healthz() error {
 }
 
 func (c *call) readyz() error {
-	h := c.s.health(c.r.Context())
-	if c.s.isDraining() {
+	h := c.s.readiness(c.r.Context())
+	return c.replyHealth(h, h.Working && h.Ready)
+}
+
+// Ready is what /readyz says.
+func (s *Server) Ready(ctx context.Context) bool {
+	h := s.readiness(ctx)
+	return h.Working && h.Ready
+}
+
+func (s *Server) readiness(ctx context.Context) Health {
+	h := s.health(ctx)
+	if s.isDraining() {
 		h.Ready, h.Reason = false, "shutting down"
 	}
-	return c.replyHealth(h, h.Working && h.Ready)
+	return h
 }
 
 func (c *call) replyHealth(h Health, ok bool) error {

@@ -4969,8 +4969,10 @@ func (*GetNodeStatusRequest) Descriptor() ([]byte, []int) {
 }
 
 type GetNodeStatusResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Status        *NodeStatus            `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Status *NodeStatus            `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// What the node's /readyz says; not set by older versions.
+	Ready         *bool `protobuf:"varint,2,opt,name=ready,proto3,oneof" json:"ready,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5010,6 +5012,13 @@ func (x *GetNodeStatusResponse) GetStatus() *NodeStatus {
 		return x.Status
 	}
 	return nil
+}
+
+func (x *GetNodeStatusResponse) GetReady() bool {
+	if x != nil && x.Ready != nil {
+		return *x.Ready
+	}
+	return false
 }
 
 type RaiseVersionRequest struct {
@@ -5833,9 +5842,11 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\n" +
 	"to_node_id\x18\x02 \x01(\tR\btoNodeId\"\x1c\n" +
 	"\x1aTransferLeadershipResponse\"\x16\n" +
-	"\x14GetNodeStatusRequest\"J\n" +
+	"\x14GetNodeStatusRequest\"o\n" +
 	"\x15GetNodeStatusResponse\x121\n" +
-	"\x06status\x18\x01 \x01(\v2\x19.corvo.cell.v1.NodeStatusR\x06status\"/\n" +
+	"\x06status\x18\x01 \x01(\v2\x19.corvo.cell.v1.NodeStatusR\x06status\x12\x19\n" +
+	"\x05ready\x18\x02 \x01(\bH\x00R\x05ready\x88\x01\x01B\b\n" +
+	"\x06_ready\"/\n" +
 	"\x13RaiseVersionRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\"H\n" +
 	"\x14RaiseVersionResponse\x12\x18\n" +
@@ -6134,6 +6145,7 @@ func file_corvo_cell_v1_cell_proto_init() {
 		(*Change_Forget)(nil),
 		(*Change_Version)(nil),
 	}
+	file_corvo_cell_v1_cell_proto_msgTypes[73].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
