@@ -75,6 +75,8 @@ var Rooms = []Room{
 		"how many connections a server holds; it knows neither requests nor credentials"},
 	{"data-plane/api/fair", nil,
 		"divides by weight what is scarce; it knows neither tenants nor what is divided"},
+	{"data-plane/api/loopback", nil,
+		"addresses for servers of tests that come back; it knows not who listens"},
 	{"data-plane/api/eventually", nil,
 		"how tests of every module wait; it knows not for what"},
 	{"data-plane/api/faulttest", nil,
@@ -169,7 +171,7 @@ var Rooms = []Room{
 		"the public package: builds and starts a node, so it alone knows everybody"},
 	{"data-plane/node/calibrate", []string{"data-plane/internal/engine/cellversion", "data-plane/internal/floor/..."},
 		"what disk and raft can do without jobs; it knows not what is measured against it"},
-	{"data-plane/node/nodetest", []string{"data-plane/api/celladmin", "data-plane/api/cellsecret", "data-plane/node"},
+	{"data-plane/node/nodetest", []string{"data-plane/api/loopback", "data-plane/api/celladmin", "data-plane/api/cellsecret", "data-plane/node"},
 		"starts nodes for tests of any module; it knows not what is asked of them"},
 
 	// The control plane: it meets the data plane through the cell's contract alone.

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -24,6 +22,7 @@ import (
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
+	"github.com/corvo-cloud/corvo/data-plane/api/loopback"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/group"
@@ -101,7 +100,7 @@ func newTestCell(t *testing.T, size int, set ...func(*testCell)) *testCell {
 		t.Fatal(err)
 	}
 	c := &testCell{
-		t: t, signer: signer, host: ownHost(),
+		t: t, signer: signer, host: loopback.Host(),
 		trans: forward.NewTransport(forward.TransportOptions{}), nodes: make(map[string]*testNode),
 	}
 	t.Cleanup(c.close)
@@ -117,15 +116,6 @@ func newTestCell(t *testing.T, size int, set ...func(*testCell)) *testCell {
 		c.start(id, ids)
 	}
 	return c
-}
-
-// ownHost is a loopback host that hardly anybody else has, so that the ports of a node are
-// free when it comes back. Those of 127.0.0.1 are also taken for outgoing connections.
-func ownHost() string {
-	if runtime.GOOS != "linux" {
-		return "127.0.0.1" // Others have this one only.
-	}
-	return fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
 }
 
 // prepare gives a node its listener and an empty disk.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/loopback"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 )
 
@@ -41,7 +42,8 @@ type Place struct {
 // NewPlace makes a node's folder and opens its listeners.
 func NewPlace(tb testing.TB, id string) Place {
 	tb.Helper()
-	api, raft := Listen(tb), Listen(tb)
+	host := loopback.Host() + ":0"
+	api, raft := listenAt(tb, host), listenAt(tb, host)
 	return Place{node.Peer{ID: id, RaftAddress: raft.Addr().String(), APIURL: "http://" + api.Addr().String()}, tb.TempDir(), api, raft}
 }
 
