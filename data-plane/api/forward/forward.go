@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -93,7 +94,7 @@ func (f *Forwarder) Forward(w http.ResponseWriter, r *http.Request, target *url.
 	if err != nil {
 		return fmt.Errorf("read answer of %s: %w", target.Host, err)
 	}
-	f.answer(w, resp, whole, opts.Response)
+	f.answer(w, resp, body, whole, opts.Response)
 	return nil
 }
 
@@ -114,6 +115,8 @@ type requestBody struct {
 	r    *http.Request
 	pipe *io.PipeReader
 	done chan struct{} // Closed by the copying goroutine.
+	// whole: the client's body was read to its end.
+	whole atomic.Bool
 	// unwatch stops following the contexts that end the body.
 	unwatch func()
 }
@@ -182,6 +185,7 @@ func (b *requestBody) start(out *http.Request, f *Forwarder, halfClose context.C
 	go func() {
 		defer close(b.done)
 		err := f.copy(writer, b.r.Body, func() error { return nil })
+		b.whole.Store(err == nil)
 		writer.CloseWithError(err) // nil means io.EOF: the client half-closed.
 	}()
 }
@@ -195,6 +199,7 @@ func (b *requestBody) end() {
 	if b.done == nil {
 		return
 	}
+	b.isLast() // If the caller has yet to answer.
 	b.unwatch()
 	b.pipe.CloseWithError(errEnded)
 	select {
@@ -210,8 +215,16 @@ func (b *requestBody) end() {
 	<-b.done
 }
 
+// isLast tells a client of HTTP/1 that its connection takes no more requests, unless the body was
+// read to its end: what is left of it can't be told from the next request, which would get no answer.
+func (b *requestBody) isLast() {
+	if b.done != nil && b.r.ProtoMajor == 1 && !b.whole.Load() {
+		b.w.Header().Set("Connection", "close")
+	}
+}
+
 // answer sends whole or, when that is nil, what it reads from the far side.
-func (f *Forwarder) answer(w http.ResponseWriter, resp *http.Response, whole []byte, change func(int, http.Header)) {
+func (f *Forwarder) answer(w http.ResponseWriter, resp *http.Response, asked *requestBody, whole []byte, change func(int, http.Header)) {
 	stripHopHeaders(resp.Header)
 	if change != nil {
 		change(resp.StatusCode, resp.Header)
@@ -220,6 +233,7 @@ func (f *Forwarder) answer(w http.ResponseWriter, resp *http.Response, whole []b
 	for name, values := range resp.Header {
 		h[name] = values
 	}
+	asked.isLast()
 	w.WriteHeader(resp.StatusCode)
 	flush := http.NewResponseController(w).Flush
 	if resp.ContentLength <= 0 {

@@ -496,6 +496,47 @@ func TestForward_UnaryOverHTTP1WithAnUnreadBodyDoesNotHang(t *testing.T) {
 	})
 }
 
+// A far side that answers before it has read everything leaves a connection that can't be used again,
+// so the client must be told: it would send its next request into it, and hear nothing.
+func TestForward_OverHTTP1NoRequestIsSentAfterABodyThatWasLeft(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		reads bool
+		size  int
+	}{{"read", true, 300 << 10}, {"a short one is left", false, 12}, {"a long one is left", false, 300 << 10}} {
+		_, target := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if c.reads {
+				_, _ = io.Copy(io.Discard, r.Body)
+			}
+			w.WriteHeader(200)
+			_ = http.NewResponseController(w).Flush()
+			_, _ = io.WriteString(w, "answer")
+		}))
+		u := front(t, target, TransportOptions{}, Options{})
+		tr := &http.Transport{MaxConnsPerHost: 1}
+		t.Cleanup(tr.CloseIdleConnections)
+		client := &http.Client{Transport: tr}
+		for i := range 100 {
+			resp, err := client.Post(u.String(), "application/octet-stream", strings.NewReader(strings.Repeat("x", c.size)))
+			if err != nil && c.size > 300 { // It was still being sent, perhaps.
+				continue
+			}
+			if err != nil {
+				t.Fatalf("%s, request %d: %v", c.name, i, err)
+			}
+			got, err := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if string(got) != "answer" || err != nil {
+				t.Fatalf("%s, request %d: %q, %v", c.name, i, got, err)
+			}
+			if c.reads && resp.Close {
+				t.Fatal("the connection could have been used again")
+			}
+		}
+	}
+}
+
 func TestForward_HalfCloseEndsAStreamInGoodOrder(t *testing.T) {
 	t.Parallel()
 	_, back := serve(t, http.HandlerFunc(echo))
