@@ -80,6 +80,9 @@ type DB struct {
 	watch  func(op string) (end func())
 	fatal  func(error)
 	txns   sync.Pool // Of spent *Txn.
+	// turn is held to hand a batch to Pebble, as in the raft log (raftlog.Store): Pebble makes the next
+	// write-ahead log under a mutex, for which no other group waits then.
+	turn chan struct{}
 
 	exports *exports
 }
@@ -144,7 +147,7 @@ func Open(dir string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open state store %s: %w", dir, err)
 	}
-	d := &DB{pebble: db, fs: o.FS, dir: dir, watch: o.Watch, fatal: o.OnFatal, exports: newExports()}
+	d := &DB{pebble: db, fs: o.FS, dir: dir, watch: o.Watch, fatal: o.OnFatal, turn: make(chan struct{}, 1), exports: newExports()}
 	if err := d.clearStaging(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -187,13 +190,34 @@ func (d *DB) written(write func() error) error {
 	return write()
 }
 
+// hand runs a write when it is its turn.
+func (d *DB) hand(write func() error) error {
+	d.turn <- struct{}{}
+	defer func() { <-d.turn }() // Pebble may panic.
+	return d.written(write)
+}
+
 // Sync makes every commit so far durable.
 func (d *DB) Sync() error {
 	// The write-ahead log is sequential: syncing a record after the others syncs them.
-	if err := d.written(func() error { return d.pebble.LogData(nil, pebble.Sync) }); err != nil {
+	if err := d.synced(func(b *pebble.Batch) error { return b.LogData(nil, nil) }); err != nil {
 		return fmt.Errorf("sync state store: %w", err)
 	}
 	return nil
+}
+
+// synced writes one record and waits until it is durable, with all before it. It gives up its turn
+// while it waits.
+func (d *DB) synced(add func(*pebble.Batch) error) error {
+	b := d.pebble.NewBatch()
+	err := add(b)
+	if err == nil {
+		err = d.hand(func() error { return d.pebble.ApplyNoSyncWait(b, pebble.Sync) })
+	}
+	if err == nil {
+		err = b.SyncWait()
+	}
+	return errors.Join(err, b.Close())
 }
 
 // Metrics is Pebble's own account of the store.

@@ -212,7 +212,7 @@ func (m *Import) Install(ctx context.Context) error {
 // log; value says where. It also makes every earlier commit durable. The record is
 // outside the group's span, so that installing a transfer does not remove it.
 func (g *Group) MarkCovered(value []byte) error {
-	if err := g.db.pebble.Set(g.noteKey(), value, pebble.Sync); err != nil {
+	if err := g.db.synced(func(b *pebble.Batch) error { return b.Set(g.noteKey(), value, nil) }); err != nil {
 		return fmt.Errorf("note covered index of group %d: %w", g.id, err)
 	}
 	return nil

@@ -258,7 +258,7 @@ func (t *Txn) Commit() error {
 		panic("statedb: commit with an unfinished entry")
 	}
 	defer t.group.db.watch(OpCommit)()
-	if err := t.group.db.written(func() error { return t.batch.Commit(pebble.NoSync) }); err != nil {
+	if err := t.group.db.hand(func() error { return t.batch.Commit(pebble.NoSync) }); err != nil {
 		return fmt.Errorf("commit state batch: %w", err)
 	}
 	return t.Discard()
