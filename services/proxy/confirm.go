@@ -29,13 +29,15 @@ func (p *Proxy) confirm(ctx context.Context, client cellv1connect.CellServiceCli
 	defer tick.Stop()
 	var said *cellv1.ConfirmWatchRequest
 	var at time.Time
+	counted := false // The node may count on this proxy, even if its answer was lost.
 	for {
 		index, moved := p.applied.now()
 		now := p.confirmation(index)
 		if said == nil || said.GetIndex() != index || said.GetReady() != now.GetReady() || !slices.Equal(said.GetSecretIds(), now.GetSecretIds()) || time.Since(at) >= confirmEvery {
+			counted = counted || now.GetReady()
 			switch err := p.sayConfirm(ctx, client, now, confirmTimeout); {
 			case err == nil:
-				said, at = now, time.Now()
+				said, at, counted = now, time.Now(), now.GetReady()
 			case connect.CodeOf(err) == connect.CodeUnimplemented:
 				return // A node of an older version.
 			default:
@@ -47,7 +49,7 @@ func (p *Proxy) confirm(ctx context.Context, client cellv1connect.CellServiceCli
 		case <-moved:
 		case <-tick.C:
 		case <-ctx.Done():
-			if p.ending.Load() && said.GetReady() {
+			if p.ending.Load() && counted {
 				p.farewell(ctx, client)
 			}
 			return

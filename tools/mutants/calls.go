@@ -6,6 +6,7 @@ const (
 	callsServer = "callstream/server.go"
 	callsClient = "callstream/client.go"
 	callsBody   = "callstream/body.go"
+	forwardBody = "forward/forward.go"
 )
 
 // callMutations break the connection that carries calls from proxy to node.
@@ -22,5 +23,6 @@ var callMutations = []mutation{
 	{"a frame is overwritten while it is written", callsPipe, "p.waiting, p.spare = p.spare[:0], nil\n", "p.waiting = p.waiting[:0]\n"},
 	{"a body that nobody reads goes on", callsBody, "if !ended && b.conn.take(b.call) != nil {", "if ended && b.conn.take(b.call) != nil {"},
 	{"the length of a text isn't looked at", callsFrame, "if n > uint64(len(r.rest)) {\n\t\tr.fail()\n\t\treturn \"\"", "if n > uint64(len(r.rest)+1) {\n\t\tr.fail()\n\t\treturn \"\""},
+	{"a connection with a rest of a body is used again", forwardBody, "b.w.Header().Set(\"Connection\", \"close\")", "_ = b.w"},
 	{"an old server is asked for each call", callsClient, "time.Now().Add(retryAfter)", "time.Now().Add(-retryAfter)"},
 }

@@ -23,8 +23,9 @@ const (
 // the loop that proposes.
 var floorMutations = []mutation{
 	// What survives a power loss.
-	{"the state isn't synced before the log is cut", transfer, "pebble.Set(g.noteKey(), value, pebble.Sync)", "pebble.Set(g.noteKey(), value, pebble.NoSync)"},
+	{"the state isn't synced before the log is cut", transfer, "g.db.synced(func(b *pebble.Batch) error { return b.Set(g.noteKey(), value, nil) })", "g.db.pebble.Set(g.noteKey(), value, pebble.NoSync)"},
 	{"the log is cut without a look at the state", groupFSM, "return f.store.MarkCovered(applied{index: index, term: term}.encode())", "return nil"},
+	{"Pebble hears first that the log failed", logStore, "s.fs = disk.Counting(failFast)", "s.fs = disk.Counting(disk.Yielding(disk.OrderedMarkers(s.opts.FS)))\n\t_ = failFast"},
 	{"an append isn't synced", logStore, "return s.commitWith(batch, s.sync)", "return s.commitWith(batch, pebble.NoSync)"},
 	{"a relaxed disk probe isn't synced", logStore, "return s.commitWith(batch, pebble.Sync)", "return s.commit(batch)"},
 	{"how far the state is isn't noted in the log", groupCut, "l.StoreLogsAnd(logs, appliedNote, applied)", "l.LogStore.StoreLogs(logs)"},

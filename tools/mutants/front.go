@@ -31,7 +31,7 @@ var frontMutations = []mutation{
 	{"a state lasts for ever", proxyView, "<= celladmin.CopyKept {", "<= 1000*celladmin.CopyKept {"},
 	{"what may have been done is tried again", proxyAttempt, "!errors.Is(err, errNotDone) && !forward.NeverSent(err) && !h.cl.changesNothing {", "!errors.Is(err, errNotDone) && !forward.NeverSent(err) && !h.cl.changesNothing && h == nil {"},
 	{"what is let in while no node answers isn't waited for", proxyConfirm, "return !p.ending.Load() && p.view.loaded.Load() }", "return p.Ready() }"},
-	{"a proxy that ends is waited for", proxyConfirm, "if p.ending.Load() && said.GetReady() {", "if p.ending.Load() && said.GetReady() && ctx == nil {"},
+	{"a proxy that ends is waited for", proxyConfirm, "if p.ending.Load() && counted {", "if p.ending.Load() && counted && ctx == nil {"},
 }
 
 // cellMutations break what a cell knows of itself.

@@ -19,6 +19,7 @@ const (
 	txn                    = "internal/floor/statedb/txn.go"
 	cuts                   = "internal/floor/statedb/cuts.go"
 	transfer               = "internal/floor/statedb/transfer.go"
+	stateStore             = "internal/floor/statedb/statedb.go"
 	exports                = "internal/floor/statedb/exports.go"
 	feedRead               = "internal/engine/feed/read.go"
 	events                 = "internal/engine/state/events.go"
@@ -218,7 +219,7 @@ var mutations = []mutation{
 	{"the last reader of a transfer keeps its slot", exports, "\t<-s.exports.slots\n", "\n"},
 	{"a reader of a transfer who gave up keeps its place", exports, "func() { _ = x.end() })", "func() {})"},
 	{"a transfer that nobody waits for keeps its slot", exports, "\t<-e.slots\n", "\n"},
-	{"the log may be cut before the state is durable", transfer, "g.noteKey(), value, pebble.Sync)", "g.noteKey(), value, pebble.NoSync)"},
+	{"the log may be cut before the state is durable", stateStore, "ApplyNoSyncWait(b, pebble.Sync)", "Apply(b, pebble.NoSync)"},
 	{"lost events are not told", feedRead, "lost = at.first == 0", "lost = false"},
 	{"lost events are told one event late", feedRead, "rowWith(v, space, ns, seq+1)", "rowWith(v, space, ns, seq+2)"},
 	{"events before the cursor are read again", feedRead, "seq+1); skip > 0 {", "seq+1); skip > 1 {"},
