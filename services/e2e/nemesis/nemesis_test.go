@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -95,6 +96,9 @@ type nemesis struct {
 	history *history.History
 	mixed   *mixed.Load // What is more than plain jobs.
 	digests digests
+	// outOfTurn leaves INV-8 to other runs: the older build knows two ways to hand out a job before
+	// one that was ready.
+	outOfTurn bool
 }
 
 func newNemesis(t *testing.T, cell *rig.Cell) *nemesis {
@@ -109,6 +113,11 @@ func (n *nemesis) judge(l load) {
 	n.t.Helper()
 	record := n.record()
 	breaches := slices.Concat(n.history.Check(record.Jobs, lease), n.history.Changed(record.Jobs), n.mixed.Check(record, time.Now()))
+	if n.outOfTurn {
+		all := len(breaches)
+		breaches = slices.DeleteFunc(breaches, func(b string) bool { return strings.HasPrefix(b, "INV-8:") })
+		n.t.Logf("the order of jobs is not judged with an older build: %d were handed out of turn", all-len(breaches))
+	}
 	for _, breach := range first(breaches, breachesShown) {
 		n.t.Error(breach)
 	}

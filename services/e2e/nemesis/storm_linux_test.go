@@ -188,6 +188,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 		return rig.Machine{Host: at.host.IP, Dir: filepath.Join(at.volume.Dir, "data"), Enter: []rig.Enter{at.syncs.Enter, at.host.Enter}}
 	}}))
 	if s.older != "" {
+		s.outOfTurn = true
 		for _, n := range s.cell.Nodes[1:] {
 			n.Kill()
 			n.Binary = ""
