@@ -168,7 +168,7 @@ func (s *nodes) poll(ctx context.Context, n *node) {
 func (s *nodes) look(ctx context.Context, n *node) (ready bool) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	resp, err := n.admin.GetNodeStatus(ctx, connect.NewRequest(&cellv1.GetNodeStatusRequest{}))
+	resp, err := n.status(ctx)
 	if err != nil {
 		s.log.Debug("can't get the status of a node", "node", n.id, "err", err)
 		return s.probe(ctx, n) // It may answer all the same, for instance that it waits for a cell.
@@ -182,6 +182,13 @@ func (s *nodes) look(ctx context.Context, n *node) (ready bool) {
 		s.takeStatus(ctx, n, resp)
 	}
 	return ready
+}
+
+// status leaves time to ask in the other way.
+func (n *node) status(ctx context.Context) (*connect.Response[cellv1.GetNodeStatusResponse], error) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout/2)
+	defer cancel()
+	return n.admin.GetNodeStatus(ctx, connect.NewRequest(&cellv1.GetNodeStatusRequest{}))
 }
 
 // answered records an answer of a node.

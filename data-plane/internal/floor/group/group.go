@@ -146,8 +146,8 @@ type Group struct {
 
 	notify    chan bool             // Won and lost leadership, from raft.
 	seen      chan raft.Observation // Other replicas' leadership, from raft.
-	isNew     bool
-	started   chan struct{} // Closed when raft is there.
+	isNew     bool                  // It had neither a log nor state.
+	started   chan struct{}         // Closed when raft is there.
 	stop      chan struct{}
 	dead      chan struct{} // Closed when raft has stopped.
 	stopOnce  sync.Once
