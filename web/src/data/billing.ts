@@ -2,7 +2,7 @@ import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { createClient } from "@connectrpc/connect";
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { BillingService } from "~/gen/corvo/cloud/v1/billing_pb";
-import { PlanService } from "~/gen/corvo/cloud/v1/plan_pb";
+import { type ChangePlanResponse, PlanService } from "~/gen/corvo/cloud/v1/plan_pb";
 import { UsageService } from "~/gen/corvo/cloud/v1/usage_pb";
 import { nextMonth } from "~/lib/billing";
 import { transport } from "./control";
@@ -15,6 +15,15 @@ export const billing = {
 } as const;
 
 const MINUTE = 60_000;
+
+/**
+ * What a change would do, or why it is refused. A refusal is an answer here and no error, which would
+ * be forgotten, with the way to the checkout that is offered for it, while the check is repeated.
+ */
+export interface PlanCheck {
+  answer?: ChangePlanResponse;
+  refusal?: unknown;
+}
 
 export const billingReads = {
   plans: () =>
@@ -35,8 +44,11 @@ export const billingReads = {
   planCheck: (tenant: string, plan: string) =>
     queryOptions({
       queryKey: ["control", tenant, "plan-check", plan],
-      queryFn: () => billing.plans.changePlan({ tenant, plan, validateOnly: true }),
-      retry: false,
+      queryFn: () =>
+        billing.plans.changePlan({ tenant, plan, validateOnly: true }).then(
+          (answer): PlanCheck => ({ answer }),
+          (refusal: unknown): PlanCheck => ({ refusal }),
+        ),
       staleTime: 0,
     }),
   /** Of a month by day. `current` says that it is the billing period, which has a forecast. */

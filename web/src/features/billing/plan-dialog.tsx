@@ -35,7 +35,8 @@ export default function PlanDialog({ tenant, subscription, plans, onClose }: Pla
     { quiet: true, done: (answer) => doneWords(answer, plan) },
   );
   // Whoever has an unpaid invoice has a subscription, and pays in the portal.
-  const payable = refusalReason(check.error) === "PAYMENT_REQUIRED" && subscription.state === "active";
+  const payable =
+    refusalReason(check.data?.refusal) === "PAYMENT_REQUIRED" && subscription.state === "active";
   return (
     <FormDialog
       onClose={onClose}
@@ -48,7 +49,7 @@ export default function PlanDialog({ tenant, subscription, plans, onClose }: Pla
       blockedBecause={
         check.isFetching
           ? "Checking the change."
-          : check.error
+          : check.data?.refusal
             ? "This change isn't possible now."
             : undefined
       }
@@ -65,15 +66,15 @@ export default function PlanDialog({ tenant, subscription, plans, onClose }: Pla
           onChange={setName}
         />
       </Field>
-      {check.isFetching ? (
+      {check.isPending ? (
         <p role="status" aria-label="Loading the check" className="flex flex-col gap-2 py-1">
           <Skeleton className="h-4 w-3/4" />
           <Skeleton className="h-4 w-1/2" />
         </p>
-      ) : check.error ? (
-        <Refusal error={check.error} />
-      ) : check.data ? (
-        <Effect answer={check.data} plan={plan} />
+      ) : check.data?.refusal ? (
+        <Refusal error={check.data.refusal} />
+      ) : check.data?.answer ? (
+        <Effect answer={check.data.answer} plan={plan} />
       ) : null}
       {plan ? <Prices plan={plan} /> : null}
     </FormDialog>
