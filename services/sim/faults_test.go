@@ -187,6 +187,7 @@ func (s *storm) readError() (string, func()) {
 		p.mount.failReads(share, failed)
 	}
 	mend := func() {
+		h.armNext(nil) // It may not have started yet.
 		if now := h.process(); now != nil {
 			now.mount.failReads(0, nil)
 		}

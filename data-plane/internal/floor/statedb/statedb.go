@@ -81,7 +81,7 @@ type DB struct {
 	fatal  func(error)
 	txns   sync.Pool // Of spent *Txn.
 	// turn is held to hand a batch to Pebble, as in the raft log (raftlog.Store): Pebble makes the next
-	// write-ahead log under a mutex, for which no other group waits then.
+	// write-ahead log under a mutex, for which nobody should wait (services/sim).
 	turn chan struct{}
 
 	exports *exports
