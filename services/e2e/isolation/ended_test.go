@@ -21,21 +21,24 @@ const expiresIn = 4 * time.Second
 // endedKeys were valid until a moment ago.
 func (m *matrix) endedKeys(t *testing.T) {
 	t.Helper()
-	for name, c := range map[string]credential{"jobs": {kind: jobs}, "management": {kind: management}} {
+	for _, c := range []struct {
+		name, is string
+		kind     kind
+	}{{"jobs", "KEY_KIND_JOBS", jobs}, {"management", "KEY_KIND_MANAGEMENT", management}} {
 		make := func(with o) (id string, _ credential) {
 			maps.Copy(with, o{"roles": []string{"admin"}})
-			id, text := m.key(t, m.own, m.own.admin(), map[kind]string{jobs: "KEY_KIND_JOBS", management: "KEY_KIND_MANAGEMENT"}[c.kind], with)
+			id, text := m.key(t, m.own, m.own.admin(), c.is, with)
 			return id, credential{kind: c.kind, headers: bearer(text)}
 		}
 		soon := time.Now().Add(expiresIn)
 		_, expired := make(o{"expiresAt": soon.Format(time.RFC3339Nano)})
-		m.endedBy(t, map[string]credential{"expired-" + name: expired}, func() { m.wait(t, time.Until(soon)) })
+		m.endedBy(t, map[string]credential{"expired-" + c.name: expired}, func() { m.wait(t, time.Until(soon)) })
 		id, revoked := make(o{})
-		m.endedBy(t, map[string]credential{"revoked-" + name: revoked}, func() {
+		m.endedBy(t, map[string]credential{"revoked-" + c.name: revoked}, func() {
 			m.must(t, "ApiKeyService/RevokeApiKey", o{"tenant": ownName, "keyId": id}, m.own.admin(), nil)
 		})
 		id, rotated := make(o{})
-		m.endedBy(t, map[string]credential{"rotated-out-" + name: rotated}, func() {
+		m.endedBy(t, map[string]credential{"rotated-out-" + c.name: rotated}, func() {
 			m.must(t, "ApiKeyService/RotateApiKey", o{"tenant": ownName, "keyId": id}, m.own.admin(), nil)
 		})
 	}
