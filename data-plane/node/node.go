@@ -102,6 +102,7 @@ type Node struct {
 // Start builds the node and returns when it serves. Ready waits until it can take
 // work, which a node without a cell cannot; see waitForCell.
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
+	defer func() { err = diskError(err) }()
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("node config: %w", err)
 	}
