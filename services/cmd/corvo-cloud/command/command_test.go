@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"net"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -124,6 +126,16 @@ func TestFailure_IsJSONWhereTheOutputIs(t *testing.T) {
 }
 
 // An operator whose own clock is wrong is told so, and not to look at the nodes.
+// The first file that a start reads is not a node's own.
+func TestServerFailure_ABadDiskIsNotStartedAgain(t *testing.T) {
+	t.Parallel()
+	err := fmt.Errorf("data directory d: %w", &fs.PathError{Op: "read", Path: "d/VERSION", Err: syscall.EIO})
+	var f *Failure
+	if !errors.As(serverFailure("the node didn't start", err), &f) || f.Exit != ExitStopped || f.Code != "STORAGE" {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestCellFailure_AWrongClockIsNamed(t *testing.T) {
 	t.Parallel()
 	refused := connect.NewError(connect.CodeUnavailable, errors.New("the caller's clock and this node's differ by more than 30s"))

@@ -102,6 +102,7 @@ var serverFailures = []struct {
 	{node.ErrLogDamaged, ExitConflict, "LOG_DAMAGED", "remove its id with `corvo-cloud cell remove-node`, then " + newNode},
 	{node.ErrOnlyCopy, ExitConflict, "ONLY_COPY", "copy the folder and check the disk; what is damaged has no other copy"},
 	{node.ErrStorage, ExitStopped, "STORAGE", "don't restart it in a loop: check the disk; in a cell, `corvo-cloud node repair` says whether its state can be copied from the others, or whether it must be replaced (docs/operations.md)"},
+	{syscall.EIO, ExitStopped, "STORAGE", "don't restart it in a loop: check the disk"},
 	{node.ErrKeyFile, ExitConflict, "KEY_FILE", ""},
 }
 
