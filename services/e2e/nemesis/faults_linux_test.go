@@ -41,6 +41,8 @@ var faults = []fault{
 	{kind: "slow disk", weight: 2, make: (*storm).slowDisk},
 	{kind: "stalled disk", weight: 2, make: (*storm).stalledDisk},
 	{kind: "failing disk", weight: 2, make: (*storm).failingDisk},
+	{kind: "failing writes", weight: 2, make: (*storm).failingWrites},
+	{kind: "failing reads", weight: 2, make: (*storm).failingReads},
 	{kind: "full disk", weight: 2, make: (*storm).fullDisk},
 	{kind: "leader transfers", weight: 2, make: (*storm).transfers},
 	{kind: "node replaced", weight: 2, make: (*storm).replace, slow: true},
@@ -234,13 +236,18 @@ func (s *storm) impaired(by rig.Impairment, how string) (string, func()) {
 	return n.ID + ", " + how, all(mend)
 }
 
+// slowDisk: syncs take longer, or all calls.
 func (s *storm) slowDisk() (string, func()) {
 	n := s.victim()
 	if n == nil {
 		return "", nil
 	}
+	if s.rng.IntN(2) == 0 {
+		most := s.between(time.Millisecond, 50*time.Millisecond)
+		return fmt.Sprintf("%s, each call up to %s", n.ID, most.Round(time.Millisecond)), s.at(n).disk.Slow(rig.Syncs|rig.Reads|rig.Writes, most)
+	}
 	most := s.between(5*time.Millisecond, 500*time.Millisecond)
-	return fmt.Sprintf("%s, each sync up to %s", n.ID, most.Round(time.Millisecond)), s.at(n).syncs.Slow(most)
+	return fmt.Sprintf("%s, each sync up to %s", n.ID, most.Round(time.Millisecond)), s.at(n).disk.Slow(rig.Syncs, most)
 }
 
 // stalledDisk: after ten seconds the node has to end itself (R4).
@@ -250,7 +257,7 @@ func (s *storm) stalledDisk() (string, func()) {
 		return "", nil
 	}
 	s.excused[n.ID] = true
-	return n.ID, s.at(n).syncs.Stall()
+	return n.ID, s.at(n).disk.Stall(rig.Syncs)
 }
 
 // failingDisk: a node whose sync has failed must end itself (R6).
@@ -260,13 +267,43 @@ func (s *storm) failingDisk() (string, func()) {
 		return "", nil
 	}
 	s.excused[n.ID] = true
-	syncs := s.at(n).syncs
-	mend := syncs.Fail()
+	disk := s.at(n).disk
+	mend := disk.Fail(rig.Syncs, 1)
 	return n.ID, func() {
-		if syncs.Failed() > 0 {
+		if disk.Failed() > 0 {
 			eventually.True(s.t, failLimit, n.ID+" ends itself", n.Exited)
 		}
 		mend()
+	}
+}
+
+func (s *storm) failingWrites() (string, func()) { return s.failing(rig.Writes) }
+
+func (s *storm) failingReads() (string, func()) { return s.failing(rig.Reads) }
+
+// failing lets a share of the calls fail, while the node runs or from its start on. It may end
+// itself, or tell those who asked, but not take what it can't read for what isn't there.
+func (s *storm) failing(calls rig.Calls) (string, func()) {
+	n := s.victim()
+	if n == nil {
+		return "", nil
+	}
+	s.excused[n.ID] = true
+	share := []float64{0.01, 0.1, 1}[s.rng.IntN(3)]
+	what := fmt.Sprintf("%s, %.0f %%", n.ID, 100*share)
+	starts := s.rng.IntN(2) == 0
+	if starts {
+		what += ", from its start on"
+		n.Kill()
+	}
+	disk := s.at(n).disk
+	mend := disk.Fail(calls, share)
+	if starts {
+		n.Start()
+	}
+	return what, func() {
+		mend()
+		s.t.Logf("%d calls have failed", disk.Failed())
 	}
 }
 

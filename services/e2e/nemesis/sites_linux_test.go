@@ -19,7 +19,7 @@ import (
 const sitesVariable = "CORVO_NEMESIS_SITES"
 
 // A storm whose faults do nothing finds nothing.
-func TestSites_LinksAndSyncsBreakAsTheyAreTold(t *testing.T) {
+func TestSites_LinksAndDisksBreakAsTheyAreTold(t *testing.T) {
 	if os.Getenv(sitesVariable) == "" {
 		if out, exit := rig.RunPrivate(t, t.Name(), sitesVariable+"=1"); exit != 0 {
 			t.Errorf("exit code %d\n%s", exit, out)
@@ -27,17 +27,17 @@ func TestSites_LinksAndSyncsBreakAsTheyAreTold(t *testing.T) {
 		return
 	}
 	network := rig.NewNetwork(t)
-	c := &check{T: t, network: network, host: network.Host(), syncs: &rig.Syncs{}}
+	c := &check{T: t, network: network, host: network.Host(), disk: &rig.Disk{Dir: t.TempDir()}}
 	c.links()
 	c.impairments()
-	c.disk()
+	c.calls()
 }
 
 type check struct {
 	*testing.T
 	network *rig.Network
 	host    *rig.Host
-	syncs   *rig.Syncs
+	disk    *rig.Disk
 }
 
 // links: each direction is cut by itself, and comes back.
@@ -163,23 +163,37 @@ func (c *check) answered() bool {
 	return c.run("timeout", soon.String(), "bash", "-c", script) == nil
 }
 
-// disk: syncs fail, are slow, and do what they do.
-func (c *check) disk() {
+// calls to the disk fail, are slow, and do what they do: those of a kind, and on files of the
+// disk.
+func (c *check) calls() {
 	c.Helper()
-	file := filepath.Join(c.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		c.Fatal(err)
+	file, other := filepath.Join(c.disk.Dir, "file"), filepath.Join(c.TempDir(), "other")
+	for _, name := range []string{file, other} {
+		if err := os.WriteFile(name, []byte("text"), 0o600); err != nil {
+			c.Fatal(err)
+		}
 	}
-	mend := c.syncs.Fail()
-	if err := c.run("sync", file); err == nil || c.syncs.Failed() != 1 {
-		c.Errorf("a sync that should have failed: %v, %d failed", err, c.syncs.Failed())
-	}
-	mend()
-	release := c.syncs.Stall()
-	time.AfterFunc(soon, release)
-	began := time.Now()
-	if err := c.run("sync", file); err != nil || time.Since(began) < soon {
-		c.Errorf("a stalled sync: %v after %s", err, time.Since(began))
+	asks := map[rig.Calls][]string{rig.Syncs: {"sync", file}, rig.Reads: {"cat", file}, rig.Writes: {"bash", "-c", "echo more >>" + file}}
+	for kind, ask := range asks {
+		mend := c.disk.Fail(kind, 1)
+		for of, ask := range asks {
+			if err := c.run(ask[0], ask[1:]...); (err != nil) != (of == kind) {
+				c.Errorf("while calls of kind %d fail: %q: %v", kind, ask, err)
+			}
+		}
+		if c.disk.Failed() == 0 {
+			c.Errorf("no call of kind %d has failed", kind)
+		}
+		if err := c.run("bash", "-c", "cat "+other+" && echo more >"+other); err != nil {
+			c.Errorf("while calls of kind %d fail: another disk: %v", kind, err)
+		}
+		mend()
+		release := c.disk.Stall(kind)
+		time.AfterFunc(soon, release)
+		began := time.Now()
+		if err := c.run(ask[0], ask[1:]...); err != nil || time.Since(began) < soon {
+			c.Errorf("a stalled call of kind %d: %v after %s", kind, err, time.Since(began))
+		}
 	}
 }
 
@@ -188,7 +202,7 @@ func (c *check) run(name string, args ...string) error {
 	c.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.Env = os.Environ()
-	started, err := c.syncs.Enter(cmd)
+	started, err := c.disk.Enter(cmd)
 	if err != nil {
 		c.Fatal(err)
 	}

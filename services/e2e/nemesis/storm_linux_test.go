@@ -18,6 +18,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/node"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
@@ -166,7 +167,7 @@ type storm struct {
 // site is where one node runs.
 type site struct {
 	host   *rig.Host
-	syncs  *rig.Syncs
+	disk   *rig.Disk
 	volume rig.Volume
 }
 
@@ -185,7 +186,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	s.nemesis = newNemesis(t, rig.StartCell(t, rig.CellOptions{Nodes: stormNodes, Binary: s.older, Machine: func(i int) rig.Machine {
 		at := s.newSite(t)
 		s.sites = append(s.sites, at)
-		return rig.Machine{Host: at.host.IP, Dir: filepath.Join(at.volume.Dir, "data"), Enter: []rig.Enter{at.syncs.Enter, at.host.Enter}}
+		return rig.Machine{Host: at.host.IP, Dir: filepath.Join(at.volume.Dir, "data"), Enter: []rig.Enter{at.disk.Enter, at.host.Enter}}
 	}}))
 	if s.older != "" {
 		s.outOfTurn = true
@@ -205,7 +206,7 @@ func (s *storm) newSite(t *testing.T) *site {
 	if !ok {
 		t.Fatal("no file system of its own")
 	}
-	return &site{host: s.network.Host(), syncs: &rig.Syncs{}, volume: volume}
+	return &site{host: s.network.Host(), disk: &rig.Disk{Dir: volume.Dir}, volume: volume}
 }
 
 // at is where a node runs.
@@ -364,6 +365,10 @@ func (s *storm) recover() {
 	s.waitEnqueues(enqueuesApart, recoverLimit)
 }
 
+// diskCodes are the exit codes that tell a supervisor and its operator of a disk: the node's,
+// and those of the log and the watchdog, which end a process at once.
+var diskCodes = []int{node.ExitStopped, 74}
+
 // ended is about a node that has ended itself.
 func (s *storm) ended(n *rig.CellNode) {
 	s.t.Helper()
@@ -372,7 +377,12 @@ func (s *storm) ended(n *rig.CellNode) {
 		s.excused[n.ID] = true // Said once.
 		return
 	}
-	s.t.Logf("%s ended itself with code %d", n.ID, n.WaitExit(time.Second))
+	code := n.WaitExit(time.Second)
+	if n.Binary == "" && !slices.Contains(diskCodes, code) {
+		s.t.Errorf("%s ended with code %d, which says nothing of its disk:\n%s", n.ID, code, n.Stderr())
+	}
+	lines := strings.Split(strings.TrimSpace(n.Stderr()), "\n")
+	s.t.Logf("%s ended itself with code %d: %s", n.ID, code, lines[len(lines)-1])
 	s.result.Ended++
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -15,79 +16,119 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A program's syncs stop in a filter until this process answers: the test starts its own
-// binary again, which puts itself under the filter, hands the filter's listener back,
+// A program's calls to its disk stop in a filter until this process answers: the test starts
+// its own binary again, which puts itself under the filter, hands the filter's listener back,
 // and becomes the program (see tools/peers, which delays the syncs of other queues so).
 
 // filterVariable tells a test's binary to become the program of its arguments.
 const filterVariable = "CORVO_E2E_FILTER"
 
-// Syncs decides what the syncs of a node's programs do: they are the disk's own, take
-// longer, don't end, or fail. The zero value lets them be.
-type Syncs struct {
-	mu      sync.Mutex // Guards the rest.
-	most    time.Duration
-	failure unix.Errno
-	failed  int           // How many have failed.
-	stall   chan struct{} // Closed when the stall ends; nil without one.
+// Calls are kinds of calls to a disk.
+type Calls uint8
+
+// What a program asks of a disk. Reads come from the kernel's memory, and writes go there,
+// but a file system may report what its disk did at any of them.
+const (
+	Syncs Calls = 1 << iota
+	Reads
+	Writes
+)
+
+// Disk decides what the calls of a node's programs do: they are the disk's own, take
+// longer, don't end, or fail. One without a fault lets them be.
+type Disk struct {
+	// Dir is where the files are whose reads and writes it decides.
+	Dir string
+
+	mu     sync.Mutex // Guards the rest.
+	fault  *diskFault
+	failed int // How many calls have failed since the latest Fail.
 }
 
-// Slow makes each sync take up to most longer.
-func (s *Syncs) Slow(most time.Duration) (undo func()) {
-	s.set(func() { s.most = most })
-	return func() { s.set(func() { s.most = 0 }) }
+// diskFault is what happens to calls; one of its fields besides calls is set.
+type diskFault struct {
+	calls Calls
+	most  time.Duration
+	share float64       // Of the calls, which fail.
+	over  chan struct{} // Closed when a stall ends.
 }
 
-// Stall lets no sync end.
-func (s *Syncs) Stall() (undo func()) {
-	over := make(chan struct{})
-	s.set(func() { s.stall = over })
+// Slow makes each call take up to most longer.
+func (d *Disk) Slow(calls Calls, most time.Duration) (undo func()) {
+	return d.set(&diskFault{calls: calls, most: most})
+}
+
+// Stall lets no call end.
+func (d *Disk) Stall(calls Calls) (undo func()) {
+	f := &diskFault{calls: calls, over: make(chan struct{})}
+	mend := d.set(f)
 	return func() {
-		s.set(func() { s.stall = nil })
-		close(over)
+		mend()
+		close(f.over)
 	}
 }
 
-// Fail makes each sync fail without being done.
-func (s *Syncs) Fail() (undo func()) {
-	s.set(func() { s.failure, s.failed = unix.EIO, 0 })
-	return func() { s.set(func() { s.failure = 0 }) }
+// Fail makes a share of the calls, from 0 to 1, fail without being done.
+func (d *Disk) Fail(calls Calls, share float64) (undo func()) {
+	return d.set(&diskFault{calls: calls, share: share})
 }
 
-// Failed is how many syncs the latest Fail has met.
-func (s *Syncs) Failed() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failed
+// Failed is how many calls the latest Fail has met.
+func (d *Disk) Failed() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failed
 }
 
-func (s *Syncs) set(change func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change()
+func (d *Disk) set(f *diskFault) (undo func()) {
+	change := func(f *diskFault) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.fault = f
+		if f != nil {
+			d.failed = 0
+		}
+	}
+	change(f)
+	return func() { change(nil) }
 }
 
-// wait holds one sync up, and says how it ends.
-func (s *Syncs) wait() unix.Errno {
-	s.mu.Lock()
-	most, stall := s.most, s.stall
-	s.mu.Unlock()
-	if stall != nil {
-		<-stall
+// meets is the fault that a call meets; nil without one.
+func (d *Disk) meets(n notification) *diskFault {
+	d.mu.Lock()
+	f := d.fault
+	d.mu.Unlock()
+	if f == nil || f.calls&kinds[n.nr] == 0 || kinds[n.nr] != Syncs && !d.holds(n) {
+		return nil
 	}
-	if most > 0 {
-		time.Sleep(rand.N(most)) // It is the fault.
+	return f
+}
+
+// holds reports whether a call is about one of the files.
+func (d *Disk) holds(n notification) bool {
+	file, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", n.pid, n.args[0]))
+	return err == nil && strings.HasPrefix(file, d.Dir+"/") // Without an error: the thread may be gone.
+}
+
+// hold holds one call up, and says how it ends.
+func (d *Disk) hold(f *diskFault) unix.Errno {
+	if f.over != nil {
+		<-f.over
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failure != 0 {
-		s.failed++
+	if f.most > 0 {
+		time.Sleep(rand.N(f.most)) // It is the fault.
 	}
-	return s.failure
+	if rand.Float64() >= f.share {
+		return 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failed++
+	return unix.EIO
 }
 
 // Enter puts a command under the filter.
-func (s *Syncs) Enter(cmd *exec.Cmd) (started func() error, err error) {
+func (d *Disk) Enter(cmd *exec.Cmd) (started func() error, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
@@ -105,14 +146,14 @@ func (s *Syncs) Enter(cmd *exec.Cmd) (started func() error, err error) {
 		}
 		listener, err := receiveListener(ours)
 		if err == nil {
-			go s.serve(listener) // Ends with the process.
+			go d.serve(listener) // Ends with the process.
 		}
 		return err
 	}, nil
 }
 
 // serve answers until the program has ended.
-func (s *Syncs) serve(listener int) {
+func (d *Disk) serve(listener int) {
 	defer unix.Close(listener)
 	for {
 		waiting := []unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}
@@ -127,14 +168,18 @@ func (s *Syncs) serve(listener int) {
 		if err := control(listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); err != nil {
 			continue // The thread is gone.
 		}
-		go s.answer(listener, n.id)
+		if f := d.meets(n); f != nil {
+			go func() { answer(listener, n.id, d.hold(f)) }() // Ends with the fault.
+		} else {
+			answer(listener, n.id, 0)
+		}
 	}
 }
 
-// answer lets one sync go on, or fail.
-func (s *Syncs) answer(listener int, id uint64) {
+// answer lets one call go on, or fail.
+func answer(listener int, id uint64, failure unix.Errno) {
 	r := response{id: id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
-	if failure := s.wait(); failure != 0 {
+	if failure != 0 {
 		r.err, r.flags = -int32(failure), 0
 	}
 	_ = control(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r)) // The thread may be gone.
@@ -208,7 +253,7 @@ func becomeProgram() error {
 		return err
 	}
 	runtime.LockOSThread() // The filter is the thread's, and what it executes inherits it.
-	listener, err := filterSyncs()
+	listener, err := filterCalls()
 	if err != nil {
 		return err
 	}
@@ -220,6 +265,14 @@ func becomeProgram() error {
 	return fmt.Errorf("run %s: %w", os.Args[1], unix.Exec(os.Args[1], os.Args[1:], os.Environ()))
 }
 
+// kinds of the calls that stop in the filter, by their numbers. The first argument of each is
+// a file. The kernel can't tell files from connections there, so all of these calls stop.
+var kinds = map[int32]Calls{
+	unix.SYS_FSYNC: Syncs, unix.SYS_FDATASYNC: Syncs, unix.SYS_SYNCFS: Syncs,
+	unix.SYS_READ: Reads, unix.SYS_PREAD64: Reads,
+	unix.SYS_WRITE: Writes, unix.SYS_PWRITE64: Writes,
+}
+
 // archOf names the kernel's number of this processor.
 func archOf() (uint32, error) {
 	switch runtime.GOARCH {
@@ -228,12 +281,12 @@ func archOf() (uint32, error) {
 	case "arm64":
 		return unix.AUDIT_ARCH_AARCH64, nil
 	}
-	return 0, errors.New("syncs can be held up on amd64 and arm64 only, not on " + runtime.GOARCH)
+	return 0, errors.New("calls can be held up on amd64 and arm64 only, not on " + runtime.GOARCH)
 }
 
-// filterSyncs stops this thread, and every thread it starts, in a sync until the returned
-// listener is answered. A signal doesn't repeat the wait (which needs Linux 5.19).
-func filterSyncs() (listener int, err error) {
+// filterCalls stops this thread, and every thread it starts, in each call to a disk until the
+// returned listener is answered. A signal doesn't repeat the wait (which needs Linux 5.19).
+func filterCalls() (listener int, err error) {
 	arch, err := archOf()
 	if err != nil {
 		return 0, err
@@ -241,7 +294,7 @@ func filterSyncs() (listener int, err error) {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return 0, fmt.Errorf("give up new privileges: %w", err)
 	}
-	program := syncFilter(arch)
+	program := callFilter(arch)
 	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	const flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
 	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
@@ -251,19 +304,20 @@ func filterSyncs() (listener int, err error) {
 	return int(fd), nil
 }
 
-func syncFilter(arch uint32) []unix.SockFilter {
+func callFilter(arch uint32) []unix.SockFilter {
 	const (
 		numberAt, archAt = 0, 4 // In struct seccomp_data.
 		allow            = 0x7fff0000
 	)
-	syncs := []uint32{unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_SYNCFS}
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: archAt},
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: arch, Jf: uint8(len(syncs) + 1)},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: arch, Jf: uint8(len(kinds) + 1)},
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: numberAt},
 	}
-	for i, nr := range syncs {
-		program = append(program, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: nr, Jt: uint8(len(syncs) - i)})
+	left := len(kinds)
+	for nr := range kinds {
+		program = append(program, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(nr), Jt: uint8(left)})
+		left--
 	}
 	return append(program,
 		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: allow},
