@@ -32,7 +32,7 @@ type exports struct {
 	mu     sync.Mutex // Guards what follows and the marked fields of each transfer. Nothing blocks while it is held.
 	closed bool
 	all    []*shared
-	spans  map[uint32]*sync.RWMutex
+	spans  map[uint32]span
 }
 
 // shared is one transfer and its readers.
@@ -56,7 +56,7 @@ type shared struct {
 }
 
 func newExports() *exports {
-	e := &exports{slots: make(chan struct{}, exportsMax), spans: map[uint32]*sync.RWMutex{}}
+	e := &exports{slots: make(chan struct{}, exportsMax), spans: map[uint32]span{}}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	return e
 }
@@ -70,15 +70,36 @@ func (e *exports) close() {
 	e.work.Wait()
 }
 
-// span is held for reading while a snapshot of the group is in use, and for writing
-// while its span is replaced: Pebble's snapshots do not survive an excise.
-func (e *exports) span(group uint32) *sync.RWMutex {
+// span lets the group's snapshots be used, or its span be replaced: Pebble's snapshots do not
+// survive an excise. It isn't a sync.RWMutex, because it is held while files are written, and
+// virtual time stands still while somebody waits for a mutex.
+type span chan struct{}
+
+func (e *exports) span(group uint32) span {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.spans[group] == nil {
-		e.spans[group] = new(sync.RWMutex)
+		e.spans[group] = make(span, exportsMax)
 	}
 	return e.spans[group]
+}
+
+// use is for a snapshot.
+func (s span) use() (end func()) {
+	s <- struct{}{}
+	return func() { <-s }
+}
+
+// replace waits until no snapshot is in use. Only one caller at a time may.
+func (s span) replace() (end func()) {
+	for range cap(s) {
+		s <- struct{}{}
+	}
+	return func() {
+		for range cap(s) {
+			<-s
+		}
+	}
 }
 
 // retire ends the group's transfer that is being written, and closes one that is ready to
@@ -137,9 +158,7 @@ func (s *shared) build(ctx context.Context, key []byte) {
 
 // write takes a snapshot and writes it to the file. It leaves no file if it fails.
 func (s *shared) write(ctx context.Context, key []byte) (err error) {
-	span := s.exports.span(s.group.id)
-	span.RLock()
-	defer span.RUnlock()
+	defer s.exports.span(s.group.id).use()()
 	v := s.group.View()
 	defer func() { err = errors.Join(err, v.Close()) }()
 	label, err := v.Get(key)

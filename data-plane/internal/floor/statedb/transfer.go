@@ -197,11 +197,13 @@ func (m *Import) Abort() error {
 func (m *Import) Install(ctx context.Context) error {
 	exports := m.group.db.exports
 	exports.retire(m.group.id)
-	swap := exports.span(m.group.id)
-	swap.Lock()
-	defer swap.Unlock()
+	defer exports.span(m.group.id).replace()()
 	from, to := m.group.span()
-	_, err := m.group.db.pebble.IngestAndExcise(ctx, []string{m.path}, nil, nil, pebble.KeyRange{Start: from, End: to})
+	// What others commit meanwhile is seen only after it, in Pebble's order, so their turns may wait.
+	err := m.group.db.hand(func() error {
+		_, err := m.group.db.pebble.IngestAndExcise(ctx, []string{m.path}, nil, nil, pebble.KeyRange{Start: from, End: to})
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("install state of group %d: %w", m.group.id, err)
 	}
