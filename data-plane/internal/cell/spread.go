@@ -34,6 +34,7 @@ func (m *Membership) Spread(ctx context.Context, every time.Duration) {
 			return
 		}
 		if !m.cell.Group().Leading() {
+			mean = min(2*mean, every) // The start of this node is over.
 			continue
 		}
 		nodes, shards := m.Nodes(ctx), m.cell.View().Shards()
