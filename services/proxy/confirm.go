@@ -15,8 +15,11 @@ const (
 	// confirmEvery is how often a confirmation is repeated: a node forgets a proxy
 	// that is silent for two of these.
 	confirmEvery = 5 * time.Second
-	// readyPoll is how soon a node hears that this proxy serves, or no longer does.
-	readyPoll      = 100 * time.Millisecond
+	// secretsPoll is how soon a node hears what comes without a change of the cell's state: new
+	// secrets, or that this proxy is about to end.
+	secretsPoll = time.Second
+	// sayAgain is how soon something is said again that wasn't heard.
+	sayAgain       = 100 * time.Millisecond
 	confirmTimeout = 2 * time.Second
 	// farewellTimeout bounds what a proxy that ends tells its nodes, so that they don't wait for it.
 	farewellTimeout = 500 * time.Millisecond
@@ -25,12 +28,13 @@ const (
 // confirm tells a followed node which index this proxy has applied, until ctx ends:
 // at once after each change, and periodically.
 func (p *Proxy) confirm(ctx context.Context, client cellv1connect.CellServiceClient) {
-	tick := time.NewTicker(readyPoll)
-	defer tick.Stop()
+	again := time.NewTimer(secretsPoll)
+	defer again.Stop()
 	var said *cellv1.ConfirmWatchRequest
 	var at time.Time
 	counted := false // The node may count on this proxy, even if its answer was lost.
 	for {
+		again.Reset(secretsPoll)
 		index, moved := p.applied.now()
 		now := p.confirmation(index)
 		if said == nil || said.GetIndex() != index || said.GetReady() != now.GetReady() || !slices.Equal(said.GetSecretIds(), now.GetSecretIds()) || time.Since(at) >= confirmEvery {
@@ -42,12 +46,13 @@ func (p *Proxy) confirm(ctx context.Context, client cellv1connect.CellServiceCli
 				return // A node of an older version.
 			default:
 				p.log.Debug("confirm to a node", "index", index, "err", err)
-				said, moved = nil, nil // Said again at the next tick.
+				said, moved = nil, nil
+				again.Reset(sayAgain)
 			}
 		}
 		select {
 		case <-moved:
-		case <-tick.C:
+		case <-again.C:
 		case <-ctx.Done():
 			if p.ending.Load() && counted {
 				p.farewell(ctx, client)

@@ -205,6 +205,7 @@ func withDefaults(o Options) Options {
 }
 
 func (s *Store) pebbleOptions(cache *pebble.Cache) *pebble.Options {
+	most := max(1, runtime.NumCPU()/2)
 	o := &pebble.Options{
 		Cache:                       cache,
 		FS:                          s.fs,
@@ -214,7 +215,7 @@ func (s *Store) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		MemTableStopWritesThreshold: memTablesMax,
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       l0FilesStop,
-		CompactionConcurrencyRange:  func() (int, int) { return 1, max(1, runtime.NumCPU()/2) },
+		CompactionConcurrencyRange:  func() (int, int) { return 1, most },
 		WALMinSyncInterval:          func() time.Duration { return 0 },
 		EventListener: &pebble.EventListener{
 			DiskSlow:        s.opts.OnDiskSlow,
@@ -227,6 +228,9 @@ func (s *Store) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 	// Most entries are deleted before a compaction reads them: compressing them
 	// would spend processor time on the path of a flush for nothing.
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionNone })
+	if most == 1 {
+		o.Experimental.CompactionScheduler = disk.OneCompaction()
+	}
 	// Disk health checks are only added by default when FS is nil.
 	o.WithFSDefaults()
 	return o

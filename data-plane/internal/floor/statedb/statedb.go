@@ -126,6 +126,7 @@ func Open(dir string, o Options) (*DB, error) {
 		Logger:                      slogLogger{o.Logger, o.OnFatal},
 		EventListener:               events(o),
 	}
+	opts.Experimental.CompactionScheduler = disk.OneCompaction() // One is Pebble's own default.
 	// Disk health checks are only added by default when FS is nil.
 	opts.WithFSDefaults()
 	// The youngest levels are rewritten all the time: compressing them costs more CPU
