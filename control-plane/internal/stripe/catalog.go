@@ -1,7 +1,9 @@
 package stripe
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -256,8 +258,34 @@ func (w wanted) differs(has *stripe.Price, currency, meterID string) (problems [
 
 func decimalText(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// pricesFor are Stripe's prices of a version of a plan; an error if one is not there.
+// pricesFor are Stripe's prices of a version of a plan, for whoever pays for it now. Those of a
+// version that is newer than the last sync are made: only a plan without a product waits for one,
+// because that tells that nobody has set up the catalog.
 func (s *Service) pricesFor(ctx context.Context, p store.PlanVersion) ([]orderedPrice, error) {
+	prices, err := s.pricesThere(ctx, p)
+	if !errors.Is(err, errNoPrice) {
+		return prices, err
+	}
+	_, set, perr := s.gateway.productName(ctx, productID(p.Plan))
+	if perr != nil || !set {
+		return nil, cmp.Or(perr, err)
+	}
+	c := catalog{gateway: s.gateway}
+	failed := c.meters(ctx, []store.PlanVersion{p})
+	if failed == nil {
+		failed = c.prices(ctx, p)
+	}
+	prices, err = s.pricesThere(ctx, p) // Another replica may have made them meanwhile.
+	if err != nil {
+		return nil, cmp.Or(failed, err)
+	}
+	return prices, nil
+}
+
+var errNoPrice = errors.New("run corvo-cloud control stripe sync")
+
+// pricesThere are those that Stripe has; errNoPrice if one is not there.
+func (s *Service) pricesThere(ctx context.Context, p store.PlanVersion) ([]orderedPrice, error) {
 	list, err := wantedPrices(p)
 	if err != nil {
 		return nil, err
@@ -274,7 +302,7 @@ func (s *Service) pricesFor(ctx context.Context, p store.PlanVersion) ([]ordered
 	for _, w := range list {
 		has := there[w.key]
 		if has == nil {
-			return nil, fmt.Errorf("no price %s at Stripe; run corvo-cloud control stripe sync", w.key)
+			return nil, fmt.Errorf("no price %s at Stripe; %w", w.key, errNoPrice)
 		}
 		out = append(out, orderedPrice{has.ID, w.metered})
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/stripe"
@@ -94,9 +95,9 @@ func TestSync_APriceThatIsOtherwiseIsAConflict(t *testing.T) {
 	want(t, "differences", lines(list), "conflict price corvo_team_1_base\nconflict price corvo_team_1_executions")
 }
 
-func TestSync_ANewVersionGetsPricesOfItsOwn(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
+// nextVersion gives the plan team another price.
+func (w *world) nextVersion(t *testing.T) {
+	t.Helper()
 	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
 		v, err := tx.GetPlan(ctx, "team", 0)
 		if err != nil {
@@ -105,9 +106,36 @@ func TestSync_ANewVersionGetsPricesOfItsOwn(t *testing.T) {
 		v.Version, v.BaseAmount, v.Prices = 2, 5900, []store.Price{{Meter: "executions", Per: 1000, Amount: 1}}
 		return tx.InsertPlanVersion(ctx, v)
 	})
+}
+
+func TestSync_ANewVersionGetsPricesOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.nextVersion(t)
 	list, err := w.svc.Sync(t.Context(), false)
 	no(t, "sync", err)
 	want(t, "differences", lines(list), "create price corvo_team_2_base\ncreate price corvo_team_2_executions")
+}
+
+// Whoever pays first for a version that was applied since the last sync doesn't wait for the next one.
+func TestCheckout_ANewVersionIsPaidForAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.nextVersion(t)
+	w.stripe.Faults(loseFirst("POST /v1/prices"))
+	_, ctx := w.tenant(t, "acme")
+	r := &cloudv1.StartCheckoutRequest{Tenant: "acme", Plan: "team"}
+	page, err := w.svc.StartCheckout(ctx, r)
+	if err != nil { // The answer that was lost; what is there isn't made again.
+		page, err = w.svc.StartCheckout(ctx, r)
+	}
+	no(t, "checkout", err)
+	w.stripe.Pay(page.GetUrl())
+	w.deliver(t)
+	want(t, "prices of the version", strings.Count(fmt.Sprint(w.stripe.Show("price", "lookup_key")), "corvo_team_2_"), 2)
+	list, err := w.svc.Sync(t.Context(), false)
+	no(t, "sync", err)
+	want(t, "what a sync still finds", lines(list), "")
 }
 
 func TestSync_APriceTooSmallForStripeIsRefused(t *testing.T) {
