@@ -29,7 +29,7 @@ func diskError(err error) error {
 	if !errors.Is(err, syscall.EIO) || errors.Is(err, ErrStorage) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", ErrStorage, err)
+	return storageError(err)
 }
 
 // AcceptLossHelps reports whether err is a refusal to start because

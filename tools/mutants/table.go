@@ -213,7 +213,7 @@ var mutations = []mutation{
 	{"a transfer is not bound to its group", transfer, "h.Write(g.prefix[:])", "h.Write(nil)"},
 	{"a damaged transfer is taken", transfer, "if !m.hash.matches() {", "if false {"},
 	{"leftovers of a transfer stay", transfer, "for _, name := range names {", "for _, name := range names[:0] {"},
-	{"a third transfer begins beside two", exports, "make(chan struct{}, exportsMax)", "make(chan struct{}, exportsMax+1)"},
+	{"a third transfer begins beside two", exports, "slots: make(chan struct{}, exportsMax)", "slots: make(chan struct{}, exportsMax+1)"},
 	{"a transfer is shared that is too old", exports, "!s.retired && (s.label == nil || usable(s.label))", "!s.retired"},
 	{"a transfer of a replaced state is shared", exports, "s.retired = true", "s.retired = false"},
 	{"the last reader of a transfer keeps its slot", exports, "\t<-s.exports.slots\n", "\n"},

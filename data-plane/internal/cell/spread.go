@@ -15,7 +15,8 @@ import (
 // repeated in a tight loop (R5).
 const spreadEvery = 20 * time.Second
 
-// settleEvery is the mean pause until the leaders were even once, after the start.
+// settleEvery is the mean pause after the start, until the leaders were even once. It grows on a
+// node that doesn't lead the meta group.
 const settleEvery = 250 * time.Millisecond
 
 // Spread keeps the leaders of the shards evenly spread over the nodes, while this
@@ -34,7 +35,7 @@ func (m *Membership) Spread(ctx context.Context, every time.Duration) {
 			return
 		}
 		if !m.cell.Group().Leading() {
-			mean = min(2*mean, every) // The start of this node is over.
+			mean = min(2*mean, every) // As its start goes by.
 			continue
 		}
 		nodes, shards := m.Nodes(ctx), m.cell.View().Shards()

@@ -107,7 +107,7 @@ func (d *Disk) meets(n notification) *diskFault {
 // holds reports whether a call is about one of the files.
 func (d *Disk) holds(n notification) bool {
 	file, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", n.pid, n.args[0]))
-	return err == nil && strings.HasPrefix(file, d.Dir+"/") // Without an error: the thread may be gone.
+	return err == nil && strings.HasPrefix(file, d.Dir+"/") // After an error the thread is gone.
 }
 
 // hold holds one call up, and says how it ends.

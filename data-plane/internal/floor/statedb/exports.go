@@ -32,7 +32,7 @@ type exports struct {
 	mu     sync.Mutex // Guards what follows and the marked fields of each transfer. Nothing blocks while it is held.
 	closed bool
 	all    []*shared
-	spans  map[uint32]span
+	spans  map[uint32]spanLock
 }
 
 // shared is one transfer and its readers.
@@ -56,7 +56,7 @@ type shared struct {
 }
 
 func newExports() *exports {
-	e := &exports{slots: make(chan struct{}, exportsMax), spans: map[uint32]span{}}
+	e := &exports{slots: make(chan struct{}, exportsMax), spans: map[uint32]spanLock{}}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	return e
 }
@@ -70,35 +70,41 @@ func (e *exports) close() {
 	e.work.Wait()
 }
 
-// span lets the group's snapshots be used, or its span be replaced: Pebble's snapshots do not
-// survive an excise. It isn't a sync.RWMutex, because it is held while files are written, and
-// virtual time stands still while somebody waits for a mutex.
-type span chan struct{}
+// spanLock is held while a snapshot of a group is in use, or while its span is replaced: Pebble's
+// snapshots do not survive an excise. It isn't a sync.RWMutex, because it is held while files are
+// written, and virtual time stands still while somebody waits for a mutex.
+type spanLock struct {
+	users    chan struct{} // A token for each snapshot in use, or all of them to replace the span.
+	replaces chan struct{} // Held by the one who takes them all.
+}
 
-func (e *exports) span(group uint32) span {
+func (e *exports) spanLock(group uint32) spanLock {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.spans[group] == nil {
-		e.spans[group] = make(span, exportsMax)
+	l, there := e.spans[group]
+	if !there {
+		l = spanLock{users: make(chan struct{}, exportsMax), replaces: make(chan struct{}, 1)}
+		e.spans[group] = l
 	}
-	return e.spans[group]
+	return l
 }
 
-// use is for a snapshot.
-func (s span) use() (end func()) {
-	s <- struct{}{}
-	return func() { <-s }
+func (l spanLock) use() (end func()) {
+	l.users <- struct{}{}
+	return func() { <-l.users }
 }
 
-// replace waits until no snapshot is in use. Only one caller at a time may.
-func (s span) replace() (end func()) {
-	for range cap(s) {
-		s <- struct{}{}
+// replace waits until no snapshot is in use.
+func (l spanLock) replace() (end func()) {
+	l.replaces <- struct{}{}
+	for range cap(l.users) {
+		l.users <- struct{}{}
 	}
 	return func() {
-		for range cap(s) {
-			<-s
+		for range cap(l.users) {
+			<-l.users
 		}
+		<-l.replaces
 	}
 }
 
@@ -158,7 +164,7 @@ func (s *shared) build(ctx context.Context, key []byte) {
 
 // write takes a snapshot and writes it to the file. It leaves no file if it fails.
 func (s *shared) write(ctx context.Context, key []byte) (err error) {
-	defer s.exports.span(s.group.id).use()()
+	defer s.exports.spanLock(s.group.id).use()()
 	v := s.group.View()
 	defer func() { err = errors.Join(err, v.Close()) }()
 	label, err := v.Get(key)

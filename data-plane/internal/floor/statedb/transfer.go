@@ -197,7 +197,7 @@ func (m *Import) Abort() error {
 func (m *Import) Install(ctx context.Context) error {
 	exports := m.group.db.exports
 	exports.retire(m.group.id)
-	defer exports.span(m.group.id).replace()()
+	defer exports.spanLock(m.group.id).replace()()
 	from, to := m.group.span()
 	// What others commit meanwhile is seen only after it, in Pebble's order, so their turns may wait.
 	err := m.group.db.hand(func() error {

@@ -125,7 +125,6 @@ func TestFailure_IsJSONWhereTheOutputIs(t *testing.T) {
 	}
 }
 
-// An operator whose own clock is wrong is told so, and not to look at the nodes.
 // The first file that a start reads is not a node's own.
 func TestServerFailure_ABadDiskIsNotStartedAgain(t *testing.T) {
 	t.Parallel()
@@ -136,6 +135,7 @@ func TestServerFailure_ABadDiskIsNotStartedAgain(t *testing.T) {
 	}
 }
 
+// An operator whose own clock is wrong is told so, and not to look at the nodes.
 func TestCellFailure_AWrongClockIsNamed(t *testing.T) {
 	t.Parallel()
 	refused := connect.NewError(connect.CodeUnavailable, errors.New("the caller's clock and this node's differ by more than 30s"))
