@@ -11,7 +11,6 @@ import (
 )
 
 const (
-	lease    = "operator-figures"
 	leaseFor = time.Minute
 	tick     = 10 * time.Second
 	atOnce   = 100
@@ -23,33 +22,12 @@ const (
 )
 
 // Run keeps the figures of tenants until ctx ends. Of several processes, one does at a time.
-func (s *Service) Run(ctx context.Context) {
-	wait := time.NewTicker(tick)
-	defer wait.Stop()
-	for {
-		if err := s.Refresh(ctx); err != nil && ctx.Err() == nil {
-			s.Log.WarnContext(ctx, "can't compute tenants' figures for operators; retrying", "error", err)
-		}
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
+func (s *Service) Run(ctx context.Context) { s.loop.Run(ctx) }
 
 // Refresh computes the figures that are missing or too old.
-func (s *Service) Refresh(ctx context.Context) error {
-	now, mine := s.Now(), false
-	err := s.Store.Service(ctx, func(tx *store.Tx) (err error) {
-		_, mine, err = tx.TakeLease(ctx, lease, s.holder, now, now.Add(leaseFor))
-		return err
-	})
-	if err != nil || !mine {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, leaseFor/2)
-	defer cancel()
+func (s *Service) Refresh(ctx context.Context) error { return s.loop.Pass(ctx) }
+
+func (s *Service) pass(ctx context.Context, now time.Time) error {
 	age := store.FiguresAge{Month: bill.Month(now).Start, Changed: now.Add(-changedAge), Any: now.Add(-anyAge)}
 	var problems []error
 	for after, more := "", true; more; {

@@ -13,7 +13,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/plans"
-	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
+	"github.com/corvo-cloud/corvo/control-plane/internal/recurring"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/control-plane/internal/stripe"
 	"github.com/corvo-cloud/corvo/control-plane/internal/usage"
@@ -34,13 +34,16 @@ type Needs struct {
 type Service struct {
 	Needs
 
-	holder string
+	loop *recurring.Loop
 }
 
 // New makes a Service.
 func New(n Needs) *Service {
-	holder, _ := seal.NewToken("operators_") // A unique name; it need not be secret.
-	return &Service{Needs: n, holder: holder[:24]}
+	s := &Service{Needs: n}
+	s.loop = recurring.New(n.Kit, recurring.Work{
+		Name: "operator-figures", Every: tick, Lease: leaseFor, Failed: "can't compute tenants' figures for operators", Pass: s.pass,
+	})
+	return s
 }
 
 // Add makes a person who has an account an operator, or gives an operator another role. By is

@@ -2,11 +2,14 @@
 // a time.
 //
 // It must not know what is done. Surprising: two passes at once must do no harm all the same. A
-// process that stands still for longer than its lease goes on where it was.
+// process that stands still for longer than its lease goes on where it was. The process that has
+// the lease doesn't write it at every pass, which would be most of what an idle control plane
+// does to its database.
 package recurring
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/kit"
@@ -34,6 +37,10 @@ type Loop struct {
 	kit    kit.Kit
 	work   Work
 	holder string
+
+	mu   sync.Mutex // Guards the rest.
+	held time.Time  // When the lease was taken last, by the kit's clock,
+	at   time.Time  // and by the monotonic one; zero is never, or not any more.
 }
 
 // New makes a Loop.
@@ -60,15 +67,32 @@ func (l *Loop) Run(ctx context.Context) {
 
 // Pass makes one pass, unless another process has the work.
 func (l *Loop) Pass(ctx context.Context) error {
-	now, mine := l.kit.Now(), false
-	err := l.kit.Store.Service(ctx, func(tx *store.Tx) (err error) {
-		_, mine, err = tx.TakeLease(ctx, l.work.Name, l.holder, now, now.Add(l.work.Lease))
-		return err
-	})
-	if err != nil || !mine {
+	now := l.kit.Now()
+	if mine, err := l.mine(ctx, now); err != nil || !mine {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.work.Lease/2)
 	defer cancel()
 	return l.work.Pass(ctx, now)
+}
+
+// mine takes the lease, or renews it once a quarter of it is over: then there is still more of it
+// than a pass gets.
+func (l *Loop) mine(ctx context.Context, now time.Time) (mine bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// Neither clock may say that it is older: the one of the database's other users can be set, and
+	// the monotonic one stands still while the machine sleeps.
+	if old := now.Sub(l.held); old >= 0 && max(old, time.Since(l.at)) < l.work.Lease/4 {
+		return true, nil
+	}
+	began := time.Now()
+	err = l.kit.Store.Service(ctx, func(tx *store.Tx) (err error) {
+		_, mine, err = tx.TakeLease(ctx, l.work.Name, l.holder, now, now.Add(l.work.Lease))
+		return err
+	})
+	if l.held, l.at = now, began; err != nil || !mine {
+		l.held, l.at = time.Time{}, time.Time{}
+	}
+	return mine, err
 }

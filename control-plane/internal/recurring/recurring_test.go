@@ -8,6 +8,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/recurring"
+	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
 const lease = time.Minute
@@ -45,6 +46,43 @@ func TestPass_OneProcessAtATimeUntilItsLeaseEnds(t *testing.T) {
 		pass(first)
 		if got := len(passes); got != 3 || passes[1] != "first" || passes[2] != "second" {
 			t.Errorf("passes of %v", passes)
+		}
+	})
+}
+
+// A pass every second must not mean a write every second.
+func TestPass_RenewsALeaseOnlyOnceAQuarterOfItIsOver(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		passes := 0
+		l := work(w, func(context.Context, time.Time) error { passes++; return nil })
+		end := func() time.Time {
+			held, err := store.Get(t.Context(), w.Store.ReadService, func(tx *store.Tx) ([]store.Lease, error) { return tx.HeldLeases(t.Context(), "test", w.Now()) })
+			if err != nil || len(held) != 1 {
+				t.Fatalf("leases %v, %v", held, err)
+			}
+			return held[0].ExpiresAt
+		}
+		pass := func(after time.Duration) time.Time {
+			w.Advance(after)
+			if err := l.Pass(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return end()
+		}
+		first := pass(0)
+		if got := pass(lease/4 - time.Second); !got.Equal(first) {
+			t.Errorf("renewed after less than a quarter: it ends %s later", got.Sub(first))
+		}
+		if got, want := pass(time.Second), first.Add(lease/4); !got.Equal(want) {
+			t.Errorf("after a quarter it ends at %s, want %s", got, want)
+		}
+		// The clock was set back: nobody knows how old the lease is by that of the others.
+		if got, want := pass(-time.Hour), first.Add(lease/4-time.Hour); !got.Equal(want) {
+			t.Errorf("after the clock was set back it ends at %s, want %s", got, want)
+		}
+		if passes != 4 {
+			t.Errorf("%d passes, want 4", passes)
 		}
 	})
 }
