@@ -23,6 +23,10 @@ const (
 	// closing its connections is still given work.
 	pollEvery   = 500 * time.Millisecond
 	pollTimeout = time.Second
+	// quietPoll is how often a good node is asked once nobody has called for quietAfter. The
+	// next call has all nodes asked at once. It leaves a slow node time to answer: answersFor.
+	quietPoll  = 1500 * time.Millisecond
+	quietAfter = 10 * time.Second
 	// freshPoll is how recent a good answer must be to open a stream without asking.
 	freshPoll = 2 * pollEvery
 	// answersFor is how long ago the last answer of any node may be before the proxy
@@ -46,6 +50,8 @@ type node struct {
 	seen  otherCell // Belongs to the poller.
 	admin cellv1connect.CellServiceClient
 	stop  context.CancelFunc
+	// soon has it asked before its time.
+	soon chan struct{}
 }
 
 // otherCell is a node's cell and ours, when they differ.
@@ -77,13 +83,18 @@ type nodes struct {
 	// shortcut: other nodes carry a request on to the leader.
 	leaders sync.Map
 
+	// began is a fixed point of the monotonic clock, and called how long after it somebody
+	// called, to a second.
+	began  time.Time
+	called atomic.Int64
+
 	mu sync.Mutex // Serialises reconcile.
 	// pollers are waited for by the proxy's Shutdown.
 	pollers sync.WaitGroup
 }
 
 func newNodes(transport http.RoundTripper, cell *http.Client, seeds []*url.URL, log *slog.Logger, now func() time.Time) *nodes {
-	s := &nodes{client: &http.Client{Transport: transport}, cell: cell, seeds: seeds, log: log, now: now, ours: func() string { return "" }, met: func(context.Context, *node) bool { return true }, silent: func() {}}
+	s := &nodes{client: &http.Client{Transport: transport}, cell: cell, seeds: seeds, log: log, now: now, ours: func() string { return "" }, met: func(context.Context, *node) bool { return true }, silent: func() {}, began: time.Now()}
 	s.list.Store(&[]*node{})
 	return s
 }
@@ -134,16 +145,23 @@ func (s *nodes) reconcile(ctx context.Context, known []*cellv1.Node) {
 
 func (s *nodes) start(ctx context.Context, id string, base *url.URL) *node {
 	ctx, cancel := context.WithCancel(ctx)
-	n := &node{id: id, base: base, admin: cellv1connect.NewCellServiceClient(s.cell, base.String()), stop: cancel}
+	n := &node{id: id, base: base, admin: cellv1connect.NewCellServiceClient(s.cell, base.String()), stop: cancel, soon: make(chan struct{}, 1)}
 	s.pollers.Go(func() { s.poll(ctx, n) })
 	return n
 }
 
 // poll asks a node how it is until ctx ends.
 func (s *nodes) poll(ctx context.Context, n *node) {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
+	next := time.NewTimer(0)
+	defer next.Stop()
 	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+		case <-n.soon:
+		}
+		next.Reset(s.pause(n)) // From here: a slow answer doesn't delay the next question.
 		was := n.ready.Load()
 		now := s.look(ctx, n)
 		if ctx.Err() != nil {
@@ -155,10 +173,37 @@ func (s *nodes) poll(ctx context.Context, n *node) {
 		if was != now {
 			s.log.Info("node changed", "node", n.id, "url", n.base.String(), "ready", now)
 		}
+	}
+}
+
+// pause is how long a node is not asked.
+func (s *nodes) pause(n *node) time.Duration {
+	if n.good() && s.quietFor() > quietAfter {
+		return quietPoll
+	}
+	return pollEvery
+}
+
+// quietFor is for how long nobody has called.
+func (s *nodes) quietFor() time.Duration {
+	return time.Since(s.began) - time.Duration(s.called.Load())
+}
+
+// callCame ends a quiet time: what was last heard of the nodes may be older than calls
+// should go by.
+func (s *nodes) callCame() {
+	quiet := s.quietFor()
+	if quiet < time.Second { // Not every call has something to write.
+		return
+	}
+	s.called.Store(int64(time.Since(s.began)))
+	if quiet <= quietAfter {
+		return
+	}
+	for _, n := range *s.list.Load() {
 		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+		case n.soon <- struct{}{}:
+		default: // It is about to be asked.
 		}
 	}
 }
@@ -285,6 +330,7 @@ func (n *node) good() bool { return n.ready.Load() && n.answers.Load() }
 // all (without a leader none is ready), then the rest, which may be better than
 // their last poll.
 func (s *nodes) candidates(shard uint32, namespaceID string) []*node {
+	s.callCame()
 	list := *s.list.Load()
 	out := make([]*node, 0, len(list))
 	if len(list) == 0 {
