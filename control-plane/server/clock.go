@@ -27,8 +27,10 @@ const (
 // that is over.
 func (s *Server) followClocks(ctx context.Context) (wait func()) {
 	var loops sync.WaitGroup
-	for _, c := range s.cells {
-		loops.Go(c.FollowClock(ctx))
+	for i, c := range s.cells {
+		if !s.config.Cells[i].SharesClock {
+			loops.Go(c.FollowClock(ctx))
+		}
 	}
 	loops.Go(func() { s.watchClock(ctx) })
 	return loops.Wait

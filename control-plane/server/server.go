@@ -95,6 +95,8 @@ type Cell struct {
 	Secrets *cellsecret.Secrets
 	// TLS is the cell's mutual TLS; nil speaks h2c.
 	TLS *tls.Config
+	// SharesClock: its nodes are in this process, and aren't asked for the time.
+	SharesClock bool
 }
 
 // Mail is how mails leave.

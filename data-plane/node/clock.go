@@ -13,10 +13,10 @@ import (
 )
 
 // watchClocks prepares to compare this node's clock with the others' (R-T2). A node
-// alone has no other to ask.
+// alone has no other to ask, and nodes that share a clock need not.
 func (n *Node) watchClocks(secrets *cellsecret.Secrets) error {
 	var err error
-	if n.prover, err = cellclock.NewProver(secrets); err != nil || n.cfg.alone() {
+	if n.prover, err = cellclock.NewProver(secrets); err != nil || n.cfg.alone() || n.cfg.SharesClock {
 		return err
 	}
 	n.clocks = cellclock.New(cellclock.Options{
@@ -64,7 +64,7 @@ func (n *Node) onClock(s cellclock.State) {
 	}
 }
 
-// clockPeers is nil, and not a nil *Watch, for a node alone.
+// clockPeers is nil, and not a nil *Watch, if no other clock is compared.
 func (n *Node) clockPeers() group.ClockPeers {
 	if n.clocks == nil {
 		return nil
@@ -80,7 +80,10 @@ func (n *Node) wall() time.Time {
 
 // clockStatus is for operators.
 func (n *Node) clockStatus() wire.ClockStatus {
-	if n.clocks == nil {
+	switch {
+	case n.cfg.SharesClock:
+		return wire.ClockStatus{State: "agreed"}
+	case n.clocks == nil:
 		return wire.ClockStatus{State: "alone"}
 	}
 	s := n.clocks.State()

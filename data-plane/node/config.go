@@ -97,8 +97,11 @@ type Config struct {
 	// nil asks the operating system.
 	Nap func(time.Duration)
 	// Clock replaces the machine's in tests.
-	Clock  group.Clock
-	Logger *slog.Logger
+	Clock group.Clock
+	// SharesClock: all nodes of the cell are in this process, so that no two of them can
+	// differ about the time, and none is asked for it.
+	SharesClock bool
+	Logger      *slog.Logger
 	// Fatal ends the process; it must not return. Nil logs and exits with
 	// ExitStopped, or with ExitVersion for ErrVersion.
 	Fatal func(error)

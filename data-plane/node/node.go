@@ -45,7 +45,7 @@ type Node struct {
 	peers  map[string]Peer
 
 	fitness   *health.Health
-	clocks    *cellclock.Watch // Nil for a node alone.
+	clocks    *cellclock.Watch // Nil if no other clock is compared.
 	prover    *cellclock.Prover
 	recordMu  sync.Mutex // Guards record; held while it is stored.
 	record    record     // The folder's record.

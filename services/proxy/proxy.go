@@ -95,7 +95,7 @@ type Options struct {
 	// on the data plane's requests; nil puts none.
 	Front  func(data http.Handler) http.Handler
 	Logger *slog.Logger
-	// Now replaces the clock in tests.
+	// Now says what time it is, in tests and where the cell's nodes are in this process.
 	Now func() time.Time
 	// Clock is this machine's; tests replace it. Unless Now is given, it is corrected by
 	// the time of the cell's nodes.

@@ -57,7 +57,7 @@ func (s *Service) startControl(ctx context.Context) error {
 	control, err := server.New(ctx, server.Config{
 		Database:  database,
 		PublicURL: s.base, TenantURL: s.tenantURL,
-		Cells:      []server.Cell{{Name: cellName, URLs: s.urls, Secrets: s.cellSecrets}},
+		Cells:      []server.Cell{{Name: cellName, URLs: s.urls, Secrets: s.cellSecrets, SharesClock: true}},
 		MasterKeys: s.masters, Mail: mail, Console: s.cfg.Console,
 		AllowPrivateIssuers: s.cfg.AllowPrivateIssuers, DNS: s.cfg.DNS, Payments: s.cfg.Payments,
 		// The listener in front of it, in this process, has written who the client is.

@@ -424,6 +424,7 @@ func (s *Service) nodeConfigs() (_ []node.Config, err error) {
 		c := &configs[i]
 		c.Dir, c.Peers, c.Secrets, c.Logger = s.dir.Join(c.ID), s.peers, s.cellSecrets, s.log
 		c.Shards, c.SyncDelay, c.Heartbeat, c.Version = s.cfg.Shards, s.cfg.SyncDelay, cmp.Or(s.cfg.Heartbeat, oneProcess), s.cfg.Version
+		c.SharesClock = true // As proxy and control plane do.
 	}
 	return configs, nil
 }
@@ -449,7 +450,7 @@ func (s *Service) front(data http.Handler) http.Handler {
 func (s *Service) startProxy() error {
 	p, err := proxy.New(proxy.Options{
 		Domain: s.cfg.Domain, CellSecrets: s.cellSecrets, Nodes: s.urls, DataDir: s.dir.Join("proxy"), Logger: s.log.With("proxy", "1"),
-		Front: s.front, TLS: s.cfg.TLS, Proxies: s.cfg.Proxies,
+		Front: s.front, TLS: s.cfg.TLS, Proxies: s.cfg.Proxies, Now: time.Now,
 	})
 	if err != nil {
 		return errors.Join(err, s.cfg.Listener.Close())

@@ -41,7 +41,7 @@ type Options struct {
 	Timings group.Timings
 	Clock   group.Clock
 	// ClockPeers compares Clock with the other nodes' clocks; nil if there are
-	// none.
+	// no others.
 	ClockPeers group.ClockPeers
 	// Health says whether this node should lead; nil means always.
 	Health *health.Health

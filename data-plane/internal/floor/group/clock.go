@@ -63,7 +63,7 @@ type ClockPeers interface {
 // the first term of a process may have to.
 const askedWithin = 2 * time.Second
 
-// nobodyElse is for a node alone: there is no clock but its own.
+// nobodyElse is for a node alone, or one that shares its clock: there is no other.
 type nobodyElse struct{}
 
 func (nobodyElse) Trusted() bool                       { return true }
