@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,6 +166,46 @@ func TestSpace_LevelsRiseAtOnceAndFallBelowTheEdge(t *testing.T) {
 		synctest.Wait()
 		if s.Level() != SpaceTight {
 			t.Errorf("level without an answer = %v, want the last", s.Level())
+		}
+	})
+}
+
+// ample is a volume with so many bytes free, which counts the questions.
+type ample struct {
+	vfs.FS
+	free, asked atomic.Int64
+}
+
+func (a *ample) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	a.asked.Add(1)
+	return vfs.DiskUsage{TotalBytes: 1 << 40, AvailBytes: uint64(a.free.Load())}, nil
+}
+
+func TestSpace_AsksLessOftenWhileVeryMuchIsFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &ample{FS: vfs.NewMem()}
+		v.free.Store(ampleBytes)
+		s, err := NewSpace(v, "", SpaceOptions{Logger: quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		asked := func(during time.Duration) int64 {
+			before := v.asked.Load()
+			time.Sleep(during)
+			synctest.Wait()
+			return v.asked.Load() - before
+		}
+		time.Sleep(time.Millisecond)
+		if got := asked(10 * amplePart * spaceInterval); got != 10 {
+			t.Errorf("asked %d times, want 10", got)
+		}
+		v.free.Store(ampleBytes - 1)
+		if got := asked(amplePart * spaceInterval); got != 1 {
+			t.Errorf("asked %d times before it knows that less is free, want 1", got)
+		}
+		if got := asked(10 * spaceInterval); got != 10 {
+			t.Errorf("asked %d times, want 10", got)
 		}
 	})
 }

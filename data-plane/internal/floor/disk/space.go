@@ -54,11 +54,15 @@ const (
 	// spaceInterval: a small disk fills from 90 to 97 % in seconds, and asking costs
 	// microseconds.
 	spaceInterval = 250 * time.Millisecond
+	// An ample volume, one with ampleBytes free, is asked less often by amplePart: to write what it
+	// has more than a roomy one takes longer than a second.
+	ampleBytes = roomyBytes + 4<<30
+	amplePart  = 4
 )
 
 // SpaceOptions of a Space.
 type SpaceOptions struct {
-	Interval time.Duration // 0 means 250 ms.
+	Interval time.Duration // 0 means 250 ms; four times that while very much is free.
 
 	// OnChange is called from the poller when the level changes, and before
 	// NewSpace returns unless the level is SpaceOK.
@@ -80,6 +84,7 @@ type Space struct {
 	mu    sync.Mutex // Guards what follows.
 	level SpaceLevel
 	used  float64
+	ample bool
 }
 
 // NewSpace measures once and then polls until Close.
@@ -124,19 +129,29 @@ func (s *Space) Close() {
 
 func (s *Space) poll() {
 	defer close(s.done)
-	ticker := time.NewTicker(s.opts.Interval)
-	defer ticker.Stop()
+	next := time.NewTimer(s.interval())
+	defer next.Stop()
 	for {
 		select {
 		case <-s.stop:
 			return
-		case <-ticker.C:
+		case <-next.C:
 			// Keep the last level: a failed measurement is no reason to lift it.
 			if err := s.measure(); err != nil {
 				s.opts.Logger.Error("disk space cannot be measured", "dir", s.dir, "error", err)
 			}
+			next.Reset(s.interval())
 		}
 	}
+}
+
+func (s *Space) interval() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ample {
+		return amplePart * s.opts.Interval
+	}
+	return s.opts.Interval
 }
 
 func (s *Space) measure() error {
@@ -150,7 +165,7 @@ func (s *Space) measure() error {
 	used := 100 * (1 - float64(usage.AvailBytes)/float64(usage.TotalBytes))
 	s.mu.Lock()
 	before := s.level
-	s.level, s.used = nextLevel(before, used, usage.AvailBytes), used
+	s.level, s.used, s.ample = nextLevel(before, used, usage.AvailBytes), used, usage.AvailBytes >= ampleBytes
 	if usage.AvailBytes >= roomyBytes {
 		s.level = SpaceOK
 	}
