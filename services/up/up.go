@@ -42,7 +42,7 @@ const (
 	evenTimeout = 5 * time.Second
 	// oneProcess is the nodes' heartbeat and election timeout. They live and die together, so nobody
 	// has to notice soon that one is gone, and heartbeats were half of what an idle cell did.
-	oneProcess = 2 * time.Second
+	oneProcess = 4 * time.Second
 )
 
 // ErrStuck says that something did not stop in time. Nothing that was acknowledged

@@ -22,11 +22,12 @@ const placeSteps = 5
 const staggers = 16
 
 // firstPart of the patience is enough after a start: a leader sends heartbeats five to ten times in a
-// timeout. Who stands for election though others have a leader gets no vote. It is never less than firstLeast,
-// in which connections are made.
+// timeout. It is never less than firstLeast, in which connections are made, and that of no longer timeout
+// than firstMost: who stands for election though others have a leader gets no vote.
 const (
 	firstPart  = 4
 	firstLeast = 100 * time.Millisecond
+	firstMost  = 2 * time.Second
 )
 
 // secondLook is the pause before a silence is believed. A process that did not run
@@ -48,9 +49,9 @@ func (c *contact) look(following bool, last, now time.Time, place int) (wake boo
 		c.suspects = false
 		return false, c.timeout
 	}
-	patience := c.patience(place)
+	patience := c.patience(c.timeout, place)
 	if last.IsZero() {
-		last, patience = c.began, max(patience/firstPart, firstLeast)
+		last, patience = c.began, max(c.patience(min(c.timeout, firstMost), place)/firstPart, firstLeast)
 	}
 	if left := patience - now.Sub(last); left > 0 {
 		c.suspects = false
@@ -66,9 +67,9 @@ func (c *contact) look(following bool, last, now time.Time, place int) (wake boo
 
 // patience is how long a silence must last. It is the same stagger for all members of a group,
 // so that their order holds.
-func (c *contact) patience(place int) time.Duration {
-	stagger := time.Duration(c.group%staggers) * c.timeout / (10 * staggers)
-	return c.timeout + time.Duration(place)*c.timeout/placeSteps + stagger
+func (c *contact) patience(timeout time.Duration, place int) time.Duration {
+	stagger := time.Duration(c.group%staggers) * timeout / (10 * staggers)
+	return timeout + time.Duration(place)*timeout/placeSteps + stagger
 }
 
 // watchContact runs until Shutdown.

@@ -48,6 +48,10 @@ func TestContact_AFirstLeaderIsWaitedForAQuarterAsLong(t *testing.T) {
 			t.Errorf("look %d: wake %v", i, wake)
 		}
 	}
+	patient := contact{timeout: time.Minute, began: now}
+	if _, next := patient.look(true, time.Time{}, now, 1); next != (firstMost+firstMost/placeSteps)/firstPart {
+		t.Errorf("a replica with a timeout of a minute looks after %s", next)
+	}
 	alone := contact{timeout: soloHeartbeat, began: now}
 	if _, next := alone.look(true, time.Time{}, now, 0); next != firstLeast {
 		t.Errorf("a replica without others looks after %s", next)
@@ -64,7 +68,7 @@ func TestContact_GroupsOfOneNodeDoNotStandInTheSameInstant(t *testing.T) {
 			c := contact{timeout: timeout, group: id}
 			earliest, second, who := time.Hour, time.Hour, 0
 			for m := range members {
-				at := c.patience(placeIn(id, m, members))
+				at := c.patience(timeout, placeIn(id, m, members))
 				switch {
 				case m == lost:
 				case at < earliest:

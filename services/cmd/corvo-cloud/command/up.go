@@ -83,7 +83,7 @@ jobs are never lost.`,
 	fs.BoolVar(&f.TestPayments, "test-payments", false, "take payments on pages of this process, in place of Stripe: no money moves")
 	fs.StringVar(&f.envFile, "env-file", "", "write shell variables to `FILE` when ready")
 	fs.DurationVar(&f.SyncDelay, "sync-delay", 0, "development only: add this delay to every sync of the logs")
-	fs.DurationVar(&f.Heartbeat, "heartbeat", 0, "raft heartbeat and election timeout; 0 means 2s, as nodes of one process live and die together")
+	fs.DurationVar(&f.Heartbeat, "heartbeat", 0, "raft heartbeat and election timeout; 0 means 4s, as nodes of one process live and die together")
 	return c
 }
 
