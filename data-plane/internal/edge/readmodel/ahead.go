@@ -113,7 +113,7 @@ func (a *ahead) part() (r ready) {
 	}
 	defer a.p.models.pace.begin(a.ctx).end()
 	c, err := a.p.read(a.ns, one.ids)
-	c.minutes = one.minutes
+	c.minutes, c.fresh = one.minutes, !one.older
 	return ready{change: c, seq: one.last, last: a.all && len(a.changes.parts) == 0, err: err}
 }
 
@@ -155,6 +155,7 @@ type changes struct {
 type part struct {
 	last    uint64 // Number of its last event.
 	ids     []job.ID
+	older   bool // One of its jobs was enqueued before the part.
 	minutes minutes
 }
 
@@ -202,7 +203,7 @@ func (c *changes) add(e *feed.Event, now int64) {
 	at.minutes.event(e.Type, now)
 	if more {
 		c.named[e.ID] = struct{}{}
-		at.ids = append(at.ids, e.ID)
+		at.ids, at.older = append(at.ids, e.ID), at.older || e.Type != feed.Enqueued
 	}
 }
 

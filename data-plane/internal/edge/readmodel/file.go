@@ -106,6 +106,7 @@ type file struct {
 	write  *sql.DB // One connection; only the projector uses it.
 	read   *sql.DB
 	upsert [shapes]upsert
+	insert *sql.Stmt // Of rowsAtOnce new rows of jobs that the file doesn't have.
 	tag    *sql.Stmt
 	minute *sql.Stmt
 	// Of dead jobs: those from an id on, one that died, one that did not; the count of a group, and its end.
@@ -178,6 +179,7 @@ func (f *file) prepare(ctx context.Context) error {
 		return fmt.Errorf("%w: version %d", errDamaged, version)
 	}
 	statements := map[string]**sql.Stmt{
+		insertNew: &f.insert,
 		`INSERT INTO tag VALUES (?,?,?,?) ON CONFLICT DO NOTHING`: &f.tag,
 		`INSERT INTO minute VALUES (?,?,?,?,?) ON CONFLICT (at) DO UPDATE SET enqueued = enqueued + excluded.enqueued,
  completed = completed + excluded.completed, failed = failed + excluded.failed, sum = sum + excluded.sum`: &f.minute,
@@ -234,6 +236,11 @@ func (s shape) values() string {
 	}[s]
 }
 
+// insertNew is the statement for jobs that were only enqueued so far and that the file can't have yet. If it has one of
+// them, nothing of the transaction is done, so that SQLite needs no journal of its own for the statement, as it does for
+// every upsert of a table without row ids: a tenth of the work.
+var insertNew = `INSERT OR ROLLBACK INTO job VALUES ` + newRow.values() + strings.Repeat(`,`+newRow.values(), rowsAtOnce-1)
+
 // upsertRows is the statement that upserts n rows.
 func upsertRows(of shape, n int) string {
 	return `INSERT INTO job VALUES ` + of.values() + strings.Repeat(`,`+of.values(), n-1) + ` ON CONFLICT (id) DO UPDATE SET
@@ -267,7 +274,7 @@ func finish(tx *sql.Tx, err error) error {
 
 func (f *file) close() error {
 	var errs []error
-	all := []*sql.Stmt{f.tag, f.minute, f.deadFrom, f.dead, f.undead, f.cause, f.uncause}
+	all := []*sql.Stmt{f.insert, f.tag, f.minute, f.deadFrom, f.dead, f.undead, f.cause, f.uncause}
 	for _, u := range f.upsert {
 		all = append(all, u.one, u.many)
 	}
@@ -319,6 +326,9 @@ func (f *file) reaches(ctx context.Context, seq uint64) error {
 type change struct {
 	rows []Row
 	gone []job.ID
+	// fresh: its jobs were enqueued after what the file has, so that it has none of them, as a rule: a
+	// rebuild may have met one.
+	fresh bool
 	// If clear is set, all jobs after clearFrom up to clearTo are removed before
 	// rows are added; a zero clearTo is the end.
 	clear              bool
@@ -333,6 +343,15 @@ type change struct {
 }
 
 func (f *file) apply(ctx context.Context, c *change) error {
+	err := f.applyOnce(ctx, c)
+	if c.fresh && hasRow(err) {
+		c.fresh = false
+		err = f.applyOnce(ctx, c)
+	}
+	return err
+}
+
+func (f *file) applyOnce(ctx context.Context, c *change) error {
 	// A change takes some milliseconds; making each statement cancellable would
 	// cost part of that.
 	ctx = context.WithoutCancel(ctx)
@@ -357,7 +376,7 @@ func (f *file) applyIn(ctx context.Context, tx *sql.Tx, c *change) error {
 			return err
 		}
 	}
-	if err := f.putRows(ctx, tx, c.rows); err != nil {
+	if err := f.putRows(ctx, tx, c.rows, c.fresh); err != nil {
 		return err
 	}
 	if err := f.putTags(ctx, tx, c.rows); err != nil {
@@ -388,25 +407,29 @@ func (f *file) applyIn(ctx context.Context, tx *sql.Tx, c *change) error {
 }
 
 // putRows writes runs of rows of one shape.
-func (f *file) putRows(ctx context.Context, tx *sql.Tx, rows []Row) error {
+func (f *file) putRows(ctx context.Context, tx *sql.Tx, rows []Row, fresh bool) error {
 	var byShape [shapes][]*Row
 	for i := range rows {
 		of := rows[i].shape()
 		byShape[of] = append(byShape[of], &rows[i])
 	}
 	for of, rows := range byShape {
-		if err := f.putShape(ctx, tx, shape(of), rows); err != nil {
+		if err := f.putShape(ctx, tx, shape(of), rows, fresh); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f *file) putShape(ctx context.Context, tx *sql.Tx, of shape, rows []*Row) error {
+func (f *file) putShape(ctx context.Context, tx *sql.Tx, of shape, rows []*Row, fresh bool) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	one, many := tx.StmtContext(ctx, f.upsert[of].one), tx.StmtContext(ctx, f.upsert[of].many)
+	several := f.upsert[of].many
+	if fresh && of == newRow {
+		several = f.insert
+	}
+	one, many := tx.StmtContext(ctx, f.upsert[of].one), tx.StmtContext(ctx, several)
 	var args []any
 	for done := 1; len(rows) > 0; done++ {
 		n, stmt := 1, one
@@ -540,4 +563,10 @@ func damagedBy(err error) error {
 		return fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	return err
+}
+
+// hasRow tells that the file has a job that was taken for a new one.
+func hasRow(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
 }
