@@ -163,23 +163,24 @@ func TestClock_ALeaderWhoseClockJumpsLosesLeadershipAndNothingFires(t *testing.T
 	}
 }
 
-// Nodes that say that they share a clock don't ask each other for the time: if they did, these
-// would find out that it isn't so.
+// Nodes that say that they share a clock don't ask each other for the time: if they did, the last of
+// these would find out that it isn't so, and would not be ready.
 func TestClock_NodesThatShareAClockDoNotCompare(t *testing.T) {
 	t.Parallel()
-	r := newCellRig(t, 2)
+	r := newCellRig(t, 3)
 	out := &clockedRig{Cell: r.Cell}
 	r.Change = func(i int, c *node.Config) {
 		clock := &offClock{}
-		clock.off.Store(int64(i) * int64(6*time.Second))
+		clock.off.Store(int64(i/2) * int64(10*time.Second))
 		c.Clock, c.SharesClock = clock, true
 	}
 	r.Found()
 	out.customer = r.customer()
 	time.Sleep(2 * time.Second) // Twice the time between two questions.
 	for i := range r.Nodes {
-		if state, _ := out.clock(t, i); state != "agreed" {
-			t.Errorf("node %d says %q of its clock, want agreed", i, state)
+		state, _ := out.clock(t, i)
+		if code, ready := out.as(out.who, "GET", r.Nodes[i].URL()+"/readyz", nil); code != http.StatusOK || state != "agreed" {
+			t.Errorf("node %d says %q of its clock, and is ready: %d %v", i, state, code, ready)
 		}
 	}
 }
