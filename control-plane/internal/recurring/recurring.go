@@ -4,7 +4,7 @@
 // It must not know what is done. Surprising: two passes at once must do no harm all the same. A
 // process that stands still for longer than its lease goes on where it was. The process that has
 // the lease doesn't write it at every pass, which would be most of what an idle control plane
-// does to its database.
+// writes.
 package recurring
 
 import (

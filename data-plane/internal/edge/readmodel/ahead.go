@@ -155,7 +155,7 @@ type changes struct {
 type part struct {
 	last    uint64 // Number of its last event.
 	ids     []job.ID
-	older   bool // One of its jobs was enqueued before the part.
+	older   bool // The first event here of one of its jobs isn't that it was enqueued.
 	minutes minutes
 }
 

@@ -237,7 +237,7 @@ func (s shape) values() string {
 }
 
 // insertNew is the statement for jobs that were only enqueued so far and that the file can't have yet. If it has one of
-// them, nothing of the transaction is done, so that SQLite needs no journal of its own for the statement, as it does for
+// them, nothing of the transaction is done and it is written again with upserts (apply), so that SQLite needs no journal of its own for the statement, as it does for
 // every upsert of a table without row ids: a tenth of the work.
 var insertNew = `INSERT OR ROLLBACK INTO job VALUES ` + newRow.values() + strings.Repeat(`,`+newRow.values(), rowsAtOnce-1)
 

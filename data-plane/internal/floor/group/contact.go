@@ -22,8 +22,8 @@ const placeSteps = 5
 const staggers = 16
 
 // firstPart of the patience is enough after a start: a leader sends heartbeats five to ten times in a
-// timeout. It is never less than firstLeast, in which connections are made, and that of no longer timeout
-// than firstMost: who stands for election though others have a leader gets no vote.
+// timeout. It is never less than firstLeast, in which connections are made, and with a timeout longer than
+// firstMost it is as with that: who stands for election though others have a leader gets no vote.
 const (
 	firstPart  = 4
 	firstLeast = 100 * time.Millisecond
