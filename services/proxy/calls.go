@@ -138,6 +138,13 @@ func (s *calls) leave(c *call) {
 	}
 }
 
+// any reports whether a call is under way.
+func (s *calls) any() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open) > 0
+}
+
 // recheck ends the calls of callers that lost their rights. Callers whose records
 // are known to be the same in before and snap are skipped.
 func (s *calls) recheck(before, snap *snapshot, what touched, now time.Time) {

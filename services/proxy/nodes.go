@@ -23,8 +23,9 @@ const (
 	// closing its connections is still given work.
 	pollEvery   = 500 * time.Millisecond
 	pollTimeout = time.Second
-	// quietPoll is how often a good node is asked once nobody has called for quietAfter. The
-	// next call has all nodes asked at once. It leaves a slow node time to answer: answersFor.
+	// quietPoll is how often a good node is asked once nobody has called for quietAfter, nor
+	// is any call under way, as a stream of a worker is. The next call has all nodes asked at
+	// once. It leaves a slow node time to answer: answersFor.
 	quietPoll  = 1500 * time.Millisecond
 	quietAfter = 10 * time.Second
 	// freshPoll is how recent a good answer must be to open a stream without asking.
@@ -76,6 +77,8 @@ type nodes struct {
 	met  func(ctx context.Context, n *node) (looked bool)
 	// silent is called after each poll while some node does not answer.
 	silent func()
+	// calling reports whether any call is under way.
+	calling func() bool
 
 	// list is replaced whole; order is by base URL.
 	list atomic.Pointer[[]*node]
@@ -94,7 +97,7 @@ type nodes struct {
 }
 
 func newNodes(transport http.RoundTripper, cell *http.Client, seeds []*url.URL, log *slog.Logger, now func() time.Time) *nodes {
-	s := &nodes{client: &http.Client{Transport: transport}, cell: cell, seeds: seeds, log: log, now: now, ours: func() string { return "" }, met: func(context.Context, *node) bool { return true }, silent: func() {}, began: time.Now()}
+	s := &nodes{client: &http.Client{Transport: transport}, cell: cell, seeds: seeds, log: log, now: now, ours: func() string { return "" }, met: func(context.Context, *node) bool { return true }, silent: func() {}, calling: func() bool { return false }, began: time.Now()}
 	s.list.Store(&[]*node{})
 	return s
 }
@@ -178,7 +181,7 @@ func (s *nodes) poll(ctx context.Context, n *node) {
 
 // pause is how long a node is not asked.
 func (s *nodes) pause(n *node) time.Duration {
-	if n.good() && s.quietFor() > quietAfter {
+	if n.good() && s.quietFor() > quietAfter && !s.calling() {
 		return quietPoll
 	}
 	return pollEvery

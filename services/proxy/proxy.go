@@ -195,8 +195,8 @@ func New(opts Options) (*Proxy, error) {
 		unsaved:     make(chan struct{}, 1),
 		watched:     map[string]bool{},
 	}
-	p.nodes.ours, p.nodes.met, p.nodes.silent = func() string { return p.view.current().cell }, p.meet, p.cutOff
 	p.calls = newCalls(p.weight)
+	p.nodes.ours, p.nodes.met, p.nodes.silent, p.nodes.calling = func() string { return p.view.current().cell }, p.meet, p.cutOff, p.calls.any
 	p.connections = connections.New(opts.Limits.ConnectionsMax, p.weight)
 	// The budget may be exceeded, but not doubled.
 	p.buffered = fair.NewBudget(max(opts.Limits.BufferBytesMax/2, 2*opts.Limits.BodyBytesMax), p.weight)

@@ -13,6 +13,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1/cellv1connect"
 )
@@ -45,6 +46,8 @@ func TestNodes_AreAskedLessOftenWhileNobodyCalls(t *testing.T) {
 		n := &askedNode{}
 		seed := &url.URL{Scheme: "http", Host: "node-1"}
 		s := newNodes(n, &http.Client{Transport: n}, []*url.URL{seed}, slog.New(slog.DiscardHandler), time.Now)
+		open := newCalls(func(string) int64 { return 1 })
+		s.calling = open.any
 		ctx, cancel := context.WithCancel(t.Context())
 		s.reconcile(ctx, nil)
 		defer s.pollers.Wait()
@@ -58,7 +61,7 @@ func TestNodes_AreAskedLessOftenWhileNobodyCalls(t *testing.T) {
 				t.Errorf("%s: asked %d times in %s, want %d", what, got, during, want)
 			}
 		}
-		call := func() {
+		comes := func() {
 			if got := s.candidates(2, "ns"); len(got) != 1 {
 				t.Errorf("%d candidates, want 1", len(got))
 			}
@@ -70,11 +73,11 @@ func TestNodes_AreAskedLessOftenWhileNobodyCalls(t *testing.T) {
 		asked("the change", quietPoll, 1)
 		asked("nobody calls", 20*quietPoll, 20)
 
-		call()
+		comes()
 		asked("the call that ends it", time.Millisecond, 1)
 		for range 40 {
 			time.Sleep(time.Second)
-			call()
+			comes()
 		}
 		asked("calls", 4*pollEvery, 4)
 
@@ -82,5 +85,30 @@ func TestNodes_AreAskedLessOftenWhileNobodyCalls(t *testing.T) {
 		n.notReady.Store(true)
 		asked("a node of which it isn't known yet that it isn't good", quietPoll, 1)
 		asked("a node that isn't good", 20*pollEvery, 20)
+
+		n.notReady.Store(false)
+		// What a stream carries is no call of its own, and goes where the stream began.
+		stream := &call{}
+		if ref := open.enter(stream, 0); ref != nil {
+			t.Fatal(ref)
+		}
+		asked("a stream that stays open", 2*quietAfter, int64(2*quietAfter/pollEvery))
 	})
+}
+
+func TestNodes_KnowThatACallIsUnderWay(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{})
+	if r.proxy.nodes.calling() {
+		t.Error("a call is under way before any came")
+	}
+	s := open(t, r)
+	if !r.proxy.nodes.calling() {
+		t.Error("an open stream is no call under way")
+	}
+	if err := s.CloseRequest(); err != nil {
+		t.Fatal(err)
+	}
+	_ = ends(t, s, patience)
+	eventually.True(t, patience, "the stream is gone", func() bool { return !r.proxy.nodes.calling() })
 }
