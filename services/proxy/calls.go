@@ -270,10 +270,7 @@ func (s *calls) endAll(onlyStreams bool) {
 // waitEmpty waits for every call to leave, at most limit.
 func (s *calls) waitEmpty(limit time.Duration) {
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		s.mu.Lock()
-		left := len(s.open)
-		s.mu.Unlock()
-		if left == 0 {
+		if !s.any() {
 			return
 		}
 	}
