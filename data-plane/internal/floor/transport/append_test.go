@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/raft"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 )
 
 // An entry of a few hundred kilobytes, as a full one is under load.
@@ -225,163 +223,6 @@ func TestAppend_WhatWasTakenBeforeAFaultCounts(t *testing.T) {
 				t.Errorf("%d entries count as taken, want %d", len(req.Entries), c.entries)
 			}
 		})
-	}
-}
-
-// Raft calls a pipeline every 50 to 100 ms for as long as nothing is written. Heartbeats say that the
-// leader is there; what is left to say is how much is committed.
-func TestPipeline_IsSilentWhileThereIsNothingNewToSay(t *testing.T) {
-	t.Parallel()
-	n := newNetwork()
-	fitness := health.New(quiet())
-	sender, receiver := n.listen(t, Options{NodeID: "n1", Health: fitness, Heartbeat: time.Hour}).Group(testGroup), n.listen(t, Options{NodeID: "n2"}).Group(testGroup)
-	var took []uint64 // Commit indexes.
-	takeAppends(t, receiver, func(req *raft.AppendEntriesRequest) (*raft.AppendEntriesResponse, error) {
-		took = append(took, req.LeaderCommitIndex)
-		return &raft.AppendEntriesResponse{Success: true}, nil
-	})
-	p, err := sender.AppendEntriesPipeline("n2", "n2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		for {
-			select {
-			case <-p.Consumer():
-			case <-done:
-				return
-			}
-		}
-	}()
-	const last = 101
-	one := entries(last, 1)
-	for _, s := range []struct {
-		what    string
-		entries []*raft.Log
-		prev    uint64
-		commit  uint64
-		sent    int // Messages so far.
-	}{
-		{what: "the first one asks whether the logs agree", prev: last - 1, sent: 1},
-		{what: "nothing", prev: last - 1, sent: 1},
-		{what: "an entry, and more is committed than it shows", entries: one, prev: last - 1, commit: last + 9, sent: 2},
-		{what: "that again", prev: last, commit: last + 9, sent: 3},
-		{what: "a newer commit index", prev: last + 10, commit: last + 10, sent: 4},
-		{what: "the same", prev: last + 10, commit: last + 10, sent: 4},
-		{what: "an entry", entries: entries(last+11, 1), prev: last + 10, commit: last + 10, sent: 5},
-		{what: "the entry is committed", prev: last + 11, commit: last + 11, sent: 6},
-	} {
-		f, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: 3, PrevLogEntry: s.prev, Entries: s.entries, LeaderCommitIndex: s.commit}, new(raft.AppendEntriesResponse))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Error(); err != nil {
-			t.Fatal(err)
-		}
-		if len(took) != s.sent {
-			t.Errorf("%s: %d messages, want %d", s.what, len(took), s.sent)
-		}
-	}
-	fitness.Set(health.DiskStalled, "")
-	if _, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: 3, PrevLogEntry: last + 11, LeaderCommitIndex: last + 11}, new(raft.AppendEntriesResponse)); !errors.Is(err, errUnfit) {
-		t.Errorf("a node that must be silent goes on: %v", err)
-	}
-}
-
-// A transfer of leadership calls the pipeline until the follower has everything: in a tight loop, if
-// nothing in it waits.
-func TestPipeline_WhatIsLeftOutWaitsForTheLastAnswer(t *testing.T) {
-	t.Parallel()
-	n := newNetwork()
-	sender, receiver := n.listen(t, Options{NodeID: "n1", Heartbeat: time.Hour}).Group(testGroup), n.listen(t, Options{NodeID: "n2"}).Group(testGroup)
-	var taken atomic.Bool
-	takeAppends(t, receiver, func(*raft.AppendEntriesRequest) (*raft.AppendEntriesResponse, error) {
-		taken.Store(true)
-		return &raft.AppendEntriesResponse{Success: true}, nil
-	})
-	p, err := sender.AppendEntriesPipeline("n2", "n2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	for range 2 { // The first one is sent and not waited for.
-		if _, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: 3, PrevLogEntry: 9}, new(raft.AppendEntriesResponse)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !taken.Load() {
-		t.Error("a call that sends nothing returned before the last answer")
-	}
-}
-
-// A follower that was started again has forgotten how much is committed, and has another connection.
-func TestPipeline_AFollowerThatWasStartedAgainEndsIt(t *testing.T) {
-	t.Parallel()
-	n := newNetwork()
-	sender, receiver := n.listen(t, Options{NodeID: "n1", Heartbeat: 10 * time.Millisecond}).Group(testGroup), n.listen(t, Options{NodeID: "n2"}).Group(testGroup)
-	takeAppends(t, receiver, func(*raft.AppendEntriesRequest) (*raft.AppendEntriesResponse, error) {
-		return &raft.AppendEntriesResponse{Success: true}, nil
-	})
-	p, err := sender.AppendEntriesPipeline("n2", "n2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	say := func() error {
-		_, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: 3, PrevLogEntry: 9, LeaderCommitIndex: 9}, new(raft.AppendEntriesResponse))
-		return err
-	}
-	if err := say(); err != nil {
-		t.Fatal(err)
-	}
-	n.cut(link{"n1", "n2"})
-	eventually.True(t, patience, "the end of the pipeline", func() bool { return say() != nil })
-}
-
-// Raft's reader of answers ends with the first refusal. The library's pipeline then
-// holds the second next append for ever, and with it the replication to that node.
-func TestPipeline_ARefusalEndsItInsteadOfHoldingTheSender(t *testing.T) {
-	t.Parallel()
-	n := newNetwork()
-	sender, receiver := n.listen(t, Options{NodeID: "n1"}).Group(testGroup), n.listen(t, Options{NodeID: "n2"}).Group(testGroup)
-	takeAppends(t, receiver, func(req *raft.AppendEntriesRequest) (*raft.AppendEntriesResponse, error) {
-		return &raft.AppendEntriesResponse{Success: req.PrevLogEntry < 101}, nil
-	})
-	p, err := sender.AppendEntriesPipeline("n2", "n2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	go func() {
-		for f := range p.Consumer() {
-			if !f.Response().Success {
-				return
-			}
-		}
-	}()
-	ended := make(chan error, 1)
-	go func() {
-		// As one append of four parts.
-		_, err := p.AppendEntries(&raft.AppendEntriesRequest{
-			Term: 3, PrevLogEntry: 100, PrevLogTerm: 2, Entries: entries(101, MessageBytesMax, MessageBytesMax, MessageBytesMax, MessageBytesMax),
-		}, new(raft.AppendEntriesResponse))
-		for i := range uint64(4) { // As what follows.
-			if err == nil {
-				_, err = p.AppendEntries(&raft.AppendEntriesRequest{Term: 3, PrevLogEntry: 104 + i, PrevLogTerm: 2, Entries: entries(105+i, 1)}, new(raft.AppendEntriesResponse))
-			}
-		}
-		ended <- err
-	}()
-	select {
-	case err := <-ended:
-		if !errors.Is(err, errRejected) {
-			t.Errorf("the pipeline ended with %v", err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("the sender is held")
 	}
 }
 

@@ -36,8 +36,8 @@ type Raft interface {
 
 // Group is the raft transport of one group on this node.
 type Group struct {
-	// The embedded transport does everything except what the methods here, in append.go
-	// and in health.go replace.
+	// The embedded transport does everything except what the methods here, in append.go,
+	// pipeline.go and health.go replace.
 	*raft.NetworkTransport
 
 	mux    *Mux
@@ -50,6 +50,8 @@ type Group struct {
 	done    chan struct{}  // Closed by shut.
 	shutOne sync.Once      // Guards the closing of done.
 	work    sync.WaitGroup // forward and receiveSnapshot; Close waits.
+
+	pipelines pipelines
 
 	arrivals atomic.Uint64 // Snapshot transfers begun so far; only forward adds.
 	delivery sync.Mutex    // Held from the look at arrivals until raft has the snapshot.
@@ -144,9 +146,11 @@ func (g *Group) Close() error {
 
 func (g *Group) shut() error {
 	g.shutOne.Do(func() { close(g.done) })
+	g.pipelines.end()
 	err := g.NetworkTransport.Close() // Closes the stream, and with it all connections.
 	g.CloseStreams()
 	g.work.Wait()
+	g.pipelines.tells.Wait()
 	return err
 }
 
