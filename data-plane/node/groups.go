@@ -181,7 +181,7 @@ func (n *Node) openShard(id uint32) error {
 	machine := state.New(store, nil)
 	machine.RingOnCommit(hub.Notify)
 	g, err := group.Open(store, n.log.Group(id), n.mux.Group(id), machine, group.Options{
-		NodeID: n.cfg.ID, Bootstrap: n.bootstrap(), Timings: n.shardTimings(), Clock: n.cfg.Clock, ClockPeers: n.clockPeers(), Health: n.fitness,
+		NodeID: n.cfg.ID, Bootstrap: n.bootstrap(), Timings: n.timings(), Clock: n.cfg.Clock, ClockPeers: n.clockPeers(), Health: n.fitness,
 		Logger: n.logger, Fatal: n.cfg.Fatal, AcceptLoss: n.cfg.AcceptLoss, Alone: n.cfg.alone(),
 		CellVersion: n.CellVersion,
 		Suspect:     n.suspect(), Crashed: func(index uint64) { n.quarantine.crashed(id, index) },

@@ -342,16 +342,6 @@ func (n *Node) resolve(id string) (string, error) {
 
 func (n *Node) timings() group.Timings { return group.Timings{Heartbeat: n.cfg.Heartbeat} }
 
-// shardCommit is how late the followers of an idle shard may learn of its last commit: nobody
-// asks them. Each message costs four wake-ups, for every follower of every shard.
-const shardCommit = 250 * time.Millisecond
-
-func (n *Node) shardTimings() group.Timings {
-	t := n.timings()
-	t.Commit = shardCommit
-	return t
-}
-
 // bootstrap lists the first voters of the cell, if this node is one.
 func (n *Node) bootstrap() []string {
 	r := n.folderRecord()

@@ -12,6 +12,7 @@ const (
 	peerHeartbeat = "internal/floor/transport/heartbeat.go"
 	peerHandshake = "internal/floor/transport/handshake.go"
 	peerAppend    = "internal/floor/transport/append.go"
+	peerPipeline  = "internal/floor/transport/pipeline.go"
 	peerCommit    = "internal/floor/transport/commit.go"
 	shardPace     = "internal/engine/shard/pace.go"
 	shardBatch    = "internal/engine/shard/batch.go"
@@ -68,10 +69,15 @@ var floorMutations = []mutation{
 	{"a heartbeat after a silence is harmless", peerHeartbeat, "time.Since(r.LastContact()) < fresh", "time.Since(r.LastContact()) < fresh+time.Hour"},
 	{"a follower commits what no message proved", peerCommit, "req.LeaderCommitIndex = min(req.LeaderCommitIndex, proven(req))", "_ = proven(req)"},
 	{"a part promises what it doesn't carry", peerAppend, "\t\tboundCommit(&part)\n", ""},
-	{"a newer commit index is nothing new", peerAppend, "args.LeaderCommitIndex <= p.told && ", ""},
-	{"what an idle pipeline leaves out isn't waited for", peerAppend, "return p.before, answered(p.before)", "return p.before, nil"},
-	{"an idle pipeline of a silent node stays", peerAppend, "p.pause && !p.health.Silent() {", "p.pause {"},
-	{"a follower that was started again isn't told", peerAppend, "time.Since(p.at) < p.pause && ", ""},
+	{"a newer commit index is nothing new", peerPipeline, "args.LeaderCommitIndex > p.told || ", ""},
+	{"what an idle pipeline leaves out isn't waited for", peerPipeline, "return sent, sent.answered()", "return sent, nil"},
+	{"an idle pipeline of a silent node stays", peerPipeline, ">= p.pause || p.health.Silent() {", ">= p.pause {"},
+	{"a follower that was started again isn't told", peerPipeline, "time.Since(p.at) >= p.pause || ", ""},
+	{"a commit is told although more was sent", peerPipeline, "committed != proven(p.before.Request())", "committed > proven(p.before.Request())"},
+	{"a commit is told after a rejection", peerPipeline, "last == nil || last.answered() != nil ||", "last == nil ||"},
+	{"a commit is told with the entry before it", peerPipeline, "next.PrevLogEntry, next.PrevLogTerm = req.Entries[n-1].Index, req.Entries[n-1].Term", "_ = n"},
+	{"a commit is told again and again", peerPipeline, "committed <= p.told || ", ""},
+	{"the followers of the cell's group wait for a tick", cellGroup, "OnCommit: trans.TellCommitted,", "OnCommit: nil,"},
 	{"a part names no entry before it", peerAppend, "rest.PrevLogEntry, rest.PrevLogTerm = rest.Entries[n:], last.Index, last.Term", "_, _ = rest.Entries[n:], last.Index, last.Term"},
 	{"large requests travel whole", peerAppend, "if bytes > MessageBytesMax && i > 0 {", "if bytes > MessageBytesMax<<20 && i > 0 {"},
 	{"a dialer without the secret is let in", peerHandshake, "if !hmac.Equal(theirs[:], proof(secret, dialerLabel, raw, nonce[:], frame)) {", "if !hmac.Equal(theirs[:], proof(secret, dialerLabel, raw, nonce[:], frame)) && false {"},

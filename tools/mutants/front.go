@@ -10,6 +10,7 @@ const (
 	cellWatchers = "internal/cell/watchers.go"
 	cellMembers  = "internal/cell/membership.go"
 	cellHandover = "internal/cell/handover.go"
+	cellGroup    = "internal/cell/cell.go"
 )
 
 // frontMutations break who gets through a proxy, and with what it knows.

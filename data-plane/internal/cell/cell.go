@@ -87,8 +87,15 @@ type Cell struct {
 	wg      sync.WaitGroup
 }
 
+// Transport carries the raft traffic of the cell's group. TellCommitted has the other nodes know at once
+// that everything up to index is committed; it does not block.
+type Transport interface {
+	group.Transport
+	TellCommitted(index uint64)
+}
+
 // Open starts the meta group's replica on this node.
-func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Options) (*Cell, error) {
+func Open(store *statedb.Group, log group.LogStore, trans Transport, o Options) (*Cell, error) {
 	if store.ID() != GroupID {
 		return nil, fmt.Errorf("the meta group is group %d, not %d", GroupID, store.ID())
 	}
@@ -113,6 +120,7 @@ func Open(store *statedb.Group, log group.LogStore, trans group.Transport, o Opt
 		Logger: o.Logger, Fatal: o.Fatal, AcceptLoss: o.AcceptLoss, Alone: o.Alone,
 		CellVersion: func() cellversion.Version { return machine.View().Version() }, Speaks: o.Speaks,
 		Suspect: o.Suspect, Crashed: o.Crashed, Committed: o.Committed, LogBytes: o.LogBytes,
+		OnCommit: trans.TellCommitted, // Who changes something waits until every node knows of it.
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open meta group: %w", err)

@@ -55,6 +55,7 @@ type testCell struct {
 	nodes  map[string]*testNode
 	addrs  sync.Map // Node id to raft address.
 	clock  group.Clock
+	commit time.Duration // See group.Timings; 0 is the default.
 }
 
 type testNode struct {
@@ -152,7 +153,7 @@ func testLogger(node string) *slog.Logger {
 }
 
 // testTimings are short, but let a busy machine keep its leaders.
-var testTimings = group.Timings{Heartbeat: 400 * time.Millisecond, Commit: 10 * time.Millisecond}
+var testTimings = group.Timings{Heartbeat: 400 * time.Millisecond}
 
 // memLog is a log that outlives the node but not the test.
 type memLog struct{ *raft.InmemStore }
@@ -197,7 +198,7 @@ func (c *testCell) start(id string, bootstrap []string) *testNode {
 		first[b] = c.nodes[b].record().GetApiUrl()
 	}
 	n.cell, err = Open(db.Group(GroupID), n.log(GroupID), n.mux.Group(GroupID), Options{
-		NodeID: id, Bootstrap: bootstrap, Shards: testShards, Nodes: records, Timings: testTimings, Health: n.health,
+		NodeID: id, Bootstrap: bootstrap, Shards: testShards, Nodes: records, Timings: group.Timings{Heartbeat: testTimings.Heartbeat, Commit: c.commit}, Health: n.health,
 		Logger: testLogger(id), HeartbeatEvery: 50 * time.Millisecond, Clock: c.clock, ForgetEvery: 20 * time.Millisecond,
 	})
 	if err != nil {

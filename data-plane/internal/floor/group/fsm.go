@@ -65,7 +65,8 @@ type fsm struct {
 	// changedAt is the last index known to have changed the digest.
 	changedAt uint64
 
-	proposed proposed // Entries of this replica's that are waited for.
+	onCommit func(index uint64) // See Options.OnCommit.
+	proposed proposed           // Entries of this replica's that are waited for.
 
 	marks marks // Digests to compare with other replicas'.
 
@@ -91,6 +92,9 @@ const commitBytesMax = 4 << 20
 // committed in parts; each leaves the state at an entry, as a batch of its own would.
 func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	f.proposed.committed(logs)
+	if f.onCommit != nil {
+		f.onCommit(logs[len(logs)-1].Index)
+	}
 	results := make([]any, 0, len(logs))
 	for len(logs) > 0 {
 		n := applicable(logs, f.commitBytes)

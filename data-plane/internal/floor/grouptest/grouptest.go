@@ -72,6 +72,9 @@ func NewWire(node string) Wire {
 // Bind has nothing to do: there is no listener to share.
 func (Wire) Bind(transport.Raft) {}
 
+// TellCommitted does nothing: who uses a wire waits for raft's tick.
+func (Wire) TellCommitted(uint64) {}
+
 // Replica is one of a shard, with its state machine.
 type Replica struct {
 	*group.Group
