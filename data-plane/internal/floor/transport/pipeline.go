@@ -199,7 +199,7 @@ func (p *pipeline) put(part *raft.AppendEntriesRequest, resp *raft.AppendEntries
 
 // tell repeats the last request without its entries and with the commit index, if that is news and what
 // was sent ends there. It waits for the answer to that request: one that was rejected is the last,
-// see send. Whatever goes wrong, raft meets it with its next request.
+// see send.
 func (p *pipeline) tell(committed uint64) {
 	for {
 		last := p.endsAt(committed)
@@ -216,7 +216,7 @@ func (p *pipeline) repeat(last *request, committed uint64) bool {
 	if p.before != last {
 		return false
 	}
-	_, _ = p.put(commitOnly(last.Request(), committed), new(raft.AppendEntriesResponse))
+	_, _ = p.put(commitOnly(last.Request(), committed), new(raft.AppendEntriesResponse)) // Raft's next request fails as well.
 	return true
 }
 
