@@ -2,9 +2,9 @@
 // listener.
 //
 // It owns the connection handshake (which cell, which node, which group, and a
-// proof by both sides that they hold the cell's secret), the lanes, and the
-// heartbeat filter of rule R3. The framing of raft messages is
-// raft.NetworkTransport's.
+// proof by both sides that they hold the cell's secret), the lanes, the
+// heartbeat filter of rule R3, and how soon followers hear of a commit. The
+// framing of raft messages is raft.NetworkTransport's.
 //
 // A node has one Mux, and each raft group a Group of it: see the example.
 //
