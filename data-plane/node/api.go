@@ -57,6 +57,7 @@ func (n *Node) inside() http.Handler {
 	n.members.ServeReadings(n.readReadings)
 	n.members.LeaveOut(n.quarantine, n.mux.Pace)
 	n.members.ServeScrub(n.lastScrub)
+	n.members.ServeAmple(n.ampleDisks)
 	n.members.ServeReady(n.api.Ready)
 	path, admin := cell.NewHandler(n.cell, n.members, n.cellPeers, n.signer)
 	watches, clock := n.untilShutdown(admin), n.prover.Handler(n.cfg.Clock)

@@ -60,7 +60,6 @@ type Node struct {
 	ended        chan error // One place.
 
 	dog     *disk.Watchdog
-	spaces  []*disk.Space
 	room    room
 	ballast *disk.Ballast
 	// logBallast is on the log's disk, if that is another one.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,15 +19,23 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 )
 
-// votersEvery is how often a node that leads shards asks the others how full their
-// disks are.
-const votersEvery = 2 * time.Second
+const (
+	// votersEvery is how often a node that leads shards asks the others how full their
+	// disks are.
+	votersEvery = 2 * time.Second
+	// ampleFor is how long voters with ample room are not asked again: filling that takes
+	// longer. It ends between two looks.
+	ampleFor = 9 * time.Second
+)
 
 // room is how full the disks are that this node's work depends on.
 type room struct {
 	mu     sync.Mutex // Guards the rest.
+	spaces []*disk.Space
 	disks  map[string]diskRoom
-	voters map[uint32]shortage // By shard.
+	voters map[uint32]shortage // Of the shards that this node led when it asked.
+	// ampleUntil is the zero time unless all of them had ample room.
+	ampleUntil time.Time
 }
 
 type diskRoom struct {
@@ -50,7 +59,9 @@ func (n *Node) watchDisks() error {
 		if err != nil {
 			return err
 		}
-		n.spaces = append(n.spaces, s)
+		n.room.mu.Lock()
+		n.room.spaces = append(n.room.spaces, s)
+		n.room.mu.Unlock()
 	}
 	return nil
 }
@@ -102,28 +113,78 @@ func (n *Node) watchVoters() {
 	}
 }
 
+// askVoters asks unless the same voters had ample room a short time ago.
 func (n *Node) askVoters(ctx context.Context) {
-	found := make(map[uint32]shortage)
-	var nodes []*cellv1.NodeStatus
-	for _, id := range n.openShardIDs() {
-		g := n.groups.Group(id)
-		if g == nil || !g.Leading() {
-			continue
-		}
-		if nodes == nil {
-			nodes = n.members.Nodes(ctx)
-		}
-		found[id] = shortageOf(g.Status().Voters, nodes)
+	led := n.ledShards()
+	if n.room.enough(led, time.Now()) {
+		return
 	}
-	n.room.mu.Lock()
-	before := n.room.voters
-	n.room.voters = found
-	n.room.mu.Unlock()
+	var nodes []*cellv1.NodeStatus
+	if len(led) > 0 {
+		nodes = n.members.Nodes(ctx)
+	}
+	found, ample := make(map[uint32]shortage), true
+	for id, voters := range led {
+		found[id] = shortageOf(voters, nodes)
+		ample = ample && allAmple(voters, nodes)
+	}
+	before := n.room.learn(found, ample, time.Now())
 	for id, s := range found {
 		if was := before[id]; !slices.Equal(was.jobs, s.jobs) || !slices.Equal(was.leases, s.leases) {
 			n.logger.Warn("room on the disks of a shard's voters", "shard", id, "new_jobs_refused_for", strings.Join(s.jobs, ","), "no_leases_for", strings.Join(s.leases, ","))
 		}
 	}
+}
+
+// enough reports whether what is known of the voters of exactly these shards need not be
+// asked again.
+func (r *room) enough(led map[uint32][]string, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return now.Before(r.ampleUntil) && maps.EqualFunc(led, r.voters, func([]string, shortage) bool { return true })
+}
+
+// learn replaces what is known of the voters, and returns what was known before.
+func (r *room) learn(found map[uint32]shortage, ample bool, now time.Time) (before map[uint32]shortage) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before, r.voters, r.ampleUntil = r.voters, found, time.Time{}
+	if ample {
+		r.ampleUntil = now.Add(ampleFor)
+	}
+	return before
+}
+
+// ledShards are the voters of the shards that this node leads.
+func (n *Node) ledShards() map[uint32][]string {
+	led := make(map[uint32][]string)
+	for _, id := range n.openShardIDs() {
+		if g := n.groups.Group(id); g != nil && g.Leading() {
+			led[id] = g.Status().Voters
+		}
+	}
+	return led
+}
+
+// ampleDisks reports whether this node's disks are far from full.
+func (n *Node) ampleDisks() bool {
+	watched := n.room.watched()
+	return len(watched) > 0 && !slices.ContainsFunc(watched, func(s *disk.Space) bool { return !s.Ample() })
+}
+
+func (r *room) watched() []*disk.Space {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.spaces
+}
+
+// allAmple reports whether each of the voters said that its disks are far from full.
+func allAmple(voters []string, nodes []*cellv1.NodeStatus) bool {
+	return !slices.ContainsFunc(voters, func(id string) bool {
+		return !slices.ContainsFunc(nodes, func(n *cellv1.NodeStatus) bool {
+			return n.GetNode().GetId() == id && n.GetReachable() && n.GetAmpleDisks()
+		})
+	})
 }
 
 // shortageOf finds out whether the voters that answer and have room are a quorum. If

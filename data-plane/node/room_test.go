@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
@@ -39,6 +40,46 @@ func TestShortage_IsThatOfTheQuorum(t *testing.T) {
 			t.Errorf("%s: %s, want %s", disks, got, want)
 		}
 	}
+}
+
+// Voters are asked again at every look, unless all of them said that they have ample room: then
+// for the same shards only later.
+func TestRoom_AmpleVotersAreAskedLess(t *testing.T) {
+	t.Parallel()
+	say := func(id string, reachable, ample bool) *cellv1.NodeStatus {
+		return &cellv1.NodeStatus{Node: &cellv1.Node{Id: id}, Reachable: reachable, AmpleDisks: ample}
+	}
+	voters := []string{"1", "2"}
+	for name, c := range map[string]struct {
+		nodes []*cellv1.NodeStatus
+		ample bool
+	}{
+		"both have":         {[]*cellv1.NodeStatus{say("1", true, true), say("2", true, true), say("3", true, false)}, true},
+		"one has less":      {[]*cellv1.NodeStatus{say("1", true, true), say("2", true, false)}, false},
+		"one is away":       {[]*cellv1.NodeStatus{say("1", true, true), say("2", false, true)}, false},
+		"one has no record": {[]*cellv1.NodeStatus{say("1", true, true)}, false},
+	} {
+		if got := allAmple(voters, c.nodes); got != c.ample {
+			t.Errorf("%s: ample %v, want %v", name, got, c.ample)
+		}
+	}
+
+	var r room
+	now, led := time.Now(), map[uint32][]string{2: voters}
+	is := func(what string, led map[uint32][]string, after time.Duration, want bool) {
+		t.Helper()
+		if got := r.enough(led, now.Add(after)); got != want {
+			t.Errorf("%s: enough is known: %v, want %v", what, got, want)
+		}
+	}
+	is("nobody was asked", led, 0, false)
+	r.learn(map[uint32]shortage{2: {}}, true, now)
+	is("all have ample room", led, ampleFor-1, true)
+	is("a while ago", led, ampleFor, false)
+	is("another shard is led", map[uint32][]string{2: voters, 3: voters}, 0, false)
+	is("another shard instead", map[uint32][]string{3: voters}, 0, false)
+	r.learn(map[uint32]shortage{2: {}}, false, now)
+	is("one has less", led, 0, false)
 }
 
 func TestConfig_LogAndDataAreApart(t *testing.T) {

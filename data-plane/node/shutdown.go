@@ -146,7 +146,7 @@ func (n *Node) close() error {
 	if n.state != nil {
 		errs = append(errs, n.state.Close())
 	}
-	for _, s := range n.spaces {
+	for _, s := range n.room.watched() {
 		s.Close()
 	}
 	if n.dog != nil {

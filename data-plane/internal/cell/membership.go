@@ -54,6 +54,7 @@ type Membership struct {
 	audit  ReadAudit                  // Nil where there are no shards to read.
 	scrub  func() *cellv1.Scrub       // May be nil.
 	ready  func(context.Context) bool // May be nil.
+	ample  func() bool                // May be nil.
 	// readings is nil like audit.
 	readings ReadReadings
 
@@ -77,6 +78,9 @@ func NewMembership(c *Cell, groups Groups, peers *Peers) *Membership {
 
 // ServeScrub makes status say what the last reading of all files found.
 func (m *Membership) ServeScrub(last func() *cellv1.Scrub) { m.scrub = last }
+
+// ServeAmple makes status say whether this node's disks are far from full.
+func (m *Membership) ServeAmple(ample func() bool) { m.ample = ample }
 
 // ServeReady makes a node that asks for this one's status hear what /readyz says.
 func (m *Membership) ServeReady(ready func(context.Context) bool) { m.ready = ready }

@@ -47,6 +47,7 @@ func (m *Membership) Self() *cellv1.NodeStatus {
 	if m.scrub != nil {
 		s.Scrub = m.scrub()
 	}
+	s.AmpleDisks = m.ample != nil && m.ample()
 	return s
 }
 

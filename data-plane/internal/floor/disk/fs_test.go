@@ -197,15 +197,15 @@ func TestSpace_AsksLessOftenWhileVeryMuchIsFree(t *testing.T) {
 			return v.asked.Load() - before
 		}
 		time.Sleep(time.Millisecond)
-		if got := asked(10 * amplePart * spaceInterval); got != 10 {
-			t.Errorf("asked %d times, want 10", got)
+		if got := asked(10 * amplePart * spaceInterval); got != 10 || !s.Ample() {
+			t.Errorf("asked %d times, want 10; ample %v", got, s.Ample())
 		}
 		v.free.Store(ampleBytes - 1)
 		if got := asked(amplePart * spaceInterval); got != 1 {
 			t.Errorf("asked %d times before it knows that less is free, want 1", got)
 		}
-		if got := asked(10 * spaceInterval); got != 10 {
-			t.Errorf("asked %d times, want 10", got)
+		if got := asked(10 * spaceInterval); got != 10 || s.Ample() {
+			t.Errorf("asked %d times, want 10; ample %v", got, s.Ample())
 		}
 	})
 }

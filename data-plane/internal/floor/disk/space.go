@@ -113,6 +113,14 @@ func (s *Space) Level() SpaceLevel {
 	return s.level
 }
 
+// Ample reports whether so much was free at the last measurement that it takes a while
+// until any level can begin.
+func (s *Space) Ample() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ample
+}
+
 // UsedPercent is the share of the volume this process cannot write to any more,
 // at the last measurement. Blocks reserved for the superuser count as used.
 func (s *Space) UsedPercent() float64 {
@@ -146,9 +154,7 @@ func (s *Space) poll() {
 }
 
 func (s *Space) interval() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ample {
+	if s.Ample() {
 		return amplePart * s.opts.Interval
 	}
 	return s.opts.Interval

@@ -3887,8 +3887,11 @@ type NodeStatus struct {
 	// Why the node should not lead; empty when it may.
 	Causes []*HealthCause `protobuf:"bytes,5,rep,name=causes,proto3" json:"causes,omitempty"`
 	// The cell secrets that the node has, the one that it signs with first.
-	Secrets       []*CellSecret `protobuf:"bytes,6,rep,name=secrets,proto3" json:"secrets,omitempty"`
-	Scrub         *Scrub        `protobuf:"bytes,7,opt,name=scrub,proto3" json:"scrub,omitempty"`
+	Secrets []*CellSecret `protobuf:"bytes,6,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	Scrub   *Scrub        `protobuf:"bytes,7,opt,name=scrub,proto3" json:"scrub,omitempty"`
+	// Its disks are so far from full that nobody needs to ask again soon. False of an older
+	// node, which does not say.
+	AmpleDisks    bool `protobuf:"varint,8,opt,name=ample_disks,json=ampleDisks,proto3" json:"ample_disks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3970,6 +3973,13 @@ func (x *NodeStatus) GetScrub() *Scrub {
 		return x.Scrub
 	}
 	return nil
+}
+
+func (x *NodeStatus) GetAmpleDisks() bool {
+	if x != nil {
+		return x.AmpleDisks
+	}
+	return false
 }
 
 // Scrub is the last reading of all stored bytes of a node.
@@ -5768,7 +5778,7 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x10ListNodesRequest\"^\n" +
 	"\x11ListNodesResponse\x12/\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x19.corvo.cell.v1.NodeStatusR\x05nodes\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\rR\aversion\"\xb2\x02\n" +
+	"\aversion\x18\x02 \x01(\rR\aversion\"\xd3\x02\n" +
 	"\n" +
 	"NodeStatus\x12'\n" +
 	"\x04node\x18\x01 \x01(\v2\x13.corvo.cell.v1.NodeR\x04node\x12\x1c\n" +
@@ -5777,7 +5787,9 @@ const file_corvo_cell_v1_cell_proto_rawDesc = "" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x122\n" +
 	"\x06causes\x18\x05 \x03(\v2\x1a.corvo.cell.v1.HealthCauseR\x06causes\x123\n" +
 	"\asecrets\x18\x06 \x03(\v2\x19.corvo.cell.v1.CellSecretR\asecrets\x12*\n" +
-	"\x05scrub\x18\a \x01(\v2\x14.corvo.cell.v1.ScrubR\x05scrub\"\x98\x01\n" +
+	"\x05scrub\x18\a \x01(\v2\x14.corvo.cell.v1.ScrubR\x05scrub\x12\x1f\n" +
+	"\vample_disks\x18\b \x01(\bR\n" +
+	"ampleDisks\"\x98\x01\n" +
 	"\x05Scrub\x12\x19\n" +
 	"\bended_ns\x18\x01 \x01(\x03R\aendedNs\x12\x14\n" +
 	"\x05files\x18\x02 \x01(\rR\x05files\x12#\n" +
