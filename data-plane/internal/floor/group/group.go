@@ -158,6 +158,9 @@ type Group struct {
 	wg        sync.WaitGroup // lead, contact and snapshot loops.
 	reload    sync.Mutex     // Held while raft's settings are read and changed.
 	unchecked atomic.Uint64  // Entries proposed since one carried the digest.
+	// unsure counts entries that may still be on their way although nobody waits for them any
+	// more; sure is how many of them a barrier has passed.
+	unsure, sure atomic.Uint64
 	// transferring is when a proposal was first refused because of a transfer, Unix
 	// nanoseconds; 0 after any other outcome. refused is when the last one was.
 	transferring, refused atomic.Int64

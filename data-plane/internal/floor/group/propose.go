@@ -90,6 +90,7 @@ func (p *Proposal) Wait() (Outcome, error) {
 	o, err := await(p, p.told.outcome)
 	p.group.watchTransfer(err)
 	if err != nil {
+		p.group.unsure.Add(1) // Before it is forgotten.
 		return Outcome{}, proposeFault(err)
 	}
 	return o, nil
@@ -298,11 +299,17 @@ func unknownOutcome(err error) error {
 }
 
 // CatchUp waits until every entry that this leader proposed before is applied here. It
-// writes to the log.
+// writes to the log only if one is on its way, or its fate is unknown: a group in which
+// nothing happens leaves the disk alone.
 func (g *Group) CatchUp() error {
+	none, unsure := g.fsm.proposed.none(), g.unsure.Load() // In this order.
+	if none && g.sure.Load() == unsure {
+		return nil // The barrier of the term is for entries of earlier ones.
+	}
 	if err := g.outcomeOf(g.raft.Barrier(changeTimeout)); err != nil {
 		return proposeFault(err)
 	}
+	g.sure.Store(unsure)
 	return nil
 }
 

@@ -86,3 +86,56 @@ func TestPropose_AnEntryWhoseFateIsUnknownIsSoForEverybodyWhoAsks(t *testing.T) 
 		}
 	})
 }
+
+// A group in which nothing happens is caught up without an entry. Else it waits for what is on its
+// way, and once for an entry that nobody waits for any more.
+func TestCatchUp_WritesOnlyBehindAnEntryOnItsWay(t *testing.T) {
+	t.Parallel()
+	r := alone(t, 1)
+	defer r.stop(t)
+	catchUp := func(what string, entries uint64) {
+		t.Helper()
+		before := r.raft.LastIndex()
+		if err := r.CatchUp(); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if got := r.raft.LastIndex() - before; got != entries {
+			t.Errorf("%s: the log grew by %d entries, want %d", what, got, entries)
+		}
+	}
+	catchUp("nothing was proposed", 0)
+	if _, err := r.Propose(r.Now(), []byte("applied")).Wait(); err != nil {
+		t.Fatal(err)
+	}
+	catchUp("all is applied", 0)
+
+	entry := new(byte)
+	p := &Proposal{group: r.Group, entry: entry, told: r.fsm.proposed.expect(entry), future: lost{}}
+	if _, err := p.Wait(); fault.CodeOf(err) != fault.UnknownOutcome {
+		t.Fatalf("the entry ends with %v", err)
+	}
+	catchUp("the fate of an entry is unknown", 1)
+	catchUp("the barrier has passed it", 0)
+
+	r.fsm.mu.RLock() // Nothing is applied.
+	on := r.Propose(r.Now(), []byte("on its way"))
+	done := make(chan error, 1)
+	go func() { done <- r.CatchUp() }()
+	if !on.Committed() {
+		t.Error("the entry is not committed")
+	}
+	select {
+	case err := <-done:
+		t.Errorf("caught up, %v, before the entry is applied", err)
+	default:
+	}
+	r.fsm.mu.RUnlock()
+	if _, err := on.Wait(); err != nil {
+		t.Error(err)
+	}
+	eventually.Returns(t, patience, "catching up", func() {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
