@@ -57,6 +57,8 @@ type database struct {
 	write, read *sql.DB
 	// writes, follows and reads are how transactions begin.
 	writes, follows, reads sql.TxOptions
+	// compiled is the statements of each pool; empty where the driver keeps them itself.
+	compiled map[*sql.DB]*compiled
 	// release runs after the pools are closed.
 	release func() error
 }
@@ -168,8 +170,9 @@ func (d *database) once(ctx context.Context, pool *sql.DB, begin sql.TxOptions, 
 	if err != nil {
 		return d.named("begin transaction", err)
 	}
-	t := &Tx{q: q, dialect: &d.dialect, tenant: tenantID}
+	t := &Tx{q: q, compiled: d.compiled[pool], dialect: &d.dialect, tenant: tenantID}
 	done := false
+	defer func() { t.compiled.add(ctx, t.used) }() // After the next one, which ends the transaction.
 	defer func() {
 		if done {
 			return

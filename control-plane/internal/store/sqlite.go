@@ -73,7 +73,11 @@ func (d *database) openFile(ctx context.Context, path string, o Options) error {
 	if _, err := d.write.ExecContext(ctx, "UPDATE outbox SET claimed_by = '', claimed_till = 0 WHERE claimed_till > 0"); err != nil {
 		return errors.Join(fmt.Errorf("free what a process before had claimed: %w", err), d.write.Close())
 	}
-	return d.openReaders(path)
+	if err := d.openReaders(path); err != nil {
+		return err
+	}
+	d.compiled = compiledOf(d.write, d.read)
+	return nil
 }
 
 // openBeside opens a file that another process may be using: SQLite itself isolates

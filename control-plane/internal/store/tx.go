@@ -30,6 +30,21 @@ type Tx struct {
 	dialect *dialect
 	tenant  string // allTenants for the service.
 	race    error  // The first statement that lost a race; nothing after it counts.
+	// compiled may be nil; used is the statements that it lacked.
+	compiled *compiled
+	used     []string
+}
+
+// runs is what runs a statement, which is compiled already if it was in an earlier transaction.
+func (t *Tx) runs(ctx context.Context, text string) runner {
+	if t.compiled == nil {
+		return plain{t.q, text}
+	}
+	if s := t.compiled.get(text); s != nil {
+		return t.q.StmtContext(ctx, s)
+	}
+	t.used = append(t.used, text)
+	return plain{t.q, text}
 }
 
 // scope is the rows that a statement is about, so that SQLite separates tenants as
@@ -81,7 +96,7 @@ func (s scope) exec(ctx context.Context, doing, text string, args ...any) (int, 
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", doing, err)
 	}
-	res, err := s.q.ExecContext(ctx, s.dialect.text(text), bound...)
+	res, err := s.runs(ctx, s.dialect.text(text)).ExecContext(ctx, bound...)
 	if err != nil {
 		return 0, s.failed(doing, err)
 	}
@@ -148,7 +163,7 @@ func query[T any](ctx context.Context, s scope, doing string, into func(*T) []an
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
-	rows, err := s.q.QueryContext(ctx, s.dialect.text(text), bound...)
+	rows, err := s.runs(ctx, s.dialect.text(text)).QueryContext(ctx, bound...)
 	if err != nil {
 		return nil, s.failed(doing, err)
 	}
