@@ -184,7 +184,7 @@ func (s *Server) build(ctx context.Context) error {
 	if err := s.buildLoop(); err != nil {
 		return err
 	}
-	s.kit.Wake, s.kit.Await = s.loop.Wake, s.loop.Await
+	s.kit.Wake, s.kit.Await, s.kit.CollectActs = s.loop.Wake, s.loop.Await, s.loop.CollectActs
 	s.tenancy = &tenancy.Service{
 		Kit: s.kit, Keys: s.keys, CellNow: s.cellNow, ObserveWait: tenancy.ObserveWaitDefault, Version: s.config.Version,
 	}

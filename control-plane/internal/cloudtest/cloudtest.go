@@ -142,7 +142,7 @@ func open(t testing.TB, databaseURL string) *World {
 		t.Fatal(err)
 	}
 	w := &World{now: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
-	w.Kit = kit.Kit{Store: s, IDs: ids.NewMaker(), Now: w.Now, Log: slog.New(slog.DiscardHandler), Seal: box, URLs: u, Wake: func() {}}
+	w.Kit = kit.Kit{Store: s, IDs: ids.NewMaker(), Now: w.Now, Log: slog.New(slog.DiscardHandler), Seal: box, URLs: u, Wake: func() {}, CollectActs: func(context.Context) {}}
 	return w
 }
 

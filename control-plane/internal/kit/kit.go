@@ -31,6 +31,9 @@ type Kit struct {
 	// Await waits until seen reports true of a tenant's records, or ctx ends: false. It
 	// does not poll: the loops report when they have recorded something.
 	Await func(ctx context.Context, tenantID string, seen func(*store.Tx) (bool, error)) (bool, error)
+	// CollectActs waits a moment until the audit logs have what was done so far to queues and
+	// jobs, which the cells record.
+	CollectActs func(ctx context.Context)
 }
 
 // Read reads something of the caller's tenant.

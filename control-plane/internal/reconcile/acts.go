@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
@@ -43,13 +44,74 @@ func (l *Loop) shardsOf(ctx context.Context, name string, cell Cell) ([]uint32, 
 	return state.GetShards(), err
 }
 
+// collectMax bounds how long a reader of an audit log waits for what is not in it yet, and
+// collectGap how often readers have cells asked.
+const (
+	collectMax = time.Second
+	collectGap = 250 * time.Millisecond
+)
+
+// CollectActs waits until what the cells have recorded so far is in the audit logs, for a
+// second at most: somebody who reads a log after an act finds it there.
+func (l *Loop) CollectActs(ctx context.Context) {
+	enough := time.NewTimer(collectMax)
+	defer enough.Stop()
+	select {
+	case <-l.readers.ask():
+	case <-enough.C:
+	case <-ctx.Done():
+	}
+}
+
+// readerBook is the readers that wait for acts.
+type readerBook struct {
+	mu   sync.Mutex
+	done chan struct{} // Closed once the next acts are collected; nil while nobody waits. Guarded by mu.
+	news chan struct{}
+}
+
+func (b *readerBook) ask() (done <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done == nil {
+		b.done = make(chan struct{})
+	}
+	select {
+	case b.news <- struct{}{}:
+	default: // It is already awake.
+	}
+	return b.done
+}
+
+// take returns what to close for those who wait now, nil for nobody. Who asks later wants
+// what is recorded later.
+func (b *readerBook) take() (done chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	done, b.done = b.done, nil
+	return done
+}
+
 // takeActs writes the acts of all cells into the audit logs of their tenants. One loop at
-// a time does, so that the others do not ask for the same.
+// a time does, so that the others do not ask for the same, unless a reader waits: two do no harm.
 func (l *Loop) takeActs(ctx context.Context) error {
+	if done := l.readers.take(); done != nil {
+		err := l.takeAllActs(ctx)
+		close(done)
+		select {
+		case <-time.After(collectGap):
+		case <-ctx.Done():
+		}
+		return err
+	}
 	mine, err := l.mine(ctx, actsLease, 3*l.o.Acts)
 	if err != nil || !mine {
 		return err
 	}
+	return l.takeAllActs(ctx)
+}
+
+func (l *Loop) takeAllActs(ctx context.Context) error {
 	var failed []error
 	for name, cell := range l.cells {
 		shards, err := l.shardsOf(ctx, name, cell)

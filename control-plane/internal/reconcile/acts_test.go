@@ -121,6 +121,36 @@ func TestActs_ReachTheAuditLogOfTheirTenant(t *testing.T) {
 	}
 }
 
+// An audit log that is read has what was done until then, although cells are seldom asked
+// while nobody reads. A cell that doesn't answer makes a reader wait for a second only.
+func TestCollectActs_ReaderFindsWhatWasJustDone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, cloudtest.SQLite(t))
+	o := r.options()
+	o.Acts = time.Hour
+	l, _ := r.start(t, o)
+	r.administered(t)
+	l.CollectActs(t.Context())
+	r.wantActs(t)
+	r.cell.set(func(f *fakeCell) {
+		f.acts[3] = append(f.acts[3], &cellv1.AuditEvent{Number: 4, NamespaceId: nsID, AtNs: r.now().UnixNano(), Principal: keyID, Action: "queue.pause", TargetType: "queue", Target: "late", Affected: 1})
+	})
+	l.CollectActs(t.Context())
+	if log, want := r.logOf(t, tenantID), "default worker(key) queue.pause late map[]"; !slices.Contains(log, want) {
+		t.Errorf("the audit log has\n%s\nwithout %s", strings.Join(log, "\n"), want)
+	}
+
+	r.cell.set(func(f *fakeCell) { f.noActs = true })
+	began := time.Now()
+	l.CollectActs(t.Context())
+	if took := time.Since(began); took < time.Second {
+		t.Errorf("waited %v for a cell that doesn't answer", took)
+	}
+	soon, cancel := context.WithCancel(t.Context())
+	cancel()
+	l.CollectActs(soon)
+}
+
 // Wherever a control plane dies, no act is lost and none is recorded twice.
 func TestActs_KilledBetweenAnyTwoStepsNoneIsLostOrDoubled(t *testing.T) {
 	t.Parallel()

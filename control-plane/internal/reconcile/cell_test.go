@@ -35,6 +35,7 @@ type fakeCell struct {
 	replaced []string
 	applied  int
 	acts     map[uint32][]*cellv1.AuditEvent
+	noActs   bool                    // It doesn't answer who asks for them.
 	nodes    []*cellv1.NodeSightings // Told to who has none of their cursors.
 	kept     map[uint32]uint64       // Up to where acts are known to be stored elsewhere.
 	// proxyAt is the index that the one proxy has confirmed; behind says that it does
@@ -215,9 +216,14 @@ func (f *fakeCell) ListSightings(_ context.Context, r *connect.Request[cellv1.Li
 	return connect.NewResponse(res), nil
 }
 
-func (f *fakeCell) ListAudit(_ context.Context, r *connect.Request[cellv1.ListAuditRequest]) (*connect.Response[cellv1.ListAuditResponse], error) {
+func (f *fakeCell) ListAudit(ctx context.Context, r *connect.Request[cellv1.ListAuditRequest]) (*connect.Response[cellv1.ListAuditResponse], error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.noActs {
+		f.mu.Unlock()
+		<-ctx.Done()
+		f.mu.Lock()
+	}
 	if f.kept == nil {
 		f.kept = make(map[uint32]uint64)
 	}

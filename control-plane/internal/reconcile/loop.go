@@ -72,7 +72,8 @@ type Options struct {
 	// Scan is how often records without an outbox row are checked; Compare how
 	// often cells are asked for their state.
 	Scan, Compare time.Duration
-	// Acts is how often administrative acts are fetched from cells.
+	// Acts is how often administrative acts are fetched from cells while nobody reads an
+	// audit log.
 	Acts time.Duration
 	// Sightings is how often the cells are asked which keys are in use and who was refused.
 	Sightings time.Duration
@@ -92,7 +93,7 @@ func (o *Options) fill() {
 	o.Poll = cmp.Or(o.Poll, time.Second)
 	o.Scan = cmp.Or(o.Scan, time.Minute)
 	o.Compare = cmp.Or(o.Compare, 10*time.Minute)
-	o.Acts = cmp.Or(o.Acts, 2*time.Second)
+	o.Acts = cmp.Or(o.Acts, 10*time.Second)
 	o.Sightings = cmp.Or(o.Sightings, 10*time.Second)
 	o.Usage = cmp.Or(o.Usage, 15*time.Second)
 	o.AuditRetention = cmp.Or(o.AuditRetention, audit.RetentionDefault)
@@ -140,6 +141,7 @@ type Loop struct {
 
 	wakeCells, wakeMail chan struct{}
 	waits               waitBook
+	readers             readerBook
 	health              healthBook
 	kept                keptRows
 	shards              sync.Map // Of a cell by its name: []uint32.
@@ -176,6 +178,7 @@ func New(s store.Store, cells map[string]Cell, mail SendMail, o Options) *Loop {
 	return &Loop{
 		store: s, cells: cells, mail: mail, o: o, holder: holder[:20],
 		wakeCells: make(chan struct{}, 1), wakeMail: make(chan struct{}, 1), waits: newWaitBook(),
+		readers: readerBook{news: make(chan struct{}, 1)},
 	}
 }
 
@@ -198,7 +201,7 @@ func (l *Loop) Run(ctx context.Context) {
 	parts.Go(func() { l.every(ctx, l.o.Scan, l.scan) })
 	parts.Go(func() { l.every(ctx, l.o.Compare, l.compareCells) })
 	parts.Go(func() { l.every(ctx, l.o.Guard, l.guardAll) })
-	parts.Go(func() { l.every(ctx, l.o.Acts, l.takeActs) })
+	parts.Go(func() { l.everyOr(ctx, l.o.Acts, l.readers.news, l.takeActs) })
 	parts.Go(func() { l.every(ctx, l.o.Sightings, newSighter(l).take) })
 	parts.Go(func() { l.every(ctx, l.o.Usage, newMeter(l).take) })
 	parts.Go(func() { l.every(ctx, l.o.Scan, l.sweep) })
@@ -212,6 +215,11 @@ var cellKinds = []store.OutboxKind{store.OutboxTenant, store.OutboxNamespace, st
 // every runs f about once per period, and sooner after a failure: at the start cells
 // may not be up yet.
 func (l *Loop) every(ctx context.Context, period time.Duration, f func(context.Context) error) {
+	l.everyOr(ctx, period, nil, f)
+}
+
+// everyOr also runs f when it is woken.
+func (l *Loop) everyOr(ctx context.Context, period time.Duration, wake <-chan struct{}, f func(context.Context) error) {
 	failures := 0
 	for {
 		// Not all replicas at once.
@@ -228,6 +236,7 @@ func (l *Loop) every(ctx context.Context, period time.Duration, f func(context.C
 		}
 		select {
 		case <-time.After(pause):
+		case <-wake:
 		case <-ctx.Done():
 			return
 		}

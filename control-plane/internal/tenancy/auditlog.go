@@ -18,11 +18,14 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
-// ListAuditEvents lists newest first.
+// ListAuditEvents lists newest first. The first page has what was done until now.
 func (s *Service) ListAuditEvents(ctx context.Context, r *cloudv1.ListAuditEventsRequest) (*cloudv1.ListAuditEventsResponse, error) {
 	f, err := auditFilter(r)
 	if err != nil {
 		return nil, err
+	}
+	if r.GetPageToken() == "" {
+		s.CollectActs(ctx)
 	}
 	var unreadable error
 	shown, next, err := listing.Of[store.AuditEvent, *cloudv1.AuditEvent]{
