@@ -203,8 +203,12 @@ func (m *Membership) compare(ctx context.Context, id uint32, q Quarantine) {
 	if g == nil {
 		return
 	}
-	own, st := g.Marks(), g.Status()
-	if len(st.Voters) < 2 || st.Role == "stopped" || own[0].Index == 0 || m.settledAt(id) == own[0] {
+	own := g.Marks()
+	if own[0].Index == 0 || m.settledAt(id) == own[0] {
+		return
+	}
+	st := g.Status()
+	if len(st.Voters) < 2 || st.Role == "stopped" {
 		return
 	}
 	reports, all := m.reports(ctx, id, own, append(slices.Clone(st.Voters), st.Learners...))
