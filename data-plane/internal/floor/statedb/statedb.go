@@ -69,7 +69,11 @@ const (
 	// busy server's time. 64 save little more, and a start beside a million jobs then takes more
 	// than the 0.5 s it may.
 	defaultMemTableBytes = 48 << 20
-	bloomBits            = 10
+	// Layers of new files before they are merged. Against 4, what jobs leave behind when they end is
+	// merged half as often, which saves a tenth of a busy server's time. 12 save little more, and keep
+	// half a gigabyte that could be free.
+	l0Compaction = 8
+	bloomBits    = 10
 )
 
 // DB is the state store of one node.
@@ -120,7 +124,7 @@ func Open(dir string, o Options) (*DB, error) {
 		Cache:                       cache,
 		MemTableSize:                o.MemTableBytes,
 		MemTableStopWritesThreshold: 4,
-		L0CompactionThreshold:       4,
+		L0CompactionThreshold:       l0Compaction,
 		L0StopWritesThreshold:       24,
 		FormatMajorVersion:          pebble.FormatWALSyncChunks, // Excise needs virtual sstables or later.
 		Logger:                      slogLogger{o.Logger, o.OnFatal},
