@@ -62,22 +62,25 @@ func (s *Suite) burdened(ctx context.Context, b burden) ([]Row, error) {
 	if err != nil {
 		return nil, errors.Join(err, target.Close())
 	}
-	m := measured{report: report, base: s.reports[lifecycleFrames]}
-	memory := Row{Name: b.name + ": memory", Unit: "MB", Aim: b.memoryMB, AtMost: true, Measured: float64(report.Phase.ServerRSSBytes >> 20), Report: report}
-	rows := []Row{throughput(0).row(b.name+": lifecycle, frames of 64, 10 connections", m), shareOfBase("empty", 90).row(b.name+": lifecycle", m),
-		memory.judged(report.Phase.ServerRSSBytes >= 0)}
 	restart, err := s.restart(ctx, target, spawn)
 	if err != nil {
-		return rows, err
+		return nil, err
 	}
+	empty, err := s.runEmpty(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := measured{report: report, base: empty}
+	memory := Row{Name: b.name + ": memory", Unit: "MB", Aim: b.memoryMB, AtMost: true, Measured: float64(report.Phase.ServerRSSBytes >> 20), Report: report}
 	start := Row{Name: b.name + ": start after kill -9", Unit: "s", Aim: b.start.Seconds(), AtMost: true, Measured: restart.Seconds()}
-	return append(rows, start.judged(true)), nil
+	return []Row{throughput(0).row(b.name+": lifecycle, frames of 64, 10 connections", m), shareOfBase("empty", 90).row(b.name+": lifecycle", m),
+		memory.judged(report.Phase.ServerRSSBytes >= 0), start.judged(true)}, nil
 }
 
 // runBurdened is a lifecycle beside the burden.
 func (s *Suite) runBurdened(ctx context.Context, b burden, target *Target) (*Report, error) {
-	o := Options{Workload: Lifecycle, Protocol: Stream, Jobs: burdenedJobs, Batch: 64, Connections: 10, Concurrency: 1, PayloadBytes: payloadBytes,
-		Backlog: b.waiting, KeepBacklog: true, Progress: s.Progress}
+	o := s.burdenedOptions()
+	o.Backlog, o.KeepBacklog = b.waiting, true
 	if b.finished > 0 {
 		before := o
 		before.Jobs = b.finished
@@ -86,6 +89,21 @@ func (s *Suite) runBurdened(ctx context.Context, b burden, target *Target) (*Rep
 		}
 	}
 	return Run(ctx, o, target)
+}
+
+// runEmpty is the same lifecycle on a server that has nothing else, right after the other one.
+func (s *Suite) runEmpty(ctx context.Context) (report *Report, err error) {
+	target, err := Spawn(ctx, SpawnOptions{Binary: s.Binary})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, target.Close()) }()
+	report, err = Run(ctx, s.burdenedOptions(), target)
+	return sound(report, "an empty server", err)
+}
+
+func (s *Suite) burdenedOptions() Options {
+	return Options{Workload: Lifecycle, Protocol: Stream, Jobs: burdenedJobs, Batch: 64, Connections: 10, Concurrency: 1, PayloadBytes: payloadBytes, Progress: s.Progress}
 }
 
 const burdenedJobs = 300_000

@@ -71,9 +71,6 @@ func TestScenarios_CanBeRun(t *testing.T) {
 			t.Errorf("%s is compared with %q, which is no scenario", sc.name, sc.base)
 		}
 	}
-	if !names[lifecycleFrames] {
-		t.Errorf("a backlog is compared with %q, which is no scenario", lifecycleFrames)
-	}
 }
 
 // Every limit that a row is held against is one that is measured.
