@@ -112,3 +112,25 @@ func explainCall(ctx context.Context, tx *Tx, table string, call func(*Tx) error
 	}
 	return explain(ctx, tx, asked, args...)
 }
+
+// CompiledMax is how many statements of a pool are kept.
+const CompiledMax = compiledMax
+
+// Compiled is how many statements the pools of a store keep.
+func Compiled(s Store) (write, read int) {
+	d, _ := s.(*database)
+	size := func(c *compiled) int {
+		if c == nil {
+			return 0
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.all)
+	}
+	return size(d.compiled[d.write]), size(d.compiled[d.read])
+}
+
+// CountBy runs a statement of any text that gives one number.
+func CountBy(ctx context.Context, tx *Tx, text string) (int, error) {
+	return tx.common().count(ctx, "count", text)
+}
