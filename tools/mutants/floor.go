@@ -60,6 +60,9 @@ var floorMutations = []mutation{
 	{"a leader serves before its barrier", groupLead, "if !g.barrier(ctx) {", "if ctx.Err() != nil {"},
 	{"a silent node leads", groupLead, "return g.ready.Load() && !g.health.Silent() && g.Disputed()", "return g.ready.Load() && g.Disputed()"},
 	{"a disputed replica leads", groupLead, `!g.health.Silent() && g.Disputed() == "" }`, "!g.health.Silent() }"},
+	{"what is on its way isn't waited for", groupPropose, "none, unsure := g.fsm.proposed.none(), ", "none, unsure := true, "},
+	{"an entry whose fate is unknown isn't waited for", groupPropose, "if none && g.sure.Load() == unsure {", "if none {"},
+	{"a barrier is written again and again", groupPropose, "\tg.sure.Store(unsure)\n", ""},
 	{"an outcome is told to whoever asks first", groupPropose, "t.outcome <- Outcome{results[i], logs[i].Index, t.at}", "t.outcome <- Outcome{results[0*i], logs[i].Index, t.at}"},
 
 	// Messages.

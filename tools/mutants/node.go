@@ -42,6 +42,9 @@ var nodeMutations = []mutation{
 	{"a quorum that depends on full disks grants leases", nodeRoom, "if answer-len(full) < quorum {", "if answer-len(full) < 0*quorum {"},
 	{"voters that are away have no room", nodeRoom, "if !slices.Contains(voters, id) || !n.GetReachable() {", "if !slices.Contains(voters, id) {"},
 	{"nodes that don't vote have no room", nodeRoom, "if !slices.Contains(voters, id) || !n.GetReachable() {", "if !n.GetReachable() {"},
+	{"voters that have less room are asked less", nodeRoom, "n.GetReachable() && n.GetAmpleDisks()", "n.GetReachable()"},
+	{"voters of other shards are known", nodeRoom, "now.Before(r.ampleUntil) && maps", "now.Before(r.ampleUntil) || maps"},
+	{"ample room lasts for ever", nodeRoom, "r.ampleUntil = now.Add(ampleFor)", "r.ampleUntil = now.Add(1000 * ampleFor)"},
 	{"the log is looked for where it isn't", nodeRoom, "\t\treturn fmt.Errorf(\"%w: its raft log is in %s: start it with --log-dir %s\", ErrFolder, known, known)\n", "\t\treturn nil\n"},
 
 	{"damage that a scrub found is no reason", nodeScrub, `n.setIf(len(damaged) > 0, health.Damaged, strings.Join(damaged, ", "))`, "n.setIf(len(damaged) > 1<<20, health.Damaged, strings.Join(damaged, \", \"))"},
