@@ -38,6 +38,9 @@ func (s *Service) ExportAuditLog(ctx context.Context, r *cloudv1.ExportAuditLogR
 	if err != nil {
 		return nil, err
 	}
+	if r.GetPageToken() == "" {
+		s.CollectActs(ctx) // Before it is decided where the export ends.
+	}
 	c := access.From(ctx)
 	caller, filter := c.TenantID+" "+c.ID(), fmt.Sprintf("ExportAuditLog %d %d %d", r.GetFormat(), f.After.UnixNano(), f.Before.UnixNano())
 	res := new(cloudv1.ExportAuditLogResponse)

@@ -10,7 +10,7 @@
 // of a tenant only grow, and records are read in the transaction that draws the
 // generation, so that the cell refuses a late loop, which then reads again.
 //
-// The server makes one Loop; use cases get its Wake and Await: see the example.
+// The server makes one Loop; use cases get its Wake, Await and CollectActs: see the example.
 //
 // It must not know use cases, nor what an email says. It never deletes anything in a
 // cell: a thing ends there because its record says that it has ended.
