@@ -69,10 +69,9 @@ const (
 	// busy server's time. 64 save little more, and a start beside a million jobs then takes more
 	// than the 0.5 s it may.
 	defaultMemTableBytes = 48 << 20
-	// Layers of new files before they are merged. Against 4, what jobs leave behind when they end is
-	// merged half as often, which saves a tenth of a busy server's time. 12 save little more, and keep
-	// half a gigabyte that could be free.
-	l0Compaction = 8
+	// Layers of new files before they are merged. With 8, a lifecycle is a tenth faster on an empty
+	// server and a sixth slower beside 10 M jobs, whose heads are then looked for in more files.
+	l0Compaction = 4
 	bloomBits    = 10
 )
 
