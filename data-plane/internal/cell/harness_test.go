@@ -260,7 +260,10 @@ func (c *testCell) openShards(ctx context.Context, n *testNode, bootstrap []stri
 			c.t.Errorf("open shard %d on %s: %v", id, n.id, err)
 			return
 		}
-		g.Lead(func(_ context.Context, ready func()) { ready() })
+		g.Lead(func(ctx context.Context, ready func()) {
+			ready()
+			<-ctx.Done()
+		})
 		n.mu.Lock()
 		n.shards[id] = g
 		n.mu.Unlock()

@@ -56,9 +56,10 @@ func (d Disk) Raft(ctx context.Context, callers int, lasting time.Duration) (per
 
 func lead(ctx context.Context, g *group.Group) error {
 	leads := make(chan struct{})
-	g.Lead(func(_ context.Context, ready func()) { // One term: it has nobody to lose to.
+	g.Lead(func(ctx context.Context, ready func()) { // One term: it has nobody to lose to.
 		ready()
 		close(leads)
+		<-ctx.Done()
 	})
 	select {
 	case <-leads:

@@ -178,7 +178,10 @@ func (s *Shard) TakesJobs() error {
 	return nil
 }
 
+// lead runs the loop for a term of leadership, or until it doesn't know what became of an entry.
 func (s *Shard) lead(ctx context.Context, ready func()) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	t := newTerm(s)
 	s.term.Store(t)
 	ready()
@@ -190,6 +193,7 @@ func (s *Shard) lead(ctx context.Context, ready func()) {
 	t.run(ctx)
 	s.term.CompareAndSwap(t, nil)
 	t.end()
+	end()
 	others.Wait()
 }
 

@@ -51,7 +51,10 @@ func stepOver(tb testing.TB, o Options, setup grouptest.Setup) *stepper {
 	stores := grouptest.Open(tb, grouptest.InMemory())
 	setup.Group.Alone = true
 	g := stores.Replica(tb, testShardID, setup)
-	g.Lead(func(_ context.Context, ready func()) { ready() })
+	g.Lead(func(ctx context.Context, ready func()) {
+		ready()
+		<-ctx.Done()
+	})
 	tb.Cleanup(func() {
 		if err := errors.Join(g.Shutdown(), stores.Close()); err != nil {
 			tb.Error(err)

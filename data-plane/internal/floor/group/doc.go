@@ -16,7 +16,7 @@
 //	g.Lead(func(ctx context.Context, ready func()) {
 //		// Called once per term, after the barrier. Load what leading needs,
 //		ready() // then take proposals,
-//		// and return soon after ctx ends.
+//		// and return soon after ctx ends; earlier only to begin anew, after another barrier.
 //	})
 //	result, index, err := g.ProposeAndWait(ctx, payload) // machine.Apply ran on this replica.
 //	err = g.VerifyLeader()                               // After a read, before its answer.

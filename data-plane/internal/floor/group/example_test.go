@@ -49,9 +49,10 @@ func Example() {
 	check(err)
 
 	leading := make(chan struct{})
-	g.Lead(func(_ context.Context, ready func()) {
+	g.Lead(func(ctx context.Context, ready func()) {
 		ready() // From here on Leading is true and proposals are taken.
 		close(leading)
+		<-ctx.Done()
 	})
 	<-leading
 

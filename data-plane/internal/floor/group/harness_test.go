@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +31,8 @@ const patience = 20 * time.Second
 type tally struct {
 	store     *statedb.Group
 	committed func(index uint64) // Called after each commit; may be nil.
-	mu        sync.Mutex         // Guards the rest.
+	resets    atomic.Int64
+	mu        sync.Mutex // Guards the rest.
 	times     []time.Time
 	versions  []cellversion.Version
 	runs      map[uint64]int
@@ -63,7 +65,10 @@ func (m *tally) Committed(index uint64) {
 	}
 }
 
-func (m *tally) Reset() error { return nil }
+func (m *tally) Reset() error {
+	m.resets.Add(1)
+	return nil
+}
 
 // wire is an in-memory transport; loops of other replicas are connected by join.
 type wire struct{ *raft.InmemTransport }
@@ -104,7 +109,8 @@ type setup struct {
 	said      func(node string) (uint64, bool)
 	logBytes  func() uint64
 	trailing  uint64
-	heartbeat time.Duration // 0 is short, for tests of elections.
+	heartbeat time.Duration                           // 0 is short, for tests of elections.
+	lead      func(ctx context.Context, ready func()) // Nil: ready at once.
 }
 
 func open(t *testing.T, s setup) (*replica, error) {
@@ -147,7 +153,13 @@ func open(t *testing.T, s setup) (*replica, error) {
 		r.closeStores(t)
 		return nil, err
 	}
-	r.Lead(func(_ context.Context, ready func()) { ready() })
+	if s.lead == nil {
+		s.lead = func(ctx context.Context, ready func()) {
+			ready()
+			<-ctx.Done()
+		}
+	}
+	r.Lead(s.lead)
 	return r, nil
 }
 

@@ -8,7 +8,8 @@ import (
 
 // Lead sets what to do while this replica leads: f runs after the barrier of
 // each won term (R22), calls ready once it can serve, and must return soon after
-// its context ends. Every user of a group calls Lead exactly once; until ready is
+// its context ends. If it returns before, because it doesn't know what became of an entry, it runs
+// again after another barrier. Every user of a group calls Lead exactly once; until ready is
 // called the replica does not count as leading.
 func (g *Group) Lead(f func(ctx context.Context, ready func())) {
 	g.onLead = f
@@ -42,6 +43,10 @@ func (g *Group) watchLeadership() {
 			g.moved.Fire()
 		case <-g.seen:
 			g.moved.Fire()
+		case <-current.over(): // Its owner gave it up. The next one may begin at once.
+			g.endTerm(current)
+			current = nil
+			g.moved.Fire()
 		case <-g.stop:
 			if current != nil {
 				g.endTerm(current)
@@ -55,6 +60,13 @@ func (g *Group) watchLeadership() {
 type term struct {
 	cancel context.CancelFunc
 	done   chan struct{} // Closed when its goroutine has ended.
+}
+
+func (t *term) over() <-chan struct{} {
+	if t == nil {
+		return nil
+	}
+	return t.done
 }
 
 func (g *Group) beginTerm() *term {
@@ -91,7 +103,6 @@ func (g *Group) runTerm(ctx context.Context) {
 		g.ready.Store(true)
 		g.moved.Fire()
 	})
-	<-ctx.Done()
 	g.ready.Store(false)
 }
 
