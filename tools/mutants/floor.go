@@ -4,6 +4,7 @@ const (
 	logGroup      = "internal/floor/raftlog/group.go"
 	logStore      = "internal/floor/raftlog/store.go"
 	logEntry      = "internal/floor/raftlog/entry.go"
+	groupAhead    = "internal/floor/group/ahead.go"
 	groupFSM      = "internal/floor/group/fsm.go"
 	groupCut      = "internal/floor/group/truncation.go"
 	groupClock    = "internal/floor/group/clock.go"
@@ -35,7 +36,7 @@ var floorMutations = []mutation{
 	{"applied entries may be cut", groupCut, "if to < last || from > applied || last < applied {", "if to < last || from > applied || last < applied || true {"},
 	{"the applied record isn't in the batch", groupFSM, "f.check(txn.SetApplied(appliedKey(f.store), next.encode()))", "_ = next.encode()"},
 	{"an entry is applied again after a restart", groupFSM, "if l.Index <= next.index {", "if l.Index == 0 {"},
-	{"entries without a command are missing from the record", groupFSM, "if f.applied.index < index {", "if f.applied.index < index && false {"},
+	{"entries without a command are missing from the record", groupFSM, "if f.applied.index >= index {", "if f.applied.index >= 0 {"},
 
 	// The log.
 	{"a suffix that was deleted is read from memory", logGroup, "\tg.tail.dropFrom(from)\n", ""},
@@ -63,6 +64,13 @@ var floorMutations = []mutation{
 	{"what is on its way isn't waited for", groupPropose, "none, unsure := g.fsm.proposed.none(), ", "none, unsure := true, "},
 	{"an entry whose fate is unknown isn't waited for", groupPropose, "if none && g.sure.Load() == unsure {", "if none {"},
 	{"a barrier is written again and again", groupPropose, "\tg.sure.Store(unsure)\n", ""},
+	{"nothing is applied while it is stored", groupAhead, "l.fsm.proposed.has(logs[0]) {", "l.fsm.proposed.has(logs[0]) && false {"},
+	{"what was applied ahead is taken for another entry", groupAhead, "if a != nil && a.log == l {", "if a != nil {"},
+	{"an entry is applied before the one in front of it", groupAhead, "f.ahead != nil || l.Index != f.applied.index+1 {", "f.ahead != nil {"},
+	{"the machine remembers an entry that was dropped", groupAhead, "if err := f.machine.Reset(); err != nil {", "if err := error(nil); err != nil {"},
+	{"a replica that stops keeps what it applied ahead", groupAhead, "\tf.aheads.Wait()\n\tf.turn <- struct{}{}\n\tdefer func() { <-f.turn }()\n\tf.dropAhead()\n", "\tf.aheads.Wait()\n"},
+	{"a term that was given up goes on", groupLead, "case <-current.over():", "case <-(*term)(nil).over():"},
+	{"a loop that gave its term up waits for its end", shardCalls, "\tt.end()\n\tend()\n", "\tt.end()\n"},
 	{"an outcome is told to whoever asks first", groupPropose, "t.outcome <- Outcome{results[i], logs[i].Index, t.at}", "t.outcome <- Outcome{results[0*i], logs[i].Index, t.at}"},
 
 	// Messages.

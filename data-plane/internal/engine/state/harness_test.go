@@ -97,6 +97,28 @@ func (r *replica) close(t tb) {
 func (r *replica) apply(t tb, entries ...logEntry) []*Applied {
 	t.Helper()
 	txn := r.store.NewTxn()
+	out := r.run(t, txn, entries)
+	if err := txn.Commit(); err != nil {
+		t.Fatalf("commit: %v", err)
+	}
+	r.machine.Committed(r.index)
+	return out
+}
+
+// drop runs entries that are not committed in the end.
+func (r *replica) drop(t tb, entries ...logEntry) {
+	t.Helper()
+	before := *r
+	txn := r.store.NewTxn()
+	r.run(t, txn, entries)
+	if err := errors.Join(txn.Discard(), r.machine.Reset()); err != nil {
+		t.Fatalf("drop: %v", err)
+	}
+	*r = before
+}
+
+func (r *replica) run(t tb, txn *statedb.Txn, entries []logEntry) []*Applied {
+	t.Helper()
 	out := make([]*Applied, len(entries))
 	for i, e := range entries {
 		r.index++
@@ -111,10 +133,6 @@ func (r *replica) apply(t tb, entries ...logEntry) []*Applied {
 			t.Fatalf("entry %d: %v", r.index, err)
 		}
 	}
-	if err := txn.Commit(); err != nil {
-		t.Fatalf("commit: %v", err)
-	}
-	r.machine.Committed(r.index)
 	return out
 }
 

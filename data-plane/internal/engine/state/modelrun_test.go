@@ -62,7 +62,8 @@ func TestModel_EveryKindOfCommandIsDrawn(t *testing.T) {
 }
 
 // The same log gives the same bytes and the same digest (INV-16), however its entries
-// are batched into transactions, and whether or not the machine was restarted in between.
+// are batched into transactions, whether or not the machine was restarted in between, and
+// whatever was applied in between and not committed.
 func TestReplicas_AreByteEqualHoweverEntriesAreGathered(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -84,8 +85,13 @@ func TestReplicas_AreByteEqualHoweverEntriesAreGathered(t *testing.T) {
 			n := 1 + g.pick(len(rest), "gathered")
 			many.apply(t, rest[:n]...)
 			rest = rest[n:]
-			if g.pick(2, "restart") == 0 {
+			switch g.pick(3, "in between") {
+			case 0:
 				many.machine = New(many.store, nil)
+			case 1:
+				if len(rest) > 0 {
+					many.drop(t, rest[g.pick(len(rest), "dropped"):]...)
+				}
 			}
 		}
 		if a, b := one.dump(t), many.dump(t); !bytes.Equal(a, b) {

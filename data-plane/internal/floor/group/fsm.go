@@ -34,12 +34,13 @@ type Machine interface {
 	// it reads no clock and no random source (law 2). The result reaches the
 	// proposer. An error is a failure of storage or an entry this version does
 	// not understand: the node stops (never skips). What it stores hangs on the entry's
-	// version of the cell, not on what this program could do.
+	// version of the cell, not on what this program could do. A leader applies an entry
+	// before it is committed: nobody may see anything of it before Committed.
 	Apply(txn *statedb.Txn, e Entry) (any, error)
 	// Committed is called after the batch that contains index was committed.
 	Committed(index uint64)
-	// Reset drops everything derived from the store: at start and after the
-	// state was replaced by a snapshot.
+	// Reset drops everything derived from the store: at start, after the state was
+	// replaced by a snapshot, and when an entry that was applied is not committed.
 	Reset() error
 }
 
@@ -58,6 +59,12 @@ type fsm struct {
 	crashed     func(index uint64) // See Options.Crashed.
 	commitBytes int                // Of entries in one commit: see commitBytesMax.
 	speaks      cellversion.Range
+
+	// turn is held by whoever has the machine or changes the state. No mutex: virtual time stands still while
+	// somebody waits for one.
+	turn   chan struct{}
+	ahead  *ahead         // Nil: nothing was applied ahead. Under turn.
+	aheads sync.WaitGroup // Of the goroutines that do.
 
 	mu      sync.RWMutex // Guards applied; write also while the state changes.
 	applied applied
@@ -95,6 +102,8 @@ func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	if f.onCommit != nil {
 		f.onCommit(logs[len(logs)-1].Index)
 	}
+	f.turn <- struct{}{}
+	defer func() { <-f.turn }()
 	results := make([]any, 0, len(logs))
 	for len(logs) > 0 {
 		n := applicable(logs, f.commitBytes)
@@ -117,6 +126,19 @@ func applicable(logs []*raft.Log, bytesMax int) int {
 	return len(logs)
 }
 
+// part is what one Pebble commit has.
+type part struct {
+	txn   *statedb.Txn
+	next  applied // With the entries so far.
+	last  uint64  // The last command entry: see changedAt.
+	bytes int     // Of the entries.
+	marks []Mark
+}
+
+func (f *fsm) newPart() *part {
+	return &part{txn: f.store.NewTxn(), next: f.applied, last: f.changedAt}
+}
+
 // applyPart applies the entries in order within one Pebble commit. Entries at or below
 // the applied index were applied before a restart and are skipped.
 func (f *fsm) applyPart(logs []*raft.Log) []any {
@@ -125,33 +147,36 @@ func (f *fsm) applyPart(logs []*raft.Log) []any {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	results := make([]any, len(logs))
-	txn := f.store.NewTxn()
-	next, changed := f.applied, f.changedAt
-	for i, l := range logs {
-		if l.Index <= next.index {
-			continue
-		}
-		res, err := f.applyLog(txn, &next, l)
-		if err != nil {
-			f.fatal(fmt.Errorf("apply entry %d of group %d: %w", l.Index, f.store.ID(), err))
-		}
-		results[i] = res
-		next.index, next.term = l.Index, l.Term
-		if l.Type == raft.LogCommand {
-			changed = l.Index
-		}
-		f.bytes.Add(uint64(len(l.Data)))
+	var p *part
+	if a := f.takeAhead(logs[0]); a != nil {
+		p, results[0] = a.part, a.result
+	} else {
+		p = f.newPart()
 	}
-	if next.index == f.applied.index {
-		f.check(txn.Discard())
+	for i, l := range logs {
+		if l.Index > p.next.index {
+			results[i] = f.applyOne(p, l)
+		}
+	}
+	if p.next.index == f.applied.index {
+		f.check(p.txn.Discard())
 		return results
 	}
-	f.check(txn.SetApplied(appliedKey(f.store), next.encode()))
-	f.check(txn.Commit())
-	f.changedAt = changed
-	f.publish(next)
-	f.machine.Committed(next.index)
+	f.commit(p)
 	return results
+}
+
+// commit makes a part the state.
+func (f *fsm) commit(p *part) {
+	f.check(p.txn.SetApplied(appliedKey(f.store), p.next.encode()))
+	f.check(p.txn.Commit())
+	f.bytes.Add(uint64(p.bytes))
+	for _, m := range p.marks {
+		f.marks.add(m)
+	}
+	f.changedAt = p.last
+	f.publish(p.next)
+	f.machine.Committed(p.next.index)
 }
 
 func (f *fsm) check(err error) {
@@ -169,24 +194,37 @@ func (f *fsm) publish(a applied) {
 	f.changed.Fire()
 }
 
-func (f *fsm) applyLog(txn *statedb.Txn, a *applied, l *raft.Log) (any, error) {
+// applyOne applies one more entry in a part.
+func (f *fsm) applyOne(p *part, l *raft.Log) any {
+	res, err := f.applyLog(p, l)
+	if err != nil {
+		f.fatal(fmt.Errorf("apply entry %d of group %d: %w", l.Index, f.store.ID(), err))
+	}
+	p.next.index, p.next.term = l.Index, l.Term
+	p.bytes += len(l.Data)
+	return res
+}
+
+func (f *fsm) applyLog(p *part, l *raft.Log) (any, error) {
 	switch l.Type {
 	case raft.LogConfiguration:
-		a.configIndex = l.Index
-		a.config = append([]byte(nil), l.Data...)
+		p.next.configIndex = l.Index
+		p.next.config = append([]byte(nil), l.Data...)
 		return nil, nil
 	case raft.LogCommand:
-		return f.applyCommand(txn, a, l)
+		p.last = l.Index
+		return f.applyCommand(p, l)
 	default:
 		return nil, fmt.Errorf("unexpected log type %d", l.Type)
 	}
 }
 
-func (f *fsm) applyCommand(txn *statedb.Txn, a *applied, l *raft.Log) (any, error) {
+func (f *fsm) applyCommand(p *part, l *raft.Log) (any, error) {
 	e, err := decodeEnvelope(l.Data)
 	if err != nil {
 		return nil, err
 	}
+	a := &p.next
 	// The check was taken when the proposer stood at checkIndex; if other entries
 	// came between (a lost proposal of an earlier term), it says nothing.
 	if e.check && e.checkIndex == a.index && e.checkDigest != a.digest && !f.ask() {
@@ -196,15 +234,15 @@ func (f *fsm) applyCommand(txn *statedb.Txn, a *applied, l *raft.Log) (any, erro
 	if err := f.speaks.Check(a.version); err != nil {
 		return nil, err
 	}
-	res, err := f.run(txn, Entry{
+	res, err := f.run(p.txn, Entry{
 		Index: l.Index, Now: time.Unix(0, a.now.Calendar).UTC(), Lease: a.now.Lease, Version: a.version, Payload: e.payload,
 	})
 	if err != nil {
 		return nil, err
 	}
-	a.digest, err = txn.EndEntry(a.digest, l.Index)
+	a.digest, err = p.txn.EndEntry(a.digest, l.Index)
 	if e.check && err == nil {
-		f.marks.add(Mark{l.Index, a.digest})
+		p.marks = append(p.marks, Mark{l.Index, a.digest})
 	}
 	return res, err
 }
@@ -254,20 +292,30 @@ func (fsmSnapshot) Release() {}
 // could be cut above what the record says. Then it makes the state durable and
 // notes that it is.
 func (f *fsm) raise(index, term uint64) error {
-	f.mu.Lock()
-	if f.applied.index < index {
-		next := f.applied
-		next.index, next.term = index, term
-		txn := f.store.NewTxn()
-		if err := errors.Join(txn.SetApplied(appliedKey(f.store), next.encode()), txn.Commit()); err != nil {
-			f.mu.Unlock()
-			return err
-		}
-		f.publish(next)
+	if err := f.raiseApplied(index, term); err != nil {
+		return err
 	}
-	f.mu.Unlock()
 	// Syncs everything before it too; from here on the log may go up to index.
 	return f.store.MarkCovered(applied{index: index, term: term}.encode())
+}
+
+func (f *fsm) raiseApplied(index, term uint64) error {
+	f.turn <- struct{}{}
+	defer func() { <-f.turn }()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.applied.index >= index {
+		return nil
+	}
+	f.dropAhead()
+	next := f.applied
+	next.index, next.term = index, term
+	txn := f.store.NewTxn()
+	if err := errors.Join(txn.SetApplied(appliedKey(f.store), next.encode()), txn.Commit()); err != nil {
+		return err
+	}
+	f.publish(next)
+	return nil
 }
 
 // Restore installs a received transfer; the reader is the store's own.
@@ -279,8 +327,11 @@ func (f *fsm) Restore(rc io.ReadCloser) error {
 	if !ok {
 		return fmt.Errorf("restore of group %d from a %T", f.store.ID(), rc)
 	}
+	f.turn <- struct{}{}
+	defer func() { <-f.turn }()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.dropAhead()
 	if in.meta.Index <= f.applied.index {
 		return fmt.Errorf("a snapshot at %d is older than the state of group %d at %d", in.meta.Index, f.store.ID(), f.applied.index)
 	}

@@ -170,6 +170,13 @@ func (p *proposed) none() bool {
 	return len(p.waiting) == 0
 }
 
+// has reports whether somebody waits for the entry.
+func (p *proposed) has(l *raft.Log) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(l.Data) > 0 && p.waiting[&l.Data[0]] != nil
+}
+
 func (p *proposed) forget(entry *byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
