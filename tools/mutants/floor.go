@@ -34,8 +34,8 @@ var floorMutations = []mutation{
 	{"a group that rests notes nothing", groupCut, "if seen <= l.noted.Load() {", "if seen <= l.noted.Load() || true {"},
 	{"what was applied before a power loss is forgotten", groupCut, "return max(l.applied(), l.before)", "return l.applied()"},
 	{"applied entries may be cut", groupCut, "if to < last || from > applied || last < applied {", "if to < last || from > applied || last < applied || true {"},
-	{"the applied record isn't in the batch", groupFSM, "f.check(txn.SetApplied(appliedKey(f.store), next.encode()))", "_ = next.encode()"},
-	{"an entry is applied again after a restart", groupFSM, "if l.Index <= next.index {", "if l.Index == 0 {"},
+	{"the applied record isn't in the batch", groupFSM, "f.check(p.txn.SetApplied(appliedKey(f.store), p.next.encode()))", "_ = p.next.encode()"},
+	{"an entry is applied again after a restart", groupFSM, "if l.Index > p.next.index {", "if l.Index > 0 {"},
 	{"entries without a command are missing from the record", groupFSM, "if f.applied.index >= index {", "if f.applied.index >= 0 {"},
 
 	// The log.
@@ -88,6 +88,8 @@ var floorMutations = []mutation{
 	{"a commit is told after a rejection", peerPipeline, "last == nil || last.answered() != nil ||", "last == nil ||"},
 	{"a commit is told with the entry before it", peerPipeline, "next.PrevLogEntry, next.PrevLogTerm = req.Entries[n-1].Index, req.Entries[n-1].Term", "_ = n"},
 	{"a commit is told again and again", peerPipeline, "committed <= p.told || ", ""},
+	{"what another leader committed is told", peerPipeline, "if (*r).State() == raft.Leader &&", "if"},
+	{"a commit is told of what was sent in another term", peerPipeline, "p.before.Request().Term != term || ", ""},
 	{"the followers of the cell's group wait for a tick", cellGroup, "OnCommit: trans.TellCommitted,", "OnCommit: nil,"},
 	{"a part names no entry before it", peerAppend, "rest.PrevLogEntry, rest.PrevLogTerm = rest.Entries[n:], last.Index, last.Term", "_, _ = rest.Entries[n:], last.Index, last.Term"},
 	{"large requests travel whole", peerAppend, "if bytes > MessageBytesMax && i > 0 {", "if bytes > MessageBytesMax<<20 && i > 0 {"},

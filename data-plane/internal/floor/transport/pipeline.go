@@ -45,8 +45,16 @@ func (g *Group) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddres
 
 // TellCommitted has the followers know at once that everything up to index is committed, where raft
 // would wait for its next tick or for the next entry. A follower that was already sent more learns it
-// with that. It does not block, and does nothing on a replica that doesn't lead.
-func (g *Group) TellCommitted(index uint64) { g.pipelines.tell(index) }
+// with that. It does not block, and does nothing on a replica that doesn't lead: what it sent in an
+// earlier term may have been replaced since, also in its own log.
+func (g *Group) TellCommitted(index uint64) {
+	if r := g.bound.Load(); r != nil {
+		term := (*r).CurrentTerm()
+		if (*r).State() == raft.Leader && (*r).CurrentTerm() == term { // So it led in that term.
+			g.pipelines.tell(index, term)
+		}
+	}
+}
 
 func (a *pipelines) add(p *pipeline) {
 	a.mu.Lock()
@@ -63,14 +71,14 @@ func (a *pipelines) remove(p *pipeline) {
 	delete(a.open, p)
 }
 
-func (a *pipelines) tell(committed uint64) {
+func (a *pipelines) tell(committed, term uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return
 	}
 	for p := range a.open {
-		a.tells.Go(func() { p.tell(committed) })
+		a.tells.Go(func() { p.tell(committed, term) })
 	}
 }
 
@@ -197,12 +205,12 @@ func (p *pipeline) put(part *raft.AppendEntriesRequest, resp *raft.AppendEntries
 	return p.before, nil
 }
 
-// tell repeats the last request without its entries and with the commit index, if that is news and what
-// was sent ends there. It waits for the answer to that request: one that was rejected is the last,
+// tell repeats the last request of the term without its entries and with the commit index, if that is news
+// and what was sent ends there. It waits for the answer to that request: one that was rejected is the last,
 // see send.
-func (p *pipeline) tell(committed uint64) {
+func (p *pipeline) tell(committed, term uint64) {
 	for {
-		last := p.endsAt(committed)
+		last := p.endsAt(committed, term)
 		if last == nil || last.answered() != nil || p.repeat(last, committed) {
 			return
 		}
@@ -220,12 +228,12 @@ func (p *pipeline) repeat(last *request, committed uint64) bool {
 	return true
 }
 
-// endsAt is the last request if the entries up to committed, and no more, were sent with it, and the
-// follower wasn't told that they are committed; or nil.
-func (p *pipeline) endsAt(committed uint64) *request {
+// endsAt is the last request if the entries up to committed, and no more, were sent with it in this term,
+// and the follower wasn't told that they are committed; or nil.
+func (p *pipeline) endsAt(committed, term uint64) *request {
 	p.turn.take()
 	defer p.turn.give()
-	if p.before == nil || committed <= p.told || committed != proven(p.before.Request()) {
+	if p.before == nil || p.before.Request().Term != term || committed <= p.told || committed != proven(p.before.Request()) {
 		return nil
 	}
 	return p.before

@@ -167,16 +167,24 @@ func TestPipeline_ACommitIsToldAtOnce(t *testing.T) {
 		}
 	}
 	send(101, 1, 1)
+	sender.Bind(fakeRaft{term: 3, state: raft.Leader})
 	tellsNothing := func(committed uint64) {
 		t.Helper()
+		last := lastOf(p)
 		sender.TellCommitted(committed)
 		sender.pipelines.tells.Wait()
-		if len(took) > 0 {
-			t.Errorf("told %+v for %d", <-took, committed)
+		if told := lastOf(p); told != last {
+			t.Errorf("told %+v for %d", told.Request(), committed)
 		}
 	}
 	tellsNothing(101) // Not the last: 102 is on its way, and tells with it.
 	tellsNothing(103) // Not sent yet.
+	// What another leader committed, or this one in a later term, may be another entry than was sent.
+	for _, r := range []fakeRaft{{term: 4, state: raft.Follower}, {term: 4, state: raft.Leader}, {term: 3, state: raft.Follower}} {
+		sender.Bind(r)
+		tellsNothing(102)
+	}
+	sender.Bind(fakeRaft{term: 3, state: raft.Leader})
 	sender.TellCommitted(102)
 	got := <-took
 	if got.Term != 3 || len(got.Entries) > 0 || got.PrevLogEntry != 102 || got.PrevLogTerm != entries(102, 1)[0].Term || got.LeaderCommitIndex != 102 {
@@ -214,12 +222,21 @@ func TestPipeline_NothingIsToldAfterARefusal(t *testing.T) {
 	if _, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: 3, PrevLogEntry: 100, PrevLogTerm: 2, Entries: entries(101, 1)}, new(raft.AppendEntriesResponse)); err != nil {
 		t.Fatal(err)
 	}
+	sender.Bind(fakeRaft{term: 3, state: raft.Leader})
 	sender.TellCommitted(101)
 	close(answer)
 	sender.pipelines.tells.Wait()
 	if got := asked.Load(); got != 1 {
 		t.Errorf("%d requests, want only the one that was rejected", got)
 	}
+}
+
+// lastOf is the last request that was sent.
+func lastOf(p raft.AppendPipeline) *request {
+	sent := p.(*pipeline)
+	sent.turn.take()
+	defer sent.turn.give()
+	return sent.before
 }
 
 // openPipeline opens one to n2 and reads the answers, as raft does, up to the first rejection.
