@@ -10,7 +10,8 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/connections"
 )
 
-// writeTimeout ends a connection whose other side has stopped reading altogether.
+// writeTimeout ends a connection whose other side has stopped reading altogether: nothing of a piece
+// of frameMax could be handed over.
 const writeTimeout = 10 * time.Second
 
 // pipe is the sending side of a connection. Whoever finds nobody writing writes his own frame:
@@ -87,10 +88,7 @@ func (p *pipe) write() {
 	b := p.waiting
 	p.waiting, p.spare = p.spare[:0], nil
 	p.mu.Unlock()
-	err := p.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
-	if err == nil {
-		_, err = p.conn.Write(b)
-	}
+	err := writePieces(p.conn, b)
 	p.mu.Lock()
 	if cap(b) > frameMax {
 		b = nil // A burst isn't kept.
@@ -99,6 +97,21 @@ func (p *pipe) write() {
 	if err != nil {
 		p.fail(err)
 	}
+}
+
+// writePieces gives the other side time for each piece: what a burst left may take a slow link long.
+func writePieces(conn net.Conn, b []byte) error {
+	for len(b) > 0 {
+		if err := conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+			return err
+		}
+		n, err := conn.Write(b[:min(len(b), frameMax)])
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
 }
 
 // fail lets every later send return err, and ends the reading side as well.
