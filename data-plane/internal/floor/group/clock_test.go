@@ -195,3 +195,21 @@ func TestINV19_BothTimesStrictlyIncreaseWhateverTheClocksDo(t *testing.T) {
 		}
 	})
 }
+
+// A term whose wall isn't trusted goes on from the last command. What comes after that, and has no time
+// of its own, doesn't make it any later.
+func TestClock_MembersAndNoOpsDoNotMoveTheTimeOfTheLastCommand(t *testing.T) {
+	t.Parallel()
+	steps := &stepClock{now: time.Unix(1_800_000_000, 0)}
+	f := &fsm{clock: steps}
+	last := applied{index: 7, now: Times{Lease: steps.wall(), Calendar: steps.wall()}}
+	f.publish(last)
+	steps.elapse(3*time.Hour, 0)
+	last.index = 8
+	f.publish(last)
+	c := &leaderClock{clock: steps, trusted: func() bool { return false }}
+	c.restart(f.applied.now, f.at)
+	if at := c.read(); at.Calendar < steps.wall() || at.Lease < steps.wall() {
+		t.Errorf("a new term is %s late", time.Duration(steps.wall()-at.Calendar))
+	}
+}

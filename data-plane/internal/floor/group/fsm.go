@@ -68,7 +68,7 @@ type fsm struct {
 
 	mu      sync.RWMutex // Guards applied; write also while the state changes.
 	applied applied
-	at      time.Duration // When that was, by the monotonic clock.
+	at      time.Duration // When applied.now was, by the monotonic clock.
 	// changedAt is the last index known to have changed the digest.
 	changedAt uint64
 
@@ -186,8 +186,10 @@ func (f *fsm) check(err error) {
 }
 
 func (f *fsm) publish(a applied) {
+	if a.now != f.applied.now { // Else a command is as long ago as it was.
+		_, f.at = f.clock.Now()
+	}
 	f.applied = a
-	_, f.at = f.clock.Now()
 	f.version.Store(a.version)
 	f.position.Store(&position{a.index, a.digest, f.changedAt})
 	f.appliedIndex.Store(a.index)
