@@ -200,13 +200,14 @@ func (w *Watchdog) runCalls() {
 
 func (w *Watchdog) die(op string, since time.Time) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.dead || w.closed {
+	over := w.dead || w.closed
+	w.dead = true
+	w.mu.Unlock()
+	if over {
 		return
 	}
-	w.dead = true
+	go w.opts.OnDead(op, since) // The log may lie on that disk.
 	w.opts.Logger.Error("disk does not answer; giving up", "operation", op, "since", since)
-	go w.opts.OnDead(op, since)
 }
 
 // Close silences the watchdog. Writes in flight may still end.

@@ -1,6 +1,8 @@
 package disk
 
 import (
+	"context"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -168,6 +170,34 @@ func TestWatchdog_RecoveryWaitsForItsStallAndDeathForNothing(t *testing.T) {
 		close(transferred)
 		d.want(t, "dead at 10s", "stall handled at 11s", "recover at 11s")
 	})
+}
+
+// hangs is a log on the disk that doesn't answer.
+type hangs struct {
+	slog.Handler
+	until chan struct{}
+}
+
+func (h hangs) Handle(context.Context, slog.Record) error {
+	<-h.until
+	return nil
+}
+
+func TestWatchdog_EndsTheNodeAlthoughItsLogHangs(t *testing.T) {
+	t.Parallel()
+	dead, until := make(chan string, 1), make(chan struct{})
+	defer close(until)
+	w := NewWatchdog(WatchdogOptions{
+		Warn: time.Millisecond, Stall: 2 * time.Millisecond, Dead: 3 * time.Millisecond,
+		Logger: slog.New(hangs{slog.NewTextHandler(io.Discard, nil), until}), OnStall: func(string, time.Time) {}, OnRecover: func() {},
+		OnDead: func(op string, _ time.Time) { dead <- op },
+	})
+	w.Begin("store") // Never returns.
+	select {
+	case <-dead:
+	case <-time.After(20 * time.Second):
+		t.Error("the node goes on")
+	}
 }
 
 func TestWatchdog_SilentAfterClose(t *testing.T) {

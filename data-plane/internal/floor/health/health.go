@@ -110,31 +110,45 @@ func New(logger *slog.Logger) *Health {
 
 // Set adds a reason; detail is for people. Setting it again changes only the detail.
 func (h *Health) Set(r Reason, detail string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if _, known := h.causes[r]; known {
-		h.causes[r] = detail
+	if !h.add(r, detail) {
 		return
 	}
-	h.causes[r] = detail
 	level := slog.LevelError
 	if r == ShuttingDown || r == Closed {
 		level = slog.LevelInfo
 	}
 	h.logger.Log(context.Background(), level, "this node should not lead", "reason", r, "detail", detail)
-	h.fire()
+}
+
+// add reports whether the reason is new. Nothing is logged while others wait: the log may lie on the
+// disk that stalls.
+func (h *Health) add(r Reason, detail string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, known := h.causes[r]
+	h.causes[r] = detail
+	if !known {
+		h.fire()
+	}
+	return !known
 }
 
 // Clear removes a reason.
 func (h *Health) Clear(r Reason) {
+	if h.remove(r) {
+		h.logger.Info("a reason not to lead is gone", "reason", r)
+	}
+}
+
+func (h *Health) remove(r Reason) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, known := h.causes[r]; !known {
-		return
-	}
+	_, known := h.causes[r]
 	delete(h.causes, r)
-	h.logger.Info("a reason not to lead is gone", "reason", r)
-	h.fire()
+	if known {
+		h.fire()
+	}
+	return known
 }
 
 // fire wakes the waiters; the caller holds mu.

@@ -1,8 +1,11 @@
 package health
 
 import (
+	"context"
+	"io"
 	"log/slog"
 	"testing"
+	"time"
 )
 
 func TestLevel_IsThatOfTheWorstReason(t *testing.T) {
@@ -84,5 +87,33 @@ func TestNil_IsFit(t *testing.T) {
 	var h *Health
 	if h.Level() != Fit || h.Silent() || h.Has(Clock) || h.Changed() != nil || h.String() != "" {
 		t.Error("a node without a health is not fit")
+	}
+}
+
+// hangs is a log on the disk that stalls.
+type hangs struct {
+	slog.Handler
+	until chan struct{}
+}
+
+func (h hangs) Handle(context.Context, slog.Record) error {
+	<-h.until
+	return nil
+}
+
+func TestSet_IsHeardAlthoughTheLogHangs(t *testing.T) {
+	t.Parallel()
+	until := make(chan struct{})
+	defer close(until)
+	h := New(slog.New(hangs{slog.NewTextHandler(io.Discard, nil), until}))
+	changed := h.Changed()
+	go h.Set(DiskStalled, "")
+	select {
+	case <-changed:
+	case <-time.After(20 * time.Second):
+		t.Fatal("nobody hears of it")
+	}
+	if !h.Silent() {
+		t.Error("the node may speak")
 	}
 }
