@@ -34,6 +34,7 @@ type room struct {
 	spaces []*disk.Space
 	disks  map[string]diskRoom
 	voters map[uint32]shortage // Of the shards that this node led when it asked.
+	asked  map[uint32][]string // Who those voters were.
 	// ampleUntil is the zero time unless all of them had ample room.
 	ampleUntil time.Time
 }
@@ -128,7 +129,7 @@ func (n *Node) askVoters(ctx context.Context) {
 		found[id] = shortageOf(voters, nodes)
 		ample = ample && allAmple(voters, nodes)
 	}
-	before := n.room.learn(found, ample, time.Now())
+	before := n.room.learn(led, found, ample, time.Now())
 	for id, s := range found {
 		if was := before[id]; !slices.Equal(was.jobs, s.jobs) || !slices.Equal(was.leases, s.leases) {
 			n.logger.Warn("room on the disks of a shard's voters", "shard", id, "new_jobs_refused_for", strings.Join(s.jobs, ","), "no_leases_for", strings.Join(s.leases, ","))
@@ -136,19 +137,19 @@ func (n *Node) askVoters(ctx context.Context) {
 	}
 }
 
-// enough reports whether what is known of the voters of exactly these shards need not be
-// asked again.
+// enough reports whether what is known of exactly these voters of exactly these shards need not
+// be asked again.
 func (r *room) enough(led map[uint32][]string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return now.Before(r.ampleUntil) && maps.EqualFunc(led, r.voters, func([]string, shortage) bool { return true })
+	return now.Before(r.ampleUntil) && maps.EqualFunc(led, r.asked, slices.Equal)
 }
 
 // learn replaces what is known of the voters, and returns what was known before.
-func (r *room) learn(found map[uint32]shortage, ample bool, now time.Time) (before map[uint32]shortage) {
+func (r *room) learn(asked map[uint32][]string, found map[uint32]shortage, ample bool, now time.Time) (before map[uint32]shortage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, r.voters, r.ampleUntil = r.voters, found, time.Time{}
+	before, r.asked, r.voters, r.ampleUntil = r.voters, asked, found, time.Time{}
 	if ample {
 		r.ampleUntil = now.Add(ampleFor)
 	}

@@ -73,12 +73,14 @@ func TestRoom_AmpleVotersAreAskedLess(t *testing.T) {
 		}
 	}
 	is("nobody was asked", led, 0, false)
-	r.learn(map[uint32]shortage{2: {}}, true, now)
+	r.learn(led, map[uint32]shortage{2: {}}, true, now)
 	is("all have ample room", led, ampleFor-1, true)
 	is("a while ago", led, ampleFor, false)
 	is("another shard is led", map[uint32][]string{2: voters, 3: voters}, 0, false)
+	is("another voter", map[uint32][]string{2: {"1", "3"}}, 0, false)
+	is("one more voter", map[uint32][]string{2: {"1", "2", "3"}}, 0, false)
 	is("another shard instead", map[uint32][]string{3: voters}, 0, false)
-	r.learn(map[uint32]shortage{2: {}}, false, now)
+	r.learn(led, map[uint32]shortage{2: {}}, false, now)
 	is("one has less", led, 0, false)
 }
 

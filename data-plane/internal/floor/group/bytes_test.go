@@ -122,6 +122,24 @@ func TestCutLog_TheRestIsBoundedInBytes(t *testing.T) {
 	}
 }
 
+// Who forgets entries cuts the log close once. Raft, which cuts by itself too, is left what it had to keep.
+func TestForget_CutsOnceAndKeepsTheUsualRestAfterwards(t *testing.T) {
+	t.Parallel()
+	r := alone(t, 30)
+	defer r.stop(t)
+	last := r.put(t, 1)
+	done, err := r.Forget(context.Background(), last-2)
+	if err != nil || !done {
+		t.Fatalf("forgotten %v, %v", done, err)
+	}
+	if first, err := r.log.Group(testGroup).FirstIndex(); err != nil || first != last-1 {
+		t.Errorf("the log begins at %d (%v), want %d", first, err, last-1)
+	}
+	if got := r.raft.ReloadableConfig().TrailingLogs; got != trailingEntries {
+		t.Errorf("raft keeps %d entries, want %d", got, trailingEntries)
+	}
+}
+
 // An entry that no follower would read is not proposed: it would stop replication.
 func TestPropose_AnEntryThatFollowersWouldNotReadIsRefused(t *testing.T) {
 	t.Parallel()

@@ -83,7 +83,8 @@ func (g *Group) Forget(ctx context.Context, through uint64) (done bool, err erro
 		if err := g.keepEntries(keep); err != nil {
 			return false, err
 		}
-		if err := g.Snapshot(); err != nil {
+		// Raft cuts by itself, too: for that it is left what it began with.
+		if err := errors.Join(g.Snapshot(), g.keepEntries(trailingEntries)); err != nil {
 			return false, err
 		}
 	}
