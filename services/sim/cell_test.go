@@ -22,6 +22,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/node"
+	"github.com/corvo-cloud/corvo/services/e2e/history"
 	"github.com/corvo-cloud/corvo/services/proxy"
 )
 
@@ -33,6 +34,7 @@ const (
 	tenantName        = "acme"
 	startPatience     = 60 * time.Second
 	closePatience     = 5 * time.Second
+	lookPatience      = time.Second
 )
 
 // world is everything that is simulated.
@@ -44,9 +46,13 @@ type world struct {
 	secrets *cellsecret.Secrets
 	temp    string
 	admin   atomic.Pointer[celladmin.Client]
-	proxy   *proxy.Proxy
-	began   time.Time
-	clients atomic.Int32 // Hosts of clients that there were.
+	// watched are all nodes that there are, those that are about to join or to leave, too.
+	watched   atomic.Pointer[celladmin.Client]
+	replicas  *history.Replicas
+	bothSides atomic.Int64 // Looks in which two answered that did not hear each other.
+	proxy     *proxy.Proxy
+	began     time.Time
+	clients   atomic.Int32 // Hosts of clients that there were.
 	// wrongClocks is when a clock was wrong for the first time; 0 is never.
 	wrongClocks atomic.Int64
 	shards      int
@@ -95,7 +101,7 @@ func newWorld(t *testing.T, seed uint64, nodes int, temp string) *world {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	w := &world{
 		t: t, seed: seed, rng: rng, net: newNetwork(rand.New(rand.NewPCG(seed, 1))), secrets: cellsecret.Must([]byte("a secret of the simulated cell")),
-		temp: temp, began: time.Now(),
+		temp: temp, began: time.Now(), replicas: history.NewReplicas(),
 	}
 	for range nodes {
 		w.addHost("")
@@ -106,6 +112,7 @@ func newWorld(t *testing.T, seed uint64, nodes int, temp string) *world {
 func (w *world) addHost(join string) *host {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	defer func() { w.watched.Store(w.adminOf(w.hosts)) }()
 	i := len(w.hosts) + 1
 	h := &host{w: w, id: fmt.Sprintf("n%d", i), ip: fmt.Sprintf("10.0.0.%d", i), disk: newDisk(), clock: newClock(), join: join}
 	w.hosts = append(w.hosts, h)
@@ -335,12 +342,14 @@ func (n *network) vanish(ip string) {
 	n.reset(func(a, _ string) bool { return a == ip })
 }
 
-func (w *world) urls() []string {
-	var out []string
-	for _, h := range w.members() {
-		if !h.leaving.Load() {
-			out = append(out, h.peer().APIURL)
-		}
+// staying are the hosts whose nodes are not about to be removed.
+func (w *world) staying() []*host {
+	return slices.DeleteFunc(w.members(), func(h *host) bool { return h.leaving.Load() })
+}
+
+func urls(hosts []*host) (out []string) {
+	for _, h := range hosts {
+		out = append(out, h.peer().APIURL)
 	}
 	return out
 }
@@ -352,7 +361,7 @@ func (w *world) begin() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
 	defer cancel()
-	if _, err := celladmin.Form(ctx, w.secrets, w.urls(), w.adminOptions()); err != nil {
+	if _, err := celladmin.Form(ctx, w.secrets, urls(w.staying()), w.adminOptions()); err != nil {
 		return fmt.Errorf("form the cell: %w", err)
 	}
 	go w.supervise()
@@ -395,32 +404,18 @@ func (w *world) adminOptions() celladmin.Options {
 }
 
 // connectAdmin makes the administration's client know the members.
-func (w *world) connectAdmin() {
-	c, err := celladmin.New(w.secrets, w.urls(), w.adminOptions())
+func (w *world) connectAdmin() { w.admin.Store(w.adminOf(w.staying())) }
+
+func (w *world) adminOf(hosts []*host) *celladmin.Client {
+	c, err := celladmin.New(w.secrets, urls(hosts), w.adminOptions())
 	if err != nil {
 		panic(err)
 	}
-	w.admin.Store(c)
+	return c
 }
 
 // votes is nil once a node votes in every group.
-func (w *world) votes(id string) error {
-	nodes, err := w.status()
-	if err != nil {
-		return err
-	}
-	for _, n := range nodes {
-		for _, g := range n.GetGroups() {
-			if g.GetRole() == "leader" && !slices.Contains(g.GetVoters(), id) {
-				return fmt.Errorf("%s does not vote in group %d", id, g.GetGroup())
-			}
-		}
-	}
-	if !slices.ContainsFunc(nodes, func(n *cellv1.NodeStatus) bool { return n.GetNode().GetId() == id && len(n.GetGroups()) > 0 }) {
-		return fmt.Errorf("%s has no groups yet", id)
-	}
-	return nil
-}
+func (w *world) votes(id string) error { return history.Votes(w.each(), id) }
 
 func (w *world) retry(ctx context.Context, what string, f func() error) error {
 	for {
@@ -438,7 +433,7 @@ func (w *world) retry(ctx context.Context, what string, f func() error) error {
 
 func (w *world) startProxy() error {
 	p, err := proxy.New(proxy.Options{
-		Name: "proxy", CellSecrets: w.secrets, Nodes: w.urls(), Dial: w.net.dialer(proxyHost, func() bool { return true }), Logger: w.logger("proxy"),
+		Name: "proxy", CellSecrets: w.secrets, Nodes: urls(w.staying()), Dial: w.net.dialer(proxyHost, func() bool { return true }), Logger: w.logger("proxy"),
 	})
 	if err != nil {
 		return err
@@ -466,9 +461,10 @@ func (w *world) transport(host string) *http.Transport {
 	}
 }
 
-// status is what every node says of its groups.
-func (w *world) status() ([]*cellv1.NodeStatus, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+// each is what every node says of itself, over links that only a pause cuts. Who does not answer is
+// left out.
+func (w *world) each() []*cellv1.NodeStatus {
+	ctx, cancel := context.WithTimeout(context.Background(), lookPatience)
 	defer cancel()
-	return w.admin.Load().Nodes(ctx)
+	return w.watched.Load().EachNode(ctx)
 }

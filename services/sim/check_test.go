@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
 
 const (
@@ -18,87 +20,43 @@ const (
 	endPatience = 60 * time.Second
 )
 
-// raftWatch looks at all replicas again and again: INV-17 and INV-16 as they run.
-type raftWatch struct {
-	w       *world
-	leaders map[[2]uint64]string            // By group and term.
-	applied map[string]map[uint32]uint64    // By process, then group.
-	digests map[[2]uint64]map[string]uint64 // By group and index, then node.
-}
-
+// watchRaft asks all nodes again and again: INV-17 and INV-16 as they run.
 func (w *world) watchRaft() {
-	r := &raftWatch{w, map[[2]uint64]string{}, map[string]map[uint32]uint64{}, map[[2]uint64]map[string]uint64{}}
 	for {
 		time.Sleep(watchEvery)
-		r.look()
-	}
-}
-
-// look reports whether all members said the same of every group.
-func (r *raftWatch) look() (equal bool) {
-	before := r.w.incarnations()
-	nodes, err := r.w.status()
-	if err != nil {
-		return false
-	}
-	after := r.w.incarnations()
-	ends, equal := map[uint32]uint64{}, true
-	said := 0
-	for _, n := range nodes {
-		id := n.GetNode().GetId()
-		if !n.GetReachable() || len(n.GetGroups()) == 0 {
-			continue
+		before := w.incarnations()
+		nodes := w.each()
+		after := w.incarnations()
+		if w.apart(nodes) {
+			w.bothSides.Add(1)
 		}
-		said++
-		for _, g := range n.GetGroups() {
-			switch g.GetRole() {
-			case "leader":
-				at := [2]uint64{uint64(g.GetGroup()), g.GetTerm()}
-				if other := r.leaders[at]; other != "" && other != id {
-					r.w.breach("INV-17: %s and %s led group %d in term %d", other, id, g.GetGroup(), g.GetTerm())
-				}
-				r.leaders[at] = id
-			case "quarantined", "disputed":
-				if r.w.damaged(id) {
-					continue
-				}
-				r.w.breach("INV-16: group %d is %s on %s: %s", g.GetGroup(), g.GetRole(), id, g.GetDetail())
+		for _, n := range nodes {
+			id, process := n.GetNode().GetId(), ""
+			if before[id] == after[id] {
+				process = before[id]
 			}
-			r.digest(g.GetGroup(), g.GetDigestIndex(), id, g.GetDigest())
-			if at := ends[g.GetGroup()]; at != 0 && at != g.GetAppliedIndex() {
-				equal = false
-			}
-			ends[g.GetGroup()] = g.GetAppliedIndex()
-			if run := before[id]; run != "" && run == after[id] {
-				r.advance(run, g.GetGroup(), g.GetAppliedIndex())
+			for _, b := range w.replicas.Hear(n, process, w.damaged(id)) {
+				w.breach("%s", b)
 			}
 		}
 	}
-	return equal && said == len(r.w.members())
 }
 
-func (r *raftWatch) digest(group uint32, index uint64, id string, digest uint64) {
-	at := [2]uint64{uint64(group), index}
-	if r.digests[at] == nil {
-		r.digests[at] = map[string]uint64{}
+// apart reports whether two of these do not hear each other.
+func (w *world) apart(nodes []*cellv1.NodeStatus) bool {
+	ips := map[string]string{}
+	for _, h := range w.members() {
+		ips[h.id] = h.ip
 	}
-	for other, d := range r.digests[at] {
-		if d != digest {
-			r.w.breach("INV-16: group %d at index %d: %s has digest %x, %s %x", group, index, other, d, id, digest)
+	for i, a := range nodes {
+		for _, b := range nodes[:i] {
+			x, y := ips[a.GetNode().GetId()], ips[b.GetNode().GetId()]
+			if w.net.isCut(link{x, y}) && w.net.isCut(link{y, x}) {
+				return true
+			}
 		}
 	}
-	r.digests[at][id] = digest
-}
-
-// advance: the applied index of one process never goes back.
-func (r *raftWatch) advance(run string, group uint32, index uint64) {
-	if r.applied[run] == nil {
-		r.applied[run] = map[uint32]uint64{}
-	}
-	if index < r.applied[run][group] {
-		r.w.breach("INV-17: the applied index of group %d in %s went from %d to %d", group, run, r.applied[run][group], index)
-	}
-	r.applied[run][group] = index
+	return false
 }
 
 // incarnations are the processes that run now, by node.
@@ -114,18 +72,37 @@ func (w *world) incarnations() map[string]string {
 
 // waitEqual waits until all replicas have applied the same.
 func (w *world) waitEqual() {
-	r := &raftWatch{w, map[[2]uint64]string{}, map[string]map[uint32]uint64{}, map[[2]uint64]map[string]uint64{}}
 	ctx, cancel := context.WithTimeout(context.Background(), endPatience)
 	defer cancel()
 	if err := w.retry(ctx, "equal replicas", func() error {
-		if !r.look() {
-			nodes, err := w.status()
-			return errors.Join(fmt.Errorf("nodes say %v", nodes), err)
+		if nodes := w.each(); len(nodes) != len(w.members()) || !equal(nodes) {
+			return fmt.Errorf("nodes say %v", nodes)
 		}
 		return nil
 	}); err != nil {
 		w.breach("INV-16: %v", err)
 	}
+}
+
+// equal reports whether all have the same groups, and have applied the same in each.
+func equal(nodes []*cellv1.NodeStatus) bool {
+	ends := map[uint32]map[uint64]int{}
+	for _, n := range nodes {
+		for _, g := range n.GetGroups() {
+			if ends[g.GetGroup()] == nil {
+				ends[g.GetGroup()] = map[uint64]int{}
+			}
+			ends[g.GetGroup()][g.GetAppliedIndex()]++
+		}
+	}
+	for _, at := range ends {
+		for _, count := range at {
+			if count != len(nodes) {
+				return false
+			}
+		}
+	}
+	return len(ends) > 0
 }
 
 // compareDisks ends all nodes and compares every key and value of their states.

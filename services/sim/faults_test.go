@@ -23,6 +23,8 @@ type fault struct {
 
 const armed = "F24 crash between durable steps"
 
+const partitioned = "F9 partition"
+
 // unreadable is counted when a read has failed: most is read from memory.
 const unreadable = "F5 failing reads"
 
@@ -51,7 +53,7 @@ var faults = []fault{
 	{"F7 stalled disk", 2, (*storm).stalledDisk},
 	{"F8 clock jump", 2, (*storm).clockJump},
 	{"F8 clock drift", 1, (*storm).clockDrift},
-	{"F9 partition", 3, (*storm).partition},
+	{partitioned, 3, (*storm).partition},
 	{"F9 one-way partition", 3, (*storm).oneWay},
 	{"F9 bridge", 1, (*storm).bridge},
 	{"F10 lost connections", 3, (*storm).loseConnections},

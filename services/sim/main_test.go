@@ -50,6 +50,8 @@ type result struct {
 	Runs     int
 	Again    int
 	Installs int // States that nodes took over whole.
+	Compared int // Digests, with that of another node.
+	Apart    int // Looks in which two nodes answered that did not hear each other.
 	Still    int // 1 if it ended early, without a verdict.
 	Virtual  time.Duration
 	Real     time.Duration
@@ -97,7 +99,7 @@ func (r *result) add(o result) {
 		r.Steps[k] += n
 	}
 	r.Jobs, r.Mixed, r.Runs, r.Again, r.Installs = r.Jobs+o.Jobs, r.Mixed+o.Mixed, r.Runs+o.Runs, r.Again+o.Again, r.Installs+o.Installs
-	r.Still += o.Still
+	r.Compared, r.Apart, r.Still = r.Compared+o.Compared, r.Apart+o.Apart, r.Still+o.Still
 	r.Virtual, r.Real = r.Virtual+o.Virtual, r.Real+o.Real
 }
 
@@ -184,8 +186,15 @@ func report(t *testing.T, ran int, r result) {
 	if 2*r.Still > ran {
 		t.Errorf("%d of %d seeds were inconclusive", r.Still, ran)
 	}
-	t.Logf("%d seeds (%d inconclusive, not counted further), %d faults, %d whole states taken over, %d jobs acknowledged, %d runs, %d of them again; %d jobs of other queues. %.2f faults a second; virtual to real time %.1f.\n%s",
-		ran, r.Still, faults, r.Installs, r.Jobs, r.Runs, r.Again, r.Mixed, float64(faults)/secs, r.Virtual.Seconds()/secs, b.String())
+	if faults > 0 && r.Compared == 0 {
+		t.Error("INV-16 was not looked at: no two nodes told their digest of one index")
+	}
+	if r.Faults[partitioned] > 0 && r.Apart == 0 {
+		t.Error("INV-17 was not looked at: never did both sides of a cut link answer")
+	}
+	t.Logf("%d seeds (%d inconclusive, not counted further), %d faults, %d whole states taken over, %d digests compared, %d looks at both sides of a cut link, %d jobs acknowledged, %d runs, %d of them again; "+
+		"%d jobs of other queues. %.2f faults a second; virtual to real time %.1f.\n%s",
+		ran, r.Still, faults, r.Installs, r.Compared, r.Apart, r.Jobs, r.Runs, r.Again, r.Mixed, float64(faults)/secs, r.Virtual.Seconds()/secs, b.String())
 }
 
 // TestSeed is the process of one seed.
@@ -318,7 +327,7 @@ func runWorld(t *testing.T, seed uint64) (r result) {
 	w.waitEqual()
 	w.compareDisks()
 	r.Faults[crashed] = sum(r.Steps)
-	r.Installs = int(w.installs.Load())
+	r.Installs, r.Compared, r.Apart = int(w.installs.Load()), w.replicas.Compared(), int(w.bothSides.Load())
 	r.Virtual = time.Since(w.began)
 	r.Breaches = w.breaches
 	return r

@@ -396,6 +396,22 @@ func (c *Client) Status(ctx context.Context) (*cellv1.ListNodesResponse, error) 
 	return call(ctx, c, &cellv1.ListNodesRequest{}, cellv1connect.CellServiceClient.ListNodes)
 }
 
+// EachNode is what each node that New was given says of itself. Those that do not answer are left
+// out. Nodes asks one node, which knows of another only what it hears from it.
+func (c *Client) EachNode(ctx context.Context) []*cellv1.NodeStatus {
+	said := make([]*cellv1.NodeStatus, len(c.nodes))
+	var asked sync.WaitGroup
+	for i, node := range c.nodes {
+		asked.Go(func() {
+			if res, err := node.GetNodeStatus(ctx, connect.NewRequest(&cellv1.GetNodeStatusRequest{})); err == nil {
+				said[i] = res.Msg.GetStatus()
+			}
+		})
+	}
+	asked.Wait()
+	return slices.DeleteFunc(said, func(s *cellv1.NodeStatus) bool { return s == nil })
+}
+
 // RaiseVersion switches the cell to a newer version, 0 for the newest that every node
 // speaks, and returns the version it has then. There is no way back.
 func (c *Client) RaiseVersion(ctx context.Context, to uint32) (version uint32, raised bool, err error) {

@@ -6,10 +6,11 @@
 //
 // And what the service says of itself at the end: all events of a namespace are replayed, and
 // compared with its jobs, lists, batches, chains and schedules (INV-4 to INV-15, INV-19). A
-// Register is for calls that must look as if each happened at one moment (INV-18).
+// Register is for calls that must look as if each happened at one moment (INV-18). Replicas
+// compares what nodes say of themselves while the faults happen (INV-16, INV-17).
 //
-// It must not know how faults are made, nor anything of the product beside the Go SDK
-// and the wire.
+// It must not know how faults are made, nor anything of the product beside the Go SDK, the
+// wire and what a node answers its cell.
 //
 // Surprising: acknowledgements are read from the bytes of the worker's stream, below the
 // SDK. What the SDK believes is part of what is tested.

@@ -2,7 +2,6 @@ package nemesis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/services/e2e/history"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
@@ -341,7 +341,7 @@ func (s *storm) replace() (string, func()) {
 	added := s.cell.StartJoin(through)
 	s.busy[added.ID] = true
 	return added.ID + " for " + old.ID, func() {
-		eventually.NoError(s.t, recoverLimit, added.ID+" votes", func() error { return s.votes(added.ID) })
+		eventually.NoError(s.t, recoverLimit, added.ID+" votes", func() error { return history.Votes(s.cell.Each(s.t.Context()), added.ID) })
 		eventually.NoError(s.t, recoverLimit, old.ID+" is removed", func() error {
 			ctx, cancel := context.WithTimeout(s.t.Context(), recoverLimit)
 			defer cancel()
@@ -349,30 +349,6 @@ func (s *storm) replace() (string, func()) {
 		})
 		s.cell.Forget(old)
 	}
-}
-
-// votes says which group does not count on a node.
-func (s *storm) votes(id string) error {
-	status, err := s.cell.Status()
-	if err != nil {
-		return err
-	}
-	leaders := 0
-	for _, node := range status {
-		for _, g := range node.GetGroups() {
-			if g.GetRole() != "leader" {
-				continue
-			}
-			leaders++
-			if !slices.Contains(g.GetVoters(), id) {
-				return fmt.Errorf("group %d has the voters %v", g.GetGroup(), g.GetVoters())
-			}
-		}
-	}
-	if leaders == 0 {
-		return errors.New("nobody leads")
-	}
-	return nil
 }
 
 // otherBuild ends a node as an operator does, and starts the other program in its folder.

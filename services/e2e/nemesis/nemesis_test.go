@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
-	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/services/e2e/history"
 	"github.com/corvo-cloud/corvo/services/e2e/mixed"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
@@ -90,12 +89,12 @@ func killCount(t *testing.T) int {
 
 // nemesis is a cell under load, and what its clients were told.
 type nemesis struct {
-	t       *testing.T
-	cell    *rig.Cell
-	tenant  rig.Tenant
-	history *history.History
-	mixed   *mixed.Load // What is more than plain jobs.
-	digests digests
+	t        *testing.T
+	cell     *rig.Cell
+	tenant   rig.Tenant
+	history  *history.History
+	mixed    *mixed.Load // What is more than plain jobs.
+	replicas *history.Replicas
 	// outOfTurn leaves INV-8 to other runs: the older build knows two ways to hand out a job before
 	// one that was ready.
 	outOfTurn bool
@@ -103,7 +102,7 @@ type nemesis struct {
 
 func newNemesis(t *testing.T, cell *rig.Cell) *nemesis {
 	return &nemesis{
-		t: t, cell: cell, tenant: cell.Tenant(0), history: history.New(), digests: digests{},
+		t: t, cell: cell, tenant: cell.Tenant(0), history: history.New(), replicas: history.NewReplicas(),
 		mixed: mixed.New(cell.Tenant(0).URL, cell.Key, "mixed"),
 	}
 }
@@ -231,62 +230,25 @@ func (n *nemesis) record() *history.Record {
 	return r
 }
 
-// digests are what replicas reported: by group and index.
-type digests map[[2]uint64]map[string]uint64
-
-// look asks every replica. It reports whether at some index of every group all
-// replicas have spoken, and the first disagreement of any two.
-func (d digests) look(c *rig.Cell) (complete bool, conflict error) {
-	status, err := c.Status()
-	if err != nil {
-		return false, nil // Asked again.
-	}
-	return d.compare(status, c.Nodes)
-}
-
-// compare is look at what replicas said.
-func (d digests) compare(status []*cellv1.NodeStatus, nodes []*rig.CellNode) (complete bool, conflict error) {
-	whole := map[uint32]bool{}
-	for _, s := range status {
-		for _, g := range s.GetGroups() {
-			at := [2]uint64{uint64(g.GetGroup()), g.GetDigestIndex()}
-			if d[at] == nil {
-				d[at] = map[string]uint64{}
-			}
-			for other, digest := range d[at] {
-				if digest != g.GetDigest() {
-					return false, fmt.Errorf("group %d at index %d: %s has the digest %x, %s %x",
-						g.GetGroup(), g.GetDigestIndex(), other, digest, s.GetNode().GetId(), g.GetDigest())
-				}
-			}
-			d[at][s.GetNode().GetId()] = g.GetDigest()
-			whole[g.GetGroup()] = whole[g.GetGroup()] || d.spoken(at, nodes)
+// look asks every node what it says of itself, and compares that with what others said (INV-16, INV-17).
+func (n *nemesis) look(ctx context.Context) {
+	n.t.Helper()
+	for _, s := range n.cell.Each(ctx) {
+		for _, b := range n.replicas.Hear(s, "", false) { // Of which process, nobody knows.
+			n.t.Error(b)
 		}
 	}
-	for _, ok := range whole {
-		if !ok {
-			return false, nil
-		}
-	}
-	return len(whole) > 0, nil
-}
-
-// spoken reports whether all of the nodes told their digest at a place.
-func (d digests) spoken(at [2]uint64, nodes []*rig.CellNode) bool {
-	return !slices.ContainsFunc(nodes, func(n *rig.CellNode) bool {
-		_, ok := d[at][n.ID]
-		return !ok
-	})
 }
 
 func (n *nemesis) waitEqualReplicas() {
 	n.t.Helper()
+	var ids []string
+	for _, node := range n.cell.Nodes {
+		ids = append(ids, node.ID)
+	}
 	eventually.True(n.t, settleLimit, "equal replicas", func() bool {
-		complete, conflict := n.digests.look(n.cell)
-		if conflict != nil {
-			n.t.Fatal(conflict)
-		}
-		return complete
+		n.look(n.t.Context())
+		return n.replicas.Together(ids)
 	})
 }
 

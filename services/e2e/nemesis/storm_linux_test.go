@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
-	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
@@ -159,7 +158,6 @@ type storm struct {
 	excused map[string]bool // Nodes that may end themselves in this round.
 	before  map[string]bool // And in the one before, of which that may only be seen now.
 	older   string          // A program; empty if none is asked for.
-	leaders map[[2]uint64]string
 	quiet   quiet
 	result  result
 }
@@ -173,7 +171,7 @@ type site struct {
 
 func newStorm(t *testing.T, seed uint64) *storm {
 	s := &storm{
-		rng: rand.New(rand.NewPCG(seed, 0)), network: rig.NewNetwork(t), leaders: map[[2]uint64]string{},
+		rng: rand.New(rand.NewPCG(seed, 0)), network: rig.NewNetwork(t),
 		result: result{Faults: map[string]int{}, Silence: map[string]time.Duration{}},
 	}
 	if *stormOlder {
@@ -304,36 +302,11 @@ func (s *storm) watch(d time.Duration) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		if status, err := s.cell.Admin.Nodes(ctx); err == nil { // Nobody may answer now.
-			s.look(status)
-		}
+		s.look(ctx)
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		}
-	}
-}
-
-// look checks that replicas are equal (INV-16) and that a term has one leader (INV-17).
-func (s *storm) look(status []*cellv1.NodeStatus) {
-	s.t.Helper()
-	if _, conflict := s.digests.compare(status, s.cell.Nodes); conflict != nil {
-		s.t.Errorf("INV-16: %v", conflict)
-	}
-	for _, node := range status {
-		id := node.GetNode().GetId()
-		for _, g := range node.GetGroups() {
-			switch g.GetRole() {
-			case "leader":
-				at := [2]uint64{uint64(g.GetGroup()), g.GetTerm()}
-				if other := s.leaders[at]; other != "" && other != id {
-					s.t.Errorf("INV-17: %s and %s led group %d in term %d", other, id, g.GetGroup(), g.GetTerm())
-				}
-				s.leaders[at] = id
-			case "quarantined", "disputed":
-				s.t.Errorf("INV-16: group %d is %s on %s: %s", g.GetGroup(), g.GetRole(), id, g.GetDetail())
-			}
 		}
 	}
 }

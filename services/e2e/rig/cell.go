@@ -323,6 +323,17 @@ func (c *Cell) Status() ([]*cellv1.NodeStatus, error) {
 	return c.Admin.Nodes(ctx)
 }
 
+// Each is what every node that can be reached from here says of itself. Status knows of a node only
+// what another hears from it.
+func (c *Cell) Each(ctx context.Context) []*cellv1.NodeStatus {
+	ctx, cancel := context.WithTimeout(ctx, eachLimit)
+	defer cancel()
+	return c.Admin.EachNode(ctx)
+}
+
+// eachLimit is how long a node may take that is well.
+const eachLimit = time.Second
+
 // Leader is the number of the node that leads a group, after waiting for one.
 func (c *Cell) Leader(group uint32, limit time.Duration) int {
 	c.t.Helper()
