@@ -2,6 +2,7 @@ package history
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,9 +37,35 @@ func (s *story) start(id string)    { s.event(wire.EventStarted, id, wire.Pendin
 func (s *story) complete(id string) { s.event(wire.EventCompleted, id, wire.Active, wire.Completed) }
 func (s *story) run(id string)      { s.start(id); s.complete(id) }
 
-func (s *story) step(id string, step int) {
-	job := s.make(id, "steps")
-	job.ChainID, job.ChainStep, job.Payload = "c", new(step), json.RawMessage(`{"steps":2}`)
+func (s *story) step(id string, step int) { s.stepOf("c", id, step) }
+
+func (s *story) stepOf(chain, id string, step int) {
+	job := s.make(id, "steps of "+chain)
+	job.ChainID, job.ChainStep, job.Payload = chain, new(step), json.RawMessage(`{"steps":2}`)
+}
+
+// die runs a job for the last time.
+func (s *story) die(id string) {
+	s.start(id)
+	s.event(wire.EventFailed, id, wire.Active, wire.Dead)
+	s.event(wire.EventDead, id, "", wire.Dead)
+}
+
+// remove takes jobs out of the record, with their events.
+func (s *story) remove(ids ...string) {
+	for _, id := range ids {
+		delete(s.Jobs, id)
+		delete(s.Rows, id)
+	}
+	s.Events = slices.DeleteFunc(s.Events, func(e *wire.Event) bool { return slices.Contains(ids, e.JobID) })
+	for i, e := range s.Events {
+		e.Seq = uint64(i) + 1
+	}
+}
+
+// pausedAfter pauses the schedule so long after it was made.
+func (s *story) pausedAfter(d time.Duration) {
+	s.Schedules[0].UpdatedAt = s.Schedules[0].CreatedAt.Add(d)
 }
 
 func (s *story) tick(id string, at int64) {
@@ -74,7 +101,7 @@ func good() *story {
 	s.run("c1")
 	s.step("cx", onExit)
 
-	s.Schedules = []wire.Schedule{{ID: "s", Name: "often", Missed: 1}}
+	s.Schedules = []wire.Schedule{{ID: "s", Name: "often", Missed: 1, CreatedAt: time.Unix(1000, 0), Paused: true, UpdatedAt: time.Unix(1004, 0)}}
 	s.tick("t1", 1001)
 	s.tick("t3", 1003)
 	return s
@@ -95,6 +122,35 @@ func TestRecord_EveryBreachIsFound(t *testing.T) {
 		{"a change has another beginning", "INV-4: event 3", func(s *story) { s.Events[2].Data.From = wire.Retrying }},
 		{"a first event is none", "INV-4: the first event of a", func(s *story) { s.Events[0].Data.From = wire.Retrying }},
 		{"a change without a beginning", "INV-4: event 3", func(s *story) { s.Events[2].Data.From = "" }},
+		{"ready again without a cause", `INV-4: x is "active", and event`, func(s *story) {
+			s.make("x", "other")
+			s.start("x")
+			s.event(wire.EventEnqueued, "x", wire.Active, wire.Pending)
+		}},
+		{"again after its end", `INV-4: a is "completed", and event`, func(s *story) { s.event(wire.EventEnqueued, "a", wire.Completed, wire.Pending) }},
+		{"made twice", `INV-4: x is "pending", and event`, func(s *story) { s.make("x", "other"); s.event(wire.EventEnqueued, "x", "", wire.Pending) }},
+		{"begun by its first event", `INV-4: x is "", and event`, func(s *story) {
+			s.Jobs["x"] = &corvo.JobInfo{ID: "x", Queue: "other"}
+			s.event(wire.EventStarted, "x", "", wire.Active)
+		}},
+		{"begun while it is scheduled", `INV-4: x is "scheduled", and event`, func(s *story) {
+			s.Jobs["x"] = &corvo.JobInfo{ID: "x", Queue: "other"}
+			s.event(wire.EventScheduled, "x", "", wire.Scheduled)
+			s.event(wire.EventStarted, "x", wire.Scheduled, wire.Active)
+		}},
+		{"begun twice", `INV-4: x is "active", and event`, func(s *story) { s.make("x", "other"); s.start("x"); s.event(wire.EventStarted, "x", "", wire.Active) }},
+		{"completed twice", `INV-3: a is "completed", and event`, func(s *story) { s.event(wire.EventCompleted, "a", wire.Completed, wire.Completed) }},
+		{"completed twice, without a change", `INV-3: a is "completed", and event`, func(s *story) { s.event(wire.EventCompleted, "a", "", wire.Completed) }},
+		{"completed without a lease", `INV-3: x is "pending", and event`, func(s *story) { s.make("x", "other"); s.event(wire.EventCompleted, "x", wire.Pending, wire.Completed) }},
+		{"deleted, and still there", `INV-4: a is "completed", and event`, func(s *story) { s.event(wire.EventDeleted, "a", wire.Completed, "") }},
+		{"a failure and its second event", "", func(s *story) {
+			s.make("x", "other")
+			s.start("x")
+			s.event(wire.EventFailed, "x", wire.Active, wire.Retrying)
+			s.event(wire.EventRetrying, "x", "", wire.Retrying)
+			s.event(wire.EventPromoted, "x", wire.Retrying, wire.Pending)
+			s.run("x")
+		}},
 		{"a lease that ran out is not in the job", "INV-4: a has 0 crashes", func(s *story) { s.Jobs["a"].Crashes = 0 }},
 		{"another end than the events tell", "INV-9: b is pending", func(s *story) { s.Jobs["b"].State = wire.Pending }},
 		{"two hold a key", "INV-5", func(s *story) { s.make("u3", "once").UniqueKey = "k"; s.lockTwice() }},
@@ -127,11 +183,42 @@ func TestRecord_EveryBreachIsFound(t *testing.T) {
 			s.Batches[0].Total, s.Batches[0].Open = 3, 1
 		}},
 		{"a callback of nothing", "INV-10: [called] are callbacks", func(s *story) { s.Batches = nil }},
+		{"a batch that is gone with its callback", "are jobs of the batch b1, which is not there", func(s *story) { s.Batches = nil; s.remove("called") }},
 		{"a step twice", "INV-11: step 1 of chain c is two jobs", func(s *story) { s.step("again", 1) }},
 		{"a step out of nowhere", "INV-11: chain c has step 3", func(s *story) { s.step("far", 3) }},
 		{"a step too early", "INV-11: step 1 of chain c was made in", func(s *story) { s.Jobs["c0"].State = wire.Dead }},
 		{"a chain that stops", "INV-11: step 1 of chain c is completed", func(s *story) { s.Jobs["cx"].ChainID = "" }},
+		{"on_exit before the steps", "INV-11: chain d has step -1 and not the one before", func(s *story) {
+			s.stepOf("d", "d0", 0)
+			s.stepOf("d", "dx", onExit)
+		}},
+		{"on_exit of a chain that failed", "INV-11: step -1 of chain c was made in", func(s *story) { s.Jobs["c1"].State = wire.Dead }},
+		{"on_failure without a failure", "INV-11: cf is for a failure of chain c", func(s *story) { s.step("cf", onFailure) }},
+		{"on_failure before the failure", "INV-11: df is for a failure of chain d", func(s *story) {
+			s.stepOf("d", "d0", 0)
+			s.stepOf("d", "df", onFailure)
+			s.die("d0")
+		}},
+		{"a chain that failed", "", func(s *story) {
+			s.stepOf("d", "d0", 0)
+			s.die("d0")
+			s.stepOf("d", "df", onFailure)
+		}},
+		{"a failure that nobody hears of", "INV-11: step 0 of chain d is dead and there is no step -2", func(s *story) {
+			s.stepOf("d", "d0", 0)
+			s.die("d0")
+		}},
+		{"a job of a chain of unknown length", "INV-11: step 1 of chain c does not tell", func(s *story) { s.Jobs["c1"].Payload = nil }},
 		{"a tick twice", "INV-12: the tick of often at 1003", func(s *story) { s.tick("t4", 1003) }},
+		{"a schedule that never ticks", "INV-12: often never ticked", func(s *story) { s.remove("t1", "t3"); s.pausedAfter(time.Minute) }},
+		{"a schedule that was paused before its first tick", "", func(s *story) { s.remove("t1", "t3") }},
+		{"a schedule that begins late", "INV-12: often was made at", func(s *story) { s.Schedules[0].CreatedAt = time.Unix(900, 0) }},
+		{"a schedule that stops", "INV-12: often ticked last at", func(s *story) { s.pausedAfter(time.Hour) }},
+		{"a schedule that stops and is not paused", "INV-12: often ticked last at", func(s *story) {
+			s.Schedules[0].Paused = false
+			s.now += int64(time.Hour)
+			s.make("x", "other")
+		}},
 		{"a tick lost", "INV-12: often ticked 4 times", func(s *story) { s.tick("t4", 1004); s.Schedules[0].Missed = 0 }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

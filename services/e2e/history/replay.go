@@ -131,6 +131,7 @@ func (p *replay) step(e *wire.Event) {
 	case before != "" && e.Data.From == "" && e.Data.State != "" && e.Data.State != before:
 		p.say("INV-4: event %d (%s) has %s %s without a change from %s", e.Seq, e.Type, e.JobID, e.Data.State, before)
 	}
+	p.way(e, before)
 	if before == "" {
 		p.made[e.JobID] = e.Seq
 		p.lock(job, e)
@@ -141,6 +142,63 @@ func (p *replay) step(e *wire.Event) {
 	if e.Type == wire.EventLeaseExpired {
 		p.expired[e.JobID]++
 	}
+}
+
+// change is a job's way from one state into another. A new job was in none before.
+type change struct{ from, to wire.State }
+
+// changes are the ways that each type of event tells of, as state/DESIGN.md and the events in docs/api.md
+// have them: a job leaves active by what ends a lease alone (INV-4), and what has ended by a retry alone.
+var changes = map[wire.EventType][]change{
+	wire.EventEnqueued:        {{"", wire.Pending}, {"", wire.Held}},
+	wire.EventScheduled:       {{"", wire.Scheduled}},
+	wire.EventPromoted:        {{wire.Scheduled, wire.Pending}, {wire.Retrying, wire.Pending}},
+	wire.EventStarted:         {{wire.Pending, wire.Active}},
+	wire.EventCompleted:       {{wire.Active, wire.Completed}, {wire.Cancelling, wire.Completed}},
+	wire.EventFailed:          {{wire.Active, wire.Retrying}, {wire.Active, wire.Dead}},
+	wire.EventReleased:        {{wire.Active, wire.Pending}, {wire.Active, wire.Retrying}},
+	wire.EventContinued:       {{wire.Active, wire.Pending}},
+	wire.EventLeaseExpired:    {{wire.Active, wire.Pending}, {wire.Active, wire.Dead}},
+	wire.EventCancelRequested: {{wire.Active, wire.Cancelling}},
+	wire.EventCancelled:       into(wire.Cancelled, wire.Pending, wire.Scheduled, wire.Retrying, wire.Held, wire.Cancelling),
+	wire.EventExpired:         into(wire.Dead, wire.Pending, wire.Scheduled, wire.Retrying, wire.Held),
+	wire.EventDead:            into(wire.Dead, wire.Pending, wire.Scheduled, wire.Held, wire.Active, wire.Cancelling),
+	wire.EventRetried:         into(wire.Pending, wire.Completed, wire.Dead, wire.Cancelled, wire.Scheduled, wire.Retrying),
+	wire.EventUnblocked:       {{wire.Pending, wire.Pending}},
+	wire.EventHeld:            into(wire.Held, wire.Pending, wire.Scheduled, wire.Retrying, wire.Active, wire.Cancelling),
+	wire.EventApproved:        {{wire.Held, wire.Pending}},
+	wire.EventRejected:        {{wire.Held, wire.Dead}},
+}
+
+// way: each change is one that its type of event may tell of.
+func (p *replay) way(e *wire.Event, before wire.State) {
+	if e.Data.From == "" && before != "" && !slices.Contains(always, e.Type) {
+		return // The second event of a change, or none about the state.
+	}
+	if isNew := before == ""; isNew != (e.Data.From == "") || !slices.Contains(changes[e.Type], change{e.Data.From, e.Data.State}) {
+		p.say("%s: %s is %q, and event %d (%s) takes it from %q to %q", invariantOf(e.Type), e.JobID, before, e.Seq, e.Type, e.Data.From, e.Data.State)
+	}
+}
+
+func into(to wire.State, states ...wire.State) (out []change) {
+	for _, s := range states {
+		out = append(out, change{s, to})
+	}
+	return out
+}
+
+// always are the types that never come as the second event of a change: each is a change itself.
+var always = []wire.EventType{
+	wire.EventEnqueued, wire.EventScheduled, wire.EventPromoted, wire.EventStarted, wire.EventCompleted, wire.EventReleased, wire.EventContinued,
+	wire.EventCancelRequested, wire.EventCancelled, wire.EventRetried, wire.EventApproved, wire.EventRejected,
+}
+
+// invariantOf is what a change breaks that must not be: one completion (INV-3), or else a cause for every run.
+func invariantOf(t wire.EventType) string {
+	if t == wire.EventCompleted {
+		return "INV-3"
+	}
+	return "INV-4"
 }
 
 // lock: a unique key has one holder that goes on (INV-5).
@@ -261,17 +319,19 @@ func (p *replay) batches() {
 		}
 	}
 	for _, b := range p.record.Batches {
+		of := members[b.ID]
+		delete(members, b.ID)
 		var last uint64
 		open := 0
-		for _, id := range members[b.ID] {
+		for _, id := range of {
 			if p.ended[id] == 0 {
 				open++
 			}
 			last = max(last, p.ended[id])
 		}
 		switch made := callbacks[b.ID]; {
-		case int64(len(members[b.ID])) != b.Total || int64(open) != b.Open:
-			p.say("INV-10: batch %s has %d jobs, %d of them open; there are %d and %d", b.ID, b.Total, b.Open, len(members[b.ID]), open)
+		case int64(len(of)) != b.Total || int64(open) != b.Open:
+			p.say("INV-10: batch %s has %d jobs, %d of them open; there are %d and %d", b.ID, b.Total, b.Open, len(of), open)
 		case open > 0 && len(made) > 0:
 			p.say("INV-10: batch %s called back with %d jobs open", b.ID, open)
 		case open == 0 && len(made) != 1:
@@ -280,6 +340,9 @@ func (p *replay) batches() {
 			p.say("INV-10: batch %s called back in event %d, its last job ended in %d", b.ID, p.made[made[0]], last)
 		}
 		delete(callbacks, b.ID)
+	}
+	for id, of := range members {
+		p.say("INV-10: %v are jobs of the batch %s, which is not there", of, id)
 	}
 	for id, made := range callbacks {
 		p.say("INV-10: %v are callbacks of the batch %s, which is not there", made, id)
@@ -292,13 +355,15 @@ const (
 	onFailure = -2
 )
 
+// place is a job's in a chain.
+type place struct {
+	chain string
+	step  int
+}
+
 // chains: a step exists once the one before it has completed, and once only (INV-11). The
 // number of steps is in each job's payload, as the load made it.
 func (p *replay) chains() {
-	type place struct {
-		chain string
-		step  int
-	}
 	steps := map[place]string{}
 	for id, job := range p.record.Jobs {
 		if job.ChainID == "" || job.ChainStep == nil {
@@ -311,35 +376,70 @@ func (p *replay) chains() {
 		steps[at] = id
 	}
 	for at, id := range steps {
-		job := p.record.Jobs[id]
-		if before := steps[place{at.chain, at.step - 1}]; at.step > 0 {
-			switch {
-			case before == "":
-				p.say("INV-11: chain %s has step %d and not the one before", at.chain, at.step)
-			case p.record.Jobs[before].State != wire.Completed || p.ended[before] > p.made[id]:
-				p.say("INV-11: step %d of chain %s was made in event %d; %s before it is %s since %d", at.step, at.chain, p.made[id], before, p.record.Jobs[before].State, p.ended[before])
-			}
-		}
 		var told struct {
 			Steps int `json:"steps"`
 		}
-		if at.step < 0 || json.Unmarshal(job.Payload, &told) != nil || told.Steps == 0 {
+		if err := json.Unmarshal(p.record.Jobs[id].Payload, &told); err != nil || told.Steps == 0 {
+			p.say("INV-11: step %d of chain %s does not tell how many there are: %s", at.step, at.chain, p.record.Jobs[id].Payload)
 			continue
 		}
-		next := place{at.chain, at.step + 1}
-		if next.step == told.Steps {
-			next.step = onExit
+		switch at.step {
+		case 0:
+		case onExit:
+			p.follows(steps, at, place{at.chain, told.Steps - 1})
+		case onFailure:
+			p.followsDeath(steps, at, told.Steps)
+		default:
+			p.follows(steps, at, place{at.chain, at.step - 1})
 		}
-		if job.State == wire.Dead {
-			next.step = onFailure
-		}
-		if p.ended[id] > 0 && steps[next] == "" {
-			p.say("INV-11: step %d of chain %s is %s and there is no step %d", at.step, at.chain, job.State, next.step)
+		if at.step >= 0 {
+			p.goesOn(steps, at, told.Steps)
 		}
 	}
 }
 
-// schedules: of one that ticks every second, each tick has one job or was missed (INV-12).
+// follows: a job of a chain was made after the step before it had completed.
+func (p *replay) follows(steps map[place]string, at, earlier place) {
+	id, before := steps[at], steps[earlier]
+	switch {
+	case before == "":
+		p.say("INV-11: chain %s has step %d and not the one before", at.chain, at.step)
+	case p.record.Jobs[before].State != wire.Completed || p.ended[before] > p.made[id]:
+		p.say("INV-11: step %d of chain %s was made in event %d; %s before it is %s since %d", at.step, at.chain, p.made[id], before, p.record.Jobs[before].State, p.ended[before])
+	}
+}
+
+// followsDeath: the job for a failure was made after a step had died.
+func (p *replay) followsDeath(steps map[place]string, at place, all int) {
+	id := steps[at]
+	for step := range all {
+		if dead := steps[place{at.chain, step}]; dead != "" && p.record.Jobs[dead].State == wire.Dead && p.ended[dead] < p.made[id] {
+			return
+		}
+	}
+	p.say("INV-11: %s is for a failure of chain %s, none of whose steps had died", id, at.chain)
+}
+
+// goesOn: what follows on a step that has ended exists.
+func (p *replay) goesOn(steps map[place]string, at place, all int) {
+	id := steps[at]
+	job, next := p.record.Jobs[id], place{at.chain, at.step + 1}
+	if next.step == all {
+		next.step = onExit
+	}
+	if job.State == wire.Dead {
+		next.step = onFailure
+	}
+	if p.ended[id] > 0 && steps[next] == "" {
+		p.say("INV-11: step %d of chain %s is %s and there is no step %d", at.step, at.chain, job.State, next.step)
+	}
+}
+
+// tickSlack is how long a tick may be late: an election, and whoever leads then makes the missed ones good.
+const tickSlack = 15 * time.Second
+
+// schedules: of one that ticks every second, each tick has one job or was missed (INV-12), from when it was
+// made until it was paused.
 func (p *replay) schedules() {
 	for _, s := range p.record.Schedules {
 		ticks := map[int64]string{}
@@ -357,9 +457,25 @@ func (p *replay) schedules() {
 			}
 			last = max(last, at)
 		}
-		// From the first to the last, both included.
-		if all := last - first + 1; len(ticks) > 0 && all != int64(len(ticks))+int64(s.Missed) {
+		made, until := s.CreatedAt, p.tickedUntil(s)
+		switch all := last - first + 1; { // Both included.
+		case until.Sub(made) < tickSlack && len(ticks) == 0:
+		case len(ticks) == 0:
+			p.say("INV-12: %s never ticked from %s until %s", s.Name, made, until)
+		case time.Unix(first, 0).Sub(made) > tickSlack:
+			p.say("INV-12: %s was made at %s, and ticked first at %s", s.Name, made, time.Unix(first, 0))
+		case until.Sub(time.Unix(last, 0)) > tickSlack:
+			p.say("INV-12: %s ticked last at %s, and was to tick until %s", s.Name, time.Unix(last, 0), until)
+		case all != int64(len(ticks))+int64(s.Missed):
 			p.say("INV-12: %s ticked %d times, has %d jobs and says that it missed %d", s.Name, all, len(ticks), s.Missed)
 		}
 	}
+}
+
+// tickedUntil is when a schedule was paused, or else the last that happened: both by the calendar of the log.
+func (p *replay) tickedUntil(s wire.Schedule) time.Time {
+	if s.Paused {
+		return s.UpdatedAt
+	}
+	return time.Unix(0, p.last)
 }

@@ -58,6 +58,7 @@ type Load struct {
 	URL, Key, Word string
 	register       *history.Register
 	schedule       string
+	paused         bool
 	mu             sync.Mutex // Guards acked.
 	acked          []string
 }
@@ -226,10 +227,13 @@ func (l *Load) call(c *http.Client, method string, body, answer any) error {
 	return json.Unmarshal(all, answer)
 }
 
-// End stops the schedule, and is nil once no job goes on: INV-2. Ask again until then.
+// End pauses the schedule, and is nil once no job goes on: INV-2. Ask again until then.
 func (l *Load) End(ctx context.Context, c *corvo.Client) error {
-	if err := c.API(ctx, http.MethodPost, "/schedules/"+l.schedule+"/pause", nil, nil); err != nil {
-		return err
+	if !l.paused { // Once: until then it has to tick.
+		if err := c.API(ctx, http.MethodPost, "/schedules/"+l.schedule+"/pause", nil, nil); err != nil {
+			return err
+		}
+		l.paused = true
 	}
 	return history.AtRest(ctx, c)
 }
