@@ -41,7 +41,6 @@ const (
 type world struct {
 	t       *testing.T
 	seed    uint64
-	rng     *rand.Rand // Of the one goroutine that makes faults.
 	net     *network
 	secrets *cellsecret.Secrets
 	temp    string
@@ -66,13 +65,14 @@ type world struct {
 
 // host is a machine: its disk, its clock and the node that runs on it, if any.
 type host struct {
-	w     *world
-	id    string
-	ip    string
-	disk  *disk
-	clock *clock
-	join  string // The API of a node that it joins by.
-	runs  int
+	w      *world
+	number int
+	id     string
+	ip     string
+	disk   *disk
+	clock  *clock
+	join   string // The API of a node that it joins by.
+	runs   int
 
 	holds   atomic.Int32 // Faults that keep it down.
 	leaving atomic.Bool  // Its node is being removed.
@@ -80,9 +80,9 @@ type host struct {
 	// damaged: bits of its disk were changed. Its node may end itself, and is replaced.
 	damaged atomic.Bool
 
-	mu  sync.Mutex     // Guards the rest.
-	now *process       // Nil while it is down.
-	arm func(*process) // Called once, with the next process.
+	mu   sync.Mutex   // Guards the rest.
+	now  *process     // Nil while it is down.
+	next []*diskFault // What the next process meets.
 }
 
 // process is one run of a node.
@@ -94,13 +94,14 @@ type process struct {
 	alive atomic.Bool
 	// wronged: a fault was injected that may make the node end itself.
 	wronged   atomic.Bool
+	failed    atomic.Bool // A sync of its stores has failed.
 	discarded atomic.Bool
+	rng       *rand.Rand // Of what survives if it ends itself.
 }
 
 func newWorld(t *testing.T, seed uint64, nodes int, temp string) *world {
-	rng := rand.New(rand.NewPCG(seed, 0))
 	w := &world{
-		t: t, seed: seed, rng: rng, net: newNetwork(rand.New(rand.NewPCG(seed, 1))), secrets: cellsecret.Must([]byte("a secret of the simulated cell")),
+		t: t, seed: seed, net: newNetwork(rand.New(rand.NewPCG(seed, 1))), secrets: cellsecret.Must([]byte("a secret of the simulated cell")),
 		temp: temp, began: time.Now(), replicas: history.NewReplicas(),
 	}
 	for range nodes {
@@ -114,7 +115,7 @@ func (w *world) addHost(join string) *host {
 	defer w.mu.Unlock()
 	defer func() { w.watched.Store(w.adminOf(w.hosts)) }()
 	i := len(w.hosts) + 1
-	h := &host{w: w, id: fmt.Sprintf("n%d", i), ip: fmt.Sprintf("10.0.0.%d", i), disk: newDisk(), clock: newClock(), join: join}
+	h := &host{w: w, number: i, id: fmt.Sprintf("n%d", i), ip: fmt.Sprintf("10.0.0.%d", i), disk: newDisk(), clock: newClock(), join: join}
 	w.hosts = append(w.hosts, h)
 	return h
 }
@@ -152,6 +153,13 @@ func (w *world) breach(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.breaches = append(w.breaches, fmt.Sprintf(format, args...))
+}
+
+// told are the breaches so far.
+func (w *world) told() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.breaches)
 }
 
 func (w *world) logger(name string) *slog.Logger {
@@ -194,11 +202,21 @@ func (c *installCounter) WithGroup(name string) slog.Handler {
 
 func (h *host) hold() { h.holds.Add(1) }
 
-// armNext has f called with the next process of the host.
-func (h *host) armNext(f func(*process)) {
+// meetNext has the next process of the host meet a fault.
+func (h *host) meetNext(f *diskFault) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.arm = f
+	h.next = append(h.next, f)
+}
+
+// mend ends a fault, whether a process has met it yet or not.
+func (h *host) mend(f *diskFault) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.next = slices.DeleteFunc(h.next, func(o *diskFault) bool { return o == f })
+	if h.now != nil {
+		h.now.mount.remove(f)
+	}
 }
 
 func (h *host) release()   { h.holds.Add(-1) }
@@ -218,18 +236,55 @@ func (h *host) peer() node.Peer {
 // start starts the host's node on the disk as it is.
 func (h *host) start() {
 	h.runs++
-	p := &process{host: h, dir: filepath.Join(h.w.temp, fmt.Sprintf("%s-%d", h.id, h.runs))}
-	p.mount = h.disk.mount(p.dir)
+	p := &process{
+		host: h, dir: filepath.Join(h.w.temp, fmt.Sprintf("%s-%d", h.id, h.runs)),
+		rng: rand.New(rand.NewPCG(h.w.seed, uint64(h.number)<<32|uint64(h.runs))),
+	}
+	p.mount = h.disk.mount(p)
 	p.alive.Store(true)
 	h.mu.Lock()
 	h.now = p
-	if h.arm != nil {
-		h.arm(p)
-		h.arm = nil
+	for _, f := range h.next {
+		p.meet(f)
 	}
+	h.next = nil
 	h.mu.Unlock()
 	api, raft := h.w.net.listen(h.ip+apiPort), h.w.net.listen(h.ip+raftPort)
 	go p.run(api, raft)
+}
+
+// meet adds a fault to the process's disk.
+func (p *process) meet(f *diskFault) {
+	if f.fail != nil || f.unreadable > 0 || f.held != nil {
+		p.wronged.Store(true)
+	}
+	p.mount.add(f)
+}
+
+const (
+	// failLimit is how long a node may go on after a sync of its stores has failed (R6).
+	failLimit = 10 * time.Second
+	// stallLimit is how long a sync of the raft log may take of a node that goes on: after ten
+	// seconds the watchdog ends it (R4), which looks now and then.
+	stallLimit = 12 * time.Second
+)
+
+// hasFailed: a sync of the stores has failed, so the node must end itself.
+func (p *process) hasFailed(step string) {
+	if p.failed.CompareAndSwap(false, true) {
+		time.AfterFunc(failLimit, func() {
+			if p.alive.Load() {
+				p.host.w.breach("%s goes on %s after a %s has failed (R6)", p.host.id, failLimit, step)
+			}
+		})
+	}
+}
+
+// hasWaited: a write or a sync was held up, and the node is there all the same.
+func (p *process) hasWaited(step string, took time.Duration) {
+	if step == "raftlog sync log" && took > stallLimit {
+		p.host.w.breach("%s waited %s for a %s, and goes on (R4)", p.host.id, took, step)
+	}
 }
 
 func (p *process) run(api, raft net.Listener) {
@@ -239,7 +294,7 @@ func (p *process) run(api, raft net.Listener) {
 		Dial: h.w.net.dialer(h.ip, p.alive.Load), Logger: h.w.logger(h.id), Fatal: p.fatal, LogBytesMax: h.w.logBytes, Shards: h.w.shards,
 	}
 	if h.join == "" {
-		for _, other := range h.w.hosts {
+		for _, other := range h.w.all() {
 			if other.join == "" {
 				cfg.Peers = append(cfg.Peers, other.peer())
 			}
@@ -263,7 +318,7 @@ func (p *process) fatal(err error) {
 }
 
 func (p *process) end(err error) {
-	if !p.host.kill(p, func() { p.host.disk.crash(rand.IntN(101), rand.New(rand.NewPCG(p.host.w.seed, 2))) }) {
+	if !p.host.kill(p, func() { p.host.disk.crash(p.rng.IntN(101), p.rng) }) {
 		return // It is dead already.
 	}
 	p.host.w.say("%s ends itself: %v", p.host.id, err)
@@ -311,21 +366,6 @@ func (h *host) process() *process {
 	return h.now
 }
 
-// die lets everything pass that the dead process still does.
-func (m *mount) die() {
-	m.dead.Store(true)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.fail, m.latency, m.crash = nil, 0, nil
-	select {
-	case <-m.open:
-	default:
-		if m.release != nil {
-			m.release()
-		}
-	}
-}
-
 // vanish frees a host's addresses and resets its connections.
 func (n *network) vanish(ip string) {
 	n.mu.Lock()
@@ -339,7 +379,7 @@ func (n *network) vanish(ip string) {
 	for _, l := range gone {
 		_ = l.Close()
 	}
-	n.reset(func(a, _ string) bool { return a == ip })
+	n.reset(ip, func() bool { return true })
 }
 
 // staying are the hosts whose nodes are not about to be removed.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -131,32 +132,84 @@ func (d *disk) copy() *vfs.MemFS {
 }
 
 // mount is the disk as one process sees it, with faults.
-func (d *disk) mount(dir string) *mount {
+func (d *disk) mount(p *process) *mount {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	m := &mount{open: make(chan struct{})}
-	close(m.open)
-	m.FS = errorfs.Wrap(&folder{FS: d.mem, dir: dir, full: &m.full}, errorfs.InjectorFunc(m.before))
+	m := &mount{process: p}
+	m.FS = errorfs.Wrap(&folder{FS: d.mem, dir: p.dir, full: m.full}, errorfs.InjectorFunc(m.before))
 	return m
 }
 
 // mount injects faults before operations.
 type mount struct {
 	vfs.FS
-	full atomic.Bool
-	dead atomic.Bool
+	process *process
+	dead    atomic.Bool
 
-	mu      sync.Mutex    // Guards the rest.
-	open    chan struct{} // Operations wait until it is closed.
-	release func()        // Closes it.
-	latency time.Duration // Each change takes up to this much longer.
-	fail    func(errorfs.Op) error
-	// unreadable is the share of reads that fail, of which unread have.
-	unreadable float64
+	mu     sync.Mutex // Guards the rest.
+	faults []*diskFault
+}
+
+// diskFault is what one fault does to a disk. Several may last at the same time, so each is added and
+// removed by itself.
+type diskFault struct {
+	// rng is of this fault alone. After it was added, the mutex of its mount guards it.
+	rng        *rand.Rand
+	full       bool
+	latency    time.Duration // Each write and sync takes up to this much longer.
+	fail       func(errorfs.Op) error
+	unreadable float64 // The share of reads that fail,
 	unread     *atomic.Int64
-	crash      func()                 // Called before the change that countdown reaches.
-	count      int                    // Changes until then.
-	at         func(step string) bool // Which steps count.
+	held       chan struct{} // Writes and syncs wait until it is closed; nil: they don't.
+	release    func()        // Closes it.
+	// crash is called once, before the countdown-th step that counts.
+	crash     func(p *process, step string)
+	counts    func(step string) bool
+	countdown int
+}
+
+// stall is a fault that lets no write or sync end.
+func stall() *diskFault {
+	f := &diskFault{held: make(chan struct{})}
+	f.release = sync.OnceFunc(func() { close(f.held) })
+	return f
+}
+
+func (m *mount) add(f *diskFault) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.faults = append(m.faults, f)
+}
+
+// remove ends a fault, if it is there.
+func (m *mount) remove(f *diskFault) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.faults = slices.DeleteFunc(m.faults, func(o *diskFault) bool { return o == f })
+	f.end()
+}
+
+func (f *diskFault) end() {
+	if f.release != nil {
+		f.release()
+	}
+}
+
+// die lets everything pass that the dead process still does.
+func (m *mount) die() {
+	m.dead.Store(true)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, f := range m.faults {
+		f.end()
+	}
+	m.faults = nil
+}
+
+func (m *mount) full() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.ContainsFunc(m.faults, func(f *diskFault) bool { return f.full })
 }
 
 // waitingForDisk counts changes that a fault holds up.
@@ -164,72 +217,98 @@ var waitingForDisk atomic.Int32
 
 // before is called before every operation.
 func (m *mount) before(op errorfs.Op) error {
-	if m.dead.Load() {
+	switch {
+	case m.dead.Load():
 		return nil
-	}
-	if reads(op) {
+	case reads(op):
 		return m.read(op)
-	}
-	if !changes(op) {
-		return nil
-	}
-	m.mu.Lock()
-	open, latency, fail := m.open, m.latency, m.fail
-	crash := m.countDown(stepOf(op))
-	m.mu.Unlock()
-	if writes(op) {
-		waitingForDisk.Add(1)
-		<-open
-		if latency > 0 {
-			time.Sleep(rand.N(latency))
-		}
-		waitingForDisk.Add(-1)
-	}
-	if crash != nil {
-		crash()
-	}
-	if fail != nil {
-		return fail(op)
+	case changes(op):
+		return m.change(op)
 	}
 	return nil
+}
+
+// change does to a change what the faults want.
+func (m *mount) change(op errorfs.Op) error {
+	step := stepOf(op)
+	var held []chan struct{}
+	var latency time.Duration
+	var crashes []*diskFault
+	m.mu.Lock()
+	faults := slices.Clone(m.faults)
+	for _, f := range faults {
+		if f.held != nil {
+			held = append(held, f.held)
+		}
+		if f.latency > 0 && writes(op) {
+			latency += time.Duration(f.rng.Int64N(int64(f.latency)))
+		}
+		if f.reaches(step) {
+			crashes = append(crashes, f)
+		}
+	}
+	m.mu.Unlock()
+	if writes(op) && (len(held) > 0 || latency > 0) {
+		m.wait(step, held, latency)
+	}
+	for _, f := range crashes {
+		f.crash(m.process, step)
+	}
+	for _, f := range faults {
+		if f.fail == nil || m.dead.Load() {
+			continue
+		}
+		if err := f.fail(op); err != nil {
+			if syncs(op) {
+				m.process.hasFailed(step)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *mount) wait(step string, held []chan struct{}, latency time.Duration) {
+	served := m.process.node.Load() != nil
+	waitingForDisk.Add(1)
+	began := time.Now()
+	for _, open := range held {
+		<-open
+	}
+	if took := time.Since(began); served && !m.dead.Load() {
+		m.process.hasWaited(step, took)
+	}
+	time.Sleep(latency)
+	waitingForDisk.Add(-1)
+}
+
+// reaches is called with the mount's mutex held.
+func (f *diskFault) reaches(step string) bool {
+	if f.crash == nil || f.countdown == 0 || !f.counts(step) {
+		return false
+	}
+	f.countdown--
+	return f.countdown == 0
 }
 
 // read fails some reads of the stores. What a file is named, and how large it is, is always known.
 func (m *mount) read(op errorfs.Op) error {
 	m.mu.Lock()
-	share, unread := m.unreadable, m.unread
-	m.mu.Unlock()
-	if share == 0 || rand.Float64() >= share {
-		return nil
+	defer m.mu.Unlock()
+	for _, f := range m.faults {
+		if f.unreadable == 0 || f.rng.Float64() >= f.unreadable {
+			continue
+		}
+		if err := inputOutput(op); err != nil {
+			f.unread.Add(1)
+			return err
+		}
 	}
-	err := inputOutput(op)
-	if err != nil {
-		unread.Add(1)
-	}
-	return err
+	return nil
 }
 
 func reads(op errorfs.Op) bool {
 	return op.Kind == errorfs.OpFileRead || op.Kind == errorfs.OpFileReadAt
-}
-
-// failReads lets a share of reads fail, and counts them.
-func (m *mount) failReads(share float64, unread *atomic.Int64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.unreadable, m.unread = share, unread
-}
-
-// countDown is called with the mutex held.
-func (m *mount) countDown(step string) (crash func()) {
-	if m.crash == nil || !m.at(step) {
-		return nil
-	}
-	if m.count--; m.count > 0 {
-		return nil
-	}
-	crash, m.crash = m.crash, nil
-	return crash
 }
 
 // changes reports whether an operation makes something durable or visible: the steps
@@ -255,6 +334,10 @@ func writes(op errorfs.Op) bool {
 	}
 }
 
+func syncs(op errorfs.Op) bool {
+	return op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
+}
+
 // stepOf names a change: what is done to which kind of file.
 func stepOf(op errorfs.Op) string {
 	verb := map[errorfs.OpKind]string{
@@ -278,41 +361,12 @@ func stepOf(op errorfs.Op) string {
 	return store + " " + verb + " " + kind
 }
 
-// crashAt calls crash before the count-th change of a step.
-func (m *mount) crashAt(count int, at func(step string) bool, crash func()) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.count, m.at, m.crash = count, at, crash
-}
-
-func (m *mount) slow(latency time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.latency = latency
-}
-
-func (m *mount) failWith(f func(errorfs.Op) error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.fail = f
-}
-
-// stall holds every change until the returned function is called.
-func (m *mount) stall() (release func()) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	open := make(chan struct{})
-	m.open = open
-	m.release = sync.OnceFunc(func() { close(open) })
-	return m.release
-}
-
 // folder shows a memory file system under a name, with a size. The ballast is not
 // stored: its blocks mean nothing.
 type folder struct {
 	vfs.FS
 	dir  string
-	full *atomic.Bool
+	full func() bool
 }
 
 func (f *folder) in(path string) string {
@@ -354,7 +408,7 @@ func (f *folder) Stat(name string) (vfs.FileInfo, error)   { return f.FS.Stat(f.
 
 func (f *folder) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	u := vfs.DiskUsage{AvailBytes: diskBytes / 2, TotalBytes: diskBytes, UsedBytes: diskBytes / 2}
-	if f.full.Load() {
+	if f.full() {
 		u = vfs.DiskUsage{AvailBytes: 1 << 20, TotalBytes: diskBytes, UsedBytes: diskBytes - 1<<20}
 	}
 	return u, nil

@@ -7,7 +7,7 @@
 // node gets its world through node.Config, and is judged by what it answers and by the
 // bytes that it leaves on its disk.
 //
-// Surprising: a seed draws the faults, not the order of goroutines. The same seed meets
-// the same faults in a run that differs, so what is found here becomes a test at the
-// lowest level that can see it. See DESIGN.md.
+// Surprising: a seed is a list of faults, not an order of goroutines. The same list meets
+// other calls in the next run, so what is found here becomes a test at the lowest level
+// that can see it. See DESIGN.md.
 package sim

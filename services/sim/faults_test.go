@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -11,28 +12,31 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/corvo-cloud/corvo/services/e2e/history"
 )
 
 // fault is one kind of fault of the table in docs/faults.md. make injects it and returns
-// what undoes it, or nil if it could not be made now.
+// what undoes it, or nil if it could not be made now. It draws from a source of its own.
 type fault struct {
 	kind   string
 	weight int
-	make   func(s *storm) (what string, undo func())
+	make   func(s *storm, rng *rand.Rand) (what string, undo func())
 }
 
-const armed = "F24 crash between durable steps"
+// Kinds that are counted when they have had an effect, not when they are made.
+const (
+	armed      = "F24 crash between durable steps"
+	unreadable = "F5 failing reads" // Most is read from memory.
+	replaced   = "F13 node replaced"
+)
 
 const partitioned = "F9 partition"
-
-// unreadable is counted when a read has failed: most is read from memory.
-const unreadable = "F5 failing reads"
 
 // storm makes faults, one after another and some at the same time.
 type storm struct {
 	w       *world
 	l       *load
-	rng     *rand.Rand
 	pending sync.WaitGroup // Undoing.
 
 	mu    sync.Mutex     // Guards the rest.
@@ -42,8 +46,8 @@ type storm struct {
 
 // faults is read from top to bottom by docs/faults.md.
 var faults = []fault{
-	{"F1 kill", 3, func(s *storm) (string, func()) { return s.crash(100) }},
-	{"F2 power loss", 4, func(s *storm) (string, func()) { return s.crash(s.rng.IntN(100)) }},
+	{"F1 kill", 3, func(s *storm, rng *rand.Rand) (string, func()) { return s.crash(rng, 100) }},
+	{"F2 power loss", 4, func(s *storm, rng *rand.Rand) (string, func()) { return s.crash(rng, rng.IntN(100)) }},
 	{"F3 power loss of the whole cell", 1, (*storm).blackout},
 	{"F4 changed bits on a disk", 1, (*storm).rot},
 	{"F5 disk error", 1, (*storm).diskError},
@@ -60,36 +64,72 @@ var faults = []fault{
 	{"F10 slow links", 1, (*storm).slowLinks},
 	{"F11 pause", 3, (*storm).pause},
 	{"F12 leader transfers", 2, (*storm).transfers},
-	{"F13 node replaced", 1, (*storm).replace},
+	{replaced, 1, (*storm).replace},
 	{"F20 worker dies", 3, (*storm).workerDies},
 	{"F20 worker hears nothing", 2, (*storm).workerDeaf},
 	{armed, 5, (*storm).crashBetween},
 }
 
-// run makes count faults and returns when all are undone.
-func (s *storm) run(count int) {
-	total := 0
+// planned is one fault of a seed. What happens to the cell changes none of it.
+type planned struct {
+	fault   fault
+	source  uint64        // Of all that this fault draws.
+	lasts   time.Duration // Until it is undone.
+	overlap bool          // The next one is made meanwhile,
+	pause   time.Duration // so long after this one.
+}
+
+// plan are the faults of a seed.
+func plan(seed uint64, count int) []planned {
+	rng, total := rand.New(rand.NewPCG(seed, 0)), 0
 	for _, f := range faults {
 		total += f.weight
 	}
+	var out []planned
 	for range count {
-		f := s.draw(total)
-		what, undo := f.make(s)
+		out = append(out, planned{
+			fault: draw(rng.IntN(total)), source: rng.Uint64(), lasts: between(rng, 100*time.Millisecond, 5*time.Second), overlap: rng.IntN(3) == 0,
+			pause: between(rng, 50*time.Millisecond, 2*time.Second),
+		})
+	}
+	return out
+}
+
+func draw(n int) fault {
+	for _, f := range faults {
+		if n -= f.weight; n < 0 {
+			return f
+		}
+	}
+	panic("weights")
+}
+
+func between(rng *rand.Rand, a, b time.Duration) time.Duration {
+	return a + time.Duration(rng.Int64N(int64(b-a)))
+}
+
+// branch is a source for what draws more often in one run than in another, or in a goroutine of its own.
+func branch(rng *rand.Rand) *rand.Rand { return rand.New(rand.NewPCG(rng.Uint64(), 0)) }
+
+// run makes faults and returns when all are undone.
+func (s *storm) run(faults []planned) {
+	for i, f := range faults {
+		what, undo := f.fault.make(s, rand.New(rand.NewPCG(f.source, 0)))
 		if undo == nil {
+			s.w.say("%d. %s: not now", i+1, f.fault.kind)
 			continue
 		}
-		if f.kind != armed && f.kind != unreadable {
-			s.met(f.kind)
+		if f.fault.kind != armed && f.fault.kind != unreadable && f.fault.kind != replaced {
+			s.met(f.fault.kind)
 		}
-		lasts, overlap := s.between(100*time.Millisecond, 5*time.Second), s.rng.IntN(3) == 0
-		s.w.say("%s: %s, for %s", f.kind, what, lasts.Round(time.Millisecond))
-		end := func() { time.Sleep(lasts); undo() }
-		if overlap {
+		s.w.say("%d. %s: %s, for %s", i+1, f.fault.kind, what, f.lasts.Round(time.Millisecond))
+		end := func() { time.Sleep(f.lasts); undo() }
+		if f.overlap {
 			s.pending.Go(end)
 		} else {
 			end()
 		}
-		time.Sleep(s.between(50*time.Millisecond, 2*time.Second))
+		time.Sleep(f.pause)
 	}
 	s.pending.Wait()
 }
@@ -110,53 +150,38 @@ func (s *storm) forget() {
 	}
 }
 
-func (s *storm) draw(total int) fault {
-	n := s.rng.IntN(total)
-	for _, f := range faults {
-		if n -= f.weight; n < 0 {
-			return f
+// victim is the host of the cell that is drawn, or the next one whose node runs.
+func (s *storm) victim(rng *rand.Rand) (*host, *process) {
+	m := s.w.members()
+	at := rng.IntN(1<<16) % len(m) // One draw, however many there are.
+	for i := range m {
+		h := m[(at+i)%len(m)]
+		if p := h.process(); p != nil {
+			return h, p
 		}
 	}
-	panic("weights")
+	return nil, nil
 }
 
-func (s *storm) between(a, b time.Duration) time.Duration {
-	return a + time.Duration(s.rng.Int64N(int64(b-a)))
-}
-
-// victim is a host of the cell whose node runs.
-func (s *storm) victim() (*host, *process) {
-	var up []*host
-	for _, h := range s.w.members() {
-		if h.process() != nil {
-			up = append(up, h)
-		}
-	}
-	if len(up) == 0 {
-		return nil, nil
-	}
-	h := up[s.rng.IntN(len(up))]
-	return h, h.process()
-}
-
-func (s *storm) crash(percent int) (string, func()) {
-	h, p := s.victim()
+func (s *storm) crash(rng *rand.Rand, percent int) (string, func()) {
+	h, p := s.victim(rng)
 	if h == nil {
 		return "", nil
 	}
 	h.hold()
-	if !h.kill(p, func() { h.disk.crash(percent, s.rng) }) {
+	if !h.kill(p, func() { h.disk.crash(percent, rng) }) {
 		h.release()
 		return "", nil
 	}
 	return fmt.Sprintf("%s, %d %% of what was not synced survives", h.id, percent), h.release
 }
 
-func (s *storm) blackout() (string, func()) {
+func (s *storm) blackout(rng *rand.Rand) (string, func()) {
 	hosts := s.w.members()
 	for _, h := range hosts {
+		percent, rng := rng.IntN(100), branch(rng)
 		h.hold()
-		h.kill(h.process(), func() { h.disk.crash(s.rng.IntN(100), s.rng) })
+		h.kill(h.process(), func() { h.disk.crash(percent, rng) })
 	}
 	return "all nodes", func() {
 		for _, h := range hosts {
@@ -165,87 +190,74 @@ func (s *storm) blackout() (string, func()) {
 	}
 }
 
-func (s *storm) diskError() (string, func()) {
-	h, p := s.victim()
+func (s *storm) diskError(rng *rand.Rand) (string, func()) {
+	return s.disk(rng, &diskFault{fail: inputOutput}, "")
+}
+
+// disk has a node meet a fault of its disk.
+func (s *storm) disk(rng *rand.Rand, f *diskFault, what string) (string, func()) {
+	h, p := s.victim(rng)
 	if h == nil {
 		return "", nil
 	}
-	p.wronged.Store(true)
-	p.mount.failWith(inputOutput)
-	return h.id, func() { p.mount.failWith(nil) }
+	f.rng = branch(rng)
+	p.meet(f)
+	return h.id + what, func() { h.mend(f) }
 }
 
 // readError lets reads fail while the node runs, or while it starts. It may end itself, but must not take
 // what it can't read for what isn't there, nor for damage.
-func (s *storm) readError() (string, func()) {
-	h, p := s.victim()
+func (s *storm) readError(rng *rand.Rand) (string, func()) {
+	h, p := s.victim(rng)
 	if h == nil {
 		return "", nil
 	}
-	share := []float64{0.05, 0.5, 1}[s.rng.IntN(3)]
-	failed := new(atomic.Int64)
-	fail := func(p *process) {
-		p.wronged.Store(true)
-		p.mount.failReads(share, failed)
-	}
+	share, starts := []float64{0.05, 0.5, 1}[rng.IntN(3)], rng.IntN(2) == 0
+	f := &diskFault{rng: branch(rng), unreadable: share, unread: new(atomic.Int64)}
 	mend := func() {
-		h.armNext(nil) // It may not have started yet.
-		if now := h.process(); now != nil {
-			now.mount.failReads(0, nil)
-		}
-		if n := failed.Load(); n > 0 {
+		h.mend(f)
+		if n := f.unread.Load(); n > 0 {
 			s.w.say("%d reads of %s failed", n, h.id)
 			s.met(unreadable)
 		}
 	}
-	if s.rng.IntN(2) == 0 {
-		fail(p)
+	if !starts {
+		p.meet(f)
 		return fmt.Sprintf("%s, %.0f %% of reads", h.id, 100*share), mend
 	}
-	h.armNext(fail)
-	h.kill(p, func() { h.disk.crash(100, s.rng) })
+	h.meetNext(f)
+	h.kill(p, func() { h.disk.crash(100, rng) })
 	return fmt.Sprintf("%s, %.0f %% of reads, from its start on", h.id, 100*share), mend
 }
 
-func (s *storm) diskFull() (string, func()) {
-	h, p := s.victim()
-	if h == nil {
-		return "", nil
-	}
-	p.mount.full.Store(true)
-	return h.id, func() { p.mount.full.Store(false) }
+func (s *storm) diskFull(rng *rand.Rand) (string, func()) {
+	return s.disk(rng, &diskFault{full: true}, "")
 }
 
-func (s *storm) slowDisk() (string, func()) {
-	h, p := s.victim()
-	if h == nil {
-		return "", nil
-	}
-	by := s.between(5*time.Millisecond, 200*time.Millisecond)
-	p.mount.slow(by)
-	return fmt.Sprintf("%s, up to %s", h.id, by.Round(time.Millisecond)), func() { p.mount.slow(0) }
+func (s *storm) slowDisk(rng *rand.Rand) (string, func()) {
+	by := between(rng, 5*time.Millisecond, 200*time.Millisecond)
+	return s.disk(rng, &diskFault{latency: by}, ", up to "+by.Round(time.Millisecond).String())
 }
 
 // stalledDisk lasts longer than other faults now and then: after ten seconds the node has
 // to end itself (R4).
-func (s *storm) stalledDisk() (string, func()) {
-	h, p := s.victim()
-	if h == nil {
+func (s *storm) stalledDisk(rng *rand.Rand) (string, func()) {
+	more := between(rng, 0, 9*time.Second)
+	what, mend := s.disk(rng, stall(), fmt.Sprintf(", and %s more", more.Round(time.Millisecond)))
+	if mend == nil {
 		return "", nil
 	}
-	p.wronged.Store(true)
-	release, more := p.mount.stall(), s.between(0, 9*time.Second)
-	return fmt.Sprintf("%s, and %s more", h.id, more.Round(time.Millisecond)), func() { time.Sleep(more); release() }
+	return what, func() { time.Sleep(more); mend() }
 }
 
-func (s *storm) clockJump() (string, func()) {
-	h, _ := s.victim()
+func (s *storm) clockJump(rng *rand.Rand) (string, func()) {
+	h, _ := s.victim(rng)
 	if h == nil {
 		return "", nil
 	}
 	spans := []time.Duration{time.Second, 10 * time.Second, time.Minute, time.Hour, 24 * time.Hour}
-	by := spans[s.rng.IntN(len(spans))]
-	if s.rng.IntN(2) == 0 {
+	by := spans[rng.IntN(len(spans))]
+	if rng.IntN(2) == 0 {
 		by = -by
 	}
 	s.w.wrongClocks.CompareAndSwap(0, time.Now().UnixNano())
@@ -253,12 +265,12 @@ func (s *storm) clockJump() (string, func()) {
 	return fmt.Sprintf("%s by %s", h.id, by), h.clock.right
 }
 
-func (s *storm) clockDrift() (string, func()) {
-	h, _ := s.victim()
+func (s *storm) clockDrift(rng *rand.Rand) (string, func()) {
+	h, _ := s.victim(rng)
 	if h == nil {
 		return "", nil
 	}
-	rate := 0.99 + 0.02*s.rng.Float64()
+	rate := 0.99 + 0.02*rng.Float64()
 	s.w.wrongClocks.CompareAndSwap(0, time.Now().UnixNano())
 	h.clock.drift(rate)
 	return fmt.Sprintf("%s at %.3f", h.id, rate), h.clock.right
@@ -282,136 +294,159 @@ func both(a string, others []string) (links []link) {
 	return links
 }
 
-func (s *storm) partition() (string, func()) {
-	h, _ := s.victim()
+func (s *storm) partition(rng *rand.Rand) (string, func()) {
+	h, _ := s.victim(rng)
 	if h == nil {
 		return "", nil
 	}
 	others := s.others(h)
-	if s.rng.IntN(2) == 0 {
+	if rng.IntN(2) == 0 {
 		others = others[:len(others)-1] // The proxy still reaches it.
 	}
 	return h.id + " from " + strings.Join(others, ","), s.w.net.cut(both(h.ip, others)...)
 }
 
-func (s *storm) oneWay() (string, func()) {
-	h, _ := s.victim()
+func (s *storm) oneWay(rng *rand.Rand) (string, func()) {
+	h, _ := s.victim(rng)
 	if h == nil {
 		return "", nil
 	}
 	others := s.others(h)
-	others = others[s.rng.IntN(len(others)):]
+	others = others[rng.IntN(1<<16)%len(others):]
 	var links []link
-	word := "to"
+	word := "is not heard by"
 	for _, o := range others {
 		links = append(links, link{h.ip, o})
 	}
-	if s.rng.IntN(2) == 0 {
-		word = "from"
+	if rng.IntN(2) == 0 {
+		word = "does not hear"
 		for i, l := range links {
 			links[i] = link{l.to, l.from}
 		}
 	}
-	return fmt.Sprintf("%s hears no more %s %s", h.id, word, strings.Join(others, ",")), s.w.net.cut(links...)
+	return fmt.Sprintf("%s %s %s", h.id, word, strings.Join(others, ",")), s.w.net.cut(links...)
 }
 
 // bridge: two that do not hear each other, and others that hear both.
-func (s *storm) bridge() (string, func()) {
+func (s *storm) bridge(rng *rand.Rand) (string, func()) {
 	m := s.w.members()
-	i := s.rng.IntN(len(m))
+	i := rng.IntN(1<<16) % len(m)
 	a, b := m[i], m[(i+1)%len(m)]
 	return a.id + " and " + b.id, s.w.net.cut(both(a.ip, []string{b.ip})...)
 }
 
-func (s *storm) loseConnections() (string, func()) {
-	h, _ := s.victim()
+func (s *storm) loseConnections(rng *rand.Rand) (string, func()) {
+	h, _ := s.victim(rng)
 	if h == nil {
 		return "", nil
 	}
-	n := s.w.net.reset(func(a, _ string) bool { return a == h.ip && s.rng.IntN(2) == 0 })
+	n := s.w.net.reset(h.ip, func() bool { return rng.IntN(2) == 0 })
 	return fmt.Sprintf("%d of %s", n, h.id), func() {}
 }
 
-func (s *storm) slowLinks() (string, func()) {
-	by := s.between(10*time.Millisecond, 200*time.Millisecond)
-	s.w.net.slowDown(by)
-	return "up to " + by.Round(time.Millisecond).String(), func() { s.w.net.slowDown(0) }
+func (s *storm) slowLinks(rng *rand.Rand) (string, func()) {
+	by := between(rng, 10*time.Millisecond, 200*time.Millisecond)
+	return "up to " + by.Round(time.Millisecond).String(), s.w.net.slowDown(by)
 }
 
 // pause is what others see of a machine that stands still: nothing arrives, nothing leaves,
 // nothing is written. Its own timers run on, which they would not.
-func (s *storm) pause() (string, func()) {
-	h, p := s.victim()
+func (s *storm) pause(rng *rand.Rand) (string, func()) {
+	h, p := s.victim(rng)
 	if h == nil {
 		return "", nil
 	}
-	mend, release := s.w.net.cut(both(h.ip, append(s.others(h), adminHost))...), p.mount.stall()
-	return h.id, func() { release(); mend() }
+	mend, f := s.w.net.cut(both(h.ip, append(s.others(h), adminHost))...), stall()
+	p.mount.add(f) // It is too short to be an excuse.
+	return h.id, func() { h.mend(f); mend() }
 }
 
-func (s *storm) transfers() (string, func()) {
-	m, count := s.w.members(), 1+s.rng.IntN(6)
+// transfers are of groups that are led, to nodes that do not lead them. One that is refused is none.
+func (s *storm) transfers(rng *rand.Rand) (string, func()) {
+	count, accepted := 1+rng.IntN(6), 0
 	for range count {
-		group, to := uint32(1+s.rng.IntN(3)), m[s.rng.IntN(len(m))].id
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		_ = s.w.admin.Load().Transfer(ctx, group, to) // Refused if there is no leader, or it is not up to date.
-		cancel()
-		time.Sleep(s.between(50*time.Millisecond, 500*time.Millisecond))
+		group, to, pause := rng.IntN(1<<16), rng.IntN(1<<16), between(rng, 50*time.Millisecond, 500*time.Millisecond)
+		if s.transfer(group, to) {
+			accepted++
+		}
+		time.Sleep(pause)
 	}
-	return fmt.Sprintf("%d", count), func() {}
+	if accepted == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("%d of %d were accepted", accepted, count), func() {}
+}
+
+func (s *storm) transfer(group, to int) (accepted bool) {
+	led := history.Leaders(s.w.each())
+	maps.DeleteFunc(led, func(_ uint32, leader string) bool { return leader == "" })
+	if len(led) == 0 {
+		return false
+	}
+	groups := slices.Sorted(maps.Keys(led))
+	g := groups[group%len(groups)]
+	others := slices.DeleteFunc(s.w.members(), func(h *host) bool { return h.id == led[g] })
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	return s.w.admin.Load().Transfer(ctx, g, others[to%len(others)].id) == nil // Refused if that one is not up to date.
 }
 
 // replace adds a node with a new id, which the supervisor starts, and then removes another
 // for good.
-func (s *storm) replace() (string, func()) {
+func (s *storm) replace(rng *rand.Rand) (string, func()) {
 	m := s.w.members()
 	if len(m) < 3 {
 		return "", nil
 	}
-	old := m[s.rng.IntN(len(m))]
-	by := m[s.rng.IntN(len(m))]
+	old, by := m[rng.IntN(1<<16)%len(m)], m[rng.IntN(1<<16)%len(m)]
 	if by == old || old.damaged.Load() || by.damaged.Load() {
 		return "", nil
 	}
 	added := s.w.addHost(by.peer().APIURL)
-	return added.id + " for " + old.id, func() { s.exchange(old, added) }
+	return added.id + " for " + old.id, func() {
+		if s.exchange(old, added) {
+			s.met(replaced)
+		}
+	}
 }
 
 // exchange removes old once added votes in its place.
-func (s *storm) exchange(old, added *host) {
+func (s *storm) exchange(old, added *host) (done bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), joinPatience)
 	defer cancel()
 	if err := s.w.retry(ctx, "join", func() error { return s.w.votes(added.id) }); err != nil {
 		s.w.say("%s did not become a voter: %v", added.id, err)
-		return // It stays, and may become one later.
+		return false // It stays, and may become one later.
 	}
 	old.leave()
 	s.w.connectAdmin()
-	if err := s.w.retry(ctx, "remove "+old.id, func() error { return s.w.admin.Load().RemoveNode(ctx, old.id) }); err != nil {
+	err := s.w.retry(ctx, "remove "+old.id, func() error { return s.w.admin.Load().RemoveNode(ctx, old.id) })
+	if err != nil {
 		s.w.say("%v", err)
 	}
 	old.remove()
+	return err == nil
 }
 
 // rot changes bits on the disk of one node while it is down. It must notice, or not be hurt;
 // what it has may reach nobody. Its operator replaces it in any case.
-func (s *storm) rot() (string, func()) {
+func (s *storm) rot(rng *rand.Rand) (string, func()) {
 	if len(s.w.members()) < 3 || s.w.damaged("") {
 		return "", nil
 	}
-	h, p := s.victim()
+	h, p := s.victim(rng)
 	if h == nil || h.leaving.Load() {
 		return "", nil
 	}
 	h.hold()
-	what := ""
-	if !h.kill(p, func() { h.disk.crash(100, s.rng); h.damaged.Store(true); what = h.disk.rot(s.rng) }) {
+	what, after, survives := "", between(rng, time.Second, 10*time.Second), branch(rng)
+	if !h.kill(p, func() { h.disk.crash(100, survives); h.damaged.Store(true); what = h.disk.rot(rng) }) {
 		h.release()
 		return "", nil
 	}
 	return h.id + ", " + what, func() {
 		h.release()
-		time.Sleep(s.between(time.Second, 10*time.Second))
+		time.Sleep(after)
 		m := s.w.members()
 		by := m[(slices.Index(m, h)+1)%len(m)]
 		added := s.w.addHost(by.peer().APIURL)
@@ -429,56 +464,64 @@ func (w *world) damaged(id string) bool {
 
 const joinPatience = 60 * time.Second
 
-func (s *storm) workerDies() (string, func()) {
-	return s.l.lose(s.rng.IntN(workers)), s.l.hire
+func (s *storm) workerDies(rng *rand.Rand) (string, func()) {
+	host, ok := s.l.lose(rng.IntN(1 << 16))
+	if !ok {
+		return "", nil
+	}
+	return host, s.l.hire
 }
 
 // workerDeaf: what the service says does not reach a worker, acks that it confirmed included.
-func (s *storm) workerDeaf() (string, func()) {
-	host := s.l.crewHost(s.rng.IntN(workers))
+func (s *storm) workerDeaf(rng *rand.Rand) (string, func()) {
+	host, ok := s.l.crewHost(rng.IntN(1 << 16))
+	if !ok {
+		return "", nil
+	}
 	return host, s.w.net.cut(link{proxyHost, host})
 }
 
 // crashBetween ends a node, with its power, before one of its next durable steps: while it
 // works, or while it recovers from another loss of power.
-func (s *storm) crashBetween() (string, func()) {
-	h, p := s.victim()
+func (s *storm) crashBetween(rng *rand.Rand) (string, func()) {
+	h, p := s.victim(rng)
 	if h == nil {
 		return "", nil
 	}
-	store := []string{"", "raftlog", "raftlog sync", "state"}[s.rng.IntN(4)]
-	count, percent, first := 1+s.rng.IntN(100), s.rng.IntN(100), s.rng.IntN(100)
-	rng := rand.New(rand.NewPCG(s.rng.Uint64(), 0)) // The node's goroutine draws from it.
-	arm := func(p *process) {
-		step := ""
-		p.mount.crashAt(count, func(next string) bool {
-			step = next
-			return strings.HasPrefix(next, store)
-		}, func() {
-			if h.kill(p, func() { h.disk.crash(percent, rng) }) {
+	store := []string{"", "raftlog", "raftlog sync", "state"}[rng.IntN(4)]
+	count, percent, first, starts := 1+rng.IntN(100), rng.IntN(100), rng.IntN(100), rng.IntN(2) == 0
+	then := branch(rng) // The node's goroutine draws from it.
+	f := &diskFault{
+		countdown: count, counts: func(next string) bool { return strings.HasPrefix(next, store) },
+		crash: func(p *process, step string) {
+			if h.kill(p, func() { h.disk.crash(percent, then) }) {
 				s.hit(step)
 			}
-		})
+		},
 	}
-	disarm := func() {
-		if p := h.process(); p != nil {
-			p.mount.crashAt(0, nil, nil)
-		}
-	}
-	if s.rng.IntN(2) == 0 {
-		arm(p)
+	disarm := func() { h.mend(f) }
+	if !starts {
+		p.meet(f)
 		return fmt.Sprintf("%s before change %d of %q, %d %% survives", h.id, count, store, percent), disarm
 	}
-	count = 1 + count/2
-	h.armNext(arm)
-	h.kill(p, func() { h.disk.crash(first, s.rng) })
-	return fmt.Sprintf("%s loses its power, and again before change %d of %q of its start, %d %% survives", h.id, count, store, percent), disarm
+	f.countdown = 1 + count/2
+	h.meetNext(f)
+	h.kill(p, func() { h.disk.crash(first, rng) })
+	return fmt.Sprintf("%s loses its power, and again before change %d of %q of its start, %d %% survives", h.id, f.countdown, store, percent), disarm
 }
 
 func (s *storm) met(kind string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drawn[kind]++
+}
+
+// report adds to a result what was met.
+func (s *storm) report(r *result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.Faults, r.Steps = maps.Clone(s.drawn), maps.Clone(s.steps)
+	r.Faults[crashed] = sum(r.Steps)
 }
 
 func (s *storm) hit(step string) {

@@ -137,24 +137,30 @@ func (l *load) hire() {
 	l.workers = append(l.workers, m)
 }
 
-// lose kills a worker program in an instant.
-func (l *load) lose(i int) (host string) {
+// lose kills a worker program in an instant, if there is one.
+func (l *load) lose(i int) (host string, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(l.workers) == 0 {
+		return "", false
+	}
 	i %= len(l.workers)
 	m := l.workers[i]
 	l.workers = slices.Delete(l.workers, i, i+1)
 	m.alive.Store(false)
 	l.w.net.vanish(m.host)
 	m.end()
-	return m.host
+	return m.host, true
 }
 
-// crewHost is where a worker runs.
-func (l *load) crewHost(i int) string {
+// crewHost is where a worker runs, if there is one.
+func (l *load) crewHost(i int) (host string, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.workers[i%len(l.workers)].host
+	if len(l.workers) == 0 {
+		return "", false
+	}
+	return l.workers[i%len(l.workers)].host, true
 }
 
 func (l *load) stopProducers() {

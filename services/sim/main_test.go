@@ -295,22 +295,22 @@ func runWorld(t *testing.T, seed uint64) (r result) {
 	r = result{Seed: seed, Nodes: nodes, Steps: map[string]int{}, Faults: map[string]int{}}
 	if err := w.begin(); err != nil {
 		w.breach("INV-2: the cell does not begin: %v", err)
-		r.Breaches = w.breaches
+		r.Breaches = w.told()
 		return r
 	}
 	loads, err := w.startLoads()
 	if err != nil {
 		w.breach("INV-2: the load does not begin: %v", err)
-		r.Breaches = w.breaches
+		r.Breaches = w.told()
 		return r
 	}
 	go w.watchRaft()
 	time.Sleep(2 * time.Second)
-	s := &storm{w: w, l: loads[0], rng: w.rng, steps: r.Steps, drawn: r.Faults}
+	s := &storm{w: w, l: loads[0], steps: map[string]int{}, drawn: map[string]int{}}
 	if os.Getenv(forgetVariable) != "" {
 		s.forget()
 	} else {
-		s.run(*count)
+		s.run(plan(seed, *count))
 	}
 	w.say("no more faults")
 	time.Sleep(5 * time.Second)
@@ -326,9 +326,9 @@ func runWorld(t *testing.T, seed uint64) (r result) {
 	}
 	w.waitEqual()
 	w.compareDisks()
-	r.Faults[crashed] = sum(r.Steps)
+	s.report(&r)
 	r.Installs, r.Compared, r.Apart = int(w.installs.Load()), w.replicas.Compared(), int(w.bothSides.Load())
 	r.Virtual = time.Since(w.began)
-	r.Breaches = w.breaches
+	r.Breaches = w.told()
 	return r
 }

@@ -1,11 +1,13 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -26,6 +28,7 @@ type network struct {
 	rng       *rand.Rand
 	listeners map[string]*listener // By address.
 	conns     map[*conn]struct{}
+	made      uint64       // Connections that there were.
 	cuts      map[link]int // How many faults cut a link.
 	slow      time.Duration
 }
@@ -51,11 +54,15 @@ func (n *network) add(links []link, by int) {
 	n.wake()
 }
 
-// slowDown adds up to this much to every delay.
-func (n *network) slowDown(by time.Duration) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.slow = by
+// slowDown adds up to this much to every delay, until mend is called.
+func (n *network) slowDown(by time.Duration) (mend func()) {
+	add := func(by time.Duration) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.slow += by
+	}
+	add(by)
+	return func() { add(-by) }
 }
 
 func (n *network) wake() {
@@ -65,6 +72,7 @@ func (n *network) wake() {
 	}
 }
 
+// all are the ends of all connections, in the order in which these were made.
 func (n *network) all() []*conn {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -72,6 +80,7 @@ func (n *network) all() []*conn {
 	for c := range n.conns {
 		out = append(out, c)
 	}
+	slices.SortFunc(out, func(a, b *conn) int { return cmp.Compare(a.number, b.number) })
 	return out
 }
 
@@ -87,15 +96,26 @@ func (n *network) delay() time.Duration {
 	return delayMin + time.Duration(n.rng.Int64N(int64(delayMax-delayMin+n.slow)))
 }
 
-// reset ends connections that match as a host does that knows nothing of them. It
-// returns how many.
-func (n *network) reset(match func(a, b string) bool) (count int) {
+// reset ends those connections of a host that lost picks, as a host does that knows nothing of them.
+// It returns how many.
+func (n *network) reset(ip string, lost func() bool) (count int) {
+	picked := map[uint64]bool{} // By number: both ends of a connection have one fate.
 	for _, c := range n.all() {
-		if match(c.in.link.from, c.in.link.to) || match(c.in.link.to, c.in.link.from) {
+		if c.in.link.from != ip && c.in.link.to != ip {
+			continue
+		}
+		pick, other := picked[c.number]
+		if !other {
+			pick = lost()
+			picked[c.number] = pick
+			if pick {
+				count++
+			}
+		}
+		if pick {
 			c.in.break_(syscall.ECONNRESET)
 			c.out.break_(syscall.ECONNRESET)
 			n.forget(c)
-			count++
 		}
 	}
 	return count
@@ -160,8 +180,9 @@ func (n *network) connect(from, to, address string) (net.Conn, bool) {
 		return nil, false
 	}
 	there, back := newHalf(n, link{from, to}), newHalf(n, link{to, from})
-	near := &conn{net: n, in: back, out: there, local: addr(from + ":1"), remote: addr(address)}
-	far := &conn{net: n, in: there, out: back, local: addr(address), remote: addr(from + ":1")}
+	n.made++
+	near := &conn{net: n, number: n.made, in: back, out: there, local: addr(from + ":1"), remote: addr(address)}
+	far := &conn{net: n, number: n.made, in: there, out: back, local: addr(address), remote: addr(from + ":1")}
 	select {
 	case l.accepted <- far:
 	default:
@@ -353,6 +374,7 @@ func waitUntil(changed <-chan struct{}, at time.Time) {
 // conn is one end of a connection.
 type conn struct {
 	net           *network
+	number        uint64 // Of the connection: both ends have it.
 	in, out       *half
 	local, remote addr
 	once          sync.Once

@@ -145,30 +145,47 @@ func (r *Replicas) all(at groupAt, ids []string) bool {
 	})
 }
 
-// Votes is nil if every group that any of these nodes has got is led, and the node is one of
-// its voters.
-func Votes(nodes []*cellv1.NodeStatus, id string) error {
-	leaders := map[uint32]*cellv1.GroupStatus{}
+// Leaders are the nodes that lead, by group, of every group that any of these nodes has got. Of one that is not
+// led it is empty.
+func Leaders(nodes []*cellv1.NodeStatus) map[uint32]string {
+	out := map[uint32]string{}
+	for group, leader := range leaders(nodes) {
+		out[group] = leader.GetNode().GetId()
+	}
+	return out
+}
+
+// leaders are nil for a group that is not led.
+func leaders(nodes []*cellv1.NodeStatus) map[uint32]*cellv1.NodeStatus {
+	out, terms := map[uint32]*cellv1.NodeStatus{}, map[uint32]uint64{}
 	for _, n := range nodes {
 		for _, g := range n.GetGroups() {
-			known, ok := leaders[g.GetGroup()]
-			switch {
-			case g.GetRole() == "leader" && g.GetTerm() >= known.GetTerm(): // Two may say so for a moment; the later term is right.
-				leaders[g.GetGroup()] = g
-			case !ok:
-				leaders[g.GetGroup()] = nil
+			switch _, known := out[g.GetGroup()]; {
+			case g.GetRole() == "leader" && g.GetTerm() >= terms[g.GetGroup()]: // Two may say so for a moment; the later term is right.
+				out[g.GetGroup()], terms[g.GetGroup()] = n, g.GetTerm()
+			case !known:
+				out[g.GetGroup()] = nil
 			}
 		}
 	}
-	if len(leaders) == 0 {
+	return out
+}
+
+// Votes is nil if every group that any of these nodes has got is led, and the node is one of
+// its voters.
+func Votes(nodes []*cellv1.NodeStatus, id string) error {
+	led := leaders(nodes)
+	if len(led) == 0 {
 		return errors.New("no node has any groups")
 	}
-	for group, g := range leaders {
-		switch {
-		case g == nil:
+	for group, leader := range led {
+		if leader == nil {
 			return fmt.Errorf("nobody leads group %d", group)
-		case !slices.Contains(g.GetVoters(), id):
-			return fmt.Errorf("group %d has the voters %v, without %s", group, g.GetVoters(), id)
+		}
+		for _, g := range leader.GetGroups() {
+			if g.GetGroup() == group && !slices.Contains(g.GetVoters(), id) {
+				return fmt.Errorf("group %d has the voters %v, without %s", group, g.GetVoters(), id)
+			}
 		}
 	}
 	return nil
