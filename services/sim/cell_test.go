@@ -149,7 +149,7 @@ func (w *world) say(format string, args ...any) {
 }
 
 func (w *world) breach(format string, args ...any) {
-	w.say("BREACH "+format, args...)
+	w.say(breachMark+format, args...)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.breaches = append(w.breaches, fmt.Sprintf(format, args...))
