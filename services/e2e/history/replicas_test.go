@@ -1,6 +1,7 @@
 package history
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -124,5 +125,15 @@ func TestVotes_EveryGroupNeedsALeaderThatCountsTheNode(t *testing.T) {
 				t.Errorf("%v, want %q", err, tt.why)
 			}
 		})
+	}
+}
+
+func TestLeaders_TheLaterTermIsRight(t *testing.T) {
+	t.Parallel()
+	term := func(n uint64) func(*cellv1.GroupStatus) { return func(g *cellv1.GroupStatus) { g.Term = n } }
+	other := func(g *cellv1.GroupStatus) { g.Group = 2 }
+	led := Leaders([]*cellv1.NodeStatus{said("n1", "leader", term(6)), said("n2", "leader", term(5)), said("n3", "candidate", other)})
+	if want := map[uint32]string{1: "n1", 2: ""}; !maps.Equal(led, want) {
+		t.Errorf("%v lead, want %v", led, want)
 	}
 }

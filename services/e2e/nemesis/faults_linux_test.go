@@ -3,6 +3,7 @@ package nemesis
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,7 +25,12 @@ type fault struct {
 	slow bool
 }
 
-const wholeCell = "kill of the whole cell"
+const (
+	wholeCell     = "kill of the whole cell"
+	failingDisk   = "failing disk"
+	failingWrites = "failing writes"
+	failingReads  = "failing reads"
+)
 
 // faults is read from top to bottom by docs/faults.md.
 var faults = []fault{
@@ -40,9 +46,9 @@ var faults = []fault{
 	{kind: "lossy link", weight: 2, make: (*storm).lossyLink},
 	{kind: "slow disk", weight: 2, make: (*storm).slowDisk},
 	{kind: "stalled disk", weight: 2, make: (*storm).stalledDisk},
-	{kind: "failing disk", weight: 2, make: (*storm).failingDisk},
-	{kind: "failing writes", weight: 2, make: (*storm).failingWrites},
-	{kind: "failing reads", weight: 2, make: (*storm).failingReads},
+	{kind: failingDisk, weight: 2, make: (*storm).failingDisk},
+	{kind: failingWrites, weight: 2, make: (*storm).failingWrites},
+	{kind: failingReads, weight: 2, make: (*storm).failingReads},
 	{kind: "full disk", weight: 2, make: (*storm).fullDisk},
 	{kind: "leader transfers", weight: 2, make: (*storm).transfers},
 	{kind: "node replaced", weight: 2, make: (*storm).replace, slow: true},
@@ -272,18 +278,26 @@ func (s *storm) failingDisk() (string, func()) {
 	return n.ID, func() {
 		if disk.Failed() > 0 {
 			eventually.True(s.t, failLimit, n.ID+" ends itself", n.Exited)
+		} else {
+			s.without(failingDisk)
 		}
 		mend()
 	}
 }
 
-func (s *storm) failingWrites() (string, func()) { return s.failing(rig.Writes) }
+func (s *storm) failingWrites() (string, func()) { return s.failing(failingWrites, rig.Writes) }
 
-func (s *storm) failingReads() (string, func()) { return s.failing(rig.Reads) }
+func (s *storm) failingReads() (string, func()) { return s.failing(failingReads, rig.Reads) }
+
+// without takes back that a fault was counted: no call has met it.
+func (s *storm) without(kind string) {
+	s.t.Logf("%s: no call has failed, so it does not count", kind)
+	s.result.Faults[kind]--
+}
 
 // failing lets a share of the calls fail, while the node runs or from its start on. It may end
 // itself, or tell those who asked, but not take what it can't read for what isn't there.
-func (s *storm) failing(calls rig.Calls) (string, func()) {
+func (s *storm) failing(kind string, calls rig.Calls) (string, func()) {
 	n := s.victim()
 	if n == nil {
 		return "", nil
@@ -304,6 +318,9 @@ func (s *storm) failing(calls rig.Calls) (string, func()) {
 	return what, func() {
 		mend()
 		s.t.Logf("%d calls have failed", disk.Failed())
+		if disk.Failed() == 0 {
+			s.without(kind)
+		}
 	}
 }
 
@@ -319,16 +336,33 @@ func (s *storm) fullDisk() (string, func()) {
 	return fmt.Sprintf("%s, %.0f %%", n.ID, percent), func() { volume.Free(s.t) }
 }
 
+// transfers are of groups that are led, to nodes that do not lead them. One that is refused is none.
 func (s *storm) transfers() (string, func()) {
-	count := 1 + s.rng.IntN(6)
+	count, accepted := 1+s.rng.IntN(6), 0
 	for range count {
-		group, to := uint32(1+s.rng.IntN(3)), s.cell.Nodes[s.rng.IntN(len(s.cell.Nodes))].ID
-		ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Second)
-		_ = s.cell.Admin.Transfer(ctx, group, to) // Refused if there is no leader, or it is not up to date.
-		cancel()
+		if s.transfer(s.rng.IntN(1<<16), s.rng.IntN(1<<16)) {
+			accepted++
+		}
 		s.watch(s.between(50*time.Millisecond, 500*time.Millisecond))
 	}
-	return fmt.Sprint(count), func() {}
+	if accepted == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("%d of %d were accepted", accepted, count), func() {}
+}
+
+func (s *storm) transfer(group, to int) (accepted bool) {
+	led := history.Leaders(s.cell.Each(s.t.Context()))
+	maps.DeleteFunc(led, func(_ uint32, leader string) bool { return leader == "" })
+	if len(led) == 0 {
+		return false
+	}
+	groups := slices.Sorted(maps.Keys(led))
+	g := groups[group%len(groups)]
+	others := slices.DeleteFunc(slices.Clone(s.cell.Nodes), func(n *rig.CellNode) bool { return n.ID == led[g] })
+	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Second)
+	defer cancel()
+	return s.cell.Admin.Transfer(ctx, g, others[to%len(others)].ID) == nil // Refused if that one is not up to date.
 }
 
 // replace adds a node under load, and when it votes removes another for good.
