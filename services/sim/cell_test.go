@@ -94,7 +94,7 @@ type process struct {
 	alive atomic.Bool
 	// wronged: a fault was injected that may make the node end itself.
 	wronged   atomic.Bool
-	failed    atomic.Bool // A sync of its stores has failed.
+	failed    atomic.Bool // A sync of its stores or a write of a log has.
 	discarded atomic.Bool
 	rng       *rand.Rand // Of what survives if it ends itself.
 }
@@ -262,14 +262,14 @@ func (p *process) meet(f *diskFault) {
 }
 
 const (
-	// failLimit is how long a node may go on after a sync of its stores has failed (R6).
+	// failLimit is how long a node may go on after a sync of its stores, or a write of a log, has failed (R6).
 	failLimit = 10 * time.Second
 	// stallLimit is how long a sync of the raft log may take of a node that goes on: after ten
 	// seconds the watchdog ends it (R4), which looks now and then.
 	stallLimit = 12 * time.Second
 )
 
-// hasFailed: a sync of the stores has failed, so the node must end itself.
+// hasFailed: a sync of the stores or a write of a log has failed, so the node must end itself.
 func (p *process) hasFailed(step string) {
 	if p.failed.CompareAndSwap(false, true) {
 		time.AfterFunc(failLimit, func() {

@@ -259,7 +259,7 @@ func (m *mount) change(op errorfs.Op) error {
 			continue
 		}
 		if err := f.fail(op); err != nil {
-			if syncs(op) {
+			if syncs(op) || strings.HasSuffix(step, " write log") {
 				m.process.hasFailed(step)
 			}
 			return err
