@@ -451,9 +451,12 @@ func (s *storm) rot(rng *rand.Rand) (string, func()) {
 		by := m[(slices.Index(m, h)+1)%len(m)]
 		added := s.w.addHost(by.peer().APIURL)
 		s.w.say("%s for %s, which was damaged", added.id, h.id)
-		for s.exchange(h, added); !h.gone(); {
-			s.exchange(h, added)
+		for range 3 { // It is waited for a minute each time, longer than any other fault lasts.
+			if s.exchange(h, added); h.gone() {
+				return
+			}
 		}
+		s.w.breach("INV-2: %s, which was damaged, could not be replaced", h.id)
 	}
 }
 
