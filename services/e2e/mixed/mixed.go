@@ -59,13 +59,14 @@ type Load struct {
 	register       *history.Register
 	schedule       string
 	paused         bool
-	mu             sync.Mutex // Guards acked.
-	acked          []string
+	mu             sync.Mutex        // Guards the rest.
+	acked          []string          // Jobs.
+	batches        map[string]string // Of those that were acknowledged in one.
 }
 
 // New is a load that has to be prepared.
 func New(url, key, word string) *Load {
-	return &Load{URL: url, Key: key, Word: word, register: history.NewRegister()}
+	return &Load{URL: url, Key: key, Word: word, register: history.NewRegister(), batches: map[string]string{}}
 }
 
 // Prepare sets the limits and makes the schedule, before the first job. It may be repeated after an
@@ -136,8 +137,17 @@ func (l *Load) batch(c *corvo.Client) error {
 	b, err := c.EnqueueWithCallback(context.Background(), l.job(callbacks), []*corvo.JobSpec{l.job(members), l.job(members), l.job(members)})
 	if err == nil {
 		l.ack(b.Jobs...)
+		l.ackBatch(b)
 	}
 	return err
+}
+
+func (l *Load) ackBatch(b *corvo.Batch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range b.Jobs {
+		l.batches[e.ID] = b.ID
+	}
 }
 
 func (l *Load) ack(jobs ...*corvo.Enqueued) {
@@ -245,8 +255,12 @@ func (l *Load) Check(r *history.Record, clocksRight time.Time) []string {
 		limited: {Concurrency: leasesMax}, throttled: {Starts: startsMax, Window: startsWindow, Until: clocksRight},
 	})
 	for _, id := range l.acked {
-		if r.Jobs[id] == nil {
+		job, batch := r.Jobs[id], l.batches[id]
+		switch {
+		case job == nil:
 			breaches = append(breaches, fmt.Sprintf("INV-1: %s was acknowledged and is not there", id))
+		case job.BatchID != batch:
+			breaches = append(breaches, fmt.Sprintf("INV-10: %s was acknowledged in the batch %q and is in %q", id, batch, job.BatchID))
 		}
 	}
 	return append(breaches, l.register.Check()...)
