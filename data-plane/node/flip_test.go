@@ -332,6 +332,11 @@ func TestScrub_FindsAFlippedBitWhileTheNodeRuns(t *testing.T) {
 // scrubShown is what GET cluster/status says of the last scrub; nil if there was none.
 func scrubShown(t *testing.T, n *node.Node) *wire.ScrubStatus {
 	t.Helper()
+	return statusShown(t, n).Scrub
+}
+
+func statusShown(t *testing.T, n *node.Node) wire.ClusterStatus {
+	t.Helper()
 	res, err := http.Get(n.URL() + "/api/v1/cluster/status")
 	if err != nil {
 		t.Fatal(err)
@@ -340,7 +345,7 @@ func scrubShown(t *testing.T, n *node.Node) *wire.ScrubStatus {
 	if err := errors.Join(json.NewDecoder(res.Body).Decode(&st), res.Body.Close()); err != nil {
 		t.Fatal(err)
 	}
-	return st.Scrub
+	return st
 }
 
 // flip flips the lowest bit of a byte of a file.

@@ -150,3 +150,20 @@ func TestNodeAlone_WithoutKeysNoPageOfAnotherSiteGetsIn(t *testing.T) {
 		}
 	}
 }
+
+// Of jobs that are added one after the other each waits for a sync of its own.
+func TestStatus_CountsTheSyncsOfTheLog(t *testing.T) {
+	t.Parallel()
+	n := alone(t, t.TempDir())
+	defer nodetest.Stop(t, n)
+	before := statusShown(t, n)
+	const jobs = 3
+	for range jobs {
+		if code, answer := call(t, "POST", n.URL()+"/api/v1/enqueue", map[string]any{"queue": "q", "payload": 1}); code != http.StatusCreated {
+			t.Fatal(code, answer)
+		}
+	}
+	if after := statusShown(t, n); before.LogSyncs == 0 || after.LogSyncs < before.LogSyncs+jobs {
+		t.Errorf("%d syncs before %d jobs, %d after", before.LogSyncs, jobs, after.LogSyncs)
+	}
+}

@@ -140,9 +140,10 @@ func (n *Node) leaderless() string {
 
 // status answers the operator.
 func (n *Node) status() wire.ClusterStatus {
+	log := n.log.Metrics()
 	st := wire.ClusterStatus{
 		Mode: "cluster", NodeID: n.cfg.ID, Shards: len(n.shardList()), RaftNoSync: n.cfg.Relaxed,
-		SyncDelayMS: float64(n.cfg.SyncDelay) / float64(time.Millisecond), LogCommits: n.log.Metrics().Commits,
+		SyncDelayMS: float64(n.cfg.SyncDelay) / float64(time.Millisecond), LogCommits: log.Commits, LogSyncs: log.Syncs,
 		Clock: n.clockStatus(), Scrub: n.scrubStatus(),
 	}
 	voters := make(map[string]bool)

@@ -28,9 +28,12 @@ type ClusterStatus struct {
 	RaftNoSync bool `json:"raft_nosync"`
 	// SyncDelayMS is added to every sync of the log, for measurements.
 	SyncDelayMS float64 `json:"sync_delay_ms"`
-	// LogCommits counts the write batches of the log; each is one sync unless RaftNoSync.
-	LogCommits uint64      `json:"log_commits"`
-	Clock      ClockStatus `json:"clock"`
+	// LogCommits counts the write batches of the log since the start; those that commit together
+	// share a sync.
+	LogCommits uint64 `json:"log_commits"`
+	// LogSyncs counts the syncs of the log's files since the start.
+	LogSyncs uint64      `json:"log_syncs"`
+	Clock    ClockStatus `json:"clock"`
 	// Scrub is the node's last reading of all its files; missing before the first since the start.
 	Scrub  *ScrubStatus  `json:"scrub,omitempty"`
 	Groups []GroupStatus `json:"groups"`

@@ -1519,6 +1519,7 @@ export interface components {
             clock: components["schemas"]["ClockStatus"];
             groups: components["schemas"]["GroupStatus"][];
             log_commits: number;
+            log_syncs: number;
             mode: string;
             node_id: string;
             nodes: components["schemas"]["NodeStatus"][];
