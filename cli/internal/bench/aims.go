@@ -19,66 +19,66 @@ type aim struct {
 	name   string
 	unit   string
 	atMost bool
-	value  float64                // 0: none; the figure is worth seeing.
-	of     func(measured) float64 // Negative: not known.
+	value  float64                        // 0: none; the figure is worth seeing.
+	of     func(measured) (float64, bool) // False: not known.
 }
 
 func throughput(atLeast float64) aim {
-	return aim{unit: "jobs/s", value: atLeast, of: func(m measured) float64 { return m.report.Phase.PerSecond }}
+	return aim{unit: "jobs/s", value: atLeast, of: func(m measured) (float64, bool) { return m.report.Phase.PerSecond, true }}
 }
 
 func syncs(atMost float64) aim {
-	return aim{name: "syncs per 1,000 jobs", unit: "syncs", atMost: true, value: atMost, of: func(m measured) float64 { return m.report.Phase.SyncsPerThousand }}
+	return aim{name: "syncs per 1,000 jobs", unit: "syncs", atMost: true, value: atMost, of: func(m measured) (float64, bool) { return known(m.report.Phase.SyncsPerThousand) }}
 }
 
 // aboveSync is what a call takes beyond the median sync of this machine, delay included.
 func aboveSync(name string, atMost float64, of func(Percentiles) float64) aim {
-	return aim{name: name + " above the sync", unit: "ms", atMost: true, value: atMost, of: func(m measured) float64 {
+	return aim{name: name + " above the sync", unit: "ms", atMost: true, value: atMost, of: func(m measured) (float64, bool) {
 		sync := m.limits.of(limitSync(time.Duration(m.report.Durability.SyncDelayMS * float64(time.Millisecond))))
-		if sync < 0 {
-			return -1
-		}
-		return max(0, of(m.report.Phase.Latency)-sync)
+		return of(m.report.Phase.Latency) - sync, sync >= 0
 	}}
 }
 
 // ofLimit is how much of a limit of the machine is reached.
 func ofLimit(limit string, atLeast float64) aim {
-	return aim{name: "÷ " + limit, unit: "%", value: atLeast, of: func(m measured) float64 {
-		return percent(m.report.Phase.PerSecond, m.limits.of(limit))
+	return aim{name: "÷ " + limit, unit: "%", value: atLeast, of: func(m measured) (float64, bool) {
+		return known(percent(m.report.Phase.PerSecond, m.limits.of(limit)))
 	}}
 }
 
 // ratio is how many times what a peer did in the same run.
 func ratio(p Peer, atLeast float64) aim {
-	return aim{name: "÷ " + string(p), unit: "×", value: atLeast, of: func(m measured) float64 {
+	return aim{name: "÷ " + string(p), unit: "×", value: atLeast, of: func(m measured) (float64, bool) {
 		for _, run := range m.peers {
 			if run.Peer == p && run.Valid {
-				return m.report.Phase.PerSecond / run.PerSecond
+				return m.report.Phase.PerSecond / run.PerSecond, true
 			}
 		}
-		return -1
+		return 0, false
 	}}
 }
 
 // shareOfBase compares with the scenario's base.
 func shareOfBase(name string, atLeast float64) aim {
-	return aim{name: "÷ " + name, unit: "%", value: atLeast, of: func(m measured) float64 {
+	return aim{name: "÷ " + name, unit: "%", value: atLeast, of: func(m measured) (float64, bool) {
 		if m.base == nil {
-			return -1
+			return 0, false
 		}
-		return percent(m.report.Phase.PerSecond, m.base.Phase.PerSecond)
+		return known(percent(m.report.Phase.PerSecond, m.base.Phase.PerSecond))
 	}}
 }
 
 func aboveBase(name string, atMost float64) aim {
-	return aim{name: "p50 above " + name, unit: "ms", atMost: true, value: atMost, of: func(m measured) float64 {
+	return aim{name: "p50 above " + name, unit: "ms", atMost: true, value: atMost, of: func(m measured) (float64, bool) {
 		if m.base == nil {
-			return -1
+			return 0, false
 		}
-		return max(0, m.report.Phase.Latency.P50-m.base.Phase.Latency.P50)
+		return m.report.Phase.Latency.P50 - m.base.Phase.Latency.P50, true
 	}}
 }
+
+// known is for figures of which a negative one stands for none.
+func known(v float64) (float64, bool) { return v, v >= 0 }
 
 func percent(part, whole float64) float64 {
 	if whole <= 0 {
@@ -91,8 +91,9 @@ func p50(p Percentiles) float64 { return p.P50 }
 func p99(p Percentiles) float64 { return p.P99 }
 
 func (a aim) row(scenario string, m measured) Row {
-	row := Row{Name: strings.Join(strings.Fields(scenario+" "+a.name), " "), Unit: a.unit, Aim: a.value, AtMost: a.atMost, Measured: a.of(m), Report: m.report}
-	return row.judged(row.Measured >= 0)
+	value, known := a.of(m)
+	row := Row{Name: strings.Join(strings.Fields(scenario+" "+a.name), " "), Unit: a.unit, Aim: a.value, AtMost: a.atMost, Measured: value, Report: m.report}
+	return row.judged(known)
 }
 
 // judged says whether the aim was met.

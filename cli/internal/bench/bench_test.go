@@ -4,9 +4,12 @@ import (
 	"context"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
 // serve starts a stand-in and returns it as a target.
@@ -146,6 +149,96 @@ func TestRun_MovedLeaderIsFollowedAndNoted(t *testing.T) {
 		r := mustRun(t, o, faults{moves: 7})
 		if !r.Valid || !strings.Contains(strings.Join(r.Notes, " "), "7 streams") {
 			t.Fatalf("valid: %v, problems %v, notes %v", r.Valid, r.Problems, r.Notes)
+		}
+	}
+}
+
+// Whether a backlog that was kept is still there is known from the server alone: one of ours
+// that doesn't say it proves nothing.
+func TestRun_ServerOfOursThatDoesNotCountMakesItInvalid(t *testing.T) {
+	t.Parallel()
+	for _, spawned := range []bool{true, false} {
+		target := serve(t, faults{uncounted: true})
+		target.relaxed = true // The stand-in is.
+		if spawned {
+			target.pid = os.Getpid()
+		}
+		o := small(Lifecycle, Stream)
+		o.Backlog, o.KeepBacklog = 300, true
+		r, err := Run(t.Context(), o, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.Join(append(r.Problems, r.Notes...), " "); r.Valid == spawned || !strings.Contains(said, "is not listed") {
+			t.Errorf("spawned %v: valid %v, %s", spawned, r.Valid, said)
+		}
+	}
+}
+
+func TestRun_ServerOfOursThatDoesNotSyncMakesItInvalid(t *testing.T) {
+	t.Parallel()
+	for _, relaxed := range []bool{true, false} {
+		target := serve(t, faults{})
+		target.pid, target.relaxed = os.Getpid(), relaxed
+		r, err := Run(t.Context(), small(Enqueue, Stream), target)
+		if err != nil || r.Valid != relaxed {
+			t.Errorf("relaxed %v: %v %+v", relaxed, err, r)
+		}
+	}
+}
+
+func TestUnsynced_NamesWhatAServerThatSyncsCanNotDo(t *testing.T) {
+	t.Parallel()
+	const delay = 1.0
+	alone := &Target{pid: 1}
+	good := Phase{Jobs: 1000, PerSecond: 9_000, Latency: Percentiles{P50: 1.1}, Syncs: 100}
+	with := func(change func(*Phase)) Phase {
+		p := good
+		change(&p)
+		return p
+	}
+	said := Durability{Sync: "on", Reported: true, SyncDelayMS: delay, Spawned: true}
+	unsaid, off := said, said
+	unsaid.Reported, off.Sync = false, "off"
+	for name, c := range map[string]struct {
+		target     *Target
+		durability Durability
+		phase      Phase
+		problem    string // Empty: none.
+	}{
+		"within what the delay allows":      {alone, said, good, ""},
+		"syncs that nobody counted":         {alone, said, with(func(p *Phase) { p.Syncs = -1 }), ""},
+		"half of the calls too fast":        {alone, said, with(func(p *Phase) { p.Latency.P50 = 0.9 }), "half of the calls"},
+		"more than callers by the delay":    {alone, said, with(func(p *Phase) { p.PerSecond = 10_001 }), "10001 jobs/s"},
+		"too few syncs":                     {alone, said, with(func(p *Phase) { p.Syncs = 99 }), "99 syncs for 1000 jobs"},
+		"not said":                          {alone, unsaid, good, "did not say"},
+		"a proxy that has no status":        {&Target{pid: 1, nodes: 3}, unsaid, good, ""},
+		"too fast behind a proxy":           {&Target{pid: 1, nodes: 3}, unsaid, with(func(p *Phase) { p.Latency.P50 = 0.9 }), "half of the calls"},
+		"off":                               {alone, off, good, "does not sync"},
+		"off, which was asked for":          {&Target{pid: 1, relaxed: true}, off, with(func(p *Phase) { p.Syncs = 0 }), ""},
+		"off, of a server that is not ours": {&Target{}, Durability{Sync: "off", Reported: true}, good, ""},
+	} {
+		r := &run{target: c.target, opts: Options{Connections: 2, Concurrency: 5, Batch: 1}}
+		got := strings.Join(r.unsynced(&Report{Durability: c.durability, Phase: c.phase}), "; ")
+		if !strings.Contains(got, c.problem) || (got == "") != (c.problem == "") || strings.Contains(got, ";") {
+			t.Errorf("%s: %q, want %q", name, got, c.problem)
+		}
+	}
+}
+
+func TestSyncs_AreThoseOfTheLogOfANodeAlone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status wire.ClusterStatus
+		want   int64
+	}{
+		"a node alone":         {wire.ClusterStatus{LogCommits: 900, LogSyncs: 12, Nodes: make([]wire.NodeStatus, 1)}, 12},
+		"one of three nodes":   {wire.ClusterStatus{LogSyncs: 12, Nodes: make([]wire.NodeStatus, 3)}, -1},
+		"relaxed":              {wire.ClusterStatus{LogSyncs: 12, RaftNoSync: true}, -1},
+		"it doesn't tell them": {wire.ClusterStatus{LogCommits: 900}, -1},
+	} {
+		if got := serve(t, faults{status: &c.status}).syncs(t.Context(), Options{}); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
 }

@@ -67,6 +67,7 @@ type Phase struct {
 	ServerCPUMicrosJob float64 `json:"server_cpu_us_per_job"`
 	ServerRSSBytes     int64   `json:"server_rss_bytes"`
 	ServerPeakRSSBytes int64   `json:"server_peak_rss_bytes"`
+	Syncs              int64   `json:"syncs"`
 	SyncsPerThousand   float64 `json:"syncs_per_1000_jobs"`
 	ClientCPUSeconds   float64 `json:"client_cpu_seconds"`
 	// ReadModelLagMaxMS is how late lists were at worst, looked at a few times a second.
@@ -85,7 +86,7 @@ func newReport(o Options, d Durability) *Report {
 func newPhase(p *phase, took time.Duration, before, after usage, own time.Duration) Phase {
 	done := int(p.done.Load())
 	out := Phase{Jobs: done, Seconds: took.Seconds(), PerSecond: float64(done) / took.Seconds(), Latency: p.latency.percentiles(),
-		ServerCPUSeconds: -1, ServerCPUMicrosJob: -1, ServerRSSBytes: after.rss, ServerPeakRSSBytes: after.peak, SyncsPerThousand: -1,
+		ServerCPUSeconds: -1, ServerCPUMicrosJob: -1, ServerRSSBytes: after.rss, ServerPeakRSSBytes: after.peak, Syncs: -1, SyncsPerThousand: -1,
 		ClientCPUSeconds: own.Seconds(), ReadModelLagMaxMS: -1}
 	if before.cpu >= 0 && after.cpu >= 0 {
 		out.ServerCPUSeconds = (after.cpu - before.cpu).Seconds()
@@ -94,7 +95,8 @@ func newPhase(p *phase, took time.Duration, before, after usage, own time.Durati
 		}
 	}
 	if before.syncs >= 0 && after.syncs >= 0 && done > 0 {
-		out.SyncsPerThousand = float64(after.syncs-before.syncs) * 1000 / float64(done)
+		out.Syncs = after.syncs - before.syncs
+		out.SyncsPerThousand = float64(out.Syncs) * 1000 / float64(done)
 	}
 	return out
 }

@@ -385,7 +385,11 @@ func (r *run) verify(ctx context.Context, report *Report) {
 	}
 	report.Check = r.ledger.balance(keep)
 	report.Problems = append(r.problems, report.Check.problems()...)
-	if counts, err := r.counts(ctx); err != nil {
+	report.Problems = append(report.Problems, r.unsynced(report)...)
+	if counts, err := r.counts(ctx); err != nil && r.target.pid != 0 {
+		// What was left on purpose is known from the server alone.
+		report.Problems = append(report.Problems, fmt.Sprintf("the server did not say what is left: %v", err))
+	} else if err != nil {
 		report.Notes = append(report.Notes, fmt.Sprintf("the server's own counts were not compared: %v", err))
 	} else if counts.Pending != int64(report.Check.Remaining) || counts.Active != 0 {
 		report.Problems = append(report.Problems, fmt.Sprintf("the server counts %d pending and %d active jobs, %d and 0 are left",

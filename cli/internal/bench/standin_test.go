@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,11 +21,13 @@ import (
 // faults are promises to break. Zero breaks none. They are counted, not random: "lose
 // every 100th job" fails the same way in every run.
 type faults struct {
-	loseEvery   int // Accept every n-th job and forget it.
-	repeatEvery int // Hand out every n-th job a second time.
-	refuseEvery int // Refuse every n-th ack.
-	overloads   int // How many enqueues are refused first.
-	moves       int // How many frames are answered NOT_LEADER first.
+	loseEvery   int                 // Accept every n-th job and forget it.
+	repeatEvery int                 // Hand out every n-th job a second time.
+	refuseEvery int                 // Refuse every n-th ack.
+	overloads   int                 // How many enqueues are refused first.
+	moves       int                 // How many frames are answered NOT_LEADER first.
+	uncounted   bool                // List no queues.
+	status      *wire.ClusterStatus // Nil: that of a relaxed node.
 }
 
 // standin is a queue in memory behind the worker protocol that does next to nothing for a
@@ -59,7 +62,7 @@ func newStandin(f faults) *http.Server {
 	mux.HandleFunc("POST /api/v1/ack/batch", q.httpAckBatch)
 	mux.HandleFunc("GET /api/v1/queues", q.httpQueues)
 	mux.HandleFunc("GET /api/v1/cluster/status", func(w http.ResponseWriter, _ *http.Request) {
-		write(w, 200, wire.ClusterStatus{RaftNoSync: true})
+		write(w, 200, cmp.Or(f.status, &wire.ClusterStatus{RaftNoSync: true}))
 	})
 	mux.Handle(corvov1connect.NewWorkerServiceHandler(q))
 	var protocols http.Protocols
@@ -229,6 +232,9 @@ func (q *standin) httpQueues(w http.ResponseWriter, _ *http.Request) {
 	defer q.mu.Unlock()
 	queues := map[string]*wire.Queue{}
 	for _, r := range q.jobs {
+		if q.faults.uncounted {
+			break
+		}
 		if queues[r.queue] == nil {
 			queues[r.queue] = &wire.Queue{Name: r.queue}
 		}

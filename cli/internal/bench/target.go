@@ -27,6 +27,7 @@ type Target struct {
 	admin *url.URL
 	// pid is the child's; 0 for a server that is not ours.
 	pid       int
+	nodes     int // Behind a proxy; 0 is a node alone.
 	syncDelay time.Duration
 	relaxed   bool
 	// key is what a spawned server asks for; empty for an open one.
@@ -87,7 +88,7 @@ func Spawn(ctx context.Context, o SpawnOptions) (*Target, error) {
 		c.cleanup()
 		return nil, fmt.Errorf("start %s: %w", o.Binary, err)
 	}
-	t := &Target{pid: c.cmd.Process.Pid, syncDelay: o.SyncDelay, relaxed: o.Relaxed, child: c}
+	t := &Target{pid: c.cmd.Process.Pid, nodes: o.Nodes, syncDelay: o.SyncDelay, relaxed: o.Relaxed, child: c}
 	if err := t.awaitReady(ctx, envFile); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -296,14 +297,14 @@ func (t *Target) status(ctx context.Context, o Options) *wire.ClusterStatus {
 	return &s
 }
 
-// syncs is how many syncs the log has made; with several nodes, on the one that
-// answered.
+// syncs is how many syncs the log has made; negative where that is not known. Of several
+// nodes it isn't: each time another one may answer.
 func (t *Target) syncs(ctx context.Context, o Options) int64 {
 	s := t.status(ctx, o)
-	if s == nil || s.RaftNoSync {
+	if s == nil || s.RaftNoSync || s.LogSyncs == 0 || len(s.Nodes) > 1 {
 		return -1
 	}
-	return int64(s.LogCommits)
+	return int64(s.LogSyncs)
 }
 
 // ask reads what the server answers to a GET.
