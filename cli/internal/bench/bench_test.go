@@ -15,11 +15,16 @@ import (
 // serve starts a stand-in and returns it as a target.
 func serve(t testing.TB, f faults) *Target {
 	t.Helper()
+	return listen(t, newStandin(f))
+}
+
+func listen(t testing.TB, q *standin) *Target {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := newStandin(f)
+	server := q.server()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

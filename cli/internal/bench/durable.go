@@ -20,6 +20,9 @@ func (r *run) unsynced(report *Report) []string {
 	case d.Sync != syncWord(false):
 		return nil
 	}
+	if p.Jobs == 0 {
+		return nil
+	}
 	var all []string
 	together := r.opts.Connections * r.opts.Concurrency * r.opts.Batch // As many jobs can wait for the same sync.
 	if delay := d.SyncDelayMS; delay > 0 {

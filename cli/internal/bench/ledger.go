@@ -19,7 +19,12 @@ type book struct {
 	enqueued  []uint64
 	delivered []uint64
 	refused   int // Acks the server did not take.
+	// samples are ids of some of the delivered, to look at later.
+	samples []string
 }
+
+// sampleEvery is how many jobs of a book are handed out for each of which the id is kept.
+const sampleEvery = 1000
 
 func (l *ledger) book() *book {
 	l.mu.Lock()
@@ -37,6 +42,9 @@ func (b *book) added(ids []string) {
 
 func (b *book) handed(jobs []lease) {
 	for _, j := range jobs {
+		if len(b.delivered)%sampleEvery == 0 {
+			b.samples = append(b.samples, j.id)
+		}
 		b.delivered = append(b.delivered, xxhash.Sum64String(j.id))
 	}
 }

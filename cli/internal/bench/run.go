@@ -29,18 +29,36 @@ const (
 // Run does one run against t and reports it. An error means that there is
 // nothing to report; a run that broke a promise has Report.Valid false.
 func Run(ctx context.Context, o Options, t *Target) (*Report, error) {
-	o.Server = t.URL
-	if t.key != "" {
-		o.APIKey = t.key
+	r, err := prepare(o, t)
+	if err != nil {
+		return nil, err
 	}
+	return r.report(ctx)
+}
+
+// prepare refuses options that can't be run.
+func prepare(o Options, t *Target) (*run, error) {
+	o.aim(t)
 	o.normalize()
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	return newRun(o, t), nil
+}
+
+// aim is at a server, and at what it asks for.
+func (o *Options) aim(t *Target) {
+	o.Server = t.URL
+	if t.key != "" {
+		o.APIKey = t.key
+	}
+}
+
+// report does the run.
+func (r *run) report(ctx context.Context) (*Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := newRun(o, t)
-	report := newReport(o, t.durability(ctx, o))
+	report := newReport(r.opts, r.target.durability(ctx, r.opts))
 	if err := r.measure(ctx, report); err != nil {
 		return nil, err
 	}
@@ -379,26 +397,46 @@ func pingPong(ctx context.Context, producer, handler caller, p *phase) error {
 
 // verify balances the books and asks the server what it thinks is left.
 func (r *run) verify(ctx context.Context, report *Report) {
-	keep := 0
-	if r.opts.KeepBacklog {
-		keep = r.opts.Backlog
-	}
-	report.Check = r.ledger.balance(keep)
+	report.Check = r.ledger.balance(r.kept())
 	report.Problems = append(r.problems, report.Check.problems()...)
 	report.Problems = append(report.Problems, r.unsynced(report)...)
-	if counts, err := r.counts(ctx); err != nil && r.target.pid != 0 {
-		// What was left on purpose is known from the server alone.
-		report.Problems = append(report.Problems, fmt.Sprintf("the server did not say what is left: %v", err))
-	} else if err != nil {
-		report.Notes = append(report.Notes, fmt.Sprintf("the server's own counts were not compared: %v", err))
-	} else if counts.Pending != int64(report.Check.Remaining) || counts.Active != 0 {
-		report.Problems = append(report.Problems, fmt.Sprintf("the server counts %d pending and %d active jobs, %d and 0 are left",
-			counts.Pending, counts.Active, report.Check.Remaining))
+	err := r.compareCounts(ctx, report.Check)
+	switch {
+	case errors.Is(err, errUncounted) && r.target.pid == 0:
+		report.Notes = append(report.Notes, err.Error())
+	case err != nil: // What was left on purpose is known from the server alone, so one of ours must tell.
+		report.Problems = append(report.Problems, err.Error())
 	}
 	if moves := r.dialer.moves.Load(); moves > 0 {
 		report.Notes = append(report.Notes, fmt.Sprintf("the leader moved while the run went on: %d streams were opened again", moves))
 	}
 	report.Valid = len(report.Problems) == 0
+}
+
+// kept is how many jobs are left in the queue on purpose.
+func (r *run) kept() int {
+	if r.opts.KeepBacklog {
+		return r.opts.Backlog
+	}
+	return 0
+}
+
+var errUncounted = errors.New("the server's own counts were not compared")
+
+// compareCounts says how the server's counts differ from the ledger's. Of a server that isn't
+// ours we don't know how long it keeps finished jobs.
+func (r *run) compareCounts(ctx context.Context, c Check) error {
+	counts, err := r.counts(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUncounted, err)
+	}
+	if counts.Pending != int64(c.Remaining) || counts.Active != 0 {
+		return fmt.Errorf("the server counts %d pending and %d active jobs, %d and 0 are left", counts.Pending, counts.Active, c.Remaining)
+	}
+	if ended := int64(c.Delivered - c.Refused); r.target.pid != 0 && counts.Completed != ended {
+		return fmt.Errorf("the server counts %d completed jobs, %d were acked", counts.Completed, ended)
+	}
+	return nil
 }
 
 func (r *run) counts(ctx context.Context) (*wire.Queue, error) {

@@ -58,11 +58,11 @@ func (s *Suite) burdened(ctx context.Context, b burden) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	report, err := s.runBurdened(ctx, b, target)
+	report, runs, err := s.runBurdened(ctx, b, target)
 	if err != nil {
 		return nil, errors.Join(err, target.Close())
 	}
-	restart, err := s.restart(ctx, target, spawn)
+	restart, outlived, err := s.restart(ctx, target, spawn, runs)
 	if err != nil {
 		return nil, err
 	}
@@ -72,23 +72,30 @@ func (s *Suite) burdened(ctx context.Context, b burden) ([]Row, error) {
 	}
 	m := measured{report: report, base: empty}
 	memory := Row{Name: b.name + ": memory", Unit: "MB", Aim: b.memoryMB, AtMost: true, Measured: float64(report.Phase.ServerRSSBytes >> 20), Report: report}
-	start := Row{Name: b.name + ": start after kill -9", Unit: "s", Aim: b.start.Seconds(), AtMost: true, Measured: restart.Seconds()}
+	start := Row{Name: b.name + ": start after kill -9", Unit: "s", Aim: b.start.Seconds(), AtMost: true, Measured: restart.Seconds(), Report: outlived}
 	return []Row{throughput(0).row(b.name+": lifecycle, frames of 64, 10 connections", m), shareOfBase("empty", 90).row(b.name+": lifecycle", m),
 		memory.judged(report.Phase.ServerRSSBytes >= 0), start.judged(true)}, nil
 }
 
-// runBurdened is a lifecycle beside the burden.
-func (s *Suite) runBurdened(ctx context.Context, b burden, target *Target) (*Report, error) {
+// runBurdened is a lifecycle beside the burden. The runs are all that put jobs there.
+func (s *Suite) runBurdened(ctx context.Context, b burden, target *Target) (report *Report, runs []*run, err error) {
 	o := s.burdenedOptions()
 	o.Backlog, o.KeepBacklog = b.waiting, true
+	sizes := []int{o.Jobs}
 	if b.finished > 0 {
-		before := o
-		before.Jobs = b.finished
-		if report, err := Run(ctx, before, target); err != nil || !report.Valid {
-			return report, err
+		sizes = []int{b.finished, o.Jobs}
+	}
+	for _, o.Jobs = range sizes {
+		r, err := prepare(o, target)
+		if err != nil {
+			return nil, nil, err
+		}
+		runs = append(runs, r)
+		if report, err = r.report(ctx); err != nil || !report.Valid {
+			return report, runs, err
 		}
 	}
-	return Run(ctx, o, target)
+	return report, runs, nil
 }
 
 // runEmpty is the same lifecycle on a server that has nothing else, right after the other one.
@@ -108,19 +115,35 @@ func (s *Suite) burdenedOptions() Options {
 
 const burdenedJobs = 300_000
 
-// restart kills the server and measures until the next one is ready.
-func (s *Suite) restart(ctx context.Context, target *Target, spawn SpawnOptions) (time.Duration, error) {
+// restart kills the server, measures until the next one is ready, and reports whether that has
+// what the runs left.
+func (s *Suite) restart(ctx context.Context, target *Target, spawn SpawnOptions, runs []*run) (took time.Duration, report *Report, err error) {
 	target.Kill()
 	if err := os.Remove(filepath.Join(spawn.Dir, envName)); err != nil {
-		return 0, fmt.Errorf("forget the killed server: %w", err)
+		return 0, nil, fmt.Errorf("forget the killed server: %w", err)
 	}
 	began := time.Now()
 	again, err := Spawn(ctx, spawn)
 	if err != nil {
-		return 0, fmt.Errorf("start after the kill: %w", err)
+		return 0, nil, fmt.Errorf("start after the kill: %w", err)
 	}
-	took := time.Since(began)
-	return took, again.Close()
+	took = time.Since(began)
+	defer func() { err = errors.Join(err, again.Close()) }()
+	report, err = outlivedAll(ctx, runs, again)
+	return took, report, err
+}
+
+// outlivedAll is the report of the last run, with the problems of all.
+func outlivedAll(ctx context.Context, runs []*run, again *Target) (report *Report, err error) {
+	var problems []string
+	for _, r := range runs {
+		if report, err = r.outlived(ctx, again); err != nil {
+			return nil, err
+		}
+		problems = append(problems, report.Problems...)
+	}
+	report.Problems, report.Valid = problems, len(problems) == 0
+	return report, nil
 }
 
 const (

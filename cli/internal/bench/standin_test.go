@@ -27,6 +27,9 @@ type faults struct {
 	overloads   int                 // How many enqueues are refused first.
 	moves       int                 // How many frames are answered NOT_LEADER first.
 	uncounted   bool                // List no queues.
+	forgets     bool                // Know no job that is asked for.
+	revive      bool                // When it is killed, let a completed job wait again.
+	invent      bool                // When it is killed, let there be one more completed job.
 	status      *wire.ClusterStatus // Nil: that of a relaxed node.
 }
 
@@ -51,8 +54,12 @@ type standinJob struct {
 	state wire.State
 }
 
-func newStandin(f faults) *http.Server {
-	q := &standin{faults: f, jobs: make(map[string]*standinJob), ready: make(map[string][]*standinJob), changed: make(chan struct{})}
+func newStandin(f faults) *standin {
+	return &standin{faults: f, jobs: make(map[string]*standinJob), ready: make(map[string][]*standinJob), changed: make(chan struct{})}
+}
+
+// server serves it.
+func (q *standin) server() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/v1/enqueue", q.httpEnqueue)
 	mux.HandleFunc("POST /api/v1/enqueue/batch", q.httpEnqueueBatch)
@@ -61,14 +68,32 @@ func newStandin(f faults) *http.Server {
 	mux.HandleFunc("POST /api/v1/ack/{id}", q.httpAck)
 	mux.HandleFunc("POST /api/v1/ack/batch", q.httpAckBatch)
 	mux.HandleFunc("GET /api/v1/queues", q.httpQueues)
+	mux.HandleFunc("GET /api/v1/jobs/{id}", q.httpJob)
 	mux.HandleFunc("GET /api/v1/cluster/status", func(w http.ResponseWriter, _ *http.Request) {
-		write(w, 200, cmp.Or(f.status, &wire.ClusterStatus{RaftNoSync: true}))
+		write(w, 200, cmp.Or(q.faults.status, &wire.ClusterStatus{RaftNoSync: true}))
 	})
 	mux.Handle(corvov1connect.NewWorkerServiceHandler(q))
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{Handler: mux, Protocols: &protocols, ReadHeaderTimeout: 10 * time.Second}
+}
+
+// killed does what it would do wrong between a kill and a start. The queue of any job will do.
+func (q *standin) killed() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, r := range q.jobs {
+		if r.state == wire.Completed {
+			if q.faults.invent {
+				q.jobs["more"] = &standinJob{queue: r.queue, state: wire.Completed}
+			}
+			if q.faults.revive {
+				r.state = wire.Pending
+			}
+			return
+		}
+	}
 }
 
 func every(n, count int) bool { return n > 0 && count%n == 0 }
@@ -243,6 +268,8 @@ func (q *standin) httpQueues(w http.ResponseWriter, _ *http.Request) {
 			queues[r.queue].Pending++
 		case wire.Active:
 			queues[r.queue].Active++
+		case wire.Completed:
+			queues[r.queue].Completed++
 		}
 	}
 	rows := []*wire.Queue{}
@@ -250,6 +277,17 @@ func (q *standin) httpQueues(w http.ResponseWriter, _ *http.Request) {
 		rows = append(rows, row)
 	}
 	write(w, 200, rows)
+}
+
+func (q *standin) httpJob(w http.ResponseWriter, r *http.Request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	j := q.jobs[r.PathValue("id")]
+	if j == nil || q.faults.forgets {
+		write(w, 404, wire.Problem{Error: "no such job", Code: wire.CodeNotFound})
+		return
+	}
+	write(w, 200, wire.Job{ID: j.id, State: j.state})
 }
 
 func read(w http.ResponseWriter, r *http.Request, v any) bool {
