@@ -90,11 +90,15 @@ func (c *beanstalkConn) expect(prefix string) error {
 
 func (b *beanstalkd) work(ctx context.Context, handlers int, handled func([]byte) bool) error {
 	group, groupCtx := errgroup.WithContext(ctx)
+	var conns []*beanstalkConn
 	for range handlers {
 		c, err := b.dial(groupCtx)
 		if err != nil {
 			return err
 		}
+		conns = append(conns, c)
+	}
+	for _, c := range conns {
 		group.Go(func() error { return c.handle(handled) })
 	}
 	return group.Wait()

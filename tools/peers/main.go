@@ -24,7 +24,7 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("usage: peers run --peer NAME --workload enqueue|lifecycle [--callers N] [--jobs N] [--payload-bytes N] [--sync-delay D], with NAME one of " + strings.Join(names(), ", "))
+var errUsage = errors.New("usage: peers run --peer NAME --workload enqueue|lifecycle [--callers N] [--jobs N] [--at-least D] [--payload-bytes N] [--sync-delay D], with NAME one of " + strings.Join(names(), ", "))
 
 // command runs what people call, and what this program calls itself for: a process
 // under a delay, and a NATS server.
@@ -57,13 +57,14 @@ func runCommand(args []string) error {
 	fs.StringVar(&o.peer, "peer", "", "which queue: "+strings.Join(names(), ", "))
 	fs.StringVar(&o.workload, "workload", enqueue, "enqueue or lifecycle (fetch and ack)")
 	fs.IntVar(&o.callers, "callers", 10, "producers or handlers, each with one job at a time")
-	fs.IntVar(&o.jobs, "jobs", 20_000, "number of jobs to measure")
+	fs.IntVar(&o.jobs, "jobs", 2_000, "number of jobs to measure")
+	fs.DurationVar(&o.atLeast, "at-least", 0, "repeat with more jobs until that took so long")
 	fs.IntVar(&o.payloadBytes, "payload-bytes", 100, "size of each payload")
 	fs.DurationVar(&o.syncDelay, "sync-delay", 0, "how much longer every sync of the server takes")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
-	if !slices.Contains(names(), o.peer) || o.workload != enqueue && o.workload != lifecycle || o.callers < 1 || o.jobs < 1 || o.payloadBytes < payloadBytesMin || o.syncDelay < 0 {
+	if !slices.Contains(names(), o.peer) || o.workload != enqueue && o.workload != lifecycle || o.callers < 1 || o.jobs < 1 || o.payloadBytes < payloadBytesMin || o.syncDelay < 0 || o.atLeast < 0 {
 		return errUsage
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -3,11 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/hibiken/asynq"
 )
 
 // TestMain lets the test binary stand in for the program where that runs itself.
@@ -93,7 +97,7 @@ func TestPayload_HasItsSizeAndItsNumber(t *testing.T) {
 }
 
 func TestAccount_NamesWhatAQueueDidWrong(t *testing.T) {
-	w := newWork(options{jobs: 4, callers: 1})
+	w := newWork(options{jobs: 3, callers: 1}) // And a first one.
 	for _, n := range []int64{0, 1, 1, 9} {
 		w.note(payload(n, 100))
 	}
@@ -101,6 +105,114 @@ func TestAccount_NamesWhatAQueueDidWrong(t *testing.T) {
 	w.account(&r)
 	if r.Valid || r.Lost != 2 || r.Duplicated != 1 || r.Unexpected != 1 || len(r.Problems) != 5 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// slowStart is a queue in memory whose callers take long to connect, and a millisecond a job.
+type slowStart struct {
+	jobs    chan []byte
+	connect time.Duration
+	served  *int // How many of them were opened.
+}
+
+func (s slowStart) system() system {
+	return system{name: "slow", goes: true, version: func() (string, error) { return "1", nil },
+		open: func(context.Context, launcher, options) (queue, error) {
+			*s.served++
+			s.jobs = make(chan []byte, 100_000)
+			return s, nil
+		}}
+}
+
+func (s slowStart) close() {}
+
+func (s slowStart) producer(context.Context) (func(context.Context, []byte) error, error) {
+	connected := false
+	return func(_ context.Context, body []byte) error {
+		if !connected {
+			time.Sleep(s.connect)
+			connected = true
+		}
+		time.Sleep(time.Millisecond)
+		s.jobs <- body
+		return nil
+	}, nil
+}
+
+func (s slowStart) work(_ context.Context, handlers int, handled func([]byte) bool) error {
+	time.Sleep(s.connect)
+	var all sync.WaitGroup
+	for range handlers {
+		all.Go(func() {
+			for {
+				select {
+				case body := <-s.jobs:
+					time.Sleep(time.Millisecond)
+					handled(body)
+				default:
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	return nil
+}
+
+// What our own set-up takes is not in our figures, so that of peers is not in theirs.
+func TestRun_ConnectingIsNotMeasured(t *testing.T) {
+	for _, workload := range []string{enqueue, lifecycle} {
+		var served int
+		s := slowStart{connect: time.Second, served: &served}
+		r, err := repeat(t.Context(), s.system(), options{workload: workload, callers: 4, jobs: 40, payloadBytes: 100})
+		if err != nil || !r.Valid || r.Jobs != 40 || r.Seconds <= 0 || r.Seconds >= s.connect.Seconds() {
+			t.Errorf("%s: %v %+v", workload, err, r)
+		}
+	}
+}
+
+func TestRun_ThatIsTooShortIsRepeatedWithMoreJobs(t *testing.T) {
+	var served int
+	s := slowStart{served: &served}
+	const atLeast = 200 * time.Millisecond
+	r, err := repeat(t.Context(), s.system(), options{workload: enqueue, callers: 2, jobs: 4, payloadBytes: 100, atLeast: atLeast})
+	if err != nil || !r.Valid || r.Seconds < atLeast.Seconds() || r.Jobs <= 4 || served < 2 {
+		t.Errorf("%v %+v after %d servers", err, r, served)
+	}
+}
+
+func TestMoreJobs_IsBounded(t *testing.T) {
+	for seconds, want := range map[float64]int{1: 625, 4.9: 128, 0.000001: 100 * growMax} {
+		if got := moreJobs(100, seconds, 5*time.Second); got != want {
+			t.Errorf("100 jobs in %g s: %d, want %d", seconds, got, want)
+		}
+	}
+}
+
+// A server that no longer answers must not keep a run that was told to end.
+func TestAsynqRaw_EndsWithItsContext(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	body := payload(0, 100)
+	q := &asynqRaw{&asynqQueue{redis: asynq.RedisClientOpt{Addr: silent.Addr().String()}}, append([]byte("id"), body...), "id"}
+	ctx, cancel := context.WithCancel(t.Context())
+	add, err := q.producer(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- add(ctx, body) }() // Waited for below.
+	cancel()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("a job that nobody took was added")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it waits for an answer")
 	}
 }
 
