@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -12,6 +13,8 @@ type measured struct {
 	base   *Report // Of the scenario that this one is compared with; may be nil.
 	limits *Calibration
 	peers  []*PeerRun
+	// problems are why there is nothing to compare with.
+	problems []string
 }
 
 // aim is one expectation of a run.
@@ -21,6 +24,7 @@ type aim struct {
 	atMost bool
 	value  float64                        // 0: none; the figure is worth seeing.
 	of     func(measured) (float64, bool) // False: not known.
+	peer   Peer                           // Whom it compares with.
 }
 
 func throughput(atLeast float64) aim {
@@ -48,7 +52,7 @@ func ofLimit(limit string, atLeast float64) aim {
 
 // ratio is how many times what a peer did in the same run.
 func ratio(p Peer, atLeast float64) aim {
-	return aim{name: "÷ " + string(p), unit: "×", value: atLeast, of: func(m measured) (float64, bool) {
+	return aim{name: "÷ " + string(p), unit: "×", value: atLeast, peer: p, of: func(m measured) (float64, bool) {
 		for _, run := range m.peers {
 			if run.Peer == p && run.Valid {
 				return m.report.Phase.PerSecond / run.PerSecond, true
@@ -93,7 +97,21 @@ func p99(p Percentiles) float64 { return p.P99 }
 func (a aim) row(scenario string, m measured) Row {
 	value, known := a.of(m)
 	row := Row{Name: strings.Join(strings.Fields(scenario+" "+a.name), " "), Unit: a.unit, Aim: a.value, AtMost: a.atMost, Measured: value, Report: m.report}
+	if !known {
+		row.Problems = m.why(a)
+	}
 	return row.judged(known)
+}
+
+// why is what went wrong with what an aim is read from.
+func (m measured) why(a aim) []string {
+	all := slices.Clone(m.problems)
+	for _, run := range m.peers {
+		if run.Peer == a.peer && !run.Valid {
+			all = append(all, run.String())
+		}
+	}
+	return all
 }
 
 // judged says whether the aim was met.
@@ -189,6 +207,16 @@ func scenarios() []scenario {
 		{name: "three nodes, bare: enqueue, frames of 64, 10 connections", options: run(Enqueue, Stream, 700_000, 64, 10, 1), nodes: 3, aims: []aim{throughput(150_000)}},
 		{name: "three nodes, bare: lifecycle, frames of 64, 10 connections", options: run(Lifecycle, Stream, 300_000, 64, 10, 1), nodes: 3, aims: []aim{throughput(60_000)}},
 	}
+}
+
+// rivals are the peers that an aim compares with.
+func (sc scenario) rivals() (all []Peer) {
+	for _, a := range sc.aims {
+		if a.peer != "" {
+			all = append(all, a.peer)
+		}
+	}
+	return all
 }
 
 func (sc scenario) callers() int { return sc.options.Connections * sc.options.Concurrency }

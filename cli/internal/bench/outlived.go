@@ -36,7 +36,7 @@ func (r *run) outlived(ctx context.Context, t *Target) (*Report, error) {
 		return report, nil
 	}
 	if err := r.workSample(ctx, report, before.Remaining); err != nil {
-		return nil, fmt.Errorf("after kill -9: %w", err)
+		return nil, err
 	}
 	r.verify(ctx, report)
 	return report, nil

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -32,19 +33,29 @@ type PeerRun struct {
 	Jobs      int      `json:"jobs"`
 	SyncMS    float64  `json:"sync_ms"` // As the peer's server met it.
 	Syncs     int64    `json:"syncs"`
+	Seconds   float64  `json:"seconds"`
 	PerSecond float64  `json:"jobs_per_second"`
-	Valid     bool     `json:"valid"`
-	Problems  []string `json:"problems,omitempty"`
+	// Earlier: it was measured beside an earlier row with the same work.
+	Earlier  bool     `json:"earlier,omitempty"`
+	Valid    bool     `json:"valid"`
+	Problems []string `json:"problems,omitempty"`
 }
+
+// earlierMark stands behind a figure of an earlier row; the notes below the table say so.
+const earlierMark = "*"
 
 func (p *PeerRun) String() string {
 	if !p.Valid {
 		return fmt.Sprintf("%s INVALID: %s", p.Peer, strings.Join(p.Problems, "; "))
 	}
-	return fmt.Sprintf("%s %s", p.Peer, thousands(int64(p.PerSecond)))
+	text := fmt.Sprintf("%s %s", p.Peer, thousands(int64(p.PerSecond)))
+	if p.Earlier {
+		text += earlierMark
+	}
+	return text
 }
 
-// peerKey is what a peer's run depends on: rows that ask for the same share one.
+// peerKey is what a peer's run depends on.
 type peerKey struct {
 	peer      Peer
 	workload  Workload
@@ -52,28 +63,54 @@ type peerKey struct {
 	syncDelay time.Duration
 }
 
-// jobs is a fixed amount of work of some ten seconds for most peers on most machines.
-func (k peerKey) jobs() int {
-	n := 30_000
-	if k.syncDelay > 0 {
-		n = 6_000
+// peerMax is how long a peer's run may take, with its start and what is not measured.
+const peerMax = 5 * time.Minute
+
+// measurePeers measures those that an aim of the row compares with right after our run: the machine
+// is not as fast at one moment as at another. The others' latest runs with the same work do.
+func (s *Suite) measurePeers(ctx context.Context, sc scenario) []*PeerRun {
+	key := func(p Peer) peerKey { return peerKey{p, sc.options.Workload, sc.callers(), sc.syncDelay} }
+	now := make(map[Peer]bool)
+	for _, p := range sc.rivals() {
+		s.peerRuns[key(p)], now[p] = s.peerRun(ctx, key(p)), true
 	}
-	if k.workload == Enqueue && (k.peer == Asynq || k.peer == AsynqRaw) {
-		n *= 5 // Redis answers many callers after one sync.
+	var all []*PeerRun
+	for _, p := range sc.peers {
+		run := s.peerRuns[key(p)]
+		if run == nil {
+			run = s.peerRun(ctx, key(p))
+			s.peerRuns[key(p)], now[p] = run, true
+		}
+		if !now[p] {
+			earlier := *run
+			earlier.Earlier, run = true, &earlier
+		}
+		all = append(all, run)
 	}
-	return n
+	return all
 }
 
-// peerRun measures a peer, once for all rows.
-func (s *Suite) peerRun(ctx context.Context, k peerKey) (*PeerRun, error) {
-	if run, ok := s.peerRuns[k]; ok {
-		return run, nil
-	}
+// peerRun measures a peer. What kept it from being measured is its problem.
+func (s *Suite) peerRun(ctx context.Context, k peerKey) *PeerRun {
 	if s.Progress != nil {
 		s.Progress(string(k.peer), 0, 1)
 	}
+	most := cmp.Or(s.patience, peerMax)
+	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("it took more than %s", most))
+	defer cancel()
+	run, err := s.runPeer(ctx, k)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+		return &PeerRun{Peer: k.peer, Workload: k.workload, Callers: k.callers, Problems: []string{err.Error()}}
+	}
+	return run
+}
+
+func (s *Suite) runPeer(ctx context.Context, k peerKey) (*PeerRun, error) {
 	cmd := exec.CommandContext(ctx, s.Peers, "run", "--peer", string(k.peer), "--workload", string(k.workload), "--callers", strconv.Itoa(k.callers),
-		"--jobs", strconv.Itoa(s.work(k.jobs())), "--payload-bytes", strconv.Itoa(payloadBytes), "--sync-delay", k.syncDelay.String())
+		"--at-least", s.peerLasting().String(), "--payload-bytes", strconv.Itoa(payloadBytes), "--sync-delay", k.syncDelay.String())
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // It ends its servers.
 	cmd.WaitDelay = stopTimeout
 	var said bytes.Buffer
@@ -86,6 +123,14 @@ func (s *Suite) peerRun(ctx context.Context, k peerKey) (*PeerRun, error) {
 	if err := json.Unmarshal(out, run); err != nil {
 		return nil, fmt.Errorf("read what %s printed: %w", s.Peers, err)
 	}
-	s.peerRuns[k] = run
 	return run, nil
+}
+
+// peerLasting is how long the measured phase of a peer lasts at least. It finds out itself how
+// many jobs that takes, because one does fifty times as many as another.
+func (s *Suite) peerLasting() time.Duration {
+	if s.Quick {
+		return time.Second
+	}
+	return 5 * time.Second
 }

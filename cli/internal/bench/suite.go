@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Suite measures the limits of the machine, then the table of aims, each row on a
@@ -17,13 +18,14 @@ type Suite struct {
 	// Peers is the program that measures other queues; empty leaves them out.
 	Peers string
 	Quick bool   // A tenth of the work, no large backlogs.
-	Only  string // Only rows whose name contains this.
+	Only  string // Only work whose name contains this.
 
 	Progress func(phase string, done, total int)
 	RowDone  func(Row)
 
 	limits   *Calibration
-	peerRuns map[peerKey]*PeerRun
+	peerRuns map[peerKey]*PeerRun // The latest of each.
+	patience time.Duration        // How long a peer may take; 0 is peerMax.
 }
 
 // work is how much of a fixed amount is done.
@@ -49,8 +51,16 @@ type Row struct {
 	Limit *Limit  `json:"limit,omitempty"`
 	Share float64 `json:"share_percent,omitempty"`
 	// Peers did the same work in the same run.
-	Peers  []*PeerRun `json:"peers,omitempty"`
-	Report *Report    `json:"report,omitempty"`
+	Peers []*PeerRun `json:"peers,omitempty"`
+	// Problems are why this row says nothing, beyond those of its report.
+	Problems []string `json:"problems,omitempty"`
+	Report   *Report  `json:"report,omitempty"`
+}
+
+// valid: what the row says was measured on queues that kept their promises.
+func (r Row) valid() bool {
+	broken := slices.ContainsFunc(r.Peers, func(p *PeerRun) bool { return !p.Valid })
+	return len(r.Problems) == 0 && !broken && (r.Report == nil || r.Report.Valid)
 }
 
 // SuiteResult is the whole table.
@@ -59,8 +69,9 @@ type SuiteResult struct {
 	Quick       bool         `json:"quick"`
 	Calibration *Calibration `json:"calibration"`
 	Rows        []Row        `json:"rows"`
-	// Valid: no row lost or duplicated a job. Missing an aim does not make a
-	// result invalid.
+	Skipped     []Skipped    `json:"skipped,omitempty"`
+	// Valid: all rows were measured, and no queue lost or duplicated a job. Missing an aim
+	// does not make a result invalid.
 	Valid bool `json:"valid"`
 }
 
@@ -119,7 +130,9 @@ func (r Row) String() string {
 func (r Row) verdict() string {
 	switch {
 	case r.Report != nil && !r.Report.Valid:
-		return "INVALID: " + strings.Join(r.Report.Problems, "; ")
+		return "INVALID: " + strings.Join(append(slices.Clone(r.Report.Problems), r.Problems...), "; ")
+	case len(r.Problems) > 0:
+		return "INVALID: " + strings.Join(r.Problems, "; ")
 	case !r.Known || r.Aim == 0:
 		return "-"
 	case r.Met:
@@ -147,51 +160,111 @@ func number(v float64, unit string) string {
 // quickDivisor is how much less work --quick does.
 const quickDivisor = 10
 
-// Run measures every row. It stops at the first that cannot be measured at all.
+// work is what fills some rows of the table, under the name that Only looks at.
+type work struct {
+	name    string
+	cloud   bool // It needs corvo-cloud.
+	large   bool // Quick leaves it out.
+	measure func(ctx context.Context) ([]Row, error)
+}
+
+func (s *Suite) works() []work {
+	var all []work
+	for _, sc := range scenarios() {
+		all = append(all, work{sc.name, sc.nodes > 0, false, func(ctx context.Context) ([]Row, error) { return s.scenario(ctx, sc) }})
+	}
+	all = append(all, work{idleName, true, false, s.idle})
+	for _, b := range burdens() {
+		all = append(all, work{b.name, false, true, func(ctx context.Context) ([]Row, error) { return s.burdened(ctx, b) }})
+	}
+	return all
+}
+
+// Skipped is work that was asked for and left out.
+type Skipped struct {
+	Name string `json:"name"`
+	Why  string `json:"why"`
+}
+
+// skips says why work can't be done; empty if it can.
+func (s *Suite) skips(w work) string {
+	switch {
+	case w.cloud && s.Cloud == "":
+		return "corvo-cloud is not in the directory of corvo"
+	case w.large && s.Quick:
+		return "--quick leaves out large backlogs"
+	}
+	return ""
+}
+
+// ErrNoWork is matched when Only leaves nothing to do.
+var ErrNoWork = errors.New("nothing to measure")
+
+func (s *Suite) chosen() (chosen []work, skipped []Skipped, err error) {
+	var names []string
+	for _, w := range s.works() {
+		names = append(names, w.name)
+		if !strings.Contains(w.name, s.Only) {
+			continue
+		}
+		if why := s.skips(w); why != "" {
+			skipped = append(skipped, Skipped{w.name, why})
+			continue
+		}
+		chosen = append(chosen, w)
+	}
+	switch {
+	case len(chosen) == 0 && len(skipped) > 0:
+		err = fmt.Errorf("%w: %s: %s", ErrNoWork, skipped[0].Name, skipped[0].Why)
+	case len(chosen) == 0:
+		err = fmt.Errorf("%w: no name contains %q; the names are\n  %s", ErrNoWork, s.Only, strings.Join(names, "\n  "))
+	}
+	return chosen, skipped, err
+}
+
+// Run measures every row. What can't be measured is a row with a problem. An error means that
+// there is no result, or, if there is one too, that ctx ended before the last row.
 func (s *Suite) Run(ctx context.Context) (*SuiteResult, error) {
+	chosen, skipped, err := s.chosen()
+	if err != nil {
+		return nil, err
+	}
 	s.peerRuns = make(map[peerKey]*PeerRun)
-	result := &SuiteResult{Valid: true, Machine: thisMachine(), Quick: s.Quick}
-	var err error
+	result := &SuiteResult{Valid: true, Machine: thisMachine(), Quick: s.Quick, Skipped: skipped}
 	if s.limits, err = s.calibrate(ctx); err != nil {
 		return nil, fmt.Errorf("calibrate: %w", err)
 	}
 	result.Calibration = s.limits
-	for _, sc := range scenarios() {
-		if !s.wants(sc.name) || sc.nodes > 0 && s.Cloud == "" {
-			continue
-		}
-		rows, err := s.scenario(ctx, sc)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", sc.name, err)
-		}
-		s.add(result, rows...)
-	}
-	for _, special := range s.specials() {
-		if !s.wants(special.name) {
-			continue
-		}
-		rows, err := special.measure(ctx)
-		s.add(result, rows...)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", special.name, err)
-		}
-	}
-	return result, nil
+	return result, s.measureAll(ctx, chosen, result)
 }
 
-func (s *Suite) wants(name string) bool { return strings.Contains(name, s.Only) }
+func (s *Suite) measureAll(ctx context.Context, chosen []work, result *SuiteResult) error {
+	for _, w := range chosen {
+		rows, err := w.measure(ctx)
+		if ctx.Err() != nil {
+			result.Valid = false
+			return ctx.Err()
+		}
+		if err != nil {
+			rows = append(rows, Row{Name: w.name, Problems: []string{"not measured: " + err.Error()}})
+		}
+		s.add(result, rows...)
+	}
+	return nil
+}
 
 func (s *Suite) add(result *SuiteResult, rows ...Row) {
 	for _, row := range rows {
 		result.Rows = append(result.Rows, row)
-		result.Valid = result.Valid && (row.Report == nil || row.Report.Valid)
+		result.Valid = result.Valid && row.valid()
 		if s.RowDone != nil {
 			s.RowDone(row)
 		}
 	}
 }
 
-// scenario runs one, then its peers, so that they meet the machine in the same state.
+// scenario runs one, then what it is compared with, so that they meet the machine in the same
+// state. A run to compare with that failed is a problem of the rows that need it.
 func (s *Suite) scenario(ctx context.Context, sc scenario) ([]Row, error) {
 	report, err := s.measure(ctx, sc)
 	if err != nil {
@@ -199,18 +272,10 @@ func (s *Suite) scenario(ctx context.Context, sc scenario) ([]Row, error) {
 	}
 	m := measured{report: report, limits: s.limits}
 	if sc.base != "" {
-		if m.base, err = s.again(ctx, sc.base); err != nil {
-			return nil, err
-		}
+		m.compare(s.again(ctx, sc.base))
 	}
 	if s.Peers != "" {
-		for _, peer := range sc.peers {
-			run, err := s.peerRun(ctx, peerKey{peer, sc.options.Workload, sc.callers(), sc.syncDelay})
-			if err != nil {
-				return nil, err
-			}
-			m.peers = append(m.peers, run)
-		}
+		m.peers = s.measurePeers(ctx, sc)
 	}
 	var rows []Row
 	for _, a := range sc.aims {
@@ -237,10 +302,21 @@ func (s *Suite) again(ctx context.Context, name string) (*Report, error) {
 
 // sound refuses to compare with a run that lost jobs or handed them out twice.
 func sound(report *Report, name string, err error) (*Report, error) {
-	if err == nil && !report.Valid {
-		err = fmt.Errorf("%s, to compare with: INVALID: %s", name, strings.Join(report.Problems, "; "))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s, to compare with: %w", name, err)
+	case !report.Valid:
+		return nil, fmt.Errorf("%s, to compare with: INVALID: %s", name, strings.Join(report.Problems, "; "))
 	}
-	return report, err
+	return report, nil
+}
+
+// compare takes a run to compare with, or why there is none.
+func (m *measured) compare(base *Report, err error) {
+	m.base = base
+	if err != nil {
+		m.problems = append(m.problems, err.Error())
+	}
 }
 
 func (s *Suite) measure(ctx context.Context, sc scenario) (report *Report, err error) {

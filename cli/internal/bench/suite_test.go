@@ -2,9 +2,11 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +75,11 @@ func TestScenarios_CanBeRun(t *testing.T) {
 		if err := o.Validate(); err != nil {
 			t.Errorf("%s: %v", sc.name, err)
 		}
+		for _, p := range sc.rivals() {
+			if !slices.Contains(sc.peers, p) {
+				t.Errorf("%s: compared with %s, which is not measured", sc.name, p)
+			}
+		}
 		if names[sc.name] || len(sc.aims) == 0 {
 			t.Errorf("%s: twice, or without an aim", sc.name)
 		}
@@ -139,46 +146,152 @@ func TestRatio_OfAPeerThatBrokeAPromiseIsNotKnown(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 	for _, p := range []Peer{River, JetStream} {
-		if row := ratio(p, 2).row("work", m); row.Known || row.Met || row.verdict() != "-" {
+		if row := ratio(p, 2).row("work", m); row.Known || row.Met {
 			t.Errorf("%s: %+v", p, row)
 		}
 	}
 }
 
-// The two programs meet in arguments and JSON: the script stands for `peers`.
-func TestPeerRun_IsMeasuredOnce(t *testing.T) {
-	t.Parallel()
+// peersScript stands for the program `peers`: it writes down how it was called.
+func peersScript(t *testing.T, script string) (s *Suite, calls func() []string) {
+	t.Helper()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "peers")
-	script := `#!/bin/sh
-echo "$*" >> ` + dir + `/calls
-echo '{"peer":"asynq","version":"v1","workload":"enqueue","callers":10,"jobs":3000,"sync_ms":1.2,"syncs":400,"jobs_per_second":2500.5,"lost":0,"valid":true}'
-`
-	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho \"$*\" >> "+dir+"/calls\n"+script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := &Suite{Peers: program, Quick: true, peerRuns: map[peerKey]*PeerRun{}}
-	for range 2 {
-		run, err := s.peerRun(t.Context(), peerKey{Asynq, Enqueue, 10, time.Millisecond})
-		if err != nil || !run.Valid || run.PerSecond != 2500.5 || run.Syncs != 400 {
-			t.Fatalf("%+v %v", run, err)
+	return &Suite{Peers: program, Quick: true, peerRuns: map[peerKey]*PeerRun{}}, func() []string {
+		raw, err := os.ReadFile(filepath.Join(dir, "calls"))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
-	if want := "run --peer asynq --workload enqueue --callers 10 --jobs 3000 --payload-bytes 100 --sync-delay 1ms\n"; err != nil || string(calls) != want {
-		t.Errorf("called %q (%v), want %q", calls, err, want)
+		return strings.Split(strings.TrimSpace(string(raw)), "\n")
 	}
 }
 
-func TestPeerRun_FailureSaysWhy(t *testing.T) {
+const peerAnswer = `echo '{"peer":"'$3'","version":"v1","workload":"enqueue","callers":10,"jobs":3000,"sync_ms":1.2,"syncs":400,"seconds":1.2,"jobs_per_second":2500.5,"lost":0,"valid":true}'
+`
+
+// The two programs meet in arguments and JSON.
+func TestPeerRun_AsksAndReadsWhatThePeersProgramKnows(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "peers")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho 'peers: redis-server is not there' >&2; exit 1\n"), 0o755); err != nil {
+	s, calls := peersScript(t, peerAnswer)
+	run := s.peerRun(t.Context(), peerKey{Asynq, Enqueue, 10, time.Millisecond})
+	if !run.Valid || run.Peer != Asynq || run.PerSecond != 2500.5 || run.Syncs != 400 || run.Seconds != 1.2 {
+		t.Errorf("%+v", run)
+	}
+	if got, want := calls()[0], "run --peer asynq --workload enqueue --callers 10 --at-least 1s --payload-bytes 100 --sync-delay 1ms"; got != want {
+		t.Errorf("called %q, want %q", got, want)
+	}
+}
+
+// A ratio that is an aim compares runs of the same minutes; other peers are there to be seen.
+func TestMeasurePeers_ThoseOfARatioRunAgainAndOthersSayThatTheyAreEarlier(t *testing.T) {
+	t.Parallel()
+	s, calls := peersScript(t, peerAnswer)
+	sc := scenario{options: Options{Workload: Enqueue, Connections: 10, Concurrency: 1}, peers: []Peer{Beanstalkd, Asynq}, aims: []aim{throughput(1), ratio(Asynq, 2)}}
+	text := func() (all []string) {
+		for _, p := range s.measurePeers(t.Context(), sc) {
+			all = append(all, p.String())
+		}
+		return all
+	}
+	if got := text(); !slices.Equal(got, []string{"beanstalkd 2,500", "asynq 2,500"}) {
+		t.Errorf("first %q", got)
+	}
+	if got := text(); !slices.Equal(got, []string{"beanstalkd 2,500*", "asynq 2,500"}) {
+		t.Errorf("then %q", got)
+	}
+	var order []string
+	for _, c := range calls() {
+		order = append(order, strings.Fields(c)[2])
+	}
+	if want := []string{"asynq", "beanstalkd", "asynq"}; !slices.Equal(order, want) { // The one of the ratio right after ours.
+		t.Errorf("ran %q, want %q", order, want)
+	}
+}
+
+func TestPeerRun_FailureIsItsProblem(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]string{
+		"echo 'peers: redis-server is not there' >&2; exit 1\n": "redis-server is not there",
+		"exec sleep 60\n": "it took more than 100ms",
+		"echo nonsense\n": "read what",
+	} {
+		s, _ := peersScript(t, script)
+		s.patience = 100 * time.Millisecond
+		run := s.peerRun(t.Context(), peerKey{Asynq, Enqueue, 10, 0})
+		if run.Valid || run.Peer != Asynq || !strings.Contains(run.String(), want) {
+			t.Errorf("%q: %s", script, run)
+		}
+		if row := (Row{Name: "work", Peers: []*PeerRun{run}}); row.valid() {
+			t.Errorf("%q: a row beside it is valid", script)
+		}
+	}
+}
+
+// What fails is a row, and the rows before and after it stay.
+func TestSuite_OneFailureDoesNotLoseTheOtherRows(t *testing.T) {
+	t.Parallel()
+	good := func(name string) work {
+		return work{name: name, measure: func(context.Context) ([]Row, error) {
+			return []Row{{Name: name, Known: true, Report: &Report{Valid: true}}}, nil
+		}}
+	}
+	broken := work{name: "second", measure: func(context.Context) ([]Row, error) { return nil, errors.New("it did not start") }}
+	result := &SuiteResult{Valid: true}
+	if err := (&Suite{}).measureAll(t.Context(), []work{good("first"), broken, good("third")}, result); err != nil {
 		t.Fatal(err)
 	}
-	s := &Suite{Peers: program, peerRuns: map[peerKey]*PeerRun{}}
-	if _, err := s.peerRun(t.Context(), peerKey{Asynq, Enqueue, 10, 0}); err == nil || !strings.Contains(err.Error(), "redis-server is not there") {
-		t.Error(err)
+	if len(result.Rows) != 3 || result.Valid || result.Rows[1].verdict() != "INVALID: not measured: it did not start" || !result.Rows[2].valid() {
+		t.Errorf("%+v", result)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stop := work{name: "second", measure: func(context.Context) ([]Row, error) { cancel(); return nil, context.Canceled }}
+	result = &SuiteResult{Valid: true}
+	if err := (&Suite{}).measureAll(ctx, []work{good("first"), stop, good("third")}, result); !errors.Is(err, context.Canceled) || len(result.Rows) != 1 || result.Valid {
+		t.Errorf("interrupted: %v %+v", err, result)
+	}
+}
+
+func TestRow_WhatItIsComparedWithFailed(t *testing.T) {
+	t.Parallel()
+	m := measured{report: &Report{Valid: true, Phase: Phase{PerSecond: 10}}, peers: []*PeerRun{{Peer: River, Problems: []string{"lost one"}}}}
+	m.compare(sound(&Report{Problems: []string{"1 job lost"}}, "the base", nil))
+	for want, a := range map[string]aim{
+		"met": throughput(1),
+		"INVALID: the base, to compare with: INVALID: 1 job lost":                          shareOfBase("base", 85),
+		"INVALID: the base, to compare with: INVALID: 1 job lost; river INVALID: lost one": ratio(River, 2),
+	} {
+		if row := a.row("work", m); row.verdict() != want || row.valid() != (want == "met") {
+			t.Errorf("%s: %q (valid: %v), want %q", row.Name, row.verdict(), row.valid(), want)
+		}
+	}
+}
+
+func TestChosen_NamesWhatThereIsAndWhatIsLeftOut(t *testing.T) {
+	t.Parallel()
+	names := func(s Suite) (did []string, left []Skipped, err error) {
+		chosen, left, err := s.chosen()
+		for _, w := range chosen {
+			did = append(did, w.name)
+		}
+		return did, left, err
+	}
+	if _, _, err := names(Suite{Only: "no such row"}); !errors.Is(err, ErrNoWork) || !strings.Contains(err.Error(), fiftyHTTP) || !strings.Contains(err.Error(), idleName) {
+		t.Errorf("a name that nothing has: %v", err)
+	}
+	if did, left, err := names(Suite{Only: fiftyHTTP}); err != nil || !slices.Equal(did, []string{fiftyHTTP}) || len(left) != 1 || left[0].Name != "proxy, "+fiftyHTTP || !strings.Contains(left[0].Why, "corvo-cloud") {
+		t.Errorf("without corvo-cloud: %q, %+v, %v", did, left, err)
+	}
+	if _, _, err := names(Suite{Only: "three nodes"}); !errors.Is(err, ErrNoWork) || !strings.Contains(err.Error(), "corvo-cloud") {
+		t.Errorf("nothing but what needs corvo-cloud: %v", err)
+	}
+	if _, left, err := names(Suite{Cloud: "corvo-cloud", Quick: true}); err != nil || len(left) != len(burdens()) {
+		t.Errorf("quick leaves out %+v, %v", left, err)
+	}
+	if did, left, err := names(Suite{Cloud: "corvo-cloud"}); err != nil || len(left) > 0 || len(did) != len(scenarios())+1+len(burdens()) {
+		t.Errorf("all: %q, %+v, %v", did, left, err)
 	}
 }
 
