@@ -205,8 +205,9 @@ mutants: ## Break the state machine, the doors, the rights and the bill line by 
 
 .PHONY: bench
 bench: build peers ## Measure against the aims, the machine's limits and other queues (under an hour; QUICK=1 under five minutes).
-	$(BIN)/corvo bench --suite aims --peers $(BIN)/peers $(if $(QUICK),--quick) $(ARGS)
-	$(if $(QUICK),,@$(MAKE) flood idle)
+	@status=0; \
+	$(BIN)/corvo bench --suite aims --peers $(BIN)/peers --commit "$$(git describe --always --dirty --abbrev=12)" $(if $(QUICK),--quick) $(ARGS) || status=1; \
+	$(if $(QUICK),,$(MAKE) flood idle || status=1;) exit $$status
 
 .PHONY: idle
 idle: ## What a thousand namespaces cost a node when nothing happens in them (five minutes).

@@ -110,7 +110,7 @@ func TestRun_LostJobMakesItInvalid(t *testing.T) {
 	r.opts.Server = r.target.URL
 	r.stall = 300 * time.Millisecond
 	r.dialer = &dialer{server: r.target.URL, queue: "bench-test", payload: "{}"}
-	report := newReport(o, Durability{})
+	report := newReport(o, Durability{}, Machine{})
 	if err := r.measure(ctx, report); err != nil {
 		t.Fatal(err)
 	}
@@ -323,6 +323,20 @@ func TestMember_ReadsTextValues(t *testing.T) {
 		got, ok := member([]byte(body), `"job_id"`)
 		if ok != (want != "") || ok && got != want {
 			t.Errorf("member of %s is %q, %v; want %q", body, got, ok, want)
+		}
+	}
+}
+
+// The default is ten callers, and HTTP has one for each connection.
+func TestValidate_WorkloadsOfOneCallerHaveTheirShapeOverEveryProtocol(t *testing.T) {
+	t.Parallel()
+	for _, w := range []Workload{Latency, Single} {
+		for _, p := range Protocols() {
+			o := Default()
+			o.Workload, o.Protocol, o.Server = w, p, mustURL("http://127.0.0.1:1")
+			if err := o.Validate(); err != nil || o.Connections*o.Concurrency*o.Batch != 1 {
+				t.Errorf("%s over %s: %v %+v", w, p, err, o)
+			}
 		}
 	}
 }

@@ -112,7 +112,7 @@ const (
 )
 
 func (s *Suite) calibrate(ctx context.Context) (c *Calibration, err error) {
-	dir, err := os.MkdirTemp("", "corvo-bench-")
+	dir, err := os.MkdirTemp(s.Dir, "corvo-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("make a data directory: %w", err)
 	}
@@ -138,7 +138,7 @@ func (s *Suite) calibrate(ctx context.Context) (c *Calibration, err error) {
 
 // echo measures the generator against a server in another process that does nothing.
 func (s *Suite) echo(ctx context.Context, p Protocol, connections int) (perSecond float64, err error) {
-	target, err := Spawn(ctx, SpawnOptions{Binary: s.Binary, Echo: true})
+	target, err := Spawn(ctx, SpawnOptions{Binary: s.Binary, Echo: true, Under: s.Dir})
 	if err != nil {
 		return 0, err
 	}

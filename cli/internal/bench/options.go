@@ -23,6 +23,9 @@ const (
 // Workloads lists them.
 func Workloads() []Workload { return []Workload{Enqueue, Lifecycle, Latency, Single, Steady} }
 
+// Alone says that a workload is one caller with one job at a time.
+func (w Workload) Alone() bool { return w == Latency || w == Single }
+
 // Protocol is how the load reaches the server.
 type Protocol string
 
@@ -79,8 +82,12 @@ func Default() Options {
 	return Options{Workload: Lifecycle, Protocol: Stream, Jobs: 50_000, Batch: 1, Connections: 1, Concurrency: 10, PayloadBytes: 100}
 }
 
-// Validate names every value that cannot be run.
+// Validate names every value that cannot be run. Workloads of one caller first get that shape:
+// the values of Default are for many.
 func (o *Options) Validate() error {
+	if o.Workload.Alone() {
+		o.Connections, o.Concurrency, o.Batch = 1, 1, 1
+	}
 	var problems []string
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -107,16 +114,6 @@ func (o *Options) Validate() error {
 		return errors.New(strings.Join(problems, "; "))
 	}
 	return nil
-}
-
-// normalize gives workloads with a fixed shape their shape.
-func (o *Options) normalize() {
-	switch o.Workload {
-	case Single:
-		o.Connections, o.Concurrency, o.Batch = 1, 1, 1
-	case Latency:
-		o.Connections, o.Concurrency, o.Batch = 1, 1, 1
-	}
 }
 
 const (

@@ -30,7 +30,7 @@ func (r *run) outlived(ctx context.Context, t *Target) (*Report, error) {
 	for i := range r.problems {
 		r.problems[i] = "after kill -9: " + r.problems[i]
 	}
-	report := newReport(r.opts, t.durability(ctx, r.opts))
+	report := newReport(r.opts, t.durability(ctx, r.opts), r.machine)
 	if len(r.problems) > 0 { // A fetch would wait for jobs that are gone.
 		report.Check, report.Problems = before, r.problems
 		return report, nil

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -111,6 +112,9 @@ func (s *Suite) peerRun(ctx context.Context, k peerKey) *PeerRun {
 func (s *Suite) runPeer(ctx context.Context, k peerKey) (*PeerRun, error) {
 	cmd := exec.CommandContext(ctx, s.Peers, "run", "--peer", string(k.peer), "--workload", string(k.workload), "--callers", strconv.Itoa(k.callers),
 		"--at-least", s.peerLasting().String(), "--payload-bytes", strconv.Itoa(payloadBytes), "--sync-delay", k.syncDelay.String())
+	if s.Dir != "" {
+		cmd.Env = append(os.Environ(), "TMPDIR="+s.Dir)
+	}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // It ends its servers.
 	cmd.WaitDelay = stopTimeout
 	var said bytes.Buffer

@@ -74,13 +74,9 @@ type Phase struct {
 	ReadModelLagMaxMS int64 `json:"read_model_lag_max_ms"`
 }
 
-func newReport(o Options, d Durability) *Report {
-	r := &Report{Machine: thisMachine(), Workload: o.Workload, Protocol: o.Protocol, Jobs: o.Jobs, Batch: o.Batch, Connections: o.Connections,
+func newReport(o Options, d Durability, m Machine) *Report {
+	return &Report{Machine: m, Workload: o.Workload, Protocol: o.Protocol, Jobs: o.Jobs, Batch: o.Batch, Connections: o.Connections,
 		Concurrency: o.Concurrency, PayloadBytes: o.PayloadBytes, Backlog: o.Backlog, Rate: o.Rate, Durability: d}
-	if note := r.Machine.busy(); note != "" {
-		r.Notes = append(r.Notes, note)
-	}
-	return r
 }
 
 func newPhase(p *phase, took time.Duration, before, after usage, own time.Duration) Phase {
@@ -99,6 +95,14 @@ func newPhase(p *phase, took time.Duration, before, after usage, own time.Durati
 		out.SyncsPerThousand = float64(out.Syncs) * 1000 / float64(done)
 	}
 	return out
+}
+
+// inMemory says that a folder is on no disk; empty if it may be on one.
+func inMemory(dir string) string {
+	if name, memory := storageOf(dir); memory {
+		return fmt.Sprintf("%s is memory (%s)", dir, name)
+	}
+	return ""
 }
 
 // durability reads what the server reports; a spawned one was told.
@@ -128,10 +132,24 @@ type Machine struct {
 	// LoadBefore is the load average of the minute before the run; negative when
 	// the system does not tell.
 	LoadBefore float64 `json:"load_before"`
+	Kernel     string  `json:"kernel,omitempty"`
+	// FileSystem is that of the data and Commit what was built; a suite knows them.
+	FileSystem string `json:"file_system,omitempty"`
+	Commit     string `json:"commit,omitempty"`
+}
+
+func (m Machine) String() string {
+	parts := []string{fmt.Sprintf("%d processors", m.CPUs)}
+	for _, p := range [][2]string{{"", m.Kernel}, {"", m.FileSystem}, {"commit ", m.Commit}} {
+		if p[1] != "" {
+			parts = append(parts, p[0]+p[1])
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func thisMachine() Machine {
-	m := Machine{CPUs: runtime.NumCPU(), LoadBefore: -1}
+	m := Machine{CPUs: runtime.NumCPU(), LoadBefore: -1, Kernel: kernelOf()}
 	if raw, err := os.ReadFile("/proc/loadavg"); err == nil {
 		first, _, _ := strings.Cut(string(raw), " ")
 		if load, err := strconv.ParseFloat(first, 64); err == nil {
@@ -147,6 +165,13 @@ func (m Machine) busy() string {
 		return ""
 	}
 	return fmt.Sprintf("the machine was busy before the run: load %.1f on %d processors", m.LoadBefore, m.CPUs)
+}
+
+// note adds what a reader must know; often nothing.
+func (r *Report) note(text string) {
+	if text != "" {
+		r.Notes = append(r.Notes, text)
+	}
 }
 
 // WriteText prints the report for people.

@@ -33,13 +33,16 @@ func Run(ctx context.Context, o Options, t *Target) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.report(ctx)
+	report, err := r.report(ctx)
+	if err == nil {
+		report.note(report.Machine.busy())
+	}
+	return report, err
 }
 
 // prepare refuses options that can't be run.
 func prepare(o Options, t *Target) (*run, error) {
 	o.aim(t)
-	o.normalize()
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -58,25 +61,29 @@ func (o *Options) aim(t *Target) {
 func (r *run) report(ctx context.Context) (*Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	report := newReport(r.opts, r.target.durability(ctx, r.opts))
+	report := newReport(r.opts, r.target.durability(ctx, r.opts), r.machine)
 	if err := r.measure(ctx, report); err != nil {
 		return nil, err
 	}
 	r.verify(ctx, report)
+	if r.target.dir != "" {
+		report.note(inMemory(r.target.dir))
+	}
 	return report, nil
 }
 
 func newRun(o Options, t *Target) *run {
-	return &run{opts: o, target: t, stall: stallMax, dialer: &dialer{server: o.Server, apiKey: o.APIKey, namespace: o.Namespace,
+	return &run{opts: o, target: t, machine: thisMachine(), stall: stallMax, dialer: &dialer{server: o.Server, apiKey: o.APIKey, namespace: o.Namespace,
 		queue: "bench-" + strings.ToLower(rand.Text()[:8]), payload: payload(o.PayloadBytes)}}
 }
 
 // run is one run under way.
 type run struct {
-	opts   Options
-	target *Target
-	dialer *dialer
-	ledger ledger
+	opts    Options
+	target  *Target
+	machine Machine // As it was before.
+	dialer  *dialer
+	ledger  ledger
 	// stall is how long a phase may stand still.
 	stall time.Duration
 	// problems are broken promises found outside the ledger.

@@ -29,7 +29,7 @@ func burdens() []burden {
 // burdened measures what jobs cost that are there beside the work: memory, speed, and a start
 // after a kill.
 func (s *Suite) burdened(ctx context.Context, b burden) ([]Row, error) {
-	dir, err := os.MkdirTemp("", "corvo-bench-")
+	dir, err := os.MkdirTemp(s.Dir, "corvo-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("make a data directory: %w", err)
 	}
@@ -74,12 +74,12 @@ func (s *Suite) runBurdened(ctx context.Context, b burden, target *Target) (repo
 
 // runEmpty is the same lifecycle on a server that has nothing else, right after the other one.
 func (s *Suite) runEmpty(ctx context.Context) (report *Report, err error) {
-	target, err := Spawn(ctx, SpawnOptions{Binary: s.Binary})
+	target, err := Spawn(ctx, SpawnOptions{Binary: s.Binary, Under: s.Dir})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
-	report, err = Run(ctx, s.burdenedOptions(), target)
+	report, err = runRow(ctx, s.burdenedOptions(), target)
 	return sound(report, "an empty server", err)
 }
 
@@ -139,7 +139,7 @@ const (
 
 // idle measures what `corvo-cloud up` costs while nobody calls it.
 func (s *Suite) idle(ctx context.Context) (rows []Row, err error) {
-	target, err := Spawn(ctx, SpawnOptions{Binary: s.Cloud, Nodes: idleNodes})
+	target, err := Spawn(ctx, SpawnOptions{Binary: s.Cloud, Nodes: idleNodes, Under: s.Dir})
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,12 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,8 +20,12 @@ type Suite struct {
 	Cloud string
 	// Peers is the program that measures other queues; empty leaves them out.
 	Peers string
-	Quick bool   // A tenth of the work, no large backlogs.
-	Only  string // Only work whose name contains this.
+	// Dir is where data goes; empty is the system's folder for temporary files.
+	Dir string
+	// Commit is what was built, as the caller knows it.
+	Commit string
+	Quick  bool   // A tenth of the work, no large backlogs.
+	Only   string // Only work whose name contains this.
 
 	Progress func(phase string, done, total int)
 	RowDone  func(Row)
@@ -75,8 +82,29 @@ type SuiteResult struct {
 	Valid bool `json:"valid"`
 }
 
-// Note says what a reader of the table must know; often nothing.
-func (r *SuiteResult) Note() string { return r.Machine.busy() }
+// Notes are what stands below the table: where it was measured, with which peers, what was left out.
+func (r *SuiteResult) Notes() []string {
+	notes := []string{"measured: " + r.Machine.String()}
+	earlier := false
+	for _, row := range r.Rows {
+		for _, p := range row.Peers {
+			if note := fmt.Sprintf("%s: %s", p.Peer, p.Version); p.Version != "" && !slices.Contains(notes, note) {
+				notes = append(notes, note)
+			}
+			earlier = earlier || p.Earlier
+		}
+	}
+	if earlier {
+		notes = append(notes, earlierMark+" measured beside an earlier row with as many callers")
+	}
+	for _, s := range r.Skipped {
+		notes = append(notes, fmt.Sprintf("skipped: %s: %s", s.Name, s.Why))
+	}
+	if busy := r.Machine.busy(); busy != "" {
+		notes = append(notes, busy)
+	}
+	return notes
+}
 
 // RowHeader is the header of Cells.
 func RowHeader() []string {
@@ -229,13 +257,28 @@ func (s *Suite) Run(ctx context.Context) (*SuiteResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.Dir != "" { // Peers run in folders of their own.
+		if s.Dir, err = filepath.Abs(s.Dir); err != nil {
+			return nil, fmt.Errorf("find %s: %w", s.Dir, err)
+		}
+	}
+	if why := inMemory(cmp.Or(s.Dir, os.TempDir())); why != "" {
+		return nil, errors.New(why + ", so no sync would be measured: give another folder")
+	}
 	s.peerRuns = make(map[peerKey]*PeerRun)
-	result := &SuiteResult{Valid: true, Machine: thisMachine(), Quick: s.Quick, Skipped: skipped}
+	result := &SuiteResult{Valid: true, Machine: s.machine(), Quick: s.Quick, Skipped: skipped}
 	if s.limits, err = s.calibrate(ctx); err != nil {
 		return nil, fmt.Errorf("calibrate: %w", err)
 	}
 	result.Calibration = s.limits
 	return result, s.measureAll(ctx, chosen, result)
+}
+
+func (s *Suite) machine() Machine {
+	m := thisMachine()
+	m.Commit = s.Commit
+	m.FileSystem, _ = storageOf(cmp.Or(s.Dir, os.TempDir()))
+	return m
 }
 
 func (s *Suite) measureAll(ctx context.Context, chosen []work, result *SuiteResult) error {
@@ -319,11 +362,20 @@ func (m *measured) compare(base *Report, err error) {
 	}
 }
 
+// runRow is Run without a note that the machine was busy: it was, with the row before.
+func runRow(ctx context.Context, o Options, target *Target) (*Report, error) {
+	r, err := prepare(o, target)
+	if err != nil {
+		return nil, err
+	}
+	return r.report(ctx)
+}
+
 func (s *Suite) measure(ctx context.Context, sc scenario) (report *Report, err error) {
 	o := sc.options
 	o.Jobs = s.work(o.Jobs)
 	o.Progress = s.Progress
-	spawn := SpawnOptions{Binary: s.Binary, SyncDelay: sc.syncDelay, Nodes: sc.nodes}
+	spawn := SpawnOptions{Binary: s.Binary, SyncDelay: sc.syncDelay, Nodes: sc.nodes, Under: s.Dir}
 	if sc.nodes > 0 {
 		spawn.Binary = s.Cloud
 	}
@@ -332,5 +384,5 @@ func (s *Suite) measure(ctx context.Context, sc scenario) (report *Report, err e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
-	return Run(ctx, o, target)
+	return runRow(ctx, o, target)
 }

@@ -269,6 +269,37 @@ func TestRow_WhatItIsComparedWithFailed(t *testing.T) {
 	}
 }
 
+func TestNotes_NameTheMachineThePeersAndWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	asynq := &PeerRun{Peer: Asynq, Version: "v1 on Redis 7", Valid: true}
+	earlier := *asynq
+	earlier.Earlier = true
+	r := &SuiteResult{Machine: Machine{CPUs: 2, Kernel: "Linux 6.1", FileSystem: "ext4", Commit: "abc", LoadBefore: 9},
+		Rows: []Row{{Peers: []*PeerRun{asynq}}, {Peers: []*PeerRun{&earlier}}}, Skipped: []Skipped{{"proxy", "no program"}}}
+	want := []string{"measured: 2 processors, Linux 6.1, ext4, commit abc", "asynq: v1 on Redis 7", "* measured beside an earlier row with as many callers",
+		"skipped: proxy: no program", r.Machine.busy()}
+	if got := r.Notes(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	m := (&Suite{Commit: "abc"}).machine()
+	if m.Commit != "abc" || m.Kernel == "" {
+		t.Errorf("%+v", m)
+	}
+}
+
+// The row before keeps the machine busy; only the suite's own note says that others did.
+func TestRun_OfARowSaysNothingOfTheLoadBefore(t *testing.T) {
+	t.Parallel()
+	r, err := prepare(small(Enqueue, Stream), serve(t, faults{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.machine = Machine{CPUs: 2, LoadBefore: 9}
+	if report, err := r.report(t.Context()); err != nil || len(report.Notes) > 0 || report.Machine.busy() == "" {
+		t.Errorf("%v %+v", err, report)
+	}
+}
+
 func TestChosen_NamesWhatThereIsAndWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	names := func(s Suite) (did []string, left []Skipped, err error) {

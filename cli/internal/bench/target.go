@@ -27,7 +27,8 @@ type Target struct {
 	admin *url.URL
 	// pid is the child's; 0 for a server that is not ours.
 	pid       int
-	nodes     int // Behind a proxy; 0 is a node alone.
+	dir       string // Of a child's data.
+	nodes     int    // Behind a proxy; 0 is a node alone.
 	syncDelay time.Duration
 	relaxed   bool
 	// key is what a spawned server asks for; empty for an open one.
@@ -41,11 +42,12 @@ func Running(server, admin *url.URL) *Target { return &Target{URL: server, admin
 // SpawnOptions describe a server to start.
 type SpawnOptions struct {
 	Binary string
-	// Dir is its data directory; empty means a temporary one, removed by Close.
-	Dir       string
-	SyncDelay time.Duration
-	Relaxed   bool
-	Profiler  bool
+	// Dir is its data directory; empty means a temporary one, removed by Close, in the
+	// folder Under, of which empty is the system's for temporary files.
+	Dir, Under string
+	SyncDelay  time.Duration
+	Relaxed    bool
+	Profiler   bool
 	// Nodes: Binary is corvo-cloud, and its command up runs so many nodes with a proxy
 	// and a control plane in one process. 0 is a node alone, without anything in front.
 	Nodes int
@@ -72,7 +74,7 @@ func Spawn(ctx context.Context, o SpawnOptions) (*Target, error) {
 	dir, remove := o.Dir, ""
 	if dir == "" {
 		var err error
-		if dir, err = os.MkdirTemp("", "corvo-bench-"); err != nil {
+		if dir, err = os.MkdirTemp(o.Under, "corvo-bench-"); err != nil {
 			return nil, fmt.Errorf("make a data directory: %w", err)
 		}
 		remove = dir
@@ -88,7 +90,7 @@ func Spawn(ctx context.Context, o SpawnOptions) (*Target, error) {
 		c.cleanup()
 		return nil, fmt.Errorf("start %s: %w", o.Binary, err)
 	}
-	t := &Target{pid: c.cmd.Process.Pid, nodes: o.Nodes, syncDelay: o.SyncDelay, relaxed: o.Relaxed, child: c}
+	t := &Target{pid: c.cmd.Process.Pid, dir: dir, nodes: o.Nodes, syncDelay: o.SyncDelay, relaxed: o.Relaxed, child: c}
 	if err := t.awaitReady(ctx, envFile); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}

@@ -33,6 +33,7 @@ type benchFlags struct {
 	quick     bool
 	only      string
 	peers     string
+	commit    string
 	echoFile  string
 }
 
@@ -79,13 +80,14 @@ func (f *benchFlags) register(c *cobra.Command) {
 	fs.DurationVar(&f.syncDelay, "sync-delay", time.Millisecond, "with --spawn: added to every sync of its log")
 	fs.BoolVar(&f.relaxed, "relaxed", false, "with --spawn: do not sync the log at all")
 	fs.IntVar(&f.nodes, "nodes", 1, "with --spawn: 1, 3 or 5 nodes; several run in corvo-cloud, which must be in the same directory as corvo")
-	fs.StringVar(&f.dir, "data-dir", "", "with --spawn: where to put the data (default: a temporary directory)")
+	fs.StringVar(&f.dir, "data-dir", "", "with --spawn: the data directory; with --suite: the directory to put temporary ones in (default: a temporary directory)")
 	fs.StringVar(&o.ProfileFile, "profile", "", "write a CPU profile of the server during the measured phase to `FILE`")
 	fs.StringVar(&f.pprofURL, "pprof-url", "", "base `URL` of the profiler of a server that was not spawned")
 	fs.StringVar(&f.suite, "suite", "", "aims: run the table of the design's aims, each on a fresh server")
 	fs.BoolVar(&f.quick, "quick", false, "with --suite: a tenth of the work, and no large backlogs")
-	fs.StringVar(&f.only, "only", "", "with --suite: only rows whose name contains `TEXT`")
+	fs.StringVar(&f.only, "only", "", "with --suite: only the rows of work whose name contains `TEXT`; if none does, the names are listed")
 	fs.StringVar(&f.peers, "peers", "", "with --suite: also measure other queues, with the `PROGRAM` that make peers builds")
+	fs.StringVar(&f.commit, "commit", "", "with --suite: the commit to name in the result")
 	completeWords(c, "suite", "aims")
 	// How the suite starts a server that only answers.
 	fs.StringVar(&f.echoFile, "serve-echo", "", "answer without doing anything, and write CORVO_URL to `FILE`")
@@ -139,7 +141,7 @@ func (f *benchFlags) check(c *cobra.Command) error {
 			return usagef("use --spawn or --%s, not both", flag)
 		}
 	}
-	for _, flag := range []string{"quick", "only", "peers"} {
+	for _, flag := range []string{"quick", "only", "peers", "commit"} {
 		if c.Flags().Changed(flag) {
 			return usagef("--%s only works with --suite", flag)
 		}
@@ -149,6 +151,11 @@ func (f *benchFlags) check(c *cobra.Command) error {
 	}
 	if f.nodes > 1 && (f.relaxed || f.options.ProfileFile != "") {
 		return usagef("--relaxed and --profile need --nodes 1")
+	}
+	for _, flag := range []string{"batch", "connections", "concurrency"} {
+		if f.options.Workload.Alone() && c.Flags().Changed(flag) {
+			return usagef("--workload %s is one caller with one job at a time: leave out --%s", f.options.Workload, flag)
+		}
 	}
 	if f.options.Backlog != 0 && f.options.Workload != bench.Lifecycle {
 		return usagef("--backlog only works with --workload lifecycle")
@@ -232,7 +239,7 @@ func (s *session) benchSuite(ctx context.Context, c *cobra.Command, f benchFlags
 		return usagef("--suite %q isn't a suite: use aims", f.suite)
 	}
 	for _, flag := range []string{"workload", "protocol", "jobs", "batch", "connections", "concurrency", "backlog", "rate", "spawn", "sync-delay", "relaxed",
-		"data-dir", "nodes", "profile", "pprof-url", "server", "payload-bytes"} {
+		"nodes", "profile", "pprof-url", "server", "payload-bytes"} {
 		if c.Flags().Changed(flag) {
 			return usagef("--suite sets --%s itself", flag)
 		}
@@ -241,26 +248,32 @@ func (s *session) benchSuite(ctx context.Context, c *cobra.Command, f benchFlags
 	if err != nil {
 		return err
 	}
-	if cloud == "" {
-		s.talkf("skipping the rows with a proxy: corvo-cloud is not in the directory of this program")
-	}
-	suite := bench.Suite{Binary: binary, Cloud: cloud, Peers: f.peers, Quick: f.quick, Only: f.only, Progress: s.progress(), RowDone: func(r bench.Row) {
+	suite := bench.Suite{Binary: binary, Cloud: cloud, Peers: f.peers, Dir: f.dir, Commit: f.commit, Quick: f.quick, Only: f.only, Progress: s.progress(), RowDone: func(r bench.Row) {
 		s.clearProgress()
 		s.talkf("%s", r)
 	}}
 	result, err := suite.Run(ctx)
 	s.clearProgress()
-	if ctx.Err() != nil {
+	return s.suiteDone(ctx, result, err)
+}
+
+// suiteDone shows what there is, also of a suite that didn't finish.
+func (s *session) suiteDone(ctx context.Context, result *bench.SuiteResult, err error) error {
+	if result != nil {
+		if err := s.emitSuite(result); err != nil {
+			return err
+		}
+		if !result.Valid {
+			s.exit = ExitFail
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
 		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "the suite didn't finish"}
-	}
-	if err != nil {
+	case errors.Is(err, bench.ErrNoWork):
+		return usagef("%v", err)
+	case err != nil:
 		return &Failure{Exit: ExitFail, Code: "BENCH", What: "the suite didn't finish", Why: err.Error()}
-	}
-	if err := s.emitSuite(result); err != nil {
-		return err
-	}
-	if !result.Valid {
-		s.exit = ExitFail
 	}
 	return nil
 }
@@ -285,8 +298,9 @@ func (s *session) emitSuite(result *bench.SuiteResult) error {
 		s.table(w, bench.LimitHeader(), result.Calibration.Cells())
 		fmt.Fprintln(w)
 		s.table(w, bench.RowHeader(), rows)
-		if note := result.Note(); note != "" {
-			fmt.Fprintln(w, "\nnote: "+note)
+		fmt.Fprintln(w)
+		for _, note := range result.Notes() {
+			fmt.Fprintln(w, note)
 		}
 	})
 }
