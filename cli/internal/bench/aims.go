@@ -167,6 +167,8 @@ func scenarios() []scenario {
 			aims: []aim{throughput(6_500), ratio(Asynq, 1.2)}},
 		{name: "1 ms: enqueue, 50 HTTP connections", syncDelay: ms, options: run(Enqueue, HTTP, 150_000, 1, 50, 1), peers: all,
 			aims: []aim{throughput(19_000), ratio(Asynq, 1.4)}},
+		{name: "1 ms: enqueue, 10 callers by unary RPC", syncDelay: ms, options: run(Enqueue, RPC, 60_000, 1, 1, 10), peers: all,
+			aims: []aim{throughput(0)}},
 		{name: "1 ms: lifecycle, 10 handlers on one connection", syncDelay: ms, options: run(Lifecycle, Stream, 60_000, 1, 1, 10), peers: all,
 			aims: []aim{throughput(7_500), syncs(110), ratio(Beanstalkd, 10)}},
 		{name: "1 ms: lifecycle, 50 handlers on one connection", syncDelay: ms, options: run(Lifecycle, Stream, 200_000, 1, 1, 50), peers: all,
@@ -221,6 +223,15 @@ func (sc scenario) rivals() (all []Peer) {
 
 func (sc scenario) callers() int { return sc.options.Connections * sc.options.Concurrency }
 
+// callsPerJob is two where a handler acks with one call and fetches with another; a frame of a
+// stream does both.
+func (sc scenario) callsPerJob() int {
+	if sc.options.Workload == Lifecycle && sc.options.Protocol != Stream {
+		return 2
+	}
+	return 1
+}
+
 // limit is the lowest limit of the machine that bounds this scenario's throughput.
 func (sc scenario) limit(c *Calibration) *Limit {
 	var lowest *Limit
@@ -235,21 +246,31 @@ func (sc scenario) limit(c *Calibration) *Limit {
 func (sc scenario) limits(c *Calibration) []Limit {
 	const unit = "jobs/s"
 	o := sc.options
-	named := func(name string) Limit { return Limit{name, unit, c.of(name)} }
+	shared := func(name string, calls int) Limit {
+		if calls == 1 {
+			return Limit{name, unit, c.of(name)}
+		}
+		return Limit{fmt.Sprintf("%s, ÷ %d", name, calls), unit, c.of(name) / float64(calls)}
+	}
+	calls := sc.callsPerJob()
 	// Whoever waits for a sync does no more than one call in its time.
 	waiting := Limit{fmt.Sprintf("callers ÷ %s", limitSync(sc.syncDelay)), unit, -1}
-	if sync := c.of(limitSync(sc.syncDelay)); sync > 0 {
-		waiting.Value = float64(sc.callers()*o.Batch) / sync * 1000
+	if calls > 1 {
+		waiting.Name = fmt.Sprintf("callers ÷ %d × %s", calls, limitSync(sc.syncDelay))
 	}
-	// Every byte is written to the log before it is acknowledged.
-	writing := Limit{limitWrite(), unit, c.of(limitWrite()) * (1 << 20) / float64(o.PayloadBytes)}
-	all := []Limit{waiting, writing}
+	if sync := c.of(limitSync(sc.syncDelay)); sync > 0 {
+		waiting.Value = float64(sc.callers()*o.Batch) / (sync * float64(calls)) * 1000
+	}
+	all := []Limit{waiting}
+	if o.Workload == Enqueue { // What is added is written to the log before it is acknowledged.
+		all = append(all, Limit{limitWrite(), unit, c.of(limitWrite()) * megabyte / float64(o.PayloadBytes)})
+	}
 	// Raft alone bounds none of them: calls that wait together share an entry.
 	switch {
 	case o.Batch > 1:
-		all = append(all, named(limitBatch(sc.syncDelay, 10)))
+		all = append(all, shared(limitBatch(sc.syncDelay, 10), 1))
 	case o.Concurrency == 1: // A connection each.
-		all = append(all, named(limitEcho(o.Protocol, o.Connections)))
+		all = append(all, shared(limitEcho(o.Protocol, o.Connections), calls))
 	}
 	return all
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -361,5 +362,24 @@ func TestThousands(t *testing.T) {
 		if got := thousands(n); got != want {
 			t.Errorf("thousands(%d) = %s", n, got)
 		}
+	}
+}
+
+// The race detector says if they meet.
+func TestTail_IsReadWhileItIsWritten(t *testing.T) {
+	t.Parallel()
+	var last tail
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for range 1000 {
+			_, _ = last.Write([]byte("0123456789\n")) // Never fails.
+		}
+	})
+	for range 100 {
+		_ = last.String()
+	}
+	writing.Wait()
+	if got := last.String(); len(got) > tailBytesMax || !strings.HasSuffix(got, "0123456789") {
+		t.Errorf("%d bytes: %.20s", len(got), got)
 	}
 }

@@ -56,7 +56,7 @@ func withDelay(d time.Duration) string {
 }
 
 func limitSync(d time.Duration) string { return withDelay(d) + ": fdatasync of 4 KB, p50" }
-func limitWrite() string               { return "bare: writes of 1 MB, each synced" }
+func limitWrite() string               { return "bare: writes of 1 MiB, each synced" }
 func limitBatch(d time.Duration, writers int) string {
 	return fmt.Sprintf("%s: Pebble, synced batches of 64, writers: %d", withDelay(d), writers)
 }
@@ -96,7 +96,7 @@ func (s *Suite) gauges(dir string, lasting time.Duration) []gauge {
 	}
 	all = append(all, gauge{limitWrite(), "MB/s", func(context.Context) (float64, error) {
 		bytes, err := calibrate.Disk{Dir: dir}.Write(lasting)
-		return bytes / (1 << 20), err
+		return bytes / megabyte, err
 	}})
 	for _, p := range []Protocol{Stream, HTTP} {
 		for _, connections := range []int{10, 50} {

@@ -13,7 +13,7 @@
 // part of this one.
 //
 // The surprising fact: the generator shares the machine with the server, so its
-// own cost is part of every number. Payloads and items are built once, replies of
-// plain HTTP are read by a parser of our own, and callers that share a stream
-// ride in common frames, one in flight at a time.
+// own cost is part of every number. Payloads and items are built once, calls of plain
+// HTTP are written by hand and ids found in their answers without decoding them, and
+// callers that share a stream ride in common frames, one in flight at a time.
 package bench

@@ -220,10 +220,10 @@ func serverText(p Phase) string {
 		parts = append(parts, fmt.Sprintf("%.2f CPU s (%.1f µs a job, %.0f %% of a core)", p.ServerCPUSeconds, p.ServerCPUMicrosJob, 100*p.ServerCPUSeconds/p.Seconds))
 	}
 	if p.ServerRSSBytes >= 0 {
-		parts = append(parts, fmt.Sprintf("%d MB resident", p.ServerRSSBytes>>20))
+		parts = append(parts, fmt.Sprintf("%.0f MB resident", megabytes(p.ServerRSSBytes)))
 	}
 	if p.ServerPeakRSSBytes >= 0 {
-		parts = append(parts, fmt.Sprintf("%d MB at most", p.ServerPeakRSSBytes>>20))
+		parts = append(parts, fmt.Sprintf("%.0f MB at most", megabytes(p.ServerPeakRSSBytes)))
 	}
 	if p.SyncsPerThousand >= 0 {
 		parts = append(parts, fmt.Sprintf("%.1f syncs per 1,000 jobs", p.SyncsPerThousand))

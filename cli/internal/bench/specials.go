@@ -46,7 +46,7 @@ func (s *Suite) burdened(ctx context.Context, b burden) ([]Row, error) {
 	start := s.restart(ctx, b, target, spawn, runs)
 	m := measured{report: report}
 	m.compare(s.runEmpty(ctx))
-	memory := Row{Name: b.name + ": memory", Unit: "MB", Aim: b.memoryMB, AtMost: true, Measured: float64(report.Phase.ServerRSSBytes >> 20), Report: report}
+	memory := Row{Name: b.name + ": memory", Unit: "MB", Aim: b.memoryMB, AtMost: true, Measured: megabytes(report.Phase.ServerRSSBytes), Report: report}
 	return []Row{throughput(0).row(b.name+": lifecycle, frames of 64, 10 connections", m), shareOfBase("empty", 90).row(b.name+": lifecycle", m),
 		memory.judged(report.Phase.ServerRSSBytes >= 0), start}, nil
 }
@@ -157,7 +157,7 @@ func (s *Suite) idle(ctx context.Context) (rows []Row, err error) {
 	}
 	after, rss, _ := procUsage(target.pid)
 	cpu := Row{Name: idleName + ": of a core", Unit: "%", Aim: 2, AtMost: true, Measured: percent(float64(after-before), float64(lasting))}
-	memory := Row{Name: idleName + ": memory", Unit: "MB", Aim: 80, AtMost: true, Measured: float64(rss >> 20)}
+	memory := Row{Name: idleName + ": memory", Unit: "MB", Aim: 80, AtMost: true, Measured: megabytes(rss)}
 	return []Row{cpu.judged(before >= 0 && after >= 0), memory.judged(rss >= 0)}, nil
 }
 

@@ -134,7 +134,7 @@ func (r Row) Cells() []string {
 	// A row about another row's run repeats nothing of it.
 	if r.Report != nil && r.Unit == "jobs/s" && r.Report.Phase.ServerCPUMicrosJob >= 0 {
 		cells[5] = fmt.Sprintf("%.1f µs/job", r.Report.Phase.ServerCPUMicrosJob)
-		cells[6] = fmt.Sprintf("%d MB", r.Report.Phase.ServerRSSBytes>>20)
+		cells[6] = fmt.Sprintf("%.0f MB", megabytes(r.Report.Phase.ServerRSSBytes))
 	}
 	return cells
 }
@@ -184,6 +184,11 @@ func number(v float64, unit string) string {
 		return fmt.Sprintf("%.3g %s", v, unit)
 	}
 }
+
+// megabyte is that of the aims.
+const megabyte = 1e6
+
+func megabytes(bytes int64) float64 { return float64(bytes) / megabyte }
 
 // quickDivisor is how much less work --quick does.
 const quickDivisor = 10

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -202,22 +203,29 @@ func (c *child) cleanup() {
 }
 
 // tail keeps the last of what a child wrote to stderr.
-type tail struct{ bytes.Buffer }
+type tail struct {
+	mu  sync.Mutex // Guards buf: a child may write while it is read.
+	buf bytes.Buffer
+}
 
 const tailBytesMax = 4 << 10
 
 func (t *tail) Write(p []byte) (int, error) {
-	if t.Len()+len(p) > 2*tailBytesMax {
-		keep := bytes.Clone(t.Bytes()[max(0, t.Len()-tailBytesMax):])
-		t.Reset()
-		t.Buffer.Write(keep)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.buf.Len()+len(p) > 2*tailBytesMax {
+		keep := bytes.Clone(t.buf.Bytes()[max(0, t.buf.Len()-tailBytesMax):])
+		t.buf.Reset()
+		t.buf.Write(keep)
 	}
-	t.Buffer.Write(p[max(0, len(p)-tailBytesMax):])
+	t.buf.Write(p[max(0, len(p)-tailBytesMax):])
 	return len(p), nil
 }
 
 func (t *tail) String() string {
-	return strings.TrimSpace(string(t.Bytes()[max(0, t.Len()-tailBytesMax):]))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.buf.Bytes()[max(0, t.buf.Len()-tailBytesMax):]))
 }
 
 // usage is what the server has consumed so far. Negative means unknown.
