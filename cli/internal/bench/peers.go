@@ -111,7 +111,7 @@ func (s *Suite) peerRun(ctx context.Context, k peerKey) *PeerRun {
 
 func (s *Suite) runPeer(ctx context.Context, k peerKey) (*PeerRun, error) {
 	cmd := exec.CommandContext(ctx, s.Peers, "run", "--peer", string(k.peer), "--workload", string(k.workload), "--callers", strconv.Itoa(k.callers),
-		"--at-least", s.peerLasting().String(), "--payload-bytes", strconv.Itoa(payloadBytes), "--sync-delay", k.syncDelay.String())
+		"--jobs", strconv.Itoa(int(s.peerLasting().Seconds()*peerPerSecond)), "--at-least", s.peerLasting().String(), "--payload-bytes", strconv.Itoa(payloadBytes), "--sync-delay", k.syncDelay.String())
 	if s.Dir != "" {
 		cmd.Env = append(os.Environ(), "TMPDIR="+s.Dir)
 	}
@@ -129,6 +129,9 @@ func (s *Suite) runPeer(ctx context.Context, k peerKey) (*PeerRun, error) {
 	}
 	return run, nil
 }
+
+// peerPerSecond is what the slowest do with a millisecond a sync, so that they needn't begin again.
+const peerPerSecond = 800
 
 // peerLasting is how long the measured phase of a peer lasts at least. It finds out itself how
 // many jobs that takes, because one does fifty times as many as another.

@@ -198,7 +198,7 @@ func TestPeerRun_AsksAndReadsWhatThePeersProgramKnows(t *testing.T) {
 	if !run.Valid || run.Peer != Asynq || run.PerSecond != 2500.5 || run.Syncs != 400 || run.Seconds != 1.2 {
 		t.Errorf("%+v", run)
 	}
-	if got, want := calls()[0], "run --peer asynq --workload enqueue --callers 10 --at-least 1s --payload-bytes 100 --sync-delay 1ms"; got != want {
+	if got, want := calls()[0], "run --peer asynq --workload enqueue --callers 10 --jobs 800 --at-least 1s --payload-bytes 100 --sync-delay 1ms"; got != want {
 		t.Errorf("called %q, want %q", got, want)
 	}
 }
