@@ -204,7 +204,7 @@ mutants: ## Break the state machine, the doors, the rights and the bill line by 
 	@$(BIN)/mutants -module services $(ARGS)
 
 .PHONY: bench
-bench: build peers ## Measure against the aims, the machine's limits and other queues (under an hour; QUICK=1 under five minutes).
+bench: build peers ## Measure against the aims, the machine's limits and other queues (under an hour; QUICK=1 under ten minutes).
 	@status=0; \
 	$(BIN)/corvo bench --suite aims --peers $(BIN)/peers --commit "$$(git describe --always --dirty --abbrev=12)" $(if $(QUICK),--quick) $(ARGS) || status=1; \
 	$(if $(QUICK),,$(MAKE) flood idle || status=1;) exit $$status
