@@ -2,7 +2,7 @@
 // beanstalkd, asynq on Redis, NATS JetStream and River on PostgreSQL, each syncing
 // every job that it acknowledges.
 //
-//	peers run --peer asynq --workload enqueue --callers 10 --jobs 20000 --sync-delay 1ms
+//	peers run --peer asynq --workload enqueue --callers 10 --at-least 5s --sync-delay 1ms
 //
 // It owns their clients, starting their servers, and the delay of their syncs. It
 // must not know Corvo: `corvo bench --suite aims --peers peers` runs it and reads

@@ -196,7 +196,7 @@ func TestRun_ServerOfOursThatDoesNotSyncMakesItInvalid(t *testing.T) {
 func TestUnsynced_NamesWhatAServerThatSyncsCanNotDo(t *testing.T) {
 	t.Parallel()
 	const delay = 1.0
-	alone := &Target{pid: 1}
+	alone := &Target{pid: 1, syncDelay: time.Millisecond}
 	good := Phase{Jobs: 1000, PerSecond: 9_000, Latency: Percentiles{P50: 1.1}, Syncs: 100}
 	with := func(change func(*Phase)) Phase {
 		p := good
@@ -218,8 +218,9 @@ func TestUnsynced_NamesWhatAServerThatSyncsCanNotDo(t *testing.T) {
 		"more than callers by the delay":    {alone, said, with(func(p *Phase) { p.PerSecond = 10_001 }), "10001 jobs/s"},
 		"too few syncs":                     {alone, said, with(func(p *Phase) { p.Syncs = 99 }), "99 syncs for 1000 jobs"},
 		"not said":                          {alone, unsaid, good, "did not say"},
-		"a proxy that has no status":        {&Target{pid: 1, nodes: 3}, unsaid, good, ""},
-		"too fast behind a proxy":           {&Target{pid: 1, nodes: 3}, unsaid, with(func(p *Phase) { p.Latency.P50 = 0.9 }), "half of the calls"},
+		"a proxy that has no status":        {&Target{pid: 1, nodes: 3, syncDelay: time.Millisecond}, unsaid, good, ""},
+		"too fast behind a proxy":           {&Target{pid: 1, nodes: 3, syncDelay: time.Millisecond}, unsaid, with(func(p *Phase) { p.Latency.P50 = 0.9 }), "half of the calls"},
+		"a delay that it was not told":      {&Target{pid: 1}, said, good, "was told to add 0"},
 		"off":                               {alone, off, good, "does not sync"},
 		"off, which was asked for":          {&Target{pid: 1, relaxed: true}, off, with(func(p *Phase) { p.Syncs = 0 }), ""},
 		"off, of a server that is not ours": {&Target{}, Durability{Sync: "off", Reported: true}, good, ""},

@@ -19,6 +19,8 @@ func (r *run) unsynced(report *Report) []string {
 		return []string{"the server did not say whether it syncs its log"}
 	case d.Sync != syncWord(false):
 		return nil
+	case ours && d.SyncDelayMS != milliseconds(r.target.syncDelay):
+		return []string{fmt.Sprintf("the server adds %g ms to every sync and was told to add %g", d.SyncDelayMS, milliseconds(r.target.syncDelay))}
 	}
 	if p.Jobs == 0 {
 		return nil
@@ -29,7 +31,7 @@ func (r *run) unsynced(report *Report) []string {
 		if p.Latency.P50 < delay {
 			all = append(all, fmt.Sprintf("half of the calls took less than %.3f ms, and a sync takes more than %g ms", p.Latency.P50, delay))
 		}
-		if most := float64(together) / delay * float64(time.Second/time.Millisecond); p.PerSecond > most {
+		if most := float64(together) / delay * milliseconds(time.Second); p.PerSecond > most {
 			all = append(all, fmt.Sprintf("%.0f jobs/s, and callers that wait for syncs of %g ms do at most %.0f", p.PerSecond, delay, most))
 		}
 	}

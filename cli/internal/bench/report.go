@@ -107,7 +107,7 @@ func inMemory(dir string) string {
 
 // durability reads what the server reports; a spawned one was told.
 func (t *Target) durability(ctx context.Context, o Options) Durability {
-	d := Durability{Sync: "unknown", SyncDelayMS: float64(t.syncDelay) / float64(time.Millisecond), Spawned: t.pid != 0}
+	d := Durability{Sync: "unknown", SyncDelayMS: milliseconds(t.syncDelay), Spawned: t.pid != 0}
 	if d.Spawned {
 		d.Sync = syncWord(t.relaxed)
 	}
@@ -118,6 +118,8 @@ func (t *Target) durability(ctx context.Context, o Options) Durability {
 	d.Sync, d.Reported, d.SyncDelayMS = syncWord(status.RaftNoSync), true, status.SyncDelayMS
 	return d
 }
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func syncWord(off bool) string {
 	if off {

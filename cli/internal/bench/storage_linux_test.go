@@ -16,14 +16,17 @@ func TestFileSystem_SaysWhatIsMemory(t *testing.T) {
 }
 
 // A suite on a disk of memory would compare us with a sync that costs nothing.
-func TestSuite_RefusesAFolderInMemory(t *testing.T) {
-	t.Parallel()
+func TestSuite_RefusesAFolderInMemoryThatNobodyNamed(t *testing.T) {
 	const shm = "/dev/shm"
 	if _, memory := storageOf(shm); !memory {
 		t.Skip("no tmpfs at " + shm)
 	}
-	if _, err := (&Suite{Dir: shm}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "is memory (tmpfs)") {
+	t.Setenv("TMPDIR", shm)
+	if _, err := (&Suite{}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "is memory (tmpfs)") {
 		t.Error(err)
+	}
+	if m := (&Suite{Dir: shm}).machine(); m.FileSystem != "tmpfs (memory: no sync was measured)" {
+		t.Errorf("%+v", m)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -134,6 +135,8 @@ func (r Row) Cells() []string {
 	// A row about another row's run repeats nothing of it.
 	if r.Report != nil && r.Unit == "jobs/s" && r.Report.Phase.ServerCPUMicrosJob >= 0 {
 		cells[5] = fmt.Sprintf("%.1f µs/job", r.Report.Phase.ServerCPUMicrosJob)
+	}
+	if r.Report != nil && r.Unit == "jobs/s" && r.Report.Phase.ServerRSSBytes >= 0 {
 		cells[6] = fmt.Sprintf("%.0f MB", megabytes(r.Report.Phase.ServerRSSBytes))
 	}
 	return cells
@@ -197,6 +200,7 @@ const quickDivisor = 10
 type work struct {
 	name    string
 	cloud   bool // It needs corvo-cloud.
+	peers   bool // Peers do it too.
 	large   bool // Quick leaves it out.
 	measure func(ctx context.Context) ([]Row, error)
 }
@@ -204,11 +208,11 @@ type work struct {
 func (s *Suite) works() []work {
 	var all []work
 	for _, sc := range scenarios() {
-		all = append(all, work{sc.name, sc.nodes > 0, false, func(ctx context.Context) ([]Row, error) { return s.scenario(ctx, sc) }})
+		all = append(all, work{name: sc.name, cloud: sc.nodes > 0, peers: len(sc.peers) > 0, measure: func(ctx context.Context) ([]Row, error) { return s.scenario(ctx, sc) }})
 	}
-	all = append(all, work{idleName, true, false, s.idle})
+	all = append(all, work{name: idleName, cloud: true, measure: s.idle})
 	for _, b := range burdens() {
-		all = append(all, work{b.name, false, true, func(ctx context.Context) ([]Row, error) { return s.burdened(ctx, b) }})
+		all = append(all, work{name: b.name, large: true, measure: func(ctx context.Context) ([]Row, error) { return s.burdened(ctx, b) }})
 	}
 	return all
 }
@@ -262,13 +266,18 @@ func (s *Suite) Run(ctx context.Context) (*SuiteResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.Peers != "" && slices.ContainsFunc(chosen, func(w work) bool { return w.peers }) { // Not half an hour later.
+		if _, err := exec.LookPath(s.Peers); err != nil {
+			return nil, fmt.Errorf("find the program that measures peers: %w", err)
+		}
+	}
 	if s.Dir != "" { // Peers run in folders of their own.
 		if s.Dir, err = filepath.Abs(s.Dir); err != nil {
 			return nil, fmt.Errorf("find %s: %w", s.Dir, err)
 		}
 	}
-	if why := inMemory(cmp.Or(s.Dir, os.TempDir())); why != "" {
-		return nil, errors.New(why + ", so no sync would be measured: give another folder")
+	if why := inMemory(os.TempDir()); why != "" && s.Dir == "" { // Who names a folder knows it.
+		return nil, errors.New(why + ", so no sync would be measured: give a folder on a disk (--data-dir)")
 	}
 	s.peerRuns = make(map[peerKey]*PeerRun)
 	result := &SuiteResult{Valid: true, Machine: s.machine(), Quick: s.Quick, Skipped: skipped}
@@ -282,7 +291,10 @@ func (s *Suite) Run(ctx context.Context) (*SuiteResult, error) {
 func (s *Suite) machine() Machine {
 	m := thisMachine()
 	m.Commit = s.Commit
-	m.FileSystem, _ = storageOf(cmp.Or(s.Dir, os.TempDir()))
+	var memory bool
+	if m.FileSystem, memory = storageOf(cmp.Or(s.Dir, os.TempDir())); memory {
+		m.FileSystem += " (memory: no sync was measured)"
+	}
 	return m
 }
 

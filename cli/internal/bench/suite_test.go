@@ -193,8 +193,12 @@ const peerAnswer = `echo '{"peer":"'$3'","version":"v1","workload":"enqueue","ca
 // The two programs meet in arguments and JSON.
 func TestPeerRun_AsksAndReadsWhatThePeersProgramKnows(t *testing.T) {
 	t.Parallel()
-	s, calls := peersScript(t, peerAnswer)
+	s, calls := peersScript(t, strings.Replace(peerAnswer, `"v1"`, `"in '$TMPDIR'"`, 1))
+	s.Dir = t.TempDir()
 	run := s.peerRun(t.Context(), peerKey{Asynq, Enqueue, 10, time.Millisecond})
+	if want := "in " + s.Dir; run.Version != want { // Its data must be on the disk that ours is on.
+		t.Errorf("it ran %q, want %q", run.Version, want)
+	}
 	if !run.Valid || run.Peer != Asynq || run.PerSecond != 2500.5 || run.Syncs != 400 || run.Seconds != 1.2 {
 		t.Errorf("%+v", run)
 	}
@@ -315,6 +319,13 @@ func TestRun_OfARowSaysNothingOfTheLoadBefore(t *testing.T) {
 	r.machine = Machine{CPUs: 2, LoadBefore: 9}
 	if report, err := r.report(t.Context()); err != nil || len(report.Notes) > 0 || report.Machine.busy() == "" {
 		t.Errorf("%v %+v", err, report)
+	}
+}
+
+func TestSuite_WithoutTheProgramOfItsPeersDoesNotBegin(t *testing.T) {
+	t.Parallel()
+	if _, err := (&Suite{Peers: filepath.Join(t.TempDir(), "peers")}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "measures peers") {
+		t.Error(err)
 	}
 }
 

@@ -43,7 +43,8 @@ func (s *session) benchVerb() verb {
 		root: "bench", short: "Measure the throughput and latency of a server",
 		long: `Puts a fixed amount of work through a server and reports throughput, percentiles, and
 the CPU and memory of the server. Every job is accounted for: if one was lost or handed
-out twice, the run is INVALID and exits with 1.
+out twice, or if the server was faster than its syncs allow, the run is INVALID and exits
+with 1.
 
 With --spawn it starts a server of its own in a temporary directory; --sync-delay
 adds the latency of a real disk to every sync of its log, because the disk of a
@@ -52,7 +53,8 @@ measures the server of --server, in queues of its own named bench-….
 
 --suite aims first measures what this machine can do without a queue, and shows each
 throughput as a share of the lowest limit that applies. With --peers, other durable
-queues do the same work in the same run.`,
+queues do the same work in the same run. A row that can't be measured is INVALID, and the
+others stay.`,
 		example: `  corvo bench --spawn                                   # 10 handlers on one stream
   corvo bench --spawn --sync-delay 0 --batch 64 --connections 10 --concurrency 1
   corvo bench --workload enqueue --protocol http --connections 50 --concurrency 1
@@ -279,7 +281,10 @@ func (s *session) suiteDone(ctx context.Context, result *bench.SuiteResult, err 
 }
 
 func (s *session) emitSuite(result *bench.SuiteResult) error {
-	if s.output == outputJSONL {
+	if s.output == outputJSONL { // Rows alone.
+		for _, skipped := range result.Skipped {
+			s.talkf("skipped: %s: %s", skipped.Name, skipped.Why)
+		}
 		rows := make([]json.RawMessage, len(result.Rows))
 		for i, row := range result.Rows {
 			raw, err := marshal(row)
