@@ -33,13 +33,23 @@ type Status struct {
 	Detail string
 }
 
+// termAndRole are of one moment: a replica that is elected in between would seem to lead in the term before.
+func (g *Group) termAndRole() (term uint64, role string) {
+	for {
+		term, role = g.raft.CurrentTerm(), strings.ToLower(g.raft.State().String())
+		if g.raft.CurrentTerm() == term {
+			return term, role
+		}
+	}
+}
+
 // Status reads the replica's position and its view of the membership.
 func (g *Group) Status() Status {
 	s := Status{
-		Group: g.id, Leader: g.Leader(), Term: g.raft.CurrentTerm(),
+		Group: g.id, Leader: g.Leader(),
 		LastIndex: g.raft.LastIndex(), CommitIndex: g.raft.CommitIndex(),
-		Role: strings.ToLower(g.raft.State().String()),
 	}
+	s.Term, s.Role = g.termAndRole()
 	s.DigestIndex, s.Digest = g.fsm.status()
 	s.AppliedIndex, s.Version = g.pastOwn(s.DigestIndex, s.CommitIndex), g.fsm.version.Load()
 	if g.raft.State() == raft.Shutdown || s.Role == "leader" && g.health.Silent() {
