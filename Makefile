@@ -92,7 +92,7 @@ clean: ## Remove built binaries, tools and local data.
 test-go: $(BIN)/.go-tools.stamp ## Only the Go tests of every module; PKG and TEST_FLAGS narrow them.
 	cd services && go build -ldflags=-w -o $(BIN)/e2e/corvo-cloud ./cmd/corvo-cloud
 	@all=$$(go list $(PKG)) || exit 1; clouds='/services/e2e(/|$$)'; status=0; \
-	run() { [ $$# -eq 1 ] || CORVO_E2E_CLOUD=$(BIN)/e2e/corvo-cloud $(BIN)/gotestsum --format pkgname --hide-summary=skipped -- \
+	run() { [ $$# -eq 1 ] || CORVO_E2E_CLOUD=$(BIN)/e2e/corvo-cloud $(BIN)/gotestsum --format pkgname -- \
 		-parallel 4 -count=1 -vet=off -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) -p "$$@" || status=1; }; \
 	run 3 $$(printf '%s\n' $$all | grep -vE "$$clouds"); run 1 $$(printf '%s\n' $$all | grep -E "$$clouds"); exit $$status
 
