@@ -282,7 +282,7 @@ $(BIN)/.npm-tools.stamp: tools/npm/package.json tools/npm/package-lock.json
 	cd $(BIN)/npm && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# beanstalkd and Redis are the system's; the others are Go modules of tools/peers.
+# beanstalkd, Redis and PostgreSQL are the system's; the others are Go modules of tools/peers.
 .PHONY: peers
 peers: ## Install the queues that make bench compares with, and build what measures them.
 	@tools/install-peers
