@@ -35,7 +35,7 @@ var floorMutations = []mutation{
 	{"what was applied before a power loss is forgotten", groupCut, "return max(l.applied(), l.before)", "return l.applied()"},
 	{"applied entries may be cut", groupCut, "if to < last || from > applied || last < applied {", "if to < last || from > applied || last < applied || true {"},
 	{"the applied record isn't in the batch", groupFSM, "f.check(p.txn.SetApplied(appliedKey(f.store), p.next.encode()))", "_ = p.next.encode()"},
-	{"an entry is applied again after a restart", groupFSM, "if l.Index > p.next.index {", "if l.Index > 0 {"},
+	{"an entry is applied again after a restart", groupFSM, "if l.Index > p.next.index {", "if l.Index > p.next.index || l.Index <= f.applied.index {"},
 	{"entries without a command are missing from the record", groupFSM, "if f.applied.index >= index {", "if f.applied.index >= 0 {"},
 
 	// The log.

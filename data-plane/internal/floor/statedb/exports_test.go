@@ -414,7 +414,7 @@ func TestInstall_GivesUpWhatIsBeingSent(t *testing.T) {
 	disk.create = func(string) error { close(begun); <-cancelled; return nil }
 	disk.mu.Unlock()
 	writes := exporting(context.Background(), g, func([]byte) bool { return false })
-	<-begun
+	eventually.Returns(t, patience, "a transfer of its own", func() { <-begun })
 	db.exports.mu.Lock()
 	s := db.exports.all[len(db.exports.all)-1]
 	cancel := s.cancel
