@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"os"
@@ -172,24 +171,14 @@ func TestWatchdog_RecoveryWaitsForItsStallAndDeathForNothing(t *testing.T) {
 	})
 }
 
-// hangs is a log on the disk that doesn't answer.
-type hangs struct {
-	slog.Handler
-	until chan struct{}
-}
-
-func (h hangs) Handle(context.Context, slog.Record) error {
-	<-h.until
-	return nil
-}
-
 func TestWatchdog_EndsTheNodeAlthoughItsLogHangs(t *testing.T) {
 	t.Parallel()
-	dead, until := make(chan string, 1), make(chan struct{})
-	defer close(until)
+	dead := make(chan string, 1)
+	reads, log := io.Pipe() // Nobody reads it: each write waits.
+	defer func() { _ = reads.Close() }()
 	w := NewWatchdog(WatchdogOptions{
 		Warn: time.Millisecond, Stall: 2 * time.Millisecond, Dead: 3 * time.Millisecond,
-		Logger: slog.New(hangs{slog.NewTextHandler(io.Discard, nil), until}), OnStall: func(string, time.Time) {}, OnRecover: func() {},
+		Logger: slog.New(slog.NewTextHandler(log, nil)), OnStall: func(string, time.Time) {}, OnRecover: func() {},
 		OnDead: func(op string, _ time.Time) { dead <- op },
 	})
 	w.Begin("store") // Never returns.

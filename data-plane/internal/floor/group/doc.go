@@ -23,7 +23,8 @@
 //	err = g.Shutdown()                                   // Ends the term, then the replica. Then close the stores.
 //
 // Every replica, leading or not, applies what was committed: group calls Machine.Apply in
-// log order and commits its transaction with the applied record. A result goes to whoever
+// log order and commits its transaction with the applied record. A leader calls it while the log
+// still stores the entry, and commits, or drops, the transaction later. A result goes to whoever
 // proposed the entry here.
 //
 // It must not know what a payload means: jobs live in state and shard, desired
