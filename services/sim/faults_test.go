@@ -378,17 +378,17 @@ func (s *storm) transfers(rng *rand.Rand) (string, func()) {
 }
 
 func (s *storm) transfer(group, to int) (accepted bool) {
-	led := history.Leaders(s.w.each())
-	maps.DeleteFunc(led, func(_ uint32, leader string) bool { return leader == "" })
-	if len(led) == 0 {
+	var ids []string
+	for _, h := range s.w.members() {
+		ids = append(ids, h.id)
+	}
+	id, target, ok := history.ToTransfer(s.w.each(), ids, group, to)
+	if !ok {
 		return false
 	}
-	groups := slices.Sorted(maps.Keys(led))
-	g := groups[group%len(groups)]
-	others := slices.DeleteFunc(s.w.members(), func(h *host) bool { return h.id == led[g] })
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	return s.w.admin.Load().Transfer(ctx, g, others[to%len(others)].id) == nil // Refused if that one is not up to date.
+	return s.w.admin.Load().Transfer(ctx, id, target) == nil // Refused if that one is not up to date.
 }
 
 // replace adds a node with a new id, which the supervisor starts, and then removes another

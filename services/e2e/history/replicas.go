@@ -3,6 +3,7 @@ package history
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -153,6 +154,19 @@ func Leaders(nodes []*cellv1.NodeStatus) map[uint32]string {
 		out[group] = leader.GetNode().GetId()
 	}
 	return out
+}
+
+// ToTransfer picks, by two numbers, a group that is led and one of the members that does not lead it.
+func ToTransfer(nodes []*cellv1.NodeStatus, members []string, group, to int) (id uint32, target string, ok bool) {
+	led := Leaders(nodes)
+	maps.DeleteFunc(led, func(_ uint32, leader string) bool { return leader == "" })
+	if len(led) == 0 {
+		return 0, "", false
+	}
+	groups := slices.Sorted(maps.Keys(led))
+	id = groups[group%len(groups)]
+	others := slices.DeleteFunc(slices.Clone(members), func(m string) bool { return m == led[id] })
+	return id, others[to%len(others)], true
 }
 
 // leaders are nil for a group that is not led.

@@ -137,3 +137,22 @@ func TestLeaders_TheLaterTermIsRight(t *testing.T) {
 		t.Errorf("%v lead, want %v", led, want)
 	}
 }
+
+func TestToTransfer_IsOfAGroupThatIsLedToAnotherNode(t *testing.T) {
+	t.Parallel()
+	led := func(id, role string, group uint32) *cellv1.NodeStatus {
+		return &cellv1.NodeStatus{Node: &cellv1.Node{Id: id}, Groups: []*cellv1.GroupStatus{{Group: group, Role: role, Term: 1}}}
+	}
+	if id, to, ok := ToTransfer([]*cellv1.NodeStatus{led("n1", "follower", 1)}, []string{"n1", "n2"}, 0, 0); ok {
+		t.Errorf("group %d, which nobody leads, goes to %s", id, to)
+	}
+	nodes := []*cellv1.NodeStatus{led("n1", "leader", 2), led("n2", "leader", 5), led("n3", "follower", 7)}
+	for group := range 4 {
+		for to := range 4 {
+			id, target, ok := ToTransfer(nodes, []string{"n1", "n2", "n3"}, group, to)
+			if leader := map[uint32]string{2: "n1", 5: "n2"}[id]; !ok || leader == "" || leader == target {
+				t.Errorf("group %d, which %q leads, goes to %s, %v", id, leader, target, ok)
+			}
+		}
+	}
+}

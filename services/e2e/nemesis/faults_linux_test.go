@@ -3,7 +3,6 @@ package nemesis
 import (
 	"context"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -352,17 +351,13 @@ func (s *storm) transfers() (string, func()) {
 }
 
 func (s *storm) transfer(group, to int) (accepted bool) {
-	led := history.Leaders(s.cell.Each(s.t.Context()))
-	maps.DeleteFunc(led, func(_ uint32, leader string) bool { return leader == "" })
-	if len(led) == 0 {
+	id, target, ok := history.ToTransfer(s.cell.Each(s.t.Context()), s.ids(), group, to)
+	if !ok {
 		return false
 	}
-	groups := slices.Sorted(maps.Keys(led))
-	g := groups[group%len(groups)]
-	others := slices.DeleteFunc(slices.Clone(s.cell.Nodes), func(n *rig.CellNode) bool { return n.ID == led[g] })
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Second)
 	defer cancel()
-	return s.cell.Admin.Transfer(ctx, g, others[to%len(others)].ID) == nil // Refused if that one is not up to date.
+	return s.cell.Admin.Transfer(ctx, id, target) == nil // Refused if that one is not up to date.
 }
 
 // replace adds a node under load, and when it votes removes another for good.

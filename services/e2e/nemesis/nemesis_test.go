@@ -230,6 +230,13 @@ func (n *nemesis) record() *history.Record {
 	return r
 }
 
+func (n *nemesis) ids() (ids []string) {
+	for _, node := range n.cell.Nodes {
+		ids = append(ids, node.ID)
+	}
+	return ids
+}
+
 // look asks every node what it says of itself, and compares that with what others said (INV-16, INV-17).
 func (n *nemesis) look(ctx context.Context) {
 	n.t.Helper()
@@ -242,10 +249,7 @@ func (n *nemesis) look(ctx context.Context) {
 
 func (n *nemesis) waitEqualReplicas() {
 	n.t.Helper()
-	var ids []string
-	for _, node := range n.cell.Nodes {
-		ids = append(ids, node.ID)
-	}
+	ids := n.ids()
 	eventually.True(n.t, settleLimit, "equal replicas", func() bool {
 		n.look(n.t.Context())
 		return n.replicas.Together(ids)
