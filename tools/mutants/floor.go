@@ -4,6 +4,7 @@ const (
 	logGroup      = "internal/floor/raftlog/group.go"
 	logStore      = "internal/floor/raftlog/store.go"
 	logEntry      = "internal/floor/raftlog/entry.go"
+	diskPrewrite  = "internal/floor/disk/prewrite.go"
 	groupAhead    = "internal/floor/group/ahead.go"
 	groupFSM      = "internal/floor/group/fsm.go"
 	groupCut      = "internal/floor/group/truncation.go"
@@ -29,6 +30,9 @@ var floorMutations = []mutation{
 	{"the log is cut without a look at the state", groupFSM, "return f.store.MarkCovered(applied{index: index, term: term}.encode())", "return nil"},
 	{"Pebble hears first that the log failed", logStore, "s.fs = disk.Counting(failFast)", "s.fs = disk.Counting(disk.Yielding(disk.OrderedMarkers(s.opts.FS)))\n\t_ = failFast"},
 	{"an append isn't synced", logStore, "return s.commitWith(batch, s.sync)", "return s.commitWith(batch, pebble.NoSync)"},
+	{"zeros are written over entries", diskPrewrite, "\tf.end += int64(n)\n", ""},
+	{"a reused log is written with zeros again", diskPrewrite, "reused.size = info.Size()", "_ = info"},
+	{"all of the log is written twice", diskPrewrite, " && f.unsynced <= prewriteMost {", " {"},
 	{"a relaxed disk probe isn't synced", logStore, "return s.commitWith(batch, pebble.Sync)", "return s.commit(batch)"},
 	{"how far the state is isn't noted in the log", groupCut, "l.StoreLogsAnd(logs, appliedNote, applied)", "l.LogStore.StoreLogs(logs)"},
 	{"a group that rests notes nothing", groupCut, "if seen <= l.noted.Load() {", "if seen <= l.noted.Load() || true {"},

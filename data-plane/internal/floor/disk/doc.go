@@ -1,7 +1,7 @@
 // Package disk owns what a node knows about the health of its disk: a watchdog
 // for writes that do not return, a guard for space that runs out, wrappers of Pebble's
-// file system that delay, count, reserve, order, or tell at once what failed, and how
-// Pebble schedules compactions.
+// file system that delay, count, reserve, order, write ahead, or tell at once what failed, and
+// how Pebble schedules compactions.
 //
 // It must not know raft, jobs or shards: what a stalled or full disk means for
 // them is in the callbacks it is given.

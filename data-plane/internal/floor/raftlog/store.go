@@ -137,7 +137,7 @@ var ErrInUse = errors.New("in use by another process")
 // Open opens or creates the store in dir.
 func Open(dir string, opts Options) (*Store, error) {
 	s := &Store{opts: withDefaults(opts), sync: pebble.Sync, turn: make(chan struct{}, 1), groups: map[uint32]*Group{}}
-	failFast := disk.FailFast(disk.Yielding(disk.OrderedMarkers(s.opts.FS)), func(err error) { s.end(fmt.Errorf("raft log: %w", err)) })
+	failFast := disk.FailFast(disk.Prewriting(disk.Yielding(disk.OrderedMarkers(s.opts.FS))), func(err error) { s.end(fmt.Errorf("raft log: %w", err)) })
 	s.fs = disk.Counting(failFast)
 	if opts.Relaxed {
 		s.sync = pebble.NoSync
