@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
@@ -131,6 +134,9 @@ func (w *world) compareDisks() {
 			w.breach("INV-16: read the state of %s: %v", h.id, err)
 		case first == nil:
 			first, firstID = all, h.id
+			if err := h.disk.copyState(filepath.Join(w.temp, lastState)); err != nil {
+				w.breach("copy the state of %s: %v", h.id, err)
+			}
 		default:
 			w.compare(firstID, first, h.id, all)
 		}
@@ -157,6 +163,20 @@ func (w *world) compare(aID string, a map[string][]byte, bID string, b map[strin
 
 // ownNotes is the prefix of what a node notes for itself: up to where its state needs no log.
 var ownNotes = []byte{0xff, 0xff, 0xff, 0xff}
+
+// lastState is where a seed leaves the state of a node for the audit.
+const lastState = "state"
+
+// copyState copies the state to the machine's own disk.
+func (d *disk) copyState(to string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ok, err := vfs.Clone(d.mem, vfs.Default, dataDir+"/state", to, vfs.CloneSync)
+	if err == nil && !ok {
+		err = os.ErrNotExist
+	}
+	return err
+}
 
 // read is all keys and values of the replicated state.
 func (d *disk) read() (_ map[string][]byte, err error) {

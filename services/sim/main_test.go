@@ -19,6 +19,8 @@ import (
 	"testing/cryptotest"
 	"testing/synctest"
 	"time"
+
+	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
 var (
@@ -62,6 +64,7 @@ type result struct {
 // second bubble may not use those of the first. So every seed is a process.
 func TestSim_NoFaultBreaksAnInvariant(t *testing.T) {
 	skipIfShort(t)
+	rig.BuildAudit(t)
 	began, total := time.Now(), result{Faults: map[string]int{}, Steps: map[string]int{}}
 	ran := 0
 	for i := range *seeds {
@@ -115,7 +118,8 @@ func (r *result) add(o result) {
 // runSeed runs one seed and fails the test with what it found.
 func runSeed(t *testing.T, seed uint64) result {
 	t.Helper()
-	r, out, exit := child(t, seed)
+	temp := t.TempDir()
+	r, out, exit := child(t, seed, tempVariable+"="+temp)
 	wrong, still := verdict(r, out, exit)
 	switch {
 	case wrong != "":
@@ -128,8 +132,9 @@ func runSeed(t *testing.T, seed uint64) result {
 	if still {
 		return result{Still: 1}
 	}
-	t.Logf("seed %d: %d nodes, %d faults, %d jobs acknowledged, %d runs, %d again; %s of virtual time in %s", seed, r.Nodes, sum(r.Faults), r.Jobs, r.Runs, r.Again,
-		r.Virtual.Round(time.Second), r.Real.Round(100*time.Millisecond))
+	audited := rig.AuditState(t, filepath.Join(temp, worldDir, lastState))
+	t.Logf("seed %d: %d nodes, %d faults, %d jobs acknowledged, %d runs, %d again; %s of virtual time in %s; audited %s", seed, r.Nodes, sum(r.Faults), r.Jobs, r.Runs, r.Again,
+		r.Virtual.Round(time.Second), r.Real.Round(100*time.Millisecond), audited)
 	return r
 }
 
@@ -320,8 +325,11 @@ func tellTime() {
 	}
 }
 
+// worldDir is for the files of a seed.
+const worldDir = "world"
+
 func runWorld(t *testing.T, seed uint64) (r result) {
-	temp := filepath.Join(os.Getenv(tempVariable), "world")
+	temp := filepath.Join(os.Getenv(tempVariable), worldDir)
 	nodes := 3
 	if seed%4 == 0 {
 		nodes = 5

@@ -67,6 +67,7 @@ func TestStorm_NoFaultOfProcessesBreaksAnInvariant(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	rig.BuildAudit(t)
 	began := time.Now()
 	for i := range *stormSeeds {
 		total.add(runStorm(t, *stormFirst+uint64(i), flags))
@@ -139,6 +140,10 @@ func TestSeed(t *testing.T) {
 	s.waitFinished()
 	load.stopWorkers()
 	s.judge(load)
+	for _, n := range s.cell.Nodes {
+		n.Kill()
+		t.Logf("%s: audited %s", n.ID, rig.AuditState(t, filepath.Join(n.Dir, "state")))
+	}
 	s.result.Jobs, _ = s.history.Count()
 	s.result.Runs, s.result.Again = s.history.Duplicates()
 	line, err := json.Marshal(s.result)

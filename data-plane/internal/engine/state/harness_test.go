@@ -241,6 +241,8 @@ type auditor struct {
 func (a *auditor) row(k, v []byte) (bool, error) {
 	k, v = bytes.Clone(k), bytes.Clone(v)
 	switch k[4] {
+	case 0x00: // How far the replica is, which package group keeps.
+		return true, nil
 	case 0x20, 0x21:
 		d, err := a.space.ParseDue(k)
 		a.due[d] = v
