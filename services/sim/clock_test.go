@@ -14,6 +14,7 @@ type clock struct {
 	mono  time.Duration // What it had counted at since.
 	since time.Time
 	rate  float64
+	still time.Time // Where the wall stands; zero: it goes.
 }
 
 func newClock() *clock {
@@ -26,6 +27,9 @@ func (c *clock) Now() (wall time.Time, monotonic time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	mono := c.monotonic()
+	if !c.still.IsZero() {
+		return c.still, mono
+	}
 	return c.epoch.Add(mono + c.wall).Round(0), mono
 }
 
@@ -40,6 +44,14 @@ func (c *clock) jump(by time.Duration) {
 	c.wall += by
 }
 
+// stand stops the wall where it is.
+func (c *clock) stand() {
+	at, _ := c.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.still = at
+}
+
 // drift runs at this rate from now on.
 func (c *clock) drift(rate float64) {
 	c.mu.Lock()
@@ -52,5 +64,5 @@ func (c *clock) right() {
 	c.drift(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.wall = time.Since(c.epoch) - c.monotonic()
+	c.wall, c.still = time.Since(c.epoch)-c.monotonic(), time.Time{}
 }

@@ -259,7 +259,8 @@ func (m *mount) change(op errorfs.Op) error {
 			continue
 		}
 		if err := f.fail(op); err != nil {
-			if syncs(op) || strings.HasSuffix(step, " write log") {
+			// What is written ahead of a log (WriteAt) may be left out.
+			if syncs(op) || op.Kind == errorfs.OpFileWrite && strings.HasSuffix(step, " write log") {
 				m.process.hasFailed(step)
 			}
 			return err
@@ -420,6 +421,17 @@ type blank struct{ vfs.File }
 
 func (b blank) Write(p []byte) (int, error)            { return len(p), nil }
 func (b blank) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
+
+// noSpace fails what takes space in one of the stores.
+func noSpace(op errorfs.Op) error {
+	switch op.Kind {
+	case errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFileWriteAt:
+		if inputOutput(op) != nil {
+			return syscall.ENOSPC
+		}
+	}
+	return nil
+}
 
 // inputOutput fails what is done to one of the stores, as a bad block does.
 func inputOutput(op errorfs.Op) error {

@@ -29,7 +29,10 @@ const (
 	armed      = "F24 crash between durable steps"
 	unreadable = "F5 failing reads" // Most is read from memory.
 	replaced   = "F13 node replaced"
+	removed    = "F13 node removed"
 )
+
+var countedLater = []string{armed, unreadable, replaced, removed}
 
 const partitioned = "F9 partition"
 
@@ -53,10 +56,12 @@ var faults = []fault{
 	{"F5 disk error", 1, (*storm).diskError},
 	{unreadable, 2, (*storm).readError},
 	{"F6 disk full", 1, (*storm).diskFull},
+	{"F6 no space left", 1, (*storm).noSpaceLeft},
 	{"F7 slow disk", 2, (*storm).slowDisk},
 	{"F7 stalled disk", 2, (*storm).stalledDisk},
 	{"F8 clock jump", 2, (*storm).clockJump},
 	{"F8 clock drift", 1, (*storm).clockDrift},
+	{"F8 clock stands still", 1, (*storm).clockStandsStill},
 	{partitioned, 3, (*storm).partition},
 	{"F9 one-way partition", 3, (*storm).oneWay},
 	{"F9 bridge", 1, (*storm).bridge},
@@ -65,6 +70,7 @@ var faults = []fault{
 	{"F11 pause", 3, (*storm).pause},
 	{"F12 leader transfers", 2, (*storm).transfers},
 	{replaced, 1, (*storm).replace},
+	{removed, 1, (*storm).removeOne},
 	{"F20 worker dies", 3, (*storm).workerDies},
 	{"F20 worker hears nothing", 2, (*storm).workerDeaf},
 	{armed, 5, (*storm).crashBetween},
@@ -119,7 +125,7 @@ func (s *storm) run(faults []planned) {
 			s.w.say("%d. %s: not now", i+1, f.fault.kind)
 			continue
 		}
-		if f.fault.kind != armed && f.fault.kind != unreadable && f.fault.kind != replaced {
+		if !slices.Contains(countedLater, f.fault.kind) {
 			s.met(f.fault.kind)
 		}
 		s.w.say("%d. %s: %s, for %s", i+1, f.fault.kind, what, f.lasts.Round(time.Millisecond))
@@ -230,6 +236,10 @@ func (s *storm) readError(rng *rand.Rand) (string, func()) {
 	return fmt.Sprintf("%s, %.0f %% of reads, from its start on", h.id, 100*share), mend
 }
 
+func (s *storm) noSpaceLeft(rng *rand.Rand) (string, func()) {
+	return s.disk(rng, &diskFault{full: true, fail: noSpace}, "")
+}
+
 func (s *storm) diskFull(rng *rand.Rand) (string, func()) {
 	return s.disk(rng, &diskFault{full: true}, "")
 }
@@ -274,6 +284,16 @@ func (s *storm) clockDrift(rng *rand.Rand) (string, func()) {
 	s.w.wrongClocks.CompareAndSwap(0, time.Now().UnixNano())
 	h.clock.drift(rate)
 	return fmt.Sprintf("%s at %.3f", h.id, rate), h.clock.right
+}
+
+func (s *storm) clockStandsStill(rng *rand.Rand) (string, func()) {
+	h, _ := s.victim(rng)
+	if h == nil {
+		return "", nil
+	}
+	s.w.wrongClocks.CompareAndSwap(0, time.Now().UnixNano())
+	h.clock.stand()
+	return h.id, h.clock.right
 }
 
 // others are the hosts that a host of a node speaks with.
@@ -418,6 +438,28 @@ func (s *storm) exchange(old, added *host) (done bool) {
 		s.w.say("%s did not become a voter: %v", added.id, err)
 		return false // It stays, and may become one later.
 	}
+	return s.takeAway(ctx, old)
+}
+
+// removeOne makes a cell of five one of four.
+func (s *storm) removeOne(rng *rand.Rand) (string, func()) {
+	m := s.w.members()
+	old := m[rng.IntN(1<<16)%len(m)]
+	if len(m) < 5 || s.w.damaged("") || slices.ContainsFunc(m, func(h *host) bool { return h.leaving.Load() }) {
+		return "", nil
+	}
+	old.leave()
+	return old.id, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), joinPatience)
+		defer cancel()
+		if s.takeAway(ctx, old) {
+			s.met(removed)
+		}
+	}
+}
+
+// takeAway removes a node, whose machine never comes back.
+func (s *storm) takeAway(ctx context.Context, old *host) (done bool) {
 	old.leave()
 	s.w.connectAdmin()
 	err := s.w.retry(ctx, "remove "+old.id, func() error { return s.w.admin.Load().RemoveNode(ctx, old.id) })
