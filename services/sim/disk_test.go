@@ -426,7 +426,7 @@ func (b blank) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 func noSpace(op errorfs.Op) error {
 	switch op.Kind {
 	case errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFileWriteAt:
-		if inputOutput(op) != nil {
+		if ofStores(op) {
 			return syscall.ENOSPC
 		}
 	}
@@ -435,8 +435,12 @@ func noSpace(op errorfs.Op) error {
 
 // inputOutput fails what is done to one of the stores, as a bad block does.
 func inputOutput(op errorfs.Op) error {
-	if strings.Contains(op.Path, "/raftlog") || strings.Contains(op.Path, "/state") {
+	if ofStores(op) {
 		return syscall.EIO
 	}
 	return nil
+}
+
+func ofStores(op errorfs.Op) bool {
+	return strings.Contains(op.Path, "/raftlog") || strings.Contains(op.Path, "/state")
 }

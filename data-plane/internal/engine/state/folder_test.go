@@ -4,6 +4,7 @@ import (
 	"flag"
 	"testing"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
@@ -45,16 +46,14 @@ func TestFolder_EveryRowBelongsToTheOthers(t *testing.T) {
 	}
 }
 
-// leaveFolder is a node with a job, which ended.
+// leaveFolder leaves what a node does that ended with one job.
 func leaveFolder(t *testing.T, dir string) {
 	db, err := statedb.Open(dir, statedb.Options{CacheBytes: 8 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newReplica(t)
-	r.close(t)
-	r.db, r.store = db, db.Group(3)
-	r.machine = New(r.store, nil)
+	store := db.Group(3)
+	r := &replica{db: db, store: store, machine: New(store, nil), now: epoch, lease: epoch, version: cellversion.Highest}
 	c := &command.Enqueue{NS: auditNS(1), Queue: "q", ID: [16]byte{1}}
 	if res := r.do(t, epoch, c); res.Refusal != Accepted {
 		t.Fatalf("the job was refused: %d", res.Refusal)
