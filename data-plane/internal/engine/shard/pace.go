@@ -63,12 +63,9 @@ func (p *pace) answered(n, others int, overlaps bool, now time.Time) {
 	}
 	wait := min(p.commit/2, gatherMax)
 	// Those in line wait for the others only if all of them then share the sync.
-	switch {
-	case all:
+	if all || p.soon() {
 		wait = p.commit
-	case p.soon():
-		wait = min(p.back*3/2, p.commit)
-	default:
+	} else {
 		p.expect = n
 	}
 	p.until, p.naps = now.Add(wait), int(wait/gatherSleep)
