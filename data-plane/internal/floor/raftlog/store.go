@@ -40,6 +40,14 @@ const (
 	// level 0 hardly overlap, and a stalled append costs an election.
 	l0FilesStop = 1000
 
+	// Half as many layers of new files are merged together. The longer they lie, the more of them was
+	// cut before it is written again; but a read of an old entry may have to look into each.
+	l0Compaction = 16
+
+	// lBaseMax is more than any log: entries are written in order, so a level between the first and
+	// the last would only have each of them written once more.
+	lBaseMax = 1 << 40
+
 	// exitStorageFailed is EX_IOERR of sysexits(3).
 	exitStorageFailed = 74
 )
@@ -213,7 +221,8 @@ func (s *Store) pebbleOptions(cache *pebble.Cache) *pebble.Options {
 		Logger:                      pebbleLogger{s},
 		MemTableSize:                s.opts.MemTableBytes,
 		MemTableStopWritesThreshold: memTablesMax,
-		L0CompactionThreshold:       4,
+		L0CompactionThreshold:       l0Compaction,
+		LBaseMaxBytes:               lBaseMax,
 		L0StopWritesThreshold:       l0FilesStop,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, most },
 		WALMinSyncInterval:          func() time.Duration { return 0 },

@@ -65,6 +65,48 @@ func benchmarkStoreLogs(b *testing.B, fs vfs.FS, groups int) {
 	b.ReportMetric(float64(b.N)*batch/b.Elapsed().Seconds(), "entries/s")
 }
 
+// BenchmarkWritten stores a gibibyte of entries in each of some groups' logs, which are cut as
+// the groups do, and reports how many bytes are written for each byte of an entry.
+func BenchmarkWritten(b *testing.B) {
+	const (
+		total, payload = 1 << 30, 32 << 10
+		every, keep    = 64 << 20, 256 << 20 // Between two cuts, and what they leave.
+	)
+	for _, groups := range []uint64{1, 16} {
+		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
+			data := make([]byte, payload)
+			for b.Loop() {
+				s, err := Open(b.TempDir(), Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				for at := uint64(1); at <= total/payload/groups; at++ {
+					for id := range groups {
+						g := s.Group(uint32(id) + 1)
+						if err := g.StoreLogsAnd([]*raft.Log{{Index: at, Term: 1, Data: data}}, []byte("applied"), at); err != nil {
+							b.Fatal(err)
+						}
+						if kept := keep / payload / groups; at%(every/payload/groups) == 0 && at > kept {
+							if err := g.DeleteRange(1, at-kept); err != nil {
+								b.Fatal(err)
+							}
+						}
+					}
+				}
+				m := s.db.Metrics()
+				written := m.WAL.BytesWritten
+				for _, level := range m.Levels {
+					written += level.TableBytesFlushed + level.TableBytesCompacted
+				}
+				b.ReportMetric(float64(written)/float64(s.Metrics().EntryBytes), "written/entry-byte")
+				if err := s.Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkGetLog(b *testing.B) {
 	for name, tail := range map[string]int{"tail": 64 << 20, "pebble": -1} {
 		b.Run(name, func(b *testing.B) {
