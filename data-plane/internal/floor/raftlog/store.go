@@ -36,8 +36,8 @@ const (
 	// memTablesMax bounds memory while flushes lag; a full set stalls commits.
 	memTablesMax = 8
 
-	// l0FilesStop is high because entries are appended in order: the files of
-	// level 0 hardly overlap, and a stalled append costs an election.
+	// l0FilesStop is high because a stalled append costs an election, and layers of files that hardly
+	// overlap cost little: only the last file of each, which also has the stable values, lies over later ones.
 	l0FilesStop = 1000
 
 	// Half as many layers of new files are merged together. The longer they lie, the more of them was
