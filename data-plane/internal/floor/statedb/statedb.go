@@ -73,6 +73,10 @@ const (
 	// server and a sixth slower beside 10 M jobs, whose heads are then looked for in more files.
 	l0Compaction = 4
 	bloomBits    = 10
+	// logBytesPerSync are added to the write-ahead log until the system is told to write them out. Nobody
+	// waits for that, but Pebble syncs a log whole before it begins the next one, with a mutex that every
+	// commit takes: what is left for then, all groups of the node wait for.
+	logBytesPerSync = 1 << 20
 )
 
 // DB is the state store of one node.
@@ -123,6 +127,7 @@ func Open(dir string, o Options) (*DB, error) {
 		Cache:                       cache,
 		MemTableSize:                o.MemTableBytes,
 		MemTableStopWritesThreshold: 4,
+		WALBytesPerSync:             logBytesPerSync,
 		L0CompactionThreshold:       l0Compaction,
 		L0StopWritesThreshold:       24,
 		FormatMajorVersion:          pebble.FormatWALSyncChunks, // Excise needs virtual sstables or later.
