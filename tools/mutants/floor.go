@@ -33,6 +33,7 @@ var floorMutations = []mutation{
 	{"zeros are written over entries", diskPrewrite, "\tf.end += int64(n)\n", ""},
 	{"a reused log is written with zeros again", diskPrewrite, "reused.size = info.Size()", "_ = info"},
 	{"all of the log is written twice", diskPrewrite, " && f.unsynced <= prewriteMost {", " {"},
+	{"the state's log is written out when it is full", stateStore, "WALBytesPerSync:             logBytesPerSync,", ""},
 	{"a relaxed disk probe isn't synced", logStore, "return s.commitWith(batch, pebble.Sync)", "return s.commit(batch)"},
 	{"how far the state is isn't noted in the log", groupCut, "l.StoreLogsAnd(logs, appliedNote, applied)", "l.LogStore.StoreLogs(logs)"},
 	{"a group that rests notes nothing", groupCut, "if seen <= l.noted.Load() {", "if seen <= l.noted.Load() || true {"},
