@@ -46,8 +46,12 @@ func (f *dirtyFile) Write(p []byte) (int, error) {
 }
 
 func (f *dirtyFile) SyncTo(length int64) (full bool, err error) {
+	full, err = f.File.SyncTo(length)
+	if full { // The file system knows no part of a file.
+		length = f.written
+	}
 	f.cleaned(length)
-	return f.File.SyncTo(length)
+	return full, err
 }
 
 func (f *dirtyFile) SyncData() error {
