@@ -1,9 +1,9 @@
 package server
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"io"
 	"io/fs"
 	"net/http"
 	"path"
@@ -12,36 +12,42 @@ import (
 	"time"
 )
 
-// assetSet holds the console's files by name, each in the forms in which it can be sent.
-type assetSet map[string][]form
+// assetSet is the console's files by name, each with the forms in which it can be sent.
+type assetSet struct {
+	files http.FileSystem
+	forms map[string][]form
+}
 
 // A form is one encoding of a file.
 type form struct {
 	encoding string // empty: as it is
-	content  []byte
+	file     string
 	tag      string
 }
 
 // encodings are those that the build makes, the smallest first, with the suffix of their files.
 var encodings = []struct{ name, suffix string }{{"br", ".br"}, {"gzip", ".gz"}}
 
-// assets reads every file and what the build has compressed beside it. The files are
-// embedded, so that reading them copies nothing.
+// assets looks for every file and what the build has compressed beside it. It keeps none, and reads
+// the smallest form only: they are embedded, and what is read of the program stays in memory.
 func assets(files fs.FS) assetSet {
-	set := assetSet{}
 	if files == nil {
-		return set
+		return assetSet{}
 	}
+	set := assetSet{http.FS(files), map[string][]form{}}
+	buffer := make([]byte, 32<<10)
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || encodingOf(name) != "" {
 			return err
 		}
-		content, err := fs.ReadFile(files, name)
-		if err != nil {
-			return err
+		forms := append(packed(files, name), form{file: name})
+		sum, err := sumOf(files, forms[0].file, buffer)
+		for i, f := range forms {
+			// For caches, two encodings of a file are different.
+			forms[i].tag = `"` + sum + f.encoding + `"`
 		}
-		set[name] = append(packed(files, name), formOf("", content))
-		return nil
+		set.forms[name] = forms
+		return err
 	})
 	if err != nil {
 		// Half a console is worse than none; without one, the answer says how to get
@@ -54,11 +60,24 @@ func assets(files fs.FS) assetSet {
 func packed(files fs.FS, name string) []form {
 	var forms []form
 	for _, e := range encodings {
-		if content, err := fs.ReadFile(files, name+e.suffix); err == nil {
-			forms = append(forms, formOf(e.name, content))
+		if _, err := fs.Stat(files, name+e.suffix); err == nil {
+			forms = append(forms, form{encoding: e.name, file: name + e.suffix})
 		}
 	}
 	return forms
+}
+
+func sumOf(files fs.FS, name string, buffer []byte) (string, error) {
+	file, err := files.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	sum := sha256.New()
+	if _, err := io.CopyBuffer(sum, file, buffer); err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:12]), nil
 }
 
 func encodingOf(name string) string {
@@ -70,20 +89,22 @@ func encodingOf(name string) string {
 	return ""
 }
 
-// formOf makes an etag from the content: for caches, two encodings of a file are
-// different.
-func formOf(encoding string, content []byte) form {
-	sum := sha256.Sum256(content)
-	return form{encoding, content, `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
-}
-
 // serve sends a file in the smallest form that the client takes, and reports whether there is one.
 func (c assetSet) serve(w http.ResponseWriter, r *http.Request, name, cache string) bool {
-	forms := c[name]
+	forms := c.forms[name]
 	if len(forms) == 0 {
 		return false
 	}
 	f := chosen(forms, r.Header.Values("Accept-Encoding"))
+	content, err := c.files.Open(f.file)
+	if err != nil {
+		return false
+	}
+	defer content.Close()
+	info, err := content.Stat()
+	if err != nil {
+		return false
+	}
 	h := w.Header()
 	h.Set("Cache-Control", cache)
 	h.Set("ETag", f.tag)
@@ -93,11 +114,11 @@ func (c assetSet) serve(w http.ResponseWriter, r *http.Request, name, cache stri
 	if f.encoding != "" {
 		h.Set("Content-Encoding", f.encoding)
 		// ServeContent leaves the length of encoded content to whoever encoded it.
-		h.Set("Content-Length", strconv.Itoa(len(f.content)))
+		h.Set("Content-Length", strconv.FormatInt(info.Size(), 10))
 		// Part of an encoded file is of no use, and caches get it wrong.
 		r = withoutRange(r)
 	}
-	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(f.content))
+	http.ServeContent(w, r, name, time.Time{}, content)
 	return true
 }
 

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"testing"
 	"testing/fstest"
 )
@@ -74,6 +76,40 @@ func TestAssets_ARepeatedQuestionIsAnsweredWithoutTheFile(t *testing.T) {
 	if w := get(t, h, "/acme", "If-None-Match", small); w.Code != http.StatusOK {
 		t.Errorf("the tag of another encoding: %d", w.Code)
 	}
+}
+
+// What another build made is another thing to a cache, in every form.
+func TestAssets_TagsFollowTheContent(t *testing.T) {
+	t.Parallel()
+	changed := builtConsole()
+	changed["index.html.br"] = &fstest.MapFile{Data: []byte("small page of a newer build")}
+	for _, accept := range []string{"br", "gzip", ""} {
+		tag := func(files fs.FS) string {
+			return get(t, console(files), "/acme", "Accept-Encoding", accept).Header().Get("ETag")
+		}
+		if a, b, same := tag(builtConsole()), tag(changed), tag(builtConsole()); a == b || a != same {
+			t.Errorf("accepting %q: %s, another build %s, the same one %s", accept, a, b, same)
+		}
+	}
+}
+
+// Not parallel: it measures the heap. Embedded files are in memory once, as part of the program.
+func TestAssets_AreNotCopied(t *testing.T) {
+	const size = 16 << 20
+	files := fstest.MapFS{"index.html": {Data: make([]byte, size)}}
+	before := heap()
+	h := console(files)
+	if grown := heap() - before; grown > size/4 {
+		t.Errorf("%d bytes are kept for files of %d", grown, size)
+	}
+	runtime.KeepAlive(h)
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 func TestAssets_CompressedFilesHaveNoAddressAndNoRanges(t *testing.T) {
