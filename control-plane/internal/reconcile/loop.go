@@ -90,7 +90,7 @@ type Options struct {
 
 func (o *Options) fill() {
 	o.Claim = cmp.Or(o.Claim, 30*time.Second)
-	o.Poll = cmp.Or(o.Poll, time.Second)
+	o.Poll = cmp.Or(o.Poll, 2*time.Second)
 	o.Scan = cmp.Or(o.Scan, time.Minute)
 	o.Compare = cmp.Or(o.Compare, 10*time.Minute)
 	o.Acts = cmp.Or(o.Acts, 10*time.Second)

@@ -40,6 +40,22 @@ func (b *waitBook) add(w *wait) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.all[w] = true
+	b.ring()
+}
+
+// ring wakes the loop. The caller has mu.
+func (b *waitBook) ring() {
+	select {
+	case b.news <- struct{}{}:
+	default: // It is already awake.
+	}
+}
+
+// any reports whether somebody waits.
+func (b *waitBook) any() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.all) > 0
 }
 
 func (b *waitBook) remove(w *wait) {
@@ -57,10 +73,7 @@ func (b *waitBook) tell(rows []store.Outbox) {
 			w.due = w.due || w.tenantID == r.TenantID
 		}
 	}
-	select {
-	case b.news <- struct{}{}:
-	default: // It is already awake.
-	}
+	b.ring()
 }
 
 // take returns the waits to check: all of them, or the marked ones.
@@ -110,7 +123,7 @@ func (l *Loop) Await(ctx context.Context, tenantID string, seen func(*store.Tx) 
 	}
 }
 
-// answerEvery costs nothing while nobody waits.
+// answerEvery is how often the database is asked while somebody waits.
 const answerEvery = 250 * time.Millisecond
 
 // Watch serves Await until ctx ends. Run includes it; Watch alone is for a process
@@ -118,7 +131,14 @@ const answerEvery = 250 * time.Millisecond
 func (l *Loop) Watch(ctx context.Context) {
 	tick := time.NewTicker(answerEvery)
 	defer tick.Stop()
-	for {
+	for ticks := true; ; {
+		if waits := l.waits.any(); waits != ticks {
+			if ticks = waits; waits {
+				tick.Reset(answerEvery)
+			} else {
+				tick.Stop()
+			}
+		}
 		select {
 		case <-l.waits.news:
 			l.answer(ctx, l.waits.take(false))

@@ -930,6 +930,31 @@ func TestSweep_RemovesWhatHasExpiredAndNothingElse(t *testing.T) {
 	})
 }
 
+// What another process carries is in the database only. Nothing says so, also to a process in
+// which nobody had waited for a while.
+func TestAwait_SeesWhatAnotherProcessCarries(t *testing.T) {
+	t.Parallel()
+	r := onSQLite(t)
+	r.signUp(t)
+	l := reconcile.New(r.store, r.cells, r.sendMail, r.options())
+	var watch sync.WaitGroup
+	ctx, end := context.WithTimeout(t.Context(), patience)
+	defer watch.Wait()
+	defer end()
+	watch.Go(func() { l.Watch(ctx) })
+	for range 2 {
+		looks := 0
+		seen, err := l.Await(ctx, tenantID, func(*store.Tx) (bool, error) {
+			looks++
+			return looks > 2, nil
+		})
+		if !seen || err != nil {
+			t.Fatalf("seen %v, %v", seen, err)
+		}
+		time.Sleep(10 * look) // Nobody waits.
+	}
+}
+
 // A waiter asks the database once, and is woken when a change is carried. The loop, which
 // would otherwise look in an hour, asks once more for all of them.
 func TestAwait_NobodyPolls(t *testing.T) {

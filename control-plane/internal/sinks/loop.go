@@ -16,7 +16,7 @@ import (
 
 const (
 	leaseFor = 30 * time.Second
-	tick     = time.Second
+	tick     = 2 * time.Second
 	// sinksMax are sent to at a time, batchMax lines each, and batchesMax batches before the
 	// next sink gets its turn.
 	sinksMax   = 8
