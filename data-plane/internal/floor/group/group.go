@@ -52,7 +52,7 @@ const (
 	defaultHeartbeat = 500 * time.Millisecond
 	// A single voter has nobody to wait for.
 	soloHeartbeat = 40 * time.Millisecond
-	defaultCommit = 250 * time.Millisecond
+	defaultCommit = 500 * time.Millisecond
 	// A barrier or membership change that takes longer than this is given up and
 	// tried again or reported.
 	changeTimeout = 10 * time.Second
