@@ -20,7 +20,7 @@ const (
 	sqliteReaders = 8
 	// cacheKiB is the most that each of them keeps of the file, which the system has in its own
 	// memory too: SQLite would keep 2 MB.
-	cacheKiB = "512"
+	cacheKiB = 512
 	fileMode = 0o600
 )
 
@@ -111,7 +111,7 @@ func (d *database) openReaders(path string) (err error) {
 // sqliteName is the connection's name with its settings, busy_timeout first: switching
 // to WAL may meet a lock already.
 func sqliteName(path string, readOnly bool) string {
-	q := "_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=cache_size(-" + cacheKiB + ")"
+	q := fmt.Sprintf("_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=cache_size(-%d)", cacheKiB)
 	if readOnly {
 		q += "&_pragma=query_only(1)"
 	} else {

@@ -11,7 +11,7 @@ import (
 const (
 	lookEvery = 15 * time.Second
 	// quietBytes is the most that a quiet process allocates between two looks: three nodes
-	// that nobody calls come to 14 MB.
+	// that nobody calls come to 2 MB.
 	quietBytes = 24 << 20
 	// worthBytes have to be allocated since the last time, so that a collection is worth it: it
 	// takes some 15 ms.
