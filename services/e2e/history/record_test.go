@@ -24,11 +24,13 @@ func (s *story) event(kind wire.EventType, id string, from, to wire.State) {
 	if kind == wire.EventLeaseExpired {
 		s.Jobs[id].Crashes++
 	}
-	s.Rows[id] = wire.JobRow{ID: id, Queue: s.Jobs[id].Queue, State: to, Crashes: s.Jobs[id].Crashes}
+	s.Rows[id] = wire.JobRow{ID: id, Queue: s.Jobs[id].Queue, Priority: s.Jobs[id].Priority, State: to, Crashes: s.Jobs[id].Crashes}
 }
 
-func (s *story) make(id, queue string) *corvo.JobInfo {
-	s.Jobs[id] = &corvo.JobInfo{ID: id, Queue: queue}
+func (s *story) make(id, queue string) *corvo.JobInfo { return s.rank(id, queue, 0) }
+
+func (s *story) rank(id, queue string, priority int) *corvo.JobInfo {
+	s.Jobs[id] = &corvo.JobInfo{ID: id, Queue: queue, Priority: priority}
 	s.event(wire.EventEnqueued, id, "", wire.Pending)
 	return s.Jobs[id]
 }
@@ -168,6 +170,20 @@ func TestRecord_EveryBreachIsFound(t *testing.T) {
 			s.make("x", "other")
 			s.make("y", "other")
 			s.start("y")
+			s.now -= int64(10 * time.Millisecond)
+			s.start("x")
+		}},
+		{"before a better priority", "INV-8: event", func(s *story) { s.rank("x", "other", 1); s.rank("y", "other", 2); s.start("y") }},
+		{"before a better priority of another queue", "", func(s *story) { s.rank("x", "other", 1); s.rank("y", "another", 2); s.start("y") }},
+		{"a better priority first", "", func(s *story) {
+			s.rank("x", "other", 2)
+			s.rank("y", "other", 1)
+			s.start("y")
+			s.start("x")
+		}},
+		{"before a better priority that comes with the same entry", "", func(s *story) {
+			s.rank("x", "other", 2)
+			s.rank("y", "other", 1)
 			s.now -= int64(10 * time.Millisecond)
 			s.start("x")
 		}},

@@ -29,7 +29,7 @@ const throttleSlack = time.Millisecond
 func (r *Record) Check(limits map[string]Limit) []string {
 	p := &replay{
 		record: r, limits: limits, states: map[string]wire.State{}, ended: map[string]uint64{}, made: map[string]uint64{}, active: map[string]int{},
-		lines: map[line][]string{}, expired: map[string]int{}, starts: map[string][]int64{}, holders: map[uniqueKey]string{},
+		lines: map[line][]string{}, ready: map[string]int64{}, expired: map[string]int{}, starts: map[string][]int64{}, holders: map[uniqueKey]string{},
 	}
 	for i, e := range r.Events {
 		if e.AtNS != p.last {
@@ -66,6 +66,7 @@ type replay struct {
 	starts  map[string][]int64 // Calendar times, by queue.
 	expired map[string]int     // Leases that ran out, by job.
 	lines   map[line][]string  // Jobs that are ready, in their order.
+	ready   map[string]int64   // When a job became so last, by job.
 	holders map[uniqueKey]string
 	passed  []overtaking // In the entry at hand.
 	last    int64
@@ -89,8 +90,9 @@ func (p *replay) say(format string, args ...any) {
 	p.faults = append(p.faults, fmt.Sprintf(format, args...))
 }
 
-// overtaken: of those that are ready, the first in line begin (INV-8). An entry, whose events
-// are of one time, hands out to several at once, in whatever order.
+// overtaken: of those that are ready, the first in line begin, and of several lines of a queue those in that
+// of the best priority (INV-8). An entry, whose events are of one time, hands out to several at once, in
+// whatever order.
 func (p *replay) overtaken() {
 	for _, o := range p.passed {
 		if i := slices.IndexFunc(o.before, func(id string) bool { return p.states[id] == wire.Pending }); i >= 0 {
@@ -222,8 +224,8 @@ func (p *replay) move(job *corvo.JobInfo, from wire.State, e *wire.Event) {
 	}
 	if from == wire.Pending {
 		i := slices.Index(p.lines[at], job.ID)
-		if e.Type == wire.EventStarted && i > 0 {
-			p.passed = append(p.passed, overtaking{e, slices.Clone(p.lines[at][:i])})
+		if e.Type == wire.EventStarted {
+			p.passed = append(p.passed, overtaking{e, append(p.better(at, e.AtNS), p.lines[at][:max(i, 0)]...)})
 		}
 		if i >= 0 {
 			p.lines[at] = slices.Delete(p.lines[at], i, i+1)
@@ -231,6 +233,7 @@ func (p *replay) move(job *corvo.JobInfo, from wire.State, e *wire.Event) {
 	}
 	if to == wire.Pending {
 		p.lines[at] = append(p.lines[at], job.ID)
+		p.ready[job.ID] = e.AtNS
 	}
 	if leased(from) != leased(to) {
 		if !leased(to) {
@@ -240,6 +243,19 @@ func (p *replay) move(job *corvo.JobInfo, from wire.State, e *wire.Event) {
 		p.active[job.Queue]++
 		p.started(job, e)
 	}
+}
+
+// better are the jobs of the line's queue that have a better priority and were ready before an entry: what
+// comes with it may come after what it hands out.
+func (p *replay) better(than line, entry int64) (ids []string) {
+	for priority := range than.priority {
+		for _, id := range p.lines[line{than.queue, priority}] {
+			if p.ready[id] < entry {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
 }
 
 func leased(s wire.State) bool { return s == wire.Active || s == wire.Cancelling }

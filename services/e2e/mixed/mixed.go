@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +21,7 @@ const (
 	limited   = "limited"   // No more than so many leases at a time.
 	throttled = "throttled" // No more than so many starts a second.
 	once      = "once"      // Unique keys.
-	ranked    = "ranked"    // Priorities.
+	ranked    = "ranked"    // Priorities, and a limit, so that jobs of all of them wait.
 	flaky     = "flaky"     // The first attempt fails.
 	later     = "later"     // Delayed.
 	members   = "members"   // Of batches, which call back.
@@ -81,6 +82,7 @@ func (l *Load) Prepare(ctx context.Context, c *corvo.Client) error {
 	}
 	return errors.Join(
 		c.API(ctx, http.MethodPut, "/queues/"+limited, wire.QueueRequest{MaxConcurrency: leasesMax}, nil),
+		c.API(ctx, http.MethodPut, "/queues/"+ranked, wire.QueueRequest{MaxConcurrency: leasesMax}, nil),
 		c.API(ctx, http.MethodPut, "/queues/"+throttled, wire.QueueRequest{Throttle: &wire.QueueThrottle{Limit: startsMax, WindowMS: startsWindow.Milliseconds()}}, nil),
 	)
 }
@@ -109,9 +111,7 @@ func (l *Load) enqueue(c *corvo.Client, i int) error {
 		func() error { return l.one(c, l.job(limited)) },
 		func() error { return l.one(c, l.job(throttled)) },
 		func() error { return l.one(c, l.job(once, corvo.Unique(fmt.Sprint("key-", i%5), uniqueFor))) },
-		func() error {
-			return l.one(c, l.job(ranked, corvo.Priority([]wire.Priority{corvo.Normal, corvo.High, corvo.Critical}[i%3])))
-		},
+		func() error { return l.byRank(c) },
 		func() error { return l.one(c, l.job(flaky, corvo.Backoff(corvo.BackoffFixed, retryAfter, 0))) },
 		func() error { return l.one(c, l.job(later, corvo.Delay(delay))) },
 		func() error { return l.batch(c) },
@@ -129,6 +129,17 @@ func (l *Load) job(queue string, opts ...corvo.EnqueueOption) *corvo.JobSpec {
 
 func (l *Load) one(c *corvo.Client, spec *corvo.JobSpec) error {
 	made, err := c.EnqueueBatch(context.Background(), []*corvo.JobSpec{spec})
+	l.ack(made...)
+	return err
+}
+
+// byRank enqueues at once, the least urgent first, more than may run at a time.
+func (l *Load) byRank(c *corvo.Client) error {
+	var specs []*corvo.JobSpec
+	for _, p := range slices.Backward(wire.Priorities()) {
+		specs = append(specs, l.job(ranked, corvo.Priority(p)), l.job(ranked, corvo.Priority(p)))
+	}
+	made, err := c.EnqueueBatch(context.Background(), specs)
 	l.ack(made...)
 	return err
 }
@@ -252,7 +263,7 @@ func (l *Load) End(ctx context.Context, c *corvo.Client) error {
 // were right is for the throttle, which counts calendar time.
 func (l *Load) Check(r *history.Record, clocksRight time.Time) []string {
 	breaches := r.Check(map[string]history.Limit{
-		limited: {Concurrency: leasesMax}, throttled: {Starts: startsMax, Window: startsWindow, Until: clocksRight},
+		limited: {Concurrency: leasesMax}, ranked: {Concurrency: leasesMax}, throttled: {Starts: startsMax, Window: startsWindow, Until: clocksRight},
 	})
 	for _, id := range l.acked {
 		job, batch := r.Jobs[id], l.batches[id]
