@@ -16,9 +16,11 @@ import (
 const (
 	// tickBytes is what a job of a schedule costs an entry besides its payload.
 	tickBytes = 1024
-	// putOff is how long a schedule waits that can not tick: the disk is full, or its
-	// time zone is gone.
+	// putOff is how long a schedule waits that can't be planned, because its time zone is gone.
 	putOff = 30 * time.Second
+	// fullPutOff is how long one waits while a disk is full: it may be for a moment only, as when of two
+	// nodes that answer one has no space. So often is each schedule written that is due.
+	fullPutOff = 5 * time.Second
 )
 
 var errNoPlan = errors.New("this process knows nothing of schedules")
@@ -49,14 +51,13 @@ func (t *term) addTick(b *batch, d keys.Due) error {
 
 // plan asks what the schedule does now, or puts it off.
 func (t *term) plan(id job.ScheduleID, s *records.Schedule, now int64) *command.Tick {
-	later := &command.Tick{Next: now + int64(putOff)}
 	if t.shard.full.Load() != nil {
-		return later
+		return &command.Tick{Next: now + int64(fullPutOff)}
 	}
 	c, err := t.shard.opts.Plan(id, s, now)
 	if err != nil {
 		t.shard.logger.Error("a schedule can not be planned and is put off", "schedule", id, "cron", s.Cron, "zone", s.Zone, "err", err)
-		return later
+		return &command.Tick{Next: now + int64(putOff)}
 	}
 	return c
 }
