@@ -442,14 +442,13 @@ func (t *term) answer(b *batch, a *state.Applied, index uint64, underWay int) {
 	inLine, before := t.inbox.answering(now)
 	t.pace.returned(before, now)
 	answered := 0
-	for _, q := range b.requests {
-		if q.waiter == nil && t.answerRequest(q, results, a, index) {
+	for _, o := range b.offers {
+		if t.answerOffer(o, results[o.at].Grants, a.Now.Calendar, index) {
 			answered++
 		}
 	}
-	// Last, because Go runs first whom a goroutine woke last, and who waits for jobs gets work to do.
-	for _, o := range b.offers {
-		if t.answerOffer(o, results[o.at].Grants, a.Now.Calendar, index) {
+	for _, q := range b.requests {
+		if q.waiter == nil && t.answerRequest(q, results, a, index) {
 			answered++
 		}
 	}
