@@ -108,15 +108,15 @@ func (l *Load) Produce(c *corvo.Client, first int, stop <-chan struct{}, broken 
 
 func (l *Load) enqueue(c *corvo.Client, i int) error {
 	kinds := []func() error{
-		func() error { return l.one(c, l.job(limited)) },
-		func() error { return l.one(c, l.job(throttled)) },
-		func() error { return l.one(c, l.job(once, corvo.Unique(fmt.Sprint("key-", i%5), uniqueFor))) },
+		func() error { return l.add(c, l.job(limited)) },
+		func() error { return l.add(c, l.job(throttled)) },
+		func() error { return l.add(c, l.job(once, corvo.Unique(fmt.Sprint("key-", i%5), uniqueFor))) },
 		func() error { return l.byRank(c) },
-		func() error { return l.one(c, l.job(flaky, corvo.Backoff(corvo.BackoffFixed, retryAfter, 0))) },
-		func() error { return l.one(c, l.job(later, corvo.Delay(delay))) },
+		func() error { return l.add(c, l.job(flaky, corvo.Backoff(corvo.BackoffFixed, retryAfter, 0))) },
+		func() error { return l.add(c, l.job(later, corvo.Delay(delay))) },
 		func() error { return l.batch(c) },
 		func() error {
-			return l.one(c, l.job(steps, corvo.Then(l.job(steps), l.job(steps)), corvo.OnExit(l.job(exits)), corvo.OnFailure(l.job(failures))))
+			return l.add(c, l.job(steps, corvo.Then(l.job(steps), l.job(steps)), corvo.OnExit(l.job(exits)), corvo.OnFailure(l.job(failures))))
 		},
 	}
 	return kinds[i%len(kinds)]()
@@ -127,8 +127,8 @@ func (l *Load) job(queue string, opts ...corvo.EnqueueOption) *corvo.JobSpec {
 	return corvo.RawJob(queue, json.RawMessage(fmt.Sprintf(`{"word":%q,"steps":%d}`, l.Word, chainSteps)), append(opts, corvo.MaxRetries(retries))...)
 }
 
-func (l *Load) one(c *corvo.Client, spec *corvo.JobSpec) error {
-	made, err := c.EnqueueBatch(context.Background(), []*corvo.JobSpec{spec})
+func (l *Load) add(c *corvo.Client, specs ...*corvo.JobSpec) error {
+	made, err := c.EnqueueBatch(context.Background(), specs)
 	l.ack(made...)
 	return err
 }
@@ -139,9 +139,7 @@ func (l *Load) byRank(c *corvo.Client) error {
 	for _, p := range slices.Backward(wire.Priorities()) {
 		specs = append(specs, l.job(ranked, corvo.Priority(p)), l.job(ranked, corvo.Priority(p)))
 	}
-	made, err := c.EnqueueBatch(context.Background(), specs)
-	l.ack(made...)
-	return err
+	return l.add(c, specs...)
 }
 
 func (l *Load) batch(c *corvo.Client) error {
