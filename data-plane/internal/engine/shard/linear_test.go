@@ -11,12 +11,14 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/raftlog"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
 // What callers see of one unique key must be explained by one order of their
@@ -295,5 +297,17 @@ func TestLinear_WhatCallersAreToldHasOneOrder(t *testing.T) {
 	if res != porcupine.Ok {
 		path := t.ArtifactDir() + "/history.html"
 		t.Errorf("check is %v; drawn in %s: %v", res, path, porcupine.VisualizePath(keyModel, info, path))
+	}
+}
+
+// A leader that was deposed without knowing must not say that something is not there.
+func TestRead_ThatFindsNothingIsConfirmedToo(t *testing.T) {
+	t.Parallel()
+	r, deafen := paired(t)
+	deafen()
+	eventually.True(t, patience, "the peer does not confirm", func() bool { return r.Group().VerifyLeader() != nil || !r.Group().Leading() })
+	_, err := Read(t.Context(), r.Shard, func(*statedb.Group) (struct{}, error) { return struct{}{}, statedb.ErrNotFound })
+	if fault.CodeOf(err) != fault.NotLeader {
+		t.Fatalf("a node that nobody confirms answers: %v", err)
 	}
 }

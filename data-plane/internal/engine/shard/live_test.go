@@ -379,3 +379,29 @@ func TestRestart_LeasesGetAFreshFullLengthAndJobsTheirPlaces(t *testing.T) {
 		t.Fatalf("head %+v, %v: the lease ended %s after the restart, want %s", h, err, time.Duration(h.Started-began), lease)
 	}
 }
+
+// Jobs granted to a caller who is gone have no worker; only he can give them back
+// before their leases end, which would count as crashes.
+func TestDo_AFetchWhoseCallerIsGoneStillTellsWhatItWasGranted(t *testing.T) {
+	t.Parallel()
+	s := step(t, Options{})
+	id := s.enqueue()
+	s.shard.term.Store(s.term)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	type outcome struct {
+		rep Reply
+		err error
+	}
+	answer := make(chan outcome, 1)
+	go func() {
+		rep, err := s.shard.Do(gone, fetchReq(1, time.Hour, false))
+		answer <- outcome{rep, err}
+	}()
+	eventually.True(t, patience, "the request is in the inbox", func() bool { return s.inbox.len() == 1 || len(answer) == 1 })
+	s.step()
+	o := <-answer
+	if o.err != nil || len(o.rep.Grants) != 1 || o.rep.Grants[0].ID != id {
+		t.Fatalf("job %s is %s; its caller was told %+v, %v", id, s.head(id).State, o.rep.Grants, o.err)
+	}
+}
