@@ -21,7 +21,7 @@
 //		t.Begin(now)                        // An entry is being built.
 //		taken, err := t.Take(ns, queues, n) // For a fetch that does not wait;
 //		err = t.Park(w)                     // for one that does.
-//		offers, err := t.Match(limit)       // Parked fetches for which there are jobs:
+//		offer, ok, err := t.Match(most)     // A parked fetch for which there are jobs, and so on:
 //		...                                 // a command.Fetch for each goes into the entry.
 //		err = t.Absorb(applied)             // What the entry did, before the next Begin.
 //		t.Leave(w) or t.Unmatch(w)          // For each offer: it got jobs, or it waits on.

@@ -214,9 +214,9 @@ func TestBegin_AThrottleWakesWhoWasRefusedByIt(t *testing.T) {
 	ids := r.enqueue(t, q, job.Normal, 3)
 	other := r.choose(t, q, 1)
 	w := r.park(t, 1, q)
-	offers, err := r.Match(1)
-	if err != nil || len(offers) != 1 {
-		t.Fatalf("%d offers, %v", len(offers), err)
+	offers := r.offers(t, 1)
+	if len(offers) != 1 {
+		t.Fatal("no offer")
 	}
 	offer := &command.Fetch{NS: testNS, Jobs: offers[0].Jobs, Worker: "w", Lease: time.Hour}
 	if got := r.apply(t, throttle(q, 1, time.Second), other, offer)[2].Grants; len(got) != 0 {

@@ -86,36 +86,29 @@ type Offer struct {
 	Taken
 }
 
-// Match pairs waiters with ready jobs until one of them runs out or there are limit
-// offers; then the table stays hot. The caller proposes a Fetch per offer and then
-// lets the waiter either Leave or Unmatch.
-func (t *Table) Match(limit int) ([]Offer, error) {
-	var offers []Offer
+// Match pairs the waiter who waits longest for a hot queue with up to most of its ready jobs,
+// or reports that nobody who waits can have any. Hot queues take turns, since an entry has room for
+// some offers only; a table that isn't asked on stays hot. The caller proposes a Fetch for the
+// offer and then lets the waiter either Leave or Unmatch.
+func (t *Table) Match(most int) (Offer, bool, error) {
 	for len(t.hot) > 0 {
 		q := t.hot[0]
-		for {
-			w := q.waiting()
-			if w == nil {
-				break
-			}
-			if len(offers) == limit {
-				return offers, nil
-			}
+		if w := q.waiting(); w != nil {
 			var taken Taken
-			if err := t.takeFrom(q, w.Count, &taken); err != nil {
-				return nil, err
+			if err := t.takeFrom(q, min(w.Count, most), &taken); err != nil {
+				return Offer{}, false, err
 			}
-			if len(taken.Jobs) == 0 {
-				t.block(q)
-				break
+			if len(taken.Jobs) > 0 {
+				w.offered = len(taken.Jobs)
+				t.hot = append(t.hot[1:], q)
+				return Offer{w, taken}, true, nil
 			}
-			w.offered = len(taken.Jobs)
-			offers = append(offers, Offer{w, taken})
+			t.block(q)
 		}
 		q.isHot = false
 		t.hot = t.hot[1:]
 	}
-	return offers, nil
+	return Offer{}, false, nil
 }
 
 // Awaited reports whether somebody waits for a queue's jobs.

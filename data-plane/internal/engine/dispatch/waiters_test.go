@@ -17,13 +17,26 @@ func (r *rig) park(t tb, count int, queues ...string) *Waiter {
 	return w
 }
 
+// offers are up to limit of those that Match makes.
+func (r *rig) offers(t tb, limit int) (offers []Offer) {
+	t.Helper()
+	for len(offers) < limit {
+		o, found, err := r.Match(1 << 20)
+		if err != nil {
+			t.Fatalf("match: %v", err)
+		}
+		if !found {
+			break
+		}
+		offers = append(offers, o)
+	}
+	return offers
+}
+
 // match runs Match and the entry that comes of it; who got something leaves.
 func (r *rig) match(t tb) map[*Waiter][]job.ID {
 	t.Helper()
-	offers, err := r.Match(1 << 20)
-	if err != nil {
-		t.Fatalf("match: %v", err)
-	}
+	offers := r.offers(t, 1<<20)
 	var cmds []command.Command
 	for _, o := range offers {
 		cmds = append(cmds, &command.Fetch{NS: testNS, Jobs: o.Jobs, Floors: o.Floors, Lease: 1})
@@ -138,12 +151,41 @@ func TestMatch_CountAboveOneAndTheLimit(t *testing.T) {
 		r.park(t, 1, q)
 	}
 	r.enqueue(t, q, job.Normal, 5)
-	offers, err := r.Match(2)
-	if err != nil || len(offers) != 2 || !r.Hot() {
-		t.Fatalf("%d offers, hot %v, %v", len(offers), r.Hot(), err)
+	offers := r.offers(t, 2)
+	if len(offers) != 2 || !r.Hot() {
+		t.Fatalf("%d offers, hot %v", len(offers), r.Hot())
 	}
-	if offers, err = r.Match(10); err != nil || len(offers) != 3 || r.Hot() {
-		t.Fatalf("then %d offers, hot %v, %v", len(offers), r.Hot(), err)
+	if offers = r.offers(t, 10); len(offers) != 3 || r.Hot() {
+		t.Fatalf("then %d offers, hot %v", len(offers), r.Hot())
+	}
+}
+
+func TestMatch_OffersNoMoreThanItIsAskedFor(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	defer r.close(t)
+	w := r.park(t, 5, q)
+	ids := r.enqueue(t, q, job.Normal, 3)
+	o, found, err := r.Match(2)
+	if err != nil || !found || o.Waiter != w {
+		t.Fatalf("%+v, found %v, %v", o, found, err)
+	}
+	same(t, "the offer", o.Jobs, ids[:2])
+}
+
+// An entry has room for some offers only: one queue's waiters must not keep another's away.
+func TestMatch_HotQueuesTakeTurns(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	defer r.close(t)
+	for range 3 {
+		r.park(t, 1, q)
+	}
+	other := r.park(t, 1, "other")
+	r.enqueue(t, q, job.Normal, 3)
+	r.enqueue(t, "other", job.Normal, 1)
+	if offers := r.offers(t, 2); len(offers) != 2 || offers[1].Waiter != other {
+		t.Fatalf("%d offers, the second is not the other queue's", len(offers))
 	}
 }
 
@@ -189,9 +231,9 @@ func TestPromise_ReadyJobsGoFirst(t *testing.T) {
 	w := r.park(t, 5, q, "other")
 	r.enqueue(t, q, job.Normal, 1)
 	waiting := r.enqueue(t, "other", job.Normal, 1)
-	offers, err := r.Match(10)
-	if err != nil || len(offers) != 1 || len(offers[0].Jobs) != 1 {
-		t.Fatalf("offers %+v: %v", offers, err)
+	offers := r.offers(t, 10)
+	if len(offers) != 1 || len(offers[0].Jobs) != 1 {
+		t.Fatalf("offers %+v", offers)
 	}
 	if slices.Contains(waiting, offers[0].Jobs[0]) {
 		t.Fatal("the jobs of the other queue were offered first")

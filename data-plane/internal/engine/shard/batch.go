@@ -29,6 +29,11 @@ type batch struct {
 	count   int // Commands and renewals of the requests.
 	cost    int64
 	offers  []*offer
+	// offered is how many bytes the offers take in the entry, about.
+	offered int
+	// leases is how many jobs those who wait may still be granted. What others fetch is
+	// part of the cost for which they were let in.
+	leases int
 	// requeues: a command so far may put a job into a ready order ahead of the
 	// entry's enqueues. Then no enqueue is promised to anybody: the next entry hands
 	// all of them out in their order (INV-8).
@@ -64,6 +69,33 @@ func (b *batch) append(cmds ...command.Command) {
 
 func (b *batch) full() bool { return b.bytes >= entryBytesMax || b.count >= entryCmdsMax }
 
+// takesOffers: one more of those who wait may be offered jobs. It never becomes true again.
+func (b *batch) takesOffers() bool {
+	return len(b.offers) < offersMax && b.offered < entryBytesMax && b.leases > 0
+}
+
+// mostLeases is how many of n jobs a fetch that may wait is granted: none before those who
+// have waited.
+func (b *batch) mostLeases(n int) int {
+	if !b.takesOffers() {
+		return 0
+	}
+	return min(n, b.leases)
+}
+
+func (b *batch) offer(w *dispatch.Waiter, taken dispatch.Taken) {
+	b.offers = append(b.offers, &offer{waiter: w, fetch: fetchFor(w, taken)})
+	b.offered += namesBytes(w.Queues)
+	b.grant(len(taken.Jobs))
+}
+
+// grant counts jobs for those who wait.
+func (b *batch) grant(n int) {
+	b.leases -= n
+	b.cost += int64(n)
+	b.offered += n * len(job.ID{})
+}
+
 // build turns the gathered requests, the timers and the parked fetches into the
 // commands of one entry.
 func (t *term) build(b *batch) error {
@@ -73,6 +105,7 @@ func (t *term) build(b *batch) error {
 		t.shard.hold(t.table)
 	}
 	t.table.Begin(b.now)
+	b.leases = int(max(t.company.room(time.Now())-b.cost, entryLeast))
 	// Before the timers: a worker that is told it holds its lease must not lose it in
 	// the same entry.
 	for _, q := range b.requests {
@@ -168,12 +201,15 @@ func (t *term) addMatches(b *batch) error {
 	if b.holdOff {
 		return nil
 	}
-	offers, err := t.table.Match(offersMax)
-	if err != nil {
-		return fmt.Errorf("match waiters: %w", err)
-	}
-	for _, o := range offers {
-		b.offers = append(b.offers, &offer{waiter: o.Waiter, fetch: fetchFor(o.Waiter, o.Taken)})
+	for b.takesOffers() {
+		o, found, err := t.table.Match(b.leases)
+		if err != nil {
+			return fmt.Errorf("match waiters: %w", err)
+		}
+		if !found {
+			break
+		}
+		b.offer(o.Waiter, o.Taken)
 	}
 	return nil
 }
@@ -267,12 +303,19 @@ func (t *term) addFetch(b *batch, q *request) error {
 		NS: f.NS, Queues: f.Queues, Count: f.Count,
 		Worker: f.Worker, Hostname: f.Hostname, Peer: f.Peer, Lease: f.Lease,
 	}
+	most := f.Count
+	if f.Wait {
+		most = b.mostLeases(most)
+	}
 	if !b.holdOff {
-		taken, err := t.table.Take(f.NS, f.Queues, f.Count)
+		taken, err := t.table.Take(f.NS, f.Queues, most)
 		if err != nil {
 			return fmt.Errorf("take ready jobs: %w", err)
 		}
 		if len(taken.Jobs) > 0 {
+			if f.Wait {
+				b.grant(len(taken.Jobs))
+			}
 			q.fetchAt = len(b.cmds)
 			b.cmds = append(b.cmds, fetchFor(w, taken))
 			return nil
@@ -315,8 +358,9 @@ func (t *term) promise(b *batch, e *command.Enqueue) error {
 		b.unpromised = append(b.unpromised, e)
 		return nil
 	case first:
-		b.offers = append(b.offers, &offer{waiter: w, fetch: fetchFor(w, dispatch.Taken{})})
+		b.offer(w, dispatch.Taken{})
 	}
+	b.grant(1)
 	o := b.offerTo(w)
 	o.fetch.Jobs = append(o.fetch.Jobs, e.ID)
 	return nil
@@ -324,13 +368,13 @@ func (t *term) promise(b *batch, e *command.Enqueue) error {
 
 // promisedTo is who waits for the job, if anybody does; first says that this is the waiter's first in the entry.
 func (t *term) promisedTo(b *batch, e *command.Enqueue) (w *dispatch.Waiter, first bool, err error) {
-	if b.requeues || b.holdOff || !t.table.Awaited(e.NS, e.Queue) {
+	if b.requeues || b.holdOff || b.leases <= 0 || !t.table.Awaited(e.NS, e.Queue) {
 		return nil, false, nil
 	}
 	if err := t.lookForFollowers(b); err != nil || b.requeues {
 		return nil, false, err
 	}
-	w, first = t.table.Promise(e.NS, e.Queue, len(b.offers) < offersMax)
+	w, first = t.table.Promise(e.NS, e.Queue, b.takesOffers())
 	return w, first, nil
 }
 

@@ -87,4 +87,19 @@ func newRequest(r Request) *request {
 }
 
 // weight is how many bytes a request takes in an entry.
-func weight(r *Request) int { return command.Size(r.Settle) + command.Size(r.After) }
+func weight(r *Request) int {
+	n := command.Size(r.Settle) + command.Size(r.After)
+	if r.Fetch != nil {
+		n += namesBytes(r.Fetch.Queues)
+	}
+	return n
+}
+
+// namesBytes is how many bytes names take in an entry.
+func namesBytes(names []string) int {
+	n := 0
+	for _, name := range names {
+		n += 1 + len(name)
+	}
+	return n
+}
