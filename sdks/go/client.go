@@ -18,8 +18,7 @@ import (
 	"github.com/corvo-cloud/corvo/sdks/go/stream"
 )
 
-// messageBytesMax bounds one RPC answer: a full batch of jobs at the payload limit
-// does not fit on purpose, servers split before that.
+// messageBytesMax bounds one RPC answer. Servers grant a fetch jobs of 3 MiB together, or one.
 const messageBytesMax = 64 << 20
 
 // Client talks to one tenant and one namespace. It may be used by any number of

@@ -59,7 +59,7 @@ func TestUpgrade_NodeByNodeBackAndForthAndThenForGood(t *testing.T) {
 	u.replace(newer, 0, 1, 2)
 	u.raise()
 	u.leadEach()
-	u.wantVersion(2)
+	u.wantVersion(nextVersion)
 	u.refusesOlder(1)
 	u.restart(2) // Killed, it applies again what it had not kept.
 	u.leadEach()
@@ -134,7 +134,7 @@ func (u *upgrade) leadEach() {
 
 func (u *upgrade) refusesToRaise() {
 	u.t.Helper()
-	_, stderr, exit := u.cell.Command("raise-version", "--to", "2")
+	_, stderr, exit := u.cell.Command("raise-version", "--to", fmt.Sprint(nextVersion))
 	if exit == 0 || !strings.Contains(stderr, "n3 speaks version 1 only") {
 		u.t.Fatalf("raised while a node runs the older program: exit %d, %s", exit, stderr)
 	}
@@ -142,7 +142,7 @@ func (u *upgrade) refusesToRaise() {
 
 func (u *upgrade) raise() {
 	u.t.Helper()
-	if stdout, stderr, exit := u.cell.Command("raise-version"); exit != 0 || !strings.Contains(stdout, "version 2") {
+	if stdout, stderr, exit := u.cell.Command("raise-version"); exit != 0 || !strings.Contains(stdout, fmt.Sprint("version ", nextVersion)) {
 		u.t.Fatalf("raise: exit %d, %s%s", exit, stdout, stderr)
 	}
 }
@@ -158,7 +158,7 @@ func (u *upgrade) refusesOlder(i int) {
 	if code := n.WaitExit(goneLimit); code != exitVersion {
 		u.t.Errorf("the older program ended with code %d, want %d", code, exitVersion)
 	}
-	if said := n.Stderr(); !strings.Contains(said, "the cell is at version 2") {
+	if said := n.Stderr(); !strings.Contains(said, fmt.Sprint("the cell is at version ", nextVersion)) {
 		u.t.Errorf("the older program does not say what is wrong:\n%s", said)
 	}
 	n.Binary = newer

@@ -1763,7 +1763,7 @@ export interface components {
             status: components["schemas"]["State"];
         };
         FetchRequest: {
-            /** @description fetch/batch: maximum number of jobs; default 1. */
+            /** @description fetch/batch: maximum number of jobs; default 1. Jobs that don't fit into 3 MiB together come with the next fetch. */
             count?: number;
             /** @description Host the worker runs on. */
             hostname?: string;

@@ -12,6 +12,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/state"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
@@ -123,6 +124,32 @@ func TestFetch_ReturnsWhenAJobArrivesAndEmptyWhenNoneDoes(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the job did not wake the fetch")
 	}
+}
+
+// A worker with many free slots that meets large jobs is handed what a message holds, and the
+// rest in its next fetches, in order: none is leased that it can't take.
+func TestFetch_LargeJobsComeInAnswersThatClientsTake(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	payload := json.RawMessage(`"` + strings.Repeat("x", PayloadBytesMax-2) + `"`)
+	var want, got []string
+	for range 30 {
+		want = append(want, r.enqueue(EnqueueInput{Payload: payload}).String())
+	}
+	for range 3 {
+		size := 0
+		for _, g := range r.fetch(FetchInput{Count: 30, Lease: time.Hour}) {
+			size += len(g.Payload)
+			got = append(got, g.JobID)
+			if g.Attempt != 1 {
+				t.Errorf("job %s in its attempt %d", g.JobID, g.Attempt)
+			}
+		}
+		if size > state.FetchBytesMax {
+			t.Fatalf("an answer has %d bytes", size)
+		}
+	}
+	equal(t, "jobs", got, want)
 }
 
 // A fetch that does not wait passes by the jobs that a spent budget holds when they are

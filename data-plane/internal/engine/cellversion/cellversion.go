@@ -28,10 +28,12 @@ const (
 	// Metering counts what is billed: the readings of namespaces, in the head of a job what
 	// it stores, and the command that trims readings.
 	Metering Version = 2
+	// FetchBytes bounds the bytes of the jobs that one fetch is granted.
+	FetchBytes Version = 3
 
 	// Lowest and Highest are what this program speaks.
 	Lowest  Version = First
-	Highest Version = 2
+	Highest Version = 3
 )
 
 // Range is what a program speaks, both ends included.

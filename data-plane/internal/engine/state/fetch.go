@@ -3,9 +3,11 @@ package state
 import (
 	"slices"
 
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/cellversion"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/feed"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
@@ -14,7 +16,13 @@ import (
 // ready in the order of their ids, more or less.
 const inOrderLeast = 8
 
-// fetch leases the jobs the leader chose, if they are still ready.
+// FetchBytesMax bounds the payloads and checkpoints that one fetch is granted, unless its first
+// job alone has more: clients take no message of any size (those of gRPC 4 MiB, unless they
+// are told otherwise), and what never arrives comes to nothing until it is dead. Tags come on top.
+const FetchBytesMax = 3 << 20
+
+// fetch leases the jobs the leader chose, if they are still ready and as far as they fit into
+// one answer.
 func (x *entry) fetch(c *command.Fetch) Result {
 	if len(c.Jobs) >= inOrderLeast {
 		end, err := x.txn.InOrder()
@@ -24,8 +32,9 @@ func (x *entry) fetch(c *command.Fetch) Result {
 		defer end()
 	}
 	res := Result{Grants: make([]Grant, 0, len(c.Jobs))}
+	room := fetchRoom{bounded: x.version >= cellversion.FetchBytes}
 	for _, id := range c.Jobs {
-		if g, ok := x.grant(c, id); ok {
+		if g, ok := x.grant(c, id, &room); ok {
 			res.Grants = append(res.Grants, g)
 		} else {
 			res.Skipped = append(res.Skipped, id)
@@ -35,7 +44,7 @@ func (x *entry) fetch(c *command.Fetch) Result {
 	return res
 }
 
-func (x *entry) grant(c *command.Fetch, id job.ID) (Grant, bool) {
+func (x *entry) grant(c *command.Fetch, id job.ID, room *fetchRoom) (Grant, bool) {
 	j, ok := x.job(c.NS, id)
 	if !ok || j.State != job.Pending || j.Blocked() {
 		return Grant{}, false
@@ -45,6 +54,10 @@ func (x *entry) grant(c *command.Fetch, id job.ID) (Grant, bool) {
 	}
 	q := x.queue(c.NS, j.Queue)
 	if q.config.Paused || !x.mayStart(q) || x.holdForTag(&j) {
+		return Grant{}, false
+	}
+	if !room.take(x, &j) {
+		x.refuse(q)
 		return Grant{}, false
 	}
 	x.leave(&j)
@@ -65,6 +78,30 @@ func (x *entry) grant(c *command.Fetch, id job.ID) (Grant, bool) {
 		ID: id, Queue: j.Queue, Attempt: j.Attempt, MaxRetries: j.Retry.MaxRetries,
 		Epoch: j.Epoch, Lease: j.Lease, HasCheckpoint: j.HasCheckpoint(), ExpireAt: j.ExpireAt, Iteration: j.Iteration,
 	}, true
+}
+
+// fetchRoom is what a fetch may still be granted.
+type fetchRoom struct {
+	bounded bool
+	taken   int // Bytes of the jobs that it was granted.
+	jobs    int
+}
+
+// take reports whether the job fits, and counts it. One from before metering has no size.
+func (r *fetchRoom) take(x *entry, j *subject) bool {
+	if !r.bounded {
+		return true
+	}
+	size := int(j.Stored)
+	if j.HasCheckpoint() {
+		size += len(read(x, x.m.space.Job(j.ns, keys.Checkpoint, j.id), "checkpoint", asIs))
+	}
+	if r.jobs > 0 && r.taken+size > FetchBytesMax {
+		return false
+	}
+	r.taken += size
+	r.jobs++
+	return true
 }
 
 // raiseFloors remembers from where on the ready orders have jobs.

@@ -9,11 +9,16 @@ package state
 func (x *entry) mayStart(q *queueRecord) bool {
 	shut := x.shutUntil(q.key.ns, q.key.name)
 	if q.refused || shut != 0 || !q.config.HasRoom(&q.counts, x.lease) {
-		q.refused = true
-		x.tell(q)
+		x.refuse(q)
 		return false
 	}
 	return true
+}
+
+// refuse lets no more leases of the queue begin in this entry.
+func (x *entry) refuse(q *queueRecord) {
+	q.refused = true
+	x.tell(q)
 }
 
 // started counts a lease that begins.
