@@ -99,7 +99,7 @@ func (s *Service) MakeBatch(ctx context.Context, c Caller, o wire.BatchOptions) 
 	if err != nil {
 		return wire.Batch{}, err
 	}
-	return s.batch(ctx, c, id)
+	return readBack(ctx, func(ctx context.Context) (wire.Batch, error) { return s.batch(ctx, c, id) })
 }
 
 // makeRefusal is not a Conflict when jobs come with the batch; see enqueueRefusal.
@@ -120,7 +120,8 @@ func (s *Service) SealBatch(ctx context.Context, c Caller, id job.BatchID) (wire
 	if _, err := s.one(ctx, &command.SealBatch{NS: c.Namespace, ID: id}); err != nil {
 		return wire.Batch{}, err
 	}
-	return s.batch(ctx, c, id) // If there is none, this says so.
+	// If there is none, this says so.
+	return readBack(ctx, func(ctx context.Context) (wire.Batch, error) { return s.batch(ctx, c, id) })
 }
 
 func errNoBatch(id job.BatchID) error {

@@ -87,7 +87,7 @@ func (s *Service) SetBudget(ctx context.Context, c Caller, in Budget) (wire.Budg
 	if res.Refusal == state.TooMany {
 		return wire.Budget{}, fault.New(fault.Conflict, "CONFLICT", "this namespace has %d budgets, which is the limit; delete some of them first", state.BudgetsMax)
 	}
-	all, err := s.Budgets(ctx, c)
+	all, err := readBack(ctx, func(ctx context.Context) ([]wire.Budget, error) { return s.Budgets(ctx, c) })
 	if err != nil {
 		return wire.Budget{}, err
 	}
@@ -218,7 +218,7 @@ func (s *Service) SetPolicy(ctx context.Context, c Caller, in Policy) (wire.Appr
 	if res.Refusal == state.TooMany {
 		return wire.ApprovalPolicy{}, fault.New(fault.Conflict, "CONFLICT", "this namespace has %d approval policies, which is the limit; delete some of them first", state.PoliciesMax)
 	}
-	return s.policy(ctx, c, in.ID)
+	return readBack(ctx, func(ctx context.Context) (wire.ApprovalPolicy, error) { return s.policy(ctx, c, in.ID) })
 }
 
 func (s *Service) policy(ctx context.Context, c Caller, id job.PolicyID) (wire.ApprovalPolicy, error) {

@@ -68,7 +68,7 @@ func (s *Service) CreateSchedule(ctx context.Context, c Caller, in ScheduleInput
 	if err := s.putSchedule(ctx, c, "schedule.create", cmd, now); err != nil {
 		return Schedule{}, err
 	}
-	return s.Schedule(ctx, c, id)
+	return readBack(ctx, func(ctx context.Context) (Schedule, error) { return s.Schedule(ctx, c, id) })
 }
 
 // PutSchedule replaces a schedule. A version that is not 0 must be its current one.
@@ -90,7 +90,7 @@ func (s *Service) PutSchedule(ctx context.Context, c Caller, id job.ScheduleID, 
 	if err != nil {
 		return Schedule{}, err
 	}
-	return s.Schedule(ctx, c, id)
+	return readBack(ctx, func(ctx context.Context) (Schedule, error) { return s.Schedule(ctx, c, id) })
 }
 
 // PauseSchedule stops the ticks of a schedule; they are not made up for later.

@@ -328,6 +328,16 @@ func (s *Service) Heartbeat(ctx context.Context, c Caller, in []HeartbeatInput) 
 	return res.Heartbeats, err
 }
 
+// readBack reads what a change that is committed has made. That must not fail as if nothing had
+// been done: the change would be made again.
+func readBack[T any](ctx context.Context, read func(context.Context) (T, error)) (T, error) {
+	v, err := read(shard.Afterwards(ctx))
+	if fault.NothingDone(err) {
+		err = fault.New(fault.UnknownOutcome, "UNKNOWN_OUTCOME", "the change was made, but the answer could not be completed: %v; read it again", err)
+	}
+	return v, err
+}
+
 // look reads from the leader's state; missing is the refusal if what is asked for is not
 // there.
 func look[T any](ctx context.Context, s *shard.Shard, missing error, read func(*statedb.Group) (T, error)) (T, error) {

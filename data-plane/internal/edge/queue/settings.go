@@ -69,7 +69,7 @@ func (s *Service) SetQueue(ctx context.Context, c Caller, name string, in QueueS
 	if res.Refusal == state.Changed {
 		return wire.Queue{}, fault.New(fault.Conflict, "QUEUE_CHANGED", "the settings of queue %s have changed since you read them; read them again", name)
 	}
-	return s.Queue(ctx, c, name)
+	return readBack(ctx, func(ctx context.Context) (wire.Queue, error) { return s.Queue(ctx, c, name) })
 }
 
 // DeleteQueue removes a queue with all its jobs. Workers that hold some get

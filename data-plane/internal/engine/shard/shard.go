@@ -328,14 +328,25 @@ func (s *Shard) giveUp(ctx context.Context, t *term, q *request) (Reply, error) 
 func Read[T any](ctx context.Context, s *Shard, f func(*statedb.Group) (T, error)) (T, error) {
 	h := hold{shard: s}
 	for {
-		v, err := readOnce(s, f)
+		v, err := readOnce(ctx, s, f)
 		if !h.again(ctx, err) {
 			return v, err
 		}
 	}
 }
 
-func readOnce[T any](s *Shard, f func(*statedb.Group) (T, error)) (v T, err error) {
+type afterwards struct{}
+
+// Afterwards is a context for reading what a request has just written: its node has applied
+// that, and whether it still leads doesn't matter.
+func Afterwards(ctx context.Context) context.Context {
+	return context.WithValue(ctx, afterwards{}, true)
+}
+
+func readOnce[T any](ctx context.Context, s *Shard, f func(*statedb.Group) (T, error)) (v T, err error) {
+	if ctx.Value(afterwards{}) != nil {
+		return f(s.store)
+	}
 	if !s.group.Leading() {
 		return v, errNotLeader()
 	}
