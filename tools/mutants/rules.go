@@ -98,6 +98,11 @@ var ruleMutations = []mutation{
 	{"a schedule's new rule waits for the old one", putschedule, "max(min(s.Since, x.now+1), c.Next)", "max(s.Since, c.Next)"},
 	{"a schedule's new rule repeats a tick", putschedule, "max(min(s.Since, x.now+1), c.Next)", "c.Next"},
 	{"a moved job goes to a worker of its old queue", fetch, "if len(c.Queues) > 0 && !slices.Contains(c.Queues, j.Queue) {", "if len(c.Queues) > 0 && slices.Contains(c.Queues, \"\") {"},
+	{"a fetch is granted more than an answer holds", fetch, "if r.jobs > 0 && r.taken+size > FetchBytesMax {", "if false {"},
+	{"a job larger than an answer is never granted", fetch, "if r.jobs > 0 && r.taken+size > FetchBytesMax {", "if r.taken+size > FetchBytesMax {"},
+	{"a checkpoint has no part in an answer", fetch, "size += len(read(", "_ = len(read("},
+	{"younger jobs are handed out before one that did not fit", fetch, "		x.refuse(q)\n		return", "		x.tell(q)\n		return"},
+	{"a fetch is bounded before the cell's version says so", fetch, "bounded: x.version >= cellversion.FetchBytes", "bounded: x.version+9 >= cellversion.FetchBytes"},
 	{"a fetch brings a deleted queue back", fetch, "if !deleted && ", "if (!deleted || true) && "},
 	{"an own member of a follow-up's payload loses", overlay, "if slices.Contains(mine, m.name) {", "if slices.Contains(mine, m.name) && false {"},
 }

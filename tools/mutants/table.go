@@ -173,6 +173,7 @@ var mutations = []mutation{
 	{"a stranger's ack frees a slot", memory, "|| !h.State.Leased() || !records.Holds(&h, by)", "|| !h.State.Leased() || false && !records.Holds(&h, by)"},
 	{"what an entry took is counted for ever", memory, "q.takes, q.frees, q.isCounted = 0, 0, false", "q.frees, q.isCounted = 0, false"},
 	{"a throttle opens and nobody looks", memory, "\t\tq.isBlocked = false\n\t\tt.heatIfOpen(q)", "\t\tq.isBlocked = false"},
+	{"the waiters of one queue come before all others", waiters, "t.hot = append(t.hot[1:], q)", "_ = q"},
 	{"a new job is promised before older ones", waiters, "q.mayHaveReady() || q.Limited()", "q.Limited()"},
 
 	// Deleted queues.

@@ -31,16 +31,51 @@ func (s *stepper) resume() *request {
 	return s.submit(Request{After: []command.Command{&command.Pause{NS: stepNS, Queue: "q"}}})
 }
 
-// Offers name the queues that their fetches asked for. Many with many long names must not make
-// an entry that is too large, whose end all the shard's callers would be told of.
-func TestOffers_ManyThatNameManyQueuesLeaveRoomForNeighbours(t *testing.T) {
-	t.Parallel()
-	s := step(t, Options{})
+// serveAll runs entries until everybody who can be served was.
+func (s *stepper) serveAll() {
+	s.tb.Helper()
+	for n := 0; s.table.Hot(); n++ {
+		if n > offersMax {
+			s.tb.Fatal("they are not all served")
+		}
+		s.step()
+	}
+}
+
+// wordy is a fetch that names as many queues of as long names as it may.
+func wordy() Request {
 	fetch := fetchReq(1, time.Hour, true)
 	for i := range 63 {
 		fetch.Fetch.Queues = append(fetch.Fetch.Queues, fmt.Sprint(strings.Repeat("x", 126), i))
 	}
-	parked := s.backlog(fetch, offersMax, offersMax)
+	return fetch
+}
+
+// Offers name the queues that their fetches asked for: many of them are many bytes. Who comes to
+// wait meanwhile is served after those who have waited.
+func TestOffers_ManyThatNameManyQueuesTakeSeveralEntries(t *testing.T) {
+	t.Parallel()
+	s := step(t, Options{})
+	parked := s.backlog(wordy(), offersMax, offersMax+64)
+	resumed := s.resume()
+	s.step()
+	s.answered(resumed)
+	late := s.submit(fetchReq(1, time.Hour, true))
+	s.serveAll()
+	var last uint64
+	for _, q := range parked {
+		last = max(last, s.answered(q).Index)
+	}
+	if g := s.answered(late); g.Index < last {
+		t.Fatalf("a newcomer was served by entry %d, the last who waited by %d", g.Index, last)
+	}
+}
+
+// An entry that is too large ends badly for all the shard's callers.
+func TestOffers_ManyThatNameManyQueuesLeaveRoomForNeighbours(t *testing.T) {
+	t.Parallel()
+	s := step(t, Options{})
+	parked := s.backlog(wordy(), offersMax, offersMax)
 	wait := fetchReq(1, time.Hour, true)
 	wait.Fetch.NS = quietNS
 	other := s.submit(wait)
@@ -55,12 +90,7 @@ func TestOffers_ManyThatNameManyQueuesLeaveRoomForNeighbours(t *testing.T) {
 	if g := s.answered(other); len(g.Grants) != 1 {
 		t.Fatalf("a neighbour's fetch was answered %+v", g)
 	}
-	for n := 0; s.table.Hot(); n++ {
-		if n > offersMax {
-			t.Fatal("they are not all served")
-		}
-		s.step()
-	}
+	s.serveAll()
 	for _, q := range parked {
 		if g := s.answered(q); len(g.Grants) != 1 {
 			t.Fatalf("one was granted %d jobs", len(g.Grants))
@@ -76,9 +106,7 @@ func TestOffers_ManyLargeOnesTakeSeveralEntries(t *testing.T) {
 	parked := s.backlog(fetchReq(512, time.Hour, true), fetches, 512*fetches)
 	s.resume()
 	s.step()
-	for s.table.Hot() {
-		s.step()
-	}
+	s.serveAll()
 	perEntry := map[uint64]int{}
 	for _, q := range parked {
 		g := s.answered(q)
@@ -87,26 +115,6 @@ func TestOffers_ManyLargeOnesTakeSeveralEntries(t *testing.T) {
 	for index, n := range perEntry {
 		if n == 0 || n > entryCmdsMax {
 			t.Errorf("entry %d leases %d jobs", index, n)
-		}
-	}
-}
-
-// Who comes to wait while others still do is served after them.
-func TestOffers_ANewcomerWaitsBehindWhoWaited(t *testing.T) {
-	t.Parallel()
-	s := step(t, Options{})
-	const fetches = 2*entryCmdsMax/512 + 1
-	parked := s.backlog(fetchReq(512, time.Hour, true), fetches, 512*fetches)
-	s.resume()
-	s.step()
-	late := s.submit(fetchReq(512, time.Hour, true))
-	for s.table.Hot() {
-		s.step()
-	}
-	last := s.answered(parked[len(parked)-1])
-	if isAnswered(late) {
-		if g := s.answered(late); g.Index < last.Index {
-			t.Fatalf("a newcomer was served by entry %d, the last who waited by %d", g.Index, last.Index)
 		}
 	}
 }
