@@ -25,13 +25,16 @@ var longAgo = time.Unix(1, 0)
 // call is one request under way.
 type call struct {
 	caller *caller // nil without a key.
-	cancel context.CancelCauseFunc
-	rc     *http.ResponseController
+	// network is where a caller without a key is.
+	network string
+	cancel  context.CancelCauseFunc
+	rc      *http.ResponseController
 	// stream is set for calls that last as long as the client likes.
 	stream atomic.Bool
 	// waits is set for calls that a node may park until there is a job.
 	waits bool
-	// counted in budgets of its tenant: as one that lasts, or as one that does not.
+	// counted in budgets of its tenant, as one that lasts or as one that does not, or, without
+	// a key, in that of its network.
 	counted, lasts bool
 	began          time.Time
 	meter          *meter       // Of its namespace; nil without a key.
@@ -60,6 +63,7 @@ type calls struct {
 
 	// brief and lasting divide all calls among tenants: streams and waiting fetches last.
 	brief, lasting *fair.Budget[string]
+	keyless        *fair.Budget[string] // Calls without a key, by network.
 }
 
 // callsMax calls that do not last, and streamsMax that do, are under way for tenants.
@@ -68,12 +72,16 @@ type calls struct {
 const (
 	callsMax   = 8192
 	streamsMax = 8192
+	// keylessMax calls are under way for callers without a key, who share them by network. A
+	// client that reads nothing may make each hold an answer's 256 KiB until it counts as stuck.
+	keylessMax = 256
 )
 
 func newCalls(weight func(tenant string) int64) *calls {
 	return &calls{
 		open: map[*call]struct{}{}, streams: map[string]int{},
 		brief: fair.NewBudget(callsMax, weight), lasting: fair.NewBudget(streamsMax, weight),
+		keyless: fair.NewBudget[string](keylessMax, nil),
 	}
 }
 
@@ -85,17 +93,21 @@ func (s *calls) enter(c *call, planStreams int64) *refusal {
 	if s.ending && c.stream.Load() {
 		return refuseEnding
 	}
-	if c.caller != nil {
-		if ref := s.count(c, planStreams); ref != nil {
-			return ref
-		}
+	if ref := s.count(c, planStreams); ref != nil {
+		return ref
 	}
 	s.open[c] = struct{}{}
 	return nil
 }
 
-// count takes the call out of its tenant's budgets.
+// count takes the call out of the budgets of its tenant, or of its network.
 func (s *calls) count(c *call, planStreams int64) *refusal {
+	if c.caller == nil {
+		if c.counted = s.keyless.Take(c.network, 1); !c.counted {
+			return refuseKeyless
+		}
+		return nil
+	}
 	id := c.caller.tenant.GetId()
 	c.lasts = c.stream.Load() || c.waits
 	switch {
@@ -121,6 +133,10 @@ func (s *calls) leave(c *call) {
 	defer s.mu.Unlock()
 	delete(s.open, c)
 	if !c.counted {
+		return
+	}
+	if c.caller == nil {
+		s.keyless.Give(c.network, 1)
 		return
 	}
 	id := c.caller.tenant.GetId()

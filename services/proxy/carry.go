@@ -12,6 +12,7 @@ import (
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 )
@@ -84,7 +85,9 @@ func (p *Proxy) carry(w http.ResponseWriter, r *http.Request, addr address, c *c
 		r.Body = cl.body
 	}
 	var planStreams int64
-	if c != nil {
+	if c == nil {
+		cl.network = clientnet.Wide(p.clients.Client(r))
+	} else {
 		planStreams = c.tenant.GetLimits().GetStreamsMax()
 		if id := c.namespace.GetId(); id != "" {
 			cl.meter = p.meters.at(id, hourOf(p.now()))

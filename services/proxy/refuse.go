@@ -101,6 +101,7 @@ var (
 	refuseTooLarge      = refuse(413, "PAYLOAD_TOO_LARGE", "the request body is too large")
 	refuseSlowBody      = refuse(408, "REQUEST_TIMEOUT", "the request body didn't arrive in time")
 	refuseBusy          = refuse(429, "OVERLOADED", "the cell is busy; try again").after(time.Second)
+	refuseKeyless       = refuse(429, "OVERLOADED", "too many calls without an API key are under way; nothing was done, try again").after(time.Second)
 	refuseStale         = refuse(503, "AUTH_STATE_STALE", "can't check the key at the moment; try again").after(time.Second)
 	refuseClock         = refuse(503, "CLOCK_SKEW", "this proxy doesn't know yet whether its clock is right; nothing was done, try again").after(time.Second)
 	refuseSkew          = refuse(503, "CLOCK_SKEW", "the clocks of two machines of this service differ too much; nothing was done, try again in a moment").after(time.Second)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
+	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
@@ -667,6 +668,52 @@ func TestLimits_CallsAreSharedByWeight(t *testing.T) {
 			t.Errorf("lasts %v: who has more than its share got one more", lasts)
 		}
 	}
+}
+
+// Whoever shows no key and reads nothing of its answers keeps those in memory, so how many
+// it may have at a time is bounded; that costs neither holders of keys nor other networks.
+func TestLimits_CallsWithoutAKeyAreBoundedByNetwork(t *testing.T) {
+	t.Parallel()
+	r := startRig(t, rigOptions{options: func(o *Options) { o.Proxies, _ = clientnet.ParseProxies([]string{"127.0.0.1"}) }})
+	document := strings.Repeat("x", 64<<10)
+	r.up[0].does(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, document) })
+	stalled := newClient(t, true)
+	transport, _ := stalled.Transport.(*http.Transport)
+	transport.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 1}
+	from := func(network string) func(*http.Request) {
+		return func(req *http.Request) { req.Header.Set("X-Forwarded-For", network) }
+	}
+	var open []*http.Response
+	for range keylessMax {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", r.base+"/openapi.json", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from("203.0.113.7")(req)
+		resp, err := stalled.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		if open = append(open, resp); resp.StatusCode != 200 {
+			t.Fatalf("call %d without a key: %d", len(open), resp.StatusCode)
+		}
+	}
+	neighbor := from("203.0.113.8")
+	for _, path := range []string{"/openapi.json", "/api/v1/info"} {
+		if got := r.ask(r.h2c, "GET", path, "", neighbor); got.status != 429 || !strings.Contains(got.body, `"code":"OVERLOADED"`) || got.header.Get("Retry-After") == "" {
+			t.Errorf("%s beyond the bound: %d %v", path, got.status, got.header)
+		}
+	}
+	if got := r.ask(r.h2c, "GET", "/openapi.json", "", from("198.51.100.9")); got.status != 200 || got.body != document {
+		t.Errorf("another network: %d", got.status)
+	}
+	keyed := func(req *http.Request) { neighbor(req); withKey(r.acme.key)(req) }
+	if got := r.ask(r.h2c, "GET", "/api/v1/queues", "", keyed); got.status != 200 {
+		t.Errorf("with a key: %d", got.status)
+	}
+	_ = open[0].Body.Close()
+	eventually.True(t, patience, "a call that ended makes room", func() bool { return r.ask(r.h2c, "GET", "/openapi.json", "", neighbor).status == 200 })
 }
 
 // These routes need no key, so no body is kept for them.
