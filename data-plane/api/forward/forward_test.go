@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -297,6 +298,44 @@ func (r *relay) close() {
 	}
 	r.mu.Unlock()
 	r.copies.Wait()
+}
+
+// What a client doesn't read waits at the far side, but for a window: thousands of such
+// streams must fit into memory.
+func TestForward_AnswerThatNobodyReadsIsNotTakenIn(t *testing.T) {
+	t.Parallel()
+	var written atomic.Int64
+	_, back := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for part := make([]byte, 16<<10); ; {
+			n, err := w.Write(part)
+			written.Add(int64(n))
+			if err != nil {
+				return
+			}
+		}
+	}))
+	u := front(t, back, TransportOptions{}, Options{})
+	c := h2cClient(t)
+	c.Transport.(*http.Transport).HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 1}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, u.String(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	// It writes fast until nobody takes any more.
+	eventually.True(t, 5*time.Second, "the far side waits", func() bool {
+		before := written.Load()
+		time.Sleep(100 * time.Millisecond)
+		return before >= windowPerStream && written.Load() == before
+	})
+	// Besides the window, buffers on the way hold some.
+	if n := written.Load(); n > windowPerStream+128<<10 {
+		t.Errorf("%d KiB were taken in", n>>10)
+	}
 }
 
 func TestForward_HopHeadersAndThoseNamedByConnectionStay(t *testing.T) {

@@ -25,6 +25,11 @@ const (
 	maxHeaderBytes  = 32 << 10
 	// writeByteTimeout ends a connection whose peer stopped reading altogether.
 	writeByteTimeout = 10 * time.Second
+	// windowPerStream is what of one answer is held for a client that doesn't read: there are
+	// thousands of streams. A connection has room for more of them than a node allows on one
+	// (2,048), so that streams that nobody reads don't hold up the others.
+	windowPerStream     = 256 << 10
+	windowPerConnection = 4096 * windowPerStream
 )
 
 // TransportOptions of NewTransport. The zero value is right inside a cell.
@@ -64,6 +69,8 @@ func NewTransport(opts TransportOptions) *http.Transport {
 			SendPingTimeout:  opts.PingEvery,
 			PingTimeout:      opts.PingTimeout,
 			WriteByteTimeout: writeByteTimeout,
+
+			MaxReceiveBufferPerStream: windowPerStream, MaxReceiveBufferPerConnection: windowPerConnection,
 		},
 	}
 }
