@@ -23,7 +23,7 @@ type Options struct {
 	Domain string
 	// Control serves the console and the control API; nil if this port serves neither.
 	Control http.Handler
-	// Proxies in front of this port whose X-Forwarded-For is trusted.
+	// Proxies in front of this port whose X-Forwarded-For and X-Forwarded-Proto are trusted.
 	Proxies clientnet.Proxies
 }
 
@@ -95,7 +95,7 @@ func cleaned(next http.Handler, proxies clientnet.Proxies) http.Handler {
 
 // clean sets the headers that a client may not set.
 func clean(r *http.Request, proxies clientnet.Proxies) {
-	client := proxies.Client(r)
+	client, scheme := proxies.Client(r), proxies.Scheme(r)
 	// First, or a client could have what is set below removed on the next hop.
 	for _, line := range r.Header["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
@@ -112,11 +112,7 @@ func clean(r *http.Request, proxies clientnet.Proxies) {
 	for _, name := range [...]string{"Forwarded", "X-Real-Ip", "X-Request-Id", "X-Original-Url", "X-Rewrite-Url"} {
 		delete(r.Header, name)
 	}
-	proto := "http"
-	if r.TLS != nil {
-		proto = "https"
-	}
-	r.Header.Set("X-Forwarded-Proto", proto)
+	r.Header.Set("X-Forwarded-Proto", scheme)
 	r.Header.Set("X-Forwarded-Host", r.Host)
 	r.Header.Set("X-Forwarded-For", client)
 	r.Header.Set("X-Request-Id", proxy.NewRequestID())

@@ -67,16 +67,13 @@ func (a address) known() bool {
 
 func isDocs(path string) bool { return path == pathDocs || strings.HasPrefix(path, pathDocs+"/") }
 
-// parseAddress reads the three forms of a tenant's address.
-func parseAddress(r *http.Request, domain string) (address, *refusal) {
+// parseAddress reads the three forms of a tenant's address, which the client used with
+// scheme.
+func parseAddress(r *http.Request, domain, scheme string) (address, *refusal) {
 	if !canonical(r) {
 		return address{}, refuseBadPath
 	}
 	a := address{path: r.URL.Path, hostTenant: tenantOfHost(r.Host, domain)}
-	scheme := "http"
-	if r.TLS != nil {
-		scheme = "https"
-	}
 	if r.Host != "" { // HTTP/1.0 has none.
 		a.base = scheme + "://" + r.Host
 	}

@@ -47,7 +47,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 			r.Header.Set("X-API-Key", k.Reveal())
 			b.ReportAllocs()
 			for b.Loop() {
-				addr, ref := parseAddress(r, testDomain)
+				addr, ref := parseAddress(r, testDomain, "http")
 				if ref != nil {
 					b.Fatal(ref.message)
 				}

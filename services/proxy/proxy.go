@@ -89,7 +89,7 @@ type Options struct {
 	// Dial opens connections to nodes; nil means TCP.
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	Limits Limits
-	// Proxies in front of this one whose X-Forwarded-For is trusted.
+	// Proxies in front of this one whose X-Forwarded-For and X-Forwarded-Proto are trusted.
 	Proxies clientnet.Proxies
 	// Front may put a handler before the proxy on the same listener, which passes
 	// on the data plane's requests; nil puts none.
@@ -373,7 +373,7 @@ func (p *Proxy) flushAndClose() error {
 // ServeHTTP implements http.Handler: every request comes through here.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()[headerRequestID] = []string{NewRequestID()}
-	addr, ref := parseAddress(r, p.domain)
+	addr, ref := parseAddress(r, p.domain, p.clients.Scheme(r))
 	if ref != nil {
 		p.write(w, r, false, ref)
 		return

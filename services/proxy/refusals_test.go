@@ -167,7 +167,7 @@ func TestRefusals_StrangersAreBoundedForEachTenant(t *testing.T) {
 		for _, tenant := range []string{"acme", "beta"} {
 			q := httptest.NewRequest(http.MethodGet, "/t/"+tenant+"/api/v1/queues", nil)
 			q.RemoteAddr = fmt.Sprintf("10.0.%d.1:1", i)
-			addr, _ := parseAddress(q, testDomain)
+			addr, _ := parseAddress(q, testDomain, "http")
 			if _, ref := p.authenticate(q, addr); ref != refuseNoKey {
 				t.Fatal(ref)
 			}
@@ -218,7 +218,7 @@ func BenchmarkNoteRefusal(b *testing.B) {
 			if r == nil {
 				r = httptest.NewRequest("POST", "/t/tenant-5/api/v1/fetch", nil)
 			}
-			addr, _ := parseAddress(r, testDomain)
+			addr, _ := parseAddress(r, testDomain, "http")
 			cred, ref := p.read(r)
 			c, ref2 := caller{}, ref
 			if ref == nil {

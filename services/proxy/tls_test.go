@@ -19,6 +19,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
+	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1/corvov1connect"
 )
@@ -124,5 +125,38 @@ func TestSecrets_AreInNoLogAndNoResponse(t *testing.T) {
 		if strings.Contains(strings.ReplaceAll(all, `"Path":"/api/v1/`+k.Reveal(), ""), secret[:20]) {
 			t.Error("a secret was written")
 		}
+	}
+}
+
+// Where something else ends TLS, clients must not be told an address in clear text: they
+// would send their key to it.
+func TestAddress_TheSchemeIsWhatATrustedProxySays(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		trusted, says, want string
+	}{
+		"a trusted proxy":          {"127.0.0.1", "https", "https"},
+		"a trusted proxy, garbage": {"127.0.0.1", "https://evil", "http"},
+		"a trusted proxy, silent":  {"127.0.0.1", "", "http"},
+		"somebody else":            {"192.0.2.1", "https", "http"},
+		"nobody is trusted":        {"", "https", "http"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := startRig(t, rigOptions{options: func(o *Options) {
+				if tc.trusted != "" {
+					o.Proxies, _ = clientnet.ParseProxies([]string{tc.trusted})
+				}
+			}})
+			said := func(req *http.Request) {
+				req.Host = "jobs.example.com"
+				req.Header.Set("X-Forwarded-Proto", tc.says)
+				withKey(r.acme.key)(req)
+			}
+			got := r.ask(r.http1, "GET", "/t/acme/api/v1/queues", "", said)
+			if want := tc.want + "://jobs.example.com/t/acme"; got.status != 200 || got.seen.Identity.TenantURL != want {
+				t.Errorf("%d, %q, want %q", got.status, got.seen.Identity.TenantURL, want)
+			}
+		})
 	}
 }

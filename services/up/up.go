@@ -73,7 +73,7 @@ type Config struct {
 	PublicURL string
 	// TLS of the listener; nil serves clear text.
 	TLS *tls.Config
-	// Proxies in front of it whose X-Forwarded-For is believed.
+	// Proxies in front of it whose X-Forwarded-For and X-Forwarded-Proto are believed.
 	Proxies clientnet.Proxies
 	// Domain is the one under which tenants are hosts.
 	Domain string

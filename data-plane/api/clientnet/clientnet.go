@@ -1,5 +1,5 @@
-// Package clientnet finds a client's address behind configured proxies, and how much of
-// the address identifies one client. It must not know what is counted or logged.
+// Package clientnet finds a client's address and scheme behind configured proxies, and how
+// much of the address identifies one client. It must not know what is counted or logged.
 // Surprising: what a client says of its own address never counts; a proxy is trusted
 // only if its own address is configured.
 package clientnet
@@ -54,7 +54,8 @@ func parse(addr string) (netip.Addr, bool) {
 	return a.Unmap().WithZone(""), true
 }
 
-// Proxies are the addresses of proxies whose X-Forwarded-For is trusted.
+// Proxies are the addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto are
+// trusted.
 type Proxies []netip.Prefix
 
 // ParseProxies reads addresses and prefixes: 10.0.0.7, 10.1.0.0/16, 2001:db8::/48.
@@ -91,12 +92,8 @@ const hopsMax = 16
 // a trusted proxy's, the last one in X-Forwarded-For that is not. The entries before it
 // are the client's own claims.
 func (p Proxies) Client(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
-	}
-	a, ok := parse(host)
-	if !ok || !p.has(a) {
+	host, a, trusted := p.peer(r)
+	if !trusted {
 		return host
 	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
@@ -110,4 +107,31 @@ func (p Proxies) Client(r *http.Request) string {
 		}
 	}
 	return a.String()
+}
+
+// Scheme is the one by which a request came, http or https: that of its connection, or, if
+// that is a trusted proxy's, the one in X-Forwarded-Proto. Whatever else that may say is
+// ignored.
+func (p Proxies) Scheme(r *http.Request) string {
+	if said := r.Header["X-Forwarded-Proto"]; len(said) == 1 {
+		scheme := strings.ToLower(said[0])
+		if _, _, trusted := p.peer(r); trusted && (scheme == "http" || scheme == "https") {
+			return scheme
+		}
+	}
+	if r.TLS != nil {
+		return "https"
+	}
+	return "http"
+}
+
+// peer is the address of a request's connection, as text and parsed, and whether it is a
+// trusted proxy's.
+func (p Proxies) peer(r *http.Request) (host string, a netip.Addr, trusted bool) {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	a, ok := parse(host)
+	return host, a, ok && p.has(a)
 }

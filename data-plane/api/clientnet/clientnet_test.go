@@ -1,6 +1,7 @@
 package clientnet
 
 import (
+	"crypto/tls"
 	"net/http"
 	"testing"
 )
@@ -54,5 +55,43 @@ func TestClient_OnlyConfiguredProxiesAreBelieved(t *testing.T) {
 	}
 	if _, err := ParseProxies([]string{"lb.example.com"}); err == nil {
 		t.Error("a name is no address")
+	}
+}
+
+func TestScheme_OnlyConfiguredProxiesAreBelieved(t *testing.T) {
+	t.Parallel()
+	proxies, err := ParseProxies([]string{"10.0.0.7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		from string
+		says []string
+		tls  bool
+		want string
+	}{
+		"nothing is said":               {"10.0.0.7:1", nil, false, "http"},
+		"the proxy says":                {"10.0.0.7:1", []string{"https"}, false, "https"},
+		"the proxy says, in capitals":   {"10.0.0.7:1", []string{"HTTPS"}, false, "https"},
+		"the proxy itself comes by TLS": {"10.0.0.7:1", []string{"http"}, true, "http"},
+		"a stranger says":               {"10.0.0.8:1", []string{"https"}, false, "http"},
+		"a stranger by TLS says":        {"10.0.0.8:1", []string{"http"}, true, "https"},
+		"an address that is none":       {"@", []string{"https"}, false, "http"},
+		"another scheme":                {"10.0.0.7:1", []string{"ftp"}, false, "http"},
+		"nothing in it":                 {"10.0.0.7:1", []string{""}, true, "https"},
+		"a list":                        {"10.0.0.7:1", []string{"https, http"}, false, "http"},
+		"more than one":                 {"10.0.0.7:1", []string{"https", "https"}, false, "http"},
+		"a whole address":               {"10.0.0.7:1", []string{"https://evil.example"}, false, "http"},
+	} {
+		r := &http.Request{RemoteAddr: tc.from, Header: http.Header{}}
+		if tc.says != nil {
+			r.Header["X-Forwarded-Proto"] = tc.says
+		}
+		if tc.tls {
+			r.TLS = &tls.ConnectionState{}
+		}
+		if got := proxies.Scheme(r); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
 	}
 }

@@ -201,7 +201,7 @@ func (s *session) orEnv(flag, name string) string { return cmp.Or(flag, s.proc.E
 
 const dnsUsage = "DNS server, `HOST[:PORT]`, that is asked for the TXT records of tenants' domains (default the system's)"
 
-const trustedProxiesUsage = "`ADDRESS,...` or prefixes of proxies in front whose X-Forwarded-For is believed (default none)"
+const trustedProxiesUsage = "`ADDRESS,...` or prefixes of proxies in front whose X-Forwarded-For and X-Forwarded-Proto are believed (default none)"
 
 // trustedProxies reads --trusted-proxies.
 func trustedProxies(text string) (clientnet.Proxies, error) {
