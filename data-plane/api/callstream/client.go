@@ -241,7 +241,7 @@ func (t *Transport) CloseIdleConnections() {
 type connection struct {
 	in    frames // Of read.
 	out   *pipe
-	heard atomic.Int64  // When a frame was read last, in Unix nanoseconds.
+	heard atomic.Uint64 // Frames that were read.
 	over  chan struct{} // Closed when nothing is read any more.
 
 	mu      sync.Mutex // Guards the rest.
@@ -375,7 +375,7 @@ func (c *connection) read() {
 	for err == nil {
 		var f frame
 		if f, err = c.in.next(); err == nil {
-			c.heard.Store(time.Now().UnixNano())
+			c.heard.Add(1)
 			err = c.receive(f)
 		}
 	}
@@ -533,14 +533,14 @@ func (c *connection) ping(every, timeout time.Duration) {
 		case <-c.over:
 			return
 		}
-		asked := time.Now()
+		before := c.heard.Load()
 		go func() { _ = c.out.send(end(begin(kindPing, 0, 0))) }() // It may wait; an error ends the connection.
 		select {
 		case <-time.After(timeout):
 		case <-c.over:
 			return
 		}
-		if c.heard.Load() < asked.UnixNano() {
+		if c.heard.Load() == before {
 			c.out.close(errSilent)
 			return
 		}
