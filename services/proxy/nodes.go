@@ -83,7 +83,7 @@ type nodes struct {
 	// list is replaced whole; order is by base URL.
 	list atomic.Pointer[[]*node]
 	// leaders maps a shard to the claim of the node last known to lead it. Only a
-	// shortcut: other nodes carry a request on to the leader.
+	// shortcut: other nodes carry a request on to the leader. Written under mu.
 	leaders sync.Map
 
 	// began is a fixed point of the monotonic clock, and called how long after it somebody
@@ -91,7 +91,7 @@ type nodes struct {
 	began  time.Time
 	called atomic.Int64
 
-	mu sync.Mutex // Serialises reconcile.
+	mu sync.Mutex // Serialises reconcile, takeClaims and forgetLeaders.
 	// pollers are waited for by the proxy's Shutdown.
 	pollers sync.WaitGroup
 }
@@ -274,19 +274,34 @@ func (s *nodes) takeStatus(ctx context.Context, n *node, resp *connect.Response[
 	if pair := (otherCell{cell, s.ours()}); s.foreign(n) && n.seen != pair && s.met(ctx, n) {
 		n.seen = pair
 	}
-	for _, g := range resp.Msg.GetStatus().GetGroups() {
-		if s.foreign(n) {
-			continue
-		}
+	s.takeClaims(n, resp.Msg.GetStatus().GetGroups())
+}
+
+// takeClaims learns which groups n leads, if it is of our cell.
+func (s *nodes) takeClaims(n *node, groups []*cellv1.GroupStatus) {
+	s.mu.Lock() // No claim of a cell that was replaced comes after forgetLeaders.
+	defer s.mu.Unlock()
+	if s.foreign(n) {
+		return
+	}
+	for _, g := range groups {
 		old, _ := s.leaders.Load(g.GetGroup())
 		was, _ := old.(claim)
 		switch now := (claim{n, g.GetTerm()}); {
 		case g.GetRole() == roleLeader && now != was && now.term >= was.term:
 			s.leaders.Store(g.GetGroup(), now)
 		case g.GetRole() != roleLeader && was.node == n:
-			s.leaders.CompareAndDelete(g.GetGroup(), was)
+			s.leaders.Delete(g.GetGroup())
 		}
 	}
+}
+
+// forgetLeaders is for a cell that replaced ours: its terms may be lower, and are in no order
+// with those known.
+func (s *nodes) forgetLeaders() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leaders.Clear()
 }
 
 // headerCell is in every answer of a node's administration.

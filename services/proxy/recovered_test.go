@@ -26,6 +26,7 @@ func TestRecovered_TheProxyFollowsTheCellThatReplacedItsOwn(t *testing.T) {
 	}
 	get := func(who tenantRig) answer { return r.ask(r.http1, "GET", "/api/v1/queues", "", withKey(who.key)) }
 	eventually.True(t, patience, "all is known", func() bool { return get(late).status == 200 })
+	r.up[1].term.Store(7)
 	r.up[1].leads.Store(true)
 	eventually.True(t, patience, "n2 serves", func() bool { return get(r.acme).seen.Node == "n2" })
 	before := open(t, r)
@@ -42,6 +43,7 @@ func TestRecovered_TheProxyFollowsTheCellThatReplacedItsOwn(t *testing.T) {
 	}
 	b.apply(append(acme, changes...)...)
 	alone := startUpstreamAt(t, address, "n1", b)
+	alone.leads.Store(true)
 	b.apply(alone.node())
 
 	eventually.True(t, patience, "the new cell's state is taken", func() bool { return r.proxy.view.current().cell == "cell_b" })
@@ -59,6 +61,10 @@ func TestRecovered_TheProxyFollowsTheCellThatReplacedItsOwn(t *testing.T) {
 	if now := r.up[1].served.Load() + r.up[2].served.Load(); now != old {
 		t.Errorf("nodes of the old cell served %d calls", now-old)
 	}
+	eventually.True(t, patience, "the new cell's leader is known, in a lower term", func() bool {
+		n := r.proxy.nodes.leader(2).node
+		return n != nil && n.id == "n1"
+	})
 	eventually.True(t, patience, "the new cell's index is confirmed", func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -181,6 +181,7 @@ func (p *Proxy) take(ctx context.Context, msg *cellv1.WatchResponse) (behind boo
 		p.log.Warn("the cell was recovered: its state replaces ours, and calls under way at the old one end", "was", before.cell, "is", after.cell, "index", after.index)
 		p.calls.endAll(false)
 		p.applied.restart()
+		p.nodes.forgetLeaders()
 	}
 	p.calls.recheck(before, after, touchedBy(msg), p.now())
 	p.applied.set(after.index)
