@@ -333,7 +333,7 @@ func (p *Proxy) readBody(w http.ResponseWriter, r *http.Request, cl *call) (body
 		return []byte{}, release, nil
 	}
 	if r.ContentLength > p.limits.BodyBytesMax {
-		return nil, release, refuseTooLarge
+		return nil, release, refuseTooLarge(p.limits.BodyBytesMax)
 	}
 	cl.readingSince.Store(p.now().UnixNano())
 	defer cl.readingSince.Store(0)
@@ -370,7 +370,7 @@ func bodyRefusal(err error) *refusal {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return refuseTooLarge
+		return refuseTooLarge(tooLarge.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return refuseSlowBody
 	default:

@@ -98,7 +98,6 @@ var (
 	refuseBadPath       = refuse(400, "VALIDATION_ERROR", "the path has empty or dot segments or encoded separators")
 	refuseBadMethod     = refuse(405, "METHOD_NOT_ALLOWED", "this path doesn't support this method")
 	refuseBadRequest    = refuse(400, "VALIDATION_ERROR", "the request can't be parsed")
-	refuseTooLarge      = refuse(413, "PAYLOAD_TOO_LARGE", "the request body is too large")
 	refuseSlowBody      = refuse(408, "REQUEST_TIMEOUT", "the request body didn't arrive in time")
 	refuseBusy          = refuse(429, "OVERLOADED", "the cell is busy; try again").after(time.Second)
 	refuseKeyless       = refuse(429, "OVERLOADED", "too many calls without an API key are under way; nothing was done, try again").after(time.Second)
@@ -110,6 +109,11 @@ var (
 	refuseUnhealthy     = refuse(503, "UNHEALTHY", "this proxy can't reach a node, or is shutting down").after(time.Second)
 	refuseEnding        = refuse(503, "LEADER_UNAVAILABLE", "this proxy is shutting down; try again").after(100 * time.Millisecond)
 )
+
+// refuseTooLarge says how many bytes a body may have.
+func refuseTooLarge(most int64) *refusal {
+	return refuse(413, "PAYLOAD_TOO_LARGE", fmt.Sprintf("the body is larger than %d bytes", most))
+}
 
 // refuseStreams names the limit of the plan that was reached.
 func refuseStreams(limit int64) *refusal {

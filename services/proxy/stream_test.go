@@ -612,8 +612,8 @@ func TestLimits_Bodies(t *testing.T) {
 		}
 	}
 	for _, body := range []io.Reader{strings.NewReader(strings.Repeat("x", 100_001)), unsized(strings.Repeat("x", 100_001))} {
-		if got := post(body); got.status != 413 {
-			t.Errorf("too large: %d", got.status)
+		if got := post(body); got.status != 413 || !strings.Contains(got.body, "the body is larger than 100000 bytes") {
+			t.Errorf("too large: %d %s", got.status, got.body)
 		}
 	}
 	if n := r.proxy.buffered.Used(); n != 0 {
