@@ -56,7 +56,7 @@ func (d *Ingress) side(r *http.Request) http.Handler {
 	switch {
 	case proxy.TenantOfHost(r.Host, d.domain) != "", !proxy.Canonical(r):
 		return d.data
-	case under(path, "/t"), under(path, "/api"), under(path, "/docs"), path == "/openapi.json":
+	case under(path, "/t"), under(path, "/api"), path == "/openapi.json":
 		return d.data
 	case path == "/healthz", path == "/readyz":
 		return d.data

@@ -80,7 +80,7 @@ func TestIngress_EveryPathHasOneSide(t *testing.T) {
 		{"corvo.test", "/api/v1/queues", "data"},
 		{"corvo.test", "/api", "data"},
 		{"corvo.test", "/corvo.v1.WorkerService/Fetch", "data"},
-		{"corvo.test", "/docs", "data"},
+		{"corvo.test", "/docs", "control"},
 		{"corvo.test", "/openapi.json", "data"},
 		{"corvo.test", "/healthz", "data"},
 		{"corvo.test", "/readyz", "data"},

@@ -18,7 +18,6 @@ const (
 	pathServerInfo = corvov1connect.WorkerServiceGetServerInfoProcedure
 	pathEvents     = "/api/v1/events"
 	prefixBulk     = "/api/v1/bulk/"
-	pathDocs       = "/docs"
 	pathOpenAPI    = "/openapi.json"
 )
 
@@ -50,7 +49,7 @@ func (a address) agrees(name string) bool {
 
 // open reports whether the path needs no key.
 func (a address) open() bool {
-	return a.path == pathInfo || a.path == pathOpenAPI || isDocs(a.path)
+	return a.path == pathInfo || a.path == pathOpenAPI
 }
 
 // events reports whether the path always answers with an event stream.
@@ -62,10 +61,8 @@ func (a address) rpc() bool { return strings.HasPrefix(a.path, prefixRPC) }
 
 // known reports whether the path is one of the data plane's.
 func (a address) known() bool {
-	return strings.HasPrefix(a.path, prefixAPI) && a.path != prefixAPI || a.rpc() || a.path == pathOpenAPI || isDocs(a.path)
+	return strings.HasPrefix(a.path, prefixAPI) && a.path != prefixAPI || a.rpc() || a.path == pathOpenAPI
 }
-
-func isDocs(path string) bool { return path == pathDocs || strings.HasPrefix(path, pathDocs+"/") }
 
 // parseAddress reads the three forms of a tenant's address, which the client used with
 // scheme.

@@ -176,7 +176,7 @@ func (p *Proxy) offer(w http.ResponseWriter, r *http.Request, addr address, cl *
 			signed = nil // A fetch that waits does not keep it.
 			h.prepare(to, p.now())
 		},
-		Response: func(status int, from http.Header) { p.received(status, from, cl, isDocs(addr.path)) },
+		Response: func(status int, from http.Header) { p.received(status, from, cl) },
 		Refused:  h.refused,
 	}
 	if body == nil {
@@ -302,14 +302,12 @@ func prepare(h, signed http.Header) {
 // received removes what is meant for the proxy only. At /t/<tenant> the answer
 // comes from the console's origin: it must not set a cookie there, nor may a
 // browser take what a tenant stored for one of our pages.
-func (p *Proxy) received(status int, h http.Header, cl *call, docs bool) {
+func (p *Proxy) received(status int, h http.Header, cl *call) {
 	identity.StripExternal(h)
 	h.Del(headerRequestID) // Ours is already set.
 	h.Del("Set-Cookie")
 	h["X-Content-Type-Options"] = nosniff
-	if !docs {
-		h["Content-Security-Policy"] = inert
-	}
+	h["Content-Security-Policy"] = inert
 	if strings.HasPrefix(h.Get("Content-Type"), eventStream) {
 		cl.stream.Store(true)
 		cl.events = true
