@@ -107,9 +107,6 @@ func (q *Queue[K, V]) LenOf(k K) int {
 	return 0
 }
 
-// Others reports whether something waits that is not k's.
-func (q *Queue[K, V]) Others(k K) bool { return q.length > q.LenOf(k) }
-
 type list[K comparable, V any] struct{ first, last *line[K, V] }
 
 func (s *list[K, V]) push(l *line[K, V]) {
