@@ -23,8 +23,7 @@ type snapshot struct {
 	tenants table[*tenantRecord]
 	names   table[string] // Of tenants that are alive → id.
 	// nodes by id; few, so a change copies them all.
-	nodes  []*cellv1.Node
-	shards []uint32
+	nodes []*cellv1.Node
 	// tokens is replaced as a whole: there are few, and they change rarely.
 	tokens *tokens
 }
@@ -123,7 +122,7 @@ func snapshotOf(state *cellv1.State) *snapshot {
 		changes = append(changes, &cellv1.Change{Change: &cellv1.Change_UserCutoff{UserCutoff: c}})
 	}
 	s := new(snapshot).with(changes, state.GetIndex())
-	s.shards, s.cell = state.GetShards(), state.GetCellId()
+	s.cell = state.GetCellId()
 	return s
 }
 
@@ -137,7 +136,7 @@ func changesTo[T any](records []T, change func(T) *cellv1.Change) []*cellv1.Chan
 
 // with is the successor of s after changes, as of index.
 func (s *snapshot) with(changes []*cellv1.Change, index uint64) *snapshot {
-	next := &snapshot{index: index, cell: s.cell, nodes: s.nodes, shards: s.shards, tokens: s.tokens.with(changes)}
+	next := &snapshot{index: index, cell: s.cell, nodes: s.nodes, tokens: s.tokens.with(changes)}
 	keys, tenants, names := s.keys.edit(), s.tenants.edit(), s.names.edit()
 	fresh := map[string]bool{} // Tenants already copied in this edit.
 	tenant := func(id string) *tenantRecord {
@@ -166,8 +165,6 @@ func (s *snapshot) with(changes []*cellv1.Change, index uint64) *snapshot {
 			next.nodes = append(without(next.nodes, v.Node.GetId()), v.Node)
 		case *cellv1.Change_RemoveNodeId:
 			next.nodes = without(next.nodes, v.RemoveNodeId)
-		case *cellv1.Change_Shards:
-			next.shards = v.Shards.GetIds()
 		case *cellv1.Change_Forget:
 			for _, g := range v.Forget.GetGone() {
 				keys.remove(g.GetId())
@@ -192,7 +189,7 @@ func unname(names *tableEdit[string], t *cellv1.Tenant) {
 
 // bare is what remains of a state that is too old: where the nodes are. With its index, a
 // watch gets the whole state.
-func (s *snapshot) bare() *snapshot { return &snapshot{cell: s.cell, nodes: s.nodes, shards: s.shards} }
+func (s *snapshot) bare() *snapshot { return &snapshot{cell: s.cell, nodes: s.nodes} }
 
 func without(nodes []*cellv1.Node, id string) []*cellv1.Node {
 	out := make([]*cellv1.Node, 0, len(nodes)+1)
@@ -230,7 +227,7 @@ func (t *tenantRecord) put(ns *cellv1.Namespace) {
 
 // state is the whole snapshot as a message, for the file.
 func (s *snapshot) state() *cellv1.State {
-	out := &cellv1.State{Index: s.index, CellId: s.cell, Nodes: s.nodes, Shards: s.shards}
+	out := &cellv1.State{Index: s.index, CellId: s.cell, Nodes: s.nodes}
 	for _, t := range s.tenants.all {
 		if t.proto != nil {
 			out.Tenants = append(out.Tenants, t.proto)
