@@ -143,14 +143,20 @@ func (c *call) longPoll(in queue.FetchInput) ([]wire.FetchedJob, error) {
 	if err != nil && c.s.isDraining() && errors.Is(err, context.Canceled) {
 		return nil, nil // Nothing came before we had to go.
 	}
-	if len(grants) > 0 && c.r.Context().Err() != nil {
-		c.s.release(c.place.Local, c.who.Caller, in.WorkerID, grants)
-		return nil, c.r.Context().Err()
-	}
 	if len(grants) == 0 {
 		c.sayHeld()
 	}
-	return grants, err
+	if err != nil || len(grants) == 0 {
+		return nil, err
+	}
+	if err = c.r.Context().Err(); err == nil {
+		c.unread, err = c.s.takeJobs(c.tenant(), grants)
+	}
+	if err != nil {
+		c.s.release(c.place.Local, c.who.Caller, in.WorkerID, grants)
+		return nil, err
+	}
+	return grants, nil
 }
 
 // sayHeld tells why a fetch found nothing in a header, because clients take an empty answer

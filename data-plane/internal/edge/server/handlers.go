@@ -115,7 +115,16 @@ func (c *call) answerAs(status int, v any, err error) error {
 func (c *call) reply(v any) error { return c.replyStatus(http.StatusOK, v) }
 
 func (c *call) replyStatus(status int, v any) error {
-	if err := writeAnswer(c.w, c.r, status, "application/json", v); err != nil {
+	buf := getBuffer()
+	defer putBuffer(buf)
+	err := encodeAnswer(buf, v)
+	if err == nil {
+		if err := c.takeAnswer(buf.Len()); err != nil {
+			return err
+		}
+		err = writeAnswer(c.w, c.r, status, "application/json", buf)
+	}
+	if err != nil {
 		c.s.log.Debug("answer not delivered", "request_id", c.id, "err", err)
 	}
 	return nil

@@ -180,18 +180,17 @@ func addDetail(ce *connect.Error, m proto.Message) {
 	}
 }
 
-// writeBody encodes v and writes the whole answer.
+// writeBody encodes v and writes the whole answer, small enough not to be counted.
 func writeBody(w http.ResponseWriter, r *http.Request, status int, contentType string, v any) {
-	_ = writeAnswer(w, r, status, contentType, v) // A refusal that nobody reads costs nobody anything.
-}
-
-// writeAnswer is writeBody that tells when the client could not be reached.
-func writeAnswer(w http.ResponseWriter, r *http.Request, status int, contentType string, v any) error {
 	buf := getBuffer()
 	defer putBuffer(buf)
-	if err := encodeAnswer(buf, v); err != nil {
-		return err
+	if encodeAnswer(buf, v) == nil {
+		_ = writeAnswer(w, r, status, contentType, buf) // A refusal that nobody reads costs nobody anything.
 	}
+}
+
+// writeAnswer tells when the client could not be reached.
+func writeAnswer(w http.ResponseWriter, r *http.Request, status int, contentType string, buf *bytes.Buffer) error {
 	head(w, r, status, contentType, buf.Len())
 	if _, err := w.Write(buf.Bytes()); err != nil {
 		return fmt.Errorf("write answer: %w", err)

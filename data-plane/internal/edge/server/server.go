@@ -15,6 +15,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/browser"
 	"github.com/corvo-cloud/corvo/data-plane/api/connections"
+	"github.com/corvo-cloud/corvo/data-plane/api/fair"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 	"github.com/corvo-cloud/corvo/data-plane/api/identity"
 	"github.com/corvo-cloud/corvo/data-plane/api/refusal"
@@ -66,9 +67,10 @@ type Options struct {
 	// what is counted; nil: all weigh the same.
 	Admission *admission.Gate
 	Weight    func(tenant string) int64
-	// StreamsMax and FramesMax replace the defaults in tests.
-	StreamsMax int
-	FramesMax  int
+	// StreamsMax, FramesMax and UnreadBytesMax replace the defaults in tests.
+	StreamsMax     int
+	FramesMax      int
+	UnreadBytesMax int64
 	// LeaderWait and KeepaliveEvery replace the defaults in tests.
 	LeaderWait     time.Duration
 	KeepaliveEvery time.Duration
@@ -90,7 +92,8 @@ type Server struct {
 	events func(v *queue.Views, c queue.Caller, in queue.EventFilter) (Events, error)
 
 	streams  *streams.Set
-	draining context.Context // Ends when Drain is called.
+	unread   *fair.Budget[string] // Bytes of answers that are being written, by tenant; see takeUnread.
+	draining context.Context      // Ends when Drain is called.
 	drain    context.CancelFunc
 }
 
@@ -101,6 +104,9 @@ func New(log *slog.Logger, now func() time.Time, router Router, auth Authenticat
 	}
 	if opts.FramesMax == 0 {
 		opts.FramesMax = FramesMax
+	}
+	if opts.UnreadBytesMax == 0 {
+		opts.UnreadBytesMax = UnreadBytesMax
 	}
 	if opts.LeaderWait == 0 {
 		opts.LeaderWait = LeaderWait
@@ -115,6 +121,7 @@ func New(log *slog.Logger, now func() time.Time, router Router, auth Authenticat
 		log: log, router: router, auth: auth, opts: opts, now: now,
 		mux: http.NewServeMux(), forward: forward.New(opts.Transport), rpcErr: connect.NewErrorWriter(),
 		streams: streams.NewSet(opts.StreamsMax, opts.FramesMax, opts.Weight),
+		unread:  fair.NewBudget(opts.UnreadBytesMax, opts.Weight),
 	}
 	s.events = func(v *queue.Views, c queue.Caller, in queue.EventFilter) (Events, error) { return v.Events(c, in) }
 	s.draining, s.drain = context.WithCancel(context.Background())
@@ -163,15 +170,16 @@ func (s *Server) untilDrain(ctx context.Context) (context.Context, context.Cance
 
 // call is one request on its way through the server.
 type call struct {
-	s     *Server
-	w     http.ResponseWriter
-	r     *http.Request
-	route *Route
-	start time.Time
-	id    string // Request id.
-	who   *Principal
-	place Placement
-	raw   []byte // The body, once it was read.
+	s      *Server
+	w      http.ResponseWriter
+	r      *http.Request
+	route  *Route
+	start  time.Time
+	id     string // Request id.
+	who    *Principal
+	place  Placement
+	raw    []byte // The body, once it was read.
+	unread int64  // Bytes of the answer that are counted; see takeUnread.
 }
 
 type callKey struct{}
@@ -197,6 +205,7 @@ func (s *Server) handler(rt *Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{s: s, w: w, route: rt, start: s.now()}
 		c.r = contextWithCall(r, c)
+		defer func() { s.giveUnread(c.tenant(), c.unread) }()
 		if err := s.enter(c); err != nil {
 			s.refuse(c, err)
 		}

@@ -81,6 +81,8 @@ func (s *Server) singleExchange(c *call) error {
 	}
 	if err != nil {
 		st.Undo(r)
+	} else {
+		st.Delivered(r)
 	}
 	return nil
 }
@@ -133,6 +135,12 @@ func (d streamBackend) Route() (streams.Placement, error) {
 func (d streamBackend) Release(jobs *queue.Service, workerID string, grants []wire.FetchedJob) {
 	d.c.s.release(jobs, d.c.who.Caller, workerID, grants)
 }
+
+func (d streamBackend) TakeUnread(grants []wire.FetchedJob) (taken int64, err error) {
+	return d.c.s.takeJobs(d.c.tenant(), grants)
+}
+
+func (d streamBackend) GiveUnread(taken int64) { d.c.s.giveUnread(d.c.tenant(), taken) }
 
 func (d streamBackend) Show(err error) *fault.Error { return shown(d.c.r.Context(), d.c.s.log, err) }
 func (d streamBackend) Word(f *fault.Error) string  { return wordOf(f) }

@@ -192,6 +192,7 @@ func (st *Stream) do(ctx context.Context, jobs *queue.Service, f *frame) (Reply,
 	st.word(msg, "enqueue", cmp.Or(f.addsErr, res.EnqueueErr))
 	st.word(msg, "fetch", res.FetchErr)
 	r := Reply{Msg: msg, grants: res.Grants, jobs: jobs, worker: f.req.GetWorkerId()}
+	st.word(msg, "fetch", st.take(&r))
 	if len(f.adds) > 0 {
 		st.sayQuota(msg, jobs)
 	}
@@ -200,8 +201,7 @@ func (st *Stream) do(ctx context.Context, jobs *queue.Service, f *frame) (Reply,
 	}
 	if msg.GetError() != "" && !st.pipelined.Load() {
 		// An old client that reads an error looks for no jobs.
-		st.Undo(r)
-		r.grants = nil
+		st.undo(&r)
 	}
 	msg.Jobs = messages.Jobs(r.grants)
 	return r, nil
@@ -219,8 +219,12 @@ func (st *Stream) fetch(ctx context.Context, jobs *queue.Service, f *frame) (Rep
 	if len(grants) == 0 {
 		st.sayHeld(msg, jobs)
 	}
-	msg.Jobs = messages.Jobs(grants)
-	return Reply{Msg: msg, grants: grants, jobs: jobs, worker: f.req.GetWorkerId()}, nil
+	r := Reply{Msg: msg, grants: grants, jobs: jobs, worker: f.req.GetWorkerId()}
+	if err := st.take(&r); err != nil {
+		return Reply{}, err
+	}
+	msg.Jobs = messages.Jobs(r.grants)
+	return r, nil
 }
 
 // sayQuota tells how much more the namespace may enqueue, if its plan limits the rate.

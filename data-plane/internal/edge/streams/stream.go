@@ -71,6 +71,10 @@ type Backend interface {
 	Route() (Placement, error)
 	// Release gives back jobs that never reached their worker.
 	Release(jobs *queue.Service, workerID string, grants []wire.FetchedJob)
+	// TakeUnread counts jobs among what the tenant's clients have not read yet, or refuses them
+	// when that is too much; GiveUnread ends it.
+	TakeUnread(grants []wire.FetchedJob) (taken int64, err error)
+	GiveUnread(taken int64)
 	// Show is what of an error may be shown, Word its stable word, RetryAfterMS when to come
 	// back (0 if that isn't known), and RPC how it ends a stream.
 	Show(err error) *fault.Error
@@ -109,6 +113,7 @@ type Reply struct {
 	grants []wire.FetchedJob
 	jobs   *queue.Service
 	worker string
+	unread int64 // What TakeUnread took for it.
 	// Last: close the stream after it.
 	Last bool
 }
@@ -266,6 +271,7 @@ func (st *Stream) Deliver(r Reply) error {
 		st.Undo(r)
 		return context.Cause(st.ctx)
 	}
+	defer st.Delivered(r)
 	return st.send(r.Msg)
 }
 
@@ -285,6 +291,24 @@ func (st *Stream) Undo(r Reply) {
 	if len(r.grants) > 0 {
 		st.Backend.Release(r.jobs, r.worker, r.grants)
 	}
+	st.Backend.GiveUnread(r.unread)
+}
+
+// Delivered ends what Undo would undo: the answer is no longer ours.
+func (st *Stream) Delivered(r Reply) { st.Backend.GiveUnread(r.unread) }
+
+// undo is Undo for an answer that is sent without its jobs.
+func (st *Stream) undo(r *Reply) {
+	st.Undo(*r)
+	r.grants, r.unread = nil, 0
+}
+
+// take gives the jobs of an answer back if clients have left too much unread.
+func (st *Stream) take(r *Reply) (err error) {
+	if r.unread, err = st.Backend.TakeUnread(r.grants); err != nil {
+		st.undo(r)
+	}
+	return err
 }
 
 // notLeader tells a client where the leader is: through a proxy that is the
