@@ -242,14 +242,17 @@ func (d failingBackend) Place(context.Context) (streams.Placement, error) {
 }
 
 // frames is a stream whose frames the test handles itself.
-func (b *bench) frames(t *testing.T) *streams.Stream {
+func (b *bench) frames(t *testing.T) *streams.Stream { return b.streamOf(t, nil) }
+
+func (b *bench) streamOf(t *testing.T, f streams.Frames) *streams.Stream {
 	t.Helper()
 	r := httptest.NewRequest("POST", "/", nil)
 	who, err := NewOpen(nsA).Authenticate(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := (&call{s: b.srv, w: httptest.NewRecorder(), r: r, who: who, start: time.Now()}).stream(nil)
+	c := &call{s: b.srv, w: httptest.NewRecorder(), r: r, who: who, place: b.jobs.place(), start: time.Now()}
+	st := c.stream(f)
 	t.Cleanup(st.Close)
 	return st
 }
@@ -497,6 +500,96 @@ func TestPipelined_ParkedFetchesAreBounded(t *testing.T) {
 	out := k.ask(&frameIn{RequestId: 1000, Queues: []string{"q"}, FetchCount: 1, WaitMs: proto.Int64(20_000)})
 	if !strings.HasPrefix(out.GetError(), "OVERLOADED:") {
 		t.Errorf("fetch %d: %v", streams.ParkedMax+1, out)
+	}
+}
+
+// piped is a stream whose frames and answers a test passes on itself, each when it likes.
+type piped struct {
+	in    chan *frameIn
+	out   chan *frameOut
+	ended chan struct{} // Closed when the server is done with it.
+}
+
+func (w *piped) Receive() (*frameIn, error) {
+	if f, open := <-w.in; open {
+		return f, nil
+	}
+	return nil, io.EOF
+}
+
+func (w *piped) Send(m *frameOut) error {
+	if m != nil { // Else the headers.
+		w.out <- m
+	}
+	return nil
+}
+
+func (b *bench) pipe(t *testing.T) *piped {
+	t.Helper()
+	w := &piped{in: make(chan *frameIn), out: make(chan *frameOut), ended: make(chan struct{})}
+	st := b.streamOf(t, w)
+	go func() {
+		defer close(w.ended)
+		if err := st.Serve(); err != nil {
+			t.Errorf("the stream: %v", err)
+		}
+	}()
+	t.Cleanup(w.end)
+	return w
+}
+
+// end leaves, and reads what is still answered.
+func (w *piped) end() {
+	close(w.in)
+	for {
+		select {
+		case <-w.out:
+		case <-w.ended:
+			return
+		}
+	}
+}
+
+// fetch is a frame that waits for jobs of a queue without any, and gives up other fetches.
+func fetch(id uint64, cancels ...uint64) *frameIn {
+	return &frameIn{RequestId: id, Pipelined: true, Queues: []string{"q"}, FetchCount: 1, WaitMs: proto.Int64(20_000), Cancels: cancels}
+}
+
+// A client that does not read could else begin and cancel fetches for ever, each of which
+// stays until its answer is sent.
+func TestPipelined_FetchesWhoseAnswersAreNotReadAreBounded(t *testing.T) {
+	t.Parallel()
+	const bound = 4 * streams.ParkedMax // Waiting, answered, refused.
+	b := newBench(t, benchOptions{})
+	w := b.pipe(t)
+	for id := range uint64(bound) {
+		eventually.True(t, patience, "the fetch before the last is over", func() bool { return b.jobs.parked() <= 1 })
+		select {
+		case w.in <- fetch(id+1, id):
+		case <-time.After(time.Second):
+			return // No further frame is read.
+		}
+	}
+	t.Errorf("%d fetches were begun and cancelled, and no answer was read", bound)
+}
+
+// One that reads may have as many fetches waiting as the limit says, at every moment.
+func TestPipelined_AFetchMayFollowAtOnceWhenAnAnswerWasRead(t *testing.T) {
+	t.Parallel()
+	w := newBench(t, benchOptions{}).pipe(t)
+	for id := range uint64(streams.ParkedMax) {
+		w.in <- fetch(id + 1)
+	}
+	for oldest := uint64(1); oldest < 5000; oldest++ {
+		w.in <- &frameIn{Cancels: []uint64{oldest}} // Is answered too.
+		for answered := false; !answered; {
+			out := <-w.out
+			if out.GetError() != "" {
+				t.Fatalf("fetch %d: %v", out.GetRequestId(), out)
+			}
+			answered = out.GetRequestId() == oldest
+		}
+		w.in <- fetch(oldest + streams.ParkedMax)
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 
 // Bounds of one pipelined stream.
 const (
-	// ParkedMax is how many fetches may wait at a time.
+	// ParkedMax is how many fetches may wait at a time, for jobs or for their answer to be
+	// sent.
 	ParkedMax = 64
 	// concurrentMax frames may wait for their commit; the next one is not read
 	// until one of them is answered.
@@ -32,6 +33,7 @@ type pipeline struct {
 	replies  chan Reply         // Closed after the last handler is done.
 	handlers sync.WaitGroup     // The goroutines that handle frames.
 	slots    chan struct{}      // Permits of frames that do not park.
+	places   chan struct{}      // Permits of those that do, until the writer takes their answer.
 	parking  context.Context    // Parent of every parked fetch.
 	giveUp   context.CancelFunc // Ends parking.
 	leaving  atomic.Bool        // Our last answer is out; the client is not read any more.
@@ -45,7 +47,7 @@ func (st *Stream) servePipelined(first *frameIn) error {
 	st.pipelined.Store(true)
 	p := &pipeline{
 		Stream: st, replies: make(chan Reply, repliesMax), slots: make(chan struct{}, concurrentMax),
-		parked: make(map[uint64]context.CancelFunc),
+		places: make(chan struct{}, ParkedMax), parked: make(map[uint64]context.CancelFunc),
 	}
 	p.parking, p.giveUp = context.WithCancel(st.ctx)
 	watching, stopWatching := context.WithCancel(st.ctx)
@@ -155,6 +157,7 @@ func (p *pipeline) park(f *frame) {
 		delete(p.parked, id)
 		p.mu.Unlock()
 		cancel()
+		r.parked = true
 		p.reply(r)
 	})
 }
@@ -165,14 +168,16 @@ func (p *pipeline) register(id uint64, cancel context.CancelFunc) error {
 	if _, taken := p.parked[id]; taken {
 		return fault.New(fault.Invalid, "VALIDATION_ERROR", "request_id is already in use")
 	}
-	if len(p.parked) >= ParkedMax {
+	select {
+	case p.places <- struct{}{}:
+		p.parked[id] = cancel
+		return nil
+	default:
 		return &fault.Error{
 			Code: fault.Exhausted, Reason: "OVERLOADED", Message: "too many fetches wait on this stream",
 			Limit: &fault.Limit{Name: "stream_fetches_max", Value: ParkedMax, Current: ParkedMax},
 		}
 	}
-	p.parked[id] = cancel
-	return nil
 }
 
 func (p *pipeline) cancelParked(id uint64) {
@@ -193,6 +198,9 @@ func (p *pipeline) reply(r Reply) { p.replies <- r }
 func (p *pipeline) write() {
 	broken := false
 	for r := range p.replies {
+		if r.parked {
+			<-p.places // Before it is sent: who has read it may send the next fetch.
+		}
 		if broken {
 			p.Undo(r)
 			continue

@@ -114,6 +114,7 @@ type Reply struct {
 	jobs   *queue.Service
 	worker string
 	unread int64 // What TakeUnread took for it.
+	parked bool  // It has a place of its pipeline.
 	// Last: close the stream after it.
 	Last bool
 }
