@@ -16,25 +16,26 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-// frame is one stream frame in the words of the use cases.
+// frame is one stream frame, and once it is parsed, what it carries in the words of the
+// use cases.
 type frame struct {
 	req   *frameIn
+	wait  time.Duration // Of the fetch.
 	acks  *shape.Items[queue.AckInput]
 	fails *shape.Items[queue.FailInput]
 	beats messages.Heartbeats
 	adds  []queue.EnqueueInput
-	wait  time.Duration // Of the fetch.
 	// addsErr is a problem of their encoding; the other parts of the frame still count.
 	addsErr error
 }
 
-func parseFrame(req *frameIn) *frame {
-	f := &frame{
-		req:   req,
-		acks:  messages.Acks(req.GetAcks(), req.GetWorkerId()),
-		fails: messages.Fails(req.GetFails(), req.GetWorkerId()),
-		beats: messages.ReadHeartbeats("heartbeats", req.GetHeartbeats(), req.GetWorkerId(), req.GetLeaseDuration()),
-	}
+// parse reads all JSON of the frame, which costs so much that the frame waits for its turn
+// before.
+func (f *frame) parse() {
+	req := f.req
+	f.acks = messages.Acks(req.GetAcks(), req.GetWorkerId())
+	f.fails = messages.Fails(req.GetFails(), req.GetWorkerId())
+	f.beats = messages.ReadHeartbeats("heartbeats", req.GetHeartbeats(), req.GetWorkerId(), req.GetLeaseDuration())
 	if n := len(req.GetEnqueues()); n > 0 {
 		var d shape.Decoder
 		f.adds = make([]queue.EnqueueInput, n)
@@ -43,7 +44,6 @@ func parseFrame(req *frameIn) *frame {
 		}
 		f.addsErr = d.Err()
 	}
-	return f
 }
 
 func (f *frame) fetches() bool { return f.req.GetFetchCount() > 0 }
@@ -54,7 +54,9 @@ func (f *frame) settles() bool {
 }
 
 // works: the frame does something besides fetching.
-func (f *frame) works() bool { return f.settles() || len(f.adds) > 0 }
+func (f *frame) works() bool { return f.settles() || f.enqueues() }
+
+func (f *frame) enqueues() bool { return len(f.req.GetEnqueues()) > 0 }
 
 func (f *frame) empty() bool { return !f.works() && !f.fetches() }
 
@@ -86,7 +88,7 @@ const unitBytes = 1024
 
 // units is what the frame asks of the processors: its jobs, and its bytes.
 func (f *frame) units() int64 {
-	n := 1 + len(f.req.GetAcks()) + len(f.req.GetFails()) + len(f.req.GetHeartbeats()) + len(f.adds)
+	n := 1 + len(f.req.GetAcks()) + len(f.req.GetFails()) + len(f.req.GetHeartbeats()) + len(f.req.GetEnqueues())
 	if !f.parks() {
 		n += int(min(max(f.req.GetFetchCount(), 0), queue.FetchCountMax))
 	}
@@ -100,36 +102,53 @@ func (f *frame) part() string {
 		return "ack"
 	case f.fetches():
 		return "fetch"
+	case f.enqueues():
+		return "enqueue"
 	}
-	return "enqueue"
+	return "frame"
 }
 
-// handle does a frame: permission, leader, then the use case, and words the answer.
+// handle does a frame and words the answer.
 func (st *Stream) handle(ctx context.Context, f *frame) Reply {
-	if err := st.permit(f); err != nil {
+	r, err := st.admit(ctx, f)
+	switch {
+	case err != nil && f.parks() && ctx.Err() != nil:
+		return st.nothing(f) // Given up, wherever it waited.
+	case err != nil:
 		return st.failed(f, f.part(), err)
+	}
+	return r
+}
+
+// admit does a frame that may be done, in its turn.
+func (st *Stream) admit(ctx context.Context, f *frame) (Reply, error) {
+	if err := st.permit(f); err != nil {
+		return Reply{}, err
 	}
 	if f.works() {
 		if !st.set.BeginFrame(st.Tenant) {
-			return st.failed(f, f.part(), fault.New(fault.Exhausted, "OVERLOADED", "too many frames in flight"))
+			return Reply{}, fault.New(fault.Exhausted, "OVERLOADED", "too many frames in flight")
 		}
 		defer st.set.EndFrame(st.Tenant)
 	}
 	leave, err := st.Backend.Enter(ctx, f.units())
 	if err != nil {
-		return st.failed(f, f.part(), err)
+		return Reply{}, err
 	}
+	f.parse()
 	if f.parks() {
 		leave() // Nothing is held while it waits for jobs.
 	} else {
 		defer leave()
 	}
-	r, err := st.atLeader(ctx, f)
-	if err != nil {
-		return st.failed(f, f.part(), err)
+	if f.empty() {
+		return st.nothing(f), nil
 	}
-	return r
+	return st.atLeader(ctx, f)
 }
+
+// nothing answers what asks for nothing, or for nothing any more.
+func (*Stream) nothing(f *frame) Reply { return Reply{Msg: &frameOut{RequestId: f.req.GetRequestId()}} }
 
 // atLeader does the frame here or says where the leader is.
 func (st *Stream) atLeader(ctx context.Context, f *frame) (Reply, error) {
@@ -166,7 +185,7 @@ func (st *Stream) permit(f *frame) error {
 			return err
 		}
 	}
-	if len(f.adds) > 0 {
+	if f.enqueues() {
 		return st.Backend.May(permission.JobEnqueue)
 	}
 	return nil
@@ -193,7 +212,7 @@ func (st *Stream) do(ctx context.Context, jobs *queue.Service, f *frame) (Reply,
 	st.word(msg, "fetch", res.FetchErr)
 	r := Reply{Msg: msg, grants: res.Grants, jobs: jobs, worker: f.req.GetWorkerId()}
 	st.word(msg, "fetch", st.take(&r))
-	if len(f.adds) > 0 {
+	if f.enqueues() {
 		st.sayQuota(msg, jobs)
 	}
 	if f.fetches() && len(res.Grants) == 0 {
@@ -212,7 +231,7 @@ func (st *Stream) fetch(ctx context.Context, jobs *queue.Service, f *frame) (Rep
 	grants, err := jobs.Fetch(ctx, st.Caller, *f.fetchInput())
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return Reply{Msg: msg}, nil // Given up.
+		return st.nothing(f), nil // Given up; another leader need not be found.
 	case err != nil:
 		return Reply{}, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,7 +36,7 @@ type pipeline struct {
 	parking  context.Context    // Parent of every parked fetch.
 	giveUp   context.CancelFunc // Ends parking.
 	leaving  atomic.Bool        // Our last answer is out; the client is not read any more.
-	refused  atomic.Int32       // Frames in a row that were refused for what is used up.
+	refused  atomic.Int32       // Frames in a row that were refused.
 
 	mu     sync.Mutex // Guards parked.
 	parked map[uint64]context.CancelFunc
@@ -87,17 +86,14 @@ func (p *pipeline) dispatch(req *frameIn) {
 	for _, id := range req.GetCancels() {
 		p.cancelParked(id)
 	}
-	f := parseFrame(req)
-	switch {
-	case f.empty():
-		p.reply(Reply{Msg: &frameOut{RequestId: req.GetRequestId()}})
-	case f.works():
-		p.inSlot(f) // With a fetch, the fetch takes what is ready and does not wait.
-	case f.waitFor() == 0 || p.ending.Load():
-		p.inSlot(f)
-	default:
-		p.park(f)
+	f := &frame{req: req}
+	// A fetch beside other work takes what is ready and does not wait. A frame that asks for
+	// nothing may be long, and has its turn like others.
+	if f.works() || f.empty() || f.waitFor() == 0 || p.ending.Load() {
+		p.inSlot(func() Reply { return p.handle(p.ctx, f) })
+		return
 	}
+	p.park(f)
 }
 
 // waitFor is how long a fetch of its own may wait.
@@ -108,9 +104,9 @@ func (f *frame) waitFor() time.Duration {
 	return messages.Millis(f.req.GetWaitMs())
 }
 
-// inSlot handles a frame when one of the stream's slots is free; until then no
+// inSlot answers a frame when one of the stream's slots is free; until then no
 // further frame is read, which is the only back-pressure a client can feel.
-func (p *pipeline) inSlot(f *frame) {
+func (p *pipeline) inSlot(do func() Reply) {
 	select {
 	case p.slots <- struct{}{}:
 	case <-p.ctx.Done():
@@ -118,7 +114,7 @@ func (p *pipeline) inSlot(f *frame) {
 	}
 	p.handlers.Go(func() {
 		defer func() { <-p.slots }()
-		r := p.handle(p.ctx, f)
+		r := do()
 		p.slowDown(r)
 		p.reply(r)
 	})
@@ -131,9 +127,10 @@ const (
 )
 
 // slowDown holds back the refusal of a frame whose client goes on sending what is refused:
-// reading and decoding frames for nothing costs the neighbours as much as doing them.
+// reading and decoding frames for nothing costs the neighbours as much as doing them. Some
+// refusals come before a frame had to wait for its turn.
 func (p *pipeline) slowDown(r Reply) {
-	if !strings.HasPrefix(r.Msg.GetError(), textOverloaded) {
+	if r.Last || r.Msg.GetError() == "" {
 		p.refused.Store(0)
 		return
 	}
@@ -147,7 +144,7 @@ func (p *pipeline) park(f *frame) {
 	ctx, cancel := context.WithCancel(p.parking)
 	if err := p.register(id, cancel); err != nil {
 		cancel()
-		p.reply(p.failed(f, "fetch", err))
+		p.inSlot(func() Reply { return p.failed(f, "fetch", err) })
 		return
 	}
 	f.wait = f.waitFor()
@@ -157,6 +154,7 @@ func (p *pipeline) park(f *frame) {
 		delete(p.parked, id)
 		p.mu.Unlock()
 		cancel()
+		p.slowDown(r)
 		r.parked = true
 		p.reply(r)
 	})

@@ -232,15 +232,14 @@ func (st *Stream) recheck() error {
 
 // Answer handles one lock-step frame.
 func (st *Stream) Answer(req *frameIn) Reply {
-	f := parseFrame(req)
-	f.wait = 0
+	f := &frame{req: req}
 	if !f.works() {
 		f.wait = IdlePause
 	}
 	if f.empty() {
 		// Without a permit: an idle worker must not take a busy one's place.
 		st.pause(IdlePause)
-		return Reply{Msg: &frameOut{RequestId: req.GetRequestId()}}
+		return st.nothing(f)
 	}
 	r := st.handle(st.ctx, f)
 	if r.Msg.GetError() == "" {
