@@ -15,6 +15,10 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
+// chainsLooked is how many chains are looked at for a page, of which the caller may see
+// few: the page ends there, and its cursor goes on.
+const chainsLooked = 1000
+
 // Chain reads a chain and the states of its jobs.
 func (s *Service) Chain(ctx context.Context, c Caller, id job.ChainID) (wire.Chain, error) {
 	missing := fault.New(fault.NotFound, "NOT_FOUND", "there is no chain %s in this namespace", id)
@@ -46,10 +50,10 @@ func (s *Service) Chains(ctx context.Context, c Caller, page PageInput) (wire.Ch
 		return wire.ChainList{}, err
 	}
 	return shard.Read(ctx, s.shard, func(g *statedb.Group) (wire.ChainList, error) {
-		list, more, err := s.chains(g, &c, before, limit)
+		list, last, more, err := chains(ctx, g, &c, before, limit)
 		out := wire.ChainList{HasMore: more, Chains: each(list, func(ch *stateread.IDChain) wire.ChainRow { return viewChain(ch.ID, &ch.ChainState) })}
 		if more {
-			out.Cursor = out.Chains[len(list)-1].ID
+			out.Cursor = last.String()
 		}
 		return out, err
 	})
@@ -67,32 +71,45 @@ func (c *Caller) mayList(ch *stateread.Chain) bool {
 	return !slices.ContainsFunc(steps, func(s stateread.ChainStep) bool { return !c.Rights.Queue(permission.JobList, s.Queue) })
 }
 
-// chains reads chains that the caller sees, until there are as many as asked for.
-func (s *Service) chains(g *statedb.Group, c *Caller, before job.ChainID, limit int) (out []stateread.IDChain, more bool, err error) {
-	if c.Rights.Everywhere(permission.JobList) {
-		return stateread.ReadChains(g, c.Namespace, before, limit)
-	}
-	for more = true; more; {
-		var list []stateread.IDChain
-		if list, more, err = stateread.ReadChains(g, c.Namespace, before, limit); err != nil {
-			return nil, false, err
+// chains reads chains that the caller sees, until there are as many as asked for, or
+// chainsLooked were looked at. It ends at last; more tells that there may be others.
+func chains(ctx context.Context, g *statedb.Group, c *Caller, before job.ChainID, limit int) (out []stateread.IDChain, last job.ChainID, more bool, err error) {
+	last, more = before, true
+	for looked := 0; more && looked < chainsLooked; {
+		if err := ctx.Err(); err != nil {
+			return nil, last, false, err
 		}
+		var list []stateread.IDChain
+		if list, more, err = stateread.ReadChains(g, c.Namespace, last, min(limit, chainsLooked-looked)); err != nil {
+			return nil, last, false, err
+		}
+		looked += len(list)
 		for i := range list {
-			before = list[i].ID
-			ch, err := stateread.ReadChain(g, c.Namespace, before)
-			if errors.Is(err, statedb.ErrNotFound) || err == nil && !c.mayList(&ch) {
+			last = list[i].ID
+			shown, err := c.seesChain(g, last)
+			if err != nil {
+				return nil, last, false, err
+			}
+			if !shown {
 				continue
 			}
-			if err != nil {
-				return nil, false, err
+			if out = append(out, list[i]); len(out) == limit {
+				return out, last, more || i < len(list)-1, nil
 			}
-			if len(out) == limit {
-				return out, true, nil
-			}
-			out = append(out, list[i])
 		}
 	}
-	return out, false, nil
+	return out, last, more, nil
+}
+
+func (c *Caller) seesChain(g *statedb.Group, id job.ChainID) (bool, error) {
+	if c.Rights.Everywhere(permission.JobList) {
+		return true, nil
+	}
+	ch, err := stateread.ReadChain(g, c.Namespace, id)
+	if errors.Is(err, statedb.ErrNotFound) {
+		return false, nil // Deleted since.
+	}
+	return err == nil && c.mayList(&ch), err
 }
 
 func viewChain(id job.ChainID, s *records.ChainState) wire.ChainRow {

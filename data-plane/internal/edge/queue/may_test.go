@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -207,5 +209,50 @@ func TestRedacted_WhatAJobCarries(t *testing.T) {
 	some.Rights.Some = []permission.InQueues{{Permissions: permission.Of(permission.PayloadRead), Queues: []string{"a"}}}
 	if shown(some) != shown(r.caller) {
 		t.Errorf("with payload.read on its queue: %s", shown(some))
+	}
+}
+
+// Who sees none of a namespace's chains must not make a call walk them all.
+func TestMay_AListOfChainsLooksAtSoMany(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	chain := func(queue string) EnqueueInput {
+		return EnqueueInput{Queue: queue, Chain: &ChainInput{Steps: []wire.ChainStep{{}, {Queue: queue}}}}
+	}
+	r.enqueue(chain("a"))
+	jobs := make([]EnqueueInput, BatchMax)
+	for i := range jobs {
+		jobs[i] = chain("b")
+	}
+	if _, err := r.EnqueueBatch(r.ctx(), r.caller, jobs); err != nil {
+		t.Fatal(err)
+	}
+	r.enqueue(chain("a"))
+
+	only := r.inQueues("a*")
+	first, err := r.Chains(r.ctx(), only, PageInput{})
+	if err != nil || len(first.Chains) != 1 || !first.HasMore || first.Cursor == "" {
+		t.Fatalf("the first page, which ends among chains of others: %+v, %v", first, err)
+	}
+	rest, err := r.Chains(r.ctx(), only, PageInput{Cursor: first.Cursor})
+	if err != nil || len(rest.Chains) != 1 || rest.HasMore || rest.Chains[0].ID == first.Chains[0].ID {
+		t.Errorf("the rest: %+v, %v", rest, err)
+	}
+	all, err := r.Chains(r.ctx(), r.caller, PageInput{Limit: ListMax})
+	if err != nil || len(all.Chains) != ListMax || !all.HasMore || all.Cursor != all.Chains[ListMax-1].ID {
+		t.Errorf("who sees all gets %d, %v", len(all.Chains), err)
+	}
+}
+
+// Nor all of its events, when nobody waits for the answer any more.
+func TestMay_AListOfEventsEndsWithItsCall(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	v := r.views()
+	r.aJob("b")
+	gone, leave := context.WithCancel(r.ctx())
+	leave()
+	if page, err := v.Recent(gone, r.inQueues("a*"), 0, 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("events of a call that was given up: %+v, %v", page, err)
 	}
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -19,7 +20,7 @@ const (
 
 // Recent reads the events after a number, oldest first; 0 begins with the oldest
 // kept.
-func (v *Views) Recent(_ context.Context, c Caller, after uint64, limit int) (wire.EventPage, error) {
+func (v *Views) Recent(ctx context.Context, c Caller, after uint64, limit int) (wire.EventPage, error) {
 	if limit == 0 {
 		limit = RecentDefault
 	}
@@ -41,10 +42,10 @@ func (v *Views) Recent(_ context.Context, c Caller, after uint64, limit int) (wi
 			event := viewEvent(&row.Events[i], row.Now)
 			out.Events = append(out.Events, &event)
 		}
-		return len(out.Events) < limit
+		return len(out.Events) < limit && ctx.Err() == nil
 	})
 	out.Lost = lost
-	return out, err
+	return out, cmp.Or(err, ctx.Err())
 }
 
 // Throughput counts what happened in the last hour, by minute, and returns the time
