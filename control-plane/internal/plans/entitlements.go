@@ -29,6 +29,8 @@ const (
 	cellNamespacesEach = 2_000
 	cellKeysEach       = 5_000
 	cellWeightMax      = 1_000
+	// cellPayloadMax is the largest request: no payload in one is larger.
+	cellPayloadMax = 4 << 20
 )
 
 // entitlement is one thing that a plan can give.
@@ -52,7 +54,7 @@ var catalogue = slices.Concat([]entitlement{
 	{"jobs_per_month_max", "Jobs in a month", "jobs", 0, anyNumber},
 	{"open_jobs_max", "Open jobs in a namespace", "jobs", 1, anyNumber},
 	{"stored_bytes_max", "Stored bytes in a namespace", "bytes", 1, anyNumber},
-	{"payload_bytes_max", "Size of a payload", "bytes", 1, math.MaxInt32},
+	{"payload_bytes_max", "Size of a payload", "bytes", 1, cellPayloadMax},
 	{"streams_max", "Streams and waiting fetches at a time", "", 1, anyNumber},
 	{"weight", "Share of a busy cell", "", 1, cellWeightMax},
 	{"namespaces_max", "Namespaces", "", 0, anyNumber},

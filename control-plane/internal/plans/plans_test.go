@@ -396,6 +396,19 @@ func TestOverride_RefusesWhatIsNoEntitlementAndNeedsAReason(t *testing.T) {
 	}
 }
 
+// A larger one would be sold and refused: the payload comes in a request.
+func TestOverride_APayloadIsNoLargerThanARequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloudtest.New(t))
+	if err := w.override(t, store.Override{Name: "payload_bytes_max", Value: 4 << 20, Reason: "x"}); err != nil {
+		t.Error(err)
+	}
+	f := cloudtest.Refused(t, w.override(t, store.Override{Name: "payload_bytes_max", Value: 4<<20 + 1, Reason: "x"}), "INVALID_ARGUMENT")
+	if len(f.Fields) != 1 || f.Fields[0].Name != "payload_bytes_max" || f.Fields[0].Problem != "is 4194305, must be from 1 to 4194304" {
+		t.Errorf("%v", f.Fields)
+	}
+}
+
 func TestAnother_RefusesWithTheLimitItsValueAndWhereToRaiseIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cloudtest.New(t))
