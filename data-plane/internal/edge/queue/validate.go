@@ -14,8 +14,6 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
 )
 
-const queueNameMax = 128
-
 // isQueueName: a letter or digit, then letters, digits, dots, underscores and hyphens. No regular
 // expression: it would take a sixth of the time of an enqueue's checks.
 func isQueueName(name string) bool {
@@ -27,7 +25,7 @@ func isQueueName(name string) bool {
 			return false
 		}
 	}
-	return 0 < len(name) && len(name) <= queueNameMax
+	return 0 < len(name) && len(name) <= QueueNameBytesMax
 }
 
 // checkQueueName returns what is wrong with a queue name, or "".

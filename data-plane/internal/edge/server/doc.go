@@ -10,7 +10,7 @@
 // Handlers stand in files by subject: jobs, queues, batches, chains, schedules, budget;
 // what a worker does in enqueue, fetch and settle.
 //
-// One request walks: route table, authenticate, may this role do this action, is
+// One request walks: route table, authenticate, has the caller the permission, is
 // the shard led here (else carry the whole request to the leader), decode,
 // use case, encode. The table in routes.go is the only way in, so that a test can
 // walk every route.

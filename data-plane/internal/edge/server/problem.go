@@ -131,12 +131,12 @@ func writeProblem(w http.ResponseWriter, r *http.Request, log *slog.Logger, err 
 	writeBody(w, r, a.status, "application/problem+json", p)
 }
 
-// writeStatus is a refusal by the protocol itself, which no fault code describes.
 // WriteStatus answers like this package for a process that cannot have a Server yet.
 func WriteStatus(w http.ResponseWriter, r *http.Request, status int, word, message string) {
 	writeStatus(w, r, status, word, message)
 }
 
+// writeStatus is a refusal by the protocol itself, which no fault code describes.
 func writeStatus(w http.ResponseWriter, r *http.Request, status int, word, message string) {
 	writeBody(w, r, status, "application/problem+json", wire.Problem{
 		Error: message, Code: wire.Code(word), Type: "about:blank", Title: http.StatusText(status),
