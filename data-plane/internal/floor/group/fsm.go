@@ -66,6 +66,10 @@ type fsm struct {
 	ahead  *ahead         // Nil: nothing was applied ahead. Under turn.
 	aheads sync.WaitGroup // Of the goroutines that do.
 
+	// covering is held by whoever writes the covered note; taken before turn.
+	covering  chan struct{}
+	installed uint64 // Index of the last state received since the start. Under covering.
+
 	mu      sync.RWMutex // Guards applied; write also while the state changes.
 	applied applied
 	at      time.Duration // When applied.now was, by the monotonic clock.
@@ -292,8 +296,14 @@ func (fsmSnapshot) Release() {}
 // raise lifts the applied record to (index, term) when entries that never reach
 // the FSM (no-ops, barriers) were the last before a snapshot; without it the log
 // could be cut above what the record says. Then it makes the state durable and
-// notes that it is.
+// notes that it is. It fails if a state beyond index was installed since the library chose it: that
+// one's note must stay, or a crash would leave a state that nothing excuses, ahead of its log.
 func (f *fsm) raise(index, term uint64) error {
+	f.covering <- struct{}{}
+	defer func() { <-f.covering }()
+	if index < f.installed {
+		return fmt.Errorf("a snapshot at %d is older than the state that was installed at %d", index, f.installed)
+	}
 	if err := f.raiseApplied(index, term); err != nil {
 		return err
 	}
@@ -329,6 +339,8 @@ func (f *fsm) Restore(rc io.ReadCloser) error {
 	if !ok {
 		return fmt.Errorf("restore of group %d from a %T", f.store.ID(), rc)
 	}
+	f.covering <- struct{}{}
+	defer func() { <-f.covering }()
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
 	f.mu.Lock()
@@ -344,6 +356,7 @@ func (f *fsm) Restore(rc io.ReadCloser) error {
 	if err := in.data.Install(context.Background()); err != nil {
 		return err
 	}
+	f.installed = in.meta.Index
 	a, err := loadApplied(f.store)
 	if err != nil {
 		return err

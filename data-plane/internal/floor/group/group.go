@@ -197,7 +197,7 @@ func Open(store *statedb.Group, log LogStore, trans Transport, machine Machine, 
 		disputes: make(chan struct{}, 1),
 		notify:   make(chan bool, 16), seen: make(chan raft.Observation, 16), started: make(chan struct{}), stop: make(chan struct{}), dead: make(chan struct{}), leadSet: make(chan struct{}),
 	}
-	g.fsm = &fsm{turn: make(chan struct{}, 1), store: store, machine: machine, clock: o.Clock, fatal: o.Fatal, suspect: o.Suspect, crashed: o.Crashed, onCommit: o.OnCommit, commitBytes: o.commitBytes, speaks: o.Speaks}
+	g.fsm = &fsm{turn: make(chan struct{}, 1), covering: make(chan struct{}, 1), store: store, machine: machine, clock: o.Clock, fatal: o.Fatal, suspect: o.Suspect, crashed: o.Crashed, onCommit: o.OnCommit, commitBytes: o.commitBytes, speaks: o.Speaks}
 	strict := strictLog{log, store.ID(), o.Fatal}
 	if err := g.recover(strict, o.AcceptLoss); err != nil {
 		return nil, fmt.Errorf("group %d: %w", g.id, err)

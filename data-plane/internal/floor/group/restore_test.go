@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/raft"
 )
 
 // transfer is the state of one replica on its way into the store of another.
@@ -81,5 +83,39 @@ func TestRestore_AnOlderStateIsRefused(t *testing.T) {
 	}
 	if got := to.contents(t); got != before {
 		t.Errorf("the state is\n%s\nand was\n%s", got, before)
+	}
+}
+
+// Raft asks for a snapshot, waits for its main loop, which installs a received state meanwhile,
+// and goes on with the index of before. A note that went back would deny, after a crash, what
+// the state has: the log ends before it.
+func TestRestore_ASnapshotAskedForBeforeItFails(t *testing.T) {
+	t.Parallel()
+	from, to := alone(t, 20), alone(t, 2)
+	defer from.stop(t)
+	defer to.stop(t)
+	snaps := &snapshots{fsm: to.fsm, firstIndex: to.Group.log.FirstIndex, sending: to.sending, incoming: make(map[string]*received)}
+	asked, err := to.fsm.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer asked.Release()
+	sink, err := snaps.Create(raft.SnapshotVersionMax, to.AppliedIndex(), 1, raft.Configuration{}, 0, to.wire)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := transfer(t, from, to)
+	if err := to.fsm.Restore(in); err != nil {
+		t.Fatal(err)
+	}
+	if err := asked.Persist(sink); err == nil {
+		t.Error("raft is told that the state is durable at an index that it has left behind")
+	}
+	covered, err := coveredIndex(to.fsm.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if covered != in.meta.Index {
+		t.Errorf("the covered note says %d, and the installed state stands at %d", covered, in.meta.Index)
 	}
 }
