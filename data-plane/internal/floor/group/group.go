@@ -57,10 +57,11 @@ const (
 	// tried again or reported.
 	changeTimeout = 10 * time.Second
 	lastEntryWait = time.Second
-	// A transfer lasts at most one election timeout (R5). While one never ends, a new term's
-	// barrier is refused every barrierPause.
-	transferStuck = 5 * time.Second
-	refusalGap    = time.Second
+	// transferSlack is how much longer than it can last a transfer may seem to (see transferStuck).
+	transferSlack = time.Second
+	// refusalGap lies between refusals that are not of one transfer. While one never ends, a new
+	// term's barrier is refused every barrierPause.
+	refusalGap = time.Second
 	// appliedSoon is how long a proposer waits for the machine alone.
 	appliedSoon = 5 * time.Millisecond
 	// enqueueTimeout bounds the wait for raft's own queue, not for the commit (P9).
@@ -120,8 +121,9 @@ type Options struct {
 	// stays anyway.
 	LogBytes func() uint64
 
-	commitBytes   int    // For tests; 0 means commitBytesMax.
-	trailingBytes uint64 // Likewise.
+	commitBytes   int           // For tests; 0 means commitBytesMax.
+	trailingBytes uint64        // Likewise.
+	callMax       time.Duration // Likewise; 0 means transport.CallMax.
 }
 
 // Group is a running replica.
@@ -160,7 +162,8 @@ type Group struct {
 	unchecked atomic.Uint64  // Entries proposed since one carried the digest.
 	// unsure counts entries that may still be on their way although nobody waits for them any
 	// more; sure is how many of them a barrier has passed.
-	unsure, sure atomic.Uint64
+	unsure, sure  atomic.Uint64
+	transferStuck time.Duration // See the function.
 	// transferring is when a proposal was first refused because of a transfer, Unix
 	// nanoseconds; 0 after any other outcome. refused is when the last one was.
 	transferring, refused atomic.Int64
@@ -194,8 +197,9 @@ func Open(store *statedb.Group, log LogStore, trans Transport, machine Machine, 
 		logger: o.Logger.With("group", store.ID()),
 		fatal:  o.Fatal, cellVersion: o.CellVersion,
 		committed: o.Committed, logBytes: o.LogBytes, trailingBytes: o.trailingBytes,
-		disputes: make(chan struct{}, 1),
-		notify:   make(chan bool, 16), seen: make(chan raft.Observation, 16), started: make(chan struct{}), stop: make(chan struct{}), dead: make(chan struct{}), leadSet: make(chan struct{}),
+		transferStuck: transferStuck(o),
+		disputes:      make(chan struct{}, 1),
+		notify:        make(chan bool, 16), seen: make(chan raft.Observation, 16), started: make(chan struct{}), stop: make(chan struct{}), dead: make(chan struct{}), leadSet: make(chan struct{}),
 	}
 	g.fsm = &fsm{turn: make(chan struct{}, 1), covering: make(chan struct{}, 1), store: store, machine: machine, clock: o.Clock, fatal: o.Fatal, suspect: o.Suspect, crashed: o.Crashed, onCommit: o.OnCommit, commitBytes: o.commitBytes, speaks: o.Speaks}
 	strict := strictLog{log, store.ID(), o.Fatal}
@@ -241,6 +245,7 @@ func withDefaults(o Options) Options {
 	}
 	o.trailingBytes = cmp.Or(o.trailingBytes, trailingBytes)
 	o.commitBytes = cmp.Or(o.commitBytes, commitBytesMax)
+	o.callMax = cmp.Or(o.callMax, transport.CallMax)
 	o.Timings.Heartbeat = HeartbeatOf(o.Timings)
 	if o.Timings.Commit == 0 {
 		o.Timings.Commit = defaultCommit

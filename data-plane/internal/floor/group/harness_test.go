@@ -109,7 +109,8 @@ type setup struct {
 	said      func(node string) (uint64, bool)
 	logBytes  func() uint64
 	trailing  uint64
-	heartbeat time.Duration                           // 0 is short, for tests of elections.
+	heartbeat time.Duration // 0 is short, for tests of elections.
+	callMax   time.Duration
 	lead      func(ctx context.Context, ready func()) // Nil: ready at once.
 }
 
@@ -140,7 +141,7 @@ func open(t *testing.T, s setup) (*replica, error) {
 		entries = s.wrapLog(entries)
 	}
 	r.Group, err = Open(db.Group(testGroup), entries, trans, r.machine, Options{
-		NodeID: s.id, Bootstrap: s.bootstrap, AcceptLoss: s.accept, commitBytes: s.commits, CellVersion: s.cell, Speaks: s.speaks, Crashed: s.crashed, Committed: s.said, LogBytes: s.logBytes, trailingBytes: s.trailing, Clock: s.clock, Timings: Timings{Heartbeat: cmp.Or(s.heartbeat, 150*time.Millisecond)},
+		NodeID: s.id, Bootstrap: s.bootstrap, AcceptLoss: s.accept, commitBytes: s.commits, CellVersion: s.cell, Speaks: s.speaks, Crashed: s.crashed, Committed: s.said, LogBytes: s.logBytes, trailingBytes: s.trailing, callMax: s.callMax, Clock: s.clock, Timings: Timings{Heartbeat: cmp.Or(s.heartbeat, 150*time.Millisecond)},
 		Fatal: func(err error) {
 			select {
 			case r.fatal <- err:

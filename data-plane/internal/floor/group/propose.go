@@ -242,6 +242,13 @@ func (g *Group) outcomeOf(f raft.Future) error {
 	}
 }
 
+// transferStuck is longer than any transfer that ends: it takes up to an election timeout until the
+// other has caught up, then the call that has it elected, which nothing cuts short and a node that
+// hangs lets run out, and up to one more election timeout until the other leads.
+func transferStuck(o Options) time.Duration {
+	return o.callMax + 2*o.Timings.Heartbeat + transferSlack
+}
+
 // watchTransfer ends the node when a leader refuses writes because of a transfer
 // that is over: interrupted by a step-down, the library never forgets it, and only
 // a restart helps (R5, hashicorp/raft#696).
@@ -256,7 +263,7 @@ func (g *Group) watchTransfer(err error) {
 		g.transferring.Store(now) // Another transfer: while one never ends, all is refused.
 		return
 	}
-	if since := time.Duration(now - g.transferring.Load()); since > transferStuck {
+	if since := time.Duration(now - g.transferring.Load()); since > g.transferStuck {
 		g.fatal(fmt.Errorf("group %d: a leadership transfer has not ended for %s", g.id, since))
 	}
 }

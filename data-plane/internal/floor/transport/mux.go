@@ -29,6 +29,10 @@ const (
 
 	rpcTimeout = 5 * time.Second
 
+	// CallMax is how long a request to another node takes at the longest, unless Options say
+	// otherwise: the connection is dialed first.
+	CallMax = handshakeTimeout + rpcTimeout
+
 	// snapshotStall is the longest silence on a snapshot's connection. Without
 	// it a sender that hangs holds the receiver for ever: its machine still
 	// answers keep-alives.
