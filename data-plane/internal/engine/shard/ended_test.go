@@ -54,7 +54,18 @@ func (d *desired) Known(ns job.Namespace) bool {
 	return false
 }
 
-func (d *desired) Retention(job.Namespace) retention.Policy { return d.keeps }
+func (d *desired) Retention(job.Namespace) retention.Policy {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.keeps
+}
+
+// keep is what namespaces keep from now on.
+func (d *desired) keep(p retention.Policy) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.keeps = p
+}
 
 func (d *desired) Changed() <-chan struct{} {
 	d.mu.Lock()

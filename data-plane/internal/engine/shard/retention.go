@@ -110,6 +110,7 @@ func (s *Shard) retainStep(ctx context.Context, r *retainer, ns job.Namespace) (
 	rest := retentionRest * time.Since(began)
 	if c != nil {
 		if err := s.settle(ctx, c); err != nil {
+			walk.Again(c)
 			return false, err
 		}
 		rest = time.Since(began) / 2

@@ -47,8 +47,9 @@ const (
 	// slackPart is the part of the shortest age by which rows may be kept longer, so that
 	// those that end one by one do not have their neighbours read each time.
 	slackPart = 64
-	// lookAgain is when a stretch is looked at again at the latest, whatever is in it: a row
-	// may have come into it since, because ids do not always come in their order.
+	// lookAgain is when a stretch is looked at again at the latest, or after the shortest age if that
+	// is longer, whatever is in it: a row may have come into it since, because ids do not always
+	// come in their order.
 	lookAgain = 24 * time.Hour
 )
 

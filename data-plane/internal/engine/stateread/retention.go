@@ -31,6 +31,7 @@ type Retention struct {
 	usage                 int64 // When to look at the usage again.
 	events                bool  // Look at them.
 	late                  time.Duration
+	again                 command.Command // See Again.
 }
 
 // surplus is how many finished jobs a queue has more than it may keep.
@@ -54,7 +55,7 @@ func (r *Retention) Look(g *statedb.Group, policy retention.Policy) (err error) 
 		return err
 	}
 	if policy != r.policy || !maps.Equal(own, r.queues) {
-		r.jobs, r.batches, r.chains, r.usage = newEndedWalk(), newEndedWalk(), newEndedWalk(), 0
+		r.jobs, r.batches, r.chains, r.usage, r.again = newEndedWalk(), newEndedWalk(), newEndedWalk(), 0, nil
 	}
 	r.policy, r.queues, r.events = policy, own, true
 	return r.readSurplus(v, keys.In(g.Prefix()))
@@ -124,6 +125,10 @@ func (r *Retention) shortest() time.Duration {
 // nothing. Busy is false once there is nothing to look at for now. The lists have read the
 // events up to number read.
 func (r *Retention) Next(g *statedb.Group, now int64, read uint64) (_ command.Command, busy bool, err error) {
+	if c := r.again; c != nil {
+		r.again = nil
+		return c, true, nil
+	}
 	if r.events {
 		r.events = false
 		before, err := feed.Cut(g, r.ns, now, feed.Keep{Age: r.policy.Events, Bytes: uint64(r.policy.EventsBytes), Read: read})
@@ -152,6 +157,11 @@ func (r *Retention) Next(g *statedb.Group, now int64, read uint64) (_ command.Co
 	}
 	return c, true, nil
 }
+
+// Again has the next step be for a command that Next returned and that was not taken, or perhaps not: the
+// walks are past what it names, and would come to it when they look there again. Other settings
+// forget it.
+func (r *Retention) Again(c command.Command) { r.again = c }
 
 // Late is by how much the jobs of the last step are kept longer than they should be.
 func (r *Retention) Late() time.Duration { return r.late }
