@@ -326,28 +326,63 @@ func TestSweep_GoesOnAfterARefusal(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.shard.sweepAll(ctx); !errors.Is(err, context.Canceled) {
+	if err := s.shard.sweepAll(ctx, newSweeper()); !errors.Is(err, context.Canceled) {
 		t.Fatalf("a sweep without time: %v", err)
 	}
-	if err := s.shard.sweepAll(t.Context()); err == nil {
+	if err := s.shard.sweepAll(t.Context(), newSweeper()); err == nil {
 		t.Fatal("a shard that does not lead took a sweep")
 	}
 	s.shard.term.Store(s.term)
+	if err := s.sweepAll(newSweeper()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sweepAll sweeps while the term takes requests.
+func (s *stepper) sweepAll(w *sweeper) error {
+	s.tb.Helper()
 	done := make(chan error, 1)
-	go func() { done <- s.shard.sweepAll(t.Context()) }()
+	go func() { done <- s.shard.sweepAll(s.tb.Context(), w) }()
 	for {
 		select {
 		case err := <-done:
-			if err != nil {
-				t.Fatal(err)
-			}
-			return
+			return err
 		case <-s.inbox.arrived:
 			if first := s.inbox.take(); first != nil && !s.round(first) {
-				t.Fatal("the term ended")
+				s.tb.Fatal("the term ended")
 			}
 		case <-time.After(patience):
-			t.Fatal("the sweep does not end")
+			s.tb.Fatal("the sweep does not end")
 		}
+	}
+}
+
+// Nor does a namespace of which the shard takes nothing hold up another one, and what the
+// sweep found of it meanwhile is not forgotten.
+func TestSweep_ARefusedNamespaceDoesNotHoldUpItsNeighbour(t *testing.T) {
+	t.Parallel()
+	s := step(t, Options{})
+	refused, neighbour := job.Namespace{7}, job.Namespace{8}
+	jobs := make(map[job.Namespace]job.ID)
+	for _, ns := range []job.Namespace{refused, neighbour} {
+		c := s.newJob()
+		c.NS, jobs[ns] = ns, c.ID
+		s.do(Request{After: []command.Command{c}})
+		s.do(settle(&command.DeleteQueue{NS: ns, Queue: "q"}))
+	}
+	s.shard.term.Store(s.term)
+	swept := func(ns job.Namespace) bool {
+		_, err := s.shard.store.Get(keys.In(s.shard.store.Prefix()).Job(ns, keys.Head, jobs[ns]))
+		return errors.Is(err, statedb.ErrNotFound)
+	}
+	s.inbox.requests.Take(refused, inboxMax)
+	w := newSweeper()
+	if err := s.sweepAll(w); err == nil || !swept(neighbour) || swept(refused) {
+		t.Fatalf("one is refused: %v; swept: %v and %v", err, swept(refused), swept(neighbour))
+	}
+	s.inbox.requests.Give(refused, inboxMax)
+	eventually.True(t, patience, "the other is swept", func() bool { return s.sweepAll(w) == nil })
+	if !swept(refused) {
+		t.Fatal("the sweep is done, and a job of the deleted queue is left")
 	}
 }

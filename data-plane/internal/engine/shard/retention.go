@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/retention"
@@ -24,18 +25,21 @@ const (
 
 // retainer is what a term remembers of what namespaces keep.
 type retainer struct {
-	walks  map[job.Namespace]*stateread.Retention
-	list   []job.Namespace
-	looked map[job.Namespace]time.Time // At the settings.
-	listed time.Time
+	walks   map[job.Namespace]*stateread.Retention
+	list    []job.Namespace
+	looked  map[job.Namespace]time.Time // At the settings.
+	refused refusals
+	listed  time.Time
 }
+
+func newRetainer() *retainer { return &retainer{refused: make(refusals)} }
 
 // retain deletes what namespaces keep no longer, as one more caller of the shard: some
 // hundred rows per request, one request at a time. It runs for the time of a term.
 func (s *Shard) retain(ctx context.Context) {
-	var r retainer
+	r := newRetainer()
 	for ctx.Err() == nil {
-		busy, err := s.retainRound(ctx, &r)
+		busy, err := s.retainRound(ctx, r)
 		if err != nil && ctx.Err() == nil {
 			s.logger.Info("deleting what has ended was held up; it goes on in a moment", "err", err)
 		}
@@ -45,8 +49,9 @@ func (s *Shard) retain(ctx context.Context) {
 	}
 }
 
-// retainRound takes a step of each namespace, so that none waits for all of another one.
-func (s *Shard) retainRound(ctx context.Context, r *retainer) (busy bool, err error) {
+// retainRound takes a step of each namespace, so that none waits for all of another one. It
+// returns the first refusal, and goes on with the others.
+func (s *Shard) retainRound(ctx context.Context, r *retainer) (busy bool, first error) {
 	if time.Since(r.listed) >= s.opts.RetentionEvery {
 		list, err := s.namespaces()
 		if err != nil {
@@ -55,13 +60,22 @@ func (s *Shard) retainRound(ctx context.Context, r *retainer) (busy bool, err er
 		r.know(list)
 	}
 	for _, ns := range r.list {
+		if r.refused.still(ns) != nil {
+			continue
+		}
 		more, err := s.retainStep(ctx, r, ns)
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
 		if err != nil {
-			return false, fmt.Errorf("namespace %s: %w", ns, err)
+			r.refused.add(ns, err, s.opts.RetentionEvery)
+			if first == nil {
+				first = fmt.Errorf("namespace %s: %w", ns, err)
+			}
 		}
 		busy = busy || more
 	}
-	return busy, nil
+	return busy, first
 }
 
 // know takes in which namespaces there are, and forgets the others.
@@ -74,7 +88,8 @@ func (r *retainer) know(list []job.Namespace) {
 		}
 		looked[ns] = r.looked[ns]
 	}
-	*r = retainer{walks, list, looked, time.Now()}
+	maps.DeleteFunc(r.refused, func(ns job.Namespace, _ refusal) bool { return walks[ns] == nil })
+	*r = retainer{walks, list, looked, r.refused, time.Now()}
 }
 
 // namespaces lists those of which there is anything.
@@ -119,5 +134,5 @@ func (s *Shard) retainStep(ctx context.Context, r *retainer, ns job.Namespace) (
 		}
 	}
 	pause(ctx, min(max(rest, sweepNap), retentionRestMax))
-	return true, ctx.Err()
+	return true, nil
 }

@@ -107,3 +107,15 @@ func TestRetention_WhatWasRefusedGoesOnceThereIsRoom(t *testing.T) {
 	r.room(ns)
 	r.waitGone(t, ns)
 }
+
+// A namespace of which the shard takes nothing holds up no other one.
+func TestRetention_ARefusedNamespaceDoesNotHoldUpItsNeighbour(t *testing.T) {
+	t.Parallel()
+	refused, neighbour := job.Namespace{7}, job.Namespace{8}
+	r := keptNoLonger(t, refused, neighbour)
+	defer r.stop(t)
+	r.waitRefusal(t)
+	r.waitGone(t, neighbour)
+	r.room(refused)
+	r.waitGone(t, refused)
+}
