@@ -271,7 +271,7 @@ func (g *Group) recover(log LogStore, acceptLoss bool) error {
 	if err != nil {
 		return fmt.Errorf("read log bounds: %w", err)
 	}
-	covered, err := coveredIndex(g.fsm.store)
+	covered, err := coveredOf(g.fsm.store, a)
 	if err != nil {
 		return err
 	}
@@ -310,6 +310,16 @@ func coveredIndex(store *statedb.Group) (uint64, error) {
 	}
 	note, err := decodeApplied(b)
 	return note.index, err
+}
+
+// coveredOf is how much of a state the covered note speaks for: nothing if that one never came, since
+// the note is written before a received state is installed.
+func coveredOf(store *statedb.Group, a applied) (uint64, error) {
+	covered, err := coveredIndex(store)
+	if covered > a.index {
+		covered = 0
+	}
+	return covered, err
 }
 
 func (g *Group) start(o Options) error {

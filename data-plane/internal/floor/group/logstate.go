@@ -23,7 +23,11 @@ func LogStateOf(store *statedb.Group, log LogStore) (transport.LogState, error) 
 	if s.Last, err = log.LastIndex(); err != nil {
 		return s, fmt.Errorf("read log bounds: %w", err)
 	}
-	covered, err := coveredIndex(store)
+	a, err := loadApplied(store)
+	if err != nil {
+		return s, err
+	}
+	covered, err := coveredOf(store, a)
 	if err != nil {
 		return s, err
 	}

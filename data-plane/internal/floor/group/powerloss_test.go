@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/raftlog"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/statedb"
 )
 
@@ -173,4 +174,55 @@ func TestLog_AnEntryThatCannotBeReadEndsTheNode(t *testing.T) {
 		}
 		return reason != nil
 	})
+}
+
+// The covered note is written before the state that it speaks of is there. If the power goes in
+// between, the state is what it was: whoever makes the node the only voter goes on behind its log.
+func TestPowerLoss_ANoteOfAStateThatNeverCameIsNoPlaceToGoOnFrom(t *testing.T) {
+	t.Parallel()
+	on := crashableDisks()
+	r := mustOpen(t, setup{id: "n1", disks: on.running(), bootstrap: []string{"n1"}})
+	leaderOf(t, r)
+	state := r.put(t, 20)
+	if err := r.fsm.store.MarkCovered(applied{index: state + 400, term: 1}.encode()); err != nil {
+		t.Fatal(err)
+	}
+	last := r.put(t, 20)
+	want := r.contents(t)
+	left := on.afterPowerLoss()
+	r.stop(t)
+
+	recovered, err := survey(t, left, func(store *statedb.Group, log LogStore) (Survey, error) {
+		if err := MakeAlone(store, log, "n2"); err != nil {
+			return Survey{}, err
+		}
+		return Look(store, log)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if recovered.Last != last+1 || recovered.Applied >= last {
+		t.Errorf("the state stands at %d, the log ends at %d, want at most %d and %d", recovered.Applied, recovered.Last, last-1, last+1)
+	}
+	again := mustOpen(t, setup{id: "n2", disks: left})
+	defer again.stop(t)
+	leaderOf(t, again)
+	if got := again.contents(t); got != want {
+		t.Errorf("the state is\n%s\nand was\n%s", got, want)
+	}
+}
+
+// survey opens a group's stores for a look.
+func survey(t *testing.T, d disks, look func(*statedb.Group, LogStore) (Survey, error)) (Survey, error) {
+	t.Helper()
+	log, err := raftlog.Open("log", raftlog.Options{FS: d.log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := statedb.Open("state", statedb.Options{FS: d.state, CacheBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := look(db.Group(testGroup), log.Group(testGroup))
+	return s, errors.Join(err, log.Close(), db.Close())
 }
