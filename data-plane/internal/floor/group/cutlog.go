@@ -83,8 +83,12 @@ func (g *Group) Forget(ctx context.Context, through uint64) (done bool, err erro
 		if err := g.keepEntries(keep); err != nil {
 			return false, err
 		}
+		err := g.takeSnapshot()
+		if errors.Is(err, raft.ErrNothingNewToSnapshot) {
+			err = g.cutThrough(min(through, g.began.index))
+		}
 		// Raft cuts by itself, too: for that it is left what it began with.
-		if err := errors.Join(g.Snapshot(), g.keepEntries(trailingEntries)); err != nil {
+		if err := errors.Join(err, g.keepEntries(trailingEntries)); err != nil {
 			return false, err
 		}
 	}
@@ -185,8 +189,36 @@ func (g *Group) keepEntries(keep uint64) error {
 
 // Snapshot makes the state durable and lets raft cut its log.
 func (g *Group) Snapshot() error {
-	if err := g.raft.Snapshot().Error(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
+	if err := g.takeSnapshot(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
+		return err
+	}
+	return nil
+}
+
+func (g *Group) takeSnapshot() error {
+	if err := g.raft.Snapshot().Error(); err != nil {
 		return fmt.Errorf("snapshot group %d: %w", g.id, err)
 	}
 	return nil
+}
+
+// cutThrough cuts the log through an entry as raft does behind a snapshot, which it makes of nothing
+// that it has not seen applied since the start. The entry is at or below where the state was then: that is
+// the snapshot that raft was told of, so it needs nothing of the log before it.
+func (g *Group) cutThrough(through uint64) error {
+	if err := g.fsm.raise(g.began.index, g.began.term); err != nil {
+		return fmt.Errorf("make group %d durable: %w", g.id, err)
+	}
+	first, err := g.log.FirstIndex()
+	if err != nil {
+		return fmt.Errorf("read log bounds: %w", err)
+	}
+	last, err := g.log.LastIndex()
+	if err != nil {
+		return fmt.Errorf("read log bounds: %w", err)
+	}
+	if through = min(through, last); first == 0 || first > through {
+		return nil
+	}
+	return g.log.DeleteRange(first, through)
 }

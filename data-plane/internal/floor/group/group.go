@@ -153,6 +153,7 @@ type Group struct {
 	notify    chan bool             // Won and lost leadership, from raft.
 	seen      chan raft.Observation // Other replicas' leadership, from raft.
 	isNew     bool                  // It had neither a log nor state.
+	began     applied               // The state at the start.
 	started   chan struct{}         // Closed when raft is there.
 	stop      chan struct{}
 	dead      chan struct{} // Closed when raft has stopped.
@@ -295,6 +296,7 @@ func (g *Group) recover(log LogStore, acceptLoss bool) error {
 	}
 	g.fsm.changedAt = a.index
 	g.fsm.publish(a)
+	g.began = a
 	return nil
 }
 

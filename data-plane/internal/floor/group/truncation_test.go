@@ -71,3 +71,44 @@ func (r *replica) mustStopUntruncated(t *testing.T, last uint64) {
 		t.Fatalf("the log ends at %d (%v), it had %d", got, err, last)
 	}
 }
+
+// Raft makes no snapshot of what it has not seen applied since the start, so a replica of a group
+// in which nothing happens must cut its log without one.
+func TestForget_AReplicaThatRestartedInAnIdleGroupForgetsToo(t *testing.T) {
+	t.Parallel()
+	ids := []string{"n1", "n2"}
+	var setups []setup
+	var up []*replica
+	for _, id := range ids {
+		setups = append(setups, setup{id: id, disks: memDisks(), bootstrap: ids})
+		s := setups[len(setups)-1]
+		s.peers = up
+		up = append(up, mustOpen(t, s))
+	}
+	last := leaderOf(t, up...).put(t, 10)
+	appliedBy(t, last, up...)
+	want := up[0].contents(t)
+	for _, r := range up {
+		r.stop(t)
+	}
+
+	r := mustOpen(t, setups[0]) // Alone, it elects nobody, and nothing is applied.
+	done, err := r.Forget(t.Context(), r.AppliedIndex())
+	if err != nil || !done {
+		t.Errorf("at %d: done: %v, %v", r.AppliedIndex(), done, err)
+	}
+	if first, err := r.log.Group(testGroup).FirstIndex(); err != nil || first != 0 {
+		t.Errorf("the log begins at %d, %v", first, err)
+	}
+	setups[1].peers = []*replica{r}
+	other := mustOpen(t, setups[1])
+	last = leaderOf(t, r, other).put(t, 1)
+	appliedBy(t, last, r, other)
+	other.stop(t)
+	r.stop(t)
+	r = mustOpen(t, setups[0])
+	defer r.stop(t)
+	if got := r.contents(t); len(got) <= len(want) || got[:len(want)] != want {
+		t.Errorf("the state is\n%s\nand began with\n%s", got, want)
+	}
+}
