@@ -79,7 +79,7 @@ type Config struct {
 	Domain string
 	Nodes  int
 	Shards int
-	// SyncDelay and Heartbeat are the nodes'; a Heartbeat of 0 is 2 s.
+	// SyncDelay and Heartbeat are the nodes'; a Heartbeat of 0 is 4 s (oneProcess).
 	SyncDelay time.Duration
 	Heartbeat time.Duration
 	// Database of the control plane: sqlite:PATH or postgres://…; empty is SQLite in Dir.

@@ -32,7 +32,8 @@
 // records are read: one that can not be read ends the entry there. Stored values and their
 // bytes are package records; reading what was committed is package stateread.
 //
-// The surprising fact: nothing here ever scans. Which jobs a fetch gets was chosen
+// The surprising fact: nothing here looks for jobs. Which ones a fetch gets was chosen
 // by the leader's memory (package dispatch) and stands in the command; apply only
-// checks that each is still ready and skips it otherwise.
+// checks that each is still ready and skips it otherwise. The only lists it reads are short ones
+// that are then kept: a namespace's budgets and policies, and the ended namespaces.
 package state

@@ -69,7 +69,7 @@ func (m *Machine) RingOnCommit(ring func(job.Namespace)) { m.ring = ring }
 
 var _ group.Machine = (*Machine)(nil)
 
-// Reset forgets the cache.
+// Reset forgets the caches.
 func (m *Machine) Reset() error {
 	clear(m.queues)
 	clear(m.leased)

@@ -2,8 +2,9 @@
 // and the walks by which a leader finds what is left over. It changes nothing and decides
 // nothing.
 //
-// A function that takes a group reads what was committed, in one snapshot if it reads more
-// than one record:
+// A function that takes a group reads what was committed. Where its records must be of one
+// moment it reads them from one snapshot; some read a head and then the generation of its
+// queue, which may be of a later entry:
 //
 //	j, err := stateread.ReadJob(replica.Store(), ns, id) // statedb.ErrNotFound: no such job
 //
