@@ -48,6 +48,15 @@ func (n *Node) Write(ctx context.Context, tenant *cellv1.Tenant) error {
 // Diverge makes the state of a group in the folder of a stopped node differ: its digest
 // is another.
 func Diverge(dir string, group uint32) error {
+	return changeApplied(dir, group, func(record []byte) { record[1+4*8]++ }) // Of the record's numbers, the fifth is the digest.
+}
+
+// Skew makes the state of a group in the folder of a stopped node one that no program opens.
+func Skew(dir string, group uint32) error {
+	return changeApplied(dir, group, func(record []byte) { record[1+6*8-2]++ }) // The sixth is the version of the cell.
+}
+
+func changeApplied(dir string, group uint32, change func(record []byte)) error {
 	db, err := statedb.Open(filepath.Join(dir, stateDir), statedb.Options{})
 	if err != nil {
 		return err
@@ -59,7 +68,7 @@ func Diverge(dir string, group uint32) error {
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
-	record[1+4*8]++ // Of five numbers, the fifth is the digest.
+	change(record)
 	txn := g.NewTxn()
 	return errors.Join(txn.SetApplied(key, record), txn.Commit(), db.Sync(), db.Close())
 }

@@ -280,13 +280,8 @@ func (q *quarantine) repair(ctx context.Context, id uint32, from string) (*cellv
 		return nil, fault.New(fault.Unavailable, "CHANGE_IN_PROGRESS", "this node is already repairing a group; try again")
 	}
 	defer q.repairing.Unlock()
-	if q.of(id).Why == "" {
-		return nil, fault.New(fault.Conflict, "NOT_QUARANTINED", "group %d isn't quarantined on node %s: there is nothing to repair", id, q.n.cfg.ID)
-	}
-	if q.disputed(id) != "" {
-		if err := q.Quarantine(id, "an operator repairs it"); err != nil {
-			return nil, err
-		}
+	if err := q.mayRepair(ctx, id); err != nil {
+		return nil, err
 	}
 	res := &cellv1.RepairGroupResponse{}
 	if from != "" {
@@ -295,15 +290,63 @@ func (q *quarantine) repair(ctx context.Context, id uint32, from string) (*cellv
 			return nil, err
 		}
 	}
-	if err := q.set(id, func(r *leftOut) { *r = leftOut{} }); err != nil {
+	if err := q.letIn(id); err != nil {
 		return nil, err
 	}
 	q.n.logger.Warn("a group was repaired and takes part again", "group", id, "from", from, "index", res.GetIndex(), "bytes", res.GetBytes())
+	return res, nil
+}
+
+// mayRepair returns when a group is left out and nothing else will open it.
+func (q *quarantine) mayRepair(ctx context.Context, id uint32) error {
+	if id != cell.GroupID {
+		if err := q.waitForStart(ctx); err != nil {
+			return err
+		}
+	}
+	if q.disputed(id) != "" {
+		if err := q.Quarantine(id, "an operator repairs it"); err != nil {
+			return err
+		}
+	}
+	if _, out := q.out(id); !out {
+		return fault.New(fault.Conflict, "NOT_QUARANTINED", "group %d isn't quarantined on node %s: there is nothing to repair", id, q.n.cfg.ID)
+	}
+	return nil
+}
+
+// waitForStart waits until the start has opened the shards that are not left out: it would open
+// one that is let in meanwhile, too, and two replicas would share a log and a vote.
+func (q *quarantine) waitForStart(ctx context.Context) error {
+	if _, out := q.out(cell.GroupID); out {
+		return errors.New("repair group 1, the cell's own records, first")
+	}
+	select {
+	case <-q.n.groups.opened:
+		return nil
+	case <-q.n.enterCtx.Done():
+		return errors.New("the node shuts down")
+	case <-ctx.Done():
+		return fmt.Errorf("the node is still starting: %w", ctx.Err())
+	}
+}
+
+// letIn lets a group take part again. A shard that can't be opened stays left out, so that it can
+// be repaired again.
+func (q *quarantine) letIn(id uint32) error {
+	before := q.of(id)
+	if err := q.set(id, func(r *leftOut) { *r = leftOut{} }); err != nil {
+		return err
+	}
 	if id == cell.GroupID {
 		close(q.repaired)
-		return res, nil
+		return nil
 	}
-	return res, q.n.openShard(id)
+	err := q.n.openShard(id)
+	if err == nil {
+		return nil
+	}
+	return errors.Join(err, q.set(id, func(r *leftOut) { *r = before }))
 }
 
 // fetch installs another node's state.

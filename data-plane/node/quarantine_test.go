@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -297,4 +299,150 @@ func TestCrash_AGroupThatEndedItsProcessTwiceIsLeftOutUntilAnOperatorLetsItIn(t 
 	if _, err := r.Admin().Repair(ctx, "n3", shard, "", true); err == nil {
 		t.Error("what isn't quarantined was repaired")
 	}
+}
+
+// openings counts the replicas of shards that a node opens, by what raft logs of each, and
+// holds the first until it is released.
+type openings struct {
+	slog.Handler
+	group uint32 // Of this logger.
+	seen  *opened
+}
+
+type opened struct {
+	held, release chan struct{}
+	mu            sync.Mutex // Guards counts.
+	counts        map[uint32]int
+}
+
+func newOpenings() openings {
+	return openings{Handler: slog.DiscardHandler, seen: &opened{held: make(chan struct{}), release: make(chan struct{}), counts: make(map[uint32]int)}}
+}
+
+func (o openings) Enabled(context.Context, slog.Level) bool { return true }
+
+func (o openings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	for _, a := range attrs {
+		if id, ok := a.Value.Any().(uint64); ok && a.Key == "group" {
+			o.group = uint32(id)
+		}
+	}
+	return o
+}
+
+func (o openings) Handle(_ context.Context, r slog.Record) error {
+	if r.Message != "initial configuration" || o.group <= 1 {
+		return nil
+	}
+	o.seen.mu.Lock()
+	first := len(o.seen.counts) == 0
+	o.seen.counts[o.group]++
+	o.seen.mu.Unlock()
+	if first {
+		close(o.seen.held)
+		<-o.seen.release
+	}
+	return nil
+}
+
+func (o openings) of(group uint32) int {
+	o.seen.mu.Lock()
+	defer o.seen.mu.Unlock()
+	return o.seen.counts[group]
+}
+
+// The API serves before the shards are open: a repair then must not open one that the start
+// then opens too, because two replicas would share one log and one vote.
+func TestRepair_DuringAStartOpensAShardOnce(t *testing.T) {
+	t.Parallel()
+	r := formedCell(t, 3)
+	const shard = 3 // The node opens shard 2 before.
+	r.caughtUp("n3")
+	for range 2 {
+		r.Nodes[2].Crash(shard, 7)
+	}
+	r.Stop(2)
+	opens := newOpenings()
+	r.Change = func(_ int, c *node.Config) { c.Logger = slog.New(opens) }
+	started := make(chan error, 1)
+	go func() { started <- r.Start(2) }()
+	<-opens.seen.held
+
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	admin := r.Admin()
+	repaired := make(chan error, 1)
+	go func() {
+		_, err := admin.Repair(ctx, "n3", shard, "", true)
+		repaired <- err
+	}()
+	select { // A repair that does not wait is over soon.
+	case err := <-repaired:
+		t.Errorf("repaired while the shards are being opened: %v", err)
+		repaired <- err
+	case <-time.After(time.Second):
+	}
+	close(opens.seen.release)
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	if err := <-repaired; err != nil {
+		t.Fatal(err)
+	}
+	r.waitRole(shard, "follower", "n3")
+	if n := opens.of(shard); n != 1 {
+		t.Errorf("the shard was opened %d times", n)
+	}
+}
+
+func TestRepair_AShardThatCannotBeOpenedStaysQuarantined(t *testing.T) {
+	t.Parallel()
+	r := formedCell(t, 3)
+	const shard = 3
+	r.caughtUp("n3")
+	for range 2 {
+		r.Nodes[2].Crash(shard, 7)
+	}
+	r.Stop(2)
+	if err := node.Skew(r.Places[2].Dir, shard); err != nil {
+		t.Fatal(err)
+	}
+	r.MustStart(2)
+	r.Ready(2)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := r.Admin().Repair(ctx, "n3", shard, "", true); err == nil {
+		t.Fatal("a state that can't be opened was repaired by keeping it")
+	}
+	if _, body := r.status(2, "/readyz"); !strings.Contains(body, "group 3 is quarantined: it ended the process 2 times at entry 7") {
+		t.Errorf("readyz: %s", body)
+	}
+	r.repair("n3", shard, "")
+	r.waitRole(shard, "follower", "n3")
+}
+
+// Without the cell's records nobody knows what a shard belongs to.
+func TestRepair_TheCellsOwnRecordsComeFirst(t *testing.T) {
+	t.Parallel()
+	r := formedCell(t, 3)
+	const shard = 3
+	r.caughtUp("n3")
+	for range 2 {
+		r.Nodes[2].Crash(1, 7)
+		r.Nodes[2].Crash(shard, 7)
+	}
+	r.Stop(2)
+	r.MustStart(2)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := r.Admin().Repair(ctx, "n3", shard, "", true); err == nil || !strings.Contains(err.Error(), "group 1") {
+		t.Errorf("a shard is repaired first: %v", err)
+	}
+	for _, id := range []uint32{1, shard} {
+		if _, err := r.Admin().Repair(ctx, "n3", id, "", true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.waitRole(shard, "follower", "n3")
+	r.Ready(2)
 }

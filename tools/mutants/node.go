@@ -30,7 +30,8 @@ var nodeMutations = []mutation{
 	{"a wrong copy of the cell's records stays in use", nodeQuarantine, "\tif id == cell.GroupID {\n\t\tq.n.end(", "\tif id == cell.GroupID && q == nil {\n\t\tq.n.end("},
 	{"a disputed group serves", nodeQuarantine, "\tg.Dispute(why)\n\treturn nil", "\treturn nil"},
 	{"a repair keeps the lists of before", nodeQuarantine, "return ok && rec.GetShard() != id", "return ok && rec.GetShard() != 0"},
-	{"what is sound is repaired", nodeQuarantine, `if q.of(id).Why == "" {`, `if q.of(id).Why == "" && q == nil {`},
+	{"what is sound is repaired", nodeQuarantine, "if _, out := q.out(id); !out {", "if _, out := q.out(id); !out && q == nil {"},
+	{"a repair doesn't wait for the start", nodeQuarantine, "if id != cell.GroupID {\n\t\tif err := q.wait", "if id == 0 {\n\t\tif err := q.wait"},
 
 	{"a recovered cell keeps its id", nodeRecover, "r.NewCellID = NewCellID()", "r.NewCellID = r.OldCellID"},
 	{"a recovery leaves the old voters", nodeRecover, "if err := group.MakeAlone(f.state.Group(g.Group), f.log.Group(g.Group), rec.NodeID); err != nil {", "if err := error(nil); err != nil {"},
