@@ -212,15 +212,37 @@ func (c *Config) withDefaults() {
 	if c.Fatal == nil {
 		log := c.Logger
 		c.Fatal = func(err error) {
-			log.Error("the node stops", "err", err)
-			if errors.Is(err, ErrVersion) {
-				os.Exit(ExitVersion)
-			}
-			if errors.Is(err, group.ErrCrashed) {
-				os.Exit(exitCrashed)
-			}
-			os.Exit(ExitStopped)
+			lastWords(log, err)
+			os.Exit(exitCode(err))
 		}
+	}
+}
+
+// lastWordsMax is how long the end of the process waits for its log, which may lie on the disk
+// that is the reason.
+const lastWordsMax = time.Second
+
+func lastWords(log *slog.Logger, err error) {
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		log.Error("the node stops", "err", err)
+	}()
+	select {
+	case <-said:
+	case <-time.After(lastWordsMax):
+	}
+}
+
+// exitCode is what a process ends with because of err.
+func exitCode(err error) int {
+	switch {
+	case errors.Is(err, ErrVersion):
+		return ExitVersion
+	case errors.Is(err, group.ErrCrashed):
+		return exitCrashed
+	default:
+		return ExitStopped
 	}
 }
 
