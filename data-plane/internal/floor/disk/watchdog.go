@@ -111,7 +111,8 @@ func (w *Watchdog) stalledLocked() bool { return w.stalled > 0 || w.slow }
 // write, and hears of it in one report, right after. A disk that is dead was reported before.
 func (w *Watchdog) DiskSlow(info vfs.DiskSlowInfo) {
 	op := info.OpType.String() + " " + info.Path
-	w.opts.Logger.Warn("disk is slow", "operation", op, "for", info.Duration)
+	// The log may lie on that disk, and Pebble reports again only once this returns.
+	go w.opts.Logger.Warn("disk is slow", "operation", op, "for", info.Duration)
 	since := time.Now().Add(-info.Duration)
 	if info.Duration < w.opts.Stall {
 		return

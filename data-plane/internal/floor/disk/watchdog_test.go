@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"os"
@@ -221,6 +222,42 @@ func TestWatchdog_SeesABlockedSync(t *testing.T) {
 		d.want(t, "stall sync at 5s")
 		close(release)
 		d.want(t, "stall sync at 5s", "recover at 7s")
+	})
+}
+
+// hung is a log on the disk that does not answer, until the test ends.
+type hung struct {
+	slog.Handler
+	end chan struct{}
+}
+
+func (hung) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h hung) Handle(context.Context, slog.Record) error {
+	<-h.end
+	return nil
+}
+
+// Pebble's next report waits until the one before was taken.
+func TestWatchdog_ALogThatHangsHidesNoSlowDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, dead := hung{slog.DiscardHandler, make(chan struct{})}, make(chan struct{})
+		w := NewWatchdog(WatchdogOptions{OnDead: func(string, time.Time) { close(dead) }, Logger: slog.New(log)})
+		defer w.Close()
+		var reports sync.WaitGroup
+		defer reports.Wait()
+		defer close(log.end)
+		reports.Go(func() {
+			for slow := 2 * time.Second; slow <= 12*time.Second; slow += 2 * time.Second {
+				w.DiskSlow(vfs.DiskSlowInfo{Path: "000007.sst", Duration: slow})
+				time.Sleep(2 * time.Second)
+			}
+		})
+		select {
+		case <-dead:
+		case <-time.After(time.Minute):
+			t.Error("the disk is dead for a minute, and nobody gave up")
+		}
 	})
 }
 
