@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -24,13 +26,19 @@ func (n *Node) serve(h http.Handler) {
 	}
 	current := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*n.handler.Load()).ServeHTTP(w, r) })
 	n.http = newHTTPServer(current, n.cfg.TLS, n.conns, n.logger)
-	n.loops.Go(func() {
-		if n.cfg.TLS != nil {
-			n.served <- n.http.ServeTLS(n.cfg.API, "", "")
-			return
-		}
-		n.served <- n.http.Serve(n.cfg.API)
-	})
+	n.loops.Go(n.answer)
+}
+
+// answer serves until the server is closed. A node that answers no calls must not go on
+// leading (R4b).
+func (n *Node) answer() {
+	serve, ln := n.http.Serve, connections.Patient(n.cfg.API, n.logger)
+	if n.cfg.TLS != nil {
+		serve = func(ln net.Listener) error { return n.http.ServeTLS(ln, "", "") }
+	}
+	if err := serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		n.end(fmt.Errorf("serve the API: %w", err))
+	}
 }
 
 // outside is the API of a node without a cell: it can be formed into one, and says

@@ -93,7 +93,6 @@ type Node struct {
 	loopCtx   context.Context // The node's own life.
 	stopLoops context.CancelFunc
 	loops     sync.WaitGroup
-	served    chan error // The HTTP server's end.
 }
 
 // Start builds the node and returns when it serves. Ready waits until it can take
@@ -125,7 +124,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
 		fitness: health.New(cfg.Logger.With("node", cfg.ID)),
 		cfg:     cfg, logger: cfg.Logger.With("node", cfg.ID), signer: signer,
-		peers: make(map[string]Peer), groups: newGroupSet(), served: make(chan error, 1),
+		peers: make(map[string]Peer), groups: newGroupSet(),
 		begun: make(chan struct{}), ended: make(chan error, 1),
 		transport: forward.NewTransport(forward.TransportOptions{TLS: cfg.TLS, Dial: cfg.Dial}),
 	}

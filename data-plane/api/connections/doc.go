@@ -1,5 +1,5 @@
 // Package connections bounds how many connections a server holds: one that waits for a
-// request is closed when there are too many.
+// request is closed when there are too many. And it goes on accepting them when that fails.
 //
 // It must not know requests or credentials: an owner is whatever name the server gives a
 // connection once it knows whose it is.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/cellsecret"
+	"github.com/corvo-cloud/corvo/data-plane/api/connections"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 )
 
@@ -37,9 +38,6 @@ const (
 	// it a sender that hangs holds the receiver for ever: its machine still
 	// answers keep-alives.
 	snapshotStall = 10 * time.Second
-
-	// Twice the longest backoff of a listener that cannot accept.
-	acceptBackoffMax = time.Second
 )
 
 // ErrClosed answers every use of a closed Mux or Group.
@@ -140,7 +138,7 @@ func Listen(ln net.Listener, opts Options) *Mux {
 	}
 	m := &Mux{
 		opts:   opts,
-		ln:     ln,
+		ln:     connections.Patient(ln, opts.Logger),
 		slots:  make(chan struct{}, handshakesMax),
 		groups: map[uint32]*Group{},
 		far:    newDistances(opts.Heartbeat, opts.Logger),
@@ -279,23 +277,11 @@ func (m *Mux) Close() error {
 
 // accept runs until the Mux closes. Close waits for it.
 func (m *Mux) accept() {
-	var backoff time.Duration
 	for {
 		conn, err := m.ln.Accept()
 		if err != nil {
-			if m.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
-				return
-			}
-			backoff = min(max(2*backoff, 5*time.Millisecond), acceptBackoffMax)
-			m.opts.Logger.Error("raft listener cannot accept", "error", err, "retry_in", backoff)
-			select {
-			case <-m.ctx.Done():
-				return
-			case <-time.After(backoff):
-			}
-			continue
+			return // Closed: it bears everything else.
 		}
-		backoff = 0
 		select {
 		case m.slots <- struct{}{}:
 			m.work.Go(func() {
