@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -216,4 +218,45 @@ func TestKeyFile_AKeyUnknownToTheCellIsStoredAtTheNextStart(t *testing.T) {
 	if status != 200 {
 		t.Errorf("the key in the file is answered %d", status)
 	}
+}
+
+// roomy is a volume that says that it has room.
+type roomy struct{ vfs.FS }
+
+func (roomy) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{TotalBytes: 1 << 40, AvailBytes: 1 << 39}, nil
+}
+
+// A volume can refuse a write and never look full: by a spike between two measurements, or
+// because something else than bytes ran out.
+func TestDiskFull_EndsThoughTheVolumeNeverLookedFull(t *testing.T) {
+	t.Parallel()
+	var armed atomic.Bool
+	full := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileWrite && strings.Contains(op.Path, "raftlog") && armed.Swap(false) {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	p := nodetest.NewPlace(t, "n1")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	n, err := node.Start(ctx, node.Config{
+		ID: p.ID, Dir: p.Dir, API: p.API, Raft: p.Raft, Peers: []node.Peer{p.Peer}, Shards: 1, Access: node.Open, Logger: nodetest.Logger(), FS: roomy{full},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nodetest.Stop(t, n)
+	if _, err := n.SettleAlone(ctx); err != nil {
+		t.Fatal(err)
+	}
+	armed.Store(true)
+	if err := n.Write(ctx, &cellv1.Tenant{Id: "tn_" + ulid.Make().String(), Name: "other"}); err != nil || armed.Load() {
+		t.Fatalf("a write that the ballast makes room for: %v; refused once: %v", err, !armed.Load())
+	}
+	eventually.True(t, 20*time.Second, "the node has no reason not to lead, and its ballast", func() bool {
+		_, err := os.Stat(filepath.Join(p.Dir, "ballast"))
+		return n.Causes() == "" && err == nil
+	})
 }

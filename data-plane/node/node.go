@@ -238,6 +238,7 @@ func (n *Node) openGroups(ctx context.Context) error {
 	if err := n.watchDisks(); err != nil {
 		return err
 	}
+	n.loops.Go(n.retryFull)
 	n.loops.Go(n.followHealth)
 	n.loops.Go(n.followHolds)
 	n.loops.Go(func() { n.members.KeepFit(n.loopCtx) })

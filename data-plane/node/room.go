@@ -26,6 +26,9 @@ const (
 	// ampleFor is how long voters with ample room are not asked again: filling that takes
 	// longer. It ends between two looks.
 	ampleFor = 9 * time.Second
+	// retryFullEvery is how often a node finds out whether a disk that refused a write has room
+	// again. Each time may cost two changes of leadership.
+	retryFullEvery = 5 * time.Second
 )
 
 // room is how full the disks are that this node's work depends on.
@@ -33,8 +36,10 @@ type room struct {
 	mu     sync.Mutex // Guards the rest.
 	spaces []*disk.Space
 	disks  map[string]diskRoom
-	voters map[uint32]shortage // Of the shards that this node led when it asked.
-	asked  map[uint32][]string // Who those voters were.
+	// refused: a write found no space, and nothing has shown since that there is some.
+	refused bool
+	voters  map[uint32]shortage // Of the shards that this node led when it asked.
+	asked   map[uint32][]string // Who those voters were.
 	// ampleUntil is the zero time unless all of them had ample room.
 	ampleUntil time.Time
 }
@@ -76,6 +81,42 @@ func (n *Node) onSpace(dir string, level disk.SpaceLevel, used float64) {
 		n.room.disks = make(map[string]diskRoom)
 	}
 	n.room.disks[dir] = diskRoom{level, used}
+	n.judgeRoom()
+}
+
+// onFull: a write found no space, whatever the volume says.
+func (n *Node) onFull() {
+	n.room.mu.Lock()
+	defer n.room.mu.Unlock()
+	n.room.refused = true
+	n.fitness.Set(health.DiskFull, "a write found no space")
+}
+
+// retryFull ends what onFull began where no level changes: the disk had space again before it
+// was measured, or lacks something that isn't measured.
+func (n *Node) retryFull() {
+	tick := time.NewTicker(retryFullEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			n.retryFullOnce()
+		case <-n.loopCtx.Done():
+			return
+		}
+	}
+}
+
+func (n *Node) retryFullOnce() {
+	n.room.mu.Lock()
+	defer n.room.mu.Unlock()
+	if n.room.refused {
+		n.judgeRoom()
+	}
+}
+
+// judgeRoom sets the reasons that follow from the fullest disk. The caller holds room.mu.
+func (n *Node) judgeRoom() {
 	worst, where := diskRoom{}, n.cfg.Dir
 	for d, r := range n.room.disks {
 		if r.level > worst.level || r.level == worst.level && r.used > worst.used {
@@ -83,11 +124,23 @@ func (n *Node) onSpace(dir string, level disk.SpaceLevel, used float64) {
 		}
 	}
 	detail := fmt.Sprintf("%.0f %% of the disk under %s used", worst.used, where)
-	n.setIf(worst.level >= disk.SpaceExhaust, health.DiskFull, detail)
-	n.setIf(worst.level == disk.SpaceTight, health.DiskTight, detail)
-	if worst.level > disk.SpaceOK {
-		return
+	switch worst.level {
+	case disk.SpaceOK:
+		// A disk that refused a write is full until it takes the ballast.
+		n.room.refused = !n.layAgain() && n.room.refused
+	case disk.SpaceTight:
+		n.room.refused = false // The ballast would make it full.
 	}
+	if n.room.refused && worst.level < disk.SpaceExhaust {
+		detail = "a write found no space"
+	}
+	n.setIf(worst.level >= disk.SpaceExhaust || n.room.refused, health.DiskFull, detail)
+	n.setIf(worst.level == disk.SpaceTight, health.DiskTight, detail)
+}
+
+// layAgain lays the ballasts that are missing, and reports whether none is.
+func (n *Node) layAgain() bool {
+	all := true
 	for _, b := range []*disk.Ballast{n.ballast, n.logBallast} {
 		if b == nil {
 			continue
@@ -95,7 +148,9 @@ func (n *Node) onSpace(dir string, level disk.SpaceLevel, used float64) {
 		if err := b.Lay(); err != nil {
 			n.logger.Error("reserve room on the disk", "err", err)
 		}
+		all = all && b.Laid()
 	}
+	return all
 }
 
 // watchVoters asks the other nodes how full they are while this one leads: a quorum
@@ -304,9 +359,8 @@ func exists(fsys vfs.FS, path string) bool {
 
 // layBallasts reserves room on both disks.
 func (n *Node) layBallasts() (err error) {
-	onFull := func() { n.fitness.Set(health.DiskFull, "a write found no space") }
 	lay := func(dir string) (*disk.Ballast, error) {
-		return disk.NewBallast(n.cfg.FS, n.cfg.FS.PathJoin(dir, "ballast"), ballastBytes, n.logger, onFull)
+		return disk.NewBallast(n.cfg.FS, n.cfg.FS.PathJoin(dir, "ballast"), ballastBytes, n.logger, n.onFull)
 	}
 	if n.ballast, err = lay(n.cfg.Dir); err != nil || n.cfg.LogDir == "" {
 		return err

@@ -2,12 +2,19 @@ package node
 
 import (
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
+	"github.com/corvo-cloud/corvo/data-plane/internal/floor/disk"
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/health"
 )
 
@@ -82,6 +89,53 @@ func TestRoom_AmpleVotersAreAskedLess(t *testing.T) {
 	is("another shard instead", map[uint32][]string{3: voters}, 0, false)
 	r.learn(led, map[uint32]shortage{2: {}}, false, now)
 	is("one has less", led, 0, false)
+}
+
+// As long as a disk that refused a write has no room for the ballast, the next write that is refused
+// would end the process: the node must not lead again.
+func TestDiskFull_LastsUntilTheBallastIsBack(t *testing.T) {
+	t.Parallel()
+	var refuse atomic.Bool
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && refuse.Load() && (op.Path == "ballast" || op.Path == "first") {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	quiet := slog.New(slog.DiscardHandler)
+	n := &Node{cfg: Config{FS: fs}, fitness: health.New(quiet), logger: quiet}
+	if err := n.layBallasts(); err != nil {
+		t.Fatal(err)
+	}
+	refuse.Store(true)
+	if _, err := n.ballast.Create("first", vfs.WriteCategoryUnspecified); err == nil {
+		t.Fatal("a file was made on a disk that makes none")
+	}
+	for range 2 {
+		n.retryFullOnce()
+		n.onSpace("", disk.SpaceOK, 40)
+		if !n.fitness.Has(health.DiskFull) || n.ballast.Laid() {
+			t.Errorf("without room for the ballast: causes %q, ballast %v", n.fitness, n.ballast.Laid())
+		}
+	}
+	refuse.Store(false)
+	n.retryFullOnce()
+	if n.fitness.Has(health.DiskFull) || !n.ballast.Laid() {
+		t.Errorf("with room: causes %q, ballast %v", n.fitness, n.ballast.Laid())
+	}
+
+	// At the levels above, the ballast waits.
+	refuse.Store(true)
+	n.onFull()
+	n.onSpace("", disk.SpaceExhaust, 98)
+	n.retryFullOnce()
+	if !n.fitness.Has(health.DiskFull) {
+		t.Errorf("full: causes %q", n.fitness)
+	}
+	n.onSpace("", disk.SpaceTight, 94)
+	if n.fitness.Has(health.DiskFull) || !n.fitness.Has(health.DiskTight) {
+		t.Errorf("nearly full: causes %q", n.fitness)
+	}
 }
 
 func TestConfig_LogAndDataAreApart(t *testing.T) {

@@ -42,6 +42,13 @@ func NewBallast(fs vfs.FS, path string, size int64, logger *slog.Logger, onFull 
 	return b, nil
 }
 
+// Laid reports whether the ballast is there.
+func (b *Ballast) Laid() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.laid
+}
+
 // Lay makes the ballast, also again after it was deleted. If there is no room for
 // it, that is logged and no error.
 func (b *Ballast) Lay() error {
