@@ -210,6 +210,34 @@ func TestSpace_AsksLessOftenWhileVeryMuchIsFree(t *testing.T) {
 	})
 }
 
+// Whatever the percentage, enough is free from 16 GiB on. At that edge, too, one page is not a
+// change of level.
+func TestSpace_EnoughBytesHaveAnEdgeToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &ample{FS: vfs.NewMem()}
+		v.free.Store(roomyBytes - 1)
+		s, err := NewSpace(v, "", SpaceOptions{Logger: quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for _, c := range []struct {
+			free int64
+			want SpaceLevel
+		}{
+			{roomyBytes - 1, SpaceExhaust}, {roomyBytes + 1, SpaceExhaust}, {roomyBytes + 33<<20, SpaceOK},
+			{roomyBytes + 1, SpaceOK}, {roomyBytes - 1, SpaceExhaust},
+		} {
+			v.free.Store(c.free)
+			time.Sleep(spaceInterval)
+			synctest.Wait()
+			if l := s.Level(); l != c.want {
+				t.Errorf("level with 16 GiB and %d bytes free of 1 TiB = %v, want %v", c.free-roomyBytes, l, c.want)
+			}
+		}
+	})
+}
+
 func TestSpace_KnowsTheLevelBeforeItReturns(t *testing.T) {
 	t.Parallel()
 	v := &volume{FS: vfs.NewMem(), used: 980}

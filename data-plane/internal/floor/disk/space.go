@@ -172,9 +172,6 @@ func (s *Space) measure() error {
 	s.mu.Lock()
 	before := s.level
 	s.level, s.used, s.ample = nextLevel(before, used, usage.AvailBytes), used, usage.AvailBytes >= ampleBytes
-	if usage.AvailBytes >= roomyBytes {
-		s.level = SpaceOK
-	}
 	level := s.level
 	s.mu.Unlock()
 	if level != before {
@@ -196,6 +193,8 @@ func nextLevel(now SpaceLevel, usedPercent float64, availBytes uint64) SpaceLeve
 
 func levelAt(usedPercent float64, availBytes uint64) SpaceLevel {
 	switch {
+	case availBytes >= roomyBytes:
+		return SpaceOK
 	case usedPercent >= exhaustPercent || availBytes < exhaustBytes:
 		return SpaceExhaust
 	case usedPercent >= tightPercent || availBytes < tightBytes:
