@@ -1,8 +1,10 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -42,6 +44,14 @@ func (s *groupSet) Group(id uint32) *group.Group {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.groups[id]
+}
+
+// all is the groups that are open now, in the order of their ids. Of what IDs names, any may be
+// gone by the time that it is looked up.
+func (s *groupSet) all() []*group.Group {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(s.groups), func(a, b *group.Group) int { return cmp.Compare(a.ID(), b.ID()) })
 }
 
 // IDs implements cell.Groups: ascending.

@@ -224,9 +224,9 @@ func (n *Node) end(err error) {
 		n.logger.Error("the node stops", "err", err)
 		n.fitness.Set(health.ShuttingDown, "")
 		n.ended <- err
-		for _, id := range n.groups.IDs() {
-			if err := n.groups.Group(id).Shutdown(); err != nil {
-				n.logger.Warn("stop a group", "group", id, "err", err)
+		for _, g := range n.groups.all() {
+			if err := g.Shutdown(); err != nil {
+				n.logger.Warn("stop a group", "group", g.ID(), "err", err)
 			}
 		}
 	})

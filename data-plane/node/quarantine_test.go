@@ -446,3 +446,24 @@ func TestRepair_TheCellsOwnRecordsComeFirst(t *testing.T) {
 	r.waitRole(shard, "follower", "n3")
 	r.Ready(2)
 }
+
+// A node alone whose own records are left out says so at each start (R7).
+func TestCrash_OfANodeAlonesOwnRecordsIsReported(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	n, err := nodetest.Open(t, dir, node.Open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		n.Crash(1, 7)
+	}
+	nodetest.Stop(t, n)
+	for range 2 {
+		n, err := nodetest.Open(t, dir, node.Open)
+		if !errors.Is(err, node.ErrQuarantined) || !strings.Contains(fmt.Sprint(err), "ended the process 2 times at entry 7") {
+			t.Errorf("started again: %v", err)
+		}
+		nodetest.Stop(t, n)
+	}
+}

@@ -107,8 +107,7 @@ func (n *Node) health(context.Context) server.Health {
 		h.Reason = n.clockStatus().Detail
 		return h
 	}
-	for _, id := range n.groups.IDs() {
-		g := n.groups.Group(id)
+	for _, g := range n.groups.all() {
 		if g.Leading() {
 			h.RaftState = "leader"
 		}
@@ -147,14 +146,14 @@ func (n *Node) status() wire.ClusterStatus {
 		Clock: n.clockStatus(), Scrub: n.scrubStatus(),
 	}
 	voters := make(map[string]bool)
-	for _, id := range n.groups.IDs() {
-		s := n.groups.Group(id).Status()
+	for _, g := range n.groups.all() {
+		s := g.Status()
 		gs := wire.GroupStatus{
-			ID: id, State: s.Role, LeaderID: s.Leader, Term: s.Term,
+			ID: g.ID(), State: s.Role, LeaderID: s.Leader, Term: s.Term,
 			AppliedIndex: s.AppliedIndex, CommitIndex: s.CommitIndex, LastIndex: s.LastIndex,
 		}
 		gs.LeaderAddr, _ = n.cellPeers.URL(s.Leader)
-		gs.ReadModelLagMS = n.listLag(id)
+		gs.ReadModelLagMS = n.listLag(g.ID())
 		st.Groups = append(st.Groups, gs)
 		for _, v := range s.Voters {
 			voters[v] = true

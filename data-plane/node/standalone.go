@@ -23,6 +23,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
+	"github.com/corvo-cloud/corvo/data-plane/internal/cell"
 	"github.com/corvo-cloud/corvo/data-plane/internal/edge/server"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -65,6 +66,9 @@ func (n *Node) aloneNamespace() (job.Namespace, bool) {
 // With Access Keys it returns an API key that may do everything, the same one after
 // a restart, from a file that only its owner can read.
 func (n *Node) SettleAlone(ctx context.Context) (key string, err error) {
+	if why, out := n.quarantine.out(cell.GroupID); out && n.opened.Load() == nil {
+		return "", fmt.Errorf("%w: %s", ErrQuarantined, why)
+	}
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	if err := n.leadCell(ctx); err != nil {
