@@ -91,6 +91,9 @@ func (n *Node) Damage(group uint32, namespace, uniqueKey string) error {
 // Crash counts a crash of a group, as one would before it ends the process.
 func (n *Node) Crash(group uint32, index uint64) { n.quarantine.crashed(group, index) }
 
+// FirstKey is the key of a node alone that checks keys.
+func (n *Node) FirstKey(ctx context.Context) (string, error) { return n.aloneKey(ctx) }
+
 // Causes is why the node should not lead.
 func (n *Node) Causes() string { return n.fitness.String() }
 

@@ -260,3 +260,31 @@ func TestDiskFull_EndsThoughTheVolumeNeverLookedFull(t *testing.T) {
 		return n.Causes() == "" && err == nil
 	})
 }
+
+// The outcome of storing the first key may be unknown: a cell must not have a key that may do
+// everything and that nobody has.
+func TestFirstKey_IsKeptUntilTheCellHasIt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	n, err := nodetest.Open(t, dir, node.Open)
+	if n != nil {
+		defer nodetest.Stop(t, n)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := n.FirstKey(gone); err == nil {
+		t.Fatal("stored by a call that was given up")
+	}
+	kept, err := os.ReadFile(filepath.Join(dir, "api-key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if key, err := n.FirstKey(t.Context()); err != nil || key != strings.TrimSpace(string(kept)) {
+			t.Errorf("afterwards: %v; the same key: %v", err, key == strings.TrimSpace(string(kept)))
+		}
+	}
+}

@@ -147,12 +147,13 @@ func (n *Node) aloneKey(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make first key: %w", err)
 	}
-	// The file comes first: a key that no file has would be lost.
+	// The file comes first: a key that no file has would be lost. It stays if the cell doesn't
+	// answer, because the cell may have the key; the next start stores it again.
 	if err := disk.WriteFile(vfs.Default, path, []byte(k.Reveal()+"\n")); err != nil {
 		return "", fmt.Errorf("keep first key: %w", err)
 	}
 	if err := n.storeAloneKey(ctx, k); err != nil {
-		return "", errors.Join(err, os.Remove(path))
+		return "", err
 	}
 	return k.Reveal(), nil
 }
