@@ -5,6 +5,6 @@
 // and what happens when its disk stalls. It must not know protocols, commands or
 // records: everything it connects works without it.
 //
-// Surprising: a node alone (no peers) and a node of three are the same code; the
-// only difference is who is in Config.Peers.
+// Surprising: a node alone and a node of three are the same code. Config.Access says
+// which it is: a node that doesn't stand behind a proxy is its whole cell, for good.
 package node

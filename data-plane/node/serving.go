@@ -240,8 +240,8 @@ func (n *Node) followHealth() {
 	}
 }
 
-// probe writes and syncs when nothing else does, so that the watchdog notices when
-// an idle disk stalls.
+// probe writes and syncs every five seconds, so that the watchdog notices when the disk of an
+// idle node stalls.
 func (n *Node) probe() {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
