@@ -65,7 +65,8 @@ type SpaceOptions struct {
 	Interval time.Duration // 0 means 250 ms; four times that while very much is free.
 
 	// OnChange is called from the poller when the level changes, and before
-	// NewSpace returns unless the level is SpaceOK.
+	// NewSpace returns unless the level is SpaceOK. usedPercent is the share of the volume that
+	// this process can't write to: blocks reserved for the superuser count as used.
 	OnChange func(level SpaceLevel, usedPercent float64)
 
 	Logger *slog.Logger // Nil means slog.Default().
@@ -83,7 +84,6 @@ type Space struct {
 
 	mu    sync.Mutex // Guards what follows.
 	level SpaceLevel
-	used  float64
 	ample bool
 }
 
@@ -119,14 +119,6 @@ func (s *Space) Ample() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ample
-}
-
-// UsedPercent is the share of the volume this process cannot write to any more,
-// at the last measurement. Blocks reserved for the superuser count as used.
-func (s *Space) UsedPercent() float64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.used
 }
 
 // Close stops the poller and waits for it.
@@ -171,7 +163,7 @@ func (s *Space) measure() error {
 	used := 100 * (1 - float64(usage.AvailBytes)/float64(usage.TotalBytes))
 	s.mu.Lock()
 	before := s.level
-	s.level, s.used, s.ample = nextLevel(before, used, usage.AvailBytes), used, usage.AvailBytes >= ampleBytes
+	s.level, s.ample = nextLevel(before, used, usage.AvailBytes), usage.AvailBytes >= ampleBytes
 	level := s.level
 	s.mu.Unlock()
 	if level != before {

@@ -17,19 +17,17 @@ func DelayedSync(fs vfs.FS, d time.Duration) vfs.FS {
 	return syncFS{fs, func(bool) { nap.Sleep(d) }}
 }
 
-// CountingFS counts the syncs that pass through it.
+// CountingFS counts the syncs of files that pass through it.
 type CountingFS struct {
 	vfs.FS
-	files, dirs *atomic.Int64
+	files *atomic.Int64
 }
 
-// Counting returns fs with its syncs counted.
+// Counting returns fs with the syncs of its files counted.
 func Counting(fs vfs.FS) *CountingFS {
-	c := &CountingFS{files: new(atomic.Int64), dirs: new(atomic.Int64)}
+	c := &CountingFS{files: new(atomic.Int64)}
 	c.FS = syncFS{fs, func(dir bool) {
-		if dir {
-			c.dirs.Add(1)
-		} else {
+		if !dir {
 			c.files.Add(1)
 		}
 	}}
@@ -38,9 +36,6 @@ func Counting(fs vfs.FS) *CountingFS {
 
 // FileSyncs is how often the data of a file was synced.
 func (c *CountingFS) FileSyncs() int64 { return c.files.Load() }
-
-// DirSyncs is how often a directory was synced.
-func (c *CountingFS) DirSyncs() int64 { return c.dirs.Load() }
 
 // Unwrap implements vfs.FS.
 func (c *CountingFS) Unwrap() vfs.FS { return c.FS }
