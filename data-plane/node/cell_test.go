@@ -231,6 +231,27 @@ func TestCell_AnOlderCopyOfAFolderIsRefused(t *testing.T) {
 	c.losesNothing(r.Places[1].APIURL)
 }
 
+// A bad sector under what n2 remembers of n1 is no reason for n1 to end, and never to start again.
+func TestCell_ANodeIsNotRefusedForGoodByOneThatCannotReadItsOwnRecords(t *testing.T) {
+	t.Parallel()
+	r := formedCell(t, 3)
+	r.leave(1)
+	if err := node.Garble(r.Places[1].Dir, "n1"); err != nil {
+		t.Fatal(err)
+	}
+	r.MustStart(1)
+	r.Stop(0)
+	for range 2 { // At the first start it asks n2, and the second would find what that said in the folder.
+		r.MustStart(0)
+		select {
+		case err := <-r.Nodes[0].Ended():
+			t.Fatalf("n1 ended: %v", err)
+		default:
+		}
+		r.Stop(0)
+	}
+}
+
 func TestCell_ARemovedNodeEnds(t *testing.T) {
 	t.Parallel()
 	for name, running := range map[string]bool{"while it runs": true, "while it is away": false} {

@@ -112,6 +112,14 @@ func Hear(dir, peer string, group uint32, committed uint64) error {
 	return err
 }
 
+// Garble makes unreadable, in the folder of a stopped node, what a peer said.
+func Garble(dir, peer string) error {
+	_, err := withFolder(dir, slog.New(slog.DiscardHandler), func(f *folder) (Recovery, error) {
+		return Recovery{}, f.log.SetNodeValue("said/"+peer, []byte("x"))
+	})
+	return err
+}
+
 // Refuse notes in the folder of a stopped node that the cell refused it.
 func Refuse(dir, why string) error {
 	_, err := withFolder(dir, slog.New(slog.DiscardHandler), func(f *folder) (Recovery, error) {

@@ -81,12 +81,12 @@ func (rs *Records) Check(peer string) func(transport.Statement) *transport.Refus
 	folder, removed := rs.self.Folder(peer)
 	return func(s transport.Statement) *transport.Refusal {
 		switch {
-		case err != nil:
-			return transport.Refuse(transport.ErrOlderCopy, "what node %s has said before cannot be read: %v", peer, err)
 		case removed:
 			return transport.Refuse(transport.ErrRemoved, "the id %s was taken out of the cell and never comes back", peer)
 		case folder != "" && s.Folder != folder:
 			return otherFolder(peer, folder, s.Folder)
+		case err != nil: // Not ErrOlderCopy: the folder that can't be read is ours.
+			return transport.Refuse(transport.ErrUnreadable, "what node %s has said before can't be read: %v", peer, err)
 		}
 		if err := (cellversion.Range{Lowest: s.Lowest, Highest: s.Highest}).Check(rs.self.CellVersion()); err != nil {
 			return transport.Refuse(transport.ErrVersion, "%v", err)

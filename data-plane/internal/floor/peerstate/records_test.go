@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,6 +70,32 @@ func TestRecords_HoldANodeAgainstItsOwnWords(t *testing.T) {
 			if (r == nil) != (c.want == nil) || r != nil && !errors.Is(r, c.want) {
 				t.Errorf("%s%s: %v, want %v", name, when, r, c.want)
 			}
+		}
+	}
+}
+
+// unreadable is a store whose values can't be read, as on a bad sector.
+type unreadable struct{ shelf }
+
+func (unreadable) NodeValue(string) ([]byte, error) { return nil, syscall.EIO }
+
+// The fault is the hearer's own: the node that it hears may be healthy, and writes a refusal of its
+// folder down for good.
+func TestRecords_ARecordThatCannotBeReadIsHeldAgainstNobody(t *testing.T) {
+	t.Parallel()
+	for name, store := range map[string]Store{"a read error": unreadable{shelf{}}, "a damaged record": shelf{"said/n2": []byte("x"), "said/n4": nil}} {
+		rs := New(store, "mine", self{removed: map[string]bool{"n4": true}}, slog.New(slog.DiscardHandler))
+		r := rs.Check("n2")(said("f2", 5, 120, 100))
+		switch {
+		case r == nil:
+			t.Errorf("%s: the node was let in", name)
+		case errors.Is(r, transport.ErrRemoved), errors.Is(r, transport.ErrOtherFolder), errors.Is(r, transport.ErrOlderCopy):
+			t.Errorf("%s: the node is refused for good: %v", name, r)
+		case !errors.Is(r, transport.ErrUnreadable):
+			t.Errorf("%s: %v, want ErrUnreadable", name, r)
+		}
+		if r := rs.Check("n4")(said("f4", 1, 1, 1)); !errors.Is(r, transport.ErrRemoved) {
+			t.Errorf("%s: a node that the cell removed: %v, want ErrRemoved", name, r)
 		}
 	}
 }

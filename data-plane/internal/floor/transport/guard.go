@@ -50,7 +50,7 @@ type Refusal struct {
 	status status
 }
 
-// Kinds of refusal that retrying does not cure.
+// Kinds of refusal. Retrying does not cure the first four.
 var (
 	ErrWrongCell   = errors.New("the nodes belong to different cells")
 	ErrRemoved     = errors.New("the node was removed from the cell")
@@ -58,11 +58,13 @@ var (
 	ErrOlderCopy   = errors.New("the node's folder is an older copy")
 	// ErrVersion lasts until another program is started.
 	ErrVersion = errors.New("the node's program doesn't speak the cell's version")
+	// ErrUnreadable is a fault of the node that refuses, and says nothing of the other's folder.
+	ErrUnreadable = errors.New("what the node has said before can't be read")
 )
 
 // Refuse makes a refusal of one of the kinds above.
 func Refuse(kind error, format string, args ...any) *Refusal {
-	v := map[error]status{ErrWrongCell: wrongCell, ErrRemoved: removed, ErrOtherFolder: otherFolder, ErrOlderCopy: olderCopy, ErrVersion: otherVersion}[kind]
+	v := map[error]status{ErrWrongCell: wrongCell, ErrRemoved: removed, ErrOtherFolder: otherFolder, ErrOlderCopy: olderCopy, ErrVersion: otherVersion, ErrUnreadable: unreadable}[kind]
 	if v == accepted {
 		panic(fmt.Sprintf("transport: %v is no kind of refusal", kind))
 	}
@@ -91,6 +93,8 @@ func (r *Refusal) Is(target error) bool {
 		return r.status == olderCopy
 	case ErrVersion:
 		return r.status == otherVersion
+	case ErrUnreadable:
+		return r.status == unreadable
 	}
 	return false
 }

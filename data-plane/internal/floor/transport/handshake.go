@@ -60,7 +60,7 @@ const (
 )
 
 // status is how the listener ends the handshake. Values that are not listed here are
-// refusals too.
+// refusals too, of no kind: a program that doesn't know one tries again.
 type status uint8
 
 const (
@@ -73,6 +73,7 @@ const (
 	otherFolder
 	olderCopy
 	otherVersion
+	unreadable
 )
 
 func (v status) String() string {
@@ -95,6 +96,8 @@ func (v status) String() string {
 		return "older copy"
 	case otherVersion:
 		return "another version"
+	case unreadable:
+		return "unreadable record"
 	default:
 		return fmt.Sprintf("status %d", uint8(v))
 	}

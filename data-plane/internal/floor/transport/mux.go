@@ -398,7 +398,7 @@ func (m *Mux) refuse(conn net.Conn, err error) {
 	// Only a holder of the cell's secret gets this far. Everything else is logged at
 	// debug level, or anybody who reaches the port could fill the log.
 	level := slog.LevelDebug
-	if errors.Is(err, ErrWrongCell) || errors.Is(err, ErrRemoved) || errors.Is(err, ErrOtherFolder) || errors.Is(err, ErrOlderCopy) {
+	if errors.Is(err, ErrWrongCell) || errors.Is(err, ErrRemoved) || errors.Is(err, ErrOtherFolder) || errors.Is(err, ErrOlderCopy) || errors.Is(err, ErrUnreadable) {
 		level = slog.LevelWarn
 	}
 	m.opts.Logger.Log(context.Background(), level, "raft connection refused", "remote", conn.RemoteAddr(), "error", err)
