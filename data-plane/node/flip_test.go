@@ -295,7 +295,7 @@ func TestScrub_FindsAFlippedBitWhileTheNodeRuns(t *testing.T) {
 			t.Errorf("no %s", pattern)
 			continue
 		}
-		path := paths[0]
+		path := paths[len(paths)-1] // Of manifests, the one in use.
 		flip(t, path, 100)
 		scrub()
 		if causes := n.Causes(); !strings.Contains(causes, "damaged_file ("+path+")") || !strings.Contains(talk.String(), path) {

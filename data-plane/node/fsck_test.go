@@ -40,12 +40,13 @@ func TestRepairFolder_ADamagedStateIsCopiedFromTheOthers(t *testing.T) {
 		t.Fatalf("damaged: %+v, %v", bad, err)
 	}
 
-	logs, _ := filepath.Glob(filepath.Join(dir, "raftlog", "MANIFEST-*"))
-	flip(t, logs[0], 30)
-	if _, err := node.DiscardState(dir, nodetest.Logger()); !errors.Is(err, node.ErrLogDamaged) || !strings.Contains(err.Error(), logs[0]) {
+	manifests, _ := filepath.Glob(filepath.Join(dir, "raftlog", "MANIFEST-*"))
+	manifest := manifests[len(manifests)-1] // The one in use.
+	flip(t, manifest, 30)
+	if _, err := node.DiscardState(dir, nodetest.Logger()); !errors.Is(err, node.ErrLogDamaged) || !strings.Contains(err.Error(), manifest) {
 		t.Fatalf("with a damaged log: %v", err)
 	}
-	flip(t, logs[0], 30)
+	flip(t, manifest, 30)
 
 	done, err := node.DiscardState(dir, nodetest.Logger())
 	if err != nil || done.NodeID != "n3" || done.KeptAs == "" || len(done.Groups) < 2 || done.Groups[0] != 1 {

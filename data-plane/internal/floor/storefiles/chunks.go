@@ -14,12 +14,15 @@ import (
 // manifest it does not look at all. A flipped bit therefore silently drops everything after
 // it. findDamage runs before Pebble opens the store and looks for two proofs:
 //
-//   - a valid chunk further on; in a write-ahead log, one whose sync offset promises what
-//     lies before it;
+//   - a valid chunk further on which can only have been written after the broken one was
+//     synced: in a write-ahead log, one whose sync offset promises what lies before it; in
+//     a manifest, one that begins a record, because each is synced before the next. (The
+//     first two are synced together, before the marker names the manifest: see list.)
 //   - one bit which, flipped back, makes the broken chunk valid. A torn write
 //     does that by chance about once in 16,000 times.
 //
-// It cannot see more than one flipped bit within the very last record.
+// It cannot see more than one flipped bit within the very last record, of which chunks
+// without a sync offset prove nothing: a power loss may keep the later pages of a write.
 //
 // Formats of a chunk (record/record.go of Pebble), little-endian:
 //
@@ -102,17 +105,23 @@ func (f format) ours(b []byte) bool {
 	return b[6] >= f.first && b[6] <= f.last && (!f.numbered || binary.LittleEndian.Uint32(b[7:]) == f.number)
 }
 
-// vouched looks after a broken chunk for a valid one that proves that the file goes on
-// behind it: in a write-ahead log, one that says it was synced beyond offset. It tries every
-// position, because the broken chunk's length cannot be trusted.
+// vouched looks after a broken chunk for a valid one that proves that it was synced. It tries
+// every position, because the broken chunk's length cannot be trusted.
 func (f format) vouched(rest []byte, from int, offset int64) bool {
 	for at := from; at+f.header <= len(rest); at++ {
-		b := rest[at:]
-		if f.ours(b) && f.chunkBytes(b) > 0 && (!f.numbered || binary.LittleEndian.Uint64(b[11:]) > uint64(offset)) {
+		if b := rest[at:]; f.ours(b) && f.follows(b, offset) && f.chunkBytes(b) > 0 {
 			return true
 		}
 	}
 	return false
+}
+
+// follows says whether a valid chunk was written after what is at offset had been synced.
+func (f format) follows(b []byte, offset int64) bool {
+	if f.numbered {
+		return binary.LittleEndian.Uint64(b[11:]) > uint64(offset)
+	}
+	return b[6] <= f.first+1 // Full or first.
 }
 
 // mendable says whether flipping one bit makes the front of rest a valid chunk.

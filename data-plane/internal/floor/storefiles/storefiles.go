@@ -1,6 +1,6 @@
 // Package storefiles owns what can be told about the files of a Pebble store without
 // opening it, and while it is open: which of them are damaged. It looks at the write-ahead
-// logs, the manifests and the tables.
+// logs, the manifest and the tables.
 //
 // It must not know what a key or a value means.
 //
@@ -23,6 +23,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/objstorage"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 )
 
 // ErrDamaged is matched by every error about a damaged file.
@@ -43,18 +44,18 @@ func (d *Damage) Is(target error) bool { return target == ErrDamaged }
 // store is as it was before; without a manifest it is nothing.
 func (d *Damage) InLog() bool { return strings.HasSuffix(d.Path, ".log") }
 
-// CheckClosed looks at a store that nobody has open, before Pebble does: its manifests
+// CheckClosed looks at a store that nobody has open, before Pebble does: its manifest
 // and its newest write-ahead log; Pebble is strict about older ones. A store whose log
 // is synced has acknowledged its last record, so there one bit in that is damage, too; in
 // others it is as good as a torn write. A folder that is not there is not damaged.
 func CheckClosed(fsys vfs.FS, dir string, synced bool) error {
-	names, err := list(fsys, dir)
+	names, manifest, err := list(fsys, dir)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
 		switch path := fsys.PathJoin(dir, name); {
-		case isManifest(name):
+		case name == manifest:
 			err = checkChunks(fsys, path, manifestFormat(), true, Pace{})
 		case strings.HasPrefix(name, "OPTIONS-"):
 			err = checkOptions(fsys, path)
@@ -82,11 +83,11 @@ func (p Pace) wait(n int) error {
 	return p.Wait(n)
 }
 
-// CheckOpen reads every file of a store, which may be open and in use, and calls found
+// CheckOpen reads every file of a store that Pebble needs, which may be open and in use, and calls found
 // for each damaged one. Files that disappear meanwhile are no longer part of the store. What
 // is being written at the end of a log is not damage.
 func CheckOpen(fsys vfs.FS, dir string, pace Pace, found func(*Damage)) (files int, err error) {
-	names, err := list(fsys, dir)
+	names, manifest, err := list(fsys, dir)
 	if err != nil {
 		return 0, err
 	}
@@ -94,7 +95,7 @@ func CheckOpen(fsys vfs.FS, dir string, pace Pace, found func(*Damage)) (files i
 		path := fsys.PathJoin(dir, name)
 		var check func() error
 		switch number, isLog := walNumber(name); {
-		case isManifest(name):
+		case name == manifest:
 			check = func() error { return checkChunks(fsys, path, manifestFormat(), true, pace) }
 		case isLog:
 			check = func() error { return checkChunks(fsys, path, walFormat(number), false, pace) }
@@ -123,19 +124,23 @@ func CheckOpen(fsys vfs.FS, dir string, pace Pace, found func(*Damage)) (files i
 	return files, nil
 }
 
-func list(fsys vfs.FS, dir string) ([]string, error) {
-	names, err := fsys.List(dir)
-	if err != nil {
+// list returns the names of a store's files, and which of them is its manifest: the one that
+// Pebble's marker names, "" for none. Pebble reads no other. It moves the marker when the new
+// manifest is synced, so one that is not named may have been torn by a power loss.
+func list(fsys vfs.FS, dir string) (names []string, manifest string, err error) {
+	if names, err = fsys.List(dir); err != nil {
 		if _, statErr := fsys.Stat(dir); statErr != nil {
-			return nil, nil // A new store.
+			return nil, "", nil // A new store.
 		}
-		return nil, fmt.Errorf("list %s: %w", dir, err)
+		return nil, "", fmt.Errorf("list %s: %w", dir, err)
 	}
 	slices.Sort(names)
-	return names, nil
+	marker, manifest, err := atomicfs.LocateMarkerInListing(fsys, dir, "manifest", names)
+	if err != nil {
+		return nil, "", fmt.Errorf("find the manifest of %s: %w", dir, err)
+	}
+	return names, manifest, marker.Close()
 }
-
-func isManifest(name string) bool { return strings.HasPrefix(name, "MANIFEST-") }
 
 func walNumber(name string) (uint32, bool) {
 	base, ok := strings.CutSuffix(name, ".log")
