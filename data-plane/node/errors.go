@@ -35,5 +35,5 @@ func diskError(err error) error {
 // AcceptLossHelps reports whether err is a refusal to start because
 // acknowledged entries are or may be missing, which Config.AcceptLoss overrides.
 func AcceptLossHelps(err error) bool {
-	return errors.Is(err, raftlog.ErrRelaxedCrash) || errors.Is(err, raftlog.ErrCorrupt) || errors.Is(err, group.ErrLogLost)
+	return raftlog.AcceptLossHelps(err) || errors.Is(err, group.ErrLogLost)
 }

@@ -398,10 +398,16 @@ func refuseOrKeep(t *testing.T, fs vfs.FS, bit int, synced uint64) {
 // crashedAfter20 is a disk after the power was lost behind entry 20, and the write-ahead log.
 func crashedAfter20(t *testing.T) (disk *vfs.MemFS, name string, content []byte) {
 	t.Helper()
+	return crashedAfter(t, entries(1, 20, 1))
+}
+
+// crashedAfter is a disk after the power was lost behind these entries, and the write-ahead log.
+func crashedAfter(t *testing.T, stored []*raft.Log) (disk *vfs.MemFS, name string, content []byte) {
+	t.Helper()
 	fs := vfs.NewCrashableMem()
 	g := open(t, fs, Options{}).Group(1)
-	for i := uint64(1); i <= 20; i++ {
-		store(t, g, entries(i, i, 1))
+	for i := range stored {
+		store(t, g, stored[i:i+1])
 	}
 	disk = fs.CrashClone(vfs.CrashCloneCfg{})
 	name = "log/" + writeAheadLog(t, disk, "log")
@@ -581,13 +587,63 @@ func TestCrash_DamagedStretchInTheWriteAheadLogIsRefused(t *testing.T) {
 
 func TestCrash_DamageOpensOnlyWithTheLossAccepted(t *testing.T) {
 	t.Parallel()
-	crashed, name, content := crashedAfter20(t)
-	content[bytes.Index(content, []byte("entry 10 of term 1"))] ^= 1
-	writeFile(t, crashed, name, content)
-	if _, err := Open("log", Options{FS: crashed, Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, ErrCorrupt) {
-		t.Fatalf("open: %v, want ErrCorrupt", err)
+	for name, bytesOfEach := range map[string]int{"in the last block": 0, "blocks before the last": 5000} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stored := entries(1, 20, 1)
+			for _, l := range stored {
+				l.Data = append(l.Data, make([]byte, bytesOfEach)...)
+			}
+			crashed, name, content := crashedAfter(t, stored)
+			content[bytes.Index(content, []byte("entry 10 of term 1"))] ^= 1
+			writeFile(t, crashed, name, content)
+			if _, err := Open("log", Options{FS: crashed, Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, ErrCorrupt) || !AcceptLossHelps(err) {
+				t.Fatalf("open: %v, want ErrCorrupt, which the flag helps against", err)
+			}
+			wantLog(t, open(t, crashed, Options{AcceptLoss: true}).Group(1), stored[:9])
+			if kept := readFile(t, crashed, name+".damaged"); !bytes.Equal(kept, content) {
+				t.Errorf("of a log of %d bytes %d are kept", len(content), len(kept))
+			}
+		})
 	}
-	wantLog(t, open(t, crashed, Options{AcceptLoss: true}).Group(1), entries(1, 9, 1))
+}
+
+// Without its manifest a store is nothing: there is no loss to accept.
+func TestCrash_DamageOfTheManifestIsNoLossToAccept(t *testing.T) {
+	t.Parallel()
+	crashed, _, _ := crashedAfter20(t)
+	manifest, err := atomicfs.ReadMarker(crashed, "log", "manifest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := readFile(t, crashed, "log/"+manifest)
+	content[10] ^= 1
+	writeFile(t, crashed, "log/"+manifest, content)
+	for _, accept := range []bool{false, true} {
+		if _, err := Open("log", Options{FS: crashed, AcceptLoss: accept, Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, ErrCorrupt) || AcceptLossHelps(err) {
+			t.Errorf("open, loss accepted %v: %v; it is said that accepting helps: %v", accept, err, AcceptLossHelps(err))
+		}
+	}
+}
+
+// What another process is writing may look damaged, and is not cut under it.
+func TestCrash_ALogInUseIsNotCut(t *testing.T) {
+	t.Parallel()
+	mem := vfs.NewMem()
+	g := open(t, mem, Options{}).Group(1)
+	for i := uint64(1); i <= 20; i++ {
+		store(t, g, entries(i, i, 1))
+	}
+	name := "log/" + writeAheadLog(t, mem, "log")
+	content := readFile(t, mem, name)
+	content[bytes.Index(content, []byte("entry 10 of term 1"))] ^= 1
+	writeFile(t, mem, name, content)
+	if _, err := Open("log", Options{FS: mem, AcceptLoss: true, Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, ErrInUse) {
+		t.Errorf("%v, want ErrInUse", err)
+	}
+	if now := readFile(t, mem, name); !bytes.Equal(now, content) {
+		t.Error("the log was changed")
+	}
 }
 
 // writeAheadLog is the name of the newest WAL in dir.

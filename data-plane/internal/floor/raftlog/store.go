@@ -18,7 +18,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/floor/disk"
-	"github.com/corvo-cloud/corvo/data-plane/internal/floor/storefiles"
 )
 
 // formatVersion is at least pebble.FormatWALSyncChunks: with sync chunks, a flipped
@@ -73,8 +72,8 @@ type Options struct {
 	Relaxed bool
 
 	// AcceptLoss opens a store although acknowledged entries are or may be
-	// missing: a relaxed one whose machine went down, or one whose write-ahead log
-	// is damaged.
+	// missing: a relaxed one whose machine went down, or one whose newest write-ahead log
+	// is damaged. Of that everything from the damage on is dropped; a copy is kept beside it.
 	AcceptLoss bool
 
 	// Watch is called as a synced write begins and the returned function as it
@@ -150,8 +149,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	if opts.Relaxed {
 		s.sync = pebble.NoSync
 	}
-	var damage *storefiles.Damage
-	if err := checkFiles(s.opts.FS, dir); err != nil && !(opts.AcceptLoss && errors.As(err, &damage) && damage.InLog()) {
+	if err := s.checkDamage(dir); err != nil {
 		return nil, fmt.Errorf("open raft log %s: %w", dir, err)
 	}
 	cache := pebble.NewCache(s.opts.CacheBytes)
@@ -173,15 +171,6 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("open raft log %s: %w", dir, err), db.Close())
 	}
 	return s, nil
-}
-
-// checkFiles refuses what Pebble would take for the end of a file.
-func checkFiles(fs vfs.FS, dir string) error {
-	err := storefiles.CheckClosed(fs, dir, true)
-	if errors.Is(err, storefiles.ErrDamaged) {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	return err
 }
 
 func withDefaults(o Options) Options {

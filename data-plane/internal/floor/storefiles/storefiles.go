@@ -33,6 +33,8 @@ var ErrDamaged = errors.New("damaged file")
 type Damage struct {
 	Path string
 	What string // For people.
+	// Offset is where it begins in a write-ahead log: what is before it can be read.
+	Offset int64
 }
 
 func (d *Damage) Error() string { return fmt.Sprintf("damaged file %s: %s", d.Path, d.What) }
@@ -168,7 +170,7 @@ func checkChunks(fsys vfs.FS, path string, f format, mend bool, pace Pace) error
 		return fmt.Errorf("check %s: %w", path, err)
 	}
 	if offset >= 0 {
-		return &Damage{path, fmt.Sprintf("wrong checksum at offset %d, inside what was synced", offset)}
+		return &Damage{Path: path, What: fmt.Sprintf("wrong checksum at offset %d, inside what was synced", offset), Offset: offset}
 	}
 	return nil
 }
@@ -185,7 +187,7 @@ func checkOptions(fsys vfs.FS, path string) error {
 		return fmt.Errorf("check %s: %w", path, err)
 	}
 	if err := new(pebble.Options).Parse(string(text), nil); err != nil {
-		return &Damage{path, err.Error()}
+		return &Damage{Path: path, What: err.Error()}
 	}
 	return nil
 }
@@ -220,7 +222,7 @@ func checkTable(fsys vfs.FS, path string, pace Pace) error {
 	case paced.ended != nil:
 		return paced.ended
 	case err != nil:
-		return &Damage{path, err.Error()}
+		return &Damage{Path: path, What: err.Error()}
 	}
 	return nil
 }
