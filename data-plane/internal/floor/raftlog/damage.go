@@ -26,7 +26,7 @@ func AcceptLossHelps(err error) bool {
 // other file of the store can be cut: without a part of its manifest it is another one.
 func damageInLog(err error) *storefiles.Damage {
 	var damage *storefiles.Damage
-	if errors.Is(err, ErrCorrupt) && errors.As(err, &damage) && damage.InLog() {
+	if errors.Is(err, ErrCorrupt) && errors.As(err, &damage) && damage.Cuttable() {
 		return damage
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/objstorage"
@@ -33,8 +34,9 @@ var ErrDamaged = errors.New("damaged file")
 type Damage struct {
 	Path string
 	What string // For people.
-	// Offset is where it begins in a write-ahead log: what is before it can be read.
+	// Offset is where it begins in a write-ahead log, if Cuttable: what is before it can be read.
 	Offset int64
+	unread error // Why it could not be read; nil if it was, and has the wrong content.
 }
 
 func (d *Damage) Error() string { return fmt.Sprintf("damaged file %s: %s", d.Path, d.What) }
@@ -42,9 +44,21 @@ func (d *Damage) Error() string { return fmt.Sprintf("damaged file %s: %s", d.Pa
 // Is makes every Damage match ErrDamaged.
 func (d *Damage) Is(target error) bool { return target == ErrDamaged }
 
-// InLog: the damage is in a write-ahead log, the newest of what was written. Without it, a
-// store is as it was before; without a manifest it is nothing.
-func (d *Damage) InLog() bool { return strings.HasSuffix(d.Path, ".log") }
+// Unwrap returns the error of the disk that could not read the file, if that is the damage.
+func (d *Damage) Unwrap() error { return d.unread }
+
+// Cuttable: the damage is in a write-ahead log, the newest of what was written, and it is known
+// where. Without the rest of that, a store is as it was before; without a manifest it is nothing.
+func (d *Damage) Cuttable() bool { return strings.HasSuffix(d.Path, ".log") && d.unread == nil }
+
+// unreadable is the error of reading a file: the file's damage, unless it is gone, or the process
+// can't open any more files.
+func unreadable(path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return fmt.Errorf("check %s: %w", path, err)
+	}
+	return &Damage{Path: path, What: err.Error(), unread: err}
+}
 
 // CheckClosed looks at a store that nobody has open, before Pebble does: its manifest
 // and its newest write-ahead log; Pebble is strict about older ones. A store whose log
@@ -85,10 +99,22 @@ func (p Pace) wait(n int) error {
 	return p.Wait(n)
 }
 
-// CheckOpen reads every file of a store that Pebble needs, which may be open and in use, and calls found
-// for each damaged one. Files that disappear meanwhile are no longer part of the store. What
-// is being written at the end of a log is not damage.
+// until is p, and sets ended to the error that ends the check: no fault of the file that is read.
+func (p Pace) until(ended *error) Pace {
+	return Pace{Wait: func(bytes int) error {
+		if *ended == nil {
+			*ended = p.wait(bytes)
+		}
+		return *ended
+	}}
+}
+
+// CheckOpen reads every file of a store that Pebble needs, which may be open and in use, and calls
+// found for each that is damaged or can't be read. Files that disappear meanwhile are no
+// longer part of the store. What is being written at the end of a log is not damage.
 func CheckOpen(fsys vfs.FS, dir string, pace Pace, found func(*Damage)) (files int, err error) {
+	var ended error
+	pace = pace.until(&ended)
 	names, manifest, err := list(fsys, dir)
 	if err != nil {
 		return 0, err
@@ -107,13 +133,15 @@ func CheckOpen(fsys vfs.FS, dir string, pace Pace, found func(*Damage)) (files i
 			continue
 		}
 		err := check()
-		if errors.Is(err, ErrDamaged) {
+		if ended == nil && errors.Is(err, ErrDamaged) {
 			err = check() // A write may have been seen half.
 		}
 		var damage *Damage
 		switch {
+		case ended != nil:
+			return files, ended
 		case errors.As(err, &damage):
-			if _, gone := fsys.Stat(path); gone == nil {
+			if _, err := fsys.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 				found(damage)
 			}
 		case errors.Is(err, fs.ErrNotExist):
@@ -163,11 +191,11 @@ func newestWAL(names []string) (name string, number uint32) {
 func checkChunks(fsys vfs.FS, path string, f format, mend bool, pace Pace) error {
 	file, err := fsys.Open(path)
 	if err != nil {
-		return err
+		return unreadable(path, err)
 	}
 	offset, err := f.findDamage(&pacedReader{file, pace}, mend)
 	if err := errors.Join(err, file.Close()); err != nil {
-		return fmt.Errorf("check %s: %w", path, err)
+		return unreadable(path, err)
 	}
 	if offset >= 0 {
 		return &Damage{Path: path, What: fmt.Sprintf("wrong checksum at offset %d, inside what was synced", offset), Offset: offset}
@@ -180,11 +208,11 @@ func checkChunks(fsys vfs.FS, path string, f format, mend bool, pace Pace) error
 func checkOptions(fsys vfs.FS, path string) error {
 	file, err := fsys.Open(path)
 	if err != nil {
-		return err
+		return unreadable(path, err)
 	}
 	text, err := io.ReadAll(file)
 	if err := errors.Join(err, file.Close()); err != nil {
-		return fmt.Errorf("check %s: %w", path, err)
+		return unreadable(path, err)
 	}
 	if err := new(pebble.Options).Parse(string(text), nil); err != nil {
 		return &Damage{Path: path, What: err.Error()}
@@ -205,24 +233,18 @@ func (r *pacedReader) Read(b []byte) (int, error) {
 	return r.Reader.Read(b)
 }
 
-// checkTable reads every block of a table. Errors of the pace end the check; anything else that
-// goes wrong is damage.
+// checkTable reads every block of a table. Whatever goes wrong is damage.
 func checkTable(fsys vfs.FS, path string, pace Pace) error {
 	file, err := fsys.Open(path)
 	if err != nil {
-		return err
+		return unreadable(path, err)
 	}
-	paced := &pacedFile{File: file, pace: pace}
-	readable, err := sstable.NewSimpleReadable(paced)
+	readable, err := sstable.NewSimpleReadable(&pacedFile{file, pace})
 	if err != nil {
-		return errors.Join(fmt.Errorf("check %s: %w", path, err), file.Close())
+		return unreadable(path, errors.Join(err, file.Close()))
 	}
-	err = validate(readable)
-	switch {
-	case paced.ended != nil:
-		return paced.ended
-	case err != nil:
-		return &Damage{Path: path, What: err.Error()}
+	if err := validate(readable); err != nil {
+		return unreadable(path, err)
 	}
 	return nil
 }
@@ -238,17 +260,15 @@ func validate(readable objstorage.Readable) error {
 	return errors.Join(r.ValidateBlockChecksums(), r.Close())
 }
 
-// pacedFile waits before it reads, and notes why it was told to stop.
+// pacedFile waits before it reads.
 type pacedFile struct {
 	vfs.File
-	pace  Pace
-	ended error
+	pace Pace
 }
 
 // ReadAt implements io.ReaderAt.
 func (f *pacedFile) ReadAt(b []byte, at int64) (int, error) {
 	if err := f.pace.wait(len(b)); err != nil {
-		f.ended = err
 		return 0, err
 	}
 	return f.File.ReadAt(b, at)
