@@ -49,7 +49,6 @@ var floorMutations = []mutation{
 	{"a gap keeps the log before it", logGroup, "replaced := last != 0 && logs[0].Index > last+1", "replaced := last != 0 && logs[0].Index > last+1 && false"},
 	{"an entry overwrites another", logGroup, "if logs[0].Index == 0 || logs[0].Index <= last {", "if logs[0].Index == 0 {"},
 	{"a hole is made", logGroup, "case lo == first:", "case lo >= first:"},
-	{"what lagging followers need is cut", logGroup, "return g.beyond(g.store.opts.KeepBytes, first, to, through)", "return to + 0*through, nil"},
 	{"a flipped bit of an entry is read", logEntry, "if checksum(key, body) != binary.BigEndian.Uint32(sum) {", "if checksum(key, body) != binary.BigEndian.Uint32(sum) && false {"},
 	{"a flipped bit of a vote is read", logStore, "if n < 0 || checksum(key, sealed[:n]) != binary.BigEndian.Uint32(sealed[n:]) {", "if n < 0 {"},
 

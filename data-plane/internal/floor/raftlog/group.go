@@ -302,10 +302,6 @@ func (g *Group) deleteKeys(batch *pebble.Batch, from, to uint64) error {
 
 // DeleteRange deletes entries from lo to hi, both included, from one end of the
 // log or all of it, and returns when that is durable.
-//
-// A suffix (hi reaches the last entry) is deleted exactly: raft is about to write
-// other entries there. A prefix is compaction, and may keep more than asked for
-// lagging followers; see Options.KeepBytes.
 func (g *Group) DeleteRange(lo, hi uint64) error {
 	defer g.store.opts.Watch(OpDeleteRange)()
 	g.write <- struct{}{}
@@ -364,9 +360,6 @@ func (g *Group) deletePrefix(to uint64) error {
 	if err != nil {
 		return err
 	}
-	if to, err = g.withinBudget(first, to); err != nil || to < first {
-		return err
-	}
 	before, err := g.cumulative(to)
 	if err != nil {
 		return err
@@ -416,19 +409,6 @@ func (g *Group) NewestWithin(bytes uint64) (uint64, error) {
 	}
 	beyond, err := g.beyond(bytes, first, last, through)
 	return last - beyond, err
-}
-
-// withinBudget lowers to so that the newest KeepBytes of entries stay. It returns
-// first-1 when nothing has to go.
-func (g *Group) withinBudget(first, to uint64) (uint64, error) {
-	if g.store.opts.KeepBytes == 0 {
-		return to, nil
-	}
-	_, _, through, err := g.ends()
-	if err != nil {
-		return 0, err
-	}
-	return g.beyond(g.store.opts.KeepBytes, first, to, through)
 }
 
 // beyond returns the last entry from first up to to that lies outside the newest

@@ -89,11 +89,6 @@ type Options struct {
 	// not return. Nil logs the error and exits with status 74.
 	OnFatal func(error)
 
-	// KeepBytes is a budget per group: a prefix delete keeps the newest entries
-	// that fit into it, for followers that lag, even if raft asked for more to
-	// go. 0 deletes exactly what was asked. Suffix deletes are always exact.
-	KeepBytes uint64
-
 	TailBytes     int    // Entries kept in memory per group; 0 means 4 MiB, negative none.
 	CacheBytes    int64  // Pebble's block cache; 0 means 8 MiB.
 	MemTableBytes uint64 // Size of a Pebble memtable; 0 means 16 MiB.

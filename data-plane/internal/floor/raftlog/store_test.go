@@ -220,35 +220,20 @@ func TestDeleteRange_RefusesAHole(t *testing.T) {
 	wantLog(t, s.Group(1), entries(1, 10, 1))
 }
 
-func TestDeleteRange_KeepsPrefixWithinBudgetAndSuffixNever(t *testing.T) {
+func TestDeleteRange_IsExactAtBothEnds(t *testing.T) {
 	t.Parallel()
-	one := entryBytes(entry(1, 1, "0123456789"))
-	var logs []*raft.Log
-	for i := uint64(1); i <= 100; i++ {
-		logs = append(logs, entry(i, 1, "0123456789"))
+	s := open(t, vfs.NewMem(), Options{})
+	store(t, s.Group(1), entries(1, 100, 1))
+	if err := s.Group(1).DeleteRange(1, 90); err != nil {
+		t.Fatal(err)
 	}
-	for _, c := range []struct{ keep, wantFirst uint64 }{
-		{keep: 0, wantFirst: 91},          // No budget: exactly as asked.
-		{keep: 10 * one, wantFirst: 91},   // The budget holds just the entries raft keeps.
-		{keep: 30 * one, wantFirst: 71},   // 20 more fit.
-		{keep: 31*one - 1, wantFirst: 71}, // One byte short of 21 more.
-		{keep: 5 * one, wantFirst: 91},    // Never more than asked.
-		{keep: 1000 * one, wantFirst: 1},  // Nothing has to go.
-	} {
-		s := open(t, vfs.NewMem(), Options{KeepBytes: c.keep})
-		g := s.Group(1)
-		store(t, g, logs)
-		if err := g.DeleteRange(1, 90); err != nil {
-			t.Fatal(err)
-		}
-		wantLog(t, g, logs[c.wantFirst-1:])
-		s = reopen(t, s)
-		wantLog(t, s.Group(1), logs[c.wantFirst-1:])
-		if err := s.Group(1).DeleteRange(95, 100); err != nil {
-			t.Fatal(err)
-		}
-		wantLog(t, s.Group(1), logs[c.wantFirst-1:94])
+	wantLog(t, s.Group(1), entries(91, 100, 1))
+	s = reopen(t, s)
+	wantLog(t, s.Group(1), entries(91, 100, 1))
+	if err := s.Group(1).DeleteRange(95, 100); err != nil {
+		t.Fatal(err)
 	}
+	wantLog(t, s.Group(1), entries(91, 94, 1))
 }
 
 // Entries are of any size, so how many fit is looked up, in all of the log.

@@ -142,7 +142,6 @@ type Import struct {
 	path  string
 	file  vfs.File
 	hash  *tailHash
-	size  int64
 }
 
 // Import starts receiving a transfer into a staging file.
@@ -161,7 +160,6 @@ func (m *Import) Write(p []byte) (int, error) {
 	if _, err := m.file.Write(body); err != nil {
 		return 0, fmt.Errorf("write import: %w", err)
 	}
-	m.size += int64(len(body))
 	return len(p), nil
 }
 

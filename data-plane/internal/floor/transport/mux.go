@@ -98,7 +98,6 @@ type Options struct {
 type Metrics struct {
 	Accepted          uint64 // Connections that finished the handshake.
 	Refused           uint64 // Connections that did not.
-	Dialed            uint64 // Outgoing connections that finished the handshake.
 	HeartbeatsFast    uint64 // Heartbeats answered beside the raft loop.
 	HeartbeatsQueued  uint64 // Heartbeats the filter sent through the raft loop.
 	SnapshotsSent     uint64
@@ -123,7 +122,7 @@ type Mux struct {
 	closed bool
 	groups map[uint32]*Group
 
-	accepted, refused, dialed     atomic.Uint64
+	accepted, refused             atomic.Uint64
 	fast, queued                  atomic.Uint64
 	snapshotsSent, snapshotsBytes atomic.Uint64
 	tooLarge                      atomic.Uint64
@@ -239,7 +238,6 @@ func (m *Mux) Metrics() Metrics {
 	return Metrics{
 		Accepted:          m.accepted.Load(),
 		Refused:           m.refused.Load(),
-		Dialed:            m.dialed.Load(),
 		HeartbeatsFast:    m.fast.Load(),
 		HeartbeatsQueued:  m.queued.Load(),
 		SnapshotsSent:     m.snapshotsSent.Load(),
@@ -438,7 +436,6 @@ func (m *Mux) dial(group uint32, node string, l lane, timeout time.Duration) (ne
 		_ = conn.Close()
 		return nil, fmt.Errorf("greet node %s at %s for group %d: %w", node, addr, group, err)
 	}
-	m.dialed.Add(1)
 	return secured, nil
 }
 
