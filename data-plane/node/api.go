@@ -29,14 +29,14 @@ func (n *Node) serve(h http.Handler) {
 	n.loops.Go(n.answer)
 }
 
-// answer serves until the server is closed. A node that answers no calls must not go on
-// leading (R4b).
+// answer serves until the server is closed, or the listener by its owner, who is ending. A node
+// that answers no calls must not go on leading (R4b).
 func (n *Node) answer() {
 	serve, ln := n.http.Serve, connections.Patient(n.cfg.API, n.logger)
 	if n.cfg.TLS != nil {
 		serve = func(ln net.Listener) error { return n.http.ServeTLS(ln, "", "") }
 	}
-	if err := serve(ln); !errors.Is(err, http.ErrServerClosed) {
+	if err := serve(ln); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		n.end(fmt.Errorf("serve the API: %w", err))
 	}
 }

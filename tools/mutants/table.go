@@ -155,7 +155,7 @@ var mutations = []mutation{
 	{"a throttle is not asked", recordsQueue, "return c.Throttle.IsZero() || n.Starts.Room(lease, c.Throttle) > 0", "return c.Throttle.IsZero() || lease > 0"},
 	{"a refused queue goes on in the same entry", limits, "if q.refused || shut != 0 || !q.config.HasRoom", "if shut != 0 || !q.config.HasRoom"},
 	{"a refusal lasts for ever", machine, "q.refused, q.tell = false, false, false, false, false", "q.tell = false, false, false, false"},
-	{"the memory is not told of a refusal", limits, "\t\tq.refused = true\n\t\tx.tell(q)", "\t\tq.refused = true"},
+	{"the memory is not told of a refusal", limits, "\tq.refused = true\n\tx.tell(q)", "\tq.refused = true"},
 	{"the memory is not told of freed slots", machine, "if q.tell || q.config.Limited() {", "if q.tell {"},
 	{"starts are not counted", limits, "if !q.config.Throttle.IsZero() {", "if q == nil {"},
 	{"a start leaves its window early", recordsThrottle, "return now-r.Last >= int64(t.Window) }", "return now-r.Last >= int64(t.Window)-1 }"},
