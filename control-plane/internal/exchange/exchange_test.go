@@ -1,8 +1,10 @@
 package exchange
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -332,6 +334,10 @@ func TestExchange_ATokenCountsOnceForAllReplicasAndOverRestarts(t *testing.T) {
 		b.accepted("a token without jti", nameless)
 		_, err = b.exchange(nameless)
 		b.refused("it again", err, "exchanged before")
+		for way, again := range rewritten(t, nameless) {
+			_, err = b.exchange(again)
+			b.refused("it again, with "+way, err, "no signed token")
+		}
 		_, err = b.exchange(b.issuer.token(map[string]any{"jti": "one"}))
 		if err != nil {
 			t.Error(err)
@@ -371,6 +377,26 @@ func TestExchange_ATokenCountsOnceForAllReplicasAndOverRestarts(t *testing.T) {
 			t.Errorf("%d keys for one token", got.Load())
 		}
 	})
+}
+
+// rewritten is a token in other texts that a lenient decoder reads as the same bytes.
+func rewritten(t *testing.T, token string) map[string]string {
+	t.Helper()
+	header, rest, _ := strings.Cut(token, ".")
+	claims, signature, _ := strings.Cut(rest, ".")
+	last := header[len(header)-1]
+	unused := header[:len(header)-1] + string(last+1) // "A" and "B" differ in bits beyond the last byte.
+	is, isErr := base64.RawURLEncoding.DecodeString(header)
+	same, sameErr := base64.RawURLEncoding.DecodeString(unused)
+	if err := errors.Join(isErr, sameErr); err != nil || !bytes.Equal(is, same) {
+		t.Fatalf("%q and %q are not the same header: %v", header, unused, err)
+	}
+	return map[string]string{
+		"a line feed in the header":    header[:4] + "\n" + header[4:] + "." + rest,
+		"a line feed in the claims":    header + "." + claims[:4] + "\n" + claims[4:] + "." + signature,
+		"a line feed in the signature": header + "." + claims + "." + signature[:4] + "\r\n" + signature[4:],
+		"other unused bits":            unused + "." + rest,
+	}
 }
 
 func TestExchange_ATrustMayAllowATokenAgain(t *testing.T) {
