@@ -57,8 +57,8 @@ func (s *Service) unlinked(ctx context.Context, tx *store.Tx, conn store.Connect
 		return v, err
 	}
 	names := []string{who.subject}
-	if who.email != "" && !who.unverified {
-		names = append(names, who.email)
+	if email := who.vouched(); email != "" {
+		names = append(names, email)
 	}
 	for _, name := range names {
 		v, err := tx.DirectoryUserByName(ctx, conn.TenantID, conn.ID, strings.ToLower(name))

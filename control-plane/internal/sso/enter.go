@@ -183,7 +183,8 @@ func roomFor(ctx context.Context, tx *store.Tx, tenantID string, now time.Time) 
 }
 
 // checkRemoved refuses, before a user is made, a person who was removed from the tenant, as
-// this user or another with the same address, and not invited since.
+// this user or another with the same address, and not invited since. An invitation is for
+// whoever has the address, so it counts only for one that the provider vouches for.
 func (s *Service) checkRemoved(ctx context.Context, tx *store.Tx, conn store.Connection, tenant string, who person) error {
 	id, err := tx.GetIdentity(ctx, conn.TenantID, conn.ID, conn.Issuer, who.subject)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -198,11 +199,20 @@ func (s *Service) checkRemoved(ctx context.Context, tx *store.Tx, conn store.Con
 		return err
 	}
 	for _, i := range open {
-		if who.email != "" && i.Email == who.email && s.Now().Before(i.ExpiresAt) {
+		if vouched := who.vouched(); vouched != "" && i.Email == vouched && s.Now().Before(i.ExpiresAt) {
 			return tx.DeleteRemovals(ctx, conn.TenantID, id.UserID, who.email)
 		}
 	}
-	return refused(nil, "you were removed from %s; to come back, ask an owner or admin to invite you", tenant)
+	return wasRemoved(tenant, who)
+}
+
+// wasRemoved says what it takes to come back, and nothing of who is invited.
+func wasRemoved(tenant string, who person) *problem {
+	const how = "you were removed from %s; to come back, ask an owner or admin to invite you"
+	if who.unverified {
+		return refused(nil, how+". Your identity provider must also say that it has verified your email address (email_verified)", tenant)
+	}
+	return refused(nil, how, tenant)
 }
 
 // finishTrial stores the result of a trial, and shows it.

@@ -715,8 +715,21 @@ func TestLogin_RemovedPersonStaysOutUntilInvited(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.idp.with(func(p *idp) { p.person["sub"] = "subject-1" })
+		// Nor by an address that the provider doesn't vouch for, be it the one that was invited.
+		b.idp.with(func(p *idp) { p.person["email_verified"] = false })
+		b.mustRefuse("email_verified")
+		b.idp.with(func(p *idp) { delete(p.person, "email_verified") })
 		if _, again, ok := b.mustEnter().found(); !ok || again.ID != u.ID {
 			t.Errorf("came back as %+v", again)
 		}
+		// Whoever comes back by an invitation of somebody else is still out.
+		if _, err := m.RemoveMember(b.ctx, &cloudv1.RemoveMemberRequest{UserId: u.ID}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.CreateInvitation(b.ctx, &cloudv1.CreateInvitationRequest{Email: "bob@idp.example", Roles: []string{viewer}}); err != nil {
+			t.Fatal(err)
+		}
+		b.idp.with(func(p *idp) { p.person["email"], p.person["email_verified"] = "bob@idp.example", false })
+		b.mustRefuse("removed from acme")
 	})
 }

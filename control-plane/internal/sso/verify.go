@@ -34,6 +34,15 @@ type person struct {
 	claims    []string
 }
 
+// vouched is the address if the provider vouches for it: without that, it is what people wrote
+// about themselves, and nothing may follow from it that is another's.
+func (p person) vouched() string {
+	if p.unverified {
+		return ""
+	}
+	return p.email
+}
+
 // expected is what a token must fit.
 type expected struct {
 	issuer, clientID, nonce string
