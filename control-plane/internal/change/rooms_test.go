@@ -82,7 +82,7 @@ var written = map[string]map[string]string{
 // unwritten are those that write nothing of this kind: people, sign-ins and what is on its
 // way, the service's own records, and what the loops note.
 var unwritten = []string{
-	"InsertFactor", "DeleteFactor", "DeleteHalfFactors", "PutRecoveryCodes", "PutWrongCodes", "InsertUser", "UpdateUser", "PutRemoval", "DeleteRemovals", "InsertIdentity",
+	"InsertFactor", "DeleteFactor", "DeleteHalfFactors", "PutRecoveryCodes", "PutWrongCodes", "InsertUser", "UpdateUser", "PutRemoval", "DeleteRemovals", "InsertIdentity", "UpdateIdentity",
 	"InsertSession", "DeleteSession", "DeleteSessionsOfUser", "DeleteSessionsBefore",
 	"InsertDeviceLogin", "DeleteDeviceLoginsBefore", "InsertSignup", "UpdateSignup", "DeleteSignupsBefore", "InsertToken", "DeleteTokensBefore",
 	// Plans are no tenant's.

@@ -291,7 +291,7 @@ func (d *directory) userOf(ctx context.Context, tx *store.Tx, v store.DirectoryU
 }
 
 // cameBefore goes by the same rule as a first sign-in: externalId is the subject, or
-// userName the address.
+// userName the subject or the address that the provider vouches for.
 func (d *directory) cameBefore(ctx context.Context, tx *store.Tx, v store.DirectoryUser) (u store.User, found bool, _ error) {
 	for _, subject := range []string{v.ExternalID, v.UserName} {
 		id, err := tx.GetIdentity(ctx, v.TenantID, v.ConnectionID, d.conn.Issuer, subject)

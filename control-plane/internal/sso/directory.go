@@ -34,11 +34,16 @@ func (s *Service) managed(ctx context.Context, tx *store.Tx, conn store.Connecti
 		return v, false, refused(nil, "your account was deactivated by your company's directory. Ask the people who manage it to activate you")
 	}
 	if id.UserID == "" {
-		err = tx.InsertIdentity(ctx, store.Identity{
-			TenantID: conn.TenantID, ConnectionID: conn.ID, Issuer: conn.Issuer, Subject: who.subject, UserID: v.UserID, CreatedAt: s.Now(),
-		})
+		err = s.tie(ctx, tx, conn, who, v.UserID)
 	}
 	return v, true, err
+}
+
+// tie makes a user the one who signs in through the connection from now on.
+func (s *Service) tie(ctx context.Context, tx *store.Tx, conn store.Connection, who person, userID string) error {
+	return tx.InsertIdentity(ctx, store.Identity{
+		TenantID: conn.TenantID, ConnectionID: conn.ID, Issuer: conn.Issuer, Subject: who.subject, UserID: userID, CreatedAt: s.Now(), VouchedEmail: who.vouched(),
+	})
 }
 
 // unlinked finds the directory's user with whom nobody has signed in yet; none if the

@@ -2,11 +2,19 @@ package sso
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
+	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
+	"github.com/corvo-cloud/corvo/control-plane/internal/directory"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/scim"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -67,4 +75,63 @@ func TestManaged_TiesAFirstSignInByExternalIDOrUserNameOnly(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whom a directory finds among those who signed in before it spoke of them: roles that it
+// gives to an address go to nobody who only says that it is theirs.
+func TestDirectory_FindsWhoCameBeforeByAVerifiedAddressOnly(t *testing.T) {
+	t.Parallel()
+	const mine, ceos = "mallory@idp.example", "ceo@idp.example"
+	type claims map[string]any
+	for name, tc := range map[string]struct {
+		signIns []claims // Of one person.
+		found   bool
+	}{
+		"the provider doesn't say":   {[]claims{{"email": ceos}}, true},
+		"verified":                   {[]claims{{"email": ceos, "email_verified": true}}, true},
+		"not verified":               {[]claims{{"email": ceos, "email_verified": false}}, false},
+		"verified since":             {[]claims{{"email": ceos, "email_verified": false}, {"email": ceos, "email_verified": true}}, true},
+		"not verified any more":      {[]claims{{"email": ceos}, {"email": ceos, "email_verified": false}}, false},
+		"changed after verification": {[]claims{{"email": mine, "email_verified": true}, {"email": ceos, "email_verified": false}}, false},
+		"another address by now":     {[]claims{{"email": ceos}, {"email": mine}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+				b := newBundle(t, w)
+				conn := b.enabled(nil)
+				var came store.User
+				for _, said := range tc.signIns {
+					b.idp.with(func(p *idp) {
+						p.person = map[string]any{"sub": "subject-1", "email": said["email"], "email_verified": said["email_verified"]}
+					})
+					_, came, _ = b.mustEnter().found()
+				}
+				if got := b.provision(conn.GetId(), ceos); (got == came.ID) != tc.found {
+					t.Errorf("the directory's %s is user %s, who signed in is %s", ceos, got, came.ID)
+				}
+			})
+		})
+	}
+}
+
+// provision creates a user as a connection's directory does, and gives the id.
+func (b *bundle) provision(connectionID, userName string) string {
+	b.t.Helper()
+	s := directory.New(b.Kit)
+	token, err := s.CreateScimToken(b.ctx, &cloudv1.CreateScimTokenRequest{ConnectionId: connectionID})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	ctx := access.With(b.t.Context(), access.Caller{RequestID: "req_test", Peer: "203.0.113.9"})
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, scim.Base+"/Users", strings.NewReader(`{"userName":"`+userName+`"}`))
+	r.Header.Set("Authorization", "Bearer "+token.GetSecret())
+	r.Header.Set("Content-Type", scim.ContentType)
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, r)
+	var made struct{ ID string }
+	if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || w.Code != http.StatusCreated {
+		b.t.Fatalf("create %s: %d %v\n%s", userName, w.Code, err, w.Body)
+	}
+	return made.ID
 }

@@ -3,9 +3,11 @@
 //
 // It must not know other ways to sign in. A provider is its tenant's and is trusted for
 // nothing else. A user is (connection, issuer, subject), made at the first sign-in and
-// belonging to that tenant alone; an address that a provider tells is shown and never
-// compared, so no provider can speak for the address of somebody else. Roles come from
-// the connection's own table of groups, at every sign-in.
+// belonging to that tenant alone; an address that a provider tells is shown, and compared only
+// with what the tenant itself says (its removals and invitations, its directory), so no
+// provider can speak for the address of somebody elsewhere. One that the provider doesn't
+// vouch for opens nothing there either. Roles come from the connection's own table of groups,
+// at every sign-in.
 //
 // A sign-in is one-time state in the database, tied to the browser by a cookie of its own.
 // It dies with its first use, whatever becomes of it. The library checks signature,

@@ -94,23 +94,12 @@ func (s *Service) admit(ctx context.Context, tx *store.Tx, conn store.Connection
 func label(who person) string { return cmp.Or(who.email, who.subject) }
 
 // user finds the user of (connection, issuer, subject), or makes one, unless there is no
-// role for them. Users with the same address are other people. What the directory says of a
-// user who is managed by it, the provider doesn't change.
+// role for them. Users with the same address are other people.
 func (s *Service) user(ctx context.Context, tx *store.Tx, conn store.Connection, who person, roleID string, managed bool) (u store.User, _ error) {
 	now := s.Now()
 	id, err := tx.GetIdentity(ctx, conn.TenantID, conn.ID, conn.Issuer, who.subject)
 	if err == nil {
-		if u, err = tx.GetUser(ctx, id.UserID); err != nil {
-			return u, err
-		}
-		if u.HomeTenant != conn.TenantID {
-			return u, fmt.Errorf("identity of user %s is in tenant %s, but the user isn't", u.ID, conn.TenantID)
-		}
-		u.SeenAt = now
-		if !managed {
-			u.Email, u.Name = who.email, who.name
-		}
-		return u, tx.UpdateUser(ctx, u)
+		return s.again(ctx, tx, id, who, managed)
 	}
 	if !errors.Is(err, store.ErrNotFound) {
 		return u, err
@@ -122,13 +111,32 @@ func (s *Service) user(ctx context.Context, tx *store.Tx, conn store.Connection,
 	if err := tx.InsertUser(ctx, u); err != nil {
 		return u, err
 	}
-	err = tx.InsertIdentity(ctx, store.Identity{
-		TenantID: conn.TenantID, ConnectionID: conn.ID, Issuer: conn.Issuer, Subject: who.subject, UserID: u.ID, CreatedAt: now,
-	})
+	err = s.tie(ctx, tx, conn, who, u.ID)
 	if errors.Is(err, store.ErrExists) { // The same person signs in twice at this moment.
 		return u, stale("You're signing in twice at the same time. Sign in again.")
 	}
 	return u, err
+}
+
+// again writes what the provider says now of somebody who signed in before. What the directory
+// says of a user who is managed by it, the provider doesn't change.
+func (s *Service) again(ctx context.Context, tx *store.Tx, id store.Identity, who person, managed bool) (u store.User, _ error) {
+	u, err := tx.GetUser(ctx, id.UserID)
+	if err != nil {
+		return u, err
+	}
+	if u.HomeTenant != id.TenantID {
+		return u, fmt.Errorf("identity of user %s is in tenant %s, but the user isn't", u.ID, id.TenantID)
+	}
+	id.VouchedEmail = who.vouched()
+	if err := tx.UpdateIdentity(ctx, id); err != nil {
+		return u, err
+	}
+	u.SeenAt = s.Now()
+	if !managed {
+		u.Email, u.Name = who.email, who.name
+	}
+	return u, tx.UpdateUser(ctx, u)
 }
 
 // bringUpToDate sets the membership to what the provider's groups say now. If there is none

@@ -180,7 +180,7 @@ func (p *provider) person(ctx context.Context, client *http.Client, id *oidc.IDT
 	out.unverified = claims["email_verified"] == false || claims["email_verified"] == "false"
 	if text, ok := claims["email"].(string); ok {
 		if out.email, err = mail.Address(text); err != nil {
-			out.email = "" // Shown only; nothing rests on it.
+			out.email = "" // None opens nothing.
 		}
 	}
 	return out, nil

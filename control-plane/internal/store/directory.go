@@ -158,12 +158,13 @@ func (t *Tx) HasIdentity(ctx context.Context, tenantID, connectionID, userID str
 	return n > 0, err
 }
 
-// CameBy lists the members with an address who came through a connection and whom its
-// directory doesn't know.
+// CameBy lists the members with an address who came through a connection, whose provider
+// vouches for it, and whom its directory doesn't know.
 func (t *Tx) CameBy(ctx context.Context, tenantID, connectionID, email string) ([]User, error) {
 	return query(ctx, t.of(tenantID), "list members of a connection", users.fields,
 		"SELECT "+users.under("u")+` FROM memberships m JOIN users u ON u.id = m.user_id
 		 WHERE m.tenant_id = ? AND m.connection_id = ? AND u.home_tenant = m.tenant_id AND u.email = ?
+		 AND EXISTS (SELECT 1 FROM identities i WHERE i.tenant_id = m.tenant_id AND i.connection_id = m.connection_id AND i.user_id = m.user_id AND i.vouched_email = u.email)
 		 AND NOT EXISTS (SELECT 1 FROM scim_users d WHERE d.tenant_id = m.tenant_id AND d.user_id = m.user_id) ORDER BY u.id LIMIT ?`,
 		tenantID, connectionID, email, pageMax)
 }

@@ -355,6 +355,9 @@ type Binding struct {
 type Identity struct {
 	TenantID, ConnectionID, Issuer, Subject, UserID string
 	CreatedAt                                       time.Time
+	// VouchedEmail is the address that the provider vouched for at the last sign-in; empty for
+	// none. The user's own may be one that they chose.
+	VouchedEmail string
 }
 
 // AuditEvent is who changed what.

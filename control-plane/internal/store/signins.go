@@ -41,9 +41,9 @@ var (
 			"staged, updated_at, saml, saml_key",
 	}
 	identities = table[Identity]{
-		name: "identities", columns: "tenant_id, connection_id, issuer, subject, user_id, created_at",
+		name: "identities", columns: "tenant_id, connection_id, issuer, subject, user_id, created_at, vouched_email",
 		fields: func(v *Identity) []any {
-			return []any{&v.TenantID, &v.ConnectionID, &v.Issuer, &v.Subject, &v.UserID, asTime{&v.CreatedAt}}
+			return []any{&v.TenantID, &v.ConnectionID, &v.Issuer, &v.Subject, &v.UserID, asTime{&v.CreatedAt}, &v.VouchedEmail}
 		},
 	}
 )
@@ -210,6 +210,12 @@ func (t *Tx) DeleteConnection(ctx context.Context, tenantID, id string) error {
 // InsertIdentity ties a provider's user to one of ours.
 func (t *Tx) InsertIdentity(ctx context.Context, v Identity) error {
 	return identities.insert(ctx, t.of(v.TenantID), v)
+}
+
+// UpdateIdentity writes the address that the provider vouches for.
+func (t *Tx) UpdateIdentity(ctx context.Context, v Identity) error {
+	return t.of(v.TenantID).change(ctx, "update identity", "UPDATE identities SET vouched_email = ? WHERE tenant_id = ? AND connection_id = ? AND issuer = ? AND subject = ?",
+		v.VouchedEmail, v.TenantID, v.ConnectionID, v.Issuer, v.Subject)
 }
 
 // GetIdentity finds a provider's user.

@@ -469,9 +469,11 @@ func TestConnections_AreDeletedWithTheirIdentities(t *testing.T) {
 			wantErr(t, "written at an old version", tx.UpdateConnection(ctx, &stale), store.ErrStale)
 			list, err := tx.ListConnections(ctx, "tn_a")
 			wantEqual(t, "list", list, []store.Connection{v})
+			id.VouchedEmail = "ada@example.com"
+			updateErr := tx.UpdateIdentity(ctx, id)
 			got, idErr := tx.GetIdentity(ctx, "tn_a", "sso_1", "i", "s")
 			wantEqual(t, "identity", got, id)
-			err = errors.Join(err, idErr, tx.DeleteConnection(ctx, "tn_a", "sso_1"))
+			err = errors.Join(err, updateErr, idErr, tx.DeleteConnection(ctx, "tn_a", "sso_1"))
 			_, gone := tx.GetIdentity(ctx, "tn_a", "sso_1", "i", "s")
 			wantErr(t, "identity of a deleted connection", gone, store.ErrNotFound)
 			wantErr(t, "delete again", tx.DeleteConnection(ctx, "tn_a", "sso_1"), store.ErrNotFound)

@@ -143,6 +143,7 @@ func TestIsolation_AForeignRecordIsNotThere(t *testing.T) {
 					"UpdateScimToken": tx.UpdateScimToken(ctx, store.ScimToken{TenantID: as, ID: "key_scim_b", ExpiresAt: at(9)}), "RevokeScimToken": tx.RevokeScimToken(ctx, as, "key_scim_b", at(9)), "UpdateAuditSink": tx.UpdateAuditSink(ctx, &sink),
 					"DeleteAuditSink": tx.DeleteAuditSink(ctx, as, "snk_b"), "NoteAuditSink": tx.NoteAuditSink(ctx, sink, 1),
 					"UpdateTenant": tx.UpdateTenant(ctx, &tn), "UpdateNamespace": tx.UpdateNamespace(ctx, &ns), "UpdateKey": tx.UpdateKey(ctx, &k),
+					"UpdateIdentity":   tx.UpdateIdentity(ctx, store.Identity{TenantID: as, ConnectionID: "sso_b", Issuer: "i", Subject: "s", VouchedEmail: "x@example.com"}),
 					"UpdateConnection": tx.UpdateConnection(ctx, &c), "UpdateMembership": tx.UpdateMembership(ctx, &m),
 					"DeleteMembership": tx.DeleteMembership(ctx, as, "usr_b"), "DeleteInvitation": tx.DeleteInvitation(ctx, as, "inv_b"),
 					"DeleteConnection": tx.DeleteConnection(ctx, as, "sso_b"),
