@@ -152,9 +152,10 @@ var errCall = errors.New("no answer from Stripe")
 // sendOne takes one push a step further. Whatever is lost, the row says enough for the next
 // attempt to go on from.
 func (s *Service) sendOne(ctx context.Context, p store.BillingPush, meters map[string]string, seen *look) error {
+	was := p
 	c, err := store.Get(ctx, s.tenantRead(p.TenantID), func(tx *store.Tx) (store.StripeCustomer, error) { return tx.GetStripeCustomer(ctx, p.TenantID) })
 	if err != nil {
-		return err
+		return s.defers(ctx, was, err)
 	}
 	m, known := meterNamed(p.Meter)
 	meterID := meters[m.eventName()]
@@ -180,8 +181,10 @@ func (s *Service) sendOne(ctx context.Context, p store.BillingPush, meters map[s
 	if p.FirstSentAt.IsZero() || p.Kind == kindEvent {
 		late, err := s.tooLate(ctx, p, c, seen)
 		switch {
-		case err != nil:
+		case away(err):
 			return err
+		case err != nil:
+			return s.defers(ctx, was, err)
 		case p.FirstSentAt.IsZero():
 			p.Kind, p.FirstSentAt = kindOf(late), now
 		case late || now.Sub(p.FirstSentAt) >= repeatable-settled:
@@ -192,8 +195,12 @@ func (s *Service) sendOne(ctx context.Context, p store.BillingPush, meters map[s
 	p.Attempts++
 	p.DueAt = now.Add(backoff(p.Attempts))
 	// Before the call: from here on it may have arrived.
-	if p, err = s.begin(ctx, p, attempts); err != nil {
-		return meanwhile(err)
+	p, begun, err := s.begin(ctx, p, attempts)
+	if err != nil {
+		return s.defers(ctx, was, err)
+	}
+	if !begun {
+		return nil
 	}
 	err = s.call(ctx, p, c, m)
 	if e := said(err); p.Kind == kindItem && e != nil && e.HTTPStatusCode >= http.StatusInternalServerError {
@@ -215,17 +222,20 @@ func (s *Service) again(ctx context.Context, p store.BillingPush, c store.Stripe
 	return p, failed
 }
 
-// begin notes an attempt, and with the first one of an item what it costs.
-func (s *Service) begin(ctx context.Context, p store.BillingPush, attempts int64) (store.BillingPush, error) {
+// begin notes an attempt, and with the first one of an item what it costs. It reports whether it
+// did: another process may have taken the push further.
+func (s *Service) begin(ctx context.Context, p store.BillingPush, attempts int64) (_ store.BillingPush, begun bool, _ error) {
 	err := s.Store.Tenant(ctx, p.TenantID, func(tx *store.Tx) (err error) {
 		if p.Kind == kindItem && p.Currency == "" {
 			if p.Amount, p.Currency, err = lateAmount(ctx, tx, p); err != nil {
-				return err
+				return fmt.Errorf("compute what it costs: %w", err)
 			}
 		}
-		return tx.NoteBillingPush(ctx, p, attempts)
+		err = tx.NoteBillingPush(ctx, p, attempts)
+		begun = err == nil
+		return meanwhile(err)
 	})
-	return p, err
+	return p, begun && err == nil, err
 }
 
 // call sends a push.
@@ -283,10 +293,12 @@ func (s *Service) differs(ctx context.Context, p store.BillingPush) error {
 	return meanwhile(s.note(ctx, p, attempts))
 }
 
-// defers puts a push off.
+// defers puts a push off, as it was read. What stays due is read before all that came later, and
+// so much is read at a time: one tenant's problem would be everybody's.
 func (s *Service) defers(ctx context.Context, p store.BillingPush, why error) error {
 	attempts := p.Attempts
-	p.DueAt, p.LastError = s.Now().Add(retryMax), clip(why.Error())
+	p.Attempts++
+	p.DueAt, p.LastError = s.Now().Add(backoff(p.Attempts)), clip(why.Error())
 	return errors.Join(why, meanwhile(s.note(ctx, p, attempts)))
 }
 
@@ -358,10 +370,11 @@ func kindOf(late bool) string {
 	return kindEvent
 }
 
-// look is what invoices a customer had at a time.
+// look is what invoices a customer had at a time, or why Stripe didn't show them.
 type look struct {
 	at       time.Time
 	invoices []invoiced
+	refused  error
 }
 
 // tooLate reports whether a push is too old for an event, or too late for the invoice that the
@@ -380,10 +393,10 @@ func (s *Service) tooLate(ctx context.Context, p store.BillingPush, c store.Stri
 		if err != nil && said(err) == nil {
 			return false, fmt.Errorf("%w: %w", errCall, err)
 		}
-		if err != nil {
-			return false, err
-		}
-		*seen = look{now, all}
+		*seen = look{now, all, err}
+	}
+	if seen.refused != nil {
+		return false, seen.refused
 	}
 	return slices.ContainsFunc(seen.invoices, func(i invoiced) bool {
 		return !p.Hour.Before(i.from) && p.Hour.Before(i.to) && (i.status != "draft" || now.Sub(i.created) >= draftTakes)

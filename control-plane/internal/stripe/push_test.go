@@ -375,6 +375,91 @@ func TestPush_ADraftThatIsAboutToBeFinalCountsAsFinal(t *testing.T) {
 	}
 }
 
+// dueMax is how many pushes are read at a time.
+const dueMax = 200
+
+// closeMany closes so many hours of a tenant, the last of which is over for an hour.
+func (w *world) closeMany(t testing.TB, tenantID string) {
+	t.Helper()
+	first := w.hour(1)
+	w.Advance((dueMax + 2) * time.Hour)
+	for n := range dueMax {
+		w.close(t, tenantID, first.Add(time.Duration(n)*time.Hour), 0, store.Counts{JobsEnqueued: 1})
+	}
+}
+
+// What can't be sent for one customer is put off, however much it is: the others' is sent.
+func TestPush_ATenantWhoseInvoicesAreRefusedIsNotTheOthersProblem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	bad, _ := w.paying(t, "bad")
+	good, _ := w.paying(t, "good")
+	w.closeMany(t, bad.ID)
+	w.stripe.Faults(func(call string) stripetest.Fault {
+		if call == "GET /v1/invoices" {
+			return stripetest.Broken
+		}
+		return stripetest.None
+	})
+	w.stripe.Calls()
+	if w.svc.Push(t.Context()) == nil {
+		t.Error("invoices were refused, and there was no problem")
+	}
+	looks := strings.Count(fmt.Sprint(w.stripe.Calls()), "GET /v1/invoices")
+	if looks > 10 { // The client repeats what failed at Stripe.
+		t.Errorf("Stripe was asked %d times for the invoices that it refuses", looks)
+	}
+	w.Advance(time.Minute)
+	hour := w.hour(-1) // On time, so that nobody looks at invoices.
+	w.close(t, good.ID, hour, 0, store.Counts{JobsEnqueued: 7})
+	_ = w.svc.Push(t.Context()) // The first tenant's may fail.
+	w.agree(t, good.ID, hour, store.Counts{JobsEnqueued: 7})
+}
+
+// A row of ours that is missing or broken is one tenant's problem as well.
+func TestPush_ATenantThatCantBePricedIsNotTheOthersProblem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	bad, _ := w.paying(t, "bad")
+	good, _ := w.paying(t, "good")
+	w.closeMany(t, bad.ID)
+	w.stripe.Away(w.Now().Add(time.Minute))
+	_ = w.svc.Push(t.Context()) // Written down, and not sent.
+	w.Advance(40 * 24 * time.Hour)
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error { // A plan that isn't there, in a month that is past.
+		return tx.PutSubscriptionChange(ctx, store.SubscriptionChange{TenantID: bad.ID, At: w.Now().Add(-39 * 24 * time.Hour), Plan: "gone", PlanVersion: 7})
+	})
+	if w.svc.Push(t.Context()) == nil {
+		t.Error("nothing could be priced, and there was no problem")
+	}
+	w.Advance(time.Minute)
+	hour := w.hour(-1)
+	w.close(t, good.ID, hour, 0, store.Counts{JobsEnqueued: 7})
+	_ = w.svc.Push(t.Context())
+	w.agree(t, good.ID, hour, store.Counts{JobsEnqueued: 7})
+}
+
+func TestPush_ATenantWithoutACustomerIsNotTheOthersProblem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	bad, _ := w.tenant(t, "bad")
+	good, _ := w.paying(t, "good")
+	w.Service(t, func(ctx context.Context, tx *store.Tx) (err error) {
+		for n := range dueMax {
+			p := store.BillingPush{TenantID: bad.ID, Meter: "jobs_enqueued", Hour: w.hour(-n), Identifier: fmt.Sprint(n), Kind: "event", State: "open", Value: 1, DueAt: w.Now(), CreatedAt: w.Now()}
+			err = errors.Join(err, tx.InsertBillingPush(ctx, p))
+		}
+		return err
+	})
+	hour := w.hour(1)
+	w.Advance(2 * time.Hour)
+	w.close(t, good.ID, hour, 0, store.Counts{JobsEnqueued: 7})
+	if w.svc.Push(t.Context()) == nil {
+		t.Error("there is no customer, and no problem")
+	}
+	w.agree(t, good.ID, hour, store.Counts{JobsEnqueued: 7})
+}
+
 // Stripe repeats an answer of 500 to whoever shows the same key.
 func TestPush_AnItemThatStripeFailedAtHasANewKey(t *testing.T) {
 	t.Parallel()
