@@ -224,18 +224,19 @@ func (s *Service) again(ctx context.Context, p store.BillingPush, c store.Stripe
 
 // begin notes an attempt, and with the first one of an item what it costs. It reports whether it
 // did: another process may have taken the push further.
-func (s *Service) begin(ctx context.Context, p store.BillingPush, attempts int64) (_ store.BillingPush, begun bool, _ error) {
+func (s *Service) begin(ctx context.Context, p store.BillingPush, attempts int64) (begins store.BillingPush, begun bool, _ error) {
 	err := s.Store.Tenant(ctx, p.TenantID, func(tx *store.Tx) (err error) {
+		begins = p // As it was, if this is run again: what it costs has changed with what won the race.
 		if p.Kind == kindItem && p.Currency == "" {
-			if p.Amount, p.Currency, err = lateAmount(ctx, tx, p); err != nil {
+			if begins.Amount, begins.Currency, err = lateAmount(ctx, tx, p); err != nil {
 				return fmt.Errorf("compute what it costs: %w", err)
 			}
 		}
-		err = tx.NoteBillingPush(ctx, p, attempts)
+		err = tx.NoteBillingPush(ctx, begins, attempts)
 		begun = err == nil
 		return meanwhile(err)
 	})
-	return p, begun && err == nil, err
+	return begins, begun && err == nil, err
 }
 
 // call sends a push.

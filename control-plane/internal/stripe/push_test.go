@@ -294,6 +294,29 @@ func TestPush_LateItemsOfAMonthCostWhatTheMonthDoes(t *testing.T) {
 	})
 }
 
+// A write that lost a race is run again, and what an item costs has changed since.
+func TestPush_AnItemIsPricedAgainAfterALostRace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tn, _ := w.paying(t, "acme")
+	hour := w.hour(1)
+	w.Advance(40 * 24 * time.Hour)
+	w.close(t, tn.ID, hour, 0, store.Counts{JobsEnqueued: 1_600_000}) // 1,604,167 are included.
+	k := w.Kit
+	race := &racing{Store: k.Store}
+	k.Store = race
+	s := start(t, k, w.stripe.URL)
+	race.winner = func() {
+		w.Service(t, func(ctx context.Context, tx *store.Tx) error {
+			at := hour.Add(time.Hour)
+			return tx.InsertBillingPush(ctx, store.BillingPush{TenantID: tn.ID, Meter: "jobs_enqueued", Hour: at, Identifier: "winner", Kind: "item", State: "done",
+				Value: 1_600_000, Currency: "usd", FirstSentAt: w.Now(), DueAt: w.Now(), Attempts: 1, CreatedAt: w.Now(), DoneAt: w.Now()})
+		})
+	}
+	no(t, "push", s.Push(t.Context()))
+	want(t, "items", fmt.Sprint(w.stripe.Show("invoiceitem", "amount")), "[319]")
+}
+
 // Stripe takes an event for a month whose invoice is final, and puts it on no invoice. So what is
 // late is sent only after Stripe was asked for invoices: the event that tells of one may be lost.
 func TestPush_AnInvoiceOfWhichNobodyToldCountsToo(t *testing.T) {

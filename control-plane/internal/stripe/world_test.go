@@ -252,6 +252,24 @@ func (b *between) Service(ctx context.Context, f func(*store.Tx) error) error {
 	return b.Store.Service(ctx, f)
 }
 
+// racing is a store whose next write in one tenant loses a race: it is run, undone, and run again
+// after what the winner does.
+type racing struct {
+	store.Store
+	winner func()
+}
+
+func (r *racing) Tenant(ctx context.Context, id string, f func(*store.Tx) error) error {
+	if win := r.winner; win != nil {
+		r.winner = nil
+		if err := r.Store.Tenant(ctx, id, func(tx *store.Tx) error { return errors.Join(f(tx), errCrash) }); !errors.Is(err, errCrash) {
+			return err
+		}
+		win()
+	}
+	return r.Store.Tenant(ctx, id, f)
+}
+
 // loseFirst loses the answer to the first call of a method.
 func loseFirst(method string) func(string) stripetest.Fault {
 	lost := false
