@@ -54,11 +54,11 @@ func (s *Service) pass(ctx context.Context, now time.Time) error {
 }
 
 func (s *Service) compareChanged(ctx context.Context, now time.Time) error {
-	from, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) (time.Time, error) { return checkedTo(ctx, tx) })
+	checked, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) (time.Time, error) { return checkedTo(ctx, tx) })
 	if err != nil {
 		return err
 	}
-	for {
+	for from, more := checked, true; more; {
 		// From the same time again: more may have changed at it than fits.
 		list, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.UsageChange, error) { return tx.ChangedUsage(ctx, from, atOnce) })
 		if err != nil {
@@ -74,19 +74,26 @@ func (s *Service) compareChanged(ctx context.Context, now time.Time) error {
 			s.seen[c.TenantID] = c.ChangedAt
 		}
 		to := now.Add(-overlap)
-		if len(list) == atOnce {
-			to = list[atOnce-1].ChangedAt.Add(1) // No more than a transaction writes have one time.
+		if more = len(list) == atOnce; more {
+			from = list[atOnce-1].ChangedAt.Add(1) // No more than a transaction writes have one time.
+			if from.Before(to) {
+				to = from // Otherwise this pass goes on from there, and the next one reads the overlap again.
+			}
 		}
-		if to.After(from) {
-			from = to
-			err = s.Store.Service(ctx, func(tx *store.Tx) error {
-				return tx.PutSetting(ctx, checkedSetting, strconv.FormatInt(to.UnixNano(), 10), now)
-			})
-		}
-		if err != nil || len(list) < atOnce {
-			return err
+		if to.After(checked) {
+			checked = to
+			if err := s.keepChecked(ctx, to, now); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
+}
+
+func (s *Service) keepChecked(ctx context.Context, to, now time.Time) error {
+	return s.Store.Service(ctx, func(tx *store.Tx) error {
+		return tx.PutSetting(ctx, checkedSetting, strconv.FormatInt(to.UnixNano(), 10), now)
+	})
 }
 
 func checkedTo(ctx context.Context, tx *store.Tx) (time.Time, error) {

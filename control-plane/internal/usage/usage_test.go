@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -488,6 +489,37 @@ func TestLimits_SpendHoldsAsTheTenantSaid(t *testing.T) {
 			}
 		}
 	})
+}
+
+// manyTenants makes tenants that use nothing.
+func (w *world) manyTenants(n int) (made []string) {
+	w.t.Helper()
+	w.Service(w.t, func(ctx context.Context, tx *store.Tx) (err error) {
+		made = nil
+		for i := range n {
+			tn := store.Tenant{ID: fmt.Sprintf("tn_many_%d", i), Name: fmt.Sprintf("many-%d", i), Plan: "free", Cell: "test", CreatedAt: w.Now(), UpdatedAt: w.Now(), Version: 1, Generation: 1}
+			made, err = append(made, tn.ID), errors.Join(err, tx.InsertTenant(ctx, tn))
+		}
+		return err
+	})
+	return made
+}
+
+func (w *world) touch(when time.Time, tenantIDs ...string) {
+	w.t.Helper()
+	w.Service(w.t, func(ctx context.Context, tx *store.Tx) error { return tx.TouchUsage(ctx, tenantIDs, when) })
+}
+
+// A change has the time at which its transaction began, and is seen when that ends.
+func TestLimits_AChangeThatIsCommittedAfterMoreThanFitLaterOnesIsCompared(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloudtest.New(t))
+	w.entitle("jobs_per_month_max", 10)
+	w.touch(w.Now(), w.manyTenants(500)...)
+	w.wantHeld("before")
+	w.count("ns_1", at(21, 8), jobs(11))
+	w.touch(w.Now().Add(-2*time.Second), w.tn.ID) // A second before the others.
+	w.wantHeld("committed late", "jobs_per_month dispatch")
 }
 
 // Those that a tenant named for its bills read of its limits too; whoever is also a member,
