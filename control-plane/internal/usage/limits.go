@@ -53,25 +53,23 @@ func (s *Service) pass(ctx context.Context, now time.Time) error {
 	return errors.Join(s.compareChanged(ctx, now), s.compareHeld(ctx, LimitJobs), s.compareHeld(ctx, LimitSpend), s.forget(ctx, now))
 }
 
+// compareChanged goes on where the last pass came to. A tenant with a problem is not the others':
+// they are compared, and it is compared again at each pass.
 func (s *Service) compareChanged(ctx context.Context, now time.Time) error {
 	checked, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) (time.Time, error) { return checkedTo(ctx, tx) })
 	if err != nil {
 		return err
 	}
+	var problems []error
 	for from, more := checked, true; more; {
 		// From the same time again: more may have changed at it than fits.
 		list, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.UsageChange, error) { return tx.ChangedUsage(ctx, from, atOnce) })
 		if err != nil {
-			return err
+			return errors.Join(append(problems, err)...)
 		}
-		for _, c := range list {
-			if s.seen[c.TenantID].Equal(c.ChangedAt) {
-				continue
-			}
-			if err := s.compare(ctx, c.TenantID); err != nil {
-				return fmt.Errorf("tenant %s: %w", c.TenantID, err)
-			}
-			s.seen[c.TenantID] = c.ChangedAt
+		failed, err := s.compareListed(ctx, list)
+		if problems = append(problems, err); ctx.Err() != nil {
+			return errors.Join(problems...) // Not all of them were compared.
 		}
 		to := now.Add(-overlap)
 		if more = len(list) == atOnce; more {
@@ -82,17 +80,44 @@ func (s *Service) compareChanged(ctx context.Context, now time.Time) error {
 		}
 		if to.After(checked) {
 			checked = to
-			if err := s.keepChecked(ctx, to, now); err != nil {
-				return err
+			if err := s.keepChecked(ctx, to, failed); err != nil {
+				return errors.Join(append(problems, err)...)
 			}
 		}
 	}
-	return nil
+	return errors.Join(problems...)
 }
 
-func (s *Service) keepChecked(ctx context.Context, to, now time.Time) error {
+// compareListed compares tenants that changed since they were compared last, and gives those that
+// couldn't be.
+func (s *Service) compareListed(ctx context.Context, list []store.UsageChange) (failed []store.UsageChange, _ error) {
+	var problems []error
+	for _, c := range list {
+		if s.seen[c.TenantID].Equal(c.ChangedAt) {
+			continue
+		}
+		if err := s.compare(ctx, c.TenantID); err != nil {
+			failed, problems = append(failed, c), append(problems, err)
+			continue
+		}
+		s.seen[c.TenantID] = c.ChangedAt
+	}
+	return failed, errors.Join(problems...)
+}
+
+// keepChecked keeps up to when changes were compared. Those before it that couldn't be are changes
+// of now, so that they are listed again, by another process too.
+func (s *Service) keepChecked(ctx context.Context, to time.Time, failed []store.UsageChange) error {
+	var again []string
+	for _, c := range failed {
+		if c.ChangedAt.Before(to) {
+			again = append(again, c.TenantID)
+		}
+	}
+	slices.Sort(again) // As in all transactions, so that two never wait for each other.
+	now := s.Now()     // Not the pass's: no more than a page has one time.
 	return s.Store.Service(ctx, func(tx *store.Tx) error {
-		return tx.PutSetting(ctx, checkedSetting, strconv.FormatInt(to.UnixNano(), 10), now)
+		return errors.Join(tx.TouchUsage(ctx, again, now), tx.PutSetting(ctx, checkedSetting, strconv.FormatInt(to.UnixNano(), 10), now))
 	})
 }
 
@@ -111,18 +136,19 @@ func checkedTo(ctx context.Context, tx *store.Tx) (time.Time, error) {
 // compareHeld looks again at tenants that a limit holds back: a period may have ended, or the
 // plan changed.
 func (s *Service) compareHeld(ctx context.Context, limit string) error {
-	for after := ""; ; {
+	var problems []error
+	for after, more := "", true; more && ctx.Err() == nil; {
 		list, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]string, error) { return tx.HeldTenants(ctx, limit, after, atOnce) })
+		if err != nil {
+			return errors.Join(append(problems, err)...)
+		}
 		for _, id := range list {
-			if err == nil {
-				err = s.compare(ctx, id)
-			}
+			problems = append(problems, s.compare(ctx, id))
 			after = id
 		}
-		if err != nil || len(list) < atOnce {
-			return err
-		}
+		more = len(list) == atOnce
 	}
+	return errors.Join(problems...)
 }
 
 func (s *Service) forget(ctx context.Context, now time.Time) error {
@@ -157,11 +183,18 @@ func (s *Service) compare(ctx context.Context, tenantID string) error {
 		})
 		s.Wake()
 	}
-	if errors.Is(err, store.ErrNotFound) {
-		return nil // It was deleted.
+	if errors.Is(err, errDeleted) {
+		return nil
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("tenant %s: %w", tenantID, err)
+	}
+	return nil
 }
+
+// errDeleted is a tenant that is no more. Other rows that are missing are a problem: its limits
+// wouldn't hold, and nobody would know.
+var errDeleted = errors.New("the tenant was deleted")
 
 // passed is a limit and how far it is used.
 type passed struct {
@@ -182,7 +215,10 @@ func (p passed) any() bool {
 // limitsOf are a tenant's limits.
 func (s *Service) limitsOf(ctx context.Context, tx *store.Tx, tenantID string) (_ []passed, st standing, err error) {
 	st.now = s.Now()
-	if st.Tenant, err = tx.GetTenant(ctx, tenantID); err != nil {
+	if st.Tenant, err = tx.GetTenant(ctx, tenantID); errors.Is(err, store.ErrNotFound) {
+		return nil, st, errDeleted
+	}
+	if err != nil {
 		return nil, st, err
 	}
 	if st.UsageClosing, err = closingOf(ctx, tx, st.Tenant); err != nil {

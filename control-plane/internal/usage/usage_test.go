@@ -522,6 +522,99 @@ func TestLimits_AChangeThatIsCommittedAfterMoreThanFitLaterOnesIsCompared(t *tes
 	w.wantHeld("committed late", "jobs_per_month dispatch")
 }
 
+// breakPlan gives the tenant a version of its plan that isn't there.
+func (w *world) breakPlan(broken bool) {
+	w.t.Helper()
+	w.Service(w.t, func(ctx context.Context, tx *store.Tx) error {
+		sub, err := tx.GetSubscription(ctx, w.tn.ID)
+		if err != nil {
+			return err
+		}
+		sub.PlanVersion = 1
+		if broken {
+			sub.PlanVersion = 99
+		}
+		return tx.UpdateSubscription(ctx, &sub)
+	})
+}
+
+// other is another tenant of the same world, on the plan free.
+func (w *world) other(name string) *world {
+	tn, _ := w.Tenant(w.t, name, "owner@"+name+".test")
+	o := *w
+	o.tn = tn
+	w.Service(w.t, func(ctx context.Context, tx *store.Tx) error {
+		return tx.InsertNamespace(ctx, store.Namespace{TenantID: tn.ID, ID: "ns_" + name, Name: "main", CreatedAt: w.Now(), UpdatedAt: w.Now(), Version: 1, Generation: 1})
+	})
+	return &o
+}
+
+// holdsAfter makes a pass, of which it gives the problem, and says whether a limit of jobs holds the
+// tenant.
+func (w *world) holdsAfter() (held bool, problem error) {
+	w.t.Helper()
+	problem = w.s.Compare(context.Background())
+	w.Advance(time.Second)
+	w.Service(w.t, func(ctx context.Context, tx *store.Tx) error {
+		list, err := tx.ListHolds(ctx, w.tn.ID)
+		held = len(list) > 0
+		return err
+	})
+	return held, problem
+}
+
+// wantProblem makes a pass that must have a problem, and wants the tenant held or not.
+func (w *world) wantProblem(what string, held bool) {
+	w.t.Helper()
+	got, err := w.holdsAfter()
+	if err == nil || !strings.Contains(err.Error(), "entitlements of tenant") {
+		w.t.Errorf("%s: the problem is %v", what, err)
+	}
+	if got != held {
+		w.t.Errorf("%s: held %v, want %v", what, got, held)
+	}
+}
+
+func TestLimits_ATenantThatCantBeComparedIsNotTheOthersProblem(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, cw *cloudtest.World) {
+		bad := newWorld(t, cw)
+		good := bad.other("zeta") // Its id is the later one.
+		for _, w := range []*world{bad, good} {
+			w.entitle("jobs_per_month_max", 10)
+		}
+		bad.count("ns_1", at(21, 8), jobs(11))
+		bad.wantHeld("at first", "jobs_per_month dispatch")
+		bad.breakPlan(true)
+		bad.count("ns_1", at(21, 8), jobs(12))
+		bad.Advance(time.Second)
+		good.count("ns_zeta", at(21, 8), jobs(11))
+		good.wantProblem("over its limit", true)
+		good.Advance(10 * 24 * time.Hour)
+		good.wantProblem("the next month", false)
+	})
+}
+
+// It isn't forgotten: not by the process, and not by the next one.
+func TestLimits_ATenantThatCouldntBeComparedIsComparedAgain(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, cw *cloudtest.World) {
+		w := newWorld(t, cw)
+		w.entitle("jobs_per_month_max", 10)
+		w.count("ns_1", at(21, 8), jobs(11))
+		w.breakPlan(true)
+		for range 5 {
+			w.wantProblem("broken", false)
+			w.Advance(50 * time.Second)
+		}
+		w.breakPlan(false)
+		w.Advance(10 * time.Minute) // Past the lease, too.
+		again := *w
+		again.s = usage.New(w.s.Needs)
+		again.wantHeld("mended", "jobs_per_month dispatch")
+	})
+}
+
 // Those that a tenant named for its bills read of its limits too; whoever is also a member,
 // once.
 func TestLimits_BillingContactsGetTheEmailsOnce(t *testing.T) {
