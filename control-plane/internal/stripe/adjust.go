@@ -42,38 +42,41 @@ func periods(now time.Time) (anchor, expires time.Time) {
 }
 
 // ripe are drafts that can be adjusted, and ended subscriptions that can be settled: every hour
-// until their ends is closed.
+// until their ends is closed. One that can't be read is left out, and doesn't keep back the others.
 func (s *Service) ripe(ctx context.Context) (drafts []store.StripeInvoice, ended []store.StripeEnding, _ error) {
-	return drafts, ended, s.Store.ReadService(ctx, func(tx *store.Tx) error {
-		drafts, ended = nil, nil
-		all, err := tx.DraftStripeInvoices(ctx, s.Now().Add(-adjustAfter), draftsMax)
-		if err != nil {
-			return err
-		}
-		for _, d := range all {
-			o, err := owing(ctx, tx, d)
-			if err != nil {
-				return err
-			}
-			if o.closed {
-				drafts = append(drafts, d)
-			}
-		}
-		due, err := tx.DueStripeEndings(ctx, s.Now(), draftsMax)
-		if err != nil {
-			return err
-		}
-		for _, e := range due {
-			o, err := left(ctx, tx, e)
-			if err != nil {
-				return err
-			}
-			if o.closed {
-				ended = append(ended, e)
-			}
-		}
-		return nil
+	all, draftsErr := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.StripeInvoice, error) {
+		return tx.DraftStripeInvoices(ctx, s.Now().Add(-adjustAfter), draftsMax)
 	})
+	var problems []error
+	for _, d := range all {
+		closed, err := s.isClosed(ctx, d.TenantID, func(tx *store.Tx) (owed, error) { return owing(ctx, tx, d) })
+		if err != nil {
+			problems = append(problems, fmt.Errorf("look at invoice %s of tenant %s: %w", d.ID, d.TenantID, err))
+		}
+		if closed {
+			drafts = append(drafts, d)
+		}
+	}
+	due, endedErr := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.StripeEnding, error) {
+		return tx.DueStripeEndings(ctx, s.Now(), draftsMax)
+	})
+	for _, e := range due {
+		closed, err := s.isClosed(ctx, e.TenantID, func(tx *store.Tx) (owed, error) { return left(ctx, tx, e) })
+		if err != nil {
+			problems = append(problems, fmt.Errorf("look at the ended subscription %s of tenant %s: %w", e.SubscriptionID, e.TenantID, err))
+		}
+		if closed {
+			ended = append(ended, e)
+		}
+	}
+	return drafts, ended, errors.Join(append(problems, draftsErr, endedErr)...)
+}
+
+// isClosed reports whether the ledger is final for all that is owed. It reads one tenant, for an error of
+// one ends its transaction.
+func (s *Service) isClosed(ctx context.Context, tenantID string, read func(*store.Tx) (owed, error)) (bool, error) {
+	o, err := store.Get(ctx, s.tenantRead(tenantID), read)
+	return err == nil && o.closed, err
 }
 
 // Adjust makes drafts what the ledger says, a tenant's one after the other: each invoice counts

@@ -2,6 +2,7 @@ package stripe_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -234,6 +235,41 @@ func TestAdjust_HoursBeforeTheSubscriptionAreNotOwed(t *testing.T) {
 	p.use(p.hour(30), 0, store.Counts{JobsEnqueued: 4_000_000})
 	p.turn()
 	p.agrees("the first month")
+}
+
+// withoutCustomer is a tenant that Stripe doesn't know, with a draft and an ended subscription.
+func (p *payer) withoutCustomer() {
+	p.t.Helper()
+	tn, _ := p.tenant(p.t, "stranger")
+	p.Service(p.t, func(ctx context.Context, tx *store.Tx) error {
+		at := p.Now()
+		draft := store.StripeInvoice{TenantID: tn.ID, ID: "in_stranger", Status: "draft", Currency: "usd", PeriodStart: at, PeriodEnd: at, CreatedAt: at, UpdatedAt: at}
+		ending := store.StripeEnding{TenantID: tn.ID, SubscriptionID: "sub_stranger", PushFrom: at, PushTo: at, DueAt: at, CreatedAt: at}
+		return errors.Join(tx.PutStripeInvoice(ctx, draft), tx.PutStripeEnding(ctx, ending))
+	})
+}
+
+func TestAdjust_ADraftThatCantBeReadIsNotTheOthersProblem(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		p := newPayer(t, w)
+		p.withoutCustomer()
+		p.use(w.hour(30), 0, store.Counts{JobsEnqueued: 4_000_000})
+		p.turn()
+		p.agrees("beside a draft that can't be read")
+		if err := p.svc.Pass(t.Context()); err == nil || !strings.Contains(err.Error(), "in_stranger") || !strings.Contains(err.Error(), "sub_stranger") {
+			t.Errorf("the problem is %v", err)
+		}
+	})
+}
+
+func TestSettle_AnEndThatCantBeReadIsNotTheOthersProblem(t *testing.T) {
+	t.Parallel()
+	p := newPayer(t, newWorld(t))
+	p.withoutCustomer()
+	p.use(p.hour(1), 0, store.Counts{JobsEnqueued: 9_000_000})
+	p.pass(26 * time.Hour)
+	p.stripe.End(p.sub)
+	p.ended("beside an end that can't be read", p.Now())
 }
 
 func TestAdjust_WhateverGoesWrong(t *testing.T) {
