@@ -357,10 +357,17 @@ func (t *Tx) NoteAdjustedInvoice(ctx context.Context, tenantID, id string, at ti
 }
 
 // HasOpenBillingPush reports whether something of a tenant's hours before one is still to be
-// sent.
-func (t *Tx) HasOpenBillingPush(ctx context.Context, tenantID string, before time.Time) (bool, error) {
-	n, err := t.of(tenantID).count(ctx, "look for an open push", "SELECT 1 FROM billing_pushes WHERE tenant_id = ? AND state <> 'done' AND hour < ? LIMIT 1", tenantID, before)
+// sent. Of hours before givenUp, what differs is not, nor what waits for it.
+func (t *Tx) HasOpenBillingPush(ctx context.Context, tenantID string, before, givenUp time.Time) (bool, error) {
+	n, err := t.of(tenantID).count(ctx, "look for an open push", `SELECT 1 FROM billing_pushes WHERE tenant_id = ? AND state <> 'done' AND hour < ?
+		AND (hour >= ? OR NOT EXISTS (SELECT 1 FROM billing_pushes AS b WHERE b.tenant_id = billing_pushes.tenant_id AND b.meter = billing_pushes.meter
+		AND b.hour = billing_pushes.hour AND b.revision <= billing_pushes.revision AND b.state = 'differs')) LIMIT 1`, tenantID, before, givenUp)
 	return n > 0, err
+}
+
+// DifferingBillingPushes counts those of a tenant's hours before one of which Stripe has something else.
+func (t *Tx) DifferingBillingPushes(ctx context.Context, tenantID string, before time.Time) (int, error) {
+	return t.of(tenantID).count(ctx, "count differing pushes", "SELECT COUNT(*) FROM billing_pushes WHERE tenant_id = ? AND state = 'differs' AND hour < ?", tenantID, before)
 }
 
 // ListStripeInvoices lists a tenant's before one, by its period's start and id, the newest

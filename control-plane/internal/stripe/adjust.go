@@ -49,7 +49,7 @@ func (s *Service) ripe(ctx context.Context) (drafts []store.StripeInvoice, ended
 	})
 	var problems []error
 	for _, d := range all {
-		closed, err := s.isClosed(ctx, d.TenantID, func(tx *store.Tx) (owed, error) { return owing(ctx, tx, d) })
+		closed, err := s.isClosed(ctx, d.TenantID, func(tx *store.Tx) (owed, error) { return owing(ctx, tx, d, s.Now()) })
 		if err != nil {
 			problems = append(problems, fmt.Errorf("look at invoice %s of tenant %s: %w", d.ID, d.TenantID, err))
 		}
@@ -61,7 +61,7 @@ func (s *Service) ripe(ctx context.Context) (drafts []store.StripeInvoice, ended
 		return tx.DueStripeEndings(ctx, s.Now(), draftsMax)
 	})
 	for _, e := range due {
-		closed, err := s.isClosed(ctx, e.TenantID, func(tx *store.Tx) (owed, error) { return left(ctx, tx, e) })
+		closed, err := s.isClosed(ctx, e.TenantID, func(tx *store.Tx) (owed, error) { return left(ctx, tx, e, s.Now()) })
 		if err != nil {
 			problems = append(problems, fmt.Errorf("look at the ended subscription %s of tenant %s: %w", e.SubscriptionID, e.TenantID, err))
 		}
@@ -113,7 +113,7 @@ func byTenant[T any](list []T, tenantOf func(T) string, do func(T) error) error 
 // adjust may be repeated, and two at once do no harm: what was added is seen by the next one.
 func (s *Service) adjust(ctx context.Context, d store.StripeInvoice) error {
 	o, err := store.Get(ctx, s.tenantRead(d.TenantID), func(tx *store.Tx) (owed, error) {
-		o, err := owing(ctx, tx, d)
+		o, err := owing(ctx, tx, d, s.Now())
 		if err == nil && o.closed && o.sent {
 			err = o.add(ctx, tx)
 		}
@@ -136,6 +136,7 @@ func (s *Service) adjust(ctx context.Context, d store.StripeInvoice) error {
 		return s.sync(ctx, d.TenantID, nil)
 	}
 	charged := pending + o.charged(invoices)
+	s.tellGivenUp(ctx, o)
 	if more := o.amount - charged; more != 0 && i.subscription == o.subscriptionID { // Others are settled.
 		err := s.gateway.createItem(ctx, invoiceItem{
 			customerID: o.customerID, subscriptionID: o.subscriptionID, invoiceID: d.ID, identifier: "adjustment of " + d.ID,
@@ -165,14 +166,16 @@ type owed struct {
 	from, to                             time.Time
 	// ended: it has no hours after those.
 	ended bool
-	// closed: the ledger is final up to then. sent: Stripe has all of it.
+	// closed: the ledger is final up to then. sent: Stripe has all of it that it will ever get.
 	closed, sent bool
-	amount       int64
-	currency     string
+	// givenUp is how many pushes of it differ, of which Stripe isn't asked any more.
+	givenUp  int
+	amount   int64
+	currency string
 }
 
 // owing is what is owed with a draft, without the amount.
-func owing(ctx context.Context, tx *store.Tx, d store.StripeInvoice) (owed, error) {
+func owing(ctx context.Context, tx *store.Tx, d store.StripeInvoice, now time.Time) (owed, error) {
 	c, err := tx.GetStripeCustomer(ctx, d.TenantID)
 	if err != nil {
 		return owed{}, err
@@ -181,11 +184,11 @@ func owing(ctx context.Context, tx *store.Tx, d store.StripeInvoice) (owed, erro
 	if o.ended = !c.PushTo.IsZero(); o.ended {
 		o.to = c.PushTo
 	}
-	return o, o.look(ctx, tx)
+	return o, o.look(ctx, tx, now)
 }
 
 // look reads how far the ledger and what is sent are.
-func (o *owed) look(ctx context.Context, tx *store.Tx) error {
+func (o *owed) look(ctx context.Context, tx *store.Tx, now time.Time) error {
 	t, err := tx.FindTenant(ctx, o.tenantID)
 	if err != nil {
 		return err
@@ -198,9 +201,29 @@ func (o *owed) look(ctx context.Context, tx *store.Tx) error {
 		return err
 	}
 	o.closed = closing.Closed(o.tenantID, hourNumber(o.to)-1)
-	open, err := tx.HasOpenBillingPush(ctx, o.tenantID, o.to)
+	return o.lookAtPushes(ctx, tx, now.Add(-differsFor))
+}
+
+// lookAtPushes reads whether all is sent. What differs of hours before one is given up: it is never
+// sent, nor what waits for it, so that whatever Stripe has of these hours is all that it will have.
+func (o *owed) lookAtPushes(ctx context.Context, tx *store.Tx, before time.Time) error {
+	open, err := tx.HasOpenBillingPush(ctx, o.tenantID, o.to, before)
+	if err != nil {
+		return err
+	}
 	o.sent = !open
+	if o.to.Before(before) {
+		before = o.to
+	}
+	o.givenUp, err = tx.DifferingBillingPushes(ctx, o.tenantID, before)
 	return err
+}
+
+// tellGivenUp says that invoices make up for what Stripe took differently.
+func (s *Service) tellGivenUp(ctx context.Context, o owed) {
+	if o.givenUp > 0 {
+		s.Log.ErrorContext(ctx, "usage at Stripe was never put right; invoices are made what the ledger says", "tenant", o.tenantID, "subscription", o.subscriptionID, "pushes", o.givenUp)
+	}
 }
 
 // title is the line that makes up for what invoices lack.

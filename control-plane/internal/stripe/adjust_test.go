@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -303,6 +304,76 @@ func TestAdjust_WhateverGoesWrong(t *testing.T) {
 			want(t, "customers", p.stripe.Count("customer"), 1)
 		})
 	}
+}
+
+// differs makes Stripe have a number of an hour that nobody sent, beside an event that was lost.
+func (p *payer) differs(hour time.Time) {
+	p.t.Helper()
+	p.use(hour, 0, store.Counts{JobsEnqueued: 2_000_000})
+	p.stripe.Faults(func(call string) stripetest.Fault {
+		if strings.HasSuffix(call, "meter_events") {
+			return stripetest.Drop
+		}
+		return stripetest.None
+	})
+	p.pass(2 * time.Hour)
+	p.stripe.Faults(nil)
+	p.stripe.Spoil("corvo_jobs_enqueued", p.customer(p.t, p.tenantID).CustomerID, hour, 3_000_000)
+	p.pass(24 * time.Hour)
+	want(p.t, "state", pushes(p.t, p.world, p.tenantID, hour)[0].State, "differs")
+}
+
+// As long as Stripe may be put right, its sum may still change. After that, nobody looks at it again.
+func TestAdjust_WhatDiffersHoldsInvoicesBackWhileItIsAskedAbout(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		var logged strings.Builder
+		k := w.Kit
+		k.Log = slog.New(slog.NewTextHandler(&logged, nil))
+		w.svc = start(t, k, w.stripe.URL)
+		p := newPayer(t, w)
+		hour := p.hour(1)
+		p.differs(hour)
+		p.use(hour, 1, store.Counts{JobsEnqueued: 2_500_000}) // It waits for the revision before.
+		for range 2 {                                         // The second is 40 days and some hours after the hour.
+			p.turn()
+			if month := bill.Month(p.Now()).Start; p.stripe.Invoiced(p.sub, month) == p.owed(month) {
+				t.Errorf("the invoices before %s agree", month)
+			}
+		}
+		const told = "invoices are made what the ledger says"
+		want(t, "told early", strings.Contains(logged.String(), told), false)
+		p.turn()
+		p.agrees("the third month")
+		want(t, "told", strings.Contains(logged.String(), told), true)
+		p.use(hour, 2, store.Counts{JobsEnqueued: 4_000_000})
+		p.turn()
+		p.agrees("after another correction")
+		p.turn()
+		p.agrees("a month later")
+		want(t, "state", pushes(t, w, p.tenantID, hour)[0].State, "differs")
+	})
+}
+
+func TestSettle_WhatDiffersDoesntHoldAnEndBackForEver(t *testing.T) {
+	t.Parallel()
+	p := newPayer(t, newWorld(t))
+	p.differs(p.hour(1))
+	end := p.Now()
+	p.stripe.End(p.sub)
+	p.closed(p.hour(2))
+	for range 38 {
+		p.pass(24 * time.Hour)
+	}
+	if p.stripe.Invoiced(p.sub, p.Now()) == p.owed(bill.Hourly(end)) {
+		t.Error("it was settled while Stripe may be put right")
+	}
+	p.pass(4 * 24 * time.Hour)
+	p.ended("six weeks later", end)
+	invoices := p.stripe.Count("invoice")
+	for range 3 {
+		p.pass(24 * time.Hour)
+	}
+	want(t, "invoices after some days", p.stripe.Count("invoice"), invoices)
 }
 
 // ended lets a subscription's end be settled, and checks that what was invoiced for it is what

@@ -14,7 +14,10 @@ import (
 const (
 	// comparedDays are those before today that are compared each day: what comes later than
 	// that has been compared while it was new, and is compared again when it is corrected.
-	comparedDays   = 40
+	comparedDays = 40
+	// differsFor is after how long a push that differs is surely asked about no more; the day is for
+	// a comparison that began before.
+	differsFor     = (comparedDays + 1) * day
 	differencesMax = 1000
 )
 

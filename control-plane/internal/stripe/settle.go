@@ -37,20 +37,20 @@ func (s *Service) Settle(ctx context.Context, ended []store.StripeEnding) error 
 }
 
 // left is what is owed of an ended subscription, without the amount.
-func left(ctx context.Context, tx *store.Tx, e store.StripeEnding) (owed, error) {
+func left(ctx context.Context, tx *store.Tx, e store.StripeEnding, now time.Time) (owed, error) {
 	c, err := tx.GetStripeCustomer(ctx, e.TenantID)
 	if err != nil {
 		return owed{}, err
 	}
 	o := owed{tenantID: e.TenantID, customerID: c.CustomerID, subscriptionID: e.SubscriptionID, from: e.PushFrom, to: e.PushTo, ended: true}
-	return o, o.look(ctx, tx)
+	return o, o.look(ctx, tx, now)
 }
 
 // settleEnding may be repeated: what was made is seen by the next one. It says when to look again.
 func (s *Service) settleEnding(ctx context.Context, e store.StripeEnding) (again time.Time, _ error) {
 	soon := s.Now().Add(settleAgain)
 	o, err := store.Get(ctx, s.tenantRead(e.TenantID), func(tx *store.Tx) (owed, error) {
-		o, err := left(ctx, tx, e)
+		o, err := left(ctx, tx, e, s.Now())
 		if err == nil && o.closed && o.sent {
 			err = o.add(ctx, tx)
 		}
@@ -69,6 +69,7 @@ func (s *Service) settleEnding(ctx context.Context, e store.StripeEnding) (again
 	}
 	charged := pending + o.charged(invoices)
 	if more := o.amount - charged; more != 0 {
+		s.tellGivenUp(ctx, o)
 		pending += more
 		err := s.gateway.createItem(ctx, invoiceItem{
 			customerID: o.customerID, subscriptionID: o.subscriptionID, identifier: "the rest of " + o.subscriptionID,
