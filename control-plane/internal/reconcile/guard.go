@@ -102,13 +102,17 @@ func (l *Loop) guarded(cell string) (g guarded, asked bool) {
 	return g, asked
 }
 
-// mayDraw asks every cell once, and refuses while one is ahead.
+// mayDraw refuses while a cell is ahead, by what each answered last: guardAll asks again and
+// again, so that a cell that is away stops nothing here. One that never answered may be ahead,
+// so it is asked, and nothing is drawn before it answers.
 func (l *Loop) mayDraw(ctx context.Context) error {
 	for name, cell := range l.cells {
-		if err := l.guard(ctx, name, cell, false); err != nil {
-			if _, asked := l.guarded(name); !asked {
-				return err
-			}
+		if _, asked := l.guarded(name); asked {
+			continue
+		}
+		err := l.guard(ctx, name, cell, true)
+		if _, asked := l.guarded(name); !asked {
+			return err
 		}
 	}
 	return l.restored()
