@@ -28,7 +28,8 @@ import (
 const (
 	// actsSetting and cell/shard name the position in a shard's acts.
 	actsSetting = "acts/"
-	actsLease   = "acts"
+	// actsLease and a cell's name are the lease on taking its acts.
+	actsLease = "acts/"
 )
 
 // shardsOf asks a cell for its shards once: they never change.
@@ -54,16 +55,21 @@ const (
 // CollectActs waits until what the cells have recorded so far is in the audit logs, for a
 // second at most: somebody who reads a log after an act finds it there.
 func (l *Loop) CollectActs(ctx context.Context) {
-	enough := time.NewTimer(collectMax)
-	defer enough.Stop()
-	select {
-	case <-l.readers.ask():
-	case <-enough.C:
-	case <-ctx.Done():
+	ctx, cancel := context.WithTimeout(ctx, collectMax)
+	defer cancel()
+	var asked []<-chan struct{}
+	for _, book := range l.readers {
+		asked = append(asked, book.ask())
+	}
+	for _, done := range asked {
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
 	}
 }
 
-// readerBook is the readers that wait for acts.
+// readerBook is the readers that wait for the acts of a cell.
 type readerBook struct {
 	mu   sync.Mutex
 	done chan struct{} // Closed once the next acts are collected; nil while nobody waits. Guarded by mu.
@@ -92,11 +98,11 @@ func (b *readerBook) take() (done chan struct{}) {
 	return done
 }
 
-// takeActs writes the acts of all cells into the audit logs of their tenants. One loop at
+// takeActs writes the acts of a cell into the audit logs of their tenants. One loop at
 // a time does, so that the others do not ask for the same, unless a reader waits: two do no harm.
-func (l *Loop) takeActs(ctx context.Context) error {
-	if done := l.readers.take(); done != nil {
-		err := l.takeAllActs(ctx)
+func (l *Loop) takeActs(ctx context.Context, name string, cell Cell) error {
+	if done := l.readers[name].take(); done != nil {
+		err := l.takeAllActs(ctx, name, cell)
 		close(done)
 		select {
 		case <-time.After(collectGap):
@@ -104,24 +110,22 @@ func (l *Loop) takeActs(ctx context.Context) error {
 		}
 		return err
 	}
-	mine, err := l.mine(ctx, actsLease, 3*l.o.Acts)
+	mine, err := l.mine(ctx, actsLease+name, 3*l.o.Acts)
 	if err != nil || !mine {
 		return err
 	}
-	return l.takeAllActs(ctx)
+	return l.takeAllActs(ctx, name, cell)
 }
 
-func (l *Loop) takeAllActs(ctx context.Context) error {
+func (l *Loop) takeAllActs(ctx context.Context, name string, cell Cell) error {
+	shards, err := l.shardsOf(ctx, name, cell)
+	if err != nil {
+		return fmt.Errorf("ask cell %s for its shards: %w", name, err)
+	}
 	var failed []error
-	for name, cell := range l.cells {
-		shards, err := l.shardsOf(ctx, name, cell)
-		if err != nil {
-			failed = append(failed, fmt.Errorf("ask cell %s for its shards: %w", name, err))
-		}
-		for _, shard := range shards {
-			if err := l.takeActsOf(ctx, name, cell, shard); err != nil {
-				failed = append(failed, fmt.Errorf("take the acts of shard %d of cell %s: %w", shard, name, err))
-			}
+	for _, shard := range shards {
+		if err := l.takeActsOf(ctx, name, cell, shard); err != nil {
+			failed = append(failed, fmt.Errorf("take the acts of shard %d of cell %s: %w", shard, name, err))
 		}
 	}
 	return errors.Join(failed...)

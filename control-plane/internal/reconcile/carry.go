@@ -201,8 +201,7 @@ func (l *Loop) applyTokenKeys(ctx context.Context, wait bool) error {
 	if l.o.TokenKeys == nil {
 		return nil
 	}
-	var failed []error
-	for name, cell := range l.cells {
+	return l.eachCell(func(name string, cell Cell) error {
 		index, err := uint64(0), l.guard(ctx, name, cell, false)
 		if err == nil {
 			index, err = l.applyMissing(ctx, cell)
@@ -211,10 +210,10 @@ func (l *Loop) applyTokenKeys(ctx context.Context, wait bool) error {
 			_, _, err = cell.WaitProxies(ctx, index)
 		}
 		if err != nil {
-			failed = append(failed, fmt.Errorf("token keys for cell %s: %w", name, err))
+			return fmt.Errorf("token keys for cell %s: %w", name, err)
 		}
-	}
-	return errors.Join(failed...)
+		return nil
+	})
 }
 
 // applyMissing writes until the cell has these keys and no others, and returns an index

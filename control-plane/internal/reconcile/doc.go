@@ -10,6 +10,8 @@
 // of a tenant only grow, and records are read in the transaction that draws the
 // generation, so that the cell refuses a late loop, which then reads again.
 //
+// Each cell is asked on its own: one that is away, or has no leader, holds up no other.
+//
 // The server makes one Loop; use cases get its Wake, Await and CollectActs: see the example.
 //
 // It must not know use cases, nor what an email says. It never deletes anything in a

@@ -14,7 +14,9 @@ func RunCells(ctx context.Context, l *Loop) {
 }
 
 // TakeActs takes the acts of all cells once.
-func TakeActs(ctx context.Context, l *Loop) error { return l.takeActs(ctx) }
+func TakeActs(ctx context.Context, l *Loop) error {
+	return l.eachCell(func(name string, cell Cell) error { return l.takeActs(ctx, name, cell) })
+}
 
 // WaitObserved waits until every proxy goes by a record's generation, at most max.
 func (l *Loop) WaitObserved(ctx context.Context, kind store.OutboxKind, tenantID, id string, generation int64, max time.Duration) (bool, error) {
@@ -42,18 +44,13 @@ func observedOf(ctx context.Context, tx *store.Tx, kind store.OutboxKind, tenant
 	return 0, errors.New("records of this kind aren't observed")
 }
 
-// TakeSightings returns what asks the cells what their proxies and nodes saw, with its cursors.
-func TakeSightings(l *Loop) func(context.Context) error { return newSighter(l).take }
+// TakeSightings returns what asks a cell what its proxies and nodes saw, with its cursors.
+func TakeSightings(l *Loop, cell string) func(context.Context) error {
+	return newSighter(l, cell, l.cells[cell]).take
+}
 
-// Meter asks all cells what they counted, whoever has the lease. Each one has a memory of its
+// Meter asks a cell what it counted, whoever has the lease. Each one has a memory of its
 // own, as a process has.
-func (l *Loop) Meter() func(context.Context) error {
-	m := newMeter(l)
-	return func(ctx context.Context) error {
-		var failed []error
-		for name, cell := range l.cells {
-			failed = append(failed, m.takeOf(ctx, name, cell))
-		}
-		return errors.Join(failed...)
-	}
+func (l *Loop) Meter(cell string) func(context.Context) error {
+	return newMeter(l, cell, l.cells[cell]).takeAll
 }

@@ -62,26 +62,24 @@ func Incarnation(ctx context.Context, tx *store.Tx, now time.Time) (string, erro
 	return id, err
 }
 
-// guardAll asks all cells. A cell that does not answer is asked again before something is
-// written to it.
-func (l *Loop) guardAll(ctx context.Context) error {
-	for name, cell := range l.cells {
-		var older *RestoredError
-		var replaced *ReplacedError
-		err := l.guard(ctx, name, cell, true)
-		switch {
-		case err == nil:
-			err = l.refillRecovered(ctx, name, cell)
-		case errors.As(err, &older):
-			l.o.Log.ErrorContext(ctx, "the database is an older copy", "error", err)
-		case errors.As(err, &replaced):
-			l.o.Log.ErrorContext(ctx, "nodes of a cell that was replaced answer", "error", err)
-		default: // It doesn't answer.
-			continue
-		}
-		if err != nil {
-			l.health.fail(l.o.Now(), err)
-		}
+// keepGuard asks a cell again. One that does not answer is asked before something is written
+// to it.
+func (l *Loop) keepGuard(ctx context.Context, name string, cell Cell) error {
+	var older *RestoredError
+	var replaced *ReplacedError
+	err := l.guard(ctx, name, cell, true)
+	switch {
+	case err == nil:
+		err = l.refillRecovered(ctx, name, cell)
+	case errors.As(err, &older):
+		l.o.Log.ErrorContext(ctx, "the database is an older copy", "error", err)
+	case errors.As(err, &replaced):
+		l.o.Log.ErrorContext(ctx, "nodes of a cell that was replaced answer", "error", err)
+	default: // It doesn't answer.
+		return nil
+	}
+	if err != nil {
+		l.health.fail(l.o.Now(), err)
 	}
 	return nil
 }
@@ -102,7 +100,7 @@ func (l *Loop) guarded(cell string) (g guarded, asked bool) {
 	return g, asked
 }
 
-// mayDraw refuses while a cell is ahead, by what each answered last: guardAll asks again and
+// mayDraw refuses while a cell is ahead, by what each answered last: keepGuard asks again and
 // again, so that a cell that is away stops nothing here. One that never answered may be ahead,
 // so it is asked, and nothing is drawn before it answers.
 func (l *Loop) mayDraw(ctx context.Context) error {

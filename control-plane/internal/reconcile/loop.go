@@ -14,29 +14,8 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/audit"
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
 	cellv1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/cell/v1"
 )
-
-// Cell is what the loop needs of a cell's administration; *celladmin.Client has it.
-type Cell interface {
-	// ApplyFor writes desired state as one generation of a source, upwards only: the
-	// error is a *celladmin.StaleError for one that is not new.
-	ApplyFor(ctx context.Context, w celladmin.Writer, changes ...*cellv1.Change) (index uint64, err error)
-	// Control returns which incarnation of a database writes the cell's state.
-	Control(ctx context.Context) (celladmin.Control, error)
-	// WaitProxies returns when every live proxy has applied the state at index.
-	WaitProxies(ctx context.Context, index uint64) (confirmed, live int, err error)
-	// State is the newest state that any node has.
-	State(ctx context.Context) (*cellv1.State, error)
-	// Audit lists the administrative acts on a shard's queues and jobs after a
-	// number.
-	Audit(ctx context.Context, shard uint32, after uint64) ([]*cellv1.AuditEvent, error)
-	// Sightings is what the nodes that answer were told by proxies and refused, after a cursor of each.
-	Sightings(ctx context.Context, cursors map[string]string) ([]*cellv1.NodeSightings, error)
-	// ListReadings is a part of what a shard, or the proxies, counted for billing.
-	ListReadings(ctx context.Context, r *cellv1.ListReadingsRequest) (*cellv1.ListReadingsResponse, error)
-}
 
 // SendMail sends the email of an outbox row.
 type SendMail func(ctx context.Context, row store.Outbox) error
@@ -62,6 +41,8 @@ type Options struct {
 	// AuditRetention; nil signs and deletes nothing.
 	Audit          *audit.Keys
 	AuditRetention time.Duration
+	// Ask is how long a cell may take for one answer. One without a leader takes all of it.
+	Ask time.Duration
 	// Claim is how long a row belongs to one loop. Work on a row is given up at half
 	// of it.
 	Claim time.Duration
@@ -90,6 +71,7 @@ type Options struct {
 
 func (o *Options) fill() {
 	o.Claim = cmp.Or(o.Claim, 30*time.Second)
+	o.Ask = cmp.Or(o.Ask, 10*time.Second)
 	o.Poll = cmp.Or(o.Poll, 2*time.Second)
 	o.Scan = cmp.Or(o.Scan, time.Minute)
 	o.Compare = cmp.Or(o.Compare, 10*time.Minute)
@@ -141,7 +123,7 @@ type Loop struct {
 
 	wakeCells, wakeMail chan struct{}
 	waits               waitBook
-	readers             readerBook
+	readers             map[string]*readerBook // By a cell's name.
 	health              healthBook
 	kept                keptRows
 	shards              sync.Map // Of a cell by its name: []uint32.
@@ -175,11 +157,16 @@ func (k *keptRows) take() []store.Outbox {
 func New(s store.Store, cells map[string]Cell, mail SendMail, o Options) *Loop {
 	o.fill()
 	holder, _ := seal.NewToken("loop_") // A unique name; it need not be secret.
-	return &Loop{
-		store: s, cells: cells, mail: mail, o: o, holder: holder[:20],
+	l := &Loop{
+		store: s, cells: make(map[string]Cell), mail: mail, o: o, holder: holder[:20],
 		wakeCells: make(chan struct{}, 1), wakeMail: make(chan struct{}, 1), waits: newWaitBook(),
-		readers: readerBook{news: make(chan struct{}, 1)},
+		readers: make(map[string]*readerBook),
 	}
+	for name, cell := range cells {
+		l.cells[name] = limited{cell, o.Ask}
+		l.readers[name] = &readerBook{news: make(chan struct{}, 1)}
+	}
+	return l
 }
 
 // Wake makes the loop read the outbox at once; it does not block.
@@ -200,13 +187,26 @@ func (l *Loop) Run(ctx context.Context) {
 	parts.Go(func() { l.Watch(ctx) })
 	parts.Go(func() { l.every(ctx, l.o.Scan, l.scan) })
 	parts.Go(func() { l.every(ctx, l.o.Compare, l.compareCells) })
-	parts.Go(func() { l.every(ctx, l.o.Guard, l.guardAll) })
-	parts.Go(func() { l.everyOr(ctx, l.o.Acts, l.readers.news, l.takeActs) })
-	parts.Go(func() { l.every(ctx, l.o.Sightings, newSighter(l).take) })
-	parts.Go(func() { l.every(ctx, l.o.Usage, newMeter(l).take) })
+	for name, cell := range l.cells {
+		parts.Go(func() { l.tend(ctx, name, cell) })
+	}
 	parts.Go(func() { l.every(ctx, l.o.Scan, l.sweep) })
 	parts.Go(func() { l.every(ctx, l.o.Scan, l.tendAudit) })
 	parts.Go(func() { l.every(ctx, min(l.o.Scan, healthEvery), l.takeHealth) })
+	parts.Wait()
+}
+
+// tend does what is done to each cell on its own, so that one that is away holds up no other.
+func (l *Loop) tend(ctx context.Context, name string, cell Cell) {
+	var parts sync.WaitGroup
+	parts.Go(func() {
+		l.every(ctx, l.o.Guard, func(ctx context.Context) error { return l.keepGuard(ctx, name, cell) })
+	})
+	parts.Go(func() {
+		l.everyOr(ctx, l.o.Acts, l.readers[name].news, func(ctx context.Context) error { return l.takeActs(ctx, name, cell) })
+	})
+	parts.Go(func() { l.every(ctx, l.o.Sightings, newSighter(l, name, cell).take) })
+	parts.Go(func() { l.every(ctx, l.o.Usage, newMeter(l, name, cell).take) })
 	parts.Wait()
 }
 

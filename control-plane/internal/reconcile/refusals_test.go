@@ -69,13 +69,13 @@ func TestRefusals_AreInTheLogOfTheirTenantOnceHoweverOftenTheyAreTold(t *testing
 			var both sync.WaitGroup
 			for range 2 {
 				both.Go(func() {
-					if err := reconcile.TakeSightings(r.loopOver(r.store))(t.Context()); err != nil {
+					if err := reconcile.TakeSightings(r.loopOver(r.store), "main")(t.Context()); err != nil {
 						t.Log(err) // One may have to read again.
 					}
 				})
 			}
 			both.Wait()
-			take := reconcile.TakeSightings(r.loopOver(r.store))
+			take := reconcile.TakeSightings(r.loopOver(r.store), "main")
 			r.ahead.Add(int64(time.Hour)) // Their lease has ended.
 			for _, what := range []string{"told", "told by the same loop again"} {
 				if err := take(t.Context()); err != nil {
@@ -84,7 +84,7 @@ func TestRefusals_AreInTheLogOfTheirTenantOnceHoweverOftenTheyAreTold(t *testing
 				check(what)
 			}
 			r.ahead.Add(int64(time.Hour))
-			if err := reconcile.TakeSightings(r.loopOver(r.store))(t.Context()); err != nil { // After a restart.
+			if err := reconcile.TakeSightings(r.loopOver(r.store), "main")(t.Context()); err != nil { // After a restart.
 				t.Fatal(err)
 			}
 			check("after a restart")

@@ -20,7 +20,9 @@ const scanPage = 500
 
 // scan finds records that should have an outbox row and have none.
 func (l *Loop) scan(ctx context.Context) error {
-	return errors.Join(l.applyTokenKeys(ctx, false), l.scanUnobserved(ctx))
+	limited, cancel := context.WithTimeout(ctx, l.o.Claim/2) // As for a row that asks for it.
+	defer cancel()
+	return errors.Join(l.applyTokenKeys(limited, false), l.scanUnobserved(ctx))
 }
 
 // scanUnobserved leaves a row for each record whose generation its cell has not

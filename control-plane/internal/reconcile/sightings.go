@@ -18,44 +18,46 @@ import (
 )
 
 const (
-	sightingsLease = "sightings"
+	// sightingsLease and a cell's name are the lease on asking it.
+	sightingsLease = "sightings/"
 	// sightingsPerWrite bounds a transaction: others wait for the writer of SQLite.
 	sightingsPerWrite = 200
 )
 
-// sighter asks cells which keys are in use and who was refused. Its cursors are in memory: whoever has none is told
+// sighter asks a cell which keys are in use and who was refused. Its cursors are in memory: whoever has none is told
 // everything that the nodes know, which changes nothing that is known already.
 type sighter struct {
 	*Loop
-	cursors map[string]map[string]string // By cell and node.
+	name    string
+	cell    Cell
+	cursors map[string]string // By node.
 }
 
-func newSighter(l *Loop) *sighter { return &sighter{l, make(map[string]map[string]string)} }
+func newSighter(l *Loop, name string, cell Cell) *sighter {
+	return &sighter{Loop: l, name: name, cell: cell}
+}
 
-// take writes what the cells know. One loop at a time does; two do no harm.
+// take writes what the cell knows. One loop at a time does; two do no harm.
 func (s *sighter) take(ctx context.Context) error {
-	mine, err := s.mine(ctx, sightingsLease, 3*s.o.Sightings)
+	mine, err := s.mine(ctx, sightingsLease+s.name, 3*s.o.Sightings)
 	if err != nil || !mine {
 		return err
 	}
-	var failed []error
-	for name, cell := range s.cells {
-		if err := s.takeOf(ctx, name, cell); err != nil {
-			failed = append(failed, fmt.Errorf("ask cell %s what its proxies and nodes saw: %w", name, err))
-		}
+	if err := s.takeAll(ctx); err != nil {
+		return fmt.Errorf("ask cell %s what its proxies and nodes saw: %w", s.name, err)
 	}
-	return errors.Join(failed...)
+	return nil
 }
 
-func (s *sighter) takeOf(ctx context.Context, name string, cell Cell) error {
+func (s *sighter) takeAll(ctx context.Context) error {
 	for more := true; more; {
-		nodes, err := cell.Sightings(ctx, s.cursors[name])
+		nodes, err := s.cell.Sightings(ctx, s.cursors)
 		if err != nil {
 			return err
 		}
 		// A node that is silent is asked from where it was.
 		next := make(map[string]string, len(nodes))
-		for id, at := range s.cursors[name] {
+		for id, at := range s.cursors {
 			next[id] = at
 		}
 		more = false
@@ -66,7 +68,7 @@ func (s *sighter) takeOf(ctx context.Context, name string, cell Cell) error {
 			next[n.GetNodeId()] = n.GetCursor()
 			more = more || n.GetMore()
 		}
-		s.cursors[name] = next
+		s.cursors = next
 	}
 	return nil
 }

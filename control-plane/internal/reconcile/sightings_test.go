@@ -24,7 +24,7 @@ func TestSightings_TheLastUseOfAKeyIsWrittenAndAnOlderReportSetsNothingBack(t *t
 			use := func(tenant string, digest []byte, minute int) *cellv1.KeyUse {
 				return &cellv1.KeyUse{KeyId: keyID, TenantId: tenant, Digest: digest, AtNs: start.Add(time.Duration(minute) * time.Minute).UnixNano()}
 			}
-			take := reconcile.TakeSightings(r.loopOver(r.store))
+			take := reconcile.TakeSightings(r.loopOver(r.store), "main")
 			told := func(cursor string, nodes ...[]*cellv1.KeyUse) {
 				t.Helper()
 				var all []*cellv1.NodeSightings

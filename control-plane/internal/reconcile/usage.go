@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	usageLease = "usage"
+	// usageLease and a cell's name are the lease on metering it.
+	usageLease = "usage/"
 	// readingsPerWrite bounds a transaction: others wait for the writer of SQLite.
 	readingsPerWrite = 500
 	// proxyHours before the next to be closed are those of which proxies are asked: what they
@@ -28,17 +29,19 @@ const (
 	sourcesKept = 7 * 24 * time.Hour
 )
 
-// meter fetches what cells counted, and closes hours. All that it needs is in the database:
+// meter fetches what a cell counted, and closes its hours. All that it needs is in the database:
 // what it keeps in memory only saves work.
 type meter struct {
 	*Loop
+	name    string
+	cell    Cell
 	tenants map[string]string  // By namespace, which never changes.
 	told    map[toldKey]toldIs // By proxies, as it was written last.
 }
 
 type toldKey struct {
-	cell, source, epoch, namespaceID string
-	hour                             int64
+	source, epoch, namespaceID string
+	hour                       int64
 }
 
 type toldIs struct {
@@ -46,46 +49,43 @@ type toldIs struct {
 	seq int64
 }
 
-func newMeter(l *Loop) *meter {
-	return &meter{l, make(map[string]string), make(map[toldKey]toldIs)}
+func newMeter(l *Loop, name string, cell Cell) *meter {
+	return &meter{l, name, cell, make(map[string]string), make(map[toldKey]toldIs)}
 }
 
-// take asks all cells, and closes the hours that are complete. One loop at a time does; two do
+// take asks the cell, and closes the hours that are complete. One loop at a time does; two do
 // no harm.
 func (m *meter) take(ctx context.Context) error {
-	mine, err := m.mine(ctx, usageLease, max(3*m.o.Usage, time.Minute))
+	mine, err := m.mine(ctx, usageLease+m.name, max(3*m.o.Usage, time.Minute))
 	if err != nil || !mine {
 		return err
 	}
-	var failed []error
-	for name, cell := range m.cells {
-		if err := m.takeOf(ctx, name, cell); err != nil {
-			failed = append(failed, fmt.Errorf("meter cell %s: %w", name, err))
-		}
+	if err := m.takeAll(ctx); err != nil {
+		return fmt.Errorf("meter cell %s: %w", m.name, err)
 	}
-	return errors.Join(failed...)
+	return nil
 }
 
-func (m *meter) takeOf(ctx context.Context, name string, cell Cell) error {
+func (m *meter) takeAll(ctx context.Context) error {
 	// Nodes of a cell that was replaced count what is counted by the one that replaced it.
-	if err := m.guard(ctx, name, cell, false); err != nil {
+	if err := m.guard(ctx, m.name, m.cell, false); err != nil {
 		return err
 	}
-	shards, err := m.shardsOf(ctx, name, cell)
+	shards, err := m.shardsOf(ctx, m.name, m.cell)
 	if err != nil {
 		return fmt.Errorf("ask for its shards: %w", err)
 	}
 	var failed []error
 	for _, shard := range shards {
-		if err := m.takeShard(ctx, name, cell, shard); err != nil {
+		if err := m.takeShard(ctx, shard); err != nil {
 			failed = append(failed, fmt.Errorf("shard %d: %w", shard, err))
 		}
 	}
-	if err := m.takeProxies(ctx, name, cell); err != nil {
+	if err := m.takeProxies(ctx); err != nil {
 		failed = append(failed, fmt.Errorf("proxies: %w", err))
 		return errors.Join(failed...) // What they would have told may be missing.
 	}
-	return errors.Join(append(failed, m.closeHours(ctx, name, shards))...)
+	return errors.Join(append(failed, m.closeHours(ctx, shards))...)
 }
 
 // walked is all that one walk over a source's readings gave.
@@ -96,27 +96,27 @@ type walked struct {
 }
 
 // takeShard asks a shard for what is new since it was asked last.
-func (m *meter) takeShard(ctx context.Context, name string, cell Cell, shard uint32) error {
+func (m *meter) takeShard(ctx context.Context, shard uint32) error {
 	source := fmt.Sprintf("shard/%d", shard)
-	known, err := m.sourceOf(ctx, name, source)
+	known, err := m.sourceOf(ctx, source)
 	if err != nil {
 		return err
 	}
 	r := &cellv1.ListReadingsRequest{Shard: shard, AfterSeq: uint64(known.Seq), AfterCompleteNs: nanos(known.CompleteTo)}
-	w, err := walkShard(ctx, cell, r)
+	w, err := walkShard(ctx, m.cell, r)
 	if err == nil && known.Epoch != "" && w.epoch != known.Epoch {
 		// It counts positions anew. Hours that were complete before aren't told again.
-		w, err = walkShard(ctx, cell, &cellv1.ListReadingsRequest{Shard: shard, FromHour: metering.Hour(known.CompleteTo)})
+		w, err = walkShard(ctx, m.cell, &cellv1.ListReadingsRequest{Shard: shard, FromHour: metering.Hour(known.CompleteTo)})
 	}
 	if err != nil || w.epoch == "" {
 		return err
 	}
-	return m.write(ctx, name, source, w)
+	return m.write(ctx, source, w)
 }
 
 // sourceOf is the epoch of a shard that has not ended; none at first.
-func (m *meter) sourceOf(ctx context.Context, name, source string) (known store.UsageSource, _ error) {
-	all, err := store.Get(ctx, m.store.ReadService, func(tx *store.Tx) ([]store.UsageSource, error) { return tx.UsageSources(ctx, name, m.o.Now()) })
+func (m *meter) sourceOf(ctx context.Context, source string) (known store.UsageSource, _ error) {
+	all, err := store.Get(ctx, m.store.ReadService, func(tx *store.Tx) ([]store.UsageSource, error) { return tx.UsageSources(ctx, m.name, m.o.Now()) })
 	for _, s := range all {
 		if s.Source == source && !s.Ended {
 			known = s
@@ -171,14 +171,14 @@ func walkShard(ctx context.Context, cell Cell, r *cellv1.ListReadingsRequest) (w
 }
 
 // takeProxies asks for what all proxies counted in the last hours.
-func (m *meter) takeProxies(ctx context.Context, name string, cell Cell) error {
-	at, err := store.Get(ctx, m.store.ReadService, func(tx *store.Tx) (store.UsageClosing, error) { return tx.GetUsageClosing(ctx, name) })
+func (m *meter) takeProxies(ctx context.Context) error {
+	at, err := store.Get(ctx, m.store.ReadService, func(tx *store.Tx) (store.UsageClosing, error) { return tx.GetUsageClosing(ctx, m.name) })
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	from := max(at.Hour-proxyHours, 0)
-	maps.DeleteFunc(m.told, func(k toldKey, _ toldIs) bool { return k.cell == name && k.hour < from })
-	all, err := walkProxies(ctx, cell, from)
+	maps.DeleteFunc(m.told, func(k toldKey, _ toldIs) bool { return k.hour < from })
+	all, err := walkProxies(ctx, m.cell, from)
 	if err != nil {
 		return err
 	}
@@ -187,14 +187,14 @@ func (m *meter) takeProxies(ctx context.Context, name string, cell Cell) error {
 	}) {
 		w := all[run]
 		w.readings = slices.DeleteFunc(w.readings, func(r *cellv1.Reading) bool {
-			is, has := m.told[keyOf(name, run, r)]
+			is, has := m.told[keyOf(run, r)]
 			return has && is == toldOf(r)
 		})
-		if err := m.write(ctx, name, run.source, *w); err != nil {
+		if err := m.write(ctx, run.source, *w); err != nil {
 			return err
 		}
 		for _, r := range w.readings {
-			m.told[keyOf(name, run, r)] = toldOf(r)
+			m.told[keyOf(run, r)] = toldOf(r)
 		}
 	}
 	return nil
@@ -202,8 +202,8 @@ func (m *meter) takeProxies(ctx context.Context, name string, cell Cell) error {
 
 type proxyRun struct{ source, epoch string }
 
-func keyOf(cell string, run proxyRun, r *cellv1.Reading) toldKey {
-	return toldKey{cell, run.source, run.epoch, r.GetNamespaceId(), r.GetHour()}
+func keyOf(run proxyRun, r *cellv1.Reading) toldKey {
+	return toldKey{run.source, run.epoch, r.GetNamespaceId(), r.GetHour()}
 }
 
 func toldOf(r *cellv1.Reading) toldIs { return toldIs{countsOf(r), number(r.GetSeq())} }
@@ -240,13 +240,13 @@ func walkProxies(ctx context.Context, cell Cell, from int64) (map[proxyRun]*walk
 
 // write takes what a source said, in parts; the last one has the position, so that after any
 // crash the source is asked again from where everything is written.
-func (m *meter) write(ctx context.Context, name, source string, w walked) error {
-	readings, err := m.owned(ctx, name, source, w.readings)
+func (m *meter) write(ctx context.Context, source string, w walked) error {
+	readings, err := m.owned(ctx, source, w.readings)
 	if err != nil {
 		return err
 	}
 	for first := true; first || len(readings) > 0; first = false {
-		said := metering.Said{Cell: name, Source: source, Epoch: w.epoch, Readings: readings[:min(len(readings), readingsPerWrite)]}
+		said := metering.Said{Cell: m.name, Source: source, Epoch: w.epoch, Readings: readings[:min(len(readings), readingsPerWrite)]}
 		if readings = readings[len(said.Readings):]; len(readings) == 0 {
 			said.Position = &w.position
 		}
@@ -278,7 +278,7 @@ func (m *meter) report(ctx context.Context, said metering.Said, taken metering.T
 
 // owned finds the tenants of readings. Those of namespaces that the database doesn't have are
 // left out: nobody could be billed.
-func (m *meter) owned(ctx context.Context, name, source string, list []*cellv1.Reading) ([]metering.Reading, error) {
+func (m *meter) owned(ctx context.Context, source string, list []*cellv1.Reading) ([]metering.Reading, error) {
 	if err := m.learn(ctx, list); err != nil {
 		return nil, err
 	}
@@ -290,7 +290,7 @@ func (m *meter) owned(ctx context.Context, name, source string, list []*cellv1.R
 		if !known && !missing[id] {
 			missing[id] = true
 			m.o.Log.WarnContext(ctx, "a reading isn't billed, because the database doesn't have its namespace",
-				"cell", name, "source", source, "namespace", id, "hour", metering.Start(r.GetHour()).Format(time.RFC3339))
+				"cell", m.name, "source", source, "namespace", id, "hour", metering.Start(r.GetHour()).Format(time.RFC3339))
 		}
 		if known {
 			out = append(out, metering.Reading{UsageKey: store.UsageKey{TenantID: tenantID, NamespaceID: id, Hour: r.GetHour()}, Seq: number(r.GetSeq()),
@@ -319,14 +319,14 @@ func (m *meter) learn(ctx context.Context, list []*cellv1.Reading) error {
 }
 
 // closeHours closes the hours of which all sources have told.
-func (m *meter) closeHours(ctx context.Context, name string, shards []uint32) error {
+func (m *meter) closeHours(ctx context.Context, shards []uint32) error {
 	now := m.o.Now()
 	for more := true; more; {
 		// The sources are read in the transaction: another loop may know of one more.
 		err := m.store.Service(ctx, func(tx *store.Tx) error {
-			sources, err := tx.UsageSources(ctx, name, now.Add(-metering.SilentFor))
+			sources, err := tx.UsageSources(ctx, m.name, now.Add(-metering.SilentFor))
 			if err == nil {
-				more, err = metering.Close(ctx, tx, name, metering.Complete(sources, shards, now), now)
+				more, err = metering.Close(ctx, tx, m.name, metering.Complete(sources, shards, now), now)
 			}
 			return err
 		})
@@ -335,7 +335,7 @@ func (m *meter) closeHours(ctx context.Context, name string, shards []uint32) er
 		}
 	}
 	return m.store.Service(ctx, func(tx *store.Tx) error {
-		_, err := metering.Forget(ctx, tx, name)
+		_, err := metering.Forget(ctx, tx, m.name)
 		if err == nil {
 			_, err = tx.DeleteUsageSources(ctx, now.Add(-sourcesKept))
 		}

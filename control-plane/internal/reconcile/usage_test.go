@@ -209,7 +209,7 @@ func newMeterWorld(t testing.TB, w *cloudtest.World, seed uint64) *meterWorld {
 	}
 	for range 2 {
 		l := reconcile.New(m.broken, map[string]reconcile.Cell{"test": m.cell}, nil, reconcile.Options{Now: w.Now})
-		m.loops, m.meters = append(m.loops, l), append(m.meters, l.Meter())
+		m.loops, m.meters = append(m.loops, l), append(m.meters, l.Meter("test"))
 	}
 	return m
 }
@@ -431,7 +431,7 @@ func simulate(t *testing.T, m *meterWorld, random *rand.Rand) {
 			failures++
 		}
 		if random.IntN(15) == 0 { // A control plane starts anew.
-			m.meters[step%2] = m.loops[step%2].Meter()
+			m.meters[step%2] = m.loops[step%2].Meter("test")
 		}
 		if step == 60 || step == 110 {
 			// All that was told before the recovery has been heard, and all that it knows
@@ -473,7 +473,7 @@ func TestUsage_AKillBetweenAnyTwoStepsCountsOnce(t *testing.T) {
 			if err := m.pass(); !errors.Is(err, errCrash) {
 				t.Fatalf("step %d: %v, want a kill", step, err)
 			}
-			m.meters = []func(context.Context) error{m.loops[1].Meter()}
+			m.meters = []func(context.Context) error{m.loops[1].Meter("test")}
 			m.check()
 		}
 	}
@@ -531,7 +531,7 @@ func TestUsage_ACellThatDoesNotCountYetClosesNothing(t *testing.T) {
 	f, client := newFakeCell(t)
 	f.state.Shards = []uint32{1}
 	l := reconcile.New(w.Store, map[string]reconcile.Cell{"main": client}, nil, reconcile.Options{Now: w.Now})
-	if err := l.Meter()(t.Context()); err != nil {
+	if err := l.Meter("main")(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
