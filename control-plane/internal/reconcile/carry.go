@@ -23,21 +23,18 @@ const (
 	staleMax = 5
 )
 
-// carryRows makes one piece of work of each tenant's rows.
-func (l *Loop) carryRows(rows []store.Outbox) []func(context.Context) {
-	var order []string
-	byTenant := make(map[string][]store.Outbox)
+// byTenant splits rows: those of one tenant are carried together.
+func byTenant(rows []store.Outbox) (parts [][]store.Outbox) {
+	at := make(map[string]int)
 	for _, r := range rows {
-		if byTenant[r.TenantID] == nil {
-			order = append(order, r.TenantID)
+		i, has := at[r.TenantID]
+		if !has {
+			i = len(parts)
+			at[r.TenantID], parts = i, append(parts, nil)
 		}
-		byTenant[r.TenantID] = append(byTenant[r.TenantID], r)
+		parts[i] = append(parts[i], r)
 	}
-	var out []func(context.Context)
-	for _, id := range order {
-		out = append(out, func(ctx context.Context) { l.carry(ctx, byTenant[id]) })
-	}
-	return out
+	return parts
 }
 
 // carry applies the rows of one tenant to its cell: together, and if the cell

@@ -10,7 +10,7 @@ import (
 
 // RunCells runs only what carries changes to cells.
 func RunCells(ctx context.Context, l *Loop) {
-	l.claimAll(ctx, l.wakeCells, carriersMax, l.carryRows, cellKinds...)
+	l.claimAll(ctx, l.wakeCells, carriersMax, byTenant, l.carry, cellKinds...)
 }
 
 // TakeActs takes the acts of all cells once.

@@ -182,8 +182,8 @@ func (l *Loop) Wake() {
 // Run works until ctx ends, and returns when all it began has ended.
 func (l *Loop) Run(ctx context.Context) {
 	var parts sync.WaitGroup
-	parts.Go(func() { l.claimAll(ctx, l.wakeCells, carriersMax, l.carryRows, cellKinds...) })
-	parts.Go(func() { l.claimAll(ctx, l.wakeMail, mailersMax, l.mailRows, store.OutboxMail) })
+	parts.Go(func() { l.claimAll(ctx, l.wakeCells, carriersMax, byTenant, l.carry, cellKinds...) })
+	parts.Go(func() { l.claimAll(ctx, l.wakeMail, mailersMax, oneByOne, l.send, store.OutboxMail) })
 	parts.Go(func() { l.Watch(ctx) })
 	parts.Go(func() { l.every(ctx, l.o.Scan, l.scan) })
 	parts.Go(func() { l.every(ctx, l.o.Compare, l.compareCells) })
@@ -253,19 +253,20 @@ func (l *Loop) mine(ctx context.Context, lease string, life time.Duration) (mine
 	return mine, err
 }
 
-// claimAll takes due rows and hands them to work in parts, at most many at a time. It
+// claimAll takes due rows, splits them, and does the parts, at most many at a time. It
 // does not wait for one part to be done before it takes the next rows.
-func (l *Loop) claimAll(ctx context.Context, wake <-chan struct{}, many int, work func([]store.Outbox) []func(context.Context), kinds ...store.OutboxKind) {
+func (l *Loop) claimAll(ctx context.Context, wake <-chan struct{}, many int, split func([]store.Outbox) [][]store.Outbox, do func(context.Context, []store.Outbox), kinds ...store.OutboxKind) {
 	slots := make(chan struct{}, many)
 	var running sync.WaitGroup
 	defer running.Wait()
 	for ctx.Err() == nil {
+		claimed := time.Now() // No claim ends sooner than Claim after this.
 		rows, err := l.claim(ctx, kinds)
 		if err != nil && ctx.Err() == nil {
 			l.health.fail(l.o.Now(), err)
 			l.o.Log.WarnContext(ctx, "can't read the outbox", "error", err)
 		}
-		for _, f := range work(rows) {
+		for _, part := range split(rows) {
 			select {
 			case slots <- struct{}{}:
 			case <-ctx.Done():
@@ -273,10 +274,7 @@ func (l *Loop) claimAll(ctx context.Context, wake <-chan struct{}, many int, wor
 			}
 			running.Go(func() {
 				defer func() { <-slots }()
-				// The work must end before another loop may take the rows.
-				ctx, cancel := context.WithTimeout(ctx, l.o.Claim/2)
-				defer cancel()
-				f(ctx)
+				l.work(ctx, part, claimed, do)
 			})
 		}
 		if len(rows) == claimMax {
@@ -288,6 +286,49 @@ func (l *Loop) claimAll(ctx context.Context, wake <-chan struct{}, many int, wor
 		case <-ctx.Done():
 		}
 	}
+}
+
+// work does a part, and ends before another loop may take its rows. If they have waited so long for
+// a slot that their claim could end first, it is made to last; those that another loop
+// has by now are left to it.
+func (l *Loop) work(ctx context.Context, rows []store.Outbox, claimed time.Time, do func(context.Context, []store.Outbox)) {
+	ctx, cancel := context.WithTimeout(ctx, l.o.Claim/2)
+	defer cancel()
+	if time.Since(claimed) > l.o.Claim/2 {
+		rows = l.extend(ctx, rows)
+	}
+	if len(rows) > 0 {
+		do(ctx, rows)
+	}
+}
+
+// extend lets claims begin anew, and returns the rows of which that can be said.
+func (l *Loop) extend(ctx context.Context, rows []store.Outbox) (held []store.Outbox) {
+	err := l.store.Service(ctx, func(tx *store.Tx) error {
+		held = nil
+		till := l.o.Now().Add(l.o.Claim)
+		for _, r := range rows {
+			err := tx.ExtendOutbox(ctx, r, till)
+			if err != nil && !isLost(err) {
+				return err
+			}
+			if err == nil {
+				held = append(held, r)
+			}
+		}
+		return nil
+	})
+	if err != nil { // They are taken again when their claim has ended.
+		l.health.fail(l.o.Now(), err)
+		l.o.Log.WarnContext(ctx, "can't extend the claim on outbox rows", "rows", len(rows), "error", err)
+		return nil
+	}
+	return held
+}
+
+// isLost: another loop has the row, or has finished it.
+func isLost(err error) bool {
+	return errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrNotFound)
 }
 
 func (l *Loop) claim(ctx context.Context, kinds []store.OutboxKind) (rows []store.Outbox, err error) {
@@ -307,10 +348,10 @@ func (l *Loop) claim(ctx context.Context, kinds []store.OutboxKind) (rows []stor
 	return rows, err
 }
 
-// deferRow gives a row back. Another loop may have it by now, or have finished it.
+// deferRow gives a row back, if no other loop has it by now.
 func deferRow(ctx context.Context, tx *store.Tx, r store.Outbox, due time.Time, problem string) error {
 	err := tx.DeferOutbox(ctx, r, due, problem)
-	if errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrNotFound) {
+	if isLost(err) {
 		return nil
 	}
 	return err
@@ -326,8 +367,8 @@ func (l *Loop) finish(ctx context.Context, rows []store.Outbox, seen []observed)
 			}
 		}
 		for _, r := range rows {
-			// Another loop has it, or had it; it reads the same records.
-			if err := tx.FinishOutbox(ctx, r); err != nil && !errors.Is(err, store.ErrStale) && !errors.Is(err, store.ErrNotFound) {
+			// Another loop that has it reads the same records.
+			if err := tx.FinishOutbox(ctx, r); err != nil && !isLost(err) {
 				return err
 			}
 		}

@@ -3,16 +3,18 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
-// mailRows makes one piece of work of each email.
-func (l *Loop) mailRows(rows []store.Outbox) (out []func(context.Context)) {
+func oneByOne(rows []store.Outbox) [][]store.Outbox { return slices.Collect(slices.Chunk(rows, 1)) }
+
+// send sends emails.
+func (l *Loop) send(ctx context.Context, rows []store.Outbox) {
 	for _, r := range rows {
-		out = append(out, func(ctx context.Context) { l.sendOne(ctx, r) })
+		l.sendOne(ctx, r)
 	}
-	return out
 }
 
 // sendOne sends an email and then removes its row: an email may arrive twice, but it
@@ -32,7 +34,10 @@ func (l *Loop) sendOne(ctx context.Context, row store.Outbox) {
 		l.health.fail(l.o.Now(), err)
 		l.o.Log.ErrorContext(ctx, "an email was permanently refused and dropped", "outbox", row.ID, "tenant", row.TenantID, "subject", row.Subject, "error", err)
 	}
-	if done := l.finish(ctx, []store.Outbox{row}, nil); done != nil {
+	// Also if the time is over, or this process ends: else it would be sent again.
+	noting, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	defer cancel()
+	if done := l.finish(noting, []store.Outbox{row}, nil); done != nil {
 		l.fail(ctx, row, false, errors.Join(done, err))
 	}
 }

@@ -71,6 +71,12 @@ func (t *Tx) DeferOutbox(ctx context.Context, v Outbox, due time.Time, problem s
 	return t.claimed(ctx, v, "defer outbox row", "UPDATE outbox SET due_at = ?, last_error = ?, claimed_by = '', claimed_till = 0", due, problem)
 }
 
+// ExtendOutbox lets the claim on a row end later: ErrStale if another holder has claimed it
+// since.
+func (t *Tx) ExtendOutbox(ctx context.Context, v Outbox, till time.Time) error {
+	return t.claimed(ctx, v, "extend the claim on an outbox row", "UPDATE outbox SET claimed_till = ?", till)
+}
+
 // claimed does something to a row that nobody has claimed since.
 func (t *Tx) claimed(ctx context.Context, v Outbox, doing, text string, args ...any) error {
 	n, err := t.of(v.TenantID).exec(ctx, doing, text+" WHERE tenant_id = ? AND id = ? AND claimed_by = ? AND attempts = ?",

@@ -588,6 +588,11 @@ func TestOutbox_IsClaimedInOrderDeferredAndFinished(t *testing.T) {
 		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			wantErr(t, "finish what another one claimed", tx.FinishOutbox(ctx, mine[0]), store.ErrStale)
 			wantErr(t, "defer what another one claimed", tx.DeferOutbox(ctx, mine[0], at(60), "late"), store.ErrStale)
+			wantErr(t, "extend what another one claimed", tx.ExtendOutbox(ctx, mine[0], at(60)), store.ErrStale)
+			return errors.Join(tx.ExtendOutbox(ctx, theirs[0], at(45)), tx.ExtendOutbox(ctx, theirs[1], at(45)))
+		})
+		claim("z", at(44), at(60))
+		service(t, s, func(ctx context.Context, tx *store.Tx) error {
 			err := errors.Join(tx.FinishOutbox(ctx, theirs[0]), tx.DeferOutbox(ctx, theirs[1], at(30), "refused"))
 			wantErr(t, "finish twice", tx.FinishOutbox(ctx, theirs[0]), store.ErrNotFound)
 			n, oldest, countErr := tx.CountOutbox(ctx, at(50))

@@ -232,6 +232,7 @@ func TestIsolation_ForeignListsAreEmptyAndWritesAreRefused(t *testing.T) {
 				"PutTenantFigures": tx.PutTenantFigures(ctx, store.TenantFigures{TenantID: "tn_b"}),
 				"ObserveTenant":    tx.ObserveTenant(ctx, "tn_b", 9), "ObserveNamespace": tx.ObserveNamespace(ctx, "tn_b", "ns_b", 9), "ObserveKey": tx.ObserveKey(ctx, "tn_b", "key_b", 9),
 				"FinishOutbox": tx.FinishOutbox(ctx, outbox("tn_b", "out_b", at(1))), "DeferOutbox": tx.DeferOutbox(ctx, outbox("tn_b", "out_b", at(1)), at(2), ""),
+				"ExtendOutbox": tx.ExtendOutbox(ctx, outbox("tn_b", "out_b", at(1)), at(2)),
 			} {
 				if err == nil {
 					t.Errorf("%s wrote for another tenant", what)
