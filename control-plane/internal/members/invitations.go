@@ -90,7 +90,7 @@ func (s *Service) CreateInvitation(ctx context.Context, r *cloudv1.CreateInvitat
 		return nil, err
 	}
 	return &cloudv1.CreateInvitationResponse{Invitation: invitationMessage(i, rights.Names(roles))},
-		s.Write(ctx, func(tx *store.Tx) error { return s.invite(ctx, tx, i, rights.Names(roles), msg) })
+		s.Write(ctx, func(tx *store.Tx) error { return s.invite(ctx, tx, i, roles, msg) })
 }
 
 // rolesText names fixed roles alone: the name of a tenant's own is text that somebody chose,
@@ -130,7 +130,7 @@ func (s *Service) validateInvitation(ctx context.Context, r *cloudv1.CreateInvit
 	return email, roles, principals.MayGive(c, rights.InTenant(roles), "the roles "+strings.Join(rights.Names(roles), ", "))
 }
 
-func (s *Service) invite(ctx context.Context, tx *store.Tx, i store.Invitation, roles []string, msg mail.Message) error {
+func (s *Service) invite(ctx context.Context, tx *store.Tx, i store.Invitation, roles []rights.Role, msg mail.Message) error {
 	err := ratelimit.Count(ctx, tx, i.CreatedAt, ratelimit.Limit{
 		Bucket: "invite.tenant:" + i.TenantID, Window: time.Hour, Max: s.InvitationsPerHour, What: "invitations from this tenant",
 	})
@@ -138,6 +138,9 @@ func (s *Service) invite(ctx context.Context, tx *store.Tx, i store.Invitation, 
 		return err
 	}
 	if i.InvitedByID, err = inviter(ctx, tx); err != nil {
+		return err
+	}
+	if err := refuseDeadLink(ctx, tx, i, roles); err != nil {
 		return err
 	}
 	if err := notYetMember(ctx, tx, i); err != nil {
@@ -156,7 +159,22 @@ func (s *Service) invite(ctx context.Context, tx *store.Tx, i store.Invitation, 
 	if err := mail.Put(ctx, s.Kit, tx, i.TenantID, i.ID, msg); err != nil {
 		return err
 	}
-	return change.Make(ctx, s.Kit, tx, "invitation.create", change.PutInvitation(i), change.Fields{"roles": {After: roles}})
+	return change.Make(ctx, s.Kit, tx, "invitation.create", change.PutInvitation(i), change.Fields{"roles": {After: rights.Names(roles)}})
+}
+
+// refuseDeadLink refuses to send a link that would not open: the key of a service account may
+// do more by now than whoever made it, and an invitation is good as far as its maker may invite.
+func refuseDeadLink(ctx context.Context, tx *store.Tx, i store.Invitation, roles []rights.Role) error {
+	c := access.From(ctx)
+	if c.KeyID == "" {
+		return nil // MayGive has looked at the user's own rights.
+	}
+	may, err := inviterMay(ctx, rights.NewReader(tx, i.TenantID), i, roles)
+	if err != nil || may {
+		return err
+	}
+	return fault.New(fault.Denied, "ABOVE_KEY_MAKER", "the member who created the key %s can't invite with the roles %s, so it can't either; use a key that somebody created who can",
+		c.KeyID, strings.Join(rights.Names(roles), ", "))
 }
 
 // waiting counts the invitations that can be accepted beside a new one, which replaces that of
@@ -303,7 +321,8 @@ func (s *Service) sessionOf(ctx context.Context, tx *store.Tx, u store.User) (id
 }
 
 // OpenInvitation gives an invitation that can be accepted and its tenant, or says why it
-// cannot.
+// cannot. Every way to accept one comes through here, in the transaction that accepts, so this
+// is where it ends with the rights of whoever sent it, however they were lost.
 func (s *Service) OpenInvitation(ctx context.Context, tx *store.Tx, digest string) (store.Invitation, store.Tenant, error) {
 	i, err := tx.GetInvitationByDigest(ctx, digest)
 	switch {
@@ -314,11 +333,27 @@ func (s *Service) OpenInvitation(ctx context.Context, tx *store.Tx, digest strin
 	case !s.Now().Before(i.ExpiresAt):
 		return i, store.Tenant{}, fault.New(fault.Conflict, "LINK_EXPIRED", "this invitation expired after %d days; ask %s for a new one", int(invitationLife.Hours()/24), cmp.Or(i.InvitedBy, "the person who invited you"))
 	}
+	if err := s.refuseWithdrawn(ctx, tx, i); err != nil {
+		return i, store.Tenant{}, err
+	}
 	t, err := tx.GetTenant(ctx, i.TenantID)
 	if err == nil { // Its link would be a way around single sign-on.
 		err = policy.RefuseInvitation(ctx, tx, s.Kit, t)
 	}
 	return i, t, err
+}
+
+func (s *Service) refuseWithdrawn(ctx context.Context, tx *store.Tx, i store.Invitation) error {
+	reader := rights.NewReader(tx, i.TenantID)
+	roles, err := rolesOf(ctx, reader, i.Roles)
+	if err != nil {
+		return err
+	}
+	may, err := inviterMay(ctx, reader, i, roles)
+	if err == nil && !may {
+		err = s.unknownLink()
+	}
+	return err
 }
 
 func (s *Service) unknownLink() error {

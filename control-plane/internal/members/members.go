@@ -273,10 +273,6 @@ func withdraw(ctx context.Context, k kit.Kit, tx *store.Tx, m store.Membership, 
 	if err != nil {
 		return err
 	}
-	now, err := rights.Of(ctx, tx, m.TenantID, m.UserID)
-	if err != nil {
-		return err
-	}
 	reader := rights.NewReader(tx, m.TenantID)
 	for _, i := range open {
 		if i.InvitedByID != u.ID {
@@ -286,7 +282,11 @@ func withdraw(ctx context.Context, k kit.Kit, tx *store.Tx, m store.Membership, 
 		if err != nil {
 			return err
 		}
-		if now.Grants.Tenant(permission.MemberInvite) && now.Grants.Covers(rights.InTenant(roles)) {
+		may, err := inviterMay(ctx, reader, i, roles)
+		if err != nil {
+			return err
+		}
+		if may {
 			continue
 		}
 		err = change.Make(ctx, k, tx, "invitation.delete", change.DeleteInvitation(i), change.Fields{
@@ -296,6 +296,16 @@ func withdraw(ctx context.Context, k kit.Kit, tx *store.Tx, m store.Membership, 
 		}
 	}
 	return nil
+}
+
+// inviterMay reports whether the user behind an invitation may, at this moment, invite with its
+// roles. Nobody is behind one by the operator, which therefore stays good.
+func inviterMay(ctx context.Context, r *rights.Reader, i store.Invitation, roles []rights.Role) (bool, error) {
+	if i.InvitedByID == "" {
+		return true, nil
+	}
+	may, err := r.Of(ctx, i.InvitedByID)
+	return may.Grants.Tenant(permission.MemberInvite) && may.Grants.Covers(rights.InTenant(roles)), err
 }
 
 func rolesOf(ctx context.Context, r *rights.Reader, ids []string) (out []rights.Role, _ error) {

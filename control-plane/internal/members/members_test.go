@@ -7,11 +7,14 @@ import (
 	"sync"
 	"testing"
 
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/control-plane/internal/access"
 	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
+	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/rights"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
@@ -366,6 +369,84 @@ func checkJoined(t *testing.T, w *cloudtest.World, tn store.Tenant, userID, cook
 	})
 }
 
+// waysToLoseAdmin make an admin of a member, each in its own way, and give what takes that away.
+func waysToLoseAdmin(t *testing.T, w *cloudtest.World, s *Service, tn store.Tenant, byOwner context.Context) map[string]func(store.User) (ends func() error) {
+	t.Helper()
+	p := &principals.Service{Kit: w.Kit}
+	p.Await = func(context.Context, string, func(*store.Tx) (bool, error)) (bool, error) { return true, nil }
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	bind := func(principal, role string) string {
+		t.Helper()
+		res, err := p.CreateRoleBinding(byOwner, &cloudv1.CreateRoleBindingRequest{PrincipalId: principal, Role: role})
+		must(err)
+		return res.GetRoleBinding().GetId()
+	}
+	group := func(u store.User) string {
+		t.Helper()
+		res, err := p.CreateGroup(byOwner, &cloudv1.CreateGroupRequest{Name: u.Email})
+		must(err)
+		id := res.GetGroup().GetId()
+		bind(id, admin)
+		_, err = p.AddGroupMembers(byOwner, &cloudv1.AddGroupMembersRequest{GroupId: id, UserIds: []string{u.ID}})
+		must(err)
+		return id
+	}
+	return map[string]func(store.User) func() error{
+		"removed": func(u store.User) func() error {
+			bind(u.ID, admin)
+			return func() error {
+				_, err := s.RemoveMember(byOwner, &cloudv1.RemoveMemberRequest{UserId: u.ID})
+				return err
+			}
+		},
+		"demoted": func(u store.User) func() error {
+			bind(u.ID, admin)
+			return func() error {
+				_, err := s.UpdateMember(byOwner, &cloudv1.UpdateMemberRequest{UserId: u.ID, Roles: []string{developer}})
+				return err
+			}
+		},
+		"unbound": func(u store.User) func() error {
+			id := bind(u.ID, admin)
+			return func() error {
+				_, err := p.DeleteRoleBinding(byOwner, &cloudv1.DeleteRoleBindingRequest{RoleBindingId: id})
+				return err
+			}
+		},
+		"ungrouped": func(u store.User) func() error {
+			id := group(u)
+			return func() error {
+				_, err := p.RemoveGroupMembers(byOwner, &cloudv1.RemoveGroupMembersRequest{GroupId: id, UserIds: []string{u.ID}})
+				return err
+			}
+		},
+		"without-group": func(u store.User) func() error {
+			id := group(u)
+			return func() error {
+				_, err := p.DeleteGroup(byOwner, &cloudv1.DeleteGroupRequest{GroupId: id})
+				return err
+			}
+		},
+		"narrowed": func(u store.User) func() error {
+			all, _ := permission.FixedRole(admin)
+			res, err := p.CreateRole(byOwner, &cloudv1.CreateRoleRequest{Name: "as an admin", Permissions: all.Permissions.Names()})
+			must(err)
+			bind(u.ID, res.GetRole().GetId())
+			return func() error { // They may still invite, but not with what they lack.
+				_, err := p.UpdateRole(byOwner, &cloudv1.UpdateRoleRequest{
+					RoleId: res.GetRole().GetId(), Permissions: []string{permission.MemberInvite.String()}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"permissions"}},
+				})
+				return err
+			}
+		},
+	}
+}
+
 // Somebody who is about to lose a role could invite an address of their own before.
 func TestInvitations_EndWithTheRightToMakeThem(t *testing.T) {
 	t.Parallel()
@@ -374,16 +455,9 @@ func TestInvitations_EndWithTheRightToMakeThem(t *testing.T) {
 		tn, ada := w.Tenant(t, "acme", "ada@example.com")
 		byOwner, _ := w.As(t, tn, ada, owner)
 		_, kept := invite(t, w, s, byOwner, "new@example.com", admin)
-		remove := func(u store.User) error {
-			_, err := s.RemoveMember(byOwner, &cloudv1.RemoveMemberRequest{UserId: u.ID})
-			return err
-		}
-		demote := func(u store.User) error {
-			_, err := s.UpdateMember(byOwner, &cloudv1.UpdateMemberRequest{UserId: u.ID, Roles: []string{developer}})
-			return err
-		}
-		for name, ends := range map[string]func(store.User) error{"removed": remove, "demoted": demote} {
-			bob := w.Member(t, tn.ID, name+"@example.com", admin)
+		for name, admitted := range waysToLoseAdmin(t, w, s, tn, byOwner) {
+			bob := w.Member(t, tn.ID, name+"@example.com", viewer)
+			ends := admitted(bob)
 			byBob, _ := w.As(t, tn, bob, admin)
 			_, token := invite(t, w, s, byBob, name+"-again@example.com", admin)
 			tokens := []string{token}
@@ -402,12 +476,15 @@ func TestInvitations_EndWithTheRightToMakeThem(t *testing.T) {
 				bob.Email = "now-" + bob.Email
 				return tx.UpdateUser(ctx, bob)
 			})
-			if err := ends(bob); err != nil {
-				t.Fatal(err)
+			if err := ends(); err != nil {
+				t.Fatalf("%s: %v", name, err)
 			}
-			for _, token := range tokens {
-				_, _, err := accept(t, s, token, "")
-				cloudtest.Refused(t, err, "LINK_UNKNOWN")
+			for i, token := range tokens {
+				if _, _, err := accept(t, s, token, ""); err == nil {
+					t.Errorf("%s: invitation %d lets somebody in", name, i)
+				} else {
+					cloudtest.Refused(t, err, "LINK_UNKNOWN")
+				}
 			}
 		}
 		if _, _, err := accept(t, s, kept, ""); err != nil {
@@ -591,6 +668,33 @@ func TestInvitations_AKeyDoesNotBringItsMakerBack(t *testing.T) {
 	}
 	if err := byKey("key_000000000003", "bob@example.com"); err != nil {
 		t.Errorf("the key of a member: %v", err)
+	}
+}
+
+// A service account may get more roles than whoever made its key has; what the operator
+// made has nobody behind it.
+func TestCreateInvitation_AKeyInvitesNobodyWhomItsMakerCouldNot(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	s := newService(w)
+	tn, ada := w.Tenant(t, "acme", "ada@example.com")
+	dev := w.Member(t, tn.ID, "dev@example.com", developer)
+	ctx, _ := w.As(t, tn, ada, owner)
+	for id, by := range map[string]string{"key_000000000001": dev.ID, "key_000000000002": ada.ID, "key_000000000003": ""} {
+		keyBy(t, w, tn, id, by, store.Key{Kind: cloudv1.KeyKind_KEY_KIND_MANAGEMENT, OwnerID: "sa_1"})
+		c := access.From(ctx)
+		c.UserID, c.SessionID, c.KeyID, c.Name, c.Rights = "", "", id, id, cloudtest.Rights(admin)
+		_, err := s.CreateInvitation(access.With(ctx, c), &cloudv1.CreateInvitationRequest{Email: id + "@example.com", Roles: []string{viewer}})
+		if by == dev.ID {
+			cloudtest.Refused(t, err, "ABOVE_KEY_MAKER")
+			continue
+		}
+		if err != nil {
+			t.Fatalf("by a key of %q: %v", by, err)
+		}
+		if _, _, err := accept(t, s, cloudtest.Token(t, w.Email(t)), ""); err != nil {
+			t.Errorf("invited by a key of %q: %v", by, err)
+		}
 	}
 }
 
