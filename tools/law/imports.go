@@ -245,7 +245,7 @@ var Rooms = []Room{
 		"calls to addresses that customers chose; it knows not what is fetched"},
 	{"control-plane/internal/saml", nil,
 		"what SAML says on the wire: bytes and a connection's settings in, a verified assertion or a refusal out; it knows no store"},
-	{"control-plane/internal/directory", []string{"control-plane/internal/plans", "control-plane/api/gen/...", "control-plane/internal/access", "control-plane/internal/change", "control-plane/internal/fault", "control-plane/internal/ids", "control-plane/internal/kit", "control-plane/internal/mail", "control-plane/internal/members", "control-plane/internal/once", "control-plane/internal/principals", "control-plane/internal/ratelimit", "control-plane/internal/rights", "control-plane/internal/scim", "control-plane/internal/seal", "control-plane/internal/store", "data-plane/api/apikey"},
+	{"control-plane/internal/directory", []string{"control-plane/internal/plans", "control-plane/api/gen/...", "control-plane/internal/access", "control-plane/internal/change", "control-plane/internal/fault", "control-plane/internal/ids", "control-plane/internal/kit", "control-plane/internal/mail", "control-plane/internal/members", "control-plane/internal/once", "control-plane/internal/principals", "control-plane/internal/ratelimit", "control-plane/internal/rights", "control-plane/internal/scim", "control-plane/internal/seal", "control-plane/internal/store", "control-plane/internal/tenancy", "data-plane/api/apikey"},
 		"what a company's directory says of its people; it knows not how they sign in"},
 	{"control-plane/internal/scim", nil,
 		"what SCIM says on the wire; it knows no store"},

@@ -712,6 +712,59 @@ func TestTokens_OnlyWhoMayMakeOneMayMoveItsEndLater(t *testing.T) {
 	}
 }
 
+// A token from a key is as good as another key: it works no longer than the key, and nowhere
+// that the key does not.
+func TestTokens_OneThatAKeyMakesStaysWithinTheKey(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	c := newClient(t, w, newService(w), "acme")
+	byKey := func(k store.Key) context.Context {
+		t.Helper()
+		k.TenantID, k.Name, k.Kind, k.OwnerID, k.CreatedBy = c.tenant.ID, k.ID, cloudv1.KeyKind_KEY_KIND_MANAGEMENT, "sa_1", c.owner.ID
+		k.CreatedAt, k.UpdatedAt, k.Version, k.Generation = w.Now(), w.Now(), 1, 1
+		w.Service(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertKey(ctx, k) })
+		caller := access.From(c.asOwner())
+		caller.UserID, caller.SessionID, caller.KeyID, caller.Name = "", "", k.ID, k.Name
+		return access.With(t.Context(), caller)
+	}
+	create := func(ctx context.Context, life time.Duration) (string, error) {
+		res, err := c.s.CreateScimToken(ctx, &cloudv1.CreateScimTokenRequest{ConnectionId: c.conn.ID, ExpiresAt: timestamppb.New(w.Now().Add(life))})
+		return res.GetToken().GetId(), err
+	}
+	move := func(ctx context.Context, id string, life time.Duration) error {
+		_, err := c.s.UpdateScimToken(ctx, &cloudv1.UpdateScimTokenRequest{TokenId: id, ExpiresAt: timestamppb.New(w.Now().Add(life))})
+		return err
+	}
+	const year = 365 * 24 * time.Hour
+	ends := byKey(store.Key{ID: "key_000000000001", ExpiresAt: w.Now().Add(time.Hour)})
+	bound := byKey(store.Key{ID: "key_000000000002", CIDRs: []string{"10.0.0.0/8"}})
+	lasts := byKey(store.Key{ID: "key_000000000003"})
+	_, err := create(ends, year)
+	cloudtest.Refused(t, err, "INVALID_ARGUMENT")
+	_, err = create(bound, time.Minute)
+	cloudtest.Refused(t, err, "KEY_NETWORKS")
+	id, err := create(ends, time.Hour)
+	if err != nil {
+		t.Fatalf("until the key ends: %v", err)
+	}
+	cloudtest.Refused(t, move(ends, id, year), "INVALID_ARGUMENT")
+	cloudtest.Refused(t, move(bound, id, year), "KEY_NETWORKS")
+	for name, ctx := range map[string]context.Context{"a key that ends": ends, "a key with networks": bound} {
+		if err := move(ctx, id, time.Minute); err != nil {
+			t.Errorf("an earlier end by %s: %v", name, err)
+		}
+	}
+	if err := move(lasts, id, year); err != nil {
+		t.Errorf("by a key that lasts: %v", err)
+	}
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
+		return tx.RevokeScimToken(ctx, c.tenant.ID, id, w.Now())
+	})
+	if _, err := create(lasts, year); err != nil {
+		t.Errorf("by a key that lasts: %v", err)
+	}
+}
+
 func TestDirectory_AUserBeyondThePlanIsRefusedWithTheLimit(t *testing.T) {
 	t.Parallel()
 	w := cloudtest.New(t)

@@ -18,6 +18,7 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/principals"
 	"github.com/corvo-cloud/corvo/control-plane/internal/scim"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
+	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 )
 
@@ -129,7 +130,7 @@ func (s *Service) CreateScimToken(ctx context.Context, r *cloudv1.CreateScimToke
 		if err != nil {
 			return err
 		}
-		if err := principals.MayVouch(ctx, tx, c); err != nil {
+		if err := mayMake(ctx, tx, c, ends); err != nil {
 			return err
 		}
 		if err := plans.Feature(ctx, tx, c.TenantID, s.Now(), plans.FeatureSCIM); err != nil {
@@ -152,6 +153,14 @@ func (s *Service) CreateScimToken(ctx context.Context, r *cloudv1.CreateScimToke
 		res.Secret = secret
 	}
 	return res, err
+}
+
+// mayMake refuses a token that gives more, for longer or from more places than the caller has.
+func mayMake(ctx context.Context, tx *store.Tx, c store.Connection, ends time.Time) error {
+	if err := principals.MayVouch(ctx, tx, c); err != nil {
+		return err
+	}
+	return tenancy.MayMakeToken(ctx, tx, ends)
 }
 
 // newToken is what is kept of a token. The secret is empty if the caller has it.
@@ -187,7 +196,7 @@ func (s *Service) UpdateScimToken(ctx context.Context, r *cloudv1.UpdateScimToke
 			return fault.New(fault.Conflict, "TOKEN_ENDED", "this token was revoked or has expired; create a new one")
 		}
 		if ends.After(t.ExpiresAt) {
-			if err := principals.MayVouch(ctx, tx, c); err != nil {
+			if err := mayMake(ctx, tx, c, ends); err != nil {
 				return err
 			}
 		}

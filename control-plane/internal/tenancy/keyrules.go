@@ -182,12 +182,9 @@ func fits(ctx context.Context, tx *store.Tx, k store.Key) error {
 // withinCallersKey refuses a key that works longer, or from more networks, than the key that
 // makes it.
 func withinCallersKey(ctx context.Context, tx *store.Tx, c access.Caller, k store.Key) error {
-	if c.KeyID == "" {
-		return nil
-	}
-	by, err := tx.GetKey(ctx, k.TenantID, c.KeyID)
+	by, err := callersKey(ctx, tx, c)
 	if err != nil {
-		return missing(err, "key")
+		return err
 	}
 	if !by.ExpiresAt.IsZero() && (k.ExpiresAt.IsZero() || k.ExpiresAt.After(by.ExpiresAt)) {
 		return fault.InvalidField("expires_at", "can't be later than the end of the key that makes this call, %s", by.ExpiresAt.UTC().Format(timeForm))
@@ -196,6 +193,15 @@ func withinCallersKey(ctx context.Context, tx *store.Tx, c access.Caller, k stor
 		return fault.InvalidField("cidrs", "must be within the networks of the key that makes this call: %s", strings.Join(by.CIDRs, ", "))
 	}
 	return nil
+}
+
+// callersKey is the key that makes the call; one without end or networks if none does.
+func callersKey(ctx context.Context, tx *store.Tx, c access.Caller) (store.Key, error) {
+	if c.KeyID == "" {
+		return store.Key{}, nil
+	}
+	k, err := tx.GetKey(ctx, c.TenantID, c.KeyID)
+	return k, missing(err, "key")
 }
 
 // networks writes networks in their one form, without repetition. What is none stays as it

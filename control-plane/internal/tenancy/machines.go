@@ -2,9 +2,12 @@ package tenancy
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/internal/access"
+	"github.com/corvo-cloud/corvo/control-plane/internal/fault"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
@@ -20,6 +23,31 @@ func CheckKey(k store.Key, now time.Time) error {
 // MayMakeKey refuses a key that may do more than the caller, works from more networks, or
 // longer.
 func MayMakeKey(ctx context.Context, tx *store.Tx, k store.Key) error { return mayMake(ctx, tx, k) }
+
+// MayMakeToken refuses a token that works longer than the key that makes the call, and any if
+// that works from some networks only: a token works from everywhere.
+func MayMakeToken(ctx context.Context, tx *store.Tx, ends time.Time) error {
+	c := access.From(ctx)
+	by, err := callersKey(ctx, tx, c)
+	if err != nil {
+		return err
+	}
+	if len(by.CIDRs) > 0 {
+		return fault.New(fault.Denied, "KEY_NETWORKS", "this call is made by a key that works from %s only, and the token would work from everywhere; sign in, or use a key without networks",
+			strings.Join(by.CIDRs, ", "))
+	}
+	return withinCallersKey(ctx, tx, c, store.Key{ExpiresAt: ends})
+}
+
+// RefuseExpiringKey refuses a call by a key that expires, for what stays after that: what says
+// what that is.
+func RefuseExpiringKey(ctx context.Context, tx *store.Tx, what string) error {
+	by, err := callersKey(ctx, tx, access.From(ctx))
+	if err == nil && !by.ExpiresAt.IsZero() {
+		err = fault.New(fault.Denied, "KEY_EXPIRES", "this call is made by a key that expires, and %s; sign in, or use a key that doesn't expire", what)
+	}
+	return err
+}
 
 // NamespaceIDs resolves names and ids of living namespaces, without repetition.
 func NamespaceIDs(ctx context.Context, tx *store.Tx, namesOrIDs []string) ([]string, error) {

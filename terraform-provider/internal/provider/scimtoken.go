@@ -57,7 +57,7 @@ func scimTokenSchema() schema.Schema {
 			"Enter `endpoint_url` and the token at the directory.\n\n" +
 			"**Rotation.** Increase `secret_wo_version`: the token of that run takes over, and the old one keeps working for `rotation_overlap`; `retiring` lists it. A connection has two tokens " +
 			"at most, so rotate again only after that. Destroying the resource revokes all of them at once; what the directory has made stays.\n\n" +
-			"Whoever has the token decides who is in the directory's groups, so the provider's token must have every role that the connection and these groups give.",
+			"Whoever has the token decides who is in the directory's groups, so the provider's token must have every role that the connection and these groups give. It must not have networks either, or end before this one does.",
 		Attributes: map[string]schema.Attribute{
 			"id":            schema.StringAttribute{Computed: true, MarkdownDescription: "`key_…`, which is part of the token itself. Changes with a rotation."},
 			"connection_id": fixedText(true, "Id of the SSO connection (`sso_…`). Changing it replaces the token.", connectionID()),
