@@ -593,22 +593,28 @@ func keyBy(t *testing.T, w *cloudtest.World, tn store.Tenant, id, by string, k s
 	w.Service(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertKey(ctx, k) })
 }
 
+// alive are the last digits of the keys, trusts and tokens that still let somebody in.
 func alive(t *testing.T, w *cloudtest.World, tn store.Tenant) (ids string) {
 	t.Helper()
 	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
-		for _, id := range []string{"key_000000000001", "key_000000000002", "key_000000000003", "key_000000000004"} {
-			k, err := tx.GetKey(ctx, tn.ID, id)
-			if err == nil && k.RevokedAt.IsZero() {
-				ids += id[len(id)-1:]
+		for n := range 10 {
+			k, keyErr := tx.GetKey(ctx, tn.ID, fmt.Sprintf("key_%012d", n))
+			_, trustErr := tx.GetTrust(ctx, tn.ID, fmt.Sprintf("trust_%d", n))
+			token, tokenErr := tx.GetScimToken(ctx, tn.ID, fmt.Sprintf("key_%012d", n))
+			if keyErr == nil && k.RevokedAt.IsZero() || trustErr == nil || tokenErr == nil && token.RevokedAt.IsZero() {
+				ids += fmt.Sprint(n)
 			}
+		}
+		if k, err := tx.GetKey(ctx, tn.ID, "key_given_by_6"); err == nil && k.RevokedAt.IsZero() {
+			ids += " and a temporary key"
 		}
 		return nil
 	})
 	return ids
 }
 
-// What a member leaves behind: their own keys end in the same step, those of service
-// accounts are listed, and end if asked for.
+// What a member leaves behind: their own keys end in the same step; those of service
+// accounts, trusts and tokens of directories are listed, and end if asked for.
 func TestRemoveMember_PersonalKeysEndAndOthersAreShown(t *testing.T) {
 	t.Parallel()
 	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
@@ -622,25 +628,97 @@ func TestRemoveMember_PersonalKeysEndAndOthersAreShown(t *testing.T) {
 		keyBy(t, w, tn, "key_000000000002", "key_000000000001", management)
 		keyBy(t, w, tn, "key_000000000003", bob.ID, store.Key{Kind: cloudv1.KeyKind_KEY_KIND_PERSONAL, OwnerID: bob.ID})
 		keyBy(t, w, tn, "key_000000000004", ada.ID, management)
+		trustBy(t, w, tn, "trust_5", bob.ID, machine)
+		trustBy(t, w, tn, "trust_6", "key_000000000002", machine)
+		trustBy(t, w, tn, "trust_7", ada.ID, machine)
+		keyBy(t, w, tn, "key_given_by_6", "trust_6", store.Key{Kind: cloudv1.KeyKind_KEY_KIND_TEMPORARY, OwnerID: machine.ID, ExpiresAt: w.Now().Add(time.Hour)})
+		okta := store.Connection{
+			TenantID: tn.ID, ID: "sso_1", Name: "Okta", DefaultRole: rights.FixedID(viewer), Enabled: true, Settings: 1, Tested: 1, CreatedAt: w.Now(), UpdatedAt: w.Now(), Version: 1,
+		}
+		w.Service(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertConnection(ctx, okta) })
+		tokenBy(t, w, okta, "key_000000000008", "key_given_by_6")
+		tokenBy(t, w, okta, "key_000000000009", ada.ID)
 		ctx, _ := w.As(t, tn, ada, owner)
 		list, err := s.ListMemberKeys(ctx, &cloudv1.ListMemberKeysRequest{UserId: bob.ID})
 		var shown []string
 		for _, k := range list.GetKeys() {
 			shown = append(shown, k.GetId()[len(k.GetId())-1:]+" of "+k.GetOwner())
 		}
-		if got := strings.Join(shown, ", "); err != nil || got != "1 of ci, 2 of ci, 3 of bob@example.com" {
+		if got := strings.Join(shown, ", "); err != nil || got != "1 of ci, 2 of ci, 3 of bob@example.com, 5 of ci, 6 of ci, 8 of Okta" {
 			t.Errorf("%s, %v", got, err)
 		}
-		_, err = s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: bob.ID, RevokeKeys: []string{"key_000000000004"}})
-		cloudtest.Refused(t, err, "INVALID_ARGUMENT")
-		removed, err := s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: bob.ID, RevokeKeys: []string{"key_000000000002"}})
-		if err != nil || strings.Join(removed.GetRevokedKeys(), " ") != "key_000000000002 key_000000000003" || alive(t, w, tn) != "14" {
-			t.Errorf("%v, %v; alive are %s", removed, err, alive(t, w, tn))
+		for _, others := range []string{"key_000000000004", "trust_7", "key_000000000009"} {
+			_, err = s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: bob.ID, RevokeKeys: []string{others}})
+			cloudtest.Refused(t, err, "INVALID_ARGUMENT")
 		}
-		if got := strings.Join(w.Audit(t, tn.ID), " "); got != "key.revoke key.revoke member.delete" {
+		removed, err := s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: bob.ID, RevokeKeys: []string{"key_000000000002", "trust_6", "key_000000000008"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Join(removed.GetRevokedKeys(), " ") != "key_000000000002 key_000000000003 trust_6 key_000000000008" || alive(t, w, tn) != "14579" {
+			t.Errorf("%v; alive are %s", removed, alive(t, w, tn))
+		}
+		// The last of the keys is the one that the trust gave.
+		if got := strings.Join(w.Audit(t, tn.ID), " "); got != "key.revoke key.revoke key.revoke trust.delete directory_token.revoke member.delete" {
 			t.Errorf("audit has %s", got)
 		}
+		w.Service(t, func(ctx context.Context, tx *store.Tx) error {
+			events, err := tx.ListAudit(ctx, tn.ID, store.AuditFilter{}, store.Page{Limit: 1})
+			if left := fmt.Sprint(events[0].Changes["keys_left"].After); err == nil && left != "[key_000000000001 key_000000000001 trust_5 trust trust_5]" {
+				t.Errorf("left are %s", left)
+			}
+			return err
+		})
 	})
+}
+
+// Whoever ends a trust or a token stops what goes through it, as with a key.
+func TestRemoveMember_NothingEndsThatCanDoMoreThanTheCaller(t *testing.T) {
+	t.Parallel()
+	w := cloudtest.New(t)
+	s := newService(w)
+	tn, _ := w.Tenant(t, "acme", "ada@example.com")
+	adm, dev := w.Member(t, tn.ID, "admin@example.com", admin), w.Member(t, tn.ID, "dev@example.com", developer)
+	machine := store.ServiceAccount{TenantID: tn.ID, ID: "sa_1", Name: "ci", CreatedAt: w.Now(), UpdatedAt: w.Now(), Version: 1}
+	okta := store.Connection{
+		TenantID: tn.ID, ID: "sso_1", Name: "Okta", DefaultRole: rights.FixedID(owner), Enabled: true, Settings: 1, Tested: 1, CreatedAt: w.Now(), UpdatedAt: w.Now(), Version: 1,
+	}
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
+		if err := tx.InsertServiceAccount(ctx, machine); err != nil {
+			return err
+		}
+		if err := tx.InsertConnection(ctx, okta); err != nil {
+			return err
+		}
+		return tx.InsertBinding(ctx, store.Binding{TenantID: tn.ID, ID: w.IDs.New(ids.Binding, w.Now()), PrincipalID: machine.ID, RoleID: rights.FixedID(owner), CreatedAt: w.Now()})
+	})
+	keyBy(t, w, tn, "key_000000000001", dev.ID, store.Key{Kind: cloudv1.KeyKind_KEY_KIND_MANAGEMENT, OwnerID: machine.ID})
+	trustBy(t, w, tn, "trust_2", dev.ID, machine)
+	tokenBy(t, w, okta, "key_000000000003", dev.ID)
+	ctx, _ := w.As(t, tn, adm, admin)
+	for _, id := range []string{"key_000000000001", "trust_2", "key_000000000003"} {
+		_, err := s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: dev.ID, RevokeKeys: []string{id}})
+		cloudtest.Refused(t, err, "ABOVE_CALLER")
+	}
+	if _, err := s.RemoveMember(ctx, &cloudv1.RemoveMemberRequest{UserId: dev.ID}); err != nil || alive(t, w, tn) != "123" {
+		t.Errorf("%v; alive are %s", err, alive(t, w, tn))
+	}
+}
+
+// trustBy makes a trust for a service account as if somebody had made it.
+func trustBy(t *testing.T, w *cloudtest.World, tn store.Tenant, id, by string, a store.ServiceAccount) {
+	t.Helper()
+	v := store.Trust{
+		TenantID: tn.ID, ID: id, Name: id, AccountID: a.ID, Issuer: "https://issuer.test", Audience: "corvo", KeyLife: time.Hour, CreatedBy: by, CreatedAt: w.Now(), UpdatedAt: w.Now(), Version: 1,
+	}
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertTrust(ctx, v) })
+}
+
+// tokenBy makes a token of a connection's directory as if somebody had made it.
+func tokenBy(t *testing.T, w *cloudtest.World, c store.Connection, id, by string) {
+	t.Helper()
+	v := store.ScimToken{TenantID: c.TenantID, ID: id, ConnectionID: c.ID, Digest: id, CreatedBy: by, CreatedAt: w.Now(), ExpiresAt: w.Now().Add(time.Hour)}
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error { return tx.InsertScimToken(ctx, v) })
 }
 
 func TestInvitations_AKeyDoesNotBringItsMakerBack(t *testing.T) {

@@ -246,8 +246,19 @@ func (s *Service) endKeys(ctx context.Context, tx *store.Tx, a store.ServiceAcco
 
 // RevokeKeysOf ends all keys of an owner; why is for the audit log.
 func RevokeKeysOf(ctx context.Context, k kit.Kit, tx *store.Tx, tenantID, ownerID, why string) error {
-	list := store.All(func(p store.Page) ([]store.Key, error) { return tx.ListKeysOf(ctx, tenantID, ownerID, p) }, func(k store.Key) string { return k.ID })
-	for key, err := range list {
+	return revokeAll(ctx, k, tx, func(p store.Page) ([]store.Key, error) { return tx.ListKeysOf(ctx, tenantID, ownerID, p) }, why)
+}
+
+// EndTrust deletes a trust and ends the keys that it gave; why is for the audit log.
+func EndTrust(ctx context.Context, k kit.Kit, tx *store.Tx, v store.Trust, why string) error {
+	if err := revokeAll(ctx, k, tx, func(p store.Page) ([]store.Key, error) { return tx.KeysOfTrust(ctx, v.TenantID, v.ID, p) }, why); err != nil {
+		return err
+	}
+	return change.Make(ctx, k, tx, "trust.delete", change.DeleteTrust(v), change.Fields{"reason": {After: why}})
+}
+
+func revokeAll(ctx context.Context, k kit.Kit, tx *store.Tx, list func(store.Page) ([]store.Key, error), why string) error {
+	for key, err := range store.All(list, func(k store.Key) string { return k.ID }) {
 		if err != nil {
 			return err
 		}

@@ -147,17 +147,6 @@ func (t *Tx) UnobservedKeys(ctx context.Context, p Page) ([]Key, error) {
 	return apiKeys.list(ctx, t.across(), p.limit(), "observed < generation AND id > ? ORDER BY id", p.After)
 }
 
-// KeysMadeBy lists the keys that a user made, directly or through keys of theirs, and that
-// have not been revoked; those of the user's own too.
-func (t *Tx) KeysMadeBy(ctx context.Context, tenantID, userID string, p Page) ([]Key, error) {
-	return query(ctx, t.of(tenantID), "list keys of a user", apiKeys.fields,
-		`WITH RECURSIVE made (id) AS (
-		   SELECT id FROM api_keys WHERE tenant_id = ? AND (created_by = ? OR owner_id = ?)
-		   UNION SELECT k.id FROM api_keys k JOIN made ON k.created_by = made.id WHERE k.tenant_id = ?)
-		 SELECT `+apiKeys.columns+` FROM api_keys WHERE tenant_id = ? AND revoked_at = 0 AND id > ? AND id IN (SELECT id FROM made) ORDER BY id LIMIT ?`,
-		tenantID, userID, userID, tenantID, tenantID, p.After, p.limit())
-}
-
 // DueKeyNotices are lasting keys of all tenants that end after one time and not after another,
 // whose end was set at least life before it, and that have had no notice of span, or of a
 // shorter one, for this end. The first to end comes first.

@@ -52,7 +52,7 @@ export default function RemoveDialog({ tenant, member, onClose }: RemoveDialogPr
         ) : null}
         {others.length > 0 ? (
           <Checks
-            label="Keys of service accounts that they made keep working. Revoke those that they may have copied:"
+            label="Keys of service accounts, trusts and directory tokens that they made keep working. Revoke those that they may still use:"
             options={others.map((key) => ({
               value: key.id,
               label: `Revoke ${key.name}`,
@@ -62,7 +62,7 @@ export default function RemoveDialog({ tenant, member, onClose }: RemoveDialogPr
             onChange={setRevokeKeys}
           />
         ) : null}
-        {keys.data?.length === 0 ? <p>They made no API keys that still work.</p> : null}
+        {keys.data?.length === 0 ? <p>They made no keys, trusts or directory tokens that still work.</p> : null}
       </div>
     </Confirm>
   );

@@ -453,8 +453,8 @@ type RemoveMemberRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Tenant string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	UserId string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// Ids of keys of service accounts, from ListMemberKeys, that are revoked too. The
-	// member's personal keys always are.
+	// Ids from ListMemberKeys that end too: keys of service accounts, trusts and tokens of
+	// directories. The member's personal keys always do.
 	RevokeKeys    []string `protobuf:"bytes,3,rep,name=revoke_keys,json=revokeKeys,proto3" json:"revoke_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -513,7 +513,7 @@ func (x *RemoveMemberRequest) GetRevokeKeys() []string {
 
 type RemoveMemberResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Ids of the keys that were revoked.
+	// Ids of what was ended.
 	RevokedKeys   []string `protobuf:"bytes,1,rep,name=revoked_keys,json=revokedKeys,proto3" json:"revoked_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -652,15 +652,17 @@ func (x *ListMemberKeysResponse) GetKeys() []*MemberKey {
 	return nil
 }
 
-// MemberKey is a key that a member made.
+// MemberKey is what a member made and somebody may go on using: a key, a trust (trust_…) or a
+// token of a directory, which has no kind.
 type MemberKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// key_<id12>
+	// key_<id12> or trust_<ulid>
 	Id     string  `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Name   string  `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	Kind   KeyKind `protobuf:"varint,3,opt,name=kind,proto3,enum=corvo.cloud.v1.KeyKind" json:"kind,omitempty"`
 	Prefix string  `protobuf:"bytes,4,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	// Whose key it is; the member's own are revoked with the membership.
+	// Whose key it is, the account of a trust, or the connection of a token; the member's own are
+	// revoked with the membership.
 	OwnerId       string                 `protobuf:"bytes,5,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
 	Owner         string                 `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`

@@ -248,8 +248,8 @@ export type RemoveMemberRequest = Message<"corvo.cloud.v1.RemoveMemberRequest"> 
   userId: string;
 
   /**
-   * Ids of keys of service accounts, from ListMemberKeys, that are revoked too. The
-   * member's personal keys always are.
+   * Ids from ListMemberKeys that end too: keys of service accounts, trusts and tokens of
+   * directories. The member's personal keys always do.
    *
    * @generated from field: repeated string revoke_keys = 3;
    */
@@ -268,7 +268,7 @@ export const RemoveMemberRequestSchema: GenMessage<RemoveMemberRequest> = /*@__P
  */
 export type RemoveMemberResponse = Message<"corvo.cloud.v1.RemoveMemberResponse"> & {
   /**
-   * Ids of the keys that were revoked.
+   * Ids of what was ended.
    *
    * @generated from field: repeated string revoked_keys = 1;
    */
@@ -322,13 +322,14 @@ export const ListMemberKeysResponseSchema: GenMessage<ListMemberKeysResponse> = 
   messageDesc(file_corvo_cloud_v1_member, 9);
 
 /**
- * MemberKey is a key that a member made.
+ * MemberKey is what a member made and somebody may go on using: a key, a trust (trust_…) or a
+ * token of a directory, which has no kind.
  *
  * @generated from message corvo.cloud.v1.MemberKey
  */
 export type MemberKey = Message<"corvo.cloud.v1.MemberKey"> & {
   /**
-   * key_<id12>
+   * key_<id12> or trust_<ulid>
    *
    * @generated from field: string id = 1;
    */
@@ -350,7 +351,8 @@ export type MemberKey = Message<"corvo.cloud.v1.MemberKey"> & {
   prefix: string;
 
   /**
-   * Whose key it is; the member's own are revoked with the membership.
+   * Whose key it is, the account of a trust, or the connection of a token; the member's own are
+   * revoked with the membership.
    *
    * @generated from field: string owner_id = 5;
    */
