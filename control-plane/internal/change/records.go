@@ -166,7 +166,8 @@ func (r Record) with(given, taken []store.Binding) Record {
 }
 
 // AcceptInvitation makes a user a member and deletes the invitation; store.ErrNotFound
-// if that is gone, store.ErrExists if the user is a member already.
+// if that is gone, store.ErrExists if the user is a member already: the invitation is used up
+// then, and UsedUpInvitation enters it.
 func AcceptInvitation(i store.Invitation, m store.Membership, u store.User, roles ...store.Binding) Record {
 	r := InsertMember(m, u, roles...)
 	insert := r.write
@@ -194,20 +195,27 @@ func DeleteMember(m store.Membership, u store.User) Record {
 	}.Rights(u.ID)
 }
 
+func invitation(i store.Invitation) Target {
+	return Target{"invitation", i.ID, i.Email, i.TenantID}
+}
+
 // PutInvitation replaces an older one for the same address.
 func PutInvitation(i store.Invitation) Record {
-	return record(Target{"invitation", i.ID, i.Email, i.TenantID}, (*store.Tx).PutInvitation, i)
+	return record(invitation(i), (*store.Tx).PutInvitation, i)
 }
 
 // DeleteInvitation invalidates its link.
 func DeleteInvitation(i store.Invitation) Record {
 	return Record{
-		Target: Target{"invitation", i.ID, i.Email, i.TenantID},
+		Target: invitation(i),
 		write: func(ctx context.Context, tx *store.Tx, _ time.Time) error {
 			return tx.DeleteInvitation(ctx, i.TenantID, i.ID)
 		},
 	}
 }
+
+// UsedUpInvitation enters that AcceptInvitation deleted one of a member.
+func UsedUpInvitation(i store.Invitation) Record { return AuditOnly(invitation(i)) }
 
 func connection(c store.Connection) Target { return Target{"sso_connection", c.ID, c.Name, c.TenantID} }
 

@@ -389,7 +389,7 @@ func (s *Service) Join(ctx context.Context, tx *store.Tx, t store.Tenant, u stor
 	case errors.Is(err, store.ErrNotFound):
 		return s.unknownLink() // The same link is being accepted beside this call.
 	case errors.Is(err, store.ErrExists):
-		return nil
+		return change.Make(ctx, s.Kit, tx, "invitation.delete", change.UsedUpInvitation(i), change.Fields{"reason": {After: u.Email + " is already a member"}})
 	}
 	return err
 }

@@ -801,6 +801,36 @@ func TestCreateInvitation_AKeyThatExpiresInvitesNobody(t *testing.T) {
 	}
 }
 
+// Somebody who became a member in another way uses the invitation up: the log says so.
+func TestAcceptInvitation_OfAMemberIsUsedUpAndEntered(t *testing.T) {
+	t.Parallel()
+	cloudtest.Each(t, func(t *testing.T, w *cloudtest.World) {
+		s := newService(w)
+		tn, ada := w.Tenant(t, "acme", "ada@example.com")
+		ctx, _ := w.As(t, tn, ada, owner)
+		i, token := invite(t, w, s, ctx, "bob@example.com", admin)
+		bob := w.Member(t, tn.ID, "bob@example.com", developer) // Came in through another door.
+		var own session.Opened
+		w.Service(t, func(ctx context.Context, tx *store.Tx) (err error) {
+			own, err = session.Open(ctx, tx, w.IDs, w.Now(), bob.ID, "", "")
+			return err
+		})
+		if _, _, err := acceptIn(t, s, token, "", own.Token); err != nil {
+			t.Fatal(err)
+		}
+		checkJoined(t, w, tn, bob.ID, own.Token, "") // With the role there was.
+		_, _, err := acceptIn(t, s, token, "", own.Token)
+		cloudtest.Refused(t, err, "LINK_UNKNOWN")
+		w.Service(t, func(ctx context.Context, tx *store.Tx) error {
+			events, err := tx.ListAudit(ctx, tn.ID, store.AuditFilter{}, store.Page{Limit: 1})
+			if e := events[0]; err == nil && (e.Action != "invitation.delete" || e.TargetID != i.GetId() || e.ActorID != bob.ID || e.Changes["reason"].After == nil) {
+				t.Errorf("audit has %+v", e)
+			}
+			return err
+		})
+	})
+}
+
 // An invitation from before the removal is no way back: only a new one is.
 func TestRemoveMember_OlderInvitationsToTheAddressEnd(t *testing.T) {
 	t.Parallel()
