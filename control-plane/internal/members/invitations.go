@@ -27,7 +27,6 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/seal"
 	"github.com/corvo-cloud/corvo/control-plane/internal/session"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
-	"github.com/corvo-cloud/corvo/control-plane/internal/tenancy"
 )
 
 const (
@@ -136,9 +135,6 @@ func (s *Service) invite(ctx context.Context, tx *store.Tx, i store.Invitation, 
 		Bucket: "invite.tenant:" + i.TenantID, Window: time.Hour, Max: s.InvitationsPerHour, What: "invitations from this tenant",
 	})
 	if err != nil {
-		return err
-	}
-	if err := tenancy.RefuseExpiringKey(ctx, tx, "whoever it invites stays after that"); err != nil {
 		return err
 	}
 	if i.InvitedByID, err = inviter(ctx, tx); err != nil {

@@ -777,30 +777,6 @@ func TestCreateInvitation_AKeyInvitesNobodyWhomItsMakerCouldNot(t *testing.T) {
 	}
 }
 
-// Whoever is invited stays after the key has ended.
-func TestCreateInvitation_AKeyThatExpiresInvitesNobody(t *testing.T) {
-	t.Parallel()
-	w := cloudtest.New(t)
-	s := newService(w)
-	tn, ada := w.Tenant(t, "acme", "ada@example.com")
-	ctx, _ := w.As(t, tn, ada, owner)
-	for id, k := range map[string]store.Key{
-		"key_000000000001": {Kind: cloudv1.KeyKind_KEY_KIND_TEMPORARY, OwnerID: "sa_1", ExpiresAt: w.Now().Add(time.Hour)},
-		"key_000000000002": {Kind: cloudv1.KeyKind_KEY_KIND_PERSONAL, OwnerID: ada.ID, ExpiresAt: w.Now().Add(time.Hour)},
-		"key_000000000003": {Kind: cloudv1.KeyKind_KEY_KIND_MANAGEMENT, OwnerID: "sa_1"},
-	} {
-		keyBy(t, w, tn, id, ada.ID, k)
-		c := access.From(ctx)
-		c.SessionID, c.KeyID, c.Name = "", id, id
-		_, err := s.CreateInvitation(access.With(ctx, c), &cloudv1.CreateInvitationRequest{Email: id + "@example.com", Roles: []string{viewer}})
-		if !k.ExpiresAt.IsZero() {
-			cloudtest.Refused(t, err, "KEY_EXPIRES")
-		} else if err != nil {
-			t.Errorf("by a key that lasts: %v", err)
-		}
-	}
-}
-
 // Somebody who became a member in another way uses the invitation up: the log says so.
 func TestAcceptInvitation_OfAMemberIsUsedUpAndEntered(t *testing.T) {
 	t.Parallel()

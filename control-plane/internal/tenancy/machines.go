@@ -39,16 +39,6 @@ func MayMakeToken(ctx context.Context, tx *store.Tx, ends time.Time) error {
 	return withinCallersKey(ctx, tx, c, store.Key{ExpiresAt: ends})
 }
 
-// RefuseExpiringKey refuses a call by a key that expires, for what stays after that: what says
-// what that is.
-func RefuseExpiringKey(ctx context.Context, tx *store.Tx, what string) error {
-	by, err := callersKey(ctx, tx, access.From(ctx))
-	if err == nil && !by.ExpiresAt.IsZero() {
-		err = fault.New(fault.Denied, "KEY_EXPIRES", "this call is made by a key that expires, and %s; sign in, or use a key that doesn't expire", what)
-	}
-	return err
-}
-
 // NamespaceIDs resolves names and ids of living namespaces, without repetition.
 func NamespaceIDs(ctx context.Context, tx *store.Tx, namesOrIDs []string) ([]string, error) {
 	return namespaceIDs(ctx, tx, namesOrIDs)

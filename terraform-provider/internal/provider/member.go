@@ -54,7 +54,7 @@ func memberSchema() schema.Schema {
 	return schema.Schema{
 		MarkdownDescription: "A person in the tenant. Creating it emails an invitation, which is valid for seven days; once it is accepted, the resource is the member. An invitation " +
 			"that expired is sent again by the next apply. Changing the roles of somebody who hasn't accepted yet sends another invitation, which replaces the first. " +
-			"Destroying it removes the member, or revokes the invitation. A key that expires can't invite anybody.",
+			"Destroying it removes the member, or revokes the invitation.",
 		Attributes: map[string]schema.Attribute{
 			"id": changingText("`inv_…` while invited, then `usr_…`."),
 			"email": schema.StringAttribute{
