@@ -67,8 +67,8 @@ func (j *Job[A]) encode(what string, v any, limit int) (json.RawMessage, error) 
 	if err != nil {
 		return nil, fmt.Errorf("encode %s of %s: %w", what, j.ID, err)
 	}
-	if len(raw) > limit {
-		return nil, &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the %s is %d bytes long, at most %d are allowed", what, len(raw), limit)}
+	if err := checkJSON(what, raw, limit); err != nil {
+		return nil, err
 	}
 	return raw, nil
 }

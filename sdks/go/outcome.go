@@ -4,7 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
 
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
@@ -77,6 +81,52 @@ func requestedOutcome(err error) (outcome, bool) {
 	return v.out, true
 }
 
+// The server's limits on the parts of an outcome. It cuts errors itself; what else is too
+// long it refuses.
+const (
+	resultBytesMax     = 256 << 10
+	errorBytesMax      = 16 << 10
+	backtraceBytesMax  = 64 << 10
+	holdReasonBytesMax = 1 << 10
+	exitReasonBytesMax = 4 << 10
+	modelBytesMax      = 128 // Of its provider, too.
+)
+
+// sendable is the outcome as a frame can carry it. Protobuf refuses text that is not
+// UTF-8 and the server a frame of 4 MiB; either ends the stream, with all that shares the
+// frame, each time it is sent. Text is mended and cut. JSON can't be: the attempt fails.
+func (o outcome) sendable() outcome {
+	err := errors.Join(
+		checkJSON("result", o.result, resultBytesMax),
+		checkJSON("checkpoint", []byte(o.ack.GetCheckpointJson()), checkpointBytesMax))
+	if err != nil {
+		return outcome{kind: outcomeFail, message: err.Error()}
+	}
+	o.message, o.backtrace = cut(o.message, errorBytesMax), cut(o.backtrace, backtraceBytesMax)
+	if o.ack != nil {
+		o.ack = proto.CloneOf(o.ack) // It belongs to an error, which may be returned again.
+		o.ack.HoldReason, o.ack.ExitReason = cut(o.ack.HoldReason, holdReasonBytesMax), cut(o.ack.ExitReason, exitReasonBytesMax)
+	}
+	return o
+}
+
+// checkJSON: encoding/json takes text that is not UTF-8 for valid in json.RawMessage.
+func checkJSON(what string, raw []byte, limit int) error {
+	if len(raw) > limit {
+		return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the %s is %d bytes long, at most %d are allowed", what, len(raw), limit)}
+	}
+	if !utf8.Valid(raw) {
+		return &Error{Code: CodeInvalid, Message: fmt.Sprintf("the %s is not valid UTF-8", what)}
+	}
+	return nil
+}
+
+// cut mends text and takes its first n bytes, less a character that they end in.
+func cut(s string, n int) string {
+	s = strings.ToValidUTF8(s[:min(len(s), n)], "\uFFFD")
+	return strings.ToValidUTF8(s[:min(len(s), n)], "")
+}
+
 // ackItem is how a completed attempt is told.
 func (t *task) ackItem() *corvov1.AckBatchItem {
 	return &corvov1.AckBatchItem{
@@ -114,7 +164,7 @@ func (j *Job[A]) Usage(u Usage) {
 	j.task.worker.mu.Lock()
 	defer j.task.worker.mu.Unlock()
 	j.task.used = &corvov1.UsageReport{
-		Model: u.Model, Provider: u.Provider, InputTokens: u.Input, OutputTokens: u.Output,
+		Model: cut(u.Model, modelBytesMax), Provider: cut(u.Provider, modelBytesMax), InputTokens: u.Input, OutputTokens: u.Output,
 		CacheCreationTokens: u.CacheCreation, CacheReadTokens: u.CacheRead, CostUsd: u.CostUSD, Kind: string(wire.UsageTotal),
 	}
 }

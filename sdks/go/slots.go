@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"connectrpc.com/connect"
+
 	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 	"github.com/corvo-cloud/corvo/sdks/go/stream"
@@ -97,7 +99,7 @@ func (s *session) settle(l *pool) {
 		}
 		reply, err := s.link.exchange(s.ctx, s.w.settleFrame(l, batch, want))
 		if err != nil {
-			s.w.unsettled(l, batch)
+			s.w.unsettled(batch, err)
 			s.w.granted(l, want, nil)
 			s.fail(err)
 			return
@@ -185,7 +187,7 @@ func (w *Worker) takeBatch(l *pool) ([]*task, int) {
 		if t.phase != phaseQueued {
 			continue // Lost while it waited.
 		}
-		size := len(t.out.result) + len(t.out.message) + len(t.out.backtrace)
+		size := len(t.out.result) + len(t.out.ack.GetCheckpointJson()) + len(t.out.message) + len(t.out.backtrace)
 		full := len(batch) >= settleMax || lonely || (len(batch) > 0 && (bytes+size > settleBytesMax || t.tries >= lonelyTries))
 		if full {
 			rest = append(rest, t)
@@ -229,13 +231,34 @@ func (w *Worker) ask(f *stream.Request, l *pool, n int, wait time.Duration) {
 }
 
 // unsettled puts a batch back whose fate is unknown. The same token makes sending
-// it again harmless.
-func (w *Worker) unsettled(l *pool, batch []*task) {
+// it again harmless. What may be the fault of the frame counts as a refusal, lest
+// one settlement ends every link.
+func (w *Worker) unsettled(batch []*task, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	defer w.checkFinished()
 	for _, t := range batch {
+		if blamesFrame(err) {
+			w.again(t, err)
+			continue
+		}
 		w.requeue(t)
 	}
+}
+
+// blamesFrame: err may be about what a frame says, not about the way to the server.
+func blamesFrame(err error) bool {
+	var ce *connect.Error
+	if !errors.As(err, &ce) {
+		return false
+	}
+	switch ce.Code() {
+	case connect.CodeInternal, connect.CodeInvalidArgument:
+		return true
+	case connect.CodeResourceExhausted: // The frame is too large, unless it says which limit.
+		return errorFromRPC(err).Reason == ""
+	}
+	return false
 }
 
 // requeue is called with mu held.
@@ -506,6 +529,6 @@ func (w *Worker) granted(l *pool, want int, jobs []*corvov1.FetchBatchJob) {
 
 // enqueueSettlement is called with mu held.
 func (w *Worker) enqueueSettlement(t *task, out outcome) {
-	t.out = out
+	t.out = out.sendable()
 	w.requeue(t)
 }

@@ -15,6 +15,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	corvov1 "github.com/corvo-cloud/corvo/data-plane/api/gen/corvo/v1"
 	"github.com/corvo-cloud/corvo/sdks/go/internal/peertest"
 )
 
@@ -452,6 +453,136 @@ func TestWorker_RefusedResultFailsTheAttempt(t *testing.T) {
 		t.Errorf("job %+v", j)
 	}
 	mustStop(t, r)
+}
+
+func TestWorker_OutcomeThatNoFrameCanCarryFailsItsOwnJobAlone(t *testing.T) {
+	t.Parallel()
+	tooLong := strings.Repeat("x", 5<<20)
+	for name, c := range map[string]struct {
+		end  func(j *Job[json.RawMessage]) (json.RawMessage, error)
+		says string
+	}{
+		"error that is not UTF-8":  {func(*Job[json.RawMessage]) (json.RawMessage, error) { return nil, errors.New("no\xff") }, "no\uFFFD"},
+		"error of 5 MiB":           {func(*Job[json.RawMessage]) (json.RawMessage, error) { return nil, errors.New(tooLong) }, strings.Repeat("x", errorBytesMax)},
+		"panic that is not UTF-8":  {func(*Job[json.RawMessage]) (json.RawMessage, error) { panic("no\xff") }, "panic: no\uFFFD"},
+		"result that is not UTF-8": {func(*Job[json.RawMessage]) (json.RawMessage, error) { return json.RawMessage("\"\xff\""), nil }, "not valid UTF-8"},
+		"result of 5 MiB":          {func(*Job[json.RawMessage]) (json.RawMessage, error) { return json.RawMessage(`"` + tooLong + `"`), nil }, "the result is 5242882 bytes long"},
+		"checkpoint of 5 MiB":      {func(*Job[json.RawMessage]) (json.RawMessage, error) { return nil, Continue(tooLong) }, "the checkpoint is 5242882 bytes long"},
+		"checkpoint that is not UTF-8": {func(*Job[json.RawMessage]) (json.RawMessage, error) {
+			return nil, HoldFor("", json.RawMessage("\"\xff\""))
+		}, "not valid UTF-8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := peertest.New(t, peertest.Options{})
+			bad := s.Add("emails", `{}`, map[string]string{KindTag: "bad"})
+			good := s.Add("emails", `{}`, map[string]string{KindTag: "good"})
+			w := NewWorker(newClient(t, s), Queue("emails", 2))
+			HandleRaw(w, "bad", func(_ context.Context, j *Job[json.RawMessage]) (json.RawMessage, error) { return c.end(j) })
+			HandleRaw(w, "good", func(context.Context, *Job[json.RawMessage]) (json.RawMessage, error) { return nil, nil })
+			r := start(t, w)
+			s.AwaitState(good, "completed")
+			if j := s.AwaitState(bad, "retrying"); !strings.Contains(j.Error, c.says) || len(j.Error) > errorBytesMax {
+				t.Errorf("the job failed with %.200q (%d bytes)", j.Error, len(j.Error))
+			}
+			mustStop(t, r)
+			if n := r.Stats().Reconnects; n != 0 {
+				t.Errorf("%d reconnects", n)
+			}
+		})
+	}
+}
+
+func TestWorker_ReasonsAreSentAsFarAsTheyCanBe(t *testing.T) {
+	t.Parallel()
+	held := outcomeOfError(t, HoldFor("a\xff"+strings.Repeat("x", 5<<20), nil)).sendable()
+	if r := held.ack.GetHoldReason(); !strings.HasPrefix(r, "a\uFFFDx") || len(r) != holdReasonBytesMax {
+		t.Errorf("reason of a hold: %.20q, %d bytes", r, len(r))
+	}
+	exit := ExitChain(nil, "b\xff")
+	if r := outcomeOfError(t, exit).sendable().ack.GetExitReason(); r != "b\uFFFD" {
+		t.Errorf("reason of an exit: %q", r)
+	}
+	if r := outcomeOfError(t, exit).ack.GetExitReason(); r != "b\xff" {
+		t.Errorf("the handler's error was changed: %q", r)
+	}
+}
+
+func outcomeOfError(t *testing.T, err error) outcome {
+	t.Helper()
+	out, found := requestedOutcome(err)
+	if !found {
+		t.Fatalf("%v carries no outcome", err)
+	}
+	return out
+}
+
+func TestWorker_ModelNamesCannotKeepAnOutcomeFromBeingSent(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	id := s.Add("emails", `{}`, nil)
+	r := start(t, newWorker(t, s, 1, func(_ context.Context, j *Job[sendEmail]) (receipt, error) {
+		j.Usage(Usage{Model: "m\xff", Provider: strings.Repeat("p", 5<<20), Input: 1})
+		return receipt{}, nil
+	}))
+	s.AwaitState(id, "completed")
+	mustStop(t, r)
+}
+
+func TestWorker_ProgressThatIsNotUTF8FailsItsCallAlone(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	id := s.Add("emails", `{}`, nil)
+	r := start(t, newWorker(t, s, 1, func(ctx context.Context, j *Job[sendEmail]) (receipt, error) {
+		bad := json.RawMessage("\"\xff\"")
+		if err := j.Progress(ctx, bad); !errors.Is(err, ErrInvalid) {
+			t.Errorf("progress: %v", err)
+		}
+		if err := j.Checkpoint(ctx, bad); !errors.Is(err, ErrInvalid) {
+			t.Errorf("checkpoint: %v", err)
+		}
+		return receipt{}, nil
+	}))
+	s.AwaitState(id, "completed")
+	mustStop(t, r)
+	if n := r.Stats().Reconnects; n != 0 {
+		t.Errorf("%d reconnects", n)
+	}
+}
+
+func TestWorker_SettlementThatEndsEveryLinkGoesAloneAndIsGivenUp(t *testing.T) {
+	t.Parallel()
+	w := newWorker(t, peertest.New(t, peertest.Options{}), 2, ok)
+	w.life = t.Context()
+	l := w.pools[0]
+	w.mu.Lock()
+	for _, id := range []string{"a", "b"} {
+		w.enqueueSettlement(w.admit(l, &corvov1.FetchBatchJob{JobId: id}, time.Now()), outcome{})
+	}
+	w.mu.Unlock()
+	sendAndFail := func(want int, err error) {
+		t.Helper()
+		batch, _ := w.takeBatch(l)
+		if len(batch) != want {
+			t.Fatalf("%d settlements in a frame, want %d", len(batch), want)
+		}
+		w.unsettled(batch, err)
+	}
+	for range lonelyTries + 1 {
+		sendAndFail(2, connect.NewError(connect.CodeUnavailable, errors.New("no way there")))
+	}
+	refusal := connect.NewError(connect.CodeInternal, errors.New("marshal message"))
+	for range lonelyTries {
+		sendAndFail(2, refusal)
+	}
+	for _, task := range w.tasks {
+		task.refusedAt = time.Now().Add(-2 * settlePatience)
+	}
+	sendAndFail(1, refusal)
+	sendAndFail(1, refusal)
+	if len(w.tasks) != 0 {
+		t.Errorf("%d settlements are still tried", len(w.tasks))
+	}
 }
 
 func TestWorker_ServerDrainMovesToANewStream(t *testing.T) {

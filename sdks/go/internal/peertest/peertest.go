@@ -33,6 +33,9 @@ type (
 	response = corvov1.LifecycleStreamResponse
 )
 
+// requestBytesMax is the server's limit on a message, and so on a frame of a stream.
+const requestBytesMax = 4 << 20
+
 // Options are what a Server cannot change later.
 type Options struct {
 	// HTTP1Only refuses HTTP/2, as an old proxy in front would.
@@ -137,7 +140,7 @@ func New(t testing.TB, opts Options) *Server {
 		streams: make(map[*streamState]struct{}), calls: make(map[string]int),
 	}
 	mux := http.NewServeMux()
-	path, h := corvov1connect.NewWorkerServiceHandler(s, connect.WithInterceptors(connect.UnaryInterceptorFunc(s.unary)))
+	path, h := corvov1connect.NewWorkerServiceHandler(s, connect.WithInterceptors(connect.UnaryInterceptorFunc(s.unary)), connect.WithReadMaxBytes(requestBytesMax))
 	mux.Handle(path, h)
 	s.routes(mux)
 	var handler http.Handler = mux
