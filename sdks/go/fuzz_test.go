@@ -96,6 +96,7 @@ func FuzzOutcomes(f *testing.F) {
 		var batch []*task
 		for i := range int(acks) + int(fails) {
 			tk := w.admitForTest(l, i)
+			tk.out.kind = outcomeAck
 			if i >= int(acks) {
 				tk.out.kind = outcomeFail
 			}

@@ -188,7 +188,8 @@ type outcome struct {
 type outcomeKind uint8
 
 const (
-	outcomeAck outcomeKind = iota
+	outcomeNone outcomeKind = iota // Nobody set it; told as a failure, lest it pass for a success.
+	outcomeAck
 	outcomeFail
 	outcomeRelease
 )
@@ -208,8 +209,8 @@ func (t *task) invoke(h handler, out *outcome) {
 		*out = outcome{kind: outcomeFail, message: message, backtrace: string(debug.Stack()), panicked: true}
 	}()
 	result, err := h(t.ctx, t)
+	*out = t.outcomeOf(result, err) // Calls methods of the handler's error, which may panic too.
 	returned = true
-	*out = t.outcomeOf(result, err)
 }
 
 func (t *task) outcomeOf(result json.RawMessage, err error) outcome {

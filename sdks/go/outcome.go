@@ -96,6 +96,9 @@ const (
 // UTF-8 and the server a frame of 4 MiB; either ends the stream, with all that shares the
 // frame, each time it is sent. Text is mended and cut. JSON can't be: the attempt fails.
 func (o outcome) sendable() outcome {
+	if o.kind == outcomeNone {
+		return outcome{kind: outcomeFail, message: "the attempt ended without an outcome"}
+	}
 	err := errors.Join(
 		checkJSON("result", o.result, resultBytesMax),
 		checkJSON("checkpoint", []byte(o.ack.GetCheckpointJson()), checkpointBytesMax))

@@ -383,6 +383,35 @@ func TestWorker_ErrorFailsAndPanicFailsWithStack(t *testing.T) {
 	}
 }
 
+// fragile is an error whose text can't be had from a nil pointer.
+type fragile struct{ text string }
+
+func (f *fragile) Error() string { return f.text }
+
+func TestWorker_ErrorWhoseTextPanicsFailsWithStack(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	id := s.Add("emails", `{}`, nil)
+	r := start(t, newWorker(t, s, 1, func(context.Context, *Job[sendEmail]) (receipt, error) {
+		var f *fragile
+		return receipt{}, f
+	}))
+	if j := s.AwaitState(id, "retrying"); !strings.Contains(j.Error, "nil pointer") || !strings.Contains(j.Backtrace, "fragile") {
+		t.Errorf("job %+v", j)
+	}
+	mustStop(t, r)
+	if got := r.Stats(); got.Panics != 1 || got.Failed != 1 || got.Completed != 0 {
+		t.Errorf("stats %+v", got)
+	}
+}
+
+func TestWorker_OutcomeThatNobodySetIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	if kind := (outcome{}).sendable().kind; kind != outcomeFail {
+		t.Errorf("the zero outcome is told as kind %d", kind)
+	}
+}
+
 func TestWorker_UnansweredAcksAreSentAgainAndConfirmed(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]peertest.Faults{
