@@ -224,10 +224,13 @@ func (t *task) outcomeOf(result json.RawMessage, err error) outcome {
 	if errors.As(err, &rel) {
 		return outcome{kind: outcomeRelease, message: rel.reason}
 	}
-	// An error after the soft timeout is the shutdown's doing, and the job's next
-	// worker should have the attempt.
-	if errors.Is(context.Cause(t.ctx), ErrShutdown) {
+	// An error after the soft timeout is the shutdown's doing, or that of being cut off from
+	// the server for longer than the lease; the job's next worker should have the attempt.
+	switch cause := context.Cause(t.ctx); {
+	case errors.Is(cause, ErrShutdown):
 		return outcome{kind: outcomeRelease, message: "worker shutting down: " + err.Error()}
+	case errors.Is(cause, ErrLeaseLost):
+		return outcome{kind: outcomeRelease, message: "worker cut off: " + err.Error()}
 	}
 	return outcome{kind: outcomeFail, message: err.Error()}
 }

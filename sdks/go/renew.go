@@ -119,7 +119,7 @@ func (w *Worker) takeNews(now time.Time) (batch []*task, next time.Duration) {
 		}
 		bytes += size
 		t.sent, t.news = t.news, news{}
-		t.renewAt = now.Add(t.length / 3)
+		t.renewAt, t.renewedAt = now.Add(t.length/3), now
 		batch = append(batch, t)
 	}
 	return batch, w.nextLook(now, left, due || newsDue)
@@ -208,7 +208,11 @@ func (w *Worker) renewed(batch []*task, statuses map[string]*corvov1.HeartbeatJo
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range batch {
-		switch statuses[t.lease.GetJobId()].GetStatus() {
+		status := statuses[t.lease.GetJobId()].GetStatus()
+		if status != statusLost {
+			t.heldUntil = t.renewedAt.Add(t.length)
+		}
+		switch status {
 		case statusLost:
 			t.sent.tell(ErrLeaseLost)
 			w.lose(t)
@@ -231,8 +235,8 @@ func (w *Worker) progress(t *task, raw json.RawMessage) error {
 	if t.phase != phaseRunning {
 		return ErrLeaseLost
 	}
-	if cause := context.Cause(t.ctx); errors.Is(cause, ErrCancelled) {
-		return ErrCancelled
+	if cause := context.Cause(t.ctx); errors.Is(cause, ErrCancelled) || errors.Is(cause, ErrLeaseLost) {
+		return cause
 	}
 	t.news.progress = raw
 	w.tellNews(time.Now().Add(progressEvery))

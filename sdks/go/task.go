@@ -36,8 +36,10 @@ type task struct {
 	tries      int       // Refused frames it was in.
 	refusedAt  time.Time // The first of them.
 	renewAt    time.Time
-	news       news // To be sent.
-	sent       news // In a frame without an answer.
+	renewedAt  time.Time // When the renewal under way, or else the last one, was sent.
+	heldUntil  time.Time // By the grant and the confirmed renewals.
+	news       news      // To be sent.
+	sent       news      // In a frame without an answer.
 	checkpoint json.RawMessage
 	used       *corvov1.UsageReport
 }
@@ -80,7 +82,7 @@ func (w *Worker) admit(l *pool, j *corvov1.FetchBatchJob, now time.Time) *task {
 		t.checkpoint = json.RawMessage(j.GetCheckpointJson())
 	}
 	t.ctx, t.cancel = context.WithCancelCause(w.life)
-	t.renewAt = now.Add(t.length / 3)
+	t.renewAt, t.heldUntil = now.Add(t.length/3), now.Add(t.length)
 	if old := w.tasks[j.GetJobId()]; old != nil {
 		// Whoever had this job before, this process included, has it no more.
 		w.lose(old)
@@ -90,7 +92,56 @@ func (w *Worker) admit(l *pool, j *corvov1.FetchBatchJob, now time.Time) *task {
 		w.nextRenewal = t.renewAt
 		wake(w.news)
 	}
+	if w.leaseLook.IsZero() || t.overAt().Before(w.leaseLook) {
+		wake(w.leased)
+	}
 	return t
+}
+
+// overAt is when a lease that nobody renews counts as over. The grace is for elections:
+// a new leader gives every job a fresh lease.
+func (t *task) overAt() time.Time { return t.heldUntil.Add(t.length / 6) }
+
+// leaseClock tells handlers that their lease is over where the server can't: a worker that
+// is cut off hears nothing. It ends with Run.
+func (w *Worker) leaseClock() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-w.leased:
+		case <-w.life.Done():
+			return
+		}
+		timer.Reset(w.cancelOverdue(time.Now()))
+	}
+}
+
+// cancelOverdue returns when to look again. The attempts stay this worker's until the
+// server says otherwise: their outcomes are still sent, and the tokens decide.
+func (w *Worker) cancelOverdue(now time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leaseLook = time.Time{}
+	for _, t := range w.tasks {
+		if t.phase != phaseRunning || t.ctx.Err() != nil {
+			continue
+		}
+		at := t.overAt()
+		if !now.Before(at) {
+			w.log().Warn("corvo: no renewal was confirmed in time, the lease is over", "job", t.lease.GetJobId(), "attempt", t.lease.GetAttempt())
+			t.cancel(ErrLeaseLost)
+			continue
+		}
+		if w.leaseLook.IsZero() || at.Before(w.leaseLook) {
+			w.leaseLook = at
+		}
+	}
+	if w.leaseLook.IsZero() {
+		return time.Hour // The next grant wakes the clock.
+	}
+	return w.leaseLook.Sub(now)
 }
 
 func (t *task) payload() json.RawMessage {

@@ -116,6 +116,7 @@ type Worker struct {
 	finished chan struct{} // Closed by checkFinished.
 	giveUp   chan struct{} // Closed by drainClock.
 	news     chan struct{} // Wakes the renewer; buffer of one.
+	leased   chan struct{} // Wakes the lease clock; buffer of one.
 
 	heldMu sync.Mutex // Guards held, and calls of onHeld.
 	held   *corvov1.DispatchHeld
@@ -131,6 +132,7 @@ type Worker struct {
 	isAbandoned bool      // The slots of running handlers count no more.
 	nextRenewal time.Time // Zero: nothing to renew.
 	newsDue     time.Time // Zero: no news.
+	leaseLook   time.Time // When the lease clock looks next; zero: when it is woken.
 }
 
 // NewWorker makes a worker; Handle and HandleRaw give it handlers, Run starts it.
@@ -140,7 +142,7 @@ func NewWorker(c *Client, opts ...WorkerOption) *Worker {
 		pollTurn: pollTurn, hold: unhandledHold,
 		handlers: make(map[string]handler),
 		draining: make(chan struct{}), finished: make(chan struct{}), giveUp: make(chan struct{}),
-		news:  make(chan struct{}, 1),
+		news: make(chan struct{}, 1), leased: make(chan struct{}, 1),
 		tasks: make(map[string]*task),
 	}
 	w.onHeld = w.logHeld
@@ -232,6 +234,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer stopWatching()
 	var wg sync.WaitGroup
 	wg.Go(w.drainClock)
+	wg.Go(w.leaseClock)
 	err := w.serve()
 	end()
 	wg.Wait()

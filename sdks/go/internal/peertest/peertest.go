@@ -318,6 +318,13 @@ func (s *Server) Expire(id string) {
 	s.touch()
 }
 
+// Extend gives an active job a longer lease, as a new leader does.
+func (s *Server) Extend(id string, d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.jobs[id].expires = time.Now().Add(d)
+}
+
 // Take leases a ready job to somebody else.
 func (s *Server) Take(id string) {
 	s.mu.Lock()
