@@ -38,8 +38,13 @@ func Terminal(err error) error {
 	return &outcomeError{word: "terminal", cause: err, out: outcome{kind: outcomeFail, message: err.Error(), terminal: true}}
 }
 
-// RetryIn fails the attempt; the next one is due after d instead of the backoff.
+// retryDelayMax is the server's limit.
+const retryDelayMax = 30 * 24 * time.Hour
+
+// RetryIn fails the attempt; the next one is due after d instead of the backoff. A delay
+// below zero is none, and one of more than 30 days is 30 days.
 func RetryIn(d time.Duration, err error) error {
+	d = min(max(d, 0), retryDelayMax)
 	return &outcomeError{word: "retry in " + d.String(), cause: err, out: outcome{kind: outcomeFail, message: err.Error(), delay: &d}}
 }
 
@@ -159,7 +164,8 @@ type Usage struct {
 }
 
 // Usage says what the attempt has used of a model so far. The last word counts; it is
-// told with the attempt's outcome.
+// told with the attempt's outcome. A report that the server refuses, such as one with a
+// negative number, is left out with an error in the log.
 func (j *Job[A]) Usage(u Usage) {
 	if j.task == nil {
 		return

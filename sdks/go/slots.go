@@ -397,17 +397,27 @@ func (w *Worker) confirmed(t *task, status string) {
 	w.drop(t)
 }
 
-// refused: the result itself is not acceptable, so the attempt has failed; a
-// failure that is refused too cannot be told at all.
+// refused tells an outcome that is not acceptable with less: without usage, then a
+// result as a failure, then a failure with its text alone. What is refused even so
+// cannot be told at all. Called with mu held.
 func (w *Worker) refused(t *task, o itemOutcome) {
-	if t.out.kind != outcomeAck {
-		w.log().Error("corvo: failure report refused, the lease will expire", "job", t.lease.GetJobId(), "error", o.message)
+	log := w.log().With("job", t.lease.GetJobId(), "error", o.message)
+	switch {
+	case t.used != nil:
+		log.Error("corvo: outcome refused, it is told without its usage")
+		t.used = nil
+		w.requeue(t)
+	case t.out.kind == outcomeAck:
+		log.Error("corvo: result refused")
+		w.enqueueSettlement(t, outcome{kind: outcomeFail, message: "the result was refused: " + o.message})
+	case t.out.delay != nil || t.out.backtrace != "":
+		log.Error("corvo: failure report refused, it is told without its delay and stack")
+		t.out.delay, t.out.backtrace = nil, ""
+		w.requeue(t)
+	default:
+		log.Error("corvo: failure report refused, the lease will expire")
 		w.drop(t)
-		return
 	}
-	w.log().Error("corvo: result refused", "job", t.lease.GetJobId(), "error", o.message)
-	t.out = outcome{kind: outcomeFail, message: "the result was refused: " + o.message}
-	w.requeue(t)
 }
 
 // drop ends a task for good. Called with mu held.

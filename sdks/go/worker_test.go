@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -567,6 +568,87 @@ func TestWorker_RefusedResultFailsTheAttempt(t *testing.T) {
 		t.Errorf("job %+v", j)
 	}
 	mustStop(t, r)
+}
+
+func TestWorker_DelayOfARetryIsKeptWithinTheServersLimits(t *testing.T) {
+	t.Parallel()
+	for asked, want := range map[time.Duration]time.Duration{
+		-time.Second: 0, time.Minute: time.Minute, 31 * 24 * time.Hour: 30 * 24 * time.Hour,
+	} {
+		t.Run(asked.String(), func(t *testing.T) {
+			t.Parallel()
+			s := peertest.New(t, peertest.Options{})
+			id := s.Add("emails", `{}`, nil)
+			r := start(t, newWorker(t, s, 1, func(context.Context, *Job[sendEmail]) (receipt, error) {
+				return receipt{}, RetryIn(asked, errors.New("later"))
+			}))
+			if j := s.AwaitState(id, "retrying"); j.Error != "later" || j.Delay == nil || *j.Delay != want {
+				t.Errorf("job %+v, want it delayed by %s", j, want)
+			}
+			mustStop(t, r)
+		})
+	}
+}
+
+func TestWorker_RefusedUsageLosesNoOutcome(t *testing.T) {
+	t.Parallel()
+	for name, polling := range map[string][]WorkerOption{"stream": nil, "polling": {Polling()}} {
+		for what, u := range map[string]Usage{"no number": {CostUSD: math.NaN()}, "negative": {Input: -1}} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				t.Parallel()
+				s := peertest.New(t, peertest.Options{})
+				good, bad := s.Add("emails", `{"to":"good"}`, nil), s.Add("emails", `{"to":"bad"}`, nil)
+				r := start(t, newWorker(t, s, 2, func(_ context.Context, j *Job[sendEmail]) (receipt, error) {
+					j.Usage(u)
+					if j.Args.To == "bad" {
+						return receipt{}, errors.New("smtp says no")
+					}
+					return receipt{ID: "r"}, nil
+				}, polling...))
+				if j := s.AwaitState(good, "completed"); j.Result != `{"id":"r"}` || j.Used {
+					t.Errorf("job %+v", j)
+				}
+				if j := s.AwaitState(bad, "retrying"); j.Error != "smtp says no" {
+					t.Errorf("job %+v", j)
+				}
+				mustStop(t, r)
+			})
+		}
+	}
+}
+
+func TestWorker_RefusedFailureIsToldOnceMoreWithNothingButItsText(t *testing.T) {
+	t.Parallel()
+	for refusals, want := range map[int]string{1: "retrying", 2: "active"} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			s := peertest.New(t, peertest.Options{})
+			s.Set(peertest.Faults{RefuseFail: refusals})
+			id := s.Add("emails", `{}`, nil)
+			r := start(t, newWorker(t, s, 1, func(context.Context, *Job[sendEmail]) (receipt, error) {
+				return receipt{}, RetryIn(time.Minute, errors.New("later"))
+			}))
+			r.awaitSettled(s)
+			if j := s.Job(id); j.State != want {
+				t.Errorf("job %+v", j)
+			}
+			mustStop(t, r)
+		})
+	}
+}
+
+// awaitSettled waits until the worker got a job and holds none any more.
+func (r *running) awaitSettled(s *peertest.Server) {
+	r.t.Helper()
+	s.Await("a job came and went", func() bool {
+		fails := 0
+		for _, f := range s.Frames() {
+			fails += len(f.GetFails())
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return fails > 0 && len(r.tasks) == 0
+	})
 }
 
 func TestWorker_OutcomeThatNoFrameCanCarryFailsItsOwnJobAlone(t *testing.T) {

@@ -135,7 +135,7 @@ func (s *Server) AckBatch(_ context.Context, r *connect.Request[corvov1.AckBatch
 func (s *Server) Fail(_ context.Context, r *connect.Request[corvov1.FailRequest]) (*connect.Response[corvov1.FailResponse], error) {
 	o := s.fail(&corvov1.LifecycleFailItem{
 		JobId: r.Msg.GetJobId(), Error: r.Msg.GetError(), Backtrace: r.Msg.GetBacktrace(),
-		LeaseToken: r.Msg.GetLeaseToken(), Release: r.Msg.GetRelease(),
+		LeaseToken: r.Msg.GetLeaseToken(), Release: r.Msg.GetRelease(), DelayMs: r.Msg.DelayMs, Usage: r.Msg.GetUsage(),
 	})
 	if o.GetCode() != "" {
 		err := connect.NewError(connect.CodeFailedPrecondition, errors.New("refused"))

@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"slices"
@@ -54,6 +55,8 @@ type Job struct {
 	Released, Renewed                                   int
 	Tags                                                map[string]string
 	ScheduledAt                                         time.Time
+	Delay                                               *time.Duration // That the last failure asked for.
+	Used                                                bool           // Its ack reported usage.
 }
 
 type stored struct {
@@ -108,6 +111,7 @@ type Faults struct {
 	Code          connect.Code // If not zero, the answer to everything.
 	RetryAfter    string
 	RefuseResult  int // Acks answered with VALIDATION_ERROR.
+	RefuseFail    int // Fails answered with it.
 	// HoldSettle, if set, is received from before a settlement frame is served.
 	HoldSettle chan struct{}
 	// Split answers the settlements and the fetch of one frame separately.
@@ -515,9 +519,32 @@ func (s *Server) ack(a *corvov1.AckBatchItem) *corvov1.ItemOutcome {
 		out.Code, out.Error = "VALIDATION_ERROR", "result: too large"
 		return out
 	}
-	j.Result = a.GetResultJson()
+	if refusal := badUsage(a.GetUsage()); refusal != "" {
+		out.Code, out.Error = "VALIDATION_ERROR", refusal
+		return out
+	}
+	j.Result, j.Used = a.GetResultJson(), a.GetUsage() != nil
 	s.settle(j, "completed")
 	return out
+}
+
+// badUsage is what is wrong with a report.
+func badUsage(u *corvov1.UsageReport) string {
+	if u.GetInputTokens() < 0 || u.GetOutputTokens() < 0 || math.IsNaN(u.GetCostUsd()) || u.GetCostUsd() < 0 {
+		return "usage: must be 0 or more"
+	}
+	return ""
+}
+
+// delayMax is the longest delay of a retry.
+const delayMax = 30 * 24 * time.Hour
+
+// badFail is what is wrong with a failure.
+func badFail(f *corvov1.LifecycleFailItem) string {
+	if d := f.GetDelayMs(); d < 0 || d > delayMax.Milliseconds() {
+		return "delay_ms: is out of range"
+	}
+	return badUsage(f.GetUsage())
 }
 
 func (s *Server) settle(j *stored, state string) {
@@ -539,7 +566,18 @@ func (s *Server) fail(f *corvov1.LifecycleFailItem) *corvov1.LifecycleFailOutcom
 		out.Status = j.lastState
 		return out
 	}
+	if refusal := badFail(f); refusal != "" {
+		out.Code, out.Error = "VALIDATION_ERROR", refusal
+		return out
+	}
+	if f.DelayMs != nil {
+		j.Delay = new(time.Duration(f.GetDelayMs()) * time.Millisecond)
+	}
 	switch {
+	case s.faults.RefuseFail > 0:
+		s.faults.RefuseFail--
+		out.Code, out.Error = "VALIDATION_ERROR", "no"
+		return out
 	case f.GetRelease():
 		j.Released++
 		j.Attempt--
