@@ -71,10 +71,10 @@ func (s *session) beat(batch []*task) error {
 		s.fail(err)
 		return err
 	}
+	if fields := fieldsOf(reply); len(fields) > 0 { // A server may refuse news and renew the leases.
+		s.w.newsRefused(batch, &Error{Code: CodeInvalid, Message: reply.GetError(), Fields: fields})
+	}
 	if len(reply.GetHeartbeats()) == 0 {
-		if fields := fieldsOf(reply); len(fields) > 0 {
-			s.w.newsRefused(batch, &Error{Code: CodeInvalid, Message: reply.GetError(), Fields: fields})
-		}
 		s.w.newsUnsent(batch)
 		return frameError(reply)
 	}

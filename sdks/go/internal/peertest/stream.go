@@ -176,16 +176,14 @@ func (s *Server) settlements(f *request, reply *response) {
 		reply.FailOutcomes = append(reply.FailOutcomes, s.fail(x))
 	}
 	for id, u := range f.GetHeartbeats() {
-		if len(u.GetCheckpointJson()) > checkpointBytesMax {
-			reply.Error = "heartbeat: the request has invalid fields"
-			reply.Violations = []*corvov1.FieldViolation{{Field: fmt.Sprintf("heartbeats[%q].checkpoint_json", id), Message: "too long"}}
-			reply.Heartbeats = nil
-			return
-		}
-	}
-	for id, u := range f.GetHeartbeats() {
 		if reply.Heartbeats == nil {
 			reply.Heartbeats = make(map[string]*corvov1.HeartbeatJobResponse)
+		}
+		if len(u.GetCheckpointJson()) > checkpointBytesMax {
+			// The news are refused, but the worker is alive: its lease is renewed.
+			reply.Error = "heartbeat: the request has invalid fields"
+			reply.Violations = append(reply.Violations, &corvov1.FieldViolation{Field: fmt.Sprintf("heartbeats[%q].checkpoint_json", id), Message: "too long"})
+			u = &corvov1.HeartbeatJobUpdate{LeaseToken: u.GetLeaseToken()}
 		}
 		reply.Heartbeats[id] = s.beat(id, u)
 	}
