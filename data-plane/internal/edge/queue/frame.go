@@ -230,7 +230,10 @@ func (b *frameBuilder) heartbeats(in []HeartbeatInput) {
 			b.add(&command.Heartbeat{
 				NS: b.caller.Namespace, ID: h.JobID, By: by, Progress: progress, Checkpoint: checkpoint, Usage: h.Usage.command(),
 			}, func(r *state.Result) { // The renewal's result is from before this news.
-				if r.Refusal == state.Accepted && r.Cancel {
+				switch {
+				case r.Refusal != state.Accepted:
+					b.res.Heartbeats[i] = heartbeatOutcome(shard.RenewalResult{}) // A worker takes ok for stored.
+				case r.Cancel:
 					b.res.Heartbeats[i] = heartbeatOutcome(shard.RenewalResult{Held: true, Cancel: true, Over: r.Over})
 				}
 			})

@@ -326,6 +326,25 @@ func TestHeartbeat_TellsOkCancelAndLost(t *testing.T) {
 	}
 }
 
+func TestHeartbeat_NewsThatWereRefusedAreNotOK(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	r.enqueue(EnqueueInput{})
+	g := r.one()
+	id := idOf(g.JobID)
+	// The lease is renewed before the frame's ack ends it; the news come after.
+	res, err := r.Frame(r.ctx(), r.caller, FrameInput{
+		Acks:       []AckInput{{JobID: id, Token: g.LeaseToken}},
+		Heartbeats: []HeartbeatInput{{JobID: id, Token: g.LeaseToken, Checkpoint: json.RawMessage(`1`)}},
+	})
+	if err != nil || res.Acks[0] != nil || res.Heartbeats[0].Status != wire.HeartbeatLost {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if j := r.job(id); len(j.Checkpoint) > 0 {
+		t.Errorf("checkpoint %s", j.Checkpoint)
+	}
+}
+
 func TestFail_AShutdownReleasesAndCostsNoAttempt(t *testing.T) {
 	t.Parallel()
 	r := start(t)
