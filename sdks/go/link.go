@@ -158,11 +158,35 @@ func (l *pollLink) exchange(ctx context.Context, frame *stream.Request) (*stream
 	reply := &stream.Response{}
 	for _, step := range []func(context.Context, *stream.Request, *stream.Response) error{l.acks, l.fails, l.heartbeats, l.jobs} {
 		if err := step(ctx, frame, reply); err != nil {
-			return nil, err
+			if !refusedForNow(err) {
+				return nil, err
+			}
+			sayRefusal(reply, err)
+			return reply, nil
 		}
 	}
-	l.replied.Store(true)
+	if reply.GetError() == "" {
+		l.replied.Store(true)
+	}
 	return reply, nil
+}
+
+// refusedForNow: the server said no to one call, as it would to one frame of a stream.
+func refusedForNow(err error) bool {
+	if !connect.IsWireError(err) || blamesFrame(err) {
+		return false
+	}
+	code := errorFromRPC(err).Code
+	return code == CodeExhausted || code == CodeUnavailable
+}
+
+// sayRefusal writes err into the reply as a stream would.
+func sayRefusal(reply *stream.Response, err error) {
+	e := errorFromRPC(err)
+	reply.Error, reply.RetryAfterMs = err.Error(), e.RetryAfter.Milliseconds()
+	if e.Code == CodeExhausted {
+		reply.Error = stream.TextOverloadedPrefix + " " + reply.Error
+	}
 }
 
 // fetch ignores stop; see pollWait.
@@ -272,11 +296,12 @@ func (l *pollLink) jobs(ctx context.Context, frame *stream.Request, reply *strea
 		LeaseDuration: frame.GetLeaseDuration(), Count: frame.GetFetchCount(), WaitMs: &wait,
 	}))
 	if err != nil {
-		// Settlements of this frame have been answered; the fetch can be repeated.
-		reply.Error = "fetch: " + errorFromRPC(err).Error()
+		err = fmt.Errorf("fetch: %w", err)
 		if len(frame.GetAcks())+len(frame.GetFails()) == 0 {
-			return fmt.Errorf("fetch: %w", err)
+			return err
 		}
+		// Settlements of this frame have been answered; the fetch can be repeated.
+		sayRefusal(reply, err)
 		return nil
 	}
 	reply.Jobs, reply.Held = resp.Msg.GetJobs(), resp.Msg.GetHeld()

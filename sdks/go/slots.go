@@ -59,6 +59,8 @@ type pool struct {
 	// the latter, handlers settle into two groups that alternate, with a sync each.
 	delivered   int
 	deliveredAt time.Time
+	// fetchAfter is when the server that refused a fetch takes the next one.
+	fetchAfter time.Time
 }
 
 func newPool(w *Worker, slots int, queues []string) *pool {
@@ -74,7 +76,7 @@ func wake(c chan struct{}) {
 
 // free is called with Worker.mu held.
 func (l *pool) free() int {
-	if l.w.isDraining {
+	if l.w.isDraining || time.Now().Before(l.fetchAfter) {
 		return 0
 	}
 	return min(fetchMax, max(0, l.slots-l.running-l.reserved))
@@ -108,6 +110,7 @@ func (s *session) settle(l *pool) {
 		s.w.granted(l, want, reply.GetJobs())
 		if want > 0 {
 			s.w.heard(reply)
+			s.w.holdFetches(l, reply)
 		}
 		if err == nil {
 			try = 0
@@ -118,7 +121,7 @@ func (s *session) settle(l *pool) {
 			return
 		}
 		s.w.log().Debug("corvo: settlement refused for now", "error", err)
-		if !s.pause(fullJitter(try, 5*time.Millisecond, time.Second)) {
+		if !s.pause(askedPause(reply) + fullJitter(try, 5*time.Millisecond, time.Second)) {
 			return
 		}
 		try++
@@ -443,6 +446,7 @@ func (s *session) fetch(l *pool) {
 		reply, err := s.link.fetch(s.ctx, f, s.fetchStop)
 		s.w.granted(l, n, reply.GetJobs())
 		s.w.heard(reply)
+		s.w.holdFetches(l, reply)
 		if err == nil && reply.GetError() != "" {
 			err = s.fetchTrouble(l, reply)
 		}
@@ -450,7 +454,7 @@ func (s *session) fetch(l *pool) {
 			s.fail(err)
 			return
 		}
-		if len(reply.GetJobs()) > 0 || time.Since(began) >= emptyFetchMin {
+		if len(reply.GetJobs()) > 0 || (reply.GetError() == "" && time.Since(began) >= emptyFetchMin) {
 			try = 0
 			continue
 		}
@@ -459,6 +463,23 @@ func (s *session) fetch(l *pool) {
 		}
 		try++
 	}
+}
+
+// askedPause is how long the server wants to be left alone.
+func askedPause(reply *stream.Response) time.Duration {
+	return millis(float64(reply.GetRetryAfterMs()))
+}
+
+// holdFetches keeps a pool from fetching for as long as the reply to a fetch asks.
+func (w *Worker) holdFetches(l *pool, reply *stream.Response) {
+	d := askedPause(reply)
+	if d == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.fetchAfter = time.Now().Add(d)
+	wake(l.wakeFetch) // It has a time to wait for.
 }
 
 // fetchTrouble is the error with which a refused fetch ends the session, or nil if
@@ -492,7 +513,7 @@ func (s *session) nextFetch(l *pool) (int, bool) {
 		default:
 		}
 		s.w.mu.Lock()
-		n := 0
+		n, held := 0, time.Until(l.fetchAfter)
 		if !l.settling && len(l.pending) == 0 {
 			n = l.reserve()
 		}
@@ -500,8 +521,13 @@ func (s *session) nextFetch(l *pool) (int, bool) {
 		if n > 0 {
 			return n, true
 		}
+		var open <-chan time.Time
+		if held > 0 {
+			open = time.After(held)
+		}
 		select {
 		case <-l.wakeFetch:
+		case <-open:
 		case <-s.fetchStop:
 			return 0, false
 		}

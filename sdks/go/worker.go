@@ -310,7 +310,7 @@ func (w *Worker) over() (bool, error) {
 func (w *Worker) rest(err error, try int) {
 	pause := fullJitter(0, moveSpread, moveSpread)
 	if err != nil {
-		pause = fullJitter(try, reconnectFirst, reconnectMost)
+		pause = errorFromRPC(err).RetryAfter + fullJitter(try, reconnectFirst, reconnectMost)
 		level := slog.LevelWarn
 		if try == 0 {
 			level = slog.LevelInfo // Leaders move; once is no trouble.

@@ -850,6 +850,40 @@ func TestWorker_FallsBackToPolling(t *testing.T) {
 	}
 }
 
+func TestWorker_RefusedFetchWaitsAsLongAsTheServerAsks(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]WorkerOption{"stream": nil, "polling": {Polling()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := peertest.New(t, peertest.Options{})
+			s.Add("emails", `{}`, nil)
+			release := make(chan struct{})
+			r := start(t, newWorker(t, s, 2, func(context.Context, *Job[sendEmail]) (receipt, error) {
+				<-release
+				return receipt{}, nil
+			}, opts...))
+			r.awaitRunning(s)
+			const refusals = 1000
+			s.Set(peertest.Faults{RefuseFetch: refusals})
+			s.KillStreams() // The fetch that waits is to be repeated.
+			refused := func() int { return refusals - s.FetchRefusalsLeft() }
+			s.Await("a fetch is refused", func() bool { return refused() > 0 })
+			before := r.Stats().Reconnects
+			time.Sleep(2 * time.Second)
+			if n := refused(); n > 3 {
+				t.Errorf("%d fetches in two seconds", n)
+			}
+			if n := r.Stats().Reconnects - before; n > 0 {
+				t.Errorf("%d reconnects", n)
+			}
+			s.Set(peertest.Faults{})
+			close(release)
+			s.AwaitState(s.Add("emails", `{}`, nil), "completed")
+			mustStop(t, r)
+		})
+	}
+}
+
 func TestWorker_StreamsThatNeverAnswerFallBackToPollingAndAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := peertest.New(t, peertest.Options{})

@@ -112,6 +112,12 @@ func (s *Server) EnqueueBatch(_ context.Context, r *connect.Request[corvov1.Enqu
 
 // FetchBatch implements the service.
 func (s *Server) FetchBatch(ctx context.Context, r *connect.Request[corvov1.FetchBatchRequest]) (*connect.Response[corvov1.FetchBatchResponse], error) {
+	if s.take(&s.faults.RefuseFetch) {
+		err := connect.NewError(connect.CodeResourceExhausted, errors.New("too many"))
+		err.Meta().Set("Corvo-Error-Code", "RATE_LIMITED")
+		err.Meta().Set("Retry-After", "1")
+		return nil, err
+	}
 	m := r.Msg
 	wait := time.Duration(m.GetWaitMs()) * time.Millisecond
 	jobs := s.waitJobs(ctx, m.GetQueues(), m.GetWorkerId(), m.GetLeaseDuration(), int(m.GetCount()), wait)

@@ -112,6 +112,7 @@ type Faults struct {
 	RetryAfter    string
 	RefuseResult  int // Acks answered with VALIDATION_ERROR.
 	RefuseFail    int // Fails answered with it.
+	RefuseFetch   int // Fetches refused as too many, with a Retry-After of a second.
 	// HoldSettle, if set, is received from before a settlement frame is served.
 	HoldSettle chan struct{}
 	// Split answers the settlements and the fetch of one frame separately.
@@ -195,6 +196,13 @@ func (s *Server) Set(f Faults) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = f
+}
+
+// FetchRefusalsLeft is how many fetches are still to be refused.
+func (s *Server) FetchRefusalsLeft() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.faults.RefuseFetch
 }
 
 // take uses up one of a counted fault.

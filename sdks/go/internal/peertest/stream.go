@@ -200,6 +200,10 @@ func (s *Server) fetchFrame(ctx context.Context, st *streamState, f *request, re
 	if f.GetFetchCount() == 0 {
 		return
 	}
+	if s.take(&s.faults.RefuseFetch) {
+		reply.Error, reply.Code, reply.RetryAfterMs = "OVERLOADED: fetch: too many", "RATE_LIMITED", 1000
+		return
+	}
 	wait := time.Duration(f.GetWaitMs()) * time.Millisecond
 	if !st.piped {
 		wait = 0
