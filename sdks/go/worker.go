@@ -379,11 +379,11 @@ func (d *ladder) canPoll(err error) bool {
 
 // note learns from how a link ended.
 func (d *ladder) note(l link, err error) {
+	d.w.client.noteTransport(err) // Polling starts with HTTP/2 where nobody knows better.
 	if _, polled := l.(*pollLink); polled {
 		d.poll = false // The stream gets another try.
 		return
 	}
-	d.w.client.noteTransport(err)
 	if l.answered() {
 		d.w.client.http1Only.Store(false)
 	}

@@ -835,15 +835,19 @@ func TestWorker_KilledStreamsAreReplaced(t *testing.T) {
 
 func TestWorker_FallsBackToPolling(t *testing.T) {
 	t.Parallel()
-	for name, o := range map[string]peertest.Options{
-		"streams not implemented": {NoStreams: true},
-		"only HTTP/1.1":           {HTTP1Only: true},
+	for name, c := range map[string]struct {
+		server peertest.Options
+		worker []WorkerOption
+	}{
+		"streams not implemented":      {server: peertest.Options{NoStreams: true}},
+		"only HTTP/1.1":                {server: peertest.Options{HTTP1Only: true}},
+		"only HTTP/1.1, which we know": {server: peertest.Options{HTTP1Only: true}, worker: []WorkerOption{Polling()}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := peertest.New(t, o)
+			s := peertest.New(t, c.server)
 			id := s.Add("emails", `{"to":"a"}`, nil)
-			r := start(t, newWorker(t, s, 1, ok))
+			r := start(t, newWorker(t, s, 1, ok, c.worker...))
 			s.AwaitState(id, "completed")
 			mustStop(t, r)
 		})
