@@ -141,8 +141,10 @@ func (c *Client) connect(cfg config) {
 	c.rpc1 = corvov1connect.NewWorkerServiceClient(h1, c.base.String(), options...)
 }
 
-// Close frees idle connections. Calls and streams under way are not touched.
+// Close frees idle connections. Calls and streams under way are not touched. A KeySource
+// that was asked early for its next key is told that nobody waits.
 func (c *Client) Close() {
+	c.keys.close()
 	free := func() {
 		for _, hc := range c.closers {
 			hc.CloseIdleConnections()

@@ -11,7 +11,8 @@ import (
 
 // KeySource gives API keys that end, such as those of an exchanged token. It is asked for the
 // first key, for the next one when a fourth of the last one's life is left, and for another one
-// when the server refused the last one; never twice at the same time.
+// when the server refused the last one; never twice at the same time. While the last key works
+// nobody waits for the next one.
 type KeySource interface {
 	// Key gives a key and when it ends; a zero time: it doesn't end by itself. An error that is
 	// ErrUnauthorized says that there will be no key any more, which ends a worker; after any
@@ -37,23 +38,31 @@ type keyring struct {
 
 	asking chan struct{} // Holds one token: who has it asks.
 
-	mu    sync.Mutex // Guards what follows.
-	key   string
-	ends  time.Time // Zero: it does not.
-	renew time.Time // When to ask for the next one; zero: never.
+	mu      sync.Mutex // Guards what follows.
+	key     string
+	ends    time.Time     // Zero: it does not.
+	renew   time.Time     // When to ask for the next one; zero: never.
+	changed chan struct{} // Closed and replaced when one of the above is.
+	// dropQuestion ends the question of the last refresh; nil before the first.
+	dropQuestion context.CancelFunc
 }
 
 func newKeyring(key string, source KeySource, warn func(error)) *keyring {
-	k := &keyring{source: source, warn: warn, key: key, asking: make(chan struct{}, 1)}
+	k := &keyring{source: source, warn: warn, key: key, asking: make(chan struct{}, 1), changed: make(chan struct{})}
 	if source != nil {
 		k.key = ""
 	}
 	return k
 }
 
-// get is the key for a request.
+// get is the key for a request. It waits for the source only if the last key is over.
 func (k *keyring) get(ctx context.Context) (string, error) {
-	if key, due := k.now(); !due {
+	key, due := k.now()
+	if !due {
+		return key, nil
+	}
+	if key != "" {
+		k.refresh()
 		return key, nil
 	}
 	select {
@@ -62,10 +71,46 @@ func (k *keyring) get(ctx context.Context) (string, error) {
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
-	key, due := k.now() // Another request may have asked.
-	if !due {
-		return key, nil
+	if key, _ := k.now(); key != "" {
+		return key, nil // Another request has asked.
 	}
+	return k.ask(ctx)
+}
+
+// refresh asks for the next key while the last one works. Nobody waits for the answer.
+func (k *keyring) refresh() {
+	select {
+	case k.asking <- struct{}{}:
+	default:
+		return // Somebody asks.
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	k.mu.Lock()
+	k.dropQuestion = cancel
+	k.mu.Unlock()
+	go func() {
+		defer func() { <-k.asking }()
+		defer cancel()
+		if _, due := k.now(); !due {
+			return
+		}
+		if _, err := k.ask(ctx); err != nil {
+			return // The key has ended meanwhile, and the next request asks again.
+		}
+	}()
+}
+
+// close ends a question that nobody waits for.
+func (k *keyring) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.dropQuestion != nil {
+		k.dropQuestion()
+	}
+}
+
+// ask has the token of asking.
+func (k *keyring) ask(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, keyTimeout)
 	defer cancel()
 	next, ends, err := k.source.Key(ctx)
@@ -76,18 +121,35 @@ func (k *keyring) get(ctx context.Context) (string, error) {
 		k.set(next, ends, time.Now())
 		return next, nil
 	}
-	if key != "" && k.postpone(time.Now()) {
+	if key, _ := k.now(); key != "" && k.postpone(time.Now()) {
 		k.warn(err)
 		return key, nil
 	}
 	return "", noKey(err)
 }
 
-// now is the key in use, and whether it is time for another.
+// now is the key in use, empty if there is none or it has ended, and whether it is time for
+// another.
 func (k *keyring) now() (key string, due bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.key, k.source != nil && (k.key == "" || !k.renew.IsZero() && !time.Now().Before(k.renew))
+	if k.source == nil {
+		return k.key, false
+	}
+	now := time.Now()
+	if k.key == "" || k.endedBy(now) {
+		return "", true
+	}
+	return k.key, !k.renew.IsZero() && !now.Before(k.renew)
+}
+
+// endedBy is called with mu held.
+func (k *keyring) endedBy(now time.Time) bool { return !k.ends.IsZero() && !now.Before(k.ends) }
+
+// change tells outlive to look again. Called with mu held.
+func (k *keyring) change() {
+	close(k.changed)
+	k.changed = make(chan struct{})
 }
 
 func (k *keyring) set(key string, ends, now time.Time) {
@@ -97,18 +159,20 @@ func (k *keyring) set(key string, ends, now time.Time) {
 	if !ends.IsZero() {
 		k.renew = now.Add(ends.Sub(now) * 3 / 4)
 	}
+	k.change()
 }
 
 // postpone keeps a key that works for a little longer.
 func (k *keyring) postpone(now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !now.Before(k.ends) {
+	if k.endedBy(now) {
 		return false
 	}
-	if k.renew = now.Add(keyRetry); k.renew.After(k.ends) {
+	if k.renew = now.Add(keyRetry); !k.ends.IsZero() && k.renew.After(k.ends) {
 		k.renew = k.ends
 	}
+	k.change()
 	return true
 }
 
@@ -121,14 +185,46 @@ func (k *keyring) refused() {
 	}
 }
 
-// over is closed when it is time for another key; nil: never.
-func (k *keyring) over() <-chan time.Time {
+// outlive waits until key is no longer the one in use, and asks for the next one when it is
+// time; false: stop was closed first.
+func (k *keyring) outlive(key string, stop <-chan struct{}) bool {
+	for {
+		changed := k.changes() // First, so that no change is missed.
+		now, due := k.now()
+		if k.source != nil && now != key {
+			return true
+		}
+		if due {
+			k.refresh()
+		}
+		select {
+		case <-k.nextLook(due):
+		case <-changed:
+		case <-stop:
+			return false
+		}
+	}
+}
+
+func (k *keyring) changes() <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.renew.IsZero() {
+	return k.changed
+}
+
+// nextLook is when outlive is to look again: at the end of the key if it was asked for the
+// next one already. Nil: never.
+func (k *keyring) nextLook(asked bool) <-chan time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at := k.renew
+	if asked {
+		at = k.ends
+	}
+	if at.IsZero() {
 		return nil
 	}
-	return time.After(time.Until(k.renew))
+	return time.After(time.Until(at))
 }
 
 // noKey is why a request could not be sent.

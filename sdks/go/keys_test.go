@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -145,6 +146,76 @@ func TestKeySource_ThatFailsForAWhileDisturbsNothing(t *testing.T) {
 	source.setFail(nil)
 	s.AwaitState(s.Add("emails", `{}`, nil), "completed")
 	mustStop(t, r)
+}
+
+// hanging is a source whose second answer takes until more is closed, or its question ends.
+type hanging struct {
+	counted
+	asked atomic.Int64
+	more  chan struct{}
+}
+
+func (s *hanging) Key(ctx context.Context) (string, time.Time, error) {
+	if s.asked.Add(1) > 1 {
+		select {
+		case <-s.more:
+		case <-ctx.Done():
+			return "", time.Time{}, ctx.Err()
+		}
+	}
+	return s.counted.Key(ctx)
+}
+
+func TestKeySource_ThatHangsStopsNothingWhileTheLastKeyWorks(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]WorkerOption{"stream": nil, "polling": {Polling()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := peertest.New(t, peertest.Options{})
+			source := &hanging{counted: counted{life: 8 * time.Second}, more: make(chan struct{})}
+			r := sourceWorker(t, s, source, ok, opts...)
+			s.Await("it is asked for the second key", func() bool { return source.asked.Load() == 2 })
+			before := r.Stats().Reconnects
+			s.AwaitState(s.Add("emails", `{}`, nil), "completed")
+			if keys := used(s); len(keys) != 1 || r.Stats().Reconnects != before {
+				t.Errorf("keys %q, %d reconnects", keys, r.Stats().Reconnects-before)
+			}
+			close(source.more)
+			s.Await("the second key is used", func() bool { return len(used(s)) == 2 })
+			s.AwaitState(s.Add("emails", `{}`, nil), "completed")
+			mustStop(t, r)
+		})
+	}
+}
+
+func TestKeySource_ThatHangsHoldsUpNoDrain(t *testing.T) {
+	t.Parallel()
+	for name, hold := range map[string]bool{"nothing is left to do": false, "a job is left": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := peertest.New(t, peertest.Options{})
+			source := &hanging{counted: counted{life: 400 * time.Millisecond}, more: make(chan struct{})}
+			release := make(chan struct{})
+			r := sourceWorker(t, s, source, func(context.Context, *Job[sendEmail]) (receipt, error) {
+				<-release
+				return receipt{}, nil
+			}, HardTimeout(50*time.Millisecond))
+			s.Await("there is a stream", func() bool { open, _ := s.Streams(); return open == 1 })
+			if hold {
+				s.Add("emails", `{}`, nil)
+				r.awaitRunning(s)
+			}
+			s.Await("there is no stream, for there is no key", func() bool { open, _ := s.Streams(); return open == 0 })
+			close(release)
+			began := time.Now()
+			if err := r.stop(); (err != nil) != hold {
+				t.Errorf("Run: %v", err)
+			}
+			if d := time.Since(began); d > settleGrace+3*time.Second {
+				t.Errorf("the drain took %s", d)
+			}
+		})
+	}
 }
 
 func TestKeySource_IsAskedOnceForManyCallsAndAgainAfterARefusal(t *testing.T) {

@@ -243,13 +243,19 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // serve opens one link after the other until everything is settled.
 func (w *Worker) serve() error {
+	ctx, cancel := w.untilOver()
+	defer cancel()
 	ladder := &ladder{w: w}
 	everAnswered := false
 	for try := 0; ; try++ {
 		if over, err := w.over(); over {
 			return err
 		}
-		if _, err := w.client.keys.get(w.life); err != nil {
+		key, err := w.client.keys.get(ctx)
+		if over, overErr := w.over(); over {
+			return overErr
+		}
+		if err != nil {
 			if refusal := permanent(err); refusal != nil {
 				return w.shutOut(refusal)
 			}
@@ -258,7 +264,7 @@ func (w *Worker) serve() error {
 			continue
 		}
 		l := ladder.open()
-		err := w.session(l)
+		err = w.session(l, key)
 		if closeErr := l.close(); closeErr != nil {
 			w.log().Debug("corvo: close link", "error", closeErr)
 		}
@@ -284,6 +290,20 @@ func (w *Worker) serve() error {
 		w.count(&w.stats.Reconnects)
 		w.rest(err, try)
 	}
+}
+
+// untilOver is a context that ends when Run is to return.
+func (w *Worker) untilOver() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(w.life)
+	go func() {
+		defer cancel()
+		select {
+		case <-w.finished:
+		case <-w.giveUp:
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // over reports whether Run is to return, and with what.
@@ -414,8 +434,8 @@ func (d *ladder) plainCallsWork() bool {
 }
 
 // session works over one link until it ends, and returns why; nil when the link
-// asked to be left or nothing is left to do.
-func (w *Worker) session(l link) error {
+// asked to be left or nothing is left to do. The link was opened with key, or a later one.
+func (w *Worker) session(l link, key string) error {
 	ctx, fail := context.WithCancelCause(w.life)
 	defer fail(nil)
 	fetchCtx, stopFetch := context.WithCancel(ctx)
@@ -428,9 +448,15 @@ func (w *Worker) session(l link) error {
 		wg.Go(func() { s.fetch(ln) })
 	}
 	wg.Go(s.renew)
+	keyOver := make(chan struct{})
+	wg.Go(func() {
+		if w.client.keys.outlive(key, s.quit) {
+			close(keyOver)
+		}
+	})
 	idle := make(chan struct{})
 
-	err := s.watch(stopFetch)
+	err := s.watch(stopFetch, keyOver)
 	stopFetch()
 	close(s.quit)
 	if err != nil {
@@ -462,8 +488,8 @@ type session struct {
 }
 
 // watch waits for the end of the session.
-func (s *session) watch(stopFetch func()) error {
-	draining, keyOver := s.w.draining, s.w.client.keys.over()
+func (s *session) watch(stopFetch func(), keyOver <-chan struct{}) error {
+	draining := s.w.draining
 	for {
 		select {
 		case <-draining:
