@@ -62,7 +62,9 @@ export default function RemoveDialog({ tenant, member, onClose }: RemoveDialogPr
             onChange={setRevokeKeys}
           />
         ) : null}
-        {keys.data?.length === 0 ? <p>They made no keys, trusts or directory tokens that still work.</p> : null}
+        {keys.data?.length === 0 ? (
+          <p>They made no keys, trusts or directory tokens that still work.</p>
+        ) : null}
       </div>
     </Confirm>
   );
