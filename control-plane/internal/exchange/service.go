@@ -361,7 +361,7 @@ func (s *Service) UpdateTrust(ctx context.Context, r *cloudv1.UpdateTrustRequest
 			return err
 		}
 		if slices.ContainsFunc(paths, func(p string) bool { return p != "name" && p != "key_life_seconds" }) {
-			if ended, err = s.endKeys(ctx, tx, v, "the trust that gave it was changed"); err != nil {
+			if ended, err = principals.RevokeKeysOfTrust(ctx, s.Kit, tx, v, "the trust that gave it was changed"); err != nil {
 				return err
 			}
 		}
@@ -430,7 +430,7 @@ func (s *Service) DeleteTrust(ctx context.Context, r *cloudv1.DeleteTrustRequest
 		if err := principals.MayEndKey(ctx, tx, keyOf(v)); err != nil {
 			return err
 		}
-		if ended, err = s.endKeys(ctx, tx, v, "the trust that gave it was deleted"); err != nil {
+		if ended, err = principals.RevokeKeysOfTrust(ctx, s.Kit, tx, v, "the trust that gave it was deleted"); err != nil {
 			return err
 		}
 		return change.Make(ctx, s.Kit, tx, "trust.delete", change.DeleteTrust(v), nil)
@@ -440,22 +440,6 @@ func (s *Service) DeleteTrust(ctx context.Context, r *cloudv1.DeleteTrustRequest
 	}
 	s.settled(ctx, ended)
 	return new(cloudv1.DeleteTrustResponse), nil
-}
-
-// endKeys revokes the keys that a trust gave, and tells which.
-func (s *Service) endKeys(ctx context.Context, tx *store.Tx, v store.Trust, why string) (ended []string, _ error) {
-	given := store.All(func(p store.Page) ([]store.Key, error) { return tx.KeysOfTrust(ctx, v.TenantID, v.ID, p) }, func(k store.Key) string { return k.ID })
-	for k, err := range given {
-		if err != nil {
-			return nil, err
-		}
-		k.RevokedAt = s.Now()
-		if err := change.Make(ctx, s.Kit, tx, "key.revoke", change.UpdateKey(&k), change.Fields{"reason": {After: why}}); err != nil {
-			return nil, err
-		}
-		ended = append(ended, k.ID)
-	}
-	return ended, nil
 }
 
 // settled waits some seconds until the proxies know that keys have ended.

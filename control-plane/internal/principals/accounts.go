@@ -246,26 +246,33 @@ func (s *Service) endKeys(ctx context.Context, tx *store.Tx, a store.ServiceAcco
 
 // RevokeKeysOf ends all keys of an owner; why is for the audit log.
 func RevokeKeysOf(ctx context.Context, k kit.Kit, tx *store.Tx, tenantID, ownerID, why string) error {
-	return revokeAll(ctx, k, tx, func(p store.Page) ([]store.Key, error) { return tx.ListKeysOf(ctx, tenantID, ownerID, p) }, why)
+	_, err := revokeAll(ctx, k, tx, func(p store.Page) ([]store.Key, error) { return tx.ListKeysOf(ctx, tenantID, ownerID, p) }, why)
+	return err
+}
+
+// RevokeKeysOfTrust ends the keys that a trust gave, and tells which; why is for the audit log.
+func RevokeKeysOfTrust(ctx context.Context, k kit.Kit, tx *store.Tx, v store.Trust, why string) (ended []string, _ error) {
+	return revokeAll(ctx, k, tx, func(p store.Page) ([]store.Key, error) { return tx.KeysOfTrust(ctx, v.TenantID, v.ID, p) }, why)
 }
 
 // EndTrust deletes a trust and ends the keys that it gave; why is for the audit log.
 func EndTrust(ctx context.Context, k kit.Kit, tx *store.Tx, v store.Trust, why string) error {
-	if err := revokeAll(ctx, k, tx, func(p store.Page) ([]store.Key, error) { return tx.KeysOfTrust(ctx, v.TenantID, v.ID, p) }, why); err != nil {
+	if _, err := RevokeKeysOfTrust(ctx, k, tx, v, why); err != nil {
 		return err
 	}
 	return change.Make(ctx, k, tx, "trust.delete", change.DeleteTrust(v), change.Fields{"reason": {After: why}})
 }
 
-func revokeAll(ctx context.Context, k kit.Kit, tx *store.Tx, list func(store.Page) ([]store.Key, error), why string) error {
+func revokeAll(ctx context.Context, k kit.Kit, tx *store.Tx, list func(store.Page) ([]store.Key, error), why string) (ended []string, _ error) {
 	for key, err := range store.All(list, func(k store.Key) string { return k.ID }) {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		key.RevokedAt = k.Now()
 		if err := change.Make(ctx, k, tx, "key.revoke", change.UpdateKey(&key), change.Fields{"reason": {After: why}}); err != nil {
-			return err
+			return nil, err
 		}
+		ended = append(ended, key.ID)
 	}
-	return nil
+	return ended, nil
 }
