@@ -56,6 +56,7 @@ type world struct {
 	wrongClocks atomic.Int64
 	shards      int
 	logBytes    uint64       // Of each node's logs; 0 is what they keep by default.
+	heavy       bool         // The load of the first tenant.
 	installs    atomic.Int64 // States that nodes took over whole.
 
 	mu       sync.Mutex // Guards the rest.

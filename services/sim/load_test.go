@@ -22,6 +22,7 @@ const (
 	producers    = 3
 	workers      = 3
 	slots        = 4
+	waiting      = 150 // Fetches of a heavy load.
 	lease        = 5 * time.Second
 	producerPace = 60 * time.Millisecond
 	handlerTime  = 40 * time.Millisecond
@@ -50,8 +51,8 @@ type crew struct {
 	end   context.CancelFunc
 }
 
-// startLoad starts a tenant's load, with count producers and as many workers.
-func (w *world) startLoad(t tenant, other string, count int) (*load, error) {
+// startLoad starts a tenant's load, with count producers and as many workers. A heavy one has large jobs and waiting fetches too.
+func (w *world) startLoad(t tenant, other string, count int, heavy bool) (*load, error) {
 	l := &load{w: w, tenant: t, other: other, history: history.New(), mixed: mixed.New(t.url(), t.key, t.name+"-mixed"), stop: make(chan struct{})}
 	if err := l.prepare(); err != nil {
 		return nil, err
@@ -64,6 +65,12 @@ func (w *world) startLoad(t tenant, other string, count int) (*load, error) {
 	l.made.Go(func() {
 		l.mixed.UseRegister([]http.RoundTripper{l.watched(w.transport(w.clientHost())), l.watched(w.transport(w.clientHost()))}, l.stop)
 	})
+	if heavy {
+		c := l.client(w.transport(w.clientHost()))
+		l.made.Go(func() {
+			l.mixed.Heavy(c, func() http.RoundTripper { return l.watched(w.transport(w.clientHost())) }, waiting, l.stop, l.history.Broken)
+		})
+	}
 	for range count {
 		l.hire()
 	}
@@ -126,7 +133,7 @@ func (l *load) hire() {
 		}
 		return nil, nil
 	})
-	corvo.HandleRaw(w, corvo.AnyKind, mixed.Handle)
+	corvo.HandleRaw(w, corvo.AnyKind, l.mixed.Handle)
 	var ctx context.Context
 	ctx, m.end = context.WithCancel(context.Background())
 	go func() {

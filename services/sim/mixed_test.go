@@ -21,7 +21,7 @@ func (w *world) startLoads() ([]*load, error) {
 		if err != nil {
 			return nil, err
 		}
-		l, err := w.startLoad(t, names[1-i], count)
+		l, err := w.startLoad(t, names[1-i], count, w.heavy && i == 0)
 		if err != nil {
 			return nil, err
 		}

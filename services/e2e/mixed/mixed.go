@@ -1,15 +1,14 @@
 package mixed
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
@@ -30,18 +29,19 @@ const (
 	exits     = "exits"
 	failures  = "failures"
 	ticks     = "ticks"    // Of a schedule.
+	large     = "large"    // Megabytes at a time.
+	rare      = "rare"     // Many wait for each.
 	register  = "register" // Has no jobs: its limit is written and read.
 )
 
 // Queues are those that workers have to take jobs from.
 func Queues() []string {
-	return []string{limited, throttled, once, ranked, flaky, later, members, callbacks, steps, exits, failures, ticks}
+	return []string{limited, throttled, once, ranked, flaky, later, members, callbacks, steps, exits, failures, ticks, large, rare}
 }
 
 const (
 	pace         = 250 * time.Millisecond
 	registerPace = 400 * time.Millisecond
-	registerWait = 2 * time.Second
 	handlerTime  = 40 * time.Millisecond
 	leasesMax    = 2
 	startsMax    = 5
@@ -63,6 +63,9 @@ type Load struct {
 	mu             sync.Mutex        // Guards the rest.
 	acked          []string          // Jobs.
 	batches        map[string]string // Of those that were acknowledged in one.
+	broken         []string
+
+	waitedFor, lateJobs atomic.Int64 // Jobs.
 }
 
 // New is a load that has to be prepared.
@@ -87,22 +90,26 @@ func (l *Load) Prepare(ctx context.Context, c *corvo.Client) error {
 	)
 }
 
+// wrong records what may never be.
+func (l *Load) wrong(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.broken = append(l.broken, fmt.Sprintf(format, args...))
+}
+
 // Produce enqueues something of every kind in turn until stop is closed, beginning with kind
 // number first. broken is told what the service may never answer.
 func (l *Load) Produce(c *corvo.Client, first int, stop <-chan struct{}, broken func(string)) {
-	tick := time.NewTicker(pace)
-	defer tick.Stop()
-	for i := first; ; i++ {
-		select {
-		case <-stop:
-			return
-		case <-tick.C:
-		}
-		err := l.enqueue(c, i)
-		var refused *corvo.Error
-		if errors.As(err, &refused) && !refused.Retryable && refused.Code != "DISK_FULL" {
-			broken(fmt.Sprintf("enqueue of kind %d: %v", i, err))
-		}
+	for i := first; sleep(pace, stop); i++ {
+		judge(fmt.Sprint("enqueue of kind ", i), l.enqueue(c, i), broken)
+	}
+}
+
+// judge tells of an error that is no fault's.
+func judge(what string, err error, broken func(string)) {
+	var refused *corvo.Error
+	if errors.As(err, &refused) && !refused.Retryable && refused.Code != "DISK_FULL" {
+		broken(fmt.Sprintf("%s: %v", what, err))
 	}
 }
 
@@ -118,6 +125,7 @@ func (l *Load) enqueue(c *corvo.Client, i int) error {
 		func() error {
 			return l.add(c, l.job(steps, corvo.Then(l.job(steps), l.job(steps)), corvo.OnExit(l.job(exits)), corvo.OnFailure(l.job(failures))))
 		},
+		func() error { return l.add(c, l.job(rare)) },
 	}
 	return kinds[i%len(kinds)]()
 }
@@ -175,13 +183,16 @@ func (l *Load) Acked() int {
 }
 
 // Handle is the worker's side of all queues.
-func Handle(ctx context.Context, j *corvo.Job[json.RawMessage]) (json.RawMessage, error) {
+func (l *Load) Handle(ctx context.Context, j *corvo.Job[json.RawMessage]) (json.RawMessage, error) {
 	select {
 	case <-time.After(handlerTime):
 	case <-ctx.Done():
 	}
 	if j.Queue == flaky && j.Attempt == 1 {
 		return nil, errors.New("the first attempt fails")
+	}
+	if j.Queue == large {
+		return l.handleLarge(j.ID, j.Args)
 	}
 	return nil, nil
 }
@@ -203,9 +214,9 @@ func (l *Load) UseRegister(through []http.RoundTripper, stop <-chan struct{}) {
 				}
 				begun, value := time.Now(), 1+client+len(through)*i
 				if (i+client)%2 == 0 {
-					l.register.Wrote(client, value, begun, l.call(c, http.MethodPut, wire.QueueRequest{MaxConcurrency: value}, nil) == nil)
-				} else if q := new(wire.Queue); l.call(c, http.MethodGet, nil, q) == nil {
-					l.register.Read(client, q.MaxConcurrency, begun)
+					l.register.Wrote(client, value, begun, l.call(c, http.MethodPut, "/queues/"+register, wire.QueueRequest{MaxConcurrency: value}, nil) == nil)
+				} else if value, err := l.setting(c); err == nil {
+					l.register.Read(client, value, begun)
 				}
 			}
 		})
@@ -213,37 +224,14 @@ func (l *Load) UseRegister(through []http.RoundTripper, stop <-chan struct{}) {
 	all.Wait()
 }
 
-// call makes one call about the register, one time. A queue that is not there yet answers nothing.
-func (l *Load) call(c *http.Client, method string, body, answer any) error {
-	ctx, cancel := context.WithTimeout(context.Background(), registerWait)
-	defer cancel()
-	raw, err := json.Marshal(body)
-	if err != nil {
-		return err
+// setting is what the register has; a queue that is not there yet has 0.
+func (l *Load) setting(c *http.Client) (int, error) {
+	var q wire.Queue
+	err := l.call(c, http.MethodGet, "/queues/"+register, nil, &q)
+	if status := statusError(0); errors.As(err, &status) && status == http.StatusNotFound {
+		return 0, nil
 	}
-	req, err := http.NewRequestWithContext(ctx, method, l.URL+"/api/v1/queues/"+register, bytes.NewReader(raw))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("X-API-Key", l.Key)
-	if method != http.MethodGet {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	res, err := c.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	all, err := io.ReadAll(res.Body)
-	switch {
-	case err != nil:
-		return err
-	case res.StatusCode >= 300 && res.StatusCode != http.StatusNotFound:
-		return fmt.Errorf("answered %s", res.Status)
-	case answer == nil || res.StatusCode == http.StatusNotFound:
-		return nil
-	}
-	return json.Unmarshal(all, answer)
+	return q.MaxConcurrency, err
 }
 
 // End pauses the schedule, and is nil once no job goes on: INV-2. Ask again until then.
@@ -270,7 +258,9 @@ func (l *Load) Check(r *history.Record, clocksRight time.Time) []string {
 			breaches = append(breaches, fmt.Sprintf("INV-1: %s was acknowledged and is not there", id))
 		case job.BatchID != batch:
 			breaches = append(breaches, fmt.Sprintf("INV-10: %s was acknowledged in the batch %q and is in %q", id, batch, job.BatchID))
+		case job.Queue == large:
+			breaches = append(breaches, l.checkLarge(id, job)...)
 		}
 	}
-	return append(breaches, l.register.Check()...)
+	return slices.Concat(breaches, l.broken, l.register.Check())
 }

@@ -34,6 +34,7 @@ const (
 	producers = 10
 	workers   = 10
 	slots     = 4
+	waiting   = 150 // Fetches, for a rare job.
 	// lease is short, so that jobs whose worker was killed come back within
 	// the test; and still three elections long.
 	lease = 5 * time.Second
@@ -346,6 +347,9 @@ func (n *nemesis) startLoad(pace time.Duration) load {
 	eventually.NoError(n.t, settleLimit, "prepare the queues", func() error { return n.mixed.Prepare(producing, c) })
 	made.Go(func() { n.mixed.Produce(c, 0, producing.Done(), n.history.Broken) })
 	made.Go(func() { n.mixed.UseRegister([]http.RoundTripper{h2c(n.t), h2c(n.t)}, producing.Done()) })
+	made.Go(func() {
+		n.mixed.Heavy(c, func() http.RoundTripper { return h2c(n.t) }, waiting, producing.Done(), n.history.Broken)
+	})
 	for i := range producers {
 		c := n.client()
 		made.Go(func() { n.produce(producing, c, i, pace) })
@@ -386,7 +390,7 @@ func (n *nemesis) produce(ctx context.Context, c *corvo.Client, number int, pace
 func (n *nemesis) worker(id string) *corvo.Worker {
 	c := n.client(corvo.WithHTTPClient(&http.Client{Transport: history.NewTap(h2c(n.t), n.history)}))
 	w := corvo.NewWorker(c, corvo.Queue(queue, slots), corvo.Pool(slots, mixed.Queues()...), corvo.Lease(lease), corvo.WorkerID(id))
-	corvo.HandleRaw(w, corvo.AnyKind, mixed.Handle)
+	corvo.HandleRaw(w, corvo.AnyKind, n.mixed.Handle)
 	corvo.HandleRaw(w, queue, func(ctx context.Context, j *corvo.Job[json.RawMessage]) (json.RawMessage, error) {
 		n.history.Start(j.ID, history.Run{Key: history.KeyOf(j.Args), Worker: id, Attempt: j.Attempt, At: time.Now()})
 		select {
