@@ -55,6 +55,9 @@ type result struct {
 	Installs int // States that nodes took over whole.
 	Compared int // Digests, with that of another node.
 	Apart    int // Looks in which two nodes answered that did not hear each other.
+	Heavy    int // Seeds with large jobs and waiting fetches.
+	Waited   int // Jobs that came to fetches which waited for them,
+	Late     int // and those that were read by who had stopped reading.
 	Still    int // 1 if it ended early, without a verdict.
 	Virtual  time.Duration
 	Real     time.Duration
@@ -112,6 +115,7 @@ func (r *result) add(o result) {
 	}
 	r.Jobs, r.Mixed, r.Runs, r.Again, r.Installs = r.Jobs+o.Jobs, r.Mixed+o.Mixed, r.Runs+o.Runs, r.Again+o.Again, r.Installs+o.Installs
 	r.Compared, r.Apart, r.Still = r.Compared+o.Compared, r.Apart+o.Apart, r.Still+o.Still
+	r.Heavy, r.Waited, r.Late = r.Heavy+o.Heavy, r.Waited+o.Waited, r.Late+o.Late
 	r.Virtual, r.Real = r.Virtual+o.Virtual, r.Real+o.Real
 }
 
@@ -246,9 +250,12 @@ func report(t *testing.T, ran int, r result) {
 	if r.Faults[partitioned] >= partitionsSeen && r.Apart == 0 {
 		t.Error("INV-17 was not looked at: never did both sides of a cut link answer")
 	}
+	if r.Heavy > 0 && (r.Waited == 0 || r.Late == 0) {
+		t.Errorf("%d loads were heavy: %d jobs came to waiting fetches, %d were read late", r.Heavy, r.Waited, r.Late)
+	}
 	t.Logf("%d seeds (%d inconclusive, not counted further), %d faults, %d whole states taken over, %d digests compared, %d looks at both sides of a cut link, %d jobs acknowledged, %d runs, %d of them again; "+
-		"%d jobs of other queues. %.2f faults a second; virtual to real time %.1f.\n%s",
-		ran, r.Still, faults, r.Installs, r.Compared, r.Apart, r.Jobs, r.Runs, r.Again, r.Mixed, float64(faults)/secs, r.Virtual.Seconds()/secs, b.String())
+		"%d jobs of other queues; %d heavy loads, %d jobs came to fetches that waited, %d were read late. %.2f faults a second; virtual to real time %.1f.\n%s",
+		ran, r.Still, faults, r.Installs, r.Compared, r.Apart, r.Jobs, r.Runs, r.Again, r.Mixed, r.Heavy, r.Waited, r.Late, float64(faults)/secs, r.Virtual.Seconds()/secs, b.String())
 }
 
 // TestSeed is the process of one seed.
@@ -382,9 +389,14 @@ func runWorld(t *testing.T, seed uint64) (r result) {
 		runs, again := l.history.Duplicates()
 		r.Jobs, r.Runs, r.Again = r.Jobs+jobs, r.Runs+runs, r.Again+again
 		r.Mixed += l.mixed.Acked()
+		waited, late := l.mixed.Met()
+		r.Waited, r.Late = r.Waited+int(waited), r.Late+int(late)
 	}
 	w.waitEqual()
 	w.compareDisks()
+	if w.heavy {
+		r.Heavy = 1
+	}
 	s.report(&r)
 	r.Installs, r.Compared, r.Apart = int(w.installs.Load()), w.replicas.Compared(), int(w.bothSides.Load())
 	r.Virtual = time.Since(w.began)

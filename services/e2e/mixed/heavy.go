@@ -60,35 +60,26 @@ func (l *Load) Heavy(c *corvo.Client, next func() http.RoundTripper, waiting int
 }
 
 func (l *Load) produceLarge(c *corvo.Client, stop <-chan struct{}, broken func(string)) {
-	for i := 0; ; i++ {
-		specs, err := l.largeJobs(i)
-		if err == nil {
-			err = l.add(c, specs...)
+	rng := rand.New(rand.NewPCG(1, 1))
+	for {
+		var specs []*corvo.JobSpec
+		for range largeBurst {
+			specs = append(specs, corvo.RawJob(large, l.largePayload(rng), corvo.MaxRetries(retries)))
 		}
-		judge("enqueue of large jobs", err, broken)
+		judge("enqueue of large jobs", l.add(c, specs...), broken)
 		if !sleep(largePace, stop) {
 			return
 		}
 	}
 }
 
-// largeJobs are different ones for each number.
-func (l *Load) largeJobs(number int) (specs []*corvo.JobSpec, err error) {
-	rng := rand.New(rand.NewPCG(uint64(number), 0))
-	for range largeBurst {
-		body := make([]byte, largeBytes/2)
-		for i := range body {
-			body[i] = byte(rng.Uint32())
-		}
-		job := largeJob{Word: l.Word, Body: hex.EncodeToString(body)}
-		job.Sum = sum(job.Body)
-		payload, err := json.Marshal(job)
-		if err != nil {
-			return nil, err
-		}
-		specs = append(specs, corvo.RawJob(large, payload, corvo.MaxRetries(retries)))
+func (l *Load) largePayload(rng *rand.Rand) json.RawMessage {
+	body := make([]byte, largeBytes/2)
+	for i := range body {
+		body[i] = byte(rng.Uint32())
 	}
-	return specs, nil
+	text := hex.EncodeToString(body)
+	return fmt.Appendf(nil, `{"word":%q,"sum":%q,"body":%q}`, l.Word, sum(text), text)
 }
 
 // whole is the digest of a large job whose payload is all that was sent.

@@ -182,6 +182,9 @@ func (l *Load) Acked() int {
 	return len(l.acked)
 }
 
+// Met is how many jobs came to fetches that waited for them, and how many were read late.
+func (l *Load) Met() (waitedFor, late int64) { return l.waitedFor.Load(), l.lateJobs.Load() }
+
 // Handle is the worker's side of all queues.
 func (l *Load) Handle(ctx context.Context, j *corvo.Job[json.RawMessage]) (json.RawMessage, error) {
 	select {
