@@ -53,14 +53,15 @@ type crew struct {
 
 // startLoad starts a tenant's load, with count producers and as many workers. A heavy one has large jobs and waiting fetches too.
 func (w *world) startLoad(t tenant, other string, count int, heavy bool) (*load, error) {
-	l := &load{w: w, tenant: t, other: other, history: history.New(), mixed: mixed.New(t.url(), t.key, t.name+"-mixed"), stop: make(chan struct{})}
+	l := &load{w: w, tenant: t, other: other, history: history.New(), stop: make(chan struct{})}
+	l.mixed = mixed.New(t.url(), t.key, t.name+"-mixed", l.history)
 	if err := l.prepare(); err != nil {
 		return nil, err
 	}
 	for i := range count {
 		c := l.client(w.transport(w.clientHost()))
 		l.made.Go(func() { l.produce(c, i) })
-		l.made.Go(func() { l.mixed.Produce(c, i, l.stop, l.history.Broken) })
+		l.made.Go(func() { l.mixed.Produce(c, i, l.stop) })
 	}
 	l.made.Go(func() {
 		l.mixed.UseRegister([]http.RoundTripper{l.watched(w.transport(w.clientHost())), l.watched(w.transport(w.clientHost()))}, l.stop)
@@ -68,7 +69,7 @@ func (w *world) startLoad(t tenant, other string, count int, heavy bool) (*load,
 	if heavy {
 		c := l.client(w.transport(w.clientHost()))
 		l.made.Go(func() {
-			l.mixed.Heavy(c, func() http.RoundTripper { return l.watched(w.transport(w.clientHost())) }, waiting, l.stop, l.history.Broken)
+			l.mixed.Heavy(c, func() http.RoundTripper { return l.watched(w.transport(w.clientHost())) }, waiting, l.stop)
 		})
 	}
 	for range count {

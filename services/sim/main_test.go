@@ -20,6 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/corvo-cloud/corvo/services/e2e/mixed"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
@@ -56,8 +57,7 @@ type result struct {
 	Compared int // Digests, with that of another node.
 	Apart    int // Looks in which two nodes answered that did not hear each other.
 	Heavy    int // Seeds with large jobs and waiting fetches.
-	Waited   int // Jobs that came to fetches which waited for them,
-	Late     int // and those that were read by who had stopped reading.
+	Met      mixed.Met
 	Still    int // 1 if it ended early, without a verdict.
 	Virtual  time.Duration
 	Real     time.Duration
@@ -115,7 +115,8 @@ func (r *result) add(o result) {
 	}
 	r.Jobs, r.Mixed, r.Runs, r.Again, r.Installs = r.Jobs+o.Jobs, r.Mixed+o.Mixed, r.Runs+o.Runs, r.Again+o.Again, r.Installs+o.Installs
 	r.Compared, r.Apart, r.Still = r.Compared+o.Compared, r.Apart+o.Apart, r.Still+o.Still
-	r.Heavy, r.Waited, r.Late = r.Heavy+o.Heavy, r.Waited+o.Waited, r.Late+o.Late
+	r.Heavy += o.Heavy
+	r.Met.Add(o.Met)
 	r.Virtual, r.Real = r.Virtual+o.Virtual, r.Real+o.Real
 }
 
@@ -227,6 +228,9 @@ func sum(m map[string]int) (n int) {
 	return n
 }
 
+// seedsJudged are so many that each rule was put to the test.
+const seedsJudged = 3
+
 // partitionsSeen are so many partitions that some last until the next look.
 const partitionsSeen = 5
 
@@ -250,12 +254,12 @@ func report(t *testing.T, ran int, r result) {
 	if r.Faults[partitioned] >= partitionsSeen && r.Apart == 0 {
 		t.Error("INV-17 was not looked at: never did both sides of a cut link answer")
 	}
-	if r.Heavy > 0 && (r.Waited == 0 || r.Late == 0) {
-		t.Errorf("%d loads were heavy: %d jobs came to waiting fetches, %d were read late", r.Heavy, r.Waited, r.Late)
+	if ran-r.Still >= seedsJudged && r.Met.Missing(r.Heavy > 0) {
+		t.Errorf("a rule was not put to the test by %d seeds: %+v", ran-r.Still, r.Met)
 	}
 	t.Logf("%d seeds (%d inconclusive, not counted further), %d faults, %d whole states taken over, %d digests compared, %d looks at both sides of a cut link, %d jobs acknowledged, %d runs, %d of them again; "+
-		"%d jobs of other queues; %d heavy loads, %d jobs came to fetches that waited, %d were read late. %.2f faults a second; virtual to real time %.1f.\n%s",
-		ran, r.Still, faults, r.Installs, r.Compared, r.Apart, r.Jobs, r.Runs, r.Again, r.Mixed, r.Heavy, r.Waited, r.Late, float64(faults)/secs, r.Virtual.Seconds()/secs, b.String())
+		"%d jobs of other queues: %+v; %d heavy loads. %.2f faults a second; virtual to real time %.1f.\n%s",
+		ran, r.Still, faults, r.Installs, r.Compared, r.Apart, r.Jobs, r.Runs, r.Again, r.Mixed, r.Met, r.Heavy, float64(faults)/secs, r.Virtual.Seconds()/secs, b.String())
 }
 
 // TestSeed is the process of one seed.
@@ -389,8 +393,7 @@ func runWorld(t *testing.T, seed uint64) (r result) {
 		runs, again := l.history.Duplicates()
 		r.Jobs, r.Runs, r.Again = r.Jobs+jobs, r.Runs+runs, r.Again+again
 		r.Mixed += l.mixed.Acked()
-		waited, late := l.mixed.Met()
-		r.Waited, r.Late = r.Waited+int(waited), r.Late+int(late)
+		r.Met.Add(l.mixed.Met())
 	}
 	w.waitEqual()
 	w.compareDisks()

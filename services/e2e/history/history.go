@@ -19,8 +19,10 @@ type History struct {
 	enqueues []Enqueued
 	runs     map[string][]Run // By job id, in the order of their starts.
 	handed   map[handedOut]time.Time
-	attempts map[string]int       // By lease token.
-	confirms map[string][]confirm // By job id.
+	tokens   map[handedOut]map[string]time.Time // When each lease was asked for.
+	handled  map[handedOut]int                  // How often an attempt was worked on.
+	attempts map[string]int                     // By lease token.
+	confirms map[string][]confirm               // By job id.
 	faults   []string
 	changed  chan struct{} // Closed and replaced with every enqueue.
 }
@@ -57,7 +59,7 @@ type handedOut struct {
 // New is a history without events.
 func New() *History {
 	return &History{
-		runs: map[string][]Run{}, handed: map[handedOut]time.Time{}, attempts: map[string]int{}, confirms: map[string][]confirm{}, changed: make(chan struct{}),
+		runs: map[string][]Run{}, handed: map[handedOut]time.Time{}, tokens: map[handedOut]map[string]time.Time{}, handled: map[handedOut]int{}, attempts: map[string]int{}, confirms: map[string][]confirm{}, changed: make(chan struct{}),
 	}
 }
 
@@ -75,7 +77,14 @@ func (h *History) Enqueue(e Enqueued) {
 func (h *History) HandOut(id, token string, attempt int, asked time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.handed[handedOut{id, attempt}] = asked
+	a := handedOut{id, attempt}
+	h.handed[a] = asked
+	if h.tokens[a] == nil {
+		h.tokens[a] = map[string]time.Time{}
+	}
+	if first, ok := h.tokens[a][token]; !ok || asked.Before(first) {
+		h.tokens[a][token] = asked
+	}
 	h.attempts[token] = attempt
 }
 
@@ -84,6 +93,7 @@ func (h *History) Start(id string, r Run) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.runs[id] = append(h.runs[id], r)
+	h.handled[handedOut{id, r.Attempt}]++
 }
 
 // Confirm records an ack that was confirmed to the worker.
@@ -202,7 +212,7 @@ func (h *History) Check(stored map[string]*corvo.JobInfo, lease time.Duration) [
 	}
 	for _, e := range h.enqueues {
 		claim(e.Key, e.ID)
-		if state := state(stored, e.ID); state != corvo.StateCompleted && !crashLoop(stored[e.ID]) {
+		if state := state(stored, e.ID); state != corvo.StateCompleted && !CrashLoop(stored[e.ID]) {
 			say("INV-1: %s was acknowledged at %s and is %q", e.ID, e.Acked.Format(time.StampMilli), state)
 		}
 		if len(h.runs[e.ID]) == 0 {
@@ -264,8 +274,8 @@ func (h *History) asked(id string, r Run) time.Time {
 // crashes is how many lost leases make a job dead (R-L5).
 const crashes = 3
 
-// crashLoop reports whether a job ended because it took too many workers with it.
-func crashLoop(job *corvo.JobInfo) bool {
+// CrashLoop reports whether a job ended because it took too many workers with it.
+func CrashLoop(job *corvo.JobInfo) bool {
 	return job != nil && job.State == corvo.StateDead && job.Crashes >= crashes
 }
 

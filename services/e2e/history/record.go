@@ -19,8 +19,11 @@ type Record struct {
 	Lost      bool
 	Jobs      map[string]*corvo.JobInfo // As the state has them.
 	Rows      map[string]wire.JobRow    // As the lists show them.
+	Twice     []string                  // Jobs that the lists show more than once.
 	Batches   []wire.Batch
 	Schedules []wire.Schedule
+	// Full is how many starts took the last place in a window of a throttle. Check counts them.
+	Full int
 }
 
 const (
@@ -91,6 +94,9 @@ func (r *Record) readRows(ctx context.Context, c *corvo.Client) error {
 			return fmt.Errorf("lists are late by %d ms", page.LagMS)
 		}
 		for _, row := range page.Jobs {
+			if _, ok := r.Rows[row.ID]; ok {
+				r.Twice = append(r.Twice, row.ID)
+			}
 			r.Rows[row.ID] = row
 		}
 		if cursor = page.Cursor; !page.HasMore {

@@ -2,6 +2,7 @@ package history
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -19,12 +20,15 @@ type story struct {
 
 func (s *story) event(kind wire.EventType, id string, from, to wire.State) {
 	s.now += int64(10 * time.Millisecond)
-	s.Events = append(s.Events, &wire.Event{Seq: uint64(len(s.Events)) + 1, Type: kind, AtNS: s.now, JobID: id, Data: &wire.EventData{State: to, From: from}})
+	if kind == wire.EventStarted {
+		s.Jobs[id].Attempt++
+	}
+	s.Events = append(s.Events, &wire.Event{Seq: uint64(len(s.Events)) + 1, Type: kind, AtNS: s.now, JobID: id, Data: &wire.EventData{State: to, From: from, Attempt: s.Jobs[id].Attempt}})
 	s.Jobs[id].State = to
 	if kind == wire.EventLeaseExpired {
 		s.Jobs[id].Crashes++
 	}
-	s.Rows[id] = wire.JobRow{ID: id, Queue: s.Jobs[id].Queue, Priority: s.Jobs[id].Priority, State: to, Crashes: s.Jobs[id].Crashes}
+	s.Rows[id] = wire.JobRow{ID: id, Queue: s.Jobs[id].Queue, Priority: s.Jobs[id].Priority, State: to, Attempt: s.Jobs[id].Attempt, Crashes: s.Jobs[id].Crashes}
 }
 
 func (s *story) make(id, queue string) *corvo.JobInfo { return s.rank(id, queue, 0) }
@@ -70,7 +74,9 @@ func (s *story) pausedAfter(d time.Duration) {
 	s.Schedules[0].UpdatedAt = s.Schedules[0].CreatedAt.Add(d)
 }
 
+// tick makes the job of a tick, when its time has come.
 func (s *story) tick(id string, at int64) {
+	s.now = max(s.now, time.Unix(at, 0).UnixNano())
 	job := s.make(id, "ticks")
 	job.ScheduleID, job.ScheduledAt = "s", time.Unix(at, 0)
 }
@@ -111,7 +117,7 @@ func good() *story {
 
 func TestRecord_EveryBreachIsFound(t *testing.T) {
 	t.Parallel()
-	limits := map[string]Limit{"limited": {Concurrency: 1}, "throttled": {Starts: 2, Window: 50 * time.Millisecond, Until: time.Unix(2000, 0)}}
+	limits := map[string]Limit{"limited": {Concurrency: 1}, "throttled": {Starts: 2, Window: 50 * time.Millisecond, Until: time.Unix(2000, 0)}, "flaky": {Backoff: 500 * time.Millisecond, Until: time.Unix(2000, 0)}}
 	for _, tt := range []struct {
 		name, breach string
 		change       func(s *story)
@@ -235,6 +241,32 @@ func TestRecord_EveryBreachIsFound(t *testing.T) {
 			s.now += int64(time.Hour)
 			s.make("x", "other")
 		}},
+		{"a tick before its time", "INV-12: event", func(s *story) { s.Jobs["t3"].ScheduledAt = time.Unix(1004, 0); s.Schedules[0].Missed = 2 }},
+		{"most ticks missed while others are served", "INV-12: of 60 ticks often has 3 jobs", func(s *story) {
+			s.serve(60)
+			s.tick("t60", 1060)
+			s.Schedules[0].Missed = 57
+			s.pausedAfter(time.Minute)
+		}},
+		{"most ticks missed while nobody was served", "", func(s *story) {
+			s.tick("t60", 1060)
+			s.Schedules[0].Missed = 57
+			s.pausedAfter(time.Minute)
+		}},
+		{"a delayed job before its time", "INV-12: event", func(s *story) { s.delayed("x", time.Second, 900*time.Millisecond) }},
+		{"a delayed job in its time", "", func(s *story) { s.delayed("x", time.Second, time.Second) }},
+		{"tried again too soon", "INV-4: event", func(s *story) { s.again("x", 300*time.Millisecond) }},
+		{"tried again in time", "", func(s *story) { s.again("x", 500*time.Millisecond) }},
+		{"an attempt that is counted twice", "INV-4: event 3 starts attempt 2", func(s *story) { s.Events[2].Data.Attempt = 2 }},
+		{"an attempt too many", "INV-4: b is in attempt 2", func(s *story) { s.Jobs["b"].Attempt = 2 }},
+		{"an attempt that was given back", "", func(s *story) {
+			s.make("x", "other")
+			s.start("x")
+			s.event(wire.EventReleased, "x", wire.Active, wire.Pending)
+			s.Jobs["x"].Attempt--
+			s.run("x")
+		}},
+		{"a row twice", "INV-15: the lists show a more than once", func(s *story) { s.Twice = []string{"a"} }},
 		{"a tick lost", "INV-12: often ticked 4 times", func(s *story) { s.tick("t4", 1004); s.Schedules[0].Missed = 0 }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -247,6 +279,32 @@ func TestRecord_EveryBreachIsFound(t *testing.T) {
 			}
 		})
 	}
+}
+
+// serve has something happen in each of so many seconds.
+func (s *story) serve(seconds int) {
+	for i := range seconds {
+		s.now += int64(time.Second)
+		s.make(fmt.Sprint("served", i), "other")
+	}
+}
+
+// delayed makes a job with a delay, which is ready after so long.
+func (s *story) delayed(id string, delay, after time.Duration) {
+	s.Jobs[id] = &corvo.JobInfo{ID: id, Queue: "later"}
+	s.event(wire.EventScheduled, id, "", wire.Scheduled)
+	s.Jobs[id].ScheduledAt = time.Unix(0, s.now).Add(delay)
+	s.now += int64(after - 10*time.Millisecond)
+	s.event(wire.EventPromoted, id, wire.Scheduled, wire.Pending)
+}
+
+// again has a job fail, and be ready again after so long.
+func (s *story) again(id string, after time.Duration) {
+	s.make(id, "flaky")
+	s.start(id)
+	s.event(wire.EventFailed, id, wire.Active, wire.Retrying)
+	s.now += int64(after - 10*time.Millisecond)
+	s.event(wire.EventPromoted, id, wire.Retrying, wire.Pending)
 }
 
 // lockTwice makes one more job with the key of the last.
@@ -272,6 +330,11 @@ func TestRegister_AnswersNeedAnOrder(t *testing.T) {
 		t.Errorf("a write that took its time is no breach: %v", found)
 	}
 	r.Read(1, 1, time.Now())
+	for _, deaf := range []*Register{{calls: r.calls[:1]}, {calls: r.calls[1:2]}} {
+		if found := deaf.Check(); len(found) == 0 {
+			t.Error("a register that nobody read, or nobody wrote, passes")
+		}
+	}
 	if found := r.Check(); len(found) == 0 {
 		t.Error("a value that comes back after another was not found")
 	}

@@ -51,11 +51,17 @@ func (r *Register) add(client int, a access, begun time.Time, end int64) {
 func (r *Register) Check() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	seen := map[int]bool{}
+	seen, written := map[int]bool{}, 0
 	for _, c := range r.calls {
-		if a := c.Input.(access); !a.write {
+		switch a := c.Input.(access); {
+		case !a.write:
 			seen[a.value] = true
+		case c.Return != math.MaxInt64:
+			written++
 		}
+	}
+	if len(r.calls) > 0 && (len(seen) == 0 || written == 0) {
+		return []string{fmt.Sprintf("INV-18 was not looked at: of %d calls, %d writes were answered, and %d values read", len(r.calls), written, len(seen))}
 	}
 	// A write that may never have happened, and that nobody saw, bounds nothing.
 	calls := slices.DeleteFunc(slices.Clone(r.calls), func(c porcupine.Operation) bool {

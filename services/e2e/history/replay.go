@@ -15,10 +15,15 @@ type Limit struct {
 	Concurrency int // 0 is none.
 	Starts      int // In a Window; 0 is none.
 	Window      time.Duration
+	// Backoff is between an attempt that failed and the next.
+	Backoff time.Duration
 	// Until is up to when the clocks of the nodes were right: starts are counted by calendar
-	// time, which a clock that jumps squeezes or stretches.
+	// time, which a clock that jumps squeezes or stretches. So is the backoff, for that matter.
 	Until time.Time
 }
+
+// backoffSlack: it is a time of leases, which clocks of calendar time follow.
+const backoffSlack = 100 * time.Millisecond
 
 // throttleSlack: a start can count for a 32nd of its window longer, so never for less, and
 // clocks tell nanoseconds.
@@ -29,6 +34,7 @@ const throttleSlack = time.Millisecond
 func (r *Record) Check(limits map[string]Limit) []string {
 	p := &replay{
 		record: r, limits: limits, states: map[string]wire.State{}, ended: map[string]uint64{}, made: map[string]uint64{}, active: map[string]int{},
+		attempts: map[string]int{}, uneven: map[string]bool{}, failed: map[string]int64{},
 		lines: map[line][]string{}, ready: map[string]int64{}, expired: map[string]int{}, starts: map[string][]int64{}, holders: map[uniqueKey]string{},
 	}
 	for i, e := range r.Events {
@@ -41,6 +47,7 @@ func (r *Record) Check(limits map[string]Limit) []string {
 		}
 	}
 	p.overtaken()
+	r.Full = p.full
 	if r.Lost {
 		p.say("INV-13: the service no longer has all events")
 	}
@@ -59,17 +66,21 @@ type replay struct {
 	limits map[string]Limit
 	faults []string
 
-	states  map[string]wire.State
-	made    map[string]uint64  // Number of the event that made a job.
-	ended   map[string]uint64  // Number of the event that ended it; 0 if it goes on.
-	active  map[string]int     // By queue.
-	starts  map[string][]int64 // Calendar times, by queue.
-	expired map[string]int     // Leases that ran out, by job.
-	lines   map[line][]string  // Jobs that are ready, in their order.
-	ready   map[string]int64   // When a job became so last, by job.
-	holders map[uniqueKey]string
-	passed  []overtaking // In the entry at hand.
-	last    int64
+	states   map[string]wire.State
+	attempts map[string]int   // Starts, less those that do not count.
+	uneven   map[string]bool  // Jobs whose attempts are counted in another way.
+	failed   map[string]int64 // When the last attempt failed, by job.
+	full     int
+	made     map[string]uint64  // Number of the event that made a job.
+	ended    map[string]uint64  // Number of the event that ended it; 0 if it goes on.
+	active   map[string]int     // By queue.
+	starts   map[string][]int64 // Calendar times, by queue.
+	expired  map[string]int     // Leases that ran out, by job.
+	lines    map[line][]string  // Jobs that are ready, in their order.
+	ready    map[string]int64   // When a job became so last, by job.
+	holders  map[uniqueKey]string
+	passed   []overtaking // In the entry at hand.
+	last     int64
 }
 
 // overtaking is a job that began while others were before it in line.
@@ -143,6 +154,38 @@ func (p *replay) step(e *wire.Event) {
 	}
 	if e.Type == wire.EventLeaseExpired {
 		p.expired[e.JobID]++
+	}
+	p.attempt(e)
+	p.due(job, before, e)
+}
+
+// attempt: each start is the next attempt, but after one that was given back, which does not count (INV-4).
+func (p *replay) attempt(e *wire.Event) {
+	switch e.Type {
+	case wire.EventStarted:
+		if p.attempts[e.JobID]++; e.Data.Attempt != p.attempts[e.JobID] && !p.uneven[e.JobID] {
+			p.say("INV-4: event %d starts attempt %d of %s, which is its %d.", e.Seq, e.Data.Attempt, e.JobID, p.attempts[e.JobID])
+		}
+	case wire.EventReleased:
+		p.attempts[e.JobID]--
+	case wire.EventContinued, wire.EventRetried: // They may begin again.
+		p.uneven[e.JobID] = true
+	}
+}
+
+// due: nothing is ready before its time, neither a delayed job, nor a tick, nor what is tried again.
+func (p *replay) due(job *corvo.JobInfo, before wire.State, e *wire.Event) {
+	first := before == "" && job.ScheduleID != ""
+	if (first || before == wire.Scheduled && e.Type == wire.EventPromoted) && e.AtNS < job.ScheduledAt.UnixNano() {
+		p.say("INV-12: event %d makes %s ready, %s before its time", e.Seq, job.ID, time.Duration(job.ScheduledAt.UnixNano()-e.AtNS))
+	}
+	switch limit := p.limits[job.Queue]; {
+	case e.Type == wire.EventFailed:
+		p.failed[job.ID] = e.AtNS
+	case e.Type == wire.EventPromoted && before == wire.Retrying && limit.Backoff > 0 && e.AtNS < limit.Until.UnixNano():
+		if pause := time.Duration(e.AtNS - p.failed[job.ID]); pause < limit.Backoff-backoffSlack {
+			p.say("INV-4: event %d has %s tried again %s after it failed, want %s", e.Seq, job.ID, pause, limit.Backoff)
+		}
 	}
 }
 
@@ -271,6 +314,9 @@ func (p *replay) started(job *corvo.JobInfo, e *wire.Event) {
 	}
 	starts := append(p.starts[job.Queue], e.AtNS)
 	p.starts[job.Queue] = starts
+	if n := len(starts) - limit.Starts; n >= 0 && time.Duration(e.AtNS-starts[n]) < limit.Window {
+		p.full++
+	}
 	if n := len(starts) - 1 - limit.Starts; n >= 0 {
 		if took := time.Duration(e.AtNS - starts[n]); took < limit.Window-throttleSlack {
 			p.say("INV-7: event %d starts %s, the %d. in %s in %s, whose throttle is %d in %s", e.Seq, job.ID, limit.Starts+1, job.Queue, took, limit.Starts, limit.Window)
@@ -287,11 +333,17 @@ func (p *replay) ends() {
 		if p.expired[id] != job.Crashes {
 			p.say("INV-4: %s has %d crashes, and by its events %d leases ran out", id, job.Crashes, p.expired[id])
 		}
+		if p.attempts[id] != job.Attempt && !p.uneven[id] {
+			p.say("INV-4: %s is in attempt %d, and by its events in %d", id, job.Attempt, p.attempts[id])
+		}
 	}
 }
 
 // rows: the lists show every job, and each as it is (INV-15).
 func (p *replay) rows() {
+	for _, id := range p.record.Twice {
+		p.say("INV-15: the lists show %s more than once", id)
+	}
 	for id, row := range p.record.Rows {
 		if p.record.Jobs[id] == nil {
 			p.say("INV-15: the lists show %s (%s), which is not there", id, row.State)
@@ -485,7 +537,28 @@ func (p *replay) schedules() {
 		case all != int64(len(ticks))+int64(s.Missed):
 			p.say("INV-12: %s ticked %d times, has %d jobs and says that it missed %d", s.Name, all, len(ticks), s.Missed)
 		}
+		if all, lazy := last-first+1, p.lazy(first, last, ticks); all >= ticksJudged && 2*lazy > all {
+			p.say("INV-12: of %d ticks %s has %d jobs, and missed %d while others were served", all, s.Name, len(ticks), lazy)
+		}
 	}
+}
+
+// ticksJudged are so many that most can't have been missed for good reasons alone.
+const ticksJudged = 20
+
+// lazy is how many ticks have no job although the service did something else within a second of them. A disk that is
+// full, and clocks that jump, have some skipped.
+func (p *replay) lazy(first, last int64, ticks map[int64]string) (n int64) {
+	busy := map[int64]bool{}
+	for _, e := range p.record.Events {
+		busy[time.Unix(0, e.AtNS).Unix()] = true
+	}
+	for at := first; at <= last; at++ {
+		if ticks[at] == "" && busy[at-1] && busy[at] && busy[at+1] {
+			n++
+		}
+	}
+	return n
 }
 
 // tickedUntil is when a schedule was paused, or else the last that happened: both by the calendar of the log.

@@ -39,11 +39,6 @@ type largeJob struct {
 	Body string `json:"body"`
 }
 
-// largeResult is what a worker says of one.
-type largeResult struct {
-	Sum string `json:"sum"`
-}
-
 func sum(body string) string {
 	digest := sha256.Sum256([]byte(body))
 	return hex.EncodeToString(digest[:])
@@ -51,35 +46,35 @@ func sum(body string) string {
 
 // Heavy is what takes a service's memory rather than its time, until stop is closed: large jobs, waiting fetches, as many
 // as given, and a client that stops reading. What is made and read comes through c, and the rest through connections of next.
-func (l *Load) Heavy(c *corvo.Client, next func() http.RoundTripper, waiting int, stop <-chan struct{}, broken func(string)) {
+func (l *Load) Heavy(c *corvo.Client, next func() http.RoundTripper, waiting int, stop <-chan struct{}) {
 	var all sync.WaitGroup
-	all.Go(func() { l.produceLarge(c, stop, broken) })
+	all.Go(func() { l.produceLarge(c, stop) })
 	all.Go(func() { l.waitInLine(next(), waiting, stop) })
 	all.Go(func() { l.readLate(next(), stop) })
 	all.Wait()
 }
 
-func (l *Load) produceLarge(c *corvo.Client, stop <-chan struct{}, broken func(string)) {
+func (l *Load) produceLarge(c *corvo.Client, stop <-chan struct{}) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for {
-		var specs []*corvo.JobSpec
+		var items []item
 		for range largeBurst {
-			specs = append(specs, corvo.RawJob(large, l.largePayload(rng), corvo.MaxRetries(retries)))
+			items = append(items, l.item(large, func(int) string { return l.largePayload(rng) }))
 		}
-		judge("enqueue of large jobs", l.add(c, specs...), broken)
+		l.judge("enqueue of large jobs", l.add(c, items...))
 		if !sleep(largePace, stop) {
 			return
 		}
 	}
 }
 
-func (l *Load) largePayload(rng *rand.Rand) json.RawMessage {
+func (l *Load) largePayload(rng *rand.Rand) string {
 	body := make([]byte, largeBytes/2)
 	for i := range body {
 		body[i] = byte(rng.Uint32())
 	}
 	text := hex.EncodeToString(body)
-	return fmt.Appendf(nil, `{"word":%q,"sum":%q,"body":%q}`, l.Word, sum(text), text)
+	return fmt.Sprintf(`{"word":%q,"sum":%q,"body":%q}`, l.Word, sum(text), text)
 }
 
 // whole is the digest of a large job whose payload is all that was sent.
@@ -92,28 +87,6 @@ func (l *Load) whole(payload json.RawMessage) (string, error) {
 		return "", fmt.Errorf("of %q, %d bytes with the digest %s instead of %s", job.Word, len(job.Body), sum(job.Body), job.Sum)
 	}
 	return job.Sum, nil
-}
-
-// handleLarge completes a large job with its digest.
-func (l *Load) handleLarge(id string, payload json.RawMessage) (json.RawMessage, error) {
-	digest, err := l.whole(payload)
-	if err != nil {
-		l.wrong("INV-1: a worker was handed %s with another payload: %v", id, err)
-	}
-	return json.Marshal(largeResult{Sum: digest})
-}
-
-// checkLarge: each has the payload that was sent, and one that is completed the result that its worker told.
-func (l *Load) checkLarge(id string, job *corvo.JobInfo) (breaches []string) {
-	digest, err := l.whole(job.Payload)
-	if err != nil {
-		return []string{fmt.Sprintf("INV-1: %s has another payload: %v", id, err)}
-	}
-	var told largeResult
-	if err := json.Unmarshal(job.Result, &told); job.State == wire.Completed && (err != nil || told.Sum != digest) {
-		return []string{fmt.Sprintf("INV-1: %s has the result %.100q, its worker told %s", id, job.Result, digest)}
-	}
-	return nil
 }
 
 // waitInLine has count clients wait for a rare job through next until stop is closed, most of them in vain. Some leave
@@ -131,11 +104,9 @@ func (l *Load) waitInLine(next http.RoundTripper, count int, stop <-chan struct{
 				begun := time.Now()
 				jobs := l.fetch(c, rare, waits, stop)
 				for _, j := range jobs {
-					_ = l.settle(c, j, nil) // What became of it, the record says.
+					l.settle(c, j)
 				}
-				if len(jobs) > 0 {
-					l.waitedFor.Add(1)
-				}
+				l.meet(Met{Waited: len(jobs)})
 				if !sleep(max(time.Millisecond, pace-time.Since(begun)), stop) {
 					return
 				}
@@ -149,6 +120,7 @@ func (l *Load) waitInLine(next http.RoundTripper, count int, stop <-chan struct{
 func (l *Load) fetch(c *http.Client, queue string, waits time.Duration, stop <-chan struct{}) []wire.FetchedJob {
 	ctx, cancel := until(stop, waits)
 	defer cancel()
+	asked := time.Now()
 	res, err := l.ask(ctx, c, http.MethodPost, "/fetch/batch", wire.FetchRequest{Queues: []string{queue}, WorkerID: l.Word + "-" + queue, Count: 1, Lease: "5s", Wait: fetchWait.String()})
 	if err != nil {
 		return nil
@@ -158,11 +130,24 @@ func (l *Load) fetch(c *http.Client, queue string, waits time.Duration, stop <-c
 	if json.NewDecoder(io.LimitReader(res.Body, readMax)).Decode(&jobs) != nil {
 		return nil
 	}
+	l.handedOut(jobs.Jobs, asked)
 	return jobs.Jobs
 }
 
-func (l *Load) settle(c *http.Client, j wire.FetchedJob, result json.RawMessage) error {
-	return l.call(c, http.MethodPost, "/ack/"+j.JobID, wire.AckRequest{LeaseToken: j.LeaseToken, Result: result}, nil)
+func (l *Load) handedOut(jobs []wire.FetchedJob, asked time.Time) {
+	for _, j := range jobs {
+		l.history.HandOut(j.JobID, j.LeaseToken, j.Attempt, asked)
+	}
+}
+
+// settle completes a job, if its lease goes on. Of what is not confirmed, the record says what became of it.
+func (l *Load) settle(c *http.Client, j wire.FetchedJob) {
+	l.history.Handled(j.JobID, j.Attempt)
+	ack := wire.AckRequest{LeaseToken: j.LeaseToken, Result: l.answer(j.JobID, j.Queue, j.Attempt, j.Payload)}
+	if l.call(c, http.MethodPost, "/ack/"+j.JobID, ack, nil) == nil {
+		l.history.Confirm(j.JobID, j.LeaseToken, time.Now())
+		l.meet(Met{Settled: 1})
+	}
 }
 
 // readLate asks for megabytes through next, and stops reading once they come, until stop is closed. Of what it reads in
@@ -178,8 +163,9 @@ func (l *Load) readLate(next http.RoundTripper, stop <-chan struct{}) {
 				l.checkPage(all)
 			}
 		case 2:
+			asked := time.Now()
 			if all, err := l.late(c, stop, true, http.MethodPost, "/fetch/batch", wire.FetchRequest{Queues: []string{large}, WorkerID: l.Word + "-late", Count: largeBurst, Lease: "10s", Wait: "1s"}); err == nil {
-				l.settleLate(c, all)
+				l.settleLate(c, all, asked)
 			}
 		}
 	}
@@ -195,21 +181,19 @@ func (l *Load) checkPage(all []byte) {
 			l.wrong("INV-1: a page shows %s with another payload: %v", j.ID, err)
 		}
 	}
-	l.lateJobs.Add(int64(len(page.Jobs)))
+	l.meet(Met{Late: len(page.Jobs)})
 }
 
-// settleLate completes what was handed out, if its lease goes on.
-func (l *Load) settleLate(c *http.Client, all []byte) {
+func (l *Load) settleLate(c *http.Client, all []byte, asked time.Time) {
 	var jobs wire.FetchedJobs
 	if err := json.Unmarshal(all, &jobs); err != nil {
 		l.wrong("INV-1: jobs that were read to their end, of %d bytes: %v", len(all), err)
 	}
+	l.handedOut(jobs.Jobs, asked)
 	for _, j := range jobs.Jobs {
-		if result, err := l.handleLarge(j.JobID, j.Payload); err == nil {
-			_ = l.settle(c, j, result)
-		}
+		l.settle(c, j)
 	}
-	l.lateJobs.Add(int64(len(jobs.Jobs)))
+	l.meet(Met{Late: len(jobs.Jobs)})
 }
 
 // late is what a call answers to a client that stops reading after its beginning, and then reads the rest, or leaves.

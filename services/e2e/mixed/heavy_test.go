@@ -15,37 +15,38 @@ import (
 	corvo "github.com/corvo-cloud/corvo/sdks/go"
 )
 
+func largePayload(word string) json.RawMessage {
+	return json.RawMessage(newLoad(word).largePayload(rand.New(rand.NewPCG(1, 1))))
+}
+
 // Whatever of a large job isn't what was sent, or what its worker told, is found.
 func TestLarge_WhatIsChangedIsFound(t *testing.T) {
 	t.Parallel()
-	l := New("", "", "acme")
-	payload := l.largePayload(rand.New(rand.NewPCG(1, 1)))
-	result, err := l.handleLarge("j", payload)
-	if err != nil || len(l.broken) > 0 {
-		t.Fatalf("a whole job: %v, %q", err, l.broken)
-	}
+	l, payload := newLoad("acme"), largePayload("acme")
+	told := l.answer("j", large, 1, payload)
 	changed := bytes.Clone(payload)
 	changed[len(changed)/2] ^= 1
 	for _, tt := range []struct {
-		name            string
-		payload, result json.RawMessage
-		state           wire.State
-		found           bool
+		name          string
+		payload, told json.RawMessage
+		found         bool
 	}{
-		{"whole", payload, result, wire.Completed, false},
-		{"waiting", payload, nil, wire.Pending, false},
-		{"one bit", changed, result, wire.Completed, true},
-		{"cut off", append(payload[:len(payload)-100:len(payload)-100], `"}`...), result, wire.Completed, true},
-		{"of another tenant", New("", "", "rival").largePayload(rand.New(rand.NewPCG(1, 1))), result, wire.Completed, true},
-		{"another's result", payload, json.RawMessage(`{"sum":"x"}`), wire.Completed, true},
-		{"no result", payload, nil, wire.Completed, true},
+		{"whole", payload, told, false},
+		{"one bit", changed, told, true},
+		{"cut off", append(payload[:len(payload)-100:len(payload)-100], `"}`...), told, true},
+		{"of another tenant", largePayload("rival"), told, true},
+		{"another's result", payload, json.RawMessage(`{"attempt":1,"sum":"x"}`), true},
+		{"no result", payload, nil, true},
 	} {
-		found := l.checkLarge("j", &corvo.JobInfo{Queue: large, State: tt.state, Payload: tt.payload, Result: tt.result})
+		found := l.checkResult("j", &corvo.JobInfo{Queue: large, State: wire.Completed, Attempt: 1, Payload: tt.payload, Result: tt.told})
 		if (len(found) > 0) != tt.found {
 			t.Errorf("%s: found %q", tt.name, found)
 		}
 	}
-	if _, _ = l.handleLarge("j", changed); len(l.broken) != 1 {
+	if len(l.broken) > 0 {
+		t.Errorf("a whole job: %q", l.broken)
+	}
+	if l.answer("j", large, 1, changed); len(l.broken) != 1 {
 		t.Errorf("a worker was handed a changed payload, found %q", l.broken)
 	}
 }
@@ -63,8 +64,8 @@ func TestReadLate_JudgesWhatComesAfterThePause(t *testing.T) {
 		{"changed", func(b []byte) []byte { b[len(b)/2] ^= 1; return b }, "a page shows"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l := New("http://tenant", "", "acme")
-			whole, err := json.Marshal(wire.ExportPage{Jobs: []wire.Job{{ID: "j", Payload: l.largePayload(rand.New(rand.NewPCG(1, 1)))}}})
+			l := newLoad("acme")
+			whole, err := json.Marshal(wire.ExportPage{Jobs: []wire.Job{{ID: "j", Payload: largePayload("acme")}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +77,7 @@ func TestReadLate_JudgesWhatComesAfterThePause(t *testing.T) {
 			if found := strings.Join(l.broken, "\n"); !strings.Contains(found, tt.found) || tt.found == "" && found != "" {
 				t.Errorf("%s: found %.200q", tt.name, found)
 			}
-			if _, late := l.Met(); tt.found == "" && late == 0 {
+			if tt.found == "" && l.Met().Late == 0 {
 				t.Error("nothing was read late")
 			}
 		})

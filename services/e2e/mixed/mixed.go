@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
@@ -28,6 +27,8 @@ const (
 	steps     = "steps" // Of chains.
 	exits     = "exits"
 	failures  = "failures"
+	doomed    = "doomed"   // Fail for good: steps of chains and members of batches.
+	slow      = "slow"     // Take longer than a lease.
 	ticks     = "ticks"    // Of a schedule.
 	large     = "large"    // Megabytes at a time.
 	rare      = "rare"     // Many wait for each.
@@ -36,17 +37,21 @@ const (
 
 // Queues are those that workers have to take jobs from.
 func Queues() []string {
-	return []string{limited, throttled, once, ranked, flaky, later, members, callbacks, steps, exits, failures, ticks, large, rare}
+	return []string{
+		limited, throttled, once, ranked, flaky, later, members, callbacks, steps, exits, failures, doomed, slow, ticks, large, rare,
+	}
 }
 
 const (
 	pace         = 250 * time.Millisecond
+	seldom       = 4 // Turns, for what lasts.
 	registerPace = 400 * time.Millisecond
-	handlerTime  = 40 * time.Millisecond
 	leasesMax    = 2
 	startsMax    = 5
 	startsWindow = time.Second
+	startsBurst  = 12                   // More than may start in two windows.
 	uniqueFor    = 300 * 24 * time.Hour // Longer than any jump of a clock.
+	uniqueKeys   = 3
 	delay        = 1500 * time.Millisecond
 	retryAfter   = 500 * time.Millisecond
 	chainSteps   = 3
@@ -57,20 +62,35 @@ const (
 type Load struct {
 	// URL and Key are the tenant's; Word is in every payload.
 	URL, Key, Word string
+	history        *history.History
 	register       *history.Register
 	schedule       string
 	paused         bool
 	mu             sync.Mutex        // Guards the rest.
-	acked          []string          // Jobs.
+	sent           []sent            // By serial.
+	acked          map[string]int    // Serials, by the job that a call was told.
 	batches        map[string]string // Of those that were acknowledged in one.
+	duplicates     []duplicate
+	cancelled      map[string]bool // Jobs that somebody asked to cancel.
 	broken         []string
-
-	waitedFor, lateJobs atomic.Int64 // Jobs.
+	met            Met
 }
 
-// New is a load that has to be prepared.
-func New(url, key, word string) *Load {
-	return &Load{URL: url, Key: key, Word: word, register: history.NewRegister(), batches: map[string]string{}}
+// sent is a job that was sent, whatever became of it.
+type sent struct{ queue, payload string }
+
+// duplicate is an answer to an enqueue with a unique key, that another job holds it.
+type duplicate struct {
+	holder, key string
+	begun       time.Time
+}
+
+// New is a load that has to be prepared. What its workers are handed and do is in h.
+func New(url, key, word string, h *history.History) *Load {
+	return &Load{
+		URL: url, Key: key, Word: word, history: h, register: history.NewRegister(),
+		acked: map[string]int{}, batches: map[string]string{}, cancelled: map[string]bool{},
+	}
 }
 
 // Prepare sets the limits and makes the schedule, before the first job. It may be repeated after an
@@ -90,6 +110,22 @@ func (l *Load) Prepare(ctx context.Context, c *corvo.Client) error {
 	)
 }
 
+// Produce enqueues something of every kind in turn until stop is closed, beginning with kind
+// number first.
+func (l *Load) Produce(c *corvo.Client, first int, stop <-chan struct{}) {
+	for i := first; sleep(pace, stop); i++ {
+		l.judge(fmt.Sprint("enqueue of kind ", i), l.enqueue(c, i))
+	}
+}
+
+// judge tells of an error that is no fault's.
+func (l *Load) judge(what string, err error) {
+	var refused *corvo.Error
+	if errors.As(err, &refused) && !refused.Retryable && refused.Code != "DISK_FULL" {
+		l.wrong("%s: %v", what, err)
+	}
+}
+
 // wrong records what may never be.
 func (l *Load) wrong(format string, args ...any) {
 	l.mu.Lock()
@@ -97,66 +133,136 @@ func (l *Load) wrong(format string, args ...any) {
 	l.broken = append(l.broken, fmt.Sprintf(format, args...))
 }
 
-// Produce enqueues something of every kind in turn until stop is closed, beginning with kind
-// number first. broken is told what the service may never answer.
-func (l *Load) Produce(c *corvo.Client, first int, stop <-chan struct{}, broken func(string)) {
-	for i := first; sleep(pace, stop); i++ {
-		judge(fmt.Sprint("enqueue of kind ", i), l.enqueue(c, i), broken)
-	}
-}
-
-// judge tells of an error that is no fault's.
-func judge(what string, err error, broken func(string)) {
-	var refused *corvo.Error
-	if errors.As(err, &refused) && !refused.Retryable && refused.Code != "DISK_FULL" {
-		broken(fmt.Sprintf("%s: %v", what, err))
-	}
-}
-
 func (l *Load) enqueue(c *corvo.Client, i int) error {
 	kinds := []func() error{
 		func() error { return l.add(c, l.job(limited)) },
-		func() error { return l.add(c, l.job(throttled)) },
-		func() error { return l.add(c, l.job(once, corvo.Unique(fmt.Sprint("key-", i%5), uniqueFor))) },
+		func() error { return l.add(c, l.job(rare)) },
+		func() error { return l.twice(c, fmt.Sprint("key-", i%uniqueKeys)) },
 		func() error { return l.byRank(c) },
 		func() error { return l.add(c, l.job(flaky, corvo.Backoff(corvo.BackoffFixed, retryAfter, 0))) },
 		func() error { return l.add(c, l.job(later, corvo.Delay(delay))) },
-		func() error { return l.batch(c) },
-		func() error {
-			return l.add(c, l.job(steps, corvo.Then(l.job(steps), l.job(steps)), corvo.OnExit(l.job(exits)), corvo.OnFailure(l.job(failures))))
-		},
-		func() error { return l.add(c, l.job(rare)) },
+		func() error { return l.batch(c, members, members, members) },
+		func() error { return l.batch(c, members, doomed) },
+		func() error { return l.chain(c, steps, steps, steps) },
+		func() error { return l.chain(c, steps, doomed, steps) },
 	}
-	return kinds[i%len(kinds)]()
+	lasting := []func() error{
+		func() error { return l.add(c, l.some(startsBurst, throttled)...) },
+		func() error { return l.add(c, l.job(slow)) },
+		func() error { return l.cancelSoon(c) },
+		func() error { return nil },
+	}
+	turn, kind := i/(len(kinds)+1), i%(len(kinds)+1)
+	if kind == len(kinds) {
+		return lasting[turn%seldom]()
+	}
+	return kinds[kind]()
 }
 
-// job has the number of a chain's steps in its payload, which history.Record reads.
-func (l *Load) job(queue string, opts ...corvo.EnqueueOption) *corvo.JobSpec {
-	return corvo.RawJob(queue, json.RawMessage(fmt.Sprintf(`{"word":%q,"steps":%d}`, l.Word, chainSteps)), append(opts, corvo.MaxRetries(retries))...)
+// item is a job to send.
+type item struct {
+	serial int
+	key    string // Unique; empty without.
+	spec   *corvo.JobSpec
 }
 
-func (l *Load) add(c *corvo.Client, specs ...*corvo.JobSpec) error {
-	made, err := c.EnqueueBatch(context.Background(), specs)
-	l.ack(made...)
+// job has its serial in its payload, and the number of a chain's steps, which history.Record reads.
+func (l *Load) job(queue string, opts ...corvo.EnqueueOption) item {
+	return l.item(queue, func(serial int) string {
+		return fmt.Sprintf(`{"word":%q,"serial":%d,"steps":%d}`, l.Word, serial, chainSteps)
+	}, opts...)
+}
+
+func (l *Load) item(queue string, payload func(serial int) string, opts ...corvo.EnqueueOption) item {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	serial := len(l.sent) + 1 // 0 is none.
+	text := payload(serial)
+	was := sent{queue: queue}
+	if queue != large { // It tells its own digest, and is too large to be kept.
+		was.payload = text
+	}
+	l.sent = append(l.sent, was)
+	return item{serial: serial, spec: corvo.RawJob(queue, json.RawMessage(text), append(opts, corvo.MaxRetries(retries))...)}
+}
+
+func (l *Load) some(count int, queue string) (items []item) {
+	for range count {
+		items = append(items, l.job(queue))
+	}
+	return items
+}
+
+func specs(items []item) (out []*corvo.JobSpec) {
+	for _, it := range items {
+		out = append(out, it.spec)
+	}
+	return out
+}
+
+func (l *Load) add(c *corvo.Client, items ...item) error {
+	begun := time.Now()
+	made, err := c.EnqueueBatch(context.Background(), specs(items))
+	l.ack(begun, items, made)
 	return err
+}
+
+// twice enqueues two jobs with one unique key: the second is never made.
+func (l *Load) twice(c *corvo.Client, key string) error {
+	items := []item{l.job(once, corvo.Unique(key, uniqueFor)), l.job(once, corvo.Unique(key, uniqueFor))}
+	for i := range items {
+		items[i].key = key
+	}
+	return l.add(c, items...)
 }
 
 // byRank enqueues at once, the least urgent first, more than may run at a time.
 func (l *Load) byRank(c *corvo.Client) error {
-	var specs []*corvo.JobSpec
+	var items []item
 	for _, p := range slices.Backward(wire.Priorities()) {
-		specs = append(specs, l.job(ranked, corvo.Priority(p)), l.job(ranked, corvo.Priority(p)))
+		items = append(items, l.job(ranked, corvo.Priority(p)), l.job(ranked, corvo.Priority(p)))
 	}
-	return l.add(c, specs...)
+	return l.add(c, items...)
 }
 
-func (l *Load) batch(c *corvo.Client) error {
-	b, err := c.EnqueueWithCallback(context.Background(), l.job(callbacks), []*corvo.JobSpec{l.job(members), l.job(members), l.job(members)})
+func (l *Load) batch(c *corvo.Client, queues ...string) error {
+	var items []item
+	for _, q := range queues {
+		items = append(items, l.job(q))
+	}
+	begun := time.Now()
+	b, err := c.EnqueueWithCallback(context.Background(), l.job(callbacks).spec, specs(items))
 	if err == nil {
-		l.ack(b.Jobs...)
+		l.ack(begun, items, b.Jobs)
 		l.ackBatch(b)
 	}
 	return err
+}
+
+// chain is of as many steps as chainSteps.
+func (l *Load) chain(c *corvo.Client, queues ...string) error {
+	var after []*corvo.JobSpec
+	for _, q := range queues[1:] {
+		after = append(after, l.job(q).spec)
+	}
+	return l.add(c, l.job(queues[0], corvo.Then(after...), corvo.OnExit(l.job(exits).spec), corvo.OnFailure(l.job(failures).spec)))
+}
+
+// cancelSoon cancels a job while it runs, if nothing comes in between.
+func (l *Load) cancelSoon(c *corvo.Client) error {
+	begun, items := time.Now(), []item{l.job(slow)}
+	made, err := c.EnqueueBatch(context.Background(), specs(items))
+	if err != nil {
+		return err
+	}
+	l.ack(begun, items, made)
+	id := made[0].ID
+	l.mu.Lock()
+	l.cancelled[id] = true
+	l.mu.Unlock()
+	time.Sleep(cancelAfter)
+	_, _ = c.Cancel(context.Background(), id) // What became of it, the record says.
+	return nil
 }
 
 func (l *Load) ackBatch(b *corvo.Batch) {
@@ -167,11 +273,20 @@ func (l *Load) ackBatch(b *corvo.Batch) {
 	}
 }
 
-func (l *Load) ack(jobs ...*corvo.Enqueued) {
+// ack records what a call, which began at a time, was told of its items.
+func (l *Load) ack(begun time.Time, items []item, told []*corvo.Enqueued) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, e := range jobs {
-		l.acked = append(l.acked, e.ID)
+	for i, e := range told {
+		it := items[i]
+		if e.Duplicate {
+			l.duplicates = append(l.duplicates, duplicate{e.ID, it.key, begun})
+			continue
+		}
+		if other, ok := l.acked[e.ID]; ok && other != it.serial {
+			l.broken = append(l.broken, fmt.Sprintf("INV-1: %s was told to two enqueues, %d and %d", e.ID, other, it.serial))
+		}
+		l.acked[e.ID] = it.serial
 	}
 }
 
@@ -180,24 +295,6 @@ func (l *Load) Acked() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.acked)
-}
-
-// Met is how many jobs came to fetches that waited for them, and how many were read late.
-func (l *Load) Met() (waitedFor, late int64) { return l.waitedFor.Load(), l.lateJobs.Load() }
-
-// Handle is the worker's side of all queues.
-func (l *Load) Handle(ctx context.Context, j *corvo.Job[json.RawMessage]) (json.RawMessage, error) {
-	select {
-	case <-time.After(handlerTime):
-	case <-ctx.Done():
-	}
-	if j.Queue == flaky && j.Attempt == 1 {
-		return nil, errors.New("the first attempt fails")
-	}
-	if j.Queue == large {
-		return l.handleLarge(j.ID, j.Args)
-	}
-	return nil, nil
 }
 
 // UseRegister writes and reads the setting through a number of transports at once until stop is
@@ -246,24 +343,4 @@ func (l *Load) End(ctx context.Context, c *corvo.Client) error {
 		l.paused = true
 	}
 	return history.AtRest(ctx, c)
-}
-
-// Check compares the record with the rules and returns every breach. Until when the clocks of all nodes
-// were right is for the throttle, which counts calendar time.
-func (l *Load) Check(r *history.Record, clocksRight time.Time) []string {
-	breaches := r.Check(map[string]history.Limit{
-		limited: {Concurrency: leasesMax}, ranked: {Concurrency: leasesMax}, throttled: {Starts: startsMax, Window: startsWindow, Until: clocksRight},
-	})
-	for _, id := range l.acked {
-		job, batch := r.Jobs[id], l.batches[id]
-		switch {
-		case job == nil:
-			breaches = append(breaches, fmt.Sprintf("INV-1: %s was acknowledged and is not there", id))
-		case job.BatchID != batch:
-			breaches = append(breaches, fmt.Sprintf("INV-10: %s was acknowledged in the batch %q and is in %q", id, batch, job.BatchID))
-		case job.Queue == large:
-			breaches = append(breaches, l.checkLarge(id, job)...)
-		}
-	}
-	return slices.Concat(breaches, l.broken, l.register.Check())
 }

@@ -102,10 +102,11 @@ type nemesis struct {
 }
 
 func newNemesis(t *testing.T, cell *rig.Cell) *nemesis {
-	return &nemesis{
+	n := &nemesis{
 		t: t, cell: cell, tenant: cell.Tenant(0), history: history.New(), replicas: history.NewReplicas(),
-		mixed: mixed.New(cell.Tenant(0).URL, cell.Key, "mixed"),
 	}
+	n.mixed = mixed.New(n.tenant.URL, n.tenant.Key, "mixed", n.history)
+	return n
 }
 
 // judge fails the test for everything that must not have been.
@@ -124,7 +125,7 @@ func (n *nemesis) judge(l load) {
 	if len(breaches) > breachesShown {
 		n.t.Errorf("... and %d more", len(breaches)-breachesShown)
 	}
-	if told, heard := l.completed(), n.history.Confirmed(); told != heard {
+	if told, heard := l.completed()+int64(n.mixed.Met().Settled), n.history.Confirmed(); told != heard {
 		n.t.Errorf("workers had %d ends confirmed and the history tells of %d", told, heard)
 	}
 	n.waitEqualReplicas()
@@ -345,10 +346,10 @@ func (n *nemesis) startLoad(pace time.Duration) load {
 	var made, worked sync.WaitGroup
 	c := n.client()
 	eventually.NoError(n.t, settleLimit, "prepare the queues", func() error { return n.mixed.Prepare(producing, c) })
-	made.Go(func() { n.mixed.Produce(c, 0, producing.Done(), n.history.Broken) })
+	made.Go(func() { n.mixed.Produce(c, 0, producing.Done()) })
 	made.Go(func() { n.mixed.UseRegister([]http.RoundTripper{h2c(n.t), h2c(n.t)}, producing.Done()) })
 	made.Go(func() {
-		n.mixed.Heavy(c, func() http.RoundTripper { return h2c(n.t) }, waiting, producing.Done(), n.history.Broken)
+		n.mixed.Heavy(c, func() http.RoundTripper { return h2c(n.t) }, waiting, producing.Done())
 	})
 	for i := range producers {
 		c := n.client()
