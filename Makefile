@@ -202,6 +202,7 @@ mutants: ## Break the state machine, the doors, the rights and the bill line by 
 	@$(BIN)/mutants -module control-plane/api $(ARGS)
 	@$(BIN)/mutants -module control-plane $(ARGS)
 	@$(BIN)/mutants -module services $(ARGS)
+	@$(BIN)/mutants -module services/sim $(ARGS)
 
 .PHONY: bench
 bench: build peers ## Measure against the aims, the machine's limits and other queues (under an hour; QUICK=1 under ten minutes).

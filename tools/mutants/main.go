@@ -40,6 +40,8 @@ func tables(module string) []mutation {
 		return billMutations
 	case "data-plane/api":
 		return slices.Concat(grantMutations, callMutations)
+	case faultsModule:
+		return faultMutations
 	case "services":
 		return slices.Concat(proxyMutations, frontMutations)
 	}

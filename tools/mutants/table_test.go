@@ -16,7 +16,7 @@ import (
 // TestTable_EveryMutantBuilds finds outdated entries, without
 // the minutes that it takes to run them.
 func TestTable_EveryMutantBuilds(t *testing.T) {
-	for _, module := range []string{"data-plane", "data-plane/api", "control-plane", "control-plane/api"} {
+	for _, module := range []string{"data-plane", "data-plane/api", "control-plane", "control-plane/api", faultsModule} {
 		everyMutantBuilds(t, module)
 	}
 }

@@ -24,13 +24,21 @@ const ranOut = "(time ran out)"
 // hang are the mutants that are noticed because nothing goes on, by their description.
 var hang = map[string]bool{"the last reader of a transfer keeps its slot": true}
 
-// rounds is how the tests of a package are run, until one fails: the scripts, which take
+// roundsOfRoom is how the tests of a package are run, until one fails: the scripts, which take
 // no time and name the rule; what is about one rule; and last what draws its cases,
 // so that the table names it only where nobody else looks.
-var rounds = [][]string{
+var roundsOfRoom = [][]string{
 	{"-test.run", "^TestScripts$"},
 	{"-test.skip", "^TestScripts$|^Test(Model|Replicas|Groups|Apply)_|^Fuzz"},
 	{"-test.skip", "^TestScripts$"},
+}
+
+// rounds is how the tests of a room of a module are run.
+func rounds(module string) [][]string {
+	if filepath.ToSlash(module) == faultsModule {
+		return [][]string{{"-test.run", "^TestSim_NoFault", "-sim.seeds", "3"}}
+	}
+	return roundsOfRoom
 }
 
 // try returns the tests that failed, or nothing if the mutant survived.
@@ -57,7 +65,11 @@ const listRoom = "internal/edge/readmodel"
 // testedBy are the rooms whose tests must notice: that of the file, for what is only a
 // part of the state machine that of the machine, and for what reads it that of the lists.
 func (m mutation) testedBy() []string {
-	switch room := filepath.ToSlash(filepath.Dir(m.file)); room {
+	room := filepath.ToSlash(filepath.Dir(m.file))
+	if strings.HasPrefix(room, "../") { // Noticed by another module.
+		return []string{"."}
+	}
+	switch room {
 	case "internal/server":
 		return []string{room, "server"}
 	case "internal/access":
@@ -78,7 +90,7 @@ func (m mutation) tryRoom(ctx context.Context, module, dir, room string) (caught
 	if err := m.build(ctx, module, dir, room, tests); err != nil {
 		return "", err
 	}
-	for _, round := range rounds {
+	for _, round := range rounds(module) {
 		if caught, err = m.round(ctx, module, room, tests, round); caught != "" || err != nil {
 			break
 		}
