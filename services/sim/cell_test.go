@@ -329,7 +329,10 @@ func (p *process) end(err error) {
 	}
 	// The library may never forget a transfer that a lost term interrupted: only a restart helps (R5).
 	stuck := strings.Contains(err.Error(), "a leadership transfer has not ended")
-	if !p.wronged.Load() && !p.host.leaving.Load() && !stuck {
+	switch {
+	case strings.Contains(err.Error(), "applying an entry panicked"): // No fault of a disk explains that.
+		p.host.w.breach("%s: %v", p.host.id, err)
+	case !p.wronged.Load() && !p.host.leaving.Load() && !stuck:
 		p.host.w.breach("%s ended itself without a fault of its disk: %v", p.host.id, err)
 	}
 }

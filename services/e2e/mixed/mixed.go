@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
@@ -66,6 +67,7 @@ type Load struct {
 	register       *history.Register
 	schedule       string
 	paused         bool
+	repeats        atomic.Int64
 	mu             sync.Mutex        // Guards the rest.
 	sent           []sent            // By serial.
 	acked          map[string]int    // Serials, by the job that a call was told.
@@ -135,7 +137,7 @@ func (l *Load) wrong(format string, args ...any) {
 
 func (l *Load) enqueue(c *corvo.Client, i int) error {
 	kinds := []func() error{
-		func() error { return l.add(c, l.job(limited)) },
+		func() error { return l.repeated(c) },
 		func() error { return l.add(c, l.job(rare)) },
 		func() error { return l.twice(c, fmt.Sprint("key-", i%uniqueKeys)) },
 		func() error { return l.byRank(c) },
@@ -205,6 +207,12 @@ func (l *Load) add(c *corvo.Client, items ...item) error {
 	made, err := c.EnqueueBatch(context.Background(), specs(items))
 	l.ack(begun, items, made)
 	return err
+}
+
+// repeated makes one call twice, as who missed the first answer: it makes one job.
+func (l *Load) repeated(c *corvo.Client) error {
+	it := l.job(limited, corvo.IdempotencyKey(fmt.Sprint(l.Word, "-", l.repeats.Add(1))))
+	return errors.Join(l.add(c, it), l.add(c, it))
 }
 
 // twice enqueues two jobs with one unique key: the second is never made.

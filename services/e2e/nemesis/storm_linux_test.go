@@ -18,6 +18,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/node"
+	"github.com/corvo-cloud/corvo/services/e2e/mixed"
 	"github.com/corvo-cloud/corvo/services/e2e/rig"
 )
 
@@ -27,7 +28,7 @@ var (
 	stormFaults = flag.Int("nemesis.faults", 5, "faults of each storm")
 	stormLasts  = flag.Duration("nemesis.lasts", 3*time.Second, "how long a fault lasts, at most")
 	stormOnly   = flag.String("nemesis.only", "", "only faults whose kind matches this expression")
-	stormOlder  = flag.Bool("nemesis.older", false, "let nodes run an older build now and then")
+	stormOlder  = flag.Bool("nemesis.older", false, "let the nodes of every second storm run an older build now and then")
 )
 
 const (
@@ -42,6 +43,8 @@ const (
 	recoverLimit = 60 * time.Second
 	// longSilence, of one fault, is worth to know what was logged.
 	longSilence = 4 * time.Second
+	// faultsJudged are so many that each rule was put to the test meanwhile.
+	faultsJudged = 15
 	// failLimit is how long a node may go on after a sync of it has failed.
 	failLimit = 10 * time.Second
 )
@@ -54,14 +57,14 @@ type result struct {
 	Jobs    int
 	Runs    int
 	Again   int
+	Met     mixed.Met
 }
 
 // Real processes in network namespaces of their own, on small disks whose syncs the test can
 // hold up, under load through the proxy: faults drawn from a seed, and then every rule.
 func TestStorm_NoFaultOfProcessesBreaksAnInvariant(t *testing.T) {
 	total := result{Faults: map[string]int{}, Silence: map[string]time.Duration{}}
-	flags := []string{fmt.Sprint("-nemesis.faults=", *stormFaults), fmt.Sprint("-nemesis.lasts=", *stormLasts), fmt.Sprint("-nemesis.older=", *stormOlder),
-		"-nemesis.only=" + *stormOnly}
+	flags := []string{fmt.Sprint("-nemesis.faults=", *stormFaults), fmt.Sprint("-nemesis.lasts=", *stormLasts), "-nemesis.only=" + *stormOnly}
 	if *stormOlder { // Here: a storm's process has no network to fetch sources from.
 		if _, err := rig.BuildOlder(); err != nil {
 			t.Fatal(err)
@@ -70,7 +73,9 @@ func TestStorm_NoFaultOfProcessesBreaksAnInvariant(t *testing.T) {
 	rig.BuildAudit(t)
 	began := time.Now()
 	for i := range *stormSeeds {
-		total.add(runStorm(t, *stormFirst+uint64(i), flags))
+		// With an older build, the order of jobs isn't judged.
+		older := fmt.Sprint("-nemesis.older=", *stormOlder && i%2 == 0)
+		total.add(runStorm(t, *stormFirst+uint64(i), append(flags, older)))
 	}
 	total.report(t, time.Since(began))
 }
@@ -102,6 +107,7 @@ func (r *result) add(o result) {
 	for k, d := range o.Silence {
 		r.Silence[k] = max(r.Silence[k], d)
 	}
+	r.Met.Add(o.Met)
 	r.Ended, r.Jobs, r.Runs, r.Again = r.Ended+o.Ended, r.Jobs+o.Jobs, r.Runs+o.Runs, r.Again+o.Again
 }
 
@@ -117,8 +123,11 @@ func (r *result) report(t *testing.T, took time.Duration) {
 		fmt.Fprintln(&b)
 		total += r.Faults[k]
 	}
-	t.Logf("%d storms, %d faults in %s; %d jobs acknowledged, %d runs, %d of them again; %d nodes ended themselves when their disk failed.\n%s",
-		*stormSeeds, total, took.Round(time.Second), r.Jobs, r.Runs, r.Again, r.Ended, b.String())
+	if total >= faultsJudged && r.Met.Missing(true) {
+		t.Errorf("a rule was not put to the test by %d faults: %+v", total, r.Met)
+	}
+	t.Logf("%d storms, %d faults in %s; %d jobs acknowledged, %d runs, %d of them again; of other queues %+v; %d nodes ended themselves when their disk failed.\n%s",
+		*stormSeeds, total, took.Round(time.Second), r.Jobs, r.Runs, r.Again, r.Met, r.Ended, b.String())
 }
 
 // TestSeed is the process of one storm.
@@ -145,6 +154,7 @@ func TestSeed(t *testing.T) {
 		t.Logf("%s: audited %s", n.ID, rig.AuditState(t, filepath.Join(n.Dir, "state")))
 	}
 	s.result.Jobs, _ = s.history.Count()
+	s.result.Met = s.mixed.Met()
 	s.result.Runs, s.result.Again = s.history.Duplicates()
 	line, err := json.Marshal(s.result)
 	if err != nil {
