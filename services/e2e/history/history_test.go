@@ -64,6 +64,14 @@ func TestHistory_EveryBreachIsFound(t *testing.T) {
 		{name: "before the lease ran out", breach: "after its lease", change: func(h *History, _ map[string]*corvo.JobInfo) {
 			h.runs["a"][1].At = at(3 * time.Second)
 		}},
+		{name: "just before the lease ran out", breach: "after its lease", change: func(h *History, _ map[string]*corvo.JobInfo) {
+			h.runs["a"][1].At = at(6 * time.Second)
+		}},
+		{name: "crashed its workers, and is not dead", breach: "INV-1: b was acknowledged at", change: func(h *History, stored map[string]*corvo.JobInfo) {
+			h.Enqueue(Enqueued{ID: "b", Key: "k2", Begun: at(0), Acked: at(time.Second)})
+			h.Start("b", Run{Key: "k2", Worker: "w1", Attempt: 1, At: at(2 * time.Second)})
+			stored["b"] = &corvo.JobInfo{State: corvo.StatePending, Crashes: crashes}
+		}},
 		{name: "again without a cause", breach: "its record tells of 0 leases", change: func(_ *History, stored map[string]*corvo.JobInfo) {
 			stored["a"].Crashes = 0
 		}},

@@ -160,9 +160,26 @@ func TestRecord_EveryBreachIsFound(t *testing.T) {
 			s.run("x")
 		}},
 		{"a lease that ran out is not in the job", "INV-4: a has 0 crashes", func(s *story) { s.Jobs["a"].Crashes = 0 }},
+		{"a crash that no lease tells of", "INV-4: b has 1 crashes", func(s *story) { s.Jobs["b"].Crashes = 1 }},
+		{"ended, and ready again: promoted", `INV-4: a is "completed", and event`, again(wire.EventPromoted, wire.Pending)},
+		{"ended, and ready again: given back", `INV-4: a is "completed", and event`, again(wire.EventReleased, wire.Pending)},
+		{"ended, and ready again: its lease ran out", `INV-4: a is "completed", and event`, again(wire.EventLeaseExpired, wire.Pending)},
+		{"ended, and ended again: it expired", `INV-4: a is "completed", and event`, again(wire.EventExpired, wire.Dead)},
+		{"expired while it ran", `INV-4: x is "active", and event`, func(s *story) {
+			s.make("x", "other")
+			s.start("x")
+			s.event(wire.EventExpired, "x", wire.Active, wire.Dead)
+		}},
 		{"another end than the events tell", "INV-9: b is pending", func(s *story) { s.Jobs["b"].State = wire.Pending }},
 		{"two hold a key", "INV-5", func(s *story) { s.make("u3", "once").UniqueKey = "k"; s.lockTwice() }},
 		{"two at a time", "INV-6", func(s *story) { s.make("x", "limited"); s.make("y", "limited"); s.start("x"); s.start("y") }},
+		{"two at a time, one of which is being cancelled", "INV-6", func(s *story) {
+			s.make("x", "limited")
+			s.make("y", "limited")
+			s.start("x")
+			s.event(wire.EventCancelRequested, "x", wire.Active, wire.Cancelling)
+			s.start("y")
+		}},
 		{"too many starts", "INV-7", func(s *story) {
 			for _, id := range []string{"x", "y", "z"} {
 				s.make(id, "throttled")
@@ -196,6 +213,12 @@ func TestRecord_EveryBreachIsFound(t *testing.T) {
 		{"out of turn after a lost lease", "INV-8", func(s *story) { s.Events[4], s.Events[6] = s.Events[6], s.Events[4]; s.renumber() }},
 		{"a row is missing", "INV-15: the lists do not show b", func(s *story) { delete(s.Rows, "b") }},
 		{"a row too many", "INV-15: the lists show z", func(s *story) { s.Rows["z"] = wire.JobRow{} }},
+		{"a row of an earlier attempt", "INV-15: the lists show a as", row(func(r *wire.JobRow) { r.Attempt-- })},
+		{"a row with other retries", "INV-15: the lists show a as", row(func(r *wire.JobRow) { r.MaxRetries++ })},
+		{"a row that died of something else", "INV-15: the lists show a as", row(func(r *wire.JobRow) { r.DeadReason = wire.DeadReason("other") })},
+		{"a row made at another time", "INV-15: the lists show a as", row(func(r *wire.JobRow) { r.CreatedAt = time.Unix(1, 0) })},
+		{"a row completed at another time", "INV-15: the lists show a as", row(func(r *wire.JobRow) { r.CompletedAt = time.Unix(1, 0) })},
+		{"a row failed at another time", "INV-15: the lists show a as", row(func(r *wire.JobRow) { r.FailedAt = time.Unix(1, 0) })},
 		{"a late row", "INV-15: the lists show a as", func(s *story) { s.Rows["a"] = wire.JobRow{Queue: "limited", State: wire.Active, Crashes: 1} }},
 		{"no callback", "INV-10: batch b1 has ended", func(s *story) { s.Jobs["called"].Payload = nil }},
 		{"two callbacks", "INV-10: batch b1 has ended", func(s *story) { s.make("again", "callbacks").Payload = json.RawMessage(`{"batch_id":"b1"}`) }},
@@ -204,11 +227,24 @@ func TestRecord_EveryBreachIsFound(t *testing.T) {
 			s.make("m3", "members").BatchID = "b1"
 			s.Batches[0].Total, s.Batches[0].Open = 3, 1
 		}},
+		{"a callback before the last end", "INV-10: batch b1 called back in event", func(s *story) {
+			s.make("m3", "members").BatchID = "b1"
+			s.Batches[0].Total = 3
+			s.run("m3")
+		}},
+		{"a batch that counts another number open", "INV-10: batch b1 has 2 jobs, 1 of them open", func(s *story) { s.Batches[0].Open = 1 }},
 		{"a callback of nothing", "INV-10: [called] are callbacks", func(s *story) { s.Batches = nil }},
 		{"a batch that is gone with its callback", "are jobs of the batch b1, which is not there", func(s *story) { s.Batches = nil; s.remove("called") }},
 		{"a step twice", "INV-11: step 1 of chain c is two jobs", func(s *story) { s.step("again", 1) }},
 		{"a step out of nowhere", "INV-11: chain c has step 3", func(s *story) { s.step("far", 3) }},
 		{"a step too early", "INV-11: step 1 of chain c was made in", func(s *story) { s.Jobs["c0"].State = wire.Dead }},
+		{"a step before the one before it ended", "INV-11: step 1 of chain d was made in", func(s *story) {
+			s.stepOf("d", "d0", 0)
+			s.stepOf("d", "d1", 1)
+			s.run("d0")
+			s.run("d1")
+			s.stepOf("d", "dx", onExit)
+		}},
 		{"a chain that stops", "INV-11: step 1 of chain c is completed", func(s *story) { s.Jobs["cx"].ChainID = "" }},
 		{"on_exit before the steps", "INV-11: chain d has step -1 and not the one before", func(s *story) {
 			s.stepOf("d", "d0", 0)
@@ -255,8 +291,8 @@ func TestRecord_EveryBreachIsFound(t *testing.T) {
 		}},
 		{"a delayed job before its time", "INV-12: event", func(s *story) { s.delayed("x", time.Second, 900*time.Millisecond) }},
 		{"a delayed job in its time", "", func(s *story) { s.delayed("x", time.Second, time.Second) }},
-		{"tried again too soon", "INV-4: event", func(s *story) { s.again("x", 300*time.Millisecond) }},
-		{"tried again in time", "", func(s *story) { s.again("x", 500*time.Millisecond) }},
+		{"tried again too soon", "INV-4: event", func(s *story) { s.triesAgain("x", 300*time.Millisecond) }},
+		{"tried again in time", "", func(s *story) { s.triesAgain("x", 500*time.Millisecond) }},
 		{"an attempt that is counted twice", "INV-4: event 3 starts attempt 2", func(s *story) { s.Events[2].Data.Attempt = 2 }},
 		{"an attempt too many", "INV-4: b is in attempt 2", func(s *story) { s.Jobs["b"].Attempt = 2 }},
 		{"an attempt that was given back", "", func(s *story) {
@@ -298,8 +334,8 @@ func (s *story) delayed(id string, delay, after time.Duration) {
 	s.event(wire.EventPromoted, id, wire.Scheduled, wire.Pending)
 }
 
-// again has a job fail, and be ready again after so long.
-func (s *story) again(id string, after time.Duration) {
+// triesAgain has a job fail, and be ready again after so long.
+func (s *story) triesAgain(id string, after time.Duration) {
 	s.make(id, "flaky")
 	s.start(id)
 	s.event(wire.EventFailed, id, wire.Active, wire.Retrying)
@@ -313,6 +349,20 @@ func (s *story) lockTwice() { s.make("u4", "once").UniqueKey = "k" }
 func (s *story) renumber() {
 	for i, e := range s.Events {
 		e.Seq, e.AtNS = uint64(i)+1, time.Unix(1000, int64(i)*int64(time.Second/10)).UnixNano()
+	}
+}
+
+// again has a job that is completed go on.
+func again(kind wire.EventType, to wire.State) func(*story) {
+	return func(s *story) { s.event(kind, "a", wire.Completed, to) }
+}
+
+// row has the lists show a job otherwise.
+func row(change func(r *wire.JobRow)) func(*story) {
+	return func(s *story) {
+		r := s.Rows["a"]
+		change(&r)
+		s.Rows["a"] = r
 	}
 }
 
