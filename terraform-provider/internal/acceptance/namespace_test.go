@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	"github.com/hashicorp/terraform-plugin-testing/helper/resource"
@@ -14,6 +15,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
 	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
@@ -237,6 +239,98 @@ func TestNamespace_LostAnswerIsFoundByTheNextRun(t *testing.T) {
 					}
 					return nil
 				},
+			},
+		},
+	})
+}
+
+// What an earlier run made may be in use by now: it is imported, and never taken over in
+// silence.
+func TestNamespace_OneOfAnEarlierRunIsNotTakenOver(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	o, n := s.other(), name(t, "earlier")
+	m := startFaultProxy(t, s)
+	config := block(s, m.URL, `max_retries = 0`) + namespaceHCL(n, ``)
+	t.Cleanup(func() {
+		if _, err := o.namespaces.DeleteNamespace(context.Background(), connect.NewRequest(&cloudv1.DeleteNamespaceRequest{Namespace: n, AllowMissing: true})); err != nil {
+			t.Error(err)
+		}
+	})
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		Steps: []resource.TestStep{
+			{
+				PreConfig: func() {
+					m.Decide(func(call string, _ int) faulttest.Fate { return faulttest.Fate{Lose: call == "CreateNamespace"} })
+				},
+				Config:      config,
+				ExpectError: regexp.MustCompile(`the service can't be\s+reached`),
+			},
+			{
+				PreConfig: func() {
+					m.Decide(func(call string, _ int) faulttest.Fate { return faulttest.Fate{Edit: earlier(call)} })
+				},
+				Config:      config,
+				ExpectError: regexp.MustCompile(`(?s)it already exists.*terraform import\s+<address>\s+ns_`),
+			},
+		},
+	})
+}
+
+// earlier makes namespaces look as if they were made ten minutes before.
+func earlier(call string) func(int, []byte) []byte {
+	before := func(ns *cloudv1.Namespace) {
+		ns.CreatedAt = timestamppb.New(ns.GetCreatedAt().AsTime().Add(-10 * time.Minute))
+	}
+	switch call {
+	case "CreateNamespace":
+		return edited(&cloudv1.CreateNamespaceResponse{}, func(r *cloudv1.CreateNamespaceResponse) { before(r.GetNamespace()) })
+	case "GetNamespace":
+		return edited(&cloudv1.GetNamespaceResponse{}, func(r *cloudv1.GetNamespaceResponse) { before(r.GetNamespace()) })
+	}
+	return nil
+}
+
+// A name that a rename has set free is another namespace's, although the one that had it
+// was asked for in the same words.
+func TestNamespace_ANameThatWasRenamedAwayIsANewOne(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	n := name(t, "renamed")
+	head := block(s, "")
+	second := fmt.Sprintf("resource \"corvo_namespace\" \"second\" {\n  name = %q\n}\n", n)
+	differ := statecheck.CompareValue(compareDiffer())
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             s.other().namespacesGone(n, n+"-old"),
+		Steps: []resource.TestStep{
+			{Config: head + namespaceHCL(n, ``)},
+			{Config: head + namespaceHCL(n+"-old", ``), ConfigPlanChecks: updates(nsAddr), ConfigStateChecks: []statecheck.StateCheck{differ.AddStateValue(nsAddr, tfjsonpath.New("id"))}},
+			{
+				Config: head + namespaceHCL(n+"-old", ``) + second,
+				ConfigStateChecks: []statecheck.StateCheck{
+					differ.AddStateValue("corvo_namespace.second", tfjsonpath.New("id")),
+					statecheck.ExpectKnownValue(nsAddr, tfjsonpath.New("name"), knownvalue.StringExact(n+"-old")),
+				},
+			},
+		},
+	})
+}
+
+// Two blocks never have one namespace: the one that is removed would take the other's with
+// it.
+func TestNamespace_TwoBlocksOfOneNameAreRefused(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	n := name(t, "twice")
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             s.other().namespacesGone(n),
+		Steps: []resource.TestStep{
+			{
+				Config:      block(s, "") + namespaceHCL(n, ``) + fmt.Sprintf("resource \"corvo_namespace\" \"second\" {\n  name = %q\n}\n", n),
+				ExpectError: regexp.MustCompile(`(?s)it already exists.*terraform import\s+<address>\s+ns_`),
 			},
 		},
 	})

@@ -84,6 +84,8 @@ type Client struct {
 
 	mu       sync.Mutex
 	identity *Identity // Guarded by mu; nil until it was asked for.
+
+	claimed sync.Map // By the id of a record: there is a value if this process has it.
 }
 
 // New makes a client. It makes no call.
@@ -178,6 +180,12 @@ func (c *Client) Connections() cloudv1connect.SsoServiceClient { return c.sso }
 
 // Directory speaks about directory sync. Errors of its calls are *Error.
 func (c *Client) Directory() cloudv1connect.DirectoryServiceClient { return c.directory }
+
+// Claim notes that this process manages the record of an id; false if it did so before.
+func (c *Client) Claim(id string) bool {
+	_, before := c.claimed.LoadOrStore(id, true)
+	return !before
+}
 
 // Operation bounds everything that one change of a resource does.
 func (c *Client) Operation(ctx context.Context) (context.Context, context.CancelFunc) {

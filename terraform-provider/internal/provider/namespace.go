@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"regexp"
 	"time"
 
@@ -32,8 +33,12 @@ import (
 // taken.
 const replaysMax = 8
 
-// adoptedAfter: an answer about a namespace older than this was given to an earlier run.
-const adoptedAfter = time.Minute
+// adoptedAfter: an answer about a namespace older than this was given to an earlier run,
+// which may be tried again for as long as adoptedUntil. What is older by then may be in use.
+const (
+	adoptedAfter = time.Minute
+	adoptedUntil = 3 * time.Minute
+)
 
 type namespaceResource struct{ managed[namespaceModel] }
 
@@ -159,14 +164,15 @@ func (r *namespaceResource) create(ctx context.Context, o operation[namespaceMod
 
 // insert asks for the namespace under a request id that follows from what is asked, so
 // that a run whose predecessor died before the answer came meets what that one made. The
-// service keeps answers for a day: one about a namespace that has been destroyed since
-// is not ours, and the next id is tried.
+// service keeps answers for a day: one about a namespace that has been destroyed since, or
+// that is somebody else's, is not ours, and the next id is tried. If the name is taken, the
+// service refuses that.
 func (r *namespaceResource) insert(ctx context.Context, m namespaceModel) (*cloudv1.Namespace, error) {
 	id, err := r.cloud.Identity(ctx)
 	if err != nil {
 		return nil, err
 	}
-	labels := toStringMap(m.Labels)
+	began, labels := time.Now(), toStringMap(m.Labels)
 	for attempt := 0; ; attempt++ {
 		requestID := randomRequestID()
 		if attempt < replaysMax {
@@ -181,14 +187,30 @@ func (r *namespaceResource) insert(ctx context.Context, m namespaceModel) (*clou
 			return nil, err
 		}
 		ns, err := r.get(ctx, made.Msg.GetNamespace().GetId())
-		switch {
-		case err == nil:
-			return ns, nil
-		case !cloud.Is(err, cloud.NotFound) || attempt > replaysMax:
+		if err != nil && (!cloud.Is(err, cloud.NotFound) || attempt > replaysMax) {
 			// The namespace exists; reading it again is what the next apply does.
-			return made.Msg.GetNamespace(), nil // Creation succeeded, and that is what counts.
+			ns, err = made.Msg.GetNamespace(), nil // Creation succeeded, and that is what counts.
+		}
+		if err == nil && (attempt >= replaysMax || r.isOurs(ns, m, ageAt(began, made.Header(), ns))) {
+			return ns, nil
 		}
 	}
+}
+
+// isOurs tells the namespace of this creation from one that was asked for in the same words
+// and was renamed since, is in use, or belongs to another block.
+func (r *namespaceResource) isOurs(ns *cloudv1.Namespace, m namespaceModel, age time.Duration) bool {
+	return ns.GetName() == m.Name.ValueString() && age < adoptedUntil && r.cloud.Claim(ns.GetId())
+}
+
+// ageAt is how old ns was when its creation began, by the clock of whoever answered: this
+// machine's may be wrong.
+func ageAt(began time.Time, answer http.Header, ns *cloudv1.Namespace) time.Duration {
+	now, err := http.ParseTime(answer.Get("Date"))
+	if err != nil {
+		now = time.Now()
+	}
+	return now.Sub(ns.GetCreatedAt().AsTime()) - time.Since(began)
 }
 
 // explainTaken tells how to go on when the name belongs to a namespace that this state
@@ -207,6 +229,7 @@ func (r *namespaceResource) explainTaken(ctx context.Context, m namespaceModel, 
 func (r *namespaceResource) read(ctx context.Context, m *namespaceModel, _ *diag.Diagnostics) error {
 	ns, err := r.get(ctx, m.ID.ValueString())
 	if err == nil {
+		r.cloud.Claim(ns.GetId())
 		*m = m.from(ns)
 	}
 	return err
@@ -218,6 +241,7 @@ func (r *namespaceResource) update(ctx context.Context, o operation[namespaceMod
 		addFieldErrors(o.diags, "change namespace "+state.Name.ValueString(), err, namespaceFields())
 		return
 	}
+	r.cloud.Claim(ns.GetId())
 	o.save(plan.from(ns))
 	o.save(plan.from(r.await(ctx, ns, o.diags)))
 }
