@@ -18,8 +18,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/statecheck"
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
 	"github.com/hashicorp/terraform-plugin-testing/tfjsonpath"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
 	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 )
 
@@ -193,6 +195,45 @@ func TestQueue_ADifferentReferenceToTheNamespaceKeepsTheQueue(t *testing.T) {
 			{
 				Config:      head + namespaceHCL(a, ``) + queueHCL("q", nsAddr+".name", ``),
 				ExpectError: regexp.MustCompile(`(?s)Can't tell whether this is the same.*namespace.s\s+id`),
+			},
+		},
+	})
+}
+
+// A queue that is tied to a name stays where it is when another namespace gets that name.
+func TestQueue_AnotherNamespacesQueueIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	o, n := s.other(), name(t, "swapped")
+	hcl := func(most int) string {
+		return block(s, "") + queueHCL("q", fmt.Sprintf("%q", n), fmt.Sprintf("max_concurrency = %d", most))
+	}
+	makeNamespace := func() {
+		must(o.namespaces.CreateNamespace(t.Context(), connect.NewRequest(&cloudv1.CreateNamespaceRequest{Name: n})))(t)
+	}
+	makeNamespace()
+	t.Cleanup(func() {
+		for _, each := range []string{n, n + "-old"} {
+			must(o.namespaces.DeleteNamespace(context.Background(), connect.NewRequest(&cloudv1.DeleteNamespaceRequest{Namespace: each, AllowMissing: true})))(t)
+		}
+	})
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		Steps: []resource.TestStep{
+			{Config: hcl(5)},
+			{
+				PreConfig: func() {
+					must(o.namespaces.UpdateNamespace(t.Context(), connect.NewRequest(&cloudv1.UpdateNamespaceRequest{
+						Namespace: n, Name: n + "-old", UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"name"}},
+					})))(t)
+					makeNamespace()
+					eventually.True(t, startMax, "make a queue in the new namespace", func() bool {
+						status, err := o.queueCall(t.Context(), http.MethodPut, n, "/api/v1/queues/q", map[string]any{"max_concurrency": 5}, nil)
+						return err == nil && status/100 == 2
+					})
+				},
+				Config: hcl(7), ConfigPlanChecks: updates(queueAddr),
+				Check: resource.ComposeAggregateTestCheckFunc(o.queueHas(n, "q", map[string]any{"max_concurrency": 5.0}), o.queueHas(n+"-old", "q", map[string]any{"max_concurrency": 7.0})),
 			},
 		},
 	})

@@ -200,7 +200,7 @@ func (r *queueResource) update(ctx context.Context, o operation[queueModel], m, 
 // takes over whatever there is.
 func (r *queueResource) put(ctx context.Context, o operation[queueModel], verb string, m queueModel, planned *queueModel) {
 	doing := fmt.Sprintf("%s queue %s", verb, m.Name.ValueString())
-	ns, err := r.readyNamespace(ctx, m.Namespace.ValueString())
+	ns, err := r.readyNamespace(ctx, m.place())
 	if err != nil {
 		addFieldErrors(o.diags, doing+": find its namespace", err, attributes{"namespace": "namespace"})
 		return
@@ -212,6 +212,15 @@ func (r *queueResource) put(ctx context.Context, o operation[queueModel], verb s
 	}
 	m.fill(ns, q)
 	o.save(m)
+}
+
+// place is the namespace's id as soon as the plan knows it: another namespace may have the
+// name by now, and its queues are not this one.
+func (m queueModel) place() string {
+	if id := m.NamespaceID.ValueString(); id != "" {
+		return id
+	}
+	return m.Namespace.ValueString()
 }
 
 // errStale ends an apply whose plan was made for other settings.
