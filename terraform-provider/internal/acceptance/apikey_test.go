@@ -400,6 +400,36 @@ func TestAPIKey_OfRolesHasAServiceAccountThatEndsWithIt(t *testing.T) {
 	})
 }
 
+// Another way of writing the same namespace doesn't cost the secret of a key with roles.
+func TestAPIKey_OfRolesStaysWhenItsNamespacesAreSpelledOtherwise(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	k, ns := newKey(t, apikey.DataPlane), name(t, "spelled")
+	head := namespaceHCL(ns, ``)
+	key := func(namespaces string) string {
+		return head + keyHCL("spelled", k, 1, "roles = [\"producer\"]\nnamespaces = ["+namespaces+"]\ndepends_on = [corvo_namespace.this]\n")
+	}
+	byName, byID := key(fmt.Sprintf("%q", ns)), key(nsAddr+".id")
+	w := newWorkspace(t, s, "", byName)
+	w.apply()
+	for _, config := range []string{byID, byName} {
+		w.write("main.tf", required+config)
+		if said := w.apply(); !strings.Contains(said, "0 added, 1 changed, 0 destroyed") {
+			t.Fatalf("it was not changed in place:\n%s", said)
+		}
+	}
+	w.must("state", "rm", keyAddr)
+	w.must("import", "-no-color", "-input=false", keyAddr, k.ID())
+	if said := w.apply(); !strings.Contains(said, "0 added, 1 changed, 0 destroyed") {
+		t.Fatalf("after an import it was not changed in place:\n%s", said)
+	}
+	w.write("main.tf", required+key(nsAddr+`.id, "default"`))
+	if said := w.must("plan", "-no-color", "-input=false"); !strings.Contains(said, "must be replaced") {
+		t.Errorf("another namespace doesn't replace it:\n%s", said)
+	}
+	w.destroy()
+}
+
 // accountGone fails if there is a service account of the name.
 func (o other) accountGone(name string) resource.TestCheckFunc {
 	return func(*terraform.State) error {

@@ -124,8 +124,6 @@ func apiKeySchema() schema.Schema {
 				Optional:    true,
 				ElementType: types.StringType,
 				Validators:  []validator.Set{setvalidator.SizeAtMost(64), setvalidator.ValueStringsAre(stringvalidator.LengthAtLeast(1))},
-				PlanModifiers: []planmodifier.Set{setplanmodifier.RequiresReplaceIf(widensKey,
-					"Adding to it replaces a key with roles.", "Adding to it replaces a key with `roles`.")},
 				MarkdownDescription: "Ids (`ns_…`, preferred: `corvo_namespace.….id`) or names of the namespaces the key can use. " +
 					"Default: every namespace in which its owner has a role.",
 			},
@@ -259,7 +257,15 @@ func (r *apiKeyResource) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	warnSameVersion(plan, state, &resp.Diagnostics)
+	widened, err := r.widens(ctx, plan, state)
+	if err != nil {
+		addError(&resp.Diagnostics, "look up the namespaces of API key "+state.KeyID.ValueString(), err)
+		return
+	}
+	if widened {
+		resp.RequiresReplace = append(resp.RequiresReplace, path.Root("namespaces"))
+	}
+	warnSameVersion(plan, state, widened, &resp.Diagnostics)
 	if !rotates(plan, state) {
 		plan.KeyID, plan.Prefix, plan.CreatedAt, plan.CreatedBy = state.KeyID, state.Prefix, state.CreatedAt, state.CreatedBy
 		plan.Retiring = state.Retiring
@@ -279,9 +285,9 @@ const sameVersion = "The places that store the secret only take the new one when
 	"each write-only argument that gets the secret."
 
 // warnSameVersion: a key that is replaced has a new secret, whatever its number says.
-func warnSameVersion(plan, state apiKeyModel, diags *diag.Diagnostics) {
+func warnSameVersion(plan, state apiKeyModel, widened bool, diags *diag.Diagnostics) {
 	replaced := !plan.Kind.Equal(state.Kind) || !plan.OwnerID.IsUnknown() && !plan.OwnerID.Equal(state.OwnerID) ||
-		!state.SecretWOVersion.IsNull() && (!plan.Roles.Equal(state.Roles) || widens(plan.Roles, plan.Namespaces, state.Namespaces))
+		widened || !state.SecretWOVersion.IsNull() && !plan.Roles.Equal(state.Roles)
 	if replaced && plan.SecretWOVersion.Equal(state.SecretWOVersion) {
 		diags.AddAttributeWarning(path.Root("secret_wo_version"), "The key is replaced, but secret_wo_version stays the same", "The new key has a new secret. "+sameVersion)
 	}

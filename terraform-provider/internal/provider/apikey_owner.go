@@ -98,22 +98,42 @@ func replacesKey(ctx context.Context, req planmodifier.SetRequest, resp *setplan
 	resp.RequiresReplace = !version.IsNull()
 }
 
-// widensKey: the service account of a key with roles has them in the namespaces that the key
-// began with, and nowhere else.
-func widensKey(ctx context.Context, req planmodifier.SetRequest, resp *setplanmodifier.RequiresReplaceIfFuncResponse) {
-	var roles types.Set
-	resp.Diagnostics.Append(req.Plan.GetAttribute(ctx, path.Root("roles"), &roles)...)
-	resp.RequiresReplace = widens(roles, req.PlanValue, req.StateValue)
+// widens reports whether a plan gives the key more namespaces. The service account of a key
+// with roles has them in the namespaces that the key began with, and nowhere else.
+func (r *apiKeyResource) widens(ctx context.Context, plan, state apiKeyModel) (bool, error) {
+	had := state.Namespaces.Elements()
+	switch {
+	case plan.Roles.IsNull() || len(had) == 0:
+		return false, nil
+	case plan.Namespaces.IsUnknown() || len(plan.Namespaces.Elements()) == 0:
+		return true, nil
+	}
+	added := slices.DeleteFunc(plan.Namespaces.Elements(), func(e attr.Value) bool { return slices.ContainsFunc(had, e.Equal) })
+	if len(added) == 0 || slices.ContainsFunc(added, attr.Value.IsUnknown) {
+		return len(added) > 0, nil
+	}
+	are, err := r.namespaceIDs(ctx, added)
+	if err != nil {
+		return false, err
+	}
+	were, err := r.namespaceIDs(ctx, had)
+	return slices.ContainsFunc(are, func(id string) bool { return id == "" || !slices.Contains(were, id) }), err
 }
 
-func widens(roles, plan, state types.Set) bool {
-	if roles.IsNull() || len(state.Elements()) == 0 {
-		return false
+// namespaceIDs are those of ids and names, empty for what doesn't exist.
+func (r *apiKeyResource) namespaceIDs(ctx context.Context, words []attr.Value) ([]string, error) {
+	ids := make([]string, len(words))
+	for i, w := range words {
+		text, ok := w.(types.String)
+		if !ok {
+			continue
+		}
+		var err error
+		if ids[i], err = namespaceID(ctx, r.cloud, text.ValueString()); err != nil {
+			return nil, err
+		}
 	}
-	if plan.IsUnknown() || len(plan.Elements()) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(plan.Elements(), func(e attr.Value) bool { return !slices.ContainsFunc(state.Elements(), e.Equal) })
+	return ids, nil
 }
 
 func deleteServiceAccount(ctx context.Context, c *cloud.Client, id string) error {

@@ -323,6 +323,18 @@ func findNamespace(ctx context.Context, c *cloud.Client, nameOrID string) (*clou
 	return ns, nil
 }
 
+// namespaceID is the id of a namespace by id or name; empty if there is none.
+func namespaceID(ctx context.Context, c *cloud.Client, word string) (string, error) {
+	if isNamespaceID(word) {
+		return word, nil
+	}
+	ns, err := findNamespace(ctx, c, word)
+	if cloud.Is(err, cloud.NotFound) {
+		return "", nil
+	}
+	return ns.GetId(), err
+}
+
 // await returns the namespace as it is once it is ready, or as it was last seen with a
 // warning. What somebody else changed during the wait is left for the next plan to show.
 func (r *namespaceResource) await(ctx context.Context, ns *cloudv1.Namespace, diags *diag.Diagnostics) *cloudv1.Namespace {
