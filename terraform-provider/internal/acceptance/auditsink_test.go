@@ -44,6 +44,31 @@ func (o other) sinkGone(id *string) resource.TestCheckFunc {
 	}
 }
 
+// The first number is a change like any other: only an import has nothing to compare it with.
+func TestAuditSink_FirstNumberSendsTheSecretsUnlessItWasImported(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	n := name(t, "first")
+	url, authorization := receiver(t)
+	w := newWorkspace(t, s, "", sinkHCL(n, httpsHCL(url, "one", "")))
+	w.apply()
+	w.write("main.tf", required+sinkHCL(n, httpsHCL(url, "two", "secrets_wo_version = 1")))
+	if w.apply(); authorization() != "two" {
+		t.Errorf("the first number sent %q", authorization())
+	}
+	theirs := newWorkspace(t, s, "", sinkHCL(n, httpsHCL(url, "three", "secrets_wo_version = 1")))
+	theirs.must("import", "-no-color", "-input=false", sinkAddr, n)
+	if theirs.apply(); authorization() != "two" {
+		t.Errorf("the first number after an import sent %q", authorization())
+	}
+	theirs.settled()
+	theirs.write("main.tf", required+sinkHCL(n, httpsHCL(url, "three", "secrets_wo_version = 2")))
+	if theirs.apply(); authorization() != "three" {
+		t.Errorf("the second number after an import sent %q", authorization())
+	}
+	theirs.destroy()
+}
+
 func TestAuditSink_IsCreatedChangedImportedAndDestroyed(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)

@@ -121,6 +121,34 @@ func TestConnection_OfOpenIDConnectIsCreatedChangedImportedAndDestroyed(t *testi
 	})
 }
 
+// A secret that is given later is sent with the first number.
+func TestConnection_FirstNumberSendsTheSecret(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	o, n, at := s.other(), name(t, "later"), issuer(t)
+	hcl := func(secret, more string) string {
+		return connectionHCL(s, n, fmt.Sprintf("oidc = {\n    issuer = %q\n    client_id = \"c\"\n    %s\n  }\n  %s", at, secret, more))
+	}
+	var id string
+	has := func(want bool) resource.TestCheckFunc {
+		return func(*terraform.State) error {
+			c, err := o.connection(context.Background(), id)
+			if err == nil && c.GetHasClientSecret() != want {
+				err = fmt.Errorf("has a secret: %v, want %v", c.GetHasClientSecret(), want)
+			}
+			return err
+		}
+	}
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		CheckDestroy:             o.connectionGone(&id),
+		Steps: []resource.TestStep{
+			{Config: hcl("", ""), Check: resource.ComposeTestCheckFunc(attribute(connectionAddr, "id", &id), has(false))},
+			{Config: hcl(`client_secret_wo = "hunter2"`, "client_secret_wo_version = 1"), ConfigPlanChecks: updates(connectionAddr), Check: has(true)},
+		},
+	})
+}
+
 func TestConnection_OfSAMLIsFilledInLaterImportedAndReplacedByOpenIDConnect(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)

@@ -217,7 +217,7 @@ func (r *auditSinkResource) update(ctx context.Context, o operation[auditSinkMod
 	}
 	t, was := plan.target(auditSinkModel{}), state.target(auditSinkModel{})
 	same := map[string]bool{"name": t.GetName() == was.GetName(), "format": t.GetFormat() == was.GetFormat(), "enabled": t.GetEnabled() == was.GetEnabled()}
-	renewed := !state.SecretsWOVersion.IsNull() && !plan.SecretsWOVersion.Equal(state.SecretsWOVersion)
+	renewed := o.renews(plan.SecretsWOVersion, state.SecretsWOVersion)
 	same[targetName(t)] = !renewed && proto.Equal(t.GetHttps(), was.GetHttps()) && proto.Equal(t.GetS3(), was.GetS3()) && proto.Equal(t.GetSyslog(), was.GetSyslog())
 	mask := maskOf(same)
 	if len(mask.GetPaths()) == 0 { // What is left is nothing that the service knows.

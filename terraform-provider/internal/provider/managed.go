@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
+	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
 	"github.com/corvo-cloud/corvo/terraform-provider/internal/cloud"
@@ -39,6 +40,28 @@ type operation[M any] struct {
 	// save puts what is known so far into the state: if a later step fails, the next apply
 	// goes on from there.
 	save func(M)
+	// imported: it was there before Terraform.
+	imported bool
+}
+
+// renews reports whether the number of a secret asks to send the secret again. After an
+// import there is nothing to compare the first number with: the service may have the secret.
+func (o operation[M]) renews(plan, state types.Int64) bool {
+	return !plan.Equal(state) && !(state.IsNull() && o.imported)
+}
+
+// importedMark stands in the private part of the state of what was imported.
+const importedMark = "imported"
+
+// private is what the framework keeps beside a state.
+type private interface {
+	GetKey(ctx context.Context, key string) ([]byte, diag.Diagnostics)
+}
+
+func wasImported(ctx context.Context, of private, diags *diag.Diagnostics) bool {
+	mark, problems := of.GetKey(ctx, importedMark)
+	diags.Append(problems...)
+	return mark != nil
 }
 
 // Metadata implements resource.Resource.
@@ -67,7 +90,7 @@ func (r *managed[M]) Create(ctx context.Context, req resource.CreateRequest, res
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	r.create(ctx, operation[M]{req.Config, &resp.Diagnostics, func(m M) { resp.Diagnostics.Append(resp.State.Set(ctx, m)...) }}, plan)
+	r.create(ctx, operation[M]{config: req.Config, diags: &resp.Diagnostics, save: func(m M) { resp.Diagnostics.Append(resp.State.Set(ctx, m)...) }}, plan)
 	r.identity.set(ctx, tenant, resp.State, resp.Identity, &resp.Diagnostics)
 }
 
@@ -79,10 +102,11 @@ func (r *managed[M]) Update(ctx context.Context, req resource.UpdateRequest, res
 	var plan, state M
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	imported := wasImported(ctx, req.Private, &resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	r.update(ctx, operation[M]{req.Config, &resp.Diagnostics, func(m M) { resp.Diagnostics.Append(resp.State.Set(ctx, m)...) }}, plan, state)
+	r.update(ctx, operation[M]{req.Config, &resp.Diagnostics, func(m M) { resp.Diagnostics.Append(resp.State.Set(ctx, m)...) }, imported}, plan, state)
 	r.identity.set(ctx, tenant, resp.State, resp.Identity, &resp.Diagnostics)
 }
 
@@ -134,6 +158,7 @@ func (r *managed[M]) ImportState(ctx context.Context, req resource.ImportStateRe
 	}
 	if m, ok := r.adopt(ctx, id, &resp.Diagnostics); ok {
 		resp.Diagnostics.Append(resp.State.Set(ctx, m)...)
+		resp.Diagnostics.Append(resp.Private.SetKey(ctx, importedMark, []byte("true"))...)
 		r.identity.set(ctx, tenant, resp.State, resp.Identity, &resp.Diagnostics)
 	}
 }

@@ -303,7 +303,7 @@ func (s samlSettings) changes(was samlSettings, same map[string]bool) {
 
 func (r *connectionResource) update(ctx context.Context, o operation[connectionModel], plan, state connectionModel) {
 	same := plan.changes(state)
-	renewed := plan.OIDC != nil && !state.ClientSecretWOVersion.IsNull() && !plan.ClientSecretWOVersion.Equal(state.ClientSecretWOVersion)
+	renewed := plan.OIDC != nil && o.renews(plan.ClientSecretWOVersion, state.ClientSecretWOVersion)
 	req := &cloudv1.UpdateSsoConnectionRequest{
 		ConnectionId: state.ID.ValueString(), Etag: state.ETag.ValueString(), Name: plan.Name.ValueString(), GroupsClaim: plan.GroupsClaim.ValueString(),
 		DefaultRole: plan.DefaultRole.ValueString(), GroupMappings: plan.mappings(), Enabled: plan.Enabled.ValueBool(),
