@@ -257,6 +257,12 @@ func TestConnection_SAMLMetadataBringsTheProvidersSide(t *testing.T) {
 			{Config: by(inline), PlanOnly: true},
 			{Config: by(address), ConfigPlanChecks: updates(connectionAddr), Check: says(first)},
 			{Config: by(address + "\n    email_attribute = \"mail\""), ConfigPlanChecks: updates(connectionAddr), Check: says(first)},
+			{Config: by(""), ConfigPlanChecks: updates(connectionAddr), Check: resource.ComposeAggregateTestCheckFunc(says(first), resource.TestCheckNoResourceAttr(connectionAddr, "saml.metadata_url"))},
+			{Config: by(""), PlanOnly: true},
+			{Config: by(address), ConfigPlanChecks: updates(connectionAddr), Check: says(first)},
+			{Config: by(fmt.Sprintf("entity_id = %q", second)), ConfigPlanChecks: updates(connectionAddr), Check: resource.ComposeAggregateTestCheckFunc(
+				resource.TestCheckResourceAttr(connectionAddr, "saml.entity_id", second), resource.TestCheckResourceAttr(connectionAddr, "saml.sso_url", first+"/sso"),
+				resource.TestCheckResourceAttr(connectionAddr, "saml.certificates.#", "1"))},
 		},
 	})
 }

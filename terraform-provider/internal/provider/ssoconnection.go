@@ -289,6 +289,8 @@ func (s samlSettings) changes(was samlSettings, same map[string]bool) {
 		kept("metadata_xml", s.MetadataXML, was.MetadataXML)
 	case !s.MetadataURL.IsNull():
 		kept("metadata_url", s.MetadataURL, was.MetadataURL)
+	case !was.MetadataURL.IsNull(): // The service forgets the address with the first of these that is given.
+		same["saml.entity_id"], same["saml.sso_url"], same["saml.certificates"] = false, false, false
 	default:
 		kept("entity_id", s.EntityID, was.EntityID)
 		kept("sso_url", s.SSOURL, was.SSOURL)
@@ -325,7 +327,7 @@ func (r *connectionResource) update(ctx context.Context, o operation[connectionM
 	if plan.OIDC != nil {
 		req.Issuer, req.ClientId, req.Scopes = plan.OIDC.Issuer.ValueString(), plan.OIDC.ClientID.ValueString(), toStrings(plan.OIDC.Scopes)
 	} else {
-		req.Saml = plan.SAML.request()
+		req.Saml = plan.SAML.or(*state.SAML).request()
 	}
 	res, err := r.cloud.Connections().UpdateSsoConnection(ctx, connect.NewRequest(req))
 	if err == nil {
@@ -373,6 +375,21 @@ func (m connectionModel) mappings() []*cloudv1.GroupMapping {
 		out = append(out, &cloudv1.GroupMapping{Group: g.Group.ValueString(), Role: g.Role.ValueString()})
 	}
 	return out
+}
+
+// or takes what the plan leaves open from the state: what the metadata said stays when the
+// metadata goes.
+func (s samlSettings) or(was samlSettings) samlSettings {
+	if s.EntityID.IsUnknown() {
+		s.EntityID = was.EntityID
+	}
+	if s.SSOURL.IsUnknown() {
+		s.SSOURL = was.SSOURL
+	}
+	if s.Certificates.IsUnknown() {
+		s.Certificates = was.Certificates
+	}
+	return s
 }
 
 // request leaves out what the metadata says.
