@@ -400,6 +400,34 @@ func TestAPIKey_OfRolesHasAServiceAccountThatEndsWithIt(t *testing.T) {
 	})
 }
 
+// The service account of an imported key was there before, and stays.
+func TestAPIKey_ThatWasImportedLeavesItsServiceAccount(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	o, n, k := s.other(), name(t, "shared"), newKey(t, apikey.DataPlane)
+	account := must(o.accounts.CreateServiceAccount(t.Context(), connect.NewRequest(&cloudv1.CreateServiceAccountRequest{Name: n})))(t).GetServiceAccount().GetId()
+	digest := k.Digest()
+	must(o.keys.CreateApiKey(t.Context(), connect.NewRequest(&cloudv1.CreateApiKeyRequest{
+		Name: n, Kind: cloudv1.KeyKind_KEY_KIND_JOBS, Owner: account, KeyId: k.ID(), Digest: digest[:],
+	})))(t)
+	w := newWorkspace(t, s, "", keyHCL(n, k, 1, `roles = ["producer"]`))
+	w.must("import", "-no-color", "-input=false", keyAddr, k.ID())
+	w.apply() // Notes the roles.
+	w.settled()
+	successor := newKey(t, apikey.DataPlane)
+	w.write("main.tf", required+keyHCL(n+"-own", successor, 2, `roles = ["worker"]`))
+	if said := w.apply(); !strings.Contains(said, "1 added, 0 changed, 1 destroyed") {
+		t.Errorf("another role doesn't replace it:\n%s", said)
+	}
+	w.destroy() // The successor's own account ends with it.
+	for _, err := range []error{o.revoked(k, successor)(nil), o.accountGone(n + "-own")(nil)} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	must(o.accounts.DeleteServiceAccount(t.Context(), connect.NewRequest(&cloudv1.DeleteServiceAccountRequest{ServiceAccountId: account})))(t)
+}
+
 // Another way of writing the same namespace doesn't cost the secret of a key with roles.
 func TestAPIKey_OfRolesStaysWhenItsNamespacesAreSpelledOtherwise(t *testing.T) {
 	t.Parallel()

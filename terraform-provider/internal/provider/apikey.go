@@ -118,7 +118,7 @@ func apiKeySchema() schema.Schema {
 				MarkdownDescription: "Names or ids of the roles of a service account that is created for this key alone: in `namespaces` if the key has some, else in the whole " +
 					"tenant. Set either this or `owner_id`. Can't exceed what the provider's token can do. Changing it replaces the key, as does adding to the " +
 					"`namespaces` of a key with roles. The service doesn't tell roles and later changes of that service account apart, so this isn't read back: after an " +
-					"import it is null, and the first value is only recorded.",
+					"import it is null, and the first value is only recorded. The service account of an imported key isn't deleted with the key.",
 			},
 			"namespaces": schema.SetAttribute{
 				Optional:    true,
@@ -500,7 +500,7 @@ func (r *apiKeyResource) end(ctx context.Context, id string, overlap time.Durati
 	}
 }
 
-// remove ends the key and its predecessors, and the service account that was made for it.
+// remove ends the key and its predecessors.
 func (r *apiKeyResource) remove(ctx context.Context, m apiKeyModel, diags *diag.Diagnostics) {
 	ids := []string{m.KeyID.ValueString()}
 	for _, item := range retiringItems(m.Retiring) {
@@ -510,14 +510,6 @@ func (r *apiKeyResource) remove(ctx context.Context, m apiKeyModel, diags *diag.
 		if err := r.revoke(ctx, id); err != nil {
 			addError(diags, "revoke API key "+id, err)
 		}
-	}
-	if diags.HasError() || m.Roles.IsNull() {
-		return
-	}
-	// Somebody may have made other keys of the service account: then it is theirs.
-	err := deleteServiceAccount(ctx, r.cloud, m.OwnerID.ValueString())
-	if err != nil && !cloud.Is(err, cloud.Conflict) {
-		addError(diags, "delete the service account of API key "+m.KeyID.ValueString(), err)
 	}
 }
 

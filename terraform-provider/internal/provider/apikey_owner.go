@@ -136,6 +136,24 @@ func (r *apiKeyResource) namespaceIDs(ctx context.Context, words []attr.Value) (
 	return ids, nil
 }
 
+// Delete implements resource.Resource. The service account that was made for the key ends
+// with it; that of an imported key was there before.
+func (r *apiKeyResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	r.managed.Delete(ctx, req, resp)
+	var m apiKeyModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
+	if imported := wasImported(ctx, req.Private, &resp.Diagnostics); imported || m.Roles.IsNull() || resp.Diagnostics.HasError() {
+		return
+	}
+	ctx, cancel := r.cloud.Operation(ctx)
+	defer cancel()
+	// Somebody may have made other keys of the service account: then it is theirs.
+	err := deleteServiceAccount(ctx, r.cloud, m.OwnerID.ValueString())
+	if err != nil && !cloud.Is(err, cloud.Conflict) {
+		addError(&resp.Diagnostics, "delete the service account of API key "+m.KeyID.ValueString(), err)
+	}
+}
+
 func deleteServiceAccount(ctx context.Context, c *cloud.Client, id string) error {
 	_, err := c.ServiceAccounts().DeleteServiceAccount(ctx, connect.NewRequest(&cloudv1.DeleteServiceAccountRequest{ServiceAccountId: id, AllowMissing: true}))
 	if cloud.Is(err, cloud.NotFound) {
