@@ -400,6 +400,20 @@ func TestAPIKey_OfRolesHasAServiceAccountThatEndsWithIt(t *testing.T) {
 	})
 }
 
+// A secret that was revoked with its key never works again, and a creation doesn't say it does.
+func TestAPIKey_ARevokedSecretIsRefused(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	k := newKey(t, apikey.DataPlane)
+	w := newWorkspace(t, s, "", keyHCL(name(t, "static"), k, 1, `roles = ["producer"]`))
+	w.apply()
+	w.destroy()
+	said, code := w.run("apply", "-auto-approve", "-no-color", "-input=false")
+	if code == 0 || !strings.Contains(said, "was revoked") {
+		t.Errorf("a creation with the secret of a revoked key ended with %d:\n%s", code, said)
+	}
+}
+
 // The service account of an imported key was there before, and stays.
 func TestAPIKey_ThatWasImportedLeavesItsServiceAccount(t *testing.T) {
 	t.Parallel()

@@ -345,7 +345,17 @@ func (r *apiKeyResource) insert(ctx context.Context, m apiKeyModel, secret apike
 	if err != nil {
 		return nil, err
 	}
-	return res.Msg.GetApiKey(), nil
+	key := res.Msg.GetApiKey()
+	if _, err := r.get(ctx, key.GetId()); cloud.Is(err, cloud.NotFound) {
+		return nil, errRevoked("CreateApiKey", "key_id")
+	}
+	return key, nil
+}
+
+// errRevoked: the service keeps an answer for a day, and gives it again if the secret comes
+// from somewhere that keeps it, although the key was revoked since.
+func errRevoked(call, field string) error {
+	return &cloud.Error{Kind: cloud.Invalid, Call: call, Fields: []cloud.Field{{Name: field, Problem: "was revoked, and never works again; use a new secret"}}}
 }
 
 func (r *apiKeyResource) read(ctx context.Context, m *apiKeyModel, diags *diag.Diagnostics) error {

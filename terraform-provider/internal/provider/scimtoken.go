@@ -161,6 +161,9 @@ func (r *scimTokenResource) insert(ctx context.Context, m *scimTokenModel, secre
 	if err != nil {
 		return withHelp(err, "LIMIT", "Wait until the previous token has expired (retiring), or revoke it with corvo directory revoke-token, and apply again.")
 	}
+	if _, err := r.get(ctx, m.ConnectionID.ValueString(), res.Msg.GetToken().GetId()); cloud.Is(err, cloud.NotFound) {
+		return errRevoked("CreateScimToken", "token_id")
+	}
 	m.fill(res.Msg.GetToken())
 	return nil
 }
