@@ -403,6 +403,48 @@ func TestMember_IsInvitedJoinsChangesRolesAndIsRemoved(t *testing.T) {
 	})
 }
 
+// What refers to a member stays when the member's roles change.
+func TestMember_StaysTheSameWhenItsRolesChange(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	email := name(t, "mia") + "@acme.test"
+	hcl := func(email, roles string) string {
+		return block(s, "") + fmt.Sprintf(`
+resource "corvo_member" "this" {
+  email = %q
+  roles = [%s]
+}
+resource "corvo_group" "this" { name = %q }
+`, email, roles, strings.ToLower(email))
+	}
+	const more = `
+resource "corvo_role_binding" "this" {
+  principal_id = corvo_member.this.user_id
+  role         = "role_producer"
+  namespace    = "default"
+}
+resource "corvo_group_member" "this" {
+  group_id = corvo_group.this.id
+  user_id  = corvo_member.this.id
+}
+`
+	stay := func() resource.ConfigPlanChecks {
+		return resource.ConfigPlanChecks{PreApply: []plancheck.PlanCheck{
+			plancheck.ExpectResourceAction("corvo_member.this", plancheck.ResourceActionUpdate), plancheck.ExpectResourceAction("corvo_role_binding.this", plancheck.ResourceActionNoop),
+			plancheck.ExpectResourceAction("corvo_group_member.this", plancheck.ResourceActionNoop),
+		}}
+	}
+	resource.Test(t, resource.TestCase{
+		ProtoV6ProviderFactories: factories(),
+		Steps: []resource.TestStep{
+			{Config: hcl(email, `"viewer"`)},
+			{PreConfig: func() { s.accept(t, email) }, Config: hcl(email, `"viewer"`) + more},
+			{Config: hcl(email, `"developer"`) + more, ConfigPlanChecks: stay()},
+			{Config: hcl(strings.ToUpper(email), `"developer"`) + more, ConfigPlanChecks: resource.ConfigPlanChecks{PreApply: stay().PreApply[:2]}},
+		},
+	})
+}
+
 func TestAccessSources_SayWhatThereIs(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)

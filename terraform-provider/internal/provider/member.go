@@ -82,6 +82,22 @@ func otherAddress(_ context.Context, req planmodifier.StringRequest, resp *strin
 	resp.RequiresReplace = !strings.EqualFold(req.PlanValue.ValueString(), req.StateValue.ValueString())
 }
 
+// ModifyPlan keeps what a change of roles leaves as it is, so that nothing that refers to a
+// member is replaced. An invitation is another one after it.
+func (r *memberResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	if req.Plan.Raw.IsNull() || req.State.Raw.IsNull() {
+		return
+	}
+	var plan, state memberModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	if resp.Diagnostics.HasError() || state.Status.ValueString() != memberJoined || !strings.EqualFold(plan.Email.ValueString(), state.Email.ValueString()) {
+		return
+	}
+	plan.ID, plan.UserID, plan.Status, plan.ExpiresAt, plan.CreatedAt = state.ID, state.UserID, state.Status, state.ExpiresAt, state.CreatedAt
+	resp.Diagnostics.Append(resp.Plan.Set(ctx, plan)...)
+}
+
 func memberFields() attributes { return attributes{"email": "email", "roles": "roles"} }
 
 func (r *memberResource) create(ctx context.Context, o operation[memberModel], m memberModel) {
@@ -132,7 +148,9 @@ func (r *memberResource) update(ctx context.Context, o operation[memberModel], p
 		return
 	}
 	member, _, err := r.find(ctx, state.Email.ValueString())
-	if err == nil && member == nil {
+	if err == nil && member.GetUserId() != state.UserID.ValueString() && state.Status.ValueString() == memberJoined {
+		err = &cloud.Error{Kind: cloud.Conflict, Call: "UpdateMember", Message: "the member was removed after this plan was made", Help: "Run plan again, then apply."}
+	} else if err == nil && member == nil {
 		err = r.invite(ctx, &plan)
 	} else if err == nil {
 		var res *connect.Response[cloudv1.UpdateMemberResponse]
@@ -255,3 +273,5 @@ func (m memberModel) address(is string) types.String {
 	}
 	return types.StringValue(is)
 }
+
+var _ resource.ResourceWithModifyPlan = (*memberResource)(nil)
