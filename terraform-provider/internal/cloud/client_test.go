@@ -380,6 +380,28 @@ func TestQueue_CallsGoToTheTenantURLWithTheNamespace(t *testing.T) {
 	}
 }
 
+// A page that isn't Corvo's says nothing about a queue: it is neither gone nor deleted.
+func TestQueue_AnotherServersAnswerIsNoQueue(t *testing.T) {
+	t.Parallel()
+	for status, body := range map[int]string{
+		http.StatusNotFound: "<html>default backend - 404</html>", http.StatusUnauthorized: `{"error":"sign in"}`, http.StatusOK: "<html>hello</html>", http.StatusFound: "",
+	} {
+		tenant := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}))
+		t.Cleanup(tenant.Close)
+		_, h := cloudv1connect.NewAuthServiceHandler(&identified{url: tenant.URL + "/t/acme"})
+		c := newClient(t, h, nil)
+		if _, err := c.GetQueue(t.Context(), "jobs", "mail"); !Is(err, Elsewhere) {
+			t.Errorf("%d: reading it: %v", status, err)
+		}
+		if err := c.DeleteQueue(t.Context(), "jobs", "mail"); !Is(err, Elsewhere) {
+			t.Errorf("%d: deleting it: %v", status, err)
+		}
+	}
+}
+
 // Whatever stands between the provider and the service may answer whatever it likes.
 func FuzzFromProblem(f *testing.F) {
 	f.Add(403, "req-1", "1", []byte(`{"error":"no","code":"FORBIDDEN","fields":[{"field":"a","message":"b"}],"retry_after_ms":5}`))

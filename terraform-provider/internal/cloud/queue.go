@@ -45,7 +45,7 @@ func (c *Client) PutQueue(ctx context.Context, namespace, name, etag string, in 
 
 // DeleteQueue removes a queue with its jobs. It is no error if there is none.
 func (c *Client) DeleteQueue(ctx context.Context, namespace, name string) error {
-	err := c.callQueue(ctx, "DeleteQueue", http.MethodDelete, namespace, name, "?confirm=true", nil, nil)
+	err := c.callQueue(ctx, "DeleteQueue", http.MethodDelete, namespace, name, "?confirm=true", nil, new(wire.Status))
 	if Is(err, NotFound) {
 		return nil
 	}
@@ -97,24 +97,36 @@ func (c *Client) do(call string, req *http.Request, out any) (err error) {
 	if res.StatusCode/100 != 2 {
 		return fromProblem(call, res, data)
 	}
-	if out == nil || len(data) == 0 {
-		return nil
-	}
 	if err := json.Unmarshal(data, out); err != nil {
-		return unexpected(call, "unexpected response: %v", err)
+		return elsewhere(call, res)
 	}
 	return nil
+}
+
+// elsewhere: something answered at the tenant URL, but not as the engine does.
+func elsewhere(call string, res *http.Response) *Error {
+	e := &Error{Kind: Elsewhere, Call: call, Message: res.Status}
+	if res.Request != nil {
+		e.Help = fmt.Sprintf("%s responded with %q, which isn't a response of Corvo. Check what stands between this machine and the tenant URL.", res.Request.URL.Redacted(), res.Status)
+	}
+	return e
 }
 
 // fromProblem translates a refusal at the tenant URL.
 func fromProblem(call string, res *http.Response, data []byte) error {
 	var p wire.Problem
-	if err := json.Unmarshal(data, &p); err != nil || p.Error == "" {
-		// Something between here and the service answered.
-		p.Error = res.Status
+	kind := kindOfStatus(res.StatusCode)
+	if err := json.Unmarshal(data, &p); err != nil || p.Error == "" || p.Code == "" {
+		if kind != Unavailable && kind != Exhausted {
+			return elsewhere(call, res)
+		}
+		p.Error = res.Status // Of a proxy that can't reach the service right now.
+	}
+	if kind == NotFound && p.Code != wire.CodeNotFound {
+		kind = Failed // Nothing that says that the queue is gone.
 	}
 	e := &Error{
-		Kind: kindOfStatus(res.StatusCode), Call: call, Reason: string(p.Code), Message: apikey.Redact(p.Error), RequestID: p.RequestID,
+		Kind: kind, Call: call, Reason: string(p.Code), Message: apikey.Redact(p.Error), RequestID: p.RequestID,
 		Permission: neededFor(call).String(), RetryAfter: retryAfter(res.Header),
 	}
 	e.RequestID = cmp.Or(e.RequestID, res.Header.Get("X-Request-Id"))

@@ -79,6 +79,10 @@ func trailer(text string, e *cloud.Error) string {
 		}
 		lines = append(lines, "Check that it is a key of the service at the provider's endpoint.")
 	case cloud.Elsewhere:
+		if e.Help != "" {
+			lines = []string{e.Help}
+			break // That isn't about the endpoint, but about the tenant URL.
+		}
 		lines = []string{fmt.Sprintf("The endpoint responded with %q, which isn't a response of Corvo Cloud. Check endpoint in the provider block "+
 			"or CORVO_ENDPOINT: it must be the address of the console, such as https://app.corvo.cloud, not a tenant URL or a page.", text)}
 	case cloud.Conflict:
