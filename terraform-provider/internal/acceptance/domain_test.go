@@ -34,6 +34,9 @@ func TestDomain_IsCreatedImportedAndReleased(t *testing.T) {
 		return block(s, "") + fmt.Sprintf("resource \"corvo_domain\" \"this\" {\n  name = %q\n  %s\n}\n", name, more)
 	}
 	var id string
+	same := func(want *string) resource.TestCheckFunc {
+		return func(st *terraform.State) error { return resource.TestCheckResourceAttr(addr, "id", *want)(st) }
+	}
 	resource.Test(t, resource.TestCase{
 		ProtoV6ProviderFactories: factories(),
 		CheckDestroy:             o.domainGone(&id),
@@ -53,8 +56,9 @@ func TestDomain_IsCreatedImportedAndReleased(t *testing.T) {
 				},
 				Config: hcl(a, ""), ConfigPlanChecks: planned(addr, plancheck.ResourceActionCreate), Check: attribute(addr, "id", &id),
 			},
-			{Config: hcl(strings.ToUpper(a)+".", ""), ConfigPlanChecks: planned(addr, plancheck.ResourceActionReplace), Check: attribute(addr, "id", &id)}, // As it is written.
+			{Config: hcl(strings.ToUpper(a)+".", ""), ConfigPlanChecks: updates(addr), Check: same(&id)}, // As it is written.
 			{Config: hcl(strings.ToUpper(a)+".", ""), PlanOnly: true},
+			{Config: hcl("sub."+a, ""), ConfigPlanChecks: planned(addr, plancheck.ResourceActionReplace), Check: attribute(addr, "id", &id)},
 		},
 	})
 }

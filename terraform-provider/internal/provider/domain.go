@@ -3,12 +3,17 @@ package provider
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"connectrpc.com/connect"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
@@ -43,8 +48,12 @@ func domainSchema() schema.Schema {
 		MarkdownDescription: "A domain of the tenant. Once it is verified, the sign-in page offers single sign-on to people with an email address of it. " +
 			"Add the TXT record to DNS and verify with `corvo_domain_verification`. Destroying a domain releases it; its record never counts again.",
 		Attributes: map[string]schema.Attribute{
-			"id":   stableText("`dom_…`, never changes."),
-			"name": fixedText(true, "For example `company.com`. A subdomain is a domain of its own."),
+			"id": stableText("`dom_…`, never changes."),
+			"name": schema.StringAttribute{
+				Required: true, Validators: []validator.String{stringvalidator.LengthAtLeast(1)},
+				PlanModifiers:       []planmodifier.String{stringplanmodifier.RequiresReplaceIf(otherDomain, "Another name is another domain.", "Another name is another domain.")},
+				MarkdownDescription: "For example `company.com`; upper and lower case are the same. A subdomain is a domain of its own. Changing it replaces the domain.",
+			},
 			"connection_id": schema.StringAttribute{
 				Optional: true, Computed: true, Default: stringdefault.StaticString(""),
 				MarkdownDescription: "The SSO connection that people of the domain sign in through (`sso_…`). Default: empty, the tenant's enabled ones.",
@@ -56,6 +65,12 @@ func domainSchema() schema.Schema {
 			"created_at": stableText("RFC 3339."),
 		},
 	}
+}
+
+// otherDomain: releasing a domain ends its record for good, which no spelling is worth.
+func otherDomain(_ context.Context, req planmodifier.StringRequest, resp *stringplanmodifier.RequiresReplaceIfFuncResponse) {
+	plain := func(name types.String) string { return strings.TrimSuffix(strings.TrimSpace(name.ValueString()), ".") }
+	resp.RequiresReplace = req.PlanValue.IsUnknown() || !strings.EqualFold(plain(req.PlanValue), plain(req.StateValue))
 }
 
 func domainFields() attributes {
@@ -82,6 +97,11 @@ func (r *domainResource) read(ctx context.Context, m *domainModel, _ *diag.Diagn
 }
 
 func (r *domainResource) update(ctx context.Context, o operation[domainModel], plan, state domainModel) {
+	if plan.ConnectionID.Equal(state.ConnectionID) { // The name is written in another way.
+		state.Name = plan.Name
+		o.save(state)
+		return
+	}
 	res, err := r.cloud.Domains().UpdateDomain(ctx, connect.NewRequest(&cloudv1.UpdateDomainRequest{
 		DomainId: state.ID.ValueString(), Etag: state.ETag.ValueString(), ConnectionId: plan.ConnectionID.ValueString(),
 		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"connection_id"}},
