@@ -172,6 +172,39 @@ func TestRoleBinding_IsCreatedReplacedImportedAndDestroyed(t *testing.T) {
 	})
 }
 
+// After an import the state has ids: a configuration with names means the same binding.
+func TestRoleBinding_AnotherSpellingKeepsIt(t *testing.T) {
+	t.Parallel()
+	s := cloud(t)
+	n := name(t, "spelled")
+	account := must(s.other().accounts.CreateServiceAccount(t.Context(), connect.NewRequest(&cloudv1.CreateServiceAccountRequest{Name: n})))(t).GetServiceAccount().GetId()
+	t.Cleanup(func() {
+		must(s.other().accounts.DeleteServiceAccount(context.Background(), connect.NewRequest(&cloudv1.DeleteServiceAccountRequest{ServiceAccountId: account})))(t)
+	})
+	const addr = "corvo_role_binding.this"
+	hcl := func(role, namespace string) string {
+		return fmt.Sprintf("resource \"corvo_role_binding\" \"this\" {\n  principal_id = %q\n  role = %q\n  namespace = %q\n}\noutput \"id\" {\n  value = corvo_role_binding.this.id\n}\n", account, role, namespace)
+	}
+	first := newWorkspace(t, s, "", hcl("producer", "default"))
+	first.apply()
+	id := strings.TrimSpace(first.must("output", "-raw", "id"))
+	second := newWorkspace(t, s, "", hcl("producer", "default"))
+	second.must("import", "-no-color", "-input=false", addr, id)
+	if said := second.apply(); !strings.Contains(said, "0 added, 1 changed, 0 destroyed") {
+		t.Fatalf("names instead of ids:\n%s", said)
+	}
+	second.settled()
+	second.write("main.tf", required+hcl("role_producer", "default"))
+	if said := second.apply(); !strings.Contains(said, "0 added, 1 changed, 0 destroyed") {
+		t.Fatalf("the id instead of the name:\n%s", said)
+	}
+	second.write("main.tf", required+hcl("worker", "default"))
+	if said := second.apply(); !strings.Contains(said, "1 added, 0 changed, 1 destroyed") {
+		t.Fatalf("another role:\n%s", said)
+	}
+	second.destroy()
+}
+
 func TestGroup_IsCreatedChangedImportedAndDestroyed(t *testing.T) {
 	t.Parallel()
 	s := cloud(t)

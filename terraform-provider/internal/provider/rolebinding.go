@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
@@ -42,6 +43,9 @@ func newRoleBinding() resource.Resource {
 }
 
 func roleBindingSchema() schema.Schema {
+	word := func(required bool, about string) schema.StringAttribute { // ModifyPlan knows what is another one.
+		return schema.StringAttribute{Required: required, Optional: !required, Validators: []validator.String{stringvalidator.LengthAtLeast(1)}, MarkdownDescription: about}
+	}
 	return schema.Schema{
 		MarkdownDescription: "Gives a role to a user, a service account or a group: in the whole tenant, in a namespace, or for some queues. " +
 			"Nobody can give more than they have there themselves. Every change replaces it.",
@@ -49,9 +53,9 @@ func roleBindingSchema() schema.Schema {
 			"id":           stableText("`bnd_…`."),
 			"principal_id": fixedText(true, "Who gets the role: `usr_…`, `sa_…` or `grp_…`.", principalID()),
 			"principal":    stableText("Email address of the user, or name of the service account or group, when the role was given."),
-			"role":         fixedText(true, "Id (preferred: `corvo_role.….id`) or name of the role, for example `producer`."),
+			"role":         word(true, "Id (preferred: `corvo_role.….id`) or name of the role, for example `producer`."),
 			"role_id":      stableText("Id of the role."),
-			"namespace":    fixedText(false, "Id (`ns_…`, preferred) or name of the namespace. Default: the whole tenant."),
+			"namespace":    word(false, "Id (`ns_…`, preferred) or name of the namespace. Default: the whole tenant."),
 			"queues":       fixedText(false, "A queue's name, or the beginning of names followed by `*`. Default: all queues.", queuePattern()),
 			"created_at":   stableText("RFC 3339."),
 			"created_by":   stableText("Id of who gave the role."),
@@ -61,6 +65,54 @@ func roleBindingSchema() schema.Schema {
 
 func principalID() validator.String {
 	return stringvalidator.RegexMatches(regexp.MustCompile(`^(usr|sa|grp)_[0-9A-Z]{26}$`), "must be the id of a user (usr_…), service account (sa_…) or group (grp_…)")
+}
+
+// ModifyPlan tells another role or namespace from another way of writing the same one, as
+// after an import: only the first needs another binding.
+func (r *roleBindingResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	if req.Plan.Raw.IsNull() || req.State.Raw.IsNull() {
+		return
+	}
+	var plan, state roleBindingModel
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	for name, same := range map[string]func() (bool, error){
+		"role":      func() (bool, error) { return sameThing(ctx, r.cloud, plan.Role, state.Role, roleID) },
+		"namespace": func() (bool, error) { return sameThing(ctx, r.cloud, plan.Namespace, state.Namespace, namespaceID) },
+	} {
+		is, err := same()
+		if err != nil {
+			addError(&resp.Diagnostics, "look up the "+name+" of the role binding", err)
+		} else if !is {
+			resp.RequiresReplace = append(resp.RequiresReplace, path.Root(name))
+		}
+	}
+}
+
+// sameThing reports whether two words, ids or names, mean the same; id is empty for a word
+// that means nothing.
+func sameThing(ctx context.Context, c *cloud.Client, plan, state types.String, id func(context.Context, *cloud.Client, string) (string, error)) (bool, error) {
+	if plan.Equal(state) || plan.IsUnknown() || plan.IsNull() || state.IsNull() {
+		return plan.Equal(state), nil
+	}
+	is, err := id(ctx, c, plan.ValueString())
+	if err != nil {
+		return false, err
+	}
+	was, err := id(ctx, c, state.ValueString())
+	return is == was && is != "", err
+}
+
+// roleID is the id of a role by id or name; empty if there is none.
+func roleID(ctx context.Context, c *cloud.Client, word string) (string, error) {
+	role, err := findRole(ctx, c, word)
+	if cloud.Is(err, cloud.NotFound) {
+		return "", nil
+	}
+	return role.GetId(), err
 }
 
 func (r *roleBindingResource) create(ctx context.Context, o operation[roleBindingModel], m roleBindingModel) {
@@ -90,7 +142,7 @@ func (r *roleBindingResource) read(ctx context.Context, m *roleBindingModel, _ *
 	return err
 }
 
-// update has nothing to do: every change replaces.
+// update has nothing to do: what is not replaced is only spelled otherwise.
 func (r *roleBindingResource) update(_ context.Context, o operation[roleBindingModel], plan, _ roleBindingModel) {
 	o.save(plan)
 }
@@ -152,3 +204,5 @@ func orNull(text string) types.String {
 	}
 	return types.StringValue(text)
 }
+
+var _ resource.ResourceWithModifyPlan = (*roleBindingResource)(nil)
