@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -225,6 +227,62 @@ func TestCall_ConnectionThatBreaksIsRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A token counts once: an exchange whose answer was lost may have been made, and a second one
+// would only be refused.
+func TestCall_AnExchangeIsRepeatedOnlyIfItWasNotMade(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		fate  faulttest.Fate
+		calls int64
+	}{
+		{"lost answer", faulttest.Fate{Lose: true}, 1},
+		{"proxy without an answer", faulttest.Fate{Status: http.StatusGatewayTimeout}, 1},
+		{"answer cut off", faulttest.Fate{Half: true}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, h := cloudv1connect.NewTrustServiceHandler(&exchange{})
+			p := faulttest.New(h, nil)
+			p.Decide(func(string, int) faulttest.Fate { return c.fate })
+			client := newClient(t, p, nil)
+			_, err := client.Trusts().ExchangeToken(t.Context(), connect.NewRequest(&cloudv1.ExchangeTokenRequest{Tenant: "acme"}))
+			if n := p.Calls()[""]; err == nil || n != int(c.calls) {
+				t.Fatalf("%d calls, want %d: %v", n, c.calls, err)
+			}
+		})
+	}
+	t.Run("nobody listens yet", func(t *testing.T) {
+		t.Parallel()
+		var dials atomic.Int64
+		_, h := cloudv1connect.NewTrustServiceHandler(&exchange{})
+		client := newClient(t, h, nil)
+		next := client.http.Transport
+		client.http.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			if dials.Add(1) < 3 {
+				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+			}
+			return next.RoundTrip(r)
+		})
+		if _, err := client.Trusts().ExchangeToken(t.Context(), connect.NewRequest(&cloudv1.ExchangeTokenRequest{Tenant: "acme"})); err != nil || dials.Load() != 3 {
+			t.Fatalf("after %d calls: %v", dials.Load(), err)
+		}
+	})
+}
+
+type exchange struct {
+	cloudv1connect.UnimplementedTrustServiceHandler
+}
+
+func (*exchange) ExchangeToken(context.Context, *connect.Request[cloudv1.ExchangeTokenRequest]) (*connect.Response[cloudv1.ExchangeTokenResponse], error) {
+	return connect.NewResponse(&cloudv1.ExchangeTokenResponse{KeyId: "key_1"}), nil
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestCall_ServiceThatHangsIsLeftAfterTheRequestTimeout(t *testing.T) {
 	t.Parallel()

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	cloudv1 "github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1"
+	"github.com/corvo-cloud/corvo/control-plane/api/gen/corvo/cloud/v1/cloudv1connect"
 	"github.com/corvo-cloud/corvo/data-plane/api/apikey"
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 )
@@ -108,6 +109,9 @@ func fromRPC(spec connect.Spec, err error, heard http.Header) error {
 	e.Kind = kindOf(ce.Code())
 	// A limit that names no time to come back does not pass by waiting.
 	e.transient = e.Kind == Unavailable || e.Kind == Exhausted && e.RetryAfter > 0 || isBroken(err)
+	if spec.Procedure == cloudv1connect.TrustServiceExchangeTokenProcedure {
+		e.transient = e.transient && (e.Kind == Exhausted || isUnsent(err))
+	}
 	return e
 }
 
@@ -151,9 +155,16 @@ func kindOf(c connect.Code) Kind {
 	}[c]
 }
 
+// isUnsent reports whether nothing heard the call.
+func isUnsent(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
 // isBroken reports whether the connection, not the service, failed. Every call that is
 // made here may be made twice: creations carry a request id, changes an etag or the
-// whole of what is wanted.
+// whole of what is wanted. The exchange of a token is the exception: a token counts once,
+// and the second call would only be told so.
 func isBroken(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return false
