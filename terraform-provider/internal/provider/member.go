@@ -66,8 +66,8 @@ func memberSchema() schema.Schema {
 			},
 			"roles": schema.SetAttribute{
 				Required: true, ElementType: types.StringType, Validators: []validator.Set{setvalidator.SizeAtLeast(1), setvalidator.ValueStringsAre(stringvalidator.LengthAtLeast(1))},
-				MarkdownDescription: "Names or ids of the roles that the member has in the whole tenant, for example `developer`. For roles in a namespace use `corvo_role_binding`; " +
-					"roles of groups aren't in here. Don't give a role both here and by a `corvo_role_binding` in the whole tenant.",
+				MarkdownDescription: "Names or ids of all roles that the member has in the whole tenant, for example `developer`. An apply takes away every other one, " +
+					"also a role from a `corvo_role_binding` without `namespace`. For roles in a namespace use `corvo_role_binding`; roles of groups aren't in here.",
 			},
 			"status":     changingText("`invited` or `member`."),
 			"user_id":    changingText("`usr_…`; null until the invitation is accepted."),

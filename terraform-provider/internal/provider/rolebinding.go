@@ -48,7 +48,9 @@ func roleBindingSchema() schema.Schema {
 	}
 	return schema.Schema{
 		MarkdownDescription: "Gives a role to a user, a service account or a group: in the whole tenant, in a namespace, or for some queues. " +
-			"Nobody can give more than they have there themselves. Every change replaces it.",
+			"Nobody can give more than they have there themselves. Every change replaces it.\n\n" +
+			"Don't use it without `namespace` for a user who is a `corvo_member`: the `roles` of a member are all that they have in the whole tenant, so the next apply would take this one away. " +
+			"Add the role there instead.",
 		Attributes: map[string]schema.Attribute{
 			"id":           stableText("`bnd_…`."),
 			"principal_id": fixedText(true, "Who gets the role: `usr_…`, `sa_…` or `grp_…`.", principalID()),
