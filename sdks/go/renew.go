@@ -251,12 +251,17 @@ func (w *Worker) checkpoint(ctx context.Context, t *task, raw json.RawMessage) e
 		w.mu.Unlock()
 		return ErrLeaseLost
 	}
-	t.news.checkpoint, t.checkpoint = raw, raw
+	t.news.checkpoint = raw
 	t.news.waiters = append(t.news.waiters, confirmed)
 	w.tellNews(time.Now())
 	w.mu.Unlock()
 	select {
 	case err := <-confirmed:
+		if err == nil { // Only then is it what the next attempt finds.
+			w.mu.Lock()
+			t.checkpoint = raw
+			w.mu.Unlock()
+		}
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -9,9 +9,11 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"connectrpc.com/connect"
 
@@ -153,6 +155,7 @@ func NewWorker(c *Client, opts ...WorkerOption) *Worker {
 	if err != nil {
 		host = "unknown"
 	}
+	host = strings.ToValidUTF8(host, "?")
 	w.hostname = host
 	w.id = cmp.Or(w.id, fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:6]))
 	return w
@@ -203,6 +206,16 @@ func (w *Worker) check() error {
 	for _, l := range w.pools {
 		if l.slots < 1 || len(l.queues) == 0 {
 			errs = append(errs, fmt.Errorf("queues %q have %d slots, want at least one of each", l.queues, l.slots))
+		}
+	}
+	if !utf8.ValidString(w.id) { // No frame that says so could be sent.
+		errs = append(errs, fmt.Errorf("the worker id %q is not valid UTF-8", w.id))
+	}
+	for _, l := range w.pools {
+		for _, q := range l.queues {
+			if !utf8.ValidString(q) {
+				errs = append(errs, fmt.Errorf("the queue %q is not valid UTF-8", q))
+			}
 		}
 	}
 	if w.lease < time.Second {

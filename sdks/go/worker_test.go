@@ -455,6 +455,10 @@ func TestWorker_RefusedCheckpointFailsItsCallAlone(t *testing.T) {
 		if !errors.Is(err, ErrInvalid) {
 			t.Errorf("refused by the server: %v", err)
 		}
+		var stored string
+		if found, err := j.LoadCheckpoint(&stored); found || err != nil {
+			t.Errorf("a checkpoint that was refused is loaded, %d bytes: %v", len(stored), err)
+		}
 		err = j.Checkpoint(ctx, strings.Repeat("x", checkpointBytesMax))
 		if !errors.Is(err, ErrInvalid) {
 			t.Errorf("over the protocol's limit: %v", err)
@@ -475,11 +479,11 @@ func TestWorker_RunReportsWhatIsWrongWithTheWorker(t *testing.T) {
 	t.Parallel()
 	s := peertest.New(t, peertest.Options{})
 	c := newClient(t, s)
-	w := NewWorker(c, Queue("emails", 0), Lease(time.Millisecond))
+	w := NewWorker(c, Queue("emails", 0), Pool(1, "caf\xe9"), Lease(time.Millisecond), WorkerID("w-\xff"))
 	Handle(w, ok)
 	Handle(w, ok)
 	err := w.Run(t.Context())
-	for _, want := range []string{"two handlers", "0 slots", "below one second"} {
+	for _, want := range []string{"two handlers", "0 slots", "below one second", `worker id "w-\xff" is not valid UTF-8`, `queue "caf\xe9" is not valid UTF-8`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Run: %v, want a word on %q", err, want)
 		}
