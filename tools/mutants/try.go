@@ -15,7 +15,11 @@ import (
 
 // perRound bounds one run of tests. It is long: a room that is merely slow on a busy machine
 // must not look like one whose tests fail.
-const perRound = 5 * time.Minute
+const (
+	perRound = 5 * time.Minute
+	// perSeeds is for three whole cells in virtual time.
+	perSeeds = 15 * time.Minute
+)
 
 // ranOut is what "caught" a mutant whose tests did not end. That proves nothing, unless it
 // is the bug that makes them hang.
@@ -117,7 +121,11 @@ func (m mutation) build(ctx context.Context, module, dir, room, tests string) er
 
 // round runs some of the tests up to the first that fails.
 func (m mutation) round(ctx context.Context, module, room, tests string, which []string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, perRound)
+	bound := perRound
+	if filepath.ToSlash(module) == faultsModule {
+		bound = perSeeds
+	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	// What a failing property test would keep must not land in the tree, and nobody
 	// needs it made small.
