@@ -160,7 +160,7 @@ func (a *api) send(ctx context.Context, c call) (*reply, error) {
 			a.log.Debug("using the profile's management key: its API key isn't allowed to do this")
 			continue
 		}
-		f := fromReply(r)
+		f := fromReply(r, c.method)
 		pause, again := retryPause(r, f, c, try)
 		if !again || !sleep(ctx, pause) {
 			return nil, f

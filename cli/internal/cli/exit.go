@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"syscall"
 
@@ -108,14 +109,19 @@ func rootCause(err error) string {
 }
 
 // fromReply turns an answer of status 400 and above into a Failure.
-func fromReply(r *reply) *Failure {
+func fromReply(r *reply, method string) *Failure {
 	var p wire.Problem
 	_ = json.Unmarshal(r.body, &p) // Not JSON: a proxy's own page; the status alone speaks.
+	if isGatewayStatus(r.status) && (p.Code == "" || p.Error == "") {
+		// Only a server of ours promises that nothing was done. A gateway says the same
+		// of a server that it lost after it had sent it the call.
+		p.Code = wire.CodeUnknownOutcome
+	}
 	if r.status == 404 && p.Code == "" && p.Error == "" {
 		return &Failure{Exit: ExitFail, Code: "BAD_ANSWER", Status: r.status, What: "no Corvo API at this address",
 			Fix: "check that --server or CORVO_URL is the address of a Corvo server or tenant"}
 	}
-	f := &Failure{Status: r.status, Code: cmp.Or(p.Code, wire.Code(fmt.Sprintf("HTTP_%d", r.status))), Exit: exitOf(r.status, p.Code), Fix: fixOf(r, p.Code),
+	f := &Failure{Status: r.status, Code: cmp.Or(p.Code, wire.Code(fmt.Sprintf("HTTP_%d", r.status))), Exit: exitOf(r.status, p.Code), Fix: fixOf(r, p.Code, method),
 		RequestID: cmp.Or(p.RequestID, r.header.Get("X-Request-Id"), r.header.Get("X-Corvo-Request-Id")), Fields: p.Fields,
 		What: cmp.Or(p.Error, fmt.Sprintf("the server responded with status %d", r.status))}
 	if len(f.Fields) > 0 {
@@ -123,6 +129,10 @@ func fromReply(r *reply) *Failure {
 		f.What, _, _ = strings.Cut(f.What, "; "+f.Fields[0].Field+": ")
 	}
 	return f
+}
+
+func isGatewayStatus(status int) bool {
+	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }
 
 func exitOf(status int, code wire.Code) int {
@@ -151,8 +161,10 @@ func exitOf(status int, code wire.Code) int {
 	return ExitFail
 }
 
-func fixOf(r *reply, code wire.Code) string {
+func fixOf(r *reply, code wire.Code, method string) string {
 	switch {
+	case code == wire.CodeUnknownOutcome && method == http.MethodGet:
+		return "retry in a moment"
 	case code == wire.CodeUnknownOutcome:
 		return "it may have taken effect: check before you repeat it, or repeat it with the same --idempotency-key"
 	case code == wire.CodeQueueDraining:

@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// gatewayPage is what a gateway answers for a server that it lost in the middle of a call.
+const gatewayPage = "upstream connect error or disconnect/reset before headers"
+
+func TestRequest_AGatewaysOwnPageLeavesTheOutcomeUnknown(t *testing.T) {
+	t.Parallel()
+	for line, calls := range map[string]int32{
+		"schedule run sched_1":       1,
+		"job replay job_1 --from 1":  1,
+		"fetch emails":               1,
+		"cancel job_1":               1,
+		"queues":                     triesMax, // A read may be repeated.
+		"ack job_1 --token TOKEN":    triesMax,
+		"enqueue emails {}":          triesMax,
+		"api POST /enqueue --body 1": 1,
+	} {
+		for _, page := range []string{gatewayPage, `{"message":"Service Unavailable"}`, `{"code":503,"error":"no healthy upstream"}`} {
+			var seen atomic.Int32
+			url := answer(t, func(w http.ResponseWriter, _ *http.Request) {
+				seen.Add(1)
+				w.Header().Set("Retry-After", "0.001")
+				w.WriteHeader(http.StatusServiceUnavailable)
+				_, _ = w.Write([]byte(page))
+			})
+			got := run(t, url, append(strings.Fields(line), "-o", "json")...)
+			if seen.Load() != calls || got.exit != ExitTimeout || !strings.Contains(got.stderr, "UNKNOWN_OUTCOME") {
+				t.Errorf("%s, answered %s: %d calls, want %d; %+v", line, page, seen.Load(), calls, got)
+			}
+		}
+	}
+}
+
+func TestRequest_AReadWithoutAnOutcomeChangedNothing(t *testing.T) {
+	t.Parallel()
+	url := answer(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "0.001")
+		w.WriteHeader(http.StatusBadGateway)
+	})
+	if got := run(t, url, "queues"); got.exit != ExitTimeout || strings.Contains(got.stderr, "may have taken effect") {
+		t.Errorf("%+v", got)
+	}
+}
