@@ -56,6 +56,8 @@ type call struct {
 	wait         time.Duration // Added to the timeout: how long the server may hold the call.
 	// repeatable: sending it twice is the same as once, so an unknown outcome is retried.
 	repeatable bool
+	// idempotencyKey makes it so for calls that add jobs; it goes out as a header.
+	idempotencyKey string
 }
 
 // api is made once: a key may come from standard input.
@@ -108,6 +110,12 @@ type nothing struct{}
 // again is a call that may be sent twice: the second time changes nothing.
 func (c call) again() call {
 	c.repeatable = true
+	return c
+}
+
+// keyed is a call that adds jobs: sent again with its key, it adds none.
+func (c call) keyed(idempotencyKey string) call {
+	c.repeatable, c.idempotencyKey = true, idempotencyKey
 	return c
 }
 
@@ -200,7 +208,7 @@ func (a *api) exchange(ctx context.Context, c call, body []byte) (*reply, error)
 	if err != nil {
 		return nil, fmt.Errorf("build request: %w", err)
 	}
-	a.dress(req, len(body) > 0)
+	a.dress(req, c.idempotencyKey, len(body) > 0)
 	began := time.Now()
 	resp, err := a.http.Do(req)
 	if err != nil {
@@ -215,11 +223,14 @@ func (a *api) exchange(ctx context.Context, c call, body []byte) (*reply, error)
 	return &reply{status: resp.StatusCode, header: resp.Header, body: raw}, nil
 }
 
-func (a *api) dress(req *http.Request, hasBody bool) {
+func (a *api) dress(req *http.Request, idempotencyKey string, hasBody bool) {
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "corvo-cli/"+Version())
 	if hasBody {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if idempotencyKey != "" {
+		req.Header.Set("Idempotency-Key", idempotencyKey)
 	}
 	if a.person != nil { // Its token names the namespace.
 		req.Header.Set("Authorization", "Bearer "+a.person.token)

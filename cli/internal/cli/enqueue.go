@@ -100,7 +100,7 @@ func (s *session) enqueue(ctx context.Context, args []string, f enqueueFlags) er
 	if req.Payload, err = s.payload(args[1:], f.payloadFile); err != nil {
 		return err
 	}
-	req.IdempotencyKey = cmp.Or(req.IdempotencyKey, "cli-"+ulid.Make().String())
+	req.IdempotencyKey = cmp.Or(req.IdempotencyKey, newIdempotencyKey())
 	done, raw, err := answerOf[wire.Enqueued](ctx, s, post("/api/v1/enqueue", req).again())
 	if err != nil {
 		return err
@@ -111,6 +111,8 @@ func (s *session) enqueue(ctx context.Context, args []string, f enqueueFlags) er
 	s.hintf("%s in %s; to see it: corvo inspect %s", done.Status, req.Queue, done.JobID)
 	return nil
 }
+
+func newIdempotencyKey() string { return "cli-" + ulid.Make().String() }
 
 func (f *enqueueFlags) request(queue string) (enqueueRequest, error) {
 	req := enqueueRequest{EnqueueRequest: f.EnqueueRequest}
@@ -221,7 +223,11 @@ func (s *session) enqueueBatchVerb() verb {
 {"queue":"emails","payload":{"to":"ada"},"priority":"high"}; with --payloads it is
 the payload alone. Each chunk is accepted whole or not at all. If a chunk is
 refused, ids of the chunks before it have been printed, and the error names the
-first line that was not accepted.`,
+first line that was not accepted.
+
+A chunk that gets no clear answer is repeated with the same idempotency key, so no
+line adds two jobs. If it never gets one, the exit code is 7. Lines that have an
+idempotency_key of their own can then be sent again.`,
 		example: `  {cmd} jobs.jsonl
   {cmd} --queue emails --payloads < addresses.jsonl
   jq -c '.users[] | {queue:"welcome", payload:.}' dump.json | {cmd} -`,
@@ -343,7 +349,7 @@ func (b *batchSender) flush(ctx context.Context) error {
 	if len(b.jobs) == 0 {
 		return nil
 	}
-	done, _, err := answerOf[wire.EnqueuedBatch](ctx, b.session, post("/api/v1/enqueue/batch", map[string]any{"jobs": b.jobs}))
+	done, _, err := answerOf[wire.EnqueuedBatch](ctx, b.session, post("/api/v1/enqueue/batch", map[string]any{"jobs": b.jobs}).keyed(newIdempotencyKey()))
 	if err != nil {
 		return err
 	}
@@ -390,8 +396,12 @@ func (b *batchSender) explain(err error) error {
 	if !errors.As(err, &f) {
 		return err
 	}
-	if b.accepted > 0 {
+	if f.Exit == ExitTimeout {
+		f.Fix = "its lines may have taken effect: check before you repeat them; those with an idempotency_key can be sent again"
+	} else if b.accepted > 0 {
 		f.Exit = ExitPartial
+	}
+	if b.accepted > 0 {
 		f.Why = cmp.Or(f.Why, "the lines before were accepted")
 	}
 	if len(b.jobs) > 0 {
