@@ -251,11 +251,7 @@ func encodeBody(body any) ([]byte, error) {
 	case json.RawMessage:
 		return b, nil
 	default:
-		raw, err := json.Marshal(b)
-		if err != nil {
-			return nil, fmt.Errorf("encode request: %w", err)
-		}
-		return raw, nil
+		return marshal(b)
 	}
 }
 

@@ -214,7 +214,7 @@ func (s *session) report(f *Failure, machine bool) {
 }
 
 func (s *session) reportJSON(f *Failure) {
-	line, err := json.Marshal(struct {
+	line, err := marshal(struct {
 		Error     string              `json:"error"`
 		Code      wire.Code           `json:"code"`
 		Why       string              `json:"why,omitempty"`

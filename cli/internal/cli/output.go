@@ -53,9 +53,9 @@ func (s *session) emitAll(rows []json.RawMessage, text func(io.Writer)) error {
 		if rows == nil {
 			rows = []json.RawMessage{}
 		}
-		raw, err := json.Marshal(rows)
+		raw, err := marshal(rows)
 		if err != nil {
-			return fmt.Errorf("encode output: %w", err)
+			return err
 		}
 		return s.writeJSON(raw, "  ")
 	case outputJSONL:
@@ -107,13 +107,13 @@ func (s *session) write(data []byte) error {
 	return nil
 }
 
-// marshal is json.Marshal without HTML escapes: payloads are shown as sent.
+// marshal is json.Marshal without HTML escapes: payloads are sent as given and shown as sent.
 func marshal(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		return nil, fmt.Errorf("encode output: %w", err)
+		return nil, fmt.Errorf("encode JSON: %w", err)
 	}
 	return bytes.TrimSpace(b.Bytes()), nil
 }
