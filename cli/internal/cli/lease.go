@@ -251,13 +251,15 @@ working on the job) or lost (you no longer hold the job; exit code 5).`,
 			if lease > 0 {
 				body["lease"] = lease.String()
 			}
-			return s.heartbeat(c.Context(), ids, body)
+			ask := post("/api/v1/heartbeat", body)
+			ask.repeatable = usage == "" || usage == "null" // The server adds up what it is told.
+			return s.heartbeat(c.Context(), ids, ask)
 		},
 	}
 }
 
-func (s *session) heartbeat(ctx context.Context, ids []string, body any) error {
-	answer, raw, err := answerOf[wire.HeartbeatResult](ctx, s, post("/api/v1/heartbeat", body).again())
+func (s *session) heartbeat(ctx context.Context, ids []string, ask call) error {
+	answer, raw, err := answerOf[wire.HeartbeatResult](ctx, s, ask)
 	if err != nil {
 		return err
 	}

@@ -48,3 +48,24 @@ func TestRequest_AReadWithoutAnOutcomeChangedNothing(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// A heartbeat adds its usage to the usage before, so a second one counts it twice.
+func TestHeartbeat_WithUsageIsSentOnce(t *testing.T) {
+	t.Parallel()
+	for line, calls := range map[string]int32{
+		"heartbeat job_1":                        triesMax,
+		`heartbeat job_1 --usage {"cost_usd":1}`: 1,
+		"heartbeat job_1 --usage null":           triesMax,
+	} {
+		var seen atomic.Int32
+		url := answer(t, func(w http.ResponseWriter, _ *http.Request) {
+			seen.Add(1)
+			w.Header().Set("Retry-After", "0.001")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"error":"leadership was lost","code":"UNKNOWN_OUTCOME"}`))
+		})
+		if got := run(t, url, strings.Fields(line)...); seen.Load() != calls || got.exit != ExitTimeout {
+			t.Errorf("%s: %d calls, want %d; %+v", line, seen.Load(), calls, got)
+		}
+	}
+}
