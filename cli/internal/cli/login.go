@@ -185,14 +185,12 @@ func (s *session) keepLogin(ctx context.Context, c *cloud, f loginFlags, storage
 	if err != nil {
 		return err
 	}
-	done := loggedIn{User: who.GetUser().GetEmail(), Key: who.GetKey().GetName(), Endpoint: c.endpoint, Storage: storage}
-	for _, p := range made {
-		done.Profiles = append(done.Profiles, p.Tenant)
-	}
-	if done.Profile, err = firstTenant(done.Profiles, f.tenant); err != nil {
+	first, err := firstTenant(made, f.tenant)
+	if err != nil {
 		return errors.Join(err, s.giveUp(ctx, c, who))
 	}
-	path, err := s.changeProfiles(func(all *profiles) error { return addLogin(all, made, c.token, done) })
+	done := loggedIn{User: who.GetUser().GetEmail(), Key: who.GetKey().GetName(), Endpoint: c.endpoint, Storage: storage}
+	path, err := s.changeProfiles(func(all *profiles) error { return s.addLogin(all, made, first, c.token, &done) })
 	if err != nil {
 		// A session that nobody holds is one to revoke.
 		return errors.Join(&Failure{Exit: ExitFail, Code: "PROFILE", What: "can't save your session", Why: err.Error(),
@@ -219,7 +217,11 @@ func (s *session) giveUp(ctx context.Context, c *cloud, who *cloudv1.GetCurrentI
 	return err
 }
 
-func firstTenant(tenants []string, wanted string) (string, error) {
+func firstTenant(made []profile, wanted string) (string, error) {
+	tenants := make([]string, len(made))
+	for i, p := range made {
+		tenants[i] = p.Tenant
+	}
 	switch {
 	case wanted == "" && len(tenants) > 0:
 		return tenants[0], nil
@@ -272,12 +274,17 @@ func (s *session) firstNamespace(ctx context.Context, c *cloud, tenant string) (
 }
 
 // addLogin keeps the keys that a profile has: they are shown once only.
-func addLogin(all *profiles, made []profile, token string, done loggedIn) error {
+func (s *session) addLogin(all *profiles, made []profile, first, token string, done *loggedIn) error {
 	for _, p := range made {
-		if old := all.Profiles[p.Tenant]; old.Endpoint == p.Endpoint {
-			p.APIKey, p.Token, p.Namespace = old.APIKey, cmp.Or(p.Token, old.Token), cmp.Or(old.Namespace, p.Namespace)
+		name := all.nameOf(p)
+		s.tellName(all, name, p.Tenant)
+		old := all.Profiles[name]
+		p.APIKey, p.Token, p.Namespace = old.APIKey, cmp.Or(p.Token, old.Token), cmp.Or(old.Namespace, p.Namespace)
+		all.Profiles[name] = p
+		done.Profiles = append(done.Profiles, name)
+		if p.Tenant == first {
+			done.Profile = name
 		}
-		all.Profiles[p.Tenant] = p
 	}
 	all.choose(done.Profile)
 	if account := all.Profiles[done.Profile].account(); account != "" {

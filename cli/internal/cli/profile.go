@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -103,10 +104,31 @@ func (s *session) allProfiles() (profiles, error) {
 	return all, nil
 }
 
-// saveProfile adds or replaces a profile and makes it the current one. The file holds
-// keys, so only its owner may read it.
-func (s *session) saveProfile(name string, p profile) (string, error) {
+// nameOf is the name of a tenant's profile: its own, or one with a number if that is of a
+// tenant of another service, whose keys nobody can show again.
+func (p *profiles) nameOf(made profile) string {
+	for name, n := made.Tenant, 2; ; name, n = fmt.Sprintf("%s-%d", made.Tenant, n), n+1 {
+		old, taken := p.Profiles[name]
+		if !taken || old.Endpoint == made.Endpoint && cmp.Or(old.Tenant, name) == made.Tenant {
+			return name
+		}
+	}
+}
+
+// tellName says why a profile isn't named like its tenant.
+func (s *session) tellName(all *profiles, name, tenant string) {
+	if name != tenant {
+		other := all.Profiles[tenant]
+		s.talkf("The profile of %s is named %s: the profile %[1]s is a tenant of %[3]s.", tenant, name, cmp.Or(other.Endpoint, other.URL, "another service"))
+	}
+}
+
+// saveProfile adds or replaces the profile of a tenant and makes it the current one. The
+// file holds keys, so only its owner may read it.
+func (s *session) saveProfile(p profile) (string, error) {
 	return s.changeProfiles(func(all *profiles) error {
+		name := all.nameOf(p)
+		s.tellName(all, name, p.Tenant)
 		all.Profiles[name] = p
 		all.choose(name)
 		return nil

@@ -179,7 +179,7 @@ func (s *session) keepSignup(c *cloud, f signupFlags, done *cloudv1.ConfirmRespo
 	if f.noSave {
 		return "", nil
 	}
-	return s.saveProfile(done.GetTenant(), profile{
+	return s.saveProfile(profile{
 		URL: done.GetTenantUrl(), Tenant: done.GetTenant(), Namespace: done.GetNamespace(), APIKey: done.GetApiKey(), Endpoint: c.endpoint, Token: done.GetToken(),
 	})
 }
