@@ -35,7 +35,7 @@ func (s *session) loginVerb() verb {
 		long: `Shows a code, which you enter and approve on a page of the console, and signs in this
 machine. The session is kept in the keyring of the operating system, ends 30 days after
 its last use, and is listed with your other sessions in the console. Each of your tenants
-becomes a profile.
+becomes a profile. A management key is kept in the profile itself, readable only by you.
 
 Environment variables go before the profile: CORVO_TOKEN for the control API, CORVO_URL
 and CORVO_API_KEY for jobs.`,
@@ -60,21 +60,38 @@ func (s *session) login(ctx context.Context, f loginFlags) error {
 	if err != nil {
 		return err
 	}
-	storage := inKeyring
-	if f.insecure {
-		storage = inFile
-	} else if err := probeKeyring(); err != nil {
-		return s.noKeyring(err)
-	}
 	if f.withToken {
 		c.token, err = s.tokenFromStdin()
-	} else {
+	} else if err = s.checkKeyring(f); err == nil {
 		c.token, err = s.approvedToken(ctx, c, f)
 	}
 	if err != nil {
 		return err
 	}
-	return s.keepLogin(ctx, c, f, storage)
+	return s.keepLogin(ctx, c, f)
+}
+
+// checkKeyring refuses to begin a session that could not be kept.
+func (s *session) checkKeyring(f loginFlags) error {
+	if f.insecure {
+		return nil
+	}
+	if err := probeKeyring(); err != nil {
+		return s.noKeyring(err)
+	}
+	return nil
+}
+
+// storageOf is where the token is kept. A management key is a part of its profile; only
+// sessions need a keyring.
+func (s *session) storageOf(who *cloudv1.GetCurrentIdentityResponse, f loginFlags) (string, error) {
+	if f.insecure || who.GetUser() == nil {
+		return inFile, nil
+	}
+	if !f.withToken {
+		return inKeyring, nil // Checked before the person signed in.
+	}
+	return inKeyring, s.checkKeyring(f)
 }
 
 func (s *session) tokenFromStdin() (string, error) {
@@ -176,8 +193,12 @@ type loggedIn struct {
 }
 
 // keepLogin makes a profile of each tenant that the token reaches.
-func (s *session) keepLogin(ctx context.Context, c *cloud, f loginFlags, storage string) error {
+func (s *session) keepLogin(ctx context.Context, c *cloud, f loginFlags) error {
 	who, err := ask(ctx, c, s, cloudv1connect.NewAuthServiceClient(c.http, c.endpoint).GetCurrentIdentity, &cloudv1.GetCurrentIdentityRequest{})
+	if err != nil {
+		return err
+	}
+	storage, err := s.storageOf(who, f)
 	if err != nil {
 		return err
 	}
@@ -200,7 +221,11 @@ func (s *session) keepLogin(ctx context.Context, c *cloud, f loginFlags, storage
 		fmt.Fprintf(w, "Signed in to %s as %s.\n", c.endpoint, cmp.Or(done.User, done.Key))
 		fmt.Fprintf(w, "profile  %s (%s)\n", done.Profile, path)
 		if storage == inFile {
-			fmt.Fprintln(w, "The session is in this file, unencrypted and readable only by you.")
+			what := "session"
+			if who.GetUser() == nil {
+				what = "key"
+			}
+			fmt.Fprintf(w, "The %s is in this file, unencrypted and readable only by you.\n", what)
 		}
 		if len(done.Profiles) > 1 {
 			fmt.Fprintf(w, "Switch with: corvo profile use %s\n", strings.Join(done.Profiles, "|"))

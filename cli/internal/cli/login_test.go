@@ -221,3 +221,26 @@ func TestWhoami_WithoutASessionExits4AndNamesTheWays(t *testing.T) {
 		}
 	}
 }
+
+// keyStub answers whoever shows a management key.
+type keyStub struct{ *consoleStub }
+
+func (keyStub) GetCurrentIdentity(context.Context, *connect.Request[cloudv1.GetCurrentIdentityRequest]) (*connect.Response[cloudv1.GetCurrentIdentityResponse], error) {
+	return connect.NewResponse(&cloudv1.GetCurrentIdentityResponse{Key: &cloudv1.KeyIdentity{Name: "deploy"}, Tenants: []*cloudv1.TenantAccess{{Tenant: "acme"}}}), nil
+}
+
+func TestLogin_SaysThatAManagementKeyIsInTheFile(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	mux := http.NewServeMux()
+	mux.Handle(cloudv1connect.NewAuthServiceHandler(keyStub{h.consoleStub}))
+	mux.Handle(cloudv1connect.NewNamespaceServiceHandler(h.consoleStub))
+	url := answer(t, mux.ServeHTTP)
+	got := h.run(t, "corvo_mg_1\n", nil, "login", "--url", url, "--with-token", "-o", "json")
+	if got.exit != ExitOK || !strings.Contains(got.stdout, `"storage": "file"`) || !strings.Contains(h.config(t), "corvo_mg_1") {
+		t.Errorf("%+v\n%s", got, h.config(t))
+	}
+	if got := h.run(t, "corvo_mg_1\n", nil, "login", "--url", url, "--with-token"); !strings.Contains(got.stdout, "The key is in this file, unencrypted") {
+		t.Errorf("%+v", got)
+	}
+}
