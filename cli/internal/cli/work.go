@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -30,7 +31,14 @@ const (
 	errorBytesMax = 16 << 10
 	// stopGrace is how long a command may take to end after SIGTERM.
 	stopGrace = 10 * time.Second
+	// workShutdown, stopGrace and giveBack fit into the 30 seconds that orchestrators leave
+	// between asking a process to end and killing it.
+	workShutdown = 15 * time.Second
+	giveBack     = time.Second
 )
+
+// errQuit gives a job back whose command was ended by a second Ctrl-C.
+var errQuit = corvo.Release("its worker was told to quit")
 
 type workFlags struct {
 	concurrency int
@@ -38,6 +46,7 @@ type workFlags struct {
 	workerID    string
 	jobs        int
 	jobTimeout  time.Duration
+	shutdown    time.Duration
 	exchange    bool
 	token       exchangeFlags
 }
@@ -51,8 +60,12 @@ completes the job, with stdout as its result if that is JSON. Any other exit cod
 the attempt and stores the end of stderr as its error.
 
 CORVO_JOB_ID, CORVO_QUEUE, CORVO_ATTEMPT and CORVO_MAX_RETRIES are set for
-the command. If a job is cancelled, its command gets SIGTERM. Ctrl-C stops fetching and
-waits for running commands; a second Ctrl-C doesn't wait.
+the command. If a job is cancelled, its command and what that started get SIGTERM, and
+SIGKILL ` + duration(stopGrace) + ` later.
+
+Ctrl-C or SIGTERM stops fetching and waits --shutdown-timeout for running commands. Those
+that take longer are stopped like those of cancelled jobs, and their jobs are given back. A
+second Ctrl-C kills running commands and gives their jobs back at once.
 
 With --exchange it needs no API key: it exchanges the token of this pod or CI job for one,
 as ` + "`corvo token exchange`" + ` does, and exchanges the token that it finds by then again before the
@@ -68,6 +81,7 @@ one has ended, or when its key is revoked.`,
 			c.Flags().StringVar(&f.workerID, "worker-id", "", "`NAME` shown with its jobs")
 			c.Flags().IntVar(&f.jobs, "jobs", 0, "stop after this many jobs; 0 means run until Ctrl-C")
 			c.Flags().DurationVar(&f.jobTimeout, "job-timeout", 0, "fail a job whose command takes longer; 0 means no limit")
+			c.Flags().DurationVar(&f.shutdown, "shutdown-timeout", workShutdown, "how long running commands can take after Ctrl-C or SIGTERM; 0 means no limit")
 			c.Flags().BoolVar(&f.exchange, "exchange", false, "use keys for the token of this pod or CI job instead of an API key")
 			f.token.add(c)
 		},
@@ -93,8 +107,8 @@ func splitWork(args []string, dash int) (queues, command []string, err error) {
 }
 
 func (s *session) work(ctx context.Context, queues, command []string, f workFlags) error {
-	if f.concurrency < 1 || f.jobs < 0 || f.jobTimeout < 0 || f.lease < time.Second {
-		return usagef("--concurrency must be at least 1, --lease at least 1s, and --jobs and --job-timeout can't be negative")
+	if f.concurrency < 1 || f.jobs < 0 || f.jobTimeout < 0 || f.shutdown < 0 || f.lease < time.Second {
+		return usagef("--concurrency must be at least 1, --lease at least 1s, and --jobs, --job-timeout and --shutdown-timeout can't be negative")
 	}
 	path, err := exec.LookPath(command[0])
 	if err != nil {
@@ -107,13 +121,16 @@ func (s *session) work(ctx context.Context, queues, command []string, f workFlag
 	defer client.Close()
 	ctx, finish := context.WithCancel(ctx)
 	defer finish()
-	stopOnSignal(ctx, finish, s)
-	h := &jobRunner{session: s, path: path, args: command[1:], limit: int64(f.jobs), timeout: f.jobTimeout, finish: finish}
+	quit, kill := context.WithCancel(context.WithoutCancel(ctx))
+	defer kill()
+	s.stopOnSignals(quit, finish, kill)
+	h := &jobRunner{session: s, path: path, args: command[1:], limit: int64(f.jobs), timeout: f.jobTimeout, grace: stopGrace, finish: finish, quit: quit}
 	slots := f.concurrency
 	if f.jobs > 0 {
 		slots = min(slots, f.jobs)
 	}
 	opts := []corvo.WorkerOption{corvo.Pool(slots, queues...), corvo.Lease(f.lease), corvo.OnHeld(s.tellHeld)}
+	opts = append(opts, f.drain()...)
 	if f.workerID != "" {
 		opts = append(opts, corvo.WorkerID(f.workerID))
 	}
@@ -124,9 +141,21 @@ func (s *session) work(ctx context.Context, queues, command []string, f workFlag
 	if err := w.Run(ctx); err != nil {
 		return fromSDK(err)
 	}
+	if quit.Err() != nil {
+		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "running commands were killed and their jobs given back"}
+	}
 	stats := w.Stats()
 	s.talkf("%d completed, %d failed, %d given back", stats.Completed, stats.Failed, stats.Released)
 	return nil
+}
+
+// drain is how long the worker waits once it stops. It gives leases back only when their
+// commands are gone: no other worker gets a job that still runs here.
+func (f *workFlags) drain() []corvo.WorkerOption {
+	if f.shutdown == 0 {
+		return []corvo.WorkerOption{corvo.SoftTimeout(math.MaxInt64), corvo.HardTimeout(math.MaxInt64)}
+	}
+	return []corvo.WorkerOption{corvo.SoftTimeout(f.shutdown), corvo.HardTimeout(f.shutdown + stopGrace + giveBack)}
 }
 
 // tellHeld says why no job comes, and when that is over.
@@ -186,19 +215,28 @@ func (s *session) workClient(ctx context.Context, f workFlags) (*corvo.Client, e
 	return s.newClient(cmp.Or(s.server, s.proc.Env("CORVO_URL"), x.first.GetTenantUrl()), corvo.WithKeySource(x))
 }
 
-// stopOnSignal ends the taking of jobs at the first signal. The second one finds
-// the default action again and ends the process.
-func stopOnSignal(ctx context.Context, finish context.CancelFunc, s *session) {
+// stopOnSignals ends the taking of jobs at the first signal and running commands at the
+// second. The third one finds the default action again and ends the process.
+func (s *session) stopOnSignals(quit context.Context, finish, kill context.CancelFunc) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() { // Ends with ctx, which finish cancels on every path.
+	come := func() bool {
 		select {
 		case <-signals:
-			signal.Stop(signals)
-			s.talkf("finishing running jobs; press Ctrl-C again to quit now")
-			finish()
-		case <-ctx.Done():
-			signal.Stop(signals)
+			return true
+		case <-quit.Done():
+			return false
+		}
+	}
+	go func() { // Ends with quit, which kill cancels on every path.
+		defer signal.Stop(signals)
+		if !come() {
+			return
+		}
+		s.talkf("finishing running jobs; press Ctrl-C again to quit now")
+		finish()
+		if come() {
+			kill()
 		}
 	}()
 }
@@ -210,7 +248,9 @@ type jobRunner struct {
 	args    []string
 	limit   int64 // Jobs to run in all, 0 for any number.
 	timeout time.Duration
+	grace   time.Duration // Between SIGTERM and SIGKILL.
 	finish  context.CancelFunc
+	quit    context.Context // Ends when running commands are to be killed at once.
 
 	started atomic.Int64
 	done    atomic.Int64
@@ -241,16 +281,32 @@ func (h *jobRunner) run(ctx context.Context, j *corvo.Job[json.RawMessage]) (jso
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(j.Args), stdout, stderr
 	cmd.Env = append(os.Environ(), "CORVO_JOB_ID="+j.ID, "CORVO_QUEUE="+j.Queue,
 		"CORVO_ATTEMPT="+strconv.Itoa(j.Attempt), "CORVO_MAX_RETRIES="+strconv.Itoa(j.MaxRetries))
-	isolate(cmd)
-	cmd.WaitDelay = stopGrace
-	err := cmd.Run()
-	if ctx.Err() != nil {
+	err := h.runGroup(ctx, cmd)
+	switch {
+	case err != nil && h.quit.Err() != nil:
+		return nil, errQuit
+	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	}
-	if err != nil {
+	case err != nil:
 		return nil, commandError(err, stderr)
 	}
 	return stdout.json(), nil
+}
+
+// runGroup runs a command. If it is stopped, so is all that it started: what ignores
+// SIGTERM, or outlives the command, is killed.
+func (h *jobRunner) runGroup(ctx context.Context, cmd *exec.Cmd) error {
+	isolate(cmd)
+	cmd.WaitDelay = h.grace
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	defer context.AfterFunc(h.quit, func() { killGroup(cmd) })()
+	err := cmd.Wait()
+	if ctx.Err() != nil || h.quit.Err() != nil {
+		killGroup(cmd)
+	}
+	return err
 }
 
 func commandError(err error, stderr *lastBytes) error {
@@ -267,7 +323,10 @@ func (h *jobRunner) tell(j *corvo.Job[json.RawMessage], result json.RawMessage, 
 	defer h.mu.Unlock()
 	s := h.session
 	outcome, reason := "done", ""
-	if err != nil {
+	switch {
+	case errors.Is(err, errQuit), errors.Is(err, corvo.ErrShutdown):
+		outcome, reason = "given back", err.Error()
+	case err != nil:
 		outcome, reason = "failed", err.Error()
 	}
 	if !s.machine() {
