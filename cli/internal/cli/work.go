@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -303,8 +304,11 @@ func (h *jobRunner) runGroup(ctx context.Context, cmd *exec.Cmd) error {
 	}
 	defer context.AfterFunc(h.quit, func() { killGroup(cmd) })()
 	err := cmd.Wait()
-	if ctx.Err() != nil || h.quit.Err() != nil {
+	switch {
+	case ctx.Err() != nil || h.quit.Err() != nil:
 		killGroup(cmd)
+	case errors.Is(err, exec.ErrWaitDelay):
+		return nil // It succeeded; what it left in the background keeps its output open.
 	}
 	return err
 }
@@ -365,10 +369,11 @@ func (b *firstBytes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// json is the output when it is one JSON value within the limit, else nothing.
+// json is the output when it is one JSON value within the limit, else nothing. json.Valid
+// lets text pass that isn't UTF-8, which would fail the attempt.
 func (b *firstBytes) json() json.RawMessage {
 	text := bytes.TrimSpace(b.Bytes())
-	if b.over || len(text) == 0 || !json.Valid(text) {
+	if b.over || len(text) == 0 || !json.Valid(text) || !utf8.Valid(text) {
 		return nil
 	}
 	return text

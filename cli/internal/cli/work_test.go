@@ -79,6 +79,33 @@ func TestWork_ACommandThatIgnoresSIGTERMIsKilledWithItsChildren(t *testing.T) {
 	within(t, "a child of the command lives on", ended)
 }
 
+func TestWork_AChildThatKeepsStdoutOpenDoesntFailTheJob(t *testing.T) {
+	t.Parallel()
+	fifo, opened, ended := alive(t)
+	h := runShell(`exec 9>` + fifo + `; echo begun >&9; sleep 20 & echo '{"ok":true}'`)
+	result, err := h.run(t.Context(), someJob("{}"))
+	if err != nil || string(result) != `{"ok":true}` {
+		t.Errorf("result %s, %v", result, err)
+	}
+	<-opened
+	select {
+	case <-ended:
+		t.Error("what a command left in the background was ended")
+	default:
+	}
+	if _, err := runShell(`sleep 1 & exit 3`).run(t.Context(), someJob("{}")); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("exit code 3: %v", err)
+	}
+}
+
+func TestWork_OutputThatIsntUTF8IsNoResult(t *testing.T) {
+	t.Parallel()
+	result, err := runShell(`printf '"\351"'`).run(t.Context(), someJob("{}"))
+	if err != nil || result != nil {
+		t.Errorf("result %q, %v", result, err)
+	}
+}
+
 // TestWork_ASecondCtrlCEndsCommandsAndGivesTheirJobsBack runs the program, because signals
 // come to processes.
 func TestWork_ASecondCtrlCEndsCommandsAndGivesTheirJobsBack(t *testing.T) {
