@@ -237,6 +237,8 @@ func appendIDs(ids []string, v any) ([]string, error) {
 }
 
 func (s *session) bulkByID(ctx context.Context, ask wire.BulkRequest, ids []string) error {
+	ctx, stop := interruptible(ctx)
+	defer stop()
 	var sum wire.BulkResult
 	for some := range slices.Chunk(ids, bulkIDsMax) {
 		ask.JobIDs = some
@@ -287,6 +289,8 @@ func (s *session) endBulk(raw json.RawMessage, done *wire.BulkResult) error {
 
 // bulkByFilter lets the server do it, and watches: no call lasts long.
 func (s *session) bulkByFilter(ctx context.Context, ask wire.BulkRequest, filter any) error {
+	ctx, stop := interruptible(ctx)
+	defer stop()
 	ask.Async = true
 	begun, _, err := answerOf[wire.BulkBegun](ctx, s, post(bulkPath, struct {
 		wire.BulkRequest
@@ -299,7 +303,7 @@ func (s *session) bulkByFilter(ctx context.Context, ask wire.BulkRequest, filter
 	for {
 		op, raw, err := answerOf[wire.BulkOperation](ctx, s, get(path))
 		if err != nil {
-			s.talkf("check its progress with: corvo api GET %s", path)
+			s.talkf("the server continues; check its progress with: corvo api GET %s", path)
 			return err
 		}
 		if op.Status.Ended() {
@@ -314,7 +318,7 @@ func (s *session) bulkByFilter(ctx context.Context, ask wire.BulkRequest, filter
 		case <-time.After(bulkLook):
 		case <-ctx.Done():
 			s.talkf("the server continues; check its progress with: corvo api GET %s", path)
-			return ctx.Err()
+			return interruption("")
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (s *session) conformance(c *cobra.Command, o conformance.Options) error {
 	o.Namespace = a.namespace
 	report := conformance.Check(ctx, a.base.String(), a.key, o)
 	if ctx.Err() != nil {
-		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "the run didn't finish"}
+		return interruption("the run didn't finish")
 	}
 	if len(report.Rows) == 0 {
 		return usagef("no rule matches %q", o.Only)

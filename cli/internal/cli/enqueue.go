@@ -253,8 +253,10 @@ func (s *session) enqueueBatch(ctx context.Context, args []string, f batchFlags)
 		return err
 	}
 	defer in.Close()
+	ctx, stop := interruptible(ctx)
+	defer stop()
 	b := batchSender{session: s, chunk: f.chunk}
-	if err := b.sendLines(ctx, in, f); err != nil {
+	if err := b.sendLines(ctx, interruptibleReader{ctx, in}, f); err != nil {
 		return b.explain(err)
 	}
 	s.talkf("%s added", count(b.accepted, "job"))
@@ -287,7 +289,7 @@ func (b *batchSender) sendLines(ctx context.Context, in io.Reader, f batchFlags)
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 64<<10), lineBytesMax)
 	number := 0
-	for lines.Scan() {
+	for lines.Scan() && ctx.Err() == nil { // What was read last may be half a line.
 		number++
 		line := bytes.TrimSpace(lines.Bytes())
 		if len(line) == 0 {
@@ -300,6 +302,9 @@ func (b *batchSender) sendLines(ctx context.Context, in io.Reader, f batchFlags)
 		if err := b.add(ctx, job, number); err != nil {
 			return err
 		}
+	}
+	if ctx.Err() != nil {
+		return interruption("")
 	}
 	if err := lines.Err(); err != nil {
 		return usagef("line %d: %v", number+1, err)

@@ -72,7 +72,7 @@ func toFailure(err error) *Failure {
 func fromTransport(ctx context.Context, method, base string, err error) *Failure {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "stopped before the server responded"}
+		return interruption("stopped before the server responded")
 	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
 		f := &Failure{Exit: ExitTimeout, Code: "TIMEOUT", What: "" + base + " didn't respond in time",
 			Fix: "check `corvo status`, or raise --timeout"}

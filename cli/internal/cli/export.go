@@ -62,6 +62,8 @@ func (s *session) export(ctx context.Context, f *exportFlags) (err error) {
 		defer func() { err = errors.Join(err, file.Close()) }()
 		to = file
 	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
 	w := bufio.NewWriter(to)
 	pages, thing := s.exportJobs, "job"
 	if f.events {

@@ -42,7 +42,7 @@ func (s *session) inspect(c *cobra.Command, ids []string) error {
 	}
 	var rows []json.RawMessage
 	var jobs []wire.Job
-	failed := each(ids, func(id string) error {
+	failed := each(c.Context(), ids, func(id string) error {
 		job, raw, err := answerOf[wire.Job](c.Context(), s, inspectCall(id))
 		if err == nil {
 			rows, jobs = append(rows, raw), append(jobs, job)
@@ -215,9 +215,11 @@ func (s *session) forEach(ctx context.Context, items []string, ask func(item str
 	if _, err := s.api(); err != nil {
 		return 0, err // The same for all of them.
 	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
 	var rows []json.RawMessage
 	var lines []string
-	failed := each(items, func(item string) error {
+	failed := each(ctx, items, func(item string) error {
 		answer, _, err := answerOf[map[string]json.RawMessage](ctx, s, ask(item))
 		if err != nil {
 			return err
@@ -250,11 +252,15 @@ type itemFailure struct {
 	err  error
 }
 
-func each(items []string, do func(string) error) []itemFailure {
+// each does it to one item after the other, until it is interrupted.
+func each(ctx context.Context, items []string, do func(string) error) []itemFailure {
 	var failed []itemFailure
 	for _, item := range items {
 		if err := do(item); err != nil {
 			failed = append(failed, itemFailure{item, err})
+			if ctx.Err() != nil {
+				break
+			}
 		}
 	}
 	return failed

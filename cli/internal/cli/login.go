@@ -156,7 +156,7 @@ func (s *session) awaitApproval(
 	pause := time.Duration(started.GetIntervalSeconds()) * time.Second
 	for {
 		if !sleep(ctx, max(pause, time.Second)) {
-			return "", &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "stopped before the sign-in was approved"}
+			return "", interruption("stopped before the sign-in was approved")
 		}
 		res, err := ask(ctx, c, s, client.PollDeviceLogin, &cloudv1.PollDeviceLoginRequest{DeviceCode: started.GetDeviceCode()})
 		var f *Failure

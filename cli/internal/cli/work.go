@@ -143,7 +143,7 @@ func (s *session) work(ctx context.Context, queues, command []string, f workFlag
 		return fromSDK(err)
 	}
 	if quit.Err() != nil {
-		return &Failure{Exit: ExitFail, Code: "INTERRUPTED", What: "interrupted", Why: "running commands were killed and their jobs given back"}
+		return interruption("running commands were killed and their jobs given back")
 	}
 	stats := w.Stats()
 	s.talkf("%d completed, %d failed, %d given back", stats.Completed, stats.Failed, stats.Released)
