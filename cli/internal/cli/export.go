@@ -32,7 +32,7 @@ func (s *session) exportVerb() verb {
 		long: `Writes every job of the namespace, with its payload, result and errors, as one line of JSON,
 the oldest first: for your own archive, before retention deletes them. The command keeps what
 it writes in order, so an export that was interrupted continues with --after and the id of the
-last line.`,
+last line. Exits with 8 if events after that one are no longer kept.`,
 		example: `  {cmd} --file jobs.ndjson
   {cmd} --queue emails --state completed,dead --file emails.ndjson
   {cmd} --after job_01JD0Z5W6T8RXVQ4K2M3N7P9SB --file rest.ndjson
@@ -122,10 +122,15 @@ func (s *session) exportEvents(ctx context.Context, f *exportFlags, w io.Writer)
 	}
 	for {
 		var page struct {
+			wire.EventPage
 			Events []json.RawMessage `json:"events"`
 		}
 		if err := s.exportPage(ctx, "/api/v1/cluster/events?"+query.Encode(), &page); err != nil {
 			return n, last, err
+		}
+		if page.Lost && query.Get("after_seq") != "0" { // 0 is the oldest that is kept.
+			s.exit = ExitPartial
+			s.tellLost(query.Get("after_seq"), page.Events)
 		}
 		if err := writeLines(w, page.Events); err != nil || len(page.Events) == 0 {
 			return n, last, err
@@ -138,6 +143,16 @@ func (s *session) exportEvents(ctx context.Context, f *exportFlags, w io.Writer)
 		s.progressf("exported %s", count(n, "event"))
 		query.Set("after_seq", last)
 	}
+}
+
+// tellLost names the events that are missing in an export.
+func (s *session) tellLost(after string, events []json.RawMessage) {
+	var first wire.Event
+	if len(events) == 0 || json.Unmarshal(events[0], &first) != nil {
+		s.talkf("warning: events after %s are no longer kept", after)
+		return
+	}
+	s.talkf("warning: events after %s and before %d are no longer kept", after, first.Seq)
 }
 
 func (s *session) exportPage(ctx context.Context, path string, into any) error {

@@ -44,3 +44,26 @@ func TestExport_WritesLinesPageByPage(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// An archive that continues after a number would have a hole that nobody sees.
+func TestExport_SaysWhichEventsAreNoLongerKept(t *testing.T) {
+	t.Parallel()
+	url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(map[string]string{
+			"0":   `{"events":[{"seq":100}],"lost":true}`,
+			"5":   `{"events":[{"seq":100}],"lost":true}`,
+			"7":   `{"events":[],"lost":true}`,
+			"100": `{"events":[]}`,
+		}[r.URL.Query().Get("after_seq")]))
+	})
+	for args, want := range map[string]outcome{
+		"":          {exit: ExitOK},
+		"--after 5": {exit: ExitPartial, stderr: "events after 5 and before 100 are no longer kept"},
+		"--after 7": {exit: ExitPartial, stderr: "events after 7 are no longer kept"},
+	} {
+		got := run(t, url, append([]string{"export", "--events"}, strings.Fields(args)...)...)
+		if got.exit != want.exit || !strings.Contains(got.stderr, want.stderr) || want.exit == ExitOK && strings.Contains(got.stderr, "kept") {
+			t.Errorf("%q: %+v", args, got)
+		}
+	}
+}
