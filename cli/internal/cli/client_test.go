@@ -354,3 +354,18 @@ func TestKeyFile_StandardInputServesACommandOfSeveralCalls(t *testing.T) {
 		t.Fatalf("exit %d, keys %v: %s", exit, keys, stderr.String())
 	}
 }
+
+func TestStatus_TheHealthCheckHasATimeoutToo(t *testing.T) {
+	t.Parallel()
+	url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" {
+			<-r.Context().Done()
+			return
+		}
+		_, _ = w.Write([]byte(`{}`))
+	})
+	began := time.Now()
+	if got := run(t, url, "status", "--timeout", "200ms"); got.exit != ExitTimeout || time.Since(began) > 10*time.Second {
+		t.Errorf("after %s: %+v", time.Since(began), got)
+	}
+}

@@ -87,9 +87,11 @@ func (s *session) status(ctx context.Context) error {
 	}
 	view.Info = jsonOrNull(info.body)
 	// An unhealthy answer is a fact to show, not an error to stop at.
-	health, err := a.exchange(ctx, call{method: http.MethodGet, path: "/healthz"}, nil)
+	limited, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	health, err := a.exchange(limited, get("/healthz"), nil)
 	if err != nil {
-		return fromTransport(ctx, http.MethodGet, a.base.String(), err)
+		return fromTransport(limited, http.MethodGet, a.base.String(), err)
 	}
 	view.Healthy, view.Health = health.status == http.StatusOK, jsonOrNull(health.body)
 	refused := s.clusterPart(ctx, a, &view)
