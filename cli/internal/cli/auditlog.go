@@ -222,7 +222,7 @@ func (s *session) auditExport(ctx context.Context, f *auditFlags) (err error) {
 	if f.file != "-" {
 		file, failed := os.OpenFile(f.file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if failed != nil {
-			return fmt.Errorf("create %s: %w", f.file, failed)
+			return cannotCreate(f.file, failed)
 		}
 		defer func() { err = errors.Join(err, file.Close()) }()
 		to = file

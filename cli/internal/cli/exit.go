@@ -55,17 +55,17 @@ func usagef(format string, args ...any) *Failure {
 	return &Failure{Exit: ExitUsage, Code: "USAGE", What: fmt.Sprintf(format, args...)}
 }
 
-// toFailure gives every error a code and a way out. An error that is nothing we
-// know comes from the flag parser.
+// toFailure gives every error a code. The parser's errors are usage, and Failures
+// already, but for two; any other went wrong on the way, such as a write to a full disk.
 func toFailure(err error) *Failure {
 	var f *Failure
 	if errors.As(err, &f) {
 		return f
 	}
-	if f, ok := missingFlag(err); ok {
+	if f, ok := parserFailure(err); ok {
 		return f
 	}
-	return &Failure{Exit: ExitUsage, Code: "USAGE", What: err.Error(), Fix: "see --help for flags and examples"}
+	return &Failure{Exit: ExitFail, Code: "FAILED", What: err.Error()}
 }
 
 // fromTransport explains a request that got no answer.

@@ -57,7 +57,7 @@ func (s *session) export(ctx context.Context, f *exportFlags) (err error) {
 	if f.file != "-" {
 		file, err := os.OpenFile(f.file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
-			return fmt.Errorf("create %s: %w", f.file, err)
+			return cannotCreate(f.file, err)
 		}
 		defer func() { err = errors.Join(err, file.Close()) }()
 		to = file
@@ -80,6 +80,11 @@ func (s *session) export(ctx context.Context, f *exportFlags) (err error) {
 		s.talkf("exported %s; continue with --after %s", count(n, thing), last)
 	}
 	return err
+}
+
+// cannotCreate is usage: another name for the file does it.
+func cannotCreate(name string, err error) *Failure {
+	return &Failure{Exit: ExitUsage, Code: "FILE", What: "can't create " + name, Why: rootCause(err)}
 }
 
 // exportJobs writes page after page and returns how many jobs there were, and after which

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -65,5 +66,23 @@ func TestExport_SaysWhichEventsAreNoLongerKept(t *testing.T) {
 		if got.exit != want.exit || !strings.Contains(got.stderr, want.stderr) || want.exit == ExitOK && strings.Contains(got.stderr, "kept") {
 			t.Errorf("%q: %+v", args, got)
 		}
+	}
+}
+
+func TestExport_AFullDiskIsNoUsageError(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("there is no /dev/full")
+	}
+	url := answer(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"jobs":[{"id":"job_1"}]}`)) })
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	var stderr bytes.Buffer
+	exit := Main(t.Context(), []string{"export", "--server", url}, Process{Stdin: strings.NewReader(""), Stdout: full, Stderr: &stderr, Env: func(string) string { return "" }})
+	if exit != ExitFail || !strings.Contains(stderr.String(), "no space left") || strings.Contains(stderr.String(), "--help") {
+		t.Errorf("exit %d: %s", exit, stderr.String())
 	}
 }

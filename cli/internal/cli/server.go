@@ -114,7 +114,7 @@ func explainServerFlag(_ *cobra.Command, err error) error {
 	if why := olderFlags()[name]; found && why != "" {
 		return &Failure{Exit: ExitUsage, Code: "USAGE", What: "--" + name + " isn't a flag of this server", Why: why, Fix: "leave it out"}
 	}
-	return err
+	return usageOf(err)
 }
 
 func (f *serverFlags) check() error {

@@ -46,20 +46,30 @@ func argumentsFit(c *cobra.Command, args []string) error {
 func flagFailure(_ *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
 	if !errors.As(err, &bad) {
-		return err
+		return usageOf(err)
 	}
 	want, ok := map[string]string{
 		"duration": "a duration such as 90s, 5m or 1h30m", "int": "a whole number", "int64": "a whole number",
 		"float64": "a number such as 0.5", "bool": "true or false",
 	}[bad.GetFlag().Value.Type()]
 	if !ok {
-		return err
+		return usageOf(err)
 	}
 	return usage("--"+bad.GetFlag().Name, bad.GetValue(), want)
 }
 
-// missingFlag reads the one error of cobra that has no type.
-func missingFlag(err error) (*Failure, bool) {
+// usageOf is an error of the parser that says enough.
+func usageOf(err error) *Failure {
+	f := usagef("%v", err)
+	f.Fix = "see --help for flags and examples"
+	return f
+}
+
+// parserFailure reads the errors of cobra that have no type and pass no function of ours.
+func parserFailure(err error) (*Failure, bool) {
+	if strings.HasPrefix(err.Error(), "if any flags in the group ") {
+		return usageOf(err), true
+	}
 	names, ok := strings.CutPrefix(err.Error(), "required flag(s) ")
 	if !ok {
 		return nil, false
