@@ -141,7 +141,7 @@ func (t *tenantCall) done(m proto.Message, what, became string) error {
 // notice says what else follows, beside the output.
 func (t *tenantCall) notice(sentences []string) {
 	for _, sentence := range sentences {
-		fmt.Fprintln(t.s.proc.Stderr, sentence)
+		t.s.talkf("%s", sentence)
 	}
 }
 

@@ -326,6 +326,6 @@ func (s *session) bulkByFilter(ctx context.Context, ask wire.BulkRequest, filter
 // progressf shows a line that the next one replaces, on a terminal alone.
 func (s *session) progressf(format string, args ...any) {
 	if isTerminal(s.proc.Stderr) {
-		fmt.Fprintf(s.proc.Stderr, "\r\x1b[K"+format+"\r", args...)
+		fmt.Fprintf(s.proc.Stderr, "\r\x1b[K%s\r", printable(fmt.Sprintf(format, args...)))
 	}
 }

@@ -378,7 +378,7 @@ func (b *batchSender) print(ids []string) error {
 		case outputJSONL:
 			err = b.session.writeJSON(row, "")
 		default:
-			err = b.session.write([]byte(id + "\n"))
+			err = b.session.writeText(func(w io.Writer) { fmt.Fprintln(w, id) })
 		}
 		if err != nil {
 			return err

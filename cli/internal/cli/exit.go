@@ -194,7 +194,7 @@ func (s *session) report(f *Failure, machine bool) {
 		return
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s\n", s.paint(styleBad, "error:"), f.What)
+	fmt.Fprintf(&b, " %s\n", f.What)
 	if f.Why != "" {
 		fmt.Fprintf(&b, "  why: %s\n", f.Why)
 	}
@@ -210,7 +210,7 @@ func (s *session) report(f *Failure, machine bool) {
 	if f.RequestID != "" {
 		fmt.Fprintf(&b, "  request id: %s\n", f.RequestID)
 	}
-	fmt.Fprint(s.proc.Stderr, b.String())
+	fmt.Fprint(s.proc.Stderr, s.paint(styleBad, "error:"), printable(b.String()))
 }
 
 func (s *session) reportJSON(f *Failure) {

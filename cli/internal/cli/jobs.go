@@ -175,7 +175,7 @@ func (s *session) confirm(question string) bool {
 	if !s.asks() {
 		return true
 	}
-	fmt.Fprintf(s.proc.Stderr, "%s [y/N] ", question)
+	fmt.Fprintf(s.proc.Stderr, "%s [y/N] ", printable(question))
 	var answer string
 	_, _ = fmt.Fscanln(s.proc.Stdin, &answer) // No answer is a no.
 	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")

@@ -112,7 +112,8 @@ func (s *session) approvedToken(ctx context.Context, c *cloud, f loginFlags) (st
 		return "", err
 	}
 	minutes := time.Until(started.GetExpiresAt().AsTime()).Round(time.Minute).Minutes()
-	s.talkf("Your code is %s. Enter it at %s within %.0f minutes.", s.paint(styleBold, started.GetUserCode()), started.GetVerificationUri(), minutes)
+	fmt.Fprintf(s.proc.Stderr, "Your code is %s. Enter it at %s within %.0f minutes.\n",
+		s.paint(styleBold, printable(started.GetUserCode())), printable(started.GetVerificationUri()), minutes)
 	if !f.noBrowser && isTerminal(s.proc.Stdin) && isTerminal(s.proc.Stderr) {
 		s.talkf("Press Enter to open the page in your browser.")
 		go s.openOnEnter(started.GetVerificationUri())

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -24,13 +25,13 @@ func (s *session) machine() bool { return s.output != outputText }
 
 // talkf writes a line for people to stderr.
 func (s *session) talkf(format string, args ...any) {
-	fmt.Fprintf(s.proc.Stderr, format+"\n", args...)
+	fmt.Fprintln(s.proc.Stderr, printable(fmt.Sprintf(format, args...)))
 }
 
 // hintf suggests a next command, to people only.
 func (s *session) hintf(format string, args ...any) {
 	if !s.machine() && isTerminal(s.proc.Stderr) {
-		fmt.Fprintf(s.proc.Stderr, s.paint(styleDim, format)+"\n", args...)
+		fmt.Fprintln(s.proc.Stderr, s.paint(styleDim, printable(fmt.Sprintf(format, args...))))
 	}
 }
 
@@ -97,7 +98,18 @@ func (s *session) writeJSON(raw json.RawMessage, indent string) error {
 func (s *session) writeText(text func(io.Writer)) error {
 	var b bytes.Buffer
 	text(&b)
-	return s.write(b.Bytes())
+	return s.write([]byte(printable(b.String())))
+}
+
+// printable replaces control characters, but for those that lay text out. Errors of jobs
+// and names are other people's, and a terminal obeys what it is sent.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return utf8.RuneError
+		}
+		return r
+	}, strings.ReplaceAll(text, "\r\n", "\n"))
 }
 
 func (s *session) write(data []byte) error {

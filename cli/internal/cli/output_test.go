@@ -40,3 +40,35 @@ func TestJSON_PayloadsKeepTheirLessThanAndAmpersand(t *testing.T) {
 		}
 	}
 }
+
+// What jobs and servers say must not move the cursor or rename the window.
+func TestText_HasNoControlCharactersOfOthers(t *testing.T) {
+	t.Parallel()
+	const evil = "a\\u001b]0;x\\u0007b\\u009b2Jc\\rd\\u007fe\\nf\\tg"
+	const good = "a\ufffd]0;x\ufffdb\ufffd2Jc\ufffdd\ufffde"
+	url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/api/v1/jobs/job_1":
+			_, _ = w.Write([]byte(`{"id":"job_1","errors":[{"attempt":1,"error":"` + evil + `"}]}`))
+		case "/api/v1/jobs":
+			_, _ = w.Write([]byte(`{"jobs":[{"id":"job_1","last_error":"` + evil + `"}]}`))
+		case "/api/v1/jobs/bulk":
+			_, _ = w.Write([]byte(`{"errors":1,"refused":[{"job_id":"job_1","error":"` + evil + `"}]}`))
+		default:
+			w.WriteHeader(http.StatusConflict)
+			_, _ = w.Write([]byte(`{"error":"` + evil + `","code":"CONFLICT","request_id":"` + evil + `"}`))
+		}
+	})
+	for line, want := range map[string]string{
+		"inspect job_1":        good + "\nf\tg",
+		"dead":                 good + " …",
+		"cancel job_1":         "error: " + good + "\nf\tg\n",
+		"cancel job_1 job_2":   "job_2: " + good,
+		"bulk retry job_1":     "job_1: " + good,
+		"enqueue q {} -o json": `\u001b]0;x`, // JSON is for programs, and escapes by itself.
+	} {
+		if got := run(t, url, strings.Fields(line)...); !strings.Contains(got.stdout+got.stderr, want) || strings.ContainsAny(got.stdout+got.stderr, "\x1b\x07\r") {
+			t.Errorf("%s: %q %q", line, got.stdout, got.stderr)
+		}
+	}
+}

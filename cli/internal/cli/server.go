@@ -208,7 +208,7 @@ func nodeFailure(err error) *Failure {
 // announce says aloud what an operator must not overlook.
 func (s *session) announce(f serverFlags) {
 	if f.relaxed {
-		s.talkf("%s --relaxed: the log is NOT synced. If the machine crashes, acknowledged jobs are lost.", s.paint(styleBad, "WARNING"))
+		fmt.Fprintf(s.proc.Stderr, "%s --relaxed: the log is NOT synced. If the machine crashes, acknowledged jobs are lost.\n", s.paint(styleBad, "WARNING"))
 	}
 	if f.syncDelay > 0 {
 		s.talkf("development: every sync of the log takes an extra %s", f.syncDelay)

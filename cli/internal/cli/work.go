@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -338,7 +339,7 @@ func (h *jobRunner) tell(j *corvo.Job[json.RawMessage], result json.RawMessage, 
 		if reason != "" {
 			line += "  " + strings.ReplaceAll(reason, "\n", " | ")
 		}
-		_ = s.write([]byte(line + "\n")) // A closed stdout must not fail the job.
+		_ = s.writeText(func(w io.Writer) { fmt.Fprintln(w, line) }) // A closed stdout must not fail the job.
 		return
 	}
 	row, merr := marshal(struct {

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -149,5 +150,18 @@ func TestWork_ASecondCtrlCEndsCommandsAndGivesTheirJobsBack(t *testing.T) {
 	}
 	if got := run(t, url, "inspect", job, "-o", "jsonl"); !strings.Contains(got.stdout, `"state":"pending"`) {
 		t.Errorf("the job wasn't given back: %+v", got)
+	}
+}
+
+func TestWork_AFailureIsToldWithoutControlCharacters(t *testing.T) {
+	t.Parallel()
+	var stdout bytes.Buffer
+	h := runShell(`printf 'a\033[2Jb' >&2; exit 1`)
+	h.session.proc.Stdout = &stdout
+	if _, err := h.handle(t.Context(), someJob("{}")); err == nil || !strings.Contains(err.Error(), "\x1b") {
+		t.Errorf("the server gets what the command said: %v", err)
+	}
+	if !strings.Contains(stdout.String(), "a\ufffd[2Jb") {
+		t.Errorf("%q", stdout.String())
 	}
 }
