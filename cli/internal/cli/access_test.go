@@ -159,6 +159,15 @@ func TestAccess_WithoutASessionOrAChangeIsRefused(t *testing.T) {
 	}
 }
 
+// What an empty secret does would be the server's guess.
+func TestSso_AnUnsetClientSecretIsNotSent(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"CORVO_TOKEN": "corvo_mg_test", "CORVO_ENDPOINT": "http://127.0.0.1:1"}
+	if got := newHome(t).run(t, "", env, "sso", "update", "sso_1", "--name", "x", "--client-secret"); got.exit != ExitUsage || !strings.Contains(got.stderr, envClientSecret) {
+		t.Errorf("%+v", got)
+	}
+}
+
 // messages are the request and the response of the method that a call names.
 func messages(path string) (in, out proto.Message, _ error) {
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(strings.Trim(path, "/"), "/", ".")))

@@ -192,7 +192,9 @@ test, then put them into effect with corvo sso switch.`,
 				r.Saml = saml
 			}
 			if newSecret {
-				r.ClientSecret = s.proc.Env(envClientSecret)
+				if r.ClientSecret = s.proc.Env(envClientSecret); r.ClientSecret == "" {
+					return usagef("--client-secret takes the secret from %s, which isn't set", envClientSecret)
+				}
 			}
 			res, err := tell(t, t.sso.UpdateSsoConnection, r)
 			if err != nil {
