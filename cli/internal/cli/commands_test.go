@@ -166,6 +166,7 @@ func TestUsage_NamesTheWrongArgumentAndValue(t *testing.T) {
 		"jobs mine":                      `"mine" is one argument too many for corvo jobs`,
 		"pause":                          "corvo pause needs QUEUE\n",
 		"replay job_1":                   "--from is required",
+		"conformance --parallel -1":      "--parallel can't be negative",
 		"dead --groups --error-group 00": "none of the others can be",
 		"replay job_1 --from x":          `--from "x" isn't a whole number`,
 		"enqueue q --delay soon":         `--delay "soon" isn't a duration such as 90s`,

@@ -45,6 +45,9 @@ func (s *session) conformance(c *cobra.Command, o conformance.Options) error {
 			return usagef("--protocol %q is none of %s", p, strings.Join(conformance.Protocols, ", "))
 		}
 	}
+	if o.Parallel < 0 {
+		return usagef("--parallel can't be negative")
+	}
 	a, err := s.api()
 	if err != nil {
 		return err
