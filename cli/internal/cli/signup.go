@@ -202,7 +202,7 @@ console     %s
 func (s *session) whoamiVerb() verb {
 	var endpoint string
 	return verb{
-		root: "whoami", short: "Show who you are signed in as and your role", example: "  {cmd}\n  {cmd} -o json | jq -r '.tenants[].role'",
+		root: "whoami", short: "Show who you are signed in as and your role", example: "  {cmd}\n  {cmd} -o json | jq -r '.tenants[].roles[]'",
 		flags: func(c *cobra.Command) { endpointFlag(c, &endpoint) },
 		run:   func(c *cobra.Command, _ []string) error { return s.whoami(c.Context(), endpoint) },
 	}
