@@ -5,15 +5,19 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
@@ -150,7 +154,12 @@ func (a *api) send(ctx context.Context, c call) (*reply, error) {
 		}
 		r, err := a.exchange(ctx, c, body)
 		if err != nil {
-			return nil, fromTransport(ctx, c.method, a.base.String(), err)
+			f := fromTransport(ctx, c.method, a.base.String(), err)
+			if f.Code != wire.CodeUnknownOutcome || !c.repeatable || try >= triesMax || !sleep(ctx, pauseAfter(try)) {
+				return nil, f
+			}
+			a.log.Debug("retry", "error", err, "try", try)
+			continue
 		}
 		if r.status < 300 {
 			return r, nil
@@ -187,11 +196,32 @@ func retryPause(r *reply, f *Failure, c call, try int) (time.Duration, bool) {
 	if !nothingDone && (!c.repeatable || f.Code != wire.CodeUnknownOutcome) {
 		return 0, false
 	}
-	pause := min(50*time.Millisecond<<try, retryPauseMax)
 	if seconds, err := strconv.ParseFloat(r.header.Get("Retry-After"), 64); err == nil && seconds > 0 {
-		pause = min(time.Duration(seconds*float64(time.Second)), 5*time.Second)
+		return jitter(min(time.Duration(seconds*float64(time.Second)), 5*time.Second)), true
 	}
-	return pause/2 + rand.N(pause/2+1), true
+	return pauseAfter(try), true
+}
+
+// pauseAfter grows with the tries.
+func pauseAfter(try int) time.Duration { return jitter(min(50*time.Millisecond<<try, retryPauseMax)) }
+
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+
+// lostError is a connection that broke after the call was sent and before the answer came.
+type lostError struct{ cause error }
+
+func (e *lostError) Error() string { return e.cause.Error() }
+
+func (e *lostError) Unwrap() error { return e.cause }
+
+// lost tells a connection that broke from what was never sent, and from what isn't HTTP.
+func lost(err error, sent bool) error {
+	for _, broken := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if sent && errors.Is(err, broken) {
+			return &lostError{err}
+		}
+	}
+	return err
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
@@ -204,6 +234,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 func (a *api) exchange(ctx context.Context, c call, body []byte) (*reply, error) {
+	var sent atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, c.method, a.base.String()+c.path, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("build request: %w", err)
@@ -212,12 +244,12 @@ func (a *api) exchange(ctx context.Context, c call, body []byte) (*reply, error)
 	began := time.Now()
 	resp, err := a.http.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, lost(err, sent.Load())
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, replyBytesMax))
 	if err != nil {
-		return nil, fmt.Errorf("read answer: %w", err)
+		return nil, fmt.Errorf("read answer: %w", lost(err, true))
 	}
 	a.log.Debug("request", "method", c.method, "path", c.path, "status", resp.StatusCode, "took", time.Since(began))
 	return &reply{status: resp.StatusCode, header: resp.Header, body: raw}, nil

@@ -80,6 +80,9 @@ func fromTransport(ctx context.Context, method, base string, err error) *Failure
 			f.Why = "the request may have taken effect"
 		}
 		return f
+	case errors.As(err, new(*lostError)):
+		return &Failure{Exit: ExitTimeout, Code: wire.CodeUnknownOutcome, What: "lost the connection to " + base + " before it responded",
+			Why: rootCause(err), Fix: fixOfUnknown(method)}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return &Failure{Exit: ExitFail, Code: "UNREACHABLE", What: "can't reach " + base, Why: "nothing is listening there",
 			Fix: "start a server with `corvo server`, or set --server or CORVO_URL"}
@@ -161,12 +164,17 @@ func exitOf(status int, code wire.Code) int {
 	return ExitFail
 }
 
+func fixOfUnknown(method string) string {
+	if method == http.MethodGet {
+		return "retry in a moment"
+	}
+	return "it may have taken effect: check before you repeat it, or repeat it with the same --idempotency-key"
+}
+
 func fixOf(r *reply, code wire.Code, method string) string {
 	switch {
-	case code == wire.CodeUnknownOutcome && method == http.MethodGet:
-		return "retry in a moment"
 	case code == wire.CodeUnknownOutcome:
-		return "it may have taken effect: check before you repeat it, or repeat it with the same --idempotency-key"
+		return fixOfUnknown(method)
 	case code == wire.CodeQueueDraining:
 		return "let it take jobs again with `corvo resume QUEUE`"
 	case r.status == 401:

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -66,6 +67,32 @@ func TestHeartbeat_WithUsageIsSentOnce(t *testing.T) {
 		})
 		if got := run(t, url, strings.Fields(line)...); seen.Load() != calls || got.exit != ExitTimeout {
 			t.Errorf("%s: %d calls, want %d; %+v", line, seen.Load(), calls, got)
+		}
+	}
+}
+
+// A connection that broke after a call was sent tells as little as a gateway.
+func TestRequest_ALostConnectionLeavesTheOutcomeUnknown(t *testing.T) {
+	t.Parallel()
+	for line, c := range map[string]struct {
+		calls int32
+		exit  int
+	}{
+		"schedule run sched_1": {1, ExitTimeout},
+		"cancel job_1":         {1, ExitTimeout},
+		"enqueue emails {}":    {3, ExitOK}, // Repeated with its idempotency key.
+	} {
+		var seen atomic.Int32
+		url := answer(t, func(w http.ResponseWriter, r *http.Request) {
+			if seen.Add(1) < 3 {
+				_, _ = io.Copy(io.Discard, r.Body) // The call has come whole.
+				panic(http.ErrAbortHandler)
+			}
+			_, _ = w.Write([]byte(`{"job_id":"job_1","status":"pending"}`))
+		})
+		got := run(t, url, strings.Fields(line)...)
+		if seen.Load() != c.calls || got.exit != c.exit || c.exit != ExitOK && !strings.Contains(got.stderr, "may have taken effect") {
+			t.Errorf("%s: %d calls, want %d; %+v", line, seen.Load(), c.calls, got)
 		}
 	}
 }
