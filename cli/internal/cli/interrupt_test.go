@@ -19,6 +19,9 @@ import (
 // the server says that it is time.
 func interrupted(t *testing.T, url string, now <-chan struct{}, args ...string) outcome {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a program")
+	}
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command("corvo", append(args, "--server", url)...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -96,6 +99,9 @@ func TestCancel_InterruptedShowsWhatWasDoneAndStops(t *testing.T) {
 
 func TestEnqueueBatch_InterruptedBetweenLinesEnds(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts a program")
+	}
 	url := answer(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"job_ids":["job_1"]}`)) })
 	var stderr bytes.Buffer
 	cmd := exec.Command("corvo", "enqueue-batch", "--queue", "q", "--payloads", "--chunk", "1", "--server", url)
