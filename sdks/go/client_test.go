@@ -330,6 +330,7 @@ func TestErrorFromHTTP(t *testing.T) {
 		{503, `{"error":"x","code":"LEADER_UNAVAILABLE"}`, CodeUnavailable, true},
 		{503, `{"error":"x","code":"UNKNOWN_OUTCOME"}`, CodeUnknownOutcome, true},
 		{503, `<html>bad gateway</html>`, CodeUnknownOutcome, true},
+		{503, `{"message":"no healthy upstream"}`, CodeUnknownOutcome, true},
 		{502, ``, CodeUnknownOutcome, true},
 		{429, `{"error":"x","code":"OVERLOADED","retry_after_ms":7}`, CodeExhausted, true},
 		{409, `{"error":"x","code":"LEASE_LOST"}`, CodeLeaseLost, false},

@@ -182,7 +182,7 @@ func errorFromHTTP(status int, header http.Header, body []byte) *Error {
 		e.Code = c
 	}
 	var p wire.Problem
-	if err := json.Unmarshal(body, &p); err != nil {
+	if err := json.Unmarshal(body, &p); err != nil || p.Code == "" && e.Code == CodeUnavailable {
 		// Not our server's voice: a gateway's 503 does not promise that nothing was done.
 		if e.Code == CodeUnavailable {
 			e.Code = CodeUnknownOutcome
