@@ -52,7 +52,7 @@ const principals = /\/src\/(gen\/.*\/(principal|review|role)_pb|data\/principal|
 const billing = /\/src\/(gen\/.*\/(plan|usage|billing)_pb|(data|lib)\/billing\.ts)/;
 // What the operators' pages read and have in common: no tenant loads it.
 const operator =
-  /\/src\/(gen\/.*\/operator_pb|(data|lib)\/operator|features\/operator\/(command|numbers|plan-fields|refused|words))/;
+  /\/src\/(gen\/.*\/operator_pb|(data|lib)\/operator|features\/operator\/(command|plan-fields|refused|words))/;
 const groups = [
   { name: "libraries", test: libraries, priority: 50 },
   { name: ofFirstPage("base"), debugName: "base", priority: 40 },

@@ -91,3 +91,15 @@ it("without a maximum there is none to show", async () => {
   expect(screen.queryByText(/^At most/)).toBeNull();
   expect([...ageOf("Completed jobs").options].map((option) => option.text)).toContain("365 d");
 });
+
+it("doesn't send a number that another reader would read as another one", async () => {
+  const save = await show({ retention: { completed_ms: DAY } });
+  fireEvent.change(screen.getByLabelText("Finished jobs at most"), { target: { value: "10.000" } });
+  submit();
+  expect(screen.getByText(/Enter a whole number above 0/)).toBeTruthy();
+  expect(save).not.toHaveBeenCalled();
+  fireEvent.change(screen.getByLabelText("Finished jobs at most"), { target: { value: "10,000" } });
+  submit();
+  await vi.waitFor(() => expect(save).toHaveBeenCalledOnce());
+  expect(save.mock.calls[0]?.[2].retention).toEqual({ completed_ms: DAY, finished_max: 10_000 });
+});

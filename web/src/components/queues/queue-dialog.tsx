@@ -22,7 +22,7 @@ import {
   queueSettingsCurl,
   queueTerraform,
 } from "~/lib/equivalents";
-import { count, plural } from "~/lib/numbers";
+import { count, parseLimit, plural } from "~/lib/numbers";
 import { ageProblem, ageText, keptProblem } from "~/lib/retention";
 import { wireDuration, wireMilliseconds } from "~/lib/wire-duration";
 
@@ -33,11 +33,9 @@ const windows = [
 ] as const;
 
 function wholeProblem(text: string): string | undefined {
-  if (text.trim() === "") return undefined;
-  const value = Number(text);
-  return Number.isInteger(value) && value > 0
-    ? undefined
-    : "Enter a whole number above 0, or leave it empty for no limit.";
+  return parseLimit(text) === undefined
+    ? "Enter a whole number above 0, or leave it empty for no limit."
+    : undefined;
 }
 
 interface RetryForm {
@@ -88,11 +86,15 @@ export default function QueueDialog({ scope, queue, rights, onClose }: QueueDial
   const [most, setMost] = useState(queue.retention?.finished_max ? String(queue.retention.finished_max) : "");
   const [form, setForm] = useState<"terraform" | "curl">("terraform");
   const [asking, setAsking] = useState<"drain" | "clear" | "delete" | null>(null);
+  const maxLimit = parseLimit(max);
+  const rateLimit = parseLimit(rate);
+  const attempts = parseLimit(retry.attempts);
+  const mostLimit = parseLimit(most);
   const problems = {
     max: wholeProblem(max),
     rate: wholeProblem(rate),
     attempts: wholeProblem(retry.attempts),
-    most: wholeProblem(most) ?? keptProblem(Number(most), queue.retention_max?.finished_max ?? 0),
+    most: wholeProblem(most) ?? keptProblem(mostLimit, queue.retention_max?.finished_max ?? 0),
   };
   const longest = (key: Kept) => (queue.retention_max?.[key] ?? 0) / 1000;
   const wrong =
@@ -102,12 +104,12 @@ export default function QueueDialog({ scope, queue, rights, onClose }: QueueDial
     ...Object.fromEntries(
       keeps.filter(({ key }) => kept[key]).map(({ key }) => [key, (kept[key] ?? 0) * 1000]),
     ),
-    ...(most.trim() && !problems.most ? { finished_max: Number(most) } : {}),
+    ...(mostLimit ? { finished_max: mostLimit } : {}),
   };
   const settings: QueueSettings = {
-    ...(max.trim() && !problems.max ? { max_concurrency: Number(max) } : {}),
-    ...(rate.trim() && !problems.rate ? { throttle: { limit: Number(rate), window_ms: windowMs } } : {}),
-    ...(retry.attempts.trim() && !problems.attempts ? { max_retries: Number(retry.attempts) } : {}),
+    ...(maxLimit ? { max_concurrency: maxLimit } : {}),
+    ...(rateLimit ? { throttle: { limit: rateLimit, window_ms: windowMs } } : {}),
+    ...(attempts ? { max_retries: attempts } : {}),
     ...(retry.backoff ? { retry_backoff: retry.backoff } : {}),
     ...(retry.base.trim() ? { retry_base_delay: retry.base.trim() } : {}),
     ...(retry.most.trim() ? { retry_max_delay: retry.most.trim() } : {}),

@@ -7,7 +7,7 @@ import { useChange } from "~/data/admin-queries";
 import { control, fieldErrors, otherError } from "~/data/control";
 import type { Namespace, Retention } from "~/gen/corvo/cloud/v1/tenant_pb";
 import { namespaceTerraform } from "~/lib/equivalents";
-import { count } from "~/lib/numbers";
+import { count, parseLimit } from "~/lib/numbers";
 import { ageProblem, ageText, keptProblem } from "~/lib/retention";
 
 const MB = 2 ** 20;
@@ -22,15 +22,9 @@ const agesOf: readonly { key: Age; label: string; wire: string }[] = [
   { key: "usageSeconds", label: "Usage", wire: "usage_seconds" },
 ];
 
-/** A whole number that was typed; 0 for nothing, undefined for anything else. */
-function whole(text: string): number | undefined {
-  const value = Number(text.replaceAll(",", ""));
-  if (text.trim() === "") return 0;
-  return Number.isInteger(value) && value > 0 ? value : undefined;
-}
-
+/** A limit in its unit, as people type it; one that was set in another one is rounded up to it. */
 function typed(value: bigint | undefined, unit = 1): string {
-  return value ? count(Number(value) / unit) : "";
+  return value ? String(Math.ceil(Number(value) / unit)) : "";
 }
 
 interface RetentionDialogProps {
@@ -53,8 +47,11 @@ export default function RetentionDialog({ tenant, namespace, onClose }: Retentio
   }));
   const [finished, setFinished] = useState(typed(own?.finishedMax));
   const [megabytes, setMegabytes] = useState(typed(own?.eventsBytesMax, MB));
-  const finishedMax = whole(finished);
-  const eventsMB = whole(megabytes);
+  const finishedMax = parseLimit(finished);
+  const eventsMB = parseLimit(megabytes);
+  // What was not touched stays as exact as it was.
+  const eventsBytesMax =
+    own && megabytes === typed(own.eventsBytesMax, MB) ? own.eventsBytesMax : BigInt((eventsMB ?? 0) * MB);
   const maxOf = (key: keyof Retention & (Age | "finishedMax" | "eventsBytesMax")) => Number(most?.[key] ?? 0);
 
   const problems = {
@@ -68,7 +65,7 @@ export default function RetentionDialog({ tenant, namespace, onClose }: Retentio
   const retention = {
     ...Object.fromEntries(agesOf.map(({ key }) => [key, BigInt(ages[key] ?? 0)])),
     finishedMax: BigInt(finishedMax ?? 0),
-    eventsBytesMax: BigInt((eventsMB ?? 0) * MB),
+    eventsBytesMax,
   };
   const save = useChange(
     tenant,

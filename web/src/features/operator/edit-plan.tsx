@@ -10,9 +10,9 @@ import { wrongAbout } from "~/data/field-errors";
 import { operators, useOperatorChange } from "~/data/operator";
 import type { ApplyPlanResponse, EntitlementKind, PlanVersion } from "~/gen/corvo/cloud/v1/operator_pb";
 import { meterOf } from "~/lib/billing";
+import { parseWhole } from "~/lib/numbers";
 import { applyPlanCommand } from "~/lib/operator-equivalents";
 import { Command } from "./command";
-import { parseWhole } from "./numbers";
 import { overLimits } from "./plan-fields";
 
 interface PlanDialogProps {

@@ -9,10 +9,10 @@ import { wrongAbout } from "~/data/field-errors";
 import { operatorReads, operators, useOperatorChange } from "~/data/operator";
 import type { EntitlementKind } from "~/gen/corvo/cloud/v1/operator_pb";
 import { dayText, endOfDay } from "~/lib/day";
+import { parseWhole } from "~/lib/numbers";
 import { removeOverrideCommand, setOverrideCommand, setPlanCommand } from "~/lib/operator-equivalents";
 import { dateOf } from "~/lib/proto-time";
 import { Command } from "./command";
-import { parseWhole } from "./numbers";
 
 interface TenantDialogProps {
   /** Its name. */
