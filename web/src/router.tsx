@@ -191,6 +191,8 @@ export function newRouter(client: QueryClient) {
     defaultPreload: "intent",
     defaultPreloadStaleTime: 0,
     scrollRestoration: true,
+    // What is open over a page is about its job, queue or key: of another one it is another page.
+    defaultRemountDeps: ({ params }) => params,
     defaultErrorComponent: ({ error }) => <ProblemPage error={error} />,
     defaultNotFoundComponent: () => <NotFound />,
   });

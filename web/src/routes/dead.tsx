@@ -15,7 +15,7 @@ import { Page } from "~/components/ui/page";
 import { actionsColumn, type Column, Table } from "~/components/ui/table";
 import { Time } from "~/components/ui/time";
 import { toast } from "~/components/ui/toast";
-import { More } from "~/components/work/parts";
+import { JobName, More } from "~/components/work/parts";
 import { describeError } from "~/data/control";
 import { type JobRow, jobsApi } from "~/data/jobs-api";
 import { type ErrorGroup, pageApi } from "~/data/page-api";
@@ -273,9 +273,13 @@ export function DeadPage() {
             confirmLabel={asking.what === "job" ? "Delete job" : "Retry jobs"}
             onConfirm={() => confirmed(asking)}
           >
-            {asking.what === "job"
-              ? "This deletes its payload and errors, and can't be undone."
-              : "Each job starts over at its first attempt. Jobs that keep failing become dead again."}
+            {asking.what === "job" ? (
+              <>
+                This deletes the payload and errors of <JobName id={asking.id} />, and can't be undone.
+              </>
+            ) : (
+              "Each job starts over at its first attempt. Jobs that keep failing become dead again."
+            )}
           </Confirm>
         ) : null}
       </Suspense>

@@ -15,7 +15,7 @@ import { type Tab, Tabs } from "~/components/ui/tabs";
 import { Time, useNow } from "~/components/ui/time";
 import { toast } from "~/components/ui/toast";
 import { Detail } from "~/components/work/detail";
-import { Back, Id } from "~/components/work/parts";
+import { Back, Id, JobName } from "~/components/work/parts";
 import { Who } from "~/components/work/who";
 import { describeError } from "~/data/control";
 import { type Job, jobsApi, type TimelineEvent } from "~/data/jobs-api";
@@ -352,9 +352,16 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
             cancelLabel="Keep job"
             onConfirm={cancel}
           >
-            {job.state === "active"
-              ? `${job.worker_id ?? "The worker"} is asked to stop at its next heartbeat. Work it has done by then isn't undone.`
-              : "This job won't run. You can retry it later."}
+            {job.state === "active" ? (
+              <>
+                {job.worker_id ?? "The worker"} is asked to stop <JobName id={job.id} /> at its next
+                heartbeat. Work it has done by then isn't undone.
+              </>
+            ) : (
+              <>
+                <JobName id={job.id} /> won't run. You can retry it later.
+              </>
+            )}
           </Confirm>
         ) : null}
         {asking === "delete" ? (
@@ -364,7 +371,7 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
             confirmLabel="Delete job"
             onConfirm={remove}
           >
-            This deletes its payload, result and errors, and can't be undone.
+            This deletes the payload, result and errors of <JobName id={job.id} />, and can't be undone.
           </Confirm>
         ) : null}
       </Suspense>

@@ -36,6 +36,11 @@ export function Id({ id }: { id: string }) {
   );
 }
 
+/** A job by its id, in a sentence. */
+export function JobName({ id }: { id: string }) {
+  return <span className="font-mono text-12 wrap-anywhere text-ink">{id}</span>;
+}
+
 /** A link to a job by its id. */
 export function JobLink({ scope, id, children }: { scope: Scope; id: string; children?: ReactNode }) {
   return (

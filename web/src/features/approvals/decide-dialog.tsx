@@ -3,6 +3,7 @@ import { useState } from "react";
 import { FormDialog } from "~/components/ui/dialog";
 import { Field, Input } from "~/components/ui/field";
 import { toast } from "~/components/ui/toast";
+import { JobName } from "~/components/work/parts";
 import { describeError } from "~/data/control";
 import { pageApi } from "~/data/page-api";
 import type { Scope } from "~/data/token";
@@ -16,8 +17,7 @@ const words = {
     field: "Reason",
     hint: "Shown to the approver.",
     done: "Job held",
-    explain:
-      "The job waits until someone approves or rejects it. If it's active, its worker is asked to stop first.",
+    explain: "waits until someone approves or rejects it. If it's active, its worker is asked to stop first.",
   },
   approve: {
     title: "Approve this job?",
@@ -25,7 +25,7 @@ const words = {
     field: "Comment",
     hint: "Saved with the job.",
     done: "Approved",
-    explain: "The job returns to its queue and runs.",
+    explain: "returns to its queue and runs.",
   },
   reject: {
     title: "Reject this job?",
@@ -33,7 +33,7 @@ const words = {
     field: "Comment",
     hint: "Saved with the job.",
     done: "Rejected",
-    explain: "The job becomes dead and won't run. You can retry it later.",
+    explain: "becomes dead and won't run. You can retry it later.",
   },
 } as const;
 
@@ -69,7 +69,11 @@ export default function DecideDialog({ scope, job, verb, onClose, onDone }: Deci
     <FormDialog
       onClose={onClose}
       title={word.title}
-      description={word.explain}
+      description={
+        <>
+          <JobName id={job.id} /> {word.explain}
+        </>
+      }
       submit={word.button}
       onSubmit={() => decide.mutate(text.trim())}
       busy={decide.isPending}

@@ -4,6 +4,7 @@ import { QueueInput, useTarget } from "~/components/queues/queue-input";
 import { FormDialog } from "~/components/ui/dialog";
 import { Field } from "~/components/ui/field";
 import { toast } from "~/components/ui/toast";
+import { JobName } from "~/components/work/parts";
 import { describeError } from "~/data/control";
 import { pageApi } from "~/data/page-api";
 import type { Scope } from "~/data/token";
@@ -49,7 +50,11 @@ export default function MoveDialog({ scope, job, onClose }: MoveDialogProps) {
     <FormDialog
       onClose={onClose}
       title="Move this job?"
-      description="It keeps its state, schedule and priority, and goes to the end of the queue."
+      description={
+        <>
+          <JobName id={job.id} /> keeps its state, schedule and priority, and goes to the end of the queue.
+        </>
+      }
       submit="Move job"
       onSubmit={() => move.mutate()}
       busy={move.isPending}
