@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "react";
+import { type RefObject, useEffect, useRef } from "react";
 
 /** A chord ("mod+k"), a key ("/") or a sequence ("g q"), and what it does. */
 export type Shortcuts = Record<string, (event: KeyboardEvent) => void>;
@@ -41,29 +41,40 @@ export class Matcher {
   }
 }
 
-/** Shortcuts of the page. They are off while text is typed and while a dialog is open. */
+const registered = new Set<RefObject<Shortcuts>>();
+const matcher = new Matcher();
+
+// One for all parts of the page: who knows only some of the shortcuts takes the end of a
+// sequence for a key of its own.
+function onKey(event: KeyboardEvent): void {
+  if (event.defaultPrevented || event.isComposing) return;
+  const key = keyOf(event);
+  const chord = key.startsWith("mod+");
+  if (
+    !chord &&
+    (isTyping(event.target) || document.querySelector('[data-modal],[role="menu"],[role="listbox"]'))
+  )
+    return;
+  const all = [...registered].map((shortcuts) => shortcuts.current);
+  const names = all.flatMap((shortcuts) => Object.keys(shortcuts));
+  const name = matcher.match(names, key, event.timeStamp);
+  if (!name) return;
+  event.preventDefault();
+  all.find((shortcuts) => name in shortcuts)?.[name]?.(event);
+}
+
+/** Shortcuts of a part of the page. They are off while text is typed and while a dialog is open. */
 export function useShortcuts(shortcuts: Shortcuts): void {
   const latest = useRef(shortcuts);
   useEffect(() => {
     latest.current = shortcuts;
   });
   useEffect(() => {
-    const matcher = new Matcher();
-    function onKey(event: KeyboardEvent) {
-      if (event.defaultPrevented || event.isComposing) return;
-      const key = keyOf(event);
-      const chord = key.startsWith("mod+");
-      if (
-        !chord &&
-        (isTyping(event.target) || document.querySelector('[data-modal],[role="menu"],[role="listbox"]'))
-      )
-        return;
-      const name = matcher.match(Object.keys(latest.current), key, event.timeStamp);
-      if (!name) return;
-      event.preventDefault();
-      latest.current[name]?.(event);
-    }
-    window.addEventListener("keydown", onKey);
-    return () => window.removeEventListener("keydown", onKey);
+    if (registered.size === 0) window.addEventListener("keydown", onKey);
+    registered.add(latest);
+    return () => {
+      registered.delete(latest);
+      if (registered.size === 0) window.removeEventListener("keydown", onKey);
+    };
   }, []);
 }
