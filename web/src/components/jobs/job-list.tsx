@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
+import { Link } from "@tanstack/react-router";
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
 import { clsx } from "clsx";
 import { memo, useEffect, useLayoutEffect, useRef, useState } from "react";
@@ -36,7 +36,6 @@ export function JobList({ scope, rows, hasMore, loadingMore, onMore }: JobListPr
   const list = useRef<HTMLDivElement>(null);
   const [margin, setMargin] = useState(0);
   const [cursor, setCursor] = useState(-1);
-  const navigate = useNavigate();
   const rowHeight = desk ? DESK_ROW : PHONE_ROW;
 
   useLayoutEffect(() => {
@@ -84,14 +83,8 @@ export function JobList({ scope, rows, hasMore, loadingMore, onMore }: JobListPr
     );
   }
 
-  useShortcuts({
-    j: () => move(cursor + 1),
-    k: () => move(cursor - 1),
-    enter: () => {
-      const row = rows[cursor];
-      if (row) void navigate({ to: "/$tenant/$namespace/jobs/$job", params: { ...scope, job: row.id } });
-    },
-  });
+  // Enter is left to what has the focus: of the row that these move to, its link.
+  useShortcuts({ j: () => move(cursor + 1), k: () => move(cursor - 1) });
 
   return (
     <div
