@@ -1,5 +1,5 @@
 import { useQueryClient } from "@tanstack/react-query";
-import { useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { QueueInput, useTarget } from "~/components/queues/queue-input";
 import { Banner } from "~/components/ui/banner";
 import { Button } from "~/components/ui/button";
@@ -59,8 +59,14 @@ export default function BulkDialog({ scope, verb, filter, about, jobs, onClose, 
   const [running, setRunning] = useState<BulkOperation | "starting">();
   const [failure, setFailure] = useState<string>();
   const [skipped, setSkipped] = useState<BulkOperation>();
-  // After the dialog is closed, a toast reports the result.
+  // After the dialog is closed, or its page is left, a toast reports the result.
   const closed = useRef(false);
+  useEffect(() => {
+    closed.current = false;
+    return () => {
+      closed.current = true;
+    };
+  }, []);
 
   const word = words[verb];
   const mustType = verb === "delete" && (jobs === undefined || jobs >= TYPED_FROM);
