@@ -136,7 +136,7 @@ export function JobsPage() {
             <JobList
               scope={scope}
               rows={rows}
-              hasMore={jobs.hasNextPage}
+              hasMore={jobs.hasNextPage && !jobs.isFetchNextPageError}
               loadingMore={jobs.isFetchingNextPage}
               onMore={more}
             />
