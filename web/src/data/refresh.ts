@@ -20,10 +20,16 @@ export function useRefresh(
     if (!events.some(concerns)) return;
     const ask = () => {
       last.current = Date.now();
-      void client.invalidateQueries({ queryKey });
+      // What is under way may be the next page, which somebody waits for.
+      void client.invalidateQueries({ queryKey }, { cancelRefetch: false });
+    };
+    // Such a read may be older than the events: the last word is one that begins after it.
+    const settle = () => {
+      if (client.isFetching({ queryKey })) timer.current = window.setTimeout(settle, SETTLE_MS);
+      else ask();
     };
     if (Date.now() - last.current > atMostEvery) ask();
     window.clearTimeout(timer.current);
-    timer.current = window.setTimeout(ask, Math.max(SETTLE_MS, last.current + atMostEvery - Date.now()));
+    timer.current = window.setTimeout(settle, Math.max(SETTLE_MS, last.current + atMostEvery - Date.now()));
   });
 }
