@@ -9,14 +9,14 @@ import { newQueryClient } from "./data/queries";
 import { isUnreachable } from "./data/reach";
 import { tokens } from "./data/token";
 import { badSearch } from "./lib/search";
+import { isEntry } from "./pages";
 import { newRouter } from "./router";
 import "./styles.css";
 
 const client = newQueryClient(() => {
   const { pathname, href } = router.state.location;
   // The pages before the sign-in ask who is signed in, which may be nobody.
-  if (pathname === "/" || pathname.startsWith("/sign") || pathname === "/invite" || pathname === "/device")
-    return;
+  if (isEntry(pathname)) return;
   tokens.clear();
   void router.navigate({ to: "/signin", search: { next: href, problem: "session_ended" } });
 });

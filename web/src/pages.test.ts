@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
 import { QueryClient } from "@tanstack/react-query";
 import { expect, it } from "vitest";
-import { destinations, pages } from "./pages";
+import { destinations, entryPages, isEntry, pages } from "./pages";
 import { newRouter } from "./router";
 
 const rows = Object.values(pages);
@@ -23,6 +23,19 @@ it("no two places in the navigation share a shortcut, an icon or a title", () =>
 it("a place in the navigation is reached by tenant and namespace alone", () => {
   for (const { path } of destinations)
     expect(path.replace("$tenant", "").replace("$namespace", "")).not.toContain("$");
+});
+
+it("pages before the sign-in are known by their whole first word", () => {
+  for (const path of ["/", ...Object.values(entryPages).map((page) => page.path)])
+    expect(isEntry(path), path).toBe(true);
+  for (const path of [
+    "/signal",
+    "/signal/production/jobs",
+    "/signin-team/settings/sso",
+    "/device2",
+    "/acme/signin",
+  ])
+    expect(isEntry(path), path).toBe(false);
 });
 
 // Not a static import: the journeys are a package of their own.

@@ -424,6 +424,12 @@ export const operatorPages = {
 
 export const pages = { ...entryPages, ...namespacePages, ...tenantPages, ...operatorPages };
 
+const segmentOf = (path: string) => path.split("/")[1];
+const entrySegments = new Set(["", ...Object.values(entryPages).map(({ path }) => segmentOf(path))]);
+
+/** Whether a page is one before the sign-in. A tenant's name may begin as the address of one does. */
+export const isEntry = (path: string) => entrySegments.has(segmentOf(path));
+
 export type Destination = Extract<(typeof pages)[keyof typeof pages], { shortcut: string }>;
 
 /** The pages of the navigation, in its order. */
