@@ -3,18 +3,20 @@ import { create } from "@bufbuild/protobuf";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
-import { cleanup, configure, fireEvent, render, screen, waitFor } from "@testing-library/react";
+import { act, cleanup, configure, fireEvent, render, screen, waitFor } from "@testing-library/react";
 import type { ReactNode } from "react";
 import { afterEach, expect, it, vi } from "vitest";
 import { ChangePlanResponseSchema, PlanSchema, SubscriptionSchema } from "~/gen/corvo/cloud/v1/plan_pb";
 import { RefusalSchema } from "~/gen/corvo/cloud/v1/refusal_pb";
 import { SpendLimitSchema } from "~/gen/corvo/cloud/v1/usage_pb";
 import PlanDialog from "./plan-dialog";
+import { SpendCard } from "./spend-card";
 import SpendDialog from "./spend-dialog";
 
 const calls = vi.hoisted(() => ({
   changePlan: vi.fn(),
   getBilling: vi.fn(),
+  getSpendLimit: vi.fn(),
   setSpendLimit: vi.fn(),
   startCheckout: vi.fn(),
 }));
@@ -30,12 +32,11 @@ afterEach(() => {
   vi.clearAllMocks();
 });
 
-const show = (dialog: ReactNode) =>
-  render(
-    <QueryClientProvider client={new QueryClient({ defaultOptions: { queries: { retry: false } } })}>
-      {dialog}
-    </QueryClientProvider>,
-  );
+function show(dialog: ReactNode) {
+  const client = new QueryClient({ defaultOptions: { queries: { retry: false } } });
+  render(<QueryClientProvider client={client}>{dialog}</QueryClientProvider>);
+  return client;
+}
 const press = (name: string) => fireEvent.click(screen.getByRole("button", { name }));
 
 const free = create(PlanSchema, { name: "free", title: "Free", currency: "usd", selfServe: true });
@@ -125,3 +126,24 @@ it("a spend limit is sent in the currency's smallest unit, and nothing else is",
     limit: { amount: 120005n, currency: "usd", action: "reject", alertPercents: [50, 100], etag: "e2" },
   });
 });
+
+it.each([
+  ["Edit spend limit", "Save spend limit"],
+  ["Remove", "Remove spend limit"],
+])(
+  "what was asked before somebody else changed the limit (%s) is about the limit as it was",
+  async (ask, confirm) => {
+    const limit = create(SpendLimitSchema, { currency: "usd", amount: 20000n, action: "alert", etag: "e1" });
+    calls.getSpendLimit.mockResolvedValue({ limit });
+    calls.setSpendLimit.mockResolvedValue({});
+    const client = show(<SpendCard tenant="acme" blocked={undefined} />);
+    fireEvent.click(await screen.findByRole("button", { name: ask }));
+    await screen.findByRole("dialog");
+    calls.getSpendLimit.mockResolvedValue({ limit: { ...limit, amount: 90000n, etag: "e2" } });
+    await act(() => client.invalidateQueries());
+    await screen.findByText(/of \$900\.00 spent/);
+    press(confirm);
+    await waitFor(() => expect(calls.setSpendLimit).toHaveBeenCalledOnce());
+    expect(calls.setSpendLimit.mock.calls[0]?.[0].limit.etag).toBe("e1");
+  },
+);

@@ -8,6 +8,7 @@ import { toast } from "~/components/ui/toast";
 import { UsedBar } from "~/components/ui/used-bar";
 import { useChange } from "~/data/admin-queries";
 import { billing, billingReads } from "~/data/billing";
+import type { SpendLimit } from "~/gen/corvo/cloud/v1/usage_pb";
 import { shareOf } from "~/lib/billing";
 import { money } from "~/lib/money";
 import { spendActions } from "./spend-actions";
@@ -18,11 +19,12 @@ const Confirm = lazy(() => import("~/components/confirm"));
 /** The most that the tenant wants to spend in a month. */
 export function SpendCard({ tenant, blocked }: { tenant: string; blocked: string | undefined }) {
   const spend = useQuery(billingReads.spendLimit(tenant));
-  const [open, setOpen] = useState<"set" | "remove">();
+  // With the limit that was asked about: another one since then must not be overwritten unseen.
+  const [open, setOpen] = useState<{ what: "set" | "remove"; limit: SpendLimit }>();
   const { limit, spent = 0n } = spend.data ?? {};
   const remove = useChange(
     tenant,
-    () => billing.usage.setSpendLimit({ tenant, limit: { etag: limit?.etag ?? "" } }),
+    (etag: string) => billing.usage.setSpendLimit({ tenant, limit: { etag } }),
     { quiet: true },
   );
   const set = limit !== undefined && limit.amount > 0n;
@@ -35,14 +37,18 @@ export function SpendCard({ tenant, blocked }: { tenant: string; blocked: string
         limit ? (
           <span className="flex flex-wrap gap-2">
             {set ? (
-              <Button variant="danger-ghost" blockedBecause={blocked} onClick={() => setOpen("remove")}>
+              <Button
+                variant="danger-ghost"
+                blockedBecause={blocked}
+                onClick={() => setOpen({ what: "remove", limit })}
+              >
                 Remove
               </Button>
             ) : null}
             <Button
               variant={set ? "secondary" : "primary"}
               blockedBecause={blocked}
-              onClick={() => setOpen("set")}
+              onClick={() => setOpen({ what: "set", limit })}
             >
               {set ? "Edit spend limit" : "Set spend limit"}
             </Button>
@@ -73,16 +79,16 @@ export function SpendCard({ tenant, blocked }: { tenant: string; blocked: string
         <p className="text-13 text-ink-2">No limit. {money(spent, limit.currency)} spent this month.</p>
       )}
       <Suspense>
-        {open === "set" && limit ? (
-          <SpendDialog tenant={tenant} limit={limit} onClose={() => setOpen(undefined)} />
+        {open?.what === "set" ? (
+          <SpendDialog tenant={tenant} limit={open.limit} onClose={() => setOpen(undefined)} />
         ) : null}
-        {open === "remove" ? (
+        {open?.what === "remove" ? (
           <Confirm
             onClose={() => setOpen(undefined)}
             title="Remove the spend limit?"
             confirmLabel="Remove spend limit"
             onConfirm={async () => {
-              await remove.mutateAsync(undefined);
+              await remove.mutateAsync(open.limit.etag);
               toast({ kind: "ok", title: "Removed the spend limit" });
             }}
           >
