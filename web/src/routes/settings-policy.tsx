@@ -19,6 +19,7 @@ import { policies, policyReads } from "~/data/policy";
 import { reads } from "~/data/queries";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import type { GetSignInPolicyResponse, SignInPolicy } from "~/gen/corvo/cloud/v1/policy_pb";
+import { changedPaths } from "~/lib/mask";
 import { plural } from "~/lib/numbers";
 import { policyEquivalents } from "~/lib/policy-equivalents";
 
@@ -141,10 +142,8 @@ function PolicyForm({ tenant, policy, needs, blocked }: FormProps) {
         ...(Object.keys(rules) as Rule[]).map((rule) => [rule, on.includes(rule)]),
         ...spanNames.map((span) => [span, read(span, texts[span], policy)]),
       ]) as Record<Rule, boolean> & Record<Span, bigint>;
-      const paths = [...(Object.keys(rules) as Rule[]), ...spanNames]
-        .filter((field) => next[field] !== policy[field])
-        .map((field) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`));
-      return policies.updateSignInPolicy({ tenant, policy: next, updateMask: { paths }, etag: policy.etag });
+      const updateMask = { paths: changedPaths(next, policy) };
+      return policies.updateSignInPolicy({ tenant, policy: next, updateMask, etag: policy.etag });
     },
     { quiet: true, done: () => "Saved the sign-in policy" },
   );

@@ -35,7 +35,17 @@ const noEntry = {
 export function ConnectionForm({ access, connection, type, blocked, onCreated }: ConnectionFormProps) {
   const { tenant } = access;
   const [requestId] = useState(newRequestId);
-  const [form, setForm] = useState<SsoForm>(() => formOf(connection, type));
+  const read = { form: formOf(connection, type), etag: connection?.etag };
+  const [began, setBegan] = useState(read);
+  const [form, setForm] = useState(began.form);
+  const changed = maskOf(form, began.form);
+  // Others may change the connection while the form is open. What it began with is no longer true
+  // then, unless they changed something that it doesn't show, or nobody has touched it yet.
+  if (connection && read.etag !== began.etag) {
+    if (changed.length === 0) setForm(read.form);
+    if (changed.length === 0 || maskOf(read.form, began.form).length === 0) setBegan(read);
+  }
+  const stop = blocked ?? (connection && changed.length === 0 ? "Nothing has changed." : undefined);
   const saml = form.type === SsoType.SAML;
   const save = useChange(
     tenant,
@@ -45,8 +55,8 @@ export function ConnectionForm({ access, connection, type, blocked, onCreated }:
       return await admin.sso.updateSsoConnection({
         tenant,
         connectionId: connection.id,
-        etag: connection.etag,
-        updateMask: { paths: maskOf(form) },
+        etag: began.etag,
+        updateMask: { paths: changed },
         ...fields,
       });
     },
@@ -66,10 +76,12 @@ export function ConnectionForm({ access, connection, type, blocked, onCreated }:
     <form
       onSubmit={(event) => {
         event.preventDefault();
-        if (!blocked)
+        if (!stop)
           save.mutate(undefined, {
             onSuccess: (answer) => {
-              set({ clientSecret: "", saml: { ...form.saml, metadataUrl: "", metadataXml: "" } });
+              const saved = formOf(answer.connection, type);
+              setBegan({ form: saved, etag: answer.connection?.etag });
+              setForm(saved);
               if (!connection) onCreated(answer.connection?.id);
             },
           });
@@ -86,7 +98,7 @@ export function ConnectionForm({ access, connection, type, blocked, onCreated }:
         }
         footer={
           <div className="flex justify-end">
-            <Button type="submit" variant="primary" busy={save.isPending} blockedBecause={blocked}>
+            <Button type="submit" variant="primary" busy={save.isPending} blockedBecause={stop}>
               {connection ? "Save changes" : saml ? "Create connection" : "Save, then test"}
             </Button>
           </div>

@@ -14,7 +14,6 @@ describe("the form of a connection", () => {
   });
 
   test("keeps secret and metadata that nobody typed", () => {
-    expect(maskOf(formOf(undefined))).not.toContain("client_secret");
     const connection = create(SsoConnectionSchema, {
       id: "sso_1",
       type: SsoType.SAML,
@@ -26,10 +25,30 @@ describe("the form of a connection", () => {
     });
     const form = formOf(connection);
     expect(form.saml.wantEncrypted).toBe(true);
-    expect(maskOf(form)).not.toContain("saml.metadata_url");
-    expect(maskOf(form)).not.toContain("issuer");
-    expect(maskOf({ ...form, saml: { ...form.saml, metadataXml: "<x/>" } })).toContain("saml.metadata_xml");
+    expect(maskOf(form, form)).toEqual([]);
+    expect(maskOf({ ...form, saml: { ...form.saml, metadataXml: "<x/>" } }, form)).toEqual([
+      "saml.metadata_xml",
+    ]);
+    const oidc = formOf(undefined);
+    expect(maskOf({ ...oidc, clientSecret: "s" }, oidc)).toEqual(["client_secret"]);
   });
+});
+
+test("an update names what is different from the form as it began, and nothing else", () => {
+  const oidc = formOf(undefined);
+  const grouped = { ...oidc, mappings: [{ key: 0, group: "engineering", role: "developer" }] };
+  expect(maskOf({ ...oidc, name: "Okta", issuer: "https://okta.test" }, oidc)).toEqual(["name", "issuer"]);
+  expect(maskOf({ ...oidc, name: ` ${oidc.name} ` }, oidc)).toEqual([]);
+  expect(maskOf(grouped, oidc)).toEqual(["group_mappings"]);
+  expect(maskOf({ ...grouped, clientId: "c", groupsClaim: "teams", defaultRole: "" }, grouped)).toEqual([
+    "client_id",
+    "groups_claim",
+    "default_role",
+  ]);
+  const saml = formOf(undefined, SsoType.SAML);
+  expect(maskOf({ ...saml, saml: { ...saml.saml, wantEncrypted: true } }, saml)).toEqual([
+    "saml.want_encrypted",
+  ]);
 });
 
 test("a connection's status says whether people can sign in, and what waits", () => {

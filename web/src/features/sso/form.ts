@@ -1,4 +1,5 @@
 import { type SsoConnection, SsoType } from "~/gen/corvo/cloud/v1/sso_pb";
+import { changedPaths } from "~/lib/mask";
 
 /** What the set-up asks for. */
 export interface SsoForm {
@@ -82,25 +83,9 @@ function samlOf(saml: SamlForm) {
   };
 }
 
-const samlPaths = [
-  "saml.sign_requests",
-  "saml.want_encrypted",
-  "saml.allow_idp_initiated",
-  "saml.email_attribute",
-  "saml.name_attribute",
-];
-
-/** The paths of an update: a secret, or metadata, only if it was typed. */
-export function maskOf(form: SsoForm): string[] {
-  const paths = ["name", "groups_claim", "default_role", "group_mappings"];
-  if (form.type === SsoType.SAML) {
-    paths.push(...samlPaths);
-    if (form.saml.metadataUrl.trim()) paths.push("saml.metadata_url");
-    if (form.saml.metadataXml.trim()) paths.push("saml.metadata_xml");
-    return paths;
-  }
-  paths.push("issuer", "client_id");
-  return form.clientSecret ? [...paths, "client_secret"] : paths;
+/** The paths of an update: what is different from the form as it began. */
+export function maskOf(form: SsoForm, began: SsoForm): string[] {
+  return changedPaths(fieldsOf(form), fieldsOf(began));
 }
 
 /** How far a connection is, in a word or two. */
