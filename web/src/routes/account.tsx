@@ -71,7 +71,8 @@ export function Factors() {
     onError: (error) =>
       toast({ kind: "error", title: "Couldn't make recovery codes", description: describeError(error) }),
   });
-  if (factors.error) return <Problem error={factors.error} onRetry={() => void factors.refetch()} />;
+  if (factors.error && !factors.data)
+    return <Problem error={factors.error} onRetry={() => void factors.refetch()} />;
   const rows = factors.data?.factors;
   const left = factors.data?.recoveryCodes ?? 0;
   return (
@@ -189,7 +190,8 @@ function Sessions() {
     "Session revoked",
   );
   const others = useAccountChange(() => account.sessions.revokeOtherSessions({}), "Other sessions revoked");
-  if (sessions.error) return <Problem error={sessions.error} onRetry={() => void sessions.refetch()} />;
+  if (sessions.error && !sessions.data)
+    return <Problem error={sessions.error} onRetry={() => void sessions.refetch()} />;
   const rows = sessions.data;
   return (
     <Card

@@ -286,7 +286,8 @@ interface EntriesProps {
 function Entries({ tenant, filter, empty, children }: EntriesProps) {
   const navigate = useNavigate();
   const events = useInfiniteQuery({ ...adminReads.audit(tenant, filter), ...renewed });
-  if (events.error) return <Problem error={events.error} onRetry={() => void events.refetch()} />;
+  if (events.error && !events.data)
+    return <Problem error={events.error} onRetry={() => void events.refetch()} />;
   const { actorId: actor, targetId: target } = filter;
   return (
     <div className="flex flex-col gap-4">

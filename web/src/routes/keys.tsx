@@ -64,7 +64,7 @@ export function KeysPage() {
         <EmptyState icon={<KeyRound aria-hidden />} title="You can't view API keys">
           {mayRead}
         </EmptyState>
-      ) : keys.error ? (
+      ) : keys.error && !keys.data ? (
         <Problem error={keys.error} onRetry={() => void keys.refetch()} />
       ) : (
         <Card

@@ -51,7 +51,7 @@ export function AuditPage() {
         <EmptyState icon={<ScrollText aria-hidden />} title="You can't view the audit log">
           {blocked}
         </EmptyState>
-      ) : events.error ? (
+      ) : events.error && !events.data ? (
         <Problem error={events.error} onRetry={() => void events.refetch()} />
       ) : (
         <>

@@ -56,7 +56,7 @@ export function DirectoryPage() {
         <EmptyState icon={<FolderSync aria-hidden />} title="You can't view directory sync">
           {unreadable}
         </EmptyState>
-      ) : connections.error ? (
+      ) : connections.error && !connections.data ? (
         <Problem error={connections.error} onRetry={() => void connections.refetch()} />
       ) : !connections.data ? (
         <SkeletonRows rows={5} columns={2} label="Loading directory sync" />
@@ -103,8 +103,9 @@ function Directory({ access, connection }: DirectoryProps) {
   const sync = useQuery(directoryReads.sync(tenant, connection.id));
   const tokens = useQuery(directoryReads.tokens(tenant, connection.id));
   const [creating, setCreating] = useState(false);
-  const error = sync.error ?? tokens.error;
-  if (error)
+  if (!sync.data || !tokens.data) {
+    const error = sync.error ?? tokens.error;
+    if (!error) return <SkeletonRows rows={5} columns={2} label="Loading directory sync" />;
     return (
       <Problem
         error={error}
@@ -114,7 +115,7 @@ function Directory({ access, connection }: DirectoryProps) {
         }}
       />
     );
-  if (!sync.data || !tokens.data) return <SkeletonRows rows={5} columns={2} label="Loading directory sync" />;
+  }
   const used = tokens.data.length > 0 || sync.data.users + sync.data.groups > 0;
   return (
     <>

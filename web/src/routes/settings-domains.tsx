@@ -59,7 +59,7 @@ export function DomainsPage() {
         <EmptyState icon={<Globe aria-hidden />} title="You can't view domains">
           {unreadable}
         </EmptyState>
-      ) : all.error ? (
+      ) : all.error && !all.data ? (
         <Problem error={all.error} onRetry={() => void all.refetch()} />
       ) : !all.data ? (
         <SkeletonRows rows={3} columns={2} label="Loading domains" />

@@ -57,7 +57,7 @@ export function GroupsPage() {
         <EmptyState icon={<UsersRound aria-hidden />} title="You can't view groups">
           {unreadable}
         </EmptyState>
-      ) : groups.error ? (
+      ) : groups.error && !groups.data ? (
         <Problem error={groups.error} onRetry={() => void groups.refetch()} />
       ) : (
         <Card flush>

@@ -48,7 +48,7 @@ export function MembersPage() {
         </Button>
       }
     >
-      {members.error ? (
+      {members.error && !members.data ? (
         <Problem error={members.error} onRetry={() => void members.refetch()} />
       ) : (
         <Card flush>

@@ -51,7 +51,7 @@ export function NamespacesPage() {
       description="Each namespace has its own jobs, queues and keys. Use one per environment or team."
       actions={create}
     >
-      {namespaces.error ? (
+      {namespaces.error && !namespaces.data ? (
         <Problem error={namespaces.error} onRetry={() => void namespaces.refetch()} />
       ) : (
         <Card flush>

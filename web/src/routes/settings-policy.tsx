@@ -40,7 +40,7 @@ export function PolicyPage() {
         <EmptyState icon={<DoorClosed aria-hidden />} title="You can't view the sign-in policy">
           {unreadable}
         </EmptyState>
-      ) : current.error ? (
+      ) : current.error && !current.data ? (
         <Problem error={current.error} onRetry={() => void current.refetch()} />
       ) : !current.data?.policy ? (
         <SkeletonRows rows={5} columns={2} label="Loading the sign-in policy" />

@@ -51,7 +51,7 @@ export function RolesPage() {
         <EmptyState icon={<Tags aria-hidden />} title="You can't view roles">
           {unreadable}
         </EmptyState>
-      ) : roles.error ? (
+      ) : roles.error && !roles.data ? (
         <Problem error={roles.error} onRetry={() => void roles.refetch()} />
       ) : (
         <Card flush>

@@ -81,7 +81,7 @@ export function ServiceAccountsPage() {
         <EmptyState icon={<Bot aria-hidden />} title="You can't view service accounts">
           {unreadable}
         </EmptyState>
-      ) : accounts.error ? (
+      ) : accounts.error && !accounts.data ? (
         <Problem error={accounts.error} onRetry={() => void accounts.refetch()} />
       ) : (
         <Card flush>

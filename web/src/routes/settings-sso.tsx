@@ -48,7 +48,7 @@ export function SsoPage() {
         <EmptyState icon={<ShieldCheck aria-hidden />} title="You can't view single sign-on">
           {unreadable}
         </EmptyState>
-      ) : connections.error ? (
+      ) : connections.error && !connections.data ? (
         <Problem error={connections.error} onRetry={() => void connections.refetch()} />
       ) : connections.data ? (
         <>

@@ -40,7 +40,7 @@ export function SinksCard({ tenant, access }: { tenant: string; access: Access }
   const remove = useChange(tenant, (sink: AuditSink) =>
     admin.audit.deleteAuditSink({ tenant, sinkId: sink.id }),
   );
-  if (sinks.error) return <Problem error={sinks.error} onRetry={() => void sinks.refetch()} />;
+  if (sinks.error && !sinks.data) return <Problem error={sinks.error} onRetry={() => void sinks.refetch()} />;
   if (!sinks.data) return null;
   return (
     <Card

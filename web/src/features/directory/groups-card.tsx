@@ -31,7 +31,7 @@ export function GroupsCard({ access, connectionId }: GroupsCardProps) {
     >
       {unreadable ? (
         <p className="p-4 text-13 text-ink-2">{unreadable}</p>
-      ) : all.error ? (
+      ) : all.error && !all.data ? (
         <Problem error={all.error} onRetry={() => void all.refetch()} />
       ) : (
         <Table
