@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { Schedule } from "~/data/page-api";
 import { formOf, problemsOf, settingsOf } from "./schedule-form";
+import { editBlocked } from "./schedule-verbs";
 import { parseTags } from "./tags";
 
 const nightly: Schedule = {
@@ -44,6 +45,14 @@ test("what the form empties is gone, what it does not know stays", () => {
   expect(told).not.toHaveProperty("jitter");
   expect(told).not.toHaveProperty("tags");
   expect(told).toHaveProperty("retry_backoff", "fixed");
+});
+
+test("a schedule whose payload is hidden can't be edited, for the payload would be another one", () => {
+  expect(editBlocked(nightly)).toBeUndefined();
+  expect(editBlocked(undefined)).toBeUndefined();
+  const hidden = { ...nightly, redacted: true };
+  expect(editBlocked(hidden)).toContain("payload");
+  expect(settingsOf(formOf(hidden, "UTC"), hidden)).not.toHaveProperty("redacted");
 });
 
 test("an empty form says what is missing, field by field", () => {

@@ -87,6 +87,7 @@ const told = [
   "missed",
   "created_at",
   "updated_at",
+  "redacted",
 ];
 
 function settings(schedule: Schedule): Partial<ScheduleSettings> {

@@ -120,7 +120,9 @@ export function DeadPage() {
             <span className="truncate">{row.id}</span>
           </Link>
           <span className="line-clamp-2 font-mono text-12 wrap-anywhere text-danger-text">
-            {row.last_error || deadReason(row.dead_reason)}
+            {row.last_error ||
+              deadReason(row.dead_reason) ||
+              (row.redacted ? "You don't have permission to see its error." : "")}
           </span>
         </span>
       ),

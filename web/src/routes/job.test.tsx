@@ -1,5 +1,5 @@
 // @vitest-environment happy-dom
-import { act, cleanup, configure, fireEvent, screen, waitFor } from "@testing-library/react";
+import { act, cleanup, configure, fireEvent, screen, waitFor, within } from "@testing-library/react";
 import { afterEach, expect, it, vi } from "vitest";
 import { type Call, openApp } from "~/testing/app";
 
@@ -20,6 +20,28 @@ const jobOf = (id: string) => ({
   payload: {},
   created_at: "2026-11-22T14:43:15Z",
 });
+
+/** As it comes to somebody without payload.read. */
+const hidden = {
+  ...jobOf("job_a1"),
+  state: "dead",
+  payload: null,
+  errors: [{ id: 1, attempt: 1, error: "", created_at: "2026-11-22T14:43:15Z" }],
+  agent: { iteration: 2, status: "continue", total_cost_usd: 0 },
+  redacted: true,
+};
+const iteration = {
+  id: 1,
+  iteration: 1,
+  status: "continue",
+  cost_usd: 0,
+  input_tokens: 0,
+  output_tokens: 0,
+  cache_creation_tokens: 0,
+  cache_read_tokens: 0,
+  created_at: "2026-11-22T14:43:15Z",
+  redacted: true,
+};
 
 function answer({ path, method }: Call) {
   const id = /^\/jobs\/(job_\w+)$/.exec(path)?.[1];
@@ -49,3 +71,28 @@ it.each(["Delete", "Cancel", "Hold", "Move"])(
     await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
   },
 );
+
+it.each(["payload", "result", "errors", "iterations"])(
+  "says what the reader may not see of a job (%s), in place of a value that is none",
+  async (tab) => {
+    openApp(`/acme/production/jobs/job_a1?tab=${tab}`, (call) => {
+      if (call.path === "/jobs/job_a1") return hidden;
+      if (call.path.startsWith("/jobs/job_a1/iterations")) return { iterations: [iteration] };
+      return answer(call);
+    });
+    const panel = await screen.findByRole("tabpanel");
+    await within(panel).findByText("You don't have permission to see this.");
+    expect(panel.textContent).not.toMatch(/null|No result yet/);
+  },
+);
+
+it("doesn't say that an iteration left no checkpoint where it is hidden", async () => {
+  openApp("/acme/production/jobs/job_a1?tab=iterations", (call) => {
+    if (call.path === "/jobs/job_a1") return hidden;
+    if (call.path.startsWith("/jobs/job_a1/iterations")) return { iterations: [iteration] };
+    return answer(call);
+  });
+  fireEvent.click(await screen.findByRole("button", { name: "Replay from iteration 1" }));
+  const dialog = await screen.findByRole("dialog");
+  expect(dialog.textContent).not.toContain("no checkpoint");
+});

@@ -15,7 +15,7 @@ import { type Tab, Tabs } from "~/components/ui/tabs";
 import { Time, useNow } from "~/components/ui/time";
 import { toast } from "~/components/ui/toast";
 import { Detail } from "~/components/work/detail";
-import { Back, Id, JobName } from "~/components/work/parts";
+import { Back, Id, JobName, Unseen } from "~/components/work/parts";
 import { Who } from "~/components/work/who";
 import { describeError } from "~/data/control";
 import { type Job, jobsApi, type TimelineEvent } from "~/data/jobs-api";
@@ -206,11 +206,17 @@ function Loaded({ scope, job }: { scope: Scope; job: Job }) {
           },
         ]
       : []),
-    { value: "payload", label: "Payload", content: <Value name="Payload" text={job.payload} /> },
+    {
+      value: "payload",
+      label: "Payload",
+      content: job.redacted ? <Unseen /> : <Value name="Payload" text={job.payload} />,
+    },
     {
       value: "result",
       label: "Result",
-      content: (
+      content: job.redacted ? (
+        <Unseen />
+      ) : (
         <div className="flex flex-col gap-4">
           {job.result === undefined && job.checkpoint === undefined && job.progress === undefined ? (
             <p className="py-6 text-center text-13 text-ink-3">
@@ -407,11 +413,15 @@ function Errors({ job }: { job: Job }) {
             <span className="font-medium text-ink">Attempt {error.attempt}</span>
             <Time at={error.created_at} />
           </div>
-          <CodeBlock
-            code={error.backtrace ? `${error.error}\n\n${error.backtrace}` : error.error}
-            label={`Error in attempt ${error.attempt}`}
-            wrap
-          />
+          {job.redacted ? (
+            <Unseen className="" />
+          ) : (
+            <CodeBlock
+              code={error.backtrace ? `${error.error}\n\n${error.backtrace}` : error.error}
+              label={`Error in attempt ${error.attempt}`}
+              wrap
+            />
+          )}
         </li>
       ))}
     </ol>

@@ -10,7 +10,7 @@ import { CodeBlock } from "~/components/ui/code";
 import { Page } from "~/components/ui/page";
 import { Time } from "~/components/ui/time";
 import { Detail } from "~/components/work/detail";
-import { Back, JobLink } from "~/components/work/parts";
+import { Back, JobLink, Unseen } from "~/components/work/parts";
 import type { Schedule } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
 import { useRefresh } from "~/data/refresh";
@@ -24,6 +24,7 @@ import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { cronWords } from "~/lib/cron-words";
 import { plural } from "~/lib/numbers";
 import { scheduleEquivalents } from "~/lib/page-equivalents";
+import { editBlocked } from "~/lib/schedule-verbs";
 import { shortDuration } from "~/lib/wire-duration";
 
 const route = getRouteApi("/$tenant/$namespace/schedules/$schedule");
@@ -79,7 +80,11 @@ function Loaded({ scope, schedule, back }: { scope: Scope; schedule: Schedule; b
           >
             {paused ? "Resume" : "Pause"}
           </Button>
-          <Button icon={<Pencil aria-hidden />} blockedBecause={blocked} onClick={() => setOpen("change")}>
+          <Button
+            icon={<Pencil aria-hidden />}
+            blockedBecause={blocked ?? editBlocked(schedule)}
+            onClick={() => setOpen("change")}
+          >
             {" "}
             Edit{" "}
           </Button>
@@ -113,7 +118,13 @@ function Loaded({ scope, schedule, back }: { scope: Scope; schedule: Schedule; b
               <NextRuns runs={schedule.next_runs ?? []} timezone={schedule.timezone} />
             )}
           </Card>
-          <CodeBlock title="Job payload" label="Payload" language="json" code={schedule.payload} wrap />
+          {schedule.redacted ? (
+            <Card title="Job payload">
+              <Unseen className="" />
+            </Card>
+          ) : (
+            <CodeBlock title="Job payload" label="Payload" language="json" code={schedule.payload} wrap />
+          )}
         </div>
         <Card title="Details">
           <Facts items={facts(scope, schedule)} />

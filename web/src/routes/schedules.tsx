@@ -20,6 +20,7 @@ import { useSchedule } from "~/features/schedules/use-schedule";
 import { Permission } from "~/gen/corvo/cloud/v1/access_pb";
 import { cronWords } from "~/lib/cron-words";
 import { firstSchedule, schedulesEquivalents } from "~/lib/page-equivalents";
+import { editBlocked } from "~/lib/schedule-verbs";
 
 const route = getRouteApi("/$tenant/$namespace/schedules");
 
@@ -110,7 +111,7 @@ export function SchedulesPage() {
         onClick: () => setPaused.mutate({ schedule, paused: !schedule.paused }),
       },
       {
-        ...off(schedule),
+        blockedBecause: off(schedule).blockedBecause ?? editBlocked(schedule),
         label: `Edit ${schedule.name}`,
         icon: <Pencil aria-hidden />,
         onClick: () => setOpen({ schedule: schedule.id }),

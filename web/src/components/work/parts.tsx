@@ -36,6 +36,11 @@ export function Id({ id }: { id: string }) {
   );
 }
 
+/** In place of what a job carries, for whoever may not read it. */
+export function Unseen({ className = "py-6 text-center" }: { className?: string }) {
+  return <p className={`text-13 text-ink-3 ${className}`}>You don't have permission to see this.</p>;
+}
+
 /** A job by its id, in a sentence. */
 export function JobName({ id }: { id: string }) {
   return <span className="font-mono text-12 wrap-anywhere text-ink">{id}</span>;

@@ -9,7 +9,7 @@ import { CodeBlock } from "~/components/ui/code";
 import { SkeletonRows } from "~/components/ui/skeleton";
 import { Time } from "~/components/ui/time";
 import { toast } from "~/components/ui/toast";
-import { More } from "~/components/work/parts";
+import { More, Unseen } from "~/components/work/parts";
 import type { Agent, Job } from "~/data/jobs-api";
 import { type Iteration, pageApi } from "~/data/page-api";
 import { pageReads } from "~/data/page-queries";
@@ -78,7 +78,7 @@ export default function Iterations({ scope, job, agent, blockedBecause }: Iterat
               This creates a new job in {job.queue} with the same payload and limits, starting where iteration{" "}
               {from.iteration} ended. This job isn't changed.
             </p>
-            {from.checkpoint === undefined ? (
+            {from.redacted ? null : from.checkpoint === undefined ? (
               <p className="mt-3">
                 That iteration left no checkpoint, so the new job starts from its payload.
               </p>
@@ -195,6 +195,7 @@ function Row({ row, blockedBecause, onReplay }: RowProps) {
         </Button>
       </div>
       {row.hold_reason ? <p className="text-13 wrap-anywhere text-ink-2 sm:pl-9">{row.hold_reason}</p> : null}
+      {row.redacted ? <Unseen className="sm:pl-9" /> : null}
       {row.checkpoint === undefined && row.result === undefined ? null : (
         <details className="group sm:pl-9">
           <summary className="flex min-h-6 w-fit items-center gap-1 rounded-sm text-12 text-ink-2 hover:text-ink">

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { lazy } from "react";
 import { pageReads } from "~/data/page-queries";
 import type { Scope } from "~/data/token";
+import { editBlocked } from "~/lib/schedule-verbs";
 import { Preview } from "./preview";
 
 const ScheduleDialog = lazy(() => import("./schedule-dialog"));
@@ -22,6 +23,7 @@ export function OpenedSchedule({
     <ScheduleDialog
       scope={scope}
       schedule={schedule.data}
+      blockedBecause={editBlocked(schedule.data)}
       preview={(cron, timezone) => <Preview scope={scope} cron={cron} timezone={timezone} />}
       onClose={onClose}
     />

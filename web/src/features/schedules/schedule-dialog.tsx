@@ -28,13 +28,21 @@ interface ScheduleDialogProps {
   scope: Scope;
   /** The one to change; unset creates a new one. */
   schedule?: Schedule | undefined;
+  /** Why it can't be saved. */
+  blockedBecause?: string | undefined;
   /** When an expression would run; handed in, because the page has the parts already. */
   preview: (cron: string, timezone: string) => ReactNode;
   onClose: () => void;
 }
 
 /** Makes or changes a schedule, and shows when it would run while it is typed. */
-export default function ScheduleDialog({ scope, schedule, preview, onClose }: ScheduleDialogProps) {
+export default function ScheduleDialog({
+  scope,
+  schedule,
+  blockedBecause,
+  preview,
+  onClose,
+}: ScheduleDialogProps) {
   const client = useQueryClient();
   const [form, setForm] = useState<ScheduleForm>(() =>
     formOf(schedule, Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC"),
@@ -77,6 +85,7 @@ export default function ScheduleDialog({ scope, schedule, preview, onClose }: Sc
       submit={schedule ? "Save" : "Create"}
       onSubmit={submit}
       busy={save.isPending}
+      blockedBecause={blockedBecause}
       failure={otherError(save.error)}
     >
       <div className="grid items-start gap-4 sm:grid-cols-2">
