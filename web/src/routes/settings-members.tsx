@@ -185,54 +185,58 @@ function Invitations({ tenant, access }: { tenant: string; access: Access }) {
   const blocked = access.blocked(Permission.MEMBER_INVITE);
   return (
     <Card flush title="Invitations" description="Sent but not accepted yet.">
-      <Table
-        label="invitations"
-        rows={invitations.error ? [] : invitations.data}
-        rowKey={(invitation) => invitation.id}
-        skeletonRows={2}
-        empty={
-          <p className="px-4 py-4 text-13 text-ink-3">
-            No pending invitations. People you invite appear here until they accept.
-          </p>
-        }
-        columns={[
-          {
-            id: "email",
-            header: "Invited",
-            phone: "title",
-            cell: (invitation: Invitation) => (
-              <span className="flex min-w-0 items-center gap-2 font-medium">
-                <Mail aria-hidden className="size-4 shrink-0 text-ink-3" />
-                <span className="min-w-0 wrap-anywhere">{invitation.email}</span>
-              </span>
-            ),
-          },
-          { id: "role", header: "Roles", cell: (invitation) => <RoleBadges roles={invitation.roles} /> },
-          { id: "by", header: "Invited by", cell: (invitation) => invitation.invitedBy },
-          {
-            id: "expires",
-            header: "Expires",
-            cell: (invitation) => <Time at={dateOf(invitation.expiresAt)} />,
-          },
-          {
-            id: "actions",
-            header: "Actions",
-            hideHeader: true,
-            align: "right",
-            phone: "corner",
-            cell: (invitation) => (
-              <Button
-                size="sm"
-                variant="danger-ghost"
-                blockedBecause={blocked}
-                onClick={() => revoke.mutate(invitation.id)}
-              >
-                Withdraw
-              </Button>
-            ),
-          },
-        ]}
-      />
+      {invitations.error && !invitations.data ? (
+        <Problem error={invitations.error} onRetry={() => void invitations.refetch()} />
+      ) : (
+        <Table
+          label="invitations"
+          rows={invitations.data}
+          rowKey={(invitation) => invitation.id}
+          skeletonRows={2}
+          empty={
+            <p className="px-4 py-4 text-13 text-ink-3">
+              No pending invitations. People you invite appear here until they accept.
+            </p>
+          }
+          columns={[
+            {
+              id: "email",
+              header: "Invited",
+              phone: "title",
+              cell: (invitation: Invitation) => (
+                <span className="flex min-w-0 items-center gap-2 font-medium">
+                  <Mail aria-hidden className="size-4 shrink-0 text-ink-3" />
+                  <span className="min-w-0 wrap-anywhere">{invitation.email}</span>
+                </span>
+              ),
+            },
+            { id: "role", header: "Roles", cell: (invitation) => <RoleBadges roles={invitation.roles} /> },
+            { id: "by", header: "Invited by", cell: (invitation) => invitation.invitedBy },
+            {
+              id: "expires",
+              header: "Expires",
+              cell: (invitation) => <Time at={dateOf(invitation.expiresAt)} />,
+            },
+            {
+              id: "actions",
+              header: "Actions",
+              hideHeader: true,
+              align: "right",
+              phone: "corner",
+              cell: (invitation) => (
+                <Button
+                  size="sm"
+                  variant="danger-ghost"
+                  blockedBecause={blocked}
+                  onClick={() => revoke.mutate(invitation.id)}
+                >
+                  Withdraw
+                </Button>
+              ),
+            },
+          ]}
+        />
+      )}
     </Card>
   );
 }
