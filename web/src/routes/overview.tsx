@@ -15,7 +15,7 @@ import { reads } from "~/data/queries";
 import type { Scope } from "~/data/token";
 import { queuesEquivalents } from "~/lib/equivalents";
 import { compact, count, plural } from "~/lib/numbers";
-import { type Attention, attention, totals } from "~/lib/overview";
+import { type Attention, attention, type Totals, totals } from "~/lib/overview";
 import type { JobState } from "~/lib/states";
 import { duration } from "~/lib/time";
 
@@ -96,7 +96,7 @@ function Numbers({ scope, queues }: { scope: Scope; queues: readonly Queue[] | u
           label="Waiting"
           value={sum?.waiting}
           states={["pending", "scheduled", "retrying"]}
-          note={sum?.oldest ? <Oldest at={sum.oldest} /> : "No jobs waiting"}
+          note={sum ? waitingNote(sum) : ""}
         />
         <Tile
           scope={scope}
@@ -117,7 +117,7 @@ function Numbers({ scope, queues }: { scope: Scope; queues: readonly Queue[] | u
           label="Dead"
           value={sum?.dead}
           states={["dead"]}
-          note={sum?.dead ? "Failed for good" : "No dead jobs"}
+          note={sum ? (sum.dead ? "Failed for good" : "No dead jobs") : ""}
           alarm={Boolean(sum?.dead)}
         />
       </div>
@@ -130,6 +130,12 @@ function Numbers({ scope, queues }: { scope: Scope; queues: readonly Queue[] | u
       </div>
     </Page>
   );
+}
+
+/** Jobs that are scheduled or retry later have no oldest one: none of them is late. */
+function waitingNote({ oldest, waiting }: Totals): ReactNode {
+  if (oldest) return <Oldest at={oldest} />;
+  return waiting > 0 ? "Pending, scheduled or retrying" : "No jobs waiting";
 }
 
 function Oldest({ at }: { at: string }) {
