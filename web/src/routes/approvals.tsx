@@ -6,7 +6,7 @@ import { Problem } from "~/components/problem";
 import { useCopyAs } from "~/components/shell/copy-as";
 import { Button } from "~/components/ui/button";
 import { CodeBlock } from "~/components/ui/code";
-import { EmptyState } from "~/components/ui/empty";
+import { EmptyState, NoneSoFar } from "~/components/ui/empty";
 import { KeyboardHint } from "~/components/ui/kbd";
 import { Page } from "~/components/ui/page";
 import { SkeletonRows } from "~/components/ui/skeleton";
@@ -112,7 +112,7 @@ function Waiting({ scope, rights }: { scope: Scope; rights: Rights }) {
     const job = jobs[index]?.data;
     return job && job.state !== "held" ? [] : [{ row, job }];
   });
-  if (waiting.length === 0)
+  if (waiting.length === 0 && !list.hasNextPage)
     return (
       <EmptyState
         icon={<CircleCheck aria-hidden />}
@@ -125,6 +125,7 @@ function Waiting({ scope, rights }: { scope: Scope; rights: Rights }) {
     );
   return (
     <div className="flex flex-col gap-3">
+      {waiting.length === 0 ? <NoneSoFar /> : null}
       <ul ref={element} className="flex flex-col gap-3">
         {waiting.map(({ row, job }) => (
           <Held

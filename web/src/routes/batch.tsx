@@ -56,6 +56,7 @@ export function BatchPage() {
               columns={members(scope)}
               rows={pages.data?.pages.flatMap((page) => page.members)}
               rowKey={(member) => member.job_id}
+              more={pages.hasNextPage}
               empty={<p className="px-4 py-8 text-center text-13 text-ink-3">No job has joined yet.</p>}
             />
           </Card>

@@ -165,7 +165,7 @@ export function DeadPage() {
     ]),
   ];
 
-  const none = rows?.length === 0;
+  const none = rows?.length === 0 && !dead.hasNextPage;
   return (
     <Page
       description={queues.data ? describe(total, queue, updated(groups.data)) : "Loading"}
@@ -239,7 +239,14 @@ export function DeadPage() {
                 />
               ) : null}
               <Card flush>
-                <Table label="Dead jobs" columns={columns} rows={rows} rowKey={(row) => row.id} paged />
+                <Table
+                  label="Dead jobs"
+                  columns={columns}
+                  rows={rows}
+                  rowKey={(row) => row.id}
+                  paged
+                  more={dead.hasNextPage}
+                />
               </Card>
               <More list={dead} />
               <span className="flex flex-wrap gap-4 px-1 max-sm:hidden">

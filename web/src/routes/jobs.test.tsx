@@ -36,3 +36,18 @@ it("asks no more for a page that failed, until somebody tries again", async () =
   expect(asked()).toBe(2);
   await waitFor(() => expect(screen.queryByRole("button", { name: /Try again/ })).toBeNull());
 });
+
+it("looks through the pages that follow an empty one before it says that there are no jobs", async () => {
+  let answer = (_: unknown) => {};
+  const second = new Promise((resolve) => {
+    answer = resolve;
+  });
+  openApp("/acme/production/jobs?state=dead", ({ path }: Call) => {
+    if (!path.startsWith("/jobs?")) return undefined;
+    return path.includes("cursor=c1") ? second : { jobs: [], has_more: true, cursor: "c1" };
+  });
+  await screen.findByText("Loading more…");
+  expect(screen.queryByText("No matching jobs")).toBeNull();
+  answer({ jobs: [rowOf("job_b2")], has_more: false });
+  await screen.findByText("job_b2");
+});

@@ -117,7 +117,7 @@ export function JobsPage() {
           <div className="overflow-hidden rounded-xl border border-line bg-surface">
             <SkeletonRows rows={12} columns={5} label="Loading jobs" />
           </div>
-        ) : rows.length === 0 ? (
+        ) : rows.length === 0 && !jobs.hasNextPage ? (
           isFiltered(search) ? (
             <EmptyState
               icon={<SearchX aria-hidden />}

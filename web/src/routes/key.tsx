@@ -294,6 +294,7 @@ function Entries({ tenant, filter, empty, children }: EntriesProps) {
       <Card flush>
         <Events
           rows={events.data?.pages.flatMap((page) => page.events)}
+          more={events.hasNextPage}
           narrow={(change) =>
             void navigate({
               to: "/$tenant/settings/audit",

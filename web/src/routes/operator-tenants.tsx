@@ -93,6 +93,7 @@ export function OperatorTenantsPage() {
           <Card flush>
             <Table
               paged
+              more={tenants.hasNextPage}
               label="Tenants"
               columns={columns(filter.sort)}
               rows={tenants.data?.pages.flatMap((page) => page.tenants)}

@@ -81,7 +81,7 @@ export function AuditPage() {
             ) : null}
           </div>
           <Card flush>
-            <Events rows={rows} narrow={narrow} empty="No matching entries">
+            <Events rows={rows} more={events.hasNextPage} narrow={narrow} empty="No matching entries">
               Changes to settings, and what people and keys do to queues and jobs, appear here within a few
               seconds.
             </Events>

@@ -14,6 +14,13 @@ export interface EmptyStateProps {
   snippet?: ReactNode;
 }
 
+/** In place of rows, while there are pages that may have some. */
+export function NoneSoFar() {
+  return (
+    <p className="px-4 py-8 text-center text-13 text-ink-3">None so far. There is more to look through.</p>
+  );
+}
+
 export function EmptyState({ icon, title, level = 2, children, action, snippet }: EmptyStateProps) {
   const Heading = level === 1 ? "h1" : "h2";
   return (

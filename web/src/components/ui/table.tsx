@@ -3,6 +3,7 @@ import { ArrowDown, ArrowUp } from "lucide-react";
 import { type ReactNode, useMemo, useState } from "react";
 import { count } from "~/lib/numbers";
 import { Button, IconButton } from "./button";
+import { NoneSoFar } from "./empty";
 import { SkeletonRows } from "./skeleton";
 
 export interface Column<Row> {
@@ -77,6 +78,8 @@ export interface TableProps<Row> {
   skeletonRows?: number;
   /** True for rows that come page by page: all of them show. */
   paged?: boolean;
+  /** True while there are pages that were not asked for: that there is no row yet says nothing. */
+  more?: boolean;
 }
 
 // More rows than this at once make a page slow; the rest is a click, a filter or another order away.
@@ -93,6 +96,7 @@ export function Table<Row>({
   rowClass,
   skeletonRows = 6,
   paged = false,
+  more = false,
 }: TableProps<Row>) {
   const [sort, setSort] = useState(initialSort);
   const [atOnce, setAtOnce] = useState(SHOWN_AT_ONCE);
@@ -115,6 +119,7 @@ export function Table<Row>({
     return (
       <SkeletonRows rows={skeletonRows} columns={Math.min(columns.length, 5)} label={`Loading ${label}`} />
     );
+  if (sorted.length === 0 && more) return <NoneSoFar />;
   if (sorted.length === 0 && empty) return empty;
 
   function toggle(column: Column<Row>) {

@@ -41,6 +41,14 @@ it("has no button at its end, and says when it is empty", async () => {
   expect(screen.queryByRole("button", { name: "Show more" })).toBeNull();
 });
 
+it("doesn't say that it is empty while there may be more", async () => {
+  const list = await show([[]], { hasNextPage: true });
+  expect(screen.queryByText("No batches")).toBeNull();
+  expect(screen.getByText(/None so far/)).toBeTruthy();
+  fireEvent.click(screen.getByRole("button", { name: "Show more" }));
+  expect(list.fetchNextPage).toHaveBeenCalledOnce();
+});
+
 it("says why it could not be loaded; what is there stays when a later page fails", async () => {
   const list = await show(undefined, { error: new Error("away") });
   fireEvent.click(screen.getByRole("button", { name: "Try again" }));

@@ -4,7 +4,7 @@ import { Table, type TableProps } from "~/components/ui/table";
 import { useRowKeys } from "~/lib/row-keys";
 import { More, type MoreProps } from "./parts";
 
-interface PagedTableProps<Row> extends Omit<TableProps<Row>, "rows" | "paged"> {
+interface PagedTableProps<Row> extends Omit<TableProps<Row>, "rows" | "paged" | "more"> {
   list: MoreProps["list"] & {
     data: { pages: { rows: Row[] }[] } | undefined;
     error: unknown;
@@ -20,7 +20,7 @@ export function PagedTable<Row>({ list, ...table }: PagedTableProps<Row>) {
   return (
     <div ref={element} className="flex flex-col gap-3">
       <Card flush>
-        <Table {...table} rows={rows} paged />
+        <Table {...table} rows={rows} paged more={list.hasNextPage} />
       </Card>
       <More list={list} />
     </div>

@@ -13,6 +13,8 @@ export type Narrowing = { action?: string; actor?: string; namespace?: string; t
 
 interface EventsProps {
   rows: readonly AuditEvent[] | undefined;
+  /** Whether there are older ones. */
+  more: boolean;
   /** Somebody asks for entries of one kind. */
   narrow: (change: Narrowing) => void;
   /** Title of an empty table; below it, what will appear there. */
@@ -21,13 +23,14 @@ interface EventsProps {
 }
 
 /** Entries of the audit log. */
-export function Events({ rows, narrow, empty, children }: EventsProps) {
+export function Events({ rows, more, narrow, empty, children }: EventsProps) {
   return (
     <Table
       label="audit events"
       rows={rows}
       rowKey={(event) => event.id}
       columns={columns(narrow)}
+      more={more}
       empty={
         <EmptyState icon={<ScrollText aria-hidden />} title={empty}>
           {children}

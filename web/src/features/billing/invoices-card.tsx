@@ -32,6 +32,7 @@ export function InvoicesCard({ tenant }: { tenant: string }) {
       ) : (
         <Table
           paged
+          more={invoices.hasNextPage}
           label="Invoices"
           columns={columns(setOpen)}
           rows={rows}

@@ -6,6 +6,7 @@ import { Problem } from "~/components/problem";
 import { Badge, type Tone } from "~/components/ui/badge";
 import { Button } from "~/components/ui/button";
 import { CodeBlock } from "~/components/ui/code";
+import { NoneSoFar } from "~/components/ui/empty";
 import { SkeletonRows } from "~/components/ui/skeleton";
 import { Time } from "~/components/ui/time";
 import { toast } from "~/components/ui/toast";
@@ -48,6 +49,8 @@ export default function Iterations({ scope, job, agent, blockedBecause }: Iterat
       <Limits agent={agent} />
       {rows === undefined ? (
         <SkeletonRows rows={3} columns={3} label="Loading iterations" />
+      ) : rows.length === 0 && list.hasNextPage ? (
+        <NoneSoFar />
       ) : rows.length === 0 ? (
         <p className="py-6 text-center text-13 text-ink-3">
           No iterations yet. Each one appears here with its cost and checkpoint.
