@@ -7,9 +7,9 @@
 // with the trust's conditions, never read for roles.
 //
 // What strangers send is looked at in this order: size and form; the issuer, which must be
-// that of a trust before anything is fetched; the signature, by keys of that issuer or pasted
-// ones, never by what the token's header names (jku, x5u, jwk); issuer, audience and times;
-// the conditions. All that fails gets one answer, and the tenant's audit log the reason. A
+// that of a trust before anything is fetched; audience and times; the conditions; the networks;
+// the signature, by keys of that issuer or pasted ones, never by what the token's header names
+// (jku, x5u, jwk). All that fails gets one answer, and the tenant's audit log the reason. A
 // reason repeats what the trust says and never what the token says, so that a stranger with a
 // token of a public issuer can't write into the log.
 //

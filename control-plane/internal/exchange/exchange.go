@@ -28,6 +28,9 @@ const (
 	reasonsMax = 5
 	// subjectMax is how much of a token's subject the audit log has.
 	subjectMax = 256
+	// keySetsMax is how many key sets one call verifies a token by. Trusts of the same keys
+	// share one, so that only pasted sets can be more.
+	keySetsMax = 8
 )
 
 // errNotAccepted is for every token that is not accepted, also for one of a tenant that is not
@@ -54,15 +57,11 @@ func (s *Service) ExchangeToken(ctx context.Context, r *cloudv1.ExchangeTokenReq
 	if len(trusts) == 0 {
 		return nil, s.refuse(ctx, tenant, nil, "no trust has the token's issuer (iss), or not under the name that was asked for")
 	}
-	var accepting []store.Trust
-	why := map[string]string{}
-	for _, v := range trusts {
-		if reason := s.judge(ctx, v, t); reason != "" {
-			why[v.ID] = reason
-		} else {
-			accepting = append(accepting, v)
-		}
+	fitting, why := s.fitting(ctx, trusts, t)
+	if keySets(fitting) > keySetsMax {
+		return nil, s.refuse(ctx, tenant, nil, fmt.Sprintf("the token fits trusts with more than %d different key sets; name one trust in the request", keySetsMax))
 	}
+	accepting := s.proven(ctx, fitting, t, why)
 	switch len(accepting) {
 	case 0:
 		for _, v := range trusts[:min(len(trusts), reasonsMax)] {
@@ -97,12 +96,24 @@ func (s *Service) trustsOf(ctx context.Context, nameOrID string) (tenant store.T
 	return tenant, trusts, err
 }
 
-// judge says why a trust does not accept a token; empty if it does. Whether the token was used
-// is asked when it is.
-func (s *Service) judge(ctx context.Context, v store.Trust, t token) string {
-	if err := s.issuers.verify(ctx, v.TenantID, v.Issuer, v.JWKS, t); err != nil {
-		return err.Error()
+// fitting are the trusts that would accept a token if its signature is right, and why the others
+// don't. The signature comes last: it costs more than all the rest, and strangers pay nothing
+// for a token that they wrote themselves.
+func (s *Service) fitting(ctx context.Context, trusts []store.Trust, t token) (fit []store.Trust, why map[string]string) {
+	why = map[string]string{}
+	for _, v := range trusts {
+		if reason := s.judge(ctx, v, t); reason != "" {
+			why[v.ID] = reason
+		} else {
+			fit = append(fit, v)
+		}
 	}
+	return fit, why
+}
+
+// judge says why a trust does not accept a token, but for its signature; empty if it does.
+// Whether the token was used is asked when it is.
+func (s *Service) judge(ctx context.Context, v store.Trust, t token) string {
 	if !t.isFor(v.Audience) {
 		return "the token is for another audience, or for several (aud); ask for one for " + v.Audience
 	}
@@ -116,6 +127,34 @@ func (s *Service) judge(ctx context.Context, v store.Trust, t token) string {
 		return "the call came from none of the trust's networks"
 	}
 	return ""
+}
+
+// keySets counts different ones. Trusts without a pasted one share their issuer's.
+func keySets(trusts []store.Trust) int {
+	all := map[string]bool{}
+	for _, v := range trusts {
+		all[v.JWKS] = true
+	}
+	return len(all)
+}
+
+// proven are the trusts by whose keys a token was signed, each key set asked once; why gets the
+// reasons of the others.
+func (s *Service) proven(ctx context.Context, trusts []store.Trust, t token, why map[string]string) (all []store.Trust) {
+	said := map[string]error{} // By key set.
+	for _, v := range trusts {
+		err, asked := said[v.JWKS]
+		if !asked {
+			err = s.issuers.verify(ctx, v.TenantID, v.Issuer, v.JWKS, t)
+			said[v.JWKS] = err
+		}
+		if err != nil {
+			why[v.ID] = err.Error()
+		} else {
+			all = append(all, v)
+		}
+	}
+	return all
 }
 
 // refuse notes why, for one trust or the whole tenant, and gives the one answer.

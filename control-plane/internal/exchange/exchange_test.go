@@ -433,7 +433,7 @@ func TestExchange_AFloodOfUnknownKeysReadsTheKeySetOnce(t *testing.T) {
 	// A key that its issuer took back is not good for longer than the set is fresh.
 	b.issuer.rotate("key-3")
 	b.Advance(freshFor)
-	old := b.issuer.token(nil)
+	old := b.issuer.token(map[string]any{"exp": b.Now().Add(time.Hour).Unix()})
 	b.issuer.rotate("key-4")
 	b.Advance(freshFor)
 	_, err := b.exchange(old)

@@ -59,6 +59,12 @@ func newIssuer(t testing.TB, now func() time.Time) *issuer {
 
 func (i *issuer) url() string { return i.server.URL }
 
+// read is how often the key set was read.
+func (i *issuer) read() (n int) {
+	i.with(func(i *issuer) { n = i.reads })
+	return n
+}
+
 func (i *issuer) write(w http.ResponseWriter, v any) {
 	if i.down {
 		http.Error(w, "secret inside", http.StatusServiceUnavailable)

@@ -35,7 +35,13 @@ const (
 	// keysMax bounds one.
 	keysMax    = 50
 	rsaBitsMin = 2048
-	jwksMax    = 64 << 10
+	// rsaBitsMax keeps a verification to some milliseconds: the cost grows with the square of
+	// the bits, and a set has room for keys that take minutes.
+	rsaBitsMax = 8192
+	// sameIDMax is how many keys of one id are tried; issuers that don't rename a key when they
+	// change it have two.
+	sameIDMax = 4
+	jwksMax   = 64 << 10
 )
 
 var (
@@ -205,7 +211,7 @@ func readKeys(raw []byte) ([]jose.JSONWebKey, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, errors.New("it has no public key that signs tokens (RSA of 2,048 bits or more, EC, Ed25519)")
+		return nil, errors.New("it has no public key that signs tokens (RSA of 2,048 to 8,192 bits, EC, Ed25519)")
 	}
 	return out, nil
 }
@@ -217,7 +223,7 @@ func verifies(k jose.JSONWebKey) bool {
 	}
 	switch key := k.Key.(type) {
 	case *rsa.PublicKey:
-		return key.N.BitLen() >= rsaBitsMin
+		return key.N.BitLen() >= rsaBitsMin && key.N.BitLen() <= rsaBitsMax
 	case *ecdsa.PublicKey, ed25519.PublicKey:
 		return true
 	}
@@ -230,10 +236,13 @@ func check(t token, keys []jose.JSONWebKey) error {
 	if t.kid == "" && len(keys) != 1 {
 		return errUnknownKey
 	}
-	err := errUnknownKey
+	err, tried := errUnknownKey, 0
 	for _, k := range keys {
 		if t.kid != "" && k.KeyID != t.kid || k.Algorithm != "" && k.Algorithm != t.algorithm {
 			continue
+		}
+		if tried++; tried > sameIDMax {
+			break
 		}
 		if _, wrong := t.signed.Verify(k.Key); wrong == nil {
 			return nil
