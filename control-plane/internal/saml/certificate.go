@@ -15,9 +15,11 @@ import (
 )
 
 const (
-	keyBits = 2048
-	// keyBitsMax keeps a verification cheap.
-	keyBitsMax = 8192
+	// KeyBitsMin is the least of a provider's RSA key that a signature is taken from, and the
+	// size of ours.
+	KeyBitsMin = 2048
+	// KeyBitsMax keeps a verification cheap.
+	KeyBitsMax = 8192
 	// ownLife is that of our certificates. Providers pin them, so nobody gains by short lives.
 	ownLife = 10 * 365 * 24 * time.Hour
 )
@@ -50,8 +52,8 @@ func CheckCertificate(c *x509.Certificate) error {
 	switch {
 	case !ok:
 		return errors.New("must have an RSA key; other keys aren't supported")
-	case key.N.BitLen() < keyBits || key.N.BitLen() > keyBitsMax:
-		return fmt.Errorf("must have an RSA key of %d to %d bits", keyBits, keyBitsMax)
+	case key.N.BitLen() < KeyBitsMin || key.N.BitLen() > KeyBitsMax:
+		return fmt.Errorf("must have an RSA key of %d to %d bits", KeyBitsMin, KeyBitsMax)
 	}
 	return nil
 }
@@ -63,7 +65,7 @@ func PEM(c *x509.Certificate) string {
 
 // NewKey makes a connection's own key and certificate, both as PEM.
 func NewKey(entityID string, now time.Time) (key, certificate string, _ error) {
-	private, err := rsa.GenerateKey(rand.Reader, keyBits)
+	private, err := rsa.GenerateKey(rand.Reader, KeyBitsMin)
 	if err != nil {
 		return "", "", fmt.Errorf("make a SAML key: %w", err)
 	}

@@ -49,6 +49,8 @@ type idp struct {
 	answer   func(map[string]any)
 	// userinfo is served if it is set.
 	userinfo map[string]any
+	// signUserinfo, if set, makes a signed answer of it.
+	signUserinfo func(claims map[string]any) string
 	// Counted calls.
 	keyReads, tokenCalls, documentReads, codesMade int
 	// lastToken are the parameters of the last call of the token endpoint.
@@ -133,6 +135,11 @@ func (p *idp) serveUserinfo(w http.ResponseWriter, r *http.Request) {
 	defer p.mu.Unlock()
 	if r.Header.Get("Authorization") != "Bearer access-token" {
 		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	if p.signUserinfo != nil {
+		w.Header().Set("Content-Type", "application/jwt")
+		_, _ = w.Write([]byte(p.signUserinfo(p.userinfo))) // The caller may have hung up.
 		return
 	}
 	p.write(w, p.userinfo)

@@ -2,7 +2,6 @@ package sso
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
-	"golang.org/x/time/rate"
 
 	"github.com/corvo-cloud/corvo/control-plane/internal/egress"
 )
@@ -26,11 +24,6 @@ const (
 	failedFor = 10 * time.Second
 	// cachedMax bounds the memory for providers.
 	cachedMax = 1000
-
-	// keyFetchesBurst and keyFetchEvery bound how often a key set is read again: an
-	// unknown key id is all it takes to ask for it.
-	keyFetchesBurst = 3
-	keyFetchEvery   = time.Minute
 
 	// skewMax is how far a provider's clock may be from ours.
 	skewMax = 60 * time.Second
@@ -146,6 +139,11 @@ func (p *providers) discover(ctx context.Context, issuer string) (*provider, err
 		return nil, err
 	}
 	got.keys = oidc.NewRemoteKeySet(oidc.ClientContext(ctx, p.keyClient()), got.said.JWKS)
+	e := library.Endpoint()
+	// Made again, since the library reads the keys of signed userinfo by itself.
+	got.library = (&oidc.ProviderConfig{
+		IssuerURL: issuer, AuthURL: e.AuthURL, TokenURL: e.TokenURL, UserInfoURL: library.UserInfoEndpoint(), JWKSURL: got.said.JWKS, Algorithms: got.signed(),
+	}).NewProvider(oidc.ClientContext(ctx, p.keyClient()))
 	return got, nil
 }
 
@@ -201,28 +199,4 @@ func (p *provider) oauth(clientID, secret, redirectURI string, scopes []string) 
 		}
 	}
 	return &oauth2.Config{ClientID: clientID, ClientSecret: secret, Endpoint: e, RedirectURL: redirectURI, Scopes: all}
-}
-
-var errKeysTooOften = errors.New("the key set was read a moment ago; it isn't read again so soon")
-
-// keyClient is the client for one key set, with a limit on how often it is read.
-func (p *providers) keyClient() *http.Client {
-	c := *p.client
-	c.Transport = &keyFetches{next: p.client.Transport, now: p.now, rate: rate.NewLimiter(rate.Every(keyFetchEvery), keyFetchesBurst)}
-	return &c
-}
-
-// keyFetches lets through a burst, then one request every so often.
-type keyFetches struct {
-	next http.RoundTripper
-	now  func() time.Time
-	rate *rate.Limiter
-}
-
-// RoundTrip implements http.RoundTripper.
-func (k *keyFetches) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !k.rate.AllowN(k.now(), 1) {
-		return nil, errKeysTooOften
-	}
-	return k.next.RoundTrip(r)
 }

@@ -20,6 +20,7 @@ const (
 	subjectMax = 255 // OpenID Connect Core, 2.
 	groupsMax  = 5000
 	claimsMax  = 100 // Of which a trial tells the names.
+	idTokenMax = 32 << 10
 )
 
 // person is what a provider says about somebody, checked.
@@ -62,6 +63,9 @@ func (p *provider) verify(ctx context.Context, client *http.Client, token *oauth
 	raw, _ := token.Extra("id_token").(string)
 	if raw == "" {
 		return person{}, refused(nil, "the provider sent no ID token; allow the scope openid for this client")
+	}
+	if len(raw) > idTokenMax {
+		return person{}, refused(nil, "the provider's ID token isn't valid: it has more than 32 KB; have the provider send only the groups that are assigned to this application")
 	}
 	verifier := oidc.NewVerifier(want.issuer, p.keys, &oidc.Config{
 		ClientID: want.clientID, SupportedSigningAlgs: p.signed(),
