@@ -125,7 +125,9 @@ func (c *cached) read(ctx context.Context, i *issuers, issuer string, search boo
 	if search {
 		c.searched = now
 	}
-	keys, err := i.fetch(ctx, issuer)
+	// It is for all who ask meanwhile, so it doesn't end with whoever came first; the client has
+	// a limit of its own.
+	keys, err := i.fetch(context.WithoutCancel(ctx), issuer)
 	if err != nil {
 		c.failed, c.failedAt = err, now
 		return c.lastGood(now)

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"crypto/rsa"
 	"encoding/json"
 	"fmt"
@@ -108,4 +109,23 @@ func TestExchange_ManyTrustsOfOneIssuerAskItOnce(t *testing.T) {
 	}
 	_, err := b.exchange(b.issuer.token(nil))
 	cloudtest.Refused(t, err, "INVALID_ARGUMENT")
+}
+
+// Readings are shared, so whoever hangs up must not fail the next one who asks.
+func TestIssuers_ACallerWhoHangsUpStopsNobodysReading(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, cloudtest.New(t))
+	b.trust(nil)
+	b.s = b.replica() // That has read nothing yet.
+	token := b.issuer.token(nil)
+	read, err := readToken(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	if err := b.s.issuers.verify(gone, b.tenant.ID, b.issuer.url(), "", read); err != nil {
+		t.Errorf("the reading ended with its caller: %v", err)
+	}
+	b.accepted("of somebody who waits", token)
 }

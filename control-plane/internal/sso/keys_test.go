@@ -1,6 +1,7 @@
 package sso
 
 import (
+	"context"
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
@@ -149,4 +150,18 @@ func TestToken_OfAnUnreasonableLengthIsNotRead(t *testing.T) {
 	b.mustEnter()
 	b.idp.with(func(p *idp) { p.change = func(c map[string]any) { c["x"] = strings.Repeat("a", idTokenMax) } })
 	b.mustRefuse("more than 32 KB")
+}
+
+// Readings are shared, so whoever hangs up must not fail the next one who asks.
+func TestProvider_ABrowserThatLeavesStopsNobodysReading(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, cloudtest.New(t))
+	conn := b.stored(b.enabled(nil).GetId())
+	b.Advance(goodFor) // What was read is of no use any more.
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := b.s.providers.get(gone, b.tenant.ID, conn.ID, conn.Settings, conn.Issuer, false); err != nil {
+		t.Errorf("the reading ended with its browser: %v", err)
+	}
+	b.mustEnter()
 }

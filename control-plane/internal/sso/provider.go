@@ -89,7 +89,9 @@ func (p *providers) get(ctx context.Context, tenantID, connectionID string, sett
 			return c.lastGood(now)
 		}
 	}
-	got, err := p.discover(ctx, issuer)
+	// It is for all who ask meanwhile, so it doesn't end with whoever came first; the client has
+	// a limit of its own.
+	got, err := p.discover(context.WithoutCancel(ctx), issuer)
 	if err != nil {
 		c.failed, c.failedAt = err, now
 		if fresh {
