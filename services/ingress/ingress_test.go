@@ -72,6 +72,7 @@ func TestIngress_EveryPathHasOneSide(t *testing.T) {
 		{"corvo.test", "/assets/app.js", "control"},
 		{"corvo.test", "/corvo.cloud.v1.SignupService/Start", "control"},
 		{"corvo.test", "/auth/oidc/callback", "control"},
+		{"corvo.test", "/auth/oidc/tn_1/callback", "control"},
 		{"127.0.0.1:8080", "/", "control"},
 		{"app.corvo.test", "/", "control"},
 		{"corvo.test", "/t", "data"},

@@ -312,6 +312,9 @@ func printConnection(w io.Writer, c *cloudv1.SsoConnection) {
 		}
 	}
 	f.line("redirect URI", c.GetRedirectUri())
+	if old := c.GetOldRedirectUri(); old != "" {
+		f.line("in use", old+" until a test sign-in succeeds with the redirect URI above")
+	}
 	f.line("sign-in URL", c.GetLoginUrl())
 	f.line("groups claim", c.GetGroupsClaim())
 	for _, m := range c.GetGroupMappings() {

@@ -26,10 +26,9 @@ import (
 )
 
 const (
-	startPath    = "/auth/oidc/start"
-	callbackPath = "/auth/oidc/callback"
-	stylePath    = "/auth/style.css"
-	signinPath   = "/signin"
+	startPath  = "/auth/oidc/start"
+	stylePath  = "/auth/style.css"
+	signinPath = "/signin"
 
 	// flowLife is how long a person may take at the provider.
 	flowLife = 10 * time.Minute
@@ -52,6 +51,8 @@ type flow struct {
 	Issuer       string `json:"issuer"`
 	Nonce        string `json:"nonce"`
 	Verifier     string `json:"verifier"`
+	// OwnRedirect: it comes back by the tenant's own redirect URI, not by the shared one.
+	OwnRedirect bool `json:"own_redirect,omitempty"`
 	// RequestID is that of a SAML request; nonce and verifier are OpenID Connect's.
 	RequestID string `json:"request_id,omitempty"`
 	// Browser is the digest of the cookie that the browser must show.
@@ -65,7 +66,8 @@ type flow struct {
 func (s *Service) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+startPath, s.start)
-	mux.HandleFunc("GET "+callbackPath, s.callback)
+	mux.HandleFunc("GET /auth/oidc/callback", s.callback)
+	mux.HandleFunc("GET /auth/oidc/{tenant}/callback", s.callback)
 	mux.HandleFunc("GET "+stylePath, style)
 	mux.HandleFunc("POST /auth/saml/{connection}/acs", s.acs)
 	mux.HandleFunc("GET /auth/saml/{connection}/metadata", s.metadata)
@@ -210,12 +212,22 @@ func (s *Service) depart(ctx context.Context, w http.ResponseWriter, t store.Ten
 	}
 	f.Nonce, _ = seal.NewToken("")
 	f.Verifier = oauth2.GenerateVerifier()
+	f.OwnRedirect = isTrial || !c.SharedRedirect
 	state, err := s.keep(ctx, w, f, purpose)
 	if err != nil {
 		return "", err
 	}
-	return p.oauth(c.ClientID, "", s.URLs.RedirectURI(), c.Scopes).
+	return p.oauth(c.ClientID, "", s.redirectURI(f), c.Scopes).
 		AuthCodeURL(state, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), nil
+}
+
+// redirectURI is where a flow comes back. A trial always comes back by the tenant's own: that is
+// what shows whether its provider knows it.
+func (s *Service) redirectURI(f flow) string {
+	if f.OwnRedirect {
+		return s.URLs.RedirectURI(f.TenantID)
+	}
+	return s.URLs.SharedRedirectURI()
 }
 
 // keep stores a flow, ties it to the browser by a cookie, and gives its state.
@@ -258,7 +270,7 @@ func (s *Service) callback(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, exchangeMax)
 	defer cancel()
-	conn, who, err := s.identify(ctx, f, q)
+	conn, who, err := s.identify(ctx, f, r.PathValue("tenant"), q)
 	if f.Trial {
 		s.finishTrial(w, r, conn, who, err)
 		return
@@ -331,8 +343,9 @@ func (f flow) checkBrowser(cookie string) error {
 	return nil
 }
 
-// identify asks the provider who came back.
-func (s *Service) identify(ctx context.Context, f flow, q url.Values) (store.Connection, person, error) {
+// identify asks the provider who came back, by the redirect URI of a tenant or, if that is
+// empty, by the shared one.
+func (s *Service) identify(ctx context.Context, f flow, tenantID string, q url.Values) (store.Connection, person, error) {
 	var conn store.Connection
 	err := s.Store.ReadTenant(ctx, f.TenantID, func(tx *store.Tx) (err error) {
 		conn, err = tx.GetConnection(ctx, f.TenantID, f.ConnectionID)
@@ -347,6 +360,9 @@ func (s *Service) identify(ctx context.Context, f flow, q url.Values) (store.Con
 	if err != nil {
 		return conn, person{}, fmt.Errorf("find the connection: %w", err)
 	}
+	if err := checkPlace(f, conn, tenantID); err != nil {
+		return conn, person{}, err
+	}
 	p, err := s.providers.get(ctx, f.TenantID, conn.ID, conn.Settings, conn.Issuer, false)
 	if err != nil {
 		return conn, person{}, err
@@ -358,7 +374,7 @@ func (s *Service) identify(ctx context.Context, f flow, q url.Values) (store.Con
 	if err != nil {
 		return conn, person{}, err
 	}
-	token, err := p.oauth(conn.ClientID, secret, s.URLs.RedirectURI(), conn.Scopes).
+	token, err := p.oauth(conn.ClientID, secret, s.redirectURI(f), conn.Scopes).
 		Exchange(oidc.ClientContext(ctx, s.client), q.Get("code"), oauth2.VerifierOption(f.Verifier))
 	if err != nil {
 		return conn, person{}, tokenProblem(err)
@@ -370,6 +386,18 @@ func (s *Service) identify(ctx context.Context, f flow, q url.Values) (store.Con
 
 func changedSince(c store.Connection, f flow) bool {
 	return c.Settings != f.Settings || c.Issuer != f.Issuer || !c.Enabled && !f.Trial
+}
+
+// checkPlace refuses what came back by another redirect URI than that of its flow. A provider
+// can send a browser on to another tenant's provider, and would otherwise be handed the code that
+// that one gives: a sign-in there as whoever sat at the browser.
+func checkPlace(f flow, c store.Connection, tenantID string) error {
+	own := f.OwnRedirect && tenantID == f.TenantID
+	shared := !f.OwnRedirect && tenantID == "" && c.SharedRedirect && !f.Trial
+	if own || shared {
+		return nil
+	}
+	return refused(nil, "this response doesn't come from your company's identity provider (redirect URI). Sign in again")
 }
 
 // checkAnswer checks what came with the browser, before anything is sent.

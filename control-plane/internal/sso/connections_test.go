@@ -167,7 +167,7 @@ func TestSecret_IsSealedAndNeverShown(t *testing.T) {
 		}
 		return err
 	})
-	if got := list.GetConnections()[0]; got.GetRedirectUri() != "http://corvo.test:8080/auth/oidc/callback" || got.GetLoginUrl() != "http://corvo.test:8080/auth/oidc/start?tenant=acme" {
+	if got := list.GetConnections()[0]; got.GetRedirectUri() != "http://corvo.test:8080/auth/oidc/"+b.tenant.ID+"/callback" || got.GetOldRedirectUri() != "" || got.GetLoginUrl() != "http://corvo.test:8080/auth/oidc/start?tenant=acme" {
 		t.Errorf("%v", got)
 	}
 }

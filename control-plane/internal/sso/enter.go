@@ -308,6 +308,7 @@ func (s *Service) note(ctx context.Context, conn store.Connection, t trial) {
 			tried.LastTest = string(text)
 			if t.Succeeded {
 				tried.Tested = tried.Settings
+				tried.SharedRedirect = false // The provider knows the tenant's own.
 			}
 			if now.Staged != "" {
 				if err := stage(now, &tried); err != nil {

@@ -136,7 +136,7 @@ func TestStart_SendsStateNonceS256AndTheOneRedirectAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		q := u.Query()
-		if q.Get("code_challenge_method") != "S256" || q.Get("redirect_uri") != "http://corvo.test:8080/auth/oidc/callback" || q.Get("scope") != "openid email profile groups" {
+		if q.Get("code_challenge_method") != "S256" || q.Get("redirect_uri") != b.s.URLs.RedirectURI(b.tenant.ID) || q.Get("scope") != "openid email profile groups" {
 			t.Errorf("asked with %v", q)
 		}
 		for _, k := range []string{"state", "nonce", "code_challenge"} {
@@ -150,7 +150,7 @@ func TestStart_SendsStateNonceS256AndTheOneRedirectAddress(t *testing.T) {
 		}
 	}
 	b.mustEnter()
-	if got := b.idp.lastToken; got.Get("code_verifier") == "" || got.Get("redirect_uri") != "http://corvo.test:8080/auth/oidc/callback" {
+	if got := b.idp.lastToken; got.Get("code_verifier") == "" || got.Get("redirect_uri") != b.s.URLs.RedirectURI(b.tenant.ID) {
 		t.Errorf("the code was exchanged with %v", got)
 	}
 }

@@ -74,7 +74,7 @@ func (s *Service) message(c store.Connection, tenant string) *cloudv1.SsoConnect
 	out := &cloudv1.SsoConnection{
 		Id: c.ID, TenantId: c.TenantID, Name: c.Name, Issuer: c.Issuer, ClientId: c.ClientID, HasClientSecret: c.ClientSecret != "",
 		Scopes: c.Scopes, GroupsClaim: c.GroupsClaim, DefaultRole: roleText(c.DefaultRole), Enabled: c.Enabled,
-		Type: typeOf(c), RedirectUri: s.URLs.RedirectURI(), LoginUrl: s.URLs.OIDCStart(tenant), LastTest: lastTest(c),
+		Type: typeOf(c), RedirectUri: s.URLs.RedirectURI(c.TenantID), LoginUrl: s.URLs.OIDCStart(tenant), LastTest: lastTest(c),
 		CreatedAt: timestamppb.New(c.CreatedAt), UpdatedAt: timestamppb.New(c.UpdatedAt), Etag: tag(c), Staged: changeMessage(c),
 	}
 	for _, m := range c.GroupMappings {
@@ -82,6 +82,8 @@ func (s *Service) message(c store.Connection, tenant string) *cloudv1.SsoConnect
 	}
 	if isSAML(c) {
 		out.RedirectUri, out.Saml, out.SamlDetails = s.URLs.SAMLACS(c.ID), samlMessage(c), s.samlDetails(c)
+	} else if c.SharedRedirect {
+		out.OldRedirectUri = s.URLs.SharedRedirectURI()
 	}
 	return out
 }

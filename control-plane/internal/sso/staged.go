@@ -42,6 +42,7 @@ func next(c store.Connection) (store.Connection, error) {
 	}
 	c.Issuer, c.ClientID, c.ClientSecret, c.Scopes, c.GroupsClaim = s.Issuer, s.ClientID, s.ClientSecret, s.Scopes, s.GroupsClaim
 	c.Settings, c.Tested, c.LastTest, c.Staged = s.Settings, s.Tested, s.LastTest, ""
+	c.SharedRedirect = false // Its trial comes back by the tenant's own.
 	if s.SAML != nil {
 		own := c.SAML // Its keys may have changed since.
 		c.SAML = *s.SAML
@@ -56,7 +57,7 @@ func stage(live store.Connection, changed *store.Connection) error {
 	after := *changed
 	changed.Issuer, changed.ClientID, changed.ClientSecret, changed.Scopes, changed.GroupsClaim = live.Issuer, live.ClientID, live.ClientSecret, live.Scopes, live.GroupsClaim
 	changed.Settings, changed.Tested, changed.LastTest, changed.Staged = live.Settings, live.Tested, live.LastTest, ""
-	changed.SAML = live.SAML
+	changed.SAML, changed.SharedRedirect = live.SAML, live.SharedRedirect
 	if !needsTrial(live, after) {
 		return nil
 	}

@@ -249,6 +249,9 @@ type Connection struct {
 	// Issuer is the provider's entity id.
 	Type string
 	SAML SAML
+	// SharedRedirect is of a connection from before each tenant had a redirect URI of its own,
+	// until a trial sign-in has come back by that. It says nothing of a SAML connection.
+	SharedRedirect bool
 	// SAMLKey is the connection's own private key, sealed; with the next one after it, if
 	// there is one.
 	SAMLKey string

@@ -51,7 +51,12 @@ func TestMigrate_RoleWordsBecomeBindings(t *testing.T) {
 				since := time.Unix(0, 1).UTC()
 				changes, err := tx.SubscriptionChanges(ctx, id, since, since.Add(1))
 				wantEqual(t, "plan since", changes, []store.SubscriptionChange{{TenantID: id, At: since, Plan: "free", PlanVersion: 1}})
-				return errors.Join(err, checkBindings(ctx, t, tx))
+				// Its provider knows the redirect URI that all tenants shared.
+				conn, connErr := tx.GetConnection(ctx, id, "sso_1")
+				if !conn.SharedRedirect {
+					t.Error("a connection of before would have to come back by the tenant's own redirect URI")
+				}
+				return errors.Join(err, connErr, checkBindings(ctx, t, tx))
 			})
 		})
 	}

@@ -30,15 +30,15 @@ var (
 	connections = table[Connection]{
 		name: "sso_connections",
 		columns: "tenant_id, id, name, issuer, client_id, client_secret, scopes, groups_claim, default_role_id, group_mappings, enabled, last_test, " +
-			"tested_version, settings, staged, created_at, updated_at, version, type, saml, saml_key",
+			"tested_version, settings, staged, created_at, updated_at, version, type, saml, saml_key, shared_redirect",
 		fields: func(v *Connection) []any {
 			return []any{&v.TenantID, &v.ID, &v.Name, &v.Issuer, &v.ClientID, &v.ClientSecret, asJSON{&v.Scopes}, &v.GroupsClaim, &v.DefaultRole,
 				asJSON{&v.GroupMappings}, asBool{&v.Enabled}, &v.LastTest, &v.Tested, &v.Settings, &v.Staged, asTime{&v.CreatedAt}, asTime{&v.UpdatedAt}, &v.Version,
-				&v.Type, asJSON{&v.SAML}, &v.SAMLKey}
+				&v.Type, asJSON{&v.SAML}, &v.SAMLKey, asBool{&v.SharedRedirect}}
 		},
 		key: "tenant_id, id",
 		changes: "name, issuer, client_id, client_secret, scopes, groups_claim, default_role_id, group_mappings, enabled, last_test, tested_version, settings, " +
-			"staged, updated_at, saml, saml_key",
+			"staged, updated_at, saml, saml_key, shared_redirect",
 	}
 	identities = table[Identity]{
 		name: "identities", columns: "tenant_id, connection_id, issuer, subject, user_id, created_at, vouched_email",

@@ -109,7 +109,7 @@ func connection(tenantID, id string) store.Connection {
 		GroupsClaim: "groups", DefaultRole: "role_viewer",
 		GroupMappings: []store.GroupMapping{{Group: "ops", Role: "role_admin"}}, Enabled: true, LastTest: "{}",
 		Settings: 2, Tested: 1, CreatedAt: at(1), UpdatedAt: at(1), Version: 1,
-		Type: store.ConnectionSAML, SAML: store.SAML{SSO: "https://id.example/sso", Certificates: []string{"pem"}, SignRequests: true}, SAMLKey: "sealed"}
+		Type: store.ConnectionSAML, SAML: store.SAML{SSO: "https://id.example/sso", Certificates: []string{"pem"}, SignRequests: true}, SAMLKey: "sealed", SharedRedirect: true}
 }
 
 func outbox(tenantID, id string, due time.Time) store.Outbox {

@@ -32,8 +32,14 @@ func New(public string, tenant func(name string) string) (URLs, error) {
 // Tenant is the base URL of a tenant's jobs.
 func (u URLs) Tenant(name string) string { return strings.TrimRight(u.tenant(name), "/") }
 
-// RedirectURI is where identity providers send people back to.
-func (u URLs) RedirectURI() string { return u.Public + "/auth/oidc/callback" }
+// RedirectURI is where the OpenID providers of a tenant send people back to. No other tenant's
+// provider has it, so where a code arrives tells whose it can be.
+func (u URLs) RedirectURI(tenantID string) string {
+	return u.Public + "/auth/oidc/" + tenantID + "/callback"
+}
+
+// SharedRedirectURI is that of all tenants, from before each had its own.
+func (u URLs) SharedRedirectURI() string { return u.Public + "/auth/oidc/callback" }
 
 // OIDCStart is where people of a tenant begin to sign in by its provider.
 func (u URLs) OIDCStart(tenant string) string {

@@ -11,7 +11,8 @@ func TestURLs_SecretsStandInTheFragment(t *testing.T) {
 	for got, want := range map[string]string{
 		u.Public:                       "https://app.corvo.test",
 		u.Tenant("acme"):               "https://acme.corvo.test",
-		u.RedirectURI():                "https://app.corvo.test/auth/oidc/callback",
+		u.RedirectURI("tn_1"):          "https://app.corvo.test/auth/oidc/tn_1/callback",
+		u.SharedRedirectURI():          "https://app.corvo.test/auth/oidc/callback",
 		u.SAMLACS("sso_1"):             "https://app.corvo.test/auth/saml/sso_1/acs",
 		u.SAMLMetadata("sso_1"):        "https://app.corvo.test/auth/saml/sso_1/metadata",
 		u.OIDCStart("a&b"):             "https://app.corvo.test/auth/oidc/start?tenant=a%26b",

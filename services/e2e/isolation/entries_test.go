@@ -202,7 +202,7 @@ func fixed(name string, s side, base string, q request) entry {
 }
 
 func pageEntries() (all []entry) {
-	for _, path := range []string{"/", "/signin", "/assets/none.js", "/robots.txt", "/auth/oidc/start", "/auth/oidc/callback", "/auth/style.css"} {
+	for _, path := range []string{"/", "/signin", "/assets/none.js", "/robots.txt", "/auth/oidc/start", "/auth/oidc/callback", "/auth/oidc/tn_none/callback", "/auth/style.css"} {
 		all = append(all, fixed("page GET "+path, page, "", request{method: "GET", path: path}))
 	}
 	return all

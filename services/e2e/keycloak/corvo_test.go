@@ -19,10 +19,14 @@ import (
 type corvo struct {
 	t     *testing.T
 	name  string
+	id    string
 	base  string
 	api   rig.API
 	owner *browser
 }
+
+// redirectURI is where the tenant's OpenID provider sends people back to.
+func (c *corvo) redirectURI() string { return c.base + "/auth/oidc/" + c.id + "/callback" }
 
 func newTenant(t *testing.T, up *rig.Up) *corvo {
 	t.Helper()
@@ -30,7 +34,7 @@ func newTenant(t *testing.T, up *rig.Up) *corvo {
 	owner := name + "@example.com"
 	done, err := up.SignUp(t.Context(), owner, name)
 	check(t, err)
-	c := &corvo{t: t, name: name, base: up.API.URL, api: rig.NewAPI(up.API.URL, done.Token), owner: newBrowser(t)}
+	c := &corvo{t: t, name: name, id: done.TenantID, base: up.API.URL, api: rig.NewAPI(up.API.URL, done.Token), owner: newBrowser(t)}
 	check(t, rig.NewAPI(c.base, "").Call(t.Context(), "AuthService/StartLogin", object{"email": owner}, nil))
 	var token string
 	eventually.NoError(t, 30*time.Second, "the mail with the link", func() (err error) {

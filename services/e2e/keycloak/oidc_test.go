@@ -16,7 +16,7 @@ var mappings = []object{{"group": "admins", "role": "admin"}, {"group": "readers
 func oidcClient(c *corvo) object {
 	return object{
 		"clientId": "corvo", "secret": secret, "protocol": "openid-connect", "standardFlowEnabled": true, "directAccessGrantsEnabled": false,
-		"redirectUris": []string{c.base + "/auth/oidc/callback"}, "attributes": object{"pkce.code.challenge.method": "S256"},
+		"redirectUris": []string{c.redirectURI()}, "attributes": object{"pkce.code.challenge.method": "S256"},
 		"protocolMappers": []object{{
 			"name": "groups", "protocol": "openid-connect", "protocolMapper": "oidc-group-membership-mapper",
 			"config": object{"claim.name": "groups", "full.path": "false", "id.token.claim": "true", "userinfo.token.claim": "true"},
@@ -139,7 +139,7 @@ func oidcACodeIsUsedOnce(t *testing.T, up *rig.Up) {
 	c.wantTrial(conn.ID, "admin")
 	c.enable(conn.ID)
 	b := newBrowser(t)
-	b.stopAt = "/auth/oidc/callback"
+	b.stopAt = strings.TrimPrefix(c.redirectURI(), c.base)
 	came := b.visit(c.base + "/auth/oidc/start?tenant=" + c.name)
 	if thief := newBrowser(t).visit(came.body); thief.status != http.StatusBadRequest && thief.status != http.StatusForbidden {
 		t.Errorf("another browser brings the code: %s", thief)

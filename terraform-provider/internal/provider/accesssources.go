@@ -333,16 +333,17 @@ func newTrustsSource() datasource.DataSource {
 }
 
 type shownConnection struct {
-	ID            types.String `tfsdk:"id"`
-	Name          types.String `tfsdk:"name"`
-	Type          types.String `tfsdk:"type"`
-	Enabled       types.Bool   `tfsdk:"enabled"`
-	Staged        types.Bool   `tfsdk:"staged"`
-	LoginURL      types.String `tfsdk:"login_url"`
-	RedirectURI   types.String `tfsdk:"redirect_uri"`
-	SPEntityID    types.String `tfsdk:"sp_entity_id"`
-	SPMetadataURL types.String `tfsdk:"sp_metadata_url"`
-	EndpointURL   types.String `tfsdk:"scim_endpoint_url"`
+	ID             types.String `tfsdk:"id"`
+	Name           types.String `tfsdk:"name"`
+	Type           types.String `tfsdk:"type"`
+	Enabled        types.Bool   `tfsdk:"enabled"`
+	Staged         types.Bool   `tfsdk:"staged"`
+	LoginURL       types.String `tfsdk:"login_url"`
+	RedirectURI    types.String `tfsdk:"redirect_uri"`
+	OldRedirectURI types.String `tfsdk:"old_redirect_uri"`
+	SPEntityID     types.String `tfsdk:"sp_entity_id"`
+	SPMetadataURL  types.String `tfsdk:"sp_metadata_url"`
+	EndpointURL    types.String `tfsdk:"scim_endpoint_url"`
 }
 
 func newConnectionSource() datasource.DataSource {
@@ -356,6 +357,7 @@ func newConnectionSource() datasource.DataSource {
 			"staged":            schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether a change waits for a test sign-in and a switch."},
 			"login_url":         computed("Where people start."),
 			"redirect_uri":      computed("The redirect URI, or the ACS URL of SAML."),
+			"old_redirect_uri":  computed("The redirect URI that people still sign in with, until a test sign-in with `redirect_uri` succeeds. Else empty."),
 			"sp_entity_id":      computed("SAML: our entity ID (audience). Else empty."),
 			"sp_metadata_url":   computed("SAML: our metadata. Else empty."),
 			"scim_endpoint_url": computed("The SCIM endpoint, for a directory (`corvo_scim_token`)."),
@@ -375,7 +377,7 @@ func newConnectionSource() datasource.DataSource {
 			}
 			return shownConnection{
 				ID: types.StringValue(v.GetId()), Name: types.StringValue(v.GetName()), Type: types.StringValue(kind), Enabled: types.BoolValue(v.GetEnabled()),
-				Staged: types.BoolValue(v.GetStaged() != nil), LoginURL: types.StringValue(v.GetLoginUrl()), RedirectURI: types.StringValue(v.GetRedirectUri()),
+				Staged: types.BoolValue(v.GetStaged() != nil), LoginURL: types.StringValue(v.GetLoginUrl()), RedirectURI: types.StringValue(v.GetRedirectUri()), OldRedirectURI: types.StringValue(v.GetOldRedirectUri()),
 				SPEntityID: types.StringValue(v.GetSamlDetails().GetSpEntityId()), SPMetadataURL: types.StringValue(v.GetSamlDetails().GetSpMetadataUrl()),
 				EndpointURL: types.StringValue(sync.Msg.GetSync().GetEndpointUrl()),
 			}, nil

@@ -48,6 +48,7 @@ type connectionModel struct {
 	Staged                types.Bool     `tfsdk:"staged"`
 	LoginURL              types.String   `tfsdk:"login_url"`
 	RedirectURI           types.String   `tfsdk:"redirect_uri"`
+	OldRedirectURI        types.String   `tfsdk:"old_redirect_uri"`
 	SPEntityID            types.String   `tfsdk:"sp_entity_id"`
 	SPMetadataURL         types.String   `tfsdk:"sp_metadata_url"`
 	SPCertificate         types.String   `tfsdk:"sp_certificate"`
@@ -177,15 +178,16 @@ func connectionSchema() schema.Schema {
 					"role":  role(true, "Name of a role that every tenant has, or id of one of its own."),
 				}},
 			},
-			"enabled":         flag("Whether people can sign in through it. Needs a successful test sign-in with these settings."),
-			"staged":          schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether these settings wait for a test sign-in and a switch, while people sign in with older ones."},
-			"login_url":       stableText("Where people start."),
-			"redirect_uri":    stableText("To be registered with the provider: the redirect URI, or the ACS URL of SAML."),
-			"sp_entity_id":    stableText("SAML: our entity ID (audience). Else empty."),
-			"sp_metadata_url": stableText("SAML: our metadata. Else empty."),
-			"sp_certificate":  stableText("SAML: our certificate (PEM). Else empty."),
-			"etag":            changingText("Changes with every update; an apply refuses to overwrite an update it hasn't seen."),
-			"created_at":      stableText("RFC 3339."),
+			"enabled":          flag("Whether people can sign in through it. Needs a successful test sign-in with these settings."),
+			"staged":           schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether these settings wait for a test sign-in and a switch, while people sign in with older ones."},
+			"login_url":        stableText("Where people start."),
+			"redirect_uri":     stableText("To be registered with the provider: the redirect URI, or the ACS URL of SAML."),
+			"old_redirect_uri": changingText("The redirect URI that people still sign in with, in a connection from before each tenant had its own: register `redirect_uri` beside it and run a test sign-in, which makes this empty."),
+			"sp_entity_id":     stableText("SAML: our entity ID (audience). Else empty."),
+			"sp_metadata_url":  stableText("SAML: our metadata. Else empty."),
+			"sp_certificate":   stableText("SAML: our certificate (PEM). Else empty."),
+			"etag":             changingText("Changes with every update; an apply refuses to overwrite an update it hasn't seen."),
+			"created_at":       stableText("RFC 3339."),
 		},
 	}
 }
@@ -428,7 +430,7 @@ func (m connectionModel) from(v *cloudv1.SsoConnection) connectionModel {
 	now := connectionModel{
 		ID: types.StringValue(v.GetId()), Name: types.StringValue(v.GetName()), ClientSecretWOVersion: m.ClientSecretWOVersion, GroupsClaim: types.StringValue(v.GetGroupsClaim()),
 		DefaultRole: orNull(v.GetDefaultRole()), Enabled: types.BoolValue(v.GetEnabled()), Staged: types.BoolValue(v.GetStaged() != nil),
-		LoginURL: types.StringValue(v.GetLoginUrl()), RedirectURI: types.StringValue(v.GetRedirectUri()), SPEntityID: types.StringValue(details.GetSpEntityId()),
+		LoginURL: types.StringValue(v.GetLoginUrl()), RedirectURI: types.StringValue(v.GetRedirectUri()), OldRedirectURI: types.StringValue(v.GetOldRedirectUri()), SPEntityID: types.StringValue(details.GetSpEntityId()),
 		SPMetadataURL: types.StringValue(details.GetSpMetadataUrl()), SPCertificate: types.StringValue(details.GetSpCertificate()),
 		ETag: types.StringValue(v.GetEtag()), CreatedAt: timestamp(v.GetCreatedAt()),
 	}

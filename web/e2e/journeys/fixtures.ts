@@ -42,7 +42,7 @@ export const test = base.extend<{ owner: Page }, World>({
   ],
   provider: [
     async ({ service }, use) => {
-      const provider = await IdentityProvider.start(`${service.url}/auth/oidc/callback`);
+      const provider = await IdentityProvider.start(service.url);
       await use(provider);
       await provider.end();
     },

@@ -16,7 +16,7 @@ const provider = new Provider(issuer, {
     {
       client_id: "corvo",
       client_secret: "a-secret-of-the-identity-provider",
-      redirect_uris: [process.env.REDIRECT_URI],
+      redirect_uris: [`${process.env.SERVICE}/auth/oidc/tn_/callback`],
       grant_types: ["authorization_code"],
       response_types: ["code"],
     },
@@ -32,6 +32,12 @@ const provider = new Provider(issuer, {
     };
   },
 });
+
+// The tenants, and with them their redirect URIs, are made later.
+provider.Client.prototype.redirectUriAllowed = (uri) => {
+  const [, tenant] = uri.split("/auth/oidc/");
+  return uri.startsWith(`${process.env.SERVICE}/auth/oidc/`) && /^tn_\w+\/callback$/.test(tenant);
+};
 
 const answer = provider.callback();
 

@@ -11,13 +11,13 @@ export class IdentityProvider {
     readonly issuer: string,
   ) {}
 
-  /** start runs a provider that sends people back to redirectUri only. */
-  static async start(redirectUri: string): Promise<IdentityProvider> {
+  /** start runs a provider that sends people back to the tenants of one service only. */
+  static async start(service: string): Promise<IdentityProvider> {
     const port = await freePort();
     const program = fileURLToPath(new URL("./oidc-server.mjs", import.meta.url));
     const issuer = `http://127.0.0.1:${port}`;
     const proc = Proc.start("oidc-provider", process.execPath, [program], {
-      env: { ...process.env, PORT: String(port), REDIRECT_URI: redirectUri },
+      env: { ...process.env, PORT: String(port), SERVICE: service },
     });
     await proc.waitFor("its discovery document", async () =>
       (await fetch(`${issuer}/.well-known/openid-configuration`)).ok ? true : undefined,

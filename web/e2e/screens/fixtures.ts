@@ -29,7 +29,7 @@ export const test = base.extend<Opened, World>({
       const mail = await MailServer.start();
       const dns = await NameServer.start();
       const service = await Service.start({ smtpPort: mail.smtpPort, dns: dns.address });
-      const provider = await IdentityProvider.start(`${service.url}/auth/oidc/callback`);
+      const provider = await IdentityProvider.start(service.url);
       await use({ service, mail, provider, seed: await seed({ service, mail, provider, dns }) });
       await provider.end();
       await service.end();

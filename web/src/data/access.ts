@@ -34,6 +34,7 @@ function deed(permission: Permission): string {
 /** What the signed-in user may do in one tenant. The server checks again, always. */
 export interface Access {
   tenant: string;
+  tenantId: string;
   tenantUrl: string;
   /** Names of the user's roles in the whole tenant. */
   roles: readonly string[];
@@ -59,6 +60,7 @@ export function accessOf(entry: TenantAccess): Access {
     `${who(entry.roles)} can't ${deed(permission)}. An owner or admin of ${entry.tenant} can give you a role that can.`;
   return {
     tenant: entry.tenant,
+    tenantId: entry.tenantId,
     tenantUrl: entry.tenantUrl,
     roles: entry.roles,
     can: (permission) => allowed.has(permission),

@@ -87,7 +87,7 @@ interface SetUpProps {
 }
 
 function SetUp({ access, connection }: SetUpProps) {
-  const { tenant } = access;
+  const { tenant, tenantId } = access;
   const navigate = useNavigate({ from: "/$tenant/settings/sso" });
   const show = (id: string | undefined) => void navigate({ search: { connection: id }, replace: true });
   const blocked = access.blocked(Permission.SSO_UPDATE);
@@ -100,7 +100,7 @@ function SetUp({ access, connection }: SetUpProps) {
         connection={connection}
         type={type}
         onType={connection ? undefined : setChosen}
-        redirectUri={connection?.redirectUri ?? `${origin}/auth/oidc/callback`}
+        redirectUri={connection?.redirectUri ?? `${origin}/auth/oidc/${tenantId}/callback`}
         loginUrl={connection?.loginUrl ?? `${origin}/auth/oidc/start?tenant=${tenant}`}
       />
       <ConnectionForm

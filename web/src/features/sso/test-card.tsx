@@ -194,6 +194,7 @@ export function ProviderCard({ connection, redirectUri, loginUrl, type, onType }
           </Field>
         ) : null}
         {saml ? null : <PresetSteps />}
+        {connection?.oldRedirectUri ? <OldRedirect uri={connection.oldRedirectUri} /> : null}
         {!saml ? (
           <Facts
             items={[
@@ -217,6 +218,16 @@ export function ProviderCard({ connection, redirectUri, loginUrl, type, onType }
         )}
       </div>
     </Step>
+  );
+}
+
+/** People still sign in by the redirect URI of before: what to do, and that nothing breaks meanwhile. */
+function OldRedirect({ uri }: { uri: string }) {
+  return (
+    <Banner tone="warn" title="Your tenant has a redirect URI of its own now">
+      People still sign in with the old one, <Code>{uri}</Code>. Add the one below at your provider and run a
+      test sign-in: if it succeeds, everyone uses the new one. Then remove the old one at your provider.
+    </Banner>
   );
 }
 

@@ -390,7 +390,8 @@ type SsoConnection struct {
 	// The first match decides.
 	GroupMappings []*GroupMapping `protobuf:"bytes,10,rep,name=group_mappings,json=groupMappings,proto3" json:"group_mappings,omitempty"`
 	Enabled       bool            `protobuf:"varint,11,opt,name=enabled,proto3" json:"enabled,omitempty"`
-	// To be registered with the provider.
+	// To be registered with the provider: each tenant has its own, with OpenID Connect
+	// /auth/oidc/TENANT_ID/callback. A test sign-in uses it.
 	RedirectUri string `protobuf:"bytes,12,opt,name=redirect_uri,json=redirectUri,proto3" json:"redirect_uri,omitempty"`
 	// Where users start: /auth/oidc/start?tenant=NAME, whatever the type.
 	LoginUrl  string                 `protobuf:"bytes,13,opt,name=login_url,json=loginUrl,proto3" json:"login_url,omitempty"`
@@ -402,10 +403,13 @@ type SsoConnection struct {
 	Staged *SsoChange `protobuf:"bytes,18,opt,name=staged,proto3" json:"staged,omitempty"`
 	Type   SsoType    `protobuf:"varint,19,opt,name=type,proto3,enum=corvo.cloud.v1.SsoType" json:"type,omitempty"`
 	// Of a SAML connection; its issuer is the provider's entity ID.
-	Saml          *SamlSettings `protobuf:"bytes,20,opt,name=saml,proto3" json:"saml,omitempty"`
-	SamlDetails   *SamlDetails  `protobuf:"bytes,21,opt,name=saml_details,json=samlDetails,proto3" json:"saml_details,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Saml        *SamlSettings `protobuf:"bytes,20,opt,name=saml,proto3" json:"saml,omitempty"`
+	SamlDetails *SamlDetails  `protobuf:"bytes,21,opt,name=saml_details,json=samlDetails,proto3" json:"saml_details,omitempty"`
+	// The redirect URI that people still sign in with, in a connection from before tenants had
+	// their own. Register redirect_uri beside it; a successful test sign-in makes this empty.
+	OldRedirectUri string `protobuf:"bytes,22,opt,name=old_redirect_uri,json=oldRedirectUri,proto3" json:"old_redirect_uri,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SsoConnection) Reset() {
@@ -583,6 +587,13 @@ func (x *SsoConnection) GetSamlDetails() *SamlDetails {
 		return x.SamlDetails
 	}
 	return nil
+}
+
+func (x *SsoConnection) GetOldRedirectUri() string {
+	if x != nil {
+		return x.OldRedirectUri
+	}
+	return ""
 }
 
 // SsoChange is a connection's settings after a staged change.
@@ -1833,7 +1844,7 @@ const file_corvo_cloud_v1_sso_proto_rawDesc = "" +
 	"\vfingerprint\x18\x02 \x01(\tR\vfingerprint\x129\n" +
 	"\n" +
 	"not_before\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x127\n" +
-	"\tnot_after\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"\xc0\x06\n" +
+	"\tnot_after\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"\xea\x06\n" +
 	"\rSsoConnection\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x12\x12\n" +
@@ -1858,7 +1869,8 @@ const file_corvo_cloud_v1_sso_proto_rawDesc = "" +
 	"\x06staged\x18\x12 \x01(\v2\x19.corvo.cloud.v1.SsoChangeR\x06staged\x12+\n" +
 	"\x04type\x18\x13 \x01(\x0e2\x17.corvo.cloud.v1.SsoTypeR\x04type\x120\n" +
 	"\x04saml\x18\x14 \x01(\v2\x1c.corvo.cloud.v1.SamlSettingsR\x04saml\x12>\n" +
-	"\fsaml_details\x18\x15 \x01(\v2\x1b.corvo.cloud.v1.SamlDetailsR\vsamlDetails\"\x8f\x02\n" +
+	"\fsaml_details\x18\x15 \x01(\v2\x1b.corvo.cloud.v1.SamlDetailsR\vsamlDetails\x12(\n" +
+	"\x10old_redirect_uri\x18\x16 \x01(\tR\x0eoldRedirectUri\"\x8f\x02\n" +
 	"\tSsoChange\x12\x16\n" +
 	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12\x1b\n" +
 	"\tclient_id\x18\x02 \x01(\tR\bclientId\x12*\n" +
