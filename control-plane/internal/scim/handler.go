@@ -287,7 +287,11 @@ func (c call) update(id string, made func(Object) (Change, error)) error {
 		if err := c.precondition(r); err != nil {
 			return nil, nil, err
 		}
-		return change(r)
+		next, ops, err := change(r)
+		if _, there := next["active"]; err == nil && !there && c.kind == User {
+			set(next, "active", r.Attributes["active"]) // Whoever leaves it open brings nobody back.
+		}
+		return next, ops, err
 	})
 	if err != nil {
 		return err
@@ -307,7 +311,7 @@ func (c call) update(id string, made func(Object) (Change, error)) error {
 	return nil
 }
 
-// replaced is a PUT. A user whose active is left out keeps it.
+// replaced is a PUT.
 func (c call) replaced(body Object) (Change, error) {
 	o, err := c.kind.Read(body)
 	if err != nil {
@@ -319,9 +323,6 @@ func (c call) replaced(body Object) (Change, error) {
 	}
 	return func(r Resource) (Object, []MemberOp, error) {
 		next := clone(o).(Object)
-		if _, there := next["active"]; !there && c.kind == User {
-			set(next, "active", r.Attributes["active"])
-		}
 		if c.kind == User {
 			return next, nil, nil
 		}
