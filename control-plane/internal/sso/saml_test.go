@@ -799,3 +799,22 @@ func TestSAML_S35_LoginCSRF(t *testing.T) {
 	again := b.browser()
 	checkRefusal(t, again, again.get(to), "already finished")
 }
+
+// Above 150 groups, Entra sends a link in place of the list. Taken for no groups, it would take
+// roles away, or give the default one.
+func TestSAML_GroupsLeftOutByTheProviderAreNotNone(t *testing.T) {
+	t.Parallel()
+	b := enabledSAML(t, cloudtest.New(t), nil)
+	link := samltest.Attribute{Name: "http://schemas.microsoft.com/claims/groups.link", Values: []string{"https://graph.windows.net/d/users/u/getMemberObjects"}}
+	inPlace := func(a *samltest.Answer) { a.Attributes[2] = link }
+	br := b.browser()
+	checkRefusal(t, br, b.respond(br, b.departSAML(br), inPlace), "there are too many")
+	if page := b.trySAML(inPlace); page.Code == http.StatusOK || !strings.Contains(page.Body.String(), "there are too many") {
+		t.Errorf("a test sign-in: %d\n%s", page.Code, page.Body)
+	}
+	br = b.browser()
+	b.respond(br, b.departSAML(br), func(a *samltest.Answer) { a.Attributes = append(a.Attributes, link) })
+	if _, u, ok := br.found(); !ok || b.role(u.ID) != developer {
+		t.Error("a list beside a link doesn't count")
+	}
+}

@@ -316,6 +316,9 @@ var (
 	}
 )
 
+// groupsLink is what Entra sends in place of the groups of a person in more than 150 of them.
+const groupsLink = "http://schemas.microsoft.com/claims/groups.link"
+
 // fill notes whom an assertion is about.
 func fill(t *ticket, c store.Connection, a saml.Assertion) error {
 	t.Subject = a.Subject
@@ -334,6 +337,8 @@ func fill(t *ticket, c store.Connection, a saml.Assertion) error {
 	t.Name = shortName(first(a, c.SAML.NameAttribute, nameAttributes))
 	if groups, ok := attribute(a, c.GroupsClaim); ok {
 		t.HasGroups, t.Groups = true, slices.Compact(groups)
+	} else if _, left := attribute(a, groupsLink); left {
+		return groupsLeftOut()
 	}
 	if len(t.Groups) > groupsMax {
 		return refused(nil, "the attribute %q has more than %d groups", c.GroupsClaim, groupsMax)

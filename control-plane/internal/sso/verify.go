@@ -213,7 +213,7 @@ func lookUp(claims map[string]any, name string) (any, bool) {
 // left out because it was too long is not.
 func groupsOf(claims map[string]any, name string) ([]string, error) {
 	if elsewhere, ok := claims["_claim_names"].(map[string]any); ok && elsewhere[name] != nil {
-		return nil, refused(nil, "the provider left the groups out of the token because there are too many; have it send only the groups that are assigned to this application")
+		return nil, groupsLeftOut()
 	}
 	v, ok := lookUp(claims, name)
 	if !ok || v == nil {
@@ -237,6 +237,11 @@ func groupsOf(claims map[string]any, name string) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// groupsLeftOut is for a person in more groups than the provider sends.
+func groupsLeftOut() *problem {
+	return refused(nil, "the provider left the groups out because there are too many; have it send only the groups that are assigned to this application")
 }
 
 func displayName(claims map[string]any) string {
