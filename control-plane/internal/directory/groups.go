@@ -215,17 +215,25 @@ func (d *directory) freeName(ctx context.Context, tx *store.Tx, g store.Group, b
 	return cmp.Or(err, error(fault.New(fault.Exists, "NAME_TAKEN", "there is a group called %s already; choose another name", g.Name)))
 }
 
-// moved is who comes into a group and who goes out of it. names are theirs.
+// Where a user can move: into a group, or out of it.
+const intoGroup, outOfGroup = 1, -1
+
+// moved is who comes into a group and who goes out of it.
 type moved struct {
-	in, out []string
-	names   map[string]string
-	active  map[string]bool
+	order  []string // Everybody who moved, if only there and back.
+	went   map[string]int
+	names  map[string]string
+	active map[string]bool
+}
+
+func newMoved() *moved {
+	return &moved{went: map[string]int{}, names: map[string]string{}, active: map[string]bool{}}
 }
 
 // changeMembers applies operations to a group. Those of them that change nothing, change
 // nothing.
 func (d *directory) changeMembers(ctx context.Context, tx *store.Tx, g *store.Group, ops []scim.MemberOp) error {
-	m := moved{names: map[string]string{}, active: map[string]bool{}}
+	m := newMoved()
 	for _, op := range ops {
 		if op.Replace {
 			for have, err := range membersOf(ctx, tx, *g) {
@@ -240,7 +248,7 @@ func (d *directory) changeMembers(ctx context.Context, tx *store.Tx, g *store.Gr
 			}
 			op.Remove = slices.DeleteFunc(op.Remove, func(id string) bool { return wanted[id] })
 		}
-		if err := d.move(ctx, tx, g, op, &m); err != nil {
+		if err := d.move(ctx, tx, g, op, m); err != nil {
 			return err
 		}
 	}
@@ -264,7 +272,7 @@ func (d *directory) move(ctx context.Context, tx *store.Tx, g *store.Group, op s
 			return err
 		}
 		if was {
-			m.note(v, &m.out, &m.in)
+			m.note(v, outOfGroup)
 		}
 	}
 	for _, id := range op.Add {
@@ -280,42 +288,51 @@ func (d *directory) move(ctx context.Context, tx *store.Tx, g *store.Group, op s
 			return err
 		}
 		if added {
-			m.note(v, &m.in, &m.out)
+			m.note(v, intoGroup)
 		}
 	}
 	return nil
 }
 
 // note says that a user moved; who moves back has not moved.
-func (m *moved) note(v store.DirectoryUser, to, from *[]string) {
-	m.names[v.UserID], m.active[v.UserID] = v.UserName, v.Active
-	if i := slices.Index(*from, v.UserID); i >= 0 {
-		*from = slices.Delete(*from, i, i+1)
-		return
+func (m *moved) note(v store.DirectoryUser, to int) {
+	if _, known := m.went[v.UserID]; !known {
+		m.order = append(m.order, v.UserID)
 	}
-	*to = append(*to, v.UserID)
+	m.went[v.UserID] += to
+	m.names[v.UserID], m.active[v.UserID] = v.UserName, v.Active
+}
+
+// who went there, in the order of their first move.
+func (m *moved) who(to int) (all []string) {
+	for _, id := range m.order {
+		if m.went[id] == to {
+			all = append(all, id)
+		}
+	}
+	return all
 }
 
 // record puts the active ones into the group of the tenant and takes them out of it, and
 // writes who moved.
-func (d *directory) record(ctx context.Context, tx *store.Tx, g *store.Group, m moved) error {
-	if len(m.out) > 0 {
-		err := change.Make(ctx, d.Kit, tx, "group.remove_members", change.SyncMembers(g, nil, m.onlyActive(m.out)), change.Fields{"members": {Before: m.named(m.out)}})
+func (d *directory) record(ctx context.Context, tx *store.Tx, g *store.Group, m *moved) error {
+	if went := m.who(outOfGroup); len(went) > 0 {
+		err := change.Make(ctx, d.Kit, tx, "group.remove_members", change.SyncMembers(g, nil, m.onlyActive(went)), change.Fields{"members": {Before: m.named(went)}})
 		if err != nil {
 			return err
 		}
 	}
-	if len(m.in) > 0 {
-		return change.Make(ctx, d.Kit, tx, "group.add_members", change.SyncMembers(g, m.onlyActive(m.in), nil), change.Fields{"members": {After: m.named(m.in)}})
+	if came := m.who(intoGroup); len(came) > 0 {
+		return change.Make(ctx, d.Kit, tx, "group.add_members", change.SyncMembers(g, m.onlyActive(came), nil), change.Fields{"members": {After: m.named(came)}})
 	}
 	return nil
 }
 
-func (m moved) onlyActive(ids []string) []string {
+func (m *moved) onlyActive(ids []string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !m.active[id] })
 }
 
-func (m moved) named(ids []string) (out []string) {
+func (m *moved) named(ids []string) (out []string) {
 	for _, id := range ids[:min(len(ids), namedMax)] {
 		out = append(out, m.names[id])
 	}
