@@ -39,6 +39,7 @@ type door struct {
 	calls   *ratelimit.Buckets
 	guesses *ratelimit.Anonymous
 	good    *ratelimit.Recent
+	scans   scans
 
 	mu    sync.Mutex
 	noted map[string]time.Time // Guarded by mu; by connection, and by connection and "!" for errors.
@@ -47,6 +48,7 @@ type door struct {
 func newDoor(s *Service) *door {
 	d := &door{
 		Service: s, calls: ratelimit.NewBuckets(callsRate), guesses: ratelimit.NewAnonymous(), good: ratelimit.NewRecent(), noted: map[string]time.Time{},
+		scans: scans{running: map[string]int{}},
 	}
 	d.protocol = &scim.Handler{
 		Backend: func(r *http.Request) scim.Backend { return of(r.Context()) }, URL: s.URL(), Log: s.Log, Note: d.note,

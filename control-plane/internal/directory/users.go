@@ -106,6 +106,13 @@ func directoryGroups(ctx context.Context, tx *store.Tx, v store.DirectoryUser) i
 
 // List implements scim.Backend.
 func (d *directory) List(ctx context.Context, k scim.Kind, q scim.Query) (scim.List, error) {
+	if k == scim.User && q.Filter != nil && !hasIndex(q.Filter) {
+		end, refusal := d.door.scans.begin(d.tenant.ID)
+		if refusal != nil {
+			return scim.List{}, refusal
+		}
+		defer end()
+	}
 	return read(ctx, d, func(tx *store.Tx) (scim.List, error) {
 		if k == scim.Group {
 			return d.listGroups(ctx, tx, q)
@@ -149,6 +156,16 @@ func (d *directory) listUsers(ctx context.Context, tx *store.Tx, q scim.Query) (
 		l.Resources = append(l.Resources, r)
 	}
 	return l, nil
+}
+
+// hasIndex reports whether a filter's candidates are found by one look-up.
+func hasIndex(f *scim.Filter) bool {
+	for _, name := range []string{"id", "userName", "externalId"} {
+		if v, ok := f.Needs(name); ok && (v != "" || name != "externalId") {
+			return true
+		}
+	}
+	return false
 }
 
 // candidates are the users that a filter can match: one look-up where it allows one.
