@@ -12,7 +12,6 @@ const (
 	simCreate    = simEngine + "create.go"
 	simTick      = simEngine + "tick.go"
 	simLease     = simEngine + "lease.go"
-	simExtend    = simEngine + "extend.go"
 	simChain     = simEngine + "chain.go"
 	simAck       = simEngine + "ack.go"
 	simThrottle  = "../../data-plane/internal/engine/records/throttle.go"
@@ -33,7 +32,6 @@ var faultMutations = []mutation{
 	{"a retry comes at once", simFail, "x.enterFor(j, job.Retrying, max(retryDelay(c, j), 1))", "x.enterFor(j, job.Retrying, min(retryDelay(c, j), 1))"},
 	{"a delay is none", simCreate, "x.enterTimed(&j, job.Scheduled, c.ScheduledAt)", "x.enterTimed(&j, job.Scheduled, min(c.ScheduledAt, x.now+1))"},
 	{"an attempt is counted twice", simFetch, "\tj.Attempt++\n", "\tj.Attempt += 2\n"},
-	{"leases aren't renewed", simExtend, "j.Due = until\n", "until = j.Due\n"},
 	{"a throttle always has room", simThrottle, "return max(room, 0)", "return max(room, 1)"},
 	{"most ticks are missed", simTick, "if at < s.Since {", "if (at/1e9)%60 > 20 {\n\t\t\ts.Missed++\n\t\t}\n\t\tif at < s.Since || (at/1e9)%60 > 20 {"},
 	{"nobody hears of a chain's failure", simChain, "if c.OnFailure == nil || !s.OnFailure.IsZero() {", "if c.OnFailure == nil || s.OnFailure.IsZero() {"},

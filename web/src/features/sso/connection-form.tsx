@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { Plus, Trash2 } from "lucide-react";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { roleOptions } from "~/components/access/role-picker";
 import { Banner } from "~/components/ui/banner";
 import { Button, IconButton } from "~/components/ui/button";
@@ -13,8 +13,9 @@ import { fieldErrors, otherError } from "~/data/control";
 import { principalReads } from "~/data/principal-queries";
 import { type SsoConnection, SsoType } from "~/gen/corvo/cloud/v1/sso_pb";
 import { fieldsOf, formOf, maskOf, type SsoForm } from "./form";
-import { SamlFields } from "./saml-fields";
 import { Step } from "./step";
+
+const SamlFields = lazy(async () => ({ default: (await import("./saml-fields")).SamlFields }));
 
 interface ConnectionFormProps {
   access: Access;
@@ -150,12 +151,14 @@ export function ConnectionForm({ access, connection, type, blocked, onCreated }:
             )}
           </div>
           {saml ? (
-            <SamlFields
-              form={form.saml}
-              connection={connection}
-              set={(change) => set({ saml: { ...form.saml, ...change } })}
-              wrong={wrong}
-            />
+            <Suspense fallback={null}>
+              <SamlFields
+                form={form.saml}
+                connection={connection}
+                set={(change) => set({ saml: { ...form.saml, ...change } })}
+                wrong={wrong}
+              />
+            </Suspense>
           ) : null}
           <Mappings form={form} set={set} access={access} wrong={wrong} />
         </div>

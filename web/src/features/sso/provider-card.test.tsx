@@ -25,9 +25,7 @@ const show = (more: MessageInitShape<typeof SsoConnectionSchema>) =>
 
 it("says which redirect URI people still sign in with, and what ends that", async () => {
   await show({ oldRedirectUri: old });
-  expect((await screen.findByRole("status")).textContent).toContain(
-    `People still sign in with the old one, ${old}`,
-  );
+  expect((await screen.findByRole("status")).textContent).toContain(`People still sign in with ${old}`);
   expect(screen.getByText(own)).toBeTruthy();
 });
 

@@ -224,9 +224,9 @@ export function ProviderCard({ connection, redirectUri, loginUrl, type, onType }
 /** People still sign in by the redirect URI of before: what to do, and that nothing breaks meanwhile. */
 function OldRedirect({ uri }: { uri: string }) {
   return (
-    <Banner tone="warn" title="Your tenant has a redirect URI of its own now">
-      People still sign in with the old one, <Code>{uri}</Code>. Add the one below at your provider and run a
-      test sign-in: if it succeeds, everyone uses the new one. Then remove the old one at your provider.
+    <Banner tone="warn" title="Move to the redirect URI below">
+      People still sign in with {uri}. Add the one below at your provider and run a test sign-in. Once it
+      succeeds, everyone uses the new one, and you can remove the old one.
     </Banner>
   );
 }
