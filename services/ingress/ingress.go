@@ -25,6 +25,8 @@ type Options struct {
 	Control http.Handler
 	// Proxies in front of this port whose X-Forwarded-For and X-Forwarded-Proto are trusted.
 	Proxies clientnet.Proxies
+	// StuckAfter is how long a client may take nothing of an answer of Control; 0 is 30 seconds.
+	StuckAfter time.Duration
 }
 
 // Ingress routes requests of the public port to the data plane or the control plane.
@@ -39,7 +41,7 @@ func New(data http.Handler, o Options) *Ingress {
 	o.Domain = cmp.Or(o.Domain, "localhost")
 	d := &Ingress{data: data, control: data, domain: o.Domain}
 	if o.Control != nil {
-		d.control = cleaned(o.Control, o.Proxies)
+		d.control = proxy.EndStuck(cleaned(o.Control, o.Proxies), o.StuckAfter)
 	}
 	return d
 }

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/eventually"
+	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -388,6 +389,40 @@ func TestCarrier_OneClientLeavesTheOthersTheirWay(t *testing.T) {
 	if w := call("2001:db8:1:2::8", "/fast"); w.Code != 200 {
 		t.Errorf("afterwards: %d %s", w.Code, w.Body)
 	}
+}
+
+// Over HTTP/2 a client may ask for much, read nothing of it, and look as if all were well.
+func TestIngress_ClientsThatReadNothingLoseTheirWay(t *testing.T) {
+	t.Parallel()
+	var answering sync.WaitGroup
+	arrived := make(chan struct{}, carriedPeerMax)
+	_, behind := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/large" {
+			arrived <- struct{}{}
+			_, _ = w.Write(make([]byte, 1<<20))
+		}
+	}))
+	carrier := newCarrier(t, behind)
+	control := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answering.Add(1)
+		defer answering.Done()
+		carrier.ServeHTTP(w, r)
+	})
+	_, base := serve(t, New(named("data"), Options{Control: control, StuckAfter: 500 * time.Millisecond}))
+	faulttest.Unread(t, base, "/large", carriedPeerMax)
+	for range carriedPeerMax {
+		<-arrived
+	}
+	c := client(t, false)
+	eventually.True(t, 10*time.Second, "the same client has its way again", func() bool {
+		resp, err := c.Get(base + "/small")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode == 200
+	})
+	answering.Wait()
 }
 
 func TestCarrier_BodiesAreBounded(t *testing.T) {

@@ -32,9 +32,13 @@ var refuseHeaders = refuse(431, "HEADERS_TOO_LARGE", "the request has more than 
 // HTTP/1 connection is closed: net/http does not tell whether it came with a length, too,
 // and a request that two readers could split differently must be the last one (RFC 9112
 // 6.1).
-func Strict(next http.Handler) http.Handler {
+// The end of every answer is bounded, too (lastWrite).
+func Strict(next http.Handler) http.Handler { return strict(next, stuckAfter) }
+
+func strict(next http.Handler, stuckAfter time.Duration) http.Handler {
 	errs := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer lastWrite(w, r, stuckAfter)()
 		w.Header()["X-Content-Type-Options"] = nosniff
 		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 			w.Header().Set("Connection", "close")

@@ -25,6 +25,7 @@ const (
 	// controlRead is for a whole request: a slow body must not hold its connection for ever
 	// where no proxy of ours stands before this.
 	controlRead    = time.Minute
+	controlWrite   = 30 * time.Second // Without a byte that the client's connection takes.
 	controlIdle    = 2 * time.Minute
 	headerBytesMax = 32 << 10 // As the proxies'.
 )
@@ -126,8 +127,10 @@ func (s *session) control(ctx context.Context, f controlFlags) error {
 	protocols.SetUnencryptedHTTP2(tls == nil)
 	protocols.SetHTTP2(tls != nil)
 	clients := connections.New(connections.Default(), nil)
-	front := &http.Server{Handler: proxy.Strict(control.Handler()), TLSConfig: tls, Protocols: &protocols,
+	front := &http.Server{Handler: proxy.Strict(proxy.EndStuck(control.Handler(), 0)), TLSConfig: tls, Protocols: &protocols,
 		ReadHeaderTimeout: controlReadHeader, ReadTimeout: controlRead, IdleTimeout: controlIdle, MaxHeaderBytes: headerBytesMax,
+		// A stream that is ended says so on its connection, which must be read for that.
+		HTTP2:       &http.HTTP2Config{WriteByteTimeout: controlWrite},
 		ConnContext: clients.Context, ConnState: clients.State}
 	err = s.serveControl(ctx, control, front, listener, f)
 	return serverFailure("the control plane stopped", errors.Join(err, control.Close()))
