@@ -22,6 +22,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
+	"github.com/corvo-cloud/corvo/data-plane/api/fair"
 	"github.com/corvo-cloud/corvo/data-plane/api/forward"
 )
 
@@ -29,7 +30,8 @@ const (
 	// answerTimeout is how long the control plane may take to begin an answer.
 	answerTimeout = 30 * time.Second
 	// carriedMax bounds the requests on their way to the control plane: one that
-	// hangs must not use up the memory that the data plane's requests need.
+	// hangs must not use up the memory that the data plane's requests need. When they
+	// are taken, networks with less than their share still get some, twice as many in all.
 	carriedMax = 512
 	// carriedPeerMax and carriedNetworkMax are how many of them one client and the
 	// network around it may have: whoever is slow or many keeps nobody else out.
@@ -85,7 +87,7 @@ func NewCarrier(base string, o CarrierOptions) (*Carrier, error) {
 	transport.ResponseHeaderTimeout = answerTimeout
 	return &Carrier{
 		target: &url.URL{Scheme: u.Scheme, Host: u.Host}, transport: transport, forwarder: forward.New(transport),
-		log: o.Logger, rpcErrors: connect.NewErrorWriter(), slots: slots{taken: map[string]int{}},
+		log: o.Logger, rpcErrors: connect.NewErrorWriter(), slots: newSlots(),
 	}, nil
 }
 
@@ -125,9 +127,13 @@ func (c *Carrier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // slots are the requests that are on their way, and whose they are.
 type slots struct {
+	all   *fair.Budget[string] // By network.
 	mu    sync.Mutex
-	all   int            // Guarded by mu.
 	taken map[string]int // By client and by network. Guarded by mu.
+}
+
+func newSlots() slots {
+	return slots{all: fair.NewBudget[string](carriedMax, nil), taken: map[string]int{}}
 }
 
 // enter takes a slot for a client at an address.
@@ -138,16 +144,15 @@ func (s *slots) enter(addr string) (leave func(), _ *refusal) {
 	switch {
 	case s.taken[peer] >= carriedPeerMax || s.taken[network] >= carriedNetworkMax:
 		return nil, &tooMany
-	case s.all >= carriedMax:
+	case !s.all.Take(network, 1):
 		return nil, &busy
 	}
-	s.all++
 	s.taken[peer]++
 	s.taken[network]++
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.all--
+		s.all.Give(network, 1)
 		for _, key := range [...]string{peer, network} {
 			if s.taken[key]--; s.taken[key] == 0 {
 				delete(s.taken, key)

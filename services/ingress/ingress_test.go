@@ -331,7 +331,7 @@ func TestCarrier_OnlyBareAddresses(t *testing.T) {
 func TestCarrier_RequestsOnTheirWayAreBounded(t *testing.T) {
 	t.Parallel()
 	c := newCarrier(t, "http://127.0.0.1:1")
-	for i := range carriedMax {
+	for i := range 2 * carriedMax { // Each network has less than its share.
 		if _, ref := c.slots.enter(fmt.Sprintf("10.%d.%d.1", i/256, i%256)); ref != nil {
 			t.Fatalf("slot %d: %+v", i, ref)
 		}
@@ -340,6 +340,25 @@ func TestCarrier_RequestsOnTheirWayAreBounded(t *testing.T) {
 	c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	if w.Code != 503 || !strings.Contains(w.Body.String(), "OVERLOADED") {
 		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// A few networks may take every slot, and the requests of all others come in nevertheless.
+func TestCarrier_SomeNetworksLeaveTheOthersTheirWay(t *testing.T) {
+	t.Parallel()
+	c := newCarrier(t, "http://127.0.0.1:1")
+	for i := range carriedMax {
+		if _, ref := c.slots.enter(fmt.Sprintf("10.0.%d.%d", i/carriedNetworkMax, i%carriedNetworkMax)); ref != nil {
+			t.Fatalf("slot %d: %+v", i, ref)
+		}
+	}
+	if _, ref := c.slots.enter(fmt.Sprintf("10.0.%d.1", carriedMax/carriedNetworkMax-1)); ref == nil {
+		t.Error("a network got more than it may have")
+	}
+	for range 10 {
+		if _, ref := c.slots.enter("192.0.2.1"); ref != nil {
+			t.Fatalf("another network: %+v", ref)
+		}
 	}
 }
 
