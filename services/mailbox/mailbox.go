@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/emersion/go-smtp"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/connections"
 )
 
 const (
@@ -112,7 +114,7 @@ func (m *Mailbox) Path() string { return "/" + m.secret + "/mail" }
 // Run takes mail until ctx ends, and then returns nil.
 func (m *Mailbox) Run(ctx context.Context) error {
 	served := make(chan error, 1)
-	go func() { served <- m.server.Serve(m.listener) }() // Ends with Shutdown or Close.
+	go func() { served <- m.server.Serve(connections.Patient(m.listener, m.log)) }() // Ends with Shutdown or Close.
 	select {
 	case err := <-served:
 		return errors.Join(fmt.Errorf("mailbox: serve %s: %w", m.Addr(), err), m.Close())

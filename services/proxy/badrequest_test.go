@@ -3,10 +3,14 @@ package proxy
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,5 +46,35 @@ func TestProblemListener_UnreadableRequestsGetProblemDetails(t *testing.T) {
 		if kind := res.Header.Get("Content-Type"); kind != "application/problem+json" {
 			t.Errorf("%s: content type %q", what, kind)
 		}
+	}
+}
+
+// shortOfMemory is a listener for which the kernel has no memory at its first accept.
+type shortOfMemory struct {
+	net.Listener
+	failed atomic.Bool
+}
+
+func (l *shortOfMemory) Accept() (net.Conn, error) {
+	if !l.failed.Swap(true) {
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: syscall.ENOBUFS}
+	}
+	return l.Listener.Accept()
+}
+
+func TestServePublic_GoesOnAfterAnAcceptThatFailed(t *testing.T) {
+	t.Parallel()
+	ln := listen(t)
+	srv := &http.Server{Handler: http.NotFoundHandler()}
+	served := make(chan error, 1)
+	go func() { served <- ServePublic(srv, &shortOfMemory{Listener: ln}, slog.New(slog.DiscardHandler)) }()
+	resp, err := newClient(t, false).Get("http://" + ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	_ = srv.Close()
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		t.Errorf("ended with %v", err)
 	}
 }

@@ -317,16 +317,21 @@ func (p *Proxy) sweep(ctx context.Context) {
 
 // Serve answers on ln until Shutdown, and then returns nil.
 func (p *Proxy) Serve(ln net.Listener) error {
-	var err error
-	if p.server.TLSConfig != nil {
-		err = p.server.ServeTLS(ln, "", "")
-	} else {
-		err = p.server.Serve(ProblemListener(ln))
-	}
+	err := ServePublic(p.server, ln, p.log)
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return fmt.Errorf("proxy: serve %s: %w", ln.Addr(), err)
+}
+
+// ServePublic answers on ln until srv is shut down or closed. An accept that fails does not
+// end it: the others would lose their service because the kernel lacked memory for one.
+func ServePublic(srv *http.Server, ln net.Listener, log *slog.Logger) error {
+	ln = connections.Patient(ln, log)
+	if srv.TLSConfig != nil {
+		return srv.ServeTLS(ln, "", "")
+	}
+	return srv.Serve(ProblemListener(ln))
 }
 
 // Ready reports whether the proxy knows the cell's state and a node that answers.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/corvo-cloud/corvo/control-plane/server"
 	"github.com/corvo-cloud/corvo/control-plane/stripetest"
+	"github.com/corvo-cloud/corvo/data-plane/api/connections"
 	"github.com/corvo-cloud/corvo/services/datadir"
 	"github.com/corvo-cloud/corvo/services/mailbox"
 )
@@ -98,7 +99,7 @@ func (s *Service) serveLocal(what string, l net.Listener, h http.Handler) {
 	pages := &http.Server{Handler: h, ReadHeaderTimeout: localReadHeader, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	context.AfterFunc(s.life, func() { _ = pages.Close() }) // Serve tells what matters.
 	s.loops.Go(func() {
-		if err := pages.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := pages.Serve(connections.Patient(l, s.log)); !errors.Is(err, http.ErrServerClosed) {
 			s.fail(fmt.Errorf("serve the %s: %w", what, err))
 		}
 	})

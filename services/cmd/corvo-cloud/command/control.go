@@ -141,14 +141,8 @@ func (s *session) serveControl(ctx context.Context, control *server.Server, fron
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	failed := make(chan error, 2)
 	ran := make(chan struct{})
-	go func() { failed <- control.Run(life); close(ran) }() // Ends with life.
-	go func() {                                             // Ends with Shutdown.
-		if front.TLSConfig != nil {
-			failed <- front.ServeTLS(listener, "", "")
-		} else {
-			failed <- front.Serve(proxy.ProblemListener(listener))
-		}
-	}()
+	go func() { failed <- control.Run(life); close(ran) }()                  // Ends with life.
+	go func() { failed <- proxy.ServePublic(front, listener, s.logger()) }() // Ends with Shutdown.
 	url := hostURL(front.TLSConfig, listener.Addr().String())
 	err := s.serving(ctx, "control plane "+url, f.envFile, "CORVO_CONTROL_URL", url, failed)
 	shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.shutdownTimeout)

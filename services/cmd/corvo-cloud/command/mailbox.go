@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/connections"
 	"github.com/corvo-cloud/corvo/data-plane/api/footprint"
 	"github.com/corvo-cloud/corvo/services/mailbox"
 )
@@ -50,8 +51,8 @@ func (s *session) mailbox(ctx context.Context, f mailboxFlags) error {
 	}
 	front := &http.Server{Handler: box.Handler(), ReadHeaderTimeout: controlReadHeader, IdleTimeout: controlIdle}
 	failed := make(chan error, 2)
-	go func() { failed <- box.Run(ctx) }()          // Ends with ctx.
-	go func() { failed <- front.Serve(listener) }() // Ends with Close.
+	go func() { failed <- box.Run(ctx) }()                                           // Ends with ctx.
+	go func() { failed <- front.Serve(connections.Patient(listener, s.logger())) }() // Ends with Close.
 	url := "http://" + listener.Addr().String() + box.Path()
 	err = s.serving(ctx, fmt.Sprintf("mailbox %s, smtp %s", url, box.Addr()), f.envFile, "CORVO_MAILBOX_URL", url, failed)
 	if ctx.Err() != nil {
