@@ -192,9 +192,6 @@ func (s *Service) checkComplete() error {
 
 func nodeName(i int) string { return fmt.Sprintf("node-%d", i+1) }
 
-// Close gives everything back instead of Run.
-func (s *Service) Close() error { return errors.Join(s.cfg.Listener.Close(), s.dir.Release()) }
-
 // checkShape refuses to start a cell in another shape than it was made in: that
 // is a change of membership, and not a flag.
 func (s *Service) checkShape() error {

@@ -225,3 +225,31 @@ func TestCell_AWrongAddressIsFoundSoon(t *testing.T) {
 		t.Errorf("exit %d after %s: %s", exit, time.Since(from), talk)
 	}
 }
+
+// Whoever waits for the file must not find that of an earlier run, not even if this one fails.
+func TestEnvFile_ThatOfAnEarlierRunIsGone(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"up", "control", "node", "proxy", "mailbox"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "env")
+			if err := os.WriteFile(file, []byte("CORVO_URL=http://127.0.0.1:1\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args := []string{command, "--env-file", file}
+			switch command {
+			case "up", "mailbox": // The others lack something that they need.
+				args = append(args, "--listen", "256.0.0.1:0")
+			}
+			if command == "mailbox" {
+				args = append(args, "--smtp", "127.0.0.1:0")
+			}
+			if _, stderr, exit := run(t, args...); exit == ExitOK {
+				t.Errorf("it served: %s", stderr)
+			}
+			if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the file of an earlier run is still there: %v", err)
+			}
+		})
+	}
+}

@@ -96,6 +96,9 @@ It prints a line when it is ready. SIGTERM finishes running requests and exits.`
 }
 
 func (s *session) control(ctx context.Context, f controlFlags) error {
+	if err := forgetEnvFile(f.envFile); err != nil {
+		return err
+	}
 	defer footprint.Manage(s.proc.Env, footprint.Alone)()
 	cfg, err := s.controlConfig(f)
 	if err != nil {

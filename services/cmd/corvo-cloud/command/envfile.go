@@ -10,13 +10,14 @@ import (
 	"github.com/corvo-cloud/corvo/services/datadir"
 )
 
-// forgetEnvFile removes what an earlier run wrote, for whoever waits for the file.
+// forgetEnvFile removes what an earlier run wrote, for whoever waits for the file. It comes before
+// everything that can fail: the file would say that a process which didn't start is ready.
 func forgetEnvFile(path string) error {
 	if path == "" {
 		return nil
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove %s of an earlier run: %w", path, err)
+		return usagef("--env-file: can't remove that of an earlier run: %v", err)
 	}
 	return nil
 }

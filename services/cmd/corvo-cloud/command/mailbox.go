@@ -40,6 +40,9 @@ holds a secret, because these emails can sign people in. "up" has a mailbox buil
 }
 
 func (s *session) mailbox(ctx context.Context, f mailboxFlags) error {
+	if err := forgetEnvFile(f.envFile); err != nil {
+		return err
+	}
 	defer footprint.Manage(s.proc.Env, footprint.Shared)()
 	box, err := mailbox.New(mailbox.Options{Addr: f.smtp, Logger: s.logger()})
 	if err != nil {

@@ -74,6 +74,9 @@ folder isn't the one it had.`,
 }
 
 func (s *session) node(ctx context.Context, f nodeFlags) error {
+	if err := forgetEnvFile(f.envFile); err != nil {
+		return err
+	}
 	defer footprint.Manage(s.proc.Env, footprint.Alone)()
 	err := f.check()
 	if err != nil {

@@ -65,6 +65,9 @@ reconnect and running requests are answered. A second signal stops at once.`,
 }
 
 func (s *session) proxy(ctx context.Context, f proxyFlags) error {
+	if err := forgetEnvFile(f.envFile); err != nil {
+		return err
+	}
 	defer footprint.Manage(s.proc.Env, footprint.Alone)()
 	if len(list(f.nodes)) == 0 {
 		return usagef("--nodes is required")

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -88,6 +87,9 @@ jobs are never lost.`,
 }
 
 func (s *session) up(ctx context.Context, f upFlags) error {
+	if err := forgetEnvFile(f.envFile); err != nil {
+		return err
+	}
 	defer footprint.Manage(s.proc.Env, footprint.Shared)()
 	if f.Nodes != 1 && f.Nodes != 3 && f.Nodes != 5 {
 		return usagef("--nodes %d: use 1, 3 or 5", f.Nodes)
@@ -185,9 +187,6 @@ func loopbackHost(host string) bool {
 }
 
 func (s *session) runUp(ctx context.Context, service *up.Service, public bool, envFile string) error {
-	if err := forgetEnvFile(envFile); err != nil {
-		return errors.Join(err, service.Close())
-	}
 	return service.Run(ctx, func(i up.Info) error {
 		if public {
 			greetTeam(s.proc.Stdout, i)
