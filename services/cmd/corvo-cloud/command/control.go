@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -14,20 +13,9 @@ import (
 
 	"github.com/corvo-cloud/corvo/control-plane/server"
 	"github.com/corvo-cloud/corvo/data-plane/api/clientnet"
-	"github.com/corvo-cloud/corvo/data-plane/api/connections"
 	"github.com/corvo-cloud/corvo/data-plane/api/footprint"
 	"github.com/corvo-cloud/corvo/services/proxy"
 	"github.com/corvo-cloud/corvo/web"
-)
-
-const (
-	controlReadHeader = 10 * time.Second
-	// controlRead is for a whole request: a slow body must not hold its connection for ever
-	// where no proxy of ours stands before this.
-	controlRead    = time.Minute
-	controlWrite   = 30 * time.Second // Without a byte that the client's connection takes.
-	controlIdle    = 2 * time.Minute
-	headerBytesMax = 32 << 10 // As the proxies'.
 )
 
 type controlFlags struct {
@@ -125,32 +113,23 @@ func (s *session) control(ctx context.Context, f controlFlags) error {
 	if err != nil {
 		return serverFailure("the control plane didn't start", errors.Join(err, listener.Close()))
 	}
-	var protocols http.Protocols
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(tls == nil)
-	protocols.SetHTTP2(tls != nil)
-	clients := connections.New(connections.Default(), nil)
-	front := &http.Server{Handler: proxy.Strict(proxy.EndStuck(control.Handler(), 0)), TLSConfig: tls, Protocols: &protocols,
-		ReadHeaderTimeout: controlReadHeader, ReadTimeout: controlRead, IdleTimeout: controlIdle, MaxHeaderBytes: headerBytesMax,
-		// A stream that is ended says so on its connection, which must be read for that.
-		HTTP2:       &http.HTTP2Config{WriteByteTimeout: controlWrite},
-		ConnContext: clients.Context, ConnState: clients.State}
+	front := newControlFront(control.Handler(), tls)
 	err = s.serveControl(ctx, control, front, listener, f)
 	return serverFailure("the control plane stopped", errors.Join(err, control.Close()))
 }
 
 // serveControl runs server and loops until ctx ends or one of them fails.
-func (s *session) serveControl(ctx context.Context, control *server.Server, front *http.Server, listener net.Listener, f controlFlags) error {
+func (s *session) serveControl(ctx context.Context, control *server.Server, front *controlFront, listener net.Listener, f controlFlags) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	failed := make(chan error, 2)
 	ran := make(chan struct{})
-	go func() { failed <- control.Run(life); close(ran) }()                  // Ends with life.
-	go func() { failed <- proxy.ServePublic(front, listener, s.logger()) }() // Ends with Shutdown.
+	go func() { failed <- control.Run(life); close(ran) }()                         // Ends with life.
+	go func() { failed <- proxy.ServePublic(front.Server, listener, s.logger()) }() // Ends with Shutdown.
 	url := hostURL(front.TLSConfig, listener.Addr().String())
 	err := s.serving(ctx, "control plane "+url, f.envFile, "CORVO_CONTROL_URL", url, failed)
 	shutdown, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.shutdownTimeout)
 	defer cancel()
-	err = errors.Join(err, front.Shutdown(shutdown))
+	err = errors.Join(err, front.end(shutdown))
 	end()
 	<-ran
 	return err
