@@ -111,7 +111,7 @@ func TestControl_TakesWhatHoldsAPasswordFromVariablesToo(t *testing.T) {
 			t.Errorf("--smtp %q: %q, want %q", flag, got, want)
 		}
 	}
-	_, err := s.controlConfig(controlFlags{Config: server.Config{PublicURL: "http://localhost", Mail: server.Mail{From: "a@b.test"}}, nodes: "http://127.0.0.1:1"})
+	_, err := s.controlConfig(&controlFlags{Config: server.Config{PublicURL: "http://localhost", Mail: server.Mail{From: "a@b.test"}}, nodes: "http://127.0.0.1:1"})
 	if err == nil || !strings.Contains(toFailure(err).What, "--cell-secret-file") || strings.Contains(toFailure(err).What, "secret@") {
 		t.Errorf("with both variables: %v", err)
 	}

@@ -72,7 +72,7 @@ It prints a line when it is ready. SIGTERM finishes running requests and exits.`
 	fs.StringVar(&f.DNS, "dns", "", dnsUsage)
 	fs.StringVar(&f.Payments.URL, "stripe-url", "", stripeURLUsage)
 	fs.StringVar(&f.proxies, "trusted-proxies", "", trustedProxiesUsage)
-	fs.StringVar(&f.cert, "tls-cert", "", "certificate, PEM `FILE`")
+	fs.StringVar(&f.cert, "tls-cert", "", "certificate, PEM `FILE`; read again when it changes")
 	fs.StringVar(&f.key, "tls-key", "", "private key of the certificate, PEM `FILE`")
 	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "how long running requests can take after SIGTERM")
 	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_CONTROL_URL to `FILE` when ready")
@@ -84,15 +84,16 @@ It prints a line when it is ready. SIGTERM finishes running requests and exits.`
 }
 
 func (s *session) control(ctx context.Context, f controlFlags) error {
+	ignoreHangup()
 	if err := forgetEnvFile(f.envFile); err != nil {
 		return err
 	}
 	defer footprint.Manage(s.proc.Env, footprint.Alone)()
-	cfg, err := s.controlConfig(f)
+	cfg, err := s.controlConfig(&f)
 	if err != nil {
 		return err
 	}
-	tls, err := publicTLS(f.cert, f.key)
+	tls, cert, err := publicTLS(f.cert, f.key)
 	if err != nil {
 		return err
 	}
@@ -109,6 +110,7 @@ func (s *session) control(ctx context.Context, f controlFlags) error {
 	for _, c := range cfg.Cells {
 		f.cell.follow(ctx, c.Secrets, s.logger())
 	}
+	followCertificate(ctx, cert, s.logger())
 	control, err := server.New(ctx, cfg)
 	if err != nil {
 		return serverFailure("the control plane didn't start", errors.Join(err, listener.Close()))
@@ -135,7 +137,7 @@ func (s *session) serveControl(ctx context.Context, control *server.Server, fron
 	return err
 }
 
-func (s *session) controlConfig(f controlFlags) (server.Config, error) {
+func (s *session) controlConfig(f *controlFlags) (server.Config, error) {
 	f.Database, f.Mail.URL = s.orEnv(f.Database, envDatabase), mailURL(s.orEnv(f.Mail.URL, envSMTP))
 	f.Payments = s.payments(f.Payments.URL)
 	switch {

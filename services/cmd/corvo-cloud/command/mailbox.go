@@ -40,6 +40,7 @@ holds a secret, because these emails can sign people in. "up" has a mailbox buil
 }
 
 func (s *session) mailbox(ctx context.Context, f mailboxFlags) error {
+	ignoreHangup()
 	if err := forgetEnvFile(f.envFile); err != nil {
 		return err
 	}

@@ -74,6 +74,7 @@ folder isn't the one it had.`,
 }
 
 func (s *session) node(ctx context.Context, f nodeFlags) error {
+	ignoreHangup()
 	if err := forgetEnvFile(f.envFile); err != nil {
 		return err
 	}

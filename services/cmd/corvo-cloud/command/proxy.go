@@ -56,7 +56,7 @@ reconnect and running requests are answered. A second signal stops at once.`,
 	fs.StringVar(&f.control, "control", "", "forward everything that isn't for the data plane to the control plane at `URL`")
 	fs.StringVar(&f.proxies, "trusted-proxies", "", trustedProxiesUsage)
 	fs.StringVar(&f.name, "name", "1", "`NAME` of this proxy in logs")
-	fs.StringVar(&f.cert, "tls-cert", "", "certificate of the public port, PEM `FILE`")
+	fs.StringVar(&f.cert, "tls-cert", "", "certificate of the public port, PEM `FILE`; read again when it changes")
 	fs.StringVar(&f.key, "tls-key", "", "private key of the certificate, PEM `FILE`")
 	f.cell.add(c)
 	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "how long running requests can take after SIGTERM")
@@ -65,6 +65,7 @@ reconnect and running requests are answered. A second signal stops at once.`,
 }
 
 func (s *session) proxy(ctx context.Context, f proxyFlags) error {
+	ignoreHangup()
 	if err := forgetEnvFile(f.envFile); err != nil {
 		return err
 	}
@@ -78,9 +79,11 @@ func (s *session) proxy(ctx context.Context, f proxyFlags) error {
 	}
 	f.cell.follow(ctx, secrets, s.logger())
 	opts := proxy.Options{Domain: f.domain, Name: f.name, CellSecrets: secrets, CellTLS: cellTLS, Nodes: list(f.nodes), Logger: s.logger()}
-	if opts.TLS, err = publicTLS(f.cert, f.key); err != nil {
+	var cert *certificate
+	if opts.TLS, cert, err = publicTLS(f.cert, f.key); err != nil {
 		return err
 	}
+	followCertificate(ctx, cert, opts.Logger)
 	if opts.Proxies, err = trustedProxies(f.proxies); err != nil {
 		return err
 	}

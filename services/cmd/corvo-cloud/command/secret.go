@@ -20,6 +20,8 @@ type cellFlags struct {
 	cert       string
 	key        string
 	ca         string
+
+	certificate *certificate // Of cert and key, once load has read them; nil without --cell-tls.
 }
 
 func (f *cellFlags) add(c *cobra.Command) {
@@ -29,7 +31,7 @@ func (f *cellFlags) add(c *cobra.Command) {
 	}
 	fs.StringVar(&f.secretFile, "cell-secret-file", "", "`FILE` with the secret that all processes of the cell share (at least 16 characters); a second line is accepted too, and changes are picked up while running")
 	fs.BoolVar(&f.tls, "cell-tls", false, "use mutual TLS inside the cell; needs --cell-cert, --cell-key and --cell-ca, and https node URLs")
-	fs.StringVar(&f.cert, "cell-cert", "", "certificate of this process, PEM `FILE`; it names the host that others connect to and, for a node, its --id")
+	fs.StringVar(&f.cert, "cell-cert", "", "certificate of this process, PEM `FILE`; it names the host that others connect to and, for a node, its --id; read again when it changes")
 	fs.StringVar(&f.key, "cell-key", "", "private key of the certificate, PEM `FILE`")
 	fs.StringVar(&f.ca, "cell-ca", "", "CA of the cell's certificates, PEM `FILE`")
 }
@@ -58,9 +60,10 @@ func (f *cellFlags) secrets() (*cellsecret.Secrets, error) {
 	return secrets, nil
 }
 
-// follow reads the secrets again whenever their file changes, until ctx ends.
+// follow reads secrets and certificate again whenever their files change, until ctx ends.
 func (f *cellFlags) follow(ctx context.Context, secrets *cellsecret.Secrets, log *slog.Logger) {
 	go secrets.Follow(ctx, f.secretFile, log) // Ends with ctx.
+	followCertificate(ctx, f.certificate, log)
 }
 
 // config is nil without --cell-tls.
@@ -75,7 +78,7 @@ func (f *cellFlags) config() (*tls.Config, error) {
 	if f.cert == "" || f.key == "" || f.ca == "" {
 		return nil, usagef("--cell-tls needs --cell-cert, --cell-key and --cell-ca")
 	}
-	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+	cert, err := readCertificate(f.cert, f.key)
 	if err != nil {
 		return nil, usagef("--cell-cert and --cell-key: %v", err)
 	}
@@ -87,22 +90,25 @@ func (f *cellFlags) config() (*tls.Config, error) {
 	if !pool.AppendCertsFromPEM(pem) {
 		return nil, usagef("--cell-ca: no certificate in %s", f.ca)
 	}
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair},
-		RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
-	}, nil
+	cfg := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
+	cert.serves(cfg)
+	cert.asks(cfg)
+	f.certificate = cert
+	return cfg, nil
 }
 
-// publicTLS is the public listener's certificate; nil without one.
-func publicTLS(cert, key string) (*tls.Config, error) {
-	if cert == "" && key == "" {
-		return nil, nil
+// publicTLS is for the public listener, with its certificate; nil without one.
+func publicTLS(certFile, keyFile string) (*tls.Config, *certificate, error) {
+	if certFile == "" && keyFile == "" {
+		return nil, nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(cert, key)
+	cert, err := readCertificate(certFile, keyFile)
 	if err != nil {
-		return nil, usagef("--tls-cert and --tls-key: %v", err)
+		return nil, nil, usagef("--tls-cert and --tls-key: %v", err)
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, nil
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	cert.serves(cfg)
+	return cfg, cert, nil
 }
 
 func schemeOf(t *tls.Config) string {

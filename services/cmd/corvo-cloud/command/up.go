@@ -71,7 +71,7 @@ jobs are never lost.`,
 	fs.IntVar(&f.Shards, "shards", 2, "number of shards; can't change once there is data")
 	fs.StringVar(&f.Database, "database", "", "control plane's database `URL`: postgres://…; default SQLite under --data (env CORVO_DATABASE)")
 	fs.StringVar(&f.PublicURL, "public-url", "", "`URL` at which people and workers reach --listen; default its address on this machine")
-	fs.StringVar(&f.cert, "tls-cert", "", "certificate of --listen, PEM `FILE`")
+	fs.StringVar(&f.cert, "tls-cert", "", "certificate of --listen, PEM `FILE`; read again when it changes")
 	fs.StringVar(&f.key, "tls-key", "", "private key of the certificate, PEM `FILE`")
 	fs.StringVar(&f.MailURL, "smtp", "", "mail server, `HOST:PORT` or smtp(s)://[user:password@]host:port; default the built-in mailbox (env CORVO_SMTP)")
 	fs.StringVar(&f.MailFrom, "mail-from", "", "sender `ADDRESS` of emails; default no-reply at the host of --public-url")
@@ -87,6 +87,7 @@ jobs are never lost.`,
 }
 
 func (s *session) up(ctx context.Context, f upFlags) error {
+	ignoreHangup()
 	if err := forgetEnvFile(f.envFile); err != nil {
 		return err
 	}
@@ -107,9 +108,11 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 	if err := f.checkPayments(public); err != nil {
 		return err
 	}
-	if f.TLS, err = publicTLS(f.cert, f.key); err != nil {
+	var cert *certificate
+	if f.TLS, cert, err = publicTLS(f.cert, f.key); err != nil {
 		return err
 	}
+	followCertificate(ctx, cert, s.logger())
 	if f.Proxies, err = trustedProxies(f.proxies); err != nil {
 		return err
 	}
