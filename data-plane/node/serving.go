@@ -187,6 +187,15 @@ func (n *Node) Ready(ctx context.Context) error {
 	return pollUntil(ctx, readyPoll, func() bool { return n.health(ctx).Ready && n.localReady() })
 }
 
+// NotReady says why the node can't take work now; it is empty if it can.
+func (n *Node) NotReady(ctx context.Context) string {
+	h := n.health(ctx)
+	if h.Ready && n.localReady() {
+		return ""
+	}
+	return cmp.Or(h.Reason, "it isn't ready yet")
+}
+
 // Even blocks until the leaders of the shards are evenly spread over the nodes of the
 // cell or ctx ends.
 func (n *Node) Even(ctx context.Context) error {

@@ -84,9 +84,8 @@ func (d *Dir) check(kind string) error {
 	if err != nil {
 		return fmt.Errorf("read its version: %w", err)
 	}
-	var foundKind string
-	var found int
-	if n, err := fmt.Sscanf(string(text), "corvo-cloud %s %d\n", &foundKind, &found); n != 2 || err != nil {
+	foundKind, found, ok := parseVersion(text)
+	if !ok {
 		return fmt.Errorf("%w: its file %s says %.40q", ErrForeign, versionFile, text)
 	}
 	if foundKind != kind {
@@ -96,6 +95,21 @@ func (d *Dir) check(kind string) error {
 		return fmt.Errorf("%w: it has layout %d, but this program reads layout %d", ErrOtherVersion, found, Version)
 	}
 	return nil
+}
+
+func parseVersion(text []byte) (kind string, version int, ok bool) {
+	n, err := fmt.Sscanf(string(text), "corvo-cloud %s %d\n", &kind, &version)
+	return kind, version, n == 2 && err == nil
+}
+
+// KindOf is the kind that dir was claimed for; empty if it never was, or can't be read.
+func KindOf(dir string) string {
+	text, err := os.ReadFile(filepath.Join(dir, versionFile))
+	if err != nil {
+		return ""
+	}
+	kind, _, _ := parseVersion(text)
+	return kind
 }
 
 // mark claims an empty directory for ever.

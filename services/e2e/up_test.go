@@ -338,3 +338,45 @@ func write(t *testing.T, path, text string) {
 		t.Fatal(err)
 	}
 }
+
+// Two of three nodes are enough to serve, and to repair the third.
+func TestUp_ServesBesideADamagedNodeAndRepairsIt(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	first := rig.StartUp(t, data)
+	ctx := ctxFor(t, 2*time.Minute)
+	id, err := first.Enqueue(ctx, "mail", "hello")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(data, "node-2")
+	if _, stderr, exit := rig.Run(t, time.Minute, "node", "repair", "--data", folder); exit != 5 {
+		t.Errorf("repair while it runs: exit %d\n%s", exit, stderr)
+	}
+	first.Signal(syscall.SIGTERM)
+	if exit := first.WaitExit(time.Minute); exit != 0 {
+		t.Fatalf("stop: exit %d", exit)
+	}
+	if stdout, stderr, exit := rig.Run(t, time.Minute, "node", "repair", "--data", folder, "--discard-state"); exit != 0 {
+		t.Fatalf("repair: exit %d\n%s\n%s", exit, stdout, stderr)
+	}
+
+	second := rig.StartUp(t, data)
+	if job, err := second.Job(ctx, id); err != nil || job.State != "pending" {
+		t.Errorf("the job is %q, %v", job.State, err)
+	}
+	if said := second.Stderr(); !strings.Contains(said, "node-2") || !strings.Contains(said, "cell repair") {
+		t.Errorf("nothing says which node is missing, and what to do:\n%s", said)
+	}
+	cell := []string{"--nodes", second.NodeURLs, "--cell-secret-file", filepath.Join(data, "cell.secret")}
+	for _, group := range []string{"1", "2", "3"} {
+		args := append([]string{"cell", "repair", "--node", "node-2", "--group", group}, cell...)
+		if stdout, stderr, exit := rig.Run(t, time.Minute, args...); exit != 0 {
+			t.Fatalf("repair of group %s: exit %d\n%s\n%s", group, exit, stdout, stderr)
+		}
+	}
+	eventually.True(t, time.Minute, "all nodes are well", func() bool {
+		stdout, _, exit := rig.Run(t, time.Minute, append([]string{"cell", "status"}, cell...)...)
+		return exit == 0 && !strings.Contains(stdout, "quarantine") && strings.Count(stdout, "ok") >= 3
+	})
+}

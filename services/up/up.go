@@ -38,6 +38,8 @@ const (
 	stopTimeout = 2 * time.Second
 	stopLatest  = 2900 * time.Millisecond
 	readyPoll   = 20 * time.Millisecond
+	// lateTimeout is how long the last nodes may take when most are ready.
+	lateTimeout = 5 * time.Second
 	// evenTimeout: one look of the cell and one transfer take under a second.
 	evenTimeout = 5 * time.Second
 	// oneProcess is the nodes' heartbeat and election timeout. They live and die together, so nobody
@@ -126,6 +128,8 @@ type Info struct {
 	CredentialsFile string
 	Dir             string
 	Nodes           int
+	// NodeURLs are the nodes' APIs, for `corvo-cloud cell` on this machine.
+	NodeURLs []string
 }
 
 // Service is a service in one process that has its data directory.
@@ -248,6 +252,7 @@ func (s *Service) start(ctx context.Context) (Info, error) {
 	info := Info{
 		BaseURL: s.base, TenantURL: s.tenantURL(creds.Tenant), APIKey: creds.APIKey, Token: creds.Token,
 		CredentialsFile: s.dir.Join(credentialsFile), Dir: s.dir.Path, Nodes: s.cfg.Nodes, Email: demoEmail,
+		NodeURLs: s.urls,
 	}
 	info.MailURL = s.mailURL
 	if s.payments != nil {
@@ -312,19 +317,59 @@ func (s *Service) startNodes(ready context.Context) error {
 	}
 	for _, n := range s.nodes {
 		s.watch(n)
-		if err := n.Ready(ready); err != nil {
-			return fmt.Errorf("wait for node %s: %w", n.ID(), err)
-		}
 	}
-	return s.waitEven(ready)
+	one, err := s.waitNodes(ready)
+	if err != nil {
+		return err
+	}
+	return s.waitEven(ready, one)
 }
 
-// waitEven waits for the leaders to be where they stay. It serves in any case: an
-// uneven cell works, but the first callers see a leader move.
-func (s *Service) waitEven(ready context.Context) error {
+// waitNodes waits for all nodes, but not for long once most are ready, which is all that the
+// service needs: one whose data is damaged must not keep the others down, and it can be repaired
+// only while they run. It returns one that is ready.
+func (s *Service) waitNodes(ctx context.Context) (one *node.Node, err error) {
+	var mostSince time.Time
+	for {
+		ready, late := s.readyNodes(ctx)
+		switch {
+		case len(late) == 0:
+			return ready[0], nil
+		case len(ready) <= len(late):
+			mostSince = time.Time{}
+		case mostSince.IsZero():
+			mostSince = time.Now()
+		case time.Since(mostSince) > lateTimeout:
+			for _, n := range late {
+				s.log.Error("a node isn't ready; the others serve", "node", n.ID(), "why", n.NotReady(ctx))
+			}
+			return ready[0], nil
+		}
+		select {
+		case <-time.After(readyPoll):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for node %s: %w: %s", late[0].ID(), ctx.Err(), late[0].NotReady(ctx))
+		}
+	}
+}
+
+func (s *Service) readyNodes(ctx context.Context) (ready, late []*node.Node) {
+	for _, n := range s.nodes {
+		if n.NotReady(ctx) == "" {
+			ready = append(ready, n)
+		} else {
+			late = append(late, n)
+		}
+	}
+	return ready, late
+}
+
+// waitEven waits for the leaders to be where they stay, as one of the nodes sees it. It serves
+// in any case: an uneven cell works, but the first callers see a leader move.
+func (s *Service) waitEven(ready context.Context, one *node.Node) error {
 	ctx, cancel := context.WithTimeout(ready, evenTimeout)
 	defer cancel()
-	if err := s.nodes[0].Even(ctx); err != nil && ready.Err() == nil {
+	if err := one.Even(ctx); err != nil && ready.Err() == nil {
 		s.log.Warn("the leaders of the shards are not evenly spread yet")
 	}
 	return ready.Err()

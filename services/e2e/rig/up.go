@@ -23,6 +23,8 @@ type Up struct {
 	SignInURL string
 	// MailboxURL is the page of its mails.
 	MailboxURL string
+	// NodeURLs are what --nodes of `corvo-cloud cell` takes.
+	NodeURLs string
 	Data       string
 	WallClock  *WallClock // Nil unless asked for.
 }
@@ -51,7 +53,7 @@ func startUp(t testing.TB, wall *WallClock, data string, args ...string) *Up {
 	vars := ReadEnv(u.WaitFile(env, startLimit))
 	u.Tenant = NewTenant(vars["CORVO_URL"], vars["CORVO_API_KEY"])
 	u.API, u.SignInURL = NewAPI(vars["CORVO_ENDPOINT"], vars["CORVO_TOKEN"]), vars["CORVO_CONSOLE_URL"]
-	u.MailboxURL = vars["CORVO_MAILBOX_URL"]
+	u.MailboxURL, u.NodeURLs = vars["CORVO_MAILBOX_URL"], vars["CORVO_NODE_URLS"]
 	return u
 }
 

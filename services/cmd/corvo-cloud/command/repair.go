@@ -3,6 +3,8 @@ package command
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +30,7 @@ Start a node with a new id, an empty folder and --join, and then remove the old 
   corvo-cloud node repair --data n1 --discard-state`,
 		RunE: func(*cobra.Command, []string) error { return s.repairNode(dir, discard) },
 	}
-	c.Flags().StringVar(&dir, "data", "", "`DIR` of the node's data")
+	c.Flags().StringVar(&dir, "data", "", "`DIR` of the node's data; DATA/node-1 of a stopped \"up\"")
 	c.Flags().BoolVar(&discard, "discard-state", false, "move the state away; the other nodes have copies")
 	c.Flags().StringVarP(&s.output, "output", "o", outputText, "`FORMAT` of stdout: text or json")
 	return c
@@ -38,15 +40,15 @@ func (s *session) repairNode(data string, discard bool) error {
 	if data == "" {
 		return usagef("--data is required")
 	}
-	dir, err := datadir.Claim(data, "node")
+	dir, folder, err := claimNode(data)
 	if err != nil {
 		return serverFailure("nothing was changed", err)
 	}
 	var r node.FolderCheck
 	if discard {
-		r, err = node.DiscardState(dir.Path, s.logger())
+		r, err = node.DiscardState(folder, s.logger())
 	} else {
-		r, err = node.CheckFolder(dir.Path)
+		r, err = node.CheckFolder(folder)
 	}
 	if err := errors.Join(err, dir.Release()); err != nil {
 		return serverFailure("the node isn't repaired", err)
@@ -59,6 +61,23 @@ func (s *session) repairNode(data string, discard bool) error {
 		f.Why, f.Fix = "the log is damaged, so this node may not vote again", newNode+", then remove the old id with `corvo-cloud cell remove-node`"
 	}
 	return f
+}
+
+// claimNode takes the folder of a node. What "up" keeps for its nodes is part of its own folder,
+// which is taken as a whole.
+func claimNode(data string) (dir *datadir.Dir, folder string, err error) {
+	if folder, err = filepath.Abs(data); err != nil {
+		return nil, "", err
+	}
+	if whole := filepath.Dir(folder); datadir.KindOf(whole) == "up" {
+		if _, err := os.Stat(folder); err != nil {
+			return nil, "", err
+		}
+		dir, err = datadir.Claim(whole, "up")
+		return dir, folder, err
+	}
+	dir, err = datadir.Claim(folder, "node")
+	return dir, folder, err
 }
 
 func (s *session) writeCheck(r node.FolderCheck) {

@@ -51,7 +51,11 @@ To run it for a team, give it --public-url, the address that people and workers 
 
 --env-file is written when the service is ready: CORVO_URL (the tenant's URL) and
 CORVO_API_KEY for jobs, CORVO_ENDPOINT and CORVO_TOKEN for Terraform and the control
-API, CORVO_CONSOLE_URL with the sign-in link, CORVO_MAILBOX_URL with the mailbox.
+API, CORVO_CONSOLE_URL with the sign-in link, CORVO_MAILBOX_URL with the mailbox, and
+CORVO_NODE_URLS for --nodes of "cell", whose --cell-secret-file is cell.secret under --data.
+
+It is ready when most nodes are. One whose data is damaged is named in the log, and is
+repaired as in any cell: "cell repair", or "node repair --data DIR/node-1" while this is stopped.
 
 Ctrl-C stops everything within three seconds; a second one stops at once. Acknowledged
 jobs are never lost.`,
@@ -199,7 +203,7 @@ func (s *session) runUp(ctx context.Context, service *up.Service, public bool, e
 		return writeEnvFile(envFile, [][2]string{
 			{"CORVO_URL", i.TenantURL}, {"CORVO_API_KEY", i.APIKey},
 			{"CORVO_ENDPOINT", i.BaseURL}, {"CORVO_TOKEN", i.Token}, {"CORVO_CONSOLE_URL", i.SignInURL},
-			{"CORVO_MAILBOX_URL", i.MailURL},
+			{"CORVO_MAILBOX_URL", i.MailURL}, {"CORVO_NODE_URLS", strings.Join(i.NodeURLs, ",")},
 		})
 	})
 }
