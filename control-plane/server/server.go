@@ -284,7 +284,20 @@ const lagMax = 2 * time.Minute
 
 func (s *Server) checks() []server.Check {
 	return []server.Check{{Name: "database", Check: s.kit.Store.Ping}, {Name: "reconciler", Check: s.checkLag},
-		{Name: "the database is an older copy; run corvo-cloud control --after-restore", Check: func(context.Context) error { return s.loop.Restored() }}}
+		{Name: "the database is an older copy; stop this process and run the same command with --after-restore", Check: func(context.Context) error { return s.loop.Restored() }}}
+}
+
+// NotReady names the first check of /readyz that fails; empty if all pass.
+func (s *Server) NotReady(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, server.ReadyTimeout)
+	defer cancel()
+	for _, c := range s.checks() {
+		if err := c.Check(ctx); err != nil {
+			s.kit.Log.WarnContext(ctx, "not ready", "check", c.Name, "error", err)
+			return c.Name
+		}
+	}
+	return ""
 }
 
 func (s *Server) checkLag(context.Context) error {

@@ -93,8 +93,11 @@ type Options struct {
 	Proxies clientnet.Proxies
 	// Front may put a handler before the proxy on the same listener, which passes
 	// on the data plane's requests; nil puts none.
-	Front  func(data http.Handler) http.Handler
-	Logger *slog.Logger
+	Front func(data http.Handler) http.Handler
+	// NotReady says why what Front put there isn't ready, for /readyz; empty if it is, nil if
+	// that has a /readyz of its own.
+	NotReady func(context.Context) string
+	Logger   *slog.Logger
 	// Now says what time it is, in tests and where the cell's nodes are in this process.
 	Now func() time.Time
 	// Clock is this machine's; tests replace it. Unless Now is given, it is corrected by
@@ -130,9 +133,10 @@ type Proxy struct {
 	rpcErrors   *connect.ErrorWriter
 	crossOrigin *http.CrossOriginProtection
 	server      *http.Server
-	unsaved     chan struct{}        // One waiting note; never closed.
-	buffered    *fair.Budget[string] // Bytes of unary bodies in memory, by tenant.
-	holds       *fair.Budget[string] // Calls that wait for a leader, by tenant.
+	notReady    func(context.Context) string // Options.NotReady.
+	unsaved     chan struct{}                // One waiting note; never closed.
+	buffered    *fair.Budget[string]         // Bytes of unary bodies in memory, by tenant.
+	holds       *fair.Budget[string]         // Calls that wait for a leader, by tenant.
 	ending      atomic.Bool
 
 	// takeMu is held while one message becomes the state and takes effect, so that
@@ -202,7 +206,7 @@ func New(opts Options) (*Proxy, error) {
 	p.buffered = fair.NewBudget(max(opts.Limits.BufferBytesMax/2, 2*opts.Limits.BodyBytesMax), p.weight)
 	p.holds = fair.NewBudget(heldMax, p.weight)
 	p.lagChecks = newLagChecks(p.catchUp)
-	p.server = p.newServer(opts)
+	p.server, p.notReady = p.newServer(opts), opts.NotReady
 	if err := p.start(prover); err != nil {
 		return nil, err
 	}
@@ -388,7 +392,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.health(w, r, addr, true)
 		return
 	case addr.path == "/readyz":
-		p.health(w, r, addr, p.Ready())
+		p.readiness(w, r, addr)
 		return
 	case !addr.known():
 		p.write(w, r, false, refuseNotFound)
@@ -417,6 +421,16 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	connections.Belongs(r.Context(), c.tenant.GetId())
 	p.carry(w, r, addr, &c)
+}
+
+func (p *Proxy) readiness(w http.ResponseWriter, r *http.Request, addr address) {
+	if p.notReady != nil && p.Ready() {
+		if why := p.notReady(r.Context()); why != "" {
+			p.write(w, r, false, refuse(refuseUnhealthy.status, refuseUnhealthy.code, why))
+			return
+		}
+	}
+	p.health(w, r, addr, p.Ready())
 }
 
 // healthAnswer has the same members as a node's.

@@ -3,6 +3,7 @@ package up
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -48,13 +49,24 @@ func (s *Service) serveMailbox() error {
 // startControl builds the control plane over this process's cell; its loops run until
 // the service stops.
 func (s *Service) startControl(ctx context.Context) error {
+	control, err := server.New(ctx, s.controlConfig())
+	if err != nil {
+		return fmt.Errorf("start the control plane: %w", err)
+	}
+	s.control = control
+	s.loops.Go(func() { s.fail(control.Run(s.life)) })
+	return nil
+}
+
+// controlConfig is for a control plane over nodes and mailbox, which run.
+func (s *Service) controlConfig() server.Config {
 	database := s.cfg.Database
 	database = cmp.Or(database, "sqlite:"+s.dir.Join("control.db"))
 	mail := server.Mail{URL: s.cfg.MailURL, From: s.cfg.MailFrom}
 	if s.mailbox != nil {
 		mail.URL = "smtp://" + s.mailbox.Addr()
 	}
-	control, err := server.New(ctx, server.Config{
+	return server.Config{
 		Database:  database,
 		PublicURL: s.base, TenantURL: s.tenantURL,
 		Cells:      []server.Cell{{Name: cellName, URLs: s.urls, Secrets: s.cellSecrets, SharesClock: true}},
@@ -63,13 +75,18 @@ func (s *Service) startControl(ctx context.Context) error {
 		// The listener in front of it, in this process, has written who the client is.
 		Peer:    func(r *http.Request) string { return r.Header.Get("X-Forwarded-For") },
 		Version: s.cfg.Version, Logger: s.log.With("part", "control"),
-	})
-	if err != nil {
-		return fmt.Errorf("start the control plane: %w", err)
 	}
-	s.control = control
-	s.loops.Go(func() { s.fail(control.Run(s.life)) })
-	return nil
+}
+
+// AfterRestore makes a database that was restored from an older copy the one that the cell goes
+// by, instead of Run. Only what it needs is started, and stopped at the end.
+func (s *Service) AfterRestore(ctx context.Context, dryRun bool) (r server.RestoreReport, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if _, err = s.prepare(ctx); err == nil {
+		r, err = server.AfterRestore(ctx, s.controlConfig(), dryRun)
+	}
+	return r, errors.Join(err, s.cfg.Listener.Close(), s.stop(), s.dir.Release())
 }
 
 // ensureDemo makes the demo tenant, through the same API as everybody's.

@@ -236,6 +236,9 @@ func (s *Service) start(ctx context.Context) (Info, error) {
 	if err != nil {
 		return Info{}, errors.Join(err, s.cfg.Listener.Close())
 	}
+	if err := s.startControl(ctx); err != nil {
+		return Info{}, errors.Join(err, s.cfg.Listener.Close())
+	}
 	if err := s.startProxy(); err != nil {
 		return Info{}, err
 	}
@@ -267,7 +270,7 @@ func (s *Service) start(ctx context.Context) (Info, error) {
 	return info, nil
 }
 
-// prepare starts everything behind the public listener.
+// prepare starts everything that the control plane needs.
 func (s *Service) prepare(ctx context.Context) (credentials, error) {
 	if err := s.secrets(); err != nil {
 		return credentials{}, err
@@ -282,10 +285,7 @@ func (s *Service) prepare(ctx context.Context) (credentials, error) {
 	if err := s.startMailbox(); err != nil {
 		return creds, err
 	}
-	if err := s.startPayments(); err != nil {
-		return creds, err
-	}
-	return creds, s.startControl(ctx)
+	return creds, s.startPayments()
 }
 
 // startNodes starts all nodes at once: none is ready without another.
@@ -492,7 +492,7 @@ func (s *Service) front(data http.Handler) http.Handler {
 func (s *Service) startProxy() error {
 	p, err := proxy.New(proxy.Options{
 		Domain: s.cfg.Domain, CellSecrets: s.cellSecrets, Nodes: s.urls, DataDir: s.dir.Join("proxy"), Logger: s.log.With("proxy", "1"),
-		Front: s.front, TLS: s.cfg.TLS, Proxies: s.cfg.Proxies, Now: time.Now,
+		Front: s.front, NotReady: s.control.NotReady, TLS: s.cfg.TLS, Proxies: s.cfg.Proxies, Now: time.Now,
 	})
 	if err != nil {
 		return errors.Join(err, s.cfg.Listener.Close())

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// readyTimeout bounds the checks of /readyz.
-const readyTimeout = 2 * time.Second
+// ReadyTimeout bounds the checks of /readyz.
+const ReadyTimeout = 2 * time.Second
 
 func healthy(w http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprintln(w, "ok") // The client may be gone.
@@ -17,7 +17,7 @@ func healthy(w http.ResponseWriter, _ *http.Request) {
 // ready answers 200 if every check passes, else 503. It says which failed but not
 // why, because anybody can call it.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), ReadyTimeout)
 	defer cancel()
 	status, text := http.StatusOK, "ok\n"
 	for _, c := range s.options.Ready {

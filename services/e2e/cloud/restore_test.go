@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -264,5 +265,64 @@ func copyDatabase(t *testing.T, from, to string) {
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// The same in one process: it says what is wrong where one looks, and has the command that it names.
+func TestUp_AnOlderCopyIsBroughtUpToTheCell(t *testing.T) {
+	t.Parallel()
+	ctx, data := ctxFor(t, 3*time.Minute), t.TempDir()
+	file, older := filepath.Join(data, "control.db"), filepath.Join(t.TempDir(), "copy.db")
+	run := func() *rig.Up { return rig.StartUp(t, data) }
+	stop := func(u *rig.Up) {
+		t.Helper()
+		u.Signal(syscall.SIGTERM)
+		if code := u.WaitExit(time.Minute); code != 0 {
+			t.Fatalf("it ended with %d: %s", code, u.Stderr())
+		}
+	}
+	stop(run())
+	copyDatabase(t, file, older)
+	u := run()
+	var added madeKey
+	if err := u.API.Call(ctx, "ApiKeyService/CreateApiKey", jobsKey(), &added); err != nil {
+		t.Fatal(err)
+	}
+	stop(u)
+	copyDatabase(t, older, file)
+
+	u = run()
+	readyz := func() (status int, said string) {
+		res, err := http.Get(u.API.URL + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, string(body)
+	}
+	eventually.True(t, time.Minute, "it says that the database is older", func() bool {
+		status, said := readyz()
+		return status == http.StatusServiceUnavailable && strings.Contains(said, "--after-restore")
+	})
+	stop(u)
+
+	out, errs, code := rig.Run(t, time.Minute, "up", "--data", data, "--listen", "127.0.0.1:0", "--after-restore", "-o", "json")
+	if code != 0 {
+		t.Fatalf("--after-restore ended with %d: %s", code, errs)
+	}
+	var done restored
+	if err := json.Unmarshal([]byte(out), &done); err != nil || !done.has("adopted", "key", added.APIKey.ID) {
+		t.Errorf("%v: %s", err, out)
+	}
+	u = run()
+	if status, said := readyz(); status != http.StatusOK {
+		t.Errorf("afterwards: %d %s", status, said)
+	}
+	if _, err := rig.NewTenant(u.URL, added.Secret).Enqueue(ctx, "mail", "hello"); err != nil {
+		t.Errorf("the key that only the cell had: %v", err)
 	}
 }

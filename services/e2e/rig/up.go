@@ -24,9 +24,9 @@ type Up struct {
 	// MailboxURL is the page of its mails.
 	MailboxURL string
 	// NodeURLs are what --nodes of `corvo-cloud cell` takes.
-	NodeURLs string
-	Data       string
-	WallClock  *WallClock // Nil unless asked for.
+	NodeURLs  string
+	Data      string
+	WallClock *WallClock // Nil unless asked for.
 }
 
 // StartUp runs `corvo-cloud up` on data and a free port, and returns when a job can

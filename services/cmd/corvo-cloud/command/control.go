@@ -76,7 +76,7 @@ It prints a line when it is ready. SIGTERM finishes running requests and exits.`
 	fs.StringVar(&f.key, "tls-key", "", "private key of the certificate, PEM `FILE`")
 	fs.DurationVar(&f.shutdownTimeout, "shutdown-timeout", 25*time.Second, "how long running requests can take after SIGTERM")
 	fs.StringVar(&f.envFile, "env-file", "", "write CORVO_CONTROL_URL to `FILE` when ready")
-	fs.BoolVar(&f.afterRestore, "after-restore", false, "the database was restored from an older copy: end all sessions, adopt what only the cell has, list it, and exit")
+	fs.BoolVar(&f.afterRestore, "after-restore", false, afterRestoreUsage)
 	fs.BoolVar(&f.dryRun, "dry-run", false, "with --after-restore: change nothing, only list")
 	fs.StringVarP(&s.output, "output", "o", outputText, "`FORMAT` of the list of --after-restore: text or json")
 	c.AddCommand(s.plansCommand(), s.tenantsCommand(), s.setPlanCommand(), s.overrideCommand(), s.operatorsCommand(), s.reconciliationCommand(), s.deleteTenantCommand(), s.rotateTokenKeysCommand(), s.resealCommand(), s.stripeCommand())
@@ -98,7 +98,7 @@ func (s *session) control(ctx context.Context, f controlFlags) error {
 		return err
 	}
 	if f.dryRun && !f.afterRestore {
-		return usagef("--dry-run only works with --after-restore")
+		return errOnlyDryRun
 	}
 	if f.afterRestore {
 		return s.afterRestore(ctx, cfg, f.dryRun)

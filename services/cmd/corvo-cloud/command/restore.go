@@ -9,9 +9,17 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/server"
 )
 
+const afterRestoreUsage = "the database was restored from an older copy: end all sessions, adopt what only the cell has, list it, and exit"
+
+var errOnlyDryRun = usagef("--dry-run only works with --after-restore")
+
 // afterRestore lists what became of what only the cell knew.
 func (s *session) afterRestore(ctx context.Context, cfg server.Config, dryRun bool) error {
 	r, err := server.AfterRestore(ctx, cfg, dryRun)
+	return s.tellRestore(r, dryRun, err)
+}
+
+func (s *session) tellRestore(r server.RestoreReport, dryRun bool, err error) error {
 	if err != nil {
 		return serverFailure("couldn't take over the restored database", err)
 	}

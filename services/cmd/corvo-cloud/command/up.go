@@ -25,6 +25,8 @@ type upFlags struct {
 	envFile   string
 	mailbox   bool
 	cert, key string
+
+	afterRestore, dryRun bool
 }
 
 func (s *session) upCommand() *cobra.Command {
@@ -84,6 +86,9 @@ jobs are never lost.`,
 	fs.StringVar(&f.DNS, "dns", "", dnsUsage)
 	fs.StringVar(&f.Payments.URL, "stripe-url", "", stripeURLUsage)
 	fs.BoolVar(&f.TestPayments, "test-payments", false, "take payments on pages of this process, in place of Stripe: no money moves")
+	fs.BoolVar(&f.afterRestore, "after-restore", false, afterRestoreUsage)
+	fs.BoolVar(&f.dryRun, "dry-run", false, "with --after-restore: change nothing, only list")
+	fs.StringVarP(&s.output, "output", "o", outputText, "`FORMAT` of the list of --after-restore: text or json")
 	fs.StringVar(&f.envFile, "env-file", "", "write shell variables to `FILE` when ready")
 	fs.DurationVar(&f.SyncDelay, "sync-delay", 0, "development only: add this delay to every sync of the logs")
 	fs.DurationVar(&f.Heartbeat, "heartbeat", 0, "raft heartbeat and election timeout; 0 means 4s, as nodes of one process live and die together")
@@ -101,6 +106,9 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 	}
 	if f.Shards < 1 || f.SyncDelay < 0 || f.Heartbeat < 0 {
 		return usagef("--shards must be at least 1, and --sync-delay and --heartbeat can't be negative")
+	}
+	if f.dryRun && !f.afterRestore {
+		return errOnlyDryRun
 	}
 	defer s.hushAtEnd(ctx)()
 	f.MailURL = mailURL(s.orEnv(f.MailURL, envSMTP))
@@ -129,6 +137,10 @@ func (s *session) up(ctx context.Context, f upFlags) error {
 	service, err := up.New(f.Config)
 	if err != nil {
 		return serverFailure("the service didn't start", err)
+	}
+	if f.afterRestore {
+		r, err := service.AfterRestore(ctx, f.dryRun)
+		return s.tellRestore(r, f.dryRun, err)
 	}
 	return serverFailure("the service stopped", s.runUp(ctx, service, public, f.envFile))
 }
