@@ -44,9 +44,10 @@ var errDryRun = errors.New("dry run")
 
 // AfterRestore makes a database that was restored from an older copy the one that its
 // cells go by: a new incarnation, no sign-in of before, and what only the cells know
-// adopted, or revoked where nobody would own it. Nothing else may run on the database.
+// adopted, or revoked where nobody would own it. Nothing else may run on the database. A dry
+// run writes nothing, and may run beside a control plane.
 func AfterRestore(ctx context.Context, c Config, dryRun bool) (_ RestoreReport, err error) {
-	s, err := New(ctx, c)
+	s, err := openRestored(ctx, c, dryRun)
 	if err != nil {
 		return RestoreReport{}, err
 	}
@@ -91,6 +92,17 @@ func AfterRestore(ctx context.Context, c Config, dryRun bool) (_ RestoreReport, 
 		}
 	}
 	return r.report, err
+}
+
+func openRestored(ctx context.Context, c Config, dryRun bool) (*Server, error) {
+	if !dryRun {
+		return New(ctx, c)
+	}
+	s, err := look(ctx, c)
+	if errors.Is(err, store.ErrSchema) {
+		return nil, fmt.Errorf("a dry run changes no schema; without --dry-run it is brought up to date first: %w", err)
+	}
+	return s, err
 }
 
 // restore is one AfterRestore under way.

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/control-plane/internal/cloudtest"
 	"github.com/corvo-cloud/corvo/control-plane/internal/ids"
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 	"github.com/corvo-cloud/corvo/data-plane/api/celladmin"
@@ -144,4 +146,48 @@ func TestRestore_IsInTheAuditLogOfEveryTenantItTouched(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// A dry run may be made beside a running control plane, and leaves no trace.
+func TestAfterRestore_ADryRunWritesNothing(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	config := s.config
+	config.Database = cloudtest.SQLite(t)
+	opened, err := store.Open(t.Context(), config.Database, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = opened.Close() })
+	written := func() (names []string) {
+		t.Helper()
+		err := opened.ReadService(t.Context(), func(tx *store.Tx) (err error) { names, err = tx.SettingNames(t.Context(), ""); return err })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	before := written()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := AfterRestore(ctx, config, true); err == nil || !strings.Contains(err.Error(), "ask cell") {
+		t.Errorf("without a cell: %v", err)
+	}
+	if after := written(); !slices.Equal(after, before) {
+		t.Errorf("a dry run wrote %v", after)
+	}
+}
+
+func TestAfterRestore_ADryRunDoesNotMigrate(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	config := s.config
+	config.Database = cloudtest.SQLite(t)
+	path := strings.TrimPrefix(config.Database, "sqlite:")
+	if err := os.WriteFile(path, nil, 0o600); err != nil { // A database without a schema.
+		t.Fatal(err)
+	}
+	if _, err := AfterRestore(t.Context(), config, true); !errors.Is(err, store.ErrSchema) || !strings.Contains(err.Error(), "dry run") {
+		t.Errorf("a schema of another version: %v", err)
+	}
 }

@@ -140,7 +140,32 @@ type Server struct {
 }
 
 // New opens the database and builds a control plane. Nothing runs before Run.
-func New(ctx context.Context, c Config) (_ *Server, err error) {
+func New(ctx context.Context, c Config) (*Server, error) {
+	s, err := open(ctx, c, store.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.build(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("control plane: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+// look opens the database beside whoever else uses it, with what reads it and asks the cells.
+// New writes: it migrates, says which master key is in use, and makes keys.
+func look(ctx context.Context, c Config) (*Server, error) {
+	s, err := open(ctx, c, store.Options{Beside: true})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.buildLoop(); err != nil {
+		return nil, errors.Join(fmt.Errorf("control plane: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+// open makes a Server that has no use cases yet.
+func open(ctx context.Context, c Config, o store.Options) (_ *Server, err error) {
 	s := &Server{config: c, kit: kit.Kit{Log: c.Logger, Now: time.Now, IDs: ids.NewMaker()}}
 	if c.Clock != nil {
 		s.kit.Now = func() time.Time { wall, _ := c.Clock.Now(); return wall }
@@ -155,19 +180,17 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	if s.kit.URLs, err = urls.New(c.PublicURL, c.TenantURL); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
 	}
-	s.kit.Store, err = store.Open(ctx, c.Database, store.Options{Log: s.kit.Log, AllowSuperuser: c.AllowSuperuser})
-	if err != nil {
+	o.Log, o.AllowSuperuser = s.kit.Log, c.AllowSuperuser
+	if s.kit.Store, err = store.Open(ctx, c.Database, o); err != nil {
 		return nil, fmt.Errorf("control plane: open database: %w", err)
 	}
-	if err := s.build(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("control plane: %w", err), s.Close())
-	}
+	s.keys = tokenkeys.Keys{Store: s.kit.Store, Seal: s.kit.Seal, Now: s.kit.Now, Calendar: s.calendar}
+	s.audit = audit.Keys{Store: s.kit.Store, Seal: s.kit.Seal, Now: s.kit.Now}
 	return s, nil
 }
 
 // build puts the use cases together.
 func (s *Server) build(ctx context.Context) error {
-	s.keys = tokenkeys.Keys{Store: s.kit.Store, Seal: s.kit.Seal, Now: s.kit.Now, Calendar: s.calendar}
 	// Before the first thing is sealed.
 	if err := masterkey.ReportKey(ctx, s.kit.Store, s.kit.Seal, s.kit.Now()); err != nil {
 		return err
@@ -176,7 +199,6 @@ func (s *Server) build(ctx context.Context) error {
 	if _, _, err := s.keys.Signing(ctx); err != nil {
 		return err
 	}
-	s.audit = audit.Keys{Store: s.kit.Store, Seal: s.kit.Seal, Now: s.kit.Now}
 	// Before the first new entry, so that the old ones are before it.
 	if _, err := audit.Chain(ctx, s.kit.Store); err != nil {
 		return err

@@ -55,8 +55,8 @@ func (f folders) ReadDir(name string) ([]fs.DirEntry, error) {
 	return all, nil
 }
 
-// errSchema: this build does not match the database's schema.
-var errSchema = errors.New("the database has the schema of another version of corvo-cloud; use the same version as the control plane")
+// ErrSchema says that this build does not match the database's schema.
+var ErrSchema = errors.New("the database has the schema of another version of corvo-cloud; use the same version as the control plane")
 
 // upToDate refuses a schema that migrate would change, or that is newer than this build.
 func upToDate(ctx context.Context, d goose.Dialect, db *sql.DB, files fs.FS) error {
@@ -69,7 +69,7 @@ func upToDate(ctx context.Context, d goose.Dialect, db *sql.DB, files fs.FS) err
 		return fmt.Errorf("read the schema's version: %w", err)
 	}
 	if has != wants {
-		return fmt.Errorf("%w (has %d, want %d)", errSchema, has, wants)
+		return fmt.Errorf("%w (has %d, want %d)", ErrSchema, has, wants)
 	}
 	return nil
 }

@@ -106,10 +106,11 @@ func TestRestore_AnOlderCopyIsBroughtUpToTheCell(t *testing.T) {
 	s.waitUnready(ctx, t)
 	s.wantStatus(ctx, t, "globex", revoked.Secret, http.StatusUnauthorized)
 	s.wantStatus(ctx, t, "globex", added.Secret, http.StatusOK)
+	beside := s.afterRestore(t, "--dry-run")
 	s.stopControl(t)
 
 	dry, again := s.afterRestore(t, "--dry-run"), s.afterRestore(t, "--dry-run")
-	if !dry.DryRun || !reflect.DeepEqual(dry, again) {
+	if !dry.DryRun || !reflect.DeepEqual(dry, again) || !reflect.DeepEqual(dry.Items, beside.Items) {
 		t.Errorf("a dry run changed what the next one says:\n%+v\n%+v", dry, again)
 	}
 	done := s.afterRestore(t)
