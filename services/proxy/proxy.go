@@ -94,8 +94,8 @@ type Options struct {
 	// Front may put a handler before the proxy on the same listener, which passes
 	// on the data plane's requests; nil puts none.
 	Front func(data http.Handler) http.Handler
-	// NotReady says why what Front put there isn't ready, for /readyz; empty if it is, nil if
-	// that has a /readyz of its own.
+	// NotReady says why what Front put there isn't ready, which /readyz tells; empty if it is,
+	// nil if that has a /readyz of its own.
 	NotReady func(context.Context) string
 	Logger   *slog.Logger
 	// Now says what time it is, in tests and where the cell's nodes are in this process.
@@ -389,7 +389,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case addr.path == "/healthz":
-		p.health(w, r, addr, true)
+		p.health(w, r, addr, true, "")
 		return
 	case addr.path == "/readyz":
 		p.readiness(w, r, addr)
@@ -423,14 +423,14 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.carry(w, r, addr, &c)
 }
 
+// readiness is that of the data plane: jobs go on while what Front put there isn't ready, so
+// that is told as a reason, as a node tells of a group that it lacks.
 func (p *Proxy) readiness(w http.ResponseWriter, r *http.Request, addr address) {
-	if p.notReady != nil && p.Ready() {
-		if why := p.notReady(r.Context()); why != "" {
-			p.write(w, r, false, refuse(refuseUnhealthy.status, refuseUnhealthy.code, why))
-			return
-		}
+	why := ""
+	if p.notReady != nil {
+		why = p.notReady(r.Context())
 	}
-	p.health(w, r, addr, p.Ready())
+	p.health(w, r, addr, p.Ready(), why)
 }
 
 // healthAnswer has the same members as a node's.
@@ -438,16 +438,17 @@ type healthAnswer struct {
 	Status    string `json:"status"`
 	RaftState string `json:"raft_state"`
 	Leader    string `json:"leader"`
+	Reason    string `json:"reason,omitempty"`
 }
 
 // health answers probes. A proxy has no part in raft, and does not reveal the
 // addresses of nodes: as the leader it names the URL that the client used.
-func (p *Proxy) health(w http.ResponseWriter, r *http.Request, addr address, ok bool) {
+func (p *Proxy) health(w http.ResponseWriter, r *http.Request, addr address, ok bool, reason string) {
 	if !ok {
 		p.write(w, r, false, refuseUnhealthy)
 		return
 	}
-	a := healthAnswer{Status: "ok", RaftState: "none"}
+	a := healthAnswer{Status: "ok", RaftState: "none", Reason: reason}
 	if p.nodes.anyLeads() {
 		a.Leader = addr.base
 	}
