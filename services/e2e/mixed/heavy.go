@@ -157,7 +157,7 @@ func (l *Load) readLate(next http.RoundTripper, stop <-chan struct{}) {
 	for turn := 0; sleep(readEvery, stop); turn++ {
 		switch turn % 3 {
 		case 0:
-			_, _ = l.late(c, stop, false, http.MethodGet, "/jobs/export?queue="+large, nil)
+			_, _ = l.late(c, stop, false, http.MethodGet, "/jobs/export?queue="+large, nil) // It leaves.
 		case 1:
 			if all, err := l.late(c, stop, true, http.MethodGet, "/jobs/export?queue="+large, nil); err == nil {
 				l.checkPage(all)
