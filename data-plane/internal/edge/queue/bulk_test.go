@@ -190,6 +190,25 @@ func TestBulk_AJobThatNoLongerFitsTheFilterIsLeftAlone(t *testing.T) {
 	}
 }
 
+// A bound at the epoch, as of a client whose time was never set, is before all jobs, and no missing bound.
+func TestBulk_ABoundAtTheEpochIsBeforeAllJobs(t *testing.T) {
+	t.Parallel()
+	for _, at := range []time.Time{time.Unix(0, 0), time.Unix(0, 0).In(time.FixedZone("", -3600)), time.Unix(0, 1)} {
+		r := start(t)
+		v := r.views()
+		b := NewBulk(v, slog.New(slog.DiscardHandler))
+		r.fill("q", 3)
+		for _, f := range []JobFilter{{CreatedBefore: at}, {CompletedBefore: at}, {StartedBefore: at}, {ScheduledBefore: at}} {
+			if page, err := v.List(r.ctx(), r.caller, f); err != nil || len(page.Jobs) > 0 {
+				t.Errorf("before %s there are %d jobs: %v", at, len(page.Jobs), err)
+			}
+		}
+		if res, err := b.Do(r.ctx(), r.caller, BulkInput{Filter: &JobFilter{CreatedBefore: at}, Action: wire.BulkDelete}); err != nil || res.Affected > 0 {
+			t.Errorf("%d jobs from before %s were deleted: %v", res.Affected, at, err)
+		}
+	}
+}
+
 // Done to what happens to be listed it would look like all.
 func TestBulk_AFilterIsRefusedWhileTheListIsLate(t *testing.T) {
 	t.Parallel()

@@ -265,7 +265,7 @@ func span(after, before time.Time) readmodel.Span {
 	return readmodel.Span{After: nanos(after), Before: nanos(before)}
 }
 
-// nanos clamps a bound to the times that can be stored.
+// nanos clamps a bound to the times that can be stored. The epoch is a bound like any other; 0 is none.
 func nanos(t time.Time) int64 {
 	switch {
 	case t.IsZero():
@@ -275,7 +275,7 @@ func nanos(t time.Time) int64 {
 	case t.Year() > 2261:
 		return 1<<63 - 1
 	}
-	return t.UnixNano()
+	return max(t.UnixNano(), 1)
 }
 
 func parseState(word string) (job.State, bool) {
