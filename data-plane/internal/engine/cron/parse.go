@@ -3,6 +3,7 @@ package cron
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/bits"
 	"strings"
 	"sync"
@@ -38,8 +39,12 @@ func Zone(name string) (*time.Location, error) {
 	if z, ok := zones.Load(name); ok {
 		return z.(*time.Location), nil
 	}
+	// A name is a path to a file, of which there are endless spellings.
+	if name != "" && !fs.ValidPath(name) {
+		return nil, errZone
+	}
 	// These differ from machine to machine, or count leap seconds.
-	if name == "Local" || strings.HasPrefix(name, "posix") || strings.HasPrefix(name, "right/") {
+	if name == "Local" || name == "localtime" || strings.HasPrefix(name, "posix") || strings.HasPrefix(name, "right/") {
 		return nil, errZone
 	}
 	z, err := time.LoadLocation(name)
