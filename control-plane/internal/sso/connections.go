@@ -320,7 +320,9 @@ func differences(a, b store.Connection) change.Fields {
 	add("default_role", roleText(a.DefaultRole), roleText(b.DefaultRole))
 	add("group_mappings", mappingTexts(a), mappingTexts(b))
 	add("enabled", a.Enabled, b.Enabled)
-	add("shared_redirect", a.SharedRedirect, b.SharedRedirect)
+	if !isSAML(b) {
+		add("shared_redirect", a.SharedRedirect, b.SharedRedirect)
+	}
 	add("saml", samlWords(a), samlWords(b))
 	if staged := changeMessage(b); a.Staged != b.Staged && staged != nil {
 		out["staged"] = store.Change{After: stagedWords(staged)}

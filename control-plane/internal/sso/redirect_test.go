@@ -2,6 +2,7 @@ package sso
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -177,4 +178,32 @@ func TestRedirect_ATrialComesBackByTheTenantsOwnOnly(t *testing.T) {
 	if page := br.get(sharedURI + "?" + back.RawQuery); page.Code == http.StatusOK || b.shown(conn.GetId()).GetOldRedirectUri() == "" {
 		t.Errorf("%d\n%s", page.Code, page.Body)
 	}
+}
+
+// A change that was tried by a control plane of before came back by the shared one, and is switched
+// with it: the provider may know no other.
+func TestSharedRedirect_OfAChangeThatWasTriedWithIt(t *testing.T) {
+	t.Parallel()
+	b := newBundle(t, cloudtest.New(t))
+	conn := b.ofBefore()
+	if _, err := b.update(conn, "client_secret", func(r *cloudv1.UpdateSsoConnectionRequest) { r.ClientSecret = clientSecret }); err != nil {
+		t.Fatal(err)
+	}
+	c := b.stored(conn.GetId())
+	var change map[string]any
+	if err := json.Unmarshal([]byte(c.Staged), &change); err != nil {
+		t.Fatal(err)
+	}
+	change["tested"] = change["settings"]
+	text, err := json.Marshal(change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Staged = string(text)
+	b.Service(b.t, func(ctx context.Context, tx *store.Tx) error { return tx.UpdateConnection(ctx, &c) })
+	res, err := b.s.SwitchSsoConnection(b.ctx, &cloudv1.SwitchSsoConnectionRequest{ConnectionId: conn.GetId()})
+	if err != nil || res.GetConnection().GetOldRedirectUri() == "" {
+		t.Fatalf("%v: %v", res.GetConnection(), err)
+	}
+	b.mustEnterBy(sharedURI)
 }

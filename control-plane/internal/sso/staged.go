@@ -28,6 +28,9 @@ type staged struct {
 	Settings int64       `json:"settings"`
 	Tested   int64       `json:"tested"`
 	LastTest string      `json:"last_test"`
+	// OwnRedirect: a trial came back by the tenant's own redirect URI. One of a control plane of
+	// before came back by the shared one.
+	OwnRedirect bool `json:"own_redirect,omitempty"`
 }
 
 // next is a connection as it is after its staged change; the same one without a change.
@@ -42,7 +45,7 @@ func next(c store.Connection) (store.Connection, error) {
 	}
 	c.Issuer, c.ClientID, c.ClientSecret, c.Scopes, c.GroupsClaim = s.Issuer, s.ClientID, s.ClientSecret, s.Scopes, s.GroupsClaim
 	c.Settings, c.Tested, c.LastTest, c.Staged = s.Settings, s.Tested, s.LastTest, ""
-	c.SharedRedirect = false // Its trial comes back by the tenant's own.
+	c.SharedRedirect = c.SharedRedirect && !s.OwnRedirect
 	if s.SAML != nil {
 		own := c.SAML // Its keys may have changed since.
 		c.SAML = *s.SAML
@@ -63,7 +66,7 @@ func stage(live store.Connection, changed *store.Connection) error {
 	}
 	raw, err := json.Marshal(staged{
 		SAML: &after.SAML, Issuer: after.Issuer, ClientID: after.ClientID, ClientSecret: after.ClientSecret, Scopes: after.Scopes, GroupsClaim: after.GroupsClaim,
-		Settings: after.Settings, Tested: after.Tested, LastTest: after.LastTest,
+		Settings: after.Settings, Tested: after.Tested, LastTest: after.LastTest, OwnRedirect: !after.SharedRedirect,
 	})
 	if err != nil {
 		return fmt.Errorf("stage a change of connection %s: %w", live.ID, err)
