@@ -313,7 +313,11 @@ func printConnection(w io.Writer, c *cloudv1.SsoConnection) {
 	}
 	f.line("redirect URI", c.GetRedirectUri())
 	if old := c.GetOldRedirectUri(); old != "" {
-		f.line("in use", old+" until a test sign-in succeeds with the redirect URI above")
+		until := " until a test sign-in succeeds with the redirect URI above"
+		if c.GetStaged() != nil {
+			until += " and you switch"
+		}
+		f.line("in use", old+until)
 	}
 	f.line("sign-in URL", c.GetLoginUrl())
 	f.line("groups claim", c.GetGroupsClaim())

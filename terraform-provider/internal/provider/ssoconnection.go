@@ -182,7 +182,7 @@ func connectionSchema() schema.Schema {
 			"staged":           schema.BoolAttribute{Computed: true, MarkdownDescription: "Whether these settings wait for a test sign-in and a switch, while people sign in with older ones."},
 			"login_url":        stableText("Where people start."),
 			"redirect_uri":     stableText("To be registered with the provider: the redirect URI, or the ACS URL of SAML."),
-			"old_redirect_uri": changingText("The redirect URI that people still sign in with, in a connection from before each tenant had its own: register `redirect_uri` beside it and run a test sign-in, which makes this empty."),
+			"old_redirect_uri": changingText("The redirect URI that people still sign in with, in a connection from before each tenant had its own: register `redirect_uri` beside it and run a test sign-in, which makes this empty (with a staged change, the switch does). If Terraform registers the redirect URI at the provider, register both: `compact([….redirect_uri, ….old_redirect_uri])`."),
 			"sp_entity_id":     stableText("SAML: our entity ID (audience). Else empty."),
 			"sp_metadata_url":  stableText("SAML: our metadata. Else empty."),
 			"sp_certificate":   stableText("SAML: our certificate (PEM). Else empty."),

@@ -29,6 +29,11 @@ it("says which redirect URI people still sign in with, and what ends that", asyn
   expect(screen.getByText(own)).toBeTruthy();
 });
 
+it("says that a staged change must be switched to, too", async () => {
+  await show({ oldRedirectUri: old, staged: {} });
+  expect((await screen.findByRole("status")).textContent).toContain("succeeds and you switch, everyone");
+});
+
 it("says nothing of it once the tenant's own is used", async () => {
   await show({});
   expect(await screen.findByText(own)).toBeTruthy();

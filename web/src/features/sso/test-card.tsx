@@ -194,7 +194,7 @@ export function ProviderCard({ connection, redirectUri, loginUrl, type, onType }
           </Field>
         ) : null}
         {saml ? null : <PresetSteps />}
-        {connection?.oldRedirectUri ? <OldRedirect uri={connection.oldRedirectUri} /> : null}
+        {connection?.oldRedirectUri ? <OldRedirect connection={connection} /> : null}
         {!saml ? (
           <Facts
             items={[
@@ -222,11 +222,12 @@ export function ProviderCard({ connection, redirectUri, loginUrl, type, onType }
 }
 
 /** People still sign in by the redirect URI of before: what to do, and that nothing breaks meanwhile. */
-function OldRedirect({ uri }: { uri: string }) {
+function OldRedirect({ connection }: { connection: SsoConnection }) {
   return (
     <Banner tone="warn" title="Move to the redirect URI below">
-      People still sign in with {uri}. Add the one below at your provider and run a test sign-in. Once it
-      succeeds, everyone uses the new one, and you can remove the old one.
+      People still sign in with {connection.oldRedirectUri}. Add the one below at your provider and run a test
+      sign-in. Once it succeeds{connection.staged ? " and you switch" : ""}, everyone uses the new one, and
+      you can remove the old one.
     </Banner>
   );
 }

@@ -406,7 +406,8 @@ type SsoConnection struct {
 	Saml        *SamlSettings `protobuf:"bytes,20,opt,name=saml,proto3" json:"saml,omitempty"`
 	SamlDetails *SamlDetails  `protobuf:"bytes,21,opt,name=saml_details,json=samlDetails,proto3" json:"saml_details,omitempty"`
 	// The redirect URI that people still sign in with, in a connection from before tenants had
-	// their own. Register redirect_uri beside it; a successful test sign-in makes this empty.
+	// their own. Register redirect_uri beside it; a successful test sign-in makes this empty, or the
+	// switch to a staged change.
 	OldRedirectUri string `protobuf:"bytes,22,opt,name=old_redirect_uri,json=oldRedirectUri,proto3" json:"old_redirect_uri,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

@@ -326,7 +326,8 @@ export type SsoConnection = Message<"corvo.cloud.v1.SsoConnection"> & {
 
   /**
    * The redirect URI that people still sign in with, in a connection from before tenants had
-   * their own. Register redirect_uri beside it; a successful test sign-in makes this empty.
+   * their own. Register redirect_uri beside it; a successful test sign-in makes this empty, or the
+   * switch to a staged change.
    *
    * @generated from field: string old_redirect_uri = 22;
    */
