@@ -168,7 +168,7 @@ ONLY   ?=
 # The short form, five faults, is among the Go tests.
 .PHONY: nemesis
 nemesis: SEEDS = 4
-nemesis: ## SEEDS=4 cells of real processes with FAULTS=25 faults each, from seed FIRST=1 on: kills, pauses, partitions, bad disks, membership, and in every second one two builds; ONLY='kill|pause' draws those alone (twenty minutes; needs root for namespaces, or is skipped).
+nemesis: ## SEEDS=4 cells of real processes with FAULTS=25 faults each, from seed FIRST=1 on: kills, pauses, partitions, bad disks, membership, two builds in odd seeds; ONLY='kill|pause' draws those alone (twenty minutes; needs root for namespaces, or is skipped).
 	cd services && go test ./e2e/nemesis -run TestStorm -count=1 -v -timeout 24h -nemesis.seeds=$(SEEDS) -nemesis.first=$(FIRST) -nemesis.faults=$(FAULTS) -nemesis.lasts=15s -nemesis.older -nemesis.only="$(ONLY)"
 
 .PHONY: sim

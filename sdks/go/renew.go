@@ -217,15 +217,23 @@ func (w *Worker) renewed(batch []*task, statuses map[string]*corvov1.HeartbeatJo
 			t.sent.tell(ErrLeaseLost)
 			w.lose(t)
 		case statusCancel:
-			t.sent.tell(nil)
+			t.stored()
 			if t.phase == phaseRunning && t.ctx.Err() == nil {
 				w.stats.Cancelled++
 				t.cancel(ErrCancelled)
 			}
 		default:
-			t.sent.tell(nil)
+			t.stored()
 		}
 	}
+}
+
+// stored is called with mu held, once the server has what was sent: that is what the next attempt finds.
+func (t *task) stored() {
+	if len(t.sent.checkpoint) > 0 {
+		t.checkpoint = t.sent.checkpoint
+	}
+	t.sent.tell(nil)
 }
 
 // progress notes a value for the next renewals.
@@ -257,11 +265,6 @@ func (w *Worker) checkpoint(ctx context.Context, t *task, raw json.RawMessage) e
 	w.mu.Unlock()
 	select {
 	case err := <-confirmed:
-		if err == nil { // Only then is it what the next attempt finds.
-			w.mu.Lock()
-			t.checkpoint = raw
-			w.mu.Unlock()
-		}
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)

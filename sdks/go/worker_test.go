@@ -475,6 +475,30 @@ func TestWorker_RefusedCheckpointFailsItsCallAlone(t *testing.T) {
 	mustStop(t, r)
 }
 
+// Calls that share a frame are confirmed together, in whichever order their callers are woken: what is
+// loaded is what the server has.
+func TestWorker_OfSeveralCheckpointsThatOfTheServerIsLoaded(t *testing.T) {
+	t.Parallel()
+	s := peertest.New(t, peertest.Options{})
+	id := s.Add("emails", `{"to":"x"}`, nil)
+	r := start(t, newWorker(t, s, 1, func(ctx context.Context, j *Job[sendEmail]) (receipt, error) {
+		for i := range 300 {
+			var all sync.WaitGroup
+			for part := range 4 {
+				all.Go(func() { _ = j.Checkpoint(ctx, 4*i+part) })
+			}
+			all.Wait()
+			var at int
+			if found, err := j.LoadCheckpoint(&at); !found || err != nil || fmt.Sprint(at) != s.Job(id).Checkpoint {
+				t.Errorf("loaded %d, and the server has %s: %v", at, s.Job(id).Checkpoint, err)
+			}
+		}
+		return receipt{}, nil
+	}))
+	s.AwaitState(id, "completed")
+	mustStop(t, r)
+}
+
 func TestWorker_RunReportsWhatIsWrongWithTheWorker(t *testing.T) {
 	t.Parallel()
 	s := peertest.New(t, peertest.Options{})
