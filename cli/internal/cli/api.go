@@ -146,6 +146,7 @@ func (a *api) send(ctx context.Context, c call) (*reply, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout+c.wait)
 	defer cancel()
+	var unknown *Failure // Of a try that may have been done: no later trouble takes that back.
 	for try := 1; ; try++ {
 		if a.person != nil {
 			if err := a.person.renew(ctx); err != nil {
@@ -155,8 +156,11 @@ func (a *api) send(ctx context.Context, c call) (*reply, error) {
 		r, err := a.exchange(ctx, c, body)
 		if err != nil {
 			f := fromTransport(ctx, c.method, a.base.String(), err)
-			if f.Code != wire.CodeUnknownOutcome || !c.repeatable || try >= triesMax || !sleep(ctx, pauseAfter(try)) {
-				return nil, f
+			if f.Code == wire.CodeUnknownOutcome {
+				unknown = f
+			}
+			if unknown == nil || !c.repeatable || try >= triesMax || !sleep(ctx, pauseAfter(try)) {
+				return nil, cmp.Or(unknown, f)
 			}
 			a.log.Debug("retry", "error", err, "try", try)
 			continue
@@ -178,28 +182,32 @@ func (a *api) send(ctx context.Context, c call) (*reply, error) {
 			continue
 		}
 		f := fromReply(r, c.method)
-		pause, again := retryPause(r, f, c, try)
+		if f.Code == wire.CodeUnknownOutcome {
+			unknown = f
+		}
+		pause, again, undone := retryPause(r, f, c, try)
 		if !again || !sleep(ctx, pause) {
+			if undone { // The try before may have been.
+				f = cmp.Or(unknown, f)
+			}
 			return nil, f
 		}
 		a.log.Debug("retry", "status", r.status, "code", f.Code, "try", try, "pause", pause)
 	}
 }
 
-// retryPause decides whether a refused call is worth repeating and when.
-func retryPause(r *reply, f *Failure, c call, try int) (time.Duration, bool) {
-	if try >= triesMax {
-		return 0, false
-	}
-	nothingDone := r.status == http.StatusTooManyRequests && f.Code == wire.CodeOverloaded ||
+// retryPause decides whether a refused call is worth repeating and when, and tells whether it was
+// put off, which says nothing of an earlier try.
+func retryPause(r *reply, f *Failure, c call, try int) (pause time.Duration, again, undone bool) {
+	undone = r.status == http.StatusTooManyRequests && f.Code == wire.CodeOverloaded ||
 		r.status == http.StatusServiceUnavailable && f.Code != wire.CodeUnknownOutcome && f.Code != wire.CodeUnhealthy
-	if !nothingDone && (!c.repeatable || f.Code != wire.CodeUnknownOutcome) {
-		return 0, false
+	if try >= triesMax || !undone && (!c.repeatable || f.Code != wire.CodeUnknownOutcome) {
+		return 0, false, undone
 	}
 	if seconds, err := strconv.ParseFloat(r.header.Get("Retry-After"), 64); err == nil && seconds > 0 {
-		return jitter(min(time.Duration(seconds*float64(time.Second)), 5*time.Second)), true
+		return jitter(min(time.Duration(seconds*float64(time.Second)), 5*time.Second)), true, undone
 	}
-	return pauseAfter(try), true
+	return pauseAfter(try), true, undone
 }
 
 // pauseAfter grows with the tries.
@@ -216,7 +224,8 @@ func (e *lostError) Unwrap() error { return e.cause }
 
 // lost tells a connection that broke from what was never sent, and from what isn't HTTP.
 func lost(err error, sent bool) error {
-	for _, broken := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+	// The transport itself sends a call with a key again, and may then find nobody.
+	for _, broken := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNREFUSED} {
 		if sent && errors.Is(err, broken) {
 			return &lostError{err}
 		}

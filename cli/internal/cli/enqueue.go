@@ -102,6 +102,9 @@ func (s *session) enqueue(ctx context.Context, args []string, f enqueueFlags) er
 	}
 	req.IdempotencyKey = cmp.Or(req.IdempotencyKey, newIdempotencyKey())
 	done, raw, err := answerOf[wire.Enqueued](ctx, s, post("/api/v1/enqueue", req).again())
+	if f := (*Failure)(nil); errors.As(err, &f) && f.Exit == ExitTimeout {
+		f.Fix = "it may have taken effect: check before you repeat it, or repeat it with --idempotency-key " + req.IdempotencyKey
+	}
 	if err != nil {
 		return err
 	}

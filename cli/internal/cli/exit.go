@@ -72,7 +72,11 @@ func toFailure(err error) *Failure {
 func fromTransport(ctx context.Context, method, base string, err error) *Failure {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		return interruption("stopped before the server responded")
+		f := interruption("stopped before the server responded")
+		if method != http.MethodGet {
+			f.Exit, f.Fix = ExitTimeout, fixOfUnknown(method)
+		}
+		return f
 	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
 		f := &Failure{Exit: ExitTimeout, Code: "TIMEOUT", What: "" + base + " didn't respond in time",
 			Fix: "check `corvo status`, or raise --timeout"}
@@ -168,7 +172,7 @@ func fixOfUnknown(method string) string {
 	if method == http.MethodGet {
 		return "retry in a moment"
 	}
-	return "it may have taken effect: check before you repeat it, or repeat it with the same --idempotency-key"
+	return "it may have taken effect: check before you repeat it"
 }
 
 func fixOf(r *reply, code wire.Code, method string) string {

@@ -3,6 +3,7 @@ package cli
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -36,6 +37,49 @@ func TestRequest_AGatewaysOwnPageLeavesTheOutcomeUnknown(t *testing.T) {
 				t.Errorf("%s, answered %s: %d calls, want %d; %+v", line, page, seen.Load(), calls, got)
 			}
 		}
+	}
+}
+
+// A server that ends in the middle of a call is not there for the next try. What became of the call
+// stays unknown, and the key that makes it safe to repeat is told.
+func TestRequest_AnUnknownOutcomeOutlivesTheServer(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"enqueue emails {}":                            "repeat it with --idempotency-key cli-",
+		"enqueue-batch --queue q --payloads --chunk 1": "its lines may have taken effect",
+	} {
+		var srv *httptest.Server
+		var calls atomic.Int32
+		crash := int32(strings.Count(line, "--queue") + 1) // The second chunk.
+		srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			if calls.Add(1) == crash {
+				_ = srv.Listener.Close()
+				panic(http.ErrAbortHandler)
+			}
+			_, _ = w.Write([]byte(`{"job_ids":["job_1"]}`))
+		}))
+		t.Cleanup(srv.Close)
+		if got := runWith(t, "1\n2\n3\n", srv.URL, strings.Fields(line)...); got.exit != ExitTimeout || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: %+v, want %q", line, got, want)
+		}
+	}
+}
+
+// A call that was put off says nothing of the try before it.
+func TestRequest_AnUnknownOutcomeOutlivesARefusalThatPutsOff(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	url := answer(t, func(w http.ResponseWriter, _ *http.Request) {
+		if calls.Add(1) == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		w.Header().Set("Retry-After", "0.001")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte(`{"error":"no leader","code":"LEADER_UNAVAILABLE"}`))
+	})
+	if got := run(t, url, "enqueue", "emails", "{}", "-o", "json"); got.exit != ExitTimeout || !strings.Contains(got.stderr, "UNKNOWN_OUTCOME") {
+		t.Errorf("after %d calls: %+v", calls.Load(), got)
 	}
 }
 
