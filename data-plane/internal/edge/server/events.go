@@ -86,7 +86,7 @@ func (c *call) events() error {
 	if err := w.begin(); err != nil {
 		return nil // The client is gone.
 	}
-	w.goodbye(c.r.Context(), c.follow(reader, w))
+	w.goodbye(c.r.Context(), c.follow(reader, w, in))
 	return nil
 }
 
@@ -102,8 +102,14 @@ type listener interface {
 
 // follow tells events until the client, the credential, the leadership or the server
 // ends, and returns why.
-func (c *call) follow(reader Events, l listener) error {
-	f := &following{call: c, reader: reader, listener: l, passed: reader.Seq(), checked: time.Now()}
+func (c *call) follow(reader Events, l listener, in queue.EventFilter) error {
+	at := reader.Seq()
+	f := &following{call: c, reader: reader, listener: l, place: at, passed: at, checked: time.Now()}
+	if in.After == nil { // Should it end before there was anything to tell, it is resumed here.
+		if err := l.alive(at); err != nil {
+			return err
+		}
+	}
 	for {
 		events, err := f.next(c.r.Context())
 		for i := range events {
@@ -128,7 +134,7 @@ type following struct {
 	*call
 	reader   Events
 	listener listener
-	place    uint64 // Where the client resumes, as far as it was told; 0: not yet.
+	place    uint64 // Where the client resumes, as far as it was told.
 	passed   uint64 // Number of the last event when it was last told something.
 	checked  time.Time
 }

@@ -275,6 +275,19 @@ func TestEvents_KeepaliveSaysWhereToResume(t *testing.T) {
 	}
 }
 
+// A stream that ends before it told anything can be resumed where it began.
+func TestEvents_BeginWithThePlaceToResume(t *testing.T) {
+	t.Parallel()
+	s := newScripted()
+	b := newBench(t, benchOptions{router: newRouter(Placement{Local: here}), events: s})
+	l := b.listen("/api/v1/events")
+	b.srv.Drain(t.Context())
+	l.ends()
+	if so := l.so(); !strings.HasPrefix(so, ":keepalive\n\n:keepalive\nid: 40\n\n") {
+		t.Errorf("the stream was %q", so)
+	}
+}
+
 // The namespace is so busy with what a client does not want that its reader never waits.
 func TestEvents_BusyNamespaceKeepsAStreamThatMatchesNothing(t *testing.T) {
 	t.Parallel()

@@ -34,7 +34,7 @@ func (h *workers) Subscribe(ctx context.Context, req *connect.Request[corvov1.Su
 	if err := to.Send(nil); err != nil { // The client sees that it is connected.
 		return err
 	}
-	err = c.follow(reader, s)
+	err = c.follow(reader, s, in)
 	if reason := whyEnded(ctx, err); reason != nil {
 		return rpcError(ctx, h.s.log, reason)
 	}

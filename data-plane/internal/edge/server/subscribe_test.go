@@ -40,6 +40,14 @@ func heard(t *testing.T, s *subscription) *corvov1.SubscribeEvent {
 	return s.Msg()
 }
 
+// begins hears what a stream that begins now says first: where to resume.
+func begins(t *testing.T, s *subscription) {
+	t.Helper()
+	if e := heard(t, s); e.GetSeq() != 0 || e.GetLastEventId() != 40 {
+		t.Errorf("it begins with %v", e)
+	}
+}
+
 func TestSubscribe_TellsWhatServerSentEventsTellInEveryDialect(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialects {
@@ -81,6 +89,7 @@ func TestSubscribe_BeginsNowTellsGapsAndWhyItEnds(t *testing.T) {
 	s.next <- told{events: []wire.Event{{Seq: 41, Type: "dead"}}}
 	s.next <- told{err: fault.New(fault.NotLeader, "", "moved")}
 	sub := b.subscribe(b.client(true), &corvov1.SubscribeRequest{})
+	begins(t, sub)
 	if e := heard(t, sub); e.GetSeq() != 40 || e.GetType() != "gap" || !strings.Contains(e.GetDataJson(), "no longer kept") {
 		t.Errorf("heard %v", e)
 	}
@@ -128,6 +137,7 @@ func TestSubscribe_IsCountedAndDrainedLikeOtherStreams(t *testing.T) {
 		t.Errorf("the third: %v", third.Err())
 	}
 	b.drains()
+	begins(t, first)
 	if first.Receive() || connect.CodeOf(first.Err()) != connect.CodeUnavailable || !strings.Contains(first.Err().Error(), "shutting down") {
 		t.Errorf("ended with %v", first.Err())
 	}
@@ -146,6 +156,7 @@ func TestSubscribe_IsCarriedToTheLeader(t *testing.T) {
 	header := headersFor(t, signed(nsA, "viewer"), corvov1connect.WorkerServiceSubscribeProcedure)
 	s.next <- told{events: []wire.Event{{Seq: 1, Type: "started"}}}
 	sub := follower.subscribe(follower.client(true), &corvov1.SubscribeRequest{}, header...)
+	begins(t, sub)
 	if e := heard(t, sub); e.GetSeq() != 1 {
 		t.Errorf("heard %v", e)
 	}
