@@ -31,19 +31,19 @@ func (p Payments) service(ctx context.Context, k kit.Kit) (*stripe.Service, erro
 	return stripe.New(ctx, k, stripe.Options{Key: p.Key, Secrets: p.WebhookSecrets, URL: p.URL, Account: p.Account, Plans: subscriptions{k}})
 }
 
-// methods tells whether a tenant has a payment method; nil where payments are off.
-func (p Payments) methods() plans.Payments {
+// payers tells whether a tenant pays; nil where payments are off.
+func (p Payments) payers() plans.Payments {
 	if p.Key == "" {
 		return nil
 	}
-	return paymentMethods{}
+	return payers{}
 }
 
-type paymentMethods struct{}
+type payers struct{}
 
-// HasMethod implements plans.Payments.
-func (paymentMethods) HasMethod(ctx context.Context, tx *store.Tx, tenantID string) (bool, error) {
-	return stripe.HasPaymentMethod(ctx, tx, tenantID)
+// Pays implements plans.Payments.
+func (payers) Pays(ctx context.Context, tx *store.Tx, tenantID string) (bool, error) {
+	return stripe.Pays(ctx, tx, tenantID)
 }
 
 // used is what the ledger has counted of a tenant.

@@ -244,7 +244,7 @@ func (s *Server) build(ctx context.Context) error {
 		return err
 	}
 	s.usage = usage.New(usage.Needs{Kit: s.kit, SetHold: plans.SetHold, ClearHold: plans.ClearHold})
-	s.plans = plans.New(plans.Needs{Kit: s.kit, Payments: s.config.Payments.methods(), Used: used})
+	s.plans = plans.New(plans.Needs{Kit: s.kit, Payments: s.config.Payments.payers(), Used: used})
 	s.operators = operators.New(operators.Needs{Kit: s.kit, Plans: s.plans, Usage: s.usage, Stripe: s.stripe})
 	handler, err := server.New(server.Options{
 		Kit: s.kit, Refusals: s.refusals, Methods: s.methods(), Browser: s.sso.Handler(), Directory: s.directory.Handler(), Payments: s.stripe.Webhook(), Console: s.config.Console,

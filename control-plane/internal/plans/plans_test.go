@@ -29,7 +29,7 @@ type world struct {
 
 type paying bool
 
-func (p paying) HasMethod(context.Context, *store.Tx, string) (bool, error) { return bool(p), nil }
+func (p paying) Pays(context.Context, *store.Tx, string) (bool, error) { return bool(p), nil }
 
 func newWorld(t *testing.T, w *cloudtest.World) *world {
 	t.Helper()
@@ -212,8 +212,13 @@ func TestChangePlan_RefusesWhatCannotBeChosen(t *testing.T) {
 	w.in(t, func(ctx context.Context, tx *store.Tx) error {
 		return plans.SetState(ctx, w.World.Kit, tx, w.tenant.ID, plans.Restricted, "unpaid", time.Time{})
 	})
-	_, err = w.change("team")
-	cloudtest.Refused(t, err, "PAYMENT_REQUIRED")
+	for _, pays := range []paying{true, false} {
+		w.Payments = pays
+		_, err = w.change("team")
+		if f := cloudtest.Refused(t, err, "PAYMENT_REQUIRED"); !strings.Contains(f.Message, "an invoice isn't paid") {
+			t.Error(f.Message)
+		}
+	}
 	if w.plan(t) != "free" {
 		t.Error("a refused change was made")
 	}

@@ -19,9 +19,10 @@ import (
 	"github.com/corvo-cloud/corvo/control-plane/internal/store"
 )
 
-// Payments tells whether a tenant can pay.
+// Payments tells whether a tenant pays: it has a subscription that takes on the plan that is
+// chosen, and a payment method.
 type Payments interface {
-	HasMethod(ctx context.Context, tx *store.Tx, tenantID string) (bool, error)
+	Pays(ctx context.Context, tx *store.Tx, tenantID string) (bool, error)
 }
 
 // Used is what the ledger has counted of a tenant: jobs in the billing period so far, and the
@@ -311,14 +312,14 @@ func (s *Service) payable(ctx context.Context, tx *store.Tx, st *standing, p sto
 	if s.Payments == nil {
 		return fault.New(fault.Conflict, "PAYMENT_REQUIRED", "the plan %s costs something, and payments are off here; ask the operator to give tenant %s the plan", p.Plan, st.tenant.Name)
 	}
-	has, err := s.Payments.HasMethod(ctx, tx, st.tenant.ID)
+	pays, err := s.Payments.Pays(ctx, tx, st.tenant.ID)
 	switch {
 	case err != nil:
 		return err
-	case !has:
-		return fault.New(fault.Conflict, "PAYMENT_REQUIRED", "the plan %s costs something, and tenant %s has no payment method; pay for it at the checkout: in the console, or with corvo billing checkout %s", p.Plan, st.tenant.Name, p.Plan)
 	case st.State == Restricted || st.State == Suspended:
 		return fault.New(fault.Conflict, "PAYMENT_REQUIRED", "tenant %s is %s because an invoice isn't paid; pay it on the console's billing page, then change the plan", st.tenant.Name, st.State)
+	case !pays:
+		return fault.New(fault.Conflict, "PAYMENT_REQUIRED", "the plan %s costs something, and tenant %s pays for none so far; pay for it at the checkout: in the console, or with corvo billing checkout %s", p.Plan, st.tenant.Name, p.Plan)
 	}
 	return nil
 }

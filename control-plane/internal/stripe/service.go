@@ -163,7 +163,17 @@ func modeWords(used string) string {
 	return "a key of the " + mode + " mode"
 }
 
-// HasPaymentMethod reports whether a tenant can pay, as Stripe said last.
+// Pays reports whether a plan that is chosen here is paid for, as Stripe said last. A payment
+// method alone isn't enough: without a subscription that lives, nothing is charged to it.
+func Pays(ctx context.Context, tx *store.Tx, tenantID string) (bool, error) {
+	c, err := tx.GetStripeCustomer(ctx, tenantID)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return c.PaymentMethod && lives(c.Status), err
+}
+
+// HasPaymentMethod reports whether a tenant has a payment method, as Stripe said last.
 func HasPaymentMethod(ctx context.Context, tx *store.Tx, tenantID string) (bool, error) {
 	c, err := tx.GetStripeCustomer(ctx, tenantID)
 	if errors.Is(err, store.ErrNotFound) {

@@ -3,6 +3,7 @@ package stripe_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -228,5 +229,48 @@ func TestWebhook_AnEndedSubscriptionIsThePlanFree(t *testing.T) {
 		w.stripe.Pay(page.GetUrl())
 		w.deliver(t)
 		want(t, "standing", w.standing(t, tn.ID), "business/1 active")
+	})
+}
+
+// pays is what the change of a plan asks, and whether a payment method is shown.
+func (w *world) pays(t testing.TB, tenantID string) (out string) {
+	t.Helper()
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
+		pays, err := stripe.Pays(ctx, tx, tenantID)
+		has, hasErr := stripe.HasPaymentMethod(ctx, tx, tenantID)
+		out = fmt.Sprintf("pays %v, has a payment method %v", pays, has)
+		return errors.Join(err, hasErr)
+	})
+	return out
+}
+
+// addCard adds a payment method in the portal.
+func (w *world) addCard(t testing.TB, ctx context.Context) {
+	t.Helper()
+	page, err := w.svc.OpenPortal(ctx, &cloudv1.OpenPortalRequest{Tenant: "acme"})
+	no(t, "portal", err)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, page.GetUrl(), strings.NewReader("do=pm_card_visa"))
+	no(t, "request", err)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	res, err := http.DefaultTransport.RoundTrip(r)
+	no(t, "add a card", err)
+	no(t, "close", res.Body.Close())
+	w.deliver(t)
+}
+
+func TestPays_APaymentMethodWithoutASubscriptionPaysNothing(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		tn, ctx := w.tenant(t, "acme")
+		want(t, "a stranger", w.pays(t, tn.ID), "pays false, has a payment method false")
+		w.addCard(t, ctx)
+		want(t, "with a card alone", w.pays(t, tn.ID), "pays false, has a payment method true")
+		page, err := w.svc.StartCheckout(ctx, &cloudv1.StartCheckoutRequest{Tenant: "acme", Plan: "team"})
+		no(t, "checkout", err)
+		sub := w.stripe.Pay(page.GetUrl())
+		w.deliver(t)
+		want(t, "subscribed", w.pays(t, tn.ID), "pays true, has a payment method true")
+		w.stripe.End(sub)
+		w.deliver(t)
+		want(t, "ended", w.pays(t, tn.ID), "pays false, has a payment method true")
 	})
 }
