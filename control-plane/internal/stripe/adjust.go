@@ -164,6 +164,9 @@ func draft(invoices []invoiced, id string) (invoiced, bool) {
 type owed struct {
 	tenantID, customerID, subscriptionID string
 	from, to                             time.Time
+	// until is when the period of the draft ends, to the second. Of a subscription that was begun in
+	// the last hour of a month, that is later than the last hour before it.
+	until time.Time
 	// ended: it has no hours after those.
 	ended bool
 	// closed: the ledger is final up to then. sent: Stripe has all of it that it will ever get.
@@ -180,7 +183,8 @@ func owing(ctx context.Context, tx *store.Tx, d store.StripeInvoice, now time.Ti
 	if err != nil {
 		return owed{}, err
 	}
-	o := owed{tenantID: d.TenantID, customerID: c.CustomerID, subscriptionID: c.SubscriptionID, from: c.PushFrom, to: d.PeriodEnd.UTC().Truncate(time.Hour)}
+	o := owed{tenantID: d.TenantID, customerID: c.CustomerID, subscriptionID: c.SubscriptionID, from: c.PushFrom,
+		to: d.PeriodEnd.UTC().Truncate(time.Hour), until: d.PeriodEnd}
 	if o.ended = !c.PushTo.IsZero(); o.ended {
 		o.to = c.PushTo
 	}
@@ -251,12 +255,12 @@ func (o *owed) add(ctx context.Context, tx *store.Tx) error {
 	return nil
 }
 
-// charged is what was invoiced for those hours. The base amount of a period that goes on is
+// charged is what was invoiced for those hours, by Stripe's own periods. The base amount of a period that goes on is
 // none of it; once a subscription has ended, everything is.
 func (o owed) charged(invoices []invoiced) (sum int64) {
 	for _, i := range invoices {
 		for _, l := range i.lines {
-			if l.subscription == o.subscriptionID && (l.item || o.ended || !l.to.After(o.to)) {
+			if l.subscription == o.subscriptionID && (l.item || o.ended || !l.to.After(o.until)) {
 				sum += l.amount
 			}
 		}

@@ -178,6 +178,26 @@ func TestAdjust_APlanChangedInTheMiddleOfAnHour(t *testing.T) {
 	p.agrees("a month later")
 }
 
+// From the last hour of a month on, periods begin in the middle of an hour and of the month.
+func TestAdjust_PeriodsThatBeginInTheMiddleOfAnHour(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		month := bill.Month(w.Now()).End
+		w.Advance(month.Add(-40 * time.Minute).Sub(w.Now()))
+		p := newPayer(t, w)
+		for n := range 3 {
+			end := month.Add(-40*time.Minute).AddDate(0, n+1, 0)
+			p.use(p.hour(30), 0, store.Counts{JobsEnqueued: 9_000_000})
+			p.pass(end.Sub(p.Now()))
+			p.Advance(2 * time.Minute)
+			p.closed(end.Truncate(time.Hour))
+			for range 18 {
+				p.pass(5 * time.Minute)
+			}
+			want(t, fmt.Sprintf("invoiced before %s", end), p.stripe.Invoiced(p.sub, end), p.owed(end.Truncate(time.Hour)))
+		}
+	})
+}
+
 // Whatever invoice was final without it: the next one has it.
 func TestAdjust_WhatAnInvoiceLacksIsOnTheNext(t *testing.T) {
 	t.Parallel()
