@@ -375,14 +375,24 @@ func (s *Service) applyPlan(ctx context.Context, tx *store.Tx, before, c store.S
 	switch {
 	case began && lives(c.Status) && (plan != c.Plan || now.PlanVersion != c.PlanVersion):
 		return s.options.Plans.SetPlan(ctx, tx, c.TenantID, c.Plan, c.PlanVersion)
-	case !began && lives(before.Status) && !lives(c.Status) && plan == c.Plan:
-		free, err := tx.GetPlan(ctx, FreePlan, 0)
-		if err != nil {
-			return err
-		}
-		return s.options.Plans.SetPlan(ctx, tx, c.TenantID, free.Plan, free.Version)
+	case !began && lives(before.Status) && !lives(c.Status):
+		return s.endPlan(ctx, tx, c, plan, now.PlanVersion)
 	}
 	return nil
+}
+
+// endPlan takes away the plan that an ended subscription paid for, or would have had to once
+// Stripe had followed. What only operators give stays: they end subscriptions by giving it.
+func (s *Service) endPlan(ctx context.Context, tx *store.Tx, c store.StripeCustomer, plan string, version int64) error {
+	has, err := tx.GetPlan(ctx, plan, version)
+	if err != nil || plan == FreePlan || plan != c.Plan && !(has.SelfServe && paid(has)) {
+		return err
+	}
+	free, err := tx.GetPlan(ctx, FreePlan, 0)
+	if err != nil {
+		return err
+	}
+	return s.options.Plans.SetPlan(ctx, tx, c.TenantID, free.Plan, free.Version)
 }
 
 // FreePlan is the plan of those who pay nothing.

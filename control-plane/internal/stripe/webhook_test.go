@@ -232,6 +232,34 @@ func TestWebhook_AnEndedSubscriptionIsThePlanFree(t *testing.T) {
 	})
 }
 
+// give makes a plan the tenant's, which Stripe learns at the next pass.
+func (w *world) give(t testing.TB, tenantID, plan string) {
+	t.Helper()
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error { return plans{w.Kit}.SetPlan(ctx, tx, tenantID, plan, 1) })
+}
+
+// The plan was changed here, and the subscription ended before Stripe learned of it.
+func TestWebhook_AnEndedSubscriptionIsThePlanFreeWhateverWasChosen(t *testing.T) {
+	both(t, func(t *testing.T, w *world) {
+		tn, sub := w.paying(t, "acme")
+		w.give(t, tn.ID, "business")
+		w.stripe.End(sub)
+		w.deliver(t)
+		want(t, "standing", w.standing(t, tn.ID), "free/1 active")
+	})
+}
+
+func TestWebhook_AnEndedSubscriptionLeavesWhatOnlyOperatorsGive(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tn, _ := w.paying(t, "acme")
+	w.give(t, tn.ID, "dedicated")
+	no(t, "follow", w.svc.Follow(t.Context()))
+	w.deliver(t)
+	want(t, "subscription", w.customer(t, tn.ID).Status, "canceled")
+	want(t, "standing", w.standing(t, tn.ID), "dedicated/1 active")
+}
+
 // pays is what the change of a plan asks, and whether a payment method is shown.
 func (w *world) pays(t testing.TB, tenantID string) (out string) {
 	t.Helper()
