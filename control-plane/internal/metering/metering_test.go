@@ -269,7 +269,7 @@ func TestTake_KeepsTheLastLevelsAndPositions(t *testing.T) {
 			if len(levels) != 1 || levels[0].OpenJobs != 9 {
 				t.Errorf("levels %+v", levels)
 			}
-			changed, changedErr := tx.ChangedUsage(ctx, w.Now(), 9)
+			changed, changedErr := tx.ChangedUsage(ctx, store.UsageChange{ChangedAt: w.Now()}, 9)
 			if len(changed) != 1 || changed[0].TenantID != w.tn.ID {
 				t.Errorf("changed %+v", changed)
 			}

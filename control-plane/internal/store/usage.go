@@ -433,12 +433,12 @@ type UsageChange struct {
 	ChangedAt time.Time
 }
 
-// ChangedUsage lists the tenants whose readings or limits changed since a time, the oldest
+// ChangedUsage lists the tenants whose readings or limits changed after a change, the oldest
 // change first.
-func (t *Tx) ChangedUsage(ctx context.Context, since time.Time, limit int) ([]UsageChange, error) {
+func (t *Tx) ChangedUsage(ctx context.Context, after UsageChange, limit int) ([]UsageChange, error) {
 	into := func(v *UsageChange) []any { return []any{&v.TenantID, asTime{&v.ChangedAt}} }
 	return query(ctx, t.across(), "list changed usage", into,
-		"SELECT tenant_id, changed_at FROM usage_changes WHERE changed_at >= ? ORDER BY changed_at, tenant_id LIMIT ?", since, limit)
+		"SELECT tenant_id, changed_at FROM usage_changes WHERE (changed_at, tenant_id) > (?, ?) ORDER BY changed_at, tenant_id LIMIT ?", after.ChangedAt, after.TenantID, limit)
 }
 
 // DeleteUsageReadings deletes up to limit readings of a cell's hours before one, and counts

@@ -160,7 +160,7 @@ func TestUsage_LevelsAlarmsChangesAndLimitsAreKept(t *testing.T) {
 			alarms, alarmsErr := tx.ListUsageAlarms(ctx, at(2), 9)
 			alarm.FirstAt, alarm.LastAt, alarm.Times = at(1), at(2), 2
 			wantEqual(t, "alarms", alarms, []store.UsageAlarm{alarm})
-			changed, changedErr := tx.ChangedUsage(ctx, at(2), 9)
+			changed, changedErr := tx.ChangedUsage(ctx, store.UsageChange{ChangedAt: at(2)}, 9)
 			wantEqual(t, "changed", changed, []store.UsageChange{{TenantID: "tn_a", ChangedAt: at(3)}})
 			owners, ownersErr := tx.TenantsOfNamespaces(ctx, []string{"ns_1", "ns_2", "ns_3"})
 			wantEqual(t, "tenants", owners, map[string]string{"ns_1": "tn_a", "ns_2": "tn_b"})

@@ -60,32 +60,57 @@ func (s *Service) compareChanged(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	list, err := s.changed(ctx, checked)
+	if err != nil {
+		return err
+	}
 	var problems []error
-	for from, more := checked, true; more; {
-		// From the same time again: more may have changed at it than fits.
-		list, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.UsageChange, error) { return tx.ChangedUsage(ctx, from, atOnce) })
-		if err != nil {
-			return errors.Join(append(problems, err)...)
-		}
-		failed, err := s.compareListed(ctx, list)
+	var failed []store.UsageChange
+	for len(list) > 0 {
+		part := list[:min(atOnce, len(list))]
+		list = list[len(part):]
+		wrong, err := s.compareListed(ctx, part)
 		if problems = append(problems, err); ctx.Err() != nil {
-			return errors.Join(problems...) // Not all of them were compared.
+			return errors.Join(append(problems, ctx.Err())...) // Not all of them were compared.
 		}
-		to := now.Add(-overlap)
-		if more = len(list) == atOnce; more {
-			from = list[atOnce-1].ChangedAt.Add(1) // No more than a transaction writes have one time.
-			if from.Before(to) {
-				to = from // Otherwise this pass goes on from there, and the next one reads the overlap again.
-			}
+		to := oldest(list, now.Add(-overlap))
+		if failed = append(failed, wrong...); !to.After(checked) {
+			continue
 		}
-		if to.After(checked) {
-			checked = to
-			if err := s.keepChecked(ctx, to, failed); err != nil {
-				return errors.Join(append(problems, err)...)
-			}
+		checked = to
+		if failed, err = s.keepChecked(ctx, to, failed); err != nil {
+			return errors.Join(append(problems, err)...)
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// oldest is when the first of some changes was, or a time before them all.
+func oldest(list []store.UsageChange, at time.Time) time.Time {
+	for _, c := range list {
+		if c.ChangedAt.Before(at) {
+			at = c.ChangedAt
+		}
+	}
+	return at
+}
+
+// changed are the tenants that changed since a time, those first whose last comparison is the
+// oldest. In the order of their changes, a pass that doesn't get to all of them would leave the
+// same ones to the next.
+func (s *Service) changed(ctx context.Context, since time.Time) (list []store.UsageChange, _ error) {
+	for after, more := (store.UsageChange{ChangedAt: since}), true; more; {
+		page, err := store.Get(ctx, s.Store.ReadService, func(tx *store.Tx) ([]store.UsageChange, error) { return tx.ChangedUsage(ctx, after, atOnce) })
+		if err != nil {
+			return nil, err
+		}
+		if more = len(page) == atOnce; more {
+			after = page[atOnce-1]
+		}
+		list = append(list, page...)
+	}
+	slices.SortStableFunc(list, func(a, b store.UsageChange) int { return s.seen[a.TenantID].Compare(s.seen[b.TenantID]) })
+	return list, nil
 }
 
 // compareListed compares tenants that changed since they were compared last, and gives those that
@@ -96,28 +121,39 @@ func (s *Service) compareListed(ctx context.Context, list []store.UsageChange) (
 		if s.seen[c.TenantID].Equal(c.ChangedAt) {
 			continue
 		}
-		if err := s.compare(ctx, c.TenantID); err != nil {
-			failed, problems = append(failed, c), append(problems, err)
-			continue
+		err := s.compare(ctx, c.TenantID)
+		if ctx.Err() != nil {
+			return failed, errors.Join(append(problems, err)...)
 		}
 		s.seen[c.TenantID] = c.ChangedAt
+		if err != nil {
+			failed, problems = append(failed, c), append(problems, err)
+			s.seen[c.TenantID] = c.ChangedAt.Add(-1) // So it is compared again, but not before all others.
+		}
 	}
 	return failed, errors.Join(problems...)
 }
 
 // keepChecked keeps up to when changes were compared. Those before it that couldn't be are changes
-// of now, so that they are listed again, by another process too.
-func (s *Service) keepChecked(ctx context.Context, to time.Time, failed []store.UsageChange) error {
+// of now, so that they are listed again, by another process too; the rest is given back.
+func (s *Service) keepChecked(ctx context.Context, to time.Time, failed []store.UsageChange) (rest []store.UsageChange, _ error) {
 	var again []string
 	for _, c := range failed {
 		if c.ChangedAt.Before(to) {
 			again = append(again, c.TenantID)
+		} else {
+			rest = append(rest, c)
 		}
 	}
 	slices.Sort(again) // As in all transactions, so that two never wait for each other.
-	now := s.Now()     // Not the pass's: no more than a page has one time.
-	return s.Store.Service(ctx, func(tx *store.Tx) error {
-		return errors.Join(tx.TouchUsage(ctx, again, now), tx.PutSetting(ctx, checkedSetting, strconv.FormatInt(to.UnixNano(), 10), now))
+	now := s.Now()
+	return rest, s.Store.Service(ctx, func(tx *store.Tx) error {
+		for some := range slices.Chunk(again, atOnce) {
+			if err := tx.TouchUsage(ctx, some, now); err != nil {
+				return err
+			}
+		}
+		return tx.PutSetting(ctx, checkedSetting, strconv.FormatInt(to.UnixNano(), 10), now)
 	})
 }
 

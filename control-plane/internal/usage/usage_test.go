@@ -491,13 +491,13 @@ func TestLimits_SpendHoldsAsTheTenantSaid(t *testing.T) {
 	})
 }
 
-// manyTenants makes tenants that use nothing.
+// manyTenants makes tenants that use nothing, each before the others in the order of ids.
 func (w *world) manyTenants(n int) (made []string) {
 	w.t.Helper()
 	w.Service(w.t, func(ctx context.Context, tx *store.Tx) (err error) {
 		made = nil
 		for i := range n {
-			tn := store.Tenant{ID: fmt.Sprintf("tn_many_%d", i), Name: fmt.Sprintf("many-%d", i), Plan: "free", Cell: "test", CreatedAt: w.Now(), UpdatedAt: w.Now(), Version: 1, Generation: 1}
+			tn := store.Tenant{ID: fmt.Sprintf("tn_-many_%d", i), Name: fmt.Sprintf("many-%d", i), Plan: "free", Cell: "test", CreatedAt: w.Now(), UpdatedAt: w.Now(), Version: 1, Generation: 1}
 			made, err = append(made, tn.ID), errors.Join(err, tx.InsertTenant(ctx, tn))
 		}
 		return err
@@ -520,6 +520,64 @@ func TestLimits_AChangeThatIsCommittedAfterMoreThanFitLaterOnesIsCompared(t *tes
 	w.count("ns_1", at(21, 8), jobs(11))
 	w.touch(w.Now().Add(-2*time.Second), w.tn.ID) // A second before the others.
 	w.wantHeld("committed late", "jobs_per_month dispatch")
+}
+
+// cutOff is a store in which a pass's time is over after so many reads.
+type cutOff struct {
+	store.Store
+	left int
+	end  context.CancelFunc
+}
+
+func (c *cutOff) ReadService(ctx context.Context, f func(*store.Tx) error) error {
+	if c.left--; c.left < 0 {
+		c.end()
+	}
+	return errors.Join(ctx.Err(), c.Store.ReadService(ctx, f))
+}
+
+// All change again before a pass has compared a third of them, in the same order each time.
+func TestLimits_WhomAPassDidntGetToIsComparedByTheNext(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloudtest.New(t))
+	w.entitle("jobs_per_month_max", 10)
+	w.count("ns_1", at(21, 8), jobs(11))
+	many := w.manyTenants(20)
+	k := w.Kit
+	cut := &cutOff{Store: k.Store}
+	k.Store = cut
+	w.s = usage.New(usage.Needs{Kit: k, SetHold: setHold, ClearHold: clearHold})
+	for range 4 {
+		w.touch(w.Now(), many...)
+		w.touch(w.Now().Add(time.Millisecond), w.tn.ID)
+		var ctx context.Context
+		ctx, cut.end = context.WithCancel(t.Context())
+		cut.left = 9 // Two of them to know whom to compare.
+		if w.s.Compare(ctx) == nil {
+			t.Error("a pass that was cut off was no problem")
+		}
+		w.Advance(15 * time.Second)
+	}
+	w.Service(t, func(ctx context.Context, tx *store.Tx) error {
+		list, err := tx.ListHolds(ctx, w.tn.ID)
+		if len(list) == 0 {
+			t.Error("the last tenant was never compared")
+		}
+		return err
+	})
+}
+
+// Those of a time may be on two pages.
+func TestLimits_ManyThatChangedAtOnceAreAllCompared(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloudtest.New(t))
+	w.entitle("jobs_per_month_max", 10)
+	w.count("ns_1", at(21, 8), jobs(11))
+	many := w.manyTenants(600)
+	w.touch(w.Now(), many[:300]...)
+	w.touch(w.Now().Add(time.Second), append(many[300:], w.tn.ID)...)
+	w.Advance(time.Hour)
+	w.wantHeld("after those of a second before", "jobs_per_month dispatch")
 }
 
 // breakPlan gives the tenant a version of its plan that isn't there.
