@@ -151,6 +151,18 @@ func SpecOf(p store.PlanVersion) Spec {
 	return s
 }
 
+// version is what a file says of a version.
+func (s Spec) version() store.PlanVersion {
+	v := store.PlanVersion{
+		Plan: s.Name, Title: s.Title, Rank: s.Rank, Currency: s.Currency, BaseAmount: s.BaseAmount, OverLimit: s.OverLimit,
+		SelfServe: s.SelfServe, Listed: s.Listed, Entitlements: s.Entitlements,
+	}
+	for _, p := range s.Prices {
+		v.Prices = append(v.Prices, store.Price(p))
+	}
+	return v
+}
+
 var (
 	planName   = regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}$`)
 	currency   = regexp.MustCompile(`^[a-z]{3}$`)
@@ -223,17 +235,42 @@ func Apply(ctx context.Context, tx *store.Tx, now time.Time, s Spec, base int64,
 			differ = append(differ, Difference{field, before[field], after[field]})
 		}
 	}
-	if len(differ) == 0 || dryRun {
-		return was.Version, differ, nil
+	if len(differ) == 0 {
+		return was.Version, nil, nil
 	}
-	next := store.PlanVersion{
-		Plan: s.Name, Version: was.Version + 1, Title: s.Title, Rank: s.Rank, Currency: s.Currency, BaseAmount: s.BaseAmount, OverLimit: s.OverLimit,
-		SelfServe: s.SelfServe, Listed: s.Listed, CreatedAt: now, Entitlements: s.Entitlements,
+	if err := s.oneCurrency(ctx, tx); err != nil || dryRun {
+		return was.Version, differ, err
 	}
-	for _, v := range s.Prices {
-		next.Prices = append(next.Prices, store.Price(v))
-	}
+	next := s.version()
+	next.Version, next.CreatedAt = was.Version+1, now
 	return next.Version, differ, tx.InsertPlanVersion(ctx, next)
+}
+
+// oneCurrency refuses a currency beside another one: a month may have hours of several versions and
+// plans, and what they cost is added up and compared with limits. What costs nothing adds nothing.
+func (s Spec) oneCurrency(ctx context.Context, tx *store.Tx) error {
+	versions, err := tx.ListPlanVersions(ctx, s.Name)
+	if err != nil {
+		return err
+	}
+	for _, v := range versions {
+		if costs(v) && v.Currency != s.Currency {
+			return fault.InvalidField("currency", "is %q, but version %d of the plan costs %s; make a plan of another name", s.Currency, v.Version, v.Currency)
+		}
+	}
+	if !s.Listed || !costs(s.version()) {
+		return nil
+	}
+	all, err := tx.ListPlans(ctx)
+	if err != nil {
+		return err
+	}
+	for _, v := range all {
+		if v.Listed && costs(v) && v.Currency != s.Currency {
+			return fault.InvalidField("currency", "is %q, but tenants can choose the plan %s, which costs %s; apply that one with listed: false first", s.Currency, v.Plan, v.Currency)
+		}
+	}
+	return nil
 }
 
 // flat is each field with its value as text.

@@ -48,7 +48,9 @@ func (p *Priced) add(from, to time.Time, plan store.PlanVersion) {
 		b.Prices = append(b.Prices, bill.Price{Meter: r.Meter, Included: r.Included, Per: r.Per, Amount: r.Amount})
 	}
 	p.Segments = append(p.Segments, bill.Segment{From: from, To: to, Plan: b})
-	p.Currency = plan.Currency
+	if p.Currency == "" || costs(plan) {
+		p.Currency = plan.Currency // Of what the period costs, which is none of what is free.
+	}
 }
 
 // At is the version of a plan that an hour is paid by; by changes as the store lists them, at

@@ -552,6 +552,67 @@ func TestApply_MakesAVersionOfWhatIsDifferentOnly(t *testing.T) {
 	})
 }
 
+func TestApply_MoneyOfTwoCurrenciesIsNeverAddedUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloudtest.New(t))
+	// applied is why a version of a plan is refused; empty: it isn't.
+	applied := func(plan string, edit func(*plans.Spec)) (why string) {
+		w.World.Service(t, func(ctx context.Context, tx *store.Tx) error {
+			p, err := tx.GetPlan(ctx, plan, 0)
+			if err != nil {
+				return err
+			}
+			s := plans.SpecOf(p)
+			edit(&s)
+			if _, _, err = plans.Apply(ctx, tx, w.World.Now(), s, plans.AnyBase, false); err != nil {
+				why = cloudtest.Refused(t, err, "INVALID_ARGUMENT").Fields[0].Problem
+			}
+			return nil
+		})
+		return why
+	}
+	euros := func(s *plans.Spec) { s.Currency = "eur" }
+	named := func(s *plans.Spec) { s.Name, s.Currency, s.Listed = "starter", "eur", true }
+	for _, c := range []struct {
+		what, plan string
+		edit       func(*plans.Spec)
+		why        string
+	}{
+		{"another currency", "team", euros, `is "eur", but version 1 of the plan costs usd; make a plan of another name`},
+		{"what costs nothing now", "team", func(s *plans.Spec) { s.BaseAmount, s.Prices = 0, nil }, ""},
+		{"and did before", "team", euros, `is "eur", but version 1 of the plan costs usd; make a plan of another name`},
+		{"what never cost anything", "free", euros, ""},
+		{"beside a plan that tenants see", "business", named, `is "eur", but tenants can choose the plan business, which costs usd; apply that one with listed: false first`},
+		{"a plan that nobody sees", "business", func(s *plans.Spec) { s.Listed = false }, ""},
+		{"beside it", "business", named, ""},
+		{"seen again", "business", func(s *plans.Spec) { s.Listed = true }, `is "usd", but tenants can choose the plan starter, which costs eur; apply that one with listed: false first`},
+	} {
+		if why := applied(c.plan, c.edit); why != c.why {
+			t.Errorf("%s: refused because it %q, want %q", c.what, why, c.why)
+		}
+	}
+}
+
+// The month's currency is that of what is paid, whatever a free plan says at its end.
+func TestPricesOf_WhatCostsNothingNamesNoCurrency(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloudtest.New(t))
+	w.World.Advance(2 * time.Hour)
+	w.choose(t, "team")
+	w.version(t, "free", func(s *plans.Spec) { s.Currency = "eur" })
+	w.World.Advance(2 * time.Hour)
+	w.set(t, "free")
+	w.World.Advance(2 * time.Hour)
+	w.in(t, func(ctx context.Context, tx *store.Tx) error {
+		month := bill.Month(w.World.Now())
+		p, err := plans.PricesOf(ctx, tx, w.tenant, month, month.End)
+		if len(p.Segments) != 3 || p.Currency != "usd" {
+			t.Errorf("%d segments, %s", len(p.Segments), p.Currency)
+		}
+		return err
+	})
+}
+
 // Hour by hour, as the rule is said: the plan in force at its beginning. Months of all
 // lengths, changes anywhere in an hour, times in any zone.
 func TestSegments_EveryHourBelongsToThePlanInForceAtItsBeginning(t *testing.T) {
