@@ -4,6 +4,9 @@
 // leases complete one job (INV-3), and every second run of a job must have its cause in
 // the job's own record (INV-4).
 //
+// Of all queues, every lease that was handed out and all work on it must have its start among the
+// events (CheckHandOuts).
+//
 // And what the service says of itself at the end: all events of a namespace are replayed, and
 // compared with its jobs, lists, batches, chains and schedules (INV-4 to INV-15, INV-19). A
 // Register is for calls that must look as if each happened at one moment (INV-18). Replicas
