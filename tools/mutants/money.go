@@ -29,7 +29,8 @@ var paymentMutations = []mutation{
 	{"hours after the subscription are sent", stripeLedger, "(c.PushTo.IsZero() || hour.Before(c.PushTo))", "(c.PushTo.IsZero() || !c.PushTo.IsZero())"},
 	{"each late item uses up what is included", stripePush, "if q.Identifier != p.Identifier && !q.FirstSentAt.IsZero() {", "if q.Identifier != p.Identifier {"},
 	{"items that wait for an invoice aren't charged", stripeAdjust, "charged := pending + o.charged(invoices)", "charged := 0*pending + o.charged(invoices)"},
-	{"a base that is paid ahead is for the past", stripeAdjust, "(l.item || o.ended || !l.to.After(o.to))", "(l.item || o.ended || !l.from.After(o.to))"},
+	{"a base that is paid ahead is for the past", stripeAdjust, "(l.item || o.ended || !l.to.After(o.until))", "(l.item || o.ended || !l.from.After(o.until))"},
+	{"a period that ends in the middle of an hour isn't charged", stripeAdjust, "(l.item || o.ended || !l.to.After(o.until))", "(l.item || o.ended || !l.to.After(o.to))"},
 	{"an ended subscription is settled beside its last draft", stripeSettle, "if err != nil || slices.ContainsFunc(invoices, o.isOnDraft) {", "if err != nil {"},
 	{"what is left of a subscription is on no invoice", stripeSettle, "\tif pending != 0 {", "\tif pending != 0 && o.amount < 0 {"},
 	{"who subscribes anew has an invoice of the rest", stripeSettle, "\t\tif lives(sub.status) {", "\t\tif lives(sub.status) && sub.id == o.subscriptionID {"},
@@ -47,7 +48,9 @@ var paymentMutations = []mutation{
 	{"what was read earlier is written later", stripeHook, "if err = s.syncOnce(ctx, tenantID, record); !errors.Is(err, store.ErrStale) {\n\t\t\treturn err", "if err = s.syncOnce(ctx, tenantID, record); !errors.Is(err, store.ErrStale) || err != nil {\n\t\t\treturn nil"},
 	{"a failed event is answered with 200", stripeHook, "http.Error(w, \"try again\", http.StatusServiceUnavailable)", "w.WriteHeader(http.StatusOK)"},
 	{"an event of before changes the plan back", stripeHook, "case began && lives(c.Status) &&", "case lives(c.Status) &&"},
-	{"an ended subscription keeps the plan", stripeHook, "case !began && lives(before.Status) && !lives(c.Status) && plan == c.Plan:", "case began && lives(before.Status) && !lives(c.Status) && plan == c.Plan:"},
+	{"an ended subscription keeps the plan", stripeHook, "case !began && lives(before.Status) && !lives(c.Status):", "case began && lives(before.Status) && !lives(c.Status):"},
+	{"a plan that Stripe never heard of outlives the subscription", stripeHook, "plan != c.Plan && !(has.SelfServe && paid(has))", "plan != c.Plan && has.Plan != \"\""},
+	{"a card alone pays", stripeService, "return c.PaymentMethod && lives(c.Status), err", "return c.PaymentMethod, err"},
 
 	// Unpaid bills.
 	{"a payment ends nothing", stripeDunning, "case !c.Owes && now.State != string(Active):", "case c.Owes && now.State != string(Active) && !c.Owes:"},
