@@ -188,6 +188,8 @@ func TestRecord_EveryBreachIsFound(t *testing.T) {
 				s.run(id)
 			}
 		}},
+		{"starts while lease time catches up", "", func(s *story) { s.starts("throttled", 24*time.Millisecond) }},
+		{"starts that come sooner than that", "INV-7", func(s *story) { s.starts("throttled", 23*time.Millisecond) }},
 		{"out of turn", "INV-8", func(s *story) { s.make("x", "other"); s.make("y", "other"); s.start("y") }},
 		{"in another order in one entry", "", func(s *story) {
 			s.make("x", "other")
@@ -322,6 +324,17 @@ func (s *story) serve(seconds int) {
 	for i := range seconds {
 		s.now += int64(time.Second)
 		s.make(fmt.Sprint("served", i), "other")
+	}
+}
+
+// starts begins three jobs, so long after each other.
+func (s *story) starts(queue string, apart time.Duration) {
+	for _, id := range []string{"x", "y", "z"} {
+		s.make(id, queue)
+	}
+	for _, id := range []string{"x", "y", "z"} {
+		s.now += int64(apart - 20*time.Millisecond) // A run is two events.
+		s.run(id)
 	}
 }
 

@@ -29,6 +29,10 @@ const backoffSlack = 100 * time.Millisecond
 // clocks tell nanoseconds.
 const throttleSlack = time.Millisecond
 
+// slewParts: throttles count lease time, which gains on calendar time by at most one part in so many, where it
+// fell behind: with a leader that others don't trust, or that stood still.
+const slewParts = 20
+
 // Check compares what the events tell with what there is, and returns every breach. limits
 // are those of queues that have some.
 func (r *Record) Check(limits map[string]Limit) []string {
@@ -318,7 +322,7 @@ func (p *replay) started(job *corvo.JobInfo, e *wire.Event) {
 		p.full++
 	}
 	if n := len(starts) - 1 - limit.Starts; n >= 0 {
-		if took := time.Duration(e.AtNS - starts[n]); took < limit.Window-throttleSlack {
+		if took := time.Duration(e.AtNS - starts[n]); took < limit.Window-limit.Window/slewParts-throttleSlack {
 			p.say("INV-7: event %d starts %s, the %d. in %s in %s, whose throttle is %d in %s", e.Seq, job.ID, limit.Starts+1, job.Queue, took, limit.Starts, limit.Window)
 		}
 	}
