@@ -1,6 +1,7 @@
 package stateread
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 
@@ -31,9 +32,9 @@ const iterationsBytesMax = 8 << 20
 func ReadIterations(g *statedb.Group, ns job.Namespace, id job.ID, after uint32, limit int) (out []records.Iteration, more bool, err error) {
 	space := keys.In(g.Prefix())
 	_, to := space.Iterations(ns, id)
-	bytes := 0
+	size := 0
 	err = g.Scan(space.Iteration(ns, id, min(after, math.MaxUint32-1)+1), to, func(key, value []byte) (bool, error) {
-		if bytes += len(value); len(out) == limit || len(out) > 0 && bytes > iterationsBytesMax {
+		if size += len(value); len(out) == limit || len(out) > 0 && size > iterationsBytesMax {
 			more = true
 			return false, nil
 		}
@@ -41,7 +42,7 @@ func ReadIterations(g *statedb.Group, ns job.Namespace, id job.ID, after uint32,
 		if err != nil {
 			return false, err
 		}
-		it, err := records.DecodeIteration(n, value)
+		it, err := records.DecodeIteration(n, bytes.Clone(value)) // Its checkpoint and result outlive the call.
 		if err != nil {
 			return false, fmt.Errorf("job %s: %w", id, err)
 		}

@@ -1,6 +1,7 @@
 package stateread
 
 import (
+	"bytes"
 	"errors"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -31,7 +32,7 @@ func ReadAudit(g *statedb.Group, after uint64, limit int) (p AuditPage, err erro
 		if err != nil {
 			return false, err
 		}
-		rec, err := records.DecodeAudit(number, value)
+		rec, err := records.DecodeAudit(number, bytes.Clone(value)) // Its detail outlives the call.
 		p.Records = append(p.Records, rec)
 		return err == nil && len(p.Records) < limit, err
 	})

@@ -1,6 +1,7 @@
 package stateread
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
@@ -34,7 +35,7 @@ func ReadSchedules(g *statedb.Group, ns job.Namespace, after job.ScheduleID, lim
 		if err != nil {
 			return false, err
 		}
-		s, err := records.DecodeSchedule(value)
+		s, err := records.DecodeSchedule(bytes.Clone(value)) // Its payload outlives the call.
 		if err != nil {
 			return false, fmt.Errorf("schedule %s: %w", id, err)
 		}
