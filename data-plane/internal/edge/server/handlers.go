@@ -117,14 +117,13 @@ func (c *call) reply(v any) error { return c.replyStatus(http.StatusOK, v) }
 func (c *call) replyStatus(status int, v any) error {
 	buf := getBuffer()
 	defer putBuffer(buf)
-	err := encodeAnswer(buf, v)
-	if err == nil {
-		if err := c.takeAnswer(buf.Len()); err != nil {
-			return err
-		}
-		err = writeAnswer(c.w, c.r, status, "application/json", buf)
+	if err := encodeAnswer(buf, v); err != nil {
+		return err // Else it would be 200 without a body.
 	}
-	if err != nil {
+	if err := c.takeAnswer(buf.Len()); err != nil {
+		return err
+	}
+	if err := writeAnswer(c.w, c.r, status, "application/json", buf); err != nil {
 		c.s.log.Debug("answer not delivered", "request_id", c.id, "err", err)
 	}
 	return nil
