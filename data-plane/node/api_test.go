@@ -2,29 +2,14 @@ package node_test
 
 import (
 	"context"
-	"net"
 	"net/http"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 	"github.com/corvo-cloud/corvo/data-plane/node"
 	"github.com/corvo-cloud/corvo/data-plane/node/nodetest"
 )
-
-// shortOfMemory is a listener for which the kernel has no memory at its first accept.
-type shortOfMemory struct {
-	net.Listener
-	failed atomic.Bool
-}
-
-func (l *shortOfMemory) Accept() (net.Conn, error) {
-	if !l.failed.Swap(true) {
-		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: syscall.ENOBUFS}
-	}
-	return l.Listener.Accept()
-}
 
 // A node that refused calls for ever after one accept that failed would go on leading (R4b).
 func TestAPI_ServesAfterAnAcceptThatFailed(t *testing.T) {
@@ -33,7 +18,7 @@ func TestAPI_ServesAfterAnAcceptThatFailed(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	n, err := node.Start(ctx, node.Config{
-		ID: p.ID, Dir: p.Dir, API: &shortOfMemory{Listener: p.API}, Raft: p.Raft, Peers: []node.Peer{p.Peer}, Shards: 1, Access: node.Open, Logger: nodetest.Logger(),
+		ID: p.ID, Dir: p.Dir, API: faulttest.ShortOfMemory(p.API), Raft: p.Raft, Peers: []node.Peer{p.Peer}, Shards: 1, Access: node.Open, Logger: nodetest.Logger(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -9,11 +9,10 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 	"github.com/corvo-cloud/corvo/data-plane/api/wire"
 )
 
@@ -49,25 +48,12 @@ func TestProblemListener_UnreadableRequestsGetProblemDetails(t *testing.T) {
 	}
 }
 
-// shortOfMemory is a listener for which the kernel has no memory at its first accept.
-type shortOfMemory struct {
-	net.Listener
-	failed atomic.Bool
-}
-
-func (l *shortOfMemory) Accept() (net.Conn, error) {
-	if !l.failed.Swap(true) {
-		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: syscall.ENOBUFS}
-	}
-	return l.Listener.Accept()
-}
-
 func TestServePublic_GoesOnAfterAnAcceptThatFailed(t *testing.T) {
 	t.Parallel()
 	ln := listen(t)
 	srv := &http.Server{Handler: http.NotFoundHandler()}
 	served := make(chan error, 1)
-	go func() { served <- ServePublic(srv, &shortOfMemory{Listener: ln}, slog.New(slog.DiscardHandler)) }()
+	go func() { served <- ServePublic(srv, faulttest.ShortOfMemory(ln), slog.New(slog.DiscardHandler)) }()
 	resp, err := newClient(t, false).Get("http://" + ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)

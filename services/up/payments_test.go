@@ -5,23 +5,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync/atomic"
-	"syscall"
 	"testing"
+
+	"github.com/corvo-cloud/corvo/data-plane/api/faulttest"
 )
-
-// shortOfMemory is a listener for which the kernel has no memory at its first accept.
-type shortOfMemory struct {
-	net.Listener
-	failed atomic.Bool
-}
-
-func (l *shortOfMemory) Accept() (net.Conn, error) {
-	if !l.failed.Swap(true) {
-		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: syscall.ENOBUFS}
-	}
-	return l.Listener.Accept()
-}
 
 // A page for one person must not end the service for all.
 func TestServeLocal_GoesOnAfterAnAcceptThatFailed(t *testing.T) {
@@ -32,7 +19,7 @@ func TestServeLocal_GoesOnAfterAnAcceptThatFailed(t *testing.T) {
 	}
 	s := &Service{log: slog.New(slog.DiscardHandler), failed: make(chan error, 1)}
 	s.life, s.end = context.WithCancel(t.Context())
-	s.serveLocal("page", &shortOfMemory{Listener: ln}, http.NotFoundHandler())
+	s.serveLocal("page", faulttest.ShortOfMemory(ln), http.NotFoundHandler())
 	transport := &http.Transport{DisableKeepAlives: true}
 	resp, err := (&http.Client{Transport: transport}).Get("http://" + ln.Addr().String())
 	if err != nil {

@@ -1,5 +1,6 @@
 // Package faulttest owns peers that misbehave: a handler that stands before another one
-// and does to calls what networks and busy servers do, and a client that takes no answer.
+// and does to calls what networks and busy servers do, a listener that fails once, and a
+// client that takes no answer.
 //
 // It must not know what is called. Surprising: a call whose answer is lost has been made.
 package faulttest
