@@ -10,6 +10,7 @@ import (
 	"github.com/corvo-cloud/corvo/data-plane/api/permission"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/command"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/job"
+	"github.com/corvo-cloud/corvo/data-plane/internal/engine/keys"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/records"
 	"github.com/corvo-cloud/corvo/data-plane/internal/engine/stateread"
 	"github.com/corvo-cloud/corvo/data-plane/internal/fault"
@@ -296,4 +297,31 @@ func TestSchedule_FullDiskPutsTicksOff(t *testing.T) {
 	}
 	r.shard.RefuseJobs(nil)
 	eventually.True(r.t, 12*time.Second, "it ticks again", func() bool { return len(r.ticks(scheduleOf(s.ID))) > 0 })
+}
+
+// The store's memory is used again after a scan: a payload that was a part of it would be other bytes by the time
+// it is sent.
+func TestSchedules_KeepNothingOfTheStoresMemory(t *testing.T) {
+	t.Parallel()
+	r := start(t)
+	in := everySecond("s")
+	in.Job.Payload = []byte(`{"a":1}`)
+	r.schedule(in)
+	g := r.shard.Store()
+	list, err := stateread.ReadSchedules(g, r.caller.Namespace, job.ScheduleID{}, 10)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%d schedules: %v", len(list), err)
+	}
+	payload := list[0].Job.Payload
+	from, to := keys.In(g.Prefix()).SchedulesAfter(r.caller.Namespace, job.ScheduleID{})
+	if err := g.Scan(from, to, func(_, value []byte) (bool, error) {
+		for i := range value {
+			if &value[i] == &payload[0] {
+				t.Error("the payload is a part of the store's memory")
+			}
+		}
+		return true, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
